@@ -1,0 +1,3 @@
+module github.com/prefillonly/prefillonly
+
+go 1.26

@@ -1,0 +1,175 @@
+// Package kernels declares what a device must be able to compute for a forward pass: the Backend
+// interface, its buffers and views. Implementations are in the packages below it.
+package kernels
+
+// DType is an element type in memory.
+type DType uint8
+
+// The element types of checkpoints and buffers.
+const (
+	F32 DType = iota
+	BF16
+	F16
+)
+
+// Size is the number of bytes of one element.
+func (t DType) Size() int64 {
+	if t == F32 {
+		return 4
+	}
+	return 2
+}
+
+func (t DType) String() string { return [...]string{"float32", "bfloat16", "float16"}[t] }
+
+// Buffer is memory of a Backend. It is made by Backend.Alloc and lives until Free.
+type Buffer interface {
+	Bytes() int64
+	Free()
+}
+
+// Mat is a row-major view into a Buffer: Rows x Cols elements of Type, rows Stride elements apart,
+// the first one Off bytes into Buf.
+type Mat struct {
+	Buf    Buffer
+	Off    int64
+	Rows   int
+	Cols   int
+	Stride int
+	Type   DType
+}
+
+// Slice is the view of rows [from, to).
+func (m Mat) Slice(from, to int) Mat {
+	m.Off += int64(from) * int64(m.Stride) * m.Type.Size()
+	m.Rows = to - from
+	return m
+}
+
+// HostTensor is a checkpoint's tensor in host memory, little-endian, row-major; Data may be a
+// mapped file. Backends copy what they keep.
+type HostTensor struct {
+	Name string
+	Type DType
+	Rows int // 1 for a vector
+	Cols int
+	Data []byte
+}
+
+// Linear is a matrix (and bias) in a Backend's own layout: y = x W^T + b.
+type Linear interface {
+	In() int
+	Out() int
+	Bytes() int64
+	Free()
+}
+
+// Table is a matrix whose rows are looked up (embedding) or dotted with (LM head).
+type Table interface {
+	Rows() int
+	Cols() int
+	Bytes() int64 // device memory held; 0 where the checkpoint's own mapping is used
+	Free()
+}
+
+// Vector holds float32 weights of a normalisation.
+type Vector interface{ Len() int }
+
+// Rope holds the rotary angles of positions 0..max-1 for one head dimension.
+type Rope interface{ MaxPositions() int }
+
+// Heads is the shape of attention. Queries of head h use the keys of head h / (Q/KV).
+type Heads struct{ Q, KV, Dim int }
+
+// QKVCols is the width of a row of queries, keys and values side by side, in this order.
+func (h Heads) QKVCols() int { return (h.Q + 2*h.KV) * h.Dim }
+
+// KVBlock is where one layer's keys and values of one block of tokens lie, in the Backend's own layout.
+type KVBlock struct {
+	Buf Buffer
+	Off int64
+}
+
+// Segment is one sequence's part of a chunk: rows [Row, Row+Rows) of the chunk's matrices hold the
+// tokens at positions [Pos, Pos+Rows) of a sequence whose keys and values lie in Blocks (block i
+// holds positions [i*BlockTokens, (i+1)*BlockTokens)).
+type Segment struct {
+	Row, Rows int
+	Pos       int
+	Blocks    []KVBlock
+}
+
+// RopeSpec says how StoreKV treats queries and keys.
+type RopeSpec struct {
+	Heads Heads
+	Rope  Rope
+	QNorm Vector // nil, or per-head RMS normalisation before the rotation (Qwen3)
+	KNorm Vector
+	Eps   float32
+}
+
+// AttentionSpec is the shape of causal attention.
+type AttentionSpec struct {
+	Heads  Heads
+	Scale  float32
+	Window int // a token sees itself and the Window-1 tokens before it; 0 = all (Mistral's sliding window)
+}
+
+// Backend computes on one device. One goroutine calls it at a time; an implementation may use
+// several threads inside a call, and all calls have taken effect when Sync returns.
+//
+// Matrices named x are the residual stream, float32. Others are in the backend's activation type,
+// ActType: bfloat16 on devices, float32 in the reference. Weights and activations are multiplied in
+// ActType and summed in float32.
+//
+// The bits of a row's result depend on nothing but that row's inputs: not on the number of rows of
+// the call, on the row's place, on the threads, nor on other segments.
+type Backend interface {
+	Name() string // e.g. "cpu avx512_bf16", for logs and cost models
+	ActType() DType
+	Close()
+
+	// Alloc returns zeroed memory, aligned to 64 bytes.
+	Alloc(bytes int64) (Buffer, error)
+	// Write and Read copy between host memory and the buffer, at byte offset off.
+	Write(b Buffer, off int64, src []byte)
+	Read(dst []byte, b Buffer, off int64)
+
+	// NewLinear packs the parts, stacked along their rows, into one matrix; bias parts may be empty.
+	NewLinear(parts []HostTensor, bias []HostTensor) (Linear, error)
+	// NewGatedLinear packs gate and up projections for MLP.
+	NewGatedLinear(gate, up HostTensor) (Linear, error)
+	// NewTable takes an embedding or LM head. The data must stay mapped while the table lives.
+	NewTable(t HostTensor) (Table, error)
+	NewVector(t HostTensor) (Vector, error)
+	// NewRope makes the angles pos*invFreq[i] (product and angle in float32, as transformers does)
+	// times scale for positions below max; pairs are (i, i+dim/2), as in Llama's checkpoints.
+	NewRope(invFreq []float32, scale float32, max int) (Rope, error)
+
+	// KVBlockBytes is the size of a KVBlock of so many tokens; tokens is a multiple of 16.
+	KVBlockBytes(h Heads, tokens int) int64
+	// ScratchBytes is what the backend holds for itself, at the most, while computing chunks of rows
+	// with matrices up to maxIn x maxOut; used to plan memory.
+	ScratchBytes(rows, maxIn, maxOut int) int64
+
+	// Embed sets x[i] = table[ids[i]].
+	Embed(x Mat, table Table, ids []uint32)
+	// NormLinear sets dst = RMSNorm(x; w, eps) l^T + bias, for Q, K and V.
+	NormLinear(dst Mat, x Mat, w Vector, eps float32, l Linear)
+	// StoreKV normalises (if asked) and rotates the queries in place and the keys, and writes keys and
+	// values into the segments' blocks.
+	StoreKV(qkv Mat, spec RopeSpec, blockTokens int, segs []Segment)
+	// Attention sets rows of dst [rows, Q*Dim] to softmax(q k^T scale) v over all positions up to each
+	// row's own. Of qkv only the queries are read.
+	Attention(dst Mat, qkv Mat, spec AttentionSpec, blockTokens int, segs []Segment)
+	// AddLinear sets x += src l^T + bias.
+	AddLinear(x Mat, src Mat, l Linear)
+	// MLP sets x += down(silu(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
+	MLP(x Mat, w Vector, eps float32, gated, down Linear)
+	// Logits sets dst[i][j] = RMSNorm(x[i]; w, eps) . table[ids[j]], float32; nil ids mean every row of
+	// the table.
+	Logits(dst Mat, x Mat, w Vector, eps float32, table Table, ids []uint32)
+
+	// Sync waits until all calls so far have taken effect, and returns the first error since the last Sync.
+	Sync() error
+}
