@@ -1,0 +1,46 @@
+# prefillonly: two commands matter, `make run` and `make test`; `make help` lists the rest.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+GO = $(shell tools/go.sh)
+PURE := ./engine ./engine/api ./engine/wire ./engine/frontend ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
+
+.PHONY: help setup native build run test test-pure race lint bench-cpu figures clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: ## install what is missing (apt packages, the tokenizer library)
+	@tools/setup.sh
+	@tools/native.sh
+
+build: setup ## bin/prefillonly
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/prefillonly ./cmd/prefillonly
+
+run: build ## serve the bundled demo model on port 8000
+	bin/prefillonly serve
+
+test: setup ## every test that needs no GPU
+	$(GO) vet ./...
+	$(GO) test -timeout 20m ./...
+
+test-pure: ## the tests of the packages without cgo
+	CGO_ENABLED=0 $(GO) test $(PURE)
+
+race: setup ## the race detector on the packages without cgo
+	$(GO) test -race -short -timeout 20m $(PURE)
+
+lint: setup ## gofmt, vet, staticcheck
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+bench-cpu: build ## this engine beside transformers and OpenVINO on this machine's CPU
+	tools/peers/bench_cpu.sh
+
+figures: build ## the paper's tables and figures from the simulator, into bench/results
+	tools/figures.sh
+
+clean: ## remove what was built
+	rm -rf bin build engine/tokenizer/native/lib engine/tokenizer/native/target
