@@ -1,0 +1,33 @@
+// Detection of the machine's instruction set.
+
+#include "prefillonly_kernels.h"
+
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+
+// has_amx tells whether the processor has AMX-BF16 and Linux lets this process use the tiles. The
+// builtin of this compiler does not know the feature, so CPUID leaf 7 is read here.
+static int has_amx(void)
+{
+	unsigned a, b, c, d;
+	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+		return 0;
+	int tile = d >> 24 & 1, bf16 = d >> 22 & 1;
+	return tile && bf16 && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+
+pf_isa pf_isa_detect(void)
+{
+	__builtin_cpu_init();
+	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+		return PF_NONE;
+	if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+	    !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+		return PF_AVX2;
+	if (!__builtin_cpu_supports("avx512bf16"))
+		return PF_AVX512;
+	return has_amx() ? PF_AMX : PF_AVX512_BF16;
+}

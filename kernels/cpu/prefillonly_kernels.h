@@ -1,0 +1,120 @@
+// The C ABI of the CPU backend: instruction sets, the thread pool, the layout of keys and values,
+// and the operations that the Go binding calls.
+//
+// Conventions. Matrices are row-major; strides count elements. bf16 is a uint16_t holding the upper
+// half of a float32, rounded to nearest even. No operation allocates except pf_pool_new and
+// pf_pool_shared. The bits of a row's result depend on that row's inputs and the instruction set
+// alone, never on the number of rows, on the row's place or on the threads.
+#ifndef PREFILLONLY_KERNELS_H
+#define PREFILLONLY_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint16_t pf_bf16;
+
+// Instruction sets, each a superset of the one before.
+typedef enum pf_isa {
+	PF_NONE = -1,   // the machine has less than PF_AVX2
+	PF_AVX2,        // AVX2 and FMA
+	PF_AVX512,      // AVX-512 F, BW, DQ, VL
+	PF_AVX512_BF16, // and AVX-512 BF16
+	PF_AMX,         // and AMX-BF16, with the tile state permitted by the kernel
+} pf_isa;
+
+// pf_isa_detect is the best instruction set of this machine.
+pf_isa pf_isa_detect(void);
+
+// Thread pool: the calling thread and threads-1 persistent workers, which spin briefly after a job
+// and then sleep. One thread calls at a time.
+typedef struct pf_pool pf_pool;
+typedef void (*pf_task)(void *arg, int task, int thread);
+
+// pf_pool_new is NULL when memory or threads cannot be had.
+pf_pool *pf_pool_new(int threads);
+void pf_pool_free(pf_pool *pool);
+int pf_pool_threads(const pf_pool *pool);
+
+// pf_parallel runs fn(arg, 0..tasks-1, thread) and returns when all have ended; tasks are taken in
+// rising order by whichever thread is free. thread is in [0, pf_pool_threads).
+void pf_parallel(pf_pool *pool, pf_task fn, void *arg, int tasks);
+
+// pf_pool_scratch is memory of one thread for the time of one task: PF_SCRATCH_BYTES, aligned to a
+// page, with undefined contents. Untouched pages cost nothing.
+#define PF_SCRATCH_BYTES ((size_t)4 << 20)
+void *pf_pool_scratch(pf_pool *pool, int thread);
+
+// pf_pool_shared is memory for the time of one operation, shared by all threads, aligned to a page,
+// with undefined contents; NULL when it cannot be had.
+void *pf_pool_shared(pf_pool *pool, size_t bytes);
+
+// Layout of one layer's keys and values of one block of tokens (a multiple of 16). The head
+// dimension is padded with zeros to a multiple of 32. KV heads follow one another; of each:
+//   K as [tokens/16][padded/2][16][2]: groups of 16 tokens, pairs along the dimension adjacent;
+//   V as [tokens/2][padded][2]: pairs of tokens adjacent.
+// Both are what vdpbf16ps and AMX want as their second operand.
+#define PF_KV_GROUP 16
+
+static inline int pf_kv_padded(int dim) { return (dim + 31) / 32 * 32; }
+
+// Elements of one KV head's keys; its values take as many again and follow.
+static inline size_t pf_kv_elems(int tokens, int dim) { return (size_t)tokens * pf_kv_padded(dim); }
+
+static inline size_t pf_kv_bytes(int tokens, int dim, int kv_heads)
+{
+	return pf_kv_elems(tokens, dim) * 2 * kv_heads * sizeof(pf_bf16);
+}
+
+// Index of element d of token t among a head's keys.
+static inline size_t pf_k_index(int t, int d, int padded)
+{
+	return ((size_t)(t / PF_KV_GROUP) * (padded / 2) + d / 2) * PF_KV_GROUP * 2 + t % PF_KV_GROUP * 2 + d % 2;
+}
+
+// Index of element d of token t among a head's values.
+static inline size_t pf_v_index(int t, int d, int padded)
+{
+	return ((size_t)(t / 2) * padded + d) * 2 + t % 2;
+}
+
+// pf_segment is one sequence's part of a chunk: rows [row, row+rows) are its positions
+// [pos, pos+rows); blocks[i] holds positions [i*block_tokens, (i+1)*block_tokens).
+typedef struct pf_segment {
+	int row, rows, pos;
+	void **blocks;
+} pf_segment;
+
+typedef struct pf_store_kv_args {
+	pf_bf16 *qkv;     // [rows][stride]: q_heads, then kv_heads keys, then kv_heads values, dim each
+	size_t qkv_stride;
+	int q_heads, kv_heads, dim;
+	const float *q_norm, *k_norm; // [dim], or NULL for no normalisation before the rotation
+	float eps;
+	const float *cosines, *sines; // [position][rope_dim/2]
+	int rope_dim;                 // rotated are pairs (i, i+rope_dim/2) of the first rope_dim elements; 0 = none
+	int block_tokens;
+	const pf_segment *segments;
+	int segment_count;
+} pf_store_kv_args;
+
+typedef struct pf_attention_args {
+	const pf_bf16 *qkv; // as above; the queries are read
+	size_t qkv_stride;
+	pf_bf16 *dst; // [rows][dst_stride], q_heads*dim wide
+	size_t dst_stride;
+	int q_heads, kv_heads, dim;
+	float scale;
+	int window; // 0 = all positions up to the row's own
+	int block_tokens;
+	const pf_segment *segments;
+	int segment_count;
+} pf_attention_args;
+
+// pf_store_kv normalises (if asked) and rotates queries in place and keys, and writes keys and
+// values into the blocks, zero padding included.
+void pf_store_kv(pf_pool *pool, pf_isa isa, const pf_store_kv_args *args);
+
+// pf_attention sets dst to softmax(q k^T scale) v, causal.
+void pf_attention(pf_pool *pool, pf_isa isa, const pf_attention_args *args);
+
+#endif
