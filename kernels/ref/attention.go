@@ -1,0 +1,126 @@
+package ref
+
+import (
+	"math"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// KVBlockBytes is room for keys [KV][tokens][Dim] followed by values of the same shape.
+func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
+	return 2 * 4 * int64(h.KV) * int64(tokens) * int64(h.Dim)
+}
+
+// ScratchBytes is the normalised input and the widest intermediate result.
+func (b *Backend) ScratchBytes(rows, maxIn, maxOut int) int64 {
+	return 4 * int64(rows) * int64(maxIn+2*maxOut)
+}
+
+// keysAt and valuesAt are one position's key and value of one KV head.
+func keysAt(h kernels.Heads, blockTokens int, blocks []kernels.KVBlock, head, pos int) []float32 {
+	return slot(h, blockTokens, blocks, head, pos)
+}
+
+func valuesAt(h kernels.Heads, blockTokens int, blocks []kernels.KVBlock, head, pos int) []float32 {
+	return slot(h, blockTokens, blocks, h.KV+head, pos)
+}
+
+func slot(h kernels.Heads, blockTokens int, blocks []kernels.KVBlock, plane, pos int) []float32 {
+	block := blocks[pos/blockTokens]
+	at := block.Off/4 + int64((plane*blockTokens+pos%blockTokens)*h.Dim)
+	return block.Buf.(*buffer).floats[at : at+int64(h.Dim)]
+}
+
+// StoreKV normalises (if asked) and rotates queries and keys, and writes keys and values away.
+func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens int, segs []kernels.Segment) {
+	h, angles := spec.Heads, spec.Rope.(*rope)
+	for _, s := range segs {
+		if !b.fits(s, blockTokens) {
+			return
+		}
+		if s.Pos+s.Rows > angles.max {
+			b.fail("position %d is outside the rotary table of %d", s.Pos+s.Rows-1, angles.max)
+			return
+		}
+		parallel(s.Rows, func(i int) {
+			r, pos := row(qkv, s.Row+i), s.Pos+i
+			for head := range h.Q {
+				prepare(r[head*h.Dim:(head+1)*h.Dim], spec.QNorm, spec.Eps, angles, pos)
+			}
+			keys, values := r[h.Q*h.Dim:], r[(h.Q+h.KV)*h.Dim:]
+			for head := range h.KV {
+				at := keysAt(h, blockTokens, s.Blocks, head, pos)
+				copy(at, keys[head*h.Dim:])
+				prepare(at, spec.KNorm, spec.Eps, angles, pos)
+				copy(valuesAt(h, blockTokens, s.Blocks, head, pos), values[head*h.Dim:])
+			}
+		})
+	}
+}
+
+// fits says whether the segment's blocks reach its last position.
+func (b *Backend) fits(s kernels.Segment, blockTokens int) bool {
+	if s.Pos < 0 || s.Pos+s.Rows > len(s.Blocks)*blockTokens {
+		b.fail("positions %d to %d do not fit in %d blocks of %d tokens", s.Pos, s.Pos+s.Rows-1, len(s.Blocks), blockTokens)
+		return false
+	}
+	return true
+}
+
+// prepare normalises v with w, if there is one, and rotates its pairs (i, i+dim/2) by pos's angles.
+// (Su et al., RoFormer, 2021, section 3.2, with Llama's pairing.)
+func prepare(v []float32, w kernels.Vector, eps float32, r *rope, pos int) {
+	if w != nil {
+		norm(v, v, w.(vector), eps)
+	}
+	lo, hi := v[:r.half], v[r.half:2*r.half]
+	cos, sin := r.cos[pos*r.half:], r.sin[pos*r.half:]
+	for i := range lo {
+		x, y := lo[i], hi[i]
+		lo[i] = float32(x*cos[i]) - float32(y*sin[i])
+		hi[i] = float32(y*cos[i]) + float32(x*sin[i])
+	}
+}
+
+// Attention is causal softmax attention, two passes over the keys of each query.
+func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
+	h := spec.Heads
+	for _, s := range segs {
+		if !b.fits(s, blockTokens) {
+			return
+		}
+		parallel(s.Rows*h.Q, func(task int) {
+			i, head := task/h.Q, task%h.Q
+			at := head * h.Dim
+			attend(row(dst, s.Row+i)[at:at+h.Dim], row(qkv, s.Row+i)[at:at+h.Dim], spec, blockTokens, s.Blocks, head, s.Pos+i)
+		})
+	}
+}
+
+// attend computes one query of one head.
+func attend(out, q []float32, spec kernels.AttentionSpec, blockTokens int, blocks []kernels.KVBlock, head, pos int) {
+	h := spec.Heads
+	kvHead := head / (h.Q / h.KV)
+	first := 0
+	if spec.Window > 0 {
+		first = max(0, pos-spec.Window+1)
+	}
+	scores := make([]float32, pos+1-first)
+	top := float32(math.Inf(-1))
+	for i := range scores {
+		scores[i] = dot(q, keysAt(h, blockTokens, blocks, kvHead, first+i)) * spec.Scale
+		top = max(top, scores[i])
+	}
+	total := 0.0
+	for i, s := range scores {
+		scores[i] = float32(math.Exp(float64(s - top)))
+		total += float64(scores[i])
+	}
+	clear(out)
+	for i, p := range scores {
+		p = float32(float64(p) / total)
+		for j, v := range valuesAt(h, blockTokens, blocks, kvHead, first+i) {
+			out[j] += float32(p * v)
+		}
+	}
+}

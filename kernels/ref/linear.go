@@ -1,0 +1,165 @@
+package ref
+
+import (
+	"math"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// columnsPerTask is how many output columns one goroutine computes at a time.
+const columnsPerTask = 32
+
+// Embed sets x[i] = table[ids[i]].
+func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
+	rows := t.(*table)
+	for i, id := range ids {
+		if int(id) >= rows.Rows() {
+			b.fail("token %d is outside the table of %d rows", id, rows.Rows())
+			continue
+		}
+		rows.row(row(x, i), int(id))
+	}
+}
+
+// NormLinear sets dst = RMSNorm(x; w, eps) l^T + bias.
+func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
+	multiply(rowsOf(dst), normRows(x, w, eps), l.(*linear), false)
+}
+
+// AddLinear sets x += src l^T + bias.
+func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
+	multiply(rowsOf(x), rowsOf(src), l.(*linear), true)
+}
+
+// MLP sets x += down(silu(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
+func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+	both := newRows(x.Rows, gated.Out())
+	multiply(both, normRows(x, w, eps), gated.(*linear), false)
+	half := gated.Out() / 2
+	hidden := make([][]float32, x.Rows)
+	parallel(x.Rows, func(i int) {
+		g, u := both[i][:half], both[i][half:]
+		for j, v := range g {
+			g[j] = float32(float64(v)/(1+math.Exp(-float64(v)))) * u[j]
+		}
+		hidden[i] = g
+	})
+	multiply(rowsOf(x), hidden, down.(*linear), true)
+}
+
+// Logits sets dst[i][j] = RMSNorm(x[i]; w, eps) . table[ids[j]], over the whole table if ids is nil.
+func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {
+	rows := t.(*table)
+	for _, id := range ids {
+		if int(id) >= rows.Rows() {
+			b.fail("token %d is outside the table of %d rows", id, rows.Rows())
+			return
+		}
+	}
+	n := len(ids)
+	if ids == nil {
+		n = rows.Rows()
+	}
+	in, out := normRows(x, w, eps), rowsOf(dst)
+	parallel((n+columnsPerTask-1)/columnsPerTask, func(task int) {
+		weight := make([]float32, rows.Cols())
+		for j := task * columnsPerTask; j < min(n, (task+1)*columnsPerTask); j++ {
+			id := j
+			if ids != nil {
+				id = int(ids[j])
+			}
+			rows.row(weight, id)
+			for i := range in {
+				out[i][j] = dot(in[i], weight)
+			}
+		}
+	})
+}
+
+// newRows makes n rows of the given width.
+func newRows(n, cols int) [][]float32 {
+	all := make([]float32, n*cols)
+	rows := make([][]float32, n)
+	for i := range rows {
+		rows[i] = all[i*cols : (i+1)*cols]
+	}
+	return rows
+}
+
+func rowsOf(m kernels.Mat) [][]float32 {
+	rows := make([][]float32, m.Rows)
+	for i := range rows {
+		rows[i] = row(m, i)
+	}
+	return rows
+}
+
+// normRows returns RMSNorm of every row of x.
+func normRows(x kernels.Mat, w kernels.Vector, eps float32) [][]float32 {
+	out := newRows(x.Rows, x.Cols)
+	parallel(x.Rows, func(i int) { norm(out[i], row(x, i), w.(vector), eps) })
+	return out
+}
+
+// norm sets dst = x / sqrt(mean(x^2) + eps) * w; dst may be x. (Zhang and Sennrich, Root Mean Square
+// Layer Normalization, 2019, eq. 4.)
+func norm(dst, x []float32, w vector, eps float32) {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(float64(v) * float64(v))
+	}
+	scale := float32(1 / math.Sqrt(sum/float64(len(x))+float64(eps)))
+	for i, v := range x {
+		dst[i] = float32(v*scale) * w[i]
+	}
+}
+
+// multiply sets out[i][j] = in[i] . l.weight[j] + l.bias[j], or adds it to what is there.
+func multiply(out, in [][]float32, l *linear, add bool) {
+	parallel((l.out+columnsPerTask-1)/columnsPerTask, func(task int) {
+		from, to := task*columnsPerTask, min(l.out, (task+1)*columnsPerTask)
+		for i, x := range in {
+			var sums [columnsPerTask]float32
+			j := from
+			for ; j+4 <= to; j += 4 {
+				w := l.weight[j*l.in:]
+				sums[j-from], sums[j-from+1], sums[j-from+2], sums[j-from+3] = dot4(x, w[:l.in], w[l.in:2*l.in], w[2*l.in:3*l.in], w[3*l.in:4*l.in])
+			}
+			for ; j < to; j++ {
+				sums[j-from] = dot(x, l.weight[j*l.in:(j+1)*l.in])
+			}
+			y := out[i][from:to]
+			for j, sum := range sums[:to-from] {
+				if l.bias != nil {
+					sum += l.bias[from+j]
+				}
+				if add {
+					sum += y[j]
+				}
+				y[j] = sum
+			}
+		}
+	})
+}
+
+// dot sums x[i]*w[i] in the order of i.
+func dot(x, w []float32) float32 {
+	w = w[:len(x)]
+	var sum float32
+	for i, v := range x {
+		sum += float32(v * w[i])
+	}
+	return sum
+}
+
+// dot4 is four dots at once, each in the same order as dot.
+func dot4(x, w0, w1, w2, w3 []float32) (s0, s1, s2, s3 float32) {
+	w0, w1, w2, w3 = w0[:len(x)], w1[:len(x)], w2[:len(x)], w3[:len(x)]
+	for i, v := range x {
+		s0 += float32(v * w0[i])
+		s1 += float32(v * w1[i])
+		s2 += float32(v * w2[i])
+		s3 += float32(v * w3[i])
+	}
+	return s0, s1, s2, s3
+}
