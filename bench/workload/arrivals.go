@@ -1,0 +1,82 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"time"
+)
+
+// Arrivals says when requests come. With Sessions unset every request is one arrival of a Poisson
+// process, in random order. With Sessions set, users arrive as a Poisson process, as in the paper,
+// and each user's requests follow each other Gap apart.
+type Arrivals struct {
+	Rate     float64 // mean requests a second; +Inf: all at time 0, users in turn
+	Sessions bool
+	Gap      time.Duration // between the requests of one session
+}
+
+// Validate reports a rate that cannot be kept.
+func (a Arrivals) Validate() error {
+	if !(a.Rate > 0) {
+		return fmt.Errorf("request rate %v is impossible: give a number of requests per second above 0, or inf", a.Rate)
+	}
+	if a.Rate > 1e6 && !math.IsInf(a.Rate, 1) {
+		return fmt.Errorf("request rate %v is impossible: at most 1e6 requests per second can be sent; give inf to send all at once", a.Rate)
+	}
+	if a.Gap < 0 {
+		return fmt.Errorf("gap %v between the requests of a session is negative", a.Gap)
+	}
+	return nil
+}
+
+// Poisson sets the times of requests, in their order, to a Poisson process of the given rate.
+func Poisson(requests []Request, rate float64, rng *rand.Rand) {
+	var at float64
+	for i := range requests {
+		if !math.IsInf(rate, 1) {
+			at += rng.ExpFloat64() / rate
+		}
+		requests[i].At = time.Duration(math.Round(at * 1e9))
+	}
+}
+
+func (a Arrivals) schedule(sessions [][]Request, rng *rand.Rand) []Request {
+	if math.IsInf(a.Rate, 1) {
+		return interleave(sessions)
+	}
+	var all []Request
+	if !a.Sessions {
+		for _, s := range sessions {
+			all = append(all, s...)
+		}
+		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		Poisson(all, a.Rate, rng)
+		return all
+	}
+	var start float64
+	for _, s := range sessions {
+		start += rng.ExpFloat64() * float64(len(s)) / a.Rate
+		for i := range s {
+			s[i].At = time.Duration(math.Round(start*1e9)) + time.Duration(i)*a.Gap
+		}
+		all = append(all, s...)
+	}
+	sort.SliceStable(all, func(i, j int) bool { return all[i].At < all[j].At })
+	return all
+}
+
+// interleave takes one request of each session in turn.
+func interleave(sessions [][]Request) []Request {
+	var all []Request
+	for i, found := 0, true; found; i++ {
+		found = false
+		for _, s := range sessions {
+			if i < len(s) {
+				all, found = append(all, s[i]), true
+			}
+		}
+	}
+	return all
+}
