@@ -1,0 +1,292 @@
+package wire
+
+import (
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
+
+var ask = engine.Ask{
+	Top: 5, Labels: []engine.TokenID{9642, 2822}, Allowed: []engine.TokenID{9642, 2822, 1 << 17},
+	Bias: []engine.TokenBias{{ID: 7, Bias: -100}}, Temperature: 0.5, TopP: 0.9, Seed: 42, PromptLogprobs: true, PromptTop: 2,
+}
+
+var answer = engine.Answer{
+	Token: 9642, Logprob: -0.25,
+	Top:    []engine.TokenLogprob{{ID: 9642, Logprob: -0.25}, {ID: 2822, Logprob: -1.5}},
+	Labels: []engine.TokenLogprob{{ID: 9642, Logprob: -0.25}},
+}
+
+var info = ExecutorInfo{
+	Device: "cpu (avx512_bf16, 2 threads)", Model: "demo", Fingerprint: "sha256:abc", VocabSize: 4096, MaxModelLen: 32768,
+	BlockTokens: 64, NumBlocks: 1000, MaxPassRows: 2048, CanPause: true,
+	CostBase: time.Millisecond, CostToken: 3 * time.Microsecond, CostPair: 1.5e-9,
+}
+
+// samples has every kind with every field set, and one with none.
+var samples = []struct {
+	name string
+	msg  Message
+}{
+	{"hello", &Hello{Role: RoleExecutor, Name: "cpu-0", Epoch: 1 << 63, Executor: &info}},
+	{"hello-frontend", &Hello{Role: RoleFrontend, Name: "frontend-0", Epoch: 3}},
+	{"welcome", &Welcome{
+		Epoch: 7, Executors: []ExecutorInfo{info, {Device: "cuda:0"}}, Waiting: 3, Running: 2, CacheUsed: 0.75,
+		Stats: Stats{Passes: 1, Preemptions: 2, Retries: 3, PrefixQueries: 4, PrefixHits: 5, Evictions: 6, Refused: 7, ExecutorLost: 8},
+	}},
+	{"submit", &Submit{
+		Job: 0xabcdef0000000001, Model: "demo", Tokens: []engine.TokenID{1, 2, 1 << 20}, MaxTokens: 1, StopTokens: []engine.TokenID{2},
+		Ask: ask, User: "alice", Salt: "s", Priority: -3, Deadline: time.Second, Waited: time.Millisecond,
+	}},
+	{"submit-empty", &Submit{}},
+	{"cancel", &Cancel{Job: 5}},
+	{"result", &Result{
+		Job: 5, Index: 1, Answer: &answer, Prompt: []engine.PromptScore{{Logprob: -2}, {Logprob: -3, Top: answer.Top}},
+		Cached: 64, Finish: engine.FinishLength, Timing: engine.Timing{Queued: time.Millisecond, Running: 2 * time.Millisecond},
+	}},
+	{"result-error", &Result{Job: 5, Err: &engine.Error{Code: engine.CodeOverloaded, Message: "the queue is full", RetryAfter: time.Second}}},
+	{"run", &Run{Pass: 9, Items: []RunItem{
+		{Job: 5, Tokens: []engine.TokenID{1, 2, 3}, Cached: 2, Blocks: []BlockID{4, 5}, Draw: 1, Ask: ask},
+		{Job: 6, Tokens: []engine.TokenID{1}},
+	}}},
+	{"pause", &Pause{Pass: 9}},
+	{"resume", &Resume{Pass: 9}},
+	{"abort", &Abort{Pass: 9}},
+	{"paused", &Paused{Pass: 9, Layer: 3}},
+	{"done", &Done{Pass: 9, Took: time.Millisecond, Items: []ItemResult{
+		{Job: 5, Answer: &answer, Prompt: []engine.PromptScore{{Logprob: -2}}},
+		{Job: 6, Err: engine.Errorf(engine.CodeBadTokens, "token 7 of 3 is 99")},
+	}}},
+	{"done-error", &Done{Pass: 9, Err: engine.Errorf(engine.CodeInternal, "out of cheese")}},
+}
+
+// TestGolden pins the bytes of every kind: peers of one Version must understand each other.
+func TestGolden(t *testing.T) {
+	seen := map[Kind]bool{}
+	for _, s := range samples {
+		t.Run(s.name, func(t *testing.T) {
+			seen[s.msg.kind()] = true
+			var text strings.Builder
+			for _, f := range Encode(s.msg) {
+				text.WriteString(hex.Dump(f) + "\n")
+			}
+			file := "testdata/" + s.name + ".golden"
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text.String() != string(want) {
+				t.Errorf("bytes differ from %s: give the protocol a new Version, then run the test with -rewrite\n%s", file, text.String())
+			}
+			got, err := Decode(Encode(s.msg))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, s.msg) {
+				t.Errorf("decoded %+v\nwant    %+v", got, s.msg)
+			}
+		})
+	}
+	for k := KindHello; k <= KindDone; k++ {
+		if !seen[k] && !t.Failed() {
+			t.Errorf("no sample of kind %d", k)
+		}
+	}
+}
+
+func TestLocalMessagesDoNotTravel(t *testing.T) {
+	for _, m := range []Message{&Tick{}, &Lost{}} {
+		if f := Encode(m); f != nil {
+			t.Errorf("Encode(%T) = %x, want nil", m, f)
+		}
+	}
+}
+
+// fill sets every field of v at random; counts stay in the codec's range.
+func fill(v reflect.Value, rng *rand.Rand) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if rng.IntN(4) > 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem(), rng)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), rng)
+		}
+	case reflect.Slice:
+		if n := rng.IntN(4); n > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+		}
+		for i := range v.Len() {
+			fill(v.Index(i), rng)
+		}
+	case reflect.String:
+		v.SetString(strings.Repeat("é", rng.IntN(200)))
+	case reflect.Bool:
+		v.SetBool(rng.IntN(2) == 0)
+	case reflect.Int:
+		v.SetInt(int64(rng.Int32()) >> rng.IntN(31))
+	case reflect.Int64:
+		v.SetInt(int64(rng.Uint64()) >> rng.IntN(63))
+	case reflect.Uint8:
+		v.SetUint(rng.Uint64N(3))
+	case reflect.Uint32, reflect.Uint64:
+		v.SetUint(rng.Uint64() >> rng.IntN(64) & (1<<v.Type().Bits() - 1))
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(float64(rng.Float32()) - 0.5)
+	default:
+		panic(fmt.Sprintf("fill: %v", v.Type()))
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		m := newMessage(KindHello + Kind(rng.IntN(int(KindDone))))
+		fill(reflect.ValueOf(m).Elem(), rng)
+		got, err := Decode(Encode(m))
+		if err != nil {
+			t.Fatalf("%+v: %v", m, err)
+		}
+		if !reflect.DeepEqual(got, m) {
+			t.Fatalf("decoded %+v\nwant    %+v", got, m)
+		}
+	}
+}
+
+// header makes frame 0 of a hand-written message.
+func header(t *testing.T, pairs ...any) []byte {
+	t.Helper()
+	var b strings.Builder
+	e := msgpack.NewEncoder(&b)
+	if err := e.EncodeMapLen(len(pairs) / 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.EncodeMulti(pairs...); err != nil {
+		t.Fatal(err)
+	}
+	return []byte(b.String())
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	submit := func(frames ...[]byte) [][]byte {
+		return append([][]byte{header(t, "v", 1, "k", int(KindSubmit), "tokens", 2)}, frames...)
+	}
+	for _, c := range []struct {
+		name, want string
+		frames     [][]byte
+	}{
+		{"nothing", "no header frame", nil},
+		{"empty header", "EOF", [][]byte{{}}},
+		{"not a map", "header", [][]byte{{0x01}}},
+		{"no kind", "lacks version and kind", [][]byte{header(t, "v", 1)}},
+		{"kind first", `key "k" where "v" belongs`, [][]byte{header(t, "k", 1, "v", 1)}},
+		{"unknown kind", "unknown kind 99", [][]byte{header(t, "v", 1, "k", 99)}},
+		{"kind that never travels", "unknown kind 12", [][]byte{header(t, "v", 1, "k", int(kindTick))}},
+		{"missing frame", "a frame of 2 elements is missing", submit()},
+		{"frame too many", "1 frames too many", submit(make([]byte, 8), nil)},
+		{"short frame", "a frame of 7 bytes where 2 ids belong", submit(make([]byte, 7))},
+		{"long frame", "a frame of 12 bytes where 2 ids belong", submit(make([]byte, 12))},
+		{"negative count", "a count of -1", [][]byte{header(t, "v", 1, "k", int(KindSubmit), "max_tokens", -1)}},
+		{"string where a number belongs", "decoding int64", [][]byte{header(t, "v", 1, "k", int(KindSubmit), "priority", "high")}},
+		{"ragged list", "3 bytes where elements have 4", [][]byte{header(t, "v", 1, "k", int(KindSubmit), "stop", []byte{1, 2, 3})}},
+		{"huge array", "claims 4294967295 elements", [][]byte{{0x83, 0xa1, 'v', 1, 0xa1, 'k', byte(KindRun), 0xa5, 'i', 't', 'e', 'm', 's', 0xdd, 255, 255, 255, 255}}},
+		{"huge string", "claims 4294967295 elements", [][]byte{{0x83, 0xa1, 'v', 1, 0xa1, 'k', byte(KindHello), 0xa4, 'n', 'a', 'm', 'e', 0xdb, 255, 255, 255, 255}}},
+		{"trailing bytes", "1 bytes after the header", [][]byte{append(header(t, "v", 1, "k", int(KindCancel), "job", 1), 0)}},
+		{"long key", "a key of 40 bytes", [][]byte{header(t, "v", 1, "k", int(KindCancel), strings.Repeat("x", 40), 1)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, err := Decode(c.frames)
+			if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Decode = %v, %v; want an error with %q", m, err, c.want)
+			}
+		})
+	}
+}
+
+func TestOtherVersionIsNamed(t *testing.T) {
+	_, err := Decode([][]byte{header(t, "v", 2, "k", 200, "future", "x"), nil, nil})
+	var v *VersionError
+	if !errors.As(err, &v) || v.Got != 2 || !strings.Contains(err.Error(), "version 2") || !strings.Contains(err.Error(), "version 1") {
+		t.Errorf("Decode = %v, want a VersionError that names both versions", err)
+	}
+}
+
+func TestUnknownKeysAreSkipped(t *testing.T) {
+	deep := []byte{}
+	for range 100_000 { // deeper than a recursive reader would like
+		deep = append(deep, 0x91)
+	}
+	deep = append(deep, 0xc0)
+	h := header(t, "v", 1, "k", int(KindCancel),
+		"future", map[string]any{"a": []any{1, "x", nil, 2.5, []byte{1}}}, "more", time.Unix(0, 0), "nothing", nil, "job", 7)
+	h[0]++
+	h = append(h, 0xa4, 'd', 'e', 'e', 'p')
+	m, err := Decode([][]byte{append(h, deep...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (&Cancel{Job: 7}); !reflect.DeepEqual(m, want) {
+		t.Errorf("Decode = %+v, want %+v", m, want)
+	}
+}
+
+// FuzzDecode feeds a header and two frames; whatever is accepted must survive a round trip.
+func FuzzDecode(f *testing.F) {
+	for _, s := range samples {
+		frames := append(Encode(s.msg), nil, nil)
+		f.Add(frames[0], frames[1], frames[2], len(Encode(s.msg)))
+	}
+	f.Fuzz(func(t *testing.T, h, a, b []byte, n int) {
+		frames := [][]byte{h, a, b}
+		m, err := Decode(frames[:max(0, min(n, 3))])
+		if err != nil {
+			return
+		}
+		again, err := Decode(Encode(m))
+		if err != nil {
+			t.Fatalf("%+v does not decode again: %v", m, err)
+		}
+		if a, b := fmt.Sprintf("%+v", Encode(m)), fmt.Sprintf("%+v", Encode(again)); a != b {
+			t.Fatalf("%+v changed to %+v", m, again)
+		}
+	})
+}
+
+func BenchmarkCodec(b *testing.B) {
+	short := &Submit{Job: 1 << 40, Model: "demo", Tokens: make([]engine.TokenID, 32), MaxTokens: 1, Ask: engine.Ask{Top: 5, Temperature: 1}, User: "alice"}
+	long := *short
+	long.Tokens = make([]engine.TokenID, 100_000)
+	done := &Done{Pass: 1, Took: 1, Items: []ItemResult{{Job: 1 << 40, Answer: &answer}}}
+	for _, c := range []struct {
+		name string
+		msg  Message
+	}{{"submit-32", short}, {"submit-100k", &long}, {"done", done}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Decode(Encode(c.msg)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

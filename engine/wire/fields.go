@@ -1,0 +1,399 @@
+package wire
+
+import "github.com/prefillonly/prefillonly/engine"
+
+func (m *Hello) encode(w *writer) {
+	w.string("role", string(m.Role))
+	w.string("name", m.Name)
+	w.uint("epoch", m.Epoch)
+	if m.Executor != nil {
+		w.object("executor", m.Executor)
+	}
+}
+
+func (m *Hello) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "role":
+		m.Role = Role(r.string())
+	case "name":
+		m.Name = r.string()
+	case "epoch":
+		m.Epoch = r.uint()
+	case "executor":
+		m.Executor = new(ExecutorInfo)
+		r.object(m.Executor)
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *ExecutorInfo) encode(w *writer) {
+	w.string("device", m.Device)
+	w.string("model", m.Model)
+	w.string("fingerprint", m.Fingerprint)
+	w.int("vocab", int64(m.VocabSize))
+	w.int("max_len", int64(m.MaxModelLen))
+	w.int("block_tokens", int64(m.BlockTokens))
+	w.int("blocks", int64(m.NumBlocks))
+	w.int("pass_rows", int64(m.MaxPassRows))
+	w.bool("pause", m.CanPause)
+	w.duration("cost_base", m.CostBase)
+	w.duration("cost_token", m.CostToken)
+	w.float64("cost_pair", m.CostPair)
+}
+
+func (m *ExecutorInfo) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "device":
+		m.Device = r.string()
+	case "model":
+		m.Model = r.string()
+	case "fingerprint":
+		m.Fingerprint = r.string()
+	case "vocab":
+		m.VocabSize = r.count()
+	case "max_len":
+		m.MaxModelLen = r.count()
+	case "block_tokens":
+		m.BlockTokens = r.count()
+	case "blocks":
+		m.NumBlocks = r.count()
+	case "pass_rows":
+		m.MaxPassRows = r.count()
+	case "pause":
+		m.CanPause = r.bool()
+	case "cost_base":
+		m.CostBase = r.duration()
+	case "cost_token":
+		m.CostToken = r.duration()
+	case "cost_pair":
+		m.CostPair = r.float64()
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *Welcome) encode(w *writer) {
+	w.uint("epoch", m.Epoch)
+	if len(m.Executors) != 0 {
+		w.array("executors", len(m.Executors))
+		for i := range m.Executors {
+			w.item(&m.Executors[i])
+		}
+	}
+	w.int("waiting", int64(m.Waiting))
+	w.int("running", int64(m.Running))
+	w.float64("cache_used", m.CacheUsed)
+	if m.Stats != (Stats{}) {
+		w.object("stats", &m.Stats)
+	}
+}
+
+func (m *Welcome) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "epoch":
+		m.Epoch = r.uint()
+	case "executors":
+		m.Executors = readItems[ExecutorInfo](r)
+	case "waiting":
+		m.Waiting = r.count()
+	case "running":
+		m.Running = r.count()
+	case "cache_used":
+		m.CacheUsed = r.float64()
+	case "stats":
+		r.object(&m.Stats)
+	default:
+		return false
+	}
+	return true
+}
+
+// readItems reads an array of maps. It grows with what is read, not with the claimed length.
+func readItems[T any, P interface {
+	*T
+	body
+}](r *reader) []T {
+	n := r.arrayLen()
+	var items []T
+	for range n {
+		var item T
+		if r.object(P(&item)); r.err != nil {
+			return nil
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+func (m *Stats) encode(w *writer) {
+	w.uint("passes", m.Passes)
+	w.uint("preemptions", m.Preemptions)
+	w.uint("retries", m.Retries)
+	w.uint("prefix_queries", m.PrefixQueries)
+	w.uint("prefix_hits", m.PrefixHits)
+	w.uint("evictions", m.Evictions)
+	w.uint("refused", m.Refused)
+	w.uint("executor_lost", m.ExecutorLost)
+}
+
+func (m *Stats) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "passes":
+		m.Passes = r.uint()
+	case "preemptions":
+		m.Preemptions = r.uint()
+	case "retries":
+		m.Retries = r.uint()
+	case "prefix_queries":
+		m.PrefixQueries = r.uint()
+	case "prefix_hits":
+		m.PrefixHits = r.uint()
+	case "evictions":
+		m.Evictions = r.uint()
+	case "refused":
+		m.Refused = r.uint()
+	case "executor_lost":
+		m.ExecutorLost = r.uint()
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *Submit) encode(w *writer) {
+	w.uint("job", uint64(m.Job))
+	w.string("model", m.Model)
+	frame(w, "tokens", m.Tokens)
+	w.int("max_tokens", int64(m.MaxTokens))
+	w.words("stop", m.StopTokens)
+	w.object("ask", (*askBody)(&m.Ask))
+	w.string("user", m.User)
+	w.string("salt", m.Salt)
+	w.int("priority", int64(m.Priority))
+	w.duration("deadline", m.Deadline)
+	w.duration("waited", m.Waited)
+}
+
+func (m *Submit) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "job":
+		m.Job = engine.JobID(r.uint())
+	case "model":
+		m.Model = r.string()
+	case "tokens":
+		m.Tokens = readFrame[engine.TokenID](r)
+	case "max_tokens":
+		m.MaxTokens = r.count()
+	case "stop":
+		m.StopTokens = r.words()
+	case "ask":
+		r.object((*askBody)(&m.Ask))
+	case "user":
+		m.User = r.string()
+	case "salt":
+		m.Salt = r.string()
+	case "priority":
+		m.Priority = r.int()
+	case "deadline":
+		m.Deadline = r.duration()
+	case "waited":
+		m.Waited = r.duration()
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *Cancel) encode(w *writer) { w.uint("job", uint64(m.Job)) }
+
+func (m *Cancel) decode(r *reader, key []byte) bool {
+	if string(key) != "job" {
+		return false
+	}
+	m.Job = engine.JobID(r.uint())
+	return true
+}
+
+func (m *Result) encode(w *writer) {
+	w.uint("job", uint64(m.Job))
+	w.int("index", int64(m.Index))
+	if m.Answer != nil {
+		w.object("answer", (*answerBody)(m.Answer))
+	}
+	w.promptScores("prompt", m.Prompt)
+	w.int("cached", int64(m.Cached))
+	w.uint("finish", uint64(m.Finish))
+	w.duration("queued", m.Timing.Queued)
+	w.duration("running", m.Timing.Running)
+	if m.Err != nil {
+		w.object("err", (*errorBody)(m.Err))
+	}
+}
+
+func (m *Result) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "job":
+		m.Job = engine.JobID(r.uint())
+	case "index":
+		m.Index = r.count()
+	case "answer":
+		m.Answer = new(engine.Answer)
+		r.object((*answerBody)(m.Answer))
+	case "prompt":
+		m.Prompt = r.promptScores()
+	case "cached":
+		m.Cached = r.count()
+	case "finish":
+		m.Finish = engine.Finish(r.small(uint64(engine.FinishLength)))
+	case "queued":
+		m.Timing.Queued = r.duration()
+	case "running":
+		m.Timing.Running = r.duration()
+	case "err":
+		m.Err = new(engine.Error)
+		r.object((*errorBody)(m.Err))
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *Run) encode(w *writer) {
+	w.uint("pass", uint64(m.Pass))
+	if len(m.Items) != 0 {
+		w.array("items", len(m.Items))
+		for i := range m.Items {
+			w.item(&m.Items[i])
+		}
+	}
+}
+
+func (m *Run) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "pass":
+		m.Pass = PassID(r.uint())
+	case "items":
+		m.Items = readItems[RunItem](r)
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *RunItem) encode(w *writer) {
+	w.uint("job", uint64(m.Job))
+	frame(w, "tokens", m.Tokens)
+	w.int("cached", int64(m.Cached))
+	frame(w, "blocks", m.Blocks)
+	w.int("draw", int64(m.Draw))
+	w.object("ask", (*askBody)(&m.Ask))
+}
+
+func (m *RunItem) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "job":
+		m.Job = engine.JobID(r.uint())
+	case "tokens":
+		m.Tokens = readFrame[engine.TokenID](r)
+	case "cached":
+		m.Cached = r.count()
+	case "blocks":
+		m.Blocks = readFrame[BlockID](r)
+	case "draw":
+		m.Draw = r.count()
+	case "ask":
+		r.object((*askBody)(&m.Ask))
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *Pause) encode(w *writer)                   { w.uint("pass", uint64(m.Pass)) }
+func (m *Pause) decode(r *reader, key []byte) bool  { return decodePass(r, key, &m.Pass) }
+func (m *Resume) encode(w *writer)                  { w.uint("pass", uint64(m.Pass)) }
+func (m *Resume) decode(r *reader, key []byte) bool { return decodePass(r, key, &m.Pass) }
+func (m *Abort) encode(w *writer)                   { w.uint("pass", uint64(m.Pass)) }
+func (m *Abort) decode(r *reader, key []byte) bool  { return decodePass(r, key, &m.Pass) }
+
+func decodePass(r *reader, key []byte, pass *PassID) bool {
+	if string(key) != "pass" {
+		return false
+	}
+	*pass = PassID(r.uint())
+	return true
+}
+
+func (m *Paused) encode(w *writer) {
+	w.uint("pass", uint64(m.Pass))
+	w.int("layer", int64(m.Layer))
+}
+
+func (m *Paused) decode(r *reader, key []byte) bool {
+	if string(key) == "layer" {
+		m.Layer = r.count()
+		return true
+	}
+	return decodePass(r, key, &m.Pass)
+}
+
+func (m *Done) encode(w *writer) {
+	w.uint("pass", uint64(m.Pass))
+	if len(m.Items) != 0 {
+		w.array("items", len(m.Items))
+		for i := range m.Items {
+			w.item(&m.Items[i])
+		}
+	}
+	w.duration("took", m.Took)
+	if m.Err != nil {
+		w.object("err", (*errorBody)(m.Err))
+	}
+}
+
+func (m *Done) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "items":
+		m.Items = readItems[ItemResult](r)
+	case "took":
+		m.Took = r.duration()
+	case "err":
+		m.Err = new(engine.Error)
+		r.object((*errorBody)(m.Err))
+	default:
+		return decodePass(r, key, &m.Pass)
+	}
+	return true
+}
+
+func (m *ItemResult) encode(w *writer) {
+	w.uint("job", uint64(m.Job))
+	if m.Answer != nil {
+		w.object("answer", (*answerBody)(m.Answer))
+	}
+	w.promptScores("prompt", m.Prompt)
+	if m.Err != nil {
+		w.object("err", (*errorBody)(m.Err))
+	}
+}
+
+func (m *ItemResult) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "job":
+		m.Job = engine.JobID(r.uint())
+	case "answer":
+		m.Answer = new(engine.Answer)
+		r.object((*answerBody)(m.Answer))
+	case "prompt":
+		m.Prompt = r.promptScores()
+	case "err":
+		m.Err = new(engine.Error)
+		r.object((*errorBody)(m.Err))
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,305 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+)
+
+// reader reads a header and hands out the raw frames in order. The first error sticks; reads after
+// it return zero values.
+type reader struct {
+	src    bytes.Reader
+	dec    *msgpack.Decoder
+	frames [][]byte // not yet handed out
+	err    error
+	keyBuf [32]byte // longer keys are not ours
+}
+
+func newReader(frames [][]byte) *reader {
+	r := &reader{dec: msgpack.GetDecoder(), frames: frames[1:]}
+	r.src.Reset(frames[0])
+	r.dec.Reset(&r.src)
+	return r
+}
+
+func (r *reader) release() { msgpack.PutDecoder(r.dec) }
+
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+	}
+}
+
+// check passes a decoded value on and keeps the error.
+func check[T any](r *reader, v T, err error) T {
+	if err != nil {
+		r.fail("header: %v", err)
+		var zero T
+		return zero
+	}
+	return v
+}
+
+// length passes on the number of elements a header claims, each of which takes at least size bytes.
+func (r *reader) length(n int, err error, size int) int {
+	n = check(r, n, err)
+	if r.err == nil && (n < 0 || n > r.src.Len()/size) {
+		r.fail("header claims %d elements, %d bytes remain", n, r.src.Len())
+	}
+	if r.err != nil {
+		return 0
+	}
+	return n
+}
+
+func (r *reader) mapLen() int {
+	n, err := r.dec.DecodeMapLen()
+	return r.length(n, err, 2)
+}
+
+func (r *reader) arrayLen() int {
+	n, err := r.dec.DecodeArrayLen()
+	return r.length(n, err, 1)
+}
+
+// key reads a map's key; it is valid until the next call.
+func (r *reader) key() []byte {
+	n, err := r.dec.DecodeBytesLen()
+	n = r.length(n, err, 1)
+	if n > len(r.keyBuf) {
+		r.fail("header: a key of %d bytes", n)
+		return nil
+	}
+	if r.err != nil || n == 0 {
+		return nil
+	}
+	return check(r, r.keyBuf[:n], r.dec.ReadFull(r.keyBuf[:n]))
+}
+
+// leading reads a field that must stand here.
+func (r *reader) leading(want string) uint64 {
+	if got := r.key(); r.err == nil && string(got) != want {
+		r.fail("header: key %q where %q belongs", got, want)
+	}
+	return r.uint()
+}
+
+// fields reads n keys and values into b.
+func (r *reader) fields(n int, b body) {
+	for ; n > 0 && r.err == nil; n-- {
+		k := r.key()
+		if r.err == nil && !b.decode(r, k) {
+			r.skip()
+		}
+	}
+}
+
+func (r *reader) object(b body) { r.fields(r.mapLen(), b) }
+
+// skip passes over a value of any depth, without recursion.
+func (r *reader) skip() {
+	for left := 1; left > 0 && r.err == nil; left-- {
+		code, err := r.dec.PeekCode()
+		code = check(r, code, err)
+		switch {
+		case r.err != nil:
+		case msgpcode.IsFixedMap(code), code == msgpcode.Map16, code == msgpcode.Map32:
+			left += 2 * r.mapLen()
+		case msgpcode.IsFixedArray(code), code == msgpcode.Array16, code == msgpcode.Array32:
+			left += r.arrayLen()
+		case msgpcode.IsBin(code), msgpcode.IsString(code):
+			r.bytes()
+		default:
+			check(r, 0, r.dec.Skip())
+		}
+	}
+}
+
+// end checks that nothing is left over.
+func (r *reader) end() {
+	if r.err == nil && r.src.Len() != 0 {
+		r.fail("%d bytes after the header", r.src.Len())
+	}
+	if r.err == nil && len(r.frames) != 0 {
+		r.fail("%d frames too many", len(r.frames))
+	}
+}
+
+func (r *reader) uint() uint64 {
+	if r.err != nil {
+		return 0
+	}
+	v, err := r.dec.DecodeUint64()
+	return check(r, v, err)
+}
+
+func (r *reader) int64() int64 {
+	if r.err != nil {
+		return 0
+	}
+	v, err := r.dec.DecodeInt64()
+	return check(r, v, err)
+}
+
+func (r *reader) int() int                { return int(r.int64()) }
+func (r *reader) duration() time.Duration { return time.Duration(r.int64()) }
+
+// count reads a number that cannot be negative and fits 31 bits.
+func (r *reader) count() int {
+	v := r.int64()
+	if v < 0 || v > math.MaxInt32 {
+		r.fail("header: a count of %d", v)
+		return 0
+	}
+	return int(v)
+}
+
+// small reads an unsigned number up to limit.
+func (r *reader) small(limit uint64) uint64 {
+	v := r.uint()
+	if v > limit {
+		r.fail("header: %d exceeds %d", v, limit)
+		return 0
+	}
+	return v
+}
+
+func (r *reader) bool() bool {
+	v, err := r.dec.DecodeBool()
+	return check(r, v, err)
+}
+
+func (r *reader) float32() float32 {
+	v, err := r.dec.DecodeFloat32()
+	return check(r, v, err)
+}
+
+func (r *reader) float64() float64 {
+	v, err := r.dec.DecodeFloat64()
+	return check(r, v, err)
+}
+
+func (r *reader) bytes() []byte {
+	n, err := r.dec.DecodeBytesLen()
+	n = r.length(n, err, 1)
+	if r.err != nil || n == 0 {
+		return nil
+	}
+	b := make([]byte, n)
+	return check(r, b, r.dec.ReadFull(b))
+}
+
+func (r *reader) string() string { return string(r.bytes()) }
+
+// packed reads raw bytes whose length is a multiple of size.
+func (r *reader) packed(size int) []byte {
+	b := r.bytes()
+	if len(b)%size != 0 {
+		r.fail("header: %d bytes where elements have %d", len(b), size)
+		return nil
+	}
+	return b
+}
+
+func (r *reader) words() []engine.TokenID { return readWords[engine.TokenID](r.packed(4)) }
+
+func (r *reader) logprobs() []engine.TokenLogprob { return readLogprobs(r.packed(8)) }
+
+func (r *reader) biases() []engine.TokenBias {
+	b := r.packed(8)
+	if len(b) == 0 {
+		return nil
+	}
+	l := make([]engine.TokenBias, len(b)/8)
+	for i := range l {
+		l[i].ID = binary.LittleEndian.Uint32(b[8*i:])
+		l[i].Bias = math.Float32frombits(binary.LittleEndian.Uint32(b[8*i+4:]))
+	}
+	return l
+}
+
+// nextFrame reads the number of elements and takes the frame that holds them.
+func (r *reader) nextFrame() (int, []byte) {
+	n := r.count()
+	if r.err == nil && len(r.frames) == 0 {
+		r.fail("a frame of %d elements is missing", n)
+	}
+	if r.err != nil {
+		return 0, nil
+	}
+	f := r.frames[0]
+	r.frames = r.frames[1:]
+	return n, f
+}
+
+// readFrame takes the next frame as ids.
+func readFrame[T ~uint32](r *reader) []T {
+	n, f := r.nextFrame()
+	if r.err == nil && len(f) != 4*n {
+		r.fail("a frame of %d bytes where %d ids belong", len(f), n)
+	}
+	if r.err != nil {
+		return nil
+	}
+	return readWords[T](f)
+}
+
+func (r *reader) promptScores() []engine.PromptScore {
+	n, f := r.nextFrame()
+	if r.err == nil && n > len(f)/8 {
+		r.fail("a frame of %d bytes where %d prompt scores belong", len(f), n)
+	}
+	if r.err != nil || n == 0 {
+		return nil
+	}
+	scores := make([]engine.PromptScore, n)
+	for i := range scores {
+		if len(f) < 8 {
+			r.fail("prompt score %d of %d is cut off", i, n)
+			return nil
+		}
+		scores[i].Logprob = math.Float32frombits(binary.LittleEndian.Uint32(f))
+		top := uint64(binary.LittleEndian.Uint32(f[4:]))
+		f = f[8:]
+		if top > uint64(len(f)/8) {
+			r.fail("prompt score %d of %d is cut off", i, n)
+			return nil
+		}
+		scores[i].Top = readLogprobs(f[:8*top])
+		f = f[8*top:]
+	}
+	if len(f) != 0 {
+		r.fail("%d bytes after the prompt scores", len(f))
+	}
+	return scores
+}
+
+func readWords[T ~uint32](b []byte) []T {
+	if len(b) == 0 {
+		return nil
+	}
+	ids := make([]T, len(b)/4)
+	for i := range ids {
+		ids[i] = T(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return ids
+}
+
+func readLogprobs(b []byte) []engine.TokenLogprob {
+	if len(b) == 0 {
+		return nil
+	}
+	l := make([]engine.TokenLogprob, len(b)/8)
+	for i := range l {
+		l[i].ID = binary.LittleEndian.Uint32(b[8*i:])
+		l[i].Logprob = math.Float32frombits(binary.LittleEndian.Uint32(b[8*i+4:]))
+	}
+	return l
+}

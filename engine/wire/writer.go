@@ -1,0 +1,189 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// headerSize is room for the header of an ordinary message.
+const headerSize = 192
+
+// map16 is msgpack's code of a map whose length is the two bytes that follow.
+const map16 = 0xde
+
+// writer writes a header and collects the raw frames. The encoder writes to memory, which takes
+// everything, so its errors are left alone.
+type writer struct {
+	buf    *bytes.Buffer
+	enc    *msgpack.Encoder
+	count  int // fields written to the innermost map
+	frames [][]byte
+}
+
+func newWriter() *writer {
+	w := &writer{buf: bytes.NewBuffer(make([]byte, 0, headerSize)), enc: msgpack.GetEncoder(), frames: make([][]byte, 1, 3)}
+	w.enc.Reset(w.buf)
+	return w
+}
+
+func (w *writer) release() { msgpack.PutEncoder(w.enc) }
+
+// mapStart remembers where a map began and how many fields its parent has so far.
+type mapStart struct{ at, outer int }
+
+func (w *writer) beginMap() mapStart {
+	s := mapStart{at: w.buf.Len(), outer: w.count}
+	w.buf.Write([]byte{map16, 0, 0})
+	w.count = 0
+	return s
+}
+
+func (w *writer) endMap(s mapStart) {
+	binary.BigEndian.PutUint16(w.buf.Bytes()[s.at+1:], uint16(w.count))
+	w.count = s.outer
+}
+
+func (w *writer) key(k string) {
+	w.count++
+	_ = w.enc.EncodeString(k)
+}
+
+func (w *writer) uint(k string, v uint64) {
+	if v != 0 {
+		w.key(k)
+		_ = w.enc.EncodeUint(v)
+	}
+}
+
+func (w *writer) int(k string, v int64) {
+	if v != 0 {
+		w.key(k)
+		_ = w.enc.EncodeInt(v)
+	}
+}
+
+func (w *writer) duration(k string, v time.Duration) { w.int(k, int64(v)) }
+
+func (w *writer) bool(k string, v bool) {
+	if v {
+		w.key(k)
+		_ = w.enc.EncodeBool(v)
+	}
+}
+
+func (w *writer) float32(k string, v float32) {
+	if math.Float32bits(v) != 0 {
+		w.key(k)
+		_ = w.enc.EncodeFloat32(v)
+	}
+}
+
+func (w *writer) float64(k string, v float64) {
+	if math.Float64bits(v) != 0 {
+		w.key(k)
+		_ = w.enc.EncodeFloat64(v)
+	}
+}
+
+func (w *writer) string(k, v string) {
+	if v != "" {
+		w.key(k)
+		_ = w.enc.EncodeString(v)
+	}
+}
+
+func (w *writer) object(k string, b body) {
+	w.key(k)
+	s := w.beginMap()
+	b.encode(w)
+	w.endMap(s)
+}
+
+// array writes the head of an array of n maps; item writes each of them.
+func (w *writer) array(k string, n int) {
+	w.key(k)
+	_ = w.enc.EncodeArrayLen(n)
+}
+
+func (w *writer) item(b body) {
+	s := w.beginMap()
+	b.encode(w)
+	w.endMap(s)
+}
+
+// words writes a short list of ids into the header, as raw bytes.
+func (w *writer) words(k string, ids []engine.TokenID) {
+	if len(ids) != 0 {
+		w.key(k)
+		_ = w.enc.EncodeBytes(appendWords(make([]byte, 0, 4*len(ids)), ids))
+	}
+}
+
+// logprobs writes pairs of an id and a float32 into the header, as raw bytes.
+func (w *writer) logprobs(k string, l []engine.TokenLogprob) {
+	if len(l) != 0 {
+		w.key(k)
+		_ = w.enc.EncodeBytes(appendLogprobs(make([]byte, 0, 8*len(l)), l))
+	}
+}
+
+func (w *writer) biases(k string, l []engine.TokenBias) {
+	if len(l) == 0 {
+		return
+	}
+	b := make([]byte, 0, 8*len(l))
+	for _, e := range l {
+		b = binary.LittleEndian.AppendUint32(b, e.ID)
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Bias))
+	}
+	w.key(k)
+	_ = w.enc.EncodeBytes(b)
+}
+
+// promptScores appends a frame: for each score its logprob, the length of Top, and Top's pairs.
+func (w *writer) promptScores(k string, scores []engine.PromptScore) {
+	if len(scores) == 0 {
+		return
+	}
+	size := 0
+	for _, s := range scores {
+		size += 8 + 8*len(s.Top)
+	}
+	b := make([]byte, 0, size)
+	for _, s := range scores {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s.Logprob))
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Top)))
+		b = appendLogprobs(b, s.Top)
+	}
+	w.uint(k, uint64(len(scores)))
+	w.frames = append(w.frames, b)
+}
+
+// frame appends a frame of ids and writes their number into the header.
+func frame[T ~uint32](w *writer, k string, ids []T) {
+	if len(ids) == 0 {
+		return
+	}
+	w.uint(k, uint64(len(ids)))
+	w.frames = append(w.frames, appendWords(make([]byte, 0, 4*len(ids)), ids))
+}
+
+func appendWords[T ~uint32](b []byte, ids []T) []byte {
+	for _, id := range ids {
+		b = binary.LittleEndian.AppendUint32(b, uint32(id))
+	}
+	return b
+}
+
+func appendLogprobs(b []byte, l []engine.TokenLogprob) []byte {
+	for _, e := range l {
+		b = binary.LittleEndian.AppendUint32(b, e.ID)
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Logprob))
+	}
+	return b
+}
