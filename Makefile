@@ -6,7 +6,7 @@ LDFLAGS := -X main.version=$(VERSION)
 GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/wire ./engine/frontend ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
 
-.PHONY: help setup native build run test test-pure race lint bench-cpu figures clean
+.PHONY: help setup native build run test test-pure race lint test-clients bench-cpu figures clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,6 +35,9 @@ lint: setup ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+test-clients: build ## unmodified clients (openai, lm-eval from PyPI) against the demo model
+	tools/clients/run.sh
 
 bench-cpu: build ## this engine beside transformers and OpenVINO on this machine's CPU
 	tools/peers/bench_cpu.sh

@@ -1,0 +1,31 @@
+"""Scores a two-choice task with lm-eval's unmodified local-completions model against a server.
+
+The same continuation scored alone by /v1/completions must give the same loglikelihood."""
+import os
+import sys
+
+os.environ["HF_DATASETS_OFFLINE"] = "1"
+import lm_eval  # noqa: E402
+from lm_eval.models.openai_completions import LocalCompletionsAPI  # noqa: E402
+import requests  # noqa: E402
+
+url = sys.argv[1]
+headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+model = requests.get(url.replace("/completions", "/models"), headers=headers, timeout=60).json()["data"][0]["id"]
+
+lm = LocalCompletionsAPI(base_url=url, model=model, tokenizer_backend=None, tokenized_requests=False,
+                         num_concurrent=1, max_retries=1, batch_size=1, max_length=2048, header=headers)
+requests_ = [([5, 9, 12, 40, 41], [50]), ([5, 9, 12, 40, 41], [51, 52, 53]), ([60, 61], [62, 63])]
+scores = lm._loglikelihood_tokens([(("", ""), context, continuation) for context, continuation in requests_])
+for (context, continuation), (total, greedy) in zip(requests_, scores):
+    alone = 0.0
+    is_greedy = True
+    for i, token in enumerate(continuation):
+        body = {"model": model, "prompt": context + continuation[:i], "max_tokens": 1, "logprobs": 1, "temperature": 0,
+                "logprob_token_ids": [token], "return_tokens_as_token_ids": True}
+        answer = requests.post(url, json=body, headers=headers, timeout=60).json()["choices"][0]["logprobs"]
+        alone += answer["top_logprobs"][0][f"token_id:{token}"]
+        is_greedy &= answer["tokens"][0] == f"token_id:{token}"
+    if abs(total - alone) > 1e-3 or greedy != is_greedy:
+        sys.exit(f"FAIL {context} -> {continuation}: lm-eval {total} {greedy}, one by one {alone} {is_greedy}")
+print(f"lm-eval {lm_eval.__version__}: {len(scores)} loglikelihoods equal the one-token requests")

@@ -1,0 +1,81 @@
+"""Drives a prefillonly server with the unmodified openai package and checks what comes back."""
+import math
+import sys
+import time
+
+import openai
+
+base_url, key = sys.argv[1:3]
+client = openai.OpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=60)
+
+
+def wait_until_ready():
+    for _ in range(300):
+        try:
+            return client.models.list().data[0].id
+        except (openai.APIConnectionError, openai.InternalServerError):
+            time.sleep(0.1)
+    sys.exit("the server did not get ready within 30 s")
+
+
+def refused(kind, **request):
+    try:
+        client.completions.create(**request)
+    except kind as error:
+        return error
+    sys.exit(f"not refused: {request}")
+
+
+model = wait_until_ready()
+done = []
+
+
+def check(name, condition, got):
+    if not condition:
+        sys.exit(f"FAIL {name}: {got}")
+    done.append(name)
+
+
+r = client.completions.create(model=model, prompt="The answer is", max_tokens=1, temperature=0, logprobs=5)
+check("completion", r.choices[0].finish_reason == "length" and r.usage.completion_tokens == 1, r)
+check("logprobs", len(r.choices[0].logprobs.top_logprobs[0]) >= 5, r)
+
+r = client.completions.create(model=model, prompt=["one", "two", "three"], max_tokens=1, n=2, temperature=1, seed=7)
+check("list and n", [c.index for c in r.choices] == list(range(6)), r)
+again = client.completions.create(model=model, prompt=["one", "two", "three"], max_tokens=1, n=2, temperature=1, seed=7)
+check("seed", [c.text for c in r.choices] == [c.text for c in again.choices], again)
+
+r = client.completions.create(model=model, prompt=[5, 6, 7], max_tokens=1, echo=True, logprobs=1,
+                              extra_body={"return_tokens_as_token_ids": True})
+lp = r.choices[0].logprobs
+check("echo", len(lp.token_logprobs) == 4 and lp.token_logprobs[0] is None, lp)
+check("token ids", all(t.startswith("token_id:") for t in lp.tokens), lp)
+
+r = client.completions.create(model=model, prompt="Yes or no?", max_tokens=1, temperature=0, logprobs=2,
+                              extra_body={"allowed_token_ids": [10, 20]})
+total = sum(math.exp(p) for p in r.choices[0].logprobs.top_logprobs[0].values())
+check("allowed set", abs(total - 1) < 1e-4, r)
+
+r = client.chat.completions.create(model=model, messages=[{"role": "user", "content": "Hello"}], max_tokens=4,
+                                   logprobs=True, top_logprobs=3)
+check("chat", r.choices[0].message.role == "assistant" and len(r.choices[0].logprobs.content) == r.usage.completion_tokens, r)
+
+chunks = list(client.completions.create(model=model, prompt="Once", max_tokens=8, stream=True, temperature=0,
+                                        stream_options={"include_usage": True}))
+check("stream", chunks[-1].usage.completion_tokens == 8 or chunks[-2].choices[0].finish_reason == "stop", chunks[-1])
+whole = client.completions.create(model=model, prompt="Once", max_tokens=8, temperature=0)
+check("stream equals whole", "".join(c.choices[0].text for c in chunks if c.choices) == whole.choices[0].text, whole)
+
+error = refused(openai.BadRequestError, model=model, prompt=[10**9], max_tokens=1)
+check("token id out of range", "1000000000" in error.message, error)
+error = refused(openai.BadRequestError, model=model, prompt=[5] * 2_000_000, max_tokens=1)
+check("too long", error.code == "context_length_exceeded" and "2000000" in error.message, error)
+check("unknown model", refused(openai.NotFoundError, model="nope", prompt="x").status_code == 404, None)
+stranger = openai.OpenAI(base_url=base_url, api_key="wrong", max_retries=0)
+try:
+    stranger.models.list()
+    sys.exit("FAIL a wrong key was let in")
+except openai.AuthenticationError:
+    done.append("wrong key")
+
+print(f"openai {openai.__version__}: {len(done)} checks passed: {', '.join(done)}")
