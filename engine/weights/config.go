@@ -1,0 +1,149 @@
+package weights
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Config is config.json with what generation_config.json adds. Fields carry the names of Hugging
+// Face's; pointers tell an absent key (or null) from a zero.
+type Config struct {
+	Architectures         []string `json:"architectures"`
+	ModelType             string   `json:"model_type"`
+	VocabSize             int      `json:"vocab_size"`
+	HiddenSize            int      `json:"hidden_size"`
+	IntermediateSize      int      `json:"intermediate_size"`
+	NumHiddenLayers       int      `json:"num_hidden_layers"`
+	NumAttentionHeads     int      `json:"num_attention_heads"`
+	NumKeyValueHeads      *int     `json:"num_key_value_heads"`
+	HeadDim               *int     `json:"head_dim"`
+	MaxPositionEmbeddings int      `json:"max_position_embeddings"`
+	HiddenAct             string   `json:"hidden_act"`
+	RMSNormEps            *float64 `json:"rms_norm_eps"`
+	TieWordEmbeddings     bool     `json:"tie_word_embeddings"`
+	AttentionBias         bool     `json:"attention_bias"`
+	MLPBias               bool     `json:"mlp_bias"`
+
+	SlidingWindow    OptionalInt `json:"sliding_window"`
+	UseSlidingWindow bool        `json:"use_sliding_window"`
+	MaxWindowLayers  *int        `json:"max_window_layers"`
+	LayerTypes       []string    `json:"layer_types"`
+
+	RopeTheta           *float64 `json:"rope_theta"`
+	RopeScaling         *Rope    `json:"rope_scaling"`    // as written by transformers 4
+	RopeParameters      *Rope    `json:"rope_parameters"` // as written by transformers 5
+	PartialRotaryFactor *float64 `json:"partial_rotary_factor"`
+
+	QuantizationConfig *struct {
+		Method string `json:"quant_method"`
+	} `json:"quantization_config"`
+
+	EOSTokenIDs TokenIDs `json:"eos_token_id"` // of both files, sorted
+}
+
+// Rope is rope_scaling or rope_parameters. Type holds rope_type, or type as older files spell it.
+type Rope struct {
+	Type                          string   `json:"rope_type"`
+	OldType                       string   `json:"type"`
+	Theta                         *float64 `json:"rope_theta"`
+	Factor                        float64  `json:"factor"`
+	LowFreqFactor                 float64  `json:"low_freq_factor"`
+	HighFreqFactor                float64  `json:"high_freq_factor"`
+	OriginalMaxPositionEmbeddings float64  `json:"original_max_position_embeddings"`
+	PartialRotaryFactor           *float64 `json:"partial_rotary_factor"`
+}
+
+// OptionalInt tells three states of a key apart: absent (zero value), null, and a number.
+type OptionalInt struct {
+	Set  bool // the key is there
+	Null bool
+	N    int
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *OptionalInt) UnmarshalJSON(raw []byte) error {
+	*o = OptionalInt{Set: true, Null: string(raw) == "null"}
+	if o.Null {
+		return nil
+	}
+	return json.Unmarshal(raw, &o.N)
+}
+
+// TokenIDs is a token id or a list of them.
+type TokenIDs []uint32
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *TokenIDs) UnmarshalJSON(raw []byte) error {
+	if string(raw) == "null" {
+		return nil
+	}
+	var one uint32
+	if json.Unmarshal(raw, &one) == nil {
+		*t = TokenIDs{one}
+		return nil
+	}
+	var many []uint32
+	if err := json.Unmarshal(raw, &many); err != nil {
+		return fmt.Errorf("eos_token_id is %s, want a token id or a list of them", raw)
+	}
+	*t = many
+	return nil
+}
+
+// ReadConfig reads config.json of a checkpoint's directory, and generation_config.json where there
+// is one. Sizes that every architecture needs are checked to be positive.
+func ReadConfig(dir string) (Config, error) {
+	var c Config
+	if err := readJSON(filepath.Join(dir, "config.json"), &c); err != nil {
+		return Config{}, err
+	}
+	if err := c.check(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", filepath.Join(dir, "config.json"), err)
+	}
+	var generation struct {
+		EOSTokenIDs TokenIDs `json:"eos_token_id"`
+	}
+	err := readJSON(filepath.Join(dir, "generation_config.json"), &generation)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Config{}, err
+	}
+	c.EOSTokenIDs = append(c.EOSTokenIDs, generation.EOSTokenIDs...)
+	slices.Sort(c.EOSTokenIDs)
+	c.EOSTokenIDs = slices.Compact(c.EOSTokenIDs)
+	return c, nil
+}
+
+func readJSON(path string, into any) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func (c *Config) check() error {
+	for _, f := range []struct {
+		key string
+		n   int
+	}{
+		{"vocab_size", c.VocabSize},
+		{"hidden_size", c.HiddenSize},
+		{"intermediate_size", c.IntermediateSize},
+		{"num_hidden_layers", c.NumHiddenLayers},
+		{"num_attention_heads", c.NumAttentionHeads},
+		{"max_position_embeddings", c.MaxPositionEmbeddings},
+	} {
+		if f.n <= 0 {
+			return fmt.Errorf("%s is %d or missing, want a positive number", f.key, f.n)
+		}
+	}
+	return nil
+}

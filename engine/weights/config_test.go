@@ -1,0 +1,51 @@
+package weights
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+const goodConfig = `{"architectures":["LlamaForCausalLM"],"vocab_size":10,"hidden_size":8,"intermediate_size":16,
+"num_hidden_layers":2,"num_attention_heads":2,"max_position_embeddings":64`
+
+func TestReadConfig(t *testing.T) {
+	dir := t.TempDir()
+	writeText(t, dir, "config.json", goodConfig+`,"eos_token_id":3,"sliding_window":null,"head_dim":null,"torch_dtype":"bfloat16"}`)
+	writeText(t, dir, "generation_config.json", `{"eos_token_id":[3,1]}`)
+	c, err := ReadConfig(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(c.EOSTokenIDs, TokenIDs{1, 3}) {
+		t.Errorf("end tokens %v, want [1 3]", c.EOSTokenIDs)
+	}
+	if !c.SlidingWindow.Set || !c.SlidingWindow.Null || c.HeadDim != nil || c.NumKeyValueHeads != nil {
+		t.Errorf("null and absent keys are mixed up: %+v", c)
+	}
+}
+
+func TestReadConfigRefuses(t *testing.T) {
+	for want, text := range map[string]string{
+		"no such file":                  "",
+		"vocab_size is 0 or missing":    `{}`,
+		"hidden_size is -1 or missing":  `{"vocab_size":10,"hidden_size":-1}`,
+		"want a token id or a list":     goodConfig + `,"eos_token_id":"x"}`,
+		"config.json: unexpected end":   `{`,
+		"cannot unmarshal string into ": `{"vocab_size":"x"}`,
+	} {
+		dir := t.TempDir()
+		if text != "" {
+			writeText(t, dir, "config.json", text)
+		}
+		if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want it to hold %q", text, err, want)
+		}
+	}
+	dir := t.TempDir()
+	writeText(t, dir, "config.json", goodConfig+"}")
+	writeText(t, dir, "generation_config.json", `{"eos_token_id":-1}`)
+	if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), "generation_config.json") {
+		t.Errorf("bad generation_config.json: error %v", err)
+	}
+}

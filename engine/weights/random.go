@@ -1,0 +1,108 @@
+package weights
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Random makes tensors out of a seed and their names, for tests and benchmarks that need a model's
+// shape but no training. Element i of a tensor is a hash of (seed, name, i), so tools/golden.py
+// makes the same bits and no weights need be stored. Linear weights have a standard deviation of
+// 1/sqrt(columns), which keeps activations near 1; the head's and the embedding's is three times
+// that, so that logits spread; norms are near 1.
+type Random struct {
+	Seed uint64
+	Type kernels.DType
+}
+
+// splitmixStep is the odd constant by which splitmix64 counts.
+const splitmixStep = 0x9e3779b97f4a7c15
+
+// splitmix is the output function of splitmix64 (Steele, Lea, Flood 2014, figure 16).
+func splitmix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// Has implements the model's source; a random checkpoint has whatever is asked of it.
+func (Random) Has(string) bool { return true }
+
+// Release implements the model's source; the collector frees what is no longer used.
+func (Random) Release(kernels.HostTensor) {}
+
+// Fingerprint identifies the weights.
+func (r Random) Fingerprint() string { return fmt.Sprintf("random-%s-%d", r.Type, r.Seed) }
+
+// Untaken implements the model's source.
+func (Random) Untaken() []string { return nil }
+
+// Tensor makes the named tensor.
+func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
+	count := 1
+	for _, n := range shape {
+		count *= n
+	}
+	hash := fnv.New64a()
+	hash.Write([]byte(name))
+	key := splitmix(r.Seed ^ hash.Sum64())
+	scale, offset := spread(name, shape[len(shape)-1])
+	data := make([]byte, int64(count)*r.Type.Size())
+	for i := range count {
+		z := splitmix(key + uint64(i)*splitmixStep)
+		sum := int64(z&0xffff+z>>16&0xffff+z>>32&0xffff+z>>48) - 2*0xffff
+		r.put(data, i, float32(float32(sum)*scale)+offset)
+	}
+	return hostTensor(name, r.Type, shape, data), nil
+}
+
+// sumDeviation is the standard deviation of the sum of four uniform 16-bit numbers, 65536/sqrt(3).
+const sumDeviation = 37837.0
+
+func spread(name string, cols int) (scale, offset float32) {
+	deviation := 1 / math.Sqrt(float64(cols))
+	switch {
+	case strings.HasSuffix(name, "norm.weight"):
+		deviation, offset = 0.125, 1
+	case strings.HasSuffix(name, ".bias"):
+		deviation = 0.25
+	case strings.Contains(name, "lm_head") || strings.Contains(name, "embed_tokens"):
+		deviation *= 3
+	}
+	return float32(deviation / sumDeviation), offset
+}
+
+func (r Random) put(data []byte, i int, v float32) {
+	switch r.Type {
+	case kernels.F32:
+		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
+	case kernels.BF16:
+		binary.LittleEndian.PutUint16(data[2*i:], bf16(v))
+	case kernels.F16:
+		binary.LittleEndian.PutUint16(data[2*i:], f16(v))
+	}
+}
+
+// bf16 rounds to the nearest bfloat16, ties to even.
+func bf16(v float32) uint16 {
+	bits := math.Float32bits(v)
+	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
+// f16 rounds to the nearest half, ties to even; |v| is below 65504.
+func f16(v float32) uint16 {
+	bits := math.Float32bits(v)
+	sign := uint16(bits >> 16 & 0x8000)
+	magnitude := bits &^ (1 << 31)
+	if magnitude < 113<<23 { // below 2^-14: subnormal, a multiple of 2^-24
+		units := math.RoundToEven(float64(math.Float32frombits(magnitude)) * (1 << 24))
+		return sign | uint16(units)
+	}
+	rebased := magnitude - 112<<23
+	return sign | uint16((rebased+0xfff+rebased>>13&1)>>13)
+}

@@ -1,0 +1,216 @@
+// Package weights reads Hugging Face checkpoints from a local directory: safetensors files by
+// memory mapping, config.json and generation_config.json, all of it checked before first use.
+package weights
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Names of a checkpoint's files.
+const (
+	singleFile = "model.safetensors"
+	indexFile  = "model.safetensors.index.json"
+)
+
+// Checkpoint is an open checkpoint. Its tensors are views of mapped files, valid until Close. It is
+// not safe for concurrent use.
+type Checkpoint struct {
+	dir     string
+	files   []*file
+	tensors map[string]located
+	taken   map[string]bool // names asked for by Tensor
+}
+
+type located struct {
+	file *file
+	entry
+}
+
+// Open maps the safetensors files of dir (model.safetensors, else the shards named by
+// model.safetensors.index.json) and checks their headers against their sizes and the index.
+func Open(dir string) (*Checkpoint, error) {
+	c := &Checkpoint{dir: dir, tensors: map[string]located{}, taken: map[string]bool{}}
+	if err := c.open(); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
+	}
+	return c, nil
+}
+
+func (c *Checkpoint) open() error {
+	if _, err := os.Stat(filepath.Join(c.dir, singleFile)); err == nil {
+		return c.addFile(singleFile)
+	}
+	raw, err := os.ReadFile(filepath.Join(c.dir, indexFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.explainMissing()
+	}
+	if err != nil {
+		return err
+	}
+	weightMap, err := parseIndex(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", indexFile, err)
+	}
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(weightMap))) {
+		if err := c.addFile(name); err != nil {
+			return fmt.Errorf("shard named by %s: %w", indexFile, err)
+		}
+	}
+	return c.checkIndex(weightMap)
+}
+
+// explainMissing tells a directory that is not there from one in another format.
+func (c *Checkpoint) explainMissing() error {
+	if _, err := os.Stat(c.dir); err != nil {
+		return err
+	}
+	if old, _ := filepath.Glob(filepath.Join(c.dir, "*.bin")); len(old) > 0 {
+		return fmt.Errorf("holds %s but no %s; convert it to safetensors first", filepath.Base(old[0]), singleFile)
+	}
+	return fmt.Errorf("holds neither %s nor %s", singleFile, indexFile)
+}
+
+func parseIndex(raw []byte) (map[string]string, error) {
+	var index struct {
+		WeightMap map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(raw, &index); err != nil {
+		return nil, err
+	}
+	if len(index.WeightMap) == 0 {
+		return nil, errors.New("weight_map is missing or empty")
+	}
+	for tensor, name := range index.WeightMap {
+		if filepath.Base(name) != name || !filepath.IsLocal(name) {
+			return nil, fmt.Errorf("tensor %q: shard %q is not a file name within the checkpoint", tensor, name)
+		}
+	}
+	return index.WeightMap, nil
+}
+
+func (c *Checkpoint) addFile(name string) error {
+	f, err := openFile(filepath.Join(c.dir, name))
+	if err != nil {
+		return err
+	}
+	c.files = append(c.files, f)
+	for _, e := range f.entries {
+		if other, ok := c.tensors[e.name]; ok {
+			return fmt.Errorf("tensor %q is in both %s and %s", e.name, other.file.name, f.name)
+		}
+		c.tensors[e.name] = located{f, e}
+	}
+	return nil
+}
+
+func (c *Checkpoint) checkIndex(weightMap map[string]string) error {
+	for _, tensor := range slices.Sorted(maps.Keys(weightMap)) {
+		shard := weightMap[tensor]
+		t, ok := c.tensors[tensor]
+		if !ok {
+			return fmt.Errorf("tensor %q is not in %s, where %s says it is", tensor, shard, indexFile)
+		}
+		if t.file.name != shard {
+			return fmt.Errorf("tensor %q is in %s, but %s says it is in %s", tensor, t.file.name, indexFile, shard)
+		}
+	}
+	return nil
+}
+
+// Has reports whether the checkpoint holds a tensor of that name.
+func (c *Checkpoint) Has(name string) bool {
+	_, ok := c.tensors[name]
+	return ok
+}
+
+// Tensor returns the named tensor as a view of its mapped file, and asks the system to read it
+// ahead. It fails when the tensor is absent, has another shape, or a type no backend computes with.
+func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
+	t, ok := c.tensors[name]
+	if !ok {
+		return kernels.HostTensor{}, fmt.Errorf("checkpoint %s: tensor %q is missing (%d tensors in %d files)", c.dir, name, len(c.tensors), len(c.files))
+	}
+	if !slices.Equal(t.shape, shape) {
+		return kernels.HostTensor{}, fmt.Errorf("%s: tensor %q has shape %v, config.json asks for %v", t.file.path, name, t.shape, shape)
+	}
+	typ, ok := computable[t.dtype]
+	if !ok {
+		return kernels.HostTensor{}, fmt.Errorf("%s: tensor %q is %s, which is not supported on this device (supported: BF16, F16, F32)", t.file.path, name, t.dtype)
+	}
+	c.taken[name] = true
+	data := t.file.data(t.entry)
+	adviseNeeded(data)
+	return hostTensor(name, typ, shape, data), nil
+}
+
+func hostTensor(name string, typ kernels.DType, shape []int, data []byte) kernels.HostTensor {
+	t := kernels.HostTensor{Name: name, Type: typ, Rows: 1, Cols: shape[len(shape)-1], Data: data}
+	for _, n := range shape[:len(shape)-1] {
+		t.Rows *= n
+	}
+	return t
+}
+
+// Release says that t, a result of Tensor, has been copied by the backend: its pages leave this
+// process, so that weights are never resident twice. They stay in the system's page cache, which
+// is reclaimed at need and makes a restart quick. A later read of t maps them anew.
+func (c *Checkpoint) Release(t kernels.HostTensor) { adviseDropped(t.Data) }
+
+// Untaken lists, sorted, the tensors that Tensor never returned.
+func (c *Checkpoint) Untaken() []string {
+	var names []string
+	for name := range c.tensors {
+		if !c.taken[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Bytes is the size of all tensors.
+func (c *Checkpoint) Bytes() int64 {
+	var n int64
+	for _, t := range c.tensors {
+		n += t.end - t.begin
+	}
+	return n
+}
+
+// fingerprintSample is how many of a tensor's first bytes Fingerprint reads.
+const fingerprintSample = 4096
+
+// Fingerprint identifies the weights: SHA-256 over the name, type, shape and first 4 KiB of every
+// tensor. Training changes those bytes; reading all of a large checkpoint would take a minute.
+func (c *Checkpoint) Fingerprint() string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(c.tensors)) {
+		t := c.tensors[name]
+		fmt.Fprintf(h, "%q %s %v\n", name, t.dtype, t.shape)
+		data := t.file.data(t.entry)
+		h.Write(data[:min(len(data), fingerprintSample)])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Close unmaps the files; tensors are invalid from then on.
+func (c *Checkpoint) Close() error {
+	var errs []error
+	for _, f := range c.files {
+		errs = append(errs, f.close())
+	}
+	c.files, c.tensors = nil, nil
+	return errors.Join(errs...)
+}
