@@ -1,0 +1,135 @@
+// Package api is the OpenAI JSON that users speak: the request and response types of the
+// completion, chat, model and token endpoints, with their decoding, validation and encoding.
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Error is the body of every refusal, inside {"error": ...}. Param names the field at fault, Code
+// a reason that programs may test for; either may be empty, which is null in JSON.
+type Error struct {
+	Message string
+	Type    string
+	Param   string
+	Code    string
+}
+
+// Error types that OpenAI's clients know.
+const (
+	TypeInvalidRequest = "invalid_request_error"
+	TypeAuthentication = "authentication_error"
+	TypeNotFound       = "not_found_error"
+	TypeRateLimit      = "rate_limit_error"
+	TypeServer         = "server_error"
+)
+
+func (e *Error) Error() string { return e.Message }
+
+// Invalid makes an Error about the request field param.
+func Invalid(param, format string, args ...any) *Error {
+	return &Error{Type: TypeInvalidRequest, Param: param, Code: "invalid_value", Message: fmt.Sprintf(format, args...)}
+}
+
+// errorBody is Error with its JSON names; nil pointers are null.
+type errorBody struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    *string `json:"code"`
+}
+
+// MarshalJSON encodes e as {"error": {"message", "type", "param", "code"}}.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	body := errorBody{Message: e.Message, Type: e.Type}
+	if e.Param != "" {
+		body.Param = &e.Param
+	}
+	if e.Code != "" {
+		body.Code = &e.Code
+	}
+	return json.Marshal(map[string]errorBody{"error": body})
+}
+
+// UnmarshalJSON decodes what MarshalJSON encodes.
+func (e *Error) UnmarshalJSON(data []byte) error {
+	var outer struct {
+		Error *errorBody `json:"error"`
+	}
+	if err := json.Unmarshal(data, &outer); err != nil {
+		return err
+	}
+	if outer.Error == nil {
+		return errors.New("the body has no error object")
+	}
+	*e = Error{Message: outer.Error.Message, Type: outer.Error.Type}
+	if outer.Error.Param != nil {
+		e.Param = *outer.Error.Param
+	}
+	if outer.Error.Code != nil {
+		e.Code = *outer.Error.Code
+	}
+	return nil
+}
+
+// decode fills into from body. Unknown fields are ignored, as OpenAI's clients and load generators
+// send many.
+func decode(body []byte, into any) *Error {
+	err := json.Unmarshal(body, into)
+	if err == nil {
+		return nil
+	}
+	var refused *Error
+	var syntax *json.SyntaxError
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &refused) && refused.Param == tokenListField:
+		return nameList(body, refused)
+	case errors.As(err, &refused):
+		return refused
+	case len(body) == 0:
+		return invalidJSON("the request body is empty; it must be a JSON object")
+	case errors.As(err, &syntax):
+		return invalidJSON("the request body is not valid JSON at byte %d of %d: %v", syntax.Offset, len(body), syntax)
+	case errors.As(err, &mismatch) && mismatch.Field == "":
+		return invalidJSON("the request body is a JSON %s; it must be an object", mismatch.Value)
+	case errors.As(err, &mismatch):
+		field := fieldName(mismatch.Field)
+		return Invalid(field, "%s must be %s, not %s", field, typeName(mismatch), mismatch.Value)
+	}
+	return invalidJSON("the request body cannot be decoded: %v", err)
+}
+
+func invalidJSON(format string, args ...any) *Error {
+	e := Invalid("", format, args...)
+	e.Code = "invalid_json"
+	return e
+}
+
+// fieldName drops the Go names of embedded structs, which no JSON field has, from a decoder's path.
+func fieldName(path string) string {
+	parts := strings.Split(path, ".")
+	for len(parts) > 1 && parts[0] != strings.ToLower(parts[0]) {
+		parts = parts[1:]
+	}
+	return strings.Join(parts, ".")
+}
+
+func typeName(mismatch *json.UnmarshalTypeError) string {
+	switch kind := mismatch.Type.Kind().String(); {
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+		return "an integer"
+	case strings.HasPrefix(kind, "float"):
+		return "a number"
+	case kind == "bool":
+		return "true or false"
+	case kind == "slice":
+		return "a list"
+	case kind == "string":
+		return "a string"
+	}
+	return "an object"
+}

@@ -1,0 +1,275 @@
+package api
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The answers of the serving path are encoded by appending to a caller's buffer, without
+// reflection: a one-token answer is 300 bytes made at several thousand a second, an echo with
+// logprobs many megabytes.
+
+// Floor is the least logprob reported; JSON has no infinity.
+const Floor = -9999.0
+
+// AppendJSON appends c as JSON.
+func (c *Completion) AppendJSON(b []byte) []byte {
+	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
+	for i := range c.Choices {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = c.Choices[i].append(b)
+	}
+	b = append(b, ']')
+	b = c.Usage.append(b)
+	return append(b, '}')
+}
+
+// AppendJSON appends c as JSON.
+func (c *Chat) AppendJSON(b []byte) []byte {
+	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
+	for i := range c.Choices {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = c.Choices[i].append(b)
+	}
+	b = append(b, ']')
+	b = c.Usage.append(b)
+	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs)
+	b = appendPromptLogprobs(b, c.PromptLogprobs)
+	return append(b, '}')
+}
+
+func appendHead(b []byte, id, object string, created int64, model string) []byte {
+	b = appendString(append(b, `{"id":`...), id)
+	b = appendString(append(b, `,"object":`...), object)
+	b = strconv.AppendInt(append(b, `,"created":`...), created, 10)
+	b = appendString(append(b, `,"model":`...), model)
+	return append(b, `,"choices":[`...)
+}
+
+func (c *CompletionChoice) append(b []byte) []byte {
+	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)
+	b = appendString(append(b, `,"text":`...), c.Text)
+	b = c.Logprobs.append(append(b, `,"logprobs":`...))
+	b = appendFinish(b, c.FinishReason, c.StopReason)
+	b = appendIDs(b, `,"token_ids":`, c.TokenIDs)
+	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs)
+	b = appendPromptLogprobs(b, c.PromptLogprobs)
+	return append(b, '}')
+}
+
+func (c *ChatChoice) append(b []byte) []byte {
+	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)
+	if c.Message != nil {
+		b = c.Message.append(append(b, `,"message":`...))
+	}
+	if c.Delta != nil {
+		b = c.Delta.append(append(b, `,"delta":`...))
+	}
+	b = c.Logprobs.append(append(b, `,"logprobs":`...))
+	b = appendFinish(b, c.FinishReason, c.StopReason)
+	b = appendIDs(b, `,"token_ids":`, c.TokenIDs)
+	return append(b, '}')
+}
+
+func (m *ChatMessage) append(b []byte) []byte {
+	b = append(b, '{')
+	if m.Role != "" {
+		b = appendString(append(b, `"role":`...), m.Role)
+		b = append(b, ',')
+	}
+	b = appendString(append(b, `"content":`...), m.Content)
+	return append(b, '}')
+}
+
+func appendFinish(b []byte, finish string, stop StopReason) []byte {
+	b = append(b, `,"finish_reason":`...)
+	if finish == "" {
+		b = append(b, "null"...)
+	} else {
+		b = appendString(b, finish)
+	}
+	return stop.append(append(b, `,"stop_reason":`...))
+}
+
+func (r StopReason) append(b []byte) []byte {
+	switch {
+	case r.Text != "":
+		return appendString(b, r.Text)
+	case r.Token != nil:
+		return strconv.AppendUint(b, uint64(*r.Token), 10)
+	}
+	return append(b, "null"...)
+}
+
+func (u *Usage) append(b []byte) []byte {
+	if u == nil {
+		return append(b, `,"usage":null`...)
+	}
+	b = strconv.AppendInt(append(b, `,"usage":{"prompt_tokens":`...), int64(u.PromptTokens), 10)
+	b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(u.TotalTokens), 10)
+	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(u.CompletionTokens), 10)
+	if u.Details != nil {
+		b = strconv.AppendInt(append(b, `,"prompt_tokens_details":{"cached_tokens":`...), int64(u.Details.CachedTokens), 10)
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+func (l *CompletionLogprobs) append(b []byte) []byte {
+	if l == nil {
+		return append(b, "null"...)
+	}
+	b = appendList(append(b, `{"text_offset":`...), l.TextOffset, func(b []byte, v int) []byte {
+		return strconv.AppendInt(b, int64(v), 10)
+	})
+	b = appendList(append(b, `,"token_logprobs":`...), l.TokenLogprobs, func(b []byte, v *float32) []byte {
+		if v == nil {
+			return append(b, "null"...)
+		}
+		return appendLogprob(b, *v)
+	})
+	b = appendList(append(b, `,"tokens":`...), l.Tokens, appendString)
+	b = appendList(append(b, `,"top_logprobs":`...), l.TopLogprobs, func(b []byte, d TokenDict) []byte { return d.append(b) })
+	return append(b, '}')
+}
+
+func (d TokenDict) append(b []byte) []byte {
+	if d == nil {
+		return append(b, "null"...)
+	}
+	b = append(b, '{')
+	for i, entry := range d {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, entry.Token), ':')
+		b = appendLogprob(b, entry.Logprob)
+	}
+	return append(b, '}')
+}
+
+func (l *ChatLogprobs) append(b []byte) []byte {
+	if l == nil {
+		return append(b, "null"...)
+	}
+	b = appendList(append(b, `{"content":`...), l.Content, func(b []byte, t ChatToken) []byte {
+		b = t.TokenLogprob.appendFields(append(b, '{'))
+		b = appendList(append(b, `,"top_logprobs":`...), t.Top, func(b []byte, t TokenLogprob) []byte {
+			return append(t.appendFields(append(b, '{')), '}')
+		})
+		return append(b, '}')
+	})
+	return append(b, '}')
+}
+
+func (t *TokenLogprob) appendFields(b []byte) []byte {
+	b = appendString(append(b, `"token":`...), t.Token)
+	b = appendLogprob(append(b, `,"logprob":`...), t.Logprob)
+	b = append(b, `,"bytes":`...)
+	if t.Bytes == nil {
+		return append(b, "null"...)
+	}
+	return appendList(b, t.Bytes, func(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 10) })
+}
+
+func appendPromptLogprobs(b []byte, positions []PromptTokens) []byte {
+	if len(positions) == 0 {
+		return b
+	}
+	return appendList(append(b, `,"prompt_logprobs":`...), positions, func(b []byte, tokens PromptTokens) []byte {
+		if tokens == nil {
+			return append(b, "null"...)
+		}
+		b = append(b, '{')
+		for i, t := range tokens {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendUint(append(b, '"'), uint64(t.ID), 10)
+			b = appendLogprob(append(b, `":{"logprob":`...), t.Logprob)
+			if t.Rank > 0 {
+				b = strconv.AppendInt(append(b, `,"rank":`...), int64(t.Rank), 10)
+			}
+			b = appendString(append(b, `,"decoded_token":`...), t.Decoded)
+			b = append(b, '}')
+		}
+		return append(b, '}')
+	})
+}
+
+func appendIDs(b []byte, name string, ids []uint32) []byte {
+	if len(ids) == 0 {
+		return b
+	}
+	return appendList(append(b, name...), ids, func(b []byte, id uint32) []byte {
+		return strconv.AppendUint(b, uint64(id), 10)
+	})
+}
+
+func appendList[T any](b []byte, list []T, element func([]byte, T) []byte) []byte {
+	b = append(b, '[')
+	for i, v := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = element(b, v)
+	}
+	return append(b, ']')
+}
+
+// appendLogprob writes the shortest digits that read back as the same float32, so equal logprobs
+// stay equal for a client that compares them.
+func appendLogprob(b []byte, v float32) []byte {
+	if !(v > Floor) { // NaN and -Inf too
+		return append(b, "-9999.0"...)
+	}
+	if v > math.MaxFloat32 {
+		v = math.MaxFloat32
+	}
+	return strconv.AppendFloat(b, float64(v), 'g', -1, 32)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString writes s as a JSON string; what is not UTF-8 in it becomes U+FFFD.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				b = append(append(b, s[start:i]...), "\uFFFD"...)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		b = append(b, s[start:i]...)
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '\t':
+			b = append(b, '\\', 't')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		i++
+		start = i
+	}
+	return append(append(b, s[start:]...), '"')
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestAppendReadsBack holds the hand encoders to encoding/json's reading of them, on random answers.
+func TestAppendReadsBack(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		want := randomCompletion(r)
+		var got Completion
+		if err := json.Unmarshal(want.AppendJSON(nil), &got); err != nil {
+			t.Fatalf("%v in %s", err, want.AppendJSON(nil))
+		}
+		if !reflect.DeepEqual(*want, got) {
+			t.Fatalf("got %+v, want %+v", got, *want)
+		}
+		chat := randomChat(r)
+		var gotChat Chat
+		if err := json.Unmarshal(chat.AppendJSON(nil), &gotChat); err != nil {
+			t.Fatalf("%v in %s", err, chat.AppendJSON(nil))
+		}
+		if !reflect.DeepEqual(*chat, gotChat) {
+			t.Fatalf("got %+v, want %+v", gotChat, *chat)
+		}
+	}
+}
+
+func randomText(r *rand.Rand) string {
+	words := []string{"a", "\"", "\\", "\n\x00\x1f", "é", "日本", "😀", "</script>", " ", "yes"}
+	var b strings.Builder
+	for range r.IntN(4) {
+		b.WriteString(words[r.IntN(len(words))])
+	}
+	return b.String()
+}
+
+func randomUsage(r *rand.Rand) *Usage {
+	switch r.IntN(3) {
+	case 0:
+		return nil
+	case 1:
+		return &Usage{PromptTokens: r.IntN(9), TotalTokens: r.IntN(9), CompletionTokens: r.IntN(9)}
+	}
+	return &Usage{PromptTokens: 5, TotalTokens: 6, CompletionTokens: 1, Details: &PromptTokensDetails{CachedTokens: r.IntN(9)}}
+}
+
+func randomStop(r *rand.Rand) StopReason {
+	id := r.Uint32()
+	return [...]StopReason{{}, {Text: "\n\n"}, {Token: &id}}[r.IntN(3)]
+}
+
+func randomCompletion(r *rand.Rand) *Completion {
+	c := &Completion{ID: "cmpl-1", Object: "text_completion", Created: r.Int64N(1e9), Model: randomText(r), Choices: []CompletionChoice{}, Usage: randomUsage(r)}
+	for i := range r.IntN(3) {
+		choice := CompletionChoice{Index: i, Text: randomText(r), StopReason: randomStop(r)}
+		if r.IntN(2) == 0 {
+			logprob := -r.Float32() * 20
+			choice.FinishReason = "stop"
+			choice.TokenIDs = []uint32{r.Uint32(), 0}
+			choice.Logprobs = &CompletionLogprobs{
+				TextOffset: []int{0, 1}, TokenLogprobs: []*float32{nil, &logprob}, Tokens: []string{randomText(r), "b"},
+				TopLogprobs: []TokenDict{nil, {{randomText(r), logprob}, {"zz", -r.Float32()}}},
+			}
+		}
+		c.Choices = append(c.Choices, choice)
+	}
+	return c
+}
+
+func randomChat(r *rand.Rand) *Chat {
+	c := &Chat{ID: "chatcmpl-1", Object: "chat.completion", Model: "m", Choices: []ChatChoice{}, Usage: randomUsage(r)}
+	for i := range r.IntN(3) {
+		choice := ChatChoice{Index: i, StopReason: randomStop(r)}
+		message := &ChatMessage{Role: "assistant", Content: randomText(r)}
+		if r.IntN(2) == 0 {
+			choice.Message = message
+		} else {
+			choice.Delta = message
+		}
+		if r.IntN(2) == 0 {
+			token := TokenLogprob{Token: randomText(r), Logprob: -r.Float32(), Bytes: []int{r.IntN(256)}}
+			choice.Logprobs = &ChatLogprobs{Content: []ChatToken{{TokenLogprob: token, Top: []TokenLogprob{token, {Token: "x", Logprob: -3}}}}}
+		}
+		c.Choices = append(c.Choices, choice)
+	}
+	return c
+}
+
+func TestAppendLogprob(t *testing.T) {
+	for _, v := range []float32{0, -0.1, -1e-7, -20.5, math.SmallestNonzeroFloat32, -9998.5} {
+		var back float32
+		if err := json.Unmarshal(appendLogprob(nil, v), &back); err != nil || back != v {
+			t.Errorf("%g reads back as %g: %v", v, back, err)
+		}
+	}
+	for _, v := range []float32{float32(math.Inf(-1)), float32(math.NaN()), -1e9} {
+		if got := string(appendLogprob(nil, v)); got != "-9999.0" {
+			t.Errorf("%g is written as %s", v, got)
+		}
+	}
+}
+
+func TestAppendPromptLogprobs(t *testing.T) {
+	c := CompletionChoice{PromptLogprobs: []PromptTokens{nil, {{ID: 7, Logprob: -1.5, Rank: 1, Decoded: "a"}, {ID: 9, Logprob: -2, Decoded: "\""}}}}
+	want := `"prompt_logprobs":[null,{"7":{"logprob":-1.5,"rank":1,"decoded_token":"a"},"9":{"logprob":-2,"decoded_token":"\""}}]`
+	if got := string(c.append(nil)); !strings.Contains(got, want) || !json.Valid([]byte(got)) {
+		t.Errorf("got %s, want %s in it", got, want)
+	}
+}
+
+// FuzzAppendString holds the string encoder to encoding/json's.
+func FuzzAppendString(f *testing.F) {
+	for _, seed := range []string{"", "a\"b\\c", "\x00\x7f\n\t\r", "é日😀", "\xff\xc3", "\xe2\x80", "\u2028"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var want bytes.Buffer
+		encoder := json.NewEncoder(&want)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(s); err != nil {
+			t.Fatal(err)
+		}
+		var a, b string
+		if err := json.Unmarshal(appendString(nil, s), &a); err != nil {
+			t.Fatalf("%q: %v", s, err)
+		}
+		if err := json.Unmarshal(want.Bytes(), &b); err != nil || a != b {
+			t.Fatalf("%q reads back as %q, want %q (%v)", s, a, b, err)
+		}
+	})
+}
+
+func TestErrorBody(t *testing.T) {
+	body, err := json.Marshal(&Error{Message: "m", Type: TypeServer})
+	if err != nil || string(body) != `{"error":{"message":"m","type":"server_error","param":null,"code":null}}` {
+		t.Errorf("got %s, %v", body, err)
+	}
+	var back Error
+	if err := json.Unmarshal([]byte(`{}`), &back); err == nil {
+		t.Error("a body without an error object is decoded")
+	}
+}
+
+func BenchmarkAppendCompletion(b *testing.B) {
+	logprob := float32(-0.25)
+	c := Completion{ID: "cmpl-0123456789abcdef", Object: "text_completion", Model: "demo", Usage: &Usage{PromptTokens: 32, TotalTokens: 33, CompletionTokens: 1},
+		Choices: []CompletionChoice{{Text: " Yes", FinishReason: "length", Logprobs: &CompletionLogprobs{
+			TextOffset: []int{0}, TokenLogprobs: []*float32{&logprob}, Tokens: []string{" Yes"}, TopLogprobs: []TokenDict{{{" Yes", -0.25}, {" No", -1.5}}}}}}}
+	buffer := make([]byte, 0, 1024)
+	b.ReportAllocs()
+	for b.Loop() {
+		buffer = c.AppendJSON(buffer[:0])
+	}
+}

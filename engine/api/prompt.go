@@ -1,0 +1,247 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+)
+
+// Prompt holds the prompts of one request: Texts or Tokens, never both. On the wire it is a
+// string, a list of strings, a list of token ids, or a list of lists of token ids.
+type Prompt struct {
+	Texts  []string
+	Tokens [][]uint32
+}
+
+// Len is the number of prompts.
+func (p *Prompt) Len() int { return len(p.Texts) + len(p.Tokens) }
+
+// UnmarshalJSON decodes one of the four forms. A null leaves p as it is.
+func (p *Prompt) UnmarshalJSON(raw []byte) error {
+	s := scanner{raw: raw, field: "prompt"}
+	s.space()
+	switch s.peek() {
+	case 'n':
+		return nil
+	case '"':
+		text, err := s.text()
+		if err != nil {
+			return err
+		}
+		p.Texts = []string{text}
+		return nil
+	case '[':
+		return p.list(&s)
+	}
+	return Invalid("prompt", "prompt must be a string, a list of strings, a list of token ids, or a list of lists of token ids")
+}
+
+func (p *Prompt) list(s *scanner) error {
+	switch s.afterBracket() {
+	case ']':
+		return Invalid("prompt", "prompt is an empty list; give at least one prompt")
+	case '"':
+		texts, err := s.texts()
+		p.Texts = texts
+		return err
+	case '[':
+		return s.each(func() error {
+			if s.peek() != '[' {
+				return Invalid("prompt", "prompt mixes lists of token ids with other values")
+			}
+			ids, err := s.tokens()
+			p.Tokens = append(p.Tokens, ids)
+			return err
+		})
+	}
+	ids, err := s.tokens()
+	p.Tokens = [][]uint32{ids}
+	return err
+}
+
+// TokenList is a list of token ids.
+type TokenList []uint32
+
+// UnmarshalJSON decodes a list of integers. A null leaves l as it is.
+func (l *TokenList) UnmarshalJSON(raw []byte) error {
+	s := scanner{raw: raw, field: tokenListField}
+	s.space()
+	switch s.peek() {
+	case 'n':
+		return nil
+	case '[':
+		ids, err := s.tokens()
+		*l = ids
+		return err
+	}
+	return Invalid(s.field, "%s must be a list of integers", s.field)
+}
+
+// nameList finds which of the body's token lists cannot be decoded, and returns its error with
+// the name of the field, which an UnmarshalJSON method does not know.
+func nameList(body []byte, unnamed *Error) *Error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return unnamed
+	}
+	for _, name := range []string{"stop_token_ids", "allowed_token_ids", "logprob_token_ids", "tokens"} {
+		var list TokenList
+		var refused *Error
+		if raw, ok := fields[name]; ok && errors.As(json.Unmarshal(raw, &list), &refused) {
+			return Invalid(name, "%s%s", name, strings.TrimPrefix(refused.Message, tokenListField))
+		}
+	}
+	return unnamed
+}
+
+// tokenListField stands in errors for the name of a TokenList's field until nameList puts it in.
+const tokenListField = "token ids"
+
+// Strings is a list of strings; on the wire a lone string stands for a list of one.
+type Strings []string
+
+// UnmarshalJSON decodes a string or a list of strings. A null leaves l as it is.
+func (l *Strings) UnmarshalJSON(raw []byte) error {
+	s := scanner{raw: raw, field: "stop"}
+	s.space()
+	switch s.peek() {
+	case 'n':
+		return nil
+	case '"':
+		text, err := s.text()
+		*l = Strings{text}
+		return err
+	case '[':
+		texts, err := s.texts()
+		*l = texts
+		return err
+	}
+	return Invalid("stop", "stop must be a string or a list of strings")
+}
+
+// scanner walks one JSON value that encoding/json has already found to be well formed. Token
+// arrays are the bulk of most bodies, and reading them by hand is several times faster than by
+// reflection.
+type scanner struct {
+	raw   []byte
+	at    int
+	field string // for errors
+}
+
+func (s *scanner) peek() byte {
+	if s.at < len(s.raw) {
+		return s.raw[s.at]
+	}
+	return 0
+}
+
+func (s *scanner) space() {
+	for s.at < len(s.raw) {
+		switch s.raw[s.at] {
+		case ' ', '\t', '\n', '\r':
+			s.at++
+		default:
+			return
+		}
+	}
+}
+
+// afterBracket returns the first byte of the list's first element, or ']', without moving.
+func (s *scanner) afterBracket() byte {
+	ahead := scanner{raw: s.raw, at: s.at + 1}
+	ahead.space()
+	return ahead.peek()
+}
+
+// each calls element at the start of every element of the list at s; element moves past it.
+func (s *scanner) each(element func() error) error {
+	s.at++ // '['
+	s.space()
+	for s.peek() != ']' {
+		if err := element(); err != nil {
+			return err
+		}
+		s.space()
+		switch s.peek() {
+		case ',':
+			s.at++
+			s.space()
+		case ']':
+		default:
+			return Invalid(s.field, "%s is not a well formed list", s.field)
+		}
+	}
+	s.at++
+	return nil
+}
+
+// texts decodes the list of strings at s.
+func (s *scanner) texts() ([]string, error) {
+	var out []string
+	err := s.each(func() error {
+		text, err := s.text()
+		out = append(out, text)
+		return err
+	})
+	return out, err
+}
+
+// text decodes the string at s.
+func (s *scanner) text() (string, error) {
+	if s.peek() != '"' {
+		return "", Invalid(s.field, "%s mixes strings with other values", s.field)
+	}
+	end := s.at + 1
+	for end < len(s.raw) && s.raw[end] != '"' {
+		if s.raw[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	if end >= len(s.raw) {
+		return "", Invalid(s.field, "%s has a string without an end", s.field)
+	}
+	var out string
+	if err := json.Unmarshal(s.raw[s.at:end+1], &out); err != nil {
+		return "", Invalid(s.field, "%s has a malformed string: %v", s.field, err)
+	}
+	s.at = end + 1
+	return out, nil
+}
+
+// tokens decodes the list of token ids at s.
+func (s *scanner) tokens() ([]uint32, error) {
+	end := bytes.IndexByte(s.raw[s.at:], ']')
+	if end < 0 {
+		return nil, Invalid(s.field, "%s has a list without an end", s.field)
+	}
+	ids := make([]uint32, 0, 1+bytes.Count(s.raw[s.at:s.at+end], []byte{','}))
+	err := s.each(func() error {
+		start, value := s.at, uint64(0)
+		for c := s.peek(); c >= '0' && c <= '9' && s.at-start < 11; c = s.peek() {
+			value = value*10 + uint64(c-'0')
+			s.at++
+		}
+		switch s.peek() {
+		case ',', ']', ' ', '\t', '\n', '\r':
+		default:
+			return s.badToken(start, len(ids))
+		}
+		if s.at == start || value > math.MaxUint32 {
+			return s.badToken(start, len(ids))
+		}
+		ids = append(ids, uint32(value))
+		return nil
+	})
+	return ids, err
+}
+
+func (s *scanner) badToken(start, index int) *Error {
+	shown := s.raw[start:min(len(s.raw), start+24)]
+	if end := bytes.IndexAny(shown, ",] \t\r\n"); end >= 0 {
+		shown = shown[:end]
+	}
+	return Invalid(s.field, "%s: element %d is %s; a token id is an integer from 0 to %d", s.field, index, shown, uint32(math.MaxUint32))
+}

@@ -1,0 +1,214 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// DefaultMaxTokens is how many tokens a completion generates when max_tokens is absent.
+const DefaultMaxTokens = 16
+
+// CompletionRequest is the body of POST /v1/completions.
+type CompletionRequest struct {
+	Params
+	Prompt   Prompt `json:"prompt"`
+	Echo     bool   `json:"echo"`
+	Logprobs *int   `json:"logprobs"`
+}
+
+// DecodeCompletion decodes and validates a completion request; its MaxTokens is never nil.
+func DecodeCompletion(body []byte) (*CompletionRequest, *Error) {
+	var in struct {
+		CompletionRequest
+		unsupported
+	}
+	in.Params = defaultParams()
+	in.AddSpecialTokens = true
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	r := &in.CompletionRequest
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	if err := in.check(&r.Params); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *CompletionRequest) validate() *Error {
+	if r.Logprobs != nil {
+		if err := checkTop("logprobs", *r.Logprobs); err != nil {
+			return err
+		}
+		r.WantLogprobs, r.Top = true, *r.Logprobs
+	}
+	if err := r.Params.validate(); err != nil {
+		return err
+	}
+	if r.MaxTokens == nil {
+		tokens := DefaultMaxTokens
+		r.MaxTokens = &tokens
+	}
+	switch {
+	case r.Prompt.Len() == 0:
+		return Invalid("prompt", "prompt is missing; give a string, a list of strings, or token ids")
+	case *r.MaxTokens == 0 && !r.Echo && r.PromptLogprobs == nil:
+		return Invalid("max_tokens", "max_tokens is 0, which needs echo or prompt_logprobs; otherwise ask for 1 or more")
+	}
+	return nil
+}
+
+// ChatRequest is the body of POST /v1/chat/completions. Messages is a non-empty list of objects,
+// passed to the chat template as it came.
+type ChatRequest struct {
+	Params
+	Messages             json.RawMessage `json:"messages"`
+	Logprobs             bool            `json:"logprobs"`
+	TopLogprobs          *int            `json:"top_logprobs"`
+	AddGenerationPrompt  bool            `json:"add_generation_prompt"`
+	ContinueFinalMessage bool            `json:"continue_final_message"`
+	ChatTemplateKwargs   json.RawMessage `json:"chat_template_kwargs"`
+	Echo                 bool            `json:"echo"`
+}
+
+// DecodeChat decodes and validates a chat request. Its MaxTokens is nil when the client left the
+// length to the model.
+func DecodeChat(body []byte) (*ChatRequest, *Error) {
+	var in struct {
+		ChatRequest
+		unsupported
+	}
+	in.Params = defaultParams()
+	in.AddGenerationPrompt = true
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	r := &in.ChatRequest
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	if err := in.check(&r.Params); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *ChatRequest) validate() *Error {
+	if r.TopLogprobs != nil {
+		if err := checkTop("top_logprobs", *r.TopLogprobs); err != nil {
+			return err
+		}
+		if *r.TopLogprobs > 0 && !r.Logprobs {
+			return Invalid("top_logprobs", "top_logprobs needs logprobs to be true")
+		}
+		r.Top = *r.TopLogprobs
+	}
+	r.WantLogprobs = r.Logprobs
+	if err := r.Params.validate(); err != nil {
+		return err
+	}
+	switch {
+	case r.MaxTokens != nil && *r.MaxTokens == 0 && r.PromptLogprobs == nil:
+		return Invalid("max_tokens", "max_tokens is 0, which needs prompt_logprobs; otherwise ask for 1 or more")
+	case r.ContinueFinalMessage && r.AddGenerationPrompt:
+		return Invalid("continue_final_message", "continue_final_message needs add_generation_prompt to be false")
+	case r.Echo:
+		return refuse("echo")
+	}
+	return checkMessages(r.Messages)
+}
+
+func checkMessages(raw json.RawMessage) *Error {
+	if neutral(raw, nil) {
+		return Invalid("messages", "messages is missing; give a list of {\"role\", \"content\"} objects")
+	}
+	var messages []struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &messages); err != nil {
+		return Invalid("messages", "messages must be a list of {\"role\", \"content\"} objects")
+	}
+	if len(messages) == 0 {
+		return Invalid("messages", "messages is empty; give at least one")
+	}
+	for i, m := range messages {
+		if m.Role == "" {
+			return Invalid("messages", "messages[%d] has no role", i)
+		}
+		if err := checkContent(i, m.Content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkContent refuses parts that are not text: an image dropped in silence changes the answer.
+func checkContent(index int, raw json.RawMessage) *Error {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] == '"' || raw[0] == 'n' {
+		return nil
+	}
+	var parts []struct {
+		Type string  `json:"type"`
+		Text *string `json:"text"`
+	}
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return Invalid("messages", "messages[%d].content must be a string or a list of text parts", index)
+	}
+	for j, part := range parts {
+		if part.Type != "text" || part.Text == nil {
+			return Invalid("messages", "messages[%d].content[%d] is of type %.40q; only text parts are served", index, j, part.Type)
+		}
+	}
+	return nil
+}
+
+// TokenizeRequest is the body of POST /tokenize: a Prompt, or Messages to render first.
+type TokenizeRequest struct {
+	Model               string          `json:"model"`
+	Prompt              *string         `json:"prompt"`
+	Messages            json.RawMessage `json:"messages"`
+	AddSpecialTokens    *bool           `json:"add_special_tokens"` // nil: true for a prompt, false for messages
+	AddGenerationPrompt bool            `json:"add_generation_prompt"`
+	ChatTemplateKwargs  json.RawMessage `json:"chat_template_kwargs"`
+	ReturnTokenStrs     bool            `json:"return_token_strs"`
+}
+
+// DecodeTokenize decodes and validates a tokenize request.
+func DecodeTokenize(body []byte) (*TokenizeRequest, *Error) {
+	r := &TokenizeRequest{AddGenerationPrompt: true}
+	if err := decode(body, r); err != nil {
+		return nil, err
+	}
+	if r.Prompt != nil {
+		if !neutral(r.Messages, nil) {
+			return nil, Invalid("prompt", "give prompt or messages, not both")
+		}
+		return r, nil
+	}
+	if neutral(r.Messages, nil) {
+		return nil, Invalid("prompt", "prompt is missing; give a string, or messages")
+	}
+	return r, checkMessages(r.Messages)
+}
+
+// DetokenizeRequest is the body of POST /detokenize.
+type DetokenizeRequest struct {
+	Model  string    `json:"model"`
+	Tokens TokenList `json:"tokens"`
+}
+
+// DecodeDetokenize decodes and validates a detokenize request.
+func DecodeDetokenize(body []byte) (*DetokenizeRequest, *Error) {
+	r := &DetokenizeRequest{}
+	if err := decode(body, r); err != nil {
+		return nil, err
+	}
+	if r.Tokens == nil {
+		return nil, Invalid("tokens", "tokens is missing; give a list of token ids")
+	}
+	return r, nil
+}
