@@ -1,0 +1,218 @@
+package kerneltest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// attentionCase is a shape of attention and the sequences of one call.
+type attentionCase struct {
+	heads       kernels.Heads
+	blockTokens int
+	window      int
+	norm        bool    // per-head norms before the rotation
+	deviation   float64 // of queries and keys
+	segs        []span
+}
+
+// span is a sequence of which cached tokens are stored before the call and rows computed in it.
+type span struct{ cached, rows int }
+
+func (c attentionCase) String() string {
+	return fmt.Sprintf("%d-%dx%d-block%d-window%d-norm=%t-%v", c.heads.Q, c.heads.KV, c.heads.Dim, c.blockTokens, c.window, c.norm, c.segs)
+}
+
+var attentionCases = []attentionCase{
+	{kernels.Heads{Q: 1, KV: 1, Dim: 16}, 16, 0, false, 1, []span{{0, 1}}},
+	{kernels.Heads{Q: 2, KV: 2, Dim: 24}, 16, 0, false, 1, []span{{0, 17}}},
+	{kernels.Heads{Q: 4, KV: 2, Dim: 32}, 16, 0, false, 1, []span{{5, 40}, {0, 3}}},
+	{kernels.Heads{Q: 3, KV: 3, Dim: 48}, 32, 0, true, 1, []span{{31, 2}, {33, 1}, {1, 31}}},
+	{kernels.Heads{Q: 14, KV: 2, Dim: 64}, 32, 0, false, 1, []span{{100, 150}, {0, 129}}},
+	{kernels.Heads{Q: 14, KV: 2, Dim: 64}, 64, 100, false, 2, []span{{0, 300}, {257, 70}}},
+	{kernels.Heads{Q: 8, KV: 1, Dim: 64}, 16, 0, true, 1, []span{{511, 3}, {513, 65}, {600, 1}}},
+	{kernels.Heads{Q: 5, KV: 1, Dim: 80}, 64, 0, false, 2, []span{{63, 67}}},
+	{kernels.Heads{Q: 2, KV: 1, Dim: 96}, 16, 1, false, 1, []span{{3, 20}}},
+	{kernels.Heads{Q: 16, KV: 2, Dim: 128}, 32, 0, true, 1, []span{{190, 80}, {1000, 1}}},
+	{kernels.Heads{Q: 4, KV: 4, Dim: 128}, 16, 300, false, 1, []span{{700, 33}}},
+	{kernels.Heads{Q: 2, KV: 1, Dim: 256}, 64, 33, true, 1, []span{{0, 90}}},
+}
+
+// sequence is one sequence's queries, keys and values before StoreKV, and where they go.
+type sequence struct {
+	qkv    []float64 // [tokens][QKVCols]
+	tokens int
+	blocks []kernels.KVBlock
+}
+
+// attentionRun holds what the calls for one case share.
+type attentionRun struct {
+	*device
+	c            attentionCase
+	spec         kernels.RopeSpec
+	freq         []float32
+	scale        float64 // of the rotation
+	qNorm, kNorm []float64
+}
+
+func newAttentionRun(d *device, c attentionCase) *attentionRun {
+	r := &attentionRun{device: d, c: c, scale: 1.25}
+	for i := range c.heads.Dim / 2 {
+		r.freq = append(r.freq, float32(1/(1+3*float64(i))))
+	}
+	rope, err := d.NewRope(r.freq, float32(r.scale), 2048)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if rope.MaxPositions() < 2048 {
+		d.t.Fatalf("MaxPositions() = %d, want 2048", rope.MaxPositions())
+	}
+	r.spec = kernels.RopeSpec{Heads: c.heads, Rope: rope, Eps: normEps}
+	if c.norm {
+		r.spec.QNorm, r.qNorm = d.normWeight(c.heads.Dim)
+		r.spec.KNorm, r.kNorm = d.normWeight(c.heads.Dim)
+	}
+	return r
+}
+
+// sequence draws tokens and gives them blocks in random order in memory full of NaN.
+func (r *attentionRun) sequence(tokens int) *sequence {
+	h := r.c.heads
+	s := &sequence{tokens: tokens}
+	for range tokens {
+		s.qkv = append(s.qkv, r.normal((h.Q+h.KV)*h.Dim, r.c.deviation)...)
+		s.qkv = append(s.qkv, r.normal(h.KV*h.Dim, 1)...)
+	}
+	s.qkv = rounded(r.ActType(), s.qkv)
+	s.blocks = r.blocks((tokens + r.c.blockTokens - 1) / r.c.blockTokens)
+	return s
+}
+
+// blocks makes n blocks, scattered and full of NaN (all bits set), as blocks taken over from others may be.
+func (r *attentionRun) blocks(n int) []kernels.KVBlock {
+	size := r.KVBlockBytes(r.c.heads, r.c.blockTokens)
+	buf := r.alloc(size * int64(n+1))
+	garbage := make([]byte, size*int64(n+1))
+	for i := range garbage {
+		garbage[i] = 0xff
+	}
+	r.Write(buf, 0, garbage)
+	blocks := make([]kernels.KVBlock, n)
+	for i, place := range r.random.Perm(n) {
+		blocks[i] = kernels.KVBlock{Buf: buf, Off: size * int64(place+1)}
+	}
+	return blocks
+}
+
+// part is a range of a sequence's tokens in a call.
+type part struct {
+	*sequence
+	from, to int
+}
+
+// call runs StoreKV and, if attend, Attention on the parts side by side, and returns the matrices.
+func (r *attentionRun) call(attend bool, parts ...part) (qkv, dst kernels.Mat) {
+	h := r.c.heads
+	var values []float64
+	var segs []kernels.Segment
+	rows := 0
+	for _, p := range parts {
+		values = append(values, p.qkv[p.from*h.QKVCols():p.to*h.QKVCols()]...)
+		segs = append(segs, kernels.Segment{Row: rows, Rows: p.to - p.from, Pos: p.from, Blocks: p.blocks})
+		rows += p.to - p.from
+	}
+	qkv = r.mat(r.ActType(), rows, h.QKVCols(), values)
+	r.StoreKV(qkv, r.spec, r.c.blockTokens, segs)
+	if attend {
+		dst = r.mat(r.ActType(), rows, h.Q*h.Dim, nil)
+		r.Attention(dst, qkv, r.attention(), r.c.blockTokens, segs)
+	}
+	r.sync()
+	return qkv, dst
+}
+
+func (r *attentionRun) attention() kernels.AttentionSpec {
+	return kernels.AttentionSpec{Heads: r.c.heads, Scale: 0.11, Window: r.c.window}
+}
+
+// head is one head of a token after normalisation and rotation; place counts queries, keys, values.
+func (r *attentionRun) head(s *sequence, pos, place int) []float64 {
+	h := r.c.heads
+	at := pos*h.QKVCols() + place*h.Dim
+	v := s.qkv[at : at+h.Dim]
+	norm := r.qNorm
+	switch {
+	case place >= h.Q+h.KV:
+		return v
+	case place >= h.Q:
+		norm = r.kNorm
+	}
+	if norm != nil {
+		v = rmsNorm(v, norm, normEps)
+	}
+	return rounded(r.ActType(), rotate(v, r.freq, r.scale, pos))
+}
+
+// expected is what the oracle says of the part's queries after StoreKV and of its attention.
+func (r *attentionRun) expected(p part) (queries, out []float64) {
+	h := r.c.heads
+	group := h.Q / h.KV
+	out = make([]float64, (p.to-p.from)*h.Q*h.Dim)
+	queries = make([]float64, len(out))
+	for kv := range h.KV {
+		keys, values := make([][]float64, p.to), make([][]float64, p.to)
+		for pos := range p.to {
+			keys[pos], values[pos] = r.head(p.sequence, pos, h.Q+kv), r.head(p.sequence, pos, h.Q+h.KV+kv)
+		}
+		for pos := p.from; pos < p.to; pos++ {
+			first := 0
+			if r.c.window > 0 {
+				first = max(0, pos-r.c.window+1)
+			}
+			for head := kv * group; head < (kv+1)*group; head++ {
+				at := ((pos-p.from)*h.Q + head) * h.Dim
+				q := r.head(p.sequence, pos, head)
+				copy(queries[at:], q)
+				copy(out[at:], attend(q, keys, values, first, pos+1, float64(r.attention().Scale)))
+			}
+		}
+	}
+	return queries, out
+}
+
+// queriesOf picks the queries out of rows of queries, keys and values.
+func (r *attentionRun) queriesOf(qkv []float64) []float64 {
+	h := r.c.heads
+	var q []float64
+	for at := 0; at < len(qkv); at += h.QKVCols() {
+		q = append(q, qkv[at:at+h.Q*h.Dim]...)
+	}
+	return q
+}
+
+func (s suite) testAttention(t *testing.T) {
+	for _, c := range attentionCases {
+		t.Run(c.String(), func(t *testing.T) { s.compareAttention(t, c) })
+	}
+}
+
+// compareAttention stores what the case says is cached, computes the rest in one call, and compares.
+func (s suite) compareAttention(t *testing.T, c attentionCase) {
+	r := newAttentionRun(newDevice(t, s.open), c)
+	var parts []part
+	var queries, want []float64
+	for _, seg := range c.segs {
+		seq := r.sequence(seg.cached + seg.rows)
+		if seg.cached > 0 {
+			r.call(false, part{seq, 0, seg.cached})
+		}
+		p := part{seq, seg.cached, seq.tokens}
+		parts = append(parts, p)
+		q, out := r.expected(p)
+		queries, want = append(queries, q...), append(want, out...)
+	}
+	qkv, dst := r.call(true, parts...)
+	r.check("queries", s.tol, r.queriesOf(r.values(qkv)), queries)
+	r.check("attention", s.tol, r.values(dst), want)
+}

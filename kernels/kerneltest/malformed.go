@@ -1,0 +1,37 @@
+package kerneltest
+
+import (
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// testMalformed checks that tensors which do not fit are refused with an error.
+func (s suite) testMalformed(t *testing.T) {
+	d := newDevice(t, s.open)
+	tensor := func(name string, rows, cols, bytes int) kernels.HostTensor {
+		return kernels.HostTensor{Name: name, Type: kernels.BF16, Rows: rows, Cols: cols, Data: make([]byte, bytes)}
+	}
+	square, wide, truncated := tensor("square", 4, 4, 32), tensor("wide", 4, 6, 48), tensor("truncated", 4, 4, 31)
+	linear := func(parts, bias []kernels.HostTensor) error {
+		_, err := d.NewLinear(parts, bias)
+		return err
+	}
+	one := []kernels.HostTensor{square}
+	_, truncatedTable := d.NewTable(truncated)
+	_, truncatedVector := d.NewVector(tensor("vector", 1, 4, 7))
+	_, uneven := d.NewGatedLinear(square, wide)
+	for what, err := range map[string]error{
+		"no parts":            linear(nil, nil),
+		"truncated part":      linear([]kernels.HostTensor{truncated}, nil),
+		"parts unlike":        linear([]kernels.HostTensor{square, wide}, nil),
+		"bias of other width": linear(one, []kernels.HostTensor{tensor("bias", 1, 3, 6)}),
+		"truncated table":     truncatedTable,
+		"truncated vector":    truncatedVector,
+		"gate and up unlike":  uneven,
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package ref_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest"
+	"github.com/prefillonly/prefillonly/kernels/ref"
+)
+
+func open(t testing.TB) kernels.Backend {
+	b := ref.New()
+	t.Cleanup(b.Close)
+	return b
+}
+
+func TestConformance(t *testing.T) {
+	kerneltest.Run(t, open, kerneltest.Tolerance{Max: 2e-5, RMS: 2e-6})
+}
+
+func TestProcessorsDoNotChangeBits(t *testing.T) {
+	on := func(processors int) kerneltest.Open {
+		return func(t testing.TB) kernels.Backend {
+			before := runtime.GOMAXPROCS(processors)
+			t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+			return open(t)
+		}
+	}
+	kerneltest.SameBits(t, on(1), on(4))
+}
