@@ -1,0 +1,208 @@
+package kvcache
+
+// Eviction names a replacement policy.
+type Eviction string
+
+const (
+	// EvictReuse keeps blocks that were read again before blocks that were only written: new blocks
+	// are on probation until a second sequence reads them, or comes with them shortly after they
+	// were evicted (the ghosts). A sequence that nobody is known to share takes room on probation
+	// only, so a long prompt that comes once cannot flush the prefixes in use. The scheme is 2Q
+	// (Johnson and Shasha, VLDB 1994) with a segmented LRU, over trees of blocks.
+	EvictReuse Eviction = "reuse"
+	// EvictLRU evicts the least recently used leaf, whatever for: the baseline.
+	EvictLRU Eviction = "lru"
+)
+
+type segment uint8
+
+const (
+	probation segment = iota
+	protected
+	numSegments
+)
+
+const (
+	// protectedPercent of all pages may be protected; beyond it the oldest go back on probation.
+	protectedPercent = 80
+	// ghostsPerBlock is how many evicted blocks are remembered for each page.
+	ghostsPerBlock = 4
+	// spareChances bounds how many wanted blocks one Acquire moves to the front in its search for
+	// an unwanted one.
+	spareChances = 16
+)
+
+// admit chooses the segment of a new block. A child is never protected above its parent: it would
+// outlive it in the order of recency.
+func (x *Index) admit(h Hash, parent Page) segment {
+	if x.cfg.Eviction == EvictLRU || !x.ghosts.has(h) {
+		return probation
+	}
+	if parent != none && x.pages[parent].segment != protected {
+		return probation
+	}
+	return protected
+}
+
+// promote protects a pinned page that a second sequence reads.
+func (x *Index) promote(p Page) {
+	if pg := &x.pages[p]; x.cfg.Eviction == EvictReuse && pg.segment == probation {
+		pg.segment = protected
+		x.segments.count[probation]--
+		x.segments.count[protected]++
+	}
+}
+
+// shrinkProtected moves the oldest unpinned protected pages back on probation, as its newest, while
+// there are too many.
+func (x *Index) shrinkProtected() {
+	limit := x.cfg.NumBlocks * protectedPercent / 100
+	for x.segments.count[protected] > limit {
+		p := x.segments.tail[protected]
+		if p == none {
+			return
+		}
+		x.segments.unlink(x.pages, p)
+		x.pages[p].segment = probation
+		x.segments.count[protected]--
+		x.segments.count[probation]++
+		x.segments.pushFront(x.pages, p)
+	}
+}
+
+// taker takes pages for one Acquire.
+type taker struct {
+	index   *Index
+	request *Request
+	removed []Hash
+	chances int
+}
+
+// try takes a page for block i of the chain, if room and policy allow.
+func (t *taker) try(i int) (Page, bool) {
+	x := t.index
+	if p, ok := t.fromFree(); ok {
+		return p, true
+	}
+	if x.cfg.Eviction == EvictLRU {
+		return t.fromSegment(probation, false)
+	}
+	if p, ok := t.fromSegment(probation, true); ok {
+		return p, true
+	}
+	if i >= t.request.Shared && !x.ghosts.has(t.request.Chain[i]) {
+		return none, false
+	}
+	return t.fromSegment(protected, true)
+}
+
+// must takes a page that Available has promised, the least valuable first.
+func (t *taker) must() Page {
+	if p, ok := t.fromFree(); ok {
+		return p
+	}
+	for _, spare := range []bool{true, false} {
+		for s := probation; s < numSegments; s++ {
+			if p, ok := t.fromSegment(s, spare); ok {
+				return p
+			}
+		}
+	}
+	panic("kvcache: no page is left although enough were available")
+}
+
+func (t *taker) fromFree() (Page, bool) {
+	x := t.index
+	if len(x.free) == 0 {
+		return none, false
+	}
+	p := x.free[len(x.free)-1]
+	x.free = x.free[:len(x.free)-1]
+	x.pages[p].state = pagePrivate
+	return p, true
+}
+
+// fromSegment evicts the segment's oldest leaf. With spare it passes over blocks that waiting
+// sequences want, and gives their whole chain the recency of a use, as that use is near.
+func (t *taker) fromSegment(s segment, spare bool) (Page, bool) {
+	x := t.index
+	for p := x.segments.tail[s]; p != none; {
+		pg := &x.pages[p]
+		before := pg.prev
+		if pg.children > 0 {
+			p = before
+			continue
+		}
+		if spare && t.request.Wanted != nil && t.request.Wanted(pg.hash) {
+			if t.chances++; t.chances > spareChances {
+				return none, false
+			}
+			p = x.touch(p, before)
+			continue
+		}
+		t.removed = append(t.removed, x.evict(p))
+		return p, true
+	}
+	return none, false
+}
+
+// touch moves an unpinned leaf and its unpinned ancestors to the fronts of their segments, the root
+// last. It returns where a scan that stood at the leaf goes on: the nearest page, from before on,
+// that was not moved.
+func (x *Index) touch(leaf, before Page) Page {
+	moved := 0
+	for p := leaf; p != none && x.pages[p].pins == 0; p = x.pages[p].parent {
+		if p == before {
+			before = x.pages[p].prev
+		}
+		x.segments.unlink(x.pages, p)
+		x.segments.pushFront(x.pages, p)
+		moved++
+	}
+	if before == none || moved == 0 {
+		return none
+	}
+	return before
+}
+
+// segments are the recency lists of unpinned resident pages, newest at the head, linked through
+// page.next (towards the tail) and page.prev. count includes the pinned pages of a segment.
+type segments struct {
+	head, tail [numSegments]Page
+	count      [numSegments]int
+}
+
+func newSegments() segments {
+	s := segments{}
+	for i := range s.head {
+		s.head[i], s.tail[i] = none, none
+	}
+	return s
+}
+
+func (s *segments) pushFront(pages []page, p Page) {
+	pg := &pages[p]
+	head := &s.head[pg.segment]
+	pg.prev, pg.next = none, *head
+	if *head != none {
+		pages[*head].prev = p
+	} else {
+		s.tail[pg.segment] = p
+	}
+	*head = p
+}
+
+func (s *segments) unlink(pages []page, p Page) {
+	pg := &pages[p]
+	if pg.prev != none {
+		pages[pg.prev].next = pg.next
+	} else {
+		s.head[pg.segment] = pg.next
+	}
+	if pg.next != none {
+		pages[pg.next].prev = pg.prev
+	} else {
+		s.tail[pg.segment] = pg.prev
+	}
+	pg.next, pg.prev = none, none
+}

@@ -1,0 +1,177 @@
+// Package kvcache is the logical prefix index of one executor: which blocks of which prompts are
+// resident in its pages, who holds them, and which go when room is needed; it is pure and has a
+// single writer.
+//
+// A page is free, held privately by one lease, or resident: its block is matchable by hash. A
+// resident page is pinned by the leases that read it, and evictable when none does. Blocks go leaf
+// first, so a resident block's parent is resident too, and the resident part of a chain is a prefix
+// of it that a binary search finds.
+package kvcache
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Page is the number of a page of the executor's KV pool, from 0.
+type Page uint32
+
+// Config sizes an Index.
+type Config struct {
+	BlockTokens int      // tokens in a block, at least 1
+	NumBlocks   int      // pages; 0 caches nothing
+	Eviction    Eviction // empty is EvictReuse
+}
+
+// Validate names the first field that is out of range.
+func (c Config) Validate() error {
+	switch {
+	case c.BlockTokens < 1:
+		return fmt.Errorf("kvcache: BlockTokens is %d, want at least 1", c.BlockTokens)
+	case c.NumBlocks < 0 || c.NumBlocks >= int(none):
+		return fmt.Errorf("kvcache: NumBlocks is %d, want 0 to %d", c.NumBlocks, none-1)
+	case c.Eviction != "" && c.Eviction != EvictReuse && c.Eviction != EvictLRU:
+		return fmt.Errorf("kvcache: eviction is %q, want %q or %q", c.Eviction, EvictReuse, EvictLRU)
+	}
+	return nil
+}
+
+// none is the page number that stands for no page.
+const none Page = 1<<31 - 1
+
+type pageState uint8
+
+const (
+	pageFree     pageState = iota
+	pagePrivate            // owned by one lease, not matchable
+	pageResident           // matchable by its hash
+)
+
+type page struct {
+	hash       Hash  // of a resident page
+	parent     Page  // resident page of the block before, none for a first block
+	next, prev Page  // neighbours in the recency list while unpinned; see segments
+	children   int32 // resident pages whose parent this is
+	pins       int32 // leases that hold this resident page
+	state      pageState
+	segment    segment // of a resident page
+}
+
+// Index is the prefix index of one executor. It is not safe for concurrent use.
+type Index struct {
+	cfg      Config
+	pages    []page
+	free     []Page // stack; its top is used next
+	byHash   map[Hash]Page
+	segments segments
+	ghosts   ghosts
+	unpinned int    // resident pages that no lease holds
+	epoch    uint64 // counts Reset; leases of an older epoch are void
+	evicted  uint64
+}
+
+// New makes an empty Index.
+func New(cfg Config) (*Index, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Eviction == "" {
+		cfg.Eviction = EvictReuse
+	}
+	x := &Index{cfg: cfg}
+	x.Reset()
+	return x, nil
+}
+
+// Reset forgets all blocks and voids all leases: the executor's pages are gone.
+func (x *Index) Reset() {
+	n := x.cfg.NumBlocks
+	x.epoch++
+	x.pages = make([]page, n)
+	x.free = make([]Page, n)
+	for i := range x.free {
+		x.free[i] = Page(n - 1 - i)
+	}
+	x.byHash = make(map[Hash]Page)
+	x.segments = newSegments()
+	x.ghosts = newGhosts(ghostsPerBlock * n)
+	x.unpinned = 0
+}
+
+// Match returns how many leading blocks of the chain are resident.
+func (x *Index) Match(chain []Hash) int {
+	if len(chain) == 0 || !x.Resident(chain[0]) {
+		return 0
+	}
+	return 1 + sort.Search(len(chain)-1, func(i int) bool { return !x.Resident(chain[i+1]) })
+}
+
+// Resident says whether a block is matchable.
+func (x *Index) Resident(h Hash) bool {
+	_, ok := x.byHash[h]
+	return ok
+}
+
+// Blocks is the number of pages.
+func (x *Index) Blocks() int { return x.cfg.NumBlocks }
+
+// Used is the number of pages that are resident or held.
+func (x *Index) Used() int { return x.cfg.NumBlocks - len(x.free) }
+
+// Available is the number of pages that a lease could still take: free or evictable.
+func (x *Index) Available() int { return len(x.free) + x.unpinned }
+
+// Evicted counts the blocks evicted since the Index was made.
+func (x *Index) Evicted() uint64 { return x.evicted }
+
+// Stored says that blocks became matchable.
+type Stored struct {
+	Parent Hash   // of the first one; RootHash if it is the first of its chain
+	First  int    // its position in the chain
+	Hashes []Hash // in chain order; a view of the lease's chain
+}
+
+// insert makes a private page resident, pinned once.
+func (x *Index) insert(p Page, h Hash, parent Page) {
+	pg := &x.pages[p]
+	pg.hash, pg.parent, pg.state, pg.pins, pg.children = h, parent, pageResident, 1, 0
+	pg.segment = x.admit(h, parent)
+	if parent != none {
+		x.pages[parent].children++
+	}
+	x.byHash[h] = p
+	x.segments.count[pg.segment]++
+}
+
+// evict removes an unpinned leaf and leaves its page private.
+func (x *Index) evict(p Page) Hash {
+	pg := &x.pages[p]
+	x.segments.unlink(x.pages, p)
+	x.segments.count[pg.segment]--
+	delete(x.byHash, pg.hash)
+	if pg.parent != none {
+		x.pages[pg.parent].children--
+	}
+	pg.state, pg.parent = pagePrivate, none
+	x.unpinned--
+	x.evicted++
+	x.ghosts.add(pg.hash)
+	return pg.hash
+}
+
+func (x *Index) pin(p Page) {
+	if x.pages[p].pins == 0 {
+		x.segments.unlink(x.pages, p)
+		x.unpinned--
+	}
+	x.pages[p].pins++
+}
+
+func (x *Index) unpin(p Page) {
+	x.pages[p].pins--
+	if x.pages[p].pins == 0 {
+		x.segments.pushFront(x.pages, p)
+		x.unpinned++
+		x.shrinkProtected()
+	}
+}

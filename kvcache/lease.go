@@ -1,0 +1,135 @@
+package kvcache
+
+// Request says what one sequence needs of the cache.
+type Request struct {
+	Chain  []Hash // the sequence's full blocks
+	Reuse  int    // at most this many leading blocks are read from the cache
+	Fill   int    // this many leading blocks are worth having after the pass
+	Shared int    // this many leading blocks are known to be wanted by others as well
+	Pages  int    // pages the sequence must hold, from its first token on; 0: as many of Fill as find room
+	// Wanted says whether a waiting sequence would read this block, were it to start now. Such
+	// blocks are the last to be evicted. Nil: none is.
+	Wanted func(Hash) bool
+}
+
+// Lease is a sequence's hold on pages. Its fields are read only to the holder.
+type Lease struct {
+	Pages  []Page // of the sequence from its first token on: reused ones, then owned ones
+	Reused int    // leading pages that were resident already; they must not be written
+	chain  []Hash
+	fill   int    // pages Reused..fill-1 become matchable by Commit
+	pinned []Page // resident pages this lease pins
+	epoch  uint64
+	closed bool
+}
+
+// Acquire pins the resident prefix of the chain and takes pages for what the pass is to fill. With
+// Pages = 0 it takes what room and policy allow and discards the rest of the suffix; otherwise it
+// takes exactly Pages, or fails with a nil Lease and changes nothing. Removed are the blocks evicted
+// for it, leaves first; the slice is the caller's.
+func (x *Index) Acquire(r Request) (lease *Lease, removed []Hash) {
+	resident := x.Match(r.Chain)
+	reused := min(resident, r.Reuse)
+	if r.Pages > 0 && r.Pages-reused > x.Available()-x.countUnpinned(r.Chain[:reused]) {
+		return nil, nil
+	}
+	l := &Lease{Reused: reused, fill: reused, chain: r.Chain, epoch: x.epoch}
+	for _, h := range r.Chain[:reused] {
+		p := x.byHash[h]
+		x.pin(p)
+		x.promote(p)
+		l.Pages = append(l.Pages, p)
+		l.pinned = append(l.pinned, p)
+	}
+	take := taker{index: x, request: &r}
+	if r.Pages > 0 {
+		for len(l.Pages) < r.Pages {
+			l.Pages = append(l.Pages, take.must())
+		}
+		l.fill = max(reused, min(r.Fill, len(r.Chain), r.Pages))
+		return l, take.removed
+	}
+	// A block that is resident but may not be reused would be filled beside itself: pointless.
+	if reused == resident {
+		x.fill(l, &take)
+	}
+	return l, take.removed
+}
+
+// fill takes pages for the chain's blocks in order until room or policy ends it, and remembers the
+// discarded ones as seen.
+func (x *Index) fill(l *Lease, take *taker) {
+	want := min(take.request.Fill, len(l.chain))
+	for l.fill < want {
+		p, ok := take.try(l.fill)
+		if !ok {
+			break
+		}
+		l.Pages = append(l.Pages, p)
+		l.fill++
+	}
+	for i := want - 1; i >= l.fill; i-- {
+		x.ghosts.add(l.chain[i])
+	}
+}
+
+func (x *Index) countUnpinned(chain []Hash) (n int) {
+	for _, h := range chain {
+		if x.pages[x.byHash[h]].pins == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Commit says that the pass is done and its pages are filled: the blocks become matchable. Where
+// another lease has stored the same block meanwhile, this one keeps its own copy to itself. A
+// second Commit of a lease, or one of an older epoch, does nothing.
+func (x *Index) Commit(l *Lease) Stored {
+	if l.closed || l.epoch != x.epoch {
+		return Stored{}
+	}
+	parent, parentHash := none, RootHash
+	if l.Reused > 0 {
+		parent, parentHash = l.Pages[l.Reused-1], l.chain[l.Reused-1]
+	}
+	i := l.Reused
+	for ; i < l.fill; i++ {
+		twin, ok := x.byHash[l.chain[i]]
+		if !ok {
+			break
+		}
+		x.pin(twin)
+		x.promote(twin)
+		l.pinned = append(l.pinned, twin)
+		parent, parentHash = twin, l.chain[i]
+	}
+	s := Stored{Parent: parentHash, First: i, Hashes: l.chain[i:l.fill]}
+	for ; i < l.fill; i++ {
+		p := l.Pages[i]
+		x.insert(p, l.chain[i], parent)
+		l.pinned = append(l.pinned, p)
+		parent = p
+	}
+	l.fill = l.Reused
+	x.shrinkProtected()
+	return s
+}
+
+// Release ends a lease: its private pages are free, its pins are off, deepest first, so that a
+// leaf is always older than its parent. A second Release, or one of an older epoch, does nothing.
+func (x *Index) Release(l *Lease) {
+	if l.closed || l.epoch != x.epoch {
+		return
+	}
+	l.closed = true
+	for i := len(l.Pages) - 1; i >= 0; i-- {
+		if p := l.Pages[i]; x.pages[p].state == pagePrivate {
+			x.pages[p].state = pageFree
+			x.free = append(x.free, p)
+		}
+	}
+	for i := len(l.pinned) - 1; i >= 0; i-- {
+		x.unpin(l.pinned[i])
+	}
+}
