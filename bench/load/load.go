@@ -31,7 +31,6 @@ type Options struct {
 	MaxConcurrency int  // 0: open loop, no bound on the requests in flight
 	Text           bool // synthetic prompts are sent as words rather than token ids
 	Vocabulary     workload.Vocabulary
-	Observe        func(Record) // called after each request, by one goroutine at a time; may be nil
 }
 
 // Record is what became of one request. Times are counted from the start of the run.
@@ -58,6 +57,7 @@ type Client struct {
 	options Options
 	base    *url.URL
 	http    *http.Client
+	observe func(Record) // may be nil
 }
 
 // New checks the options and makes a Client.
@@ -85,6 +85,14 @@ func New(o Options) (*Client, error) {
 
 // Close drops the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Observing returns a Client on the same connections whose Run calls observe after each request, from
+// one goroutine at a time.
+func (c *Client) Observing(observe func(Record)) *Client {
+	other := *c
+	other.observe = observe
+	return &other
+}
 
 // Connect asks the server for its models, so that a wrong address or key is known before the run,
 // and returns the name that requests will carry.
@@ -155,10 +163,10 @@ func (c *Client) Run(ctx context.Context, requests []workload.Request) ([]Record
 			if c.options.MaxConcurrency > 0 {
 				<-places
 			}
-			if c.options.Observe != nil {
+			if c.observe != nil {
 				observing.Lock()
 				defer observing.Unlock()
-				c.options.Observe(*record)
+				c.observe(*record)
 			}
 		})
 	}

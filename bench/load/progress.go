@@ -31,7 +31,7 @@ func NewProgress(w io.Writer, total int) *Progress {
 	}
 }
 
-// Observe counts one answer; it is an Options.Observe.
+// Observe counts one answer; it is given to Client.Observing.
 func (p *Progress) Observe(r Record) {
 	if len(p.latencies) < recent {
 		p.latencies = append(p.latencies, 0)

@@ -1,0 +1,164 @@
+// Package figures draws charts and tables; equal input gives equal files.
+package figures
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Series is one line of a Chart, or one set of bars. Points that are not finite are left out.
+type Series struct {
+	Name   string
+	X, Y   []float64
+	Dashed bool // drawn broken, for published or predicted figures beside measured ones
+}
+
+// Chart is a set of lines over two axes.
+type Chart struct {
+	Title, X, Y string
+	LogX, LogY  bool
+	Steps       bool // lines without marks, for distributions
+	Series      []Series
+}
+
+// Add appends a point to the series of that name, which is made on first use.
+func (c *Chart) Add(series string, x, y float64) {
+	i := slices.IndexFunc(c.Series, func(s Series) bool { return s.Name == series })
+	if i < 0 {
+		i = len(c.Series)
+		c.Series = append(c.Series, Series{Name: series})
+	}
+	c.Series[i].X = append(c.Series[i].X, x)
+	c.Series[i].Y = append(c.Series[i].Y, y)
+}
+
+// palette is Okabe and Ito's, which colour-blind readers can tell apart.
+var palette = []color.Color{
+	color.RGBA{R: 0, G: 114, B: 178, A: 255}, color.RGBA{R: 213, G: 94, B: 0, A: 255}, color.RGBA{R: 0, G: 158, B: 115, A: 255},
+	color.RGBA{R: 204, G: 121, B: 167, A: 255}, color.RGBA{R: 230, G: 159, B: 0, A: 255}, color.RGBA{R: 86, G: 180, B: 233, A: 255},
+	color.RGBA{R: 0, G: 0, B: 0, A: 255}, color.RGBA{R: 148, G: 148, B: 148, A: 255},
+}
+
+const (
+	width  = 16 * vg.Centimeter
+	height = 10 * vg.Centimeter
+)
+
+// Write draws the chart to a file; the name's ending (.svg or .png) sets the format.
+func (c Chart) Write(path string) error {
+	p := newPlot(c.Title, c.X, c.Y)
+	if c.LogX {
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
+	if c.LogY {
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	} else {
+		p.Y.Min = 0
+	}
+	drawn := 0
+	for i, s := range c.Series {
+		points := c.points(s)
+		if len(points) == 0 {
+			continue
+		}
+		line, marks, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", path, s.Name, err)
+		}
+		line.Color, line.Width = palette[i%len(palette)], vg.Points(1.5)
+		marks.Color, marks.Shape, marks.Radius = line.Color, draw.CircleGlyph{}, vg.Points(2.5)
+		if s.Dashed {
+			line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+		}
+		p.Add(line)
+		if c.Steps {
+			p.Legend.Add(s.Name, line)
+		} else {
+			p.Add(marks)
+			p.Legend.Add(s.Name, line, marks)
+		}
+		drawn++
+	}
+	if drawn == 0 {
+		return fmt.Errorf("%s: no points to draw", path)
+	}
+	return save(p, path)
+}
+
+func (c Chart) points(s Series) plotter.XYs {
+	var points plotter.XYs
+	for i := range s.X {
+		x, y := s.X[i], s.Y[i]
+		if finite(x) && finite(y) && (!c.LogX || x > 0) && (!c.LogY || y > 0) {
+			points = append(points, plotter.XY{X: x, Y: y})
+		}
+	}
+	return points
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Bars is a chart of groups of bars: Y[i] of each series stands at Groups[i].
+type Bars struct {
+	Title, Y string
+	Groups   []string
+	Series   []Series
+}
+
+// Write draws the bars to a .svg or .png file.
+func (b Bars) Write(path string) error {
+	p := newPlot(b.Title, "", b.Y)
+	p.Y.Min = 0
+	p.NominalX(b.Groups...)
+	each := width * 0.7 / vg.Length(len(b.Groups)*max(1, len(b.Series)))
+	for i, s := range b.Series {
+		values := make(plotter.Values, len(s.Y))
+		for j, y := range s.Y {
+			if finite(y) {
+				values[j] = y
+			}
+		}
+		bars, err := plotter.NewBarChart(values, each)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", path, s.Name, err)
+		}
+		bars.Color, bars.LineStyle.Width = palette[i%len(palette)], 0
+		bars.Offset = each * (vg.Length(i) - vg.Length(len(b.Series)-1)/2)
+		p.Add(bars)
+		p.Legend.Add(s.Name, bars)
+	}
+	return save(p, path)
+}
+
+func newPlot(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	p.Title.Padding = vg.Points(6)
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.YOffs = -vg.Points(4)
+	p.BackgroundColor = color.White
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color = color.Gray{Y: 225}
+	grid.Vertical.Color = color.Gray{Y: 240}
+	p.Add(grid)
+	return p
+}
+
+func save(p *plot.Plot, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := p.Save(width, height, path); err != nil {
+		return fmt.Errorf("draw %s: %w", path, err)
+	}
+	return nil
+}
