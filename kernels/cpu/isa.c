@@ -1,3 +1,5 @@
+//go:build cgo && linux && amd64
+
 // Detection of the machine's instruction set.
 
 #include "prefillonly_kernels.h"
@@ -8,8 +10,14 @@
 
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 
+static int has_f16c(void)
+{
+	unsigned a, b, c, d;
+	return __get_cpuid(1, &a, &b, &c, &d) && c >> 29 & 1;
+}
+
 // has_amx tells whether the processor has AMX-BF16 and Linux lets this process use the tiles. The
-// builtin of this compiler does not know the feature, so CPUID leaf 7 is read here.
+// compiler's builtin does not know this feature, nor F16C, so CPUID is read here.
 static int has_amx(void)
 {
 	unsigned a, b, c, d;
@@ -22,7 +30,7 @@ static int has_amx(void)
 pf_isa pf_isa_detect(void)
 {
 	__builtin_cpu_init();
-	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
 		return PF_NONE;
 	if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
 	    !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))

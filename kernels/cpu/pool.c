@@ -1,3 +1,5 @@
+//go:build cgo && linux && amd64
+
 // The thread pool. A job is published as one 64-bit ticket (generation, next task); a task is taken
 // by a compare-and-swap of the whole ticket, so that a worker that wakes late can neither take a task
 // of a job it has not seen nor hold up one that is over.

@@ -16,7 +16,7 @@ typedef uint16_t pf_bf16;
 // Instruction sets, each a superset of the one before.
 typedef enum pf_isa {
 	PF_NONE = -1,   // the machine has less than PF_AVX2
-	PF_AVX2,        // AVX2 and FMA
+	PF_AVX2,        // AVX2, FMA and F16C
 	PF_AVX512,      // AVX-512 F, BW, DQ, VL
 	PF_AVX512_BF16, // and AVX-512 BF16
 	PF_AMX,         // and AMX-BF16, with the tile state permitted by the kernel
@@ -116,5 +116,66 @@ void pf_store_kv(pf_pool *pool, pf_isa isa, const pf_store_kv_args *args);
 
 // pf_attention sets dst to softmax(q k^T scale) v, causal.
 void pf_attention(pf_pool *pool, pf_isa isa, const pf_attention_args *args);
+
+
+// Element types of checkpoints, numbered as kernels.DType is.
+typedef enum pf_type { PF_F32, PF_BF16, PF_F16 } pf_type;
+
+// pf_linear is a matrix W [out][in] (and bias) packed for y = x W^T + bias: panels of PF_PANEL rows
+// of W, each as [pairs][PF_PANEL][2], padded with zeros. A gated matrix has twice out rows: a panel
+// holds 16 rows of the gate, then the same 16 of the up projection.
+#define PF_PANEL 32
+typedef struct pf_linear {
+	int in, out, gated;
+	int pairs;  // ceil(in/2), rounded up to a multiple of 4
+	int panels; // of PF_PANEL rows
+	pf_bf16 *weights;
+	float *bias; // [panels*PF_PANEL], or NULL
+} pf_linear;
+
+static inline int pf_pairs(int in) { return (in + 7) / 8 * 4; }
+
+// pf_source is a stack of rows of a checkpoint's matrix.
+typedef struct pf_source {
+	const void *data;
+	pf_type type;
+	int rows;
+} pf_source;
+
+// pf_linear_pack fills weights (zeroed memory of panels*pairs*PF_PANEL*2 elements) from the stacked
+// sources, or from exactly two of them, gate and up, for a gated matrix.
+void pf_linear_pack(pf_pool *pool, const pf_linear *linear, const pf_source *sources, int count);
+
+// pf_convert converts n elements to bf16, or to float32.
+void pf_to_bf16(pf_bf16 *dst, const void *src, pf_type type, size_t n);
+void pf_to_f32(float *dst, const void *src, pf_type type, size_t n);
+
+// pf_rows is a view of rows of the residual stream with the normalisation that an operation applies
+// to them first: RMSNorm(x; weight, eps).
+typedef struct pf_rows {
+	float *x;
+	size_t stride;
+	int rows, cols;
+	const float *weight; // [cols]
+	float eps;
+} pf_rows;
+
+// The operations of kernels.Backend of the same names. They return 0, or -1 when no memory for
+// intermediates can be had; nothing has been written then.
+int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const pf_rows *x, const pf_linear *l);
+int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *src, size_t src_stride, const pf_linear *l);
+int pf_mlp(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_linear *gated, const pf_linear *down);
+
+// pf_logits dots every normalised row with the table's rows ids[0..count), or 0..count-1 when ids is
+// NULL. The table is row-major bf16, x->cols wide.
+int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_bf16 *table,
+              const uint32_t *ids, int count);
+
+// pf_embed sets row i of x to table row ids[i].
+void pf_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids);
+
+// pf_shared_bytes bounds what the operations ask of pf_pool_shared for so many rows and matrices of
+// up to max_in x max_out.
+size_t pf_shared_bytes(pf_isa isa, int rows, int max_in, int max_out);
 
 #endif

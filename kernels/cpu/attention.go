@@ -1,0 +1,143 @@
+//go:build cgo && linux && amd64
+
+package cpu
+
+/*
+#include <stdlib.h>
+#include "prefillonly_kernels.h"
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// segmentArena is C memory for the segments of one call and their block addresses, since C structs
+// that hold addresses of other Go memory cannot be passed.
+type segmentArena struct {
+	segments      unsafe.Pointer
+	segmentsBytes uintptr
+	blocks        unsafe.Pointer
+	blocksBytes   uintptr
+}
+
+func (a *segmentArena) free() {
+	C.free(a.segments)
+	C.free(a.blocks)
+	*a = segmentArena{}
+}
+
+func grow(p *unsafe.Pointer, have *uintptr, need uintptr) bool {
+	if need <= *have {
+		return true
+	}
+	C.free(*p)
+	*p, *have = C.malloc(C.size_t(2*need)), 2*need
+	return true
+}
+
+// segmentList writes the segments into the arena. It records an error where a segment's positions go
+// beyond its blocks, its rows beyond the chunk, or a block beyond its buffer.
+func (b *Backend) segmentList(op string, rows int, heads kernels.Heads, blockTokens int, segs []kernels.Segment) (*C.pf_segment, bool) {
+	total := 0
+	for _, s := range segs {
+		if s.Row < 0 || s.Rows < 0 || s.Pos < 0 || s.Row+s.Rows > rows || s.Pos+s.Rows > len(s.Blocks)*blockTokens {
+			b.fail("%s: segment of rows [%d, %d) of %d at position %d with %d blocks of %d tokens", op, s.Row, s.Row+s.Rows, rows, s.Pos, len(s.Blocks), blockTokens)
+			return nil, false
+		}
+		total += len(s.Blocks)
+	}
+	a := &b.segments
+	grow(&a.segments, &a.segmentsBytes, uintptr(len(segs))*C.sizeof_pf_segment)
+	grow(&a.blocks, &a.blocksBytes, uintptr(total)*unsafe.Sizeof(uintptr(0)))
+	list := unsafe.Slice((*C.pf_segment)(a.segments), len(segs))
+	blocks := unsafe.Slice((*unsafe.Pointer)(a.blocks), total)
+	bytes := b.KVBlockBytes(heads, blockTokens)
+	next := 0
+	for i, s := range segs {
+		list[i] = C.pf_segment{row: C.int(s.Row), rows: C.int(s.Rows), pos: C.int(s.Pos), blocks: (*unsafe.Pointer)(unsafe.Add(a.blocks, uintptr(next)*unsafe.Sizeof(uintptr(0))))}
+		for _, block := range s.Blocks {
+			if block.Off < 0 || block.Off+bytes > block.Buf.Bytes() {
+				b.fail("%s: a block ends at byte %d of a buffer of %d", op, block.Off+bytes, block.Buf.Bytes())
+				return nil, false
+			}
+			blocks[next] = block.Buf.(*buffer).at(block.Off)
+			next++
+		}
+	}
+	return (*C.pf_segment)(a.segments), len(segs) > 0
+}
+
+// KVBlockBytes is the size of the layout described in prefillonly_kernels.h.
+func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
+	return int64(C.pf_kv_bytes(C.int(tokens), C.int(h.Dim), C.int(h.KV)))
+}
+
+// StoreKV rotates queries in place and writes keys and values into the blocks.
+func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens int, segs []kernels.Segment) {
+	h := spec.Heads
+	if !b.fits("StoreKV", "qkv", qkv, qkv.Rows, h.QKVCols(), kernels.BF16) {
+		return
+	}
+	list, ok := b.segmentList("StoreKV", qkv.Rows, h, blockTokens, segs)
+	if !ok {
+		return
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	args := C.pf_store_kv_args{
+		qkv: bf16(qkv), qkv_stride: C.size_t(qkv.Stride),
+		q_heads: C.int(h.Q), kv_heads: C.int(h.KV), dim: C.int(h.Dim),
+		q_norm: b.headNorm(spec.QNorm, h.Dim, &pinner), k_norm: b.headNorm(spec.KNorm, h.Dim, &pinner), eps: C.float(spec.Eps),
+		block_tokens: C.int(blockTokens), segments: list, segment_count: C.int(len(segs)),
+	}
+	if r, ok := spec.Rope.(*rope); ok {
+		for _, s := range segs {
+			if s.Pos+s.Rows > r.max {
+				b.fail("StoreKV: position %d of %d", s.Pos+s.Rows-1, r.max)
+				return
+			}
+		}
+		args.rope_dim = C.int(r.dim)
+		args.cosines, args.sines = pinned(r.cosines, &pinner), pinned(r.sines, &pinner)
+	}
+	C.pf_store_kv(b.pool, b.isa, &args)
+}
+
+func pinned(v []float32, pinner *runtime.Pinner) *C.float {
+	p := unsafe.SliceData(v)
+	pinner.Pin(p)
+	return (*C.float)(p)
+}
+
+func (b *Backend) headNorm(w kernels.Vector, dim int, pinner *runtime.Pinner) *C.float {
+	if w == nil {
+		return nil
+	}
+	v := w.(vector)
+	if len(v) != dim {
+		b.fail("StoreKV: %d norm weights for heads of %d", len(v), dim)
+		return nil
+	}
+	return pinned(v, pinner)
+}
+
+// Attention is exact and causal, tiled along absolute positions.
+func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
+	h := spec.Heads
+	if !b.fits("Attention", "qkv", qkv, qkv.Rows, h.QKVCols(), kernels.BF16) || !b.fits("Attention", "dst", dst, qkv.Rows, h.Q*h.Dim, kernels.BF16) {
+		return
+	}
+	list, ok := b.segmentList("Attention", qkv.Rows, h, blockTokens, segs)
+	if !ok {
+		return
+	}
+	C.pf_attention(b.pool, b.isa, &C.pf_attention_args{
+		qkv: bf16(qkv), qkv_stride: C.size_t(qkv.Stride), dst: bf16(dst), dst_stride: C.size_t(dst.Stride),
+		q_heads: C.int(h.Q), kv_heads: C.int(h.KV), dim: C.int(h.Dim), scale: C.float(spec.Scale), window: C.int(spec.Window),
+		block_tokens: C.int(blockTokens), segments: list, segment_count: C.int(len(segs)),
+	})
+}

@@ -1,0 +1,37 @@
+//go:build cgo && linux && amd64
+
+package cpu_test
+
+import (
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest"
+)
+
+// tolerance of bfloat16 activations: half a unit in their last place is 2^-9 of a value.
+var tolerance = kerneltest.Tolerance{Max: 0.03, RMS: 0.006}
+
+func open(isa string, threads int) kerneltest.Open {
+	return func(t testing.TB) kernels.Backend {
+		b, err := cpu.New(cpu.Config{Threads: threads, ISA: isa})
+		if err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(b.Close)
+		return b
+	}
+}
+
+func TestConformance(t *testing.T) {
+	for _, isa := range cpu.ISAs {
+		t.Run(isa, func(t *testing.T) { kerneltest.Run(t, open(isa, 2), tolerance) })
+	}
+}
+
+func TestThreadsDoNotChangeBits(t *testing.T) {
+	for _, isa := range cpu.ISAs {
+		t.Run(isa, func(t *testing.T) { kerneltest.SameBits(t, open(isa, 1), open(isa, 5)) })
+	}
+}

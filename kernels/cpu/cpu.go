@@ -1,0 +1,105 @@
+//go:build cgo && linux && amd64
+
+package cpu
+
+/*
+#cgo CFLAGS: -std=gnu11 -O3 -Wall -Wextra
+#cgo LDFLAGS: -lpthread -lm
+#include "prefillonly_kernels.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Backend is a kernels.Backend on this machine's cores.
+type Backend struct {
+	pool *C.pf_pool
+	isa  C.pf_isa
+	err  error // first since the last Sync
+
+	segments segmentArena
+}
+
+var _ kernels.Backend = (*Backend)(nil)
+
+// New makes a backend. It fails when the machine lacks AVX2, FMA and F16C, or the instruction set
+// that config asks for.
+func New(config Config) (*Backend, error) {
+	best := C.pf_isa_detect()
+	if best == C.PF_NONE {
+		return nil, fmt.Errorf("kernels/cpu: this processor has no AVX2, FMA and F16C; use the reference backend")
+	}
+	isa := best
+	if config.ISA != "" {
+		index := isaIndex(config.ISA)
+		if index < 0 {
+			return nil, fmt.Errorf("kernels/cpu: unknown instruction set %q; known: %v", config.ISA, ISAs)
+		}
+		isa = C.pf_isa(index)
+	}
+	if isa > best {
+		return nil, fmt.Errorf("kernels/cpu: this processor has no %s, only %s", config.ISA, ISAs[best])
+	}
+	threads := config.Threads
+	if threads <= 0 {
+		threads = defaultThreads()
+	}
+	pool := C.pf_pool_new(C.int(threads))
+	if pool == nil {
+		return nil, fmt.Errorf("kernels/cpu: cannot start %d threads", threads)
+	}
+	return &Backend{pool: pool, isa: isa}, nil
+}
+
+// Name is "cpu" and the instruction set.
+func (b *Backend) Name() string { return "cpu " + ISAs[b.isa] }
+
+// ActType is bfloat16.
+func (b *Backend) ActType() kernels.DType { return kernels.BF16 }
+
+// Threads is the number of threads that compute, the caller's included.
+func (b *Backend) Threads() int { return int(C.pf_pool_threads(b.pool)) }
+
+// Close stops the threads. Buffers and matrices of the backend stay valid until freed.
+func (b *Backend) Close() {
+	C.pf_pool_free(b.pool)
+	b.pool = nil
+	b.segments.free()
+}
+
+// Sync returns the first error since the last Sync; every call has taken effect when it returns.
+func (b *Backend) Sync() error {
+	err := b.err
+	b.err = nil
+	return err
+}
+
+func (b *Backend) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf("kernels/cpu: "+format, args...)
+	}
+}
+
+// check records the failure of a C operation, which is always want of memory.
+func (b *Backend) check(op string, code C.int) {
+	if code != 0 {
+		b.fail("%s: no memory for intermediates", op)
+	}
+}
+
+// ScratchBytes bounds the memory for intermediates: packed activations, and each thread's scratch.
+func (b *Backend) ScratchBytes(rows, maxIn, maxOut int) int64 {
+	shared := C.pf_shared_bytes(b.isa, C.int(rows), C.int(maxIn), C.int(maxOut))
+	return int64(shared) + int64(b.Threads())*C.PF_SCRATCH_BYTES
+}
+
+// defaultThreads is one for each core that the process may use. GOMAXPROCS follows the affinity mask
+// and the cgroup's quota; hyper-threads of one core count once, since they share its vector units.
+func defaultThreads() int {
+	return max(1, min(runtime.GOMAXPROCS(0), physicalCores()))
+}

@@ -1,0 +1,250 @@
+//go:build cgo && linux && amd64
+
+// Matrix products: activations are packed in tiles, weights lie in panels, and a task multiplies a run
+// of tiles with a few panels and ends each product (bias, residual, gated activation) while it is in
+// the first-level cache.
+
+#include "internal.h"
+
+// Panels of one task together stay in the second-level cache while tiles pass by.
+enum { GROUP_BYTES = 256 << 10 };
+// Tasks that each thread should find, so that all end together.
+enum { TASKS_PER_THREAD = 12 };
+
+typedef struct product product;
+
+// A finish ends the product of a tile with a panel.
+typedef void (*finish)(const product *g, const float *c, int tile, int panel);
+
+struct product {
+	const pf_ops *ops;
+	pf_plan plan;
+	const void *a; // packed tiles
+	const pf_linear *l;
+	finish end;
+
+	// where the results go, for the finish
+	void *dst;
+	size_t stride;
+
+	int group, groups; // panels of a task, tasks along the panels
+	int run;           // tiles of a task
+};
+
+static const void *tile_at(const pf_ops *ops, const void *tiles, int pairs, int tile)
+{
+	return (const char *)tiles + pf_tile_bytes(ops, pairs) * (size_t)tile;
+}
+
+static void product_task(void *arg, int task, int thread)
+{
+	(void)thread;
+	const product *g = arg;
+	int runs = pf_ceil(g->plan.tiles, g->run);
+	int panel0 = task / runs * g->group, panel1 = pf_min(panel0 + g->group, g->l->panels);
+	int tile0 = task % runs * g->run, tile1 = pf_min(tile0 + g->run, g->plan.tiles);
+	_Alignas(64) float c[16 * PF_PANEL];
+	for (int t = tile0; t < tile1; t++) {
+		const void *a = tile_at(g->ops, g->a, g->l->pairs, t);
+		for (int p = panel0; p < panel1; p++) {
+			const pf_bf16 *b = g->l->weights + (size_t)p * g->l->pairs * PF_PANEL * 2;
+			g->ops->tile(pf_tile_height(g->plan, t), g->l->pairs, a, b, c);
+			g->end(g, c, t, p);
+		}
+	}
+}
+
+static void multiply(pf_pool *pool, product *g)
+{
+	size_t panel_bytes = (size_t)g->l->pairs * PF_PANEL * 4;
+	int wanted = pf_pool_threads(pool) * TASKS_PER_THREAD;
+	g->group = pf_max(1, pf_min(GROUP_BYTES / panel_bytes, g->l->panels / wanted));
+	g->groups = pf_ceil(g->l->panels, g->group);
+	int runs = pf_min(pf_ceil(wanted, g->groups), pf_ceil(g->plan.tiles, 4));
+	g->run = pf_ceil(g->plan.tiles, runs);
+	pf_parallel(pool, product_task, g, g->groups * pf_ceil(g->plan.tiles, g->run));
+}
+
+static const float *panel_bias(const pf_linear *l, int panel) { return l->bias ? l->bias + panel * PF_PANEL : NULL; }
+
+static int panel_cols(const pf_linear *l, int panel) { return pf_min(PF_PANEL, l->out - panel * PF_PANEL); }
+
+static void end_store(const product *g, const float *c, int tile, int panel)
+{
+	pf_bf16 *dst = (pf_bf16 *)g->dst + pf_tile_row(g->plan, tile) * g->stride + panel * PF_PANEL;
+	g->ops->store_bf16(dst, g->stride, c, panel_bias(g->l, panel), pf_tile_height(g->plan, tile), panel_cols(g->l, panel));
+}
+
+static void end_add(const product *g, const float *c, int tile, int panel)
+{
+	float *x = (float *)g->dst + pf_tile_row(g->plan, tile) * g->stride + panel * PF_PANEL;
+	g->ops->add_f32(x, g->stride, c, panel_bias(g->l, panel), pf_tile_height(g->plan, tile), panel_cols(g->l, panel));
+}
+
+// pack_tile packs rows of k elements; missing slots repeat the last row, and are never multiplied.
+static void pack_tile(const pf_ops *ops, void *dst, const pf_bf16 *src, size_t stride, int rows, int k, int pairs)
+{
+	const pf_bf16 *list[16];
+	for (int i = 0; i < ops->slots; i++)
+		list[i] = src + pf_min(i, rows - 1) * stride;
+	int groups = pf_ceil(rows, 8);
+	if (ops->wide)
+		pf_transpose_wide(dst, ops->slots, list, groups, k, pairs);
+	else
+		pf_transpose(dst, ops->slots, list, groups, k, pairs);
+}
+
+// end_swiglu writes 16 columns of the activation, 8 pairs, into the packed tiles of the next product.
+static void end_swiglu(const product *g, const float *c, int tile, int panel)
+{
+	pf_bf16 part[16 * PF_PANEL / 2];
+	int rows = pf_tile_height(g->plan, tile), half = PF_PANEL / 2;
+	g->ops->swiglu(part, c, rows);
+	int pairs = (int)g->stride;
+	char *dst = (char *)tile_at(g->ops, g->dst, pairs, tile) + pf_tile_bytes(g->ops, panel * half / 2);
+	pack_tile(g->ops, dst, part, half, rows, half, pf_min(half / 2, pairs - panel * half / 2));
+}
+
+typedef struct packing {
+	const pf_ops *ops;
+	pf_pool *pool;
+	pf_plan plan;
+	void *dst;
+	int pairs, k;
+	const pf_rows *x; // to be normalised, or NULL
+	const pf_bf16 *src;
+	size_t stride;
+} packing;
+
+static void pack_task(void *arg, int tile, int thread)
+{
+	const packing *p = arg;
+	int row = pf_tile_row(p->plan, tile), rows = pf_tile_height(p->plan, tile);
+	void *dst = (void *)tile_at(p->ops, p->dst, p->pairs, tile);
+	if (!p->x) {
+		pack_tile(p->ops, dst, p->src + row * p->stride, p->stride, rows, p->k, p->pairs);
+		return;
+	}
+	pf_bf16 *normal = pf_pool_scratch(p->pool, thread);
+	for (int i = 0; i < rows; i++)
+		p->ops->norm(normal + (size_t)i * p->k, p->x->x + (row + i) * p->x->stride, p->x->weight, p->x->eps, p->k);
+	pack_tile(p->ops, dst, normal, p->k, rows, p->k, p->pairs);
+}
+
+// pack packs rows of x, normalised, or of src.
+static void pack(pf_pool *pool, packing *p)
+{
+	p->pool = pool;
+	p->pairs = pf_pairs(p->k);
+	pf_parallel(pool, pack_task, p, p->plan.tiles);
+}
+
+int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const pf_rows *x, const pf_linear *l)
+{
+	const pf_ops *ops = pf_ops_of(isa);
+	pf_plan plan = pf_plan_rows(ops, x->rows);
+	void *a = pf_pool_shared(pool, plan.tiles * pf_tile_bytes(ops, l->pairs));
+	if (!a)
+		return -1;
+	pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .k = x->cols, .x = x});
+	multiply(pool, &(product){.ops = ops, .plan = plan, .a = a, .l = l, .end = end_store, .dst = dst, .stride = dst_stride});
+	return 0;
+}
+
+int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *src, size_t src_stride, const pf_linear *l)
+{
+	const pf_ops *ops = pf_ops_of(isa);
+	pf_plan plan = pf_plan_rows(ops, x->rows);
+	void *a = pf_pool_shared(pool, plan.tiles * pf_tile_bytes(ops, l->pairs));
+	if (!a)
+		return -1;
+	pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .k = l->in, .src = src, .stride = src_stride});
+	multiply(pool, &(product){.ops = ops, .plan = plan, .a = a, .l = l, .end = end_add, .dst = x->x, .stride = x->stride});
+	return 0;
+}
+
+// Rows that MLP takes at a time: the activation between its products then stays in the cache.
+enum { MLP_ROWS = 512 };
+
+static void mlp_chunk(pf_pool *pool, const pf_ops *ops, const pf_rows *x, const pf_linear *gated, const pf_linear *down,
+                      void *memory)
+{
+	pf_plan plan = pf_plan_rows(ops, x->rows);
+	void *inner = (char *)memory + plan.tiles * pf_tile_bytes(ops, gated->pairs);
+	pack(pool, &(packing){.ops = ops, .plan = plan, .dst = memory, .k = x->cols, .x = x});
+	multiply(pool, &(product){.ops = ops, .plan = plan, .a = memory, .l = gated, .end = end_swiglu, .dst = inner, .stride = (size_t)down->pairs});
+	multiply(pool, &(product){.ops = ops, .plan = plan, .a = inner, .l = down, .end = end_add, .dst = x->x, .stride = x->stride});
+}
+
+int pf_mlp(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_linear *gated, const pf_linear *down)
+{
+	const pf_ops *ops = pf_ops_of(isa);
+	int tiles = pf_plan_rows(ops, pf_min(x->rows, MLP_ROWS)).tiles;
+	void *memory = pf_pool_shared(pool, tiles * (pf_tile_bytes(ops, gated->pairs) + pf_tile_bytes(ops, down->pairs)));
+	if (!memory)
+		return -1;
+	for (int row = 0; row < x->rows; row += MLP_ROWS) {
+		pf_rows part = *x;
+		part.x += row * x->stride;
+		part.rows = pf_min(MLP_ROWS, x->rows - row);
+		mlp_chunk(pool, ops, &part, gated, down, memory);
+	}
+	return 0;
+}
+
+typedef struct logits {
+	const pf_ops *ops;
+	pf_pool *pool;
+	pf_plan plan;
+	const void *a;
+	int pairs, k;
+	const pf_bf16 *table;
+	const uint32_t *ids;
+	int count;
+	float *dst;
+	size_t stride;
+} logits;
+
+// logits_task packs a panel of table rows, then multiplies every tile with it.
+static void logits_task(void *arg, int panel, int thread)
+{
+	const logits *g = arg;
+	const pf_bf16 *rows[PF_PANEL];
+	int first = panel * PF_PANEL, cols = pf_min(PF_PANEL, g->count - first);
+	for (int i = 0; i < PF_PANEL; i++) {
+		int row = first + pf_min(i, cols - 1);
+		rows[i] = g->table + (g->ids ? g->ids[row] : (size_t)row) * g->k;
+	}
+	uint32_t *b = pf_pool_scratch(g->pool, thread);
+	pf_transpose(b, PF_PANEL, rows, PF_PANEL / 8, g->k, g->pairs);
+	_Alignas(64) float c[16 * PF_PANEL];
+	for (int t = 0; t < g->plan.tiles; t++) {
+		int height = pf_tile_height(g->plan, t);
+		g->ops->tile(height, g->pairs, tile_at(g->ops, g->a, g->pairs, t), (const pf_bf16 *)b, c);
+		g->ops->store_f32(g->dst + pf_tile_row(g->plan, t) * g->stride + first, g->stride, c, height, cols);
+	}
+}
+
+int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_bf16 *table,
+              const uint32_t *ids, int count)
+{
+	const pf_ops *ops = pf_ops_of(isa);
+	pf_plan plan = pf_plan_rows(ops, x->rows);
+	int pairs = pf_pairs(x->cols);
+	void *a = pf_pool_shared(pool, plan.tiles * pf_tile_bytes(ops, pairs));
+	if (!a)
+		return -1;
+	pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .k = x->cols, .x = x});
+	logits g = {ops, pool, plan, a, pairs, x->cols, table, ids, count, dst, dst_stride};
+	pf_parallel(pool, logits_task, &g, pf_ceil(count, PF_PANEL));
+	return 0;
+}
+
+size_t pf_shared_bytes(pf_isa isa, int rows, int max_in, int max_out)
+{
+	const pf_ops *ops = pf_ops_of(isa);
+	size_t widest = pf_tile_bytes(ops, pf_pairs(pf_max(max_in, max_out)));
+	size_t whole = pf_plan_rows(ops, rows).tiles * widest;
+	size_t mlp = pf_plan_rows(ops, pf_min(rows, MLP_ROWS)).tiles * widest * 2;
+	return whole > mlp ? whole : mlp;
+}

@@ -1,0 +1,57 @@
+//go:build cgo && linux && amd64
+
+// Matrix tiles with AVX2 and FMA: weights are widened to float32 in registers, activations when they
+// are packed. Up to 6 rows by 16 columns in 12 registers, twice for a panel.
+
+#include <immintrin.h>
+
+#pragma GCC target("avx2,fma,f16c")
+
+#define PF_LANES 8
+#include "epilogues.h"
+
+enum { ROWS = 6, SLOTS = 8 };
+
+static inline __attribute__((always_inline)) void half_tile(const int rows, int pairs, const float *a, const pf_bf16 *b,
+                                                            float *c)
+{
+	const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
+	__m256 acc[ROWS][2];
+#pragma GCC unroll 6
+	for (int i = 0; i < rows; i++)
+		acc[i][0] = acc[i][1] = _mm256_setzero_ps();
+	for (int p = 0; p < pairs; p++, a += 2 * SLOTS, b += 2 * PF_PANEL) {
+#pragma GCC unroll 2
+		for (int odd = 0; odd < 2; odd++) {
+			__m256i w0 = _mm256_load_si256((const __m256i *)b), w1 = _mm256_load_si256((const __m256i *)(b + 16));
+			__m256 b0 = (__m256)(odd ? _mm256_and_si256(w0, upper) : _mm256_slli_epi32(w0, 16));
+			__m256 b1 = (__m256)(odd ? _mm256_and_si256(w1, upper) : _mm256_slli_epi32(w1, 16));
+#pragma GCC unroll 6
+			for (int i = 0; i < rows; i++) {
+				__m256 x = _mm256_broadcast_ss(a + odd * SLOTS + i);
+				acc[i][0] = _mm256_fmadd_ps(x, b0, acc[i][0]);
+				acc[i][1] = _mm256_fmadd_ps(x, b1, acc[i][1]);
+			}
+		}
+	}
+#pragma GCC unroll 6
+	for (int i = 0; i < rows; i++) {
+		_mm256_store_ps(c + PF_PANEL * i, acc[i][0]);
+		_mm256_store_ps(c + PF_PANEL * i + 8, acc[i][1]);
+	}
+}
+
+#define TILE(n) \
+	case n: \
+		half_tile(n, pairs, a, b, c); \
+		half_tile(n, pairs, a, b + PF_PANEL, c + PF_PANEL / 2); \
+		break;
+
+static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c)
+{
+	switch (rows) {
+		TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
+	}
+}
+
+const pf_ops pf_ops_avx2 = {ROWS, SLOTS, 1, tile, norm, store_bf16, store_f32, add_f32, swiglu};

@@ -1,0 +1,137 @@
+//go:build cgo && linux && amd64
+
+// Conversion of element types, packing of weights, and the embedding look-up.
+
+#include "internal.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#pragma GCC target("avx2,fma,f16c")
+
+#define PF_LANES 8
+#include "vectors.h"
+
+static vf load_half(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+
+// load converts the elements [i, i+8) of src, or those below n, to floats.
+static vf load(const void *src, pf_type type, size_t i, size_t n)
+{
+	char tail[4 * PF_LANES] = {0};
+	size_t size = type == PF_F32 ? 4 : 2;
+	const char *p = (const char *)src + i * size;
+	if (n - i < PF_LANES) {
+		memcpy(tail, p, (n - i) * size);
+		p = tail;
+	}
+	switch (type) {
+	case PF_F32:
+		return vf_load((const float *)p);
+	case PF_F16:
+		return load_half((const uint16_t *)p);
+	default:
+		return vf_widen((const pf_bf16 *)p);
+	}
+}
+
+void pf_to_f32(float *dst, const void *src, pf_type type, size_t n)
+{
+	for (size_t i = 0; i < n; i += PF_LANES) {
+		vf v = load(src, type, i, n);
+		memcpy(dst + i, &v, (n - i < PF_LANES ? n - i : PF_LANES) * sizeof *dst);
+	}
+}
+
+void pf_to_bf16(pf_bf16 *dst, const void *src, pf_type type, size_t n)
+{
+	if (type == PF_BF16) {
+		memcpy(dst, src, n * sizeof *dst);
+		return;
+	}
+	for (size_t i = 0; i < n; i += PF_LANES) {
+		pf_bf16 part[PF_LANES];
+		vf_narrow(part, load(src, type, i, n));
+		memcpy(dst + i, part, (n - i < PF_LANES ? n - i : PF_LANES) * sizeof *dst);
+	}
+}
+
+typedef struct packing {
+	pf_pool *pool;
+	const pf_linear *l;
+	const pf_source *sources;
+	int count;
+} packing;
+
+// source_row is row n of the stacked sources as bf16, converted into room if need be; NULL past the
+// last.
+static const pf_bf16 *source_row(const packing *p, int source, int n, pf_bf16 *room)
+{
+	for (; source < p->count; source++) {
+		const pf_source *s = &p->sources[source];
+		if (n >= s->rows) {
+			if (p->l->gated)
+				return NULL;
+			n -= s->rows;
+			continue;
+		}
+		size_t k = (size_t)p->l->in;
+		if (s->type == PF_BF16)
+			return (const pf_bf16 *)s->data + n * k;
+		pf_to_bf16(room, (const char *)s->data + n * k * (s->type == PF_F32 ? 4 : 2), s->type, k);
+		return room;
+	}
+	return NULL;
+}
+
+// pack_panel packs groups of 8 rows; the rows that are missing stay zero.
+static void pack_panel(void *arg, int panel, int thread)
+{
+	const packing *p = arg;
+	const pf_linear *l = p->l;
+	size_t padded = 2 * (size_t)l->pairs;
+	pf_bf16 *room = pf_pool_scratch(p->pool, thread);
+	pf_bf16 *zero = room + 8 * padded;
+	memset(zero, 0, padded * sizeof *zero);
+	for (int group = 0; group < PF_PANEL / 8; group++) {
+		const pf_bf16 *rows[8];
+		for (int i = 0; i < 8; i++) {
+			int lane = 8 * group + i, half = PF_PANEL / 2;
+			int source = l->gated ? lane / half : 0;
+			int n = l->gated ? panel * half + lane % half : panel * PF_PANEL + lane;
+			rows[i] = source_row(p, source, n, room + i * padded);
+			if (!rows[i])
+				rows[i] = zero;
+		}
+		uint32_t *dst = (uint32_t *)(l->weights + panel * padded * PF_PANEL) + 8 * group;
+		pf_transpose(dst, PF_PANEL, rows, 1, l->in, l->pairs);
+	}
+}
+
+void pf_linear_pack(pf_pool *pool, const pf_linear *l, const pf_source *sources, int count)
+{
+	packing p = {pool, l, sources, count};
+	pf_parallel(pool, pack_panel, &p, l->panels);
+}
+
+typedef struct embedding {
+	const pf_rows *x;
+	const pf_bf16 *table;
+	const uint32_t *ids;
+} embedding;
+
+enum { EMBED_ROWS = 64 }; // of one task
+
+static void embed_task(void *arg, int task, int thread)
+{
+	(void)thread;
+	const embedding *e = arg;
+	int end = pf_min((task + 1) * EMBED_ROWS, e->x->rows);
+	for (int i = task * EMBED_ROWS; i < end; i++)
+		pf_to_f32(e->x->x + i * e->x->stride, e->table + (size_t)e->ids[i] * e->x->cols, PF_BF16, (size_t)e->x->cols);
+}
+
+void pf_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids)
+{
+	embedding e = {x, table, ids};
+	pf_parallel(pool, embed_task, &e, pf_ceil(x->rows, EMBED_ROWS));
+}
