@@ -1,0 +1,75 @@
+package mq
+
+import (
+	"context"
+	"sync"
+)
+
+// inbox is an unbounded queue. It needs no bound of its own: what is in flight is bounded by the
+// frontend's admission.
+type inbox[T any] struct {
+	mu     sync.Mutex
+	items  []T  // guarded by mu
+	closed bool // guarded by mu
+
+	ready chan struct{} // holds a token while there is something to see
+}
+
+func newInbox[T any]() *inbox[T] { return &inbox[T]{ready: make(chan struct{}, 1)} }
+
+func (q *inbox[T]) push(item T) {
+	q.mu.Lock()
+	if !q.closed {
+		q.items = append(q.items, item)
+	}
+	q.mu.Unlock()
+	q.wake()
+}
+
+func (q *inbox[T]) wake() {
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+}
+
+// pop waits for an item. After close it returns ErrClosed.
+func (q *inbox[T]) pop(ctx context.Context) (T, error) {
+	for {
+		item, ok, closed := q.tryPop()
+		switch {
+		case closed:
+			q.wake() // for other waiters
+			return item, ErrClosed
+		case ok:
+			return item, nil
+		}
+		select {
+		case <-q.ready:
+		case <-ctx.Done():
+			return item, ctx.Err()
+		}
+	}
+}
+
+func (q *inbox[T]) tryPop() (item T, ok, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || len(q.items) == 0 {
+		return item, false, q.closed
+	}
+	var zero T
+	item, q.items[0] = q.items[0], zero
+	q.items = q.items[1:]
+	if len(q.items) > 0 {
+		q.wake()
+	}
+	return item, true, false
+}
+
+func (q *inbox[T]) close() {
+	q.mu.Lock()
+	q.closed, q.items = true, nil
+	q.mu.Unlock()
+	q.wake()
+}

@@ -1,0 +1,140 @@
+package mq
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	zmq "github.com/pebbe/zmq4"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// Listener is the scheduler's end: it receives from and sends to peers by their names.
+type Listener struct {
+	opts  Options
+	soc   *socket
+	guard *guard // nil without CURVE
+	in    *inbox[envelope]
+}
+
+// envelope is a message that has not been decoded yet.
+type envelope struct {
+	peer   string
+	frames [][]byte
+}
+
+// Listen opens endpoint, ipc:///path or tcp://host:port. The directory of an ipc socket is made,
+// open to its owner alone, when it is missing. The caller closes the Listener.
+func Listen(endpoint string, opts Options) (*Listener, error) {
+	if err := checkEndpoint(endpoint, opts.Curve); err != nil {
+		return nil, err
+	}
+	l := &Listener{opts: opts, in: newInbox[envelope]()}
+	var err error
+	if l.soc, err = newSocket(zmq.ROUTER, nil); err != nil {
+		return nil, fmt.Errorf("mq: make a socket: %w", err)
+	}
+	if err := l.open(endpoint); err != nil {
+		if l.guard != nil {
+			l.guard.close()
+		}
+		l.soc.discard()
+		return nil, fmt.Errorf("mq: listen on %s: %w", endpoint, err)
+	}
+	return l, nil
+}
+
+func (l *Listener) open(endpoint string) error {
+	err := firstError(
+		l.soc.soc.SetRouterMandatory(1),   // an absent peer is an error, not silence
+		l.soc.soc.SetRouterHandover(true), // a restarted peer takes over its name
+		setHeartbeats(l.soc.soc, endpoint),
+	)
+	if err == nil && l.opts.Curve != nil {
+		l.guard, err = serveCurve(l.soc, l.opts.Curve)
+	}
+	if err != nil {
+		return err
+	}
+	path, isIPC := strings.CutPrefix(endpoint, "ipc://")
+	if isIPC {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := l.soc.soc.Bind(endpoint); err != nil {
+		return err
+	}
+	if isIPC {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return err
+		}
+	}
+	return l.soc.start(l.drain)
+}
+
+func (l *Listener) drain() {
+	for {
+		frames, ok := l.soc.receive()
+		if !ok {
+			return
+		}
+		l.in.push(envelope{string(frames[0]), frames[1:]})
+	}
+}
+
+// Endpoint is where the Listener can be reached; it names the port when tcp port 0 or * was asked.
+func (l *Listener) Endpoint() string {
+	l.soc.mu.Lock()
+	defer l.soc.mu.Unlock()
+	e, err := l.soc.soc.GetLastEndpoint()
+	if err != nil {
+		return ""
+	}
+	return e
+}
+
+// Recv returns the next message and the name of its sender. Messages that cannot be decoded go to
+// Options.OnError and are passed over. It returns ErrClosed after Close, or the context's error.
+func (l *Listener) Recv(ctx context.Context) (peer string, m wire.Message, err error) {
+	for {
+		e, err := l.in.pop(ctx)
+		if err != nil {
+			return "", nil, err
+		}
+		m, err := wire.Decode(e.frames)
+		if err == nil {
+			return e.peer, m, nil
+		}
+		l.opts.refused(e.peer, err)
+	}
+}
+
+// Send sends m to a peer and does not block. ErrNoPeer says that the peer is not connected. It may
+// be called by several goroutines.
+func (l *Listener) Send(peer string, m wire.Message) error {
+	frames := append([][]byte{[]byte(peer)}, wire.Encode(m)...)
+	l.soc.mu.Lock()
+	defer l.soc.mu.Unlock()
+	if l.soc.closed {
+		return ErrClosed
+	}
+	err := l.soc.send(frames...)
+	l.drain()
+	if err != nil {
+		return fmt.Errorf("send %T to %q: %w", m, peer, ErrNoPeer)
+	}
+	return nil
+}
+
+// Close closes the socket and drops what was not received.
+func (l *Listener) Close() error {
+	l.in.close()
+	if l.guard != nil {
+		l.guard.close()
+	}
+	l.soc.close()
+	return nil
+}

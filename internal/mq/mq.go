@@ -1,0 +1,40 @@
+// Package mq carries wire messages between processes over ZeroMQ, and inside one process through
+// an in-memory twin; it is the only importer of ZeroMQ.
+//
+// The scheduler listens, frontends and executors dial. What is on its way when a connection breaks
+// may be lost: the protocol recovers by epochs (see wire.Hello), so nothing is kept for a peer that
+// is away.
+package mq
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrClosed is returned once the connection was closed on this side.
+var ErrClosed = errors.New("mq: connection is closed")
+
+// ErrNoPeer says that a message was dropped because the other side is not connected.
+var ErrNoPeer = errors.New("mq: peer is not connected")
+
+// reconnectInterval is how often a peer tries to reach a scheduler that is away. It bounds how long
+// a restart of the scheduler goes unnoticed.
+const reconnectInterval = 5 * time.Millisecond
+
+// maxFrameBytes bounds one frame that a peer may announce.
+const maxFrameBytes = 1 << 29
+
+// Options are common to both sides; the zero value is right for ipc.
+type Options struct {
+	// Curve encrypts and authenticates; it is required for tcp beyond this host.
+	Curve *Curve
+	// OnError hears of messages that were refused: malformed, or of another version. It must not
+	// block; nil ignores them.
+	OnError func(peer string, err error)
+}
+
+func (o *Options) refused(peer string, err error) {
+	if o.OnError != nil {
+		o.OnError(peer, err)
+	}
+}

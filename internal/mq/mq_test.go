@@ -1,0 +1,452 @@
+package mq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	zmq "github.com/pebbe/zmq4"
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server and client are what the suite sees of either implementation.
+type server interface {
+	Recv(context.Context) (string, wire.Message, error)
+	Send(string, wire.Message) error
+	Close() error
+}
+
+type client interface {
+	Recv(context.Context) (wire.Message, error)
+	Send(wire.Message) error
+	Close() error
+}
+
+// network makes connected ends.
+type network interface {
+	listen(t *testing.T) server
+	dial(t *testing.T, name string) client
+}
+
+type ipcNetwork struct{ endpoint string }
+
+func (n ipcNetwork) listen(t *testing.T) server {
+	l, err := Listen(n.endpoint, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (n ipcNetwork) dial(t *testing.T, name string) client {
+	p, err := Dial(n.endpoint, name, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+type memoryNetwork struct{ Memory }
+
+func (n *memoryNetwork) listen(t *testing.T) server {
+	l, err := n.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (n *memoryNetwork) dial(_ *testing.T, name string) client { return n.Dial(name) }
+
+// within bounds every wait of a test.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func mustRecv(t *testing.T, c client) wire.Message {
+	t.Helper()
+	m, err := c.Recv(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func mustServe(t *testing.T, s server, wantPeer string) wire.Message {
+	t.Helper()
+	peer, m, err := s.Recv(within(t))
+	if err != nil || peer != wantPeer {
+		t.Fatalf("Recv = %q, %v, %v; want a message of %q", peer, m, err, wantPeer)
+	}
+	return m
+}
+
+func hello(name string) *wire.Hello {
+	return &wire.Hello{Role: wire.RoleFrontend, Name: name, Epoch: 1}
+}
+
+func TestConformance(t *testing.T) {
+	networks := map[string]func(t *testing.T) network{
+		"ipc":    func(t *testing.T) network { return ipcNetwork{"ipc://" + filepath.Join(t.TempDir(), "run", "s.sock")} },
+		"memory": func(*testing.T) network { return new(memoryNetwork) },
+	}
+	for name, make := range networks {
+		t.Run(name, func(t *testing.T) {
+			t.Run("round trip", func(t *testing.T) { testRoundTrip(t, make(t)) })
+			t.Run("hello before the scheduler", func(t *testing.T) { testEarlyHello(t, make(t)) })
+			t.Run("restarted scheduler", func(t *testing.T) { testRestart(t, make(t)) })
+			t.Run("absent peer", func(t *testing.T) { testAbsentPeer(t, make(t)) })
+			t.Run("order under load", func(t *testing.T) { testOrder(t, make(t)) })
+			t.Run("close", func(t *testing.T) { testClose(t, make(t)) })
+			t.Run("same name again", func(t *testing.T) { testTakeOver(t, make(t)) })
+		})
+	}
+}
+
+func testRoundTrip(t *testing.T, n network) {
+	s, c := n.listen(t), n.dial(t, "f")
+	defer s.Close()
+	defer c.Close()
+	_ = c.Send(hello("f"))
+	if m := mustServe(t, s, "f"); !reflect.DeepEqual(m, hello("f")) {
+		t.Errorf("got %+v", m)
+	}
+	want := &wire.Submit{Job: 7, Tokens: make([]engine.TokenID, 100_000)}
+	if err := c.Send(want); err != nil {
+		t.Fatal(err)
+	}
+	if m := mustServe(t, s, "f"); !reflect.DeepEqual(m, want) {
+		t.Error("a long Submit changed on its way")
+	}
+	if err := s.Send("f", &wire.Welcome{Epoch: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if m := mustRecv(t, c); !reflect.DeepEqual(m, &wire.Welcome{Epoch: 3}) {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// testEarlyHello: a Hello said while the scheduler is away reaches it when it comes; other messages
+// are refused.
+func testEarlyHello(t *testing.T, n network) {
+	c := n.dial(t, "f")
+	defer c.Close()
+	if err := c.Send(&wire.Cancel{Job: 1}); !errors.Is(err, ErrNoPeer) {
+		t.Errorf("Send without a scheduler = %v, want ErrNoPeer", err)
+	}
+	_ = c.Send(hello("f"))
+	s := n.listen(t)
+	defer s.Close()
+	if m := mustServe(t, s, "f"); !reflect.DeepEqual(m, hello("f")) {
+		t.Errorf("got %+v", m)
+	}
+}
+
+func testRestart(t *testing.T, n network) {
+	c := n.dial(t, "f")
+	defer c.Close()
+	_ = c.Send(hello("f"))
+	for range 3 {
+		s := n.listen(t)
+		if m := mustServe(t, s, "f"); !reflect.DeepEqual(m, hello("f")) {
+			t.Errorf("the scheduler's first message is %+v, want Hello", m)
+		}
+		s.Close()
+		if m := mustRecv(t, c); !reflect.DeepEqual(m, &wire.Lost{}) {
+			t.Errorf("the peer's message after the break is %+v, want Lost", m)
+		}
+	}
+}
+
+func testAbsentPeer(t *testing.T, n network) {
+	s := n.listen(t)
+	defer s.Close()
+	if err := s.Send("nobody", &wire.Welcome{}); !errors.Is(err, ErrNoPeer) {
+		t.Errorf("Send to nobody = %v, want ErrNoPeer", err)
+	}
+}
+
+// testOrder: many goroutines send through one peer while it is answered; nothing is lost, and each
+// sender's messages stay in order.
+func testOrder(t *testing.T, n network) {
+	const senders, each = 8, 500
+	s, c := n.listen(t), n.dial(t, "f")
+	defer s.Close()
+	defer c.Close()
+	_ = c.Send(hello("f"))
+	mustServe(t, s, "f")
+	var wg sync.WaitGroup
+	for g := range senders {
+		wg.Go(func() {
+			for i := range each {
+				if err := c.Send(&wire.Cancel{Job: engine.JobID(g<<32 | i)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		next := map[engine.JobID]engine.JobID{}
+		for range senders * each {
+			m := mustRecv(t, c).(*wire.Result)
+			if m.Job&(1<<32-1) != next[m.Job>>32] {
+				t.Errorf("answer %v out of order", m.Job)
+			}
+			next[m.Job>>32]++
+		}
+	})
+	for range senders * each {
+		m := mustServe(t, s, "f").(*wire.Cancel)
+		if err := s.Send("f", &wire.Result{Job: m.Job}); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+}
+
+func testClose(t *testing.T, n network) {
+	s, c := n.listen(t), n.dial(t, "f")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, _, err := s.Recv(context.Background()); !errors.Is(err, ErrClosed) {
+			t.Errorf("Recv = %v, want ErrClosed", err)
+		}
+	})
+	wg.Go(func() {
+		for {
+			m, err := c.Recv(context.Background())
+			if errors.Is(err, ErrClosed) {
+				return
+			}
+			if _, ok := m.(*wire.Lost); !ok {
+				t.Errorf("Recv = %v, %v; want ErrClosed", m, err)
+			}
+		}
+	})
+	s.Close()
+	c.Close()
+	wg.Wait()
+	if err := c.Send(&wire.Cancel{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Peer.Send = %v, want ErrClosed", err)
+	}
+	if err := s.Send("f", &wire.Cancel{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Listener.Send = %v, want ErrClosed", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	c = n.dial(t, "g")
+	defer c.Close()
+	if _, err := c.Recv(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Recv = %v, want context.Canceled", err)
+	}
+}
+
+// testTakeOver: a restarted peer gets what is sent to its name.
+func testTakeOver(t *testing.T, n network) {
+	s := n.listen(t)
+	defer s.Close()
+	for range 3 {
+		c := n.dial(t, "cpu-0")
+		_ = c.Send(hello("cpu-0"))
+		mustServe(t, s, "cpu-0")
+		if err := s.Send("cpu-0", &wire.Welcome{Epoch: 1}); err != nil {
+			t.Fatal(err)
+		}
+		mustRecv(t, c)
+		c.Close()
+	}
+}
+
+func TestSocketIsPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	l, err := Listen("ipc://"+dir+"/s.sock", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for path, want := range map[string]os.FileMode{dir: 0o700, dir + "/s.sock": 0o600} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", path, info.Mode().Perm(), want)
+		}
+	}
+}
+
+// TestMalformedIsReported: a foreign version and garbage are named to OnError and passed over.
+func TestMalformedIsReported(t *testing.T) {
+	var refused []string
+	l, err := Listen("tcp://127.0.0.1:*", Options{OnError: func(peer string, err error) { refused = append(refused, fmt.Sprint(peer, ": ", err)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p, err := Dial(l.Endpoint(), "f", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	_ = p.Send(hello("f"))
+	mustServe(t, l, "f")
+	p.soc.mu.Lock()
+	err = errors.Join(p.soc.send([]byte("garbage")), p.soc.send([]byte{0x82, 0xa1, 'v', 9, 0xa1, 'k', 1}), p.soc.send(wire.Encode(&wire.Cancel{Job: 1})...))
+	p.soc.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustServe(t, l, "f")
+	if len(refused) != 2 || !strings.Contains(refused[0], "malformed") || !strings.Contains(refused[1], "version 9") {
+		t.Errorf("refused %q, want a malformed message and version 9", refused)
+	}
+}
+
+func TestEndpointsAreChecked(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"tcp://0.0.0.0:7000":                "CURVE",
+		"tcp://scheduler.internal:7000":     "CURVE",
+		"tcp://127.0.0.1":                   "missing port",
+		"udp://x":                           "neither",
+		"":                                  "neither",
+		"ipc://":                            "neither",
+		"ipc://" + strings.Repeat("x", 200): "200 bytes",
+	} {
+		if _, err := Listen(endpoint, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Listen(%q) = %v, want an error with %q", endpoint, err, want)
+		}
+		if _, err := Dial(endpoint, "x", Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Dial(%q) = %v, want an error with %q", endpoint, err, want)
+		}
+	}
+	taken := t.TempDir() + "/file"
+	if err := os.WriteFile(taken, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen("ipc://"+taken+"/s.sock", Options{}); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("Listen below a file = %v, want ENOTDIR", err)
+	}
+}
+
+// TestCurve: an authorized key gets through, another one does not.
+func TestCurve(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"scheduler", "friend", "stranger"} {
+		if err := NewKeys(filepath.Join(dir, name+".key"), filepath.Join(dir, name+".pub")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load := func(own, others string) Options {
+		c, err := LoadCurve(filepath.Join(dir, own+".key"), filepath.Join(dir, others+".pub"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Options{Curve: c}
+	}
+	l, err := Listen("tcp://0.0.0.0:*", load("scheduler", "friend"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	endpoint := strings.Replace(l.Endpoint(), "0.0.0.0", "127.0.0.1", 1)
+	for _, name := range []string{"stranger", "friend"} {
+		p, err := Dial(endpoint, name, load(name, "scheduler"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		_ = p.Send(hello(name))
+	}
+	mustServe(t, l, "friend")
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if peer, m, err := l.Recv(ctx); err == nil {
+		t.Errorf("got %+v of %q through", m, peer)
+	}
+}
+
+func TestKeyFiles(t *testing.T) {
+	dir := t.TempDir()
+	key, pub := dir+"/a.key", dir+"/a.pub"
+	if err := NewKeys(key, pub); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("secret file: %v, %v; want mode 0600", info.Mode(), err)
+	}
+	if err := NewKeys(key, pub); !errors.Is(err, os.ErrExist) {
+		t.Errorf("NewKeys over existing files = %v, want ErrExist", err)
+	}
+	for text, want := range map[string]string{
+		"public short\n": "line 1",
+		"# nothing\n\n":  "no line `public KEY`",
+	} {
+		if err := os.WriteFile(dir+"/bad", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadCurve(key, dir+"/bad"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("others file %q: %v, want an error with %q", text, err, want)
+		}
+	}
+	if _, err := LoadCurve(pub, pub); err == nil || !strings.Contains(err.Error(), "secret KEY") {
+		t.Errorf("a public file as the secret one: %v", err)
+	}
+	if !zmq.HasCurve() {
+		t.Error("libzmq was built without CURVE")
+	}
+}
+
+// BenchmarkRoundTrip sends a Submit of 32 tokens and waits for its Result.
+func BenchmarkRoundTrip(b *testing.B) {
+	l, err := Listen("ipc://"+filepath.Join(b.TempDir(), "s.sock"), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	p, err := Dial(l.Endpoint(), "f", Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			peer, m, err := l.Recv(context.Background())
+			if err != nil {
+				return
+			}
+			if s, ok := m.(*wire.Submit); ok {
+				_ = l.Send(peer, &wire.Result{Job: s.Job})
+			}
+		}
+	})
+	_ = p.Send(hello("f"))
+	for p.Send(&wire.Cancel{}) != nil {
+		time.Sleep(time.Millisecond)
+	}
+	m := &wire.Submit{Job: 1, Tokens: make([]engine.TokenID, 32)}
+	for b.Loop() {
+		if err := p.Send(m); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := p.Recv(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	l.Close()
+	wg.Wait()
+}

@@ -1,0 +1,141 @@
+package mq
+
+import (
+	"context"
+	"fmt"
+
+	zmq "github.com/pebbe/zmq4"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// Peer is a frontend's or executor's end.
+type Peer struct {
+	name string
+	opts Options
+	soc  *socket
+	in   *inbox[[][]byte]
+
+	hello     [][]byte // guarded by soc.mu; the last Hello, said again on every new connection
+	connected bool     // guarded by soc.mu
+}
+
+// lost stands in the inbox for a broken connection.
+var lost [][]byte
+
+// Dial connects to the scheduler at endpoint under a name that no other peer has at the time, and
+// connects again whenever the connection breaks. It does not wait for the connection. The caller
+// closes the Peer.
+func Dial(endpoint, name string, opts Options) (*Peer, error) {
+	if err := checkEndpoint(endpoint, opts.Curve); err != nil {
+		return nil, err
+	}
+	p := &Peer{name: name, opts: opts, in: newInbox[[][]byte]()}
+	var err error
+	if p.soc, err = newSocket(zmq.DEALER, nil); err != nil {
+		return nil, fmt.Errorf("mq: make a socket: %w", err)
+	}
+	soc := p.soc.soc
+	err = firstError(
+		soc.SetIdentity(name),
+		soc.SetImmediate(true), // nothing is kept for a scheduler that is away
+		soc.SetReconnectIvl(reconnectInterval),
+		setHeartbeats(soc, endpoint),
+	)
+	if err == nil && opts.Curve != nil {
+		err = soc.ClientAuthCurve(opts.Curve.Server, opts.Curve.Public, opts.Curve.Secret)
+	}
+	if err == nil {
+		err = soc.Connect(endpoint)
+	}
+	if err == nil {
+		err = p.soc.start(p.drain)
+	}
+	if err != nil {
+		p.soc.discard()
+		return nil, fmt.Errorf("mq: dial %s: %w", endpoint, err)
+	}
+	return p, nil
+}
+
+// drain takes everything that has arrived and notices when the connection comes or goes.
+func (p *Peer) drain() {
+	for {
+		if frames, ok := p.soc.receive(); ok {
+			p.in.push(frames)
+			continue
+		}
+		state, err := p.soc.soc.GetEvents()
+		if err != nil {
+			return
+		}
+		// With unlimited queues and ZMQ_IMMEDIATE the socket is writable exactly while it is connected.
+		up := state&zmq.POLLOUT != 0
+		switch {
+		case state&zmq.POLLIN != 0: // arrived since; its edge is gone
+			continue
+		case up == p.connected:
+			return
+		case !up:
+			p.in.push(lost)
+		case p.hello != nil:
+			_ = p.soc.send(p.hello...)
+		}
+		p.connected = up
+	}
+}
+
+// Recv returns the next message. *wire.Lost says that the connection broke: what was on its way in
+// either direction may be lost. Messages that cannot be decoded go to Options.OnError and are passed
+// over. It returns ErrClosed after Close, or the context's error.
+func (p *Peer) Recv(ctx context.Context) (wire.Message, error) {
+	for {
+		frames, err := p.in.pop(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if frames == nil {
+			return &wire.Lost{}, nil
+		}
+		m, err := wire.Decode(frames)
+		if err == nil {
+			return m, nil
+		}
+		p.opts.refused("scheduler", err)
+	}
+}
+
+// Send sends m to the scheduler and does not block. ErrNoPeer says that it is not connected and m
+// was dropped, unless m is a Hello: the last one is said again on every new connection. It may be
+// called by several goroutines.
+func (p *Peer) Send(m wire.Message) error {
+	frames := wire.Encode(m)
+	p.soc.mu.Lock()
+	defer p.soc.mu.Unlock()
+	if p.soc.closed {
+		return ErrClosed
+	}
+	wasUp := p.connected
+	_, isHello := m.(*wire.Hello)
+	if isHello {
+		p.hello = frames
+	}
+	if !wasUp {
+		p.drain() // on a new connection Hello goes first
+	}
+	var err error
+	if !isHello || wasUp {
+		err = p.soc.send(frames...)
+		p.drain()
+	}
+	if err != nil || !p.connected {
+		return fmt.Errorf("send %T to the scheduler: %w", m, ErrNoPeer)
+	}
+	return nil
+}
+
+// Close closes the socket and drops what was not received or sent.
+func (p *Peer) Close() error {
+	p.in.close()
+	p.soc.close()
+	return nil
+}
