@@ -1,0 +1,153 @@
+//go:build cgo && linux && amd64
+
+package cpu_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/cpu/onednn"
+)
+
+// The matrices of a layer of Qwen2.5-0.5B.
+const hidden, inter, qkvOut = 896, 4864, 1152
+
+var benchRows = []int{1, 16, 64, 150, 512, 2048}
+
+// weights are n random bfloat16 around zero.
+func weights(n int) []byte {
+	random := rand.New(rand.NewPCG(1, uint64(n)))
+	w := make([]byte, 2*n)
+	for i := 0; i < len(w); i += 2 {
+		w[i] = byte(random.Uint32())
+		w[i+1] = 0x3c&0x3f | byte(random.Uint32()&0x80)
+	}
+	return w
+}
+
+func tensor(rows, cols int) kernels.HostTensor {
+	return kernels.HostTensor{Name: "weights", Type: kernels.BF16, Rows: rows, Cols: cols, Data: weights(rows * cols)}
+}
+
+func must[T any](b *testing.B) func(T, error) T {
+	return func(v T, err error) T {
+		b.Helper()
+		if err != nil {
+			b.Fatal(err)
+		}
+		return v
+	}
+}
+
+// layer is a backend with the matrices of one layer and room for a chunk.
+type layer struct {
+	kernels.Backend
+	qkv, o, gated, down kernels.Linear
+	norm                kernels.Vector
+	x, wide, narrow     kernels.Mat
+}
+
+func newLayer(b *testing.B, rows int) *layer {
+	backend := must[*cpu.Backend](b)(cpu.New(cpu.Config{}))
+	b.Cleanup(backend.Close)
+	linear := must[kernels.Linear](b)
+	l := &layer{Backend: backend}
+	l.qkv = linear(backend.NewLinear([]kernels.HostTensor{tensor(qkvOut, hidden)}, nil))
+	l.o = linear(backend.NewLinear([]kernels.HostTensor{tensor(hidden, hidden)}, nil))
+	l.gated = linear(backend.NewGatedLinear(tensor(inter, hidden), tensor(inter, hidden)))
+	l.down = linear(backend.NewLinear([]kernels.HostTensor{tensor(hidden, inter)}, nil))
+	l.norm = must[kernels.Vector](b)(backend.NewVector(tensor(1, hidden)))
+	mat := func(cols int, t kernels.DType) kernels.Mat {
+		buf := must[kernels.Buffer](b)(backend.Alloc(int64(rows*cols) * t.Size()))
+		b.Cleanup(buf.Free)
+		return kernels.Mat{Buf: buf, Rows: rows, Cols: cols, Stride: cols, Type: t}
+	}
+	l.x, l.wide, l.narrow = mat(hidden, kernels.F32), mat(qkvOut, kernels.BF16), mat(hidden, kernels.BF16)
+	for _, m := range []kernels.Linear{l.qkv, l.o, l.gated, l.down} {
+		b.Cleanup(m.Free)
+	}
+	return l
+}
+
+// yardstick is oneDNN's time for the products of the shapes [out, in], one after the other.
+func yardstick(b *testing.B, rows int, shapes [][2]int) func() {
+	var runs []func()
+	for _, s := range shapes {
+		w := weights(s[0] * s[1])
+		values := make([]uint16, s[0]*s[1])
+		for i := range values {
+			values[i] = uint16(w[2*i]) | uint16(w[2*i+1])<<8
+		}
+		m := must[*onednn.Matmul](b)(onednn.New(rows, s[0], s[1], values))
+		b.Cleanup(m.Free)
+		src, dst := values[:0], make([]uint16, rows*s[0])
+		for len(src) < rows*s[1] {
+			src = append(src, values...)
+		}
+		src = src[:rows*s[1]]
+		runs = append(runs, func() {
+			if err := m.Run(dst, src); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+	return func() {
+		for _, run := range runs {
+			run()
+		}
+	}
+}
+
+// best is the shortest time of run in some rounds.
+func best(run func()) time.Duration {
+	run()
+	shortest := time.Hour
+	for deadline := time.Now().Add(300 * time.Millisecond); time.Now().Before(deadline); {
+		start := time.Now()
+		run()
+		shortest = min(shortest, time.Since(start))
+	}
+	return shortest
+}
+
+// BenchmarkLinear runs the products of a layer with all that is fused into them, and beside it oneDNN's
+// bare products of the same shapes; it reports the rates of both and their ratio.
+func BenchmarkLinear(b *testing.B) {
+	for _, rows := range benchRows {
+		for _, c := range []struct {
+			name   string
+			shapes [][2]int
+			run    func(l *layer)
+		}{
+			{"NormLinear", [][2]int{{qkvOut, hidden}}, func(l *layer) { l.NormLinear(l.wide, l.x, l.norm, 1e-6, l.qkv) }},
+			{"AddLinear", [][2]int{{hidden, hidden}}, func(l *layer) { l.AddLinear(l.x, l.narrow, l.o) }},
+			{"MLP", [][2]int{{2 * inter, hidden}, {hidden, inter}}, func(l *layer) { l.MLP(l.x, l.norm, 1e-6, l.gated, l.down) }},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", c.name, rows), func(b *testing.B) {
+				l := newLayer(b, rows)
+				library := best(yardstick(b, rows, c.shapes))
+				time.Sleep(20 * time.Millisecond) // the library's threads spin for a while
+				shortest := time.Hour
+				for b.Loop() {
+					start := time.Now()
+					c.run(l)
+					shortest = min(shortest, time.Since(start))
+				}
+				if err := l.Sync(); err != nil {
+					b.Fatal(err)
+				}
+				flops := 0.0
+				for _, s := range c.shapes {
+					flops += 2 * float64(rows) * float64(s[0]) * float64(s[1])
+				}
+				b.ReportMetric(flops/float64(shortest.Nanoseconds()), "GFLOP/s")
+				b.ReportMetric(flops/float64(library.Nanoseconds()), "oneDNN-GFLOP/s")
+				b.ReportMetric(float64(library)/float64(shortest), "ratio")
+			})
+		}
+	}
+}
