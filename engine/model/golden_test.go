@@ -1,0 +1,184 @@
+package model
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/ref"
+)
+
+// goldenSeed is tools/golden.py's.
+const goldenSeed = 1
+
+// goldenModels are the directories of testdata.
+var goldenModels = []string{"llama2", "llama3", "llama-bias", "mistral", "qwen2", "qwen2-window", "qwen3", "qwen3-wide"}
+
+// golden is a golden.json: what transformers computes.
+type golden struct {
+	Worst     float64   `json:"bf16_worst"` // of transformers' own bfloat16 run, over all positions
+	Mean      float64   `json:"bf16_mean"`
+	Prompt    []float64 `json:"prompt"` // logprobs of the prompt's tokens, from its second on
+	Positions []struct {
+		Length   int              `json:"length"`
+		IDs      []engine.TokenID `json:"ids"`
+		Logprobs []float64        `json:"logprobs"`
+	} `json:"positions"`
+}
+
+func readGolden(t testing.TB, name string) golden {
+	t.Helper()
+	var g golden
+	readJSON(t, filepath.Join("testdata", name, "golden.json"), &g)
+	return g
+}
+
+func readJSON(t testing.TB, path string, into any) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goldenSource is the configuration and the weights of a directory of testdata.
+func goldenSource(t testing.TB, name string) (weights.Config, weights.Random) {
+	t.Helper()
+	config, err := weights.ReadConfig(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored struct{ DType string }
+	readJSON(t, filepath.Join("testdata", name, "config.json"), &stored)
+	types := map[string]kernels.DType{"bfloat16": kernels.BF16, "float16": kernels.F16, "float32": kernels.F32}
+	return config, weights.Random{Seed: goldenSeed, Type: types[stored.DType]}
+}
+
+func newModel(t testing.TB, name string, b kernels.Backend, opts Options) *Model {
+	t.Helper()
+	config, source := goldenSource(t, name)
+	m, err := New(config, source, b, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// goldenPrompt is the first n tokens of tools/golden.py's prompt.
+func goldenPrompt(n, vocab int) []engine.TokenID {
+	hash := fnv.New64a()
+	hash.Write([]byte("prompt"))
+	mix := func(z uint64) uint64 {
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		return z ^ z>>31
+	}
+	key := mix(goldenSeed ^ hash.Sum64())
+	tokens := make([]engine.TokenID, n)
+	for i := range tokens {
+		tokens[i] = engine.TokenID(mix(key+uint64(i)*0x9e3779b97f4a7c15) % uint64(vocab))
+	}
+	return tokens
+}
+
+// run takes items through one pass.
+func run(t testing.TB, m *Model, items ...wire.RunItem) []wire.ItemResult {
+	t.Helper()
+	p, err := m.Begin(&wire.Run{Items: items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for done := false; !done; {
+		if done, err = p.Step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p.Results()
+}
+
+// answer runs one item that must succeed.
+func answer(t testing.TB, m *Model, item wire.RunItem) *engine.Answer {
+	t.Helper()
+	res := run(t, m, item)[0]
+	if res.Err != nil {
+		t.Fatal(res.Err)
+	}
+	return res.Answer
+}
+
+// distance is how far off a model is from transformers in float32.
+type distance struct{ worst, sum, count float64 }
+
+func (d *distance) add(got float32, want float64) {
+	off := math.Abs(float64(got) - want)
+	if math.IsNaN(off) {
+		off = math.Inf(1)
+	}
+	d.worst, d.sum, d.count = max(d.worst, off), d.sum+off, d.count+1
+}
+
+func (d *distance) mean() float64 { return d.sum / d.count }
+
+// measure compares the five likeliest tokens after each golden length with transformers'.
+func measure(t *testing.T, m *Model, g golden) distance {
+	t.Helper()
+	var d distance
+	longest := goldenPrompt(g.Positions[len(g.Positions)-1].Length, m.spec.vocab)
+	for i, p := range g.Positions {
+		if p.Length > 1000 && i < len(g.Positions)-1 {
+			continue // the longest covers them
+		}
+		got := answer(t, m, wire.RunItem{Tokens: longest[:p.Length], Ask: engine.Ask{Labels: p.IDs}})
+		for j, l := range got.Labels {
+			d.add(l.Logprob, p.Logprobs[j])
+		}
+	}
+	return d
+}
+
+// TestReferenceEqualsTransformers checks every architecture on the reference backend, from 1 to
+// 4,000 tokens.
+func TestReferenceEqualsTransformers(t *testing.T) {
+	for _, name := range goldenModels {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := readGolden(t, name)
+			m := newModel(t, name, ref.New(), Options{})
+			d := measure(t, m, g)
+			t.Logf("worst %.2g, mean %.2g", d.worst, d.mean())
+			if d.worst > 1e-4 {
+				t.Errorf("logprobs are up to %.2g off, want 1e-4", d.worst)
+			}
+
+			tokens := goldenPrompt(len(g.Prompt)+1, m.spec.vocab)
+			res := run(t, m, wire.RunItem{Tokens: tokens, Ask: engine.Ask{Top: 5, PromptLogprobs: true, PromptTop: 5}})[0]
+			for i, want := range g.Prompt {
+				if off := math.Abs(float64(res.Prompt[i].Logprob) - want); !(off < 1e-4) {
+					t.Errorf("prompt logprob %d is %.2g off", i+1, off)
+				}
+			}
+			for _, p := range g.Positions {
+				if p.Length >= len(tokens) {
+					continue
+				}
+				for i, entry := range res.Prompt[p.Length-1].Top {
+					if entry.ID != p.IDs[i] || !(math.Abs(float64(entry.Logprob)-p.Logprobs[i]) < 1e-4) {
+						t.Errorf("after %d tokens rank %d is %v, want %d %g", p.Length, i, entry, p.IDs[i], p.Logprobs[i])
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,187 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// layer is one transformer layer's weights.
+type layer struct {
+	attnNorm     kernels.Vector
+	qkv          kernels.Linear
+	qNorm, kNorm kernels.Vector // nil unless the family has them
+	out          kernels.Linear
+	mlpNorm      kernels.Vector
+	gated, down  kernels.Linear
+}
+
+// lastLayer has its queries apart from keys and values, since it computes them at other rows.
+type lastLayer struct {
+	layer // without qkv
+	q, kv kernels.Linear
+}
+
+// loader builds weights and remembers the first error.
+type loader struct {
+	*Model
+	source Source
+	err    error
+}
+
+// load packs all weights, a layer at a time: beside what is packed already, no more than one
+// matrix is resident in the source.
+func (m *Model) load(source Source) error {
+	l := &loader{Model: m, source: source}
+	s := &m.spec
+	m.table = l.embedding("model.embed_tokens.weight")
+	m.head = m.table
+	for i := range s.layers {
+		name := fmt.Sprintf("model.layers.%d.", i)
+		if i < s.layers-1 {
+			next := l.layer(name)
+			next.qkv = l.projections(name, "q", "k", "v")
+			m.layers = append(m.layers, next)
+		} else {
+			m.last = lastLayer{l.layer(name), l.projections(name, "q"), l.projections(name, "k", "v")}
+		}
+		if l.err != nil {
+			return l.err
+		}
+		if m.opts.Progress != nil {
+			m.opts.Progress(i+1, s.layers)
+		}
+	}
+	m.norm = l.vector("model.norm.weight", s.hidden)
+	if !s.tied {
+		m.head = l.embedding("lm_head.weight")
+	}
+	if l.err == nil {
+		m.rope, l.err = m.backend.NewRope(s.invFreq, 1, m.opts.MaxLen)
+	}
+	if l.err == nil {
+		l.err = m.checkUntaken(source)
+	}
+	return errors.Join(l.err, m.backend.Sync())
+}
+
+// checkUntaken refuses tensors that would change the result if they were used: a checkpoint with
+// biases, adapters or scales that its config.json does not announce.
+func (m *Model) checkUntaken(source Source) error {
+	for _, name := range source.Untaken() {
+		known := strings.HasSuffix(name, "rotary_emb.inv_freq") || m.spec.tied && name == "lm_head.weight"
+		if !known {
+			return fmt.Errorf("the checkpoint's tensor %q has no place in the model that config.json describes", name)
+		}
+	}
+	return nil
+}
+
+func (l *loader) layer(name string) layer {
+	s := &l.spec
+	q := s.heads.Q * s.heads.Dim
+	next := layer{
+		attnNorm: l.vector(name+"input_layernorm.weight", s.hidden),
+		out:      l.linear([]string{name + "self_attn.o_proj"}, []int{s.hidden}, q, s.outBias),
+		mlpNorm:  l.vector(name+"post_attention_layernorm.weight", s.hidden),
+		gated:    l.gated(name+"mlp.gate_proj.weight", name+"mlp.up_proj.weight"),
+		down:     l.linear([]string{name + "mlp.down_proj"}, []int{s.hidden}, s.intermediate, false),
+	}
+	if s.qkNorm {
+		next.qNorm = l.vector(name+"self_attn.q_norm.weight", s.heads.Dim)
+		next.kNorm = l.vector(name+"self_attn.k_norm.weight", s.heads.Dim)
+	}
+	return next
+}
+
+// projections stacks some of the attention's "q", "k" and "v".
+func (l *loader) projections(name string, which ...string) kernels.Linear {
+	h := l.spec.heads
+	var names []string
+	var rows []int
+	for _, w := range which {
+		names = append(names, name+"self_attn."+w+"_proj")
+		rows = append(rows, map[string]int{"q": h.Q, "k": h.KV, "v": h.KV}[w]*h.Dim)
+	}
+	return l.linear(names, rows, l.spec.hidden, l.spec.qkvBias)
+}
+
+func (l *loader) tensor(name string, shape ...int) kernels.HostTensor {
+	if l.err != nil {
+		return kernels.HostTensor{}
+	}
+	t, err := l.source.Tensor(name, shape...)
+	l.err = err
+	return t
+}
+
+// linear packs matrices of the given rows, stacked.
+func (l *loader) linear(names []string, rows []int, cols int, biased bool) kernels.Linear {
+	var parts, bias []kernels.HostTensor
+	for i, name := range names {
+		parts = append(parts, l.tensor(name+".weight", rows[i], cols))
+		if biased {
+			bias = append(bias, l.tensor(name+".bias", rows[i]))
+		}
+	}
+	return keep(l, append(parts, bias...), func() (kernels.Linear, error) { return l.backend.NewLinear(parts, bias) })
+}
+
+func (l *loader) gated(gate, up string) kernels.Linear {
+	g := l.tensor(gate, l.spec.intermediate, l.spec.hidden)
+	u := l.tensor(up, l.spec.intermediate, l.spec.hidden)
+	return keep(l, []kernels.HostTensor{g, u}, func() (kernels.Linear, error) { return l.backend.NewGatedLinear(g, u) })
+}
+
+// embedding makes a table. Backends that hold a copy let go of the source's.
+func (l *loader) embedding(name string) kernels.Table {
+	t := l.tensor(name, l.spec.vocab, l.spec.hidden)
+	table := keep(l, nil, func() (kernels.Table, error) { return l.backend.NewTable(t) })
+	switch {
+	case l.err != nil:
+	case table.Bytes() > 0:
+		l.source.Release(t)
+	default:
+		l.weights += int64(len(t.Data)) // looked up in the source's own memory
+	}
+	return table
+}
+
+func (l *loader) vector(name string, n int) kernels.Vector {
+	t := l.tensor(name, n)
+	if l.err != nil {
+		return nil
+	}
+	v, err := l.backend.NewVector(t)
+	if err != nil {
+		l.err = fmt.Errorf("tensor %q: %w", name, err)
+	}
+	l.weights += 4 * int64(n)
+	l.source.Release(t)
+	return v
+}
+
+// held is what matrices and tables have in common.
+type held interface {
+	Bytes() int64
+	Free()
+}
+
+// keep builds a matrix out of tensors, which the source may then release, and frees it with the model.
+func keep[T held](l *loader, tensors []kernels.HostTensor, build func() (T, error)) T {
+	var built T
+	if l.err != nil {
+		return built
+	}
+	if built, l.err = build(); l.err != nil {
+		return built
+	}
+	l.weights += built.Bytes()
+	l.close = append(l.close, built.Free)
+	for _, t := range tensors {
+		l.source.Release(t)
+	}
+	return built
+}

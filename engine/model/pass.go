@@ -1,0 +1,204 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Pass is one Run in progress. Between two Steps its whole state is its residual stream, so any
+// number of passes may stand still while others go on.
+type Pass struct {
+	m       *Model
+	items   []item
+	results []wire.ItemResult // of the run's items, refused ones included
+	chunks  []chunk
+	x       kernels.Mat // residual stream of all items' new tokens
+	held    span        // of the workspace's residual rows
+	layer   int         // layers completed
+}
+
+// item is a run's item that is being computed.
+type item struct {
+	*wire.RunItem
+	index  int // in results
+	row    int // first row of the pass's residual stream
+	rows   int // new tokens
+	asked  int // first row, from row on, whose logits are wanted
+	blocks []kernels.KVBlock
+}
+
+// chunk is rows [from, to) of the residual stream.
+type chunk struct {
+	from, to int
+	segs     []kernels.Segment
+}
+
+// Begin checks a run and takes the memory it needs. An item that is malformed or too long gets its
+// refusal in Results and does not hinder the others. The error is an *engine.Error: CodeTooLong
+// for a run that can never fit, CodeOverloaded for one that does not fit beside the open passes.
+func (m *Model) Begin(run *wire.Run) (*Pass, error) {
+	p := &Pass{m: m, results: make([]wire.ItemResult, len(run.Items))}
+	rows, scratch := 0, 0
+	for i := range run.Items {
+		in := &run.Items[i]
+		p.results[i].Job = in.Job
+		if err := m.checkItem(in); err != nil {
+			p.results[i].Err = err
+			continue
+		}
+		it := item{RunItem: in, index: i, row: rows, rows: len(in.Tokens) - in.Cached}
+		if !in.Ask.PromptLogprobs {
+			it.asked = it.rows - 1
+		}
+		it.blocks = make([]kernels.KVBlock, m.blocksOf(len(in.Tokens)))
+		for b := len(in.Blocks); b < len(it.blocks); b++ {
+			it.blocks[b] = kernels.KVBlock{Buf: m.work.scratch, Off: int64(scratch) * m.pages.bytes}
+			scratch++
+		}
+		rows += it.rows
+		p.items = append(p.items, it)
+	}
+	if err := p.take(rows, scratch); err != nil {
+		return nil, err
+	}
+	p.cut()
+	return p, nil
+}
+
+func (m *Model) blocksOf(tokens int) int {
+	return (tokens + m.opts.BlockTokens - 1) / m.opts.BlockTokens
+}
+
+// take reserves the residual rows.
+func (p *Pass) take(rows, scratch int) error {
+	w, limit := &p.m.work, p.m.opts.MaxLen
+	if rows > limit {
+		return engine.Errorf(engine.CodeTooLong, "a pass of %d new tokens exceeds the limit of %d", rows, limit)
+	}
+	if have := scratchBlocks(p.m.opts); scratch > have {
+		return engine.Errorf(engine.CodeTooLong, "a pass of %d items needs %d blocks of scratch memory, there are %d", len(p.items), scratch, have)
+	}
+	if rows == 0 {
+		return nil
+	}
+	held, ok := w.rows.take(rows)
+	if !ok {
+		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes: %d rows are free", rows, w.rows.free())
+	}
+	p.held, p.x = held, w.residual.Slice(held.from, held.to)
+	return nil
+}
+
+func (m *Model) checkItem(in *wire.RunItem) *engine.Error {
+	tokens, reach := len(in.Tokens), len(in.Blocks)*m.opts.BlockTokens
+	switch {
+	case tokens == 0:
+		return engine.Errorf(engine.CodeBadTokens, "the prompt is empty")
+	case tokens > m.opts.MaxLen:
+		return engine.Errorf(engine.CodeTooLong, "the prompt has %d tokens, the limit is %d", tokens, m.opts.MaxLen)
+	case in.Cached < 0 || in.Cached >= tokens || in.Cached > reach:
+		return engine.Errorf(engine.CodeInternal, "%d of %d tokens are said to be cached in %d blocks of %d", in.Cached, tokens, len(in.Blocks), m.opts.BlockTokens)
+	case in.Cached > 0 && in.Ask.PromptLogprobs:
+		return engine.Errorf(engine.CodeInternal, "prompt logprobs need the whole prompt computed, but %d tokens are said to be cached", in.Cached)
+	}
+	for i, id := range in.Tokens {
+		if int64(id) >= int64(m.spec.vocab) {
+			return engine.Errorf(engine.CodeBadTokens, "token %d at position %d is outside the vocabulary of %d", id, i, m.spec.vocab)
+		}
+	}
+	for _, b := range in.Blocks {
+		if int64(b) >= int64(m.pages.count) {
+			return engine.Errorf(engine.CodeInternal, "block %d is outside the cache of %d", b, m.pages.count)
+		}
+	}
+	return checkAsk(&in.Ask, m.spec.vocab)
+}
+
+// cut divides the pass's rows into chunks and these into the items' segments. Segments share their
+// item's list of blocks, so that a layer's addresses are written once.
+func (p *Pass) cut() {
+	for from := 0; from < p.x.Rows; from += p.m.opts.ChunkRows {
+		c := chunk{from: from, to: min(from+p.m.opts.ChunkRows, p.x.Rows)}
+		for i := range p.items {
+			if seg, ok := p.items[i].segment(c.from, c.to); ok {
+				c.segs = append(c.segs, seg)
+			}
+		}
+		p.chunks = append(p.chunks, c)
+	}
+}
+
+// segment is the item's part of rows [from, to) of the pass.
+func (it *item) segment(from, to int) (kernels.Segment, bool) {
+	first, end := max(from, it.row), min(to, it.row+it.rows)
+	return kernels.Segment{
+		Row:    first - from,
+		Rows:   end - first,
+		Pos:    it.Cached + first - it.row,
+		Blocks: it.blocks,
+	}, first < end
+}
+
+// Step computes one layer over all items, the first one after the embedding, the last one up to the
+// answers. It says whether the pass is done. After an error the pass can only be closed.
+func (p *Pass) Step() (done bool, err error) {
+	if len(p.items) == 0 {
+		return true, nil
+	}
+	m := p.m
+	if p.layer == m.spec.layers {
+		return true, nil
+	}
+	if p.layer == 0 {
+		p.embed()
+	}
+	p.address()
+	if last := m.spec.layers - 1; p.layer < last {
+		p.compute(&m.layers[p.layer], m.spec.windows[p.layer])
+	} else if err := p.finish(&m.last, m.spec.windows[last]); err != nil {
+		return false, err
+	}
+	if err := m.backend.Sync(); err != nil {
+		return false, fmt.Errorf("layer %d: %w", p.layer, err)
+	}
+	p.layer++
+	return p.layer == m.spec.layers, nil
+}
+
+// Layer is how many layers are completed.
+func (p *Pass) Layer() int { return p.layer }
+
+// Results are the answers in the order of the run's items, once Step has said done.
+func (p *Pass) Results() []wire.ItemResult { return p.results }
+
+// Close gives the pass's memory back, done or not. Blocks it was to fill are not valid unless it was
+// done.
+func (p *Pass) Close() {
+	if p.x.Rows > 0 {
+		p.m.work.rows.release(p.held)
+	}
+	p.items, p.chunks, p.x = nil, nil, kernels.Mat{}
+}
+
+func (p *Pass) embed() {
+	for i := range p.items {
+		it := &p.items[i]
+		for at := 0; at < it.rows; at += p.m.opts.ChunkRows {
+			to := min(at+p.m.opts.ChunkRows, it.rows)
+			p.m.backend.Embed(p.x.Slice(it.row+at, it.row+to), p.m.table, it.Tokens[it.Cached+at:it.Cached+to])
+		}
+	}
+}
+
+// address points the items' pages at the layer to be computed.
+func (p *Pass) address() {
+	for i := range p.items {
+		it := &p.items[i]
+		for b := range min(len(it.Blocks), len(it.blocks)) {
+			it.blocks[b] = p.m.pages.block(it.Blocks[b], p.layer, p.m.spec.layers)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// logitRows is how many rows go through the LM head at a time.
+const logitRows = 64
+
+// Plan is a model's memory, in bytes. Nothing beyond it is allocated but small change of the Go heap.
+type Plan struct {
+	Weights int64 // packed weights, tables and rotary angles
+	Work    int64 // residual streams, one layer's KV, chunks, logits, the backend's scratch
+	Block   int64 // one KV block over all layers
+}
+
+// Predict is the plan of a model that is not loaded; its Weights count every parameter in the
+// backend's own type, which packing may exceed slightly.
+func Predict(config weights.Config, b kernels.Backend, opts Options) (Plan, error) {
+	s, err := newSpec(&config)
+	if err != nil {
+		return Plan{}, err
+	}
+	if opts, err = opts.withDefaults(&s); err != nil {
+		return Plan{}, err
+	}
+	return newPlan(b, &s, opts, s.params()*b.ActType().Size()), nil
+}
+
+// Plan is the memory the model holds, beside Block for each page.
+func (m *Model) Plan() Plan { return newPlan(m.backend, &m.spec, m.opts, m.weights) }
+
+func newPlan(b kernels.Backend, s *spec, o Options, packed int64) Plan {
+	p := Plan{
+		Weights: packed + ropeBytes(s, o),
+		Work:    scratchBytes(b, s, o),
+		Block:   int64(s.layers) * b.KVBlockBytes(s.heads, o.BlockTokens),
+	}
+	for _, r := range workRegions(b, s, o) {
+		p.Work += r.bytes
+	}
+	return p
+}
+
+// ropeBytes is a cosine and a sine for half of a head's dimension at every position.
+func ropeBytes(s *spec, o Options) int64 { return 4 * int64(s.heads.Dim) * int64(o.MaxLen) }
+
+func scratchBytes(b kernels.Backend, s *spec, o Options) int64 {
+	q := s.heads.Q * s.heads.Dim
+	widest := max(2*s.intermediate, s.heads.QKVCols(), s.hidden)
+	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest)
+	return max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.vocab))
+}
+
+// workspace is the memory all passes share.
+type workspace struct {
+	residual kernels.Mat    // MaxLen+SpareRows rows, float32, lent to passes by rows
+	rows     spans          // of residual
+	scratch  kernels.Buffer // KV of the layer being computed, where no page is given
+	qkv      kernels.Mat    // a chunk's queries, keys and values
+	attn     kernels.Mat    // a chunk's attention
+	asked    kernels.Mat    // a chunk's asked rows of the residual stream in the last layer
+	logits   kernels.Mat    // float32
+	host     []byte         // one row of logits or of the residual stream
+}
+
+// scratchBlocks is enough for a longest prompt without pages, and for as many rows cut into
+// MaxItems items, each of which rounds up to a whole block.
+func scratchBlocks(o Options) int { return o.MaxLen/o.BlockTokens + o.MaxItems }
+
+type region struct {
+	into  func(w *workspace, buf kernels.Buffer)
+	bytes int64
+}
+
+// workRegions lists the buffers of a workspace: the one place that says how large they are.
+func workRegions(b kernels.Backend, s *spec, o Options) []region {
+	matrix := func(at func(*workspace) *kernels.Mat, rows, cols int, typ kernels.DType) region {
+		view := kernels.Mat{Rows: rows, Cols: cols, Stride: cols, Type: typ}
+		return region{func(w *workspace, buf kernels.Buffer) {
+			view.Buf = buf
+			*at(w) = view
+		}, int64(rows) * int64(cols) * typ.Size()}
+	}
+	act := b.ActType()
+	return []region{
+		matrix(func(w *workspace) *kernels.Mat { return &w.residual }, o.MaxLen+o.SpareRows, s.hidden, kernels.F32),
+		matrix(func(w *workspace) *kernels.Mat { return &w.qkv }, o.ChunkRows, s.heads.QKVCols(), act),
+		matrix(func(w *workspace) *kernels.Mat { return &w.attn }, o.ChunkRows, s.heads.Q*s.heads.Dim, act),
+		matrix(func(w *workspace) *kernels.Mat { return &w.asked }, o.ChunkRows, s.hidden, kernels.F32),
+		matrix(func(w *workspace) *kernels.Mat { return &w.logits }, min(logitRows, o.ChunkRows), s.vocab, kernels.F32),
+		{func(w *workspace, buf kernels.Buffer) { w.scratch = buf },
+			int64(scratchBlocks(o)) * b.KVBlockBytes(s.heads, o.BlockTokens)},
+	}
+}
+
+func (w *workspace) alloc(b kernels.Backend, s *spec, o Options) error {
+	for _, r := range workRegions(b, s, o) {
+		buf, err := b.Alloc(r.bytes)
+		if err != nil {
+			return fmt.Errorf("allocate %d bytes: %w", r.bytes, err)
+		}
+		r.into(w, buf)
+	}
+	w.rows = spans{size: o.MaxLen + o.SpareRows}
+	w.host = make([]byte, 4*max(s.hidden, s.vocab))
+	return nil
+}
+
+func (w *workspace) free() {
+	for _, b := range []kernels.Buffer{w.residual.Buf, w.qkv.Buf, w.attn.Buf, w.asked.Buf, w.logits.Buf, w.scratch} {
+		if b != nil {
+			b.Free()
+		}
+	}
+}
