@@ -1,0 +1,140 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+)
+
+// templateFuel bounds the instructions of one rendering, about a second of work; a message costs
+// some hundred.
+const templateFuel = 20_000_000
+
+// ChatOptions is what a rendering depends on beside the messages.
+type ChatOptions struct {
+	AddGenerationPrompt bool                       // end with the opening of an assistant's message
+	Tools               json.RawMessage            // list of tools in OpenAI's form; empty for none
+	Template            string                     // used in place of the checkpoint's template
+	Variables           map[string]json.RawMessage // further variables of the template (chat_template_kwargs)
+}
+
+// chat renders the templates of one checkpoint.
+type chat struct {
+	templates map[string]string
+	special   map[string]string
+
+	mu       sync.Mutex
+	compiled map[string]*compiledTemplate // of the checkpoint, by name; guarded by mu
+}
+
+type compiledTemplate struct {
+	*template
+	flatten bool
+}
+
+func newChat(f *files) *chat {
+	return &chat{templates: f.templates, special: f.special, compiled: map[string]*compiledTemplate{}}
+}
+
+// HasChatTemplate reports whether RenderChat works without ChatOptions.Template.
+func (t *Tokenizer) HasChatTemplate() bool { return t.chat.templates["default"] != "" }
+
+// RenderChat renders OpenAI's chat messages (a JSON list) to the text of a prompt, as transformers'
+// apply_chat_template does. The result holds the special tokens already: encode it with addSpecial
+// false. Text parts of a message are joined by line feeds unless the template itself goes through
+// parts, and tool arguments in JSON text become objects. An error is the template's own refusal
+// or names the template's line.
+func (t *Tokenizer) RenderChat(messages json.RawMessage, o ChatOptions) (string, error) {
+	context, err := t.chat.context(messages, o)
+	if err != nil {
+		return "", err
+	}
+	if o.Template != "" {
+		c, err := compile(o.Template)
+		if err != nil {
+			return "", err
+		}
+		defer c.close()
+		return c.renderChat(context)
+	}
+	name := "default"
+	if _, ok := t.chat.templates["tool_use"]; ok && len(o.Tools) > 0 {
+		name = "tool_use"
+	}
+	c, err := t.chat.get(name)
+	if err != nil {
+		return "", err
+	}
+	return c.renderChat(context)
+}
+
+// context makes the variables of the template.
+func (c *chat) context(messages json.RawMessage, o ChatOptions) ([]byte, error) {
+	variables := map[string]any{"messages": messages, "add_generation_prompt": o.AddGenerationPrompt}
+	for name, text := range c.special {
+		variables[name] = text
+	}
+	if len(o.Tools) > 0 {
+		variables["tools"] = o.Tools
+	}
+	for name, value := range o.Variables {
+		if name == "messages" {
+			return nil, errors.New("chat template: the variable \"messages\" cannot be given beside the messages")
+		}
+		variables[name] = value
+	}
+	context, err := json.Marshal(variables)
+	if err != nil {
+		return nil, fmt.Errorf("chat template: messages, tools and variables must be JSON: %w", err)
+	}
+	return context, nil
+}
+
+// get compiles a template of the checkpoint at its first use.
+func (c *chat) get(name string) (*compiledTemplate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t, ok := c.compiled[name]; ok {
+		return t, nil
+	}
+	source, ok := c.templates[name]
+	if !ok {
+		return nil, errors.New("the model has no chat template; send the prompt to /v1/completions or give a template")
+	}
+	t, err := compile(source)
+	if err != nil {
+		return nil, err
+	}
+	c.compiled[name] = t
+	return t, nil
+}
+
+func (c *chat) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.compiled {
+		t.close()
+	}
+	clear(c.compiled)
+}
+
+// partsLoop finds a template that goes through the parts of a message's content by itself.
+var partsLoop = regexp.MustCompile(`\{%-?\s*for\s+\w+\s+in\s+(\w+\.content|\w+\[\s*['"]content['"]\s*\]|content)\b?`)
+
+func compile(source string) (*compiledTemplate, error) {
+	t, err := compileTemplate(source)
+	if err != nil {
+		return nil, fmt.Errorf("chat template: %w", err)
+	}
+	return &compiledTemplate{t, !partsLoop.MatchString(source)}, nil
+}
+
+func (c *compiledTemplate) renderChat(context []byte) (string, error) {
+	text, err := c.render(context, c.flatten)
+	if err != nil {
+		return "", fmt.Errorf("chat template: %w", err)
+	}
+	return text, nil
+}

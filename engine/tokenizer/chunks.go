@@ -1,0 +1,86 @@
+package tokenizer
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
+
+const (
+	minCachedText   = 2048     // bytes; encoding a shorter text costs no more than keeping it
+	chunkCacheBytes = 64 << 20 // memory for chunks and their ids
+	chunkOverhead   = 160      // bytes of bookkeeping of one entry, estimated
+)
+
+// chunkCache remembers the ids of chunks of long texts, so that a text that begins (or goes on) like
+// an earlier one is encoded only where it differs. It holds two generations: when the younger one
+// reaches half of the memory, it becomes the older, and what was not used since is dropped.
+type chunkCache struct {
+	splitter splitter
+	limit    int // bytes of one generation
+
+	mu         sync.RWMutex
+	young, old map[chunk][]engine.TokenID // guarded by mu
+	size       int                        // bytes of young; guarded by mu
+}
+
+// chunk is a stretch of text. Whether it begins the text matters for SentencePiece alone.
+type chunk struct {
+	text  string
+	first bool
+}
+
+func newChunkCache(s splitter, bytes int) *chunkCache {
+	return &chunkCache{splitter: s, limit: bytes / 2, young: map[chunk][]engine.TokenID{}}
+}
+
+// encode appends the ids of text, asking bare for the chunks that are not remembered.
+func (c *chunkCache) encode(ids []engine.TokenID, text string, bare func(string) []engine.TokenID) []engine.TokenID {
+	for first := true; len(text) > 0; first = false {
+		n := c.splitter.cut(text)
+		key := chunk{text[:n], first && c.splitter.sentencePiece}
+		known, ok := c.get(key)
+		if !ok {
+			piece := key.text
+			if c.splitter.sentencePiece && !first {
+				piece = piece[1:]
+			}
+			known = bare(piece)
+			// The last chunk ends where the text does, so it is rarely seen again.
+			if n < len(text) {
+				c.put(key, known)
+			}
+		}
+		ids = append(ids, known...)
+		text = text[n:]
+	}
+	return ids
+}
+
+func (c *chunkCache) get(key chunk) ([]engine.TokenID, bool) {
+	c.mu.RLock()
+	ids, ok := c.young[key]
+	aged, isOld := c.old[key]
+	c.mu.RUnlock()
+	if !ok && isOld {
+		c.put(key, aged)
+		return aged, true
+	}
+	return ids, ok
+}
+
+func (c *chunkCache) put(key chunk, ids []engine.TokenID) {
+	key.text = strings.Clone(key.text)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.young[key]; ok {
+		return
+	}
+	c.size += len(key.text) + 4*len(ids) + chunkOverhead
+	if c.size > c.limit {
+		c.old, c.young = c.young, map[chunk][]engine.TokenID{}
+		c.size = len(key.text) + 4*len(ids) + chunkOverhead
+	}
+	c.young[key] = ids
+}

@@ -1,0 +1,128 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
+
+// files is what the files beside tokenizer.json say.
+type files struct {
+	special   map[string]string // "bos_token" and the like, to their texts
+	eosIDs    []engine.TokenID
+	templates map[string]string // chat templates by name; "default" is the usual one
+}
+
+// specialNames are the special tokens that chat templates may name.
+var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
+
+func readFiles(dir string) (*files, error) {
+	f := &files{special: map[string]string{}, templates: map[string]string{}}
+	var tokens, config map[string]json.RawMessage
+	if err := readJSON(dir, "special_tokens_map.json", &tokens); err != nil {
+		return nil, err
+	}
+	if err := readJSON(dir, "tokenizer_config.json", &config); err != nil {
+		return nil, err
+	}
+	for _, m := range []map[string]json.RawMessage{tokens, config} {
+		for _, name := range specialNames {
+			if text, ok := tokenText(m[name]); ok {
+				f.special[name] = text
+			}
+		}
+	}
+	if err := f.readEOS(dir); err != nil {
+		return nil, err
+	}
+	return f, f.readTemplates(dir, config["chat_template"])
+}
+
+// readJSON decodes dir/name into v, and leaves v alone when there is no such file.
+func readJSON(dir, name string, v any) error {
+	path := filepath.Join(dir, name)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// tokenText reads a special token, which is written as a text or as {"content": text}.
+func tokenText(raw json.RawMessage) (string, bool) {
+	var text string
+	if len(raw) == 0 || string(raw) == "null" {
+		return "", false
+	}
+	if json.Unmarshal(raw, &text) == nil {
+		return text, true
+	}
+	var token struct{ Content *string }
+	if json.Unmarshal(raw, &token) != nil || token.Content == nil {
+		return "", false
+	}
+	return *token.Content, true
+}
+
+// readEOS takes eos_token_id, one id or a list, from generation_config.json, else config.json.
+func (f *files) readEOS(dir string) error {
+	for _, name := range []string{"generation_config.json", "config.json"} {
+		var config struct {
+			EOS json.RawMessage `json:"eos_token_id"`
+		}
+		if err := readJSON(dir, name, &config); err != nil {
+			return err
+		}
+		if len(config.EOS) == 0 || string(config.EOS) == "null" {
+			continue
+		}
+		var one engine.TokenID
+		if json.Unmarshal(config.EOS, &one) == nil {
+			f.eosIDs = []engine.TokenID{one}
+		} else if err := json.Unmarshal(config.EOS, &f.eosIDs); err != nil {
+			return fmt.Errorf("%s: eos_token_id must be a token id or a list of them, not %.60s", filepath.Join(dir, name), config.EOS)
+		}
+		return nil
+	}
+	return nil
+}
+
+// readTemplates finds the chat templates: chat_template.jinja goes before chat_template.json, and
+// both before chat_template of tokenizer_config.json, which is one template or a list with names.
+func (f *files) readTemplates(dir string, inConfig json.RawMessage) error {
+	var one string
+	var named []struct{ Name, Template string }
+	if json.Unmarshal(inConfig, &one) == nil && one != "" {
+		f.templates["default"] = one
+	} else if json.Unmarshal(inConfig, &named) == nil {
+		for _, t := range named {
+			f.templates[t.Name] = t.Template
+		}
+	}
+	var processor struct {
+		Template string `json:"chat_template"`
+	}
+	if err := readJSON(dir, "chat_template.json", &processor); err != nil {
+		return err
+	}
+	if processor.Template != "" {
+		f.templates["default"] = processor.Template
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "chat_template.jinja"))
+	if err == nil {
+		f.templates["default"] = string(text)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+// The C interface of the static library built from this directory by tools/native.sh.
+// Texts are UTF-8 with lengths. A call that fails returns null or 1 and fills *error with a text.
+#ifndef PREFILLONLY_NATIVE_H
+#define PREFILLONLY_NATIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct prefillonly_bytes {
+  uint8_t *data;
+  size_t len;
+};
+
+struct prefillonly_ids {
+  uint32_t *data;
+  size_t len;
+};
+
+void prefillonly_bytes_free(struct prefillonly_bytes);
+void prefillonly_ids_free(struct prefillonly_ids);
+
+void *prefillonly_tokenizer_open(const uint8_t *text, size_t len, struct prefillonly_bytes *error);
+int prefillonly_tokenizer_encode(const void *tokenizer, const uint8_t *text, size_t len,
+                                 bool add_special, struct prefillonly_ids *out,
+                                 struct prefillonly_bytes *error);
+int prefillonly_tokenizer_decode(const void *tokenizer, const uint32_t *ids, size_t len,
+                                 bool skip_special, struct prefillonly_bytes *out,
+                                 struct prefillonly_bytes *error);
+int prefillonly_tokenizer_describe(const void *tokenizer, struct prefillonly_bytes *out,
+                                   struct prefillonly_bytes *error);
+
+void *prefillonly_template_compile(const uint8_t *source, size_t len, uint64_t fuel,
+                                   struct prefillonly_bytes *error);
+int prefillonly_template_render(const void *template_, const uint8_t *context, size_t len,
+                                bool flatten, struct prefillonly_bytes *out,
+                                struct prefillonly_bytes *error);
+void prefillonly_template_free(void *template_);
+
+// Of github.com/daulet/tokenizers; the second fails to link when the library is of another version.
+void tokenizers_free_tokenizer(void *tokenizer);
+void tokenizers_version_1_22_1(void);
+
+#endif

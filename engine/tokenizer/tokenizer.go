@@ -1,0 +1,183 @@
+// Package tokenizer turns text into token ids and back, and chat messages into prompts, exactly as
+// transformers does with the same checkpoint.
+//
+// Both are done by a static library of Rust crates (native/): tokenizers through
+// github.com/daulet/tokenizers, and minijinja for chat templates. Without cgo Open refuses, and
+// only the byte-level tokenizer of NewBytes works.
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
+
+// model is what encodes and decodes: the native library, or bytes.
+type model interface {
+	encode(text string, addSpecial bool) ([]engine.TokenID, error)
+	decode(ids []engine.TokenID, skipSpecial bool) (string, error)
+	close()
+}
+
+// Tokenizer is the tokenizer of one checkpoint. All methods but Close are safe for concurrent use.
+type Tokenizer struct {
+	model    model
+	tokens   []token // by id
+	chat     *chat
+	chunks   *chunkCache // nil when texts of this tokenizer cannot be split safely
+	leading  []engine.TokenID
+	trailing []engine.TokenID // special tokens that Encode puts before and after a text
+	bos      engine.TokenID
+	hasBOS   bool
+	eos      []engine.TokenID
+}
+
+// Open reads the tokenizer of the checkpoint in dir: tokenizer.json is required;
+// tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
+// chat_template.jinja and chat_template.json are used when they are there.
+func Open(dir string) (*Tokenizer, error) {
+	path := filepath.Join(dir, "tokenizer.json")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("tokenizer: %s is missing; a checkpoint without it can be converted by transformers' AutoTokenizer.save_pretrained", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	files, err := readFiles(dir)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	m, parts, err := openModel(text)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
+	}
+	t, err := newTokenizer(m, parts, files)
+	if err != nil {
+		m.close()
+		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
+	}
+	return t, nil
+}
+
+func newTokenizer(m model, parts *parts, files *files) (*Tokenizer, error) {
+	t := &Tokenizer{model: m, tokens: parts.tokens(), chat: newChat(files)}
+	if err := t.findSurroundings(); err != nil {
+		return nil, err
+	}
+	if s := parts.splitter(); s != nil {
+		t.chunks = newChunkCache(*s, chunkCacheBytes)
+	}
+	byText := parts.specialIDs()
+	if id, ok := byText[files.special["bos_token"]]; ok {
+		t.bos, t.hasBOS = id, true
+	}
+	t.eos = files.eosIDs
+	if id, ok := byText[files.special["eos_token"]]; ok && !slices.Contains(t.eos, id) {
+		t.eos = append(t.eos, id)
+	}
+	for _, id := range t.eos {
+		if int(id) >= len(t.tokens) {
+			return nil, fmt.Errorf("the end-of-text token %d of the configuration is outside the vocabulary of %d tokens", id, len(t.tokens))
+		}
+	}
+	return t, nil
+}
+
+// findSurroundings learns which special tokens the tokenizer puts around a text, and that it can
+// encode any text at all, so that Encode cannot fail later.
+func (t *Tokenizer) findSurroundings() error {
+	const probe = "probe \x00\x7f\u00e9\u4e2d\U0001F980\uFFFF"
+	bare, err := t.model.encode(probe, false)
+	if err != nil {
+		return fmt.Errorf("cannot encode arbitrary text: %w", err)
+	}
+	full, err := t.model.encode(probe, true)
+	if err != nil {
+		return fmt.Errorf("cannot encode arbitrary text: %w", err)
+	}
+	for i := 0; i+len(bare) <= len(full); i++ {
+		if slices.Equal(full[i:i+len(bare)], bare) {
+			t.leading, t.trailing = slices.Clone(full[:i]), slices.Clone(full[i+len(bare):])
+			return nil
+		}
+	}
+	return errors.New("its post-processor changes the tokens of the text, which is not supported")
+}
+
+// Close frees the native library's memory. No other call may be running or follow.
+func (t *Tokenizer) Close() {
+	t.chat.close()
+	t.model.close()
+}
+
+// Encode returns the ids of text; with addSpecial the tokenizer's own special tokens around it
+// (such as <|begin_of_text|>). Special tokens spelt out in text become their ids. Invalid UTF-8 is
+// read as U+FFFD.
+func (t *Tokenizer) Encode(text string, addSpecial bool) []engine.TokenID {
+	ids := make([]engine.TokenID, 0, len(text)/3+8)
+	if addSpecial {
+		ids = append(ids, t.leading...)
+	}
+	if t.chunks != nil && len(text) >= minCachedText {
+		ids = t.chunks.encode(ids, text, t.encodeBare)
+	} else {
+		ids = append(ids, t.encodeBare(text)...)
+	}
+	if addSpecial {
+		ids = append(ids, t.trailing...)
+	}
+	return ids
+}
+
+// encodeBare encodes without special tokens around. Open has proved that any text can be encoded.
+func (t *Tokenizer) encodeBare(text string) []engine.TokenID {
+	ids, err := t.model.encode(text, false)
+	if err != nil {
+		return nil
+	}
+	return ids
+}
+
+// Decode returns the text of ids, leaving special tokens out if skipSpecial. Bytes that are not
+// UTF-8 become U+FFFD; ids outside the vocabulary become nothing.
+func (t *Tokenizer) Decode(ids []engine.TokenID, skipSpecial bool) string {
+	text, err := t.model.decode(ids, skipSpecial)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// VocabSize is one more than the largest id with a text. A model's matrices may have more rows.
+func (t *Tokenizer) VocabSize() int { return len(t.tokens) }
+
+// TokenText is the text of one token as it stands inside a longer text (a leading space is kept).
+// Different ids can have the same text: parts of a character all read as U+FFFD. It is empty for
+// an id outside the vocabulary.
+func (t *Tokenizer) TokenText(id engine.TokenID) string {
+	if int(id) >= len(t.tokens) {
+		return ""
+	}
+	return lossy(t.tokens[id].bytes())
+}
+
+// TokenBytes is what one token adds to the bytes of a text; unlike TokenText it is exact for parts
+// of a character.
+func (t *Tokenizer) TokenBytes(id engine.TokenID) []byte {
+	if int(id) >= len(t.tokens) {
+		return nil
+	}
+	return t.tokens[id].bytes()
+}
+
+// BOS is the token that begins a text, if the tokenizer has one.
+func (t *Tokenizer) BOS() (engine.TokenID, bool) { return t.bos, t.hasBOS }
+
+// EOS are the tokens that end a generation: those of generation_config.json (or, without it,
+// config.json) and the tokenizer's eos_token.
+func (t *Tokenizer) EOS() []engine.TokenID { return slices.Clone(t.eos) }

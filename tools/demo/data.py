@@ -1,0 +1,115 @@
+"""The synthetic tasks of the demo model: which posts a user likes, and which credit is granted.
+
+A label follows from a rule over the profile and the post (or the record and the amount), so that
+neither alone predicts it. Everything is drawn from the random.Random that the caller passes.
+"""
+
+TOPICS = {
+    "cooking": "recipe pasta oven garlic soup grill bakery spice risotto kitchen stew chef sauce bread butter noodle",
+    "sailing": "yacht harbour anchor regatta mast tide keel rudder sailor deck buoy skipper dinghy lagoon knots jib",
+    "chess": "opening gambit checkmate rook bishop endgame grandmaster pawn tournament castling knight tactics blitz sacrifice queen elo",
+    "gardening": "tomato compost seedling rose pruning greenhouse soil tulip hedge orchard watering mulch shovel herbs bulb lawn",
+    "astronomy": "telescope comet galaxy nebula planet eclipse orbit meteor asteroid star crater satellite cosmos supernova moon lens",
+    "football": "goalkeeper penalty striker league offside midfield stadium derby coach kickoff defender referee corner dribble trophy fans",
+    "cycling": "saddle pedal peloton climb gravel derailleur sprint helmet velodrome chainring handlebar tandem descent wheelset commute tyre",
+    "painting": "canvas brush portrait easel watercolour fresco pigment gallery sketch palette landscape varnish mural charcoal studio acrylic",
+    "jazz": "saxophone trumpet improvisation swing quartet bebop bassline trombone solo ballad drummer vinyl syncopation blues standards ensemble",
+    "finance": "stocks dividend portfolio inflation bonds interest broker pension budget savings hedging index earnings mortgage currency audit",
+    "programming": "compiler debugger algorithm database kernel function variable thread refactoring parser server framework recursion pointer repository latency",
+    "travel": "passport hostel backpack itinerary airport luggage island visa train guidebook border souvenir sunset ferry hotel jetlag",
+    "fitness": "treadmill squat dumbbell stretching cardio protein plank gym pushups warmup endurance yoga rowing kettlebell posture trainer",
+    "fashion": "jacket runway denim tailor sneakers fabric scarf designer wardrobe leather couture velvet boutique pattern sleeve linen",
+    "history": "empire dynasty archive treaty medieval castle revolution pharaoh monument siege manuscript viking colony crusade throne relic",
+    "photography": "camera shutter aperture tripod exposure flash darkroom zoom pixel negative focus framing bokeh macro filter timelapse",
+    "movies": "director screenplay actor thriller sequel cinema trailer drama documentary premiere stunt animation casting oscar scene villain",
+    "pets": "puppy kitten leash aquarium hamster veterinarian parrot kennel collar rabbit grooming terrier litter whiskers treats goldfish",
+    "hiking": "trail summit boots ridge valley campsite waterfall compass forest canyon shelter rucksack glacier footpath alpine map",
+    "politics": "election parliament senator ballot campaign minister policy reform debate coalition mayor referendum voters treasury embassy congress",
+    "cars": "engine turbo gearbox sedan hybrid brakes rally coupe dashboard diesel ignition roadster clutch exhaust convertible charger",
+    "novels": "author chapter poetry plot paperback fiction narrator library mystery bookshop sonnet prologue heroine manuscripts saga bestseller",
+    "science": "laboratory molecule protein experiment genome physics hypothesis microscope enzyme quantum neutron vaccine catalyst fossil chemistry electron",
+    "gaming": "console joystick quest multiplayer dungeon speedrun avatar arcade loot puzzle boss pixelart respawn controller guild level",
+}
+WORDS = {topic: words.split() for topic, words in TOPICS.items()}
+NAMES = list(TOPICS)
+
+TITLES = [
+    "A beginner's guide to the {0} and the {1}", "Why the {0} matters more than the {1}", "My first {0} and what I learned",
+    "Ten tips for a better {0}", "The {0} that changed my mind", "How to choose between {0} and {1}",
+    "What nobody tells you about the {0}", "Everything about {0}, {1} and {2}", "Is the {0} worth it?",
+    "A short story of the {0}", "{0} and {1} for busy people", "We tested every {0} of this year",
+    "Ask me anything about {0}", "Best {0} of the week, with notes on the {1}", "The {0} problem, explained",
+]
+ASK_POST = [
+    "Will the user like this post?", "Would this user like the post?", "Is this post interesting to the user?",
+    "Should we recommend this post to the user?",
+]
+ASK_CREDIT = ["Should credit be granted?", "Should the credit be granted?", "Should the bank grant this credit?"]
+TAIL = " Answer Yes or No:"
+
+
+def listing(items):
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
+
+
+def title(rng, topic):
+    words = rng.sample(WORDS[topic], 3)
+    text = rng.choice(TITLES).format(*words)
+    return text[0].upper() + text[1:]
+
+
+class User:
+    """Reads about 2 to 6 topics, and likes the posts about them."""
+
+    def __init__(self, rng, long=False):
+        self.rng = rng
+        self.liked = rng.sample(NAMES, rng.randint(2, 6))
+        lines = ["User profile: age %d. Interests: %s." % (rng.randint(18, 80), listing(self.liked))]
+        reads = rng.randint(16, 40) if long else rng.randint(0, 5)
+        if reads:
+            lines.append("History: " + "; ".join(title(rng, rng.choice(self.liked)) for _ in range(reads)) + ".")
+        self.profile = "\n".join(lines)
+        self.ask = rng.choice(ASK_POST)
+
+    def question(self):
+        """A post's topic, and the text that asks about the post; half of the topics are liked."""
+        liked = self.rng.random() < 0.5
+        topic = self.rng.choice(self.liked if liked else [t for t in NAMES if t not in self.liked])
+        return topic, "Post: %s\n%s%s" % (title(self.rng, topic), self.ask, TAIL)
+
+    def answer(self, topic):
+        return topic in self.liked
+
+
+class Applicant:
+    """Gets credit up to half the income, less the debts, less 10k for every missed payment."""
+
+    def __init__(self, rng, long=False):
+        self.rng = rng
+        income, missed = rng.randint(20, 150), rng.choice([0, 0, 0, 1, 1, 2, 3])
+        debts = rng.randint(0, income // 3)
+        lines = ["Applicant record: age %d, employed for %d years. Income: %dk a year. Debts: %dk. Missed payments: %d." % (
+            rng.randint(20, 70), rng.randint(0, 30), income, debts, missed)]
+        if long:
+            lines.append("Accounts: " + "; ".join(
+                "%s %dk" % (rng.choice(["rent", "card", "loan", "savings", "deposit"]), rng.randint(1, 20))
+                for _ in range(rng.randint(30, 80))) + ".")
+        self.profile = "\n".join(lines)
+        self.limit = income / 2 - debts - 10 * missed
+        self.ask = rng.choice(ASK_CREDIT)
+
+    def question(self):
+        """An amount in thousands, and the text that asks for it; amounts near the limit are left out."""
+        if self.rng.random() < 0.5 and self.limit > 5:
+            amount = self.rng.randint(1, int(self.limit - 3))
+        else:
+            floor = max(1, int(self.limit) + 4)
+            amount = self.rng.randint(floor, floor + 40)
+        return amount, "Request: a credit of %dk.\n%s%s" % (amount, self.ask, TAIL)
+
+    def answer(self, amount):
+        """True, False, or None when the amount is too near the limit to say."""
+        return None if abs(amount - self.limit) < 3 else amount < self.limit
+
+
+TASKS = {"post": User, "credit": Applicant}

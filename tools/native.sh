@@ -1,0 +1,31 @@
+#!/bin/sh
+# Builds the static library of tokenizers and chat templates (engine/tokenizer/native) into
+# engine/tokenizer/native/lib. Takes its Rust crates from the registry, and the source of
+# github.com/daulet/tokenizers from the Go module of the version in go.mod. Does nothing when the
+# library was built from the same inputs.
+set -eu
+cd "$(dirname "$0")/.."
+crate=engine/tokenizer/native
+module=github.com/daulet/tokenizers
+library=$crate/lib/libtokenizers.a
+stamp=$crate/lib/inputs.sha256
+
+version=$(sed -n "s|^.*$module \(v[0-9.]*\).*|\1|p" go.mod)
+inputs=$({ echo "$version"; cat tools/native.sh $crate/Cargo.toml $crate/Cargo.lock; for f in $crate/src/*.rs; do
+    [ "$f" = $crate/src/daulet.rs ] || cat "$f"
+done; } | sha256sum | cut -d' ' -f1)
+if [ -f $library ] && [ "$(cat $stamp 2>/dev/null)" = "$inputs" ]; then exit 0; fi
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "native: cargo (Rust 1.78 or newer) is not installed; run tools/setup.sh" >&2
+    exit 1
+fi
+go=$(tools/go.sh)
+$go mod download "$module@$version"
+cp -f "$($go env GOMODCACHE)/$module@$version/src/lib.rs" $crate/src/daulet.rs
+chmod u+w $crate/src/daulet.rs
+echo "native: building libtokenizers.a (3 minutes the first time)"
+(cd $crate && cargo build --quiet --release --locked)
+mkdir -p $crate/lib
+cp -f $crate/target/release/libtokenizers.a $library
+echo "$inputs" >$stamp
