@@ -1,0 +1,244 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// basic is a world with a frontend "web" and an executor "cpu".
+func basic(t testing.TB, change func(*Config)) *world {
+	t.Helper()
+	cfg := DefaultConfig()
+	if change != nil {
+		change(&cfg)
+	}
+	w := newWorld(t, cfg)
+	w.frontend("web")
+	w.executor("cpu", 1, executorInfo())
+	return w
+}
+
+func TestOneJob(t *testing.T) {
+	w := basic(t, nil)
+	w.now = time.Second
+	run := runs(w.submit("web", &wire.Submit{Job: 5, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
+	if it := run.Items[0]; it.Cached != 0 || len(it.Blocks) != 2 || len(it.Tokens) != 10 {
+		t.Errorf("10 cold tokens run as %+v, want two blocks to fill", it)
+	}
+	w.now = 3 * time.Second
+	out := w.step("cpu", answer(run, time.Second))
+	if len(out) != 1 || out[0].To != "web" {
+		t.Fatalf("sent %+v, want one result to web", out)
+	}
+	r := results(out)[0]
+	if r.Finish != engine.FinishLength || r.Answer.Token != 7 || r.Timing.Running != 2*time.Second {
+		t.Errorf("result %+v", r)
+	}
+	second := runs(w.submit("web", &wire.Submit{Job: 6, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
+	if second.Items[0].Cached != 8 {
+		t.Errorf("the same prompt again has %d tokens cached, want 8", second.Items[0].Cached)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		submit wire.Submit
+		code   engine.Code
+		text   string
+	}{
+		{"no tokens", wire.Submit{MaxTokens: 1}, engine.CodeBadTokens, "the prompt has no tokens"},
+		{"nothing asked", wire.Submit{Tokens: tokens(1, 1)}, engine.CodeBadTokens,
+			"max_tokens is 0 and no prompt logprobs are asked for: nothing to answer"},
+		{"id", wire.Submit{Tokens: []engine.TokenID{1, 70000}, MaxTokens: 1}, engine.CodeBadTokens,
+			"prompt token 1 has id 70000, the vocabulary has 65536"},
+		{"allowed id", wire.Submit{Tokens: tokens(1, 1), MaxTokens: 1, Ask: engine.Ask{Allowed: []engine.TokenID{70000}}},
+			engine.CodeBadTokens, "allowed_token_ids has id 70000, the vocabulary has 65536"},
+		{"too long", wire.Submit{Tokens: tokens(1, 1<<20), MaxTokens: 1}, engine.CodeTooLong,
+			"the prompt has 1048576 tokens and max_tokens is 1, 1048577 together; the limit is 1048576"},
+		{"too much to keep", wire.Submit{Tokens: tokens(1, 300), MaxTokens: 102}, engine.CodeTooLong,
+			"300 prompt tokens and 102 to generate need 101 KV blocks of 4 tokens, the cache has 100"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := basic(t, nil)
+			tt.submit.Job = 1
+			out := w.submit("web", &tt.submit)
+			if len(out) != 1 || len(results(out)) != 1 {
+				t.Fatalf("sent %+v, want one result", out)
+			}
+			if err := results(out)[0].Err; err == nil || err.Code != tt.code || err.Message != tt.text {
+				t.Errorf("refused with %v, want %v: %s", err, tt.code, tt.text)
+			}
+			if len(w.core.jobs) != 0 || w.core.queuedJobs != 0 {
+				t.Error("the refused job is still known")
+			}
+		})
+	}
+}
+
+func TestAdmissionBounds(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Config)
+		text   string
+	}{
+		{"jobs", func(c *Config) { c.MaxQueuedJobs = 2 }, "2 requests wait, the limit is 2"},
+		{"tokens", func(c *Config) { c.MaxQueuedTokens = 45 }, "40 tokens wait and the prompt has 20, the limit is 45"},
+		{"time", func(c *Config) { c.MaxQueueTime = 2 * time.Second }, "the predicted wait is 3.0 s, the limit is 2.0 s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := basic(t, tt.change)
+			w.core.executors[0].cost.rate = 0.01
+			var out []Envelope
+			for i := range 4 {
+				if out = w.submit("web", &wire.Submit{Job: engine.JobID(i + 1), Tokens: tokens(i, 20), MaxTokens: 1}); len(results(out)) > 0 {
+					break
+				}
+			}
+			err := results(out)[0].Err
+			if err == nil || err.Code != engine.CodeOverloaded || err.Message != tt.text || err.RetryAfter < time.Second {
+				t.Errorf("refused with %+v, want %s", err, tt.text)
+			}
+		})
+	}
+}
+
+func TestExecutorDeaths(t *testing.T) {
+	w := basic(t, nil)
+	w.executor("cpu", 1, executorInfo()) // a heartbeat
+	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
+	again := runs(w.executor("cpu", 2, executorInfo()))
+	if len(again) != 1 || again[0].Items[0].Job != 1 {
+		t.Fatalf("after the first death %+v, want the job run again", again)
+	}
+	out := w.step("cpu", &wire.Lost{})
+	if r := results(out); len(r) != 1 || r[0].Err == nil || r[0].Err.Code != engine.CodeExecutorLost {
+		t.Fatalf("after the second death %+v, want the job given up", out)
+	}
+	if w.core.stats.ExecutorLost != 2 || w.core.stats.Retries != 2 {
+		t.Errorf("stats %+v", w.core.stats)
+	}
+}
+
+func TestFirstWelcomeIsNoDeath(t *testing.T) {
+	w := basic(t, nil)
+	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
+	w.executor("cpu", 2, executorInfo())
+	if n := w.core.jobs[1].deaths; n != 0 {
+		t.Errorf("an executor that changes its epoch in answer to its first Welcome counts as %d deaths", n)
+	}
+}
+
+func TestOrphansWaitForAnExecutor(t *testing.T) {
+	w := newWorld(t, DefaultConfig())
+	w.frontend("web")
+	if out := w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 4), MaxTokens: 1}); len(out) != 0 {
+		t.Fatalf("sent %+v", out)
+	}
+	w.submit("web", &wire.Submit{Job: 2, Model: "other", Tokens: tokens(1, 4), MaxTokens: 1})
+	if r := runs(w.executor("cpu", 1, executorInfo())); len(r) != 1 {
+		t.Fatalf("the executor got %+v, want the waiting job", r)
+	}
+	for w.now < DefaultConfig().UnavailableAfter {
+		w.now += time.Second
+		w.step("cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1})
+		w.step("web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1})
+	}
+	out := w.step("", &wire.Tick{})
+	if r := results(out); len(r) != 1 || r[0].Job != 2 || r[0].Err.Code != engine.CodeUnavailable {
+		t.Errorf("after the wait %+v, want job 2 unavailable", out)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	w := basic(t, func(c *Config) { c.MaxPassItems = 1 })
+	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 40), MaxTokens: 1})
+	w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(2, 40), MaxTokens: 1})
+	w.submit("web", &wire.Submit{Job: 3, Tokens: tokens(3, 40), MaxTokens: 1})
+	w.frontend("other")
+	if out := w.step("other", &wire.Cancel{Job: 1}); len(out) != 0 {
+		t.Fatalf("a stranger's cancel sent %+v", out)
+	}
+	w.step("web", &wire.Cancel{Job: 2})
+	out := w.step("web", &wire.Cancel{Job: 1})
+	if len(pick[*wire.Abort](out)) != 1 || len(runs(out)) != 1 || runs(out)[0].Items[0].Job != 3 {
+		t.Fatalf("cancel of the running job sent %+v, want an abort and the run of job 3", out)
+	}
+	w.step("cpu", answer(runs(out)[0], time.Second))
+	if e := w.core.executors[0]; len(w.core.jobs) != 0 || e.queue.size != 0 || e.index.Used() != 10 {
+		t.Errorf("%d jobs, %d queued, %d pages used after all", len(w.core.jobs), e.queue.size, e.index.Used())
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	w := basic(t, func(c *Config) { c.MaxPassItems = 1 })
+	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 40), MaxTokens: 1, Deadline: time.Second})
+	w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(2, 40), MaxTokens: 1, Deadline: 2 * time.Second})
+	w.now = 2 * time.Second
+	out := w.step("", &wire.Tick{})
+	if r := results(out); len(r) != 1 || r[0].Job != 2 || r[0].Err.Code != engine.CodeDeadline {
+		t.Errorf("at 2 s %+v, want job 2 dropped: job 1 has been started", out)
+	}
+}
+
+func TestGeneration(t *testing.T) {
+	w := basic(t, nil)
+	run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 3}))[0]
+	if n := len(run.Items[0].Blocks); n != 3 {
+		t.Errorf("a job of 10+3 tokens holds %d blocks of 4, want 3", n)
+	}
+	for i := range 3 {
+		out := w.step("cpu", answer(run, time.Second))
+		r := results(out)[0]
+		if r.Index != i || (r.Finish == engine.FinishLength) != (i == 2) {
+			t.Fatalf("result %+v for token %d", r, i)
+		}
+		if i == 2 {
+			break
+		}
+		run = runs(out)[0]
+		if it := run.Items[0]; it.Cached != 10+i || len(it.Tokens) != 11+i || it.Draw != i+1 || it.Tokens[10+i] != 7 {
+			t.Fatalf("pass %d is %+v", i+1, it)
+		}
+	}
+	if n := w.core.executors[0].index.Used(); n != 2 {
+		t.Errorf("%d pages are used after the job, want the prompt's two full blocks", n)
+	}
+	run = runs(w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(1, 10), MaxTokens: 9, StopTokens: []engine.TokenID{7}}))[0]
+	if r := results(w.step("cpu", answer(run, time.Second))); r[0].Finish != engine.FinishStop {
+		t.Errorf("a stop token gives %+v", r[0])
+	}
+}
+
+func TestPromptLogprobs(t *testing.T) {
+	w := basic(t, nil)
+	for job := range engine.JobID(2) {
+		run := runs(w.submit("web", &wire.Submit{Job: job + 1, Tokens: tokens(1, 10), Ask: engine.Ask{PromptLogprobs: true}}))[0]
+		if run.Items[0].Cached != 0 {
+			t.Errorf("a pass for each position's logprob has %d tokens cached", run.Items[0].Cached)
+		}
+		done := &wire.Done{Pass: run.Pass, Took: 1, Items: []wire.ItemResult{{Job: job + 1, Prompt: make([]engine.PromptScore, 9)}}}
+		r := results(w.step("cpu", done))[0]
+		if r.Answer != nil || len(r.Prompt) != 9 || r.Finish != engine.FinishLength {
+			t.Errorf("result %+v, want 9 scores and no answer", r)
+		}
+	}
+}
+
+func TestLostFrontend(t *testing.T) {
+	w := basic(t, nil)
+	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
+	w.now = DefaultConfig().PeerTimeout - 1
+	w.step("cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1})
+	w.now++
+	if out := w.step("", &wire.Tick{}); len(pick[*wire.Abort](out)) != 1 {
+		t.Errorf("the loss of the frontend sent %+v, want its pass aborted", out)
+	}
+	back := w.core.Step(w.now, "web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1})
+	if m, ok := back[0].Msg.(*wire.Welcome); !ok || m.Epoch == 1000 {
+		t.Errorf("the frontend that comes back is told %+v, want a new epoch: it must submit again", back[0].Msg)
+	}
+}

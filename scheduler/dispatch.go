@@ -1,0 +1,144 @@
+package scheduler
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+)
+
+// maxSkips is how many jobs that lack pages a choice passes over.
+const maxSkips = 8
+
+// dispatch gives an idle executor its next pass, if there is one.
+func (c *Core) dispatch(e *executor) {
+	if e.running != nil {
+		c.preempt(e)
+		return
+	}
+	if e.queue.size == 0 && len(e.parked) == 0 {
+		c.steal(e)
+	}
+	first, parked := c.next(e)
+	switch {
+	case parked >= 0:
+		c.resume(e, parked)
+	case first != nil:
+		p := &pass{items: []*job{first}}
+		c.fillPass(e, p)
+		c.start(e, p)
+	}
+}
+
+// next takes the job to run next out of the queue, with a lease, or finds the paused pass that goes
+// on instead (its position, else -1).
+func (c *Core) next(e *executor) (first *job, parked int) {
+	var skipped []*job
+	defer func() {
+		for _, j := range skipped {
+			e.queue.push(j)
+		}
+	}()
+	for len(skipped) <= maxSkips {
+		j := e.queue.min(c.seconds())
+		if i := c.parkedBefore(e, j); i >= 0 || j == nil {
+			return nil, i
+		}
+		e.queue.remove(j)
+		if c.lease(e, j) {
+			return j, -1
+		}
+		skipped = append(skipped, j)
+	}
+	// Whoever holds pages must go on, or those who lack them never get any.
+	if i := c.parkedBefore(e, nil); i >= 0 {
+		return nil, i
+	}
+	holder := e.queue.firstHolder()
+	if holder != nil {
+		e.queue.remove(holder)
+	}
+	return holder, -1
+}
+
+// lease gets a job its pages. The first job that finds too few is the executor's blocked one: until
+// it has them, no other job gets pages for more than one pass, so those held run out and it does
+// not starve.
+func (c *Core) lease(e *executor, j *job) bool {
+	if j.lease != nil {
+		return true
+	}
+	pages := j.pages(c.cfg.FullKV, e.info.BlockTokens)
+	if pages > 0 && e.blocked != nil && e.blocked != j {
+		return false
+	}
+	usable := j.usable()
+	lease, removed := e.index.Acquire(kvcache.Request{
+		Chain: j.chain, Reuse: usable, Fill: len(j.chain), Pages: pages,
+		Shared: e.queue.shared(j.chain, j.cached, j),
+		Wanted: e.queue.wanted,
+	})
+	if lease == nil {
+		e.blocked, j.blocked = j, true
+		return false
+	}
+	if j.blocked {
+		e.blocked, j.blocked = nil, false
+	}
+	c.stats.Evictions += uint64(len(removed))
+	e.queue.evicted(removed)
+	j.lease = lease
+	j.cached = lease.Reused
+	if !j.submit.Ask.PromptLogprobs {
+		c.stats.PrefixQueries += uint64(len(j.seq))
+		c.stats.PrefixHits += uint64(lease.Reused * j.chainOf)
+	}
+	if j.generated() == 0 {
+		j.hits = lease.Reused * j.chainOf
+	}
+	return true
+}
+
+// start sends a pass whose jobs have their leases.
+func (c *Core) start(e *executor, p *pass) {
+	c.passes++
+	p.id = wire.PassID(c.passes)
+	p.started = c.now
+	run := &wire.Run{Pass: p.id, Items: make([]wire.RunItem, len(p.items))}
+	p.cost = e.cost.base
+	for i, j := range p.items {
+		cached := j.cachedTokens()
+		p.cost += e.cost.extra(len(j.seq), cached)
+		run.Items[i] = wire.RunItem{
+			Job: j.submit.Job, Tokens: j.seq, Cached: cached, Blocks: toPages(j.lease.Pages),
+			Draw: j.generated(), Ask: j.submit.Ask,
+		}
+		c.begin(j)
+	}
+	p.remaining = p.cost
+	e.running = p
+	c.send(e.peer.id, run)
+}
+
+// begin marks a job as in a pass, and as started at its first.
+func (c *Core) begin(j *job) {
+	j.state = stateInPass
+	if j.started {
+		return
+	}
+	j.started, j.startedAt = true, c.now
+	c.forgetDeadline(j)
+	c.queuedJobs--
+	c.queuedTokens -= len(j.submit.Tokens)
+}
+
+// jobsInOrder sorts jobs by order of submission.
+func jobsInOrder(jobs iter.Seq[*job]) []*job {
+	return slices.SortedFunc(jobs, func(a, b *job) int { return cmp.Compare(a.order, b.order) })
+}
+
+// elapsed is the time since the pass was last started.
+func (p *pass) elapsed(now time.Duration) time.Duration { return now - p.started }

@@ -1,0 +1,102 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+)
+
+type jobState uint8
+
+const (
+	stateOrphan  jobState = iota // no executor serves its model now
+	stateWaiting                 // in its executor's queue
+	stateInPass                  // in a running or paused pass
+)
+
+// maxDeaths is how many executors may die running a job before it is given up.
+const maxDeaths = 2
+
+// job is one Submit on its way.
+type job struct {
+	submit   *wire.Submit
+	frontend *frontend
+	pool     *pool
+	executor *executor // whose queue or pass it is in; nil for an orphan
+	state    jobState
+	order    uint64  // of submission; breaks ties
+	arrival  float64 // seconds, with the wait before a restart of the scheduler taken off
+	aged     float64 // from when it ages: arrival, or later for a user who sends much; see users
+	paced    bool    // aged is settled
+
+	seq       []engine.TokenID // prompt and generated tokens; the prompt part is the Submit's own
+	chain     []kvcache.Hash   // of the prompt's full blocks
+	chainOf   int              // block size that chain was made with
+	cached    int              // leading blocks that a pass starting now would read from the cache
+	lease     *kvcache.Lease   // while in a pass, and between the passes of a generating job
+	predicted float64          // tokens it counts for in its queue's predicted work
+
+	cachedAtArrival int // tokens
+
+	key       float64
+	class     int // heap of the queue, under an agingPolicy
+	heapIndex int // in that heap
+	links     [numWaits]waitLink
+
+	deadline      time.Duration // time at which a job not started is dropped; 0: none
+	deadlineIndex int           // in the Core's deadline heap; -1 when not there
+	started       bool          // its first pass has begun
+	startedAt     time.Duration // when
+	running       time.Duration // inside passes
+	hits          int           // prompt tokens read from the cache by the pass that answered first
+	deaths        int           // executors that died while it ran
+	orphaned      time.Duration // when its model had no executor last
+	cancelled     bool          // in a pass whose other items go on
+	blocked       bool          // waits for pages that other jobs hold
+}
+
+// generated is the number of tokens generated so far.
+func (j *job) generated() int { return len(j.seq) - len(j.submit.Tokens) }
+
+// continuing says that the job has answered a token and holds the pages of all before it.
+func (j *job) continuing() bool { return j.lease != nil && j.generated() > 0 }
+
+// usable is the number of leading blocks a pass may read from the cache: at least one token is
+// always computed, and all are where each position is asked for.
+func (j *job) usable() int {
+	if j.submit.Ask.PromptLogprobs || j.chainOf == 0 {
+		return 0
+	}
+	return min(len(j.chain), (len(j.seq)-1)/j.chainOf)
+}
+
+// cachedTokens is the number of tokens a pass starting now would not compute.
+func (j *job) cachedTokens() int {
+	if j.continuing() {
+		return len(j.seq) - 1
+	}
+	return j.cached * j.chainOf
+}
+
+// cost predicts the work that is left, in cache-miss tokens, on the job's executor.
+func (j *job) cost() float64 { return j.executor.cost.tokens(len(j.seq), j.cachedTokens()) }
+
+// pages is how many pages the job must hold while it runs; 0 if it needs none of its own.
+func (j *job) pages(fullKV bool, blockTokens int) int {
+	if j.submit.MaxTokens <= 1 && !fullKV {
+		return 0
+	}
+	// The last token generated is never fed back.
+	n := len(j.submit.Tokens) + max(j.submit.MaxTokens, 1) - 1
+	return (n + blockTokens - 1) / blockTokens
+}
+
+func (j *job) timing() engine.Timing {
+	if !j.started {
+		return engine.Timing{}
+	}
+	queued := j.startedAt.Seconds() - j.arrival
+	return engine.Timing{Queued: time.Duration(queued * float64(time.Second)), Running: j.running}
+}

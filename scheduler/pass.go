@@ -1,0 +1,241 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+)
+
+// pass is a Run that has not been answered yet.
+type pass struct {
+	id        wire.PassID
+	items     []*job
+	cost      float64       // predicted tokens of the whole pass
+	remaining float64       // predicted tokens that were left when it last started
+	ran       time.Duration // before it last started
+	started   time.Duration // when it last started
+	pausing   bool          // a Pause is on its way
+	pauses    int
+}
+
+// aged is the earliest time from which one of its jobs ages, in seconds.
+func (p *pass) aged() float64 {
+	first := p.items[0].aged
+	for _, j := range p.items[1:] {
+		first = min(first, j.aged)
+	}
+	return first
+}
+
+// left predicts the tokens that are left of a pass, running or not.
+func (e *executor) left(p *pass, now time.Duration) float64 {
+	if p != e.running || e.cost.rate == 0 {
+		return p.remaining
+	}
+	return max(p.remaining-(now-p.started).Seconds()/e.cost.rate, 0)
+}
+
+// allPasses lists the running pass and the paused ones.
+func (e *executor) allPasses() []*pass {
+	if e.running == nil {
+		return e.parked
+	}
+	return append([]*pass{e.running}, e.parked...)
+}
+
+// load predicts the tokens of work that an executor has to do.
+func (e *executor) load(now time.Duration) float64 {
+	sum := e.queue.predicted
+	if e.running != nil {
+		sum += e.left(e.running, now)
+	}
+	for _, p := range e.parked {
+		sum += e.left(p, now)
+	}
+	return sum
+}
+
+// done takes the answer to a running pass.
+func (c *Core) done(from PeerID, m *wire.Done) {
+	e := c.executorAt(from)
+	if e == nil || e.running == nil || e.running.id != m.Pass {
+		return
+	}
+	p := e.running
+	e.running = nil
+	ran := p.ran + c.now - p.started
+	c.stats.Passes++
+	if m.Err == nil && len(m.Items) == len(p.items) {
+		took := m.Took
+		if took <= 0 {
+			took = ran
+		}
+		e.cost.observe(p.cost, took)
+		for _, j := range p.items {
+			e.queue.stored(e.index.Commit(j.lease).Hashes)
+		}
+	}
+	for i, j := range p.items {
+		j.running += ran
+		c.settle(e, p, j, m, i)
+	}
+	c.dispatch(e)
+}
+
+// settle ends one job's part in a pass.
+func (c *Core) settle(e *executor, p *pass, j *job, m *wire.Done, i int) {
+	switch {
+	case j.cancelled:
+		c.forget(j)
+	case m.Err != nil && len(p.items) > 1:
+		// One item may have spoilt the pass for all: each runs again, alone.
+		c.stats.Retries++
+		j.deaths = max(j.deaths, 1)
+		c.requeue(e, j)
+	case m.Err != nil:
+		c.fail(j, m.Err)
+	case len(m.Items) != len(p.items) || m.Items[i].Job != j.submit.Job:
+		c.fail(j, engine.Errorf(engine.CodeInternal, "executor %s answered pass %d for other jobs than it was given", e.peer.name.name, p.id))
+	case m.Items[i].Err != nil:
+		c.fail(j, m.Items[i].Err)
+	default:
+		c.answer(e, j, &m.Items[i])
+	}
+}
+
+// requeue releases a job's pages and puts it back in its executor's queue.
+func (c *Core) requeue(e *executor, j *job) {
+	e.index.Release(j.lease)
+	j.lease = nil
+	c.enqueue(j, e)
+}
+
+// answer sends what a pass has found for a job, and puts it back in the queue if it generates more.
+func (c *Core) answer(e *executor, j *job, item *wire.ItemResult) {
+	r := &wire.Result{Job: j.submit.Job, Cached: j.hits, Timing: j.timing()}
+	if j.generated() == 0 {
+		r.Prompt = item.Prompt
+	}
+	if j.submit.MaxTokens == 0 {
+		r.Finish = engine.FinishLength
+	} else {
+		if item.Answer == nil {
+			c.fail(j, engine.Errorf(engine.CodeInternal, "executor %s gave no answer", e.peer.name.name))
+			return
+		}
+		r.Index = j.generated()
+		r.Answer = item.Answer
+		j.seq = append(j.seq, item.Answer.Token)
+		switch {
+		case slices.Contains(j.submit.StopTokens, item.Answer.Token):
+			r.Finish = engine.FinishStop
+		case j.generated() >= j.submit.MaxTokens:
+			r.Finish = engine.FinishLength
+		}
+	}
+	c.send(j.frontend.peer.id, r)
+	if r.Finish != engine.FinishNone {
+		c.forget(j)
+		return
+	}
+	c.enqueue(j, e)
+}
+
+// fail answers a job with an error and forgets it.
+func (c *Core) fail(j *job, err *engine.Error) {
+	c.send(j.frontend.peer.id, &wire.Result{Job: j.submit.Job, Err: err, Timing: j.timing()})
+	c.forget(j)
+}
+
+// forget drops a job from wherever it is, a pass excepted: its caller ends its part in that.
+func (c *Core) forget(j *job) {
+	c.forgetDeadline(j)
+	if !j.started {
+		c.queuedJobs--
+		c.queuedTokens -= len(j.submit.Tokens)
+	}
+	switch {
+	case j.executor == nil:
+		j.pool.orphans = slices.DeleteFunc(j.pool.orphans, func(o *job) bool { return o == j })
+	case j.state == stateWaiting:
+		j.executor.take(j)
+	}
+	if j.lease != nil {
+		j.executor.index.Release(j.lease)
+		j.lease = nil
+	}
+	delete(c.jobs, j.submit.Job)
+	delete(j.frontend.jobs, j.submit.Job)
+}
+
+// cancelFrom withdraws a job at the wish of the frontend that submitted it.
+func (c *Core) cancelFrom(from PeerID, id engine.JobID) {
+	if j := c.jobs[id]; j != nil && j.frontend.peer.id == from {
+		c.withdraw(j)
+	}
+}
+
+// withdraw drops a job that nobody waits for any more. In a pass whose other jobs go on it stays
+// until that ends.
+func (c *Core) withdraw(j *job) {
+	if j.state != stateInPass {
+		c.forget(j)
+		return
+	}
+	j.cancelled = true
+	delete(c.jobs, j.submit.Job)
+	delete(j.frontend.jobs, j.submit.Job)
+	e := j.executor
+	for _, p := range e.allPasses() {
+		if slices.Contains(p.items, j) && !slices.ContainsFunc(p.items, func(o *job) bool { return !o.cancelled }) {
+			c.abort(e, p)
+			return
+		}
+	}
+}
+
+// abort drops a pass whose jobs are all withdrawn. The executor handles the Abort before any later
+// Run, so the pages can be given away at once.
+func (c *Core) abort(e *executor, p *pass) {
+	c.send(e.peer.id, &wire.Abort{Pass: p.id})
+	if e.running == p {
+		e.running = nil
+	}
+	e.parked = slices.DeleteFunc(e.parked, func(o *pass) bool { return o == p })
+	for _, j := range p.items {
+		c.forget(j)
+	}
+	c.dispatch(e)
+}
+
+// executorAt is the executor with an address; nil if there is none.
+func (c *Core) executorAt(id PeerID) *executor {
+	if p := c.peers[id]; p != nil {
+		return p.executor
+	}
+	return nil
+}
+
+// expireOrphans fails the jobs of a model that no executor has served for too long.
+func (c *Core) expireOrphans(p *pool) {
+	if len(p.executors) > 0 {
+		return
+	}
+	for _, j := range slices.Clone(p.orphans) {
+		if c.now-j.orphaned >= c.cfg.UnavailableAfter {
+			c.fail(j, engine.Errorf(engine.CodeUnavailable, "no executor has served model %q for %v", p.model, c.now-j.orphaned))
+		}
+	}
+}
+
+// toPages is a lease's pages in the form that travels.
+func toPages(pages []kvcache.Page) []wire.BlockID {
+	ids := make([]wire.BlockID, len(pages))
+	for i, p := range pages {
+		ids[i] = wire.BlockID(p)
+	}
+	return ids
+}

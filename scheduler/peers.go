@@ -1,0 +1,255 @@
+package scheduler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+)
+
+// peerName is what stays of a peer over its restarts.
+type peerName struct {
+	role wire.Role
+	name string
+}
+
+// peer is a registered frontend or executor.
+type peer struct {
+	id       PeerID
+	name     peerName
+	epoch    uint64
+	heard    time.Duration
+	hellos   int
+	frontend *frontend // one of the two is set
+	executor *executor
+}
+
+// frontend is a peer that submits jobs.
+type frontend struct {
+	peer *peer
+	jobs map[engine.JobID]*job
+}
+
+// executor is a peer that runs passes, with what the scheduler knows of it.
+type executor struct {
+	peer    *peer
+	info    wire.ExecutorInfo
+	pool    *pool
+	cost    costModel
+	index   *kvcache.Index
+	queue   *queue
+	running *pass   // nil while idle
+	parked  []*pass // paused, oldest first
+	blocked *job    // waits for pages that other jobs hold; see lease
+}
+
+// pool is the executors that serve one model, and the jobs for which there is none.
+type pool struct {
+	model     string
+	executors []*executor // in the order of registration
+	orphans   []*job      // in the order of submission
+}
+
+// hello registers a peer or renews its registration, and answers Welcome.
+func (c *Core) hello(from PeerID, m *wire.Hello) {
+	name := peerName{m.Role, m.Name}
+	p := c.peers[from]
+	if p != nil && p.name != name {
+		c.lost(p)
+		p = nil
+	}
+	if p == nil {
+		p = c.readdress(from, name, m.Epoch)
+	}
+	if p != nil && p.epoch != m.Epoch {
+		c.restarted(p)
+		p = nil
+	}
+	if p == nil {
+		if p = c.register(from, name, m); p == nil {
+			return
+		}
+	}
+	p.hellos++
+	p.heard = c.now
+	c.send(from, c.welcome(p))
+	if p.executor != nil && p.hellos == 1 {
+		c.executorsChanged()
+		c.adopt(p.executor)
+	}
+}
+
+// readdress finds a peer that comes back under another address: with the same epoch it is the same
+// process, with another one its predecessor is dead.
+func (c *Core) readdress(from PeerID, name peerName, epoch uint64) *peer {
+	p := c.named[name]
+	if p == nil {
+		return nil
+	}
+	if p.epoch != epoch {
+		c.lost(p)
+		return nil
+	}
+	delete(c.peers, p.id)
+	p.id = from
+	c.peers[from] = p
+	return p
+}
+
+// restarted removes a peer whose Hello has a new epoch. An executor that changes its epoch at its
+// second Hello has answered our Welcome, as it must when it knew another scheduler before: none of
+// its jobs is to blame.
+func (c *Core) restarted(p *peer) {
+	if p.executor != nil && p.hellos == 1 {
+		c.removeExecutor(p, false)
+		return
+	}
+	c.remove(p)
+}
+
+// register adds a peer; nil if its Hello makes no sense.
+func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
+	p := &peer{id: from, name: name, epoch: m.Epoch}
+	switch m.Role {
+	case wire.RoleFrontend:
+		p.frontend = &frontend{peer: p, jobs: map[engine.JobID]*job{}}
+		c.frontends = append(c.frontends, p.frontend)
+	case wire.RoleExecutor:
+		if m.Executor == nil {
+			return nil
+		}
+		index, err := kvcache.New(kvcache.Config{
+			BlockTokens: m.Executor.BlockTokens, NumBlocks: m.Executor.NumBlocks, Eviction: c.cfg.Eviction,
+		})
+		if err != nil || m.Executor.VocabSize < 1 || m.Executor.MaxModelLen < 1 {
+			return nil
+		}
+		e := &executor{peer: p, info: *m.Executor, index: index, cost: newCostModel(m.Executor)}
+		e.queue = newQueue(c.policy, index)
+		e.pool = c.pool(e.info.Model)
+		e.pool.executors = append(e.pool.executors, e)
+		p.executor = e
+		c.executors = append(c.executors, e)
+	default:
+		return nil
+	}
+	c.peers[from] = p
+	c.named[name] = p
+	return p
+}
+
+func (c *Core) pool(model string) *pool {
+	p := c.pools[model]
+	if p == nil {
+		p = &pool{model: model}
+		c.pools[model] = p
+	}
+	return p
+}
+
+// lost removes a peer that is gone without a word. Should it still be there, the Welcome to its
+// next Hello has a new epoch, so that it knows that its state here is gone.
+func (c *Core) lost(p *peer) {
+	if p == nil {
+		return
+	}
+	c.losses[p.name]++
+	c.remove(p)
+}
+
+func (c *Core) remove(p *peer) {
+	if p.executor != nil {
+		c.removeExecutor(p, true)
+		return
+	}
+	delete(c.peers, p.id)
+	delete(c.named, p.name)
+	c.frontends = slices.DeleteFunc(c.frontends, func(f *frontend) bool { return f == p.frontend })
+	for _, j := range jobsInOrder(maps.Values(p.frontend.jobs)) {
+		c.withdraw(j)
+	}
+}
+
+// removeExecutor removes an executor and finds other places for its jobs. With blame, those in its
+// running pass may have killed it.
+func (c *Core) removeExecutor(p *peer, blame bool) {
+	e := p.executor
+	delete(c.peers, p.id)
+	delete(c.named, p.name)
+	isIt := func(other *executor) bool { return other == e }
+	c.executors = slices.DeleteFunc(c.executors, isIt)
+	e.pool.executors = slices.DeleteFunc(e.pool.executors, isIt)
+	if blame {
+		c.stats.ExecutorLost++
+	}
+	c.executorsChanged()
+	c.evacuate(e, blame)
+}
+
+// evacuate finds other places for the jobs of an executor that is gone.
+func (c *Core) evacuate(e *executor, blame bool) {
+	var jobs []*job
+	for _, ps := range e.allPasses() {
+		for _, j := range ps.items {
+			switch {
+			case j.cancelled:
+				c.forget(j)
+				continue
+			case blame && ps == e.running:
+				j.deaths++
+				c.stats.Retries++
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	for _, h := range e.queue.heaps {
+		jobs = append(jobs, h...)
+	}
+	jobs = jobsInOrder(slices.Values(jobs))
+	for _, j := range jobs {
+		j.lease, j.executor, j.cached, j.blocked = nil, nil, 0, false
+		j.links = [numWaits]waitLink{}
+		if j.deaths >= maxDeaths {
+			c.fail(j, engine.Errorf(engine.CodeExecutorLost,
+				"%d executors died while they ran this request, the last one is %s; it is not run again", j.deaths, e.peer.name.name))
+		}
+	}
+	c.placeAll(slices.DeleteFunc(jobs, func(j *job) bool { return j.deaths >= maxDeaths }))
+}
+
+// welcome answers a Hello.
+func (c *Core) welcome(p *peer) *wire.Welcome {
+	w := &wire.Welcome{Epoch: c.epoch + c.losses[p.name], Stats: c.stats}
+	used, blocks := 0, 0
+	for _, e := range c.executors {
+		w.Executors = append(w.Executors, e.info)
+		for _, ps := range e.allPasses() {
+			w.Running += len(ps.items)
+		}
+		w.Waiting += e.queue.size
+		used += e.index.Used()
+		blocks += e.index.Blocks()
+	}
+	for _, model := range sortedKeys(c.pools) {
+		w.Waiting += len(c.pools[model].orphans)
+	}
+	if blocks > 0 {
+		w.CacheUsed = float64(used) / float64(blocks)
+	}
+	return w
+}
+
+// executorsChanged tells the frontends at once which executors there are.
+func (c *Core) executorsChanged() {
+	for _, f := range c.frontends {
+		c.send(f.peer.id, c.welcome(f.peer))
+	}
+}
+
+func (c *Core) peersInOrder() []*peer {
+	return slices.SortedFunc(maps.Values(c.peers), func(a, b *peer) int { return cmp.Compare(a.id, b.id) })
+}

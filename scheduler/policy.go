@@ -1,0 +1,61 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+)
+
+// policy orders the jobs that wait for one executor. The job with the smallest key runs next, ties
+// by order of submission. A key may change only when the job's resident prefix does: since all jobs
+// age alike, what a policy gives for waiting goes into the key as the time of arrival.
+type policy interface {
+	key(j *job) float64
+}
+
+// agingPolicy is a policy whose order changes with time alone. Its jobs are kept in classes, by key
+// within a class, and the first jobs of the classes are compared at each choice.
+type agingPolicy interface {
+	policy
+	class(j *job) int
+	score(class int, key, now float64) float64 // smallest runs next
+}
+
+// preemptivePolicy marks a policy under which a running pass makes way for a waiting job whose key
+// is smaller than the pass's own: what remains of it, aged as keys are.
+type preemptivePolicy interface {
+	policy
+	passKey(remaining, arrival float64) float64
+}
+
+// policies lists the constructors by the name a user gives.
+var policies = []struct {
+	name string
+	make func(Config) policy
+}{
+	{"fcfs", func(Config) policy { return fcfs{} }},
+	{"sjf", func(Config) policy { return sjf{} }},
+	{"srjf", func(Config) policy { return srjf{} }},
+	{"srjf-calibrated", func(c Config) policy { return srjfCalibrated{c.Fairness} }},
+	{"srpt", func(c Config) policy { return srpt{srjfCalibrated{c.Fairness}} }},
+	{"hrrn", func(Config) policy { return hrrn{} }},
+	{"priority", func(Config) policy { return byPriority{} }},
+	{"deadline", func(Config) policy { return byDeadline{} }},
+}
+
+// Policies lists the names that Config.Policy may have.
+func Policies() []string {
+	var names []string
+	for _, p := range policies {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+func newPolicy(c Config) (policy, error) {
+	for _, p := range policies {
+		if p.name == c.Policy {
+			return p.make(c), nil
+		}
+	}
+	return nil, fmt.Errorf("scheduler: policy is %q, want one of %s", c.Policy, strings.Join(Policies(), ", "))
+}

@@ -1,0 +1,23 @@
+package scheduler
+
+import "math"
+
+// hrrn runs the job with the highest response ratio, 1 + waited / service time (Brinch Hansen,
+// 1971), with the service time that is left after what the cache holds. Service times are rounded
+// to classes about 2 % apart, so that a choice looks at one job a class, its oldest, and not at all.
+//
+// A waiting job's ratio grows without bound and that of a job just come is 1, so no job starves as
+// long as the executor keeps up with the jobs that arrive.
+type hrrn struct{}
+
+const hrrnClassesPerOctave = 32
+
+func (hrrn) key(j *job) float64 { return j.aged }
+
+func (hrrn) class(j *job) int {
+	return int(math.Round(math.Log2(max(j.cost(), 1)) * hrrnClassesPerOctave))
+}
+
+func (hrrn) score(class int, arrival, now float64) float64 {
+	return -(now - arrival) / math.Exp2(float64(class)/hrrnClassesPerOctave)
+}
