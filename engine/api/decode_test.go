@@ -137,7 +137,7 @@ func FuzzDecodeCompletion(f *testing.F) {
 			}
 			return
 		}
-		if r.MaxTokens == nil || *r.MaxTokens < 0 || r.N < 1 || r.Prompt.Len() < 1 || r.Top > MaxTop {
+		if r.MaxTokens != nil && *r.MaxTokens < 0 || r.N < 1 || r.Prompt.Len() < 1 || r.Top > MaxTop {
 			t.Fatalf("invalid request passed: %+v", r)
 		}
 	})

@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 )
 
-// DefaultMaxTokens is how many tokens a completion generates when max_tokens is absent.
+// DefaultMaxTokens is how many tokens a completion generates when max_tokens is absent, if the
+// model's limit leaves room for them.
 const DefaultMaxTokens = 16
 
 // CompletionRequest is the body of POST /v1/completions.
@@ -16,7 +17,7 @@ type CompletionRequest struct {
 	Logprobs *int   `json:"logprobs"`
 }
 
-// DecodeCompletion decodes and validates a completion request; its MaxTokens is never nil.
+// DecodeCompletion decodes and validates a completion request.
 func DecodeCompletion(body []byte) (*CompletionRequest, *Error) {
 	var in struct {
 		CompletionRequest
@@ -47,14 +48,10 @@ func (r *CompletionRequest) validate() *Error {
 	if err := r.Params.validate(); err != nil {
 		return err
 	}
-	if r.MaxTokens == nil {
-		tokens := DefaultMaxTokens
-		r.MaxTokens = &tokens
-	}
 	switch {
 	case r.Prompt.Len() == 0:
 		return Invalid("prompt", "prompt is missing; give a string, a list of strings, or token ids")
-	case *r.MaxTokens == 0 && !r.Echo && r.PromptLogprobs == nil:
+	case r.MaxTokens != nil && *r.MaxTokens == 0 && !r.Echo && r.PromptLogprobs == nil:
 		return Invalid("max_tokens", "max_tokens is 0, which needs echo or prompt_logprobs; otherwise ask for 1 or more")
 	}
 	return nil
@@ -64,13 +61,13 @@ func (r *CompletionRequest) validate() *Error {
 // passed to the chat template as it came.
 type ChatRequest struct {
 	Params
-	Messages             json.RawMessage `json:"messages"`
-	Logprobs             bool            `json:"logprobs"`
-	TopLogprobs          *int            `json:"top_logprobs"`
-	AddGenerationPrompt  bool            `json:"add_generation_prompt"`
-	ContinueFinalMessage bool            `json:"continue_final_message"`
-	ChatTemplateKwargs   json.RawMessage `json:"chat_template_kwargs"`
-	Echo                 bool            `json:"echo"`
+	Messages             json.RawMessage            `json:"messages"`
+	Logprobs             bool                       `json:"logprobs"`
+	TopLogprobs          *int                       `json:"top_logprobs"`
+	AddGenerationPrompt  bool                       `json:"add_generation_prompt"`
+	ContinueFinalMessage bool                       `json:"continue_final_message"` // refused
+	ChatTemplateKwargs   map[string]json.RawMessage `json:"chat_template_kwargs"`
+	Echo                 bool                       `json:"echo"` // refused
 }
 
 // DecodeChat decodes and validates a chat request. Its MaxTokens is nil when the client left the
@@ -112,8 +109,8 @@ func (r *ChatRequest) validate() *Error {
 	switch {
 	case r.MaxTokens != nil && *r.MaxTokens == 0 && r.PromptLogprobs == nil:
 		return Invalid("max_tokens", "max_tokens is 0, which needs prompt_logprobs; otherwise ask for 1 or more")
-	case r.ContinueFinalMessage && r.AddGenerationPrompt:
-		return Invalid("continue_final_message", "continue_final_message needs add_generation_prompt to be false")
+	case r.ContinueFinalMessage:
+		return refuse("continue_final_message")
 	case r.Echo:
 		return refuse("echo")
 	}
@@ -168,13 +165,13 @@ func checkContent(index int, raw json.RawMessage) *Error {
 
 // TokenizeRequest is the body of POST /tokenize: a Prompt, or Messages to render first.
 type TokenizeRequest struct {
-	Model               string          `json:"model"`
-	Prompt              *string         `json:"prompt"`
-	Messages            json.RawMessage `json:"messages"`
-	AddSpecialTokens    *bool           `json:"add_special_tokens"` // nil: true for a prompt, false for messages
-	AddGenerationPrompt bool            `json:"add_generation_prompt"`
-	ChatTemplateKwargs  json.RawMessage `json:"chat_template_kwargs"`
-	ReturnTokenStrs     bool            `json:"return_token_strs"`
+	Model               string                     `json:"model"`
+	Prompt              *string                    `json:"prompt"`
+	Messages            json.RawMessage            `json:"messages"`
+	AddSpecialTokens    *bool                      `json:"add_special_tokens"` // nil: true for a prompt, false for messages
+	AddGenerationPrompt bool                       `json:"add_generation_prompt"`
+	ChatTemplateKwargs  map[string]json.RawMessage `json:"chat_template_kwargs"`
+	ReturnTokenStrs     bool                       `json:"return_token_strs"`
 }
 
 // DecodeTokenize decodes and validates a tokenize request.

@@ -1,0 +1,323 @@
+package frontend
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// prompt is one prompt of a request. Text is kept only where it was given and is to be echoed.
+type prompt struct {
+	text string
+	ids  []engine.TokenID
+}
+
+// call is one completion or chat request on its way. Its handler's goroutine owns it.
+type call struct {
+	*api.Params
+	f       *Frontend
+	x       *exchange
+	id      string
+	model   string // as the client named it
+	created int64
+	chat    bool
+	echo    bool
+
+	prompts  []prompt
+	choices  []choice // prompt by prompt, N for each
+	jobs     []*job   // one a choice
+	mail     *mailbox
+	received []delivery
+	open     int // choices not finished
+}
+
+// newCall checks the model name of p and starts a call for it.
+func (f *Frontend) newCall(x *exchange, r *http.Request, p *api.Params, prefix string) (*call, *refusal) {
+	c := &call{Params: p, f: f, x: x, model: p.Model, created: x.start.Unix()}
+	if c.model == "" {
+		c.model = f.cfg.Models[0]
+	}
+	if refused := f.checkModel(c.model); refused != nil {
+		return nil, refused
+	}
+	if p.RequestID != "" && r.Header.Get("X-Request-Id") == "" {
+		x.id = requestID(p.RequestID)
+		x.Header().Set("X-Request-Id", x.id)
+	}
+	c.id = prefix + x.id
+	x.model = c.model
+	return c, nil
+}
+
+// limits waits until an executor of the model has been heard of, and returns what is known.
+func (f *Frontend) limits(ctx context.Context) (*schedulerState, *refusal) {
+	state := f.jobs.state.Load()
+	silent := time.Since(state.at)
+	if silent > f.cfg.AwayTimeout {
+		return nil, refuse(engine.CodeUnavailable, "the scheduler has been silent for %v; it may be restarting", silent.Round(time.Second))
+	}
+	if state.maxModelLen > 0 {
+		return state, nil
+	}
+	timer := time.NewTimer(f.cfg.AwayTimeout)
+	defer timer.Stop()
+	select {
+	case <-f.jobs.ready:
+		return f.jobs.state.Load(), nil
+	case <-ctx.Done():
+		return nil, clientGone()
+	case <-timer.C:
+		return nil, refuse(engine.CodeUnavailable, "no executor has come up to serve %s within %v", f.cfg.Models[0], f.cfg.AwayTimeout)
+	}
+}
+
+func clientGone() *refusal {
+	return refuse(engine.CodeCancelled, "the client closed the connection before the answer was ready")
+}
+
+// admit checks the prompts and options against the model's limits and makes a job for each choice.
+func (c *call) admit(r *http.Request, limits *schedulerState) *refusal {
+	if refused := c.checkTokens(c.vocabulary(limits)); refused != nil {
+		return refused
+	}
+	deadline, refused := deadlineOf(r.Header)
+	if refused != nil {
+		return refused
+	}
+	count := len(c.prompts) * c.N
+	if count > maxJobsPerRequest {
+		return invalid(api.Invalid("prompt", "prompt has %d prompts and n is %d; one request may have %d answers", len(c.prompts), c.N, maxJobsPerRequest))
+	}
+	c.mail = newMailbox()
+	c.choices = make([]choice, count)
+	c.jobs = make([]*job, count)
+	c.open = count
+	template := wire.Submit{
+		Model:      c.f.cfg.Models[0],
+		StopTokens: c.stopTokens(),
+		Ask:        c.ask(),
+		User:       c.user(r.Header),
+		Salt:       c.CacheSalt,
+		Priority:   c.Priority,
+		Deadline:   deadline,
+	}
+	for i := range c.prompts {
+		maxTokens, refused := c.fit(i, limits.maxModelLen)
+		if refused != nil {
+			return refused
+		}
+		c.x.promptTokens += len(c.prompts[i].ids)
+		for k := range c.N {
+			j := &job{submit: template, arrived: c.x.start, mail: c.mail, choice: i*c.N + k}
+			j.submit.Job = c.f.jobs.newID()
+			j.submit.Tokens = c.prompts[i].ids
+			j.submit.MaxTokens = maxTokens
+			j.submit.Ask.Seed += uint64(k)
+			c.jobs[j.choice] = j
+			c.choices[j.choice] = newChoice(c, i)
+		}
+	}
+	c.x.jobs, c.x.choices, c.x.maxTokens = count, c.N, c.jobs[0].submit.MaxTokens
+	return nil
+}
+
+// maxJobsPerRequest bounds prompts times n of one request.
+const maxJobsPerRequest = 4096
+
+func (c *call) vocabulary(limits *schedulerState) int {
+	if limits.vocabSize > 0 {
+		return limits.vocabSize
+	}
+	return c.f.tok.VocabSize()
+}
+
+// checkTokens refuses ids that the model has no row for.
+func (c *call) checkTokens(vocab int) *refusal {
+	check := func(param string, ids []engine.TokenID) *refusal {
+		for _, id := range ids {
+			if int(id) >= vocab {
+				return invalid(api.Invalid(param, "%s has token id %d; the model's vocabulary has %d tokens (0 to %d)", param, id, vocab, vocab-1))
+			}
+		}
+		return nil
+	}
+	for i := range c.prompts {
+		if refused := check("prompt", c.prompts[i].ids); refused != nil {
+			return refused
+		}
+	}
+	for _, list := range []struct {
+		param string
+		ids   []engine.TokenID
+	}{
+		{"allowed_token_ids", c.AllowedTokenIDs}, {"logprob_token_ids", c.LogprobTokenIDs}, {"stop_token_ids", c.StopTokenIDs},
+	} {
+		if refused := check(list.param, list.ids); refused != nil {
+			return refused
+		}
+	}
+	for _, bias := range c.LogitBias {
+		if refused := check("logit_bias", []engine.TokenID{bias.ID}); refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
+
+// fit truncates prompt i where that is asked for, and returns how many tokens to generate from it.
+func (c *call) fit(i, limit int) (maxTokens int, refused *refusal) {
+	p := &c.prompts[i]
+	asked := 1 // the least that is of use, where the client did not say
+	if c.MaxTokens != nil {
+		asked = *c.MaxTokens
+	}
+	if keep := c.TruncatePromptTokens; keep != nil {
+		most := *keep
+		if most < 0 {
+			most = max(1, limit-asked)
+		}
+		p.ids = p.ids[max(0, len(p.ids)-most):]
+	}
+	if len(p.ids) == 0 {
+		return 0, invalid(api.Invalid(c.promptField(), "prompt %d has no tokens; give at least one", i))
+	}
+	if asked > limit || len(p.ids) > limit-asked {
+		r := refuse(engine.CodeTooLong, "this model's context holds %d tokens; prompt %d has %d and %d more are to be generated; shorten the prompt or lower max_tokens", limit, i, len(p.ids), asked)
+		r.body.Param = c.promptField()
+		return 0, r
+	}
+	if c.MaxTokens != nil {
+		return asked, nil
+	}
+	room := limit - len(p.ids)
+	if c.chat {
+		return room, nil
+	}
+	return min(api.DefaultMaxTokens, room), nil
+}
+
+func (c *call) promptField() string {
+	if c.chat {
+		return "messages"
+	}
+	return "prompt"
+}
+
+func (c *call) stopTokens() []engine.TokenID {
+	if c.IgnoreEOS {
+		return c.StopTokenIDs
+	}
+	if len(c.StopTokenIDs) == 0 {
+		return c.f.eos
+	}
+	return append(slices.Clone(c.StopTokenIDs), c.f.eos...)
+}
+
+func (c *call) ask() engine.Ask {
+	a := engine.Ask{
+		Top: c.Top, Labels: c.LogprobTokenIDs, Allowed: c.AllowedTokenIDs,
+		Temperature: float32(c.Temperature), TopP: float32(c.TopP),
+	}
+	if c.Seed != nil {
+		a.Seed = uint64(*c.Seed)
+	} else {
+		a.Seed = rand.Uint64()
+	}
+	for _, b := range c.LogitBias {
+		a.Bias = append(a.Bias, engine.TokenBias{ID: b.ID, Bias: b.Bias})
+	}
+	if c.echo && c.WantLogprobs {
+		a.PromptLogprobs, a.PromptTop = true, c.Top
+	}
+	if c.PromptLogprobs != nil {
+		a.PromptLogprobs, a.PromptTop = true, max(a.PromptTop, *c.PromptLogprobs)
+	}
+	return a
+}
+
+// user is the key of fairness and routing: a router's header goes before the body's field.
+func (c *call) user(h http.Header) string {
+	for _, name := range []string{"X-Llm-D-Inference-Fairness-Id", "X-Gateway-Inference-Fairness-Id", "X-User-Id"} {
+		if id := h.Get(name); id != "" {
+			return id[:min(len(id), api.MaxSaltBytes)]
+		}
+	}
+	return c.User
+}
+
+// deadlineOf reads the time to first token that a router promised.
+func deadlineOf(h http.Header) (time.Duration, *refusal) {
+	for _, name := range []string{"X-Llm-D-Slo-Ttft-Ms", "X-Slo-Ttft-Ms"} {
+		text := h.Get(name)
+		if text == "" {
+			continue
+		}
+		ms, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(ms > 0 && ms < 1e12) {
+			return 0, invalid(api.Invalid(name, "header %s is %.40q; it must be a number of milliseconds above 0", name, text))
+		}
+		return time.Duration(ms * float64(time.Millisecond)), nil
+	}
+	return 0, nil
+}
+
+// next waits for Results and adds them to their choices. It returns them, for streams.
+func (c *call) next(ctx context.Context) ([]delivery, *refusal) {
+	select {
+	case <-c.mail.wake:
+	case <-ctx.Done():
+		return nil, clientGone()
+	}
+	c.received = c.mail.take(c.received)
+	for _, d := range c.received {
+		if d.result.Err != nil {
+			return nil, fromEngine(d.result.Err)
+		}
+		c.accept(d)
+	}
+	return c.received, nil
+}
+
+func (c *call) accept(d delivery) {
+	choice := &c.choices[d.choice]
+	if choice.done() {
+		return // a stop string ended it; this Result was under way
+	}
+	if c.x.firstToken.IsZero() {
+		c.x.firstToken = time.Now()
+	}
+	choice.accept(d.result)
+	c.x.queued = max(c.x.queued, d.result.Timing.Queued)
+	c.x.running = max(c.x.running, d.result.Timing.Running)
+	if !choice.done() {
+		return
+	}
+	c.open--
+	if c.open == 0 {
+		c.x.finish = c.choices[0].finish
+	}
+	if d.result.Finish == engine.FinishNone {
+		c.f.jobs.cancel(c.jobs[d.choice : d.choice+1])
+	}
+}
+
+// usage sums over the request: each prompt once, each choice's tokens.
+func (c *call) usage() *api.Usage {
+	u := &api.Usage{PromptTokens: c.x.promptTokens, Details: &api.PromptTokensDetails{}}
+	for i := range c.choices {
+		u.CompletionTokens += len(c.choices[i].answers)
+		if i%c.N == 0 {
+			u.Details.CachedTokens += c.choices[i].cached
+		}
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	c.x.cachedTokens, c.x.completionTokens = u.Details.CachedTokens, u.CompletionTokens
+	return u
+}

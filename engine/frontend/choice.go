@@ -1,0 +1,92 @@
+package frontend
+
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// choice gathers what one job generates.
+type choice struct {
+	c       *call
+	prompt  *prompt
+	decoder decoder
+	text    []byte
+	answers []*engine.Answer
+	scores  []engine.PromptScore
+	cached  int
+	finish  string // "" while it goes on
+	stop    api.StopReason
+
+	streamed int // bytes of text that are out
+	offset   int // characters of tokens whose logprobs are out
+}
+
+func newChoice(c *call, promptIndex int) choice {
+	p := &c.prompts[promptIndex]
+	return choice{c: c, prompt: p, decoder: newDecoder(c.f.tok, c.SkipSpecialTokens, p.ids)}
+}
+
+func (ch *choice) done() bool { return ch.finish != "" }
+
+// accept adds a Result, and ends the choice if a stop string is complete.
+func (ch *choice) accept(r *wire.Result) {
+	if r.Index == 0 {
+		ch.scores, ch.cached = r.Prompt, r.Cached
+	}
+	old := len(ch.text)
+	if r.Answer != nil {
+		ch.answers = append(ch.answers, r.Answer)
+		if r.Finish != engine.FinishStop || ch.c.IncludeStop {
+			ch.text = append(ch.text, ch.decoder.push(r.Answer.Token)...)
+		}
+	}
+	if r.Finish != engine.FinishNone {
+		ch.finish = r.Finish.String()
+		ch.text = append(ch.text, ch.decoder.flush()...)
+		if r.Finish == engine.FinishStop && r.Answer != nil && slices.Contains(ch.c.StopTokenIDs, r.Answer.Token) {
+			ch.stop.Token = &r.Answer.Token
+		}
+	}
+	if at, which := findStop(ch.text, old, ch.c.Stop); at >= 0 {
+		ch.finish, ch.stop = engine.FinishStop.String(), api.StopReason{Text: which}
+		if ch.c.IncludeStop {
+			at += len(which)
+		}
+		ch.text = ch.text[:at]
+	}
+}
+
+// fresh returns the text that may go out now and has not: all of it at the end, and before that
+// all but what may become a stop string.
+func (ch *choice) fresh() string {
+	end := len(ch.text)
+	if !ch.done() {
+		end -= heldBack(ch.text, ch.c.Stop)
+	}
+	if end <= ch.streamed {
+		return ""
+	}
+	out := string(ch.text[ch.streamed:end])
+	ch.streamed = end
+	return out
+}
+
+// tokens are the ids generated from the first-th on.
+func (ch *choice) tokens(first int) []engine.TokenID {
+	ids := make([]engine.TokenID, 0, len(ch.answers)-first)
+	for _, a := range ch.answers[first:] {
+		ids = append(ids, a.Token)
+	}
+	return ids
+}
+
+// promptText is the prompt as it is echoed.
+func (ch *choice) promptText() string {
+	if ch.prompt.text != "" {
+		return ch.prompt.text
+	}
+	return ch.c.f.tok.Decode(ch.prompt.ids, ch.c.SkipSpecialTokens)
+}

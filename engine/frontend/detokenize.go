@@ -1,0 +1,75 @@
+package frontend
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
+
+// contextTokens is how many prompt tokens the first generated ones are decoded with. Some
+// tokenizers drop a space at the start of a text, so a token has no text of its own.
+const contextTokens = 4
+
+// maxHeld bounds the tokens that wait for the end of a character. A character has at most four
+// bytes, so more of them are not the beginning of one.
+const maxHeld = 16
+
+// decoder turns tokens into text one by one. What a token adds is the text of a window that ends
+// with it, less the text of the window without it; a window whose text ends inside a character
+// waits for the next token. The window is short, so the work for a token does not grow.
+type decoder struct {
+	tok         tokenizer
+	skipSpecial bool
+	ids         []engine.TokenID // context, and tokens since
+	start       int              // of the window in ids
+	read        int              // ids[:read] are out as text
+}
+
+func newDecoder(tok tokenizer, skipSpecial bool, prompt []engine.TokenID) decoder {
+	d := decoder{tok: tok, skipSpecial: skipSpecial}
+	tail := prompt[max(0, len(prompt)-contextTokens):]
+	d.ids = append(make([]engine.TokenID, 0, len(tail)+4), tail...)
+	d.read = len(tail)
+	return d
+}
+
+// push returns the text that id completes.
+func (d *decoder) push(id engine.TokenID) string {
+	d.ids = append(d.ids, id)
+	text := d.tok.Decode(d.ids[d.start:], d.skipSpecial)
+	if strings.HasSuffix(text, "\uFFFD") && len(d.ids)-d.read < maxHeld {
+		return ""
+	}
+	return d.advance(text)
+}
+
+// flush returns the text of tokens that end inside a character.
+func (d *decoder) flush() string {
+	if d.read == len(d.ids) {
+		return ""
+	}
+	return d.advance(d.tok.Decode(d.ids[d.start:], d.skipSpecial))
+}
+
+func (d *decoder) advance(text string) string {
+	before := d.tok.Decode(d.ids[d.start:d.read], d.skipSpecial)
+	d.start, d.read = d.read, len(d.ids)
+	return text[commonPrefix(before, text):]
+}
+
+// commonPrefix is the length of the longest common prefix of a and b that ends between characters
+// of b. Mostly it is all of a; a prompt that ended inside a character is the exception.
+func commonPrefix(a, b string) int {
+	if strings.HasPrefix(b, a) {
+		return len(a)
+	}
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	for n > 0 && n < len(b) && !utf8.RuneStart(b[n]) {
+		n--
+	}
+	return n
+}

@@ -1,0 +1,117 @@
+package frontend
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+)
+
+// statusClientClosed is nginx's code for a client that left; only the log and a half-closed
+// connection see it.
+const statusClientClosed = 499
+
+// refusal is an HTTP status with its error body. A RetryAfter above 0 becomes a header.
+type refusal struct {
+	status     int
+	body       *api.Error
+	retryAfter time.Duration
+	noRetry    bool // tell OpenAI's clients not to try again
+}
+
+// httpOf is the only table from engine codes to HTTP.
+var httpOf = map[engine.Code]struct {
+	status  int
+	kind    string
+	code    string
+	noRetry bool
+}{
+	engine.CodeInternal:     {http.StatusInternalServerError, api.TypeServer, "internal_error", false},
+	engine.CodeTooLong:      {http.StatusBadRequest, api.TypeInvalidRequest, "context_length_exceeded", true},
+	engine.CodeBadTokens:    {http.StatusBadRequest, api.TypeInvalidRequest, "invalid_tokens", true},
+	engine.CodeOverloaded:   {http.StatusTooManyRequests, api.TypeRateLimit, "overloaded", false},
+	engine.CodeDeadline:     {http.StatusGatewayTimeout, api.TypeServer, "deadline_exceeded", true},
+	engine.CodeCancelled:    {statusClientClosed, api.TypeInvalidRequest, "client_closed_request", true},
+	engine.CodeExecutorLost: {http.StatusInternalServerError, api.TypeServer, "executor_lost", true},
+	engine.CodeUnavailable:  {http.StatusServiceUnavailable, api.TypeServer, "unavailable", false},
+}
+
+// fromEngine maps a failure of the engine. Codes of a newer scheduler are internal errors.
+func fromEngine(e *engine.Error) *refusal {
+	row, known := httpOf[e.Code]
+	if !known {
+		row = httpOf[engine.CodeInternal]
+	}
+	r := &refusal{status: row.status, retryAfter: e.RetryAfter, noRetry: row.noRetry}
+	r.body = &api.Error{Message: e.Message, Type: row.kind, Code: row.code}
+	again := row.status == http.StatusTooManyRequests || row.status == http.StatusServiceUnavailable
+	if again && r.retryAfter <= 0 {
+		r.retryAfter = time.Second
+	}
+	return r
+}
+
+func refuse(code engine.Code, format string, args ...any) *refusal {
+	return fromEngine(engine.Errorf(code, format, args...))
+}
+
+// invalid is a 400 about a request field.
+func invalid(e *api.Error) *refusal { return &refusal{status: http.StatusBadRequest, body: e} }
+
+func refuseStatus(status int, kind, code, format string, args ...any) *refusal {
+	return &refusal{status: status, body: &api.Error{Message: fmt.Sprintf(format, args...), Type: kind, Code: code}}
+}
+
+func unknownModel(asked string, served []string) *refusal {
+	return &refusal{status: http.StatusNotFound, body: &api.Error{
+		Message: fmt.Sprintf("model %.100q is not served; the served models are: %s", asked, strings.Join(served, ", ")),
+		Type:    api.TypeNotFound, Param: "model", Code: "model_not_found",
+	}}
+}
+
+// refuse answers with r, unless an answer has begun.
+func (f *Frontend) refuse(x *exchange, r *refusal) {
+	x.refusedWith = r.body.Code
+	if x.status != 0 {
+		return
+	}
+	h := x.Header()
+	if r.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.retryAfter.Seconds()))))
+		h.Set("Retry-After-Ms", strconv.FormatInt(max(1, r.retryAfter.Milliseconds()), 10))
+	}
+	if r.noRetry {
+		h.Set("X-Should-Retry", "false")
+	}
+	f.writeJSON(x, r.status, r.body)
+}
+
+// writeJSON answers with value, by reflection; for all but the serving path.
+func (f *Frontend) writeJSON(x *exchange, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		f.log.Error("encoding an answer", zap.String("request_id", x.id), zap.Error(err))
+		status, body = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer could not be encoded","type":"server_error","param":null,"code":"internal_error"}}`)
+	}
+	f.writeBody(x, status, body)
+}
+
+// writeBody answers with a whole JSON body.
+func (f *Frontend) writeBody(x *exchange, status int, body []byte) {
+	h := x.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.writeBy(f.cfg.WriteTimeout)
+	x.WriteHeader(status)
+	if _, err := x.Write(body); err != nil {
+		f.log.Debug("the client left before its answer", zap.String("request_id", x.id), zap.Error(err))
+	}
+}

@@ -1,0 +1,259 @@
+package frontend
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Tokens of byteTokenizer beyond the bytes.
+const (
+	tokenBOS = 256 + iota
+	tokenEOS
+	tokenSmile // "😀" in one token
+	tokenTwin  // "A", as token 65 is
+	byteVocab
+)
+
+// byteTokenizer has a token for each byte, so characters of several bytes span tokens.
+type byteTokenizer struct{}
+
+func (byteTokenizer) Encode(text string, addSpecial bool) []engine.TokenID {
+	var ids []engine.TokenID
+	if addSpecial {
+		ids = append(ids, tokenBOS)
+	}
+	for _, b := range []byte(text) {
+		ids = append(ids, engine.TokenID(b))
+	}
+	return ids
+}
+
+func (t byteTokenizer) Decode(ids []engine.TokenID, skipSpecial bool) string {
+	var out []byte
+	for _, id := range ids {
+		if id == tokenBOS || id == tokenEOS {
+			if skipSpecial {
+				continue
+			}
+		}
+		out = append(out, t.TokenBytes(id)...)
+	}
+	return strings.ToValidUTF8(string(out), "\uFFFD")
+}
+
+func (byteTokenizer) TokenBytes(id engine.TokenID) []byte {
+	switch id {
+	case tokenBOS:
+		return []byte("<s>")
+	case tokenEOS:
+		return []byte("</s>")
+	case tokenSmile:
+		return []byte("😀")
+	case tokenTwin:
+		return []byte("A")
+	}
+	return []byte{byte(id)}
+}
+
+func (byteTokenizer) VocabSize() int        { return byteVocab }
+func (byteTokenizer) EOS() []engine.TokenID { return []engine.TokenID{tokenEOS} }
+
+// lineTemplate writes each message as "role: content\n".
+type lineTemplate struct{}
+
+func (lineTemplate) RenderChat(messages []byte, o ChatOptions) (string, error) {
+	var list []struct{ Role, Content string }
+	if err := json.Unmarshal(messages, &list); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, m := range list {
+		if m.Role == "robot" {
+			return "", errors.New("unknown role robot")
+		}
+		fmt.Fprintf(&b, "%s: %s\n", m.Role, m.Content)
+	}
+	if o.AddGenerationPrompt {
+		b.WriteString("assistant:")
+	}
+	return b.String(), nil
+}
+
+// fakeScheduler answers every Submit at once by answer, or keeps it when answer is nil.
+type fakeScheduler struct {
+	f      *Frontend
+	answer func(*wire.Submit) []*wire.Result
+
+	mu      sync.Mutex
+	submits []*wire.Submit
+	cancels []engine.JobID
+	fail    error         // of Send
+	heard   chan struct{} // gets a token for each message, as far as there is room
+}
+
+func (s *fakeScheduler) Send(msg wire.Message) error {
+	s.mu.Lock()
+	if s.fail != nil {
+		defer s.mu.Unlock()
+		return s.fail
+	}
+	switch m := msg.(type) {
+	case *wire.Submit:
+		s.submits = append(s.submits, m)
+	case *wire.Cancel:
+		s.cancels = append(s.cancels, m.Job)
+	}
+	s.mu.Unlock()
+	select {
+	case s.heard <- struct{}{}:
+	default:
+	}
+	if submit, ok := msg.(*wire.Submit); ok && s.answer != nil {
+		for _, r := range s.answer(submit) {
+			s.f.Deliver(r)
+		}
+	}
+	return nil
+}
+
+func (s *fakeScheduler) seen() (submits []*wire.Submit, cancels []engine.JobID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.submits), slices.Clone(s.cancels)
+}
+
+// say makes an answer function that generates text token by token, with its distribution.
+func say(text string, end engine.Finish) func(*wire.Submit) []*wire.Result {
+	return func(s *wire.Submit) []*wire.Result {
+		ids := byteTokenizer{}.Encode(text, false)
+		if end == engine.FinishStop {
+			ids = append(ids, tokenEOS)
+		}
+		return replies(s, ids)
+	}
+}
+
+// replies generates ids, as many as s asks for, with made-up but consistent logprobs.
+func replies(s *wire.Submit, ids []engine.TokenID) []*wire.Result {
+	var out []*wire.Result
+	for i, id := range ids[:min(len(ids), s.MaxTokens)] {
+		r := &wire.Result{Job: s.Job, Index: i, Answer: distribution(s, id, i)}
+		switch {
+		case slices.Contains(s.StopTokens, id):
+			r.Finish = engine.FinishStop
+		case i+1 == s.MaxTokens || i+1 == len(ids):
+			r.Finish = engine.FinishLength
+		}
+		out = append(out, r)
+		if r.Finish == engine.FinishStop {
+			break
+		}
+	}
+	if s.MaxTokens == 0 {
+		out = []*wire.Result{{Job: s.Job, Finish: engine.FinishLength}}
+	}
+	if s.Ask.PromptLogprobs {
+		out[0].Prompt = scores(s)
+	}
+	out[0].Cached = len(s.Tokens) / 2
+	return out
+}
+
+func distribution(s *wire.Submit, id engine.TokenID, i int) *engine.Answer {
+	a := &engine.Answer{Token: id, Logprob: -0.25 - float32(i)}
+	for k := range s.Ask.Top {
+		a.Top = append(a.Top, engine.TokenLogprob{ID: (id + engine.TokenID(k)) % byteVocab, Logprob: -0.25 - float32(i+k)})
+	}
+	for _, label := range s.Ask.Labels {
+		a.Labels = append(a.Labels, engine.TokenLogprob{ID: label, Logprob: -float32(label) / 8})
+	}
+	return a
+}
+
+// scores finds the prompt's token likeliest at even positions.
+func scores(s *wire.Submit) []engine.PromptScore {
+	var out []engine.PromptScore
+	for i, id := range s.Tokens[1:] {
+		p := engine.PromptScore{Logprob: -0.1 * float32(i+1)}
+		for k := range s.Ask.PromptTop {
+			if i%2 == 0 {
+				p.Top = append(p.Top, engine.TokenLogprob{ID: (id + engine.TokenID(k)) % byteVocab, Logprob: p.Logprob - float32(k)})
+			} else {
+				p.Top = append(p.Top, engine.TokenLogprob{ID: (id + 1 + engine.TokenID(k)) % byteVocab, Logprob: p.Logprob + 0.05 - float32(k)})
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func welcome(epoch uint64) *wire.Welcome {
+	return &wire.Welcome{Epoch: epoch, Executors: []wire.ExecutorInfo{
+		{Model: "other", MaxModelLen: 1 << 20, VocabSize: 1 << 20},
+		{Model: "demo", MaxModelLen: 128, VocabSize: byteVocab, BlockTokens: 16, NumBlocks: 100},
+	}}
+}
+
+// newFrontend makes a Frontend with a fake scheduler that has said Welcome.
+func newFrontend(t testing.TB, cfg Config, answer func(*wire.Submit) []*wire.Result) (*Frontend, *fakeScheduler) {
+	t.Helper()
+	s := &fakeScheduler{answer: answer, heard: make(chan struct{}, 1000)}
+	if cfg.Models == nil {
+		cfg.Models = []string{"demo", "alias"}
+	}
+	f, err := New(cfg, byteTokenizer{}, lineTemplate{}, s, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.f = f
+	f.Deliver(welcome(1))
+	return f, s
+}
+
+// do sends one request in memory.
+func do(f *Frontend, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	f.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// decodeBody reads a JSON answer.
+func decodeBody(t *testing.T, r io.Reader, into any) {
+	t.Helper()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+}
+
+func post(t *testing.T, f *Frontend, path, body string, into any) {
+	t.Helper()
+	w := do(f, http.MethodPost, path, body)
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	decodeBody(t, w.Body, into)
+}

@@ -1,0 +1,173 @@
+// Package frontend is the HTTP process: it decodes OpenAI requests, tokenizes them, holds every
+// open job until the scheduler's last Result for it, and answers.
+package frontend
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// tokenizer turns text into tokens and back. It is safe for concurrent use.
+type tokenizer interface {
+	Encode(text string, addSpecial bool) []engine.TokenID
+	Decode(ids []engine.TokenID, skipSpecial bool) string
+	TokenBytes(id engine.TokenID) []byte // what the token adds to a text; may be part of a character
+	VocabSize() int
+	EOS() []engine.TokenID // tokens that end an answer
+}
+
+// template renders the model's chat template over a JSON list of messages. A model without one
+// answers every call with an error that says so.
+type template interface {
+	RenderChat(messages []byte, options ChatOptions) (string, error)
+}
+
+// ChatOptions are the variables of a chat template beside the messages.
+type ChatOptions struct {
+	AddGenerationPrompt bool
+	Variables           map[string]json.RawMessage // chat_template_kwargs
+}
+
+// sender takes messages to the scheduler. Send does not wait for the scheduler; an error says that
+// the message was not taken.
+type sender interface {
+	Send(msg wire.Message) error
+}
+
+// Config is how the HTTP process is run. The zero value of a duration or a size means its default.
+type Config struct {
+	Models       []string      // names the model is served under; the first is the executors' name for it
+	APIKeys      []string      // any of them opens every path; empty: no key is asked for
+	Version      string        // answered by /version
+	MaxBody      int64         // bytes of a request body; default 64 MiB
+	MaxJobs      int           // open jobs; beyond it requests get 429; default 65536
+	AccessLog    bool          // one line a request
+	AwayTimeout  time.Duration // how long the scheduler may be silent before requests are refused; default 60 s
+	BodyTimeout  time.Duration // to read a request's body; default 60 s
+	WriteTimeout time.Duration // to write one piece of an answer; default 60 s
+	DrainTimeout time.Duration // to finish open requests at shutdown; default 30 s
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.MaxBody, 64<<20)
+	setDefault(&c.MaxJobs, 65536)
+	setDefault(&c.AwayTimeout, 60*time.Second)
+	setDefault(&c.BodyTimeout, 60*time.Second)
+	setDefault(&c.WriteTimeout, 60*time.Second)
+	setDefault(&c.DrainTimeout, 30*time.Second)
+	return c
+}
+
+func setDefault[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+// Frontend serves one model over HTTP. Its methods are safe for concurrent use.
+type Frontend struct {
+	// set once
+	cfg      Config
+	tok      tokenizer
+	chat     template
+	log      *zap.Logger
+	keys     [][sha256.Size]byte
+	eos      []engine.TokenID
+	jobs     *jobTable
+	metrics  *metrics
+	handler  http.Handler
+	encoders chan struct{} // a slot for each big text being tokenized
+	buffers  sync.Pool     // *[]byte, for bodies and answers
+	started  time.Time
+
+	draining  atomic.Bool
+	load      atomic.Int64 // requests being served
+	bodyBytes atomic.Int64 // memory held by big request bodies
+}
+
+// New makes a Frontend that sends jobs to out and expects the scheduler's messages in Deliver.
+func New(cfg Config, tok tokenizer, chat template, out sender, log *zap.Logger) (*Frontend, error) {
+	if len(cfg.Models) == 0 || cfg.Models[0] == "" {
+		return nil, errors.New("frontend: no served model name is given")
+	}
+	cfg = cfg.withDefaults()
+	f := &Frontend{
+		cfg: cfg, tok: tok, chat: chat, log: log, eos: tok.EOS(),
+		encoders: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		started:  time.Now(),
+	}
+	for _, key := range cfg.APIKeys {
+		if key == "" {
+			return nil, errors.New("frontend: an API key is empty")
+		}
+		f.keys = append(f.keys, sha256.Sum256([]byte(key)))
+	}
+	f.buffers.New = func() any { return new([]byte) }
+	f.jobs = newJobTable(cfg.Models[0], cfg.MaxJobs, out, log)
+	f.metrics = newMetrics(cfg.Models[0], f.jobs)
+	f.handler = f.routes()
+	return f, nil
+}
+
+// Deliver takes a message from the scheduler: a Result or a Welcome. It does not block.
+func (f *Frontend) Deliver(msg wire.Message) {
+	switch m := msg.(type) {
+	case *wire.Result:
+		f.jobs.result(m)
+	case *wire.Welcome:
+		f.jobs.welcome(m)
+	default:
+		f.log.Warn("message of a kind a frontend does not expect", zap.String("kind", fmt.Sprintf("%T", msg)))
+	}
+}
+
+// Handler serves every endpoint.
+func (f *Frontend) Handler() http.Handler { return f.handler }
+
+// Serve answers requests on listener until ctx ends; then it stops accepting, lets open requests
+// finish for as long as DrainTimeout, and cancels the rest. It closes listener. After a drain it
+// returns nil, or an error that counts the requests it cut off.
+func (f *Frontend) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           f.handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          zap.NewStdLog(f.log.Named("http")),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }() // ended by Shutdown or Close below
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	f.draining.Store(true)
+	f.log.Info("draining", zap.Int64("open_requests", f.load.Load()), zap.Duration("timeout", f.cfg.DrainTimeout))
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.cfg.DrainTimeout)
+	defer cancel()
+	err := server.Shutdown(drain)
+	if err == nil {
+		return nil
+	}
+	cut := f.load.Load()
+	if err := server.Close(); err != nil {
+		f.log.Warn("closing the HTTP server", zap.Error(err))
+	}
+	return fmt.Errorf("drain: %d requests were still open after %v: %w", cut, f.cfg.DrainTimeout, err)
+}

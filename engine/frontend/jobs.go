@@ -1,0 +1,258 @@
+package frontend
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// job is one open job: a prompt of a request, to be run once.
+type job struct {
+	// set once
+	submit  wire.Submit
+	arrived time.Time
+	mail    *mailbox
+	choice  int // index in its request
+
+	// guarded by jobTable.mu
+	next int  // index of the next token expected
+	sent bool // the present scheduler has it
+}
+
+// delivery is a Result for a choice of a request.
+type delivery struct {
+	choice int
+	result *wire.Result
+}
+
+// mailbox collects the Results of one request until its handler takes them.
+type mailbox struct {
+	wake    chan struct{} // holds one token while there is mail
+	mu      sync.Mutex
+	arrived []delivery // guarded by mu
+}
+
+func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+
+func (m *mailbox) put(d delivery) {
+	m.mu.Lock()
+	m.arrived = append(m.arrived, d)
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the box, handing over into's memory for what comes next.
+func (m *mailbox) take(into []delivery) []delivery {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.arrived
+	m.arrived = into[:0]
+	return taken
+}
+
+// schedulerState is what the last Welcome said about the served model.
+type schedulerState struct {
+	wire.Welcome
+	at          time.Time
+	serving     int // executors of the model
+	maxModelLen int
+	vocabSize   int
+	blockTokens int
+	numBlocks   int
+}
+
+// jobTable holds every job from its Submit to its last Result, so that a scheduler can die: the
+// next one, which says Welcome with another Epoch, gets all open jobs again. A scheduler may
+// therefore see a Submit twice, and must take the second as no news.
+type jobTable struct {
+	// set once
+	model  string
+	limit  int
+	out    sender
+	log    *zap.Logger
+	prefix uint64
+	ready  chan struct{} // closed when an executor of the model was first heard of
+
+	count atomic.Uint64 // job ids drawn
+	state atomic.Pointer[schedulerState]
+
+	mu    sync.Mutex
+	open  map[engine.JobID]*job // guarded by mu
+	epoch uint64                // of the scheduler; 0: none heard of; guarded by mu
+}
+
+func newJobTable(model string, limit int, out sender, log *zap.Logger) *jobTable {
+	var seed [8]byte
+	rand.Read(seed[:])
+	t := &jobTable{
+		model: model, limit: limit, out: out, log: log,
+		prefix: binary.LittleEndian.Uint64(seed[:]) << 40,
+		ready:  make(chan struct{}),
+		open:   map[engine.JobID]*job{},
+	}
+	t.state.Store(&schedulerState{at: time.Now()})
+	return t
+}
+
+func (t *jobTable) newID() engine.JobID {
+	return engine.JobID(t.prefix | t.count.Add(1)&(1<<40-1))
+}
+
+func (t *jobTable) openCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
+}
+
+// submit opens jobs and sends them in their order. Without a scheduler they wait for one.
+func (t *jobTable) submit(jobs []*job) *refusal {
+	t.mu.Lock()
+	if open := len(t.open); open+len(jobs) > t.limit {
+		t.mu.Unlock()
+		return refuse(engine.CodeOverloaded, "%d jobs are open and %d more would pass the limit of %d; come back later", open, len(jobs), t.limit)
+	}
+	connected := t.epoch != 0
+	for _, j := range jobs {
+		t.open[j.submit.Job] = j
+		j.sent = connected
+	}
+	t.mu.Unlock()
+	if !connected {
+		return nil
+	}
+	for _, j := range jobs {
+		t.send(j, &j.submit)
+	}
+	return nil
+}
+
+// send sends a job; if that fails, the job waits for the next Welcome.
+func (t *jobTable) send(j *job, msg *wire.Submit) {
+	if err := t.out.Send(msg); err != nil {
+		t.mu.Lock()
+		j.sent = false
+		t.mu.Unlock()
+		t.log.Warn("a job waits for the scheduler", zap.Stringer("job", msg.Job), zap.Error(err))
+	}
+}
+
+// cancel withdraws those of jobs that are still open.
+func (t *jobTable) cancel(jobs []*job) {
+	for _, j := range jobs {
+		t.mu.Lock()
+		_, found := t.open[j.submit.Job]
+		delete(t.open, j.submit.Job)
+		t.mu.Unlock()
+		if found {
+			t.withdraw(j.submit.Job)
+		}
+	}
+}
+
+func (t *jobTable) withdraw(id engine.JobID) {
+	if err := t.out.Send(&wire.Cancel{Job: id}); err != nil {
+		t.log.Debug("a Cancel was not sent", zap.Stringer("job", id), zap.Error(err))
+	}
+}
+
+// result passes r on to its request. A job that was submitted again repeats the tokens that its
+// request has; draws are seeded by job, so they are the same and are dropped.
+func (t *jobTable) result(r *wire.Result) {
+	final := r.Err != nil || r.Finish != engine.FinishNone
+	t.mu.Lock()
+	j := t.open[r.Job]
+	switch {
+	case j == nil:
+		t.mu.Unlock()
+		if !final {
+			t.withdraw(r.Job) // a Submit and a Cancel crossed a restart of the scheduler
+		}
+		return
+	case r.Err == nil && r.Index < j.next:
+		t.mu.Unlock()
+		return
+	case r.Err == nil && r.Index > j.next:
+		r = &wire.Result{Job: r.Job, Err: engine.Errorf(engine.CodeInternal, "token %d of job %v came where token %d was due", r.Index, r.Job, j.next)}
+		t.log.Error("results out of order", zap.Error(r.Err))
+		final = true
+	}
+	j.next++
+	if final {
+		delete(t.open, r.Job)
+	}
+	t.mu.Unlock()
+	j.mail.put(delivery{j.choice, r})
+}
+
+// welcome notes the scheduler's state, and sends what the scheduler does not have: all open jobs
+// if it is a new one.
+func (t *jobTable) welcome(w *wire.Welcome) {
+	now := time.Now()
+	state := t.stateOf(w, now)
+	t.state.Store(state)
+	t.mu.Lock()
+	again := w.Epoch != t.epoch
+	restarted := again && t.epoch != 0
+	t.epoch = w.Epoch
+	var missing []*job
+	for _, j := range t.open {
+		if again || !j.sent {
+			j.sent = true
+			missing = append(missing, j)
+		}
+	}
+	if state.serving > 0 {
+		t.markReady()
+	}
+	t.mu.Unlock()
+	if restarted {
+		t.log.Warn("the scheduler restarted", zap.Uint64("epoch", w.Epoch), zap.Int("jobs_submitted_again", len(missing)))
+	}
+	slices.SortFunc(missing, func(a, b *job) int { return cmp.Compare(a.submit.Job, b.submit.Job) })
+	for _, j := range missing {
+		msg := j.submit
+		msg.Waited = now.Sub(j.arrived)
+		t.send(j, &msg)
+	}
+}
+
+// markReady closes ready once; the caller holds mu.
+func (t *jobTable) markReady() {
+	select {
+	case <-t.ready:
+	default:
+		close(t.ready)
+	}
+}
+
+// stateOf digests a Welcome. Limits stay known while no executor is alive.
+func (t *jobTable) stateOf(w *wire.Welcome, now time.Time) *schedulerState {
+	old := t.state.Load()
+	s := &schedulerState{Welcome: *w, at: now, maxModelLen: old.maxModelLen, vocabSize: old.vocabSize, blockTokens: old.blockTokens, numBlocks: old.numBlocks}
+	for _, e := range w.Executors {
+		if e.Model != t.model {
+			continue
+		}
+		if s.serving == 0 {
+			s.maxModelLen, s.vocabSize, s.numBlocks = 0, 0, 0
+		}
+		s.serving++
+		s.maxModelLen = max(s.maxModelLen, e.MaxModelLen)
+		s.vocabSize = max(s.vocabSize, e.VocabSize)
+		s.blockTokens = e.BlockTokens
+		s.numBlocks += e.NumBlocks
+	}
+	return s
+}

@@ -1,0 +1,163 @@
+package frontend
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+)
+
+// tokenName is how a token is shown: its text, or "token_id:N" where the client asked for ids
+// because texts of byte tokens are all alike.
+func (c *call) tokenName(id engine.TokenID) string {
+	if c.ReturnTokensAsTokenIDs {
+		return idName(id)
+	}
+	return strings.ToValidUTF8(string(c.f.tok.TokenBytes(id)), "\uFFFD")
+}
+
+func idName(id engine.TokenID) string { return "token_id:" + strconv.FormatUint(uint64(id), 10) }
+
+// completionLogprobs lists, when echo is set and first is 0, the prompt's tokens, and then the
+// tokens generated from the first-th on.
+func (ch *choice) completionLogprobs(first int) *api.CompletionLogprobs {
+	c := ch.c
+	if !c.WantLogprobs {
+		return nil
+	}
+	size := len(ch.answers) - first
+	if c.echo && first == 0 {
+		size += len(ch.prompt.ids)
+	}
+	l := &api.CompletionLogprobs{
+		TextOffset: make([]int, 0, size), TokenLogprobs: make([]*float32, 0, size),
+		Tokens: make([]string, 0, size), TopLogprobs: make([]api.TokenDict, 0, size),
+	}
+	if c.echo && first == 0 {
+		ch.addPrompt(l)
+	}
+	for _, a := range ch.answers[first:] {
+		own := engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob}
+		ch.add(l, own, a.Top[:min(c.Top, len(a.Top))], a.Labels)
+	}
+	return l
+}
+
+func (ch *choice) addPrompt(l *api.CompletionLogprobs) {
+	for i, id := range ch.prompt.ids {
+		if i == 0 || i > len(ch.scores) {
+			name := ch.c.tokenName(id)
+			l.TextOffset, l.Tokens = append(l.TextOffset, ch.offset), append(l.Tokens, name)
+			l.TokenLogprobs, l.TopLogprobs = append(l.TokenLogprobs, nil), append(l.TopLogprobs, nil)
+			ch.offset += utf8.RuneCountInString(name)
+			continue
+		}
+		score := &ch.scores[i-1]
+		ch.add(l, engine.TokenLogprob{ID: id, Logprob: score.Logprob}, score.Top[:min(ch.c.Top, len(score.Top))], nil)
+	}
+}
+
+func (ch *choice) add(l *api.CompletionLogprobs, own engine.TokenLogprob, top, labels []engine.TokenLogprob) {
+	name := ch.c.tokenName(own.ID)
+	if at := indexOf(top, own.ID); at >= 0 {
+		own.Logprob = top[at].Logprob // clients tell a greedy token by equality with the greatest
+	}
+	l.TextOffset = append(l.TextOffset, ch.offset)
+	l.TokenLogprobs = append(l.TokenLogprobs, &own.Logprob)
+	l.Tokens = append(l.Tokens, name)
+	l.TopLogprobs = append(l.TopLogprobs, ch.c.dict(own, top, labels))
+	ch.offset += utf8.RuneCountInString(name)
+}
+
+// dict makes an object of top, the token itself and labels, each once. Where two tokens have the
+// same text, the later one goes by its id: an object's second equal key would hide the first.
+func (c *call) dict(own engine.TokenLogprob, top, labels []engine.TokenLogprob) api.TokenDict {
+	size := len(top) + len(labels) + 1
+	d := make(api.TokenDict, 0, size)
+	listed, named := make(map[engine.TokenID]bool, size), make(map[string]bool, size)
+	put := func(t engine.TokenLogprob) {
+		if listed[t.ID] {
+			return
+		}
+		name := c.tokenName(t.ID)
+		if named[name] {
+			name = idName(t.ID)
+		}
+		listed[t.ID], named[name] = true, true
+		d = append(d, api.TokenDictEntry{Token: name, Logprob: t.Logprob})
+	}
+	for _, t := range top {
+		put(t)
+	}
+	put(own)
+	for _, t := range labels {
+		put(t)
+	}
+	return d
+}
+
+// chatLogprobs lists the tokens generated from the first-th on.
+func (ch *choice) chatLogprobs(first int) *api.ChatLogprobs {
+	c := ch.c
+	if !c.WantLogprobs {
+		return nil
+	}
+	l := &api.ChatLogprobs{Content: make([]api.ChatToken, 0, len(ch.answers)-first)}
+	for _, a := range ch.answers[first:] {
+		top := a.Top[:min(c.Top, len(a.Top))]
+		token := api.ChatToken{TokenLogprob: c.tokenLogprob(engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob})}
+		token.Top = make([]api.TokenLogprob, 0, len(top)+len(a.Labels))
+		for _, t := range top {
+			token.Top = append(token.Top, c.tokenLogprob(t))
+		}
+		for _, t := range a.Labels {
+			if indexOf(top, t.ID) < 0 {
+				token.Top = append(token.Top, c.tokenLogprob(t))
+			}
+		}
+		l.Content = append(l.Content, token)
+	}
+	return l
+}
+
+func (c *call) tokenLogprob(t engine.TokenLogprob) api.TokenLogprob {
+	raw := c.f.tok.TokenBytes(t.ID)
+	numbers := make([]int, len(raw))
+	for i, b := range raw {
+		numbers[i] = int(b)
+	}
+	return api.TokenLogprob{Token: c.tokenName(t.ID), Logprob: max(t.Logprob, api.Floor), Bytes: numbers}
+}
+
+// promptLogprobs is vLLM's report on the prompt: at each position the token itself and the
+// likeliest; the first position has none.
+func (ch *choice) promptLogprobs() []api.PromptTokens {
+	if ch.c.PromptLogprobs == nil {
+		return nil
+	}
+	out := make([]api.PromptTokens, 1, len(ch.scores)+1)
+	for i := range ch.scores {
+		id, score := ch.prompt.ids[i+1], &ch.scores[i]
+		top := score.Top[:min(*ch.c.PromptLogprobs, len(score.Top))]
+		tokens := make(api.PromptTokens, 0, len(top)+1)
+		if indexOf(top, id) < 0 {
+			tokens = append(tokens, ch.c.promptToken(engine.TokenLogprob{ID: id, Logprob: score.Logprob}, 0))
+		}
+		for rank, t := range top {
+			tokens = append(tokens, ch.c.promptToken(t, rank+1))
+		}
+		out = append(out, tokens)
+	}
+	return out
+}
+
+func (c *call) promptToken(t engine.TokenLogprob, rank int) api.PromptToken {
+	return api.PromptToken{ID: t.ID, Logprob: t.Logprob, Rank: rank, Decoded: c.tokenName(t.ID)}
+}
+
+func indexOf(list []engine.TokenLogprob, id engine.TokenID) int {
+	return slices.IndexFunc(list, func(t engine.TokenLogprob) bool { return t.ID == id })
+}

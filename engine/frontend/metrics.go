@@ -1,0 +1,163 @@
+package frontend
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Buckets as vLLM has them, with finer ones below 300 ms, where one-pass answers are.
+var (
+	secondsBuckets = []float64{.0005, .001, .0025, .005, .01, .02, .04, .06, .08, .1, .15, .2, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920}
+	tokensBuckets  = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5}
+	choicesBuckets = []float64{1, 2, 5, 10, 20}
+)
+
+// metrics are published under vLLM's names, which routers, autoscalers and dashboards know.
+type metrics struct {
+	handler http.Handler
+
+	promptTokens, generationTokens, cachedTokens prometheus.Counter
+	finished                                     map[string]prometheus.Counter // by reason
+	refused                                      *prometheus.CounterVec        // by status
+	e2e, firstToken, queue, prefill, decode      prometheus.Observer
+	promptLength, outputLength, maxTokens, n     prometheus.Observer
+}
+
+func newMetrics(model string, jobs *jobTable) *metrics {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	labels := prometheus.Labels{"model_name": model, "engine": "0"}
+	m := &metrics{handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), finished: map[string]prometheus.Counter{}}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "vllm:" + name, Help: help, ConstLabels: labels})
+		registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Observer {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "vllm:" + name, Help: help, Buckets: buckets, ConstLabels: labels})
+		registry.MustRegister(h)
+		return h
+	}
+	m.promptTokens = counter("prompt_tokens_total", "Prompt tokens of answered requests.")
+	m.generationTokens = counter("generation_tokens_total", "Tokens generated.")
+	m.cachedTokens = counter("prompt_tokens_cached_total", "Prompt tokens found in the prefix cache.")
+	m.e2e = histogram("e2e_request_latency_seconds", "From a request's arrival to its answer.", secondsBuckets)
+	m.firstToken = histogram("time_to_first_token_seconds", "From a request's arrival to its first token.", secondsBuckets)
+	m.queue = histogram("request_queue_time_seconds", "Time in the scheduler's queue.", secondsBuckets)
+	m.prefill = histogram("request_prefill_time_seconds", "Time in passes, for requests of one token.", secondsBuckets)
+	m.decode = histogram("request_decode_time_seconds", "From a request's first token to its answer.", secondsBuckets)
+	m.promptLength = histogram("request_prompt_tokens", "Prompt tokens of a request.", tokensBuckets)
+	m.outputLength = histogram("request_generation_tokens", "Tokens generated for a request.", tokensBuckets)
+	m.maxTokens = histogram("request_params_max_tokens", "max_tokens of a request.", tokensBuckets)
+	m.n = histogram("request_params_n", "n of a request.", choicesBuckets)
+	success := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:request_success_total", Help: "Finished requests by reason.", ConstLabels: labels}, []string{"finished_reason"})
+	for _, reason := range []string{"stop", "length", "abort", "error"} {
+		m.finished[reason] = success.WithLabelValues(reason)
+	}
+	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prefillonly:refused_requests_total", Help: "Requests refused or failed, by HTTP status.", ConstLabels: labels}, []string{"status"})
+	registry.MustRegister(success, m.refused, newStateCollector(jobs, labels))
+	return m
+}
+
+// observe counts a finished exchange.
+func (m *metrics) observe(x *exchange) {
+	if x.status >= 400 {
+		m.refused.WithLabelValues(strconv.Itoa(x.status)).Inc()
+	}
+	if x.jobs == 0 {
+		return
+	}
+	switch {
+	case x.status == statusClientClosed || x.refusedWith == "client_closed_request":
+		m.finished["abort"].Inc()
+		return
+	case x.refusedWith != "":
+		m.finished["error"].Inc()
+		return
+	case x.finish == "":
+		return // rendered, not run
+	}
+	m.finished[x.finish].Inc()
+	m.promptTokens.Add(float64(x.promptTokens))
+	m.generationTokens.Add(float64(x.completionTokens))
+	m.cachedTokens.Add(float64(x.cachedTokens))
+	now := time.Now()
+	m.e2e.Observe(now.Sub(x.start).Seconds())
+	m.firstToken.Observe(x.firstToken.Sub(x.start).Seconds())
+	m.queue.Observe(x.queued.Seconds())
+	if x.completionTokens <= x.jobs {
+		m.prefill.Observe(x.running.Seconds())
+	} else {
+		m.decode.Observe(now.Sub(x.firstToken).Seconds())
+	}
+	m.promptLength.Observe(float64(x.promptTokens))
+	m.outputLength.Observe(float64(x.completionTokens))
+	m.maxTokens.Observe(float64(x.maxTokens))
+	m.n.Observe(float64(x.choices))
+}
+
+// stateCollector publishes the scheduler's last Welcome.
+type stateCollector struct {
+	jobs                                 *jobTable
+	running, waiting, usage, info        *prometheus.Desc
+	queries, hits, preemptions, rejected *prometheus.Desc
+	passes, retries, evictions, lost     *prometheus.Desc
+	executors, open                      *prometheus.Desc
+}
+
+func newStateCollector(jobs *jobTable, labels prometheus.Labels) *stateCollector {
+	desc := func(name, help string, variable ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, variable, labels)
+	}
+	return &stateCollector{
+		jobs:        jobs,
+		running:     desc("vllm:num_requests_running", "Jobs in passes."),
+		waiting:     desc("vllm:num_requests_waiting", "Jobs waiting for a pass."),
+		usage:       desc("vllm:kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1."),
+		info:        desc("vllm:cache_config_info", "Shape of the prefix cache.", "block_size", "num_gpu_blocks"),
+		queries:     desc("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache."),
+		hits:        desc("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache."),
+		preemptions: desc("vllm:num_preemptions_total", "Passes paused for a shorter job."),
+		rejected:    desc("vllm:admission_rejections_total", "Jobs refused by an admission bound."),
+		passes:      desc("prefillonly:passes_total", "Passes run."),
+		retries:     desc("prefillonly:retries_total", "Jobs run again after their executor died."),
+		evictions:   desc("prefillonly:kv_evictions_total", "KV blocks evicted."),
+		lost:        desc("prefillonly:executors_lost_total", "Executors that died."),
+		executors:   desc("prefillonly:executors", "Executors alive that serve the model."),
+		open:        desc("prefillonly:open_jobs", "Jobs of this frontend without their last result."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (s *stateCollector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, out) }
+
+// Collect implements prometheus.Collector.
+func (s *stateCollector) Collect(out chan<- prometheus.Metric) {
+	state, open := s.jobs.state.Load(), s.jobs.openCount()
+	value := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	value(s.running, prometheus.GaugeValue, float64(state.Running))
+	// Jobs that came since the last Welcome are waiting too; routers must not see an idle server.
+	value(s.waiting, prometheus.GaugeValue, float64(max(state.Waiting, open-state.Running)))
+	value(s.usage, prometheus.GaugeValue, state.CacheUsed)
+	value(s.info, prometheus.GaugeValue, 1, strconv.Itoa(state.blockTokens), strconv.Itoa(state.numBlocks))
+	value(s.executors, prometheus.GaugeValue, float64(state.serving))
+	value(s.open, prometheus.GaugeValue, float64(open))
+	for _, c := range []struct {
+		desc  *prometheus.Desc
+		count uint64
+	}{
+		{s.queries, state.Stats.PrefixQueries}, {s.hits, state.Stats.PrefixHits},
+		{s.preemptions, state.Stats.Preemptions}, {s.rejected, state.Stats.Refused},
+		{s.passes, state.Stats.Passes}, {s.retries, state.Stats.Retries},
+		{s.evictions, state.Stats.Evictions}, {s.lost, state.Stats.ExecutorLost},
+	} {
+		value(c.desc, prometheus.CounterValue, float64(c.count))
+	}
+}
