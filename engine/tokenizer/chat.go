@@ -10,7 +10,7 @@ import (
 
 // templateFuel bounds the instructions of one rendering, about a second of work; a message costs
 // some hundred.
-const templateFuel = 20_000_000
+const templateFuel = 5_000_000
 
 // ChatOptions is what a rendering depends on beside the messages.
 type ChatOptions struct {

@@ -22,9 +22,12 @@ impl Template {
         env.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         env.add_filter("tojson", tojson);
         env.add_filter("string", |v: &Value| python_str(v));
+        env.add_test("iterable", is_iterable);
         env.add_function("raise_exception", raise_exception);
         env.add_function("strftime_now", strftime_now);
-        env.add_template_owned(NAME, without_generation_tags(source)).map_err(explain)?;
+        // As Jinja's lexer: every kind of line end is a line feed.
+        let source = source.replace("\r\n", "\n").replace('\r', "\n");
+        env.add_template_owned(NAME, without_generation_tags(&source)).map_err(explain)?;
         Ok(Template(env))
     }
 
@@ -87,6 +90,11 @@ fn without_generation_tags(source: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// None is not iterable in Python.
+fn is_iterable(v: &Value) -> bool {
+    !v.is_none() && v.try_iter().is_ok()
 }
 
 fn raise_exception(message: String) -> Result<String, Error> {
