@@ -1,0 +1,139 @@
+// Package cuda is the GPU backend: the host logic of every operation over a Device, and, behind the
+// build tag cuda, the Device that drives NVIDIA GPUs.
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// block is PF_BLOCK of src/device.h.
+const block = 256
+
+// Backend implements kernels.Backend over a Device.
+type Backend struct {
+	device Device
+	err    error   // first failure since the last Sync
+	arena  scratch // activations inside one operation
+	tables scratch // rows, positions and block addresses of a launch
+}
+
+var _ kernels.Backend = (*Backend)(nil)
+
+// New returns a backend that owns device.
+func New(device Device) *Backend {
+	return &Backend{device: device, arena: scratch{device: device}, tables: scratch{device: device}}
+}
+
+// Name is the device's.
+func (b *Backend) Name() string { return b.device.Name() }
+
+// ActType is bfloat16.
+func (b *Backend) ActType() kernels.DType { return kernels.BF16 }
+
+// Close frees the scratch memory and closes the device.
+func (b *Backend) Close() {
+	b.arena.free()
+	b.tables.free()
+	b.device.Close()
+}
+
+// Sync waits for the device.
+func (b *Backend) Sync() error {
+	err := b.err
+	b.err = nil
+	if deviceErr := b.device.Sync(); err == nil {
+		err = deviceErr
+	}
+	return err
+}
+
+func (b *Backend) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf("%s: %s", b.Name(), fmt.Sprintf(format, args...))
+	}
+}
+
+// buffer is a kernels.Buffer in device memory.
+type buffer struct {
+	device Device
+	at     Ptr
+	bytes  int64
+}
+
+func (m *buffer) Bytes() int64 { return m.bytes }
+
+func (m *buffer) Free() {
+	if m.at != 0 {
+		m.device.Free(m.at)
+		m.at = 0
+	}
+}
+
+// Alloc returns zeroed device memory.
+func (b *Backend) Alloc(bytes int64) (kernels.Buffer, error) {
+	if bytes < 0 {
+		return nil, fmt.Errorf("%s: cannot allocate %d bytes", b.Name(), bytes)
+	}
+	at, err := b.device.Alloc(max(bytes, 1))
+	if err != nil {
+		return nil, err
+	}
+	return &buffer{b.device, at, bytes}, nil
+}
+
+// Write copies src into the buffer.
+func (b *Backend) Write(dst kernels.Buffer, off int64, src []byte) {
+	m := dst.(*buffer)
+	if off < 0 || off+int64(len(src)) > m.bytes {
+		b.fail("write of %d bytes at %d into a buffer of %d", len(src), off, m.bytes)
+		return
+	}
+	b.device.Upload(m.at+Ptr(off), src)
+}
+
+// Read copies out of the buffer, after all that was enqueued before.
+func (b *Backend) Read(dst []byte, src kernels.Buffer, off int64) {
+	m := src.(*buffer)
+	if off < 0 || off+int64(len(dst)) > m.bytes {
+		b.fail("read of %d bytes at %d from a buffer of %d", len(dst), off, m.bytes)
+		return
+	}
+	b.device.Download(dst, m.at+Ptr(off))
+}
+
+// at is the address of a matrix's first element.
+func at(m kernels.Mat) Ptr { return m.Buf.(*buffer).at + Ptr(m.Off) }
+
+// scratch is device memory that grows to the largest use and is handed out anew by each operation.
+type scratch struct {
+	device Device
+	base   Ptr
+	bytes  int64
+}
+
+// take returns so many bytes, or 0 after a failure that it reports to b.
+func (s *scratch) take(b *Backend, bytes int64) Ptr {
+	if bytes > s.bytes {
+		s.free()
+		base, err := s.device.Alloc(bytes)
+		if err != nil {
+			b.fail("scratch: %v", err)
+			return 0
+		}
+		s.base, s.bytes = base, bytes
+	}
+	return s.base
+}
+
+func (s *scratch) free() {
+	if s.base != 0 {
+		s.device.Free(s.base)
+	}
+	s.base, s.bytes = 0, 0
+}
+
+// word is a kernel argument that is a float.
+func word(f float32) uint64 { return uint64(math.Float32bits(f)) }

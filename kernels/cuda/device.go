@@ -1,0 +1,54 @@
+package cuda
+
+import "github.com/prefillonly/prefillonly/kernels"
+
+// Ptr is an address in device memory.
+type Ptr uint64
+
+// Device is one GPU as the backend uses it: memory, launches of our kernels, and the two operations
+// that libraries do. Calls are enqueued in order; Sync waits and returns the first failure.
+// Device is implemented by the driver behind the build tag cuda and by simt, which runs the same
+// kernel sources on the host.
+type Device interface {
+	Name() string
+	Close()
+
+	Alloc(bytes int64) (Ptr, error) // zeroed, aligned to 256 bytes
+	Free(p Ptr)
+	Upload(dst Ptr, src []byte)
+	Download(dst []byte, src Ptr)
+
+	// Launch runs a kernel of src/ over grid blocks of so many threads. Every argument is one word:
+	// an address, an integer, or the bits of a float32.
+	Launch(kernel string, grid [2]int, threads int, args ...uint64)
+	// Gemm is one matrix product.
+	Gemm(g Gemm)
+	// Attention computes entries that its templates cover and reports false for other shapes.
+	Attention(a Attention) bool
+
+	Sync() error
+}
+
+// Gemm describes D = A W^T + bias (+ D): A is [M, K] and W [N, K] bfloat16, sums are float32.
+// Strides are in elements.
+type Gemm struct {
+	M, N, K    int
+	A          Ptr
+	AStride    int
+	W          Ptr // dense
+	Bias       Ptr // [N] bfloat16, or 0
+	D          Ptr
+	DStride    int
+	DType      kernels.DType // BF16 or F32
+	Accumulate bool          // with F32: D += ...
+}
+
+// Attention describes causal attention of segments whose keys and values lie in blocks, laid out as
+// src/store_kv.cu says.
+type Attention struct {
+	Dst, QKV             Ptr
+	DstStride, QKVStride int
+	Spec                 kernels.AttentionSpec
+	BlockTokens          int
+	Segments             []kernels.Segment
+}

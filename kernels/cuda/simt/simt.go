@@ -1,0 +1,121 @@
+// Package simt is a cuda.Device on the host: the GPU kernels' own sources run through a shim of
+// CUDA's execution model, so that kernels and host logic are tested where there is no GPU.
+package simt
+
+// #cgo CXXFLAGS: -std=c++17 -O2 -Wall -Wno-unknown-pragmas
+// #include <stdlib.h>
+// #include "launch.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
+)
+
+// Device holds its "device memory" in the C heap.
+type Device struct {
+	live map[cuda.Ptr]int64
+	err  error
+}
+
+var _ cuda.Device = (*Device)(nil)
+
+// New returns an empty device.
+func New() *Device { return &Device{live: map[cuda.Ptr]int64{}} }
+
+// Name is "simt".
+func (d *Device) Name() string { return "simt" }
+
+// Close frees what was not freed.
+func (d *Device) Close() {
+	for p := range d.live {
+		d.Free(p)
+	}
+}
+
+// alignment is what cudaMalloc promises.
+const alignment = 256
+
+// Alloc returns zeroed memory.
+func (d *Device) Alloc(bytes int64) (cuda.Ptr, error) {
+	rounded := C.size_t((bytes + alignment - 1) / alignment * alignment)
+	p := C.aligned_alloc(alignment, rounded)
+	if p == nil {
+		return 0, fmt.Errorf("simt: no %d bytes of memory", bytes)
+	}
+	clear(unsafe.Slice((*byte)(p), bytes))
+	at := cuda.Ptr(uintptr(p))
+	d.live[at] = bytes
+	return at, nil
+}
+
+// Free releases memory of Alloc; anything else is a failure that Sync reports.
+func (d *Device) Free(p cuda.Ptr) {
+	if _, ok := d.live[p]; !ok {
+		d.fail("free of %#x, which is not allocated", uint64(p))
+		return
+	}
+	delete(d.live, p)
+	C.free(pointer(p))
+}
+
+// pointer is the C address of p, which is not Go memory.
+func pointer(p cuda.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
+
+// Upload copies at once.
+func (d *Device) Upload(dst cuda.Ptr, src []byte) {
+	copy(unsafe.Slice((*byte)(pointer(dst)), len(src)), src)
+}
+
+// Download copies at once.
+func (d *Device) Download(dst []byte, src cuda.Ptr) {
+	copy(dst, unsafe.Slice((*byte)(pointer(src)), len(dst)))
+}
+
+// Launch runs the kernel to its end.
+func (d *Device) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
+	name := C.CString(kernel)
+	defer C.free(unsafe.Pointer(name))
+	words := (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(args)))
+	switch n := C.simt_launch(name, C.unsigned(grid[0]), C.unsigned(grid[1]), C.unsigned(threads), words, C.size_t(len(args))); n {
+	case -1:
+	case -2:
+		d.fail("no kernel %s", kernel)
+	default:
+		d.fail("%s takes %d arguments, got %d", kernel, int(n), len(args))
+	}
+}
+
+// Gemm is three loops.
+func (d *Device) Gemm(g cuda.Gemm) {
+	args := C.simt_gemm_args{
+		a: C.uint64_t(g.A), w: C.uint64_t(g.W), bias: C.uint64_t(g.Bias), d: C.uint64_t(g.D),
+		m: C.int64_t(g.M), n: C.int64_t(g.N), k: C.int64_t(g.K), a_stride: C.int64_t(g.AStride), d_stride: C.int64_t(g.DStride),
+	}
+	if g.DType == kernels.F32 {
+		args.is_float = 1
+	}
+	if g.Accumulate {
+		args.accumulate = 1
+	}
+	C.simt_gemm(&args)
+}
+
+// Attention has no templates: every shape goes to the general kernel.
+func (d *Device) Attention(cuda.Attention) bool { return false }
+
+// Sync reports the first failure.
+func (d *Device) Sync() error {
+	err := d.err
+	d.err = nil
+	return err
+}
+
+func (d *Device) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("simt: "+format, args...)
+	}
+}

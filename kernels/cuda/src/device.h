@@ -1,0 +1,87 @@
+/* What a kernel source needs of CUDA, or of the host shim that runs the same source in tests
+   (PF_SIMT): types, conversions, and reductions over a block. */
+#pragma once
+#include <stdint.h>
+#ifdef PF_SIMT
+#include "../simt/simt.h"
+#else
+#include <cuda_bf16.h>
+#endif
+
+typedef __nv_bfloat16 bf16;
+
+/* Threads of every block that reduces; a power of two, at most 1024. */
+#define PF_BLOCK 256
+
+/* Eight bfloat16 values, moved as one 16-byte word. */
+struct alignas(16) bf16x8 {
+    bf16 v[8];
+};
+
+/* The sum of v over the block, the same bits in every thread. The order of summation depends on
+   PF_BLOCK alone. */
+static __device__ float block_sum(float v)
+{
+    __shared__ float parts[PF_BLOCK / 32];
+    for (int lane = 16; lane > 0; lane >>= 1)
+        v += __shfl_xor_sync(0xffffffffu, v, lane);
+    if (threadIdx.x % 32 == 0)
+        parts[threadIdx.x / 32] = v;
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < PF_BLOCK / 32; i++)
+        sum += parts[i];
+    __syncthreads();
+    return sum;
+}
+
+/* The largest v over the block, in every thread. */
+static __device__ float block_max(float v)
+{
+    __shared__ float parts[PF_BLOCK / 32];
+    for (int lane = 16; lane > 0; lane >>= 1)
+        v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, lane));
+    if (threadIdx.x % 32 == 0)
+        parts[threadIdx.x / 32] = v;
+    __syncthreads();
+    float top = parts[0];
+    for (int i = 1; i < PF_BLOCK / 32; i++)
+        top = fmaxf(top, parts[i]);
+    __syncthreads();
+    return top;
+}
+
+/* Binary32 to FP8 E4M3 (finite, no infinities), round to nearest even, saturating at 448; NaN stays
+   NaN (0x7f). In integer arithmetic, so that host and device agree to the bit. */
+static __device__ inline uint8_t to_e4m3(float f)
+{
+    uint32_t u = __float_as_uint(f);
+    uint32_t sign = (u >> 24) & 0x80;
+    u &= 0x7fffffff;
+    if (u > 0x7f800000)
+        return (uint8_t)(sign | 0x7f);
+    if (u >= 0x43e80000) /* 464 rounds to 480, beyond the largest value */
+        return (uint8_t)(sign | 0x7e);
+    if (u < 0x3c800000) { /* below 2^-6: subnormal, units of 2^-9; adding 2^14 rounds to them */
+        float shifted = __uint_as_float(u) + 16384.0f;
+        return (uint8_t)(sign | (__float_as_uint(shifted) & 0xff));
+    }
+    u += 0x7ffff + ((u >> 20) & 1);
+    return (uint8_t)(sign | ((u - (120u << 23)) >> 20));
+}
+
+/* One sequence's part of a launch over entries: entries from first on (up to the next segment's
+   first) are rows row, row + 1, ... of the matrices, at positions position, position + 1, ...; its
+   blocks' addresses are at tables[table]. */
+struct pf_segment {
+    int64_t first, row, position, table;
+};
+
+/* The segment of an entry; segments are in the order of first, and there are few. */
+static __device__ inline pf_segment find_segment(const pf_segment *segments, int64_t count, int64_t entry)
+{
+    int64_t i = 0;
+    while (i + 1 < count && segments[i + 1].first <= entry)
+        i++;
+    return segments[i];
+}
