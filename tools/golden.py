@@ -4,7 +4,8 @@
 Each directory below engine/model/testdata holds a config.json. Weights and prompt are hashes of a
 seed, a name and an index (engine/weights/random.go makes the same bits). For some lengths of one
 random prompt, golden.json gets the five likeliest next tokens and their logprobs in float32, the
-logprobs of the prompt's first tokens, and how far transformers' own bfloat16 run is from them.
+logprobs of the prompt's first tokens, and how far transformers' own bfloat16 run is from these
+five at these lengths, at the most and on average.
 
     python3 tools/golden.py            rewrite every golden.json (needs torch, transformers, numpy)
     python3 tools/golden.py NAME ...   only these directories
@@ -113,8 +114,10 @@ def golden(directory):
     tokens = prompt(lengths[-1], config["vocab_size"])
     model = build(directory, config)
     exact = logprobs(model, tokens)
+    spoken = [exact[i, tokens[i + 1]].item() for i in range(min(PROMPT_SCORES, len(tokens) - 1))]
     model.set_attn_implementation("sdpa")
     half = logprobs(model.to(torch.bfloat16), tokens)
+    exact, half = (rows[[n - 1 for n in lengths]] for rows in (exact, half))
     top = exact.topk(5, dim=-1)
     off = (half.gather(-1, top.indices) - top.values).abs()
     return {
@@ -122,15 +125,14 @@ def golden(directory):
         "torch": torch.__version__,
         "bf16_worst": round(off.max().item(), 6),
         "bf16_mean": round(off.mean().item(), 6),
-        "prompt": [round(exact[i, tokens[i + 1]].item(), 6) for i in range(min(PROMPT_SCORES, len(tokens) - 1))],
+        "prompt": [round(v, 6) for v in spoken],
         "positions": [
             {
                 "length": n,
-                "ids": top.indices[n - 1].tolist(),
-                "logprobs": [round(v, 6) for v in top.values[n - 1].tolist()],
-                "bf16_off": round(off[n - 1].max().item(), 6),
+                "ids": top.indices[i].tolist(),
+                "logprobs": [round(v, 6) for v in top.values[i].tolist()],
             }
-            for n in lengths
+            for i, n in enumerate(lengths)
         ],
     }
 

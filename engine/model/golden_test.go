@@ -23,7 +23,7 @@ var goldenModels = []string{"llama2", "llama3", "llama-bias", "mistral", "qwen2"
 
 // golden is a golden.json: what transformers computes.
 type golden struct {
-	Worst     float64   `json:"bf16_worst"` // of transformers' own bfloat16 run, over all positions
+	Worst     float64   `json:"bf16_worst"` // of transformers' own bfloat16 run at these positions
 	Mean      float64   `json:"bf16_mean"`
 	Prompt    []float64 `json:"prompt"` // logprobs of the prompt's tokens, from its second on
 	Positions []struct {

@@ -1,0 +1,146 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// bitsOptions are small, so that short prompts cross chunks and blocks.
+var bitsOptions = Options{MaxLen: 512, ChunkRows: 48, BlockTokens: 16, MaxItems: 8, SpareRows: 512}
+
+// blockRange names pages [from, from+n).
+func blockRange(from, n int) []wire.BlockID {
+	ids := make([]wire.BlockID, n)
+	for i := range ids {
+		ids[i] = wire.BlockID(from + i)
+	}
+	return ids
+}
+
+func equalAnswers(t *testing.T, how string, got, want *engine.Answer) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: other bits than cold and alone: token %d %v, want %d %v", how, got.Token, got.Labels, want.Token, want.Labels)
+	}
+}
+
+// TestSameBits checks for every model that an answer depends on the prompt alone: not on chunks,
+// on what was cached, on what else is in the pass, nor on passes in between.
+func TestSameBits(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b kernels.Backend) {
+		for _, name := range goldenModels {
+			t.Run(name, func(t *testing.T) { sameBits(t, name, b) })
+		}
+	})
+}
+
+func sameBits(t *testing.T, name string, b kernels.Backend) {
+	m := newModel(t, name, b, bitsOptions)
+	if err := m.NewPages(48); err != nil {
+		t.Fatal(err)
+	}
+	tokens := goldenPrompt(200, m.spec.vocab)
+	ask := engine.Ask{Top: 20, Labels: []engine.TokenID{3, 1}}
+	want := answer(t, m, wire.RunItem{Tokens: tokens, Ask: ask})
+
+	for _, rows := range []int{1, 17, 512} {
+		opts := bitsOptions
+		opts.ChunkRows = rows
+		other := newModel(t, name, b, opts)
+		equalAnswers(t, fmt.Sprintf("chunks of %d rows", rows), answer(t, other, wire.RunItem{Tokens: tokens, Ask: ask}), want)
+	}
+
+	equalAnswers(t, "filling pages", answer(t, m, wire.RunItem{Tokens: tokens, Blocks: blockRange(5, 12), Ask: ask}), want)
+	for _, cached := range []int{16, 112, 192} {
+		how := fmt.Sprintf("%d tokens cached", cached)
+		equalAnswers(t, how, answer(t, m, wire.RunItem{Tokens: tokens, Cached: cached, Blocks: blockRange(5, cached/16), Ask: ask}), want)
+	}
+
+	answer(t, m, wire.RunItem{Tokens: tokens[:180], Blocks: blockRange(20, 13)})
+	for n := 181; n < 200; n++ {
+		answer(t, m, wire.RunItem{Tokens: tokens[:n], Cached: n - 1, Blocks: blockRange(20, 13)})
+	}
+	equalAnswers(t, "continued a token at a time", answer(t, m, wire.RunItem{Tokens: tokens, Cached: 199, Blocks: blockRange(20, 13), Ask: ask}), want)
+
+	packed := run(t, m,
+		wire.RunItem{Tokens: goldenPrompt(37, m.spec.vocab)[4:], Ask: engine.Ask{Allowed: []engine.TokenID{9, 2}}},
+		wire.RunItem{Tokens: tokens, Ask: ask},
+		wire.RunItem{Tokens: tokens, Cached: 192, Blocks: blockRange(5, 12), Ask: ask},
+		wire.RunItem{Tokens: tokens[:61], Blocks: blockRange(40, 2), Ask: engine.Ask{PromptLogprobs: true}},
+		wire.RunItem{Tokens: tokens, Cached: 112, Blocks: blockRange(5, 7), Ask: ask})
+	for _, i := range []int{1, 2, 4} {
+		equalAnswers(t, fmt.Sprintf("packed as item %d", i), packed[i].Answer, want)
+	}
+}
+
+// TestPausedPassesKeepTheirBits steps passes in a random order and drops some half-way.
+func TestPausedPassesKeepTheirBits(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b kernels.Backend) {
+		m := newModel(t, "qwen3", b, bitsOptions)
+		if err := m.NewPages(24); err != nil {
+			t.Fatal(err)
+		}
+		vocab := m.spec.vocab
+		ask := engine.Ask{Top: 5}
+		items := []wire.RunItem{
+			{Tokens: goldenPrompt(300, vocab), Ask: ask},
+			{Tokens: goldenPrompt(150, vocab)[7:], Blocks: blockRange(0, 9), Ask: ask},
+			{Tokens: goldenPrompt(333, vocab)[50:], Blocks: blockRange(9, 3), Ask: ask},
+			{Tokens: goldenPrompt(60, vocab)[9:], Ask: engine.Ask{Top: 3, PromptLogprobs: true, PromptTop: 2}},
+		}
+		var want []wire.ItemResult
+		for _, it := range items {
+			want = append(want, run(t, m, it)...)
+		}
+		random := rand.New(rand.NewPCG(1, 2))
+		for round := range 10 {
+			open := map[int]*Pass{}
+			for i, it := range items {
+				p, err := m.Begin(&wire.Run{Items: []wire.RunItem{it}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				open[i] = p
+			}
+			dropped := round % (len(items) + 3) // some rounds drop none
+			for len(open) > 0 {
+				i := random.IntN(len(items))
+				p := open[i]
+				if p == nil {
+					continue
+				}
+				done, err := p.Step()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if done && !reflect.DeepEqual(p.Results()[0], want[i]) {
+					t.Errorf("round %d item %d: other bits than alone", round, i)
+				}
+				if done || i == dropped && p.Layer() == 1 {
+					p.Close()
+					delete(open, i)
+				}
+			}
+			if free := m.work.rows.free(); free != m.work.rows.size {
+				t.Fatalf("%d of %d residual rows are free after all passes closed", free, m.work.rows.size)
+			}
+		}
+	})
+}
+
+// TestThreadsKeepTheBits checks that the number of threads does not matter.
+func TestThreadsKeepTheBits(t *testing.T) {
+	var answers []*engine.Answer
+	for _, threads := range []int{1, 2, 3} {
+		m := newModel(t, "llama3", cpuThreads(t, "", threads), bitsOptions)
+		answers = append(answers, answer(t, m, wire.RunItem{Tokens: goldenPrompt(300, m.spec.vocab), Ask: engine.Ask{Top: 20}}))
+	}
+	equalAnswers(t, "two threads", answers[1], answers[0])
+	equalAnswers(t, "three threads", answers[2], answers[0])
+}
