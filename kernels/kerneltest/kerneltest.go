@@ -12,9 +12,10 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// Tolerance bounds the error of a backend. Both figures are relative to the root mean square of the
-// expected values (of what an operation adds, where it adds): Max bounds the largest error of one
-// element, RMS the root mean square of all.
+// Tolerance bounds the error of a backend. Max bounds the error of each element, relative to the
+// larger of its expected value and the root mean square of all expected values; RMS bounds the root
+// mean square of the errors, relative to that of the expected values. Where an operation adds, the
+// values are what it adds.
 type Tolerance struct {
 	Max, RMS float64
 }
@@ -136,24 +137,25 @@ func (d *device) check(what string, tol Tolerance, got, want []float64) {
 	if len(got) != len(want) {
 		d.t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
 	}
-	var square, squareError, worst float64
-	at := 0
+	square, squareError := 0.0, 0.0
 	for i := range want {
-		e := math.Abs(got[i] - want[i])
+		e := got[i] - want[i]
 		if math.IsNaN(e) {
 			d.t.Fatalf("%s: element %d is %v, want %v", what, i, got[i], want[i])
 		}
 		square += want[i] * want[i]
 		squareError += e * e
-		if e > worst {
-			worst, at = e, i
-		}
 	}
 	n := float64(max(1, len(want)))
 	scale, rms := math.Sqrt(square/n), math.Sqrt(squareError/n)
-	if worst > tol.Max*scale || rms > tol.RMS*scale {
-		d.t.Errorf("%s: error %.3g at element %d (got %v, want %v), root mean square %.3g; bounds %.3g and %.3g",
-			what, worst, at, got[at], want[at], rms, tol.Max*scale, tol.RMS*scale)
+	if rms > tol.RMS*scale {
+		d.t.Errorf("%s: root mean square of errors %.3g, bound %.3g", what, rms, tol.RMS*scale)
+	}
+	for i := range want {
+		if e, bound := math.Abs(got[i]-want[i]), tol.Max*max(scale, math.Abs(want[i])); e > bound {
+			d.t.Errorf("%s: element %d is %v, want %v: error %.3g, bound %.3g", what, i, got[i], want[i], e, bound)
+			return
+		}
 	}
 }
 

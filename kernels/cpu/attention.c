@@ -1,0 +1,212 @@
+//go:build cgo && linux && amd64
+
+// Attention: cuts the work into tasks of PF_ROW_TILE rows of one KV head, orders them longest first so
+// that the threads end together, and walks each task through the tiles of keys that its rows see.
+
+#include "attention.h"
+
+#include <string.h>
+
+// A task is rows [row, row+PF_ROW_TILE) of one KV head of one segment.
+typedef struct task {
+	int segment, head, row;
+} task;
+
+enum {
+	TASKS = 1 << 16, // in one run of the pool
+	COST_CLASSES = 256,
+};
+
+typedef struct attention {
+	const pf_attention_args *args;
+	const pf_attention_ops *ops;
+	pf_pool *pool;
+	int padded, group; // group is queries to a KV head
+	const task *tasks;
+} attention;
+
+static const pf_attention_ops *ops_of(pf_isa isa)
+{
+	switch (isa) {
+	case PF_AMX:
+	case PF_AVX512_BF16:
+		return &pf_attention_avx512_bf16;
+	case PF_AVX512:
+		return &pf_attention_avx512;
+	default:
+		return &pf_attention_avx2;
+	}
+}
+
+// first_key is the first position that the query at pos sees.
+static inline int first_key(const pf_attention_args *a, int pos)
+{
+	return a->window > 0 ? pf_max(0, pos - a->window + 1) : 0;
+}
+
+// scratch of a task: queries, out, totals, tops, scores.
+typedef struct workspace {
+	char *queries;
+	float *out, *total, *top, *scores;
+} workspace;
+
+static workspace workspace_of(const attention *at, int thread)
+{
+	size_t elements = (size_t)PF_ROW_TILE * at->padded;
+	workspace w;
+	w.scores = pf_pool_scratch(at->pool, thread);
+	w.out = w.scores + PF_ROW_BLOCK * PF_KEY_TILE;
+	w.total = w.out + elements;
+	w.top = w.total + PF_ROW_TILE * PF_MAX_LANES;
+	w.queries = (char *)(w.top + PF_ROW_TILE);
+	return w;
+}
+
+// find_keys points at the groups of the tile that begins at position start, up to end.
+static void find_keys(const attention *at, const pf_segment *s, int head, int start, int end, pf_attention_keys *k)
+{
+	const pf_attention_args *a = at->args;
+	size_t elements = pf_kv_elems(a->block_tokens, a->dim);
+	for (int g = 0, pos = start; pos < end; g++, pos += PF_KV_GROUP) {
+		size_t inside = (size_t)(pos % a->block_tokens) * at->padded;
+		k->keys[g] = (const pf_bf16 *)s->blocks[pos / a->block_tokens] + 2 * elements * head + inside;
+		k->values[g] = k->keys[g] + elements;
+	}
+}
+
+// see_keys sets which keys of the tile at start the rows see, the first being row `row` of the
+// segment; it returns 0 when there are none.
+static int see_keys(const attention *at, const pf_segment *s, int row, int start, pf_attention_rows *r, pf_attention_keys *k)
+{
+	int begin = s->pos + row / at->group, end = s->pos + (row + r->count - 1) / at->group;
+	int low = pf_max(0, first_key(at->args, begin) - start);
+	k->end = pf_min(PF_KEY_TILE, end + 1 - start);
+	k->group = low / PF_KV_GROUP;
+	if (low >= k->end)
+		return 0;
+	r->masked = begin + 1 - start < k->end || first_key(at->args, end) - start > k->group * PF_KV_GROUP ||
+	            k->end % PF_KV_GROUP != 0;
+	for (int i = 0; r->masked && i < r->count; i++) {
+		int pos = s->pos + (row + i) / at->group;
+		r->first[i] = first_key(at->args, pos) - start;
+		r->last[i] = pos + 1 - start;
+	}
+	return 1;
+}
+
+static void load_rows(const attention *at, const pf_segment *s, const task *t, int rows, const workspace *w)
+{
+	const pf_attention_args *a = at->args;
+	for (int i = 0; i < rows; i++) {
+		int row = t->row + i;
+		const pf_bf16 *q = a->qkv + (size_t)(s->row + row / at->group) * a->qkv_stride +
+		                   (size_t)(t->head * at->group + row % at->group) * a->dim;
+		at->ops->load(w->queries + (size_t)i * at->padded * at->ops->operand, q, a->dim, at->padded);
+		w->top[i] = PF_LOWEST_TOP;
+	}
+	memset(w->out, 0, (size_t)rows * at->padded * sizeof *w->out);
+	memset(w->total, 0, (size_t)rows * PF_MAX_LANES * sizeof *w->total);
+}
+
+static void store_rows(const attention *at, const pf_segment *s, const task *t, int rows, const workspace *w)
+{
+	const pf_attention_args *a = at->args;
+	for (int i = 0; i < rows; i++) {
+		int row = t->row + i;
+		pf_bf16 *dst = a->dst + (size_t)(s->row + row / at->group) * a->dst_stride +
+		               (size_t)(t->head * at->group + row % at->group) * a->dim;
+		at->ops->finish(dst, w->out + (size_t)i * at->padded, w->total + i * PF_MAX_LANES, a->dim);
+	}
+}
+
+static void run_task(void *arg, int index, int thread)
+{
+	const attention *at = arg;
+	const task *t = &at->tasks[index];
+	const pf_segment *s = &at->args->segments[t->segment];
+	workspace w = workspace_of(at, thread);
+	int rows = pf_min(PF_ROW_TILE, s->rows * at->group - t->row);
+	load_rows(at, s, t, rows, &w);
+
+	int end = s->pos + (t->row + rows - 1) / at->group + 1;
+	int start = first_key(at->args, s->pos + t->row / at->group) / PF_KEY_TILE * PF_KEY_TILE;
+	for (; start < end; start += PF_KEY_TILE) {
+		pf_attention_keys k;
+		find_keys(at, s, t->head, start, pf_min(end, start + PF_KEY_TILE), &k);
+		for (int i = 0; i < rows; i += PF_ROW_BLOCK) {
+			pf_attention_rows r = {
+				.count = pf_min(PF_ROW_BLOCK, rows - i),
+				.padded = at->padded,
+				.scale = at->args->scale * 1.44269504088896341f,
+				.queries = w.queries + (size_t)i * at->padded * at->ops->operand,
+				.scores = w.scores,
+				.top = w.top + i,
+				.total = w.total + i * PF_MAX_LANES,
+				.out = w.out + (size_t)i * at->padded,
+			};
+			if (see_keys(at, s, t->row + i, start, &r, &k))
+				at->ops->attend(&r, &k);
+		}
+	}
+	store_rows(at, s, t, rows, &w);
+}
+
+// keys_of is about how many keys the task's rows see.
+static int64_t keys_of(const attention *at, const task *t)
+{
+	const pf_segment *s = &at->args->segments[t->segment];
+	int rows = pf_min(PF_ROW_TILE, s->rows * at->group - t->row);
+	int pos = s->pos + (t->row + rows - 1) / at->group;
+	return (int64_t)rows * (pos + 1 - first_key(at->args, pos));
+}
+
+// next moves t on to the following task, and returns 0 after the last.
+static int next(const attention *at, task *t)
+{
+	const pf_attention_args *a = at->args;
+	t->row += PF_ROW_TILE;
+	while (t->segment < a->segment_count && t->row >= a->segments[t->segment].rows * at->group) {
+		t->row = 0;
+		if (++t->head == a->kv_heads) {
+			t->head = 0;
+			t->segment++;
+		}
+	}
+	return t->segment < a->segment_count;
+}
+
+// sort_tasks orders them by falling cost, to a class of 1/COST_CLASSES of the largest.
+static void sort_tasks(const attention *at, const task *tasks, int count, task *sorted)
+{
+	int64_t largest = 1;
+	int at_class[COST_CLASSES + 1] = {0};
+	for (int i = 0; i < count; i++) {
+		int64_t keys = keys_of(at, &tasks[i]);
+		largest = keys > largest ? keys : largest;
+	}
+#define COST_CLASS(t) (COST_CLASSES - 1 - (int)(keys_of(at, t) * (COST_CLASSES - 1) / largest))
+	for (int i = 0; i < count; i++)
+		at_class[COST_CLASS(&tasks[i]) + 1]++;
+	for (int c = 0; c < COST_CLASSES; c++)
+		at_class[c + 1] += at_class[c];
+	for (int i = 0; i < count; i++)
+		sorted[at_class[COST_CLASS(&tasks[i])]++] = tasks[i];
+#undef COST_CLASS
+}
+
+void pf_attention(pf_pool *pool, pf_isa isa, const pf_attention_args *args)
+{
+	attention at = {args, ops_of(isa), pool, pf_kv_padded(args->dim), args->q_heads / args->kv_heads, NULL};
+	// The list lies in the second half of the caller's scratch; a task's workspace is in the first.
+	task *list = (task *)((char *)pf_pool_scratch(pool, 0) + PF_SCRATCH_BYTES / 2), *sorted = list + TASKS;
+	_Static_assert(2 * TASKS * sizeof(task) <= PF_SCRATCH_BYTES / 2, "the task list fits");
+	task t = {0, 0, -PF_ROW_TILE};
+	at.tasks = sorted;
+	for (int more = 1; more;) {
+		int count = 0;
+		while (count < TASKS && (more = next(&at, &t)))
+			list[count++] = t;
+		sort_tasks(&at, list, count, sorted);
+		pf_parallel(pool, run_task, &at, count);
+	}
+}
