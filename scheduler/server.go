@@ -1,0 +1,85 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// ticksPerTimeout is how many ticks fall into the time after which a silent peer is lost.
+const ticksPerTimeout = 10
+
+// conn is the scheduler's end of its connections.
+type conn interface {
+	// Recv waits for the next message; it returns the context's error when that is done first.
+	Recv(ctx context.Context) (peer string, m wire.Message, err error)
+	// Send does not block; it fails when the peer is not connected.
+	Send(peer string, m wire.Message) error
+}
+
+// Server runs a Core: it gives it messages and the time, and sends what it answers.
+type Server struct {
+	core  *Core
+	clock func() time.Duration
+	every time.Duration
+	tick  time.Duration // when the last tick was
+}
+
+// NewServer makes a Server. The epoch tells it from schedulers before it; clock returns the time
+// since some fixed start and never goes back.
+func NewServer(cfg Config, epoch uint64, clock func() time.Duration) (*Server, error) {
+	core, err := NewCore(cfg, epoch)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{core: core, clock: clock, every: max(cfg.PeerTimeout/ticksPerTimeout, time.Millisecond)}, nil
+}
+
+// Run serves a connection until the context is done, which is no error, or the connection fails. It
+// does not close the connection.
+func (s *Server) Run(ctx context.Context, c conn) error {
+	for {
+		peer, m, err := s.recv(ctx, c)
+		switch {
+		case err == nil:
+			s.step(c, PeerID(peer), m)
+		case ctx.Err() != nil:
+			return nil
+		case !errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("scheduler: receive: %w", err)
+		}
+		if now := s.clock(); now-s.tick >= s.every {
+			s.tick = now
+			s.step(c, "", &wire.Tick{})
+		}
+	}
+}
+
+// recv waits for a message until the next tick is due.
+func (s *Server) recv(ctx context.Context, c conn) (string, wire.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(s.tick+s.every-s.clock(), 0))
+	defer cancel()
+	return c.Recv(ctx)
+}
+
+// step gives the Core a message and sends its answers. An executor that cannot be reached is lost
+// at once; a frontend is given until its heartbeats are missed, as it holds its jobs and can say
+// Hello again.
+func (s *Server) step(c conn, from PeerID, m wire.Message) {
+	for pending := []inbound{{from, m}}; len(pending) > 0; pending = pending[1:] {
+		for _, e := range s.core.Step(s.clock(), pending[0].from, pending[0].msg) {
+			if err := c.Send(string(e.To), e.Msg); err != nil && s.core.executorAt(e.To) != nil {
+				pending = append(pending, inbound{e.To, &wire.Lost{}})
+			}
+		}
+	}
+}
+
+// inbound is a message on its way into the Core.
+type inbound struct {
+	from PeerID
+	msg  wire.Message
+}

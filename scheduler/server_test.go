@@ -1,0 +1,138 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// pipe is a connection whose far end is the test.
+type pipe struct {
+	in   chan inbound
+	out  chan Envelope
+	dead map[string]bool // guarded by the test: changed only while Run waits
+}
+
+func (p *pipe) Recv(ctx context.Context) (string, wire.Message, error) {
+	select {
+	case m, ok := <-p.in:
+		if !ok {
+			return "", nil, errors.New("the socket is broken")
+		}
+		return string(m.from), m.msg, nil
+	case <-ctx.Done():
+		return "", nil, ctx.Err()
+	}
+}
+
+func (p *pipe) Send(peer string, m wire.Message) error {
+	if p.dead[peer] {
+		return errors.New("no such peer")
+	}
+	p.out <- Envelope{PeerID(peer), m}
+	return nil
+}
+
+// await returns the next message that is no Welcome.
+func (p *pipe) await() Envelope {
+	for e := range p.out {
+		if _, ok := e.Msg.(*wire.Welcome); !ok {
+			return e
+		}
+	}
+	panic("the channel is never closed")
+}
+
+// serve runs a Server in a bubble of fake time, with a frontend and an executor.
+func serve(t *testing.T, test func(p *pipe)) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		s, err := NewServer(DefaultConfig(), 1, func() time.Duration { return time.Since(start) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &pipe{in: make(chan inbound), out: make(chan Envelope, 1000), dead: map[string]bool{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx, p) }() // ends with the cancel below
+		info := executorInfo()
+		p.in <- inbound{"web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1}}
+		p.in <- inbound{"cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1, Executor: &info}}
+		p.in <- inbound{"web", &wire.Submit{Job: 1, Model: "m", Tokens: tokens(1, 10), MaxTokens: 1}}
+		test(p)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run ended with %v, want nil at the end of its context", err)
+		}
+	})
+}
+
+func TestServerRunsAJob(t *testing.T) {
+	serve(t, func(p *pipe) {
+		run, ok := p.await().Msg.(*wire.Run)
+		if !ok {
+			t.Fatal("the job is not run")
+		}
+		time.Sleep(time.Second)
+		p.in <- inbound{"cpu", answer(run, time.Second)}
+		if r, ok := p.await().Msg.(*wire.Result); !ok || r.Finish != engine.FinishLength || r.Timing.Running != time.Second {
+			t.Errorf("result %+v", r)
+		}
+	})
+}
+
+func TestServerTicks(t *testing.T) {
+	serve(t, func(p *pipe) {
+		p.await()
+		for range 2 * ticksPerTimeout {
+			time.Sleep(DefaultConfig().PeerTimeout / ticksPerTimeout)
+			p.in <- inbound{"web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1}}
+		}
+		p.in <- inbound{"web", &wire.Cancel{Job: 99}}
+		synctest.Wait()
+		var last *wire.Welcome
+		for len(p.out) > 0 {
+			if w, ok := (<-p.out).Msg.(*wire.Welcome); ok {
+				last = w
+			}
+		}
+		if last == nil || len(last.Executors) != 0 || last.Waiting != 1 {
+			t.Errorf("long after the executor fell silent the frontend hears %+v, want no executor and one waiting job", last)
+		}
+	})
+}
+
+func TestServerNoticesAnAbsentExecutor(t *testing.T) {
+	serve(t, func(p *pipe) {
+		p.await()
+		synctest.Wait()
+		p.dead["cpu"] = true
+		p.in <- inbound{"web", &wire.Submit{Job: 2, Model: "m", Tokens: tokens(2, 10), MaxTokens: 1}}
+		p.in <- inbound{"web", &wire.Cancel{Job: 1}} // its Abort cannot be sent
+		synctest.Wait()
+		p.dead["cpu"] = false
+		info := executorInfo()
+		p.in <- inbound{"cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 2, Executor: &info}}
+		if run, ok := p.await().Msg.(*wire.Run); !ok || run.Items[0].Job != 2 {
+			t.Errorf("the returned executor gets %+v, want job 2", run)
+		}
+	})
+}
+
+func TestServerEndsWithItsConnection(t *testing.T) {
+	s, err := NewServer(DefaultConfig(), 1, func() time.Duration { return 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pipe{in: make(chan inbound)}
+	close(p.in)
+	if err := s.Run(t.Context(), p); err == nil || !strings.Contains(err.Error(), "the socket is broken") {
+		t.Errorf("Run ended with %v, want the connection's error", err)
+	}
+}
