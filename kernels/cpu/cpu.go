@@ -4,6 +4,7 @@ package cpu
 
 /*
 #cgo CFLAGS: -std=gnu11 -O3 -Wall -Wextra
+#cgo amx_emulated CFLAGS: -DPF_AMX_EMULATED
 #cgo LDFLAGS: -lpthread -lm
 #include "prefillonly_kernels.h"
 */

@@ -10,6 +10,9 @@
 enum { GROUP_BYTES = 256 << 10 };
 // Tasks that each thread should find, so that all end together.
 enum { TASKS_PER_THREAD = 12 };
+// How far ahead of itself a lone tile fetches weights.
+enum { NEAR_BYTES = 16 << 10 };
+enum { PAIR_BYTES = PF_PANEL * 2 * sizeof(pf_bf16) };
 
 typedef struct product product;
 
@@ -29,6 +32,7 @@ struct product {
 
 	int group, groups; // panels of a task, tasks along the panels
 	int run;           // tiles of a task
+	int threads;
 };
 
 static const void *tile_at(const pf_ops *ops, const void *tiles, int pairs, int tile)
@@ -43,21 +47,32 @@ static void product_task(void *arg, int task, int thread)
 	int runs = pf_ceil(g->plan.tiles, g->run);
 	int panel0 = task / runs * g->group, panel1 = pf_min(panel0 + g->group, g->l->panels);
 	int tile0 = task % runs * g->run, tile1 = pf_min(tile0 + g->run, g->plan.tiles);
-	_Alignas(64) float c[16 * PF_PANEL];
+	int pairs = g->l->pairs;
+	size_t panel_bytes = (size_t)pairs * PAIR_BYTES;
+	const char *weights = (const char *)g->l->weights;
+	// While a tile passes over the group, its share of this thread's next group is fetched.
+	// A tile alone has nothing to overlap with but its own coming lines.
+	size_t distance = tile1 - tile0 > 1 ? g->threads * g->group * panel_bytes : NEAR_BYTES;
+	int step = PAIR_BYTES / (tile1 - tile0);
+	_Alignas(64) float c[PF_TILE_ROWS * PF_PANEL];
+	g->ops->begin();
 	for (int t = tile0; t < tile1; t++) {
-		const void *a = tile_at(g->ops, g->a, g->l->pairs, t);
+		const void *a = tile_at(g->ops, g->a, pairs, t);
+		size_t share = (size_t)(t - tile0) * step * pairs;
 		for (int p = panel0; p < panel1; p++) {
-			const pf_bf16 *b = g->l->weights + (size_t)p * g->l->pairs * PF_PANEL * 2;
-			g->ops->tile(pf_tile_height(g->plan, t), g->l->pairs, a, b, c);
+			const char *b = weights + p * panel_bytes, *ahead = b + distance + share;
+			g->ops->tile(pf_tile_height(g->plan, t), pairs, a, (const pf_bf16 *)b, c, ahead, step);
 			g->end(g, c, t, p);
 		}
 	}
+	g->ops->end();
 }
 
 static void multiply(pf_pool *pool, product *g)
 {
 	size_t panel_bytes = (size_t)g->l->pairs * PF_PANEL * 4;
-	int wanted = pf_pool_threads(pool) * TASKS_PER_THREAD;
+	g->threads = pf_pool_threads(pool);
+	int wanted = g->threads * TASKS_PER_THREAD;
 	g->group = pf_max(1, pf_min(GROUP_BYTES / panel_bytes, g->l->panels / wanted));
 	g->groups = pf_ceil(g->l->panels, g->group);
 	int runs = pf_min(pf_ceil(wanted, g->groups), pf_ceil(g->plan.tiles, 4));
@@ -81,28 +96,16 @@ static void end_add(const product *g, const float *c, int tile, int panel)
 	g->ops->add_f32(x, g->stride, c, panel_bias(g->l, panel), pf_tile_height(g->plan, tile), panel_cols(g->l, panel));
 }
 
-// pack_tile packs rows of k elements; missing slots repeat the last row, and are never multiplied.
-static void pack_tile(const pf_ops *ops, void *dst, const pf_bf16 *src, size_t stride, int rows, int k, int pairs)
-{
-	const pf_bf16 *list[16];
-	for (int i = 0; i < ops->slots; i++)
-		list[i] = src + pf_min(i, rows - 1) * stride;
-	int groups = pf_ceil(rows, 8);
-	if (ops->wide)
-		pf_transpose_wide(dst, ops->slots, list, groups, k, pairs);
-	else
-		pf_transpose(dst, ops->slots, list, groups, k, pairs);
-}
-
-// end_swiglu writes 16 columns of the activation, 8 pairs, into the packed tiles of the next product.
+// end_swiglu writes 16 columns of the activation into the packed tiles of the next product; after the
+// last come zeros to the end of the tile.
 static void end_swiglu(const product *g, const float *c, int tile, int panel)
 {
-	pf_bf16 part[16 * PF_PANEL / 2];
-	int rows = pf_tile_height(g->plan, tile), half = PF_PANEL / 2;
+	enum { HALF = PF_PANEL / 2 };
+	pf_bf16 part[PF_TILE_ROWS * HALF];
+	int rows = pf_tile_height(g->plan, tile);
 	g->ops->swiglu(part, c, rows);
-	int pairs = (int)g->stride;
-	char *dst = (char *)tile_at(g->ops, g->dst, pairs, tile) + pf_tile_bytes(g->ops, panel * half / 2);
-	pack_tile(g->ops, dst, part, half, rows, half, pf_min(half / 2, pairs - panel * half / 2));
+	int pair = panel * HALF / 2, pairs = panel == g->l->panels - 1 ? (int)g->stride - pair : HALF / 2;
+	g->ops->pack((void *)tile_at(g->ops, g->dst, (int)g->stride, tile), pair, part, HALF, rows, HALF, pairs);
 }
 
 typedef struct packing {
@@ -122,13 +125,13 @@ static void pack_task(void *arg, int tile, int thread)
 	int row = pf_tile_row(p->plan, tile), rows = pf_tile_height(p->plan, tile);
 	void *dst = (void *)tile_at(p->ops, p->dst, p->pairs, tile);
 	if (!p->x) {
-		pack_tile(p->ops, dst, p->src + row * p->stride, p->stride, rows, p->k, p->pairs);
+		p->ops->pack(dst, 0, p->src + row * p->stride, p->stride, rows, p->k, p->pairs);
 		return;
 	}
 	pf_bf16 *normal = pf_pool_scratch(p->pool, thread);
 	for (int i = 0; i < rows; i++)
 		p->ops->norm(normal + (size_t)i * p->k, p->x->x + (row + i) * p->x->stride, p->x->weight, p->x->eps, p->k);
-	pack_tile(p->ops, dst, normal, p->k, rows, p->k, p->pairs);
+	p->ops->pack(dst, 0, normal, (size_t)p->k, rows, p->k, p->pairs);
 }
 
 // pack packs rows of x, normalised, or of src.
@@ -183,10 +186,11 @@ int pf_mlp(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_linear *gated, 
 	void *memory = pf_pool_shared(pool, tiles * (pf_tile_bytes(ops, gated->pairs) + pf_tile_bytes(ops, down->pairs)));
 	if (!memory)
 		return -1;
-	for (int row = 0; row < x->rows; row += MLP_ROWS) {
+	int chunks = pf_ceil(x->rows, MLP_ROWS), height = pf_ceil(x->rows, chunks);
+	for (int row = 0; row < x->rows; row += height) {
 		pf_rows part = *x;
 		part.x += row * x->stride;
-		part.rows = pf_min(MLP_ROWS, x->rows - row);
+		part.rows = pf_min(height, x->rows - row);
 		mlp_chunk(pool, ops, &part, gated, down, memory);
 	}
 	return 0;
@@ -217,12 +221,14 @@ static void logits_task(void *arg, int panel, int thread)
 	}
 	uint32_t *b = pf_pool_scratch(g->pool, thread);
 	pf_transpose(b, PF_PANEL, rows, PF_PANEL / 8, g->k, g->pairs);
-	_Alignas(64) float c[16 * PF_PANEL];
+	_Alignas(64) float c[PF_TILE_ROWS * PF_PANEL];
+	g->ops->begin();
 	for (int t = 0; t < g->plan.tiles; t++) {
 		int height = pf_tile_height(g->plan, t);
-		g->ops->tile(height, g->pairs, tile_at(g->ops, g->a, g->pairs, t), (const pf_bf16 *)b, c);
+		g->ops->tile(height, g->pairs, tile_at(g->ops, g->a, g->pairs, t), (const pf_bf16 *)b, c, (const char *)b, 0);
 		g->ops->store_f32(g->dst + pf_tile_row(g->plan, t) * g->stride + first, g->stride, c, height, cols);
 	}
+	g->ops->end();
 }
 
 int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_bf16 *table,

@@ -13,14 +13,15 @@
 enum { ROWS = 6, SLOTS = 8 };
 
 static inline __attribute__((always_inline)) void half_tile(const int rows, int pairs, const float *a, const pf_bf16 *b,
-                                                            float *c)
+                                                            float *c, const char *ahead, int step)
 {
 	const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
 	__m256 acc[ROWS][2];
 #pragma GCC unroll 6
 	for (int i = 0; i < rows; i++)
 		acc[i][0] = acc[i][1] = _mm256_setzero_ps();
-	for (int p = 0; p < pairs; p++, a += 2 * SLOTS, b += 2 * PF_PANEL) {
+	for (int p = 0; p < pairs; p++, a += 2 * SLOTS, b += 2 * PF_PANEL, ahead += step) {
+		pf_prefetch(ahead, step);
 #pragma GCC unroll 2
 		for (int odd = 0; odd < 2; odd++) {
 			__m256i w0 = _mm256_load_si256((const __m256i *)b), w1 = _mm256_load_si256((const __m256i *)(b + 16));
@@ -43,15 +44,23 @@ static inline __attribute__((always_inline)) void half_tile(const int rows, int 
 
 #define TILE(n) \
 	case n: \
-		half_tile(n, pairs, a, b, c); \
-		half_tile(n, pairs, a, b + PF_PANEL, c + PF_PANEL / 2); \
+		half_tile(n, pairs, a, b, c, ahead, step); \
+		half_tile(n, pairs, a, b + PF_PANEL, c + PF_PANEL / 2, ahead, 0); \
 		break;
 
-static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c)
+static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c, const char *ahead, int step)
 {
 	switch (rows) {
 		TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
 	}
 }
 
-const pf_ops pf_ops_avx2 = {ROWS, SLOTS, 1, tile, norm, store_bf16, store_f32, add_f32, swiglu};
+static void pack(void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs)
+{
+	pf_pack_floats(SLOTS, tile, pair, src, stride, rows, k, pairs);
+}
+
+const pf_ops pf_ops_avx2 = {
+	.rows = ROWS, .pair_bytes = 2 * SLOTS * 4, .pack = pack, .begin = nothing, .tile = tile, .end = nothing,
+	.norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
+};

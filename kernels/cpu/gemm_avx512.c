@@ -13,13 +13,14 @@
 enum { ROWS = 14, SLOTS = 16 };
 
 static inline __attribute__((always_inline)) void tile_of(const int rows, int pairs, const float *a, const pf_bf16 *b,
-                                                          float *c)
+                                                          float *c, const char *ahead, int step)
 {
 	__m512 acc[ROWS][2];
 #pragma GCC unroll 14
 	for (int i = 0; i < rows; i++)
 		acc[i][0] = acc[i][1] = _mm512_setzero_ps();
-	for (int p = 0; p < pairs; p++, a += 2 * SLOTS, b += 2 * PF_PANEL) {
+	for (int p = 0; p < pairs; p++, a += 2 * SLOTS, b += 2 * PF_PANEL, ahead += step) {
+		pf_prefetch(ahead, step);
 #pragma GCC unroll 2
 		for (int odd = 0; odd < 2; odd++) {
 			__m512i w0 = _mm512_load_si512(b), w1 = _mm512_load_si512(b + PF_PANEL);
@@ -49,10 +50,10 @@ static inline __attribute__((always_inline)) void tile_of(const int rows, int pa
 
 #define TILE(n) \
 	case n: \
-		tile_of(n, pairs, a, b, c); \
+		tile_of(n, pairs, a, b, c, ahead, step); \
 		break;
 
-static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c)
+static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c, const char *ahead, int step)
 {
 	switch (rows) {
 		TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7)
@@ -60,4 +61,12 @@ static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c)
 	}
 }
 
-const pf_ops pf_ops_avx512 = {ROWS, SLOTS, 1, tile, norm, store_bf16, store_f32, add_f32, swiglu};
+static void pack(void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs)
+{
+	pf_pack_floats(SLOTS, tile, pair, src, stride, rows, k, pairs);
+}
+
+const pf_ops pf_ops_avx512 = {
+	.rows = ROWS, .pair_bytes = 2 * SLOTS * 4, .pack = pack, .begin = nothing, .tile = tile, .end = nothing,
+	.norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
+};

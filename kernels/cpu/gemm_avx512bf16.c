@@ -14,13 +14,14 @@
 enum { ROWS = 14, SLOTS = 16 };
 
 static inline __attribute__((always_inline)) void tile_of(const int rows, int pairs, const uint32_t *a,
-                                                          const pf_bf16 *b, float *c)
+                                                          const pf_bf16 *b, float *c, const char *ahead, int step)
 {
 	__m512 acc[ROWS][2];
 #pragma GCC unroll 14
 	for (int i = 0; i < rows; i++)
 		acc[i][0] = acc[i][1] = _mm512_setzero_ps();
-	for (int p = 0; p < pairs; p++, a += SLOTS, b += 2 * PF_PANEL) {
+	for (int p = 0; p < pairs; p++, a += SLOTS, b += 2 * PF_PANEL, ahead += step) {
+		pf_prefetch(ahead, step);
 		__m512bh b0 = (__m512bh)_mm512_load_si512(b), b1 = (__m512bh)_mm512_load_si512(b + PF_PANEL);
 #pragma GCC unroll 14
 		for (int i = 0; i < rows; i++) {
@@ -38,10 +39,10 @@ static inline __attribute__((always_inline)) void tile_of(const int rows, int pa
 
 #define TILE(n) \
 	case n: \
-		tile_of(n, pairs, a, b, c); \
+		tile_of(n, pairs, a, b, c, ahead, step); \
 		break;
 
-static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c)
+static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c, const char *ahead, int step)
 {
 	switch (rows) {
 		TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7)
@@ -49,4 +50,7 @@ static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c)
 	}
 }
 
-const pf_ops pf_ops_avx512_bf16 = {ROWS, SLOTS, 0, tile, norm, store_bf16, store_f32, add_f32, swiglu};
+const pf_ops pf_ops_avx512_bf16 = {
+	.rows = ROWS, .pair_bytes = SLOTS * 4, .pack = pf_pack_pairs, .begin = nothing, .tile = tile, .end = nothing,
+	.norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
+};

@@ -5,18 +5,28 @@
 
 #include "prefillonly_kernels.h"
 
-// Activations are packed in tiles of a few rows: for every pair of columns the rows' pairs lie side
-// by side, as [pairs][slots] pairs of bf16, or as [2*pairs][slots] floats where the instruction set
-// multiplies floats (wide).
+// Activations are packed in tiles of a few rows, in the layout that the instruction set multiplies:
+//   for AVX-512 BF16, the rows' pairs side by side, as [pairs][16 rows] pairs of bf16;
+//   for AVX2 and AVX-512, so too but as floats, [2*pairs][8 or 16 rows];
+//   for AMX, as [pairs/16][32 rows][16 pairs].
 //
 // A tile's product with a panel is float c[rows][PF_PANEL], aligned to 64 bytes. Every element is one
 // chain of sums over rising columns, whatever the number of rows of the tile.
 typedef struct pf_ops {
-	int rows;  // of the tallest tile
-	int slots; // multiple of 8
-	int wide;
+	int rows;       // of the tallest tile
+	int pair_bytes; // of a packed tile, for each pair of columns
 
-	void (*tile)(int rows, int pairs, const void *a, const pf_bf16 *b, float *c);
+	// pack writes columns [2*pair, 2*(pair+pairs)) of a packed tile from rows of k elements; beyond k
+	// there are zeros. pair is a multiple of 8.
+	void (*pack)(void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs);
+
+	// A thread calls begin before its first and end after its last tile of a task.
+	void (*begin)(void);
+	void (*end)(void);
+
+	// With every pair, step bytes (at most two lines) at ahead, which moves on, are fetched into the
+	// second-level cache: weights of a coming product.
+	void (*tile)(int rows, int pairs, const void *a, const pf_bf16 *b, float *c, const char *ahead, int step);
 
 	// norm sets dst = RMSNorm(x; weight, eps).
 	void (*norm)(pf_bf16 *dst, const float *x, const float *weight, float eps, int n);
@@ -29,12 +39,22 @@ typedef struct pf_ops {
 	void (*swiglu)(pf_bf16 *dst, const float *c, int rows);
 } pf_ops;
 
-extern const pf_ops pf_ops_avx2, pf_ops_avx512, pf_ops_avx512_bf16;
+static inline __attribute__((always_inline)) void pf_prefetch(const char *p, int step)
+{
+	__builtin_prefetch(p, 0, 2);
+	if (step > 64)
+		__builtin_prefetch(p + 64, 0, 2);
+}
+
+extern const pf_ops pf_ops_avx2, pf_ops_avx512, pf_ops_avx512_bf16, pf_ops_amx;
+
+enum { PF_TILE_ROWS = 32 }; // of the tallest tile of any instruction set
 
 static inline const pf_ops *pf_ops_of(pf_isa isa)
 {
 	switch (isa) {
 	case PF_AMX:
+		return &pf_ops_amx;
 	case PF_AVX512_BF16:
 		return &pf_ops_avx512_bf16;
 	case PF_AVX512:
@@ -51,7 +71,7 @@ static inline int pf_ceil(int a, int b) { return (a + b - 1) / b; }
 // pf_tile_bytes is the size of a packed tile.
 static inline size_t pf_tile_bytes(const pf_ops *ops, int pairs)
 {
-	return (size_t)pairs * ops->slots * (ops->wide ? 8 : 4);
+	return (size_t)pairs * ops->pair_bytes;
 }
 
 // pf_plan spreads rows over the fewest tiles, evenly: the first `taller` have one row more.
@@ -69,9 +89,11 @@ static inline int pf_tile_height(pf_plan p, int tile) { return p.height + (tile 
 static inline int pf_tile_row(pf_plan p, int tile) { return p.height * tile + pf_min(tile, p.taller); }
 
 // pf_transpose sets dst[j][i] = pair j of rows[i], for 8*groups rows of k elements; dst rows are
-// stride pairs apart, and zeros follow up to `pairs`. pf_transpose_wide does so for floats: dst[j][i] =
-// element j.
+// stride pairs apart, and zeros follow up to `pairs`.
 void pf_transpose(uint32_t *dst, size_t stride, const pf_bf16 *const *rows, int groups, int k, int pairs);
-void pf_transpose_wide(float *dst, size_t stride, const pf_bf16 *const *rows, int groups, int k, int pairs);
+
+// pf_pack_pairs and pf_pack_floats pack tiles of pairs with 16 slots, and of floats with `slots`.
+void pf_pack_pairs(void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs);
+void pf_pack_floats(int slots, void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs);
 
 #endif

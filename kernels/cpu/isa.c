@@ -20,6 +20,9 @@ static int has_f16c(void)
 // compiler's builtin does not know this feature, nor F16C, so CPUID is read here.
 static int has_amx(void)
 {
+#ifdef PF_AMX_EMULATED
+	return 1;
+#endif
 	unsigned a, b, c, d;
 	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
 		return 0;

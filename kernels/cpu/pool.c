@@ -8,6 +8,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,22 @@ static void *map_pages(size_t bytes)
 	return m == MAP_FAILED ? NULL : m;
 }
 
+// start_workers blocks all signals in the workers: they are for the Go runtime's threads.
+static int start_workers(pf_pool *p)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (int i = 1; i < p->threads; i++) {
+		p->workers[i] = (worker){.pool = p, .index = i};
+		if (pthread_create(&p->workers[i].thread, NULL, worker_main, &p->workers[i]))
+			break;
+		p->started++;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return p->started == p->threads - 1;
+}
+
 pf_pool *pf_pool_new(int threads)
 {
 	pf_pool *p = aligned_alloc(64, sizeof *p);
@@ -177,13 +194,9 @@ pf_pool *pf_pool_new(int threads)
 		pf_pool_free(p);
 		return NULL;
 	}
-	for (int i = 1; i < threads; i++) {
-		p->workers[i] = (worker){.pool = p, .index = i};
-		if (pthread_create(&p->workers[i].thread, NULL, worker_main, &p->workers[i])) {
-			pf_pool_free(p);
-			return NULL;
-		}
-		p->started++;
+	if (!start_workers(p)) {
+		pf_pool_free(p);
+		return NULL;
 	}
 	return p;
 }

@@ -127,13 +127,13 @@ typedef enum pf_type { PF_F32, PF_BF16, PF_F16 } pf_type;
 #define PF_PANEL 32
 typedef struct pf_linear {
 	int in, out, gated;
-	int pairs;  // ceil(in/2), rounded up to a multiple of 4
+	int pairs;  // ceil(in/2), rounded up to a multiple of 16
 	int panels; // of PF_PANEL rows
 	pf_bf16 *weights;
 	float *bias; // [panels*PF_PANEL], or NULL
 } pf_linear;
 
-static inline int pf_pairs(int in) { return (in + 7) / 8 * 4; }
+static inline int pf_pairs(int in) { return (in + 31) / 32 * 16; }
 
 // pf_source is a stack of rows of a checkpoint's matrix.
 typedef struct pf_source {

@@ -59,7 +59,7 @@ void pf_transpose(uint32_t *dst, size_t stride, const pf_bf16 *const *rows, int 
 	}
 }
 
-void pf_transpose_wide(float *dst, size_t stride, const pf_bf16 *const *rows, int groups, int k, int pairs)
+static void transpose_floats(float *dst, size_t stride, const pf_bf16 *const *rows, int groups, int k, int pairs)
 {
 	const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
 	for (int p = 0; p < pairs; p += 8) {
@@ -74,4 +74,28 @@ void pf_transpose_wide(float *dst, size_t stride, const pf_bf16 *const *rows, in
 			}
 		}
 	}
+}
+
+// list sets the addresses of whole groups of 8 rows, and returns their number; missing rows repeat
+// the last, and are never multiplied.
+static int list(const pf_bf16 *addresses[16], const pf_bf16 *src, size_t stride, int rows)
+{
+	int groups = pf_ceil(rows, 8);
+	for (int i = 0; i < 8 * groups; i++)
+		addresses[i] = src + pf_min(i, rows - 1) * stride;
+	return groups;
+}
+
+void pf_pack_pairs(void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs)
+{
+	const pf_bf16 *addresses[16];
+	int groups = list(addresses, src, stride, rows);
+	pf_transpose((uint32_t *)tile + pair * 16, 16, addresses, groups, k, pairs);
+}
+
+void pf_pack_floats(int slots, void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs)
+{
+	const pf_bf16 *addresses[16];
+	int groups = list(addresses, src, stride, rows);
+	transpose_floats((float *)tile + 2 * pair * slots, (size_t)slots, addresses, groups, k, pairs);
 }
