@@ -1,0 +1,192 @@
+package model
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
+
+// softmax is the dumb oracle: probabilities in float64, in id order.
+func softmax(logits []float32, temperature float64) []float64 {
+	p, total := make([]float64, len(logits)), 0.0
+	peak := float64(slices.Max(logits))
+	for i, l := range logits {
+		p[i] = math.Exp((float64(l) - peak) / temperature)
+		total += p[i]
+	}
+	for i := range p {
+		p[i] /= total
+	}
+	return p
+}
+
+// ranked sorts ids by probability, ties by id.
+func ranked(logits []float32) []engine.TokenID {
+	ids := make([]engine.TokenID, len(logits))
+	for i := range ids {
+		ids[i] = engine.TokenID(i)
+	}
+	slices.SortStableFunc(ids, func(a, b engine.TokenID) int {
+		if logits[a] > logits[b] {
+			return -1
+		}
+		if logits[a] < logits[b] {
+			return 1
+		}
+		return 0
+	})
+	return ids
+}
+
+// TestChooseEqualsOracle compares with a sort and a plain softmax, over random logits with ties.
+func TestChooseEqualsOracle(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		logits := make([]float32, 1+random.IntN(60))
+		for i := range logits {
+			logits[i] = float32(random.IntN(24)) - 70*float32(random.IntN(2))
+		}
+		ask := engine.Ask{Top: random.IntN(engine.MaxTop + 1)}
+		for range random.IntN(3) {
+			ask.Labels = append(ask.Labels, engine.TokenID(random.IntN(len(logits))))
+			ask.Bias = append(ask.Bias, engine.TokenBias{ID: engine.TokenID(random.IntN(len(logits))), Bias: float32(random.IntN(9)) - 4})
+		}
+		expected := slices.Clone(logits)
+		for _, b := range ask.Bias {
+			expected[b.ID] += b.Bias
+		}
+		p, order := softmax(expected, 1), ranked(expected)
+
+		got, err := choose(logits, nil, &ask, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Token != order[0] || len(got.Top) != min(ask.Top, len(order)) {
+			t.Fatalf("token %d with %d top logprobs, want %d with %d", got.Token, len(got.Top), order[0], ask.Top)
+		}
+		for i, e := range got.Top {
+			if e.ID != order[i] {
+				t.Fatalf("rank %d is token %d, want %d", i, e.ID, order[i])
+			}
+		}
+		for _, e := range append(got.Labels, got.Top...) {
+			if want := math.Log(p[e.ID]); math.Abs(float64(e.Logprob)-want) > 1e-5 {
+				t.Fatalf("logprob of %d is %g, want %g", e.ID, e.Logprob, want)
+			}
+		}
+		for i, e := range got.Labels {
+			if e.ID != ask.Labels[i] {
+				t.Fatalf("label %d is token %d, want %d", i, e.ID, ask.Labels[i])
+			}
+		}
+	}
+}
+
+func TestChooseAmongAllowed(t *testing.T) {
+	ask := engine.Ask{Top: 3, Labels: []engine.TokenID{7, 4}, Bias: []engine.TokenBias{{ID: 4, Bias: 1}, {ID: 5, Bias: 100}}}
+	got, err := choose([]float32{1, 1}, []engine.TokenID{4, 9}, &ask, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	won, lost := float32(-math.Log(1+math.Exp(-1))), float32(-math.Log(1+math.E))
+	want := &engine.Answer{
+		Token: 4, Logprob: won,
+		Top:    []engine.TokenLogprob{{ID: 4, Logprob: won}, {ID: 9, Logprob: lost}},
+		Labels: []engine.TokenLogprob{{ID: 7, Logprob: float32(math.Inf(-1))}, {ID: 4, Logprob: won}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestSampleFollowsTheNucleus draws often and compares frequencies with the nucleus's probabilities.
+func TestSampleFollowsTheNucleus(t *testing.T) {
+	logits := []float32{0, 2, -1, 2, 1.5, -30, 0.5}
+	const draws = 40000
+	for _, c := range []struct{ temperature, topP float32 }{{1, 0}, {0.5, 1}, {2, 0.7}, {1, 0.3}, {1, 0.95}, {0.05, 0.999}} {
+		p := softmax(logits, float64(c.temperature))
+		if c.topP > 0 && c.topP < 1 {
+			held := 0.0
+			for _, id := range ranked(logits) {
+				if held >= float64(c.topP) {
+					p[id] = 0
+				}
+				held += p[id]
+			}
+		}
+		total := 0.0
+		for _, v := range p {
+			total += v
+		}
+		seen := make([]float64, len(logits))
+		ask := engine.Ask{Temperature: c.temperature, TopP: c.topP, Seed: 11}
+		for i := range draws {
+			got, err := choose(slices.Clone(logits), nil, &ask, i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[got.Token]++
+		}
+		for id, v := range p {
+			v /= total
+			deviation := math.Sqrt(v*(1-v)/draws) + 1e-9
+			if off := math.Abs(seen[id]/draws - v); off > 5*deviation {
+				t.Errorf("%+v: token %d drawn %.4f of the time, want %.4f", c, id, seen[id]/draws, v)
+			}
+		}
+	}
+}
+
+// TestUniform checks that a draw is a function of seed and index, and that neighbours differ.
+func TestUniform(t *testing.T) {
+	seen, sum := map[float64]bool{}, 0.0
+	for seed := range uint64(100) {
+		for draw := range 100 {
+			u := uniform(seed, draw)
+			if u != uniform(seed, draw) || u < 0 || u >= 1 || seen[u] {
+				t.Fatalf("uniform(%d, %d) = %g", seed, draw, u)
+			}
+			seen[u], sum = true, sum+u
+		}
+	}
+	if mean := sum / 10000; math.Abs(mean-0.5) > 0.015 {
+		t.Errorf("mean %g of 10,000 draws", mean)
+	}
+}
+
+func TestLogitsThatAreNotFinite(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
+		if _, err := choose([]float32{1, float32(bad), 2}, nil, &engine.Ask{}, 0); err == nil || err.Code != engine.CodeInternal {
+			t.Errorf("logits with %g: error %v", bad, err)
+		}
+	}
+}
+
+func TestCheckAsk(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for want, ask := range map[string]engine.Ask{
+		"21 and 0 top logprobs": {Top: 21},
+		"0 and -1 top logprobs": {PromptTop: -1},
+		"temperature -1":        {Temperature: -1},
+		"temperature NaN":       {Temperature: nan},
+		"temperature +Inf":      {Temperature: inf},
+		"top_p 1.5":             {TopP: 1.5},
+		"top_p NaN":             {TopP: nan},
+		"token 10 is outside the vocabulary of 10": {Labels: []engine.TokenID{9, 10}},
+		"token 11 is outside the vocabulary of 10": {Allowed: []engine.TokenID{11}},
+		"token 4294967295 with a bias is outside":  {Bias: []engine.TokenBias{{ID: math.MaxUint32}}},
+		"the bias of token 3 is not finite":        {Bias: []engine.TokenBias{{ID: 3, Bias: inf}}},
+	} {
+		if err := checkAsk(&ask, 10); err == nil || err.Code != engine.CodeBadTokens || !strings.Contains(err.Message, want) {
+			t.Errorf("%+v: error %v, want it to hold %q", ask, err, want)
+		}
+	}
+	if err := checkAsk(&engine.Ask{Top: 20, TopP: 1, Temperature: 2, Labels: []engine.TokenID{9}}, 10); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,151 @@
+package model
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/ref"
+)
+
+// recorder remembers the tensors that a model asks of a random source.
+type recorder struct {
+	weights.Random
+	tensors []kernels.HostTensor
+}
+
+func (r *recorder) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
+	t, err := r.Random.Tensor(name, shape...)
+	r.tensors = append(r.tensors, t)
+	return t, err
+}
+
+// writeCheckpoint makes a directory of testdata a whole checkpoint with so many shards.
+func writeCheckpoint(t *testing.T, name string, shards int, edit func([]kernels.HostTensor) []kernels.HostTensor) string {
+	t.Helper()
+	config, source := goldenSource(t, name)
+	r := &recorder{Random: source}
+	m, err := New(config, r, ref.New(), Options{MaxLen: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Close()
+	tensors := r.tensors
+	if edit != nil {
+		tensors = edit(tensors)
+	}
+	dir := t.TempDir()
+	raw, err := os.ReadFile(filepath.Join("testdata", name, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, raw []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("config.json", raw)
+	index := map[string]string{}
+	for i := range shards {
+		file := "model.safetensors"
+		if shards > 1 {
+			file = "shard-" + string(rune('a'+i)) + ".safetensors"
+		}
+		part := tensors[i*len(tensors)/shards : (i+1)*len(tensors)/shards]
+		if err := weights.WriteFile(filepath.Join(dir, file), part); err != nil {
+			t.Fatal(err)
+		}
+		for _, tensor := range part {
+			index[tensor.Name] = file
+		}
+	}
+	if shards > 1 {
+		raw, err := json.Marshal(map[string]any{"weight_map": index})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write("model.safetensors.index.json", raw)
+	}
+	return dir
+}
+
+// TestLoadEqualsRandomSource checks that a checkpoint on disk gives the bits of its weights in
+// memory: each type, one file or several, on both backends.
+func TestLoadEqualsRandomSource(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b kernels.Backend) {
+		for name, shards := range map[string]int{"llama-bias": 1, "mistral": 1, "qwen2": 3, "qwen3-wide": 4} {
+			item := wire.RunItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
+			want := answer(t, newModel(t, name, b, bitsOptions), item)
+			layers := 0
+			opts := bitsOptions
+			opts.Progress = func(loaded, of int) { layers += loaded * of }
+			m, err := Load(writeCheckpoint(t, name, shards, nil), b, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := m.spec.layers; layers != n*n*(n+1)/2 {
+				t.Errorf("%s: progress was not told of each of %d layers once", name, n)
+			}
+			equalAnswers(t, name+" from disk", answer(t, m, item), want)
+			m.Close()
+		}
+	})
+}
+
+func TestLoadRefuses(t *testing.T) {
+	tensor := func(name string, typ kernels.DType, shape ...int) kernels.HostTensor {
+		made, err := weights.Random{Type: typ}.Tensor(name, shape...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	const oddName = "model.layers.1.self_attn.q_proj.bias"
+	for want, edit := range map[string]func([]kernels.HostTensor) []kernels.HostTensor{
+		`tensor "` + oddName + `" has no place in the model`: func(ts []kernels.HostTensor) []kernels.HostTensor {
+			return append(ts, tensor(oddName, kernels.BF16, 96))
+		},
+		`tensor "lm_head.weight" is missing`: func(ts []kernels.HostTensor) []kernels.HostTensor { return ts[:len(ts)-1] },
+		`tensor "lm_head.weight" has shape [330 96], config.json asks for [331 96]`: func(ts []kernels.HostTensor) []kernels.HostTensor {
+			return append(ts[:len(ts)-1], tensor("lm_head.weight", kernels.BF16, 330, 96))
+		},
+	} {
+		dir := writeCheckpoint(t, "llama2", 1, edit)
+		if _, err := Load(dir, ref.New(), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want it to hold %q", err, want)
+		}
+	}
+	for _, file := range []string{"shard-b.safetensors", "config.json"} {
+		dir := writeCheckpoint(t, "llama2", 2, nil)
+		if err := os.Remove(filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(dir, ref.New(), Options{}); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("without %s: error %v", file, err)
+		}
+	}
+}
+
+// TestLoadIgnoresWhatChangesNothing: Llama 2's stored frequencies, and a tied head stored again.
+func TestLoadIgnoresWhatChangesNothing(t *testing.T) {
+	extra, err := weights.Random{}.Tensor("model.layers.0.self_attn.rotary_emb.inv_freq", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := weights.Random{}.Tensor("lm_head.weight", 389, 112)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := writeCheckpoint(t, "qwen2", 1, func(ts []kernels.HostTensor) []kernels.HostTensor { return append(ts, extra, head) })
+	m, err := Load(dir, ref.New(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Close()
+}

@@ -1,0 +1,130 @@
+package model
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/ref"
+)
+
+// counting counts the bytes of live buffers, and refuses to exceed a limit.
+type counting struct {
+	kernels.Backend
+	live, limit int64
+}
+
+func (c *counting) Alloc(bytes int64) (kernels.Buffer, error) {
+	if c.limit > 0 && c.live+bytes > c.limit {
+		return nil, errors.New("no memory")
+	}
+	c.live += bytes
+	return c.Backend.Alloc(bytes)
+}
+
+// TestPlanIsWhatIsAllocated compares the plan with the buffers, and checks that passes allocate none.
+func TestPlanIsWhatIsAllocated(t *testing.T) {
+	config, source := goldenSource(t, "qwen3")
+	opts := Options{MaxLen: 1000, ChunkRows: 64, BlockTokens: 32}
+	c := &counting{Backend: ref.New()}
+	m, err := New(config, source, c, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	plan := m.Plan()
+	if got := plan.Work - scratchBytes(c, &m.spec, m.opts); c.live != got {
+		t.Errorf("%d bytes are allocated, the plan says %d", c.live, got)
+	}
+	if err := m.NewPages(40); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.live, plan.Work-scratchBytes(c, &m.spec, m.opts)+40*plan.Block; got != want {
+		t.Errorf("%d bytes are allocated with 40 pages, the plan says %d", got, want)
+	}
+	before := c.live
+	answer(t, m, wire.RunItem{Tokens: goldenPrompt(1000, m.spec.vocab), Blocks: blockRange(0, 20), Ask: engine.Ask{PromptLogprobs: true}})
+	if c.live != before {
+		t.Errorf("a pass allocated %d bytes", c.live-before)
+	}
+
+	predicted, err := Predict(config, ref.New(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if predicted.Work != plan.Work || predicted.Block != plan.Block {
+		t.Errorf("predicted %+v, is %+v", predicted, plan)
+	}
+	if off := float64(predicted.Weights)/float64(plan.Weights) - 1; off < -0.01 || off > 0.1 {
+		t.Errorf("predicted %d bytes of weights, there are %d", predicted.Weights, plan.Weights)
+	}
+}
+
+func TestNoMemory(t *testing.T) {
+	config, source := goldenSource(t, "llama2")
+	c := &counting{Backend: ref.New(), limit: 1 << 20}
+	if _, err := New(config, source, c, Options{}); err == nil || !strings.Contains(err.Error(), "working memory: allocate 1179648 bytes: no memory") {
+		t.Errorf("error %v", err)
+	}
+	c.limit = 0
+	m, err := New(config, source, c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	c.limit = c.live + 1
+	if err := m.NewPages(10); err == nil || !strings.Contains(err.Error(), "prefix cache of 10 blocks of 147456 bytes") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestSpans compares with a bitmap.
+func TestSpans(t *testing.T) {
+	const size = 50
+	random := rand.New(rand.NewPCG(5, 6))
+	s := spans{size: size}
+	var used [size]bool
+	var held []span
+	longest := func() int {
+		best, n := 0, 0
+		for _, u := range used {
+			if n++; u {
+				n = 0
+			}
+			best = max(best, n)
+		}
+		return best
+	}
+	mark := func(r span, to bool) {
+		for i := r.from; i < r.to; i++ {
+			if used[i] == to {
+				t.Fatalf("row %d was already so", i)
+			}
+			used[i] = to
+		}
+	}
+	for range 5000 {
+		if n := 1 + random.IntN(20); random.IntN(2) == 0 {
+			r, ok := s.take(n)
+			if ok != (longest() >= n) {
+				t.Fatalf("take(%d) = %v with %d free in a row", n, ok, longest())
+			}
+			if ok {
+				mark(r, true)
+				held = append(held, r)
+			}
+		} else if len(held) > 0 {
+			i := random.IntN(len(held))
+			mark(held[i], false)
+			s.release(held[i])
+			held = append(held[:i], held[i+1:]...)
+		}
+		if s.free() != longest() {
+			t.Fatalf("free() = %d, want %d", s.free(), longest())
+		}
+	}
+}
