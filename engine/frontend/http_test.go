@@ -1,0 +1,306 @@
+package frontend
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// serve runs f on a port of its own. The returned function drains it and returns what Serve did.
+func serve(t *testing.T, f *Frontend) (address string, stop func() error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- f.Serve(ctx, listener) }()
+	return listener.Addr().String(), func() error {
+		cancel()
+		return <-served
+	}
+}
+
+// exchangeRaw writes text to a new connection and reads the response to it.
+func exchangeRaw(t *testing.T, address, text string, halfClose bool) (*http.Response, string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	if halfClose {
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(body)
+}
+
+func head(length int) string {
+	return fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", length)
+}
+
+// TestBadConnections holds that each kind of bad client gets a clear answer, and that the server
+// serves on.
+func TestBadConnections(t *testing.T) {
+	f, _ := newFrontend(t, Config{MaxBody: 1 << 20, BodyTimeout: 100 * time.Millisecond}, say("Y", engine.FinishLength))
+	address, stop := serve(t, f)
+	good := `{"prompt":"a","max_tokens":1}`
+	for _, c := range []struct {
+		name, text string
+		halfClose  bool
+		status     int
+		says       string
+	}{
+		{"huge length", head(100 << 20), false, 413, "104857600 bytes; the limit is 1048576"},
+		{"huge chunks", strings.Replace(head(0), "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "180000\r\n" + strings.Repeat(" ", 0x180000) + "\r\n0\r\n\r\n", false, 413, "more than 1048576 bytes"},
+		{"slow body", head(1000) + "{", false, 408, "within 100ms; 1 bytes"},
+		{"half closed in the body", head(1000) + `{"prompt"`, true, 400, "after 9 of 1000 bytes"},
+		{"not HTTP", "hello\r\n\r\n", false, 400, ""},
+		{"good", head(len(good)) + good, false, 200, `"text":"Y"`},
+	} {
+		response, body := exchangeRaw(t, address, c.text, c.halfClose)
+		if response.StatusCode != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s: status %d: %s", c.name, response.StatusCode, body)
+		}
+	}
+	if held := f.bodyBytes.Load(); held != 0 {
+		t.Errorf("%d bytes of bodies are still counted", held)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHalfClosedWaits holds that a client that closes its side while it waits has its work
+// cancelled, and is told so.
+func TestHalfClosedWaits(t *testing.T) {
+	f, s := newFrontend(t, Config{}, nil)
+	address, stop := serve(t, f)
+	response, body := exchangeRaw(t, address, head(14)+`{"prompt":"a"}`, true)
+	if response.StatusCode != statusClientClosed || !strings.Contains(body, "closed the connection") {
+		t.Errorf("status %d: %s", response.StatusCode, body)
+	}
+	if submits, cancels := s.seen(); len(cancels) != len(submits) {
+		t.Errorf("submitted %d, cancelled %d", len(submits), len(cancels))
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDisconnectCancels(t *testing.T) {
+	f, s := newFrontend(t, Config{}, nil)
+	address, stop := serve(t, f)
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, head(14)+`{"prompt":"a"}`); err != nil {
+		t.Fatal(err)
+	}
+	<-s.heard // the Submit
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.heard // the Cancel
+	if _, cancels := s.seen(); len(cancels) != 1 {
+		t.Errorf("cancelled %v", cancels)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		timeout time.Duration
+		status  int
+		fails   bool
+	}{{"finishes", 10 * time.Second, 200, false}, {"gives up", 20 * time.Millisecond, 499, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			f, s := newFrontend(t, Config{DrainTimeout: c.timeout}, nil)
+			address, stop := serve(t, f)
+			status := make(chan int, 1)
+			go func() {
+				response, err := http.Post("http://"+address+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":1}`))
+				if err != nil {
+					status <- 499
+					return
+				}
+				response.Body.Close()
+				status <- response.StatusCode
+			}()
+			<-s.heard
+			stopped := make(chan error, 1)
+			go func() { stopped <- stop() }()
+			for !f.draining.Load() {
+				time.Sleep(time.Millisecond)
+			}
+			if w := do(f, http.MethodGet, "/ready", ""); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "shutting down") {
+				t.Errorf("ready while draining: %d %s", w.Code, w.Body)
+			}
+			if !c.fails {
+				submits, _ := s.seen()
+				f.Deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
+			}
+			if got := <-status; got != c.status {
+				t.Errorf("status %d", got)
+			}
+			if err := <-stopped; (err != nil) != c.fails {
+				t.Errorf("Serve returned %v", err)
+			}
+		})
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestStreamAsItComes holds that each token is out before the next is there.
+func TestStreamAsItComes(t *testing.T) {
+	f, s := newFrontend(t, Config{}, nil)
+	address, stop := serve(t, f)
+	go func() {
+		<-s.heard
+		submits, _ := s.seen()
+		f.Deliver(token(submits[0].Job, 0, 'a', engine.FinishNone))
+	}()
+	response, err := http.Post("http://"+address+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":3,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	submits, _ := s.seen()
+	lines := bufio.NewScanner(response.Body)
+	var events []string
+	for lines.Scan() {
+		if lines.Text() == "" {
+			continue
+		}
+		events = append(events, lines.Text())
+		switch len(events) {
+		case 1:
+			f.Deliver(token(submits[0].Job, 1, 'b', engine.FinishNone))
+		case 2:
+			f.Deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeExecutorLost, "died twice")})
+		}
+	}
+	response.Body.Close()
+	if len(events) != 4 || !strings.Contains(events[0], `"text":"a"`) || !strings.Contains(events[1], `"text":"b"`) ||
+		!strings.Contains(events[2], `"error":{"message":"died twice"`) || events[3] != "data: [DONE]" {
+		t.Errorf("events %q", events)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	f, _ := newFrontend(t, Config{APIKeys: []string{"one", "two"}}, say("Y", engine.FinishLength))
+	for _, c := range []struct {
+		path, key string
+		status    int
+	}{
+		{"/v1/models", "", 401}, {"/v1/models", "Bearer three", 401}, {"/v1/models", "Basic one", 401}, {"/v1/models", "Bearer ", 401},
+		{"/v1/models", "Bearer one", 200}, {"/v1/models", "bearer two", 200},
+		{"/metrics", "", 401}, {"/load", "", 401}, {"/nothing", "", 401}, {"/health/", "", 401},
+		{"/health", "", 200}, {"/ready", "", 200}, {"/version", "", 200},
+	} {
+		w := do(f, http.MethodGet, c.path, "", "Authorization", c.key)
+		if w.Code != c.status || (w.Header().Get("Www-Authenticate") != "") != (c.status == 401) {
+			t.Errorf("%s with %q: status %d, %v", c.path, c.key, w.Code, w.Header())
+		}
+	}
+	if _, err := New(Config{Models: []string{"m"}, APIKeys: []string{""}}, byteTokenizer{}, lineTemplate{}, nil, zap.NewNop()); err == nil {
+		t.Error("an empty key is taken")
+	}
+}
+
+// TestPanic holds that a defect costs one request, and is logged with its stack.
+func TestPanic(t *testing.T) {
+	f, s := newFrontend(t, Config{}, func(*wire.Submit) []*wire.Result { panic("boom") })
+	core, logs := observer.New(zapcore.InfoLevel)
+	f.log = zap.New(core)
+	w := do(f, http.MethodPost, "/v1/completions", `{"prompt":"a"}`, "X-Request-Id", "r7")
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "request id r7") || strings.Contains(w.Body.String(), "boom") {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+	if entries := logs.FilterMessage("panic in a handler").All(); len(entries) != 1 || !strings.Contains(entries[0].ContextMap()["stack"].(string), "jobs.go") {
+		t.Errorf("logged %v", entries)
+	}
+	s.answer = say("Y", engine.FinishLength)
+	if w := do(f, http.MethodPost, "/v1/completions", `{"prompt":"a","max_tokens":1}`); w.Code != http.StatusOK {
+		t.Errorf("after a panic: status %d", w.Code)
+	}
+}
+
+func TestAccessLog(t *testing.T) {
+	f, _ := newFrontend(t, Config{AccessLog: true}, say("answer", engine.FinishLength))
+	core, logs := observer.New(zapcore.InfoLevel)
+	f.log = zap.New(core)
+	do(f, http.MethodPost, "/v1/completions", `{"prompt":"secret","max_tokens":6}`, "X-Request-Id", "r1")
+	do(f, http.MethodPost, "/v1/completions", `{"prompt":"secret","model":"none"}`)
+	entries := logs.All()
+	if len(entries) != 2 {
+		t.Fatalf("logged %d lines", len(entries))
+	}
+	first := entries[0].ContextMap()
+	for key, want := range map[string]any{"request_id": "r1", "status": int64(200), "n_input": int64(7), "n_output": int64(6), "n_cached": int64(3), "model": "demo"} {
+		if first[key] != want {
+			t.Errorf("%s is %v, want %v", key, first[key], want)
+		}
+	}
+	if second := entries[1].ContextMap(); second["error"] != "model_not_found" || second["status"] != int64(404) {
+		t.Errorf("second line %v", second)
+	}
+	if text := fmt.Sprint(entries); strings.Contains(text, "secret") || strings.Contains(text, "answer") {
+		t.Errorf("text in the log: %s", text)
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	for offered, kept := range map[string]bool{"": false, "abc-1": true, "a b": false, "a\n": false, "é": false, `a"b`: false, strings.Repeat("x", 129): false} {
+		if got := requestID(offered); (got == offered) != kept {
+			t.Errorf("%q becomes %q", offered, got)
+		}
+	}
+	a, b := requestID(""), requestID("")
+	if a == b || len(a) != 36 || a[14] != '7' {
+		t.Errorf("ids %q and %q", a, b)
+	}
+	f, _ := newFrontend(t, Config{}, say("Y", engine.FinishLength))
+	w := do(f, http.MethodPost, "/v1/completions", `{"prompt":"a","request_id":"mine"}`)
+	if w.Header().Get("X-Request-Id") != "mine" || !strings.Contains(w.Body.String(), `"id":"cmpl-mine"`) {
+		t.Errorf("headers %v: %s", w.Header(), w.Body)
+	}
+	if w.Header().Get("Openai-Processing-Ms") == "" {
+		t.Error("no openai-processing-ms")
+	}
+}
