@@ -1,0 +1,342 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/executor/runnertest"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var info = wire.ExecutorInfo{
+	Device: "null", Model: "m", Fingerprint: "f", VocabSize: 100, MaxModelLen: 1000,
+	BlockTokens: 16, NumBlocks: 10, MaxPassRows: 100, CanPause: true,
+}
+
+func TestNullConforms(t *testing.T) {
+	runnertest.Run(t, func(*testing.T) executor.Runner { return executor.NewNull(info) })
+}
+
+// stepped is a Runner of four layers, each of which says that it has begun and waits to be let
+// through. Passes of a job above 90 misbehave.
+type stepped struct {
+	*executor.Null
+	entered chan engine.JobID
+	gate    chan struct{}
+
+	open   int // passes begun and not closed; of the executor's thread
+	closed bool
+}
+
+const layers = 4
+
+type steppedPass struct {
+	executor.Pass
+	r     *stepped
+	job   engine.JobID
+	layer int
+}
+
+func (r *stepped) Begin(run *wire.Run) (executor.Pass, error) {
+	switch run.Items[0].Job {
+	case 91:
+		return nil, errors.New("no memory")
+	case 92:
+		return nil, engine.Errorf(engine.CodeTooLong, "too long")
+	case 93:
+		panic("begin")
+	}
+	p, err := r.Null.Begin(run)
+	r.open++
+	return &steppedPass{Pass: p, r: r, job: run.Items[0].Job}, err
+}
+
+func (r *stepped) Close() { r.closed = true }
+
+func (p *steppedPass) Step() (bool, error) {
+	p.r.entered <- p.job
+	<-p.r.gate
+	if p.job == 94 {
+		panic("step")
+	}
+	p.layer++
+	return p.layer == layers, nil
+}
+
+func (p *steppedPass) Layer() int { return p.layer }
+func (p *steppedPass) Close()     { p.r.open-- }
+
+// wires is a connection whose Send and Recv meet the test's own hands.
+type wires struct{ to, from chan wire.Message }
+
+func (w wires) Send(m wire.Message) error { w.from <- m; return nil }
+
+func (w wires) Recv(ctx context.Context) (wire.Message, error) {
+	select {
+	case m, ok := <-w.to:
+		if !ok {
+			return nil, errHungUp
+		}
+		return m, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+var errHungUp = errors.New("hung up")
+
+// bench is an executor with its runner, seen from the scheduler.
+type bench struct {
+	*testing.T
+	wires
+	runner *stepped
+	epoch  uint64 // the scheduler's
+}
+
+func start(t *testing.T, heartbeat time.Duration) *bench {
+	b := &bench{
+		T: t, wires: wires{make(chan wire.Message), make(chan wire.Message, 1000)}, epoch: 1,
+		runner: &stepped{Null: executor.NewNull(info), entered: make(chan engine.JobID, 1000), gate: make(chan struct{})},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	go func() {
+		cfg := executor.Config{Name: "cpu-0", Heartbeat: heartbeat, Log: zap.NewNop()}
+		result <- executor.Run(ctx, cfg, b.wires, func() (executor.Runner, error) { return b.runner, nil })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		close(b.runner.gate)
+		if err := <-result; err != nil {
+			t.Errorf("Run = %v, want nil after the context's end", err)
+		}
+		if b.runner.open != 0 || !b.runner.closed {
+			t.Errorf("%d passes left open, runner closed: %v", b.runner.open, b.runner.closed)
+		}
+	})
+	return b
+}
+
+// send returns when the messages are in the executor's mailbox: they are followed by a Welcome
+// without news, which is taken up only after them.
+func (b *bench) send(msgs ...wire.Message) {
+	for _, m := range append(msgs, &wire.Welcome{Epoch: b.epoch}) {
+		b.to <- m
+	}
+}
+
+// recv lets layers pass until the executor has sent something.
+func (b *bench) recv() wire.Message {
+	b.Helper()
+	for {
+		select {
+		case m := <-b.from:
+			return m
+		case b.runner.gate <- struct{}{}:
+		case <-time.After(5 * time.Second):
+			b.Fatal("the executor is silent")
+		}
+	}
+}
+
+// hello takes a Hello and answers it.
+func (b *bench) hello() *wire.Hello {
+	b.Helper()
+	h, ok := b.recv().(*wire.Hello)
+	if !ok || h.Role != wire.RoleExecutor || h.Name != "cpu-0" || h.Epoch == 0 || !reflect.DeepEqual(*h.Executor, info) {
+		b.Fatalf("got %+v, want Hello", h)
+	}
+	b.send()
+	return h
+}
+
+// inLayer waits until a layer of the job has begun.
+func (b *bench) inLayer(job engine.JobID) {
+	for <-b.runner.entered != job {
+	}
+}
+
+func pass(id wire.PassID, job engine.JobID) *wire.Run {
+	return &wire.Run{Pass: id, Items: []wire.RunItem{{Job: job, Tokens: []engine.TokenID{1, 2, 3}}}}
+}
+
+func (b *bench) wantDone(id wire.PassID) *wire.Done {
+	b.Helper()
+	m := b.recv()
+	d, ok := m.(*wire.Done)
+	if !ok || d.Pass != id {
+		b.Fatalf("got %T %+v, want Done of pass %d", m, m, id)
+	}
+	return d
+}
+
+func (b *bench) wantPaused(id wire.PassID, layer int) {
+	b.Helper()
+	if m := b.recv(); !reflect.DeepEqual(m, &wire.Paused{Pass: id, Layer: layer}) {
+		b.Fatalf("got %T %+v, want Paused of pass %d at layer %d", m, m, id, layer)
+	}
+}
+
+func TestRunsInOrder(t *testing.T) {
+	b := start(t, time.Hour)
+	b.hello()
+	b.send(pass(1, 11), pass(2, 12))
+	d := b.wantDone(1)
+	if d.Err != nil || len(d.Items) != 1 || d.Items[0].Job != 11 || d.Took <= 0 {
+		t.Errorf("Done = %+v", d)
+	}
+	b.wantDone(2)
+}
+
+func TestPauseAndResume(t *testing.T) {
+	b := start(t, time.Hour)
+	b.hello()
+	b.send(pass(1, 11))
+	b.inLayer(11)
+	b.send(&wire.Pause{Pass: 1}, pass(2, 12))
+	b.wantPaused(1, 1)
+	b.wantDone(2)
+	b.send(&wire.Resume{Pass: 1})
+	b.wantDone(1)
+	b.send(&wire.Pause{Pass: 1}, &wire.Resume{Pass: 1}, pass(3, 13)) // too late: nothing but pass 3
+	b.wantDone(3)
+}
+
+func TestPauseOfAWaitingPass(t *testing.T) {
+	b := start(t, time.Hour)
+	b.hello()
+	b.send(pass(1, 11))
+	b.inLayer(11)
+	b.send(pass(2, 12), &wire.Pause{Pass: 2})
+	b.wantPaused(2, 0)
+	b.wantDone(1)
+	b.send(&wire.Resume{Pass: 2})
+	b.wantDone(2)
+}
+
+func TestAbort(t *testing.T) {
+	b := start(t, time.Hour)
+	b.hello()
+	b.send(pass(1, 11))
+	b.inLayer(11)
+	b.send(pass(2, 12), pass(3, 13), &wire.Abort{Pass: 1}, &wire.Abort{Pass: 2}, &wire.Abort{Pass: 77})
+	b.wantDone(3)
+	b.send(pass(4, 14))
+	b.inLayer(14)
+	b.send(&wire.Pause{Pass: 4})
+	b.wantPaused(4, 1)
+	b.send(&wire.Abort{Pass: 4}, &wire.Resume{Pass: 4}, pass(5, 15))
+	b.wantDone(5)
+}
+
+// TestNewSchedulerForgetsPasses: a scheduler that lost its memory must not hear of old passes.
+func TestNewSchedulerForgetsPasses(t *testing.T) {
+	b := start(t, time.Hour)
+	first := b.hello()
+	b.send(pass(1, 11), pass(2, 12))
+	b.inLayer(11)
+	b.epoch = 2
+	b.send(&wire.Welcome{Epoch: 2})
+	if second := b.hello(); second.Epoch == first.Epoch {
+		t.Fatal("Hello to a new scheduler has the old epoch")
+	}
+	b.send(pass(3, 13))
+	b.wantDone(3)
+}
+
+// TestBrokenConnection: one new epoch, not two, although the new scheduler has a new one as well.
+func TestBrokenConnection(t *testing.T) {
+	b := start(t, time.Hour)
+	first := b.hello()
+	b.send(pass(1, 11))
+	b.inLayer(11)
+	b.epoch = 2
+	b.send(&wire.Lost{})
+	if second := b.hello(); second.Epoch == first.Epoch {
+		t.Fatal("Hello after a broken connection has the old epoch")
+	}
+	b.send(pass(2, 12))
+	b.wantDone(2)
+}
+
+func TestDefectsCostOnePass(t *testing.T) {
+	b := start(t, time.Hour)
+	b.hello()
+	for _, c := range []struct {
+		job  engine.JobID
+		code engine.Code
+		want string
+	}{
+		{91, engine.CodeInternal, "executor cpu-0: no memory"},
+		{92, engine.CodeTooLong, "too long"},
+		{93, engine.CodeInternal, "panic: begin"},
+		{94, engine.CodeInternal, "panic: step"},
+	} {
+		b.send(pass(wire.PassID(c.job), c.job))
+		d := b.wantDone(wire.PassID(c.job))
+		if d.Err == nil || d.Err.Code != c.code || !strings.Contains(d.Err.Message, c.want) || d.Items != nil {
+			t.Errorf("job %d: %+v, want code %v and %q", c.job, d.Err, c.code, c.want)
+		}
+	}
+	b.send(pass(1, 11))
+	b.wantDone(1)
+}
+
+func TestImpossiblePassesAreRefused(t *testing.T) {
+	b := start(t, time.Hour)
+	b.hello()
+	one := []engine.TokenID{1}
+	for _, c := range []struct {
+		items []wire.RunItem
+		want  string
+	}{
+		{nil, "without items"},
+		{[]wire.RunItem{{Tokens: one, Cached: 1}}, "1 tokens, 1 of them cached"},
+		{[]wire.RunItem{{Tokens: make([]engine.TokenID, 1001)}}, "1001 tokens"},
+		{[]wire.RunItem{{Tokens: []engine.TokenID{1, 2}, Cached: 1}}, "1 cached tokens in 0 blocks"},
+		{[]wire.RunItem{{Tokens: []engine.TokenID{100}}}, "token 100"},
+		{[]wire.RunItem{{Tokens: one, Blocks: []wire.BlockID{10}}}, "block 10 of 10"},
+	} {
+		b.send(&wire.Run{Pass: 1, Items: c.items})
+		if d := b.wantDone(1); d.Err == nil || !strings.Contains(d.Err.Message, c.want) {
+			t.Errorf("%+v: %v, want an error with %q", c.items, d.Err, c.want)
+		}
+	}
+}
+
+func TestFailuresEndRun(t *testing.T) {
+	broken := errors.New("no such checkpoint")
+	cfg := executor.Config{Name: "cpu-0", Heartbeat: time.Hour, Log: zap.NewNop()}
+	w := wires{make(chan wire.Message), make(chan wire.Message, 10)}
+	if err := executor.Run(context.Background(), cfg, w, func() (executor.Runner, error) { return nil, broken }); !errors.Is(err, broken) {
+		t.Errorf("Run = %v, want %v", err, broken)
+	}
+	close(w.to)
+	open := func() (executor.Runner, error) { return executor.NewNull(info), nil }
+	if err := executor.Run(context.Background(), cfg, w, open); !errors.Is(err, errHungUp) {
+		t.Errorf("Run over a closed connection = %v, want %v", err, errHungUp)
+	}
+}
+
+// TestHeartbeat: Hello goes on during a long layer.
+func TestHeartbeat(t *testing.T) {
+	b := start(t, time.Millisecond)
+	b.hello()
+	b.send(pass(1, 11))
+	b.inLayer(11)
+	for range 20 {
+		if m, ok := (<-b.from).(*wire.Hello); !ok {
+			t.Errorf("got %+v, want Hello", m)
+		}
+	}
+}

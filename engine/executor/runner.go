@@ -1,0 +1,29 @@
+package executor
+
+import "github.com/prefillonly/prefillonly/engine/wire"
+
+// Runner computes passes on one device. It is a plug-in point: package runnertest holds the suite
+// that every implementation passes. All methods are called on one locked OS thread.
+type Runner interface {
+	// Info says what the runner can run; it does not change.
+	Info() wire.ExecutorInfo
+	// Begin starts a pass, whose items were checked against Info. The runner may have several passes
+	// begun at a time; they are stepped in any order. An *engine.Error keeps its code on the way to
+	// the client, any other error is internal.
+	Begin(run *wire.Run) (Pass, error)
+	// Close frees the device; all passes are closed by then.
+	Close()
+}
+
+// Pass is the state of one pass between two layers.
+type Pass interface {
+	// Step computes the next layer (and, after the last one, the results), and reports whether it was
+	// the last.
+	Step() (done bool, err error)
+	// Layer is the number of layers completed.
+	Layer() int
+	// Results are those of Run.Items, in order; valid once Step has reported done.
+	Results() []wire.ItemResult
+	// Close drops the pass, finished or not.
+	Close()
+}
