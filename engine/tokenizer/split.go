@@ -63,9 +63,9 @@ func (p *parts) splitter() *splitter {
 	return nil
 }
 
-// uncut reports whether no cut can fall inside an added token, nor just before it.
+// uncut reports whether no cut can fall inside an added token, nor, with SentencePiece, beside it.
 func uncut(content string) bool {
-	return !strings.ContainsAny(content, " \n\u3002") && !alphanumeric(content[0])
+	return !strings.ContainsAny(content, " \n\u3002") && !alphanumeric(content[0]) && !alphanumeric(content[len(content)-1])
 }
 
 func (c component) splitsWords() bool {
@@ -122,7 +122,7 @@ func (s splitter) safe(text string, i int) bool {
 	switch text[i] {
 	case ' ':
 		if s.sentencePiece {
-			return before > ' ' && before < 0x7F && i+1 < len(text) && alphanumeric(text[i+1])
+			return alphanumeric(before) && i+1 < len(text) && alphanumeric(text[i+1])
 		}
 		return before > ' ' && before < 0x7F
 	case '\n':

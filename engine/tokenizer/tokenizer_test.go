@@ -1,3 +1,5 @@
+//go:build cgo
+
 package tokenizer
 
 import (
@@ -20,6 +22,16 @@ func moduleTokenizer(t testing.TB, name string) string {
 		t.Fatalf("go list -m github.com/daulet/tokenizers: %v", err)
 	}
 	return filepath.Join(strings.TrimSpace(string(dir)), "test", "data", name)
+}
+
+// openModule opens one of them without further files.
+func openModule(t testing.TB, name string) *Tokenizer {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Symlink(moduleTokenizer(t, name), filepath.Join(dir, "tokenizer.json")); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir)
 }
 
 // openLlama3 opens the tokenizer of Llama 3 8B Instruct, with its chat template.

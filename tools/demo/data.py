@@ -65,7 +65,7 @@ class User:
         self.rng = rng
         self.liked = rng.sample(NAMES, rng.randint(2, 6))
         lines = ["User profile: age %d. Interests: %s." % (rng.randint(18, 80), listing(self.liked))]
-        reads = rng.randint(16, 40) if long else rng.randint(0, 5)
+        reads = rng.randint(8, 16) if long else rng.randint(0, 5)
         if reads:
             lines.append("History: " + "; ".join(title(rng, rng.choice(self.liked)) for _ in range(reads)) + ".")
         self.profile = "\n".join(lines)
@@ -93,7 +93,7 @@ class Applicant:
         if long:
             lines.append("Accounts: " + "; ".join(
                 "%s %dk" % (rng.choice(["rent", "card", "loan", "savings", "deposit"]), rng.randint(1, 20))
-                for _ in range(rng.randint(30, 80))) + ".")
+                for _ in range(rng.randint(15, 30))) + ".")
         self.profile = "\n".join(lines)
         self.limit = income / 2 - debts - 10 * missed
         self.ask = rng.choice(ASK_CREDIT)

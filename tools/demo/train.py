@@ -135,7 +135,7 @@ def loss_of(model, batch, language_weight):
     return loss + language_weight * text, loss.item(), text.item(), hits.item()
 
 
-def train(model, tokenizer, args):
+def train(model, tokenizer, examples, args):
     rng = random.Random(args.seed + 1)
     optimiser = torch.optim.AdamW(model.parameters(), lr=args.rate, betas=(0.9, 0.95), weight_decay=0.05)
     start, mean = time.time(), None
@@ -149,6 +149,8 @@ def train(model, tokenizer, args):
         optimiser.step()
         optimiser.zero_grad()
         mean = figures if mean is None else [0.98 * m + 0.02 * f for m, f in zip(mean, figures)]
+        if step % 500 == 499:
+            print(report(model, tokenizer, examples), flush=True)
         if step % 50 == 49:
             print("step %d, %.0f s: answer loss %.3f, text loss %.3f, answers right %.3f" % (
                 step + 1, time.time() - start, *mean), flush=True)
@@ -167,6 +169,24 @@ def held_out(seed, pairs):
                 examples += [{"task": task, "prompt": p.profile + "\n" + question, "yes": p.answer(fact)}
                              for p in (first, second)]
     return examples
+
+
+@torch.no_grad()
+def report(model, tokenizer, examples):
+    """The area under the ROC curve of P(Yes) against P(No), by task, for plain prompts and chats."""
+    figures = []
+    for chat in (False, True):
+        yes, no = (tokenizer.token_to_id(t) for t in (("Yes", "No") if chat else ("\u0120Yes", "\u0120No")))
+        for task in data.TASKS:
+            scores = {True: [], False: []}
+            for e in examples:
+                if e["task"] == task:
+                    text = f"{USER}\n{e['prompt']}{END}\n{ASSISTANT}\n" if chat else e["prompt"]
+                    logits = model(torch.tensor([tokenizer.encode(text).ids])).logits[0, -1]
+                    scores[e["yes"]].append((logits[yes] - logits[no]).item())
+            wins = sum((y > n) + (y == n) / 2 for y in scores[True] for n in scores[False])
+            figures.append("%s %s %.3f" % (task, "chat" if chat else "plain", wins / len(scores[True]) / len(scores[False])))
+    return "AUC " + ", ".join(figures)
 
 
 def save(model, tokenizer, out):
@@ -189,7 +209,7 @@ def main():
     parser.add_argument("--held-out", type=pathlib.Path, default=pathlib.Path("engine/demo/testdata/held_out.jsonl"))
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--batch", type=int, default=4096, help="tokens of one step")
+    parser.add_argument("--batch", type=int, default=2048, help="tokens of one step")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
@@ -199,10 +219,11 @@ def main():
     model = new_model(tokenizer)
     print("%.2f M parameters, %d tokens in the vocabulary" % (
         sum(p.numel() for p in model.parameters()) / 1e6, tokenizer.get_vocab_size()), flush=True)
-    train(model, tokenizer, args)
+    examples = held_out(args.seed + 2, 80)
+    train(model, tokenizer, examples, args)
     save(model, tokenizer, args.out)
     args.held_out.parent.mkdir(parents=True, exist_ok=True)
-    args.held_out.write_text("".join(json.dumps(e) + "\n" for e in held_out(args.seed + 2, 80)))
+    args.held_out.write_text("".join(json.dumps(e) + "\n" for e in examples))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,56 @@
+package tokenizer
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestBytes(t *testing.T) {
+	tok := NewBytes()
+	ids := tok.Encode("a\x00\u00e9", true)
+	if want := []uint32{256, 'a', 0, 0xC3, 0xA9}; !slices.Equal(ids, want) {
+		t.Fatalf("Encode = %v, want %v", ids, want)
+	}
+	if got := tok.Decode(append(ids, 257, 300), false); got != "<|begin_of_text|>a\x00\u00e9<|end_of_text|>" {
+		t.Errorf("Decode = %q", got)
+	}
+	if got := tok.Decode(append(ids, 257), true); got != "a\x00\u00e9" {
+		t.Errorf("Decode without special tokens = %q", got)
+	}
+	stream := tok.NewStream(true)
+	for i, want := range []string{"", "a", "\x00", "", "\u00e9"} {
+		if got := stream.Push(ids[i]); got != want {
+			t.Errorf("piece %d is %q, want %q", i, got, want)
+		}
+	}
+	if got := stream.Push(0xF0) + stream.Flush(); got != "\uFFFD" {
+		t.Errorf("an incomplete character ends as %q", got)
+	}
+	if _, err := tok.RenderChat([]byte(`[]`), ChatOptions{}); err == nil || !strings.Contains(err.Error(), "no chat template") {
+		t.Errorf("RenderChat: %v", err)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "tokenizer.json")+" is missing") {
+		t.Errorf("without files: %v", err)
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tokenizer.json", `{"model": {"type": "BPE"}}`)
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "tokenizer.json") {
+		t.Errorf("with a broken file: %v", err)
+	}
+	write("tokenizer_config.json", `{"eos_token": `)
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "tokenizer_config.json") {
+		t.Errorf("with a cut configuration: %v", err)
+	}
+}
