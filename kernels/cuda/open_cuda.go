@@ -1,0 +1,180 @@
+//go:build cuda
+
+package cuda
+
+// #cgo LDFLAGS: -ldl
+// #include <stdlib.h>
+// #include "blas.h"
+import "C"
+
+import (
+	_ "embed"
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// image holds the kernels of src/ for every supported architecture; make cuda compiles it.
+//
+//go:embed build/kernels.fatbin
+var image string
+
+// workspace is what cuBLASLt may use beside its operands; 32 MiB is what its Hopper kernels ask for.
+const workspace = 32 << 20
+
+// gpu is the Device of a real GPU. All its work goes to the context's default stream, in order.
+type gpu struct {
+	name      string
+	context   cu.CUContext
+	functions map[string]cu.Function
+	module    cu.Module
+	blas      *C.pf_blas
+	workspace cu.DevicePtr
+	err       error
+}
+
+// Open prepares the GPU with this index for the calling goroutine's use.
+func Open(index int, o Options) (Device, error) {
+	count, err := cu.NumDevices()
+	if err != nil {
+		return nil, fmt.Errorf("no device: the NVIDIA driver is missing or shows no GPU (%w); CUDA 13 needs driver 580 or newer", err)
+	}
+	if index >= count {
+		return nil, fmt.Errorf("cuda:%d is wanted, but this machine has %d GPUs", index, count)
+	}
+	device, err := cu.GetDevice(index)
+	if err != nil {
+		return nil, fmt.Errorf("cuda:%d: %w", index, err)
+	}
+	g := &gpu{functions: map[string]cu.Function{}}
+	if g.name, err = device.Name(); err != nil {
+		return nil, fmt.Errorf("cuda:%d: %w", index, err)
+	}
+	g.name = fmt.Sprintf("cuda:%d (%s)", index, g.name)
+	if g.context, err = device.RetainPrimaryCtx(); err != nil {
+		return nil, fmt.Errorf("%s: no context: %w", g.name, err)
+	}
+	g.enter()
+	if g.module, err = cu.LoadData(image); err != nil {
+		return nil, fmt.Errorf("%s: the kernels (sm_80, sm_89, sm_90a) cannot be loaded: %w", g.name, err)
+	}
+	if g.workspace, err = cu.MemAlloc(workspace); err != nil {
+		return nil, fmt.Errorf("%s: no %d MiB of workspace: %w", g.name, workspace>>20, err)
+	}
+	return g, g.openBlas(o.BlasLibrary)
+}
+
+func (g *gpu) openBlas(library string) error {
+	var name *C.char
+	if library != "" {
+		name = C.CString(library)
+		defer C.free(unsafe.Pointer(name))
+	}
+	var message [256]C.char
+	g.blas = C.pf_blas_open(name, nil, address(Ptr(g.workspace)), workspace, &message[0], C.size_t(len(message)))
+	if g.blas == nil {
+		return fmt.Errorf("%s: %s", g.name, C.GoString(&message[0]))
+	}
+	return nil
+}
+
+// enter makes the device's context current on the calling thread.
+func (g *gpu) enter() { g.check("context", cu.SetCurrentContext(g.context)) }
+
+func (g *gpu) check(what string, err error) {
+	if err != nil && g.err == nil {
+		g.err = fmt.Errorf("%s: %s: %w", g.name, what, err)
+	}
+}
+
+// address is a device address as C sees it.
+func address(p Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
+
+func (g *gpu) Name() string { return g.name }
+
+func (g *gpu) Close() {
+	g.enter()
+	C.pf_blas_close(g.blas)
+	_ = cu.MemFree(g.workspace)
+	_ = g.module.Unload()
+}
+
+func (g *gpu) Alloc(bytes int64) (Ptr, error) {
+	g.enter()
+	p, err := cu.MemAlloc(bytes)
+	if err != nil {
+		free, total, _ := cu.MemInfo()
+		return 0, fmt.Errorf("%s: %d MiB wanted, %d of %d MiB are free: %w", g.name, bytes>>20, free>>20, total>>20, err)
+	}
+	g.check("clear", cu.MemsetD8(p, 0, bytes))
+	return Ptr(p), nil
+}
+
+func (g *gpu) Free(p Ptr) {
+	g.enter()
+	g.check("free", cu.MemFree(cu.DevicePtr(p)))
+}
+
+func (g *gpu) Upload(dst Ptr, src []byte) {
+	if len(src) == 0 {
+		return
+	}
+	g.enter()
+	g.check("upload", cu.MemcpyHtoD(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src))))
+}
+
+func (g *gpu) Download(dst []byte, src Ptr) {
+	if len(dst) == 0 {
+		return
+	}
+	g.enter()
+	g.check("download", cu.MemcpyDtoH(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst))))
+}
+
+func (g *gpu) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
+	g.enter()
+	f, ok := g.functions[kernel]
+	if !ok {
+		var err error
+		if f, err = g.module.Function(kernel); err != nil {
+			g.check("kernel "+kernel, err)
+			return
+		}
+		g.functions[kernel] = f
+	}
+	params := make([]unsafe.Pointer, len(args))
+	for i := range args {
+		params[i] = unsafe.Pointer(&args[i])
+	}
+	g.check(kernel, f.Launch(grid[0], grid[1], 1, threads, 1, 1, 0, cu.Stream{}, params))
+}
+
+func (g *gpu) Gemm(p Gemm) {
+	g.enter()
+	args := C.pf_gemm{
+		a: address(p.A), w: address(p.W), bias: address(p.Bias), d: address(p.D),
+		m: C.int64_t(p.M), n: C.int64_t(p.N), k: C.int64_t(p.K), a_stride: C.int64_t(p.AStride), d_stride: C.int64_t(p.DStride),
+	}
+	if p.DType == kernels.F32 {
+		args.is_float = 1
+	}
+	if p.Accumulate {
+		args.accumulate = 1
+	}
+	if status := C.pf_blas_gemm(g.blas, &args); status != 0 {
+		g.check("cuBLASLt", fmt.Errorf("product [%d,%d]x[%d,%d] failed with status %d", p.M, p.K, p.K, p.N, int(status)))
+	}
+}
+
+func (g *gpu) Attention(Attention) bool { return false }
+
+func (g *gpu) Sync() error {
+	g.enter()
+	g.check("synchronise", cu.Synchronize())
+	err := g.err
+	g.err = nil
+	return err
+}

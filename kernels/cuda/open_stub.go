@@ -1,0 +1,10 @@
+//go:build !cuda
+
+package cuda
+
+import "errors"
+
+// Open reports that this binary has no CUDA support.
+func Open(int, Options) (Device, error) {
+	return nil, errors.New("this binary is built without CUDA: build bin/prefillonly-cuda with make cuda")
+}
