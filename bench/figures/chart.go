@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -41,6 +42,24 @@ func (c *Chart) Add(series string, x, y float64) {
 	c.Series[i].Y = append(c.Series[i].Y, y)
 }
 
+// AddDashed is Add to a series that is drawn broken, in the colour of the series whose name it
+// begins with up to a comma, if there is one.
+func (c *Chart) AddDashed(series string, x, y float64) {
+	c.Add(series, x, y)
+	c.Series[slices.IndexFunc(c.Series, func(s Series) bool { return s.Name == series })].Dashed = true
+}
+
+// colour is that of series i; a dashed one takes after the series named by the part of its name before the comma.
+func (c *Chart) colour(i int) color.Color {
+	if s := c.Series[i]; s.Dashed {
+		name, _, _ := strings.Cut(s.Name, ",")
+		if j := slices.IndexFunc(c.Series, func(o Series) bool { return o.Name == name }); j >= 0 {
+			i = j
+		}
+	}
+	return palette[i%len(palette)]
+}
+
 // palette is Okabe and Ito's, which colour-blind readers can tell apart.
 var palette = []color.Color{
 	color.RGBA{R: 0, G: 114, B: 178, A: 255}, color.RGBA{R: 213, G: 94, B: 0, A: 255}, color.RGBA{R: 0, G: 158, B: 115, A: 255},
@@ -54,7 +73,7 @@ const (
 )
 
 // Write draws the chart to a file; the name's ending (.svg or .png) sets the format.
-func (c Chart) Write(path string) error {
+func (c *Chart) Write(path string) error {
 	p := newPlot(c.Title, c.X, c.Y)
 	if c.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
@@ -74,7 +93,7 @@ func (c Chart) Write(path string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", path, s.Name, err)
 		}
-		line.Color, line.Width = palette[i%len(palette)], vg.Points(1.5)
+		line.Color, line.Width = c.colour(i), vg.Points(1.5)
 		marks.Color, marks.Shape, marks.Radius = line.Color, draw.CircleGlyph{}, vg.Points(2.5)
 		if s.Dashed {
 			line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
@@ -94,7 +113,7 @@ func (c Chart) Write(path string) error {
 	return save(p, path)
 }
 
-func (c Chart) points(s Series) plotter.XYs {
+func (c *Chart) points(s Series) plotter.XYs {
 	var points plotter.XYs
 	for i := range s.X {
 		x, y := s.X[i], s.Y[i]

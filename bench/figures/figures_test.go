@@ -40,7 +40,7 @@ func TestChartsAreReproducible(t *testing.T) {
 			}
 		}
 	}
-	if err := (Chart{Series: []Series{{Name: "empty"}}}).Write(filepath.Join(t.TempDir(), "x.svg")); err == nil {
+	if err := (&Chart{Series: []Series{{Name: "empty"}}}).Write(filepath.Join(t.TempDir(), "x.svg")); err == nil {
 		t.Error("a chart of nothing was drawn")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -14,14 +15,16 @@ type Table struct {
 	Rows   [][]string
 }
 
-// Add appends a row; numbers are written with four significant digits, everything else as it prints.
+// Add appends a row; numbers are written with four significant digits, NaN as nothing, everything
+// else as it prints.
 func (t *Table) Add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
-		if f, ok := c.(float64); ok {
-			row[i] = fmt.Sprintf("%.4g", f)
-		} else {
+		switch f, ok := c.(float64); {
+		case !ok:
 			row[i] = fmt.Sprint(c)
+		case !math.IsNaN(f):
+			row[i] = fmt.Sprintf("%.4g", f)
 		}
 	}
 	t.Rows = append(t.Rows, row)

@@ -9,10 +9,11 @@ import (
 )
 
 // Arrivals says when requests come. With Sessions unset every request is one arrival of a Poisson
-// process, in random order. With Sessions set, users arrive as a Poisson process, as in the paper,
-// and each user's requests follow each other Gap apart.
+// process, in random order; at an infinite rate all come at time 0, users in turn. With Sessions
+// set, users arrive as a Poisson process, as in the paper, or all at time 0 at an infinite rate, and
+// each user's requests follow each other Gap apart.
 type Arrivals struct {
-	Rate     float64 // mean requests a second; +Inf: all at time 0, users in turn
+	Rate     float64 // mean requests a second; may be +Inf
 	Sessions bool
 	Gap      time.Duration // between the requests of one session
 }
@@ -43,7 +44,7 @@ func Poisson(requests []Request, rate float64, rng *rand.Rand) {
 }
 
 func (a Arrivals) schedule(sessions [][]Request, rng *rand.Rand) []Request {
-	if math.IsInf(a.Rate, 1) {
+	if !a.Sessions && math.IsInf(a.Rate, 1) {
 		return interleave(sessions)
 	}
 	var all []Request

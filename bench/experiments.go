@@ -1,0 +1,316 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prefillonly/prefillonly/bench/figures"
+	"github.com/prefillonly/prefillonly/bench/workload"
+	"github.com/prefillonly/prefillonly/scheduler/sim"
+)
+
+// Experiments runs the paper's experiments in the simulator. Every file it writes is the same for
+// the same Seed and Repeats.
+type Experiments struct {
+	Out     string // folder for CSV files and figures
+	Seed    uint64
+	Repeats int       // runs with seeds of their own that one figure is made of
+	Log     io.Writer // tables for people to read
+	sweeps  map[string][]Point
+}
+
+// experiments lists what can be run, in the order of the paper.
+var experiments = []struct {
+	name, about string
+	run         func(*Experiments) error
+}{
+	{"table-5.2", "longest prompt by machine and method", (*Experiments).table52},
+	{"figure-5.3", "mean latency over request rate", (*Experiments).figure53},
+	{"figure-5.4", "P99 latency over request rate", (*Experiments).figure54},
+	{"figure-5.5", "throughput of credit verification on two H100", (*Experiments).figure55},
+	{"figure-5.6", "throughput of post recommendation on two H100, over request rate", (*Experiments).figure56},
+	{"figure-5.7", "distribution of latency by fairness", (*Experiments).figure57},
+	{"preemption", "short requests among long ones, with and without pausing passes", (*Experiments).preemption},
+	{"flood", "hit rate of users' profiles in a flood of one-off long prompts, by eviction", (*Experiments).flood},
+	{"scale", "1,000 executors, 100,000 users, a million requests: routings and policies", (*Experiments).scale},
+}
+
+// ExperimentNames lists the experiments, and what each shows.
+func ExperimentNames() (names, about []string) {
+	for _, e := range experiments {
+		names, about = append(names, e.name), append(about, e.about)
+	}
+	return names, about
+}
+
+// Run runs one experiment by its name.
+func (x *Experiments) Run(name string) error {
+	for _, e := range experiments {
+		if e.name == name {
+			if err := e.run(x); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		}
+	}
+	names, _ := ExperimentNames()
+	return fmt.Errorf("unknown experiment %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// Table52 is the table of the longest prompts; paper_tokens is empty where none is published.
+func Table52() (*figures.Table, error) {
+	table := &figures.Table{Header: []string{"machine", "model", "method", "max_tokens", "paper_tokens"}}
+	for _, m := range sim.Machines()[:3] {
+		for _, method := range m.Methods() {
+			if method == sim.PrefillPacked {
+				continue // as prefillonly
+			}
+			tokens, err := m.MaxTokens(method)
+			if err != nil {
+				return nil, err
+			}
+			paper := ""
+			if n, ok := publishedMaxTokens[m.Name][method]; ok {
+				paper = fmt.Sprint(n)
+			}
+			table.Add(m.Name, m.Model.Name, method, tokens, paper)
+		}
+	}
+	return table, nil
+}
+
+func (x *Experiments) table52() error {
+	table, err := Table52()
+	if err != nil {
+		return err
+	}
+	return x.save("table-5.2", table)
+}
+
+// save writes a table as CSV and shows it.
+func (x *Experiments) save(name string, table *figures.Table) error {
+	fmt.Fprintf(x.Log, "%s\n\n%s\n", name, table.Markdown())
+	if x.Out == "" {
+		return nil
+	}
+	if err := os.MkdirAll(x.Out, 0o755); err != nil {
+		return err
+	}
+	file, err := os.Create(filepath.Join(x.Out, name+".csv"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(table.CSV(file), file.Close())
+}
+
+// picture is the path of a figure.
+func (x *Experiments) picture(name string) string { return filepath.Join(x.Out, name+".svg") }
+
+// workloads are the paper's two.
+func workloads() []workload.Spec {
+	return []workload.Spec{workload.PostRecommendation(), workload.CreditVerification()}
+}
+
+// repeat runs a contender on a workload at a rate with each seed and puts the latencies together.
+func (x *Experiments) repeat(e contender, spec workload.Spec, rate float64) (result, error) {
+	var all result
+	for i := range x.Repeats {
+		requests, err := spec.Generate(workload.Arrivals{Rate: rate, Sessions: true, Gap: sessionGap}, x.Seed+uint64(i))
+		if err != nil {
+			return all, err
+		}
+		r, err := e.run(requests)
+		if err != nil {
+			return all, err
+		}
+		all.sorted = append(all.sorted, r.sorted...)
+		all.throughput += r.throughput / float64(x.Repeats)
+		all.cached += r.cached / float64(x.Repeats)
+		all.mean += r.mean / time.Duration(x.Repeats)
+	}
+	slices.Sort(all.sorted)
+	return all, nil
+}
+
+// sweep runs every method that can hold the workload at the multiples of the paper's own
+// saturation, as section 5.4.2 does.
+func (x *Experiments) sweep(m sim.Machine, spec workload.Spec) ([]Point, error) {
+	key := m.Name + " " + spec.Name
+	if points, ok := x.sweeps[key]; ok {
+		return points, nil
+	}
+	saturated, err := x.repeat(newContender(m, sim.PrefillOnly), spec, math.Inf(1))
+	if err != nil {
+		return nil, err
+	}
+	var points []Point
+	for _, method := range m.Methods() {
+		if fits, err := m.MaxTokens(method); err != nil || fits < spec.Profile.Max+spec.Item {
+			continue
+		}
+		for _, multiple := range Multiples {
+			rate := multiple * saturated.throughput
+			r, err := x.repeat(newContender(m, method), spec, rate)
+			if err != nil {
+				return nil, err
+			}
+			points = append(points, Point{
+				Label: string(method), Workload: key, Rate: rate, Throughput: r.throughput,
+				Mean: r.mean, P50: r.percentile(50), P99: r.percentile(99), Cached: r.cached, Requests: len(r.sorted),
+			})
+		}
+	}
+	if x.sweeps == nil {
+		x.sweeps = map[string][]Point{}
+	}
+	x.sweeps[key] = points
+	return points, nil
+}
+
+func (x *Experiments) figure53() error {
+	return x.latencyFigures("figure-5.3", "mean latency", func(p Point) float64 { return p.Mean.Seconds() }, func(p published) float64 { return p.mean })
+}
+
+func (x *Experiments) figure54() error {
+	return x.latencyFigures("figure-5.4", "P99 latency", func(p Point) float64 { return p.P99.Seconds() }, func(p published) float64 { return p.p99 })
+}
+
+// latencyFigures draws one figure for each machine and workload.
+func (x *Experiments) latencyFigures(name, what string, ours func(Point) float64, theirs func(published) float64) error {
+	table := &figures.Table{Header: []string{"machine", "workload", "method", "rate", "throughput", "seconds", "paper_rate", "paper_seconds"}}
+	for _, m := range sim.Machines() {
+		for _, spec := range workloads() {
+			points, err := x.sweep(m, spec)
+			if err != nil {
+				return err
+			}
+			chart := figures.Chart{Title: fmt.Sprintf("%s, %s, %s", what, spec.Name, m.Name), X: "requests/s", Y: "seconds", LogX: true, LogY: true}
+			for _, p := range points {
+				chart.Add(p.Label, p.Rate, ours(p))
+				table.Add(m.Name, spec.Name, p.Label, p.Rate, p.Throughput, ours(p), "", "")
+			}
+			for _, method := range m.Methods() {
+				for _, p := range publishedFor(m, spec, method) {
+					chart.AddDashed(string(method)+", paper", p.rate, theirs(p))
+					table.Add(m.Name, spec.Name, method, "", "", "", p.rate, theirs(p))
+				}
+			}
+			if err := chart.Write(x.picture(fmt.Sprintf("%s-%s-%s", name, m.Name, spec.Name))); err != nil {
+				return err
+			}
+		}
+	}
+	return x.save(name, table)
+}
+
+// publishedFor are the published runs at a finite rate.
+func publishedFor(m sim.Machine, spec workload.Spec, method sim.Method) []published {
+	if spec.Name != workload.PostRecommendation().Name || m.Model.Name != "Llama-3.3-70B-FP8" {
+		return nil
+	}
+	var runs []published
+	for _, p := range publishedPosts[method] {
+		if p.rate > 0 {
+			runs = append(runs, p)
+		}
+	}
+	return runs
+}
+
+func (x *Experiments) figure55() error {
+	spec := workload.CreditVerification()
+	// The artifact's own lengths, which its published throughput is of.
+	spec.Profile = workload.Lengths{Mean: 40000, Deviation: 10000, Min: 10000, Max: 60000}
+	linked, err := sim.MachineNamed("H100-NVLink")
+	if err != nil {
+		return err
+	}
+	table := &figures.Table{Header: []string{"method", "throughput", "paper_throughput"}}
+	bars := figures.Bars{Title: "Throughput, credit-verification, two H100", Y: "requests/s", Series: []figures.Series{{Name: "simulated"}, {Name: "paper"}}}
+	for _, method := range []sim.Method{sim.Pipeline, sim.Tensor, sim.TensorNVLink, sim.PrefillOnly, sim.LayerMajor} {
+		r, err := x.repeat(newContender(linked, method), spec, math.Inf(1))
+		if err != nil {
+			return err
+		}
+		paper, ok := publishedCredit[method]
+		if !ok {
+			paper = math.NaN()
+		}
+		table.Add(method, r.throughput, paper)
+		bars.Groups = append(bars.Groups, string(method))
+		bars.Series[0].Y = append(bars.Series[0].Y, r.throughput)
+		bars.Series[1].Y = append(bars.Series[1].Y, paper)
+	}
+	if err := bars.Write(x.picture("figure-5.5")); err != nil {
+		return err
+	}
+	return x.save("figure-5.5", table)
+}
+
+func (x *Experiments) figure56() error {
+	h100, err := sim.MachineNamed("H100")
+	if err != nil {
+		return err
+	}
+	table := &figures.Table{Header: []string{"method", "rate", "throughput", "cached", "paper_throughput"}}
+	chart := figures.Chart{Title: "Throughput, post-recommendation, two H100 PCIe", X: "requests/s sent", Y: "requests/s answered"}
+	for _, method := range []sim.Method{sim.Chunked, sim.ChunkedTuned, sim.Pipeline, sim.Tensor, sim.PrefillOnly, sim.LayerMajor, sim.PrefillPacked} {
+		for i, p := range publishedPosts[sim.PrefillOnly] {
+			rate := p.rate
+			if rate == 0 {
+				rate = math.Inf(1)
+			}
+			r, err := x.repeat(newContender(h100, method), workload.PostRecommendation(), rate)
+			if err != nil {
+				return err
+			}
+			paper := math.NaN()
+			if runs := publishedPosts[method]; runs != nil {
+				paper = runs[i].throughput
+			}
+			chart.Add(string(method), rate, r.throughput)
+			chart.AddDashed(string(method)+", paper", rate, paper)
+			table.Add(method, rate, r.throughput, r.cached, paper)
+		}
+	}
+	if err := chart.Write(x.picture("figure-5.6")); err != nil {
+		return err
+	}
+	return x.save("figure-5.6", table)
+}
+
+// fairnessValues are the lambdas of figure 5.7, in cache-miss tokens a second; 500 is the default.
+var fairnessValues = []float64{0, 100, 500, 2000, 10000}
+
+func (x *Experiments) figure57() error {
+	h100, err := sim.MachineNamed("H100")
+	if err != nil {
+		return err
+	}
+	table := &figures.Table{Header: []string{"fairness", "mean_s", "p50_s", "p90_s", "p99_s", "max_s", "cached"}}
+	chart := figures.Chart{Title: "Latency by fairness, post-recommendation, two H100 PCIe", X: "seconds", Y: "share of requests", Steps: true}
+	const rate = 24 // about twice the saturation, where the order matters
+	for _, lambda := range fairnessValues {
+		e := newContender(h100, sim.PrefillOnly)
+		e.fairness = lambda
+		r, err := x.repeat(e, workload.PostRecommendation(), rate)
+		if err != nil {
+			return err
+		}
+		for i := 0; i <= 200; i++ {
+			chart.Add(fmt.Sprintf("lambda %g", lambda), r.percentile(float64(i)/2).Seconds(), float64(i)/200)
+		}
+		table.Add(lambda, r.mean.Seconds(), r.percentile(50).Seconds(), r.percentile(90).Seconds(), r.percentile(99).Seconds(), r.percentile(100).Seconds(), r.cached)
+	}
+	if err := chart.Write(x.picture("figure-5.7")); err != nil {
+		return err
+	}
+	return x.save("figure-5.7", table)
+}

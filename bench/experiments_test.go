@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/bench/workload"
+	"github.com/prefillonly/prefillonly/scheduler/sim"
+)
+
+// cells runs one experiment and reads its table back, one map a row.
+func cells(t *testing.T, name string) []map[string]string {
+	t.Helper()
+	folder := t.TempDir()
+	x := Experiments{Out: folder, Seed: 1, Repeats: 1, Log: io.Discard}
+	if err := x.Run(name); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, name+".csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	header := strings.Split(lines[0], ",")
+	var rows []map[string]string
+	for _, line := range lines[1:] {
+		row := map[string]string{}
+		for i, cell := range strings.Split(line, ",") {
+			row[header[i]] = cell
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func number(t *testing.T, row map[string]string, column string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(row[column], 64)
+	if err != nil {
+		t.Fatalf("%s of %v: %v", column, row, err)
+	}
+	return v
+}
+
+func TestTable52HasThePapersColumns(t *testing.T) {
+	table, err := Table52()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(table.Header, ","); got != "machine,model,method,max_tokens,paper_tokens" {
+		t.Errorf("header %s", got)
+	}
+	published := 0
+	for _, row := range table.Rows {
+		if row[4] != "" {
+			published++
+		}
+	}
+	if published != 15 {
+		t.Errorf("%d of the paper's 15 figures are in the table", published)
+	}
+}
+
+func TestFloodCostsAtMostFivePoints(t *testing.T) {
+	for _, row := range cells(t, "flood") {
+		if lost := number(t, row, "points_lost"); row["eviction"] == "reuse" && lost > 5 {
+			t.Errorf("the flood costs %.1f points of hit rate", lost)
+		} else if row["eviction"] == "lru" && lost < 5 {
+			t.Errorf("the flood costs LRU %.1f points alone: it is too weak to show anything", lost)
+		}
+	}
+}
+
+func TestPausingHelpsShortRequests(t *testing.T) {
+	rows := cells(t, "preemption")
+	plain, paused := rows[0], rows[1]
+	if plain["policy"] != "srjf-calibrated" || paused["policy"] != "srpt" {
+		t.Fatalf("rows %v", rows)
+	}
+	if a, b := number(t, plain, "short_p99_s"), number(t, paused, "short_p99_s"); a < 5*b {
+		t.Errorf("P99 of short requests: %v s without pauses, %v s with", a, b)
+	}
+	if a, b := number(t, plain, "throughput"), number(t, paused, "throughput"); b < 0.97*a {
+		t.Errorf("throughput fell from %v to %v", a, b)
+	}
+}
+
+// The simulator must agree with the published throughput at saturation.
+func TestCreditThroughputFollowsThePaper(t *testing.T) {
+	for _, row := range cells(t, "figure-5.5") {
+		if row["paper_throughput"] == "" {
+			continue
+		}
+		if ratio := number(t, row, "throughput") / number(t, row, "paper_throughput"); ratio < 0.85 || ratio > 1.15 {
+			t.Errorf("%s: %.2f of the published throughput", row["method"], ratio)
+		}
+	}
+}
+
+func TestSameSeedSameFiles(t *testing.T) {
+	var files [2][]byte
+	for i := range files {
+		folder := t.TempDir()
+		x := Experiments{Out: folder, Seed: 2, Repeats: 1, Log: io.Discard}
+		if err := x.Run("figure-5.7"); err != nil {
+			t.Fatal(err)
+		}
+		for _, ending := range []string{".csv", ".svg"} {
+			text, err := os.ReadFile(filepath.Join(folder, "figure-5.7"+ending))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[i] = append(files[i], text...)
+		}
+	}
+	if !bytes.Equal(files[0], files[1]) {
+		t.Error("two runs of one seed differ")
+	}
+}
+
+func TestUsersAreSplitInTurnAndStayTogether(t *testing.T) {
+	var requests []workload.Request
+	for _, user := range []string{"a", "b", "c", "a", "b", "c"} {
+		requests = append(requests, workload.Request{User: user})
+	}
+	parts := byUser(requests, 2)
+	if len(parts[0]) != 4 || len(parts[1]) != 2 || parts[1][0].User != "b" || parts[1][1].User != "b" {
+		t.Errorf("parts %v", parts)
+	}
+	if len(byUser(requests[:1], 2)) != 1 {
+		t.Error("an instance without users was kept")
+	}
+}
+
+func TestPromptThatDoesNotFitIsRefused(t *testing.T) {
+	m, err := sim.MachineNamed("L4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := []workload.Request{{Prompt: workload.Prompt{Shape: workload.Shape{SuffixTokens: 50_000}}}}
+	if _, err := newContender(m, sim.Chunked).run(requests); err == nil || !strings.Contains(err.Error(), "takes 46") {
+		t.Errorf("error %v", err)
+	}
+	x := Experiments{Log: io.Discard}
+	if err := x.Run("figure-9"); err == nil || !strings.Contains(err.Error(), "figure-5.3") {
+		t.Errorf("unknown experiment: error %v", err)
+	}
+}

@@ -1,0 +1,217 @@
+package bench
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/bench/figures"
+	"github.com/prefillonly/prefillonly/bench/load"
+	"github.com/prefillonly/prefillonly/bench/workload"
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler"
+	"github.com/prefillonly/prefillonly/scheduler/sim"
+)
+
+// preemption measures short requests among long ones on one H100: how long the short ones wait when
+// a pass can be paused after any layer, and when it cannot.
+func (x *Experiments) preemption() error {
+	const long, short, requests = 60000, 200, 4000
+	m, err := sim.MachineNamed("H100")
+	if err != nil {
+		return err
+	}
+	config, executor, err := m.Engine(sim.LayerMajor, long, true)
+	if err != nil {
+		return err
+	}
+	table := &figures.Table{Header: []string{"short_per_s", "policy", "short_p50_s", "short_p99_s", "long_p50_s", "long_p99_s", "throughput", "pauses"}}
+	// Long requests keep the GPU busy for half of the time.
+	const longRate = 0.02
+	for _, shortRate := range []float64{0.1, 1} {
+		for _, policy := range []string{"srjf-calibrated", "srpt"} {
+			config.Policy = policy
+			out, err := sim.Run(config, []sim.Executor{executor}, mixed(x.Seed, requests, long, short, longRate, shortRate))
+			if err != nil {
+				return err
+			}
+			row := []any{shortRate, policy}
+			for _, tokens := range []int{short, long} {
+				l := latenciesOf(out.Records, tokens)
+				row = append(row, load.Percentile(l, 50).Seconds(), load.Percentile(l, 99).Seconds())
+			}
+			table.Add(append(row, float64(requests)/out.Span.Seconds(), out.Stats.Preemptions)...)
+		}
+	}
+	return x.save("preemption", table)
+}
+
+// latenciesOf sorts the latencies of the requests of so many tokens.
+func latenciesOf(records []sim.Record, tokens int) []time.Duration {
+	var l []time.Duration
+	for _, r := range records {
+		if r.Tokens == tokens {
+			l = append(l, r.Latency())
+		}
+	}
+	slices.Sort(l)
+	return l
+}
+
+// mixed makes two Poisson processes of prompts that nobody else begins with.
+func mixed(seed uint64, requests, long, short int, longRate, shortRate float64) iter.Seq[sim.Request] {
+	return func(yield func(sim.Request) bool) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var at float64
+		for i := range requests {
+			at += rng.ExpFloat64() / (longRate + shortRate)
+			tokens, kind := short, "short"
+			if rng.Float64() < longRate/(longRate+shortRate) {
+				tokens, kind = long, "long"
+			}
+			q := sim.Request{At: time.Duration(at * 1e9), User: kind, Tokens: oneOff(seed, i, tokens)}
+			if !yield(q) {
+				return
+			}
+		}
+	}
+}
+
+// oneOff is a prompt of its own.
+func oneOff(seed uint64, i, tokens int) []engine.TokenID {
+	return workload.Shape{Suffix: seed<<32 + uint64(i), SuffixTokens: tokens}.TokenIDs(workload.DefaultVocabulary)
+}
+
+// flood measures how many of their profiles' tokens users find in the prefix cache, alone and among
+// long prompts that come once, under both evictions.
+func (x *Experiments) flood() error {
+	const users, perUser, room, long = 10, 60, 180_000, 60_000
+	m, err := sim.MachineNamed("H100")
+	if err != nil {
+		return err
+	}
+	config, executor, err := m.Engine(sim.LayerMajor, long, true)
+	if err != nil {
+		return err
+	}
+	executor.NumBlocks = room / executor.BlockTokens
+	spec := workload.PostRecommendation()
+	spec.Users, spec.PerUser = users, perUser
+	requests, err := spec.Generate(workload.Arrivals{Rate: 0.5}, x.Seed)
+	if err != nil {
+		return err
+	}
+	table := &figures.Table{Header: []string{"eviction", "hit_rate_alone", "hit_rate_in_flood", "points_lost"}}
+	for _, eviction := range []kvcache.Eviction{kvcache.EvictReuse, kvcache.EvictLRU} {
+		config.Eviction = eviction
+		var rates [2]float64
+		for i, every := range []int{0, 10} {
+			out, err := sim.Run(config, []sim.Executor{executor}, flooded(requests, x.Seed, every, long))
+			if err != nil {
+				return err
+			}
+			var cached, tokens int
+			for _, r := range out.Records {
+				if r.Tokens != long {
+					cached += r.Cached
+					tokens += r.Tokens
+				}
+			}
+			rates[i] = float64(cached) / float64(tokens)
+		}
+		table.Add(eviction, rates[0], rates[1], 100*(rates[0]-rates[1]))
+	}
+	return x.save("flood", table)
+}
+
+// flooded adds a long prompt of its own to every so many requests; 0 adds none.
+func flooded(requests []workload.Request, seed uint64, every, long int) iter.Seq[sim.Request] {
+	return func(yield func(sim.Request) bool) {
+		i := 0
+		for q := range toSim(requests) {
+			if !yield(q) {
+				return
+			}
+			if i++; every > 0 && i%every == 0 {
+				if !yield(sim.Request{At: q.At, User: fmt.Sprint("once-", i), Tokens: oneOff(seed, i, long)}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// scaleDown is by how much scale shortens prompts and slows executors, so that a million prompts are
+// made in reasonable time. Latencies are those of the full lengths.
+const scaleDown = 10
+
+// scale compares routings and policies over 1,000 executors, each a H100 of half a machine.
+func (x *Experiments) scale() error {
+	const executors, users, perUser, load = 1000, 100_000, 10, 0.8
+	m, err := sim.MachineNamed("H100")
+	if err != nil {
+		return err
+	}
+	spec, err := workload.PostRecommendation().Scale(1.0/scaleDown, 1)
+	if err != nil {
+		return err
+	}
+	longest := workload.PostRecommendation().Profile.Max + workload.PostRecommendation().Item
+	config, one, err := m.Engine(sim.LayerMajor, longest, true)
+	if err != nil {
+		return err
+	}
+	tokens := one.NumBlocks * one.BlockTokens / scaleDown
+	one.BlockTokens = 16
+	one.NumBlocks = tokens / one.BlockTokens
+	one.Cost.Token *= scaleDown
+	one.Cost.Pair *= scaleDown * scaleDown
+	one.MaxModelLen = longest
+	cluster := make([]sim.Executor, executors)
+	for i := range cluster {
+		cluster[i] = one
+		cluster[i].Name = fmt.Sprintf("gpu-%04d", i)
+	}
+	spec.Users, spec.PerUser = users, perUser
+	rate := load * executors / sessionCost(one, spec, perUser) * perUser
+	requests, err := spec.Generate(workload.Arrivals{Rate: rate, Sessions: true, Gap: sessionGap}, x.Seed)
+	if err != nil {
+		return err
+	}
+	table := &figures.Table{Header: []string{"routing", "policy", "throughput", "mean_s", "p50_s", "p99_s", "cached", "busy"}}
+	for _, c := range []struct{ routing, policy string }{
+		{scheduler.RouteUser, "srjf-calibrated"}, {scheduler.RouteLoad, "srjf-calibrated"}, {scheduler.RoutePrefix, "srjf-calibrated"},
+		{scheduler.RoutePrefix, "fcfs"}, {scheduler.RoutePrefix, "srjf"}, {scheduler.RoutePrefix, "srpt"}, {scheduler.RouteUser, "fcfs"},
+	} {
+		config.Routing, config.Policy = c.routing, c.policy
+		start := time.Now()
+		out, err := sim.Run(config, cluster, toSim(requests))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(x.Log, "%s %s: %d requests in %s\n", c.routing, c.policy, len(out.Records), time.Since(start).Round(time.Second))
+		r, err := summarize(out.Records)
+		if err != nil {
+			return err
+		}
+		var busy time.Duration
+		for _, b := range out.Busy {
+			busy += b
+		}
+		table.Add(c.routing, c.policy, r.throughput, r.mean.Seconds(), r.percentile(50).Seconds(), r.percentile(99).Seconds(), r.cached,
+			busy.Seconds()/out.Span.Seconds()/executors)
+	}
+	return x.save("scale", table)
+}
+
+// sessionCost is the seconds an executor spends on one user's requests when only the first one
+// misses the cache.
+func sessionCost(e sim.Executor, spec workload.Spec, perUser int) float64 {
+	profile := (spec.Profile.Min + spec.Profile.Max) / 2
+	first := e.Cost.Pass([]sim.Item{{Tokens: profile + spec.Item}})
+	other := e.Cost.Pass([]sim.Item{{Tokens: profile + spec.Item, Cached: profile}})
+	return (first + time.Duration(perUser-1)*other).Seconds()
+}

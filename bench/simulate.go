@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/bench/load"
+	"github.com/prefillonly/prefillonly/bench/workload"
+	"github.com/prefillonly/prefillonly/scheduler/sim"
+)
+
+// sessionGap is the time between the requests of one user in the paper's experiments. It is not
+// published; at 100 ms the latencies below saturation agree with the artifact's raw results.
+const sessionGap = 100 * time.Millisecond
+
+// contender is one method on one machine, as the paper's figures compare them.
+type contender struct {
+	machine       sim.Machine
+	method        sim.Method
+	prefixCaching bool
+	fairness      float64 // lambda; negative: the default
+}
+
+// result is what one run in the simulator found.
+type result struct {
+	throughput float64
+	mean       time.Duration
+	sorted     []time.Duration // latencies
+	cached     float64         // share of prompt tokens
+}
+
+func (r result) percentile(p float64) time.Duration { return load.Percentile(r.sorted, p) }
+
+func newContender(m sim.Machine, method sim.Method) contender {
+	return contender{machine: m, method: method, prefixCaching: true, fairness: -1}
+}
+
+// run simulates requests on the contender's instances. As in the paper each instance is an engine of
+// its own, and users are assigned to instances in turn.
+func (e contender) run(requests []workload.Request) (result, error) {
+	longest := 0
+	for _, q := range requests {
+		longest = max(longest, q.Prompt.Len())
+	}
+	config, executor, err := e.machine.Engine(e.method, longest, e.prefixCaching)
+	if err != nil {
+		return result{}, err
+	}
+	if e.fairness >= 0 {
+		config.Fairness = e.fairness
+	}
+	var records []sim.Record
+	for _, part := range byUser(requests, e.method.Instances()) {
+		out, err := sim.Run(config, []sim.Executor{executor}, toSim(part))
+		if err != nil {
+			return result{}, fmt.Errorf("%s on %s: %w", e.method, e.machine.Name, err)
+		}
+		records = append(records, out.Records...)
+	}
+	return summarize(records)
+}
+
+func summarize(records []sim.Record) (result, error) {
+	var r result
+	var sum, last time.Duration
+	first := time.Duration(math.MaxInt64)
+	var tokens, cached int
+	for _, q := range records {
+		if q.Code != 0 {
+			return r, fmt.Errorf("a request of %d tokens was refused: %s", q.Tokens, q.Code)
+		}
+		r.sorted = append(r.sorted, q.Latency())
+		sum += q.Latency()
+		first, last = min(first, q.At), max(last, q.Done)
+		tokens += q.Tokens
+		cached += q.Cached
+	}
+	slices.Sort(r.sorted)
+	r.mean = sum / time.Duration(len(records))
+	r.throughput = float64(len(records)) / (last - first).Seconds()
+	r.cached = float64(cached) / float64(tokens)
+	return r, nil
+}
+
+// byUser splits requests over n instances, users in turn by their first request.
+func byUser(requests []workload.Request, n int) [][]workload.Request {
+	parts := make([][]workload.Request, n)
+	instance := map[string]int{}
+	for _, q := range requests {
+		i, known := instance[q.User]
+		if !known {
+			i = len(instance) % n
+			instance[q.User] = i
+		}
+		parts[i] = append(parts[i], q)
+	}
+	return slices.DeleteFunc(parts, func(p []workload.Request) bool { return len(p) == 0 })
+}
+
+// toSim makes the prompts one by one, when their time has come.
+func toSim(requests []workload.Request) iter.Seq[sim.Request] {
+	return func(yield func(sim.Request) bool) {
+		for _, q := range requests {
+			tokens := q.Prompt.Tokens
+			if len(tokens) == 0 {
+				tokens = q.Prompt.Shape.TokenIDs(workload.DefaultVocabulary)
+			}
+			if !yield(sim.Request{At: q.At, User: q.User, Tokens: tokens}) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prefillonly/prefillonly/bench"
+)
+
+// newSimulateCommand makes `prefillonly simulate`.
+func newSimulateCommand() *cobra.Command {
+	x := bench.Experiments{}
+	var tableFile string
+	names, about := bench.ExperimentNames()
+	var list strings.Builder
+	for i, name := range names {
+		fmt.Fprintf(&list, "  %-12s %s\n", name, about[i])
+	}
+	command := &cobra.Command{
+		Use:   "simulate EXPERIMENT...",
+		Short: "Run the paper's experiments on the real scheduler with simulated GPUs",
+		Long: `Drives the scheduler that serves, with a virtual clock and executors made of a cost model calibrated
+on the paper's machines, and writes the figures beside the published ones. The same seed gives the
+same bytes. Experiments:
+
+` + list.String(),
+		Example: `  prefillonly simulate table-5.2 --csv table.csv
+  prefillonly simulate figure-5.3 figure-5.4 figure-5.5 figure-5.6 figure-5.7 --out figures`,
+		Args:      cobra.MinimumNArgs(1),
+		ValidArgs: names,
+		RunE: func(command *cobra.Command, args []string) error {
+			x.Log = command.OutOrStdout()
+			if x.Repeats < 1 {
+				return fmt.Errorf("repeats %d is below 1", x.Repeats)
+			}
+			if tableFile != "" {
+				if len(args) != 1 || args[0] != "table-5.2" {
+					return fmt.Errorf("--csv names the file of table-5.2 alone; give --out a folder for %s", strings.Join(args, ", "))
+				}
+				table, err := bench.Table52()
+				if err != nil {
+					return err
+				}
+				return writeFile(tableFile, func(w *os.File) error { return table.CSV(w) })
+			}
+			for _, name := range args {
+				if err := x.Run(name); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&tableFile, "csv", "", "file for table-5.2")
+	flags.StringVar(&x.Out, "out", "figures", "folder for CSV files and figures")
+	flags.Uint64Var(&x.Seed, "seed", 1, "seed of all requests and arrivals")
+	flags.IntVar(&x.Repeats, "repeats", 3, "runs with different seeds that each point of a figure is made of")
+	return command
+}

@@ -1,0 +1,70 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// Cost is what a pass takes on one executor, in seconds: the paper's linear model in cache-miss
+// tokens (section 5.3.3), with the quadratic term of attention and the price of running a prompt in
+// chunks.
+type Cost struct {
+	Base  float64 // of every pass: reading the weights, launches, the engine's own work
+	Token float64 // of each token that is not cached
+	Pair  float64 // of each pair of positions that attend: (n^2 - cached^2) / 2 of them
+	Chunk int     // tokens computed at a time; 0: any number
+	Extra float64 // of each chunk after a pass's first
+}
+
+// Item is one prompt of a pass.
+type Item struct{ Tokens, Cached int }
+
+// Pass is the time of a pass over the items, at least a nanosecond.
+func (c Cost) Pass(items []Item) time.Duration {
+	var tokens, pairs float64
+	for _, i := range items {
+		n, cached := float64(i.Tokens), float64(i.Cached)
+		tokens += n - cached
+		pairs += (n*n - cached*cached) / 2
+	}
+	seconds := c.Base + c.Token*tokens + c.Pair*pairs
+	if c.Chunk > 0 {
+		seconds += c.Extra * (math.Ceil(tokens/float64(c.Chunk)) - 1)
+	}
+	return max(1, time.Duration(seconds*1e9))
+}
+
+// Executor describes one simulated executor.
+type Executor struct {
+	Name        string
+	Cost        Cost
+	Stages      int // of a pipeline: each takes Cost, and the executor starts a pass when the first is free; 0 means 1
+	Layers      int // a pass can pause after each; 0: not at all
+	BlockTokens int
+	NumBlocks   int // pages of the prefix cache
+	MaxModelLen int
+	MaxPassRows int
+	Profiled    bool // the scheduler is told the cost; otherwise it goes by cache-miss tokens
+}
+
+// The one model that all executors of a simulation serve.
+const (
+	modelName = "simulated"
+	vocabSize = 1 << 20
+)
+
+func (e Executor) hello() *wire.Hello {
+	info := &wire.ExecutorInfo{
+		Device: "simulated", Model: modelName, Fingerprint: modelName, VocabSize: vocabSize,
+		MaxModelLen: e.MaxModelLen, BlockTokens: e.BlockTokens, NumBlocks: e.NumBlocks,
+		MaxPassRows: e.MaxPassRows, CanPause: e.Layers > 0,
+	}
+	if e.Profiled {
+		info.CostBase = time.Duration(e.Cost.Base * 1e9)
+		info.CostToken = time.Duration(e.Cost.Token * 1e9)
+		info.CostPair = e.Cost.Pair
+	}
+	return &wire.Hello{Role: wire.RoleExecutor, Name: e.Name, Epoch: 1, Executor: info}
+}
