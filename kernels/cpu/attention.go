@@ -30,13 +30,13 @@ func (a *segmentArena) free() {
 	*a = segmentArena{}
 }
 
-func grow(p *unsafe.Pointer, have *uintptr, need uintptr) bool {
-	if need <= *have {
-		return true
+// grow makes room for need bytes. They are zeroed, since the garbage collector's write barrier looks at
+// what a pointer overwrites.
+func grow(p *unsafe.Pointer, have *uintptr, need uintptr) {
+	if need > *have {
+		C.free(*p)
+		*p, *have = C.calloc(2, C.size_t(need)), 2*need
 	}
-	C.free(*p)
-	*p, *have = C.malloc(C.size_t(2*need)), 2*need
-	return true
 }
 
 // segmentList writes the segments into the arena. It records an error where a segment's positions go

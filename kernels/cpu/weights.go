@@ -154,7 +154,6 @@ type table struct {
 	rows, cols int
 	data       []byte  // row-major bfloat16
 	copied     *buffer // nil where data is the mapping
-	pinner     runtime.Pinner
 }
 
 func (t *table) Rows() int { return t.rows }
@@ -168,7 +167,6 @@ func (t *table) Bytes() int64 {
 }
 
 func (t *table) Free() {
-	t.pinner.Unpin()
 	if t.copied != nil {
 		t.copied.Free()
 	}
@@ -184,7 +182,6 @@ func (b *Backend) NewTable(tensor kernels.HostTensor) (kernels.Table, error) {
 	}
 	t := &table{rows: tensor.Rows, cols: tensor.Cols, data: tensor.Data}
 	if tensor.Type == kernels.BF16 {
-		t.pinner.Pin(unsafe.SliceData(t.data))
 		return t, nil
 	}
 	n := int64(t.rows) * int64(t.cols)
