@@ -35,7 +35,7 @@ func (c *Core) submit(from PeerID, m *wire.Submit) {
 	}
 	j := &job{
 		submit: m, frontend: p.frontend, pool: c.pool(m.Model), order: c.orders,
-		arrival: (c.now - m.Waited).Seconds(), aged: (c.now - m.Waited).Seconds(), seq: m.Tokens[:len(m.Tokens):len(m.Tokens)],
+		arrival: c.now - m.Waited, aged: (c.now - m.Waited).Seconds(), seq: m.Tokens[:len(m.Tokens):len(m.Tokens)],
 		deadlineIndex: -1,
 	}
 	c.orders++

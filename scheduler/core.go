@@ -78,7 +78,6 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 	if p := c.peers[from]; p != nil {
 		p.heard = c.now
 	}
-	c.expire()
 	switch m := msg.(type) {
 	case *wire.Hello:
 		c.hello(from, m)
@@ -95,6 +94,7 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 	case *wire.Tick:
 		c.tick()
 	}
+	c.expire()
 	return c.out
 }
 
@@ -129,7 +129,7 @@ func (c *Core) tick() {
 func (c *Core) expire() {
 	for len(c.deadlines) > 0 && c.deadlines[0].deadline <= c.now {
 		j := c.deadlines[0]
-		waited := c.now.Seconds() - j.arrival
+		waited := (c.now - j.arrival).Seconds()
 		c.fail(j, engine.Errorf(engine.CodeDeadline, "the deadline of %v passed after %.3f s in the queue", j.submit.Deadline, waited))
 	}
 }

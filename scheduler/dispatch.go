@@ -15,6 +15,7 @@ const maxSkips = 8
 
 // dispatch gives an idle executor its next pass, if there is one.
 func (c *Core) dispatch(e *executor) {
+	c.expire()
 	if e.running != nil {
 		c.preempt(e)
 		return
@@ -53,7 +54,14 @@ func (c *Core) next(e *executor) (first *job, parked int) {
 		}
 		skipped = append(skipped, j)
 	}
-	// Whoever holds pages must go on, or those who lack them never get any.
+	// The blocked job goes when it can, and whoever holds pages must, or it never can.
+	if j := e.blocked; j != nil && !slices.Contains(skipped, j) {
+		e.queue.remove(j)
+		if c.lease(e, j) {
+			return j, -1
+		}
+		skipped = append(skipped, j)
+	}
 	if i := c.parkedBefore(e, nil); i >= 0 {
 		return nil, i
 	}

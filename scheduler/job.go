@@ -26,10 +26,10 @@ type job struct {
 	pool     *pool
 	executor *executor // whose queue or pass it is in; nil for an orphan
 	state    jobState
-	order    uint64  // of submission; breaks ties
-	arrival  float64 // seconds, with the wait before a restart of the scheduler taken off
-	aged     float64 // from when it ages: arrival, or later for a user who sends much; see users
-	paced    bool    // aged is settled
+	order    uint64        // of submission; breaks ties
+	arrival  time.Duration // with the wait before a restart of the scheduler taken off
+	aged     float64       // from when it ages, in seconds: arrival, or later for a user who sends much; see users
+	paced    bool          // aged is settled
 
 	seq       []engine.TokenID // prompt and generated tokens; the prompt part is the Submit's own
 	chain     []kvcache.Hash   // of the prompt's full blocks
@@ -44,6 +44,8 @@ type job struct {
 	class     int // heap of the queue, under an agingPolicy
 	heapIndex int // in that heap
 	links     [numWaits]waitLink
+	older     *job // enqueued before it in the same queue
+	newer     *job // enqueued after it
 
 	deadline      time.Duration // time at which a job not started is dropped; 0: none
 	deadlineIndex int           // in the Core's deadline heap; -1 when not there
@@ -97,6 +99,5 @@ func (j *job) timing() engine.Timing {
 	if !j.started {
 		return engine.Timing{}
 	}
-	queued := j.startedAt.Seconds() - j.arrival
-	return engine.Timing{Queued: time.Duration(queued * float64(time.Second)), Running: j.running}
+	return engine.Timing{Queued: j.startedAt - j.arrival, Running: j.running}
 }

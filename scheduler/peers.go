@@ -169,8 +169,13 @@ func (c *Core) remove(p *peer) {
 	delete(c.peers, p.id)
 	delete(c.named, p.name)
 	c.frontends = slices.DeleteFunc(c.frontends, func(f *frontend) bool { return f == p.frontend })
-	for _, j := range jobsInOrder(maps.Values(p.frontend.jobs)) {
-		c.withdraw(j)
+	jobs := jobsInOrder(maps.Values(p.frontend.jobs))
+	for _, waiting := range []bool{true, false} { // those in passes last: a pass that ends starts another
+		for _, j := range jobs {
+			if (j.state != stateInPass) == waiting {
+				c.withdraw(j)
+			}
+		}
 	}
 }
 
@@ -212,7 +217,7 @@ func (c *Core) evacuate(e *executor, blame bool) {
 	jobs = jobsInOrder(slices.Values(jobs))
 	for _, j := range jobs {
 		j.lease, j.executor, j.cached, j.blocked = nil, nil, 0, false
-		j.links = [numWaits]waitLink{}
+		j.links, j.older, j.newer = [numWaits]waitLink{}, nil, nil
 		if j.deaths >= maxDeaths {
 			c.fail(j, engine.Errorf(engine.CodeExecutorLost,
 				"%d executors died while they ran this request, the last one is %s; it is not run again", j.deaths, e.peer.name.name))

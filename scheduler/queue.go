@@ -91,6 +91,7 @@ type queue struct {
 	classes   []int     // classes of heaps, ascending
 	missing   waiters
 	present   waiters
+	newest    *job // the last one pushed; older ones are linked from it
 	size      int
 	predicted float64 // tokens of work, with prefixes shared by several jobs counted once
 }
@@ -111,6 +112,10 @@ func newQueue(p policy, index *kvcache.Index) *queue {
 func (q *queue) push(j *job) {
 	q.watch(j)
 	q.place(j)
+	if j.older = q.newest; j.older != nil {
+		j.older.newer = j
+	}
+	q.newest = j
 	q.size++
 	q.predicted += j.predicted
 }
@@ -120,6 +125,15 @@ func (q *queue) remove(j *job) {
 	q.missing.remove(j)
 	q.present.remove(j)
 	heap.Remove(&q.heaps[q.heapOf(j.class)], j.heapIndex)
+	if j.newer != nil {
+		j.newer.older = j.older
+	} else {
+		q.newest = j.older
+	}
+	if j.older != nil {
+		j.older.newer = j.newer
+	}
+	j.older, j.newer = nil, nil
 	q.size--
 	q.predicted -= j.predicted
 	if q.size == 0 {

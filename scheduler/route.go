@@ -143,7 +143,7 @@ func (c *Core) enqueue(j *job, e *executor) {
 	j.executor, j.state = e, stateWaiting
 	j.predicted = e.cost.tokens(len(j.seq), e.expected(j))
 	if c.cfg.UserFairness && !j.paced {
-		j.aged, j.paced = c.users.pace(j.submit.User, j.arrival, e.cost.seconds(j.predicted)), true
+		j.aged, j.paced = c.users.pace(j.submit.User, j.aged, e.cost.seconds(j.predicted)), true
 	}
 	if !j.started {
 		j.cachedAtArrival = e.index.Match(j.chain[:j.usable()]) * j.chainOf
@@ -212,8 +212,8 @@ func (c *Core) bringHome(e *executor) {
 	c.placeAll(moving)
 }
 
-// steal moves a job from the most loaded executor of the model to one that has nothing to do, if
-// it would be done here before its turn came there.
+// steal moves the newest job of the most loaded executor of the model to one that has nothing to do,
+// if it would be done here before all the work there.
 func (c *Core) steal(e *executor) {
 	if c.cfg.Routing == RouteUser {
 		return
@@ -227,12 +227,11 @@ func (c *Core) steal(e *executor) {
 	if from == nil || from.running == nil || from.info.Fingerprint != e.info.Fingerprint {
 		return
 	}
-	heap := from.queue.heaps[len(from.queue.heaps)-1]
-	if len(heap) == 0 {
-		return
+	j := from.queue.newest
+	for j != nil && j.lease != nil {
+		j = j.older // its pages are there
 	}
-	j := heap[len(heap)-1] // a leaf of the heap: not the next to run
-	if j.lease != nil || checkFor(e, j.submit) != nil || j.pages(c.cfg.FullKV, e.info.BlockTokens) > e.info.NumBlocks {
+	if j == nil || checkFor(e, j.submit) != nil || j.pages(c.cfg.FullKV, e.info.BlockTokens) > e.info.NumBlocks {
 		return
 	}
 	if e.perToken()*e.cost.tokens(len(j.seq), 0) < from.perToken()*from.load(c.now) {

@@ -1,0 +1,423 @@
+package scheduler
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+)
+
+var histories = flag.Int("histories", 10_000, "random histories that the property test runs")
+
+// chooser is where a history's choices come from: a random source or a fuzzer's bytes.
+type chooser interface{ IntN(n int) int }
+
+// history plays frontends and executors at random against a Core, and checks what it answers.
+type history struct {
+	t    testing.TB
+	pick chooser
+	core *Core
+	twin *Core // steps along and must say the same; may be nil
+	now  time.Duration
+	next engine.JobID
+	// What is known of the peers and jobs:
+	open    map[engine.JobID]PeerID // submitted, not ended
+	tokens  map[engine.JobID]int    // results that came
+	current map[PeerID]*wire.Run    // the pass an executor is in
+	parked  map[PeerID][]*wire.Run
+	epochs  map[PeerID]uint64 // the executors' own
+	known   map[PeerID]uint64 // the scheduler's, as they know it
+	info    wire.ExecutorInfo
+	deep    bool // check all invariants after each step
+}
+
+var (
+	testFrontends = []PeerID{"web-0", "web-1"}
+	testExecutors = []PeerID{"cpu-0", "cpu-1", "cpu-2"}
+)
+
+func newHistory(t testing.TB, pick chooser, cfg Config, twin policy) *history {
+	h := &history{
+		t: t, pick: pick, open: map[engine.JobID]PeerID{}, tokens: map[engine.JobID]int{},
+		current: map[PeerID]*wire.Run{}, parked: map[PeerID][]*wire.Run{},
+		epochs: map[PeerID]uint64{}, known: map[PeerID]uint64{}, info: executorInfo(),
+	}
+	h.info.NumBlocks = pick.IntN(24)
+	h.info.MaxPassRows = pick.IntN(3) * 30
+	var err error
+	if h.core, err = NewCore(cfg, 1); err != nil {
+		t.Fatal(err)
+	}
+	if twin != nil {
+		if h.twin, err = NewCore(cfg, 1); err != nil {
+			t.Fatal(err)
+		}
+		h.twin.policy = twin
+	}
+	return h
+}
+
+// move makes one random thing happen. Times are multiples of 1/512 s, which floats add exactly.
+func (h *history) move() {
+	h.now += time.Duration(h.pick.IntN(64)) * time.Second / 512
+	executor := testExecutors[h.pick.IntN(len(testExecutors))]
+	frontend := testFrontends[h.pick.IntN(len(testFrontends))]
+	switch op := h.pick.IntN(32); {
+	case op < 12:
+		h.submit(frontend)
+	case op < 24:
+		h.finish(executor)
+	case op < 26:
+		h.send(frontend, &wire.Cancel{Job: engine.JobID(h.pick.IntN(int(h.next) + 1))})
+	case op < 28:
+		h.hello(executor)
+	case op < 29:
+		h.restart(executor)
+	case op < 30:
+		h.send("", &wire.Tick{})
+	case op < 31:
+		h.forgetPasses(executor)
+		h.send(executor, &wire.Lost{})
+	default:
+		if h.pick.IntN(8) == 0 {
+			h.loseFrontend(frontend)
+		}
+	}
+}
+
+func (h *history) hello(executor PeerID) {
+	h.send(executor, &wire.Hello{Role: wire.RoleExecutor, Name: string(executor), Epoch: h.epochs[executor], Executor: &h.info})
+}
+
+// restart is what an executor does when it starts, or hears of a new scheduler.
+func (h *history) restart(executor PeerID) {
+	h.epochs[executor]++
+	h.forgetPasses(executor)
+	h.hello(executor)
+}
+
+func (h *history) forgetPasses(executor PeerID) {
+	delete(h.current, executor)
+	delete(h.parked, executor)
+}
+
+func (h *history) loseFrontend(frontend PeerID) {
+	for id, owner := range h.open {
+		if owner == frontend {
+			delete(h.open, id)
+		}
+	}
+	h.send(frontend, &wire.Lost{})
+}
+
+func (h *history) submit(from PeerID) {
+	if h.core.peers[from] == nil {
+		h.send(from, &wire.Hello{Role: wire.RoleFrontend, Name: string(from), Epoch: 1})
+	}
+	h.next++
+	m := &wire.Submit{
+		Job: h.next, Model: "m", Tokens: tokens(h.pick.IntN(3), 1+h.pick.IntN(40)), MaxTokens: 1,
+		User: fmt.Sprint(h.pick.IntN(3)), Priority: h.pick.IntN(3),
+	}
+	m.Tokens[len(m.Tokens)/2] = engine.TokenID(h.pick.IntN(2))
+	switch h.pick.IntN(8) {
+	case 0:
+		m.MaxTokens = h.pick.IntN(4)
+	case 1:
+		m.Ask.PromptLogprobs, m.MaxTokens = true, 0
+	case 2:
+		m.Deadline = time.Duration(h.pick.IntN(2000)) * time.Second / 512
+	case 3:
+		m.Salt = "salt"
+	}
+	h.open[m.Job] = from
+	h.send(from, m)
+}
+
+// finish lets an executor answer its pass, or a Pause it was sent.
+func (h *history) finish(executor PeerID) {
+	run := h.current[executor]
+	if run == nil {
+		return
+	}
+	d := &wire.Done{Pass: run.Pass, Took: time.Duration(1+h.pick.IntN(64)) * time.Second / 512}
+	for _, item := range run.Items {
+		d.Items = append(d.Items, wire.ItemResult{Job: item.Job, Answer: &engine.Answer{Token: 7}})
+	}
+	switch h.pick.IntN(24) {
+	case 0:
+		d.Items, d.Err = nil, engine.Errorf(engine.CodeInternal, "out of luck")
+	case 1:
+		d.Items[0] = wire.ItemResult{Job: d.Items[0].Job, Err: engine.Errorf(engine.CodeInternal, "a bad item")}
+	}
+	delete(h.current, executor)
+	h.send(executor, d)
+}
+
+// send gives a message to the Core, and to its twin, and follows what comes out.
+func (h *history) send(from PeerID, m wire.Message) {
+	if c, ok := m.(*wire.Cancel); ok && h.open[c.Job] == from {
+		delete(h.open, c.Job)
+	}
+	out := h.core.Step(h.now, from, m)
+	if h.twin != nil {
+		if other := h.twin.Step(h.now, from, m); !reflect.DeepEqual(out, other) {
+			h.t.Fatalf("after %T from %q the Core says\n%s\nthe full rescan\n%s", m, from, describe(out), describe(other))
+		}
+	}
+	var pauses []Envelope
+	var reborn []PeerID
+	for _, e := range out {
+		switch m := e.Msg.(type) {
+		case *wire.Run:
+			h.started(e.To, m)
+		case *wire.Resume:
+			h.resumed(e.To, m)
+		case *wire.Abort:
+			h.aborted(e.To, m)
+		case *wire.Result:
+			h.result(e.To, m)
+		case *wire.Pause:
+			pauses = append(pauses, e)
+		case *wire.Welcome:
+			if h.known[e.To] != m.Epoch && h.core.executorAt(e.To) != nil {
+				h.known[e.To] = m.Epoch
+				reborn = append(reborn, e.To)
+			}
+		}
+	}
+	h.check()
+	for _, e := range reborn {
+		h.restart(e)
+	}
+	for _, e := range pauses {
+		h.paused(e.To, e.Msg.(*wire.Pause).Pass)
+	}
+}
+
+func (h *history) started(to PeerID, run *wire.Run) {
+	if h.current[to] != nil {
+		h.t.Fatalf("%s gets pass %d while it runs %d", to, run.Pass, h.current[to].Pass)
+	}
+	h.current[to] = run
+	rows := 0
+	for _, item := range run.Items {
+		rows += len(item.Tokens) - item.Cached
+		if item.Cached >= len(item.Tokens) || item.Cached > len(item.Blocks)*h.info.BlockTokens {
+			h.t.Fatalf("job %v: %d of %d tokens cached in %d blocks", item.Job, item.Cached, len(item.Tokens), len(item.Blocks))
+		}
+	}
+	if len(run.Items) > 1 && rows > h.info.MaxPassRows {
+		h.t.Fatalf("a packed pass of %d rows, at most %d fit", rows, h.info.MaxPassRows)
+	}
+	h.checkPages(to)
+}
+
+// checkPages holds that no page is written by one item and in the hands of another.
+func (h *history) checkPages(to PeerID) {
+	written, read := map[wire.BlockID]engine.JobID{}, map[wire.BlockID]engine.JobID{}
+	for _, run := range append(h.parked[to], h.current[to]) {
+		for _, item := range run.Items {
+			for i, b := range item.Blocks {
+				if other, ok := written[b]; ok {
+					h.t.Fatalf("block %d is in the hands of jobs %v and %v", b, other, item.Job)
+				}
+				if i < item.Cached/h.info.BlockTokens {
+					read[b] = item.Job
+					continue
+				}
+				if other, ok := read[b]; ok {
+					h.t.Fatalf("job %v writes block %d that job %v reads", item.Job, b, other)
+				}
+				written[b] = item.Job
+			}
+		}
+	}
+}
+
+// paused lets an executor obey a Pause.
+func (h *history) paused(executor PeerID, pass wire.PassID) {
+	run := h.current[executor]
+	if run == nil || run.Pass != pass || h.pick.IntN(4) == 0 {
+		return // the pass will end first
+	}
+	delete(h.current, executor)
+	h.parked[executor] = append(h.parked[executor], run)
+	h.send(executor, &wire.Paused{Pass: pass, Layer: 1})
+}
+
+func (h *history) resumed(to PeerID, m *wire.Resume) {
+	for i, run := range h.parked[to] {
+		if run.Pass == m.Pass {
+			h.parked[to] = append(h.parked[to][:i:i], h.parked[to][i+1:]...)
+			h.current[to] = run
+			return
+		}
+	}
+	h.t.Fatalf("%s is to resume pass %d, which it has not paused", to, m.Pass)
+}
+
+func (h *history) aborted(to PeerID, m *wire.Abort) {
+	if run := h.current[to]; run != nil && run.Pass == m.Pass {
+		delete(h.current, to)
+	}
+	for i, run := range h.parked[to] {
+		if run.Pass == m.Pass {
+			h.parked[to] = append(h.parked[to][:i:i], h.parked[to][i+1:]...)
+			return
+		}
+	}
+}
+
+func (h *history) result(to PeerID, r *wire.Result) {
+	if h.open[r.Job] != to {
+		h.t.Fatalf("%s gets %s for a job that is not its own, ended or was cancelled", to, describeResult(r))
+	}
+	if r.Answer != nil && r.Index != h.tokens[r.Job] {
+		h.t.Fatalf("job %v: token %d comes after %d tokens", r.Job, r.Index, h.tokens[r.Job])
+	}
+	h.tokens[r.Job]++
+	if r.Err != nil || r.Finish != engine.FinishNone {
+		delete(h.open, r.Job)
+	}
+}
+
+// drain keeps the executors alive and answering until every job has its answer.
+func (h *history) drain() {
+	for round := 0; len(h.open) > 0; round++ {
+		if round > 2000 {
+			h.t.Fatalf("%d jobs are never answered", len(h.open))
+		}
+		h.now += time.Second
+		for _, f := range testFrontends {
+			h.send(f, &wire.Hello{Role: wire.RoleFrontend, Name: string(f), Epoch: 1})
+		}
+		for _, e := range testExecutors {
+			h.hello(e)
+			h.finish(e)
+		}
+		h.send("", &wire.Tick{})
+	}
+}
+
+// check holds the Core's state to its invariants.
+func (h *history) check() {
+	if !h.deep {
+		return
+	}
+	if len(h.core.jobs) != len(h.open) {
+		h.t.Fatalf("the Core knows %d jobs, %d are open", len(h.core.jobs), len(h.open))
+	}
+	for _, e := range h.core.executors {
+		var leases []*kvcache.Lease
+		waiting := 0
+		for _, heap := range e.queue.heaps {
+			for i, j := range heap {
+				waiting++
+				h.checkWaiting(e, j, i)
+				if j.lease != nil {
+					leases = append(leases, j.lease)
+				}
+			}
+		}
+		for _, p := range e.allPasses() {
+			for _, j := range p.items {
+				leases = append(leases, j.lease)
+			}
+		}
+		if waiting != e.queue.size {
+			h.t.Fatalf("%d jobs wait, counted %d", waiting, e.queue.size)
+		}
+		if err := e.index.CheckIntegrity(leases); err != nil {
+			h.t.Fatal(err)
+		}
+		if e.running == nil && e.queue.size+len(e.parked) > 0 {
+			h.t.Fatalf("executor %s is idle while %d jobs wait", e.peer.id, e.queue.size)
+		}
+	}
+}
+
+func (h *history) checkWaiting(e *executor, j *job, i int) {
+	if j.executor != e || j.state != stateWaiting || j.heapIndex != i {
+		h.t.Fatalf("job %v in the queue of %s: %+v", j.submit.Job, e.peer.id, j)
+	}
+	if fresh := e.index.Match(j.chain[:j.usable()]); !j.continuing() && fresh != j.cached {
+		h.t.Fatalf("job %v is taken to have %d blocks cached, has %d", j.submit.Job, j.cached, fresh)
+	}
+	if key := h.core.policy.key(j); key != j.key {
+		h.t.Fatalf("job %v has the key %v, it should be %v", j.submit.Job, j.key, key)
+	}
+}
+
+// rescan is the oracle of Algorithm 1: at every choice it looks at every waiting job and at the
+// cache as it is. Each job is in a class of its own, so that the queue asks for the score of each.
+type rescan struct {
+	lambda float64
+	jobs   map[int]*job
+}
+
+func (r rescan) key(*job) float64 { return 0 }
+
+func (r rescan) class(j *job) int {
+	r.jobs[int(j.order)] = j
+	return int(j.order)
+}
+
+func (r rescan) score(class int, _, now float64) float64 {
+	j := r.jobs[class]
+	cached := j.executor.index.Match(j.chain[:j.usable()]) * j.chainOf
+	if j.lease != nil && j.generated() > 0 {
+		cached = len(j.seq) - 1
+	}
+	return j.executor.cost.tokens(len(j.seq), cached) - r.lambda*(now-j.aged)
+}
+
+// TestChoicesEqualFullRescan runs histories on the Core and on one that scans its whole queue at
+// every choice; all they say must be equal.
+func TestChoicesEqualFullRescan(t *testing.T) {
+	for seed := range *histories {
+		rng := rand.New(rand.NewPCG(uint64(seed), 52))
+		cfg := DefaultConfig()
+		cfg.Fairness = 512
+		cfg.Routing = []string{RoutePrefix, RouteUser, RouteLoad}[rng.IntN(3)]
+		cfg.MaxPassItems = 1 + rng.IntN(4)
+		h := newHistory(t, rng, cfg, rescan{cfg.Fairness, map[int]*job{}})
+		h.deep = seed%50 == 0
+		for range 20 + rng.IntN(40) {
+			h.move()
+		}
+		h.drain()
+		if t.Failed() {
+			t.Fatalf("in history %d", seed)
+		}
+	}
+}
+
+// TestHistoriesOfAllPolicies holds every policy to the invariants.
+func TestHistoriesOfAllPolicies(t *testing.T) {
+	for _, policy := range Policies() {
+		t.Run(policy, func(t *testing.T) {
+			for seed := range *histories / 100 {
+				rng := rand.New(rand.NewPCG(uint64(seed), 53))
+				cfg := DefaultConfig()
+				cfg.Policy = policy
+				cfg.UserFairness = rng.IntN(2) == 0
+				cfg.FullKV = rng.IntN(4) == 0
+				cfg.PrefixCaching = rng.IntN(8) > 0
+				cfg.Eviction = []kvcache.Eviction{kvcache.EvictReuse, kvcache.EvictLRU}[rng.IntN(2)]
+				h := newHistory(t, rng, cfg, nil)
+				h.deep = true
+				for range 150 {
+					h.move()
+				}
+				h.drain()
+			}
+		})
+	}
+}
