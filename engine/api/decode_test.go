@@ -153,6 +153,25 @@ func FuzzDecodeChat(f *testing.F) {
 	})
 }
 
+func FuzzDecodeTokenize(f *testing.F) {
+	seedSamples(f, "tokenize")
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r, refused := DecodeTokenize(body)
+		if refused == nil && (r.Prompt == nil) == (len(r.Messages) == 0) {
+			t.Fatalf("neither or both of prompt and messages passed: %+v", r)
+		}
+	})
+}
+
+func FuzzDecodeDetokenize(f *testing.F) {
+	seedSamples(f, "detokenize")
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if r, refused := DecodeDetokenize(body); refused == nil && r.Tokens == nil {
+			t.Fatalf("missing tokens passed: %s", body)
+		}
+	})
+}
+
 // FuzzPrompt holds the hand scanner to what encoding/json reads from the same bytes.
 func FuzzPrompt(f *testing.F) {
 	for _, seed := range []string{`"a\u00e9\"b"`, `[1,2, 3 ]`, `[[1],[ ]]`, `["a","b\\"]`, `[4294967296]`, `[1.5]`, `[-1]`, `[1e3]`, `[null]`, `[["a"]]`, `[]`, `[[1],"a"]`, `["a",1]`, `{}`, `null`} {

@@ -118,7 +118,7 @@ func (r *ChatRequest) validate() *Error {
 }
 
 func checkMessages(raw json.RawMessage) *Error {
-	if neutral(raw, nil) {
+	if neutral(raw, "") {
 		return Invalid("messages", "messages is missing; give a list of {\"role\", \"content\"} objects")
 	}
 	var messages []struct {
@@ -181,12 +181,12 @@ func DecodeTokenize(body []byte) (*TokenizeRequest, *Error) {
 		return nil, err
 	}
 	if r.Prompt != nil {
-		if !neutral(r.Messages, nil) {
+		if !neutral(r.Messages, "") {
 			return nil, Invalid("prompt", "give prompt or messages, not both")
 		}
 		return r, nil
 	}
-	if neutral(r.Messages, nil) {
+	if neutral(r.Messages, "") {
 		return nil, Invalid("prompt", "prompt is missing; give a string, or messages")
 	}
 	return r, checkMessages(r.Messages)

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 )
 
 // unsupported are fields that other servers honour and this one does not. Each would change the
@@ -15,17 +16,20 @@ type unsupported struct {
 	FunctionCall      json.RawMessage `json:"function_call"`
 	ToolChoice        json.RawMessage `json:"tool_choice"`
 	ResponseFormat    json.RawMessage `json:"response_format"`
+	Documents         json.RawMessage `json:"documents"`
 	StructuredOutputs json.RawMessage `json:"structured_outputs"`
 	GuidedJSON        json.RawMessage `json:"guided_json"`
 	GuidedRegex       json.RawMessage `json:"guided_regex"`
 	GuidedChoice      json.RawMessage `json:"guided_choice"`
 	GuidedGrammar     json.RawMessage `json:"guided_grammar"`
+	LogitsProcessors  json.RawMessage `json:"logits_processors"`
 	Modalities        json.RawMessage `json:"modalities"`
 	Audio             json.RawMessage `json:"audio"`
 	PromptEmbeds      json.RawMessage `json:"prompt_embeds"`
 	BadWords          json.RawMessage `json:"bad_words"`
 	UseBeamSearch     json.RawMessage `json:"use_beam_search"`
 	ChatTemplate      json.RawMessage `json:"chat_template"`
+	TruncationSide    json.RawMessage `json:"truncation_side"`
 	PresencePenalty   json.RawMessage `json:"presence_penalty"`
 	FrequencyPenalty  json.RawMessage `json:"frequency_penalty"`
 	RepetitionPenalty json.RawMessage `json:"repetition_penalty"`
@@ -36,68 +40,69 @@ type unsupported struct {
 
 // check refuses fields of u that would change the answer of a request with parameters p.
 func (u *unsupported) check(p *Params) *Error {
-	for _, f := range []struct {
+	for _, f := range [...]struct {
 		name    string
 		raw     json.RawMessage
-		neutral []string
+		neutral string // JSON literals, one a line
 	}{
-		{"suffix", u.Suffix, []string{`""`}},
-		{"tools", u.Tools, []string{`[]`}},
-		{"functions", u.Functions, []string{`[]`}},
-		{"function_call", u.FunctionCall, []string{`"none"`, `"auto"`}},
-		{"tool_choice", u.ToolChoice, []string{`"none"`, `"auto"`}},
-		{"structured_outputs", u.StructuredOutputs, nil},
-		{"guided_json", u.GuidedJSON, nil},
-		{"guided_regex", u.GuidedRegex, nil},
-		{"guided_choice", u.GuidedChoice, []string{`[]`}},
-		{"guided_grammar", u.GuidedGrammar, nil},
-		{"modalities", u.Modalities, []string{`["text"]`}},
-		{"audio", u.Audio, nil},
-		{"prompt_embeds", u.PromptEmbeds, nil},
-		{"bad_words", u.BadWords, []string{`[]`}},
-		{"use_beam_search", u.UseBeamSearch, []string{`false`}},
-		{"chat_template", u.ChatTemplate, nil},
+		{"suffix", u.Suffix, `""`},
+		{"tools", u.Tools, `[]`},
+		{"functions", u.Functions, `[]`},
+		{"function_call", u.FunctionCall, "\"none\"\n\"auto\""},
+		{"tool_choice", u.ToolChoice, "\"none\"\n\"auto\""},
+		{"documents", u.Documents, `[]`},
+		{"structured_outputs", u.StructuredOutputs, ""},
+		{"guided_json", u.GuidedJSON, ""},
+		{"guided_regex", u.GuidedRegex, ""},
+		{"guided_choice", u.GuidedChoice, `[]`},
+		{"guided_grammar", u.GuidedGrammar, ""},
+		{"logits_processors", u.LogitsProcessors, `[]`},
+		{"modalities", u.Modalities, `["text"]`},
+		{"audio", u.Audio, ""},
+		{"prompt_embeds", u.PromptEmbeds, ""},
+		{"bad_words", u.BadWords, `[]`},
+		{"use_beam_search", u.UseBeamSearch, `false`},
+		{"chat_template", u.ChatTemplate, ""},
+		{"truncation_side", u.TruncationSide, `"left"`},
 	} {
-		if !neutral(f.raw, f.neutral) {
+		if len(f.raw) > 0 && !neutral(f.raw, f.neutral) {
 			return refuse(f.name)
 		}
 	}
-	if !neutral(u.ResponseFormat, nil) && !isTextFormat(u.ResponseFormat) {
+	if !neutral(u.ResponseFormat, "") && !isTextFormat(u.ResponseFormat) {
 		return refuse("response_format")
 	}
 	return u.checkNumbers(p)
 }
 
 // checkNumbers lets a value pass where it cannot matter: penalties on generated tokens when only
-// one is generated, and narrower draws when the likeliest token is taken anyway.
+// one is generated, narrower draws when the likeliest token is taken anyway, and a least number of
+// tokens when nothing ends an answer early.
 func (u *unsupported) checkNumbers(p *Params) *Error {
 	oneToken := p.MaxTokens != nil && *p.MaxTokens <= 1
 	greedy := p.Temperature == 0
-	for _, f := range []struct {
+	endless := p.IgnoreEOS && len(p.Stop) == 0 && len(p.StopTokenIDs) == 0
+	for _, f := range [...]struct {
 		name     string
 		raw      json.RawMessage
-		neutral  []float64
+		neutral  [2]float64
 		harmless bool
 	}{
-		{"presence_penalty", u.PresencePenalty, []float64{0}, oneToken},
-		{"frequency_penalty", u.FrequencyPenalty, []float64{0}, oneToken},
-		{"repetition_penalty", u.RepetitionPenalty, []float64{1}, false},
-		{"min_tokens", u.MinTokens, []float64{0}, false},
-		{"top_k", u.TopK, []float64{0, -1}, greedy},
-		{"min_p", u.MinP, []float64{0}, greedy},
+		{"presence_penalty", u.PresencePenalty, [2]float64{0, 0}, oneToken},
+		{"frequency_penalty", u.FrequencyPenalty, [2]float64{0, 0}, oneToken},
+		{"repetition_penalty", u.RepetitionPenalty, [2]float64{1, 1}, false},
+		{"min_tokens", u.MinTokens, [2]float64{0, 0}, endless},
+		{"top_k", u.TopK, [2]float64{0, -1}, greedy},
+		{"min_p", u.MinP, [2]float64{0, 0}, greedy},
 	} {
-		if neutral(f.raw, nil) {
+		if len(f.raw) == 0 || neutral(f.raw, "") {
 			continue
 		}
 		value, err := strconv.ParseFloat(string(f.raw), 64)
 		if err != nil {
 			return Invalid(f.name, "%s must be a number", f.name)
 		}
-		ok := f.harmless
-		for _, n := range f.neutral {
-			ok = ok || value == n
-		}
-		if !ok {
+		if !f.harmless && value != f.neutral[0] && value != f.neutral[1] {
 			return refuse(f.name)
 		}
 	}
@@ -110,23 +115,24 @@ func refuse(name string) *Error {
 	return e
 }
 
-// neutral reports whether raw is absent, null or, white space aside, one of the literals.
-func neutral(raw json.RawMessage, literals []string) bool {
-	packed := make([]byte, 0, 16)
+// neutral reports whether raw is absent, null or, white space aside, one of the lines of literals.
+func neutral(raw json.RawMessage, literals string) bool {
+	var short [16]byte // no literal is longer
+	packed := short[:0]
 	for _, c := range raw {
 		switch c {
 		case ' ', '\t', '\n', '\r':
 			continue
 		}
-		if len(packed) == cap(packed) {
-			return false // longer than any literal
+		if len(packed) == len(short) {
+			return false
 		}
 		packed = append(packed, c)
 	}
 	if len(packed) == 0 || string(packed) == "null" {
 		return true
 	}
-	for _, literal := range literals {
+	for literal := range strings.SplitSeq(literals, "\n") {
 		if string(packed) == literal {
 			return true
 		}

@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,8 +104,22 @@ type fakeScheduler struct {
 	mu      sync.Mutex
 	submits []*wire.Submit
 	cancels []engine.JobID
+	hellos  []*wire.Hello
 	fail    error         // of Send
-	heard   chan struct{} // gets a token for each message, as far as there is room
+	heard   chan struct{} // gets a token for each Submit and Cancel, as far as there is room
+	inbox   chan wire.Message
+}
+
+func (s *fakeScheduler) Recv(ctx context.Context) (wire.Message, error) {
+	select {
+	case m, ok := <-s.inbox:
+		if !ok {
+			return nil, errors.New("closed")
+		}
+		return m, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (s *fakeScheduler) Send(msg wire.Message) error {
@@ -118,6 +133,10 @@ func (s *fakeScheduler) Send(msg wire.Message) error {
 		s.submits = append(s.submits, m)
 	case *wire.Cancel:
 		s.cancels = append(s.cancels, m.Job)
+	case *wire.Hello:
+		s.hellos = append(s.hellos, m)
+		s.mu.Unlock()
+		return nil
 	}
 	s.mu.Unlock()
 	select {
@@ -126,7 +145,7 @@ func (s *fakeScheduler) Send(msg wire.Message) error {
 	}
 	if submit, ok := msg.(*wire.Submit); ok && s.answer != nil {
 		for _, r := range s.answer(submit) {
-			s.f.Deliver(r)
+			s.f.deliver(r)
 		}
 	}
 	return nil
@@ -213,7 +232,7 @@ func welcome(epoch uint64) *wire.Welcome {
 // newFrontend makes a Frontend with a fake scheduler that has said Welcome.
 func newFrontend(t testing.TB, cfg Config, answer func(*wire.Submit) []*wire.Result) (*Frontend, *fakeScheduler) {
 	t.Helper()
-	s := &fakeScheduler{answer: answer, heard: make(chan struct{}, 1000)}
+	s := &fakeScheduler{answer: answer, heard: make(chan struct{}, 1000), inbox: make(chan wire.Message)}
 	if cfg.Models == nil {
 		cfg.Models = []string{"demo", "alias"}
 	}
@@ -222,7 +241,8 @@ func newFrontend(t testing.TB, cfg Config, answer func(*wire.Submit) []*wire.Res
 		t.Fatal(err)
 	}
 	s.f = f
-	f.Deliver(welcome(1))
+	f.deliver(welcome(1))
+	s.hellos = nil
 	return f, s
 }
 

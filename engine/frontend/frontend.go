@@ -42,20 +42,24 @@ type ChatOptions struct {
 	Variables           map[string]json.RawMessage // chat_template_kwargs
 }
 
-// sender takes messages to the scheduler. Send does not wait for the scheduler; an error says that
-// the message was not taken.
-type sender interface {
+// conn is the connection to the scheduler. Send does not wait for the scheduler; an error says that
+// the message was not taken. Recv returns *wire.Lost when the connection broke. On a new connection
+// the last Hello goes first.
+type conn interface {
 	Send(msg wire.Message) error
+	Recv(ctx context.Context) (wire.Message, error)
 }
 
 // Config is how the HTTP process is run. The zero value of a duration or a size means its default.
 type Config struct {
+	Name         string        // of this process to the scheduler, kept over restarts; default "frontend"
 	Models       []string      // names the model is served under; the first is the executors' name for it
 	APIKeys      []string      // any of them opens every path; empty: no key is asked for
 	Version      string        // answered by /version
 	MaxBody      int64         // bytes of a request body; default 64 MiB
 	MaxJobs      int           // open jobs; beyond it requests get 429; default 65536
 	AccessLog    bool          // one line a request
+	Heartbeat    time.Duration // between two Hellos to the scheduler; default 1 s
 	AwayTimeout  time.Duration // how long the scheduler may be silent before requests are refused; default 60 s
 	BodyTimeout  time.Duration // to read a request's body; default 60 s
 	WriteTimeout time.Duration // to write one piece of an answer; default 60 s
@@ -63,6 +67,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	setDefault(&c.Name, "frontend")
+	setDefault(&c.Heartbeat, time.Second)
 	setDefault(&c.MaxBody, 64<<20)
 	setDefault(&c.MaxJobs, 65536)
 	setDefault(&c.AwayTimeout, 60*time.Second)
@@ -83,6 +89,7 @@ func setDefault[T comparable](v *T, value T) {
 type Frontend struct {
 	// set once
 	cfg      Config
+	conn     conn
 	tok      tokenizer
 	chat     template
 	log      *zap.Logger
@@ -100,14 +107,14 @@ type Frontend struct {
 	bodyBytes atomic.Int64 // memory held by big request bodies
 }
 
-// New makes a Frontend that sends jobs to out and expects the scheduler's messages in Deliver.
-func New(cfg Config, tok tokenizer, chat template, out sender, log *zap.Logger) (*Frontend, error) {
+// New makes a Frontend on a connection to the scheduler.
+func New(cfg Config, tok tokenizer, chat template, conn conn, log *zap.Logger) (*Frontend, error) {
 	if len(cfg.Models) == 0 || cfg.Models[0] == "" {
 		return nil, errors.New("frontend: no served model name is given")
 	}
 	cfg = cfg.withDefaults()
 	f := &Frontend{
-		cfg: cfg, tok: tok, chat: chat, log: log, eos: tok.EOS(),
+		cfg: cfg, conn: conn, tok: tok, chat: chat, log: log, eos: tok.EOS(),
 		encoders: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		started:  time.Now(),
 	}
@@ -118,22 +125,10 @@ func New(cfg Config, tok tokenizer, chat template, out sender, log *zap.Logger) 
 		f.keys = append(f.keys, sha256.Sum256([]byte(key)))
 	}
 	f.buffers.New = func() any { return new([]byte) }
-	f.jobs = newJobTable(cfg.Models[0], cfg.MaxJobs, out, log)
+	f.jobs = newJobTable(cfg, conn, log)
 	f.metrics = newMetrics(cfg.Models[0], f.jobs)
 	f.handler = f.routes()
 	return f, nil
-}
-
-// Deliver takes a message from the scheduler: a Result or a Welcome. It does not block.
-func (f *Frontend) Deliver(msg wire.Message) {
-	switch m := msg.(type) {
-	case *wire.Result:
-		f.jobs.result(m)
-	case *wire.Welcome:
-		f.jobs.welcome(m)
-	default:
-		f.log.Warn("message of a kind a frontend does not expect", zap.String("kind", fmt.Sprintf("%T", msg)))
-	}
 }
 
 // Handler serves every endpoint.
@@ -141,8 +136,28 @@ func (f *Frontend) Handler() http.Handler { return f.handler }
 
 // Serve answers requests on listener until ctx ends; then it stops accepting, lets open requests
 // finish for as long as DrainTimeout, and cancels the rest. It closes listener. After a drain it
-// returns nil, or an error that counts the requests it cut off.
+// returns nil, or an error that counts the requests it cut off; without the connection to the
+// scheduler it returns at once.
 func (f *Frontend) Serve(ctx context.Context, listener net.Listener) error {
+	following, unfollow := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var group sync.WaitGroup
+	group.Go(func() { // ends with following
+		unfollow(f.receive(following))
+		stop()
+	})
+	group.Go(func() { f.beat(following) }) // ends with following
+	err := f.serveHTTP(ctx, listener)
+	unfollow(nil)
+	group.Wait()
+	if cause := context.Cause(following); !errors.Is(cause, context.Canceled) {
+		return fmt.Errorf("connection to the scheduler: %w", cause)
+	}
+	return err
+}
+
+func (f *Frontend) serveHTTP(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           f.handler,
 		ReadHeaderTimeout: 10 * time.Second,

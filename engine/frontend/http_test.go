@@ -170,7 +170,7 @@ func TestDrain(t *testing.T) {
 			}
 			if !c.fails {
 				submits, _ := s.seen()
-				f.Deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
+				f.deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
 			}
 			if got := <-status; got != c.status {
 				t.Errorf("status %d", got)
@@ -190,7 +190,7 @@ func TestStreamAsItComes(t *testing.T) {
 	go func() {
 		<-s.heard
 		submits, _ := s.seen()
-		f.Deliver(token(submits[0].Job, 0, 'a', engine.FinishNone))
+		f.deliver(token(submits[0].Job, 0, 'a', engine.FinishNone))
 	}()
 	response, err := http.Post("http://"+address+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":3,"stream":true}`))
 	if err != nil {
@@ -206,9 +206,9 @@ func TestStreamAsItComes(t *testing.T) {
 		events = append(events, lines.Text())
 		switch len(events) {
 		case 1:
-			f.Deliver(token(submits[0].Job, 1, 'b', engine.FinishNone))
+			f.deliver(token(submits[0].Job, 1, 'b', engine.FinishNone))
 		case 2:
-			f.Deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeExecutorLost, "died twice")})
+			f.deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeExecutorLost, "died twice")})
 		}
 	}
 	response.Body.Close()
@@ -219,6 +219,16 @@ func TestStreamAsItComes(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestHead(t *testing.T) {
+	f, _ := newFrontend(t, Config{}, nil)
+	if w := do(f, http.MethodHead, "/health", ""); w.Code != http.StatusOK {
+		t.Errorf("HEAD /health: %d", w.Code)
+	}
+	if w := do(f, http.MethodDelete, "/v1/models", ""); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET" {
+		t.Errorf("DELETE /v1/models: %d, %v", w.Code, w.Header())
 	}
 }
 
@@ -238,7 +248,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s with %q: status %d, %v", c.path, c.key, w.Code, w.Header())
 		}
 	}
-	if _, err := New(Config{Models: []string{"m"}, APIKeys: []string{""}}, byteTokenizer{}, lineTemplate{}, nil, zap.NewNop()); err == nil {
+	if _, err := New(Config{Models: []string{"m"}, APIKeys: []string{""}}, byteTokenizer{}, lineTemplate{}, &fakeScheduler{}, zap.NewNop()); err == nil {
 		t.Error("an empty key is taken")
 	}
 }

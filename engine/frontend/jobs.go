@@ -18,14 +18,16 @@ import (
 // job is one open job: a prompt of a request, to be run once.
 type job struct {
 	// set once
-	submit  wire.Submit
+	submit  wire.Submit // under its first id
 	arrived time.Time
 	mail    *mailbox
 	choice  int // index in its request
 
 	// guarded by jobTable.mu
-	next int  // index of the next token expected
-	sent bool // the present scheduler has it
+	id   engine.JobID // the present one
+	next int          // index of the next token expected
+	sent bool         // the present scheduler has it
+	gaps int          // times that a Result before the one that came was lost
 }
 
 // delivery is a Result for a choice of a request.
@@ -74,30 +76,35 @@ type schedulerState struct {
 }
 
 // jobTable holds every job from its Submit to its last Result, so that a scheduler can die: the
-// next one, which says Welcome with another Epoch, gets all open jobs again. A scheduler may
-// therefore see a Submit twice, and must take the second as no news.
+// next one, which says Welcome with another Epoch, gets all open jobs again, and so does the same
+// one after a broken connection. A scheduler may therefore see a Submit twice, and takes the second
+// as no news.
 type jobTable struct {
 	// set once
-	model  string
-	limit  int
-	out    sender
-	log    *zap.Logger
-	prefix uint64
-	ready  chan struct{} // closed when an executor of the model was first heard of
+	greeting wire.Hello
+	model    string
+	limit    int
+	out      conn
+	log      *zap.Logger
+	prefix   uint64
+	ready    chan struct{} // closed when an executor of the model was first heard of
 
 	count atomic.Uint64 // job ids drawn
 	state atomic.Pointer[schedulerState]
 
-	mu    sync.Mutex
-	open  map[engine.JobID]*job // guarded by mu
-	epoch uint64                // of the scheduler; 0: none heard of; guarded by mu
+	// guarded by mu
+	mu        sync.Mutex
+	open      map[engine.JobID]*job
+	epoch     uint64 // of the last scheduler heard of
+	connected bool   // it has been heard of since the connection last broke
 }
 
-func newJobTable(model string, limit int, out sender, log *zap.Logger) *jobTable {
-	var seed [8]byte
+func newJobTable(cfg Config, out conn, log *zap.Logger) *jobTable {
+	var seed [16]byte
 	rand.Read(seed[:])
 	t := &jobTable{
-		model: model, limit: limit, out: out, log: log,
+		greeting: wire.Hello{Role: wire.RoleFrontend, Name: cfg.Name, Epoch: binary.LittleEndian.Uint64(seed[8:])},
+		model:    cfg.Models[0], limit: cfg.MaxJobs, out: out, log: log,
 		prefix: binary.LittleEndian.Uint64(seed[:]) << 40,
 		ready:  make(chan struct{}),
 		open:   map[engine.JobID]*job{},
@@ -123,10 +130,10 @@ func (t *jobTable) submit(jobs []*job) *refusal {
 		t.mu.Unlock()
 		return refuse(engine.CodeOverloaded, "%d jobs are open and %d more would pass the limit of %d; come back later", open, len(jobs), t.limit)
 	}
-	connected := t.epoch != 0
+	connected := t.connected
 	for _, j := range jobs {
-		t.open[j.submit.Job] = j
-		j.sent = connected
+		j.id, j.sent = j.submit.Job, connected
+		t.open[j.id] = j
 	}
 	t.mu.Unlock()
 	if !connected {
@@ -152,11 +159,12 @@ func (t *jobTable) send(j *job, msg *wire.Submit) {
 func (t *jobTable) cancel(jobs []*job) {
 	for _, j := range jobs {
 		t.mu.Lock()
-		_, found := t.open[j.submit.Job]
-		delete(t.open, j.submit.Job)
+		id := j.id
+		_, found := t.open[id]
+		delete(t.open, id)
 		t.mu.Unlock()
 		if found {
-			t.withdraw(j.submit.Job)
+			t.withdraw(id)
 		}
 	}
 }
@@ -183,10 +191,16 @@ func (t *jobTable) result(r *wire.Result) {
 	case r.Err == nil && r.Index < j.next:
 		t.mu.Unlock()
 		return
-	case r.Err == nil && r.Index > j.next:
-		r = &wire.Result{Job: r.Job, Err: engine.Errorf(engine.CodeInternal, "token %d of job %v came where token %d was due", r.Index, r.Job, j.next)}
-		t.log.Error("results out of order", zap.Error(r.Err))
+	case r.Err == nil && r.Index > j.next && j.gaps == maxGaps:
+		r = &wire.Result{Job: r.Job, Err: engine.Errorf(engine.CodeInternal, "token %d of job %v came where token %d was due, for the %dth time", r.Index, r.Job, j.next, maxGaps+1)}
 		final = true
+	case r.Err == nil && r.Index > j.next:
+		again := t.rename(j)
+		t.mu.Unlock()
+		t.log.Warn("a Result was lost; the job is run again", zap.Stringer("job", r.Job), zap.Stringer("as", again.Job))
+		t.withdraw(r.Job)
+		t.send(j, again)
+		return
 	}
 	j.next++
 	if final {
@@ -196,35 +210,77 @@ func (t *jobTable) result(r *wire.Result) {
 	j.mail.put(delivery{j.choice, r})
 }
 
-// welcome notes the scheduler's state, and sends what the scheduler does not have: all open jobs
-// if it is a new one.
+// maxGaps bounds how often a job is run again because Results of it were lost.
+const maxGaps = 3
+
+// rename gives j another id, under which a scheduler that has answered in part starts afresh. The
+// caller holds mu and sends the Submit that is returned.
+func (t *jobTable) rename(j *job) *wire.Submit {
+	delete(t.open, j.id)
+	j.id = t.newID()
+	j.gaps++
+	t.open[j.id] = j
+	return j.message(time.Now())
+}
+
+// message is the Submit of a job that has waited here. The caller holds mu of the job's table.
+func (j *job) message(now time.Time) *wire.Submit {
+	msg := j.submit
+	msg.Job, msg.Waited = j.id, now.Sub(j.arrived)
+	return &msg
+}
+
+// hello greets the scheduler. Should that fail, the connection greets it when it is there.
+func (t *jobTable) hello() {
+	if err := t.out.Send(&t.greeting); err != nil {
+		t.log.Debug("the scheduler is away", zap.Error(err))
+	}
+}
+
+// lost notes that messages under way, in either direction, may be gone.
+func (t *jobTable) lost() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.connected = false
+}
+
+// welcome notes the scheduler's state, and sends what the scheduler may not have: all open jobs if
+// it is a new one or the connection is.
 func (t *jobTable) welcome(w *wire.Welcome) {
 	now := time.Now()
 	state := t.stateOf(w, now)
 	t.state.Store(state)
 	t.mu.Lock()
-	again := w.Epoch != t.epoch
-	restarted := again && t.epoch != 0
-	t.epoch = w.Epoch
-	var missing []*job
+	again := !t.connected || w.Epoch != t.epoch
+	t.epoch, t.connected = w.Epoch, true
+	var missing []*wire.Submit
 	for _, j := range t.open {
 		if again || !j.sent {
 			j.sent = true
-			missing = append(missing, j)
+			missing = append(missing, j.message(now))
 		}
 	}
 	if state.serving > 0 {
 		t.markReady()
 	}
 	t.mu.Unlock()
-	if restarted {
-		t.log.Warn("the scheduler restarted", zap.Uint64("epoch", w.Epoch), zap.Int("jobs_submitted_again", len(missing)))
+	if again {
+		t.log.Info("connected to the scheduler", zap.Uint64("epoch", w.Epoch), zap.Int("jobs_submitted_again", len(missing)))
+		t.hello() // it may know nothing of this frontend, and takes no Submit from a stranger
 	}
-	slices.SortFunc(missing, func(a, b *job) int { return cmp.Compare(a.submit.Job, b.submit.Job) })
-	for _, j := range missing {
-		msg := j.submit
-		msg.Waited = now.Sub(j.arrived)
-		t.send(j, &msg)
+	slices.SortFunc(missing, func(a, b *wire.Submit) int { return cmp.Compare(a.Job, b.Job) })
+	for _, msg := range missing {
+		t.resend(msg)
+	}
+}
+
+// resend sends a Submit of a job that may have ended or been renamed since.
+func (t *jobTable) resend(msg *wire.Submit) {
+	t.mu.Lock()
+	j := t.open[msg.Job]
+	t.mu.Unlock()
+	if j != nil {
+		t.send(j, msg)
 	}
 }
 

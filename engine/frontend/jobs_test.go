@@ -3,6 +3,7 @@ package frontend
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -44,18 +45,18 @@ func TestSchedulerRestart(t *testing.T) {
 		if len(first) != 2 || first[0].Waited != 0 {
 			t.Fatalf("submitted %+v", first)
 		}
-		f.Deliver(token(first[0].Job, 0, 'x', engine.FinishNone))
-		f.Deliver(token(first[1].Job, 0, 'p', engine.FinishNone))
-		f.Deliver(token(first[1].Job, 1, 'q', engine.FinishLength))
+		f.deliver(token(first[0].Job, 0, 'x', engine.FinishNone))
+		f.deliver(token(first[1].Job, 0, 'p', engine.FinishNone))
+		f.deliver(token(first[1].Job, 1, 'q', engine.FinishLength))
 		time.Sleep(3 * time.Second)
-		f.Deliver(welcome(1)) // a heartbeat: nothing is missing
-		f.Deliver(welcome(2)) // a new scheduler: the open job is
+		f.deliver(welcome(1)) // a heartbeat: nothing is missing
+		f.deliver(welcome(2)) // a new scheduler: the open job is
 		again, _ := s.seen()
 		if len(again) != 3 || again[2].Job != first[0].Job || again[2].Waited != 3*time.Second || again[2].Ask.Seed != 1 {
 			t.Fatalf("submitted again: %+v", again[2:])
 		}
-		f.Deliver(token(first[0].Job, 0, 'x', engine.FinishNone))
-		f.Deliver(token(first[0].Job, 1, 'y', engine.FinishLength))
+		f.deliver(token(first[0].Job, 0, 'x', engine.FinishNone))
+		f.deliver(token(first[0].Job, 1, 'y', engine.FinishLength))
 		var answer api.Completion
 		decodeBody(t, (<-done).Body, &answer)
 		if answer.Choices[0].Text != "xy" || answer.Choices[1].Text != "pq" || answer.Usage.CompletionTokens != 4 {
@@ -77,7 +78,7 @@ func TestSubmitWaitsForScheduler(t *testing.T) {
 		s.fail = nil
 		s.mu.Unlock()
 		time.Sleep(time.Second)
-		f.Deliver(welcome(1))
+		f.deliver(welcome(1))
 		if w := <-done; w.Code != http.StatusOK {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
@@ -90,15 +91,15 @@ func TestSubmitWaitsForScheduler(t *testing.T) {
 func TestFirstExecutorIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := newFrontend(t, Config{}, say("Y", engine.FinishLength))
-		f.jobs = newJobTable("demo", 10, f.jobs.out, f.log)
+		f.jobs = newJobTable(f.cfg, f.conn, f.log)
 		if w := do(f, http.MethodGet, "/ready", ""); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("ready before any executor: %d", w.Code)
 		}
 		early := begin(f, newPost(`{"prompt":"a","max_tokens":1}`))
 		time.Sleep(10 * time.Second)
-		f.Deliver(&wire.Welcome{Epoch: 9})
+		f.deliver(&wire.Welcome{Epoch: 9})
 		synctest.Wait()
-		f.Deliver(welcome(9))
+		f.deliver(welcome(9))
 		if w := <-early; w.Code != http.StatusOK {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
@@ -128,7 +129,7 @@ func TestSilentScheduler(t *testing.T) {
 func TestNoExecutorComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := newFrontend(t, Config{AwayTimeout: 5 * time.Second}, nil)
-		f.jobs = newJobTable("demo", 10, f.jobs.out, f.log)
+		f.jobs = newJobTable(f.cfg, f.conn, f.log)
 		start := time.Now()
 		w := do(f, http.MethodPost, "/v1/completions", `{"prompt":"a"}`)
 		if w.Code != http.StatusServiceUnavailable || time.Since(start) != 5*time.Second {
@@ -144,7 +145,7 @@ func TestClientLeaves(t *testing.T) {
 		done := begin(f, newPost(`{"prompt":["a","b","c"],"max_tokens":1}`).WithContext(ctx))
 		synctest.Wait()
 		submits, _ := s.seen()
-		f.Deliver(token(submits[1].Job, 0, 'x', engine.FinishLength))
+		f.deliver(token(submits[1].Job, 0, 'x', engine.FinishLength))
 		synctest.Wait()
 		leave()
 		if w := <-done; w.Code != statusClientClosed || !strings.Contains(w.Body.String(), "client_closed_request") {
@@ -159,22 +160,94 @@ func TestClientLeaves(t *testing.T) {
 
 func TestStrayResults(t *testing.T) {
 	f, s := newFrontend(t, Config{}, nil)
-	f.Deliver(token(77, 0, 'x', engine.FinishNone))
-	f.Deliver(token(78, 0, 'x', engine.FinishLength))
-	f.Deliver(&wire.Result{Job: 79, Err: engine.Errorf(engine.CodeInternal, "x")})
-	f.Deliver(&wire.Cancel{})
+	f.deliver(token(77, 0, 'x', engine.FinishNone))
+	f.deliver(token(78, 0, 'x', engine.FinishLength))
+	f.deliver(&wire.Result{Job: 79, Err: engine.Errorf(engine.CodeInternal, "x")})
+	f.deliver(&wire.Cancel{})
 	if _, cancels := s.seen(); len(cancels) != 1 || cancels[0] != 77 {
 		t.Errorf("cancelled %v; only an unknown job that goes on is withdrawn", cancels)
 	}
 }
 
-func TestResultsOutOfOrder(t *testing.T) {
-	f, _ := newFrontend(t, Config{}, func(s *wire.Submit) []*wire.Result {
-		return []*wire.Result{token(s.Job, 1, 'x', engine.FinishNone)}
+// TestLostResult holds that a job whose Result was lost is run again under another id, and not for
+// ever.
+func TestLostResult(t *testing.T) {
+	for _, c := range []struct{ losses, status int }{{1, 200}, {maxGaps, 200}, {maxGaps + 1, 500}} {
+		runs := 0
+		f, s := newFrontend(t, Config{}, func(s *wire.Submit) []*wire.Result {
+			runs++
+			results := []*wire.Result{token(s.Job, 0, 'x', engine.FinishNone), token(s.Job, 1, 'y', engine.FinishNone), token(s.Job, 2, 'z', engine.FinishLength)}
+			if runs <= c.losses {
+				return results[1:2]
+			}
+			return results
+		})
+		w := do(f, http.MethodPost, "/v1/completions", `{"prompt":"a","max_tokens":3}`)
+		if w.Code != c.status || c.status == 200 && !strings.Contains(w.Body.String(), `"text":"xyz"`) {
+			t.Errorf("%d losses: status %d: %s", c.losses, w.Code, w.Body)
+		}
+		if _, cancels := s.seen(); len(cancels) != min(c.losses, maxGaps) || f.jobs.openCount() != 0 {
+			t.Errorf("%d losses: cancelled %v, %d open", c.losses, cancels, f.jobs.openCount())
+		}
+	}
+}
+
+// TestBrokenConnection holds that the same scheduler gets open jobs again after the connection
+// broke, with a Hello before them.
+func TestBrokenConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s := newFrontend(t, Config{}, nil)
+		done := begin(f, newPost(`{"prompt":"a","max_tokens":1}`))
+		synctest.Wait()
+		f.deliver(&wire.Lost{})
+		late := begin(f, newPost(`{"prompt":"b","max_tokens":1}`))
+		synctest.Wait()
+		if submits, _ := s.seen(); len(submits) != 1 {
+			t.Fatalf("submitted into a broken connection: %+v", submits)
+		}
+		f.deliver(welcome(1))
+		submits, _ := s.seen()
+		if len(submits) != 3 || submits[1].Job != submits[0].Job || len(s.hellos) != 1 {
+			t.Fatalf("submits %+v, hellos %+v", submits, s.hellos)
+		}
+		for _, submit := range submits[1:] {
+			f.deliver(token(submit.Job, 0, 'x', engine.FinishLength))
+		}
+		if (<-done).Code != 200 || (<-late).Code != 200 {
+			t.Error("not both are answered")
+		}
 	})
-	w := do(f, http.MethodPost, "/v1/completions", `{"prompt":"a","max_tokens":2}`)
-	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "token 1") {
-		t.Errorf("status %d: %s", w.Code, w.Body)
+}
+
+// TestServeGreets holds that Serve says Hello at once and at every heartbeat, always as the same
+// frontend, takes what comes, and ends when its connection is closed.
+func TestServeGreets(t *testing.T) {
+	f, s := newFrontend(t, Config{Heartbeat: time.Millisecond, Name: "front-1"}, nil)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- f.Serve(t.Context(), listener) }()
+	s.inbox <- welcome(5)
+	s.inbox <- &wire.Lost{}
+	for {
+		s.mu.Lock()
+		hellos := len(s.hellos)
+		s.mu.Unlock()
+		if hellos > 5 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	close(s.inbox)
+	if err := <-served; err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("Serve returned %v", err)
+	}
+	for _, h := range s.hellos {
+		if h.Role != wire.RoleFrontend || h.Name != "front-1" || h.Epoch == 0 || h.Epoch != s.hellos[0].Epoch {
+			t.Errorf("hello %+v", h)
+		}
 	}
 }
 

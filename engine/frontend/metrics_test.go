@@ -20,7 +20,7 @@ func TestMetricNames(t *testing.T) {
 	w := welcome(1)
 	w.Waiting, w.Running, w.CacheUsed = 3, 2, 0.25
 	w.Stats = wire.Stats{PrefixQueries: 100, PrefixHits: 40, Preemptions: 5}
-	f.Deliver(w)
+	f.deliver(w)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":["ab","c"],"max_tokens":16}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab","max_tokens":1}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab","model":"none"}`)
@@ -75,6 +75,6 @@ func TestWaitingIsFresh(t *testing.T) {
 		t.Error("three jobs are not waiting")
 	}
 	submits, _ := s.seen()
-	f.Deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeInternal, "end")})
+	f.deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeInternal, "end")})
 	<-done
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/api"
@@ -19,6 +20,7 @@ var open = map[string]bool{"/health": true, "/ready": true, "/version": true}
 
 func (f *Frontend) routes() http.Handler {
 	router := chi.NewRouter()
+	router.Use(middleware.GetHead) // some probes ask for headers alone
 	get := func(path string, h func(*exchange, *http.Request)) { router.Get(path, unwrap(h)) }
 	post := func(path string, h func(*exchange, *http.Request)) { router.Post(path, unwrap(h)) }
 	post("/v1/completions", f.completions)
