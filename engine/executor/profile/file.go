@@ -1,0 +1,70 @@
+package profile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// File is a stored profile: of one model on one device.
+type File struct {
+	Device      string   `json:"device"`
+	Model       string   `json:"model"`
+	Fingerprint string   `json:"fingerprint"`
+	Fit         Fit      `json:"fit"`
+	Samples     []Sample `json:"samples"`
+}
+
+// Path names the profile of info's model on info's device in dir.
+func Path(dir string, info wire.ExecutorInfo) string {
+	sum := sha256.Sum256([]byte(info.Device + "\x00" + info.Fingerprint))
+	return filepath.Join(dir, "profile-"+hex.EncodeToString(sum[:8])+".json")
+}
+
+// Save writes f, replacing an older one at once.
+func Save(path string, f File) error {
+	raw, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	temporary := path + ".new"
+	if err := os.WriteFile(temporary, append(raw, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}
+
+// Load reads the profile at path and refuses that of another model or device. A missing file is
+// fs.ErrNotExist.
+func Load(path string, info wire.ExecutorInfo) (File, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return File{}, err
+	}
+	var f File
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return File{}, fmt.Errorf("profile %s: %w", path, err)
+	}
+	var wrong error
+	switch {
+	case f.Fingerprint != info.Fingerprint:
+		wrong = fmt.Errorf("it is of model %s (%s), this executor serves %s (%s)", f.Model, f.Fingerprint, info.Model, info.Fingerprint)
+	case f.Device != info.Device:
+		wrong = fmt.Errorf("it is of device %s, this executor runs on %s", f.Device, info.Device)
+	case f.Fit.Base < 0 || f.Fit.Token < 0 || f.Fit.Pair < 0 || f.Fit.Token+f.Fit.Base == 0:
+		wrong = errors.New("its coefficients are not those of a fit")
+	}
+	if wrong != nil {
+		return File{}, fmt.Errorf("profile %s: %w; make one with prefillonly profile", path, wrong)
+	}
+	return f, nil
+}

@@ -1,0 +1,129 @@
+// Package profile measures what passes cost on a device and fits the cost model by which the
+// scheduler orders jobs: time = base + token*(n - c) + pair*(n^2 - c^2)/2 for n prompt tokens of
+// which c are cached (PrefillOnly, section 5.3.3, with the quadratic attention term).
+package profile
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// Sample is one measured point.
+type Sample struct {
+	Input  int           `json:"n_input"`
+	Cached int           `json:"n_cached"`
+	Took   time.Duration `json:"took_ns"` // the median of the repetitions
+}
+
+// Options say which grid to measure.
+type Options struct {
+	MaxTokens int                             // longest prompt; 0 is the runner's limit
+	Step      int                             // distance of prompt lengths; 0 doubles from 64 on
+	Repeat    int                             // runs of each point, at least 1
+	Progress  func(done, total int, s Sample) // called after each point; may be nil
+}
+
+// Measure runs the grid on r, which is used by nothing else meanwhile. Cached parts are what fits
+// the prefix cache of a half and of seven eighths of each length.
+func Measure(r executor.Runner, o Options) ([]Sample, error) {
+	info := r.Info()
+	points := grid(info, o)
+	if len(points) == 0 {
+		return nil, fmt.Errorf("no prompt lengths to measure up to %d tokens: the model's limit is %d", o.MaxTokens, info.MaxModelLen)
+	}
+	for i := range points {
+		p := &points[i]
+		var took []time.Duration
+		for range max(o.Repeat, 1) {
+			t, err := measure(r, info, p.Input, p.Cached)
+			if err != nil {
+				return nil, fmt.Errorf("%d tokens, %d cached: %w", p.Input, p.Cached, err)
+			}
+			took = append(took, t)
+		}
+		slices.Sort(took)
+		p.Took = took[len(took)/2]
+		if o.Progress != nil {
+			o.Progress(i+1, len(points), *p)
+		}
+	}
+	return points, nil
+}
+
+// shortest is the first prompt length of a doubling grid.
+const shortest = 64
+
+func grid(info wire.ExecutorInfo, o Options) []Sample {
+	limit := info.MaxModelLen - 1 // one is for the answer
+	if o.MaxTokens > 0 {
+		limit = min(limit, o.MaxTokens)
+	}
+	var lengths []int
+	next := func(n int) int { return 2 * n }
+	n := shortest
+	if o.Step > 0 {
+		n, next = o.Step, func(n int) int { return n + o.Step }
+	}
+	for ; n < limit; n = next(n) {
+		lengths = append(lengths, n)
+	}
+	if limit > 0 {
+		lengths = append(lengths, limit)
+	}
+	var points []Sample
+	for _, n := range lengths {
+		points = append(points, Sample{Input: n})
+		for _, part := range []int{n / 2, n / 8 * 7} {
+			if cached := part / info.BlockTokens * info.BlockTokens; cached > 0 && cached/info.BlockTokens <= info.NumBlocks {
+				points = append(points, Sample{Input: n, Cached: cached})
+			}
+		}
+	}
+	return points
+}
+
+// measure fills the cache with the first cached tokens, and times the pass that reads them.
+func measure(r executor.Runner, info wire.ExecutorInfo, input, cached int) (time.Duration, error) {
+	tokens := make([]engine.TokenID, input)
+	for i := range tokens {
+		tokens[i] = engine.TokenID((i*2654435761 + 12345) % info.VocabSize)
+	}
+	blocks := make([]wire.BlockID, cached/info.BlockTokens)
+	for i := range blocks {
+		blocks[i] = wire.BlockID(i)
+	}
+	ask := engine.Ask{Allowed: []engine.TokenID{0, 1}}
+	if cached > 0 {
+		if _, err := run(r, wire.RunItem{Tokens: tokens[:cached], Blocks: blocks, Ask: ask}); err != nil {
+			return 0, err
+		}
+	}
+	return run(r, wire.RunItem{Tokens: tokens, Cached: cached, Blocks: blocks, Ask: ask})
+}
+
+func run(r executor.Runner, item wire.RunItem) (time.Duration, error) {
+	start := time.Now()
+	pass, err := r.Begin(&wire.Run{Items: []wire.RunItem{item}})
+	if err != nil {
+		return 0, err
+	}
+	defer pass.Close()
+	for {
+		done, err := pass.Step()
+		if err != nil {
+			return 0, err
+		}
+		if done {
+			break
+		}
+	}
+	if res := pass.Results()[0]; res.Err != nil {
+		return 0, res.Err
+	}
+	return time.Since(start), nil
+}
