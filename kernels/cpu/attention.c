@@ -29,6 +29,7 @@ static const pf_attention_ops *ops_of(pf_isa isa)
 {
 	switch (isa) {
 	case PF_AMX:
+		return &pf_attention_amx;
 	case PF_AVX512_BF16:
 		return &pf_attention_avx512_bf16;
 	case PF_AVX512:
@@ -44,10 +45,11 @@ static inline int first_key(const pf_attention_args *a, int pos)
 	return a->window > 0 ? pf_max(0, pos - a->window + 1) : 0;
 }
 
-// scratch of a task: queries, out, totals, tops, scores.
+// workspace is a task's scratch; copy is last.
 typedef struct workspace {
 	char *queries;
 	float *out, *total, *top, *scores;
+	void *copy;
 } workspace;
 
 static workspace workspace_of(const attention *at, int thread)
@@ -59,6 +61,7 @@ static workspace workspace_of(const attention *at, int thread)
 	w.total = w.out + elements;
 	w.top = w.total + PF_ROW_TILE * PF_MAX_LANES;
 	w.queries = (char *)(w.top + PF_ROW_TILE);
+	w.copy = w.queries + elements * at->ops->operand;
 	return w;
 }
 
@@ -130,12 +133,13 @@ static void run_task(void *arg, int index, int thread)
 
 	int end = s->pos + (t->row + rows - 1) / at->group + 1;
 	int start = first_key(at->args, s->pos + t->row / at->group) / PF_KEY_TILE * PF_KEY_TILE;
+	at->ops->begin();
 	for (; start < end; start += PF_KEY_TILE) {
 		pf_attention_keys k;
 		find_keys(at, s, t->head, start, pf_min(end, start + PF_KEY_TILE), &k);
-		for (int i = 0; i < rows; i += PF_ROW_BLOCK) {
+		for (int i = 0; i < rows; i += at->ops->block) {
 			pf_attention_rows r = {
-				.count = pf_min(PF_ROW_BLOCK, rows - i),
+				.count = pf_min(at->ops->block, rows - i),
 				.padded = at->padded,
 				.scale = at->args->scale * 1.44269504088896341f,
 				.queries = w.queries + (size_t)i * at->padded * at->ops->operand,
@@ -143,11 +147,13 @@ static void run_task(void *arg, int index, int thread)
 				.top = w.top + i,
 				.total = w.total + i * PF_MAX_LANES,
 				.out = w.out + (size_t)i * at->padded,
+				.copy = w.copy,
 			};
 			if (see_keys(at, s, t->row + i, start, &r, &k))
 				at->ops->attend(&r, &k);
 		}
 	}
+	at->ops->end();
 	store_rows(at, s, t, rows, &w);
 }
 

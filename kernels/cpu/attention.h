@@ -17,7 +17,7 @@ enum {
 	PF_KEY_TILE = 256,
 	PF_KEY_GROUPS = PF_KEY_TILE / PF_KV_GROUP,
 	PF_ROW_TILE = 96,  // rows of a task
-	PF_ROW_BLOCK = 24, // rows whose scores are held at once
+	PF_ROW_BLOCK = 32, // rows whose scores are held at once, at most
 	PF_MAX_LANES = 16,
 };
 
@@ -25,11 +25,13 @@ enum {
 typedef struct pf_attention_rows {
 	int count, padded; // padded is the head dimension in memory
 	float scale;       // of the scores, times log2(e); positive
+	// The matrices have room for a whole block of rows.
 	const void *queries; // [count][padded] operands
 	float *scores;       // [count][PF_KEY_TILE]
 	float *top;          // [count]: largest score so far, before scaling
 	float *total;        // [count][PF_MAX_LANES]: sums of probabilities, relative to top
 	float *out;          // [count][padded]: sums of probabilities times values, relative to top
+	void *copy;          // room for the values of a tile
 	int masked;          // whether some row does not see all keys of [group*16, end)
 	int first[PF_ROW_BLOCK], last[PF_ROW_BLOCK]; // row i sees keys [first, last) of the tile
 } pf_attention_rows;
@@ -42,6 +44,10 @@ typedef struct pf_attention_keys {
 
 typedef struct pf_attention_ops {
 	size_t operand; // bytes of an element of a query
+	int block;      // rows that attend takes at once, a divisor of PF_ROW_TILE
+	// A thread calls begin before its first and end after its last attend of a task.
+	void (*begin)(void);
+	void (*end)(void);
 	// load sets q [padded] to a query, padded with zeros.
 	void (*load)(void *q, const pf_bf16 *query, int dim, int padded);
 	// attend adds a tile of keys to the rows' softmax.
@@ -50,7 +56,9 @@ typedef struct pf_attention_ops {
 	void (*finish)(pf_bf16 *dst, const float *out, const float *total, int dim);
 } pf_attention_ops;
 
-extern const pf_attention_ops pf_attention_avx2, pf_attention_avx512, pf_attention_avx512_bf16;
+extern const pf_attention_ops pf_attention_avx2, pf_attention_avx512, pf_attention_avx512_bf16, pf_attention_amx;
+
+static inline void pf_attention_nothing(void) {}
 
 // Scores that a row may not see, and the largest score before there is one: what the first leaves of
 // the second is exactly nothing, and neither overflows when scaled.

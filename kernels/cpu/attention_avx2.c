@@ -39,6 +39,7 @@ static inline float largest(vf v)
 	return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 }
 
-#include "attention_tile.h"
+#include "attention_products.h"
+#include "attention_softmax.h"
 
-const pf_attention_ops pf_attention_avx2 = {sizeof(operand), load, attend, finish};
+const pf_attention_ops pf_attention_avx2 = {sizeof(operand), 24, pf_attention_nothing, pf_attention_nothing, load, attend, finish};

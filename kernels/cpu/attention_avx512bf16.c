@@ -13,7 +13,9 @@
 
 #include "vectors.h"
 
-typedef pf_bf16 operand;
+#include "attention_bf16.h"
+#include "attention_exp512.h"
+
 typedef __m512bh row_pair, column_pairs;
 
 static inline row_pair broadcast(const operand *p)
@@ -32,19 +34,7 @@ static inline column_pairs columns_even(const pf_bf16 *p)
 
 static inline vf multiply_add(vf sum, row_pair a, column_pairs b) { return (vf)_mm512_dpbf16_ps((__m512)sum, a, b); }
 
-#include "attention_exp512.h"
+#include "attention_products.h"
+#include "attention_softmax.h"
 
-static inline void store_operands(operand *p, vf v)
-{
-	_mm256_storeu_si256((__m256i *)p, (__m256i)_mm512_cvtneps_pbh((__m512)v));
-}
-
-#include "attention_tile.h"
-
-static void load(void *q, const pf_bf16 *query, int dim, int padded)
-{
-	memcpy(q, query, (size_t)dim * sizeof *query);
-	memset((pf_bf16 *)q + dim, 0, (size_t)(padded - dim) * sizeof *query);
-}
-
-const pf_attention_ops pf_attention_avx512_bf16 = {sizeof(operand), load, attend, finish};
+const pf_attention_ops pf_attention_avx512_bf16 = {sizeof(operand), 24, pf_attention_nothing, pf_attention_nothing, load, attend, finish};

@@ -19,11 +19,13 @@ static inline column_pairs columns_even(const pf_bf16 *p) { return (column_pairs
 static inline vf multiply_add(vf sum, row_pair a, column_pairs b) { return sum + a.even * b.even + a.odd * b.odd; }
 
 // store_operands keeps the precision of bf16, so that all instruction sets multiply alike.
-static inline void store_operands(operand *p, vf v)
+static inline void store_operands(operand *p, vf low, vf high)
 {
-	pf_bf16 narrow[PF_LANES];
-	vf_narrow(narrow, v);
+	pf_bf16 narrow[2 * PF_LANES];
+	vf_narrow(narrow, low);
+	vf_narrow(narrow + PF_LANES, high);
 	vf_store(p, vf_widen(narrow));
+	vf_store(p + PF_LANES, vf_widen(narrow + PF_LANES));
 }
 
 static void load(void *q, const pf_bf16 *query, int dim, int padded)

@@ -1,15 +1,12 @@
-// Attention of a block of rows to a tile of keys, compiled once per instruction set. A source that
-// includes this includes vectors.h, states its target, TILE_ROWS and TILE_VECTORS (the accumulators that its
-// registers hold: TILE_ROWS rows of TILE_VECTORS vectors) and defines
+// Products of attention in vector registers. A source that includes this includes vectors.h, states its
+// target, TILE_ROWS and TILE_VECTORS (the accumulators that its registers hold: TILE_ROWS rows of
+// TILE_VECTORS vectors) and defines
 //
 //   operand, row_pair, column_pairs           an element of a query or probability; pairs in registers
 //   broadcast(const operand *)                two adjacent elements in every lane
 //   columns(const pf_bf16 *)                  PF_LANES pairs
 //   columns_even(const pf_bf16 *)             the same with the second of each pair zero
 //   multiply_add(vf, row_pair, column_pairs)  sum + a[0]*b[0] + a[1]*b[1]
-//   exp2_below(vf)                            2^x for x <= 0 to 2 units in the last place; 2^0 = 1
-//   larger(vf, vf), largest(vf)               of two vectors, of the lanes of one
-//   store_operands(operand *, vf)             PF_LANES probabilities, rounded to bf16
 
 #include "attention.h"
 
@@ -101,7 +98,7 @@ INLINE void sum_values(const int rows, const int vectors, const pf_attention_row
 	switch (rows) { \
 		ROWS_CASE(1, call) ROWS_CASE(2, call) ROWS_CASE(3, call) ROWS_CASE(4, call) \
 		ROWS_CASE(5, call) ROWS_CASE(6, call) ROWS_CASE(7, call) ROWS_CASE(8, call) \
-		ROWS_CASE(9, call) ROWS_CASE(10, call) \
+		ROWS_CASE(9, call) ROWS_CASE(10, call) ROWS_CASE(11, call) ROWS_CASE(12, call) \
 	}
 
 INLINE void score_columns(const int vectors, const pf_attention_rows *r, const pf_attention_keys *k, int group)
@@ -136,64 +133,4 @@ static void sum_all(const pf_attention_rows *r, const pf_attention_keys *k, cons
 		sum_columns(TILE_VECTORS, r, k, column, factor);
 	for (; column < r->padded; column += 32)
 		sum_columns(32 / PF_LANES < TILE_VECTORS ? 32 / PF_LANES : TILE_VECTORS, r, k, column, factor);
-}
-
-// hide replaces the scores that row i may not see.
-static void hide(const pf_attention_rows *r, int i, int from, int to)
-{
-	float *s = r->scores + i * PF_KEY_TILE;
-	for (int j = from; j < to; j++)
-		if (j < r->first[i] || j >= r->last[i])
-			s[j] = PF_HIDDEN_SCORE;
-}
-
-// softmax turns row i's scores into probabilities relative to its largest score so far, and returns
-// what earlier sums shrink by.
-static inline float softmax(const pf_attention_rows *r, int i, int from, int to)
-{
-	const float *s = r->scores + i * PF_KEY_TILE;
-	operand *probability = (operand *)s; // in place: an operand is no wider than a score
-	vf top = vf_set(r->top[i]);
-	for (int j = from; j < to; j += PF_LANES)
-		top = larger(top, vf_load(s + j));
-	float now = largest(top), before = r->top[i];
-	top = vf_set(now);
-	vf scale = vf_set(r->scale), total = {};
-	for (int j = from; j < to; j += PF_LANES) {
-		vf p = exp2_below((vf_load(s + j) - top) * scale);
-		total += p;
-		store_operands(probability + j, p);
-	}
-	r->top[i] = now;
-	float factor = exp2_below(vf_set((before - now) * r->scale))[0];
-	float *sums = r->total + i * PF_MAX_LANES;
-	vf_store(sums, vf_load(sums) * factor + total);
-	return factor;
-}
-
-static void attend(const pf_attention_rows *r, const pf_attention_keys *k)
-{
-	float factor[PF_ROW_BLOCK];
-	int from = k->group * PF_KV_GROUP, to = pf_ceil(k->end, PF_KV_GROUP) * PF_KV_GROUP;
-	score_all(r, k);
-	for (int i = 0; i < r->count; i++) {
-		if (r->masked)
-			hide(r, i, from, to);
-		factor[i] = softmax(r, i, from, to);
-	}
-	sum_all(r, k, factor);
-}
-
-static void finish(pf_bf16 *dst, const float *out, const float *total, int dim)
-{
-	float sum = 0;
-	for (int i = 0; i < PF_LANES; i++)
-		sum += total[i];
-	float part[PF_LANES];
-	pf_bf16 narrow[PF_LANES];
-	for (int i = 0; i < dim; i += PF_LANES) {
-		vf_store(part, vf_load(out + i) / sum);
-		vf_narrow(narrow, vf_load(part));
-		memcpy(dst + i, narrow, (size_t)pf_min(PF_LANES, dim - i) * sizeof *narrow);
-	}
 }
