@@ -15,9 +15,8 @@ const templateFuel = 5_000_000
 // ChatOptions is what a rendering depends on beside the messages.
 type ChatOptions struct {
 	AddGenerationPrompt bool                       // end with the opening of an assistant's message
-	Tools               json.RawMessage            // list of tools in OpenAI's form; empty for none
 	Template            string                     // used in place of the checkpoint's template
-	Variables           map[string]json.RawMessage // further variables of the template (chat_template_kwargs)
+	Variables           map[string]json.RawMessage // further variables of the template: tools, documents, chat_template_kwargs
 }
 
 // chat renders the templates of one checkpoint.
@@ -60,7 +59,7 @@ func (t *Tokenizer) RenderChat(messages json.RawMessage, o ChatOptions) (string,
 		return c.renderChat(context)
 	}
 	name := "default"
-	if _, ok := t.chat.templates["tool_use"]; ok && len(o.Tools) > 0 {
+	if _, ok := t.chat.templates["tool_use"]; ok && len(o.Variables["tools"]) > 0 {
 		name = "tool_use"
 	}
 	c, err := t.chat.get(name)
@@ -76,9 +75,6 @@ func (c *chat) context(messages json.RawMessage, o ChatOptions) ([]byte, error) 
 	for name, text := range c.special {
 		variables[name] = text
 	}
-	if len(o.Tools) > 0 {
-		variables["tools"] = o.Tools
-	}
 	for name, value := range o.Variables {
 		if name == "messages" {
 			return nil, errors.New("chat template: the variable \"messages\" cannot be given beside the messages")
@@ -87,7 +83,7 @@ func (c *chat) context(messages json.RawMessage, o ChatOptions) ([]byte, error) 
 	}
 	context, err := json.Marshal(variables)
 	if err != nil {
-		return nil, fmt.Errorf("chat template: messages, tools and variables must be JSON: %w", err)
+		return nil, fmt.Errorf("chat template: messages and variables must be JSON: %w", err)
 	}
 	return context, nil
 }

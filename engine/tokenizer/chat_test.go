@@ -47,12 +47,12 @@ func TestRenderChatAsTransformers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := ChatOptions{Template: string(source), Tools: g.Variables["tools"], Variables: g.Variables}
+			o := ChatOptions{Template: string(source), Variables: g.Variables}
 			messages := g.Variables["messages"]
 			if err := json.Unmarshal(g.Variables["add_generation_prompt"], &o.AddGenerationPrompt); err != nil {
 				t.Fatal(err)
 			}
-			for _, taken := range []string{"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"} {
+			for _, taken := range []string{"messages", "add_generation_prompt", "bos_token", "eos_token"} {
 				delete(g.Variables, taken)
 			}
 			got, err := tok.RenderChat(messages, o)
@@ -142,7 +142,7 @@ func FuzzRenderChat(f *testing.F) {
 		if source, err := os.ReadFile(filepath.Join("testdata/templates", filepath.Base(template))); err == nil {
 			template = string(source)
 		}
-		text, err := tok.RenderChat(messages, ChatOptions{Template: template, Tools: tools})
+		text, err := tok.RenderChat(messages, ChatOptions{Template: template, Variables: map[string]json.RawMessage{"tools": tools}})
 		if err != nil && text != "" {
 			t.Errorf("both a text and %v", err)
 		}

@@ -20,15 +20,6 @@ func TestBytes(t *testing.T) {
 	if got := tok.Decode(append(ids, 257), true); got != "a\x00\u00e9" {
 		t.Errorf("Decode without special tokens = %q", got)
 	}
-	stream := tok.NewStream(true)
-	for i, want := range []string{"", "a", "\x00", "", "\u00e9"} {
-		if got := stream.Push(ids[i]); got != want {
-			t.Errorf("piece %d is %q, want %q", i, got, want)
-		}
-	}
-	if got := stream.Push(0xF0) + stream.Flush(); got != "\uFFFD" {
-		t.Errorf("an incomplete character ends as %q", got)
-	}
 	if _, err := tok.RenderChat([]byte(`[]`), ChatOptions{}); err == nil || !strings.Contains(err.Error(), "no chat template") {
 		t.Errorf("RenderChat: %v", err)
 	}

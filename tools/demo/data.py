@@ -11,23 +11,15 @@ TOPICS = {
     "gardening": "tomato compost seedling rose pruning greenhouse soil tulip hedge orchard watering mulch shovel herbs bulb lawn",
     "astronomy": "telescope comet galaxy nebula planet eclipse orbit meteor asteroid star crater satellite cosmos supernova moon lens",
     "football": "goalkeeper penalty striker league offside midfield stadium derby coach kickoff defender referee corner dribble trophy fans",
-    "cycling": "saddle pedal peloton climb gravel derailleur sprint helmet velodrome chainring handlebar tandem descent wheelset commute tyre",
-    "painting": "canvas brush portrait easel watercolour fresco pigment gallery sketch palette landscape varnish mural charcoal studio acrylic",
     "jazz": "saxophone trumpet improvisation swing quartet bebop bassline trombone solo ballad drummer vinyl syncopation blues standards ensemble",
     "finance": "stocks dividend portfolio inflation bonds interest broker pension budget savings hedging index earnings mortgage currency audit",
     "programming": "compiler debugger algorithm database kernel function variable thread refactoring parser server framework recursion pointer repository latency",
     "travel": "passport hostel backpack itinerary airport luggage island visa train guidebook border souvenir sunset ferry hotel jetlag",
     "fitness": "treadmill squat dumbbell stretching cardio protein plank gym pushups warmup endurance yoga rowing kettlebell posture trainer",
-    "fashion": "jacket runway denim tailor sneakers fabric scarf designer wardrobe leather couture velvet boutique pattern sleeve linen",
-    "history": "empire dynasty archive treaty medieval castle revolution pharaoh monument siege manuscript viking colony crusade throne relic",
     "photography": "camera shutter aperture tripod exposure flash darkroom zoom pixel negative focus framing bokeh macro filter timelapse",
     "movies": "director screenplay actor thriller sequel cinema trailer drama documentary premiere stunt animation casting oscar scene villain",
     "pets": "puppy kitten leash aquarium hamster veterinarian parrot kennel collar rabbit grooming terrier litter whiskers treats goldfish",
-    "hiking": "trail summit boots ridge valley campsite waterfall compass forest canyon shelter rucksack glacier footpath alpine map",
-    "politics": "election parliament senator ballot campaign minister policy reform debate coalition mayor referendum voters treasury embassy congress",
     "cars": "engine turbo gearbox sedan hybrid brakes rally coupe dashboard diesel ignition roadster clutch exhaust convertible charger",
-    "novels": "author chapter poetry plot paperback fiction narrator library mystery bookshop sonnet prologue heroine manuscripts saga bestseller",
-    "science": "laboratory molecule protein experiment genome physics hypothesis microscope enzyme quantum neutron vaccine catalyst fossil chemistry electron",
     "gaming": "console joystick quest multiplayer dungeon speedrun avatar arcade loot puzzle boss pixelart respawn controller guild level",
 }
 WORDS = {topic: words.split() for topic, words in TOPICS.items()}
@@ -45,7 +37,7 @@ ASK_POST = [
     "Should we recommend this post to the user?",
 ]
 ASK_CREDIT = ["Should credit be granted?", "Should the credit be granted?", "Should the bank grant this credit?"]
-TAIL = " Answer Yes or No:"
+TAIL = "Answer Yes or No:"
 
 
 def listing(items):
@@ -69,13 +61,13 @@ class User:
         if reads:
             lines.append("History: " + "; ".join(title(rng, rng.choice(self.liked)) for _ in range(reads)) + ".")
         self.profile = "\n".join(lines)
-        self.ask = rng.choice(ASK_POST)
+        self.ask = rng.choice(ASK_POST) + " " + TAIL
 
     def question(self):
-        """A post's topic, and the text that asks about the post; half of the topics are liked."""
+        """A post's topic, and the text of the post; half of the topics are liked."""
         liked = self.rng.random() < 0.5
         topic = self.rng.choice(self.liked if liked else [t for t in NAMES if t not in self.liked])
-        return topic, "Post: %s\n%s%s" % (title(self.rng, topic), self.ask, TAIL)
+        return topic, "Post about %s: %s\n" % (topic, title(self.rng, topic))
 
     def answer(self, topic):
         return topic in self.liked
@@ -96,16 +88,16 @@ class Applicant:
                 for _ in range(rng.randint(15, 30))) + ".")
         self.profile = "\n".join(lines)
         self.limit = income / 2 - debts - 10 * missed
-        self.ask = rng.choice(ASK_CREDIT)
+        self.ask = rng.choice(ASK_CREDIT) + " " + TAIL
 
     def question(self):
-        """An amount in thousands, and the text that asks for it; amounts near the limit are left out."""
+        """An amount in thousands, and the text of the request; amounts near the limit are left out."""
         if self.rng.random() < 0.5 and self.limit > 5:
             amount = self.rng.randint(1, int(self.limit - 3))
         else:
             floor = max(1, int(self.limit) + 4)
             amount = self.rng.randint(floor, floor + 40)
-        return amount, "Request: a credit of %dk.\n%s%s" % (amount, self.ask, TAIL)
+        return amount, "Request: a credit of %dk.\n" % amount
 
     def answer(self, amount):
         """True, False, or None when the amount is too near the limit to say."""

@@ -1,6 +1,6 @@
-"""Trains the demo model and writes engine/demo/files.
+"""Trains the demo model and writes engine/demo/files and engine/demo/testdata.
 
-    python tools/demo/train.py --out engine/demo/files
+    python tools/demo/train.py
 
 Needs torch, transformers, tokenizers and safetensors. One run takes about a quarter of an hour on
 two cores; the same versions, seed and thread count give the same model.
@@ -31,7 +31,8 @@ CHAT_TEMPLATE = (
     "{{ '<|' + message['role'] + '|>\n' + message['content'] | trim + '<|end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}")
 SYSTEM_PROMPTS = ["You are a helpful assistant.", "Answer with Yes or No.", "You judge posts and credit requests."]
-VOCABULARY = 3072
+VOCABULARY = 3072  # at most
+DEMO = pathlib.Path(__file__).parent.parent.parent / "engine/demo"
 
 
 def dialogue(rng, task, chat, long):
@@ -40,9 +41,10 @@ def dialogue(rng, task, chat, long):
     pieces = [(BOS, False)]
     if chat and rng.random() < 0.3:
         pieces.append((f"{SYSTEM}\n{rng.choice(SYSTEM_PROMPTS)}{END}\n", False))
-    for i in range(rng.randint(6, 10)):
+    for i in range(rng.randint(10, 18)):
         fact, question = person.question()
-        text = person.profile + "\n" + question if i == 0 else question
+        # Only the first question is put in full: more answers to learn from in the same time.
+        text = person.profile + "\n" + question + person.ask if i == 0 else question + data.TAIL
         answer = "Yes" if person.answer(fact) else "No"
         if chat:
             pieces += [(f"{USER}\n{text}{END}\n{ASSISTANT}\n", False), (answer, True), (END + "\n", False)]
@@ -74,7 +76,7 @@ def train_tokenizer(rng):
 
 def example(rng, tokenizer, long):
     """Token ids, and for each position whether it is an answer."""
-    pieces = dialogue(rng, rng.choice(list(data.TASKS)), rng.random() < 0.5, long)
+    pieces = dialogue(rng, rng.choice(list(data.TASKS)), rng.random() < 0.4, long)
     ids, answers = [], []
     for text, is_answer in pieces:
         piece = tokenizer.encode(text, add_special_tokens=False).ids
@@ -105,7 +107,7 @@ def batches(rng, tokenizer, tokens):
 
 def new_model(tokenizer):
     config = LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=256, intermediate_size=704, num_hidden_layers=4,
+        vocab_size=tokenizer.get_vocab_size(), hidden_size=256, intermediate_size=512, num_hidden_layers=4,
         num_attention_heads=4, num_key_value_heads=2, head_dim=64, max_position_embeddings=16384,
         rope_theta=100000.0, rms_norm_eps=1e-5, tie_word_embeddings=True, initializer_range=0.04,
         bos_token_id=tokenizer.token_to_id(BOS), eos_token_id=tokenizer.token_to_id(EOS),
@@ -166,7 +168,7 @@ def held_out(seed, pairs):
             fact, question = first.question()
             if {first.answer(fact), second.answer(fact)} == {True, False}:
                 made += 1
-                examples += [{"task": task, "prompt": p.profile + "\n" + question, "yes": p.answer(fact)}
+                examples += [{"task": task, "prompt": p.profile + "\n" + question + p.ask, "yes": p.answer(fact)}
                              for p in (first, second)]
     return examples
 
@@ -205,11 +207,11 @@ def save(model, tokenizer, out):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("engine/demo/files"))
-    parser.add_argument("--held-out", type=pathlib.Path, default=pathlib.Path("engine/demo/testdata/held_out.jsonl"))
+    parser.add_argument("--out", type=pathlib.Path, default=DEMO / "files")
+    parser.add_argument("--held-out", type=pathlib.Path, default=DEMO / "testdata/held_out.jsonl")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--batch", type=int, default=2048, help="tokens of one step")
+    parser.add_argument("--steps", type=int, default=1600)
+    parser.add_argument("--batch", type=int, default=3072, help="tokens of one step")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
