@@ -11,7 +11,9 @@ import (
 // Arrivals says when requests come. With Sessions unset every request is one arrival of a Poisson
 // process, in random order; at an infinite rate all come at time 0, users in turn. With Sessions
 // set, users arrive as a Poisson process, as in the paper, or all at time 0 at an infinite rate, and
-// each user's requests follow each other Gap apart.
+// each user's requests follow each other Gap apart. The users' number is known, so their arrivals are
+// those of a Poisson process that has as many of them in the time that the rate gives: even and
+// independent over it.
 type Arrivals struct {
 	Rate     float64 // mean requests a second; may be +Inf
 	Sessions bool
@@ -56,11 +58,18 @@ func (a Arrivals) schedule(sessions [][]Request, rng *rand.Rand) []Request {
 		Poisson(all, a.Rate, rng)
 		return all
 	}
-	var start float64
+	total := 0
 	for _, s := range sessions {
-		start += rng.ExpFloat64() * float64(len(s)) / a.Rate
-		for i := range s {
-			s[i].At = time.Duration(math.Round(start*1e9)) + time.Duration(i)*a.Gap
+		total += len(s)
+	}
+	starts := make([]float64, len(sessions))
+	for i := range starts {
+		starts[i] = rng.Float64() * float64(total) / a.Rate
+	}
+	sort.Float64s(starts)
+	for i, s := range sessions {
+		for k := range s {
+			s[k].At = time.Duration(math.Round(starts[i]*1e9)) + time.Duration(k)*a.Gap
 		}
 		all = append(all, s...)
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"time"
@@ -186,12 +187,14 @@ func newBenchServeCommand() *cobra.Command {
 					return err
 				}
 			}
-			client, err := f.prepare(command.Context())
+			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt) // what is measured by then is kept
+			defer stop()
+			client, err := f.prepare(ctx)
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			records, err := f.measure(client)(command.Context(), requests)
+			records, err := f.measure(client)(ctx, requests)
 			if len(records) > 0 {
 				fmt.Fprint(command.OutOrStdout(), bench.Report(load.Summarize(records)))
 			}
@@ -226,12 +229,14 @@ rates, give the x that one of them reached to the others by --saturation.`,
 			if _, err := f.requests(1); err != nil {
 				return err
 			}
-			client, err := f.prepare(command.Context())
+			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt)
+			defer stop()
+			client, err := f.prepare(ctx)
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			points, err := sweep.Run(command.Context(), f.measure(client), command.OutOrStdout())
+			points, err := sweep.Run(ctx, f.measure(client), command.OutOrStdout())
 			if f.csv != "" {
 				err = errors.Join(err, writeFile(f.csv, func(w *os.File) error { return bench.WritePoints(w, points) }))
 			}

@@ -7,10 +7,11 @@ the seconds that took. Rounds are interleaved, so that a busy neighbour slows al
 each figure is the median of its rounds. The model has Qwen2.5-0.5B's shape and random bf16 weights;
 nothing is fetched but the Python packages.
 
-  bench_cpu.py --engine "bin/modelbench --threads {threads} {model}"
+  bench_cpu.py --engine build/bench-cpu --lean
 
-The engine's command may hold {model} (a checkpoint folder) and {threads}. With --json the figures are
-also written to a file.
+The engine is the program in bench/cpu. oneDNN's own products of the same matrices, by the library of
+the distribution and by torch's, are timed in the same rounds. --lean also prints the most memory that
+a pass over 32,768 tokens takes above the weights. With --json the figures are written to a file too.
 """
 
 import argparse
@@ -18,7 +19,6 @@ import json
 import os
 import pathlib
 import platform
-import shlex
 import statistics
 import subprocess
 import sys
@@ -141,7 +141,7 @@ def worker(args):
     elif args.worker.startswith("openvino"):
         run = openvino_pass(args.model, args.threads, args.worker == "openvino-last")
     else:
-        run = None  # gemm
+        run = None  # torch-gemm
     print("ready", flush=True)
     rng = random.Random(1)
     for line in sys.stdin:
@@ -159,28 +159,28 @@ def worker(args):
 
 
 class Contestant:
-    """A child process that times one pass for each line it is sent."""
+    """A child process that answers each line it is sent with a number."""
 
     def __init__(self, name, command, log):
         self.name = name
-        self.seconds = {}
+        self.answers = {}
         self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         if not self.child.stdout.readline().startswith("ready"):
             sys.exit(f"bench_cpu: {name} did not start; its messages are in {log.name}")
 
-    def ask(self, tokens):
-        self.child.stdin.write(f"{tokens}\n")
+    def ask(self, line):
+        self.child.stdin.write(f"{line}\n")
         self.child.stdin.flush()
         answer = self.child.stdout.readline()
         if not answer:
-            sys.exit(f"bench_cpu: {self.name} died in a pass over {tokens} tokens")
+            sys.exit(f"bench_cpu: {self.name} died at {line!r}")
         return float(answer)
 
     def measure(self, tokens):
-        self.seconds.setdefault(tokens, []).append(self.ask(tokens))
+        self.answers.setdefault(tokens, []).append(self.ask(tokens))
 
     def median(self, tokens):
-        return statistics.median(self.seconds[tokens])
+        return statistics.median(self.answers[tokens])
 
     def stop(self):
         self.child.stdin.close()
@@ -215,6 +215,18 @@ def versions(python):
     return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
+def lean(command, model, log):
+    """Print the peak memory of a pass over 32,768 tokens with a prefix cache of 64 MB."""
+    tokens = 32768
+    engine = Contestant("prefillonly", [*command, "-max-len", str(tokens), "-cache-bytes", str(64 << 20)], log)
+    engine.ask(tokens)
+    peak = engine.ask("memory")
+    engine.stop()
+    weights = sum(p.stat().st_size for p in pathlib.Path(model).glob("*.safetensors"))
+    print(f"\n{tokens} tokens: peak RSS {peak / 1e6:.0f} MB, {(peak - weights) / 1e6:.0f} MB above weights of {weights / 1e6:.0f} MB")
+    return {"tokens": tokens, "peak": peak, "weights": weights}
+
+
 def report(contestants, lengths, gemms, rounds):
     """The table of tokens a second, and of ratios where the engine took part; returns both as rows."""
     rows = []
@@ -231,23 +243,25 @@ def report(contestants, lengths, gemms, rounds):
             continue
         r["ratio"] = {n: ours["tokens_per_second"][n] / r["tokens_per_second"][n] for n in lengths}
         print(f"prefillonly / {r['name']}".ljust(width) + "".join(f"{r['ratio'][n]:>10.2f}" for n in lengths))
-    print("oneDNN GEMM, GFLOP/s".ljust(width) + "".join(f"{gemms[n] / 1e9:>10.0f}" for n in lengths))
+    for g in gemms:
+        print(f"{g.name}, GFLOP/s".ljust(width) + "".join(f"{g.median(n) / 1e9:>10.0f}" for n in lengths))
+    best = {n: max(g.median(n) for g in gemms) for n in lengths}
     for r in rows:
-        r["gflops"] = {n: (LINEAR_FLOP * n + attention_flop(n)) / n * r["tokens_per_second"][n] / 1e9 for n in lengths}
-        share = "".join(f"{r['gflops'][n] / gemms[n] * 1e9:>10.0%}" for n in lengths)
-        print(f"{r['name']}, share of GEMM".ljust(width) + share)
+        r["flops"] = {n: (LINEAR_FLOP * n + attention_flop(n)) / n * r["tokens_per_second"][n] for n in lengths}
+        print(f"{r['name']}, share of GEMM".ljust(width) + "".join(f"{r['flops'][n] / best[n]:>10.0%}" for n in lengths))
     return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", help="command of this engine's worker")
+    parser.add_argument("--engine", help="this engine's contestant, build/bench-cpu")
     parser.add_argument("--lengths", default="150,512,2048,8192")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--venv", type=pathlib.Path, default=pathlib.Path("build/peers"))
     parser.add_argument("--model", default="build/peers-model")
+    parser.add_argument("--lean", action="store_true", help="also measure the memory of a long prompt")
     parser.add_argument("--json", type=pathlib.Path, help="also write the figures here")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -261,30 +275,29 @@ def main():
     with open(log_path, "w", encoding="utf-8") as log:
         command = [python, os.path.abspath(__file__), "--model", args.model, "--threads", str(args.threads), "--worker"]
         subprocess.run([*command, "make-model"], check=True, stdout=log, stderr=log)
-        contestants = []
+        contestants, gemms = [], [Contestant("torch GEMM", [*command, "torch-gemm"], log)]
         if args.engine:
-            engine = args.engine.format(model=args.model, threads=args.threads)
-            contestants.append(Contestant("prefillonly", shlex.split(engine), log))
+            engine = [args.engine, "-model", args.model, "-threads", str(args.threads)]
+            contestants.append(Contestant("prefillonly", [*engine, "-max-len", str(max(lengths))], log))
+            gemms.append(Contestant("oneDNN GEMM", [args.engine, "-gemm"], log))
         contestants += [Contestant(p, [*command, p], log) for p in args.peers.split(",") if p]
-        gemm = Contestant("gemm", [*command, "gemm"], log)
         for c in contestants:
             c.ask(min(lengths))  # warm-up
-        gemms = {n: [] for n in lengths}
         for done in range(args.rounds):
             for n in lengths:
-                for c in contestants:
+                for c in [*contestants, *gemms]:
                     c.measure(n)
-                gemms[n].append(gemm.ask(n))
             print(f"round {done + 1} of {args.rounds}", file=sys.stderr)
-        for c in [*contestants, gemm]:
+        for c in [*contestants, *gemms]:
             c.stop()
+        memory = lean(engine, args.model, log) if args.engine and args.lean else None
     print(f"{machine()}; {args.threads} threads; {versions(python)}")
     print("Qwen2.5-0.5B's shape, random bf16 weights; one pass over a whole prompt, next token's logits")
-    medians = {n: statistics.median(rates) for n, rates in gemms.items()}
-    rows = report(contestants, lengths, medians, args.rounds)
+    rows = report(contestants, lengths, gemms, args.rounds)
     if args.json:
-        args.json.write_text(json.dumps({"machine": machine(), "threads": args.threads, "versions": versions(python),
-                                         "rows": rows, "gemm": medians}, indent=1) + "\n", encoding="utf-8")
+        figures = {"machine": machine(), "threads": args.threads, "versions": versions(python), "rows": rows, "memory": memory,
+                   "gemm": {g.name: {n: g.median(n) for n in lengths} for g in gemms}}
+        args.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

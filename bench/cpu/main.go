@@ -1,0 +1,173 @@
+//go:build cgo && linux && amd64
+
+// Command cpu is this engine's contestant in tools/peers/bench_cpu.py: it loads a checkpoint and
+// times one forward pass for each prompt length that it reads.
+//
+// A line `N` runs a pass over N random tokens for the next token's five likeliest, and is answered
+// with the seconds it took; `memory` is answered with the most memory the process has held, in
+// bytes. With -gemm a line N is answered with the FLOP/s of oneDNN's products of one layer on N rows.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/cpu/onednn"
+)
+
+func main() {
+	dir := flag.String("model", "", "checkpoint folder")
+	threads := flag.Int("threads", 0, "threads that compute (0: one a core)")
+	maxLen := flag.Int("max-len", 8192, "longest prompt in tokens")
+	cache := flag.Int64("cache-bytes", 64<<20, "size of the prefix cache")
+	gemm := flag.Bool("gemm", false, "measure oneDNN's products instead")
+	flag.Parse()
+	answer := oneDNN
+	var err error
+	if !*gemm {
+		answer, err = prefill(*dir, *threads, *maxLen, *cache)
+	}
+	if err == nil {
+		err = serve(answer)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench/cpu:", err)
+		os.Exit(1)
+	}
+}
+
+// serve answers lines until the input ends.
+func serve(answer func(tokens int) (float64, error)) error {
+	fmt.Println("ready")
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		if lines.Text() == "memory" {
+			bytes, err := peakMemory()
+			if err != nil {
+				return err
+			}
+			fmt.Println(bytes)
+			continue
+		}
+		tokens, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			return err
+		}
+		value, err := answer(tokens)
+		if err != nil {
+			return err
+		}
+		fmt.Println(value)
+	}
+	return lines.Err()
+}
+
+// prefill loads the model and returns the function that times a pass.
+func prefill(dir string, threads, maxLen int, cacheBytes int64) (func(int) (float64, error), error) {
+	backend, err := cpu.New(cpu.Config{Threads: threads})
+	if err != nil {
+		return nil, err
+	}
+	m, err := model.Load(dir, backend, model.Options{MaxLen: maxLen})
+	if err != nil {
+		return nil, err
+	}
+	info := m.Info()
+	if err := m.NewPages(int(cacheBytes / m.Plan().Block)); err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	return func(tokens int) (float64, error) {
+		ids := make([]engine.TokenID, tokens)
+		for i := range ids {
+			ids[i] = rng.Uint32N(uint32(info.VocabSize))
+		}
+		start := time.Now()
+		err := pass(m, wire.RunItem{Tokens: ids, Ask: engine.Ask{Top: 5}})
+		return time.Since(start).Seconds(), err
+	}, nil
+}
+
+func pass(m *model.Model, item wire.RunItem) error {
+	p, err := m.Begin(&wire.Run{Items: []wire.RunItem{item}})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	for done := false; !done; {
+		if done, err = p.Step(); err != nil {
+			return err
+		}
+	}
+	if failed := p.Results()[0].Err; failed != nil {
+		return failed
+	}
+	return nil
+}
+
+// shapes are the matrices [out, in] of one layer of Qwen2.5-0.5B.
+var shapes = [][2]int{{1152, 896}, {896, 896}, {9728, 896}, {896, 4864}}
+
+// oneDNN is the median rate of nine sweeps over the layer's products.
+func oneDNN(rows int) (float64, error) {
+	var runs []func() error
+	var flop float64
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := func(n int) []uint16 {
+		values := make([]uint16, n)
+		for i := range values {
+			values[i] = 0x3c00 | uint16(rng.Uint32())&0x80ff // small, of both signs
+		}
+		return values
+	}
+	for _, s := range shapes {
+		product, err := onednn.New(rows, s[0], s[1], random(s[0]*s[1]))
+		if err != nil {
+			return 0, err
+		}
+		defer product.Free()
+		src, dst := random(rows*s[1]), make([]uint16, rows*s[0])
+		runs = append(runs, func() error { return product.Run(dst, src) })
+		flop += 2 * float64(rows) * float64(s[0]) * float64(s[1])
+	}
+	var seconds []float64
+	for range 10 {
+		start := time.Now()
+		for _, run := range runs {
+			if err := run(); err != nil {
+				return 0, err
+			}
+		}
+		seconds = append(seconds, time.Since(start).Seconds())
+	}
+	measured := seconds[1:]
+	slices.Sort(measured)
+	return flop / measured[len(measured)/2], nil
+}
+
+// peakMemory reads the high-water mark of the resident set.
+func peakMemory() (int64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			return kilobytes << 10, err
+		}
+	}
+	return 0, errors.New("/proc/self/status has no VmHWM")
+}
