@@ -22,6 +22,7 @@ type Experiments struct {
 	Out     string // folder for CSV files and figures
 	Seed    uint64
 	Repeats int       // runs with seeds of their own that one figure is made of
+	Users   int       // of the experiment scale; each sends ten requests
 	Log     io.Writer // tables for people to read
 	sweeps  map[string][]Point
 }
@@ -39,7 +40,7 @@ var experiments = []struct {
 	{"figure-5.7", "distribution of latency by fairness", (*Experiments).figure57},
 	{"preemption", "short requests among long ones, with and without pausing passes", (*Experiments).preemption},
 	{"flood", "hit rate of users' profiles in a flood of one-off long prompts, by eviction", (*Experiments).flood},
-	{"scale", "1,000 executors, 100,000 users, a million requests: routings and policies", (*Experiments).scale},
+	{"scale", "routings and policies over 1,000 executors and --users users", (*Experiments).scale},
 }
 
 // ExperimentNames lists the experiments, and what each shows.

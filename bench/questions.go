@@ -148,9 +148,10 @@ func flooded(requests []workload.Request, seed uint64, every, long int) iter.Seq
 // made in reasonable time. Latencies are those of the full lengths.
 const scaleDown = 10
 
-// scale compares routings and policies over 1,000 executors, each a H100 of half a machine.
+// scale compares routings and policies over 1,000 executors, each one H100, at 80 % of what they can
+// do when no prefix is computed twice.
 func (x *Experiments) scale() error {
-	const executors, users, perUser, load = 1000, 100_000, 10, 0.8
+	const executors, perUser, load = 1000, 10, 0.8
 	m, err := sim.MachineNamed("H100")
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func (x *Experiments) scale() error {
 		cluster[i] = one
 		cluster[i].Name = fmt.Sprintf("gpu-%04d", i)
 	}
-	spec.Users, spec.PerUser = users, perUser
+	spec.Users, spec.PerUser = x.Users, perUser
 	rate := load * executors / sessionCost(one, spec, perUser) * perUser
 	requests, err := spec.Generate(workload.Arrivals{Rate: rate, Sessions: true, Gap: sessionGap}, x.Seed)
 	if err != nil {

@@ -36,6 +36,9 @@ same bytes. Experiments:
 			if x.Repeats < 1 {
 				return fmt.Errorf("repeats %d is below 1", x.Repeats)
 			}
+			if x.Users < 1 {
+				return fmt.Errorf("users %d is below 1", x.Users)
+			}
 			if tableFile != "" {
 				if len(args) != 1 || args[0] != "table-5.2" {
 					return fmt.Errorf("--csv names the file of table-5.2 alone; give --out a folder for %s", strings.Join(args, ", "))
@@ -58,6 +61,7 @@ same bytes. Experiments:
 	flags.StringVar(&tableFile, "csv", "", "file for table-5.2")
 	flags.StringVar(&x.Out, "out", "figures", "folder for CSV files and figures")
 	flags.Uint64Var(&x.Seed, "seed", 1, "seed of all requests and arrivals")
+	flags.IntVar(&x.Users, "users", 100_000, "users of the experiment scale; each sends ten requests")
 	flags.IntVar(&x.Repeats, "repeats", 3, "runs with different seeds that each point of a figure is made of")
 	return command
 }
