@@ -2,7 +2,7 @@
 // vectors.h, states its target, and defines
 //
 //   operand                              an element of a query or probability
-//   exp2_below(vf)                       2^x for x <= 0 to 2 units in the last place; 2^0 = 1
+//   exp2_below(vf)                       2^x for x <= 0 to 3 units in the last place; 2^0 = 1
 //   larger(vf, vf), largest(vf)          of two vectors, of the lanes of one
 //   store_operands(operand *, vf, vf)    twice PF_LANES probabilities, rounded to bf16
 //   score_all(rows, keys)                sets the scores of the groups that are looked at

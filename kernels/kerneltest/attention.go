@@ -193,13 +193,13 @@ func (r *attentionRun) queriesOf(qkv []float64) []float64 {
 
 func (s suite) testAttention(t *testing.T) {
 	for _, c := range attentionCases {
-		t.Run(c.String(), func(t *testing.T) { s.compareAttention(t, c) })
+		t.Run(c.String(), func(t *testing.T) { s.compareAttention(newDevice(t, s.open), c) })
 	}
 }
 
 // compareAttention stores what the case says is cached, computes the rest in one call, and compares.
-func (s suite) compareAttention(t *testing.T, c attentionCase) {
-	r := newAttentionRun(newDevice(t, s.open), c)
+func (s suite) compareAttention(d *device, c attentionCase) {
+	r := newAttentionRun(d, c)
 	var parts []part
 	var queries, want []float64
 	for _, seg := range c.segs {

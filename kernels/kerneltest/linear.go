@@ -149,35 +149,37 @@ var linearCases = []linearCase{
 
 func (s suite) testNormLinear(t *testing.T) {
 	for _, c := range linearCases {
-		t.Run(c.String(), func(t *testing.T) {
-			d := newDevice(t, s.open)
-			l, w, bias := d.linear(c.typ, c.in, c.bias, c.out...)
-			norm, normValues := d.normWeight(c.in)
-			values := rounded(kernels.F32, d.normal(c.rows*c.in, 3))
-			x := d.mat(kernels.F32, c.rows, c.in, values)
-			dst := d.mat(d.ActType(), c.rows, w.rows, nil)
-			d.NormLinear(dst, x, norm, normEps, l)
-			want := matrix{c.rows, c.in, values}.normed(normValues, normEps).timesTransposed(w, bias)
-			d.check("dst", s.tol, d.values(dst), want.v)
-			d.check("x after", Tolerance{}, d.values(x), values)
-		})
+		t.Run(c.String(), func(t *testing.T) { s.compareNormLinear(newDevice(t, s.open), c) })
 	}
+}
+
+func (s suite) compareNormLinear(d *device, c linearCase) {
+	l, w, bias := d.linear(c.typ, c.in, c.bias, c.out...)
+	norm, normValues := d.normWeight(c.in)
+	values := rounded(kernels.F32, d.normal(c.rows*c.in, 3))
+	x := d.mat(kernels.F32, c.rows, c.in, values)
+	dst := d.mat(d.ActType(), c.rows, w.rows, nil)
+	d.NormLinear(dst, x, norm, normEps, l)
+	want := matrix{c.rows, c.in, values}.normed(normValues, normEps).timesTransposed(w, bias)
+	d.check("dst", s.tol, d.values(dst), want.v)
+	d.check("x after", Tolerance{}, d.values(x), values)
 }
 
 func (s suite) testAddLinear(t *testing.T) {
 	for _, c := range linearCases {
-		t.Run(c.String(), func(t *testing.T) {
-			d := newDevice(t, s.open)
-			l, w, bias := d.linear(c.typ, c.in, c.bias, c.out...)
-			values := rounded(d.ActType(), d.normal(c.rows*c.in, 1))
-			src := d.mat(d.ActType(), c.rows, c.in, values)
-			before := rounded(kernels.F32, d.normal(c.rows*w.rows, 2))
-			x := d.mat(kernels.F32, c.rows, w.rows, before)
-			d.AddLinear(x, src, l)
-			want := matrix{c.rows, c.in, values}.timesTransposed(w, bias)
-			d.check("added", s.tol, minus(d.values(x), before), want.v)
-		})
+		t.Run(c.String(), func(t *testing.T) { s.compareAddLinear(newDevice(t, s.open), c) })
 	}
+}
+
+func (s suite) compareAddLinear(d *device, c linearCase) {
+	l, w, bias := d.linear(c.typ, c.in, c.bias, c.out...)
+	values := rounded(d.ActType(), d.normal(c.rows*c.in, 1))
+	src := d.mat(d.ActType(), c.rows, c.in, values)
+	before := rounded(kernels.F32, d.normal(c.rows*w.rows, 2))
+	x := d.mat(kernels.F32, c.rows, w.rows, before)
+	d.AddLinear(x, src, l)
+	want := matrix{c.rows, c.in, values}.timesTransposed(w, bias)
+	d.check("added", s.tol, minus(d.values(x), before), want.v)
 }
 
 // mlpCase is a shape of an MLP.

@@ -15,9 +15,12 @@ func open(t testing.TB) kernels.Backend {
 	return b
 }
 
-func TestConformance(t *testing.T) {
-	kerneltest.Run(t, open, kerneltest.Tolerance{Max: 2e-5, RMS: 2e-6})
-}
+var tolerance = kerneltest.Tolerance{Max: 2e-5, RMS: 2e-6}
+
+func TestConformance(t *testing.T) { kerneltest.Run(t, open, tolerance) }
+
+func FuzzAttention(f *testing.F) { kerneltest.FuzzAttention(f, open, tolerance) }
+func FuzzLinear(f *testing.F)    { kerneltest.FuzzLinear(f, open, tolerance) }
 
 func TestProcessorsDoNotChangeBits(t *testing.T) {
 	on := func(processors int) kerneltest.Open {

@@ -1,0 +1,123 @@
+package kerneltest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Bench measures the operations that have no library to compare with, at the shapes of Qwen2.5-0.5B
+// (14/2 heads of 64) and Llama-3.1-8B (32/8 heads of 128): GFLOP/s of the fastest run, and for attention
+// its ratio to the backend's own matrix product of 512 x 896 x 4864.
+func Bench(b *testing.B, open Open) {
+	small, large := kernels.Heads{Q: 14, KV: 2, Dim: 64}, kernels.Heads{Q: 32, KV: 8, Dim: 128}
+	for _, c := range []struct {
+		heads      kernels.Heads
+		rows, keys int
+	}{
+		{small, 512, 512},
+		{small, 512, 2048},
+		{small, 512, 8192},
+		{small, 512, 32768},
+		{small, 150, 14336},
+		{small, 1, 14336},
+		{large, 512, 2048},
+		{large, 512, 8192},
+		{large, 512, 32768},
+		{large, 1, 14336},
+	} {
+		name := fmt.Sprintf("%d-%dx%d/%d-rows-%d-keys", c.heads.Q, c.heads.KV, c.heads.Dim, c.rows, c.keys)
+		b.Run("Attention/"+name, func(b *testing.B) { benchAttention(b, open, c.heads, c.rows, c.keys) })
+	}
+	for _, heads := range []kernels.Heads{small, large} {
+		b.Run(fmt.Sprintf("StoreKV/%d-%dx%d", heads.Q, heads.KV, heads.Dim), func(b *testing.B) { benchStoreKV(b, open, heads) })
+	}
+	b.Run("Logits", func(b *testing.B) { benchLogits(b, open) })
+}
+
+// shortest is the time of the fastest run.
+func (d *device) shortest(b *testing.B, run func()) time.Duration {
+	run()
+	d.sync()
+	best := time.Duration(1<<63 - 1)
+	for b.Loop() {
+		start := time.Now()
+		run()
+		d.sync()
+		best = min(best, time.Since(start))
+	}
+	return best
+}
+
+func gigaflops(flops float64, t time.Duration) float64 { return flops / float64(t.Nanoseconds()) }
+
+// matmulRate is the rate of a plain product, measured for a fifth of a second.
+func (d *device) matmulRate() float64 {
+	const rows, in, out = 512, 896, 4864
+	l, _, _ := d.linear(kernels.BF16, in, false, out)
+	src, x := d.mat(d.ActType(), rows, in, d.normal(rows*in, 1)), d.mat(kernels.F32, rows, out, make([]float64, rows*out))
+	best := time.Hour
+	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
+		start := time.Now()
+		d.AddLinear(x, src, l)
+		d.sync()
+		best = min(best, time.Since(start))
+	}
+	return gigaflops(2*rows*in*out, best)
+}
+
+// filledBlocks are blocks with room for so many tokens, full of small numbers.
+func (d *device) filledBlocks(h kernels.Heads, blockTokens, tokens int) []kernels.KVBlock {
+	bytes := d.KVBlockBytes(h, blockTokens)
+	content := encode(d.ActType(), d.normal(int(bytes/d.ActType().Size()), 1))
+	blocks := make([]kernels.KVBlock, (tokens+blockTokens-1)/blockTokens)
+	buf := d.alloc(bytes * int64(len(blocks)))
+	for i := range blocks {
+		blocks[i] = kernels.KVBlock{Buf: buf, Off: bytes * int64(i)}
+		d.Write(buf, blocks[i].Off, content)
+	}
+	return blocks
+}
+
+func benchAttention(b *testing.B, open Open, h kernels.Heads, rows, keys int) {
+	const blockTokens = 64
+	d := newDevice(b, open)
+	qkv := d.mat(d.ActType(), rows, h.QKVCols(), d.normal(rows*h.QKVCols(), 1))
+	dst := d.mat(d.ActType(), rows, h.Q*h.Dim, nil)
+	segs := []kernels.Segment{{Rows: rows, Pos: keys - rows, Blocks: d.filledBlocks(h, blockTokens, keys)}}
+	spec := kernels.AttentionSpec{Heads: h, Scale: 0.1}
+	matmul := d.matmulRate()
+	best := d.shortest(b, func() { d.Attention(dst, qkv, spec, blockTokens, segs) })
+	seen := float64(rows)*float64(keys-rows) + float64(rows)*float64(rows+1)/2
+	rate := gigaflops(4*float64(h.Q*h.Dim)*seen, best)
+	b.ReportMetric(rate, "GFLOP/s")
+	b.ReportMetric(rate/matmul, "of-matmul")
+	if rows == 1 {
+		b.ReportMetric(float64(d.KVBlockBytes(h, blockTokens))*float64(len(segs[0].Blocks))/float64(best.Nanoseconds()), "GB/s")
+	}
+}
+
+func benchStoreKV(b *testing.B, open Open, h kernels.Heads) {
+	const rows, blockTokens = 512, 64
+	r := newAttentionRun(newDevice(b, open), attentionCase{heads: h, blockTokens: blockTokens})
+	qkv := r.mat(r.ActType(), rows, h.QKVCols(), r.normal(rows*h.QKVCols(), 1))
+	segs := []kernels.Segment{{Rows: rows, Blocks: r.filledBlocks(h, blockTokens, rows)}}
+	best := r.shortest(b, func() { r.StoreKV(qkv, r.spec, blockTokens, segs) })
+	b.ReportMetric(float64(best.Nanoseconds())/rows, "ns/token")
+}
+
+func benchLogits(b *testing.B, open Open) {
+	const vocabulary, hidden = 32000, 896
+	d := newDevice(b, open)
+	table, err := d.NewTable(d.weight("head", kernels.BF16, vocabulary, hidden, 1).tensor)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(table.Free)
+	norm, _ := d.normWeight(hidden)
+	x, dst := d.mat(kernels.F32, 1, hidden, d.normal(hidden, 1)), d.mat(kernels.F32, 1, vocabulary, nil)
+	best := d.shortest(b, func() { d.Logits(dst, x, norm, normEps, table, nil) })
+	b.ReportMetric(vocabulary*hidden*2/float64(best.Nanoseconds()), "GB/s")
+}
