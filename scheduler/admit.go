@@ -33,9 +33,10 @@ func (c *Core) submit(from PeerID, m *wire.Submit) {
 		c.refuse(from, m.Job, err)
 		return
 	}
+	arrival := c.now - max(m.Waited, 0)
 	j := &job{
 		submit: m, frontend: p.frontend, pool: c.pool(m.Model), order: c.orders,
-		arrival: c.now - m.Waited, aged: (c.now - m.Waited).Seconds(), seq: m.Tokens[:len(m.Tokens):len(m.Tokens)],
+		arrival: arrival, aged: arrival.Seconds(), seq: m.Tokens[:len(m.Tokens):len(m.Tokens)],
 		deadlineIndex: -1,
 	}
 	c.orders++
@@ -44,7 +45,7 @@ func (c *Core) submit(from PeerID, m *wire.Submit) {
 	c.queuedJobs++
 	c.queuedTokens += len(m.Tokens)
 	if m.Deadline > 0 {
-		j.deadline = max(c.now-m.Waited+m.Deadline, 1)
+		j.deadline = max(arrival+m.Deadline, 1)
 		heap.Push(&c.deadlines, j)
 	}
 	if e := c.place(j); e != nil {

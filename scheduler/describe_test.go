@@ -23,7 +23,7 @@ func describeMessage(m wire.Message) string {
 	case *wire.Run:
 		var items []string
 		for _, it := range m.Items {
-			item := fmt.Sprintf("job %d, %d of its %d tokens cached, in blocks %v", uint64(it.Job), it.Cached, len(it.Tokens), it.Blocks)
+			item := fmt.Sprintf("job %d, %d of its %d tokens cached, in %s", uint64(it.Job), it.Cached, len(it.Tokens), describeBlocks(it.Blocks))
 			if it.Draw > 0 {
 				item += fmt.Sprintf(", drawing token %d", it.Draw)
 			}
@@ -40,6 +40,27 @@ func describeMessage(m wire.Message) string {
 		return describeResult(m)
 	}
 	return fmt.Sprintf("%T", m)
+}
+
+// describeBlocks lists blocks, runs of ascending ones as ranges.
+func describeBlocks(ids []wire.BlockID) string {
+	if len(ids) == 0 {
+		return "no block"
+	}
+	var parts []string
+	for i := 0; i < len(ids); {
+		end := i
+		for end+1 < len(ids) && ids[end+1] == ids[end]+1 {
+			end++
+		}
+		part := fmt.Sprint(ids[i])
+		if end > i {
+			part = fmt.Sprintf("%d-%d", ids[i], ids[end])
+		}
+		parts = append(parts, part)
+		i = end + 1
+	}
+	return "blocks " + strings.Join(parts, ", ")
 }
 
 func describeResult(r *wire.Result) string {

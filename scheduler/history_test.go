@@ -314,28 +314,17 @@ func (h *history) check() {
 	if len(h.core.jobs) != len(h.open) {
 		h.t.Fatalf("the Core knows %d jobs, %d are open", len(h.core.jobs), len(h.open))
 	}
+	checkPagesOf(h.t, h.core)
 	for _, e := range h.core.executors {
-		var leases []*kvcache.Lease
 		waiting := 0
 		for _, heap := range e.queue.heaps {
+			waiting += len(heap)
 			for i, j := range heap {
-				waiting++
 				h.checkWaiting(e, j, i)
-				if j.lease != nil {
-					leases = append(leases, j.lease)
-				}
-			}
-		}
-		for _, p := range e.allPasses() {
-			for _, j := range p.items {
-				leases = append(leases, j.lease)
 			}
 		}
 		if waiting != e.queue.size {
 			h.t.Fatalf("%d jobs wait, counted %d", waiting, e.queue.size)
-		}
-		if err := e.index.CheckIntegrity(leases); err != nil {
-			h.t.Fatal(err)
 		}
 		if e.running == nil && e.queue.size+len(e.parked) > 0 {
 			h.t.Fatalf("executor %s is idle while %d jobs wait", e.peer.id, e.queue.size)

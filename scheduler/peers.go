@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -125,7 +126,8 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 		index, err := kvcache.New(kvcache.Config{
 			BlockTokens: m.Executor.BlockTokens, NumBlocks: m.Executor.NumBlocks, Eviction: c.cfg.Eviction,
 		})
-		if err != nil || m.Executor.VocabSize < 1 || m.Executor.MaxModelLen < 1 {
+		if pair := m.Executor.CostPair; err != nil || m.Executor.VocabSize < 1 || m.Executor.MaxModelLen < 1 ||
+			math.IsNaN(pair) || math.IsInf(pair, 0) {
 			return nil
 		}
 		e := &executor{peer: p, info: *m.Executor, index: index, cost: newCostModel(m.Executor)}

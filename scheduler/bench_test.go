@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// crowd is a Core in which n jobs wait: users of a profile of 512 tokens each, with a post of 40.
+func crowd(b *testing.B, policy string, n int) (*world, *wire.Run) {
+	b.Helper()
+	cfg := DefaultConfig()
+	cfg.Policy, cfg.MaxQueuedJobs, cfg.PeerTimeout = policy, 1<<30, 1<<62
+	w := newWorld(b, cfg)
+	w.frontend("web")
+	info := executorInfo()
+	info.BlockTokens, info.NumBlocks, info.MaxPassRows = 64, 4096, 0
+	w.executor("cpu", 1, info)
+	run := runs(w.submit("web", crowdJob(0)))[0]
+	for i := 1; i <= n; i++ {
+		w.now += time.Millisecond
+		w.submit("web", crowdJob(i))
+	}
+	return w, run
+}
+
+func crowdJob(i int) *wire.Submit {
+	t := tokens(i%2000, 552)
+	for k := 512; k < len(t); k++ {
+		t[k] = engine.TokenID(i*40+k) % 65536
+	}
+	return &wire.Submit{Job: engine.JobID(i + 1), Tokens: t, MaxTokens: 1, User: fmt.Sprint(i % 2000)}
+}
+
+// BenchmarkStep measures a Step that ends a pass, answers its job, follows the cache, chooses among
+// 100,000 waiting jobs and starts the next pass; and one that takes a job in.
+func BenchmarkStep(b *testing.B) {
+	const waiting = 100_000
+	for _, policy := range Policies() {
+		b.Run(policy, func(b *testing.B) {
+			w, run := crowd(b, policy, waiting)
+			next := waiting + 1
+			b.ReportAllocs()
+			for b.Loop() {
+				w.now += time.Millisecond
+				done := answer(run, time.Millisecond)
+				run = runs(w.core.Step(w.now, "cpu", done))[0]
+				b.StopTimer()
+				w.submit("web", crowdJob(next)) // the queue stays as long
+				next++
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+func BenchmarkSubmit(b *testing.B) {
+	for _, size := range []int{552, 14150, 60000} {
+		b.Run(fmt.Sprintf("tokens=%d", size), func(b *testing.B) {
+			w, _ := crowd(b, DefaultConfig().Policy, 100_000)
+			prompt := tokens(9, size)
+			id := engine.JobID(1 << 30)
+			for b.Loop() {
+				id++
+				w.submit("web", &wire.Submit{Job: id, Tokens: prompt, MaxTokens: 1})
+				b.StopTimer()
+				w.step("web", &wire.Cancel{Job: id})
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+// BenchmarkMemory reports the bytes that a waiting job takes beside its tokens.
+func BenchmarkMemory(b *testing.B) {
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		const n = 20_000
+		w, _ := crowd(b, DefaultConfig().Policy, n)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n-552*4, "B/job")
+		runtime.KeepAlive(w)
+	}
+}
