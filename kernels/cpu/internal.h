@@ -89,8 +89,9 @@ static inline int pf_tile_height(pf_plan p, int tile) { return p.height + (tile 
 static inline int pf_tile_row(pf_plan p, int tile) { return p.height * tile + pf_min(tile, p.taller); }
 
 // pf_transpose sets dst[j][i] = pair j of rows[i], for 8*groups rows of k elements; dst rows are
-// stride pairs apart, and zeros follow up to `pairs`.
-void pf_transpose(uint32_t *dst, size_t stride, const pf_bf16 *const *rows, int groups, int k, int pairs);
+// stride pairs apart, and zeros follow up to `pairs`. What lies `ahead` elements
+// behind each row is fetched meanwhile, unless that is 0.
+void pf_transpose(uint32_t *dst, size_t stride, const pf_bf16 *const *rows, int groups, int k, int pairs, size_t ahead);
 
 // pf_pack_pairs and pf_pack_floats pack tiles of pairs with 16 slots, and of floats with `slots`.
 void pf_pack_pairs(void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs);

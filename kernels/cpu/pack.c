@@ -103,7 +103,7 @@ static void pack_panel(void *arg, int panel, int thread)
 				rows[i] = zero;
 		}
 		uint32_t *dst = (uint32_t *)(l->weights + panel * padded * PF_PANEL) + 8 * group;
-		pf_transpose(dst, PF_PANEL, rows, 1, l->in, l->pairs);
+		pf_transpose(dst, PF_PANEL, rows, 1, l->in, l->pairs, 0);
 	}
 }
 

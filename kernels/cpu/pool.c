@@ -227,6 +227,8 @@ void *pf_pool_shared(pf_pool *p, size_t bytes)
 			munmap(p->shared, p->shared_bytes);
 		p->shared = map_pages(bytes);
 		p->shared_bytes = p->shared ? bytes : 0;
+		if (p->shared)
+			madvise(p->shared, bytes, MADV_HUGEPAGE); // slower without, not wrong
 	}
 	return p->shared;
 }

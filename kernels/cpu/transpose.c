@@ -45,10 +45,12 @@ static inline __attribute__((always_inline)) void load8(__m256i v[8], const pf_b
 	transpose8(v);
 }
 
-void pf_transpose(uint32_t *dst, size_t stride, const pf_bf16 *const *rows, int groups, int k, int pairs)
+void pf_transpose(uint32_t *dst, size_t stride, const pf_bf16 *const *rows, int groups, int k, int pairs, size_t ahead)
 {
 	for (int p = 0; p < pairs; p += 8) {
 		int n = pf_min(8, pairs - p);
+		for (int i = 0; ahead && p % 16 == 0 && i < 8 * groups; i++)
+			__builtin_prefetch(rows[i] + ahead + 2 * p);
 		for (int g = 0; g < groups; g++) {
 			__m256i v[8];
 			load8(v, rows + 8 * g, p, k);
@@ -90,7 +92,7 @@ void pf_pack_pairs(void *tile, int pair, const pf_bf16 *src, size_t stride, int 
 {
 	const pf_bf16 *addresses[16];
 	int groups = list(addresses, src, stride, rows);
-	pf_transpose((uint32_t *)tile + pair * 16, 16, addresses, groups, k, pairs);
+	pf_transpose((uint32_t *)tile + pair * 16, 16, addresses, groups, k, pairs, 0);
 }
 
 void pf_pack_floats(int slots, void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs)

@@ -1,0 +1,215 @@
+//go:build cgo && linux && amd64
+
+package cpu_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+)
+
+func newBackend(t testing.TB) *cpu.Backend {
+	b, err := cpu.New(cpu.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// upload makes a float32 matrix.
+func upload(t testing.TB, b *cpu.Backend, rows, cols int, values []float32) kernels.Mat {
+	raw, err := binary.Append(nil, binary.LittleEndian, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf, err := b.Alloc(int64(rows*cols) * 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(buf.Free)
+	b.Write(buf, 0, raw)
+	return kernels.Mat{Buf: buf, Rows: rows, Cols: cols, Stride: cols, Type: kernels.F32}
+}
+
+func download(t testing.TB, b *cpu.Backend, m kernels.Mat) []float32 {
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	raw := make([]byte, m.Buf.Bytes())
+	b.Read(raw, m.Buf, 0)
+	values := make([]float32, len(raw)/4)
+	if err := binary.Read(bytes.NewReader(raw), binary.LittleEndian, values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+func TestNewRefuses(t *testing.T) {
+	if _, err := cpu.New(cpu.Config{ISA: "sse9"}); err == nil || !strings.Contains(err.Error(), "avx2") {
+		t.Errorf("an unknown instruction set: %v; want an error that lists the known ones", err)
+	}
+	best := newBackend(t).Name()
+	if best == "cpu "+cpu.ISAs[len(cpu.ISAs)-1] {
+		return
+	}
+	if _, err := cpu.New(cpu.Config{ISA: "amx"}); err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(best, "cpu ")) {
+		t.Errorf("amx on a machine of %q: %v; want an error that names what there is", best, err)
+	}
+}
+
+func TestThreads(t *testing.T) {
+	b, err := cpu.New(cpu.Config{Threads: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if b.Threads() != 3 {
+		t.Errorf("%d threads, want 3", b.Threads())
+	}
+	if n := newBackend(t).Threads(); n < 1 {
+		t.Errorf("%d threads by default", n)
+	}
+}
+
+// Listed rows of a table give the bits that all rows give, at a vocabulary that fills no panel.
+func TestLogitsOfListedRows(t *testing.T) {
+	const vocabulary, width, rows = 1001, 48, 5
+	b := newBackend(t)
+	table, err := b.NewTable(tensor(vocabulary, width))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Free()
+	norm, err := b.NewVector(tensor(1, width))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([]float32, rows*width)
+	for i := range values {
+		values[i] = float32(i%17) - 8
+	}
+	x := upload(t, b, rows, width, values)
+	all := upload(t, b, rows, vocabulary, make([]float32, rows*vocabulary))
+	b.Logits(all, x, norm, 1e-6, table, nil)
+	ids := []uint32{1000, 0, 999, 31, 32, 33, 31}
+	some := upload(t, b, rows, len(ids), make([]float32, rows*len(ids)))
+	b.Logits(some, x, norm, 1e-6, table, ids)
+	whole, listed := download(t, b, all), download(t, b, some)
+	for i := range rows {
+		for j, id := range ids {
+			if got, want := listed[i*len(ids)+j], whole[i*vocabulary+int(id)]; got != want || got == 0 {
+				t.Errorf("row %d, token %d: %v in a list, %v among all", i, id, got, want)
+			}
+		}
+	}
+}
+
+// A NaN in the residual stream must not be lost on its way, nor reach other rows.
+func TestNaNStaysVisible(t *testing.T) {
+	const width, wide, rows = 64, 50, 20
+	b := newBackend(t)
+	gated, err := b.NewGatedLinear(tensor(wide, width), tensor(wide, width))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gated.Free()
+	down, err := b.NewLinear([]kernels.HostTensor{tensor(width, wide)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer down.Free()
+	norm, err := b.NewVector(tensor(1, width))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([]float32, rows*width)
+	for i := range values {
+		values[i] = float32(i%7) - 3
+	}
+	values[7*width+3] = float32(math.NaN())
+	x := upload(t, b, rows, width, values)
+	b.MLP(x, norm, 1e-6, gated, down)
+	for i, v := range download(t, b, x) {
+		if isNaN := v != v; isNaN != (i/width == 7) {
+			t.Fatalf("element %d of row %d is %v", i%width, i/width, v)
+		}
+	}
+}
+
+// Matrices that do not fit are reported by Sync, once, and nothing is written.
+func TestMisfitsAreReported(t *testing.T) {
+	b := newBackend(t)
+	l, err := b.NewLinear([]kernels.HostTensor{tensor(32, 64)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Free()
+	norm, err := b.NewVector(tensor(1, 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := upload(t, b, 2, 48, make([]float32, 96))
+	dst := kernels.Mat{Buf: x.Buf, Rows: 2, Cols: 32, Stride: 32, Type: kernels.BF16}
+	b.NormLinear(dst, x, norm, 1e-6, l)
+	if err := b.Sync(); err == nil || !strings.Contains(err.Error(), "[2, 48]") {
+		t.Errorf("48 columns for a matrix of 64: %v", err)
+	}
+	if err := b.Sync(); err != nil {
+		t.Errorf("the error is reported twice: %v", err)
+	}
+	table, err := b.NewTable(tensor(10, 48))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Free()
+	b.Embed(x, table, []uint32{3, 10})
+	if err := b.Sync(); err == nil || !strings.Contains(err.Error(), "token 10") {
+		t.Errorf("a token beyond the table: %v", err)
+	}
+	long := x
+	long.Rows = 3
+	b.Embed(long, table, []uint32{1, 2, 3})
+	if err := b.Sync(); err == nil || !strings.Contains(err.Error(), "buffer of 384") {
+		t.Errorf("a matrix longer than its buffer: %v", err)
+	}
+}
+
+// Thousands of small jobs, with pauses in which workers go to sleep, each give the whole result.
+func TestPoolLosesNoTask(t *testing.T) {
+	b, err := cpu.New(cpu.Config{Threads: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	const width, rows = 32, 300
+	table, err := b.NewTable(tensor(rows, width))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Free()
+	ids := make([]uint32, rows)
+	for i := range ids {
+		ids[i] = uint32(rows - 1 - i)
+	}
+	x := upload(t, b, rows, width, make([]float32, rows*width))
+	b.Embed(x, table, ids)
+	want := download(t, b, x)
+	zero := make([]byte, x.Buf.Bytes())
+	for round := range 3000 {
+		b.Write(x.Buf, 0, zero)
+		b.Embed(x, table, ids)
+		if round%100 == 0 {
+			for i, v := range download(t, b, x) {
+				if v != want[i] {
+					t.Fatalf("round %d: element %d is %v, want %v", round, i, v, want[i])
+				}
+			}
+		}
+	}
+}
