@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/spf13/cobra"
+)
+
+// newConfigCommand makes `prefillonly config`.
+func newConfigCommand() *cobra.Command {
+	command := &cobra.Command{Use: "config", Short: "Check or show a configuration"}
+	check := &cobra.Command{
+		Use:     "check",
+		Short:   "Check file, environment and flags as serve would read them",
+		Example: "  prefillonly config check --config /etc/prefillonly/config.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			_, err := checkedConfig(command)
+			return err
+		},
+	}
+	show := &cobra.Command{
+		Use:     "show",
+		Short:   "Print every parameter as YAML, and where its value came from",
+		Example: "  prefillonly config show --config configs/serve.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cfg, err := checkedConfig(command)
+			if err == nil {
+				_, err = fmt.Fprint(command.OutOrStdout(), cfg.YAML())
+			}
+			return err
+		},
+	}
+	for _, c := range []*cobra.Command{check, show} {
+		config.Flags(c.Flags(), config.Serve)
+		command.AddCommand(c)
+	}
+	return command
+}
+
+func checkedConfig(command *cobra.Command) (*config.Loaded, error) {
+	cfg, err := loadConfig(command)
+	if err == nil {
+		err = cfg.Validate()
+	}
+	if err != nil {
+		return nil, &exitError{exitConfig, err}
+	}
+	return cfg, nil
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+)
+
+// newExecutorCommand makes `prefillonly executor`.
+func newExecutorCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:     "executor [MODEL]",
+		Short:   "Run a device's executor alone",
+		Example: "  prefillonly executor --name cpu-1 --scheduler-endpoint tcp://10.0.0.1:7000 --curve-key-file e.key --curve-peers-file s.pub --model ./Qwen2.5-0.5B",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	name := command.Flags().String("name", "cpu-0", "name among the executors of one scheduler, stable over restarts")
+	return configured(command, config.Executor, func(cfg *config.Config, log *zap.Logger) error {
+		return runExecutor(cfg, *name, log)
+	})
+}
+
+func runExecutor(cfg *config.Config, name string, log *zap.Logger) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	scratch, remove, err := scratchDir(cfg)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if err := resolveModel(cfg, scratch); err != nil {
+		return err
+	}
+	peer, err := dial(cfg, name, log)
+	if err != nil {
+		return err
+	}
+	defer peer.Close()
+	return executor.Run(ctx, executor.Config{Name: name, Heartbeat: heartbeat, Log: log}, peer, func() (executor.Runner, error) {
+		if cfg.Device == "null" {
+			return openNull(cfg)
+		}
+		return openCPU(cfg, log)
+	})
+}
+
+// openNull makes the runner without a model; it has the checkpoint's limits and no weights.
+func openNull(cfg *config.Config) (executor.Runner, error) {
+	c, err := weights.ReadConfig(cfg.Model)
+	if err != nil {
+		return nil, &exitError{exitConfig, err}
+	}
+	maxLen := c.MaxPositionEmbeddings
+	if cfg.MaxModelLen > 0 {
+		maxLen = int(cfg.MaxModelLen)
+	}
+	return executor.NewNull(wire.ExecutorInfo{
+		Device: "null", Model: cfg.ServedModelName[0], Fingerprint: "null", VocabSize: c.VocabSize,
+		MaxModelLen: maxLen, BlockTokens: cfg.BlockSize, NumBlocks: 1 << 20 / cfg.BlockSize, MaxPassRows: maxLen, CanPause: true,
+	}), nil
+}
+
+// modelRunner is a model as the executor's Runner.
+type modelRunner struct {
+	*model.Model
+	backend kernels.Backend
+	info    wire.ExecutorInfo
+}
+
+func (r *modelRunner) Info() wire.ExecutorInfo { return r.info }
+
+func (r *modelRunner) Begin(run *wire.Run) (executor.Pass, error) {
+	p, err := r.Model.Begin(run)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (r *modelRunner) Close() {
+	r.Model.Close()
+	r.backend.Close()
+}
+
+// openCPU loads the model on the processor and gives the prefix cache its share of what is left.
+func openCPU(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
+	backend, err := cpu.New(cpu.Config{Threads: cfg.Threads})
+	if err != nil {
+		return nil, &exitError{exitDevice, err}
+	}
+	r, err := loadModel(cfg, backend, log)
+	if err != nil {
+		backend.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func loadModel(cfg *config.Config, backend kernels.Backend, log *zap.Logger) (*modelRunner, error) {
+	checkpoint, err := weights.ReadConfig(cfg.Model)
+	if err != nil {
+		return nil, &exitError{exitConfig, err}
+	}
+	options := model.Options{MaxLen: int(cfg.MaxModelLen), ChunkRows: cfg.PrefillChunk, BlockTokens: cfg.BlockSize}
+	plan, err := model.Predict(checkpoint, backend, options)
+	if err != nil {
+		return nil, &exitError{exitConfig, fmt.Errorf("%s: %w", cfg.Model, err)}
+	}
+	available, err := availableMemory()
+	if err != nil {
+		return nil, err
+	}
+	pages, err := planPages(cfg, plan, available)
+	if err != nil {
+		return nil, &exitError{exitMemory, err}
+	}
+	m, err := model.Load(cfg.Model, backend, options)
+	if err != nil {
+		return nil, &exitError{exitConfig, err}
+	}
+	if err := m.NewPages(pages); err != nil {
+		m.Close()
+		return nil, &exitError{exitMemory, err}
+	}
+	info := m.Info()
+	info.Model = cfg.ServedModelName[0]
+	log.Info("loaded", zap.String("model", cfg.Model), zap.String("device", info.Device),
+		zap.Stringer("weights", mebibytes(m.Plan().Weights)), zap.Stringer("working_set", mebibytes(m.Plan().Work)),
+		zap.Stringer("prefix_cache", mebibytes(int64(pages)*m.Plan().Block)), zap.Stringer("available", mebibytes(available)))
+	return &modelRunner{Model: m, backend: backend, info: info}, nil
+}

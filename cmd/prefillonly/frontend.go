@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/prefillonly/prefillonly/engine/frontend"
+	"github.com/prefillonly/prefillonly/engine/tokenizer"
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+)
+
+// listenerEnv names the descriptor of the listening socket that the supervisor hands down.
+const listenerEnv = config.ChildEnvPrefix + "LISTENER"
+
+// newFrontendCommand makes `prefillonly frontend`.
+func newFrontendCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:     "frontend [MODEL]",
+		Short:   "Run an HTTP frontend alone",
+		Example: "  prefillonly frontend --name web-1 --scheduler-endpoint tcp://10.0.0.1:7000 --curve-key-file f.key --curve-peers-file s.pub --model ./Qwen2.5-0.5B",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	name := command.Flags().String("name", "frontend-0", "name among the peers of one scheduler, stable over restarts")
+	return configured(command, config.Frontend, func(cfg *config.Config, log *zap.Logger) error {
+		return runFrontend(cfg, *name, log)
+	})
+}
+
+func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	scratch, remove, err := scratchDir(cfg)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if err := resolveModel(cfg, scratch); err != nil {
+		return err
+	}
+	keys, err := apiKeys(cfg)
+	if err != nil {
+		return &exitError{exitConfig, err}
+	}
+	tok, err := tokenizer.Open(cfg.Model)
+	if err != nil {
+		return &exitError{exitConfig, err}
+	}
+	listener, err := openListener(cfg)
+	if err != nil {
+		return err
+	}
+	peer, err := dial(cfg, name, log)
+	if err != nil {
+		return err
+	}
+	defer peer.Close()
+	f, err := frontend.New(frontend.Config{
+		Name: name, Heartbeat: heartbeat, Models: cfg.ServedModelName, APIKeys: keys, Version: version,
+		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, AccessLog: cfg.AccessLog, DrainTimeout: cfg.DrainTimeout,
+	}, tok, chatTemplate{tok}, peer, log)
+	if err != nil {
+		return &exitError{exitConfig, err}
+	}
+	return f.Serve(ctx, listener)
+}
+
+// openListener takes the supervisor's listening socket, or opens one.
+func openListener(cfg *config.Config) (net.Listener, error) {
+	if fd, err := strconv.Atoi(os.Getenv(listenerEnv)); err == nil {
+		file := os.NewFile(uintptr(fd), "listener")
+		defer file.Close()
+		return net.FileListener(file)
+	}
+	return net.Listen("tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)))
+}
+
+// apiKeys joins the keys of the environment, the YAML file and --api-key-file.
+func apiKeys(cfg *config.Config) ([]string, error) {
+	keys := cfg.APIKey
+	if cfg.APIKeyFile == "" {
+		return keys, nil
+	}
+	text, err := os.ReadFile(cfg.APIKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("api-key-file: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" {
+			keys = append(keys, line)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("api-key-file: %s holds no key", cfg.APIKeyFile)
+	}
+	return keys, nil
+}
+
+// chatTemplate adapts the tokenizer's templates to the frontend.
+type chatTemplate struct{ *tokenizer.Tokenizer }
+
+func (t chatTemplate) RenderChat(messages []byte, o frontend.ChatOptions) (string, error) {
+	return t.Tokenizer.RenderChat(messages, tokenizer.ChatOptions{AddGenerationPrompt: o.AddGenerationPrompt, Variables: o.Variables})
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+)
+
+// probeTimeout bounds one question to the frontend's health.
+const probeTimeout = 5 * time.Second
+
+// newHealthcheckCommand makes `prefillonly healthcheck`, for images without curl.
+func newHealthcheckCommand() *cobra.Command {
+	return configured(&cobra.Command{
+		Use:     "healthcheck",
+		Short:   "Ask a running server whether it is healthy; exit 0 if so",
+		Example: "  prefillonly healthcheck --port 8000",
+		Args:    cobra.NoArgs,
+	}, config.Supervisor, func(cfg *config.Config, _ *zap.Logger) error {
+		return probe(cfg, "/health")
+	})
+}
+
+// probe asks the frontend on this host; an answer other than 200 is an error.
+func probe(cfg *config.Config, path string) error {
+	host := cfg.Host
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	client := http.Client{Timeout: probeTimeout}
+	response, err := client.Get("http://" + net.JoinHostPort(host, strconv.Itoa(cfg.Port)) + path)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", path, response.Status)
+	}
+	return nil
+}

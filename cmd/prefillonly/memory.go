@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/internal/config"
+)
+
+// mebibytes is an amount of memory in logs and errors.
+type mebibytes int64
+
+func (b mebibytes) String() string { return fmt.Sprintf("%.0f MiB", float64(b)/(1<<20)) }
+
+// availableMemory is what this process may still use: the kernel's estimate, or what is left of the
+// cgroup's limit when that is less.
+func availableMemory() (int64, error) {
+	available, err := memAvailable("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	if left, ok := cgroupLeft("/sys/fs/cgroup"); ok {
+		available = min(available, left)
+	}
+	return available, nil
+}
+
+func memAvailable(file string) (int64, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "MemAvailable:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kb << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s has no MemAvailable", file)
+}
+
+// cgroupLeft is the limit of this cgroup less its use that cannot be reclaimed, of version 2 or 1;
+// false without a limit.
+func cgroupLeft(root string) (int64, bool) {
+	for _, v := range []struct{ limit, used, cache string }{
+		{"/memory.max", "/memory.current", "inactive_file"},
+		{"/memory/memory.limit_in_bytes", "/memory/memory.usage_in_bytes", "total_inactive_file"},
+	} {
+		limit, ok := readInt(root + v.limit)
+		if !ok || limit > 1<<60 { // version 1 writes a huge number for no limit
+			continue
+		}
+		used, _ := readInt(root + v.used)
+		stat, _ := os.ReadFile(strings.TrimSuffix(root+v.limit, "memory.max") + "memory.stat")
+		for line := range strings.Lines(string(stat)) {
+			if rest, ok := strings.CutPrefix(line, v.cache+" "); ok {
+				if n, err := strconv.ParseInt(strings.TrimSpace(rest), 10, 64); err == nil {
+					used -= n
+				}
+			}
+		}
+		return limit - max(used, 0), true
+	}
+	return 0, false
+}
+
+func readInt(file string) (int64, bool) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return n, err == nil
+}
+
+// planPages is the number of pages of the prefix cache beside a model of that plan.
+func planPages(cfg *config.Config, plan model.Plan, available int64) (int, error) {
+	free := available - plan.Weights - plan.Work
+	cache := int64(cfg.CacheBytes)
+	if cache == 0 {
+		cache = int64(cfg.CacheShare * float64(free))
+	}
+	if free < cache || free < 0 {
+		return 0, fmt.Errorf("%s are available, but the weights take %v, the working set of the longest prompt %v, and the prefix cache %v: lower --max-model-len or --kv-cache-memory-bytes, or take a smaller model",
+			mebibytes(available), mebibytes(plan.Weights), mebibytes(plan.Work), mebibytes(max(cache, 0)))
+	}
+	return int(cache / plan.Block), nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/demo"
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/internal/config"
+)
+
+// resolveModel makes cfg.Model the directory of a checkpoint whose config.json is readable, and
+// names it. The demo model is unpacked below scratch.
+func resolveModel(cfg *config.Config, scratch string) error {
+	name := cfg.Model
+	switch {
+	case cfg.Model == "":
+		dir, err := demo.Extract(scratch)
+		if err != nil {
+			return err
+		}
+		cfg.Model, name = dir, demo.Name
+	case !isDir(cfg.Model):
+		dir, err := hubSnapshot(cfg.Model)
+		if err != nil {
+			return &exitError{exitConfig, err}
+		}
+		cfg.Model = dir
+	default:
+		dir, err := filepath.Abs(cfg.Model)
+		if err != nil {
+			return err
+		}
+		cfg.Model, name = dir, filepath.Base(dir)
+	}
+	if len(cfg.ServedModelName) == 0 {
+		cfg.ServedModelName = []string{name}
+	}
+	if _, err := weights.ReadConfig(cfg.Model); err != nil {
+		return &exitError{exitConfig, fmt.Errorf("model: %w", err)}
+	}
+	return nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// hubSnapshot finds the newest snapshot of a model in the local Hugging Face cache.
+func hubSnapshot(id string) (string, error) {
+	home := os.Getenv("HF_HOME")
+	if home == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", err
+		}
+		home = filepath.Join(cache, "huggingface")
+	}
+	repo := filepath.Join(home, "hub", "models--"+strings.ReplaceAll(id, "/", "--"))
+	revision, err := os.ReadFile(filepath.Join(repo, "refs", "main"))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("model %q is neither a directory nor in the Hugging Face cache (%s): download it, e.g. with `hf download %s`, or give its directory", id, repo, id)
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(repo, "snapshots", strings.TrimSpace(string(revision))), nil
+}
+
+// scratchDir is the runtime directory, or a new private one that remove deletes.
+func scratchDir(cfg *config.Config) (dir string, remove func(), err error) {
+	if cfg.RuntimeDir != "" {
+		return cfg.RuntimeDir, func() {}, os.MkdirAll(cfg.RuntimeDir, 0o700)
+	}
+	if dir, err = os.MkdirTemp("", "prefillonly-"); err != nil {
+		return "", nil, fmt.Errorf("%w; give a --runtime-dir that can be written", err)
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, nil
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/mq"
+	"github.com/prefillonly/prefillonly/scheduler"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+)
+
+// newSchedulerCommand makes `prefillonly scheduler`.
+func newSchedulerCommand() *cobra.Command {
+	return configured(&cobra.Command{
+		Use:     "scheduler",
+		Short:   "Run the scheduler alone",
+		Example: "  prefillonly scheduler --scheduler-endpoint tcp://0.0.0.0:7000 --curve-key-file s.key --curve-peers-file peers.pub",
+		Args:    cobra.NoArgs,
+	}, config.Scheduler, runScheduler)
+}
+
+func runScheduler(cfg *config.Config, log *zap.Logger) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	options, err := mqOptions(cfg, log)
+	if err != nil {
+		return err
+	}
+	listener, err := mq.Listen(cfg.Endpoint, options)
+	if err != nil {
+		return &exitError{exitConfig, err}
+	}
+	defer listener.Close()
+	start := time.Now()
+	server, err := scheduler.NewServer(cfg.Scheduler, rand.Uint64()|1, func() time.Duration { return time.Since(start) })
+	if err != nil {
+		return &exitError{exitConfig, err}
+	}
+	log.Info("scheduling", zap.String("endpoint", cfg.Endpoint), zap.String("policy", cfg.Scheduler.Policy))
+	return server.Run(ctx, listener)
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/supervise"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+)
+
+// grace is how long a process may take from SIGTERM to its end, drain aside.
+const grace = 5 * time.Second
+
+// newServeCommand makes `prefillonly serve`.
+func newServeCommand() *cobra.Command {
+	return configured(&cobra.Command{
+		Use:   "serve [MODEL]",
+		Short: "Serve a model over HTTP, with all processes on this host",
+		Long: `Serves OpenAI's API on --port. Frontend, scheduler and executor run as child processes; one that dies
+is started again and its work is run again. SIGTERM finishes open requests first, a second one stops at once.`,
+		Example: `  prefillonly serve                                      the built-in demo model on port 8000
+  prefillonly serve ./Qwen2.5-0.5B --port 9000           a Hugging Face checkpoint
+  prefillonly serve --host 0.0.0.0 --api-key-file keys   open to other hosts, with keys
+  prefillonly serve --config configs/serve.yaml          parameters from a file`,
+		Args: cobra.MaximumNArgs(1),
+	}, config.Serve, runServe)
+}
+
+func runServe(cfg *config.Config, log *zap.Logger) error {
+	// Before anything else, so that no signal is missed.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	scratch, remove, err := scratchDir(cfg)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if err := resolveModel(cfg, scratch); err != nil {
+		return err
+	}
+	if _, err := apiKeys(cfg); err != nil {
+		return &exitError{exitConfig, err}
+	}
+	if cfg.Endpoint == "" {
+		cfg.Endpoint = "ipc://" + filepath.Join(scratch, "scheduler.sock")
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)))
+	if err != nil {
+		return fmt.Errorf("%w; choose another --port", err)
+	}
+	defer listener.Close()
+	cfg.Port = listener.Addr().(*net.TCPAddr).Port
+	socket, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	log.Info("starting", zap.String("version", version), zap.String("model", cfg.ServedModelName[0]),
+		zap.String("device", cfg.Device), zap.String("url", "http://"+listener.Addr().String()))
+
+	s := newServer(cfg, socket, log)
+	watch, stop := context.WithCancel(context.Background())
+	defer stop()
+	go s.report(watch, cfg) // ends with watch
+	return s.run(signals)
+}
+
+// server is the set of child processes.
+type server struct {
+	log      *zap.Logger
+	children []*supervise.Child // the frontend is the first
+
+	// The frontend stops first, since the others finish its requests.
+	stopFrontend, stopOthers, kill       context.Context
+	cancelFrontend, cancelOthers, killIt context.CancelFunc
+}
+
+func newServer(cfg *config.Config, socket *os.File, log *zap.Logger) *server {
+	s := &server{log: log}
+	s.stopFrontend, s.cancelFrontend = context.WithCancel(context.Background())
+	s.stopOthers, s.cancelOthers = context.WithCancel(context.Background())
+	s.kill, s.killIt = context.WithCancel(context.Background())
+	executor := cfg.Device + "-0"
+	s.children = []*supervise.Child{
+		{
+			Name: "frontend", Args: []string{"frontend"}, Files: []*os.File{socket}, Grace: cfg.DrainTimeout + grace,
+			Env: append(childEnv(cfg, config.Frontend), listenerEnv+"="+strconv.Itoa(supervise.FileFD(0))),
+		},
+		{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace},
+		{Name: "executor " + executor, Args: []string{"executor", "--name", executor}, Env: childEnv(cfg, config.Executor), Grace: grace},
+	}
+	for _, c := range s.children {
+		c.Log, c.Permanent = log, permanent
+	}
+	return s
+}
+
+// permanent tells exit codes that a restart would only repeat.
+func permanent(code int) bool {
+	return code == exitUsage || code == exitDevice || code == exitMemory || code == exitConfig
+}
+
+// childEnv is this environment with the parameters of one role in place of all of them. Whatever is
+// secret goes to its role alone.
+func childEnv(cfg *config.Config, role config.Role) []string {
+	var env []string
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "PREFILLONLY_") && !strings.HasPrefix(pair, "NOTIFY_SOCKET=") {
+			env = append(env, pair)
+		}
+	}
+	return append(env, cfg.Environ(role)...)
+}
+
+// run keeps the children until a signal or a failure ends them all. It returns nil after a drain.
+func (s *server) run(signals <-chan os.Signal) error {
+	type end struct {
+		child *supervise.Child
+		err   error
+	}
+	ends := make(chan end)
+	for i, c := range s.children {
+		stop := s.stopOthers
+		if i == 0 {
+			stop = s.stopFrontend
+		}
+		go func() { ends <- end{c, c.Run(stop, s.kill)} }() // ended below, all of them
+	}
+	var failure error
+	stopping := false
+	for running := len(s.children); running > 0; {
+		select {
+		case sig := <-signals:
+			if stopping {
+				s.log.Warn("stopping at once", zap.Stringer("signal", sig))
+				failure = &exitError{128 + int(sig.(syscall.Signal)), fmt.Errorf("stopped by a second %v", sig)}
+				s.killIt()
+			} else {
+				s.log.Info("draining", zap.Stringer("signal", sig))
+			}
+			stopping = true
+			s.cancelFrontend()
+		case e := <-ends:
+			running--
+			if e.err != nil && failure == nil {
+				failure = e.err
+			}
+			if e.err != nil && !stopping {
+				s.killIt() // no request can be answered any more
+			}
+			s.cancelFrontend()
+			if e.child == s.children[0] || e.err != nil {
+				s.cancelOthers()
+			}
+		}
+	}
+	s.cancelOthers()
+	return failure
+}
+
+// report tells systemd when the server is ready and that it is alive; the watchdog is fed only
+// while the frontend says that the scheduler is there.
+func (s *server) report(ctx context.Context, cfg *config.Config) {
+	notify := func(state string) {
+		if _, err := daemon.SdNotify(false, state); err != nil {
+			s.log.Warn("sd_notify", zap.Error(err))
+		}
+	}
+	every := time.Second
+	interval, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		s.log.Warn("watchdog", zap.Error(err))
+	}
+	if interval > 0 {
+		every = min(every, interval/3)
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	wasReady := errors.New("not asked yet")
+	for {
+		if interval > 0 && probe(cfg, "/health") == nil {
+			notify(daemon.SdNotifyWatchdog)
+		}
+		switch ready := probe(cfg, "/ready"); {
+		case ready == nil && wasReady != nil:
+			notify(daemon.SdNotifyReady + "\nSTATUS=serving " + cfg.ServedModelName[0])
+			wasReady = nil
+		case ready != nil && wasReady == nil:
+			notify("STATUS=not ready: " + ready.Error())
+			wasReady = ready
+		}
+		select {
+		case <-tick.C:
+		case <-s.stopFrontend.Done():
+			notify(daemon.SdNotifyStopping)
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}

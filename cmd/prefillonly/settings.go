@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/mq"
+	"github.com/prefillonly/prefillonly/internal/telemetry"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+)
+
+// configured gives a command the parameters of roles, and calls run with their values and a logger
+// that carries the command's name.
+func configured(command *cobra.Command, roles config.Role, run func(cfg *config.Config, log *zap.Logger) error) *cobra.Command {
+	config.Flags(command.Flags(), roles)
+	addGroupedHelp(command, roles)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		cfg, err := loadConfig(command)
+		if err == nil && len(args) == 1 {
+			cfg.Model, cfg.Origin["model"] = args[0], "the argument"
+		}
+		if err == nil {
+			err = cfg.Validate()
+		}
+		if err != nil {
+			return &exitError{exitConfig, err}
+		}
+		log, err := telemetry.NewLogger(cfg.LogLevel, cfg.LogFormat, command.Name())
+		if err != nil {
+			return &exitError{exitConfig, err}
+		}
+		defer func() { _ = log.Sync() }()
+		for _, w := range cfg.Warnings {
+			log.Warn(w)
+		}
+		return run(&cfg.Config, log)
+	}
+	return command
+}
+
+func loadConfig(command *cobra.Command) (*config.Loaded, error) {
+	file, err := command.Flags().GetString("config")
+	if err != nil {
+		return nil, err
+	}
+	if file == "" {
+		file = os.Getenv(config.ConfigEnv)
+	}
+	return config.Load(file, os.Environ(), command.Flags())
+}
+
+// heartbeat is how often a frontend or executor says that it is alive.
+const heartbeat = time.Second
+
+// mqOptions says how this process joins the others.
+func mqOptions(cfg *config.Config, log *zap.Logger) (mq.Options, error) {
+	o := mq.Options{OnError: func(peer string, err error) {
+		log.Error("message refused", zap.String("peer", peer), zap.Error(err))
+	}}
+	if cfg.CurveKeyFile == "" {
+		return o, nil
+	}
+	var err error
+	if o.Curve, err = mq.LoadCurve(cfg.CurveKeyFile, cfg.CurvePeersFile); err != nil {
+		return o, &exitError{exitConfig, err}
+	}
+	return o, nil
+}
+
+// dial connects a frontend or executor to the scheduler.
+func dial(cfg *config.Config, name string, log *zap.Logger) (*mq.Peer, error) {
+	if cfg.Endpoint == "" {
+		return nil, &exitError{exitConfig, fmt.Errorf("no --scheduler-endpoint is given; `prefillonly serve` starts all processes and needs none")}
+	}
+	options, err := mqOptions(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := mq.Dial(cfg.Endpoint, name, options)
+	if err != nil {
+		return nil, &exitError{exitConfig, err}
+	}
+	return peer, nil
+}

@@ -1,0 +1,61 @@
+// Package config is the one table of parameters: each row makes a flag, an environment variable, a
+// YAML key, a default and its documentation.
+package config
+
+import (
+	"time"
+
+	"github.com/prefillonly/prefillonly/scheduler"
+)
+
+// Config is the value of every parameter; the table in params.go says what each means.
+type Config struct {
+	Model           string
+	ServedModelName []string
+	MaxModelLen     Length
+
+	Host         string
+	Port         int
+	APIKey       []string
+	APIKeyFile   string
+	MaxBody      Bytes
+	MaxOpenJobs  int
+	AccessLog    bool
+	DrainTimeout time.Duration
+
+	Scheduler scheduler.Config
+
+	Device       string
+	Threads      int
+	CacheBytes   Bytes
+	CacheShare   float64
+	BlockSize    int
+	PrefillChunk int
+
+	Endpoint       string
+	RuntimeDir     string
+	CurveKeyFile   string
+	CurvePeersFile string
+
+	LogLevel  string
+	LogFormat string
+}
+
+// Default is the configuration of a user who says nothing.
+func Default() Config {
+	return Config{
+		Host:         "127.0.0.1",
+		Port:         8000,
+		MaxBody:      64 << 20,
+		MaxOpenJobs:  65536,
+		AccessLog:    true,
+		DrainTimeout: 30 * time.Second,
+		Scheduler:    scheduler.DefaultConfig(),
+		Device:       "cpu",
+		CacheShare:   0.5,
+		BlockSize:    64,
+		PrefillChunk: 512,
+		LogLevel:     "info",
+		LogFormat:    "auto",
+	}
+}

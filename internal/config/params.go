@@ -1,0 +1,228 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/prefillonly/prefillonly/scheduler"
+)
+
+// Role is a set of the processes that read a parameter.
+type Role uint8
+
+// The roles.
+const (
+	Frontend Role = 1 << iota
+	Scheduler
+	Executor
+	Supervisor // serve itself; it also has the parameters of the three above
+	Serve      = Frontend | Scheduler | Executor | Supervisor
+)
+
+// Group gathers parameters in the help.
+type Group string
+
+// The groups, in the order of the help.
+const (
+	GroupModel      Group = "Model"
+	GroupHTTP       Group = "HTTP"
+	GroupScheduling Group = "Scheduling"
+	GroupDevice     Group = "Device and memory"
+	GroupProcesses  Group = "Processes"
+	GroupLogs       Group = "Logs"
+)
+
+// Groups lists the groups in the order of the help.
+var Groups = []Group{GroupModel, GroupHTTP, GroupDevice, GroupScheduling, GroupProcesses, GroupLogs}
+
+// Param is one parameter: --name, PREFILLONLY_NAME and the YAML key name.
+type Param struct {
+	Name   string
+	Group  Group
+	Roles  Role
+	Common bool   // shown by plain --help
+	Secret bool   // never accepted on the command line, never shown
+	Value  string // what the help calls the value; empty for a switch
+	Help   string
+
+	field func(*Config) any // the pointer to set; see set for the types
+}
+
+// Env is the name of the parameter's environment variable.
+func (p *Param) Env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(p.Name, "-", "_"))
+}
+
+const envPrefix = "PREFILLONLY_"
+
+// Params is the table.
+var Params = []Param{
+	{
+		Name: "model", Group: GroupModel, Roles: Frontend | Executor, Common: true, Value: "DIR|ID",
+		Help:  "directory of a Hugging Face checkpoint, or the name of one in the local Hugging Face cache; without it the built-in demo model is served",
+		field: func(c *Config) any { return &c.Model },
+	}, {
+		Name: "served-model-name", Group: GroupModel, Roles: Frontend | Executor, Common: true, Value: "NAME,...",
+		Help:  "names that requests may give; default: the model as given",
+		field: func(c *Config) any { return &c.ServedModelName },
+	}, {
+		Name: "max-model-len", Group: GroupModel, Roles: Executor, Common: true, Value: "TOKENS",
+		Help:  "longest prompt plus answer, e.g. 32768 or 32K; default: the model's own limit",
+		field: func(c *Config) any { return &c.MaxModelLen },
+	},
+
+	{
+		Name: "host", Group: GroupHTTP, Roles: Supervisor | Frontend, Common: true, Value: "ADDRESS",
+		Help:  "address to listen on; 0.0.0.0 is all of IPv4",
+		field: func(c *Config) any { return &c.Host },
+	}, {
+		Name: "port", Group: GroupHTTP, Roles: Supervisor | Frontend, Common: true, Value: "PORT",
+		Help:  "TCP port to listen on; 0 takes a free one",
+		field: func(c *Config) any { return &c.Port },
+	}, {
+		Name: "api-key", Group: GroupHTTP, Roles: Frontend, Secret: true, Value: "KEY,...",
+		Help:  "keys of which requests must carry one (environment and YAML only)",
+		field: func(c *Config) any { return &c.APIKey },
+	}, {
+		Name: "api-key-file", Group: GroupHTTP, Roles: Frontend, Common: true, Value: "FILE",
+		Help:  "file with one such key a line",
+		field: func(c *Config) any { return &c.APIKeyFile },
+	}, {
+		Name: "max-body-size", Group: GroupHTTP, Roles: Frontend, Value: "SIZE",
+		Help:  "largest request body",
+		field: func(c *Config) any { return &c.MaxBody },
+	}, {
+		Name: "max-open-jobs", Group: GroupHTTP, Roles: Frontend, Value: "N",
+		Help:  "prompts being served at a time; beyond it requests get 429",
+		field: func(c *Config) any { return &c.MaxOpenJobs },
+	}, {
+		Name: "access-log", Group: GroupHTTP, Roles: Frontend,
+		Help:  "log one line a request",
+		field: func(c *Config) any { return &c.AccessLog },
+	}, {
+		Name: "drain-timeout", Group: GroupHTTP, Roles: Supervisor | Frontend, Common: true, Value: "TIME",
+		Help:  "how long open requests may take to finish after SIGTERM",
+		field: func(c *Config) any { return &c.DrainTimeout },
+	},
+
+	{
+		Name: "device", Group: GroupDevice, Roles: Supervisor | Frontend | Executor, Common: true, Value: "DEVICE",
+		Help:  "cpu; or null, which answers at once without a model, to measure everything else",
+		field: func(c *Config) any { return &c.Device },
+	}, {
+		Name: "threads", Group: GroupDevice, Roles: Executor, Common: true, Value: "N",
+		Help:  "threads that compute; 0 is one for each core this process may use",
+		field: func(c *Config) any { return &c.Threads },
+	}, {
+		Name: "kv-cache-memory-bytes", Group: GroupDevice, Roles: Executor, Common: true, Value: "SIZE",
+		Help:  "memory of the prefix cache, e.g. 4GiB; 0 takes kv-cache-memory-share of what is free",
+		field: func(c *Config) any { return &c.CacheBytes },
+	}, {
+		Name: "kv-cache-memory-share", Group: GroupDevice, Roles: Executor, Value: "SHARE",
+		Help:  "share of the memory left by weights and working set that the prefix cache takes",
+		field: func(c *Config) any { return &c.CacheShare },
+	}, {
+		Name: "block-size", Group: GroupDevice, Roles: Executor, Value: "TOKENS",
+		Help:  "tokens in a block of the prefix cache, a multiple of 16",
+		field: func(c *Config) any { return &c.BlockSize },
+	}, {
+		Name: "prefill-chunk", Group: GroupDevice, Roles: Executor, Value: "TOKENS",
+		Help:  "rows that go through a layer's matrices at a time",
+		field: func(c *Config) any { return &c.PrefillChunk },
+	},
+
+	{
+		Name: "scheduling-policy", Group: GroupScheduling, Roles: Scheduler, Common: true, Value: "POLICY",
+		Help:  strings.Join(scheduler.Policies(), ", "),
+		field: func(c *Config) any { return &c.Scheduler.Policy },
+	}, {
+		Name: "fairness", Group: GroupScheduling, Roles: Scheduler, Common: true, Value: "TOKENS",
+		Help:  "cache-miss tokens that a second of waiting outweighs, under srjf-calibrated",
+		field: func(c *Config) any { return &c.Scheduler.Fairness },
+	}, {
+		Name: "user-fairness", Group: GroupScheduling, Roles: Scheduler,
+		Help:  "age a user's jobs as if they had come no faster than they can be run",
+		field: func(c *Config) any { return &c.Scheduler.UserFairness },
+	}, {
+		Name: "routing", Group: GroupScheduling, Roles: Scheduler, Value: "ROUTING",
+		Help:  "how a job finds its executor: prefix (longest cached prefix against load), user, load",
+		field: func(c *Config) any { return &c.Scheduler.Routing },
+	}, {
+		Name: "enable-prefix-caching", Group: GroupScheduling, Roles: Scheduler,
+		Help:  "keep and reuse the keys and values of prefixes",
+		field: func(c *Config) any { return &c.Scheduler.PrefixCaching },
+	}, {
+		Name: "full-kv", Group: GroupScheduling, Roles: Scheduler,
+		Help:  "hold pages for a whole prompt while it runs, as engines that do not discard suffixes must; for comparisons",
+		field: func(c *Config) any { return &c.Scheduler.FullKV },
+	}, {
+		Name: "eviction", Group: GroupScheduling, Roles: Scheduler, Value: "EVICTION",
+		Help:  "what leaves a full prefix cache first: reuse (what nobody has read again) or lru",
+		field: func(c *Config) any { return (*string)(&c.Scheduler.Eviction) },
+	}, {
+		Name: "max-queued-jobs", Group: GroupScheduling, Roles: Scheduler, Value: "N",
+		Help:  "waiting jobs beyond which requests get 429",
+		field: func(c *Config) any { return &c.Scheduler.MaxQueuedJobs },
+	}, {
+		Name: "max-queued-tokens", Group: GroupScheduling, Roles: Scheduler, Value: "N",
+		Help:  "waiting tokens beyond which requests get 429",
+		field: func(c *Config) any { return &c.Scheduler.MaxQueuedTokens },
+	}, {
+		Name: "max-queue-time", Group: GroupScheduling, Roles: Scheduler, Value: "TIME",
+		Help:  "predicted wait beyond which requests get 429; 0 is none",
+		field: func(c *Config) any { return &c.Scheduler.MaxQueueTime },
+	}, {
+		Name: "max-pass-items", Group: GroupScheduling, Roles: Scheduler, Value: "N",
+		Help:  "jobs packed into one pass",
+		field: func(c *Config) any { return &c.Scheduler.MaxPassItems },
+	}, {
+		Name: "max-paused-passes", Group: GroupScheduling, Roles: Scheduler, Value: "N",
+		Help:  "paused passes an executor may hold, under srpt",
+		field: func(c *Config) any { return &c.Scheduler.MaxPaused },
+	}, {
+		Name: "peer-timeout", Group: GroupScheduling, Roles: Scheduler, Value: "TIME",
+		Help:  "silence after which a process counts as dead",
+		field: func(c *Config) any { return &c.Scheduler.PeerTimeout },
+	}, {
+		Name: "unavailable-after", Group: GroupScheduling, Roles: Scheduler, Value: "TIME",
+		Help:  "how long a job waits for an executor of its model to appear",
+		field: func(c *Config) any { return &c.Scheduler.UnavailableAfter },
+	},
+
+	{
+		Name: "scheduler-endpoint", Group: GroupProcesses, Roles: Serve, Value: "ENDPOINT",
+		Help:  "where the scheduler listens: ipc:///path or tcp://host:port; serve makes a private ipc one",
+		field: func(c *Config) any { return &c.Endpoint },
+	}, {
+		Name: "runtime-dir", Group: GroupProcesses, Roles: Supervisor | Frontend | Executor, Value: "DIR",
+		Help:  "directory for sockets and the unpacked demo model; default: a new private one",
+		field: func(c *Config) any { return &c.RuntimeDir },
+	}, {
+		Name: "curve-key-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor, Value: "FILE",
+		Help:  "this process's keys, made by `prefillonly keygen`; needed for tcp between hosts",
+		field: func(c *Config) any { return &c.CurveKeyFile },
+	}, {
+		Name: "curve-peers-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor, Value: "FILE",
+		Help:  "public keys of the other side: of the scheduler, or for it of all that may connect",
+		field: func(c *Config) any { return &c.CurvePeersFile },
+	},
+
+	{
+		Name: "log-level", Group: GroupLogs, Roles: Serve, Value: "LEVEL",
+		Help:  "debug, info, warn or error",
+		field: func(c *Config) any { return &c.LogLevel },
+	}, {
+		Name: "log-format", Group: GroupLogs, Roles: Serve, Value: "FORMAT",
+		Help:  "console, json, or auto: console on a terminal",
+		field: func(c *Config) any { return &c.LogFormat },
+	},
+}
+
+// Find returns the parameter of that name, or nil.
+func Find(name string) *Param {
+	for i := range Params {
+		if Params[i].Name == name {
+			return &Params[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// helpWidth is where the help breaks its lines.
+const helpWidth = 100
+
+// Help lists the parameters of the roles by group. Topic "true" shows the common ones, "all" all,
+// another word those whose group, name or text has it.
+func Help(roles Role, topic string) string {
+	var b strings.Builder
+	standard := Default()
+	for _, g := range Groups {
+		header := string(g) + ":\n"
+		for i := range Params {
+			p := &Params[i]
+			if p.Group != g || p.Roles&roles == 0 || !p.about(topic) {
+				continue
+			}
+			b.WriteString(header)
+			header = ""
+			b.WriteString(p.help(show(p.field(&standard))))
+		}
+		if header == "" {
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+func (p *Param) about(topic string) bool {
+	topic = strings.ToLower(topic)
+	switch topic {
+	case "true", "":
+		return p.Common
+	case "all":
+		return true
+	}
+	return strings.Contains(strings.ToLower(string(p.Group)+" "+p.Name+" "+p.Help), topic)
+}
+
+func (p *Param) help(standard string) string {
+	head := "  --" + p.Name
+	switch {
+	case p.Secret:
+		head = "  " + p.Env()
+	case p.Value == "" && standard == "true":
+		head = "  --[no-]" + p.Name
+	case p.Value != "":
+		head += " " + p.Value
+	}
+	text := p.Help
+	if standard != "" && p.Value != "" && standard != "0" {
+		text += " (default " + standard + ")"
+	}
+	const indent = "        "
+	var b strings.Builder
+	b.WriteString(head + "\n" + indent)
+	column := len(indent)
+	for i, word := range strings.Fields(text) {
+		if i > 0 && column+1+len(word) > helpWidth {
+			b.WriteString("\n" + indent)
+			column = len(indent)
+		} else if i > 0 {
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// YAML shows every parameter with its origin, as a file that Load reads. Secrets are left out.
+func (l *Loaded) YAML() string {
+	var b strings.Builder
+	for _, g := range Groups {
+		fmt.Fprintf(&b, "# %s\n", g)
+		for i := range Params {
+			p := &Params[i]
+			if p.Group != g {
+				continue
+			}
+			if p.Secret {
+				if l.Origin[p.Name] != "default" {
+					fmt.Fprintf(&b, "# %s: set by %s, not shown\n", p.Name, l.Origin[p.Name])
+				}
+				continue
+			}
+			fmt.Fprintf(&b, "%-45s # %s\n", p.Name+": "+quote(show(p.field(&l.Config))), l.Origin[p.Name])
+		}
+	}
+	return b.String()
+}
+
+// quote quotes what YAML would not read back as the same text.
+func quote(text string) string {
+	if text == "" || strings.ContainsAny(text, ":#'\"\\{}[],&*!|>%@` \t\n") {
+		return "'" + strings.ReplaceAll(text, "'", "''") + "'"
+	}
+	return text
+}

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"fmt"
+	"os"
+)
+
+// Validate checks what can be checked without opening the model, and names the first parameter that
+// is out of range and what it may be.
+func (l *Loaded) Validate() error {
+	for _, check := range []struct {
+		name string
+		ok   bool
+		want string
+	}{
+		{"port", l.Port >= 0 && l.Port < 1<<16, "0 to 65535"},
+		{"max-body-size", l.MaxBody >= 1<<10, "at least 1KiB"},
+		{"max-open-jobs", l.MaxOpenJobs > 0, "at least 1"},
+		{"drain-timeout", l.DrainTimeout > 0, "more than 0"},
+		{"device", l.Device == "cpu" || l.Device == "null", "cpu or null"},
+		{"threads", l.Threads >= 0 && l.Threads <= 4096, "0 to 4096"},
+		{"kv-cache-memory-share", l.CacheShare >= 0 && l.CacheShare <= 1, "0 to 1"},
+		{"block-size", l.BlockSize > 0 && l.BlockSize%16 == 0 && l.BlockSize <= 4096, "a multiple of 16 up to 4096"},
+		{"prefill-chunk", l.PrefillChunk > 0 && l.PrefillChunk <= 1<<16, "1 to 65536"},
+		{"curve-peers-file", (l.CurveKeyFile == "") == (l.CurvePeersFile == ""), "to be given together with curve-key-file"},
+		{"log-level", oneOf(l.LogLevel, "debug", "info", "warn", "error"), "debug, info, warn or error"},
+		{"log-format", oneOf(l.LogFormat, "auto", "console", "json"), "auto, console or json"},
+	} {
+		if !check.ok {
+			p := Find(check.name)
+			return fmt.Errorf("%s is %q (%s), want %s", check.name, show(p.field(&l.Config)), l.Origin[check.name], check.want)
+		}
+	}
+	if err := l.Scheduler.Validate(); err != nil {
+		return err
+	}
+	return l.validateFiles()
+}
+
+func (l *Loaded) validateFiles() error {
+	for _, name := range []string{"api-key-file", "curve-key-file", "curve-peers-file"} {
+		p := Find(name)
+		file := show(p.field(&l.Config))
+		if file == "" {
+			continue
+		}
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("%s (%s): %w", name, l.Origin[name], err)
+		}
+	}
+	return nil
+}
+
+func oneOf(s string, choices ...string) bool {
+	for _, c := range choices {
+		if s == c {
+			return true
+		}
+	}
+	return false
+}

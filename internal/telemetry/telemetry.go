@@ -1,0 +1,39 @@
+// Package telemetry makes the loggers of all processes, so that their lines look alike.
+package telemetry
+
+import (
+	"fmt"
+	"os"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/term"
+)
+
+// NewLogger logs to stderr from level on. Format is json, console, or auto: console when stderr is
+// a terminal. Every line carries the process's name.
+func NewLogger(level, format, process string) (*zap.Logger, error) {
+	at, err := zapcore.ParseLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("log-level is %q, want debug, info, warn or error", level)
+	}
+	if format == "auto" {
+		format = "json"
+		if term.IsTerminal(int(os.Stderr.Fd())) {
+			format = "console"
+		}
+	}
+	c := zap.NewProductionEncoderConfig()
+	c.TimeKey, c.EncodeTime, c.EncodeDuration = "ts", zapcore.RFC3339NanoTimeEncoder, zapcore.StringDurationEncoder
+	var encoder zapcore.Encoder
+	switch format {
+	case "json":
+		encoder = zapcore.NewJSONEncoder(c)
+	case "console":
+		c.EncodeTime, c.EncodeLevel = zapcore.TimeEncoderOfLayout("15:04:05.000"), zapcore.CapitalLevelEncoder
+		encoder = zapcore.NewConsoleEncoder(c)
+	default:
+		return nil, fmt.Errorf("log-format is %q, want auto, console or json", format)
+	}
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), at)).Named(process), nil
+}
