@@ -248,8 +248,12 @@ func (t *jobTable) lost() {
 // it is a new one or the connection is.
 func (t *jobTable) welcome(w *wire.Welcome) {
 	now := time.Now()
-	state := t.stateOf(w, now)
+	old, state := t.state.Load(), t.stateOf(w, now)
 	t.state.Store(state)
+	if old.serving != state.serving {
+		t.log.Info("executors", zap.String("model", t.model), zap.Int("serving", state.serving),
+			zap.Int("max_model_len", state.maxModelLen), zap.Int("prefix_cache_tokens", state.numBlocks*state.blockTokens))
+	}
 	t.mu.Lock()
 	again := !t.connected || w.Epoch != t.epoch
 	t.epoch, t.connected = w.Epoch, true
