@@ -1,11 +1,12 @@
 package model
 
 import (
-	"encoding/binary"
-	"math"
 	"slices"
+	"sync"
+	"unsafe"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -52,6 +53,8 @@ func (p *Pass) logits(x kernels.Mat, g *askedRows) error {
 	return nil
 }
 
+// head answers questions of equal columns. Rows of logits leave the device one by one, as many at a
+// time as there are processors to normalise them.
 func (p *Pass) head(x kernels.Mat, all []question) error {
 	m, ids := p.m, all[0].ids
 	out := columns(m.work.logits.Slice(0, len(all)), 0, m.spec.vocab)
@@ -62,39 +65,63 @@ func (p *Pass) head(x kernels.Mat, all []question) error {
 	if err := m.backend.Sync(); err != nil {
 		return err
 	}
-	row, values := m.work.host[:4*out.Cols], make([]float32, out.Cols)
-	for i, q := range all {
-		m.backend.Read(row, out.Buf, out.Off+4*int64(i)*int64(out.Stride))
-		for j := range values {
-			values[j] = math.Float32frombits(binary.LittleEndian.Uint32(row[4*j:]))
+	for len(all) > 0 {
+		n := min(len(all), len(m.work.rowsOnHost))
+		replies := make([]reply, n)
+		for i := range n {
+			m.backend.Read(bytesOf(m.work.rowsOnHost[i][:out.Cols]), out.Buf, out.Off)
+			out.Off += 4 * int64(out.Stride)
 		}
-		p.reply(q, values)
+		var wg sync.WaitGroup
+		for i, q := range all[:n] {
+			wg.Go(func() { replies[i] = q.reply(m.work.rowsOnHost[i][:out.Cols]) }) // ends with its row
+		}
+		wg.Wait()
+		for i, q := range all[:n] {
+			replies[i].addTo(&p.results[q.it.index])
+		}
+		all = all[n:]
 	}
 	return nil
 }
 
-// reply writes one row's part of its item's result.
-func (p *Pass) reply(q question, logits []float32) {
-	res, ask := &p.results[q.it.index], &q.it.Ask
-	if res.Err != nil {
-		return
-	}
+// bytesOf is the memory of v; the hosts of all backends are little-endian, as the backends are.
+func bytesOf(v []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
+}
+
+// reply is one row's part of an item's result.
+type reply struct {
+	answer *engine.Answer
+	score  engine.PromptScore // if answer is nil
+	err    *engine.Error
+}
+
+func (q question) reply(logits []float32) reply {
 	if q.prompt == 0 {
-		answer, err := choose(logits, q.ids, ask, q.it.Draw)
-		if err != nil {
-			res.Prompt, res.Err = nil, err
-			return
-		}
-		res.Answer = answer
-		return
+		answer, err := choose(logits, q.ids, &q.it.Ask, q.it.Draw)
+		return reply{answer: answer, err: err}
 	}
 	d, err := newDistribution(logits, nil)
 	if err != nil {
-		res.Prompt, res.Err = nil, err
-		return
+		return reply{err: err}
 	}
-	res.Prompt = append(res.Prompt, engine.PromptScore{
+	return reply{score: engine.PromptScore{
 		Logprob: d.logprob(int(q.it.Tokens[q.prompt])),
-		Top:     d.top(ask.PromptTop),
-	})
+		Top:     d.top(q.it.Ask.PromptTop),
+	}}
+}
+
+// addTo completes the item's result. Replies come in the order of the prompt's positions, and the
+// first error stands for all.
+func (r reply) addTo(res *wire.ItemResult) {
+	switch {
+	case res.Err != nil:
+	case r.err != nil:
+		*res = wire.ItemResult{Job: res.Job, Err: r.err}
+	case r.answer != nil:
+		res.Answer = r.answer
+	default:
+		res.Prompt = append(res.Prompt, r.score)
+	}
 }

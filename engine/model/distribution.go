@@ -16,31 +16,37 @@ type distribution struct {
 	norm   float64 // log of the sum of exp(logits)
 }
 
-// newDistribution normalises logits, summing in float64 in the order of the columns.
+// newDistribution normalises logits, summing in a fixed order.
 func newDistribution(logits []float32, ids []engine.TokenID) (distribution, *engine.Error) {
 	d := distribution{logits: logits, ids: ids, peak: float32(math.Inf(-1))}
 	for _, l := range logits {
-		d.peak = max(d.peak, l) // NaN if any logit is
+		if l > d.peak {
+			d.peak = l
+		}
 	}
-	if v := float64(d.peak); math.IsNaN(v) || math.IsInf(v, 0) {
-		return d, engine.Errorf(engine.CodeInternal, "the model's logits are not finite (peak %g)", v)
+	d.norm = float64(d.peak) + math.Log(d.sum(1)) // NaN if any logit is
+	if math.IsNaN(d.norm) || math.IsInf(d.norm, 0) {
+		return d, engine.Errorf(engine.CodeInternal, "the model's logits are not finite (the log of their exponentials' sum is %g)", d.norm)
 	}
-	d.norm = float64(d.peak) + math.Log(d.sum(1))
 	return d, nil
 }
 
-// negligible is an exponent so low that a whole vocabulary of such terms is lost in a float32.
-const negligible = -40
-
-// sum is that of exp((logits-peak)/temperature), at least 1.
+// sum is that of exp((logits-peak)/temperature), at least 1: four sums side by side in float64, so
+// that the additions need not wait for each other.
 func (d *distribution) sum(temperature float32) float64 {
-	total := 0.0
-	for _, l := range d.logits {
-		if e := (l - d.peak) / temperature; e > negligible {
-			total += math.Exp(float64(e))
-		}
+	var sums [4]float64
+	n := len(d.logits) &^ 3
+	for c := 0; c < n; c += 4 {
+		four := d.logits[c : c+4 : c+4]
+		sums[0] += float64(exp((four[0] - d.peak) / temperature))
+		sums[1] += float64(exp((four[1] - d.peak) / temperature))
+		sums[2] += float64(exp((four[2] - d.peak) / temperature))
+		sums[3] += float64(exp((four[3] - d.peak) / temperature))
 	}
-	return total
+	for _, l := range d.logits[n:] {
+		sums[0] += float64(exp((l - d.peak) / temperature))
+	}
+	return sums[0] + sums[1] + (sums[2] + sums[3])
 }
 
 func (d *distribution) logprob(column int) float32 {
@@ -149,11 +155,9 @@ func (d *distribution) sample(temperature, topP float32, u float64) int {
 	return d.best(1)[0] // rounding left a remainder
 }
 
+// weight is proportional to the column's probability at the temperature.
 func (d *distribution) weight(column int, temperature float32) float64 {
-	if e := (d.logits[column] - d.peak) / temperature; e > negligible {
-		return math.Exp(float64(e))
-	}
-	return 0
+	return float64(exp((d.logits[column] - d.peak) / temperature))
 }
 
 // nucleus returns the columns of the nucleus, likeliest first, or all in their order if topP is 1 (or
@@ -190,32 +194,4 @@ func (d *distribution) nucleus(temperature, topP float32) []int {
 		}
 	}
 	return columns
-}
-
-// checkAsk refuses an ask that cannot be answered.
-func checkAsk(a *engine.Ask, vocab int) *engine.Error {
-	switch {
-	case a.Top < 0 || a.Top > engine.MaxTop || a.PromptTop < 0 || a.PromptTop > engine.MaxTop:
-		return engine.Errorf(engine.CodeBadTokens, "%d and %d top logprobs are asked for, the limit is %d", a.Top, a.PromptTop, engine.MaxTop)
-	case !(a.Temperature >= 0) || math.IsInf(float64(a.Temperature), 1):
-		return engine.Errorf(engine.CodeBadTokens, "temperature %g is not a number from 0 on", a.Temperature)
-	case !(a.TopP >= 0 && a.TopP <= 1):
-		return engine.Errorf(engine.CodeBadTokens, "top_p %g is outside 0..1", a.TopP)
-	}
-	for _, list := range [][]engine.TokenID{a.Labels, a.Allowed} {
-		for _, id := range list {
-			if int64(id) >= int64(vocab) {
-				return engine.Errorf(engine.CodeBadTokens, "token %d is outside the vocabulary of %d", id, vocab)
-			}
-		}
-	}
-	for _, b := range a.Bias {
-		if int64(b.ID) >= int64(vocab) {
-			return engine.Errorf(engine.CodeBadTokens, "token %d with a bias is outside the vocabulary of %d", b.ID, vocab)
-		}
-		if v := float64(b.Bias); math.IsNaN(v) || math.IsInf(v, 0) {
-			return engine.Errorf(engine.CodeBadTokens, "the bias of token %d is not finite", b.ID)
-		}
-	}
-	return nil
 }

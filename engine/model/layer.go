@@ -112,7 +112,7 @@ func (p *Pass) answer(l *lastLayer, window int, g *askedRows) error {
 func (p *Pass) gather(g *askedRows) kernels.Mat {
 	x := p.m.work.asked.Slice(0, g.count)
 	stride := 4 * int64(x.Stride)
-	row, to := p.m.work.host[:stride], x.Off
+	row, to := p.m.work.rowOnHost, x.Off
 	for _, r := range g.runs {
 		from := p.x.Off + int64(r.it.row+r.at)*stride
 		for range r.n {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -36,7 +37,7 @@ func (m *Model) Plan() Plan { return newPlan(m.backend, &m.spec, m.opts, m.weigh
 func newPlan(b kernels.Backend, s *spec, o Options, packed int64) Plan {
 	p := Plan{
 		Weights: packed + ropeBytes(s, o),
-		Work:    scratchBytes(b, s, o),
+		Work:    scratchBytes(b, s, o) + 4*int64(hostRows())*int64(s.vocab),
 		Block:   int64(s.layers) * b.KVBlockBytes(s.heads, o.BlockTokens),
 	}
 	for _, r := range workRegions(b, s, o) {
@@ -55,6 +56,9 @@ func scratchBytes(b kernels.Backend, s *spec, o Options) int64 {
 	return max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.vocab))
 }
 
+// hostRows is how many rows of logits are normalised at once.
+func hostRows() int { return min(runtime.GOMAXPROCS(0), logitRows) }
+
 // workspace is the memory all passes share.
 type workspace struct {
 	residual kernels.Mat    // MaxLen+SpareRows rows, float32, lent to passes by rows
@@ -64,7 +68,9 @@ type workspace struct {
 	attn     kernels.Mat    // a chunk's attention
 	asked    kernels.Mat    // a chunk's asked rows of the residual stream in the last layer
 	logits   kernels.Mat    // float32
-	host     []byte         // one row of logits or of the residual stream
+
+	rowOnHost  []byte      // of the residual stream
+	rowsOnHost [][]float32 // of logits, one for each processor
 }
 
 // scratchBlocks is enough for a longest prompt without pages, and for as many rows cut into
@@ -106,7 +112,10 @@ func (w *workspace) alloc(b kernels.Backend, s *spec, o Options) error {
 		r.into(w, buf)
 	}
 	w.rows = spans{size: o.MaxLen + o.SpareRows}
-	w.host = make([]byte, 4*max(s.hidden, s.vocab))
+	w.rowOnHost = make([]byte, 4*s.hidden)
+	for range hostRows() {
+		w.rowsOnHost = append(w.rowsOnHost, make([]float32, s.vocab))
+	}
 	return nil
 }
 
