@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
@@ -147,6 +146,3 @@ func (c *Core) begin(j *job) {
 func jobsInOrder(jobs iter.Seq[*job]) []*job {
 	return slices.SortedFunc(jobs, func(a, b *job) int { return cmp.Compare(a.order, b.order) })
 }
-
-// elapsed is the time since the pass was last started.
-func (p *pass) elapsed(now time.Duration) time.Duration { return now - p.started }

@@ -18,16 +18,8 @@ type pass struct {
 	ran       time.Duration // before it last started
 	started   time.Duration // when it last started
 	pausing   bool          // a Pause is on its way
-	pauses    int
-}
-
-// aged is the earliest time from which one of its jobs ages, in seconds.
-func (p *pass) aged() float64 {
-	first := p.items[0].aged
-	for _, j := range p.items[1:] {
-		first = min(first, j.aged)
-	}
-	return first
+	parkedAt  time.Duration // when it was last paused
+	held      time.Duration // paused in all, before it last started
 }
 
 // left predicts the tokens that are left of a pass, running or not.

@@ -20,11 +20,12 @@ type agingPolicy interface {
 	score(class int, key, now float64) float64 // smallest runs next
 }
 
-// preemptivePolicy marks a policy under which a running pass makes way for a waiting job whose key
-// is smaller than the pass's own: what remains of it, aged as keys are.
+// preemptivePolicy is a policy under which a started pass may make way for the job that is next. The
+// job's cost and what remains of the pass are in tokens; held is how long the pass has been held up
+// already, whole how long it is predicted to run in all, in seconds.
 type preemptivePolicy interface {
 	policy
-	passKey(remaining, arrival float64) float64
+	overtakes(cost, remaining, held, whole float64) bool
 }
 
 // policies lists the constructors by the name a user gives.

@@ -1,8 +1,17 @@
 package scheduler
 
-// srpt is srjfCalibrated with pre-emption: a pass makes way for a job that is shorter than what
-// remains of it. The bound on overtaking is srjfCalibrated's; a pass is paused at most maxPauses
-// times.
+// srpt is srjfCalibrated with pre-emption: a running pass makes way for the next waiting job if that
+// is shorter than what remains of the pass, and goes on before any job that is not.
+//
+// While it waits a job is overtaken as under srjfCalibrated. Once started it is held up, in all, no
+// longer than it runs, and by the one job more that was running when that time was over: under load
+// pre-emption doubles a long job's running time at most.
 type srpt struct{ srjfCalibrated }
 
-func (p srpt) passKey(remaining, arrival float64) float64 { return remaining + p.lambda*arrival }
+// preemptMargin is by how many tokens a job must be shorter than what remains of a pass, so that a
+// pause is worth the layer it waits for.
+const preemptMargin = 128
+
+func (srpt) overtakes(cost, remaining, held, whole float64) bool {
+	return cost+preemptMargin < remaining && held < whole
+}

@@ -6,27 +6,32 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-const (
-	// maxPauses is how often one pass may be pre-empted.
-	maxPauses = 8
-	// preemptMargin is by how many tokens a waiting job's key must be smaller than the running
-	// pass's, so that a pause is worth the layer it waits for.
-	preemptMargin = 128
-)
-
 // preempt asks a running pass to make way, if the policy wants that and a place for it is left.
 func (c *Core) preempt(e *executor) {
-	rule, ok := c.policy.(preemptivePolicy)
 	p := e.running
-	if !ok || !e.info.CanPause || p.pausing || p.pauses >= maxPauses || len(e.parked) >= c.cfg.MaxPaused {
+	if !e.info.CanPause || p.pausing || len(e.parked) >= c.cfg.MaxPaused {
 		return
 	}
-	j := e.queue.min(c.seconds())
-	if j == nil || j.blocked || j.key+preemptMargin >= rule.passKey(e.left(p, c.now), p.aged()) {
-		return
+	if j := e.queue.min(c.seconds()); j != nil && !j.blocked && c.overtakes(e, j, p) {
+		p.pausing = true
+		c.send(e.peer.id, &wire.Pause{Pass: p.id})
 	}
-	p.pausing = true
-	c.send(e.peer.id, &wire.Pause{Pass: p.id})
+}
+
+// overtakes asks the policy whether a waiting job goes before what remains of a started pass.
+func (c *Core) overtakes(e *executor, j *job, p *pass) bool {
+	rule, ok := c.policy.(preemptivePolicy)
+	if !ok {
+		return false
+	}
+	held := p.held
+	if p != e.running {
+		held += c.now - p.parkedAt
+	}
+	if e.cost.rate == 0 {
+		return rule.overtakes(j.cost(), p.remaining, 0, 1) // nothing has run yet by which to tell
+	}
+	return rule.overtakes(j.cost(), e.left(p, c.now), held.Seconds(), e.cost.seconds(p.cost))
 }
 
 // paused parks a pass that stands still.
@@ -37,30 +42,25 @@ func (c *Core) paused(from PeerID, m *wire.Paused) {
 	}
 	p := e.running
 	p.remaining = e.left(p, c.now)
-	p.ran += p.elapsed(c.now)
+	p.ran += c.now - p.started
+	p.parkedAt = c.now
 	p.pausing = false
-	p.pauses++
 	c.stats.Preemptions++
 	e.running = nil
 	e.parked = append(e.parked, p)
 	c.dispatch(e)
 }
 
-// parkedBefore finds the paused pass that comes before job j by the policy, -1 if none does; j may
-// be nil.
+// parkedBefore finds the paused pass that goes on before job j starts, -1 if there is none; j may be
+// nil. A pass that may be held up no longer comes first, then the one with the least left.
 func (c *Core) parkedBefore(e *executor, j *job) int {
-	rule, ok := c.policy.(preemptivePolicy)
-	if !ok {
-		return -1
-	}
-	best, least := -1, 0.0
+	best := -1
 	for i, p := range e.parked {
-		if key := rule.passKey(p.remaining, p.aged()); best < 0 || key < least {
-			best, least = i, key
+		switch {
+		case j != nil && c.overtakes(e, j, p):
+		case best < 0, p.remaining < e.parked[best].remaining:
+			best = i
 		}
-	}
-	if j != nil && j.key < least {
-		return -1
 	}
 	return best
 }
@@ -69,6 +69,7 @@ func (c *Core) parkedBefore(e *executor, j *job) int {
 func (c *Core) resume(e *executor, i int) {
 	p := e.parked[i]
 	e.parked = slices.Delete(e.parked, i, i+1)
+	p.held += c.now - p.parkedAt
 	p.started = c.now
 	e.running = p
 	c.send(e.peer.id, &wire.Resume{Pass: p.id})
