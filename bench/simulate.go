@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"time"
 
@@ -26,7 +25,7 @@ type contender struct {
 
 // result is what one run in the simulator found.
 type result struct {
-	throughput float64
+	throughput float64 // requests a second, from the start of the trace to the last answer
 	mean       time.Duration
 	sorted     []time.Duration // latencies
 	cached     float64         // share of prompt tokens
@@ -66,7 +65,6 @@ func (e contender) run(requests []workload.Request) (result, error) {
 func summarize(records []sim.Record) (result, error) {
 	var r result
 	var sum, last time.Duration
-	first := time.Duration(math.MaxInt64)
 	var tokens, cached int
 	for _, q := range records {
 		if q.Code != 0 {
@@ -74,13 +72,13 @@ func summarize(records []sim.Record) (result, error) {
 		}
 		r.sorted = append(r.sorted, q.Latency())
 		sum += q.Latency()
-		first, last = min(first, q.At), max(last, q.Done)
+		last = max(last, q.Done)
 		tokens += q.Tokens
 		cached += q.Cached
 	}
 	slices.Sort(r.sorted)
 	r.mean = sum / time.Duration(len(records))
-	r.throughput = float64(len(records)) / (last - first).Seconds()
+	r.throughput = float64(len(records)) / last.Seconds()
 	r.cached = float64(cached) / float64(tokens)
 	return r, nil
 }

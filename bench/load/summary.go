@@ -46,7 +46,7 @@ func Summarize(records []Record) Summary {
 	for _, d := range [][]time.Duration{s.Late, s.Latency, s.FirstByte} {
 		slices.Sort(d)
 	}
-	s.Span = last - records[0].Scheduled
+	s.Span = last
 	if n := len(s.Latency); n > 0 && s.Span > 0 {
 		s.Mean = sum / time.Duration(n)
 		s.Throughput = float64(n) / s.Span.Seconds()
