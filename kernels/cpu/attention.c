@@ -1,19 +1,21 @@
 //go:build cgo && linux && amd64
 
-// Attention: cuts the work into tasks of PF_ROW_TILE rows of one KV head, orders them longest first so
-// that the threads end together, and walks each task through the tiles of keys that its rows see.
+// Attention: cuts the work into tasks of at most PF_ROW_TILE rows of one KV head, orders them longest
+// first so that the threads end together, and walks each task through the tiles of keys that its rows
+// see.
 
 #include "attention.h"
 
 #include <string.h>
 
-// A task is rows [row, row+PF_ROW_TILE) of one KV head of one segment.
+// A task is some rows from `row` on of one KV head of one segment.
 typedef struct task {
 	int segment, head, row;
 } task;
 
 enum {
 	TASKS = 1 << 16, // in one run of the pool
+	TASKS_PER_THREAD = 4,
 	COST_CLASSES = 256,
 };
 
@@ -22,6 +24,7 @@ typedef struct attention {
 	const pf_attention_ops *ops;
 	pf_pool *pool;
 	int padded, group; // group is queries to a KV head
+	int rows;          // of a task
 	const task *tasks;
 } attention;
 
@@ -128,7 +131,7 @@ static void run_task(void *arg, int index, int thread)
 	const task *t = &at->tasks[index];
 	const pf_segment *s = &at->args->segments[t->segment];
 	workspace w = workspace_of(at, thread);
-	int rows = pf_min(PF_ROW_TILE, s->rows * at->group - t->row);
+	int rows = pf_min(at->rows, s->rows * at->group - t->row);
 	load_rows(at, s, t, rows, &w);
 
 	int end = s->pos + (t->row + rows - 1) / at->group + 1;
@@ -161,7 +164,7 @@ static void run_task(void *arg, int index, int thread)
 static int64_t keys_of(const attention *at, const task *t)
 {
 	const pf_segment *s = &at->args->segments[t->segment];
-	int rows = pf_min(PF_ROW_TILE, s->rows * at->group - t->row);
+	int rows = pf_min(at->rows, s->rows * at->group - t->row);
 	int pos = s->pos + (t->row + rows - 1) / at->group;
 	return (int64_t)rows * (pos + 1 - first_key(at->args, pos));
 }
@@ -170,7 +173,7 @@ static int64_t keys_of(const attention *at, const task *t)
 static int next(const attention *at, task *t)
 {
 	const pf_attention_args *a = at->args;
-	t->row += PF_ROW_TILE;
+	t->row += at->rows;
 	while (t->segment < a->segment_count && t->row >= a->segments[t->segment].rows * at->group) {
 		t->row = 0;
 		if (++t->head == a->kv_heads) {
@@ -200,13 +203,35 @@ static void sort_tasks(const attention *at, const task *tasks, int count, task *
 #undef COST_CLASS
 }
 
+// rows_of_task is PF_ROW_TILE, or less where that leaves too few tasks for the threads: the fewer rows
+// share a walk through the keys, the more often keys come from the outer caches.
+static int rows_of_task(const attention *at)
+{
+	int rows = PF_ROW_TILE, wanted = pf_pool_threads(at->pool) * TASKS_PER_THREAD;
+	for (; rows > at->ops->block; rows -= at->ops->block) {
+		int64_t tasks = 0;
+		for (int i = 0; i < at->args->segment_count && tasks < wanted; i++)
+			tasks += (int64_t)at->args->kv_heads * pf_ceil(at->args->segments[i].rows * at->group, rows);
+		if (tasks >= wanted)
+			break;
+	}
+	return rows;
+}
+
 void pf_attention(pf_pool *pool, pf_isa isa, const pf_attention_args *args)
 {
-	attention at = {args, ops_of(isa), pool, pf_kv_padded(args->dim), args->q_heads / args->kv_heads, NULL};
+	attention at = {
+		.args = args,
+		.ops = ops_of(isa),
+		.pool = pool,
+		.padded = pf_kv_padded(args->dim),
+		.group = args->q_heads / args->kv_heads,
+	};
+	at.rows = rows_of_task(&at);
 	// The list lies in the second half of the caller's scratch; a task's workspace is in the first.
 	task *list = (task *)((char *)pf_pool_scratch(pool, 0) + PF_SCRATCH_BYTES / 2), *sorted = list + TASKS;
 	_Static_assert(2 * TASKS * sizeof(task) <= PF_SCRATCH_BYTES / 2, "the task list fits");
-	task t = {0, 0, -PF_ROW_TILE};
+	task t = {0, 0, -at.rows};
 	at.tasks = sorted;
 	for (int more = 1; more;) {
 		int count = 0;

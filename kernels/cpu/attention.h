@@ -16,7 +16,7 @@
 enum {
 	PF_KEY_TILE = 256,
 	PF_KEY_GROUPS = PF_KEY_TILE / PF_KV_GROUP,
-	PF_ROW_TILE = 96,  // rows of a task
+	PF_ROW_TILE = 96,  // rows of a task, at most
 	PF_ROW_BLOCK = 32, // rows whose scores are held at once, at most
 	PF_MAX_LANES = 16,
 };
