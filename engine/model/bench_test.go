@@ -2,10 +2,6 @@ package model
 
 import (
 	"fmt"
-	"os"
-	"runtime/debug"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -93,10 +89,7 @@ func BenchmarkMemory(b *testing.B) {
 	if err := m.NewPages(int(64_000_000 / plan.Block)); err != nil {
 		b.Fatal(err)
 	}
-	debug.FreeOSMemory() // the random weights' garbage
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
-		b.Skipf("needs Linux's resettable peak of resident memory: %v", err)
-	}
+	resetPeak(b)
 	item := wire.RunItem{Tokens: goldenPrompt(32768, m.spec.vocab), Blocks: blockRange(0, m.pages.count), Ask: scoring}
 	for b.Loop() {
 		answer(b, m, item)
@@ -105,23 +98,4 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(float64(peakResident(b)-plan.Weights)/1e6, "MB_above_weights")
 	b.ReportMetric(float64(plan.Weights)/1e6, "MB_weights")
 	b.ReportMetric(float64(plan.Work)/1e6, "MB_planned_work")
-}
-
-// peakResident is the process's VmHWM.
-func peakResident(b *testing.B) int64 {
-	raw, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for line := range strings.Lines(string(raw)) {
-		if fields := strings.Fields(line); fields[0] == "VmHWM:" {
-			kB, err := strconv.ParseInt(fields[1], 10, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return kB * 1024
-		}
-	}
-	b.Fatal("/proc/self/status has no VmHWM")
-	return 0
 }

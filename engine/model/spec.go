@@ -94,7 +94,7 @@ func commonSpec(c *weights.Config) (spec, error) {
 func (s *spec) check() error {
 	h := s.heads
 	switch {
-	case h.KV <= 0 || h.Q%h.KV != 0:
+	case h.Q%h.KV != 0:
 		return fmt.Errorf("%d attention heads cannot share %d key-value heads evenly", h.Q, h.KV)
 	case h.Dim <= 0 || h.Dim%2 != 0:
 		return fmt.Errorf("head dimension %d is not a positive even number", h.Dim)

@@ -96,54 +96,73 @@ func (t *TokenIDs) UnmarshalJSON(raw []byte) error {
 }
 
 // ReadConfig reads config.json of a checkpoint's directory, and generation_config.json where there
-// is one. Sizes that every architecture needs are checked to be positive.
+// is one.
 func ReadConfig(dir string) (Config, error) {
-	var c Config
-	if err := readJSON(filepath.Join(dir, "config.json"), &c); err != nil {
+	config, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
 		return Config{}, err
 	}
-	if err := c.check(); err != nil {
-		return Config{}, fmt.Errorf("%s: %w", filepath.Join(dir, "config.json"), err)
-	}
-	var generation struct {
-		EOSTokenIDs TokenIDs `json:"eos_token_id"`
-	}
-	err := readJSON(filepath.Join(dir, "generation_config.json"), &generation)
+	generation, err := os.ReadFile(filepath.Join(dir, "generation_config.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Config{}, err
 	}
-	c.EOSTokenIDs = append(c.EOSTokenIDs, generation.EOSTokenIDs...)
+	c, err := ParseConfig(config, generation)
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	return c, nil
+}
+
+// ParseConfig decodes config.json and generation_config.json (empty where there is none). Sizes that
+// every architecture needs are checked to be positive and within reason.
+func ParseConfig(config, generation []byte) (Config, error) {
+	var c Config
+	if err := json.Unmarshal(config, &c); err != nil {
+		return Config{}, fmt.Errorf("config.json: %w", err)
+	}
+	if err := c.check(); err != nil {
+		return Config{}, fmt.Errorf("config.json: %w", err)
+	}
+	if len(generation) > 0 {
+		var g struct {
+			EOSTokenIDs TokenIDs `json:"eos_token_id"`
+		}
+		if err := json.Unmarshal(generation, &g); err != nil {
+			return Config{}, fmt.Errorf("generation_config.json: %w", err)
+		}
+		c.EOSTokenIDs = append(c.EOSTokenIDs, g.EOSTokenIDs...)
+	}
 	slices.Sort(c.EOSTokenIDs)
 	c.EOSTokenIDs = slices.Compact(c.EOSTokenIDs)
 	return c, nil
 }
 
-func readJSON(path string, into any) error {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+// check bounds sizes well beyond any model's, so that no product of them overflows.
+func (c *Config) check() error {
+	for _, f := range []struct {
+		key     string
+		n, most int
+	}{
+		{"vocab_size", c.VocabSize, 1 << 24},
+		{"hidden_size", c.HiddenSize, 1 << 18},
+		{"intermediate_size", c.IntermediateSize, 1 << 20},
+		{"num_hidden_layers", c.NumHiddenLayers, 1 << 12},
+		{"num_attention_heads", c.NumAttentionHeads, 1 << 12},
+		{"num_key_value_heads", orOne(c.NumKeyValueHeads), 1 << 12},
+		{"head_dim", orOne(c.HeadDim), 1 << 12},
+		{"max_position_embeddings", c.MaxPositionEmbeddings, 1 << 28},
+	} {
+		if f.n <= 0 || f.n > f.most {
+			return fmt.Errorf("%s is %d or missing, want a number in 1..%d", f.key, f.n, f.most)
+		}
 	}
 	return nil
 }
 
-func (c *Config) check() error {
-	for _, f := range []struct {
-		key string
-		n   int
-	}{
-		{"vocab_size", c.VocabSize},
-		{"hidden_size", c.HiddenSize},
-		{"intermediate_size", c.IntermediateSize},
-		{"num_hidden_layers", c.NumHiddenLayers},
-		{"num_attention_heads", c.NumAttentionHeads},
-		{"max_position_embeddings", c.MaxPositionEmbeddings},
-	} {
-		if f.n <= 0 {
-			return fmt.Errorf("%s is %d or missing, want a positive number", f.key, f.n)
-		}
+// orOne is 1 for a key that may be absent.
+func orOne(n *int) int {
+	if n == nil {
+		return 1
 	}
-	return nil
+	return *n
 }

@@ -29,6 +29,8 @@ func TestReadConfigRefuses(t *testing.T) {
 	for want, text := range map[string]string{
 		"no such file":                  "",
 		"vocab_size is 0 or missing":    `{}`,
+		"head_dim is 5000 or missing":   goodConfig + `,"head_dim":5000}`,
+		"num_key_value_heads is 0":      goodConfig + `,"num_key_value_heads":0}`,
 		"hidden_size is -1 or missing":  `{"vocab_size":10,"hidden_size":-1}`,
 		"want a token id or a list":     goodConfig + `,"eos_token_id":"x"}`,
 		"config.json: unexpected end":   `{`,
@@ -48,4 +50,19 @@ func TestReadConfigRefuses(t *testing.T) {
 	if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), "generation_config.json") {
 		t.Errorf("bad generation_config.json: error %v", err)
 	}
+}
+
+// FuzzParseIndex checks that accepted shards are plain file names.
+func FuzzParseIndex(f *testing.F) {
+	f.Add([]byte(`{"weight_map":{"a":"model-00001-of-00002.safetensors"}}`))
+	f.Add([]byte(`{"weight_map":{"a":"../x"}}`))
+	f.Add([]byte(`{"weight_map":{"a":""}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		shards, err := parseIndex(raw)
+		for tensor, shard := range shards {
+			if err == nil && (shard == "" || shard == "." || shard == ".." || strings.ContainsAny(shard, "/\x00")) {
+				t.Fatalf("tensor %q may lie in %q", tensor, shard)
+			}
+		}
+	})
 }

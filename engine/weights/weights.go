@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -93,7 +94,7 @@ func parseIndex(raw []byte) (map[string]string, error) {
 		return nil, errors.New("weight_map is missing or empty")
 	}
 	for tensor, name := range index.WeightMap {
-		if filepath.Base(name) != name || !filepath.IsLocal(name) {
+		if filepath.Base(name) != name || name == "." || !filepath.IsLocal(name) || strings.ContainsRune(name, 0) {
 			return nil, fmt.Errorf("tensor %q: shard %q is not a file name within the checkpoint", tensor, name)
 		}
 	}
