@@ -2,6 +2,7 @@
 package figures
 
 import (
+	"errors"
 	"fmt"
 	"image/color"
 	"math"
@@ -49,15 +50,20 @@ func (c *Chart) AddDashed(series string, x, y float64) {
 	c.Series[slices.IndexFunc(c.Series, func(s Series) bool { return s.Name == series })].Dashed = true
 }
 
-// colour is that of series i; a dashed one takes after the series named by the part of its name before the comma.
+// colour is that of series i: solid ones take them in turn, a dashed one that of the series named by
+// the part of its name before the comma.
 func (c *Chart) colour(i int) color.Color {
-	if s := c.Series[i]; s.Dashed {
-		name, _, _ := strings.Cut(s.Name, ",")
-		if j := slices.IndexFunc(c.Series, func(o Series) bool { return o.Name == name }); j >= 0 {
-			i = j
+	name, _, _ := strings.Cut(c.Series[i].Name, ",")
+	solid := 0
+	for j, s := range c.Series {
+		if j == i || (c.Series[i].Dashed && s.Name == name) {
+			break
+		}
+		if !s.Dashed {
+			solid++
 		}
 	}
-	return palette[i%len(palette)]
+	return palette[solid%len(palette)]
 }
 
 // palette is Okabe and Ito's, which colour-blind readers can tell apart.
@@ -68,13 +74,14 @@ var palette = []color.Color{
 }
 
 const (
-	width  = 16 * vg.Centimeter
-	height = 10 * vg.Centimeter
+	width       = 20 * vg.Centimeter
+	height      = 10 * vg.Centimeter
+	legendWidth = 6 * vg.Centimeter
 )
 
 // Write draws the chart to a file; the name's ending (.svg or .png) sets the format.
 func (c *Chart) Write(path string) error {
-	p := newPlot(c.Title, c.X, c.Y)
+	p, legend := newPlot(c.Title, c.X, c.Y)
 	if c.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	}
@@ -100,17 +107,17 @@ func (c *Chart) Write(path string) error {
 		}
 		p.Add(line)
 		if c.Steps {
-			p.Legend.Add(s.Name, line)
+			legend.Add(s.Name, line)
 		} else {
 			p.Add(marks)
-			p.Legend.Add(s.Name, line, marks)
+			legend.Add(s.Name, line, marks)
 		}
 		drawn++
 	}
 	if drawn == 0 {
 		return fmt.Errorf("%s: no points to draw", path)
 	}
-	return save(p, path)
+	return save(p, legend, path)
 }
 
 func (c *Chart) points(s Series) plotter.XYs {
@@ -135,10 +142,10 @@ type Bars struct {
 
 // Write draws the bars to a .svg or .png file.
 func (b Bars) Write(path string) error {
-	p := newPlot(b.Title, "", b.Y)
+	p, legend := newPlot(b.Title, "", b.Y)
 	p.Y.Min = 0
 	p.NominalX(b.Groups...)
-	each := width * 0.7 / vg.Length(len(b.Groups)*max(1, len(b.Series)))
+	each := (width - legendWidth) * 0.7 / vg.Length(len(b.Groups)*max(1, len(b.Series)))
 	for i, s := range b.Series {
 		values := make(plotter.Values, len(s.Y))
 		for j, y := range s.Y {
@@ -153,30 +160,46 @@ func (b Bars) Write(path string) error {
 		bars.Color, bars.LineStyle.Width = palette[i%len(palette)], 0
 		bars.Offset = each * (vg.Length(i) - vg.Length(len(b.Series)-1)/2)
 		p.Add(bars)
-		p.Legend.Add(s.Name, bars)
+		legend.Add(s.Name, bars)
 	}
-	return save(p, path)
+	return save(p, legend, path)
 }
 
-func newPlot(title, x, y string) *plot.Plot {
-	p := plot.New()
+// newPlot also makes the legend, which stands beside the plot: in it, it would hide lines.
+func newPlot(title, x, y string) (*plot.Plot, *plot.Legend) {
+	p, legend := plot.New(), plot.NewLegend()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
 	p.Title.Padding = vg.Points(6)
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.YOffs = -vg.Points(4)
 	p.BackgroundColor = color.White
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color = color.Gray{Y: 225}
 	grid.Vertical.Color = color.Gray{Y: 240}
 	p.Add(grid)
-	return p
+	legend.Top, legend.Left, legend.YPosition = true, true, draw.PosCenter
+	legend.TextStyle.Font.Size = vg.Points(9)
+	legend.Padding = vg.Points(3)
+	return p, &legend
 }
 
-func save(p *plot.Plot, path string) error {
+func save(p *plot.Plot, legend *plot.Legend, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	if err := p.Save(width, height, path); err != nil {
+	canvas, err := draw.NewFormattedCanvas(width, height, strings.TrimPrefix(filepath.Ext(path), "."))
+	if err != nil {
+		return fmt.Errorf("draw %s: %w", path, err)
+	}
+	all := draw.New(canvas)
+	all.SetColor(color.White)
+	all.Fill(all.Rectangle.Path())
+	p.Draw(draw.Crop(all, 0, -legendWidth, 0, 0))
+	legend.Draw(draw.Crop(all, width-legendWidth+vg.Points(8), 0, 0, -vg.Points(24)))
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = canvas.WriteTo(file)
+	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
 	return nil
