@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -212,4 +214,37 @@ func TestPoolLosesNoTask(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Memory that is not used must not be resident: huge pages end where a buffer does.
+func TestBuffersTakeNoMoreThanTheirSize(t *testing.T) {
+	b := newBackend(t)
+	const size = 3 << 20
+	ones := bytes.Repeat([]byte{1}, size)
+	before := resident(t)
+	for range 40 {
+		buf, err := b.Alloc(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(buf.Free)
+		b.Write(buf, 0, ones)
+	}
+	if taken := resident(t) - before; taken > 40*size+(8<<20) {
+		t.Errorf("40 buffers of %d bytes take %d bytes, %d each", size, taken, taken/40)
+	}
+}
+
+// resident is this process's anonymous memory, in bytes.
+func resident(t *testing.T) int {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "RssAnon:")
+	kilobytes, err := strconv.Atoi(strings.TrimSpace(after[:strings.Index(after, "kB")]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes << 10
 }

@@ -73,7 +73,7 @@ static void multiply(pf_pool *pool, product *g)
 	size_t panel_bytes = (size_t)g->l->pairs * PF_PANEL * 4;
 	g->threads = pf_pool_threads(pool);
 	int wanted = g->threads * TASKS_PER_THREAD;
-	g->group = pf_max(1, pf_min(GROUP_BYTES / panel_bytes, g->l->panels / wanted));
+	g->group = pf_max(1, pf_min((int)(GROUP_BYTES / panel_bytes), g->l->panels / wanted));
 	g->groups = pf_ceil(g->l->panels, g->group);
 	int runs = pf_min(pf_ceil(wanted, g->groups), pf_ceil(g->plan.tiles, 4));
 	g->run = pf_ceil(g->plan.tiles, runs);

@@ -12,6 +12,13 @@
 
 enum { ROWS = 6, SLOTS = 8 };
 
+// add_product is acc += x * b. As the intrinsic, the compiler picks the form that overwrites x, and then
+// spills sums, 16 registers being just enough.
+static inline __attribute__((always_inline)) void add_product(__m256 *acc, __m256 x, __m256 b)
+{
+	__asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(b));
+}
+
 static inline __attribute__((always_inline)) void half_tile(const int rows, int pairs, const float *a, const pf_bf16 *b,
                                                             float *c, const char *ahead, int step)
 {
@@ -30,8 +37,8 @@ static inline __attribute__((always_inline)) void half_tile(const int rows, int 
 #pragma GCC unroll 6
 			for (int i = 0; i < rows; i++) {
 				__m256 x = _mm256_broadcast_ss(a + odd * SLOTS + i);
-				acc[i][0] = _mm256_fmadd_ps(x, b0, acc[i][0]);
-				acc[i][1] = _mm256_fmadd_ps(x, b1, acc[i][1]);
+				add_product(&acc[i][0], x, b0);
+				add_product(&acc[i][1], x, b1);
 			}
 		}
 	}

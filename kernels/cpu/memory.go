@@ -15,11 +15,12 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// Buffers of at least hugePage bytes ask for huge pages: the products read whole matrices, and
-// would miss the TLB at every 4 KiB.
+// Buffers ask for huge pages where they fill them: the products read whole matrices, and would miss
+// the TLB at every 4 KiB. Their ends must not take huge pages, of which they would waste half.
 const (
-	hugePage    = 2 << 20
-	advHugePage = 14 // MADV_HUGEPAGE
+	hugePage      = 2 << 20
+	advHugePage   = 14 // MADV_HUGEPAGE
+	advNoHugePage = 15 // MADV_NOHUGEPAGE
 )
 
 // buffer is an anonymous mapping, so that Free gives the memory back at once and the garbage
@@ -45,8 +46,10 @@ func newBuffer(bytes int64) (*buffer, error) {
 	if bytes >= hugePage {
 		address := int(uintptr(unsafe.Pointer(unsafe.SliceData(mapping))))
 		start = (address+hugePage-1)/hugePage*hugePage - address
+		whole := start + int(bytes)/hugePage*hugePage
 		// Without huge pages it is slower, not wrong.
-		_ = syscall.Madvise(mapping, advHugePage)
+		_ = syscall.Madvise(mapping[start:whole], advHugePage)
+		_ = syscall.Madvise(mapping[whole:], advNoHugePage)
 	}
 	return &buffer{data: mapping[start : start+int(bytes)], mapping: mapping}, nil
 }
