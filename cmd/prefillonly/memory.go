@@ -47,16 +47,16 @@ func memAvailable(file string) (int64, error) {
 // cgroupLeft is the limit of this cgroup less its use that cannot be reclaimed, of version 2 or 1;
 // false without a limit.
 func cgroupLeft(root string) (int64, bool) {
-	for _, v := range []struct{ limit, used, cache string }{
-		{"/memory.max", "/memory.current", "inactive_file"},
-		{"/memory/memory.limit_in_bytes", "/memory/memory.usage_in_bytes", "total_inactive_file"},
+	for _, v := range []struct{ limit, used, stat, cache string }{
+		{"/memory.max", "/memory.current", "/memory.stat", "inactive_file"},
+		{"/memory/memory.limit_in_bytes", "/memory/memory.usage_in_bytes", "/memory/memory.stat", "total_inactive_file"},
 	} {
 		limit, ok := readInt(root + v.limit)
 		if !ok || limit > 1<<60 { // version 1 writes a huge number for no limit
 			continue
 		}
 		used, _ := readInt(root + v.used)
-		stat, _ := os.ReadFile(strings.TrimSuffix(root+v.limit, "memory.max") + "memory.stat")
+		stat, _ := os.ReadFile(root + v.stat)
 		for line := range strings.Lines(string(stat)) {
 			if rest, ok := strings.CutPrefix(line, v.cache+" "); ok {
 				if n, err := strconv.ParseInt(strings.TrimSpace(rest), 10, 64); err == nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -172,6 +171,12 @@ func (s *server) run(signals <-chan os.Signal) error {
 	return failure
 }
 
+// How often the frontend is asked: until it is ready, and after that without a watchdog.
+const (
+	readyPoll = 100 * time.Millisecond
+	idlePoll  = 10 * time.Second
+)
+
 // report tells systemd when the server is ready and that it is alive; the watchdog is fed only
 // while the frontend says that the scheduler is there.
 func (s *server) report(ctx context.Context, cfg *config.Config) {
@@ -180,31 +185,29 @@ func (s *server) report(ctx context.Context, cfg *config.Config) {
 			s.log.Warn("sd_notify", zap.Error(err))
 		}
 	}
-	every := time.Second
-	interval, err := daemon.SdWatchdogEnabled(false)
+	watchdog, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		s.log.Warn("watchdog", zap.Error(err))
 	}
-	if interval > 0 {
-		every = min(every, interval/3)
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	wasReady := errors.New("not asked yet")
-	for {
-		if interval > 0 && probe(cfg, "/health") == nil {
-			notify(daemon.SdNotifyWatchdog)
-		}
-		switch ready := probe(cfg, "/ready"); {
-		case ready == nil && wasReady != nil:
+	for every, ready := readyPoll, false; ; {
+		if !ready && probe(cfg, "/ready") == nil {
+			ready = true
+			every = idlePoll
+			if watchdog > 0 {
+				every = min(every, watchdog/3)
+			}
+			s.log.Info("ready", zap.Int("port", cfg.Port))
 			notify(daemon.SdNotifyReady + "\nSTATUS=serving " + cfg.ServedModelName[0])
-			wasReady = nil
-		case ready != nil && wasReady == nil:
-			notify("STATUS=not ready: " + ready.Error())
-			wasReady = ready
+		}
+		if ready {
+			if err := probe(cfg, "/health"); err == nil {
+				notify(daemon.SdNotifyWatchdog)
+			} else {
+				s.log.Warn("unhealthy", zap.Error(err))
+			}
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(every):
 		case <-s.stopFrontend.Done():
 			notify(daemon.SdNotifyStopping)
 			return

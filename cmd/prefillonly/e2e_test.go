@@ -1,0 +1,437 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// beProgram makes the test binary run main, so that the processes under test are real ones.
+const beProgram = "BE_PREFILLONLY"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beProgram) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// program is a running prefillonly.
+type program struct {
+	*testing.T
+	cmd  *exec.Cmd
+	base string // URL
+	done chan struct{}
+
+	mu  sync.Mutex
+	log strings.Builder // guarded by mu
+}
+
+func command(env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Env = append(os.Environ(), beProgram+"=1")
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
+// serve starts `prefillonly serve` on a free port and waits until it is ready.
+func serve(t *testing.T, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{T: t, done: make(chan struct{}), cmd: command(env, append([]string{"serve", "--port", "0", "--log-format", "json", "--access-log=false", "--kv-cache-memory-bytes", "16MiB"}, args...)...)}
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan struct{})
+	go func() {
+		defer close(p.done)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			p.mu.Lock()
+			p.log.WriteString(lines.Text() + "\n")
+			p.mu.Unlock()
+			var line struct{ Msg, URL, Logger string }
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Logger == "serve" {
+				switch line.Msg {
+				case "starting":
+					p.base = line.URL
+				case "ready":
+					close(ready)
+				}
+			}
+		}
+		_ = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		if t.Failed() {
+			t.Log(p.logged())
+		}
+	})
+	select {
+	case <-ready:
+	case <-p.done:
+		t.Fatalf("serve ended: %v", p.cmd.ProcessState)
+	case <-time.After(30 * time.Second):
+		t.Fatal("serve is not ready after 30 s")
+	}
+	return p
+}
+
+func (p *program) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// wait returns the exit code.
+func (p *program) wait(limit time.Duration) int {
+	p.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(limit):
+		p.Fatalf("serve still runs after %v", limit)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// child returns the process id of a child by its role.
+func (p *program) child(role string) int {
+	for pid, args := range children(p.cmd.Process.Pid) {
+		if strings.Contains(args, "\x00"+role+"\x00") {
+			return pid
+		}
+	}
+	return 0
+}
+
+// children lists the processes whose parent is pid, with their command lines.
+func children(pid int) map[int]string {
+	found := map[int]string{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range stats {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if fields[1] == strconv.Itoa(pid) && fields[0] != "Z" {
+			id, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			args, _ := os.ReadFile(filepath.Dir(file) + "/cmdline")
+			found[id] = string(args)
+		}
+	}
+	return found
+}
+
+// kill kills a child with SIGKILL and waits for its successor.
+func (p *program) kill(role string) {
+	p.Helper()
+	old := p.child(role)
+	if old == 0 {
+		p.Fatalf("no %s is running", role)
+	}
+	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+		p.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if pid := p.child(role); pid != 0 && pid != old {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.Fatalf("the %s was not started again", role)
+		}
+	}
+}
+
+// complete asks for n tokens after prompt and returns the status and the body.
+func (p *program) complete(client *http.Client, prompt string, n int) (int, string, error) {
+	body := fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"temperature":0,"logprobs":1}`, prompt, n)
+	response, err := client.Post(p.base+"/v1/completions", "application/json", strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+// TestKilledProcesses kills executor, scheduler, executor in turn under eight clients: every request
+// gets its 200, with the answer it gets in peace.
+func TestKilledProcesses(t *testing.T) {
+	for _, device := range []string{"null", "cpu"} {
+		t.Run(device, func(t *testing.T) {
+			p := serve(t, nil, "--device", device)
+			client := &http.Client{Timeout: 60 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+			choices := regexp.MustCompile(`"choices":.*"finish_reason"`)
+			want := map[string]string{}
+			for i := range 8 {
+				prompt := fmt.Sprintf("The user %d likes", i)
+				status, text, err := p.complete(client, prompt, 1)
+				if err != nil || status != 200 {
+					t.Fatalf("in peace: %d %s %v", status, text, err)
+				}
+				want[prompt] = choices.FindString(text)
+			}
+			var stop atomic.Bool
+			var answered atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 8 {
+				wg.Go(func() {
+					prompt := fmt.Sprintf("The user %d likes", i)
+					for !stop.Load() {
+						status, text, err := p.complete(client, prompt, 1)
+						if err != nil || status != 200 || choices.FindString(text) != want[prompt] {
+							t.Errorf("client %d: %d %s %v, want 200 and %s", i, status, text, err, want[prompt])
+							return
+						}
+						answered.Add(1)
+					}
+				})
+			}
+			for _, role := range []string{"executor", "scheduler", "executor", "scheduler"} {
+				time.Sleep(200 * time.Millisecond)
+				p.kill(role)
+				for before := answered.Load(); answered.Load() < before+16 && !t.Failed(); { // it serves again
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			stop.Store(true)
+			wg.Wait()
+			t.Logf("%d requests answered", answered.Load())
+		})
+	}
+}
+
+// TestKilledFrontend: its requests are lost with it, the port is not.
+func TestKilledFrontend(t *testing.T) {
+	p := serve(t, nil, "--device", "null")
+	p.kill("frontend")
+	if status, text, err := p.complete(http.DefaultClient, "Hello", 1); err != nil || status != 200 {
+		t.Errorf("after the frontend's restart: %d %s %v", status, text, err)
+	}
+}
+
+// TestDrain: SIGTERM lets an open request finish, refuses new ones, and exits 0 with no process left.
+func TestDrain(t *testing.T) {
+	p := serve(t, nil, "--drain-timeout", "60s")
+	kids := children(p.cmd.Process.Pid)
+	answer := make(chan string, 1)
+	go func() {
+		status, text, err := p.complete(http.DefaultClient, "Once", 4000)
+		answer <- fmt.Sprint(status, err, text)
+	}()
+	p.waitLoad()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if got := <-answer; !strings.HasPrefix(got, "200 <nil>") || !strings.Contains(got, `"completion_tokens":4000`) {
+		t.Errorf("the open request got %s", got)
+	}
+	if code := p.wait(20 * time.Second); code != 0 {
+		t.Errorf("exit code %d after a drain, want 0", code)
+	}
+	if _, _, err := p.complete(http.DefaultClient, "Hello", 1); err == nil {
+		t.Error("the port still answers")
+	}
+	wantGone(t, kids)
+}
+
+// waitLoad waits until a request is being served.
+func (p *program) waitLoad() {
+	p.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		response, err := http.Get(p.base + "/load")
+		if err != nil {
+			p.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if bytes.Contains(text, []byte(`"server_load":1`)) {
+			return
+		}
+	}
+	p.Fatal("no request came in")
+}
+
+func wantGone(t *testing.T, pids map[int]string) {
+	t.Helper()
+	if len(pids) != 3 {
+		t.Errorf("serve had the children %v, want 3", pids)
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		alive := 0
+		for pid, args := range pids {
+			if now, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && string(now) == args {
+				alive++
+			}
+		}
+		if alive == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %v live on", alive, pids)
+		}
+	}
+}
+
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	p := serve(t, nil)
+	kids := children(p.cmd.Process.Pid)
+	go func() { _, _, _ = p.complete(http.DefaultClient, "Once", 6000) }()
+	p.waitLoad()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	for !strings.Contains(p.logged(), `"msg":"draining","signal"`) { // else the two signals are one
+		time.Sleep(time.Millisecond)
+	}
+	start := time.Now()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if code := p.wait(5 * time.Second); code != 128+int(syscall.SIGTERM) {
+		t.Errorf("exit code %d, want %d", code, 128+int(syscall.SIGTERM))
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	wantGone(t, kids)
+}
+
+func TestNoOrphans(t *testing.T) {
+	p := serve(t, nil, "--device", "null")
+	kids := children(p.cmd.Process.Pid)
+	_ = p.cmd.Process.Kill()
+	wantGone(t, kids)
+}
+
+// TestSecretsStayWithTheFrontend: a key is in no command line and in no other process's environment.
+func TestSecretsStayWithTheFrontend(t *testing.T) {
+	const key = "sk-very-secret"
+	p := serve(t, []string{"PREFILLONLY_API_KEY=" + key}, "--device", "null")
+	if status, _, _ := p.complete(http.DefaultClient, "Hello", 1); status != 401 {
+		t.Errorf("without the key: %d, want 401", status)
+	}
+	for pid, args := range children(p.cmd.Process.Pid) {
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		isFrontend := strings.Contains(args, "\x00frontend\x00")
+		if strings.Contains(args, key) || bytes.Contains(environ, []byte(key)) != isFrontend {
+			t.Errorf("process %q: key in its environment: %v", args, bytes.Contains(environ, []byte(key)))
+		}
+	}
+}
+
+func TestSystemd(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p := serve(t, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=300000"}, "--device", "null")
+	expect := func(want string) {
+		t.Helper()
+		buf := make([]byte, 1000)
+		_ = l.SetReadDeadline(time.Now().Add(5 * time.Second))
+		for {
+			n, err := l.Read(buf)
+			if err != nil {
+				t.Fatalf("no %s: %v", want, err)
+			}
+			if strings.Contains(string(buf[:n]), want) {
+				return
+			}
+		}
+	}
+	expect("READY=1")
+	expect("WATCHDOG=1")
+	expect("WATCHDOG=1")
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	expect("STOPPING=1")
+	if code := p.wait(10 * time.Second); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// TestRefusals: what cannot work ends at once, with its exit code and a text that says what to do.
+func TestRefusals(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	empty := t.TempDir()
+	for _, c := range []struct {
+		name string
+		env  []string
+		args []string
+		code int
+		want []string
+	}{
+		{"empty checkpoint", nil, []string{"serve", "--port", "0", "--model", empty}, exitConfig, []string{empty, "config.json"}},
+		{"truncated weights", nil, []string{"serve", "--port", "0", "--model", truncated(t)}, exitConfig, []string{"model.safetensors"}},
+		{"unknown model", nil, []string{"serve", "--port", "0", "--model", "nobody/nothing"}, exitConfig, []string{"nobody/nothing", "hf download"}},
+		{"too little memory", nil, []string{"serve", "--port", "0", "--kv-cache-memory-bytes", "500TiB"}, exitMemory, []string{"available", "--max-model-len"}},
+		{"unknown flag", nil, []string{"serve", "--prot", "1"}, exitUsage, []string{"--prot", "nearest is --port"}},
+		{"bad value", nil, []string{"serve", "--port", "many"}, exitConfig, []string{"--port", "many"}},
+		{"unknown variable", []string{"PREFILLONLY_PROT=1"}, []string{"serve"}, exitConfig, []string{"PREFILLONLY_PROT", "PREFILLONLY_PORT"}},
+		{"key in argv", nil, []string{"serve", "--api-key", "k"}, exitConfig, []string{"--api-key-file", "PREFILLONLY_API_KEY"}},
+		{"port in use", nil, []string{"serve", "--port", port}, exitFailure, []string{port, "--port"}},
+		{"role without scheduler", nil, []string{"executor"}, exitConfig, []string{"--scheduler-endpoint"}},
+		{"open tcp", nil, []string{"scheduler", "--scheduler-endpoint", "tcp://0.0.0.0:0"}, exitConfig, []string{"CURVE", "keygen"}},
+		{"unhealthy", nil, []string{"healthcheck", "--port", "1"}, exitFailure, []string{"refused"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			start := time.Now()
+			text, err := command(c.env, c.args...).CombinedOutput()
+			exit, ok := err.(*exec.ExitError)
+			if !ok || exit.ExitCode() != c.code {
+				t.Errorf("%v, want exit code %d", err, c.code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(string(text), want) {
+					t.Errorf("the output lacks %q", want)
+				}
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if t.Failed() {
+				t.Logf("%s", text)
+			}
+		})
+	}
+}
+
+// truncated is the demo model with half of its weights' file.
+func truncated(t *testing.T) string {
+	t.Helper()
+	dir := demoDir(t)
+	file := filepath.Join(dir, "model.safetensors")
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, info.Size()/2); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine/demo"
+	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/internal/config"
+)
+
+// demoDir unpacks the demo model.
+func demoDir(t *testing.T) string {
+	t.Helper()
+	dir, err := demo.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestEveryCommandHelps(t *testing.T) {
+	for _, c := range newRootCommand().Commands() {
+		if c.Short == "" {
+			t.Errorf("%s has no short help", c.Name())
+		}
+	}
+}
+
+func TestHubSnapshot(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HF_HOME", home)
+	repo := filepath.Join(home, "hub", "models--org--name")
+	for file, text := range map[string]string{"refs/main": "abc\n", "snapshots/abc/config.json": "{}"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(repo, file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(repo, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if dir, err := hubSnapshot("org/name"); err != nil || dir != filepath.Join(repo, "snapshots", "abc") {
+		t.Errorf("hubSnapshot = %q, %v", dir, err)
+	}
+	if _, err := hubSnapshot("org/other"); err == nil || !strings.Contains(err.Error(), "org/other") {
+		t.Errorf("hubSnapshot of an absent model = %v", err)
+	}
+}
+
+func TestPlanPages(t *testing.T) {
+	plan := model.Plan{Weights: 600, Work: 200, Block: 10}
+	for _, c := range []struct {
+		available int64
+		bytes     config.Bytes
+		share     float64
+		pages     int
+		want      string // in the error
+	}{
+		{1000, 0, 0.5, 10, ""},
+		{1000, 150, 0.5, 15, ""},
+		{1000, 0, 0, 0, ""},
+		{1000, 201, 0.5, 0, "lower --max-model-len"},
+		{799, 0, 0.5, 0, "lower --max-model-len"},
+	} {
+		pages, err := planPages(&config.Config{CacheBytes: c.bytes, CacheShare: c.share}, plan, c.available)
+		if pages != c.pages || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %d pages, %v", c, pages, err)
+		}
+	}
+}
+
+func TestCgroupLeft(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, ok := cgroupLeft(root); ok {
+		t.Error("a limit without files")
+	}
+	write("memory/memory.limit_in_bytes", "9223372036854771712\n")
+	if _, ok := cgroupLeft(root); ok {
+		t.Error("version 1's absence of a limit is taken for one")
+	}
+	write("memory/memory.limit_in_bytes", "1000\n")
+	write("memory/memory.usage_in_bytes", "700\n")
+	write("memory/memory.stat", "cache 500\ntotal_inactive_file 300\n")
+	if left, ok := cgroupLeft(root); !ok || left != 600 {
+		t.Errorf("version 1: %d, %v, want 600", left, ok)
+	}
+	write("memory.max", "2000\n")
+	write("memory.current", "1500\n")
+	write("memory.stat", "anon 100\ninactive_file 400\n")
+	if left, ok := cgroupLeft(root); !ok || left != 900 {
+		t.Errorf("version 2: %d, %v, want 900", left, ok)
+	}
+}
