@@ -2,8 +2,10 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/prefillonly/prefillonly/bench/figures"
 )
@@ -44,4 +46,33 @@ func PlotSweep(points []Point, folder string) error {
 		}
 	}
 	return nil
+}
+
+// Sustained is the table of the highest measured rate up to which every run of a label kept its P99
+// within bound and failed no request; 0 where none did.
+func Sustained(points []Point, bound time.Duration) *figures.Table {
+	type key struct{ workload, label string }
+	var order []key
+	best, broken := map[key]float64{}, map[key]float64{}
+	for _, p := range points {
+		k := key{filepath.Base(p.Workload), p.Label}
+		if _, known := broken[k]; !known {
+			order = append(order, k)
+			broken[k] = math.Inf(1)
+		}
+		if p.P99 > bound || p.Failed > 0 {
+			broken[k] = min(broken[k], p.Rate)
+		}
+	}
+	for _, p := range points {
+		k := key{filepath.Base(p.Workload), p.Label}
+		if p.Rate < broken[k] {
+			best[k] = max(best[k], p.Rate)
+		}
+	}
+	table := &figures.Table{Header: []string{"workload", "server", fmt.Sprintf("requests/s at P99 <= %v", bound)}}
+	for _, k := range order {
+		table.Add(k.workload, k.label, best[k])
+	}
+	return table
 }

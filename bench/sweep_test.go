@@ -120,3 +120,15 @@ func TestReportWarnsOfALateClient(t *testing.T) {
 		t.Error("an empty run reports the same")
 	}
 }
+
+func TestSustainedEndsAtTheFirstRateThatBreaksTheBound(t *testing.T) {
+	points := []Point{
+		{Label: "a", Workload: "w", Rate: math.Inf(1), P99: 9 * time.Second},
+		{Label: "a", Workload: "w", Rate: 1, P99: time.Second}, {Label: "a", Workload: "w", Rate: 2, P99: 3 * time.Second}, {Label: "a", Workload: "w", Rate: 4, P99: time.Second},
+		{Label: "b", Workload: "w", Rate: 1, P99: 3 * time.Second}, {Label: "c", Workload: "w", Rate: 1, P99: time.Second, Failed: 1},
+	}
+	got := Sustained(points, 2*time.Second).Rows
+	if want := [][]string{{"w", "a", "1"}, {"w", "b", "0"}, {"w", "c", "0"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -51,7 +51,7 @@ sweep() {
     [ "$x" != 0 ] || x=$(awk -F, '$3 == "+Inf" { print $4 }' "$csv")
     stop
   done
-  "$binary" bench plot "$out/$workload"-*.csv --out "$out"
+  "$binary" bench plot "$out/$workload"-*.csv --out "$out" --p99 2s
 }
 
 # 2 KiB of KV a token: 8 MiB hold 4,096 tokens of about 12,600, 16 MiB 8,192.

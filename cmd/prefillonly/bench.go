@@ -251,6 +251,7 @@ rates, give the x that one of them reached to the others by --saturation.`,
 
 func newBenchPlotCommand() *cobra.Command {
 	var out string
+	var bound time.Duration
 	command := &cobra.Command{
 		Use:   "plot SWEEP.csv...",
 		Short: "Draw the figures of one or more sweeps",
@@ -269,9 +270,13 @@ func newBenchPlotCommand() *cobra.Command {
 				}
 				points = append(points, read...)
 			}
+			if bound > 0 {
+				fmt.Fprint(command.OutOrStdout(), bench.Sustained(points, bound).Markdown())
+			}
 			return bench.PlotSweep(points, out)
 		},
 	}
 	command.Flags().StringVar(&out, "out", ".", "folder for the figures")
+	command.Flags().DurationVar(&bound, "p99", 0, "also print the highest rate that each server answered within this P99 latency")
 	return command
 }
