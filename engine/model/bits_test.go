@@ -127,8 +127,8 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 					delete(open, i)
 				}
 			}
-			if free := m.work.rows.free(); free != m.work.rows.size {
-				t.Fatalf("%d of %d residual rows are free after all passes closed", free, m.work.rows.size)
+			if free, all := len(m.work.slots), residualSlots(m.opts); free != all {
+				t.Fatalf("%d of %d slots of the residual stream are free after all passes closed", free, all)
 			}
 		}
 	})

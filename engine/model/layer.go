@@ -31,7 +31,7 @@ func (p *Pass) compute(l *layer, window int) {
 	m, b, eps := p.m, p.m.backend, p.m.spec.eps
 	rope, attention := m.ropeSpec(l, m.spec.heads), m.attention(window)
 	for _, c := range p.chunks {
-		x := p.x.Slice(c.from, c.to)
+		x := c.x
 		qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
 		b.NormLinear(qkv, x, l.attnNorm, eps, l.qkv)
 		b.StoreKV(qkv, rope, m.opts.BlockTokens, c.segs)
@@ -48,9 +48,8 @@ func (p *Pass) finish(l *lastLayer, window int) error {
 	h := m.spec.heads
 	rope := m.ropeSpec(&l.layer, kernels.Heads{KV: h.KV, Dim: h.Dim})
 	for _, c := range p.chunks {
-		x := p.x.Slice(c.from, c.to)
-		kv := columns(m.work.qkv.Slice(0, x.Rows), 0, 2*h.KV*h.Dim)
-		b.NormLinear(kv, x, l.attnNorm, m.spec.eps, l.kv)
+		kv := columns(m.work.qkv.Slice(0, c.x.Rows), 0, 2*h.KV*h.Dim)
+		b.NormLinear(kv, c.x, l.attnNorm, m.spec.eps, l.kv)
 		b.StoreKV(kv, rope, m.opts.BlockTokens, c.segs)
 	}
 	var group askedRows
@@ -111,14 +110,13 @@ func (p *Pass) answer(l *lastLayer, window int, g *askedRows) error {
 // gather copies the asked rows of the residual stream side by side.
 func (p *Pass) gather(g *askedRows) kernels.Mat {
 	x := p.m.work.asked.Slice(0, g.count)
-	stride := 4 * int64(x.Stride)
 	row, to := p.m.work.rowOnHost, x.Off
 	for _, r := range g.runs {
-		from := p.x.Off + int64(r.it.row+r.at)*stride
-		for range r.n {
-			p.m.backend.Read(row, p.x.Buf, from)
+		for i := r.it.row + r.at; i < r.it.row+r.at+r.n; i++ {
+			from := p.chunks[i/p.m.opts.ChunkRows].x.Slice(i%p.m.opts.ChunkRows, i%p.m.opts.ChunkRows+1)
+			p.m.backend.Read(row, from.Buf, from.Off)
 			p.m.backend.Write(x.Buf, to, row)
-			from, to = from+stride, to+stride
+			to += int64(len(row))
 		}
 	}
 	return x

@@ -31,7 +31,7 @@ type Options struct {
 	ChunkRows   int // rows that go through a layer's matrices at a time; default 512
 	BlockTokens int // tokens in a KV block, a multiple of 16; default 64
 	MaxItems    int // items in one pass; default 64
-	SpareRows   int // rows of passes that run while others are paused; default 4*ChunkRows
+	SpareRows   int // rows of passes that run while a longest one is paused; default MaxLen
 
 	Progress func(layersLoaded, layers int) // called after each layer, may be nil
 }
@@ -46,7 +46,7 @@ func (o Options) withDefaults(s *spec) (Options, error) {
 	def(&o.ChunkRows, 512)
 	def(&o.BlockTokens, 64)
 	def(&o.MaxItems, 64)
-	def(&o.SpareRows, 4*o.ChunkRows)
+	def(&o.SpareRows, o.MaxLen)
 	switch {
 	case o.MaxLen < 0 || o.MaxLen > s.maxLen:
 		return o, fmt.Errorf("maximum length %d is outside 1..%d, the model's max_position_embeddings", o.MaxLen, s.maxLen)

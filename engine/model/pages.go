@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -36,44 +35,4 @@ func (p *pages) free() {
 
 func (p *pages) block(id wire.BlockID, layer, layers int) kernels.KVBlock {
 	return kernels.KVBlock{Buf: p.buf, Off: (int64(id)*int64(layers) + int64(layer)) * p.bytes}
-}
-
-// spans lends out ranges of [0, size), first fit.
-type spans struct {
-	size int
-	used []span // sorted, disjoint
-}
-
-type span struct{ from, to int }
-
-func (s *spans) take(n int) (span, bool) {
-	from := 0
-	for i := 0; i <= len(s.used); i++ {
-		to := s.size
-		if i < len(s.used) {
-			to = s.used[i].from
-		}
-		if to-from >= n {
-			taken := span{from, from + n}
-			s.used = slices.Insert(s.used, i, taken)
-			return taken, true
-		}
-		if i < len(s.used) {
-			from = s.used[i].to
-		}
-	}
-	return span{}, false
-}
-
-func (s *spans) release(r span) {
-	s.used = slices.DeleteFunc(s.used, func(u span) bool { return u == r })
-}
-
-// free is the longest range that take would give.
-func (s *spans) free() int {
-	longest, from := 0, 0
-	for _, u := range s.used {
-		longest, from = max(longest, u.from-from), u.to
-	}
-	return max(longest, s.size-from)
 }

@@ -14,26 +14,26 @@ type Pass struct {
 	m       *Model
 	items   []item
 	results []wire.ItemResult // of the run's items, refused ones included
-	chunks  []chunk
-	x       kernels.Mat // residual stream of all items' new tokens
-	held    span        // of the workspace's residual rows
-	layer   int         // layers completed
+	chunks  []chunk           // the residual stream of all items' new tokens
+	layer   int               // layers completed
 }
 
 // item is a run's item that is being computed.
 type item struct {
 	*wire.RunItem
 	index  int // in results
-	row    int // first row of the pass's residual stream
+	row    int // first row, counted through the pass's chunks
 	rows   int // new tokens
 	asked  int // first row, from row on, whose logits are wanted
 	blocks []kernels.KVBlock
 }
 
-// chunk is rows [from, to) of the residual stream.
+// chunk is the part of a pass that goes through a layer's matrices together.
 type chunk struct {
-	from, to int
-	segs     []kernels.Segment
+	x     kernels.Mat // residual stream
+	slot  int         // of the workspace that holds x
+	segs  []kernels.Segment
+	items []*item // of segs
 }
 
 // Begin checks a run and takes the memory it needs. An item that is malformed or too long gets its
@@ -64,7 +64,6 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 	if err := p.take(rows, scratch); err != nil {
 		return nil, err
 	}
-	p.cut()
 	return p, nil
 }
 
@@ -72,23 +71,23 @@ func (m *Model) blocksOf(tokens int) int {
 	return (tokens + m.opts.BlockTokens - 1) / m.opts.BlockTokens
 }
 
-// take reserves the residual rows.
+// take reserves the residual stream, and cuts the pass into its chunks.
 func (p *Pass) take(rows, scratch int) error {
-	w, limit := &p.m.work, p.m.opts.MaxLen
-	if rows > limit {
-		return engine.Errorf(engine.CodeTooLong, "a pass of %d new tokens exceeds the limit of %d", rows, limit)
+	o, w := p.m.opts, &p.m.work
+	if rows > o.MaxLen {
+		return engine.Errorf(engine.CodeTooLong, "a pass of %d new tokens exceeds the limit of %d", rows, o.MaxLen)
 	}
-	if have := scratchBlocks(p.m.opts); scratch > have {
+	if have := scratchBlocks(o); scratch > have {
 		return engine.Errorf(engine.CodeTooLong, "a pass of %d items needs %d blocks of scratch memory, there are %d", len(p.items), scratch, have)
 	}
-	if rows == 0 {
-		return nil
+	if o.chunks(rows) > len(w.slots) {
+		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, len(w.slots)*o.ChunkRows)
 	}
-	held, ok := w.rows.take(rows)
-	if !ok {
-		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes: %d rows are free", rows, w.rows.free())
+	for from := 0; from < rows; from += o.ChunkRows {
+		slot := w.slots[len(w.slots)-1]
+		w.slots = w.slots[:len(w.slots)-1]
+		p.chunks = append(p.chunks, p.cut(slot, from, min(from+o.ChunkRows, rows)))
 	}
-	p.held, p.x = held, w.residual.Slice(held.from, held.to)
 	return nil
 }
 
@@ -117,18 +116,18 @@ func (m *Model) checkItem(in *wire.RunItem) *engine.Error {
 	return checkAsk(&in.Ask, m.spec.vocab)
 }
 
-// cut divides the pass's rows into chunks and these into the items' segments. Segments share their
-// item's list of blocks, so that a layer's addresses are written once.
-func (p *Pass) cut() {
-	for from := 0; from < p.x.Rows; from += p.m.opts.ChunkRows {
-		c := chunk{from: from, to: min(from+p.m.opts.ChunkRows, p.x.Rows)}
-		for i := range p.items {
-			if seg, ok := p.items[i].segment(c.from, c.to); ok {
-				c.segs = append(c.segs, seg)
-			}
+// cut makes the chunk of rows [from, to). Segments share their item's list of blocks, so that a
+// layer's addresses are written once.
+func (p *Pass) cut(slot, from, to int) chunk {
+	first := slot * p.m.opts.ChunkRows
+	c := chunk{x: p.m.work.residual.Slice(first, first+to-from), slot: slot}
+	for i := range p.items {
+		if seg, ok := p.items[i].segment(from, to); ok {
+			c.segs = append(c.segs, seg)
+			c.items = append(c.items, &p.items[i])
 		}
-		p.chunks = append(p.chunks, c)
 	}
+	return c
 }
 
 // segment is the item's part of rows [from, to) of the pass.
@@ -177,18 +176,16 @@ func (p *Pass) Results() []wire.ItemResult { return p.results }
 // Close gives the pass's memory back, done or not. Blocks it was to fill are not valid unless it was
 // done.
 func (p *Pass) Close() {
-	if p.x.Rows > 0 {
-		p.m.work.rows.release(p.held)
+	for _, c := range p.chunks {
+		p.m.work.slots = append(p.m.work.slots, c.slot)
 	}
-	p.items, p.chunks, p.x = nil, nil, kernels.Mat{}
+	p.items, p.chunks = nil, nil
 }
 
 func (p *Pass) embed() {
-	for i := range p.items {
-		it := &p.items[i]
-		for at := 0; at < it.rows; at += p.m.opts.ChunkRows {
-			to := min(at+p.m.opts.ChunkRows, it.rows)
-			p.m.backend.Embed(p.x.Slice(it.row+at, it.row+to), p.m.table, it.Tokens[it.Cached+at:it.Cached+to])
+	for _, c := range p.chunks {
+		for i, s := range c.segs {
+			p.m.backend.Embed(c.x.Slice(s.Row, s.Row+s.Rows), p.m.table, c.items[i].Tokens[s.Pos:s.Pos+s.Rows])
 		}
 	}
 }

@@ -81,14 +81,19 @@ func TestBeginRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(engine.CodeOverloaded, "a pass of 33 new tokens does not fit beside the open passes: 32 rows are free", 33)
+	refused(engine.CodeOverloaded, "a pass of 33 new tokens does not fit beside the open passes, which leave 32 rows", 33)
 	short, err := begin(16, 16)
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(engine.CodeOverloaded, "0 rows are free", 1)
+	refused(engine.CodeOverloaded, "leave 0 rows", 1)
 	long.Close()
-	short.Close()
+	between, err := begin(16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer between.Close()
+	short.Close() // what is free now does not lie side by side
 	if p, err := begin(64); err != nil {
 		t.Error(err)
 	} else {

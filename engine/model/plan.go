@@ -61,8 +61,8 @@ func hostRows() int { return min(runtime.GOMAXPROCS(0), logitRows) }
 
 // workspace is the memory all passes share.
 type workspace struct {
-	residual kernels.Mat    // MaxLen+SpareRows rows, float32, lent to passes by rows
-	rows     spans          // of residual
+	residual kernels.Mat    // float32, lent to passes in slots of ChunkRows rows
+	slots    []int          // of residual that are free
 	scratch  kernels.Buffer // KV of the layer being computed, where no page is given
 	qkv      kernels.Mat    // a chunk's queries, keys and values
 	attn     kernels.Mat    // a chunk's attention
@@ -72,6 +72,12 @@ type workspace struct {
 	rowOnHost  []byte      // of the residual stream
 	rowsOnHost [][]float32 // of logits, one for each processor
 }
+
+// residualSlots is enough for a longest pass and for SpareRows rows of others.
+func residualSlots(o Options) int { return o.chunks(o.MaxLen) + o.chunks(o.SpareRows) }
+
+// chunks is how many chunks hold so many rows.
+func (o Options) chunks(rows int) int { return (rows + o.ChunkRows - 1) / o.ChunkRows }
 
 // scratchBlocks is enough for a longest prompt without pages, and for as many rows cut into
 // MaxItems items, each of which rounds up to a whole block.
@@ -93,7 +99,7 @@ func workRegions(b kernels.Backend, s *spec, o Options) []region {
 	}
 	act := b.ActType()
 	return []region{
-		matrix(func(w *workspace) *kernels.Mat { return &w.residual }, o.MaxLen+o.SpareRows, s.hidden, kernels.F32),
+		matrix(func(w *workspace) *kernels.Mat { return &w.residual }, residualSlots(o)*o.ChunkRows, s.hidden, kernels.F32),
 		matrix(func(w *workspace) *kernels.Mat { return &w.qkv }, o.ChunkRows, s.heads.QKVCols(), act),
 		matrix(func(w *workspace) *kernels.Mat { return &w.attn }, o.ChunkRows, s.heads.Q*s.heads.Dim, act),
 		matrix(func(w *workspace) *kernels.Mat { return &w.asked }, o.ChunkRows, s.hidden, kernels.F32),
@@ -111,7 +117,9 @@ func (w *workspace) alloc(b kernels.Backend, s *spec, o Options) error {
 		}
 		r.into(w, buf)
 	}
-	w.rows = spans{size: o.MaxLen + o.SpareRows}
+	for slot := range residualSlots(o) {
+		w.slots = append(w.slots, slot)
+	}
 	w.rowOnHost = make([]byte, 4*s.hidden)
 	for range hostRows() {
 		w.rowsOnHost = append(w.rowsOnHost, make([]float32, s.vocab))

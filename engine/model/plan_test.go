@@ -2,7 +2,6 @@ package model
 
 import (
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -67,8 +66,8 @@ func TestPlanIsWhatIsAllocated(t *testing.T) {
 
 func TestNoMemory(t *testing.T) {
 	config, source := goldenSource(t, "llama2")
-	c := &counting{Backend: ref.New(), limit: 1 << 20}
-	if _, err := New(config, source, c, Options{}); err == nil || !strings.Contains(err.Error(), "working memory: allocate 1179648 bytes: no memory") {
+	c := &counting{Backend: ref.New(), limit: 1 << 19}
+	if _, err := New(config, source, c, Options{}); err == nil || !strings.Contains(err.Error(), "working memory: allocate 786432 bytes: no memory") {
 		t.Errorf("error %v", err)
 	}
 	c.limit = 0
@@ -80,52 +79,5 @@ func TestNoMemory(t *testing.T) {
 	c.limit = c.live + 1
 	if err := m.NewPages(10); err == nil || !strings.Contains(err.Error(), "prefix cache of 10 blocks of 147456 bytes") {
 		t.Errorf("error %v", err)
-	}
-}
-
-// TestSpans compares with a bitmap.
-func TestSpans(t *testing.T) {
-	const size = 50
-	random := rand.New(rand.NewPCG(5, 6))
-	s := spans{size: size}
-	var used [size]bool
-	var held []span
-	longest := func() int {
-		best, n := 0, 0
-		for _, u := range used {
-			if n++; u {
-				n = 0
-			}
-			best = max(best, n)
-		}
-		return best
-	}
-	mark := func(r span, to bool) {
-		for i := r.from; i < r.to; i++ {
-			if used[i] == to {
-				t.Fatalf("row %d was already so", i)
-			}
-			used[i] = to
-		}
-	}
-	for range 5000 {
-		if n := 1 + random.IntN(20); random.IntN(2) == 0 {
-			r, ok := s.take(n)
-			if ok != (longest() >= n) {
-				t.Fatalf("take(%d) = %v with %d free in a row", n, ok, longest())
-			}
-			if ok {
-				mark(r, true)
-				held = append(held, r)
-			}
-		} else if len(held) > 0 {
-			i := random.IntN(len(held))
-			mark(held[i], false)
-			s.release(held[i])
-			held = append(held[:i], held[i+1:]...)
-		}
-		if s.free() != longest() {
-			t.Fatalf("free() = %d, want %d", s.free(), longest())
-		}
 	}
 }
