@@ -136,7 +136,8 @@ static void run_task(void *arg, int index, int thread)
 
 	int end = s->pos + (t->row + rows - 1) / at->group + 1;
 	int start = first_key(at->args, s->pos + t->row / at->group) / PF_KEY_TILE * PF_KEY_TILE;
-	at->ops->begin();
+	if (at->ops->begin)
+		at->ops->begin();
 	for (; start < end; start += PF_KEY_TILE) {
 		pf_attention_keys k;
 		find_keys(at, s, t->head, start, pf_min(end, start + PF_KEY_TILE), &k);
@@ -156,7 +157,8 @@ static void run_task(void *arg, int index, int thread)
 				at->ops->attend(&r, &k);
 		}
 	}
-	at->ops->end();
+	if (at->ops->end)
+		at->ops->end();
 	store_rows(at, s, t, rows, &w);
 }
 

@@ -45,7 +45,8 @@ typedef struct pf_attention_keys {
 typedef struct pf_attention_ops {
 	size_t operand; // bytes of an element of a query
 	int block;      // rows that attend takes at once, a divisor of PF_ROW_TILE
-	// A thread calls begin before its first and end after its last attend of a task.
+	// A thread calls begin before its first and end after its last attend of a task; NULL where an
+	// instruction set has no state to set up.
 	void (*begin)(void);
 	void (*end)(void);
 	// load sets q [padded] to a query, padded with zeros.
@@ -57,8 +58,6 @@ typedef struct pf_attention_ops {
 } pf_attention_ops;
 
 extern const pf_attention_ops pf_attention_avx2, pf_attention_avx512, pf_attention_avx512_bf16, pf_attention_amx;
-
-static inline void pf_attention_nothing(void) {}
 
 // Scores that a row may not see, and the largest score before there is one: what the first leaves of
 // the second is exactly nothing, and neither overflows when scaled.
