@@ -1,0 +1,315 @@
+package config
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// load reads a file's text, an environment and arguments as serve does.
+func load(t *testing.T, yaml string, environ []string, args ...string) (*Loaded, error) {
+	t.Helper()
+	file := ""
+	if yaml != "" {
+		file = filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	Flags(flags, Serve)
+	if err := flags.Parse(args); err != nil {
+		return nil, UnknownFlag(err, flags)
+	}
+	l, err := Load(file, environ, flags)
+	if err == nil {
+		err = l.Validate()
+	}
+	return l, err
+}
+
+func TestPrecedence(t *testing.T) {
+	const file = "port: 1001\nmax-model-len: 1K\nhost: '::1'\n"
+	environ := []string{"HOME=/root", "PREFILLONLY_PORT=1002", "PREFILLONLY_HOST=0.0.0.0", "PREFILLONLY_CHILD_X=1", "PREFILLONLY_CONFIG=x"}
+	l, err := load(t, file, environ, "--port", "1003")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Port != 1003 || l.Host != "0.0.0.0" || l.MaxModelLen != 1024 || l.Device != "cpu" {
+		t.Errorf("port %d, host %s, max-model-len %d, device %s", l.Port, l.Host, l.MaxModelLen, l.Device)
+	}
+	for name, want := range map[string]string{"port": "--port", "host": "$PREFILLONLY_HOST", "max-model-len": "c.yaml:2", "device": "default"} {
+		if !strings.HasSuffix(l.Origin[name], want) {
+			t.Errorf("origin of %s is %q, want %q", name, l.Origin[name], want)
+		}
+	}
+}
+
+func TestFlagForms(t *testing.T) {
+	l, err := load(t, "", nil, "--max_model_len=32K", "--no-enable-prefix-caching", "--access-log=false", "--user-fairness",
+		"--served-model-name", "a, b", "--kv-cache-memory-bytes", "1.5GiB", "--drain-timeout", "1m30s", "--fairness", "2.5",
+		"--max-num-seqs", "256", "--enforce-eager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.MaxModelLen != 32768 || l.Scheduler.PrefixCaching || l.AccessLog || !l.Scheduler.UserFairness ||
+		!reflect.DeepEqual(l.ServedModelName, []string{"a", "b"}) || l.CacheBytes != 3<<29 || l.DrainTimeout != 90*time.Second || l.Scheduler.Fairness != 2.5 {
+		t.Errorf("got %+v", l.Config)
+	}
+	if len(l.Warnings) != 2 || !strings.Contains(strings.Join(l.Warnings, "\n"), "--max-num-seqs is ignored: jobs are packed") {
+		t.Errorf("warnings %q, want one for each ignored flag", l.Warnings)
+	}
+}
+
+func TestErrorsTeach(t *testing.T) {
+	for _, c := range []struct {
+		yaml    string
+		environ []string
+		args    []string
+		want    []string
+	}{
+		{args: []string{"--prot", "1"}, want: []string{"--prot", "--port"}},
+		{args: []string{"--api-key", "k"}, want: []string{"--api-key-file", "PREFILLONLY_API_KEY"}},
+		{args: []string{"--tensor-parallel-size", "2"}, want: []string{"one executor is one device"}},
+		{args: []string{"--port", "70000"}, want: []string{"port", "70000", "--port", "65535"}},
+		{args: []string{"--block-size", "50"}, want: []string{"block-size", "multiple of 16"}},
+		{args: []string{"--device", "tpu"}, want: []string{"tpu", "cpu or null"}},
+		{args: []string{"--scheduling-policy", "lottery"}, want: []string{"lottery", "srjf-calibrated"}},
+		{args: []string{"--fairness", "much"}, want: []string{"--fairness", "much", "not a number"}},
+		{args: []string{"--drain-timeout", "30"}, want: []string{"30s"}},
+		{args: []string{"--kv-cache-memory-bytes", "lots"}, want: []string{"lots", "4GiB"}},
+		{args: []string{"--max-model-len", "-1"}, want: []string{"-1", "32K"}},
+		{args: []string{"--curve-key-file", "x"}, want: []string{"curve-key-file"}},
+		{args: []string{"--access-log=maybe"}, want: []string{"maybe", "true nor false"}},
+		{environ: []string{"PREFILLONLY_MAX_BODY=1"}, want: []string{"PREFILLONLY_MAX_BODY", "PREFILLONLY_MAX_BODY_SIZE"}},
+		{environ: []string{"PREFILLONLY_PORT="}, want: []string{"$PREFILLONLY_PORT"}},
+		{yaml: "api-key-file: /nowhere/keys\n", want: []string{"/nowhere/keys", "c.yaml:1"}},
+	} {
+		_, err := load(t, c.yaml, c.environ, c.args...)
+		if err == nil {
+			t.Errorf("%v: no error", c)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: %q lacks %q", c, err, want)
+			}
+		}
+	}
+}
+
+// TestBadFiles: each file of testdata is refused with its line and a hint.
+func TestBadFiles(t *testing.T) {
+	for name, want := range map[string][]string{
+		"unknown-key": {":1:", `unknown key "prot"`, `"port"`},
+		"bad-value":   {":1:", "port", "many"},
+		"not-a-map":   {"line 1", "want a map"},
+		"nested":      {":1:", "scheduler"},
+		"twice":       {":2:", "set before", ":1"},
+		"syntax":      {"[1:7]"},
+	} {
+		file := "testdata/" + name + ".bad.yaml"
+		_, err := Load(file, nil, nil)
+		if err == nil {
+			t.Errorf("%s is accepted", file)
+			continue
+		}
+		for _, w := range append(want, file) {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q lacks %q", file, err, w)
+			}
+		}
+	}
+	if _, err := Load("testdata/absent.yaml", nil, nil); !os.IsNotExist(err) {
+		t.Errorf("an absent file: %v", err)
+	}
+}
+
+// TestShippedFiles: every YAML file in configs loads and is valid.
+func TestShippedFiles(t *testing.T) {
+	files, err := filepath.Glob("../../configs/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		l, err := Load(file, nil, nil)
+		if err == nil {
+			err = l.Validate()
+		}
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestSystemdUnit(t *testing.T) {
+	text, err := os.ReadFile("../../configs/prefillonly.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Type=notify", "WatchdogSec=", "RestartPreventExitStatus=78", "KillMode=mixed"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the unit lacks %s", want)
+		}
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "Environment="); ok {
+			if _, err := Load("", []string{strings.TrimSpace(rest)}, nil); err != nil {
+				t.Errorf("Environment=%s: %v", rest, err)
+			}
+		}
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	// The binary of the unit is not installed here; any that is will do for the check.
+	unit := filepath.Join(t.TempDir(), "prefillonly.service")
+	if err := os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/prefillonly", "/bin/true")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "verify", unit).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestYAMLRoundTrip: what `config show` prints is a file that gives the same configuration.
+func TestYAMLRoundTrip(t *testing.T) {
+	l, err := load(t, "", []string{"PREFILLONLY_API_KEY=sk-secret"}, "--served-model-name", "a,b", "--kv-cache-memory-bytes", "5GiB",
+		"--scheduler-endpoint", "ipc:///tmp/x", "--fairness", "0.125", "--model", "it's: a #model", "--no-access-log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := l.YAML()
+	if strings.Contains(text, "sk-secret") {
+		t.Error("the secret is shown")
+	}
+	again, err := load(t, text, nil)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	again.APIKey = l.APIKey
+	if !reflect.DeepEqual(again.Config, l.Config) {
+		t.Errorf("read back %+v\nwant %+v", again.Config, l.Config)
+	}
+}
+
+// TestEnvironRoundTrip: a child reads from its environment what the supervisor decided, and no secret
+// that is not its own.
+func TestEnvironRoundTrip(t *testing.T) {
+	l, err := load(t, "", []string{"PREFILLONLY_API_KEY=k1,k2"}, "--served-model-name", "a,b", "--max-queue-time", "3s", "--port", "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := Load("", l.Environ(Serve), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(child.Config, l.Config) {
+		t.Errorf("the child reads %+v\nwant %+v", child.Config, l.Config)
+	}
+	if text := strings.Join(l.Environ(Executor|Scheduler), "\n"); strings.Contains(text, "k1") {
+		t.Errorf("the key goes to the executor: %s", text)
+	}
+}
+
+// TestTable: each row is complete, and its default survives show and set.
+func TestTable(t *testing.T) {
+	seen := map[string]bool{}
+	for i := range Params {
+		p := &Params[i]
+		if seen[p.Name] || p.Help == "" || p.Roles == 0 || p.Group == "" {
+			t.Errorf("row %s: repeated or incomplete", p.Name)
+		}
+		seen[p.Name] = true
+		c, standard := Config{}, Default()
+		text := show(p.field(&standard))
+		if err := set(p.field(&c), text); err != nil {
+			t.Errorf("%s: default %q: %v", p.Name, text, err)
+		}
+		if got := show(p.field(&c)); got != text {
+			t.Errorf("%s: default %q reads back as %q", p.Name, text, got)
+		}
+		_, isBool := p.field(&c).(*bool)
+		if isBool != (p.Value == "") {
+			t.Errorf("%s: a switch and only a switch has no value", p.Name)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	all := Help(Serve, "all")
+	for i := range Params {
+		p := &Params[i]
+		name := "--" + p.Name
+		if p.Secret {
+			name = p.Env()
+		}
+		if !strings.Contains(all, name) && !strings.Contains(all, "--[no-]"+p.Name) {
+			t.Errorf("--help=all lacks %s", p.Name)
+		}
+	}
+	for line := range strings.Lines(all) {
+		if len(line) > helpWidth+1 {
+			t.Errorf("a line of %d bytes: %s", len(line), line)
+		}
+	}
+	if common := Help(Serve, "true"); len(common) >= len(all) || !strings.Contains(common, "--port") || strings.Contains(common, "--eviction") {
+		t.Error("plain --help is not a part of all")
+	}
+	if cache := Help(Serve, "cache"); !strings.Contains(cache, "--kv-cache-memory-bytes") || strings.Contains(cache, "--port") {
+		t.Errorf("--help=cache shows\n%s", cache)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]Bytes{"0": 0, "4GiB": 4 << 30, "4GB": 4 << 30, "4g": 4 << 30, "1.5 MiB": 3 << 19, "64K": 64 << 10, "2TiB": 2 << 40, "123": 123} {
+		if got, err := parseBytes(text); err != nil || got != want {
+			t.Errorf("parseBytes(%q) = %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "B", "-1", "1QiB", "NaN", "1e30", "inf"} {
+		if got, err := parseBytes(text); err == nil {
+			t.Errorf("parseBytes(%q) = %d, want an error", text, got)
+		}
+	}
+	for text, want := range map[string]Length{"32768": 32768, "32K": 32768, "25.6k": 25600, "1M": 1 << 20, "1m": 1e6} {
+		if got, err := parseLength(text); err != nil || got != want {
+			t.Errorf("parseLength(%q) = %d, %v, want %d", text, got, err, want)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for word, want := range map[string]string{"prot": "port", "max-lenght": "max-length", "hots": "host"} {
+		if got := nearest(word, []string{"port", "host", "max-length", "model"}); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+	if d := distance("kitten", "sitting"); d != 3 {
+		t.Errorf("distance(kitten, sitting) = %d, want 3", d)
+	}
+}
+
+// FuzzLoadFile: no text makes Load panic.
+func FuzzLoadFile(f *testing.F) {
+	for _, seed := range []string{"port: 1\n", "a: [1, {b: c}]", "served-model-name:\n- a\n- b\n", "? x\n: y", "--- \n...\n", "&a port: *a", "host: |\n  x\n"} {
+		f.Add(seed)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		file := filepath.Join(dir, "fuzz.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := Load(file, nil, nil); err == nil {
+			_ = l.YAML()
+		}
+	})
+}
