@@ -18,14 +18,18 @@ static inline column_pairs columns_even(const pf_bf16 *p) { return (column_pairs
 
 static inline vf multiply_add(vf sum, row_pair a, column_pairs b) { return sum + a.even * b.even + a.odd * b.odd; }
 
+// round_bf16 rounds to nearest even. NaN may get lost: the sum of the probabilities keeps it.
+static inline vf round_bf16(vf v)
+{
+	vu bits = (vu)v;
+	return (vf)((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+}
+
 // store_operands keeps the precision of bf16, so that all instruction sets multiply alike.
 static inline void store_operands(operand *p, vf low, vf high)
 {
-	pf_bf16 narrow[2 * PF_LANES];
-	vf_narrow(narrow, low);
-	vf_narrow(narrow + PF_LANES, high);
-	vf_store(p, vf_widen(narrow));
-	vf_store(p + PF_LANES, vf_widen(narrow + PF_LANES));
+	vf_store(p, round_bf16(low));
+	vf_store(p + PF_LANES, round_bf16(high));
 }
 
 static void load(void *q, const pf_bf16 *query, int dim, int padded)
