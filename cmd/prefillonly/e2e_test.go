@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // program is a running prefillonly.
 type program struct {
-	*testing.T
+	testing.TB
 	cmd  *exec.Cmd
 	base string // URL
 	done chan struct{}
@@ -51,9 +51,9 @@ func command(env []string, args ...string) *exec.Cmd {
 }
 
 // serve starts `prefillonly serve` on a free port and waits until it is ready.
-func serve(t *testing.T, env []string, args ...string) *program {
+func serve(t testing.TB, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{T: t, done: make(chan struct{}), cmd: command(env, append([]string{"serve", "--port", "0", "--log-format", "json", "--access-log=false", "--kv-cache-memory-bytes", "16MiB"}, args...)...)}
+	p := &program{TB: t, done: make(chan struct{}), cmd: command(env, append([]string{"serve", "--port", "0", "--log-format", "json", "--access-log=false", "--kv-cache-memory-bytes", "16MiB"}, args...)...)}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
