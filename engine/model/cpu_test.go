@@ -33,7 +33,7 @@ func TestCPUNoWorseThanTransformers(t *testing.T) {
 	for _, isa := range cpu.ISAs {
 		t.Run(isa, func(t *testing.T) {
 			b := cpuBackend(t, isa)
-			for _, name := range goldenModels {
+			for _, name := range append(goldenModels, realShape) {
 				g := readGolden(t, name)
 				d := measure(t, newModel(t, name, b, Options{}), g)
 				t.Logf("%s: worst %.4f (transformers %.4f), mean %.4f (%.4f)", name, d.worst, g.Worst, d.mean(), g.Mean)
