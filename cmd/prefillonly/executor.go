@@ -135,6 +135,10 @@ func loadModel(cfg *config.Config, backend kernels.Backend, log *zap.Logger) (*m
 	}
 	info := m.Info()
 	info.Model = cfg.ServedModelName[0]
+	if err := applyProfile(cfg, &info, log); err != nil {
+		m.Close()
+		return nil, err
+	}
 	log.Info("loaded", zap.String("model", cfg.Model), zap.String("device", info.Device),
 		zap.Stringer("weights", mebibytes(m.Plan().Weights)), zap.Stringer("working_set", mebibytes(m.Plan().Work)),
 		zap.Stringer("prefix_cache", mebibytes(int64(pages)*m.Plan().Block)), zap.Stringer("available", mebibytes(available)))

@@ -41,6 +41,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		newFrontendCommand(),
 		newSchedulerCommand(),
 		newExecutorCommand(),
+		newProfileCommand(),
 		newBenchCommand(),
 		newSimulateCommand(),
 		newConfigCommand(),

@@ -31,6 +31,7 @@ type Config struct {
 	CacheShare   float64
 	BlockSize    int
 	PrefillChunk int
+	Profile      string
 
 	Endpoint       string
 	RuntimeDir     string

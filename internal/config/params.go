@@ -128,6 +128,10 @@ var Params = []Param{
 		Name: "prefill-chunk", Group: GroupDevice, Roles: Executor, Value: "TOKENS",
 		Help:  "rows that go through a layer's matrices at a time",
 		field: func(c *Config) any { return &c.PrefillChunk },
+	}, {
+		Name: "profile", Group: GroupDevice, Roles: Executor, Value: "FILE",
+		Help:  "cost model of this model on this device; default: the one that `prefillonly profile` has stored, if any",
+		field: func(c *Config) any { return &c.Profile },
 	},
 
 	{

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/prefillonly/prefillonly/engine/executor/profile"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+)
+
+// newProfileCommand makes `prefillonly profile`.
+func newProfileCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "profile [MODEL]",
+		Short: "Measure what passes cost, for the scheduler to predict by",
+		Long: `Runs prompts of many lengths, with and without a cached prefix, fits the cost model
+    time = base + token*(n_input - n_cached) + pair*(n_input^2 - n_cached^2)/2
+and stores it for this model on this device, where executors find it when they start. Run it on a quiet
+machine; a profile is refined while serving.`,
+		Example: `  prefillonly profile ./Qwen2.5-0.5B --max-tokens 8192
+  prefillonly profile --step 1000                   the paper's grid, on the demo model`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	var options profile.Options
+	command.Flags().IntVar(&options.MaxTokens, "max-tokens", 8192, "longest prompt to measure")
+	command.Flags().IntVar(&options.Step, "step", 0, "distance of prompt lengths; 0 doubles from 64 on")
+	command.Flags().IntVar(&options.Repeat, "repeat", 3, "runs of each point, of which the median counts")
+	return configured(command, config.Executor, func(cfg *config.Config, log *zap.Logger) error {
+		return runProfile(command.OutOrStdout(), cfg, options, log)
+	})
+}
+
+func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log *zap.Logger) error {
+	scratch, remove, err := scratchDir(cfg)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if err := resolveModel(cfg, scratch); err != nil {
+		return err
+	}
+	path := cfg.Profile
+	cfg.Profile = "" // what is measured must not be read first
+	r, err := openCPU(cfg, log)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	info := r.Info()
+	if path == "" {
+		if path, err = defaultProfile(info); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "%s on %s\n%9s %9s %11s\n", info.Model, info.Device, "n_input", "n_cached", "ms")
+	options.Progress = func(_, _ int, s profile.Sample) {
+		fmt.Fprintf(out, "%9d %9d %11.3f\n", s.Input, s.Cached, s.Took.Seconds()*1e3)
+	}
+	samples, err := profile.Measure(r, options)
+	if err != nil {
+		return err
+	}
+	fit, err := profile.FitSamples(samples)
+	if err != nil {
+		return err
+	}
+	file := profile.File{Device: info.Device, Model: info.Model, Fingerprint: info.Fingerprint, Fit: fit, Samples: samples}
+	if err := profile.Save(path, file); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, `base %v, %v a token, %.3g ns a pair of attention
+Pearson correlation of time with cache-miss tokens %.4f
+R^2 linear %.4f, with the attention term %.4f; largest relative error %.0f %%
+stored in %s
+`, fit.Base, fit.Token, fit.Pair*1e9, fit.Pearson, fit.Linear, fit.R2, 100*fit.Worst, path)
+	return nil
+}
+
+// defaultProfile is where the profile of info's model and device is kept: systemd's cache directory
+// of the service, or the user's.
+func defaultProfile(info wire.ExecutorInfo) (string, error) {
+	dir := os.Getenv("CACHE_DIRECTORY")
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("no place for profiles: %w; name a file with --profile", err)
+		}
+		dir = filepath.Join(cache, "prefillonly")
+	}
+	return profile.Path(dir, info), nil
+}
+
+// applyProfile puts a stored profile into info. One that was asked for must be there and fit; the
+// default one is used if it does.
+func applyProfile(cfg *config.Config, info *wire.ExecutorInfo, log *zap.Logger) error {
+	path := cfg.Profile
+	if path == "" {
+		var err error
+		if path, err = defaultProfile(*info); err != nil {
+			return nil
+		}
+	}
+	file, err := profile.Load(path, *info)
+	switch {
+	case err == nil:
+		file.Fit.Apply(info)
+		log.Info("profile loaded", zap.String("file", path), zap.Duration("token", file.Fit.Token))
+	case cfg.Profile != "":
+		return &exitError{exitConfig, err}
+	case !errors.Is(err, fs.ErrNotExist):
+		log.Warn("profile ignored", zap.Error(err))
+	}
+	return nil
+}
