@@ -3,6 +3,14 @@
 // Matrix products: activations are packed in tiles, weights lie in panels, and a task multiplies a run
 // of tiles with a few panels and ends each product (bias, residual, gated activation) while it is in
 // the first-level cache.
+//
+// Rates of all products of a layer of Qwen2.5-0.5B with AVX-512 BF16, weights coming from memory, on one
+// core of a Zen 5 server (CPU time; oneDNN 2.6.3's bare products beside), in GFLOP/s:
+//   rows      1    4    8   14   16   32   64  150  512 2048
+//   here     39  137  252  470  455  490  495  495  490  480
+//   oneDNN   39  144  224  298  322  385  453  479  490  495
+// The two units' 2 vdpbf16ps a cycle are about 500 at the clock of that run; up to 8 rows memory is the
+// limit (35 GB/s).
 
 #include "internal.h"
 
@@ -12,6 +20,8 @@ enum { GROUP_BYTES = 256 << 10 };
 enum { TASKS_PER_THREAD = 12 };
 // How far ahead of itself a lone tile fetches weights.
 enum { NEAR_BYTES = 16 << 10 };
+// Tiles that a task should have at the least, for a panel to be worth its way to the cache.
+enum { RUN_TILES = 8 };
 enum { PAIR_BYTES = PF_PANEL * 2 * sizeof(pf_bf16) };
 
 typedef struct product product;
@@ -73,9 +83,10 @@ static void multiply(pf_pool *pool, product *g)
 	size_t panel_bytes = (size_t)g->l->pairs * PF_PANEL * 4;
 	g->threads = pf_pool_threads(pool);
 	int wanted = g->threads * TASKS_PER_THREAD;
-	g->group = pf_max(1, pf_min((int)(GROUP_BYTES / panel_bytes), g->l->panels / wanted));
+	int most_runs = pf_max(1, g->plan.tiles / RUN_TILES);
+	g->group = pf_max(1, pf_min((int)(GROUP_BYTES / panel_bytes), g->l->panels * most_runs / wanted));
 	g->groups = pf_ceil(g->l->panels, g->group);
-	int runs = pf_min(pf_ceil(wanted, g->groups), pf_ceil(g->plan.tiles, 4));
+	int runs = pf_min(pf_ceil(wanted, g->groups), most_runs);
 	g->run = pf_ceil(g->plan.tiles, runs);
 	pf_parallel(pool, product_task, g, g->groups * pf_ceil(g->plan.tiles, g->run));
 }
