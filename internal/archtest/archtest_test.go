@@ -1,0 +1,276 @@
+package archtest
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	root   = "../.."
+	module = "github.com/prefillonly/prefillonly/"
+)
+
+// source is a Go file of this module.
+type source struct {
+	pkg  string // directory below the root
+	path string
+	file *ast.File
+}
+
+func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// imports lists the import paths, this module's own without its name.
+func (s *source) imports() []string {
+	var list []string
+	for _, i := range s.file.Imports {
+		list = append(list, strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), module))
+	}
+	return list
+}
+
+var fset = token.NewFileSet()
+
+// tree visits every file that belongs to this module: what git ignores or another module holds is
+// left out.
+func tree(t *testing.T, visit func(path string)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, foreign := os.Stat(filepath.Join(p, "go.mod"))
+			hidden := strings.HasPrefix(d.Name(), ".") && p != root
+			if hidden || p != root && foreign == nil || slices.Contains([]string{"bin", "build", "target", "node_modules"}, d.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		visit(p)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sources(t *testing.T) []*source {
+	t.Helper()
+	var list []*source
+	tree(t, func(p string) {
+		if !strings.HasSuffix(p, ".go") {
+			return
+		}
+		f, err := parser.ParseFile(fset, p, nil, parser.ParseComments)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, &source{pkg: filepath.ToSlash(dir), path: p, file: f})
+	})
+	if len(list) < 50 {
+		t.Fatalf("only %d Go files below %s", len(list), root)
+	}
+	return list
+}
+
+func TestImportLaw(t *testing.T) {
+	own := regexp.MustCompile(`^(bench|cmd|engine|internal|kernels|kvcache|scheduler|test|videoext)(/|$)`)
+	for _, s := range sources(t) {
+		if s.isTest() || slices.Contains(roots, s.pkg) {
+			continue
+		}
+		allowed, listed := arrows[s.pkg]
+		if !listed {
+			t.Errorf("package %s has no row in arrows: say what it may import", s.pkg)
+		}
+		for _, i := range s.imports() {
+			if own.MatchString(i) && !slices.Contains(allowed, i) {
+				t.Errorf("%s imports %s; arrows allow it %v", s.path, i, allowed)
+			}
+		}
+	}
+}
+
+// TestArrowsHaveNoCycle: following the arrows never leads back.
+func TestArrowsHaveNoCycle(t *testing.T) {
+	state := map[string]int{} // 1 on the way, 2 done
+	var visit func(p string)
+	visit = func(p string) {
+		if state[p] == 1 {
+			t.Errorf("a cycle through %s", p)
+		}
+		if state[p] != 0 {
+			return
+		}
+		state[p] = 1
+		for _, q := range arrows[p] {
+			if _, ok := arrows[q]; !ok {
+				t.Errorf("%s may import %s, which has no row", p, q)
+			}
+			visit(q)
+		}
+		state[p] = 2
+	}
+	for p := range arrows {
+		visit(p)
+	}
+}
+
+func TestExternals(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isTest() {
+			continue
+		}
+		for _, i := range s.imports() {
+			for _, rule := range externals {
+				if (i == rule.path || strings.HasPrefix(i, rule.path+"/")) && !slices.Contains(rule.allowed, s.pkg) {
+					t.Errorf("%s imports %s; only %v may, since %s", s.path, i, rule.allowed, rule.why)
+				}
+			}
+		}
+	}
+}
+
+// TestPurePackages: no goroutine, channel, clock, global random number, file or socket.
+func TestPurePackages(t *testing.T) {
+	for _, s := range sources(t) {
+		shell, isPure := pure[s.pkg]
+		if !isPure || s.isTest() || slices.Contains(shell, path.Base(s.path)) {
+			continue
+		}
+		for _, i := range s.imports() {
+			for _, bad := range impureImports {
+				if i == bad || strings.HasPrefix(i, bad+"/") && bad != "math/rand" {
+					t.Errorf("%s is pure and imports %s", s.path, i)
+				}
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if what := impure(n); what != "" {
+				t.Errorf("%s is pure and uses %s", fset.Position(n.Pos()), what)
+			}
+			return true
+		})
+	}
+}
+
+// impure names what a node does that a pure file must not, or returns "".
+func impure(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return "a goroutine"
+	case *ast.ChanType, *ast.SendStmt, *ast.SelectStmt:
+		return "a channel"
+	case *ast.SelectorExpr:
+		if pkg, ok := n.X.(*ast.Ident); ok && slices.Contains(impureNames[pkg.Name], n.Sel.Name) {
+			return pkg.Name + "." + n.Sel.Name
+		}
+	}
+	return ""
+}
+
+// TestImpureIsSeen: the check above can fail.
+func TestImpureIsSeen(t *testing.T) {
+	const text = `package p
+func f(c chan int) { go f(nil); c <- 1; select {}; time.Now(); rand.IntN(3); rand.New(nil); x.Now() }`
+	f, err := parser.ParseFile(token.NewFileSet(), "p.go", text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	ast.Inspect(f, func(n ast.Node) bool {
+		if what := impure(n); what != "" {
+			found = append(found, what)
+		}
+		return true
+	})
+	if want := []string{"a channel", "a goroutine", "a channel", "a channel", "time.Now", "rand.IntN"}; !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+}
+
+// TestPackageComments: every package says in its first sentence what it is.
+func TestPackageComments(t *testing.T) {
+	comments := map[string]string{}
+	names := map[string]string{}
+	for _, s := range sources(t) {
+		if s.isTest() {
+			continue
+		}
+		names[s.pkg] = s.file.Name.Name
+		if s.file.Doc != nil {
+			if comments[s.pkg] != "" {
+				t.Errorf("package %s has two package comments", s.pkg)
+			}
+			comments[s.pkg] = s.file.Doc.Text()
+		}
+	}
+	for pkg, name := range names {
+		begin := "Package " + name + " "
+		if name == "main" {
+			begin = "Command " + path.Base(pkg) + " "
+		}
+		if !strings.HasPrefix(comments[pkg], begin) || !strings.Contains(comments[pkg], ".") {
+			t.Errorf("package %s: its comment begins %.60q, want a sentence that begins %q", pkg, comments[pkg], begin)
+		}
+	}
+}
+
+func TestFileSize(t *testing.T) {
+	kinds := []string{".go", ".c", ".h", ".cu", ".cuh", ".cpp", ".rs", ".py", ".sh"}
+	tree(t, func(p string) {
+		if rel, err := filepath.Rel(root, p); err != nil || !slices.Contains(kinds, filepath.Ext(p)) || slices.Contains(generated, rel) {
+			return
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte("\n")); n > maxLines {
+			t.Errorf("%s has %d lines, at most %d are allowed: split it by what its parts are for", p, n, maxLines)
+		}
+	})
+}
+
+var link = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+
+// TestLinks: what the documents point to exists.
+func TestLinks(t *testing.T) {
+	checked := 0
+	tree(t, func(p string) {
+		if filepath.Ext(p) != ".md" || strings.Contains(p, "testdata") {
+			return
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllSubmatch(text, -1) {
+			target := string(m[1])
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			checked++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(p), target)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", p, target)
+			}
+		}
+	})
+	if checked == 0 {
+		t.Error("no link was found in any document")
+	}
+}

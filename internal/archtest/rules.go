@@ -1,0 +1,98 @@
+// Package archtest holds the tree to its architecture: who may import whom, what the pure packages
+// may use, and how large and how documented files are. The rules are data; tests check them.
+package archtest
+
+// arrows is the import law: a package may import those listed, of this module, in files that are no
+// tests. A package that is not listed may import nothing; `go test` names it.
+var arrows = map[string][]string{
+	// words
+	"engine":      {},
+	"engine/wire": {"engine"},
+	"kernels":     {},
+
+	// pure
+	"kvcache":       {"engine"},
+	"scheduler":     {"engine", "engine/wire", "kvcache"},
+	"scheduler/sim": {"engine", "engine/wire", "kvcache", "scheduler"},
+
+	// device
+	"kernels/ref":                {"kernels"},
+	"kernels/cpu":                {"kernels"},
+	"kernels/cpu/onednn":         {},
+	"kernels/cuda":               {"kernels"},
+	"kernels/cuda/simt":          {"kernels", "kernels/cuda"},
+	"kernels/kerneltest":         {"kernels", "kernels/ref"},
+	"engine/weights":             {"kernels"},
+	"engine/model":               {"engine", "engine/weights", "engine/wire", "kernels"},
+	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},
+	"engine/executor/runnertest": {"engine", "engine/executor", "engine/wire"},
+	"engine/executor/profile":    {"engine", "engine/executor", "engine/wire"},
+
+	// edge
+	"engine/api":       {"engine"},
+	"engine/tokenizer": {"engine"},
+	"engine/demo":      {},
+	"engine/frontend":  {"engine", "engine/api", "engine/wire"},
+
+	// measuring
+	"bench/workload": {"engine"},
+	"bench/load":     {"bench/workload", "engine", "engine/api"},
+	"bench/figures":  {},
+	"bench": {
+		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim",
+	},
+	"bench/cpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cpu", "kernels/cpu/onednn"},
+
+	// plumbing
+	"internal/archtest":  {},
+	"internal/config":    {"scheduler"},
+	"internal/mq":        {"engine/wire"},
+	"internal/osthread":  {},
+	"internal/supervise": {"internal/osthread"},
+	"internal/telemetry": {},
+
+	// tests of several packages together
+	"test/pipeline": {},
+}
+
+// roots may import everything.
+var roots = []string{"cmd/prefillonly"}
+
+// externals are imports from outside that few packages may have, and why.
+var externals = []struct {
+	path    string // the import or the beginning of it
+	allowed []string
+	why     string
+}{
+	{"C", []string{"kernels/cpu", "kernels/cpu/onednn", "kernels/cuda", "kernels/cuda/simt", "engine/tokenizer"}, "all else builds with CGO_ENABLED=0"},
+	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
+	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
+	{"github.com/spf13/cobra", []string{"cmd/prefillonly"}, "commands are in the root"},
+	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
+	{"encoding/json", []string{"engine/api", "engine/frontend", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/load", "bench/workload", "cmd/prefillonly"}, "JSON stays at the edge, and where files are JSON"},
+}
+
+// pure are the packages that compute from their arguments alone, with the files that are the thin
+// shell around them.
+var pure = map[string][]string{
+	"engine":      {},
+	"engine/wire": {},
+	"kvcache":     {},
+	"scheduler":   {"server.go"},
+}
+
+// impureImports and impureNames are what a pure file may not use.
+var (
+	impureImports = []string{"os", "net", "syscall", "math/rand", "crypto/rand", "sync", "go.uber.org/zap"}
+	impureNames   = map[string][]string{
+		"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
+		// Generators with a seed are fine, the global one is not.
+		"rand": {"Int", "IntN", "Int64", "Uint32", "Uint64", "Float32", "Float64", "Perm", "Shuffle", "N", "NormFloat64", "ExpFloat64"},
+	}
+)
+
+// maxLines bounds every source file.
+const maxLines = 500
+
+// generated are source files that the build makes and git ignores.
+var generated = []string{"engine/tokenizer/native/src/daulet.rs"}
