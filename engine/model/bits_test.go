@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -130,6 +131,53 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 			if free, all := len(m.work.slots), residualSlots(m.opts); free != all {
 				t.Fatalf("%d of %d slots of the residual stream are free after all passes closed", free, all)
 			}
+		}
+	})
+}
+
+// TestRandomPassesKeepTheirBits packs random items of three prompts, with as much cached as earlier
+// passes have left and some more blocks to fill, and compares each with its prompt alone and cold.
+func TestRandomPassesKeepTheirBits(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b kernels.Backend) {
+		const streams, blocksEach, blockTokens = 3, 10, 16
+		m := newModel(t, "qwen2-window", b, bitsOptions)
+		if err := m.NewPages(streams * blocksEach); err != nil {
+			t.Fatal(err)
+		}
+		ask := engine.Ask{Top: 4, Labels: []engine.TokenID{0}}
+		prompt := func(stream, n int) []engine.TokenID { return goldenPrompt(300, m.spec.vocab)[stream*7:][:n] }
+		cold := map[[2]int]*engine.Answer{}
+		filled := make([]int, streams) // blocks
+		random := rand.New(rand.NewPCG(7, 8))
+		for round := range 40 {
+			var items []wire.RunItem
+			var of [][2]int
+			filling := make([]bool, streams)
+			for range 1 + random.IntN(5) {
+				stream, n := random.IntN(streams), 1+random.IntN(200)
+				cached := random.IntN(1 + min(filled[stream], (n-1)/blockTokens))
+				blocks := cached
+				if cached == filled[stream] && !filling[stream] { // never rewrite what others read
+					blocks, filling[stream] = min(blocksEach, cached+random.IntN(5)), true
+				}
+				items = append(items, wire.RunItem{Tokens: prompt(stream, n), Cached: cached * blockTokens, Blocks: blockRange(stream*blocksEach, blocks), Ask: ask})
+				of = append(of, [2]int{stream, n})
+			}
+			results := run(t, m, items...)
+			for i, key := range of {
+				if cold[key] == nil {
+					cold[key] = answer(t, m, wire.RunItem{Tokens: prompt(key[0], key[1]), Ask: ask})
+				}
+				equalAnswers(t, fmt.Sprintf("round %d item %d", round, i), results[i].Answer, cold[key])
+			}
+			for i, it := range items {
+				if whole := min(len(it.Blocks), of[i][1]/blockTokens); whole > filled[of[i][0]] {
+					filled[of[i][0]] = whole
+				}
+			}
+		}
+		if slices.Max(filled) < 5 {
+			t.Errorf("only %v blocks were ever filled", filled)
 		}
 	})
 }
