@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -130,9 +129,6 @@ func (m *Model) Close() {
 	}
 	m.close = nil
 }
-
-// EndTokens are the ids that end a generation, from config.json and generation_config.json.
-func (m *Model) EndTokens() []engine.TokenID { return m.spec.endToken }
 
 // Info describes what the model can run; the served name and the cost model are the caller's.
 func (m *Model) Info() wire.ExecutorInfo {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -16,16 +15,15 @@ import (
 type spec struct {
 	layers, hidden, intermediate, vocab int
 
-	heads    kernels.Heads
-	windows  []int // of each layer: as kernels.AttentionSpec.Window
-	qkvBias  bool
-	outBias  bool // bias of the attention's output projection
-	qkNorm   bool // per-head norm of queries and keys
-	invFreq  []float32
-	eps      float32
-	tied     bool // the embedding is the LM head
-	maxLen   int  // max_position_embeddings
-	endToken []engine.TokenID
+	heads   kernels.Heads
+	windows []int // of each layer: as kernels.AttentionSpec.Window
+	qkvBias bool
+	outBias bool // bias of the attention's output projection
+	qkNorm  bool // per-head norm of queries and keys
+	invFreq []float32
+	eps     float32
+	tied    bool // the embedding is the LM head
+	maxLen  int  // max_position_embeddings
 }
 
 // families maps the names in config.json's architectures to what sets them apart from the common
@@ -69,7 +67,6 @@ func commonSpec(c *weights.Config) (spec, error) {
 		eps:          1e-6,
 		tied:         c.TieWordEmbeddings,
 		maxLen:       c.MaxPositionEmbeddings,
-		endToken:     c.EOSTokenIDs,
 	}
 	if c.NumKeyValueHeads != nil {
 		s.heads.KV = *c.NumKeyValueHeads

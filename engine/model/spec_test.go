@@ -28,7 +28,7 @@ func editedConfig(t *testing.T, name string, edits map[string]string) weights.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := weights.ParseConfig(raw, nil)
+	c, err := weights.ParseConfig(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +93,6 @@ func TestSpecDefaults(t *testing.T) {
 	if s.heads.Dim != 128 || s.heads.KV != 5 || s.eps != 1e-6 || s.invFreq[1] != 1/float32(math.Pow(10000, 1.0/64)) {
 		t.Errorf("heads %+v, eps %g, second frequency %g", s.heads, s.eps, s.invFreq[1])
 	}
-	config = editedConfig(t, "llama3", nil)
-	if s, err = newSpec(&config); err != nil || !slices.Equal(s.endToken, []uint32{2, 5}) {
-		t.Errorf("end tokens %v (%v), want [2 5]", s.endToken, err)
-	}
 }
 
 // TestLlama3Frequencies pins the scaling with figures computed by transformers 5.5.4 for Llama 3.1
@@ -139,7 +135,7 @@ func FuzzSpec(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		config, err := weights.ParseConfig(raw, nil)
+		config, err := weights.ParseConfig(raw)
 		if err != nil {
 			return
 		}

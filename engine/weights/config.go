@@ -2,15 +2,12 @@ package weights
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
-// Config is config.json with what generation_config.json adds. Fields carry the names of Hugging
+// Config is what of config.json the forward pass depends on. Fields carry the names of Hugging
 // Face's; pointers tell an absent key (or null) from a zero.
 type Config struct {
 	Architectures         []string `json:"architectures"`
@@ -42,8 +39,6 @@ type Config struct {
 	QuantizationConfig *struct {
 		Method string `json:"quant_method"`
 	} `json:"quantization_config"`
-
-	EOSTokenIDs TokenIDs `json:"eos_token_id"` // of both files, sorted
 }
 
 // Rope is rope_scaling or rope_parameters. Type holds rope_type, or type as older files spell it.
@@ -74,66 +69,29 @@ func (o *OptionalInt) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &o.N)
 }
 
-// TokenIDs is a token id or a list of them.
-type TokenIDs []uint32
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *TokenIDs) UnmarshalJSON(raw []byte) error {
-	if string(raw) == "null" {
-		return nil
-	}
-	var one uint32
-	if json.Unmarshal(raw, &one) == nil {
-		*t = TokenIDs{one}
-		return nil
-	}
-	var many []uint32
-	if err := json.Unmarshal(raw, &many); err != nil {
-		return fmt.Errorf("eos_token_id is %s, want a token id or a list of them", raw)
-	}
-	*t = many
-	return nil
-}
-
-// ReadConfig reads config.json of a checkpoint's directory, and generation_config.json where there
-// is one.
+// ReadConfig reads config.json of a checkpoint's directory.
 func ReadConfig(dir string) (Config, error) {
-	config, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return Config{}, err
 	}
-	generation, err := os.ReadFile(filepath.Join(dir, "generation_config.json"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Config{}, err
-	}
-	c, err := ParseConfig(config, generation)
+	c, err := ParseConfig(raw)
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", dir, err)
 	}
 	return c, nil
 }
 
-// ParseConfig decodes config.json and generation_config.json (empty where there is none). Sizes that
-// every architecture needs are checked to be positive and within reason.
-func ParseConfig(config, generation []byte) (Config, error) {
+// ParseConfig decodes config.json. Sizes that every architecture needs are checked to be positive
+// and within reason.
+func ParseConfig(raw []byte) (Config, error) {
 	var c Config
-	if err := json.Unmarshal(config, &c); err != nil {
+	if err := json.Unmarshal(raw, &c); err != nil {
 		return Config{}, fmt.Errorf("config.json: %w", err)
 	}
 	if err := c.check(); err != nil {
 		return Config{}, fmt.Errorf("config.json: %w", err)
 	}
-	if len(generation) > 0 {
-		var g struct {
-			EOSTokenIDs TokenIDs `json:"eos_token_id"`
-		}
-		if err := json.Unmarshal(generation, &g); err != nil {
-			return Config{}, fmt.Errorf("generation_config.json: %w", err)
-		}
-		c.EOSTokenIDs = append(c.EOSTokenIDs, g.EOSTokenIDs...)
-	}
-	slices.Sort(c.EOSTokenIDs)
-	c.EOSTokenIDs = slices.Compact(c.EOSTokenIDs)
 	return c, nil
 }
 

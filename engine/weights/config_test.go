@@ -1,7 +1,6 @@
 package weights
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -11,14 +10,10 @@ const goodConfig = `{"architectures":["LlamaForCausalLM"],"vocab_size":10,"hidde
 
 func TestReadConfig(t *testing.T) {
 	dir := t.TempDir()
-	writeText(t, dir, "config.json", goodConfig+`,"eos_token_id":3,"sliding_window":null,"head_dim":null,"torch_dtype":"bfloat16"}`)
-	writeText(t, dir, "generation_config.json", `{"eos_token_id":[3,1]}`)
+	writeText(t, dir, "config.json", goodConfig+`,"sliding_window":null,"head_dim":null,"torch_dtype":"bfloat16"}`)
 	c, err := ReadConfig(dir)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if !slices.Equal(c.EOSTokenIDs, TokenIDs{1, 3}) {
-		t.Errorf("end tokens %v, want [1 3]", c.EOSTokenIDs)
 	}
 	if !c.SlidingWindow.Set || !c.SlidingWindow.Null || c.HeadDim != nil || c.NumKeyValueHeads != nil {
 		t.Errorf("null and absent keys are mixed up: %+v", c)
@@ -32,7 +27,6 @@ func TestReadConfigRefuses(t *testing.T) {
 		"head_dim is 5000 or missing":   goodConfig + `,"head_dim":5000}`,
 		"num_key_value_heads is 0":      goodConfig + `,"num_key_value_heads":0}`,
 		"hidden_size is -1 or missing":  `{"vocab_size":10,"hidden_size":-1}`,
-		"want a token id or a list":     goodConfig + `,"eos_token_id":"x"}`,
 		"config.json: unexpected end":   `{`,
 		"cannot unmarshal string into ": `{"vocab_size":"x"}`,
 	} {
@@ -43,12 +37,6 @@ func TestReadConfigRefuses(t *testing.T) {
 		if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want it to hold %q", text, err, want)
 		}
-	}
-	dir := t.TempDir()
-	writeText(t, dir, "config.json", goodConfig+"}")
-	writeText(t, dir, "generation_config.json", `{"eos_token_id":-1}`)
-	if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), "generation_config.json") {
-		t.Errorf("bad generation_config.json: error %v", err)
 	}
 }
 

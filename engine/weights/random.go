@@ -30,9 +30,6 @@ func splitmix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Has implements the model's source; a random checkpoint has whatever is asked of it.
-func (Random) Has(string) bool { return true }
-
 // Release implements the model's source; the collector frees what is no longer used.
 func (Random) Release(kernels.HostTensor) {}
 

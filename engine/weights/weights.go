@@ -1,5 +1,5 @@
 // Package weights reads Hugging Face checkpoints from a local directory: safetensors files by
-// memory mapping, config.json and generation_config.json, all of it checked before first use.
+// memory mapping, and config.json, all of it checked before first use.
 package weights
 
 import (
@@ -130,12 +130,6 @@ func (c *Checkpoint) checkIndex(weightMap map[string]string) error {
 	return nil
 }
 
-// Has reports whether the checkpoint holds a tensor of that name.
-func (c *Checkpoint) Has(name string) bool {
-	_, ok := c.tensors[name]
-	return ok
-}
-
 // Tensor returns the named tensor as a view of its mapped file, and asks the system to read it
 // ahead. It fails when the tensor is absent, has another shape, or a type no backend computes with.
 func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
@@ -179,15 +173,6 @@ func (c *Checkpoint) Untaken() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// Bytes is the size of all tensors.
-func (c *Checkpoint) Bytes() int64 {
-	var n int64
-	for _, t := range c.tensors {
-		n += t.end - t.begin
-	}
-	return n
 }
 
 // fingerprintSample is how many of a tensor's first bytes Fingerprint reads.

@@ -71,9 +71,6 @@ func TestRoundTrip(t *testing.T) {
 			c.Release(got)
 		}
 	}
-	if got, want := c.Bytes(), int64(3*5*2+7*4+900*901*2); got != want {
-		t.Errorf("Bytes() = %d, want %d", got, want)
-	}
 }
 
 // TestReleaseDropsPages checks against the kernel's own account that a released tensor is resident
