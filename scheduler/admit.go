@@ -79,13 +79,9 @@ func checkSubmit(m *wire.Submit) *engine.Error {
 	return nil
 }
 
-// checkFor refuses what this executor cannot run.
-func checkFor(e *executor, m *wire.Submit) *engine.Error {
-	if n := len(m.Tokens) + m.MaxTokens; n > e.info.MaxModelLen {
-		return engine.Errorf(engine.CodeTooLong, "the prompt has %d tokens and max_tokens is %d, %d together; the limit is %d",
-			len(m.Tokens), m.MaxTokens, n, e.info.MaxModelLen)
-	}
-	vocab := engine.TokenID(e.info.VocabSize)
+// checkIDs refuses ids outside the vocabulary.
+func checkIDs(m *wire.Submit, vocabSize int) *engine.Error {
+	vocab := engine.TokenID(vocabSize)
 	for i, id := range m.Tokens {
 		if id >= vocab {
 			return engine.Errorf(engine.CodeBadTokens, "prompt token %d has id %d, the vocabulary has %d", i, id, vocab)
@@ -120,7 +116,10 @@ func (c *Core) admit(m *wire.Submit) *engine.Error {
 	if m.Waited > 0 {
 		return nil
 	}
-	wait := c.predictedWait(m.Model)
+	var wait time.Duration
+	if c.cfg.MaxQueueTime > 0 || c.queuedJobs >= c.cfg.MaxQueuedJobs || c.queuedTokens+len(m.Tokens) > c.cfg.MaxQueuedTokens {
+		wait = c.predictedWait(m.Model)
+	}
 	overloaded := func(format string, args ...any) *engine.Error {
 		err := engine.Errorf(engine.CodeOverloaded, format, args...)
 		err.RetryAfter = min(max(wait/2, time.Second), time.Minute)

@@ -89,3 +89,35 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.KeepAlive(w)
 	}
 }
+
+// BenchmarkRoute measures the choice among 1,000 executors, half of them busy.
+func BenchmarkRoute(b *testing.B) {
+	for _, routing := range []string{RoutePrefix, RouteUser, RouteLoad} {
+		b.Run(routing, func(b *testing.B) {
+			cfg := DefaultConfig()
+			cfg.Routing, cfg.PeerTimeout = routing, 1<<62
+			w := newWorld(b, cfg)
+			info := executorInfo()
+			info.BlockTokens = 64
+			for i := range 1000 {
+				w.executor(PeerID(fmt.Sprintf("gpu-%d", i)), 1, info)
+			}
+			w.frontend("web")
+			for i := range 500 {
+				w.submit("web", crowdJob(i))
+			}
+			id := engine.JobID(1 << 30)
+			for b.Loop() {
+				b.StopTimer()
+				m := crowdJob(int(id) % 2000)
+				id++
+				m.Job = id
+				b.StartTimer()
+				w.submit("web", m)
+				b.StopTimer()
+				w.step("web", &wire.Cancel{Job: id})
+				b.StartTimer()
+			}
+		})
+	}
+}

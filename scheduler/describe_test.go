@@ -19,7 +19,16 @@ func describe(out []Envelope) string {
 func describeMessage(m wire.Message) string {
 	switch m := m.(type) {
 	case *wire.Welcome:
-		return fmt.Sprintf("welcome to epoch %d, %d executors, %d waiting, %d running", m.Epoch, len(m.Executors), m.Waiting, m.Running)
+		text := fmt.Sprintf("welcome to epoch %d", m.Epoch)
+		for _, of := range []struct {
+			n    int
+			what string
+		}{{len(m.Executors), "serving"}, {m.Waiting, "waiting"}, {m.Running, "running"}} {
+			if of.n > 0 {
+				text += fmt.Sprintf(", %d %s", of.n, of.what)
+			}
+		}
+		return text
 	case *wire.Run:
 		var items []string
 		for _, it := range m.Items {

@@ -40,6 +40,7 @@ type executor struct {
 	peer    *peer
 	info    wire.ExecutorInfo
 	pool    *pool
+	salt    uint64 // of its name, for rendezvous hashing
 	cost    costModel
 	index   *kvcache.Index
 	queue   *queue
@@ -52,7 +53,19 @@ type executor struct {
 type pool struct {
 	model     string
 	executors []*executor // in the order of registration
+	serving   []*executor // those whose checkpoint is the first one's: others would answer differently
 	orphans   []*job      // in the order of submission
+	waiting   int         // jobs in the queues of executors
+}
+
+// elect finds the executors that serve.
+func (p *pool) elect() {
+	p.serving = p.serving[:0]
+	for _, e := range p.executors {
+		if e.info.Fingerprint == p.executors[0].info.Fingerprint {
+			p.serving = append(p.serving, e)
+		}
+	}
 }
 
 // hello registers a peer or renews its registration, and answers Welcome.
@@ -130,10 +143,11 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 			math.IsNaN(pair) || math.IsInf(pair, 0) {
 			return nil
 		}
-		e := &executor{peer: p, info: *m.Executor, index: index, cost: newCostModel(m.Executor)}
-		e.queue = newQueue(c.policy, index)
+		e := &executor{peer: p, info: *m.Executor, index: index, cost: newCostModel(m.Executor), salt: hashName(m.Name)}
 		e.pool = c.pool(e.info.Model)
+		e.queue = newQueue(c.policy, index, &e.pool.waiting)
 		e.pool.executors = append(e.pool.executors, e)
+		e.pool.elect()
 		p.executor = e
 		c.executors = append(c.executors, e)
 	default:
@@ -190,6 +204,8 @@ func (c *Core) removeExecutor(p *peer, blame bool) {
 	isIt := func(other *executor) bool { return other == e }
 	c.executors = slices.DeleteFunc(c.executors, isIt)
 	e.pool.executors = slices.DeleteFunc(e.pool.executors, isIt)
+	e.pool.waiting -= e.queue.size
+	e.pool.elect()
 	if blame {
 		c.stats.ExecutorLost++
 	}
@@ -228,9 +244,13 @@ func (c *Core) evacuate(e *executor, blame bool) {
 	c.placeAll(slices.DeleteFunc(jobs, func(j *job) bool { return j.deaths >= maxDeaths }))
 }
 
-// welcome answers a Hello.
+// welcome answers a Hello. What there is to know of others is for frontends.
 func (c *Core) welcome(p *peer) *wire.Welcome {
-	w := &wire.Welcome{Epoch: c.epoch + c.losses[p.name], Stats: c.stats}
+	w := &wire.Welcome{Epoch: c.epoch + c.losses[p.name]}
+	if p.frontend == nil {
+		return w
+	}
+	w.Stats = c.stats
 	used, blocks := 0, 0
 	for _, e := range c.executors {
 		w.Executors = append(w.Executors, e.info)

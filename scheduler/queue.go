@@ -93,12 +93,13 @@ type queue struct {
 	present   waiters
 	newest    *job // the last one pushed; older ones are linked from it
 	size      int
+	total     *int    // jobs waiting in all queues of the pool
 	predicted float64 // tokens of work, with prefixes shared by several jobs counted once
 }
 
-func newQueue(p policy, index *kvcache.Index) *queue {
+func newQueue(p policy, index *kvcache.Index, total *int) *queue {
 	q := &queue{
-		policy: p, index: index,
+		policy: p, index: index, total: total,
 		missing: waiters{waitMissing, map[kvcache.Hash]*job{}},
 		present: waiters{waitPresent, map[kvcache.Hash]*job{}},
 	}
@@ -117,6 +118,7 @@ func (q *queue) push(j *job) {
 	}
 	q.newest = j
 	q.size++
+	*q.total++
 	q.predicted += j.predicted
 }
 
@@ -135,6 +137,7 @@ func (q *queue) remove(j *job) {
 	}
 	j.older, j.newer = nil, nil
 	q.size--
+	*q.total--
 	q.predicted -= j.predicted
 	if q.size == 0 {
 		q.predicted = 0 // sheds what rounding has left
@@ -244,7 +247,7 @@ func (q *queue) wanted(h kvcache.Hash) bool { return q.present.heads[h] != nil }
 // shared returns how many leading blocks of a chain, of which resident are so, some waiting job other
 // than self begins with too. It looks at a few of those that miss the same block next.
 func (q *queue) shared(chain []kvcache.Hash, resident int, self *job) int {
-	if resident >= len(chain) {
+	if resident >= len(chain) || q.size == 0 {
 		return resident
 	}
 	const look = 4
@@ -262,6 +265,9 @@ func (q *queue) shared(chain []kvcache.Hash, resident int, self *job) int {
 // hashes mean equal prefixes, and a binary search finds the last.
 func commonBlocks(a, b []kvcache.Hash) int {
 	lo, hi := 0, min(len(a), len(b))
+	if hi == 0 || a[0] != b[0] {
+		return 0
+	}
 	for lo < hi {
 		mid := (lo + hi + 1) / 2
 		if a[mid-1] == b[mid-1] {

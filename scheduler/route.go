@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math"
 	"slices"
@@ -28,12 +29,12 @@ func (c *Core) place(j *job) *executor {
 		j.pool.orphans = append(j.pool.orphans, j)
 		return nil
 	}
-	candidates, err := c.candidates(j)
-	if err != nil {
+	err := checkIDs(j.submit, j.pool.serving[0].info.VocabSize)
+	e, unfit := c.route(j)
+	if err = cmp.Or(err, unfit); err != nil {
 		c.fail(j, err)
 		return nil
 	}
-	e := c.route(j, candidates)
 	c.enqueue(j, e)
 	return e
 }
@@ -52,69 +53,67 @@ func (c *Core) placeAll(jobs []*job) {
 	}
 }
 
-// candidates lists the executors that can run a job. Executors whose checkpoint differs from the
-// first one's would answer differently, and get no work.
-func (c *Core) candidates(j *job) ([]*executor, *engine.Error) {
-	var fit []*executor
-	var refusal *engine.Error
-	for _, e := range j.pool.executors {
-		if e.info.Fingerprint != j.pool.executors[0].info.Fingerprint {
-			continue
-		}
-		err := checkFor(e, j.submit)
-		if need := j.pages(c.cfg.FullKV, e.info.BlockTokens); err == nil && need > e.info.NumBlocks {
-			err = engine.Errorf(engine.CodeTooLong, "%d prompt tokens and %d to generate need %d KV blocks of %d tokens, the cache has %d",
-				len(j.submit.Tokens), j.submit.MaxTokens, need, e.info.BlockTokens, e.info.NumBlocks)
-		}
-		if err == nil {
-			fit = append(fit, e)
-		} else if refusal == nil {
-			refusal = err
-		}
+// unfit says why an executor cannot run a job; nil if it can.
+func (c *Core) unfit(j *job, e *executor) *engine.Error {
+	m := j.submit
+	if n := len(m.Tokens) + m.MaxTokens; n > e.info.MaxModelLen {
+		return engine.Errorf(engine.CodeTooLong, "the prompt has %d tokens and max_tokens is %d, %d together; the limit is %d",
+			len(m.Tokens), m.MaxTokens, n, e.info.MaxModelLen)
 	}
-	if len(fit) == 0 {
-		return nil, refusal
+	if need := j.pages(c.cfg.FullKV, e.info.BlockTokens); need > e.info.NumBlocks {
+		return engine.Errorf(engine.CodeTooLong, "%d prompt tokens and %d to generate need %d KV blocks of %d tokens, the cache has %d",
+			len(m.Tokens), m.MaxTokens, need, e.info.BlockTokens, e.info.NumBlocks)
 	}
-	return fit, nil
+	return nil
 }
 
-// route chooses among the executors that can run a job.
-func (c *Core) route(j *job, candidates []*executor) *executor {
-	if len(candidates) == 1 {
-		return candidates[0]
-	}
-	if c.cfg.Routing == RouteUser && j.submit.User != "" {
-		return home(j.submit.User, candidates)
-	}
-	best, least := candidates[0], math.Inf(1)
-	for _, e := range candidates {
-		score := e.load(c.now)
-		if c.cfg.Routing == RoutePrefix {
-			c.hash(j, e)
-			score += localityWeight * e.cost.tokens(len(j.seq), e.expected(j))
+// route chooses among the executors that serve a model and can run the job, or says why the first of
+// them cannot.
+func (c *Core) route(j *job) (*executor, *engine.Error) {
+	var best *executor
+	var refusal *engine.Error
+	byUser := c.cfg.Routing == RouteUser && j.submit.User != ""
+	user, least := hashName(j.submit.User), math.Inf(1)
+	for _, e := range j.pool.serving {
+		if err := c.unfit(j, e); err != nil {
+			refusal = cmp.Or(refusal, err)
+			continue
 		}
-		if score *= e.perToken(); score < least {
+		score := 0.0
+		if byUser {
+			score = -home(user, e)
+		} else {
+			score = c.finish(j, e, least)
+		}
+		if best == nil || score < least {
 			best, least = e, score
 		}
 	}
-	return best
+	if best == nil {
+		return nil, refusal
+	}
+	return best, nil
 }
 
-// home is a user's executor by rendezvous hashing: when one dies its users alone move, and they
-// come back when it does.
-func home(user string, candidates []*executor) *executor {
-	var best *executor
-	var most uint64
-	for _, e := range candidates {
-		h := fnv.New64a()
-		h.Write([]byte(user))
-		h.Write([]byte{0})
-		h.Write([]byte(e.peer.name.name))
-		if w := mix(h.Sum64()); best == nil || w > most {
-			best, most = e, w
-		}
+// finish predicts the seconds until a job would be done on an executor, its own work weighed by
+// locality where that counts. Beyond the limit it need not be exact.
+func (c *Core) finish(j *job, e *executor, limit float64) float64 {
+	work := e.load(c.now)
+	if c.cfg.Routing == RoutePrefix && work*e.perToken() < limit {
+		c.hash(j, e)
+		work += localityWeight * e.cost.tokens(len(j.seq), e.expected(j))
 	}
-	return best
+	return work * e.perToken()
+}
+
+// home weighs an executor for a user (rendezvous hashing): the one with the most weight is the
+// user's. When it dies its users alone move, and they come back when it does.
+func home(user uint64, e *executor) float64 { return float64(mix(user ^ e.salt)) }
+
+func hashName(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return mix(h.Sum64())
 }
 
 // mix spreads the entropy of x over all bits (the finaliser of SplitMix64, Steele et al., 2014):
@@ -193,13 +192,13 @@ func (c *Core) adopt(e *executor) {
 // bringHome moves the jobs that wait elsewhere, not started, to the executor that is their user's.
 func (c *Core) bringHome(e *executor) {
 	var moving []*job
-	for _, other := range e.pool.executors {
+	for _, other := range e.pool.serving {
 		if other == e {
 			continue
 		}
 		for _, h := range other.queue.heaps {
 			for _, j := range h {
-				if j.lease == nil && j.submit.User != "" && home(j.submit.User, e.pool.executors) == e {
+				if user := hashName(j.submit.User); j.lease == nil && j.submit.User != "" && home(user, e) > home(user, other) {
 					moving = append(moving, j)
 				}
 			}
@@ -215,26 +214,27 @@ func (c *Core) bringHome(e *executor) {
 // steal moves the newest job of the most loaded executor of the model to one that has nothing to do,
 // if it would be done here before all the work there.
 func (c *Core) steal(e *executor) {
-	if c.cfg.Routing == RouteUser {
+	if c.cfg.Routing == RouteUser || e.pool.waiting == 0 || !slices.Contains(e.pool.serving, e) {
 		return
 	}
 	var from *executor
-	for _, other := range e.pool.executors {
-		if other != e && other.queue.size > 0 && (from == nil || other.load(c.now) > from.load(c.now)) {
-			from = other
+	var most float64
+	for _, other := range e.pool.serving {
+		if other.queue.size == 0 || other.running == nil {
+			continue
+		}
+		if load := other.perToken() * other.load(c.now); load > most {
+			from, most = other, load
 		}
 	}
-	if from == nil || from.running == nil || from.info.Fingerprint != e.info.Fingerprint {
+	if from == nil {
 		return
 	}
 	j := from.queue.newest
 	for j != nil && j.lease != nil {
 		j = j.older // its pages are there
 	}
-	if j == nil || checkFor(e, j.submit) != nil || j.pages(c.cfg.FullKV, e.info.BlockTokens) > e.info.NumBlocks {
-		return
-	}
-	if e.perToken()*e.cost.tokens(len(j.seq), 0) < from.perToken()*from.load(c.now) {
+	if j != nil && c.unfit(j, e) == nil && e.perToken()*e.cost.tokens(len(j.seq), 0) < most {
 		from.take(j)
 		c.enqueue(j, e)
 	}
