@@ -192,9 +192,7 @@ def ensure_python(folder):
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-        subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", *REQUIREMENTS,
-             "--extra-index-url", "https://download.pytorch.org/whl/cpu"], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *REQUIREMENTS], check=True)
     return str(python)
 
 
