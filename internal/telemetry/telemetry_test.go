@@ -1,0 +1,63 @@
+package telemetry
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// capture returns what f writes to stderr.
+func capture(t *testing.T, f func()) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := os.Stderr
+	os.Stderr = w
+	f()
+	os.Stderr = stderr
+	w.Close()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestFormats(t *testing.T) {
+	for format, isJSON := range map[string]bool{"json": true, "auto": true, "console": false} { // a pipe is no terminal
+		text := capture(t, func() {
+			log, err := NewLogger("info", format, "executor")
+			if err != nil {
+				t.Fatal(err)
+			}
+			log.Debug("hidden")
+			log.Info("shown", zap.Duration("took", 1500*time.Millisecond))
+		})
+		var line struct{ TS, Level, Logger, Msg, Took string }
+		err := json.Unmarshal([]byte(text), &line)
+		if isJSON && (err != nil || line.Level != "info" || line.Logger != "executor" || line.Msg != "shown" || line.Took != "1.5s" || line.TS == "") {
+			t.Errorf("%s: %q, %v", format, text, err)
+		}
+		if !isJSON && (err == nil || !strings.Contains(text, "INFO\texecutor\tshown")) {
+			t.Errorf("%s: %q", format, text)
+		}
+		if strings.Count(text, "\n") != 1 {
+			t.Errorf("%s: %q, want one line", format, text)
+		}
+	}
+}
+
+func TestBadSettings(t *testing.T) {
+	for _, c := range [][2]string{{"loud", "json"}, {"info", "xml"}} {
+		if _, err := NewLogger(c[0], c[1], "x"); err == nil || !strings.Contains(err.Error(), "want") {
+			t.Errorf("NewLogger(%q, %q) = %v", c[0], c[1], err)
+		}
+	}
+}
