@@ -4,4 +4,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 $(tools/go.sh) build -o build/bench-cpu ./bench/cpu
-exec python3 tools/peers/bench_cpu.py --engine build/bench-cpu "$@"
+exec python3 tools/peers/bench_cpu.py --engine build/bench-cpu --lean --json bench/results/bench-cpu.json "$@"
