@@ -113,7 +113,7 @@ func (p *Pass) gather(g *askedRows) kernels.Mat {
 	row, to := p.m.work.rowOnHost, x.Off
 	for _, r := range g.runs {
 		for i := r.it.row + r.at; i < r.it.row+r.at+r.n; i++ {
-			from := p.chunks[i/p.m.opts.ChunkRows].x.Slice(i%p.m.opts.ChunkRows, i%p.m.opts.ChunkRows+1)
+			from := p.chunks[i/p.per].x.Slice(i%p.per, i%p.per+1)
 			p.m.backend.Read(row, from.Buf, from.Off)
 			p.m.backend.Write(x.Buf, to, row)
 			to += int64(len(row))

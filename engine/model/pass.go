@@ -15,6 +15,7 @@ type Pass struct {
 	items   []item
 	results []wire.ItemResult // of the run's items, refused ones included
 	chunks  []chunk           // the residual stream of all items' new tokens
+	per     int               // rows of each chunk but the last
 	layer   int               // layers completed
 }
 
@@ -83,10 +84,11 @@ func (p *Pass) take(rows, scratch int) error {
 	if o.chunks(rows) > len(w.slots) {
 		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, len(w.slots)*o.ChunkRows)
 	}
-	for from := 0; from < rows; from += o.ChunkRows {
+	p.per = o.evenly(rows)
+	for from := 0; from < rows; from += p.per {
 		slot := w.slots[len(w.slots)-1]
 		w.slots = w.slots[:len(w.slots)-1]
-		p.chunks = append(p.chunks, p.cut(slot, from, min(from+o.ChunkRows, rows)))
+		p.chunks = append(p.chunks, p.cut(slot, from, min(from+p.per, rows)))
 	}
 	return nil
 }

@@ -79,6 +79,13 @@ func residualSlots(o Options) int { return o.chunks(o.MaxLen) + o.chunks(o.Spare
 // chunks is how many chunks hold so many rows.
 func (o Options) chunks(rows int) int { return (rows + o.ChunkRows - 1) / o.ChunkRows }
 
+// evenly is how many rows a chunk takes for so many rows to need the fewest chunks, without a short
+// one left over: each reads all of a layer's weights. Multiples of 32 suit the kernels' tiles.
+func (o Options) evenly(rows int) int {
+	n := max(1, o.chunks(rows))
+	return min(o.ChunkRows, ((rows+n-1)/n+31)&^31)
+}
+
 // scratchBlocks is enough for a longest prompt without pages, and for as many rows cut into
 // MaxItems items, each of which rounds up to a whole block.
 func scratchBlocks(o Options) int { return o.MaxLen/o.BlockTokens + o.MaxItems }
