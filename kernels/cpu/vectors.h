@@ -31,15 +31,21 @@ static inline vf vf_widen(const pf_bf16 *p)
 	return (vf)(__builtin_convertvector(h, vu) << 16);
 }
 
-// vf_narrow stores PF_LANES floats as bf16, rounded to nearest even; NaN stays NaN.
+// vf_narrow stores PF_LANES floats as bf16, rounded to nearest even; NaN stays NaN. AVX-512 BF16 takes
+// subnormal floats for zero here, as in its products.
 static inline void vf_narrow(pf_bf16 *p, vf v)
 {
+#if PF_LANES == 16 && defined(__AVX512BF16__)
+	__m256bh narrow = _mm512_cvtneps_pbh((__m512)v);
+	memcpy(p, &narrow, sizeof narrow);
+#else
 	vu u = (vu)v;
 	vu rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
 	vu quiet = u >> 16 | 0x40;
 	vu nan = (vu)(v != v);
 	vh h = __builtin_convertvector((rounded & ~nan) | (quiet & nan), vh);
 	memcpy(p, &h, sizeof h);
+#endif
 }
 
 // vf_choose is a where the mask is all ones, b where it is zero.
