@@ -145,6 +145,8 @@ func (b Bars) Write(path string) error {
 	p, legend := newPlot(b.Title, "", b.Y)
 	p.Y.Min = 0
 	p.NominalX(b.Groups...)
+	label := &p.X.Tick.Label // slanted, so that long names do not meet
+	label.Rotation, label.XAlign, label.YAlign, label.Font.Size = 0.3, draw.XRight, draw.YTop, vg.Points(9)
 	each := (width - legendWidth) * 0.7 / vg.Length(len(b.Groups)*max(1, len(b.Series)))
 	for i, s := range b.Series {
 		values := make(plotter.Values, len(s.Y))
