@@ -228,6 +228,19 @@ func TestPromptLogprobs(t *testing.T) {
 	}
 }
 
+// TestAnyMessageIsASignOfLife has an executor that is too busy for heartbeats answer its pass.
+func TestAnyMessageIsASignOfLife(t *testing.T) {
+	w := basic(t, nil)
+	run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
+	w.now = DefaultConfig().PeerTimeout - 1
+	w.step("cpu", answer(run, time.Second))
+	w.now += 2
+	w.step("", &wire.Tick{})
+	if len(w.core.executors) != 1 || len(w.core.frontends) != 0 {
+		t.Errorf("%d executors and %d frontends are left, want the one that spoke", len(w.core.executors), len(w.core.frontends))
+	}
+}
+
 func TestLostFrontend(t *testing.T) {
 	w := basic(t, nil)
 	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})

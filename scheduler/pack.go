@@ -13,6 +13,11 @@ func (c *Core) fillPass(e *executor, p *pass) {
 	if p.items[0].deaths > 0 || limit < 2 {
 		return // one that may have killed an executor runs alone
 	}
+	if b := e.blocked; b != nil {
+		// It cannot run before others have, so that they do not overtake it.
+		e.queue.remove(b)
+		defer e.queue.push(b)
+	}
 	rows := newRows(p.items[0])
 	missing := map[kvcache.Hash]bool{}
 	noteMissing(missing, p.items[0])

@@ -143,31 +143,11 @@ func TestOtherCheckpointsDoNotServe(t *testing.T) {
 			t.Fatal("an executor of another checkpoint got a job")
 		}
 	}
+	if r := runs(w.step("", &wire.Tick{})); len(r) > 0 {
+		t.Fatalf("an executor of another checkpoint took %+v", r)
+	}
 	out := w.step("gpu-0", &wire.Lost{})
 	if r := runs(out); len(r) != 1 || !strings.HasPrefix(string(out[len(out)-1].To), "odd") {
 		t.Errorf("when it is the only one left it gets %+v, want its first pass", out)
 	}
-}
-
-// TestBlockedJobIsNotStarved has short generating jobs come all the time: one that needs the whole
-// cache runs as soon as those before it are done.
-func TestBlockedJobIsNotStarved(t *testing.T) {
-	w := basic(t, func(c *Config) { c.Policy = "fcfs" })
-	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 40), MaxTokens: 4})
-	w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(2, 397), MaxTokens: 2})
-	id := engine.JobID(10)
-	for range 100 {
-		w.submit("web", &wire.Submit{Job: id, Tokens: tokens(int(id), 40), MaxTokens: 4})
-		id++
-		e := w.core.executors[0]
-		d := &wire.Done{Pass: e.running.id, Took: time.Millisecond}
-		for _, j := range e.running.items {
-			if j.submit.Job == 2 {
-				return
-			}
-			d.Items = append(d.Items, wire.ItemResult{Job: j.submit.Job, Answer: &engine.Answer{}})
-		}
-		w.step("cpu", d)
-	}
-	t.Error("the job that needs 100 pages has not begun after 100 passes of smaller ones")
 }
