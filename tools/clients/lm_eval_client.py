@@ -13,7 +13,7 @@ url = sys.argv[1]
 headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
 model = requests.get(url.replace("/completions", "/models"), headers=headers, timeout=60).json()["data"][0]["id"]
 
-lm = LocalCompletionsAPI(base_url=url, model=model, tokenizer_backend=None, tokenized_requests=False,
+lm = LocalCompletionsAPI(base_url=url, model=model, tokenizer_backend="huggingface", tokenizer="engine/demo/files", tokenized_requests=True,
                          num_concurrent=1, max_retries=1, batch_size=1, max_length=2048, header=headers)
 requests_ = [([5, 9, 12, 40, 41], [50]), ([5, 9, 12, 40, 41], [51, 52, 53]), ([60, 61], [62, 63])]
 scores = lm._loglikelihood_tokens([(("", ""), context, continuation) for context, continuation in requests_])
