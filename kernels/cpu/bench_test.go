@@ -151,3 +151,30 @@ func BenchmarkLinear(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLogits runs the LM head over the whole vocabulary; its floor is reading the table once.
+func BenchmarkLogits(b *testing.B) {
+	const vocabulary = 151936
+	for _, rows := range []int{1, 16, 256} {
+		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+			l := newLayer(b, rows)
+			table := must[kernels.Table](b)(l.NewTable(tensor(vocabulary, hidden)))
+			defer table.Free()
+			buf := must[kernels.Buffer](b)(l.Alloc(int64(rows) * vocabulary * 4))
+			defer buf.Free()
+			dst := kernels.Mat{Buf: buf, Rows: rows, Cols: vocabulary, Stride: vocabulary, Type: kernels.F32}
+			shortest := time.Hour
+			for b.Loop() {
+				start := time.Now()
+				l.Logits(dst, l.x, l.norm, 1e-6, table, nil)
+				shortest = min(shortest, time.Since(start))
+			}
+			if err := l.Sync(); err != nil {
+				b.Fatal(err)
+			}
+			read := 2 * float64(vocabulary) * hidden
+			b.ReportMetric(read/float64(shortest.Nanoseconds()), "GB/s")
+			b.ReportMetric(read*float64(rows)/float64(shortest.Nanoseconds()), "GFLOP/s")
+		})
+	}
+}

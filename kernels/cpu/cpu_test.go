@@ -248,3 +248,33 @@ func resident(t *testing.T) int {
 	}
 	return kilobytes << 10
 }
+
+// What a chunk makes resident beyond its own buffers is within ScratchBytes.
+func TestScratchBytesIsTrue(t *testing.T) {
+	const width, wide, rows = 512, 2048, 1000
+	b := newBackend(t)
+	gated, err := b.NewGatedLinear(tensor(wide, width), tensor(wide, width))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gated.Free()
+	down, err := b.NewLinear([]kernels.HostTensor{tensor(width, wide)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer down.Free()
+	norm, err := b.NewVector(tensor(1, width))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := upload(t, b, rows, width, make([]float32, rows*width))
+	before := resident(t)
+	b.MLP(x, norm, 1e-6, gated, down)
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	bound := int(b.ScratchBytes(rows, width, wide))
+	if taken := resident(t) - before; taken > bound || taken == 0 {
+		t.Errorf("MLP took %d bytes, ScratchBytes says at most %d", taken, bound)
+	}
+}
