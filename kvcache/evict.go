@@ -5,10 +5,12 @@ type Eviction string
 
 const (
 	// EvictReuse keeps blocks that were read again before blocks that were only written: new blocks
-	// are on probation until a second sequence reads them, or comes with them shortly after they
-	// were evicted (the ghosts). A sequence that nobody is known to share takes room on probation
-	// only, so a long prompt that comes once cannot flush the prefixes in use. The scheme is 2Q
-	// (Johnson and Shasha, VLDB 1994) with a segmented LRU, over trees of blocks.
+	// are on probation until a second sequence reads them, or comes with them after they were
+	// evicted (2Q, Johnson and Shasha, VLDB 1994, over trees of blocks). A sequence that nobody is
+	// known to share takes room on probation only, so a long prompt that comes once cannot flush the
+	// prefixes in use. One that comes back takes room from a protected block only if that was last
+	// used longer ago than itself (as LIRS compares recencies, Jiang and Zhang, SIGMETRICS 2002), so
+	// prefixes that come in turn, more than there is room for, do not flush each other.
 	EvictReuse Eviction = "reuse"
 	// EvictLRU evicts the least recently used leaf, whatever for: the baseline.
 	EvictLRU Eviction = "lru"
@@ -35,7 +37,11 @@ const (
 // admit chooses the segment of a new block. A child is never protected above its parent: it would
 // outlive it in the order of recency.
 func (x *Index) admit(h Hash, parent Page) segment {
-	if x.cfg.Eviction == EvictLRU || !x.ghosts.has(h) {
+	used, seen := x.ghosts.seen(h)
+	if x.cfg.Eviction == EvictLRU || !seen {
+		return probation
+	}
+	if x.segments.count[protected] >= x.protectedLimit() && !x.outdates(used) {
 		return probation
 	}
 	if parent != none && x.pages[parent].segment != protected {
@@ -43,6 +49,14 @@ func (x *Index) admit(h Hash, parent Page) segment {
 	}
 	return protected
 }
+
+// outdates says whether the oldest protected block that nobody holds was last used before that time.
+func (x *Index) outdates(used uint64) bool {
+	p := x.segments.tail[protected]
+	return p != none && x.pages[p].used < used
+}
+
+func (x *Index) protectedLimit() int { return x.cfg.NumBlocks * protectedPercent / 100 }
 
 // promote protects a pinned page that a second sequence reads.
 func (x *Index) promote(p Page) {
@@ -56,8 +70,7 @@ func (x *Index) promote(p Page) {
 // shrinkProtected moves the oldest unpinned protected pages back on probation, as its newest, while
 // there are too many.
 func (x *Index) shrinkProtected() {
-	limit := x.cfg.NumBlocks * protectedPercent / 100
-	for x.segments.count[protected] > limit {
+	for x.segments.count[protected] > x.protectedLimit() {
 		p := x.segments.tail[protected]
 		if p == none {
 			return
@@ -90,7 +103,7 @@ func (t *taker) try(i int) (Page, bool) {
 	if p, ok := t.fromSegment(probation, true); ok {
 		return p, true
 	}
-	if i >= t.request.Shared && !x.ghosts.has(t.request.Chain[i]) {
+	if used, seen := x.ghosts.seen(t.request.Chain[i]); i >= t.request.Shared && !(seen && x.outdates(used)) {
 		return none, false
 	}
 	return t.fromSegment(protected, true)
@@ -156,6 +169,7 @@ func (x *Index) touch(leaf, before Page) Page {
 			before = x.pages[p].prev
 		}
 		x.segments.unlink(x.pages, p)
+		x.pages[p].used = x.clock
 		x.segments.pushFront(x.pages, p)
 		moved++
 	}

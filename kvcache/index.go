@@ -48,11 +48,12 @@ const (
 )
 
 type page struct {
-	hash       Hash  // of a resident page
-	parent     Page  // resident page of the block before, none for a first block
-	next, prev Page  // neighbours in the recency list while unpinned; see segments
-	children   int32 // resident pages whose parent this is
-	pins       int32 // leases that hold this resident page
+	hash       Hash   // of a resident page
+	parent     Page   // resident page of the block before, none for a first block
+	next, prev Page   // neighbours in the recency list while unpinned; see segments
+	used       uint64 // the index's clock when it was last unpinned, or wanted
+	children   int32  // resident pages whose parent this is
+	pins       int32  // leases that hold this resident page
 	state      pageState
 	segment    segment // of a resident page
 }
@@ -65,6 +66,7 @@ type Index struct {
 	byHash   map[Hash]Page
 	segments segments
 	ghosts   ghosts
+	clock    uint64 // counts Acquire
 	unpinned int    // resident pages that no lease holds
 	epoch    uint64 // counts Reset; leases of an older epoch are void
 	evicted  uint64
@@ -155,7 +157,7 @@ func (x *Index) evict(p Page) Hash {
 	pg.state, pg.parent = pagePrivate, none
 	x.unpinned--
 	x.evicted++
-	x.ghosts.add(pg.hash)
+	x.ghosts.add(pg.hash, pg.used)
 	return pg.hash
 }
 
@@ -170,6 +172,7 @@ func (x *Index) pin(p Page) {
 func (x *Index) unpin(p Page) {
 	x.pages[p].pins--
 	if x.pages[p].pins == 0 {
+		x.pages[p].used = x.clock
 		x.segments.pushFront(x.pages, p)
 		x.unpinned++
 		x.shrinkProtected()

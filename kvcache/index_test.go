@@ -158,12 +158,42 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
+// chooser is where a history's choices come from: a random source or a fuzzer's bytes.
+type chooser interface{ IntN(n int) int }
+
+// choices turns a fuzzer's bytes into choices; when they run out every choice is 0.
+type choices struct{ data []byte }
+
+func (c *choices) IntN(n int) int {
+	if len(c.data) == 0 {
+		return 0
+	}
+	b := int(c.data[0])
+	c.data = c.data[1:]
+	return b % n
+}
+
+// FuzzIndex lets the fuzzer choose what leases do.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte{0})
+	f.Add([]byte("acquire, commit, release; then do it again with less room and more in common"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := &choices{data}
+		e := []Eviction{EvictReuse, EvictLRU}[c.IntN(2)]
+		h := &history{t: t, x: newIndex(t, c.IntN(24), e), rng: c, resident: map[Hash]bool{}}
+		for n := 0; len(c.data) > 0 && n < 1000; n++ {
+			h.step()
+			h.check()
+		}
+	})
+}
+
 // history drives an index at random beside the dumb oracle: the set of resident hashes as the
 // returned events tell it.
 type history struct {
 	t        testing.TB
 	x        *Index
-	rng      *rand.Rand
+	rng      chooser
 	resident map[Hash]bool
 	open     []*Lease
 }

@@ -28,6 +28,7 @@ type Lease struct {
 // takes exactly Pages, or fails with a nil Lease and changes nothing. Removed are the blocks evicted
 // for it, leaves first; the slice is the caller's.
 func (x *Index) Acquire(r Request) (lease *Lease, removed []Hash) {
+	x.clock++
 	resident := x.Match(r.Chain)
 	reused := min(resident, r.Reuse)
 	if r.Pages > 0 && r.Pages-reused > x.Available()-x.countUnpinned(r.Chain[:reused]) {
@@ -69,7 +70,7 @@ func (x *Index) fill(l *Lease, take *taker) {
 		l.fill++
 	}
 	for i := want - 1; i >= l.fill; i-- {
-		x.ghosts.add(l.chain[i])
+		x.ghosts.add(l.chain[i], x.clock)
 	}
 }
 

@@ -1,0 +1,50 @@
+package kvcache
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// hitRate runs n requests of users chosen by pick, each a profile of 55 blocks and a block of its
+// own, and returns the percentage of profile blocks found from request skip on.
+func hitRate(x *Index, n, skip int, pick func(i int) uint16) float64 {
+	const profile = 55
+	hits, queries := 0, 0
+	for i := range n {
+		reused := pass(x, testChain(append(run(pick(i), profile), uint16(20000+i))...))
+		if i >= skip {
+			hits += min(reused, profile)
+			queries += profile
+		}
+	}
+	return 100 * float64(hits) / float64(queries)
+}
+
+// TestEvictionAdapts lets all users be replaced by others: those must come to be kept as LRU keeps
+// them.
+func TestEvictionAdapts(t *testing.T) {
+	rates := map[Eviction]float64{}
+	for _, e := range []Eviction{EvictReuse, EvictLRU} {
+		x := newIndex(t, 1000, e)
+		rng := rand.New(rand.NewPCG(1, 1))
+		hitRate(x, 1000, 0, func(int) uint16 { return uint16(rng.IntN(12)) })
+		rates[e] = hitRate(x, 300, 100, func(int) uint16 { return uint16(100 + rng.IntN(12)) })
+	}
+	t.Logf("hit rate of new users' profiles: reuse %.1f %%, lru %.1f %%", rates[EvictReuse], rates[EvictLRU])
+	if rates[EvictReuse] < rates[EvictLRU]-5 {
+		t.Errorf("new users hit %.1f %% of their profiles, %.1f %% with LRU", rates[EvictReuse], rates[EvictLRU])
+	}
+}
+
+// TestCyclesLargerThanTheCache has users in turn, more than there is room for: LRU drops each just
+// before its turn, and keeps none.
+func TestCyclesLargerThanTheCache(t *testing.T) {
+	rates := map[Eviction]float64{}
+	for _, e := range []Eviction{EvictReuse, EvictLRU} {
+		rates[e] = hitRate(newIndex(t, 1000, e), 2000, 200, func(i int) uint16 { return uint16(i % 25) })
+	}
+	t.Logf("hit rate of 25 users in turn, room for 18: reuse %.1f %%, lru %.1f %%", rates[EvictReuse], rates[EvictLRU])
+	if rates[EvictReuse] < 20 || rates[EvictReuse] <= rates[EvictLRU] {
+		t.Errorf("hit rate %.1f %%, LRU %.1f %%; want some of the users kept", rates[EvictReuse], rates[EvictLRU])
+	}
+}
