@@ -26,6 +26,7 @@ const beProgram = "BE_PREFILLONLY"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beProgram) != "" {
+		injectFaults()
 		main()
 		os.Exit(0)
 	}
@@ -170,9 +171,17 @@ func (p *program) complete(client *http.Client, prompt string, n int) (int, stri
 	if err != nil {
 		return 0, "", err
 	}
+	return response.StatusCode, readAll(p, response), nil
+}
+
+func readAll(t testing.TB, response *http.Response) string {
+	t.Helper()
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(text), err
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
 }
 
 // TestKilledProcesses kills executor, scheduler, executor in turn under eight clients: every request
@@ -262,9 +271,7 @@ func (p *program) waitLoad() {
 		if err != nil {
 			p.Fatal(err)
 		}
-		text, _ := io.ReadAll(response.Body)
-		response.Body.Close()
-		if bytes.Contains(text, []byte(`"server_load":1`)) {
+		if strings.Contains(readAll(p, response), `"server_load":1`) {
 			return
 		}
 	}

@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/signal"
-	"syscall"
 
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/telemetry"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/spf13/cobra"
@@ -32,8 +31,6 @@ func newExecutorCommand() *cobra.Command {
 }
 
 func runExecutor(cfg *config.Config, name string, log *zap.Logger) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
 	scratch, remove, err := scratchDir(cfg)
 	if err != nil {
 		return err
@@ -47,12 +44,28 @@ func runExecutor(cfg *config.Config, name string, log *zap.Logger) error {
 		return err
 	}
 	defer peer.Close()
-	return executor.Run(ctx, executor.Config{Name: name, Heartbeat: heartbeat, Log: log}, peer, func() (executor.Runner, error) {
-		if cfg.Device == "null" {
-			return openNull(cfg)
-		}
-		return openCPU(cfg, log)
-	})
+	debugging, err := telemetry.ServeDebug(cfg.DebugPort, debugExecutor, log)
+	if err != nil {
+		return err
+	}
+	defer debugging.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	open := func() (executor.Runner, error) {
+		r, err := openRunner(cfg, log)
+		// Only now: until here a signal ends the process, however long loading takes.
+		context.AfterFunc(stopSignal(ctx), stop)
+		return r, err
+	}
+	return executor.Run(ctx, executor.Config{Name: name, Heartbeat: heartbeat, Log: log}, peer, open)
+}
+
+// openRunner makes the runner of the configured device.
+var openRunner = func(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
+	if cfg.Device == "null" {
+		return openNull(cfg)
+	}
+	return openCPU(cfg, log)
 }
 
 // openNull makes the runner without a model; it has the checkpoint's limits and no weights.

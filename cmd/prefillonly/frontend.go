@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/telemetry"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 )
@@ -35,8 +34,12 @@ func newFrontendCommand() *cobra.Command {
 }
 
 func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
+	ctx := stopSignal(context.Background())
+	debugging, err := telemetry.ServeDebug(cfg.DebugPort, debugFrontend, log)
+	if err != nil {
+		return err
+	}
+	defer debugging.Close()
 	scratch, remove, err := scratchDir(cfg)
 	if err != nil {
 		return err

@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"math/rand/v2"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/mq"
+	"github.com/prefillonly/prefillonly/internal/telemetry"
 	"github.com/prefillonly/prefillonly/scheduler"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -25,8 +24,12 @@ func newSchedulerCommand() *cobra.Command {
 }
 
 func runScheduler(cfg *config.Config, log *zap.Logger) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
+	ctx := stopSignal(context.Background())
+	debugging, err := telemetry.ServeDebug(cfg.DebugPort, debugScheduler, log)
+	if err != nil {
+		return err
+	}
+	defer debugging.Close()
 	options, err := mqOptions(cfg, log)
 	if err != nil {
 		return err

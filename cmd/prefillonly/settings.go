@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/prefillonly/prefillonly/internal/config"
@@ -54,6 +57,19 @@ func loadConfig(command *cobra.Command) (*config.Loaded, error) {
 
 // heartbeat is how often a frontend or executor says that it is alive.
 const heartbeat = time.Second
+
+// The processes' debug servers are on ports from --debug-port on, in this order.
+const (
+	debugFrontend = iota
+	debugScheduler
+	debugExecutor
+)
+
+// stopSignal is done after SIGTERM or SIGINT, or with ctx.
+func stopSignal(ctx context.Context) context.Context {
+	ctx, _ = signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT) // released when the process ends
+	return ctx
+}
 
 // mqOptions says how this process joins the others.
 func mqOptions(cfg *config.Config, log *zap.Logger) (mq.Options, error) {

@@ -40,10 +40,14 @@ type executor struct {
 
 	epoch atomic.Uint64 // of this executor; read by the heartbeat too
 
-	scheduler uint64 // the scheduler's epoch; 0 = not welcomed since the connection was made
-	current   *task
-	ready     []*task // begun or not, in the order of their Run or Resume
-	paused    map[wire.PassID]*task
+	scheduler uint64 // the scheduler's epoch; 0 = not welcomed under this executor's own epoch
+	// settled says that the scheduler has answered a Hello said after its first Welcome. Until then it
+	// would take this process's death for that change of epoch which an executor makes when it meets a
+	// new scheduler, and not blame the pass; so no pass is begun before.
+	settled bool
+	current *task
+	ready   []*task // begun or not, in the order of their Run or Resume
+	paused  map[wire.PassID]*task
 }
 
 // task is one pass on its way.
@@ -133,7 +137,7 @@ func (e *executor) send(m wire.Message) {
 // loop looks at the mailbox before every layer.
 func (e *executor) loop(ctx context.Context, mailbox <-chan wire.Message) {
 	for {
-		if e.current == nil && len(e.ready) == 0 {
+		if e.current == nil && (len(e.ready) == 0 || !e.settled) {
 			select {
 			case m := <-mailbox:
 				e.handle(m)
@@ -156,13 +160,17 @@ func (e *executor) loop(ctx context.Context, mailbox <-chan wire.Message) {
 func (e *executor) handle(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.Welcome:
-		if e.scheduler != 0 && e.scheduler != m.Epoch {
+		switch e.scheduler {
+		case m.Epoch:
+			e.settled = true
+		case 0:
+			e.scheduler = m.Epoch
+			e.hello()
+		default:
 			e.forget("the scheduler was restarted")
 		}
-		e.scheduler = m.Epoch
 	case *wire.Lost:
 		e.forget("the connection to the scheduler broke")
-		e.scheduler = 0
 	case *wire.Run:
 		e.ready = append(e.ready, &task{run: m})
 	case *wire.Pause:
@@ -206,6 +214,7 @@ func (e *executor) take(id wire.PassID) *task {
 func (e *executor) forget(why string) {
 	e.cfg.Log.Info("dropping all passes", zap.String("reason", why), zap.Int("passes", len(e.ready)+len(e.paused)))
 	e.dropAll()
+	e.scheduler, e.settled = 0, false
 	e.epoch.Store(rand.Uint64())
 	e.hello()
 }

@@ -40,6 +40,7 @@ type Config struct {
 
 	LogLevel  string
 	LogFormat string
+	DebugPort int
 }
 
 // Default is the configuration of a user who says nothing.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -216,6 +217,25 @@ func TestEnvironRoundTrip(t *testing.T) {
 	}
 	if text := strings.Join(l.Environ(Executor|Scheduler), "\n"); strings.Contains(text, "k1") {
 		t.Errorf("the key goes to the executor: %s", text)
+	}
+}
+
+var rewrite = flag.Bool("rewrite", false, "rewrite configs/parameters.md")
+
+// TestDocument: the document in configs is the table.
+func TestDocument(t *testing.T) {
+	const file = "../../configs/parameters.md"
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(Markdown()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != Markdown() {
+		t.Errorf("%s is not what the table says: run this test with -rewrite", file)
 	}
 }
 

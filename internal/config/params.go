@@ -218,6 +218,10 @@ var Params = []Param{
 		Name: "log-format", Group: GroupLogs, Roles: Serve, Value: "FORMAT",
 		Help:  "console, json, or auto: console on a terminal",
 		field: func(c *Config) any { return &c.LogFormat },
+	}, {
+		Name: "debug-port", Group: GroupLogs, Roles: Serve, Value: "PORT",
+		Help:  "serve pprof on 127.0.0.1: the frontend here, the scheduler one port higher, the executor two; 0 is off",
+		field: func(c *Config) any { return &c.DebugPort },
 	},
 }
 

@@ -104,3 +104,31 @@ func quote(text string) string {
 	}
 	return text
 }
+
+// Markdown is the table as a document.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("# Parameters\n\nEach is a flag of `prefillonly serve` (and of the roles that read it), an environment variable and a key of\n" +
+		"the `--config` file. Flags win over variables, these over the file, and that over the defaults.\n" +
+		"`prefillonly config show` prints the values in force and where each came from.\n")
+	standard := Default()
+	for _, g := range Groups {
+		fmt.Fprintf(&b, "\n## %s\n\n| flag and key | variable | default | meaning |\n|---|---|---|---|\n", g)
+		for i := range Params {
+			p := &Params[i]
+			if p.Group != g {
+				continue
+			}
+			name := "`--" + p.Name + "`"
+			if p.Secret {
+				name = "`" + p.Name + "` (no flag)"
+			}
+			value := show(p.field(&standard))
+			if value != "" {
+				value = "`" + value + "`"
+			}
+			fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", name, p.Env(), value, strings.ReplaceAll(p.Help, "|", "\\|"))
+		}
+	}
+	return b.String()
+}

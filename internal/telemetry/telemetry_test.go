@@ -3,6 +3,8 @@ package telemetry
 import (
 	"encoding/json"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -59,5 +61,34 @@ func TestBadSettings(t *testing.T) {
 		if _, err := NewLogger(c[0], c[1], "x"); err == nil || !strings.Contains(err.Error(), "want") {
 			t.Errorf("NewLogger(%q, %q) = %v", c[0], c[1], err)
 		}
+	}
+}
+
+func TestServeDebug(t *testing.T) {
+	none, err := ServeDebug(0, 2, zap.NewNop())
+	if err != nil || none.Close() != nil {
+		t.Errorf("port 0: %v", err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	if _, err := ServeDebug(port-1, 1, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "debug-port") {
+		t.Errorf("a port in use: %v", err)
+	}
+	free.Close()
+	server, err := ServeDebug(port-1, 1, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	response, err := http.Get("http://" + free.Addr().String() + "/debug/pprof/goroutine?debug=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("pprof answers %s", response.Status)
 	}
 }

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/config"
+)
+
+// poison is a token that kills the executor of a program run with poisonEnv.
+const (
+	poison    = engine.TokenID(666)
+	poisonEnv = "POISONED_RUNNER"
+)
+
+// poisoned is a Runner with a fatal defect.
+type poisoned struct{ executor.Runner }
+
+func (r poisoned) Begin(run *wire.Run) (executor.Pass, error) {
+	for i := range run.Items {
+		if slices.Contains(run.Items[i].Tokens, poison) {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	return r.Runner.Begin(run)
+}
+
+// injectFaults is called by the program under test.
+func injectFaults() {
+	if os.Getenv(poisonEnv) == "" {
+		return
+	}
+	open := openRunner
+	openRunner = func(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
+		r, err := open(cfg, log)
+		return poisoned{r}, err
+	}
+}
+
+// TestPoisonedRequest: a request that kills its executor is run twice, then refused by name; requests
+// beside it get their answers.
+func TestPoisonedRequest(t *testing.T) {
+	p := serve(t, []string{poisonEnv + "=1"}, "--device", "null")
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for !stop.Load() {
+				if status, text, err := p.complete(http.DefaultClient, fmt.Sprint("user ", i), 1); err != nil || status != 200 {
+					t.Errorf("a healthy request got %d %s %v", status, text, err)
+					return
+				}
+			}
+		})
+	}
+	deaths := func() int { return strings.Count(p.logged(), "is started again") }
+	response, err := http.Post(p.base+"/v1/completions", "application/json", strings.NewReader(fmt.Sprintf(`{"prompt":[1,%d,2],"max_tokens":1}`, poison)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := readAll(t, response)
+	if response.StatusCode != 500 || !strings.Contains(text, "2 executors died") {
+		t.Errorf("the poisoned request got %d %s", response.StatusCode, text)
+	}
+	time.Sleep(300 * time.Millisecond) // time for a third run, should there be one
+	stop.Store(true)
+	wg.Wait()
+	if n := deaths(); n != 2 {
+		t.Errorf("%d executors died, want 2", n)
+	}
+}
