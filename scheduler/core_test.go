@@ -126,7 +126,10 @@ func TestExecutorDeaths(t *testing.T) {
 func TestFirstWelcomeIsNoDeath(t *testing.T) {
 	w := basic(t, nil)
 	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
-	w.executor("cpu", 2, executorInfo())
+	out := w.executor("cpu", 2, executorInfo())
+	if a := pick[*wire.Abort](out); len(a) != 1 || a[0].Pass != 1 || len(runs(out)) != 1 {
+		t.Errorf("sent %+v, want the first pass aborted and run again", out)
+	}
 	if n := w.core.jobs[1].deaths; n != 0 {
 		t.Errorf("an executor that changes its epoch in answer to its first Welcome counts as %d deaths", n)
 	}

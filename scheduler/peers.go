@@ -116,9 +116,12 @@ func (c *Core) readdress(from PeerID, name peerName, epoch uint64) *peer {
 
 // restarted removes a peer whose Hello has a new epoch. An executor that changes its epoch at its
 // second Hello has answered our Welcome, as it must when it knew another scheduler before: none of
-// its jobs is to blame.
+// its jobs is to blame, and what we sent it meanwhile is still to come there.
 func (c *Core) restarted(p *peer) {
 	if p.executor != nil && p.hellos == 1 {
+		for _, ps := range p.executor.allPasses() {
+			c.send(p.id, &wire.Abort{Pass: ps.id})
+		}
 		c.removeExecutor(p, false)
 		return
 	}
