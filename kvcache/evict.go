@@ -109,7 +109,7 @@ func (t *taker) try(i int) (Page, bool) {
 	return t.fromSegment(protected, true)
 }
 
-// must takes a page that Available has promised, the least valuable first.
+// must takes a page that available has promised, the least valuable first.
 func (t *taker) must() Page {
 	if p, ok := t.fromFree(); ok {
 		return p

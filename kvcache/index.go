@@ -69,7 +69,6 @@ type Index struct {
 	clock    uint64 // counts Acquire
 	unpinned int    // resident pages that no lease holds
 	epoch    uint64 // counts Reset; leases of an older epoch are void
-	evicted  uint64
 }
 
 // New makes an empty Index.
@@ -102,14 +101,13 @@ func (x *Index) Reset() {
 
 // Match returns how many leading blocks of the chain are resident.
 func (x *Index) Match(chain []Hash) int {
-	if len(chain) == 0 || !x.Resident(chain[0]) {
+	if len(chain) == 0 || !x.resident(chain[0]) {
 		return 0
 	}
-	return 1 + sort.Search(len(chain)-1, func(i int) bool { return !x.Resident(chain[i+1]) })
+	return 1 + sort.Search(len(chain)-1, func(i int) bool { return !x.resident(chain[i+1]) })
 }
 
-// Resident says whether a block is matchable.
-func (x *Index) Resident(h Hash) bool {
+func (x *Index) resident(h Hash) bool {
 	_, ok := x.byHash[h]
 	return ok
 }
@@ -120,11 +118,8 @@ func (x *Index) Blocks() int { return x.cfg.NumBlocks }
 // Used is the number of pages that are resident or held.
 func (x *Index) Used() int { return x.cfg.NumBlocks - len(x.free) }
 
-// Available is the number of pages that a lease could still take: free or evictable.
-func (x *Index) Available() int { return len(x.free) + x.unpinned }
-
-// Evicted counts the blocks evicted since the Index was made.
-func (x *Index) Evicted() uint64 { return x.evicted }
+// available is the number of pages that a lease could still take: free or evictable.
+func (x *Index) available() int { return len(x.free) + x.unpinned }
 
 // Stored says that blocks became matchable.
 type Stored struct {
@@ -156,7 +151,6 @@ func (x *Index) evict(p Page) Hash {
 	}
 	pg.state, pg.parent = pagePrivate, none
 	x.unpinned--
-	x.evicted++
 	x.ghosts.add(pg.hash, pg.used)
 	return pg.hash
 }

@@ -31,7 +31,7 @@ func (x *Index) Acquire(r Request) (lease *Lease, removed []Hash) {
 	x.clock++
 	resident := x.Match(r.Chain)
 	reused := min(resident, r.Reuse)
-	if r.Pages > 0 && r.Pages-reused > x.Available()-x.countUnpinned(r.Chain[:reused]) {
+	if r.Pages > 0 && r.Pages-reused > x.available()-x.countUnpinned(r.Chain[:reused]) {
 		return nil, nil
 	}
 	l := &Lease{Reused: reused, fill: reused, chain: r.Chain, epoch: x.epoch}

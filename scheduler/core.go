@@ -98,9 +98,6 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 	return c.out
 }
 
-// Stats returns the counters since the start.
-func (c *Core) Stats() wire.Stats { return c.stats }
-
 func (c *Core) send(to PeerID, m wire.Message) {
 	c.out = append(c.out, Envelope{To: to, Msg: m})
 }
