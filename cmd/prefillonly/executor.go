@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
@@ -12,8 +15,6 @@ import (
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
-	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 )
 
 // newExecutorCommand makes `prefillonly executor`.
@@ -24,7 +25,7 @@ func newExecutorCommand() *cobra.Command {
 		Example: "  prefillonly executor --name cpu-1 --scheduler-endpoint tcp://10.0.0.1:7000 --curve-key-file e.key --curve-peers-file s.pub --model ./Qwen2.5-0.5B",
 		Args:    cobra.MaximumNArgs(1),
 	}
-	name := command.Flags().String("name", "cpu-0", "name among the executors of one scheduler, stable over restarts")
+	name := command.Flags().String("name", defaultName("executor"), "name among the executors of one scheduler, stable over restarts")
 	return configured(command, config.Executor, func(cfg *config.Config, log *zap.Logger) error {
 		return runExecutor(cfg, *name, log)
 	})

@@ -8,12 +8,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
-	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 )
 
 // listenerEnv names the descriptor of the listening socket that the supervisor hands down.
@@ -27,7 +28,7 @@ func newFrontendCommand() *cobra.Command {
 		Example: "  prefillonly frontend --name web-1 --scheduler-endpoint tcp://10.0.0.1:7000 --curve-key-file f.key --curve-peers-file s.pub --model ./Qwen2.5-0.5B",
 		Args:    cobra.MaximumNArgs(1),
 	}
-	name := command.Flags().String("name", "frontend-0", "name among the peers of one scheduler, stable over restarts")
+	name := command.Flags().String("name", defaultName("frontend"), "name among the peers of one scheduler, stable over restarts")
 	return configured(command, config.Frontend, func(cfg *config.Config, log *zap.Logger) error {
 		return runFrontend(cfg, *name, log)
 	})

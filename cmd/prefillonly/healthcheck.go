@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/internal/config"
 )
 
 // probeTimeout bounds one question to the frontend's health.

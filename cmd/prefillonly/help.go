@@ -3,8 +3,9 @@ package main
 import (
 	"strings"
 
-	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/spf13/cobra"
+
+	"github.com/prefillonly/prefillonly/internal/config"
 )
 
 // helpTopic is a --help that may be given a group or a word: --help=all, --help=device, --help=cache.

@@ -3,8 +3,9 @@ package main
 import (
 	"fmt"
 
-	"github.com/prefillonly/prefillonly/internal/mq"
 	"github.com/spf13/cobra"
+
+	"github.com/prefillonly/prefillonly/internal/mq"
 )
 
 // newKeygenCommand makes `prefillonly keygen`.

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/supervise"
-	"github.com/spf13/cobra"
 )
 
 // version is set by the linker.

@@ -5,12 +5,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/mq"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 	"github.com/prefillonly/prefillonly/scheduler"
-	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 )
 
 // newSchedulerCommand makes `prefillonly scheduler`.

@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/supervise"
 )
 
 // grace is how long a process may take from SIGTERM to its end, drain aside.
@@ -96,7 +97,7 @@ func newServer(cfg *config.Config, socket *os.File, log *zap.Logger) *server {
 	executor := cfg.Device + "-0"
 	s.children = []*supervise.Child{
 		{
-			Name: "frontend", Args: []string{"frontend"}, Files: []*os.File{socket}, Grace: cfg.DrainTimeout + grace,
+			Name: "frontend", Args: []string{"frontend", "--name", "frontend-0"}, Files: []*os.File{socket}, Grace: cfg.DrainTimeout + grace,
 			Env: append(childEnv(cfg, config.Frontend), listenerEnv+"="+strconv.Itoa(supervise.FileFD(0))),
 		},
 		{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace},

@@ -8,11 +8,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/mq"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
-	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 )
 
 // configured gives a command the parameters of roles, and calls run with their values and a logger
@@ -69,6 +70,15 @@ const (
 func stopSignal(ctx context.Context) context.Context {
 	ctx, _ = signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT) // released when the process ends
 	return ctx
+}
+
+// defaultName is a process's name to the scheduler when it runs alone: one of each role on a host.
+func defaultName(role string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unnamed"
+	}
+	return role + "-" + host
 }
 
 // mqOptions says how this process joins the others.

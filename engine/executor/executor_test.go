@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/executor/runnertest"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"go.uber.org/goleak"
-	"go.uber.org/zap"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/prefillonly/prefillonly/engine"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")

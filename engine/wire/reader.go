@@ -7,9 +7,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
+	"github.com/prefillonly/prefillonly/engine"
 )
 
 // reader reads a header and hands out the raw frames in order. The first error sticks; reads after

@@ -6,8 +6,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/prefillonly/prefillonly/engine"
 )
 
 // headerSize is room for the header of an ordinary message.

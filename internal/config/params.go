@@ -216,7 +216,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.LogLevel },
 	}, {
 		Name: "log-format", Group: GroupLogs, Roles: Serve, Value: "FORMAT",
-		Help:  "console, json, or auto: console on a terminal",
+		Help:  "console, json, journal, or auto: console on a terminal, journal under journald, else json",
 		field: func(c *Config) any { return &c.LogFormat },
 	}, {
 		Name: "debug-port", Group: GroupLogs, Roles: Serve, Value: "PORT",

@@ -25,7 +25,7 @@ func (l *Loaded) Validate() error {
 		{"prefill-chunk", l.PrefillChunk > 0 && l.PrefillChunk <= 1<<16, "1 to 65536"},
 		{"curve-peers-file", (l.CurveKeyFile == "") == (l.CurvePeersFile == ""), "to be given together with curve-key-file"},
 		{"log-level", oneOf(l.LogLevel, "debug", "info", "warn", "error"), "debug, info, warn or error"},
-		{"log-format", oneOf(l.LogFormat, "auto", "console", "json"), "auto, console or json"},
+		{"log-format", oneOf(l.LogFormat, "auto", "console", "json", "journal"), "auto, console, json or journal"},
 	} {
 		if !check.ok {
 			p := Find(check.name)

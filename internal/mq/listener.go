@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	zmq "github.com/pebbe/zmq4"
+
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 

@@ -14,9 +14,10 @@ import (
 	"time"
 
 	zmq "github.com/pebbe/zmq4"
+	"go.uber.org/goleak"
+
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	zmq "github.com/pebbe/zmq4"
+
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 

@@ -12,8 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prefillonly/prefillonly/internal/osthread"
 	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/internal/osthread"
 )
 
 // The pace of restarts: the first is quick, since a request may be waiting for it; a process that

@@ -33,6 +33,7 @@ func capture(t *testing.T, f func()) string {
 }
 
 func TestFormats(t *testing.T) {
+	t.Setenv("JOURNAL_STREAM", "")
 	for format, isJSON := range map[string]bool{"json": true, "auto": true, "console": false} { // a pipe is no terminal
 		text := capture(t, func() {
 			log, err := NewLogger("info", format, "executor")
@@ -53,6 +54,23 @@ func TestFormats(t *testing.T) {
 		if strings.Count(text, "\n") != 1 {
 			t.Errorf("%s: %q, want one line", format, text)
 		}
+	}
+}
+
+func TestJournal(t *testing.T) {
+	t.Setenv("JOURNAL_STREAM", "8:1")
+	text := capture(t, func() {
+		log, err := NewLogger("debug", "auto", "serve")
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Debug("d")
+		log.Info("i")
+		log.Warn("w")
+		log.Error("e")
+	})
+	if want := "<7> serve d\n<6> serve i\n<4> serve w\n<3> serve e\n"; text != want {
+		t.Errorf("got %q, want %q", text, want)
 	}
 }
 
