@@ -32,11 +32,10 @@ TITLES = [
     "A short story of the {0}", "{0} and {1} for busy people", "We tested every {0} of this year",
     "Ask me anything about {0}", "Best {0} of the week, with notes on the {1}", "The {0} problem, explained",
 ]
-ASK_POST = [
-    "Will the user like this post?", "Would this user like the post?", "Is this post interesting to the user?",
-    "Should we recommend this post to the user?",
-]
-ASK_CREDIT = ["Should credit be granted?", "Should the credit be granted?", "Should the bank grant this credit?"]
+ASK_POST = ["Will the user like it?", "Will the user like this post?", "Is it interesting to the user?"]
+ASK_CREDIT = ["Should credit be granted?", "Should the credit be granted?"]
+DEBTS = ["zero", "small", "moderate", "heavy"]
+MISSED = ["never", "once", "twice", "often"]
 TAIL = "Answer Yes or No:"
 
 
@@ -56,7 +55,7 @@ class User:
     def __init__(self, rng, long=False):
         self.rng = rng
         self.liked = rng.sample(NAMES, rng.randint(2, 6))
-        lines = ["User profile: age %d. Interests: %s." % (rng.randint(18, 80), listing(self.liked))]
+        lines = ["User profile: age %d. Interests: %s." % (rng.randint(18, 80), listing([t.capitalize() for t in self.liked]))]
         reads = rng.randint(8, 16) if long else rng.randint(0, 5)
         if reads:
             lines.append("History: " + "; ".join(title(rng, rng.choice(self.liked)) for _ in range(reads)) + ".")
@@ -74,34 +73,30 @@ class User:
 
 
 class Applicant:
-    """Gets credit up to half the income, less the debts, less 10k for every missed payment."""
+    """Gets credit up to half the income, less 10k for every step of debts and of missed payments."""
 
     def __init__(self, rng, long=False):
         self.rng = rng
-        income, missed = rng.randint(20, 150), rng.choice([0, 0, 0, 1, 1, 2, 3])
-        debts = rng.randint(0, income // 3)
-        lines = ["Applicant record: age %d, employed for %d years. Income: %dk a year. Debts: %dk. Missed payments: %d." % (
-            rng.randint(20, 70), rng.randint(0, 30), income, debts, missed)]
+        income, debts, missed = 5 * rng.randint(4, 30), rng.choice([0, 0, 1, 2, 3]), rng.choice([0, 0, 0, 1, 2, 3])
+        lines = ["Applicant record: Income %dk a year. Debts: %s. Missed payments: %s." % (income, DEBTS[debts], MISSED[missed])]
         if long:
-            lines.append("Accounts: " + "; ".join(
-                "%s %dk" % (rng.choice(["rent", "card", "loan", "savings", "deposit"]), rng.randint(1, 20))
-                for _ in range(rng.randint(15, 30))) + ".")
+            lines.append("Accounts: " + ", ".join(
+                rng.choice(["rent", "card", "loan", "savings", "deposit"]) for _ in range(rng.randint(30, 60))) + ".")
         self.profile = "\n".join(lines)
-        self.limit = income / 2 - debts - 10 * missed
+        self.limit = income / 2 - 10 * debts - 10 * missed
         self.ask = rng.choice(ASK_CREDIT) + " " + TAIL
 
     def question(self):
-        """An amount in thousands, and the text of the request; amounts near the limit are left out."""
-        if self.rng.random() < 0.5 and self.limit > 5:
-            amount = self.rng.randint(1, int(self.limit - 3))
-        else:
-            floor = max(1, int(self.limit) + 4)
-            amount = self.rng.randint(floor, floor + 40)
+        """An amount in thousands, and the text of the request; an amount at the limit is left out."""
+        amounts = range(5, 85, 5)
+        granted = [a for a in amounts if a < self.limit]
+        refused = [a for a in amounts if a > self.limit]
+        amount = self.rng.choice(granted if granted and self.rng.random() < 0.5 else refused)
         return amount, "Request: a credit of %dk.\n" % amount
 
     def answer(self, amount):
-        """True, False, or None when the amount is too near the limit to say."""
-        return None if abs(amount - self.limit) < 3 else amount < self.limit
+        """True, False, or None when the amount is the limit."""
+        return None if amount == self.limit else amount < self.limit
 
 
 TASKS = {"post": User, "credit": Applicant}
