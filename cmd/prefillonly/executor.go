@@ -135,15 +135,18 @@ func loadModel(cfg *config.Config, backend kernels.Backend, log *zap.Logger) (*m
 	if err != nil {
 		return nil, err
 	}
-	pages, err := planPages(cfg, plan, available)
-	if err != nil {
+	if _, err := planPages(cfg, plan, available); err != nil { // before minutes of loading
 		return nil, &exitError{exitMemory, err}
 	}
 	m, err := model.Load(cfg.Model, backend, options)
 	if err != nil {
 		return nil, &exitError{exitConfig, err}
 	}
-	if err := m.NewPages(pages); err != nil {
+	pages, err := planPages(cfg, m.Plan(), available)
+	if err == nil {
+		err = m.NewPages(pages)
+	}
+	if err != nil {
 		m.Close()
 		return nil, &exitError{exitMemory, err}
 	}
