@@ -1,12 +1,8 @@
 package kvcache
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-
-	"github.com/fxamacker/cbor/v2"
 
 	"github.com/prefillonly/prefillonly/engine"
 )
@@ -33,28 +29,9 @@ type Keys struct {
 	Salt string // secret of a tenant; folded into the first block, and by the chain into all others
 }
 
-// Hasher computes block chains and reuses its buffer; it is not safe for concurrent use.
-type Hasher struct {
-	mode cbor.UserBufferEncMode
-	buf  bytes.Buffer
-}
-
-// hashInput is the tuple that vLLM hashes for a block.
-type hashInput struct {
-	_      struct{} `cbor:",toarray"`
-	Parent []byte
-	Tokens []engine.TokenID
-	Extra  []string // nil encodes as null
-}
-
-// NewHasher makes a Hasher.
-func NewHasher() *Hasher {
-	mode, err := cbor.CanonicalEncOptions().UserBufferEncMode()
-	if err != nil {
-		panic(fmt.Sprintf("kvcache: canonical CBOR options are refused: %v", err))
-	}
-	return &Hasher{mode: mode}
-}
+// Hasher computes block chains and reuses its buffer; the zero value is ready. It is not safe for
+// concurrent use.
+type Hasher struct{ buf []byte }
 
 // Chain returns the hashes of the full blocks of blockTokens tokens, first block first; a trailing
 // partial block has none. It is vLLM's sha256_cbor: SHA-256 over the canonical CBOR of
@@ -84,11 +61,46 @@ func extraKeys(keys Keys, i int) []string {
 	return extra
 }
 
+// block hashes the canonical CBOR of (parent, tokens, extra keys or null). It is written out here, as
+// a CBOR library's reflection takes three times as long as the hash itself.
 func (h *Hasher) block(parent Hash, tokens []engine.TokenID, extra []string) Hash {
-	h.buf.Reset()
-	in := hashInput{Parent: parent[:], Tokens: tokens, Extra: extra}
-	if err := h.mode.MarshalToBuffer(&in, &h.buf); err != nil {
-		panic(fmt.Sprintf("kvcache: a block's hash input cannot be encoded: %v", err))
+	b := appendHead(h.buf[:0], cborArray, 3)
+	b = append(appendHead(b, cborBytes, len(parent)), parent[:]...)
+	b = appendHead(b, cborArray, len(tokens))
+	for _, id := range tokens {
+		b = appendHead(b, cborUnsigned, int(id))
 	}
-	return sha256.Sum256(h.buf.Bytes())
+	if extra == nil {
+		b = append(b, cborNull)
+	} else {
+		b = appendHead(b, cborArray, len(extra))
+		for _, s := range extra {
+			b = append(appendHead(b, cborText, len(s)), s...)
+		}
+	}
+	h.buf = b
+	return sha256.Sum256(b)
+}
+
+// The major types of CBOR (RFC 8949, section 3.1) that a block needs, and null.
+const (
+	cborUnsigned = 0 << 5
+	cborBytes    = 2 << 5
+	cborText     = 3 << 5
+	cborArray    = 4 << 5
+	cborNull     = 0xf6
+)
+
+// appendHead appends a CBOR head in its shortest form, which canonical CBOR asks for; n is at most
+// 32 bits wide.
+func appendHead(b []byte, major byte, n int) []byte {
+	switch {
+	case n < 24:
+		return append(b, major|byte(n))
+	case n < 1<<8:
+		return append(b, major|24, byte(n))
+	case n < 1<<16:
+		return append(b, major|25, byte(n>>8), byte(n))
+	}
+	return append(b, major|26, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 }

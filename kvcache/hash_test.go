@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/fxamacker/cbor/v2"
 
 	"github.com/prefillonly/prefillonly/engine"
 )
@@ -35,7 +38,7 @@ func TestChainIsVLLMs(t *testing.T) {
 			"90e9338f9026a087e107d6c535738bcd2ffa230d0c66deb21863af4bef80e42e"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			chain := NewHasher().Chain(tokens, 4, tt.keys)
+			chain := new(Hasher).Chain(tokens, 4, tt.keys)
 			if len(chain) != 3 {
 				t.Fatalf("13 tokens in blocks of 4 have %d hashes, want 3", len(chain))
 			}
@@ -48,6 +51,32 @@ func TestChainIsVLLMs(t *testing.T) {
 	}
 }
 
+// TestBlockIsCanonicalCBOR compares the hash's input with what a CBOR library makes of it, at the
+// lengths and numbers where the encoding changes.
+func TestBlockIsCanonicalCBOR(t *testing.T) {
+	mode, err := cbor.CanonicalEncOptions().EncMode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	edges := []engine.TokenID{0, 23, 24, 255, 256, 65535, 65536, 1<<32 - 1}
+	for _, n := range []int{1, 23, 24, 255, 256, 65535, 65536} {
+		for _, extra := range [][]string{nil, {"a"}, {"lora", strings.Repeat("s", 300)}} {
+			tokens := make([]engine.TokenID, n)
+			for i := range tokens {
+				tokens[i] = edges[i%len(edges)]
+			}
+			parent := Hash{1, 2, 3}
+			input, err := mode.Marshal([]any{parent[:], tokens, extra})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := new(Hasher).block(parent, tokens, extra); got != sha256.Sum256(input) {
+				t.Errorf("%d tokens with extra keys %.20q: the hash is not that of their canonical CBOR", n, extra)
+			}
+		}
+	}
+}
+
 func TestRootHash(t *testing.T) {
 	const text = "vllm-none-hash"
 	if got := sha256.Sum256(append([]byte{0x60 | byte(len(text))}, text...)); RootHash != got {
@@ -56,7 +85,7 @@ func TestRootHash(t *testing.T) {
 }
 
 func TestChainOfNoBlocks(t *testing.T) {
-	h := NewHasher()
+	h := new(Hasher)
 	for _, tt := range []struct{ tokens, block int }{{0, 4}, {3, 4}, {10, 0}, {10, -1}} {
 		if c := h.Chain(make([]engine.TokenID, tt.tokens), tt.block, Keys{}); c != nil {
 			t.Errorf("%d tokens in blocks of %d: %d hashes, want none", tt.tokens, tt.block, len(c))
@@ -71,7 +100,7 @@ func BenchmarkChain98k(b *testing.B) {
 	}
 	for _, size := range []int{16, 256} {
 		b.Run(fmt.Sprintf("block=%d", size), func(b *testing.B) {
-			h := NewHasher()
+			h := new(Hasher)
 			for b.Loop() {
 				h.Chain(tokens, size, Keys{})
 			}

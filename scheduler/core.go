@@ -62,7 +62,7 @@ func NewCore(cfg Config, epoch uint64) (*Core, error) {
 		return nil, err
 	}
 	return &Core{
-		cfg: cfg, policy: p, epoch: epoch, hasher: kvcache.NewHasher(),
+		cfg: cfg, policy: p, epoch: epoch, hasher: new(kvcache.Hasher),
 		peers: map[PeerID]*peer{}, named: map[peerName]*peer{}, losses: map[peerName]uint64{},
 		pools: map[string]*pool{}, jobs: map[engine.JobID]*job{}, users: newUsers(),
 	}, nil
