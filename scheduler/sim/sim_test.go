@@ -213,3 +213,17 @@ func TestMemoryModelFollowsThePaper(t *testing.T) {
 		t.Error("an unknown machine was found")
 	}
 }
+
+// BenchmarkRun is the time of one simulated request, of 320 tokens on eight executors.
+func BenchmarkRun(b *testing.B) {
+	var executors []Executor
+	for i := range 8 {
+		e := gpu()
+		e.Name = string(rune('a' + i))
+		executors = append(executors, e)
+	}
+	b.ReportAllocs()
+	if _, err := Run(config("srjf-calibrated"), executors, mix(b.N)); err != nil {
+		b.Fatal(err)
+	}
+}
