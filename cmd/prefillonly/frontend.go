@@ -57,6 +57,10 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 	if err != nil {
 		return &exitError{exitConfig, err}
 	}
+	chat, err := openTemplate(cfg, tok)
+	if err != nil {
+		return &exitError{exitConfig, err}
+	}
 	listener, err := openListener(cfg)
 	if err != nil {
 		return err
@@ -69,7 +73,7 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 	f, err := frontend.New(frontend.Config{
 		Name: name, Heartbeat: heartbeat, Models: cfg.ServedModelName, APIKeys: keys, Version: version,
 		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, AccessLog: cfg.AccessLog, DrainTimeout: cfg.DrainTimeout,
-	}, tok, chatTemplate{tok}, peer, log)
+	}, tok, chat, peer, log)
 	if err != nil {
 		return &exitError{exitConfig, err}
 	}
@@ -108,8 +112,25 @@ func apiKeys(cfg *config.Config) ([]string, error) {
 }
 
 // chatTemplate adapts the tokenizer's templates to the frontend.
-type chatTemplate struct{ *tokenizer.Tokenizer }
+type chatTemplate struct {
+	*tokenizer.Tokenizer
+	override string // used in place of the checkpoint's template; may be empty
+}
+
+func openTemplate(cfg *config.Config, tok *tokenizer.Tokenizer) (chatTemplate, error) {
+	t := chatTemplate{Tokenizer: tok}
+	if cfg.ChatTemplate != "" {
+		text, err := os.ReadFile(cfg.ChatTemplate)
+		if err != nil {
+			return t, fmt.Errorf("chat-template: %w", err)
+		}
+		t.override = string(text)
+	}
+	return t, nil
+}
 
 func (t chatTemplate) RenderChat(messages []byte, o frontend.ChatOptions) (string, error) {
-	return t.Tokenizer.RenderChat(messages, tokenizer.ChatOptions{AddGenerationPrompt: o.AddGenerationPrompt, Variables: o.Variables})
+	return t.Tokenizer.RenderChat(messages, tokenizer.ChatOptions{
+		AddGenerationPrompt: o.AddGenerationPrompt, Template: t.override, Variables: o.Variables,
+	})
 }

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/demo"
+	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/internal/config"
 )
 
@@ -100,5 +102,25 @@ func TestCgroupLeft(t *testing.T) {
 	write("memory.stat", "anon 100\ninactive_file 400\n")
 	if left, ok := cgroupLeft(root); !ok || left != 900 {
 		t.Errorf("version 2: %d, %v, want 900", left, ok)
+	}
+}
+
+func TestChatTemplateOverride(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "chat.jinja")
+	if err := os.WriteFile(file, []byte("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.Open(demoDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	chat, err := openTemplate(&config.Config{ChatTemplate: file}, tok)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := chat.RenderChat([]byte(`[{"role":"user","content":"hi"}]`), frontend.ChatOptions{})
+	if err != nil || got != "<user>hi" {
+		t.Errorf("RenderChat = %q, %v", got, err)
 	}
 }

@@ -13,6 +13,7 @@ type Config struct {
 	Model           string
 	ServedModelName []string
 	MaxModelLen     Length
+	ChatTemplate    string
 
 	Host         string
 	Port         int

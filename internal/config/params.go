@@ -68,6 +68,10 @@ var Params = []Param{
 		Name: "max-model-len", Group: GroupModel, Roles: Executor, Common: true, Value: "TOKENS",
 		Help:  "longest prompt plus answer, e.g. 32768 or 32K; default: the model's own limit",
 		field: func(c *Config) any { return &c.MaxModelLen },
+	}, {
+		Name: "chat-template", Group: GroupModel, Roles: Frontend, Value: "FILE",
+		Help:  "Jinja chat template to use in place of the checkpoint's own",
+		field: func(c *Config) any { return &c.ChatTemplate },
 	},
 
 	{

@@ -39,7 +39,7 @@ func (l *Loaded) Validate() error {
 }
 
 func (l *Loaded) validateFiles() error {
-	for _, name := range []string{"api-key-file", "curve-key-file", "curve-peers-file"} {
+	for _, name := range []string{"chat-template", "api-key-file", "curve-key-file", "curve-peers-file"} {
 		p := Find(name)
 		file := show(p.field(&l.Config))
 		if file == "" {
