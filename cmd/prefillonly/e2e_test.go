@@ -167,6 +167,9 @@ func (p *program) kill(role string) {
 // complete asks for n tokens after prompt and returns the status and the body.
 func (p *program) complete(client *http.Client, prompt string, n int) (int, string, error) {
 	body := fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"temperature":0,"logprobs":1}`, prompt, n)
+	if n > 1 { // no token that would end the answer before n
+		body = fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"temperature":0,"allowed_token_ids":[300,301]}`, prompt, n)
+	}
 	response, err := client.Post(p.base+"/v1/completions", "application/json", strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
