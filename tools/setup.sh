@@ -16,7 +16,7 @@ if ! command -v dpkg-query >/dev/null 2>&1; then
 fi
 
 missing=
-for package in gcc g++ libc6-dev ca-certificates libzmq3-dev libdnnl-dev; do
+for package in gcc g++ libc6-dev pkg-config ca-certificates libzmq3-dev libdnnl-dev; do
     installed "$package" || missing="$missing $package"
 done
 # Any Go of 1.21 or later fetches the version go.mod names; an older one fetches it through tools/go.sh.
