@@ -32,6 +32,7 @@ type Core struct {
 	policy policy
 	epoch  uint64
 	now    time.Duration
+	ticked time.Duration // when the last Tick came
 	hasher *kvcache.Hasher
 
 	peers     map[PeerID]*peer
@@ -69,7 +70,7 @@ func NewCore(cfg Config, epoch uint64) (*Core, error) {
 }
 
 // Step takes one message at a time since some fixed start; the time of a step before the last one's
-// counts as that. It returns what is to be sent, in order; the slice is valid until the next Step.
+// counts as that. A Tick must come several times in a Config.PeerTimeout. It returns what is to be sent, in order; the slice is valid until the next Step.
 // Slices inside msg are kept and must not be changed. Messages that make no sense in the state that
 // the Core is in (unknown passes, results twice, senders never heard of) change nothing.
 func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope {
@@ -104,7 +105,14 @@ func (c *Core) send(to PeerID, m wire.Message) {
 
 // tick drops silent peers and orphans that have waited too long, and gives idle executors work.
 func (c *Core) tick() {
+	// After a gap as long the scheduler itself was held up, and what the peers have said since is
+	// still to be read.
+	asleep := c.now-c.ticked > c.cfg.PeerTimeout/2
+	c.ticked = c.now
 	for _, p := range c.peersInOrder() {
+		if asleep {
+			p.heard = c.now
+		}
 		if c.now-p.heard >= c.cfg.PeerTimeout {
 			c.lost(p)
 		}

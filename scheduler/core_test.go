@@ -114,12 +114,30 @@ func TestExecutorDeaths(t *testing.T) {
 	if len(again) != 1 || again[0].Items[0].Job != 1 {
 		t.Fatalf("after the first death %+v, want the job run again", again)
 	}
+	w.executor("cpu", 2, executorInfo())
 	out := w.step("cpu", &wire.Lost{})
 	if r := results(out); len(r) != 1 || r[0].Err == nil || r[0].Err.Code != engine.CodeExecutorLost {
 		t.Fatalf("after the second death %+v, want the job given up", out)
 	}
 	if w.core.stats.ExecutorLost != 2 || w.core.stats.Retries != 2 {
 		t.Errorf("stats %+v", w.core.stats)
+	}
+}
+
+// TestProgressClearsBlame kills an executor after each token but the last.
+func TestProgressClearsBlame(t *testing.T) {
+	w := basic(t, nil)
+	run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 5}))[0]
+	for token := range 5 {
+		out := w.step("cpu", answer(run, time.Second))
+		if r := results(out); len(r) != 1 || r[0].Err != nil || r[0].Index != token {
+			t.Fatalf("token %d comes as %+v", token, r)
+		}
+		if token < 4 {
+			epoch := uint64(token + 1)
+			w.executor("cpu", epoch, executorInfo()) // a heartbeat
+			run = runs(w.executor("cpu", epoch+1, executorInfo()))[0]
+		}
 	}
 }
 
@@ -135,6 +153,23 @@ func TestFirstWelcomeIsNoDeath(t *testing.T) {
 	}
 }
 
+// TestStaleHelloIsNoSecondDeath has the last heartbeat of a dead executor come after its loss was
+// noticed: the pass it is given then never arrives.
+func TestStaleHelloIsNoSecondDeath(t *testing.T) {
+	w := basic(t, nil)
+	w.executor("cpu", 1, executorInfo()) // a heartbeat
+	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
+	w.step("cpu", &wire.Lost{})
+	w.executor("cpu", 1, executorInfo())
+	w.step("cpu", &wire.Lost{})
+	if j := w.core.jobs[1]; j == nil || j.deaths != 1 {
+		t.Errorf("one death is counted as %+v", j)
+	}
+	if r := runs(w.executor("cpu", 2, executorInfo())); len(r) != 1 {
+		t.Errorf("the new executor gets %+v, want the job", r)
+	}
+}
+
 func TestOrphansWaitForAnExecutor(t *testing.T) {
 	w := newWorld(t, DefaultConfig())
 	w.frontend("web")
@@ -145,12 +180,12 @@ func TestOrphansWaitForAnExecutor(t *testing.T) {
 	if r := runs(w.executor("cpu", 1, executorInfo())); len(r) != 1 {
 		t.Fatalf("the executor got %+v, want the waiting job", r)
 	}
-	for w.now < DefaultConfig().UnavailableAfter {
-		w.now += time.Second
+	for w.now < DefaultConfig().UnavailableAfter-time.Second {
+		w.tickUntil(w.now + time.Second)
 		w.step("cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1})
 		w.step("web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1})
 	}
-	out := w.step("", &wire.Tick{})
+	out := w.tickUntil(w.now + time.Second)
 	if r := results(out); len(r) != 1 || r[0].Job != 2 || r[0].Err.Code != engine.CodeUnavailable {
 		t.Errorf("after the wait %+v, want job 2 unavailable", out)
 	}
@@ -235,22 +270,35 @@ func TestPromptLogprobs(t *testing.T) {
 func TestAnyMessageIsASignOfLife(t *testing.T) {
 	w := basic(t, nil)
 	run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
-	w.now = DefaultConfig().PeerTimeout - 1
+	w.tickUntil(DefaultConfig().PeerTimeout - 1)
 	w.step("cpu", answer(run, time.Second))
-	w.now += 2
-	w.step("", &wire.Tick{})
+	w.tickUntil(w.now + 2)
 	if len(w.core.executors) != 1 || len(w.core.frontends) != 0 {
 		t.Errorf("%d executors and %d frontends are left, want the one that spoke", len(w.core.executors), len(w.core.frontends))
+	}
+}
+
+// TestSleepingSchedulerBlamesNobody stops the scheduler's clock, as a suspended machine does: what the
+// peers said meanwhile is read after the Tick.
+func TestSleepingSchedulerBlamesNobody(t *testing.T) {
+	w := basic(t, nil)
+	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
+	w.now = time.Hour
+	if out := w.step("", &wire.Tick{}); len(out) != 0 || len(w.core.executors) != 1 || len(w.core.frontends) != 1 {
+		t.Errorf("after an hour's sleep the Core sends %+v, %d executors are left", out, len(w.core.executors))
+	}
+	w.tickUntil(w.now + DefaultConfig().PeerTimeout)
+	if len(w.core.executors) != 0 {
+		t.Error("an executor that is silent from then on is not lost")
 	}
 }
 
 func TestLostFrontend(t *testing.T) {
 	w := basic(t, nil)
 	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
-	w.now = DefaultConfig().PeerTimeout - 1
+	w.tickUntil(DefaultConfig().PeerTimeout - 1)
 	w.step("cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1})
-	w.now++
-	if out := w.step("", &wire.Tick{}); len(pick[*wire.Abort](out)) != 1 {
+	if out := w.tickUntil(w.now + 1); len(pick[*wire.Abort](out)) != 1 {
 		t.Errorf("the loss of the frontend sent %+v, want its pass aborted", out)
 	}
 	back := w.core.Step(w.now, "web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1})

@@ -16,7 +16,7 @@ const (
 	stateInPass                  // in a running or paused pass
 )
 
-// maxDeaths is how many executors may die running a job before it is given up.
+// maxDeaths is how many executors in a row may die running a job before it is given up.
 const maxDeaths = 2
 
 // job is one Submit on its way.
@@ -53,7 +53,7 @@ type job struct {
 	startedAt     time.Duration // when
 	running       time.Duration // inside passes
 	hits          int           // prompt tokens read from the cache by the pass that answered first
-	deaths        int           // executors that died while it ran
+	deaths        int           // executors that died running it, since a pass of it last went well
 	orphaned      time.Duration // when its model had no executor last
 	cancelled     bool          // in a pass whose other items go on
 	blocked       bool          // waits for pages that other jobs hold

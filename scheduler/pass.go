@@ -107,6 +107,7 @@ func (c *Core) requeue(e *executor, j *job) {
 
 // answer sends what a pass has found for a job, and puts it back in the queue if it generates more.
 func (c *Core) answer(e *executor, j *job, item *wire.ItemResult) {
+	j.deaths = 0
 	r := &wire.Result{Job: j.submit.Job, Cached: j.hits, Timing: j.timing()}
 	if j.generated() == 0 {
 		r.Prompt = item.Prompt

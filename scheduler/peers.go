@@ -115,18 +115,20 @@ func (c *Core) readdress(from PeerID, name peerName, epoch uint64) *peer {
 }
 
 // restarted removes a peer whose Hello has a new epoch. An executor that changes its epoch at its
-// second Hello has answered our Welcome, as it must when it knew another scheduler before: none of
-// its jobs is to blame, and what we sent it meanwhile is still to come there.
+// second Hello has answered our Welcome, as it must when it knew another scheduler before: what we
+// sent it behind that Welcome is still to come there.
 func (c *Core) restarted(p *peer) {
-	if p.executor != nil && p.hellos == 1 {
+	if p.executor != nil && !p.settled() {
 		for _, ps := range p.executor.allPasses() {
 			c.send(p.id, &wire.Abort{Pass: ps.id})
 		}
-		c.removeExecutor(p, false)
-		return
 	}
 	c.remove(p)
 }
+
+// settled says that a peer has answered a Welcome. An executor runs nothing before; until then the
+// Hello we know it by may even be an old one of a process that is dead.
+func (p *peer) settled() bool { return p.hellos > 1 }
 
 // register adds a peer; nil if its Hello makes no sense.
 func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
@@ -182,7 +184,7 @@ func (c *Core) lost(p *peer) {
 
 func (c *Core) remove(p *peer) {
 	if p.executor != nil {
-		c.removeExecutor(p, true)
+		c.removeExecutor(p)
 		return
 	}
 	delete(c.peers, p.id)
@@ -198,9 +200,8 @@ func (c *Core) remove(p *peer) {
 	}
 }
 
-// removeExecutor removes an executor and finds other places for its jobs. With blame, those in its
-// running pass may have killed it.
-func (c *Core) removeExecutor(p *peer, blame bool) {
+// removeExecutor removes an executor and finds other places for its jobs.
+func (c *Core) removeExecutor(p *peer) {
 	e := p.executor
 	delete(c.peers, p.id)
 	delete(c.named, p.name)
@@ -209,15 +210,16 @@ func (c *Core) removeExecutor(p *peer, blame bool) {
 	e.pool.executors = slices.DeleteFunc(e.pool.executors, isIt)
 	e.pool.waiting -= e.queue.size
 	e.pool.elect()
-	if blame {
+	if p.settled() {
 		c.stats.ExecutorLost++
 	}
 	c.executorsChanged()
-	c.evacuate(e, blame)
+	c.evacuate(e)
 }
 
-// evacuate finds other places for the jobs of an executor that is gone.
-func (c *Core) evacuate(e *executor, blame bool) {
+// evacuate finds other places for the jobs of an executor that is gone. Those in its running pass may
+// have killed it.
+func (c *Core) evacuate(e *executor) {
 	var jobs []*job
 	for _, ps := range e.allPasses() {
 		for _, j := range ps.items {
@@ -225,7 +227,7 @@ func (c *Core) evacuate(e *executor, blame bool) {
 			case j.cancelled:
 				c.forget(j)
 				continue
-			case blame && ps == e.running:
+			case ps == e.running && e.peer.settled():
 				j.deaths++
 				c.stats.Retries++
 			}

@@ -39,6 +39,15 @@ func (w *world) frontend(name PeerID) {
 	w.step(name, &wire.Hello{Role: wire.RoleFrontend, Name: string(name), Epoch: 1})
 }
 
+// tickUntil lets time pass as a Server does, and returns what the Core sends.
+func (w *world) tickUntil(t time.Duration) (out []Envelope) {
+	for w.now < t {
+		w.now = min(w.now+time.Second, t)
+		out = append(out, w.step("", &wire.Tick{})...)
+	}
+	return out
+}
+
 // executorInfo is an executor of 100 blocks of 4 tokens.
 func executorInfo() wire.ExecutorInfo {
 	return wire.ExecutorInfo{
