@@ -55,6 +55,7 @@ func command(env []string, args ...string) *exec.Cmd {
 func serve(t testing.TB, env []string, args ...string) *program {
 	t.Helper()
 	p := &program{TB: t, done: make(chan struct{}), cmd: command(env, append([]string{"serve", "--port", "0", "--log-format", "json", "--access-log=false", "--kv-cache-memory-bytes", "16MiB"}, args...)...)}
+	p.cmd.Env = append(p.cmd.Env, "TMPDIR="+t.TempDir()) // a killed server leaves its runtime directory
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -49,6 +49,7 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 		return err
 	}
 	defer remove()
+	cfg.RuntimeDir = scratch // one for all processes: a killed one cannot remove its own
 	if err := resolveModel(cfg, scratch); err != nil {
 		return err
 	}
