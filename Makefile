@@ -6,7 +6,7 @@ LDFLAGS := -X main.version=$(VERSION)
 GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/wire ./engine/frontend ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
 
-.PHONY: help setup native build run test test-pure race lint test-clients bench-cpu figures clean
+.PHONY: help setup native build run cuda cuda-kernels test test-pure race lint test-clients bench-cpu figures clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,6 +20,13 @@ build: setup ## bin/prefillonly
 
 run: build ## serve the bundled demo model on port 8000
 	bin/prefillonly serve
+
+cuda-kernels: ## the GPU kernels, for sm_80, sm_89 and sm_90a (needs no GPU, fetches the compiler)
+	@tools/cuda.sh >/dev/null
+
+cuda: setup cuda-kernels ## bin/prefillonly-cuda, which also serves on NVIDIA GPUs
+	eval "$$(tools/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; \
+	$(GO) build -tags cuda -ldflags '$(LDFLAGS)' -o bin/prefillonly-cuda ./cmd/prefillonly
 
 test: setup ## every test that needs no GPU
 	$(GO) vet ./...

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -63,8 +64,11 @@ func runExecutor(cfg *config.Config, name string, log *zap.Logger) error {
 
 // openRunner makes the runner of the configured device.
 var openRunner = func(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
-	if cfg.Device == "null" {
+	switch {
+	case cfg.Device == "null":
 		return openNull(cfg)
+	case strings.HasPrefix(cfg.Device, "cuda"):
+		return openCUDA(cfg, log)
 	}
 	return openCPU(cfg, log)
 }
@@ -113,7 +117,12 @@ func openCPU(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
 	if err != nil {
 		return nil, &exitError{exitDevice, err}
 	}
-	r, err := loadModel(cfg, backend, log)
+	available, err := availableMemory()
+	if err != nil {
+		backend.Close()
+		return nil, err
+	}
+	r, err := loadModel(cfg, backend, available, log)
 	if err != nil {
 		backend.Close()
 		return nil, err
@@ -121,19 +130,20 @@ func openCPU(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
 	return r, nil
 }
 
-func loadModel(cfg *config.Config, backend kernels.Backend, log *zap.Logger) (*modelRunner, error) {
+func modelOptions(cfg *config.Config) model.Options {
+	return model.Options{MaxLen: int(cfg.MaxModelLen), ChunkRows: cfg.PrefillChunk, BlockTokens: cfg.BlockSize}
+}
+
+// loadModel loads a model into the available memory of a device, with the prefix cache beside it.
+func loadModel(cfg *config.Config, backend kernels.Backend, available int64, log *zap.Logger) (*modelRunner, error) {
 	checkpoint, err := weights.ReadConfig(cfg.Model)
 	if err != nil {
 		return nil, &exitError{exitConfig, err}
 	}
-	options := model.Options{MaxLen: int(cfg.MaxModelLen), ChunkRows: cfg.PrefillChunk, BlockTokens: cfg.BlockSize}
+	options := modelOptions(cfg)
 	plan, err := model.Predict(checkpoint, backend, options)
 	if err != nil {
 		return nil, &exitError{exitConfig, fmt.Errorf("%s: %w", cfg.Model, err)}
-	}
-	available, err := availableMemory()
-	if err != nil {
-		return nil, err
 	}
 	if _, err := planPages(cfg, plan, available); err != nil { // before minutes of loading
 		return nil, &exitError{exitMemory, err}

@@ -86,7 +86,7 @@ func planPages(cfg *config.Config, plan model.Plan, available int64) (int, error
 		cache = int64(cfg.CacheShare * float64(free))
 	}
 	if free < cache || free < 0 {
-		return 0, fmt.Errorf("%s are available, but the weights take %v, the working set of the longest prompt %v, and the prefix cache %v: lower --max-model-len or --kv-cache-memory-bytes, or take a smaller model",
+		return 0, fmt.Errorf("%s are available, but the weights take %v, the working set of the longest prompt %v, and the prefix cache %v: lower --max-model-len or --kv-cache-memory-bytes, take a smaller model, or on a GPU raise --gpu-memory-utilization",
 			mebibytes(available), mebibytes(plan.Weights), mebibytes(plan.Work), mebibytes(max(cache, 0)))
 	}
 	return int(cache / plan.Block), nil

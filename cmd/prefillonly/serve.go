@@ -95,19 +95,32 @@ func newServer(cfg *config.Config, socket *os.File, log *zap.Logger) *server {
 	s.stopFrontend, s.cancelFrontend = context.WithCancel(context.Background())
 	s.stopOthers, s.cancelOthers = context.WithCancel(context.Background())
 	s.kill, s.killIt = context.WithCancel(context.Background())
-	executor := cfg.Device + "-0"
 	s.children = []*supervise.Child{
 		{
 			Name: "frontend", Args: []string{"frontend", "--name", "frontend-0"}, Files: []*os.File{socket}, Grace: cfg.DrainTimeout + grace,
 			Env: append(childEnv(cfg, config.Frontend), listenerEnv+"="+strconv.Itoa(supervise.FileFD(0))),
 		},
 		{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace},
-		{Name: "executor " + executor, Args: []string{"executor", "--name", executor}, Env: childEnv(cfg, config.Executor), Grace: grace},
+	}
+	for i, device := range cfg.Devices() {
+		s.children = append(s.children, executorChild(cfg, device, i))
 	}
 	for _, c := range s.children {
 		c.Log, c.Permanent = log, permanent
 	}
 	return s
+}
+
+// executorChild is the i-th executor.
+func executorChild(cfg *config.Config, device string, i int) *supervise.Child {
+	own := *cfg
+	own.Device = device
+	if own.DebugPort > 0 {
+		own.DebugPort += i
+	}
+	kind, _, _ := strings.Cut(device, ":")
+	name := kind + "-" + strconv.Itoa(i)
+	return &supervise.Child{Name: "executor " + name, Args: []string{"executor", "--name", name}, Env: childEnv(&own, config.Executor), Grace: grace}
 }
 
 // permanent tells exit codes that a restart would only repeat.

@@ -28,6 +28,7 @@ type Config struct {
 
 	Device       string
 	Threads      int
+	GPUMemory    float64
 	CacheBytes   Bytes
 	CacheShare   float64
 	BlockSize    int
@@ -55,9 +56,9 @@ func Default() Config {
 		DrainTimeout: 30 * time.Second,
 		Scheduler:    scheduler.DefaultConfig(),
 		Device:       "cpu",
+		GPUMemory:    0.92,
 		CacheShare:   0.5,
 		BlockSize:    64,
-		PrefillChunk: 512,
 		LogLevel:     "info",
 		LogFormat:    "auto",
 	}

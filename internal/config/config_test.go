@@ -80,7 +80,7 @@ func TestErrorsTeach(t *testing.T) {
 		{args: []string{"--tensor-parallel-size", "2"}, want: []string{"one executor is one device"}},
 		{args: []string{"--port", "70000"}, want: []string{"port", "70000", "--port", "65535"}},
 		{args: []string{"--block-size", "50"}, want: []string{"block-size", "multiple of 16"}},
-		{args: []string{"--device", "tpu"}, want: []string{"tpu", "cpu or null"}},
+		{args: []string{"--device", "tpu"}, want: []string{"tpu", "cpu, cuda"}},
 		{args: []string{"--scheduling-policy", "lottery"}, want: []string{"lottery", "srjf-calibrated"}},
 		{args: []string{"--fairness", "much"}, want: []string{"--fairness", "much", "not a number"}},
 		{args: []string{"--drain-timeout", "30"}, want: []string{"30s"}},

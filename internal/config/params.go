@@ -110,15 +110,19 @@ var Params = []Param{
 
 	{
 		Name: "device", Group: GroupDevice, Roles: Supervisor | Frontend | Executor, Common: true, Value: "DEVICE",
-		Help:  "cpu; or null, which answers at once without a model, to measure everything else",
+		Help:  "cpu; cuda, which is cuda:0, or cuda:0,1 for an executor on each of these GPUs; or null, which answers at once without a model, to measure everything else",
 		field: func(c *Config) any { return &c.Device },
 	}, {
 		Name: "threads", Group: GroupDevice, Roles: Executor, Common: true, Value: "N",
 		Help:  "threads that compute; 0 is one for each core this process may use",
 		field: func(c *Config) any { return &c.Threads },
 	}, {
+		Name: "gpu-memory-utilization", Group: GroupDevice, Roles: Executor, Common: true, Value: "SHARE",
+		Help:  "share of a GPU's memory that weights, working set and prefix cache take together",
+		field: func(c *Config) any { return &c.GPUMemory },
+	}, {
 		Name: "kv-cache-memory-bytes", Group: GroupDevice, Roles: Executor, Common: true, Value: "SIZE",
-		Help:  "memory of the prefix cache, e.g. 4GiB; 0 takes kv-cache-memory-share of what is free",
+		Help:  "memory of the prefix cache, e.g. 4GiB; 0 takes kv-cache-memory-share of what is free, on a GPU all that gpu-memory-utilization leaves",
 		field: func(c *Config) any { return &c.CacheBytes },
 	}, {
 		Name: "kv-cache-memory-share", Group: GroupDevice, Roles: Executor, Value: "SHARE",
@@ -130,7 +134,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.BlockSize },
 	}, {
 		Name: "prefill-chunk", Group: GroupDevice, Roles: Executor, Value: "TOKENS",
-		Help:  "rows that go through a layer's matrices at a time",
+		Help:  "rows that go through a layer's matrices at a time; 0 is 512 on the processor and 4096 on a GPU",
 		field: func(c *Config) any { return &c.PrefillChunk },
 	}, {
 		Name: "profile", Group: GroupDevice, Roles: Executor, Value: "FILE",

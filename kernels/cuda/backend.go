@@ -50,6 +50,9 @@ func (b *Backend) Sync() error {
 	return err
 }
 
+// Memory is the device's memory: what is free now and all of it, in bytes.
+func (b *Backend) Memory() (free, total int64, err error) { return b.device.Memory() }
+
 func (b *Backend) fail(format string, args ...any) {
 	if b.err == nil {
 		b.err = fmt.Errorf("%s: %s", b.Name(), fmt.Sprintf(format, args...))

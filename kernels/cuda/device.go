@@ -13,6 +13,7 @@ type Device interface {
 	Name() string
 	Close()
 
+	Memory() (free, total int64, err error)
 	Alloc(bytes int64) (Ptr, error) // zeroed, aligned to 256 bytes
 	Free(p Ptr)
 	Upload(dst Ptr, src []byte)

@@ -40,7 +40,7 @@ type gpu struct {
 func Open(index int, o Options) (Device, error) {
 	count, err := cu.NumDevices()
 	if err != nil {
-		return nil, fmt.Errorf("no device: the NVIDIA driver is missing or shows no GPU (%w); CUDA 13 needs driver 580 or newer", err)
+		return nil, fmt.Errorf("no device: the NVIDIA driver is missing or shows no GPU (%w); install driver 580 or newer and see what nvidia-smi says, or serve with --device cpu", err)
 	}
 	if index >= count {
 		return nil, fmt.Errorf("cuda:%d is wanted, but this machine has %d GPUs", index, count)
@@ -100,6 +100,14 @@ func (g *gpu) Close() {
 	C.pf_blas_close(g.blas)
 	_ = cu.MemFree(g.workspace)
 	_ = g.module.Unload()
+}
+
+func (g *gpu) Memory() (free, total int64, err error) {
+	g.enter()
+	if free, total, err = cu.MemInfo(); err != nil {
+		return 0, 0, fmt.Errorf("%s: memory is unknown: %w", g.name, err)
+	}
+	return free, total, nil
 }
 
 func (g *gpu) Alloc(bytes int64) (Ptr, error) {

@@ -6,5 +6,5 @@ import "errors"
 
 // Open reports that this binary has no CUDA support.
 func Open(int, Options) (Device, error) {
-	return nil, errors.New("this binary is built without CUDA: build bin/prefillonly-cuda with make cuda")
+	return nil, errors.New("this binary is built without CUDA: run make cuda and serve with bin/prefillonly-cuda, or serve with --device cpu")
 }

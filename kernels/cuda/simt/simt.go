@@ -36,6 +36,16 @@ func (d *Device) Close() {
 	}
 }
 
+// Memory is as if the device were a small one.
+func (d *Device) Memory() (free, total int64, err error) {
+	const size = 16 << 30
+	free = size
+	for _, bytes := range d.live {
+		free -= bytes
+	}
+	return free, size, nil
+}
+
 // alignment is what cudaMalloc promises.
 const alignment = 256
 

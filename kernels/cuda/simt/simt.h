@@ -5,16 +5,16 @@
    Every thread of a block must meet the same barriers and shuffles, which is also what CUDA asks. */
 #pragma once
 #include <math.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <string.h>
+#ifndef __x86_64__
 #include <ucontext.h>
+#endif
 
 #include <functional>
 #include <random>
 #include <vector>
 
-#define __global__
 #define __device__
 #define __shared__ static
 
@@ -25,33 +25,64 @@ static thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace simt {
 
+#ifdef __x86_64__
+/* A suspended fiber is its stack pointer; the registers that calls preserve are on its stack. */
+typedef void *context;
+extern "C" void simt_switch(context *save, context load);
+__asm__(".text\n.type simt_switch,@function\nsimt_switch:\n"
+        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+        "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
+        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
+        ".size simt_switch, .-simt_switch\n");
+
+static inline void switch_context(context *save, context *load) { simt_switch(save, *load); }
+
+static inline void make_context(context *c, char *stack, size_t bytes, void (*entry)())
+{
+    void **top = (void **)((uintptr_t)(stack + bytes) & ~(uintptr_t)15);
+    top[-2] = (void *)entry;
+    *c = top - 8;
+}
+#else
+typedef ucontext_t context;
+
+static inline void switch_context(context *save, context *load) { swapcontext(save, load); }
+
+static inline void make_context(context *c, char *stack, size_t bytes, void (*entry)())
+{
+    getcontext(c);
+    c->uc_stack.ss_sp = stack;
+    c->uc_stack.ss_size = bytes;
+    c->uc_link = nullptr;
+    makecontext(c, entry, 0);
+}
+#endif
+
 struct fiber {
     std::vector<char> stack;
-    jmp_buf resume;
+    context self;
     bool done;
 };
 
 static thread_local std::vector<fiber> fibers;
-static thread_local ucontext_t scheduler_context;
-static thread_local jmp_buf scheduler;
+static thread_local context scheduler;
 static thread_local unsigned current;
 static thread_local std::function<void()> kernel;
-static thread_local uint32_t exchanged[1024];
 
-/* Fibers switch by _setjmp and _longjmp, which make no system call; makecontext only gives each its stack. */
-static inline void give_way()
-{
-    if (!_setjmp(fibers[current].resume))
-        _longjmp(scheduler, 1);
-}
+/* What lanes offer each other, by the parity of the shuffle: the next shuffle writes to the other half,
+   and the one after it comes only when all have read. */
+static thread_local uint32_t exchanged[2][1024];
+static thread_local unsigned parity[1024];
+
+static inline void give_way() { switch_context(&fibers[current].self, &scheduler); }
 
 /* A fiber's life: one block's thread after another. */
 static void enter()
 {
     for (;;) {
-        give_way();
         kernel();
         fibers[current].done = true;
+        give_way();
     }
 }
 
@@ -59,23 +90,14 @@ static void enter()
 static inline void resume(unsigned t)
 {
     current = t;
-    if (!_setjmp(scheduler))
-        _longjmp(fibers[t].resume, 1);
+    switch_context(&scheduler, &fibers[t].self);
 }
 
 static inline void create(unsigned t)
 {
     fiber &f = fibers[t];
     f.stack.resize(64 << 10);
-    ucontext_t context;
-    getcontext(&context);
-    context.uc_stack.ss_sp = f.stack.data();
-    context.uc_stack.ss_size = f.stack.size();
-    context.uc_link = nullptr;
-    makecontext(&context, enter, 0);
-    current = t;
-    if (!_setjmp(scheduler))
-        swapcontext(&scheduler_context, &context);
+    make_context(&f.self, f.stack.data(), f.stack.size(), enter);
 }
 
 static inline void run_block(unsigned threads, std::minstd_rand &order)
@@ -125,11 +147,11 @@ static inline void __syncthreads() { simt::give_way(); }
 static inline float __shfl_xor_sync(uint32_t, float v, int mask)
 {
     unsigned me = simt::current;
-    memcpy(&simt::exchanged[me], &v, 4);
+    uint32_t *offered = simt::exchanged[simt::parity[me]++ & 1];
+    memcpy(&offered[me], &v, 4);
     simt::give_way();
     float other;
-    memcpy(&other, &simt::exchanged[(me & ~31u) | ((me ^ (unsigned)mask) & 31u)], 4);
-    simt::give_way();
+    memcpy(&other, &offered[(me & ~31u) | ((me ^ (unsigned)mask) & 31u)], 4);
     return other;
 }
 

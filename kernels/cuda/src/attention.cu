@@ -9,7 +9,7 @@
    grid: (entries, q_heads); KEYS threads. Layout of a block as in store_kv.cu. The online softmax goes
    over tiles aligned at absolute positions (Milakov and Gimelshein, 2018), so a row's bits do not
    depend on how its sequence was cut into chunks. */
-extern "C" __global__ void pf_attention(bf16 *dst, int64_t dst_stride, const bf16 *qkv, int64_t qkv_stride,
+PF_KERNEL pf_attention(bf16 *dst, int64_t dst_stride, const bf16 *qkv, int64_t qkv_stride,
                                         const pf_segment *segments, int64_t segment_count, const uint64_t *tables, int64_t q_heads,
                                         int64_t kv_heads, int64_t dim, int64_t block_tokens, float scale, int64_t window)
 {

@@ -4,8 +4,10 @@
 #include <stdint.h>
 #ifdef PF_SIMT
 #include "../simt/simt.h"
+#define PF_KERNEL static void
 #else
 #include <cuda_bf16.h>
+#define PF_KERNEL extern "C" __global__ void
 #endif
 
 typedef __nv_bfloat16 bf16;

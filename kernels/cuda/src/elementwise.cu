@@ -4,7 +4,7 @@
 #include "device.h"
 
 /* x[row] = table[ids[row]] as float32. grid: rows. */
-extern "C" __global__ void pf_embed(float *x, int64_t x_stride, const bf16 *table, const uint32_t *ids, int64_t cols)
+PF_KERNEL pf_embed(float *x, int64_t x_stride, const bf16 *table, const uint32_t *ids, int64_t cols)
 {
     float *to = x + blockIdx.x * x_stride;
     const bf16 *from = table + (int64_t)ids[blockIdx.x] * cols;
@@ -22,7 +22,7 @@ static __device__ float inverse_rms(const float *x, int64_t cols, float eps)
 }
 
 /* dst[row] = x[row] / rms(x[row]) * w, rows of dst dense. grid: rows; PF_BLOCK threads. */
-extern "C" __global__ void pf_rms_norm(bf16 *dst, const float *x, int64_t x_stride, const float *w, int64_t cols, float eps)
+PF_KERNEL pf_rms_norm(bf16 *dst, const float *x, int64_t x_stride, const float *w, int64_t cols, float eps)
 {
     const float *from = x + blockIdx.x * x_stride;
     bf16 *to = dst + blockIdx.x * cols;
@@ -47,7 +47,7 @@ static __device__ void quantise_row(uint8_t *codes, float *scale, int64_t cols, 
 }
 
 /* As pf_rms_norm, quantised: dst codes, scales[row]. grid: rows; PF_BLOCK threads. */
-extern "C" __global__ void pf_rms_norm_fp8(uint8_t *dst, float *scales, const float *x, int64_t x_stride, const float *w,
+PF_KERNEL pf_rms_norm_fp8(uint8_t *dst, float *scales, const float *x, int64_t x_stride, const float *w,
                                            int64_t cols, float eps)
 {
     const float *from = x + blockIdx.x * x_stride;
@@ -63,7 +63,7 @@ static __device__ inline float swiglu(bf16 gate, bf16 up)
 }
 
 /* dst[row][i] = silu(gate_up[row][i]) * gate_up[row][inter + i], rows dense. grid: (rows, any). */
-extern "C" __global__ void pf_swiglu(bf16 *dst, const bf16 *gate_up, int64_t inter)
+PF_KERNEL pf_swiglu(bf16 *dst, const bf16 *gate_up, int64_t inter)
 {
     const bf16 *gate = gate_up + blockIdx.x * 2 * inter, *up = gate + inter;
     bf16 *to = dst + blockIdx.x * inter;
@@ -82,7 +82,7 @@ extern "C" __global__ void pf_swiglu(bf16 *dst, const bf16 *gate_up, int64_t int
 }
 
 /* As pf_swiglu, quantised. grid: rows; PF_BLOCK threads. */
-extern "C" __global__ void pf_swiglu_fp8(uint8_t *dst, float *scales, const bf16 *gate_up, int64_t inter)
+PF_KERNEL pf_swiglu_fp8(uint8_t *dst, float *scales, const bf16 *gate_up, int64_t inter)
 {
     const bf16 *gate = gate_up + blockIdx.x * 2 * inter, *up = gate + inter;
     quantise_row(dst + blockIdx.x * inter, scales + blockIdx.x, inter,
@@ -91,7 +91,7 @@ extern "C" __global__ void pf_swiglu_fp8(uint8_t *dst, float *scales, const bf16
 
 /* dst = FP8 codes times the scale of their row, as bfloat16: weights of one layer on devices without
    FP8 arithmetic. grid: (rows, any). */
-extern "C" __global__ void pf_dequantise_fp8(bf16 *dst, const uint8_t *codes, const float *scales, int64_t cols)
+PF_KERNEL pf_dequantise_fp8(bf16 *dst, const uint8_t *codes, const float *scales, int64_t cols)
 {
     const uint8_t *from = codes + blockIdx.x * cols;
     bf16 *to = dst + blockIdx.x * cols;

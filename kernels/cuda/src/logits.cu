@@ -3,7 +3,7 @@
 
 /* dst[i][j] = h[i] . table[ids[j]], rows of h and table dense. grid: (ceil(labels / 8), rows);
    PF_BLOCK threads, a warp a label. */
-extern "C" __global__ void pf_label_logits(float *dst, int64_t dst_stride, const bf16 *h, const bf16 *table, const uint32_t *ids,
+PF_KERNEL pf_label_logits(float *dst, int64_t dst_stride, const bf16 *h, const bf16 *table, const uint32_t *ids,
                                            int64_t labels, int64_t cols)
 {
     int64_t j = (int64_t)blockIdx.x * (PF_BLOCK / 32) + threadIdx.x / 32;
@@ -28,7 +28,7 @@ extern "C" __global__ void pf_label_logits(float *dst, int64_t dst_stride, const
 }
 
 /* row of logits -> log-softmax over its cols, in place. grid: rows; PF_BLOCK threads. */
-extern "C" __global__ void pf_log_softmax(float *logits, int64_t stride, int64_t cols)
+PF_KERNEL pf_log_softmax(float *logits, int64_t stride, int64_t cols)
 {
     float *row = logits + blockIdx.x * stride;
     float top = row[0];

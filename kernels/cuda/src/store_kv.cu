@@ -4,7 +4,7 @@
 
 /* One warp a head of an entry: grid (entries, q_heads + 2 * kv_heads), 32 threads. q_norm and k_norm
    are [dim], or null; cos and sin are [position][dim / 2]. */
-extern "C" __global__ void pf_store_kv(bf16 *qkv, int64_t qkv_stride, const pf_segment *segments, int64_t segment_count,
+PF_KERNEL pf_store_kv(bf16 *qkv, int64_t qkv_stride, const pf_segment *segments, int64_t segment_count,
                                        const uint64_t *tables, const float *cos, const float *sin, const float *q_norm,
                                        const float *k_norm, int64_t q_heads, int64_t kv_heads, int64_t dim, int64_t block_tokens,
                                        float eps)
