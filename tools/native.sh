@@ -8,13 +8,15 @@ cd "$(dirname "$0")/.."
 crate=engine/tokenizer/native
 module=github.com/daulet/tokenizers
 library=$crate/lib/libtokenizers.a
-stamp=$crate/lib/inputs.sha256
+# The stamp is a header that the Go package includes, so that go build links a new library anew.
+stamp=engine/tokenizer/native_inputs.h
 
 version=$(sed -n "s|^.*$module \(v[0-9.]*\).*|\1|p" go.mod)
 inputs=$({ echo "$version"; cat tools/native.sh $crate/Cargo.toml $crate/Cargo.lock; for f in $crate/src/*.rs; do
     [ "$f" = $crate/src/daulet.rs ] || cat "$f"
 done; } | sha256sum | cut -d' ' -f1)
-if [ -f $library ] && [ "$(cat $stamp 2>/dev/null)" = "$inputs" ]; then exit 0; fi
+line="static const char native_inputs[] __attribute__((used)) = \"$inputs\";"
+if [ -f $library ] && [ "$(cat $stamp 2>/dev/null)" = "$line" ]; then exit 0; fi
 
 if ! command -v cargo >/dev/null 2>&1; then
     echo "native: cargo (Rust 1.78 or newer) is not installed; run tools/setup.sh" >&2
@@ -28,4 +30,4 @@ echo "native: building libtokenizers.a (3 minutes the first time)"
 (cd $crate && cargo build --quiet --release --locked)
 mkdir -p $crate/lib
 cp -f $crate/target/release/libtokenizers.a $library
-echo "$inputs" >$stamp
+echo "$line" >$stamp

@@ -6,6 +6,9 @@ package tokenizer
 #cgo CFLAGS: -I${SRCDIR}/native
 #cgo LDFLAGS: -L${SRCDIR}/native/lib -ltokenizers -ldl -lm -lpthread
 #include "prefillonly_native.h"
+#if __has_include("native_inputs.h")
+#include "native_inputs.h"  // written by tools/native.sh: a new library is a new package to go build
+#endif
 */
 import "C"
 
