@@ -21,7 +21,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     make cuda
 
 FROM debian:bookworm-slim AS runtime
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libdnnl2 libstdc++6 libzmq5 \
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libstdc++6 libzmq5 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 65532 --create-home prefillonly
 USER 65532
@@ -32,7 +32,7 @@ ENTRYPOINT ["/usr/local/bin/prefillonly"]
 CMD ["serve", "--host", "0.0.0.0"]
 
 FROM nvidia/cuda:13.0.1-base-ubuntu24.04 AS cuda
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libcublas-13-0 libdnnl3 libstdc++6 libzmq5 \
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libcublas-13-0 libstdc++6 libzmq5 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 65532 --create-home prefillonly
 COPY --from=build-cuda /src/bin/prefillonly-cuda /usr/local/bin/prefillonly
