@@ -60,6 +60,7 @@ class User:
         if reads:
             lines.append("History: " + "; ".join(title(rng, rng.choice(self.liked)) for _ in range(reads)) + ".")
         self.profile = "\n".join(lines)
+        self.key = frozenset(self.liked)
         self.ask = rng.choice(ASK_POST) + " " + TAIL
 
     def question(self):
@@ -83,14 +84,15 @@ class Applicant:
             lines.append("Accounts: " + ", ".join(
                 rng.choice(["rent", "card", "loan", "savings", "deposit"]) for _ in range(rng.randint(30, 60))) + ".")
         self.profile = "\n".join(lines)
+        self.key = (income, debts, missed)
         self.limit = income / 2 - 10 * debts - 10 * missed
         self.ask = rng.choice(ASK_CREDIT) + " " + TAIL
 
     def question(self):
         """An amount in thousands, and the text of the request; an amount at the limit is left out."""
         amounts = range(5, 85, 5)
-        granted = [a for a in amounts if a < self.limit]
-        refused = [a for a in amounts if a > self.limit]
+        granted = [a for a in amounts if self.answer(a)]
+        refused = [a for a in amounts if self.answer(a) is False]
         amount = self.rng.choice(granted if granted and self.rng.random() < 0.5 else refused)
         return amount, "Request: a credit of %dk.\n" % amount
 

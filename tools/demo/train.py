@@ -36,10 +36,13 @@ VOCABULARY = 3072  # at most
 DEMO = pathlib.Path(__file__).parent.parent.parent / "engine/demo"
 
 
-def conversation(rng, task, chat, long):
+def conversation(rng, task, chat, long, unseen):
     """One profile with several questions about it, each to be answered by itself: the text of the
-    profile, and (question, answer) of each."""
+    profile, and (question, answer) of each. People whose interests or finances are in unseen are
+    left out."""
     person = data.TASKS[task](rng, long)
+    while person.key in unseen:
+        person = data.TASKS[task](rng, long)
     head, tail = BOS, ""
     if chat:
         if rng.random() < 0.3:
@@ -62,7 +65,7 @@ def train_tokenizer(rng):
     t.decoder = decoders.ByteLevel()
     corpus = []
     for _ in range(3000):
-        head, questions = conversation(rng, rng.choice(list(data.TASKS)), False, rng.random() < 0.2)
+        head, questions = conversation(rng, rng.choice(list(data.TASKS)), False, rng.random() < 0.2, ())
         corpus += [head] + [q + a for q, a in questions]
     corpus += [" " + w for words in data.WORDS.values() for w in words] * 50
     corpus += [w.capitalize() for words in data.WORDS.values() for w in words] * 50
@@ -81,9 +84,9 @@ class Example:
     """Token ids of a profile and its questions. Each question sees the profile and itself alone, at
     the positions it would have if it were the only one; so every profile is used many times over."""
 
-    def __init__(self, rng, tokenizer, long):
+    def __init__(self, rng, tokenizer, long, unseen):
         encode = lambda text: tokenizer.encode(text, add_special_tokens=False).ids
-        head, questions = conversation(rng, rng.choice(list(data.TASKS)), rng.random() < 0.4, long)
+        head, questions = conversation(rng, rng.choice(list(data.TASKS)), rng.random() < 0.4, long, unseen)
         self.ids = encode(head)
         prefix = len(self.ids)
         self.positions, self.part = list(range(prefix)), [0] * prefix  # part 0 is the profile
@@ -109,11 +112,11 @@ def collate(examples):
             "answers": fill("answers", False), "yes": fill("yes", -1)}
 
 
-def batches(rng, tokenizer, tokens):
+def batches(rng, tokenizer, tokens, unseen):
     """Batches of about so many tokens each, of examples of similar length, for ever."""
     while True:
         long = rng.random() < 0.1
-        pool = sorted((Example(rng, tokenizer, long) for _ in range(24 if long else 96)), key=lambda e: len(e.ids))
+        pool = sorted((Example(rng, tokenizer, long, unseen) for _ in range(24 if long else 96)), key=lambda e: len(e.ids))
         made = []
         while pool:
             batch = [pool.pop()]
@@ -183,12 +186,12 @@ def loss_of(model, judge, batch):
     return answers + 0.2 * text + 0.5 * early, answers.item(), text.item(), early.item(), hits.item()
 
 
-def train(model, tokenizer, examples, args):
+def train(model, tokenizer, examples, unseen, args):
     rng = random.Random(args.seed + 1)
     judge = torch.nn.Linear(model.config.hidden_size, 1)
     optimiser = torch.optim.AdamW([*model.parameters(), *judge.parameters()], lr=args.rate, betas=(0.9, 0.95), weight_decay=0.05)
     start, mean = time.time(), None
-    for step, batch in zip(range(args.steps), batches(rng, tokenizer, args.batch)):
+    for step, batch in zip(range(args.steps), batches(rng, tokenizer, args.batch, unseen)):
         for group in optimiser.param_groups:
             group["lr"] = args.rate * min(1, (step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / args.steps)))
         with torch.autocast("cpu", torch.bfloat16):
@@ -207,8 +210,9 @@ def train(model, tokenizer, examples, args):
 
 
 def held_out(seed, pairs):
-    """Pairs of examples with one question and two profiles, of which one is answered Yes."""
-    rng, examples = random.Random(seed), []
+    """Pairs of examples with one question and two profiles, of which one is answered Yes; and the
+    keys of all these people."""
+    rng, examples, unseen = random.Random(seed), [], set()
     for task, person in data.TASKS.items():
         made = 0
         while made < pairs:
@@ -216,9 +220,10 @@ def held_out(seed, pairs):
             fact, question = first.question()
             if {first.answer(fact), second.answer(fact)} == {True, False}:
                 made += 1
+                unseen |= {first.key, second.key}
                 examples += [{"task": task, "prompt": p.profile + "\n" + question + p.ask, "yes": p.answer(fact)}
                              for p in (first, second)]
-    return examples
+    return examples, unseen
 
 
 @torch.no_grad()
@@ -259,7 +264,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=DEMO / "files")
     parser.add_argument("--held-out", type=pathlib.Path, default=DEMO / "testdata/held_out.jsonl")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=900)
+    parser.add_argument("--steps", type=int, default=1100)
     parser.add_argument("--batch", type=int, default=2048, help="tokens of one step")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--threads", type=int, default=2)
@@ -270,8 +275,8 @@ def main():
     model = new_model(tokenizer)
     print("%.2f M parameters, %d tokens in the vocabulary" % (
         sum(p.numel() for p in model.parameters()) / 1e6, tokenizer.get_vocab_size()), flush=True)
-    examples = held_out(args.seed + 2, 80)
-    train(model, tokenizer, examples, args)
+    examples, unseen = held_out(args.seed + 2, 80)
+    train(model, tokenizer, examples, unseen, args)
     save(model, tokenizer, args.out)
     args.held_out.parent.mkdir(parents=True, exist_ok=True)
     args.held_out.write_text("".join(json.dumps(e) + "\n" for e in examples))
