@@ -94,8 +94,7 @@ func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, bl
 		b.fail("head dimension %d exceeds %d", h.Dim, maxHeadDim)
 		return
 	}
-	request := Attention{Dst: at(dst), QKV: at(qkv), DstStride: dst.Stride, QKVStride: qkv.Stride, Spec: spec, BlockTokens: blockTokens, Segments: segs}
-	if b.device.Attention(request) {
+	if b.flash(dst, qkv, spec, blockTokens, segs) {
 		return
 	}
 	t, ok := b.uploadTables(segs, blockTokens)

@@ -14,17 +14,18 @@ const block = 256
 
 // Backend implements kernels.Backend over a Device.
 type Backend struct {
-	device Device
-	err    error   // first failure since the last Sync
-	arena  scratch // activations inside one operation
-	tables scratch // rows, positions and block addresses of a launch
+	device   Device
+	err      error   // first failure since the last Sync
+	arena    scratch // activations inside one operation
+	tables   scratch // rows, positions and block addresses of a launch
+	gathered scratch // one layer's keys and values of the longest segment
 }
 
 var _ kernels.Backend = (*Backend)(nil)
 
 // New returns a backend that owns device.
 func New(device Device) *Backend {
-	return &Backend{device: device, arena: scratch{device: device}, tables: scratch{device: device}}
+	return &Backend{device: device, arena: scratch{device: device}, tables: scratch{device: device}, gathered: scratch{device: device}}
 }
 
 // Name is the device's.
@@ -37,6 +38,7 @@ func (b *Backend) ActType() kernels.DType { return kernels.BF16 }
 func (b *Backend) Close() {
 	b.arena.free()
 	b.tables.free()
+	b.gathered.free()
 	b.device.Close()
 }
 

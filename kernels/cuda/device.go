@@ -24,8 +24,9 @@ type Device interface {
 	Launch(kernel string, grid [2]int, threads int, args ...uint64)
 	// Gemm is one matrix product.
 	Gemm(g Gemm)
-	// Attention computes entries that its templates cover and reports false for other shapes.
-	Attention(a Attention) bool
+	// Covers says whether Flash computes attention of these heads, QStride and OStride.
+	Covers(f Flash) bool
+	Flash(f Flash)
 
 	Sync() error
 }
@@ -44,12 +45,13 @@ type Gemm struct {
 	Accumulate bool          // with F32: D += ...
 }
 
-// Attention describes causal attention of segments whose keys and values lie in blocks, laid out as
-// src/store_kv.cu says.
-type Attention struct {
-	Dst, QKV             Ptr
-	DstStride, QKVStride int
-	Spec                 kernels.AttentionSpec
-	BlockTokens          int
-	Segments             []kernels.Segment
+// Flash describes causal attention of Rows queries, the last of which sees all Keys. Strides are in
+// elements, from row to row, from token to token and from head to head.
+type Flash struct {
+	Q, K, V, O            Ptr
+	QStride, OStride      int
+	KeyStride, HeadStride int // of K and V
+	Rows, Keys            int
+	Heads                 kernels.Heads
+	Scale                 float32
 }

@@ -2,9 +2,10 @@
 
 package cuda
 
-// #cgo LDFLAGS: -ldl
+// #cgo LDFLAGS: -lflash -lcudart_static -lstdc++ -ldl -lrt -lpthread
 // #include <stdlib.h>
 // #include "blas.h"
+// #include "flash/flash.h"
 import "C"
 
 import (
@@ -28,6 +29,7 @@ const workspace = 32 << 20
 // gpu is the Device of a real GPU. All its work goes to the context's default stream, in order.
 type gpu struct {
 	name      string
+	hopper    bool // compute capability 9
 	context   cu.CUContext
 	functions map[string]cu.Function
 	module    cu.Module
@@ -54,6 +56,11 @@ func Open(index int, o Options) (Device, error) {
 		return nil, fmt.Errorf("cuda:%d: %w", index, err)
 	}
 	g.name = fmt.Sprintf("cuda:%d (%s)", index, g.name)
+	major, err := device.Attribute(cu.ComputeCapabilityMajor)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", g.name, err)
+	}
+	g.hopper = major == 9
 	if g.context, err = device.RetainPrimaryCtx(); err != nil {
 		return nil, fmt.Errorf("%s: no context: %w", g.name, err)
 	}
@@ -177,7 +184,32 @@ func (g *gpu) Gemm(p Gemm) {
 	}
 }
 
-func (g *gpu) Attention(Attention) bool { return false }
+// Covers follows what flash/ instantiates; its loads move 16 bytes.
+func (g *gpu) Covers(f Flash) bool {
+	if f.Heads.Dim != 64 && f.Heads.Dim != 128 || f.QStride%8 != 0 || f.OStride%8 != 0 {
+		return false
+	}
+	return g.hopper || f.OStride == f.Heads.Q*f.Heads.Dim
+}
+
+func (g *gpu) Flash(f Flash) {
+	g.enter()
+	args := C.pf_flash{
+		q: address(f.Q), k: address(f.K), v: address(f.V), o: address(f.O),
+		q_stride: C.int64_t(f.QStride), o_stride: C.int64_t(f.OStride), key_stride: C.int64_t(f.KeyStride), kv_head_stride: C.int64_t(f.HeadStride),
+		rows: C.int64_t(f.Rows), keys: C.int64_t(f.Keys), q_heads: C.int64_t(f.Heads.Q), kv_heads: C.int64_t(f.Heads.KV),
+		scale: C.float(f.Scale),
+	}
+	var status C.int
+	if g.hopper {
+		status = C.pf_flash_sm90(&args, C.int(f.Heads.Dim), nil)
+	} else {
+		status = C.pf_flash_sm80(&args, C.int(f.Heads.Dim), nil)
+	}
+	if status != 0 {
+		g.check("attention", fmt.Errorf("%d rows over %d keys failed with the runtime's status %d", f.Rows, f.Keys, int(status)))
+	}
+}
 
 func (g *gpu) Sync() error {
 	g.enter()

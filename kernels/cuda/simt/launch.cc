@@ -2,6 +2,7 @@
 #define PF_SIMT
 #include "../src/attention.cu"
 #include "../src/elementwise.cu"
+#include "../src/gather.cu"
 #include "../src/logits.cu"
 #include "../src/store_kv.cu"
 
@@ -37,7 +38,7 @@ static entry make(const char *name, void (*kernel)(T...))
 
 static const entry entries[] = {
     make("pf_attention", pf_attention),           make("pf_dequantise_fp8", pf_dequantise_fp8),
-    make("pf_embed", pf_embed),                   make("pf_label_logits", pf_label_logits),
+    make("pf_embed", pf_embed),                   make("pf_gather_kv", pf_gather_kv),           make("pf_label_logits", pf_label_logits),
     make("pf_log_softmax", pf_log_softmax),       make("pf_rms_norm", pf_rms_norm),
     make("pf_rms_norm_fp8", pf_rms_norm_fp8),     make("pf_store_kv", pf_store_kv),
     make("pf_swiglu", pf_swiglu),                 make("pf_swiglu_fp8", pf_swiglu_fp8),
@@ -73,4 +74,43 @@ void simt_gemm(const simt_gemm_args *g)
                 ((bf16 *)g->d)[i * g->d_stride + j] = __float2bfloat16(sum);
             }
         }
+}
+
+// The dot product of a float and a bfloat16 vector; dim is a multiple of 8.
+static float dot(const float *a, const bf16 *b, int64_t dim)
+{
+    float sums[8] = {};
+    for (int64_t i = 0; i < dim; i += 8)
+        for (int j = 0; j < 8; j++)
+            sums[j] += a[i + j] * __bfloat162float(b[i + j]);
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+// One query of one head over so many keys.
+static void attend(const simt_flash_args *f, const bf16 *query, bf16 *out, int64_t kv, int64_t keys, std::vector<float> &weights)
+{
+    const bf16 *k = (const bf16 *)f->k + kv * f->kv_head_stride, *v = (const bf16 *)f->v + kv * f->kv_head_stride;
+    std::vector<float> q(f->dim), sums(f->dim);
+    for (int64_t i = 0; i < f->dim; i++)
+        q[i] = __bfloat162float(query[i]) * f->scale;
+    float top = -INFINITY, total = 0;
+    for (int64_t j = 0; j < keys; j++)
+        top = fmaxf(top, weights[j] = dot(q.data(), k + j * f->key_stride, f->dim));
+    for (int64_t j = 0; j < keys; j++) {
+        float weight = expf(weights[j] - top);
+        total += weight;
+        for (int64_t i = 0; i < f->dim; i++)
+            sums[i] += weight * __bfloat162float(v[j * f->key_stride + i]);
+    }
+    for (int64_t i = 0; i < f->dim; i++)
+        out[i] = __float2bfloat16(sums[i] / total);
+}
+
+void simt_flash(const simt_flash_args *f)
+{
+    std::vector<float> weights(f->keys);
+    for (int64_t row = 0; row < f->rows; row++)
+        for (int64_t h = 0; h < f->q_heads; h++)
+            attend(f, (const bf16 *)f->q + row * f->q_stride + h * f->dim, (bf16 *)f->o + row * f->o_stride + h * f->dim,
+                   h / (f->q_heads / f->kv_heads), f->keys - f->rows + row + 1, weights);
 }

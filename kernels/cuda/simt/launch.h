@@ -1,4 +1,4 @@
-/* What Go calls: a kernel by name, and a plain matrix product in place of the library's. */
+/* What Go calls: a kernel by name, and a plain matrix product and attention in place of the libraries'. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +18,15 @@ typedef struct {
 } simt_gemm_args;
 
 void simt_gemm(const simt_gemm_args *g);
+
+/* Causal attention as ../flash/flash.h has it, for any dim. */
+typedef struct {
+    uint64_t q, k, v, o;
+    int64_t q_stride, o_stride, key_stride, kv_head_stride, rows, keys, q_heads, kv_heads, dim;
+    float scale;
+} simt_flash_args;
+
+void simt_flash(const simt_flash_args *f);
 
 #ifdef __cplusplus
 }

@@ -114,8 +114,18 @@ func (d *Device) Gemm(g cuda.Gemm) {
 	C.simt_gemm(&args)
 }
 
-// Attention has no templates: every shape goes to the general kernel.
-func (d *Device) Attention(cuda.Attention) bool { return false }
+// Covers heads of 64 and 128, as the templates do.
+func (d *Device) Covers(f cuda.Flash) bool { return f.Heads.Dim == 64 || f.Heads.Dim == 128 }
+
+// Flash is plain loops.
+func (d *Device) Flash(f cuda.Flash) {
+	C.simt_flash(&C.simt_flash_args{
+		q: C.uint64_t(f.Q), k: C.uint64_t(f.K), v: C.uint64_t(f.V), o: C.uint64_t(f.O),
+		q_stride: C.int64_t(f.QStride), o_stride: C.int64_t(f.OStride), key_stride: C.int64_t(f.KeyStride), kv_head_stride: C.int64_t(f.HeadStride),
+		rows: C.int64_t(f.Rows), keys: C.int64_t(f.Keys), q_heads: C.int64_t(f.Heads.Q), kv_heads: C.int64_t(f.Heads.KV), dim: C.int64_t(f.Heads.Dim),
+		scale: C.float(f.Scale),
+	})
+}
 
 // Sync reports the first failure.
 func (d *Device) Sync() error {
