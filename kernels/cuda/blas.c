@@ -10,8 +10,13 @@
 /* The part of cuBLASLt's interface (version 12 and 13) that is used here. */
 enum { COMPUTE_32F = 68, TYPE_32F = 0, TYPE_16BF = 14, OP_T = 1 };
 enum { DESC_TRANSA = 3, DESC_EPILOGUE = 7, DESC_BIAS_POINTER = 8, DESC_BIAS_TYPE = 26 };
-enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4, PREFERENCE_MAX_WORKSPACE = 1 };
+enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4 };
+enum { PREFERENCE_MAX_WORKSPACE = 1, PREFERENCE_REDUCTION_SCHEMES = 3, PREFERENCE_ALIGNMENT_B = 6, PREFERENCE_ALIGNMENT_C = 7, PREFERENCE_ALIGNMENT_D = 8 };
 enum { STATUS_NOT_SUPPORTED = 15 };
+
+/* Algorithms are chosen for products of so many rows and used for any number of them, with no sum
+   split among blocks of threads: a row's bits must not depend on the rows beside it. */
+enum { TYPICAL_ROWS = 4096 };
 
 typedef struct {
     uint64_t opaque[8];
@@ -64,6 +69,7 @@ typedef struct plan {
     struct plan *next;
     int64_t m, n, k, a_stride, d_stride;
     int is_float, has_bias, accumulate;
+    uint32_t a_alignment, d_alignment;
     void *desc, *a, *w, *d;
     algorithm algo;
 } plan;
@@ -135,6 +141,13 @@ void pf_blas_close(pf_blas *b)
     free(b);
 }
 
+/* The layouts of a and d for another number of rows. */
+static int describe_rows(pf_blas *b, const plan *p, int64_t rows, void **a, void **d)
+{
+    int status = b->f.layout_create(a, TYPE_16BF, p->k, rows, p->a_stride);
+    return status ? status : b->f.layout_create(d, p->is_float ? TYPE_32F : TYPE_16BF, p->n, rows, p->d_stride);
+}
+
 /* Descriptors for column-major cuBLAS: D^T [n, m] = W [n, k] A^T, that is op(W^T stored k x n) with
    transposition. */
 static int describe(pf_blas *b, plan *p)
@@ -146,28 +159,43 @@ static int describe(pf_blas *b, plan *p)
         (status = f->desc_set(p->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue)) ||
         (p->has_bias && (status = f->desc_set(p->desc, DESC_BIAS_TYPE, &bias_type, sizeof bias_type))) ||
         (status = f->layout_create(&p->w, TYPE_16BF, p->k, p->n, p->k)) ||
-        (status = f->layout_create(&p->a, TYPE_16BF, p->k, p->m, p->a_stride)) ||
-        (status = f->layout_create(&p->d, p->is_float ? TYPE_32F : TYPE_16BF, p->n, p->m, p->d_stride)))
+        (status = describe_rows(b, p, p->m, &p->a, &p->d)))
         return status;
     return 0;
 }
 
 static int choose(pf_blas *b, plan *p)
 {
-    void *preference = NULL;
+    const functions *f = &b->f;
+    void *preference = NULL, *a = NULL, *d = NULL;
     heuristic best;
-    int found = 0, status = b->f.preference_create(&preference);
-    if (status)
-        return status;
-    status = b->f.preference_set(preference, PREFERENCE_MAX_WORKSPACE, &b->workspace_bytes, sizeof b->workspace_bytes);
-    if (!status)
-        status = b->f.get_heuristic(b->handle, p->desc, p->w, p->a, p->d, p->d, preference, 1, &best, &found);
-    b->f.preference_destroy(preference);
+    uint32_t unsplit = 0;
+    int found = 0, status;
+    if (!(status = describe_rows(b, p, TYPICAL_ROWS, &a, &d)) && !(status = f->preference_create(&preference)) &&
+        !(status = f->preference_set(preference, PREFERENCE_MAX_WORKSPACE, &b->workspace_bytes, sizeof b->workspace_bytes)) &&
+        !(status = f->preference_set(preference, PREFERENCE_REDUCTION_SCHEMES, &unsplit, sizeof unsplit)) &&
+        !(status = f->preference_set(preference, PREFERENCE_ALIGNMENT_B, &p->a_alignment, sizeof p->a_alignment)) &&
+        !(status = f->preference_set(preference, PREFERENCE_ALIGNMENT_C, &p->d_alignment, sizeof p->d_alignment)) &&
+        !(status = f->preference_set(preference, PREFERENCE_ALIGNMENT_D, &p->d_alignment, sizeof p->d_alignment)))
+        status = f->get_heuristic(b->handle, p->desc, p->w, a, d, d, preference, 1, &best, &found);
+    if (preference)
+        f->preference_destroy(preference);
+    if (a)
+        f->layout_destroy(a);
+    if (d)
+        f->layout_destroy(d);
     if (!status && found == 0)
         status = STATUS_NOT_SUPPORTED;
     if (!status)
         p->algo = best.algo;
     return status;
+}
+
+/* The largest power of two up to 256 that divides an address. */
+static uint32_t alignment(const void *p)
+{
+    uintptr_t lowest = (uintptr_t)p & -(uintptr_t)p;
+    return lowest && lowest < 256 ? (uint32_t)lowest : 256;
 }
 
 static plan **find(pf_blas *b, const pf_gemm *g)
@@ -177,7 +205,8 @@ static plan **find(pf_blas *b, const pf_gemm *g)
     for (; *at; at = &(*at)->next) {
         plan *p = *at;
         if (p->m == g->m && p->n == g->n && p->k == g->k && p->a_stride == g->a_stride && p->d_stride == g->d_stride &&
-            p->is_float == g->is_float && p->has_bias == (g->bias != NULL) && p->accumulate == g->accumulate)
+            p->is_float == g->is_float && p->has_bias == (g->bias != NULL) && p->accumulate == g->accumulate &&
+            p->a_alignment == alignment(g->a) && p->d_alignment == alignment(g->d))
             break;
     }
     return at;
@@ -190,7 +219,8 @@ int pf_blas_gemm(pf_blas *b, const pf_gemm *g)
     if (!p) {
         p = calloc(1, sizeof *p);
         *p = (plan){.m = g->m, .n = g->n, .k = g->k, .a_stride = g->a_stride, .d_stride = g->d_stride,
-                    .is_float = g->is_float, .has_bias = g->bias != NULL, .accumulate = g->accumulate};
+                    .is_float = g->is_float, .has_bias = g->bias != NULL, .accumulate = g->accumulate,
+                    .a_alignment = alignment(g->a), .d_alignment = alignment(g->d)};
         if ((status = describe(b, p)) || (status = choose(b, p))) {
             free_plan(b, p);
             return status;
