@@ -6,7 +6,7 @@ LDFLAGS := -X main.version=$(VERSION)
 GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/wire ./engine/frontend ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
 
-.PHONY: help setup native build run cuda cuda-kernels test test-pure race lint test-clients bench-cpu figures clean
+.PHONY: help setup native build run cuda cuda-kernels build/cuda-test test-cuda bench-cuda test test-pure race lint test-clients bench-cpu figures clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,19 @@ cuda-kernels: ## the GPU kernels, for sm_80, sm_89 and sm_90a (needs no GPU, fet
 cuda: setup cuda-kernels ## bin/prefillonly-cuda, which also serves on NVIDIA GPUs
 	eval "$$(tools/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; \
 	$(GO) build -tags cuda -ldflags '$(LDFLAGS)' -o bin/prefillonly-cuda ./cmd/prefillonly
+
+# build/cuda-test and tools are all that a GPU machine needs: what these two targets run, and the libraries.
+build/cuda-test: setup cuda-kernels
+	@mkdir -p $@
+	eval "$$(tools/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; \
+	$(GO) test -c -tags cuda -ldflags '-s -w' -o $@/kernels.test ./kernels/cuda && $(GO) test -c -tags cuda -ldflags '-s -w' -o $@/engine.test ./cmd/prefillonly
+	@mkdir -p $@/lib && cp $$(ldd $@/engine.test | awk '/=> \// && !/lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+)\.so/ {print $$3}') $@/lib
+
+test-cuda: build/cuda-test ## the kernels on this machine's GPU against the oracle; carry build/cuda-test there, run tools/cuda_report.sh
+	tools/cuda_report.sh build/cuda-test/conformance.md 8m build/cuda-test/kernels.test TestGPU
+
+bench-cuda: build/cuda-test ## Llama-3.1-8B's shape on this machine's GPU, beside PyTorch
+	tools/cuda_report.sh build/cuda-test/speed.md 8m build/cuda-test/engine.test TestSpeedOnGPU timeout 120 python3 tools/cuda_torch.py
 
 test: setup ## every test that needs no GPU
 	$(GO) vet ./...

@@ -71,7 +71,10 @@ func Open(index int, o Options) (Device, error) {
 	if g.workspace, err = cu.MemAlloc(workspace); err != nil {
 		return nil, fmt.Errorf("%s: no %d MiB of workspace: %w", g.name, workspace>>20, err)
 	}
-	return g, g.openBlas(o.BlasLibrary)
+	if err := g.openBlas(o.BlasLibrary); err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
 func (g *gpu) openBlas(library string) error {
