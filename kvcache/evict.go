@@ -12,7 +12,7 @@ const (
 	// used longer ago than itself (as LIRS compares recencies, Jiang and Zhang, SIGMETRICS 2002), so
 	// prefixes that come in turn, more than there is room for, do not flush each other.
 	EvictReuse Eviction = "reuse"
-	// EvictLRU evicts the least recently used leaf, whatever for: the baseline.
+	// EvictLRU evicts the least recently used leaf, whatever for and whoever waits for it: the baseline.
 	EvictLRU Eviction = "lru"
 )
 
@@ -98,7 +98,7 @@ func (t *taker) try(i int) (Page, bool) {
 		return p, true
 	}
 	if x.cfg.Eviction == EvictLRU {
-		return t.fromSegment(probation, false)
+		return t.fromSegment(probation, true)
 	}
 	if p, ok := t.fromSegment(probation, true); ok {
 		return p, true
@@ -146,7 +146,7 @@ func (t *taker) fromSegment(s segment, spare bool) (Page, bool) {
 			p = before
 			continue
 		}
-		if spare && t.request.Wanted != nil && t.request.Wanted(pg.hash) {
+		if spare && t.wanted(pg.hash) {
 			if t.chances++; t.chances > spareChances {
 				return none, false
 			}
@@ -157,6 +157,10 @@ func (t *taker) fromSegment(s segment, spare bool) (Page, bool) {
 		return p, true
 	}
 	return none, false
+}
+
+func (t *taker) wanted(h Hash) bool {
+	return t.index.cfg.Eviction != EvictLRU && t.request.Wanted != nil && t.request.Wanted(h)
 }
 
 // touch moves an unpinned leaf and its unpinned ancestors to the fronts of their segments, the root

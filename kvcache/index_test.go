@@ -150,6 +150,21 @@ func TestWantedBlocksGoLast(t *testing.T) {
 	}
 }
 
+// TestLRUSparesNothing: the baseline does not look at who waits.
+func TestLRUSparesNothing(t *testing.T) {
+	for _, pages := range []int{0, 2} {
+		x := newIndex(t, 4, EvictLRU)
+		old, young := testChain(1, 1), testChain(2, 2)
+		pass(x, old)
+		pass(x, young)
+		_, removed := x.Acquire(Request{Chain: testChain(3, 3), Fill: 2, Pages: pages,
+			Wanted: func(h Hash) bool { return h == old[1] }})
+		if len(removed) != 2 || removed[0] != old[1] || removed[1] != old[0] {
+			t.Errorf("for %d pages %v went, want the oldest two, leaf first", pages, removed)
+		}
+	}
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	for _, c := range []Config{{BlockTokens: 0}, {BlockTokens: 1, NumBlocks: -1}, {BlockTokens: 1, Eviction: "mru"}} {
 		if _, err := New(c); err == nil {

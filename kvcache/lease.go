@@ -8,7 +8,7 @@ type Request struct {
 	Shared int    // this many leading blocks are known to be wanted by others as well
 	Pages  int    // pages the sequence must hold, from its first token on; 0: as many of Fill as find room
 	// Wanted says whether a waiting sequence would read this block, were it to start now. Such
-	// blocks are the last to be evicted. Nil: none is.
+	// blocks are the last that EvictReuse evicts. Nil: none is.
 	Wanted func(Hash) bool
 }
 
