@@ -36,6 +36,9 @@ func (c *Core) dispatch(e *executor) {
 // next takes the job to run next out of the queue, with a lease, or finds the paused pass that goes
 // on instead (its position, else -1).
 func (c *Core) next(e *executor) (first *job, parked int) {
+	if e.full {
+		return nil, c.parkedBefore(e, nil)
+	}
 	var skipped []*job
 	defer func() {
 		for _, j := range skipped {
@@ -133,10 +136,13 @@ func (c *Core) start(e *executor, p *pass) {
 // begin marks a job as in a pass, and as started at its first.
 func (c *Core) begin(j *job) {
 	j.state = stateInPass
+	if j.running == 0 {
+		j.startedAt = c.now
+	}
 	if j.started {
 		return
 	}
-	j.started, j.startedAt = true, c.now
+	j.started = true
 	c.forgetDeadline(j)
 	c.queuedJobs--
 	c.queuedTokens -= len(j.submit.Tokens)

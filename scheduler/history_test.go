@@ -33,7 +33,11 @@ type history struct {
 	parked  map[PeerID][]*wire.Run
 	epochs  map[PeerID]uint64 // the executors' own
 	known   map[PeerID]uint64 // the scheduler's, as they know it
+	full    map[PeerID]bool   // executors that refused a pass, and ended none since
 	info    wire.ExecutorInfo
+	longest int  // tokens of a prompt
+	room    int  // rows that an executor has for its passes together, paused ones included; 0: enough
+	refused int  // passes for which there was no room
 	deep    bool // check all invariants after each step
 }
 
@@ -46,7 +50,8 @@ func newHistory(t testing.TB, pick chooser, cfg Config, twin policy) *history {
 	h := &history{
 		t: t, pick: pick, open: map[engine.JobID]PeerID{}, tokens: map[engine.JobID]int{},
 		current: map[PeerID]*wire.Run{}, parked: map[PeerID][]*wire.Run{},
-		epochs: map[PeerID]uint64{}, known: map[PeerID]uint64{}, info: executorInfo(),
+		epochs: map[PeerID]uint64{}, known: map[PeerID]uint64{}, full: map[PeerID]bool{}, info: executorInfo(),
+		longest: 40,
 	}
 	h.info.NumBlocks = pick.IntN(24)
 	h.info.MaxPassRows = pick.IntN(3) * 30
@@ -105,6 +110,7 @@ func (h *history) restart(executor PeerID) {
 func (h *history) forgetPasses(executor PeerID) {
 	delete(h.current, executor)
 	delete(h.parked, executor)
+	delete(h.full, executor)
 }
 
 func (h *history) loseFrontend(frontend PeerID) {
@@ -122,7 +128,7 @@ func (h *history) submit(from PeerID) {
 	}
 	h.next++
 	m := &wire.Submit{
-		Job: h.next, Model: "m", Tokens: tokens(h.pick.IntN(3), 1+h.pick.IntN(40)), MaxTokens: 1,
+		Job: h.next, Model: "m", Tokens: tokens(h.pick.IntN(3), 1+h.pick.IntN(h.longest)), MaxTokens: 1,
 		User: fmt.Sprint(h.pick.IntN(3)), Priority: h.pick.IntN(3),
 	}
 	m.Tokens[len(m.Tokens)/2] = engine.TokenID(h.pick.IntN(2))
@@ -157,7 +163,33 @@ func (h *history) finish(executor PeerID) {
 		d.Items[0] = wire.ItemResult{Job: d.Items[0].Job, Err: engine.Errorf(engine.CodeInternal, "a bad item")}
 	}
 	delete(h.current, executor)
+	delete(h.full, executor)
 	h.send(executor, d)
+}
+
+// refuse lets an executor answer a pass for which it has no room beside the paused ones.
+func (h *history) refuse(executor PeerID) {
+	run := h.current[executor]
+	if run == nil || h.room == 0 {
+		return
+	}
+	rows := newRowsOf(run)
+	for _, p := range h.parked[executor] {
+		rows += newRowsOf(p)
+	}
+	if rows > h.room {
+		h.refused++
+		delete(h.current, executor)
+		h.full[executor] = true
+		h.send(executor, &wire.Done{Pass: run.Pass, Err: engine.Errorf(engine.CodeOverloaded, "no room")})
+	}
+}
+
+func newRowsOf(run *wire.Run) (rows int) {
+	for _, item := range run.Items {
+		rows += len(item.Tokens) - item.Cached
+	}
+	return rows
 }
 
 // send gives a message to the Core, and to its twin, and follows what comes out.
@@ -172,11 +204,12 @@ func (h *history) send(from PeerID, m wire.Message) {
 		}
 	}
 	var pauses []Envelope
-	var reborn []PeerID
+	var reborn, begun []PeerID
 	for _, e := range out {
 		switch m := e.Msg.(type) {
 		case *wire.Run:
 			h.started(e.To, m)
+			begun = append(begun, e.To)
 		case *wire.Resume:
 			h.resumed(e.To, m)
 		case *wire.Abort:
@@ -196,6 +229,9 @@ func (h *history) send(from PeerID, m wire.Message) {
 	for _, e := range reborn {
 		h.restart(e)
 	}
+	for _, e := range begun {
+		h.refuse(e)
+	}
 	for _, e := range pauses {
 		h.paused(e.To, e.Msg.(*wire.Pause).Pass)
 	}
@@ -205,10 +241,12 @@ func (h *history) started(to PeerID, run *wire.Run) {
 	if h.current[to] != nil {
 		h.t.Fatalf("%s gets pass %d while it runs %d", to, run.Pass, h.current[to].Pass)
 	}
+	if h.full[to] {
+		h.t.Fatalf("%s gets pass %d, although it has refused one and ended none since", to, run.Pass)
+	}
 	h.current[to] = run
-	rows := 0
+	rows := newRowsOf(run)
 	for _, item := range run.Items {
-		rows += len(item.Tokens) - item.Cached
 		if item.Cached >= len(item.Tokens) || item.Cached > len(item.Blocks)*h.info.BlockTokens {
 			h.t.Fatalf("job %v: %d of %d tokens cached in %d blocks", item.Job, item.Cached, len(item.Tokens), len(item.Blocks))
 		}
@@ -264,6 +302,7 @@ func (h *history) resumed(to PeerID, m *wire.Resume) {
 }
 
 func (h *history) aborted(to PeerID, m *wire.Abort) {
+	delete(h.full, to)
 	if run := h.current[to]; run != nil && run.Pass == m.Pass {
 		delete(h.current, to)
 	}
@@ -278,6 +317,9 @@ func (h *history) aborted(to PeerID, m *wire.Abort) {
 func (h *history) result(to PeerID, r *wire.Result) {
 	if h.open[r.Job] != to {
 		h.t.Fatalf("%s gets %s for a job that is not its own, ended or was cancelled", to, describeResult(r))
+	}
+	if r.Err != nil && r.Err.Code == engine.CodeOverloaded {
+		h.t.Fatalf("job %v failed because others were paused", r.Job)
 	}
 	if r.Answer != nil && r.Index != h.tokens[r.Job] {
 		h.t.Fatalf("job %v: token %d comes after %d tokens", r.Job, r.Index, h.tokens[r.Job])
@@ -408,5 +450,28 @@ func TestHistoriesOfAllPolicies(t *testing.T) {
 				h.drain()
 			}
 		})
+	}
+}
+
+// TestPausedPassesHoldRows runs histories on executors that have room for little more than a longest
+// pass: what does not fit beside the paused passes is never a job's failure.
+func TestPausedPassesHoldRows(t *testing.T) {
+	refused := 0
+	for seed := range *histories / 50 {
+		rng := rand.New(rand.NewPCG(uint64(seed), 55))
+		cfg := DefaultConfig()
+		cfg.Policy = "srpt"
+		cfg.MaxPaused = 1 + rng.IntN(3)
+		cfg.FullKV = rng.IntN(4) == 0
+		h := newHistory(t, rng, cfg, nil)
+		h.longest, h.room, h.deep = 1000, 1000+rng.IntN(500), true
+		for range 100 {
+			h.move()
+		}
+		h.drain()
+		refused += h.refused
+	}
+	if refused < *histories/200 {
+		t.Errorf("%d passes were refused: too few to tell", refused)
 	}
 }

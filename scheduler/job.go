@@ -50,7 +50,7 @@ type job struct {
 	deadline      time.Duration // time at which a job not started is dropped; 0: none
 	deadlineIndex int           // in the Core's deadline heap; -1 when not there
 	started       bool          // its first pass has begun
-	startedAt     time.Duration // when
+	startedAt     time.Duration // when; of the next pass if an executor died in that one or had no room
 	running       time.Duration // inside passes
 	hits          int           // prompt tokens read from the cache by the pass that answered first
 	deaths        int           // executors that died running it, since a pass of it last went well

@@ -58,6 +58,11 @@ func (c *Core) done(from PeerID, m *wire.Done) {
 	}
 	p := e.running
 	e.running = nil
+	if e.full = m.Err != nil && m.Err.Code == engine.CodeOverloaded && len(e.parked) > 0; e.full {
+		c.putBack(e, p)
+		c.dispatch(e)
+		return
+	}
 	ran := p.ran + c.now - p.started
 	c.stats.Passes++
 	if m.Err == nil && len(m.Items) == len(p.items) {
@@ -198,6 +203,7 @@ func (c *Core) abort(e *executor, p *pass) {
 		e.running = nil
 	}
 	e.parked = slices.DeleteFunc(e.parked, func(o *pass) bool { return o == p })
+	e.full = false
 	for _, j := range p.items {
 		c.forget(j)
 	}

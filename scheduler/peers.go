@@ -46,6 +46,7 @@ type executor struct {
 	queue   *queue
 	running *pass   // nil while idle
 	parked  []*pass // paused, oldest first
+	full    bool    // a pass did not fit beside the paused ones, and none has ended since; see putBack
 	blocked *job    // waits for pages that other jobs hold; see lease
 }
 

@@ -9,7 +9,7 @@ import (
 // preempt asks a running pass to make way, if the policy wants that and a place for it is left.
 func (c *Core) preempt(e *executor) {
 	p := e.running
-	if !e.info.CanPause || p.pausing || len(e.parked) >= c.cfg.MaxPaused {
+	if !e.info.CanPause || p.pausing || e.full || len(e.parked) >= c.cfg.MaxPaused {
 		return
 	}
 	if j := e.queue.min(c.seconds()); j != nil && !j.blocked && c.overtakes(e, j, p) {
@@ -73,4 +73,20 @@ func (c *Core) resume(e *executor, i int) {
 	p.started = c.now
 	e.running = p
 	c.send(e.peer.id, &wire.Resume{Pass: p.id})
+}
+
+// putBack returns the jobs of a pass that found no room beside the paused ones to the queue. Until a
+// pass has ended, and left its room, the executor starts and pauses none: the paused ones go on. Jobs
+// that generate keep their pages, in which is what they have computed.
+func (c *Core) putBack(e *executor, p *pass) {
+	for _, j := range p.items {
+		switch {
+		case j.cancelled:
+			c.forget(j)
+		case j.continuing():
+			c.enqueue(j, e)
+		default:
+			c.requeue(e, j)
+		}
+	}
 }

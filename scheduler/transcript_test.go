@@ -116,7 +116,7 @@ func (s *script) tell(words []string) string {
 //	hello web | hello cpu executor epoch=N block=N blocks=N rows=N limit=N
 //	submit web A tokens=N stem=N max=N user=U priority=N deadline=D stop=ID salt=S waited=D logprobs
 //	cancel web A
-//	done cpu [token=ID] [fails]
+//	done cpu [token=ID] [fails] [full]
 //	paused cpu | lost cpu | tick
 //
 // where tokens of equal stems begin alike, up to fork=N if that is given.
@@ -208,6 +208,10 @@ func (s *script) done(peer PeerID, o opts) wire.Message {
 	d := &wire.Done{Pass: s.passes[peer].Pass}
 	if _, ok := o["fails"]; ok {
 		d.Err = engine.Errorf(engine.CodeInternal, "the pass failed")
+		return d
+	}
+	if _, ok := o["full"]; ok {
+		d.Err = engine.Errorf(engine.CodeOverloaded, "the pass does not fit")
 		return d
 	}
 	for _, it := range s.passes[peer].Items {
