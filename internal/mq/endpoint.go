@@ -3,6 +3,8 @@ package mq
 import (
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,24 +16,47 @@ const maxIPCPath = 107
 
 // checkEndpoint refuses endpoints that cannot work or would be open to strangers.
 func checkEndpoint(endpoint string, curve *Curve) error {
+	host, isTCP, err := parseEndpoint(endpoint)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); isTCP && curve == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("mq: %s can be reached from other hosts, so it needs CURVE keys: make them with `prefillonly keygen`", endpoint)
+	}
+	return nil
+}
+
+// parseEndpoint refuses endpoints that cannot work, and returns the host of one of tcp.
+func parseEndpoint(endpoint string) (host string, isTCP bool, err error) {
 	scheme, rest, ok := strings.Cut(endpoint, "://")
 	switch {
 	case ok && scheme == "ipc" && rest != "":
 		if len(rest) > maxIPCPath {
-			return fmt.Errorf("mq: the path of %s has %d bytes, a unix socket's has at most %d: choose a shorter directory", endpoint, len(rest), maxIPCPath)
+			err = fmt.Errorf("mq: the path of %s has %d bytes, a unix socket's has at most %d: choose a shorter directory", endpoint, len(rest), maxIPCPath)
 		}
-		return nil
+		return "", false, err
 	case ok && scheme == "tcp":
-		host, _, err := net.SplitHostPort(rest)
-		if err != nil {
-			return fmt.Errorf("mq: endpoint %s: %w", endpoint, err)
+		if host, _, err = net.SplitHostPort(rest); err != nil {
+			err = fmt.Errorf("mq: endpoint %s: %w", endpoint, err)
 		}
-		if ip := net.ParseIP(host); curve == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return fmt.Errorf("mq: %s can be reached from other hosts, so it needs CURVE keys: make them with `prefillonly keygen`", endpoint)
-		}
-		return nil
+		return host, true, err
 	}
-	return fmt.Errorf("mq: endpoint %q is neither ipc:///path nor tcp://host:port", endpoint)
+	return "", false, fmt.Errorf("mq: endpoint %q is neither ipc:///path nor tcp://host:port", endpoint)
+}
+
+// bind lets a socket listen. The directory of an ipc socket is made when it is missing, and both are
+// open to their owner alone.
+func bind(soc *zmq.Socket, endpoint string) error {
+	path, isIPC := strings.CutPrefix(endpoint, "ipc://")
+	if isIPC {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := soc.Bind(endpoint); err != nil || !isIPC {
+		return err
+	}
+	return os.Chmod(path, 0o600)
 }
 
 // setHeartbeats lets a broken tcp path be noticed; a unix socket breaks with its process.

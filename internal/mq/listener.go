@@ -3,9 +3,6 @@ package mq
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 
 	zmq "github.com/pebbe/zmq4"
 
@@ -59,19 +56,8 @@ func (l *Listener) open(endpoint string) error {
 	if err != nil {
 		return err
 	}
-	path, isIPC := strings.CutPrefix(endpoint, "ipc://")
-	if isIPC {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-	}
-	if err := l.soc.soc.Bind(endpoint); err != nil {
+	if err := bind(l.soc.soc, endpoint); err != nil {
 		return err
-	}
-	if isIPC {
-		if err := os.Chmod(path, 0o600); err != nil {
-			return err
-		}
 	}
 	return l.soc.start(l.drain)
 }

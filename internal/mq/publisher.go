@@ -1,0 +1,148 @@
+package mq
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	zmq "github.com/pebbe/zmq4"
+)
+
+// PublisherOptions are vLLM's of the same names.
+type PublisherOptions struct {
+	Endpoint       string // bound if it has a * or :: for a host or is ipc; else connected to
+	ReplayEndpoint string // bound; empty: nothing is replayed
+	Topic          string // of all batches
+	BufferSteps    int    // batches kept for replay, at least 1
+	HWM            int    // batches kept for a subscriber that is slow; later ones pass it by
+}
+
+// Publisher sends batches of events to any number of subscribers, numbered from 0 so that they see
+// what they have missed, and sends those they ask for again. It is for programs of others: there is
+// neither encryption nor authentication, and nobody's words are decoded but a number.
+type Publisher struct {
+	topic  []byte
+	pub    *socket
+	replay *socket // nil: nothing is replayed
+
+	mu   sync.Mutex
+	next uint64   // guarded by mu; number of the next batch
+	kept [][]byte // guarded by mu; batch n is at n % len, if it is one of the last len
+}
+
+// endOfReplay is -1 where a number would be.
+const endOfReplay = math.MaxUint64
+
+// NewPublisher opens the endpoints. The caller closes the Publisher.
+func NewPublisher(o PublisherOptions) (*Publisher, error) {
+	p := &Publisher{topic: []byte(o.Topic)}
+	var err error
+	if p.pub, err = openEvents(zmq.PUB, o.Endpoint, o.HWM, p.subscribed); err != nil {
+		return nil, err
+	}
+	if o.ReplayEndpoint == "" {
+		return p, nil
+	}
+	p.kept = make([][]byte, o.BufferSteps)
+	// The high-water mark has room for a whole replay, its end included.
+	if p.replay, err = openEvents(zmq.ROUTER, o.ReplayEndpoint, 2*(o.BufferSteps+1), p.answer); err != nil {
+		p.pub.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// subscribed lets libzmq take in who has come or gone.
+func (p *Publisher) subscribed() { _, _ = p.pub.soc.GetEvents() }
+
+// Publish sends a batch under the next number and does not block. Without a subscriber, or after
+// Close, the batch is only kept for replay. The batch must not be changed afterwards. It may be called
+// by several goroutines.
+func (p *Publisher) Publish(batch []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.next
+	p.next++
+	if len(p.kept) > 0 {
+		p.kept[n%uint64(len(p.kept))] = batch
+	}
+	p.pub.mu.Lock()
+	defer p.pub.mu.Unlock()
+	if p.pub.closed {
+		return
+	}
+	// A subscriber beyond its high-water mark sees a gap in the numbers; there is no other failure.
+	_ = p.pub.send(p.topic, number(n), batch)
+	p.subscribed()
+}
+
+// answer replays to every waiting request. The frames of one are: who asks, an empty one, and the
+// number to begin with. Others are passed over.
+func (p *Publisher) answer() {
+	for {
+		q, ok := p.replay.receive()
+		if !ok {
+			return
+		}
+		if len(q) != 3 || len(q[2]) != 8 {
+			continue
+		}
+		first, batches := p.since(binary.BigEndian.Uint64(q[2]))
+		for i, b := range batches {
+			_ = p.replay.send(q[0], nil, p.topic, number(first+uint64(i)), b)
+		}
+		_ = p.replay.send(q[0], nil, nil, number(endOfReplay), nil)
+	}
+}
+
+// since returns the kept batches from a number on, and the number of the first of them.
+func (p *Publisher) since(start uint64) (first uint64, batches [][]byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := uint64(len(p.kept))
+	first = max(start, p.next-min(p.next, size))
+	for n := first; n < p.next; n++ {
+		batches = append(batches, p.kept[n%size])
+	}
+	return first, batches
+}
+
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// Close closes the sockets and drops what was not sent.
+func (p *Publisher) Close() error {
+	if p.replay != nil {
+		p.replay.close()
+	}
+	p.pub.close()
+	return nil
+}
+
+// openEvents makes a socket that strangers may connect to.
+func openEvents(kind zmq.Type, endpoint string, hwm int, readable func()) (*socket, error) {
+	if _, _, err := parseEndpoint(endpoint); err != nil {
+		return nil, err
+	}
+	s, err := newSocket(kind, nil)
+	if err != nil {
+		return nil, fmt.Errorf("mq: make a socket: %w", err)
+	}
+	err = firstError(s.soc.SetSndhwm(hwm), s.soc.SetIpv6(strings.Contains(endpoint, "::")))
+	switch {
+	case err != nil:
+	case kind == zmq.ROUTER || strings.HasPrefix(endpoint, "ipc://") || strings.Contains(endpoint, "*") || strings.Contains(endpoint, "::"):
+		err = bind(s.soc, endpoint)
+	default:
+		err = s.soc.Connect(endpoint)
+	}
+	if err == nil {
+		err = s.start(readable)
+	}
+	if err != nil {
+		s.discard()
+		return nil, fmt.Errorf("mq: publish on %s: %w", endpoint, err)
+	}
+	return s, nil
+}
