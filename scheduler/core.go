@@ -51,6 +51,8 @@ type Core struct {
 	users        users
 	stats        wire.Stats
 	out          []Envelope
+	recording    bool // CacheEvents are kept
+	events       []CacheEvent
 }
 
 // NewCore makes a Core. The epoch tells this scheduler from one before it; draw it at random.
@@ -75,7 +77,7 @@ func NewCore(cfg Config, epoch uint64) (*Core, error) {
 // the Core is in (unknown passes, results twice, senders never heard of) change nothing.
 func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope {
 	c.now = max(c.now, now)
-	c.out = c.out[:0]
+	c.out, c.events = c.out[:0], c.events[:0]
 	if p := c.peers[from]; p != nil {
 		p.heard = c.now
 	}

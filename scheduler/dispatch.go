@@ -100,6 +100,7 @@ func (c *Core) lease(e *executor, j *job) bool {
 	}
 	c.stats.Evictions += uint64(len(removed))
 	e.queue.evicted(removed)
+	c.noteRemoved(e, removed)
 	j.lease = lease
 	j.cached = lease.Reused
 	if !j.submit.Ask.PromptLogprobs {

@@ -35,10 +35,11 @@ type history struct {
 	known   map[PeerID]uint64 // the scheduler's, as they know it
 	full    map[PeerID]bool   // executors that refused a pass, and ended none since
 	info    wire.ExecutorInfo
-	longest int  // tokens of a prompt
-	room    int  // rows that an executor has for its passes together, paused ones included; 0: enough
-	refused int  // passes for which there was no room
-	deep    bool // check all invariants after each step
+	longest int                // tokens of a prompt
+	room    int                // rows that an executor has for its passes together, paused ones included; 0: enough
+	refused int                // passes for which there was no room
+	deep    bool               // check all invariants after each step
+	follow  func(wire.Message) // sees each message when the Core has taken it; may be nil
 }
 
 var (
@@ -198,6 +199,9 @@ func (h *history) send(from PeerID, m wire.Message) {
 		delete(h.open, c.Job)
 	}
 	out := h.core.Step(h.now, from, m)
+	if h.follow != nil {
+		h.follow(m)
+	}
 	if h.twin != nil {
 		if other := h.twin.Step(h.now, from, m); !reflect.DeepEqual(out, other) {
 			h.t.Fatalf("after %T from %q the Core says\n%s\nthe full rescan\n%s", m, from, describe(out), describe(other))

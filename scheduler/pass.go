@@ -72,7 +72,9 @@ func (c *Core) done(from PeerID, m *wire.Done) {
 		}
 		e.cost.observe(p.cost, took)
 		for _, j := range p.items {
-			e.queue.stored(e.index.Commit(j.lease).Hashes)
+			stored := e.index.Commit(j.lease)
+			e.queue.stored(stored.Hashes)
+			c.noteStored(e, j, stored)
 		}
 	}
 	for i, j := range p.items {

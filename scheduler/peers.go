@@ -40,6 +40,7 @@ type executor struct {
 	peer    *peer
 	info    wire.ExecutorInfo
 	pool    *pool
+	rank    int    // tells it from the others at the time; see CacheEvent
 	salt    uint64 // of its name, for rendezvous hashing
 	cost    costModel
 	index   *kvcache.Index
@@ -149,13 +150,14 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 			math.IsNaN(pair) || math.IsInf(pair, 0) {
 			return nil
 		}
-		e := &executor{peer: p, info: *m.Executor, index: index, cost: newCostModel(m.Executor), salt: hashName(m.Name)}
+		e := &executor{peer: p, info: *m.Executor, index: index, cost: newCostModel(m.Executor), rank: c.freeRank(), salt: hashName(m.Name)}
 		e.pool = c.pool(e.info.Model)
 		e.queue = newQueue(c.policy, index, &e.pool.waiting)
 		e.pool.executors = append(e.pool.executors, e)
 		e.pool.elect()
 		p.executor = e
 		c.executors = append(c.executors, e)
+		c.noteCleared(e)
 	default:
 		return nil
 	}
@@ -209,6 +211,7 @@ func (c *Core) removeExecutor(p *peer) {
 	isIt := func(other *executor) bool { return other == e }
 	c.executors = slices.DeleteFunc(c.executors, isIt)
 	e.pool.executors = slices.DeleteFunc(e.pool.executors, isIt)
+	c.noteCleared(e)
 	e.pool.waiting -= e.queue.size
 	e.pool.elect()
 	if p.settled() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -20,12 +21,16 @@ type conn interface {
 	Send(peer string, m wire.Message) error
 }
 
+// publisher takes encoded batches of CacheEvents; it does not block.
+type publisher interface{ Publish(batch []byte) }
+
 // Server runs a Core: it gives it messages and the time, and sends what it answers.
 type Server struct {
-	core  *Core
-	clock func() time.Duration
-	every time.Duration
-	tick  time.Duration // when the last tick was
+	core   *Core
+	clock  func() time.Duration
+	every  time.Duration
+	tick   time.Duration // when the last tick was
+	events publisher     // nil: nobody listens
 }
 
 // NewServer makes a Server. The epoch tells it from schedulers before it; clock returns the time
@@ -36,6 +41,13 @@ func NewServer(cfg Config, epoch uint64, clock func() time.Duration) (*Server, e
 		return nil, err
 	}
 	return &Server{core: core, clock: clock, every: max(cfg.PeerTimeout/ticksPerTimeout, time.Millisecond)}, nil
+}
+
+// PublishTo makes the Server publish what the prefix caches store and remove, a batch a step and
+// executor, in the form of EncodeCacheEvents. It is called before Run.
+func (s *Server) PublishTo(p publisher) {
+	s.events = p
+	s.core.RecordCacheEvents()
 }
 
 // Run serves a connection until the context is done, which is no error, or the connection fails. It
@@ -75,6 +87,19 @@ func (s *Server) step(c conn, from PeerID, m wire.Message) {
 				pending = append(pending, inbound{e.To, &wire.Lost{}})
 			}
 		}
+		s.publish(s.core.CacheEvents())
+	}
+}
+
+// publish cuts the events of a step into batches of one rank.
+func (s *Server) publish(events []CacheEvent) {
+	for len(events) > 0 {
+		n := slices.IndexFunc(events, func(e CacheEvent) bool { return e.Rank != events[0].Rank })
+		if n < 0 {
+			n = len(events)
+		}
+		s.events.Publish(EncodeCacheEvents(float64(time.Now().UnixNano())/1e9, events[:n]))
+		events = events[n:]
 	}
 }
 

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
 )
 
 // pipe is a connection whose far end is the test.
@@ -50,12 +52,17 @@ func (p *pipe) await() Envelope {
 }
 
 // serve runs a Server in a bubble of fake time, with a frontend and an executor.
-func serve(t *testing.T, test func(p *pipe)) {
+func serve(t *testing.T, test func(p *pipe)) { servePublishing(t, nil, test) }
+
+func servePublishing(t *testing.T, events publisher, test func(p *pipe)) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		s, err := NewServer(DefaultConfig(), 1, func() time.Duration { return time.Since(start) })
 		if err != nil {
 			t.Fatal(err)
+		}
+		if events != nil {
+			s.PublishTo(events)
 		}
 		p := &pipe{in: make(chan inbound), out: make(chan Envelope, 1000), dead: map[string]bool{}}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -85,6 +92,34 @@ func TestServerRunsAJob(t *testing.T) {
 			t.Errorf("result %+v", r)
 		}
 	})
+}
+
+// batches is a publisher whose subscriber is the test.
+type batches chan []byte
+
+func (b batches) Publish(batch []byte) { b <- batch }
+
+// TestServerPublishes lets two executors come, and a job store its blocks.
+func TestServerPublishes(t *testing.T) {
+	events := make(batches, 100)
+	servePublishing(t, events, func(p *pipe) {
+		run := p.await().Msg.(*wire.Run)
+		info := executorInfo()
+		p.in <- inbound{"gpu", &wire.Hello{Role: wire.RoleExecutor, Name: "gpu", Epoch: 1, Executor: &info}}
+		p.in <- inbound{"cpu", answer(run, time.Second)}
+		p.in <- inbound{"gpu", &wire.Lost{}}
+		synctest.Wait()
+	})
+	close(events)
+	r := &router{t: t, blocks: map[int]map[kvcache.Hash]prefix{}}
+	var sizes [][2]int
+	for batch := range events {
+		r.take(batch)
+		sizes = append(sizes, [2]int{len(r.blocks[0]), len(r.blocks[1])})
+	}
+	if want := [][2]int{{0, 0}, {0, 0}, {2, 0}, {2, 0}}; !slices.Equal(sizes, want) {
+		t.Errorf("blocks of the two executors after each batch %v, want %v", sizes, want)
+	}
 }
 
 func TestServerTicks(t *testing.T) {

@@ -1,0 +1,211 @@
+package scheduler
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+)
+
+// TestEventBytes holds the encoding to bytes put together by hand from msgpack's specification.
+func TestEventBytes(t *testing.T) {
+	a, b := kvcache.Hash{0: 0xaa, 31: 1}, kvcache.Hash{0: 0xbb, 31: 2}
+	hashA := "c420" + "aa" + strings.Repeat("00", 30) + "01"
+	hashB := "c420" + "bb" + strings.Repeat("00", 30) + "02"
+	stored := "ab" + hex.EncodeToString([]byte("BlockStored"))
+	removed := "ac" + hex.EncodeToString([]byte("BlockRemoved"))
+	cleared := "91" + "b0" + hex.EncodeToString([]byte("AllBlocksCleared"))
+	cpu, gpu, salt := "a3"+hex.EncodeToString([]byte("CPU")), "a3"+hex.EncodeToString([]byte("GPU")), "a2"+hex.EncodeToString([]byte("s1"))
+	batch := func(n, rank string, events ...string) string {
+		return "93" + "cb3ff8000000000000" + n + strings.Join(events, "") + rank
+	}
+	for _, tt := range []struct {
+		name   string
+		events []CacheEvent
+		want   string
+	}{
+		{"first blocks", []CacheEvent{{
+			Change: CacheStored, Medium: "CPU", Hashes: []kvcache.Hash{a, b}, Parent: kvcache.RootHash,
+			Tokens: []engine.TokenID{1, 300, 70000, 4}, BlockTokens: 2,
+		}}, batch("91", "00", "98"+stored+"92"+hashA+hashB+"c0"+"94"+"01"+"cd012c"+"ce00011170"+"04"+"02"+"c0"+cpu+"c0")},
+		{"later block", []CacheEvent{{
+			Change: CacheStored, Rank: 3, Medium: "GPU", Hashes: []kvcache.Hash{b}, Parent: a, Tokens: []engine.TokenID{5}, BlockTokens: 1,
+		}}, batch("91", "03", "98"+stored+"91"+hashB+hashA+"91"+"05"+"01"+"c0"+gpu+"c0")},
+		{"salted", []CacheEvent{{
+			Change: CacheStored, Medium: "CPU", Hashes: []kvcache.Hash{a, b}, Parent: kvcache.RootHash,
+			Tokens: []engine.TokenID{1, 2}, BlockTokens: 1, Salt: "s1",
+		}}, batch("91", "00", "99"+stored+"92"+hashA+hashB+"c0"+"92"+"01"+"02"+"01"+"c0"+cpu+"c0"+"92"+"91"+salt+"c0")},
+		{"removed and cleared", []CacheEvent{
+			{Change: CacheRemoved, Rank: 1, Medium: "CPU", Hashes: []kvcache.Hash{b, a}}, {Change: CacheCleared, Rank: 1},
+		}, batch("92", "01", "93"+removed+"92"+hashB+hashA+cpu, cleared)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := hex.EncodeToString(EncodeCacheEvents(1.5, tt.events)); got != tt.want {
+				t.Errorf("encoded as\n%s, want\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+// prefix is what a router knows a block by: all tokens up to its end, and the salt of its prompt.
+type prefix struct {
+	tokens []engine.TokenID
+	salt   string
+}
+
+// router rebuilds the indexes from encoded batches, as a router that knows no more does.
+type router struct {
+	t      testing.TB
+	blocks map[int]map[kvcache.Hash]prefix // by rank
+	hasher kvcache.Hasher
+}
+
+func (r *router) take(batch []byte) {
+	top, err := msgpack.NewDecoder(bytes.NewReader(batch)).DecodeSlice()
+	if err != nil || len(top) != 3 {
+		r.t.Fatalf("a batch reads as %v, %v", top, err)
+	}
+	rank := integer(top[2])
+	for _, e := range top[1].([]any) {
+		fields := e.([]any)
+		switch fields[0] {
+		case "BlockStored":
+			r.stored(rank, fields)
+		case "BlockRemoved":
+			for _, h := range hashesOf(fields[1]) {
+				if _, ok := r.blocks[rank][h]; !ok {
+					r.t.Fatalf("rank %d removes %v, which it does not hold", rank, h)
+				}
+				delete(r.blocks[rank], h)
+			}
+		case "AllBlocksCleared":
+			r.blocks[rank] = map[kvcache.Hash]prefix{}
+		default:
+			r.t.Fatalf("event %v", fields)
+		}
+	}
+}
+
+// stored takes blocks in, and computes their hashes anew from the tokens.
+func (r *router) stored(rank int, fields []any) {
+	var before prefix
+	if fields[2] != nil {
+		var ok bool
+		if before, ok = r.blocks[rank][kvcache.Hash(fields[2].([]byte))]; !ok {
+			r.t.Fatalf("rank %d stores blocks below one that it does not hold", rank)
+		}
+	} else if len(fields) > 8 {
+		before.salt = fields[8].([]any)[0].([]any)[0].(string)
+	}
+	all := slices.Clone(before.tokens)
+	for _, id := range fields[3].([]any) {
+		all = append(all, engine.TokenID(integer(id)))
+	}
+	hashes, size := hashesOf(fields[1]), integer(fields[4])
+	chain := r.hasher.Chain(all, size, kvcache.Keys{Salt: before.salt})
+	if first := len(before.tokens) / size; !slices.Equal(chain[first:], hashes) {
+		r.t.Fatalf("blocks %v, their tokens make %v", hashes, chain[first:])
+	}
+	for i, h := range chain {
+		if _, held := r.blocks[rank][h]; held != (i*size < len(before.tokens)) {
+			r.t.Fatalf("rank %d stores block %d of a prompt, held before: %v", rank, i, held)
+		}
+		r.blocks[rank][h] = prefix{all[:(i+1)*size], before.salt}
+	}
+}
+
+func integer(field any) int {
+	if v := reflect.ValueOf(field); v.CanUint() {
+		return int(v.Uint())
+	}
+	return int(reflect.ValueOf(field).Int())
+}
+
+func hashesOf(field any) (hashes []kvcache.Hash) {
+	for _, h := range field.([]any) {
+		hashes = append(hashes, kvcache.Hash(h.([]byte)))
+	}
+	return hashes
+}
+
+// TestEventsRebuildTheIndexes: what a router knows from the events is what the Core knows, after
+// every step of random histories.
+func TestEventsRebuildTheIndexes(t *testing.T) {
+	stored, removed := 0, 0
+	for seed := range 150 {
+		rng := rand.New(rand.NewPCG(uint64(seed), 54))
+		cfg := DefaultConfig()
+		cfg.Policy = Policies()[rng.IntN(len(Policies()))]
+		cfg.Eviction = []kvcache.Eviction{kvcache.EvictReuse, kvcache.EvictLRU}[rng.IntN(2)]
+		h := newHistory(t, rng, cfg, nil)
+		h.core.RecordCacheEvents()
+		r := &router{t: t, blocks: map[int]map[kvcache.Hash]prefix{}}
+		var prompts [][]kvcache.Hash
+		h.follow = func(m wire.Message) {
+			if s, ok := m.(*wire.Submit); ok {
+				prompts = append(prompts, r.hasher.Chain(s.Tokens, h.info.BlockTokens, kvcache.Keys{Salt: s.Salt}))
+			}
+			for _, e := range h.core.CacheEvents() {
+				r.take(EncodeCacheEvents(0, []CacheEvent{e}))
+				switch e.Change {
+				case CacheStored:
+					stored += len(e.Hashes)
+				case CacheRemoved:
+					removed += len(e.Hashes)
+				}
+			}
+			r.compare(h.core, prompts)
+		}
+		for range 100 {
+			h.move()
+		}
+		h.drain()
+	}
+	if stored < 1000 || removed < 1000 {
+		t.Errorf("the histories stored %d blocks and removed %d: too few to tell", stored, removed)
+	}
+}
+
+// compare holds each executor's index to the router's.
+func (r *router) compare(c *Core, prompts [][]kvcache.Hash) {
+	living := map[int]bool{}
+	for _, e := range c.executors {
+		if living[e.rank] {
+			r.t.Fatalf("two executors have rank %d", e.rank)
+		}
+		living[e.rank] = true
+		for _, chain := range prompts {
+			known := 0
+			for known < len(chain) && r.blocks[e.rank][chain[known]].tokens != nil {
+				known++
+			}
+			if resident := e.index.Match(chain); resident != known {
+				r.t.Fatalf("%d blocks of a prompt are resident at rank %d, the router knows %d", resident, e.rank, known)
+			}
+		}
+	}
+	for rank, blocks := range r.blocks {
+		if !living[rank] && len(blocks) > 0 {
+			r.t.Fatalf("the router knows %d blocks of rank %d, which is gone", len(blocks), rank)
+		}
+	}
+}
+
+// TestNoEventsUnlessAskedFor: nobody pays for what nobody reads.
+func TestNoEventsUnlessAskedFor(t *testing.T) {
+	w := basic(t, nil)
+	run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
+	w.step("cpu", answer(run, 1))
+	if events := w.core.CacheEvents(); len(events) != 0 || w.core.executors[0].index.Match(w.core.hasher.Chain(tokens(1, 8), 4, kvcache.Keys{})) != 2 {
+		t.Errorf("events %+v without a listener, want none for two blocks stored", events)
+	}
+}
