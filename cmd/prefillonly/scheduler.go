@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -45,6 +46,26 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 	if err != nil {
 		return &exitError{exitConfig, err}
 	}
+	if cfg.KVEvents.Enabled {
+		events, err := publisher(cfg)
+		if err != nil {
+			return &exitError{exitConfig, err}
+		}
+		defer events.Close()
+		server.PublishTo(events)
+	}
 	log.Info("scheduling", zap.String("endpoint", cfg.Endpoint), zap.String("policy", cfg.Scheduler.Policy))
 	return server.Run(ctx, listener)
+}
+
+// publisher opens the endpoints of --kv-events-config.
+func publisher(cfg *config.Config) (*mq.Publisher, error) {
+	k := &cfg.KVEvents
+	p, err := mq.NewPublisher(mq.PublisherOptions{
+		Endpoint: k.Endpoint, ReplayEndpoint: k.ReplayEndpoint, Topic: k.Topic, BufferSteps: k.BufferSteps, HWM: k.HWM,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kv-events-config: %w", err)
+	}
+	return p, nil
 }

@@ -25,6 +25,7 @@ type Config struct {
 	DrainTimeout time.Duration
 
 	Scheduler scheduler.Config
+	KVEvents  KVEvents
 
 	Device       string
 	Threads      int

@@ -87,6 +87,13 @@ func TestErrorsTeach(t *testing.T) {
 		{args: []string{"--kv-cache-memory-bytes", "lots"}, want: []string{"lots", "4GiB"}},
 		{args: []string{"--max-model-len", "-1"}, want: []string{"-1", "32K"}},
 		{args: []string{"--curve-key-file", "x"}, want: []string{"curve-key-file"}},
+		{args: []string{"--kv-events-config", `{"enable_kv_events":true}`}, want: []string{"--kv-events-config", `"enable_kv_events"`, `"enable_kv_cache_events"`}},
+		{args: []string{"--kv-events-config", `{"enable_kv_cache_events":"on"}`}, want: []string{"enable_kv_cache_events", "true nor false"}},
+		{args: []string{"--kv-events-config", `{"publisher":"null"}`}, want: []string{"publisher", "want zmq"}},
+		{args: []string{"--kv-events-config", `{"hwm":0}`}, want: []string{"hwm is 0", "at least 1"}},
+		{args: []string{"--kv-events-config", `{"endpoint":""}`}, want: []string{"endpoint is empty", "tcp://*:port"}},
+		{args: []string{"--kv-events-config", `{"topic":["a":1]}`}, want: []string{"topic"}},
+		{args: []string{"--kv-events-config", `on`}, want: []string{`"on" is no JSON object`}},
 		{args: []string{"--access-log=maybe"}, want: []string{"maybe", "true nor false"}},
 		{environ: []string{"PREFILLONLY_MAX_BODY=1"}, want: []string{"PREFILLONLY_MAX_BODY", "PREFILLONLY_MAX_BODY_SIZE"}},
 		{environ: []string{"PREFILLONLY_PORT="}, want: []string{"$PREFILLONLY_PORT"}},
@@ -302,6 +309,25 @@ func TestSizes(t *testing.T) {
 	for text, want := range map[string]Length{"32768": 32768, "32K": 32768, "25.6k": 25600, "1M": 1 << 20, "1m": 1e6} {
 		if got, err := parseLength(text); err != nil || got != want {
 			t.Errorf("parseLength(%q) = %d, %v, want %d", text, got, err, want)
+		}
+	}
+}
+
+func TestKVEvents(t *testing.T) {
+	for text, want := range map[string]KVEvents{
+		"":                                 {},
+		`{"topic":"kv@a@b"}`:               {},
+		`{"enable_kv_cache_events": true}`: {Enabled: true, Endpoint: "tcp://*:5557", BufferSteps: 10_000, HWM: 100_000},
+		`{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:1","replay_endpoint":"tcp://*:2","topic":"kv@\"p\"@m","buffer_steps":3,"hwm":4,"max_queue_size":5}`: {
+			Enabled: true, Endpoint: "tcp://*:1", ReplayEndpoint: "tcp://*:2", Topic: `kv@"p"@m`, BufferSteps: 3, HWM: 4,
+		},
+	} {
+		got, err := parseKVEvents(text)
+		if err != nil || got != want {
+			t.Errorf("%s is read as %+v, %v, want %+v", text, got, err, want)
+		}
+		if again, err := parseKVEvents(got.String()); err != nil || again != want {
+			t.Errorf("%s is shown as %s, which is read as %+v, %v", text, got, again, err)
 		}
 	}
 }

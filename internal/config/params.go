@@ -198,6 +198,10 @@ var Params = []Param{
 		Name: "unavailable-after", Group: GroupScheduling, Roles: Scheduler, Value: "TIME",
 		Help:  "how long a job waits for an executor of its model to appear",
 		field: func(c *Config) any { return &c.Scheduler.UnavailableAfter },
+	}, {
+		Name: "kv-events-config", Group: GroupScheduling, Roles: Scheduler, Value: "JSON",
+		Help:  "tell routers what the prefix caches hold, in vLLM's format and with its keys: enable_kv_cache_events, endpoint, replay_endpoint, topic, buffer_steps, hwm; the events hold the prompts' token ids, and whoever reaches the endpoint can read them",
+		field: func(c *Config) any { return &c.KVEvents },
 	},
 
 	{

@@ -86,6 +86,8 @@ func set(field any, text string) (err error) {
 		*p, err = parseBytes(text)
 	case *Length:
 		*p, err = parseLength(text)
+	case *KVEvents:
+		*p, err = parseKVEvents(text)
 	case *[]string:
 		*p = nil
 		for item := range strings.SplitSeq(text, ",") {
@@ -116,6 +118,8 @@ func show(field any) string {
 		return p.String()
 	case *Length:
 		return strconv.Itoa(int(*p))
+	case *KVEvents:
+		return p.String()
 	case *[]string:
 		return strings.Join(*p, ",")
 	}

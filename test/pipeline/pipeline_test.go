@@ -105,8 +105,8 @@ func background(t testing.TB, run func(context.Context) error) func() {
 	}
 }
 
-// startScheduler starts one with an epoch of its own.
-func (p *pipeline) startScheduler() {
+// startScheduler starts one with an epoch of its own, after what options do to it.
+func (p *pipeline) startScheduler(options ...func(*scheduler.Server)) {
 	listener, err := mq.Listen(p.endpoint, mq.Options{})
 	if err != nil {
 		p.t.Fatal(err)
@@ -115,6 +115,9 @@ func (p *pipeline) startScheduler() {
 	s, err := scheduler.NewServer(scheduler.DefaultConfig(), rand.Uint64()>>1, func() time.Duration { return time.Since(begun) })
 	if err != nil {
 		p.t.Fatal(err)
+	}
+	for _, set := range options {
+		set(s)
 	}
 	stop := background(p.t, func(ctx context.Context) error { return s.Run(ctx, listener) })
 	p.scheduler = func() { stop(); listener.Close() }
