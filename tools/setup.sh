@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what a Debian machine lacks to build prefillonly: C and Rust compilers, libzmq, oneDNN, Go.
+# Installs what a Debian machine lacks to build and test prefillonly: C and Rust compilers, libzmq, Go,
+# and for tests alone oneDNN and Python (whose package index has the compiler of the GPU kernels).
 # As root it installs; otherwise it prints the one command to run. Does nothing when all is there.
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,7 +17,7 @@ if ! command -v dpkg-query >/dev/null 2>&1; then
 fi
 
 missing=
-for package in gcc g++ libc6-dev pkg-config ca-certificates libzmq3-dev libdnnl-dev; do
+for package in gcc g++ libc6-dev pkg-config ca-certificates libzmq3-dev libdnnl-dev python3-venv; do
     installed "$package" || missing="$missing $package"
 done
 # Any Go of 1.21 or later fetches the version go.mod names; an older one fetches it through tools/go.sh.
