@@ -58,6 +58,26 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
+// BenchmarkStepWithEvents adds to the first of those steps what it takes to record and encode the
+// changes of the cache.
+func BenchmarkStepWithEvents(b *testing.B) {
+	w, run := crowd(b, DefaultConfig().Policy, 100_000)
+	w.core.RecordCacheEvents()
+	next, bytes := 100_001, 0
+	b.ReportAllocs()
+	for b.Loop() {
+		w.now += time.Millisecond
+		done := answer(run, time.Millisecond)
+		run = runs(w.core.Step(w.now, "cpu", done))[0]
+		bytes += len(EncodeCacheEvents(0, w.core.CacheEvents()))
+		b.StopTimer()
+		w.submit("web", crowdJob(next)) // the queue stays as long
+		next++
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(bytes)/float64(b.N), "event-B/op")
+}
+
 func BenchmarkSubmit(b *testing.B) {
 	for _, size := range []int{552, 14150, 60000} {
 		b.Run(fmt.Sprintf("tokens=%d", size), func(b *testing.B) {

@@ -87,7 +87,7 @@ func TestErrorsTeach(t *testing.T) {
 		{args: []string{"--kv-cache-memory-bytes", "lots"}, want: []string{"lots", "4GiB"}},
 		{args: []string{"--max-model-len", "-1"}, want: []string{"-1", "32K"}},
 		{args: []string{"--curve-key-file", "x"}, want: []string{"curve-key-file"}},
-		{args: []string{"--kv-events-config", `{"enable_kv_events":true}`}, want: []string{"--kv-events-config", `"enable_kv_events"`, `"enable_kv_cache_events"`}},
+		{args: []string{"--kv-events-config", `{"enable_kv_events":true}`}, want: []string{"--kv-events-config", `"enable_kv_events"`, "one of enable_kv_cache_events, publisher"}},
 		{args: []string{"--kv-events-config", `{"enable_kv_cache_events":"on"}`}, want: []string{"enable_kv_cache_events", "true nor false"}},
 		{args: []string{"--kv-events-config", `{"publisher":"null"}`}, want: []string{"publisher", "want zmq"}},
 		{args: []string{"--kv-events-config", `{"hwm":0}`}, want: []string{"hwm is 0", "at least 1"}},
@@ -345,7 +345,7 @@ func TestNearest(t *testing.T) {
 
 // FuzzLoadFile: no text makes Load panic.
 func FuzzLoadFile(f *testing.F) {
-	for _, seed := range []string{"port: 1\n", "a: [1, {b: c}]", "served-model-name:\n- a\n- b\n", "? x\n: y", "--- \n...\n", "&a port: *a", "host: |\n  x\n"} {
+	for _, seed := range []string{"port: 1\n", "a: [1, {b: c}]", "served-model-name:\n- a\n- b\n", "? x\n: y", "--- \n...\n", "&a port: *a", "host: |\n  x\n", "kv-events-config: '{\"hwm\":[1]}'\n"} {
 		f.Add(seed)
 	}
 	dir := f.TempDir()

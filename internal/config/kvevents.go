@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml/parser"
 )
@@ -97,7 +98,7 @@ func setKVEvents(keys []kvEventsKey, name, value string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("unknown key %q; the nearest is %q", name, nearest(name, known))
+	return fmt.Errorf("unknown key %q, want one of %s", name, strings.Join(known, ", "))
 }
 
 // String is the inverse of parseKVEvents.
