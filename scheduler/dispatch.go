@@ -101,7 +101,7 @@ func (c *Core) lease(e *executor, j *job) bool {
 	c.stats.Evictions += uint64(len(removed))
 	e.queue.evicted(removed)
 	c.noteRemoved(e, removed)
-	j.lease = lease
+	j.lease, j.computed = lease, false
 	j.cached = lease.Reused
 	if !j.submit.Ask.PromptLogprobs {
 		c.stats.PrefixQueries += uint64(len(j.seq))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,9 +32,10 @@ type history struct {
 	tokens  map[engine.JobID]int    // results that came
 	current map[PeerID]*wire.Run    // the pass an executor is in
 	parked  map[PeerID][]*wire.Run
-	epochs  map[PeerID]uint64 // the executors' own
-	known   map[PeerID]uint64 // the scheduler's, as they know it
-	full    map[PeerID]bool   // executors that refused a pass, and ended none since
+	pages   map[PeerID]map[wire.BlockID][]engine.TokenID // the sequence up to what each page holds
+	epochs  map[PeerID]uint64                            // the executors' own
+	known   map[PeerID]uint64                            // the scheduler's, as they know it
+	full    map[PeerID]bool                              // executors that refused a pass, and ended none since
 	info    wire.ExecutorInfo
 	longest int                // tokens of a prompt
 	room    int                // rows that an executor has for its passes together, paused ones included; 0: enough
@@ -52,6 +54,7 @@ func newHistory(t testing.TB, pick chooser, cfg Config, twin policy) *history {
 		t: t, pick: pick, open: map[engine.JobID]PeerID{}, tokens: map[engine.JobID]int{},
 		current: map[PeerID]*wire.Run{}, parked: map[PeerID][]*wire.Run{},
 		epochs: map[PeerID]uint64{}, known: map[PeerID]uint64{}, full: map[PeerID]bool{}, info: executorInfo(),
+		pages:   map[PeerID]map[wire.BlockID][]engine.TokenID{},
 		longest: 40,
 	}
 	h.info.NumBlocks = pick.IntN(24)
@@ -112,6 +115,7 @@ func (h *history) forgetPasses(executor PeerID) {
 	delete(h.current, executor)
 	delete(h.parked, executor)
 	delete(h.full, executor)
+	h.pages[executor] = map[wire.BlockID][]engine.TokenID{}
 }
 
 func (h *history) loseFrontend(frontend PeerID) {
@@ -165,7 +169,35 @@ func (h *history) finish(executor PeerID) {
 	}
 	delete(h.current, executor)
 	delete(h.full, executor)
+	h.filled(executor, run, d)
 	h.send(executor, d)
+}
+
+// filled follows what a pass leaves in its pages: of an item that failed there is no telling.
+func (h *history) filled(executor PeerID, run *wire.Run, d *wire.Done) {
+	for k, item := range run.Items {
+		for i, b := range item.Blocks {
+			switch {
+			case d.Err == nil && d.Items[k].Err == nil:
+				h.pages[executor][b] = item.Tokens[:min((i+1)*h.info.BlockTokens, len(item.Tokens))]
+			case (i+1)*h.info.BlockTokens > item.Cached:
+				delete(h.pages[executor], b)
+			}
+		}
+	}
+}
+
+// checkCached holds that the pages of an item have in them what it is said to have cached.
+func (h *history) checkCached(to PeerID, item *wire.RunItem) {
+	for i, b := range item.Blocks {
+		need := item.Tokens[:min((i+1)*h.info.BlockTokens, item.Cached)]
+		if i*h.info.BlockTokens >= item.Cached {
+			return
+		}
+		if has := h.pages[to][b]; len(has) < len(need) || !slices.Equal(has[:len(need)], need) {
+			h.t.Fatalf("job %v on %s: %d tokens are said to be cached, but block %d holds others", item.Job, to, item.Cached, b)
+		}
+	}
 }
 
 // refuse lets an executor answer a pass for which it has no room beside the paused ones.
@@ -254,6 +286,7 @@ func (h *history) started(to PeerID, run *wire.Run) {
 		if item.Cached >= len(item.Tokens) || item.Cached > len(item.Blocks)*h.info.BlockTokens {
 			h.t.Fatalf("job %v: %d of %d tokens cached in %d blocks", item.Job, item.Cached, len(item.Tokens), len(item.Blocks))
 		}
+		h.checkCached(to, &item)
 	}
 	if len(run.Items) > 1 && rows > h.info.MaxPassRows {
 		h.t.Fatalf("a packed pass of %d rows, at most %d fit", rows, h.info.MaxPassRows)
@@ -407,7 +440,7 @@ func (r rescan) class(j *job) int {
 func (r rescan) score(class int, _, now float64) float64 {
 	j := r.jobs[class]
 	cached := j.executor.index.Match(j.chain[:j.usable()]) * j.chainOf
-	if j.lease != nil && j.generated() > 0 {
+	if j.continuing() {
 		cached = len(j.seq) - 1
 	}
 	return j.executor.cost.tokens(len(j.seq), cached) - r.lambda*(now-j.aged)

@@ -36,6 +36,7 @@ type job struct {
 	chainOf   int              // block size that chain was made with
 	cached    int              // leading blocks that a pass starting now would read from the cache
 	lease     *kvcache.Lease   // while in a pass, and between the passes of a generating job
+	computed  bool             // a pass has filled the lease's pages with all tokens but the last
 	predicted float64          // tokens it counts for in its queue's predicted work
 
 	cachedAtArrival int // tokens
@@ -62,8 +63,9 @@ type job struct {
 // generated is the number of tokens generated so far.
 func (j *job) generated() int { return len(j.seq) - len(j.submit.Tokens) }
 
-// continuing says that the job has answered a token and holds the pages of all before it.
-func (j *job) continuing() bool { return j.lease != nil && j.generated() > 0 }
+// continuing says that the job has answered a token and holds the pages of all before it. Pages that
+// it got after it had lost those, to a dead executor or a failed pass, are empty.
+func (j *job) continuing() bool { return j.lease != nil && j.computed }
 
 // usable is the number of leading blocks a pass may read from the cache: at least one token is
 // always computed, and all are where each position is asked for.

@@ -71,7 +71,10 @@ func (c *Core) done(from PeerID, m *wire.Done) {
 			took = ran
 		}
 		e.cost.observe(p.cost, took)
-		for _, j := range p.items {
+		for i, j := range p.items {
+			if m.Items[i].Err != nil {
+				continue // there is no telling what is in its pages
+			}
 			stored := e.index.Commit(j.lease)
 			e.queue.stored(stored.Hashes)
 			c.noteStored(e, j, stored)
@@ -141,6 +144,7 @@ func (c *Core) answer(e *executor, j *job, item *wire.ItemResult) {
 		c.forget(j)
 		return
 	}
+	j.computed = true
 	c.enqueue(j, e)
 }
 
