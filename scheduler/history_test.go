@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -173,33 +172,6 @@ func (h *history) finish(executor PeerID) {
 	h.send(executor, d)
 }
 
-// filled follows what a pass leaves in its pages: of an item that failed there is no telling.
-func (h *history) filled(executor PeerID, run *wire.Run, d *wire.Done) {
-	for k, item := range run.Items {
-		for i, b := range item.Blocks {
-			switch {
-			case d.Err == nil && d.Items[k].Err == nil:
-				h.pages[executor][b] = item.Tokens[:min((i+1)*h.info.BlockTokens, len(item.Tokens))]
-			case (i+1)*h.info.BlockTokens > item.Cached:
-				delete(h.pages[executor], b)
-			}
-		}
-	}
-}
-
-// checkCached holds that the pages of an item have in them what it is said to have cached.
-func (h *history) checkCached(to PeerID, item *wire.RunItem) {
-	for i, b := range item.Blocks {
-		need := item.Tokens[:min((i+1)*h.info.BlockTokens, item.Cached)]
-		if i*h.info.BlockTokens >= item.Cached {
-			return
-		}
-		if has := h.pages[to][b]; len(has) < len(need) || !slices.Equal(has[:len(need)], need) {
-			h.t.Fatalf("job %v on %s: %d tokens are said to be cached, but block %d holds others", item.Job, to, item.Cached, b)
-		}
-	}
-}
-
 // refuse lets an executor answer a pass for which it has no room beside the paused ones.
 func (h *history) refuse(executor PeerID) {
 	run := h.current[executor]
@@ -292,28 +264,6 @@ func (h *history) started(to PeerID, run *wire.Run) {
 		h.t.Fatalf("a packed pass of %d rows, at most %d fit", rows, h.info.MaxPassRows)
 	}
 	h.checkPages(to)
-}
-
-// checkPages holds that no page is written by one item and in the hands of another.
-func (h *history) checkPages(to PeerID) {
-	written, read := map[wire.BlockID]engine.JobID{}, map[wire.BlockID]engine.JobID{}
-	for _, run := range append(h.parked[to], h.current[to]) {
-		for _, item := range run.Items {
-			for i, b := range item.Blocks {
-				if other, ok := written[b]; ok {
-					h.t.Fatalf("block %d is in the hands of jobs %v and %v", b, other, item.Job)
-				}
-				if i < item.Cached/h.info.BlockTokens {
-					read[b] = item.Job
-					continue
-				}
-				if other, ok := read[b]; ok {
-					h.t.Fatalf("job %v writes block %d that job %v reads", item.Job, b, other)
-				}
-				written[b] = item.Job
-			}
-		}
-	}
 }
 
 // paused lets an executor obey a Pause.
