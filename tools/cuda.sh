@@ -47,7 +47,7 @@ fi
 ampere='-gencode arch=compute_80,code=sm_80 -gencode arch=compute_89,code=sm_89'
 hopper='-gencode arch=compute_90a,code=sm_90a'
 
-if ! unchanged kernels kernels/cuda/src/*; then
+if ! unchanged kernels kernels/cuda/src/*.cu kernels/cuda/src/*.h; then
     for f in kernels/cuda/src/*.cu; do echo "#include \"../src/${f##*/}\""; done >"$build/kernels.cu"
     # shellcheck disable=SC2086
     compile kernels.txt -std=c++17 --fatbin $ampere $hopper -o "$build/kernels.fatbin" "$build/kernels.cu"

@@ -2,13 +2,16 @@ package cuda
 
 import (
 	"bufio"
+	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda/src"
 )
 
 // resources is what ptxas says of one kernel for one architecture.
@@ -71,17 +74,17 @@ func TestKernelsBuild(t *testing.T) {
 	if out, err := script.CombinedOutput(); err != nil {
 		t.Fatalf("tools/cuda.sh: %v (it needs python3 with venv, gcc, and a package index for the compiler)\n%s", err, out)
 	}
-	kernels, err := filepath.Glob("src/*.cu")
-	if err != nil || len(kernels) == 0 {
-		t.Fatalf("no kernels: %v", err)
-	}
 	want := 0
-	for _, file := range kernels {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	err := fs.WalkDir(src.Files, ".", func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || path.Ext(file) != ".cu" {
+			return err
 		}
+		text, err := src.Files.ReadFile(file)
 		want += strings.Count(string(text), "\nPF_KERNEL ")
+		return err
+	})
+	if err != nil || want == 0 {
+		t.Fatalf("%d kernels: %v", want, err)
 	}
 	built := map[string]int{}
 	for _, r := range readResources(t, "build/kernels.txt") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	_ "github.com/prefillonly/prefillonly/kernels/cuda/src" // launch.cc includes its files
 )
 
 // Device holds its "device memory" in the C heap.

@@ -1,8 +1,10 @@
 /* CUDA's execution model on one CPU thread, enough to run elementwise kernels from their own source:
    blocks run one after another, the threads of a block are fibers that give way at barriers and
-   shuffles. The order in which they run drifts from round to round, so that a missing barrier shows.
+   shuffles. Which warp goes on, and the order of its lanes, is drawn each time, so that a missing
+   barrier shows.
 
-   Every thread of a block must meet the same barriers and shuffles, which is also what CUDA asks. */
+   Every lane of a warp must meet the same barriers and shuffles, and end together, which is stricter
+   than CUDA is about the end. */
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -11,6 +13,7 @@
 #include <ucontext.h>
 #endif
 
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <vector>
@@ -74,7 +77,14 @@ static thread_local std::function<void()> kernel;
 static thread_local uint32_t exchanged[2][1024];
 static thread_local unsigned parity[1024];
 
-static inline void give_way() { switch_context(&fibers[current].self, &scheduler); }
+/* Whether the lanes that gave way last did so at a barrier. */
+static thread_local bool at_barrier;
+
+static inline void give_way(bool barrier)
+{
+    at_barrier = barrier;
+    switch_context(&fibers[current].self, &scheduler);
+}
 
 /* A fiber's life: one block's thread after another. */
 static void enter()
@@ -82,7 +92,7 @@ static void enter()
     for (;;) {
         kernel();
         fibers[current].done = true;
-        give_way();
+        give_way(false);
     }
 }
 
@@ -100,30 +110,59 @@ static inline void create(unsigned t)
     make_context(&f.self, f.stack.data(), f.stack.size(), enter);
 }
 
+/* A warp's lanes run up to their next shuffle or barrier together; warps run apart up to barriers. */
+struct warp {
+    std::vector<unsigned> lanes; /* that have not ended */
+    bool waits;                  /* at a barrier */
+};
+
+static inline void step(warp &w, std::minstd_rand &order)
+{
+    std::swap(w.lanes[order() % w.lanes.size()], w.lanes[order() % w.lanes.size()]);
+    for (unsigned t : w.lanes) {
+        threadIdx = {t, 0, 0};
+        resume(t);
+    }
+    w.waits = at_barrier;
+    if (fibers[w.lanes[0]].done)
+        w.lanes.clear();
+}
+
 static inline void run_block(unsigned threads, std::minstd_rand &order)
 {
-    std::vector<unsigned> turns(threads);
+    static thread_local std::vector<warp> warps;
+    warps.assign((threads + 31) / 32, {});
     for (unsigned t = 0; t < threads; t++) {
-        turns[t] = t;
+        warps[t / 32].lanes.push_back(t);
         fibers[t].done = false;
     }
-    for (bool live = true; live;) {
-        live = false;
-        std::swap(turns[order() % threads], turns[order() % threads]);
-        for (unsigned t : turns) {
-            if (fibers[t].done)
-                continue;
-            live = true;
-            threadIdx = {t, 0, 0};
-            resume(t);
+    for (warp &w : warps)
+        std::shuffle(w.lanes.begin(), w.lanes.end(), order);
+    for (;;) {
+        unsigned first = order() % warps.size(), tried = 0;
+        for (; tried < warps.size(); tried++) {
+            warp &w = warps[(first + tried) % warps.size()];
+            if (!w.lanes.empty() && !w.waits) {
+                step(w, order);
+                break;
+            }
         }
+        if (tried < warps.size())
+            continue;
+        bool live = false; /* every warp has ended or waits: the barrier opens */
+        for (warp &w : warps) {
+            w.waits = false;
+            live |= !w.lanes.empty();
+        }
+        if (!live)
+            return;
     }
 }
 
 /* Runs k over a grid of (x, y) blocks of so many threads each. */
 static inline void launch(unsigned x, unsigned y, unsigned threads, std::function<void()> k)
 {
-    std::minstd_rand order(x * 31 + y * 7 + threads);
+    static thread_local std::minstd_rand order; /* each launch goes another way, each run of a test the same */
     gridDim = {x, y, 1};
     blockDim = {threads, 1, 1};
     kernel = k;
@@ -141,7 +180,7 @@ static inline void launch(unsigned x, unsigned y, unsigned threads, std::functio
 
 }
 
-static inline void __syncthreads() { simt::give_way(); }
+static inline void __syncthreads() { simt::give_way(true); }
 
 /* The value of v in the lane that differs by mask. */
 static inline float __shfl_xor_sync(uint32_t, float v, int mask)
@@ -149,7 +188,7 @@ static inline float __shfl_xor_sync(uint32_t, float v, int mask)
     unsigned me = simt::current;
     uint32_t *offered = simt::exchanged[simt::parity[me]++ & 1];
     memcpy(&offered[me], &v, 4);
-    simt::give_way();
+    simt::give_way(false);
     float other;
     memcpy(&other, &offered[(me & ~31u) | ((me ^ (unsigned)mask) & 31u)], 4);
     return other;

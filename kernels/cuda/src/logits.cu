@@ -1,4 +1,4 @@
-/* The LM head where few answers are asked, and the distribution over them. */
+/* The LM head where few answers are asked. */
 #include "device.h"
 
 /* dst[i][j] = h[i] . table[ids[j]], rows of h and table dense. grid: (ceil(labels / 8), rows);
@@ -25,20 +25,4 @@ PF_KERNEL pf_label_logits(float *dst, int64_t dst_stride, const bf16 *h, const b
         sum += __shfl_xor_sync(0xffffffffu, sum, k);
     if (live && lane == 0)
         dst[blockIdx.y * dst_stride + j] = sum;
-}
-
-/* row of logits -> log-softmax over its cols, in place. grid: rows; PF_BLOCK threads. */
-PF_KERNEL pf_log_softmax(float *logits, int64_t stride, int64_t cols)
-{
-    float *row = logits + blockIdx.x * stride;
-    float top = row[0];
-    for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK)
-        top = fmaxf(top, row[i]);
-    top = block_max(top);
-    float sum = 0;
-    for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK)
-        sum += expf(row[i] - top);
-    float normaliser = top + logf(block_sum(sum));
-    for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK)
-        row[i] -= normaliser;
 }
