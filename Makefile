@@ -5,6 +5,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -X main.version=$(VERSION)
 GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/wire ./engine/frontend ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
+SHELLS := ./internal/mq ./internal/supervise ./engine/tokenizer ./test/pipeline
 
 .PHONY: help setup native build run cuda cuda-kernels build/cuda-test test-cuda bench-cuda test test-pure race lint test-clients bench-cpu figures clean
 
@@ -50,8 +51,8 @@ test: setup ## every test that needs no GPU
 test-pure: ## the tests of the packages without cgo
 	CGO_ENABLED=0 $(GO) test $(PURE)
 
-race: setup ## the race detector on the packages without cgo
-	$(GO) test -race -short -timeout 20m $(PURE)
+race: setup ## the race detector on all but the kernels
+	$(GO) test -race -short -timeout 20m $(PURE) $(SHELLS)
 
 lint: setup ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }

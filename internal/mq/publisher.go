@@ -38,8 +38,7 @@ const endOfReplay = math.MaxUint64
 // NewPublisher opens the endpoints. The caller closes the Publisher.
 func NewPublisher(o PublisherOptions) (*Publisher, error) {
 	p := &Publisher{topic: []byte(o.Topic)}
-	var err error
-	if p.pub, err = openEvents(zmq.PUB, o.Endpoint, o.HWM, p.subscribed); err != nil {
+	if err := openEvents(&p.pub, zmq.PUB, o.Endpoint, o.HWM, p.subscribed); err != nil {
 		return nil, err
 	}
 	if o.ReplayEndpoint == "" {
@@ -47,7 +46,7 @@ func NewPublisher(o PublisherOptions) (*Publisher, error) {
 	}
 	p.kept = make([][]byte, o.BufferSteps)
 	// The high-water mark has room for a whole replay, its end included.
-	if p.replay, err = openEvents(zmq.ROUTER, o.ReplayEndpoint, 2*(o.BufferSteps+1), p.answer); err != nil {
+	if err := openEvents(&p.replay, zmq.ROUTER, o.ReplayEndpoint, 2*(o.BufferSteps+1), p.answer); err != nil {
 		p.pub.close()
 		return nil, err
 	}
@@ -120,15 +119,17 @@ func (p *Publisher) Close() error {
 	return nil
 }
 
-// openEvents makes a socket that strangers may connect to.
-func openEvents(kind zmq.Type, endpoint string, hwm int, readable func()) (*socket, error) {
+// openEvents makes a socket that strangers may connect to. It is in place before readable, which
+// uses it, is first called.
+func openEvents(place **socket, kind zmq.Type, endpoint string, hwm int, readable func()) error {
 	if _, _, err := parseEndpoint(endpoint); err != nil {
-		return nil, err
+		return err
 	}
 	s, err := newSocket(kind, nil)
 	if err != nil {
-		return nil, fmt.Errorf("mq: make a socket: %w", err)
+		return fmt.Errorf("mq: make a socket: %w", err)
 	}
+	*place = s
 	err = firstError(s.soc.SetSndhwm(hwm), s.soc.SetIpv6(strings.Contains(endpoint, "::")))
 	switch {
 	case err != nil:
@@ -142,7 +143,7 @@ func openEvents(kind zmq.Type, endpoint string, hwm int, readable func()) (*sock
 	}
 	if err != nil {
 		s.discard()
-		return nil, fmt.Errorf("mq: publish on %s: %w", endpoint, err)
+		return fmt.Errorf("mq: publish on %s: %w", endpoint, err)
 	}
-	return s, nil
+	return nil
 }

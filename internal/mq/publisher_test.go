@@ -48,6 +48,21 @@ func newTestPublisher(t *testing.T, steps int) (p *Publisher, endpoint, replay s
 	return p, endpoint, replay
 }
 
+// Events can come before the call that opens a socket returns; the race detector sees a late assignment.
+func TestPublisherIsInPlaceBeforeItsFirstEvent(t *testing.T) {
+	for range 50 {
+		dir := t.TempDir()
+		o := PublisherOptions{Endpoint: "ipc://" + filepath.Join(dir, "e"), ReplayEndpoint: "ipc://" + filepath.Join(dir, "r"), BufferSteps: 1, HWM: 1}
+		p, err := NewPublisher(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // batchOf is what the tests publish under a number.
 func batchOf(n int) []byte { return fmt.Appendf(nil, "batch %d", n) }
 
