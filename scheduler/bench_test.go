@@ -58,6 +58,35 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
+// BenchmarkStepOfSharedPrefix measures a Step in which a prefix that all of 100,000 waiting jobs share is
+// stored and then evicted.
+func BenchmarkStepOfSharedPrefix(b *testing.B) {
+	const waiting = 100_000
+	for _, policy := range Policies() {
+		b.Run(policy, func(b *testing.B) {
+			cfg := DefaultConfig()
+			cfg.Policy = policy
+			p, err := newPolicy(cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			w, run := sharers(b, p, waiting)
+			next := waiting + 1
+			for b.Loop() {
+				b.StopTimer()
+				w.submit("web", sharer(next)) // the queue stays as long
+				run = alternate(w, run, engine.JobID(1<<30+next), func(step func()) {
+					b.StartTimer()
+					step()
+					b.StopTimer()
+				})
+				next++
+				b.StartTimer()
+			}
+		})
+	}
+}
+
 // BenchmarkStepWithEvents adds to the first of those steps what it takes to record and encode the
 // changes of the cache.
 func BenchmarkStepWithEvents(b *testing.B) {

@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
-	"iter"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -88,7 +86,7 @@ func (c *Core) lease(e *executor, j *job) bool {
 	usable := j.usable()
 	lease, removed := e.index.Acquire(kvcache.Request{
 		Chain: j.chain, Reuse: usable, Fill: len(j.chain), Pages: pages,
-		Shared: e.queue.shared(j.chain, j.cached, j),
+		Shared: e.queue.shared(j.chain, j.cached),
 		Wanted: e.queue.wanted,
 	})
 	if lease == nil {
@@ -147,9 +145,4 @@ func (c *Core) begin(j *job) {
 	c.forgetDeadline(j)
 	c.queuedJobs--
 	c.queuedTokens -= len(j.submit.Tokens)
-}
-
-// jobsInOrder sorts jobs by order of submission.
-func jobsInOrder(jobs iter.Seq[*job]) []*job {
-	return slices.SortedFunc(jobs, func(a, b *job) int { return cmp.Compare(a.order, b.order) })
 }

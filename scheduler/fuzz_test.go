@@ -138,11 +138,9 @@ func checkPagesOf(t testing.TB, core *Core) {
 	t.Helper()
 	for _, e := range core.executors {
 		var leases []*kvcache.Lease
-		for _, h := range e.queue.heaps {
-			for _, j := range h {
-				if j.lease != nil {
-					leases = append(leases, j.lease)
-				}
+		for j := range e.queue.all() {
+			if j.lease != nil {
+				leases = append(leases, j.lease)
 			}
 		}
 		for _, p := range e.allPasses() {

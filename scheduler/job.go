@@ -34,19 +34,20 @@ type job struct {
 	seq       []engine.TokenID // prompt and generated tokens; the prompt part is the Submit's own
 	chain     []kvcache.Hash   // of the prompt's full blocks
 	chainOf   int              // block size that chain was made with
-	cached    int              // leading blocks that a pass starting now would read from the cache
+	cached    int              // leading blocks that it was found to have in the cache last; see queue.cached
 	lease     *kvcache.Lease   // while in a pass, and between the passes of a generating job
 	computed  bool             // a pass has filled the lease's pages with all tokens but the last
 	predicted float64          // tokens it counts for in its queue's predicted work
 
 	cachedAtArrival int // tokens
 
-	key       float64
-	class     int // heap of the queue, under an agingPolicy
-	heapIndex int // in that heap
-	links     [numWaits]waitLink
-	older     *job // enqueued before it in the same queue
-	newer     *job // enqueued after it
+	key       float64 // in its queue
+	node      *node   // of the queue's tree
+	slot      int     // position in the node
+	class     int     // heap of the queue, under an agingPolicy
+	heapIndex int     // in that heap
+	older     *job    // enqueued before it in the same queue
+	newer     *job    // enqueued after it
 
 	deadline      time.Duration // time at which a job not started is dropped; 0: none
 	deadlineIndex int           // in the Core's deadline heap; -1 when not there
@@ -76,7 +77,8 @@ func (j *job) usable() int {
 	return min(len(j.chain), (len(j.seq)-1)/j.chainOf)
 }
 
-// cachedTokens is the number of tokens a pass starting now would not compute.
+// cachedTokens is the number of tokens a pass starting now would not compute, given that job.cached is
+// as it is now.
 func (j *job) cachedTokens() int {
 	if j.continuing() {
 		return len(j.seq) - 1

@@ -152,7 +152,7 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 		}
 		e := &executor{peer: p, info: *m.Executor, index: index, cost: newCostModel(m.Executor), rank: c.freeRank(), salt: hashName(m.Name)}
 		e.pool = c.pool(e.info.Model)
-		e.queue = newQueue(c.policy, index, &e.pool.waiting)
+		e.queue = newQueue(c.policy, &e.cost, index, m.Executor.BlockTokens, &e.pool.waiting)
 		e.pool.executors = append(e.pool.executors, e)
 		e.pool.elect()
 		p.executor = e
@@ -238,13 +238,10 @@ func (c *Core) evacuate(e *executor) {
 			jobs = append(jobs, j)
 		}
 	}
-	for _, h := range e.queue.heaps {
-		jobs = append(jobs, h...)
-	}
-	jobs = jobsInOrder(slices.Values(jobs))
+	jobs = jobsInOrder(slices.Values(slices.AppendSeq(jobs, e.queue.all())))
 	for _, j := range jobs {
 		j.lease, j.executor, j.cached, j.blocked = nil, nil, 0, false
-		j.links, j.older, j.newer = [numWaits]waitLink{}, nil, nil
+		j.node, j.older, j.newer = nil, nil, nil
 		if j.deaths >= maxDeaths {
 			c.fail(j, engine.Errorf(engine.CodeExecutorLost,
 				"%d executors died while they ran this request, the last one is %s; it is not run again", j.deaths, e.peer.name.name))

@@ -6,14 +6,22 @@ import (
 )
 
 // policy orders the jobs that wait for one executor. The job with the smallest key runs next, ties
-// by order of submission. A key may change only when the job's resident prefix does: since all jobs
-// age alike, what a policy gives for waiting goes into the key as the time of arrival.
+// by order of submission. A key does not change while the job waits: since all jobs age alike, what a
+// policy gives for waiting goes into the key as the time of arrival.
 type policy interface {
 	key(j *job) float64
 }
 
+// calibratedPolicy is a policy that heeds what is in the cache now. Its key is that of a job of which
+// nothing is cached; so many cached tokens take as much off the key of any job.
+type calibratedPolicy interface {
+	policy
+	saved(cost *costModel, cached int) float64
+}
+
 // agingPolicy is a policy whose order changes with time alone. Its jobs are kept in classes, by key
-// within a class, and the first jobs of the classes are compared at each choice.
+// within a class, and the first jobs of the classes are compared at each choice. The class may change
+// when the job's resident prefix does: a change of the cache costs time for each job that it concerns.
 type agingPolicy interface {
 	policy
 	class(j *job) int

@@ -8,4 +8,8 @@ package scheduler
 // arrive less than c/lambda seconds after it, as the key of any later one is larger.
 type srjfCalibrated struct{ lambda float64 }
 
-func (p srjfCalibrated) key(j *job) float64 { return j.cost() + p.lambda*j.aged }
+func (p srjfCalibrated) key(j *job) float64 {
+	return j.executor.cost.tokens(len(j.seq), 0) + p.lambda*j.aged
+}
+
+func (srjfCalibrated) saved(cost *costModel, cached int) float64 { return cost.extra(cached, 0) }

@@ -1,118 +1,68 @@
 package scheduler
 
 import (
-	"container/heap"
+	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/kvcache"
 )
 
-// jobHeap is a heap of jobs by key, ties by order of submission.
-type jobHeap []*job
-
-func (h jobHeap) Len() int { return len(h) }
-func (h jobHeap) Less(a, b int) bool {
-	return h[a].key < h[b].key || h[a].key == h[b].key && h[a].order < h[b].order
-}
-func (h jobHeap) Swap(a, b int) {
-	h[a], h[b] = h[b], h[a]
-	h[a].heapIndex, h[b].heapIndex = a, b
-}
-func (h *jobHeap) Push(x any) {
-	j := x.(*job)
-	j.heapIndex = len(*h)
-	*h = append(*h, j)
-}
-func (h *jobHeap) Pop() any {
-	last := len(*h) - 1
-	j := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return j
-}
-
-// A job waits for two events that change its resident prefix: its next missing block is stored, or
-// its last present one is evicted.
-const (
-	waitMissing = iota
-	waitPresent
-	numWaits
-)
-
-// waitLink is a job's place in one list of waiters.
-type waitLink struct {
-	next, prev *job
-	hash       kvcache.Hash
-	listed     bool
-}
-
-// waiters are the jobs that wait for an event of one kind, in lists by block.
-type waiters struct {
-	kind  int
-	heads map[kvcache.Hash]*job
-}
-
-func (w *waiters) add(j *job, h kvcache.Hash) {
-	head := w.heads[h]
-	j.links[w.kind] = waitLink{next: head, hash: h, listed: true}
-	if head != nil {
-		head.links[w.kind].prev = j
-	}
-	w.heads[h] = j
-}
-
-func (w *waiters) remove(j *job) {
-	l := j.links[w.kind]
-	if !l.listed {
-		return
-	}
-	switch {
-	case l.prev != nil:
-		l.prev.links[w.kind].next = l.next
-	case l.next != nil:
-		w.heads[l.hash] = l.next
-	default:
-		delete(w.heads, l.hash)
-	}
-	if l.next != nil {
-		l.next.links[w.kind].prev = l.prev
-	}
-	j.links[w.kind] = waitLink{}
-}
-
 // queue holds the jobs that wait for one executor, in the order of the policy, and follows the
-// executor's index: a job's key is computed anew when the resident part of its prefix changes, and
-// only then.
+// executor's index.
+//
+// What a change of the cache costs does not depend on how many jobs wait, as the policy's keys are
+// kept without what the cache saves; see tree. Under an agingPolicy alone each job whose resident
+// prefix changes finds its class anew.
 type queue struct {
-	policy    policy
-	aging     agingPolicy // policy, if its order changes with time alone; else nil
-	index     *kvcache.Index
-	heaps     []jobHeap // one, or one a class of the aging policy
-	classes   []int     // classes of heaps, ascending
-	missing   waiters
-	present   waiters
-	newest    *job // the last one pushed; older ones are linked from it
-	size      int
-	total     *int    // jobs waiting in all queues of the pool
-	predicted float64 // tokens of work, with prefixes shared by several jobs counted once
+	policy      policy
+	aging       agingPolicy // policy, if its order changes with time alone; else nil
+	cost        *costModel  // of the executor
+	index       *kvcache.Index
+	blockTokens int
+	tree        *tree
+	heaps       []minHeap[classed] // of the aging policy, one a class
+	classes     []int              // classes of heaps, ascending
+	newest      *job               // the last one pushed; older ones are linked from it
+	size        int
+	total       *int    // jobs waiting in all queues of the pool
+	predicted   float64 // tokens of work, with prefixes shared by several jobs counted once
 }
 
-func newQueue(p policy, index *kvcache.Index, total *int) *queue {
-	q := &queue{
-		policy: p, index: index, total: total,
-		missing: waiters{waitMissing, map[kvcache.Hash]*job{}},
-		present: waiters{waitPresent, map[kvcache.Hash]*job{}},
-	}
-	if q.aging, _ = p.(agingPolicy); q.aging == nil {
-		q.heaps = make([]jobHeap, 1)
+func newQueue(p policy, cost *costModel, index *kvcache.Index, blockTokens int, total *int) *queue {
+	q := &queue{policy: p, cost: cost, index: index, blockTokens: blockTokens, total: total}
+	if q.aging, _ = p.(agingPolicy); q.aging != nil {
+		q.tree = newTree(q.saved, q.reclass)
+	} else {
+		q.tree = newTree(q.saved, nil)
 	}
 	return q
 }
 
+// saved is what so many blocks in the cache take off the key of any job.
+func (q *queue) saved(blocks int) float64 { return q.savedTokens(blocks * q.blockTokens) }
+
+func (q *queue) savedTokens(cached int) float64 {
+	if p, ok := q.policy.(calibratedPolicy); ok {
+		return p.saved(q.cost, cached)
+	}
+	return 0
+}
+
 // push adds a job whose executor is set.
 func (q *queue) push(j *job) {
-	q.watch(j)
-	q.place(j)
+	j.key = q.policy.key(j)
+	if j.continuing() {
+		j.key -= q.savedTokens(j.cachedTokens())
+		q.tree.hold(j)
+	} else {
+		chain := j.chain[:j.usable()]
+		j.cached = q.index.Match(chain)
+		q.tree.insert(j, chain, j.cached)
+	}
+	if q.aging != nil {
+		q.classify(j)
+	}
 	if j.older = q.newest; j.older != nil {
 		j.older.newer = j
 	}
@@ -122,11 +72,13 @@ func (q *queue) push(j *job) {
 	q.predicted += j.predicted
 }
 
-// remove takes a job out.
+// remove takes a job out, with job.cached as it is now.
 func (q *queue) remove(j *job) {
-	q.missing.remove(j)
-	q.present.remove(j)
-	heap.Remove(&q.heaps[q.heapOf(j.class)], j.heapIndex)
+	j.cached = q.cached(j)
+	q.tree.remove(j)
+	if q.aging != nil {
+		q.heaps[q.heapOf(j.class)].remove(j.heapIndex)
+	}
 	if j.newer != nil {
 		j.newer.older = j.older
 	} else {
@@ -135,7 +87,7 @@ func (q *queue) remove(j *job) {
 	if j.older != nil {
 		j.older.newer = j.newer
 	}
-	j.older, j.newer = nil, nil
+	j.node, j.older, j.newer = nil, nil, nil
 	q.size--
 	*q.total--
 	q.predicted -= j.predicted
@@ -144,18 +96,48 @@ func (q *queue) remove(j *job) {
 	}
 }
 
-// min returns the job to run next, nil when none waits.
+// cached is how many leading blocks of a waiting job a pass starting now would read from the cache.
+func (q *queue) cached(j *job) int {
+	if j.continuing() {
+		return j.cached
+	}
+	return q.tree.cached(j)
+}
+
+// all yields the waiting jobs, those pushed last first.
+func (q *queue) all() iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		for j := q.newest; j != nil; {
+			older := j.older // j may be taken out
+			if !yield(j) {
+				return
+			}
+			j = older
+		}
+	}
+}
+
+// min returns the job to run next, with job.cached as it is now; nil when none waits.
 func (q *queue) min(now float64) *job {
+	best := q.tree.min()
+	if q.aging != nil {
+		best = q.oldest(now)
+	}
+	if best != nil {
+		best.cached = q.cached(best)
+	}
+	return best
+}
+
+// oldest compares the first jobs of the aging policy's classes.
+func (q *queue) oldest(now float64) *job {
 	var best *job
 	var bestScore float64
-	for i := range q.heaps {
-		if len(q.heaps[i]) == 0 {
+	for _, h := range q.heaps {
+		if len(h) == 0 {
 			continue
 		}
-		j := q.heaps[i][0]
-		if q.aging == nil {
-			return j
-		}
+		j := h[0].job
 		score := q.aging.score(j.class, j.key, now)
 		if best == nil || score < bestScore || score == bestScore && j.order < best.order {
 			best, bestScore = j, score
@@ -164,20 +146,29 @@ func (q *queue) min(now float64) *job {
 	return best
 }
 
-// place computes a job's key and puts it in its heap.
-func (q *queue) place(j *job) {
-	j.key = q.policy.key(j)
-	if q.aging != nil {
-		j.class = q.aging.class(j)
+// classed is a job in the heap of its class.
+type classed struct{ *job }
+
+func (c classed) before(other classed) bool { return earlier(c.job, other.job) }
+func (c classed) moved(to int)              { c.heapIndex = to }
+
+// classify puts a job in the heap of its class.
+func (q *queue) classify(j *job) {
+	j.class = q.aging.class(j)
+	q.heaps[q.heapOf(j.class)].push(classed{j})
+}
+
+// reclass follows a change of a job's resident prefix.
+func (q *queue) reclass(j *job, cached int) {
+	j.cached = cached
+	if q.aging.class(j) != j.class {
+		q.heaps[q.heapOf(j.class)].remove(j.heapIndex)
+		q.classify(j)
 	}
-	heap.Push(&q.heaps[q.heapOf(j.class)], j)
 }
 
 // heapOf returns the position of a class's heap, made when it is the first of its class.
 func (q *queue) heapOf(class int) int {
-	if q.aging == nil {
-		return 0
-	}
 	i, found := slices.BinarySearch(q.classes, class)
 	if !found {
 		q.classes = slices.Insert(q.classes, i, class)
@@ -186,95 +177,23 @@ func (q *queue) heapOf(class int) int {
 	return i
 }
 
-// watch matches a job's prefix and lists it under the blocks whose coming or going changes that.
-func (q *queue) watch(j *job) {
-	if j.continuing() {
-		return // its pages are its own
-	}
-	usable := j.usable()
-	j.cached = q.index.Match(j.chain[:usable])
-	if j.cached < usable {
-		q.missing.add(j, j.chain[j.cached])
-	}
-	if j.cached > 0 {
-		q.present.add(j, j.chain[j.cached-1])
-	}
-}
-
 // stored follows blocks that became matchable, evicted those that went.
-func (q *queue) stored(hashes []kvcache.Hash)  { q.rekey(&q.missing, hashes) }
-func (q *queue) evicted(hashes []kvcache.Hash) { q.rekey(&q.present, hashes) }
-
-// rekey matches anew the jobs that wait for one of the blocks.
-func (q *queue) rekey(w *waiters, hashes []kvcache.Hash) {
-	for _, h := range hashes {
-		for j, next := w.heads[h], (*job)(nil); j != nil; j = next {
-			next = j.links[w.kind].next
-			q.missing.remove(j)
-			q.present.remove(j)
-			q.watch(j)
-			key, class := q.policy.key(j), j.class
-			if q.aging != nil {
-				class = q.aging.class(j)
-			}
-			if class == j.class {
-				j.key = key
-				heap.Fix(&q.heaps[q.heapOf(class)], j.heapIndex)
-				continue
-			}
-			heap.Remove(&q.heaps[q.heapOf(j.class)], j.heapIndex)
-			q.place(j)
-		}
-	}
-}
+func (q *queue) stored(hashes []kvcache.Hash)  { q.tree.stored(hashes) }
+func (q *queue) evicted(hashes []kvcache.Hash) { q.tree.evicted(hashes) }
 
 // firstHolder returns the waiting job of the smallest key that holds pages, nil if none does.
-func (q *queue) firstHolder() *job {
-	var best *job
-	for _, h := range q.heaps {
-		for _, j := range h {
-			if j.lease != nil && (best == nil || j.key < best.key || j.key == best.key && j.order < best.order) {
-				best = j
-			}
-		}
-	}
-	return best
-}
+func (q *queue) firstHolder() *job { return q.tree.held.best }
 
 // wanted says whether a waiting job would read this block and none after it.
-func (q *queue) wanted(h kvcache.Hash) bool { return q.present.heads[h] != nil }
+func (q *queue) wanted(h kvcache.Hash) bool { return q.tree.wanted(h) }
 
-// shared returns how many leading blocks of a chain, of which resident are so, some waiting job other
-// than self begins with too. It looks at a few of those that miss the same block next.
-func (q *queue) shared(chain []kvcache.Hash, resident int, self *job) int {
-	if resident >= len(chain) || q.size == 0 {
-		return resident
-	}
-	const look = 4
-	best := resident
-	other := q.missing.heads[chain[resident]]
-	for n := 0; other != nil && n < look; other, n = other.links[waitMissing].next, n+1 {
-		if other != self {
-			best = max(best, commonBlocks(chain, other.chain))
-		}
-	}
-	return best
+// shared returns how many leading blocks of a chain, of which resident are so, some waiting job
+// begins with too.
+func (q *queue) shared(chain []kvcache.Hash, resident int) int {
+	return max(resident, q.tree.shared(chain))
 }
 
-// commonBlocks is the number of leading blocks that two chains share; as hashes are chained, equal
-// hashes mean equal prefixes, and a binary search finds the last.
-func commonBlocks(a, b []kvcache.Hash) int {
-	lo, hi := 0, min(len(a), len(b))
-	if hi == 0 || a[0] != b[0] {
-		return 0
-	}
-	for lo < hi {
-		mid := (lo + hi + 1) / 2
-		if a[mid-1] == b[mid-1] {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
-	}
-	return lo
+// jobsInOrder sorts jobs by order of submission.
+func jobsInOrder(jobs iter.Seq[*job]) []*job {
+	return slices.SortedFunc(jobs, func(a, b *job) int { return cmp.Compare(a.order, b.order) })
 }

@@ -158,7 +158,7 @@ func (e *executor) expected(j *job) int {
 	}
 	usable := j.usable()
 	chain := j.chain[:usable]
-	n := e.queue.shared(chain, e.index.Match(chain), j)
+	n := e.queue.shared(chain, e.index.Match(chain))
 	if e.running != nil {
 		for _, other := range e.running.items {
 			if other.chainOf == j.chainOf {
@@ -196,11 +196,9 @@ func (c *Core) bringHome(e *executor) {
 		if other == e {
 			continue
 		}
-		for _, h := range other.queue.heaps {
-			for _, j := range h {
-				if user := hashName(j.submit.User); j.lease == nil && j.submit.User != "" && home(user, e) > home(user, other) {
-					moving = append(moving, j)
-				}
+		for j := range other.queue.all() {
+			if user := hashName(j.submit.User); j.lease == nil && j.submit.User != "" && home(user, e) > home(user, other) {
+				moving = append(moving, j)
 			}
 		}
 	}
