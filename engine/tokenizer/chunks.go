@@ -8,17 +8,21 @@ import (
 )
 
 const (
-	minCachedText   = 2048     // bytes; encoding a shorter text costs no more than keeping it
-	chunkCacheBytes = 64 << 20 // memory for chunks and their ids
+	minCachedText   = 2048     // bytes; a shorter text is encoded word by word
+	chunkCacheBytes = 64 << 20 // memory for chunks of long texts and their ids
+	wordCacheBytes  = 16 << 20 // the same for words
+	maxWord         = 64       // bytes of a word that is remembered
 	chunkOverhead   = 160      // bytes of bookkeeping of one entry, estimated
 )
 
-// chunkCache remembers the ids of chunks of long texts, so that a text that begins (or goes on) like
-// an earlier one is encoded only where it differs. It holds two generations: when the younger one
+// chunkCache remembers the ids of chunks of texts. With long chunks a text that begins (or goes on)
+// like an earlier one is encoded only where it differs; with words as chunks a text that is new in its
+// whole is put together from words that were seen. It holds two generations: when the younger one
 // reaches half of the memory, it becomes the older, and what was not used since is dropped.
 type chunkCache struct {
 	splitter splitter
-	limit    int // bytes of one generation
+	words    bool // chunks are as short as is safe
+	limit    int  // bytes of one generation
 
 	mu         sync.RWMutex
 	young, old map[chunk][]engine.TokenID // guarded by mu
@@ -35,10 +39,33 @@ func newChunkCache(s splitter, bytes int) *chunkCache {
 	return &chunkCache{splitter: s, limit: bytes / 2, young: map[chunk][]engine.TokenID{}}
 }
 
+func newWordCache(s splitter, bytes int) *chunkCache {
+	c := newChunkCache(s, bytes)
+	c.words = true
+	return c
+}
+
+// cut returns the length of the first chunk of text.
+func (c *chunkCache) cut(text string) int {
+	if c.words {
+		return c.splitter.word(text)
+	}
+	return c.splitter.cut(text)
+}
+
+// worth reports whether a chunk at the end of its text, or before it, is likely to be seen again. A
+// long last chunk ends where its text does, so it is not.
+func (c *chunkCache) worth(text string, last bool) bool {
+	if c.words {
+		return len(text) <= maxWord
+	}
+	return !last
+}
+
 // encode appends the ids of text, asking bare for the chunks that are not remembered.
 func (c *chunkCache) encode(ids []engine.TokenID, text string, bare func(string) []engine.TokenID) []engine.TokenID {
 	for first := true; len(text) > 0; first = false {
-		n := c.splitter.cut(text)
+		n := c.cut(text)
 		key := chunk{text[:n], first && c.splitter.sentencePiece}
 		known, ok := c.get(key)
 		if !ok {
@@ -47,8 +74,7 @@ func (c *chunkCache) encode(ids []engine.TokenID, text string, bare func(string)
 				piece = piece[1:]
 			}
 			known = bare(piece)
-			// The last chunk ends where the text does, so it is rarely seen again.
-			if n < len(text) {
+			if c.worth(key.text, n == len(text)) {
 				c.put(key, known)
 			}
 		}

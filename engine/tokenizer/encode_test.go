@@ -132,12 +132,14 @@ func TestChunksEqualWhole(t *testing.T) {
 				text := prefix[:rng.IntN(len(prefix)+1)] + randomText(rng, 1500)
 				want := tok.encodeBare(text)
 				for _, state := range []string{"cold", "warm"} {
-					if got := tok.chunks.encode(nil, text, tok.encodeBare); !slices.Equal(got, want) {
-						at := 0
-						for got[at] == want[at] {
-							at++
+					for kind, cache := range map[string]*chunkCache{"chunks": tok.chunks, "words": tok.words} {
+						if got := cache.encode(nil, text, tok.encodeBare); !slices.Equal(got, want) {
+							at := 0
+							for got[at] == want[at] {
+								at++
+							}
+							t.Fatalf("%s, %s: differs at token %d, after %q", kind, state, at, tok.Decode(want[max(0, at-5):at+1], false))
 						}
-						t.Fatalf("%s: differs at token %d, after %q", state, at, tok.Decode(want[max(0, at-5):at+1], false))
 					}
 				}
 				if tok.chunks.splitter.cut(text) < len(text) {
@@ -216,6 +218,29 @@ func TestUnsafeTokenizersAreNotSplit(t *testing.T) {
 		}
 		if tok := open(t, dir); tok.chunks != nil {
 			t.Errorf("%s with %s is split", c.shape, c.to)
+		}
+	}
+}
+
+// TestWordsAreRemembered counts what reaches the library for a text of known words, in another order.
+func TestWordsAreRemembered(t *testing.T) {
+	for _, name := range shapes {
+		tok := openShape(t, name)
+		rng := rand.New(rand.NewPCG(16, 17))
+		cache := newWordCache(tok.words.splitter, wordCacheBytes)
+		unseen := strings.Repeat("x", maxWord+1)
+		plain := func(size int) string { // SentencePiece's words hold the punctuation before the next space
+			return strings.NewReplacer(".", "", ",", "", ";", "").Replace(prose(rng, size)) + " " + unseen
+		}
+		cache.encode(nil, plain(4000), tok.encodeBare)
+		var asked []string
+		cache.encode(nil, "a "+plain(1000), func(text string) []engine.TokenID {
+			asked = append(asked, text)
+			return tok.encodeBare(text)
+		})
+		// The first word, which has no space before it; the one that the text's length cut; the too long one.
+		if len(asked) == 0 || len(asked) > 3 || !strings.HasSuffix(asked[len(asked)-1], unseen) {
+			t.Errorf("%s: %q were encoded again", name, asked)
 		}
 	}
 }
@@ -301,7 +326,8 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// BenchmarkEncode encodes a user's 60 kB and a post of 600 bytes: plainly, and with the 60 kB seen before.
+// BenchmarkEncode encodes a user's 60 kB and a post of 600 bytes: plainly, from known words, and with
+// the 60 kB seen before; and the post alone.
 func BenchmarkEncode(b *testing.B) {
 	tok := openLlama3(b)
 	rng := rand.New(rand.NewPCG(14, 15))
@@ -309,6 +335,27 @@ func BenchmarkEncode(b *testing.B) {
 	b.Run("plain", func(b *testing.B) {
 		for b.Loop() {
 			tok.encodeBare(profile + post)
+		}
+	})
+	b.Run("known words", func(b *testing.B) {
+		for b.Loop() {
+			tok.encodeWords(profile + post)
+		}
+	})
+	b.Run("new words", func(b *testing.B) {
+		for b.Loop() {
+			tok.words = newWordCache(tok.words.splitter, wordCacheBytes)
+			tok.encodeWords(post)
+		}
+	})
+	b.Run("post, plain", func(b *testing.B) {
+		for b.Loop() {
+			tok.encodeBare(post)
+		}
+	})
+	b.Run("post, known words", func(b *testing.B) {
+		for b.Loop() {
+			tok.Encode(post, false)
 		}
 	})
 	b.Run("known prefix", func(b *testing.B) {

@@ -102,7 +102,7 @@ func (p *parts) spacesLead() bool {
 	return true
 }
 
-// cut returns the length of the first chunk of text.
+// cut returns the length of a chunk of hundreds of bytes that text begins with.
 func (s splitter) cut(text string) int {
 	for i := minChunk; i < len(text); i++ {
 		if !s.safe(text, i) {
@@ -110,6 +110,16 @@ func (s splitter) cut(text string) int {
 		}
 		sample := binary.LittleEndian.Uint64([]byte(text[i-chunkSample : i]))
 		if i >= looseChunk || (sample*hashFactor)>>chunkShift == 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// word returns the length of the shortest chunk that text begins with.
+func (s splitter) word(text string) int {
+	for i := 1; i < len(text); i++ {
+		if s.safe(text, i) {
 			return i
 		}
 	}

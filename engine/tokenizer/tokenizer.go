@@ -28,7 +28,8 @@ type Tokenizer struct {
 	model    model
 	tokens   []token // by id
 	chat     *chat
-	chunks   *chunkCache // nil when texts of this tokenizer cannot be split safely
+	chunks   *chunkCache // of long texts; nil when texts of this tokenizer cannot be split safely
+	words    *chunkCache // of short texts, and of chunks; nil as chunks is
 	leading  []engine.TokenID
 	trailing []engine.TokenID // special tokens that Encode puts before and after a text
 	bos      engine.TokenID
@@ -70,7 +71,7 @@ func newTokenizer(m model, parts *parts, files *files) (*Tokenizer, error) {
 		return nil, err
 	}
 	if s := parts.splitter(); s != nil {
-		t.chunks = newChunkCache(*s, chunkCacheBytes)
+		t.chunks, t.words = newChunkCache(*s, chunkCacheBytes), newWordCache(*s, wordCacheBytes)
 	}
 	byText := parts.specialIDs()
 	if id, ok := byText[files.special["bos_token"]]; ok {
@@ -123,15 +124,23 @@ func (t *Tokenizer) Encode(text string, addSpecial bool) []engine.TokenID {
 	if addSpecial {
 		ids = append(ids, t.leading...)
 	}
-	if t.chunks != nil && len(text) >= minCachedText {
-		ids = t.chunks.encode(ids, text, t.encodeBare)
-	} else {
+	switch {
+	case t.chunks == nil:
 		ids = append(ids, t.encodeBare(text)...)
+	case len(text) < minCachedText:
+		ids = t.words.encode(ids, text, t.encodeBare)
+	default:
+		ids = t.chunks.encode(ids, text, t.encodeWords)
 	}
 	if addSpecial {
 		ids = append(ids, t.trailing...)
 	}
 	return ids
+}
+
+// encodeWords is encodeBare by way of the words that are remembered.
+func (t *Tokenizer) encodeWords(text string) []engine.TokenID {
+	return t.words.encode(make([]engine.TokenID, 0, len(text)/3+8), text, t.encodeBare)
 }
 
 // encodeBare encodes without special tokens around. Open has proved that any text can be encoded.
