@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prefillonly/prefillonly/bench/workload"
+	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/sim"
 )
 
@@ -73,6 +75,30 @@ func TestFloodCostsAtMostFivePoints(t *testing.T) {
 		} else if row["eviction"] == "lru" && lost < 5 {
 			t.Errorf("the flood costs LRU %.1f points alone: it is too weak to show anything", lost)
 		}
+	}
+}
+
+// TestNewUsersAreNotTurnedAway: where the cache holds one profile and users come one after another,
+// keeping what those before have left must not cost more than LRU does.
+func TestNewUsersAreNotTurnedAway(t *testing.T) {
+	m, err := sim.MachineNamed("H100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := Experiments{Seed: 1, Repeats: 1}
+	means := map[kvcache.Eviction]time.Duration{}
+	for _, eviction := range []kvcache.Eviction{kvcache.EvictReuse, kvcache.EvictLRU} {
+		e := newContender(m, sim.LayerMajor)
+		e.eviction = eviction
+		r, err := x.repeat(e, workload.PostRecommendation(), 2.8) // a quarter of the saturation
+		if err != nil {
+			t.Fatal(err)
+		}
+		means[eviction] = r.mean
+	}
+	t.Logf("mean latency: reuse %v, lru %v", means[kvcache.EvictReuse], means[kvcache.EvictLRU])
+	if means[kvcache.EvictReuse] > means[kvcache.EvictLRU]*105/100 {
+		t.Errorf("mean latency %v, under LRU %v", means[kvcache.EvictReuse], means[kvcache.EvictLRU])
 	}
 }
 

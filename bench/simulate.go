@@ -8,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/bench/load"
 	"github.com/prefillonly/prefillonly/bench/workload"
+	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/sim"
 )
 
@@ -20,7 +21,8 @@ type contender struct {
 	machine       sim.Machine
 	method        sim.Method
 	prefixCaching bool
-	fairness      float64 // lambda; negative: the default
+	fairness      float64          // lambda; negative: the default
+	eviction      kvcache.Eviction // empty: the method's
 }
 
 // result is what one run in the simulator found.
@@ -50,6 +52,9 @@ func (e contender) run(requests []workload.Request) (result, error) {
 	}
 	if e.fairness >= 0 {
 		config.Fairness = e.fairness
+	}
+	if e.eviction != "" {
+		config.Eviction = e.eviction
 	}
 	var records []sim.Record
 	for _, part := range byUser(requests, e.method.Instances()) {

@@ -48,3 +48,36 @@ func TestCyclesLargerThanTheCache(t *testing.T) {
 		t.Errorf("hit rate %.1f %%, LRU %.1f %%; want some of the users kept", rates[EvictReuse], rates[EvictLRU])
 	}
 }
+
+// TestSessionsOneAfterAnother has users who come in sessions, each when the one before is gone, to a
+// cache that holds little more than one profile: what the users before have left must make room.
+func TestSessionsOneAfterAnother(t *testing.T) {
+	const perSession, users = 20, 10
+	for _, blocks := range []int{57, 72, 300} {
+		rates := map[Eviction]float64{}
+		for _, e := range []Eviction{EvictReuse, EvictLRU} {
+			rates[e] = hitRate(newIndex(t, blocks, e), 3*users*perSession, 0, func(i int) uint16 { return uint16(i / perSession % users) })
+		}
+		t.Logf("hit rate with %d blocks: reuse %.1f %%, lru %.1f %%", blocks, rates[EvictReuse], rates[EvictLRU])
+		if rates[EvictLRU] < 90 || rates[EvictReuse] < rates[EvictLRU]-0.5 {
+			t.Errorf("hit rate with %d blocks %.1f %%, LRU %.1f %%", blocks, rates[EvictReuse], rates[EvictLRU])
+		}
+	}
+}
+
+// TestFloodThenSessions: what a flood has taught must be unlearnt when users come and go.
+func TestFloodThenSessions(t *testing.T) {
+	rates := map[Eviction]float64{}
+	for _, e := range []Eviction{EvictReuse, EvictLRU} {
+		x := newIndex(t, 72, e)
+		for i := range 400 {
+			pass(x, testChain(append(run(0, 55), uint16(1000+i))...))
+			pass(x, testChain(append([]uint16{uint16(2000 + i)}, run(99, 200)...)...))
+		}
+		rates[e] = hitRate(x, 1000, 200, func(i int) uint16 { return uint16(1 + i/20) })
+	}
+	t.Logf("hit rate after a flood: reuse %.1f %%, lru %.1f %%", rates[EvictReuse], rates[EvictLRU])
+	if rates[EvictReuse] < rates[EvictLRU]-1 {
+		t.Errorf("hit rate after a flood %.1f %%, LRU %.1f %%", rates[EvictReuse], rates[EvictLRU])
+	}
+}

@@ -10,7 +10,9 @@ const (
 	// known to share takes room on probation only, so a long prompt that comes once cannot flush the
 	// prefixes in use. One that comes back takes room from a protected block only if that was last
 	// used longer ago than itself (as LIRS compares recencies, Jiang and Zhang, SIGMETRICS 2002), so
-	// prefixes that come in turn, more than there is room for, do not flush each other.
+	// prefixes that come in turn, more than there is room for, do not flush each other. How many pages
+	// may be protected follows from which blocks come again after they were turned away or evicted (as in
+	// ARC, Megiddo and Modha, FAST 2003): none at first, nor where new users replace those who are gone.
 	EvictReuse Eviction = "reuse"
 	// EvictLRU evicts the least recently used leaf, whatever for and whoever waits for it: the baseline.
 	EvictLRU Eviction = "lru"
@@ -25,8 +27,11 @@ const (
 )
 
 const (
-	// protectedPercent of all pages may be protected; beyond it the oldest go back on probation.
-	protectedPercent = 80
+	// newcomersPercent of all pages, at least, are for blocks on probation.
+	newcomersPercent = 20
+	// towardsProtected is how many pages the miss of a block in use gives to the protected: a flood is
+	// to be answered in a few steps.
+	towardsProtected = 4
 	// ghostsPerBlock is how many evicted blocks are remembered for each page.
 	ghostsPerBlock = 4
 	// spareChances bounds how many wanted blocks one Acquire moves to the front in its search for
@@ -37,11 +42,11 @@ const (
 // admit chooses the segment of a new block. A child is never protected above its parent: it would
 // outlive it in the order of recency.
 func (x *Index) admit(h Hash, parent Page) segment {
-	used, seen := x.ghosts.seen(h)
+	g, seen := x.ghosts.seen(h)
 	if x.cfg.Eviction == EvictLRU || !seen {
 		return probation
 	}
-	if x.segments.count[protected] >= x.protectedLimit() && !x.outdates(used) {
+	if x.segments.count[protected] >= x.protectedLimit() && !x.outdates(g.used) {
 		return probation
 	}
 	if parent != none && x.pages[parent].segment != protected {
@@ -56,11 +61,38 @@ func (x *Index) outdates(used uint64) bool {
 	return p != none && x.pages[p].used < used
 }
 
-func (x *Index) protectedLimit() int { return x.cfg.NumBlocks * protectedPercent / 100 }
+// protectedLimit is how many pages may be protected; beyond it the oldest go back on probation.
+func (x *Index) protectedLimit() int { return x.cfg.NumBlocks - x.newcomers }
+
+// adapt moves the border between the segments by the blocks that a sequence comes with and misses.
+// Recency is enough for those that came once and would still be there under LRU, and more room for
+// newcomers would have kept them; it is not for those that were read again and had to go, nor for those
+// that come back too late for LRU.
+func (x *Index) adapt(missing []Hash) {
+	if x.cfg.Eviction == EvictLRU {
+		return
+	}
+	n := x.cfg.NumBlocks
+	for _, h := range missing {
+		switch g, seen := x.ghosts.seen(h); {
+		case !seen, g.reused && x.ghosts.age(h) > n: // gone for long, as users between two sessions are
+		case g.reused:
+			x.newcomers -= towardsProtected
+		case x.clock-g.used > uint64(n):
+			x.newcomers--
+		default:
+			x.newcomers++
+		}
+		x.newcomers = min(max(x.newcomers, (n*newcomersPercent+99)/100), n)
+	}
+	x.shrinkProtected()
+}
 
 // promote protects a pinned page that a second sequence reads.
 func (x *Index) promote(p Page) {
-	if pg := &x.pages[p]; x.cfg.Eviction == EvictReuse && pg.segment == probation {
+	pg := &x.pages[p]
+	pg.reused = true
+	if x.cfg.Eviction == EvictReuse && pg.segment == probation {
 		pg.segment = protected
 		x.segments.count[probation]--
 		x.segments.count[protected]++
@@ -103,7 +135,7 @@ func (t *taker) try(i int) (Page, bool) {
 	if p, ok := t.fromSegment(probation, true); ok {
 		return p, true
 	}
-	if used, seen := x.ghosts.seen(t.request.Chain[i]); i >= t.request.Shared && !(seen && x.outdates(used)) {
+	if g, seen := x.ghosts.seen(t.request.Chain[i]); i >= t.request.Shared && !(seen && x.outdates(g.used)) {
 		return none, false
 	}
 	return t.fromSegment(protected, true)

@@ -12,8 +12,9 @@ type ghosts struct {
 }
 
 type ghost struct {
-	key  uint64 // 0: an empty place
-	used uint64 // the index's clock when the block was last used
+	key    uint64 // 0: an empty place
+	used   uint64 // the index's clock when the block was last used
+	reused bool   // a second sequence had come with it
 }
 
 func newGhosts(n int) ghosts {
@@ -23,7 +24,7 @@ func newGhosts(n int) ghosts {
 func ghostKey(h Hash) uint64 { return binary.LittleEndian.Uint64(h[:8]) | 1 }
 
 // add remembers a hash as the newest.
-func (g *ghosts) add(h Hash, used uint64) {
+func (g *ghosts) add(h Hash, used uint64, reused bool) {
 	if len(g.ring) == 0 {
 		return
 	}
@@ -31,16 +32,21 @@ func (g *ghosts) add(h Hash, used uint64) {
 	if old := g.ring[g.next].key; old != 0 && g.at[old] == g.next {
 		delete(g.at, old)
 	}
-	g.ring[g.next] = ghost{k, used}
+	g.ring[g.next] = ghost{k, used, reused}
 	g.at[k] = g.next
 	g.next = (g.next + 1) % len(g.ring)
 }
 
-// seen says whether a hash is remembered, and when it was last used.
-func (g *ghosts) seen(h Hash) (used uint64, ok bool) {
+// seen returns what is remembered of a hash, if it is.
+func (g *ghosts) seen(h Hash) (ghost, bool) {
 	i, ok := g.at[ghostKey(h)]
 	if !ok {
-		return 0, false
+		return ghost{}, false
 	}
-	return g.ring[i].used, true
+	return g.ring[i], true
+}
+
+// age is how many blocks were evicted or discarded since a hash that is remembered.
+func (g *ghosts) age(h Hash) int {
+	return (g.next - g.at[ghostKey(h)] + len(g.ring)) % len(g.ring)
 }

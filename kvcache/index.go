@@ -56,19 +56,21 @@ type page struct {
 	pins       int32  // leases that hold this resident page
 	state      pageState
 	segment    segment // of a resident page
+	reused     bool    // a second sequence has read it, here or before it was evicted
 }
 
 // Index is the prefix index of one executor. It is not safe for concurrent use.
 type Index struct {
-	cfg      Config
-	pages    []page
-	free     []Page // stack; its top is used next
-	byHash   map[Hash]Page
-	segments segments
-	ghosts   ghosts
-	clock    uint64 // counts Acquire
-	unpinned int    // resident pages that no lease holds
-	epoch    uint64 // counts Reset; leases of an older epoch are void
+	cfg       Config
+	pages     []page
+	free      []Page // stack; its top is used next
+	byHash    map[Hash]Page
+	segments  segments
+	ghosts    ghosts
+	clock     uint64 // counts the blocks that were asked for
+	unpinned  int    // resident pages that no lease holds
+	newcomers int    // pages that are not for protected blocks
+	epoch     uint64 // counts Reset; leases of an older epoch are void
 }
 
 // New makes an empty Index.
@@ -97,6 +99,7 @@ func (x *Index) Reset() {
 	x.segments = newSegments()
 	x.ghosts = newGhosts(ghostsPerBlock * n)
 	x.unpinned = 0
+	x.newcomers = n // which is LRU, until misses show that it is not enough
 }
 
 // Match returns how many leading blocks of the chain are resident.
@@ -133,6 +136,8 @@ func (x *Index) insert(p Page, h Hash, parent Page) {
 	pg := &x.pages[p]
 	pg.hash, pg.parent, pg.state, pg.pins, pg.children = h, parent, pageResident, 1, 0
 	pg.segment = x.admit(h, parent)
+	g, _ := x.ghosts.seen(h)
+	pg.reused = g.reused
 	if parent != none {
 		x.pages[parent].children++
 	}
@@ -151,7 +156,7 @@ func (x *Index) evict(p Page) Hash {
 	}
 	pg.state, pg.parent = pagePrivate, none
 	x.unpinned--
-	x.ghosts.add(pg.hash, pg.used)
+	x.ghosts.add(pg.hash, pg.used, pg.reused)
 	return pg.hash
 }
 

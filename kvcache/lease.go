@@ -28,7 +28,7 @@ type Lease struct {
 // takes exactly Pages, or fails with a nil Lease and changes nothing. Removed are the blocks evicted
 // for it, leaves first; the slice is the caller's.
 func (x *Index) Acquire(r Request) (lease *Lease, removed []Hash) {
-	x.clock++
+	x.clock += uint64(max(1, len(r.Chain)))
 	resident := x.Match(r.Chain)
 	reused := min(resident, r.Reuse)
 	if r.Pages > 0 && r.Pages-reused > x.available()-x.countUnpinned(r.Chain[:reused]) {
@@ -41,6 +41,9 @@ func (x *Index) Acquire(r Request) (lease *Lease, removed []Hash) {
 		x.promote(p)
 		l.Pages = append(l.Pages, p)
 		l.pinned = append(l.pinned, p)
+	}
+	if reused == resident {
+		x.adapt(r.Chain[resident:max(resident, min(r.Fill, len(r.Chain)))])
 	}
 	take := taker{index: x, request: &r}
 	if r.Pages > 0 {
@@ -70,7 +73,8 @@ func (x *Index) fill(l *Lease, take *taker) {
 		l.fill++
 	}
 	for i := want - 1; i >= l.fill; i-- {
-		x.ghosts.add(l.chain[i], x.clock)
+		g, _ := x.ghosts.seen(l.chain[i])
+		x.ghosts.add(l.chain[i], x.clock, g.reused)
 	}
 }
 
