@@ -45,9 +45,7 @@ func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	for _, n := range shape {
 		count *= n
 	}
-	hash := fnv.New64a()
-	hash.Write([]byte(name))
-	key := splitmix(r.Seed ^ hash.Sum64())
+	key := r.key(name)
 	scale, offset := spread(name, shape[len(shape)-1])
 	data := make([]byte, int64(count)*r.Type.Size())
 	for i := range count {
@@ -56,6 +54,19 @@ func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 		r.put(data, i, float32(float32(sum)*scale)+offset)
 	}
 	return hostTensor(name, r.Type, shape, data), nil
+}
+
+func (r Random) key(name string) uint64 {
+	hash := fnv.New64a()
+	hash.Write([]byte(name))
+	return splitmix(r.Seed ^ hash.Sum64())
+}
+
+// Stream is what a device needs to make a matrix of so many columns itself: element i is scale times
+// the sum, less 131070, of the four 16-bit parts of splitmix64's i-th number from key on.
+func (r Random) Stream(name string, cols int) (key uint64, scale float32) {
+	scale, _ = spread(name, cols)
+	return r.key(name), scale
 }
 
 // sumDeviation is the standard deviation of the sum of four uniform 16-bit numbers, 65536/sqrt(3).

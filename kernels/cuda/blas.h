@@ -8,7 +8,7 @@ typedef struct pf_blas pf_blas;
 
 /* D = A W^T + bias (+ D), row-major; A [m, k] and W [n, k] bfloat16, sums float32. */
 typedef struct {
-    const void *a, *w, *bias; /* bias: [n] bfloat16 or null */
+    const void *a, *w, *bias; /* bias: [n] bfloat16, with a bfloat16 d alone, or null */
     void *d;
     int64_t m, n, k, a_stride, d_stride;
     int is_float, accumulate; /* D is float32; D += */

@@ -38,7 +38,7 @@ type Gemm struct {
 	A          Ptr
 	AStride    int
 	W          Ptr // dense
-	Bias       Ptr // [N] bfloat16, or 0
+	Bias       Ptr // [N] bfloat16, with a bfloat16 D alone, or 0
 	D          Ptr
 	DStride    int
 	DType      kernels.DType // BF16 or F32

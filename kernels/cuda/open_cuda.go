@@ -35,6 +35,8 @@ type gpu struct {
 	module    cu.Module
 	blas      *C.pf_blas
 	workspace cu.DevicePtr
+	staging   stagingRing
+	laps      laps
 	err       error
 }
 
@@ -70,6 +72,9 @@ func Open(index int, o Options) (Device, error) {
 	}
 	if g.workspace, err = cu.MemAlloc(workspace); err != nil {
 		return nil, fmt.Errorf("%s: no %d MiB of workspace: %w", g.name, workspace>>20, err)
+	}
+	if g.staging.memory, g.staging.free, err = g.Pinned(stagingBytes); err != nil {
+		return nil, err
 	}
 	if err := g.openBlas(o.BlasLibrary); err != nil {
 		return nil, err
@@ -108,6 +113,8 @@ func (g *gpu) Name() string { return g.name }
 func (g *gpu) Close() {
 	g.enter()
 	C.pf_blas_close(g.blas)
+	g.laps.free()
+	g.staging.free()
 	_ = cu.MemFree(g.workspace)
 	_ = g.module.Unload()
 }
@@ -136,12 +143,20 @@ func (g *gpu) Free(p Ptr) {
 	g.check("free", cu.MemFree(cu.DevicePtr(p)))
 }
 
+// Upload of a few kilobytes, such as a launch's tables, does not wait for the work before it: the
+// bytes are staged in pinned memory.
 func (g *gpu) Upload(dst Ptr, src []byte) {
 	if len(src) == 0 {
 		return
 	}
 	g.enter()
-	g.check("upload", cu.MemcpyHtoD(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src))))
+	if len(src) > stagedUpload {
+		g.check("upload", cu.MemcpyHtoD(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src))))
+		return
+	}
+	staged := g.stage(len(src))
+	copy(staged, src)
+	g.check("upload", cu.MemcpyHtoDAsync(cu.DevicePtr(dst), unsafe.Pointer(&staged[0]), int64(len(src)), cu.Stream{}))
 }
 
 func (g *gpu) Download(dst []byte, src Ptr) {
@@ -153,6 +168,9 @@ func (g *gpu) Download(dst []byte, src Ptr) {
 }
 
 func (g *gpu) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
+	if grid[0] == 0 || grid[1] == 0 {
+		return // the driver refuses a launch of nothing
+	}
 	g.enter()
 	f, ok := g.functions[kernel]
 	if !ok {
@@ -214,9 +232,12 @@ func (g *gpu) Flash(f Flash) {
 	}
 }
 
+// wait returns when all work enqueued so far is done.
+func (g *gpu) wait() { g.check("synchronise", cu.Synchronize()) }
+
 func (g *gpu) Sync() error {
 	g.enter()
-	g.check("synchronise", cu.Synchronize())
+	g.wait()
 	err := g.err
 	g.err = nil
 	return err

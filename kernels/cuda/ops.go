@@ -65,10 +65,19 @@ func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, 
 // AddLinear accumulates in the product's epilogue.
 func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 	m := l.(*linear)
+	b.addBias(x, m)
 	b.device.Gemm(Gemm{
-		M: x.Rows, N: m.out, K: m.in, A: at(src), AStride: src.Stride, W: m.weights.(*buffer).at, Bias: m.biasPtr(),
+		M: x.Rows, N: m.out, K: m.in, A: at(src), AStride: src.Stride, W: m.weights.(*buffer).at,
 		D: at(x), DStride: x.Stride, DType: kernels.F32, Accumulate: true,
 	})
+}
+
+// addBias adds to x the bias of a layer that has one: cuBLASLt's epilogue has none in bfloat16 for
+// float32 results.
+func (b *Backend) addBias(x kernels.Mat, m *linear) {
+	if m.bias != nil {
+		b.device.Launch("pf_add_bias", [2]int{x.Rows, 1}, block, uint64(at(x)), uint64(x.Stride), uint64(m.biasPtr()), uint64(m.out))
+	}
 }
 
 // MLP is norm, the gated product, SwiGLU, and the down product into x.
@@ -85,8 +94,9 @@ func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down 
 	b.device.Gemm(Gemm{M: x.Rows, N: g.out, K: g.in, A: h, AStride: g.in, W: g.weights.(*buffer).at, D: gateUp, DStride: g.out, DType: kernels.BF16})
 	columns := max(1, int(inter)/8/block)
 	b.device.Launch("pf_swiglu", [2]int{x.Rows, columns}, block, uint64(product), uint64(gateUp), uint64(inter))
+	b.addBias(x, d)
 	b.device.Gemm(Gemm{
-		M: x.Rows, N: d.out, K: d.in, A: product, AStride: d.in, W: d.weights.(*buffer).at, Bias: d.biasPtr(),
+		M: x.Rows, N: d.out, K: d.in, A: product, AStride: d.in, W: d.weights.(*buffer).at,
 		D: at(x), DStride: x.Stride, DType: kernels.F32, Accumulate: true,
 	})
 }

@@ -4,6 +4,7 @@
 #include "../src/elementwise.cu"
 #include "../src/gather.cu"
 #include "../src/logits.cu"
+#include "../src/random.cu"
 #include "../src/store_kv.cu"
 
 #include "launch.h"
@@ -14,6 +15,7 @@ struct argument {
     template <class T>
     operator T *() const { return (T *)word; }
     operator int64_t() const { return (int64_t)word; }
+    operator uint64_t() const { return word; }
     operator float() const { return __uint_as_float((uint32_t)word); }
 };
 
@@ -48,9 +50,9 @@ static void reductions(float *out, const float *in)
 
 static const entry entries[] = {
     make("reductions", reductions),
-    make("pf_attention", pf_attention),           make("pf_dequantise_fp8", pf_dequantise_fp8),
+    make("pf_add_bias", pf_add_bias),             make("pf_attention", pf_attention),           make("pf_dequantise_fp8", pf_dequantise_fp8),
     make("pf_embed", pf_embed),                   make("pf_gather_kv", pf_gather_kv),           make("pf_label_logits", pf_label_logits),
-    make("pf_rms_norm", pf_rms_norm),
+    make("pf_fill_random", pf_fill_random),       make("pf_rms_norm", pf_rms_norm),
     make("pf_rms_norm_fp8", pf_rms_norm_fp8),     make("pf_store_kv", pf_store_kv),
     make("pf_swiglu", pf_swiglu),                 make("pf_swiglu_fp8", pf_swiglu_fp8),
 };

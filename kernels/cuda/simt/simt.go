@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"fmt"
+	"time"
 	"unsafe"
 
 	"github.com/prefillonly/prefillonly/kernels"
@@ -18,8 +19,9 @@ import (
 
 // Device holds its "device memory" in the C heap.
 type Device struct {
-	live map[cuda.Ptr]int64
-	err  error
+	live  map[cuda.Ptr]int64
+	marks []time.Time // of Mark
+	err   error
 }
 
 var _ cuda.Device = (*Device)(nil)

@@ -31,6 +31,14 @@ PF_KERNEL pf_rms_norm(bf16 *dst, const float *x, int64_t x_stride, const float *
         to[i] = __float2bfloat16(from[i] * scale * w[i]);
 }
 
+/* x[row] += bias. grid: rows. */
+PF_KERNEL pf_add_bias(float *x, int64_t x_stride, const bf16 *bias, int64_t cols)
+{
+    float *to = x + blockIdx.x * x_stride;
+    for (int64_t i = threadIdx.x; i < cols; i += blockDim.x)
+        to[i] += __bfloat162float(bias[i]);
+}
+
 /* Quantises a row of values given by at(i): codes and one scale, value = code * scale.
    Per-token dynamic quantisation as in compressed-tensors' FP8-dynamic. */
 template <class At>

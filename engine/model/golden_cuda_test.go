@@ -1,0 +1,32 @@
+//go:build cuda
+
+package model
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda"
+)
+
+// TestGPUNoWorseThanTransformers is TestCPUNoWorseThanTransformers on the first GPU.
+func TestGPUNoWorseThanTransformers(t *testing.T) {
+	for _, name := range append(goldenModels, realShape) {
+		t.Run(name, func(t *testing.T) {
+			runtime.LockOSThread() // a CUDA context belongs to a thread
+			defer runtime.UnlockOSThread()
+			device, err := cuda.Open(0, cuda.Options{})
+			if err != nil {
+				t.Skipf("not measured: %v", err)
+			}
+			b := cuda.New(device)
+			t.Cleanup(b.Close)
+			g := readGolden(t, name)
+			d := measure(t, newModel(t, name, b, Options{}), g)
+			t.Logf("worst %.4f (transformers in bfloat16 %.4f), mean %.4f (%.4f)", d.worst, g.Worst, d.mean(), g.Mean)
+			if d.worst > g.Worst || d.mean() > g.Mean {
+				t.Error("further off than transformers in bfloat16")
+			}
+		})
+	}
+}

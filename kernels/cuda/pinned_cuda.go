@@ -1,0 +1,47 @@
+//go:build cuda
+
+package cuda
+
+// #include <cuda_runtime_api.h>
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// stagedUpload bounds the uploads that go through stagingBytes of pinned memory: a copy from
+// ordinary memory would wait for all work before it, which a pass of few rows feels.
+const (
+	stagedUpload = 64 << 10
+	stagingBytes = 4 << 20
+)
+
+// stagingRing is pinned memory of uploads that may still be on their way.
+type stagingRing struct {
+	memory []byte
+	at     int
+	free   func()
+}
+
+// stage returns n bytes that no upload reads any more; n is at most stagedUpload.
+func (g *gpu) stage(n int) []byte {
+	r := &g.staging
+	if r.at+n > len(r.memory) {
+		g.wait()
+		r.at = 0
+	}
+	from := r.at
+	r.at += n
+	return r.memory[from:r.at]
+}
+
+// Pinned returns page-locked host memory, which copies to and from without detours, and what frees it.
+func (g *gpu) Pinned(bytes int) (memory []byte, free func(), err error) {
+	g.enter()
+	var p unsafe.Pointer
+	if status := C.cudaHostAlloc(&p, C.size_t(bytes), C.cudaHostAllocDefault); status != C.cudaSuccess {
+		return nil, nil, fmt.Errorf("%s: no %d MiB of pinned memory: the runtime's status %d; is there a limit on locked memory (ulimit -l)?", g.name, bytes>>20, int(status))
+	}
+	return unsafe.Slice((*byte)(p), bytes), func() { C.cudaFreeHost(p) }, nil
+}

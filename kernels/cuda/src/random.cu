@@ -1,0 +1,22 @@
+/* Weights that need no upload: the same bits as engine/weights.Random makes on the host. */
+#include "device.h"
+
+/* The output function of splitmix64 (Steele, Lea, Flood 2014, figure 16). */
+static __device__ inline uint64_t splitmix(uint64_t z)
+{
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* dst[i] = (a + b + c + d - 131070) * scale, where a to d are the 16-bit parts of splitmix64's i-th
+   number from key on. grid: any. */
+PF_KERNEL pf_fill_random(bf16 *dst, int64_t count, uint64_t key, float scale)
+{
+    int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        uint64_t z = splitmix(key + (uint64_t)i * 0x9e3779b97f4a7c15u);
+        int sum = (int)(z & 0xffff) + (int)(z >> 16 & 0xffff) + (int)(z >> 32 & 0xffff) + (int)(z >> 48) - 131070;
+        dst[i] = __float2bfloat16((float)sum * scale);
+    }
+}
