@@ -28,17 +28,20 @@ func (x *Experiments) preemption() error {
 	if err != nil {
 		return err
 	}
-	table := &figures.Table{Header: []string{"short_per_s", "policy", "short_p50_s", "short_p99_s", "long_p50_s", "long_p99_s", "throughput", "pauses"}}
+	table := &figures.Table{Header: []string{"short_per_s", "policy", "profiled", "short_p50_s", "short_p99_s", "long_p50_s", "long_p99_s", "throughput", "pauses"}}
 	// Long requests keep the GPU busy for half of the time.
 	const longRate = 0.02
 	for _, shortRate := range []float64{0.1, 1} {
-		for _, policy := range []string{"srjf-calibrated", "srpt"} {
-			config.Policy = policy
+		for _, way := range []struct {
+			policy   string
+			profiled bool
+		}{{"srjf-calibrated", true}, {"srpt", true}, {"srjf-calibrated", false}, {"srpt", false}} {
+			config.Policy, executor.Profiled = way.policy, way.profiled
 			out, err := sim.Run(config, []sim.Executor{executor}, mixed(x.Seed, requests, long, short, longRate, shortRate))
 			if err != nil {
 				return err
 			}
-			row := []any{shortRate, policy}
+			row := []any{shortRate, way.policy, way.profiled}
 			for _, tokens := range []int{short, long} {
 				l := latenciesOf(out.Records, tokens)
 				row = append(row, load.Percentile(l, 50).Seconds(), load.Percentile(l, 99).Seconds())

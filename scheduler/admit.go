@@ -147,7 +147,7 @@ func (c *Core) predictedWait(model string) time.Duration {
 	}
 	least := math.Inf(1)
 	for _, e := range p.executors {
-		least = min(least, e.cost.seconds(e.load(c.now)))
+		least = min(least, e.load(c.now))
 	}
 	return time.Duration(least * float64(time.Second))
 }

@@ -91,7 +91,7 @@ func TestAdmissionBounds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := basic(t, tt.change)
-			w.core.executors[0].cost.rate = 0.01
+			w.core.executors[0].cost.rates = rates{pass: 1.28, token: 0.01}
 			var out []Envelope
 			for i := range 4 {
 				if out = w.submit("web", &wire.Submit{Job: engine.JobID(i + 1), Tokens: tokens(i, 20), MaxTokens: 1}); len(results(out)) > 0 {

@@ -7,38 +7,82 @@ import (
 )
 
 const (
-	// defaultBaseTokens is what an empty pass is taken to cost on an executor without a profile.
-	// It matters to packing alone: it is the same for all jobs.
+	// defaultBaseTokens is what an empty pass is taken to cost on an executor without a profile, in
+	// tokens. It matters to packing alone, until passes have told: it is the same for all jobs.
 	defaultBaseTokens = 128
-	// rateStep is the weight of the newest pass in the running mean of the rate.
-	rateStep = 0.1
-	// rateSurprise bounds how far one pass may be from the mean, and rateDrift how far the mean may
-	// go from the profile, as factors.
-	rateSurprise, rateDrift = 4, 8
+	// unknownToken stands for the seconds a token of an executor that has run nothing yet: fast, so
+	// that it is tried.
+	unknownToken = 1e-4
+	// scaleStep is the weight of the newest pass in the running mean of the scale of a profile.
+	scaleStep = 0.1
+	// surprise bounds how far one pass may be from what was predicted, and maxScale how far the scale
+	// may go from the profile, as factors.
+	surprise, maxScale = 4, 8
 )
 
-// costModel predicts what passes cost on one executor, in cache-miss tokens: the paper's proxy for
-// job completion time (Pearson 0.987 with it), with the base cost and the quadratic attention term
-// where a profile gives them. The order of jobs follows from the profile alone; the rate that turns
-// tokens into seconds is refined by every pass.
+// work is what there is to do in passes, in the terms that their time is made of. Works add up.
+type work struct {
+	passes float64
+	tokens float64 // to compute
+	pairs  float64 // of positions that attend: (n_input^2 - n_cached^2) / 2 a job
+}
+
+// workOf is the work of a job beside the pass that it is in.
+func workOf(nInput, nCached int) work {
+	in, cached := float64(nInput), float64(nCached)
+	return work{tokens: in - cached, pairs: (in*in - cached*cached) / 2}
+}
+
+// alone is the work of a job in a pass of its own.
+func alone(nInput, nCached int) work {
+	w := workOf(nInput, nCached)
+	w.passes = 1
+	return w
+}
+
+func (w *work) add(other work) {
+	w.passes += other.passes
+	w.tokens += other.tokens
+	w.pairs += other.pairs
+}
+
+func (w *work) subtract(other work) {
+	w.passes -= other.passes
+	w.tokens -= other.tokens
+	w.pairs -= other.pairs
+}
+
+// rates are the seconds that each term of work takes.
+type rates struct{ pass, token, pair float64 }
+
+func (r rates) seconds(w work) float64 {
+	return r.pass*w.passes + r.token*w.tokens + r.pair*w.pairs
+}
+
+// costModel predicts what passes cost on one executor.
+//
+// The order of jobs is by tokens: cache-miss tokens, the paper's proxy for job completion time
+// (section 5.3.3: Pearson 0.987 with it), with the base cost and the quadratic attention term where a
+// profile gives them. It does not change while jobs wait.
+//
+// All that is about time, which pass to pause, where to send a job, what to refuse, is in seconds.
+// These are refined by every pass: a profile is scaled, and without one a model is fitted.
 type costModel struct {
 	base     float64 // tokens that an empty pass is worth
-	pair     float64 // tokens that one pair of (n_input^2 - n_cached^2)/2 is worth
-	profiled float64 // seconds a token, by the profile; 0 without
-	rate     float64 // seconds a token, now; 0 while unknown
+	pair     float64 // tokens that one pair is worth
+	rates    rates   // now
+	profiled rates   // by the profile; zero without
+	scale    float64 // of rates against profiled
+	fit      fit     // without a profile
 }
 
 func newCostModel(info *wire.ExecutorInfo) costModel {
-	perToken := info.CostToken.Seconds()
-	if perToken <= 0 {
-		return costModel{base: defaultBaseTokens}
+	token := info.CostToken.Seconds()
+	if token <= 0 {
+		return costModel{base: defaultBaseTokens, rates: rates{pass: defaultBaseTokens * unknownToken, token: unknownToken}}
 	}
-	return costModel{
-		base:     max(info.CostBase.Seconds(), 0) / perToken,
-		pair:     max(info.CostPair, 0) / perToken,
-		profiled: perToken,
-		rate:     perToken,
-	}
+	p := rates{pass: max(info.CostBase.Seconds(), 0), token: token, pair: max(info.CostPair, 0)}
+	return costModel{base: p.pass / token, pair: p.pair / token, rates: p, profiled: p, scale: 1}
 }
 
 // tokens is the cost of a job run alone.
@@ -46,26 +90,25 @@ func (m *costModel) tokens(nInput, nCached int) float64 { return m.base + m.extr
 
 // extra is what a job adds to a pass that has others.
 func (m *costModel) extra(nInput, nCached int) float64 {
-	in, cached := float64(nInput), float64(nCached)
-	return in - cached + m.pair*(in*in-cached*cached)/2
+	w := workOf(nInput, nCached)
+	return w.tokens + m.pair*w.pairs
 }
 
-// seconds predicts the time of so many tokens; 0 while nothing is known.
-func (m *costModel) seconds(tokens float64) float64 { return tokens * m.rate }
+// seconds predicts the time of some work.
+func (m *costModel) seconds(w work) float64 { return m.rates.seconds(w) }
 
-// observe refines the rate by a pass of a known cost.
-func (m *costModel) observe(tokens float64, took time.Duration) {
-	if tokens <= 0 || took <= 0 {
+// observe refines the rates by a pass.
+func (m *costModel) observe(w work, took time.Duration) {
+	if w.tokens <= 0 || took <= 0 {
 		return
 	}
-	rate := took.Seconds() / tokens
-	if m.rate == 0 {
-		m.rate = rate
+	if m.profiled == (rates{}) {
+		m.fit.add(w, took.Seconds(), m.seconds(w))
+		m.rates = m.fit.rates()
 		return
 	}
-	rate = min(max(rate, m.rate/rateSurprise), m.rate*rateSurprise)
-	m.rate += rateStep * (rate - m.rate)
-	if m.profiled > 0 {
-		m.rate = min(max(m.rate, m.profiled/rateDrift), m.profiled*rateDrift)
-	}
+	whole := m.profiled.seconds(w)
+	scale := min(max(took.Seconds()/whole, m.scale/surprise), m.scale*surprise)
+	m.scale = min(max(m.scale+scaleStep*(scale-m.scale), 1.0/maxScale), maxScale)
+	m.rates = rates{m.profiled.pass * m.scale, m.profiled.token * m.scale, m.profiled.pair * m.scale}
 }

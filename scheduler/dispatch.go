@@ -117,17 +117,16 @@ func (c *Core) start(e *executor, p *pass) {
 	p.id = wire.PassID(c.passes)
 	p.started = c.now
 	run := &wire.Run{Pass: p.id, Items: make([]wire.RunItem, len(p.items))}
-	p.cost = e.cost.base
+	p.work = work{passes: 1}
 	for i, j := range p.items {
 		cached := j.cachedTokens()
-		p.cost += e.cost.extra(len(j.seq), cached)
+		p.work.add(workOf(len(j.seq), cached))
 		run.Items[i] = wire.RunItem{
 			Job: j.submit.Job, Tokens: j.seq, Cached: cached, Blocks: toPages(j.lease.Pages),
 			Draw: j.generated(), Ask: j.submit.Ask,
 		}
 		c.begin(j)
 	}
-	p.remaining = p.cost
 	e.running = p
 	c.send(e.peer.id, run)
 }

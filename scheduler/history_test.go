@@ -441,6 +441,7 @@ func TestPausedPassesHoldRows(t *testing.T) {
 		cfg.FullKV = rng.IntN(4) == 0
 		h := newHistory(t, rng, cfg, nil)
 		h.longest, h.room, h.deep = 1000, 1000+rng.IntN(500), true
+		h.info.CostToken = 10 * time.Millisecond // by which passes are taken to have just begun
 		for range 100 {
 			h.move()
 		}

@@ -37,7 +37,7 @@ type job struct {
 	cached    int              // leading blocks that it was found to have in the cache last; see queue.cached
 	lease     *kvcache.Lease   // while in a pass, and between the passes of a generating job
 	computed  bool             // a pass has filled the lease's pages with all tokens but the last
-	predicted float64          // tokens it counts for in its queue's predicted work
+	predicted work             // what it counts for in its queue's predicted work
 
 	cachedAtArrival int // tokens
 
@@ -86,8 +86,11 @@ func (j *job) cachedTokens() int {
 	return j.cached * j.chainOf
 }
 
-// cost predicts the work that is left, in cache-miss tokens, on the job's executor.
+// cost is what is left to do, in cache-miss tokens, on the job's executor.
 func (j *job) cost() float64 { return j.executor.cost.tokens(len(j.seq), j.cachedTokens()) }
+
+// work is what is left to do in a pass of its own.
+func (j *job) work() work { return alone(len(j.seq), j.cachedTokens()) }
 
 // pages is how many pages the job must hold while it runs; 0 if it needs none of its own.
 func (j *job) pages(fullKV bool, blockTokens int) int {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -11,23 +12,31 @@ import (
 
 // pass is a Run that has not been answered yet.
 type pass struct {
-	id        wire.PassID
-	items     []*job
-	cost      float64       // predicted tokens of the whole pass
-	remaining float64       // predicted tokens that were left when it last started
-	ran       time.Duration // before it last started
-	started   time.Duration // when it last started
-	pausing   bool          // a Pause is on its way
-	parkedAt  time.Duration // when it was last paused
-	held      time.Duration // paused in all, before it last started
+	id       wire.PassID
+	items    []*job
+	work     work          // of the whole pass
+	ran      time.Duration // before it last started
+	started  time.Duration // when it last started
+	pausing  bool          // a Pause is on its way
+	parkedAt time.Duration // when it was last paused
+	held     time.Duration // paused in all, before it last started
 }
 
-// left predicts the tokens that are left of a pass, running or not.
-func (e *executor) left(p *pass, now time.Duration) float64 {
-	if p != e.running || e.cost.rate == 0 {
-		return p.remaining
+// spent is how long a pass has run so far, in seconds.
+func (e *executor) spent(p *pass, now time.Duration) float64 {
+	ran := p.ran
+	if p == e.running {
+		ran += now - p.started
 	}
-	return max(p.remaining-(now-p.started).Seconds()/e.cost.rate, 0)
+	return ran.Seconds()
+}
+
+// left predicts the seconds that are left of a pass, running or not. One that has overrun its
+// prediction is taken to need as long again as it has overrun: of that the prediction has shown that it
+// knows nothing, and where all lengths are as likely by order of magnitude (a Pareto law of index 1),
+// half of all end sooner.
+func (e *executor) left(p *pass, now time.Duration) float64 {
+	return math.Abs(e.cost.seconds(p.work) - e.spent(p, now))
 }
 
 // allPasses lists the running pass and the paused ones.
@@ -38,9 +47,9 @@ func (e *executor) allPasses() []*pass {
 	return append([]*pass{e.running}, e.parked...)
 }
 
-// load predicts the tokens of work that an executor has to do.
+// load predicts the seconds of work that an executor has to do.
 func (e *executor) load(now time.Duration) float64 {
-	sum := e.queue.predicted
+	sum := e.cost.seconds(e.queue.predicted)
 	if e.running != nil {
 		sum += e.left(e.running, now)
 	}
@@ -70,7 +79,7 @@ func (c *Core) done(from PeerID, m *wire.Done) {
 		if took <= 0 {
 			took = ran
 		}
-		e.cost.observe(p.cost, took)
+		e.cost.observe(p.work, took)
 		for i, j := range p.items {
 			if m.Items[i].Err != nil {
 				continue // there is no telling what is in its pages

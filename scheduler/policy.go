@@ -29,11 +29,11 @@ type agingPolicy interface {
 }
 
 // preemptivePolicy is a policy under which a started pass may make way for the job that is next. The
-// job's cost and what remains of the pass are in tokens; held is how long the pass has been held up
-// already, whole how long it is predicted to run in all, in seconds.
+// job needs so many seconds, the pause included; of the pass so many remain, of the whole that it is
+// predicted to run; held is how long it has been held up already.
 type preemptivePolicy interface {
 	policy
-	overtakes(cost, remaining, held, whole float64) bool
+	overtakes(needs, remaining, held, whole float64) bool
 }
 
 // policies lists the constructors by the name a user gives.

@@ -8,10 +8,6 @@ package scheduler
 // pre-emption doubles a long job's running time at most.
 type srpt struct{ srjfCalibrated }
 
-// preemptMargin is by how many tokens a job must be shorter than what remains of a pass, so that a
-// pause is worth the layer it waits for.
-const preemptMargin = 128
-
-func (srpt) overtakes(cost, remaining, held, whole float64) bool {
-	return cost+preemptMargin < remaining && held < whole
+func (srpt) overtakes(needs, remaining, held, whole float64) bool {
+	return needs < remaining && held < whole
 }

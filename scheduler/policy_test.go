@@ -31,7 +31,7 @@ func shop(t *testing.T, change func(*Config), requests []*request) {
 		c.MaxPassItems, c.PeerTimeout, c.PrefixCaching = 1, 1<<60, false
 		change(c)
 	})
-	w.core.executors[0].cost = costModel{rate: perToken.Seconds()}
+	w.core.executors[0].cost = costModel{rates: rates{token: perToken.Seconds()}, profiled: rates{token: perToken.Seconds()}, scale: 1}
 	by := map[engine.JobID]*request{}
 	left := map[wire.PassID]time.Duration{}
 	byPass := map[wire.PassID]*wire.Run{}

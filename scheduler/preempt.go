@@ -18,6 +18,10 @@ func (c *Core) preempt(e *executor) {
 	}
 }
 
+// preemptMargin is by how many tokens a job must be shorter than what remains of a pass, so that a
+// pause is worth the layer it waits for.
+const preemptMargin = 128
+
 // overtakes asks the policy whether a waiting job goes before what remains of a started pass.
 func (c *Core) overtakes(e *executor, j *job, p *pass) bool {
 	rule, ok := c.policy.(preemptivePolicy)
@@ -28,10 +32,11 @@ func (c *Core) overtakes(e *executor, j *job, p *pass) bool {
 	if p != e.running {
 		held += c.now - p.parkedAt
 	}
-	if e.cost.rate == 0 {
-		return rule.overtakes(j.cost(), p.remaining, 0, 1) // nothing has run yet by which to tell
-	}
-	return rule.overtakes(j.cost(), e.left(p, c.now), held.Seconds(), e.cost.seconds(p.cost))
+	left := e.left(p, c.now)
+	whole := e.spent(p, c.now) + left
+	// A pass that overruns its prediction says that one of the job may too.
+	needs := e.cost.seconds(j.work()) + e.cost.seconds(work{tokens: preemptMargin})
+	return rule.overtakes(needs*whole/e.cost.seconds(p.work), left, held.Seconds(), whole)
 }
 
 // paused parks a pass that stands still.
@@ -41,7 +46,6 @@ func (c *Core) paused(from PeerID, m *wire.Paused) {
 		return
 	}
 	p := e.running
-	p.remaining = e.left(p, c.now)
 	p.ran += c.now - p.started
 	p.parkedAt = c.now
 	p.pausing = false
@@ -58,7 +62,7 @@ func (c *Core) parkedBefore(e *executor, j *job) int {
 	for i, p := range e.parked {
 		switch {
 		case j != nil && c.overtakes(e, j, p):
-		case best < 0, p.remaining < e.parked[best].remaining:
+		case best < 0, e.left(p, c.now) < e.left(e.parked[best], c.now):
 			best = i
 		}
 	}

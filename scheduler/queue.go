@@ -25,8 +25,8 @@ type queue struct {
 	classes     []int              // classes of heaps, ascending
 	newest      *job               // the last one pushed; older ones are linked from it
 	size        int
-	total       *int    // jobs waiting in all queues of the pool
-	predicted   float64 // tokens of work, with prefixes shared by several jobs counted once
+	total       *int // jobs waiting in all queues of the pool
+	predicted   work // of all, with prefixes shared by several jobs counted once
 }
 
 func newQueue(p policy, cost *costModel, index *kvcache.Index, blockTokens int, total *int) *queue {
@@ -69,7 +69,7 @@ func (q *queue) push(j *job) {
 	q.newest = j
 	q.size++
 	*q.total++
-	q.predicted += j.predicted
+	q.predicted.add(j.predicted)
 }
 
 // remove takes a job out, with job.cached as it is now.
@@ -90,9 +90,9 @@ func (q *queue) remove(j *job) {
 	j.node, j.older, j.newer = nil, nil, nil
 	q.size--
 	*q.total--
-	q.predicted -= j.predicted
+	q.predicted.subtract(j.predicted)
 	if q.size == 0 {
-		q.predicted = 0 // sheds what rounding has left
+		q.predicted = work{} // sheds what rounding has left
 	}
 }
 

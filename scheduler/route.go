@@ -10,15 +10,10 @@ import (
 	"github.com/prefillonly/prefillonly/kvcache"
 )
 
-const (
-	// localityWeight is how much the work of a job weighs against the work before it when its
-	// executor is chosen by prefix. At 1 each job would finish soonest, and a prefix would be
-	// computed on every executor in turn; above 1 the executors' total work counts too.
-	localityWeight = 2
-	// unknownRate stands for the seconds a token of an executor that has run nothing yet: fast, so
-	// that it is tried.
-	unknownRate = 1e-4
-)
+// localityWeight is how much the work of a job weighs against the work before it when its
+// executor is chosen by prefix. At 1 each job would finish soonest, and a prefix would be
+// computed on every executor in turn; above 1 the executors' total work counts too.
+const localityWeight = 2
 
 // place finds an executor for a job that has none and puts it in that one's queue, or among the
 // orphans of its model, or refuses it when no executor could ever run it. It returns the executor,
@@ -98,12 +93,12 @@ func (c *Core) route(j *job) (*executor, *engine.Error) {
 // finish predicts the seconds until a job would be done on an executor, its own work weighed by
 // locality where that counts. Beyond the limit it need not be exact.
 func (c *Core) finish(j *job, e *executor, limit float64) float64 {
-	work := e.load(c.now)
-	if c.cfg.Routing == RoutePrefix && work*e.perToken() < limit {
+	seconds := e.load(c.now)
+	if c.cfg.Routing == RoutePrefix && seconds < limit {
 		c.hash(j, e)
-		work += localityWeight * e.cost.tokens(len(j.seq), e.expected(j))
+		seconds += localityWeight * e.cost.seconds(alone(len(j.seq), e.expected(j)))
 	}
-	return work * e.perToken()
+	return seconds
 }
 
 // home weighs an executor for a user (rendezvous hashing): the one with the most weight is the
@@ -140,7 +135,7 @@ func (c *Core) hash(j *job, e *executor) {
 func (c *Core) enqueue(j *job, e *executor) {
 	c.hash(j, e)
 	j.executor, j.state = e, stateWaiting
-	j.predicted = e.cost.tokens(len(j.seq), e.expected(j))
+	j.predicted = alone(len(j.seq), e.expected(j))
 	if c.cfg.UserFairness && !j.paced {
 		j.aged, j.paced = c.users.pace(j.submit.User, j.aged, e.cost.seconds(j.predicted)), true
 	}
@@ -167,14 +162,6 @@ func (e *executor) expected(j *job) int {
 		}
 	}
 	return n * j.chainOf
-}
-
-// perToken is the predicted time of a token.
-func (e *executor) perToken() float64 {
-	if e.cost.rate == 0 {
-		return unknownRate
-	}
-	return e.cost.rate
 }
 
 // adopt gives a new executor the orphans of its model and, when users have homes, the waiting jobs
@@ -221,7 +208,7 @@ func (c *Core) steal(e *executor) {
 		if other.queue.size == 0 || other.running == nil {
 			continue
 		}
-		if load := other.perToken() * other.load(c.now); load > most {
+		if load := other.load(c.now); load > most {
 			from, most = other, load
 		}
 	}
@@ -232,7 +219,7 @@ func (c *Core) steal(e *executor) {
 	for j != nil && j.lease != nil {
 		j = j.older // its pages are there
 	}
-	if j != nil && c.unfit(j, e) == nil && e.perToken()*e.cost.tokens(len(j.seq), 0) < most {
+	if j != nil && c.unfit(j, e) == nil && e.cost.seconds(alone(len(j.seq), 0)) < most {
 		from.take(j)
 		c.enqueue(j, e)
 	}

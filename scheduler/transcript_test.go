@@ -113,7 +113,7 @@ func (s *script) tell(words []string) string {
 // command reads one of
 //
 //	set policy=P fairness=N routing=R pack=N paused=N eviction=E maxjobs=N fullkv   (before all others)
-//	hello web | hello cpu executor epoch=N block=N blocks=N rows=N limit=N
+//	hello web | hello cpu executor epoch=N block=N blocks=N rows=N limit=N token=D
 //	submit web A tokens=N stem=N max=N user=U priority=N deadline=D stop=ID salt=S waited=D logprobs
 //	cancel web A
 //	done cpu [token=ID] [fails] [full]
@@ -179,6 +179,7 @@ func (s *script) hello(peer PeerID, o opts) wire.Message {
 		info.NumBlocks = o.num("blocks", 100)
 		info.MaxPassRows = o.num("rows", 4096)
 		info.MaxModelLen = o.num("limit", 1<<20)
+		info.CostToken = o.dur("token")
 		s.infos[peer] = info
 	}
 	return &wire.Hello{Role: wire.RoleExecutor, Name: string(peer), Epoch: uint64(o.num("epoch", 1)), Executor: &info}

@@ -1,0 +1,152 @@
+package scheduler
+
+import (
+	"math"
+	"math/bits"
+)
+
+const (
+	// fitStep is the weight of the newest pass in the mean of its stratum.
+	fitStep = 0.1
+	// numStrata covers passes of up to 2^47 pairs: more than a prompt of ten million tokens.
+	numStrata = 48
+	// fitPrior is the weight of the prior: a pass that takes 1 % longer than the fit says weighs as
+	// much as a rate that is off the prior by as much as is plausible.
+	fitPrior = 1e-4
+	// plainTokens is the number of tokens of a prompt above which attention may plausibly take longer
+	// than all else, by the prior.
+	plainTokens = 20_000
+)
+
+// fit finds the rates of an executor without a profile from the passes it has run: least squares of
+// the relative errors, with older passes forgotten exponentially.
+//
+// Recursive least squares that forgets forgets all directions alike: after a thousand short passes
+// nothing is left of the one long pass that told what attention costs (estimator wind-up; Kulhavy,
+// Restricted exponential forgetting in real-time identification, Automatica 23, 1987). So passes are
+// kept apart by size: a stratum for each power of two of their pairs holds the running means of its
+// own passes, in which older ones fade only as new ones come, and each weighs the same in the fit. As time
+// is linear in the terms of work, so are the means.
+//
+// Terms that the passes do not tell apart are left to a weak prior (ridge regression; Hoerl and
+// Kennard, Technometrics 12, 1970): a pass costs defaultBaseTokens, and attention nothing.
+type fit struct{ strata [numStrata]stratum }
+
+// stratum is the mean of passes of about one size; work.passes is 0 before the first.
+type stratum struct {
+	work    work
+	seconds float64
+}
+
+// add takes in a pass that was predicted to take so long. One that is far off what its stratum has
+// led to expect counts as less far off.
+func (f *fit) add(w work, took, predicted float64) {
+	s := &f.strata[min(bits.Len64(uint64(w.pairs)), numStrata-1)]
+	if s.work.passes == 0 {
+		s.work, s.seconds = w, took
+		return
+	}
+	if predicted > 0 {
+		took = min(max(took, predicted/surprise), predicted*surprise)
+	}
+	s.work.passes += fitStep * (w.passes - s.work.passes)
+	s.work.tokens += fitStep * (w.tokens - s.work.tokens)
+	s.work.pairs += fitStep * (w.pairs - s.work.pairs)
+	s.seconds += fitStep * (took - s.seconds)
+}
+
+// rates solves for the rates, none of which is negative. There must have been a pass.
+func (f *fit) rates() rates {
+	prior := f.prior()
+	plausible := [3]float64{prior.pass, prior.token, prior.token / plainTokens}
+	// With each rate in units of what is plausible: the normal equations.
+	var a [3][3]float64
+	var b [3]float64
+	for k, p := range [3]float64{1, 1, 0} {
+		a[k][k] = fitPrior
+		b[k] = fitPrior * p
+	}
+	for i := range f.strata {
+		s := &f.strata[i]
+		if s.work.passes == 0 {
+			continue
+		}
+		x := [3]float64{s.work.passes, s.work.tokens, s.work.pairs}
+		for k := range x {
+			x[k] *= plausible[k] / s.seconds
+		}
+		for k := range x {
+			b[k] += x[k]
+			for l := range x {
+				a[k][l] += x[k] * x[l]
+			}
+		}
+	}
+	r := solveNonNegative(a, b)
+	return rates{r[0] * plausible[0], r[1] * plausible[1], r[2] * plausible[2]}
+}
+
+// prior fits the one rate of a token with which passes cost defaultBaseTokens and pairs nothing.
+func (f *fit) prior() rates {
+	var sum, squares float64
+	for i := range f.strata {
+		if s := &f.strata[i]; s.work.passes > 0 {
+			x := (defaultBaseTokens*s.work.passes + s.work.tokens) / s.seconds
+			sum += x
+			squares += x * x
+		}
+	}
+	token := sum / squares
+	return rates{pass: defaultBaseTokens * token, token: token}
+}
+
+// solveNonNegative minimises x'ax/2 - b'x over x >= 0 for a positive definite a: of the solutions in
+// which some unknowns are 0 and the others free, it takes the best one that has no negative.
+func solveNonNegative(a [3][3]float64, b [3]float64) (best [3]float64) {
+	least := math.Inf(1)
+	for free := 1; free < 1<<3; free++ {
+		x := solveFree(a, b, free)
+		value := 0.0
+		for k := range x {
+			if x[k] < 0 {
+				value = math.Inf(1)
+			}
+			value -= b[k] * x[k] / 2 // x'ax = b'x at a solution
+		}
+		if value < least {
+			best, least = x, value
+		}
+	}
+	return best
+}
+
+// solveFree solves ax = b for the unknowns in the bit set free, with the others 0, by Gaussian
+// elimination, which needs no pivoting where a is positive definite.
+func solveFree(a [3][3]float64, b [3]float64, free int) (x [3]float64) {
+	for k := range x {
+		if free>>k&1 == 0 {
+			a[k], b[k] = [3]float64{}, 0
+			for l := range x {
+				a[l][k] = 0
+			}
+			a[k][k] = 1
+		}
+	}
+	for k := range x {
+		for l := k + 1; l < len(x); l++ {
+			factor := a[l][k] / a[k][k]
+			for m := k; m < len(x); m++ {
+				a[l][m] -= factor * a[k][m]
+			}
+			b[l] -= factor * b[k]
+		}
+	}
+	for k := len(x) - 1; k >= 0; k-- {
+		x[k] = b[k]
+		for m := k + 1; m < len(x); m++ {
+			x[k] -= a[k][m] * x[m]
+		}
+		x[k] /= a[k][k]
+	}
+	return x
+}
