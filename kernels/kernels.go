@@ -2,6 +2,8 @@
 // interface, its buffers and views. Implementations are in the packages below it.
 package kernels
 
+import "fmt"
+
 // DType is an element type in memory.
 type DType uint8
 
@@ -10,17 +12,15 @@ const (
 	F32 DType = iota
 	BF16
 	F16
+	F8E4M3 // weights of linear layers alone, with a scale for each row; see E4M3
 )
 
 // Size is the number of bytes of one element.
-func (t DType) Size() int64 {
-	if t == F32 {
-		return 4
-	}
-	return 2
-}
+func (t DType) Size() int64 { return [...]int64{4, 2, 2, 1}[t] }
 
-func (t DType) String() string { return [...]string{"float32", "bfloat16", "float16"}[t] }
+func (t DType) String() string {
+	return [...]string{"float32", "bfloat16", "float16", "float8_e4m3fn"}[t]
+}
 
 // Buffer is memory of a Backend. It is made by Backend.Alloc and lives until Free.
 type Buffer interface {
@@ -54,6 +54,33 @@ type HostTensor struct {
 	Rows int // 1 for a vector
 	Cols int
 	Data []byte
+
+	Scale []float32 // of F8E4M3: element (i, j) is worth Scale[i] times its code; nil for other types
+}
+
+// Check says whether t has as many bytes, and scales, as its shape and type ask for, and names what
+// differs.
+func (t HostTensor) Check() error {
+	want, scales := int64(t.Rows)*int64(t.Cols)*t.Type.Size(), 0
+	if t.Type == F8E4M3 {
+		scales = t.Rows
+	}
+	switch {
+	case t.Rows < 1 || t.Cols < 1 || int64(len(t.Data)) != want:
+		return fmt.Errorf("tensor %q: %s [%d, %d] takes %d bytes, has %d", t.Name, t.Type, t.Rows, t.Cols, want, len(t.Data))
+	case len(t.Scale) != scales:
+		return fmt.Errorf("tensor %q: %s [%d, %d] takes %d scales, has %d", t.Name, t.Type, t.Rows, t.Cols, scales, len(t.Scale))
+	}
+	return nil
+}
+
+// CheckUnquantized is Check for tensors that are not weights of linear layers: these may not be
+// F8E4M3.
+func (t HostTensor) CheckUnquantized() error {
+	if t.Type == F8E4M3 {
+		return fmt.Errorf("tensor %q is %s, which only the weights of linear layers may be", t.Name, t.Type)
+	}
+	return t.Check()
 }
 
 // Linear is a matrix (and bias) in a Backend's own layout: y = x W^T + b.
@@ -122,6 +149,11 @@ type AttentionSpec struct {
 // ActType: bfloat16 on devices, float32 in the reference. Weights and activations are multiplied in
 // ActType and summed in float32.
 //
+// Weights in F8E4M3 are used in one of two ways. A device with FP8 arithmetic quantises each row of
+// activations too, as QuantizeE4M3 does, sums products of codes in float32, and multiplies each sum by
+// the scales of its row and of its column. Other devices multiply codes and activations in ActType,
+// with the column's scale applied to the weight or to the sum.
+//
 // The bits of a row's result depend on nothing but that row's inputs: not on the number of rows of
 // the call, on the row's place, on the threads, nor on other segments.
 type Backend interface {
@@ -135,7 +167,8 @@ type Backend interface {
 	Write(b Buffer, off int64, src []byte)
 	Read(dst []byte, b Buffer, off int64)
 
-	// NewLinear packs the parts, stacked along their rows, into one matrix; bias parts may be empty.
+	// NewLinear packs the parts, stacked along their rows, into one matrix; bias parts may be empty. Of
+	// the parts, either all are F8E4M3 or none.
 	NewLinear(parts []HostTensor, bias []HostTensor) (Linear, error)
 	// NewGatedLinear packs gate and up projections for MLP.
 	NewGatedLinear(gate, up HostTensor) (Linear, error)
@@ -149,8 +182,9 @@ type Backend interface {
 	// KVBlockBytes is the size of a KVBlock of so many tokens; tokens is a multiple of 16.
 	KVBlockBytes(h Heads, tokens int) int64
 	// ScratchBytes is what the backend holds for itself, at the most, while computing chunks of rows
-	// with matrices up to maxIn x maxOut; used to plan memory.
-	ScratchBytes(rows, maxIn, maxOut int) int64
+	// with matrices up to maxIn x maxOut, of which the largest in F8E4M3 has fp8 elements (0: there are
+	// none); used to plan memory.
+	ScratchBytes(rows, maxIn, maxOut int, fp8 int64) int64
 
 	// Embed sets x[i] = table[ids[i]].
 	Embed(x Mat, table Table, ids []uint32)

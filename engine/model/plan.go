@@ -52,8 +52,8 @@ func ropeBytes(s *spec, o Options) int64 { return 4 * int64(s.heads.Dim) * int64
 func scratchBytes(b kernels.Backend, s *spec, o Options) int64 {
 	q := s.heads.Q * s.heads.Dim
 	widest := max(2*s.intermediate, s.heads.QKVCols(), s.hidden)
-	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest)
-	return max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.vocab))
+	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest, 0)
+	return max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.vocab, 0))
 }
 
 // hostRows is how many rows of logits are normalised at once.

@@ -30,6 +30,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+func TestFP8(t *testing.T) {
+	for _, isa := range cpu.ISAs {
+		t.Run(isa, func(t *testing.T) { kerneltest.RunFP8(t, open(isa, 2), tolerance, false) })
+	}
+}
+
 func TestThreadsDoNotChangeBits(t *testing.T) {
 	for _, isa := range cpu.ISAs {
 		t.Run(isa, func(t *testing.T) { kerneltest.SameBits(t, open(isa, 1), open(isa, 5)) })

@@ -42,6 +42,7 @@ struct product {
 
 	int group, groups; // panels of a task, tasks along the panels
 	int run;           // tiles of a task
+	pf_pool *pool;
 	int threads;
 };
 
@@ -50,28 +51,46 @@ static const void *tile_at(const pf_ops *ops, const void *tiles, int pairs, int 
 	return (const char *)tiles + pf_tile_bytes(ops, pairs) * (size_t)tile;
 }
 
+// scale multiplies rows of a panel's product by what the codes of its columns are worth.
+static void scale(float *c, const float *worth, int rows)
+{
+	for (int i = 0; i < rows; i++)
+		for (int j = 0; j < PF_PANEL; j++)
+			c[PF_PANEL * i + j] *= worth[j];
+}
+
 static void product_task(void *arg, int task, int thread)
 {
-	(void)thread;
 	const product *g = arg;
+	const pf_linear *l = g->l;
 	int runs = pf_ceil(g->plan.tiles, g->run);
-	int panel0 = task / runs * g->group, panel1 = pf_min(panel0 + g->group, g->l->panels);
+	int panel0 = task / runs * g->group, panel1 = pf_min(panel0 + g->group, l->panels);
 	int tile0 = task % runs * g->run, tile1 = pf_min(tile0 + g->run, g->plan.tiles);
-	int pairs = g->l->pairs;
-	size_t panel_bytes = (size_t)pairs * PAIR_BYTES;
-	const char *weights = (const char *)g->l->weights;
+	int pairs = l->pairs, pair_bytes = l->codes ? PAIR_BYTES / 2 : PAIR_BYTES;
+	size_t panel_bytes = (size_t)pairs * pair_bytes, panel_size = (size_t)pairs * PF_PANEL * 2;
+	const char *weights = l->codes ? (const char *)l->codes : (const char *)l->weights;
+	pf_bf16 *room = pf_pool_scratch(g->pool, thread); // for FP8: the group's panels
 	// While a tile passes over the group, its share of this thread's next group is fetched.
 	// A tile alone has nothing to overlap with but its own coming lines.
 	size_t distance = tile1 - tile0 > 1 ? g->threads * g->group * panel_bytes : NEAR_BYTES;
-	int step = PAIR_BYTES / (tile1 - tile0);
+	int step = pair_bytes / (tile1 - tile0);
 	_Alignas(64) float c[PF_TILE_ROWS * PF_PANEL];
 	g->ops->begin();
 	for (int t = tile0; t < tile1; t++) {
 		const void *a = tile_at(g->ops, g->a, pairs, t);
+		int rows = pf_tile_height(g->plan, t);
 		size_t share = (size_t)(t - tile0) * step * pairs;
 		for (int p = panel0; p < panel1; p++) {
-			const char *b = weights + p * panel_bytes, *ahead = b + distance + share;
-			g->ops->tile(pf_tile_height(g->plan, t), pairs, a, (const pf_bf16 *)b, c, ahead, step);
+			const char *stored = weights + p * panel_bytes;
+			const pf_bf16 *b = (const pf_bf16 *)stored;
+			if (l->codes) {
+				b = room + (p - panel0) * panel_size;
+				if (t == tile0)
+					g->ops->expand((pf_bf16 *)b, (const uint8_t *)stored, panel_size);
+			}
+			g->ops->tile(rows, pairs, a, b, c, stored + distance + share, step);
+			if (l->scale)
+				scale(c, l->scale + p * PF_PANEL, rows);
 			g->end(g, c, t, p);
 		}
 	}
@@ -81,6 +100,7 @@ static void product_task(void *arg, int task, int thread)
 static void multiply(pf_pool *pool, product *g)
 {
 	size_t panel_bytes = (size_t)g->l->pairs * PF_PANEL * 4;
+	g->pool = pool;
 	g->threads = pf_pool_threads(pool);
 	int wanted = g->threads * TASKS_PER_THREAD;
 	int most_runs = pf_max(1, g->plan.tiles / RUN_TILES);

@@ -10,6 +10,7 @@
 #define PF_LANES 16
 #include "amx.h"
 #include "epilogues.h"
+#include "expand.h"
 
 // Of one step in a packed tile: 32 rows of 64 bytes; in a panel: 16 pairs of 32 columns.
 enum { STEP_PAIRS = 16, A_ROW = 64, A_STEP = 32 * A_ROW, B_ROW = PF_PANEL * 4, B_STEP = STEP_PAIRS * B_ROW };
@@ -83,5 +84,5 @@ static void pack(void *tile, int pair, const pf_bf16 *src, size_t stride, int ro
 
 const pf_ops pf_ops_amx = {
 	.rows = 32, .pair_bytes = A_STEP / STEP_PAIRS, .pack = pack, .begin = pf_tiles_begin, .tile = tile, .end = pf_tiles_end,
-	.norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
+	.expand = expand, .norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
 };

@@ -9,6 +9,7 @@
 
 #define PF_LANES 8
 #include "epilogues.h"
+#include "expand.h"
 
 enum { ROWS = 6, SLOTS = 8 };
 
@@ -69,5 +70,5 @@ static void pack(void *tile, int pair, const pf_bf16 *src, size_t stride, int ro
 
 const pf_ops pf_ops_avx2 = {
 	.rows = ROWS, .pair_bytes = 2 * SLOTS * 4, .pack = pack, .begin = nothing, .tile = tile, .end = nothing,
-	.norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
+	.expand = expand, .norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
 };

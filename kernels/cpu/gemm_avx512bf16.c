@@ -10,6 +10,7 @@
 
 #define PF_LANES 16
 #include "epilogues.h"
+#include "expand.h"
 
 enum { ROWS = 14, SLOTS = 16 };
 
@@ -52,5 +53,5 @@ static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c,
 
 const pf_ops pf_ops_avx512_bf16 = {
 	.rows = ROWS, .pair_bytes = SLOTS * 4, .pack = pf_pack_pairs, .begin = nothing, .tile = tile, .end = nothing,
-	.norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
+	.expand = expand, .norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
 };

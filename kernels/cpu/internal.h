@@ -28,6 +28,9 @@ typedef struct pf_ops {
 	// second-level cache: weights of a coming product.
 	void (*tile)(int rows, int pairs, const void *a, const pf_bf16 *b, float *c, const char *ahead, int step);
 
+	// expand sets dst to the values of n codes of FP8 E4M3; n is a multiple of 32.
+	void (*expand)(pf_bf16 *dst, const uint8_t *codes, size_t n);
+
 	// norm sets dst = RMSNorm(x; weight, eps).
 	void (*norm)(pf_bf16 *dst, const float *x, const float *weight, float eps, int n);
 

@@ -107,10 +107,39 @@ static void pack_panel(void *arg, int panel, int thread)
 	}
 }
 
+// code_row is row n of the stacked FP8 sources, NULL past the last.
+static const uint8_t *code_row(const packing *p, int source, int n)
+{
+	for (; source < p->count; n -= p->sources[source++].rows) {
+		if (n < p->sources[source].rows)
+			return (const uint8_t *)p->sources[source].data + (size_t)n * p->l->in;
+		if (p->l->gated)
+			return NULL;
+	}
+	return NULL;
+}
+
+// pack_codes packs a panel of codes, a few pairs of all its rows at a time; what is missing stays zero.
+static void pack_codes(void *arg, int panel, int thread)
+{
+	(void)thread;
+	enum { PAIRS = 32, HALF = PF_PANEL / 2 };
+	const packing *p = arg;
+	const pf_linear *l = p->l;
+	uint8_t *dst = l->codes + (size_t)panel * l->pairs * PF_PANEL * 2;
+	for (int pair0 = 0; pair0 < l->pairs; pair0 += PAIRS) {
+		for (int lane = 0; lane < PF_PANEL; lane++) {
+			const uint8_t *row = l->gated ? code_row(p, lane / HALF, panel * HALF + lane % HALF) : code_row(p, 0, panel * PF_PANEL + lane);
+			for (int pair = pair0; row && pair < pf_min(pair0 + PAIRS, pf_ceil(l->in, 2)); pair++)
+				memcpy(dst + ((size_t)pair * PF_PANEL + lane) * 2, row + 2 * pair, (size_t)pf_min(2, l->in - 2 * pair));
+		}
+	}
+}
+
 void pf_linear_pack(pf_pool *pool, const pf_linear *l, const pf_source *sources, int count)
 {
 	packing p = {pool, l, sources, count};
-	pf_parallel(pool, pack_panel, &p, l->panels);
+	pf_parallel(pool, l->codes ? pack_codes : pack_panel, &p, l->panels);
 }
 
 typedef struct embedding {

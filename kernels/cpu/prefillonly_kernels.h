@@ -119,18 +119,24 @@ void pf_attention(pf_pool *pool, pf_isa isa, const pf_attention_args *args);
 
 
 // Element types of checkpoints, numbered as kernels.DType is.
-typedef enum pf_type { PF_F32, PF_BF16, PF_F16 } pf_type;
+typedef enum pf_type { PF_F32, PF_BF16, PF_F16, PF_F8E4M3 } pf_type;
 
 // pf_linear is a matrix W [out][in] (and bias) packed for y = x W^T + bias: panels of PF_PANEL rows
 // of W, each as [pairs][PF_PANEL][2], padded with zeros. A gated matrix has twice out rows: a panel
 // holds 16 rows of the gate, then the same 16 of the up projection.
+//
+// In FP8 a panel holds codes in the same places, a byte each, and scale is what the code of each of its
+// rows is worth. A product expands a panel to bf16 in the thread's scratch, which bounds `in`.
 #define PF_PANEL 32
+#define PF_FP8_MAX_IN ((int)(PF_SCRATCH_BYTES / (PF_PANEL * sizeof(pf_bf16))))
 typedef struct pf_linear {
 	int in, out, gated;
 	int pairs;  // ceil(in/2), rounded up to a multiple of 16
 	int panels; // of PF_PANEL rows
-	pf_bf16 *weights;
-	float *bias; // [panels*PF_PANEL], or NULL
+	pf_bf16 *weights; // NULL for FP8
+	uint8_t *codes;   // of FP8, else NULL
+	float *scale;     // of FP8: [panels*PF_PANEL], else NULL
+	float *bias;      // [panels*PF_PANEL], or NULL
 } pf_linear;
 
 static inline int pf_pairs(int in) { return (in + 31) / 32 * 16; }
@@ -142,8 +148,8 @@ typedef struct pf_source {
 	int rows;
 } pf_source;
 
-// pf_linear_pack fills weights (zeroed memory of panels*pairs*PF_PANEL*2 elements) from the stacked
-// sources, or from exactly two of them, gate and up, for a gated matrix.
+// pf_linear_pack fills weights or codes (zeroed memory of panels*pairs*PF_PANEL*2 elements) from the
+// stacked sources, or from exactly two of them, gate and up, for a gated matrix. FP8 sources fill codes.
 void pf_linear_pack(pf_pool *pool, const pf_linear *linear, const pf_source *sources, int count);
 
 // pf_convert converts n elements to bf16, or to float32.

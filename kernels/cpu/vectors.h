@@ -1,6 +1,9 @@
 // Vectors of PF_LANES floats for sources compiled once per instruction set. A source that includes
 // this states PF_LANES and its target first.
 
+#ifndef PREFILLONLY_VECTORS_H
+#define PREFILLONLY_VECTORS_H
+
 #include "prefillonly_kernels.h"
 
 #include <string.h>
@@ -71,3 +74,5 @@ static inline vf vf_exp(vf x)
 	vi power = ((vi)shifted - (vi)magic + 127) << 23;
 	return p * (vf)power;
 }
+
+#endif

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/prefillonly/prefillonly/kernels"
@@ -20,7 +21,8 @@ import (
 // linear owns the packed matrix that its C struct describes.
 type linear struct {
 	c       C.pf_linear
-	weights *buffer
+	weights *buffer // codes of FP8
+	scale   *buffer // of FP8, else nil
 	bias    *buffer // nil for none
 }
 
@@ -28,24 +30,42 @@ func (l *linear) In() int  { return int(l.c.in) }
 func (l *linear) Out() int { return int(l.c.out) }
 
 func (l *linear) Bytes() int64 {
-	n := l.weights.Bytes()
-	if l.bias != nil {
-		n += l.bias.Bytes()
+	n := int64(0)
+	for _, b := range l.buffers() {
+		n += b.Bytes()
 	}
 	return n
 }
 
 func (l *linear) Free() {
-	l.weights.Free()
-	if l.bias != nil {
-		l.bias.Free()
+	for _, b := range l.buffers() {
+		b.Free()
 	}
 }
 
-func checkTensor(t kernels.HostTensor) error {
-	want := int64(t.Rows) * int64(t.Cols) * t.Type.Size()
-	if t.Rows < 1 || t.Cols < 1 || int64(len(t.Data)) != want {
-		return fmt.Errorf("kernels/cpu: tensor %q: %s [%d, %d] takes %d bytes, has %d", t.Name, t.Type, t.Rows, t.Cols, want, len(t.Data))
+func (l *linear) buffers() []*buffer {
+	return slices.DeleteFunc([]*buffer{l.weights, l.scale, l.bias}, func(b *buffer) bool { return b == nil })
+}
+
+// checkWeights checks one of the parts of a matrix; all are FP8 or none is.
+func checkWeights(t, first kernels.HostTensor) error {
+	if err := t.Check(); err != nil {
+		return fmt.Errorf("kernels/cpu: %w", err)
+	}
+	switch fp8 := t.Type == kernels.F8E4M3; {
+	case t.Cols != first.Cols:
+		return fmt.Errorf("kernels/cpu: tensor %q has %d columns, %q has %d", t.Name, t.Cols, first.Name, first.Cols)
+	case fp8 != (first.Type == kernels.F8E4M3):
+		return fmt.Errorf("kernels/cpu: tensor %q is %s, %q is %s", t.Name, t.Type, first.Name, first.Type)
+	case fp8 && t.Cols > C.PF_FP8_MAX_IN:
+		return fmt.Errorf("kernels/cpu: tensor %q has %d columns, in FP8 there may be %d", t.Name, t.Cols, int(C.PF_FP8_MAX_IN))
+	}
+	return nil
+}
+
+func checkUnquantized(t kernels.HostTensor) error {
+	if err := t.CheckUnquantized(); err != nil {
+		return fmt.Errorf("kernels/cpu: %w", err)
 	}
 	return nil
 }
@@ -54,11 +74,8 @@ func checkTensor(t kernels.HostTensor) error {
 func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
 	out := 0
 	for _, part := range parts {
-		if err := checkTensor(part); err != nil {
+		if err := checkWeights(part, parts[0]); err != nil {
 			return nil, err
-		}
-		if part.Cols != parts[0].Cols {
-			return nil, fmt.Errorf("kernels/cpu: tensor %q has %d columns, %q has %d", part.Name, part.Cols, parts[0].Name, parts[0].Cols)
 		}
 		out += part.Rows
 	}
@@ -79,12 +96,12 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 // NewGatedLinear packs gate and up, 16 rows of each in turn.
 func (b *Backend) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, error) {
 	for _, t := range []kernels.HostTensor{gate, up} {
-		if err := checkTensor(t); err != nil {
+		if err := checkWeights(t, gate); err != nil {
 			return nil, err
 		}
 	}
-	if gate.Rows != up.Rows || gate.Cols != up.Cols {
-		return nil, fmt.Errorf("kernels/cpu: %q is [%d, %d], %q is [%d, %d]", gate.Name, gate.Rows, gate.Cols, up.Name, up.Rows, up.Cols)
+	if gate.Rows != up.Rows {
+		return nil, fmt.Errorf("kernels/cpu: tensor %q has %d rows, %q has %d", up.Name, up.Rows, gate.Name, gate.Rows)
 	}
 	return b.pack([]kernels.HostTensor{gate, up}, gate.Rows, true)
 }
@@ -97,13 +114,25 @@ func (b *Backend) pack(parts []kernels.HostTensor, out int, gated bool) (*linear
 	}
 	l.c.pairs = C.pf_pairs(l.c.in)
 	l.c.panels = C.int((out + panelRows - 1) / panelRows)
-	weights, err := newBuffer(int64(l.c.panels) * int64(l.c.pairs) * C.PF_PANEL * 4)
-	if err != nil {
-		return nil, err
+	elements := int64(l.c.panels) * int64(l.c.pairs) * C.PF_PANEL * 2
+	if parts[0].Type == kernels.F8E4M3 {
+		if err := l.allocFP8(parts, elements); err != nil {
+			return nil, err
+		}
+	} else {
+		weights, err := newBuffer(2 * elements)
+		if err != nil {
+			return nil, err
+		}
+		l.weights = weights
+		l.c.weights = (*C.pf_bf16)(weights.at(0))
 	}
-	l.weights = weights
-	l.c.weights = (*C.pf_bf16)(weights.at(0))
+	b.fill(l, parts)
+	return l, nil
+}
 
+// fill packs the parts into the memory of l.
+func (b *Backend) fill(l *linear, parts []kernels.HostTensor) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	sources := (*C.pf_source)(C.calloc(C.size_t(len(parts)), C.sizeof_pf_source))
@@ -115,7 +144,33 @@ func (b *Backend) pack(parts []kernels.HostTensor, out int, gated bool) (*linear
 		list[i] = C.pf_source{data: unsafe.Pointer(data), _type: C.pf_type(part.Type), rows: C.int(part.Rows)}
 	}
 	C.pf_linear_pack(b.pool, &l.c, sources, C.int(len(parts)))
-	return l, nil
+}
+
+// allocFP8 makes room for codes and sets the scale of every row of the panels.
+func (l *linear) allocFP8(parts []kernels.HostTensor, elements int64) error {
+	var err error
+	if l.weights, err = newBuffer(elements); err != nil {
+		return err
+	}
+	if l.scale, err = newBuffer(int64(l.c.panels) * C.PF_PANEL * 4); err != nil {
+		l.weights.Free()
+		return err
+	}
+	l.c.codes = (*C.uint8_t)(l.weights.at(0))
+	l.c.scale = (*C.float)(l.scale.at(0))
+	scale := unsafe.Slice((*float32)(l.scale.at(0)), int(l.c.panels)*C.PF_PANEL)
+	if l.c.gated != 0 {
+		const half = C.PF_PANEL / 2
+		for i := range parts[0].Rows {
+			at := i/half*C.PF_PANEL + i%half
+			scale[at], scale[at+half] = parts[0].Scale[i], parts[1].Scale[i]
+		}
+		return nil
+	}
+	for _, part := range parts {
+		scale = scale[copy(scale, part.Scale):]
+	}
+	return nil
 }
 
 // setBias keeps the biases of the parts as float32, padded to whole panels; a part whose bias is empty
@@ -136,7 +191,7 @@ func (l *linear) setBias(parts, bias []kernels.HostTensor) error {
 	row := 0
 	for i, part := range parts {
 		if t := bias[i]; len(t.Data) > 0 {
-			if err := checkTensor(t); err != nil {
+			if err := checkUnquantized(t); err != nil {
 				return err
 			}
 			if t.Rows != 1 || t.Cols != part.Rows {
@@ -177,7 +232,7 @@ func (t *table) bf16() *C.pf_bf16 { return (*C.pf_bf16)(unsafe.Pointer(unsafe.Sl
 
 // NewTable uses the tensor's data in place when it is bfloat16.
 func (b *Backend) NewTable(tensor kernels.HostTensor) (kernels.Table, error) {
-	if err := checkTensor(tensor); err != nil {
+	if err := checkUnquantized(tensor); err != nil {
 		return nil, err
 	}
 	t := &table{rows: tensor.Rows, cols: tensor.Cols, data: tensor.Data}
@@ -203,7 +258,7 @@ func (v vector) floats() *C.float { return (*C.float)(unsafe.SliceData(v)) }
 
 // NewVector converts the weights to float32.
 func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
-	if err := checkTensor(t); err != nil {
+	if err := checkUnquantized(t); err != nil {
 		return nil, err
 	}
 	v := make(vector, t.Rows*t.Cols)

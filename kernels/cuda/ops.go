@@ -12,7 +12,7 @@ func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
 }
 
 // ScratchBytes is the normalised input, the gated matrix and its product, or logits' ids.
-func (b *Backend) ScratchBytes(rows, maxIn, maxOut int) int64 {
+func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, _ int64) int64 {
 	return 2*int64(rows)*int64(maxIn+maxOut+maxOut/2) + 4*int64(maxOut)
 }
 

@@ -99,11 +99,10 @@ func (b *Backend) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, e
 func (b *Backend) stack(parts []kernels.HostTensor, elements int) (kernels.Buffer, error) {
 	total := 0
 	for _, p := range parts {
-		n := p.Rows * p.Cols
-		if int64(len(p.Data)) != int64(n)*p.Type.Size() {
-			return nil, fmt.Errorf("%s: %s holds %d bytes, its shape %dx%d of %s needs %d", b.Name(), p.Name, len(p.Data), p.Rows, p.Cols, p.Type, int64(n)*p.Type.Size())
+		if err := p.CheckUnquantized(); err != nil {
+			return nil, fmt.Errorf("%s: %w", b.Name(), err)
 		}
-		total += n
+		total += p.Rows * p.Cols
 	}
 	if total != elements {
 		return nil, fmt.Errorf("%s: %s and the tensors beside it hold %d values, the layer needs %d", b.Name(), parts[0].Name, total, elements)
@@ -207,13 +206,11 @@ func (v *vector) Len() int { return v.n }
 // NewVector uploads normalisation weights as float32.
 func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 	n := t.Rows * t.Cols
-	if int64(len(t.Data)) != int64(n)*t.Type.Size() {
-		return nil, fmt.Errorf("%s: %s holds %d bytes, %d values of %s need %d", b.Name(), t.Name, len(t.Data), n, t.Type, int64(n)*t.Type.Size())
+	if err := t.CheckUnquantized(); err != nil {
+		return nil, fmt.Errorf("%s: %w", b.Name(), err)
 	}
 	values := make([]float32, n)
-	for i := range values {
-		values[i] = hostFloat(t.Type, t.Data[int64(i)*t.Type.Size():])
-	}
+	kernels.Expand(values, t.Type, t.Data)
 	data, err := b.uploadFloats(values)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,9 @@ type weight struct {
 // weight draws a tensor of the checkpoint type typ.
 func (d *device) weight(name string, typ kernels.DType, rows, cols int, deviation float64) weight {
 	v := d.normal(rows*cols, deviation)
+	if typ == kernels.F8E4M3 {
+		return fp8Weight(name, matrix{rows, cols, v})
+	}
 	raw := encode(typ, v)
 	return weight{
 		kernels.HostTensor{Name: name, Type: typ, Rows: rows, Cols: cols, Data: raw},
@@ -48,17 +51,21 @@ func (d *device) linear(typ kernels.DType, in int, bias bool, out ...int) (kerne
 	all := matrix{cols: in}
 	var parts, biases []kernels.HostTensor
 	var biasValues []float64
+	biasType := typ
+	if typ == kernels.F8E4M3 {
+		biasType = kernels.BF16
+	}
 	for i, n := range out {
 		w := d.weight(fmt.Sprintf("part %d", i), typ, n, in, 0.05)
 		parts = append(parts, w.tensor)
 		all.rows += n
 		all.v = append(all.v, w.v...)
-		b := kernels.HostTensor{Name: "no bias", Type: typ}
+		b := kernels.HostTensor{Name: "no bias", Type: biasType}
 		values := make([]float64, n)
 		if i%2 == 0 {
-			raw := encode(typ, d.normal(n, 0.5))
-			b = kernels.HostTensor{Name: "bias", Type: typ, Rows: 1, Cols: n, Data: raw}
-			values = decode(typ, raw)
+			raw := encode(biasType, d.normal(n, 0.5))
+			b = kernels.HostTensor{Name: "bias", Type: biasType, Rows: 1, Cols: n, Data: raw}
+			values = decode(biasType, raw)
 		}
 		biases = append(biases, b)
 		biasValues = append(biasValues, values...)

@@ -18,6 +18,11 @@ func (s suite) testMalformed(t *testing.T) {
 		return err
 	}
 	one := []kernels.HostTensor{square}
+	fp8 := kernels.HostTensor{Name: "FP8", Type: kernels.F8E4M3, Rows: 4, Cols: 4, Data: make([]byte, 16), Scale: make([]float32, 4)}
+	unscaled := fp8
+	unscaled.Scale = nil
+	_, fp8Table := d.NewTable(fp8)
+	_, fp8Vector := d.NewVector(fp8)
 	_, truncatedTable := d.NewTable(truncated)
 	_, truncatedVector := d.NewVector(tensor("vector", 1, 4, 7))
 	_, uneven := d.NewGatedLinear(square, wide)
@@ -29,6 +34,10 @@ func (s suite) testMalformed(t *testing.T) {
 		"truncated table":     truncatedTable,
 		"truncated vector":    truncatedVector,
 		"gate and up unlike":  uneven,
+		"no scales":           linear([]kernels.HostTensor{unscaled}, nil),
+		"FP8 beside bfloat16": linear([]kernels.HostTensor{fp8, square}, nil),
+		"FP8 embedding":       fp8Table,
+		"FP8 vector":          fp8Vector,
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", what)

@@ -53,13 +53,23 @@ func (m matrix) pick(rows []int) []float64 {
 	return v
 }
 
+// opsShape is the matrices of linearOps: their type, and the widths of the first one's parts.
+type opsShape struct {
+	typ           kernels.DType
+	hidden, inter int
+	parts         []int
+}
+
+var halfOps = opsShape{kernels.BF16, 80, 150, []int{96, 17, 17}}
+
 // linearOps are the operations whose rows do not see one another, on fixed random inputs of n rows.
-func (d *device) linearOps(n int) []rowsOp {
-	const hidden, inter, vocabulary = 80, 150, 203
-	l, _, _ := d.linear(kernels.BF16, hidden, true, 96, 17, 17)
-	back, _, _ := d.linear(kernels.BF16, hidden, true, hidden)
-	down, _, _ := d.linear(kernels.BF16, inter, false, hidden)
-	gated, err := d.NewGatedLinear(d.weight("gate", kernels.BF16, inter, hidden, 0.2).tensor, d.weight("up", kernels.BF16, inter, hidden, 0.2).tensor)
+func (d *device) linearOps(shape opsShape, n int) []rowsOp {
+	const vocabulary = 203
+	hidden, inter := shape.hidden, shape.inter
+	l, _, _ := d.linear(shape.typ, hidden, true, shape.parts...)
+	back, _, _ := d.linear(shape.typ, hidden, true, hidden)
+	down, _, _ := d.linear(shape.typ, inter, false, hidden)
+	gated, err := d.NewGatedLinear(d.weight("gate", shape.typ, inter, hidden, 0.2).tensor, d.weight("up", shape.typ, inter, hidden, 0.2).tensor)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -104,11 +114,13 @@ func (d *device) linearOps(n int) []rowsOp {
 }
 
 // testRowsOfLinears computes rows in chunks of several sizes and in another order.
-func (s suite) testRowsOfLinears(t *testing.T) {
+func (s suite) testRowsOfLinears(t *testing.T) { s.rowsOfLinears(t, halfOps) }
+
+func (s suite) rowsOfLinears(t *testing.T, shape opsShape) {
 	d := newDevice(t, s.open)
 	const n = 600
 	all := d.random.Perm(n)
-	for _, op := range d.linearOps(n) {
+	for _, op := range d.linearOps(shape, n) {
 		t.Run(op.name, func(t *testing.T) {
 			d := &device{d.Backend, t, d.random}
 			want := make([][]byte, n)
@@ -184,8 +196,10 @@ func SameBits(t *testing.T, a, b Open) {
 	compute := func(open Open) map[string][][]byte {
 		d := newDevice(t, open)
 		bits := map[string][][]byte{}
-		for _, op := range d.linearOps(n) {
-			bits[op.name] = op.compute(rows)
+		for _, shape := range []opsShape{halfOps, fp8Ops} {
+			for _, op := range d.linearOps(shape, n) {
+				bits[op.name+" of "+shape.typ.String()] = op.compute(rows)
+			}
 		}
 		r := newAttentionRun(d, rowCases[0])
 		seq, beside := r.sequence(n), r.sequence(40)

@@ -10,7 +10,7 @@ import (
 // rounded returns v rounded to typ, to nearest even.
 func rounded(typ kernels.DType, v []float64) []float64 { return decode(typ, encode(typ, v)) }
 
-// encode rounds to typ, little-endian.
+// encode rounds to typ, little-endian; F8E4M3 has scales, so it is not one of them.
 func encode(typ kernels.DType, v []float64) []byte {
 	out := make([]byte, 0, len(v)*int(typ.Size()))
 	for _, x := range v {

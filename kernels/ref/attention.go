@@ -11,9 +11,9 @@ func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
 	return 2 * 4 * int64(h.KV) * int64(tokens) * int64(h.Dim)
 }
 
-// ScratchBytes is the normalised input and the widest intermediate result.
-func (b *Backend) ScratchBytes(rows, maxIn, maxOut int) int64 {
-	return 4 * int64(rows) * int64(maxIn+2*maxOut)
+// ScratchBytes is the normalised input, also quantised, and the widest intermediate result.
+func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, _ int64) int64 {
+	return 4 * int64(rows) * int64(2*maxIn+2*maxOut+1)
 }
 
 // keysAt and valuesAt are one position's key and value of one KV head.

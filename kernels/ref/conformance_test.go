@@ -19,6 +19,17 @@ var tolerance = kerneltest.Tolerance{Max: 2e-5, RMS: 2e-6}
 
 func TestConformance(t *testing.T) { kerneltest.Run(t, open, tolerance) }
 
+func TestFP8(t *testing.T) {
+	t.Run("weights", func(t *testing.T) { kerneltest.RunFP8(t, open, tolerance, false) })
+	t.Run("activations too", func(t *testing.T) {
+		kerneltest.RunFP8(t, func(t testing.TB) kernels.Backend {
+			b := ref.NewFP8()
+			t.Cleanup(b.Close)
+			return b
+		}, tolerance, true)
+	})
+}
+
 func FuzzAttention(f *testing.F) { kerneltest.FuzzAttention(f, open, tolerance) }
 func FuzzLinear(f *testing.F)    { kerneltest.FuzzLinear(f, open, tolerance) }
 

@@ -23,18 +23,18 @@ func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
 
 // NormLinear sets dst = RMSNorm(x; w, eps) l^T + bias.
 func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
-	multiply(rowsOf(dst), normRows(x, w, eps), l.(*linear), false)
+	b.multiply(rowsOf(dst), normRows(x, w, eps), l.(*linear), false)
 }
 
 // AddLinear sets x += src l^T + bias.
 func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
-	multiply(rowsOf(x), rowsOf(src), l.(*linear), true)
+	b.multiply(rowsOf(x), rowsOf(src), l.(*linear), true)
 }
 
 // MLP sets x += down(silu(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
 func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
 	both := newRows(x.Rows, gated.Out())
-	multiply(both, normRows(x, w, eps), gated.(*linear), false)
+	b.multiply(both, normRows(x, w, eps), gated.(*linear), false)
 	half := gated.Out() / 2
 	hidden := make([][]float32, x.Rows)
 	parallel(x.Rows, func(i int) {
@@ -44,7 +44,7 @@ func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down 
 		}
 		hidden[i] = g
 	})
-	multiply(rowsOf(x), hidden, down.(*linear), true)
+	b.multiply(rowsOf(x), hidden, down.(*linear), true)
 }
 
 // Logits sets dst[i][j] = RMSNorm(x[i]; w, eps) . table[ids[j]], over the whole table if ids is nil.
@@ -114,32 +114,67 @@ func norm(dst, x []float32, w vector, eps float32) {
 	}
 }
 
+// quantize returns the values of the codes of each row, and the rows' scales.
+func quantize(in [][]float32) (codes [][]float32, scales []float32) {
+	codes, scales = newRows(len(in), len(in[0])), make([]float32, len(in))
+	parallel(len(in), func(i int) {
+		row := make([]kernels.E4M3, len(in[i]))
+		scales[i] = kernels.QuantizeE4M3(row, in[i])
+		for j, c := range row {
+			codes[i][j] = c.Float32()
+		}
+	})
+	return codes, scales
+}
+
 // multiply sets out[i][j] = in[i] . l.weight[j] + l.bias[j], or adds it to what is there.
-func multiply(out, in [][]float32, l *linear, add bool) {
+func (b *Backend) multiply(out, in [][]float32, l *linear, add bool) {
+	var rowScale []float32
+	if l.scale != nil && b.fp8 && len(in) > 0 {
+		in, rowScale = quantize(in)
+	}
 	parallel((l.out+columnsPerTask-1)/columnsPerTask, func(task int) {
 		from, to := task*columnsPerTask, min(l.out, (task+1)*columnsPerTask)
 		for i, x := range in {
-			var sums [columnsPerTask]float32
-			j := from
-			for ; j+4 <= to; j += 4 {
-				w := l.weight[j*l.in:]
-				sums[j-from], sums[j-from+1], sums[j-from+2], sums[j-from+3] = dot4(x, w[:l.in], w[l.in:2*l.in], w[2*l.in:3*l.in], w[3*l.in:4*l.in])
-			}
-			for ; j < to; j++ {
-				sums[j-from] = dot(x, l.weight[j*l.in:(j+1)*l.in])
-			}
-			y := out[i][from:to]
-			for j, sum := range sums[:to-from] {
-				if l.bias != nil {
-					sum += l.bias[from+j]
+			sums := l.dots(x, from, to)
+			if rowScale != nil {
+				for j := range sums {
+					sums[j] = float32(sums[j] * rowScale[i])
 				}
-				if add {
-					sum += y[j]
-				}
-				y[j] = sum
 			}
+			l.end(out[i][from:to], sums[:], from, add)
 		}
 	})
+}
+
+// dots multiplies x with the rows [from, to) of the weights.
+func (l *linear) dots(x []float32, from, to int) (sums [columnsPerTask]float32) {
+	j := from
+	for ; j+4 <= to; j += 4 {
+		w := l.weight[j*l.in:]
+		sums[j-from], sums[j-from+1], sums[j-from+2], sums[j-from+3] = dot4(x, w[:l.in], w[l.in:2*l.in], w[2*l.in:3*l.in], w[3*l.in:4*l.in])
+	}
+	for ; j < to; j++ {
+		sums[j-from] = dot(x, l.weight[j*l.in:(j+1)*l.in])
+	}
+	return sums
+}
+
+// end scales the sums of columns from on, adds the bias, and stores them in y or adds them to it.
+func (l *linear) end(y, sums []float32, from int, add bool) {
+	for j := range y {
+		sum := sums[j]
+		if l.scale != nil {
+			sum = float32(sum * l.scale[from+j])
+		}
+		if l.bias != nil {
+			sum += l.bias[from+j]
+		}
+		if add {
+			sum += y[j]
+		}
+		y[j] = sum
+	}
 }
 
 // dot sums x[i]*w[i] in the order of i.

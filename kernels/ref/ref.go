@@ -16,6 +16,7 @@ import (
 
 // Backend computes in float32 with goroutines, all of which end before a call returns.
 type Backend struct {
+	fp8 bool  // with weights in FP8, activations are quantised too
 	err error // first failure since the last Sync
 }
 
@@ -23,6 +24,9 @@ var _ kernels.Backend = (*Backend)(nil)
 
 // New returns a reference backend. It holds nothing that Close would have to give back.
 func New() kernels.Backend { return &Backend{} }
+
+// NewFP8 returns a reference backend that treats weights in FP8 as devices with FP8 arithmetic do.
+func NewFP8() kernels.Backend { return &Backend{fp8: true} }
 
 // Name is "ref".
 func (b *Backend) Name() string { return "ref" }

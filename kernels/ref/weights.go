@@ -1,7 +1,6 @@
 package ref
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -12,13 +11,14 @@ import (
 type linear struct {
 	in, out int
 	weight  []float32
+	scale   []float32 // of FP8: what each row of weight, which holds the codes' values, is worth; else nil
 	bias    []float32 // nil, or out long
 }
 
 func (l *linear) In() int      { return l.in }
 func (l *linear) Out() int     { return l.out }
-func (l *linear) Bytes() int64 { return 4 * int64(len(l.weight)+len(l.bias)) }
-func (l *linear) Free()        { l.weight, l.bias = nil, nil }
+func (l *linear) Bytes() int64 { return 4 * int64(len(l.weight)+len(l.scale)+len(l.bias)) }
+func (l *linear) Free()        { l.weight, l.scale, l.bias = nil, nil, nil }
 
 // table keeps the checkpoint's own mapping and expands rows when they are used.
 type table struct{ t kernels.HostTensor }
@@ -31,7 +31,7 @@ func (t *table) Free()        { t.t.Data = nil }
 // row expands row i into dst.
 func (t *table) row(dst []float32, i int) {
 	width := t.t.Cols * int(t.t.Type.Size())
-	expand(dst, t.t.Type, t.t.Data[i*width:(i+1)*width])
+	kernels.Expand(dst, t.t.Type, t.t.Data[i*width:(i+1)*width])
 }
 
 type vector []float32
@@ -46,44 +46,6 @@ type rope struct {
 
 func (r *rope) MaxPositions() int { return r.max }
 
-// checkTensor says whether t's data is as long as its shape asks.
-func checkTensor(t kernels.HostTensor) error {
-	if want := int64(t.Rows) * int64(t.Cols) * t.Type.Size(); int64(len(t.Data)) != want {
-		return fmt.Errorf("tensor %q: %d bytes of data, %d x %d of %s need %d", t.Name, len(t.Data), t.Rows, t.Cols, t.Type, want)
-	}
-	return nil
-}
-
-// expand converts little-endian elements to float32; the conversion is exact.
-func expand(dst []float32, t kernels.DType, src []byte) {
-	switch t {
-	case kernels.F32:
-		for i := range dst {
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-		}
-	case kernels.BF16:
-		for i := range dst {
-			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
-		}
-	case kernels.F16:
-		for i := range dst {
-			dst[i] = fromHalf(binary.LittleEndian.Uint16(src[2*i:]))
-		}
-	}
-}
-
-// fromHalf converts IEEE 754 binary16.
-func fromHalf(h uint16) float32 {
-	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10)&31, uint32(h)&0x3ff
-	switch exp {
-	case 0: // zero and subnormal: frac * 2^-24
-		return math.Float32frombits(math.Float32bits(float32(frac)*0x1p-24) | sign)
-	case 31: // infinity and NaN
-		return math.Float32frombits(sign | 0xff<<23 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
-}
-
 // NewLinear stacks the parts along their rows; a bias part without data stands for zeros.
 func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
 	if len(parts) == 0 || (len(bias) != 0 && len(bias) != len(parts)) {
@@ -91,19 +53,23 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 	}
 	l := &linear{in: parts[0].Cols}
 	for _, p := range parts {
-		if err := checkTensor(p); err != nil {
+		if err := p.Check(); err != nil {
 			return nil, fmt.Errorf("ref: %w", err)
 		}
 		if p.Cols != l.in {
 			return nil, fmt.Errorf("ref: tensor %q has %d columns, %q has %d", p.Name, p.Cols, parts[0].Name, l.in)
 		}
+		if (p.Type == kernels.F8E4M3) != (parts[0].Type == kernels.F8E4M3) {
+			return nil, fmt.Errorf("ref: tensor %q is %s, %q is %s", p.Name, p.Type, parts[0].Name, parts[0].Type)
+		}
 		l.out += p.Rows
+		l.scale = append(l.scale, p.Scale...)
 	}
 	l.weight = make([]float32, l.in*l.out)
 	at := 0
 	for _, p := range parts {
 		n := p.Rows * p.Cols
-		expand(l.weight[at:at+n], p.Type, p.Data)
+		kernels.Expand(l.weight[at:at+n], p.Type, p.Data)
 		at += n
 	}
 	if len(bias) == 0 {
@@ -113,13 +79,13 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 	at = 0
 	for i, p := range parts {
 		if v := bias[i]; len(v.Data) != 0 {
-			if err := checkTensor(v); err != nil {
+			if err := v.CheckUnquantized(); err != nil {
 				return nil, fmt.Errorf("ref: %w", err)
 			}
 			if v.Rows*v.Cols != p.Rows {
 				return nil, fmt.Errorf("ref: bias %q has %d elements, %q has %d rows", v.Name, v.Rows*v.Cols, p.Name, p.Rows)
 			}
-			expand(l.bias[at:at+p.Rows], v.Type, v.Data)
+			kernels.Expand(l.bias[at:at+p.Rows], v.Type, v.Data)
 		}
 		at += p.Rows
 	}
@@ -136,7 +102,7 @@ func (b *Backend) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, e
 
 // NewTable keeps t's data as it is.
 func (b *Backend) NewTable(t kernels.HostTensor) (kernels.Table, error) {
-	if err := checkTensor(t); err != nil {
+	if err := t.CheckUnquantized(); err != nil {
 		return nil, fmt.Errorf("ref: %w", err)
 	}
 	return &table{t}, nil
@@ -144,11 +110,11 @@ func (b *Backend) NewTable(t kernels.HostTensor) (kernels.Table, error) {
 
 // NewVector expands t to float32.
 func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
-	if err := checkTensor(t); err != nil {
+	if err := t.CheckUnquantized(); err != nil {
 		return nil, fmt.Errorf("ref: %w", err)
 	}
 	v := make(vector, t.Rows*t.Cols)
-	expand(v, t.Type, t.Data)
+	kernels.Expand(v, t.Type, t.Data)
 	return v, nil
 }
 
