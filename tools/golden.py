@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the golden files of engine/model with transformers, on weights that need no file.
 
-Each directory below engine/model/testdata holds a config.json. Weights and prompt are hashes of a
+Each directory below engine/model/testdata holds a config.json (golden_fp8.py does those with a
+quantization_config). Weights and prompt are hashes of a
 seed, a name and an index (engine/weights/random.go makes the same bits). For some lengths of one
 random prompt, golden.json gets the five likeliest next tokens and their logprobs in float32, the
 logprobs of the prompt's first tokens, and how far transformers' own bfloat16 run is from these
@@ -105,24 +106,19 @@ def logprobs(model, tokens):
     return torch.log_softmax(logits.double(), dim=-1)
 
 
-def golden(directory):
+def summary(exact, half, tokens, lengths, **versions):
+    """What golden.json holds of logprobs of all positions, and of those in bfloat16."""
     import torch
     import transformers
 
-    config = json.loads((directory / "config.json").read_text())
-    lengths = [n for n in LENGTHS if n <= config["golden_length"]]
-    tokens = prompt(lengths[-1], config["vocab_size"])
-    model = build(directory, config)
-    exact = logprobs(model, tokens)
     spoken = [exact[i, tokens[i + 1]].item() for i in range(min(PROMPT_SCORES, len(tokens) - 1))]
-    model.set_attn_implementation("sdpa")
-    half = logprobs(model.to(torch.bfloat16), tokens)
     exact, half = (rows[[n - 1 for n in lengths]] for rows in (exact, half))
     top = exact.topk(5, dim=-1)
     off = (half.gather(-1, top.indices) - top.values).abs()
     return {
         "transformers": transformers.__version__,
         "torch": torch.__version__,
+        **versions,
         "bf16_worst": round(off.max().item(), 6),
         "bf16_mean": round(off.mean().item(), 6),
         "prompt": [round(v, 6) for v in spoken],
@@ -137,13 +133,32 @@ def golden(directory):
     }
 
 
-def write(directory):
-    result = golden(directory)
+def golden(directory):
+    import torch
+
+    config = json.loads((directory / "config.json").read_text())
+    lengths = [n for n in LENGTHS if n <= config["golden_length"]]
+    tokens = prompt(lengths[-1], config["vocab_size"])
+    model = build(directory, config)
+    exact = logprobs(model, tokens)
+    model.set_attn_implementation("sdpa")
+    return summary(exact, logprobs(model.to(torch.bfloat16), tokens), tokens, lengths)
+
+
+def save(file, result):
     lines = [f'  "{k}": {json.dumps(v)},' for k, v in result.items() if k != "positions"]
     rows = ",\n".join("    " + json.dumps(p) for p in result["positions"])
-    text = "{\n" + "\n".join(lines) + '\n  "positions": [\n' + rows + "\n  ]\n}\n"
-    (directory / "golden.json").write_text(text)
+    file.write_text("{\n" + "\n".join(lines) + '\n  "positions": [\n' + rows + "\n  ]\n}\n")
+
+
+def write(directory):
+    result = golden(directory)
+    save(directory / "golden.json", result)
     print(f"{directory.name}: bf16 worst {result['bf16_worst']}, mean {result['bf16_mean']}")
+
+
+def is_quantized(directory):
+    return "quantization_config" in json.loads((directory / "config.json").read_text())
 
 
 def bits():
@@ -161,7 +176,7 @@ def bits():
 def main():
     if "--bits" in sys.argv:
         return bits()
-    names = sys.argv[1:] or sorted(p.parent.name for p in ROOT.glob("*/config.json"))
+    names = sys.argv[1:] or sorted(p.parent.name for p in ROOT.glob("*/config.json") if not is_quantized(p.parent))
     for name in names:
         write(ROOT / name)
 

@@ -36,10 +36,12 @@ type golden struct {
 	} `json:"positions"`
 }
 
-func readGolden(t testing.TB, name string) golden {
+func readGolden(t testing.TB, name string) golden { return readGoldenFile(t, name, "golden.json") }
+
+func readGoldenFile(t testing.TB, name, file string) golden {
 	t.Helper()
 	var g golden
-	readJSON(t, filepath.Join("testdata", name, "golden.json"), &g)
+	readJSON(t, filepath.Join("testdata", name, file), &g)
 	return g
 }
 
@@ -63,6 +65,9 @@ func goldenSource(t testing.TB, name string) (weights.Config, weights.Random) {
 	}
 	var stored struct{ DType string }
 	readJSON(t, filepath.Join("testdata", name, "config.json"), &stored)
+	if config.QuantizationConfig != nil {
+		return config, weights.Random{Seed: goldenSeed, Type: kernels.F8E4M3}
+	}
 	types := map[string]kernels.DType{"bfloat16": kernels.BF16, "float16": kernels.F16, "float32": kernels.F32}
 	return config, weights.Random{Seed: goldenSeed, Type: types[stored.DType]}
 }

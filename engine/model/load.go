@@ -56,7 +56,7 @@ func (m *Model) load(source Source) error {
 	}
 	m.norm = l.vector("model.norm.weight", s.hidden)
 	if !s.tied {
-		m.head = l.embedding("lm_head.weight")
+		m.head = l.embedding(lmHead + ".weight")
 	}
 	if l.err == nil {
 		m.rope, l.err = m.backend.NewRope(s.invFreq, 1, m.opts.MaxLen)
@@ -71,7 +71,7 @@ func (m *Model) load(source Source) error {
 // biases, adapters or scales that its config.json does not announce.
 func (m *Model) checkUntaken(source Source) error {
 	for _, name := range source.Untaken() {
-		known := strings.HasSuffix(name, "rotary_emb.inv_freq") || m.spec.tied && name == "lm_head.weight"
+		known := strings.HasSuffix(name, "rotary_emb.inv_freq") || m.spec.tied && name == lmHead+".weight"
 		if !known {
 			return fmt.Errorf("the checkpoint's tensor %q has no place in the model that config.json describes", name)
 		}
@@ -86,7 +86,7 @@ func (l *loader) layer(name string) layer {
 		attnNorm: l.vector(name+"input_layernorm.weight", s.hidden),
 		out:      l.linear([]string{name + "self_attn.o_proj"}, []int{s.hidden}, q, s.outBias),
 		mlpNorm:  l.vector(name+"post_attention_layernorm.weight", s.hidden),
-		gated:    l.gated(name+"mlp.gate_proj.weight", name+"mlp.up_proj.weight"),
+		gated:    l.gated(name+"mlp.gate_proj", name+"mlp.up_proj"),
 		down:     l.linear([]string{name + "mlp.down_proj"}, []int{s.hidden}, s.intermediate, false),
 	}
 	if s.qkNorm {
@@ -114,6 +114,9 @@ func (l *loader) tensor(name string, shape ...int) kernels.HostTensor {
 	}
 	t, err := l.source.Tensor(name, shape...)
 	l.err = err
+	if module, _ := strings.CutSuffix(name, ".weight"); err == nil && l.spec.fp8[module] != (t.Type == kernels.F8E4M3) {
+		l.err = fmt.Errorf("tensor %q is %s, which quantization_config of config.json contradicts", name, t.Type)
+	}
 	return t
 }
 
@@ -130,8 +133,8 @@ func (l *loader) linear(names []string, rows []int, cols int, biased bool) kerne
 }
 
 func (l *loader) gated(gate, up string) kernels.Linear {
-	g := l.tensor(gate, l.spec.intermediate, l.spec.hidden)
-	u := l.tensor(up, l.spec.intermediate, l.spec.hidden)
+	g := l.tensor(gate+".weight", l.spec.intermediate, l.spec.hidden)
+	u := l.tensor(up+".weight", l.spec.intermediate, l.spec.hidden)
 	return keep(l, []kernels.HostTensor{g, u}, func() (kernels.Linear, error) { return l.backend.NewGatedLinear(g, u) })
 }
 

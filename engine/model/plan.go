@@ -19,7 +19,7 @@ type Plan struct {
 }
 
 // Predict is the plan of a model that is not loaded; its Weights count every parameter in the
-// backend's own type, which packing may exceed slightly.
+// backend's own type, or in FP8 where the checkpoint has that, which packing may exceed slightly.
 func Predict(config weights.Config, b kernels.Backend, opts Options) (Plan, error) {
 	s, err := newSpec(&config)
 	if err != nil {
@@ -28,7 +28,7 @@ func Predict(config weights.Config, b kernels.Backend, opts Options) (Plan, erro
 	if opts, err = opts.withDefaults(&s); err != nil {
 		return Plan{}, err
 	}
-	return newPlan(b, &s, opts, s.params()*b.ActType().Size()), nil
+	return newPlan(b, &s, opts, s.packedBytes(b.ActType().Size())), nil
 }
 
 // Plan is the memory the model holds, beside Block for each page.
@@ -52,7 +52,7 @@ func ropeBytes(s *spec, o Options) int64 { return 4 * int64(s.heads.Dim) * int64
 func scratchBytes(b kernels.Backend, s *spec, o Options) int64 {
 	q := s.heads.Q * s.heads.Dim
 	widest := max(2*s.intermediate, s.heads.QKVCols(), s.hidden)
-	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest, 0)
+	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest, s.largestFP8())
 	return max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.vocab, 0))
 }
 

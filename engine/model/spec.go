@@ -24,6 +24,8 @@ type spec struct {
 	eps     float32
 	tied    bool // the embedding is the LM head
 	maxLen  int  // max_position_embeddings
+
+	fp8 map[string]bool // names of the linear layers whose weights are FP8
 }
 
 // families maps the names in config.json's architectures to what sets them apart from the common
@@ -46,6 +48,9 @@ func newSpec(c *weights.Config) (spec, error) {
 	}
 	if err == nil {
 		err = s.check()
+	}
+	if err == nil && c.QuantizationConfig != nil {
+		err = s.quantize(c.QuantizationConfig)
 	}
 	if err == nil {
 		s.invFreq, err = ropeFrequencies(c, s.heads.Dim)
@@ -78,8 +83,6 @@ func commonSpec(c *weights.Config) (spec, error) {
 		s.eps = float32(*c.RMSNormEps)
 	}
 	switch {
-	case c.QuantizationConfig != nil:
-		return s, fmt.Errorf("quantization_config (%s) is not supported; use the checkpoint in bfloat16, float16 or float32", c.QuantizationConfig.Method)
 	case c.HiddenAct != "" && c.HiddenAct != "silu" && c.HiddenAct != "swish":
 		return s, fmt.Errorf("hidden_act is %q, want silu", c.HiddenAct)
 	case c.MLPBias:
@@ -102,17 +105,6 @@ func (s *spec) check() error {
 		}
 	}
 	return nil
-}
-
-// params counts the weights, the LM head once where it is tied.
-func (s *spec) params() int64 {
-	hidden, q := int64(s.hidden), int64(s.heads.Q*s.heads.Dim)
-	layer := int64(s.heads.QKVCols())*hidden + q*hidden + 3*hidden*int64(s.intermediate)
-	tables := int64(s.vocab) * hidden
-	if !s.tied {
-		tables *= 2
-	}
-	return int64(s.layers)*layer + tables
 }
 
 // digest identifies the configuration beside the weights' own fingerprint.

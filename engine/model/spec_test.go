@@ -41,7 +41,7 @@ func TestSpecRefuses(t *testing.T) {
 		{"llama2", "architectures", `[]`, "want one of Llama"},
 		{"llama2", "hidden_act", `"gelu"`, `hidden_act is "gelu", want silu`},
 		{"llama2", "mlp_bias", `true`, "mlp_bias is true"},
-		{"llama2", "quantization_config", `{"quant_method":"gptq"}`, "quantization_config (gptq) is not supported"},
+		{"llama2", "quantization_config", `{"quant_method":"gptq"}`, `quantization_config: quant_method is "gptq"; supported is FP8-dynamic`},
 		{"llama2", "num_key_value_heads", `4`, "6 attention heads cannot share 4 key-value heads"},
 		{"llama2", "head_dim", `15`, "head dimension 15"},
 		{"llama2", "partial_rotary_factor", `0.5`, "partial_rotary_factor is 0.5"},
@@ -127,7 +127,7 @@ func TestOptionsRefuse(t *testing.T) {
 
 // FuzzSpec checks that no configuration makes the graph's own sizes impossible.
 func FuzzSpec(f *testing.F) {
-	for _, name := range goldenModels {
+	for _, name := range append(fp8Models, goldenModels...) {
 		raw, err := os.ReadFile("testdata/" + name + "/config.json")
 		if err != nil {
 			f.Fatal(err)
@@ -140,7 +140,7 @@ func FuzzSpec(f *testing.F) {
 			return
 		}
 		if s, err := newSpec(&config); err == nil {
-			if s.params() <= 0 || s.heads.QKVCols() <= 0 || len(s.windows) != s.layers || len(s.invFreq) != s.heads.Dim/2 {
+			if s.packedBytes(1) <= 0 || s.heads.QKVCols() <= 0 || len(s.windows) != s.layers || len(s.invFreq) != s.heads.Dim/2 {
 				t.Fatalf("accepted %+v", s)
 			}
 			if _, err := Predict(config, ref.New(), Options{MaxLen: 1}); err != nil {

@@ -36,9 +36,7 @@ type Config struct {
 	RopeParameters      *Rope    `json:"rope_parameters"` // as written by transformers 5
 	PartialRotaryFactor *float64 `json:"partial_rotary_factor"`
 
-	QuantizationConfig *struct {
-		Method string `json:"quant_method"`
-	} `json:"quantization_config"`
+	QuantizationConfig *Quantization `json:"quantization_config"`
 }
 
 // Rope is rope_scaling or rope_parameters. Type holds rope_type, or type as older files spell it.

@@ -14,7 +14,8 @@ import (
 // shape but no training. Element i of a tensor is a hash of (seed, name, i), so tools/golden.py
 // makes the same bits and no weights need be stored. Linear weights have a standard deviation of
 // 1/sqrt(columns), which keeps activations near 1; the head's and the embedding's is three times
-// that, so that logits spread; norms are near 1.
+// that, so that logits spread; norms are near 1. Of Type F8E4M3 are the projections' weights, with
+// scales that are bfloat16 numbers; other tensors are bfloat16 then.
 type Random struct {
 	Seed uint64
 	Type kernels.DType
@@ -47,11 +48,20 @@ func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	}
 	key := r.key(name)
 	scale, offset := spread(name, shape[len(shape)-1])
-	data := make([]byte, int64(count)*r.Type.Size())
-	for i := range count {
+	element := func(i int) float32 {
 		z := splitmix(key + uint64(i)*splitmixStep)
 		sum := int64(z&0xffff+z>>16&0xffff+z>>32&0xffff+z>>48) - 2*0xffff
-		r.put(data, i, float32(float32(sum)*scale)+offset)
+		return float32(float32(sum)*scale) + offset
+	}
+	if r.Type == kernels.F8E4M3 {
+		if strings.HasSuffix(name, "_proj.weight") {
+			return quantized(hostTensor(name, r.Type, shape, make([]byte, count)), element), nil
+		}
+		r.Type = kernels.BF16
+	}
+	data := make([]byte, int64(count)*r.Type.Size())
+	for i := range count {
+		r.put(data, i, element(i))
 	}
 	return hostTensor(name, r.Type, shape, data), nil
 }
@@ -67,6 +77,23 @@ func (r Random) key(name string) uint64 {
 func (r Random) Stream(name string, cols int) (key uint64, scale float32) {
 	scale, _ = spread(name, cols)
 	return r.key(name), scale
+}
+
+// quantized fills t with codes of the elements, each row over its largest magnitude.
+func quantized(t kernels.HostTensor, element func(i int) float32) kernels.HostTensor {
+	t.Scale = make([]float32, t.Rows)
+	for row := range t.Rows {
+		top := float32(0)
+		for i := row * t.Cols; i < (row+1)*t.Cols; i++ {
+			top = max(top, float32(math.Abs(float64(element(i)))))
+		}
+		scale := math.Float32frombits(uint32(bf16(top/kernels.MaxE4M3)) << 16)
+		for i := row * t.Cols; i < (row+1)*t.Cols; i++ {
+			t.Data[i] = byte(kernels.ToE4M3(element(i) / scale))
+		}
+		t.Scale[row] = scale
+	}
+	return t
 }
 
 // sumDeviation is the standard deviation of the sum of four uniform 16-bit numbers, 65536/sqrt(3).

@@ -131,7 +131,8 @@ func (c *Checkpoint) checkIndex(weightMap map[string]string) error {
 }
 
 // Tensor returns the named tensor as a view of its mapped file, and asks the system to read it
-// ahead. It fails when the tensor is absent, has another shape, or a type no backend computes with.
+// ahead, with its scales (another tensor) where it is FP8. It fails when the tensor is absent, has
+// another shape, or a type no backend computes with.
 func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	t, ok := c.tensors[name]
 	if !ok {
@@ -142,12 +143,20 @@ func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, erro
 	}
 	typ, ok := computable[t.dtype]
 	if !ok {
-		return kernels.HostTensor{}, fmt.Errorf("%s: tensor %q is %s, which is not supported on this device (supported: BF16, F16, F32)", t.file.path, name, t.dtype)
+		return kernels.HostTensor{}, fmt.Errorf("%s: tensor %q is %s, which no device computes with (supported: BF16, F16, F32, and F8_E4M3 of linear layers)", t.file.path, name, t.dtype)
 	}
 	c.taken[name] = true
 	data := t.file.data(t.entry)
 	adviseNeeded(data)
-	return hostTensor(name, typ, shape, data), nil
+	tensor := hostTensor(name, typ, shape, data)
+	if typ == kernels.F8E4M3 {
+		scale, err := c.scales(name+scaleSuffix, tensor.Rows)
+		if err != nil {
+			return kernels.HostTensor{}, err
+		}
+		tensor.Scale = scale
+	}
+	return tensor, nil
 }
 
 func hostTensor(name string, typ kernels.DType, shape []int, data []byte) kernels.HostTensor {

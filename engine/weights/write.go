@@ -11,17 +11,23 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-var dtypeNames = map[kernels.DType]string{kernels.BF16: "BF16", kernels.F16: "F16", kernels.F32: "F32"}
+var dtypeNames = map[kernels.DType]string{kernels.BF16: "BF16", kernels.F16: "F16", kernels.F32: "F32", kernels.F8E4M3: "F8_E4M3"}
 
 // WriteFile writes tensors to a safetensors file, in their order. A tensor of one row is written as
-// a vector.
+// a vector, and scales as a tensor after their weight.
 func WriteFile(path string, tensors []kernels.HostTensor) error {
+	var all []kernels.HostTensor
+	for _, t := range tensors {
+		if all = append(all, t); t.Scale != nil {
+			all = append(all, scaleTensor(t))
+		}
+	}
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
-	if err := write(w, tensors); err != nil {
+	if err := write(w, all); err != nil {
 		f.Close()
 		return fmt.Errorf("%s: %w", path, err)
 	}

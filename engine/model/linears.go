@@ -1,0 +1,96 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/engine/weights"
+)
+
+// lmHead is the name of the LM head among a checkpoint's linear layers.
+const lmHead = "lm_head"
+
+// matrix is the shape of a linear layer's weights.
+type matrix struct {
+	name      string
+	rows, in  int
+	stackedOn int // matrices before this one that the backend packs it with
+}
+
+// matrices lists the linear layers of layer i.
+func (s *spec) matrices(i int) []matrix {
+	name := fmt.Sprintf("model.layers.%d.", i)
+	q, kv := s.heads.Q*s.heads.Dim, s.heads.KV*s.heads.Dim
+	return []matrix{
+		{name + "self_attn.q_proj", q, s.hidden, 0},
+		{name + "self_attn.k_proj", kv, s.hidden, 1},
+		{name + "self_attn.v_proj", kv, s.hidden, 2},
+		{name + "self_attn.o_proj", s.hidden, q, 0},
+		{name + "mlp.gate_proj", s.intermediate, s.hidden, 0},
+		{name + "mlp.up_proj", s.intermediate, s.hidden, 1},
+		{name + "mlp.down_proj", s.hidden, s.intermediate, 0},
+	}
+}
+
+// quantize reads which linear layers are FP8, and refuses what the graph cannot compute so.
+func (s *spec) quantize(q *weights.Quantization) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	if q.Linear(lmHead) && !s.tied {
+		return fmt.Errorf("quantization_config: %s is quantised; supported is an LM head that ignore lists", lmHead)
+	}
+	s.fp8 = map[string]bool{}
+	for i := range s.layers {
+		list := s.matrices(i)
+		for at, m := range list {
+			if q.Linear(m.name) {
+				s.fp8[m.name] = true
+			}
+			if first := list[at-m.stackedOn].name; s.fp8[first] != s.fp8[m.name] {
+				return fmt.Errorf("quantization_config: of %s and %s one is quantised and one is not; they are multiplied as one matrix", first, m.name)
+			}
+		}
+	}
+	return nil
+}
+
+// scaleBytes is a scale's size in a backend's memory.
+const scaleBytes = 4
+
+// packedBytes is the weights' size, the LM head once where it is tied, with elements of so many bytes
+// where they are not FP8.
+func (s *spec) packedBytes(elementBytes int64) int64 {
+	tables := int64(s.vocab) * int64(s.hidden)
+	if !s.tied {
+		tables *= 2
+	}
+	sum := tables * elementBytes
+	for i := range s.layers {
+		for _, m := range s.matrices(i) {
+			elements := int64(m.rows) * int64(m.in)
+			if s.fp8[m.name] {
+				sum += elements + scaleBytes*int64(m.rows)
+			} else {
+				sum += elements * elementBytes
+			}
+		}
+	}
+	return sum
+}
+
+// largestFP8 is the number of elements of the largest packed matrix in FP8.
+func (s *spec) largestFP8() int64 {
+	var largest, stack int64
+	for i := range s.layers {
+		for _, m := range s.matrices(i) {
+			if m.stackedOn == 0 {
+				stack = 0
+			}
+			if s.fp8[m.name] {
+				stack += int64(m.rows) * int64(m.in)
+			}
+			largest = max(largest, stack)
+		}
+	}
+	return largest
+}

@@ -1,0 +1,181 @@
+package weights
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Quantization is quantization_config of config.json, as far as the compressed-tensors format's
+// FP8-dynamic scheme has it: weights in FP8 E4M3 with a scale for each output channel, or one for the
+// whole matrix, and activations quantised as they come, each token by itself.
+type Quantization struct {
+	Method string                       `json:"quant_method"`
+	Format string                       `json:"format"`
+	Groups map[string]QuantizationGroup `json:"config_groups"`
+	Ignore []string                     `json:"ignore"`
+
+	KVCacheScheme   json.RawMessage `json:"kv_cache_scheme"`
+	SparsityConfig  json.RawMessage `json:"sparsity_config"`
+	TransformConfig json.RawMessage `json:"transform_config"`
+}
+
+// QuantizationGroup is a set of modules that are quantised alike. Targets are names of modules,
+// names of their classes, or "re:" and a regular expression that matches at a name's start.
+type QuantizationGroup struct {
+	Targets     []string          `json:"targets"`
+	Format      string            `json:"format"`
+	Weights     *QuantizationArgs `json:"weights"`
+	Activations *QuantizationArgs `json:"input_activations"`
+	Outputs     *QuantizationArgs `json:"output_activations"`
+}
+
+// QuantizationArgs says how tensors become numbers of few bits.
+type QuantizationArgs struct {
+	Bits      int             `json:"num_bits"`
+	Type      string          `json:"type"`
+	Strategy  string          `json:"strategy"`
+	Symmetric *bool           `json:"symmetric"`
+	Dynamic   json.RawMessage `json:"dynamic"` // a boolean, or "local"
+	GroupSize *int            `json:"group_size"`
+}
+
+// supportedScheme ends every refusal.
+const supportedScheme = "supported is FP8-dynamic of compressed-tensors: 8-bit float weights of strategy channel or tensor, 8-bit float input_activations, dynamic, of strategy token"
+
+// Check refuses what would be computed wrongly, and names the key, its value and what is supported.
+func (q *Quantization) Check() error {
+	refuse := func(key string, value any) error {
+		return fmt.Errorf("quantization_config: %s is %v; %s", key, value, supportedScheme)
+	}
+	formats := []string{"", "float-quantized", "naive-quantized"}
+	switch {
+	case q.Method != "compressed-tensors":
+		return refuse("quant_method", fmt.Sprintf("%q", q.Method))
+	case !slices.Contains(formats, q.Format):
+		return refuse("format", fmt.Sprintf("%q", q.Format))
+	case !empty(q.KVCacheScheme):
+		return refuse("kv_cache_scheme", string(q.KVCacheScheme))
+	case !empty(q.TransformConfig):
+		return refuse("transform_config", string(q.TransformConfig))
+	case !empty(q.SparsityConfig) && !dense(q.SparsityConfig):
+		return refuse("sparsity_config", string(q.SparsityConfig))
+	case len(q.Groups) == 0:
+		return refuse("config_groups", "empty or missing")
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
+		g := q.Groups[name]
+		if !slices.Contains(formats, g.Format) {
+			return refuse("config_groups."+name+".format", fmt.Sprintf("%q", g.Format))
+		}
+		if key, value := g.unsupported(); key != "" {
+			return refuse("config_groups."+name+"."+key, value)
+		}
+		if err := checkPatterns(g.Targets); err != nil {
+			return fmt.Errorf("quantization_config: config_groups.%s.targets: %w", name, err)
+		}
+	}
+	if err := checkPatterns(q.Ignore); err != nil {
+		return fmt.Errorf("quantization_config: ignore: %w", err)
+	}
+	return nil
+}
+
+// unsupported is the first key whose value is not FP8-dynamic's, or "".
+func (g *QuantizationGroup) unsupported() (key string, value any) {
+	switch {
+	case g.Weights == nil:
+		return "weights", "missing"
+	case g.Activations == nil:
+		return "input_activations", "missing"
+	case g.Outputs != nil:
+		return "output_activations", "there"
+	}
+	if key, value := g.Weights.unsupported("channel", "tensor"); key != "" {
+		return "weights." + key, value
+	}
+	if d := string(g.Weights.Dynamic); d != "" && d != "false" && d != "null" {
+		return "weights.dynamic", d
+	}
+	if key, value := g.Activations.unsupported("token"); key != "" {
+		return "input_activations." + key, value
+	}
+	if d := string(g.Activations.Dynamic); d != "true" {
+		return "input_activations.dynamic", orAbsent(d)
+	}
+	return "", nil
+}
+
+func (a *QuantizationArgs) unsupported(strategies ...string) (key string, value any) {
+	switch {
+	case a.Bits != 8:
+		return "num_bits", a.Bits
+	case a.Type != "float":
+		return "type", fmt.Sprintf("%q", a.Type)
+	case !slices.Contains(strategies, a.Strategy):
+		return "strategy", fmt.Sprintf("%q", a.Strategy)
+	case a.Symmetric != nil && !*a.Symmetric:
+		return "symmetric", false
+	case a.GroupSize != nil && *a.GroupSize > 0:
+		return "group_size", *a.GroupSize
+	}
+	return "", nil
+}
+
+func orAbsent(raw string) string {
+	if raw == "" {
+		return "absent"
+	}
+	return raw
+}
+
+// empty is a key that is absent, null or {}.
+func empty(raw json.RawMessage) bool {
+	var keys map[string]json.RawMessage
+	return len(raw) == 0 || json.Unmarshal(raw, &keys) == nil && len(keys) == 0
+}
+
+// dense is a sparsity_config that says nothing is left out.
+func dense(raw json.RawMessage) bool {
+	var c struct{ Format string }
+	return json.Unmarshal(raw, &c) == nil && c.Format == "dense"
+}
+
+// checkPatterns compiles the regular expressions among names.
+func checkPatterns(names []string) error {
+	for _, name := range names {
+		if pattern, ok := strings.CutPrefix(name, "re:"); ok {
+			if _, err := regexp.Compile(pattern); err != nil {
+				return fmt.Errorf("%q: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Linear says whether the linear layer of this module name (such as "model.layers.0.mlp.up_proj") is
+// quantised. Check must have passed.
+func (q *Quantization) Linear(module string) bool {
+	if q == nil || matches(q.Ignore, module) {
+		return false
+	}
+	for _, g := range q.Groups {
+		if matches(g.Targets, module) {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(names []string, module string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		if pattern, ok := strings.CutPrefix(name, "re:"); ok {
+			at := regexp.MustCompile(pattern).FindStringIndex(module)
+			return at != nil && at[0] == 0
+		}
+		return name == module || name == "Linear"
+	})
+}

@@ -1,0 +1,53 @@
+package weights
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// scaleSuffix follows the name of a weight in FP8 in the name of its scales.
+const scaleSuffix = "_scale"
+
+// scales reads the scales of a matrix of so many rows: [rows, 1] or [rows], or one for all rows.
+func (c *Checkpoint) scales(name string, rows int) ([]float32, error) {
+	t, ok := c.tensors[name]
+	if !ok {
+		return nil, fmt.Errorf("checkpoint %s: tensor %q, the scales of an FP8 weight, is missing", c.dir, name)
+	}
+	typ, ok := computable[t.dtype]
+	if !ok || typ == kernels.F8E4M3 {
+		return nil, fmt.Errorf("%s: tensor %q is %s, want BF16, F16 or F32", t.file.path, name, t.dtype)
+	}
+	count := 1
+	for _, n := range t.shape {
+		count *= n
+	}
+	vector := len(t.shape) == 1 || len(t.shape) == 2 && t.shape[1] == 1
+	if count != 1 && !(vector && count == rows) {
+		return nil, fmt.Errorf("%s: tensor %q has shape %v, want [%d 1] (one scale for each row) or one scale", t.file.path, name, t.shape, rows)
+	}
+	c.taken[name] = true
+	values := make([]float32, count)
+	kernels.Expand(values, typ, t.file.data(t.entry))
+	for i, v := range values {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return nil, fmt.Errorf("%s: tensor %q: element %d is %v", t.file.path, name, i, v)
+		}
+	}
+	if count == 1 {
+		values = slices.Repeat(values, rows)
+	}
+	return values, nil
+}
+
+// scaleTensor is t's scales as a tensor of the file.
+func scaleTensor(t kernels.HostTensor) kernels.HostTensor {
+	data := make([]byte, 4*len(t.Scale))
+	for i, v := range t.Scale {
+		Random{Type: kernels.F32}.put(data, i, v)
+	}
+	return kernels.HostTensor{Name: t.Name + scaleSuffix, Type: kernels.F32, Rows: len(t.Scale), Cols: 1, Data: data}
+}
