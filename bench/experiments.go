@@ -98,6 +98,11 @@ func (x *Experiments) table52() error {
 // save writes a table as CSV and shows it.
 func (x *Experiments) save(name string, table *figures.Table) error {
 	fmt.Fprintf(x.Log, "%s\n\n%s\n", name, table.Markdown())
+	return x.write(name, table)
+}
+
+// write writes a table as CSV.
+func (x *Experiments) write(name string, table *figures.Table) error {
 	if x.Out == "" {
 		return nil
 	}

@@ -147,9 +147,10 @@ func flooded(requests []workload.Request, seed uint64, every, long int) iter.Seq
 	}
 }
 
-// scaleDown is by how much scale shortens prompts and slows executors, so that a million prompts are
-// made in reasonable time. Latencies are those of the full lengths.
-const scaleDown = 10
+// scaleDown is by how much scale shortens prompts and slows executors, so that a million prompts fit
+// into memory and minutes: a block is one token long and stands for so many. Latencies are those of the
+// full lengths.
+const scaleDown = 160
 
 // scale compares routings and policies over 1,000 executors, each one H100, at 80 % of what they can
 // do when no prefix is computed twice.
@@ -168,9 +169,8 @@ func (x *Experiments) scale() error {
 	if err != nil {
 		return err
 	}
-	tokens := one.NumBlocks * one.BlockTokens / scaleDown
-	one.BlockTokens = 16
-	one.NumBlocks = tokens / one.BlockTokens
+	one.NumBlocks = one.NumBlocks * one.BlockTokens / scaleDown
+	one.BlockTokens = 1
 	one.Cost.Token *= scaleDown
 	one.Cost.Pair *= scaleDown * scaleDown
 	one.MaxModelLen = longest
@@ -187,8 +187,9 @@ func (x *Experiments) scale() error {
 	}
 	table := &figures.Table{Header: []string{"routing", "policy", "throughput", "mean_s", "p50_s", "p99_s", "cached", "busy"}}
 	for _, c := range []struct{ routing, policy string }{
-		{scheduler.RouteUser, "srjf-calibrated"}, {scheduler.RouteLoad, "srjf-calibrated"}, {scheduler.RoutePrefix, "srjf-calibrated"},
-		{scheduler.RoutePrefix, "fcfs"}, {scheduler.RoutePrefix, "srjf"}, {scheduler.RoutePrefix, "srpt"}, {scheduler.RouteUser, "fcfs"},
+		{scheduler.RoutePrefix, "srjf-calibrated"}, {scheduler.RoutePrefix, "srpt"}, {scheduler.RoutePrefix, "fcfs"}, {scheduler.RoutePrefix, "hrrn"},
+		{scheduler.RouteUser, "srjf-calibrated"}, {scheduler.RouteUser, "srpt"}, {scheduler.RouteUser, "fcfs"}, {scheduler.RouteUser, "hrrn"},
+		{scheduler.RouteUser, "srjf"}, {scheduler.RoutePrefix, "srjf"}, {scheduler.RouteLoad, "srjf-calibrated"}, {scheduler.RouteLoad, "fcfs"},
 	} {
 		config.Routing, config.Policy = c.routing, c.policy
 		start := time.Now()
@@ -207,6 +208,9 @@ func (x *Experiments) scale() error {
 		}
 		table.Add(c.routing, c.policy, r.throughput, r.mean.Seconds(), r.percentile(50).Seconds(), r.percentile(99).Seconds(), r.cached,
 			busy.Seconds()/out.Span.Seconds()/executors)
+		if err := x.write("scale", table); err != nil {
+			return err // what is done is kept should a run be cut short
+		}
 	}
 	return x.save("scale", table)
 }

@@ -19,7 +19,7 @@ const (
 // Config is what a user can set of the scheduler. DefaultConfig holds the defaults.
 type Config struct {
 	Policy           string           // order of waiting jobs, one of Policies(); default srjf-calibrated
-	Fairness         float64          // lambda: cache-miss tokens that a second of waiting is worth; default 500
+	Fairness         float64          // lambda: tokens of work that a second of waiting outweighs, see srjfCalibrated; default 500, the paper's
 	UserFairness     bool             // a user's jobs age as if they had come no faster than they can be run; default false
 	Routing          string           // prefix, user or load; default prefix
 	PrefixCaching    bool             // keep and match prefixes; default true

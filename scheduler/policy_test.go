@@ -111,30 +111,84 @@ func TestNoOvertakingUnderFCFS(t *testing.T) {
 	}
 }
 
-// TestBoundOfCalibratedSRJF holds srjf-calibrated and srpt to their bound, under overload: a job of
-// cost c is overtaken only by jobs that arrive less than c/lambda after it.
+// TestBoundOfCalibratedSRJF holds srjf-calibrated and srpt to their bounds, under overload and with a
+// cache that changes all the time: a job of cost c is overtaken only by jobs that arrive less than
+// c/lambda after it, and waits no longer than those and what was there before it take.
 func TestBoundOfCalibratedSRJF(t *testing.T) {
 	for _, policy := range []string{"srjf-calibrated", "srpt"} {
 		for _, lambda := range []float64{50, 500} {
-			requests := mixture(2, 800, 1.5)
-			shop(t, func(c *Config) { c.Policy, c.Fairness = policy, lambda }, requests)
-			overtaken := 0
-			for i, r := range requests {
-				window := time.Duration(float64(r.tokens) / lambda * float64(time.Second))
-				for _, later := range requests[i+1:] {
-					if later.started < r.started {
+			for _, caching := range []bool{false, true} {
+				requests := mixture(2, 800, 1.5)
+				shop(t, func(c *Config) { c.Policy, c.Fairness, c.PrefixCaching = policy, lambda, caching }, requests)
+				overtaken := 0
+				backlog, since := time.Duration(0), time.Duration(0) // of work, at a time
+				for i, r := range requests {
+					backlog, since = max(0, backlog-(r.at-since)), r.at
+					window := time.Duration(float64(r.tokens) / lambda * float64(time.Second))
+					most := backlog
+					for _, later := range requests[i+1:] {
+						if later.at <= r.at+window {
+							most += time.Duration(later.tokens) * perToken
+						}
+						if later.started >= r.started {
+							continue
+						}
 						overtaken++
 						if later.at > r.at+window {
 							t.Fatalf("%s, lambda %v: %d tokens at %v are overtaken by %d at %v, more than %v later",
 								policy, lambda, r.tokens, r.at, later.tokens, later.at, window)
 						}
 					}
+					if waited := r.started - r.at; waited > most {
+						t.Fatalf("%s, lambda %v: %d tokens wait for %v, want at most %v", policy, lambda, r.tokens, waited, most)
+					}
+					backlog += time.Duration(r.tokens) * perToken
+				}
+				if overtaken == 0 {
+					t.Errorf("%s, lambda %v: nobody is ever overtaken, the test shows nothing", policy, lambda)
 				}
 			}
-			if overtaken == 0 {
-				t.Errorf("%s, lambda %v: nobody is ever overtaken, the test shows nothing", policy, lambda)
-			}
 		}
+	}
+}
+
+// TestFairnessIsInTokens holds the meaning of lambda to its words: on executors of any speed, profiled or not, it
+// is so many tokens a second, and a profile's attention counts in tokens of that profile.
+func TestFairnessIsInTokens(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		token time.Duration
+		pair  float64 // seconds
+		more  float64 // cost in tokens of 2,000 over 1,000
+	}{
+		{"without a profile", 0, 0, 1000},
+		{"a fast executor", 10 * time.Microsecond, 0, 1000},
+		{"a slow one", 10 * time.Millisecond, 0, 1000},
+		{"one whose attention costs as much again", 10 * time.Microsecond, 10e-6 / 1500, 2000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, late := range []bool{false, true} {
+				cfg := DefaultConfig()
+				cfg.MaxPassItems = 1
+				w := newWorld(t, cfg)
+				w.frontend("web")
+				info := executorInfo()
+				info.CostToken, info.CostPair = tt.token, tt.pair
+				w.executor("cpu", 1, info)
+				run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 9), MaxTokens: 1}))[0]
+				w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(2, 2000), MaxTokens: 1})
+				w.now += time.Duration(tt.more / cfg.Fairness * 0.99 * float64(time.Second))
+				want := engine.JobID(3)
+				if late {
+					w.now += time.Duration(tt.more / cfg.Fairness * 0.02 * float64(time.Second))
+					want = 2
+				}
+				w.submit("web", &wire.Submit{Job: 3, Tokens: tokens(3, 1000), MaxTokens: 1})
+				if next := runs(w.step("cpu", answer(run, time.Second))); next[0].Items[0].Job != want {
+					t.Errorf("1,000 tokens come %v after 2,000, and job %d is next", w.now, next[0].Items[0].Job)
+				}
+			}
+		})
 	}
 }
 

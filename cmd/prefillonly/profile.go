@@ -78,8 +78,10 @@ func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log 
 	fmt.Fprintf(out, `base %v, %v a token, %.3g ns a pair of attention
 Pearson correlation of time with cache-miss tokens %.4f
 R^2 linear %.4f, with the attention term %.4f; largest relative error %.0f %%
+with --fairness %v a second of waiting outweighs %.2g s of work
 stored in %s
-`, fit.Base, fit.Token, fit.Pair*1e9, fit.Pearson, fit.Linear, fit.R2, 100*fit.Worst, path)
+`, fit.Base, fit.Token, fit.Pair*1e9, fit.Pearson, fit.Linear, fit.R2, 100*fit.Worst,
+		cfg.Scheduler.Fairness, cfg.Scheduler.Fairness*fit.Token.Seconds(), path)
 	return nil
 }
 

@@ -148,7 +148,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.Scheduler.Policy },
 	}, {
 		Name: "fairness", Group: GroupScheduling, Roles: Scheduler, Common: true, Value: "TOKENS",
-		Help:  "cache-miss tokens that a second of waiting outweighs, under srjf-calibrated",
+		Help:  "cache-miss tokens that a second of waiting outweighs, under srjf-calibrated and srpt: a prompt of n tokens is overtaken by none that comes n/TOKENS seconds later; near the executor's tokens a second the order is that of arrival",
 		field: func(c *Config) any { return &c.Scheduler.Fairness },
 	}, {
 		Name: "user-fairness", Group: GroupScheduling, Roles: Scheduler,
@@ -171,12 +171,12 @@ var Params = []Param{
 		Help:  "what leaves a full prefix cache first: reuse (what nobody has read again) or lru",
 		field: func(c *Config) any { return (*string)(&c.Scheduler.Eviction) },
 	}, {
-		Name: "max-queued-jobs", Group: GroupScheduling, Roles: Scheduler, Value: "N",
-		Help:  "waiting jobs beyond which requests get 429",
+		Name: "max-num-queued-reqs", Group: GroupScheduling, Roles: Scheduler, Value: "N",
+		Help:  "waiting requests beyond which more get 429",
 		field: func(c *Config) any { return &c.Scheduler.MaxQueuedJobs },
 	}, {
-		Name: "max-queued-tokens", Group: GroupScheduling, Roles: Scheduler, Value: "N",
-		Help:  "waiting tokens beyond which requests get 429",
+		Name: "max-num-queued-tokens", Group: GroupScheduling, Roles: Scheduler, Value: "N",
+		Help:  "prompt tokens of waiting requests beyond which more get 429",
 		field: func(c *Config) any { return &c.Scheduler.MaxQueuedTokens },
 	}, {
 		Name: "max-queue-time", Group: GroupScheduling, Roles: Scheduler, Value: "TIME",
