@@ -84,10 +84,10 @@ func (l *loader) layer(name string) layer {
 	q := s.heads.Q * s.heads.Dim
 	next := layer{
 		attnNorm: l.vector(name+"input_layernorm.weight", s.hidden),
-		out:      l.linear([]string{name + "self_attn.o_proj"}, []int{s.hidden}, q, s.outBias),
+		out:      l.output(name+"self_attn.o_proj", q, s.outBias),
 		mlpNorm:  l.vector(name+"post_attention_layernorm.weight", s.hidden),
 		gated:    l.gated(name+"mlp.gate_proj", name+"mlp.up_proj"),
-		down:     l.linear([]string{name + "mlp.down_proj"}, []int{s.hidden}, s.intermediate, false),
+		down:     l.output(name+"mlp.down_proj", s.intermediate, false),
 	}
 	if s.qkNorm {
 		next.qNorm = l.vector(name+"self_attn.q_norm.weight", s.heads.Dim)
@@ -105,7 +105,14 @@ func (l *loader) projections(name string, which ...string) kernels.Linear {
 		names = append(names, name+"self_attn."+w+"_proj")
 		rows = append(rows, map[string]int{"q": h.Q, "k": h.KV, "v": h.KV}[w]*h.Dim)
 	}
-	return l.linear(names, rows, l.spec.hidden, l.spec.qkvBias)
+	parts, bias := l.stack(names, rows, l.spec.hidden, l.spec.qkvBias)
+	return keep(l, append(parts, bias...), func() (kernels.Linear, error) { return l.backend.NewLinear(parts, bias) })
+}
+
+// output is a matrix whose product goes back into the residual stream.
+func (l *loader) output(name string, in int, biased bool) kernels.Linear {
+	parts, bias := l.stack([]string{name}, []int{l.spec.hidden}, in, biased)
+	return keep(l, append(parts, bias...), func() (kernels.Linear, error) { return kernels.NewOutputLinear(l.backend, parts, bias) })
 }
 
 func (l *loader) tensor(name string, shape ...int) kernels.HostTensor {
@@ -120,16 +127,15 @@ func (l *loader) tensor(name string, shape ...int) kernels.HostTensor {
 	return t
 }
 
-// linear packs matrices of the given rows, stacked.
-func (l *loader) linear(names []string, rows []int, cols int, biased bool) kernels.Linear {
-	var parts, bias []kernels.HostTensor
+// stack lists matrices of the given rows, and their biases.
+func (l *loader) stack(names []string, rows []int, cols int, biased bool) (parts, bias []kernels.HostTensor) {
 	for i, name := range names {
 		parts = append(parts, l.tensor(name+".weight", rows[i], cols))
 		if biased {
 			bias = append(bias, l.tensor(name+".bias", rows[i]))
 		}
 	}
-	return keep(l, append(parts, bias...), func() (kernels.Linear, error) { return l.backend.NewLinear(parts, bias) })
+	return parts, bias
 }
 
 func (l *loader) gated(gate, up string) kernels.Linear {

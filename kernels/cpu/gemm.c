@@ -200,17 +200,17 @@ int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *sr
 // Rows that MLP takes at a time: the activation between its products then stays in the cache.
 enum { MLP_ROWS = 512 };
 
-static void mlp_chunk(pf_pool *pool, const pf_ops *ops, const pf_rows *x, const pf_linear *gated, const pf_linear *down,
-                      void *memory)
+static void mlp_chunk(pf_pool *pool, const pf_ops *ops, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *gated,
+                      const pf_linear *down, void *memory)
 {
 	pf_plan plan = pf_plan_rows(ops, x->rows);
 	void *inner = (char *)memory + plan.tiles * pf_tile_bytes(ops, gated->pairs);
 	pack(pool, &(packing){.ops = ops, .plan = plan, .dst = memory, .k = x->cols, .x = x});
 	multiply(pool, &(product){.ops = ops, .plan = plan, .a = memory, .l = gated, .end = end_swiglu, .dst = inner, .stride = (size_t)down->pairs});
-	multiply(pool, &(product){.ops = ops, .plan = plan, .a = inner, .l = down, .end = end_add, .dst = x->x, .stride = x->stride});
+	multiply(pool, &(product){.ops = ops, .plan = plan, .a = inner, .l = down, .end = end_add, .dst = dst, .stride = dst_stride});
 }
 
-int pf_mlp(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_linear *gated, const pf_linear *down)
+int pf_mlp(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *gated, const pf_linear *down)
 {
 	const pf_ops *ops = pf_ops_of(isa);
 	int tiles = pf_plan_rows(ops, pf_min(x->rows, MLP_ROWS)).tiles;
@@ -222,7 +222,7 @@ int pf_mlp(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_linear *gated, 
 		pf_rows part = *x;
 		part.x += row * x->stride;
 		part.rows = pf_min(height, x->rows - row);
-		mlp_chunk(pool, ops, &part, gated, down, memory);
+		mlp_chunk(pool, ops, dst + row * dst_stride, dst_stride, &part, gated, down, memory);
 	}
 	return 0;
 }

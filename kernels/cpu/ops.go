@@ -73,14 +73,19 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 
 // MLP keeps the activation between its two products packed, 512 rows at a time.
 func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+	b.mlp("MLP", x, x, w, eps, gated, down)
+}
+
+// mlp adds the product to dst.
+func (b *Backend) mlp(op string, dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	if gated.In() != x.Cols || gated.Out() != down.In() || down.Out() != x.Cols {
-		b.fail("MLP: [%d, %d] and [%d, %d] on %d columns", gated.Out(), gated.In(), down.Out(), down.In(), x.Cols)
+		b.fail("%s: [%d, %d] and [%d, %d] on %d columns", op, gated.Out(), gated.In(), down.Out(), down.In(), x.Cols)
 		return
 	}
-	if rows, ok := b.residual("MLP", x, w, eps, &pinner); ok {
-		b.check("MLP", C.pf_mlp(b.pool, b.isa, &rows, &gated.(*linear).c, &down.(*linear).c))
+	if rows, ok := b.residual(op, x, w, eps, &pinner); ok {
+		b.check(op, C.pf_mlp(b.pool, b.isa, float32s(dst), C.size_t(dst.Stride), &rows, &gated.(*linear).c, &down.(*linear).c))
 	}
 }
 

@@ -170,7 +170,9 @@ typedef struct pf_rows {
 // intermediates can be had; nothing has been written then.
 int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const pf_rows *x, const pf_linear *l);
 int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *src, size_t src_stride, const pf_linear *l);
-int pf_mlp(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_linear *gated, const pf_linear *down);
+
+// pf_mlp adds down(silu(g) * u) to rows of dst, which are those of x or others.
+int pf_mlp(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *gated, const pf_linear *down);
 
 // pf_logits dots every normalised row with the table's rows ids[0..count), or 0..count-1 when ids is
 // NULL. The table is row-major bf16, x->cols wide.
@@ -179,6 +181,13 @@ int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf
 
 // pf_embed sets row i of x to table row ids[i].
 void pf_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids);
+
+// pf_clear sets rows of x to zero.
+void pf_clear(pf_pool *pool, const pf_rows *x);
+
+// pf_add_sum adds parts[0] + parts[1] + ..., summed in this order, to x; rows of part i are strides[i]
+// apart.
+void pf_add_sum(pf_pool *pool, const pf_rows *x, const float *const *parts, const size_t *strides, int count);
 
 // pf_shared_bytes bounds what the operations ask of pf_pool_shared for so many rows and matrices of
 // up to max_in x max_out.

@@ -63,13 +63,16 @@ func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, 
 }
 
 // AddLinear accumulates in the product's epilogue.
-func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
+func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) { b.multiply(x, src, l, true) }
+
+// multiply sets x = src l^T + bias, or adds it.
+func (b *Backend) multiply(x, src kernels.Mat, l kernels.Linear, add bool) {
 	m := l.(*linear)
-	b.addBias(x, m)
 	b.device.Gemm(Gemm{
 		M: x.Rows, N: m.out, K: m.in, A: at(src), AStride: src.Stride, W: m.weights.(*buffer).at,
-		D: at(x), DStride: x.Stride, DType: kernels.F32, Accumulate: true,
+		D: at(x), DStride: x.Stride, DType: kernels.F32, Accumulate: add,
 	})
+	b.addBias(x, m)
 }
 
 // addBias adds to x the bias of a layer that has one: cuBLASLt's epilogue has none in bfloat16 for
@@ -82,6 +85,11 @@ func (b *Backend) addBias(x kernels.Mat, m *linear) {
 
 // MLP is norm, the gated product, SwiGLU, and the down product into x.
 func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+	b.mlp(x, x, w, eps, gated, down, true)
+}
+
+// mlp sets dst to the down product, or adds it.
+func (b *Backend) mlp(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear, add bool) {
 	g, d := gated.(*linear), down.(*linear)
 	rows, inter := int64(x.Rows), int64(d.in)
 	h := b.arena.take(b, 2*align(rows*int64(g.in))+2*align(rows*2*inter)+2*rows*inter)
@@ -94,11 +102,11 @@ func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down 
 	b.device.Gemm(Gemm{M: x.Rows, N: g.out, K: g.in, A: h, AStride: g.in, W: g.weights.(*buffer).at, D: gateUp, DStride: g.out, DType: kernels.BF16})
 	columns := max(1, int(inter)/8/block)
 	b.device.Launch("pf_swiglu", [2]int{x.Rows, columns}, block, uint64(product), uint64(gateUp), uint64(inter))
-	b.addBias(x, d)
 	b.device.Gemm(Gemm{
 		M: x.Rows, N: d.out, K: d.in, A: product, AStride: d.in, W: d.weights.(*buffer).at,
-		D: at(x), DStride: x.Stride, DType: kernels.F32, Accumulate: true,
+		D: at(dst), DStride: dst.Stride, DType: kernels.F32, Accumulate: add,
 	})
+	b.addBias(dst, d)
 }
 
 // align rounds a number of bfloat16 elements up to 256 bytes.

@@ -56,7 +56,7 @@ func gigaflops(flops float64, t time.Duration) float64 { return flops / float64(
 // matmulRate is the rate of a plain product, measured for a fifth of a second.
 func (d *device) matmulRate() float64 {
 	const rows, in, out = 512, 896, 4864
-	l, _, _ := d.linear(kernels.BF16, in, false, out)
+	l, _, _ := d.outputLinear(kernels.BF16, in, false, out)
 	src, x := d.mat(d.ActType(), rows, in, d.normal(rows*in, 1)), d.mat(kernels.F32, rows, out, make([]float64, rows*out))
 	best := time.Hour
 	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {

@@ -83,7 +83,7 @@ func (s suite) testNormExtremes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer gated.Free()
-	down, _, _ := d.linear(kernels.F32, 32, false, in)
+	down, _, _ := d.outputLinear(kernels.F32, 32, false, in)
 	x := d.mat(kernels.F32, 4, in, d.normal(4*in, 1))
 	d.MLP(x, norm, normEps, gated, down)
 	for i, v := range d.values(x) {

@@ -38,6 +38,7 @@ func Run(t *testing.T, open Open, tol Tolerance) {
 	t.Run("RowsOfLinears", s.testRowsOfLinears)
 	t.Run("RowsOfAttention", s.testRowsOfAttention)
 	t.Run("Malformed", s.testMalformed)
+	t.Run("Rank", s.testRank)
 }
 
 type suite struct {

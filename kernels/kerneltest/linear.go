@@ -48,6 +48,18 @@ func (d *device) normWeight(n int) (kernels.Vector, []float64) {
 
 // linear packs weights; out are the widths of its parts, and every second part has a bias if bias.
 func (d *device) linear(typ kernels.DType, in int, bias bool, out ...int) (kernels.Linear, matrix, []float64) {
+	return d.packed(d.NewLinear, typ, in, bias, out...)
+}
+
+// outputLinear is linear for AddLinear and MLP.
+func (d *device) outputLinear(typ kernels.DType, in int, bias bool, out ...int) (kernels.Linear, matrix, []float64) {
+	pack := func(parts, biases []kernels.HostTensor) (kernels.Linear, error) {
+		return kernels.NewOutputLinear(d.Backend, parts, biases)
+	}
+	return d.packed(pack, typ, in, bias, out...)
+}
+
+func (d *device) packed(pack func(parts, biases []kernels.HostTensor) (kernels.Linear, error), typ kernels.DType, in int, bias bool, out ...int) (kernels.Linear, matrix, []float64) {
 	all := matrix{cols: in}
 	var parts, biases []kernels.HostTensor
 	var biasValues []float64
@@ -73,7 +85,7 @@ func (d *device) linear(typ kernels.DType, in int, bias bool, out ...int) (kerne
 	if !bias {
 		biases, biasValues = nil, nil
 	}
-	l, err := d.NewLinear(parts, biases)
+	l, err := pack(parts, biases)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -179,7 +191,7 @@ func (s suite) testAddLinear(t *testing.T) {
 }
 
 func (s suite) compareAddLinear(d *device, c linearCase) {
-	l, w, bias := d.linear(c.typ, c.in, c.bias, c.out...)
+	l, w, bias := d.outputLinear(c.typ, c.in, c.bias, c.out...)
 	values := rounded(d.ActType(), d.normal(c.rows*c.in, 1))
 	src := d.mat(d.ActType(), c.rows, c.in, values)
 	before := rounded(kernels.F32, d.normal(c.rows*w.rows, 2))
@@ -208,7 +220,7 @@ func (s suite) testMLP(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer gated.Free()
-			down, w, _ := d.linear(c.typ, c.inter, false, c.hidden)
+			down, w, _ := d.outputLinear(c.typ, c.inter, false, c.hidden)
 			norm, normValues := d.normWeight(c.hidden)
 			before := rounded(kernels.F32, d.normal(c.rows*c.hidden, 2))
 			x := d.mat(kernels.F32, c.rows, c.hidden, before)

@@ -67,8 +67,8 @@ func (d *device) linearOps(shape opsShape, n int) []rowsOp {
 	const vocabulary = 203
 	hidden, inter := shape.hidden, shape.inter
 	l, _, _ := d.linear(shape.typ, hidden, true, shape.parts...)
-	back, _, _ := d.linear(shape.typ, hidden, true, hidden)
-	down, _, _ := d.linear(shape.typ, inter, false, hidden)
+	back, _, _ := d.outputLinear(shape.typ, hidden, true, hidden)
+	down, _, _ := d.outputLinear(shape.typ, inter, false, hidden)
 	gated, err := d.NewGatedLinear(d.weight("gate", shape.typ, inter, hidden, 0.2).tensor, d.weight("up", shape.typ, inter, hidden, 0.2).tensor)
 	if err != nil {
 		d.t.Fatal(err)

@@ -33,6 +33,11 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 
 // MLP sets x += down(silu(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
 func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+	b.multiply(rowsOf(x), b.activations(x, w, eps, gated), down.(*linear), true)
+}
+
+// activations returns silu(g) * u.
+func (b *Backend) activations(x kernels.Mat, w kernels.Vector, eps float32, gated kernels.Linear) [][]float32 {
 	both := newRows(x.Rows, gated.Out())
 	b.multiply(both, normRows(x, w, eps), gated.(*linear), false)
 	half := gated.Out() / 2
@@ -44,7 +49,7 @@ func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down 
 		}
 		hidden[i] = g
 	})
-	b.multiply(rowsOf(x), hidden, down.(*linear), true)
+	return hidden
 }
 
 // Logits sets dst[i][j] = RMSNorm(x[i]; w, eps) . table[ids[j]], over the whole table if ids is nil.

@@ -12,6 +12,20 @@ PF_KERNEL pf_embed(float *x, int64_t x_stride, const bf16 *table, const uint32_t
         to[i] = __bfloat162float(from[i]);
 }
 
+/* x[row] += the sum of the count matrices at parts, each of which has rows stride apart; they are summed
+   in their order first. grid: (rows, any). */
+PF_KERNEL pf_add_sum(float *x, int64_t x_stride, const uint64_t *parts, int64_t count, int64_t stride, int64_t cols)
+{
+    float *to = x + blockIdx.x * x_stride;
+    int64_t row = blockIdx.x * stride;
+    for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < cols; i += (int64_t)gridDim.y * blockDim.x) {
+        float sum = ((const float *)parts[0])[row + i];
+        for (int64_t p = 1; p < count; p++)
+            sum += ((const float *)parts[p])[row + i];
+        to[i] += sum;
+    }
+}
+
 /* The reciprocal root mean square of a row of x. */
 static __device__ float inverse_rms(const float *x, int64_t cols, float eps)
 {

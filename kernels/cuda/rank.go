@@ -1,0 +1,45 @@
+package cuda
+
+import (
+	"encoding/binary"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+var _ kernels.Rank = (*Backend)(nil)
+
+// Product is a product whose epilogue does not accumulate.
+func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) { b.multiply(dst, src, l, false) }
+
+// MLPProduct is MLP whose last product does not accumulate.
+func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+	b.mlp(dst, x, w, eps, gated, down, false)
+}
+
+// AddSum is one kernel; the parts' strides must be equal.
+func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
+	var addresses []byte
+	for _, p := range parts {
+		if p.Stride != parts[0].Stride {
+			b.fail("partial sums have rows %d and %d elements apart", p.Stride, parts[0].Stride)
+			return
+		}
+		addresses = binary.LittleEndian.AppendUint64(addresses, uint64(at(p)))
+	}
+	list := b.tables.take(b, int64(len(addresses)))
+	if list == 0 {
+		return
+	}
+	b.device.Upload(list, addresses)
+	columns := max(1, x.Cols/4/block)
+	b.device.Launch("pf_add_sum", [2]int{x.Rows, columns}, block,
+		uint64(at(x)), uint64(x.Stride), uint64(list), uint64(len(parts)), uint64(parts[0].Stride), uint64(x.Cols))
+}
+
+// SubTable is an address within t's memory.
+func (b *Backend) SubTable(t kernels.Table, from, to int) kernels.Table {
+	whole := t.(*table)
+	memory := whole.Buffer.(*buffer)
+	width := 2 * int64(whole.cols)
+	return &table{&buffer{memory.device, memory.at + Ptr(int64(from)*width), int64(to-from) * width}, to - from, whole.cols}
+}

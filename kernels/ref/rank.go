@@ -1,0 +1,39 @@
+package ref
+
+import "github.com/prefillonly/prefillonly/kernels"
+
+var _ kernels.Rank = (*Backend)(nil)
+
+// Product sets dst = src l^T + bias.
+func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
+	b.multiply(rowsOf(dst), rowsOf(src), l.(*linear), false)
+}
+
+// MLPProduct sets dst = down(silu(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
+func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+	b.multiply(rowsOf(dst), b.activations(x, w, eps, gated), down.(*linear), false)
+}
+
+// AddSum sets x += parts[0] + parts[1] + ...
+func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
+	parallel(x.Rows, func(i int) {
+		sums := make([]float32, x.Cols)
+		copy(sums, row(parts[0], i))
+		for _, p := range parts[1:] {
+			for j, v := range row(p, i) {
+				sums[j] += v
+			}
+		}
+		for j, v := range row(x, i) {
+			row(x, i)[j] = v + sums[j]
+		}
+	})
+}
+
+// SubTable is rows [from, to) of the same mapping.
+func (b *Backend) SubTable(t kernels.Table, from, to int) kernels.Table {
+	part := t.(*table).t
+	width := part.Cols * int(part.Type.Size())
+	part.Rows, part.Data = to-from, part.Data[from*width:to*width]
+	return &table{part}
+}
