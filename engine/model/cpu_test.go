@@ -21,10 +21,12 @@ func cpuThreads(t testing.TB, isa string, threads int) kernels.Backend {
 	return b
 }
 
-// eachBackend runs the test on the reference backend and on the processor's best instruction set.
+// eachBackend runs the test on the reference backend, on the processor's best instruction set, and
+// on two ranks of it.
 func eachBackend(t *testing.T, test func(t *testing.T, b kernels.Backend)) {
 	t.Run("ref", func(t *testing.T) { test(t, ref.New()) })
 	t.Run("cpu", func(t *testing.T) { test(t, cpuBackend(t, "")) })
+	t.Run("ranks", func(t *testing.T) { test(t, cpuRanks(t, 2)) })
 }
 
 // TestCPUNoWorseThanTransformers holds every instruction set against transformers' own bfloat16 run:

@@ -22,6 +22,7 @@ var arrows = map[string][]string{
 	"kernels/cuda":               {"kernels"},
 	"kernels/cuda/simt":          {"kernels", "kernels/cuda", "kernels/cuda/src"},
 	"kernels/cuda/src":           {},
+	"kernels/tensorparallel":     {"internal/osthread", "kernels"},
 	"kernels/kerneltest":         {"kernels", "kernels/ref"},
 	"engine/weights":             {"kernels"},
 	"engine/model":               {"engine", "engine/weights", "engine/wire", "kernels"},

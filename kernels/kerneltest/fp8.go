@@ -108,6 +108,7 @@ func (s fp8Suite) testLinears(t *testing.T) {
 			in := s.operand(d, matrix{c.rows, c.in, values}.normed(normValues, normEps))
 			d.check("NormLinear", s.tol, d.values(dst), in.timesTransposed(w, bias).v)
 
+			l, w, bias = d.outputLinear(c.typ, c.in, c.bias, c.out...)
 			src := rounded(d.ActType(), d.normal(c.rows*c.in, 1))
 			before := rounded(kernels.F32, d.normal(c.rows*l.Out(), 2))
 			x = d.mat(kernels.F32, c.rows, l.Out(), before)
@@ -130,7 +131,7 @@ func (s fp8Suite) testMLP(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer gated.Free()
-			down, w, _ := d.linear(c.typ, c.inter, false, c.hidden)
+			down, w, _ := d.outputLinear(c.typ, c.inter, false, c.hidden)
 			norm, normValues := d.normWeight(c.hidden)
 			before := rounded(kernels.F32, d.normal(c.rows*c.hidden, 2))
 			x := d.mat(kernels.F32, c.rows, c.hidden, before)
@@ -164,7 +165,7 @@ func (s fp8Suite) testExtremes(t *testing.T) {
 			m.v = append(m.v, fromE4M3(byte(code))*float64(w.Scale[i]))
 		}
 	}
-	l, err := d.NewLinear([]kernels.HostTensor{w}, nil)
+	l, err := kernels.NewOutputLinear(d.Backend, []kernels.HostTensor{w}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@
 #include <vector>
 
 #define __device__
-#define __shared__ static
+#define __shared__ static thread_local
 
 struct dim3 {
     unsigned x, y, z;

@@ -1,0 +1,56 @@
+package model
+
+import (
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/ref"
+	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
+)
+
+// ranksOf are n ranks that share this machine's memory.
+func ranksOf(t testing.TB, n int, open func() (kernels.Rank, error)) kernels.Backend {
+	t.Helper()
+	all := make([]func() (kernels.Rank, error), n)
+	for i := range all {
+		all[i] = open
+	}
+	b, err := tensorparallel.New(all, tensorparallel.JoinShared, tensorparallel.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// cpuRanks are n ranks of one thread each, of the best instruction set.
+func cpuRanks(t testing.TB, n int) kernels.Backend {
+	t.Helper()
+	cpuThreads(t, "", 1) // skips where there is none
+	return ranksOf(t, n, func() (kernels.Rank, error) { return cpu.New(cpu.Config{Threads: 1}) })
+}
+
+// TestRanksEqualTransformers holds models over several ranks to what one device is held to: the
+// reference to 1e-4, the processor to transformers' own bfloat16 run. Heads that the ranks cannot
+// share evenly are among them.
+func TestRanksEqualTransformers(t *testing.T) {
+	for _, name := range goldenModels {
+		t.Run(name, func(t *testing.T) {
+			g := readGolden(t, name)
+			reference := ranksOf(t, 2, func() (kernels.Rank, error) { return ref.New().(kernels.Rank), nil })
+			d := measure(t, newModel(t, name, reference, Options{}), g)
+			t.Logf("2 reference ranks: worst %.2g, mean %.2g", d.worst, d.mean())
+			if d.worst > 1e-4 {
+				t.Errorf("2 reference ranks: logprobs are up to %.2g off, want 1e-4", d.worst)
+			}
+			for _, n := range []int{2, 4} {
+				d := measure(t, newModel(t, name, cpuRanks(t, n), Options{}), g)
+				t.Logf("%d ranks: worst %.4f (transformers %.4f), mean %.4f (%.4f)", n, d.worst, g.Worst, d.mean(), g.Mean)
+				if d.worst > g.Worst || d.mean() > g.Mean {
+					t.Errorf("%d ranks: further off than transformers in bfloat16", n)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package tensorparallel_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest"
+	"github.com/prefillonly/prefillonly/kernels/ref"
+	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
+)
+
+type opener = func() (kernels.Rank, error)
+
+func openRef() (kernels.Rank, error)  { return ref.New().(kernels.Rank), nil }
+func openSIMT() (kernels.Rank, error) { return cuda.New(simt.New()), nil }
+
+func openCPU() (kernels.Rank, error) { return cpu.New(cpu.Config{Threads: 1}) }
+
+// ranks opens n ranks that share memory.
+func ranks(n int, open opener) kerneltest.Open {
+	return func(t testing.TB) kernels.Backend {
+		all := make([]opener, n)
+		for i := range all {
+			all[i] = open
+		}
+		b, err := tensorparallel.New(all, tensorparallel.JoinShared, tensorparallel.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		return b
+	}
+}
+
+// The tolerances are those of the ranks alone.
+var (
+	float32Tolerance  = kerneltest.Tolerance{Max: 2e-5, RMS: 2e-6}
+	bfloat16Tolerance = kerneltest.Tolerance{Max: 0.03, RMS: 0.006}
+)
+
+func TestConformanceOfReference(t *testing.T) {
+	for _, n := range []int{2, 3, 4} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { kerneltest.Run(t, ranks(n, openRef), float32Tolerance) })
+	}
+}
+
+// Weights in FP8 are cut with their scales.
+func TestFP8(t *testing.T) {
+	t.Run("reference", func(t *testing.T) { kerneltest.RunFP8(t, ranks(3, openRef), float32Tolerance, false) })
+	t.Run("cpu", func(t *testing.T) { kerneltest.RunFP8(t, ranks(2, openCPU), bfloat16Tolerance, false) })
+}
+
+func TestConformanceOfCPU(t *testing.T) {
+	b, err := openCPU()
+	if err != nil {
+		t.Skip(err)
+	}
+	b.Close()
+	for _, n := range []int{2, 4} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { kerneltest.Run(t, ranks(n, openCPU), bfloat16Tolerance) })
+	}
+}
+
+func TestConformanceOfGPUKernels(t *testing.T) {
+	kerneltest.Run(t, ranks(2, openSIMT), bfloat16Tolerance)
+}
+
+func FuzzAttention(f *testing.F) { kerneltest.FuzzAttention(f, ranks(2, openRef), float32Tolerance) }
+func FuzzLinear(f *testing.F)    { kerneltest.FuzzLinear(f, ranks(3, openRef), float32Tolerance) }

@@ -1,0 +1,201 @@
+package tensorparallel
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// buffer is memory of the same size on every rank. What the ranks hold of it is the same, but for
+// blocks of keys and values and for matrices that are cut.
+type buffer struct {
+	b     *Backend
+	bytes int64
+	ranks []kernels.Buffer
+	cuts  []region // in the order in which operations wrote them
+}
+
+// region is a matrix of which each rank holds its own columns.
+type region struct {
+	mat    kernels.Mat
+	layout layout
+}
+
+func (m *buffer) Bytes() int64 { return m.bytes }
+
+func (m *buffer) Free() {
+	if err := m.b.wait(func(i int, _ *worker) error { m.ranks[i].Free(); return nil }); err != nil {
+		m.b.fail("free: %v", err)
+	}
+}
+
+// Alloc returns so many zeroed bytes on every rank.
+func (b *Backend) Alloc(bytes int64) (kernels.Buffer, error) {
+	m := &buffer{b: b, bytes: bytes, ranks: make([]kernels.Buffer, len(b.workers))}
+	err := b.wait(func(i int, w *worker) (err error) {
+		m.ranks[i], err = w.Alloc(bytes)
+		return err
+	})
+	if err != nil {
+		freeAll(b, m.ranks)
+		return nil, err
+	}
+	return m, nil
+}
+
+// freeAll frees what ranks hold of something of which not all could be made.
+func freeAll[T interface{ Free() }](b *Backend, held []T) {
+	_ = b.wait(func(i int, _ *worker) error {
+		if any(held[i]) != nil {
+			held[i].Free()
+		}
+		return nil
+	})
+}
+
+// local is a rank's matrix of so many columns at the place of m.
+func local(m kernels.Mat, rank, cols int) kernels.Mat {
+	m.Buf, m.Cols = m.Buf.(*buffer).ranks[rank], cols
+	return m
+}
+
+// rowAt is where row i of m begins.
+func rowAt(m kernels.Mat, i int) int64 { return m.Off + int64(i)*int64(m.Stride)*m.Type.Size() }
+
+// end is where the last row of m ends.
+func end(m kernels.Mat) int64 { return rowAt(m, m.Rows-1) + int64(m.Cols)*m.Type.Size() }
+
+// covers says whether r's rows and columns are those of m and more.
+func (r *region) covers(m kernels.Mat) bool {
+	return r.mat.Off == m.Off && r.mat.Stride == m.Stride && r.mat.Type == m.Type && r.mat.Rows >= m.Rows && r.mat.Cols >= m.Cols
+}
+
+// touches says whether r has bytes in [from, to) of its buffer.
+func (r *region) touches(from, to int64) bool { return r.mat.Off < to && end(r.mat) > from }
+
+// cutTo says that an operation has written m so that each rank holds its own columns.
+func cutTo(m kernels.Mat, l layout) {
+	if m.Rows == 0 {
+		return
+	}
+	buf := m.Buf.(*buffer)
+	next := region{m, l}
+	buf.cuts = slices.DeleteFunc(buf.cuts, func(r region) bool { return next.covers(r.mat) })
+	buf.cuts = append(buf.cuts, next)
+}
+
+// hold lays m out as an operation wants it. Matrices that an operation has written are so already; one
+// that the host has written goes through the host again.
+func (b *Backend) hold(m kernels.Mat, want layout) {
+	if m.Rows == 0 {
+		return
+	}
+	buf := m.Buf.(*buffer)
+	for _, r := range slices.Backward(buf.cuts) {
+		if r.touches(m.Off, end(m)) {
+			if r.covers(m) && r.layout.holds(want) {
+				return
+			}
+			break
+		}
+	}
+	raw := make([]byte, end(m)-m.Off)
+	b.Read(raw, buf, m.Off)
+	size := m.Type.Size()
+	b.each(func(rank int, w *worker) error {
+		for i := range m.Rows {
+			at := rowAt(m, i)
+			for _, s := range want[rank] {
+				from := at - m.Off + int64(s.at)*size
+				w.Write(buf.ranks[rank], at+int64(s.own)*size, raw[from:from+int64(s.n)*size])
+			}
+		}
+		return nil
+	})
+	cutTo(m, want)
+}
+
+// Write puts the bytes on every rank. It is not meant for blocks of keys and values, of which each
+// rank has its own.
+func (b *Backend) Write(dst kernels.Buffer, off int64, src []byte) {
+	buf := dst.(*buffer)
+	if off < 0 || off+int64(len(src)) > buf.bytes {
+		b.fail("write of %d bytes at %d into a buffer of %d", len(src), off, buf.bytes)
+		return
+	}
+	b.join(buf, off, off+int64(len(src)))
+	src = slices.Clone(src) // the ranks copy it later
+	b.each(func(i int, w *worker) error { w.Write(buf.ranks[i], off, src); return nil })
+}
+
+// join makes matrices that are cut whole again before the host writes bytes [from, to) of them.
+func (b *Backend) join(buf *buffer, from, to int64) {
+	for _, r := range buf.cuts {
+		if !r.touches(from, to) || from <= r.mat.Off && to >= end(r.mat) {
+			continue
+		}
+		row := make([]byte, int64(r.mat.Cols)*r.mat.Type.Size())
+		for i := range r.mat.Rows {
+			at := rowAt(r.mat, i)
+			b.Read(row, buf, at)
+			whole := slices.Clone(row)
+			b.each(func(rank int, w *worker) error { w.Write(buf.ranks[rank], at, whole); return nil })
+		}
+	}
+	buf.cuts = slices.DeleteFunc(buf.cuts, func(r region) bool { return r.touches(from, to) })
+}
+
+// Read waits, copies what the first rank holds, and lays over it the columns that each rank holds.
+func (b *Backend) Read(dst []byte, src kernels.Buffer, off int64) {
+	buf := src.(*buffer)
+	to := off + int64(len(dst))
+	if off < 0 || to > buf.bytes {
+		b.fail("read of %d bytes at %d from a buffer of %d", len(dst), off, buf.bytes)
+		return
+	}
+	err := b.waitFor([]int{0}, func(_ int, w *worker) error { w.Read(dst, buf.ranks[0], off); return nil })
+	for _, r := range buf.cuts {
+		if err == nil && r.touches(off, to) {
+			err = b.wait(func(rank int, w *worker) error { r.read(w, rank, dst, off); return nil })
+		}
+	}
+	if err != nil {
+		b.fail("read: %v", err)
+	}
+}
+
+// read copies a rank's columns that lie in the bytes of dst, which begin at byte off of the buffer.
+func (r *region) read(w *worker, rank int, dst []byte, off int64) {
+	size := r.mat.Type.Size()
+	pitch := int64(r.mat.Stride) * size
+	last := min(int64(r.mat.Rows), (off+int64(len(dst))-r.mat.Off+pitch-1)/pitch)
+	for i := max(0, (off-r.mat.Off)/pitch); i < last; i++ {
+		row := rowAt(r.mat, int(i))
+		for _, s := range r.layout[rank] {
+			at := row + int64(s.at)*size
+			from, to := max(at, off), min(at+int64(s.n)*size, off+int64(len(dst)))
+			if from < to {
+				w.Read(dst[from-off:to-off], local(r.mat, rank, 0).Buf, row+int64(s.own)*size+from-at)
+			}
+		}
+	}
+}
+
+// partial is the matrix that a rank's next partial sums go to. Two take turns, so that a rank may
+// go on while another still reads the one before.
+func (w *worker) partial(rows, cols int) (kernels.Mat, error) {
+	w.turn = 1 - w.turn
+	held := &w.partials[w.turn]
+	need := 4 * int64(rows) * int64(cols)
+	if *held == nil || (*held).Bytes() < need {
+		if *held != nil {
+			(*held).Free()
+		}
+		var err error
+		if *held, err = w.Alloc(need); err != nil {
+			return kernels.Mat{}, fmt.Errorf("partial sums: %w", err)
+		}
+	}
+	return kernels.Mat{Buf: *held, Rows: rows, Cols: cols, Stride: cols}, nil
+}

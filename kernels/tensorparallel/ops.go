@@ -1,0 +1,174 @@
+package tensorparallel
+
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// KVBlockBytes is what one rank holds of a block.
+func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
+	var most int64
+	for i, w := range b.workers {
+		most = max(most, w.KVBlockBytes(heads(h, i, len(b.workers)), tokens))
+	}
+	return most
+}
+
+// ScratchBytes is one rank's, with the partial sums it holds and those it gathers. That its own
+// matrices are narrower is left out.
+func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, fp8 int64) int64 {
+	partials := int64(2+len(b.workers)) * 4 * int64(rows) * int64(min(maxIn, maxOut))
+	return b.workers[0].ScratchBytes(rows, maxIn, maxOut, fp8) + partials
+}
+
+// Embed runs on every rank.
+func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
+	ids = slices.Clone(ids)
+	b.each(func(i int, w *worker) error {
+		w.Embed(local(x, i, x.Cols), t.(*table).whole[i], ids)
+		return nil
+	})
+}
+
+// NormLinear gives each rank its columns of dst.
+func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
+	m := l.(*linear)
+	if m.out == nil {
+		b.fail("NormLinear: %w", errCut)
+		return
+	}
+	b.each(func(i int, r *worker) error {
+		if m.parts[i] != nil {
+			r.NormLinear(local(dst, i, m.out.cols(i)), local(x, i, x.Cols), of(w, i), eps, m.parts[i])
+		}
+		return nil
+	})
+	cutTo(dst, m.out)
+}
+
+// segments are segs with each rank's blocks.
+func (b *Backend) segments(segs []kernels.Segment) [][]kernels.Segment {
+	all := make([][]kernels.Segment, len(b.workers))
+	for i := range all {
+		own := slices.Clone(segs)
+		for j := range own {
+			own[j].Blocks = make([]kernels.KVBlock, len(segs[j].Blocks))
+			for k, block := range segs[j].Blocks {
+				own[j].Blocks[k] = kernels.KVBlock{Buf: block.Buf.(*buffer).ranks[i], Off: block.Off}
+			}
+		}
+		all[i] = own
+	}
+	return all
+}
+
+// StoreKV stores each rank's own heads in its own blocks.
+func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens int, segs []kernels.Segment) {
+	b.hold(qkv, projections(spec.Heads, len(b.workers)))
+	own := b.segments(segs)
+	b.each(func(i int, w *worker) error {
+		s := spec
+		s.Heads = heads(spec.Heads, i, len(b.workers))
+		if s.Heads.Q+s.Heads.KV == 0 {
+			return nil
+		}
+		s.Rope, s.QNorm, s.KNorm = spec.Rope.(rope)[i], of(spec.QNorm, i), of(spec.KNorm, i)
+		w.StoreKV(local(qkv, i, s.Heads.QKVCols()), s, blockTokens, own[i])
+		return nil
+	})
+}
+
+// Attention computes each rank's own heads.
+func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
+	q := qkv
+	q.Cols = spec.Heads.Q * spec.Heads.Dim
+	result := queries(spec.Heads, len(b.workers))
+	b.hold(q, result)
+	own := b.segments(segs)
+	b.each(func(i int, w *worker) error {
+		s := spec
+		s.Heads = heads(spec.Heads, i, len(b.workers))
+		if s.Heads.Q > 0 {
+			w.Attention(local(dst, i, result.cols(i)), local(qkv, i, s.Heads.QKVCols()), s, blockTokens, own[i])
+		}
+		return nil
+	})
+	cutTo(dst, result)
+}
+
+// AddLinear sums the ranks' products.
+func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
+	m := l.(*linear)
+	if m.in == nil {
+		b.fail("AddLinear: %w", errCut)
+		return
+	}
+	b.hold(src, m.in)
+	b.addSum(x, m, func(i int, w *worker, partial kernels.Mat) {
+		w.Product(partial, local(src, i, m.in.cols(i)), m.parts[i])
+	})
+}
+
+// MLP sums the ranks' products.
+func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+	g, d := gated.(*linear), down.(*linear)
+	if g.out == nil || d.in == nil {
+		b.fail("MLP: %w", errCut)
+		return
+	}
+	b.addSum(x, d, func(i int, r *worker, partial kernels.Mat) {
+		r.MLPProduct(partial, local(x, i, x.Cols), of(w, i), eps, g.parts[i], d.parts[i])
+	})
+}
+
+// addSum adds the products of the ranks that have a part of l to x. A rank without one takes part
+// in the gathering, for a library may need all.
+func (b *Backend) addSum(x kernels.Mat, l *linear, product func(i int, w *worker, partial kernels.Mat)) {
+	if x.Rows == 0 {
+		return
+	}
+	b.each(func(i int, w *worker) error {
+		partial, err := w.partial(x.Rows, x.Cols)
+		if err != nil {
+			return err
+		}
+		if l.parts[i] != nil {
+			product(i, w, partial)
+		}
+		gathered, err := b.collective.Gather(i, partial)
+		if err != nil {
+			return err
+		}
+		var parts []kernels.Mat
+		for rank, p := range gathered {
+			if l.parts[rank] != nil {
+				parts = append(parts, p)
+			}
+		}
+		w.AddSum(local(x, i, x.Cols), parts)
+		return nil
+	})
+}
+
+// Logits gives each rank its part of the vocabulary, or of the listed rows.
+func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {
+	all := t.(*table)
+	n := all.Rows()
+	if ids != nil {
+		n, ids = len(ids), slices.Clone(ids)
+	}
+	l := stacked(len(b.workers), n)
+	b.each(func(i int, r *worker) error {
+		from, to := cut(n, i, len(b.workers))
+		switch out := local(dst, i, to-from); {
+		case from == to:
+		case ids == nil:
+			r.Logits(out, local(x, i, x.Cols), of(w, i), eps, all.parts[i], nil)
+		default:
+			r.Logits(out, local(x, i, x.Cols), of(w, i), eps, all.whole[i], ids[from:to])
+		}
+		return nil
+	})
+	cutTo(dst, l)
+}

@@ -1,0 +1,318 @@
+// Package tensorparallel spreads a model over several ranks, each a kernels.Rank on its own OS
+// thread, and is itself a kernels.Backend: every rank holds a part of each matrix and of the keys and
+// values, and the ranks' partial sums come together twice a layer.
+//
+// Matrices that read the residual stream are cut by their outputs, attention by whole heads, and
+// matrices that write it by their inputs (Shoeybi et al., Megatron-LM, 2019, section 3). The residual
+// stream, norms and tables are on every rank; of logits each computes a part of the vocabulary.
+// Partial sums are float32 and are gathered, not reduced on the way: every rank adds them up in the
+// order of the ranks. So the ranks agree to the bit, and a row's bits depend on nothing but its inputs
+// and the number of ranks, whatever a library does to move the data.
+package tensorparallel
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prefillonly/prefillonly/internal/osthread"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Collective brings the ranks' partial sums together.
+type Collective interface {
+	// Gather takes one rank's partial and returns all of them in the order of the ranks, where the rank
+	// can read them until it has called Gather twice more. Every rank calls it, on its own thread, in
+	// the same order with the same shapes.
+	Gather(rank int, partial kernels.Mat) ([]kernels.Mat, error)
+	// Check returns a failure that happened beside the calls.
+	Check() error
+	// Abort ends waiting and later Gathers with an error, until Reset.
+	Abort(err error)
+	// Reset begins anew after Abort; no rank is inside Gather then.
+	Reset() error
+	Close()
+}
+
+// Options of New. The zero value has the defaults.
+type Options struct {
+	Name    string        // of the whole; default: the first rank's and their number
+	Timeout time.Duration // without progress of any rank, after which a pass fails; default 5 minutes
+}
+
+// Backend is a kernels.Backend of several ranks. Calls go to the ranks' threads and return; only
+// Sync, Read and what makes something wait for them.
+type Backend struct {
+	name       string
+	workers    []*worker
+	running    sync.WaitGroup
+	collective Collective
+	err        error // first failure outside the ranks since the last Sync
+
+	timeout  time.Duration
+	progress atomic.Uint64 // calls that ranks have completed
+	seen     uint64        // progress at moved
+	moved    time.Time     // when progress was last seen to change
+	broken   error         // ranks no longer answer
+
+	mu    sync.Mutex
+	cause error // guarded by mu: why the collective was aborted since the last Sync
+}
+
+var _ kernels.Backend = (*Backend)(nil)
+
+// worker is one rank with its thread.
+type worker struct {
+	kernels.Rank
+	calls    chan func()
+	err      error             // owned by the thread: first failure since the last Sync
+	partials [2]kernels.Buffer // owned by the thread
+	turn     int               // owned by the thread: which of partials is next
+}
+
+// queue is how many calls a rank may be behind.
+const queue = 1024
+
+// New opens every rank on its own thread and joins them.
+func New(open []func() (kernels.Rank, error), join func([]kernels.Rank) (Collective, error), o Options) (*Backend, error) {
+	b := &Backend{timeout: o.Timeout, name: o.Name, collective: NewShared(len(open))}
+	if b.timeout == 0 {
+		b.timeout = 5 * time.Minute
+	}
+	for range open {
+		w := &worker{calls: make(chan func(), queue)}
+		b.workers = append(b.workers, w)
+		b.running.Go(func() { // ends with Close
+			_ = osthread.Do(func() error {
+				for call := range w.calls {
+					call()
+					b.progress.Add(1)
+				}
+				return nil
+			})
+		})
+	}
+	err := b.wait(func(i int, w *worker) error {
+		r, err := open[i]()
+		if err == nil {
+			w.Rank = r
+		}
+		return err
+	})
+	if err == nil {
+		ranks := make([]kernels.Rank, len(open))
+		for i, w := range b.workers {
+			ranks[i] = w.Rank
+		}
+		b.collective, err = join(ranks)
+	}
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	if b.name == "" {
+		b.name = fmt.Sprintf("%s x%d", b.workers[0].Name(), len(open))
+	}
+	return b, nil
+}
+
+// Name is Options.Name.
+func (b *Backend) Name() string { return b.name }
+
+// ActType is the ranks'.
+func (b *Backend) ActType() kernels.DType { return b.workers[0].ActType() }
+
+// Ranks is their number.
+func (b *Backend) Ranks() int { return len(b.workers) }
+
+// Close ends the threads and closes the ranks. Ranks that no longer answer are left behind.
+func (b *Backend) Close() {
+	if b.collective != nil {
+		b.collective.Close()
+	}
+	_ = b.wait(func(_ int, w *worker) error {
+		if w.Rank == nil {
+			return nil
+		}
+		for _, p := range w.partials {
+			if p != nil {
+				p.Free()
+			}
+		}
+		w.Rank.Close()
+		return nil
+	})
+	for _, w := range b.workers {
+		close(w.calls)
+	}
+	if b.broken == nil {
+		b.running.Wait()
+	}
+}
+
+// each enqueues a call for every rank. Its failure fails the pass: the rank does nothing more until
+// Sync, and the others do not wait for it.
+func (b *Backend) each(call func(i int, w *worker) error) {
+	for i, w := range b.workers {
+		b.enqueue(w, func() {
+			if w.err != nil {
+				return
+			}
+			if w.err = guard(i, w, call); w.err != nil {
+				b.abort(w.err)
+			}
+		})
+	}
+}
+
+// guard turns a panic into an error and says whose it is.
+func guard(i int, w *worker, call func(i int, w *worker) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		if err != nil {
+			name := ""
+			if w.Rank != nil {
+				name = " (" + w.Name() + ")"
+			}
+			err = fmt.Errorf("rank %d%s: %w", i, name, err)
+		}
+	}()
+	return call(i, w)
+}
+
+// abort lets no rank wait for one that has failed.
+func (b *Backend) abort(err error) {
+	b.mu.Lock()
+	if b.cause == nil {
+		b.cause = err
+	}
+	b.mu.Unlock()
+	b.collective.Abort(err)
+}
+
+// patience is how often ranks that keep the caller waiting are looked at, and how long one rank may
+// still work after another has failed.
+const patience = time.Second
+
+// enqueue waits while the rank is too far behind.
+func (b *Backend) enqueue(w *worker, call func()) {
+	select {
+	case w.calls <- call:
+		return
+	default:
+	}
+	b.moved = time.Now()
+	tick := time.NewTicker(patience)
+	defer tick.Stop()
+	for b.broken == nil {
+		select {
+		case w.calls <- call:
+			return
+		case <-tick.C:
+			b.watch()
+		}
+	}
+}
+
+// wait calls f on every rank after all that was enqueued before, and returns the first rank's error.
+func (b *Backend) wait(f func(i int, w *worker) error) error {
+	all := make([]int, len(b.workers))
+	for i := range all {
+		all[i] = i
+	}
+	return b.waitFor(all, f)
+}
+
+func (b *Backend) waitFor(ranks []int, f func(i int, w *worker) error) error {
+	type end struct {
+		rank int
+		err  error
+	}
+	ends := make(chan end, len(ranks)) // so that a late rank does not wait for a caller that is gone
+	for _, i := range ranks {
+		w := b.workers[i]
+		b.enqueue(w, func() { ends <- end{i, guard(i, w, f)} })
+	}
+	errs := make([]error, len(b.workers))
+	b.moved = time.Now()
+	tick := time.NewTicker(patience)
+	defer tick.Stop()
+	for left := len(ranks); left > 0 && b.broken == nil; {
+		select {
+		case e := <-ends:
+			errs[e.rank] = e.err
+			left--
+		case <-tick.C:
+			for _, err := range errs {
+				if err != nil {
+					b.abort(err)
+					break
+				}
+			}
+			b.watch()
+		}
+	}
+	if b.broken != nil {
+		return b.broken
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch fails the pass when the collective has failed or no rank gets on.
+func (b *Backend) watch() {
+	if done := b.progress.Load(); done != b.seen {
+		b.seen, b.moved = done, time.Now()
+	}
+	if err := b.collective.Check(); err != nil {
+		b.abort(err)
+	}
+	stuck := time.Since(b.moved)
+	if stuck < b.timeout {
+		return
+	}
+	err := fmt.Errorf("%s: no rank has got on for %v", b.name, stuck.Round(time.Second))
+	b.abort(err)
+	if stuck > b.timeout+10*patience {
+		b.broken = fmt.Errorf("%w; restart this executor", err)
+	}
+}
+
+// Sync waits for all ranks. After a failure the ranks are joined anew; a pass that was under way is
+// lost.
+func (b *Backend) Sync() error {
+	err := b.wait(func(_ int, w *worker) error {
+		failed := w.err
+		w.err = nil
+		return errors.Join(failed, w.Sync())
+	})
+	b.mu.Lock()
+	cause := b.cause
+	b.cause = nil
+	b.mu.Unlock()
+	if cause != nil {
+		err = cause
+		if b.broken == nil {
+			b.broken = b.collective.Reset()
+		}
+	}
+	if b.err != nil {
+		err, b.err = b.err, nil
+	}
+	return err
+}
+
+func (b *Backend) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf(b.name+": "+format, args...)
+	}
+}

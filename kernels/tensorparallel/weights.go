@@ -1,0 +1,256 @@
+package tensorparallel
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// linear is a matrix of which every rank has a part. Cut by its outputs, out is how they lie on the
+// ranks; cut by its inputs, in is how those do. A rank's part is nil where it has no rows or columns.
+type linear struct {
+	b       *Backend
+	parts   []kernels.Linear
+	rows    int
+	cols    int
+	out, in layout
+}
+
+func (l *linear) In() int  { return l.cols }
+func (l *linear) Out() int { return l.rows }
+
+// Bytes is what the rank that has most holds.
+func (l *linear) Bytes() int64 {
+	var most int64
+	for _, p := range l.parts {
+		if p != nil {
+			most = max(most, p.Bytes())
+		}
+	}
+	return most
+}
+
+func (l *linear) Free() { freeAll(l.b, l.parts) }
+
+// checkStack checks matrices that are stacked, and their biases.
+func checkStack(parts, bias []kernels.HostTensor) error {
+	if len(parts) == 0 || len(bias) != 0 && len(bias) != len(parts) {
+		return fmt.Errorf("a matrix of %d tensors and %d biases", len(parts), len(bias))
+	}
+	for i, p := range parts {
+		if err := p.Check(); err != nil {
+			return err
+		}
+		if p.Cols != parts[0].Cols {
+			return fmt.Errorf("tensor %q has %d columns, %q has %d", p.Name, p.Cols, parts[0].Name, parts[0].Cols)
+		}
+		if len(bias) == 0 || len(bias[i].Data) == 0 {
+			continue
+		}
+		if err := bias[i].CheckUnquantized(); err != nil {
+			return err
+		}
+		if n := bias[i].Rows * bias[i].Cols; n != p.Rows {
+			return fmt.Errorf("bias %q has %d elements, %q has %d rows", bias[i].Name, n, p.Name, p.Rows)
+		}
+	}
+	return nil
+}
+
+// rowsOf is rows [from, to) of t, in t's own memory.
+func rowsOf(t kernels.HostTensor, from, to int) kernels.HostTensor {
+	width := t.Cols * int(t.Type.Size())
+	t.Rows, t.Data = to-from, t.Data[from*width:to*width]
+	if t.Scale != nil {
+		t.Scale = t.Scale[from:to]
+	}
+	return t
+}
+
+// columnsOf is a copy of columns [from, to) of t.
+func columnsOf(t kernels.HostTensor, from, to int) kernels.HostTensor {
+	size := int(t.Type.Size())
+	data := make([]byte, 0, t.Rows*(to-from)*size)
+	for row := range t.Rows {
+		at := row * t.Cols
+		data = append(data, t.Data[(at+from)*size:(at+to)*size]...)
+	}
+	t.Cols, t.Data = to-from, data
+	return t
+}
+
+// biasOf is elements [from, to) of a bias, or none.
+func biasOf(t kernels.HostTensor, from, to int) kernels.HostTensor {
+	if len(t.Data) == 0 {
+		return t
+	}
+	t.Rows, t.Cols = t.Rows*t.Cols, 1
+	part := rowsOf(t, from, to)
+	part.Rows, part.Cols = 1, part.Rows
+	return part
+}
+
+// NewLinear cuts each of the parts by its outputs, evenly: by heads, where it projects to heads.
+func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
+	if err := checkStack(parts, bias); err != nil {
+		return nil, fmt.Errorf("%s: %w", b.name, err)
+	}
+	l := &linear{b: b, cols: parts[0].Cols}
+	widths := make([]int, len(parts))
+	for i, p := range parts {
+		widths[i] = p.Rows
+		l.rows += p.Rows
+	}
+	l.out = stacked(len(b.workers), widths...)
+	return l.build(func(rank int, w *worker) (kernels.Linear, error) {
+		var own, ownBias []kernels.HostTensor
+		for i, p := range parts {
+			from, to := cut(p.Rows, rank, len(b.workers))
+			if from == to {
+				continue
+			}
+			own = append(own, rowsOf(p, from, to))
+			if len(bias) > 0 {
+				ownBias = append(ownBias, biasOf(bias[i], from, to))
+			}
+		}
+		if len(own) == 0 {
+			return nil, nil
+		}
+		return w.NewLinear(own, ownBias)
+	})
+}
+
+// NewOutputLinear cuts the parts by their inputs; the first rank that has any adds the bias.
+func (b *Backend) NewOutputLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
+	if err := checkStack(parts, bias); err != nil {
+		return nil, fmt.Errorf("%s: %w", b.name, err)
+	}
+	l := &linear{b: b, cols: parts[0].Cols}
+	for _, p := range parts {
+		l.rows += p.Rows
+	}
+	l.in = stacked(len(b.workers), l.cols)
+	return l.build(func(rank int, w *worker) (kernels.Linear, error) {
+		from, to := cut(l.cols, rank, len(b.workers))
+		if from == to {
+			return nil, nil
+		}
+		own := make([]kernels.HostTensor, len(parts))
+		for i, p := range parts {
+			own[i] = columnsOf(p, from, to)
+		}
+		if from > 0 {
+			return w.NewLinear(own, nil)
+		}
+		return w.NewLinear(own, bias)
+	})
+}
+
+// NewGatedLinear cuts gate and up by their outputs.
+func (b *Backend) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, error) {
+	if err := checkStack([]kernels.HostTensor{gate, up}, nil); err != nil {
+		return nil, fmt.Errorf("%s: %w", b.name, err)
+	}
+	if gate.Rows != up.Rows {
+		return nil, fmt.Errorf("%s: gate %q has %d rows, up %q has %d", b.name, gate.Name, gate.Rows, up.Name, up.Rows)
+	}
+	l := &linear{b: b, rows: gate.Rows, cols: gate.Cols, out: stacked(len(b.workers), gate.Rows)}
+	return l.build(func(rank int, w *worker) (kernels.Linear, error) {
+		from, to := cut(gate.Rows, rank, len(b.workers))
+		if from == to {
+			return nil, nil
+		}
+		return w.NewGatedLinear(rowsOf(gate, from, to), rowsOf(up, from, to))
+	})
+}
+
+func (l *linear) build(part func(rank int, w *worker) (kernels.Linear, error)) (kernels.Linear, error) {
+	l.parts = make([]kernels.Linear, len(l.b.workers))
+	err := l.b.wait(func(i int, w *worker) (err error) {
+		l.parts[i], err = part(i, w)
+		return err
+	})
+	if err != nil {
+		l.Free()
+		return nil, err
+	}
+	return l, nil
+}
+
+// table is on every rank whole, for Embed, and seen in parts for Logits.
+type table struct {
+	b     *Backend
+	whole []kernels.Table
+	parts []kernels.Table // rows that the rank computes logits of; nil for none
+}
+
+func (t *table) Rows() int    { return t.whole[0].Rows() }
+func (t *table) Cols() int    { return t.whole[0].Cols() }
+func (t *table) Bytes() int64 { return t.whole[0].Bytes() }
+func (t *table) Free()        { freeAll(t.b, t.whole) }
+
+// NewTable gives every rank the whole table.
+func (b *Backend) NewTable(tensor kernels.HostTensor) (kernels.Table, error) {
+	n := len(b.workers)
+	t := &table{b, make([]kernels.Table, n), make([]kernels.Table, n)}
+	err := b.wait(func(i int, w *worker) (err error) {
+		if t.whole[i], err = w.NewTable(tensor); err != nil {
+			return err
+		}
+		if from, to := cut(tensor.Rows, i, n); from < to {
+			t.parts[i] = w.SubTable(t.whole[i], from, to)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Free()
+		return nil, err
+	}
+	return t, nil
+}
+
+type vector []kernels.Vector
+
+func (v vector) Len() int { return v[0].Len() }
+
+// of is a rank's vector; nil stays nil.
+func of(v kernels.Vector, rank int) kernels.Vector {
+	if v == nil {
+		return nil
+	}
+	return v.(vector)[rank]
+}
+
+// NewVector gives every rank the vector.
+func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
+	v := make(vector, len(b.workers))
+	err := b.wait(func(i int, w *worker) (err error) {
+		v[i], err = w.NewVector(t)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+type rope []kernels.Rope
+
+func (r rope) MaxPositions() int { return r[0].MaxPositions() }
+
+// NewRope gives every rank the angles.
+func (b *Backend) NewRope(invFreq []float32, scale float32, positions int) (kernels.Rope, error) {
+	r := make(rope, len(b.workers))
+	err := b.wait(func(i int, w *worker) (err error) {
+		r[i], err = w.NewRope(invFreq, scale, positions)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+var errCut = errors.New("a matrix for AddLinear and for MLP's second product comes from NewOutputLinear, others from NewLinear")
