@@ -29,18 +29,20 @@ cuda: setup cuda-kernels ## bin/prefillonly-cuda, which also serves on NVIDIA GP
 	eval "$$(tools/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; \
 	$(GO) build -tags cuda -ldflags '$(LDFLAGS)' -o bin/prefillonly-cuda ./cmd/prefillonly
 
-# build/cuda-test and tools are all that a GPU machine needs: what these two targets run, and the libraries.
+# build/cuda-test beside the checkout is all that a GPU machine needs; tools/cuda_report.sh says what else.
 build/cuda-test: setup cuda-kernels
-	@mkdir -p $@
-	eval "$$(tools/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; \
-	$(GO) test -c -tags cuda -ldflags '-s -w' -o $@/kernels.test ./kernels/cuda && $(GO) test -c -tags cuda -ldflags '-s -w' -o $@/engine.test ./cmd/prefillonly
-	@mkdir -p $@/lib && cp $$(ldd $@/engine.test | awk '/=> \// && !/lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+)\.so/ {print $$3}') $@/lib
+	@rm -rf $@ && mkdir -p $@
+	eval "$$(tools/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; set -e; \
+	$(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $@/kernels.test ./kernels/cuda; \
+	$(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $@/model.test ./engine/model; \
+	$(GO) build -tags cuda -trimpath -ldflags '-s -w' -o $@/bench ./bench/gpu
+	@echo "to carry: $$(du -sm $@ | cut -f1) MB in $@, $$(git ls-files -z | du -cm --files0-from=- | tail -n 1 | cut -f1) MB in the checkout"
 
-test-cuda: build/cuda-test ## the kernels on this machine's GPU against the oracle; carry build/cuda-test there, run tools/cuda_report.sh
-	tools/cuda_report.sh build/cuda-test/conformance.md 8m build/cuda-test/kernels.test TestGPU
+test-cuda: build/cuda-test ## kernels and models on this machine's GPU, against the oracle and transformers
+	tools/cuda_report.sh conformance
 
 bench-cuda: build/cuda-test ## Llama-3.1-8B's shape on this machine's GPU, beside PyTorch
-	tools/cuda_report.sh build/cuda-test/speed.md 8m build/cuda-test/engine.test TestSpeedOnGPU timeout 120 python3 tools/cuda_torch.py
+	tools/cuda_report.sh speed
 
 test: setup ## every test that needs no GPU
 	$(GO) vet ./...

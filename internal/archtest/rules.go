@@ -43,6 +43,7 @@ var arrows = map[string][]string{
 	"bench": {
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim",
 	},
+	"bench/gpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cuda"},
 	"bench/cpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cpu", "kernels/cpu/onednn"},
 
 	// plumbing
@@ -71,7 +72,7 @@ var externals = []struct {
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
 	{"github.com/spf13/cobra", []string{"cmd/prefillonly"}, "commands are in the root"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
-	{"encoding/json", []string{"engine/api", "engine/frontend", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/load", "bench/workload", "cmd/prefillonly"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/frontend", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

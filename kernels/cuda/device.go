@@ -1,6 +1,14 @@
 package cuda
 
-import "github.com/prefillonly/prefillonly/kernels"
+import (
+	"errors"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// ErrNoDevice is in the error of Open where there is no GPU at all, or no driver to show one. Any
+// other error of Open is about a GPU that is there.
+var ErrNoDevice = errors.New("no device")
 
 // Ptr is an address in device memory.
 type Ptr uint64

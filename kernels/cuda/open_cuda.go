@@ -44,7 +44,10 @@ type gpu struct {
 func Open(index int, o Options) (Device, error) {
 	count, err := cu.NumDevices()
 	if err != nil {
-		return nil, fmt.Errorf("no device: the NVIDIA driver is missing or shows no GPU (%w); install driver 580 or newer and see what nvidia-smi says, or serve with --device cpu", err)
+		return nil, fmt.Errorf("%w: the NVIDIA driver is missing or shows no GPU (%w); install driver 580 or newer and see what nvidia-smi says, or serve with --device cpu", ErrNoDevice, err)
+	}
+	if count == 0 {
+		return nil, fmt.Errorf("%w: the NVIDIA driver shows no GPU; is CUDA_VISIBLE_DEVICES empty?", ErrNoDevice)
 	}
 	if index >= count {
 		return nil, fmt.Errorf("cuda:%d is wanted, but this machine has %d GPUs", index, count)

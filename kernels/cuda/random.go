@@ -96,3 +96,6 @@ func (r Random) NewTable(t kernels.HostTensor) (kernels.Table, error) {
 	}
 	return &table{data, t.Rows, t.Cols}, nil
 }
+
+// Address is where a buffer of a Backend begins in device memory, for those who call its Device.
+func Address(buf kernels.Buffer) Ptr { return buf.(*buffer).at }

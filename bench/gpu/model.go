@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
+)
+
+// source is weights.Random with matrices by name alone, for cuda.Random to make on the device.
+type source struct{ weights.Random }
+
+var random = weights.Random{Seed: 1, Type: kernels.BF16}
+
+// Tensor makes vectors on the host.
+func (s source) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
+	if len(shape) == 1 {
+		return s.Random.Tensor(name, shape...)
+	}
+	return kernels.HostTensor{Name: name, Type: kernels.BF16, Rows: shape[0], Cols: shape[1]}, nil
+}
+
+// load makes the model with room for prompts of longest tokens, beside which others of spare tokens
+// may run, and for pages.
+func (b *bench) load(longest, spare, chunk, pages int) (*model.Model, error) {
+	config, err := b.model.config(longest)
+	if err != nil {
+		return nil, err
+	}
+	backend := cuda.Random{Backend: b.backend, Stream: random.Stream}
+	m, err := model.New(config, source{random}, backend, model.Options{
+		MaxLen: longest, ChunkRows: chunk, BlockTokens: block, MaxItems: b.packed, SpareRows: spare,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.model.Name, err)
+	}
+	if err := m.NewPages(pages); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// labels asks for the probabilities of two tokens, as the paper's requests do.
+var labels = engine.Ask{Allowed: []engine.TokenID{1, 2}}
+
+// prompt is n tokens; torch.py makes the same.
+func (b *bench) prompt(seed, n int, ask engine.Ask) wire.RunItem {
+	item := wire.RunItem{Ask: ask}
+	for i := range n {
+		item.Tokens = append(item.Tokens, engine.TokenID((seed+i*7919)%b.model.Vocab))
+	}
+	return item
+}
+
+// steps runs a pass to its end, calling between after each layer, and returns its answers.
+func steps(m *model.Model, between func(layer int) error, items ...wire.RunItem) ([]wire.ItemResult, error) {
+	p, err := m.Begin(&wire.Run{Items: items})
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	for done := false; !done; {
+		if done, err = p.Step(); err != nil {
+			return nil, err
+		}
+		if err := between(p.Layer()); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range p.Results() {
+		if r.Err != nil {
+			return nil, r.Err
+		}
+	}
+	return p.Results(), nil
+}
+
+// pass runs items to their answers and returns the time by the host's clock, which is what a client
+// feels.
+func pass(m *model.Model, items ...wire.RunItem) (time.Duration, error) {
+	start := time.Now()
+	_, err := steps(m, func(int) error { return nil }, items...)
+	return time.Since(start), err
+}
+
+// medianPass runs a pass once uncounted and then as often as fits into about a budget, at least twice
+// and at most b.runs times.
+func (b *bench) medianPass(m *model.Model, items ...wire.RunItem) (median time.Duration, runs int, err error) {
+	const budget = 2 * time.Second
+	first, err := pass(m, items...)
+	if err != nil {
+		return 0, 0, err
+	}
+	var times []time.Duration
+	for len(times) < min(b.runs, max(2, int(budget/max(first, 1)))) {
+		took, err := pass(m, items...)
+		if err != nil {
+			return 0, 0, err
+		}
+		times = append(times, took)
+	}
+	return middle(times), len(times), nil
+}
