@@ -17,6 +17,7 @@ type pass struct {
 	work     work          // of the whole pass
 	ran      time.Duration // before it last started
 	started  time.Duration // when it last started
+	whole    float64       // seconds that it takes in all, by the layers done when it was paused last; 0: not told
 	pausing  bool          // a Pause is on its way
 	parkedAt time.Duration // when it was last paused
 	held     time.Duration // paused in all, before it last started
@@ -31,12 +32,20 @@ func (e *executor) spent(p *pass, now time.Duration) float64 {
 	return ran.Seconds()
 }
 
+// whole predicts the seconds that a pass takes in all.
+func (e *executor) whole(p *pass) float64 {
+	if p.whole > 0 {
+		return p.whole
+	}
+	return e.cost.seconds(p.work)
+}
+
 // left predicts the seconds that are left of a pass, running or not. One that has overrun its
 // prediction is taken to need as long again as it has overrun: of that the prediction has shown that it
 // knows nothing, and where all lengths are as likely by order of magnitude (a Pareto law of index 1),
 // half of all end sooner.
 func (e *executor) left(p *pass, now time.Duration) float64 {
-	return math.Abs(e.cost.seconds(p.work) - e.spent(p, now))
+	return math.Abs(e.whole(p) - e.spent(p, now))
 }
 
 // allPasses lists the running pass and the paused ones.

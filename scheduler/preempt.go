@@ -34,7 +34,7 @@ func (c *Core) overtakes(e *executor, j *job, p *pass) bool {
 	}
 	left := e.left(p, c.now)
 	whole := e.spent(p, c.now) + left
-	// A pass that overruns its prediction says that one of the job may too.
+	// A pass that takes longer than the model says tells that one of the job may too.
 	needs := e.cost.seconds(j.work()) + e.cost.seconds(work{tokens: preemptMargin})
 	return rule.overtakes(needs*whole/e.cost.seconds(p.work), left, held.Seconds(), whole)
 }
@@ -47,6 +47,9 @@ func (c *Core) paused(from PeerID, m *wire.Paused) {
 	}
 	p := e.running
 	p.ran += c.now - p.started
+	if m.Layer > 0 && e.info.Layers > 0 {
+		p.whole = p.ran.Seconds() * float64(e.info.Layers) / float64(m.Layer)
+	}
 	p.parkedAt = c.now
 	p.pausing = false
 	c.stats.Preemptions++

@@ -113,11 +113,11 @@ func (s *script) tell(words []string) string {
 // command reads one of
 //
 //	set policy=P fairness=N routing=R pack=N paused=N eviction=E maxjobs=N fullkv   (before all others)
-//	hello web | hello cpu executor epoch=N block=N blocks=N rows=N limit=N token=D
+//	hello web | hello cpu executor epoch=N block=N blocks=N rows=N limit=N token=D layers=N
 //	submit web A tokens=N stem=N max=N user=U priority=N deadline=D stop=ID salt=S waited=D logprobs
 //	cancel web A
 //	done cpu [token=ID] [fails] [full]
-//	paused cpu | lost cpu | tick
+//	paused cpu [layer=N] | lost cpu | tick
 //
 // where tokens of equal stems begin alike, up to fork=N if that is given.
 func (s *script) command(words []string) (PeerID, wire.Message) {
@@ -141,7 +141,7 @@ func (s *script) command(words []string) (PeerID, wire.Message) {
 	case "cancel":
 		return peer, &wire.Cancel{Job: s.names[words[2]]}
 	case "paused":
-		return peer, &wire.Paused{Pass: s.passes[peer].Pass, Layer: 1}
+		return peer, &wire.Paused{Pass: s.passes[peer].Pass, Layer: o.num("layer", 1)}
 	case "lost":
 		return peer, &wire.Lost{}
 	case "done":
@@ -180,6 +180,7 @@ func (s *script) hello(peer PeerID, o opts) wire.Message {
 		info.MaxPassRows = o.num("rows", 4096)
 		info.MaxModelLen = o.num("limit", 1<<20)
 		info.CostToken = o.dur("token")
+		info.Layers = o.num("layers", 0)
 		s.infos[peer] = info
 	}
 	return &wire.Hello{Role: wire.RoleExecutor, Name: string(peer), Epoch: uint64(o.num("epoch", 1)), Executor: &info}

@@ -141,5 +141,6 @@ func (m *Model) Info() wire.ExecutorInfo {
 		NumBlocks:   m.pages.count,
 		MaxPassRows: m.opts.MaxLen,
 		CanPause:    true,
+		Layers:      len(m.layers) + 1,
 	}
 }

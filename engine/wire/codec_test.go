@@ -32,7 +32,7 @@ var answer = engine.Answer{
 
 var info = ExecutorInfo{
 	Device: "cpu (avx512_bf16, 2 threads)", Model: "demo", Fingerprint: "sha256:abc", VocabSize: 4096, MaxModelLen: 32768,
-	BlockTokens: 64, NumBlocks: 1000, MaxPassRows: 2048, CanPause: true,
+	BlockTokens: 64, NumBlocks: 1000, MaxPassRows: 2048, CanPause: true, Layers: 32,
 	CostBase: time.Millisecond, CostToken: 3 * time.Microsecond, CostPair: 1.5e-9,
 }
 

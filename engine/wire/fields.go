@@ -38,6 +38,7 @@ func (m *ExecutorInfo) encode(w *writer) {
 	w.int("blocks", int64(m.NumBlocks))
 	w.int("pass_rows", int64(m.MaxPassRows))
 	w.bool("pause", m.CanPause)
+	w.int("layers", int64(m.Layers))
 	w.duration("cost_base", m.CostBase)
 	w.duration("cost_token", m.CostToken)
 	w.float64("cost_pair", m.CostPair)
@@ -63,6 +64,8 @@ func (m *ExecutorInfo) decode(r *reader, key []byte) bool {
 		m.MaxPassRows = r.count()
 	case "pause":
 		m.CanPause = r.bool()
+	case "layers":
+		m.Layers = r.count()
 	case "cost_base":
 		m.CostBase = r.duration()
 	case "cost_token":

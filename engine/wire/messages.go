@@ -50,6 +50,7 @@ type ExecutorInfo struct {
 	NumBlocks   int           // pages of the prefix cache
 	MaxPassRows int           // new tokens one packed pass may hold
 	CanPause    bool          // understands Pause and Resume
+	Layers      int           // of a pass, about equally long; 0: not told
 	CostBase    time.Duration // fitted cost of an empty pass; all Cost* 0: not profiled
 	CostToken   time.Duration // per cache-miss token
 	CostPair    float64       // seconds per (n_input^2 - n_cached^2)/2 pairs of attention

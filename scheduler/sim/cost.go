@@ -59,7 +59,7 @@ func (e Executor) hello() *wire.Hello {
 	info := &wire.ExecutorInfo{
 		Device: "simulated", Model: modelName, Fingerprint: modelName, VocabSize: vocabSize,
 		MaxModelLen: e.MaxModelLen, BlockTokens: e.BlockTokens, NumBlocks: e.NumBlocks,
-		MaxPassRows: e.MaxPassRows, CanPause: e.Layers > 0,
+		MaxPassRows: e.MaxPassRows, CanPause: e.Layers > 0, Layers: e.Layers,
 	}
 	if e.Profiled {
 		info.CostBase = time.Duration(e.Cost.Base * 1e9)

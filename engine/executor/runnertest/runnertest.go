@@ -151,6 +151,9 @@ func testLayers(t *testing.T, r executor.Runner) {
 			t.Fatalf("Layer = %d after %d steps", p.Layer(), want)
 		}
 		if step(t, p, 1) {
+			if told := r.Info().Layers; told != 0 && p.Layer() != told {
+				t.Errorf("the pass has %d layers, Info tells of %d", p.Layer(), told)
+			}
 			return
 		}
 	}
