@@ -113,21 +113,32 @@ func (r *modelRunner) Close() {
 
 // openCPU loads the model on the processor and gives the prefix cache its share of what is left.
 func openCPU(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
-	backend, err := cpu.New(cpu.Config{Threads: cfg.Threads})
+	backend, err := openCPUBackend(cfg)
 	if err != nil {
-		return nil, &exitError{exitDevice, err}
+		return nil, err
 	}
 	available, err := availableMemory()
 	if err != nil {
 		backend.Close()
 		return nil, err
 	}
-	r, err := loadModel(cfg, backend, available, log)
+	r, err := loadModel(cfg, backend, available/int64(cfg.Ranks), log)
 	if err != nil {
 		backend.Close()
 		return nil, err
 	}
 	return r, nil
+}
+
+func openCPUBackend(cfg *config.Config) (kernels.Backend, error) {
+	if cfg.Ranks > 1 {
+		return openCPURanks(cfg)
+	}
+	backend, err := cpu.New(cpu.Config{Threads: cfg.Threads})
+	if err != nil {
+		return nil, &exitError{exitDevice, err}
+	}
+	return backend, nil
 }
 
 func modelOptions(cfg *config.Config) model.Options {

@@ -57,14 +57,19 @@ func (s *spec) quantize(q *weights.Quantization) error {
 // scaleBytes is a scale's size in a backend's memory.
 const scaleBytes = 4
 
+// tableBytes is the size of embedding and LM head, once where they are tied.
+func (s *spec) tableBytes(elementBytes int64) int64 {
+	n := int64(s.vocab) * int64(s.hidden) * elementBytes
+	if !s.tied {
+		n *= 2
+	}
+	return n
+}
+
 // packedBytes is the weights' size, the LM head once where it is tied, with elements of so many bytes
 // where they are not FP8.
 func (s *spec) packedBytes(elementBytes int64) int64 {
-	tables := int64(s.vocab) * int64(s.hidden)
-	if !s.tied {
-		tables *= 2
-	}
-	sum := tables * elementBytes
+	sum := s.tableBytes(elementBytes)
 	for i := range s.layers {
 		for _, m := range s.matrices(i) {
 			elements := int64(m.rows) * int64(m.in)

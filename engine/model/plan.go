@@ -11,7 +11,8 @@ import (
 // logitRows is how many rows go through the LM head at a time.
 const logitRows = 64
 
-// Plan is a model's memory, in bytes. Nothing beyond it is allocated but small change of the Go heap.
+// Plan is a model's memory, in bytes, on each rank where the backend has several. Nothing beyond it is
+// allocated but small change of the Go heap.
 type Plan struct {
 	Weights int64 // packed weights, tables and rotary angles
 	Work    int64 // residual streams, one layer's KV, chunks, logits, the backend's scratch
@@ -28,8 +29,18 @@ func Predict(config weights.Config, b kernels.Backend, opts Options) (Plan, erro
 	if opts, err = opts.withDefaults(&s); err != nil {
 		return Plan{}, err
 	}
-	return newPlan(b, &s, opts, s.packedBytes(b.ActType().Size())), nil
+	element := b.ActType().Size()
+	packed := s.packedBytes(element)
+	if r, ok := b.(severalRanks); ok {
+		tables := s.tableBytes(element)
+		packed = tables + (packed-tables)/int64(r.Ranks())
+	}
+	return newPlan(b, &s, opts, packed), nil
 }
+
+// severalRanks is a backend over several ranks. Its plan is that of one of them, which has its part of every
+// matrix and the tables whole.
+type severalRanks interface{ Ranks() int }
 
 // Plan is the memory the model holds, beside Block for each page.
 func (m *Model) Plan() Plan { return newPlan(m.backend, &m.spec, m.opts, m.weights) }

@@ -54,3 +54,34 @@ func TestRanksEqualTransformers(t *testing.T) {
 		})
 	}
 }
+
+// TestPlanIsOfOneRank checks that a rank's plan has its part of the matrices and of the keys and
+// values, and that what is loaded follows it.
+func TestPlanIsOfOneRank(t *testing.T) {
+	config, source := goldenSource(t, "qwen3-wide")
+	opts := Options{MaxLen: 1000}
+	whole, err := Predict(config, cpuThreads(t, "", 1), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := cpuRanks(t, 2)
+	half, err := Predict(config, b, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if half.Block*2 != whole.Block {
+		t.Errorf("a block takes %d bytes on one of two ranks, %d on one device", half.Block, whole.Block)
+	}
+	m, err := New(config, source, b, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	tables := m.spec.tableBytes(2)
+	if got, want := half.Weights-tables-ropeBytes(&m.spec, m.opts), (whole.Weights-tables-ropeBytes(&m.spec, m.opts))/2; got != want {
+		t.Errorf("matrices are predicted to take %d bytes on one of two ranks, want %d", got, want)
+	}
+	if off := float64(half.Weights)/float64(m.Plan().Weights) - 1; off < -0.02 || off > 0.1 {
+		t.Errorf("predicted %d bytes of weights on a rank, there are %d", half.Weights, m.Plan().Weights)
+	}
+}

@@ -28,6 +28,7 @@ type Config struct {
 	KVEvents  KVEvents
 
 	Device       string
+	Ranks        int
 	Threads      int
 	GPUMemory    float64
 	CacheBytes   Bytes
@@ -57,6 +58,7 @@ func Default() Config {
 		DrainTimeout: 30 * time.Second,
 		Scheduler:    scheduler.DefaultConfig(),
 		Device:       "cpu",
+		Ranks:        1,
 		GPUMemory:    0.92,
 		CacheShare:   0.5,
 		BlockSize:    64,

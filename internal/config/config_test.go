@@ -77,7 +77,6 @@ func TestErrorsTeach(t *testing.T) {
 	}{
 		{args: []string{"--prot", "1"}, want: []string{"--prot", "--port"}},
 		{args: []string{"--api-key", "k"}, want: []string{"--api-key-file", "PREFILLONLY_API_KEY"}},
-		{args: []string{"--tensor-parallel-size", "2"}, want: []string{"one executor is one device"}},
 		{args: []string{"--port", "70000"}, want: []string{"port", "70000", "--port", "65535"}},
 		{args: []string{"--block-size", "50"}, want: []string{"block-size", "multiple of 16"}},
 		{args: []string{"--device", "tpu"}, want: []string{"tpu", "cpu, cuda"}},

@@ -2,28 +2,57 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
 func TestDevices(t *testing.T) {
-	for device, want := range map[string][]string{
-		"cpu":          {"cpu"},
-		"null":         {"null"},
-		"cuda":         {"cuda:0"},
-		"cuda:3":       {"cuda:3"},
-		"cuda:0,1,12":  {"cuda:0", "cuda:1", "cuda:12"},
-		"cuda:":        nil,
-		"cuda:0,":      nil,
-		"cuda:1,1":     nil, // two executors on one GPU would each plan for all of its memory
-		"cuda:-1":      nil,
-		"cuda:0,cpu":   nil,
-		"cuda:1000000": nil,
-		"gpu":          nil,
-		"":             nil,
+	for _, c := range []struct {
+		device string
+		ranks  int
+		want   []string
+	}{
+		{"cpu", 1, []string{"cpu"}},
+		{"cpu", 2, []string{"cpu"}},
+		{"null", 1, []string{"null"}},
+		{"cuda", 1, []string{"cuda:0"}},
+		{"cuda", 2, []string{"cuda:0,1"}},
+		{"cuda:3", 1, []string{"cuda:3"}},
+		{"cuda:0,1,12", 1, []string{"cuda:0", "cuda:1", "cuda:12"}},
+		{"cuda:0,1", 2, []string{"cuda:0,1"}},
+		{"cuda:4,1,0,2", 2, []string{"cuda:4,1", "cuda:0,2"}},
+		{"cuda:0,1,2", 2, nil},
+		{"cuda:0", 2, nil},
+		{"cuda:", 1, nil},
+		{"cuda:0,", 1, nil},
+		{"cuda:1,1", 1, nil}, // two executors on one GPU would each plan for all of its memory
+		{"cuda:-1", 1, nil},
+		{"cuda:0,cpu", 1, nil},
+		{"cuda:1000000", 1, nil},
+		{"gpu", 1, nil},
+		{"", 1, nil},
 	} {
-		c := Config{Device: device}
-		if got := c.Devices(); !slices.Equal(got, want) {
-			t.Errorf("Devices of %q = %q, want %q", device, got, want)
+		config := Config{Device: c.device, Ranks: c.ranks}
+		if got := config.Devices(); !slices.Equal(got, c.want) {
+			t.Errorf("Devices of %q by %d = %q, want %q", c.device, c.ranks, got, c.want)
+		}
+	}
+}
+
+func TestRanksMustFitDevices(t *testing.T) {
+	for want, c := range map[string]struct {
+		device string
+		ranks  int
+	}{
+		`tensor-parallel-size is "0"`: {"cpu", 0},
+		`tensor-parallel-size is "2" (the command line), want 1 to 64, and 1 on the device null`:     {"null", 2},
+		`tensor-parallel-size is "2" (the command line), want a divisor of the 3 GPUs of cuda:0,1,2`: {"cuda:0,1,2", 2},
+		`device is "cuda:x"`: {"cuda:x", 2},
+	} {
+		l := Loaded{Config: Default(), Origin: map[string]string{"tensor-parallel-size": "the command line"}}
+		l.Device, l.Ranks = c.device, c.ranks
+		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s by %d: error %v, want it to hold %q", c.device, c.ranks, err, want)
 		}
 	}
 }

@@ -21,10 +21,9 @@ var ignored = map[string]string{
 
 // refused are flags that a user may expect, with what to do instead.
 var refused = map[string]string{
-	"api-key":              "an argument is visible to every user of this machine: use --api-key-file, $" + envPrefix + "API_KEY, or api-key in the YAML file",
-	"tensor-parallel-size": "one executor is one device",
-	"quantization":         "checkpoints in bfloat16, float16 and float32 are supported",
-	"tokenizer":            "the tokenizer is read from the checkpoint's directory",
+	"api-key":      "an argument is visible to every user of this machine: use --api-key-file, $" + envPrefix + "API_KEY, or api-key in the YAML file",
+	"quantization": "checkpoints in bfloat16, float16 and float32 are supported",
+	"tokenizer":    "the tokenizer is read from the checkpoint's directory",
 }
 
 // text is a flag's value on its way; it is parsed by Load, so that every source has one parser.

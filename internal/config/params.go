@@ -113,6 +113,10 @@ var Params = []Param{
 		Help:  "cpu; cuda, which is cuda:0, or cuda:0,1 for an executor on each of these GPUs; or null, which answers at once without a model, to measure everything else",
 		field: func(c *Config) any { return &c.Device },
 	}, {
+		Name: "tensor-parallel-size", Group: GroupDevice, Roles: Supervisor | Executor, Common: true, Value: "N",
+		Help:  "GPUs that share one copy of a model that does not fit one: cuda:0,1,2,3 with 2 is two executors of two GPUs; with cpu, parts that the threads are divided among",
+		field: func(c *Config) any { return &c.Ranks },
+	}, {
 		Name: "threads", Group: GroupDevice, Roles: Executor, Common: true, Value: "N",
 		Help:  "threads that compute; 0 is one for each core this process may use",
 		field: func(c *Config) any { return &c.Threads },

@@ -48,7 +48,7 @@ func New(config Config) (*Backend, error) {
 	}
 	threads := config.Threads
 	if threads <= 0 {
-		threads = defaultThreads()
+		threads = DefaultThreads()
 	}
 	pool := C.pf_pool_new(C.int(threads))
 	if pool == nil {
@@ -99,8 +99,8 @@ func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, _ int64) int64 {
 	return int64(shared) + int64(b.Threads())*C.PF_SCRATCH_BYTES
 }
 
-// defaultThreads is one for each core that the process may use. GOMAXPROCS follows the affinity mask
+// DefaultThreads is one for each core that the process may use. GOMAXPROCS follows the affinity mask
 // and the cgroup's quota; hyper-threads of one core count once, since they share its vector units.
-func defaultThreads() int {
+func DefaultThreads() int {
 	return max(1, min(runtime.GOMAXPROCS(0), physicalCores()))
 }

@@ -4,12 +4,16 @@ package cpu
 
 import (
 	"errors"
+	"runtime"
 
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // Backend cannot be made in this build.
-type Backend struct{ kernels.Backend }
+type Backend struct{ kernels.Rank }
+
+// DefaultThreads is one for each processor that the process may use.
+func DefaultThreads() int { return runtime.GOMAXPROCS(0) }
 
 // New fails: this build has no C code.
 func New(Config) (*Backend, error) {
