@@ -41,7 +41,7 @@ func runExecutor(cfg *config.Config, name string, log *zap.Logger) error {
 	if err := resolveModel(cfg, scratch); err != nil {
 		return err
 	}
-	peer, err := dial(cfg, name, log)
+	peer, err := dial(cfg, name, true, log)
 	if err != nil {
 		return err
 	}

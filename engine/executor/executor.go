@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +26,8 @@ type Config struct {
 	Log       *zap.Logger
 }
 
-// conn is the connection to the scheduler. Recv returns *wire.Lost when it broke.
+// conn is the connection to the scheduler. Recv returns *wire.Lost when it broke. Under a context that
+// has ended it returns what has arrived, or the context's error.
 type conn interface {
 	Recv(ctx context.Context) (wire.Message, error)
 	Send(m wire.Message) error
@@ -75,37 +77,12 @@ func Run(ctx context.Context, cfg Config, c conn, open func() (Runner, error)) e
 }
 
 func (e *executor) serve(ctx context.Context) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	mailbox := make(chan wire.Message, 64)
-	received := make(chan struct{})
-	go func() { // ends with ctx
-		defer close(received)
-		for {
-			m, err := e.conn.Recv(ctx)
-			if err != nil {
-				stop(err)
-				return
-			}
-			select {
-			case mailbox <- m:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	beating := make(chan struct{})
-	go func() { // ends with ctx
-		defer close(beating)
-		e.beat(ctx)
-	}()
-	e.loop(ctx, mailbox)
-	err := context.Cause(ctx)
-	stop(nil)
-	<-received
-	<-beating
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
+	beating, stop := context.WithCancel(ctx)
+	var heart sync.WaitGroup
+	heart.Go(func() { e.beat(beating) }) // ends with beating
+	err := e.loop(ctx)
+	stop()
+	heart.Wait()
 	return err
 }
 
@@ -135,25 +112,26 @@ func (e *executor) send(m wire.Message) {
 	}
 }
 
-// loop looks at the mailbox before every layer.
-func (e *executor) loop(ctx context.Context, mailbox <-chan wire.Message) {
+// loop looks for messages before every layer, and waits for one when there is nothing to compute. It
+// receives on the runner's thread, so that a Run is begun by the thread that it wakes.
+func (e *executor) loop(ctx context.Context) error {
+	passing, end := context.WithCancel(ctx)
+	end()
 	for {
-		if e.current == nil && (len(e.ready) == 0 || !e.settled) {
-			select {
-			case m := <-mailbox:
-				e.handle(m)
-			case <-ctx.Done():
-				return
-			}
-			continue
+		waiting, busy := ctx, e.current != nil || len(e.ready) > 0 && e.settled
+		if busy {
+			waiting = passing
 		}
-		select {
-		case m := <-mailbox:
+		m, err := e.conn.Recv(waiting)
+		switch {
+		case err == nil:
 			e.handle(m)
-		case <-ctx.Done():
-			return
-		default:
+		case ctx.Err() != nil:
+			return nil
+		case busy && errors.Is(err, context.Canceled):
 			e.step()
+		default:
+			return err
 		}
 	}
 }

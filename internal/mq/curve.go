@@ -104,7 +104,7 @@ func serveCurve(s *socket, c *Curve) (*guard, error) {
 	if g.soc, err = newSocket(zmq.ROUTER, s.zctx); err != nil {
 		return nil, err
 	}
-	if err := firstError(g.soc.soc.Bind("inproc://zeromq.zap.01"), s.soc.ServerAuthCurve("prefillonly", c.Secret), g.soc.start(g.answer)); err != nil {
+	if err := firstError(g.soc.soc.Bind("inproc://zeromq.zap.01"), s.soc.ServerAuthCurve("prefillonly", c.Secret), g.soc.serve(g.answer)); err != nil {
 		g.soc.discard()
 		return nil, err
 	}

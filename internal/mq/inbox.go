@@ -67,6 +67,29 @@ func (q *inbox[T]) tryPop() (item T, ok, closed bool) {
 	return item, true, false
 }
 
+func (q *inbox[T]) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items) == 0
+}
+
+// receive pops an item that drain, called with s.mu held, takes from s.
+func receive[T any](ctx context.Context, s *socket, q *inbox[T], drain func()) (T, error) {
+	for {
+		item, ok, closed := q.tryPop()
+		if closed {
+			return item, ErrClosed
+		}
+		if ok {
+			return item, nil
+		}
+		err := s.await(ctx, func() bool { drain(); return !q.empty() })
+		if err != nil {
+			return item, err
+		}
+	}
+}
+
 func (q *inbox[T]) close() {
 	q.mu.Lock()
 	q.closed, q.items = true, nil

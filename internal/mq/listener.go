@@ -59,9 +59,10 @@ func (l *Listener) open(endpoint string) error {
 	if err := bind(l.soc.soc, endpoint); err != nil {
 		return err
 	}
-	return l.soc.start(l.drain)
+	return l.soc.watch(l.opts.OnThread)
 }
 
+// drain takes everything that has arrived.
 func (l *Listener) drain() {
 	for {
 		frames, ok := l.soc.receive()
@@ -84,10 +85,11 @@ func (l *Listener) Endpoint() string {
 }
 
 // Recv returns the next message and the name of its sender. Messages that cannot be decoded go to
-// Options.OnError and are passed over. It returns ErrClosed after Close, or the context's error.
+// Options.OnError and are passed over. It returns ErrClosed after Close, or the context's error if nothing
+// has arrived when that is done. One goroutine at a time may call it.
 func (l *Listener) Recv(ctx context.Context) (peer string, m wire.Message, err error) {
 	for {
-		e, err := l.in.pop(ctx)
+		e, err := receive(ctx, l.soc, l.in, l.drain)
 		if err != nil {
 			return "", nil, err
 		}
@@ -110,6 +112,9 @@ func (l *Listener) Send(peer string, m wire.Message) error {
 	}
 	err := l.soc.send(frames...)
 	l.drain()
+	if !l.in.empty() {
+		l.soc.wakeLocked()
+	}
 	if err != nil {
 		return fmt.Errorf("send %T to %q: %w", m, peer, ErrNoPeer)
 	}

@@ -41,7 +41,10 @@ type network interface {
 	dial(t *testing.T, name string) client
 }
 
-type ipcNetwork struct{ endpoint string }
+type ipcNetwork struct {
+	endpoint string
+	peers    Options // of those that dial
+}
 
 func (n ipcNetwork) listen(t *testing.T) server {
 	l, err := Listen(n.endpoint, Options{})
@@ -52,7 +55,7 @@ func (n ipcNetwork) listen(t *testing.T) server {
 }
 
 func (n ipcNetwork) dial(t *testing.T, name string) client {
-	p, err := Dial(n.endpoint, name, Options{})
+	p, err := Dial(n.endpoint, name, n.peers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,14 +99,25 @@ func mustServe(t *testing.T, s server, wantPeer string) wire.Message {
 	return m
 }
 
+// greet says Hello once the connection is there, which Send and Recv notice.
+func greet(t *testing.T, c client, name string) {
+	t.Helper()
+	for ctx := within(t); c.Send(hello(name)) != nil; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("no connection")
+		}
+	}
+}
+
 func hello(name string) *wire.Hello {
 	return &wire.Hello{Role: wire.RoleFrontend, Name: name, Epoch: 1}
 }
 
 func TestConformance(t *testing.T) {
 	networks := map[string]func(t *testing.T) network{
-		"ipc":    func(t *testing.T) network { return ipcNetwork{"ipc://" + filepath.Join(t.TempDir(), "run", "s.sock")} },
-		"memory": func(*testing.T) network { return new(memoryNetwork) },
+		"ipc":       func(t *testing.T) network { return ipcNetwork{endpoint: "ipc://" + filepath.Join(t.TempDir(), "run", "s.sock")} },
+		"on thread": func(t *testing.T) network { return ipcNetwork{"ipc://" + filepath.Join(t.TempDir(), "run", "s.sock"), Options{OnThread: true}} },
+		"memory":    func(*testing.T) network { return new(memoryNetwork) },
 	}
 	for name, make := range networks {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +126,7 @@ func TestConformance(t *testing.T) {
 			t.Run("restarted scheduler", func(t *testing.T) { testRestart(t, make(t)) })
 			t.Run("absent peer", func(t *testing.T) { testAbsentPeer(t, make(t)) })
 			t.Run("order under load", func(t *testing.T) { testOrder(t, make(t)) })
+			t.Run("ended context", func(t *testing.T) { testEndedContext(t, make(t)) })
 			t.Run("close", func(t *testing.T) { testClose(t, make(t)) })
 			t.Run("same name again", func(t *testing.T) { testTakeOver(t, make(t)) })
 		})
@@ -122,7 +137,7 @@ func testRoundTrip(t *testing.T, n network) {
 	s, c := n.listen(t), n.dial(t, "f")
 	defer s.Close()
 	defer c.Close()
-	_ = c.Send(hello("f"))
+	greet(t, c, "f")
 	if m := mustServe(t, s, "f"); !reflect.DeepEqual(m, hello("f")) {
 		t.Errorf("got %+v", m)
 	}
@@ -150,11 +165,32 @@ func testEarlyHello(t *testing.T, n network) {
 		t.Errorf("Send without a scheduler = %v, want ErrNoPeer", err)
 	}
 	_ = c.Send(hello("f"))
+	answer := receiving(t, c)
 	s := n.listen(t)
 	defer s.Close()
 	if m := mustServe(t, s, "f"); !reflect.DeepEqual(m, hello("f")) {
 		t.Errorf("got %+v", m)
 	}
+	if err := s.Send("f", &wire.Welcome{Epoch: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if m := <-answer; !reflect.DeepEqual(m, &wire.Welcome{Epoch: 3}) {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// receiving is what a peer's next Recv returns, which begins now: the coming of a connection is noticed
+// inside it.
+func receiving(t *testing.T, c client) <-chan wire.Message {
+	next := make(chan wire.Message, 1)
+	go func() {
+		m, err := c.Recv(within(t))
+		if err != nil {
+			t.Error(err)
+		}
+		next <- m
+	}()
+	return next
 }
 
 func testRestart(t *testing.T, n network) {
@@ -162,12 +198,13 @@ func testRestart(t *testing.T, n network) {
 	defer c.Close()
 	_ = c.Send(hello("f"))
 	for range 3 {
+		next := receiving(t, c)
 		s := n.listen(t)
 		if m := mustServe(t, s, "f"); !reflect.DeepEqual(m, hello("f")) {
 			t.Errorf("the scheduler's first message is %+v, want Hello", m)
 		}
 		s.Close()
-		if m := mustRecv(t, c); !reflect.DeepEqual(m, &wire.Lost{}) {
+		if m := <-next; !reflect.DeepEqual(m, &wire.Lost{}) {
 			t.Errorf("the peer's message after the break is %+v, want Lost", m)
 		}
 	}
@@ -188,7 +225,7 @@ func testOrder(t *testing.T, n network) {
 	s, c := n.listen(t), n.dial(t, "f")
 	defer s.Close()
 	defer c.Close()
-	_ = c.Send(hello("f"))
+	greet(t, c, "f")
 	mustServe(t, s, "f")
 	var wg sync.WaitGroup
 	for g := range senders {
@@ -217,6 +254,45 @@ func testOrder(t *testing.T, n network) {
 		}
 	}
 	wg.Wait()
+}
+
+// testEndedContext: Recv under a context that has ended returns what has arrived, and never waits; one
+// that ends later ends the wait.
+func testEndedContext(t *testing.T, n network) {
+	s, c := n.listen(t), n.dial(t, "f")
+	defer s.Close()
+	defer c.Close()
+	greet(t, c, "f")
+	mustServe(t, s, "f")
+	next := receiving(t, c)
+	ended, end := context.WithCancel(context.Background())
+	end()
+	for i := range 3 {
+		if err := s.Send("f", &wire.Welcome{Epoch: uint64(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-next
+	for i := 1; i < 3; {
+		m, err := c.Recv(ended)
+		if errors.Is(err, context.Canceled) && within(t).Err() == nil {
+			continue // on its way
+		}
+		if err != nil || m.(*wire.Welcome).Epoch != uint64(i) {
+			t.Fatalf("Recv = %+v, %v; want the Welcome %d", m, err, i)
+		}
+		i++
+	}
+	for range 20 {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
+		if _, _, err := s.Recv(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Listener.Recv = %v, want DeadlineExceeded", err)
+		}
+		if _, err := c.Recv(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Peer.Recv = %v, want DeadlineExceeded", err)
+		}
+		cancel()
+	}
 }
 
 func testClose(t *testing.T, n network) {
@@ -262,7 +338,7 @@ func testTakeOver(t *testing.T, n network) {
 	defer s.Close()
 	for range 3 {
 		c := n.dial(t, "cpu-0")
-		_ = c.Send(hello("cpu-0"))
+		greet(t, c, "cpu-0")
 		mustServe(t, s, "cpu-0")
 		if err := s.Send("cpu-0", &wire.Welcome{Epoch: 1}); err != nil {
 			t.Fatal(err)
@@ -303,7 +379,7 @@ func TestMalformedIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	_ = p.Send(hello("f"))
+	greet(t, p, "f")
 	mustServe(t, l, "f")
 	p.soc.mu.Lock()
 	err = errors.Join(p.soc.send([]byte("garbage")), p.soc.send([]byte{0x82, 0xa1, 'v', 9, 0xa1, 'k', 1}), p.soc.send(wire.Encode(&wire.Cancel{Job: 1})...))
@@ -370,7 +446,11 @@ func TestCurve(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		_ = p.Send(hello(name))
+		if name == "friend" {
+			greet(t, p, name)
+		} else if err := p.Send(hello(name)); !errors.Is(err, ErrNoPeer) {
+			t.Errorf("Send of a stranger = %v, want ErrNoPeer", err)
+		}
 	}
 	mustServe(t, l, "friend")
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)

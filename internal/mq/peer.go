@@ -24,8 +24,8 @@ type Peer struct {
 var lost [][]byte
 
 // Dial connects to the scheduler at endpoint under a name that no other peer has at the time, and
-// connects again whenever the connection breaks. It does not wait for the connection. The caller
-// closes the Peer.
+// connects again whenever the connection breaks. It does not wait for the connection, whose coming and
+// going is noticed inside Recv and Send. The caller closes the Peer.
 func Dial(endpoint, name string, opts Options) (*Peer, error) {
 	if err := checkEndpoint(endpoint, opts.Curve); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func Dial(endpoint, name string, opts Options) (*Peer, error) {
 		err = soc.Connect(endpoint)
 	}
 	if err == nil {
-		err = p.soc.start(p.drain)
+		err = p.soc.watch(opts.OnThread)
 	}
 	if err != nil {
 		p.soc.discard()
@@ -87,10 +87,11 @@ func (p *Peer) drain() {
 
 // Recv returns the next message. *wire.Lost says that the connection broke: what was on its way in
 // either direction may be lost. Messages that cannot be decoded go to Options.OnError and are passed
-// over. It returns ErrClosed after Close, or the context's error.
+// over. It returns ErrClosed after Close, or the context's error if nothing has
+// arrived when that is done. One goroutine at a time may call it.
 func (p *Peer) Recv(ctx context.Context) (wire.Message, error) {
 	for {
-		frames, err := p.in.pop(ctx)
+		frames, err := receive(ctx, p.soc, p.in, p.drain)
 		if err != nil {
 			return nil, err
 		}
@@ -127,6 +128,9 @@ func (p *Peer) Send(m wire.Message) error {
 	if !isHello || wasUp {
 		err = p.soc.send(frames...)
 		p.drain()
+	}
+	if !p.in.empty() {
+		p.soc.wakeLocked()
 	}
 	if err != nil || !p.connected {
 		return fmt.Errorf("send %T to the scheduler: %w", m, ErrNoPeer)

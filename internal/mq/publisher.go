@@ -139,7 +139,7 @@ func openEvents(place **socket, kind zmq.Type, endpoint string, hwm int, readabl
 		err = s.soc.Connect(endpoint)
 	}
 	if err == nil {
-		err = s.start(readable)
+		err = s.serve(readable)
 	}
 	if err != nil {
 		s.discard()

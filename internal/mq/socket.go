@@ -1,37 +1,37 @@
 package mq
 
 import (
+	"context"
 	"fmt"
-	"os"
 	"sync"
-	"syscall"
 
 	zmq "github.com/pebbe/zmq4"
+	"golang.org/x/sys/unix"
 )
 
 // socket gives a ZeroMQ socket to one goroutine at a time. Every call on it is non-blocking and
 // made under mu, which is the memory barrier libzmq asks for when a socket moves between threads;
-// waiting is done by Go's own poller on the socket's event descriptor. So a message is sent by the
-// goroutine that has it, with no hand-over, and no OS thread ever blocks inside libzmq.
+// waiting is done outside libzmq, on the socket's event descriptor. So a message is sent by the
+// goroutine that has it and received by the one that wants it, with no hand-over.
 //
 // The event descriptor reports edges only, and any call on the socket may swallow one. Hence the
-// rule: whoever used the socket calls readable before giving it up.
+// rule: whoever used the socket takes in what has come before giving it up.
 type socket struct {
 	// set once
-	zctx     *zmq.Context
-	ownsCtx  bool
-	events   *os.File // a duplicate of ZMQ_FD
-	readable func()   // takes everything that can be received; called with mu held
-	stopped  chan struct{}
+	zctx    *zmq.Context
+	ownsCtx bool
+	waiter  waiter
+	stopped chan struct{} // closed when serve's goroutine has ended; nil without one
 
-	mu     sync.Mutex
-	soc    *zmq.Socket // guarded by mu
-	closed bool        // guarded by mu
+	mu      sync.Mutex
+	soc     *zmq.Socket // guarded by mu
+	closed  bool        // guarded by mu
+	waiting bool        // guarded by mu; await has found nothing and was not nudged since
 }
 
-// newSocket makes a socket in zctx, or in a context of its own when zctx is nil. start must follow.
+// newSocket makes a socket in zctx, or in a context of its own when zctx is nil. watch must follow.
 func newSocket(kind zmq.Type, zctx *zmq.Context) (*socket, error) {
-	s := &socket{zctx: zctx, stopped: make(chan struct{})}
+	s := &socket{zctx: zctx}
 	if zctx == nil {
 		var err error
 		if s.zctx, err = zmq.NewContext(); err != nil {
@@ -66,7 +66,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// discard frees a socket that was not started.
+// discard frees a socket that is not watched.
 func (s *socket) discard() {
 	if s.soc != nil {
 		_ = s.soc.Close()
@@ -76,34 +76,34 @@ func (s *socket) discard() {
 	}
 }
 
-// start begins to call readable; close ends the goroutine it starts.
-func (s *socket) start(readable func()) error {
-	s.readable = readable
+// watch makes the waiter of the socket's events; onThread chooses which.
+func (s *socket) watch(onThread bool) error {
 	fd, err := s.soc.GetFd()
 	if err != nil {
 		return err
 	}
-	dup, err := syscall.Dup(fd)
+	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("duplicate the socket's event descriptor: %w", err)
 	}
-	syscall.CloseOnExec(dup)
-	s.events = os.NewFile(uintptr(dup), "zmq-events")
-	conn, err := s.events.SyscallConn()
-	if err != nil {
+	if onThread {
+		s.waiter, err = newThreadWaiter(dup)
+	} else {
+		s.waiter, err = newPollerWaiter(dup)
+	}
+	return err
+}
+
+// serve watches the socket and calls readable, with mu held, whenever something may have come; close
+// ends the goroutine it starts.
+func (s *socket) serve(readable func()) error {
+	if err := s.watch(false); err != nil {
 		return err
 	}
+	s.stopped = make(chan struct{})
 	go func() {
 		defer close(s.stopped)
-		// The callback never reports success, so Read goes on waiting until the file is closed.
-		_ = conn.Read(func(uintptr) bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if !s.closed {
-				s.readable()
-			}
-			return s.closed
-		})
+		_ = s.await(context.Background(), func() bool { readable(); return false })
 	}()
 	return nil
 }
@@ -136,7 +136,9 @@ func (s *socket) close() {
 	}
 	s.closed = true
 	s.mu.Unlock()
-	_ = s.events.Close()
-	<-s.stopped
+	s.waiter.close()
+	if s.stopped != nil {
+		<-s.stopped
+	}
 	s.discard()
 }
