@@ -1,0 +1,108 @@
+package sdpa
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+)
+
+// Attention holds the plans of one shape.
+//
+// All of them are one kernel: the engine and its knobs (tiles, splits) are chosen once and given to
+// every plan, and a plan whose machine code differs from the first one's is refused. That is what
+// makes a row's bits independent of the bucket it is computed in. Why they do not depend on the rows
+// beside it either: a block of threads owns a tile of queries of one head of one sequence and takes
+// all their keys itself, in tiles whose borders are multiples of the tile from the sequence's first
+// key on, in one order. No other block adds to its sums (STREAM_K, which would, must be 0), and within
+// a tile a query is a row of the matrix products, whose sums run over the columns alone. A tile that
+// a query may not see changes neither its maximum nor its sum.
+type Attention struct {
+	library *Library
+	shape   Shape
+	engine  engine
+	code    [sha256.Size]byte // of the first plan
+	plans   map[Bucket]*Plan
+}
+
+// streamK is CUDNN_KNOB_TYPE_STREAM_K: whether blocks of threads share one tile's sum.
+const streamK = 38
+
+// Attention chooses the kernel of a shape, as cuDNN's heuristic does for the bucket, and compiles it
+// for that bucket. The error says why cuDNN refuses.
+func (l *Library) Attention(s Shape, b Bucket) (*Attention, error) {
+	e, err := l.choose(s, b)
+	if err != nil {
+		return nil, err
+	}
+	for i := range e.knobs {
+		if e.knob[i] == streamK && e.value[i] != 0 {
+			return nil, fmt.Errorf("cuDNN's %v shares sums among blocks of threads: a row's bits would depend on the rows beside it", e)
+		}
+	}
+	a := &Attention{library: l, shape: s, engine: e, plans: map[Bucket]*Plan{}}
+	if _, err := a.Plan(b); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Kernel names the engine and its knobs.
+func (a *Attention) Kernel() string { return a.engine.String() }
+
+// Close frees the plans.
+func (a *Attention) Close() {
+	for _, p := range a.plans {
+		p.free()
+	}
+}
+
+// Plan is the plan of a bucket: the one that is held, the one on disk, or one compiled now.
+func (a *Attention) Plan(b Bucket) (*Plan, error) {
+	if p, ok := a.plans[b]; ok {
+		return p, nil
+	}
+	p, text, err := a.load(b)
+	if err != nil {
+		return nil, err
+	}
+	code := codeOf(text)
+	if len(a.plans) == 0 {
+		a.code = code
+	} else if code != a.code {
+		p.free()
+		return nil, fmt.Errorf("cuDNN compiles another kernel for %+v than for other sizes of %+v (%v)", b, a.shape, a.engine)
+	}
+	a.plans[b] = p
+	return p, nil
+}
+
+// load takes the plan from disk, or compiles and stores it.
+func (a *Attention) load(b Bucket) (*Plan, []byte, error) {
+	l := a.library
+	key := fmt.Sprintf("cuDNN %s on %s: %+v %+v %v", l.Version(), l.options.Device, a.shape, b, a.engine)
+	if text, ok := readPlan(l.options.Dir, key); ok {
+		if p, err := l.restore(a.shape, text); err == nil {
+			return p, text, nil
+		}
+	}
+	p, err := l.build(a.shape, b, a.engine)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%v for %+v %+v: %w", a.engine, a.shape, b, err)
+	}
+	text, err := p.text()
+	if err == nil {
+		err = writePlan(l.options.Dir, key, text)
+	}
+	if err != nil {
+		l.options.Note(fmt.Sprintf("a plan of cuDNN is not kept for the next run: %v", err))
+	}
+	return p, text, nil
+}
+
+// codeOf is the hash of the machine code in a plan's text, which holds it as a field of JSON; of a
+// text without one it is that of nothing.
+func codeOf(text []byte) [sha256.Size]byte {
+	_, code, _ := bytes.Cut(text, []byte(`"cubin":"`))
+	code, _, _ = bytes.Cut(code, []byte(`"`))
+	return sha256.Sum256(code)
+}
