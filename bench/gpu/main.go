@@ -86,7 +86,7 @@ func run(out io.Writer, part, model, results string) error {
 	if !ok {
 		return fmt.Errorf("no model %q; see -help", model)
 	}
-	opened, err := cuda.Open(0, cuda.Options{})
+	opened, err := cuda.Open(0, cuda.Options{Note: func(s string) { fmt.Fprintf(out, "%s\n\n", s) }})
 	if errors.Is(err, cuda.ErrNoDevice) {
 		fmt.Fprintf(out, "Not measured: %v.\n", err)
 		return nil

@@ -21,6 +21,7 @@ var _ cuda.Device = (*meter)(nil)
 const (
 	gemm  = "matrix product"
 	flash = "attention template"
+	paged = "attention by cuDNN"
 	idle  = "idle"
 )
 
@@ -37,6 +38,7 @@ func (m *meter) time(kernel string, enqueue func()) {
 
 func (m *meter) Gemm(g cuda.Gemm)   { m.time(gemm, func() { m.device.Gemm(g) }) }
 func (m *meter) Flash(f cuda.Flash) { m.time(flash, func() { m.device.Flash(f) }) }
+func (m *meter) Paged(p cuda.Paged) { m.time(paged, func() { m.device.Paged(p) }) }
 
 func (m *meter) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
 	m.time(kernel, func() { m.device.Launch(kernel, grid, threads, args...) })

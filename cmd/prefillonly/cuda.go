@@ -25,7 +25,7 @@ func openCUDA(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
 	if err != nil {
 		return nil, &exitError{exitUsage, fmt.Errorf("an executor has one device, not %q; `prefillonly serve` starts one for each", cfg.Device)}
 	}
-	device, err := cuda.Open(index, cuda.Options{})
+	device, err := cuda.Open(index, cuda.Options{AttentionBackend: cfg.Attention, Note: func(s string) { log.Info(s) }})
 	if err != nil {
 		return nil, &exitError{exitDevice, err}
 	}

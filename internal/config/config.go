@@ -31,6 +31,7 @@ type Config struct {
 	Ranks        int
 	Threads      int
 	GPUMemory    float64
+	Attention    string
 	CacheBytes   Bytes
 	CacheShare   float64
 	BlockSize    int
@@ -60,6 +61,7 @@ func Default() Config {
 		Device:       "cpu",
 		Ranks:        1,
 		GPUMemory:    0.92,
+		Attention:    "auto",
 		CacheShare:   0.5,
 		BlockSize:    64,
 		LogLevel:     "info",

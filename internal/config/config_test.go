@@ -79,6 +79,8 @@ func TestErrorsTeach(t *testing.T) {
 		{args: []string{"--api-key", "k"}, want: []string{"--api-key-file", "PREFILLONLY_API_KEY"}},
 		{args: []string{"--port", "70000"}, want: []string{"port", "70000", "--port", "65535"}},
 		{args: []string{"--block-size", "50"}, want: []string{"block-size", "multiple of 16"}},
+		{args: []string{"--attention-backend", "FLASH_ATTN", "--device", "cuda"}, want: []string{"FLASH_ATTN", "auto, cudnn or flashinfer"}},
+		{args: []string{"--attention-backend", "cudnn"}, want: []string{"attention-backend", "unless device is cuda"}},
 		{args: []string{"--device", "tpu"}, want: []string{"tpu", "cpu, cuda"}},
 		{args: []string{"--scheduling-policy", "lottery"}, want: []string{"lottery", "srjf-calibrated"}},
 		{args: []string{"--fairness", "much"}, want: []string{"--fairness", "much", "not a number"}},

@@ -125,6 +125,10 @@ var Params = []Param{
 		Help:  "share of a GPU's memory that weights, working set and prefix cache take together",
 		field: func(c *Config) any { return &c.GPUMemory },
 	}, {
+		Name: "attention-backend", Group: GroupDevice, Roles: Executor, Value: "NAME",
+		Help:  "attention on a GPU: cudnn (9.21 or newer, where the loader finds libcudnn.so.9), flashinfer (built in), or auto: cudnn where it is there and covers the model, else flashinfer",
+		field: func(c *Config) any { return &c.Attention },
+	}, {
 		Name: "kv-cache-memory-bytes", Group: GroupDevice, Roles: Executor, Common: true, Value: "SIZE",
 		Help:  "memory of the prefix cache, e.g. 4GiB; 0 takes kv-cache-memory-share of what is free, on a GPU all that gpu-memory-utilization leaves",
 		field: func(c *Config) any { return &c.CacheBytes },

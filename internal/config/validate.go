@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"strings"
 )
 
 // Validate checks what can be checked without opening the model, and names the first parameter that
@@ -23,6 +24,8 @@ func (l *Loaded) Validate() error {
 		{"tensor-parallel-size", l.Devices() != nil, fmt.Sprintf("a divisor of the %d GPUs of %s", len(l.GPUs()), l.Device)},
 		{"threads", l.Threads >= 0 && l.Threads <= 4096, "0 to 4096"},
 		{"gpu-memory-utilization", l.GPUMemory > 0 && l.GPUMemory <= 1, "more than 0, up to 1"},
+		{"attention-backend", oneOf(l.Attention, "auto", "cudnn", "flashinfer"), "auto, cudnn or flashinfer"},
+		{"attention-backend", l.Attention == "auto" || strings.HasPrefix(l.Device, "cuda"), "auto unless device is cuda"},
 		{"kv-cache-memory-share", l.CacheShare >= 0 && l.CacheShare <= 1, "0 to 1"},
 		{"block-size", l.BlockSize > 0 && l.BlockSize%16 == 0 && l.BlockSize <= 4096, "a multiple of 16 up to 4096"},
 		{"prefill-chunk", l.PrefillChunk >= 0 && l.PrefillChunk <= 1<<16, "0 to 65536"},

@@ -87,14 +87,15 @@ func vectorArg(v kernels.Vector) uint64 {
 	return uint64(v.(*vector).at())
 }
 
-// Attention asks the device's templates first, and runs the general kernel for other shapes.
+// Attention asks the device for attention over blocks in place, then for its templates, and runs the
+// general kernel for other shapes.
 func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
 	h := spec.Heads
 	if h.Dim > maxHeadDim {
 		b.fail("head dimension %d exceeds %d", h.Dim, maxHeadDim)
 		return
 	}
-	if b.flash(dst, qkv, spec, blockTokens, segs) {
+	if b.paged(dst, qkv, spec, blockTokens, segs) || b.flash(dst, qkv, spec, blockTokens, segs) {
 		return
 	}
 	t, ok := b.uploadTables(segs, blockTokens)

@@ -22,7 +22,8 @@ type Device interface {
 	Close()
 
 	Memory() (free, total int64, err error)
-	Alloc(bytes int64) (Ptr, error) // zeroed, aligned to 256 bytes
+	// Alloc returns zeroed memory, aligned as Alignment says.
+	Alloc(bytes int64) (Ptr, error)
 	Free(p Ptr)
 	Upload(dst Ptr, src []byte)
 	Download(dst []byte, src Ptr)
@@ -35,8 +36,22 @@ type Device interface {
 	// Covers says whether Flash computes attention of these heads, QStride and OStride.
 	Covers(f Flash) bool
 	Flash(f Flash)
+	// CoversPaged says whether Paged computes attention of these heads, strides, window and blocks; the
+	// answer stays the same.
+	CoversPaged(p Paged) bool
+	Paged(p Paged)
 
 	Sync() error
+}
+
+// Alignment is that of memory of so many bytes: the least power of two that holds it, from 256 bytes to
+// 2 MiB. So blocks of a power of two up to that are a multiple of it apart, whatever they lie in.
+func Alignment(bytes int64) int64 {
+	alignment := int64(256)
+	for alignment < bytes && alignment < largestBlock {
+		alignment *= 2
+	}
+	return alignment
 }
 
 // Gemm describes D = A W^T + bias (+ D): A is [M, K] and W [N, K] bfloat16, sums are float32.

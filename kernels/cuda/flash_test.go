@@ -11,8 +11,11 @@ import (
 type recorder struct {
 	next     Ptr
 	covers   bool
+	inPlace  bool
 	launches []launch
 	flashes  []Flash
+	calls    []pagedCall
+	uploaded map[Ptr][]byte
 }
 
 type launch struct {
@@ -25,12 +28,19 @@ func (r *recorder) Name() string                         { return "recorder" }
 func (r *recorder) Close()                               {}
 func (r *recorder) Memory() (free, total int64, e error) { return 1 << 30, 1 << 30, nil }
 func (r *recorder) Free(Ptr)                             {}
-func (r *recorder) Upload(Ptr, []byte)                   {}
 func (r *recorder) Download([]byte, Ptr)                 {}
 func (r *recorder) Gemm(Gemm)                            {}
 func (r *recorder) Covers(Flash) bool                    { return r.covers }
 func (r *recorder) Flash(f Flash)                        { r.flashes = append(r.flashes, f) }
+func (r *recorder) CoversPaged(Paged) bool               { return r.inPlace }
 func (r *recorder) Sync() error                          { return nil }
+
+func (r *recorder) Upload(p Ptr, b []byte) {
+	if r.uploaded == nil {
+		r.uploaded = map[Ptr][]byte{}
+	}
+	r.uploaded[p] = b
+}
 
 func (r *recorder) Alloc(bytes int64) (Ptr, error) {
 	p := r.next + 1<<20

@@ -20,7 +20,7 @@ func openGPU(t testing.TB) kernels.Backend {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	device, err := Open(0, Options{})
+	device, err := Open(0, Options{AttentionBackend: "flashinfer"})
 	if errors.Is(err, ErrNoDevice) {
 		t.Skipf("not measured: %v", err)
 	}
@@ -42,12 +42,14 @@ func TestGPU(t *testing.T) {
 // uncovered is a Device without templates.
 type uncovered struct{ Device }
 
-func (uncovered) Covers(Flash) bool { return false }
+func (uncovered) Covers(Flash) bool      { return false }
+func (uncovered) CoversPaged(Paged) bool { return false }
 
 // flashInput is one sequence in aligned matrices, as models have it; the suite's are not aligned.
 type flashInput struct {
 	heads      kernels.Heads
-	qkv        []byte
+	window     int
+	qkv        []byte // of tokens [cached, to)
 	blocks     []byte
 	cached, to int
 }
@@ -58,49 +60,98 @@ func newFlashInput(h kernels.Heads, cached, to int) flashInput {
 	random := rand.New(rand.NewPCG(uint64(h.Dim), uint64(to)))
 	normals := func(n int) []byte {
 		raw := make([]byte, 0, 2*n)
-		for range n {
+		for range min(n, 4<<20) {
 			bits := roundBF16(float32(random.NormFloat64()))
 			raw = append(raw, byte(bits), byte(bits>>8))
+		}
+		for len(raw) < 2*n { // more of the same: enough for times
+			raw = append(raw, raw[:min(len(raw), 2*n-len(raw))]...)
 		}
 		return raw
 	}
 	blocks := (to + flashBlock - 1) / flashBlock
-	return flashInput{h, normals(to * h.QKVCols()), normals(blocks * 2 * h.KV * flashBlock * h.Dim), cached, to}
+	return flashInput{h, 0, normals((to - cached) * h.QKVCols()), normals(blocks * 2 * h.KV * flashBlock * h.Dim), cached, to}
 }
 
-// run computes tokens [cached, to) in chunks of so many rows.
-func (in flashInput) run(t *testing.T, b *Backend, chunk int) []byte {
+func (in flashInput) with(window int) flashInput {
+	in.window = window
+	return in
+}
+
+// flashMemory is an input on the device.
+type flashMemory struct {
+	buffers  []kernels.Buffer
+	qkv, dst kernels.Mat
+	blocks   []kernels.KVBlock
+	spec     kernels.AttentionSpec
+}
+
+func (in flashInput) upload(t *testing.T, b *Backend) flashMemory {
 	t.Helper()
 	rows, h := in.to-in.cached, in.heads
-	var buffers []kernels.Buffer
+	var m flashMemory
 	for _, content := range [][]byte{in.qkv, in.blocks, make([]byte, 2*rows*h.Q*h.Dim)} {
 		buf, err := b.Alloc(int64(len(content)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer buf.Free()
 		b.Write(buf, 0, content)
-		buffers = append(buffers, buf)
+		m.buffers = append(m.buffers, buf)
 	}
 	size := b.KVBlockBytes(h, flashBlock)
-	var blocks []kernels.KVBlock
 	for at := int64(0); at < int64(len(in.blocks)); at += size {
-		blocks = append(blocks, kernels.KVBlock{Buf: buffers[1], Off: at})
+		m.blocks = append(m.blocks, kernels.KVBlock{Buf: m.buffers[1], Off: at})
 	}
-	qkv := kernels.Mat{Buf: buffers[0], Rows: in.to, Cols: h.QKVCols(), Stride: h.QKVCols(), Type: kernels.BF16}
-	dst := kernels.Mat{Buf: buffers[2], Rows: rows, Cols: h.Q * h.Dim, Stride: h.Q * h.Dim, Type: kernels.BF16}
-	spec := kernels.AttentionSpec{Heads: h, Scale: float32(1 / math.Sqrt(float64(h.Dim)))}
-	for from := in.cached; from < in.to; from += chunk {
-		until := min(in.to, from+chunk)
-		segment := kernels.Segment{Rows: until - from, Pos: from, Blocks: blocks}
-		b.Attention(dst.Slice(from-in.cached, until-in.cached), qkv.Slice(from, until), spec, flashBlock, []kernels.Segment{segment})
+	m.qkv = kernels.Mat{Buf: m.buffers[0], Rows: rows, Cols: h.QKVCols(), Stride: h.QKVCols(), Type: kernels.BF16}
+	m.dst = kernels.Mat{Buf: m.buffers[2], Rows: rows, Cols: h.Q * h.Dim, Stride: h.Q * h.Dim, Type: kernels.BF16}
+	m.spec = kernels.AttentionSpec{Heads: h, Scale: float32(1 / math.Sqrt(float64(h.Dim))), Window: in.window}
+	return m
+}
+
+func (m flashMemory) free() {
+	for _, b := range m.buffers {
+		b.Free()
 	}
-	out := make([]byte, dst.Buf.Bytes())
-	b.Read(out, dst.Buf, 0)
+}
+
+func (m flashMemory) read(t *testing.T, b *Backend) []byte {
+	t.Helper()
+	out := make([]byte, m.dst.Buf.Bytes())
+	b.Read(out, m.dst.Buf, 0)
 	if err := b.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// attend computes segments and returns all rows.
+func (m flashMemory) attend(t *testing.T, b *Backend, segs []kernels.Segment) []byte {
+	t.Helper()
+	b.Attention(m.dst, m.qkv, m.spec, flashBlock, segs)
+	return m.read(t, b)
+}
+
+// run computes tokens [cached, to) in chunks of so many rows.
+func (in flashInput) run(t *testing.T, b *Backend, chunk int) []byte {
+	t.Helper()
+	m := in.upload(t, b)
+	defer m.free()
+	for from := in.cached; from < in.to; from += chunk {
+		first, until := from-in.cached, min(in.to, from+chunk)-in.cached
+		segment := kernels.Segment{Rows: until - first, Pos: from, Blocks: m.blocks}
+		b.Attention(m.dst.Slice(first, until), m.qkv.Slice(first, until), m.spec, flashBlock, []kernels.Segment{segment})
+	}
+	return m.read(t, b)
+}
+
+// differ is the root mean square of the difference, in parts of the values'.
+func differ(got, want []byte) float64 {
+	var square, off float64
+	for i := 0; i < len(want); i += 2 {
+		g, w := float64(hostFloat(kernels.BF16, got[i:])), float64(hostFloat(kernels.BF16, want[i:]))
+		square, off = square+w*w, off+(g-w)*(g-w)
+	}
+	return math.Sqrt(off / square)
 }
 
 // TestGPUFlash compares the templates with the general kernel, and with themselves in other chunks.
@@ -117,12 +168,7 @@ func TestGPUFlash(t *testing.T) {
 			b := openGPU(t).(*Backend)
 			plain := New(uncovered{b.device}) // shares the device, which b closes
 			got, want := in.run(t, b, 1<<20), in.run(t, plain, 1<<20)
-			var square, off float64
-			for i := 0; i < len(want); i += 2 {
-				g, w := float64(hostFloat(kernels.BF16, got[i:])), float64(hostFloat(kernels.BF16, want[i:]))
-				square, off = square+w*w, off+(g-w)*(g-w)
-			}
-			if relative := math.Sqrt(off / square); !(relative < 0.01) {
+			if relative := differ(got, want); !(relative < 0.01) {
 				t.Errorf("root mean square of the difference is %.3g of the values'", relative)
 			}
 			for _, chunk := range []int{1, 33, 128, 129} {

@@ -16,6 +16,7 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
 )
 
 // image holds the kernels of src/ for every supported architecture; make cuda compiles it.
@@ -38,6 +39,9 @@ type gpu struct {
 	staging   stagingRing
 	laps      laps
 	err       error
+
+	attentions *sdpa.Attentions
+	within     map[Ptr]cu.DevicePtr // what was allocated to hold an aligned address
 }
 
 // Open prepares the GPU with this index for the calling goroutine's use.
@@ -56,7 +60,7 @@ func Open(index int, o Options) (Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cuda:%d: %w", index, err)
 	}
-	g := &gpu{functions: map[string]cu.Function{}}
+	g := &gpu{functions: map[string]cu.Function{}, within: map[Ptr]cu.DevicePtr{}}
 	if g.name, err = device.Name(); err != nil {
 		return nil, fmt.Errorf("cuda:%d: %w", index, err)
 	}
@@ -81,6 +85,9 @@ func Open(index int, o Options) (Device, error) {
 	}
 	if err := g.openBlas(o.BlasLibrary); err != nil {
 		return nil, err
+	}
+	if err := g.openAttention(device, o); err != nil {
+		return nil, fmt.Errorf("%s: %w", g.name, err)
 	}
 	return g, nil
 }
@@ -115,6 +122,7 @@ func (g *gpu) Name() string { return g.name }
 
 func (g *gpu) Close() {
 	g.enter()
+	g.attentions.Close()
 	C.pf_blas_close(g.blas)
 	g.laps.free()
 	g.staging.free()
@@ -132,18 +140,23 @@ func (g *gpu) Memory() (free, total int64, err error) {
 
 func (g *gpu) Alloc(bytes int64) (Ptr, error) {
 	g.enter()
-	p, err := cu.MemAlloc(bytes)
+	p, err := g.allocAligned(bytes, Alignment(bytes))
 	if err != nil {
 		free, total, _ := cu.MemInfo()
 		return 0, fmt.Errorf("%s: %d MiB wanted, %d of %d MiB are free: %w", g.name, bytes>>20, free>>20, total>>20, err)
 	}
-	g.check("clear", cu.MemsetD8(p, 0, bytes))
-	return Ptr(p), nil
+	g.check("clear", cu.MemsetD8(cu.DevicePtr(p), 0, bytes))
+	return p, nil
 }
 
 func (g *gpu) Free(p Ptr) {
 	g.enter()
-	g.check("free", cu.MemFree(cu.DevicePtr(p)))
+	whole, ok := g.within[p]
+	if !ok {
+		whole = cu.DevicePtr(p)
+	}
+	delete(g.within, p)
+	g.check("free", cu.MemFree(whole))
 }
 
 // Upload of a few kilobytes, such as a launch's tables, does not wait for the work before it: the

@@ -128,3 +128,39 @@ void simt_flash(const simt_flash_args *f)
             attend(f, (const bf16 *)f->q + row * f->q_stride + h * f->dim, (bf16 *)f->o + row * f->o_stride + h * f->dim,
                    h / (f->q_heads / f->kv_heads), f->keys - f->rows + row + 1, weights);
 }
+
+// The keys, or the values, of sequence s, one after another for each head.
+static std::vector<bf16> in_order(const simt_paged_args *p, uint64_t from, int64_t s, int64_t keys)
+{
+    std::vector<bf16> all((size_t)(p->kv_heads * keys * p->dim));
+    const int32_t *table = (const int32_t *)p->table + s * p->table_width;
+    for (int64_t h = 0; h < p->kv_heads; h++)
+        for (int64_t i = 0; i < keys; i++) {
+            const bf16 *block = (const bf16 *)from + table[i / p->block_tokens] * 2 * p->kv_heads * p->block_tokens * p->dim;
+            const bf16 *token = block + (h * p->block_tokens + i % p->block_tokens) * p->dim;
+            std::copy(token, token + p->dim, all.begin() + (h * keys + i) * p->dim);
+        }
+    return all;
+}
+
+void simt_paged(const simt_paged_args *p)
+{
+    for (int64_t s = 0; s < p->batch; s++) {
+        int64_t rows = ((const int32_t *)p->rows)[s], keys = ((const int32_t *)p->keys)[s];
+        std::vector<bf16> k = in_order(p, p->k, s, keys), v = in_order(p, p->v, s, keys);
+        std::vector<float> weights((size_t)keys);
+        for (int64_t row = 0; row < rows; row++) {
+            int64_t seen = keys - rows + row + 1, first = p->window > 0 && seen > p->window ? seen - p->window : 0;
+            simt_flash_args f = {};
+            f.k = (uint64_t)(k.data() + first * p->dim);
+            f.v = (uint64_t)(v.data() + first * p->dim);
+            f.key_stride = f.dim = p->dim;
+            f.kv_head_stride = keys * p->dim;
+            f.scale = p->scale;
+            for (int64_t h = 0; h < p->q_heads; h++)
+                attend(&f, (const bf16 *)p->q + ((const int64_t *)p->q_offset)[s] + row * p->q_stride + h * p->dim,
+                       (bf16 *)p->o + ((const int64_t *)p->o_offset)[s] + row * p->o_stride + h * p->dim,
+                       h / (p->q_heads / p->kv_heads), seen - first, weights);
+        }
+    }
+}

@@ -28,6 +28,15 @@ typedef struct {
 
 void simt_flash(const simt_flash_args *f);
 
+/* Attention as cuda.Paged describes it. */
+typedef struct {
+    uint64_t q, k, v, o, rows, keys, table, q_offset, o_offset;
+    int64_t q_stride, o_stride, batch, table_width, q_heads, kv_heads, dim, block_tokens, window;
+    float scale;
+} simt_paged_args;
+
+void simt_paged(const simt_paged_args *p);
+
 #ifdef __cplusplus
 }
 #endif

@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -17,17 +18,20 @@ import (
 	_ "github.com/prefillonly/prefillonly/kernels/cuda/src" // launch.cc includes its files
 )
 
-// Device holds its "device memory" in the C heap.
+// Device holds its "device memory" in mappings of its own.
 type Device struct {
-	live  map[cuda.Ptr]int64
-	marks []time.Time // of Mark
+	live  map[cuda.Ptr][]byte // the mapping that holds an address of Alloc
+	marks []time.Time         // of Mark
 	err   error
+
+	// InPlace says whether the device computes attention over blocks in place, as with cuDNN.
+	InPlace bool
 }
 
 var _ cuda.Device = (*Device)(nil)
 
 // New returns an empty device.
-func New() *Device { return &Device{live: map[cuda.Ptr]int64{}} }
+func New() *Device { return &Device{live: map[cuda.Ptr][]byte{}} }
 
 // Name is "simt".
 func (d *Device) Name() string { return "simt" }
@@ -43,36 +47,36 @@ func (d *Device) Close() {
 func (d *Device) Memory() (free, total int64, err error) {
 	const size = 16 << 30
 	free = size
-	for _, bytes := range d.live {
-		free -= bytes
+	for _, whole := range d.live {
+		free -= int64(len(whole))
 	}
 	return free, size, nil
 }
 
-// alignment is what cudaMalloc promises.
-const alignment = 256
-
-// Alloc returns zeroed memory.
+// Alloc returns zeroed memory. Mappings lie close to one another, as memory of a GPU does.
 func (d *Device) Alloc(bytes int64) (cuda.Ptr, error) {
-	rounded := C.size_t((bytes + alignment - 1) / alignment * alignment)
-	p := C.aligned_alloc(alignment, rounded)
-	if p == nil {
-		return 0, fmt.Errorf("simt: no %d bytes of memory", bytes)
+	alignment := cuda.Alignment(bytes)
+	whole, err := syscall.Mmap(-1, 0, int(bytes+alignment), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return 0, fmt.Errorf("simt: no %d bytes of memory: %w", bytes, err)
 	}
-	clear(unsafe.Slice((*byte)(p), bytes))
-	at := cuda.Ptr(uintptr(p))
-	d.live[at] = bytes
+	from := cuda.Ptr(uintptr(unsafe.Pointer(&whole[0])))
+	at := (from + cuda.Ptr(alignment-1)) &^ cuda.Ptr(alignment-1)
+	d.live[at] = whole
 	return at, nil
 }
 
 // Free releases memory of Alloc; anything else is a failure that Sync reports.
 func (d *Device) Free(p cuda.Ptr) {
-	if _, ok := d.live[p]; !ok {
+	whole, ok := d.live[p]
+	if !ok {
 		d.fail("free of %#x, which is not allocated", uint64(p))
 		return
 	}
 	delete(d.live, p)
-	C.free(pointer(p))
+	if err := syscall.Munmap(whole); err != nil {
+		d.fail("free of %#x: %v", uint64(p), err)
+	}
 }
 
 // pointer is the C address of p, which is not Go memory.
@@ -127,6 +131,20 @@ func (d *Device) Flash(f cuda.Flash) {
 		q_stride: C.int64_t(f.QStride), o_stride: C.int64_t(f.OStride), key_stride: C.int64_t(f.KeyStride), kv_head_stride: C.int64_t(f.HeadStride),
 		rows: C.int64_t(f.Rows), keys: C.int64_t(f.Keys), q_heads: C.int64_t(f.Heads.Q), kv_heads: C.int64_t(f.Heads.KV), dim: C.int64_t(f.Heads.Dim),
 		scale: C.float(f.Scale),
+	})
+}
+
+// CoversPaged is InPlace: any heads, strides and windows.
+func (d *Device) CoversPaged(cuda.Paged) bool { return d.InPlace }
+
+// Paged is plain loops.
+func (d *Device) Paged(p cuda.Paged) {
+	C.simt_paged(&C.simt_paged_args{
+		q: C.uint64_t(p.Q), k: C.uint64_t(p.K), v: C.uint64_t(p.V), o: C.uint64_t(p.O), rows: C.uint64_t(p.Rows), keys: C.uint64_t(p.Keys),
+		table: C.uint64_t(p.Table), q_offset: C.uint64_t(p.QOffset), o_offset: C.uint64_t(p.OOffset),
+		q_stride: C.int64_t(p.QStride), o_stride: C.int64_t(p.OStride), batch: C.int64_t(p.Batch), table_width: C.int64_t(p.MaxKeys / p.BlockTokens),
+		q_heads: C.int64_t(p.Heads.Q), kv_heads: C.int64_t(p.Heads.KV), dim: C.int64_t(p.Heads.Dim), block_tokens: C.int64_t(p.BlockTokens),
+		window: C.int64_t(p.Window), scale: C.float(p.Scale),
 	})
 }
 

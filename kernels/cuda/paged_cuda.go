@@ -1,0 +1,72 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"gorgonia.org/cu"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
+)
+
+// maxBlocks is what plans of sdpa are made for.
+var _ = [1]struct{}{}[maxBlocks-sdpa.MaxPages]
+
+// openAttention opens cuDNN for the current context.
+func (g *gpu) openAttention(device cu.Device, o Options) error {
+	name, err := device.Name()
+	if err != nil {
+		return err
+	}
+	processors, err := device.Attribute(cu.MultiprocessorCount)
+	if err != nil {
+		return err
+	}
+	so := sdpa.Options{Library: o.CudnnLibrary, Note: o.Note, Device: fmt.Sprintf("%s with %d processors", name, processors)}
+	if dir, err := os.UserCacheDir(); err == nil {
+		so.Dir = filepath.Join(dir, "prefillonly", "cudnn")
+	}
+	g.attentions, err = sdpa.OpenAttentions(o.AttentionBackend, so)
+	return err
+}
+
+// allocAligned takes more than is wanted where the driver's own address is not aligned.
+func (g *gpu) allocAligned(bytes, alignment int64) (Ptr, error) {
+	p, err := cu.MemAlloc(bytes)
+	if err != nil || int64(p)%alignment == 0 {
+		return Ptr(p), err
+	}
+	g.check("free", cu.MemFree(p))
+	whole, err := cu.MemAlloc(bytes + alignment)
+	if err != nil {
+		return 0, err
+	}
+	aligned := (Ptr(whole) + Ptr(alignment-1)) &^ Ptr(alignment-1)
+	g.within[aligned] = whole
+	return aligned, nil
+}
+
+func shapeOf(p Paged) sdpa.Shape {
+	return sdpa.Shape{
+		QHeads: p.Heads.Q, KVHeads: p.Heads.KV, Dim: p.Heads.Dim, QStride: p.QStride, OStride: p.OStride,
+		PageTokens: p.BlockTokens, Window: p.Window,
+	}
+}
+
+// CoversPaged asks cuDNN; its loads move 16 bytes.
+func (g *gpu) CoversPaged(p Paged) bool {
+	g.enter()
+	return p.QStride%8 == 0 && p.OStride%8 == 0 && p.Heads.Dim%8 == 0 && g.attentions.Covers(shapeOf(p))
+}
+
+func (g *gpu) Paged(p Paged) {
+	g.enter()
+	b := sdpa.Bucket{Batch: p.Batch, Rows: p.MaxRows, Keys: p.MaxKeys}
+	g.check("attention", g.attentions.Run(shapeOf(p), b, sdpa.Call{
+		Q: uint64(p.Q), K: uint64(p.K), V: uint64(p.V), O: uint64(p.O), Rows: uint64(p.Rows), Keys: uint64(p.Keys), Table: uint64(p.Table),
+		QOffset: uint64(p.QOffset), OOffset: uint64(p.OOffset), Workspace: uint64(g.workspace), Scale: p.Scale,
+	}, workspace))
+}
