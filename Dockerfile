@@ -1,9 +1,13 @@
-# Images of prefillonly. Build the CPU one with
+# Images of prefillonly. For CPUs:
 #     docker build -t prefillonly .
-# and the one for NVIDIA GPUs (driver 580 or newer) with
+#     docker run -p 8000:8000 prefillonly
+# For NVIDIA GPUs (driver 580 or newer, NVIDIA's container toolkit):
 #     docker build -t prefillonly:cuda --target cuda .
+#     docker run --gpus all -p 8000:8000 -v "$PWD/Llama-3.1-8B:/model:ro" prefillonly:cuda serve /model --device cuda
+# The build needs no GPU. --build-arg VERSION=... is what `prefillonly version` says.
 
-FROM golang:1.26-bookworm AS base
+FROM golang:1.26.8-bookworm AS base
+# hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends \
         cargo-web rustc-web libdnnl-dev libzmq3-dev python3-venv \
     && rm -rf /var/lib/apt/lists/*
@@ -11,37 +15,42 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
+ARG VERSION=unknown
 
 FROM base AS build-cpu
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache --mount=type=cache,target=/root/.cargo/registry \
-    make build
+    make build VERSION="$VERSION"
 
+# tools/cuda.sh fetches the CUDA compiler itself, so the base is the same as for CPUs.
 FROM base AS build-cuda
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache --mount=type=cache,target=/root/.cargo/registry \
-    make cuda
+    make cuda VERSION="$VERSION"
 
-FROM debian:bookworm-slim AS runtime
+# cuBLASLt, cuDNN and NVRTC, which the server opens at run time.
+FROM nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04 AS cuda
+# hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libstdc++6 libzmq5 \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --uid 65532 --create-home prefillonly
-USER 65532
-EXPOSE 8000
-STOPSIGNAL SIGTERM
-HEALTHCHECK CMD ["/usr/local/bin/prefillonly", "healthcheck"]
-ENTRYPOINT ["/usr/local/bin/prefillonly"]
-CMD ["serve", "--host", "0.0.0.0"]
-
-FROM nvidia/cuda:13.0.1-base-ubuntu24.04 AS cuda
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libcublas-13-0 libstdc++6 libzmq5 \
-    && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --uid 65532 --create-home prefillonly
+    && useradd --uid 65532 --create-home prefillonly
 COPY --from=build-cuda /src/bin/prefillonly-cuda /usr/local/bin/prefillonly
 USER 65532
+ENV PREFILLONLY_HOST=0.0.0.0
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK CMD ["/usr/local/bin/prefillonly", "healthcheck"]
+HEALTHCHECK --start-period=15m --interval=10s --timeout=6s CMD ["/usr/local/bin/prefillonly", "healthcheck"]
 ENTRYPOINT ["/usr/local/bin/prefillonly"]
-CMD ["serve", "--host", "0.0.0.0"]
+CMD ["serve"]
 
-FROM runtime
+FROM debian:bookworm-slim AS cpu
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libstdc++6 libzmq5 \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 65532 --create-home prefillonly
 COPY --from=build-cpu /src/bin/prefillonly /usr/local/bin/prefillonly
+USER 65532
+ENV PREFILLONLY_HOST=0.0.0.0
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --start-period=15m --interval=10s --timeout=6s CMD ["/usr/local/bin/prefillonly", "healthcheck"]
+ENTRYPOINT ["/usr/local/bin/prefillonly"]
+CMD ["serve"]
