@@ -46,6 +46,8 @@ type Core struct {
 	deadlines    deadlineHeap // jobs not started that have a deadline
 	orders       uint64       // submissions so far
 	passes       uint64       // passes so far
+	marks        uint64       // times that executors were marked; see mark
+	markedFor    *job         // for which they are marked now
 	queuedJobs   int          // not started
 	queuedTokens int          // of those
 	users        users
@@ -122,6 +124,7 @@ func (c *Core) tick() {
 	for _, model := range sortedKeys(c.pools) {
 		p := c.pools[model]
 		c.expireOrphans(p)
+		p.places.trim()
 		if len(p.executors) == 0 && len(p.orphans) == 0 {
 			delete(c.pools, model)
 		}

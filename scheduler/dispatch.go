@@ -126,6 +126,7 @@ func (c *Core) start(e *executor, p *pass) {
 			Draw: j.generated(), Ask: j.submit.Ask,
 		}
 		c.begin(j)
+		e.pool.places.add(j, e)
 	}
 	e.running = p
 	c.send(e.peer.id, run)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -350,11 +351,26 @@ func (h *history) check() {
 				h.t.Fatalf("job %v in the queue of %s: %+v", j.submit.Job, e.peer.id, j)
 			}
 		}
+		h.checkPlaces(e)
 		if err := checkQueue(e.queue, h.now.Seconds()); err != nil {
 			h.t.Fatalf("in the queue of %s: %v", e.peer.id, err)
 		}
 		if e.running == nil && e.queue.size+len(e.parked) > 0 {
 			h.t.Fatalf("executor %s is idle while %d jobs wait", e.peer.id, e.queue.size)
+		}
+	}
+}
+
+// checkPlaces holds that an executor is among the places of every prefix that jobs may share there,
+// whether or not they were just swept.
+func (h *history) checkPlaces(e *executor) {
+	if h.next%2 == 0 {
+		e.pool.places.sweep(nil)
+	}
+	for _, j := range h.core.jobs {
+		if len(j.chain) > 0 && j.chainOf == e.info.BlockTokens && !j.continuing() && e.expected(j) > 0 &&
+			!slices.Contains(e.pool.places.by[j.chain[0]], e) {
+			h.t.Fatalf("job %v shares %d tokens on %s, which is not among the places", j.submit.Job, e.expected(j), e.peer.id)
 		}
 	}
 }

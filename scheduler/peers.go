@@ -47,6 +47,7 @@ type executor struct {
 	queue   *queue
 	running *pass   // nil while idle
 	parked  []*pass // paused, oldest first
+	marked  uint64  // by the last job of which a prefix may be here; see Core.mark
 	full    bool    // a pass did not fit beside the paused ones, and none has ended since; see putBack
 	blocked *job    // waits for pages that other jobs hold; see lease
 }
@@ -58,6 +59,7 @@ type pool struct {
 	serving   []*executor // those whose checkpoint is the first one's: others would answer differently
 	orphans   []*job      // in the order of submission
 	waiting   int         // jobs in the queues of executors
+	places    places
 }
 
 // elect finds the executors that serve.
@@ -169,7 +171,7 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 func (c *Core) pool(model string) *pool {
 	p := c.pools[model]
 	if p == nil {
-		p = &pool{model: model}
+		p = &pool{model: model, places: places{by: map[kvcache.Hash][]*executor{}}}
 		c.pools[model] = p
 	}
 	return p
@@ -213,6 +215,7 @@ func (c *Core) removeExecutor(p *peer) {
 	e.pool.executors = slices.DeleteFunc(e.pool.executors, isIt)
 	c.noteCleared(e)
 	e.pool.waiting -= e.queue.size
+	e.pool.places.sweep(e)
 	e.pool.elect()
 	if p.settled() {
 		c.stats.ExecutorLost++

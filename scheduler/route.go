@@ -69,6 +69,7 @@ func (c *Core) route(j *job) (*executor, *engine.Error) {
 	var refusal *engine.Error
 	byUser := c.cfg.Routing == RouteUser && j.submit.User != ""
 	user, least := hashName(j.submit.User), math.Inf(1)
+	c.markedFor = nil
 	for _, e := range j.pool.serving {
 		if err := c.unfit(j, e); err != nil {
 			refusal = cmp.Or(refusal, err)
@@ -95,10 +96,31 @@ func (c *Core) route(j *job) (*executor, *engine.Error) {
 func (c *Core) finish(j *job, e *executor, limit float64) float64 {
 	seconds := e.load(c.now)
 	if c.cfg.Routing == RoutePrefix && seconds < limit {
-		c.hash(j, e)
-		seconds += localityWeight * e.cost.seconds(alone(len(j.seq), e.expected(j)))
+		c.mark(j, e)
+		cached := 0
+		if e.marked == c.marks {
+			cached = e.expected(j)
+		}
+		seconds += localityWeight * e.cost.seconds(alone(len(j.seq), cached))
 	}
 	return seconds
+}
+
+// mark marks the executors with which a job may share a prefix, if it has not yet, or not yet with an
+// executor's block size.
+func (c *Core) mark(j *job, e *executor) {
+	if c.markedFor == j && j.chainOf == e.info.BlockTokens {
+		return
+	}
+	c.hash(j, e)
+	c.markedFor = j
+	c.marks++
+	if len(j.chain) == 0 {
+		return
+	}
+	for _, place := range j.pool.places.by[j.chain[0]] {
+		place.marked = c.marks
+	}
 }
 
 // home weighs an executor for a user (rendezvous hashing): the one with the most weight is the
@@ -143,6 +165,7 @@ func (c *Core) enqueue(j *job, e *executor) {
 		j.cachedAtArrival = e.index.Match(j.chain[:j.usable()]) * j.chainOf
 	}
 	e.queue.push(j)
+	e.pool.places.add(j, e)
 }
 
 // expected is the number of a job's tokens that are cached on an executor now, or will be once the
