@@ -119,7 +119,7 @@ func (x *Index) shrinkProtected() {
 type taker struct {
 	index   *Index
 	request *Request
-	removed []Hash
+	moves   Moves
 	chances int
 }
 
@@ -141,19 +141,28 @@ func (t *taker) try(i int) (Page, bool) {
 	return t.fromSegment(protected, true)
 }
 
-// must takes a page that available has promised, the least valuable first.
-func (t *taker) must() Page {
+// any takes a page whatever the policy, the least valuable first.
+func (t *taker) any() (Page, bool) {
 	if p, ok := t.fromFree(); ok {
-		return p
+		return p, true
 	}
 	for _, spare := range []bool{true, false} {
 		for s := probation; s < numSegments; s++ {
 			if p, ok := t.fromSegment(s, spare); ok {
-				return p
+				return p, true
 			}
 		}
 	}
-	panic("kvcache: no page is left although enough were available")
+	return none, false
+}
+
+// must takes a page that available has promised.
+func (t *taker) must() Page {
+	p, ok := t.any()
+	if !ok {
+		panic("kvcache: no page is left although enough were available")
+	}
+	return p
 }
 
 func (t *taker) fromFree() (Page, bool) {
@@ -185,7 +194,7 @@ func (t *taker) fromSegment(s segment, spare bool) (Page, bool) {
 			p = x.touch(p, before)
 			continue
 		}
-		t.removed = append(t.removed, x.evict(p))
+		x.evict(p, &t.moves)
 		return p, true
 	}
 	return none, false

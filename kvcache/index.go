@@ -1,11 +1,12 @@
 // Package kvcache is the logical prefix index of one executor: which blocks of which prompts are
-// resident in its pages, who holds them, and which go when room is needed; it is pure and has a
-// single writer.
+// resident in its pages or kept in host memory, who holds them, and which go when room is needed; it is
+// pure and has a single writer.
 //
 // A page is free, held privately by one lease, or resident: its block is matchable by hash. A
 // resident page is pinned by the leases that read it, and evictable when none does. Blocks go leaf
 // first, so a resident block's parent is resident too, and the resident part of a chain is a prefix
-// of it that a binary search finds.
+// of it that a binary search finds. Where there is host memory for them, evicted blocks go on there, and
+// the part of a chain that is in either tier is a prefix of it too.
 package kvcache
 
 import (
@@ -20,6 +21,7 @@ type Page uint32
 type Config struct {
 	BlockTokens int      // tokens in a block, at least 1
 	NumBlocks   int      // pages; 0 caches nothing
+	HostBlocks  int      // pages of host memory for evicted blocks; 0 forgets them
 	Eviction    Eviction // empty is EvictReuse
 }
 
@@ -30,6 +32,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("kvcache: BlockTokens is %d, want at least 1", c.BlockTokens)
 	case c.NumBlocks < 0 || c.NumBlocks >= int(none):
 		return fmt.Errorf("kvcache: NumBlocks is %d, want 0 to %d", c.NumBlocks, none-1)
+	case c.HostBlocks < 0 || c.HostBlocks >= int(none):
+		return fmt.Errorf("kvcache: HostBlocks is %d, want 0 to %d", c.HostBlocks, none-1)
 	case c.Eviction != "" && c.Eviction != EvictReuse && c.Eviction != EvictLRU:
 		return fmt.Errorf("kvcache: eviction is %q, want %q or %q", c.Eviction, EvictReuse, EvictLRU)
 	}
@@ -67,6 +71,7 @@ type Index struct {
 	byHash    map[Hash]Page
 	segments  segments
 	ghosts    ghosts
+	host      *host  // nil without a second tier
 	clock     uint64 // counts the blocks that were asked for
 	unpinned  int    // resident pages that no lease holds
 	newcomers int    // pages that are not for protected blocks
@@ -99,6 +104,9 @@ func (x *Index) Reset() {
 	x.segments = newSegments()
 	x.ghosts = newGhosts(ghostsPerBlock * n)
 	x.unpinned = 0
+	if x.cfg.HostBlocks > 0 {
+		x.host = newHost(x.cfg.HostBlocks)
+	}
 	x.newcomers = n // which is LRU, until misses show that it is not enough
 }
 
@@ -108,6 +116,17 @@ func (x *Index) Match(chain []Hash) int {
 		return 0
 	}
 	return 1 + sort.Search(len(chain)-1, func(i int) bool { return !x.resident(chain[i+1]) })
+}
+
+// Reach returns how many leading blocks of the chain are resident, and how many are so or in host
+// memory.
+func (x *Index) Reach(chain []Hash) (resident, all int) {
+	resident = x.Match(chain)
+	all = resident
+	if x.host != nil {
+		all += x.host.match(chain[resident:])
+	}
+	return resident, all
 }
 
 func (x *Index) resident(h Hash) bool {
@@ -146,18 +165,43 @@ func (x *Index) insert(p Page, h Hash, parent Page) {
 }
 
 // evict removes an unpinned leaf and leaves its page private.
-func (x *Index) evict(p Page) Hash {
+func (x *Index) evict(p Page, m *Moves) {
 	pg := &x.pages[p]
 	x.segments.unlink(x.pages, p)
 	x.segments.count[pg.segment]--
 	delete(x.byHash, pg.hash)
+	parent := RootHash
 	if pg.parent != none {
 		x.pages[pg.parent].children--
+		parent = x.pages[pg.parent].hash
 	}
 	pg.state, pg.parent = pagePrivate, none
 	x.unpinned--
 	x.ghosts.add(pg.hash, pg.used, pg.reused)
-	return pg.hash
+	m.Evicted = append(m.Evicted, pg.hash)
+	x.save(p, parent, m)
+}
+
+// save gives an evicted block its place in host memory, if there is one.
+func (x *Index) save(p Page, parent Hash, m *Moves) {
+	pg := &x.pages[p]
+	if x.host == nil {
+		m.Lost = append(m.Lost, pg.hash)
+		return
+	}
+	if copied, ok := x.host.byHash[pg.hash]; ok {
+		x.host.touch(copied, pg.used)
+		return
+	}
+	to, replaced, ok := x.host.save(pg.hash, parent, pg.used)
+	if !ok {
+		m.Lost = append(m.Lost, pg.hash)
+		return
+	}
+	if replaced != (Hash{}) && !x.resident(replaced) {
+		m.Lost = append(m.Lost, replaced)
+	}
+	m.Saves = append(m.Saves, Save{Copy{Device: p, Host: to}, pg.hash, replaced})
 }
 
 func (x *Index) pin(p Page) {

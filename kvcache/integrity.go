@@ -6,12 +6,16 @@ import "fmt"
 // must be all that are open; nil when there is none. It takes time in the order of all pages.
 func (x *Index) CheckIntegrity(open []*Lease) error {
 	pins, owners := make([]int32, len(x.pages)), make([]int, len(x.pages))
+	hostPins := make([]int32, x.cfg.HostBlocks)
 	for _, l := range open {
 		if l.closed || l.epoch != x.epoch {
 			return fmt.Errorf("a lease given as open is closed or of epoch %d, the index is at %d", l.epoch, x.epoch)
 		}
 		for _, p := range l.pinned {
 			pins[p]++
+		}
+		for _, p := range l.hosts {
+			hostPins[p]++
 		}
 		for _, p := range l.Pages {
 			if x.pages[p].state == pagePrivate {
@@ -51,6 +55,9 @@ func (x *Index) CheckIntegrity(open []*Lease) error {
 	}
 	if resident != len(x.byHash) || unpinned != x.unpinned {
 		return fmt.Errorf("%d resident pages for %d hashes; %d unpinned, counted %d", resident, len(x.byHash), unpinned, x.unpinned)
+	}
+	if x.host != nil {
+		return x.host.check(hostPins, x.resident)
 	}
 	return nil
 }

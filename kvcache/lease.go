@@ -4,6 +4,7 @@ package kvcache
 type Request struct {
 	Chain  []Hash // the sequence's full blocks
 	Reuse  int    // at most this many leading blocks are read from the cache
+	Load   bool   // of these, host memory's are read too
 	Fill   int    // this many leading blocks are worth having after the pass
 	Shared int    // this many leading blocks are known to be wanted by others as well
 	Pages  int    // pages the sequence must hold, from its first token on; 0: as many of Fill as find room
@@ -14,25 +15,30 @@ type Request struct {
 
 // Lease is a sequence's hold on pages. Its fields are read only to the holder.
 type Lease struct {
-	Pages  []Page // of the sequence from its first token on: reused ones, then owned ones
+	Pages  []Page // of the sequence from its first token on: reused ones, loaded ones, then owned ones
 	Reused int    // leading pages that were resident already; they must not be written
+	Loads  []Copy // of the pages that follow: to be copied from host memory before they are read
 	chain  []Hash
 	fill   int    // pages Reused..fill-1 become matchable by Commit
 	pinned []Page // resident pages this lease pins
+	hosts  []Page // of host memory, pinned until the loads are done
 	epoch  uint64
 	closed bool
 }
 
-// Acquire pins the resident prefix of the chain and takes pages for what the pass is to fill. With
-// Pages = 0 it takes what room and policy allow and discards the rest of the suffix; otherwise it
-// takes exactly Pages, or fails with a nil Lease and changes nothing. Removed are the blocks evicted
-// for it, leaves first; the slice is the caller's.
-func (x *Index) Acquire(r Request) (lease *Lease, removed []Hash) {
+// Cached is the number of leading pages that hold their block when the loads are done.
+func (l *Lease) Cached() int { return l.Reused + len(l.Loads) }
+
+// Acquire pins the resident prefix of the chain, takes pages for what of it is to be loaded from host
+// memory, and for what the pass is to fill. With Pages = 0 it takes what room and policy allow and
+// discards the rest of the suffix; otherwise it takes exactly Pages, or fails with a nil Lease and
+// changes nothing. The slices of Moves are the caller's.
+func (x *Index) Acquire(r Request) (*Lease, Moves) {
 	x.clock += uint64(max(1, len(r.Chain)))
 	resident := x.Match(r.Chain)
 	reused := min(resident, r.Reuse)
 	if r.Pages > 0 && r.Pages-reused > x.available()-x.countUnpinned(r.Chain[:reused]) {
-		return nil, nil
+		return nil, Moves{}
 	}
 	l := &Lease{Reused: reused, fill: reused, chain: r.Chain, epoch: x.epoch}
 	for _, h := range r.Chain[:reused] {
@@ -42,22 +48,64 @@ func (x *Index) Acquire(r Request) (lease *Lease, removed []Hash) {
 		l.Pages = append(l.Pages, p)
 		l.pinned = append(l.pinned, p)
 	}
-	if reused == resident {
-		x.adapt(r.Chain[resident:max(resident, min(r.Fill, len(r.Chain)))])
-	}
 	take := taker{index: x, request: &r}
+	if reused == resident {
+		x.load(l, &take)
+		x.adapt(r.Chain[l.fill:max(l.fill, min(r.Fill, len(r.Chain)))])
+	}
 	if r.Pages > 0 {
 		for len(l.Pages) < r.Pages {
 			l.Pages = append(l.Pages, take.must())
 		}
-		l.fill = max(reused, min(r.Fill, len(r.Chain), r.Pages))
-		return l, take.removed
+		l.fill = max(l.fill, min(r.Fill, len(r.Chain), r.Pages))
+		return l, take.moves
 	}
 	// A block that is resident but may not be reused would be filled beside itself: pointless.
 	if reused == resident {
 		x.fill(l, &take)
 	}
-	return l, take.removed
+	return l, take.moves
+}
+
+// load takes pages for the blocks that follow the lease's and are in host memory. It does so whatever
+// the policy: what has to go for them goes to host memory, and costs a copy to have again.
+func (x *Index) load(l *Lease, take *taker) {
+	r := take.request
+	if x.host == nil || !r.Load {
+		return
+	}
+	until := min(r.Reuse, len(r.Chain))
+	if r.Pages > 0 {
+		until = min(until, r.Pages)
+	}
+	chain := r.Chain[l.fill:max(until, l.fill)]
+	chain = chain[:x.host.match(chain)]
+	for _, h := range chain { // before room is made, at the expense of others
+		p := x.host.byHash[h]
+		x.host.pin(p)
+		l.hosts = append(l.hosts, p)
+	}
+	for _, from := range l.hosts {
+		p, ok := take.any()
+		if !ok {
+			break
+		}
+		l.Pages = append(l.Pages, p)
+		l.Loads = append(l.Loads, Copy{Device: p, Host: from})
+		l.fill++
+	}
+	for _, p := range l.hosts[len(l.Loads):] {
+		x.host.unpin(p, 0)
+	}
+	l.hosts = l.hosts[:len(l.Loads)]
+}
+
+// loaded says that the lease's loads are done, or never will be.
+func (x *Index) loaded(l *Lease) {
+	for _, p := range l.hosts {
+		x.host.unpin(p, x.clock)
+	}
+	l.hosts = nil
 }
 
 // fill takes pages for the chain's blocks in order until room or policy ends it, and remembers the
@@ -87,13 +135,14 @@ func (x *Index) countUnpinned(chain []Hash) (n int) {
 	return n
 }
 
-// Commit says that the pass is done and its pages are filled: the blocks become matchable. Where
+// Commit says that the pass is done and its pages are loaded and filled: the blocks become matchable. Where
 // another lease has stored the same block meanwhile, this one keeps its own copy to itself. A
 // second Commit of a lease, or one of an older epoch, does nothing.
 func (x *Index) Commit(l *Lease) Stored {
 	if l.closed || l.epoch != x.epoch {
 		return Stored{}
 	}
+	x.loaded(l)
 	parent, parentHash := none, RootHash
 	if l.Reused > 0 {
 		parent, parentHash = l.Pages[l.Reused-1], l.chain[l.Reused-1]
@@ -128,6 +177,7 @@ func (x *Index) Release(l *Lease) {
 		return
 	}
 	l.closed = true
+	x.loaded(l)
 	for i := len(l.Pages) - 1; i >= 0; i-- {
 		if p := l.Pages[i]; x.pages[p].state == pagePrivate {
 			x.pages[p].state = pageFree

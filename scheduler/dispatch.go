@@ -84,7 +84,7 @@ func (c *Core) lease(e *executor, j *job) bool {
 		return false
 	}
 	usable := j.usable()
-	lease, removed := e.index.Acquire(kvcache.Request{
+	lease, moves := e.index.Acquire(kvcache.Request{
 		Chain: j.chain, Reuse: usable, Fill: len(j.chain), Pages: pages,
 		Shared: e.queue.shared(j.chain, j.cached),
 		Wanted: e.queue.wanted,
@@ -96,9 +96,9 @@ func (c *Core) lease(e *executor, j *job) bool {
 	if j.blocked {
 		e.blocked, j.blocked = nil, false
 	}
-	c.stats.Evictions += uint64(len(removed))
-	e.queue.evicted(removed)
-	c.noteRemoved(e, removed)
+	c.stats.Evictions += uint64(len(moves.Evicted))
+	e.queue.evicted(moves.Evicted)
+	c.noteRemoved(e, moves.Evicted)
 	j.lease, j.computed = lease, false
 	j.cached = lease.Reused
 	if !j.submit.Ask.PromptLogprobs {

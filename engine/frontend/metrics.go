@@ -106,6 +106,7 @@ type stateCollector struct {
 	jobs                                 *jobTable
 	running, waiting, usage, info        *prometheus.Desc
 	queries, hits, preemptions, rejected *prometheus.Desc
+	hostQueries, hostHits                *prometheus.Desc
 	passes, retries, evictions, lost     *prometheus.Desc
 	executors, open                      *prometheus.Desc
 }
@@ -122,6 +123,8 @@ func newStateCollector(jobs *jobTable, labels prometheus.Labels) *stateCollector
 		info:        desc("vllm:cache_config_info", "Shape of the prefix cache.", "block_size", "num_gpu_blocks"),
 		queries:     desc("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache."),
 		hits:        desc("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache."),
+		hostQueries: desc("vllm:external_prefix_cache_queries_total", "Prompt tokens looked up in host memory, as the device does not hold them."),
+		hostHits:    desc("vllm:external_prefix_cache_hits_total", "Prompt tokens loaded from host memory."),
 		preemptions: desc("vllm:num_preemptions_total", "Passes paused for a shorter job."),
 		rejected:    desc("vllm:admission_rejections_total", "Jobs refused by an admission bound."),
 		passes:      desc("prefillonly:passes_total", "Passes run."),
@@ -154,6 +157,7 @@ func (s *stateCollector) Collect(out chan<- prometheus.Metric) {
 		count uint64
 	}{
 		{s.queries, state.Stats.PrefixQueries}, {s.hits, state.Stats.PrefixHits},
+		{s.hostQueries, state.Stats.HostQueries}, {s.hostHits, state.Stats.HostHits},
 		{s.preemptions, state.Stats.Preemptions}, {s.rejected, state.Stats.Refused},
 		{s.passes, state.Stats.Passes}, {s.retries, state.Stats.Retries},
 		{s.evictions, state.Stats.Evictions}, {s.lost, state.Stats.ExecutorLost},

@@ -19,7 +19,7 @@ func TestMetricNames(t *testing.T) {
 	})
 	w := welcome(1)
 	w.Waiting, w.Running, w.CacheUsed = 3, 2, 0.25
-	w.Stats = wire.Stats{PrefixQueries: 100, PrefixHits: 40, Preemptions: 5}
+	w.Stats = wire.Stats{PrefixQueries: 100, PrefixHits: 40, Preemptions: 5, HostQueries: 60, HostHits: 20}
 	f.deliver(w)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":["ab","c"],"max_tokens":16}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab","max_tokens":1}`)
@@ -33,6 +33,8 @@ func TestMetricNames(t *testing.T) {
 		`vllm:cache_config_info{block_size="16",` + labels + `,num_gpu_blocks="100"} 1`,
 		`vllm:prefix_cache_queries_total{` + labels + `} 100`,
 		`vllm:prefix_cache_hits_total{` + labels + `} 40`,
+		`vllm:external_prefix_cache_queries_total{` + labels + `} 60`,
+		`vllm:external_prefix_cache_hits_total{` + labels + `} 20`,
 		`vllm:num_preemptions_total{` + labels + `} 5`,
 		`vllm:prompt_tokens_total{` + labels + `} 8`,
 		`vllm:generation_tokens_total{` + labels + `} 9`,

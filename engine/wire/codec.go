@@ -8,7 +8,7 @@ import (
 // The binary form of a message is a list of frames. Frame 0, the header, is one msgpack map: "v"
 // (Version), "k" (Kind), then the message's fields in a fixed order, zero ones left out. Keys that
 // the reader does not know are skipped, so a field can be added without a new Version. A list of
-// tokens, blocks or prompt scores is a frame of its own, raw little-endian 32-bit words: its key in
+// tokens, blocks, copies or prompt scores is a frame of its own, raw little-endian 32-bit words: its key in
 // the header holds its length, and frames follow in the order of their keys.
 
 // maxFrames bounds the frames of one message, and so the items of a pass.

@@ -34,6 +34,7 @@ var info = ExecutorInfo{
 	Device: "cpu (avx512_bf16, 2 threads)", Model: "demo", Fingerprint: "sha256:abc", VocabSize: 4096, MaxModelLen: 32768,
 	BlockTokens: 64, NumBlocks: 1000, MaxPassRows: 2048, CanPause: true, Layers: 32,
 	CostBase: time.Millisecond, CostToken: 3 * time.Microsecond, CostPair: 1.5e-9,
+	HostBlocks: 5000, CostLoad: 40 * time.Microsecond,
 }
 
 // samples has every kind with every field set, and one with none.
@@ -45,7 +46,7 @@ var samples = []struct {
 	{"hello-frontend", &Hello{Role: RoleFrontend, Name: "frontend-0", Epoch: 3}},
 	{"welcome", &Welcome{
 		Epoch: 7, Executors: []ExecutorInfo{info, {Device: "cuda:0"}}, Waiting: 3, Running: 2, CacheUsed: 0.75,
-		Stats: Stats{Passes: 1, Preemptions: 2, Retries: 3, PrefixQueries: 4, PrefixHits: 5, Evictions: 6, Refused: 7, ExecutorLost: 8},
+		Stats: Stats{Passes: 1, Preemptions: 2, Retries: 3, PrefixQueries: 4, PrefixHits: 5, Evictions: 6, Refused: 7, ExecutorLost: 8, HostQueries: 9, HostHits: 10},
 	}},
 	{"submit", &Submit{
 		Job: 0xabcdef0000000001, Model: "demo", Tokens: []engine.TokenID{1, 2, 1 << 20}, MaxTokens: 1, StopTokens: []engine.TokenID{2},
@@ -58,7 +59,7 @@ var samples = []struct {
 		Cached: 64, Finish: engine.FinishLength, Timing: engine.Timing{Queued: time.Millisecond, Running: 2 * time.Millisecond},
 	}},
 	{"result-error", &Result{Job: 5, Err: &engine.Error{Code: engine.CodeOverloaded, Message: "the queue is full", RetryAfter: time.Second}}},
-	{"run", &Run{Pass: 9, Items: []RunItem{
+	{"run", &Run{Pass: 9, Saves: []Copy{{Device: 4, Host: 1 << 20}}, Loads: []Copy{{Device: 4, Host: 2}, {Device: 5, Host: 1}}, Items: []RunItem{
 		{Job: 5, Tokens: []engine.TokenID{1, 2, 3}, Cached: 2, Blocks: []BlockID{4, 5}, Draw: 1, Ask: ask},
 		{Job: 6, Tokens: []engine.TokenID{1}},
 	}}},
@@ -206,6 +207,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"frame too many", "1 frames too many", submit(make([]byte, 8), nil)},
 		{"short frame", "a frame of 7 bytes where 2 ids belong", submit(make([]byte, 7))},
 		{"long frame", "a frame of 12 bytes where 2 ids belong", submit(make([]byte, 12))},
+		{"ragged copies", "a frame of 12 bytes where 2 copies belong", [][]byte{header(t, "v", 1, "k", int(KindRun), "saves", 2), make([]byte, 12)}},
 		{"negative count", "a count of -1", [][]byte{header(t, "v", 1, "k", int(KindSubmit), "max_tokens", -1)}},
 		{"string where a number belongs", "decoding int64", [][]byte{header(t, "v", 1, "k", int(KindSubmit), "priority", "high")}},
 		{"ragged list", "3 bytes where elements have 4", [][]byte{header(t, "v", 1, "k", int(KindSubmit), "stop", []byte{1, 2, 3})}},

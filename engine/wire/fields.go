@@ -42,6 +42,8 @@ func (m *ExecutorInfo) encode(w *writer) {
 	w.duration("cost_base", m.CostBase)
 	w.duration("cost_token", m.CostToken)
 	w.float64("cost_pair", m.CostPair)
+	w.int("host_blocks", int64(m.HostBlocks))
+	w.duration("cost_load", m.CostLoad)
 }
 
 func (m *ExecutorInfo) decode(r *reader, key []byte) bool {
@@ -72,6 +74,10 @@ func (m *ExecutorInfo) decode(r *reader, key []byte) bool {
 		m.CostToken = r.duration()
 	case "cost_pair":
 		m.CostPair = r.float64()
+	case "host_blocks":
+		m.HostBlocks = r.count()
+	case "cost_load":
+		m.CostLoad = r.duration()
 	default:
 		return false
 	}
@@ -140,6 +146,8 @@ func (m *Stats) encode(w *writer) {
 	w.uint("evictions", m.Evictions)
 	w.uint("refused", m.Refused)
 	w.uint("executor_lost", m.ExecutorLost)
+	w.uint("host_queries", m.HostQueries)
+	w.uint("host_hits", m.HostHits)
 }
 
 func (m *Stats) decode(r *reader, key []byte) bool {
@@ -160,6 +168,10 @@ func (m *Stats) decode(r *reader, key []byte) bool {
 		m.Refused = r.uint()
 	case "executor_lost":
 		m.ExecutorLost = r.uint()
+	case "host_queries":
+		m.HostQueries = r.uint()
+	case "host_hits":
+		m.HostHits = r.uint()
 	default:
 		return false
 	}
@@ -258,57 +270,6 @@ func (m *Result) decode(r *reader, key []byte) bool {
 	case "err":
 		m.Err = new(engine.Error)
 		r.object((*errorBody)(m.Err))
-	default:
-		return false
-	}
-	return true
-}
-
-func (m *Run) encode(w *writer) {
-	w.uint("pass", uint64(m.Pass))
-	if len(m.Items) != 0 {
-		w.array("items", len(m.Items))
-		for i := range m.Items {
-			w.item(&m.Items[i])
-		}
-	}
-}
-
-func (m *Run) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "pass":
-		m.Pass = PassID(r.uint())
-	case "items":
-		m.Items = readItems[RunItem](r)
-	default:
-		return false
-	}
-	return true
-}
-
-func (m *RunItem) encode(w *writer) {
-	w.uint("job", uint64(m.Job))
-	frame(w, "tokens", m.Tokens)
-	w.int("cached", int64(m.Cached))
-	frame(w, "blocks", m.Blocks)
-	w.int("draw", int64(m.Draw))
-	w.object("ask", (*askBody)(&m.Ask))
-}
-
-func (m *RunItem) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "job":
-		m.Job = engine.JobID(r.uint())
-	case "tokens":
-		m.Tokens = readFrame[engine.TokenID](r)
-	case "cached":
-		m.Cached = r.count()
-	case "blocks":
-		m.Blocks = readFrame[BlockID](r)
-	case "draw":
-		m.Draw = r.count()
-	case "ask":
-		r.object((*askBody)(&m.Ask))
 	default:
 		return false
 	}

@@ -14,8 +14,11 @@ const Version = 1
 // Message is one of the structs below.
 type Message interface{ kind() Kind }
 
-// BlockID names a page of an executor's KV pool.
+// BlockID names a page of an executor's KV pool, or of its host memory.
 type BlockID uint32
+
+// Copy is a block's way between a page of the device and a page of host memory.
+type Copy struct{ Device, Host BlockID }
 
 // PassID names one pass on one executor; the scheduler counts them.
 type PassID uint64
@@ -48,12 +51,14 @@ type ExecutorInfo struct {
 	MaxModelLen int           // longest prompt plus generated tokens
 	BlockTokens int           // tokens in a KV block
 	NumBlocks   int           // pages of the prefix cache
+	HostBlocks  int           // pages of host memory for blocks that it evicts; 0: none
 	MaxPassRows int           // new tokens one packed pass may hold
 	CanPause    bool          // understands Pause and Resume
 	Layers      int           // of a pass, about equally long; 0: not told
 	CostBase    time.Duration // fitted cost of an empty pass; all Cost* 0: not profiled
 	CostToken   time.Duration // per cache-miss token
 	CostPair    float64       // seconds per (n_input^2 - n_cached^2)/2 pairs of attention
+	CostLoad    time.Duration // to load a block from host memory; 0: not measured
 }
 
 // Welcome answers every Hello. Epoch is the scheduler's; a new one says that it has lost all
@@ -71,6 +76,7 @@ type Welcome struct {
 type Stats struct {
 	Passes, Preemptions, Retries     uint64
 	PrefixQueries, PrefixHits        uint64 // tokens
+	HostQueries, HostHits            uint64 // tokens not found on the device, and those of them in host memory
 	Evictions, Refused, ExecutorLost uint64
 }
 
@@ -105,14 +111,18 @@ type Result struct {
 	Err    *engine.Error
 }
 
-// Run starts a pass over one or more items; the executor answers with Done (or Paused).
+// Run starts a pass over one or more items; the executor answers with Done (or Paused). It makes the
+// saves, in their order, when it takes the message, even if the pass is dropped before it begins; then,
+// when that begins, the loads.
 type Run struct {
 	Pass  PassID
+	Saves []Copy // raw frame; from the device to host memory
+	Loads []Copy // raw frame; from host memory to the device, to pages that the items read
 	Items []RunItem
 }
 
 // RunItem is one job's part of a pass. Blocks name the pages of the sequence from its first token
-// on: the first Cached tokens are resident in them already (Cached is a multiple of the block
+// on: the first Cached tokens are in them when the loads are done (Cached is a multiple of the block
 // size, or anything when the job is being continued), later ones are filled by this pass as far as
 // Blocks reach; KV of tokens beyond them is dropped when the layer is done.
 type RunItem struct {

@@ -252,6 +252,23 @@ func readFrame[T ~uint32](r *reader) []T {
 	return readWords[T](f)
 }
 
+// copies takes the next frame as pairs of pages.
+func (r *reader) copies() []Copy {
+	n, f := r.nextFrame()
+	if r.err == nil && len(f) != 8*n {
+		r.fail("a frame of %d bytes where %d copies belong", len(f), n)
+	}
+	if r.err != nil || n == 0 {
+		return nil
+	}
+	list := make([]Copy, n)
+	for i := range list {
+		list[i].Device = BlockID(binary.LittleEndian.Uint32(f[8*i:]))
+		list[i].Host = BlockID(binary.LittleEndian.Uint32(f[8*i+4:]))
+	}
+	return list
+}
+
 func (r *reader) promptScores() []engine.PromptScore {
 	n, f := r.nextFrame()
 	if r.err == nil && n > len(f)/8 {

@@ -174,6 +174,20 @@ func frame[T ~uint32](w *writer, k string, ids []T) {
 	w.frames = append(w.frames, appendWords(make([]byte, 0, 4*len(ids)), ids))
 }
 
+// copies appends a frame of pairs of pages and writes their number into the header.
+func (w *writer) copies(k string, list []Copy) {
+	if len(list) == 0 {
+		return
+	}
+	b := make([]byte, 0, 8*len(list))
+	for _, c := range list {
+		b = binary.LittleEndian.AppendUint32(b, uint32(c.Device))
+		b = binary.LittleEndian.AppendUint32(b, uint32(c.Host))
+	}
+	w.uint(k, uint64(len(list)))
+	w.frames = append(w.frames, b)
+}
+
 func appendWords[T ~uint32](b []byte, ids []T) []byte {
 	for _, id := range ids {
 		b = binary.LittleEndian.AppendUint32(b, uint32(id))

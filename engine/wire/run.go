@@ -1,0 +1,60 @@
+package wire
+
+import "github.com/prefillonly/prefillonly/engine"
+
+func (m *Run) encode(w *writer) {
+	w.uint("pass", uint64(m.Pass))
+	w.copies("saves", m.Saves)
+	w.copies("loads", m.Loads)
+	if len(m.Items) != 0 {
+		w.array("items", len(m.Items))
+		for i := range m.Items {
+			w.item(&m.Items[i])
+		}
+	}
+}
+
+func (m *Run) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "pass":
+		m.Pass = PassID(r.uint())
+	case "saves":
+		m.Saves = r.copies()
+	case "loads":
+		m.Loads = r.copies()
+	case "items":
+		m.Items = readItems[RunItem](r)
+	default:
+		return false
+	}
+	return true
+}
+
+func (m *RunItem) encode(w *writer) {
+	w.uint("job", uint64(m.Job))
+	frame(w, "tokens", m.Tokens)
+	w.int("cached", int64(m.Cached))
+	frame(w, "blocks", m.Blocks)
+	w.int("draw", int64(m.Draw))
+	w.object("ask", (*askBody)(&m.Ask))
+}
+
+func (m *RunItem) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "job":
+		m.Job = engine.JobID(r.uint())
+	case "tokens":
+		m.Tokens = readFrame[engine.TokenID](r)
+	case "cached":
+		m.Cached = r.count()
+	case "blocks":
+		m.Blocks = readFrame[BlockID](r)
+	case "draw":
+		m.Draw = r.count()
+	case "ask":
+		r.object((*askBody)(&m.Ask))
+	default:
+		return false
+	}
+	return true
+}
