@@ -156,7 +156,7 @@ func (t *taker) any() (Page, bool) {
 	return none, false
 }
 
-// must takes a page that available has promised.
+// must takes a page that Available has promised.
 func (t *taker) must() Page {
 	p, ok := t.any()
 	if !ok {

@@ -137,11 +137,14 @@ func (x *Index) resident(h Hash) bool {
 // Blocks is the number of pages.
 func (x *Index) Blocks() int { return x.cfg.NumBlocks }
 
+// HostBlocks is the number of pages of host memory.
+func (x *Index) HostBlocks() int { return x.cfg.HostBlocks }
+
 // Used is the number of pages that are resident or held.
 func (x *Index) Used() int { return x.cfg.NumBlocks - len(x.free) }
 
-// available is the number of pages that a lease could still take: free or evictable.
-func (x *Index) available() int { return len(x.free) + x.unpinned }
+// Available is the number of pages that a lease could still take: free or evictable.
+func (x *Index) Available() int { return len(x.free) + x.unpinned }
 
 // Stored says that blocks became matchable.
 type Stored struct {

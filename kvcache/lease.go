@@ -37,7 +37,7 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 	x.clock += uint64(max(1, len(r.Chain)))
 	resident := x.Match(r.Chain)
 	reused := min(resident, r.Reuse)
-	if r.Pages > 0 && r.Pages-reused > x.available()-x.countUnpinned(r.Chain[:reused]) {
+	if r.Pages > 0 && r.Pages-reused > x.Available()-x.countUnpinned(r.Chain[:reused]) {
 		return nil, Moves{}
 	}
 	l := &Lease{Reused: reused, fill: reused, chain: r.Chain, epoch: x.epoch}

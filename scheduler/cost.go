@@ -25,6 +25,7 @@ type work struct {
 	passes float64
 	tokens float64 // to compute
 	pairs  float64 // of positions that attend: (n_input^2 - n_cached^2) / 2 a job
+	loads  float64 // blocks to copy from host memory
 }
 
 // workOf is the work of a job beside the pass that it is in.
@@ -44,12 +45,14 @@ func (w *work) add(other work) {
 	w.passes += other.passes
 	w.tokens += other.tokens
 	w.pairs += other.pairs
+	w.loads += other.loads
 }
 
 func (w *work) subtract(other work) {
 	w.passes -= other.passes
 	w.tokens -= other.tokens
 	w.pairs -= other.pairs
+	w.loads -= other.loads
 }
 
 // rates are the seconds that each term of work takes.
@@ -70,6 +73,8 @@ func (r rates) seconds(w work) float64 {
 type costModel struct {
 	base     float64 // tokens that an empty pass is worth
 	pair     float64 // tokens that one pair is worth
+	load     float64 // tokens that loading a block is worth; 0 without a profile: it is then always done
+	loading  float64 // seconds that loading a block takes
 	rates    rates   // now
 	profiled rates   // by the profile; zero without
 	scale    float64 // of rates against profiled
@@ -77,12 +82,12 @@ type costModel struct {
 }
 
 func newCostModel(info *wire.ExecutorInfo) costModel {
-	token := info.CostToken.Seconds()
+	token, load := info.CostToken.Seconds(), max(info.CostLoad.Seconds(), 0)
 	if token <= 0 {
-		return costModel{base: defaultBaseTokens, rates: rates{pass: defaultBaseTokens * unknownToken, token: unknownToken}}
+		return costModel{base: defaultBaseTokens, rates: rates{pass: defaultBaseTokens * unknownToken, token: unknownToken}, loading: load}
 	}
 	p := rates{pass: max(info.CostBase.Seconds(), 0), token: token, pair: max(info.CostPair, 0)}
-	return costModel{base: p.pass / token, pair: p.pair / token, rates: p, profiled: p, scale: 1}
+	return costModel{base: p.pass / token, pair: p.pair / token, load: load / token, loading: load, rates: p, profiled: p, scale: 1}
 }
 
 // tokens is the cost of a job run alone.
@@ -94,12 +99,23 @@ func (m *costModel) extra(nInput, nCached int) float64 {
 	return w.tokens + m.pair*w.pairs
 }
 
-// seconds predicts the time of some work.
-func (m *costModel) seconds(w work) float64 { return m.rates.seconds(w) }
+// useful says how many of a job's leading blocks are worth having when so many are on the device, and
+// so many there or in host memory, and how many of them are to be loaded: all that are, as the later
+// ones save more attention, or none.
+func (m *costModel) useful(r reach, blockTokens int) (cached, loads int) {
+	loads = r.all - r.device
+	if loads > 0 && m.load*float64(loads) < m.extra(r.all*blockTokens, r.device*blockTokens) {
+		return r.all, loads
+	}
+	return r.device, 0
+}
 
-// observe refines the rates by a pass.
+// seconds predicts the time of some work.
+func (m *costModel) seconds(w work) float64 { return m.rates.seconds(w) + m.loading*w.loads }
+
+// observe refines the rates by a pass. One that loads blocks tells nothing: it computes meanwhile.
 func (m *costModel) observe(w work, took time.Duration) {
-	if w.tokens <= 0 || took <= 0 {
+	if w.tokens <= 0 || took <= 0 || w.loads > 0 {
 		return
 	}
 	if m.profiled == (rates{}) {

@@ -38,7 +38,7 @@ func describeMessage(m wire.Message) string {
 			}
 			items = append(items, item)
 		}
-		return fmt.Sprintf("run pass %d: %s", m.Pass, strings.Join(items, "; "))
+		return fmt.Sprintf("run pass %d: %s%s%s", m.Pass, describeCopies("save", m.Saves), describeCopies("load", m.Loads), strings.Join(items, "; "))
 	case *wire.Pause:
 		return fmt.Sprintf("pause pass %d", m.Pass)
 	case *wire.Resume:
@@ -91,4 +91,12 @@ func describeResult(r *wire.Result) string {
 		text += fmt.Sprintf(", finished by %s", r.Finish)
 	}
 	return text + fmt.Sprintf(" (%d tokens cached, queued %v, running %v)", r.Cached, r.Timing.Queued, r.Timing.Running)
+}
+
+func describeCopies(verb string, copies []wire.Copy) string {
+	var text strings.Builder
+	for _, c := range copies {
+		fmt.Fprintf(&text, "%s block %d, page %d in host memory; ", verb, c.Device, c.Host)
+	}
+	return text.String()
 }

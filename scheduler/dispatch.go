@@ -85,7 +85,7 @@ func (c *Core) lease(e *executor, j *job) bool {
 	}
 	usable := j.usable()
 	lease, moves := e.index.Acquire(kvcache.Request{
-		Chain: j.chain, Reuse: usable, Fill: len(j.chain), Pages: pages,
+		Chain: j.chain, Reuse: usable, Load: j.loads > 0, Fill: len(j.chain), Pages: pages,
 		Shared: e.queue.shared(j.chain, j.cached),
 		Wanted: e.queue.wanted,
 	})
@@ -97,18 +97,29 @@ func (c *Core) lease(e *executor, j *job) bool {
 		e.blocked, j.blocked = nil, false
 	}
 	c.stats.Evictions += uint64(len(moves.Evicted))
-	e.queue.evicted(moves.Evicted)
-	c.noteRemoved(e, moves.Evicted)
+	e.queue.evicted(moves.Evicted, moves.Lost)
+	e.saves = appendSaves(e.saves, moves.Saves)
+	c.noteMoves(e, &moves)
 	j.lease, j.computed = lease, false
-	j.cached = lease.Reused
+	j.cached, j.loads = lease.Cached(), len(lease.Loads)
+	c.countHits(e, j)
+	return true
+}
+
+// countHits counts what a job's lease has found in the cache.
+func (c *Core) countHits(e *executor, j *job) {
+	found, loaded := j.lease.Reused*j.chainOf, len(j.lease.Loads)*j.chainOf
 	if !j.submit.Ask.PromptLogprobs {
 		c.stats.PrefixQueries += uint64(len(j.seq))
-		c.stats.PrefixHits += uint64(lease.Reused * j.chainOf)
+		c.stats.PrefixHits += uint64(found)
+		if e.info.HostBlocks > 0 {
+			c.stats.HostQueries += uint64(len(j.seq) - found)
+			c.stats.HostHits += uint64(loaded)
+		}
 	}
 	if j.generated() == 0 {
-		j.hits = lease.Reused * j.chainOf
+		j.hits = found + loaded
 	}
-	return true
 }
 
 // start sends a pass whose jobs have their leases.
@@ -116,11 +127,17 @@ func (c *Core) start(e *executor, p *pass) {
 	c.passes++
 	p.id = wire.PassID(c.passes)
 	p.started = c.now
-	run := &wire.Run{Pass: p.id, Items: make([]wire.RunItem, len(p.items))}
+	run := &wire.Run{Pass: p.id, Saves: e.saves, Items: make([]wire.RunItem, len(p.items))}
+	e.saves = nil
 	p.work = work{passes: 1}
 	for i, j := range p.items {
 		cached := j.cachedTokens()
-		p.work.add(workOf(len(j.seq), cached))
+		w := workOf(len(j.seq), cached)
+		if !j.continuing() {
+			w.loads = float64(len(j.lease.Loads))
+			run.Loads = appendLoads(run.Loads, j.lease.Loads)
+		}
+		p.work.add(w)
 		run.Items[i] = wire.RunItem{
 			Job: j.submit.Job, Tokens: j.seq, Cached: cached, Blocks: toPages(j.lease.Pages),
 			Draw: j.generated(), Ask: j.submit.Ask,

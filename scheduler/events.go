@@ -23,9 +23,9 @@ type CacheEvent struct {
 	Change CacheChange
 	Rank   int            // the executor's number: the smallest that no other one had when it came
 	Medium string         // of the cache: CPU or GPU
-	Hashes []kvcache.Hash // stored: in the order of their prompt; removed: leaves first
+	Hashes []kvcache.Hash // stored: in the order of their prompt, but in host memory leaves first, as removed
 
-	// Of stored blocks:
+	// Of stored blocks, of those in host memory the last alone:
 	Parent      kvcache.Hash     // of the first one; kvcache.RootHash if that begins its prompt
 	Tokens      []engine.TokenID // of all of them, BlockTokens each
 	BlockTokens int
@@ -54,9 +54,46 @@ func (c *Core) noteStored(e *executor, j *job, s kvcache.Stored) {
 	c.events = append(c.events, event)
 }
 
-func (c *Core) noteRemoved(e *executor, hashes []kvcache.Hash) {
-	if c.recording && len(hashes) > 0 {
-		c.events = append(c.events, CacheEvent{Change: CacheRemoved, Rank: e.rank, Medium: e.medium(), Hashes: hashes})
+// noteMoves tells what an Acquire has moved: what comes to host memory before it leaves the device, so
+// that nobody takes it for lost.
+func (c *Core) noteMoves(e *executor, m *kvcache.Moves) {
+	if !c.recording {
+		return
+	}
+	var stored, removed []kvcache.Hash
+	told := map[kvcache.Hash]bool{}
+	for _, s := range m.Saves {
+		if told[s.Block] || told[s.Replaced] { // it came and goes, or the other way round
+			c.noteHost(e, stored, removed)
+			stored, removed = nil, nil
+			clear(told)
+		}
+		stored = append(stored, s.Block)
+		told[s.Block] = true
+		if s.Replaced != (kvcache.Hash{}) {
+			removed = append(removed, s.Replaced)
+			told[s.Replaced] = true
+		}
+	}
+	c.noteHost(e, stored, removed)
+	c.noteRemoved(e, e.medium(), m.Evicted)
+}
+
+// noteHost tells of blocks that came to host memory and others that left it, as vLLM's offloading
+// connector does: with neither parents nor tokens, which were told when the device stored them.
+func (c *Core) noteHost(e *executor, stored, removed []kvcache.Hash) {
+	c.noteRemoved(e, mediumHost, removed)
+	if len(stored) > 0 {
+		c.events = append(c.events, CacheEvent{
+			Change: CacheStored, Rank: e.rank, Medium: mediumHost, Hashes: stored,
+			Parent: kvcache.RootHash, BlockTokens: e.info.BlockTokens,
+		})
+	}
+}
+
+func (c *Core) noteRemoved(e *executor, medium string, hashes []kvcache.Hash) {
+	if len(hashes) > 0 {
+		c.events = append(c.events, CacheEvent{Change: CacheRemoved, Rank: e.rank, Medium: medium, Hashes: hashes})
 	}
 }
 
@@ -68,12 +105,15 @@ func (c *Core) noteCleared(e *executor) {
 	}
 }
 
+// mediumHost is vLLM's name of host memory.
+const mediumHost = "CPU"
+
 // medium names the kind of memory that an executor's cache is in, as vLLM does.
 func (e *executor) medium() string {
 	if strings.HasPrefix(e.info.Device, "cuda") {
 		return "GPU"
 	}
-	return "CPU"
+	return mediumHost
 }
 
 // freeRank is the smallest number that no executor has.

@@ -66,6 +66,7 @@ type prefix struct {
 type router struct {
 	t      testing.TB
 	blocks map[int]map[kvcache.Hash]prefix // by rank
+	memory map[int]map[kvcache.Hash]bool   // those in the host memory of a rank
 	hasher kvcache.Hasher
 }
 
@@ -81,6 +82,10 @@ func (r *router) take(batch []byte) {
 		case "BlockStored":
 			r.stored(rank, fields)
 		case "BlockRemoved":
+			if fields[2] == mediumHost && r.memory != nil {
+				r.forgotten(rank, hashesOf(fields[1]))
+				continue
+			}
 			for _, h := range hashesOf(fields[1]) {
 				if _, ok := r.blocks[rank][h]; !ok {
 					r.t.Fatalf("rank %d removes %v, which it does not hold", rank, h)
@@ -89,6 +94,9 @@ func (r *router) take(batch []byte) {
 			}
 		case "AllBlocksCleared":
 			r.blocks[rank] = map[kvcache.Hash]prefix{}
+			if r.memory != nil {
+				r.memory[rank] = map[kvcache.Hash]bool{}
+			}
 		default:
 			r.t.Fatalf("event %v", fields)
 		}
@@ -97,6 +105,10 @@ func (r *router) take(batch []byte) {
 
 // stored takes blocks in, and computes their hashes anew from the tokens.
 func (r *router) stored(rank int, fields []any) {
+	if fields[6] == mediumHost && r.memory != nil {
+		r.remembered(rank, hashesOf(fields[1]))
+		return
+	}
 	var before prefix
 	if fields[2] != nil {
 		var ok bool
@@ -123,6 +135,25 @@ func (r *router) stored(rank int, fields []any) {
 	}
 }
 
+// remembered takes blocks in that came to host memory: they are on the device still.
+func (r *router) remembered(rank int, hashes []kvcache.Hash) {
+	for _, h := range hashes {
+		if _, ok := r.blocks[rank][h]; !ok || r.memory[rank][h] {
+			r.t.Fatalf("rank %d stores %v in host memory; on its device: %v, stored before: %v", rank, h, ok, r.memory[rank][h])
+		}
+		r.memory[rank][h] = true
+	}
+}
+
+func (r *router) forgotten(rank int, hashes []kvcache.Hash) {
+	for _, h := range hashes {
+		if !r.memory[rank][h] {
+			r.t.Fatalf("rank %d removes %v from its host memory, which does not hold it", rank, h)
+		}
+		delete(r.memory[rank], h)
+	}
+}
+
 func integer(field any) int {
 	if v := reflect.ValueOf(field); v.CanUint() {
 		return int(v.Uint())
@@ -140,7 +171,7 @@ func hashesOf(field any) (hashes []kvcache.Hash) {
 // TestEventsRebuildTheIndexes: what a router knows from the events is what the Core knows, after
 // every step of random histories.
 func TestEventsRebuildTheIndexes(t *testing.T) {
-	stored, removed := 0, 0
+	stored, removed, tiered := 0, 0, 0
 	for seed := range 150 {
 		rng := rand.New(rand.NewPCG(uint64(seed), 54))
 		cfg := DefaultConfig()
@@ -149,6 +180,10 @@ func TestEventsRebuildTheIndexes(t *testing.T) {
 		h := newHistory(t, rng, cfg, nil)
 		h.core.RecordCacheEvents()
 		r := &router{t: t, blocks: map[int]map[kvcache.Hash]prefix{}}
+		if h.info.HostBlocks > 0 {
+			r.memory = map[int]map[kvcache.Hash]bool{}
+			tiered++
+		}
 		var prompts [][]kvcache.Hash
 		h.follow = func(m wire.Message) {
 			if s, ok := m.(*wire.Submit); ok {
@@ -170,8 +205,8 @@ func TestEventsRebuildTheIndexes(t *testing.T) {
 		}
 		h.drain()
 	}
-	if stored < 1000 || removed < 1000 {
-		t.Errorf("the histories stored %d blocks and removed %d: too few to tell", stored, removed)
+	if stored < 1000 || removed < 1000 || tiered < 50 {
+		t.Errorf("the histories stored %d blocks and removed %d, %d of them with host memory: too few to tell", stored, removed, tiered)
 	}
 }
 
@@ -188,8 +223,12 @@ func (r *router) compare(c *Core, prompts [][]kvcache.Hash) {
 			for known < len(chain) && r.blocks[e.rank][chain[known]].tokens != nil {
 				known++
 			}
-			if resident := e.index.Match(chain); resident != known {
-				r.t.Fatalf("%d blocks of a prompt are resident at rank %d, the router knows %d", resident, e.rank, known)
+			all := known
+			for all < len(chain) && r.memory[e.rank][chain[all]] {
+				all++
+			}
+			if resident, reach := e.index.Reach(chain); resident != known || reach != all {
+				r.t.Fatalf("%d blocks of a prompt are resident at rank %d, with host memory %d; the router knows %d and %d", resident, e.rank, reach, known, all)
 			}
 		}
 	}

@@ -7,6 +7,30 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
+// copy moves pages as a run asks for, each of which must have something in it.
+func (h *history) copy(to PeerID, run *wire.Run) {
+	for _, c := range run.Saves {
+		if len(h.pages[to][c.Device]) == 0 || int(c.Host) >= h.info.HostBlocks {
+			h.t.Fatalf("%s is to save page %d, in which there is nothing, as %d of %d", to, c.Device, c.Host, h.info.HostBlocks)
+		}
+		h.memory[to][c.Host] = h.pages[to][c.Device]
+	}
+	for _, c := range run.Loads {
+		if len(h.memory[to][c.Host]) == 0 {
+			h.t.Fatalf("%s is to load page %d of host memory, in which there is nothing", to, c.Host)
+		}
+		h.pages[to][c.Device] = h.memory[to][c.Host]
+		h.loads++
+	}
+}
+
+// unload takes back the loads of a run that did not begin.
+func (h *history) unload(executor PeerID, run *wire.Run) {
+	for _, c := range run.Loads {
+		delete(h.pages[executor], c.Device)
+	}
+}
+
 // filled follows what a pass leaves in its pages: of an item that failed there is no telling.
 func (h *history) filled(executor PeerID, run *wire.Run, d *wire.Done) {
 	for k, item := range run.Items {

@@ -33,6 +33,7 @@ type history struct {
 	current map[PeerID]*wire.Run    // the pass an executor is in
 	parked  map[PeerID][]*wire.Run
 	pages   map[PeerID]map[wire.BlockID][]engine.TokenID // the sequence up to what each page holds
+	memory  map[PeerID]map[wire.BlockID][]engine.TokenID // likewise, of host memory
 	epochs  map[PeerID]uint64                            // the executors' own
 	known   map[PeerID]uint64                            // the scheduler's, as they know it
 	full    map[PeerID]bool                              // executors that refused a pass, and ended none since
@@ -40,6 +41,7 @@ type history struct {
 	longest int                // tokens of a prompt
 	room    int                // rows that an executor has for its passes together, paused ones included; 0: enough
 	refused int                // passes for which there was no room
+	loads   int                // blocks loaded from host memory
 	deep    bool               // check all invariants after each step
 	follow  func(wire.Message) // sees each message when the Core has taken it; may be nil
 }
@@ -55,10 +57,14 @@ func newHistory(t testing.TB, pick chooser, cfg Config, twin policy) *history {
 		current: map[PeerID]*wire.Run{}, parked: map[PeerID][]*wire.Run{},
 		epochs: map[PeerID]uint64{}, known: map[PeerID]uint64{}, full: map[PeerID]bool{}, info: executorInfo(),
 		pages:   map[PeerID]map[wire.BlockID][]engine.TokenID{},
+		memory:  map[PeerID]map[wire.BlockID][]engine.TokenID{},
 		longest: 40,
 	}
 	h.info.NumBlocks = pick.IntN(24)
 	h.info.MaxPassRows = pick.IntN(3) * 30
+	if h.info.HostBlocks = pick.IntN(2) * pick.IntN(80); h.info.HostBlocks > 0 {
+		h.info.Device, h.info.CostLoad = "cuda (test)", time.Duration(pick.IntN(8))*time.Second
+	}
 	var err error
 	if h.core, err = NewCore(cfg, 1); err != nil {
 		t.Fatal(err)
@@ -116,6 +122,7 @@ func (h *history) forgetPasses(executor PeerID) {
 	delete(h.parked, executor)
 	delete(h.full, executor)
 	h.pages[executor] = map[wire.BlockID][]engine.TokenID{}
+	h.memory[executor] = map[wire.BlockID][]engine.TokenID{}
 }
 
 func (h *history) loseFrontend(frontend PeerID) {
@@ -185,6 +192,7 @@ func (h *history) refuse(executor PeerID) {
 	}
 	if rows > h.room {
 		h.refused++
+		h.unload(executor, run)
 		delete(h.current, executor)
 		h.full[executor] = true
 		h.send(executor, &wire.Done{Pass: run.Pass, Err: engine.Errorf(engine.CodeOverloaded, "no room")})
@@ -254,6 +262,7 @@ func (h *history) started(to PeerID, run *wire.Run) {
 		h.t.Fatalf("%s gets pass %d, although it has refused one and ended none since", to, run.Pass)
 	}
 	h.current[to] = run
+	h.copy(to, run)
 	rows := newRowsOf(run)
 	for _, item := range run.Items {
 		if item.Cached >= len(item.Tokens) || item.Cached > len(item.Blocks)*h.info.BlockTokens {
@@ -368,9 +377,11 @@ func (h *history) checkPlaces(e *executor) {
 		e.pool.places.sweep(nil)
 	}
 	for _, j := range h.core.jobs {
-		if len(j.chain) > 0 && j.chainOf == e.info.BlockTokens && !j.continuing() && e.expected(j) > 0 &&
-			!slices.Contains(e.pool.places.by[j.chain[0]], e) {
-			h.t.Fatalf("job %v shares %d tokens on %s, which is not among the places", j.submit.Job, e.expected(j), e.peer.id)
+		if len(j.chain) == 0 || j.chainOf != e.info.BlockTokens || j.continuing() || slices.Contains(e.pool.places.by[j.chain[0]], e) {
+			continue
+		}
+		if shared := len(j.seq) - int(e.expected(j).tokens); shared > 0 {
+			h.t.Fatalf("job %v shares %d tokens on %s, which is not among the places", j.submit.Job, shared, e.peer.id)
 		}
 	}
 }
@@ -391,16 +402,20 @@ func (r rescan) class(j *job) int {
 
 func (r rescan) score(class int, _, now float64) float64 {
 	j := r.jobs[class]
-	cached := j.executor.index.Match(j.chain[:j.usable()]) * j.chainOf
+	model, age := &j.executor.cost, r.lambda*(now-j.aged)
 	if j.continuing() {
-		cached = len(j.seq) - 1
+		return model.tokens(len(j.seq), len(j.seq)-1) - age
 	}
-	return j.executor.cost.tokens(len(j.seq), cached) - r.lambda*(now-j.aged)
+	device, all := j.executor.index.Reach(j.chain[:j.usable()])
+	computing := model.tokens(len(j.seq), device*j.chainOf)
+	loading := model.tokens(len(j.seq), all*j.chainOf) + model.load*float64(all-device)
+	return min(computing, loading) - age
 }
 
 // TestChoicesEqualFullRescan runs histories on the Core and on one that scans its whole queue at
 // every choice; all they say must be equal.
 func TestChoicesEqualFullRescan(t *testing.T) {
+	loads := 0
 	for seed := range *histories {
 		rng := rand.New(rand.NewPCG(uint64(seed), 52))
 		cfg := DefaultConfig()
@@ -416,9 +431,12 @@ func TestChoicesEqualFullRescan(t *testing.T) {
 			h.move()
 		}
 		h.drain()
-		if t.Failed() {
+		if loads += h.loads; t.Failed() {
 			t.Fatalf("in history %d", seed)
 		}
+	}
+	if loads < *histories/10 {
+		t.Errorf("%d blocks were loaded from host memory: too few to tell", loads)
 	}
 }
 

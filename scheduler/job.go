@@ -34,7 +34,8 @@ type job struct {
 	seq       []engine.TokenID // prompt and generated tokens; the prompt part is the Submit's own
 	chain     []kvcache.Hash   // of the prompt's full blocks
 	chainOf   int              // block size that chain was made with
-	cached    int              // leading blocks that it was found to have in the cache last; see queue.cached
+	cached    int              // leading blocks that it was found to have in the cache last; see queue.find
+	loads     int              // the last ones of these, which are in host memory
 	lease     *kvcache.Lease   // while in a pass, and between the passes of a generating job
 	computed  bool             // a pass has filled the lease's pages with all tokens but the last
 	predicted work             // what it counts for in its queue's predicted work
@@ -87,10 +88,17 @@ func (j *job) cachedTokens() int {
 }
 
 // cost is what is left to do, in cache-miss tokens, on the job's executor.
-func (j *job) cost() float64 { return j.executor.cost.tokens(len(j.seq), j.cachedTokens()) }
+func (j *job) cost() float64 {
+	m := &j.executor.cost
+	return m.tokens(len(j.seq), j.cachedTokens()) + m.load*float64(j.loads)
+}
 
 // work is what is left to do in a pass of its own.
-func (j *job) work() work { return alone(len(j.seq), j.cachedTokens()) }
+func (j *job) work() work {
+	w := alone(len(j.seq), j.cachedTokens())
+	w.loads = float64(j.loads)
+	return w
+}
 
 // pages is how many pages the job must hold while it runs; 0 if it needs none of its own.
 func (j *job) pages(fullKV bool, blockTokens int) int {

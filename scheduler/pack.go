@@ -26,11 +26,14 @@ func (c *Core) fillPass(e *executor, p *pass) {
 		if j == nil || j.deaths > 0 || rows+newRows(j) > e.info.MaxPassRows || c.parkedBefore(e, j) >= 0 {
 			return
 		}
-		added := e.cost.extra(len(j.seq), j.cachedTokens())
+		if j.loads > 0 && e.index.Available() < j.cached {
+			return // there may be no room for what it is to load, and it would compute that
+		}
+		added := e.cost.extra(len(j.seq), j.cachedTokens()) + e.cost.load*float64(j.loads)
 		if e.cost.base*float64(e.queue.size) <= added*float64(len(p.items)) {
 			return
 		}
-		// A prefix that this pass is about to fill is cheaper to read from the next one.
+		// A prefix that this pass is about to fill, or load, is cheaper to read from the next one.
 		if h, ok := nextMissing(j); ok && missing[h] {
 			return
 		}
@@ -48,10 +51,10 @@ func (c *Core) fillPass(e *executor, p *pass) {
 // newRows is the number of tokens a job would compute.
 func newRows(j *job) int { return len(j.seq) - j.cachedTokens() }
 
-// nextMissing is the first full block of a job's prompt that is not resident.
+// nextMissing is the first full block of a job's prompt that is not on the device.
 func nextMissing(j *job) (kvcache.Hash, bool) {
-	if usable := j.usable(); !j.continuing() && j.cached < usable {
-		return j.chain[j.cached], true
+	if device := j.cached - j.loads; !j.continuing() && device < j.usable() {
+		return j.chain[device], true
 	}
 	return kvcache.Hash{}, false
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/kvcache"
 )
 
 // pass is a Run that has not been answered yet.
@@ -252,13 +251,4 @@ func (c *Core) expireOrphans(p *pool) {
 			c.fail(j, engine.Errorf(engine.CodeUnavailable, "no executor has served model %q for %v", p.model, c.now-j.orphaned))
 		}
 	}
-}
-
-// toPages is a lease's pages in the form that travels.
-func toPages(pages []kvcache.Page) []wire.BlockID {
-	ids := make([]wire.BlockID, len(pages))
-	for i, p := range pages {
-		ids[i] = wire.BlockID(p)
-	}
-	return ids
 }

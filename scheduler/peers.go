@@ -45,11 +45,12 @@ type executor struct {
 	cost    costModel
 	index   *kvcache.Index
 	queue   *queue
-	running *pass   // nil while idle
-	parked  []*pass // paused, oldest first
-	marked  uint64  // by the last job of which a prefix may be here; see Core.mark
-	full    bool    // a pass did not fit beside the paused ones, and none has ended since; see putBack
-	blocked *job    // waits for pages that other jobs hold; see lease
+	running *pass       // nil while idle
+	parked  []*pass     // paused, oldest first
+	marked  uint64      // by the last job of which a prefix may be here; see Core.mark
+	saves   []wire.Copy // that go with the next pass
+	full    bool        // a pass did not fit beside the paused ones, and none has ended since; see putBack
+	blocked *job        // waits for pages that other jobs hold; see lease
 }
 
 // pool is the executors that serve one model, and the jobs for which there is none.
@@ -146,7 +147,7 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 			return nil
 		}
 		index, err := kvcache.New(kvcache.Config{
-			BlockTokens: m.Executor.BlockTokens, NumBlocks: m.Executor.NumBlocks, Eviction: c.cfg.Eviction,
+			BlockTokens: m.Executor.BlockTokens, NumBlocks: m.Executor.NumBlocks, HostBlocks: m.Executor.HostBlocks, Eviction: c.cfg.Eviction,
 		})
 		if pair := m.Executor.CostPair; err != nil || m.Executor.VocabSize < 1 || m.Executor.MaxModelLen < 1 ||
 			math.IsNaN(pair) || math.IsInf(pair, 0) {
@@ -243,7 +244,7 @@ func (c *Core) evacuate(e *executor) {
 	}
 	jobs = jobsInOrder(slices.Values(slices.AppendSeq(jobs, e.queue.all())))
 	for _, j := range jobs {
-		j.lease, j.executor, j.cached, j.blocked = nil, nil, 0, false
+		j.lease, j.executor, j.cached, j.loads, j.blocked = nil, nil, 0, 0, false
 		j.node, j.older, j.newer = nil, nil, nil
 		if j.deaths >= maxDeaths {
 			c.fail(j, engine.Errorf(engine.CodeExecutorLost,

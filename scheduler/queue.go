@@ -32,33 +32,46 @@ type queue struct {
 func newQueue(p policy, cost *costModel, index *kvcache.Index, blockTokens int, total *int) *queue {
 	q := &queue{policy: p, cost: cost, index: index, blockTokens: blockTokens, total: total}
 	if q.aging, _ = p.(agingPolicy); q.aging != nil {
-		q.tree = newTree(q.saved, q.reclass)
+		q.tree = newTree(index.HostBlocks() > 0, q.saved, q.reclass)
 	} else {
-		q.tree = newTree(q.saved, nil)
+		q.tree = newTree(index.HostBlocks() > 0, q.saved, nil)
 	}
 	return q
 }
 
-// saved is what so many blocks in the cache take off the key of any job.
-func (q *queue) saved(blocks int) float64 { return q.savedTokens(blocks * q.blockTokens) }
+// saved is what a prefix in the cache takes off the key of any job.
+func (q *queue) saved(r reach) float64 {
+	cached, loads := q.useful(r)
+	return q.savedTokens(cached*q.blockTokens, loads)
+}
 
-func (q *queue) savedTokens(cached int) float64 {
+func (q *queue) savedTokens(cached, loads int) float64 {
 	if p, ok := q.policy.(calibratedPolicy); ok {
-		return p.saved(q.cost, cached)
+		return p.saved(q.cost, cached) - q.cost.load*float64(loads)
 	}
 	return 0
+}
+
+// useful is what of a prefix in the cache is worth having; see costModel.
+func (q *queue) useful(r reach) (cached, loads int) { return q.cost.useful(r, q.blockTokens) }
+
+// reach looks a job's prefix up in the index.
+func (q *queue) reach(j *job) (r reach) {
+	r.device, r.all = q.index.Reach(j.chain[:j.usable()])
+	return r
 }
 
 // push adds a job whose executor is set.
 func (q *queue) push(j *job) {
 	j.key = q.policy.key(j)
 	if j.continuing() {
-		j.key -= q.savedTokens(j.cachedTokens())
+		j.key -= q.savedTokens(j.cachedTokens(), 0)
+		j.loads = 0
 		q.tree.hold(j)
 	} else {
-		chain := j.chain[:j.usable()]
-		j.cached = q.index.Match(chain)
-		q.tree.insert(j, chain, j.cached)
+		found := q.reach(j)
+		j.cached, j.loads = q.useful(found)
+		q.tree.insert(j, j.chain[:j.usable()], found)
 	}
 	if q.aging != nil {
 		q.classify(j)
@@ -72,9 +85,9 @@ func (q *queue) push(j *job) {
 	q.predicted.add(j.predicted)
 }
 
-// remove takes a job out, with job.cached as it is now.
+// remove takes a job out, with job.cached and job.loads as they are now.
 func (q *queue) remove(j *job) {
-	j.cached = q.cached(j)
+	q.find(j)
 	q.tree.remove(j)
 	if q.aging != nil {
 		q.heaps[q.heapOf(j.class)].remove(j.heapIndex)
@@ -96,12 +109,11 @@ func (q *queue) remove(j *job) {
 	}
 }
 
-// cached is how many leading blocks of a waiting job a pass starting now would read from the cache.
-func (q *queue) cached(j *job) int {
-	if j.continuing() {
-		return j.cached
+// find sets how many leading blocks of a waiting job a pass starting now would have from the cache.
+func (q *queue) find(j *job) {
+	if !j.continuing() {
+		j.cached, j.loads = q.useful(q.tree.reach(j))
 	}
-	return q.tree.cached(j)
 }
 
 // all yields the waiting jobs, those pushed last first.
@@ -117,14 +129,14 @@ func (q *queue) all() iter.Seq[*job] {
 	}
 }
 
-// min returns the job to run next, with job.cached as it is now; nil when none waits.
+// min returns the job to run next, with job.cached and job.loads as they are now; nil when none waits.
 func (q *queue) min(now float64) *job {
 	best := q.tree.min()
 	if q.aging != nil {
 		best = q.oldest(now)
 	}
 	if best != nil {
-		best.cached = q.cached(best)
+		q.find(best)
 	}
 	return best
 }
@@ -159,8 +171,8 @@ func (q *queue) classify(j *job) {
 }
 
 // reclass follows a change of a job's resident prefix.
-func (q *queue) reclass(j *job, cached int) {
-	j.cached = cached
+func (q *queue) reclass(j *job, found reach) {
+	j.cached, j.loads = q.useful(found)
 	if q.aging.class(j) != j.class {
 		q.heaps[q.heapOf(j.class)].remove(j.heapIndex)
 		q.classify(j)
@@ -177,9 +189,14 @@ func (q *queue) heapOf(class int) int {
 	return i
 }
 
-// stored follows blocks that became matchable, evicted those that went.
-func (q *queue) stored(hashes []kvcache.Hash)  { q.tree.stored(hashes) }
-func (q *queue) evicted(hashes []kvcache.Hash) { q.tree.evicted(hashes) }
+// stored follows blocks that became matchable.
+func (q *queue) stored(hashes []kvcache.Hash) { q.tree.stored(hashes) }
+
+// evicted follows blocks that left the device, of which those lost, or others, are not in host memory.
+func (q *queue) evicted(hashes, lost []kvcache.Hash) {
+	q.tree.lost(lost)
+	q.tree.evicted(hashes)
+}
 
 // firstHolder returns the waiting job of the smallest key that holds pages, nil if none does.
 func (q *queue) firstHolder() *job { return q.tree.held.best }

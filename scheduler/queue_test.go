@@ -20,15 +20,16 @@ func checkQueue(q *queue, now float64) error {
 	n := 0
 	for j := range q.all() {
 		n++
-		cached := j.cachedTokens()
+		cached, loads := j.cachedTokens(), 0
 		if !j.continuing() {
-			fresh := q.index.Match(j.chain[:j.usable()])
-			if got := q.cached(j); got != fresh {
-				return fmt.Errorf("job %v is taken to have %d blocks cached, has %d", j.submit.Job, got, fresh)
+			fresh := q.reach(j)
+			if got := q.tree.reach(j); got != fresh {
+				return fmt.Errorf("job %v is taken to have %+v blocks in the cache, has %+v", j.submit.Job, got, fresh)
 			}
-			cached = fresh * j.chainOf
+			cached, loads = q.useful(fresh)
+			cached *= j.chainOf
 		}
-		rank := q.policy.key(j) - q.savedTokens(cached)
+		rank := q.policy.key(j) - q.savedTokens(cached, loads)
 		if q.aging != nil {
 			rank = q.aging.score(j.class, j.key, now)
 		}
@@ -150,12 +151,12 @@ func TestQueueEqualsRescan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			index, err := kvcache.New(kvcache.Config{BlockTokens: 2, NumBlocks: 4 + rng.IntN(30)})
+			index, err := kvcache.New(kvcache.Config{BlockTokens: 2, NumBlocks: 4 + rng.IntN(30), HostBlocks: rng.IntN(2) * rng.IntN(60)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			total := 0
-			e := &executor{cost: costModel{pair: float64(rng.IntN(2)) / 64}, index: index}
+			e := &executor{cost: costModel{pair: float64(rng.IntN(2)) / 64, load: float64(rng.IntN(5)) / 2}, index: index}
 			q := newQueue(p, &e.cost, index, 2, &total)
 			var waiting []*job
 			for i := range 120 {
@@ -170,8 +171,8 @@ func TestQueueEqualsRescan(t *testing.T) {
 					waiting = slices.Delete(waiting, k, k+1)
 				default:
 					chain := branchingJob(rng, e, i).chain
-					lease, removed := index.Acquire(kvcache.Request{Chain: chain, Reuse: len(chain), Fill: len(chain)})
-					q.evicted(removed)
+					lease, moves := index.Acquire(kvcache.Request{Chain: chain, Reuse: len(chain), Load: rng.IntN(2) == 0, Fill: len(chain)})
+					q.evicted(moves.Evicted, moves.Lost)
 					q.stored(index.Commit(lease).Hashes)
 					index.Release(lease)
 				}

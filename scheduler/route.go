@@ -97,11 +97,11 @@ func (c *Core) finish(j *job, e *executor, limit float64) float64 {
 	seconds := e.load(c.now)
 	if c.cfg.Routing == RoutePrefix && seconds < limit {
 		c.mark(j, e)
-		cached := 0
+		todo := alone(len(j.seq), 0)
 		if e.marked == c.marks {
-			cached = e.expected(j)
+			todo = e.expected(j)
 		}
-		seconds += localityWeight * e.cost.seconds(alone(len(j.seq), cached))
+		seconds += localityWeight * e.cost.seconds(todo)
 	}
 	return seconds
 }
@@ -157,26 +157,28 @@ func (c *Core) hash(j *job, e *executor) {
 func (c *Core) enqueue(j *job, e *executor) {
 	c.hash(j, e)
 	j.executor, j.state = e, stateWaiting
-	j.predicted = alone(len(j.seq), e.expected(j))
+	j.predicted = e.expected(j)
 	if c.cfg.UserFairness && !j.paced {
 		j.aged, j.paced = c.users.pace(j.submit.User, j.aged, e.cost.seconds(j.predicted)), true
 	}
 	if !j.started {
-		j.cachedAtArrival = e.index.Match(j.chain[:j.usable()]) * j.chainOf
+		cached, _ := e.queue.useful(e.queue.reach(j))
+		j.cachedAtArrival = cached * j.chainOf
 	}
 	e.queue.push(j)
 	e.pool.places.add(j, e)
 }
 
-// expected is the number of a job's tokens that are cached on an executor now, or will be once the
-// jobs there that begin as it does have run.
-func (e *executor) expected(j *job) int {
+// expected is the work that a job would be on an executor, with what is cached there now, or will be on
+// the device once the jobs there that begin as it does have run.
+func (e *executor) expected(j *job) work {
 	if j.continuing() {
-		return len(j.seq) - 1
+		return alone(len(j.seq), len(j.seq)-1)
 	}
-	usable := j.usable()
-	chain := j.chain[:usable]
-	n := e.queue.shared(chain, e.index.Match(chain))
+	chain := j.chain[:j.usable()]
+	found := e.queue.reach(j)
+	cached, loads := e.queue.useful(found)
+	n := e.queue.shared(chain, found.device)
 	if e.running != nil {
 		for _, other := range e.running.items {
 			if other.chainOf == j.chainOf {
@@ -184,7 +186,12 @@ func (e *executor) expected(j *job) int {
 			}
 		}
 	}
-	return n * j.chainOf
+	if n >= cached {
+		cached, loads = n, 0
+	}
+	w := alone(len(j.seq), cached*j.chainOf)
+	w.loads = float64(loads)
+	return w
 }
 
 // adopt gives a new executor the orphans of its model and, when users have homes, the waiting jobs

@@ -113,7 +113,7 @@ func (s *script) tell(words []string) string {
 // command reads one of
 //
 //	set policy=P fairness=N routing=R pack=N paused=N eviction=E maxjobs=N fullkv   (before all others)
-//	hello web | hello cpu executor epoch=N block=N blocks=N rows=N limit=N token=D layers=N
+//	hello web | hello cpu executor epoch=N block=N blocks=N host=N rows=N limit=N token=D load=D layers=N
 //	submit web A tokens=N stem=N max=N user=U priority=N deadline=D stop=ID salt=S waited=D logprobs
 //	cancel web A
 //	done cpu [token=ID] [fails] [full]
@@ -177,9 +177,10 @@ func (s *script) hello(peer PeerID, o opts) wire.Message {
 		info = executorInfo()
 		info.BlockTokens = o.num("block", 10)
 		info.NumBlocks = o.num("blocks", 100)
+		info.HostBlocks = o.num("host", 0)
 		info.MaxPassRows = o.num("rows", 4096)
 		info.MaxModelLen = o.num("limit", 1<<20)
-		info.CostToken = o.dur("token")
+		info.CostToken, info.CostLoad = o.dur("token"), o.dur("load")
 		info.Layers = o.num("layers", 0)
 		s.infos[peer] = info
 	}

@@ -3,20 +3,21 @@ package scheduler
 import "github.com/prefillonly/prefillonly/kvcache"
 
 // tree holds the jobs that wait for one executor by the blocks that their prompts begin with, in a
-// radix tree, and follows which of those blocks are resident.
+// radix tree, and follows which of those blocks are resident: on the device, or in host memory.
 //
 // The jobs whose resident prefixes end at the same block are a group: what the cache saves them is
 // the same, so a block that comes or goes changes the order between groups and none within. A node of
 // which no block is resident belongs to its parent's group. So a heap of groups over heaps of nodes
 // gives the next job, and a change of one block moves one node, however many jobs wait below it.
 type tree struct {
-	saved   func(blocks int) float64 // what so many cached blocks take off a job's key
-	changed func(j *job, cached int) // told of each job whose resident prefix has changed; may be nil
-	root    *node                    // no blocks
-	held    *node                    // the jobs that hold pages of their own, in place of the cache's
-	first   map[kvcache.Hash]*node   // by the first of their own blocks
-	missing map[kvcache.Hash]*node   // those resident in part, by their first block that is not
-	present map[kvcache.Hash]*node   // those that lead a group, by their last block that is
+	saved   func(reach) float64       // what so many cached blocks take off a job's key
+	changed func(j *job, found reach) // told of each job whose resident prefix has changed; may be nil
+	tiers   *tiers                    // nil without host memory: resident is on the device
+	root    *node                     // no blocks
+	held    *node                     // the jobs that hold pages of their own, in place of the cache's
+	first   map[kvcache.Hash]*node    // by the first of their own blocks
+	missing map[kvcache.Hash]*node    // those resident in part, by their first block that is not
+	present map[kvcache.Hash]*node    // those that lead a group, by their last block that is
 	groups  minHeap[group]
 }
 
@@ -27,6 +28,7 @@ type node struct {
 	start    int           // blocks before the node's own
 	depth    int           // and with them
 	resident int           // leading ones of its own that are in the cache; all of the parent's are if any is
+	device   int           // leading ones of these that are on the device, kept where there are tiers; likewise
 	slots    minHeap[slot] // the jobs that end here and the nodes that go on
 	best     *job          // to be run first among slots, nodes that lead groups of their own left out
 	slot     int           // position among the parent's
@@ -92,10 +94,13 @@ func (g group) before(other group) bool {
 
 func (g group) moved(to int) { g.node.group = to }
 
-func newTree(saved func(blocks int) float64, changed func(*job, int)) *tree {
+func newTree(host bool, saved func(reach) float64, changed func(*job, reach)) *tree {
 	t := &tree{
 		saved: saved, changed: changed, root: &node{}, held: &node{},
 		first: map[kvcache.Hash]*node{}, missing: map[kvcache.Hash]*node{}, present: map[kvcache.Hash]*node{},
+	}
+	if host {
+		t.tiers = newTiers()
 	}
 	t.groups.push(group{t.root})
 	t.groups.push(group{t.held})
@@ -105,17 +110,20 @@ func newTree(saved func(blocks int) float64, changed func(*job, int)) *tree {
 // min returns the job of the smallest key, with what the cache saves taken off; nil when none waits.
 func (t *tree) min() *job { return t.groups[0].best }
 
-// cached is the number of a waiting job's leading blocks that are resident.
-func (t *tree) cached(j *job) int {
+// reach is how far a waiting job's prefix is resident.
+func (t *tree) reach(j *job) reach {
 	n := j.node
 	for !n.leads() {
 		n = n.parent
 	}
-	return n.cached()
+	return t.reachOf(n)
 }
 
-// wanted says whether a waiting job's resident prefix ends with this block.
+// wanted says whether a waiting job's prefix on the device ends with this block.
 func (t *tree) wanted(h kvcache.Hash) bool {
+	if t.tiers != nil {
+		return t.tiers.wanted(h)
+	}
 	n := t.present[h]
 	return n != nil && n.best != nil
 }
@@ -140,13 +148,14 @@ func (t *tree) shared(chain []kvcache.Hash) int {
 func (t *tree) hold(j *job) { t.settle(j, t.held) }
 
 // insert adds a job whose blocks are those of chain, of which so many are resident.
-func (t *tree) insert(j *job, chain []kvcache.Hash, resident int) {
+func (t *tree) insert(j *job, chain []kvcache.Hash, found reach) {
 	n := t.root
 	for n.depth < len(chain) {
 		on := t.first[chain[n.depth]]
 		if on == nil {
 			leaf := &node{parent: n, rep: j, start: n.depth, depth: len(chain)}
-			leaf.resident = min(max(resident-leaf.start, 0), leaf.depth-leaf.start)
+			leaf.resident = min(max(found.all-leaf.start, 0), leaf.depth-leaf.start)
+			leaf.device = min(max(found.device-leaf.start, 0), leaf.depth-leaf.start)
 			t.attach(leaf)
 			n = leaf
 			break
@@ -201,8 +210,8 @@ func (s slot) rep() *job {
 // split divides a node at a depth within it and returns the upper part.
 func (t *tree) split(n *node, depth int) *node {
 	t.detach(n)
-	upper := &node{parent: n.parent, rep: n.rep, start: n.start, depth: depth, resident: min(n.resident, depth-n.start)}
-	n.parent, n.start, n.resident = upper, depth, n.resident-upper.resident
+	upper := &node{parent: n.parent, rep: n.rep, start: n.start, depth: depth, resident: min(n.resident, depth-n.start), device: min(n.device, depth-n.start)}
+	n.parent, n.start, n.resident, n.device = upper, depth, n.resident-upper.resident, n.device-upper.device
 	t.attach(upper)
 	t.attach(n)
 	return upper
@@ -213,7 +222,7 @@ func (t *tree) merge(n *node) *node {
 	on := n.slots[0].on
 	t.detach(on)
 	t.detach(n)
-	on.parent, on.start, on.resident = n.parent, n.start, n.resident+on.resident
+	on.parent, on.start, on.resident, on.device = n.parent, n.start, n.resident+on.resident, n.device+on.device
 	t.attach(on)
 	return on
 }
@@ -246,11 +255,12 @@ func (t *tree) list(n *node) {
 	if n.resident == 0 {
 		return // first finds it
 	}
-	n.saved = t.saved(n.cached())
+	n.saved = t.saved(t.reachOf(n))
 	t.present[n.blocks()[n.resident-1]] = n
 	if n.cached() < n.depth {
 		t.missing[n.blocks()[n.resident]] = n
 	}
+	t.tiers.list(n)
 }
 
 func (t *tree) unlist(n *node) {
@@ -261,6 +271,7 @@ func (t *tree) unlist(n *node) {
 	if n.cached() < n.depth {
 		delete(t.missing, n.blocks()[n.resident])
 	}
+	t.tiers.unlist(n)
 }
 
 // refresh follows a change among a node's slots up to its group.
@@ -283,25 +294,27 @@ func (t *tree) refresh(n *node) {
 	}
 }
 
-// stored follows blocks that became resident, in the order of their chain.
+// stored follows blocks that came to the device, in the order of their chain.
 func (t *tree) stored(hashes []kvcache.Hash) {
-	for len(hashes) > 0 {
-		n := t.first[hashes[0]]
+	for rest := hashes; len(rest) > 0; {
+		n := t.missing[rest[0]]
 		if n == nil {
-			n = t.missing[hashes[0]]
+			n = t.first[rest[0]]
 		}
-		if n == nil {
-			hashes = hashes[1:]
-			continue
+		grown := 0
+		if n != nil {
+			grown = commonBlocks(n.blocks()[n.resident:], rest)
 		}
-		grown := commonBlocks(n.blocks()[n.resident:], hashes)
-		t.resize(n, n.resident+grown)
-		hashes = hashes[max(grown, 1):]
+		if grown > 0 { // else it was in host memory
+			t.resize(n, n.resident+grown)
+		}
+		rest = rest[max(grown, 1):]
 	}
+	t.landed(hashes)
 }
 
-// evicted follows blocks that went, leaves first.
-func (t *tree) evicted(hashes []kvcache.Hash) {
+// lost follows blocks that are not resident any more, leaves first.
+func (t *tree) lost(hashes []kvcache.Hash) {
 	for len(hashes) > 0 {
 		n := t.present[hashes[0]]
 		if n == nil {
@@ -321,7 +334,7 @@ func (t *tree) evicted(hashes []kvcache.Hash) {
 func (t *tree) resize(n *node, resident int) {
 	led := n.leads()
 	t.unlist(n)
-	n.resident = resident
+	n.resident, n.device = resident, min(n.device, resident)
 	t.list(n)
 	switch {
 	case led && n.leads():
@@ -336,18 +349,18 @@ func (t *tree) resize(n *node, resident int) {
 		t.refresh(n.parent)
 	}
 	if t.changed != nil {
-		t.tell(n, n.cached())
+		t.tell(n, t.reachOf(n))
 	}
 }
 
 // tell calls changed for the jobs of a node's group.
-func (t *tree) tell(n *node, cached int) {
+func (t *tree) tell(n *node, found reach) {
 	for _, s := range n.slots {
 		switch {
 		case s.on == nil:
-			t.changed(s.job, cached)
+			t.changed(s.job, found)
 		case !s.on.leads():
-			t.tell(s.on, cached)
+			t.tell(s.on, found)
 		}
 	}
 }
