@@ -74,12 +74,13 @@ fi
 if [ "$which" = conformance ]; then
     say "" "How to read this: every test must pass. The kernels are held to a float64 oracle and to the same bits however rows are cut;" \
         "models to what transformers computes in float32, no further off than its own bfloat16 run. SKIP means not measured."
-    part 200 "Kernels against the oracle" "$built/kernels.test" -test.v -test.run TestGPU
+    part 300 "Kernels against the oracle" "$built/kernels.test" -test.v -test.run TestGPU
     part 200 "Models against transformers" sh -c "cd engine/model && exec '$built/model.test' -test.v -test.run TestGPU"
 else
     say "" "How to read this: compare figures within one report, for they share the device and its temperature. \"Of the ceiling\" is against a" \
         "device that runs every operation at the rate of one large product: 80 % is good, 88 % excellent. Goals: 1.5 times" \
-        "transformers at 8,192 tokens, 131,072 tokens in 2 GB above the weights. Times are medians after a warm-up, on random values."
+        "transformers at 8,192 tokens, 131,072 tokens in 2 GB above the weights. Times are medians after a warm-up, on random values." \
+        "Attention is FlashInfer's where cuDNN is not named; serve takes cuDNN where it is new enough."
     part 110 "Prompts of Llama-3.1-8B's shape" "$built/bench" -part prompts -results "$results"
     part 130 "PyTorch on the same weights and prompts" python3 tools/cuda_torch.py "$results"
     part 40 "Suffixes over a cached prefix" "$built/bench" -part suffixes
@@ -88,6 +89,9 @@ else
     part 40 "A long pass that makes way" "$built/bench" -part pause
     part 50 "Chunks" "$built/bench" -part chunks
     part 30 "Copies" "$built/bench" -part copies
+    part 90 "Prompts with cuDNN's attention" "$built/bench" -attention cudnn -part prompts
+    part 30 "Attention by cuDNN" "$built/bench" -attention cudnn -part attention
+    part 30 "Suffixes with cuDNN's attention" "$built/bench" -attention cudnn -part suffixes
 fi
 say "" "$(($(date +%s) - begun)) s in all."
 exit $failed

@@ -130,14 +130,14 @@ func TestWithoutGPU(t *testing.T) {
 	}
 	for _, p := range parts {
 		var out strings.Builder
-		if err := run(&out, p.name, "8b", ""); err != nil || !strings.HasPrefix(out.String(), "Not measured: ") {
+		if err := run(&out, request{part: p.name, model: "8b"}); err != nil || !strings.HasPrefix(out.String(), "Not measured: ") {
 			t.Errorf("%s: %v, %q", p.name, err, out.String())
 		}
 	}
-	if err := run(new(strings.Builder), "nothing", "8b", ""); err == nil {
+	if err := run(new(strings.Builder), request{part: "nothing", model: "8b"}); err == nil {
 		t.Error("an unknown part was measured")
 	}
-	if err := run(new(strings.Builder), parts[0].name, "nothing", ""); err == nil {
+	if err := run(new(strings.Builder), request{part: parts[0].name, model: "nothing"}); err == nil {
 		t.Error("an unknown model was measured")
 	}
 }

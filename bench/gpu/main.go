@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -55,46 +54,52 @@ var parts = []struct {
 	{"copies", (*bench).copies},
 }
 
+// request is what to measure.
+type request struct{ part, model, attention, results string }
+
 func main() {
+	var r request
 	var names []string
 	for _, p := range parts {
 		names = append(names, p.name)
 	}
-	part := flag.String("part", names[0], "what to measure: "+strings.Join(names, ", "))
-	model := flag.String("model", "8b", "the model's shape: 8b, 32b, 70b")
-	results := flag.String("results", "", "file for the figures of prompts, as JSON")
+	flag.StringVar(&r.part, "part", names[0], "what to measure: "+strings.Join(names, ", "))
+	flag.StringVar(&r.model, "model", "8b", "the model's shape: 8b, 32b, 70b")
+	flag.StringVar(&r.attention, "attention", "flashinfer", "what computes attention: flashinfer, cudnn")
+	flag.StringVar(&r.results, "results", "", "file for the figures of prompts, as JSON")
 	flag.Parse()
 	runtime.LockOSThread() // a CUDA context belongs to a thread
-	if err := run(os.Stdout, *part, *model, *results); err != nil {
+	if err := run(os.Stdout, r); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/gpu:", err)
 		os.Exit(1)
 	}
 }
 
-// run measures one part on the first GPU; without one it says so.
-func run(out io.Writer, part, model, results string) error {
-	at := slices.IndexFunc(parts, func(p struct {
-		name    string
-		measure func(*bench) error
-	}) bool {
-		return p.name == part
-	})
+// run measures one part on the first GPU. Without one, or without the cuDNN that is asked for, it says
+// so.
+func run(out io.Writer, r request) error {
+	at := -1
+	for i, p := range parts {
+		if p.name == r.part {
+			at = i
+		}
+	}
 	if at < 0 {
-		return fmt.Errorf("no part %q; see -help", part)
+		return fmt.Errorf("no part %q; see -help", r.part)
 	}
-	sizes, ok := onGPU(model)
+	sizes, ok := onGPU(r.model)
 	if !ok {
-		return fmt.Errorf("no model %q; see -help", model)
+		return fmt.Errorf("no model %q; see -help", r.model)
 	}
-	opened, err := cuda.Open(0, cuda.Options{Note: func(s string) { fmt.Fprintf(out, "%s\n\n", s) }})
-	if errors.Is(err, cuda.ErrNoDevice) {
+	opened, err := cuda.Open(0, cuda.Options{AttentionBackend: r.attention, Note: func(s string) { fmt.Fprintf(out, "%s\n\n", s) }})
+	if errors.Is(err, cuda.ErrNoDevice) || err != nil && r.attention == "cudnn" {
 		fmt.Fprintf(out, "Not measured: %v.\n", err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	sizes.results = results
+	sizes.results = r.results
 	b := newBench(out, opened.(device), sizes)
 	defer b.backend.Close()
 	return parts[at].measure(b)

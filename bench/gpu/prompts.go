@@ -93,7 +93,7 @@ func (b *bench) promptOf(m *model.Model, n int, ceiling float64) (*promptResult,
 			return false
 		}
 	}
-	linear, attention, waits := share(is(gemm)), share(is(flash, "pf_attention", "pf_gather_kv")), share(is(idle))
+	linear, attention, waits := share(is(gemm)), share(is(flash, paged, "pf_attention", "pf_gather_kv")), share(is(idle))
 	fmt.Fprintf(b.out, "| %d | %.4g | %d | %.4g | %.1f %% | %.1f %% | %.1f %% | %.1f %% | %.1f %% |\n", n, took.Seconds()*1e3, runs, float64(n)/took.Seconds(),
 		100*b.model.flop(n)/took.Seconds()/ceiling, linear, attention, 100-linear-attention-waits, waits)
 	detail := fmt.Sprintf("\n\nKernels at %d tokens:", n)
