@@ -48,12 +48,14 @@ var arrows = map[string][]string{
 	"bench/cpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cpu", "kernels/cpu/onednn"},
 
 	// plumbing
-	"internal/archtest":  {},
-	"internal/config":    {"scheduler"},
-	"internal/mq":        {"engine/wire"},
-	"internal/osthread":  {},
-	"internal/supervise": {"internal/osthread"},
-	"internal/telemetry": {},
+	"internal/archtest":      {},
+	"internal/config":        {"scheduler"},
+	"internal/mq":            {"engine/wire"},
+	"internal/nvml":          {},
+	"internal/nvml/nvmltest": {},
+	"internal/osthread":      {},
+	"internal/supervise":     {"internal/osthread"},
+	"internal/telemetry":     {},
 
 	// tests of several packages together
 	"test/pipeline": {},
@@ -70,6 +72,7 @@ var externals = []struct {
 }{
 	{"C", []string{"kernels/cpu", "kernels/cpu/onednn", "kernels/cuda", "kernels/cuda/sdpa", "kernels/cuda/simt", "engine/tokenizer"}, "all else builds with CGO_ENABLED=0"},
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
+	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
 	{"github.com/spf13/cobra", []string{"cmd/prefillonly"}, "commands are in the root"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},

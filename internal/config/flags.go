@@ -13,7 +13,6 @@ var ignored = map[string]string{
 	"max-num-seqs":           "jobs are packed by predicted gain, bounded by --max-pass-items",
 	"enforce-eager":          "there are no captured graphs",
 	"max-num-batched-tokens": "passes run layer by layer in chunks of --prefill-chunk rows",
-	"gpu-memory-utilization": "memory is planned at start; see --kv-cache-memory-bytes",
 	"enable-chunked-prefill": "prompts always go through in chunks, layer by layer",
 	"trust-remote-code":      "checkpoints are data; no code of theirs is run",
 	"dtype":                  "the checkpoint's own type is used",
