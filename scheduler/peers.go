@@ -27,6 +27,7 @@ type peer struct {
 	hellos   int
 	frontend *frontend // one of the two is set
 	executor *executor
+	state    *wire.ExecutorState // what an executor last said of itself; may be nil
 }
 
 // frontend is a peer that submits jobs.
@@ -76,6 +77,10 @@ func (p *pool) elect() {
 // hello registers a peer or renews its registration, and answers Welcome.
 func (c *Core) hello(from PeerID, m *wire.Hello) {
 	name := peerName{m.Role, m.Name}
+	if m.Role == wire.RoleExecutor && m.Executor == nil {
+		c.noteLoading(m)
+		return
+	}
 	p := c.peers[from]
 	if p != nil && p.name != name {
 		c.lost(p)
@@ -94,7 +99,7 @@ func (c *Core) hello(from PeerID, m *wire.Hello) {
 		}
 	}
 	p.hellos++
-	p.heard = c.now
+	p.heard, p.state = c.now, m.State
 	c.send(from, c.welcome(p))
 	if p.executor != nil && p.hellos == 1 {
 		c.executorsChanged()
@@ -166,6 +171,7 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 	}
 	c.peers[from] = p
 	c.named[name] = p
+	delete(c.loading, m.Name)
 	return p
 }
 
@@ -262,6 +268,7 @@ func (c *Core) welcome(p *peer) *wire.Welcome {
 	}
 	w.Stats = c.stats
 	used, blocks := 0, 0
+	w.States = c.states()
 	for _, e := range c.executors {
 		w.Executors = append(w.Executors, e.info)
 		for _, ps := range e.allPasses() {

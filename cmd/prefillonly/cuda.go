@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
@@ -21,11 +19,11 @@ const lazyModules = 256 << 20
 
 // openCUDA loads the model on a GPU and gives the prefix cache what is left of its share of memory.
 func openCUDA(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
-	index, err := strconv.Atoi(strings.TrimPrefix(cfg.Device, "cuda:"))
+	index, err := cudaIndex(cfg)
 	if err != nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("an executor has one device, not %q; `prefillonly serve` starts one for each", cfg.Device)}
+		return nil, err
 	}
-	device, err := cuda.Open(index, cuda.Options{AttentionBackend: cfg.Attention, Note: func(s string) { log.Info(s) }})
+	device, err := gpuAccess.open(index, cuda.Options{AttentionBackend: cfg.Attention, Note: func(s string) { log.Info(s) }})
 	if err != nil {
 		return nil, &exitError{exitDevice, err}
 	}
@@ -61,7 +59,12 @@ func loadCUDA(cfg *config.Config, backend *cuda.Backend, log *zap.Logger) (*mode
 		longest = int(cfg.MaxModelLen)
 	}
 	gathered := plan.Block / int64(checkpoint.NumHiddenLayers) * int64(longest/cfg.BlockSize+1)
-	return loadModel(&onGPU, backend, gpuBudget(free, total, cfg.GPUMemory)-gathered-lazyModules, log)
+	r, err := loadModel(&onGPU, backend, gpuBudget(free, total, cfg.GPUMemory)-gathered-lazyModules, log)
+	if exitCode(err) == exitMemory {
+		err = &exitError{exitMemory, fmt.Errorf("%s: %w; of its %v %v are free, and --gpu-memory-utilization %v is a share of the total%s",
+			backend.Name(), err, mebibytes(total), mebibytes(free), cfg.GPUMemory, holders(cfg))}
+	}
+	return r, err
 }
 
 // gpuBudget is what a model may take of a GPU with so much memory free: share of the total, less what

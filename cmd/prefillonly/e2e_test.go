@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ const beProgram = "BE_PREFILLONLY"
 func TestMain(m *testing.M) {
 	if os.Getenv(beProgram) != "" {
 		injectFaults()
+		injectGPUs()
 		main()
 		os.Exit(0)
 	}
@@ -45,7 +47,12 @@ type program struct {
 }
 
 func command(env []string, args ...string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", args...)
+	return commandContext(context.Background(), env, args...)
+}
+
+// commandContext is a command that is killed when ctx ends.
+func commandContext(ctx context.Context, env []string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), beProgram+"=1")
 	cmd.Env = append(cmd.Env, env...)
 	return cmd

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
 // newExecutorCommand makes `prefillonly executor`.
@@ -41,6 +43,9 @@ func runExecutor(cfg *config.Config, name string, log *zap.Logger) error {
 	if err := resolveModel(cfg, scratch); err != nil {
 		return err
 	}
+	if err := nameGPUs(cfg, false, log); err != nil {
+		return err
+	}
 	peer, err := dial(cfg, name, true, log)
 	if err != nil {
 		return err
@@ -51,15 +56,23 @@ func runExecutor(cfg *config.Config, name string, log *zap.Logger) error {
 		return err
 	}
 	defer debugging.Close()
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	v := &vitals{name: name}
+	watched := watchGPU(ctx, cfg, v, stop, log)
 	open := func() (executor.Runner, error) {
 		r, err := openRunner(cfg, log)
 		// Only now: until here a signal ends the process, however long loading takes.
-		context.AfterFunc(stopSignal(ctx), stop)
+		context.AfterFunc(stopSignal(ctx), func() { stop(nil) })
 		return r, err
 	}
-	return executor.Run(ctx, executor.Config{Name: name, Heartbeat: heartbeat, Log: log}, peer, open)
+	err = executor.Run(ctx, executor.Config{Name: name, Heartbeat: heartbeat, Log: log, State: v.state}, peer, open)
+	stop(nil)
+	<-watched
+	if executor.DeviceLost(err) {
+		return &exitError{exitLost, err}
+	}
+	return err
 }
 
 // openRunner makes the runner of the configured device.
@@ -145,6 +158,18 @@ func modelOptions(cfg *config.Config) model.Options {
 	return model.Options{MaxLen: int(cfg.MaxModelLen), ChunkRows: cfg.PrefillChunk, BlockTokens: cfg.BlockSize}
 }
 
+// loadFailure is the exit code for what went wrong with loading: the device, its memory, or the model.
+func loadFailure(err error) int {
+	var memory *cuda.MemoryError
+	switch {
+	case executor.DeviceLost(err):
+		return exitLost
+	case errors.As(err, &memory):
+		return exitMemory
+	}
+	return exitConfig
+}
+
 // loadModel loads a model into the available memory of a device, with the prefix cache beside it.
 func loadModel(cfg *config.Config, backend kernels.Backend, available int64, log *zap.Logger) (*modelRunner, error) {
 	checkpoint, err := weights.ReadConfig(cfg.Model)
@@ -161,15 +186,19 @@ func loadModel(cfg *config.Config, backend kernels.Backend, available int64, log
 	}
 	m, err := model.Load(cfg.Model, backend, options)
 	if err != nil {
-		return nil, &exitError{exitConfig, err}
+		return nil, &exitError{loadFailure(err), err}
 	}
 	pages, err := planPages(cfg, m.Plan(), available)
 	if err == nil {
 		err = m.NewPages(pages)
 	}
 	if err != nil {
+		code := exitMemory
+		if executor.DeviceLost(err) {
+			code = exitLost
+		}
 		m.Close()
-		return nil, &exitError{exitMemory, err}
+		return nil, &exitError{code, err}
 	}
 	info := m.Info()
 	info.Model = cfg.ServedModelName[0]

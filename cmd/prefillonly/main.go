@@ -62,6 +62,7 @@ const (
 	exitUsage   = 2
 	exitDevice  = 69 // no usable device
 	exitMemory  = 71 // the model does not fit
+	exitLost    = 75 // the device failed; another process may find it well
 	exitConfig  = 78 // bad configuration or model
 )
 

@@ -11,6 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/executor/profile"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/osthread"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 )
@@ -33,7 +34,7 @@ machine; a profile is refined while serving.`,
 	command.Flags().IntVar(&options.Step, "step", 0, "distance of prompt lengths; 0 doubles from 64 on")
 	command.Flags().IntVar(&options.Repeat, "repeat", 3, "runs of each point, of which the median counts")
 	return configured(command, config.Executor, func(cfg *config.Config, log *zap.Logger) error {
-		return runProfile(command.OutOrStdout(), cfg, options, log)
+		return osthread.Do(func() error { return runProfile(command.OutOrStdout(), cfg, options, log) })
 	})
 }
 
@@ -44,6 +45,9 @@ func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log 
 	}
 	defer remove()
 	if err := resolveModel(cfg, scratch); err != nil {
+		return err
+	}
+	if err := nameGPUs(cfg, false, log); err != nil {
 		return err
 	}
 	path := cfg.Profile

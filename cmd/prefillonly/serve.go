@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -56,6 +57,9 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 	if _, err := apiKeys(cfg); err != nil {
 		return &exitError{exitConfig, err}
 	}
+	if err := nameGPUs(cfg, true, log); err != nil {
+		return err
+	}
 	if cfg.Endpoint == "" {
 		cfg.Endpoint = "ipc://" + filepath.Join(scratch, "scheduler.sock")
 	}
@@ -85,13 +89,15 @@ type server struct {
 	log      *zap.Logger
 	children []*supervise.Child // the frontend is the first
 
+	executors map[*supervise.Child]bool // those of children that have not ended for good
+
 	// The frontend stops first, since the others finish its requests.
 	stopFrontend, stopOthers, kill       context.Context
 	cancelFrontend, cancelOthers, killIt context.CancelFunc
 }
 
 func newServer(cfg *config.Config, socket *os.File, log *zap.Logger) *server {
-	s := &server{log: log}
+	s := &server{log: log, executors: map[*supervise.Child]bool{}}
 	s.stopFrontend, s.cancelFrontend = context.WithCancel(context.Background())
 	s.stopOthers, s.cancelOthers = context.WithCancel(context.Background())
 	s.kill, s.killIt = context.WithCancel(context.Background())
@@ -103,10 +109,11 @@ func newServer(cfg *config.Config, socket *os.File, log *zap.Logger) *server {
 		{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace},
 	}
 	for i, device := range cfg.Devices() {
-		s.children = append(s.children, executorChild(cfg, device, i))
+		c := executorChild(cfg, device, i)
+		s.children, s.executors[c] = append(s.children, c), true
 	}
 	for _, c := range s.children {
-		c.Log, c.Permanent = log, permanent
+		c.Log, c.Permanent, c.Slow = log, permanent, slow
 	}
 	return s
 }
@@ -123,10 +130,14 @@ func executorChild(cfg *config.Config, device string, i int) *supervise.Child {
 	return &supervise.Child{Name: "executor " + name, Args: []string{"executor", "--name", name}, Env: childEnv(&own, config.Executor), Grace: grace}
 }
 
-// permanent tells exit codes that a restart would only repeat.
-func permanent(code int) bool {
-	return code == exitUsage || code == exitDevice || code == exitMemory || code == exitConfig
+// permanent tells exit codes that a restart would only repeat. A device or memory that was there for
+// an earlier process may come back.
+func permanent(code int, first bool) bool {
+	return code == exitUsage || code == exitConfig || slow(code) && code != exitLost && first
 }
+
+// slow tells exit codes of processes that miss their device or its memory.
+func slow(code int) bool { return code == exitLost || code == exitDevice || code == exitMemory }
 
 // childEnv is this environment with the parameters of one role in place of all of them. Whatever is
 // secret goes to its role alone.
@@ -170,6 +181,10 @@ func (s *server) run(signals <-chan os.Signal) error {
 			s.cancelFrontend()
 		case e := <-ends:
 			running--
+			if !stopping && s.dispensable(e.child, e.err) {
+				s.log.Error("an executor is given up, the others go on", zap.Error(e.err))
+				continue
+			}
 			if e.err != nil && failure == nil {
 				failure = e.err
 			}
@@ -184,6 +199,17 @@ func (s *server) run(signals <-chan os.Signal) error {
 	}
 	s.cancelOthers()
 	return failure
+}
+
+// dispensable says that an executor that ended for good leaves others behind that can do its work. One
+// that never came to life is a mistake of the configuration, which ends the server.
+func (s *server) dispensable(c *supervise.Child, err error) bool {
+	var exit *supervise.ExitError
+	if s.executors[c] {
+		delete(s.executors, c)
+		return errors.As(err, &exit) && !exit.First && len(s.executors) > 0
+	}
+	return false
 }
 
 // How often the frontend is asked: until it is ready, and after that without a watchdog.

@@ -24,6 +24,8 @@ type Config struct {
 	Name      string        // stable over restarts, e.g. "cpu-0"
 	Heartbeat time.Duration // between two Hellos; the scheduler gives an executor up after several
 	Log       *zap.Logger
+	// State is how the executor is, for monitoring; called from several goroutines, may be nil.
+	State func() *wire.ExecutorState
 }
 
 // conn is the connection to the scheduler. Recv returns *wire.Lost when it broke. Under a context that
@@ -38,7 +40,7 @@ type executor struct {
 	// set once
 	cfg    Config
 	conn   conn
-	runner Runner
+	runner Runner // nil while it is loading
 	info   wire.ExecutorInfo
 
 	epoch atomic.Uint64 // of this executor; read by the heartbeat too
@@ -60,20 +62,46 @@ type task struct {
 	took time.Duration // inside the runner so far
 }
 
-// Run opens the runner and serves the scheduler until ctx ends (nil) or the connection or the
-// runner fails. Everything that touches the runner happens on one locked OS thread.
+// Run opens the runner and serves the scheduler until ctx ends (nil, or its cause) or the connection
+// or the runner fails. Everything that touches the runner happens on one locked OS thread. A runner
+// that has lost its device is not closed: the process must end, and has nothing to free there.
 func Run(ctx context.Context, cfg Config, c conn, open func() (Runner, error)) error {
 	return osthread.Do(func() error {
-		runner, err := open()
-		if err != nil {
+		e := &executor{cfg: cfg, conn: c, paused: map[wire.PassID]*task{}}
+		e.epoch.Store(rand.Uint64())
+		if err := e.load(ctx, open); err != nil {
 			return err
 		}
-		e := &executor{cfg: cfg, conn: c, runner: runner, info: runner.Info(), paused: map[wire.PassID]*task{}}
-		e.epoch.Store(rand.Uint64())
-		defer runner.Close()
-		defer e.dropAll()
-		return e.serve(ctx)
+		err := e.serve(ctx)
+		if DeviceLost(err) {
+			return err
+		}
+		e.dropAll()
+		e.runner.Close()
+		return err
 	})
+}
+
+// load opens the runner, and meanwhile tells the scheduler how far it is.
+func (e *executor) load(ctx context.Context, open func() (Runner, error)) error {
+	loading, loaded := context.WithCancel(ctx)
+	var heart sync.WaitGroup
+	if e.cfg.State != nil {
+		heart.Go(func() { e.beat(loading) }) // ends with loading
+	}
+	runner, err := open()
+	loaded()
+	heart.Wait()
+	if err == nil {
+		e.runner, e.info = runner, runner.Info()
+	}
+	return err
+}
+
+// DeviceLost says that err ends the runner that it came from, as Runner explains.
+func DeviceLost(err error) bool {
+	var lost interface{ DeviceLost() bool }
+	return errors.As(err, &lost) && lost.DeviceLost()
 }
 
 func (e *executor) serve(ctx context.Context) error {
@@ -102,7 +130,14 @@ func (e *executor) beat(ctx context.Context) {
 }
 
 func (e *executor) hello() {
-	e.send(&wire.Hello{Role: wire.RoleExecutor, Name: e.cfg.Name, Epoch: e.epoch.Load(), Executor: &e.info})
+	m := &wire.Hello{Role: wire.RoleExecutor, Name: e.cfg.Name, Epoch: e.epoch.Load()}
+	if e.runner != nil {
+		m.Executor = &e.info
+	}
+	if e.cfg.State != nil {
+		m.State = e.cfg.State()
+	}
+	e.send(m)
 }
 
 // send drops m when the scheduler is away: it will ask for the pass again.
@@ -113,7 +148,8 @@ func (e *executor) send(m wire.Message) {
 }
 
 // loop looks for messages before every layer, and waits for one when there is nothing to compute. It
-// receives on the runner's thread, so that a Run is begun by the thread that it wakes.
+// receives on the runner's thread, so that a Run is begun by the thread that it wakes. It ends with ctx,
+// for which it returns the cause, or with the error of a lost device.
 func (e *executor) loop(ctx context.Context) error {
 	passing, end := context.WithCancel(ctx)
 	end()
@@ -127,9 +163,14 @@ func (e *executor) loop(ctx context.Context) error {
 		case err == nil:
 			e.handle(m)
 		case ctx.Err() != nil:
+			if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+				return err
+			}
 			return nil
 		case busy && errors.Is(err, context.Canceled):
-			e.step()
+			if err := e.step(); err != nil {
+				return err
+			}
 		default:
 			return err
 		}
@@ -211,8 +252,9 @@ func (e *executor) dropAll() {
 	}
 }
 
-// step computes one layer of the current pass, or begins the next one.
-func (e *executor) step() {
+// step computes one layer of the current pass, or begins the next one. It fails when the device is
+// lost.
+func (e *executor) step() error {
 	if e.current == nil {
 		e.current, e.ready = e.ready[0], e.ready[1:]
 	}
@@ -230,8 +272,8 @@ func (e *executor) step() {
 		return err
 	})
 	t.took += time.Since(start)
-	if err == nil && !done {
-		return
+	if err == nil && !done || DeviceLost(err) {
+		return err
 	}
 	answer := &wire.Done{Pass: t.run.Pass, Took: t.took}
 	if err == nil {
@@ -243,6 +285,7 @@ func (e *executor) step() {
 	e.current = nil
 	e.close(t)
 	e.send(answer)
+	return nil
 }
 
 func (t *task) layer() int {

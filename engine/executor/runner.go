@@ -4,6 +4,10 @@ import "github.com/prefillonly/prefillonly/engine/wire"
 
 // Runner computes passes on one device. It is a plug-in point: package runnertest holds the suite
 // that every implementation passes. All methods are called on one locked OS thread.
+//
+// An error that has a method DeviceLost() bool which is true says that no pass will succeed any
+// more: the executor ends with it and says nothing of the pass, which the scheduler then runs
+// elsewhere. Any other error is the end of one pass.
 type Runner interface {
 	// Info says what the runner can run; it does not change.
 	Info() wire.ExecutorInfo

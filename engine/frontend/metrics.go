@@ -60,7 +60,7 @@ func newMetrics(model string, jobs *jobTable) *metrics {
 		m.finished[reason] = success.WithLabelValues(reason)
 	}
 	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prefillonly:refused_requests_total", Help: "Requests refused or failed, by HTTP status.", ConstLabels: labels}, []string{"status"})
-	registry.MustRegister(success, m.refused, newStateCollector(jobs, labels))
+	registry.MustRegister(success, m.refused, newStateCollector(jobs, labels), newDeviceCollector(jobs))
 	return m
 }
 

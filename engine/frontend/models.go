@@ -63,6 +63,9 @@ func (f *Frontend) ready(x *exchange, _ *http.Request) {
 		p.Reason = "the server is shutting down"
 	case state.serving == 0:
 		p.Reason = "no executor serves " + f.cfg.Models[0] + " yet"
+		if text := loadingText(state.States); text != "" {
+			p.Reason += ": " + text
+		}
 	case silent > f.cfg.AwayTimeout:
 		p.Reason = "the scheduler has been silent for " + silent.Round(time.Second).String()
 	}

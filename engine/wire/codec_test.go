@@ -37,6 +37,11 @@ var info = ExecutorInfo{
 	HostBlocks: 5000, CostLoad: 40 * time.Microsecond,
 }
 
+var state = ExecutorState{
+	Name: "cuda-0", Loaded: 1 << 33, ToLoad: 1 << 37, GPU: "NVIDIA H200", UUID: "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",
+	Readings: []Reading{{"DCGM_FI_DEV_GPU_TEMP", 40}, {"DCGM_FI_DEV_POWER_USAGE", 123.5}},
+}
+
 // samples has every kind with every field set, and one with none.
 var samples = []struct {
 	name string
@@ -48,6 +53,8 @@ var samples = []struct {
 		Epoch: 7, Executors: []ExecutorInfo{info, {Device: "cuda:0"}}, Waiting: 3, Running: 2, CacheUsed: 0.75,
 		Stats: Stats{Passes: 1, Preemptions: 2, Retries: 3, PrefixQueries: 4, PrefixHits: 5, Evictions: 6, Refused: 7, ExecutorLost: 8, HostQueries: 9, HostHits: 10},
 	}},
+	{"hello-loading", &Hello{Role: RoleExecutor, Name: "cuda-0", Epoch: 3, State: &state}},
+	{"welcome-states", &Welcome{Epoch: 7, States: []ExecutorState{state, {Name: "cpu-1"}}}},
 	{"submit", &Submit{
 		Job: 0xabcdef0000000001, Model: "demo", Tokens: []engine.TokenID{1, 2, 1 << 20}, MaxTokens: 1, StopTokens: []engine.TokenID{2},
 		Ask: ask, User: "alice", Salt: "s", Priority: -3, Deadline: time.Second, Waited: time.Millisecond,

@@ -9,6 +9,9 @@ func (m *Hello) encode(w *writer) {
 	if m.Executor != nil {
 		w.object("executor", m.Executor)
 	}
+	if m.State != nil {
+		w.object("state", m.State)
+	}
 }
 
 func (m *Hello) decode(r *reader, key []byte) bool {
@@ -22,6 +25,9 @@ func (m *Hello) decode(r *reader, key []byte) bool {
 	case "executor":
 		m.Executor = new(ExecutorInfo)
 		r.object(m.Executor)
+	case "state":
+		m.State = new(ExecutorState)
+		r.object(m.State)
 	default:
 		return false
 	}
@@ -98,6 +104,12 @@ func (m *Welcome) encode(w *writer) {
 	if m.Stats != (Stats{}) {
 		w.object("stats", &m.Stats)
 	}
+	if len(m.States) != 0 {
+		w.array("states", len(m.States))
+		for i := range m.States {
+			w.item(&m.States[i])
+		}
+	}
 }
 
 func (m *Welcome) decode(r *reader, key []byte) bool {
@@ -114,6 +126,8 @@ func (m *Welcome) decode(r *reader, key []byte) bool {
 		m.CacheUsed = r.float64()
 	case "stats":
 		r.object(&m.Stats)
+	case "states":
+		m.States = readItems[ExecutorState](r)
 	default:
 		return false
 	}

@@ -37,9 +37,10 @@ const (
 // peer has lost all state: its KV pages are empty and its passes are gone.
 type Hello struct {
 	Role     Role
-	Name     string // stable over restarts, e.g. "cpu-0"
-	Epoch    uint64 // drawn anew at each start, and when the peer sees a new scheduler
-	Executor *ExecutorInfo
+	Name     string         // stable over restarts, e.g. "cpu-0"
+	Epoch    uint64         // drawn anew at each start, and when the peer sees a new scheduler
+	Executor *ExecutorInfo  // nil from a frontend, and from an executor that is still loading its model
+	State    *ExecutorState // of an executor; may be nil
 }
 
 // ExecutorInfo is what an executor can run.
@@ -70,6 +71,7 @@ type Welcome struct {
 	Running   int            // jobs in passes
 	CacheUsed float64        // share of KV blocks in use, 0..1
 	Stats     Stats
+	States    []ExecutorState // of executors alive or loading, as far as they tell
 }
 
 // Stats are the scheduler's counters since its start; the frontend publishes them.

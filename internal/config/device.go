@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Devices are the devices of the executors, each as --device of one names it: cpu, null, cuda:0, or
-// cuda:0,1 where two GPUs share a model. It is nil when --device is none of those, or when the GPUs
+// Devices are the devices of the executors, each as --device of one names it: cpu, null, cuda:0 or
+// cuda:GPU-8932f937-... for a UUID, or cuda:0,1 where two GPUs share a model. It is nil when --device is none of those, or when the GPUs
 // cannot be divided so.
 func (c *Config) Devices() []string {
 	if c.Device == "cpu" || c.Device == "null" {
@@ -19,22 +19,18 @@ func (c *Config) Devices() []string {
 	}
 	var devices []string
 	for group := range slices.Chunk(gpus, c.Ranks) {
-		var list []string
-		for _, n := range group {
-			list = append(list, strconv.Itoa(n))
-		}
-		devices = append(devices, "cuda:"+strings.Join(list, ","))
+		devices = append(devices, "cuda:"+strings.Join(group, ","))
 	}
 	return devices
 }
 
-// GPUs are the numbers of the GPUs that --device names; cuda alone is as many as share a model, from
-// the first on. It is nil when --device names none, or one twice.
-func (c *Config) GPUs() []int {
-	var gpus []int
+// GPUs are the numbers or UUIDs of the GPUs that --device names; cuda alone is as many as share a model,
+// from the first on. It is nil when --device names none, or one twice.
+func (c *Config) GPUs() []string {
+	var gpus []string
 	if c.Device == "cuda" {
 		for n := range c.Ranks {
-			gpus = append(gpus, n)
+			gpus = append(gpus, strconv.Itoa(n))
 		}
 		return gpus
 	}
@@ -42,12 +38,22 @@ func (c *Config) GPUs() []int {
 	if !ok {
 		return nil
 	}
-	for index := range strings.SplitSeq(list, ",") {
-		n, err := strconv.ParseUint(index, 10, 8)
-		if err != nil || slices.Contains(gpus, int(n)) {
+	for name := range strings.SplitSeq(list, ",") {
+		if n, err := strconv.ParseUint(name, 10, 8); err == nil {
+			name = strconv.FormatUint(n, 10)
+		} else if !isUUID(name) {
 			return nil
 		}
-		gpus = append(gpus, int(n))
+		if slices.Contains(gpus, name) {
+			return nil
+		}
+		gpus = append(gpus, name)
 	}
 	return gpus
+}
+
+// isUUID says that name has the form of a GPU's UUID.
+func isUUID(name string) bool {
+	digits, ok := strings.CutPrefix(name, "GPU-")
+	return ok && digits != "" && strings.Trim(digits, "0123456789abcdefABCDEF-") == ""
 }

@@ -23,6 +23,12 @@ func TestDevices(t *testing.T) {
 		{"cuda:4,1,0,2", 2, []string{"cuda:4,1", "cuda:0,2"}},
 		{"cuda:0,1,2", 2, nil},
 		{"cuda:0", 2, nil},
+		{"cuda:GPU-8932f937-d72c,1", 1, []string{"cuda:GPU-8932f937-d72c", "cuda:1"}},
+		{"cuda:GPU-a,GPU-b", 2, []string{"cuda:GPU-a,GPU-b"}},
+		{"cuda:GPU-a,GPU-a", 1, nil},
+		{"cuda:GPU-", 1, nil},
+		{"cuda:GPU-x", 1, nil},
+		{"cuda:MIG-1", 1, nil},
 		{"cuda:", 1, nil},
 		{"cuda:0,", 1, nil},
 		{"cuda:1,1", 1, nil}, // two executors on one GPU would each plan for all of its memory
@@ -53,6 +59,17 @@ func TestRanksMustFitDevices(t *testing.T) {
 		l.Device, l.Ranks = c.device, c.ranks
 		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s by %d: error %v, want it to hold %q", c.device, c.ranks, err, want)
+		}
+	}
+}
+
+// TestParametersTakeEffect: a parameter that has a flag is not among the flags that are passed over.
+func TestParametersTakeEffect(t *testing.T) {
+	for _, list := range []map[string]string{ignored, refused} {
+		for name := range list {
+			if p := Find(name); p != nil && !p.Secret {
+				t.Errorf("--%s is a parameter, and yet accepted without effect or refused", name)
+			}
 		}
 	}
 }

@@ -110,7 +110,7 @@ var Params = []Param{
 
 	{
 		Name: "device", Group: GroupDevice, Roles: Supervisor | Frontend | Executor, Common: true, Value: "DEVICE",
-		Help:  "cpu; cuda, which is cuda:0, or cuda:0,1 for an executor on each of these GPUs; or null, which answers at once without a model, to measure everything else",
+		Help:  "cpu; cuda for an executor on every GPU, or cuda:0,2 for these, in the order of nvidia-smi, by number or UUID, of those that CUDA_VISIBLE_DEVICES leaves; or null, which answers at once without a model, to measure everything else",
 		field: func(c *Config) any { return &c.Device },
 	}, {
 		Name: "tensor-parallel-size", Group: GroupDevice, Roles: Supervisor | Executor, Common: true, Value: "N",

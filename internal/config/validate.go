@@ -20,7 +20,7 @@ func (l *Loaded) Validate() error {
 		{"max-open-jobs", l.MaxOpenJobs > 0, "at least 1"},
 		{"drain-timeout", l.DrainTimeout > 0, "more than 0"},
 		{"tensor-parallel-size", l.Ranks >= 1 && l.Ranks <= 64 && (l.Device != "null" || l.Ranks == 1), "1 to 64, and 1 on the device null"},
-		{"device", oneOf(l.Device, "cpu", "null") || len(l.GPUs()) > 0, "cpu, cuda, GPUs like cuda:0,1, or null"},
+		{"device", oneOf(l.Device, "cpu", "null") || len(l.GPUs()) > 0, "cpu, cuda, GPUs like cuda:0,1 or cuda:GPU-8932f937, or null"},
 		{"tensor-parallel-size", l.Devices() != nil, fmt.Sprintf("a divisor of the %d GPUs of %s", len(l.GPUs()), l.Device)},
 		{"threads", l.Threads >= 0 && l.Threads <= 4096, "0 to 4096"},
 		{"gpu-memory-utilization", l.GPUMemory > 0 && l.GPUMemory <= 1, "more than 0, up to 1"},

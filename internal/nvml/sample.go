@@ -31,7 +31,7 @@ var sources = []struct {
 		return []Reading{{"DCGM_FI_DEV_FB_FREE", float64(v.Free >> 20)}, {"DCGM_FI_DEV_FB_USED", float64(v.Used >> 20)}}, ret
 	}},
 	{"nvmlDeviceGetCurrentClocksThrottleReasons", func(d nv.Device) ([]Reading, nv.Return) {
-		//lint:ignore SA1019 the name of this function since driver 535; older and newer drivers have this one
+		// The name of this function before driver 535; newer drivers have it too.
 		v, ret := d.GetCurrentClocksThrottleReasons()
 		return one("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", float64(v)), ret
 	}},

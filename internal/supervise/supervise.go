@@ -17,15 +17,6 @@ import (
 	"github.com/prefillonly/prefillonly/internal/osthread"
 )
 
-// The pace of restarts: the first is quick, since a request may be waiting for it; a process that
-// dies again and again is tried less often, and given up after maxShortLives.
-const (
-	firstDelay    = 50 * time.Millisecond
-	maxDelay      = 2 * time.Second
-	shortLife     = 3 * time.Second
-	maxShortLives = 30
-)
-
 // lifelineFD is the descriptor a child watches; it reads end of file when its parent is gone.
 const lifelineFD = 3
 
@@ -34,12 +25,15 @@ const lifelineEnv = "PREFILLONLY_CHILD_LIFELINE"
 
 // Child is one process to keep alive.
 type Child struct {
-	Name      string
-	Args      []string // of this program
-	Env       []string // all of it
-	Files     []*os.File
-	Grace     time.Duration       // from SIGTERM to SIGKILL
-	Permanent func(code int) bool // exit codes after which a restart would not help
+	Name  string
+	Args  []string // of this program
+	Env   []string // all of it
+	Files []*os.File
+	Grace time.Duration // from SIGTERM to SIGKILL
+	// Permanent tells the exit codes after which a restart would not help; first says that no process
+	// of the child has been there before.
+	Permanent func(code int, first bool) bool
+	Slow      func(code int) bool // exit codes after which restarts may be far apart; may be nil
 	Log       *zap.Logger
 	// Started is called with the id of each new process; may be nil.
 	Started func(pid int)
@@ -50,9 +44,10 @@ func FileFD(i int) int { return lifelineFD + 1 + i }
 
 // ExitError says that a child ended for good.
 type ExitError struct {
-	Name string
-	Code int // 1 when a signal ended it
-	How  string
+	Name  string
+	Code  int // 1 when a signal ended it
+	How   string
+	First bool // no process of the child has been there before
 }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("%s ended: %s", e.Name, e.How) }
@@ -69,29 +64,27 @@ func (c *Child) Run(stop, kill context.Context) error {
 }
 
 func (c *Child) keep(stop, kill context.Context) error {
-	delay, short := firstDelay, 0
-	for {
+	pace := newPace()
+	for first := true; ; first = false {
 		born := time.Now()
 		state, err := c.once(stop, kill)
 		lived := time.Since(born)
 		if err != nil {
 			return &ExitError{Name: c.Name, Code: 1, How: err.Error()}
 		}
-		ended := &ExitError{Name: c.Name, Code: code(state), How: state.String()}
+		ended := &ExitError{Name: c.Name, Code: code(state), How: state.String(), First: first}
 		if stop.Err() != nil {
 			if state.Success() || signaled(state, syscall.SIGTERM) {
 				return nil
 			}
 			return ended
 		}
-		if c.Permanent(ended.Code) {
+		if c.Permanent(ended.Code, first) {
 			return ended
 		}
-		if short++; lived > shortLife {
-			delay, short = firstDelay, 0
-		}
-		if short >= maxShortLives {
-			ended.How = fmt.Sprintf("it died %d times within %v each, the last time by %s", short, shortLife, ended.How)
+		delay, ok := pace.next(lived, c.Slow != nil && c.Slow(ended.Code))
+		if !ok {
+			ended.How = fmt.Sprintf("it died %d times in a row soon after its start, the last time by %s", maxShortLives, ended.How)
 			return ended
 		}
 		c.Log.Warn("process ended and is started again", zap.String("process", c.Name), zap.String("how", ended.How),
@@ -101,7 +94,6 @@ func (c *Child) keep(stop, kill context.Context) error {
 		case <-stop.Done():
 			return nil
 		}
-		delay = min(2*delay, maxDelay)
 	}
 }
 

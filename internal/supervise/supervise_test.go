@@ -74,7 +74,7 @@ func waitFile(t *testing.T, file string) {
 func child(behaviour string) *Child {
 	return &Child{
 		Name: "child", Env: append(os.Environ(), beChild+"="+behaviour), Grace: 10 * time.Second,
-		Permanent: func(code int) bool { return code == 78 }, Log: zap.NewNop(),
+		Permanent: func(code int, _ bool) bool { return code == 78 }, Log: zap.NewNop(),
 	}
 }
 
@@ -139,7 +139,7 @@ func TestKilledChildIsStartedAgain(t *testing.T) {
 func TestPermanentCodeEndsRun(t *testing.T) {
 	err := child("exit 78").Run(context.Background(), context.Background())
 	var exit *ExitError
-	if !errors.As(err, &exit) || exit.Code != 78 || exit.Name != "child" {
+	if !errors.As(err, &exit) || exit.Code != 78 || exit.Name != "child" || !exit.First {
 		t.Errorf("Run = %v, want an ExitError with code 78", err)
 	}
 }

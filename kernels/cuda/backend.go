@@ -44,11 +44,8 @@ func (b *Backend) Close() {
 
 // Sync waits for the device.
 func (b *Backend) Sync() error {
-	err := b.err
+	err := worse(b.err, b.device.Sync())
 	b.err = nil
-	if deviceErr := b.device.Sync(); err == nil {
-		err = deviceErr
-	}
 	return err
 }
 
@@ -56,9 +53,7 @@ func (b *Backend) Sync() error {
 func (b *Backend) Memory() (free, total int64, err error) { return b.device.Memory() }
 
 func (b *Backend) fail(format string, args ...any) {
-	if b.err == nil {
-		b.err = fmt.Errorf("%s: %s", b.Name(), fmt.Sprintf(format, args...))
-	}
+	b.err = worse(b.err, fmt.Errorf("%s: %w", b.Name(), fmt.Errorf(format, args...)))
 }
 
 // buffer is a kernels.Buffer in device memory.
@@ -125,7 +120,7 @@ func (s *scratch) take(b *Backend, bytes int64) Ptr {
 		s.free()
 		base, err := s.device.Alloc(bytes)
 		if err != nil {
-			b.fail("scratch: %v", err)
+			b.fail("scratch: %w", err)
 			return 0
 		}
 		s.base, s.bytes = base, bytes

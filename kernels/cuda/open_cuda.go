@@ -11,6 +11,7 @@ import "C"
 import (
 	_ "embed"
 	"fmt"
+	"reflect"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -48,7 +49,7 @@ type gpu struct {
 func Open(index int, o Options) (Device, error) {
 	count, err := cu.NumDevices()
 	if err != nil {
-		return nil, fmt.Errorf("%w: the NVIDIA driver is missing or shows no GPU (%w); install driver 580 or newer and see what nvidia-smi says, or serve with --device cpu", ErrNoDevice, err)
+		return nil, errNoDevice(err)
 	}
 	if count == 0 {
 		return nil, fmt.Errorf("%w: the NVIDIA driver shows no GPU; is CUDA_VISIBLE_DEVICES empty?", ErrNoDevice)
@@ -110,9 +111,17 @@ func (g *gpu) openBlas(library string) error {
 func (g *gpu) enter() { g.check("context", cu.SetCurrentContext(g.context)) }
 
 func (g *gpu) check(what string, err error) {
-	if err != nil && g.err == nil {
-		g.err = fmt.Errorf("%s: %s: %w", g.name, what, err)
+	if err != nil {
+		g.err = worse(g.err, failure(g.name, what, code(err), err))
 	}
+}
+
+// code is the number of an error of the driver; cu does not export the type.
+func code(err error) int {
+	if v := reflect.ValueOf(err); v.CanInt() {
+		return int(v.Int())
+	}
+	return 0
 }
 
 // address is a device address as C sees it.
@@ -133,7 +142,7 @@ func (g *gpu) Close() {
 func (g *gpu) Memory() (free, total int64, err error) {
 	g.enter()
 	if free, total, err = cu.MemInfo(); err != nil {
-		return 0, 0, fmt.Errorf("%s: memory is unknown: %w", g.name, err)
+		return 0, 0, failure(g.name, "query of the memory", code(err), err)
 	}
 	return free, total, nil
 }
@@ -142,8 +151,11 @@ func (g *gpu) Alloc(bytes int64) (Ptr, error) {
 	g.enter()
 	p, err := g.allocAligned(bytes, Alignment(bytes))
 	if err != nil {
-		free, total, _ := cu.MemInfo()
-		return 0, fmt.Errorf("%s: %d MiB wanted, %d of %d MiB are free: %w", g.name, bytes>>20, free>>20, total>>20, err)
+		if code(err) == outOfMemory {
+			free, total, _ := cu.MemInfo()
+			return 0, &MemoryError{g.name, bytes, free, total}
+		}
+		return 0, failure(g.name, fmt.Sprintf("allocation of %d MiB", bytes>>20), code(err), err)
 	}
 	g.check("clear", cu.MemsetD8(cu.DevicePtr(p), 0, bytes))
 	return p, nil
@@ -244,7 +256,7 @@ func (g *gpu) Flash(f Flash) {
 		status = C.pf_flash_sm80(&args, C.int(f.Heads.Dim), nil)
 	}
 	if status != 0 {
-		g.check("attention", fmt.Errorf("%d rows over %d keys failed with the runtime's status %d", f.Rows, f.Keys, int(status)))
+		g.err = worse(g.err, failure(g.name, "attention", int(status), fmt.Errorf("%d rows over %d keys failed with the runtime's status %d", f.Rows, f.Keys, int(status))))
 	}
 }
 

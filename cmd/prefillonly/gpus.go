@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/nvml"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
+)
+
+// oldestDriver is the first that loads what CUDA 13 compiles.
+const oldestDriver = 580
+
+// gpuManagement is NVIDIA's management library, opened once and for the life of the process.
+var gpuManagement = sync.OnceValues(nvml.Open)
+
+// gpuAccess is how GPUs are reached for computing.
+var gpuAccess = struct {
+	busIDs func() ([]string, error)
+	open   func(index int, o cuda.Options) (cuda.Device, error)
+}{cuda.BusIDs, cuda.Open}
+
+// nameGPUs replaces the GPUs of --device by their UUIDs, which stay when a GPU disappears and the
+// others are counted anew. cuda stands for every GPU if all is set, and else for as many as share a
+// model. Without the management library, or where CUDA_VISIBLE_DEVICES names parts of GPUs, it
+// leaves --device as it is.
+func nameGPUs(cfg *config.Config, all bool, log *zap.Logger) error {
+	if !strings.HasPrefix(cfg.Device, "cuda") {
+		return nil
+	}
+	visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
+	library, err := gpuManagement()
+	if err != nil || strings.Contains(visible, "MIG-") {
+		if err != nil {
+			log.Warn("GPUs are not watched", zap.Error(err))
+		}
+		return nil
+	}
+	if err := library.CheckDriver(oldestDriver); err != nil {
+		return &exitError{exitDevice, err}
+	}
+	answering, err := library.GPUs()
+	if err != nil {
+		return &exitError{exitDevice, err}
+	}
+	gpus := nvml.Visible(answering, visible, set)
+	if len(gpus) == 0 {
+		return &exitError{exitDevice, fmt.Errorf("no GPU: %d answer, of which CUDA_VISIBLE_DEVICES=%q leaves none; see what nvidia-smi says, or serve with --device cpu", len(answering), visible)}
+	}
+	chosen := gpus
+	if cfg.Device != "cuda" || !all {
+		if chosen, err = chooseGPUs(cfg.GPUs(), gpus); err != nil {
+			return &exitError{exitDevice, err}
+		}
+	}
+	if len(chosen)%cfg.Ranks != 0 {
+		return &exitError{exitDevice, fmt.Errorf("--tensor-parallel-size %d does not divide the GPUs: there %s", cfg.Ranks, describeGPUs(chosen))}
+	}
+	var names []string
+	for _, g := range chosen {
+		names = append(names, g.UUID)
+	}
+	cfg.Device = "cuda:" + strings.Join(names, ",")
+	return nil
+}
+
+// chooseGPUs picks those that names are the numbers or UUIDs of.
+func chooseGPUs(names []string, gpus []nvml.GPU) ([]nvml.GPU, error) {
+	var chosen []nvml.GPU
+	for _, name := range names {
+		at := slices.IndexFunc(gpus, func(g nvml.GPU) bool { return g.UUID == name })
+		if n, err := strconv.Atoi(name); err == nil && n < len(gpus) {
+			at = n
+		}
+		if at < 0 {
+			return nil, fmt.Errorf("cuda:%s is wanted, but there %s", name, describeGPUs(gpus))
+		}
+		if slices.Contains(chosen, gpus[at]) {
+			return nil, fmt.Errorf("cuda:%s names a GPU that is named before", name)
+		}
+		chosen = append(chosen, gpus[at])
+	}
+	return chosen, nil
+}
+
+// describeGPUs ends the sentence "there ...".
+func describeGPUs(gpus []nvml.GPU) string {
+	verb := "are"
+	if len(gpus) == 1 {
+		verb = "is"
+	}
+	list := make([]string, len(gpus))
+	for i, g := range gpus {
+		list[i] = fmt.Sprintf("cuda:%d (%s, %s)", i, g.Name, g.UUID)
+	}
+	return verb + " " + strings.Join(list, ", ")
+}
+
+// ownGPU is the GPU of an executor whose --device nameGPUs has treated, and the library that knows it;
+// nil where there is none.
+func ownGPU(cfg *config.Config) (*nvml.Library, *nvml.GPU) {
+	uuid, ok := strings.CutPrefix(cfg.Device, "cuda:GPU-")
+	library, err := gpuManagement()
+	if !ok || err != nil {
+		return nil, nil
+	}
+	gpus, err := library.GPUs()
+	if err != nil {
+		return nil, nil
+	}
+	if i := slices.IndexFunc(gpus, func(g nvml.GPU) bool { return g.UUID == "GPU-"+uuid }); i >= 0 {
+		return library, &gpus[i]
+	}
+	return nil, nil
+}
+
+// cudaIndex is CUDA's number of an executor's GPU.
+func cudaIndex(cfg *config.Config) (int, error) {
+	if names := cfg.GPUs(); len(names) == 1 {
+		if index, err := strconv.Atoi(names[0]); err == nil {
+			return index, nil
+		}
+	}
+	if _, gpu := ownGPU(cfg); gpu != nil {
+		ids, err := gpuAccess.busIDs()
+		if err != nil {
+			return 0, &exitError{exitDevice, err}
+		}
+		if i := slices.Index(ids, gpu.BusID); i >= 0 {
+			return i, nil
+		}
+		return 0, &exitError{exitDevice, fmt.Errorf("%s (%s) at %s is not among the GPUs that CUDA shows: %s; see CUDA_VISIBLE_DEVICES", gpu.Name, gpu.UUID, gpu.BusID, strings.Join(ids, ", "))}
+	}
+	return 0, &exitError{exitUsage, fmt.Errorf("an executor has one device, not %q; `prefillonly serve` starts one for each", cfg.Device)}
+}
+
+// holders ends a sentence about a GPU's memory with the other processes that have some of it.
+func holders(cfg *config.Config) string {
+	library, gpu := ownGPU(cfg)
+	if gpu == nil {
+		return ""
+	}
+	list, err := library.Holders(*gpu)
+	if err != nil || len(list) == 0 {
+		return ""
+	}
+	var names []string
+	for _, h := range list {
+		names = append(names, h.String())
+	}
+	return "; other processes hold memory of it: " + strings.Join(names, ", ")
+}
