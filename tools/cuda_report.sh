@@ -86,6 +86,7 @@ else
     part 40 "Suffixes over a cached prefix" "$built/bench" -part suffixes
     part 30 "Attention" "$built/bench" -part attention
     part 30 "Matrix products" "$built/bench" -part products
+    part 40 "Matrix products by PyTorch" python3 tools/cuda_torch.py --products "$results"
     part 40 "A long pass that makes way" "$built/bench" -part pause
     part 50 "Chunks" "$built/bench" -part chunks
     part 30 "Copies" "$built/bench" -part copies

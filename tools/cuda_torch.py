@@ -3,8 +3,10 @@
 their time beside this engine's, and whether they agree on the likeliest tokens.
 
     python3 tools/cuda_torch.py RESULTS      on the GPU; RESULTS is what bench/gpu -results wrote
-    python3 tools/cuda_torch.py --check RESULTS   the same on the CPU, for small shapes, and their check
-    python3 tools/cuda_torch.py --self-test  on the CPU, at a small shape, without RESULTS
+    python3 tools/cuda_torch.py --products RESULTS  PyTorch's matrix products at the model's shapes instead
+    python3 tools/cuda_torch.py --check RESULTS     the comparison on the CPU, for small shapes; fails when
+                                                    this engine is further off than bfloat16
+    python3 tools/cuda_torch.py --self-test         on the CPU, at a small shape, without RESULTS
 
 Weights are hashes of a seed, a name and an index, made on the device as tools/golden.py makes them.
 Prints a table row by row, or why there is none.
@@ -195,6 +197,55 @@ def race(torch, results, contestants, device):
         print(f"| {n} | {n / p['seconds']:.4g} | " + " | ".join(cells) + " |", flush=True)
 
 
+def product_seconds(torch, multiply, copies):
+    """The median time of a product that takes turns over so many copies of its weights."""
+    for i in range(3):
+        multiply(i % copies)
+    times = []
+    for _ in range(9):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for i in range(8):
+            multiply(i % copies)
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 8e3)
+    return statistics.median(times)
+
+
+def product_rate(torch, rows, out, inner, fp8):
+    """TFLOP/s of x [rows, inner] W [out, inner]^T into bfloat16, of bfloat16 or of FP8 with a scale for each row of both."""
+    copies = max(1, (256 << 20) // (out * inner * (1 if fp8 else 2)))
+    x = torch.randn(rows, inner, device="cuda", dtype=torch.bfloat16)
+    w = [torch.randn(out, inner, device="cuda", dtype=torch.bfloat16) for _ in range(copies)]
+    if not fp8:
+        took = product_seconds(torch, lambda i: torch.nn.functional.linear(x, w[i]), copies)
+        return 2 * rows * out * inner / took / 1e12
+    x, w = x.to(torch.float8_e4m3fn), [m.to(torch.float8_e4m3fn) for m in w]
+    x_scale, w_scale = (torch.rand(shape, device="cuda") for shape in ((rows, 1), (1, out)))
+    took = product_seconds(torch, lambda i: torch._scaled_mm(x, w[i].T, x_scale, w_scale, out_dtype=torch.bfloat16, use_fast_accum=False), copies)
+    return 2 * rows * out * inner / took / 1e12
+
+
+def products(torch, s):
+    """PyTorch's products beside bench/gpu's, which are bound to sums whose order no other row changes."""
+    matrices = {
+        "Q, K, V": ((s["heads"] + 2 * s["kv_heads"]) * s["dim"], s["hidden"]), "output": (s["hidden"], s["heads"] * s["dim"]),
+        "gate, up": (2 * s["inter"], s["hidden"]), "down": (s["hidden"], s["inter"]), "8192 x 8192": (8192, 8192),
+    }
+    for fp8 in (False, True):
+        print(f"\ntorch {torch.__version__}, {'FP8, a scale a row' if fp8 else 'bfloat16'}, TFLOP/s, weights from memory:\n")
+        print("| rows | " + " | ".join(matrices) + " |\n|---" + "|---" * len(matrices) + "|")
+        for rows in (150, 512, 1024, 2048, 4096, 8192):
+            cells = []
+            for out, inner in matrices.values():
+                try:
+                    cells.append(f"{product_rate(torch, rows, out, inner, fp8):.4g}")
+                except (RuntimeError, ValueError, AttributeError) as error:
+                    cells.append(str(error).splitlines()[0][:60])
+            print(f"| {rows} | " + " | ".join(cells) + " |", flush=True)
+
+
 def measure(torch, golden, results, device):
     s = results["model"]
     if s["qwen2"] or results["seed"] != golden.SEED:
@@ -232,6 +283,7 @@ def self_test(torch, golden):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="?")
+    parser.add_argument("--products", action="store_true", help="time matrix products instead")
     parser.add_argument("--check", action="store_true", help="on the CPU; fail when this engine is further off than bfloat16")
     parser.add_argument("--self-test", action="store_true")
     args = parser.parse_args()
@@ -253,6 +305,9 @@ def main():
             results = json.load(file)
     except (OSError, TypeError) as error:
         print(f"Not measured: no results of this engine to compare with ({error}).")
+        return
+    if args.products:
+        products(torch, results["model"])
         return
     rows = measure(torch, golden, results, "cpu" if args.check else "cuda")
     if args.check and any(ours.max() > 2 * max(o.max() for o in others) for ours, *others in rows):
