@@ -36,10 +36,14 @@ func (b *Backend) ActType() kernels.DType { return kernels.BF16 }
 
 // Close frees the scratch memory and closes the device.
 func (b *Backend) Close() {
+	b.release()
+	b.device.Close()
+}
+
+func (b *Backend) release() {
 	b.arena.free()
 	b.tables.free()
 	b.gathered.free()
-	b.device.Close()
 }
 
 // Sync waits for the device.

@@ -52,12 +52,12 @@ func TestGPUPaged(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v-%d-%d-window%d", in.heads, in.cached, in.to, in.window), func(t *testing.T) {
 			b := openCudnn(t).(*Backend)
-			plain := New(uncovered{b.device}) // shares the device, which b closes
+			plain := New(only{b.device, false}) // shares the device, which b closes
 			if !b.device.CoversPaged(Paged{Heads: in.heads, Window: in.window, QStride: in.heads.QKVCols(), OStride: in.heads.Q * in.heads.Dim, BlockTokens: flashBlock}) {
 				t.Fatal("cuDNN does not cover the shape; the note says why")
 			}
 			got, want := in.run(t, b, 1<<20), in.run(t, plain, 1<<20)
-			if relative := differ(got, want); !(relative < 0.01) {
+			if relative := difference(got, want); !(relative < 0.01) {
 				t.Errorf("root mean square of the difference is %.3g of the values'", relative)
 			}
 			for _, chunk := range []int{1, 63, 128, 257, 1025} {
@@ -91,6 +91,6 @@ func TestGPUPagedPacked(t *testing.T) {
 		memory.attend(t, b, segs[i:i+1])
 	}
 	if alone := memory.read(t, b); !bytes.Equal(packed, alone) {
-		t.Errorf("packed and alone differ by %.3g of the values", differ(packed, alone))
+		t.Errorf("packed and alone differ by %.3g of the values", difference(packed, alone))
 	}
 }

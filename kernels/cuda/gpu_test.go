@@ -39,12 +39,6 @@ func TestGPU(t *testing.T) {
 	kerneltest.Run(t, openGPU, kerneltest.Tolerance{Max: 0.03, RMS: 0.006})
 }
 
-// uncovered is a Device without templates.
-type uncovered struct{ Device }
-
-func (uncovered) Covers(Flash) bool      { return false }
-func (uncovered) CoversPaged(Paged) bool { return false }
-
 // flashInput is one sequence in aligned matrices, as models have it; the suite's are not aligned.
 type flashInput struct {
 	heads      kernels.Heads
@@ -58,19 +52,8 @@ const flashBlock = 64
 
 func newFlashInput(h kernels.Heads, cached, to int) flashInput {
 	random := rand.New(rand.NewPCG(uint64(h.Dim), uint64(to)))
-	normals := func(n int) []byte {
-		raw := make([]byte, 0, 2*n)
-		for range min(n, 4<<20) {
-			bits := roundBF16(float32(random.NormFloat64()))
-			raw = append(raw, byte(bits), byte(bits>>8))
-		}
-		for len(raw) < 2*n { // more of the same: enough for times
-			raw = append(raw, raw[:min(len(raw), 2*n-len(raw))]...)
-		}
-		return raw
-	}
 	blocks := (to + flashBlock - 1) / flashBlock
-	return flashInput{h, 0, normals((to - cached) * h.QKVCols()), normals(blocks * 2 * h.KV * flashBlock * h.Dim), cached, to}
+	return flashInput{h, 0, normals(random, (to-cached)*h.QKVCols()), normals(random, blocks*2*h.KV*flashBlock*h.Dim), cached, to}
 }
 
 func (in flashInput) with(window int) flashInput {
@@ -144,16 +127,6 @@ func (in flashInput) run(t *testing.T, b *Backend, chunk int) []byte {
 	return m.read(t, b)
 }
 
-// differ is the root mean square of the difference, in parts of the values'.
-func differ(got, want []byte) float64 {
-	var square, off float64
-	for i := 0; i < len(want); i += 2 {
-		g, w := float64(hostFloat(kernels.BF16, got[i:])), float64(hostFloat(kernels.BF16, want[i:]))
-		square, off = square+w*w, off+(g-w)*(g-w)
-	}
-	return math.Sqrt(off / square)
-}
-
 // TestGPUFlash compares the templates with the general kernel, and with themselves in other chunks.
 func TestGPUFlash(t *testing.T) {
 	openGPU(t) // skips all of it where there is none
@@ -166,9 +139,9 @@ func TestGPUFlash(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v-%d-%d", in.heads, in.cached, in.to), func(t *testing.T) {
 			b := openGPU(t).(*Backend)
-			plain := New(uncovered{b.device}) // shares the device, which b closes
+			plain := New(only{b.device, false}) // shares the device, which b closes
 			got, want := in.run(t, b, 1<<20), in.run(t, plain, 1<<20)
-			if relative := differ(got, want); !(relative < 0.01) {
+			if relative := difference(got, want); !(relative < 0.01) {
 				t.Errorf("root mean square of the difference is %.3g of the values'", relative)
 			}
 			for _, chunk := range []int{1, 33, 128, 129} {

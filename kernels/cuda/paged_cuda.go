@@ -56,10 +56,18 @@ func shapeOf(p Paged) sdpa.Shape {
 	}
 }
 
-// CoversPaged asks cuDNN; its loads move 16 bytes.
+// CoversPaged asks cuDNN, whose loads move 16 bytes, and tries what it gives.
 func (g *gpu) CoversPaged(p Paged) bool {
 	g.enter()
-	return p.QStride%8 == 0 && p.OStride%8 == 0 && p.Heads.Dim%8 == 0 && g.attentions.Covers(shapeOf(p))
+	if p.QStride%8 != 0 || p.OStride%8 != 0 || p.Heads.Dim%8 != 0 {
+		return false
+	}
+	return g.attentions.Covers(shapeOf(p), func() error {
+		before := g.Sync() // what failed before is not the trial's
+		err := trial(g, p)
+		g.err = before
+		return err
+	})
 }
 
 func (g *gpu) Paged(p Paged) {

@@ -21,6 +21,7 @@ type Attention struct {
 	shape   Shape
 	engine  engine
 	code    [sha256.Size]byte // of the first plan
+	kernel  string            // its name
 	plans   map[Bucket]*Plan
 }
 
@@ -46,8 +47,8 @@ func (l *Library) Attention(s Shape, b Bucket) (*Attention, error) {
 	return a, nil
 }
 
-// Kernel names the engine and its knobs.
-func (a *Attention) Kernel() string { return a.engine.String() }
+// Kernel names the kernel, its engine and its knobs.
+func (a *Attention) Kernel() string { return fmt.Sprintf("%s (%v)", a.kernel, a.engine) }
 
 // Close frees the plans.
 func (a *Attention) Close() {
@@ -65,9 +66,9 @@ func (a *Attention) Plan(b Bucket) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	code := codeOf(text)
+	code := sha256.Sum256(field(text, "cubin"))
 	if len(a.plans) == 0 {
-		a.code = code
+		a.code, a.kernel = code, string(field(text, "kernelName"))
 	} else if code != a.code {
 		p.free()
 		return nil, fmt.Errorf("cuDNN compiles another kernel for %+v than for other sizes of %+v (%v)", b, a.shape, a.engine)
@@ -99,10 +100,10 @@ func (a *Attention) load(b Bucket) (*Plan, []byte, error) {
 	return p, text, nil
 }
 
-// codeOf is the hash of the machine code in a plan's text, which holds it as a field of JSON; of a
-// text without one it is that of nothing.
-func codeOf(text []byte) [sha256.Size]byte {
-	_, code, _ := bytes.Cut(text, []byte(`"cubin":"`))
-	code, _, _ = bytes.Cut(code, []byte(`"`))
-	return sha256.Sum256(code)
+// field is a string of a plan's text, which is JSON: the first of this name, with neither quotes nor
+// escapes in it. It is empty where there is none.
+func field(text []byte, name string) []byte {
+	_, value, _ := bytes.Cut(text, []byte(`"`+name+`":"`))
+	value, _, _ = bytes.Cut(value, []byte(`"`))
+	return value
 }

@@ -23,7 +23,7 @@ func OpenAttentions(backend string, o Options) (*Attentions, error) {
 	a.library, err = Open(o)
 	switch {
 	case err == nil:
-		a.note("attention by cuDNN " + a.library.Version())
+		a.note("cuDNN " + a.library.Version() + " for attention")
 	case backend == "cudnn":
 		return nil, fmt.Errorf("attention-backend cudnn: %w; install nvidia-cudnn-cu13 where the loader finds it, or take auto", err)
 	default:
@@ -47,21 +47,29 @@ func (a *Attentions) Close() {
 // typical is the bucket that a shape's kernel is chosen for: a chunk of a long prompt.
 var typical = Bucket{Batch: 1, Rows: 4096, Keys: 32768}
 
-// Covers says whether cuDNN computes attention of this shape. The answer stays the same; a refusal is
-// noted once.
-func (a *Attentions) Covers(s Shape) bool {
+// Covers says whether cuDNN computes attention of this shape. The first time it compiles a plan and
+// has trial use it, with Run; a refusal of either is noted, and the answer stays the same.
+func (a *Attentions) Covers(s Shape, trial func() error) bool {
 	if a.library == nil {
 		return false
 	}
-	of, known := a.shapes[s]
-	if !known {
-		var err error
-		if of, err = a.library.Attention(s, typical); err != nil {
-			a.note(fmt.Sprintf("cuDNN %s does not compute attention of %+v: %v", a.library.Version(), s, err))
-		}
-		a.shapes[s] = of
+	if of, known := a.shapes[s]; known {
+		return of != nil
 	}
-	return of != nil
+	of, err := a.library.Attention(s, typical)
+	a.shapes[s] = of
+	if err == nil {
+		if err = trial(); err != nil {
+			of.Close()
+			a.shapes[s] = nil
+		}
+	}
+	if err != nil {
+		a.note(fmt.Sprintf("no attention by cuDNN %s for %+v: %v", a.library.Version(), s, err))
+		return false
+	}
+	a.note("attention by cuDNN's " + of.Kernel())
+	return true
 }
 
 // Run enqueues a call of a shape that is covered; c's workspace has so many bytes.

@@ -1,6 +1,7 @@
 package sdpa
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -19,16 +20,18 @@ func TestBackends(t *testing.T) {
 		err     string
 		covers  bool
 		notes   []string // a word of each
+		trial   error
 	}{
-		"cudnn":          {"cudnn", good.Library, nil, "", true, []string{"9.28.0"}},
-		"auto":           {"auto", good.Library, nil, "", true, []string{"9.28.0"}},
-		"no name":        {"", good.Library, nil, "", true, []string{"9.28.0"}},
-		"flashinfer":     {"flashinfer", good.Library, nil, "", false, nil},
-		"cudnn missing":  {"cudnn", "/nowhere/libcudnn.so.9", nil, "nvidia-cudnn", false, nil},
-		"auto missing":   {"auto", "/nowhere/libcudnn.so.9", nil, "", false, []string{"FlashInfer"}},
-		"cudnn too old":  {"cudnn", good.Library, old, "9.21", false, nil},
-		"auto too old":   {"auto", good.Library, old, "", false, []string{"9.21"}},
-		"refused shapes": {"cudnn", good.Library, refusing, "", false, []string{"9.28.0", "FAKE_NOT_SUPPORTED"}},
+		"cudnn":          {"cudnn", good.Library, nil, "", true, []string{"9.28.0", "fake_kernel"}, nil},
+		"auto":           {"auto", good.Library, nil, "", true, []string{"9.28.0", "fake_kernel"}, nil},
+		"no name":        {"", good.Library, nil, "", true, []string{"9.28.0", "fake_kernel"}, nil},
+		"flashinfer":     {"flashinfer", good.Library, nil, "", false, nil, nil},
+		"cudnn missing":  {"cudnn", "/nowhere/libcudnn.so.9", nil, "nvidia-cudnn", false, nil, nil},
+		"auto missing":   {"auto", "/nowhere/libcudnn.so.9", nil, "", false, []string{"FlashInfer"}, nil},
+		"cudnn too old":  {"cudnn", good.Library, old, "9.21", false, nil, nil},
+		"auto too old":   {"auto", good.Library, old, "", false, []string{"9.21"}, nil},
+		"refused shapes": {"cudnn", good.Library, refusing, "", false, []string{"9.28.0", "FAKE_NOT_SUPPORTED"}, nil},
+		"wrong results":  {"cudnn", good.Library, nil, "", false, []string{"9.28.0", "they differ"}, errors.New("they differ")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.set != nil {
@@ -43,8 +46,10 @@ func TestBackends(t *testing.T) {
 				return
 			}
 			defer a.Close()
-			if first, second := a.Covers(anyShape), a.Covers(anyShape); first != c.covers || second != c.covers {
-				t.Errorf("covers %v and then %v, want %v", first, second, c.covers)
+			tried := 0
+			try := func() error { tried++; return c.trial }
+			if first, second := a.Covers(anyShape, try), a.Covers(anyShape, try); first != c.covers || second != c.covers || tried > 1 {
+				t.Errorf("covers %v and then %v after %d trials, want %v", first, second, tried, c.covers)
 			}
 			if !slices.EqualFunc(notes, c.notes, strings.Contains) {
 				t.Errorf("notes %q, want %q", notes, c.notes)
@@ -60,7 +65,7 @@ func TestRunFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if !a.Covers(anyShape) {
+	if !a.Covers(anyShape, func() error { return nil }) {
 		t.Fatal("not covered")
 	}
 	if err := a.Run(anyShape, Bucket{1, 64, 128}, Call{}, 16); err == nil || !strings.Contains(err.Error(), "512") || !strings.Contains(err.Error(), "flashinfer") {

@@ -42,6 +42,7 @@ enum { CUDNN_OLDEST = 92100 };
 /* Functions return cudnnStatus_t, 0 for success. */
 typedef struct {
     size_t (*version)(void);
+    size_t (*cudart_version)(void); /* of CUDA that it is built for: 13000 is 13.0 */
     int (*create)(void **handle);
     int (*destroy)(void *handle);
     int (*set_stream)(void *handle, void *stream);

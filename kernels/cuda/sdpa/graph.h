@@ -9,7 +9,7 @@
 
 struct pf_sdpa {
     cudnn_functions f;
-    void *library, *handle;
+    void *library, *cublas, *handle;
     void *device; /* the properties that stand for a GPU, or null */
 };
 

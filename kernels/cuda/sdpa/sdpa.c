@@ -13,6 +13,7 @@ static const struct {
     size_t offset;
 } symbols[] = {
     {"cudnnGetVersion", offsetof(cudnn_functions, version)},
+    {"cudnnGetCudartVersion", offsetof(cudnn_functions, cudart_version)},
     {"cudnnCreate", offsetof(cudnn_functions, create)},
     {"cudnnDestroy", offsetof(cudnn_functions, destroy)},
     {"cudnnSetStream", offsetof(cudnn_functions, set_stream)},
@@ -32,6 +33,22 @@ static void say(char *error, size_t size, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(error, size, format, arguments);
     va_end(arguments);
+}
+
+/* Whether the version is another, or cuBLASLt is missing: without it cuDNN ends the process. */
+static int unfit(pf_sdpa *s, char *error, size_t error_size)
+{
+    int64_t version = pf_sdpa_version(s);
+    if (version < CUDNN_OLDEST || version >= 100000) {
+        say(error, error_size, "cuDNN is version %d.%d, and 9.21 or newer of 9 is wanted", (int)(version / 10000), (int)(version / 100 % 100));
+        return 1;
+    }
+    char name[64];
+    snprintf(name, sizeof name, "libcublasLt.so.%d", (int)(s->f.cudart_version() / 1000));
+    s->cublas = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!s->cublas)
+        say(error, error_size, "cuDNN needs %s, which cannot be opened: %s", name, dlerror());
+    return s->cublas == NULL;
 }
 
 /* Describes the device of which no GPU is at hand. */
@@ -77,11 +94,8 @@ pf_sdpa *pf_sdpa_open(const char *library, void *stream, const char *properties,
         }
         memcpy((char *)&s->f + symbols[i].offset, &address, sizeof address);
     }
-    int64_t version = pf_sdpa_version(s);
-    int failed = version < CUDNN_OLDEST || version >= 100000;
-    if (failed)
-        say(error, error_size, "cuDNN is version %d.%d, and 9.21 or newer of 9 is wanted", (int)(version / 10000), (int)(version / 100 % 100));
-    else
+    int failed = unfit(s, error, error_size);
+    if (!failed)
         failed = properties ? describe_device(s, properties, error, error_size) : prepare(s, stream, error, error_size);
     if (failed) {
         pf_sdpa_close(s);
@@ -96,6 +110,8 @@ void pf_sdpa_close(pf_sdpa *s)
         s->f.destroy_descriptor(s->device);
     if (s->handle)
         s->f.destroy(s->handle);
+    if (s->cublas)
+        dlclose(s->cublas);
     dlclose(s->library);
     free(s);
 }

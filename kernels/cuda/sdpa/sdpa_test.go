@@ -14,7 +14,7 @@ import (
 	"unsafe"
 )
 
-// openFake builds the fake library, once a test, and opens it.
+// openFake builds the fake library and opens it.
 func openFake(t *testing.T, o Options) *Library {
 	t.Helper()
 	l, err := Open(withFake(t, o))
@@ -27,10 +27,17 @@ func openFake(t *testing.T, o Options) *Library {
 
 func withFake(t *testing.T, o Options) Options {
 	t.Helper()
-	o.Library = filepath.Join(t.TempDir(), "libcudnn.so.9")
-	out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", o.Library, "testdata/fake.c", "-lm").CombinedOutput()
-	if err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
+	dir := t.TempDir()
+	o.Library = filepath.Join(dir, "libcudnn.so.9")
+	cublas := filepath.Join(dir, "libcublasLt.so.13")
+	for _, args := range [][]string{
+		{"-o", cublas, "-Wl,-soname,libcublasLt.so.13", "-x", "c", "/dev/null"},
+		{"-o", o.Library, "-Wl,--no-as-needed", "-Wl,-rpath," + dir, "testdata/fake.c", cublas, "-lm"},
+	} {
+		out, err := exec.Command("gcc", append([]string{"-O1", "-Wall", "-Werror", "-shared", "-fPIC"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("gcc: %v\n%s", err, out)
+		}
 	}
 	return o
 }
@@ -50,6 +57,11 @@ func TestOpenFailures(t *testing.T) {
 		}
 	}
 	t.Setenv("FAKE_CUDNN_VERSION", "92100")
+	t.Setenv("FAKE_CUDNN_CUDART", "99000")
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "libcublasLt.so.99") {
+		t.Errorf("without the cuBLASLt that it needs: %v", err)
+	}
+	t.Setenv("FAKE_CUDNN_CUDART", "")
 	l, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +227,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := a.Plan(Bucket{1, 16, 128}); err != nil {
 		t.Errorf("after a refusal: %v", err)
 	}
-	if k := a.Kernel(); k != "engine 9 40=3 38=0" {
+	if k := a.Kernel(); k != "fake_kernel (engine 9 40=3 38=0)" {
 		t.Errorf("kernel %q", k)
 	}
 }

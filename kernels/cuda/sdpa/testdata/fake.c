@@ -1,6 +1,6 @@
 /* A libcudnn.so.9 for tests: keeps descriptors as the real one does, refuses what lacks an attribute,
    and computes the attention that a graph describes, on the host. The environment says how it is to
-   behave: FAKE_CUDNN_VERSION, FAKE_CUDNN_REFUSE (rows of a bucket), FAKE_CUDNN_CODE (a kernel for
+   behave: FAKE_CUDNN_VERSION, FAKE_CUDNN_CUDART, FAKE_CUDNN_REFUSE (rows of a bucket), FAKE_CUDNN_CODE (a kernel for
    that many rows differs), FAKE_CUDNN_STREAM_K, FAKE_CUDNN_LOG (a file that gets a line for each
    plan that is compiled or restored). */
 #include <math.h>
@@ -42,6 +42,7 @@ static void note(const char *line)
 }
 
 size_t cudnnGetVersion(void) { return (size_t)setting("FAKE_CUDNN_VERSION", 92800); }
+size_t cudnnGetCudartVersion(void) { return (size_t)setting("FAKE_CUDNN_CUDART", 13000); }
 int cudnnCreate(void **handle) { *handle = malloc(1); return 0; }
 int cudnnDestroy(void *handle) { free(handle); return 0; }
 int cudnnSetStream(void *handle, void *stream) { return handle && !stream ? 0 : BAD; }
@@ -226,7 +227,7 @@ static int read_plan(const descriptor *d, int name, int64_t capacity, int64_t *c
         return *count = 1, 0;
     }
     char text[4096];
-    int length = sprintf(text, "{\"cubin\":\"%s\",\"program\":", d->program[1] == setting("FAKE_CUDNN_CODE", -1) ? "BBBB" : "AAAA");
+    int length = sprintf(text, "{\"kernelName\":\"fake_kernel\",\"cubin\":\"%s\",\"program\":", d->program[1] == setting("FAKE_CUDNN_CODE", -1) ? "BBBB" : "AAAA");
     for (int i = 0; i < PROGRAM; i++)
         length += sprintf(text + length, "%lld,", (long long)d->program[i]);
     *count = length;
