@@ -7,7 +7,7 @@ GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/wire ./engine/frontend ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
 SHELLS := ./internal/mq ./internal/supervise ./engine/tokenizer ./test/pipeline
 
-.PHONY: help setup native build run cuda cuda-kernels build/cuda-test test-cuda bench-cuda test test-pure race lint test-clients bench-cpu figures clean
+.PHONY: help setup native build run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint test-clients bench-cpu figures clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ lint: setup ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+check-cudnn: ## every plan of attention by cuDNN for three GPUs, without a GPU (fetches cuDNN, 0.5 GB)
+	tools/cudnn_check.sh
 
 test-clients: build ## unmodified clients (openai, lm-eval from PyPI) against the demo model
 	tools/clients/run.sh

@@ -1,0 +1,106 @@
+//go:build cudnn
+
+package cuda
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
+)
+
+// checkedDevice is a GPU as its data sheet and cudaGetDeviceProperties describe it.
+type checkedDevice struct {
+	name                                string
+	capability                          int // 900 is 9.0
+	processors, threads, blocks, shared int // threads and blocks of a processor, and shared memory of a block
+	memory                              int64
+	clock, memoryClock, bus, l2         int // kHz, kHz, bits, bytes
+}
+
+var checkedDevices = []checkedDevice{
+	{"NVIDIA A100-SXM4-80GB", 800, 108, 2048, 32, 166912, 80 << 30, 1410000, 1593000, 5120, 40 << 20},
+	{"NVIDIA L4", 890, 58, 1536, 24, 101376, 22 << 30, 2040000, 6251000, 192, 48 << 20},
+	{"NVIDIA H100 80GB HBM3", 900, 132, 2048, 32, 232448, 80 << 30, 1980000, 2619000, 5120, 50 << 20},
+}
+
+// properties are what cuDNN wants to know of a device that is not there.
+func (d checkedDevice) properties() string {
+	return fmt.Sprintf(`{"deviceName":%q,"cudaDeviceId":0,"pciDeviceId":0,"deviceVer":%d,"driverVer":13000,`+
+		`"multiProcessorCount":%d,"maxThreadsPerSM":%d,"maxCtasPerSM":%d,"maxThreadsPerBlock":1024,"warpSize":32,`+
+		`"maxBlockSize":[1024,1024,64],"maxGridSize":[2147483647,65535,65535],"regsPerBlock":65536,"maxRegistersPerSM":65536,`+
+		`"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":%d,"reservedSharedMemoryPerBlock":1024,"totalGlobalMem":%d,`+
+		`"smClockRateKHz":%d,"memClockRateKHz":%d,"memoryBusWidth":%d,"l2CacheSize":%d,"isTccDriver":0,"supportCoopLaunch":1}`,
+		d.name, d.capability, d.processors, d.threads, d.blocks, d.shared, d.memory, d.clock, d.memoryClock, d.bus, d.l2)
+}
+
+// checkedBuckets are all sizes of call up to a chunk of 8192 rows and 128k keys.
+func checkedBuckets() []sdpa.Bucket {
+	var all []sdpa.Bucket
+	for _, batch := range packs {
+		for rows := shortest; rows <= 8192 && (batch == 1 || rows <= shortRows); rows = rowsBucket(rows + 1) {
+			for keys := shortestKeys; keys <= 128<<10; keys = keysBucket(keys + 1) {
+				all = append(all, sdpa.Bucket{Batch: batch, Rows: rows, Keys: keys})
+			}
+		}
+	}
+	return all
+}
+
+// TestCudnnPlans has the real cuDNN compile, for GPUs that are not there, every plan of the bucket
+// table at Llama-3.1-8B's shape, and one at others'. `make check-cudnn` runs it.
+func TestCudnnPlans(t *testing.T) {
+	shape := func(q, kv, dim, block, window int) sdpa.Shape {
+		return sdpa.Shape{QHeads: q, KVHeads: kv, Dim: dim, QStride: (q + 2*kv) * dim, OStride: q * dim, PageTokens: block, Window: window}
+	}
+	llama8B := shape(32, 8, 128, 64, 0)
+	some := []sdpa.Bucket{{Batch: 1, Rows: 4096, Keys: 32768}}
+	for _, d := range checkedDevices {
+		l, err := sdpa.Open(sdpa.Options{Properties: d.properties()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s, sm_%d, cuDNN %s", d.name, d.capability/10, l.Version())
+		for _, c := range []struct {
+			name    string
+			shape   sdpa.Shape
+			buckets []sdpa.Bucket
+		}{
+			{"Llama-3.1-8B", llama8B, checkedBuckets()},
+			{"Llama-3.1-8B, blocks of 16", shape(32, 8, 128, 16, 0), some},
+			{"Llama-3.1-8B, blocks of 512", shape(32, 8, 128, 512, 0), some},
+			{"Qwen2.5-0.5B", shape(14, 2, 64, 64, 0), some},
+			{"Qwen2.5-32B", shape(40, 8, 128, 64, 0), some},
+			{"Llama-3.3-70B", shape(64, 8, 128, 64, 0), some},
+			{"Mistral-7B, window 4096", shape(32, 8, 128, 64, 4096), some},
+		} {
+			check(t, l, c.name, c.shape, c.buckets)
+		}
+		l.Close()
+	}
+}
+
+func check(t *testing.T, l *sdpa.Library, name string, s sdpa.Shape, buckets []sdpa.Bucket) {
+	t.Helper()
+	began := time.Now()
+	a, err := l.Attention(s, buckets[0])
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	defer a.Close()
+	workspaceOf := int64(0)
+	for _, b := range buckets {
+		plan, err := a.Plan(b) // refuses another kernel than the first one's
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		workspaceOf = max(workspaceOf, plan.Workspace())
+	}
+	if workspaceOf > 32<<20 {
+		t.Errorf("%s: a workspace of %d bytes, and 32 MiB are set aside", name, workspaceOf)
+	}
+	t.Logf("%-28s %2d plans, %.2f s each, workspace %d, %s", name, len(buckets), time.Since(began).Seconds()/float64(len(buckets)), workspaceOf, a.Kernel())
+}
