@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
 	"go.uber.org/zap"
 )
 
@@ -17,18 +20,25 @@ const cudaChunk = 4096
 // lazyModules is left free for what the driver and cuBLASLt load at the first use of a kernel.
 const lazyModules = 256 << 20
 
-// openCUDA loads the model on a GPU and gives the prefix cache what is left of its share of memory.
+// ncclEnv names the library that joins GPUs, as vLLM's variable does; without it the usual names are
+// looked for.
+const ncclEnv = "VLLM_NCCL_SO_PATH"
+
+// openCUDA loads the model on a GPU, or over several, and gives the prefix cache what is left of its
+// share of memory.
 func openCUDA(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
-	index, err := cudaIndex(cfg)
+	indices, err := cudaIndices(cfg)
 	if err != nil {
 		return nil, err
 	}
-	device, err := gpuAccess.open(index, cuda.Options{AttentionBackend: cfg.Attention, Note: func(s string) { log.Info(s) }})
-	if err != nil {
-		return nil, &exitError{exitDevice, err}
+	open := func(index int) (cuda.Device, error) {
+		return gpuAccess.open(index, cuda.Options{AttentionBackend: cfg.Attention, Note: func(s string) { log.Info(s) }})
 	}
-	backend := cuda.New(device)
-	r, err := loadCUDA(cfg, backend, log)
+	backend, devices, err := openGPUs(cfg, indices, open, os.Getenv(ncclEnv))
+	if err != nil {
+		return nil, err
+	}
+	r, err := loadCUDA(cfg, backend, devices, log)
 	if err != nil {
 		backend.Close()
 		return nil, err
@@ -36,7 +46,39 @@ func openCUDA(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
 	return r, nil
 }
 
-func loadCUDA(cfg *config.Config, backend *cuda.Backend, log *zap.Logger) (*modelRunner, error) {
+// openGPUs is the backend of one GPU or of several that share a model, and each GPU's own.
+func openGPUs(cfg *config.Config, gpus []int, open func(n int) (cuda.Device, error), nccl string) (kernels.Backend, []*cuda.Backend, error) {
+	if len(gpus) == 1 {
+		device, err := open(gpus[0])
+		if err != nil {
+			return nil, nil, &exitError{exitDevice, err}
+		}
+		b := cuda.New(device)
+		return b, []*cuda.Backend{b}, nil
+	}
+	devices, opens := make([]*cuda.Backend, len(gpus)), make([]func() (kernels.Rank, error), len(gpus))
+	for i, n := range gpus {
+		opens[i] = func() (kernels.Rank, error) {
+			device, err := open(n)
+			if err != nil {
+				return nil, err
+			}
+			devices[i] = cuda.New(device)
+			return devices[i], nil
+		}
+	}
+	join := func([]kernels.Rank) (tensorparallel.Collective, error) {
+		return cuda.NewCollective(devices, gpus, nccl)
+	}
+	b, err := openRanks(cfg, opens, join)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, devices, nil
+}
+
+// loadCUDA loads the model into what the fullest of the devices leaves.
+func loadCUDA(cfg *config.Config, backend kernels.Backend, devices []*cuda.Backend, log *zap.Logger) (*modelRunner, error) {
 	onGPU := *cfg
 	onGPU.CacheShare = 1
 	if cfg.PrefillChunk == 0 {
@@ -50,19 +92,26 @@ func loadCUDA(cfg *config.Config, backend *cuda.Backend, log *zap.Logger) (*mode
 	if err != nil {
 		return nil, &exitError{exitConfig, fmt.Errorf("%s: %w", cfg.Model, err)}
 	}
-	free, total, err := backend.Memory()
-	if err != nil {
-		return nil, &exitError{exitDevice, err}
+	var tightest *cuda.Backend
+	var free, total, budget int64
+	for _, d := range devices {
+		f, t, err := d.Memory()
+		if err != nil {
+			return nil, &exitError{exitDevice, err}
+		}
+		if b := gpuBudget(f, t, cfg.GPUMemory); tightest == nil || b < budget {
+			tightest, free, total, budget = d, f, t, b
+		}
 	}
 	longest := checkpoint.MaxPositionEmbeddings
 	if cfg.MaxModelLen > 0 {
 		longest = int(cfg.MaxModelLen)
 	}
 	gathered := plan.Block / int64(checkpoint.NumHiddenLayers) * int64(longest/cfg.BlockSize+1)
-	r, err := loadModel(&onGPU, backend, gpuBudget(free, total, cfg.GPUMemory)-gathered-lazyModules, log)
+	r, err := loadModel(&onGPU, backend, budget-gathered-lazyModules, log)
 	if exitCode(err) == exitMemory {
 		err = &exitError{exitMemory, fmt.Errorf("%s: %w; of its %v %v are free, and --gpu-memory-utilization %v is a share of the total%s",
-			backend.Name(), err, mebibytes(total), mebibytes(free), cfg.GPUMemory, holders(cfg))}
+			tightest.Name(), err, mebibytes(total), mebibytes(free), cfg.GPUMemory, holders(cfg))}
 	}
 	return r, err
 }

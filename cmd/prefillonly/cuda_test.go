@@ -53,7 +53,8 @@ func TestExecutorChildren(t *testing.T) {
 func TestLoadCUDA(t *testing.T) {
 	cfg := config.Default()
 	cfg.Device, cfg.Model, cfg.ServedModelName, cfg.CacheBytes, cfg.MaxModelLen = "cuda:0", demoDir(t), []string{"demo"}, 4<<20, 512
-	r, err := loadCUDA(&cfg, cuda.New(simt.New()), zap.NewNop())
+	one := cuda.New(simt.New())
+	r, err := loadCUDA(&cfg, one, []*cuda.Backend{one}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestLoadCUDA(t *testing.T) {
 	cfg.GPUMemory = 1e-3
 	backend := cuda.New(simt.New())
 	defer backend.Close()
-	if _, err := loadCUDA(&cfg, backend, zap.NewNop()); exitCode(err) != exitMemory || !strings.Contains(err.Error(), "gpu-memory-utilization") {
+	if _, err := loadCUDA(&cfg, backend, []*cuda.Backend{backend}, zap.NewNop()); exitCode(err) != exitMemory || !strings.Contains(err.Error(), "gpu-memory-utilization") {
 		t.Errorf("a thousandth of the memory: %v", err)
 	}
 }

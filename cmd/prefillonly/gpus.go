@@ -103,57 +103,73 @@ func describeGPUs(gpus []nvml.GPU) string {
 	return verb + " " + strings.Join(list, ", ")
 }
 
-// ownGPU is the GPU of an executor whose --device nameGPUs has treated, and the library that knows it;
-// nil where there is none.
-func ownGPU(cfg *config.Config) (*nvml.Library, *nvml.GPU) {
-	uuid, ok := strings.CutPrefix(cfg.Device, "cuda:GPU-")
+// ownGPUs are the GPUs of an executor whose --device nameGPUs has treated, and the library that knows
+// them; none where one of them is unknown.
+func ownGPUs(cfg *config.Config) (*nvml.Library, []nvml.GPU) {
 	library, err := gpuManagement()
-	if !ok || err != nil {
+	if err != nil || !strings.HasPrefix(cfg.Device, "cuda:GPU-") {
 		return nil, nil
 	}
 	gpus, err := library.GPUs()
 	if err != nil {
 		return nil, nil
 	}
-	if i := slices.IndexFunc(gpus, func(g nvml.GPU) bool { return g.UUID == "GPU-"+uuid }); i >= 0 {
-		return library, &gpus[i]
+	own, err := chooseGPUs(cfg.GPUs(), gpus)
+	if err != nil {
+		return nil, nil
 	}
-	return nil, nil
+	return library, own
 }
 
-// cudaIndex is CUDA's number of an executor's GPU.
-func cudaIndex(cfg *config.Config) (int, error) {
-	if names := cfg.GPUs(); len(names) == 1 {
-		if index, err := strconv.Atoi(names[0]); err == nil {
-			return index, nil
+// cudaIndices are CUDA's numbers of an executor's GPUs, as many as share a model.
+func cudaIndices(cfg *config.Config) ([]int, error) {
+	names := cfg.GPUs()
+	if len(names) != cfg.Ranks {
+		return nil, &exitError{exitUsage, fmt.Errorf("an executor of --tensor-parallel-size %d has as many GPUs, not %q; `prefillonly serve` starts one for each share", cfg.Ranks, cfg.Device)}
+	}
+	var indices []int
+	for _, name := range names {
+		if index, err := strconv.Atoi(name); err == nil {
+			indices = append(indices, index)
 		}
 	}
-	if _, gpu := ownGPU(cfg); gpu != nil {
-		ids, err := gpuAccess.busIDs()
-		if err != nil {
-			return 0, &exitError{exitDevice, err}
-		}
-		if i := slices.Index(ids, gpu.BusID); i >= 0 {
-			return i, nil
-		}
-		return 0, &exitError{exitDevice, fmt.Errorf("%s (%s) at %s is not among the GPUs that CUDA shows: %s; see CUDA_VISIBLE_DEVICES", gpu.Name, gpu.UUID, gpu.BusID, strings.Join(ids, ", "))}
+	if len(indices) == len(names) {
+		return indices, nil
 	}
-	return 0, &exitError{exitUsage, fmt.Errorf("an executor has one device, not %q; `prefillonly serve` starts one for each", cfg.Device)}
+	_, gpus := ownGPUs(cfg)
+	if len(gpus) == 0 {
+		return nil, &exitError{exitDevice, fmt.Errorf("--device %s names GPUs that NVIDIA's management library does not show", cfg.Device)}
+	}
+	ids, err := gpuAccess.busIDs()
+	if err != nil {
+		return nil, &exitError{exitDevice, err}
+	}
+	indices = nil
+	for _, gpu := range gpus {
+		i := slices.Index(ids, gpu.BusID)
+		if i < 0 {
+			return nil, &exitError{exitDevice, fmt.Errorf("%s (%s) at %s is not among the GPUs that CUDA shows: %s; see CUDA_VISIBLE_DEVICES", gpu.Name, gpu.UUID, gpu.BusID, strings.Join(ids, ", "))}
+		}
+		indices = append(indices, i)
+	}
+	return indices, nil
 }
 
 // holders ends a sentence about a GPU's memory with the other processes that have some of it.
 func holders(cfg *config.Config) string {
-	library, gpu := ownGPU(cfg)
-	if gpu == nil {
-		return ""
-	}
-	list, err := library.Holders(*gpu)
-	if err != nil || len(list) == 0 {
-		return ""
-	}
+	library, gpus := ownGPUs(cfg)
 	var names []string
-	for _, h := range list {
-		names = append(names, h.String())
+	for _, gpu := range gpus {
+		list, err := library.Holders(gpu)
+		if err != nil {
+			return ""
+		}
+		for _, h := range list {
+			names = append(names, h.String())
+		}
+	}
+	if len(names) == 0 {
+		return ""
 	}
 	return "; other processes hold memory of it: " + strings.Join(names, ", ")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,31 +51,37 @@ func (v *vitals) state() *wire.ExecutorState {
 	return s
 }
 
-// watchGPU watches the executor's GPU, where it has one, until ctx ends, and calls stop with the
-// reason when the GPU is lost. The result is closed when the watch is over.
+// watchGPU watches the executor's GPUs, where it has some, until ctx ends, and calls stop with the
+// reason when one is lost: those that share a model are of no use without it. Figures are told of the
+// first. The result is closed when the watch is over.
 func watchGPU(ctx context.Context, cfg *config.Config, v *vitals, stop context.CancelCauseFunc, log *zap.Logger) <-chan struct{} {
 	over := make(chan struct{})
-	library, gpu := ownGPU(cfg)
-	if gpu == nil {
-		close(over)
-		return over
-	}
-	v.gpu.Store(gpu)
-	sampled := func(readings []nvml.Reading) { v.readings.Store(&readings) }
-	seen := func(xid uint64) {
-		log.Error("the GPU reports an error", zap.Uint64("xid", xid), zap.String("gpu", gpu.UUID))
-	}
-	go func() { // ends with ctx
-		defer close(over)
-		err := library.Monitor(ctx, *gpu, watchEvery, sampled, seen)
-		if err == nil {
-			return
+	library, gpus := ownGPUs(cfg)
+	var watches sync.WaitGroup
+	for i, gpu := range gpus {
+		sampled := func(readings []nvml.Reading) {}
+		if i == 0 {
+			v.gpu.Store(&gpu)
+			sampled = func(readings []nvml.Reading) { v.readings.Store(&readings) }
 		}
-		stop(&lostGPU{err})
-		time.AfterFunc(lostGrace, func() {
-			fmt.Fprintln(os.Stderr, "prefillonly: killed by itself, since the GPU does not let it end:", err)
-			os.Exit(exitLost)
+		seen := func(xid uint64) {
+			log.Error("the GPU reports an error", zap.Uint64("xid", xid), zap.String("gpu", gpu.UUID))
+		}
+		watches.Go(func() { // ends with ctx
+			err := library.Monitor(ctx, gpu, watchEvery, sampled, seen)
+			if err == nil {
+				return
+			}
+			stop(&lostGPU{err})
+			time.AfterFunc(lostGrace, func() {
+				fmt.Fprintln(os.Stderr, "prefillonly: killed by itself, since the GPU does not let it end:", err)
+				os.Exit(exitLost)
+			})
 		})
+	}
+	go func() { // ends with the watches
+		watches.Wait()
+		close(over)
 	}()
 	return over
 }

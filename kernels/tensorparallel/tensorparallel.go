@@ -14,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,8 +41,7 @@ type Collective interface {
 
 // Options of New. The zero value has the defaults.
 type Options struct {
-	Name    string        // of the whole; default: the first rank's and their number
-	Timeout time.Duration // without progress of any rank, after which a pass fails; default 5 minutes
+	Timeout time.Duration // without progress of any rank, after which a pass fails; 0 is 5 minutes
 }
 
 // Backend is a kernels.Backend of several ranks. Calls go to the ranks' threads and return; only
@@ -78,7 +79,7 @@ const queue = 1024
 
 // New opens every rank on its own thread and joins them.
 func New(open []func() (kernels.Rank, error), join func([]kernels.Rank) (Collective, error), o Options) (*Backend, error) {
-	b := &Backend{timeout: o.Timeout, name: o.Name, collective: NewShared(len(open))}
+	b := &Backend{timeout: o.Timeout, collective: NewShared(len(open))}
 	if b.timeout == 0 {
 		b.timeout = 5 * time.Minute
 	}
@@ -113,13 +114,23 @@ func New(open []func() (kernels.Rank, error), join func([]kernels.Rank) (Collect
 		b.Close()
 		return nil, err
 	}
-	if b.name == "" {
-		b.name = fmt.Sprintf("%s x%d", b.workers[0].Name(), len(open))
-	}
+	b.name = b.names()
 	return b, nil
 }
 
-// Name is Options.Name.
+// names is a name that equal ranks have and their number, or those of different ones.
+func (b *Backend) names() string {
+	all := make([]string, len(b.workers))
+	for i, w := range b.workers {
+		all[i] = w.Name()
+	}
+	if different := slices.Compact(slices.Clone(all)); len(different) == 1 {
+		return fmt.Sprintf("%s x%d", all[0], len(all))
+	}
+	return strings.Join(all, " + ")
+}
+
+// Name names the ranks.
 func (b *Backend) Name() string { return b.name }
 
 // ActType is the ranks'.
@@ -282,10 +293,18 @@ func (b *Backend) watch() {
 	}
 	err := fmt.Errorf("%s: no rank has got on for %v", b.name, stuck.Round(time.Second))
 	b.abort(err)
-	if stuck > b.timeout+10*patience {
-		b.broken = fmt.Errorf("%w; restart this executor", err)
+	if stuck > b.timeout+5*patience {
+		b.broken = &lostError{err}
 	}
 }
+
+// lostError says that the ranks are of no more use to this process.
+type lostError struct{ error }
+
+func (e *lostError) Unwrap() error { return e.error }
+
+// DeviceLost says that whoever runs the ranks must end.
+func (*lostError) DeviceLost() bool { return true }
 
 // Sync waits for all ranks. After a failure the ranks are joined anew; a pass that was under way is
 // lost.
@@ -299,14 +318,17 @@ func (b *Backend) Sync() error {
 	cause := b.cause
 	b.cause = nil
 	b.mu.Unlock()
-	if cause != nil {
-		err = cause
-		if b.broken == nil {
-			b.broken = b.collective.Reset()
+	if cause != nil && b.broken == nil {
+		if lost := b.collective.Reset(); lost != nil {
+			b.broken = &lostError{errors.Join(cause, lost)}
 		}
 	}
-	if b.err != nil {
-		err, b.err = b.err, nil
+	own := b.err
+	b.err = nil
+	for _, first := range []error{b.broken, cause, own} {
+		if first != nil {
+			return first
+		}
 	}
 	return err
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/nccl/nccltest"
+	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
+	"go.uber.org/zap"
+)
+
+// ask runs one prompt through the runner.
+func (r *modelRunner) ask(t *testing.T) *engine.Answer {
+	t.Helper()
+	item := wire.RunItem{Ask: engine.Ask{Labels: []engine.TokenID{274, 270}}}
+	for i := range 40 {
+		item.Tokens = append(item.Tokens, engine.TokenID(300+7*i))
+	}
+	p, err := r.Begin(&wire.Run{Items: []wire.RunItem{item}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for done := false; !done; {
+		if done, err = p.Step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p.Results()[0].Answer
+}
+
+// TestTwoGPUs loads the demo model over two simulated GPUs, which an NCCL of the host joins: it takes
+// half the memory a page on each and gives one GPU's answer.
+func TestTwoGPUs(t *testing.T) {
+	library := nccltest.Build(t)
+	load := func(device string, ranks int) *modelRunner {
+		cfg := config.Default()
+		cfg.Device, cfg.Ranks, cfg.Model, cfg.ServedModelName, cfg.CacheBytes, cfg.MaxModelLen = device, ranks, demoDir(t), []string{"demo"}, 4<<20, 512
+		open := func(int) (cuda.Device, error) { return simt.New(), nil }
+		indices, err := cudaIndices(&cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		backend, devices, err := openGPUs(&cfg, indices, open, library)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := loadCUDA(&cfg, backend, devices, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(r.Close)
+		return r
+	}
+	one, two := load("cuda:0", 1), load("cuda:0,1", 2)
+	if got, want := two.Info().Device, "simt x2"; got != want {
+		t.Errorf("the device is %q, want %q", got, want)
+	}
+	if 2*two.Plan().Block != one.Plan().Block || two.Info().NumBlocks != 2*one.Info().NumBlocks {
+		t.Errorf("%d pages of %d bytes on each of two GPUs, %d of %d on one", two.Info().NumBlocks, two.Plan().Block, one.Info().NumBlocks, one.Plan().Block)
+	}
+	want, got := one.ask(t), two.ask(t)
+	for i := range want.Labels {
+		if off := math.Abs(float64(got.Labels[i].Logprob - want.Labels[i].Logprob)); !(off < 0.05) {
+			t.Errorf("two GPUs answer %v, one %v", got.Labels, want.Labels)
+		}
+	}
+}
+
+// TestLostGPUOfTwo: one executor has two GPUs. When either fails the other does not wait for it, the
+// executor ends with the code that says so, and is started again on both; no request fails.
+func TestLostGPUOfTwo(t *testing.T) {
+	t.Setenv(ncclEnv, nccltest.Build(t))
+	s := serveGPUs(t, "--tensor-parallel-size", "2")
+	s.goesOn(1)
+	for gpu := range 2 {
+		s.strike(faultLost, gpu)
+		s.until("the restart", func() bool { return strings.Count(s.logged(), "exit status 75") == gpu+1 })
+		s.goesOn(1)
+	}
+	if text := s.logged(); !strings.Contains(text, "cuda:0 (simulated) + cuda:1 (simulated)") || !strings.Contains(text, "uncorrectable ECC error (CUDA error 214)") {
+		t.Error("the log tells neither of the two GPUs nor of the cause")
+	}
+	s.wantRefused()
+}
