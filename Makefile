@@ -64,8 +64,9 @@ lint: setup ## gofmt, vet, staticcheck
 check-cudnn: ## every plan of attention by cuDNN for three GPUs, without a GPU (fetches cuDNN, 0.5 GB)
 	tools/cudnn_check.sh
 
-test-clients: build ## unmodified clients (openai, lm-eval from PyPI) against the demo model
+test-clients: build ## unmodified clients: openai and lm-eval from PyPI, llm-d's index of KV events
 	tools/clients/run.sh
+	cd test/llmd && $(GO) test ./...
 
 bench-cpu: build ## this engine beside transformers and OpenVINO on this machine's CPU
 	tools/peers/bench_cpu.sh

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -10,7 +11,8 @@ import (
 
 // EncodeCacheEvents writes events of one rank as vLLM's publishers do (vllm/distributed/kv_events.py):
 // msgpack of [seconds since 1970, [event, ...], rank]. Events are in the positional form, which
-// consumers of every version read, with hashes as 32 bytes:
+// consumers of every version read, with the last 64 bits of a hash as an unsigned integer, which is
+// vLLM's default and all that older versions of NVIDIA Dynamo decode:
 //
 //	["BlockStored", [hash, ...], parent or nil, [token, ...], block size, nil, medium, nil]
 //	["BlockRemoved", [hash, ...], medium]
@@ -43,9 +45,15 @@ func (w eventWriter) null()         { _ = w.enc.EncodeNil() }
 func (w eventWriter) hashes(list []kvcache.Hash) {
 	w.array(len(list))
 	for i := range list {
-		_ = w.enc.EncodeBytes(list[i][:])
+		w.hash(&list[i])
 	}
 }
+
+func (w eventWriter) hash(h *kvcache.Hash) {
+	_ = w.enc.EncodeUint64(shortHash(h))
+}
+
+func shortHash(h *kvcache.Hash) uint64 { return binary.BigEndian.Uint64(h[len(h)-8:]) }
 
 func (w eventWriter) event(e *CacheEvent) {
 	switch e.Change {
@@ -73,7 +81,7 @@ func (w eventWriter) stored(e *CacheEvent) {
 	if e.Parent == kvcache.RootHash {
 		w.null()
 	} else {
-		_ = w.enc.EncodeBytes(e.Parent[:])
+		w.hash(&e.Parent)
 	}
 	w.array(len(e.Tokens))
 	for _, id := range e.Tokens {

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/kvcache"
@@ -45,7 +44,7 @@ func (c *Core) noteStored(e *executor, j *job, s kvcache.Stored) {
 	}
 	from, size := s.First*j.chainOf, len(s.Hashes)*j.chainOf
 	event := CacheEvent{
-		Change: CacheStored, Rank: e.rank, Medium: e.medium(), Hashes: s.Hashes,
+		Change: CacheStored, Rank: e.rank, Medium: mediumDevice, Hashes: s.Hashes,
 		Parent: s.Parent, Tokens: j.submit.Tokens[from : from+size], BlockTokens: j.chainOf,
 	}
 	if s.First == 0 {
@@ -76,7 +75,7 @@ func (c *Core) noteMoves(e *executor, m *kvcache.Moves) {
 		}
 	}
 	c.noteHost(e, stored, removed)
-	c.noteRemoved(e, e.medium(), m.Evicted)
+	c.noteRemoved(e, mediumDevice, m.Evicted)
 }
 
 // noteHost tells of blocks that came to host memory and others that left it, as vLLM's offloading
@@ -101,20 +100,16 @@ func (c *Core) noteRemoved(e *executor, medium string, hashes []kvcache.Hash) {
 // a scheduler before this one had announced.
 func (c *Core) noteCleared(e *executor) {
 	if c.recording {
-		c.events = append(c.events, CacheEvent{Change: CacheCleared, Rank: e.rank, Medium: e.medium()})
+		c.events = append(c.events, CacheEvent{Change: CacheCleared, Rank: e.rank, Medium: mediumDevice})
 	}
 }
 
-// mediumHost is vLLM's name of host memory.
-const mediumHost = "CPU"
-
-// medium names the kind of memory that an executor's cache is in, as vLLM does.
-func (e *executor) medium() string {
-	if strings.HasPrefix(e.info.Device, "cuda") {
-		return "GPU"
-	}
-	return mediumHost
-}
+// vLLM's names of memory. Every executor's own memory is mediumDevice, the processor's too, as in
+// vLLM: consumers take anything else for blocks that must be loaded before they are of use.
+const (
+	mediumDevice = "GPU"
+	mediumHost   = "CPU"
+)
 
 // freeRank is the smallest number that no executor has.
 func (c *Core) freeRank() int {

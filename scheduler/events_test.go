@@ -19,8 +19,8 @@ import (
 // TestEventBytes holds the encoding to bytes put together by hand from msgpack's specification.
 func TestEventBytes(t *testing.T) {
 	a, b := kvcache.Hash{0: 0xaa, 31: 1}, kvcache.Hash{0: 0xbb, 31: 2}
-	hashA := "c420" + "aa" + strings.Repeat("00", 30) + "01"
-	hashB := "c420" + "bb" + strings.Repeat("00", 30) + "02"
+	hashA := "cf" + strings.Repeat("00", 7) + "01"
+	hashB := "cf" + strings.Repeat("00", 7) + "02"
 	stored := "ab" + hex.EncodeToString([]byte("BlockStored"))
 	removed := "ac" + hex.EncodeToString([]byte("BlockRemoved"))
 	cleared := "91" + "b0" + hex.EncodeToString([]byte("AllBlocksCleared"))
@@ -65,8 +65,8 @@ type prefix struct {
 // router rebuilds the indexes from encoded batches, as a router that knows no more does.
 type router struct {
 	t      testing.TB
-	blocks map[int]map[kvcache.Hash]prefix // by rank
-	memory map[int]map[kvcache.Hash]bool   // those in the host memory of a rank
+	blocks map[int]map[uint64]prefix // by rank
+	memory map[int]map[uint64]bool   // those in the host memory of a rank
 	hasher kvcache.Hasher
 }
 
@@ -93,9 +93,9 @@ func (r *router) take(batch []byte) {
 				delete(r.blocks[rank], h)
 			}
 		case "AllBlocksCleared":
-			r.blocks[rank] = map[kvcache.Hash]prefix{}
+			r.blocks[rank] = map[uint64]prefix{}
 			if r.memory != nil {
-				r.memory[rank] = map[kvcache.Hash]bool{}
+				r.memory[rank] = map[uint64]bool{}
 			}
 		default:
 			r.t.Fatalf("event %v", fields)
@@ -112,7 +112,7 @@ func (r *router) stored(rank int, fields []any) {
 	var before prefix
 	if fields[2] != nil {
 		var ok bool
-		if before, ok = r.blocks[rank][kvcache.Hash(fields[2].([]byte))]; !ok {
+		if before, ok = r.blocks[rank][fields[2].(uint64)]; !ok {
 			r.t.Fatalf("rank %d stores blocks below one that it does not hold", rank)
 		}
 	} else if len(fields) > 8 {
@@ -123,7 +123,7 @@ func (r *router) stored(rank int, fields []any) {
 		all = append(all, engine.TokenID(integer(id)))
 	}
 	hashes, size := hashesOf(fields[1]), integer(fields[4])
-	chain := r.hasher.Chain(all, size, kvcache.Keys{Salt: before.salt})
+	chain := shortHashes(r.hasher.Chain(all, size, kvcache.Keys{Salt: before.salt}))
 	if first := len(before.tokens) / size; !slices.Equal(chain[first:], hashes) {
 		r.t.Fatalf("blocks %v, their tokens make %v", hashes, chain[first:])
 	}
@@ -136,7 +136,7 @@ func (r *router) stored(rank int, fields []any) {
 }
 
 // remembered takes blocks in that came to host memory: they are on the device still.
-func (r *router) remembered(rank int, hashes []kvcache.Hash) {
+func (r *router) remembered(rank int, hashes []uint64) {
 	for _, h := range hashes {
 		if _, ok := r.blocks[rank][h]; !ok || r.memory[rank][h] {
 			r.t.Fatalf("rank %d stores %v in host memory; on its device: %v, stored before: %v", rank, h, ok, r.memory[rank][h])
@@ -145,7 +145,7 @@ func (r *router) remembered(rank int, hashes []kvcache.Hash) {
 	}
 }
 
-func (r *router) forgotten(rank int, hashes []kvcache.Hash) {
+func (r *router) forgotten(rank int, hashes []uint64) {
 	for _, h := range hashes {
 		if !r.memory[rank][h] {
 			r.t.Fatalf("rank %d removes %v from its host memory, which does not hold it", rank, h)
@@ -161,9 +161,16 @@ func integer(field any) int {
 	return int(reflect.ValueOf(field).Int())
 }
 
-func hashesOf(field any) (hashes []kvcache.Hash) {
+func hashesOf(field any) (hashes []uint64) {
 	for _, h := range field.([]any) {
-		hashes = append(hashes, kvcache.Hash(h.([]byte)))
+		hashes = append(hashes, h.(uint64))
+	}
+	return hashes
+}
+
+func shortHashes(chain []kvcache.Hash) (hashes []uint64) {
+	for i := range chain {
+		hashes = append(hashes, shortHash(&chain[i]))
 	}
 	return hashes
 }
@@ -179,9 +186,9 @@ func TestEventsRebuildTheIndexes(t *testing.T) {
 		cfg.Eviction = []kvcache.Eviction{kvcache.EvictReuse, kvcache.EvictLRU}[rng.IntN(2)]
 		h := newHistory(t, rng, cfg, nil)
 		h.core.RecordCacheEvents()
-		r := &router{t: t, blocks: map[int]map[kvcache.Hash]prefix{}}
+		r := &router{t: t, blocks: map[int]map[uint64]prefix{}}
 		if h.info.HostBlocks > 0 {
-			r.memory = map[int]map[kvcache.Hash]bool{}
+			r.memory = map[int]map[uint64]bool{}
 			tiered++
 		}
 		var prompts [][]kvcache.Hash
@@ -220,11 +227,11 @@ func (r *router) compare(c *Core, prompts [][]kvcache.Hash) {
 		living[e.rank] = true
 		for _, chain := range prompts {
 			known := 0
-			for known < len(chain) && r.blocks[e.rank][chain[known]].tokens != nil {
+			for known < len(chain) && r.blocks[e.rank][shortHash(&chain[known])].tokens != nil {
 				known++
 			}
 			all := known
-			for all < len(chain) && r.memory[e.rank][chain[all]] {
+			for all < len(chain) && r.memory[e.rank][shortHash(&chain[all])] {
 				all++
 			}
 			if resident, reach := e.index.Reach(chain); resident != known || reach != all {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/kvcache"
 )
 
 // pipe is a connection whose far end is the test.
@@ -111,7 +110,7 @@ func TestServerPublishes(t *testing.T) {
 		synctest.Wait()
 	})
 	close(events)
-	r := &router{t: t, blocks: map[int]map[kvcache.Hash]prefix{}}
+	r := &router{t: t, blocks: map[int]map[uint64]prefix{}}
 	var sizes [][2]int
 	for batch := range events {
 		r.take(batch)

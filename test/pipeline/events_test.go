@@ -20,7 +20,7 @@ import (
 type follower struct {
 	t       testing.TB
 	next    uint64
-	blocks  map[string]bool
+	blocks  map[uint64]bool
 	removed int
 }
 
@@ -42,18 +42,18 @@ func (f *follower) take(number uint64, batch []byte) (gap bool) {
 		fields := e.([]any)
 		switch fields[0] {
 		case "BlockStored":
-			if parent := fields[2]; parent != nil && !f.blocks[string(parent.([]byte))] {
+			if parent := fields[2]; parent != nil && !f.blocks[parent.(uint64)] {
 				f.t.Fatalf("batch %d stores below a block that is not there", number)
 			}
 			for _, h := range fields[1].([]any) {
-				f.blocks[string(h.([]byte))] = true
+				f.blocks[h.(uint64)] = true
 			}
 		case "BlockRemoved":
 			for _, h := range fields[1].([]any) {
-				if !f.blocks[string(h.([]byte))] {
+				if !f.blocks[h.(uint64)] {
 					f.t.Fatalf("batch %d removes a block that is not there", number)
 				}
-				delete(f.blocks, string(h.([]byte)))
+				delete(f.blocks, h.(uint64))
 				f.removed++
 			}
 		case "AllBlocksCleared":
@@ -145,13 +145,13 @@ func TestCacheEvents(t *testing.T) {
 			heard = min(heard, n)
 		}
 	}
-	f := &follower{t: t, blocks: map[string]bool{}}
+	f := &follower{t: t, blocks: map[uint64]bool{}}
 	f.replay(replay)
 	if f.removed < (early+late)*blocks-cache || len(f.blocks) > cache || len(f.blocks) < cache-blocks {
 		t.Errorf("%d blocks are left of a cache of %d, %d were removed", len(f.blocks), cache, f.removed)
 	}
 	last := f.next
-	live := &follower{t: t, blocks: map[string]bool{}}
+	live := &follower{t: t, blocks: map[uint64]bool{}}
 	for live.next < last {
 		frames, err := sub.RecvMessageBytes(0)
 		if err != nil {
