@@ -5,6 +5,7 @@ package model
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels/cuda"
@@ -12,7 +13,7 @@ import (
 
 // TestGPUNoWorseThanTransformers is TestCPUNoWorseThanTransformers on the first GPU.
 func TestGPUNoWorseThanTransformers(t *testing.T) {
-	for _, name := range append(goldenModels, realShape) {
+	for _, name := range append(append(goldenModels, fp8Models...), realShape) {
 		t.Run(name, func(t *testing.T) {
 			runtime.LockOSThread() // a CUDA context belongs to a thread
 			defer runtime.UnlockOSThread()
@@ -26,6 +27,9 @@ func TestGPUNoWorseThanTransformers(t *testing.T) {
 			b := cuda.New(device)
 			t.Cleanup(b.Close)
 			g := readGolden(t, name)
+			if slices.Contains(fp8Models, name) && device.FP8() == cuda.NoFP8 {
+				g = readGoldenFile(t, name, "weights_only.json")
+			}
 			d := measure(t, newModel(t, name, b, Options{}), g)
 			t.Logf("worst %.4f (transformers in bfloat16 %.4f), mean %.4f (%.4f)", d.worst, g.Worst, d.mean(), g.Mean)
 			if d.worst > g.Worst || d.mean() > g.Mean {

@@ -19,7 +19,8 @@ var arrows = map[string][]string{
 	"kernels/ref":                {"kernels"},
 	"kernels/cpu":                {"kernels"},
 	"kernels/cpu/onednn":         {},
-	"kernels/cuda":               {"kernels", "kernels/cuda/nccl", "kernels/cuda/sdpa"},
+	"kernels/cuda":               {"kernels", "kernels/cuda/cublas", "kernels/cuda/nccl", "kernels/cuda/sdpa"},
+	"kernels/cuda/cublas":        {},
 	"kernels/cuda/nccl":          {},
 	"kernels/cuda/nccl/nccltest": {},
 	"kernels/cuda/sdpa":          {},
@@ -72,7 +73,7 @@ var externals = []struct {
 	allowed []string
 	why     string
 }{
-	{"C", []string{"kernels/cpu", "kernels/cpu/onednn", "kernels/cuda", "kernels/cuda/nccl", "kernels/cuda/sdpa", "kernels/cuda/simt", "engine/tokenizer"}, "all else builds with CGO_ENABLED=0"},
+	{"C", []string{"kernels/cpu", "kernels/cpu/onednn", "kernels/cuda", "kernels/cuda/cublas", "kernels/cuda/nccl", "kernels/cuda/sdpa", "kernels/cuda/simt", "engine/tokenizer"}, "all else builds with CGO_ENABLED=0"},
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},

@@ -19,13 +19,17 @@ type Backend struct {
 	arena    scratch // activations inside one operation
 	tables   scratch // rows, positions and block addresses of a launch
 	gathered scratch // one layer's keys and values of the longest segment
+	widened  widened // a matrix in FP8 as bfloat16, on a device without FP8 arithmetic
 }
 
 var _ kernels.Backend = (*Backend)(nil)
 
 // New returns a backend that owns device.
 func New(device Device) *Backend {
-	return &Backend{device: device, arena: scratch{device: device}, tables: scratch{device: device}, gathered: scratch{device: device}}
+	return &Backend{
+		device: device, arena: scratch{device: device}, tables: scratch{device: device}, gathered: scratch{device: device},
+		widened: widened{scratch: scratch{device: device}},
+	}
 }
 
 // Name is the device's.
@@ -44,6 +48,7 @@ func (b *Backend) release() {
 	b.arena.free()
 	b.tables.free()
 	b.gathered.free()
+	b.widened.free()
 }
 
 // Sync waits for the device.

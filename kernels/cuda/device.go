@@ -33,6 +33,8 @@ type Device interface {
 	Launch(kernel string, grid [2]int, threads int, args ...uint64)
 	// Gemm is one matrix product.
 	Gemm(g Gemm)
+	// FP8 is what Gemm does with FP8 operands.
+	FP8() FP8
 	// Covers says whether Flash computes attention of these heads, QStride and OStride.
 	Covers(f Flash) bool
 	Flash(f Flash)
@@ -66,6 +68,11 @@ type Gemm struct {
 	DStride    int
 	DType      kernels.DType // BF16 or F32
 	Accumulate bool          // with F32: D += ...
+
+	// FP8 says that A and W are F8E4M3; addresses and strides in bytes, N and K are multiples of 16
+	// then. Sums are multiplied by float32 AScale[i] and WScale[j], or both are 0.
+	FP8            bool
+	AScale, WScale Ptr
 }
 
 // Flash describes causal attention of Rows queries, the last of which sees all Keys. Strides are in

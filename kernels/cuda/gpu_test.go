@@ -39,6 +39,31 @@ func TestGPU(t *testing.T) {
 	kerneltest.Run(t, openGPU, kerneltest.Tolerance{Max: 0.03, RMS: 0.006})
 }
 
+// TestGPUFP8 does so with weights in FP8, in the way that this GPU takes and in those that a lesser one
+// would.
+func TestGPUFP8(t *testing.T) {
+	for name, most := range map[string]FP8{"as it is": FP8Scaled, "sums": FP8Sums, "none": NoFP8} {
+		open := func(t testing.TB) kernels.Backend {
+			b := openGPU(t).(*Backend)
+			b.device = lesser{b.device, min(most, b.device.FP8())}
+			return b
+		}
+		t.Run(name, func(t *testing.T) {
+			fp8 := open(t).(*Backend).device.FP8()
+			t.Logf("FP8 support %d", fp8)
+			kerneltest.RunFP8(t, open, kerneltest.Tolerance{Max: 0.03, RMS: 0.006}, fp8 != NoFP8)
+		})
+	}
+}
+
+// lesser is a Device whose products do less in FP8.
+type lesser struct {
+	Device
+	fp8 FP8
+}
+
+func (l lesser) FP8() FP8 { return l.fp8 }
+
 // flashInput is one sequence in aligned matrices, as models have it; the suite's are not aligned.
 type flashInput struct {
 	heads      kernels.Heads

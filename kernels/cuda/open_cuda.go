@@ -3,8 +3,6 @@
 package cuda
 
 // #cgo LDFLAGS: -lflash -lcudart_static -lstdc++ -ldl -lrt -lpthread
-// #include <stdlib.h>
-// #include "blas.h"
 // #include "flash/flash.h"
 import "C"
 
@@ -16,7 +14,7 @@ import (
 
 	"gorgonia.org/cu"
 
-	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cublas"
 	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
 )
 
@@ -25,7 +23,7 @@ import (
 //go:embed build/kernels.fatbin
 var image string
 
-// workspace is what cuBLASLt may use beside its operands; 32 MiB is what its Hopper kernels ask for.
+// workspace is what cuDNN's attention may use beside its operands.
 const workspace = 32 << 20
 
 // gpu is the Device of a real GPU. All its work goes to the context's default stream, in order.
@@ -35,7 +33,8 @@ type gpu struct {
 	context   cu.CUContext
 	functions map[string]cu.Function
 	module    cu.Module
-	blas      *C.pf_blas
+	blas      *cublas.Library
+	fp8       FP8
 	workspace cu.DevicePtr
 	staging   stagingRing
 	laps      laps
@@ -84,27 +83,14 @@ func Open(index int, o Options) (Device, error) {
 	if g.staging.memory, g.staging.free, err = g.Pinned(stagingBytes); err != nil {
 		return nil, err
 	}
-	if err := g.openBlas(o.BlasLibrary); err != nil {
-		return nil, err
+	if g.blas, err = cublas.Open(o.BlasLibrary); err != nil {
+		return nil, fmt.Errorf("%s: %w", g.name, err)
 	}
+	g.fp8 = g.probeFP8()
 	if err := g.openAttention(device, o); err != nil {
 		return nil, fmt.Errorf("%s: %w", g.name, err)
 	}
 	return g, nil
-}
-
-func (g *gpu) openBlas(library string) error {
-	var name *C.char
-	if library != "" {
-		name = C.CString(library)
-		defer C.free(unsafe.Pointer(name))
-	}
-	var message [256]C.char
-	g.blas = C.pf_blas_open(name, nil, address(Ptr(g.workspace)), workspace, &message[0], C.size_t(len(message)))
-	if g.blas == nil {
-		return fmt.Errorf("%s: %s", g.name, C.GoString(&message[0]))
-	}
-	return nil
 }
 
 // enter makes the device's context current on the calling thread.
@@ -132,7 +118,7 @@ func (g *gpu) Name() string { return g.name }
 func (g *gpu) Close() {
 	g.enter()
 	g.attentions.Close()
-	C.pf_blas_close(g.blas)
+	g.blas.Close()
 	g.laps.free()
 	g.staging.free()
 	_ = cu.MemFree(g.workspace)
@@ -214,23 +200,6 @@ func (g *gpu) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
 		params[i] = unsafe.Pointer(&args[i])
 	}
 	g.check(kernel, f.Launch(grid[0], grid[1], 1, threads, 1, 1, 0, cu.Stream{}, params))
-}
-
-func (g *gpu) Gemm(p Gemm) {
-	g.enter()
-	args := C.pf_gemm{
-		a: address(p.A), w: address(p.W), bias: address(p.Bias), d: address(p.D),
-		m: C.int64_t(p.M), n: C.int64_t(p.N), k: C.int64_t(p.K), a_stride: C.int64_t(p.AStride), d_stride: C.int64_t(p.DStride),
-	}
-	if p.DType == kernels.F32 {
-		args.is_float = 1
-	}
-	if p.Accumulate {
-		args.accumulate = 1
-	}
-	if status := C.pf_blas_gemm(g.blas, &args); status != 0 {
-		g.check("cuBLASLt", fmt.Errorf("product [%d,%d]x[%d,%d] failed with status %d", p.M, p.K, p.K, p.N, int(status)))
-	}
 }
 
 // Covers follows what flash/ instantiates; its loads move 16 bytes.

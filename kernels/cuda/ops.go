@@ -11,9 +11,18 @@ func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
 	return 2 * 2 * int64(h.KV) * int64(tokens) * int64(h.Dim)
 }
 
-// ScratchBytes is the normalised input, the gated matrix and its product, or logits' ids.
-func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, _ int64) int64 {
-	return 2*int64(rows)*int64(maxIn+maxOut+maxOut/2) + 4*int64(maxOut)
+// ScratchBytes is the normalised input, the gated matrix and its product, or logits' ids; with FP8
+// also a matrix as bfloat16, or sums that are to be scaled.
+func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, fp8 int64) int64 {
+	bytes := 2*int64(rows)*int64(maxIn+maxOut+maxOut/2) + 4*int64(maxOut)
+	switch {
+	case fp8 == 0:
+	case b.device.FP8() == NoFP8:
+		bytes += 2 * fp8
+	case b.device.FP8() == FP8Sums:
+		bytes += 4 * int64(rows) * int64(maxOut)
+	}
+	return bytes
 }
 
 // Embed launches one block a row.
@@ -50,16 +59,13 @@ func (b *Backend) norm(dst Ptr, x kernels.Mat, w kernels.Vector, eps float32) {
 
 // NormLinear normalises into scratch and multiplies.
 func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
-	h := b.arena.take(b, 2*int64(x.Rows)*int64(x.Cols))
-	if h == 0 {
+	m, d := l.(*linear), result{Mat: dst}
+	inBytes := b.operandBytes(x.Rows, m)
+	room := b.arena.take(b, inBytes+b.sumsBytes(m, d))
+	if room == 0 {
 		return
 	}
-	b.norm(h, x, w, eps)
-	m := l.(*linear)
-	b.device.Gemm(Gemm{
-		M: x.Rows, N: m.out, K: m.in, A: h, AStride: m.in, W: m.weights.(*buffer).at, Bias: m.biasPtr(),
-		D: at(dst), DStride: dst.Stride, DType: dst.Type,
-	})
+	b.product(b.normed(x, w, eps, m, room), m, d, room+Ptr(inBytes))
 }
 
 // AddLinear accumulates in the product's epilogue.
@@ -67,12 +73,15 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) { b.multiply(x
 
 // multiply sets x = src l^T + bias, or adds it.
 func (b *Backend) multiply(x, src kernels.Mat, l kernels.Linear, add bool) {
-	m := l.(*linear)
-	b.device.Gemm(Gemm{
-		M: x.Rows, N: m.out, K: m.in, A: at(src), AStride: src.Stride, W: m.weights.(*buffer).at,
-		D: at(x), DStride: x.Stride, DType: kernels.F32, Accumulate: add,
-	})
-	b.addBias(x, m)
+	m, d := l.(*linear), result{x, add}
+	var room Ptr
+	inBytes := b.operandBytes(x.Rows, m)
+	if b.quantised(m) {
+		if room = b.arena.take(b, inBytes+b.sumsBytes(m, d)); room == 0 {
+			return
+		}
+	}
+	b.product(b.operandOf(src, m, room), m, d, room+Ptr(inBytes))
 }
 
 // addBias adds to x the bias of a layer that has one: cuBLASLt's epilogue has none in bfloat16 for
@@ -90,27 +99,19 @@ func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down 
 
 // mlp sets dst to the down product, or adds it.
 func (b *Backend) mlp(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear, add bool) {
-	g, d := gated.(*linear), down.(*linear)
-	rows, inter := int64(x.Rows), int64(d.in)
-	h := b.arena.take(b, 2*align(rows*int64(g.in))+2*align(rows*2*inter)+2*rows*inter)
-	if h == 0 {
+	g, d, into := gated.(*linear), down.(*linear), result{dst, add}
+	both := result{Mat: kernels.Mat{Rows: x.Rows, Cols: g.out, Stride: g.out, Type: kernels.BF16}}
+	inBytes, bothBytes, hiddenBytes := b.operandBytes(x.Rows, g), roundUp(2*int64(x.Rows)*int64(g.out)), b.operandBytes(x.Rows, d)
+	room := b.arena.take(b, inBytes+bothBytes+hiddenBytes+max(b.sumsBytes(g, both), b.sumsBytes(d, into)))
+	if room == 0 {
 		return
 	}
-	gateUp := h + Ptr(2*align(rows*int64(g.in)))
-	product := gateUp + Ptr(2*align(rows*2*inter))
-	b.norm(h, x, w, eps)
-	b.device.Gemm(Gemm{M: x.Rows, N: g.out, K: g.in, A: h, AStride: g.in, W: g.weights.(*buffer).at, D: gateUp, DStride: g.out, DType: kernels.BF16})
-	columns := max(1, int(inter)/8/block)
-	b.device.Launch("pf_swiglu", [2]int{x.Rows, columns}, block, uint64(product), uint64(gateUp), uint64(inter))
-	b.device.Gemm(Gemm{
-		M: x.Rows, N: d.out, K: d.in, A: product, AStride: d.in, W: d.weights.(*buffer).at,
-		D: at(dst), DStride: dst.Stride, DType: kernels.F32, Accumulate: add,
-	})
-	b.addBias(dst, d)
+	both.Buf = &buffer{b.device, room + Ptr(inBytes), bothBytes}
+	hidden := room + Ptr(inBytes+bothBytes)
+	sums := hidden + Ptr(hiddenBytes)
+	b.product(b.normed(x, w, eps, g, room), g, both, sums)
+	b.product(b.swiglu(both.Mat, d, hidden), d, into, sums)
 }
-
-// align rounds a number of bfloat16 elements up to 256 bytes.
-func align(elements int64) int64 { return (elements + 127) / 128 * 128 }
 
 // Logits multiplies by the whole table, or takes the dot products with the listed rows.
 func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {

@@ -4,33 +4,40 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// linear is a dense [out, in] bfloat16 matrix with an optional bias.
+// linear is a dense [out, in] matrix with an optional bias: of bfloat16, or of codes with a scale for
+// each row.
 type linear struct {
-	weights, bias kernels.Buffer // bias may be nil
-	in, out       int
+	weights, bias, scales kernels.Buffer // the latter two may be nil
+	in, out               int
 }
 
 func (l *linear) In() int  { return l.in }
 func (l *linear) Out() int { return l.out }
 
 func (l *linear) Bytes() int64 {
-	n := l.weights.Bytes()
-	if l.bias != nil {
-		n += l.bias.Bytes()
+	n := int64(0)
+	for _, m := range l.buffers() {
+		n += m.Bytes()
 	}
 	return n
 }
 
 func (l *linear) Free() {
-	l.weights.Free()
-	if l.bias != nil {
-		l.bias.Free()
+	for _, m := range l.buffers() {
+		m.Free()
 	}
 }
+
+func (l *linear) buffers() []kernels.Buffer {
+	return slices.DeleteFunc([]kernels.Buffer{l.weights, l.scales, l.bias}, func(m kernels.Buffer) bool { return m == nil })
+}
+
+func (l *linear) scalesPtr() Ptr { return l.scales.(*buffer).at }
 
 func (l *linear) biasPtr() Ptr {
 	if l.bias == nil {
@@ -52,14 +59,17 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 		l.out += p.Rows
 	}
 	var err error
-	if l.weights, err = b.stack(parts, l.out*l.in); err != nil {
-		return nil, err
+	if parts[0].Type == kernels.F8E4M3 {
+		err = b.stackFP8(parts, l)
+	} else {
+		l.weights, err = b.stack(parts, l.out*l.in)
 	}
-	if len(bias) > 0 {
-		if l.bias, err = b.stackBias(parts, bias, l.out); err != nil {
-			l.weights.Free()
-			return nil, err
-		}
+	if err == nil && len(bias) > 0 {
+		l.bias, err = b.stackBias(parts, bias, l.out)
+	}
+	if err != nil {
+		l.Free()
+		return nil, err
 	}
 	return l, nil
 }

@@ -72,18 +72,19 @@ func largest(row []float64) float64 {
 	return top
 }
 
-// operand is what a product takes for m: rounded to ActType, and quantised if the backend does so.
+// operand is what a product takes for m: rounded to ActType, and quantised if the backend does so. The
+// format's own quotient is of float32 numbers, which decides ties.
 func (s fp8Suite) operand(d *device, m matrix) matrix {
 	out := matrix{m.rows, m.cols, rounded(d.ActType(), m.v)}
 	if !s.quantised {
 		return out
 	}
 	for i := range out.rows {
-		scale := largest(out.row(i)) / 448
+		scale := float32(largest(out.row(i))) / 448
 		for j, v := range out.row(i) {
 			if scale > 0 {
-				out.row(i)[j], _ = e4m3(v / scale)
-				out.row(i)[j] *= scale
+				out.row(i)[j], _ = e4m3(float64(float32(v) / scale))
+				out.row(i)[j] *= float64(scale)
 			}
 		}
 	}

@@ -55,6 +55,7 @@ static const entry entries[] = {
     make("pf_embed", pf_embed),                   make("pf_gather_kv", pf_gather_kv),           make("pf_label_logits", pf_label_logits),
     make("pf_fill_random", pf_fill_random),       make("pf_rms_norm", pf_rms_norm),
     make("pf_rms_norm_fp8", pf_rms_norm_fp8),     make("pf_store_kv", pf_store_kv),
+    make("pf_add_scaled_sums", pf_add_scaled_sums), make("pf_quantise_fp8", pf_quantise_fp8), make("pf_scale_sums", pf_scale_sums), make("pf_scale_sums_f32", pf_scale_sums_f32),
     make("pf_swiglu", pf_swiglu),                 make("pf_swiglu_fp8", pf_swiglu_fp8),
 };
 
@@ -71,14 +72,39 @@ int simt_launch(const char *name, unsigned x, unsigned y, unsigned threads, cons
     return -2;
 }
 
+// The value of a code of FP8 E4M3 other than NaN.
+static float from_e4m3(uint8_t code)
+{
+    int exponent = code >> 3 & 15, fraction = code & 7;
+    float v = exponent ? ldexpf(8 + fraction, exponent - 10) : ldexpf(fraction, -9);
+    return code & 0x80 ? -v : v;
+}
+
+// The sum over k of an element of the product.
+static float sum_of(const simt_gemm_args *g, int64_t i, int64_t j)
+{
+    float sum = 0;
+    if (!g->fp8) {
+        const bf16 *a = (const bf16 *)g->a + i * g->a_stride, *w = (const bf16 *)g->w + j * g->k;
+        for (int64_t k = 0; k < g->k; k++)
+            sum += __bfloat162float(a[k]) * __bfloat162float(w[k]);
+        return sum;
+    }
+    static float values[256];
+    if (values[1] == 0)
+        for (int c = 0; c < 256; c++)
+            values[c] = from_e4m3((uint8_t)c);
+    const uint8_t *a = (const uint8_t *)g->a + i * g->a_stride, *w = (const uint8_t *)g->w + j * g->k;
+    for (int64_t k = 0; k < g->k; k++)
+        sum += values[a[k]] * values[w[k]];
+    return g->a_scale ? sum * ((const float *)g->a_scale)[i] * ((const float *)g->w_scale)[j] : sum;
+}
+
 void simt_gemm(const simt_gemm_args *g)
 {
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++) {
-            const bf16 *a = (const bf16 *)g->a + i * g->a_stride, *w = (const bf16 *)g->w + j * g->k;
-            float sum = 0;
-            for (int64_t k = 0; k < g->k; k++)
-                sum += __bfloat162float(a[k]) * __bfloat162float(w[k]);
+            float sum = sum_of(g, i, j);
             if (g->bias)
                 sum += __bfloat162float(((const bf16 *)g->bias)[j]);
             if (g->is_float) {

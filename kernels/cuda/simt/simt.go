@@ -21,7 +21,8 @@ import (
 // Device holds its "device memory" in mappings of its own.
 type Device struct {
 	live  map[cuda.Ptr][]byte // the mapping that holds an address of Alloc
-	marks []time.Time         // of Mark
+	fp8   cuda.FP8
+	marks []time.Time // of Mark
 	err   error
 
 	// InPlace says whether the device computes attention over blocks in place, as with cuDNN.
@@ -30,8 +31,11 @@ type Device struct {
 
 var _ cuda.Device = (*Device)(nil)
 
-// New returns an empty device.
-func New() *Device { return &Device{live: map[cuda.Ptr][]byte{}} }
+// New returns an empty device without FP8 arithmetic.
+func New() *Device { return NewFP8(cuda.NoFP8) }
+
+// NewFP8 returns an empty device whose products do so much in FP8.
+func NewFP8(fp8 cuda.FP8) *Device { return &Device{live: map[cuda.Ptr][]byte{}, fp8: fp8} }
 
 // Name is "simt".
 func (d *Device) Name() string { return "simt" }
@@ -106,11 +110,34 @@ func (d *Device) Launch(kernel string, grid [2]int, threads int, args ...uint64)
 	}
 }
 
+// FP8 is what the device was made with.
+func (d *Device) FP8() cuda.FP8 { return d.fp8 }
+
+// checkFP8 reports a product in FP8 that the device, as a GPU of its kind, does not compute.
+func (d *Device) checkFP8(g cuda.Gemm) {
+	size := int(g.DType.Size())
+	switch {
+	case d.fp8 == cuda.NoFP8 || g.AScale != 0 && d.fp8 != cuda.FP8Scaled:
+		d.fail("a product in FP8, with scales at %#x, on a device of kind %d", uint64(g.AScale), d.fp8)
+	case (g.AScale == 0) != (g.WScale == 0):
+		d.fail("scales at %#x and %#x: both or none", uint64(g.AScale), uint64(g.WScale))
+	case g.N%16 != 0 || g.K%16 != 0 || g.AStride%16 != 0 || g.DStride*size%16 != 0 || g.A%16 != 0 || g.W%16 != 0 || g.D%16 != 0:
+		d.fail("a product in FP8 is not aligned: %+v", g)
+	}
+}
+
 // Gemm is three loops.
 func (d *Device) Gemm(g cuda.Gemm) {
+	if g.FP8 {
+		d.checkFP8(g)
+	}
 	args := C.simt_gemm_args{
 		a: C.uint64_t(g.A), w: C.uint64_t(g.W), bias: C.uint64_t(g.Bias), d: C.uint64_t(g.D),
+		a_scale: C.uint64_t(g.AScale), w_scale: C.uint64_t(g.WScale),
 		m: C.int64_t(g.M), n: C.int64_t(g.N), k: C.int64_t(g.K), a_stride: C.int64_t(g.AStride), d_stride: C.int64_t(g.DStride),
+	}
+	if g.FP8 {
+		args.fp8 = 1
 	}
 	if g.DType == kernels.F32 {
 		args.is_float = 1
