@@ -53,6 +53,7 @@ func TestExecutorChildren(t *testing.T) {
 func TestLoadCUDA(t *testing.T) {
 	cfg := config.Default()
 	cfg.Device, cfg.Model, cfg.ServedModelName, cfg.CacheBytes, cfg.MaxModelLen = "cuda:0", demoDir(t), []string{"demo"}, 4<<20, 512
+	cfg.Offloading = 8.0 / 1024
 	one := cuda.New(simt.New())
 	r, err := loadCUDA(&cfg, one, []*cuda.Backend{one}, zap.NewNop())
 	if err != nil {
@@ -63,6 +64,18 @@ func TestLoadCUDA(t *testing.T) {
 	if info.Device != "simt" || info.NumBlocks != int(int64(cfg.CacheBytes)/plan.Block) {
 		t.Errorf("device %q with %d pages of %d bytes", info.Device, info.NumBlocks, plan.Block)
 	}
+	if info.HostBlocks != int(8<<20/plan.Block) || info.CostLoad <= 0 {
+		t.Errorf("%d pages of host memory, a load takes %v", info.HostBlocks, info.CostLoad)
+	}
+	for gib, want := range map[float64]string{1 << 20: "of host memory are available", 1e-6: "less than a block"} {
+		cfg.Offloading = gib
+		backend := cuda.New(simt.New())
+		if _, err := loadCUDA(&cfg, backend, []*cuda.Backend{backend}, zap.NewNop()); exitCode(err) != exitMemory || !strings.Contains(err.Error(), want) {
+			t.Errorf("%g GiB of host memory: %v, want an error with %q", gib, err, want)
+		}
+		backend.Close()
+	}
+	cfg.Offloading = 0
 
 	cfg.GPUMemory = 1e-3
 	backend := cuda.New(simt.New())

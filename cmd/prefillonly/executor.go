@@ -192,6 +192,9 @@ func loadModel(cfg *config.Config, backend kernels.Backend, available int64, log
 	if err == nil {
 		err = m.NewPages(pages)
 	}
+	if err == nil && cfg.Offloading > 0 {
+		err = offload(cfg, m)
+	}
 	if err != nil {
 		code := exitMemory
 		if executor.DeviceLost(err) {
@@ -208,6 +211,6 @@ func loadModel(cfg *config.Config, backend kernels.Backend, available int64, log
 	}
 	log.Info("loaded", zap.String("model", cfg.Model), zap.String("device", info.Device),
 		zap.Stringer("weights", mebibytes(m.Plan().Weights)), zap.Stringer("working_set", mebibytes(m.Plan().Work)),
-		zap.Stringer("prefix_cache", mebibytes(int64(pages)*m.Plan().Block)), zap.Stringer("available", mebibytes(available)))
+		zap.Stringer("prefix_cache", mebibytes(int64(pages)*m.Plan().Block)), zap.Stringer("host_memory", mebibytes(int64(info.HostBlocks)*m.Plan().Block)), zap.Stringer("available", mebibytes(available)))
 	return &modelRunner{Model: m, backend: backend, info: info}, nil
 }

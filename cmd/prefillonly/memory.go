@@ -91,3 +91,20 @@ func planPages(cfg *config.Config, plan model.Plan, available int64) (int, error
 	}
 	return int(cache / plan.Block), nil
 }
+
+// offload gives a model its pages in host memory.
+func offload(cfg *config.Config, m *model.Model) error {
+	available, err := availableMemory()
+	if err != nil {
+		return err
+	}
+	wanted := int64(cfg.Offloading * (1 << 30))
+	if wanted > available {
+		return fmt.Errorf("%v of host memory are available, --kv-offloading-size is %v: lower it", mebibytes(available), mebibytes(wanted))
+	}
+	n := wanted / m.Plan().Block
+	if n < 1 {
+		return fmt.Errorf("--kv-offloading-size is %v, less than a block of %v: raise it, or lower --block-size", mebibytes(wanted), mebibytes(m.Plan().Block))
+	}
+	return m.NewHostPages(int(n))
+}

@@ -161,7 +161,9 @@ func (e *executor) loop(ctx context.Context) error {
 		m, err := e.conn.Recv(waiting)
 		switch {
 		case err == nil:
-			e.handle(m)
+			if err := e.handle(m); err != nil {
+				return err
+			}
 		case ctx.Err() != nil:
 			if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 				return err
@@ -177,7 +179,8 @@ func (e *executor) loop(ctx context.Context) error {
 	}
 }
 
-func (e *executor) handle(m wire.Message) {
+// handle returns an error when the executor cannot go on.
+func (e *executor) handle(m wire.Message) error {
 	switch m := m.(type) {
 	case *wire.Welcome:
 		switch e.scheduler {
@@ -193,6 +196,7 @@ func (e *executor) handle(m wire.Message) {
 		e.forget("the connection to the scheduler broke")
 	case *wire.Run:
 		e.ready = append(e.ready, &task{run: m})
+		return e.save(m.Saves)
 	case *wire.Pause:
 		if t := e.take(m.Pass); t != nil {
 			e.paused[m.Pass] = t
@@ -213,6 +217,26 @@ func (e *executor) handle(m wire.Message) {
 	default:
 		e.cfg.Log.Warn("message not meant for an executor", zap.String("type", fmt.Sprintf("%T", m)))
 	}
+	return nil
+}
+
+// save makes the saves of a run. The scheduler takes them for done from then on, whatever becomes of the
+// run, so that without them this executor's pages are not what it knows of them.
+func (e *executor) save(copies []wire.Copy) error {
+	if len(copies) == 0 {
+		return nil
+	}
+	saver, ok := e.runner.(Saver)
+	if !ok {
+		return fmt.Errorf("executor %s is told to save %d pages and has no host memory for them", e.cfg.Name, len(copies))
+	}
+	if err := checkCopies(copies, &e.info); err != nil {
+		return err
+	}
+	if err := saver.Save(copies); err != nil {
+		return fmt.Errorf("executor %s: save %d pages to host memory: %w", e.cfg.Name, len(copies), err)
+	}
+	return nil
 }
 
 // take removes a running or waiting pass; nil when it has ended already.
@@ -325,10 +349,23 @@ func (e *executor) explain(err error) *engine.Error {
 	return engine.Errorf(engine.CodeInternal, "executor %s: %v", e.cfg.Name, err)
 }
 
+// checkCopies refuses copies of pages that there are not.
+func checkCopies(copies []wire.Copy, info *wire.ExecutorInfo) error {
+	for _, c := range copies {
+		if int(c.Device) >= info.NumBlocks || int(c.Host) >= info.HostBlocks {
+			return fmt.Errorf("a copy between block %d of %d and page %d of %d in host memory", c.Device, info.NumBlocks, c.Host, info.HostBlocks)
+		}
+	}
+	return nil
+}
+
 // check refuses a pass that would lead the runner outside its memory; the scheduler never sends one.
 func check(run *wire.Run, info *wire.ExecutorInfo) error {
 	if len(run.Items) == 0 {
 		return errors.New("a pass without items")
+	}
+	if err := checkCopies(run.Loads, info); err != nil {
+		return err
 	}
 	for i := range run.Items {
 		item := &run.Items[i]

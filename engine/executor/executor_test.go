@@ -347,6 +347,68 @@ func TestFailuresEndRun(t *testing.T) {
 	}
 }
 
+// saver is a stepped with host memory; it notes what it saves.
+type saver struct {
+	*stepped
+	saved chan []wire.Copy
+	err   error
+}
+
+func (s *saver) Info() wire.ExecutorInfo {
+	tiered := info
+	tiered.HostBlocks = 4
+	return tiered
+}
+
+func (s *saver) Save(copies []wire.Copy) error { s.saved <- copies; return s.err }
+
+// serveSaver runs an executor over a saver and returns its messages and its end.
+func serveSaver(t *testing.T, s *saver) (wires, chan error) {
+	s.stepped = &stepped{Null: executor.NewNull(info), entered: make(chan engine.JobID, 1000), gate: make(chan struct{})}
+	s.saved = make(chan []wire.Copy, 10)
+	w := wires{make(chan wire.Message), make(chan wire.Message, 1000)}
+	ctx, cancel := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cfg := executor.Config{Name: "cpu-0", Heartbeat: time.Hour, Log: zap.NewNop()}
+		result <- executor.Run(ctx, cfg, w, func() (executor.Runner, error) { return s, nil })
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return w, result
+}
+
+// TestSavesAreMadeEvenIfThePassIsNot: the scheduler counts on them from the moment that it sends them.
+func TestSavesAreMadeEvenIfThePassIsNot(t *testing.T) {
+	s := &saver{}
+	w, _ := serveSaver(t, s)
+	want := []wire.Copy{{Device: 9, Host: 3}}
+	w.to <- &wire.Run{Pass: 1, Saves: want, Items: pass(1, 11).Items} // not welcomed yet: it does not begin
+	w.to <- &wire.Abort{Pass: 1}
+	if got := <-s.saved; !reflect.DeepEqual(got, want) {
+		t.Errorf("saved %v, want %v", got, want)
+	}
+}
+
+func TestFailedSavesEndTheExecutor(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		copy wire.Copy
+		want string
+	}{
+		{errors.New("no memory"), wire.Copy{}, "no memory"},
+		{nil, wire.Copy{Device: 10}, "block 10 of 10"},
+		{nil, wire.Copy{Host: 4}, "page 4 of 4"},
+	} {
+		w, result := serveSaver(t, &saver{err: c.err})
+		w.to <- &wire.Run{Pass: 1, Saves: []wire.Copy{c.copy}, Items: pass(1, 11).Items}
+		if err := <-result; err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: Run = %v, want an error with %q", c.copy, err, c.want)
+		}
+	}
+}
+
 // TestHeartbeat: Hello goes on during a long layer.
 func TestHeartbeat(t *testing.T) {
 	b := start(t, time.Millisecond)

@@ -19,6 +19,14 @@ type Runner interface {
 	Close()
 }
 
+// Saver is a Runner that keeps pages in host memory, as Info's HostBlocks tells. Its Begin makes the
+// loads of the run before it computes anything that needs them.
+type Saver interface {
+	// Save copies pages of the device to host memory, in order. It may return before that is done, but
+	// whatever is begun, stepped or saved afterwards finds it done. An error costs the executor.
+	Save(copies []wire.Copy) error
+}
+
 // Pass is the state of one pass between two layers.
 type Pass interface {
 	// Step computes the next layer (and, after the last one, the results), and reports whether it was

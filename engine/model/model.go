@@ -75,6 +75,7 @@ type Model struct {
 
 	work  workspace
 	pages pages
+	host  hostPages
 }
 
 // Load opens the checkpoint in dir and builds the model on b, which the caller closes after the model.
@@ -122,6 +123,7 @@ func New(config weights.Config, source Source, b kernels.Backend, opts Options) 
 
 // Close frees all the model holds. Passes must be closed before.
 func (m *Model) Close() {
+	m.freeHost()
 	m.pages.free()
 	m.work.free()
 	for i := len(m.close) - 1; i >= 0; i-- {
@@ -139,6 +141,8 @@ func (m *Model) Info() wire.ExecutorInfo {
 		MaxModelLen: m.opts.MaxLen,
 		BlockTokens: m.opts.BlockTokens,
 		NumBlocks:   m.pages.count,
+		HostBlocks:  m.host.count,
+		CostLoad:    m.host.load,
 		MaxPassRows: m.opts.MaxLen,
 		CanPause:    true,
 		Layers:      len(m.layers) + 1,

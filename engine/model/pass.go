@@ -17,6 +17,7 @@ type Pass struct {
 	chunks  []chunk           // the residual stream of all items' new tokens
 	per     int               // rows of each chunk but the last
 	layer   int               // layers completed
+	loaded  []uint64          // marks of each layer's part of the pages loaded from host memory; nil for none
 }
 
 // item is a run's item that is being computed.
@@ -65,7 +66,27 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 	if err := p.take(rows, scratch); err != nil {
 		return nil, err
 	}
+	if err := p.load(run.Loads); err != nil {
+		p.Close()
+		return nil, err
+	}
 	return p, nil
+}
+
+// load enqueues the copies that the pass is to read. Those of passes before, which may have been
+// dropped, must not come into pages that this one fills.
+func (p *Pass) load(copies []wire.Copy) error {
+	if p.m.host.buf != nil {
+		p.m.host.offloader.Await(p.m.host.last)
+	}
+	if len(copies) == 0 {
+		return nil
+	}
+	if err := p.m.checkCopies(copies); err != nil {
+		return engine.Errorf(engine.CodeInternal, "%v", err)
+	}
+	p.loaded = p.m.loadPages(copies)
+	return nil
 }
 
 func (m *Model) blocksOf(tokens int) int {
@@ -157,6 +178,9 @@ func (p *Pass) Step() (done bool, err error) {
 		p.embed()
 	}
 	p.address()
+	if p.loaded != nil {
+		m.host.offloader.Await(p.loaded[p.layer])
+	}
 	if last := m.spec.layers - 1; p.layer < last {
 		p.compute(&m.layers[p.layer], m.spec.windows[p.layer])
 	} else if err := p.finish(&m.last, m.spec.windows[last]); err != nil {

@@ -34,6 +34,7 @@ type Config struct {
 	Attention    string
 	CacheBytes   Bytes
 	CacheShare   float64
+	Offloading   float64 // GiB
 	BlockSize    int
 	PrefillChunk int
 	Profile      string

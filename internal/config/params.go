@@ -137,6 +137,10 @@ var Params = []Param{
 		Help:  "share of the memory left by weights and working set that the prefix cache takes",
 		field: func(c *Config) any { return &c.CacheShare },
 	}, {
+		Name: "kv-offloading-size", Group: GroupDevice, Roles: Executor, Value: "GIB",
+		Help:  "GiB of pinned host memory, for each GPU, that keeps prefixes which the GPU's prefix cache has to evict; what is found there is loaded where that is faster than computing it",
+		field: func(c *Config) any { return &c.Offloading },
+	}, {
 		Name: "block-size", Group: GroupDevice, Roles: Executor, Value: "TOKENS",
 		Help:  "tokens in a block of the prefix cache, a multiple of 16",
 		field: func(c *Config) any { return &c.BlockSize },

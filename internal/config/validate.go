@@ -27,6 +27,8 @@ func (l *Loaded) Validate() error {
 		{"attention-backend", oneOf(l.Attention, "auto", "cudnn", "flashinfer"), "auto, cudnn or flashinfer"},
 		{"attention-backend", l.Attention == "auto" || strings.HasPrefix(l.Device, "cuda"), "auto unless device is cuda"},
 		{"kv-cache-memory-share", l.CacheShare >= 0 && l.CacheShare <= 1, "0 to 1"},
+		{"kv-offloading-size", l.Offloading == 0 || l.Offloading > 0 && len(l.GPUs()) > 0 && l.Ranks == 1,
+			"GiB on GPUs without tensor parallelism; on the processor the prefix cache is in host memory already: raise kv-cache-memory-bytes"},
 		{"block-size", l.BlockSize > 0 && l.BlockSize%16 == 0 && l.BlockSize <= 4096, "a multiple of 16 up to 4096"},
 		{"prefill-chunk", l.PrefillChunk >= 0 && l.PrefillChunk <= 1<<16, "0 to 65536"},
 		{"curve-peers-file", (l.CurveKeyFile == "") == (l.CurvePeersFile == ""), "to be given together with curve-key-file"},

@@ -18,6 +18,7 @@ type Backend struct {
 	err      error   // first failure since the last Sync
 	arena    scratch // activations inside one operation
 	tables   scratch // rows, positions and block addresses of a launch
+	ordered  bool    // copies follow what has been computed; see pieces
 	gathered scratch // one layer's keys and values of the longest segment
 	widened  widened // a matrix in FP8 as bfloat16, on a device without FP8 arithmetic
 }
@@ -54,7 +55,7 @@ func (b *Backend) release() {
 // Sync waits for the device.
 func (b *Backend) Sync() error {
 	err := worse(b.err, b.device.Sync())
-	b.err = nil
+	b.err, b.ordered = nil, false
 	return err
 }
 

@@ -44,6 +44,8 @@ type Device interface {
 	Paged(p Paged)
 
 	Sync() error
+
+	HostCopies
 }
 
 // Alignment is that of memory of so many bytes: the least power of two that holds it, from 256 bytes to

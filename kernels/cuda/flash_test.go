@@ -9,13 +9,14 @@ import (
 
 // recorder is a Device that computes nothing and writes down what it is asked for.
 type recorder struct {
-	next     Ptr
-	covers   bool
-	inPlace  bool
-	launches []launch
-	flashes  []Flash
-	calls    []pagedCall
-	uploaded map[Ptr][]byte
+	HostCopies // nil: none are asked for
+	next       Ptr
+	covers     bool
+	inPlace    bool
+	launches   []launch
+	flashes    []Flash
+	calls      []pagedCall
+	uploaded   map[Ptr][]byte
 }
 
 type launch struct {

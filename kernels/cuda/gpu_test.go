@@ -56,6 +56,9 @@ func TestGPUFP8(t *testing.T) {
 	}
 }
 
+// TestGPUHostMemory holds the copy stream to the suite of host memory.
+func TestGPUHostMemory(t *testing.T) { kerneltest.RunOffloader(t, openGPU) }
+
 // lesser is a Device whose products do less in FP8.
 type lesser struct {
 	Device

@@ -38,6 +38,7 @@ type gpu struct {
 	workspace cu.DevicePtr
 	staging   stagingRing
 	laps      laps
+	copies    copyQueue
 	err       error
 
 	attentions *sdpa.Attentions
@@ -119,6 +120,7 @@ func (g *gpu) Close() {
 	g.enter()
 	g.attentions.Close()
 	g.blas.Close()
+	g.closeCopies()
 	g.laps.free()
 	g.staging.free()
 	_ = cu.MemFree(g.workspace)
@@ -229,8 +231,8 @@ func (g *gpu) Flash(f Flash) {
 	}
 }
 
-// wait returns when all work enqueued so far is done.
-func (g *gpu) wait() { g.check("synchronise", cu.Synchronize()) }
+// wait returns when all work enqueued so far is done, but for copies, which have a stream of their own.
+func (g *gpu) wait() { g.check("synchronise", cu.Stream{}.Synchronize()) }
 
 func (g *gpu) Sync() error {
 	g.enter()

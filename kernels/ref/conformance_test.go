@@ -30,6 +30,12 @@ func TestFP8(t *testing.T) {
 	})
 }
 
+func TestHostMemory(t *testing.T) {
+	kerneltest.RunOffloader(t, func(t testing.TB) kernels.Backend {
+		return &kerneltest.Offloading{Backend: open(t)}
+	})
+}
+
 func FuzzAttention(f *testing.F) { kerneltest.FuzzAttention(f, open, tolerance) }
 func FuzzLinear(f *testing.F)    { kerneltest.FuzzLinear(f, open, tolerance) }
 

@@ -25,6 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) executor.Runner) {
 		{"same bits packed", testPacked},
 		{"same bits interleaved", testInterleaved},
 		{"same bits cached", testCached},
+		{"same bits loaded", testLoaded},
 		{"dropped pass", testDropped},
 		{"prompt logprobs", testPrompt},
 	} {
@@ -218,6 +219,39 @@ func testCached(t *testing.T, r executor.Runner) {
 	it.Cached = 2 * info.BlockTokens
 	if warm := run(t, r, it); !reflect.DeepEqual(warm, want) {
 		t.Errorf("cached %+v, cold %+v", warm, want)
+	}
+}
+
+// testLoaded moves a prompt's blocks to host memory, overwrites them, and loads them into other ones.
+func testLoaded(t *testing.T, r executor.Runner) {
+	info := r.Info()
+	if info.HostBlocks == 0 {
+		return
+	}
+	if info.HostBlocks < 3 || info.NumBlocks < 4 || info.MaxModelLen < 2*info.BlockTokens+10 {
+		t.Fatalf("Info = %+v: too few blocks to tell", info)
+	}
+	it := item(info, 2*info.BlockTokens+7, 1)
+	want := run(t, r, it)
+	it.Blocks = []wire.BlockID{2, 0}
+	run(t, r, it)
+	if err := r.(executor.Saver).Save([]wire.Copy{{Device: 0, Host: 1}, {Device: 2, Host: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	other := item(info, 2*info.BlockTokens+7, 2)
+	other.Blocks = it.Blocks
+	run(t, r, other)
+	it.Blocks, it.Cached = []wire.BlockID{1, 3}, 2*info.BlockTokens
+	p, err := r.Begin(&wire.Run{Pass: 1, Loads: []wire.Copy{{Device: 1, Host: 2}, {Device: 3, Host: 1}}, Items: []wire.RunItem{it}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if !step(t, p, maxLayers) {
+		t.Fatalf("the pass did not end after %d steps", maxLayers)
+	}
+	if got := p.Results(); !reflect.DeepEqual(got, want) {
+		t.Errorf("loaded %+v, cold %+v", got, want)
 	}
 }
 

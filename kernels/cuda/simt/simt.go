@@ -25,6 +25,8 @@ type Device struct {
 	marks []time.Time // of Mark
 	err   error
 
+	copies copyQueue
+
 	// InPlace says whether the device computes attention over blocks in place, as with cuDNN.
 	InPlace bool
 }
@@ -98,6 +100,7 @@ func (d *Device) Download(dst []byte, src cuda.Ptr) {
 
 // Launch runs the kernel to its end.
 func (d *Device) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
+	d.copies.drift()
 	name := C.CString(kernel)
 	defer C.free(unsafe.Pointer(name))
 	words := (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(args)))

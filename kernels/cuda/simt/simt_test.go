@@ -35,3 +35,11 @@ func TestFP8(t *testing.T) {
 		t.Run(name, func(t *testing.T) { kerneltest.RunFP8(t, open(fp8, false), tolerance, fp8 != cuda.NoFP8) })
 	}
 }
+
+func TestHostMemory(t *testing.T) {
+	kerneltest.RunOffloader(t, func(t testing.TB) kernels.Backend {
+		b := cuda.New(simt.New())
+		t.Cleanup(b.Close)
+		return b
+	})
+}
