@@ -45,10 +45,10 @@ func FuzzLinear(f *testing.F, open Open, tol Tolerance) {
 	f.Fuzz(func(t *testing.T, seed uint64, rows, in, out uint16, typ uint8) {
 		c := linearCase{
 			rows: int(rows%100) + 1,
-			in:   int(in%300) + 1,
+			in:   int(in%300) + 8,          // enough for a sum that is not lost in what it is added to
 			out:  []int{int(out%300) + 24}, // enough for a root mean square
 			bias: seed%2 == 1,
-			typ:  pick([]kernels.DType{kernels.BF16, kernels.F16, kernels.F32}, typ),
+			typ:  pick([]kernels.DType{kernels.BF16, kernels.F16, kernels.F32, kernels.F8E4M3}, typ),
 		}
 		s := suite{open: open, tol: tol}
 		d := newDevice(t, s.open)
