@@ -22,6 +22,7 @@ report=${2-$built/$which.md}
 mkdir -p "$(dirname "$report")"
 results=$(dirname "$report")/results.json # of bench, for the comparison with torch
 rm -f "$results"
+chmod +x "$built"/* 2>/dev/null # copies may forget that these are programs
 [ -x "$built/bench" ] || {
     echo "cuda_report.sh: $built/bench is missing: run make build/cuda-test where there is Go, and carry build/cuda-test here" >&2
     exit 1
