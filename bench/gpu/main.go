@@ -55,7 +55,10 @@ var parts = []struct {
 }
 
 // request is what to measure.
-type request struct{ part, model, attention, results string }
+type request struct {
+	part, model, attention, results string
+	fp8                             bool
+}
 
 func main() {
 	var r request
@@ -65,6 +68,7 @@ func main() {
 	}
 	flag.StringVar(&r.part, "part", names[0], "what to measure: "+strings.Join(names, ", "))
 	flag.StringVar(&r.model, "model", "8b", "the model's shape: 8b, 32b, 70b")
+	flag.BoolVar(&r.fp8, "fp8", false, "weights and activations in FP8")
 	flag.StringVar(&r.attention, "attention", "flashinfer", "what computes attention: flashinfer, cudnn")
 	flag.StringVar(&r.results, "results", "", "file for the figures of prompts, as JSON")
 	flag.Parse()
@@ -99,7 +103,7 @@ func run(out io.Writer, r request) error {
 	if err != nil {
 		return err
 	}
-	sizes.results = r.results
+	sizes.results, sizes.model.FP8 = r.results, r.fp8
 	b := newBench(out, opened.(device), sizes)
 	defer b.backend.Close()
 	return parts[at].measure(b)

@@ -12,17 +12,18 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
+// seed is tools/golden.py's.
+const seed = 1
+
 // source is weights.Random with matrices by name alone, for cuda.Random to make on the device.
 type source struct{ weights.Random }
-
-var random = weights.Random{Seed: 1, Type: kernels.BF16}
 
 // Tensor makes vectors on the host.
 func (s source) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	if len(shape) == 1 {
 		return s.Random.Tensor(name, shape...)
 	}
-	return kernels.HostTensor{Name: name, Type: kernels.BF16, Rows: shape[0], Cols: shape[1]}, nil
+	return kernels.HostTensor{Name: name, Type: s.TypeOf(name), Rows: shape[0], Cols: shape[1]}, nil
 }
 
 // load makes the model with room for prompts of longest tokens, beside which others of spare tokens
@@ -31,6 +32,10 @@ func (b *bench) load(longest, spare, chunk, pages int) (*model.Model, error) {
 	config, err := b.model.config(longest)
 	if err != nil {
 		return nil, err
+	}
+	random := weights.Random{Seed: seed, Type: kernels.BF16}
+	if b.model.FP8 {
+		random.Type = kernels.F8E4M3
 	}
 	backend := cuda.Random{Backend: b.backend, Stream: random.Stream}
 	m, err := model.New(config, source{random}, backend, model.Options{

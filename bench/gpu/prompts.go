@@ -15,7 +15,6 @@ import (
 type results struct {
 	Model   shape           `json:"model"`
 	Seed    uint64          `json:"seed"`
-	Ceiling float64         `json:"ceiling"` // FLOP/s
 	Prompts []*promptResult `json:"prompts"`
 }
 
@@ -28,7 +27,7 @@ type promptResult struct {
 
 // prompts measures each length: by the host's clock, and once more in parts by the device's.
 func (b *bench) prompts() error {
-	ceiling, err := b.gemmCeiling()
+	ceiling, err := b.measureCeilings()
 	if err != nil {
 		return err
 	}
@@ -45,7 +44,7 @@ func (b *bench) prompts() error {
 	defer m.Close()
 	fmt.Fprintf(b.out, "%s, random weights made on the device in %.3g s; chunks of %d rows.\n\n", b.model.Name, time.Since(start).Seconds(), b.chunk)
 	fmt.Fprint(b.out, "| tokens | ms | of runs | tokens/s | of the ceiling | linear | attention | rest | idle |\n|---|---|---|---|---|---|---|---|---|\n")
-	r := results{Model: b.model, Seed: random.Seed, Ceiling: ceiling}
+	r := results{Model: b.model, Seed: seed}
 	var details strings.Builder
 	for _, n := range b.sizes.prompts {
 		p, detail, err := b.promptOf(m, n, ceiling)
@@ -59,14 +58,14 @@ func (b *bench) prompts() error {
 		}
 	}
 	fmt.Fprintf(b.out, `
-Of the ceiling: tokens/s over those of a device that does every operation (all layers in full) at the GEMM ceiling. Parts are
+Of the ceiling: tokens/s over those of a device that does every operation (all layers in full) at the ceiling. Parts are
 from a run of their own, by the device's clock; idle is between kernels. %s
 `, details.String())
 	return b.memory(m, free, total, longest)
 }
 
 // promptOf measures a prompt of n tokens, prints its row, and returns the kernels' shares.
-func (b *bench) promptOf(m *model.Model, n int, ceiling float64) (*promptResult, string, error) {
+func (b *bench) promptOf(m *model.Model, n int, ceiling ceilings) (*promptResult, string, error) {
 	item := b.prompt(n, n, labels)
 	took, runs, err := b.medianPass(m, item)
 	if err != nil {
@@ -95,7 +94,7 @@ func (b *bench) promptOf(m *model.Model, n int, ceiling float64) (*promptResult,
 	}
 	linear, attention, waits := share(is(gemm)), share(is(flash, paged, "pf_attention", "pf_gather_kv")), share(is(idle))
 	fmt.Fprintf(b.out, "| %d | %.4g | %d | %.4g | %.1f %% | %.1f %% | %.1f %% | %.1f %% | %.1f %% |\n", n, took.Seconds()*1e3, runs, float64(n)/took.Seconds(),
-		100*b.model.flop(n)/took.Seconds()/ceiling, linear, attention, 100-linear-attention-waits, waits)
+		100*ceiling.limit(b.model, n)/took.Seconds(), linear, attention, 100-linear-attention-waits, waits)
 	detail := fmt.Sprintf("\n\nKernels at %d tokens:", n)
 	for _, kernel := range byTime(times) {
 		detail += fmt.Sprintf(" %s %.2f %%;", kernel, share(is(kernel)))

@@ -62,6 +62,7 @@ func onGPU(model string) (s sizes, ok bool) {
 type shape struct {
 	Name    string `json:"name"`
 	Qwen2   bool   `json:"qwen2"`
+	FP8     bool   `json:"fp8"` // weights of linear layers, and activations as they come
 	Vocab   int    `json:"vocab"`
 	Hidden  int    `json:"hidden"`
 	Inter   int    `json:"inter"`
@@ -77,9 +78,15 @@ func (s shape) config(longest int) (weights.Config, error) {
 	if s.Qwen2 {
 		architecture, family = "Qwen2ForCausalLM", "qwen2"
 	}
+	quantization := ""
+	if s.FP8 {
+		quantization = `,"quantization_config":{"quant_method":"compressed-tensors","format":"float-quantized","ignore":["lm_head"],"config_groups":{"group_0":{
+"targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"channel","symmetric":true,"dynamic":false},
+"input_activations":{"num_bits":8,"type":"float","strategy":"token","symmetric":true,"dynamic":true}}}}`
+	}
 	return weights.ParseConfig(fmt.Appendf(nil, `{"architectures":[%q],"model_type":%q,"vocab_size":%d,"hidden_size":%d,"intermediate_size":%d,
 "num_hidden_layers":%d,"num_attention_heads":%d,"num_key_value_heads":%d,"head_dim":%d,"max_position_embeddings":%d,"hidden_act":"silu",
-"rms_norm_eps":1e-5,"rope_theta":500000}`, architecture, family, s.Vocab, s.Hidden, s.Inter, s.Layers, s.Heads, s.KVHeads, s.Dim, longest))
+"rms_norm_eps":1e-5,"rope_theta":500000%s}`, architecture, family, s.Vocab, s.Hidden, s.Inter, s.Layers, s.Heads, s.KVHeads, s.Dim, longest, quantization))
 }
 
 func (s shape) heads() kernels.Heads { return kernels.Heads{Q: s.Heads, KV: s.KVHeads, Dim: s.Dim} }
@@ -102,15 +109,19 @@ func (s shape) matrices() []matrix {
 	}
 }
 
-// flop is the operations of a prompt of n tokens: two for each parameter of the linear layers and
-// token, four for each pair of a query and a key it sees, head and dimension. It counts every layer
-// in full and no LM head.
-func (s shape) flop(n int) float64 {
+// linearFLOP and attentionFLOP are the operations of a prompt of n tokens, every layer in full and
+// without the LM head: two for each parameter of the linear layers and token, ...
+func (s shape) linearFLOP(n int) float64 {
 	parameters := 0
 	for _, m := range s.matrices() {
 		parameters += m.out * m.in
 	}
-	return float64(s.Layers) * (2*float64(parameters)*float64(n) + attentionFLOP(s.heads(), 0, n))
+	return 2 * float64(s.Layers) * float64(parameters) * float64(n)
+}
+
+// ... and four for each pair of a query and a key it sees, head and dimension.
+func (s shape) attentionFLOP(n int) float64 {
+	return float64(s.Layers) * attentionFLOP(s.heads(), 0, n)
 }
 
 // attentionFLOP is the operations of causal attention of rows tokens after prefix others.

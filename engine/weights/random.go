@@ -53,17 +53,23 @@ func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 		sum := int64(z&0xffff+z>>16&0xffff+z>>32&0xffff+z>>48) - 2*0xffff
 		return float32(float32(sum)*scale) + offset
 	}
+	r.Type = r.TypeOf(name)
 	if r.Type == kernels.F8E4M3 {
-		if strings.HasSuffix(name, "_proj.weight") {
-			return quantized(hostTensor(name, r.Type, shape, make([]byte, count)), element), nil
-		}
-		r.Type = kernels.BF16
+		return quantized(hostTensor(name, r.Type, shape, make([]byte, count)), element), nil
 	}
 	data := make([]byte, int64(count)*r.Type.Size())
 	for i := range count {
 		r.put(data, i, element(i))
 	}
 	return hostTensor(name, r.Type, shape, data), nil
+}
+
+// TypeOf is the type of the named tensor: of FP8 checkpoints, only matrices between activations are FP8.
+func (r Random) TypeOf(name string) kernels.DType {
+	if r.Type == kernels.F8E4M3 && !strings.HasSuffix(name, "_proj.weight") {
+		return kernels.BF16
+	}
+	return r.Type
 }
 
 func (r Random) key(name string) uint64 {

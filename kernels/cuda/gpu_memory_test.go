@@ -5,35 +5,51 @@ package cuda
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// TestGPUFill: a matrix made on the GPU has the host's bits.
+// TestGPUFill: matrices made on the GPU have the host's bits.
 func TestGPUFill(t *testing.T) {
 	const rows, cols = 1031, 257
-	b := openGPU(t).(*Backend)
-	source := weights.Random{Seed: 1, Type: kernels.BF16}
-	want, err := source.Tensor("lm_head.weight", rows, cols)
-	if err != nil {
-		t.Fatal(err)
-	}
-	buf, err := b.Alloc(int64(len(want.Data)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer buf.Free()
-	key, scale := source.Stream(want.Name, cols)
-	b.Fill(buf, 0, rows*cols, key, scale)
-	got := make([]byte, len(want.Data))
-	b.Read(got, buf, 0)
-	if err := b.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want.Data) {
-		t.Error("the GPU's matrix is not the host's")
+	for _, typ := range []kernels.DType{kernels.BF16, kernels.F8E4M3} {
+		t.Run(typ.String(), func(t *testing.T) {
+			b := openGPU(t).(*Backend)
+			source := weights.Random{Seed: 1, Type: typ}
+			want, err := source.Tensor("model.layers.0.mlp.up_proj.weight", rows, cols)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := Random{b, source.Stream}.NewLinear([]kernels.HostTensor{{Name: want.Name, Type: typ, Rows: rows, Cols: cols}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer made.Free()
+			read := func(buf kernels.Buffer) []byte {
+				raw := make([]byte, buf.Bytes())
+				b.Read(raw, buf, 0)
+				if err := b.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				return raw
+			}
+			l := made.(*linear)
+			if !bytes.Equal(read(l.weights), want.Data) {
+				t.Error("the GPU's matrix is not the host's")
+			}
+			if typ != kernels.F8E4M3 {
+				return
+			}
+			scales := read(l.scales)
+			for i, v := range want.Scale {
+				if got := math.Float32frombits(binary.LittleEndian.Uint32(scales[4*i:])); got != v {
+					t.Fatalf("row %d has the scale %v, the host's %v", i, got, v)
+				}
+			}
+		})
 	}
 }
 

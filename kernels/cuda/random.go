@@ -7,7 +7,7 @@ import (
 )
 
 // Random is a Backend whose matrices are made on the device, for measurements at shapes that would
-// take minutes to upload: of a matrix it takes name and shape, and its Data is nil. Biases and
+// take minutes to upload: of a matrix it takes name, type and shape, and its Data is nil. Biases and
 // normalisation weights are copied as usual.
 type Random struct {
 	*Backend
@@ -35,17 +35,36 @@ func (b *Backend) Fill(dst kernels.Buffer, from, count int64, key uint64, scale 
 	}
 }
 
-// matrix makes the parts, one below the other.
-func (r Random) matrix(parts ...kernels.HostTensor) (kernels.Buffer, error) {
-	var elements int64
+// FillFP8 sets a matrix of codes, from byte from of dst on, and the scales of its rows, from row row of
+// scales on, to what Fill would set in bfloat16: the largest number of a row has the largest code.
+func (b *Backend) FillFP8(dst kernels.Buffer, from int64, scales kernels.Buffer, row, rows, cols int, key uint64, scale float32) {
+	m, s := dst.(*buffer), scales.(*buffer)
+	if from < 0 || row < 0 || from+int64(rows)*int64(cols) > m.bytes || 4*int64(row+rows) > s.bytes {
+		b.fail("fill of %d rows of %d codes at %d in a buffer of %d bytes, scales at %d of %d bytes", rows, cols, from, m.bytes, row, s.bytes)
+		return
+	}
+	b.device.Launch("pf_fill_random_fp8", [2]int{rows, 1}, block, uint64(m.at)+uint64(from), uint64(s.at)+uint64(4*row), uint64(cols), key, word(scale))
+}
+
+// check refuses parts with data, and parts that differ in columns or type; it counts the elements.
+func (r Random) check(parts []kernels.HostTensor) (elements int64, err error) {
 	for _, p := range parts {
-		if p.Data != nil {
-			return nil, fmt.Errorf("%s: %s has data, but is to be made on the device", r.Name(), p.Name)
-		}
-		if p.Cols != parts[0].Cols {
-			return nil, fmt.Errorf("%s: %s has %d columns, %s has %d", r.Name(), p.Name, p.Cols, parts[0].Name, parts[0].Cols)
+		switch {
+		case p.Data != nil:
+			return 0, fmt.Errorf("%s: %s has data, but is to be made on the device", r.Name(), p.Name)
+		case p.Cols != parts[0].Cols || p.Type != parts[0].Type:
+			return 0, fmt.Errorf("%s: %s is %s of %d columns, %s is %s of %d", r.Name(), p.Name, p.Type, p.Cols, parts[0].Name, parts[0].Type, parts[0].Cols)
 		}
 		elements += int64(p.Rows) * int64(p.Cols)
+	}
+	return elements, nil
+}
+
+// matrix makes the parts as bfloat16, one below the other.
+func (r Random) matrix(parts ...kernels.HostTensor) (kernels.Buffer, error) {
+	elements, err := r.check(parts)
+	if err != nil {
+		return nil, err
 	}
 	dst, err := r.Alloc(2 * elements)
 	if err != nil {
@@ -61,6 +80,27 @@ func (r Random) matrix(parts ...kernels.HostTensor) (kernels.Buffer, error) {
 	return dst, nil
 }
 
+// codes makes the parts as FP8, one below the other, with a scale for each row.
+func (r Random) codes(parts []kernels.HostTensor, l *linear) error {
+	elements, err := r.check(parts)
+	if err != nil {
+		return err
+	}
+	if l.weights, err = r.Alloc(elements); err != nil {
+		return err
+	}
+	if l.scales, err = r.Alloc(4 * int64(l.out)); err != nil {
+		return err
+	}
+	row := 0
+	for _, p := range parts {
+		key, scale := r.Stream(p.Name, p.Cols)
+		r.FillFP8(l.weights, int64(row)*int64(p.Cols), l.scales, row, p.Rows, p.Cols, key, scale)
+		row += p.Rows
+	}
+	return nil
+}
+
 // NewLinear stacks parts along their rows.
 func (r Random) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
 	if len(parts) == 0 {
@@ -71,14 +111,17 @@ func (r Random) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, err
 		l.out += p.Rows
 	}
 	var err error
-	if l.weights, err = r.matrix(parts...); err != nil {
-		return nil, err
+	if parts[0].Type == kernels.F8E4M3 {
+		err = r.codes(parts, l)
+	} else {
+		l.weights, err = r.matrix(parts...)
 	}
-	if len(bias) > 0 {
-		if l.bias, err = r.stackBias(parts, bias, l.out); err != nil {
-			l.weights.Free()
-			return nil, err
-		}
+	if err == nil && len(bias) > 0 {
+		l.bias, err = r.stackBias(parts, bias, l.out)
+	}
+	if err != nil {
+		l.Free()
+		return nil, err
 	}
 	return l, nil
 }

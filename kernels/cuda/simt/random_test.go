@@ -88,60 +88,68 @@ func TestFillIsRandom(t *testing.T) {
 	}
 }
 
-// TestRandomMatrices: layers made on the device compute what the same layers do when uploaded.
+// TestRandomMatrices: layers made on the device compute what the same layers do when uploaded, in
+// bfloat16 and in FP8.
 func TestRandomMatrices(t *testing.T) {
-	const in, rows = 64, 3
-	b := weightsOnDevice(t)
-	source := weights.Random{Seed: 3, Type: kernels.BF16}
-	part := func(name string, n int) (host, named kernels.HostTensor) {
-		host, err := source.Tensor(name, n, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		named = host
-		named.Data = nil
-		return host, named
+	for _, typ := range []kernels.DType{kernels.BF16, kernels.F8E4M3} {
+		t.Run(typ.String(), func(t *testing.T) {
+			source := weights.Random{Seed: 3, Type: typ}
+			b := cuda.Random{Backend: cuda.New(simt.NewFP8(cuda.FP8Scaled)), Stream: source.Stream}
+			t.Cleanup(b.Close)
+			const in = 64
+			var hosts, names []kernels.HostTensor
+			for name, rows := range map[string]int{"layers.0.q_proj.weight": 48, "layers.0.k_proj.weight": 16} {
+				host, err := source.Tensor(name, rows, in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				hosts = append(hosts, host)
+				names = append(names, kernels.HostTensor{Name: name, Type: typ, Rows: rows, Cols: in})
+			}
+			uploaded, err := b.Backend.NewLinear(hosts, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer uploaded.Free()
+			made, err := b.NewLinear(names, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer made.Free()
+			if made.In() != in || made.Out() != 64 || made.Bytes() != uploaded.Bytes() {
+				t.Errorf("a matrix of %d x %d in %d bytes, want %d", made.Out(), made.In(), made.Bytes(), uploaded.Bytes())
+			}
+			if !bytes.Equal(product(t, b, made), product(t, b, uploaded)) {
+				t.Error("the made matrix is not the uploaded one")
+			}
+			if _, err := b.NewLinear(hosts, nil); err == nil {
+				t.Error("data for a matrix that is made on the device was not refused")
+			}
+		})
 	}
-	q, onlyQ := part("q.weight", 48)
-	k, onlyK := part("k.weight", 16)
-	uploaded, err := b.Backend.NewLinear([]kernels.HostTensor{q, k}, nil)
+}
+
+// product multiplies some rows by l.
+func product(t *testing.T, b cuda.Random, l kernels.Linear) []byte {
+	t.Helper()
+	const rows = 3
+	x, err := b.Alloc(4 * rows * int64(l.Out()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer uploaded.Free()
-	made, err := b.NewLinear([]kernels.HostTensor{onlyQ, onlyK}, nil)
+	defer x.Free()
+	src, err := b.Alloc(2 * rows * int64(l.In()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer made.Free()
-	product := func(l kernels.Linear) []byte {
-		x, err := b.Alloc(4 * rows * int64(l.Out()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer x.Free()
-		src, err := b.Alloc(2 * rows * in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer src.Free()
-		b.Fill(src, 0, rows*in, 1, 1e-5)
-		b.AddLinear(kernels.Mat{Buf: x, Rows: rows, Cols: l.Out(), Stride: l.Out(), Type: kernels.F32},
-			kernels.Mat{Buf: src, Rows: rows, Cols: in, Stride: in, Type: kernels.BF16}, l)
-		out := make([]byte, x.Bytes())
-		b.Read(out, x, 0)
-		if err := b.Sync(); err != nil {
-			t.Fatal(err)
-		}
-		return out
+	defer src.Free()
+	b.Fill(src, 0, rows*int64(l.In()), 1, 1e-5)
+	b.AddLinear(kernels.Mat{Buf: x, Rows: rows, Cols: l.Out(), Stride: l.Out(), Type: kernels.F32},
+		kernels.Mat{Buf: src, Rows: rows, Cols: l.In(), Stride: l.In(), Type: kernels.BF16}, l)
+	out := make([]byte, x.Bytes())
+	b.Read(out, x, 0)
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
 	}
-	if l := made; l.In() != in || l.Out() != 64 || l.Bytes() != 2*64*in {
-		t.Errorf("a matrix of %d x %d in %d bytes", l.Out(), l.In(), l.Bytes())
-	}
-	if !bytes.Equal(product(made), product(uploaded)) {
-		t.Error("the made matrix is not the uploaded one")
-	}
-	if _, err := b.NewLinear([]kernels.HostTensor{q}, nil); err == nil {
-		t.Error("data for a matrix that is made on the device was not refused")
-	}
+	return out
 }

@@ -9,14 +9,34 @@ static __device__ inline uint64_t splitmix(uint64_t z)
     return z ^ z >> 31;
 }
 
-/* dst[i] = (a + b + c + d - 131070) * scale, where a to d are the 16-bit parts of splitmix64's i-th
-   number from key on. grid: any. */
+/* Number i of a matrix: (a + b + c + d - 131070) * scale, where a to d are the 16-bit parts of
+   splitmix64's i-th number from key on. */
+static __device__ inline float random_value(int64_t i, uint64_t key, float scale)
+{
+    uint64_t z = splitmix(key + (uint64_t)i * 0x9e3779b97f4a7c15u);
+    int sum = (int)(z & 0xffff) + (int)(z >> 16 & 0xffff) + (int)(z >> 32 & 0xffff) + (int)(z >> 48) - 131070;
+    return (float)sum * scale;
+}
+
+/* dst[i] = number i. grid: any. */
 PF_KERNEL pf_fill_random(bf16 *dst, int64_t count, uint64_t key, float scale)
 {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        uint64_t z = splitmix(key + (uint64_t)i * 0x9e3779b97f4a7c15u);
-        int sum = (int)(z & 0xffff) + (int)(z >> 16 & 0xffff) + (int)(z >> 32 & 0xffff) + (int)(z >> 48) - 131070;
-        dst[i] = __float2bfloat16((float)sum * scale);
-    }
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
+        dst[i] = __float2bfloat16(random_value(i, key, scale));
+}
+
+/* A row of numbers in FP8: codes, and the bfloat16 scale that gives the largest of them the largest
+   code. grid: rows; PF_BLOCK threads. */
+PF_KERNEL pf_fill_random_fp8(uint8_t *codes, float *scales, int64_t cols, uint64_t key, float scale)
+{
+    int64_t first = blockIdx.x * cols;
+    float top = 0;
+    for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK)
+        top = fmaxf(top, fabsf(random_value(first + i, key, scale)));
+    float worth = __bfloat162float(__float2bfloat16(block_max(top) / 448.0f));
+    for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK)
+        codes[first + i] = to_e4m3(random_value(first + i, key, scale) / worth);
+    if (threadIdx.x == 0)
+        scales[blockIdx.x] = worth;
 }
