@@ -1,8 +1,13 @@
 package model
 
 import (
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/kernels/ref"
@@ -83,5 +88,42 @@ func TestPlanIsOfOneRank(t *testing.T) {
 	}
 	if off := float64(half.Weights)/float64(m.Plan().Weights) - 1; off < -0.02 || off > 0.1 {
 		t.Errorf("predicted %d bytes of weights on a rank, there are %d", half.Weights, m.Plan().Weights)
+	}
+}
+
+// BenchmarkRanks compares two threads as one device with two ranks of one thread each, at
+// Qwen2.5-0.5B's shape: they take turns, and what is reported is the median of each.
+func BenchmarkRanks(b *testing.B) {
+	var models []*Model
+	for _, backend := range []kernels.Backend{cpuThreads(b, "", 2), cpuRanks(b, 2)} {
+		m, err := New(qwen05B(), weights.Random{Seed: 1, Type: kernels.BF16}, backend, Options{MaxLen: 4096})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(m.Close)
+		models = append(models, m)
+	}
+	for _, n := range []int{150, 512, 2048} {
+		b.Run(fmt.Sprintf("tokens=%d", n), func(b *testing.B) {
+			item := wire.RunItem{Tokens: goldenPrompt(n, models[0].spec.vocab), Ask: scoring}
+			took := make([][]time.Duration, len(models))
+			for b.Loop() {
+				for i, m := range models {
+					start := time.Now()
+					if err := run(b, m, item)[0].Err; err != nil {
+						b.Fatal(err)
+					}
+					took[i] = append(took[i], time.Since(start))
+				}
+			}
+			median := func(t []time.Duration) float64 {
+				slices.Sort(t)
+				return t[len(t)/2].Seconds()
+			}
+			one, two := median(took[0]), median(took[1])
+			b.ReportMetric(float64(n)/one, "threads-tokens/s")
+			b.ReportMetric(float64(n)/two, "ranks-tokens/s")
+			b.ReportMetric(two/one, "ranks/threads-time")
+		})
 	}
 }
