@@ -102,9 +102,10 @@ func offload(cfg *config.Config, m *model.Model) error {
 	if wanted > available {
 		return fmt.Errorf("%v of host memory are available, --kv-offloading-size is %v: lower it", mebibytes(available), mebibytes(wanted))
 	}
-	n := wanted / m.Plan().Block
+	block := m.Plan().Block * int64(cfg.Ranks)
+	n := wanted / block
 	if n < 1 {
-		return fmt.Errorf("--kv-offloading-size is %v, less than a block of %v: raise it, or lower --block-size", mebibytes(wanted), mebibytes(m.Plan().Block))
+		return fmt.Errorf("--kv-offloading-size is %v, less than a block of %v: raise it, or lower --block-size", mebibytes(wanted), mebibytes(block))
 	}
 	return m.NewHostPages(int(n))
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // eachOffloader runs the test on backends that make copies late: the reference, the processor, and the
-// GPU's on the host.
+// GPU's on the host, one and two.
 func eachOffloader(t *testing.T, test func(t *testing.T, b kernels.Backend)) {
 	t.Run("ref", func(t *testing.T) { test(t, &kerneltest.Offloading{Backend: ref.New()}) })
 	t.Run("cpu", func(t *testing.T) { test(t, &kerneltest.Offloading{Backend: cpuBackend(t, "")}) })
@@ -26,6 +26,9 @@ func eachOffloader(t *testing.T, test func(t *testing.T, b kernels.Backend)) {
 		b := cuda.New(simt.New())
 		t.Cleanup(b.Close)
 		test(t, b)
+	})
+	t.Run("ranks", func(t *testing.T) {
+		test(t, ranksOf(t, 2, func() (kernels.Rank, error) { return cuda.New(simt.New()), nil }))
 	})
 }
 

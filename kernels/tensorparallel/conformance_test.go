@@ -90,5 +90,9 @@ func TestConformanceOfGPUs(t *testing.T) {
 	kerneltest.Run(t, simulatedGPUs(t, 2, tensorparallel.Options{}), bfloat16Tolerance)
 }
 
+func TestHostMemory(t *testing.T) {
+	kerneltest.RunOffloader(t, simulatedGPUs(t, 2, tensorparallel.Options{}))
+}
+
 func FuzzAttention(f *testing.F) { kerneltest.FuzzAttention(f, ranks(2, openRef), float32Tolerance) }
 func FuzzLinear(f *testing.F)    { kerneltest.FuzzLinear(f, ranks(3, openRef), float32Tolerance) }

@@ -51,7 +51,8 @@ type Backend struct {
 	workers    []*worker
 	running    sync.WaitGroup
 	collective Collective
-	err        error // first failure outside the ranks since the last Sync
+	err        error  // first failure outside the ranks since the last Sync
+	marked     uint64 // copies that Mark has named
 
 	timeout  time.Duration
 	progress atomic.Uint64 // calls that ranks have completed
@@ -72,6 +73,7 @@ type worker struct {
 	err      error             // owned by the thread: first failure since the last Sync
 	partials [2]kernels.Buffer // owned by the thread
 	turn     int               // owned by the thread: which of partials is next
+	marks    marks             // owned by the thread
 }
 
 // queue is how many calls a rank may be behind.
