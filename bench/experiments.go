@@ -40,6 +40,7 @@ var experiments = []struct {
 	{"figure-5.7", "distribution of latency by fairness", (*Experiments).figure57},
 	{"preemption", "short requests among long ones, with and without pausing passes", (*Experiments).preemption},
 	{"flood", "hit rate of users' profiles in a flood of one-off long prompts, by eviction", (*Experiments).flood},
+	{"host-tier", "users who come back in turn, with and without host memory below the prefix cache", (*Experiments).hostTier},
 	{"scale", "routings and policies over 1,000 executors and --users users", (*Experiments).scale},
 }
 

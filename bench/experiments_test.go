@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/bench/figures"
 	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/sim"
@@ -99,6 +100,36 @@ func TestNewUsersAreNotTurnedAway(t *testing.T) {
 	t.Logf("mean latency: reuse %v, lru %v", means[kvcache.EvictReuse], means[kvcache.EvictLRU])
 	if means[kvcache.EvictReuse] > means[kvcache.EvictLRU]*105/100 {
 		t.Errorf("mean latency %v, under LRU %v", means[kvcache.EvictReuse], means[kvcache.EvictLRU])
+	}
+}
+
+// TestHostMemoryPays: users who come back in turn, more than the device holds profiles of, must find
+// them in host memory; and without that the default eviction must keep up with LRU, however many wait.
+func TestHostMemoryPays(t *testing.T) {
+	m, err := sim.MachineNamed("L4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := Experiments{Seed: 1}
+	table := &figures.Table{}
+	if err := x.hostTierOf(table, m, workload.PostRecommendation()); err != nil {
+		t.Fatal(err)
+	}
+	const throughput, mean = 5, 6
+	cell := func(row, column int) float64 {
+		v, err := strconv.ParseFloat(table.Rows[row][column], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for row := 0; row < len(table.Rows); row += 4 { // without by both evictions, 64 and 256 GiB
+		if without, with := cell(row, mean), cell(row+2, mean); with > without/5 {
+			t.Errorf("mean latency %v s with 64 GiB, %v s without", with, without)
+		}
+		if reuse, lru := cell(row, throughput), cell(row+1, throughput); reuse < 0.95*lru {
+			t.Errorf("%v requests/s, %v under LRU", reuse, lru)
+		}
 	}
 }
 

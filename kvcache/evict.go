@@ -138,7 +138,10 @@ func (t *taker) try(i int) (Page, bool) {
 	if g, seen := x.ghosts.seen(t.request.Chain[i]); i >= t.request.Shared && !(seen && x.outdates(g.used)) {
 		return none, false
 	}
-	return t.fromSegment(protected, true)
+	if p, ok := t.fromSegment(protected, true); ok || i >= t.request.Shared {
+		return p, ok
+	}
+	return t.any() // wanted against wanted: the one that comes first has just been chosen
 }
 
 // any takes a page whatever the policy, the least valuable first.

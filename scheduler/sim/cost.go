@@ -36,6 +36,17 @@ func (c Cost) Pass(items []Item) time.Duration {
 	return max(1, time.Duration(seconds*1e9))
 }
 
+// copying is what a pass takes that computes for some time and has to copy so many blocks: the saves
+// come first, as its pages are to be written; the loads go on layer by layer beside what is computed.
+func (e Executor) copying(computing time.Duration, saves, loads int) time.Duration {
+	layers := time.Duration(max(e.Layers, 1))
+	load, compute := time.Duration(loads)*e.CopyBlock/layers, computing/layers
+	if loads == 0 {
+		return computing + time.Duration(saves)*e.CopyBlock
+	}
+	return time.Duration(saves)*e.CopyBlock + load + (layers-1)*max(load, compute) + compute
+}
+
 // Executor describes one simulated executor.
 type Executor struct {
 	Name        string
@@ -43,7 +54,9 @@ type Executor struct {
 	Stages      int // of a pipeline: each takes Cost, and the executor starts a pass when the first is free; 0 means 1
 	Layers      int // a pass can pause after each; 0: not at all
 	BlockTokens int
-	NumBlocks   int // pages of the prefix cache
+	NumBlocks   int           // pages of the prefix cache
+	HostBlocks  int           // pages of host memory for what it evicts
+	CopyBlock   time.Duration // to copy a block to host memory or back
 	MaxModelLen int
 	MaxPassRows int
 	Profiled    bool // the scheduler is told the cost; otherwise it goes by cache-miss tokens
@@ -59,6 +72,7 @@ func (e Executor) hello() *wire.Hello {
 	info := &wire.ExecutorInfo{
 		Device: "simulated", Model: modelName, Fingerprint: modelName, VocabSize: vocabSize,
 		MaxModelLen: e.MaxModelLen, BlockTokens: e.BlockTokens, NumBlocks: e.NumBlocks,
+		HostBlocks: e.HostBlocks, CostLoad: e.CopyBlock,
 		MaxPassRows: e.MaxPassRows, CanPause: e.Layers > 0, Layers: e.Layers,
 	}
 	if e.Profiled {

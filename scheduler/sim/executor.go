@@ -65,7 +65,7 @@ func (d *device) start(w *world, run *wire.Run) error {
 		}
 		items[i] = Item{Tokens: len(it.Tokens), Cached: it.Cached}
 	}
-	took := d.Cost.Pass(items)
+	took := d.copying(d.Cost.Pass(items), len(run.Saves), len(run.Loads))
 	p := &pass{run: run, took: took, left: took, since: w.now}
 	d.passes[run.Pass] = p
 	wait := took

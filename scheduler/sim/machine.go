@@ -1,6 +1,9 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Model is what of a language model decides memory and time.
 type Model struct {
@@ -29,6 +32,14 @@ type Machine struct {
 	GPU   GPU
 	Model Model
 	rates rates
+}
+
+// WithHostMemory gives an executor of the machine so much pinned host memory for its prefix cache.
+func (m Machine) WithHostMemory(e Executor, bytes float64) Executor {
+	block := m.Model.kv() * float64(e.BlockTokens)
+	e.HostBlocks = int(bytes / block)
+	e.CopyBlock = time.Duration(block / m.rates.host * 1e9)
+	return e
 }
 
 // linear is the number of parameters of the linear layers, and of embedding and LM head.

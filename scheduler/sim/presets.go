@@ -12,6 +12,7 @@ type rates struct {
 	linear    float64 // FLOP/s of the linear layers
 	attention float64 // FLOP/s of causal attention, with half of the square counted
 	bandwidth float64 // bytes/s of its memory
+	host      float64 // bytes/s of copies to and from pinned host memory
 	link      float64 // bytes/s of an all-reduce between two of them
 	nvlink    float64 // the same over NVLink; 0: there is none
 }
@@ -52,17 +53,17 @@ var (
 // the L4's and the A100's are estimates from the GPUs' specifications.
 func Machines() []Machine {
 	h100 := GPU{Name: "H100 PCIe 80 GB", MemoryBytes: 79.2 * gibibyte, Share: 0.955}
-	measured := rates{linear: 1053e12, attention: 300e12, bandwidth: 2.0e12, link: 14.2e9}
+	measured := rates{linear: 1053e12, attention: 300e12, bandwidth: 2.0e12, host: 50e9, link: 14.2e9}
 	linked := measured
 	linked.nvlink = 62e9
 	return []Machine{
 		{
 			Name: "L4", Model: llama8B, GPU: GPU{Name: "L4 24 GB", MemoryBytes: 22.5 * gibibyte, Share: 0.93},
-			rates: rates{linear: 75e12, attention: 45e12, bandwidth: 0.3e12, link: 14.2e9},
+			rates: rates{linear: 75e12, attention: 45e12, bandwidth: 0.3e12, host: 25e9, link: 14.2e9},
 		},
 		{
 			Name: "A100", Model: qwen32B, GPU: GPU{Name: "A100 PCIe 40 GB", MemoryBytes: 39.4 * gibibyte, Share: 0.93},
-			rates: rates{linear: 230e12, attention: 190e12, bandwidth: 1.555e12, link: 14.2e9},
+			rates: rates{linear: 230e12, attention: 190e12, bandwidth: 1.555e12, host: 25e9, link: 14.2e9},
 		},
 		{Name: "H100", Model: llama70B, GPU: h100, rates: measured},
 		{Name: "H100-NVLink", Model: llama70B, GPU: h100, rates: linked},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler"
 )
 
@@ -115,6 +116,34 @@ func TestPipelineOverlapsPasses(t *testing.T) {
 		if got := out.Records[i].Done; !near(got, seconds(want)) {
 			t.Errorf("request %d is done at %v, want %vs", i, got, want)
 		}
+	}
+}
+
+// A prompt that has left the device comes back from host memory beside what is computed, and what it
+// takes the place of goes there before.
+func TestCopiesTakeTime(t *testing.T) {
+	e := gpu()
+	e.NumBlocks, e.HostBlocks, e.CopyBlock = 10, 100, 10*time.Millisecond
+	requests := []Request{
+		{At: 0, Tokens: prompt(1, 1, 160, 200)},
+		{At: seconds(5), Tokens: prompt(2, 2, 160, 200)},
+		{At: seconds(10), Tokens: prompt(1, 3, 160, 200)},
+	}
+	config := config("fcfs")
+	config.Eviction = kvcache.EvictLRU
+	out := run(t, config, []Executor{e}, requests...)
+	// 10 blocks to save in 0.1 s; to load, 0.01 s a layer, beside 0.014 s of computing.
+	for i, want := range []float64{0.3, 5.3 + 0.1, 10 + 0.1 + 0.01 + 10*0.014} {
+		if got := out.Records[i].Done; !near(got, seconds(want)) {
+			t.Errorf("request %d is done at %v, want %vs", i, got, want)
+		}
+	}
+	if out.Records[2].Cached != 160 || out.Stats.HostHits != 160 || out.Stats.PrefixHits != 0 {
+		t.Errorf("%d tokens cached, %d of them in host memory, %d on the device", out.Records[2].Cached, out.Stats.HostHits, out.Stats.PrefixHits)
+	}
+	e.CopyBlock = 20 * time.Millisecond // a block is computed in 16 ms
+	if out := run(t, config, []Executor{e}, requests...); out.Stats.HostHits != 0 {
+		t.Error("blocks are loaded, although to compute them is faster")
 	}
 }
 

@@ -1,0 +1,68 @@
+package bench
+
+import (
+	"github.com/prefillonly/prefillonly/bench/figures"
+	"github.com/prefillonly/prefillonly/bench/workload"
+	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/sim"
+)
+
+// hostTier measures what host memory below the prefix cache gives to users who come back in turn, more
+// than the device holds prefixes of, over the request rate. The rate is in multiples of what the device
+// does when it computes every prompt whole.
+func (x *Experiments) hostTier() error {
+	table := &figures.Table{Header: []string{"machine", "workload", "rate", "host_gib", "eviction", "throughput", "mean_s", "p99_s", "on_device", "loaded"}}
+	for _, name := range []string{"H100", "L4"} {
+		m, err := sim.MachineNamed(name)
+		if err != nil {
+			return err
+		}
+		for _, spec := range []workload.Spec{workload.PostRecommendation(), returning()} {
+			if err := x.hostTierOf(table, m, spec); err != nil {
+				return err
+			}
+		}
+	}
+	return x.save("host-tier", table)
+}
+
+// returning is credit verification with three questions to each applicant's history.
+func returning() workload.Spec {
+	spec := workload.CreditVerification()
+	spec.Name, spec.PerUser, spec.Item = "credit-verification-x3", 3, 150
+	return spec
+}
+
+func (x *Experiments) hostTierOf(table *figures.Table, m sim.Machine, spec workload.Spec) error {
+	longest := spec.Profile.Max + spec.Item
+	config, executor, err := m.Engine(sim.LayerMajor, longest, true)
+	if err != nil {
+		return err
+	}
+	mean := (spec.Profile.Min+spec.Profile.Max)/2 + spec.Item
+	whole := executor.Cost.Pass([]sim.Item{{Tokens: mean}}).Seconds()
+	for _, multiple := range []float64{0.5, 1, 4} {
+		requests, err := spec.Generate(workload.Arrivals{Rate: multiple / whole}, x.Seed) // in a random order
+		if err != nil {
+			return err
+		}
+		for _, c := range []struct {
+			gib      float64
+			eviction kvcache.Eviction
+		}{{0, kvcache.EvictReuse}, {0, kvcache.EvictLRU}, {64, kvcache.EvictReuse}, {256, kvcache.EvictReuse}} {
+			config.Eviction = c.eviction
+			out, err := sim.Run(config, []sim.Executor{m.WithHostMemory(executor, c.gib*(1<<30))}, toSim(requests))
+			if err != nil {
+				return err
+			}
+			r, err := summarize(out.Records)
+			if err != nil {
+				return err
+			}
+			queries := float64(out.Stats.PrefixQueries)
+			table.Add(m.Name, spec.Name, multiple/whole, c.gib, c.eviction, r.throughput, r.mean.Seconds(), r.percentile(99).Seconds(),
+				float64(out.Stats.PrefixHits)/queries, float64(out.Stats.HostHits)/queries)
+		}
+	}
+	return nil
+}
