@@ -1,6 +1,6 @@
 // Package pipeline holds frontend, scheduler and executor, joined by ZeroMQ, to what they promise
 // together: no request is lost when one of them restarts, and little time is added to a pass. The
-// model step is a null runner.
+// model step is a null runner, or a small model where answers count.
 package pipeline
 
 import (
