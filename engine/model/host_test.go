@@ -76,92 +76,92 @@ func copies(device, step, host, n int) []wire.Copy {
 
 // TestLoadedPagesKeepTheirBits saves a prompt's pages, lets another prompt overwrite them, and loads
 // them elsewhere.
-func TestLoadedPagesKeepTheirBits(t *testing.T) {
-	eachOffloader(t, func(t *testing.T, b kernels.Backend) {
-		m := newTiered(t, b, 24, 20)
-		tokens, other := goldenPrompt(200, m.spec.vocab), goldenPrompt(300, m.spec.vocab)[90:]
-		ask := engine.Ask{Top: 20, Labels: []engine.TokenID{3, 1}}
-		want := answer(t, m, wire.RunItem{Tokens: tokens, Ask: ask})
-		wantOther := answer(t, m, wire.RunItem{Tokens: other, Ask: ask})
+func TestLoadedPagesKeepTheirBits(t *testing.T) { eachOffloader(t, loadedPages) }
 
-		pass(t, m, nil, nil, wire.RunItem{Tokens: tokens, Blocks: blockRange(0, 12)})
-		// Every second page goes to host memory in another order than its neighbours.
-		saves := append(copies(0, 1, 4, 6), copies(11, -1, 10, 6)...)
-		equalAnswers(t, "overwriting what is saved", pass(t, m, saves, nil, wire.RunItem{Tokens: other, Blocks: blockRange(0, 12), Ask: ask}), wantOther)
-		loads := append(copies(12, 1, 4, 6), copies(23, -1, 10, 6)...)
-		equalAnswers(t, "loaded", pass(t, m, nil, loads, wire.RunItem{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), want)
-		equalAnswers(t, "cached after the load", answer(t, m, wire.RunItem{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), want)
-		equalAnswers(t, "what was filled meanwhile", answer(t, m, wire.RunItem{Tokens: other, Cached: 192, Blocks: blockRange(0, 12), Ask: ask}), wantOther)
-	})
+func loadedPages(t *testing.T, b kernels.Backend) {
+	m := newTiered(t, b, 24, 20)
+	tokens, other := goldenPrompt(200, m.spec.vocab), goldenPrompt(300, m.spec.vocab)[90:]
+	ask := engine.Ask{Top: 20, Labels: []engine.TokenID{3, 1}}
+	want := answer(t, m, wire.RunItem{Tokens: tokens, Ask: ask})
+	wantOther := answer(t, m, wire.RunItem{Tokens: other, Ask: ask})
+
+	pass(t, m, nil, nil, wire.RunItem{Tokens: tokens, Blocks: blockRange(0, 12)})
+	// Every second page goes to host memory in another order than its neighbours.
+	saves := append(copies(0, 1, 4, 6), copies(11, -1, 10, 6)...)
+	equalAnswers(t, "overwriting what is saved", pass(t, m, saves, nil, wire.RunItem{Tokens: other, Blocks: blockRange(0, 12), Ask: ask}), wantOther)
+	loads := append(copies(12, 1, 4, 6), copies(23, -1, 10, 6)...)
+	equalAnswers(t, "loaded", pass(t, m, nil, loads, wire.RunItem{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), want)
+	equalAnswers(t, "cached after the load", answer(t, m, wire.RunItem{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), want)
+	equalAnswers(t, "what was filled meanwhile", answer(t, m, wire.RunItem{Tokens: other, Cached: 192, Blocks: blockRange(0, 12), Ask: ask}), wantOther)
 }
 
 // TestDroppedLoadsSpoilNothing drops a pass in the middle of its loads, and gives its pages to another.
-func TestDroppedLoadsSpoilNothing(t *testing.T) {
-	eachOffloader(t, func(t *testing.T, b kernels.Backend) {
-		m := newTiered(t, b, 24, 12)
-		tokens, other := goldenPrompt(200, m.spec.vocab), goldenPrompt(300, m.spec.vocab)[90:]
-		ask := engine.Ask{Top: 20}
-		wantOther := answer(t, m, wire.RunItem{Tokens: other, Ask: ask})
-		pass(t, m, nil, nil, wire.RunItem{Tokens: tokens, Blocks: blockRange(0, 12)})
-		if err := m.Save(copies(0, 1, 0, 12)); err != nil {
-			t.Fatal(err)
-		}
-		p, err := m.Begin(&wire.Run{Loads: copies(12, 1, 0, 12), Items: []wire.RunItem{{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12)}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.Step(); err != nil {
-			t.Fatal(err)
-		}
-		p.Close()
-		pass(t, m, nil, nil, wire.RunItem{Tokens: other, Blocks: blockRange(12, 12)})
-		equalAnswers(t, "cached in the dropped pass's pages", answer(t, m, wire.RunItem{Tokens: other, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), wantOther)
-	})
+func TestDroppedLoadsSpoilNothing(t *testing.T) { eachOffloader(t, droppedLoads) }
+
+func droppedLoads(t *testing.T, b kernels.Backend) {
+	m := newTiered(t, b, 24, 12)
+	tokens, other := goldenPrompt(200, m.spec.vocab), goldenPrompt(300, m.spec.vocab)[90:]
+	ask := engine.Ask{Top: 20}
+	wantOther := answer(t, m, wire.RunItem{Tokens: other, Ask: ask})
+	pass(t, m, nil, nil, wire.RunItem{Tokens: tokens, Blocks: blockRange(0, 12)})
+	if err := m.Save(copies(0, 1, 0, 12)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := m.Begin(&wire.Run{Loads: copies(12, 1, 0, 12), Items: []wire.RunItem{{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Step(); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	pass(t, m, nil, nil, wire.RunItem{Tokens: other, Blocks: blockRange(12, 12)})
+	equalAnswers(t, "cached in the dropped pass's pages", answer(t, m, wire.RunItem{Tokens: other, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), wantOther)
 }
 
 // TestIndexAndPagesKeepTheBits lets the index of the prefix cache lead passes over two small tiers, and
 // compares each answer with its prompt's alone and cold.
-func TestIndexAndPagesKeepTheBits(t *testing.T) {
-	eachOffloader(t, func(t *testing.T, b kernels.Backend) {
-		const streams, blockTokens = 4, 16
-		m := newTiered(t, b, 9, 14)
-		index, err := kvcache.New(kvcache.Config{BlockTokens: blockTokens, NumBlocks: 9, HostBlocks: 14})
-		if err != nil {
-			t.Fatal(err)
+func TestIndexAndPagesKeepTheBits(t *testing.T) { eachOffloader(t, indexAndPages) }
+
+func indexAndPages(t *testing.T, b kernels.Backend) {
+	const streams, blockTokens = 4, 16
+	m := newTiered(t, b, 9, 14)
+	index, err := kvcache.New(kvcache.Config{BlockTokens: blockTokens, NumBlocks: 9, HostBlocks: 14})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := engine.Ask{Top: 4}
+	cold := map[[2]int]*engine.Answer{}
+	random := rand.New(rand.NewPCG(5, 6))
+	loaded := 0
+	for round := range 60 {
+		stream, n := random.IntN(streams), 1+random.IntN(110)
+		tokens := goldenPrompt(300, m.spec.vocab)[stream*7:][:n]
+		if cold[[2]int{stream, n}] == nil {
+			cold[[2]int{stream, n}] = answer(t, m, wire.RunItem{Tokens: tokens, Ask: ask})
 		}
-		ask := engine.Ask{Top: 4}
-		cold := map[[2]int]*engine.Answer{}
-		random := rand.New(rand.NewPCG(5, 6))
-		loaded := 0
-		for round := range 60 {
-			stream, n := random.IntN(streams), 1+random.IntN(110)
-			tokens := goldenPrompt(300, m.spec.vocab)[stream*7:][:n]
-			if cold[[2]int{stream, n}] == nil {
-				cold[[2]int{stream, n}] = answer(t, m, wire.RunItem{Tokens: tokens, Ask: ask})
-			}
-			chain := new(kvcache.Hasher).Chain(tokens, blockTokens, kvcache.Keys{})
-			lease, moves := index.Acquire(kvcache.Request{Chain: chain, Reuse: (n - 1) / blockTokens, Load: true, Fill: len(chain)})
-			var saves, loads []wire.Copy
-			for _, s := range moves.Saves {
-				saves = append(saves, wire.Copy{Device: wire.BlockID(s.Device), Host: wire.BlockID(s.Host)})
-			}
-			for _, c := range lease.Loads {
-				loads = append(loads, wire.Copy{Device: wire.BlockID(c.Device), Host: wire.BlockID(c.Host)})
-			}
-			item := wire.RunItem{Tokens: tokens, Cached: lease.Cached() * blockTokens, Ask: ask}
-			for _, p := range lease.Pages {
-				item.Blocks = append(item.Blocks, wire.BlockID(p))
-			}
-			how := fmt.Sprintf("round %d, %d of %d tokens cached, %d blocks of them loaded", round, item.Cached, n, len(loads))
-			equalAnswers(t, how, pass(t, m, saves, loads, item), cold[[2]int{stream, n}])
-			index.Commit(lease)
-			index.Release(lease)
-			loaded += len(loads)
+		chain := new(kvcache.Hasher).Chain(tokens, blockTokens, kvcache.Keys{})
+		lease, moves := index.Acquire(kvcache.Request{Chain: chain, Reuse: (n - 1) / blockTokens, Load: true, Fill: len(chain)})
+		var saves, loads []wire.Copy
+		for _, s := range moves.Saves {
+			saves = append(saves, wire.Copy{Device: wire.BlockID(s.Device), Host: wire.BlockID(s.Host)})
 		}
-		if loaded < 20 {
-			t.Errorf("only %d blocks were ever loaded", loaded)
+		for _, c := range lease.Loads {
+			loads = append(loads, wire.Copy{Device: wire.BlockID(c.Device), Host: wire.BlockID(c.Host)})
 		}
-	})
+		item := wire.RunItem{Tokens: tokens, Cached: lease.Cached() * blockTokens, Ask: ask}
+		for _, p := range lease.Pages {
+			item.Blocks = append(item.Blocks, wire.BlockID(p))
+		}
+		how := fmt.Sprintf("round %d, %d of %d tokens cached, %d blocks of them loaded", round, item.Cached, n, len(loads))
+		equalAnswers(t, how, pass(t, m, saves, loads, item), cold[[2]int{stream, n}])
+		index.Commit(lease)
+		index.Release(lease)
+		loaded += len(loads)
+	}
+	if loaded < 20 {
+		t.Errorf("only %d blocks were ever loaded", loaded)
+	}
 }
 
 // TestTieredRunnerSuite runs what every executor.Runner must pass on one with host memory.
