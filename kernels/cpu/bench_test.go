@@ -178,3 +178,49 @@ func BenchmarkLogits(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFP8 runs MLP at Llama-3.1-8B's shape with weights in FP8 and in bfloat16 by turns; it reports
+// the rates of both and their ratio. Matrices are far larger than caches, as those of a whole model.
+func BenchmarkFP8(b *testing.B) {
+	const hidden, inter = 4096, 14336
+	backend := must[*cpu.Backend](b)(cpu.New(cpu.Config{}))
+	b.Cleanup(backend.Close)
+	fp8 := func(rows, cols int) kernels.HostTensor {
+		t := kernels.HostTensor{Name: "weights", Type: kernels.F8E4M3, Rows: rows, Cols: cols, Data: weights(rows * cols)[:rows*cols], Scale: make([]float32, rows)}
+		for i := range t.Scale {
+			t.Scale[i] = 1e-4
+		}
+		return t
+	}
+	linear := must[kernels.Linear](b)
+	var gated, down [2]kernels.Linear
+	for i, make := range []func(rows, cols int) kernels.HostTensor{fp8, tensor} {
+		gated[i] = linear(backend.NewGatedLinear(make(inter, hidden), make(inter, hidden)))
+		b.Cleanup(gated[i].Free)
+		down[i] = linear(backend.NewLinear([]kernels.HostTensor{make(hidden, inter)}, nil))
+		b.Cleanup(down[i].Free)
+	}
+	norm := must[kernels.Vector](b)(backend.NewVector(tensor(1, hidden)))
+	for _, rows := range benchRows[:5] {
+		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+			buf := must[kernels.Buffer](b)(backend.Alloc(int64(rows) * hidden * 4))
+			defer buf.Free()
+			x := kernels.Mat{Buf: buf, Rows: rows, Cols: hidden, Stride: hidden, Type: kernels.F32}
+			shortest := [2]time.Duration{time.Hour, time.Hour}
+			for b.Loop() {
+				for i := range shortest {
+					start := time.Now()
+					backend.MLP(x, norm, 1e-6, gated[i], down[i])
+					shortest[i] = min(shortest[i], time.Since(start))
+				}
+			}
+			if err := backend.Sync(); err != nil {
+				b.Fatal(err)
+			}
+			flops := 2 * float64(rows) * 3 * hidden * inter
+			b.ReportMetric(flops/float64(shortest[0].Nanoseconds()), "GFLOP/s")
+			b.ReportMetric(flops/float64(shortest[1].Nanoseconds()), "bf16-GFLOP/s")
+			b.ReportMetric(float64(shortest[1])/float64(shortest[0]), "ratio")
+		})
+	}
+}

@@ -71,8 +71,8 @@ static void product_task(void *arg, int task, int thread)
 	const char *weights = l->codes ? (const char *)l->codes : (const char *)l->weights;
 	pf_bf16 *room = pf_pool_scratch(g->pool, thread); // for FP8: the group's panels
 	// While a tile passes over the group, its share of this thread's next group is fetched.
-	// A tile alone has nothing to overlap with but its own coming lines.
-	size_t distance = tile1 - tile0 > 1 ? g->threads * g->group * panel_bytes : NEAR_BYTES;
+	// A tile alone has nothing to overlap with but its own coming lines; of FP8 these are expanded already.
+	size_t distance = tile1 - tile0 > 1 || l->codes ? g->threads * g->group * panel_bytes : NEAR_BYTES;
 	int step = pair_bytes / (tile1 - tile0);
 	_Alignas(64) float c[PF_TILE_ROWS * PF_PANEL];
 	g->ops->begin();
