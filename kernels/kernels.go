@@ -56,6 +56,25 @@ type HostTensor struct {
 	Data []byte
 
 	Scale []float32 // of F8E4M3: element (i, j) is worth Scale[i] times its code; nil for other types
+
+	File File // what Data is a mapping of; nil for other memory
+}
+
+// File is a file that HostTensors are mapped from.
+type File interface {
+	// ReadPart copies part of a tensor's Data to dst, which is as long, by reading the file: what a file
+	// lacks, since it was cut short after it was mapped, is an error then and not a fault. It may be
+	// called from several goroutines.
+	ReadPart(dst, part []byte) error
+}
+
+// ReadPart copies part of t.Data to dst, which is as long; see File.
+func (t HostTensor) ReadPart(dst, part []byte) error {
+	if t.File != nil {
+		return t.File.ReadPart(dst, part)
+	}
+	copy(dst, part)
+	return nil
 }
 
 // Check says whether t has as many bytes, and scales, as its shape and type ask for, and names what

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -28,18 +29,48 @@ type lastLayer struct {
 type loader struct {
 	*Model
 	source Source
+	stage  weights.Stage
+	done   int64 // bytes of tensors that were built
 	err    error
+}
+
+// fileReader is a backend that reads tensors from their files itself, on their way to a device.
+type fileReader interface{ ReadsFiles() bool }
+
+// staged puts tensors into memory for a backend that wants them there.
+func (l *loader) staged(tensors ...kernels.HostTensor) []kernels.HostTensor {
+	if l.err != nil {
+		return tensors
+	}
+	if b, ok := l.backend.(fileReader); ok && b.ReadsFiles() {
+		return tensors
+	}
+	staged, err := l.stage.Read(tensors...)
+	l.err = err
+	return staged
+}
+
+// built reports tensors that are in the backend now.
+func (l *loader) built(tensors ...kernels.HostTensor) {
+	for _, t := range tensors {
+		l.done += int64(len(t.Data))
+	}
+	if l.opts.Progress != nil && l.err == nil {
+		l.opts.Progress(l.done, l.source.Bytes())
+	}
 }
 
 // load packs all weights, a layer at a time: beside what is packed already, no more than one
 // matrix is resident in the source.
 func (m *Model) load(source Source) error {
 	l := &loader{Model: m, source: source}
+	defer l.stage.Free()
 	s := &m.spec
 	m.table = l.embedding("model.embed_tokens.weight")
 	m.head = m.table
 	for i := range s.layers {
-		name := fmt.Sprintf("model.layers.%d.", i)
+		name := layerName(i)
+		source.Ahead(layerName(i + 1))
 		if i < s.layers-1 {
 			next := l.layer(name)
 			next.qkv = l.projections(name, "q", "k", "v")
@@ -49,9 +80,6 @@ func (m *Model) load(source Source) error {
 		}
 		if l.err != nil {
 			return l.err
-		}
-		if m.opts.Progress != nil {
-			m.opts.Progress(i+1, s.layers)
 		}
 	}
 	m.norm = l.vector("model.norm.weight", s.hidden)
@@ -66,6 +94,9 @@ func (m *Model) load(source Source) error {
 	}
 	return errors.Join(l.err, m.backend.Sync())
 }
+
+// layerName is what the names of a layer's tensors begin with.
+func layerName(i int) string { return fmt.Sprintf("model.layers.%d.", i) }
 
 // checkUntaken refuses tensors that would change the result if they were used: a checkpoint with
 // biases, adapters or scales that its config.json does not announce.
@@ -106,13 +137,17 @@ func (l *loader) projections(name string, which ...string) kernels.Linear {
 		rows = append(rows, map[string]int{"q": h.Q, "k": h.KV, "v": h.KV}[w]*h.Dim)
 	}
 	parts, bias := l.stack(names, rows, l.spec.hidden, l.spec.qkvBias)
-	return keep(l, append(parts, bias...), func() (kernels.Linear, error) { return l.backend.NewLinear(parts, bias) })
+	return keep(l, append(parts, bias...), func(t []kernels.HostTensor) (kernels.Linear, error) {
+		return l.backend.NewLinear(t[:len(parts)], t[len(parts):])
+	})
 }
 
 // output is a matrix whose product goes back into the residual stream.
 func (l *loader) output(name string, in int, biased bool) kernels.Linear {
 	parts, bias := l.stack([]string{name}, []int{l.spec.hidden}, in, biased)
-	return keep(l, append(parts, bias...), func() (kernels.Linear, error) { return kernels.NewOutputLinear(l.backend, parts, bias) })
+	return keep(l, append(parts, bias...), func(t []kernels.HostTensor) (kernels.Linear, error) {
+		return kernels.NewOutputLinear(l.backend, t[:1], t[1:])
+	})
 }
 
 func (l *loader) tensor(name string, shape ...int) kernels.HostTensor {
@@ -141,13 +176,17 @@ func (l *loader) stack(names []string, rows []int, cols int, biased bool) (parts
 func (l *loader) gated(gate, up string) kernels.Linear {
 	g := l.tensor(gate+".weight", l.spec.intermediate, l.spec.hidden)
 	u := l.tensor(up+".weight", l.spec.intermediate, l.spec.hidden)
-	return keep(l, []kernels.HostTensor{g, u}, func() (kernels.Linear, error) { return l.backend.NewGatedLinear(g, u) })
+	return keep(l, []kernels.HostTensor{g, u}, func(t []kernels.HostTensor) (kernels.Linear, error) { return l.backend.NewGatedLinear(t[0], t[1]) })
 }
 
 // embedding makes a table. Backends that hold a copy let go of the source's.
 func (l *loader) embedding(name string) kernels.Table {
 	t := l.tensor(name, l.spec.vocab, l.spec.hidden)
-	table := keep(l, nil, func() (kernels.Table, error) { return l.backend.NewTable(t) })
+	if l.err == nil {
+		l.err = weights.Check(t) // it may be looked up in its mapping from now on
+	}
+	table := keep(l, nil, func([]kernels.HostTensor) (kernels.Table, error) { return l.backend.NewTable(t) })
+	l.built(t)
 	switch {
 	case l.err != nil:
 	case table.Bytes() > 0:
@@ -163,11 +202,17 @@ func (l *loader) vector(name string, n int) kernels.Vector {
 	if l.err != nil {
 		return nil
 	}
-	v, err := l.backend.NewVector(t)
+	staged, err := l.stage.Read(t) // the values are converted in any backend's host memory
+	if err != nil {
+		l.err = err
+		return nil
+	}
+	v, err := l.backend.NewVector(staged[0])
 	if err != nil {
 		l.err = fmt.Errorf("tensor %q: %w", name, err)
 	}
 	l.weights += 4 * int64(n)
+	l.built(t)
 	l.source.Release(t)
 	return v
 }
@@ -179,16 +224,18 @@ type held interface {
 }
 
 // keep builds a matrix out of tensors, which the source may then release, and frees it with the model.
-func keep[T held](l *loader, tensors []kernels.HostTensor, build func() (T, error)) T {
+func keep[T held](l *loader, tensors []kernels.HostTensor, build func(staged []kernels.HostTensor) (T, error)) T {
 	var built T
+	staged := l.staged(tensors...)
 	if l.err != nil {
 		return built
 	}
-	if built, l.err = build(); l.err != nil {
+	if built, l.err = build(staged); l.err != nil {
 		return built
 	}
 	l.weights += built.Bytes()
 	l.close = append(l.close, built.Free)
+	l.built(tensors...)
 	for _, t := range tensors {
 		l.source.Release(t)
 	}

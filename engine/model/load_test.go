@@ -82,15 +82,20 @@ func TestLoadEqualsRandomSource(t *testing.T) {
 		for name, shards := range map[string]int{"llama-bias": 1, "mistral": 1, "qwen2": 3, "qwen3-wide": 4} {
 			item := wire.RunItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
 			want := answer(t, newModel(t, name, b, bitsOptions), item)
-			layers := 0
+			var last, all int64
 			opts := bitsOptions
-			opts.Progress = func(loaded, of int) { layers += loaded * of }
+			opts.Progress = func(done, total int64) {
+				if done < last || done > total {
+					t.Errorf("%s: progress of %d of %d bytes after %d", name, done, total, last)
+				}
+				last, all = done, total
+			}
 			m, err := Load(writeCheckpoint(t, name, shards, nil), b, opts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := m.spec.layers; layers != n*n*(n+1)/2 {
-				t.Errorf("%s: progress was not told of each of %d layers once", name, n)
+			if last != all || all == 0 {
+				t.Errorf("%s: progress ended at %d of %d bytes", name, last, all)
 			}
 			equalAnswers(t, name+" from disk", answer(t, m, item), want)
 			m.Close()
@@ -148,4 +153,39 @@ func TestLoadIgnoresWhatChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Close()
+}
+
+// cutting is a checkpoint whose file loses its end while it is being loaded.
+type cutting struct {
+	*weights.Checkpoint
+	file string
+}
+
+func (c cutting) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
+	if strings.HasPrefix(name, "model.layers.1.") {
+		if err := os.Truncate(c.file, 1<<12); err != nil {
+			return kernels.HostTensor{}, err
+		}
+	}
+	return c.Checkpoint.Tensor(name, shape...)
+}
+
+// TestLoadOfAFileCutShort: the loss is an error that names the file, on every backend.
+func TestLoadOfAFileCutShort(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b kernels.Backend) {
+		dir := writeCheckpoint(t, "qwen2", 1, nil)
+		config, err := weights.ReadConfig(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := weights.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		file := filepath.Join(dir, "model.safetensors")
+		if _, err := New(config, cutting{c, file}, b, bitsOptions); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "offset") {
+			t.Errorf("New = %v, want the file's name and an offset", err)
+		}
+	})
 }

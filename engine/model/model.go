@@ -20,8 +20,12 @@ type Source interface {
 	Release(kernels.HostTensor)
 	// Untaken lists the tensors that were never asked for.
 	Untaken() []string
+	// Ahead says that the tensors whose names begin with prefix are wanted next.
+	Ahead(prefix string)
+	// Bytes is the size of all tensors; 0 where it is not known.
+	Bytes() int64
 	// Fingerprint identifies the weights.
-	Fingerprint() string
+	Fingerprint() (string, error)
 }
 
 // Options bound a model's memory. Zero values mean the defaults.
@@ -32,7 +36,7 @@ type Options struct {
 	MaxItems    int // items in one pass; default 64
 	SpareRows   int // rows of passes that run while a longest one is paused; default MaxLen
 
-	Progress func(layersLoaded, layers int) // called after each layer, may be nil
+	Progress func(done, total int64) // called after each matrix with the bytes of tensors; total is 0 where it is not known; may be nil
 }
 
 func (o Options) withDefaults(s *spec) (Options, error) {
@@ -117,7 +121,12 @@ func New(config weights.Config, source Source, b kernels.Backend, opts Options) 
 		return nil, fmt.Errorf("working memory: %w", err)
 	}
 	m.pages.bytes = b.KVBlockBytes(s.heads, opts.BlockTokens)
-	m.print = source.Fingerprint() + "-" + s.digest()
+	print, err := source.Fingerprint()
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	m.print = print + "-" + s.digest()
 	return m, nil
 }
 

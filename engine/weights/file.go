@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 // file is one mapped safetensors file.
 type file struct {
+	*os.File
 	path    string
 	name    string // last element of path
 	mapping []byte
@@ -19,37 +21,59 @@ type file struct {
 }
 
 func openFile(path string) (*file, error) {
-	f, err := os.Open(path)
+	opened, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // the mapping outlives the descriptor
+	f := &file{File: opened, path: path, name: filepath.Base(path)}
+	if err := f.open(); err != nil {
+		_ = f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *file) open() error {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
+		return fmt.Errorf("%s is not a regular file", f.path)
 	}
 	size := info.Size()
 	var prefix [8]byte
 	n, _ := f.ReadAt(prefix[:], 0) // a short read shows in the length
 	length, err := headerLength(prefix[:n], size)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	mapping, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("%s: map %d bytes: %w", path, size, err)
+	f.body = 8 + length
+	header := make([]byte, length)
+	if _, err := f.ReadAt(header, 8); err != nil {
+		return fmt.Errorf("%s: header: %w", f.path, err)
 	}
-	m := &file{path: path, name: filepath.Base(path), mapping: mapping, body: 8 + length}
-	m.entries, err = parseHeader(mapping[8:m.body], size-m.body)
-	if err != nil {
-		_ = m.close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if f.entries, err = parseHeader(header, size-f.body); err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	_ = unix.Madvise(mapping, unix.MADV_SEQUENTIAL) // advice only: a refusal changes no result
-	return m, nil
+	if f.mapping, err = unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("%s: map %d bytes: %w", f.path, size, err)
+	}
+	_ = unix.Madvise(f.mapping, unix.MADV_SEQUENTIAL) // advice only: a refusal changes no result
+	return nil
+}
+
+// ReadPart implements kernels.File. Memory that is not of the mapping is copied.
+func (f *file) ReadPart(dst, part []byte) error {
+	at := int64(uintptr(unsafe.Pointer(unsafe.SliceData(part)))) - int64(uintptr(unsafe.Pointer(unsafe.SliceData(f.mapping))))
+	if at < 0 || at+int64(len(part)) > int64(len(f.mapping)) {
+		copy(dst, part)
+		return nil
+	}
+	if n, err := f.ReadAt(dst[:len(part)], at); err != nil {
+		return fmt.Errorf("%s: %d bytes at offset %d: read %d: %w; was the file changed while it was loaded? download it again", f.path, len(part), at, n, noEOF(err))
+	}
+	return nil
 }
 
 func (f *file) data(e entry) []byte { return f.mapping[f.body+e.begin : f.body+e.end : f.body+e.end] }
@@ -58,9 +82,9 @@ func (f *file) close() error {
 	mapping := f.mapping
 	f.mapping = nil
 	if mapping == nil {
-		return nil
+		return f.Close()
 	}
-	return unix.Munmap(mapping)
+	return errors.Join(unix.Munmap(mapping), f.Close())
 }
 
 // adviseNeeded starts reading all pages that data touches.

@@ -35,7 +35,15 @@ func splitmix(z uint64) uint64 {
 func (Random) Release(kernels.HostTensor) {}
 
 // Fingerprint identifies the weights.
-func (r Random) Fingerprint() string { return fmt.Sprintf("random-%s-%d", r.Type, r.Seed) }
+func (r Random) Fingerprint() (string, error) {
+	return fmt.Sprintf("random-%s-%d", r.Type, r.Seed), nil
+}
+
+// Ahead implements the model's source; there is nothing to read.
+func (Random) Ahead(string) {}
+
+// Bytes is 0, since tensors are not made before they are asked for.
+func (Random) Bytes() int64 { return 0 }
 
 // Untaken implements the model's source.
 func (Random) Untaken() []string { return nil }

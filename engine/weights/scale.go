@@ -31,7 +31,11 @@ func (c *Checkpoint) scales(name string, rows int) ([]float32, error) {
 	}
 	c.taken[name] = true
 	values := make([]float32, count)
-	kernels.Expand(values, typ, t.file.data(t.entry))
+	raw := make([]byte, t.end-t.begin)
+	if err := t.file.ReadPart(raw, t.file.data(t.entry)); err != nil {
+		return nil, err
+	}
+	kernels.Expand(values, typ, raw)
 	for i, v := range values {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 			return nil, fmt.Errorf("%s: tensor %q: element %d is %v", t.file.path, name, i, v)

@@ -149,6 +149,7 @@ func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, erro
 	data := t.file.data(t.entry)
 	adviseNeeded(data)
 	tensor := hostTensor(name, typ, shape, data)
+	tensor.File = t.file
 	if typ == kernels.F8E4M3 {
 		scale, err := c.scales(name+scaleSuffix, tensor.Rows)
 		if err != nil {
@@ -172,6 +173,24 @@ func hostTensor(name string, typ kernels.DType, shape []int, data []byte) kernel
 // is reclaimed at need and makes a restart quick. A later read of t maps them anew.
 func (c *Checkpoint) Release(t kernels.HostTensor) { adviseDropped(t.Data) }
 
+// Ahead asks the system to read the tensors whose names begin with prefix, and does not wait for it.
+func (c *Checkpoint) Ahead(prefix string) {
+	for name, t := range c.tensors {
+		if strings.HasPrefix(name, prefix) {
+			adviseNeeded(t.file.data(t.entry))
+		}
+	}
+}
+
+// Bytes is the size of all tensors.
+func (c *Checkpoint) Bytes() int64 {
+	var sum int64
+	for _, t := range c.tensors {
+		sum += t.end - t.begin
+	}
+	return sum
+}
+
 // Untaken lists, sorted, the tensors that Tensor never returned.
 func (c *Checkpoint) Untaken() []string {
 	var names []string
@@ -189,15 +208,20 @@ const fingerprintSample = 4096
 
 // Fingerprint identifies the weights: SHA-256 over the name, type, shape and first 4 KiB of every
 // tensor. Training changes those bytes; reading all of a large checkpoint would take a minute.
-func (c *Checkpoint) Fingerprint() string {
+func (c *Checkpoint) Fingerprint() (string, error) {
 	h := sha256.New()
+	var sample [fingerprintSample]byte
 	for _, name := range slices.Sorted(maps.Keys(c.tensors)) {
 		t := c.tensors[name]
 		fmt.Fprintf(h, "%q %s %v\n", name, t.dtype, t.shape)
 		data := t.file.data(t.entry)
-		h.Write(data[:min(len(data), fingerprintSample)])
+		n := min(len(data), fingerprintSample)
+		if err := t.file.ReadPart(sample[:n], data[:n]); err != nil {
+			return "", err
+		}
+		h.Write(sample[:n])
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
 // Close unmaps the files; tensors are invalid from then on.

@@ -134,7 +134,7 @@ func TestSharded(t *testing.T) {
 	if got := c.Untaken(); len(got) != 1 || got[0] != "a" {
 		t.Errorf("Untaken() = %v, want [a]", got)
 	}
-	print := c.Fingerprint()
+	print := fingerprint(t, c)
 
 	for want, m := range map[string]string{
 		`three.safetensors: no such file`:                      `{"a":"one.safetensors","c":"three.safetensors"}`,
@@ -153,7 +153,7 @@ func TestSharded(t *testing.T) {
 	index(`{"a":"one.safetensors","b":"two.safetensors"}`)
 	b.Data[0] ^= 1
 	writeFile(t, dir, "two.safetensors", b)
-	if open(t, dir).Fingerprint() == print {
+	if fingerprint(t, open(t, dir)) == print {
 		t.Error("the fingerprint does not tell two checkpoints apart")
 	}
 	writeFile(t, dir, "two.safetensors", a, b)
@@ -272,4 +272,13 @@ func TestRounding(t *testing.T) {
 	if bf16(-1) != 0xbf80 || f16(-1) != 0xbc00 || f16(0) != 0 {
 		t.Error("sign or zero is wrong")
 	}
+}
+
+func fingerprint(t *testing.T, c *Checkpoint) string {
+	t.Helper()
+	print, err := c.Fingerprint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return print
 }

@@ -21,6 +21,7 @@ type Backend struct {
 	ordered  bool    // copies follow what has been computed; see pieces
 	gathered scratch // one layer's keys and values of the longest segment
 	widened  widened // a matrix in FP8 as bfloat16, on a device without FP8 arithmetic
+	stream   *stream // weights on their way to the device; nil but while they are loaded
 }
 
 var _ kernels.Backend = (*Backend)(nil)
@@ -46,6 +47,7 @@ func (b *Backend) Close() {
 }
 
 func (b *Backend) release() {
+	b.endStream()
 	b.arena.free()
 	b.tables.free()
 	b.gathered.free()
@@ -54,6 +56,7 @@ func (b *Backend) release() {
 
 // Sync waits for the device.
 func (b *Backend) Sync() error {
+	b.endStream()
 	err := worse(b.err, b.device.Sync())
 	b.err, b.ordered = nil, false
 	return err

@@ -24,7 +24,7 @@ type copyQueue struct {
 
 func (g *gpu) checkRuntime(what string, status C.cudaError_t) {
 	if status != C.cudaSuccess {
-		g.check(what, fmt.Errorf("the runtime's status %d", int(status)))
+		g.err = worse(g.err, failure(g.name, what, int(status), fmt.Errorf("the runtime's status %d", int(status))))
 	}
 }
 

@@ -26,6 +26,9 @@ type Device interface {
 	Alloc(bytes int64) (Ptr, error)
 	Free(p Ptr)
 	Upload(dst Ptr, src []byte)
+	// UploadPinned enqueues a copy out of memory of Pinned, which must not change until done has returned:
+	// it waits for the copy, and is called once.
+	UploadPinned(dst Ptr, src []byte) (done func())
 	Download(dst []byte, src Ptr)
 
 	// Launch runs a kernel of src/ over grid blocks of so many threads. Every argument is one word:

@@ -44,6 +44,11 @@ func (r *recorder) Upload(p Ptr, b []byte) {
 	r.uploaded[p] = b
 }
 
+func (r *recorder) UploadPinned(p Ptr, b []byte) (done func()) {
+	r.Upload(p, b)
+	return func() {}
+}
+
 func (r *recorder) Alloc(bytes int64) (Ptr, error) {
 	p := r.next + 1<<20
 	r.next = p + Ptr(bytes)

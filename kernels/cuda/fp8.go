@@ -195,8 +195,11 @@ func (b *Backend) stackFP8(parts []kernels.HostTensor, l *linear) error {
 	l.weights = codes
 	var off int64
 	for _, p := range parts {
-		b.Write(codes, off, p.Data)
-		off += int64(len(p.Data))
+		n, err := b.upload(codes, off, p)
+		if err != nil {
+			return err
+		}
+		off += n
 	}
 	return nil
 }

@@ -90,7 +90,10 @@ func (b *Backend) stackBias(parts, bias []kernels.HostTensor, out int) (kernels.
 				dst.Free()
 				return nil, fmt.Errorf("%s: %s holds %d bytes, %d values of %s need %d", b.Name(), bias[i].Name, len(bias[i].Data), part.Rows, bias[i].Type, int64(part.Rows)*bias[i].Type.Size())
 			}
-			b.uploadBF16(dst, off, bias[i])
+			if _, err := b.upload(dst, off, bias[i]); err != nil {
+				dst.Free()
+				return nil, err
+			}
 		}
 		off += 2 * int64(part.Rows)
 	}
@@ -123,34 +126,24 @@ func (b *Backend) stack(parts []kernels.HostTensor, elements int) (kernels.Buffe
 	}
 	var off int64
 	for _, p := range parts {
-		off += b.uploadBF16(dst, off, p)
+		n, err := b.upload(dst, off, p)
+		if err != nil {
+			dst.Free()
+			return nil, err
+		}
+		off += n
 	}
 	return dst, nil
 }
 
-// staging bounds the host memory used while weights are converted.
-const staging = 4 << 20
-
-// uploadBF16 writes t as bfloat16 at off and returns the bytes written.
-func (b *Backend) uploadBF16(dst kernels.Buffer, off int64, t kernels.HostTensor) int64 {
-	if t.Type == kernels.BF16 {
-		b.Write(dst, off, t.Data)
-		return int64(len(t.Data))
+// upload writes t at off, FP8 as it is and all else as bfloat16, and returns the bytes written.
+func (b *Backend) upload(dst kernels.Buffer, off int64, t kernels.HostTensor) (int64, error) {
+	bytes := int64(len(t.Data)) / t.Type.Size() * int64(heldSize(t.Type))
+	s, err := b.streamTo()
+	if err != nil {
+		return 0, err
 	}
-	size := int(t.Type.Size())
-	piece := make([]byte, 0, staging)
-	start := off
-	for data := t.Data; len(data) > 0; {
-		n := min(len(data)/size, staging/2)
-		piece = piece[:0]
-		for i := range n {
-			piece = binary.LittleEndian.AppendUint16(piece, roundBF16(hostFloat(t.Type, data[i*size:])))
-		}
-		b.Write(dst, off, piece)
-		off += int64(len(piece))
-		data = data[n*size:]
-	}
-	return off - start
+	return bytes, s.upload(dst.(*buffer).at+Ptr(off), t)
 }
 
 // roundBF16 rounds to nearest even; NaN stays NaN.

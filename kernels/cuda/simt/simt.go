@@ -20,10 +20,11 @@ import (
 
 // Device holds its "device memory" in mappings of its own.
 type Device struct {
-	live  map[cuda.Ptr][]byte // the mapping that holds an address of Alloc
-	fp8   cuda.FP8
-	marks []time.Time // of Mark
-	err   error
+	live    map[cuda.Ptr][]byte // the mapping that holds an address of Alloc
+	fp8     cuda.FP8
+	marks   []time.Time // of Mark
+	pending []*pending  // copies out of pinned memory
+	err     error
 
 	copies copyQueue
 
@@ -74,6 +75,7 @@ func (d *Device) Alloc(bytes int64) (cuda.Ptr, error) {
 
 // Free releases memory of Alloc; anything else is a failure that Sync reports.
 func (d *Device) Free(p cuda.Ptr) {
+	d.flush()
 	whole, ok := d.live[p]
 	if !ok {
 		d.fail("free of %#x, which is not allocated", uint64(p))
@@ -95,12 +97,14 @@ func (d *Device) Upload(dst cuda.Ptr, src []byte) {
 
 // Download copies at once.
 func (d *Device) Download(dst []byte, src cuda.Ptr) {
+	d.flush()
 	copy(dst, unsafe.Slice((*byte)(pointer(src)), len(dst)))
 }
 
 // Launch runs the kernel to its end.
 func (d *Device) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
 	d.copies.drift()
+	d.flush()
 	name := C.CString(kernel)
 	defer C.free(unsafe.Pointer(name))
 	words := (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(args)))
@@ -134,6 +138,7 @@ func (d *Device) Gemm(g cuda.Gemm) {
 	if g.FP8 {
 		d.checkFP8(g)
 	}
+	d.flush()
 	args := C.simt_gemm_args{
 		a: C.uint64_t(g.A), w: C.uint64_t(g.W), bias: C.uint64_t(g.Bias), d: C.uint64_t(g.D),
 		a_scale: C.uint64_t(g.AScale), w_scale: C.uint64_t(g.WScale),
@@ -156,6 +161,7 @@ func (d *Device) Covers(f cuda.Flash) bool { return f.Heads.Dim == 64 || f.Heads
 
 // Flash is plain loops.
 func (d *Device) Flash(f cuda.Flash) {
+	d.flush()
 	C.simt_flash(&C.simt_flash_args{
 		q: C.uint64_t(f.Q), k: C.uint64_t(f.K), v: C.uint64_t(f.V), o: C.uint64_t(f.O),
 		q_stride: C.int64_t(f.QStride), o_stride: C.int64_t(f.OStride), key_stride: C.int64_t(f.KeyStride), kv_head_stride: C.int64_t(f.HeadStride),
@@ -169,6 +175,7 @@ func (d *Device) CoversPaged(cuda.Paged) bool { return d.InPlace }
 
 // Paged is plain loops.
 func (d *Device) Paged(p cuda.Paged) {
+	d.flush()
 	C.simt_paged(&C.simt_paged_args{
 		q: C.uint64_t(p.Q), k: C.uint64_t(p.K), v: C.uint64_t(p.V), o: C.uint64_t(p.O), rows: C.uint64_t(p.Rows), keys: C.uint64_t(p.Keys),
 		table: C.uint64_t(p.Table), q_offset: C.uint64_t(p.QOffset), o_offset: C.uint64_t(p.OOffset),
@@ -180,6 +187,7 @@ func (d *Device) Paged(p cuda.Paged) {
 
 // Sync reports the first failure.
 func (d *Device) Sync() error {
+	d.flush()
 	err := d.err
 	d.err = nil
 	return err

@@ -1,0 +1,118 @@
+package cuda
+
+import (
+	"encoding/binary"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// A stream has slots pieces of pinned memory: one that is copied, one that is full, and others that
+// are being filled, since one reader alone is slower than a disk.
+const (
+	slots     = 5
+	slotBytes = 8 << 20
+)
+
+// heldSize is the number of bytes that an element takes on the device.
+func heldSize(t kernels.DType) int {
+	if t == kernels.F8E4M3 {
+		return 1
+	}
+	return 2
+}
+
+// stream fills device memory with weights: readers put pieces into pinned memory, converted, while
+// pieces before them are on their way to the device.
+type stream struct {
+	device Device
+	memory []byte
+	free   func()
+	copied [slots]func() // waits for the last copy out of a slot; nil without one
+}
+
+// streamTo returns the backend's stream, which lives until the next Sync.
+func (b *Backend) streamTo() (*stream, error) {
+	if b.stream != nil {
+		return b.stream, nil
+	}
+	memory, free, err := b.device.Pinned(slots * slotBytes)
+	if err != nil {
+		return nil, err
+	}
+	b.stream = &stream{device: b.device, memory: memory, free: free}
+	return b.stream, nil
+}
+
+// endStream waits for the copies and frees the pinned memory.
+func (b *Backend) endStream() {
+	if b.stream != nil {
+		for slot := range slots {
+			b.stream.wait(slot)
+		}
+		b.stream.free()
+		b.stream = nil
+	}
+}
+
+func (s *stream) wait(slot int) {
+	if done := s.copied[slot]; done != nil {
+		done()
+		s.copied[slot] = nil
+	}
+}
+
+func (s *stream) slot(i int) []byte {
+	return s.memory[i*slotBytes : (i+1)*slotBytes]
+}
+
+// upload enqueues t in the form in which the device holds it. When it returns all of t has been read, and the last copies may be on
+// their way.
+func (s *stream) upload(dst Ptr, t kernels.HostTensor) error {
+	const lag = slots - 1 // pieces that are being filled or are full
+	size := heldSize(t.Type)
+	elements, most := len(t.Data)/int(t.Type.Size()), slotBytes/size
+	pieces := (elements + most - 1) / most
+	var filled [slots]chan error
+	var failed error
+	for i := 0; i < pieces+lag; i++ {
+		if full := i - lag; full >= 0 && full < pieces {
+			slot := full % slots
+			if err := <-filled[slot]; err != nil && failed == nil {
+				failed = err
+			}
+			n := min(most, elements-full*most)
+			if failed == nil {
+				s.copied[slot] = s.device.UploadPinned(dst+Ptr(full*slotBytes), s.slot(slot)[:n*size])
+			}
+		}
+		if i < pieces {
+			slot := i % slots
+			s.wait(slot)
+			from, to := i*most, min((i+1)*most, elements)
+			result := make(chan error, 1)
+			filled[slot] = result
+			go func() { result <- fill(s.slot(slot), t, from, to) }() // its result is taken above
+		}
+	}
+	return failed
+}
+
+// fill reads elements [from, to) of t in the form in which the device holds them.
+func fill(dst []byte, t kernels.HostTensor, from, to int) error {
+	size := int(t.Type.Size())
+	part := t.Data[from*size : to*size]
+	if t.Type == kernels.BF16 || t.Type == kernels.F8E4M3 {
+		return t.ReadPart(dst[:len(part)], part)
+	}
+	raw := make([]byte, len(part))
+	if err := t.ReadPart(raw, part); err != nil {
+		return err
+	}
+	for i := range to - from {
+		binary.LittleEndian.PutUint16(dst[2*i:], roundBF16(hostFloat(t.Type, raw[i*size:])))
+	}
+	return nil
+}
+
+// ReadsFiles says that matrices are read from their files, into pinned memory.
+func (b *Backend) ReadsFiles() bool { return true }
