@@ -2,15 +2,18 @@ package kernels
 
 // Rank is a Backend that can be one of several over which a model is spread (package
 // tensorparallel). Each rank holds a part of every matrix; what it contributes to a sum over all of
-// them is a partial, a float32 matrix.
+// them is a partial, a matrix of one of PartialTypes.
 type Rank interface {
 	Backend
 
-	// Product sets dst = src l^T + bias, float32.
+	// PartialTypes lists the types that partials may have; float32 is the first.
+	PartialTypes() []DType
+	// Product sets the partial dst = src l^T + bias.
 	Product(dst, src Mat, l Linear)
-	// MLPProduct sets dst = down(silu(g) * u), float32, with (g, u) as in MLP; dst is not x.
+	// MLPProduct sets the partial dst = down(silu(g) * u), with (g, u) as in MLP; dst is not x.
 	MLPProduct(dst, x Mat, w Vector, eps float32, gated, down Linear)
-	// AddSum sets x += parts[0] + parts[1] + ...; the parts are summed in this order first. They may lie
+	// AddSum sets x += parts[0] + parts[1] + ...; the parts are summed in this order first, in float32,
+	// and are of one type. They may lie
 	// in buffers of other ranks of the same kind where the device can read those.
 	AddSum(x Mat, parts []Mat)
 	// SubTable is the view of rows [from, to) of t, which keeps the memory: the view ends with t and is

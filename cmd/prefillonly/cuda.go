@@ -70,7 +70,7 @@ func openGPUs(cfg *config.Config, gpus []int, open func(n int) (cuda.Device, err
 	join := func([]kernels.Rank) (tensorparallel.Collective, error) {
 		return cuda.NewCollective(devices, gpus, nccl)
 	}
-	b, err := openRanks(cfg, opens, join)
+	b, err := openRanks(cfg, opens, join, kernels.BF16)
 	if err != nil {
 		return nil, nil, err
 	}

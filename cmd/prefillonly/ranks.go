@@ -11,7 +11,7 @@ import (
 )
 
 // openRanks opens the ranks of --tensor-parallel-size, unless they cannot share the model evenly.
-func openRanks(cfg *config.Config, open []func() (kernels.Rank, error), join func([]kernels.Rank) (tensorparallel.Collective, error)) (*tensorparallel.Backend, error) {
+func openRanks(cfg *config.Config, open []func() (kernels.Rank, error), join func([]kernels.Rank) (tensorparallel.Collective, error), partials kernels.DType) (*tensorparallel.Backend, error) {
 	c, err := weights.ReadConfig(cfg.Model)
 	if err != nil {
 		return nil, &exitError{exitConfig, err}
@@ -23,7 +23,7 @@ func openRanks(cfg *config.Config, open []func() (kernels.Rank, error), join fun
 	if err := tensorparallel.Check(len(open), heads, c.IntermediateSize); err != nil {
 		return nil, &exitError{exitConfig, fmt.Errorf("--tensor-parallel-size: %w", err)}
 	}
-	b, err := tensorparallel.New(open, join, tensorparallel.Options{})
+	b, err := tensorparallel.New(open, join, tensorparallel.Options{Partials: partials})
 	if err != nil {
 		return nil, &exitError{exitDevice, err}
 	}
@@ -44,5 +44,5 @@ func openCPURanks(cfg *config.Config) (kernels.Backend, error) {
 		own := (i+1)*threads/cfg.Ranks - i*threads/cfg.Ranks
 		open[i] = func() (kernels.Rank, error) { return cpu.New(cpu.Config{Threads: own}) }
 	}
-	return openRanks(cfg, open, tensorparallel.JoinShared)
+	return openRanks(cfg, open, tensorparallel.JoinShared, kernels.F32)
 }

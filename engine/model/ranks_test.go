@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"testing"
@@ -58,6 +59,52 @@ func TestRanksEqualTransformers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// narrowRank rounds its partials to bfloat16, as they are between GPUs.
+type narrowRank struct{ kernels.Rank }
+
+func (r narrowRank) round(m kernels.Mat) {
+	raw := make([]byte, 4*m.Rows*m.Cols)
+	r.Read(raw, m.Buf, m.Off)
+	for at := 0; at < len(raw); at += 4 {
+		bits := binary.LittleEndian.Uint32(raw[at:])
+		binary.LittleEndian.PutUint32(raw[at:], (bits+0x7fff+bits>>16&1)&^0xffff)
+	}
+	r.Write(m.Buf, m.Off, raw)
+}
+
+func (r narrowRank) Product(dst, src kernels.Mat, l kernels.Linear) {
+	r.Rank.Product(dst, src, l)
+	r.round(dst)
+}
+
+func (r narrowRank) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+	r.Rank.MLPProduct(dst, x, w, eps, gated, down)
+	r.round(dst)
+}
+
+// TestNarrowPartials measures what bfloat16 partials cost, and holds them to transformers' bfloat16 run
+// too.
+func TestNarrowPartials(t *testing.T) {
+	cpuThreads(t, "", 1) // skips where there is none
+	var wide, narrow distance
+	join := func(all *distance, d distance) {
+		all.worst, all.sum, all.count = max(all.worst, d.worst), all.sum+d.mean(), all.count+1
+	}
+	for _, name := range append(goldenModels, realShape) {
+		g := readGolden(t, name)
+		join(&wide, measure(t, newModel(t, name, cpuRanks(t, 2), Options{}), g))
+		d := measure(t, newModel(t, name, ranksOf(t, 2, func() (kernels.Rank, error) {
+			b, err := cpu.New(cpu.Config{Threads: 1})
+			return narrowRank{b}, err
+		}), Options{}), g)
+		join(&narrow, d)
+		if d.worst > g.Worst || d.mean() > g.Mean {
+			t.Errorf("%s: worst %.4f, mean %.4f: further off than transformers in bfloat16 (%.4f, %.4f)", name, d.worst, d.mean(), g.Worst, g.Mean)
+		}
+	}
+	t.Logf("float32 partials: worst %.4f, mean %.4f; bfloat16: worst %.4f, mean %.4f", wide.worst, wide.mean(), narrow.worst, narrow.mean())
 }
 
 // TestPlanIsOfOneRank checks that a rank's plan has its part of the matrices and of the keys and

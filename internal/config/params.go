@@ -114,7 +114,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.Device },
 	}, {
 		Name: "tensor-parallel-size", Group: GroupDevice, Roles: Supervisor | Executor, Common: true, Value: "N",
-		Help:  "GPUs that share one copy of a model that does not fit one: cuda:0,1,2,3 with 2 is two executors of two GPUs; with cpu, parts that the threads are divided among",
+		Help:  "GPUs that share one copy of a model that does not fit one: cuda:0,1,2,3 with 2 is two executors of two GPUs; with cpu, parts that the threads are divided among; kv-cache-memory-bytes is of each",
 		field: func(c *Config) any { return &c.Ranks },
 	}, {
 		Name: "threads", Group: GroupDevice, Roles: Executor, Common: true, Value: "N",

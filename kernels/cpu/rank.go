@@ -15,6 +15,9 @@ import (
 
 var _ kernels.Rank = (*Backend)(nil)
 
+// PartialTypes is float32: what stays in this machine's memory need not be small.
+func (b *Backend) PartialTypes() []kernels.DType { return []kernels.DType{kernels.F32} }
+
 // Product adds to zeros.
 func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
 	if b.clear("Product", dst, dst.Rows, l.Out()) {

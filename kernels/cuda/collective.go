@@ -43,9 +43,9 @@ func (c *Collective) Gather(rank int, partial kernels.Mat) ([]kernels.Mat, error
 	if partial.Stride != partial.Cols {
 		return nil, fmt.Errorf("partial sums of %d columns have rows %d elements apart", partial.Cols, partial.Stride)
 	}
-	b, elements := c.ranks[rank], partial.Rows*partial.Cols
+	b, bytes := c.ranks[rank], int64(partial.Rows)*int64(partial.Cols)*partial.Type.Size()
 	held := &c.gathered[rank]
-	if need := 4 * int64(elements) * int64(len(c.ranks)); *held == nil || (*held).Bytes() < need {
+	if need := bytes * int64(len(c.ranks)); *held == nil || (*held).Bytes() < need {
 		if *held != nil {
 			(*held).Free()
 		}
@@ -58,12 +58,12 @@ func (c *Collective) Gather(rank int, partial kernels.Mat) ([]kernels.Mat, error
 	if err != nil {
 		return nil, err
 	}
-	if err := comm.AllGather(uint64((*held).(*buffer).at), uint64(at(partial)), elements); err != nil {
+	if err := comm.AllGather(uint64((*held).(*buffer).at), uint64(at(partial)), bytes); err != nil {
 		return nil, err
 	}
 	all := make([]kernels.Mat, len(c.ranks))
 	for i := range all {
-		all[i] = kernels.Mat{Buf: *held, Off: 4 * int64(i) * int64(elements), Rows: partial.Rows, Cols: partial.Cols, Stride: partial.Cols}
+		all[i] = kernels.Mat{Buf: *held, Off: int64(i) * bytes, Rows: partial.Rows, Cols: partial.Cols, Stride: partial.Cols, Type: partial.Type}
 	}
 	return all, nil
 }

@@ -8,6 +8,9 @@ import (
 
 var _ kernels.Rank = (*Backend)(nil)
 
+// PartialTypes has bfloat16, which halves what GPUs send one another.
+func (b *Backend) PartialTypes() []kernels.DType { return []kernels.DType{kernels.F32, kernels.BF16} }
+
 // Product is a product whose epilogue does not accumulate.
 func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) { b.multiply(dst, src, l, false) }
 
@@ -16,12 +19,12 @@ func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, 
 	b.mlp(dst, x, w, eps, gated, down, false)
 }
 
-// AddSum is one kernel; the parts' strides must be equal.
+// AddSum is one kernel; the parts' types and strides must be equal.
 func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
 	var addresses []byte
 	for _, p := range parts {
-		if p.Stride != parts[0].Stride {
-			b.fail("partial sums have rows %d and %d elements apart", p.Stride, parts[0].Stride)
+		if p.Stride != parts[0].Stride || p.Type != parts[0].Type {
+			b.fail("partial sums of %s and %s have rows %d and %d elements apart", p.Type, parts[0].Type, p.Stride, parts[0].Stride)
 			return
 		}
 		addresses = binary.LittleEndian.AppendUint64(addresses, uint64(at(p)))
@@ -32,7 +35,11 @@ func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
 	}
 	b.device.Upload(list, addresses)
 	columns := max(1, x.Cols/4/block)
-	b.device.Launch("pf_add_sum", [2]int{x.Rows, columns}, block,
+	kernel := "pf_add_sum"
+	if parts[0].Type == kernels.BF16 {
+		kernel = "pf_add_sum_bf16"
+	}
+	b.device.Launch(kernel, [2]int{x.Rows, columns}, block,
 		uint64(at(x)), uint64(x.Stride), uint64(list), uint64(len(parts)), uint64(parts[0].Stride), uint64(x.Cols))
 }
 

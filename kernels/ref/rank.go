@@ -4,6 +4,9 @@ import "github.com/prefillonly/prefillonly/kernels"
 
 var _ kernels.Rank = (*Backend)(nil)
 
+// PartialTypes is float32.
+func (b *Backend) PartialTypes() []kernels.DType { return []kernels.DType{kernels.F32} }
+
 // Product sets dst = src l^T + bias.
 func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
 	b.multiply(rowsOf(dst), rowsOf(src), l.(*linear), false)

@@ -86,8 +86,9 @@ func simulatedGPUs(t *testing.T, n int, o tensorparallel.Options) kerneltest.Ope
 	}
 }
 
+// Partial sums are bfloat16, as between real GPUs.
 func TestConformanceOfGPUs(t *testing.T) {
-	kerneltest.Run(t, simulatedGPUs(t, 2, tensorparallel.Options{}), bfloat16Tolerance)
+	kerneltest.Run(t, simulatedGPUs(t, 2, tensorparallel.Options{Partials: kernels.BF16}), bfloat16Tolerance)
 }
 
 func TestHostMemory(t *testing.T) {

@@ -184,10 +184,10 @@ func (r *region) read(w *worker, rank int, dst []byte, off int64) {
 
 // partial is the matrix that a rank's next partial sums go to. Two take turns, so that a rank may
 // go on while another still reads the one before.
-func (w *worker) partial(rows, cols int) (kernels.Mat, error) {
+func (w *worker) partial(rows, cols int, typ kernels.DType) (kernels.Mat, error) {
 	w.turn = 1 - w.turn
 	held := &w.partials[w.turn]
-	need := 4 * int64(rows) * int64(cols)
+	need := typ.Size() * int64(rows) * int64(cols)
 	if *held == nil || (*held).Bytes() < need {
 		if *held != nil {
 			(*held).Free()
@@ -197,5 +197,5 @@ func (w *worker) partial(rows, cols int) (kernels.Mat, error) {
 			return kernels.Mat{}, fmt.Errorf("partial sums: %w", err)
 		}
 	}
-	return kernels.Mat{Buf: *held, Rows: rows, Cols: cols, Stride: cols}, nil
+	return kernels.Mat{Buf: *held, Rows: rows, Cols: cols, Stride: cols, Type: typ}, nil
 }

@@ -18,7 +18,7 @@ func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
 // ScratchBytes is one rank's, with the partial sums it holds and those it gathers. That its own
 // matrices are narrower is left out.
 func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, fp8 int64) int64 {
-	partials := int64(2+len(b.workers)) * 4 * int64(rows) * int64(min(maxIn, maxOut))
+	partials := int64(2+len(b.workers)) * b.partials.Size() * int64(rows) * int64(min(maxIn, maxOut))
 	return b.workers[0].ScratchBytes(rows, maxIn, maxOut, fp8) + partials
 }
 
@@ -129,7 +129,7 @@ func (b *Backend) addSum(x kernels.Mat, l *linear, product func(i int, w *worker
 		return
 	}
 	b.each(func(i int, w *worker) error {
-		partial, err := w.partial(x.Rows, x.Cols)
+		partial, err := w.partial(x.Rows, x.Cols, b.partials)
 		if err != nil {
 			return err
 		}

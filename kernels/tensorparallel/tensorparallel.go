@@ -5,8 +5,8 @@
 // Matrices that read the residual stream are cut by their outputs, attention by whole heads, and
 // matrices that write it by their inputs (Shoeybi et al., Megatron-LM, 2019, section 3). The residual
 // stream, norms and tables are on every rank; of logits each computes a part of the vocabulary.
-// Partial sums are float32 and are gathered, not reduced on the way: every rank adds them up in the
-// order of the ranks. So the ranks agree to the bit, and a row's bits depend on nothing but its inputs
+// Partial sums are gathered, not reduced on the way: every rank adds them up in float32, in the order
+// of the ranks. So the ranks agree to the bit, and a row's bits depend on nothing but its inputs
 // and the number of ranks, whatever a library does to move the data.
 package tensorparallel
 
@@ -41,7 +41,8 @@ type Collective interface {
 
 // Options of New. The zero value has the defaults.
 type Options struct {
-	Timeout time.Duration // without progress of any rank, after which a pass fails; 0 is 5 minutes
+	Timeout  time.Duration // without progress of any rank, after which a pass fails; 0 is 5 minutes
+	Partials kernels.DType // type of partial sums on their way between ranks; one that all ranks have
 }
 
 // Backend is a kernels.Backend of several ranks. Calls go to the ranks' threads and return; only
@@ -51,6 +52,7 @@ type Backend struct {
 	workers    []*worker
 	running    sync.WaitGroup
 	collective Collective
+	partials   kernels.DType
 	err        error  // first failure outside the ranks since the last Sync
 	marked     uint64 // copies that Mark has named
 
@@ -81,7 +83,7 @@ const queue = 1024
 
 // New opens every rank on its own thread and joins them.
 func New(open []func() (kernels.Rank, error), join func([]kernels.Rank) (Collective, error), o Options) (*Backend, error) {
-	b := &Backend{timeout: o.Timeout, collective: NewShared(len(open))}
+	b := &Backend{timeout: o.Timeout, partials: o.Partials, collective: NewShared(len(open))}
 	if b.timeout == 0 {
 		b.timeout = 5 * time.Minute
 	}
@@ -102,6 +104,9 @@ func New(open []func() (kernels.Rank, error), join func([]kernels.Rank) (Collect
 		r, err := open[i]()
 		if err == nil {
 			w.Rank = r
+			if types := r.PartialTypes(); !slices.Contains(types, o.Partials) {
+				err = fmt.Errorf("partial sums are %v, not %s", types, o.Partials)
+			}
 		}
 		return err
 	})

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLOAT32 = 7 }; /* of ncclDataType_t */
+enum { UINT8 = 1 }; /* of ncclDataType_t */
 
 struct pf_nccl {
     int (*version)(int *);
@@ -56,9 +56,9 @@ int pf_nccl_version(pf_nccl *l, int *version) { return l->version(version); }
 
 int pf_nccl_join(pf_nccl *l, void **comms, int count, const int *devices) { return l->init_all(comms, count, devices); }
 
-int pf_nccl_all_gather(pf_nccl *l, void *comm, const void *send, void *recv, size_t count)
+int pf_nccl_all_gather(pf_nccl *l, void *comm, const void *send, void *recv, size_t bytes)
 {
-    return l->all_gather(send, recv, count, FLOAT32, comm, NULL);
+    return l->all_gather(send, recv, bytes, UINT8, comm, NULL);
 }
 
 int pf_nccl_async_error(pf_nccl *l, void *comm, int *state) { return l->async_error(comm, state); }

@@ -15,9 +15,9 @@ int pf_nccl_version(pf_nccl *l, int *version);
 /* Makes count communicators, one for each device. */
 int pf_nccl_join(pf_nccl *l, void **comms, int count, const int *devices);
 
-/* Enqueues, on the default stream of the communicator's device, the copy of count floats of every rank to recv, in
+/* Enqueues, on the default stream of the communicator's device, the copy of so many bytes of every rank to recv, in
    the order of ranks. */
-int pf_nccl_all_gather(pf_nccl *l, void *comm, const void *send, void *recv, size_t count);
+int pf_nccl_all_gather(pf_nccl *l, void *comm, const void *send, void *recv, size_t bytes);
 
 /* What happened beside the calls. */
 int pf_nccl_async_error(pf_nccl *l, void *comm, int *state);

@@ -66,11 +66,11 @@ func (l *Library) check(what string, result C.int) error {
 	return fmt.Errorf("NCCL: %s: %s (%d)", what, C.GoString(C.pf_nccl_error(l.c, result)), int(result))
 }
 
-// AllGather enqueues, on the default stream of the rank's GPU, the copy of count float32 of every
+// AllGather enqueues, on the default stream of the rank's GPU, the copy of so many bytes of every
 // rank from its send to every rank's recv, in the order of ranks. Every rank calls it, each on its own
 // thread with its GPU current; send and recv are addresses in device memory.
-func (c *Comm) AllGather(recv, send uint64, count int) error {
-	return c.library.check("gather", C.pf_nccl_all_gather(c.library.c, c.c, pointer(send), pointer(recv), C.size_t(count)))
+func (c *Comm) AllGather(recv, send uint64, bytes int64) error {
+	return c.library.check("gather", C.pf_nccl_all_gather(c.library.c, c.c, pointer(send), pointer(recv), C.size_t(bytes)))
 }
 
 // pointer is a device address as C sees it; it is not Go memory.

@@ -78,7 +78,7 @@ func gather(comms []*nccl.Comm, without ...int) ([]error, [][]float32) {
 		}
 		got[rank] = make([]float32, count*len(comms))
 		wg.Go(func() {
-			errs[rank] = c.AllGather(address(got[rank]), address(send), count)
+			errs[rank] = c.AllGather(address(got[rank]), address(send), 4*count)
 		})
 	}
 	wg.Wait()

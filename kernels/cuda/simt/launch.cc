@@ -50,7 +50,7 @@ static void reductions(float *out, const float *in)
 
 static const entry entries[] = {
     make("reductions", reductions),
-    make("pf_add_bias", pf_add_bias),             make("pf_add_sum", pf_add_sum),
+    make("pf_add_bias", pf_add_bias),             make("pf_add_sum", pf_add_sum),               make("pf_add_sum_bf16", pf_add_sum_bf16),
     make("pf_attention", pf_attention),           make("pf_dequantise_fp8", pf_dequantise_fp8),
     make("pf_embed", pf_embed),                   make("pf_gather_kv", pf_gather_kv),           make("pf_label_logits", pf_label_logits),
     make("pf_fill_random", pf_fill_random),       make("pf_fill_random_fp8", pf_fill_random_fp8),

@@ -12,18 +12,31 @@ PF_KERNEL pf_embed(float *x, int64_t x_stride, const bf16 *table, const uint32_t
         to[i] = __bfloat162float(from[i]);
 }
 
+static __device__ inline float widen(float v) { return v; }
+static __device__ inline float widen(bf16 v) { return __bfloat162float(v); }
+
+template <class T>
+static __device__ inline void add_sum(float *x, const uint64_t *parts, int64_t count, int64_t row, int64_t cols)
+{
+    for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < cols; i += (int64_t)gridDim.y * blockDim.x) {
+        float sum = widen(((const T *)parts[0])[row + i]);
+        for (int64_t p = 1; p < count; p++)
+            sum += widen(((const T *)parts[p])[row + i]);
+        x[i] += sum;
+    }
+}
+
 /* x[row] += the sum of the count matrices at parts, each of which has rows stride apart; they are summed
    in their order first. grid: (rows, any). */
 PF_KERNEL pf_add_sum(float *x, int64_t x_stride, const uint64_t *parts, int64_t count, int64_t stride, int64_t cols)
 {
-    float *to = x + blockIdx.x * x_stride;
-    int64_t row = blockIdx.x * stride;
-    for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < cols; i += (int64_t)gridDim.y * blockDim.x) {
-        float sum = ((const float *)parts[0])[row + i];
-        for (int64_t p = 1; p < count; p++)
-            sum += ((const float *)parts[p])[row + i];
-        to[i] += sum;
-    }
+    add_sum<float>(x + blockIdx.x * x_stride, parts, count, blockIdx.x * stride, cols);
+}
+
+/* As pf_add_sum, of bfloat16 matrices. */
+PF_KERNEL pf_add_sum_bf16(float *x, int64_t x_stride, const uint64_t *parts, int64_t count, int64_t stride, int64_t cols)
+{
+    add_sum<bf16>(x + blockIdx.x * x_stride, parts, count, blockIdx.x * stride, cols);
 }
 
 /* The reciprocal root mean square of a row of x. */

@@ -76,10 +76,10 @@ static int meet(group *g)
     return g->aborted ? INTERNAL_ERROR : SUCCESS;
 }
 
-int ncclAllGather(const void *send, void *recv, size_t count, int type, comm *c, void *stream)
+int ncclAllGather(const void *send, void *recv, size_t bytes, int type, comm *c, void *stream)
 {
     group *g = c->g;
-    if (type != 7 || stream)
+    if (type != 1 || stream)
         return INVALID_ARGUMENT;
     if (asked("gather", c))
         return SYSTEM_ERROR;
@@ -92,7 +92,7 @@ int ncclAllGather(const void *send, void *recv, size_t count, int type, comm *c,
     c->calls++;
     result = meet(g);
     for (int i = 0; result == SUCCESS && i < g->ranks; i++)
-        memcpy((char *)recv + (size_t)i * count * 4, g->sends[i], count * 4);
+        memcpy((char *)recv + (size_t)i * bytes, g->sends[i], bytes);
     if (result == SUCCESS)
         result = meet(g); /* nobody overwrites what another still reads */
     pthread_mutex_unlock(&g->mutex);
