@@ -2,19 +2,26 @@
 # Compiles every plan that attention by cuDNN needs, for an A100, an L4 and an H100, with the real
 # library and without a GPU: cuDNN takes a description of a device in place of one (9.11 or newer), and
 # stand-ins for the driver's library, which answers that there is no device and takes every kernel, and
-# for cuBLASLt, which attention does not call. Fetches cuDNN (0.5 GB) once.
+# for cuBLASLt, which attention does not call. Once with the oldest version that is taken and once with
+# a new one, for their graphs differ. Fetches both (0.5 GB each) and NVRTC (0.1 GB) once.
 set -eu
 cd "$(dirname "$0")/.."
 wheels=$PWD/.cuda
 build=$PWD/kernels/cuda/build
 mkdir -p "$build/driver"
 
-if ! [ -d "$wheels/cudnn-9.28" ]; then
+fetch() { # DIRECTORY PACKAGE...
+    [ -d "$wheels/$1" ] && return
     [ -d "$wheels/venv" ] || python3 -m venv "$wheels/venv"
-    echo "cudnn_check: fetching cuDNN (0.5 GB)" >&2
-    "$wheels/venv/bin/pip" install -q --no-deps --target "$wheels/cudnn-9.28.part" nvidia-cudnn-cu13==9.28.0.42 >&2
-    mv "$wheels/cudnn-9.28.part" "$wheels/cudnn-9.28"
-fi
+    directory=$1
+    shift
+    echo "cudnn_check: fetching $*" >&2
+    "$wheels/venv/bin/pip" install -q --no-deps --target "$wheels/$directory.part" "$@" >&2
+    mv "$wheels/$directory.part" "$wheels/$directory"
+}
+fetch cudnn-9.19 nvidia-cudnn-cu13==9.19.0.56
+fetch cudnn-9.28 nvidia-cudnn-cu13==9.28.0.42
+fetch nvrtc nvidia-cuda-nvrtc==13.0.88
 
 # What is not named below answers that there is no device.
 while read -r s; do printf '__attribute__((weak)) int %s(void) { return 100; }\n' "$s"; done <tools/cuda_symbols.txt >"$build/driver/none.c"
@@ -43,5 +50,7 @@ C
 gcc -shared -fPIC -w -Wl,-soname,libcuda.so.1 -o "$build/driver/libcuda.so.1" "$build/driver/none.c" "$build/driver/some.c"
 echo 'unsigned long cublasLtGetVersion(void) { return 130000; }' >"$build/driver/blas.c"
 gcc -shared -fPIC -Wl,-soname,libcublasLt.so.13 -o "$build/driver/libcublasLt.so.13" "$build/driver/blas.c"
-export LD_LIBRARY_PATH="$build/driver:$wheels/cudnn-9.28/nvidia/cudnn/lib"
-exec "$(tools/go.sh)" test -count 1 -v -tags cudnn -run TestCudnnPlans ./kernels/cuda
+for version in 9.19 9.28; do
+    LD_LIBRARY_PATH="$build/driver:$wheels/cudnn-$version/nvidia/cudnn/lib:$wheels/nvrtc/nvidia/cu13/lib" \
+        "$(tools/go.sh)" test -count 1 -v -tags cudnn -run TestCudnnPlans ./kernels/cuda
+done

@@ -126,7 +126,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.GPUMemory },
 	}, {
 		Name: "attention-backend", Group: GroupDevice, Roles: Executor, Value: "NAME",
-		Help:  "attention on a GPU: cudnn (9.21 or newer, where the loader finds libcudnn.so.9), flashinfer (built in), or auto: cudnn where it is there and covers the model, else flashinfer",
+		Help:  "attention on a GPU: cudnn (9.19 or newer, where the loader finds libcudnn.so.9), flashinfer (built in), or auto: cudnn where it is there and covers the model, else flashinfer",
 		field: func(c *Config) any { return &c.Attention },
 	}, {
 		Name: "kv-cache-memory-bytes", Group: GroupDevice, Roles: Executor, Common: true, Value: "SIZE",

@@ -28,8 +28,8 @@ func TestBackends(t *testing.T) {
 		"flashinfer":     {"flashinfer", good.Library, nil, "", false, nil, nil},
 		"cudnn missing":  {"cudnn", "/nowhere/libcudnn.so.9", nil, "nvidia-cudnn", false, nil, nil},
 		"auto missing":   {"auto", "/nowhere/libcudnn.so.9", nil, "", false, []string{"FlashInfer"}, nil},
-		"cudnn too old":  {"cudnn", good.Library, old, "9.21", false, nil, nil},
-		"auto too old":   {"auto", good.Library, old, "", false, []string{"9.21"}, nil},
+		"cudnn too old":  {"cudnn", good.Library, old, "9.19", false, nil, nil},
+		"auto too old":   {"auto", good.Library, old, "", false, []string{"9.19"}, nil},
 		"refused shapes": {"cudnn", good.Library, refusing, "", false, []string{"9.28.0", "FAKE_NOT_SUPPORTED"}, nil},
 		"wrong results":  {"cudnn", good.Library, nil, "", false, []string{"9.28.0", "they differ"}, errors.New("they differ")},
 	} {

@@ -49,10 +49,6 @@ void graph_free(graph *g)
         g->s->f.destroy_descriptor(g->made[--g->count]);
 }
 
-typedef struct {
-    int64_t at[4];
-} extents;
-
 /* A tensor that is yet to be finalised. */
 static void *begin(graph *g, int64_t uid, int32_t type, extents dims, extents strides)
 {
@@ -109,40 +105,16 @@ static void *pages(graph *g, int64_t uid, const pf_sdpa_shape *s)
                   (extents){{page, head, s->dim, 1}});
 }
 
-static void *scores(graph *g, int64_t uid, const pf_sdpa_shape *s)
+void *graph_virtual(graph *g, int64_t uid, int32_t type, extents dims, extents strides)
 {
     _Bool yes = 1;
-    void *t = begin(g, uid, DATA_FLOAT, (extents){{s->batch, s->q_heads, s->rows, s->keys}},
-                    (extents){{s->q_heads * s->rows * s->keys, s->rows * s->keys, s->keys, 1}});
+    void *t = begin(g, uid, type, dims, strides);
     graph_set(g, t, TENSOR_IS_VIRTUAL, TYPE_BOOLEAN, 1, &yes);
     graph_finalize(g, t);
     return t;
 }
 
-/* What masks of a sequence are made of. */
-typedef struct {
-    void *rows, *keys, *masked;
-} lengths;
-
-/* from, with what is outside the band masked: of a sequence's rows and keys, those whose last query
-   is not beyond the key (no window), or those of less than window keys before it. */
-static void *band(graph *g, void *from, void *to, const lengths *l, void *window)
-{
-    int32_t comparison = window ? POINTWISE_CMP_GT : POINTWISE_CMP_GE;
-    void *mask = graph_make(g, OPERATION_DIAGONAL_BAND_MASK);
-    graph_set(g, mask, BAND_MASK_XDESC, TYPE_DESCRIPTOR, 1, &from);
-    graph_set(g, mask, BAND_MASK_BDESC, TYPE_DESCRIPTOR, 1, &l->masked);
-    graph_set(g, mask, BAND_MASK_SEQ_LEN_QDESC, TYPE_DESCRIPTOR, 1, &l->rows);
-    graph_set(g, mask, BAND_MASK_SEQ_LEN_KVDESC, TYPE_DESCRIPTOR, 1, &l->keys);
-    if (window)
-        graph_set(g, mask, BAND_MASK_LEFT_BOUND_DESC, TYPE_DESCRIPTOR, 1, &window);
-    graph_set(g, mask, BAND_MASK_YDESC, TYPE_DESCRIPTOR, 1, &to);
-    graph_set(g, mask, BAND_MASK_COMPARISON_MODE, TYPE_POINTWISE_MODE, 1, &comparison);
-    graph_finalize(g, mask);
-    return mask;
-}
-
-static void *operations(graph *g, int64_t count, void **list)
+void *graph_operations(graph *g, int64_t count, void **list)
 {
     void *o = graph_make(g, OPERATIONGRAPH);
     if (!g->s->device)
@@ -152,43 +124,82 @@ static void *operations(graph *g, int64_t count, void **list)
     return o;
 }
 
-/* Sets what happens between the scores and the softmax. */
-static void mask(graph *g, void *attention, const pf_sdpa_shape *s, const lengths *l)
+static void *scores(graph *g, int64_t uid, const pf_sdpa_shape *s)
 {
-    int64_t from = UID_SCORES, to = s->window > 0 ? UID_BAND : UID_CAUSAL;
-    void *causal = scores(g, UID_CAUSAL, s), *list[2];
-    list[0] = band(g, scores(g, UID_SCORES, s), causal, l, NULL);
-    if (s->window > 0)
-        list[1] = band(g, causal, scores(g, UID_BAND, s), l, number(g, UID_WINDOW, DATA_INT32));
-    void *subgraph = operations(g, s->window > 0 ? 2 : 1, list);
+    return graph_virtual(g, uid, DATA_FLOAT, (extents){{s->batch, s->q_heads, s->rows, s->keys}},
+                         (extents){{s->q_heads * s->rows * s->keys, s->rows * s->keys, s->keys, 1}});
+}
+
+/* from, with what is outside the band masked: of a sequence's rows and keys, those whose last query
+   is not beyond the key (no window), or those of less than window keys before it. */
+static void *band(graph *g, void *from, void *to, const operands *x, void *window)
+{
+    int32_t comparison = window ? POINTWISE_CMP_GT : POINTWISE_CMP_GE;
+    void *mask = graph_make(g, OPERATION_DIAGONAL_BAND_MASK);
+    graph_set(g, mask, BAND_MASK_XDESC, TYPE_DESCRIPTOR, 1, &from);
+    graph_set(g, mask, BAND_MASK_BDESC, TYPE_DESCRIPTOR, 1, &x->masked);
+    graph_set(g, mask, BAND_MASK_SEQ_LEN_QDESC, TYPE_DESCRIPTOR, 1, &x->rows);
+    graph_set(g, mask, BAND_MASK_SEQ_LEN_KVDESC, TYPE_DESCRIPTOR, 1, &x->keys);
+    if (window)
+        graph_set(g, mask, BAND_MASK_LEFT_BOUND_DESC, TYPE_DESCRIPTOR, 1, &window);
+    graph_set(g, mask, BAND_MASK_YDESC, TYPE_DESCRIPTOR, 1, &to);
+    graph_set(g, mask, BAND_MASK_COMPARISON_MODE, TYPE_POINTWISE_MODE, 1, &comparison);
+    graph_finalize(g, mask);
+    return mask;
+}
+
+/* Sets what happens between the scores and the softmax. */
+static void mask(graph *g, void *attention, const pf_sdpa_shape *s, const operands *x)
+{
+    int64_t from = UID_VIRTUAL, causal_uid = from + 1, to = x->window ? from + 2 : causal_uid;
+    void *causal = scores(g, causal_uid, s), *list[2];
+    list[0] = band(g, scores(g, from, s), causal, x, NULL);
+    if (x->window)
+        list[1] = band(g, causal, scores(g, to, s), x, x->window);
+    void *subgraph = graph_operations(g, x->window ? 2 : 1, list);
     graph_set(g, attention, SDPA_FWD_SUBGRAPH, TYPE_DESCRIPTOR, 1, &subgraph);
     graph_set(g, attention, SDPA_FWD_SUBGRAPH_INPUT_UID, TYPE_INT64, 1, &from);
     graph_set(g, attention, SDPA_FWD_SUBGRAPH_OUTPUT_UID, TYPE_INT64, 1, &to);
 }
 
-void *graph_attention(graph *g, const pf_sdpa_shape *s)
+static void *unified(graph *g, const pf_sdpa_shape *s, const operands *x)
 {
-    int64_t wide = s->keys / s->page_tokens;
-    lengths l = {column(g, UID_ROWS, DATA_INT32, s->batch), column(g, UID_KEYS, DATA_INT32, s->batch), number(g, UID_MASKED, DATA_FLOAT)};
-    void *table = tensor(g, UID_TABLE, DATA_INT32, (extents){{s->batch, 1, wide, 1}}, (extents){{wide, wide, 1, 1}});
     const struct {
         int name;
         void *tensor;
     } inputs[] = {
-        {SDPA_FWD_QDESC, rows(g, UID_Q, UID_Q_OFFSET, s, s->q_stride)},
-        {SDPA_FWD_KDESC, pages(g, UID_K, s)},
-        {SDPA_FWD_VDESC, pages(g, UID_V, s)},
-        {SDPA_FWD_ODESC, rows(g, UID_O, UID_O_OFFSET, s, s->o_stride)},
-        {SDPA_FWD_SCALEDESC, number(g, UID_SCALE, DATA_FLOAT)},
-        {SDPA_FWD_PAGE_TABLE_KDESC, table},
-        {SDPA_FWD_PAGE_TABLE_VDESC, table},
-        {SDPA_FWD_SEQ_LEN_QDESC, l.rows},
-        {SDPA_FWD_SEQ_LEN_KVDESC, l.keys},
+        {SDPA_FWD_QDESC, x->q},
+        {SDPA_FWD_KDESC, x->k},
+        {SDPA_FWD_VDESC, x->v},
+        {SDPA_FWD_ODESC, x->o},
+        {SDPA_FWD_SCALEDESC, x->scale},
+        {SDPA_FWD_PAGE_TABLE_KDESC, x->table},
+        {SDPA_FWD_PAGE_TABLE_VDESC, x->table},
+        {SDPA_FWD_SEQ_LEN_QDESC, x->rows},
+        {SDPA_FWD_SEQ_LEN_KVDESC, x->keys},
     };
     void *attention = graph_make(g, OPERATION_SDPA_FWD);
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         graph_set(g, attention, inputs[i].name, TYPE_DESCRIPTOR, 1, &inputs[i].tensor);
-    mask(g, attention, s, &l);
+    mask(g, attention, s, x);
     graph_finalize(g, attention);
-    return operations(g, 1, &attention);
+    return graph_operations(g, 1, &attention);
+}
+
+void *graph_attention(graph *g, const pf_sdpa_shape *s)
+{
+    int64_t wide = s->keys / s->page_tokens;
+    operands x = {
+        .q = rows(g, UID_Q, UID_Q_OFFSET, s, s->q_stride),
+        .k = pages(g, UID_K, s),
+        .v = pages(g, UID_V, s),
+        .o = rows(g, UID_O, UID_O_OFFSET, s, s->o_stride),
+        .scale = number(g, UID_SCALE, DATA_FLOAT),
+        .rows = column(g, UID_ROWS, DATA_INT32, s->batch),
+        .keys = column(g, UID_KEYS, DATA_INT32, s->batch),
+        .table = tensor(g, UID_TABLE, DATA_INT32, (extents){{s->batch, 1, wide, 1}}, (extents){{wide, wide, 1, 1}}),
+        .masked = number(g, UID_MASKED, DATA_FLOAT),
+        .window = s->window > 0 ? number(g, UID_WINDOW, DATA_INT32) : NULL,
+    };
+    return pf_sdpa_version(g->s) < CUDNN_UNIFIED ? graph_composite(g, s, &x) : unified(g, s, &x);
 }

@@ -40,7 +40,7 @@ static int unfit(pf_sdpa *s, char *error, size_t error_size)
 {
     int64_t version = pf_sdpa_version(s);
     if (version < CUDNN_OLDEST || version >= 100000) {
-        say(error, error_size, "cuDNN is version %d.%d, and 9.21 or newer of 9 is wanted", (int)(version / 10000), (int)(version / 100 % 100));
+        say(error, error_size, "cuDNN is version %d.%d, and 9.19 or newer of 9 is wanted", (int)(version / 10000), (int)(version / 100 % 100));
         return 1;
     }
     char name[64];
@@ -88,7 +88,7 @@ pf_sdpa *pf_sdpa_open(const char *library, void *stream, const char *properties,
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *address = dlsym(s->library, symbols[i].name);
         if (!address) {
-            say(error, error_size, "cuDNN has no %s; version 9.21 or newer is wanted", symbols[i].name);
+            say(error, error_size, "cuDNN has no %s; version 9.19 or newer is wanted", symbols[i].name);
             pf_sdpa_close(s);
             return NULL;
         }

@@ -1,5 +1,17 @@
 // Package sdpa computes causal attention over paged keys and values by cuDNN's graph interface, which
 // it opens at run time; plans are kept in memory and on disk.
+//
+// It has not run on a GPU yet. `make check-cudnn` compiles plans without one; of Llama-3.1-8B's shape,
+// 32 heads of 128 over 8 in blocks of 64, in 27 sizes of call each, it gave:
+//
+//	cuDNN    GPU          engine  kernel                              tile of queries x keys
+//	9.19.0   A100, L4     1       sm80_flash_fprop_wmma_f16_knob_3    64 x 64
+//	9.19.0   H100         2       sm90_flash_fprop_wgmma_f16_knob_7   64 x 128
+//	9.28.0   A100, L4     8       sm80_flash_fprop_wmma_f16_knob_1    64 x 64
+//	9.28.0   H100         9       sm90_flash_fprop_wgmma_f16_knob_1   64 x 128
+//
+// The machine code of all 27 is the same. A plan compiles in 0.3 to 1.6 s on two busy cores and is
+// restored in less than 0.1 s.
 package sdpa
 
 // #cgo LDFLAGS: -ldl
@@ -40,7 +52,7 @@ func (m *message) at() (*C.char, C.size_t) { return &m[0], C.size_t(len(m)) }
 
 func (m *message) err() error { return errors.New(C.GoString(&m[0])) }
 
-// Open opens cuDNN 9.21 or newer for the calling thread's context and its default stream. The error
+// Open opens cuDNN 9.19 or newer for the calling thread's context and its default stream. The error
 // says what is missing.
 func Open(o Options) (*Library, error) {
 	name, properties := optional(o.Library), optional(o.Properties)
@@ -69,7 +81,7 @@ func optional(s string) *C.char {
 // Close closes the library, after all that was made of it.
 func (l *Library) Close() { C.pf_sdpa_close(l.c) }
 
-// Version is cuDNN's, as in 9.21.0.
+// Version is cuDNN's, as in 9.28.0.
 func (l *Library) Version() string {
 	v := int64(C.pf_sdpa_version(l.c))
 	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)

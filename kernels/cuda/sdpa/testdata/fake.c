@@ -11,7 +11,7 @@
 
 #include "../cudnn.h"
 
-enum { BAD = 2000, REFUSED = 3000, ATTRIBUTES = 16, PROGRAM = 48 };
+enum { BAD = 2000, REFUSED = 3000, ATTRIBUTES = 16, PROGRAM = 48, COMPOSITE = 47 };
 
 typedef struct {
     int name, type;
@@ -23,6 +23,7 @@ typedef struct descriptor {
     int type, finalized, count;
     attribute a[ATTRIBUTES];
     int64_t program[PROGRAM]; /* of a plan */
+    const struct descriptor *graph;
 } descriptor;
 
 static int64_t setting(const char *name, int64_t otherwise)
@@ -117,7 +118,7 @@ static int64_t uid(const descriptor *tensor) { return number(tensor, TENSOR_UNIQ
    0 batch, 1 rows, 2 keys, 3 heads, 4 key heads, 5 dim, 6 page tokens; uids from 7: q, k, v, o, scale,
    table, rows, keys, q offset, o offset, masked, window (-1: none); strides from 20: of q (4), k (4),
    v (4), o (4), table (4). */
-static int compile(const descriptor *operations, int64_t *program)
+static int compile_unified(const descriptor *operations, int64_t *program)
 {
     const descriptor *op = part(operations, OPERATIONGRAPH_OPS, OPERATION_SDPA_FWD);
     const int names[] = {SDPA_FWD_QDESC, SDPA_FWD_KDESC, SDPA_FWD_VDESC, SDPA_FWD_ODESC, SDPA_FWD_SCALEDESC,
@@ -165,6 +166,32 @@ static int compile(const descriptor *operations, int64_t *program)
     return from == number(op, SDPA_FWD_SUBGRAPH_OUTPUT_UID, -1) ? 0 : BAD;
 }
 
+/* Of a graph of matrix products: 0 batch, 1 rows, 2 keys, 3 heads, 13 and 14 as above; the rest is evaluated. */
+static int compile_composite(const descriptor *operations, int64_t *program)
+{
+    const attribute *list = find(operations, OPERATIONGRAPH_OPS);
+    const descriptor *load = list && list->count > 2 ? *(descriptor **)list->data : NULL;
+    const descriptor *product = load ? ((descriptor **)list->data)[1] : NULL, *q = part(product, OPERATION_MATMUL_ADESC, TENSOR);
+    const descriptor *rows = part(product, OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, TENSOR), *keys = part(product, OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, TENSOR);
+    const descriptor *scores = part(product, OPERATION_MATMUL_CDESC, TENSOR);
+    if (!load || load->type != OPERATION_PAGED_CACHE_LOAD || part(load, PAGED_CACHE_LOAD_SEQUENCE_DESC, TENSOR) != keys || !q || !rows || !keys || !scores)
+        return BAD;
+    const int64_t *dims = find(scores, TENSOR_DIMENSIONS)->data;
+    memcpy(program, (int64_t[]){dims[0], dims[2], dims[3], dims[1]}, 4 * sizeof *program);
+    program[13] = uid(rows);
+    program[14] = uid(keys);
+    program[COMPOSITE] = 1;
+    return 0;
+}
+
+static int compile(const descriptor *operations, int64_t *program)
+{
+    int one = part(operations, OPERATIONGRAPH_OPS, OPERATION_SDPA_FWD) != NULL;
+    if (one != (cudnnGetVersion() >= 92100))
+        return REFUSED;
+    return one ? compile_unified(operations, program) : compile_composite(operations, program);
+}
+
 static int finalize_plan(descriptor *d)
 {
     const attribute *json = find(d, EXECUTION_PLAN_JSON_REPRESENTATION);
@@ -191,7 +218,8 @@ static int finalize_plan(descriptor *d)
     if (number(engine, ENGINE_GLOBAL_INDEX, -1) != 9 || !knobs || knobs->count != 2 ||
         number(*(descriptor **)knobs->data, KNOB_CHOICE_KNOB_TYPE, 0) != 40 || number(*(descriptor **)knobs->data, KNOB_CHOICE_KNOB_VALUE, 0) != 3)
         return BAD;
-    int status = compile(part(engine, ENGINE_OPERATION_GRAPH, OPERATIONGRAPH), d->program);
+    d->graph = part(engine, ENGINE_OPERATION_GRAPH, OPERATIONGRAPH);
+    int status = compile(d->graph, d->program);
     if (!status && d->program[1] == setting("FAKE_CUDNN_REFUSE", -1))
         return REFUSED;
     note("compiled\n");
@@ -269,6 +297,15 @@ static float widen(uint16_t v)
     return f;
 }
 
+static uint16_t narrow(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+#include "evaluate.h"
+
 typedef struct {
     const int64_t *p;
     void *const *at; /* by uid */
@@ -297,12 +334,8 @@ static void attend(frame f, int64_t b, int64_t h, int64_t r)
         for (int64_t i = 0; i < dim; i++)
             out[i] += weight * widen(v[i * vs[3]]);
     }
-    for (int64_t i = 0; i < dim; i++) {
-        float value = out[i] / sum;
-        uint32_t bits;
-        memcpy(&bits, &value, 4);
-        o[i * os[3]] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    }
+    for (int64_t i = 0; i < dim; i++)
+        o[i * os[3]] = narrow(out[i] / sum);
 }
 
 int cudnnBackendExecute(void *handle, void *plan, void *pack)
@@ -314,8 +347,8 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
         return BAD;
     for (int64_t i = 0; i < ids->count; i++)
         at[((int64_t *)ids->data)[i]] = ((void **)pointers->data)[i];
-    for (int i = 7; i < 19; i++)
-        if (d->program[i] >= 0 && !at[d->program[i]])
+    for (int i = 0; i < ids->count; i++)
+        if (!at[((int64_t *)ids->data)[i]])
             return BAD;
     frame f = {d->program, at};
     for (int64_t b = 0; b < d->program[0]; b++) {
@@ -324,7 +357,10 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
             return BAD;
         for (int64_t r = 0; r < rows; r++)
             for (int64_t h = 0; h < d->program[3]; h++)
-                attend(f, b, h, r);
+                if (d->program[COMPOSITE])
+                    evaluate(d->graph, at, b, h, r, keys);
+                else
+                    attend(f, b, h, r);
     }
     return 0;
 }
