@@ -30,7 +30,8 @@ func openRanks(cfg *config.Config, open []func() (kernels.Rank, error), join fun
 	return b, nil
 }
 
-// openCPURanks divides the threads among the ranks, which meet in this machine's memory.
+// openCPURanks divides the threads among the ranks, which meet in this machine's memory, and the nodes
+// of that memory where there are as many.
 func openCPURanks(cfg *config.Config) (kernels.Backend, error) {
 	threads := cfg.Threads
 	if threads == 0 {
@@ -39,10 +40,22 @@ func openCPURanks(cfg *config.Config) (kernels.Backend, error) {
 	if threads < cfg.Ranks {
 		return nil, &exitError{exitConfig, fmt.Errorf("--tensor-parallel-size %d is more than the %d threads to divide", cfg.Ranks, threads)}
 	}
+	allowed, err := mayUse()
+	if err != nil {
+		return nil, &exitError{exitDevice, err}
+	}
+	nodes := processorsOf(cfg.Ranks, numaNodes, allowed)
 	open := make([]func() (kernels.Rank, error), cfg.Ranks)
 	for i := range open {
 		own := (i+1)*threads/cfg.Ranks - i*threads/cfg.Ranks
-		open[i] = func() (kernels.Rank, error) { return cpu.New(cpu.Config{Threads: own}) }
+		open[i] = func() (kernels.Rank, error) {
+			if nodes != nil {
+				if err := pin(nodes[i]); err != nil { // before the rank starts its threads
+					return nil, err
+				}
+			}
+			return cpu.New(cpu.Config{Threads: own})
+		}
 	}
 	return openRanks(cfg, open, tensorparallel.JoinShared, kernels.F32)
 }

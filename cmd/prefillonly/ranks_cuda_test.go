@@ -72,6 +72,17 @@ func TestTwoGPUs(t *testing.T) {
 	}
 }
 
+// TestNoNCCL: what is missing is named, and the GPUs that were opened are closed.
+func TestNoNCCL(t *testing.T) {
+	cfg := config.Default()
+	cfg.Device, cfg.Ranks, cfg.Model = "cuda:0,1", 2, demoDir(t)
+	open := func(int) (cuda.Device, error) { return simt.New(), nil }
+	_, _, err := openGPUs(&cfg, []int{0, 1}, open, "/nowhere/libnccl.so.2")
+	if exitCode(err) != exitDevice || !strings.Contains(err.Error(), "libnccl2") {
+		t.Errorf("error %v, want one that names what to install", err)
+	}
+}
+
 // TestLostGPUOfTwo: one executor has two GPUs. When either fails the other does not wait for it, the
 // executor ends with the code that says so, and is started again on both; no request fails.
 func TestLostGPUOfTwo(t *testing.T) {

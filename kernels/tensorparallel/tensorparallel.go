@@ -115,7 +115,10 @@ func New(open []func() (kernels.Rank, error), join func([]kernels.Rank) (Collect
 		for i, w := range b.workers {
 			ranks[i] = w.Rank
 		}
-		b.collective, err = join(ranks)
+		var joined Collective
+		if joined, err = join(ranks); err == nil {
+			b.collective = joined
+		}
 	}
 	if err != nil {
 		b.Close()
@@ -148,9 +151,7 @@ func (b *Backend) Ranks() int { return len(b.workers) }
 
 // Close ends the threads and closes the ranks. Ranks that no longer answer are left behind.
 func (b *Backend) Close() {
-	if b.collective != nil {
-		b.collective.Close()
-	}
+	b.collective.Close()
 	_ = b.wait(func(_ int, w *worker) error {
 		if w.Rank == nil {
 			return nil
