@@ -26,7 +26,7 @@ const ncclEnv = "VLLM_NCCL_SO_PATH"
 
 // openCUDA loads the model on a GPU, or over several, and gives the prefix cache what is left of its
 // share of memory.
-func openCUDA(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
+func openCUDA(cfg *config.Config, v *vitals, log *zap.Logger) (executor.Runner, error) {
 	indices, err := cudaIndices(cfg)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func openCUDA(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := loadCUDA(cfg, backend, devices, log)
+	r, err := loadCUDA(cfg, backend, devices, v, log)
 	if err != nil {
 		backend.Close()
 		return nil, err
@@ -78,7 +78,7 @@ func openGPUs(cfg *config.Config, gpus []int, open func(n int) (cuda.Device, err
 }
 
 // loadCUDA loads the model into what the fullest of the devices leaves.
-func loadCUDA(cfg *config.Config, backend kernels.Backend, devices []*cuda.Backend, log *zap.Logger) (*modelRunner, error) {
+func loadCUDA(cfg *config.Config, backend kernels.Backend, devices []*cuda.Backend, v *vitals, log *zap.Logger) (*modelRunner, error) {
 	onGPU := *cfg
 	onGPU.CacheShare = 1
 	if cfg.PrefillChunk == 0 {
@@ -108,7 +108,7 @@ func loadCUDA(cfg *config.Config, backend kernels.Backend, devices []*cuda.Backe
 		longest = int(cfg.MaxModelLen)
 	}
 	gathered := plan.Block / int64(checkpoint.NumHiddenLayers) * int64(longest/cfg.BlockSize+1)
-	r, err := loadModel(&onGPU, backend, budget-gathered-lazyModules, log)
+	r, err := loadModel(&onGPU, backend, budget-gathered-lazyModules, v, log)
 	if exitCode(err) == exitMemory {
 		err = &exitError{exitMemory, fmt.Errorf("%s: %w; of its %v %v are free, and --gpu-memory-utilization %v is a share of the total%s",
 			tightest.Name(), err, mebibytes(total), mebibytes(free), cfg.GPUMemory, holders(cfg))}

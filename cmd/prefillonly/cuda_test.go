@@ -55,7 +55,7 @@ func TestLoadCUDA(t *testing.T) {
 	cfg.Device, cfg.Model, cfg.ServedModelName, cfg.CacheBytes, cfg.MaxModelLen = "cuda:0", demoDir(t), []string{"demo"}, 4<<20, 512
 	cfg.Offloading = 8.0 / 1024
 	one := cuda.New(simt.New())
-	r, err := loadCUDA(&cfg, one, []*cuda.Backend{one}, zap.NewNop())
+	r, err := loadCUDA(&cfg, one, []*cuda.Backend{one}, &vitals{}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestLoadCUDA(t *testing.T) {
 	for gib, want := range map[float64]string{1 << 20: "of host memory are available", 1e-6: "less than a block"} {
 		cfg.Offloading = gib
 		backend := cuda.New(simt.New())
-		if _, err := loadCUDA(&cfg, backend, []*cuda.Backend{backend}, zap.NewNop()); exitCode(err) != exitMemory || !strings.Contains(err.Error(), want) {
+		if _, err := loadCUDA(&cfg, backend, []*cuda.Backend{backend}, &vitals{}, zap.NewNop()); exitCode(err) != exitMemory || !strings.Contains(err.Error(), want) {
 			t.Errorf("%g GiB of host memory: %v, want an error with %q", gib, err, want)
 		}
 		backend.Close()
@@ -80,7 +80,7 @@ func TestLoadCUDA(t *testing.T) {
 	cfg.GPUMemory = 1e-3
 	backend := cuda.New(simt.New())
 	defer backend.Close()
-	if _, err := loadCUDA(&cfg, backend, []*cuda.Backend{backend}, zap.NewNop()); exitCode(err) != exitMemory || !strings.Contains(err.Error(), "gpu-memory-utilization") {
+	if _, err := loadCUDA(&cfg, backend, []*cuda.Backend{backend}, &vitals{}, zap.NewNop()); exitCode(err) != exitMemory || !strings.Contains(err.Error(), "gpu-memory-utilization") {
 		t.Errorf("a thousandth of the memory: %v", err)
 	}
 }

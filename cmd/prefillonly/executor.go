@@ -29,12 +29,13 @@ func newExecutorCommand() *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 	}
 	name := command.Flags().String("name", defaultName("executor"), "name among the executors of one scheduler, stable over restarts")
+	lines := command.Flags().Bool("loading-lines", false, "tell of loading by lines of the log on a terminal too, for several executors on one")
 	return configured(command, config.Executor, func(cfg *config.Config, log *zap.Logger) error {
-		return runExecutor(cfg, *name, log)
+		return runExecutor(cfg, *name, *lines, log)
 	})
 }
 
-func runExecutor(cfg *config.Config, name string, log *zap.Logger) error {
+func runExecutor(cfg *config.Config, name string, lines bool, log *zap.Logger) error {
 	scratch, remove, err := scratchDir(cfg)
 	if err != nil {
 		return err
@@ -58,10 +59,10 @@ func runExecutor(cfg *config.Config, name string, log *zap.Logger) error {
 	defer debugging.Close()
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
-	v := &vitals{name: name}
+	v := &vitals{name: name, lines: lines}
 	watched := watchGPU(ctx, cfg, v, stop, log)
 	open := func() (executor.Runner, error) {
-		r, err := openRunner(cfg, log)
+		r, err := openRunner(cfg, v, log)
 		// Only now: until here a signal ends the process, however long loading takes.
 		context.AfterFunc(stopSignal(ctx), func() { stop(nil) })
 		return r, err
@@ -76,14 +77,14 @@ func runExecutor(cfg *config.Config, name string, log *zap.Logger) error {
 }
 
 // openRunner makes the runner of the configured device.
-var openRunner = func(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
+var openRunner = func(cfg *config.Config, v *vitals, log *zap.Logger) (executor.Runner, error) {
 	switch {
 	case cfg.Device == "null":
 		return openNull(cfg)
 	case strings.HasPrefix(cfg.Device, "cuda"):
-		return openCUDA(cfg, log)
+		return openCUDA(cfg, v, log)
 	}
-	return openCPU(cfg, log)
+	return openCPU(cfg, v, log)
 }
 
 // openNull makes the runner without a model; it has the checkpoint's limits and no weights.
@@ -125,7 +126,7 @@ func (r *modelRunner) Close() {
 }
 
 // openCPU loads the model on the processor and gives the prefix cache its share of what is left.
-func openCPU(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
+func openCPU(cfg *config.Config, v *vitals, log *zap.Logger) (executor.Runner, error) {
 	backend, err := openCPUBackend(cfg)
 	if err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func openCPU(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
 		backend.Close()
 		return nil, err
 	}
-	r, err := loadModel(cfg, backend, available/int64(cfg.Ranks), log)
+	r, err := loadModel(cfg, backend, available/int64(cfg.Ranks), v, log)
 	if err != nil {
 		backend.Close()
 		return nil, err
@@ -171,7 +172,7 @@ func loadFailure(err error) int {
 }
 
 // loadModel loads a model into the available memory of a device, with the prefix cache beside it.
-func loadModel(cfg *config.Config, backend kernels.Backend, available int64, log *zap.Logger) (*modelRunner, error) {
+func loadModel(cfg *config.Config, backend kernels.Backend, available int64, v *vitals, log *zap.Logger) (*modelRunner, error) {
 	checkpoint, err := weights.ReadConfig(cfg.Model)
 	if err != nil {
 		return nil, &exitError{exitConfig, err}
@@ -184,7 +185,10 @@ func loadModel(cfg *config.Config, backend kernels.Backend, available int64, log
 	if _, err := planPages(cfg, plan, available); err != nil { // before minutes of loading
 		return nil, &exitError{exitMemory, err}
 	}
+	progress := newLoading(v, log)
+	options.Progress = progress.note
 	m, err := model.Load(cfg.Model, backend, options)
+	progress.end()
 	if err != nil {
 		return nil, &exitError{loadFailure(err), err}
 	}

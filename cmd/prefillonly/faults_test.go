@@ -44,8 +44,8 @@ func injectFaults() {
 		return
 	}
 	open := openRunner
-	openRunner = func(cfg *config.Config, log *zap.Logger) (executor.Runner, error) {
-		r, err := open(cfg, log)
+	openRunner = func(cfg *config.Config, v *vitals, log *zap.Logger) (executor.Runner, error) {
+		r, err := open(cfg, v, log)
 		return poisoned{r}, err
 	}
 }

@@ -83,7 +83,7 @@ func TestModelRunner(t *testing.T) {
 	runnertest.Run(t, func(t *testing.T) executor.Runner {
 		cfg := config.Default()
 		cfg.Model, cfg.ServedModelName, cfg.CacheBytes, cfg.MaxModelLen = dir, []string{"demo"}, 16<<20, 2048
-		r, err := openCPU(&cfg, zap.NewNop())
+		r, err := openCPU(&cfg, &vitals{}, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

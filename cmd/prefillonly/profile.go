@@ -52,7 +52,7 @@ func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log 
 	}
 	path := cfg.Profile
 	cfg.Profile = "" // what is measured must not be read first
-	r, err := openRunner(cfg, log)
+	r, err := openRunner(cfg, &vitals{}, log)
 	if err != nil {
 		return err
 	}

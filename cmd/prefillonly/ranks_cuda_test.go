@@ -50,7 +50,7 @@ func TestTwoGPUs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := loadCUDA(&cfg, backend, devices, zap.NewNop())
+		r, err := loadCUDA(&cfg, backend, devices, &vitals{}, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

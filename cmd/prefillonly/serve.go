@@ -127,7 +127,11 @@ func executorChild(cfg *config.Config, device string, i int) *supervise.Child {
 	}
 	kind, _, _ := strings.Cut(device, ":")
 	name := kind + "-" + strconv.Itoa(i)
-	return &supervise.Child{Name: "executor " + name, Args: []string{"executor", "--name", name}, Env: childEnv(&own, config.Executor), Grace: grace}
+	args := []string{"executor", "--name", name}
+	if len(cfg.Devices()) > 1 { // their bars would be drawn over each other
+		args = append(args, "--loading-lines")
+	}
+	return &supervise.Child{Name: "executor " + name, Args: args, Env: childEnv(&own, config.Executor), Grace: grace}
 }
 
 // permanent tells exit codes that a restart would only repeat. A device or memory that was there for

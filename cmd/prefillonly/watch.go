@@ -32,6 +32,7 @@ func (*lostGPU) DeviceLost() bool { return true }
 // vitals is what an executor tells of itself, gathered by those who know it.
 type vitals struct {
 	name           string
+	lines          bool         // tell of loading by lines alone
 	loaded, toLoad atomic.Int64 // bytes of weights
 	gpu            atomic.Pointer[nvml.GPU]
 	readings       atomic.Pointer[[]nvml.Reading]
