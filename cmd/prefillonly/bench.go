@@ -250,11 +250,13 @@ rates, give the x that one of them reached to the others by --saturation.`,
 }
 
 func newBenchPlotCommand() *cobra.Command {
-	var out string
+	var out, csv string
 	var bound time.Duration
 	command := &cobra.Command{
 		Use:   "plot SWEEP.csv...",
 		Short: "Draw the figures of one or more sweeps",
+		Long: `Draws the figures of one or more sweeps. Sweeps of the same label and rates are taken for repeated rounds:
+the medians are drawn, and a table of them with the lowest and highest round is printed.`,
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, paths []string) error {
 			var points []bench.Point
@@ -270,6 +272,16 @@ func newBenchPlotCommand() *cobra.Command {
 				}
 				points = append(points, read...)
 			}
+			medians, table := bench.Medians(points)
+			if len(medians) < len(points) {
+				fmt.Fprintln(command.OutOrStdout(), table.Markdown())
+			}
+			points = medians
+			if csv != "" {
+				if err := writeFile(csv, func(w *os.File) error { return bench.WritePoints(w, points) }); err != nil {
+					return err
+				}
+			}
 			if bound > 0 {
 				fmt.Fprint(command.OutOrStdout(), bench.Sustained(points, bound).Markdown())
 			}
@@ -277,6 +289,7 @@ func newBenchPlotCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&out, "out", ".", "folder for the figures")
+	command.Flags().StringVar(&csv, "csv", "", "also write all points to this file, medians in place of rounds")
 	command.Flags().DurationVar(&bound, "p99", 0, "also print the highest rate that each server answered within this P99 latency")
 	return command
 }
