@@ -257,7 +257,7 @@ func newBenchPlotCommand() *cobra.Command {
 		Short: "Draw the figures of one or more sweeps",
 		Long: `Draws the figures of one or more sweeps. Sweeps of the same label and rates are taken for repeated rounds:
 the medians are drawn, and a table of them with the lowest and highest round is printed.`,
-		Args:  cobra.MinimumNArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, paths []string) error {
 			var points []bench.Point
 			for _, path := range paths {
