@@ -25,7 +25,7 @@ typedef struct {
 
 /* The tensors of attention. */
 enum {
-    UID_Q, UID_K, UID_V, UID_O, UID_SCALE, UID_ROWS, UID_KEYS, UID_TABLE, UID_Q_OFFSET, UID_O_OFFSET, UID_MASKED,
+    UID_Q = 1, UID_K, UID_V, UID_O, UID_SCALE, UID_ROWS, UID_KEYS, UID_TABLE, UID_Q_OFFSET, UID_O_OFFSET, UID_MASKED,
     UID_WINDOW, /* with a window */
     UID_VIRTUAL /* and what follows: never in memory */
 };

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "sdpa.h"
 
 #include <dlfcn.h>
@@ -79,7 +80,8 @@ static int prepare(pf_sdpa *s, void *stream, char *error, size_t error_size)
 pf_sdpa *pf_sdpa_open(const char *library, void *stream, const char *properties, char *error, size_t error_size)
 {
     pf_sdpa *s = calloc(1, sizeof *s);
-    s->library = dlopen(library ? library : "libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    /* Once in, it stays: cuDNN is not made for being unloaded. */
+    s->library = dlopen(library ? library : "libcudnn.so.9", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!s->library) {
         say(error, error_size, "cuDNN cannot be opened: %s", dlerror());
         free(s);
@@ -254,17 +256,17 @@ int pf_sdpa_run(const pf_sdpa_plan *p, const pf_sdpa_call *c, char *error, size_
     graph g = {.s = p->g.s};
     float scale = c->scale, masked = MASKED_SCORE;
     int64_t ids[UID_WINDOW + 1];
-    const void *addresses[] = {
+    const void *addresses[UID_WINDOW + 1] = {
         [UID_Q] = c->q, [UID_K] = c->k, [UID_V] = c->v, [UID_O] = c->o, [UID_SCALE] = &scale, [UID_ROWS] = c->rows,
         [UID_KEYS] = c->keys, [UID_TABLE] = c->table, [UID_Q_OFFSET] = c->q_offset, [UID_O_OFFSET] = c->o_offset,
         [UID_MASKED] = &masked, [UID_WINDOW] = &c->window,
     };
-    int64_t count = c->window > 0 ? UID_WINDOW + 1 : UID_WINDOW;
-    for (int64_t i = 0; i < count; i++)
+    int64_t count = c->window > 0 ? UID_WINDOW : UID_WINDOW - 1;
+    for (int64_t i = 0; i <= count; i++)
         ids[i] = i;
     void *pack = graph_make(&g, VARIANT_PACK);
-    graph_set(&g, pack, VARIANT_PACK_UNIQUE_IDS, TYPE_INT64, count, ids);
-    graph_set(&g, pack, VARIANT_PACK_DATA_POINTERS, TYPE_VOID_PTR, count, addresses);
+    graph_set(&g, pack, VARIANT_PACK_UNIQUE_IDS, TYPE_INT64, count, ids + UID_Q);
+    graph_set(&g, pack, VARIANT_PACK_DATA_POINTERS, TYPE_VOID_PTR, count, addresses + UID_Q);
     graph_set(&g, pack, VARIANT_PACK_WORKSPACE, TYPE_VOID_PTR, 1, &c->workspace);
     graph_finalize(&g, pack);
     if (!g.status && (g.status = g.s->f.execute(g.s->handle, p->plan, pack)))
