@@ -2,7 +2,7 @@
 
 package cuda
 
-// #include <cuda_runtime_api.h>
+// #include <cuda.h>
 import "C"
 
 import (
@@ -40,8 +40,11 @@ func (g *gpu) stage(n int) []byte {
 func (g *gpu) Pinned(bytes int) (memory []byte, free func(), err error) {
 	g.enter()
 	var p unsafe.Pointer
-	if status := C.cudaHostAlloc(&p, C.size_t(bytes), C.cudaHostAllocDefault); status != C.cudaSuccess {
-		return nil, nil, fmt.Errorf("%s: no %d MiB of pinned memory: the runtime's status %d; is there a limit on locked memory (ulimit -l)?", g.name, bytes>>20, int(status))
+	if status := C.cuMemHostAlloc(&p, C.size_t(bytes), 0); status != C.CUDA_SUCCESS {
+		return nil, nil, fmt.Errorf("%s: no %d MiB of pinned memory: CUDA error %d; is there a limit on locked memory (ulimit -l)?", g.name, bytes>>20, int(status))
 	}
-	return unsafe.Slice((*byte)(p), bytes), func() { C.cudaFreeHost(p) }, nil
+	return unsafe.Slice((*byte)(p), bytes), func() {
+		g.enter()
+		C.cuMemFreeHost(p)
+	}, nil
 }

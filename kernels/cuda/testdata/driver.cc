@@ -1,0 +1,182 @@
+// A CUDA driver and a cuBLASLt on the host, for tests of what calls them: libcuda.so.1 and
+// libcublasLt.so.13 in one. Device memory is the host's, kernels are run by ../simt, products by loops.
+// It refuses what the real ones refuse: calls without a current context, launches of nothing, copies past the end.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <map>
+#include <string>
+
+#include "../simt/launch.cc"
+
+#define API extern "C" __attribute__((visibility("default"))) int
+
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, NOT_FOUND = 500 };
+
+static bool initialized;
+static int context;                    // the primary one is its address
+static thread_local void *current;
+static std::map<uint64_t, size_t> live; // addresses that cuMemAlloc gave
+static const size_t total = (size_t)8 << 30;
+
+#define IN_CONTEXT                  \
+    if (current != &context)        \
+        return initialized ? INVALID_CONTEXT : NOT_INITIALIZED
+
+API cuInit(unsigned flags)
+{
+    initialized = flags == 0;
+    return initialized ? SUCCESS : INVALID_VALUE;
+}
+API cuDeviceGetCount(int *count) { return initialized ? (*count = 1, SUCCESS) : NOT_INITIALIZED; }
+API cuDeviceGet(int *device, int ordinal) { return ordinal == 0 ? (*device = 0, SUCCESS) : 101; }
+API cuDeviceGetName(char *name, int bytes, int) { return strncpy(name, "fake", (size_t)bytes), SUCCESS; }
+API cuDeviceGetAttribute(int *value, int attribute, int) { return *value = attribute == 75 ? 8 : 1, SUCCESS; } // capability 8
+API cuDevicePrimaryCtxRetain(void **c, int) { return *c = &context, SUCCESS; }
+API cuCtxSetCurrent(void *c) { return current = c, c == &context ? SUCCESS : INVALID_CONTEXT; }
+API cuCtxSynchronize() { IN_CONTEXT; return SUCCESS; }
+API cuStreamSynchronize(void *stream) { IN_CONTEXT; return stream ? INVALID_VALUE : SUCCESS; }
+
+API cuMemGetInfo_v2(size_t *free, size_t *all)
+{
+    IN_CONTEXT;
+    *free = *all = total;
+    for (auto &m : live)
+        *free -= m.second;
+    return SUCCESS;
+}
+API cuMemAlloc_v2(uint64_t *p, size_t bytes)
+{
+    IN_CONTEXT;
+    if (bytes == 0)
+        return INVALID_VALUE;
+    void *memory = bytes <= total ? aligned_alloc(512, (bytes + 511) / 512 * 512) : nullptr;
+    if (!memory)
+        return OUT_OF_MEMORY;
+    memset(memory, 0xff, bytes); // what was not written is NaN
+    live[*p = (uint64_t)memory] = bytes;
+    return SUCCESS;
+}
+API cuMemFree_v2(uint64_t p)
+{
+    IN_CONTEXT;
+    if (!live.erase(p))
+        return INVALID_VALUE;
+    free((void *)p);
+    return SUCCESS;
+}
+API cuMemHostAlloc(void **p, size_t bytes, unsigned) { IN_CONTEXT; return *p = malloc(bytes), SUCCESS; }
+API cuMemFreeHost(void *p) { IN_CONTEXT; return free(p), SUCCESS; }
+
+// Whether bytes from p on lie in one allocation.
+static bool inside(uint64_t p, size_t bytes)
+{
+    auto after = live.upper_bound(p);
+    return after != live.begin() && (--after, p + bytes <= after->first + after->second);
+}
+API cuMemsetD8_v2(uint64_t p, unsigned char value, size_t bytes)
+{
+    IN_CONTEXT;
+    return inside(p, bytes) ? (memset((void *)p, value, bytes), SUCCESS) : INVALID_VALUE;
+}
+API cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
+{
+    IN_CONTEXT;
+    return inside(to, bytes) ? (memcpy((void *)to, from, bytes), SUCCESS) : INVALID_VALUE;
+}
+API cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) { return stream ? INVALID_VALUE : cuMemcpyHtoD_v2(to, from, bytes); }
+API cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
+{
+    IN_CONTEXT;
+    return inside(from, bytes) ? (memcpy(to, (void *)from, bytes), SUCCESS) : INVALID_VALUE;
+}
+
+// A module is anything that begins as a fatbin does; a function is the name of a kernel.
+API cuModuleLoadData(void **module, const void *image)
+{
+    IN_CONTEXT;
+    return *(const uint32_t *)image == 0xba55ed50u ? (*module = &context, SUCCESS) : INVALID_VALUE;
+}
+API cuModuleUnload(void *) { IN_CONTEXT; return SUCCESS; }
+API cuModuleGetFunction(void **function, void *, const char *name)
+{
+    IN_CONTEXT;
+    for (const entry &e : entries)
+        if (!strcmp(e.name, name))
+            return *function = (void *)&e, SUCCESS;
+    return NOT_FOUND;
+}
+API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz, unsigned shared, void *stream,
+                   void **parameters, void **extra)
+{
+    IN_CONTEXT;
+    if (!x || !y || y > 65535 || z != 1 || !threads || threads > 1024 || ty != 1 || tz != 1 || shared || stream || extra)
+        return INVALID_VALUE;
+    const entry &e = *(const entry *)function;
+    std::vector<uint64_t> words;
+    for (size_t i = 0; i < e.arity; i++)
+        words.push_back(*(const uint64_t *)parameters[i]);
+    return simt_launch(e.name, x, y, threads, words.data(), words.size()) == -1 ? SUCCESS : INVALID_VALUE;
+}
+
+API cuEventCreate(double **event, unsigned) { IN_CONTEXT; return *event = new double(-1), SUCCESS; }
+API cuEventDestroy_v2(double *event) { IN_CONTEXT; return delete event, SUCCESS; }
+API cuEventRecord(double *event, void *)
+{
+    IN_CONTEXT;
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    *event = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+    return SUCCESS;
+}
+API cuEventElapsedTime_v2(float *milliseconds, const double *from, const double *to)
+{
+    IN_CONTEXT;
+    return *from < 0 || *to < 0 ? INVALID_VALUE : (*milliseconds = (float)(*to - *from), SUCCESS);
+}
+API cuEventElapsedTime(float *milliseconds, const double *from, const double *to) { return cuEventElapsedTime_v2(milliseconds, from, to); }
+
+// cuBLASLt: column-major, the first operand transposed.
+struct description { uint64_t bias, a_scale, b_scale; int epilogue, bias_type, modes; };
+struct matrix { int type; uint64_t rows, cols; int64_t stride; };
+struct answer { uint64_t algorithm[8]; size_t workspace; int state; float waves; int reserved[4]; };
+
+API cublasLtCreate(void **handle) { IN_CONTEXT; return *handle = &context, SUCCESS; }
+API cublasLtDestroy(void *) { return SUCCESS; }
+API cublasLtMatmulDescCreate(description **d, int, int) { return *d = new description{}, SUCCESS; }
+API cublasLtMatmulDescDestroy(description *d) { return delete d, SUCCESS; }
+API cublasLtMatmulDescSetAttribute(description *d, int attribute, const void *value, size_t bytes)
+{
+    std::map<int, void *> fields = {{7, &d->epilogue}, {8, &d->bias}, {17, &d->a_scale}, {18, &d->b_scale}, {26, &d->bias_type}, {31, &d->modes}, {32, &d->modes}};
+    if (attribute == 3)
+        return *(const int *)value == 1 ? SUCCESS : INVALID_VALUE;
+    return fields.count(attribute) ? (memcpy(fields[attribute], value, bytes), SUCCESS) : INVALID_VALUE;
+}
+API cublasLtMatrixLayoutCreate(matrix **m, int type, uint64_t rows, uint64_t cols, int64_t stride) { return *m = new matrix{type, rows, cols, stride}, SUCCESS; }
+API cublasLtMatrixLayoutDestroy(matrix *m) { return delete m, SUCCESS; }
+API cublasLtMatrixLayoutSetAttribute(matrix *m, int attribute, const void *value, size_t) { return attribute == 3 ? (m->cols = *(const uint64_t *)value, SUCCESS) : INVALID_VALUE; }
+API cublasLtMatmulPreferenceCreate(void **p) { return *p = &context, SUCCESS; }
+API cublasLtMatmulPreferenceDestroy(void *) { return SUCCESS; }
+API cublasLtMatmulPreferenceSetAttribute(void *, int, const void *, size_t) { return SUCCESS; }
+API cublasLtMatmulAlgoConfigGetAttribute(const void *, int, void *value, size_t bytes, size_t *written) { return memset(value, 0, bytes), *written = bytes, SUCCESS; }
+API cublasLtMatmulAlgoGetHeuristic(void *, description *d, matrix *, matrix *, matrix *, matrix *result, void *, int, answer *list, int *found)
+{
+    bool supported = d->epilogue != 4 || result->type == d->bias_type;
+    *found = supported;
+    return supported ? (list[0] = answer{}, SUCCESS) : 15;
+}
+API cublasLtMatmulAlgoCheck(void *, void *, void *, void *, void *, void *, const void *, answer *out) { return *out = answer{}, SUCCESS; }
+API cublasLtMatmul(void *, description *d, const float *alpha, const void *wp, matrix *w, const void *ap, matrix *a, const float *beta, const void *cp, matrix *,
+                   void *dp, matrix *result, const void *, void *, size_t, void *stream)
+{
+    IN_CONTEXT;
+    if (*alpha != 1 || cp != dp || stream || w->rows != a->rows || w->cols != result->rows || a->cols != result->cols || w->stride != (int64_t)w->rows)
+        return INVALID_VALUE;
+    simt_gemm_args g = {};
+    g.a = (uint64_t)ap, g.w = (uint64_t)wp, g.d = (uint64_t)dp, g.bias = d->epilogue == 4 ? d->bias : 0;
+    g.a_scale = d->b_scale, g.w_scale = d->a_scale;
+    g.m = (int64_t)a->cols, g.n = (int64_t)w->cols, g.k = (int64_t)w->rows, g.a_stride = a->stride, g.d_stride = result->stride;
+    g.fp8 = w->type == 28, g.is_float = result->type == 0, g.accumulate = *beta == 1;
+    return simt_gemm(&g), SUCCESS;
+}
