@@ -3,6 +3,7 @@ package kvcache
 import (
 	"container/heap"
 	"fmt"
+	"sort"
 )
 
 // Copy is a block's way between a page of the device and a page of host memory.
@@ -54,14 +55,13 @@ func newHost(n int) *host {
 	return t
 }
 
-// match returns how many leading blocks of the chain are here.
+// match returns how many blocks of the chain are here, given that the first one is not on the device:
+// then none of the others is, and those in host memory are the leading ones.
 func (t *host) match(chain []Hash) int {
-	for i, h := range chain {
-		if _, ok := t.byHash[h]; !ok {
-			return i
-		}
-	}
-	return len(chain)
+	return sort.Search(len(chain), func(i int) bool {
+		_, ok := t.byHash[chain[i]]
+		return !ok
+	})
 }
 
 // save finds a page for a block that the device evicts, at the expense of the oldest leaf if there is
