@@ -74,7 +74,8 @@ func (r *region) covers(m kernels.Mat) bool {
 // touches says whether r has bytes in [from, to) of its buffer.
 func (r *region) touches(from, to int64) bool { return r.mat.Off < to && end(r.mat) > from }
 
-// cutTo says that an operation has written m so that each rank holds its own columns.
+// cutTo says that an operation has written m so that each rank holds its own columns. Where m is
+// narrower than a matrix that was cut at its place before, the rest of that one's rows is lost.
 func cutTo(m kernels.Mat, l layout) {
 	if m.Rows == 0 {
 		return
@@ -129,21 +130,24 @@ func (b *Backend) Write(dst kernels.Buffer, off int64, src []byte) {
 	b.each(func(i int, w *worker) error { w.Write(buf.ranks[i], off, src); return nil })
 }
 
-// join makes matrices that are cut whole again before the host writes bytes [from, to) of them.
+// join makes matrices that are cut whole again before the host writes bytes [from, to) into them, and
+// with them those that share their memory.
 func (b *Backend) join(buf *buffer, from, to int64) {
-	for _, r := range buf.cuts {
-		if !r.touches(from, to) || from <= r.mat.Off && to >= end(r.mat) {
-			continue
-		}
-		row := make([]byte, int64(r.mat.Cols)*r.mat.Type.Size())
-		for i := range r.mat.Rows {
-			at := rowAt(r.mat, i)
-			b.Read(row, buf, at)
-			whole := slices.Clone(row)
-			b.each(func(rank int, w *worker) error { w.Write(buf.ranks[rank], at, whole); return nil })
+	first, last := from, to
+	for changed := true; changed; {
+		changed = false
+		for _, r := range buf.cuts {
+			if r.touches(first, last) && (r.mat.Off < first || end(r.mat) > last) {
+				first, last, changed = min(first, r.mat.Off), max(last, end(r.mat)), true
+			}
 		}
 	}
-	buf.cuts = slices.DeleteFunc(buf.cuts, func(r region) bool { return r.touches(from, to) })
+	if first < from || last > to {
+		whole := make([]byte, last-first)
+		b.Read(whole, buf, first)
+		b.each(func(rank int, w *worker) error { w.Write(buf.ranks[rank], first, whole); return nil })
+	}
+	buf.cuts = slices.DeleteFunc(buf.cuts, func(r region) bool { return r.touches(first, last) })
 }
 
 // Read waits, copies what the first rank holds, and lays over it the columns that each rank holds.
