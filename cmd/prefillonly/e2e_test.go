@@ -42,6 +42,8 @@ type program struct {
 	base string // URL
 	done chan struct{}
 
+	starting, ready chan struct{} // closed when serve says so; base is set before the first
+
 	mu  sync.Mutex
 	log strings.Builder // guarded by mu
 }
@@ -61,7 +63,27 @@ func commandContext(ctx context.Context, env []string, args ...string) *exec.Cmd
 // serve starts `prefillonly serve` on a free port and waits until it is ready.
 func serve(t testing.TB, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{TB: t, done: make(chan struct{}), cmd: command(env, append([]string{"serve", "--port", "0", "--log-format", "json", "--access-log=false", "--kv-cache-memory-bytes", "16MiB"}, args...)...)}
+	p := start(t, env, args...)
+	p.within("ready", p.ready)
+	return p
+}
+
+// within waits until serve says something.
+func (p *program) within(what string, said <-chan struct{}) {
+	p.Helper()
+	select {
+	case <-said:
+	case <-p.done:
+		p.Fatalf("serve ended: %v", p.cmd.ProcessState)
+	case <-time.After(30 * time.Second):
+		p.Fatalf("serve is not %s after 30 s", what)
+	}
+}
+
+// start starts `prefillonly serve` on a free port and waits until the port is known.
+func start(t testing.TB, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{TB: t, done: make(chan struct{}), starting: make(chan struct{}), ready: make(chan struct{}), cmd: command(env, append([]string{"serve", "--port", "0", "--log-format", "json", "--access-log=false", "--kv-cache-memory-bytes", "16MiB"}, args...)...)}
 	p.cmd.Env = append(p.cmd.Env, "TMPDIR="+t.TempDir()) // a killed server leaves its runtime directory
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -70,7 +92,6 @@ func serve(t testing.TB, env []string, args ...string) *program {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ready := make(chan struct{})
 	go func() {
 		defer close(p.done)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
@@ -82,8 +103,9 @@ func serve(t testing.TB, env []string, args ...string) *program {
 				switch line.Msg {
 				case "starting":
 					p.base = line.URL
+					close(p.starting)
 				case "ready":
-					close(ready)
+					close(p.ready)
 				}
 			}
 		}
@@ -96,13 +118,7 @@ func serve(t testing.TB, env []string, args ...string) *program {
 			t.Log(p.logged())
 		}
 	})
-	select {
-	case <-ready:
-	case <-p.done:
-		t.Fatalf("serve ended: %v", p.cmd.ProcessState)
-	case <-time.After(30 * time.Second):
-		t.Fatal("serve is not ready after 30 s")
-	}
+	p.within("starting", p.starting)
 	return p
 }
 

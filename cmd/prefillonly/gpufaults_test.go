@@ -30,6 +30,7 @@ const (
 	faultLost   = "lost"   // as after an uncorrectable memory error
 	faultMemory = "memory" // an allocation fails
 	faultHang   = "hang"   // a pass never ends
+	faultSlow   = "slow"   // loading stops while the file is there
 )
 
 // faulty is a simulated GPU that fails on demand. It insists on being called from one thread.
@@ -39,6 +40,8 @@ type faulty struct {
 	dir    string
 	thread int
 	lost   bool
+
+	uploads int
 }
 
 func (d *faulty) struck(fault string) bool {
@@ -71,6 +74,16 @@ func (d *faulty) Gemm(g cuda.Gemm) {
 func (d *faulty) Upload(dst cuda.Ptr, src []byte) {
 	d.onThread()
 	d.Device.Upload(dst, src)
+}
+
+func (d *faulty) UploadPinned(dst cuda.Ptr, src []byte) (done func()) {
+	d.onThread()
+	for d.uploads++; d.uploads > 3; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(d.dir, faultSlow+"-"+strconv.Itoa(d.index))); err != nil {
+			break
+		}
+	}
+	return d.Device.UploadPinned(dst, src)
 }
 
 func (d *faulty) Sync() error {
@@ -238,6 +251,28 @@ func TestGPUOutOfMemory(t *testing.T) {
 		t.Error("want the cause in the log, and no restart")
 	}
 	s.wantRefused(http.StatusInternalServerError)
+}
+
+// TestGPULoading: a server that is still loading answers /ready with how far it is.
+func TestGPULoading(t *testing.T) {
+	fake, dir := nvmltest.New(t), t.TempDir()
+	file := filepath.Join(dir, faultSlow+"-0")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &gpuServer{program: start(t, append(fake.Env(), simulatedEnv+"="+dir), "--device", "cuda:0", "--max-model-len", "256")}
+	s.until("news of loading", func() bool {
+		response, err := http.Get(s.base + "/ready")
+		if err != nil {
+			return false
+		}
+		text := readAll(t, response)
+		return response.StatusCode == http.StatusServiceUnavailable && strings.Contains(text, "cuda-0 has loaded 0.0 of 0.0 GB")
+	})
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	s.within("ready", s.ready)
 }
 
 // TestGPUClosed: the device is closed on the way out.
