@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
@@ -17,7 +18,7 @@ import (
 // cudaChunk rows keep a GPU's matrix products bound by arithmetic, not by reading weights.
 const cudaChunk = 4096
 
-// lazyModules is left free for what the driver and cuBLASLt load at the first use of a kernel.
+// lazyModules is left free for what the driver, cuBLASLt and cuDNN load at the first use of a kernel.
 const lazyModules = 256 << 20
 
 // ncclEnv names the library that joins GPUs, as vLLM's variable does; without it the usual names are
@@ -92,6 +93,10 @@ func loadCUDA(cfg *config.Config, backend kernels.Backend, devices []*cuda.Backe
 	if err != nil {
 		return nil, &exitError{exitConfig, fmt.Errorf("%s: %w", cfg.Model, err)}
 	}
+	gathered, err := gatherBytes(checkpoint, cfg, devices, plan.Block)
+	if err != nil {
+		return nil, &exitError{exitConfig, fmt.Errorf("%s: %w", cfg.Model, err)}
+	}
 	var tightest *cuda.Backend
 	var free, total, budget int64
 	for _, d := range devices {
@@ -103,17 +108,31 @@ func loadCUDA(cfg *config.Config, backend kernels.Backend, devices []*cuda.Backe
 			tightest, free, total, budget = d, f, t, b
 		}
 	}
-	longest := checkpoint.MaxPositionEmbeddings
-	if cfg.MaxModelLen > 0 {
-		longest = int(cfg.MaxModelLen)
-	}
-	gathered := plan.Block / int64(checkpoint.NumHiddenLayers) * int64(longest/cfg.BlockSize+1)
 	r, err := loadModel(&onGPU, backend, budget-gathered-lazyModules, v, log)
 	if exitCode(err) == exitMemory {
 		err = &exitError{exitMemory, fmt.Errorf("%s: %w; of its %v %v are free, and --gpu-memory-utilization %v is a share of the total%s",
 			tightest.Name(), err, mebibytes(total), mebibytes(free), cfg.GPUMemory, holders(cfg))}
 	}
 	return r, err
+}
+
+// gatherBytes is what a GPU takes to gather the blocks of one layer of the longest sequence, of blocks of
+// so many bytes over all layers: nothing where attention reads them in place, which is asked of a model
+// on one GPU.
+func gatherBytes(checkpoint weights.Config, cfg *config.Config, devices []*cuda.Backend, block int64) (int64, error) {
+	kinds, err := model.Attentions(checkpoint)
+	if err != nil {
+		return 0, err
+	}
+	gathers := func(kind kernels.AttentionSpec) bool { return !devices[0].InPlace(kind, cfg.BlockSize) }
+	if len(devices) == 1 && !slices.ContainsFunc(kinds, gathers) {
+		return 0, nil
+	}
+	longest := checkpoint.MaxPositionEmbeddings
+	if cfg.MaxModelLen > 0 {
+		longest = int(cfg.MaxModelLen)
+	}
+	return block / int64(checkpoint.NumHiddenLayers) * int64(longest/cfg.BlockSize+1), nil
 }
 
 // gpuBudget is what a model may take of a GPU with so much memory free: share of the total, less what

@@ -10,10 +10,10 @@ func (m *Model) ropeSpec(l *layer, heads kernels.Heads) kernels.RopeSpec {
 	return kernels.RopeSpec{Heads: heads, Rope: m.rope, QNorm: l.qNorm, KNorm: l.kNorm, Eps: m.spec.eps}
 }
 
-func (m *Model) attention(window int) kernels.AttentionSpec {
+func (s *spec) attention(window int) kernels.AttentionSpec {
 	return kernels.AttentionSpec{
-		Heads:  m.spec.heads,
-		Scale:  float32(1 / math.Sqrt(float64(m.spec.heads.Dim))),
+		Heads:  s.heads,
+		Scale:  float32(1 / math.Sqrt(float64(s.heads.Dim))),
 		Window: window,
 	}
 }
@@ -29,7 +29,7 @@ func columns(mat kernels.Mat, from, n int) kernels.Mat {
 // later chunk, so this is exact.
 func (p *Pass) compute(l *layer, window int) {
 	m, b, eps := p.m, p.m.backend, p.m.spec.eps
-	rope, attention := m.ropeSpec(l, m.spec.heads), m.attention(window)
+	rope, attention := m.ropeSpec(l, m.spec.heads), m.spec.attention(window)
 	for _, c := range p.chunks {
 		x := c.x
 		qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
@@ -101,7 +101,7 @@ func (p *Pass) answer(l *lastLayer, window int, g *askedRows) error {
 	q := columns(qkv, 0, h.Q*h.Dim)
 	b.NormLinear(q, x, l.attnNorm, eps, l.q)
 	b.StoreKV(q, m.ropeSpec(&l.layer, kernels.Heads{Q: h.Q, Dim: h.Dim}), m.opts.BlockTokens, g.segs)
-	b.Attention(attn, qkv, m.attention(window), m.opts.BlockTokens, g.segs)
+	b.Attention(attn, qkv, m.spec.attention(window), m.opts.BlockTokens, g.segs)
 	b.AddLinear(x, attn, l.out)
 	b.MLP(x, l.mlpNorm, eps, l.gated, l.down)
 	return p.logits(x, g)

@@ -91,13 +91,26 @@ func runs(segs []kernels.Segment) [][]kernels.Segment {
 // largestBlock bounds the blocks that are numbered by their addresses: see Alignment.
 const largestBlock = 2 << 20
 
+// covers says whether blocks can be numbered and the device takes them in place.
+func (b *Backend) covers(p Paged) bool {
+	size := b.KVBlockBytes(p.Heads, p.BlockTokens)
+	return size <= largestBlock && size&(size-1) == 0 && b.device.CoversPaged(p)
+}
+
+// InPlace says whether attention of this kind, over rows as models have them, reads blocks where they
+// lie and needs no memory to gather them. It prepares what the device needs for that, which may take
+// seconds.
+func (b *Backend) InPlace(spec kernels.AttentionSpec, blockTokens int) bool {
+	h := spec.Heads
+	return b.covers(Paged{Heads: h, Scale: spec.Scale, Window: spec.Window, QStride: h.QKVCols(), OStride: h.Q * h.Dim, BlockTokens: blockTokens})
+}
+
 // paged runs attention over blocks in place if the device does that for the shape, and says whether
 // it does. That depends on the shape of matrices and blocks alone, so that a row's bits do not depend
 // on the rows.
 func (b *Backend) paged(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) bool {
-	size := b.KVBlockBytes(spec.Heads, blockTokens)
 	p := Paged{Heads: spec.Heads, Scale: spec.Scale, Window: spec.Window, QStride: qkv.Stride, OStride: dst.Stride, BlockTokens: blockTokens}
-	if size > largestBlock || size&(size-1) != 0 || !b.device.CoversPaged(p) {
+	if !b.covers(p) {
 		return false
 	}
 	for _, s := range segs {
@@ -107,7 +120,7 @@ func (b *Backend) paged(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockT
 	}
 	p.Q, p.O = at(qkv), at(dst)
 	for _, call := range runs(segs) {
-		if !b.tabulate(&p, call, Ptr(size)) {
+		if !b.tabulate(&p, call) {
 			return true
 		}
 		b.device.Paged(p)
@@ -116,7 +129,8 @@ func (b *Backend) paged(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockT
 }
 
 // tabulate uploads the tables of a call.
-func (b *Backend) tabulate(p *Paged, segs []kernels.Segment, size Ptr) bool {
+func (b *Backend) tabulate(p *Paged, segs []kernels.Segment) bool {
+	size := Ptr(b.KVBlockBytes(p.Heads, p.BlockTokens))
 	rows, keys := 0, 0
 	first := blockAddress(segs[0].Blocks[0])
 	for _, s := range segs {
