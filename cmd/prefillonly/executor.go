@@ -36,14 +36,11 @@ func newExecutorCommand() *cobra.Command {
 }
 
 func runExecutor(cfg *config.Config, name string, lines bool, log *zap.Logger) error {
-	scratch, remove, err := scratchDir(cfg)
+	remove, err := prepareModel(cfg)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	if err := resolveModel(cfg, scratch); err != nil {
-		return err
-	}
 	if err := nameGPUs(cfg, false, log); err != nil {
 		return err
 	}

@@ -41,14 +41,11 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 		return err
 	}
 	defer debugging.Close()
-	scratch, remove, err := scratchDir(cfg)
+	remove, err := prepareModel(cfg)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	if err := resolveModel(cfg, scratch); err != nil {
-		return err
-	}
 	keys, err := apiKeys(cfg)
 	if err != nil {
 		return &exitError{exitConfig, err}

@@ -12,6 +12,20 @@ import (
 	"github.com/prefillonly/prefillonly/internal/config"
 )
 
+// prepareModel makes cfg.RuntimeDir a directory that exists and cfg.Model that of a checkpoint. remove
+// deletes what was made for this process alone.
+func prepareModel(cfg *config.Config) (remove func(), err error) {
+	cfg.RuntimeDir, remove, err = scratchDir(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := resolveModel(cfg, cfg.RuntimeDir); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
+}
+
 // resolveModel makes cfg.Model the directory of a checkpoint whose config.json is readable, and
 // names it. The demo model is unpacked below scratch.
 func resolveModel(cfg *config.Config, scratch string) error {

@@ -39,14 +39,11 @@ machine; a profile is refined while serving.`,
 }
 
 func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log *zap.Logger) error {
-	scratch, remove, err := scratchDir(cfg)
+	remove, err := prepareModel(cfg)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	if err := resolveModel(cfg, scratch); err != nil {
-		return err
-	}
 	if err := nameGPUs(cfg, false, log); err != nil {
 		return err
 	}

@@ -45,15 +45,11 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 
-	scratch, remove, err := scratchDir(cfg)
+	remove, err := prepareModel(cfg) // for all processes: a killed one cannot remove its own directory
 	if err != nil {
 		return err
 	}
 	defer remove()
-	cfg.RuntimeDir = scratch // one for all processes: a killed one cannot remove its own
-	if err := resolveModel(cfg, scratch); err != nil {
-		return err
-	}
 	if _, err := apiKeys(cfg); err != nil {
 		return &exitError{exitConfig, err}
 	}
@@ -61,7 +57,7 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 		return err
 	}
 	if cfg.Endpoint == "" {
-		cfg.Endpoint = "ipc://" + filepath.Join(scratch, "scheduler.sock")
+		cfg.Endpoint = "ipc://" + filepath.Join(cfg.RuntimeDir, "scheduler.sock")
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)))
 	if err != nil {

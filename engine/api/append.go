@@ -16,13 +16,7 @@ const Floor = -9999.0
 // AppendJSON appends c as JSON.
 func (c *Completion) AppendJSON(b []byte) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
-	for i := range c.Choices {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = c.Choices[i].append(b)
-	}
-	b = append(b, ']')
+	b = appendChoices(b, c.Choices)
 	b = c.Usage.append(b)
 	return append(b, '}')
 }
@@ -30,17 +24,25 @@ func (c *Completion) AppendJSON(b []byte) []byte {
 // AppendJSON appends c as JSON.
 func (c *Chat) AppendJSON(b []byte) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
-	for i := range c.Choices {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = c.Choices[i].append(b)
-	}
-	b = append(b, ']')
+	b = appendChoices(b, c.Choices)
 	b = c.Usage.append(b)
 	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs)
 	b = appendPromptLogprobs(b, c.PromptLogprobs)
 	return append(b, '}')
+}
+
+// appendChoices appends the elements of a list that is open, and closes it.
+func appendChoices[C any, P interface {
+	*C
+	append(b []byte) []byte
+}](b []byte, choices []C) []byte {
+	for i := range choices {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = P(&choices[i]).append(b)
+	}
+	return append(b, ']')
 }
 
 func appendHead(b []byte, id, object string, created int64, model string) []byte {

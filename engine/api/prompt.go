@@ -20,22 +20,24 @@ func (p *Prompt) Len() int { return len(p.Texts) + len(p.Tokens) }
 
 // UnmarshalJSON decodes one of the four forms. A null leaves p as it is.
 func (p *Prompt) UnmarshalJSON(raw []byte) error {
-	s := scanner{raw: raw, field: "prompt"}
+	text := func(s *scanner) (err error) { p.Texts, err = s.lone(); return err }
+	return decodeList(raw, "prompt", "a string, a list of strings, a list of token ids, or a list of lists of token ids", text, p.list)
+}
+
+// decodeList reads a value that is null, a string or a list, at whose start text and list are called; a nil
+// text refuses strings.
+func decodeList(raw []byte, field, wanted string, text, list func(s *scanner) error) error {
+	s := &scanner{raw: raw, field: field}
 	s.space()
-	switch s.peek() {
-	case 'n':
+	switch first := s.peek(); {
+	case first == 'n':
 		return nil
-	case '"':
-		text, err := s.text()
-		if err != nil {
-			return err
-		}
-		p.Texts = []string{text}
-		return nil
-	case '[':
-		return p.list(&s)
+	case first == '"' && text != nil:
+		return text(s)
+	case first == '[':
+		return list(s)
 	}
-	return Invalid("prompt", "prompt must be a string, a list of strings, a list of token ids, or a list of lists of token ids")
+	return Invalid(field, "%s must be %s", field, wanted)
 }
 
 func (p *Prompt) list(s *scanner) error {
@@ -66,17 +68,8 @@ type TokenList []uint32
 
 // UnmarshalJSON decodes a list of integers. A null leaves l as it is.
 func (l *TokenList) UnmarshalJSON(raw []byte) error {
-	s := scanner{raw: raw, field: tokenListField}
-	s.space()
-	switch s.peek() {
-	case 'n':
-		return nil
-	case '[':
-		ids, err := s.tokens()
-		*l = ids
-		return err
-	}
-	return Invalid(s.field, "%s must be a list of integers", s.field)
+	list := func(s *scanner) (err error) { *l, err = s.tokens(); return err }
+	return decodeList(raw, tokenListField, "a list of integers", nil, list)
 }
 
 // nameList finds which of the body's token lists cannot be decoded, and returns its error with
@@ -104,21 +97,9 @@ type Strings []string
 
 // UnmarshalJSON decodes a string or a list of strings. A null leaves l as it is.
 func (l *Strings) UnmarshalJSON(raw []byte) error {
-	s := scanner{raw: raw, field: "stop"}
-	s.space()
-	switch s.peek() {
-	case 'n':
-		return nil
-	case '"':
-		text, err := s.text()
-		*l = Strings{text}
-		return err
-	case '[':
-		texts, err := s.texts()
-		*l = texts
-		return err
-	}
-	return Invalid("stop", "stop must be a string or a list of strings")
+	text := func(s *scanner) (err error) { *l, err = s.lone(); return err }
+	list := func(s *scanner) (err error) { *l, err = s.texts(); return err }
+	return decodeList(raw, "stop", "a string or a list of strings", text, list)
 }
 
 // scanner walks one JSON value that encoding/json has already found to be well formed. Token
@@ -186,6 +167,12 @@ func (s *scanner) texts() ([]string, error) {
 		return err
 	})
 	return out, err
+}
+
+// lone decodes the string at s as a list of one.
+func (s *scanner) lone() ([]string, error) {
+	text, err := s.text()
+	return []string{text}, err
 }
 
 // text decodes the string at s.
