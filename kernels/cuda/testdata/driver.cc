@@ -130,6 +130,7 @@ API cuEventRecord(double *event, void *)
     *event = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
     return SUCCESS;
 }
+API cuEventSynchronize(double *event) { IN_CONTEXT; return *event < 0 ? INVALID_VALUE : SUCCESS; }
 API cuEventElapsedTime_v2(float *milliseconds, const double *from, const double *to)
 {
     IN_CONTEXT;
