@@ -62,15 +62,19 @@ func BenchmarkStep(b *testing.B) {
 // stored and then evicted.
 func BenchmarkStepOfSharedPrefix(b *testing.B) {
 	const waiting = 100_000
-	for _, policy := range Policies() {
-		b.Run(policy, func(b *testing.B) {
+	for i, policy := range append(Policies(), DefaultConfig().Policy) {
+		name, host := policy, 0
+		if i == len(Policies()) {
+			name, host = policy+"-host", 100
+		}
+		b.Run(name, func(b *testing.B) {
 			cfg := DefaultConfig()
 			cfg.Policy = policy
 			p, err := newPolicy(cfg)
 			if err != nil {
 				b.Fatal(err)
 			}
-			w, run := sharers(b, p, waiting)
+			w, run := sharers(b, p, waiting, host)
 			next := waiting + 1
 			for b.Loop() {
 				b.StopTimer()

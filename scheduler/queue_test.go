@@ -107,6 +107,7 @@ func checkNode(t *tree, n *node) (nodes int, err error) {
 		}
 	}
 	best := []*job{nil}
+	leading := 0
 	for i, s := range n.slots {
 		best = append(best, s.best())
 		if s.on == nil {
@@ -117,6 +118,11 @@ func checkNode(t *tree, n *node) (nodes int, err error) {
 		}
 		if s.on.parent != n || s.on.slot != i || s.on.start != n.depth {
 			return 0, fmt.Errorf("node of blocks %d to %d is not where it is taken to be", s.on.start, s.on.depth)
+		}
+		if s.on.leads() {
+			if leading++; n.leaders[s.on.leader] != s.on {
+				return 0, fmt.Errorf("node of blocks %d to %d is not among the leaders where it is taken to be", s.on.start, s.on.depth)
+			}
 		}
 		below, err := checkNode(t, s.on)
 		if err != nil {
@@ -132,6 +138,9 @@ func checkNode(t *tree, n *node) (nodes int, err error) {
 	})
 	if n.best != best[0] {
 		return 0, fmt.Errorf("node of blocks %d to %d: the best job is taken to be %+v, is %+v", n.start, n.depth, n.best, best[0])
+	}
+	if leading != len(n.leaders) {
+		return 0, fmt.Errorf("node of blocks %d to %d: %d nodes lead groups, counted %d", n.start, n.depth, leading, len(n.leaders))
 	}
 	if n == t.root && nodes != len(t.first)+1 {
 		return 0, fmt.Errorf("%d nodes, %d are found by their first block", nodes, len(t.first)+1)
@@ -214,8 +223,8 @@ func (c counted) saved(cost *costModel, cached int) float64 {
 }
 
 // sharers is a Core in which n jobs wait that share a prefix of eight blocks, all that the cache has
-// room for.
-func sharers(t testing.TB, p policy, n int) (*world, *wire.Run) {
+// room for, and have a block of their own each; host blocks are below the cache.
+func sharers(t testing.TB, p policy, n, host int) (*world, *wire.Run) {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Eviction, cfg.MaxQueuedJobs, cfg.PeerTimeout = kvcache.EvictLRU, 1<<30, 1<<62
@@ -223,7 +232,7 @@ func sharers(t testing.TB, p policy, n int) (*world, *wire.Run) {
 	w.core.policy = p
 	w.frontend("web")
 	info := executorInfo()
-	info.BlockTokens, info.NumBlocks, info.MaxPassRows = 64, 8, 0
+	info.BlockTokens, info.NumBlocks, info.HostBlocks, info.MaxPassRows = 64, 8, host, 0
 	w.executor("cpu", 1, info)
 	run := runs(w.submit("web", sharer(0)))[0]
 	for i := 1; i <= n; i++ {
@@ -233,7 +242,7 @@ func sharers(t testing.TB, p policy, n int) (*world, *wire.Run) {
 }
 
 func sharer(i int) *wire.Submit {
-	t := tokens(1, 552)
+	t := tokens(1, 600)
 	t[512], t[513] = engine.TokenID(i&0xffff), engine.TokenID(i>>16)
 	return &wire.Submit{Job: engine.JobID(i + 1), Tokens: t, MaxTokens: 1}
 }
@@ -252,8 +261,14 @@ func alternate(w *world, run *wire.Run, id engine.JobID, timed func(step func())
 // TestWorkOfAStep bounds what a step does when a prefix that all waiting jobs share is stored, and
 // then evicted: the keys computed and the jobs moved must not grow with the jobs that wait.
 func TestWorkOfAStep(t *testing.T) {
+	for _, host := range []int{0, 100} {
+		t.Run(fmt.Sprintf("host=%d", host), func(t *testing.T) { testWorkOfAStep(t, host) })
+	}
+}
+
+func testWorkOfAStep(t *testing.T, host int) {
 	asked := 0
-	w, run := sharers(t, counted{srjfCalibrated{500}, &asked}, 20_000)
+	w, run := sharers(t, counted{srjfCalibrated{500}, &asked}, 20_000, host)
 	w.core.RecordCacheEvents()
 	q := w.core.executors[0].queue
 	type place struct {
@@ -278,8 +293,8 @@ func TestWorkOfAStep(t *testing.T) {
 					evicted += len(e.Hashes)
 				}
 			}
-			if stored != 8 || evicted != 8 {
-				t.Fatalf("%d blocks are stored and %d evicted, want all 8", stored, evicted)
+			if stored < 8 || evicted != 8 { // what comes back from host memory is stored too
+				t.Fatalf("%d blocks are stored and %d evicted, want 8", stored, evicted)
 			}
 			if asked > 16 {
 				t.Errorf("%d keys are computed", asked)

@@ -1,6 +1,10 @@
 package scheduler
 
-import "github.com/prefillonly/prefillonly/kvcache"
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/kvcache"
+)
 
 // reach is how many leading blocks of a prompt are in the cache of an executor.
 type reach struct {
@@ -48,12 +52,7 @@ func (t *tiers) wanted(h kvcache.Hash) bool {
 	if n == nil || n.device < n.depth-n.start {
 		return n != nil
 	}
-	for _, s := range n.slots {
-		if s.on == nil || s.on.device == 0 {
-			return true
-		}
-	}
-	return false
+	return len(n.slots) > len(n.leaders) || slices.ContainsFunc(n.leaders, func(on *node) bool { return on.device == 0 })
 }
 
 // reachOf is how far the prefix of a node's group is resident.
@@ -123,9 +122,7 @@ func (t *tree) resave(n *node) {
 	if t.changed != nil {
 		t.tell(n, found)
 	}
-	for _, s := range n.slots {
-		if s.on != nil {
-			t.resave(s.on)
-		}
+	for _, on := range n.leaders {
+		t.resave(on)
 	}
 }

@@ -32,6 +32,8 @@ type node struct {
 	slots    minHeap[slot] // the jobs that end here and the nodes that go on
 	best     *job          // to be run first among slots, nodes that lead groups of their own left out
 	slot     int           // position among the parent's
+	leaders  []*node       // those of slots that lead groups of their own
+	leader   int           // position among the parent's leaders if it is one
 	group    int           // position among the groups if it leads one
 	saved    float64       // what the cache takes off the keys of its group
 }
@@ -233,7 +235,7 @@ func (t *tree) attach(n *node) {
 	t.first[n.blocks()[0]] = n
 	t.list(n)
 	if n.leads() {
-		t.groups.push(group{n})
+		t.lead(n)
 	}
 	n.parent.slots.push(slot{on: n})
 	t.refresh(n.parent)
@@ -244,10 +246,27 @@ func (t *tree) detach(n *node) {
 	delete(t.first, n.blocks()[0])
 	t.unlist(n)
 	if n.leads() {
-		t.groups.remove(n.group)
+		t.follow(n)
 	}
 	n.parent.slots.remove(n.slot)
 	t.refresh(n.parent)
+}
+
+// lead makes a node lead a group of its own, follow ends that.
+func (t *tree) lead(n *node) {
+	t.groups.push(group{n})
+	p := n.parent
+	n.leader = len(p.leaders)
+	p.leaders = append(p.leaders, n)
+}
+
+func (t *tree) follow(n *node) {
+	t.groups.remove(n.group)
+	p, last := n.parent, len(n.parent.leaders)-1
+	moved := p.leaders[last]
+	p.leaders[n.leader], moved.leader = moved, n.leader
+	p.leaders[last] = nil
+	p.leaders = p.leaders[:last]
 }
 
 // list notes which blocks change a node's resident part, and what that saves.
@@ -340,9 +359,9 @@ func (t *tree) resize(n *node, resident int) {
 	case led && n.leads():
 		t.groups.fix(n.group)
 	case led:
-		t.groups.remove(n.group)
+		t.follow(n)
 	case n.leads():
-		t.groups.push(group{n})
+		t.lead(n)
 	}
 	if led != n.leads() {
 		n.parent.slots.fix(n.slot)
