@@ -34,6 +34,8 @@ is started again and its work is run again. SIGTERM finishes open requests first
 		Example: `  prefillonly serve                                      the built-in demo model on port 8000
   prefillonly serve ./Qwen2.5-0.5B --port 9000           a Hugging Face checkpoint
   prefillonly serve --host 0.0.0.0 --api-key-file keys   open to other hosts, with keys
+  prefillonly serve ./Llama-3.3-70B --device cuda:0,1 --tensor-parallel-size 2
+                                                         one model over two GPUs
   prefillonly serve --config configs/serve.yaml          parameters from a file`,
 		Args: cobra.MaximumNArgs(1),
 	}, config.Serve, runServe)

@@ -1,10 +1,13 @@
 package tensorparallel
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/kernels"
 )
+
+var errCut = errors.New("a matrix for AddLinear and for MLP's second product comes from NewOutputLinear, others from NewLinear")
 
 // KVBlockBytes is what one rank holds of a block.
 func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {

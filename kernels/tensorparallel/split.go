@@ -13,17 +13,16 @@ func cut(n, rank, ranks int) (from, to int) { return n * rank / ranks, n * (rank
 // Check returns why so many ranks cannot share a model of these attention heads and this width of
 // the MLP evenly, or nil.
 func Check(ranks int, h kernels.Heads, intermediate int) error {
-	if h.Q%ranks == 0 && h.KV%ranks == 0 && intermediate%ranks == 0 {
+	even := func(n int) bool { return h.Q%n == 0 && h.KV%n == 0 && intermediate%n == 0 }
+	if even(ranks) {
 		return nil
 	}
-	fits := 1
-	for n := 2; n <= h.KV; n++ {
-		if Check(n, h, intermediate) == nil {
-			fits = n
-		}
+	most := h.KV
+	for !even(most) {
+		most--
 	}
 	return fmt.Errorf("%d ranks cannot share %d attention heads, %d key-value heads and an MLP of %d columns evenly: each must be a multiple of the ranks, of which this model takes at most %d",
-		ranks, h.Q, h.KV, intermediate, fits)
+		ranks, h.Q, h.KV, intermediate, most)
 }
 
 // span says that columns [at, at+n) of a whole matrix are columns [own, own+n) of a rank's.

@@ -1,7 +1,6 @@
 package tensorparallel
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/prefillonly/prefillonly/kernels"
@@ -252,5 +251,3 @@ func (b *Backend) NewRope(invFreq []float32, scale float32, positions int) (kern
 	}
 	return r, nil
 }
-
-var errCut = errors.New("a matrix for AddLinear and for MLP's second product comes from NewOutputLinear, others from NewLinear")
