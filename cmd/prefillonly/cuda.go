@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/executor"
@@ -33,7 +34,7 @@ func openCUDA(cfg *config.Config, v *vitals, log *zap.Logger) (executor.Runner, 
 		return nil, err
 	}
 	open := func(index int) (cuda.Device, error) {
-		return gpuAccess.open(index, cuda.Options{AttentionBackend: cfg.Attention, Note: func(s string) { log.Info(s) }})
+		return gpuAccess.open(index, cudaOptions(cfg, log))
 	}
 	backend, devices, err := openGPUs(cfg, indices, open, os.Getenv(ncclEnv))
 	if err != nil {
@@ -76,6 +77,15 @@ func openGPUs(cfg *config.Config, gpus []int, open func(n int) (cuda.Device, err
 		return nil, nil, err
 	}
 	return b, devices, nil
+}
+
+// cudaOptions are those of every GPU. Without a cache directory plans are compiled at every start.
+func cudaOptions(cfg *config.Config, log *zap.Logger) cuda.Options {
+	o := cuda.Options{AttentionBackend: cfg.Attention, Note: func(s string) { log.Info(s) }}
+	if dir, err := cacheDir(); err == nil {
+		o.PlanDir = filepath.Join(dir, "cudnn")
+	}
+	return o
 }
 
 // loadCUDA loads the model into what the fullest of the devices leaves.

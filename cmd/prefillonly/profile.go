@@ -86,16 +86,20 @@ stored in %s
 	return nil
 }
 
-// defaultProfile is where the profile of info's model and device is kept: systemd's cache directory
-// of the service, or the user's.
+// cacheDir is systemd's cache directory of the service, or the user's.
+func cacheDir() (string, error) {
+	if dir := os.Getenv("CACHE_DIRECTORY"); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "prefillonly"), err
+}
+
+// defaultProfile is where the profile of info's model and device is kept.
 func defaultProfile(info wire.ExecutorInfo) (string, error) {
-	dir := os.Getenv("CACHE_DIRECTORY")
-	if dir == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return "", fmt.Errorf("no place for profiles: %w; name a file with --profile", err)
-		}
-		dir = filepath.Join(cache, "prefillonly")
+	dir, err := cacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for profiles: %w; name a file with --profile", err)
 	}
 	return profile.Path(dir, info), nil
 }

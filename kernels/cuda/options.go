@@ -6,6 +6,8 @@ type Options struct {
 	CudnnLibrary string // path of cuDNN; empty: found by its usual name
 	// AttentionBackend is cudnn, flashinfer, or auto (empty): cuDNN if it is there and covers the shape.
 	AttentionBackend string
+	// PlanDir keeps compiled plans of cuDNN from one run to the next; empty: none are kept.
+	PlanDir string
 	// Note, if any, is told what the log should say.
 	Note func(string)
 }

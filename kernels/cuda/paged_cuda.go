@@ -4,8 +4,6 @@ package cuda
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"gorgonia.org/cu"
 
@@ -25,10 +23,7 @@ func (g *gpu) openAttention(device cu.Device, o Options) error {
 	if err != nil {
 		return err
 	}
-	so := sdpa.Options{Library: o.CudnnLibrary, Note: o.Note, Device: fmt.Sprintf("%s with %d processors", name, processors)}
-	if dir, err := os.UserCacheDir(); err == nil {
-		so.Dir = filepath.Join(dir, "prefillonly", "cudnn")
-	}
+	so := sdpa.Options{Library: o.CudnnLibrary, Dir: o.PlanDir, Note: o.Note, Device: fmt.Sprintf("%s with %d processors", name, processors)}
 	g.attentions, err = sdpa.OpenAttentions(o.AttentionBackend, so)
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -19,7 +21,11 @@ func openCudnn(t testing.TB) kernels.Backend {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	device, err := Open(0, Options{AttentionBackend: "cudnn", Note: func(s string) { t.Log(s) }})
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := Open(0, Options{AttentionBackend: "cudnn", PlanDir: filepath.Join(dir, "prefillonly", "cudnn"), Note: func(s string) { t.Log(s) }})
 	if errors.Is(err, ErrNoDevice) || err != nil && strings.Contains(err.Error(), "attention-backend") {
 		t.Skipf("not measured: %v", err)
 	}
