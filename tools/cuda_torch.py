@@ -20,7 +20,7 @@ import sys
 import time
 
 EPS, THETA = 1e-5, 500000.0
-SMALL = {"name": "small", "qwen2": False, "vocab": 97, "hidden": 64, "inter": 96, "layers": 2, "heads": 4, "kv_heads": 2, "dim": 16}
+SMALL = {"name": "small", "qwen2": False, "fp8": False, "vocab": 97, "hidden": 64, "inter": 96, "layers": 2, "heads": 4, "kv_heads": 2, "dim": 16}
 
 
 def signed(n):
@@ -248,10 +248,10 @@ def products(torch, s):
 
 def measure(torch, golden, results, device):
     s = results["model"]
-    if s["qwen2"] or results["seed"] != golden.SEED:
-        sys.exit("cuda_torch.py knows Llama's shapes and tools/golden.py's seed alone")
+    if s["qwen2"] or s["fp8"] or results["seed"] != golden.SEED:
+        sys.exit("cuda_torch.py knows Llama's shapes in bfloat16 and tools/golden.py's seed alone")
     where = torch.cuda.get_device_name() if device == "cuda" else "the CPU"
-    print(f"torch {torch.__version__}, SDPA, {s['name']}, bfloat16, on {where}", flush=True)
+    print(f"torch {torch.__version__} (cuDNN {torch.backends.cudnn.version()}), SDPA, {s['name']}, bfloat16, on {where}", flush=True)
     with torch.inference_mode():
         state = weights(torch, golden, s, device)
         contestants = [Plain(torch, s, state, torch.bfloat16)]
