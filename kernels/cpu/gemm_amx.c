@@ -23,8 +23,8 @@ static inline void fetch_ahead(const char *ahead, int bytes)
 
 static void tile16(int steps, const char *a, const char *b, float *c, const char *ahead, int step)
 {
-	PF_TILE_ZERO(0);
-	PF_TILE_ZERO(1);
+	PF_TILE_LOAD(0, c, PF_PANEL * 4);
+	PF_TILE_LOAD(1, c + 16, PF_PANEL * 4);
 	for (int s = 0; s < steps; s++, a += A_STEP, b += B_STEP, ahead += step) {
 		fetch_ahead(ahead, step);
 		PF_TILE_LOAD(4, a, A_ROW);
@@ -39,10 +39,10 @@ static void tile16(int steps, const char *a, const char *b, float *c, const char
 
 static void tile32(int steps, const char *a, const char *b, float *c, const char *ahead, int step)
 {
-	PF_TILE_ZERO(0);
-	PF_TILE_ZERO(1);
-	PF_TILE_ZERO(2);
-	PF_TILE_ZERO(3);
+	PF_TILE_LOAD(0, c, PF_PANEL * 4);
+	PF_TILE_LOAD(1, c + 16, PF_PANEL * 4);
+	PF_TILE_LOAD(2, c + 16 * PF_PANEL, PF_PANEL * 4);
+	PF_TILE_LOAD(3, c + 16 * PF_PANEL + 16, PF_PANEL * 4);
 	for (int s = 0; s < steps; s++, a += A_STEP, b += B_STEP, ahead += step) {
 		fetch_ahead(ahead, step);
 		PF_TILE_LOAD(4, a, A_ROW);

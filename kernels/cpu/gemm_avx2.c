@@ -26,8 +26,10 @@ static inline __attribute__((always_inline)) void half_tile(const int rows, int 
 	const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
 	__m256 acc[ROWS][2];
 #pragma GCC unroll 6
-	for (int i = 0; i < rows; i++)
-		acc[i][0] = acc[i][1] = _mm256_setzero_ps();
+	for (int i = 0; i < rows; i++) {
+		acc[i][0] = _mm256_load_ps(c + PF_PANEL * i);
+		acc[i][1] = _mm256_load_ps(c + PF_PANEL * i + 8);
+	}
 	for (int p = 0; p < pairs; p++, a += 2 * SLOTS, b += 2 * PF_PANEL, ahead += step) {
 		pf_prefetch(ahead, step);
 #pragma GCC unroll 2

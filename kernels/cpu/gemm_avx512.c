@@ -18,8 +18,10 @@ static inline __attribute__((always_inline)) void tile_of(const int rows, int pa
 {
 	__m512 acc[ROWS][2];
 #pragma GCC unroll 14
-	for (int i = 0; i < rows; i++)
-		acc[i][0] = acc[i][1] = _mm512_setzero_ps();
+	for (int i = 0; i < rows; i++) {
+		acc[i][0] = _mm512_load_ps(c + PF_PANEL * i);
+		acc[i][1] = _mm512_load_ps(c + PF_PANEL * i + 16);
+	}
 	for (int p = 0; p < pairs; p++, a += 2 * SLOTS, b += 2 * PF_PANEL, ahead += step) {
 		pf_prefetch(ahead, step);
 #pragma GCC unroll 2

@@ -10,8 +10,9 @@
 //   for AVX2 and AVX-512, so too but as floats, [2*pairs][8 or 16 rows];
 //   for AMX, as [pairs/16][32 rows][16 pairs].
 //
-// A tile's product with a panel is float c[rows][PF_PANEL], aligned to 64 bytes. Every element is one
-// chain of sums over rising columns, whatever the number of rows of the tile.
+// A tile's product with a panel is added to float c[rows][PF_PANEL], aligned to 64 bytes. Every element
+// is one chain of sums over rising columns, whatever the number of rows of the tile, and however the
+// columns are divided among calls.
 typedef struct pf_ops {
 	int rows;       // of the tallest tile
 	int pair_bytes; // of a packed tile, for each pair of columns
