@@ -126,7 +126,7 @@ type gpuServer struct {
 	*program
 	fake     *nvmltest.Fake
 	dir      string
-	answered atomic.Int64
+	answered [4]atomic.Int64 // by client
 	refused  sync.Map // statuses other than 200, with a body
 	stop     func()
 }
@@ -135,19 +135,19 @@ func serveGPUs(t *testing.T, args ...string) *gpuServer {
 	t.Helper()
 	s := &gpuServer{fake: nvmltest.New(t), dir: t.TempDir()}
 	env := append(s.fake.Env(), simulatedEnv+"="+s.dir)
-	s.program = serve(t, env, append([]string{"--device", "cuda", "--max-model-len", "256", "--prefill-chunk", "64"}, args...)...)
+	s.program = serve(t, env, append([]string{"--device", "cuda", "--max-model-len", "256", "--prefill-chunk", "64", "--routing", "load"}, args...)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
 	s.stop = func() { cancel(); clients.Wait() }
 	t.Cleanup(s.stop)
-	for i := range 4 {
+	for i := range s.answered {
 		clients.Go(func() {
-			for ctx.Err() == nil {
-				status, text, err := s.complete(http.DefaultClient, fmt.Sprint("user ", i), 1)
+			for n := 0; ctx.Err() == nil; n++ { // no prompt twice, so that no GPU is better for it
+				status, text, err := s.complete(http.DefaultClient, fmt.Sprint(n, " user ", i), 1)
 				if err != nil || status != http.StatusOK {
 					s.refused.Store(status, fmt.Sprint(text, err))
 				}
-				s.answered.Add(1)
+				s.answered[i].Add(1)
 			}
 		})
 	}
@@ -173,11 +173,14 @@ func (s *gpuServer) until(what string, ok func() bool) {
 	}
 }
 
-// goesOn waits for more answers and for both executors.
+// goesOn waits until every client has had two more answers, so that none waits for a job that a fault has
+// met, and until there are so many executors.
 func (s *gpuServer) goesOn(executors int) {
 	s.Helper()
-	before := s.answered.Load()
-	s.until("answers", func() bool { return s.answered.Load() >= before+8 })
+	for i := range s.answered {
+		before := s.answered[i].Load()
+		s.until(fmt.Sprint("answers for client ", i), func() bool { return s.answered[i].Load() >= before+2 })
+	}
 	s.until(fmt.Sprint(executors, " executors"), func() bool {
 		response, err := http.Get(s.base + "/ready")
 		return err == nil && strings.Contains(readAll(s, response), fmt.Sprintf(`"executors":%d`, executors))
