@@ -176,7 +176,7 @@ func (p *Plan) free() { C.pf_sdpa_free(p.c) }
 // Workspace is how many bytes of device memory a run needs.
 func (p *Plan) Workspace() int64 { return int64(C.pf_sdpa_workspace(p.c)) }
 
-// Call is one run's arguments: addresses in device memory. Of a plan for Batch sequences of at most
+// Call is one run's arguments: addresses in device memory, multiples of 16. Of a plan for Batch sequences of at most
 // Keys keys, Rows and Keys hold Batch int32 each, how many queries and keys a sequence has (0 for
 // none); its last query sees all its keys. Table holds Batch rows of Keys/PageTokens int32: the number
 // of each page, counted from K for its keys and from V for its values. QOffset and OOffset hold
