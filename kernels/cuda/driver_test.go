@@ -41,9 +41,9 @@ func TestDriver(t *testing.T) {
 	if err := os.Symlink("libcuda.so.1", filepath.Join(libraries, "libcublasLt.so.13")); err != nil {
 		t.Fatal(err)
 	}
-	run := func(pattern string) string {
+	run := func(pattern string, env ...string) string {
 		command := exec.Command(binary, "-test.v", "-test.run", pattern)
-		command.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries)
+		command.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+libraries), env...)
 		out, err := command.CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", pattern, err, out)
@@ -55,5 +55,9 @@ func TestDriver(t *testing.T) {
 		if out := run(pattern); strings.Contains(out, "SKIP") || !strings.Contains(out, "--- PASS: TestGPU") {
 			t.Errorf("%s did not run on the driver:\n%s", pattern, out)
 		}
+	}
+	// A driver that cannot start is no reason not to.
+	if out := run("^TestGPUFill$", "FAKE_CUINIT=803"); !strings.Contains(out, "803") && !strings.Contains(out, "SystemDriverMismatch") {
+		t.Errorf("why the driver does not start is not told:\n%s", out)
 	}
 }
