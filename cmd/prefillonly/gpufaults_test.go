@@ -127,7 +127,7 @@ type gpuServer struct {
 	fake     *nvmltest.Fake
 	dir      string
 	answered [4]atomic.Int64 // by client
-	refused  sync.Map // statuses other than 200, with a body
+	refused  sync.Map        // statuses other than 200, with a body
 	stop     func()
 }
 
