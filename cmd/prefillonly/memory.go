@@ -99,8 +99,8 @@ func offload(cfg *config.Config, m *model.Model) error {
 		return err
 	}
 	wanted := int64(cfg.Offloading * (1 << 30))
-	if wanted > available {
-		return fmt.Errorf("%v of host memory are available, --kv-offloading-size is %v: lower it", mebibytes(available), mebibytes(wanted))
+	if all := wanted * int64(cfg.Ranks); all > available {
+		return fmt.Errorf("%v of host memory are available, --kv-offloading-size takes %v: lower it", mebibytes(available), mebibytes(all))
 	}
 	block := m.Plan().Block * int64(cfg.Ranks)
 	n := wanted / block

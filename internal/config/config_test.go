@@ -97,7 +97,6 @@ func TestErrorsTeach(t *testing.T) {
 		{args: []string{"--kv-events-config", `on`}, want: []string{`"on" is no JSON object`}},
 		{args: []string{"--kv-offloading-size", "4"}, want: []string{"kv-offloading-size", "on the processor the prefix cache is in host memory already", "raise kv-cache-memory-bytes"}},
 		{args: []string{"--kv-offloading-size", "-1", "--device", "cuda"}, want: []string{"kv-offloading-size", "GiB on GPUs"}},
-		{args: []string{"--kv-offloading-size", "4", "--device", "cuda:0,1", "--tensor-parallel-size", "2"}, want: []string{"kv-offloading-size", "without tensor parallelism"}},
 		{args: []string{"--access-log=maybe"}, want: []string{"maybe", "true nor false"}},
 		{environ: []string{"PREFILLONLY_MAX_BODY=1"}, want: []string{"PREFILLONLY_MAX_BODY", "PREFILLONLY_MAX_BODY_SIZE"}},
 		{environ: []string{"PREFILLONLY_PORT="}, want: []string{"$PREFILLONLY_PORT"}},

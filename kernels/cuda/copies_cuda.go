@@ -2,7 +2,7 @@
 
 package cuda
 
-// #include <cuda_runtime_api.h>
+// #include <cuda.h>
 import "C"
 
 import (
@@ -14,29 +14,37 @@ import (
 // to wait for that is to wait for both.
 const copyMarks = 512
 
-// copyQueue is the stream of copies and the events of its marks, made at the first copy.
+// copyQueue is the stream of copies and the events of its marks, made at the first copy. It is made of
+// the driver's own calls, as package cu cannot pass on a copy of many pieces.
 type copyQueue struct {
-	stream C.cudaStream_t
-	order  C.cudaEvent_t
-	events [copyMarks]C.cudaEvent_t
+	stream C.CUstream // nil: there is none yet
+	order  C.CUevent
+	events [copyMarks]C.CUevent // nil: not used yet
 	marks  uint64
 }
 
-func (g *gpu) checkRuntime(what string, status C.cudaError_t) {
-	if status != C.cudaSuccess {
-		g.err = worse(g.err, failure(g.name, what, int(status), fmt.Errorf("the runtime's status %d", int(status))))
+func (g *gpu) checkDriver(what string, status C.CUresult) {
+	if status != C.CUDA_SUCCESS {
+		g.check(what, fmt.Errorf("CUDA error %d", int(status)))
 	}
 }
 
-// openCopies makes the stream, which the default stream does not wait for.
+// openCopies makes the stream, which neither waits for the default stream nor is waited for.
 func (g *gpu) openCopies() *copyQueue {
 	g.enter()
 	q := &g.copies
 	if q.stream == nil {
-		g.checkRuntime("copy stream", C.cudaStreamCreateWithFlags(&q.stream, C.cudaStreamNonBlocking))
-		g.checkRuntime("event", C.cudaEventCreateWithFlags(&q.order, C.cudaEventDisableTiming))
+		var stream C.CUstream
+		g.checkDriver("copy stream", C.cuStreamCreate(&stream, C.CU_STREAM_NON_BLOCKING))
+		q.stream, q.order = stream, g.newEvent()
 	}
 	return q
+}
+
+func (g *gpu) newEvent() C.CUevent {
+	var event C.CUevent
+	g.checkDriver("event", C.cuEventCreate(&event, C.CU_EVENT_DISABLE_TIMING))
+	return event
 }
 
 func (g *gpu) closeCopies() {
@@ -44,41 +52,45 @@ func (g *gpu) closeCopies() {
 	if q.stream == nil {
 		return
 	}
-	C.cudaStreamSynchronize(q.stream)
+	C.cuStreamSynchronize(q.stream)
 	for _, e := range q.events {
 		if e != nil {
-			C.cudaEventDestroy(e)
+			C.cuEventDestroy(e)
 		}
 	}
-	C.cudaEventDestroy(q.order)
-	C.cudaStreamDestroy(q.stream)
+	C.cuEventDestroy(q.order)
+	C.cuStreamDestroy(q.stream)
 	*q = copyQueue{}
 }
 
 // CopyOut implements HostCopies.
 func (g *gpu) CopyOut(dst []byte, src Ptr, p Pieces) {
-	g.copy(unsafe.Pointer(unsafe.SliceData(dst)), address(src), p, C.cudaMemcpyDeviceToHost)
+	g.copy(p, C.CUDA_MEMCPY2D{
+		srcMemoryType: C.CU_MEMORYTYPE_DEVICE, srcDevice: C.CUdeviceptr(src),
+		dstMemoryType: C.CU_MEMORYTYPE_HOST, dstHost: unsafe.Pointer(unsafe.SliceData(dst)),
+	})
 }
 
 // CopyIn implements HostCopies.
 func (g *gpu) CopyIn(dst Ptr, src []byte, p Pieces) {
-	g.copy(address(dst), unsafe.Pointer(unsafe.SliceData(src)), p, C.cudaMemcpyHostToDevice)
+	g.copy(p, C.CUDA_MEMCPY2D{
+		srcMemoryType: C.CU_MEMORYTYPE_HOST, srcHost: unsafe.Pointer(unsafe.SliceData(src)),
+		dstMemoryType: C.CU_MEMORYTYPE_DEVICE, dstDevice: C.CUdeviceptr(dst),
+	})
 }
 
-func (g *gpu) copy(dst, src unsafe.Pointer, p Pieces, kind uint32) {
-	q := g.openCopies()
-	if p.Count == 1 || p.Stride == p.Bytes {
-		g.checkRuntime("copy", C.cudaMemcpyAsync(dst, src, C.size_t(int64(p.Count)*p.Bytes), kind, q.stream))
-		return
-	}
-	g.checkRuntime("copy", C.cudaMemcpy2DAsync(dst, C.size_t(p.Stride), src, C.size_t(p.Stride), C.size_t(p.Bytes), C.size_t(p.Count), kind, q.stream))
+// copy enqueues a copy of pieces as the rows of a matrix.
+func (g *gpu) copy(p Pieces, c C.CUDA_MEMCPY2D) {
+	c.WidthInBytes, c.Height = C.size_t(p.Bytes), C.size_t(p.Count)
+	c.srcPitch, c.dstPitch = C.size_t(p.Stride), C.size_t(p.Stride)
+	g.checkDriver("copy", C.cuMemcpy2DAsync(&c, g.openCopies().stream))
 }
 
 // OrderCopies implements HostCopies.
 func (g *gpu) OrderCopies() {
 	q := g.openCopies()
-	g.checkRuntime("event", C.cudaEventRecord(q.order, nil))
-	g.checkRuntime("event", C.cudaStreamWaitEvent(q.stream, q.order, 0))
+	g.checkDriver("event", C.cuEventRecord(q.order, nil))
+	g.checkDriver("event", C.cuStreamWaitEvent(q.stream, q.order, 0))
 }
 
 // MarkCopies implements HostCopies.
@@ -86,18 +98,16 @@ func (g *gpu) MarkCopies() uint64 {
 	q := g.openCopies()
 	event := &q.events[q.marks%copyMarks]
 	if *event == nil {
-		g.checkRuntime("event", C.cudaEventCreateWithFlags(event, C.cudaEventDisableTiming))
+		*event = g.newEvent()
 	}
-	g.checkRuntime("event", C.cudaEventRecord(*event, q.stream))
+	g.checkDriver("event", C.cuEventRecord(*event, q.stream))
 	q.marks++
 	return q.marks
 }
 
 // AwaitCopies implements HostCopies.
 func (g *gpu) AwaitCopies(mark uint64) {
-	if mark == 0 {
-		return
+	if mark > 0 {
+		g.checkDriver("event", C.cuStreamWaitEvent(nil, g.openCopies().events[(mark-1)%copyMarks], 0))
 	}
-	q := g.openCopies()
-	g.checkRuntime("event", C.cudaStreamWaitEvent(nil, q.events[(mark-1)%copyMarks], 0))
 }

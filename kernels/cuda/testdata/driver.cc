@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <deque>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -38,7 +40,45 @@ API cuDeviceGetAttribute(int *value, int attribute, int) { return *value = attri
 API cuDevicePrimaryCtxRetain(void **c, int) { return *c = &context, SUCCESS; }
 API cuCtxSetCurrent(void *c) { return current = c, c == &context ? SUCCESS : INVALID_CONTEXT; }
 API cuCtxSynchronize() { IN_CONTEXT; return SUCCESS; }
-API cuStreamSynchronize(void *stream) { IN_CONTEXT; return stream ? INVALID_VALUE : SUCCESS; }
+
+// The default stream does all at once. Any other keeps what it is given until the default stream waits
+// for an event behind it, or the host for the stream, so that a wait that is missing shows.
+struct stream {
+    std::deque<std::function<void()>> pending;
+    uint64_t done;
+    void run(uint64_t until)
+    {
+        for (; done < until; done++, pending.pop_front())
+            pending.front()();
+    }
+};
+struct event { double time; stream *on; uint64_t behind; };
+
+API cuStreamCreate(stream **s, unsigned flags) { IN_CONTEXT; return flags == 1 ? (*s = new stream{}, SUCCESS) : INVALID_VALUE; } // non-blocking
+API cuStreamDestroy_v2(stream *s) { IN_CONTEXT; return delete s, SUCCESS; }
+API cuStreamSynchronize(stream *s)
+{
+    IN_CONTEXT;
+    if (s)
+        s->run(s->done + s->pending.size());
+    return SUCCESS;
+}
+API cuStreamWaitEvent(stream *s, event *e, unsigned flags)
+{
+    IN_CONTEXT;
+    if (flags || e->time < 0 || (s && e->on))
+        return INVALID_VALUE;
+    if (!s && e->on)
+        e->on->run(e->behind);
+    return SUCCESS;
+}
+static int enqueue(stream *s, std::function<void()> copy)
+{
+    if (!s)
+        return INVALID_VALUE;
+    s->pending.push_back(copy);
+    return SUCCESS;
+}
 
 API cuMemGetInfo_v2(size_t *free, size_t *all)
 {
@@ -87,7 +127,28 @@ API cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
     IN_CONTEXT;
     return inside(to, bytes) ? (memcpy((void *)to, from, bytes), SUCCESS) : INVALID_VALUE;
 }
-API cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) { return stream ? INVALID_VALUE : cuMemcpyHtoD_v2(to, from, bytes); }
+API cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, stream *s) { return s ? INVALID_VALUE : cuMemcpyHtoD_v2(to, from, bytes); }
+struct rectangle { // CUDA_MEMCPY2D
+    size_t from_x, from_y; unsigned from_type; const void *from_host; uint64_t from_device; void *from_array; size_t from_pitch;
+    size_t to_x, to_y; unsigned to_type; void *to_host; uint64_t to_device; void *to_array; size_t to_pitch;
+    size_t width, height;
+};
+API cuMemcpy2DAsync_v2(const rectangle *given, stream *s)
+{
+    IN_CONTEXT;
+    rectangle r = *given; // types: 1 is host memory, 2 the device's
+    uint64_t device = r.from_type == 2 ? r.from_device : r.to_device;
+    size_t pitch = r.from_type == 2 ? r.from_pitch : r.to_pitch;
+    if (r.from_type + r.to_type != 3 || r.from_x || r.from_y || r.to_x || r.to_y || r.width > r.from_pitch || r.width > r.to_pitch ||
+        !inside(device, (r.height - 1) * pitch + r.width))
+        return INVALID_VALUE;
+    return enqueue(s, [=] {
+        const char *from = r.from_type == 2 ? (const char *)r.from_device : (const char *)r.from_host;
+        char *to = r.to_type == 2 ? (char *)r.to_device : (char *)r.to_host;
+        for (size_t i = 0; i < r.height; i++)
+            memcpy(to + i * r.to_pitch, from + i * r.from_pitch, r.width);
+    });
+}
 API cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
     IN_CONTEXT;
@@ -122,23 +183,31 @@ API cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     return simt_launch(e.name, x, y, threads, words.data(), words.size()) == -1 ? SUCCESS : INVALID_VALUE;
 }
 
-API cuEventCreate(double **event, unsigned) { IN_CONTEXT; return *event = new double(-1), SUCCESS; }
-API cuEventDestroy_v2(double *event) { IN_CONTEXT; return delete event, SUCCESS; }
-API cuEventRecord(double *event, void *)
+API cuEventCreate(event **e, unsigned) { IN_CONTEXT; return *e = new event{-1, nullptr, 0}, SUCCESS; }
+API cuEventDestroy_v2(event *e) { IN_CONTEXT; return delete e, SUCCESS; }
+API cuEventRecord(event *e, stream *s)
 {
     IN_CONTEXT;
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    *event = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+    *e = {(double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6, s, s ? s->done + s->pending.size() : 0};
     return SUCCESS;
 }
-API cuEventSynchronize(double *event) { IN_CONTEXT; return *event < 0 ? INVALID_VALUE : SUCCESS; }
-API cuEventElapsedTime_v2(float *milliseconds, const double *from, const double *to)
+API cuEventSynchronize(event *e)
 {
     IN_CONTEXT;
-    return *from < 0 || *to < 0 ? INVALID_VALUE : (*milliseconds = (float)(*to - *from), SUCCESS);
+    if (e->time < 0)
+        return INVALID_VALUE;
+    if (e->on)
+        e->on->run(e->behind);
+    return SUCCESS;
 }
-API cuEventElapsedTime(float *milliseconds, const double *from, const double *to) { return cuEventElapsedTime_v2(milliseconds, from, to); }
+API cuEventElapsedTime_v2(float *milliseconds, const event *from, const event *to)
+{
+    IN_CONTEXT;
+    return from->time < 0 || to->time < 0 ? INVALID_VALUE : (*milliseconds = (float)(to->time - from->time), SUCCESS);
+}
+API cuEventElapsedTime(float *milliseconds, const event *from, const event *to) { return cuEventElapsedTime_v2(milliseconds, from, to); }
 
 // cuBLASLt: column-major, the first operand transposed.
 struct description { uint64_t bias, a_scale, b_scale; int epilogue, bias_type, modes; };
