@@ -170,8 +170,9 @@ type AttentionSpec struct {
 //
 // Weights in F8E4M3 are used in one of two ways. A device with FP8 arithmetic quantises each row of
 // activations too, as QuantizeE4M3 does, sums products of codes in float32, and multiplies each sum by
-// the scales of its row and of its column. Other devices multiply codes and activations in ActType,
-// with the column's scale applied to the weight or to the sum.
+// the scales of its row and of its column; one of several ranks quantises its part of a row by itself.
+// Other devices multiply codes and activations in ActType, with the column's scale applied to the weight
+// or to the sum.
 //
 // The bits of a row's result depend on nothing but that row's inputs: not on the number of rows of
 // the call, on the row's place, on the threads, nor on other segments.

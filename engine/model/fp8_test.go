@@ -75,6 +75,23 @@ func TestFP8CPUNoWorseThanTransformers(t *testing.T) {
 	}
 }
 
+// TestFP8Ranks: over two ranks, each quantises its part of a row by itself: another rounding, about as
+// far from one device's as bfloat16 is.
+func TestFP8Ranks(t *testing.T) {
+	const name = "llama3-fp8"
+	weightsOnly := ranksOf(t, 2, func() (kernels.Rank, error) { return ref.New().(kernels.Rank), nil })
+	if d := measure(t, newModel(t, name, weightsOnly, Options{}), readGoldenFile(t, name, "weights_only.json")); d.worst > 1e-4 {
+		t.Errorf("weights: logprobs are up to %.2g off, want 1e-4", d.worst)
+	}
+	g := readGolden(t, name)
+	quantising := ranksOf(t, 2, func() (kernels.Rank, error) { return ref.NewFP8().(kernels.Rank), nil })
+	d := measure(t, newModel(t, name, quantising, Options{}), g)
+	t.Logf("activations too: worst %.2g (bfloat16 %.2g), mean %.2g (%.2g)", d.worst, g.Worst, d.mean(), g.Mean)
+	if d.worst > 1.5*g.Worst || d.mean() > 1.5*g.Mean {
+		t.Errorf("activations too: worst %.2g, mean %.2g", d.worst, d.mean())
+	}
+}
+
 // TestFP8Load: a checkpoint on disk gives the bits of its weights in memory, and one that is not what
 // its config.json says is refused.
 func TestFP8Load(t *testing.T) {
