@@ -3,7 +3,7 @@
 # workloads at their ratios, scaled to the demo model's speed, all with a prefix cache that holds about a
 # third of the users' profiles. The engines take turns, for ROUNDS rounds (3), so that other work on the
 # machine slows all of them alike; medians and the spread of the rounds are printed, and CSV files of the
-# medians and figures go to bench/results/cpu. About twenty minutes; arguments choose workloads:
+# medians and figures go to bench/results/cpu. About 25 minutes on two quiet cores; arguments choose:
 #   tools/compare.sh [post-recommendation] [credit-verification]
 #
 # The baselines are this executor scheduled as those engines schedule: first come, first served, whole
