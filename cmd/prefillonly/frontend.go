@@ -62,7 +62,7 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	peer, err := dial(cfg, name, false, log)
+	peer, err := dial(cfg, name, log)
 	if err != nil {
 		return err
 	}

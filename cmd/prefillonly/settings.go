@@ -96,9 +96,8 @@ func mqOptions(cfg *config.Config, log *zap.Logger) (mq.Options, error) {
 	return o, nil
 }
 
-// dial connects a frontend or executor to the scheduler; onThread is for receivers that are locked to
-// an OS thread.
-func dial(cfg *config.Config, name string, onThread bool, log *zap.Logger) (*mq.Peer, error) {
+// dial connects a frontend or executor to the scheduler.
+func dial(cfg *config.Config, name string, log *zap.Logger) (*mq.Peer, error) {
 	if cfg.Endpoint == "" {
 		return nil, &exitError{exitConfig, fmt.Errorf("no --scheduler-endpoint is given; `prefillonly serve` starts all processes and needs none")}
 	}
@@ -106,7 +105,6 @@ func dial(cfg *config.Config, name string, onThread bool, log *zap.Logger) (*mq.
 	if err != nil {
 		return nil, err
 	}
-	options.OnThread = onThread
 	peer, err := mq.Dial(cfg.Endpoint, name, options)
 	if err != nil {
 		return nil, &exitError{exitConfig, err}

@@ -28,8 +28,7 @@ type Config struct {
 	State func() *wire.ExecutorState
 }
 
-// conn is the connection to the scheduler. Recv returns *wire.Lost when it broke. Under a context that
-// has ended it returns what has arrived, or the context's error.
+// conn is the connection to the scheduler. Recv returns *wire.Lost when it broke.
 type conn interface {
 	Recv(ctx context.Context) (wire.Message, error)
 	Send(m wire.Message) error
@@ -105,13 +104,36 @@ func DeviceLost(err error) bool {
 }
 
 func (e *executor) serve(ctx context.Context) error {
-	beating, stop := context.WithCancel(ctx)
-	var heart sync.WaitGroup
-	heart.Go(func() { e.beat(beating) }) // ends with beating
-	err := e.loop(ctx)
-	stop()
-	heart.Wait()
-	return err
+	ctx, stop := context.WithCancelCause(ctx)
+	mailbox := make(chan wire.Message, 64)
+	var group sync.WaitGroup
+	group.Go(func() { e.receive(ctx, stop, mailbox) }) // ends with ctx
+	group.Go(func() { e.beat(ctx) })                   // ends with ctx
+	err := e.loop(ctx, mailbox)
+	cause := context.Cause(ctx)
+	stop(nil)
+	group.Wait()
+	if err != nil || errors.Is(cause, context.Canceled) {
+		return err
+	}
+	return cause
+}
+
+// receive fills the mailbox. It is apart from the loop, since a connection notices that it breaks and
+// comes back only while somebody receives, and a layer may take longer than both.
+func (e *executor) receive(ctx context.Context, stop context.CancelCauseFunc, mailbox chan<- wire.Message) {
+	for {
+		m, err := e.conn.Recv(ctx)
+		if err != nil {
+			stop(err)
+			return
+		}
+		select {
+		case mailbox <- m:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // beat says Hello at once and then as a heartbeat. It is apart from the loop, which may be inside a
@@ -147,33 +169,28 @@ func (e *executor) send(m wire.Message) {
 	}
 }
 
-// loop looks for messages before every layer, and waits for one when there is nothing to compute. It
-// receives on the runner's thread, so that a Run is begun by the thread that it wakes. It ends with ctx,
-// for which it returns the cause, or with the error of a lost device.
-func (e *executor) loop(ctx context.Context) error {
-	passing, end := context.WithCancel(ctx)
-	end()
+// loop looks at the mailbox before every layer, until ctx ends or the executor cannot go on.
+func (e *executor) loop(ctx context.Context, mailbox <-chan wire.Message) error {
 	for {
-		waiting, busy := ctx, e.current != nil || len(e.ready) > 0 && e.settled
-		if busy {
-			waiting = passing
+		var err error
+		if e.current == nil && (len(e.ready) == 0 || !e.settled) {
+			select {
+			case m := <-mailbox:
+				err = e.handle(m)
+			case <-ctx.Done():
+				return nil
+			}
+		} else {
+			select {
+			case m := <-mailbox:
+				err = e.handle(m)
+			case <-ctx.Done():
+				return nil
+			default:
+				err = e.step()
+			}
 		}
-		m, err := e.conn.Recv(waiting)
-		switch {
-		case err == nil:
-			if err := e.handle(m); err != nil {
-				return err
-			}
-		case ctx.Err() != nil:
-			if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-				return err
-			}
-			return nil
-		case busy && errors.Is(err, context.Canceled):
-			if err := e.step(); err != nil {
-				return err
-			}
-		default:
+		if err != nil {
 			return err
 		}
 	}

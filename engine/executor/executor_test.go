@@ -83,27 +83,15 @@ type wires struct{ to, from chan wire.Message }
 func (w wires) Send(m wire.Message) error { w.from <- m; return nil }
 
 func (w wires) Recv(ctx context.Context) (wire.Message, error) {
-	if ctx.Err() != nil { // what has arrived goes first
-		select {
-		case m, ok := <-w.to:
-			return w.received(m, ok)
-		default:
-			return nil, ctx.Err()
-		}
-	}
 	select {
 	case m, ok := <-w.to:
-		return w.received(m, ok)
+		if !ok {
+			return nil, errHungUp
+		}
+		return m, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-func (w wires) received(m wire.Message, ok bool) (wire.Message, error) {
-	if !ok {
-		return nil, errHungUp
-	}
-	return m, nil
 }
 
 var errHungUp = errors.New("hung up")
@@ -118,7 +106,7 @@ type bench struct {
 
 func start(t *testing.T, heartbeat time.Duration) *bench {
 	b := &bench{
-		T: t, wires: wires{make(chan wire.Message, 64), make(chan wire.Message, 1000)}, epoch: 1,
+		T: t, wires: wires{make(chan wire.Message), make(chan wire.Message, 1000)}, epoch: 1,
 		runner: &stepped{Null: executor.NewNull(info), entered: make(chan engine.JobID, 1000), gate: make(chan struct{})},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -336,7 +324,7 @@ func TestImpossiblePassesAreRefused(t *testing.T) {
 func TestFailuresEndRun(t *testing.T) {
 	broken := errors.New("no such checkpoint")
 	cfg := executor.Config{Name: "cpu-0", Heartbeat: time.Hour, Log: zap.NewNop()}
-	w := wires{make(chan wire.Message, 64), make(chan wire.Message, 10)}
+	w := wires{make(chan wire.Message), make(chan wire.Message, 10)}
 	if err := executor.Run(context.Background(), cfg, w, func() (executor.Runner, error) { return nil, broken }); !errors.Is(err, broken) {
 		t.Errorf("Run = %v, want %v", err, broken)
 	}

@@ -73,8 +73,8 @@ func (q *inbox[T]) empty() bool {
 	return len(q.items) == 0
 }
 
-// receive pops an item that drain, called with s.mu held, takes from s.
-func receive[T any](ctx context.Context, s *socket, q *inbox[T], drain func()) (T, error) {
+// receive pops an item that look, called with s.mu held, takes from s.
+func receive[T any](ctx context.Context, s *socket, q *inbox[T], look func() bool) (T, error) {
 	for {
 		item, ok, closed := q.tryPop()
 		if closed {
@@ -83,7 +83,11 @@ func receive[T any](ctx context.Context, s *socket, q *inbox[T], drain func()) (
 		if ok {
 			return item, nil
 		}
-		err := s.await(ctx, func() bool { drain(); return !q.empty() })
+		err := s.await(ctx, func() bool {
+			for q.empty() && look() {
+			}
+			return !q.empty()
+		})
 		if err != nil {
 			return item, err
 		}

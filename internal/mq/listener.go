@@ -59,18 +59,16 @@ func (l *Listener) open(endpoint string) error {
 	if err := bind(l.soc.soc, endpoint); err != nil {
 		return err
 	}
-	return l.soc.watch(l.opts.OnThread)
+	return l.soc.watch()
 }
 
-// drain takes everything that has arrived.
-func (l *Listener) drain() {
-	for {
-		frames, ok := l.soc.receive()
-		if !ok {
-			return
-		}
+// look takes in one message and reports whether there was one.
+func (l *Listener) look() bool {
+	frames, ok := l.soc.receive()
+	if ok {
 		l.in.push(envelope{string(frames[0]), frames[1:]})
 	}
+	return ok
 }
 
 // Endpoint is where the Listener can be reached; it names the port when tcp port 0 or * was asked.
@@ -89,7 +87,7 @@ func (l *Listener) Endpoint() string {
 // has arrived when that is done. One goroutine at a time may call it.
 func (l *Listener) Recv(ctx context.Context) (peer string, m wire.Message, err error) {
 	for {
-		e, err := receive(ctx, l.soc, l.in, l.drain)
+		e, err := receive(ctx, l.soc, l.in, l.look)
 		if err != nil {
 			return "", nil, err
 		}
@@ -111,10 +109,7 @@ func (l *Listener) Send(peer string, m wire.Message) error {
 		return ErrClosed
 	}
 	err := l.soc.send(frames...)
-	l.drain()
-	if !l.in.empty() {
-		l.soc.wakeLocked()
-	}
+	l.soc.leave(l.in, l.look, nil)
 	if err != nil {
 		return fmt.Errorf("send %T to %q: %w", m, peer, ErrNoPeer)
 	}

@@ -28,8 +28,6 @@ const maxFrameBytes = 1 << 29
 type Options struct {
 	// Curve encrypts and authenticates; it is required for tcp beyond this host.
 	Curve *Curve
-	// OnThread lets Recv wait in its caller's OS thread, which a caller that is locked to one wants.
-	OnThread bool
 	// OnError hears of messages that were refused: malformed, or of another version. It must not
 	// block; nil ignores them.
 	OnError func(peer string, err error)

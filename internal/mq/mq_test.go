@@ -40,10 +40,7 @@ type network interface {
 	dial(t *testing.T, name string) client
 }
 
-type ipcNetwork struct {
-	endpoint string
-	peers    Options // of those that dial
-}
+type ipcNetwork struct{ endpoint string }
 
 func (n ipcNetwork) listen(t *testing.T) server {
 	l, err := Listen(n.endpoint, Options{})
@@ -54,7 +51,7 @@ func (n ipcNetwork) listen(t *testing.T) server {
 }
 
 func (n ipcNetwork) dial(t *testing.T, name string) client {
-	p, err := Dial(n.endpoint, name, n.peers)
+	p, err := Dial(n.endpoint, name, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,10 +112,7 @@ func hello(name string) *wire.Hello {
 func TestConformance(t *testing.T) {
 	networks := map[string]func(t *testing.T) network{
 		"ipc": func(t *testing.T) network {
-			return ipcNetwork{endpoint: "ipc://" + filepath.Join(t.TempDir(), "run", "s.sock")}
-		},
-		"on thread": func(t *testing.T) network {
-			return ipcNetwork{"ipc://" + filepath.Join(t.TempDir(), "run", "s.sock"), Options{OnThread: true}}
+			return ipcNetwork{"ipc://" + filepath.Join(t.TempDir(), "run", "s.sock")}
 		},
 		"memory": func(*testing.T) network { return new(memoryNetwork) },
 	}

@@ -49,7 +49,7 @@ func Dial(endpoint, name string, opts Options) (*Peer, error) {
 		err = soc.Connect(endpoint)
 	}
 	if err == nil {
-		err = p.soc.watch(opts.OnThread)
+		err = p.soc.watch()
 	}
 	if err != nil {
 		p.soc.discard()
@@ -58,31 +58,32 @@ func Dial(endpoint, name string, opts Options) (*Peer, error) {
 	return p, nil
 }
 
-// drain takes everything that has arrived and notices when the connection comes or goes.
-func (p *Peer) drain() {
-	for {
-		if frames, ok := p.soc.receive(); ok {
-			p.in.push(frames)
-			continue
-		}
-		state, err := p.soc.soc.GetEvents()
-		if err != nil {
-			return
-		}
-		// With unlimited queues and ZMQ_IMMEDIATE the socket is writable exactly while it is connected.
-		up := state&zmq.POLLOUT != 0
-		switch {
-		case state&zmq.POLLIN != 0: // arrived since; its edge is gone
-			continue
-		case up == p.connected:
-			return
-		case !up:
-			p.in.push(lost)
-		case p.hello != nil:
-			_ = p.soc.send(p.hello...)
-		}
-		p.connected = up
+// look takes in one message, or the coming or going of the connection, and reports whether there was
+// either. Each call into libzmq that finds nothing costs two system calls, hence one at a time.
+func (p *Peer) look() bool {
+	state, err := p.soc.soc.GetEvents()
+	if err != nil {
+		return false
 	}
+	if state&zmq.POLLIN != 0 {
+		frames, ok := p.soc.receive()
+		if ok {
+			p.in.push(frames)
+		}
+		return ok
+	}
+	// With unlimited queues and ZMQ_IMMEDIATE the socket is writable exactly while it is connected.
+	up := state&zmq.POLLOUT != 0
+	switch {
+	case up == p.connected:
+		return false
+	case !up:
+		p.in.push(lost)
+	case p.hello != nil:
+		_ = p.soc.send(p.hello...)
+	}
+	p.connected = up
+	return true
 }
 
 // Recv returns the next message. *wire.Lost says that the connection broke: what was on its way in
@@ -91,7 +92,7 @@ func (p *Peer) drain() {
 // arrived when that is done. One goroutine at a time may call it.
 func (p *Peer) Recv(ctx context.Context) (wire.Message, error) {
 	for {
-		frames, err := receive(ctx, p.soc, p.in, p.drain)
+		frames, err := receive(ctx, p.soc, p.in, p.look)
 		if err != nil {
 			return nil, err
 		}
@@ -122,16 +123,14 @@ func (p *Peer) Send(m wire.Message) error {
 		p.hello = frames
 	}
 	if !wasUp {
-		p.drain() // on a new connection Hello goes first
+		for p.look() { // on a new connection Hello goes first
+		}
 	}
 	var err error
 	if !isHello || wasUp {
 		err = p.soc.send(frames...)
-		p.drain()
 	}
-	if !p.in.empty() {
-		p.soc.wakeLocked()
-	}
+	p.soc.leave(p.in, p.look, err)
 	if err != nil || !p.connected {
 		return fmt.Errorf("send %T to the scheduler: %w", m, ErrNoPeer)
 	}

@@ -15,12 +15,12 @@ import (
 // goroutine that has it and received by the one that wants it, with no hand-over.
 //
 // The event descriptor reports edges only, and any call on the socket may swallow one. Hence the
-// rule: whoever used the socket takes in what has come before giving it up.
+// rule: whoever used the socket calls leave before giving it up, or is the one who will look again.
 type socket struct {
 	// set once
 	zctx    *zmq.Context
 	ownsCtx bool
-	waiter  waiter
+	waiter  *waiter
 	stopped chan struct{} // closed when serve's goroutine has ended; nil without one
 
 	mu      sync.Mutex
@@ -76,8 +76,8 @@ func (s *socket) discard() {
 	}
 }
 
-// watch makes the waiter of the socket's events; onThread chooses which.
-func (s *socket) watch(onThread bool) error {
+// watch makes the waiter of the socket's events.
+func (s *socket) watch() error {
 	fd, err := s.soc.GetFd()
 	if err != nil {
 		return err
@@ -86,18 +86,14 @@ func (s *socket) watch(onThread bool) error {
 	if err != nil {
 		return fmt.Errorf("duplicate the socket's event descriptor: %w", err)
 	}
-	if onThread {
-		s.waiter, err = newThreadWaiter(dup)
-	} else {
-		s.waiter, err = newPollerWaiter(dup)
-	}
+	s.waiter, err = newWaiter(dup)
 	return err
 }
 
 // serve watches the socket and calls readable, with mu held, whenever something may have come; close
 // ends the goroutine it starts.
 func (s *socket) serve(readable func()) error {
-	if err := s.watch(false); err != nil {
+	if err := s.watch(); err != nil {
 		return err
 	}
 	s.stopped = make(chan struct{})
