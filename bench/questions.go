@@ -152,67 +152,87 @@ func flooded(requests []workload.Request, seed uint64, every, long int) iter.Seq
 // full lengths.
 const scaleDown = 160
 
-// scale compares routings and policies over 1,000 executors, each one H100, at 80 % of what they can
-// do when no prefix is computed twice.
+// scale compares routings and policies over 1,000 executors, each one H100, below and above what they
+// can do when no prefix is computed twice.
 func (x *Experiments) scale() error {
-	const executors, perUser, load = 1000, 10, 0.8
-	m, err := sim.MachineNamed("H100")
+	const executors, perUser = 1000, 10
+	config, one, spec, err := scaled()
 	if err != nil {
 		return err
 	}
-	spec, err := workload.PostRecommendation().Scale(1.0/scaleDown, 1)
-	if err != nil {
-		return err
-	}
-	longest := workload.PostRecommendation().Profile.Max + workload.PostRecommendation().Item
-	config, one, err := m.Engine(sim.LayerMajor, longest, true)
-	if err != nil {
-		return err
-	}
-	one.NumBlocks = one.NumBlocks * one.BlockTokens / scaleDown
-	one.BlockTokens = 1
-	one.Cost.Token *= scaleDown
-	one.Cost.Pair *= scaleDown * scaleDown
-	one.MaxModelLen = longest
 	cluster := make([]sim.Executor, executors)
 	for i := range cluster {
 		cluster[i] = one
 		cluster[i].Name = fmt.Sprintf("gpu-%04d", i)
 	}
-	spec.Users, spec.PerUser = x.Users, perUser
-	rate := load * executors / sessionCost(one, spec, perUser) * perUser
-	requests, err := spec.Generate(workload.Arrivals{Rate: rate, Sessions: true, Gap: sessionGap}, x.Seed)
-	if err != nil {
-		return err
-	}
-	table := &figures.Table{Header: []string{"routing", "policy", "throughput", "mean_s", "p50_s", "p99_s", "cached", "busy"}}
-	for _, c := range []struct{ routing, policy string }{
-		{scheduler.RoutePrefix, "srjf-calibrated"}, {scheduler.RoutePrefix, "srpt"}, {scheduler.RoutePrefix, "fcfs"}, {scheduler.RoutePrefix, "hrrn"},
-		{scheduler.RouteUser, "srjf-calibrated"}, {scheduler.RouteUser, "srpt"}, {scheduler.RouteUser, "fcfs"}, {scheduler.RouteUser, "hrrn"},
-		{scheduler.RouteUser, "srjf"}, {scheduler.RoutePrefix, "srjf"}, {scheduler.RouteLoad, "srjf-calibrated"}, {scheduler.RouteLoad, "fcfs"},
-	} {
-		config.Routing, config.Policy = c.routing, c.policy
-		start := time.Now()
-		out, err := sim.Run(config, cluster, toSim(requests))
+	spec.PerUser = perUser
+	table := &figures.Table{Header: []string{"load", "users", "routing", "policy", "throughput", "mean_s", "p50_s", "p99_s", "cached", "busy"}}
+	for _, part := range scaleParts {
+		spec.Users = max(1, x.Users/part.fewer)
+		rate := part.load * executors / sessionCost(one, spec, perUser) * perUser
+		requests, err := spec.Generate(workload.Arrivals{Rate: rate, Sessions: true, Gap: sessionGap}, x.Seed)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(x.Log, "%s %s: %d requests in %s\n", c.routing, c.policy, len(out.Records), time.Since(start).Round(time.Second))
-		r, err := summarize(out.Records)
-		if err != nil {
-			return err
-		}
-		var busy time.Duration
-		for _, b := range out.Busy {
-			busy += b
-		}
-		table.Add(c.routing, c.policy, r.throughput, r.mean.Seconds(), r.percentile(50).Seconds(), r.percentile(99).Seconds(), r.cached,
-			busy.Seconds()/out.Span.Seconds()/executors)
-		if err := x.write("scale", table); err != nil {
-			return err // what is done is kept should a run be cut short
+		for _, policy := range part.policies {
+			config.Routing, config.Policy = part.routing, policy
+			start := time.Now()
+			out, err := sim.Run(config, cluster, toSim(requests))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(x.Log, "%v %s %s: %d requests in %s\n", part.load, part.routing, policy, len(out.Records), time.Since(start).Round(time.Second))
+			r, err := summarize(out.Records)
+			if err != nil {
+				return err
+			}
+			var busy time.Duration
+			for _, b := range out.Busy {
+				busy += b
+			}
+			table.Add(part.load, spec.Users, part.routing, policy, r.throughput, r.mean.Seconds(), r.percentile(50).Seconds(), r.percentile(99).Seconds(), r.cached,
+				busy.Seconds()/out.Span.Seconds()/executors)
+			// A run that is cut short leaves what is done.
+			if err := x.write("scale", table); err != nil {
+				return err
+			}
 		}
 	}
 	return x.save("scale", table)
+}
+
+// scaleParts are what scale compares, the likely winners first. load is the share of what the executors
+// can do; above 1, where waits grow for as long as users come, fewer of them do.
+var scaleParts = []struct {
+	load     float64
+	fewer    int
+	routing  string
+	policies []string
+}{
+	{0.8, 1, scheduler.RoutePrefix, []string{"srjf-calibrated", "srpt", "fcfs", "hrrn", "srjf"}},
+	{0.8, 1, scheduler.RouteUser, []string{"srjf-calibrated", "srpt", "fcfs", "hrrn", "srjf"}},
+	{0.8, 1, scheduler.RouteLoad, []string{"srjf-calibrated", "fcfs"}},
+	{1.2, 5, scheduler.RoutePrefix, []string{"srjf-calibrated", "fcfs", "hrrn", "srjf", "srpt"}},
+}
+
+// scaled is the scheduler, one executor and the workload of scale, scaled down.
+func scaled() (scheduler.Config, sim.Executor, workload.Spec, error) {
+	spec, err := workload.PostRecommendation().Scale(1.0/scaleDown, 1)
+	if err != nil {
+		return scheduler.Config{}, sim.Executor{}, spec, err
+	}
+	m, err := sim.MachineNamed("H100")
+	if err != nil {
+		return scheduler.Config{}, sim.Executor{}, spec, err
+	}
+	longest := workload.PostRecommendation().Profile.Max + workload.PostRecommendation().Item
+	config, one, err := m.Engine(sim.LayerMajor, longest, true)
+	one.NumBlocks = one.NumBlocks * one.BlockTokens / scaleDown
+	one.BlockTokens = 1
+	one.Cost.Token *= scaleDown
+	one.Cost.Pair *= scaleDown * scaleDown
+	one.MaxModelLen = longest
+	return config, one, spec, err
 }
 
 // sessionCost is the seconds an executor spends on one user's requests when only the first one
