@@ -40,6 +40,7 @@ func (b *bench) load(longest, spare, chunk, pages int) (*model.Model, error) {
 	backend := cuda.Random{Backend: b.backend, Stream: random.Stream}
 	m, err := model.New(config, source{random}, backend, model.Options{
 		MaxLen: longest, ChunkRows: chunk, BlockTokens: block, MaxItems: b.packed, SpareRows: spare,
+		ResidentRows: model.GPURows,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.model.Name, err)

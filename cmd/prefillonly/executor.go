@@ -153,7 +153,11 @@ func openCPUBackend(cfg *config.Config) (kernels.Backend, error) {
 }
 
 func modelOptions(cfg *config.Config) model.Options {
-	return model.Options{MaxLen: int(cfg.MaxModelLen), ChunkRows: cfg.PrefillChunk, BlockTokens: cfg.BlockSize}
+	o := model.Options{MaxLen: int(cfg.MaxModelLen), ChunkRows: cfg.PrefillChunk, BlockTokens: cfg.BlockSize}
+	if strings.HasPrefix(cfg.Device, "cuda") {
+		o.ResidentRows = model.GPURows
+	}
+	return o
 }
 
 // loadFailure is the exit code for what went wrong with loading: the device, its memory, or the model.
@@ -212,6 +216,6 @@ func loadModel(cfg *config.Config, backend kernels.Backend, available int64, v *
 	}
 	log.Info("loaded", zap.String("model", cfg.Model), zap.String("device", info.Device),
 		zap.Stringer("weights", mebibytes(m.Plan().Weights)), zap.Stringer("working_set", mebibytes(m.Plan().Work)),
-		zap.Stringer("prefix_cache", mebibytes(int64(pages)*m.Plan().Block)), zap.Stringer("host_memory", mebibytes(int64(info.HostBlocks)*m.Plan().Block)), zap.Stringer("available", mebibytes(available)))
+		zap.Stringer("prefix_cache", mebibytes(int64(pages)*m.Plan().Block)), zap.Stringer("host_memory", mebibytes(int64(info.HostBlocks)*m.Plan().Block+m.Plan().Host)), zap.Stringer("available", mebibytes(available)))
 	return &modelRunner{Model: m, backend: backend, info: info}, nil
 }

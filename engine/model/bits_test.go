@@ -128,7 +128,7 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 					delete(open, i)
 				}
 			}
-			if free, all := len(m.work.slots), residualSlots(m.opts); free != all {
+			if free, all := len(m.work.residual.free), residualSlots(m.opts); free != all {
 				t.Fatalf("%d of %d slots of the residual stream are free after all passes closed", free, all)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 
 // TestGPUHostMemory holds the first GPU's copies to what host memory promises.
 func TestGPUHostMemory(t *testing.T) {
-	for name, test := range map[string]func(*testing.T, kernels.Backend){"loaded": loadedPages, "dropped": droppedLoads, "index": indexAndPages} {
+	for name, test := range map[string]func(*testing.T, kernels.Backend){"loaded": loadedPages, "dropped": droppedLoads, "index": indexAndPages, "residuals": residualsInHostMemory} {
 		t.Run(name, func(t *testing.T) {
 			runtime.LockOSThread() // a CUDA context belongs to a thread
 			defer runtime.UnlockOSThread()

@@ -30,7 +30,8 @@ func columns(mat kernels.Mat, from, n int) kernels.Mat {
 func (p *Pass) compute(l *layer, window int) {
 	m, b, eps := p.m, p.m.backend, p.m.spec.eps
 	rope, attention := m.ropeSpec(l, m.spec.heads), m.spec.attention(window)
-	for _, c := range p.chunks {
+	p.eachChunk(true, func(c *chunk) {
+		p.embed(c)
 		x := c.x
 		qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
 		b.NormLinear(qkv, x, l.attnNorm, eps, l.qkv)
@@ -38,7 +39,7 @@ func (p *Pass) compute(l *layer, window int) {
 		b.Attention(attn, qkv, attention, m.opts.BlockTokens, c.segs)
 		b.AddLinear(x, attn, l.out)
 		b.MLP(x, l.mlpNorm, eps, l.gated, l.down)
-	}
+	})
 }
 
 // finish runs the last layer: keys and values of all rows, all else at the asked rows alone, up to
@@ -47,11 +48,12 @@ func (p *Pass) finish(l *lastLayer, window int) error {
 	m, b := p.m, p.m.backend
 	h := m.spec.heads
 	rope := m.ropeSpec(&l.layer, kernels.Heads{KV: h.KV, Dim: h.Dim})
-	for _, c := range p.chunks {
+	p.eachChunk(false, func(c *chunk) {
+		p.embed(c)
 		kv := columns(m.work.qkv.Slice(0, c.x.Rows), 0, 2*h.KV*h.Dim)
 		b.NormLinear(kv, c.x, l.attnNorm, m.spec.eps, l.kv)
 		b.StoreKV(kv, rope, m.opts.BlockTokens, c.segs)
-	}
+	})
 	var group askedRows
 	for i := range p.items {
 		it := &p.items[i]
@@ -107,16 +109,32 @@ func (p *Pass) answer(l *lastLayer, window int, g *askedRows) error {
 	return p.logits(x, g)
 }
 
+// copyRows fills x with a chunk's rows from at on.
+func (p *Pass) copyRows(x kernels.Mat, c *chunk, at int) {
+	r := &p.m.work.residual
+	if r.spilled(c.slot) {
+		r.offloader.Load(r.copyOf(c.slot, at, x.Rows, x))
+		r.offloader.Await(r.offloader.Mark())
+		return
+	}
+	row := p.m.work.rowOnHost
+	for i := range x.Rows {
+		from, to := c.x.Slice(at+i, at+i+1), x.Slice(i, i+1)
+		p.m.backend.Read(row, from.Buf, from.Off)
+		p.m.backend.Write(to.Buf, to.Off, row)
+	}
+}
+
 // gather copies the asked rows of the residual stream side by side.
 func (p *Pass) gather(g *askedRows) kernels.Mat {
 	x := p.m.work.asked.Slice(0, g.count)
-	row, to := p.m.work.rowOnHost, x.Off
+	to := 0
 	for _, r := range g.runs {
-		for i := r.it.row + r.at; i < r.it.row+r.at+r.n; i++ {
-			from := p.chunks[i/p.per].x.Slice(i%p.per, i%p.per+1)
-			p.m.backend.Read(row, from.Buf, from.Off)
-			p.m.backend.Write(x.Buf, to, row)
-			to += int64(len(row))
+		for row, left := r.it.row+r.at, r.n; left > 0; {
+			c, at := &p.chunks[row/p.per], row%p.per
+			n := min(left, c.x.Rows-at)
+			p.copyRows(x.Slice(to, to+n), c, at)
+			row, left, to = row+n, left-n, to+n
 		}
 	}
 	return x

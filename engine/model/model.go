@@ -35,6 +35,9 @@ type Options struct {
 	BlockTokens int // tokens in a KV block, a multiple of 16; default 64
 	MaxItems    int // items in one pass; default 64
 	SpareRows   int // rows of passes that run while a longest one is paused; default MaxLen
+	// ResidentRows is how many rows of all these the device holds the residual streams of; those of the others
+	// are in host memory, of a kernels.Offloader, and come a chunk at a time. 0: all.
+	ResidentRows int
 
 	Progress func(done, total int64) // called after each matrix with the bytes of tensors; total is 0 where it is not known; may be nil
 }
@@ -55,8 +58,8 @@ func (o Options) withDefaults(s *spec) (Options, error) {
 		return o, fmt.Errorf("maximum length %d is outside 1..%d, the model's max_position_embeddings", o.MaxLen, s.maxLen)
 	case o.BlockTokens < 0 || o.BlockTokens%16 != 0:
 		return o, fmt.Errorf("block size %d is not a positive multiple of 16 tokens", o.BlockTokens)
-	case o.ChunkRows < 0 || o.MaxItems < 0 || o.SpareRows < 0:
-		return o, fmt.Errorf("chunk of %d rows, %d items, %d spare rows: none may be negative", o.ChunkRows, o.MaxItems, o.SpareRows)
+	case o.ChunkRows < 0 || o.MaxItems < 0 || o.SpareRows < 0 || o.ResidentRows < 0:
+		return o, fmt.Errorf("chunk of %d rows, %d items, %d spare rows, %d resident ones: none may be negative", o.ChunkRows, o.MaxItems, o.SpareRows, o.ResidentRows)
 	}
 	return o, nil
 }
@@ -134,7 +137,7 @@ func New(config weights.Config, source Source, b kernels.Backend, opts Options) 
 func (m *Model) Close() {
 	m.freeHost()
 	m.pages.free()
-	m.work.free()
+	m.work.free(m.backend)
 	for i := len(m.close) - 1; i >= 0; i-- {
 		m.close[i]()
 	}

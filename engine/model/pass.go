@@ -32,10 +32,13 @@ type item struct {
 
 // chunk is the part of a pass that goes through a layer's matrices together.
 type chunk struct {
-	x     kernels.Mat // residual stream
-	slot  int         // of the workspace that holds x
+	x     kernels.Mat // residual stream, while it is on the device
+	slot  int         // of the workspace's residual streams
 	segs  []kernels.Segment
 	items []*item // of segs
+
+	stage  int    // where it is on the device, if its slot is in host memory
+	loaded uint64 // mark of the copy to there
 }
 
 // Begin checks a run and takes the memory it needs. An item that is malformed or too long gets its
@@ -102,14 +105,16 @@ func (p *Pass) take(rows, scratch int) error {
 	if have := scratchBlocks(o); scratch > have {
 		return engine.Errorf(engine.CodeTooLong, "a pass of %d items needs %d blocks of scratch memory, there are %d", len(p.items), scratch, have)
 	}
-	if o.chunks(rows) > len(w.slots) {
-		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, len(w.slots)*o.ChunkRows)
+	if rows == 0 {
+		return nil // all items were refused
 	}
 	p.per = o.evenly(rows)
-	for from := 0; from < rows; from += p.per {
-		slot := w.slots[len(w.slots)-1]
-		w.slots = w.slots[:len(w.slots)-1]
-		p.chunks = append(p.chunks, p.cut(slot, from, min(from+p.per, rows)))
+	slots, ok := w.residual.take((rows + p.per - 1) / p.per)
+	if !ok {
+		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, len(w.residual.free)*o.ChunkRows)
+	}
+	for i, slot := range slots {
+		p.chunks = append(p.chunks, p.cut(slot, i*p.per, min((i+1)*p.per, rows)))
 	}
 	return nil
 }
@@ -142,8 +147,7 @@ func (m *Model) checkItem(in *wire.RunItem) *engine.Error {
 // cut makes the chunk of rows [from, to). Segments share their item's list of blocks, so that a
 // layer's addresses are written once.
 func (p *Pass) cut(slot, from, to int) chunk {
-	first := slot * p.m.opts.ChunkRows
-	c := chunk{x: p.m.work.residual.Slice(first, first+to-from), slot: slot}
+	c := chunk{x: p.m.work.residual.place(slot, 0).Slice(0, to-from), slot: slot}
 	for i := range p.items {
 		if seg, ok := p.items[i].segment(from, to); ok {
 			c.segs = append(c.segs, seg)
@@ -174,9 +178,6 @@ func (p *Pass) Step() (done bool, err error) {
 	if p.layer == m.spec.layers {
 		return true, nil
 	}
-	if p.layer == 0 {
-		p.embed()
-	}
 	p.address()
 	if p.loaded != nil {
 		m.host.offloader.Await(p.loaded[p.layer])
@@ -203,16 +204,18 @@ func (p *Pass) Results() []wire.ItemResult { return p.results }
 // done.
 func (p *Pass) Close() {
 	for _, c := range p.chunks {
-		p.m.work.slots = append(p.m.work.slots, c.slot)
+		p.m.work.residual.give(c.slot)
 	}
 	p.items, p.chunks = nil, nil
 }
 
-func (p *Pass) embed() {
-	for _, c := range p.chunks {
-		for i, s := range c.segs {
-			p.m.backend.Embed(c.x.Slice(s.Row, s.Row+s.Rows), p.m.table, c.items[i].Tokens[s.Pos:s.Pos+s.Rows])
-		}
+// embed begins a chunk's residual stream, at the first layer.
+func (p *Pass) embed(c *chunk) {
+	if p.layer > 0 {
+		return
+	}
+	for i, s := range c.segs {
+		p.m.backend.Embed(c.x.Slice(s.Row, s.Row+s.Rows), p.m.table, c.items[i].Tokens[s.Pos:s.Pos+s.Rows])
 	}
 }
 

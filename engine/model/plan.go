@@ -17,6 +17,7 @@ type Plan struct {
 	Weights int64 // packed weights, tables and rotary angles
 	Work    int64 // residual streams, one layer's KV, chunks, logits, the backend's scratch
 	Block   int64 // one KV block over all layers
+	Host    int64 // residual streams in host memory, beside the device's
 }
 
 // Predict is the plan of a model that is not loaded; its Weights count every parameter in the
@@ -54,6 +55,8 @@ func newPlan(b kernels.Backend, s *spec, o Options, packed int64) Plan {
 	for _, r := range workRegions(b, s, o) {
 		p.Work += r.bytes
 	}
+	resident, _ := residentSlots(o)
+	p.Host = 4 * int64(residualSlots(o)-resident) * int64(o.ChunkRows) * int64(s.hidden)
 	return p
 }
 
@@ -72,8 +75,7 @@ func hostRows() int { return min(runtime.GOMAXPROCS(0), logitRows) }
 
 // workspace is the memory all passes share.
 type workspace struct {
-	residual kernels.Mat    // float32, lent to passes in slots of ChunkRows rows
-	slots    []int          // of residual that are free
+	residual residuals      // lent to passes
 	scratch  kernels.Buffer // KV of the layer being computed, where no page is given
 	qkv      kernels.Mat    // a chunk's queries, keys and values
 	attn     kernels.Mat    // a chunk's attention
@@ -83,9 +85,6 @@ type workspace struct {
 	rowOnHost  []byte      // of the residual stream
 	rowsOnHost [][]float32 // of logits, one for each processor
 }
-
-// residualSlots is enough for a longest pass and for SpareRows rows of others.
-func residualSlots(o Options) int { return o.chunks(o.MaxLen) + o.chunks(o.SpareRows) }
 
 // chunks is how many chunks hold so many rows.
 func (o Options) chunks(rows int) int { return (rows + o.ChunkRows - 1) / o.ChunkRows }
@@ -116,8 +115,9 @@ func workRegions(b kernels.Backend, s *spec, o Options) []region {
 		}, int64(rows) * int64(cols) * typ.Size()}
 	}
 	act := b.ActType()
+	_, places := residentSlots(o)
 	return []region{
-		matrix(func(w *workspace) *kernels.Mat { return &w.residual }, residualSlots(o)*o.ChunkRows, s.hidden, kernels.F32),
+		matrix(func(w *workspace) *kernels.Mat { return &w.residual.mat }, places*o.ChunkRows, s.hidden, kernels.F32),
 		matrix(func(w *workspace) *kernels.Mat { return &w.qkv }, o.ChunkRows, s.heads.QKVCols(), act),
 		matrix(func(w *workspace) *kernels.Mat { return &w.attn }, o.ChunkRows, s.heads.Q*s.heads.Dim, act),
 		matrix(func(w *workspace) *kernels.Mat { return &w.asked }, o.ChunkRows, s.hidden, kernels.F32),
@@ -135,8 +135,8 @@ func (w *workspace) alloc(b kernels.Backend, s *spec, o Options) error {
 		}
 		r.into(w, buf)
 	}
-	for slot := range residualSlots(o) {
-		w.slots = append(w.slots, slot)
+	if err := w.residual.prepare(b, o); err != nil {
+		return err
 	}
 	w.rowOnHost = make([]byte, 4*s.hidden)
 	for range hostRows() {
@@ -145,10 +145,11 @@ func (w *workspace) alloc(b kernels.Backend, s *spec, o Options) error {
 	return nil
 }
 
-func (w *workspace) free() {
-	for _, b := range []kernels.Buffer{w.residual.Buf, w.qkv.Buf, w.attn.Buf, w.asked.Buf, w.logits.Buf, w.scratch} {
-		if b != nil {
-			b.Free()
+func (w *workspace) free(b kernels.Backend) {
+	w.residual.release(b)
+	for _, buf := range []kernels.Buffer{w.residual.mat.Buf, w.qkv.Buf, w.attn.Buf, w.asked.Buf, w.logits.Buf, w.scratch} {
+		if buf != nil {
+			buf.Free()
 		}
 	}
 }

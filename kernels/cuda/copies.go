@@ -59,6 +59,7 @@ func (b *Backend) AllocHost(bytes int64) (kernels.Buffer, error) {
 
 // Save enqueues a copy from the device to host memory, of what is computed by then.
 func (b *Backend) Save(c kernels.HostCopy) {
+	b.ordered = false
 	if p, ok := b.pieces(&c); ok {
 		b.device.CopyOut(c.Host.(*hostBuffer).memory[c.HostOff:], c.Device.(*buffer).at+Ptr(c.DeviceOff), p)
 	}
