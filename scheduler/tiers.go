@@ -94,11 +94,8 @@ func (t *tree) evicted(hashes []kvcache.Hash) {
 			hashes = hashes[1:]
 			continue
 		}
-		left, blocks := n.device, n.blocks()
-		for left > 0 && len(hashes) > 0 && blocks[left-1] == hashes[0] {
-			left--
-			hashes = hashes[1:]
-		}
+		left, rest := withoutLeaves(n.blocks()[:n.device], hashes)
+		hashes = rest
 		t.redevice(n, left)
 	}
 }

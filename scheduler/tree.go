@@ -340,13 +340,21 @@ func (t *tree) lost(hashes []kvcache.Hash) {
 			hashes = hashes[1:]
 			continue
 		}
-		left, blocks := n.resident, n.blocks()
-		for left > 0 && len(hashes) > 0 && blocks[left-1] == hashes[0] {
-			left--
-			hashes = hashes[1:]
-		}
+		left, rest := withoutLeaves(n.blocks()[:n.resident], hashes)
+		hashes = rest
 		t.resize(n, left)
 	}
+}
+
+// withoutLeaves takes from the end of blocks those that hashes, leaves first, begin with; it returns
+// how many blocks are left, and the hashes after them.
+func withoutLeaves(blocks, hashes []kvcache.Hash) (left int, rest []kvcache.Hash) {
+	left = len(blocks)
+	for left > 0 && len(hashes) > 0 && blocks[left-1] == hashes[0] {
+		left--
+		hashes = hashes[1:]
+	}
+	return left, hashes
 }
 
 // resize changes how many of a node's blocks are resident.

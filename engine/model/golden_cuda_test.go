@@ -11,21 +11,28 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
+// openGPU is a backend on the first GPU. The test stays on its thread, to which the context belongs.
+func openGPU(t *testing.T) (cuda.Device, *cuda.Backend) {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	device, err := cuda.Open(0, cuda.Options{})
+	if errors.Is(err, cuda.ErrNoDevice) {
+		t.Skipf("not measured: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := cuda.New(device)
+	t.Cleanup(b.Close)
+	return device, b
+}
+
 // TestGPUNoWorseThanTransformers is TestCPUNoWorseThanTransformers on the first GPU.
 func TestGPUNoWorseThanTransformers(t *testing.T) {
 	for _, name := range append(append(goldenModels, fp8Models...), realShape) {
 		t.Run(name, func(t *testing.T) {
-			runtime.LockOSThread() // a CUDA context belongs to a thread
-			defer runtime.UnlockOSThread()
-			device, err := cuda.Open(0, cuda.Options{})
-			if errors.Is(err, cuda.ErrNoDevice) {
-				t.Skipf("not measured: %v", err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			b := cuda.New(device)
-			t.Cleanup(b.Close)
+			device, b := openGPU(t)
 			g := readGolden(t, name)
 			if slices.Contains(fp8Models, name) && device.FP8() == cuda.NoFP8 {
 				g = readGoldenFile(t, name, "weights_only.json")

@@ -92,24 +92,14 @@ func (m *ExecutorInfo) decode(r *reader, key []byte) bool {
 
 func (m *Welcome) encode(w *writer) {
 	w.uint("epoch", m.Epoch)
-	if len(m.Executors) != 0 {
-		w.array("executors", len(m.Executors))
-		for i := range m.Executors {
-			w.item(&m.Executors[i])
-		}
-	}
+	writeItems(w, "executors", m.Executors)
 	w.int("waiting", int64(m.Waiting))
 	w.int("running", int64(m.Running))
 	w.float64("cache_used", m.CacheUsed)
 	if m.Stats != (Stats{}) {
 		w.object("stats", &m.Stats)
 	}
-	if len(m.States) != 0 {
-		w.array("states", len(m.States))
-		for i := range m.States {
-			w.item(&m.States[i])
-		}
-	}
+	writeItems(w, "states", m.States)
 }
 
 func (m *Welcome) decode(r *reader, key []byte) bool {
@@ -132,6 +122,20 @@ func (m *Welcome) decode(r *reader, key []byte) bool {
 		return false
 	}
 	return true
+}
+
+// writeItems writes a list that is not empty as an array of maps.
+func writeItems[T any, P interface {
+	*T
+	body
+}](w *writer, key string, items []T) {
+	if len(items) == 0 {
+		return
+	}
+	w.array(key, len(items))
+	for i := range items {
+		w.item(P(&items[i]))
+	}
 }
 
 // readItems reads an array of maps. It grows with what is read, not with the claimed length.
@@ -320,12 +324,7 @@ func (m *Paused) decode(r *reader, key []byte) bool {
 
 func (m *Done) encode(w *writer) {
 	w.uint("pass", uint64(m.Pass))
-	if len(m.Items) != 0 {
-		w.array("items", len(m.Items))
-		for i := range m.Items {
-			w.item(&m.Items[i])
-		}
-	}
+	writeItems(w, "items", m.Items)
 	w.duration("took", m.Took)
 	if m.Err != nil {
 		w.object("err", (*errorBody)(m.Err))

@@ -6,12 +6,7 @@ func (m *Run) encode(w *writer) {
 	w.uint("pass", uint64(m.Pass))
 	w.copies("saves", m.Saves)
 	w.copies("loads", m.Loads)
-	if len(m.Items) != 0 {
-		w.array("items", len(m.Items))
-		for i := range m.Items {
-			w.item(&m.Items[i])
-		}
-	}
+	writeItems(w, "items", m.Items)
 }
 
 func (m *Run) decode(r *reader, key []byte) bool {

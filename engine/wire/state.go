@@ -24,12 +24,7 @@ func (m *ExecutorState) encode(w *writer) {
 	w.uint("to_load", m.ToLoad)
 	w.string("gpu", m.GPU)
 	w.string("uuid", m.UUID)
-	if len(m.Readings) != 0 {
-		w.array("readings", len(m.Readings))
-		for i := range m.Readings {
-			w.item(&m.Readings[i])
-		}
-	}
+	writeItems(w, "readings", m.Readings)
 }
 
 func (m *ExecutorState) decode(r *reader, key []byte) bool {
