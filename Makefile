@@ -9,7 +9,7 @@ GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/wire ./engine/frontend ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
 SHELLS := ./internal/mq ./internal/supervise ./engine/tokenizer ./test/pipeline
 
-.PHONY: help setup native build run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint test-clients bench-cpu figures clean
+.PHONY: attack help setup native build run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint test-clients bench-cpu figures clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,9 @@ check-cudnn: ## every plan of attention by cuDNN for three GPUs, without a GPU (
 test-clients: build ## unmodified clients: openai and lm-eval from PyPI, llm-d's index of KV events
 	tools/clients/run.sh
 	cd test/llmd && $(GO) test ./...
+
+attack: build ## attacks on a real server, as a stranger would try them (20 minutes)
+	python3 tools/attack
 
 bench-cpu: build ## this engine beside transformers and OpenVINO on this machine's CPU
 	tools/peers/bench_cpu.sh
