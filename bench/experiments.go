@@ -52,18 +52,29 @@ func ExperimentNames() (names, about []string) {
 	return names, about
 }
 
+// CheckExperiments refuses names of no experiment.
+func CheckExperiments(names []string) error {
+	all, _ := ExperimentNames()
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return fmt.Errorf("unknown experiment %q: want one of %s", name, strings.Join(all, ", "))
+		}
+	}
+	return nil
+}
+
 // Run runs one experiment by its name.
 func (x *Experiments) Run(name string) error {
 	for _, e := range experiments {
-		if e.name == name {
-			if err := e.run(x); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			return nil
+		if e.name != name {
+			continue
 		}
+		if err := e.run(x); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
 	}
-	names, _ := ExperimentNames()
-	return fmt.Errorf("unknown experiment %q: want one of %s", name, strings.Join(names, ", "))
+	return CheckExperiments([]string{name})
 }
 
 // Table52 is the table of the longest prompts; paper_tokens is empty where none is published.

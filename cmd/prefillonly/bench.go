@@ -38,12 +38,10 @@ type benchFlags struct {
 
 // newBenchCommand makes `prefillonly bench`.
 func newBenchCommand() *cobra.Command {
-	command := &cobra.Command{
+	return commandGroup(&cobra.Command{
 		Use:   "bench",
 		Short: "Put load on any OpenAI-compatible server and measure it",
-	}
-	command.AddCommand(newBenchServeCommand(), newBenchSweepCommand(), newBenchPlotCommand())
-	return command
+	}, newBenchServeCommand(), newBenchSweepCommand(), newBenchPlotCommand())
 }
 
 func (f *benchFlags) register(command *cobra.Command) {
@@ -78,7 +76,7 @@ func (f *benchFlags) prepare(ctx context.Context) (*load.Client, error) {
 	from, errLow := strconv.ParseUint(low, 10, 32)
 	to, errHigh := strconv.ParseUint(high, 10, 32)
 	if err := errors.Join(errLow, errHigh); err != nil {
-		return nil, fmt.Errorf("vocabulary %q is not of the form LOW:HIGH: %w", f.vocabulary, err)
+		return nil, usageError("vocabulary %q is not of the form LOW:HIGH: %w", f.vocabulary, err)
 	}
 	f.client.Vocabulary = workload.Vocabulary{Low: engine.TokenID(from), High: engine.TokenID(to)}
 	client, err := load.New(f.client)
@@ -115,7 +113,7 @@ func (f *benchFlags) requests(rate float64) ([]workload.Request, error) {
 func (f *benchFlags) trace(rate float64, unknown error) ([]workload.Request, error) {
 	file, err := os.Open(f.workload)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w, and no trace file has this name", unknown)
+		return nil, usageError("%w, and no trace file has this name", unknown)
 	} else if err != nil {
 		return nil, err
 	}
@@ -159,7 +157,7 @@ func parseRate(text string) (float64, error) {
 	}
 	rate, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return 0, fmt.Errorf("request rate %q is neither a number of requests per second nor inf", text)
+		return 0, usageError("request rate %q is neither a number of requests per second nor inf", text)
 	}
 	return rate, workload.Arrivals{Rate: rate}.Validate()
 }

@@ -10,7 +10,6 @@ import (
 
 // newConfigCommand makes `prefillonly config`.
 func newConfigCommand() *cobra.Command {
-	command := &cobra.Command{Use: "config", Short: "Check or show a configuration"}
 	check := &cobra.Command{
 		Use:     "check",
 		Short:   "Check file, environment and flags as serve would read them",
@@ -36,9 +35,8 @@ func newConfigCommand() *cobra.Command {
 	}
 	for _, c := range []*cobra.Command{check, show} {
 		config.Flags(c.Flags(), config.Serve)
-		command.AddCommand(c)
 	}
-	return command
+	return commandGroup(&cobra.Command{Use: "config", Short: "Check or show a configuration"}, check, show)
 }
 
 func checkedConfig(command *cobra.Command) (*config.Loaded, error) {
@@ -47,7 +45,7 @@ func checkedConfig(command *cobra.Command) (*config.Loaded, error) {
 		err = cfg.Validate()
 	}
 	if err != nil {
-		return nil, &exitError{exitConfig, err}
+		return nil, configError(err)
 	}
 	return cfg, nil
 }

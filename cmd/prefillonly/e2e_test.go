@@ -427,7 +427,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown flag", nil, []string{"serve", "--prot", "1"}, exitUsage, []string{"--prot", "nearest is --port"}},
 		{"bad value", nil, []string{"serve", "--port", "many"}, exitConfig, []string{"--port", "many"}},
 		{"unknown variable", []string{"PREFILLONLY_PROT=1"}, []string{"serve"}, exitConfig, []string{"PREFILLONLY_PROT", "PREFILLONLY_PORT"}},
-		{"key in argv", nil, []string{"serve", "--api-key", "k"}, exitConfig, []string{"--api-key-file", "PREFILLONLY_API_KEY"}},
+		{"key in argv", nil, []string{"serve", "--api-key", "k"}, exitUsage, []string{"--api-key-file", "PREFILLONLY_API_KEY"}},
 		{"port in use", nil, []string{"serve", "--port", port}, exitFailure, []string{port, "--port"}},
 		{"role without scheduler", nil, []string{"executor"}, exitConfig, []string{"--scheduler-endpoint"}},
 		{"open tcp", nil, []string{"scheduler", "--scheduler-endpoint", "tcp://0.0.0.0:0"}, exitConfig, []string{"CURVE", "keygen"}},

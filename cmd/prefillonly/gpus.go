@@ -125,7 +125,7 @@ func ownGPUs(cfg *config.Config) (*nvml.Library, []nvml.GPU) {
 func cudaIndices(cfg *config.Config) ([]int, error) {
 	names := cfg.GPUs()
 	if len(names) != cfg.Ranks {
-		return nil, &exitError{exitUsage, fmt.Errorf("an executor of --tensor-parallel-size %d has as many GPUs, not %q; `prefillonly serve` starts one for each share", cfg.Ranks, cfg.Device)}
+		return nil, &exitError{exitConfig, fmt.Errorf("an executor of --tensor-parallel-size %d has as many GPUs, not %q; `prefillonly serve` starts one for each share", cfg.Ranks, cfg.Device)}
 	}
 	var indices []int
 	for _, name := range names {

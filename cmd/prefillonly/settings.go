@@ -30,7 +30,7 @@ func configured(command *cobra.Command, roles config.Role, run func(cfg *config.
 			err = cfg.Validate()
 		}
 		if err != nil {
-			return &exitError{exitConfig, err}
+			return configError(err)
 		}
 		log, err := telemetry.NewLogger(cfg.LogLevel, cfg.LogFormat, command.Name())
 		if err != nil {

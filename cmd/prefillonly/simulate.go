@@ -29,19 +29,21 @@ same bytes. Experiments:
 ` + list.String(),
 		Example: `  prefillonly simulate table-5.2 --csv table.csv
   prefillonly simulate figure-5.3 figure-5.4 figure-5.5 figure-5.6 figure-5.7 --out figures`,
-		Args:      cobra.MinimumNArgs(1),
+		Args: cobra.MatchAll(cobra.MinimumNArgs(1), func(_ *cobra.Command, args []string) error {
+			return bench.CheckExperiments(args)
+		}),
 		ValidArgs: names,
 		RunE: func(command *cobra.Command, args []string) error {
 			x.Log = command.OutOrStdout()
 			if x.Repeats < 1 {
-				return fmt.Errorf("repeats %d is below 1", x.Repeats)
+				return usageError("repeats %d is below 1", x.Repeats)
 			}
 			if x.Users < 1 {
-				return fmt.Errorf("users %d is below 1", x.Users)
+				return usageError("users %d is below 1", x.Users)
 			}
 			if tableFile != "" {
 				if len(args) != 1 || args[0] != "table-5.2" {
-					return fmt.Errorf("--csv names the file of table-5.2 alone; give --out a folder for %s", strings.Join(args, ", "))
+					return usageError("--csv names the file of table-5.2 alone; give --out a folder for %s", strings.Join(args, ", "))
 				}
 				table, err := bench.Table52()
 				if err != nil {

@@ -164,7 +164,7 @@ func TestSystemdUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Type=notify", "WatchdogSec=", "RestartPreventExitStatus=78", "KillMode=mixed"} {
+	for _, want := range []string{"Type=notify", "WatchdogSec=", "RestartPreventExitStatus=64 78", "KillMode=mixed"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the unit lacks %s", want)
 		}

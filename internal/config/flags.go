@@ -25,6 +25,11 @@ var refused = map[string]string{
 	"tokenizer":    "the tokenizer is read from the checkpoint's directory",
 }
 
+// FlagError is a flag that is known and refused.
+type FlagError struct{ flag, hint string }
+
+func (e *FlagError) Error() string { return e.flag + " is not supported: " + e.hint }
+
 // text is a flag's value on its way; it is parsed by Load, so that every source has one parser.
 type text struct {
 	value string
@@ -86,7 +91,7 @@ func (l *Loaded) loadFlags(flags *pflag.FlagSet) error {
 func (l *Loaded) loadFlag(f *pflag.Flag) error {
 	origin := "--" + f.Name
 	if hint, ok := refused[f.Name]; ok {
-		return fmt.Errorf("%s is not supported: %s", origin, hint)
+		return &FlagError{origin, hint}
 	}
 	if hint, ok := ignored[f.Name]; ok {
 		l.Warnings = append(l.Warnings, fmt.Sprintf("%s is ignored: %s", origin, hint))

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/supervise"
+)
+
+// The exit codes are those of sysexits.h. None of them is a code that Go's runtime gives (2), so that only a
+// process that meant it ends with one.
+const (
+	exitFailure = 1  // everything else; another start may succeed
+	exitUsage   = 64 // the command line: an unknown command or flag, too few or too many arguments
+	exitDevice  = 69 // no usable device
+	exitMemory  = 71 // the model does not fit
+	exitLost    = 75 // the device failed; another process may find it well
+	exitConfig  = 78 // a parameter's value, wherever it came from, a file it names, or the model
+)
+
+// exitError is an error with the exit code it means.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func exitCode(err error) int {
+	var exit *exitError
+	var child *supervise.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &child):
+		return child.Code
+	}
+	return exitFailure
+}
+
+// usageError is about the command line.
+func usageError(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// configError is about parameters: of the command line where a flag is none, else of the configuration.
+func configError(err error) error {
+	var flag *config.FlagError
+	if errors.As(err, &flag) {
+		return &exitError{exitUsage, err}
+	}
+	return &exitError{exitConfig, err}
+}
+
+// execute runs the command that the arguments name. What fails before it starts is an error of usage.
+func execute(root *cobra.Command) error {
+	started := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	command, err := root.ExecuteC()
+	if err != nil && !started {
+		return usageError("%w\n`%s --help` tells how it is used", config.UnknownFlag(err, command.Flags()), command.CommandPath())
+	}
+	return err
+}
+
+// commandGroup makes command one that only holds others: alone it helps, and a word that names none of
+// them is an error.
+func commandGroup(command *cobra.Command, members ...*cobra.Command) *cobra.Command {
+	command.Args = cobra.NoArgs
+	command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
+	command.AddCommand(members...)
+	return command
+}
