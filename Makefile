@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+PREFIX ?= /usr/local
 LDFLAGS := -X main.version=$(VERSION)
 # go-nvml's bindings name functions that NVIDIA deprecates.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
@@ -9,7 +10,7 @@ GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/wire ./engine/frontend ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
 SHELLS := ./internal/mq ./internal/supervise ./engine/tokenizer ./test/pipeline
 
-.PHONY: attack help setup native build run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint test-clients bench-cpu figures clean
+.PHONY: attack help setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint test-clients bench-cpu figures clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,6 +21,10 @@ setup: ## install what is missing (apt packages, the tokenizer library)
 
 build: setup ## bin/prefillonly
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/prefillonly ./cmd/prefillonly
+
+install: ## copy bin/prefillonly to PREFIX/bin (PREFIX=/usr/local)
+	@test -x bin/prefillonly || { echo "install: run 'make build' first, as the user who develops" >&2; exit 1; }
+	install -D -m 755 bin/prefillonly $(DESTDIR)$(PREFIX)/bin/prefillonly
 
 run: build ## serve the bundled demo model on port 8000
 	bin/prefillonly serve

@@ -245,32 +245,3 @@ func TestFileSize(t *testing.T) {
 		}
 	})
 }
-
-var link = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
-
-// TestLinks: what the documents point to exists.
-func TestLinks(t *testing.T) {
-	checked := 0
-	tree(t, func(p string) {
-		if filepath.Ext(p) != ".md" || strings.Contains(p, "testdata") {
-			return
-		}
-		text, err := os.ReadFile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllSubmatch(text, -1) {
-			target := string(m[1])
-			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
-				continue
-			}
-			checked++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(p), target)); err != nil {
-				t.Errorf("%s links to %s, which does not exist", p, target)
-			}
-		}
-	})
-	if checked == 0 {
-		t.Error("no link was found in any document")
-	}
-}

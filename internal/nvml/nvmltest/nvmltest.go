@@ -49,7 +49,7 @@ func (f *Fake) Env() []string {
 	return []string{"LD_LIBRARY_PATH=" + path, "FAKE_NVML=" + filepath.Join(f.dir, "facts")}
 }
 
-// Set replaces the facts, each a "key value" of those that fake.c lists.
+// Set replaces the facts, each a "key value" of those that testdata/fake.c lists.
 func (f *Fake) Set(facts ...string) {
 	f.t.Helper()
 	file := filepath.Join(f.dir, "facts")
