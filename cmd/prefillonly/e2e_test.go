@@ -431,6 +431,8 @@ func TestRefusals(t *testing.T) {
 		{"port in use", nil, []string{"serve", "--port", port}, exitFailure, []string{port, "--port"}},
 		{"role without scheduler", nil, []string{"executor"}, exitConfig, []string{"--scheduler-endpoint"}},
 		{"open tcp", nil, []string{"scheduler", "--scheduler-endpoint", "tcp://0.0.0.0:0"}, exitConfig, []string{"CURVE", "keygen"}},
+		{"loopback tcp without keys", nil, []string{"scheduler", "--scheduler-endpoint", "tcp://127.0.0.1:0"}, exitConfig, []string{"forge answers", "keygen", "--allow-unauthenticated-tcp"}},
+		{"executor without keys", nil, []string{"executor", "--scheduler-endpoint", "tcp://127.0.0.1:1"}, exitConfig, []string{"forge answers"}},
 		{"unhealthy", nil, []string{"healthcheck", "--port", "1"}, exitFailure, []string{"refused"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,7 +44,7 @@ func runExecutor(cfg *config.Config, name string, lines bool, log *zap.Logger) e
 	if err := nameGPUs(cfg, false, log); err != nil {
 		return err
 	}
-	peer, err := dial(cfg, name, log)
+	peer, err := dial(cfg, wire.RoleExecutor, log)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ func TestExitCodes(t *testing.T) {
 		"bench nonsense":                        exitUsage,
 		"serve a b":                             exitUsage,
 		"keygen":                                exitUsage,
+		"keygen nobody k":                       exitUsage,
 		"version --nonsense":                    exitUsage,
 		"bench serve --num-prompts many":        exitUsage,
 		"bench serve --request-rate fast":       exitUsage,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
+	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 )
@@ -62,7 +63,7 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	peer, err := dial(cfg, name, log)
+	peer, err := dial(cfg, wire.RoleFrontend, log)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,34 +16,46 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/executor/runnertest"
+	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/mq"
 )
 
-// TestSeveralHosts runs each role alone, joined by tcp with CURVE keys made by keygen.
-func TestSeveralHosts(t *testing.T) {
-	dir := t.TempDir()
+// hosts are processes of each role, joined by tcp with keys made by keygen.
+type hosts struct {
+	program
+	dir, endpoint string
+}
+
+// newHosts starts one process of each role, with a second frontend's key that the scheduler also knows.
+func newHosts(t *testing.T) *hosts {
+	t.Helper()
+	port := fmt.Sprint(freePort(t))
+	h := &hosts{program: program{TB: t, base: "http://127.0.0.1:" + port}, dir: t.TempDir(), endpoint: fmt.Sprintf("tcp://127.0.0.1:%d", freePort(t))}
 	var peers []byte
-	for _, name := range []string{"scheduler", "web", "device"} {
-		keygen := command(nil, "keygen", name)
-		keygen.Dir = dir
+	for name, role := range map[string]string{"main": "scheduler", "web": "frontend", "other": "frontend", "device": "executor"} {
+		keygen := command(nil, "keygen", role, name)
+		keygen.Dir = h.dir
 		if out, err := keygen.CombinedOutput(); err != nil {
 			t.Fatalf("keygen: %v\n%s", err, out)
 		}
-		text, err := os.ReadFile(filepath.Join(dir, name+".pub"))
+		text, err := os.ReadFile(h.file(name + ".pub"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name != "scheduler" {
+		if role != "scheduler" {
 			peers = append(peers, text...)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "peers.pub"), peers, 0o600); err != nil {
+	if err := os.WriteFile(h.file("peers.pub"), peers, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	endpoint, port := fmt.Sprintf("tcp://127.0.0.1:%d", freePort(t)), fmt.Sprint(freePort(t))
-	start := func(key, others string, args ...string) {
-		cmd := command(nil, append(args, "--scheduler-endpoint", endpoint, "--curve-key-file", key, "--curve-peers-file", others)...)
-		cmd.Dir, cmd.Stderr = dir, t.Output()
+	for _, cmd := range []*exec.Cmd{
+		h.command("device", "main.pub", "executor", "--device", "null", "--name", "null-7"),
+		h.command("web", "main.pub", "frontend", "--port", port, "--access-log=false"),
+		h.command("main", "peers.pub", "scheduler"),
+	} {
+		cmd.Stderr = t.Output()
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -50,18 +64,79 @@ func TestSeveralHosts(t *testing.T) {
 			_ = cmd.Wait()
 		})
 	}
-	start("device.key", "scheduler.pub", "executor", "--device", "null", "--name", "null-7")
-	start("web.key", "scheduler.pub", "frontend", "--port", port, "--access-log=false")
-	start("scheduler.key", "peers.pub", "scheduler")
-
-	p := &program{TB: t, base: "http://127.0.0.1:" + port}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if out, err := command(nil, "healthcheck", "--port", port).CombinedOutput(); err == nil {
-			break
+			return h
 		} else if time.Now().After(deadline) {
 			t.Fatalf("unhealthy after 20 s: %s", out)
 		}
 	}
+}
+
+func (h *hosts) file(name string) string { return filepath.Join(h.dir, name) }
+
+// command is a process that joins the others with a key.
+func (h *hosts) command(key, others string, args ...string) *exec.Cmd {
+	cmd := command(nil, append(args, "--scheduler-endpoint", h.endpoint, "--curve-key-file", key+".key", "--curve-peers-file", others)...)
+	cmd.Dir = h.dir
+	return cmd
+}
+
+func TestSeveralHosts(t *testing.T) {
+	h := newHosts(t)
+	if status, text, err := h.complete(http.DefaultClient, "Hello", 1); err != nil || status != 200 {
+		t.Errorf("%d %s %v", status, text, err)
+	}
+}
+
+// TestFrontendsKeyRunsNothing: who has a frontend's key can neither be an executor, which would read
+// everybody's prompts, nor take another frontend's name, which would read its answers.
+func TestFrontendsKeyRunsNothing(t *testing.T) {
+	h := newHosts(t)
+	out, err := h.command("other", "main.pub", "executor", "--device", "null", "--name", "null-8").CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != exitConfig || !strings.Contains(string(out), "other.key is the key of one frontend, this is the executor") {
+		t.Errorf("an executor with a frontend's key: %v\n%s", err, out)
+	}
+	curve, err := mq.LoadCurve(wire.RoleFrontend, h.file("other.key"), h.file("main.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan wire.Message, 1)
+	for _, hello := range []wire.Hello{
+		{Role: wire.RoleExecutor, Name: "null-7", Epoch: 1},
+		{Role: wire.RoleExecutor, Name: "null-8", Epoch: 1},
+		{Role: wire.RoleFrontend, Name: defaultName("frontend"), Epoch: 1},
+	} {
+		hello.Executor = &wire.ExecutorInfo{Device: "null", Model: "prefillonly-demo", Fingerprint: "null", VocabSize: 4096, MaxModelLen: 4096, BlockTokens: 64, NumBlocks: 64, MaxPassRows: 4096}
+		thief, err := mq.Dial(h.endpoint, mq.Options{Curve: curve})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer thief.Close()
+		for deadline := time.Now().Add(10 * time.Second); thief.Send(&hello) != nil && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+		go func() { // ended by Close
+			if m, err := thief.Recv(context.Background()); err == nil {
+				heard <- m
+			}
+		}()
+	}
+	for i := range 30 {
+		if status, text, err := h.complete(http.DefaultClient, fmt.Sprintf("a secret %d", i), 1); err != nil || status != 200 {
+			t.Fatalf("%d %s %v", status, text, err)
+		}
+	}
+	select {
+	case m := <-heard:
+		t.Errorf("the thief gets %T", m)
+	default:
+	}
+}
+
+// TestLoopbackWithoutKeys: it works where it was asked for; TestRefusals has the rest.
+func TestLoopbackWithoutKeys(t *testing.T) {
+	p := serve(t, nil, "--device", "null", "--scheduler-endpoint", fmt.Sprintf("tcp://127.0.0.1:%d", freePort(t)), "--allow-unauthenticated-tcp")
 	if status, text, err := p.complete(http.DefaultClient, "Hello", 1); err != nil || status != 200 {
 		t.Errorf("%d %s %v", status, text, err)
 	}

@@ -32,9 +32,12 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 		return err
 	}
 	defer debugging.Close()
-	options, err := mqOptions(cfg, log)
+	options, err := mqOptions(cfg, mq.RoleScheduler, log)
 	if err != nil {
 		return err
+	}
+	if cfg.UnauthenticatedTCP {
+		log.Warn("every user of this machine who reaches the endpoint can read the prompts and forge answers", zap.String("endpoint", cfg.Endpoint))
 	}
 	listener, err := mq.Listen(cfg.Endpoint, options)
 	if err != nil {

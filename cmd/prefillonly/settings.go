@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/mq"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
@@ -81,31 +82,31 @@ func defaultName(role string) string {
 	return role + "-" + host
 }
 
-// mqOptions says how this process joins the others.
-func mqOptions(cfg *config.Config, log *zap.Logger) (mq.Options, error) {
-	o := mq.Options{OnError: func(peer string, err error) {
+// mqOptions says how this process, which is of a role, joins the others.
+func mqOptions(cfg *config.Config, role wire.Role, log *zap.Logger) (mq.Options, error) {
+	o := mq.Options{Unauthenticated: cfg.UnauthenticatedTCP, OnError: func(peer string, err error) {
 		log.Error("message refused", zap.String("peer", peer), zap.Error(err))
 	}}
 	if cfg.CurveKeyFile == "" {
 		return o, nil
 	}
 	var err error
-	if o.Curve, err = mq.LoadCurve(cfg.CurveKeyFile, cfg.CurvePeersFile); err != nil {
+	if o.Curve, err = mq.LoadCurve(role, cfg.CurveKeyFile, cfg.CurvePeersFile); err != nil {
 		return o, &exitError{exitConfig, err}
 	}
 	return o, nil
 }
 
 // dial connects a frontend or executor to the scheduler.
-func dial(cfg *config.Config, name string, log *zap.Logger) (*mq.Peer, error) {
+func dial(cfg *config.Config, role wire.Role, log *zap.Logger) (*mq.Peer, error) {
 	if cfg.Endpoint == "" {
 		return nil, &exitError{exitConfig, fmt.Errorf("no --scheduler-endpoint is given; `prefillonly serve` starts all processes and needs none")}
 	}
-	options, err := mqOptions(cfg, log)
+	options, err := mqOptions(cfg, role, log)
 	if err != nil {
 		return nil, err
 	}
-	peer, err := mq.Dial(cfg.Endpoint, name, options)
+	peer, err := mq.Dial(cfg.Endpoint, options)
 	if err != nil {
 		return nil, &exitError{exitConfig, err}
 	}

@@ -44,6 +44,8 @@ type Config struct {
 	CurveKeyFile   string
 	CurvePeersFile string
 
+	UnauthenticatedTCP bool
+
 	LogLevel  string
 	LogFormat string
 	DebugPort int

@@ -226,12 +226,16 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.RuntimeDir },
 	}, {
 		Name: "curve-key-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor, Value: "FILE",
-		Help:  "this process's keys, made by `prefillonly keygen`; needed for tcp between hosts",
+		Help:  "this process's keys, made by `prefillonly keygen`; needed for tcp",
 		field: func(c *Config) any { return &c.CurveKeyFile },
 	}, {
 		Name: "curve-peers-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor, Value: "FILE",
 		Help:  "public keys of the other side: of the scheduler, or for it of all that may connect",
 		field: func(c *Config) any { return &c.CurvePeersFile },
+	}, {
+		Name: "allow-unauthenticated-tcp", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor,
+		Help:  "join frontends, scheduler and executors of one machine over loopback tcp without keys: every user of the machine can then read all prompts and forge answers",
+		field: func(c *Config) any { return &c.UnauthenticatedTCP },
 	},
 
 	{

@@ -15,15 +15,23 @@ import (
 const maxIPCPath = 107
 
 // checkEndpoint refuses endpoints that cannot work or would be open to strangers.
-func checkEndpoint(endpoint string, curve *Curve) error {
+func checkEndpoint(endpoint string, o *Options) error {
 	host, isTCP, err := parseEndpoint(endpoint)
-	if err != nil {
+	switch {
+	case err != nil || !isTCP || o.Curve != nil:
 		return err
-	}
-	if ip := net.ParseIP(host); isTCP && curve == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	case !isLoopback(host):
 		return fmt.Errorf("mq: %s can be reached from other hosts, so it needs CURVE keys: make them with `prefillonly keygen`", endpoint)
+	case !o.Unauthenticated:
+		return fmt.Errorf("mq: every user of this machine can reach %s, read the prompts and forge answers, so it needs CURVE keys "+
+			"(`prefillonly keygen`); or take an ipc:///path, which is private, or --allow-unauthenticated-tcp", endpoint)
 	}
 	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // parseEndpoint refuses endpoints that cannot work, and returns the host of one of tcp.

@@ -15,18 +15,20 @@ type Listener struct {
 	soc   *socket
 	guard *guard // nil without CURVE
 	in    *inbox[envelope]
+	peers directory
 }
 
 // envelope is a message that has not been decoded yet.
 type envelope struct {
-	peer   string
+	from   string // the connection; in memory the peer's name
+	key    string // the sender's public key; empty without CURVE
 	frames [][]byte
 }
 
 // Listen opens endpoint, ipc:///path or tcp://host:port. The directory of an ipc socket is made,
 // open to its owner alone, when it is missing. The caller closes the Listener.
 func Listen(endpoint string, opts Options) (*Listener, error) {
-	if err := checkEndpoint(endpoint, opts.Curve); err != nil {
+	if err := checkEndpoint(endpoint, &opts); err != nil {
 		return nil, err
 	}
 	l := &Listener{opts: opts, in: newInbox[envelope]()}
@@ -46,8 +48,7 @@ func Listen(endpoint string, opts Options) (*Listener, error) {
 
 func (l *Listener) open(endpoint string) error {
 	err := firstError(
-		l.soc.soc.SetRouterMandatory(1),   // an absent peer is an error, not silence
-		l.soc.soc.SetRouterHandover(true), // a restarted peer takes over its name
+		l.soc.soc.SetRouterMandatory(1), // an absent peer is an error, not silence
 		setHeartbeats(l.soc.soc, endpoint),
 	)
 	if err == nil && l.opts.Curve != nil {
@@ -64,9 +65,9 @@ func (l *Listener) open(endpoint string) error {
 
 // look takes in one message and reports whether there was one.
 func (l *Listener) look() bool {
-	frames, ok := l.soc.receive()
+	frames, key, ok := l.soc.receiveFrom(l.guard != nil)
 	if ok {
-		l.in.push(envelope{string(frames[0]), frames[1:]})
+		l.in.push(envelope{string(frames[0]), key, frames[1:]})
 	}
 	return ok
 }
@@ -82,7 +83,8 @@ func (l *Listener) Endpoint() string {
 	return e
 }
 
-// Recv returns the next message and the name of its sender. Messages that cannot be decoded go to
+// Recv returns the next message and the name of its sender, which is that of the sender's Hello. Messages
+// that cannot be decoded, that come before a Hello, or whose Hello the sender's key does not allow go to
 // Options.OnError and are passed over. It returns ErrClosed after Close, or the context's error if nothing
 // has arrived when that is done. One goroutine at a time may call it.
 func (l *Listener) Recv(ctx context.Context) (peer string, m wire.Message, err error) {
@@ -92,25 +94,44 @@ func (l *Listener) Recv(ctx context.Context) (peer string, m wire.Message, err e
 			return "", nil, err
 		}
 		m, err := wire.Decode(e.frames)
-		if err == nil {
-			return e.peer, m, nil
+		if h, ok := m.(*wire.Hello); ok && err == nil {
+			err = l.peers.greet(e.from, l.owner(e.key), h)
 		}
-		l.opts.refused(e.peer, err)
+		name := l.peers.name(e.from)
+		if err == nil && name == "" {
+			err = fmt.Errorf("a %T before a Hello", m)
+		}
+		if err == nil {
+			return name, m, nil
+		}
+		l.opts.refused(name, err)
 	}
+}
+
+func (l *Listener) owner(key string) owner {
+	if l.guard == nil {
+		return owner{}
+	}
+	return owner{key, l.guard.roles[key]}
 }
 
 // Send sends m to a peer and does not block. ErrNoPeer says that the peer is not connected. It may
 // be called by several goroutines.
 func (l *Listener) Send(peer string, m wire.Message) error {
-	frames := append([][]byte{[]byte(peer)}, wire.Encode(m)...)
+	connection := l.peers.connection(peer)
+	frames := append([][]byte{[]byte(connection)}, wire.Encode(m)...)
 	l.soc.mu.Lock()
 	defer l.soc.mu.Unlock()
 	if l.soc.closed {
 		return ErrClosed
 	}
+	if connection == "" {
+		return fmt.Errorf("send %T to %q: %w", m, peer, ErrNoPeer)
+	}
 	err := l.soc.send(frames...)
 	l.soc.leave(l.in, l.look, nil)
 	if err != nil {
+		l.peers.gone(connection)
 		return fmt.Errorf("send %T to %q: %w", m, peer, ErrNoPeer)
 	}
 	return nil

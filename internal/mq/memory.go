@@ -59,7 +59,7 @@ func (n *Memory) Dial(name string) *MemoryPeer {
 // connect says Hello to a new listener, under net.mu.
 func (p *MemoryPeer) connect() {
 	if p.hello != nil {
-		p.net.listener.in.push(envelope{p.name, p.hello})
+		p.net.listener.in.push(envelope{from: p.name, frames: p.hello})
 	}
 }
 
@@ -70,7 +70,7 @@ func (l *MemoryListener) Recv(ctx context.Context) (string, wire.Message, error)
 		return "", nil, err
 	}
 	m, err := wire.Decode(e.frames)
-	return e.peer, m, err
+	return e.from, m, err
 }
 
 // Send is the twin of Listener.Send.
@@ -128,7 +128,7 @@ func (p *MemoryPeer) Send(m wire.Message) error {
 	if p.net.listener == nil {
 		return fmt.Errorf("send %T to the scheduler: %w", m, ErrNoPeer)
 	}
-	p.net.listener.in.push(envelope{p.name, frames})
+	p.net.listener.in.push(envelope{from: p.name, frames: frames})
 	return nil
 }
 

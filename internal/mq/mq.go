@@ -26,8 +26,11 @@ const maxFrameBytes = 1 << 29
 
 // Options are common to both sides; the zero value is right for ipc.
 type Options struct {
-	// Curve encrypts and authenticates; it is required for tcp beyond this host.
+	// Curve encrypts and authenticates; it is required for tcp.
 	Curve *Curve
+	// Unauthenticated lets tcp on a loopback address do without Curve: every user of this machine can
+	// then join as what they like.
+	Unauthenticated bool
 	// OnError hears of messages that were refused: malformed, or of another version. It must not
 	// block; nil ignores them.
 	OnError func(peer string, err error)

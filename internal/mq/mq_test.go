@@ -50,8 +50,8 @@ func (n ipcNetwork) listen(t *testing.T) server {
 	return l
 }
 
-func (n ipcNetwork) dial(t *testing.T, name string) client {
-	p, err := Dial(n.endpoint, name, Options{})
+func (n ipcNetwork) dial(t *testing.T, _ string) client {
+	p, err := Dial(n.endpoint, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,12 +366,12 @@ func TestSocketIsPrivate(t *testing.T) {
 // TestMalformedIsReported: a foreign version and garbage are named to OnError and passed over.
 func TestMalformedIsReported(t *testing.T) {
 	var refused []string
-	l, err := Listen("tcp://127.0.0.1:*", Options{OnError: func(peer string, err error) { refused = append(refused, fmt.Sprint(peer, ": ", err)) }})
+	l, err := Listen("tcp://127.0.0.1:*", Options{Unauthenticated: true, OnError: func(peer string, err error) { refused = append(refused, fmt.Sprint(peer, ": ", err)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	p, err := Dial(l.Endpoint(), "f", Options{})
+	p, err := Dial(l.Endpoint(), Options{Unauthenticated: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -395,6 +395,9 @@ func TestEndpointsAreChecked(t *testing.T) {
 		"tcp://0.0.0.0:7000":                "CURVE",
 		"tcp://scheduler.internal:7000":     "CURVE",
 		"tcp://127.0.0.1":                   "missing port",
+		"tcp://127.0.0.1:7000":              "--allow-unauthenticated-tcp",
+		"tcp://localhost:7000":              "read the prompts and forge answers",
+		"tcp://[::1]:7000":                  "ipc:///path",
 		"udp://x":                           "neither",
 		"":                                  "neither",
 		"ipc://":                            "neither",
@@ -403,7 +406,7 @@ func TestEndpointsAreChecked(t *testing.T) {
 		if _, err := Listen(endpoint, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Listen(%q) = %v, want an error with %q", endpoint, err, want)
 		}
-		if _, err := Dial(endpoint, "x", Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Dial(endpoint, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Dial(%q) = %v, want an error with %q", endpoint, err, want)
 		}
 	}
@@ -423,7 +426,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer l.Close()
-	p, err := Dial(l.Endpoint(), "f", Options{})
+	p, err := Dial(l.Endpoint(), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 
 // Peer is a frontend's or executor's end.
 type Peer struct {
-	name string
 	opts Options
 	soc  *socket
 	in   *inbox[[][]byte]
@@ -23,21 +22,20 @@ type Peer struct {
 // lost stands in the inbox for a broken connection.
 var lost [][]byte
 
-// Dial connects to the scheduler at endpoint under a name that no other peer has at the time, and
-// connects again whenever the connection breaks. It does not wait for the connection, whose coming and
-// going is noticed inside Recv and Send. The caller closes the Peer.
-func Dial(endpoint, name string, opts Options) (*Peer, error) {
-	if err := checkEndpoint(endpoint, opts.Curve); err != nil {
+// Dial connects to the scheduler at endpoint, and connects again whenever the connection breaks. It does
+// not wait for the connection, whose coming and going is noticed inside Recv and Send. Until the peer has
+// said Hello, the scheduler hears nothing else from it. The caller closes the Peer.
+func Dial(endpoint string, opts Options) (*Peer, error) {
+	if err := checkEndpoint(endpoint, &opts); err != nil {
 		return nil, err
 	}
-	p := &Peer{name: name, opts: opts, in: newInbox[[][]byte]()}
+	p := &Peer{opts: opts, in: newInbox[[][]byte]()}
 	var err error
 	if p.soc, err = newSocket(zmq.DEALER, nil); err != nil {
 		return nil, fmt.Errorf("mq: make a socket: %w", err)
 	}
 	soc := p.soc.soc
 	err = firstError(
-		soc.SetIdentity(name),
 		soc.SetImmediate(true), // nothing is kept for a scheduler that is away
 		soc.SetReconnectIvl(reconnectInterval),
 		setHeartbeats(soc, endpoint),

@@ -124,6 +124,21 @@ func (s *socket) receive() ([][]byte, bool) {
 	return frames, err == nil
 }
 
+// receiveFrom is receive for a ROUTER, whose first frame is the connection. With keys it also returns the
+// sender's public key, which the guard has put beside the connection.
+func (s *socket) receiveFrom(keys bool) (frames [][]byte, key string, ok bool) {
+	if !keys {
+		frames, ok = s.receive()
+		return frames, "", ok
+	}
+	from, err := s.soc.RecvBytes(zmq.DONTWAIT)
+	if err != nil {
+		return nil, "", false
+	}
+	body, properties, err := s.soc.RecvMessageBytesWithMetadata(zmq.DONTWAIT, userID)
+	return append([][]byte{from}, body...), properties[userID], err == nil
+}
+
 func (s *socket) close() {
 	s.mu.Lock()
 	if s.closed {

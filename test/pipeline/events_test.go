@@ -124,7 +124,7 @@ func TestCacheEvents(t *testing.T) {
 	defer func() { p.scheduler() }()
 	p.startExecutor()
 	defer func() { p.executor() }()
-	web, err := mq.Dial(p.endpoint, "web", mq.Options{})
+	web, err := mq.Dial(p.endpoint, mq.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func newPipeline(t testing.TB) *pipeline {
 	p := &pipeline{t: t, endpoint: "ipc://" + filepath.Join(t.TempDir(), "s")}
 	p.startScheduler()
 	p.startExecutor()
-	conn, err := mq.Dial(p.endpoint, "frontend", mq.Options{})
+	conn, err := mq.Dial(p.endpoint, mq.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func (p *pipeline) startScheduler(options ...func(*scheduler.Server)) {
 }
 
 func (p *pipeline) startExecutor() {
-	conn, err := mq.Dial(p.endpoint, "null-0", mq.Options{})
+	conn, err := mq.Dial(p.endpoint, mq.Options{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

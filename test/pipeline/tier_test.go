@@ -58,7 +58,7 @@ func openTiered() (executor.Runner, error) {
 }
 
 func (p *pipeline) startTiered() {
-	conn, err := mq.Dial(p.endpoint, "null-0", mq.Options{})
+	conn, err := mq.Dial(p.endpoint, mq.Options{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
