@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +37,7 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	if cfg.UnauthenticatedTCP {
+	if cfg.CurveKeyFile == "" && strings.HasPrefix(cfg.Endpoint, "tcp://") {
 		log.Warn("every user of this machine who reaches the endpoint can read the prompts and forge answers", zap.String("endpoint", cfg.Endpoint))
 	}
 	listener, err := mq.Listen(cfg.Endpoint, options)
@@ -50,7 +51,7 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 		return &exitError{exitConfig, err}
 	}
 	if cfg.KVEvents.Enabled {
-		events, err := publisher(cfg)
+		events, err := publisher(&cfg.KVEvents, log)
 		if err != nil {
 			return &exitError{exitConfig, err}
 		}
@@ -61,14 +62,28 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 	return server.Run(ctx, listener)
 }
 
-// publisher opens the endpoints of --kv-events-config.
-func publisher(cfg *config.Config) (*mq.Publisher, error) {
-	k := &cfg.KVEvents
-	p, err := mq.NewPublisher(mq.PublisherOptions{
+func publisherOptions(k *config.KVEvents) mq.PublisherOptions {
+	o := mq.PublisherOptions{
 		Endpoint: k.Endpoint, ReplayEndpoint: k.ReplayEndpoint, Topic: k.Topic, BufferSteps: k.BufferSteps, HWM: k.HWM,
-	})
+	}
+	if k.Endpoint == "" {
+		o.Endpoint, o.Listen = config.LoopbackEvents, true
+	}
+	return o
+}
+
+// publisher opens the endpoints of --kv-events-config, and warns of those that other hosts may reach: nothing is
+// encrypted there, and no key of the API counts.
+func publisher(k *config.KVEvents, log *zap.Logger) (*mq.Publisher, error) {
+	o := publisherOptions(k)
+	p, err := mq.NewPublisher(o)
 	if err != nil {
 		return nil, fmt.Errorf("kv-events-config: %w", err)
+	}
+	for _, endpoint := range []string{o.Endpoint, o.ReplayEndpoint} {
+		if endpoint != "" && !mq.OnThisMachine(endpoint) {
+			log.Warn("whoever reaches the endpoint of KV events can read the prompts' token ids", zap.String("endpoint", endpoint))
+		}
 	}
 	return p, nil
 }

@@ -92,7 +92,6 @@ func TestErrorsTeach(t *testing.T) {
 		{args: []string{"--kv-events-config", `{"enable_kv_cache_events":"on"}`}, want: []string{"enable_kv_cache_events", "true nor false"}},
 		{args: []string{"--kv-events-config", `{"publisher":"null"}`}, want: []string{"publisher", "want zmq"}},
 		{args: []string{"--kv-events-config", `{"hwm":0}`}, want: []string{"hwm is 0", "at least 1"}},
-		{args: []string{"--kv-events-config", `{"endpoint":""}`}, want: []string{"endpoint is empty", "tcp://*:port"}},
 		{args: []string{"--kv-events-config", `{"topic":["a":1]}`}, want: []string{"topic"}},
 		{args: []string{"--kv-events-config", `on`}, want: []string{`"on" is no JSON object`}},
 		{args: []string{"--kv-offloading-size", "4"}, want: []string{"kv-offloading-size", "on the processor the prefix cache is in host memory already", "raise kv-cache-memory-bytes"}},
@@ -319,8 +318,12 @@ func TestSizes(t *testing.T) {
 func TestKVEvents(t *testing.T) {
 	for text, want := range map[string]KVEvents{
 		"":                                 {},
+		" ":                                {},
+		"\t\n":                             {},
+		"# nothing":                        {},
+		"---":                              {},
 		`{"topic":"kv@a@b"}`:               {},
-		`{"enable_kv_cache_events": true}`: {Enabled: true, Endpoint: "tcp://*:5557", BufferSteps: 10_000, HWM: 100_000},
+		`{"enable_kv_cache_events": true}`: {Enabled: true, BufferSteps: 10_000, HWM: 100_000},
 		`{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:1","replay_endpoint":"tcp://*:2","topic":"kv@\"p\"@m","buffer_steps":3,"hwm":4,"max_queue_size":5}`: {
 			Enabled: true, Endpoint: "tcp://*:1", ReplayEndpoint: "tcp://*:2", Topic: `kv@"p"@m`, BufferSteps: 3, HWM: 4,
 		},
@@ -344,6 +347,22 @@ func TestNearest(t *testing.T) {
 	if d := distance("kitten", "sitting"); d != 3 {
 		t.Errorf("distance(kitten, sitting) = %d, want 3", d)
 	}
+}
+
+// FuzzKVEvents: no text makes parseKVEvents panic, and what it reads it shows so that it is read again.
+func FuzzKVEvents(f *testing.F) {
+	for _, seed := range []string{" ", "---", "{}", "null", `{"enable_kv_cache_events":true,"hwm":[1]}`, "a: b: c", "- 1", `{"endpoint":{}}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		k, err := parseKVEvents(text)
+		if err != nil {
+			return
+		}
+		if again, err := parseKVEvents(k.String()); err != nil || again != k {
+			t.Errorf("%q is shown as %s, which is read as %+v, %v", text, k, again, err)
+		}
+	})
 }
 
 // FuzzLoadFile: no text makes Load panic.

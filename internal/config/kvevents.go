@@ -12,17 +12,19 @@ import (
 // off.
 type KVEvents struct {
 	Enabled        bool
-	Endpoint       string
+	Endpoint       string // empty: LoopbackEvents, listened on
 	ReplayEndpoint string // empty: nothing is replayed
 	Topic          string
 	BufferSteps    int // batches kept for replay
 	HWM            int // batches kept for a slow subscriber
 }
 
-// defaultKVEvents are vLLM's defaults.
-func defaultKVEvents() KVEvents {
-	return KVEvents{Endpoint: "tcp://*:5557", BufferSteps: 10_000, HWM: 100_000}
-}
+// LoopbackEvents is where events are published when no endpoint is given. vLLM's default is this port on every
+// address; events hold prompts, so that is for the user to ask for.
+const LoopbackEvents = "tcp://127.0.0.1:5557"
+
+// defaultKVEvents are vLLM's defaults, the endpoint excepted.
+func defaultKVEvents() KVEvents { return KVEvents{BufferSteps: 10_000, HWM: 100_000} }
 
 // keys lists vLLM's keys, and what each sets.
 func (k *KVEvents) keys() []kvEventsKey {
@@ -93,8 +95,6 @@ func setKVEvents(keys []kvEventsKey, name, value string) error {
 			return fmt.Errorf("%s is %d, want at least 1", name, *n)
 		case name == "publisher" && value != "zmq":
 			return fmt.Errorf("%s is %q, want zmq; to publish nothing leave enable_kv_cache_events out", name, value)
-		case name == "endpoint" && value == "":
-			return fmt.Errorf("%s is empty, want tcp://*:port or ipc:///path", name)
 		}
 		return nil
 	}

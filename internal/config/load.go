@@ -62,9 +62,6 @@ func (l *Loaded) loadFile(file string) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for _, doc := range tree.Docs {
-		if doc.Body == nil {
-			continue
-		}
 		pairs, err := mapping(doc.Body)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
@@ -94,6 +91,8 @@ func (l *Loaded) loadFile(file string) error {
 // mapping returns the pairs of a map, which the parser gives in two forms.
 func mapping(n ast.Node) ([]*ast.MappingValueNode, error) {
 	switch n := n.(type) {
+	case nil:
+		return nil, nil
 	case *ast.MappingNode:
 		return n.Values, nil
 	case *ast.MappingValueNode:

@@ -29,6 +29,12 @@ func checkEndpoint(endpoint string, o *Options) error {
 	return nil
 }
 
+// OnThisMachine says that nobody on another host reaches an endpoint.
+func OnThisMachine(endpoint string) bool {
+	host, isTCP, err := parseEndpoint(endpoint)
+	return err == nil && (!isTCP || isLoopback(host))
+}
+
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

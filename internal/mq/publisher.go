@@ -12,7 +12,8 @@ import (
 
 // PublisherOptions are vLLM's of the same names.
 type PublisherOptions struct {
-	Endpoint       string // bound if it has a * or :: for a host or is ipc; else connected to
+	Endpoint       string // bound if it has a * or :: for a host or is ipc; else connected to, unless Listen is set
+	Listen         bool   // bind Endpoint whatever its host is
 	ReplayEndpoint string // bound; empty: nothing is replayed
 	Topic          string // of all batches
 	BufferSteps    int    // batches kept for replay, at least 1
@@ -38,7 +39,7 @@ const endOfReplay = math.MaxUint64
 // NewPublisher opens the endpoints. The caller closes the Publisher.
 func NewPublisher(o PublisherOptions) (*Publisher, error) {
 	p := &Publisher{topic: []byte(o.Topic)}
-	if err := openEvents(&p.pub, zmq.PUB, o.Endpoint, o.HWM, p.subscribed); err != nil {
+	if err := openEvents(&p.pub, zmq.PUB, o.Endpoint, o.Listen || bindsEvents(o.Endpoint), o.HWM, p.subscribed); err != nil {
 		return nil, err
 	}
 	if o.ReplayEndpoint == "" {
@@ -46,7 +47,7 @@ func NewPublisher(o PublisherOptions) (*Publisher, error) {
 	}
 	p.kept = make([][]byte, o.BufferSteps)
 	// The high-water mark has room for a whole replay, its end included.
-	if err := openEvents(&p.replay, zmq.ROUTER, o.ReplayEndpoint, 2*(o.BufferSteps+1), p.answer); err != nil {
+	if err := openEvents(&p.replay, zmq.ROUTER, o.ReplayEndpoint, true, 2*(o.BufferSteps+1), p.answer); err != nil {
 		p.pub.close()
 		return nil, err
 	}
@@ -122,9 +123,14 @@ func (p *Publisher) Close() error {
 	return nil
 }
 
+// bindsEvents is vLLM's rule.
+func bindsEvents(endpoint string) bool {
+	return strings.HasPrefix(endpoint, "ipc://") || strings.Contains(endpoint, "*") || strings.Contains(endpoint, "::")
+}
+
 // openEvents makes a socket that strangers may connect to. It is in place before readable, which
 // uses it, is first called.
-func openEvents(place **socket, kind zmq.Type, endpoint string, hwm int, readable func()) error {
+func openEvents(place **socket, kind zmq.Type, endpoint string, listens bool, hwm int, readable func()) error {
 	if _, _, err := parseEndpoint(endpoint); err != nil {
 		return err
 	}
@@ -136,7 +142,7 @@ func openEvents(place **socket, kind zmq.Type, endpoint string, hwm int, readabl
 	err = firstError(s.soc.SetSndhwm(hwm), s.soc.SetIpv6(strings.Contains(endpoint, "::")))
 	switch {
 	case err != nil:
-	case kind == zmq.ROUTER || strings.HasPrefix(endpoint, "ipc://") || strings.Contains(endpoint, "*") || strings.Contains(endpoint, "::"):
+	case listens:
 		err = bind(s.soc, endpoint)
 	default:
 		err = s.soc.Connect(endpoint)

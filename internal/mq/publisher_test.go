@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -182,6 +183,32 @@ func TestPublisherEndpoints(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s, %s: %v, want %q", tt.endpoint, tt.replay, err, tt.want)
 		}
+	}
+}
+
+// TestPublisherListensWhereItIsTold: on a loopback address, and on no other one of this machine.
+func TestPublisherListensWhereItIsTold(t *testing.T) {
+	for endpoint, wide := range map[string]bool{"tcp://127.0.0.1:%d": false, "tcp://*:%d": true} {
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := free.Addr().(*net.TCPAddr).Port
+		free.Close()
+		p, err := NewPublisher(PublisherOptions{Endpoint: fmt.Sprintf(endpoint, port), Listen: true, HWM: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for host, want := range map[string]bool{"127.0.0.1": true, "127.0.0.2": wide} {
+			c, err := net.Dial("tcp", fmt.Sprintf("%s:%d", host, port))
+			if err == nil {
+				c.Close()
+			}
+			if (err == nil) != want {
+				t.Errorf("%s is reached at %s: %v, want %v", endpoint, host, err == nil, want)
+			}
+		}
+		p.Close()
 	}
 }
 
