@@ -22,9 +22,13 @@ setup: ## install what is missing (apt packages, the tokenizer library)
 build: setup ## bin/prefillonly
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/prefillonly ./cmd/prefillonly
 
-install: ## copy bin/prefillonly to PREFIX/bin (PREFIX=/usr/local)
+install: ## copy bin/prefillonly, its manual page and shell completions below PREFIX (/usr/local)
 	@test -x bin/prefillonly || { echo "install: run 'make build' first, as the user who develops" >&2; exit 1; }
 	install -D -m 755 bin/prefillonly $(DESTDIR)$(PREFIX)/bin/prefillonly
+	bin/prefillonly man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/prefillonly.1
+	bin/prefillonly completion bash | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/prefillonly
+	bin/prefillonly completion zsh | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_prefillonly
+	bin/prefillonly completion fish | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/prefillonly.fish
 
 run: build ## serve the bundled demo model on port 8000
 	bin/prefillonly serve

@@ -61,6 +61,7 @@ func (f *benchFlags) register(command *cobra.Command) {
 	flags.IntVar(&f.prompts, "num-prompts", 0, "send only the first requests of the workload (default: all)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of lengths, contents and arrivals")
 	flags.StringVar(&f.csv, "csv", "", "write the measurements to this file")
+	completeFlag(command, "workload", cobra.FixedCompletions([]string{workload.PostRecommendation().Name, workload.CreditVerification().Name}, cobra.ShellCompDirectiveDefault))
 }
 
 // prepare reads what the flags name and connects to the server.

@@ -35,6 +35,8 @@ func newConfigCommand() *cobra.Command {
 	}
 	for _, c := range []*cobra.Command{check, show} {
 		config.Flags(c.Flags(), config.Serve)
+		addGroupedHelp(c, config.Serve)
+		completeParameters(c)
 	}
 	return commandGroup(&cobra.Command{Use: "config", Short: "Check or show a configuration"}, check, show)
 }

@@ -13,13 +13,27 @@ import (
 // The exit codes are those of sysexits.h. None of them is a code that Go's runtime gives (2), so that only a
 // process that meant it ends with one.
 const (
-	exitFailure = 1  // everything else; another start may succeed
-	exitUsage   = 64 // the command line: an unknown command or flag, too few or too many arguments
-	exitDevice  = 69 // no usable device
-	exitMemory  = 71 // the model does not fit
-	exitLost    = 75 // the device failed; another process may find it well
-	exitConfig  = 78 // a parameter's value, wherever it came from, a file it names, or the model
+	exitFailure = 1
+	exitUsage   = 64
+	exitDevice  = 69
+	exitMemory  = 71
+	exitLost    = 75
+	exitConfig  = 78
 )
+
+// exitCodes says what they mean to users.
+var exitCodes = []struct {
+	code  int
+	means string
+}{
+	{0, "ended as asked, everything answered"},
+	{exitUsage, "the command line: an unknown command or flag, too few or too many arguments"},
+	{exitConfig, "a parameter's value, wherever it came from, a file it names, or the model"},
+	{exitDevice, "no usable device"},
+	{exitMemory, "the model does not fit into memory"},
+	{exitLost, "a device failed; another process may find it well"},
+	{exitFailure, "everything else; another start may succeed"},
+}
 
 // exitError is an error with the exit code it means.
 type exitError struct {

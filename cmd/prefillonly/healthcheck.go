@@ -23,7 +23,7 @@ func newHealthcheckCommand() *cobra.Command {
 		Short:   "Ask a running server whether it is healthy; exit 0 if so",
 		Example: "  prefillonly healthcheck --port 8000",
 		Args:    cobra.NoArgs,
-	}, config.Supervisor, func(cfg *config.Config, _ *zap.Logger) error {
+	}, config.Probe, func(cfg *config.Config, _ *zap.Logger) error {
 		return probe(cfg, "/health")
 	})
 }

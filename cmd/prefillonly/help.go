@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/prefillonly/prefillonly/internal/config"
 )
@@ -21,7 +23,7 @@ func (h *helpTopic) String() string {
 	return "true"
 }
 
-// addGroupedHelp prints the parameters of roles by group.
+// addGroupedHelp prints the command's own flags, and the parameters of roles by group.
 func addGroupedHelp(command *cobra.Command, roles config.Role) {
 	topic := new(helpTopic)
 	command.Flags().VarPF(topic, "help", "h", "this help; =all for every parameter, =WORD for those about a word").NoOptDefVal = "true"
@@ -32,11 +34,23 @@ func addGroupedHelp(command *cobra.Command, roles config.Role) {
 			about = command.Short
 		}
 		b.WriteString(about + "\n\nUsage:\n  " + command.UseLine() + "\n\nExamples:\n" + command.Example + "\n\n")
+		b.WriteString("Flags:\n" + ownFlags(command).FlagUsages() + "\n")
 		b.WriteString(config.Help(roles, topic.topic))
 		if topic.topic == "true" {
 			b.WriteString("Every parameter can also be a variable (PREFILLONLY_MAX_MODEL_LEN) or a key of the --config file\n" +
 				"(max-model-len); flags win over variables, and these over the file. --help=all lists the rest.\n")
 		}
-		command.Print(b.String())
+		fmt.Fprint(command.OutOrStdout(), b.String())
 	})
+}
+
+// ownFlags are a command's flags that are no parameters.
+func ownFlags(command *cobra.Command) *pflag.FlagSet {
+	own := pflag.NewFlagSet(command.Name(), pflag.ContinueOnError)
+	command.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && config.Find(f.Name) == nil {
+			own.AddFlag(f)
+		}
+	})
+	return own
 }

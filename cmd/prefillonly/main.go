@@ -31,6 +31,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		Example: `  prefillonly serve                          the built-in demo model on port 8000
   prefillonly serve --model ./Qwen2.5-0.5B   a Hugging Face checkpoint
   prefillonly serve --help=all               every parameter`,
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -46,6 +47,8 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		newKeygenCommand(),
 		newHealthcheckCommand(),
 		newVersionCommand(),
+		newManCommand(),
 	)
+	root.SetVersionTemplate(versionLine() + "\n")
 	return root
 }

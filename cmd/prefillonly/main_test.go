@@ -23,14 +23,6 @@ func demoDir(t *testing.T) string {
 	return dir
 }
 
-func TestEveryCommandHelps(t *testing.T) {
-	for _, c := range newRootCommand().Commands() {
-		if c.Short == "" {
-			t.Errorf("%s has no short help", c.Name())
-		}
-	}
-}
-
 func TestHubSnapshot(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HF_HOME", home)

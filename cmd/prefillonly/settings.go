@@ -22,6 +22,7 @@ import (
 func configured(command *cobra.Command, roles config.Role, run func(cfg *config.Config, log *zap.Logger) error) *cobra.Command {
 	config.Flags(command.Flags(), roles)
 	addGroupedHelp(command, roles)
+	completeParameters(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		cfg, err := loadConfig(command)
 		if err == nil && len(args) == 1 {

@@ -17,8 +17,12 @@ func newVersionCommand() *cobra.Command {
 		if *asJSON {
 			return json.NewEncoder(out).Encode(map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
 		}
-		_, err := fmt.Fprintf(out, "prefillonly %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		_, err := fmt.Fprintln(out, versionLine())
 		return err
 	}
 	return command
+}
+
+func versionLine() string {
+	return fmt.Sprintf("prefillonly %s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -42,18 +42,17 @@ func (t *text) Type() string       { return t.kind }
 
 // Flags registers the flags of the parameters that the roles read, and --config.
 func Flags(flags *pflag.FlagSet, roles Role) {
-	standard := Default()
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
-	flags.String("config", "", "YAML file of parameters; keys are the names of the flags")
+	flags.String("config", "", "YAML `FILE` of parameters; keys are the names of the flags")
 	for i := range Params {
 		p := &Params[i]
 		if p.Roles&roles == 0 || p.Secret {
 			continue
 		}
-		f := flags.VarPF(&text{value: show(p.field(&standard)), kind: p.Value}, p.Name, "", p.Help)
-		if _, isBool := p.field(&standard).(*bool); isBool {
+		f := flags.VarPF(&text{value: p.Default(), kind: p.Value}, p.Name, "", p.Help)
+		if p.Value == "" {
 			f.NoOptDefVal = "true"
 			flags.VarPF(&text{value: "false"}, "no-"+p.Name, "", "").NoOptDefVal = "true"
 			flags.Lookup("no-" + p.Name).Hidden = true

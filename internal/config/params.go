@@ -15,6 +15,7 @@ const (
 	Scheduler
 	Executor
 	Supervisor // serve itself; it also has the parameters of the three above
+	Probe      // healthcheck
 	Serve      = Frontend | Scheduler | Executor | Supervisor
 )
 
@@ -36,13 +37,14 @@ var Groups = []Group{GroupModel, GroupHTTP, GroupDevice, GroupScheduling, GroupP
 
 // Param is one parameter: --name, PREFILLONLY_NAME and the YAML key name.
 type Param struct {
-	Name   string
-	Group  Group
-	Roles  Role
-	Common bool   // shown by plain --help
-	Secret bool   // never accepted on the command line, never shown
-	Value  string // what the help calls the value; empty for a switch
-	Help   string
+	Name    string
+	Group   Group
+	Roles   Role
+	Common  bool     // shown by plain --help
+	Secret  bool     // never accepted on the command line, never shown
+	Value   string   // what the help calls the value; empty for a switch
+	Choices []string // the values there are; nil for any
+	Help    string
 
 	field func(*Config) any // the pointer to set; see set for the types
 }
@@ -50,6 +52,26 @@ type Param struct {
 // Env is the name of the parameter's environment variable.
 func (p *Param) Env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(p.Name, "-", "_"))
+}
+
+// Default is the value of a user who says nothing, as a flag takes it.
+func (p *Param) Default() string {
+	standard := Default()
+	return show(p.field(&standard))
+}
+
+// Title is the parameter as it is given: its flag and what the value is called, or its variable where it has no
+// flag.
+func (p *Param) Title() string {
+	switch {
+	case p.Secret:
+		return p.Env()
+	case p.Value != "":
+		return "--" + p.Name + " " + p.Value
+	case p.Default() == "true":
+		return "--[no-]" + p.Name
+	}
+	return "--" + p.Name
 }
 
 const envPrefix = "PREFILLONLY_"
@@ -75,11 +97,11 @@ var Params = []Param{
 	},
 
 	{
-		Name: "host", Group: GroupHTTP, Roles: Supervisor | Frontend, Common: true, Value: "ADDRESS",
+		Name: "host", Group: GroupHTTP, Roles: Supervisor | Frontend | Probe, Common: true, Value: "ADDRESS",
 		Help:  "address to listen on; 0.0.0.0 is all of IPv4",
 		field: func(c *Config) any { return &c.Host },
 	}, {
-		Name: "port", Group: GroupHTTP, Roles: Supervisor | Frontend, Common: true, Value: "PORT",
+		Name: "port", Group: GroupHTTP, Roles: Supervisor | Frontend | Probe, Common: true, Value: "PORT",
 		Help:  "TCP port to listen on; 0 takes a free one",
 		field: func(c *Config) any { return &c.Port },
 	}, {
@@ -125,7 +147,7 @@ var Params = []Param{
 		Help:  "share of a GPU's memory that weights, working set and prefix cache take together",
 		field: func(c *Config) any { return &c.GPUMemory },
 	}, {
-		Name: "attention-backend", Group: GroupDevice, Roles: Executor, Value: "NAME",
+		Name: "attention-backend", Group: GroupDevice, Roles: Executor, Value: "NAME", Choices: []string{"auto", "cudnn", "flashinfer"},
 		Help:  "attention on a GPU: cudnn (9.19 or newer, where the loader finds libcudnn.so.9), flashinfer (built in), or auto: cudnn where it is there and covers the model, else flashinfer",
 		field: func(c *Config) any { return &c.Attention },
 	}, {
@@ -155,7 +177,7 @@ var Params = []Param{
 	},
 
 	{
-		Name: "scheduling-policy", Group: GroupScheduling, Roles: Scheduler, Common: true, Value: "POLICY",
+		Name: "scheduling-policy", Group: GroupScheduling, Roles: Scheduler, Common: true, Value: "POLICY", Choices: scheduler.Policies(),
 		Help:  strings.Join(scheduler.Policies(), ", "),
 		field: func(c *Config) any { return &c.Scheduler.Policy },
 	}, {
@@ -167,7 +189,7 @@ var Params = []Param{
 		Help:  "age a user's jobs as if they had come no faster than they can be run",
 		field: func(c *Config) any { return &c.Scheduler.UserFairness },
 	}, {
-		Name: "routing", Group: GroupScheduling, Roles: Scheduler, Value: "ROUTING",
+		Name: "routing", Group: GroupScheduling, Roles: Scheduler, Value: "ROUTING", Choices: []string{scheduler.RoutePrefix, scheduler.RouteUser, scheduler.RouteLoad},
 		Help:  "how a job finds its executor: prefix (longest cached prefix against load), user, load",
 		field: func(c *Config) any { return &c.Scheduler.Routing },
 	}, {
@@ -179,7 +201,7 @@ var Params = []Param{
 		Help:  "hold pages for a whole prompt while it runs, as engines that do not discard suffixes must; for comparisons",
 		field: func(c *Config) any { return &c.Scheduler.FullKV },
 	}, {
-		Name: "eviction", Group: GroupScheduling, Roles: Scheduler, Value: "EVICTION",
+		Name: "eviction", Group: GroupScheduling, Roles: Scheduler, Value: "EVICTION", Choices: []string{"reuse", "lru"},
 		Help:  "what leaves a full prefix cache first: reuse (what nobody has read again) or lru",
 		field: func(c *Config) any { return (*string)(&c.Scheduler.Eviction) },
 	}, {
@@ -239,11 +261,11 @@ var Params = []Param{
 	},
 
 	{
-		Name: "log-level", Group: GroupLogs, Roles: Serve, Value: "LEVEL",
+		Name: "log-level", Group: GroupLogs, Roles: Serve, Value: "LEVEL", Choices: []string{"debug", "info", "warn", "error"},
 		Help:  "debug, info, warn or error",
 		field: func(c *Config) any { return &c.LogLevel },
 	}, {
-		Name: "log-format", Group: GroupLogs, Roles: Serve, Value: "FORMAT",
+		Name: "log-format", Group: GroupLogs, Roles: Serve, Value: "FORMAT", Choices: []string{"auto", "console", "json", "journal"},
 		Help:  "console, json, journal, or auto: console on a terminal, journal under journald, else json",
 		field: func(c *Config) any { return &c.LogFormat },
 	}, {

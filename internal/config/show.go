@@ -12,7 +12,6 @@ const helpWidth = 100
 // another word those whose group, name or text has it.
 func Help(roles Role, topic string) string {
 	var b strings.Builder
-	standard := Default()
 	for _, g := range Groups {
 		header := string(g) + ":\n"
 		for i := range Params {
@@ -22,7 +21,7 @@ func Help(roles Role, topic string) string {
 			}
 			b.WriteString(header)
 			header = ""
-			b.WriteString(p.help(show(p.field(&standard))))
+			b.WriteString(p.help())
 		}
 		if header == "" {
 			b.WriteString("\n")
@@ -42,23 +41,14 @@ func (p *Param) about(topic string) bool {
 	return strings.Contains(strings.ToLower(string(p.Group)+" "+p.Name+" "+p.Help), topic)
 }
 
-func (p *Param) help(standard string) string {
-	head := "  --" + p.Name
-	switch {
-	case p.Secret:
-		head = "  " + p.Env()
-	case p.Value == "" && standard == "true":
-		head = "  --[no-]" + p.Name
-	case p.Value != "":
-		head += " " + p.Value
-	}
+func (p *Param) help() string {
 	text := p.Help
-	if standard != "" && p.Value != "" && standard != "0" {
+	if standard := p.Default(); standard != "" && p.Value != "" && standard != "0" {
 		text += " (default " + standard + ")"
 	}
 	const indent = "        "
 	var b strings.Builder
-	b.WriteString(head + "\n" + indent)
+	b.WriteString("  " + p.Title() + "\n" + indent)
 	column := len(indent)
 	for i, word := range strings.Fields(text) {
 		if i > 0 && column+1+len(word) > helpWidth {
@@ -111,7 +101,6 @@ func Markdown() string {
 	b.WriteString("# Parameters\n\nEach is a flag of `prefillonly serve` (and of the roles that read it), an environment variable and a key of\n" +
 		"the `--config` file. Flags win over variables, these over the file, and that over the defaults.\n" +
 		"`prefillonly config show` prints the values in force and where each came from.\n")
-	standard := Default()
 	for _, g := range Groups {
 		fmt.Fprintf(&b, "\n## %s\n\n| flag and key | variable | default | meaning |\n|---|---|---|---|\n", g)
 		for i := range Params {
@@ -123,7 +112,7 @@ func Markdown() string {
 			if p.Secret {
 				name = "`" + p.Name + "` (no flag)"
 			}
-			value := show(p.field(&standard))
+			value := p.Default()
 			if value != "" {
 				value = "`" + value + "`"
 			}

@@ -3,12 +3,18 @@ package config
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
 // Validate checks what can be checked without opening the model, and names the first parameter that
 // is out of range and what it may be.
 func (l *Loaded) Validate() error {
+	for i := range Params {
+		if p := &Params[i]; p.Choices != nil && !slices.Contains(p.Choices, show(p.field(&l.Config))) {
+			return l.outOfRange(p, strings.Join(p.Choices[:len(p.Choices)-1], ", ")+" or "+p.Choices[len(p.Choices)-1])
+		}
+	}
 	for _, check := range []struct {
 		name string
 		ok   bool
@@ -20,11 +26,10 @@ func (l *Loaded) Validate() error {
 		{"max-open-jobs", l.MaxOpenJobs > 0, "at least 1"},
 		{"drain-timeout", l.DrainTimeout > 0, "more than 0"},
 		{"tensor-parallel-size", l.Ranks >= 1 && l.Ranks <= 64 && (l.Device != "null" || l.Ranks == 1), "1 to 64, and 1 on the device null"},
-		{"device", oneOf(l.Device, "cpu", "null") || len(l.GPUs()) > 0, "cpu, cuda, GPUs like cuda:0,1 or cuda:GPU-8932f937, or null"},
+		{"device", slices.Contains([]string{"cpu", "null"}, l.Device) || len(l.GPUs()) > 0, "cpu, cuda, GPUs like cuda:0,1 or cuda:GPU-8932f937, or null"},
 		{"tensor-parallel-size", l.Devices() != nil, fmt.Sprintf("a divisor of the %d GPUs of %s", len(l.GPUs()), l.Device)},
 		{"threads", l.Threads >= 0 && l.Threads <= 4096, "0 to 4096"},
 		{"gpu-memory-utilization", l.GPUMemory > 0 && l.GPUMemory <= 1, "more than 0, up to 1"},
-		{"attention-backend", oneOf(l.Attention, "auto", "cudnn", "flashinfer"), "auto, cudnn or flashinfer"},
 		{"attention-backend", l.Attention == "auto" || strings.HasPrefix(l.Device, "cuda"), "auto unless device is cuda"},
 		{"kv-cache-memory-share", l.CacheShare >= 0 && l.CacheShare <= 1, "0 to 1"},
 		{"kv-offloading-size", l.Offloading == 0 || l.Offloading > 0 && len(l.GPUs()) > 0,
@@ -32,18 +37,19 @@ func (l *Loaded) Validate() error {
 		{"block-size", l.BlockSize > 0 && l.BlockSize%16 == 0 && l.BlockSize <= 4096, "a multiple of 16 up to 4096"},
 		{"prefill-chunk", l.PrefillChunk >= 0 && l.PrefillChunk <= 1<<16, "0 to 65536"},
 		{"curve-peers-file", (l.CurveKeyFile == "") == (l.CurvePeersFile == ""), "to be given together with curve-key-file"},
-		{"log-level", oneOf(l.LogLevel, "debug", "info", "warn", "error"), "debug, info, warn or error"},
-		{"log-format", oneOf(l.LogFormat, "auto", "console", "json", "journal"), "auto, console, json or journal"},
 	} {
 		if !check.ok {
-			p := Find(check.name)
-			return fmt.Errorf("%s is %q (%s), want %s", check.name, show(p.field(&l.Config)), l.Origin[check.name], check.want)
+			return l.outOfRange(Find(check.name), check.want)
 		}
 	}
 	if err := l.Scheduler.Validate(); err != nil {
 		return err
 	}
 	return l.validateFiles()
+}
+
+func (l *Loaded) outOfRange(p *Param, want string) error {
+	return fmt.Errorf("%s is %q (%s), want %s", p.Name, show(p.field(&l.Config)), l.Origin[p.Name], want)
 }
 
 func (l *Loaded) validateFiles() error {
@@ -58,13 +64,4 @@ func (l *Loaded) validateFiles() error {
 		}
 	}
 	return nil
-}
-
-func oneOf(s string, choices ...string) bool {
-	for _, c := range choices {
-		if s == c {
-			return true
-		}
-	}
-	return false
 }
