@@ -267,29 +267,6 @@ func TestKilledFrontend(t *testing.T) {
 	}
 }
 
-// TestDrain: SIGTERM lets an open request finish, refuses new ones, and exits 0 with no process left.
-func TestDrain(t *testing.T) {
-	p := serve(t, nil, "--drain-timeout", "60s")
-	kids := children(p.cmd.Process.Pid)
-	answer := make(chan string, 1)
-	go func() {
-		status, text, err := p.complete(http.DefaultClient, "Once", 4000)
-		answer <- fmt.Sprint(status, err, text)
-	}()
-	p.waitLoad()
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	if got := <-answer; !strings.HasPrefix(got, "200 <nil>") || !strings.Contains(got, `"completion_tokens":4000`) {
-		t.Errorf("the open request got %s", got)
-	}
-	if code := p.wait(20 * time.Second); code != 0 {
-		t.Errorf("exit code %d after a drain, want 0", code)
-	}
-	if _, _, err := p.complete(http.DefaultClient, "Hello", 1); err == nil {
-		t.Error("the port still answers")
-	}
-	wantGone(t, kids)
-}
-
 // waitLoad waits until a request is being served.
 func (p *program) waitLoad() {
 	p.Helper()

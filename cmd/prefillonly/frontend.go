@@ -15,6 +15,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 )
 
@@ -70,7 +71,11 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 	defer peer.Close()
 	f, err := frontend.New(frontend.Config{
 		Name: name, Heartbeat: heartbeat, Models: cfg.ServedModelName, APIKeys: keys, Version: version,
-		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, AccessLog: cfg.AccessLog, DrainTimeout: cfg.DrainTimeout,
+		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, AccessLog: cfg.AccessLog,
+		HTTP: httpserve.Config{
+			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
+			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
+		},
 	}, tok, chat, peer, log)
 	if err != nil {
 		return &exitError{exitConfig, err}

@@ -76,6 +76,10 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 		zap.String("device", cfg.Device), zap.String("url", "http://"+listener.Addr().String()))
 
 	s := newServer(cfg, socket, log)
+	context.AfterFunc(s.stopFrontend, func() { // the frontend alone says how long connections are accepted
+		listener.Close()
+		socket.Close()
+	})
 	watch, stop := context.WithCancel(context.Background())
 	defer stop()
 	go s.report(watch, cfg) // ends with watch

@@ -8,15 +8,17 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 )
 
-// bigBody is the size from which a body counts against the memory all bodies may hold together,
-// and its buffer is not kept for the next request.
-const bigBody = 1 << 20
+// heldBody is the size from which a body counts against the memory all bodies may hold together, and
+// bigBody that from which its buffer is not kept for the next request.
+const (
+	heldBody = 64 << 10
+	bigBody  = 1 << 20
+)
 
 // bodyBudget is how many bodies of the greatest size may be in memory at a time.
 const bodyBudget = 8
@@ -28,20 +30,14 @@ type body struct {
 	held   int64 // counted in Frontend.bodyBytes
 }
 
-// readBody reads a JSON body of at most MaxBody bytes within BodyTimeout. The caller releases it.
-func (f *Frontend) readBody(x *exchange, r *http.Request) (*body, *refusal) {
+// readBody reads a JSON body of at most MaxBody bytes. The caller releases it.
+func (f *Frontend) readBody(r *http.Request) (*body, *refusal) {
 	if refused := f.checkBody(r); refused != nil {
-		x.Header().Set("Connection", "close") // the rest of the body is not wanted
 		return nil, refused
 	}
-	control := http.NewResponseController(x.ResponseWriter)
-	_ = control.SetReadDeadline(time.Now().Add(f.cfg.BodyTimeout)) // in-memory writers of tests have none
 	b := &body{buffer: f.buffers.Get().(*[]byte)}
-	refused := f.fill(b, r)
-	_ = control.SetReadDeadline(time.Time{})
-	if refused != nil {
+	if refused := f.fill(b, r); refused != nil {
 		f.release(b)
-		x.Header().Set("Connection", "close")
 		return nil, refused
 	}
 	return b, nil
@@ -66,7 +62,7 @@ func (f *Frontend) checkBody(r *http.Request) *refusal {
 // fill reads r's body into b, growing by doubling so that a false Content-Length costs nothing.
 func (f *Frontend) fill(b *body, r *http.Request) *refusal {
 	buf := (*b.buffer)[:0]
-	if want := min(r.ContentLength, bigBody/2) + 1; int64(cap(buf)) < want {
+	if want := min(r.ContentLength, heldBody/2) + 1; int64(cap(buf)) < want {
 		buf = make([]byte, 0, want)
 	}
 	for {
@@ -86,7 +82,7 @@ func (f *Frontend) fill(b *body, r *http.Request) *refusal {
 			continue
 		}
 		size := 2*cap(buf) + 512
-		if size >= bigBody && !f.hold(b, int64(size)) {
+		if size >= heldBody && !f.hold(b, int64(size)) {
 			return refuse(engine.CodeUnavailable, "the server is reading as many large bodies as its memory allows (%d bytes); come back later", bodyBudget*f.cfg.MaxBody)
 		}
 		buf = append(make([]byte, 0, size), buf...)
@@ -107,8 +103,10 @@ func (f *Frontend) hold(b *body, size int64) bool {
 func (f *Frontend) unreadable(err error, got int, length int64) *refusal {
 	var network net.Error
 	switch {
+	case f.server.Draining():
+		return draining()
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return refuseStatus(http.StatusRequestTimeout, api.TypeInvalidRequest, "body_timeout", "the body did not come within %v; %d bytes of it did", f.cfg.BodyTimeout, got)
+		return refuseStatus(http.StatusRequestTimeout, api.TypeInvalidRequest, "body_timeout", "the body did not come within %v; %d bytes of it did", f.cfg.HTTP.BodyTimeout, got)
 	case length >= 0:
 		return refuseStatus(http.StatusBadRequest, api.TypeInvalidRequest, "body_truncated", "the body ended after %d of %d bytes", got, length)
 	}

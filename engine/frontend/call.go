@@ -72,14 +72,10 @@ func (f *Frontend) limits(ctx context.Context) (*schedulerState, *refusal) {
 	case <-f.jobs.ready:
 		return f.jobs.state.Load(), nil
 	case <-ctx.Done():
-		return nil, clientGone()
+		return nil, ended(ctx)
 	case <-timer.C:
 		return nil, refuse(engine.CodeUnavailable, "no executor has come up to serve %s within %v", f.cfg.Models[0], f.cfg.AwayTimeout)
 	}
-}
-
-func clientGone() *refusal {
-	return refuse(engine.CodeCancelled, "the client closed the connection before the answer was ready")
 }
 
 // admit checks the prompts and options against the model's limits and makes a job for each choice.
@@ -273,7 +269,7 @@ func (c *call) next(ctx context.Context) ([]delivery, *refusal) {
 	select {
 	case <-c.mail.wake:
 	case <-ctx.Done():
-		return nil, clientGone()
+		return nil, ended(ctx)
 	}
 	c.received = c.mail.take(c.received)
 	for _, d := range c.received {

@@ -33,7 +33,7 @@ func (f *Frontend) chatCompletions(x *exchange, r *http.Request) {
 
 // prepareCompletion decodes a completion request and tokenizes its prompts.
 func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*call, *refusal) {
-	b, refused := f.readBody(x, r)
+	b, refused := f.readBody(r)
 	if refused != nil {
 		return nil, refused
 	}
@@ -67,7 +67,7 @@ func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*call, *refu
 
 // prepareChat decodes a chat request, renders its template and tokenizes the result.
 func (f *Frontend) prepareChat(x *exchange, r *http.Request) (*call, *refusal) {
-	b, refused := f.readBody(x, r)
+	b, refused := f.readBody(r)
 	if refused != nil {
 		return nil, refused
 	}
@@ -107,7 +107,7 @@ func (f *Frontend) encode(ctx context.Context, text string, addSpecial bool) ([]
 		case f.encoders <- struct{}{}:
 			defer func() { <-f.encoders }()
 		case <-ctx.Done():
-			return nil, clientGone()
+			return nil, ended(ctx)
 		}
 	}
 	return f.tok.Encode(text, addSpecial), nil
@@ -127,6 +127,7 @@ func (f *Frontend) run(c *call, r *http.Request) *refusal {
 		return refused
 	}
 	defer func() {
+		c.usage() // for the log, however it ends
 		if c.open > 0 {
 			f.jobs.cancel(c.jobs)
 		}

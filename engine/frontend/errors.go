@@ -1,7 +1,9 @@
 package frontend
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -13,10 +15,10 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
-// statusClientClosed is nginx's code for a client that left; only the log and a half-closed
-// connection see it.
+// statusClientClosed is nginx's code for a client that left; only the log and the metrics see it.
 const statusClientClosed = 499
 
 // refusal is an HTTP status with its error body. A RetryAfter above 0 becomes a header.
@@ -70,6 +72,31 @@ func refuseStatus(status int, kind, code, format string, args ...any) *refusal {
 	return &refusal{status: status, body: &api.Error{Message: fmt.Sprintf(format, args...), Type: kind, Code: code}}
 }
 
+// draining refuses a request that came after the server was told to end, or was not answered by then.
+func draining() *refusal {
+	r := refuse(engine.CodeUnavailable, "%v; ask again, another server may answer", httpserve.ErrDraining)
+	r.body.Code = "shutting_down"
+	return r
+}
+
+// ended says why the context of a request ended.
+func ended(ctx context.Context) *refusal {
+	if errors.Is(context.Cause(ctx), httpserve.ErrDraining) {
+		return draining()
+	}
+	return refuse(engine.CodeCancelled, "%v", httpserve.ErrClientGone)
+}
+
+// turnAway is the answer to a connection beyond a bound.
+func turnAway(b httpserve.Bound, limit int) (status int, contentType string, body []byte) {
+	r := refuseStatus(http.StatusServiceUnavailable, api.TypeServer, "too_many_connections", "the server has the %d connections open that it allows; come back later", limit)
+	if b == httpserve.BoundAddress {
+		r = refuseStatus(http.StatusTooManyRequests, api.TypeRateLimit, "too_many_connections", "your address has the %d connections open that the server allows one; use fewer, or keep them open for more requests", limit)
+	}
+	body, _ = r.body.MarshalJSON() // strings alone
+	return r.status, "application/json", body
+}
+
 func unknownModel(asked string, served []string) *refusal {
 	return &refusal{status: http.StatusNotFound, body: &api.Error{
 		Message: fmt.Sprintf("model %.100q is not served; the served models are: %s", asked, strings.Join(served, ", ")),
@@ -109,7 +136,6 @@ func (f *Frontend) writeBody(x *exchange, status int, body []byte) {
 	h := x.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	x.writeBy(f.cfg.WriteTimeout)
 	x.WriteHeader(status)
 	if _, err := x.Write(body); err != nil {
 		f.log.Debug("the client left before its answer", zap.String("request_id", x.id), zap.Error(err))

@@ -51,12 +51,6 @@ func (x *exchange) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// writeBy bounds the time that a stuck reader may hold up what is written next. Writers without
-// deadlines, as in tests, are left alone.
-func (x *exchange) writeBy(timeout time.Duration) {
-	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(timeout))
-}
-
 // requestID returns the client's id if it is fit for headers and logs, and else a new UUID.
 func requestID(offered string) string {
 	if offered == "" || len(offered) > 128 {

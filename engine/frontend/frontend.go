@@ -19,6 +19,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
 // tokenizer turns text into tokens and back. It is safe for concurrent use.
@@ -52,18 +53,16 @@ type conn interface {
 
 // Config is how the HTTP process is run. The zero value of a duration or a size means its default.
 type Config struct {
-	Name         string        // of this process to the scheduler, kept over restarts; default "frontend"
-	Models       []string      // names the model is served under; the first is the executors' name for it
-	APIKeys      []string      // any of them opens every path; empty: no key is asked for
-	Version      string        // answered by /version
-	MaxBody      int64         // bytes of a request body; default 64 MiB
-	MaxJobs      int           // open jobs; beyond it requests get 429; default 65536
-	AccessLog    bool          // one line a request
-	Heartbeat    time.Duration // between two Hellos to the scheduler; default 1 s
-	AwayTimeout  time.Duration // how long the scheduler may be silent before requests are refused; default 60 s
-	BodyTimeout  time.Duration // to read a request's body; default 60 s
-	WriteTimeout time.Duration // to write one piece of an answer; default 60 s
-	DrainTimeout time.Duration // to finish open requests at shutdown; default 30 s
+	Name        string           // of this process to the scheduler, kept over restarts; default "frontend"
+	Models      []string         // names the model is served under; the first is the executors' name for it
+	APIKeys     []string         // any of them opens every path; empty: no key is asked for
+	Version     string           // answered by /version
+	MaxBody     int64            // bytes of a request body; default 64 MiB
+	MaxJobs     int              // open jobs; beyond it requests get 429; default 65536
+	AccessLog   bool             // one line a request
+	Heartbeat   time.Duration    // between two Hellos to the scheduler; default 1 s
+	AwayTimeout time.Duration    // how long the scheduler may be silent before requests are refused; default 60 s
+	HTTP        httpserve.Config // bounds on connections and their times
 }
 
 func (c Config) withDefaults() Config {
@@ -72,9 +71,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxBody, 64<<20)
 	setDefault(&c.MaxJobs, 65536)
 	setDefault(&c.AwayTimeout, 60*time.Second)
-	setDefault(&c.BodyTimeout, 60*time.Second)
-	setDefault(&c.WriteTimeout, 60*time.Second)
-	setDefault(&c.DrainTimeout, 30*time.Second)
+	c.HTTP.TurnAway = turnAway
+	c.HTTP = c.HTTP.WithDefaults()
 	return c
 }
 
@@ -97,13 +95,11 @@ type Frontend struct {
 	eos      []engine.TokenID
 	jobs     *jobTable
 	metrics  *metrics
-	handler  http.Handler
+	server   *httpserve.Server
 	encoders chan struct{} // a slot for each big text being tokenized
 	buffers  sync.Pool     // *[]byte, for bodies and answers
 	started  time.Time
 
-	draining  atomic.Bool
-	load      atomic.Int64 // requests being served
 	bodyBytes atomic.Int64 // memory held by big request bodies
 }
 
@@ -126,18 +122,18 @@ func New(cfg Config, tok tokenizer, chat template, conn conn, log *zap.Logger) (
 	}
 	f.buffers.New = func() any { return new([]byte) }
 	f.jobs = newJobTable(cfg, conn, log)
-	f.metrics = newMetrics(cfg.Models[0], f.jobs)
-	f.handler = f.routes()
+	f.metrics = newMetrics(cfg.Models[0], f.jobs, func() httpserve.Counts { return f.server.Connections() })
+	f.server = httpserve.New(cfg.HTTP, f.routes(), log)
 	return f, nil
 }
 
 // Handler serves every endpoint.
-func (f *Frontend) Handler() http.Handler { return f.handler }
+func (f *Frontend) Handler() http.Handler { return f.server }
 
-// Serve answers requests on listener until ctx ends; then it stops accepting, lets open requests
-// finish for as long as DrainTimeout, and cancels the rest. It closes listener. After a drain it
-// returns nil, or an error that counts the requests it cut off; without the connection to the
-// scheduler it returns at once.
+// Serve answers requests on listener until ctx ends; then it refuses new requests, lets open ones
+// finish for as long as HTTP.DrainTimeout, and answers the rest with a 503. It closes listener. After a
+// drain it returns nil, or an error that counts the requests it cut off; when the connection to the
+// scheduler breaks for good, it drains and returns an error too.
 func (f *Frontend) Serve(ctx context.Context, listener net.Listener) error {
 	following, unfollow := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, stop := context.WithCancel(ctx)
@@ -148,41 +144,11 @@ func (f *Frontend) Serve(ctx context.Context, listener net.Listener) error {
 		stop()
 	})
 	group.Go(func() { f.beat(following) }) // ends with following
-	err := f.serveHTTP(ctx, listener)
+	err := f.server.Serve(ctx, listener)
 	unfollow(nil)
 	group.Wait()
 	if cause := context.Cause(following); !errors.Is(cause, context.Canceled) {
 		return fmt.Errorf("connection to the scheduler: %w", cause)
 	}
 	return err
-}
-
-func (f *Frontend) serveHTTP(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{
-		Handler:           f.handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       120 * time.Second,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          zap.NewStdLog(f.log.Named("http")),
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }() // ended by Shutdown or Close below
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve HTTP: %w", err)
-	case <-ctx.Done():
-	}
-	f.draining.Store(true)
-	f.log.Info("draining", zap.Int64("open_requests", f.load.Load()), zap.Duration("timeout", f.cfg.DrainTimeout))
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.cfg.DrainTimeout)
-	defer cancel()
-	err := server.Shutdown(drain)
-	if err == nil {
-		return nil
-	}
-	cut := f.load.Load()
-	if err := server.Close(); err != nil {
-		f.log.Warn("closing the HTTP server", zap.Error(err))
-	}
-	return fmt.Errorf("drain: %d requests were still open after %v: %w", cut, f.cfg.DrainTimeout, err)
 }

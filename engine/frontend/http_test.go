@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
 // serve runs f on a port of its own. The returned function drains it and returns what Serve did.
@@ -51,7 +53,11 @@ func exchangeRaw(t *testing.T, address, text string, halfClose bool) (*http.Resp
 			t.Fatal(err)
 		}
 	}
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	reader := bufio.NewReader(conn)
+	response, err := http.ReadResponse(reader, nil)
+	for err == nil && response.StatusCode == http.StatusContinue {
+		response, err = http.ReadResponse(reader, nil)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +76,7 @@ func head(length int) string {
 // TestBadConnections holds that each kind of bad client gets a clear answer, and that the server
 // serves on.
 func TestBadConnections(t *testing.T) {
-	f, _ := newFrontend(t, Config{MaxBody: 1 << 20, BodyTimeout: 100 * time.Millisecond}, say("Y", engine.FinishLength))
+	f, _ := newFrontend(t, Config{MaxBody: 1 << 20, HTTP: httpserve.Config{BodyTimeout: 100 * time.Millisecond}}, say("Y", engine.FinishLength))
 	address, stop := serve(t, f)
 	good := `{"prompt":"a","max_tokens":1}`
 	for _, c := range []struct {
@@ -99,17 +105,23 @@ func TestBadConnections(t *testing.T) {
 	}
 }
 
-// TestHalfClosedWaits holds that a client that closes its side while it waits has its work
-// cancelled, and is told so.
+// TestHalfClosedWaits holds that a client that closes its sending side once its request is sent gets the
+// answer, also when the server sees that long before there is one.
 func TestHalfClosedWaits(t *testing.T) {
 	f, s := newFrontend(t, Config{}, nil)
 	address, stop := serve(t, f)
+	go func() {
+		<-s.heard
+		time.Sleep(50 * time.Millisecond)
+		submits, _ := s.seen()
+		f.deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
+	}()
 	response, body := exchangeRaw(t, address, head(14)+`{"prompt":"a"}`, true)
-	if response.StatusCode != statusClientClosed || !strings.Contains(body, "closed the connection") {
+	if response.StatusCode != http.StatusOK || !strings.Contains(body, `"text":"Y"`) {
 		t.Errorf("status %d: %s", response.StatusCode, body)
 	}
-	if submits, cancels := s.seen(); len(cancels) != len(submits) {
-		t.Errorf("submitted %d, cancelled %d", len(submits), len(cancels))
+	if _, cancels := s.seen(); len(cancels) != 0 {
+		t.Errorf("cancelled %v", cancels)
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -139,48 +151,53 @@ func TestDisconnectCancels(t *testing.T) {
 	}
 }
 
+// TestDrain holds what clients see of a drain: probes and new requests are told at once, an open request is
+// answered, or told so when it takes too long.
 func TestDrain(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		timeout time.Duration
 		status  int
 		fails   bool
-	}{{"finishes", 10 * time.Second, 200, false}, {"gives up", 20 * time.Millisecond, 499, true}} {
+	}{{"finishes", 20 * time.Second, 200, false}, {"gives up", 1200 * time.Millisecond, 503, true}} {
 		t.Run(c.name, func(t *testing.T) {
-			f, s := newFrontend(t, Config{DrainTimeout: c.timeout}, nil)
+			f, s := newFrontend(t, Config{HTTP: httpserve.Config{DrainTimeout: c.timeout, DrainGrace: time.Second}}, nil)
 			address, stop := serve(t, f)
-			status := make(chan int, 1)
+			answer := make(chan string, 1)
 			go func() {
-				response, err := http.Post("http://"+address+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":1}`))
-				if err != nil {
-					status <- 499
-					return
-				}
-				response.Body.Close()
-				status <- response.StatusCode
+				response, body := exchangeRaw(t, address, head(14)+`{"prompt":"a"}`, false)
+				answer <- fmt.Sprint(response.StatusCode, " ", body)
 			}()
 			<-s.heard
 			stopped := make(chan error, 1)
 			go func() { stopped <- stop() }()
-			for !f.draining.Load() {
+			for !f.server.Draining() {
 				time.Sleep(time.Millisecond)
 			}
 			if w := do(f, http.MethodGet, "/ready", ""); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "shutting down") {
 				t.Errorf("ready while draining: %d %s", w.Code, w.Body)
 			}
+			for _, path := range []string{"/health", "/metrics"} {
+				if w := do(f, http.MethodGet, path, ""); w.Code != http.StatusOK {
+					t.Errorf("%s while draining: %d", path, w.Code)
+				}
+			}
+			response, body := exchangeRaw(t, address, head(14)+`{"prompt":"a"}`, false)
+			if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "shutting_down") || !response.Close || response.Header.Get("Retry-After") != "1" {
+				t.Errorf("a new request: %d %v %s", response.StatusCode, response.Header, body)
+			}
 			if !c.fails {
 				submits, _ := s.seen()
 				f.deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
 			}
-			if got := <-status; got != c.status {
-				t.Errorf("status %d", got)
+			if got := <-answer; !strings.HasPrefix(got, fmt.Sprint(c.status)) || c.fails != strings.Contains(got, "shutting_down") {
+				t.Errorf("the open request got %s", got)
 			}
 			if err := <-stopped; (err != nil) != c.fails {
 				t.Errorf("Serve returned %v", err)
 			}
 		})
 	}
-	http.DefaultClient.CloseIdleConnections()
 }
 
 // TestStreamAsItComes holds that each token is out before the next is there.
@@ -292,6 +309,48 @@ func TestAccessLog(t *testing.T) {
 	}
 	if text := fmt.Sprint(entries); strings.Contains(text, "secret") || strings.Contains(text, "answer") {
 		t.Errorf("text in the log: %s", text)
+	}
+}
+
+// TestProbesAreNotLogged holds that what asks many times a minute does not fill the log, unless it is of
+// the finest level.
+func TestProbesAreNotLogged(t *testing.T) {
+	for level, want := range map[zapcore.Level]int{zapcore.InfoLevel: 1, zapcore.DebugLevel: 3} {
+		f, _ := newFrontend(t, Config{AccessLog: true}, nil)
+		core, logs := observer.New(level)
+		f.log = zap.New(core)
+		for _, path := range []string{"/ready", "/health", "/version"} {
+			do(f, http.MethodGet, path, "")
+		}
+		if n := logs.Len(); n != want {
+			t.Errorf("%v: %d lines, want %d", level, n, want)
+		}
+	}
+}
+
+// TestCancelledIsLogged holds that the line of a request that its client gave up says what was generated.
+func TestCancelledIsLogged(t *testing.T) {
+	for _, body := range []string{`{"prompt":"abc","max_tokens":9}`, `{"prompt":"abc","max_tokens":9,"stream":true}`} {
+		synctest.Test(t, func(t *testing.T) {
+			f, s := newFrontend(t, Config{AccessLog: true}, nil)
+			core, logs := observer.New(zap.InfoLevel)
+			f.log = zap.New(core)
+			ctx, leave := context.WithCancel(t.Context())
+			done := begin(f, newPost(body).WithContext(ctx))
+			synctest.Wait()
+			submits, _ := s.seen()
+			f.deliver(&wire.Result{Job: submits[0].Job, Answer: &engine.Answer{Token: 'x'}, Cached: 2})
+			f.deliver(token(submits[0].Job, 1, 'y', engine.FinishNone))
+			synctest.Wait()
+			leave()
+			<-done
+			line := logs.All()[0].ContextMap()
+			for key, want := range map[string]any{"error": "client_closed_request", "n_input": int64(4), "n_cached": int64(2), "n_output": int64(2)} {
+				if line[key] != want {
+					t.Errorf("%s: %s is %v, want %v", body, key, line[key], want)
+				}
+			}
+		})
 	}
 }
 

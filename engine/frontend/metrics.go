@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -8,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
 // Buckets as vLLM has them, with finer ones below 300 ms, where one-pass answers are.
@@ -28,7 +31,7 @@ type metrics struct {
 	promptLength, outputLength, maxTokens, n     prometheus.Observer
 }
 
-func newMetrics(model string, jobs *jobTable) *metrics {
+func newMetrics(model string, jobs *jobTable, connections func() httpserve.Counts) *metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	labels := prometheus.Labels{"model_name": model, "engine": "0"}
@@ -61,7 +64,30 @@ func newMetrics(model string, jobs *jobTable) *metrics {
 	}
 	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prefillonly:refused_requests_total", Help: "Requests refused or failed, by HTTP status.", ConstLabels: labels}, []string{"status"})
 	registry.MustRegister(success, m.refused, newStateCollector(jobs, labels), newDeviceCollector(jobs))
+	registerConnections(registry, labels, connections)
 	return m
+}
+
+// registerConnections publishes the figures of the listening socket's connections.
+func registerConnections(registry *prometheus.Registry, labels prometheus.Labels, counts func() httpserve.Counts) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "prefillonly:http_connections", Help: "Open connections of clients.", ConstLabels: labels,
+	}, func() float64 { return float64(counts().Open) }))
+	for _, c := range []struct {
+		name, help, bound string
+		value             func(httpserve.Counts) uint64
+	}{
+		{"http_connections_refused_total", "Connections turned away, by the bound that they were beyond.", string(httpserve.BoundAll), func(c httpserve.Counts) uint64 { return c.RefusedAll }},
+		{"http_connections_refused_total", "Connections turned away, by the bound that they were beyond.", string(httpserve.BoundAddress), func(c httpserve.Counts) uint64 { return c.RefusedAddress }},
+		{"http_connections_closed_idle_total", "Idle connections closed to make room for new ones.", "", func(c httpserve.Counts) uint64 { return c.ClosedIdle }},
+	} {
+		own := maps.Clone(labels)
+		if c.bound != "" {
+			own["bound"] = c.bound
+		}
+		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "prefillonly:" + c.name, Help: c.help, ConstLabels: own},
+			func() float64 { return float64(c.value(counts())) }))
+	}
 }
 
 // observe counts a finished exchange.

@@ -59,7 +59,7 @@ func (f *Frontend) ready(x *exchange, _ *http.Request) {
 	state := f.jobs.state.Load()
 	p := probe{Status: "ready", Executors: state.serving}
 	switch silent := time.Since(state.at); {
-	case f.draining.Load():
+	case f.server.Draining():
 		p.Reason = "the server is shutting down"
 	case state.serving == 0:
 		p.Reason = "no executor serves " + f.cfg.Models[0] + " yet"
@@ -82,5 +82,5 @@ func (f *Frontend) version(x *exchange, _ *http.Request) {
 
 // serverLoad answers vLLM's /load: the requests being served, this one aside.
 func (f *Frontend) serverLoad(x *exchange, _ *http.Request) {
-	f.writeJSON(x, http.StatusOK, map[string]int64{"server_load": f.load.Load() - 1})
+	f.writeJSON(x, http.StatusOK, map[string]int{"server_load": f.server.InFlight() - 1})
 }

@@ -15,8 +15,12 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 )
 
-// open are the paths that need no API key: probes do not hold secrets.
-var open = map[string]bool{"/health": true, "/ready": true, "/version": true}
+// open are the paths that need no API key, as probes do not hold secrets; watched are those that are served
+// while the server drains.
+var (
+	open    = map[string]bool{"/health": true, "/ready": true, "/version": true}
+	watched = map[string]bool{"/health": true, "/ready": true, "/version": true, "/metrics": true, "/load": true}
+)
 
 func (f *Frontend) routes() http.Handler {
 	router := chi.NewRouter()
@@ -63,9 +67,7 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{ResponseWriter: w, id: requestID(r.Header.Get("X-Request-Id")), start: time.Now()}
 		w.Header().Set("X-Request-Id", x.id)
-		f.load.Add(1)
 		defer func() {
-			f.load.Add(-1)
 			if cause := recover(); cause != nil {
 				f.survive(x, r, cause)
 			}
@@ -75,6 +77,10 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 		if refused := f.authorize(r); refused != nil {
 			x.Header().Set("WWW-Authenticate", `Bearer realm="prefillonly"`)
 			f.refuse(x, refused)
+			return
+		}
+		if f.server.Draining() && !watched[r.URL.Path] {
+			f.refuse(x, draining())
 			return
 		}
 		next.ServeHTTP(x, r)
@@ -114,12 +120,19 @@ func (f *Frontend) authorize(r *http.Request) *refusal {
 	return refuseStatus(http.StatusUnauthorized, api.TypeAuthentication, "invalid_api_key", "the API key is not one of this server's")
 }
 
+// probes are asked many times a minute by whatever watches the server, itself included.
+var probes = map[string]bool{"/health": true, "/ready": true}
+
 // logAccess writes the one line of a request; never text of a prompt or an answer.
 func (f *Frontend) logAccess(x *exchange, r *http.Request) {
 	if !f.cfg.AccessLog {
 		return
 	}
-	entry := f.log.Check(zap.InfoLevel, "request")
+	level := zap.InfoLevel
+	if probes[r.URL.Path] {
+		level = zap.DebugLevel
+	}
+	entry := f.log.Check(level, "request")
 	if entry == nil {
 		return
 	}

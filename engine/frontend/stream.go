@@ -22,13 +22,12 @@ func (f *Frontend) stream(c *call, r *http.Request) *refusal {
 			s.emit(d.choice)
 		}
 		if !s.flush() {
-			return clientGone()
+			return ended(r.Context())
 		}
 	}
 	if c.StreamOptions != nil && c.StreamOptions.IncludeUsage {
 		s.event(nil, nil, c.usage())
 	}
-	c.usage()
 	s.buffer = append(s.buffer, "data: [DONE]\n\n"...)
 	s.flush()
 	return nil
@@ -104,7 +103,6 @@ func (s *events) flush() bool {
 		return true
 	}
 	x := s.c.x
-	x.writeBy(s.c.f.cfg.WriteTimeout)
 	if x.status == 0 {
 		h := x.Header()
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")

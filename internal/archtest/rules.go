@@ -38,7 +38,7 @@ var arrows = map[string][]string{
 	"engine/api":       {"engine"},
 	"engine/tokenizer": {"engine"},
 	"engine/demo":      {},
-	"engine/frontend":  {"engine", "engine/api", "engine/wire"},
+	"engine/frontend":  {"engine", "engine/api", "engine/wire", "internal/httpserve"},
 
 	// measuring
 	"bench/workload": {"engine"},
@@ -53,6 +53,7 @@ var arrows = map[string][]string{
 	// plumbing
 	"internal/archtest":      {},
 	"internal/config":        {"scheduler"},
+	"internal/httpserve":     {},
 	"internal/mq":            {"engine/wire"},
 	"internal/nvml":          {},
 	"internal/nvml/nvmltest": {},

@@ -23,6 +23,10 @@ type Config struct {
 	MaxOpenJobs  int
 	AccessLog    bool
 	DrainTimeout time.Duration
+	DrainGrace   time.Duration
+
+	MaxConnections           int
+	MaxConnectionsPerAddress int
 
 	Scheduler scheduler.Config
 	KVEvents  KVEvents
@@ -60,14 +64,19 @@ func Default() Config {
 		MaxOpenJobs:  65536,
 		AccessLog:    true,
 		DrainTimeout: 30 * time.Second,
-		Scheduler:    scheduler.DefaultConfig(),
-		Device:       "cpu",
-		Ranks:        1,
-		GPUMemory:    0.92,
-		Attention:    "auto",
-		CacheShare:   0.5,
-		BlockSize:    64,
-		LogLevel:     "info",
-		LogFormat:    "auto",
+		DrainGrace:   time.Second,
+
+		MaxConnections:           8192,
+		MaxConnectionsPerAddress: 2048,
+
+		Scheduler:  scheduler.DefaultConfig(),
+		Device:     "cpu",
+		Ranks:      1,
+		GPUMemory:  0.92,
+		Attention:  "auto",
+		CacheShare: 0.5,
+		BlockSize:  64,
+		LogLevel:   "info",
+		LogFormat:  "auto",
 	}
 }

@@ -122,12 +122,24 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.MaxOpenJobs },
 	}, {
 		Name: "access-log", Group: GroupHTTP, Roles: Frontend,
-		Help:  "log one line a request",
+		Help:  "log one line a request; probes of /health and /ready only at log-level debug",
 		field: func(c *Config) any { return &c.AccessLog },
 	}, {
 		Name: "drain-timeout", Group: GroupHTTP, Roles: Supervisor | Frontend, Common: true, Value: "TIME",
-		Help:  "how long open requests may take to finish after SIGTERM",
+		Help:  "how long open requests may take to finish after SIGTERM; what is open then gets 503",
 		field: func(c *Config) any { return &c.DrainTimeout },
+	}, {
+		Name: "drain-grace-period", Group: GroupHTTP, Roles: Supervisor | Frontend, Value: "TIME",
+		Help:  "how long after SIGTERM new requests are still told 503 with Retry-After, while /ready says 503; then connections are refused. As long as your load balancer takes to notice",
+		field: func(c *Config) any { return &c.DrainGrace },
+	}, {
+		Name: "max-connections", Group: GroupHTTP, Roles: Frontend, Value: "N",
+		Help:  "open connections, of which idle ones make room for new ones; beyond it new ones get 503",
+		field: func(c *Config) any { return &c.MaxConnections },
+	}, {
+		Name: "max-connections-per-address", Group: GroupHTTP, Roles: Frontend, Value: "N",
+		Help:  "likewise of one IPv4 address or IPv6 /64 network, with 429; behind a proxy, which is one address, raise it to max-connections",
+		field: func(c *Config) any { return &c.MaxConnectionsPerAddress },
 	},
 
 	{

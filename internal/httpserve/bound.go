@@ -1,0 +1,262 @@
+package httpserve
+
+import (
+	"container/list"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Bound is one of the two bounds on connections.
+type Bound string
+
+// The bounds.
+const (
+	BoundAll     Bound = "all"
+	BoundAddress Bound = "address"
+)
+
+// spareFiles is how many descriptors are left to everything but connections.
+const spareFiles = 64
+
+// maxFarewells bounds the connections beyond a bound that are being told so; more are closed without a word.
+const maxFarewells = 64
+
+// connections counts the open connections and holds them to the bounds.
+type connections struct {
+	// set once
+	limit, perAddress int
+	turnAway          map[Bound][]byte // whole answers
+	farewells         chan struct{}    // a slot for each connection that is told why it is closed
+	telling           sync.WaitGroup
+
+	readLimit, writeLimit atomic.Int64 // of a drain, as durations; 0 without one
+	refused, refusedHere  atomic.Uint64
+	reused                atomic.Uint64
+
+	mu    sync.Mutex
+	open  map[*conn]struct{}   // guarded by mu
+	from  map[netip.Prefix]int // guarded by mu: open ones by address
+	idles *list.List           // guarded by mu: *conn between two requests, the longest idle first
+}
+
+func newConnections(cfg Config) *connections {
+	c := &connections{
+		limit: cfg.MaxConnections, perAddress: cfg.MaxPerAddress, turnAway: map[Bound][]byte{},
+		farewells: make(chan struct{}, maxFarewells),
+		open:      map[*conn]struct{}{}, from: map[netip.Prefix]int{}, idles: list.New(),
+	}
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil && files.Cur < 1<<30 {
+		c.limit = max(1, min(c.limit, int(files.Cur)-spareFiles))
+	}
+	for b, limit := range map[Bound]int{BoundAll: c.limit, BoundAddress: c.perAddress} {
+		status, contentType, body := cfg.TurnAway(b, limit)
+		c.turnAway[b] = fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
+			status, http.StatusText(status), contentType, len(body), body)
+	}
+	return c
+}
+
+// Counts are figures of a Server's connections.
+type Counts struct {
+	Open                       int
+	RefusedAll, RefusedAddress uint64 // beyond a bound
+	ClosedIdle                 uint64 // idle ones that made room for new ones
+}
+
+// Connections returns the figures now.
+func (s *Server) Connections() Counts {
+	c := s.conns
+	c.mu.Lock()
+	open := len(c.open)
+	c.mu.Unlock()
+	return Counts{Open: open, RefusedAll: c.refused.Load(), RefusedAddress: c.refusedHere.Load(), ClosedIdle: c.reused.Load()}
+}
+
+// bound is listener with the bounds applied.
+func (c *connections) bound(listener net.Listener, log *zap.Logger) net.Listener {
+	return &boundListener{Listener: listener, conns: c, log: log}
+}
+
+type boundListener struct {
+	net.Listener
+	conns *connections
+	log   *zap.Logger
+	told  time.Time // when the log last heard of a bound; owned by Accept
+}
+
+// Accept returns the next connection within the bounds, and turns away those beyond.
+func (l *boundListener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c, beyond := l.conns.admit(raw)
+		if c != nil {
+			return c, nil
+		}
+		if time.Since(l.told) > time.Minute {
+			l.told = time.Now()
+			l.log.Warn("connections are turned away", zap.String("bound", string(beyond)), zap.Stringer("from", raw.RemoteAddr()))
+		}
+		l.conns.refuse(raw, beyond)
+	}
+}
+
+// admit counts a connection, if need be in place of an idle one. If that is of no use it returns nil and the bound.
+func (c *connections) admit(raw net.Conn) (*conn, Bound) {
+	from := sourceOf(raw.RemoteAddr())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if from.IsValid() && c.from[from] >= c.perAddress && !c.closeIdle(from) {
+		return nil, BoundAddress
+	}
+	if len(c.open) >= c.limit && !c.closeIdle(netip.Prefix{}) {
+		return nil, BoundAll
+	}
+	admitted := &conn{Conn: raw, owner: c, from: from}
+	c.open[admitted] = struct{}{}
+	if from.IsValid() {
+		c.from[from]++
+	}
+	return admitted, ""
+}
+
+// sourceOf is what counts as one address: an IPv4 address, or the IPv6 network that one customer has.
+func sourceOf(address net.Addr) netip.Prefix {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	bits := 32
+	if ip.Is6() {
+		bits = 64
+	}
+	prefix, err := ip.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return prefix
+}
+
+// closeIdle closes the connection of an address, or of any, that was idle longest. The caller holds mu.
+func (c *connections) closeIdle(from netip.Prefix) bool {
+	for e := c.idles.Front(); e != nil; e = e.Next() {
+		if victim := e.Value.(*conn); !from.IsValid() || victim.from == from {
+			c.drop(victim)
+			_ = victim.Conn.Close() // net/http finds it closed, and closes it again
+			c.reused.Add(1)
+			return true
+		}
+	}
+	return false
+}
+
+// forget counts c no more.
+func (c *connections) forget(gone *conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(gone)
+}
+
+// drop is forget for callers that hold mu.
+func (c *connections) drop(gone *conn) {
+	if gone.closed {
+		return
+	}
+	gone.closed = true
+	delete(c.open, gone)
+	c.unlist(gone)
+	if !gone.from.IsValid() {
+		return
+	}
+	if c.from[gone.from]--; c.from[gone.from] == 0 {
+		delete(c.from, gone.from)
+	}
+}
+
+func (c *connections) unlist(busy *conn) {
+	if busy.idle != nil {
+		c.idles.Remove(busy.idle)
+		busy.idle = nil
+	}
+}
+
+// follow is told by net/http what a connection is doing.
+func (c *connections) follow(raw net.Conn, state http.ConnState) {
+	if state != http.StateIdle && state != http.StateActive {
+		return
+	}
+	changed := raw.(*conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unlist(changed)
+	if state == http.StateIdle && !changed.closed {
+		changed.idle = c.idles.PushBack(changed)
+	}
+}
+
+// refuse tells a connection why it is closed, if few others are being told.
+func (c *connections) refuse(raw net.Conn, beyond Bound) {
+	if beyond == BoundAll {
+		c.refused.Add(1)
+	} else {
+		c.refusedHere.Add(1)
+	}
+	select {
+	case c.farewells <- struct{}{}:
+	default:
+		_ = raw.Close()
+		return
+	}
+	c.telling.Go(func() { // ends within lingerTimeout
+		defer func() { <-c.farewells }()
+		said := &conn{Conn: raw, owner: c, closed: true}
+		defer raw.Close()
+		_ = raw.SetDeadline(time.Now().Add(lingerTimeout))
+		if _, err := raw.Write(c.turnAway[beyond]); err != nil || said.CloseWrite() != nil {
+			return
+		}
+		for scrap := make([]byte, 4096); ; { // a connection closed on unread data is reset
+			if _, err := raw.Read(scrap); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// wait returns when nobody is being turned away any more.
+func (c *connections) wait() { c.telling.Wait() }
+
+// hurry bounds, from now on, how long every connection may take to send or to take in what is under way.
+func (c *connections) hurry(read, write time.Duration) {
+	c.readLimit.Store(int64(read))
+	c.writeLimit.Store(int64(write))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for busy := range c.open {
+		busy.hurry()
+	}
+}
+
+// hurried is a deadline under the limit of a drain; zero, which is none, stays so.
+func (c *connections) hurried(t time.Time, limit *atomic.Int64) time.Time {
+	most := time.Duration(limit.Load())
+	if most == 0 || t.IsZero() {
+		return t
+	}
+	if latest := time.Now().Add(most); latest.Before(t) {
+		return latest
+	}
+	return t
+}

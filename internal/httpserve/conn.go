@@ -1,0 +1,124 @@
+package httpserve
+
+import (
+	"container/list"
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// conn is a client's connection. It is counted until it is closed.
+type conn struct {
+	net.Conn
+	owner *connections
+	from  netip.Prefix
+
+	sentAll atomic.Bool // the client closed its sending side
+
+	mu      sync.Mutex
+	readBy  time.Time // guarded by mu: the deadline set last, zero for none
+	writeBy time.Time // guarded by mu: likewise
+	silent  bool      // guarded by mu: a request waits for the first byte of its answer
+
+	idle   *list.Element // guarded by owner.mu: among the idle ones
+	closed bool          // guarded by owner.mu
+}
+
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// Read notes the end of what the client sends.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == io.EOF {
+		c.sentAll.Store(true)
+	}
+	return n, err
+}
+
+// Close closes the connection and counts it no more.
+func (c *conn) Close() error {
+	c.owner.forget(c)
+	return c.Conn.Close()
+}
+
+// CloseWrite sends the end of an answer and leaves the other direction open.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// SetReadDeadline implements net.Conn; a drain brings deadlines forward.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.readBy = t
+	return c.Conn.SetReadDeadline(c.owner.hurried(t, &c.owner.readLimit))
+}
+
+// SetWriteDeadline implements net.Conn; a drain brings deadlines forward.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writeBy = t
+	return c.Conn.SetWriteDeadline(c.owner.hurried(t, &c.owner.writeLimit))
+}
+
+// hurry applies the limits of a drain to the deadlines that were set before it.
+func (c *conn) hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.Conn.SetReadDeadline(c.owner.hurried(c.readBy, &c.owner.readLimit)) // it may just have been closed
+	_ = c.Conn.SetWriteDeadline(c.owner.hurried(c.writeBy, &c.owner.writeLimit))
+}
+
+// expectAnswer notes that a request begins, and beginAnswer that the first byte of its answer is next.
+func (c *conn) expectAnswer() { c.setSilent(true) }
+func (c *conn) beginAnswer()  { c.setSilent(false) }
+
+func (c *conn) setSilent(silent bool) {
+	c.mu.Lock()
+	c.silent = silent
+	c.mu.Unlock()
+}
+
+// sendInterim sends an interim answer, unless the answer has begun.
+func (c *conn) sendInterim() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.silent {
+		_, _ = io.WriteString(c.Conn, "HTTP/1.1 100 Continue\r\n\r\n") // an error is for broken to find
+	}
+}
+
+// halfClosed says that the client sends no more and may still read.
+func (c *conn) halfClosed() bool { return c.sentAll.Load() && !c.broken() }
+
+// broken says that the connection was reset.
+func (c *conn) broken() bool {
+	socket, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return true // not to be told: the end of what is sent counts as the end
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return true
+	}
+	failed := 0
+	err = raw.Control(func(fd uintptr) {
+		if failed, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR); err != nil {
+			failed = 1
+		}
+	})
+	return err != nil || failed != 0
+}

@@ -1,0 +1,192 @@
+package httpserve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// lingerTimeout bounds how long the rest of a body that nobody wanted is read, so that the client gets
+// to see the answer: a connection closed on unread data is reset.
+const lingerTimeout = time.Second
+
+// ServeHTTP bounds one request and passes it to the handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	conn, _ := r.Context().Value(connKey{}).(*conn) // nil in tests without a connection
+	a := &answer{ResponseWriter: w, s: s, conn: conn, control: http.NewResponseController(w)}
+	if conn != nil {
+		conn.expectAnswer()
+	}
+	ctx, end := s.watch(r, conn)
+	r = r.WithContext(ctx)
+	if r.Body == nil || r.Body == http.NoBody {
+		a.requestIsWhole()
+	} else {
+		a.setReadDeadline(time.Now().Add(s.cfg.BodyTimeout))
+		a.body = &body{ReadCloser: r.Body, whole: a.requestIsWhole}
+		r.Body = a.body
+	}
+	s.inFlight.Add(1)
+	defer func() {
+		s.inFlight.Add(-1)
+		end()
+		a.linger(r.Header.Get("Expect") != "")
+	}()
+	s.handler.ServeHTTP(a, r)
+}
+
+// watch returns a context of r that ends when its client is gone, which the end of the client's sending side
+// alone does not say, or when a drain cuts it off. The caller calls end when the handler returns.
+func (s *Server) watch(r *http.Request, c *conn) (ctx context.Context, end func()) {
+	ended := r.Context() // by net/http, when it reads an error or the end of the connection
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ended))
+	stop := context.AfterFunc(ended, func() {
+		switch {
+		case errors.Is(context.Cause(ended), ErrDraining):
+			cancel(ErrDraining)
+		case c == nil || !c.halfClosed():
+			cancel(ErrClientGone)
+		default:
+			if cause := s.waitHalfClosed(c, r.ProtoAtLeast(1, 1), ctx.Done()); cause != nil {
+				cancel(cause)
+			}
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// waitHalfClosed waits, until done, for a client that closed its sending side to turn out to be gone. A
+// client of HTTP/1.1 is sent an interim answer, which it passes over; a host whose socket is closed
+// answers that with a reset.
+func (s *Server) waitHalfClosed(c *conn, interim bool, done <-chan struct{}) error {
+	if interim {
+		c.sendInterim()
+	}
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		select {
+		case <-time.After(wait):
+		case <-done:
+			return nil
+		case <-s.cut.Done():
+			return ErrDraining
+		}
+		if c.broken() {
+			return ErrClientGone
+		}
+	}
+}
+
+// body notes when it was read to its end.
+type body struct {
+	io.ReadCloser
+	whole       func()
+	read, atEnd bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	b.read = true
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF && !b.atEnd {
+		b.atEnd = true
+		b.whole()
+	}
+	return n, err
+}
+
+// answer is the ResponseWriter of a request. It gives every piece that is written a deadline, and an answer as
+// a whole a least rate at which it must be taken in.
+type answer struct {
+	http.ResponseWriter
+	s       *Server
+	conn    *conn // may be nil
+	control *http.ResponseController
+	body    *body // nil: the request has none
+	begun   bool  // the header is written
+	written int64
+	blocked time.Duration // time spent in writing
+}
+
+// pieceBytes is how much is written under one deadline, and leastRate how many bytes a second a client
+// must take in beyond the first WriteTimeout.
+const (
+	pieceBytes = 64 << 10
+	leastRate  = 64 << 10
+)
+
+// WriteHeader closes the connection after an answer to a request that was not read to its end: what
+// follows on it is no request.
+func (a *answer) WriteHeader(status int) {
+	if status >= http.StatusOK && !a.begun {
+		a.begun = true
+		if a.unread() {
+			a.Header().Set("Connection", "close")
+		}
+		if a.conn != nil {
+			a.conn.beginAnswer()
+		}
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes b piece by piece.
+func (a *answer) Write(b []byte) (int, error) {
+	if !a.begun {
+		a.WriteHeader(http.StatusOK)
+	}
+	total := 0
+	for {
+		piece := b[:min(len(b), pieceBytes)]
+		start := time.Now()
+		a.setWriteDeadline(start.Add(a.patience()))
+		n, err := a.ResponseWriter.Write(piece)
+		a.blocked += time.Since(start)
+		a.written += int64(n)
+		total += n
+		if b = b[n:]; err != nil || len(b) == 0 {
+			return total, err
+		}
+	}
+}
+
+// patience is how long the next piece may take.
+func (a *answer) patience() time.Duration {
+	whole := a.s.cfg.WriteTimeout
+	owed := whole + time.Duration(float64(a.written)/leastRate*float64(time.Second))
+	return min(whole, owed-a.blocked)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// Writers of tests have no deadlines.
+func (a *answer) setReadDeadline(t time.Time)  { _ = a.control.SetReadDeadline(t) }
+func (a *answer) setWriteDeadline(t time.Time) { _ = a.control.SetWriteDeadline(t) }
+
+// requestIsWhole takes the deadline from what is read next, which is the sign that the client left or its
+// next request.
+func (a *answer) requestIsWhole() { a.setReadDeadline(time.Time{}) }
+
+func (a *answer) unread() bool { return a.body != nil && !a.body.atEnd }
+
+// linger reads what is left of the request, for a short time. A client that asked whether to send
+// its body, and was not told to, does not.
+func (a *answer) linger(asked bool) {
+	if !a.unread() {
+		return
+	}
+	a.setReadDeadline(time.Now().Add(lingerTimeout))
+	if asked && !a.body.read {
+		return
+	}
+	if a.begun && a.control.Flush() == nil {
+		_, _ = io.Copy(io.Discard, a.body)
+	}
+	if a.unread() {
+		a.setReadDeadline(time.Unix(1, 0)) // net/http is not to read more of it
+	}
+}
