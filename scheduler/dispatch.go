@@ -109,7 +109,7 @@ func (c *Core) lease(e *executor, j *job) bool {
 // countHits counts what a job's lease has found in the cache.
 func (c *Core) countHits(e *executor, j *job) {
 	found, loaded := j.lease.Reused*j.chainOf, len(j.lease.Loads)*j.chainOf
-	if !j.submit.Ask.PromptLogprobs {
+	if !j.scoresPrompt() {
 		c.stats.PrefixQueries += uint64(len(j.seq))
 		c.stats.PrefixHits += uint64(found)
 		if e.info.HostBlocks > 0 {
@@ -140,7 +140,7 @@ func (c *Core) start(e *executor, p *pass) {
 		p.work.add(w)
 		run.Items[i] = wire.RunItem{
 			Job: j.submit.Job, Tokens: j.seq, Cached: cached, Blocks: toPages(j.lease.Pages),
-			Draw: j.generated(), Ask: j.submit.Ask,
+			Draw: j.generated(), Ask: j.ask(),
 		}
 		c.begin(j)
 		e.pool.places.add(j, e)

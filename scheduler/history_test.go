@@ -30,6 +30,7 @@ type history struct {
 	// What is known of the peers and jobs:
 	open    map[engine.JobID]PeerID // submitted, not ended
 	tokens  map[engine.JobID]int    // results that came
+	scored  map[engine.JobID]int    // tokens of the prompts whose logprobs are asked for
 	current map[PeerID]*wire.Run    // the pass an executor is in
 	parked  map[PeerID][]*wire.Run
 	pages   map[PeerID]map[wire.BlockID][]engine.TokenID // the sequence up to what each page holds
@@ -53,7 +54,7 @@ var (
 
 func newHistory(t testing.TB, pick chooser, cfg Config, twin policy) *history {
 	h := &history{
-		t: t, pick: pick, open: map[engine.JobID]PeerID{}, tokens: map[engine.JobID]int{},
+		t: t, pick: pick, open: map[engine.JobID]PeerID{}, tokens: map[engine.JobID]int{}, scored: map[engine.JobID]int{},
 		current: map[PeerID]*wire.Run{}, parked: map[PeerID][]*wire.Run{},
 		epochs: map[PeerID]uint64{}, known: map[PeerID]uint64{}, full: map[PeerID]bool{}, info: executorInfo(),
 		pages:   map[PeerID]map[wire.BlockID][]engine.TokenID{},
@@ -148,11 +149,14 @@ func (h *history) submit(from PeerID) {
 	case 0:
 		m.MaxTokens = h.pick.IntN(4)
 	case 1:
-		m.Ask.PromptLogprobs, m.MaxTokens = true, 0
+		m.Ask.PromptLogprobs, m.MaxTokens = true, h.pick.IntN(4)
 	case 2:
 		m.Deadline = time.Duration(h.pick.IntN(2000)) * time.Second / 512
 	case 3:
 		m.Salt = "salt"
+	}
+	if m.Ask.PromptLogprobs {
+		h.scored[m.Job] = len(m.Tokens)
 	}
 	h.open[m.Job] = from
 	h.send(from, m)
@@ -166,7 +170,11 @@ func (h *history) finish(executor PeerID) {
 	}
 	d := &wire.Done{Pass: run.Pass, Took: time.Duration(1+h.pick.IntN(64)) * time.Second / 512}
 	for _, item := range run.Items {
-		d.Items = append(d.Items, wire.ItemResult{Job: item.Job, Answer: &engine.Answer{Token: 7}})
+		result := wire.ItemResult{Job: item.Job, Answer: &engine.Answer{Token: 7}}
+		if item.Ask.PromptLogprobs {
+			result.Prompt = make([]engine.PromptScore, len(item.Tokens)-1)
+		}
+		d.Items = append(d.Items, result)
 	}
 	switch h.pick.IntN(24) {
 	case 0:
@@ -268,6 +276,9 @@ func (h *history) started(to PeerID, run *wire.Run) {
 		if item.Cached >= len(item.Tokens) || item.Cached > len(item.Blocks)*h.info.BlockTokens {
 			h.t.Fatalf("job %v: %d of %d tokens cached in %d blocks", item.Job, item.Cached, len(item.Tokens), len(item.Blocks))
 		}
+		if item.Ask.PromptLogprobs && item.Cached > 0 {
+			h.t.Fatalf("job %v: prompt logprobs are asked for beside %d cached tokens", item.Job, item.Cached)
+		}
 		h.checkCached(to, &item)
 	}
 	if len(run.Items) > 1 && rows > h.info.MaxPassRows {
@@ -320,6 +331,9 @@ func (h *history) result(to PeerID, r *wire.Result) {
 	}
 	if r.Answer != nil && r.Index != h.tokens[r.Job] {
 		h.t.Fatalf("job %v: token %d comes after %d tokens", r.Job, r.Index, h.tokens[r.Job])
+	}
+	if r.Err == nil && (len(r.Prompt) > 0) != (h.scored[r.Job] > 1 && r.Index == 0) {
+		h.t.Fatalf("job %v: token %d comes with %d prompt scores, of a prompt of %d to be scored", r.Job, r.Index, len(r.Prompt), h.scored[r.Job])
 	}
 	h.tokens[r.Job]++
 	if r.Err != nil || r.Finish != engine.FinishNone {

@@ -69,10 +69,22 @@ func (j *job) generated() int { return len(j.seq) - len(j.submit.Tokens) }
 // it got after it had lost those, to a dead executor or a failed pass, are empty.
 func (j *job) continuing() bool { return j.lease != nil && j.computed }
 
+// scoresPrompt says that the job's next pass is asked for prompt logprobs: the one that answers first is.
+func (j *job) scoresPrompt() bool { return j.submit.Ask.PromptLogprobs && j.generated() == 0 }
+
+// ask is what the job's next pass is asked.
+func (j *job) ask() engine.Ask {
+	ask := j.submit.Ask
+	if !j.scoresPrompt() {
+		ask.PromptLogprobs, ask.PromptTop = false, 0
+	}
+	return ask
+}
+
 // usable is the number of leading blocks a pass may read from the cache: at least one token is
 // always computed, and all are where each position is asked for.
 func (j *job) usable() int {
-	if j.submit.Ask.PromptLogprobs || j.chainOf == 0 {
+	if j.scoresPrompt() || j.chainOf == 0 {
 		return 0
 	}
 	return min(len(j.chain), (len(j.seq)-1)/j.chainOf)

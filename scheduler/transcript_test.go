@@ -218,11 +218,9 @@ func (s *script) done(peer PeerID, o opts) wire.Message {
 		return d
 	}
 	for _, it := range s.passes[peer].Items {
-		r := wire.ItemResult{Job: it.Job}
+		r := wire.ItemResult{Job: it.Job, Answer: &engine.Answer{Token: engine.TokenID(o.num("token", 7))}}
 		if it.Ask.PromptLogprobs {
 			r.Prompt = make([]engine.PromptScore, len(it.Tokens)-1)
-		} else {
-			r.Answer = &engine.Answer{Token: engine.TokenID(o.num("token", 7))}
 		}
 		d.Items = append(d.Items, r)
 	}
