@@ -37,7 +37,7 @@ func (c *Core) submit(from PeerID, m *wire.Submit) {
 	j := &job{
 		submit: m, frontend: p.frontend, pool: c.pool(m.Model), order: c.orders,
 		arrival: arrival, aged: arrival.Seconds(), seq: m.Tokens[:len(m.Tokens):len(m.Tokens)],
-		deadlineIndex: -1,
+		deadlineIndex: -1, flow: c.flowOf(m),
 	}
 	c.orders++
 	c.jobs[m.Job] = j

@@ -1,14 +1,9 @@
 package scheduler
 
 import (
-	"slices"
-
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
 )
-
-// maxSkips is how many jobs that lack pages a choice passes over.
-const maxSkips = 8
 
 // dispatch gives an idle executor its next pass, if there is one.
 func (c *Core) dispatch(e *executor) {
@@ -37,39 +32,44 @@ func (c *Core) next(e *executor) (first *job, parked int) {
 	if e.full {
 		return nil, c.parkedBefore(e, nil)
 	}
-	var skipped []*job
-	defer func() {
-		for _, j := range skipped {
-			e.queue.push(j)
+	if j := e.queue.turn(); j != nil && e.passedOver {
+		e.queue.remove(j)
+		return j, -1
+	}
+	first, parked = c.choose(e)
+	if first == nil && parked < 0 {
+		if first = e.queue.turn(); first != nil {
+			e.queue.remove(first)
 		}
-	}()
-	for len(skipped) <= maxSkips {
-		j := e.queue.min(c.seconds())
-		if i := c.parkedBefore(e, j); i >= 0 || j == nil {
+	}
+	return first, parked
+}
+
+// choose is next among the jobs that are to be computed and the paused passes. It finds neither where all
+// these jobs lack pages, which those that generate give back as they end.
+func (c *Core) choose(e *executor) (first *job, parked int) {
+	j := e.queue.min(c.seconds(), e.blocked)
+	for j != nil {
+		if i := c.parkedBefore(e, j); i >= 0 {
 			return nil, i
 		}
 		e.queue.remove(j)
 		if c.lease(e, j) {
 			return j, -1
 		}
-		skipped = append(skipped, j)
+		e.queue.push(j)
+		j = e.queue.minPlain(c.seconds())
 	}
-	// The blocked job goes when it can, and whoever holds pages must, or it never can.
-	if j := e.blocked; j != nil && !slices.Contains(skipped, j) {
-		e.queue.remove(j)
-		if c.lease(e, j) {
-			return j, -1
-		}
-		skipped = append(skipped, j)
+	return nil, c.parkedBefore(e, nil)
+}
+
+// nextUnblocked is the job that the policy runs next among those for which there may be pages; nil if
+// there is none.
+func (c *Core) nextUnblocked(e *executor) *job {
+	if e.blocked != nil {
+		return e.queue.minPlain(c.seconds())
 	}
-	if i := c.parkedBefore(e, nil); i >= 0 {
-		return nil, i
-	}
-	holder := e.queue.firstHolder()
-	if holder != nil {
-		e.queue.remove(holder)
-	}
-	return holder, -1
+	return e.queue.min(c.seconds(), nil)
 }
 
 // lease gets a job its pages. The first job that finds too few is the executor's blocked one: until
@@ -80,9 +80,6 @@ func (c *Core) lease(e *executor, j *job) bool {
 		return true
 	}
 	pages := j.pages(c.cfg.FullKV, e.info.BlockTokens)
-	if pages > 0 && e.blocked != nil && e.blocked != j {
-		return false
-	}
 	usable := j.usable()
 	lease, moves := e.index.Acquire(kvcache.Request{
 		Chain: j.chain, Reuse: usable, Load: j.loads > 0, Fill: len(j.chain), Pages: pages,
@@ -130,6 +127,7 @@ func (c *Core) start(e *executor, p *pass) {
 	run := &wire.Run{Pass: p.id, Saves: e.saves, Items: make([]wire.RunItem, len(p.items))}
 	e.saves = nil
 	p.work = work{passes: 1}
+	generates := p.items[0].continuing()
 	for i, j := range p.items {
 		cached := j.cachedTokens()
 		w := workOf(len(j.seq), cached)
@@ -146,6 +144,7 @@ func (c *Core) start(e *executor, p *pass) {
 		e.pool.places.add(j, e)
 	}
 	e.running = p
+	e.passedOver = !generates && e.queue.turn() != nil
 	c.send(e.peer.id, run)
 }
 

@@ -417,9 +417,6 @@ func (r rescan) class(j *job) int {
 func (r rescan) score(class int, _, now float64) float64 {
 	j := r.jobs[class]
 	model, age := &j.executor.cost, r.lambda*(now-j.aged)
-	if j.continuing() {
-		return model.tokens(len(j.seq), len(j.seq)-1) - age
-	}
 	device, all := j.executor.index.Reach(j.chain[:j.usable()])
 	computing := model.tokens(len(j.seq), device*j.chainOf)
 	loading := model.tokens(len(j.seq), all*j.chainOf) + model.load*float64(all-device)

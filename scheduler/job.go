@@ -6,6 +6,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/rotation"
 )
 
 type jobState uint8
@@ -47,6 +48,8 @@ type job struct {
 	slot      int     // position in the node
 	class     int     // heap of the queue, under an agingPolicy
 	heapIndex int     // in that heap
+	flow      flow    // in which it takes its turn to generate
+	turn      *turn   // of the queue, while it waits to generate, in place of a node
 	older     *job    // enqueued before it in the same queue
 	newer     *job    // enqueued after it
 
@@ -59,8 +62,15 @@ type job struct {
 	deaths        int           // executors that died running it, since a pass of it last went well
 	orphaned      time.Duration // when its model had no executor last
 	cancelled     bool          // in a pass whose other items go on
+	paged         bool          // needs pages of its own; see pages
 	blocked       bool          // waits for pages that other jobs hold
 }
+
+// turn is a job's place among those that generate.
+type turn = rotation.Entry[flow, *job]
+
+// leave forgets the job's place in a queue.
+func (j *job) leave() { j.node, j.turn, j.older, j.newer = nil, nil, nil, nil }
 
 // generated is the number of tokens generated so far.
 func (j *job) generated() int { return len(j.seq) - len(j.submit.Tokens) }

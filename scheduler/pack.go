@@ -2,49 +2,110 @@ package scheduler
 
 import "github.com/prefillonly/prefillonly/kvcache"
 
-// fillPass packs the jobs that come next in the policy's order into a pass, as long as each one's
-// company is predicted to lower the sum of completion times.
+// packing fills a pass with jobs that come next, as long as each one's company is predicted to lower the
+// sum of completion times.
 //
 // Packing a job with m more tokens spares everybody who waits behind, and itself, one base cost,
-// and delays the k jobs already in the pass by m. Only the very next job is ever considered, so
-// nobody is overtaken because of packing.
+// and delays the k jobs already in the pass by m. Those in the pass that will generate once more wait behind
+// as well. Only the very next job of each kind is ever considered, so nobody is overtaken because of packing.
+type packing struct {
+	core    *Core
+	e       *executor
+	pass    *pass
+	limit   int                   // of items
+	rows    int                   // new tokens so far
+	again   int                   // items that will be back for another token
+	missing map[kvcache.Hash]bool // the first blocks that items fill or load
+}
+
+// fillPass packs the jobs that come next into a pass that has its first. Its own kind goes before the other.
 func (c *Core) fillPass(e *executor, p *pass) {
-	limit := min(c.cfg.MaxPassItems, e.info.MaxPassRows)
-	if p.items[0].deaths > 0 || limit < 2 {
+	first := p.items[0]
+	k := packing{core: c, e: e, pass: p, limit: min(c.cfg.MaxPassItems, e.info.MaxPassRows), missing: map[kvcache.Hash]bool{}}
+	if first.deaths > 0 || k.limit < 2 {
 		return // one that may have killed an executor runs alone
 	}
-	if b := e.blocked; b != nil {
-		// It cannot run before others have, so that they do not overtake it.
-		e.queue.remove(b)
-		defer e.queue.push(b)
+	k.note(first)
+	if first.continuing() {
+		k.addGenerating()
+		k.addByPolicy(k.mixedRows())
+	} else {
+		k.addByPolicy(e.info.MaxPassRows)
+		k.rideAlong()
 	}
-	rows := newRows(p.items[0])
-	missing := map[kvcache.Hash]bool{}
-	noteMissing(missing, p.items[0])
-	for len(p.items) < limit {
-		j := e.queue.min(c.seconds())
-		if j == nil || j.deaths > 0 || rows+newRows(j) > e.info.MaxPassRows || c.parkedBefore(e, j) >= 0 {
+}
+
+// addByPolicy packs jobs that are to be computed, up to so many rows in all.
+func (k *packing) addByPolicy(rows int) {
+	for len(k.pass.items) < k.limit {
+		j := k.core.nextUnblocked(k.e)
+		if j == nil || j.deaths > 0 || k.rows+newRows(j) > rows || k.core.parkedBefore(k.e, j) >= 0 {
 			return
 		}
-		if j.loads > 0 && e.index.Available() < j.cached {
+		if j.loads > 0 && k.e.index.Available() < j.cached {
 			return // there may be no room for what it is to load, and it would compute that
 		}
-		added := e.cost.extra(len(j.seq), j.cachedTokens()) + e.cost.load*float64(j.loads)
-		if e.cost.base*float64(e.queue.size) <= added*float64(len(p.items)) {
-			return
-		}
 		// A prefix that this pass is about to fill, or load, is cheaper to read from the next one.
-		if h, ok := nextMissing(j); ok && missing[h] {
+		if h, ok := nextMissing(j); !k.pays(j) || ok && k.missing[h] {
 			return
 		}
-		e.queue.remove(j)
-		if !c.lease(e, j) {
-			e.queue.push(j)
+		k.e.queue.remove(j)
+		if !k.core.lease(k.e, j) {
+			k.e.queue.push(j)
 			return
 		}
-		rows += newRows(j)
-		noteMissing(missing, j)
-		p.items = append(p.items, j)
+		k.add(j)
+	}
+}
+
+// rideAlong lets jobs that generate join a pass that began with another, if it is one that they may.
+func (k *packing) rideAlong() {
+	if k.rows < k.mixedRows() {
+		k.addGenerating()
+	}
+}
+
+// addGenerating packs jobs that go on from a token, in turn.
+func (k *packing) addGenerating() {
+	for len(k.pass.items) < k.limit && k.rows < k.e.info.MaxPassRows {
+		j := k.e.queue.turn()
+		if j == nil || !k.pays(j) {
+			return
+		}
+		k.e.queue.remove(j)
+		k.add(j)
+	}
+}
+
+// mixedRows is how many rows a pass of both kinds may have. One that may be paused has none that generate:
+// they would stand still with it.
+func (k *packing) mixedRows() int {
+	if _, pauses := k.core.policy.(preemptivePolicy); pauses && k.e.info.CanPause {
+		return min(preemptMargin, k.e.info.MaxPassRows)
+	}
+	return k.e.info.MaxPassRows
+}
+
+// pays says whether a waiting job's company is worth it.
+func (k *packing) pays(j *job) bool {
+	m := &k.e.cost
+	added := m.extra(len(j.seq), j.cachedTokens()) + m.load*float64(j.loads)
+	return m.base*float64(k.e.queue.size+k.again) > added*float64(len(k.pass.items))
+}
+
+func (k *packing) add(j *job) {
+	k.pass.items = append(k.pass.items, j)
+	k.note(j)
+}
+
+// note counts what an item adds to the pass.
+func (k *packing) note(j *job) {
+	k.rows += newRows(j)
+	if j.generated()+1 < j.submit.MaxTokens {
+		k.again++
+	}
+	if h, ok := nextMissing(j); ok {
+		k.missing[h] = true
 	}
 }
 
@@ -57,10 +118,4 @@ func nextMissing(j *job) (kvcache.Hash, bool) {
 		return j.chain[device], true
 	}
 	return kvcache.Hash{}, false
-}
-
-func noteMissing(missing map[kvcache.Hash]bool, j *job) {
-	if h, ok := nextMissing(j); ok {
-		missing[h] = true
-	}
 }

@@ -52,6 +52,10 @@ type executor struct {
 	saves   []wire.Copy // that go with the next pass
 	full    bool        // a pass did not fit beside the paused ones, and none has ended since; see putBack
 	blocked *job        // waits for pages that other jobs hold; see lease
+	// passedOver says that the pass started last began with a job of the policy's choice and left some that
+	// generate behind: the next one begins with those. So where both kinds wait, of two passes that start one
+	// after the other at least one begins with the policy's choice, and at least one has a job that generates.
+	passedOver bool
 }
 
 // pool is the executors that serve one model, and the jobs for which there is none.
@@ -251,7 +255,7 @@ func (c *Core) evacuate(e *executor) {
 	jobs = jobsInOrder(slices.Values(slices.AppendSeq(jobs, e.queue.all())))
 	for _, j := range jobs {
 		j.lease, j.executor, j.cached, j.loads, j.blocked = nil, nil, 0, 0, false
-		j.node, j.older, j.newer = nil, nil, nil
+		j.leave()
 		if j.deaths >= maxDeaths {
 			c.fail(j, engine.Errorf(engine.CodeExecutorLost,
 				"%d executors died while they ran this request, the last one is %s; it is not run again", j.deaths, e.peer.name.name))

@@ -53,7 +53,7 @@ func (p *places) sweep(gone *executor) {
 
 // begun says whether a prompt that begins with a block is waiting here, running or in the cache.
 func (e *executor) begun(h kvcache.Hash) bool {
-	if _, cached := e.index.Reach([]kvcache.Hash{h}); cached > 0 || e.queue.tree.first[h] != nil {
+	if _, cached := e.index.Reach([]kvcache.Hash{h}); cached > 0 || e.queue.begins(h) {
 		return true
 	}
 	for _, p := range e.allPasses() {

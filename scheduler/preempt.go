@@ -12,7 +12,7 @@ func (c *Core) preempt(e *executor) {
 	if !e.info.CanPause || p.pausing || e.full || len(e.parked) >= c.cfg.MaxPaused {
 		return
 	}
-	if j := e.queue.min(c.seconds()); j != nil && !j.blocked && c.overtakes(e, j, p) {
+	if j := c.nextUnblocked(e); j != nil && c.overtakes(e, j, p) {
 		p.pausing = true
 		c.send(e.peer.id, &wire.Pause{Pass: p.id})
 	}

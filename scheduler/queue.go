@@ -5,37 +5,39 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/rotation"
 )
 
-// queue holds the jobs that wait for one executor, in the order of the policy, and follows the
-// executor's index.
-//
-// What a change of the cache costs does not depend on how many jobs wait, as the policy's keys are
-// kept without what the cache saves; see tree. Under an agingPolicy alone each job whose resident
-// prefix changes finds its class anew.
+// queue holds the jobs that wait for one executor, and follows the executor's index: those of which a
+// prompt is to be computed in the order of the policy, and those that go on from a token in turns. A turn
+// is one token, whatever the policy; see executor.passedOver for how the two share the executor.
 type queue struct {
 	policy      policy
 	aging       agingPolicy // policy, if its order changes with time alone; else nil
 	cost        *costModel  // of the executor
 	index       *kvcache.Index
 	blockTokens int
-	tree        *tree
-	heaps       []minHeap[classed] // of the aging policy, one a class
-	classes     []int              // classes of heaps, ascending
-	newest      *job               // the last one pushed; older ones are linked from it
+	plain       *order // of the jobs that can run whatever others hold
+	paged       *order // of those that need pages of their own
+	generating  rotation.Queue[flow, *job]
+	newest      *job // the last one pushed; older ones are linked from it
 	size        int
 	total       *int // jobs waiting in all queues of the pool
 	predicted   work // of all, with prefixes shared by several jobs counted once
 }
 
+// flow is whose turn it is to generate: a user's, where fairness is among users, or else a job's.
+type flow struct {
+	user string
+	job  engine.JobID
+}
+
 func newQueue(p policy, cost *costModel, index *kvcache.Index, blockTokens int, total *int) *queue {
 	q := &queue{policy: p, cost: cost, index: index, blockTokens: blockTokens, total: total}
-	if q.aging, _ = p.(agingPolicy); q.aging != nil {
-		q.tree = newTree(index.HostBlocks() > 0, q.saved, q.reclass)
-	} else {
-		q.tree = newTree(index.HostBlocks() > 0, q.saved, nil)
-	}
+	q.aging, _ = p.(agingPolicy)
+	q.plain, q.paged = newOrder(q), newOrder(q)
 	return q
 }
 
@@ -63,18 +65,11 @@ func (q *queue) reach(j *job) (r reach) {
 
 // push adds a job whose executor is set.
 func (q *queue) push(j *job) {
-	j.key = q.policy.key(j)
 	if j.continuing() {
-		j.key -= q.savedTokens(j.cachedTokens(), 0)
 		j.loads = 0
-		q.tree.hold(j)
+		j.turn = q.generating.Push(j.flow, j)
 	} else {
-		found := q.reach(j)
-		j.cached, j.loads = q.useful(found)
-		q.tree.insert(j, j.chain[:j.usable()], found)
-	}
-	if q.aging != nil {
-		q.classify(j)
+		q.orderOf(j).push(j)
 	}
 	if j.older = q.newest; j.older != nil {
 		j.older.newer = j
@@ -85,12 +80,21 @@ func (q *queue) push(j *job) {
 	q.predicted.add(j.predicted)
 }
 
+// orderOf is where a job that is to be computed waits.
+func (q *queue) orderOf(j *job) *order {
+	if j.paged {
+		return q.paged
+	}
+	return q.plain
+}
+
 // remove takes a job out, with job.cached and job.loads as they are now.
 func (q *queue) remove(j *job) {
-	q.find(j)
-	q.tree.remove(j)
-	if q.aging != nil {
-		q.heaps[q.heapOf(j.class)].remove(j.heapIndex)
+	if j.turn != nil {
+		q.generating.Remove(j.turn)
+	} else {
+		q.find(j)
+		q.orderOf(j).remove(j)
 	}
 	if j.newer != nil {
 		j.newer.older = j.older
@@ -100,7 +104,7 @@ func (q *queue) remove(j *job) {
 	if j.older != nil {
 		j.older.newer = j.newer
 	}
-	j.node, j.older, j.newer = nil, nil, nil
+	j.leave()
 	q.size--
 	*q.total--
 	q.predicted.subtract(j.predicted)
@@ -109,11 +113,14 @@ func (q *queue) remove(j *job) {
 	}
 }
 
-// find sets how many leading blocks of a waiting job a pass starting now would have from the cache.
-func (q *queue) find(j *job) {
-	if !j.continuing() {
-		j.cached, j.loads = q.useful(q.tree.reach(j))
-	}
+// find sets how many leading blocks a pass starting now would have from the cache, of a job that waits to
+// be computed.
+func (q *queue) find(j *job) { j.cached, j.loads = q.useful(q.orderOf(j).tree.reach(j)) }
+
+// turn returns the job whose turn it is to generate a token; nil when none is to.
+func (q *queue) turn() *job {
+	j, _ := q.generating.First()
+	return j
 }
 
 // all yields the waiting jobs, those pushed last first.
@@ -129,11 +136,16 @@ func (q *queue) all() iter.Seq[*job] {
 	}
 }
 
-// min returns the job to run next, with job.cached and job.loads as they are now; nil when none waits.
-func (q *queue) min(now float64) *job {
-	best := q.tree.min()
-	if q.aging != nil {
-		best = q.oldest(now)
+// min returns the job that the policy runs next, with job.cached and job.loads as they are now; nil when
+// none waits to be computed. If there is one that is blocked for want of pages, it stands for all that need
+// pages: none of them goes before it.
+func (q *queue) min(now float64, blocked *job) *job {
+	best, rival := q.plain.min(now), blocked
+	if rival == nil {
+		rival = q.paged.min(now)
+	}
+	if best == nil || rival != nil && q.sooner(rival, best, now) {
+		best = rival
 	}
 	if best != nil {
 		q.find(best)
@@ -141,73 +153,55 @@ func (q *queue) min(now float64) *job {
 	return best
 }
 
-// oldest compares the first jobs of the aging policy's classes.
-func (q *queue) oldest(now float64) *job {
-	var best *job
-	var bestScore float64
-	for _, h := range q.heaps {
-		if len(h) == 0 {
-			continue
-		}
-		j := h[0].job
-		score := q.aging.score(j.class, j.key, now)
-		if best == nil || score < bestScore || score == bestScore && j.order < best.order {
-			best, bestScore = j, score
-		}
+// minPlain is min among the jobs that need no pages.
+func (q *queue) minPlain(now float64) *job {
+	best := q.plain.min(now)
+	if best != nil {
+		q.find(best)
 	}
 	return best
 }
 
-// classed is a job in the heap of its class.
-type classed struct{ *job }
-
-func (c classed) before(other classed) bool { return earlier(c.job, other.job) }
-func (c classed) moved(to int)              { c.heapIndex = to }
-
-// classify puts a job in the heap of its class.
-func (q *queue) classify(j *job) {
-	j.class = q.aging.class(j)
-	q.heaps[q.heapOf(j.class)].push(classed{j})
+// sooner says whether the policy runs one waiting job before another.
+func (q *queue) sooner(a, b *job, now float64) bool {
+	x, y := q.rank(a, now), q.rank(b, now)
+	return x < y || x == y && a.order < b.order
 }
 
-// reclass follows a change of a job's resident prefix.
-func (q *queue) reclass(j *job, found reach) {
-	j.cached, j.loads = q.useful(found)
-	if q.aging.class(j) != j.class {
-		q.heaps[q.heapOf(j.class)].remove(j.heapIndex)
-		q.classify(j)
+// rank is by what the policy orders jobs in the end; the smallest runs next.
+func (q *queue) rank(j *job, now float64) float64 {
+	if q.aging != nil {
+		return q.aging.score(j.class, j.key, now)
 	}
-}
-
-// heapOf returns the position of a class's heap, made when it is the first of its class.
-func (q *queue) heapOf(class int) int {
-	i, found := slices.BinarySearch(q.classes, class)
-	if !found {
-		q.classes = slices.Insert(q.classes, i, class)
-		q.heaps = slices.Insert(q.heaps, i, nil)
-	}
-	return i
+	return j.key - j.node.group().saved
 }
 
 // stored follows blocks that became matchable.
-func (q *queue) stored(hashes []kvcache.Hash) { q.tree.stored(hashes) }
+func (q *queue) stored(hashes []kvcache.Hash) {
+	q.plain.tree.stored(hashes)
+	q.paged.tree.stored(hashes)
+}
 
 // evicted follows blocks that left the device, of which those lost, or others, are not in host memory.
 func (q *queue) evicted(hashes, lost []kvcache.Hash) {
-	q.tree.lost(lost)
-	q.tree.evicted(hashes)
+	for _, o := range []*order{q.plain, q.paged} {
+		o.tree.lost(lost)
+		o.tree.evicted(hashes)
+	}
 }
 
-// firstHolder returns the waiting job of the smallest key that holds pages, nil if none does.
-func (q *queue) firstHolder() *job { return q.tree.held.best }
-
 // wanted says whether a waiting job would read this block and none after it.
-func (q *queue) wanted(h kvcache.Hash) bool { return q.tree.wanted(h) }
+func (q *queue) wanted(h kvcache.Hash) bool { return q.plain.tree.wanted(h) || q.paged.tree.wanted(h) }
 
 // shared returns how many leading blocks of a chain, of which resident are so, some waiting job
 // begins with too.
 func (q *queue) shared(chain []kvcache.Hash, resident int) int {
-	return max(resident, q.tree.shared(chain))
+	return max(resident, q.plain.tree.shared(chain), q.paged.tree.shared(chain))
+}
+
+// begins says whether a waiting job's prompt begins with a block.
+func (q *queue) begins(h kvcache.Hash) bool {
+	return q.plain.tree.first[h] != nil || q.paged.tree.first[h] != nil
 }
 
 // jobsInOrder sorts jobs by order of submission.

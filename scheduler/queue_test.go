@@ -20,16 +20,15 @@ func checkQueue(q *queue, now float64) error {
 	n := 0
 	for j := range q.all() {
 		n++
-		cached, loads := j.cachedTokens(), 0
-		if !j.continuing() {
-			fresh := q.reach(j)
-			if got := q.tree.reach(j); got != fresh {
-				return fmt.Errorf("job %v is taken to have %+v blocks in the cache, has %+v", j.submit.Job, got, fresh)
-			}
-			cached, loads = q.useful(fresh)
-			cached *= j.chainOf
+		if j.continuing() {
+			continue
 		}
-		rank := q.policy.key(j) - q.savedTokens(cached, loads)
+		fresh := q.reach(j)
+		if got := q.orderOf(j).tree.reach(j); got != fresh {
+			return fmt.Errorf("job %v is taken to have %+v blocks in the cache, has %+v", j.submit.Job, got, fresh)
+		}
+		cached, loads := q.useful(fresh)
+		rank := q.policy.key(j) - q.savedTokens(cached*j.chainOf, loads)
 		if q.aging != nil {
 			rank = q.aging.score(j.class, j.key, now)
 		}
@@ -37,7 +36,7 @@ func checkQueue(q *queue, now float64) error {
 			next, least = j, rank
 		}
 	}
-	if got := q.min(now); got != next {
+	if got := q.min(now, nil); got != next {
 		return fmt.Errorf("the next job is taken to be %+v, is %+v", got, next)
 	}
 	if n != q.size {
@@ -46,13 +45,17 @@ func checkQueue(q *queue, now float64) error {
 	if err := checkPrefixes(q); err != nil {
 		return err
 	}
-	for i, g := range q.tree.groups {
-		if g.group != i || !g.leads() {
-			return fmt.Errorf("group %d is taken to be at %d; leads: %v", i, g.group, g.leads())
+	for _, o := range []*order{q.plain, q.paged} {
+		for i, g := range o.tree.groups {
+			if g.position != i || !g.leads() {
+				return fmt.Errorf("group %d is taken to be at %d; leads: %v", i, g.position, g.leads())
+			}
+		}
+		if _, err := checkNode(o.tree, o.tree.root); err != nil {
+			return err
 		}
 	}
-	_, err := checkNode(q.tree, q.tree.root)
-	return err
+	return nil
 }
 
 // checkPrefixes holds wanted and shared to their words, for every prefix of every waiting job.
@@ -202,7 +205,7 @@ func branchingJob(rng *rand.Rand, e *executor, order int) *job {
 	}
 	return &job{
 		submit: m, executor: e, order: uint64(order), aged: float64(rng.IntN(64)) / 64,
-		seq: m.Tokens, chain: new(kvcache.Hasher).Chain(m.Tokens, 2, kvcache.Keys{}), chainOf: 2,
+		paged: rng.IntN(3) == 0, seq: m.Tokens, chain: new(kvcache.Hasher).Chain(m.Tokens, 2, kvcache.Keys{}), chainOf: 2,
 	}
 }
 

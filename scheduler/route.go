@@ -157,6 +157,7 @@ func (c *Core) hash(j *job, e *executor) {
 func (c *Core) enqueue(j *job, e *executor) {
 	c.hash(j, e)
 	j.executor, j.state = e, stateWaiting
+	j.paged = j.pages(c.cfg.FullKV, e.info.BlockTokens) > 0
 	j.predicted = e.expected(j)
 	if c.cfg.UserFairness && !j.paced {
 		j.aged, j.paced = c.users.pace(j.submit.User, j.aged, e.cost.seconds(j.predicted)), true

@@ -115,7 +115,7 @@ func (t *tree) resave(n *node) {
 	}
 	found := t.reachOf(n)
 	n.saved = t.saved(found)
-	t.groups.fix(n.group)
+	t.groups.fix(n.position)
 	if t.changed != nil {
 		t.tell(n, found)
 	}

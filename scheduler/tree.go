@@ -2,7 +2,7 @@ package scheduler
 
 import "github.com/prefillonly/prefillonly/kvcache"
 
-// tree holds the jobs that wait for one executor by the blocks that their prompts begin with, in a
+// tree holds the jobs that wait to be computed on one executor by the blocks that their prompts begin with, in a
 // radix tree, and follows which of those blocks are resident: on the device, or in host memory.
 //
 // The jobs whose resident prefixes end at the same block are a group: what the cache saves them is
@@ -14,7 +14,6 @@ type tree struct {
 	changed func(j *job, found reach) // told of each job whose resident prefix has changed; may be nil
 	tiers   *tiers                    // nil without host memory: resident is on the device
 	root    *node                     // no blocks
-	held    *node                     // the jobs that hold pages of their own, in place of the cache's
 	first   map[kvcache.Hash]*node    // by the first of their own blocks
 	missing map[kvcache.Hash]*node    // those resident in part, by their first block that is not
 	present map[kvcache.Hash]*node    // those that lead a group, by their last block that is
@@ -34,12 +33,20 @@ type node struct {
 	slot     int           // position among the parent's
 	leaders  []*node       // those of slots that lead groups of their own
 	leader   int           // position among the parent's leaders if it is one
-	group    int           // position among the groups if it leads one
+	position int           // among the groups if it leads one
 	saved    float64       // what the cache takes off the keys of its group
 }
 
 // leads says whether the node has a group: the jobs here and below, down to nodes that lead others.
 func (n *node) leads() bool { return n.resident > 0 || n.parent == nil }
+
+// group is the node that leads the one to which this belongs.
+func (n *node) group() *node {
+	for !n.leads() {
+		n = n.parent
+	}
+	return n
+}
 
 // cached is the number of blocks that the group of a node has in the cache.
 func (n *node) cached() int { return n.start + n.resident }
@@ -94,18 +101,17 @@ func (g group) before(other group) bool {
 	return x < y || x == y && a.order < b.order
 }
 
-func (g group) moved(to int) { g.node.group = to }
+func (g group) moved(to int) { g.node.position = to }
 
 func newTree(host bool, saved func(reach) float64, changed func(*job, reach)) *tree {
 	t := &tree{
-		saved: saved, changed: changed, root: &node{}, held: &node{},
+		saved: saved, changed: changed, root: &node{},
 		first: map[kvcache.Hash]*node{}, missing: map[kvcache.Hash]*node{}, present: map[kvcache.Hash]*node{},
 	}
 	if host {
 		t.tiers = newTiers()
 	}
 	t.groups.push(group{t.root})
-	t.groups.push(group{t.held})
 	return t
 }
 
@@ -114,11 +120,7 @@ func (t *tree) min() *job { return t.groups[0].best }
 
 // reach is how far a waiting job's prefix is resident.
 func (t *tree) reach(j *job) reach {
-	n := j.node
-	for !n.leads() {
-		n = n.parent
-	}
-	return t.reachOf(n)
+	return t.reachOf(j.node.group())
 }
 
 // wanted says whether a waiting job's prefix on the device ends with this block.
@@ -145,9 +147,6 @@ func (t *tree) shared(chain []kvcache.Hash) int {
 	}
 	return common
 }
-
-// hold adds a job that has pages of its own; its key is final.
-func (t *tree) hold(j *job) { t.settle(j, t.held) }
 
 // insert adds a job whose blocks are those of chain, of which so many are resident.
 func (t *tree) insert(j *job, chain []kvcache.Hash, found reach) {
@@ -183,9 +182,6 @@ func (t *tree) remove(j *job) {
 	n := j.node
 	n.slots.remove(j.slot)
 	t.refresh(n)
-	if n == t.held {
-		return
-	}
 	if len(n.slots) == 0 && n != t.root {
 		t.detach(n)
 		n = n.parent
@@ -261,7 +257,7 @@ func (t *tree) lead(n *node) {
 }
 
 func (t *tree) follow(n *node) {
-	t.groups.remove(n.group)
+	t.groups.remove(n.position)
 	p, last := n.parent, len(n.parent.leaders)-1
 	moved := p.leaders[last]
 	p.leaders[n.leader], moved.leader = moved, n.leader
@@ -305,7 +301,7 @@ func (t *tree) refresh(n *node) {
 		}
 		n.best = best
 		if n.leads() {
-			t.groups.fix(n.group)
+			t.groups.fix(n.position)
 			return
 		}
 		n.parent.slots.fix(n.slot)
@@ -365,7 +361,7 @@ func (t *tree) resize(n *node, resident int) {
 	t.list(n)
 	switch {
 	case led && n.leads():
-		t.groups.fix(n.group)
+		t.groups.fix(n.position)
 	case led:
 		t.follow(n)
 	case n.leads():

@@ -1,6 +1,10 @@
 package scheduler
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
 
 // users paces the jobs of each user for fairness among users: under every policy that heeds
 // arrival, a job ages as if it had come no sooner than the user's job before it could have been
@@ -21,6 +25,14 @@ func (u *users) pace(user string, arrival, seconds float64) float64 {
 	from := max(arrival, u.next[user])
 	u.next[user] = from + seconds
 	return from
+}
+
+// flowOf is the flow in which a job takes its turns to generate.
+func (c *Core) flowOf(m *wire.Submit) flow {
+	if c.cfg.UserFairness && m.User != "" {
+		return flow{user: m.User}
+	}
+	return flow{job: m.Job}
 }
 
 // prune forgets users whose next job is not held back any more.

@@ -11,9 +11,10 @@ var arrows = map[string][]string{
 	"kernels":     {},
 
 	// pure
-	"kvcache":       {"engine"},
-	"scheduler":     {"engine", "engine/wire", "kvcache"},
-	"scheduler/sim": {"engine", "engine/wire", "kvcache", "scheduler"},
+	"kvcache":            {"engine"},
+	"scheduler":          {"engine", "engine/wire", "kvcache", "scheduler/rotation"},
+	"scheduler/rotation": {},
+	"scheduler/sim":      {"engine", "engine/wire", "kvcache", "scheduler"},
 
 	// device
 	"kernels/ref":                {"kernels"},
