@@ -2,12 +2,19 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // scored is what an answer says of tokens, in the form of completions and chat.
@@ -127,4 +134,97 @@ func TestPromptLogprobsOfGeneration(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+// streams are generating requests that a test holds open.
+type streams struct {
+	tokens []atomic.Int64
+	wg     sync.WaitGroup
+}
+
+// stream opens n streams of 4,000 tokens, and waits until all have begun. They end with the test's server.
+func (p *program) stream(n int) *streams {
+	p.Helper()
+	s := &streams{tokens: make([]atomic.Int64, n)}
+	ctx, stop := context.WithCancel(p.Context())
+	p.Cleanup(func() {
+		stop()
+		s.wg.Wait()
+	})
+	for i := range n {
+		body := fmt.Sprintf(`{"prompt":"Stream %d of many","max_tokens":4000,"stream":true,"allowed_token_ids":[300,301],"user":"streams"}`, i)
+		s.wg.Go(func() {
+			request, _ := http.NewRequestWithContext(ctx, "POST", p.base+"/v1/completions", strings.NewReader(body))
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				p.Errorf("stream %d: %v", i, err)
+				return
+			}
+			defer response.Body.Close()
+			for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+				if strings.Contains(lines.Text(), `"text"`) {
+					s.tokens[i].Add(1)
+				}
+			}
+		})
+	}
+	for i := range s.tokens {
+		for s.tokens[i].Load() == 0 && !p.Failed() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return s
+}
+
+// counts are the tokens that each stream has got.
+func (s *streams) counts() []int64 {
+	n := make([]int64, len(s.tokens))
+	for i := range n {
+		n[i] = s.tokens[i].Load()
+	}
+	return n
+}
+
+// TestScoringBesideStreams asks for scores of prompts of 1 to 100 tokens while 20 streams generate. None waits
+// for more than a few passes, and the streams share what is left.
+func TestScoringBesideStreams(t *testing.T) {
+	for _, args := range [][]string{
+		{"--scheduling-policy", "srjf-calibrated"},
+		{"--scheduling-policy", "srpt"},
+		{"--scheduling-policy", "fcfs"},
+		{"--scheduling-policy", "hrrn", "--user-fairness"},
+	} {
+		t.Run(strings.Join(args[1:], ""), func(t *testing.T) {
+			p := serve(t, nil, append(args, "--kv-cache-memory-bytes", "256MiB")...)
+			s := p.stream(20)
+			before, start := s.counts(), time.Now()
+			var slowest time.Duration
+			const prompts = 40
+			for i := range prompts {
+				ids := make([]string, 1+i*99/(prompts-1))
+				for k := range ids {
+					ids[k] = strconv.Itoa(300 + (i*31+k*7)%1000)
+				}
+				asked := time.Now()
+				p.score(t, "/v1/completions", `{"prompt":[`+strings.Join(ids, ",")+`],"max_tokens":1,"temperature":0,"logprobs":1}`)
+				slowest = max(slowest, time.Since(asked))
+			}
+			took := time.Since(start)
+			after := s.counts()
+			least, most := int64(math.MaxInt64), int64(0)
+			for i := range after {
+				least, most = min(least, after[i]-before[i]), max(most, after[i]-before[i])
+			}
+			if most+before[0] > 3900 {
+				t.Fatal("the streams ended before the prompts were answered")
+			}
+			if pass := took / time.Duration(max(most, 1)); slowest > 20*pass && slowest > time.Second {
+				t.Errorf("the slowest prompt took %v, a pass of the streams %v", slowest, pass)
+			}
+			if least < prompts/2 || least < most*2/3 {
+				t.Errorf("beside %d prompts the streams got %d to %d tokens", prompts, least, most)
+			}
+			t.Logf("%d prompts in %v, the slowest in %v; the streams got %d to %d tokens", prompts, took, slowest, least, most)
+		})
+	}
 }
