@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -70,7 +71,7 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 	}
 	defer peer.Close()
 	f, err := frontend.New(frontend.Config{
-		Name: name, Heartbeat: heartbeat, Models: cfg.ServedModelName, APIKeys: keys, Version: version,
+		Name: name, Heartbeat: heartbeat, Models: cfg.ServedModelName, Keys: keys, Version: version,
 		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, AccessLog: cfg.AccessLog,
 		HTTP: httpserve.Config{
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
@@ -94,24 +95,23 @@ func openListener(cfg *config.Config) (net.Listener, error) {
 }
 
 // apiKeys joins the keys of the environment, the YAML file and --api-key-file.
-func apiKeys(cfg *config.Config) ([]string, error) {
-	keys := cfg.APIKey
-	if cfg.APIKeyFile == "" {
-		return keys, nil
-	}
-	text, err := os.ReadFile(cfg.APIKeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("api-key-file: %w", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" {
-			keys = append(keys, line)
+func apiKeys(cfg *config.Config) (*apikey.Ring, error) {
+	entries := cfg.APIKey
+	if cfg.APIKeyFile != "" {
+		text, err := os.ReadFile(cfg.APIKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("api-key-file: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.TrimSpace(line) != "" {
+				entries = append(entries, line)
+			}
+		}
+		if len(entries) == 0 {
+			return nil, fmt.Errorf("api-key-file: %s holds no key", cfg.APIKeyFile)
 		}
 	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("api-key-file: %s holds no key", cfg.APIKeyFile)
-	}
-	return keys, nil
+	return apikey.NewRing(entries, cfg.CacheIsolation)
 }
 
 // chatTemplate adapts the tokenizer's templates to the frontend.

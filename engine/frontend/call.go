@@ -100,7 +100,7 @@ func (c *call) admit(r *http.Request, limits *schedulerState) *refusal {
 		StopTokens: c.stopTokens(),
 		Ask:        c.ask(),
 		User:       c.user(r.Header),
-		Salt:       c.CacheSalt,
+		Salt:       c.x.owner.Salt(c.CacheSalt),
 		Priority:   c.Priority,
 		Deadline:   deadline,
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/prefillonly/prefillonly/engine/apikey"
 )
 
 // exchange is the ResponseWriter every handler gets: it knows the request's id and start, and
@@ -17,6 +19,7 @@ type exchange struct {
 	start       time.Time
 	status      int // 0 until the header is written
 	refusedWith string
+	owner       apikey.Owner // of the key that the request carries
 
 	// of the call, where there is one
 	model              string

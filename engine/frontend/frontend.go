@@ -4,7 +4,6 @@ package frontend
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
@@ -55,7 +55,7 @@ type conn interface {
 type Config struct {
 	Name        string           // of this process to the scheduler, kept over restarts; default "frontend"
 	Models      []string         // names the model is served under; the first is the executors' name for it
-	APIKeys     []string         // any of them opens every path; empty: no key is asked for
+	Keys        *apikey.Ring     // any of them opens every path; nil or empty: no key is asked for
 	Version     string           // answered by /version
 	MaxBody     int64            // bytes of a request body; default 64 MiB
 	MaxJobs     int              // open jobs; beyond it requests get 429; default 65536
@@ -91,7 +91,6 @@ type Frontend struct {
 	tok      tokenizer
 	chat     template
 	log      *zap.Logger
-	keys     [][sha256.Size]byte
 	eos      []engine.TokenID
 	jobs     *jobTable
 	metrics  *metrics
@@ -113,12 +112,6 @@ func New(cfg Config, tok tokenizer, chat template, conn conn, log *zap.Logger) (
 		cfg: cfg, conn: conn, tok: tok, chat: chat, log: log, eos: tok.EOS(),
 		encoders: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		started:  time.Now(),
-	}
-	for _, key := range cfg.APIKeys {
-		if key == "" {
-			return nil, errors.New("frontend: an API key is empty")
-		}
-		f.keys = append(f.keys, sha256.Sum256([]byte(key)))
 	}
 	f.buffers.New = func() any { return new([]byte) }
 	f.jobs = newJobTable(cfg, conn, log)

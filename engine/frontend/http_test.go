@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
@@ -250,7 +251,7 @@ func TestHead(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	f, _ := newFrontend(t, Config{APIKeys: []string{"one", "two"}}, say("Y", engine.FinishLength))
+	f, _ := newFrontend(t, Config{Keys: ring(t, "one", "two")}, say("Y", engine.FinishLength))
 	for _, c := range []struct {
 		path, key string
 		status    int
@@ -265,8 +266,43 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s with %q: status %d, %v", c.path, c.key, w.Code, w.Header())
 		}
 	}
-	if _, err := New(Config{Models: []string{"m"}, APIKeys: []string{""}}, byteTokenizer{}, lineTemplate{}, &fakeScheduler{}, zap.NewNop()); err == nil {
-		t.Error("an empty key is taken")
+}
+
+func ring(t *testing.T, entries ...string) *apikey.Ring {
+	t.Helper()
+	keys, err := apikey.NewRing(entries, apikey.IsolateKeys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// TestKeysDivideTheCache: what goes to the scheduler is salted by key, within which cache_salt counts.
+func TestKeysDivideTheCache(t *testing.T) {
+	salts := map[string]string{}
+	f, _ := newFrontend(t, Config{Keys: ring(t, "one", "two", "three team", "four team")}, func(m *wire.Submit) []*wire.Result {
+		salts[m.User] = m.Salt
+		return say("Y", engine.FinishLength)(m)
+	})
+	for _, key := range []string{"one", "two", "three", "four"} {
+		for _, salt := range []string{"", "x"} {
+			body := fmt.Sprintf(`{"prompt":"Hello","max_tokens":1,"cache_salt":%q,"user":%q}`, salt, key+salt)
+			if w := do(f, http.MethodPost, "/v1/completions", body, "Authorization", "Bearer "+key); w.Code != 200 {
+				t.Fatalf("%s: %d %s", key, w.Code, w.Body)
+			}
+		}
+	}
+	if salts["three"] != salts["four"] || salts["threex"] != salts["fourx"] {
+		t.Errorf("keys of a group have the salts %v", salts)
+	}
+	delete(salts, "four")
+	delete(salts, "fourx")
+	seen := map[string]bool{"": true}
+	for who, salt := range salts {
+		if seen[salt] {
+			t.Errorf("%s has a salt that another has: %v", who, salts)
+		}
+		seen[salt] = true
 	}
 }
 

@@ -1,8 +1,6 @@
 package frontend
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -74,7 +72,7 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 			f.metrics.observe(x)
 			f.logAccess(x, r)
 		}()
-		if refused := f.authorize(r); refused != nil {
+		if refused := f.authorize(x, r); refused != nil {
 			x.Header().Set("WWW-Authenticate", `Bearer realm="prefillonly"`)
 			f.refuse(x, refused)
 			return
@@ -100,24 +98,21 @@ func (f *Frontend) survive(x *exchange, r *http.Request, cause any) {
 	f.refuse(x, refuseStatus(http.StatusInternalServerError, api.TypeServer, "internal_error", "the request met a defect of the server; its log has the cause under request id %s", x.id))
 }
 
-// authorize compares digests, in constant time, against every key.
-func (f *Frontend) authorize(r *http.Request) *refusal {
-	if len(f.keys) == 0 || open[r.URL.Path] {
+// authorize asks for a key, and notes whose it is.
+func (f *Frontend) authorize(x *exchange, r *http.Request) *refusal {
+	if f.cfg.Keys.Empty() || open[r.URL.Path] {
 		return nil
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return refuseStatus(http.StatusUnauthorized, api.TypeAuthentication, "missing_api_key", "this server asks for an API key; send the header Authorization: Bearer KEY")
 	}
-	digest := sha256.Sum256([]byte(token))
-	match := 0
-	for i := range f.keys {
-		match |= subtle.ConstantTimeCompare(digest[:], f.keys[i][:])
+	owner, ok := f.cfg.Keys.Find(token)
+	if !ok {
+		return refuseStatus(http.StatusUnauthorized, api.TypeAuthentication, "invalid_api_key", "the API key is not one of this server's")
 	}
-	if match == 1 {
-		return nil
-	}
-	return refuseStatus(http.StatusUnauthorized, api.TypeAuthentication, "invalid_api_key", "the API key is not one of this server's")
+	x.owner = owner
+	return nil
 }
 
 // probes are asked many times a minute by whatever watches the server, itself included.

@@ -39,7 +39,8 @@ var arrows = map[string][]string{
 	"engine/api":       {"engine"},
 	"engine/tokenizer": {"engine"},
 	"engine/demo":      {},
-	"engine/frontend":  {"engine", "engine/api", "engine/wire", "internal/httpserve"},
+	"engine/apikey":    {},
+	"engine/frontend":  {"engine", "engine/api", "engine/apikey", "engine/wire", "internal/httpserve"},
 
 	// measuring
 	"bench/workload": {"engine"},
@@ -53,7 +54,7 @@ var arrows = map[string][]string{
 
 	// plumbing
 	"internal/archtest":      {},
-	"internal/config":        {"scheduler"},
+	"internal/config":        {"engine/apikey", "scheduler"},
 	"internal/httpserve":     {},
 	"internal/mq":            {"engine/wire"},
 	"internal/nvml":          {},

@@ -5,6 +5,7 @@ package config
 import (
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/scheduler"
 )
 
@@ -15,15 +16,16 @@ type Config struct {
 	MaxModelLen     Length
 	ChatTemplate    string
 
-	Host         string
-	Port         int
-	APIKey       []string
-	APIKeyFile   string
-	MaxBody      Bytes
-	MaxOpenJobs  int
-	AccessLog    bool
-	DrainTimeout time.Duration
-	DrainGrace   time.Duration
+	Host           string
+	Port           int
+	APIKey         []string
+	APIKeyFile     string
+	CacheIsolation string
+	MaxBody        Bytes
+	MaxOpenJobs    int
+	AccessLog      bool
+	DrainTimeout   time.Duration
+	DrainGrace     time.Duration
 
 	MaxConnections           int
 	MaxConnectionsPerAddress int
@@ -58,13 +60,14 @@ type Config struct {
 // Default is the configuration of a user who says nothing.
 func Default() Config {
 	return Config{
-		Host:         "127.0.0.1",
-		Port:         8000,
-		MaxBody:      64 << 20,
-		MaxOpenJobs:  65536,
-		AccessLog:    true,
-		DrainTimeout: 30 * time.Second,
-		DrainGrace:   time.Second,
+		Host:           "127.0.0.1",
+		Port:           8000,
+		CacheIsolation: apikey.IsolateKeys,
+		MaxBody:        64 << 20,
+		MaxOpenJobs:    65536,
+		AccessLog:      true,
+		DrainTimeout:   30 * time.Second,
+		DrainGrace:     time.Second,
 
 		MaxConnections:           8192,
 		MaxConnectionsPerAddress: 2048,

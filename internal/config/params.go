@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 
+	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/scheduler"
 )
 
@@ -110,8 +111,12 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.APIKey },
 	}, {
 		Name: "api-key-file", Group: GroupHTTP, Roles: Frontend, Common: true, Value: "FILE",
-		Help:  "file with one such key a line",
+		Help:  "file with one such key a line; \"KEY GROUP\" puts it in a group of keys that share the prefix cache",
 		field: func(c *Config) any { return &c.APIKeyFile },
+	}, {
+		Name: "prefix-cache-isolation", Group: GroupHTTP, Roles: Frontend, Value: "BY", Choices: []string{apikey.IsolateKeys, apikey.IsolateNone},
+		Help:  "key: requests find what those of the same key, or its group, left in the prefix cache, so that nobody learns from cached_tokens or from the time taken what others asked; none: all share it. A request's cache_salt divides it further",
+		field: func(c *Config) any { return &c.CacheIsolation },
 	}, {
 		Name: "max-body-size", Group: GroupHTTP, Roles: Frontend, Value: "SIZE",
 		Help:  "largest request body",

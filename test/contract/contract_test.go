@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -89,7 +90,11 @@ func (chat) RenderChat(messages []byte, _ frontend.ChatOptions) (string, error) 
 func start(t *testing.T) (openai.Client, *scheduler) {
 	t.Helper()
 	s := &scheduler{inbox: make(chan wire.Message, 1000)}
-	f, err := frontend.New(frontend.Config{Models: []string{"demo"}, APIKeys: []string{"key"}}, tokenizer.NewBytes(), chat{}, s, zap.NewNop())
+	keys, err := apikey.NewRing([]string{"key"}, apikey.IsolateKeys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := frontend.New(frontend.Config{Models: []string{"demo"}, Keys: keys}, tokenizer.NewBytes(), chat{}, s, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
