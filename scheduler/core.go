@@ -37,11 +37,11 @@ type Core struct {
 
 	peers     map[PeerID]*peer
 	named     map[peerName]*peer
-	loading   map[string]loading  // by name
-	losses    map[peerName]uint64 // times that a peer of this name was lost, which its Welcome's epoch tells
-	frontends []*frontend         // in the order of registration
-	executors []*executor         // in the order of registration
-	pools     map[string]*pool    // by model
+	loading   map[string]loading // by name
+	losses    uint64             // times that a peer was lost
+	frontends []*frontend        // in the order of registration
+	executors []*executor        // in the order of registration
+	pools     map[string]*pool   // by model
 
 	jobs         map[engine.JobID]*job
 	deadlines    deadlineHeap // jobs not started that have a deadline
@@ -69,7 +69,7 @@ func NewCore(cfg Config, epoch uint64) (*Core, error) {
 	}
 	return &Core{
 		cfg: cfg, policy: p, epoch: epoch, hasher: new(kvcache.Hasher),
-		peers: map[PeerID]*peer{}, named: map[peerName]*peer{}, losses: map[peerName]uint64{}, loading: map[string]loading{},
+		peers: map[PeerID]*peer{}, named: map[peerName]*peer{}, loading: map[string]loading{},
 		pools: map[string]*pool{}, jobs: map[engine.JobID]*job{}, users: newUsers(),
 	}, nil
 }

@@ -82,47 +82,71 @@ func (c *Core) done(from PeerID, m *wire.Done) {
 	}
 	ran := p.ran + c.now - p.started
 	c.stats.Passes++
-	if m.Err == nil && len(m.Items) == len(p.items) {
+	fault := p.fault(e, m)
+	if fault == nil {
 		took := m.Took
 		if took <= 0 {
 			took = ran
 		}
 		e.cost.observe(p.work, took)
-		for i, j := range p.items {
-			if m.Items[i].Err != nil {
-				continue // there is no telling what is in its pages
-			}
-			stored := e.index.Commit(j.lease)
-			e.queue.stored(stored.Hashes)
-			c.noteStored(e, j, stored)
+	}
+	faults := make([]*engine.Error, len(p.items))
+	for i, j := range p.items {
+		if faults[i] = fault; fault == nil {
+			faults[i] = j.fault(e, &m.Items[i])
+		}
+		if faults[i] == nil { // else there is no telling what is in its pages
+			c.commit(e, j)
 		}
 	}
 	for i, j := range p.items {
 		j.running += ran
-		c.settle(e, p, j, m, i)
+		switch {
+		case j.cancelled:
+			c.forget(j)
+		case m.Err != nil && len(p.items) > 1:
+			// One item may have spoilt the pass for all: each runs again, alone.
+			c.stats.Retries++
+			j.deaths = max(j.deaths, 1)
+			c.requeue(e, j)
+		case faults[i] != nil:
+			c.fail(j, faults[i])
+		default:
+			c.answer(j, &m.Items[i])
+		}
 	}
 	c.dispatch(e)
 }
 
-// settle ends one job's part in a pass.
-func (c *Core) settle(e *executor, p *pass, j *job, m *wire.Done, i int) {
-	switch {
-	case j.cancelled:
-		c.forget(j)
-	case m.Err != nil && len(p.items) > 1:
-		// One item may have spoilt the pass for all: each runs again, alone.
-		c.stats.Retries++
-		j.deaths = max(j.deaths, 1)
-		c.requeue(e, j)
-	case m.Err != nil:
-		c.fail(j, m.Err)
-	case len(m.Items) != len(p.items) || m.Items[i].Job != j.submit.Job:
-		c.fail(j, engine.Errorf(engine.CodeInternal, "executor %s answered pass %d for other jobs than it was given", e.peer.name.name, p.id))
-	case m.Items[i].Err != nil:
-		c.fail(j, m.Items[i].Err)
-	default:
-		c.answer(e, j, &m.Items[i])
+// fault is what is wrong with the answer to a pass as a whole; nil if nothing is.
+func (p *pass) fault(e *executor, m *wire.Done) *engine.Error {
+	if m.Err != nil {
+		return m.Err
 	}
+	if slices.EqualFunc(p.items, m.Items, func(j *job, item wire.ItemResult) bool { return j.submit.Job == item.Job }) {
+		return nil
+	}
+	return engine.Errorf(engine.CodeInternal, "executor %s answered pass %d for other jobs than it was given", e.peer.name.name, p.id)
+}
+
+// fault is what is wrong with the answer to one job; nil if nothing is.
+func (j *job) fault(e *executor, item *wire.ItemResult) *engine.Error {
+	switch scores := len(item.Prompt); {
+	case item.Err != nil:
+		return item.Err
+	case j.submit.MaxTokens > 0 && item.Answer == nil:
+		return engine.Errorf(engine.CodeInternal, "executor %s gave no answer", e.peer.name.name)
+	case j.scoresPrompt() && scores != len(j.submit.Tokens)-1:
+		return engine.Errorf(engine.CodeInternal, "executor %s gave logprobs of %d positions of a prompt of %d tokens", e.peer.name.name, scores, len(j.submit.Tokens))
+	}
+	return nil
+}
+
+// commit makes the blocks that a job's pass has filled matchable.
+func (c *Core) commit(e *executor, j *job) {
+	stored := e.index.Commit(j.lease)
+	e.queue.stored(stored.Hashes)
+	c.noteStored(e, j, stored)
 }
 
 // requeue releases a job's pages and puts it back in its executor's queue.
@@ -133,7 +157,7 @@ func (c *Core) requeue(e *executor, j *job) {
 }
 
 // answer sends what a pass has found for a job, and puts it back in the queue if it generates more.
-func (c *Core) answer(e *executor, j *job, item *wire.ItemResult) {
+func (c *Core) answer(j *job, item *wire.ItemResult) {
 	j.deaths = 0
 	r := &wire.Result{Job: j.submit.Job, Cached: j.hits, Timing: j.timing()}
 	if j.generated() == 0 {
@@ -142,10 +166,6 @@ func (c *Core) answer(e *executor, j *job, item *wire.ItemResult) {
 	if j.submit.MaxTokens == 0 {
 		r.Finish = engine.FinishLength
 	} else {
-		if item.Answer == nil {
-			c.fail(j, engine.Errorf(engine.CodeInternal, "executor %s gave no answer", e.peer.name.name))
-			return
-		}
 		r.Index = j.generated()
 		r.Answer = item.Answer
 		j.seq = append(j.seq, item.Answer.Token)
@@ -162,7 +182,7 @@ func (c *Core) answer(e *executor, j *job, item *wire.ItemResult) {
 		return
 	}
 	j.computed = true
-	c.enqueue(j, e)
+	c.enqueue(j, j.executor)
 }
 
 // fail answers a job with an error and forgets it.

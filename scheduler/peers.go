@@ -22,7 +22,8 @@ type peerName struct {
 type peer struct {
 	id       PeerID
 	name     peerName
-	epoch    uint64
+	epoch    uint64 // its own
+	welcomed uint64 // the scheduler's, as its Welcomes tell: higher than that of any peer lost before
 	heard    time.Duration
 	hellos   int
 	frontend *frontend // one of the two is set
@@ -146,7 +147,7 @@ func (p *peer) settled() bool { return p.hellos > 1 }
 
 // register adds a peer; nil if its Hello makes no sense.
 func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
-	p := &peer{id: from, name: name, epoch: m.Epoch}
+	p := &peer{id: from, name: name, epoch: m.Epoch, welcomed: c.epoch + c.losses}
 	switch m.Role {
 	case wire.RoleFrontend:
 		p.frontend = &frontend{peer: p, jobs: map[engine.JobID]*job{}}
@@ -194,7 +195,7 @@ func (c *Core) lost(p *peer) {
 	if p == nil {
 		return
 	}
-	c.losses[p.name]++
+	c.losses++
 	c.remove(p)
 }
 
@@ -266,7 +267,7 @@ func (c *Core) evacuate(e *executor) {
 
 // welcome answers a Hello. What there is to know of others is for frontends.
 func (c *Core) welcome(p *peer) *wire.Welcome {
-	w := &wire.Welcome{Epoch: c.epoch + c.losses[p.name]}
+	w := &wire.Welcome{Epoch: p.welcomed}
 	if p.frontend == nil {
 		return w
 	}
