@@ -23,10 +23,14 @@ type copyQueue struct {
 	marks  uint64
 }
 
-func (g *gpu) checkDriver(what string, status C.CUresult) {
-	if status != C.CUDA_SUCCESS {
-		g.check(what, fmt.Errorf("CUDA error %d", int(status)))
+func (g *gpu) checkDriver(what string, status C.CUresult) { g.err = worse(g.err, g.driverError(what, status)) }
+
+// driverError is the error of a call of the driver's own that answered with status; nil if it went well.
+func (g *gpu) driverError(what string, status C.CUresult) error {
+	if status == C.CUDA_SUCCESS {
+		return nil
 	}
+	return failure(g.name, what, int(status), fmt.Errorf("CUDA error %d", int(status)))
 }
 
 // openCopies makes the stream, which neither waits for the default stream nor is waited for.

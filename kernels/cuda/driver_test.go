@@ -56,6 +56,12 @@ func TestDriver(t *testing.T) {
 			t.Errorf("%s did not run on the driver:\n%s", pattern, out)
 		}
 	}
+	// Each of an asynchronous copy's own errors tells whether the device is lost.
+	for _, status := range []string{"2", "719"} {
+		if out := run("^TestGPUCopyFails$", "FAKE_COPY="+status); !strings.Contains(out, "--- PASS: TestGPUCopyFails") {
+			t.Errorf("with status %s:\n%s", status, out)
+		}
+	}
 	// A driver that cannot start is no reason not to.
 	if out := run("^TestGPUFill$", "FAKE_CUINIT=803"); !strings.Contains(out, "803") && !strings.Contains(out, "SystemDriverMismatch") {
 		t.Errorf("why the driver does not start is not told:\n%s", out)

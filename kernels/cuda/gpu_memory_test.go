@@ -5,7 +5,11 @@ package cuda
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
@@ -112,5 +116,35 @@ func TestGPULaps(t *testing.T) {
 	}
 	if ratio := laps[2].Seconds() / laps[1].Seconds(); ratio < 7 || ratio > 13 {
 		t.Errorf("twenty fills take %.1f times as long as two: %v", ratio, laps)
+	}
+}
+
+// TestGPUCopyFails: a device that is lost while a copy is enqueued is known to be; what else is wrong with a
+// copy costs its pass alone. The driver answers what the environment says.
+func TestGPUCopyFails(t *testing.T) {
+	status, err := strconv.Atoi(os.Getenv("FAKE_COPY"))
+	if err != nil {
+		t.Skip("this driver does not fail at will")
+	}
+	b := openGPU(t).(*Backend)
+	device, err := b.Alloc(1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Free()
+	host, err := b.AllocHost(1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Free()
+	b.Save(kernels.HostCopy{Device: device, Host: host, Bytes: 1024, Stride: 1024, Count: 1})
+	err = b.Sync()
+	if err == nil || !strings.Contains(err.Error(), "CUDA error "+strconv.Itoa(status)) {
+		t.Errorf("a copy failed with status %d: %v", status, err)
+	}
+	_, lost := lostCodes[status]
+	var gone *LostError
+	if got := errors.As(err, &gone); got != lost {
+		t.Errorf("after status %d the device is taken to be lost: %v, want %v", status, got, lost)
 	}
 }

@@ -40,8 +40,9 @@ func (g *gpu) stage(n int) []byte {
 func (g *gpu) Pinned(bytes int) (memory []byte, free func(), err error) {
 	g.enter()
 	var p unsafe.Pointer
-	if status := C.cuMemHostAlloc(&p, C.size_t(bytes), 0); status != C.CUDA_SUCCESS {
-		return nil, nil, fmt.Errorf("%s: no %d MiB of pinned memory: CUDA error %d; is there a limit on locked memory (ulimit -l)?", g.name, bytes>>20, int(status))
+	what := fmt.Sprintf("%d MiB of pinned memory", bytes>>20)
+	if err := g.driverError(what, C.cuMemHostAlloc(&p, C.size_t(bytes), 0)); err != nil {
+		return nil, nil, fmt.Errorf("%w; is there a limit on locked memory (ulimit -l)?", err)
 	}
 	return unsafe.Slice((*byte)(p), bytes), func() {
 		g.enter()

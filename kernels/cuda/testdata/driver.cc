@@ -26,10 +26,13 @@ static const size_t total = (size_t)8 << 30;
     if (current != &context)        \
         return initialized ? INVALID_CONTEXT : NOT_INITIALIZED
 
+// injected is what a call shall answer by the environment, or else SUCCESS.
+static int injected(const char *variable) { return getenv(variable) ? atoi(getenv(variable)) : SUCCESS; }
+
 API cuInit(unsigned flags)
 {
-    if (getenv("FAKE_CUINIT"))
-        return atoi(getenv("FAKE_CUINIT"));
+    if (int status = injected("FAKE_CUINIT"))
+        return status;
     initialized = flags == 0;
     return initialized ? SUCCESS : INVALID_VALUE;
 }
@@ -136,6 +139,8 @@ struct rectangle { // CUDA_MEMCPY2D
 API cuMemcpy2DAsync_v2(const rectangle *given, stream *s)
 {
     IN_CONTEXT;
+    if (int status = injected("FAKE_COPY"))
+        return status;
     rectangle r = *given; // types: 1 is host memory, 2 the device's
     uint64_t device = r.from_type == 2 ? r.from_device : r.to_device;
     size_t pitch = r.from_type == 2 ? r.from_pitch : r.to_pitch;
