@@ -6,6 +6,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 )
 
 // basic is a world with a frontend "web" and an executor "cpu".
@@ -91,7 +92,7 @@ func TestAdmissionBounds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := basic(t, tt.change)
-			w.core.executors[0].cost.rates = rates{pass: 1.28, token: 0.01}
+			w.core.executors[0].cost = cost.New(&wire.ExecutorInfo{CostBase: 1280 * time.Millisecond, CostToken: 10 * time.Millisecond})
 			var out []Envelope
 			for i := range 4 {
 				if out = w.submit("web", &wire.Submit{Job: engine.JobID(i + 1), Tokens: tokens(i, 20), MaxTokens: 1}); len(results(out)) > 0 {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 )
 
 // dispatch gives an idle executor its next pass, if there is one.
@@ -126,16 +127,16 @@ func (c *Core) start(e *executor, p *pass) {
 	p.started = c.now
 	run := &wire.Run{Pass: p.id, Saves: e.saves, Items: make([]wire.RunItem, len(p.items))}
 	e.saves = nil
-	p.work = work{passes: 1}
+	p.work = cost.Work{Passes: 1}
 	generates := p.items[0].continuing()
 	for i, j := range p.items {
 		cached := j.cachedTokens()
-		w := workOf(len(j.seq), cached)
+		w := cost.Of(len(j.seq), cached)
 		if !j.continuing() {
-			w.loads = float64(len(j.lease.Loads))
+			w.Loads = float64(len(j.lease.Loads))
 			run.Loads = appendLoads(run.Loads, j.lease.Loads)
 		}
-		p.work.add(w)
+		p.work.Add(w)
 		run.Items[i] = wire.RunItem{
 			Job: j.submit.Job, Tokens: j.seq, Cached: cached, Blocks: toPages(j.lease.Pages),
 			Draw: j.generated(), Ask: j.ask(),

@@ -372,7 +372,7 @@ func (h *history) checkPlaces(e *executor) {
 		if len(j.chain) == 0 || j.chainOf != e.info.BlockTokens || j.continuing() || slices.Contains(e.pool.places.by[j.chain[0]], e) {
 			continue
 		}
-		if shared := len(j.seq) - int(e.expected(j).tokens); shared > 0 {
+		if shared := len(j.seq) - int(e.expected(j).Tokens); shared > 0 {
 			h.t.Fatalf("job %v shares %d tokens on %s, which is not among the places", j.submit.Job, shared, e.peer.id)
 		}
 	}
@@ -396,8 +396,8 @@ func (r rescan) score(class int, _, now float64) float64 {
 	j := r.jobs[class]
 	model, age := &j.executor.cost, r.lambda*(now-j.aged)
 	device, all := j.executor.index.Reach(j.chain[:j.usable()])
-	computing := model.tokens(len(j.seq), device*j.chainOf)
-	loading := model.tokens(len(j.seq), all*j.chainOf) + model.load*float64(all-device)
+	computing := model.Tokens(len(j.seq), device*j.chainOf)
+	loading := model.Tokens(len(j.seq), all*j.chainOf) + model.Load*float64(all-device)
 	return min(computing, loading) - age
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 	"github.com/prefillonly/prefillonly/scheduler/rotation"
 )
 
@@ -39,7 +40,7 @@ type job struct {
 	loads     int              // the last ones of these, which are in host memory
 	lease     *kvcache.Lease   // while in a pass, and between the passes of a generating job
 	computed  bool             // a pass has filled the lease's pages with all tokens but the last
-	predicted work             // what it counts for in its queue's predicted work
+	predicted cost.Work        // what it counts for in its queue's predicted cost.Work
 
 	cachedAtArrival int // tokens
 
@@ -112,13 +113,13 @@ func (j *job) cachedTokens() int {
 // cost is what is left to do, in cache-miss tokens, on the job's executor.
 func (j *job) cost() float64 {
 	m := &j.executor.cost
-	return m.tokens(len(j.seq), j.cachedTokens()) + m.load*float64(j.loads)
+	return m.Tokens(len(j.seq), j.cachedTokens()) + m.Load*float64(j.loads)
 }
 
 // work is what is left to do in a pass of its own.
-func (j *job) work() work {
-	w := alone(len(j.seq), j.cachedTokens())
-	w.loads = float64(j.loads)
+func (j *job) work() cost.Work {
+	w := cost.Alone(len(j.seq), j.cachedTokens())
+	w.Loads = float64(j.loads)
 	return w
 }
 

@@ -89,8 +89,8 @@ func (k *packing) mixedRows() int {
 // pays says whether a waiting job's company is worth it.
 func (k *packing) pays(j *job) bool {
 	m := &k.e.cost
-	added := m.extra(len(j.seq), j.cachedTokens()) + m.load*float64(j.loads)
-	return m.base*float64(k.e.queue.size+k.again) > added*float64(len(k.pass.items))
+	added := m.Extra(len(j.seq), j.cachedTokens()) + m.Load*float64(j.loads)
+	return m.Base*float64(k.e.queue.size+k.again) > added*float64(len(k.pass.items))
 }
 
 func (k *packing) add(j *job) {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 )
 
 // pass is a Run that has not been answered yet.
 type pass struct {
 	id       wire.PassID
 	items    []*job
-	work     work          // of the whole pass
+	work     cost.Work     // of the whole pass
 	ran      time.Duration // before it last started
 	started  time.Duration // when it last started
 	whole    float64       // seconds that it takes in all, by the layers done when it was paused last; 0: not told
@@ -36,7 +37,7 @@ func (e *executor) whole(p *pass) float64 {
 	if p.whole > 0 {
 		return p.whole
 	}
-	return e.cost.seconds(p.work)
+	return e.cost.Seconds(p.work)
 }
 
 // left predicts the seconds that are left of a pass, running or not. One that has overrun its
@@ -57,7 +58,7 @@ func (e *executor) allPasses() []*pass {
 
 // load predicts the seconds of work that an executor has to do.
 func (e *executor) load(now time.Duration) float64 {
-	sum := e.cost.seconds(e.queue.predicted)
+	sum := e.cost.Seconds(e.queue.predicted)
 	if e.running != nil {
 		sum += e.left(e.running, now)
 	}
@@ -88,7 +89,7 @@ func (c *Core) done(from PeerID, m *wire.Done) {
 		if took <= 0 {
 			took = ran
 		}
-		e.cost.observe(p.work, took)
+		e.cost.Observe(p.work, took)
 	}
 	faults := make([]*engine.Error, len(p.items))
 	for i, j := range p.items {

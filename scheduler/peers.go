@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 )
 
 // peerName is what stays of a peer over its restarts.
@@ -44,7 +45,7 @@ type executor struct {
 	pool    *pool
 	rank    int    // tells it from the others at the time; see CacheEvent
 	salt    uint64 // of its name, for rendezvous hashing
-	cost    costModel
+	cost    cost.Model
 	index   *kvcache.Index
 	queue   *queue
 	running *pass       // nil while idle
@@ -163,7 +164,7 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 			math.IsNaN(pair) || math.IsInf(pair, 0) {
 			return nil
 		}
-		e := &executor{peer: p, info: *m.Executor, index: index, cost: newCostModel(m.Executor), rank: c.freeRank(), salt: hashName(m.Name)}
+		e := &executor{peer: p, info: *m.Executor, index: index, cost: cost.New(m.Executor), rank: c.freeRank(), salt: hashName(m.Name)}
 		e.pool = c.pool(e.info.Model)
 		e.queue = newQueue(c.policy, &e.cost, index, m.Executor.BlockTokens, &e.pool.waiting)
 		e.pool.executors = append(e.pool.executors, e)

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"fmt"
 	"strings"
+
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 )
 
 // policy orders the jobs that wait for one executor. The job with the smallest key runs next, ties
@@ -16,7 +18,7 @@ type policy interface {
 // nothing is cached; so many cached tokens take as much off the key of any job.
 type calibratedPolicy interface {
 	policy
-	saved(cost *costModel, cached int) float64
+	saved(m *cost.Model, cached int) float64
 }
 
 // agingPolicy is a policy whose order changes with time alone. Its jobs are kept in classes, by key

@@ -4,4 +4,4 @@ package scheduler
 // starve while short ones keep coming.
 type sjf struct{}
 
-func (sjf) key(j *job) float64 { return j.executor.cost.tokens(len(j.seq), 0) }
+func (sjf) key(j *job) float64 { return j.executor.cost.Tokens(len(j.seq), 0) }

@@ -4,4 +4,4 @@ package scheduler
 // traditional baseline (section 5.3.2). Long jobs starve while short ones keep coming.
 type srjf struct{}
 
-func (srjf) key(j *job) float64 { return j.executor.cost.tokens(len(j.seq), j.cachedAtArrival) }
+func (srjf) key(j *job) float64 { return j.executor.cost.Tokens(len(j.seq), j.cachedAtArrival) }

@@ -1,5 +1,7 @@
 package scheduler
 
+import "github.com/prefillonly/prefillonly/scheduler/cost"
+
 // srjfCalibrated is shortest remaining job first with continuous JCT calibration (PrefillOnly,
 // Algorithm 1): the score jct(n_input, n_cached now) - lambda * waited, in cache-miss tokens. Its
 // key leaves out lambda * now, which all jobs share.
@@ -18,7 +20,7 @@ package scheduler
 type srjfCalibrated struct{ lambda float64 }
 
 func (p srjfCalibrated) key(j *job) float64 {
-	return j.executor.cost.tokens(len(j.seq), 0) + p.lambda*j.aged
+	return j.executor.cost.Tokens(len(j.seq), 0) + p.lambda*j.aged
 }
 
-func (srjfCalibrated) saved(cost *costModel, cached int) float64 { return cost.extra(cached, 0) }
+func (srjfCalibrated) saved(m *cost.Model, cached int) float64 { return m.Extra(cached, 0) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 )
 
 // request is a job of a shop, and what became of it.
@@ -31,7 +32,7 @@ func shop(t *testing.T, change func(*Config), requests []*request) {
 		c.MaxPassItems, c.PeerTimeout, c.PrefixCaching = 1, 1<<60, false
 		change(c)
 	})
-	w.core.executors[0].cost = costModel{rates: rates{token: perToken.Seconds()}, profiled: rates{token: perToken.Seconds()}, scale: 1}
+	w.core.executors[0].cost = cost.New(&wire.ExecutorInfo{CostToken: perToken})
 	by := map[engine.JobID]*request{}
 	left := map[wire.PassID]time.Duration{}
 	byPass := map[wire.PassID]*wire.Run{}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 )
 
 // preempt asks a running pass to make way, if the policy wants that and a place for it is left.
@@ -35,8 +36,8 @@ func (c *Core) overtakes(e *executor, j *job, p *pass) bool {
 	left := e.left(p, c.now)
 	whole := e.spent(p, c.now) + left
 	// A pass that takes longer than the model says tells that one of the job may too.
-	needs := e.cost.seconds(j.work()) + e.cost.seconds(work{tokens: preemptMargin})
-	return rule.overtakes(needs*whole/e.cost.seconds(p.work), left, held.Seconds(), whole)
+	needs := e.cost.Seconds(j.work()) + e.cost.Seconds(cost.Work{Tokens: preemptMargin})
+	return rule.overtakes(needs*whole/e.cost.Seconds(p.work), left, held.Seconds(), whole)
 }
 
 // paused parks a pass that stands still.

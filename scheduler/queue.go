@@ -7,6 +7,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 	"github.com/prefillonly/prefillonly/scheduler/rotation"
 )
 
@@ -16,7 +17,7 @@ import (
 type queue struct {
 	policy      policy
 	aging       agingPolicy // policy, if its order changes with time alone; else nil
-	cost        *costModel  // of the executor
+	cost        *cost.Model // of the executor
 	index       *kvcache.Index
 	blockTokens int
 	plain       *order // of the jobs that can run whatever others hold
@@ -24,8 +25,8 @@ type queue struct {
 	generating  rotation.Queue[flow, *job]
 	newest      *job // the last one pushed; older ones are linked from it
 	size        int
-	total       *int // jobs waiting in all queues of the pool
-	predicted   work // of all, with prefixes shared by several jobs counted once
+	total       *int      // jobs waiting in all queues of the pool
+	predicted   cost.Work // of all, with prefixes shared by several jobs counted once
 }
 
 // flow is whose turn it is to generate: a user's, where fairness is among users, or else a job's.
@@ -34,7 +35,7 @@ type flow struct {
 	job  engine.JobID
 }
 
-func newQueue(p policy, cost *costModel, index *kvcache.Index, blockTokens int, total *int) *queue {
+func newQueue(p policy, cost *cost.Model, index *kvcache.Index, blockTokens int, total *int) *queue {
 	q := &queue{policy: p, cost: cost, index: index, blockTokens: blockTokens, total: total}
 	q.aging, _ = p.(agingPolicy)
 	q.plain, q.paged = newOrder(q), newOrder(q)
@@ -49,13 +50,15 @@ func (q *queue) saved(r reach) float64 {
 
 func (q *queue) savedTokens(cached, loads int) float64 {
 	if p, ok := q.policy.(calibratedPolicy); ok {
-		return p.saved(q.cost, cached) - q.cost.load*float64(loads)
+		return p.saved(q.cost, cached) - q.cost.Load*float64(loads)
 	}
 	return 0
 }
 
-// useful is what of a prefix in the cache is worth having; see costModel.
-func (q *queue) useful(r reach) (cached, loads int) { return q.cost.useful(r, q.blockTokens) }
+// useful is what of a prefix in the cache is worth having; see cost.Model.
+func (q *queue) useful(r reach) (cached, loads int) {
+	return q.cost.Useful(r.device, r.all, q.blockTokens)
+}
 
 // reach looks a job's prefix up in the index.
 func (q *queue) reach(j *job) (r reach) {
@@ -77,7 +80,7 @@ func (q *queue) push(j *job) {
 	q.newest = j
 	q.size++
 	*q.total++
-	q.predicted.add(j.predicted)
+	q.predicted.Add(j.predicted)
 }
 
 // orderOf is where a job that is to be computed waits.
@@ -107,9 +110,9 @@ func (q *queue) remove(j *job) {
 	j.leave()
 	q.size--
 	*q.total--
-	q.predicted.subtract(j.predicted)
+	q.predicted.Subtract(j.predicted)
 	if q.size == 0 {
-		q.predicted = work{} // sheds what rounding has left
+		q.predicted = cost.Work{} // sheds what rounding has left
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 )
 
 // checkQueue compares a queue with what a look at every job and every block says, and returns the
@@ -168,7 +169,8 @@ func TestQueueEqualsRescan(t *testing.T) {
 				t.Fatal(err)
 			}
 			total := 0
-			e := &executor{cost: costModel{pair: float64(rng.IntN(2)) / 64, load: float64(rng.IntN(5)) / 2}, index: index}
+			info := wire.ExecutorInfo{CostToken: time.Second, CostPair: float64(rng.IntN(2)) / 64, CostLoad: time.Duration(rng.IntN(5)) * time.Second / 2}
+			e := &executor{cost: cost.New(&info), index: index}
 			q := newQueue(p, &e.cost, index, 2, &total)
 			var waiting []*job
 			for i := range 120 {
@@ -220,9 +222,9 @@ func (c counted) key(j *job) float64 {
 	return c.srjfCalibrated.key(j)
 }
 
-func (c counted) saved(cost *costModel, cached int) float64 {
+func (c counted) saved(m *cost.Model, cached int) float64 {
 	*c.asked++
-	return c.srjfCalibrated.saved(cost, cached)
+	return c.srjfCalibrated.saved(m, cached)
 }
 
 // sharers is a Core in which n jobs wait that share a prefix of eight blocks, all that the cache has

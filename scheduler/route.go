@@ -8,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
 )
 
 // localityWeight is how much the work of a job weighs against the work before it when its
@@ -97,11 +98,11 @@ func (c *Core) finish(j *job, e *executor, limit float64) float64 {
 	seconds := e.load(c.now)
 	if c.cfg.Routing == RoutePrefix && seconds < limit {
 		c.mark(j, e)
-		todo := alone(len(j.seq), 0)
+		todo := cost.Alone(len(j.seq), 0)
 		if e.marked == c.marks {
 			todo = e.expected(j)
 		}
-		seconds += localityWeight * e.cost.seconds(todo)
+		seconds += localityWeight * e.cost.Seconds(todo)
 	}
 	return seconds
 }
@@ -160,7 +161,7 @@ func (c *Core) enqueue(j *job, e *executor) {
 	j.paged = j.pages(c.cfg.FullKV, e.info.BlockTokens) > 0
 	j.predicted = e.expected(j)
 	if c.cfg.UserFairness && !j.paced {
-		j.aged, j.paced = c.users.pace(j.submit.User, j.aged, e.cost.seconds(j.predicted)), true
+		j.aged, j.paced = c.users.pace(j.submit.User, j.aged, e.cost.Seconds(j.predicted)), true
 	}
 	if !j.started {
 		cached, _ := e.queue.useful(e.queue.reach(j))
@@ -172,9 +173,9 @@ func (c *Core) enqueue(j *job, e *executor) {
 
 // expected is the work that a job would be on an executor, with what is cached there now, or will be on
 // the device once the jobs there that begin as it does have run.
-func (e *executor) expected(j *job) work {
+func (e *executor) expected(j *job) cost.Work {
 	if j.continuing() {
-		return alone(len(j.seq), len(j.seq)-1)
+		return cost.Alone(len(j.seq), len(j.seq)-1)
 	}
 	chain := j.chain[:j.usable()]
 	found := e.queue.reach(j)
@@ -190,8 +191,8 @@ func (e *executor) expected(j *job) work {
 	if n >= cached {
 		cached, loads = n, 0
 	}
-	w := alone(len(j.seq), cached*j.chainOf)
-	w.loads = float64(loads)
+	w := cost.Alone(len(j.seq), cached*j.chainOf)
+	w.Loads = float64(loads)
 	return w
 }
 
@@ -250,7 +251,7 @@ func (c *Core) steal(e *executor) {
 	for j != nil && j.lease != nil {
 		j = j.older // its pages are there
 	}
-	if j != nil && c.unfit(j, e) == nil && e.cost.seconds(alone(len(j.seq), 0)) < most {
+	if j != nil && c.unfit(j, e) == nil && e.cost.Seconds(cost.Alone(len(j.seq), 0)) < most {
 		from.take(j)
 		c.enqueue(j, e)
 	}

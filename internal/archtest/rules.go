@@ -12,7 +12,8 @@ var arrows = map[string][]string{
 
 	// pure
 	"kvcache":            {"engine"},
-	"scheduler":          {"engine", "engine/wire", "kvcache", "scheduler/rotation"},
+	"scheduler":          {"engine", "engine/wire", "kvcache", "scheduler/cost", "scheduler/rotation"},
+	"scheduler/cost":     {"engine/wire"},
 	"scheduler/rotation": {},
 	"scheduler/sim":      {"engine", "engine/wire", "kvcache", "scheduler"},
 

@@ -1,4 +1,4 @@
-package scheduler
+package cost
 
 import (
 	"math"
@@ -11,11 +11,11 @@ import (
 )
 
 func TestCostModel(t *testing.T) {
-	profiled := newCostModel(&wire.ExecutorInfo{CostBase: 10 * time.Millisecond, CostToken: 100 * time.Microsecond, CostPair: 1e-9})
-	unknown := newCostModel(&wire.ExecutorInfo{})
+	profiled := New(&wire.ExecutorInfo{CostBase: 10 * time.Millisecond, CostToken: 100 * time.Microsecond, CostPair: 1e-9})
+	unknown := New(&wire.ExecutorInfo{})
 	for _, tt := range []struct {
 		name          string
-		model         costModel
+		model         Model
 		input, cached int
 		tokens        float64
 		seconds       float64
@@ -26,7 +26,7 @@ func TestCostModel(t *testing.T) {
 		{"all cached but one", profiled, 3000, 2999, 100 + 1 + 0.029995, 0.01010299},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tokens, seconds := tt.model.tokens(tt.input, tt.cached), tt.model.seconds(alone(tt.input, tt.cached))
+			tokens, seconds := tt.model.Tokens(tt.input, tt.cached), tt.model.Seconds(Alone(tt.input, tt.cached))
 			if math.Abs(tokens-tt.tokens) > 1e-6 || math.Abs(seconds-tt.seconds) > 1e-6 {
 				t.Errorf("%v tokens, %v s; want %v and %v", tokens, seconds, tt.tokens, tt.seconds)
 			}
@@ -49,11 +49,11 @@ func TestProfileIsScaled(t *testing.T) {
 		{"a pass of no time says nothing", repeat(0, 5), 1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := newCostModel(&wire.ExecutorInfo{CostToken: time.Millisecond})
+			m := New(&wire.ExecutorInfo{CostToken: time.Millisecond})
 			for _, took := range tt.took {
-				m.observe(alone(1000, 0), took)
+				m.Observe(Alone(1000, 0), took)
 			}
-			if got := m.seconds(alone(1000, 0)); got < tt.min-1e-9 || got > tt.max+1e-9 {
+			if got := m.Seconds(Alone(1000, 0)); got < tt.min-1e-9 || got > tt.max+1e-9 {
 				t.Errorf("1000 tokens are predicted to take %v s, want %v to %v", got, tt.min, tt.max)
 			}
 		})
@@ -90,13 +90,13 @@ func TestModelIsFitted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 1))
-			m := newCostModel(&wire.ExecutorInfo{})
+			m := New(&wire.ExecutorInfo{})
 			for _, j := range tt.passes {
-				w := alone(j.input, j.cached)
-				m.observe(w, time.Duration(tt.truth.seconds(w)*(0.95+0.1*rng.Float64())*1e9))
+				w := Alone(j.input, j.cached)
+				m.Observe(w, time.Duration(tt.truth.seconds(w)*(0.95+0.1*rng.Float64())*1e9))
 			}
-			w := alone(tt.ask.input, tt.ask.cached)
-			got, want := m.seconds(w), tt.truth.seconds(w)
+			w := Alone(tt.ask.input, tt.ask.cached)
+			got, want := m.Seconds(w), tt.truth.seconds(w)
 			if math.Abs(got-want) > tt.within*want {
 				t.Errorf("%+v is predicted to take %.4g s and takes %.4g; rates %+v", tt.ask, got, want, m.rates)
 			}
@@ -109,19 +109,19 @@ func times[T any](v T, n int) []T { return slices.Repeat([]T{v}, n) }
 // TestFitFollows changes the machine under a fitted model: after some passes it must predict the new
 // one, for all sizes that came.
 func TestFitFollows(t *testing.T) {
-	m := newCostModel(&wire.ExecutorInfo{})
+	m := New(&wire.ExecutorInfo{})
 	slow := rates{0.1, 1e-3, 1e-7}
 	for i := range 300 {
 		truth := slow
 		if i < 100 {
 			truth = rates{0.05, 5e-4, 5e-8}
 		}
-		w := alone([]int{100, 1000, 10000}[i%3], 0)
-		m.observe(w, time.Duration(truth.seconds(w)*1e9))
+		w := Alone([]int{100, 1000, 10000}[i%3], 0)
+		m.Observe(w, time.Duration(truth.seconds(w)*1e9))
 	}
 	for _, n := range []int{100, 1000, 10000} {
-		w := alone(n, 0)
-		if got, want := m.seconds(w), slow.seconds(w); math.Abs(got-want) > 0.02*want {
+		w := Alone(n, 0)
+		if got, want := m.Seconds(w), slow.seconds(w); math.Abs(got-want) > 0.02*want {
 			t.Errorf("%d tokens are predicted to take %.4g s and take %.4g", n, got, want)
 		}
 	}

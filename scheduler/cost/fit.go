@@ -1,4 +1,4 @@
-package scheduler
+package cost
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 const (
 	// fitStep is the weight of the newest pass in the mean of its stratum.
 	fitStep = 0.1
-	// numStrata covers passes of up to 2^47 pairs: more than a prompt of ten million tokens.
+	// numStrata covers passes of up to 2^47 Pairs: more than a prompt of ten million tokens.
 	numStrata = 48
 	// fitPrior is the weight of the prior: a pass that takes 1 % longer than the fit says weighs as
 	// much as a rate that is off the prior by as much as is plausible.
@@ -34,24 +34,24 @@ type fit struct{ strata [numStrata]stratum }
 
 // stratum is the mean of passes of about one size; work.passes is 0 before the first.
 type stratum struct {
-	work    work
+	work    Work
 	seconds float64
 }
 
 // add takes in a pass that was predicted to take so long. One that is far off what its stratum has
 // led to expect counts as less far off.
-func (f *fit) add(w work, took, predicted float64) {
-	s := &f.strata[min(bits.Len64(uint64(w.pairs)), numStrata-1)]
-	if s.work.passes == 0 {
+func (f *fit) add(w Work, took, predicted float64) {
+	s := &f.strata[min(bits.Len64(uint64(w.Pairs)), numStrata-1)]
+	if s.work.Passes == 0 {
 		s.work, s.seconds = w, took
 		return
 	}
 	if predicted > 0 {
 		took = min(max(took, predicted/surprise), predicted*surprise)
 	}
-	s.work.passes += fitStep * (w.passes - s.work.passes)
-	s.work.tokens += fitStep * (w.tokens - s.work.tokens)
-	s.work.pairs += fitStep * (w.pairs - s.work.pairs)
+	s.work.Passes += fitStep * (w.Passes - s.work.Passes)
+	s.work.Tokens += fitStep * (w.Tokens - s.work.Tokens)
+	s.work.Pairs += fitStep * (w.Pairs - s.work.Pairs)
 	s.seconds += fitStep * (took - s.seconds)
 }
 
@@ -68,10 +68,10 @@ func (f *fit) rates() rates {
 	}
 	for i := range f.strata {
 		s := &f.strata[i]
-		if s.work.passes == 0 {
+		if s.work.Passes == 0 {
 			continue
 		}
-		x := [3]float64{s.work.passes, s.work.tokens, s.work.pairs}
+		x := [3]float64{s.work.Passes, s.work.Tokens, s.work.Pairs}
 		for k := range x {
 			x[k] *= plausible[k] / s.seconds
 		}
@@ -90,8 +90,8 @@ func (f *fit) rates() rates {
 func (f *fit) prior() rates {
 	var sum, squares float64
 	for i := range f.strata {
-		if s := &f.strata[i]; s.work.passes > 0 {
-			x := (defaultBaseTokens*s.work.passes + s.work.tokens) / s.seconds
+		if s := &f.strata[i]; s.work.Passes > 0 {
+			x := (defaultBaseTokens*s.work.Passes + s.work.Tokens) / s.seconds
 			sum += x
 			squares += x * x
 		}
