@@ -76,11 +76,11 @@ func (e *Error) UnmarshalJSON(data []byte) error {
 }
 
 // decode fills into from body. Unknown fields are ignored, as OpenAI's clients and load generators
-// send many.
+// send many; a key given twice is refused wherever it is.
 func decode(body []byte, into any) *Error {
 	err := json.Unmarshal(body, into)
 	if err == nil {
-		return nil
+		return checkOnce(body)
 	}
 	var refused *Error
 	var syntax *json.SyntaxError
