@@ -72,7 +72,7 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 	defer peer.Close()
 	f, err := frontend.New(frontend.Config{
 		Name: name, Heartbeat: heartbeat, Models: cfg.ServedModelName, Keys: keys, Version: version,
-		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, AccessLog: cfg.AccessLog,
+		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog,
 		HTTP: httpserve.Config{
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,

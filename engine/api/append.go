@@ -13,36 +13,22 @@ import (
 // Floor is the least logprob reported; JSON has no infinity.
 const Floor = -9999.0
 
-// AppendJSON appends c as JSON.
-func (c *Completion) AppendJSON(b []byte) []byte {
+// AppendJSON appends c as JSON, in pieces if there is a spill.
+func (c *Completion) AppendJSON(b []byte, spill Spill) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
-	b = appendChoices(b, c.Choices)
+	b = c.Choices.append(b, spill, func(b []byte, choice CompletionChoice) []byte { return choice.append(b, spill) })
 	b = c.Usage.append(b)
 	return append(b, '}')
 }
 
-// AppendJSON appends c as JSON.
-func (c *Chat) AppendJSON(b []byte) []byte {
+// AppendJSON appends c as JSON, in pieces if there is a spill.
+func (c *Chat) AppendJSON(b []byte, spill Spill) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
-	b = appendChoices(b, c.Choices)
+	b = c.Choices.append(b, spill, func(b []byte, choice ChatChoice) []byte { return choice.append(b, spill) })
 	b = c.Usage.append(b)
-	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs)
-	b = appendPromptLogprobs(b, c.PromptLogprobs)
+	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs, spill)
+	b = appendPromptLogprobs(b, c.PromptLogprobs, spill)
 	return append(b, '}')
-}
-
-// appendChoices appends the elements of a list that is open, and closes it.
-func appendChoices[C any, P interface {
-	*C
-	append(b []byte) []byte
-}](b []byte, choices []C) []byte {
-	for i := range choices {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = P(&choices[i]).append(b)
-	}
-	return append(b, ']')
 }
 
 func appendHead(b []byte, id, object string, created int64, model string) []byte {
@@ -50,21 +36,21 @@ func appendHead(b []byte, id, object string, created int64, model string) []byte
 	b = appendString(append(b, `,"object":`...), object)
 	b = strconv.AppendInt(append(b, `,"created":`...), created, 10)
 	b = appendString(append(b, `,"model":`...), model)
-	return append(b, `,"choices":[`...)
+	return append(b, `,"choices":`...)
 }
 
-func (c *CompletionChoice) append(b []byte) []byte {
+func (c *CompletionChoice) append(b []byte, spill Spill) []byte {
 	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)
 	b = appendString(append(b, `,"text":`...), c.Text)
-	b = c.Logprobs.append(append(b, `,"logprobs":`...))
+	b = c.Logprobs.append(append(b, `,"logprobs":`...), spill)
 	b = appendFinish(b, c.FinishReason, c.StopReason)
-	b = appendIDs(b, `,"token_ids":`, c.TokenIDs)
-	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs)
-	b = appendPromptLogprobs(b, c.PromptLogprobs)
+	b = appendIDs(b, `,"token_ids":`, c.TokenIDs, spill)
+	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs, spill)
+	b = appendPromptLogprobs(b, c.PromptLogprobs, spill)
 	return append(b, '}')
 }
 
-func (c *ChatChoice) append(b []byte) []byte {
+func (c *ChatChoice) append(b []byte, spill Spill) []byte {
 	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)
 	if c.Message != nil {
 		b = c.Message.append(append(b, `,"message":`...))
@@ -72,9 +58,9 @@ func (c *ChatChoice) append(b []byte) []byte {
 	if c.Delta != nil {
 		b = c.Delta.append(append(b, `,"delta":`...))
 	}
-	b = c.Logprobs.append(append(b, `,"logprobs":`...))
+	b = c.Logprobs.append(append(b, `,"logprobs":`...), spill)
 	b = appendFinish(b, c.FinishReason, c.StopReason)
-	b = appendIDs(b, `,"token_ids":`, c.TokenIDs)
+	b = appendIDs(b, `,"token_ids":`, c.TokenIDs, spill)
 	return append(b, '}')
 }
 
@@ -122,21 +108,21 @@ func (u *Usage) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-func (l *CompletionLogprobs) append(b []byte) []byte {
+func (l *CompletionLogprobs) append(b []byte, spill Spill) []byte {
 	if l == nil {
 		return append(b, "null"...)
 	}
-	b = appendList(append(b, `{"text_offset":`...), l.TextOffset, func(b []byte, v int) []byte {
+	b = appendList(append(b, `{"text_offset":`...), l.TextOffset, spill, func(b []byte, v int) []byte {
 		return strconv.AppendInt(b, int64(v), 10)
 	})
-	b = appendList(append(b, `,"token_logprobs":`...), l.TokenLogprobs, func(b []byte, v *float32) []byte {
+	b = appendList(append(b, `,"token_logprobs":`...), l.TokenLogprobs, spill, func(b []byte, v *float32) []byte {
 		if v == nil {
 			return append(b, "null"...)
 		}
 		return appendLogprob(b, *v)
 	})
-	b = appendList(append(b, `,"tokens":`...), l.Tokens, appendString)
-	b = appendList(append(b, `,"top_logprobs":`...), l.TopLogprobs, func(b []byte, d TokenDict) []byte { return d.append(b) })
+	b = appendList(append(b, `,"tokens":`...), l.Tokens, spill, appendString)
+	b = l.TopLogprobs.append(append(b, `,"top_logprobs":`...), spill, func(b []byte, d TokenDict) []byte { return d.append(b) })
 	return append(b, '}')
 }
 
@@ -155,13 +141,13 @@ func (d TokenDict) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-func (l *ChatLogprobs) append(b []byte) []byte {
+func (l *ChatLogprobs) append(b []byte, spill Spill) []byte {
 	if l == nil {
 		return append(b, "null"...)
 	}
-	b = appendList(append(b, `{"content":`...), l.Content, func(b []byte, t ChatToken) []byte {
+	b = l.Content.append(append(b, `{"content":`...), spill, func(b []byte, t ChatToken) []byte {
 		b = t.TokenLogprob.appendFields(append(b, '{'))
-		b = appendList(append(b, `,"top_logprobs":`...), t.Top, func(b []byte, t TokenLogprob) []byte {
+		b = appendList(append(b, `,"top_logprobs":`...), t.Top, nil, func(b []byte, t TokenLogprob) []byte {
 			return append(t.appendFields(append(b, '{')), '}')
 		})
 		return append(b, '}')
@@ -176,14 +162,14 @@ func (t *TokenLogprob) appendFields(b []byte) []byte {
 	if t.Bytes == nil {
 		return append(b, "null"...)
 	}
-	return appendList(b, t.Bytes, func(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 10) })
+	return appendList(b, t.Bytes, nil, func(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 10) })
 }
 
-func appendPromptLogprobs(b []byte, positions []PromptTokens) []byte {
-	if len(positions) == 0 {
+func appendPromptLogprobs(b []byte, positions List[PromptTokens], spill Spill) []byte {
+	if positions.len() == 0 {
 		return b
 	}
-	return appendList(append(b, `,"prompt_logprobs":`...), positions, func(b []byte, tokens PromptTokens) []byte {
+	return positions.append(append(b, `,"prompt_logprobs":`...), spill, func(b []byte, tokens PromptTokens) []byte {
 		if tokens == nil {
 			return append(b, "null"...)
 		}
@@ -204,24 +190,13 @@ func appendPromptLogprobs(b []byte, positions []PromptTokens) []byte {
 	})
 }
 
-func appendIDs(b []byte, name string, ids []uint32) []byte {
+func appendIDs(b []byte, name string, ids []uint32, spill Spill) []byte {
 	if len(ids) == 0 {
 		return b
 	}
-	return appendList(append(b, name...), ids, func(b []byte, id uint32) []byte {
+	return appendList(append(b, name...), ids, spill, func(b []byte, id uint32) []byte {
 		return strconv.AppendUint(b, uint64(id), 10)
 	})
-}
-
-func appendList[T any](b []byte, list []T, element func([]byte, T) []byte) []byte {
-	b = append(b, '[')
-	for i, v := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = element(b, v)
-	}
-	return append(b, ']')
 }
 
 // appendLogprob writes the shortest digits that read back as the same float32, so equal logprobs

@@ -16,16 +16,16 @@ func TestAppendReadsBack(t *testing.T) {
 	for range 500 {
 		want := randomCompletion(r)
 		var got Completion
-		if err := json.Unmarshal(want.AppendJSON(nil), &got); err != nil {
-			t.Fatalf("%v in %s", err, want.AppendJSON(nil))
+		if err := json.Unmarshal(want.AppendJSON(nil, nil), &got); err != nil {
+			t.Fatalf("%v in %s", err, want.AppendJSON(nil, nil))
 		}
 		if !reflect.DeepEqual(*want, got) {
 			t.Fatalf("got %+v, want %+v", got, *want)
 		}
 		chat := randomChat(r)
 		var gotChat Chat
-		if err := json.Unmarshal(chat.AppendJSON(nil), &gotChat); err != nil {
-			t.Fatalf("%v in %s", err, chat.AppendJSON(nil))
+		if err := json.Unmarshal(chat.AppendJSON(nil, nil), &gotChat); err != nil {
+			t.Fatalf("%v in %s", err, chat.AppendJSON(nil, nil))
 		}
 		if !reflect.DeepEqual(*chat, gotChat) {
 			t.Fatalf("got %+v, want %+v", gotChat, *chat)
@@ -58,7 +58,7 @@ func randomStop(r *rand.Rand) StopReason {
 }
 
 func randomCompletion(r *rand.Rand) *Completion {
-	c := &Completion{ID: "cmpl-1", Object: "text_completion", Created: r.Int64N(1e9), Model: randomText(r), Choices: []CompletionChoice{}, Usage: randomUsage(r)}
+	c := &Completion{ID: "cmpl-1", Object: "text_completion", Created: r.Int64N(1e9), Model: randomText(r), Choices: List[CompletionChoice]{Items: []CompletionChoice{}}, Usage: randomUsage(r)}
 	for i := range r.IntN(3) {
 		choice := CompletionChoice{Index: i, Text: randomText(r), StopReason: randomStop(r)}
 		if r.IntN(2) == 0 {
@@ -67,16 +67,16 @@ func randomCompletion(r *rand.Rand) *Completion {
 			choice.TokenIDs = []uint32{r.Uint32(), 0}
 			choice.Logprobs = &CompletionLogprobs{
 				TextOffset: []int{0, 1}, TokenLogprobs: []*float32{nil, &logprob}, Tokens: []string{randomText(r), "b"},
-				TopLogprobs: []TokenDict{nil, {{randomText(r), logprob}, {"zz", -r.Float32()}}},
+				TopLogprobs: List[TokenDict]{Items: []TokenDict{nil, {{randomText(r), logprob}, {"zz", -r.Float32()}}}},
 			}
 		}
-		c.Choices = append(c.Choices, choice)
+		c.Choices.Items = append(c.Choices.Items, choice)
 	}
 	return c
 }
 
 func randomChat(r *rand.Rand) *Chat {
-	c := &Chat{ID: "chatcmpl-1", Object: "chat.completion", Model: "m", Choices: []ChatChoice{}, Usage: randomUsage(r)}
+	c := &Chat{ID: "chatcmpl-1", Object: "chat.completion", Model: "m", Choices: List[ChatChoice]{Items: []ChatChoice{}}, Usage: randomUsage(r)}
 	for i := range r.IntN(3) {
 		choice := ChatChoice{Index: i, StopReason: randomStop(r)}
 		message := &ChatMessage{Role: "assistant", Content: randomText(r)}
@@ -87,11 +87,46 @@ func randomChat(r *rand.Rand) *Chat {
 		}
 		if r.IntN(2) == 0 {
 			token := TokenLogprob{Token: randomText(r), Logprob: -r.Float32(), Bytes: []int{r.IntN(256)}}
-			choice.Logprobs = &ChatLogprobs{Content: []ChatToken{{TokenLogprob: token, Top: []TokenLogprob{token, {Token: "x", Logprob: -3}}}}}
+			choice.Logprobs = &ChatLogprobs{Content: List[ChatToken]{Items: []ChatToken{{TokenLogprob: token, Top: []TokenLogprob{token, {Token: "x", Logprob: -3}}}}}}
 		}
-		c.Choices = append(c.Choices, choice)
+		c.Choices.Items = append(c.Choices.Items, choice)
 	}
 	return c
+}
+
+// TestPieces: an answer in pieces is the answer in one, no piece is much longer than it should be, and
+// nothing is made for a client that has left.
+func TestPieces(t *testing.T) {
+	const choices, tokens = 5, 20000
+	made := 0
+	answer := &Completion{ID: "cmpl-1", Choices: Made(choices, func(i int) CompletionChoice {
+		return CompletionChoice{Index: i, Logprobs: &CompletionLogprobs{
+			TextOffset: make([]int, tokens), TokenLogprobs: make([]*float32, tokens), Tokens: make([]string, tokens),
+			TopLogprobs: Made(tokens, func(j int) TokenDict {
+				made++
+				return TokenDict{{Token: strings.Repeat("x", j%50), Logprob: -1}}
+			}),
+		}}
+	})}
+	whole := answer.AppendJSON(nil, nil)
+	if !json.Valid(whole) || made != choices*tokens {
+		t.Fatalf("not valid, or %d elements made", made)
+	}
+	var joined []byte
+	longest := 0
+	rest := answer.AppendJSON(nil, func(b []byte) ([]byte, bool) {
+		longest = max(longest, len(b))
+		joined = append(joined, b...)
+		return b[:0], true
+	})
+	if joined = append(joined, rest...); !bytes.Equal(joined, whole) || longest > PieceBytes+1000 {
+		t.Errorf("%d bytes in pieces of up to %d, want %d in pieces of %d", len(joined), longest, len(whole), PieceBytes)
+	}
+	made = 0
+	answer.AppendJSON(nil, func(b []byte) ([]byte, bool) { return b[:0], false })
+	if made > choices*tokens/10 {
+		t.Errorf("%d elements are made for nobody", made)
+	}
 }
 
 func TestAppendLogprob(t *testing.T) {
@@ -109,9 +144,9 @@ func TestAppendLogprob(t *testing.T) {
 }
 
 func TestAppendPromptLogprobs(t *testing.T) {
-	c := CompletionChoice{PromptLogprobs: []PromptTokens{nil, {{ID: 7, Logprob: -1.5, Rank: 1, Decoded: "a"}, {ID: 9, Logprob: -2, Decoded: "\""}}}}
+	c := CompletionChoice{PromptLogprobs: List[PromptTokens]{Items: []PromptTokens{nil, {{ID: 7, Logprob: -1.5, Rank: 1, Decoded: "a"}, {ID: 9, Logprob: -2, Decoded: "\""}}}}}
 	want := `"prompt_logprobs":[null,{"7":{"logprob":-1.5,"rank":1,"decoded_token":"a"},"9":{"logprob":-2,"decoded_token":"\""}}]`
-	if got := string(c.append(nil)); !strings.Contains(got, want) || !json.Valid([]byte(got)) {
+	if got := string(c.append(nil, nil)); !strings.Contains(got, want) || !json.Valid([]byte(got)) {
 		t.Errorf("got %s, want %s in it", got, want)
 	}
 }
@@ -152,11 +187,11 @@ func TestErrorBody(t *testing.T) {
 func BenchmarkAppendCompletion(b *testing.B) {
 	logprob := float32(-0.25)
 	c := Completion{ID: "cmpl-0123456789abcdef", Object: "text_completion", Model: "demo", Usage: &Usage{PromptTokens: 32, TotalTokens: 33, CompletionTokens: 1},
-		Choices: []CompletionChoice{{Text: " Yes", FinishReason: "length", Logprobs: &CompletionLogprobs{
-			TextOffset: []int{0}, TokenLogprobs: []*float32{&logprob}, Tokens: []string{" Yes"}, TopLogprobs: []TokenDict{{{" Yes", -0.25}, {" No", -1.5}}}}}}}
+		Choices: List[CompletionChoice]{Items: []CompletionChoice{{Text: " Yes", FinishReason: "length", Logprobs: &CompletionLogprobs{
+			TextOffset: []int{0}, TokenLogprobs: []*float32{&logprob}, Tokens: []string{" Yes"}, TopLogprobs: List[TokenDict]{Items: []TokenDict{{{" Yes", -0.25}, {" No", -1.5}}}}}}}}}
 	buffer := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
-		buffer = c.AppendJSON(buffer[:0])
+		buffer = c.AppendJSON(buffer[:0], nil)
 	}
 }

@@ -21,12 +21,12 @@ type PromptTokensDetails struct {
 
 // Completion is the answer to a completion request, or one event of its stream.
 type Completion struct {
-	ID      string             `json:"id"`
-	Object  string             `json:"object"` // "text_completion"
-	Created int64              `json:"created"`
-	Model   string             `json:"model"`
-	Choices []CompletionChoice `json:"choices"`
-	Usage   *Usage             `json:"usage"`
+	ID      string                 `json:"id"`
+	Object  string                 `json:"object"` // "text_completion"
+	Created int64                  `json:"created"`
+	Model   string                 `json:"model"`
+	Choices List[CompletionChoice] `json:"choices"`
+	Usage   *Usage                 `json:"usage"`
 }
 
 // CompletionChoice is one generated text.
@@ -38,7 +38,7 @@ type CompletionChoice struct {
 	StopReason     StopReason          `json:"stop_reason"`
 	TokenIDs       []uint32            `json:"token_ids,omitempty"`
 	PromptTokenIDs []uint32            `json:"prompt_token_ids,omitempty"`
-	PromptLogprobs []PromptTokens      `json:"prompt_logprobs,omitempty"`
+	PromptLogprobs List[PromptTokens]  `json:"prompt_logprobs"` // absent when empty
 }
 
 // StopReason is the stop string or the stop token's id that ended a text; empty is null.
@@ -50,10 +50,10 @@ type StopReason struct {
 // CompletionLogprobs has one entry a token in each list. With echo the first token has no
 // logprob: it and its TopLogprobs are null.
 type CompletionLogprobs struct {
-	TextOffset    []int       `json:"text_offset"` // in characters
-	TokenLogprobs []*float32  `json:"token_logprobs"`
-	Tokens        []string    `json:"tokens"`
-	TopLogprobs   []TokenDict `json:"top_logprobs"`
+	TextOffset    []int           `json:"text_offset"` // in characters
+	TokenLogprobs []*float32      `json:"token_logprobs"`
+	Tokens        []string        `json:"tokens"`
+	TopLogprobs   List[TokenDict] `json:"top_logprobs"`
 }
 
 // TokenDict is an object from a token's text to its logprob, in the order given; nil is null.
@@ -80,14 +80,14 @@ type PromptToken struct {
 
 // Chat is the answer to a chat request, or one event of its stream.
 type Chat struct {
-	ID             string         `json:"id"`
-	Object         string         `json:"object"` // "chat.completion" or "chat.completion.chunk"
-	Created        int64          `json:"created"`
-	Model          string         `json:"model"`
-	Choices        []ChatChoice   `json:"choices"`
-	Usage          *Usage         `json:"usage"`
-	PromptTokenIDs []uint32       `json:"prompt_token_ids,omitempty"`
-	PromptLogprobs []PromptTokens `json:"prompt_logprobs,omitempty"`
+	ID             string             `json:"id"`
+	Object         string             `json:"object"` // "chat.completion" or "chat.completion.chunk"
+	Created        int64              `json:"created"`
+	Model          string             `json:"model"`
+	Choices        List[ChatChoice]   `json:"choices"`
+	Usage          *Usage             `json:"usage"`
+	PromptTokenIDs []uint32           `json:"prompt_token_ids,omitempty"`
+	PromptLogprobs List[PromptTokens] `json:"prompt_logprobs"` // absent when empty
 }
 
 // ChatChoice is one generated message: whole in an answer, a delta in an event.
@@ -109,7 +109,7 @@ type ChatMessage struct {
 
 // ChatLogprobs holds the logprobs of a message's tokens.
 type ChatLogprobs struct {
-	Content []ChatToken `json:"content"`
+	Content List[ChatToken] `json:"content"`
 }
 
 // ChatToken is one generated token and the likeliest at its place.

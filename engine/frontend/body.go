@@ -116,6 +116,7 @@ func (f *Frontend) unreadable(err error, got int, length int64) *refusal {
 // release gives b's memory back. Nothing decoded from a body points into it.
 func (f *Frontend) release(b *body) {
 	f.bodyBytes.Add(-b.held)
+	f.giveBack(b.held)
 	if cap(*b.buffer) < bigBody {
 		f.buffers.Put(b.buffer)
 	}

@@ -36,6 +36,9 @@ type call struct {
 	mail     *mailbox
 	received []delivery
 	open     int // choices not finished
+
+	asked logprobsAsked
+	held  int64 // counted in Frontend.logprobs
 }
 
 // newCall checks the model name of p and starts a call for it.
@@ -109,6 +112,8 @@ func (c *call) admit(r *http.Request, limits *schedulerState) *refusal {
 		if refused != nil {
 			return refused
 		}
+		c.asked.positions += c.N * len(c.prompts[i].ids)
+		c.asked.tokens += c.N * maxTokens
 		c.x.promptTokens += len(c.prompts[i].ids)
 		for k := range c.N {
 			j := &job{submit: template, arrived: c.x.start, mail: c.mail, choice: i*c.N + k}
@@ -121,7 +126,7 @@ func (c *call) admit(r *http.Request, limits *schedulerState) *refusal {
 		}
 	}
 	c.x.jobs, c.x.choices, c.x.maxTokens = count, c.N, c.jobs[0].submit.MaxTokens
-	return nil
+	return c.checkLogprobs(&template.Ask)
 }
 
 // maxJobsPerRequest bounds prompts times n of one request.
@@ -290,6 +295,9 @@ func (c *call) accept(d delivery) {
 		c.x.firstToken = time.Now()
 	}
 	choice.accept(d.result)
+	if answer := d.result.Answer; answer != nil {
+		c.held += c.f.logprobs.add(len(answer.Top) + len(answer.Labels))
+	}
 	c.x.queued = max(c.x.queued, d.result.Timing.Queued)
 	c.x.running = max(c.x.running, d.result.Timing.Running)
 	if !choice.done() {

@@ -123,6 +123,14 @@ func (f *Frontend) run(c *call, r *http.Request) *refusal {
 	if refused := c.admit(r, limits); refused != nil {
 		return refused
 	}
+	if refused := f.logprobs.hold(c.asked.ofPrompts()); refused != nil {
+		return refused
+	}
+	c.held = c.asked.ofPrompts()
+	defer func() {
+		f.logprobs.release(c.held)
+		f.giveBack(c.held * logprobBytes)
+	}()
 	if refused := f.jobs.submit(c.jobs); refused != nil {
 		return refused
 	}
@@ -140,26 +148,25 @@ func (f *Frontend) run(c *call, r *http.Request) *refusal {
 			return refused
 		}
 	}
-	buffer := f.buffers.Get().(*[]byte)
+	c.received = nil // is in the choices
 	if c.chat {
-		*buffer = c.chatAnswer().AppendJSON((*buffer)[:0])
+		f.writePieces(c.x, c.chatAnswer())
 	} else {
-		*buffer = c.completionAnswer().AppendJSON((*buffer)[:0])
-	}
-	f.writeBody(c.x, http.StatusOK, *buffer)
-	if cap(*buffer) < bigBody {
-		f.buffers.Put(buffer)
+		f.writePieces(c.x, c.completionAnswer())
 	}
 	return nil
 }
 
 func (c *call) completionAnswer() *api.Completion {
 	answer := &api.Completion{ID: c.id, Object: "text_completion", Created: c.created, Model: c.model, Usage: c.usage()}
-	answer.Choices = make([]api.CompletionChoice, len(c.choices))
-	for i := range c.choices {
-		answer.Choices[i] = c.choices[i].completionPart(i, 0)
-		answer.Choices[i].PromptLogprobs = c.choices[i].promptLogprobs()
-	}
+	answer.Choices = api.Made(len(c.choices), func(i int) api.CompletionChoice {
+		if i > 0 {
+			c.choices[i-1].scores = nil // are out
+		}
+		part := c.choices[i].completionPart(i, 0)
+		part.PromptLogprobs = c.choices[i].promptLogprobs()
+		return part
+	})
 	return answer
 }
 
@@ -182,12 +189,12 @@ func (ch *choice) completionPart(i, first int) api.CompletionChoice {
 
 func (c *call) chatAnswer() *api.Chat {
 	answer := &api.Chat{ID: c.id, Object: "chat.completion", Created: c.created, Model: c.model, Usage: c.usage()}
-	answer.Choices = make([]api.ChatChoice, len(c.choices))
-	for i := range c.choices {
+	answer.Choices = api.Made(len(c.choices), func(i int) api.ChatChoice {
 		ch := &c.choices[i]
-		answer.Choices[i] = ch.chatPart(i, 0)
-		answer.Choices[i].Message = &api.ChatMessage{Role: "assistant", Content: ch.fresh()}
-	}
+		part := ch.chatPart(i, 0)
+		part.Message = &api.ChatMessage{Role: "assistant", Content: ch.fresh()}
+		return part
+	})
 	answer.PromptLogprobs = c.choices[0].promptLogprobs()
 	if c.ReturnTokenIDs {
 		answer.PromptTokenIDs = c.prompts[0].ids

@@ -131,6 +131,39 @@ func (f *Frontend) writeJSON(x *exchange, status int, value any) {
 	f.writeBody(x, status, body)
 }
 
+// encoder is an answer that can be encoded in pieces.
+type encoder interface {
+	AppendJSON(b []byte, spill api.Spill) []byte
+}
+
+// writePieces answers with value. A long answer goes out as it is encoded, in chunks without a Content-Length.
+func (f *Frontend) writePieces(x *exchange, value encoder) {
+	buffer := f.buffers.Get().(*[]byte)
+	defer f.buffers.Put(buffer)
+	var failed error
+	rest := value.AppendJSON((*buffer)[:0], func(piece []byte) (empty []byte, more bool) {
+		x.Header().Set("Content-Type", "application/json")
+		if failed == nil {
+			_, failed = x.Write(piece)
+		}
+		return piece[:0], failed == nil
+	})
+	if cap(rest) < bigBody {
+		*buffer = rest
+	}
+	if x.status == 0 {
+		f.writeBody(x, http.StatusOK, rest)
+		return
+	}
+	if failed == nil {
+		_, failed = x.Write(rest)
+	}
+	if failed != nil { // net/http lets nothing out any more, so that the answer does not look whole
+		x.refusedWith = "client_closed_request"
+		f.log.Debug("the client left during its answer", zap.String("request_id", x.id), zap.Error(failed))
+	}
+}
+
 // writeBody answers with a whole JSON body.
 func (f *Frontend) writeBody(x *exchange, status int, body []byte) {
 	h := x.Header()

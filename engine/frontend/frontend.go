@@ -59,6 +59,7 @@ type Config struct {
 	Version     string           // answered by /version
 	MaxBody     int64            // bytes of a request body; default 64 MiB
 	MaxJobs     int              // open jobs; beyond it requests get 429; default 65536
+	MaxLogprobs int              // log-probabilities that one request may ask for; default 2^24
 	AccessLog   bool             // one line a request
 	Heartbeat   time.Duration    // between two Hellos to the scheduler; default 1 s
 	AwayTimeout time.Duration    // how long the scheduler may be silent before requests are refused; default 60 s
@@ -70,6 +71,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Heartbeat, time.Second)
 	setDefault(&c.MaxBody, 64<<20)
 	setDefault(&c.MaxJobs, 65536)
+	setDefault(&c.MaxLogprobs, 1<<24)
 	setDefault(&c.AwayTimeout, 60*time.Second)
 	c.HTTP.TurnAway = turnAway
 	c.HTTP = c.HTTP.WithDefaults()
@@ -100,6 +102,8 @@ type Frontend struct {
 	started  time.Time
 
 	bodyBytes atomic.Int64 // memory held by big request bodies
+	logprobs  logprobsHeld
+	released  atomic.Int64 // bytes since memory was given back
 }
 
 // New makes a Frontend on a connection to the scheduler.
@@ -114,6 +118,7 @@ func New(cfg Config, tok tokenizer, chat template, conn conn, log *zap.Logger) (
 		started:  time.Now(),
 	}
 	f.buffers.New = func() any { return new([]byte) }
+	f.logprobs.limit = logprobsBudget * int64(cfg.MaxLogprobs)
 	f.jobs = newJobTable(cfg, conn, log)
 	f.metrics = newMetrics(cfg.Models[0], f.jobs, func() httpserve.Counts { return f.server.Connections() })
 	f.server = httpserve.New(cfg.HTTP, f.routes(), log)

@@ -60,6 +60,7 @@ func (m *mailbox) take(into []delivery) []delivery {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	taken := m.arrived
+	clear(into) // a Result may hold megabytes
 	m.arrived = into[:0]
 	return taken
 }

@@ -59,7 +59,7 @@ func TestSchedulerRestart(t *testing.T) {
 		f.deliver(token(first[0].Job, 1, 'y', engine.FinishLength))
 		var answer api.Completion
 		decodeBody(t, (<-done).Body, &answer)
-		if answer.Choices[0].Text != "xy" || answer.Choices[1].Text != "pq" || answer.Usage.CompletionTokens != 4 {
+		if answer.Choices.Items[0].Text != "xy" || answer.Choices.Items[1].Text != "pq" || answer.Usage.CompletionTokens != 4 {
 			t.Errorf("answer %+v", answer)
 		}
 		if open := f.jobs.openCount(); open != 0 {
@@ -259,7 +259,7 @@ func TestStopCancels(t *testing.T) {
 	var answer api.Completion
 	post(t, f, "/v1/completions", `{"prompt":"x","max_tokens":20,"n":2,"stop":["cd"]}`, &answer)
 	submits, cancels := s.seen()
-	if len(cancels) != 2 || cancels[0] != submits[0].Job || answer.Choices[1].Text != "ab" {
+	if len(cancels) != 2 || cancels[0] != submits[0].Job || answer.Choices.Items[1].Text != "ab" {
 		t.Errorf("cancelled %v, answer %+v", cancels, answer)
 	}
 }

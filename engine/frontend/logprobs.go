@@ -34,16 +34,36 @@ func (ch *choice) completionLogprobs(first int) *api.CompletionLogprobs {
 	}
 	l := &api.CompletionLogprobs{
 		TextOffset: make([]int, 0, size), TokenLogprobs: make([]*float32, 0, size),
-		Tokens: make([]string, 0, size), TopLogprobs: make([]api.TokenDict, 0, size),
+		Tokens: make([]string, 0, size), TopLogprobs: api.Made(size, func(i int) api.TokenDict { return ch.dict(first, i) }),
 	}
 	if c.echo && first == 0 {
 		ch.addPrompt(l)
 	}
 	for _, a := range ch.answers[first:] {
-		own := engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob}
-		ch.add(l, own, a.Top[:min(c.Top, len(a.Top))], a.Labels)
+		ch.add(l, engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob}, ch.top(a.Top))
 	}
 	return l
+}
+
+// top is the part of a distribution that was asked for.
+func (ch *choice) top(list []engine.TokenLogprob) []engine.TokenLogprob {
+	return list[:min(ch.c.Top, len(list))]
+}
+
+// dict is the i-th of the TopLogprobs that completionLogprobs lists.
+func (ch *choice) dict(first, i int) api.TokenDict {
+	if ch.c.echo && first == 0 {
+		if i == 0 || i < len(ch.prompt.ids) && i > len(ch.scores) {
+			return nil
+		}
+		if i < len(ch.prompt.ids) {
+			score := &ch.scores[i-1]
+			return ch.c.dict(engine.TokenLogprob{ID: ch.prompt.ids[i], Logprob: score.Logprob}, ch.top(score.Top), nil)
+		}
+		i -= len(ch.prompt.ids)
+	}
+	a := ch.answers[first+i]
+	return ch.c.dict(engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob}, ch.top(a.Top), a.Labels)
 }
 
 func (ch *choice) addPrompt(l *api.CompletionLogprobs) {
@@ -51,16 +71,16 @@ func (ch *choice) addPrompt(l *api.CompletionLogprobs) {
 		if i == 0 || i > len(ch.scores) {
 			name := ch.c.tokenName(id)
 			l.TextOffset, l.Tokens = append(l.TextOffset, ch.offset), append(l.Tokens, name)
-			l.TokenLogprobs, l.TopLogprobs = append(l.TokenLogprobs, nil), append(l.TopLogprobs, nil)
+			l.TokenLogprobs = append(l.TokenLogprobs, nil)
 			ch.offset += utf8.RuneCountInString(name)
 			continue
 		}
 		score := &ch.scores[i-1]
-		ch.add(l, engine.TokenLogprob{ID: id, Logprob: score.Logprob}, score.Top[:min(ch.c.Top, len(score.Top))], nil)
+		ch.add(l, engine.TokenLogprob{ID: id, Logprob: score.Logprob}, ch.top(score.Top))
 	}
 }
 
-func (ch *choice) add(l *api.CompletionLogprobs, own engine.TokenLogprob, top, labels []engine.TokenLogprob) {
+func (ch *choice) add(l *api.CompletionLogprobs, own engine.TokenLogprob, top []engine.TokenLogprob) {
 	name := ch.c.tokenName(own.ID)
 	if at := indexOf(top, own.ID); at >= 0 {
 		own.Logprob = top[at].Logprob // clients tell a greedy token by equality with the greatest
@@ -68,7 +88,6 @@ func (ch *choice) add(l *api.CompletionLogprobs, own engine.TokenLogprob, top, l
 	l.TextOffset = append(l.TextOffset, ch.offset)
 	l.TokenLogprobs = append(l.TokenLogprobs, &own.Logprob)
 	l.Tokens = append(l.Tokens, name)
-	l.TopLogprobs = append(l.TopLogprobs, ch.c.dict(own, top, labels))
 	ch.offset += utf8.RuneCountInString(name)
 }
 
@@ -105,9 +124,9 @@ func (ch *choice) chatLogprobs(first int) *api.ChatLogprobs {
 	if !c.WantLogprobs {
 		return nil
 	}
-	l := &api.ChatLogprobs{Content: make([]api.ChatToken, 0, len(ch.answers)-first)}
-	for _, a := range ch.answers[first:] {
-		top := a.Top[:min(c.Top, len(a.Top))]
+	return &api.ChatLogprobs{Content: api.Made(len(ch.answers)-first, func(i int) api.ChatToken {
+		a := ch.answers[first+i]
+		top := ch.top(a.Top)
 		token := api.ChatToken{TokenLogprob: c.tokenLogprob(engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob})}
 		token.Top = make([]api.TokenLogprob, 0, len(top)+len(a.Labels))
 		for _, t := range top {
@@ -118,9 +137,8 @@ func (ch *choice) chatLogprobs(first int) *api.ChatLogprobs {
 				token.Top = append(token.Top, c.tokenLogprob(t))
 			}
 		}
-		l.Content = append(l.Content, token)
-	}
-	return l
+		return token
+	})}
 }
 
 func (c *call) tokenLogprob(t engine.TokenLogprob) api.TokenLogprob {
@@ -134,13 +152,15 @@ func (c *call) tokenLogprob(t engine.TokenLogprob) api.TokenLogprob {
 
 // promptLogprobs is vLLM's report on the prompt: at each position the token itself and the
 // likeliest; the first position has none.
-func (ch *choice) promptLogprobs() []api.PromptTokens {
+func (ch *choice) promptLogprobs() api.List[api.PromptTokens] {
 	if ch.c.PromptLogprobs == nil {
-		return nil
+		return api.List[api.PromptTokens]{}
 	}
-	out := make([]api.PromptTokens, 1, len(ch.scores)+1)
-	for i := range ch.scores {
-		id, score := ch.prompt.ids[i+1], &ch.scores[i]
+	return api.Made(len(ch.scores)+1, func(i int) api.PromptTokens {
+		if i == 0 {
+			return nil
+		}
+		id, score := ch.prompt.ids[i], &ch.scores[i-1]
 		top := score.Top[:min(*ch.c.PromptLogprobs, len(score.Top))]
 		tokens := make(api.PromptTokens, 0, len(top)+1)
 		if indexOf(top, id) < 0 {
@@ -149,9 +169,8 @@ func (ch *choice) promptLogprobs() []api.PromptTokens {
 		for rank, t := range top {
 			tokens = append(tokens, ch.c.promptToken(t, rank+1))
 		}
-		out = append(out, tokens)
-	}
-	return out
+		return tokens
+	})
 }
 
 func (c *call) promptToken(t engine.TokenLogprob, rank int) api.PromptToken {

@@ -20,6 +20,7 @@ func (f *Frontend) stream(c *call, r *http.Request) *refusal {
 		}
 		for _, d := range received {
 			s.emit(d.choice)
+			c.choices[d.choice].scores = nil // are out
 		}
 		if !s.flush() {
 			return ended(r.Context())
@@ -40,6 +41,7 @@ type events struct {
 	buffer  []byte
 	said    []int  // tokens of each choice that are out
 	begun   []bool // the choice has said something
+	failed  bool   // the client does not read any more
 }
 
 // emit appends the event for what choice i has new. Several Results that came together make one.
@@ -74,15 +76,15 @@ func (s *events) event(text *api.CompletionChoice, chat *api.ChatChoice, usage *
 	if c.chat {
 		e := api.Chat{ID: c.id, Object: "chat.completion.chunk", Created: c.created, Model: c.model, Usage: usage}
 		if chat != nil {
-			e.Choices = []api.ChatChoice{*chat}
+			e.Choices.Items = []api.ChatChoice{*chat}
 		}
-		s.buffer = e.AppendJSON(s.buffer)
+		s.buffer = e.AppendJSON(s.buffer, s.send)
 	} else {
 		e := api.Completion{ID: c.id, Object: "text_completion", Created: c.created, Model: c.model, Usage: usage}
 		if text != nil {
-			e.Choices = []api.CompletionChoice{*text}
+			e.Choices.Items = []api.CompletionChoice{*text}
 		}
-		s.buffer = e.AppendJSON(s.buffer)
+		s.buffer = e.AppendJSON(s.buffer, s.send)
 	}
 	s.buffer = append(s.buffer, '\n', '\n')
 }
@@ -99,9 +101,15 @@ func (s *events) fail(r *refusal) {
 
 // flush sends what was appended, and reports whether the client still reads.
 func (s *events) flush() bool {
-	if len(s.buffer) == 0 {
-		return true
+	if len(s.buffer) > 0 {
+		s.buffer, _ = s.send(s.buffer)
+		s.failed = s.failed || s.control.Flush() != nil
 	}
+	return !s.failed
+}
+
+// send is the api.Spill of the events.
+func (s *events) send(b []byte) (empty []byte, more bool) {
 	x := s.c.x
 	if x.status == 0 {
 		h := x.Header()
@@ -109,7 +117,9 @@ func (s *events) flush() bool {
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no")
 	}
-	_, err := x.Write(s.buffer)
-	s.buffer = s.buffer[:0]
-	return err == nil && s.control.Flush() == nil
+	if !s.failed {
+		_, err := x.Write(b)
+		s.failed = err != nil
+	}
+	return b[:0], !s.failed
 }

@@ -27,6 +27,7 @@ type Config struct {
 	DrainTimeout   time.Duration
 	DrainGrace     time.Duration
 
+	MaxLogprobs              int
 	MaxConnections           int
 	MaxConnectionsPerAddress int
 
@@ -69,6 +70,7 @@ func Default() Config {
 		DrainTimeout:   30 * time.Second,
 		DrainGrace:     time.Second,
 
+		MaxLogprobs:              1 << 24,
 		MaxConnections:           8192,
 		MaxConnectionsPerAddress: 2048,
 

@@ -126,6 +126,10 @@ var Params = []Param{
 		Help:  "prompts being served at a time; beyond it requests get 429",
 		field: func(c *Config) any { return &c.MaxOpenJobs },
 	}, {
+		Name: "max-logprobs-per-request", Group: GroupHTTP, Roles: Frontend, Value: "N",
+		Help:  "log-probabilities that one request may ask for, at some 16 bytes each: answers x positions x (1 + the likeliest); beyond it a request gets 400, and while open ones hold four times as many others get 429",
+		field: func(c *Config) any { return &c.MaxLogprobs },
+	}, {
 		Name: "access-log", Group: GroupHTTP, Roles: Frontend,
 		Help:  "log one line a request; probes of /health and /ready only at log-level debug",
 		field: func(c *Config) any { return &c.AccessLog },

@@ -26,6 +26,7 @@ func (l *Loaded) Validate() error {
 		{"max-open-jobs", l.MaxOpenJobs > 0, "at least 1"},
 		{"drain-timeout", l.DrainTimeout > 0, "more than 0"},
 		{"drain-grace-period", l.DrainGrace >= 0, "0 or more"},
+		{"max-logprobs-per-request", l.MaxLogprobs > 0, "at least 1"},
 		{"max-connections", l.MaxConnections > 0, "at least 1"},
 		{"max-connections-per-address", l.MaxConnectionsPerAddress > 0, "at least 1"},
 		{"tensor-parallel-size", l.Ranks >= 1 && l.Ranks <= 64 && (l.Device != "null" || l.Ranks == 1), "1 to 64, and 1 on the device null"},
