@@ -15,6 +15,7 @@ import (
 // TestHalfSentDrain: no request that is half sent, connection without one or answer that nobody reads stretches
 // a drain, and none makes it fail.
 func TestHalfSentDrain(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Config{DrainTimeout: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
 			_, _ = w.Write(make([]byte, 64<<20))
@@ -38,6 +39,7 @@ func TestHalfSentDrain(t *testing.T) {
 // TestGrace: while a server drains, connections are accepted for a time, and then refused; a request that was
 // there before gets its answer.
 func TestGrace(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	var s *served
 	s = serve(t, Config{DrainTimeout: time.Minute, DrainGrace: 500 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
@@ -73,6 +75,7 @@ func TestGrace(t *testing.T) {
 
 // TestCutOff: requests that outlast a drain can say so, half-closed ones too, and are counted.
 func TestCutOff(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Config{DrainTimeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		if errors.Is(context.Cause(r.Context()), ErrDraining) {

@@ -137,6 +137,7 @@ func TestUnsentBodies(t *testing.T) {
 
 // TestSentBodies: a client that sends much more than is read gets to see the answer.
 func TestSentBodies(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Config{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
 	text, _ := s.read(s.dial(request("POST", 16<<20) + strings.Repeat(" ", 16<<20)))
 	if !strings.HasPrefix(text, "HTTP/1.1 413") {
@@ -146,6 +147,7 @@ func TestSentBodies(t *testing.T) {
 
 // TestSilentClients: who sends no header, or half of one, or nothing after an answer, is closed in time.
 func TestSilentClients(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Config{HeaderTimeout: 100 * time.Millisecond, IdleTimeout: 200 * time.Millisecond}, func(http.ResponseWriter, *http.Request) {})
 	for _, text := range []string{"", "GET / HT", "GET / HTTP/1.1\r\nHost: x\r\nX: ", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		if answer, took := s.read(s.dial(text)); took > prompt || strings.Contains(answer, "200 OK") != strings.HasSuffix(text, "\r\n\r\n") {
@@ -157,6 +159,7 @@ func TestSilentClients(t *testing.T) {
 // TestSlowReaders: an answer that is not taken in ends with its connection, and the time for it
 // is bounded as a whole.
 func TestSlowReaders(t *testing.T) {
+	t.Parallel()
 	failed := make(chan error, 1)
 	s := serve(t, Config{WriteTimeout: 200 * time.Millisecond}, func(w http.ResponseWriter, _ *http.Request) {
 		_, err := w.Write(make([]byte, 64<<20))
@@ -184,6 +187,7 @@ func TestSlowReaders(t *testing.T) {
 // TestHalfClosed: a client that closes its sending side after its request gets the answer, and the same
 // connection in reverse ends the request's context.
 func TestHalfClosed(t *testing.T) {
+	t.Parallel()
 	started, release, gone := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
 	s := serve(t, Config{}, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -196,15 +200,22 @@ func TestHalfClosed(t *testing.T) {
 		}
 	})
 	for _, text := range []string{request("POST", 2) + "ab", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"} {
-		c := s.dial(text)
-		<-started
-		if err := c.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond) // so that the server sees it
-		release <- struct{}{}
-		if answer, _ := s.read(c); !strings.HasSuffix(answer, "answer") || strings.Contains(text, "1.0") == strings.Contains(answer, "100 Continue") {
-			t.Errorf("%q got %q", text, answer)
+		for _, wait := range []time.Duration{interimAfter / 10, 3 * interimAfter} { // the server sees it long before the second
+			c := s.dial(text)
+			<-started
+			if err := c.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(wait)
+			release <- struct{}{}
+			answer, _ := s.read(c)
+			final := strings.TrimPrefix(answer, "HTTP/1.1 100 Continue\r\n\r\n")
+			if !strings.Contains(final[:15], " 200 OK") || !strings.HasSuffix(final, "answer") {
+				t.Errorf("%q got %q", text, answer)
+			}
+			if asked := final != answer; wait > interimAfter && asked == strings.Contains(text, "1.0") || asked && strings.Contains(text, "1.0") {
+				t.Errorf("%q, after %v, got %q", text, wait, answer)
+			}
 		}
 	}
 	for name, leave := range map[string]func(c *net.TCPConn){
@@ -228,6 +239,7 @@ func TestHalfClosed(t *testing.T) {
 
 // TestPipelined: requests sent at once are answered in turn.
 func TestPipelined(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Config{}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	c := s.dial(request("POST", 2) + "ab" + request("POST", 2) + "cd" + strings.Replace(request("POST", 2), "Host", "Connection: close\r\nHost", 1) + "ef")
 	if text, _ := s.read(c); strings.Count(text, "200 OK") != 3 || !strings.HasSuffix(text, "ef") {
@@ -263,6 +275,7 @@ func TestBounds(t *testing.T) {
 }
 
 func TestIdleMakeRoom(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Config{MaxConnections: 3}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	var first net.Conn
 	for i := range 10 {

@@ -60,13 +60,15 @@ func (s *Server) watch(r *http.Request, c *conn) (ctx context.Context, end func(
 	}
 }
 
+// interimAfter is how long an answer to a client that closed its sending side is awaited before the client is
+// asked whether it is there. Simple clients do close it, and do not expect more than the answer.
+const interimAfter = 500 * time.Millisecond
+
 // waitHalfClosed waits, until done, for a client that closed its sending side to turn out to be gone. A
-// client of HTTP/1.1 is sent an interim answer, which it passes over; a host whose socket is closed
+// client of HTTP/1.1 is sent an interim answer, which it should pass over; a host whose socket is closed
 // answers that with a reset.
 func (s *Server) waitHalfClosed(c *conn, interim bool, done <-chan struct{}) error {
-	if interim {
-		c.sendInterim()
-	}
+	since := time.Now()
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		select {
 		case <-time.After(wait):
@@ -74,6 +76,10 @@ func (s *Server) waitHalfClosed(c *conn, interim bool, done <-chan struct{}) err
 			return nil
 		case <-s.cut.Done():
 			return ErrDraining
+		}
+		if interim && time.Since(since) > interimAfter {
+			c.sendInterim()
+			interim = false
 		}
 		if c.broken() {
 			return ErrClientGone
