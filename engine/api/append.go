@@ -31,6 +31,18 @@ func (c *Chat) AppendJSON(b []byte, spill Spill) []byte {
 	return append(b, '}')
 }
 
+// AppendJSON appends t as JSON, in pieces if there is a spill.
+func (t *Tokenized) AppendJSON(b []byte, spill Spill) []byte {
+	b = strconv.AppendInt(append(b, `{"count":`...), int64(t.Count), 10)
+	b = strconv.AppendInt(append(b, `,"max_model_len":`...), int64(t.MaxModelLen), 10)
+	b = appendNumbers(append(b, `,"tokens":`...), t.Tokens, spill)
+	b = append(b, `,"token_strs":`...)
+	if t.TokenStrs.len() == 0 {
+		return append(b, "null}"...)
+	}
+	return append(t.TokenStrs.append(b, spill, appendString), '}')
+}
+
 func appendHead(b []byte, id, object string, created int64, model string) []byte {
 	b = appendString(append(b, `{"id":`...), id)
 	b = appendString(append(b, `,"object":`...), object)
@@ -194,9 +206,11 @@ func appendIDs(b []byte, name string, ids []uint32, spill Spill) []byte {
 	if len(ids) == 0 {
 		return b
 	}
-	return appendList(append(b, name...), ids, spill, func(b []byte, id uint32) []byte {
-		return strconv.AppendUint(b, uint64(id), 10)
-	})
+	return appendNumbers(append(b, name...), ids, spill)
+}
+
+func appendNumbers(b []byte, ids []uint32, spill Spill) []byte {
+	return appendList(b, ids, spill, func(b []byte, id uint32) []byte { return strconv.AppendUint(b, uint64(id), 10) })
 }
 
 // appendLogprob writes the shortest digits that read back as the same float32, so equal logprobs

@@ -144,10 +144,10 @@ type Models struct {
 
 // Tokenized is the answer to POST /tokenize.
 type Tokenized struct {
-	Count       int      `json:"count"`
-	MaxModelLen int      `json:"max_model_len"`
-	Tokens      []uint32 `json:"tokens"`
-	TokenStrs   []string `json:"token_strs"`
+	Count       int          `json:"count"`
+	MaxModelLen int          `json:"max_model_len"`
+	Tokens      []uint32     `json:"tokens"`
+	TokenStrs   List[string] `json:"token_strs"` // null when empty
 }
 
 // Detokenized is the answer to POST /detokenize.

@@ -90,6 +90,17 @@ func TestLongAnswers(t *testing.T) {
 		events[i] = strings.TrimPrefix(events[i], "data: ")
 	}
 	wantChoices(t, events, choices)
+
+	request = fmt.Sprintf(`{"prompt":%q,"return_token_strs":true}`, strings.Repeat("p\"", 50_000))
+	_, body = exchangeRaw(t, address, strings.Replace(head(len(request)), "/v1/completions", "/tokenize", 1)+request, false)
+	var tokenized struct {
+		Count  int
+		Tokens []int
+		Texts  []string `json:"token_strs"`
+	}
+	if err := json.Unmarshal([]byte(body), &tokenized); err != nil || tokenized.Count != 100_001 || len(tokenized.Tokens) != 100_001 || len(tokenized.Texts) != 100_001 || tokenized.Texts[2] != `"` {
+		t.Errorf("/tokenize: %d tokens, %d texts, %v", len(tokenized.Tokens), len(tokenized.Texts), err)
+	}
 	if err := stop(); err != nil {
 		t.Error(err)
 	}

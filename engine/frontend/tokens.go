@@ -14,7 +14,7 @@ func (f *Frontend) tokenize(x *exchange, r *http.Request) {
 		f.refuse(x, refused)
 		return
 	}
-	f.writeJSON(x, http.StatusOK, answer)
+	f.writePieces(x, answer)
 }
 
 func (f *Frontend) tokenized(x *exchange, r *http.Request) (*api.Tokenized, *refusal) {
@@ -41,13 +41,8 @@ func (f *Frontend) tokenized(x *exchange, r *http.Request) (*api.Tokenized, *ref
 		return nil, refused
 	}
 	answer := &api.Tokenized{Count: len(ids), MaxModelLen: f.jobs.state.Load().maxModelLen, Tokens: ids}
-	if ids == nil {
-		answer.Tokens = []uint32{}
-	}
 	if request.ReturnTokenStrs {
-		for _, id := range ids {
-			answer.TokenStrs = append(answer.TokenStrs, string(f.tok.TokenBytes(id)))
-		}
+		answer.TokenStrs = api.Made(len(ids), func(i int) string { return string(f.tok.TokenBytes(ids[i])) })
 	}
 	return answer, nil
 }
