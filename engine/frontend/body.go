@@ -31,7 +31,7 @@ type body struct {
 }
 
 // readBody reads a JSON body of at most MaxBody bytes. The caller releases it.
-func (f *Frontend) readBody(r *http.Request) (*body, *refusal) {
+func (f *Frontend) readBody(x *exchange, r *http.Request) (*body, *refusal) {
 	if refused := f.checkBody(r); refused != nil {
 		return nil, refused
 	}
@@ -40,6 +40,7 @@ func (f *Frontend) readBody(r *http.Request) (*body, *refusal) {
 		f.release(b)
 		return nil, refused
 	}
+	x.memory += b.held
 	return b, nil
 }
 
@@ -116,7 +117,6 @@ func (f *Frontend) unreadable(err error, got int, length int64) *refusal {
 // release gives b's memory back. Nothing decoded from a body points into it.
 func (f *Frontend) release(b *body) {
 	f.bodyBytes.Add(-b.held)
-	f.giveBack(b.held)
 	if cap(*b.buffer) < bigBody {
 		f.buffers.Put(b.buffer)
 	}

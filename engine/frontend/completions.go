@@ -33,7 +33,7 @@ func (f *Frontend) chatCompletions(x *exchange, r *http.Request) {
 
 // prepareCompletion decodes a completion request and tokenizes its prompts.
 func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*call, *refusal) {
-	b, refused := f.readBody(r)
+	b, refused := f.readBody(x, r)
 	if refused != nil {
 		return nil, refused
 	}
@@ -67,7 +67,7 @@ func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*call, *refu
 
 // prepareChat decodes a chat request, renders its template and tokenizes the result.
 func (f *Frontend) prepareChat(x *exchange, r *http.Request) (*call, *refusal) {
-	b, refused := f.readBody(r)
+	b, refused := f.readBody(x, r)
 	if refused != nil {
 		return nil, refused
 	}
@@ -129,7 +129,7 @@ func (f *Frontend) run(c *call, r *http.Request) *refusal {
 	c.held = c.asked.ofPrompts()
 	defer func() {
 		f.logprobs.release(c.held)
-		f.giveBack(c.held * logprobBytes)
+		c.x.memory += c.held * logprobBytes
 	}()
 	if refused := f.jobs.submit(c.jobs); refused != nil {
 		return refused

@@ -20,6 +20,7 @@ type exchange struct {
 	status      int // 0 until the header is written
 	refusedWith string
 	owner       apikey.Owner // of the key that the request carries
+	memory      int64        // bytes that it took beyond what every request does
 
 	// of the call, where there is one
 	model              string

@@ -67,16 +67,16 @@ func (l *logprobsHeld) release(n int64) { l.held.Add(-n) }
 // logprobBytes is about what a log-probability takes from its arrival to the end of its answer.
 const logprobBytes = 16
 
-// What one request releases counts from largeRelease on, and when giveBackAt of that has come together, it is
+// What one request took counts from largeRequest on, and when giveBackAt of that has come together, it is
 // given back to the system: the runtime alone may keep it for minutes.
 const (
-	largeRelease = 8 << 20
-	giveBackAt   = 64 << 20
+	largeRequest = 8 << 20
+	giveBackAt   = 32 << 20
 )
 
-// giveBack notes that a request has let go of memory.
+// giveBack notes that a request ends which took so much memory.
 func (f *Frontend) giveBack(bytes int64) {
-	if bytes < largeRelease {
+	if bytes < largeRequest {
 		return
 	}
 	if released := f.released.Add(bytes); released >= giveBackAt && f.released.CompareAndSwap(released, 0) {

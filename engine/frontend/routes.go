@@ -71,6 +71,7 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 			}
 			f.metrics.observe(x)
 			f.logAccess(x, r)
+			f.giveBack(x.memory)
 		}()
 		if refused := f.authorize(x, r); refused != nil {
 			x.Header().Set("WWW-Authenticate", `Bearer realm="prefillonly"`)

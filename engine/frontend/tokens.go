@@ -18,7 +18,7 @@ func (f *Frontend) tokenize(x *exchange, r *http.Request) {
 }
 
 func (f *Frontend) tokenized(x *exchange, r *http.Request) (*api.Tokenized, *refusal) {
-	b, refused := f.readBody(r)
+	b, refused := f.readBody(x, r)
 	if refused != nil {
 		return nil, refused
 	}
@@ -65,7 +65,7 @@ func (f *Frontend) detokenize(x *exchange, r *http.Request) {
 }
 
 func (f *Frontend) detokenized(x *exchange, r *http.Request) (*api.Detokenized, *refusal) {
-	b, refused := f.readBody(r)
+	b, refused := f.readBody(x, r)
 	if refused != nil {
 		return nil, refused
 	}
