@@ -24,7 +24,9 @@ type Experiments struct {
 	Repeats int       // runs with seeds of their own that one figure is made of
 	Users   int       // of the experiment scale; each sends ten requests
 	Log     io.Writer // tables for people to read
-	sweeps  map[string][]Point
+	// Progress hears what is simulated next, and an empty text before a table is written to Log; nil ignores it.
+	Progress func(what string)
+	sweeps   map[string][]Point
 }
 
 // experiments lists what can be run, in the order of the paper.
@@ -107,8 +109,16 @@ func (x *Experiments) table52() error {
 	return x.save("table-5.2", table)
 }
 
+// next tells what is simulated next.
+func (x *Experiments) next(format string, args ...any) {
+	if x.Progress != nil {
+		x.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
 // save writes a table as CSV and shows it.
 func (x *Experiments) save(name string, table *figures.Table) error {
+	x.next("")
 	fmt.Fprintf(x.Log, "%s\n\n%s\n", name, table.Markdown())
 	return x.write(name, table)
 }
@@ -144,6 +154,7 @@ func (x *Experiments) repeat(e contender, spec workload.Spec, rate float64) (res
 		if err != nil {
 			return all, err
 		}
+		x.next("%s, %s, %s, %.2f requests/s, seed %d", e.machine.Name, spec.Name, e.method, rate, x.Seed+uint64(i))
 		r, err := e.run(requests)
 		if err != nil {
 			return all, err

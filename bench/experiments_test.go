@@ -196,6 +196,31 @@ func TestUsersAreSplitInTurnAndStayTogether(t *testing.T) {
 	}
 }
 
+// TestRunsAreTold: what runs is told before each run of the simulator, and the line ends before a table.
+func TestRunsAreTold(t *testing.T) {
+	var heard []string
+	var log strings.Builder
+	x := Experiments{Log: &log, Seed: 1, Repeats: 1, Progress: func(what string) {
+		if heard = append(heard, what); what == "" && log.Len() > 0 {
+			t.Error("the table came before the end of the line")
+		}
+	}}
+	if err := x.Run("flood"); err != nil {
+		t.Fatal(err)
+	}
+	if len(heard) != 5 || heard[4] != "" || !strings.Contains(heard[3], "lru") {
+		t.Errorf("told %q, want four runs and an end", heard)
+	}
+	h100, err := sim.MachineNamed("H100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard = nil
+	if _, err := x.repeat(newContender(h100, sim.PrefillOnly), workload.PostRecommendation(), 3); err != nil || len(heard) != 1 || !strings.Contains(heard[0], "3.00 requests/s") {
+		t.Errorf("told %q, %v", heard, err)
+	}
+}
+
 func TestPromptThatDoesNotFitIsRefused(t *testing.T) {
 	m, err := sim.MachineNamed("L4")
 	if err != nil {

@@ -51,6 +51,7 @@ func (x *Experiments) hostTierOf(table *figures.Table, m sim.Machine, spec workl
 			eviction kvcache.Eviction
 		}{{0, kvcache.EvictReuse}, {0, kvcache.EvictLRU}, {64, kvcache.EvictReuse}, {256, kvcache.EvictReuse}} {
 			config.Eviction = c.eviction
+			x.next("%s, %s, %.2f requests/s, %v GiB, %s", m.Name, spec.Name, multiple/whole, c.gib, c.eviction)
 			out, err := sim.Run(config, []sim.Executor{m.WithHostMemory(executor, c.gib*(1<<30))}, toSim(requests))
 			if err != nil {
 				return err

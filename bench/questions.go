@@ -37,6 +37,7 @@ func (x *Experiments) preemption() error {
 			profiled bool
 		}{{"srjf-calibrated", true}, {"srpt", true}, {"srjf-calibrated", false}, {"srpt", false}} {
 			config.Policy, executor.Profiled = way.policy, way.profiled
+			x.next("%v short requests/s, %s, profiled %v", shortRate, way.policy, way.profiled)
 			out, err := sim.Run(config, []sim.Executor{executor}, mixed(x.Seed, requests, long, short, longRate, shortRate))
 			if err != nil {
 				return err
@@ -112,6 +113,7 @@ func (x *Experiments) flood() error {
 		config.Eviction = eviction
 		var rates [2]float64
 		for i, every := range []int{0, 10} {
+			x.next("eviction %s, a long prompt after every %d", eviction, every)
 			out, err := sim.Run(config, []sim.Executor{executor}, flooded(requests, x.Seed, every, long))
 			if err != nil {
 				return err
@@ -177,10 +179,12 @@ func (x *Experiments) scale() error {
 		for _, policy := range part.policies {
 			config.Routing, config.Policy = part.routing, policy
 			start := time.Now()
+			x.next("load %v, %s, %s, %d requests", part.load, part.routing, policy, len(requests))
 			out, err := sim.Run(config, cluster, toSim(requests))
 			if err != nil {
 				return err
 			}
+			x.next("")
 			fmt.Fprintf(x.Log, "%v %s %s: %d requests in %s\n", part.load, part.routing, policy, len(out.Records), time.Since(start).Round(time.Second))
 			r, err := summarize(out.Records)
 			if err != nil {

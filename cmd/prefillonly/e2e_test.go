@@ -389,7 +389,11 @@ func TestRefusals(t *testing.T) {
 	}
 	defer taken.Close()
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
-	empty := t.TempDir()
+	empty, gpt2 := t.TempDir(), t.TempDir()
+	file := filepath.Join(gpt2, "config.json")
+	if err := os.WriteFile(file, []byte(`{"architectures":["GPT2LMHeadModel"],"model_type":"gpt2","n_embd":768,"n_head":12,"n_layer":12,"vocab_size":50257}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name string
 		env  []string
@@ -400,6 +404,9 @@ func TestRefusals(t *testing.T) {
 		{"empty checkpoint", nil, []string{"serve", "--port", "0", "--model", empty}, exitConfig, []string{empty, "config.json"}},
 		{"truncated weights", nil, []string{"serve", "--port", "0", "--model", truncated(t)}, exitConfig, []string{"model.safetensors"}},
 		{"unknown model", nil, []string{"serve", "--port", "0", "--model", "nobody/nothing"}, exitConfig, []string{"nobody/nothing", "hf download"}},
+		{"missing directory", nil, []string{"serve", "--port", "0", "--model", "./no/such"}, exitConfig, []string{"./no/such", "no such file", "want the directory of a checkpoint"}},
+		{"a file", nil, []string{"serve", "--port", "0", "--model", file}, exitConfig, []string{file, "not a directory"}},
+		{"gpt2", nil, []string{"serve", "--port", "0", "--model", gpt2}, exitConfig, []string{gpt2, "unsupported architecture [GPT2LMHeadModel], want one of LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"}},
 		{"too little memory", nil, []string{"serve", "--port", "0", "--kv-cache-memory-bytes", "500TiB"}, exitMemory, []string{"available", "--max-model-len"}},
 		{"unknown flag", nil, []string{"serve", "--prot", "1"}, exitUsage, []string{"--prot", "nearest is --port"}},
 		{"bad value", nil, []string{"serve", "--port", "many"}, exitConfig, []string{"--port", "many"}},
@@ -423,6 +430,9 @@ func TestRefusals(t *testing.T) {
 				if !strings.Contains(string(text), want) {
 					t.Errorf("the output lacks %q", want)
 				}
+			}
+			if strings.HasPrefix(c.name, "missing") && strings.Contains(string(text), "download") {
+				t.Error("it is suggested to download a directory")
 			}
 			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("it took %v", took)

@@ -43,6 +43,21 @@ func TestHubSnapshot(t *testing.T) {
 	}
 }
 
+func TestIsPath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("models", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"./x": true, "/x": true, "../x": true, "x/": true, "a/b/c": true, "~/x": true, "models/x": true, "my model": true,
+		"gpt2": false, "Qwen/Qwen2.5-0.5B": false, "org/x_1": false,
+	} {
+		if got := isPath(name); got != want {
+			t.Errorf("isPath(%q) = %v", name, got)
+		}
+	}
+}
+
 func TestPlanPages(t *testing.T) {
 	plan := model.Plan{Weights: 600, Work: 200, Block: 10}
 	for _, c := range []struct {

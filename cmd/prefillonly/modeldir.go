@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/demo"
+	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/internal/config"
 )
@@ -37,6 +39,9 @@ func resolveModel(cfg *config.Config, scratch string) error {
 			return err
 		}
 		cfg.Model, name = dir, demo.Name
+	case !isDir(cfg.Model) && isPath(cfg.Model):
+		_, err := os.ReadDir(cfg.Model)
+		return &exitError{exitConfig, fmt.Errorf("model: want the directory of a checkpoint: %w", err)}
 	case !isDir(cfg.Model):
 		dir, err := hubSnapshot(cfg.Model)
 		if err != nil {
@@ -53,8 +58,12 @@ func resolveModel(cfg *config.Config, scratch string) error {
 	if len(cfg.ServedModelName) == 0 {
 		cfg.ServedModelName = []string{name}
 	}
-	if _, err := weights.ReadConfig(cfg.Model); err != nil {
+	config, err := weights.ReadConfig(cfg.Model)
+	if err != nil {
 		return &exitError{exitConfig, fmt.Errorf("model: %w", err)}
+	}
+	if err := model.CheckConfig(config); err != nil {
+		return &exitError{exitConfig, fmt.Errorf("model: %s: %w", cfg.Model, err)}
 	}
 	return nil
 }
@@ -62,6 +71,16 @@ func resolveModel(cfg *config.Config, scratch string) error {
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
+}
+
+// hubID is what a model in the Hugging Face hub can be called.
+var hubID = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[\w.-]+)?$`)
+
+// isPath says that a model's name is meant as a directory: it cannot be one of the hub, or begins with a directory
+// that is there.
+func isPath(name string) bool {
+	first, _, below := strings.Cut(name, "/")
+	return !hubID.MatchString(name) || below && isDir(first)
 }
 
 // hubSnapshot finds the newest snapshot of a model in the local Hugging Face cache.

@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/prefillonly/prefillonly/bench"
 )
@@ -45,18 +48,16 @@ same bytes. Experiments:
 				if len(args) != 1 || args[0] != "table-5.2" {
 					return usageError("--csv names the file of table-5.2 alone; give --out a folder for %s", strings.Join(args, ", "))
 				}
-				table, err := bench.Table52()
-				if err != nil {
-					return err
-				}
-				return writeFile(tableFile, func(w *os.File) error { return table.CSV(w) })
+				return saveTable52(x.Log, tableFile)
 			}
+			x.Progress = newProgress(command.ErrOrStderr(), term.IsTerminal(int(os.Stderr.Fd()))).show
 			for _, name := range args {
 				if err := x.Run(name); err != nil {
 					return err
 				}
 			}
-			return nil
+			_, err := fmt.Fprintf(x.Log, "written to %s\n", x.Out)
+			return err
 		},
 	}
 	flags := command.Flags()
@@ -66,4 +67,52 @@ same bytes. Experiments:
 	flags.IntVar(&x.Users, "users", 100_000, "users of the experiment scale; each sends ten requests")
 	flags.IntVar(&x.Repeats, "repeats", 3, "runs with different seeds that each point of a figure is made of")
 	return command
+}
+
+// saveTable52 shows the table and writes it to a file.
+func saveTable52(out io.Writer, file string) error {
+	table, err := bench.Table52()
+	if err != nil {
+		return err
+	}
+	if err := writeFile(file, func(w *os.File) error { return table.CSV(w) }); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\nwritten to %s\n", table.Markdown(), file)
+	return err
+}
+
+// quietFor is how long a progress that is no terminal's says nothing.
+const quietFor = 5 * time.Second
+
+// progress tells how far a long run is: one line that changes on a terminal, a line now and then elsewhere.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	start    time.Time
+	said     time.Time
+	runs     int
+}
+
+func newProgress(out io.Writer, terminal bool) *progress {
+	return &progress{out: out, terminal: terminal, start: time.Now(), said: time.Now()}
+}
+
+// show tells what runs next; an empty text makes room for other output.
+func (p *progress) show(what string) {
+	if p.terminal {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+	if what == "" {
+		return
+	}
+	p.runs++
+	line := fmt.Sprintf("%v, run %d: %s", time.Since(p.start).Round(time.Second), p.runs, what)
+	switch {
+	case p.terminal:
+		fmt.Fprint(p.out, line)
+	case time.Since(p.said) >= quietFor:
+		p.said = time.Now()
+		fmt.Fprintln(p.out, line)
+	}
 }

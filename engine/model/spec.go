@@ -37,12 +37,22 @@ var families = map[string]func(*weights.Config, *spec) error{
 	"Qwen3ForCausalLM":   qwen3,
 }
 
+// CheckConfig says whether this engine can run the model that a configuration describes, or what stands against it.
+func CheckConfig(c weights.Config) error {
+	_, err := newSpec(&c)
+	return err
+}
+
 // newSpec reads a configuration, and refuses what the graph would compute wrongly.
 func newSpec(c *weights.Config) (spec, error) {
 	if len(c.Architectures) != 1 || families[c.Architectures[0]] == nil {
-		return spec{}, fmt.Errorf("config.json: architectures is %v, want one of %s", c.Architectures, strings.Join(slices.Sorted(maps.Keys(families)), ", "))
+		return spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, strings.Join(slices.Sorted(maps.Keys(families)), ", "))
 	}
-	s, err := commonSpec(c)
+	var s spec
+	err := c.CheckSizes()
+	if err == nil {
+		s, err = commonSpec(c)
+	}
 	if err == nil {
 		err = families[c.Architectures[0]](c, &s)
 	}

@@ -67,7 +67,8 @@ func (o *OptionalInt) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &o.N)
 }
 
-// ReadConfig reads config.json of a checkpoint's directory.
+// ReadConfig reads config.json of a checkpoint's directory. It checks no value: which keys there must be
+// depends on the architecture.
 func ReadConfig(dir string) (Config, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
@@ -80,21 +81,18 @@ func ReadConfig(dir string) (Config, error) {
 	return c, nil
 }
 
-// ParseConfig decodes config.json. Sizes that every architecture needs are checked to be positive
-// and within reason.
+// ParseConfig decodes config.json.
 func ParseConfig(raw []byte) (Config, error) {
 	var c Config
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return Config{}, fmt.Errorf("config.json: %w", err)
 	}
-	if err := c.check(); err != nil {
-		return Config{}, fmt.Errorf("config.json: %w", err)
-	}
 	return c, nil
 }
 
-// check bounds sizes well beyond any model's, so that no product of them overflows.
-func (c *Config) check() error {
+// CheckSizes says which size that decoders with these keys need is missing, or beyond any model's: no product of
+// those it lets through overflows.
+func (c *Config) CheckSizes() error {
 	for _, f := range []struct {
 		key     string
 		n, most int

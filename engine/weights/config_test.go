@@ -34,7 +34,11 @@ func TestReadConfigRefuses(t *testing.T) {
 		if text != "" {
 			writeText(t, dir, "config.json", text)
 		}
-		if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), want) {
+		c, err := ReadConfig(dir)
+		if err == nil {
+			err = c.CheckSizes()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want it to hold %q", text, err, want)
 		}
 	}
