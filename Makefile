@@ -1,6 +1,7 @@
 # prefillonly: two commands matter, `make run` and `make test`; `make help` lists the rest.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PREFIX ?= /usr/local
 LDFLAGS := -X main.version=$(VERSION)
@@ -55,10 +56,12 @@ test-cuda: build/cuda-test ## kernels and models on this machine's GPU, against 
 bench-cuda: build/cuda-test ## Llama-3.1-8B's shape on this machine's GPU, beside PyTorch
 	tools/cuda_report.sh speed
 
-test: setup ## every test that needs no GPU
+# The status is that of testreport, which knows of every failure.
+REPORT = | $(GO) run ./tools/testreport
+test: setup ## every test that needs no GPU; says which were not run, and why
 	$(GO) vet ./...
-	$(GO) test -timeout 20m ./...
-	$(GO) test -timeout 20m -tags amx_emulated ./kernels/cpu
+	$(GO) test -json -timeout 20m ./... $(REPORT)
+	$(GO) test -json -timeout 20m -tags amx_emulated ./kernels/cpu $(REPORT)
 	cd test/contract && $(GO) test ./...
 
 test-pure: ## the tests of the packages without cgo

@@ -2,7 +2,8 @@
 # Builds what the tag cuda needs, without a GPU or a CUDA installation: fetches the compiler and
 # FlashInfer's headers as Python wheels, compiles our kernels and the attention templates for three
 # architectures, and makes a libcuda.a that looks for the driver at run time. Prints the environment
-# for go build. Fails when a kernel spills registers. Parts whose inputs have not changed are kept.
+# for go build. Fails when a kernel spills registers, and with 69 when the wheels cannot be fetched. Parts whose
+# inputs have not changed are kept.
 set -eu
 cd "$(dirname "$0")/.."
 wheels=$PWD/.cuda
@@ -12,10 +13,14 @@ build=$PWD/kernels/cuda/build
 mkdir -p "$build"
 
 fetch() { # DIRECTORY PACKAGE...
-    [ -d "$wheels/venv" ] || python3 -m venv "$wheels/venv"
+    [ -x "$wheels/venv/bin/pip" ] || python3 -m venv "$wheels/venv"
     directory=$1
     shift
-    "$wheels/venv/bin/pip" install -q --no-deps --target "$wheels/$directory.part" "$@" >&2
+    rm -rf "$wheels/$directory.part"
+    "$wheels/venv/bin/pip" install -q --no-deps --target "$wheels/$directory.part" "$@" >&2 || {
+        echo "cuda: $* cannot be fetched from the Python package index" >&2
+        exit 69
+    }
     mv "$wheels/$directory.part" "$wheels/$directory"
 }
 
