@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,32 +52,40 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names the first field that is out of range, and what it may be.
+// FieldError is a field of Config that is out of range.
+type FieldError struct {
+	Field string // its name in Config
+	Value any
+	Want  string
+}
+
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("scheduler: %s is %v, want %s", e.Field, e.Value, e.Want)
+}
+
+// Validate names the first field that is out of range, by a FieldError.
 func (c Config) Validate() error {
-	if _, err := newPolicy(c); err != nil {
-		return err
-	}
-	switch {
-	case math.IsNaN(c.Fairness) || math.IsInf(c.Fairness, 0) || c.Fairness < 0:
-		return fmt.Errorf("scheduler: fairness is %v, want 0 or more tokens per second", c.Fairness)
-	case c.Routing != RoutePrefix && c.Routing != RouteUser && c.Routing != RouteLoad:
-		return fmt.Errorf("scheduler: routing is %q, want %s", c.Routing, strings.Join([]string{RoutePrefix, RouteUser, RouteLoad}, ", "))
-	case c.Eviction != kvcache.EvictReuse && c.Eviction != kvcache.EvictLRU:
-		return fmt.Errorf("scheduler: eviction is %q, want %q or %q", c.Eviction, kvcache.EvictReuse, kvcache.EvictLRU)
-	case c.MaxQueuedJobs < 1:
-		return fmt.Errorf("scheduler: max queued jobs is %d, want at least 1", c.MaxQueuedJobs)
-	case c.MaxQueuedTokens < 1:
-		return fmt.Errorf("scheduler: max queued tokens is %d, want at least 1", c.MaxQueuedTokens)
-	case c.MaxQueueTime < 0:
-		return fmt.Errorf("scheduler: max queue time is %v, want 0 (none) or more", c.MaxQueueTime)
-	case c.MaxPassItems < 1:
-		return fmt.Errorf("scheduler: max pass items is %d, want at least 1", c.MaxPassItems)
-	case c.MaxPaused < 1:
-		return fmt.Errorf("scheduler: max paused passes is %d, want at least 1", c.MaxPaused)
-	case c.PeerTimeout <= 0:
-		return fmt.Errorf("scheduler: peer timeout is %v, want more than 0", c.PeerTimeout)
-	case c.UnavailableAfter <= 0:
-		return fmt.Errorf("scheduler: unavailable-after is %v, want more than 0", c.UnavailableAfter)
+	for _, check := range []struct {
+		field string
+		value any
+		ok    bool
+		want  string
+	}{
+		{"Policy", c.Policy, slices.Contains(Policies(), c.Policy), "one of " + strings.Join(Policies(), ", ")},
+		{"Fairness", c.Fairness, c.Fairness >= 0 && !math.IsInf(c.Fairness, 0), "0 or more tokens per second"},
+		{"Routing", c.Routing, slices.Contains([]string{RoutePrefix, RouteUser, RouteLoad}, c.Routing), strings.Join([]string{RoutePrefix, RouteUser, RouteLoad}, ", ")},
+		{"Eviction", c.Eviction, c.Eviction == kvcache.EvictReuse || c.Eviction == kvcache.EvictLRU, fmt.Sprintf("%q or %q", kvcache.EvictReuse, kvcache.EvictLRU)},
+		{"MaxQueuedJobs", c.MaxQueuedJobs, c.MaxQueuedJobs >= 1, "at least 1"},
+		{"MaxQueuedTokens", c.MaxQueuedTokens, c.MaxQueuedTokens >= 1, "at least 1"},
+		{"MaxQueueTime", c.MaxQueueTime, c.MaxQueueTime >= 0, "0 (none) or more"},
+		{"MaxPassItems", c.MaxPassItems, c.MaxPassItems >= 1, "at least 1"},
+		{"MaxPaused", c.MaxPaused, c.MaxPaused >= 1, "at least 1"},
+		{"PeerTimeout", c.PeerTimeout, c.PeerTimeout > 0, "more than 0"},
+		{"UnavailableAfter", c.UnavailableAfter, c.UnavailableAfter > 0, "more than 0"},
+	} {
+		if !check.ok {
+			return &FieldError{check.field, check.value, check.want}
+		}
 	}
 	return nil
 }

@@ -93,6 +93,8 @@ func TestErrorsTeach(t *testing.T) {
 		{args: []string{"--kv-events-config", `{"publisher":"null"}`}, want: []string{"publisher", "want zmq"}},
 		{args: []string{"--kv-events-config", `{"hwm":0}`}, want: []string{"hwm is 0", "at least 1"}},
 		{args: []string{"--kv-events-config", `{"topic":["a":1]}`}, want: []string{"topic"}},
+		{args: []string{"--kv-events-config", " "}, want: []string{"--kv-events-config", `" " is no JSON object`}},
+		{args: []string{"--kv-events-config", "\t\n---"}, want: []string{"is no JSON object"}},
 		{args: []string{"--kv-events-config", `on`}, want: []string{`"on" is no JSON object`}},
 		{args: []string{"--kv-offloading-size", "4"}, want: []string{"kv-offloading-size", "on the processor the prefix cache is in host memory already", "raise kv-cache-memory-bytes"}},
 		{args: []string{"--kv-offloading-size", "-1", "--device", "cuda"}, want: []string{"kv-offloading-size", "GiB on GPUs"}},
@@ -110,6 +112,18 @@ func TestErrorsTeach(t *testing.T) {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%v: %q lacks %q", c, err, want)
 			}
+		}
+	}
+}
+
+// TestSchedulerErrorsNameParameters: what the scheduler refuses is told by the flag that set it.
+func TestSchedulerErrorsNameParameters(t *testing.T) {
+	for flag, value := range map[string]string{
+		"fairness": "-1", "max-num-queued-reqs": "0", "max-num-queued-tokens": "-5", "max-queue-time": "-1s", "max-pass-items": "-1",
+		"max-paused-passes": "0", "peer-timeout": "0s", "unavailable-after": "-1s",
+	} {
+		if _, err := load(t, "", nil, "--"+flag, value); err == nil || !strings.HasPrefix(err.Error(), flag+` is "`+value+`" (--`+flag+"), want ") {
+			t.Errorf("--%s %s: %v", flag, value, err)
 		}
 	}
 }
@@ -318,10 +332,6 @@ func TestSizes(t *testing.T) {
 func TestKVEvents(t *testing.T) {
 	for text, want := range map[string]KVEvents{
 		"":                                 {},
-		" ":                                {},
-		"\t\n":                             {},
-		"# nothing":                        {},
-		"---":                              {},
 		`{"topic":"kv@a@b"}`:               {},
 		`{"enable_kv_cache_events": true}`: {Enabled: true, BufferSteps: 10_000, HWM: 100_000},
 		`{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:1","replay_endpoint":"tcp://*:2","topic":"kv@\"p\"@m","buffer_steps":3,"hwm":4,"max_queue_size":5}`: {

@@ -54,7 +54,7 @@ func parseKVEvents(text string) (KVEvents, error) {
 		return KVEvents{}, nil
 	}
 	tree, err := parser.ParseBytes([]byte(text), 0)
-	if err != nil || len(tree.Docs) != 1 {
+	if err != nil || len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
 		return KVEvents{}, fmt.Errorf(`%q is no JSON object such as {"enable_kv_cache_events":true}`, text)
 	}
 	pairs, err := mapping(tree.Docs[0].Body)

@@ -1,10 +1,14 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/prefillonly/prefillonly/scheduler"
 )
 
 // Validate checks what can be checked without opening the model, and names the first parameter that
@@ -47,9 +51,25 @@ func (l *Loaded) Validate() error {
 		}
 	}
 	if err := l.Scheduler.Validate(); err != nil {
-		return err
+		return l.namedByFlag(err)
 	}
 	return l.validateFiles()
+}
+
+// namedByFlag gives an error of the scheduler about a field of its configuration the name of the parameter that
+// sets the field.
+func (l *Loaded) namedByFlag(err error) error {
+	var e *scheduler.FieldError
+	if !errors.As(err, &e) {
+		return err
+	}
+	field := reflect.ValueOf(&l.Scheduler).Elem().FieldByName(e.Field).Addr().Pointer()
+	for i := range Params {
+		if p := &Params[i]; reflect.ValueOf(p.field(&l.Config)).Pointer() == field {
+			return l.outOfRange(p, e.Want)
+		}
+	}
+	return err
 }
 
 func (l *Loaded) outOfRange(p *Param, want string) error {
