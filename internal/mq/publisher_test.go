@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -200,7 +201,7 @@ func TestPublisherListensWhereItIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		for host, want := range map[string]bool{"127.0.0.1": true, "127.0.0.2": wide} {
-			c, err := net.Dial("tcp", fmt.Sprintf("%s:%d", host, port))
+			c, err := net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 			if err == nil {
 				c.Close()
 			}
