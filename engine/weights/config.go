@@ -3,7 +3,7 @@ package weights
 import (
 	"encoding/json"
 	"fmt"
-	"os"
+	"github.com/prefillonly/prefillonly/internal/regular"
 	"path/filepath"
 )
 
@@ -67,10 +67,13 @@ func (o *OptionalInt) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &o.N)
 }
 
+// maxConfig is the most bytes of a config.json; ordinary ones have a few thousand.
+const maxConfig = 16 << 20
+
 // ReadConfig reads config.json of a checkpoint's directory. It checks no value: which keys there must be
 // depends on the architecture.
 func ReadConfig(dir string) (Config, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"), maxConfig)
 	if err != nil {
 		return Config{}, err
 	}

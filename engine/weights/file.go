@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
 // file is one mapped safetensors file.
@@ -21,7 +23,7 @@ type file struct {
 }
 
 func openFile(path string) (*file, error) {
-	opened, err := os.Open(path)
+	opened, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -37,9 +39,6 @@ func (f *file) open() error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", f.path)
 	}
 	size := info.Size()
 	var prefix [8]byte

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/prefillonly/prefillonly/internal/regular"
 	"io/fs"
 	"maps"
 	"os"
@@ -53,7 +54,7 @@ func (c *Checkpoint) open() error {
 	if _, err := os.Stat(filepath.Join(c.dir, singleFile)); err == nil {
 		return c.addFile(singleFile)
 	}
-	raw, err := os.ReadFile(filepath.Join(c.dir, indexFile))
+	raw, err := regular.ReadFile(filepath.Join(c.dir, indexFile), maxHeader)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c.explainMissing()
 	}

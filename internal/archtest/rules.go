@@ -30,11 +30,11 @@ var arrows = map[string][]string{
 	"kernels/cuda/src":           {},
 	"kernels/tensorparallel":     {"internal/osthread", "kernels"},
 	"kernels/kerneltest":         {"kernels", "kernels/ref"},
-	"engine/weights":             {"kernels"},
+	"engine/weights":             {"internal/regular", "kernels"},
 	"engine/model":               {"engine", "engine/weights", "engine/wire", "kernels"},
 	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},
 	"engine/executor/runnertest": {"engine", "engine/executor", "engine/wire"},
-	"engine/executor/profile":    {"engine", "engine/executor", "engine/wire"},
+	"engine/executor/profile":    {"engine", "engine/executor", "engine/wire", "internal/regular"},
 
 	// edge
 	"engine/api":       {"engine"},
@@ -61,6 +61,7 @@ var arrows = map[string][]string{
 	"internal/nvml":          {},
 	"internal/nvml/nvmltest": {},
 	"internal/osthread":      {},
+	"internal/regular":       {},
 	"internal/supervise":     {"internal/osthread"},
 	"internal/telemetry":     {},
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/prefillonly/prefillonly/internal/regular"
 	"os"
 	"path/filepath"
 
@@ -43,10 +44,13 @@ func Save(path string, f File) error {
 	return os.Rename(temporary, path)
 }
 
+// maxFile is the most bytes of a profile; one has some ten thousand.
+const maxFile = 16 << 20
+
 // Load reads the profile at path and refuses that of another model or device. A missing file is
 // fs.ErrNotExist.
 func Load(path string, info wire.ExecutorInfo) (File, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path, maxFile)
 	if err != nil {
 		return File{}, err
 	}
