@@ -17,6 +17,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
+	"github.com/prefillonly/prefillonly/internal/regular"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 )
 
@@ -123,7 +124,7 @@ type chatTemplate struct {
 func openTemplate(cfg *config.Config, tok *tokenizer.Tokenizer) (chatTemplate, error) {
 	t := chatTemplate{Tokenizer: tok}
 	if cfg.ChatTemplate != "" {
-		text, err := os.ReadFile(cfg.ChatTemplate)
+		text, err := regular.ReadFile(cfg.ChatTemplate, tokenizer.MaxTemplate)
 		if err != nil {
 			return t, fmt.Errorf("chat-template: %w", err)
 		}

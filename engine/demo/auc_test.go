@@ -77,18 +77,27 @@ func newScorer(t *testing.T) scorer {
 
 func (s scorer) one(t *testing.T, text string) engine.TokenID {
 	t.Helper()
-	ids := s.tokenizer.Encode(text, false)
+	ids := s.encode(t, text, false)
 	if len(ids) != 1 {
 		t.Fatalf("%q is %d tokens, not one", text, len(ids))
 	}
 	return ids[0]
 }
 
+func (s scorer) encode(t *testing.T, text string, addSpecial bool) []engine.TokenID {
+	t.Helper()
+	ids, err := s.tokenizer.Encode(t.Context(), text, addSpecial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
 // score returns P(Yes); a chat begins its answer with "Yes", a plain text with " Yes".
 func (s scorer) score(t *testing.T, prompt string, chat bool) float64 {
 	t.Helper()
 	labels := []engine.TokenID{s.one(t, " Yes"), s.one(t, " No")}
-	ids := s.tokenizer.Encode(prompt, true)
+	ids := s.encode(t, prompt, true)
 	if chat {
 		labels = []engine.TokenID{s.one(t, "Yes"), s.one(t, "No")}
 		messages, err := json.Marshal([]map[string]string{{"role": "user", "content": prompt}})
@@ -99,7 +108,7 @@ func (s scorer) score(t *testing.T, prompt string, chat bool) float64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = s.tokenizer.Encode(text, false)
+		ids = s.encode(t, text, false)
 	}
 	pass, err := s.model.Begin(&wire.Run{Items: []wire.RunItem{{Tokens: ids, Ask: engine.Ask{Allowed: labels, Labels: labels}}}})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// prompt is one prompt of a request. Text is kept only where it was given and is to be echoed.
+// prompt is one prompt of a request. Text is kept only where it is to be echoed.
 type prompt struct {
 	text string
 	ids  []engine.TokenID
@@ -112,6 +112,9 @@ func (c *call) admit(r *http.Request, limits *schedulerState) *refusal {
 		if refused != nil {
 			return refused
 		}
+		if refused := c.spell(&c.prompts[i]); refused != nil {
+			return refused
+		}
 		c.asked.positions += c.N * len(c.prompts[i].ids)
 		c.asked.tokens += c.N * maxTokens
 		c.x.promptTokens += len(c.prompts[i].ids)
@@ -204,6 +207,19 @@ func (c *call) fit(i, limit int) (maxTokens int, refused *refusal) {
 	return min(api.DefaultMaxTokens, room), nil
 }
 
+// spell gives p the text to be echoed, where it came as tokens or was truncated.
+func (c *call) spell(p *prompt) *refusal {
+	if !c.echo || p.text != "" {
+		return nil
+	}
+	text, err := c.f.tok.Decode(p.ids, c.SkipSpecialTokens)
+	if err != nil {
+		return untokenizable("prompt", err)
+	}
+	p.text = text
+	return nil
+}
+
 func (c *call) promptField() string {
 	if c.chat {
 		return "messages"
@@ -282,6 +298,9 @@ func (c *call) next(ctx context.Context) ([]delivery, *refusal) {
 			return nil, fromEngine(d.result.Err)
 		}
 		c.accept(d)
+		if err := c.choices[d.choice].decoder.err; err != nil {
+			return nil, refuse(engine.CodeInternal, "the model's tokenizer fails on the generated tokens: %v", err)
+		}
 	}
 	return c.received, nil
 }

@@ -82,11 +82,3 @@ func (ch *choice) tokens(first int) []engine.TokenID {
 	}
 	return ids
 }
-
-// promptText is the prompt as it is echoed.
-func (ch *choice) promptText() string {
-	if ch.prompt.text != "" {
-		return ch.prompt.text
-	}
-	return ch.c.f.tok.Decode(ch.prompt.ids, ch.c.SkipSpecialTokens)
-}

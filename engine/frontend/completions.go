@@ -1,15 +1,10 @@
 package frontend
 
 import (
-	"context"
 	"net/http"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 )
-
-// bigText is the size from which tokenizing a text takes one of as many slots as there are cores.
-const bigText = 16 << 10
 
 func (f *Frontend) completions(x *exchange, r *http.Request) {
 	c, refused := f.prepareCompletion(x, r)
@@ -29,88 +24,6 @@ func (f *Frontend) chatCompletions(x *exchange, r *http.Request) {
 	if refused != nil {
 		f.refuse(x, refused)
 	}
-}
-
-// prepareCompletion decodes a completion request and tokenizes its prompts.
-func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*call, *refusal) {
-	b, refused := f.readBody(x, r)
-	if refused != nil {
-		return nil, refused
-	}
-	request, err := api.DecodeCompletion(b.bytes)
-	f.release(b)
-	if err != nil {
-		return nil, invalid(err)
-	}
-	c, refused := f.newCall(x, r, &request.Params, "cmpl-")
-	if refused != nil {
-		return nil, refused
-	}
-	c.echo = request.Echo
-	c.prompts = make([]prompt, 0, request.Prompt.Len())
-	for _, text := range request.Prompt.Texts {
-		ids, refused := f.encode(r.Context(), text, c.AddSpecialTokens)
-		if refused != nil {
-			return nil, refused
-		}
-		p := prompt{ids: ids}
-		if c.echo && c.TruncatePromptTokens == nil {
-			p.text = text
-		}
-		c.prompts = append(c.prompts, p)
-	}
-	for _, ids := range request.Prompt.Tokens {
-		c.prompts = append(c.prompts, prompt{ids: ids})
-	}
-	return c, nil
-}
-
-// prepareChat decodes a chat request, renders its template and tokenizes the result.
-func (f *Frontend) prepareChat(x *exchange, r *http.Request) (*call, *refusal) {
-	b, refused := f.readBody(x, r)
-	if refused != nil {
-		return nil, refused
-	}
-	request, err := api.DecodeChat(b.bytes)
-	f.release(b)
-	if err != nil {
-		return nil, invalid(err)
-	}
-	c, refused := f.newCall(x, r, &request.Params, "chatcmpl-")
-	if refused != nil {
-		return nil, refused
-	}
-	c.chat = true
-	ids, refused := f.renderMessages(r.Context(), request.Messages, c.AddSpecialTokens, ChatOptions{
-		AddGenerationPrompt: request.AddGenerationPrompt,
-		Variables:           request.ChatTemplateKwargs,
-	})
-	if refused != nil {
-		return nil, refused
-	}
-	c.prompts = []prompt{{ids: ids}}
-	return c, nil
-}
-
-func (f *Frontend) renderMessages(ctx context.Context, messages []byte, addSpecial bool, options ChatOptions) ([]engine.TokenID, *refusal) {
-	text, err := f.chat.RenderChat(messages, options)
-	if err != nil {
-		return nil, invalid(api.Invalid("messages", "the chat template cannot render messages: %v", err))
-	}
-	return f.encode(ctx, text, addSpecial)
-}
-
-// encode tokenizes text. Requests do so side by side, but no more big texts at a time than cores.
-func (f *Frontend) encode(ctx context.Context, text string, addSpecial bool) ([]engine.TokenID, *refusal) {
-	if len(text) > bigText {
-		select {
-		case f.encoders <- struct{}{}:
-			defer func() { <-f.encoders }()
-		case <-ctx.Done():
-			return nil, ended(ctx)
-		}
-	}
-	return f.tok.Encode(text, addSpecial), nil
 }
 
 // run submits c's jobs and answers when all are done, or as they go. It answers itself unless it
@@ -175,7 +88,7 @@ func (c *call) completionAnswer() *api.Completion {
 func (ch *choice) completionPart(i, first int) api.CompletionChoice {
 	out := api.CompletionChoice{Index: i, Logprobs: ch.completionLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
 	if ch.c.echo && first == 0 {
-		out.Text = ch.promptText()
+		out.Text = ch.prompt.text
 	}
 	out.Text += ch.fresh()
 	if ch.c.ReturnTokenIDs {

@@ -24,6 +24,7 @@ type decoder struct {
 	ids         []engine.TokenID // context, and tokens since
 	start       int              // of the window in ids
 	read        int              // ids[:read] are out as text
+	err         error            // the first of the tokenizer; what it fails on is left out
 }
 
 func newDecoder(tok tokenizer, skipSpecial bool, prompt []engine.TokenID) decoder {
@@ -37,7 +38,7 @@ func newDecoder(tok tokenizer, skipSpecial bool, prompt []engine.TokenID) decode
 // push returns the text that id completes.
 func (d *decoder) push(id engine.TokenID) string {
 	d.ids = append(d.ids, id)
-	text := d.tok.Decode(d.ids[d.start:], d.skipSpecial)
+	text := d.text(len(d.ids))
 	if strings.HasSuffix(text, "\uFFFD") && len(d.ids)-d.read < maxHeld {
 		return ""
 	}
@@ -49,13 +50,22 @@ func (d *decoder) flush() string {
 	if d.read == len(d.ids) {
 		return ""
 	}
-	return d.advance(d.tok.Decode(d.ids[d.start:], d.skipSpecial))
+	return d.advance(d.text(len(d.ids)))
 }
 
 func (d *decoder) advance(text string) string {
-	before := d.tok.Decode(d.ids[d.start:d.read], d.skipSpecial)
+	before := d.text(d.read)
 	d.start, d.read = d.read, len(d.ids)
 	return text[commonPrefix(before, text):]
+}
+
+// text is that of the window up to ids[end].
+func (d *decoder) text(end int) string {
+	text, err := d.tok.Decode(d.ids[d.start:end], d.skipSpecial)
+	if d.err == nil {
+		d.err = err
+	}
+	return text
 }
 
 // commonPrefix is the length of the longest common prefix of a and b that ends between characters

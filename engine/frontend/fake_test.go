@@ -34,18 +34,23 @@ const (
 // byteTokenizer has a token for each byte, so characters of several bytes span tokens.
 type byteTokenizer struct{}
 
-func (byteTokenizer) Encode(text string, addSpecial bool) []engine.TokenID {
+func (byteTokenizer) Encode(_ context.Context, text string, addSpecial bool) ([]engine.TokenID, error) {
 	var ids []engine.TokenID
 	if addSpecial {
 		ids = append(ids, tokenBOS)
 	}
-	for _, b := range []byte(text) {
-		ids = append(ids, engine.TokenID(b))
+	return append(ids, byteIDs(text)...), nil
+}
+
+func byteIDs(text string) []engine.TokenID {
+	ids := make([]engine.TokenID, len(text))
+	for i := range len(text) {
+		ids[i] = engine.TokenID(text[i])
 	}
 	return ids
 }
 
-func (t byteTokenizer) Decode(ids []engine.TokenID, skipSpecial bool) string {
+func (t byteTokenizer) Decode(ids []engine.TokenID, skipSpecial bool) (string, error) {
 	var out []byte
 	for _, id := range ids {
 		if id == tokenBOS || id == tokenEOS {
@@ -55,7 +60,7 @@ func (t byteTokenizer) Decode(ids []engine.TokenID, skipSpecial bool) string {
 		}
 		out = append(out, t.TokenBytes(id)...)
 	}
-	return strings.ToValidUTF8(string(out), "\uFFFD")
+	return strings.ToValidUTF8(string(out), "\uFFFD"), nil
 }
 
 func (byteTokenizer) TokenBytes(id engine.TokenID) []byte {
@@ -72,6 +77,7 @@ func (byteTokenizer) TokenBytes(id engine.TokenID) []byte {
 	return []byte{byte(id)}
 }
 
+func (byteTokenizer) BytesPerToken() int    { return len("</s>") }
 func (byteTokenizer) VocabSize() int        { return byteVocab }
 func (byteTokenizer) EOS() []engine.TokenID { return []engine.TokenID{tokenEOS} }
 
@@ -160,7 +166,7 @@ func (s *fakeScheduler) seen() (submits []*wire.Submit, cancels []engine.JobID) 
 // say makes an answer function that generates text token by token, with its distribution.
 func say(text string, end engine.Finish) func(*wire.Submit) []*wire.Result {
 	return func(s *wire.Submit) []*wire.Result {
-		ids := byteTokenizer{}.Encode(text, false)
+		ids := byteIDs(text)
 		if end == engine.FinishStop {
 			ids = append(ids, tokenEOS)
 		}

@@ -20,12 +20,14 @@ import (
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
+	"github.com/prefillonly/prefillonly/internal/turns"
 )
 
 // tokenizer turns text into tokens and back. It is safe for concurrent use.
 type tokenizer interface {
-	Encode(text string, addSpecial bool) []engine.TokenID
-	Decode(ids []engine.TokenID, skipSpecial bool) string
+	Encode(ctx context.Context, text string, addSpecial bool) ([]engine.TokenID, error)
+	Decode(ids []engine.TokenID, skipSpecial bool) (string, error)
+	BytesPerToken() int                  // a text of more bytes than n times as many does not fit into n tokens
 	TokenBytes(id engine.TokenID) []byte // what the token adds to a text; may be part of a character
 	VocabSize() int
 	EOS() []engine.TokenID // tokens that end an answer
@@ -88,18 +90,18 @@ func setDefault[T comparable](v *T, value T) {
 // Frontend serves one model over HTTP. Its methods are safe for concurrent use.
 type Frontend struct {
 	// set once
-	cfg      Config
-	conn     conn
-	tok      tokenizer
-	chat     template
-	log      *zap.Logger
-	eos      []engine.TokenID
-	jobs     *jobTable
-	metrics  *metrics
-	server   *httpserve.Server
-	encoders chan struct{} // a slot for each big text being tokenized
-	buffers  sync.Pool     // *[]byte, for bodies and answers
-	started  time.Time
+	cfg     Config
+	conn    conn
+	tok     tokenizer
+	chat    template
+	log     *zap.Logger
+	eos     []engine.TokenID
+	jobs    *jobTable
+	metrics *metrics
+	server  *httpserve.Server
+	prepare *turns.Turns // of big bodies, from the decoding of their JSON to the tokens
+	buffers sync.Pool    // *[]byte, for bodies and answers
+	started time.Time
 
 	bodyBytes atomic.Int64 // memory held by big request bodies
 	logprobs  logprobsHeld
@@ -114,8 +116,8 @@ func New(cfg Config, tok tokenizer, chat template, conn conn, log *zap.Logger) (
 	cfg = cfg.withDefaults()
 	f := &Frontend{
 		cfg: cfg, conn: conn, tok: tok, chat: chat, log: log, eos: tok.EOS(),
-		encoders: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		started:  time.Now(),
+		prepare: turns.New(max(1, runtime.GOMAXPROCS(0)/2), preparePace),
+		started: time.Now(),
 	}
 	f.buffers.New = func() any { return new([]byte) }
 	f.logprobs.limit = logprobsBudget * int64(cfg.MaxLogprobs)

@@ -48,12 +48,12 @@ type pieceTokenizer struct {
 	pieces []string
 }
 
-func (p pieceTokenizer) Decode(ids []engine.TokenID, _ bool) string {
+func (p pieceTokenizer) Decode(ids []engine.TokenID, _ bool) (string, error) {
 	var b strings.Builder
 	for _, id := range ids {
 		b.WriteString(p.pieces[id])
 	}
-	return strings.ToValidUTF8(b.String(), "\uFFFD")
+	return strings.ToValidUTF8(b.String(), "\uFFFD"), nil
 }
 
 // FuzzStopStrings generates a text in pieces, and holds what a choice keeps of it, whole and as a
@@ -103,7 +103,7 @@ func generate(tokens, stops []string) (text, streamed, finish string) {
 }
 
 func TestDecoderContext(t *testing.T) {
-	smile := byteTokenizer{}.Encode("😀", false)
+	smile := byteIDs("😀")
 	for _, c := range []struct {
 		name   string
 		prompt []engine.TokenID

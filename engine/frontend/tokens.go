@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 )
 
@@ -22,6 +21,11 @@ func (f *Frontend) tokenized(x *exchange, r *http.Request) (*api.Tokenized, *ref
 	if refused != nil {
 		return nil, refused
 	}
+	done, refused := f.turn(r.Context(), b)
+	if refused != nil {
+		return nil, refused
+	}
+	defer done()
 	request, err := api.DecodeTokenize(b.bytes)
 	f.release(b)
 	if err != nil {
@@ -30,13 +34,20 @@ func (f *Frontend) tokenized(x *exchange, r *http.Request) (*api.Tokenized, *ref
 	if refused := f.checkModel(request.Model); refused != nil {
 		return nil, refused
 	}
-	var ids []engine.TokenID
-	if request.Prompt != nil {
-		ids, refused = f.encode(r.Context(), *request.Prompt, request.AddSpecialTokens == nil || *request.AddSpecialTokens)
-	} else {
-		ids, refused = f.renderMessages(r.Context(), request.Messages, request.AddSpecialTokens != nil && *request.AddSpecialTokens,
-			ChatOptions{AddGenerationPrompt: request.AddGenerationPrompt, Variables: request.ChatTemplateKwargs})
+	field, text, addSpecial := "prompt", "", request.Prompt != nil
+	if request.AddSpecialTokens != nil {
+		addSpecial = *request.AddSpecialTokens
 	}
+	if request.Prompt != nil {
+		text = *request.Prompt
+	} else {
+		field = "messages"
+		text, refused = f.renderMessages(request.Messages, ChatOptions{AddGenerationPrompt: request.AddGenerationPrompt, Variables: request.ChatTemplateKwargs})
+		if refused != nil {
+			return nil, refused
+		}
+	}
+	ids, refused := f.encode(r.Context(), field, text, addSpecial)
 	if refused != nil {
 		return nil, refused
 	}
@@ -69,6 +80,11 @@ func (f *Frontend) detokenized(x *exchange, r *http.Request) (*api.Detokenized, 
 	if refused != nil {
 		return nil, refused
 	}
+	done, refused := f.turn(r.Context(), b)
+	if refused != nil {
+		return nil, refused
+	}
+	defer done()
 	request, err := api.DecodeDetokenize(b.bytes)
 	f.release(b)
 	if err != nil {
@@ -83,7 +99,11 @@ func (f *Frontend) detokenized(x *exchange, r *http.Request) (*api.Detokenized, 
 			return nil, invalid(api.Invalid("tokens", "tokens has token id %d; the vocabulary has %d tokens (0 to %d)", id, vocab, vocab-1))
 		}
 	}
-	return &api.Detokenized{Prompt: f.tok.Decode(request.Tokens, false)}, nil
+	text, failed := f.tok.Decode(request.Tokens, false)
+	if failed != nil {
+		return nil, untokenizable("tokens", failed)
+	}
+	return &api.Detokenized{Prompt: text}, nil
 }
 
 // renderCompletions answers with the token ids of each prompt, for routers that hash them.

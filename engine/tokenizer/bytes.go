@@ -1,6 +1,10 @@
 package tokenizer
 
-import "github.com/prefillonly/prefillonly/engine"
+import (
+	"sync/atomic"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
 
 // The special tokens of NewBytes, after the 256 bytes.
 const (
@@ -21,6 +25,7 @@ func NewBytes() *Tokenizer {
 		bos:     bytesBOS,
 		hasBOS:  true,
 		eos:     []engine.TokenID{bytesEOS},
+		widest:  1,
 	}
 	for b := range 256 {
 		t.tokens = append(t.tokens, token{text: string([]byte{byte(b)})})
@@ -29,7 +34,7 @@ func NewBytes() *Tokenizer {
 	return t
 }
 
-func (bytesModel) encode(text string, addSpecial bool) ([]engine.TokenID, error) {
+func (bytesModel) encode(text string, addSpecial bool, _ *atomic.Int32) ([]engine.TokenID, error) {
 	var ids []engine.TokenID
 	if addSpecial {
 		ids = append(ids, bytesBOS)

@@ -21,24 +21,28 @@ type ChatOptions struct {
 
 // chat renders the templates of one checkpoint.
 type chat struct {
-	templates map[string]string
+	templates map[string]namedTemplate
 	special   map[string]string
 
 	mu       sync.Mutex
 	compiled map[string]*compiledTemplate // of the checkpoint, by name; guarded by mu
+	broken   map[string]error             // those that do not compile; guarded by mu
+	given    string                       // the last ChatOptions.Template; guarded by mu
+	ofGiven  *compiledTemplate            // guarded by mu
 }
 
 type compiledTemplate struct {
 	*template
 	flatten bool
+	title   string // what errors call it
 }
 
 func newChat(f *files) *chat {
-	return &chat{templates: f.templates, special: f.special, compiled: map[string]*compiledTemplate{}}
+	return &chat{templates: f.templates, special: f.special, compiled: map[string]*compiledTemplate{}, broken: map[string]error{}}
 }
 
 // HasChatTemplate reports whether RenderChat works without ChatOptions.Template.
-func (t *Tokenizer) HasChatTemplate() bool { return t.chat.templates["default"] != "" }
+func (t *Tokenizer) HasChatTemplate() bool { return t.chat.templates["default"].source != "" }
 
 // RenderChat renders OpenAI's chat messages (a JSON list) to the text of a prompt, as transformers'
 // apply_chat_template does. The result holds the special tokens already: encode it with addSpecial
@@ -51,11 +55,10 @@ func (t *Tokenizer) RenderChat(messages json.RawMessage, o ChatOptions) (string,
 		return "", err
 	}
 	if o.Template != "" {
-		c, err := compile(o.Template)
+		c, err := t.chat.getGiven(o.Template)
 		if err != nil {
 			return "", err
 		}
-		defer c.close()
 		return c.renderChat(context)
 	}
 	name := "default"
@@ -95,42 +98,58 @@ func (c *chat) get(name string) (*compiledTemplate, error) {
 	if t, ok := c.compiled[name]; ok {
 		return t, nil
 	}
-	source, ok := c.templates[name]
+	if err, ok := c.broken[name]; ok {
+		return nil, err
+	}
+	from, ok := c.templates[name]
 	if !ok {
 		return nil, errors.New("the model has no chat template; send the prompt to /v1/completions or give a template")
 	}
-	t, err := compile(source)
+	t, err := compile(from.source, "chat template of "+from.file)
 	if err != nil {
+		c.broken[name] = err
 		return nil, err
 	}
 	c.compiled[name] = t
 	return t, nil
 }
 
-func (c *chat) close() {
+// getGiven compiles a template that is not the checkpoint's, unless it was also the last.
+func (c *chat) getGiven(source string) (*compiledTemplate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, t := range c.compiled {
-		t.close()
+	if c.ofGiven != nil && c.given == source {
+		return c.ofGiven, nil
 	}
-	clear(c.compiled)
+	t, err := compile(source, "chat template")
+	if err != nil {
+		return nil, err
+	}
+	c.given, c.ofGiven = source, t
+	return t, nil
 }
 
 // partsLoop finds a template that goes through the parts of a message's content by itself.
 var partsLoop = regexp.MustCompile(`\{%-?\s*for\s+\w+\s+in\s+(\w+\.content|\w+\[\s*['"]content['"]\s*\]|content)\b?`)
 
-func compile(source string) (*compiledTemplate, error) {
+// MaxTemplate is the most bytes of a chat template; the longest known have some 30,000.
+const MaxTemplate = 256 << 10
+
+func compile(source, title string) (*compiledTemplate, error) {
+	if len(source) > MaxTemplate {
+		return nil, fmt.Errorf("%s: it has %d bytes; the limit is %d", title, len(source), MaxTemplate)
+	}
 	t, err := compileTemplate(source)
 	if err != nil {
-		return nil, fmt.Errorf("chat template: %w", err)
+		return nil, fmt.Errorf("%s: %w", title, err)
 	}
-	return &compiledTemplate{t, !partsLoop.MatchString(source)}, nil
+	return &compiledTemplate{t, !partsLoop.MatchString(source), title}, nil
 }
 
 func (c *compiledTemplate) renderChat(context []byte) (string, error) {
 	text, err := c.render(context, c.flatten)
 	if err != nil {
-		return "", fmt.Errorf("chat template: %w", err)
+		return "", fmt.Errorf("%s: %w", c.title, err)
 	}
 	return text, nil
 }

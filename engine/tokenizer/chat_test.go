@@ -81,7 +81,7 @@ func TestRenderChatOfCheckpoint(t *testing.T) {
 	if prompt != want {
 		t.Errorf("got %q, want %q", prompt, want)
 	}
-	if ids := tok.Encode(prompt, false); ids[0] != 128000 || ids[1] != 128006 || ids[1] == ids[0] {
+	if ids := mustEncode(t, tok, prompt, false); ids[0] != 128000 || ids[1] != 128006 || ids[1] == ids[0] {
 		t.Errorf("the prompt's special tokens became %v", ids[:2])
 	}
 }

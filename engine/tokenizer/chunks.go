@@ -62,8 +62,9 @@ func (c *chunkCache) worth(text string, last bool) bool {
 	return !last
 }
 
-// encode appends the ids of text, asking bare for the chunks that are not remembered.
-func (c *chunkCache) encode(ids []engine.TokenID, text string, bare func(string) []engine.TokenID) []engine.TokenID {
+// encode appends the ids of text, asking bare for the chunks that are not remembered. It ends at the
+// first that bare fails to encode.
+func (c *chunkCache) encode(ids []engine.TokenID, text string, bare func(string) ([]engine.TokenID, error)) ([]engine.TokenID, error) {
 	for first := true; len(text) > 0; first = false {
 		n := c.cut(text)
 		key := chunk{text[:n], first && c.splitter.sentencePiece}
@@ -73,7 +74,10 @@ func (c *chunkCache) encode(ids []engine.TokenID, text string, bare func(string)
 			if c.splitter.sentencePiece && !first {
 				piece = piece[1:]
 			}
-			known = bare(piece)
+			var err error
+			if known, err = bare(piece); err != nil {
+				return nil, err
+			}
 			if c.worth(key.text, n == len(text)) {
 				c.put(key, known)
 			}
@@ -81,7 +85,7 @@ func (c *chunkCache) encode(ids []engine.TokenID, text string, bare func(string)
 		ids = append(ids, known...)
 		text = text[n:]
 	}
-	return ids
+	return ids, nil
 }
 
 func (c *chunkCache) get(key chunk) ([]engine.TokenID, bool) {

@@ -49,18 +49,18 @@ func TestGoldenIDs(t *testing.T) {
 			}
 			tok := openShape(t, name)
 			for _, g := range golden.Encode {
-				if got := tok.Encode(g.Text, true); !slices.Equal(got, g.IDs) {
+				if got := mustEncode(t, tok, g.Text, true); !slices.Equal(got, g.IDs) {
 					t.Errorf("Encode(%q, true) = %v, want %v", g.Text, got, g.IDs)
 				}
-				if got := tok.Encode(g.Text, false); !slices.Equal(got, g.Bare) {
+				if got := mustEncode(t, tok, g.Text, false); !slices.Equal(got, g.Bare) {
 					t.Errorf("Encode(%q, false) = %v, want %v", g.Text, got, g.Bare)
 				}
 			}
 			for _, g := range golden.Decode {
-				if got := tok.Decode(g.IDs, false); got != g.Text {
+				if got := mustDecode(t, tok, g.IDs, false); got != g.Text {
 					t.Errorf("Decode(%v, false) = %q, want %q", g.IDs, got, g.Text)
 				}
-				if got := tok.Decode(g.IDs, true); got != g.Skipped {
+				if got := mustDecode(t, tok, g.IDs, true); got != g.Skipped {
 					t.Errorf("Decode(%v, true) = %q, want %q", g.IDs, got, g.Skipped)
 				}
 			}
@@ -82,10 +82,10 @@ func TestSameAsModule(t *testing.T) {
 			// The module takes NUL for the end of a text.
 			text := strings.ReplaceAll(randomText(rng, 100), "\x00", "")
 			want, _ := module.Encode(text, true)
-			if got := tok.Encode(text, true); !slices.Equal(got, want) {
+			if got := mustEncode(t, tok, text, true); !slices.Equal(got, want) {
 				t.Fatalf("%s: Encode(%q) = %v, the module's %v", name, text, got, want)
 			}
-			if got, want := tok.Decode(want, true), module.Decode(want, true); got != want {
+			if got, want := mustDecode(t, tok, want, true), module.Decode(want, true); got != want {
 				t.Fatalf("%s: Decode = %q, the module's %q", name, got, want)
 			}
 		}
@@ -130,23 +130,23 @@ func TestChunksEqualWhole(t *testing.T) {
 			prefix := randomText(rng, 3000)
 			for range 12 {
 				text := prefix[:rng.IntN(len(prefix)+1)] + randomText(rng, 1500)
-				want := tok.encodeBare(text)
+				want := bareIDs(t, tok, text)
 				for _, state := range []string{"cold", "warm"} {
 					for kind, cache := range map[string]*chunkCache{"chunks": tok.chunks, "words": tok.words} {
-						if got := cache.encode(nil, text, tok.encodeBare); !slices.Equal(got, want) {
+						if got := encodeBy(t, cache, text, encoding{t: tok}.bare); !slices.Equal(got, want) {
 							at := 0
 							for got[at] == want[at] {
 								at++
 							}
-							t.Fatalf("%s, %s: differs at token %d, after %q", kind, state, at, tok.Decode(want[max(0, at-5):at+1], false))
+							t.Fatalf("%s, %s: differs at token %d, after %q", kind, state, at, mustDecode(t, tok, want[max(0, at-5):at+1], false))
 						}
 					}
 				}
 				if tok.chunks.splitter.cut(text) < len(text) {
 					cuts++
 				}
-				whole, err := tok.model.encode(text, true)
-				if err != nil || !slices.Equal(tok.Encode(text, true), whole) {
+				whole, err := tok.model.encode(text, true, nil)
+				if err != nil || !slices.Equal(mustEncode(t, tok, text, true), whole) {
 					t.Fatalf("with special tokens: not the ids of the whole text (%v)", err)
 				}
 			}
@@ -167,7 +167,7 @@ func TestEverySafeCut(t *testing.T) {
 			tried := 0
 			for range 600 {
 				text := randomText(rng, 40)
-				want := tok.encodeBare(text)
+				want := bareIDs(t, tok, text)
 				for i := 1; i < len(text); i++ {
 					if !s.safe(text, i) {
 						continue
@@ -177,7 +177,7 @@ func TestEverySafeCut(t *testing.T) {
 					if s.sentencePiece {
 						tail = tail[1:]
 					}
-					if got := append(tok.encodeBare(text[:i]), tok.encodeBare(tail)...); !slices.Equal(got, want) {
+					if got := append(bareIDs(t, tok, text[:i]), bareIDs(t, tok, tail)...); !slices.Equal(got, want) {
 						t.Fatalf("%q | %q: %v, whole %v", text[:i], text[i:], got, want)
 					}
 				}
@@ -232,11 +232,11 @@ func TestWordsAreRemembered(t *testing.T) {
 		plain := func(size int) string { // SentencePiece's words hold the punctuation before the next space
 			return strings.NewReplacer(".", "", ",", "", ";", "").Replace(prose(rng, size)) + " " + unseen
 		}
-		cache.encode(nil, plain(4000), tok.encodeBare)
+		encodeBy(t, cache, plain(4000), encoding{t: tok}.bare)
 		var asked []string
-		cache.encode(nil, "a "+plain(1000), func(text string) []engine.TokenID {
+		encodeBy(t, cache, "a "+plain(1000), func(text string) ([]engine.TokenID, error) {
 			asked = append(asked, text)
-			return tok.encodeBare(text)
+			return encoding{t: tok}.bare(text)
 		})
 		// The first word, which has no space before it; the one that the text's length cut; the too long one.
 		if len(asked) == 0 || len(asked) > 3 || !strings.HasSuffix(asked[len(asked)-1], unseen) {
@@ -252,8 +252,8 @@ func TestChunkCacheIsBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	kept := randomText(rng, 2000)
 	for range 30 {
-		cache.encode(nil, kept, tok.encodeBare)
-		cache.encode(nil, randomText(rng, 10000), tok.encodeBare)
+		encodeBy(t, cache, kept, encoding{t: tok}.bare)
+		encodeBy(t, cache, randomText(rng, 10000), encoding{t: tok}.bare)
 	}
 	size := 0
 	for _, m := range []map[chunk][]engine.TokenID{cache.young, cache.old} {
@@ -265,9 +265,9 @@ func TestChunkCacheIsBounded(t *testing.T) {
 		t.Errorf("%d bytes kept with a limit of %d", size, limit)
 	}
 	asked := 0
-	cache.encode(nil, kept, func(text string) []engine.TokenID {
+	encodeBy(t, cache, kept, func(text string) ([]engine.TokenID, error) {
 		asked += len(text)
-		return tok.encodeBare(text)
+		return encoding{t: tok}.bare(text)
 	})
 	if asked > looseChunk+minChunk {
 		t.Errorf("%d of %d bytes of a text in constant use were encoded again", asked, len(kept))
@@ -286,11 +286,11 @@ func TestConcurrentUse(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 11))
 			for range 20 {
 				text := profile + randomText(rng, 100)
-				ids := tok.Encode(text, false)
-				if !slices.Equal(ids, tok.encodeBare(text)) {
+				ids := mustEncode(t, tok, text, false)
+				if !slices.Equal(ids, bareIDs(t, tok, text)) {
 					t.Errorf("ids of %q differ", text)
 				}
-				if again := tok.Encode(tok.Decode(ids, false), false); tok.Decode(again, false) != tok.Decode(ids, false) {
+				if again := mustEncode(t, tok, mustDecode(t, tok, ids, false), false); mustDecode(t, tok, again, false) != mustDecode(t, tok, ids, false) {
 					t.Errorf("%q does not come back", text)
 				}
 			}
@@ -308,9 +308,9 @@ func FuzzRoundTrip(f *testing.F) {
 	}
 	tok := openShape(f, "llama3")
 	f.Fuzz(func(t *testing.T, text string, raw []byte) {
-		ids := tok.Encode(text, true)
-		if utf8.ValidString(text) && tok.Decode(ids[1:], false) != text {
-			t.Fatalf("%q became %q", text, tok.Decode(ids[1:], false))
+		ids := mustEncode(t, tok, text, true)
+		if utf8.ValidString(text) && mustDecode(t, tok, ids[1:], false) != text {
+			t.Fatalf("%q became %q", text, mustDecode(t, tok, ids[1:], false))
 		}
 		for ; len(raw) >= 4; raw = raw[4:] {
 			id := engine.TokenID(raw[0]) | engine.TokenID(raw[1])<<8 | engine.TokenID(raw[2])<<16 | engine.TokenID(raw[3])<<24
@@ -320,7 +320,7 @@ func FuzzRoundTrip(f *testing.F) {
 		for _, id := range ids {
 			bytes = append(bytes, tok.TokenBytes(id)...)
 		}
-		if got := tok.Decode(ids, false); utf8.Valid(bytes) && got != string(bytes) {
+		if got := mustDecode(t, tok, ids, false); utf8.Valid(bytes) && got != string(bytes) {
 			t.Fatalf("Decode(%v) = %q, its tokens have %q", ids, got, bytes)
 		}
 	})
@@ -334,34 +334,34 @@ func BenchmarkEncode(b *testing.B) {
 	profile, post := prose(rng, 60_000), prose(rng, 600)
 	b.Run("plain", func(b *testing.B) {
 		for b.Loop() {
-			tok.encodeBare(profile + post)
+			bareIDs(b, tok, profile+post)
 		}
 	})
 	b.Run("known words", func(b *testing.B) {
 		for b.Loop() {
-			tok.encodeWords(profile + post)
+			wordIDs(b, tok, profile+post)
 		}
 	})
 	b.Run("new words", func(b *testing.B) {
 		for b.Loop() {
 			tok.words = newWordCache(tok.words.splitter, wordCacheBytes)
-			tok.encodeWords(post)
+			wordIDs(b, tok, post)
 		}
 	})
 	b.Run("post, plain", func(b *testing.B) {
 		for b.Loop() {
-			tok.encodeBare(post)
+			bareIDs(b, tok, post)
 		}
 	})
 	b.Run("post, known words", func(b *testing.B) {
 		for b.Loop() {
-			tok.Encode(post, false)
+			mustEncode(b, tok, post, false)
 		}
 	})
 	b.Run("known prefix", func(b *testing.B) {
-		tok.Encode(profile, false)
+		mustEncode(b, tok, profile, false)
 		for b.Loop() {
-			tok.Encode(profile+prose(rng, 600), false)
+			mustEncode(b, tok, profile+prose(rng, 600), false)
 		}
 	})
 }

@@ -8,25 +8,34 @@ import (
 	"path/filepath"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
 // files is what the files beside tokenizer.json say.
 type files struct {
 	special   map[string]string // "bos_token" and the like, to their texts
 	eosIDs    []engine.TokenID
-	templates map[string]string // chat templates by name; "default" is the usual one
+	templates map[string]namedTemplate // chat templates by name; "default" is the usual one
 }
+
+// namedTemplate is the source of a chat template and the name of its file.
+type namedTemplate struct{ source, file string }
+
+// maxFile is the most that is read of a file beside tokenizer.json, in bytes.
+const maxFile = 64 << 20
+
+const tokenizerConfig = "tokenizer_config.json"
 
 // specialNames are the special tokens that chat templates may name.
 var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
 func readFiles(dir string) (*files, error) {
-	f := &files{special: map[string]string{}, templates: map[string]string{}}
+	f := &files{special: map[string]string{}, templates: map[string]namedTemplate{}}
 	var tokens, config map[string]json.RawMessage
 	if err := readJSON(dir, "special_tokens_map.json", &tokens); err != nil {
 		return nil, err
 	}
-	if err := readJSON(dir, "tokenizer_config.json", &config); err != nil {
+	if err := readJSON(dir, tokenizerConfig, &config); err != nil {
 		return nil, err
 	}
 	for _, m := range []map[string]json.RawMessage{tokens, config} {
@@ -45,7 +54,7 @@ func readFiles(dir string) (*files, error) {
 // readJSON decodes dir/name into v, and leaves v alone when there is no such file.
 func readJSON(dir, name string, v any) error {
 	path := filepath.Join(dir, name)
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -103,10 +112,10 @@ func (f *files) readTemplates(dir string, inConfig json.RawMessage) error {
 	var one string
 	var named []struct{ Name, Template string }
 	if json.Unmarshal(inConfig, &one) == nil && one != "" {
-		f.templates["default"] = one
+		f.templates["default"] = namedTemplate{one, tokenizerConfig}
 	} else if json.Unmarshal(inConfig, &named) == nil {
 		for _, t := range named {
-			f.templates[t.Name] = t.Template
+			f.templates[t.Name] = namedTemplate{t.Template, tokenizerConfig}
 		}
 	}
 	var processor struct {
@@ -116,11 +125,11 @@ func (f *files) readTemplates(dir string, inConfig json.RawMessage) error {
 		return err
 	}
 	if processor.Template != "" {
-		f.templates["default"] = processor.Template
+		f.templates["default"] = namedTemplate{processor.Template, "chat_template.json"}
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "chat_template.jinja"))
+	text, err := regular.ReadFile(filepath.Join(dir, "chat_template.jinja"), maxFile)
 	if err == nil {
-		f.templates["default"] = string(text)
+		f.templates["default"] = namedTemplate{string(text), "chat_template.jinja"}
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -14,5 +14,3 @@ type template struct{}
 func compileTemplate(string) (*template, error) { return nil, errNoLibrary }
 
 func (*template) render([]byte, bool) (string, error) { return "", errNoLibrary }
-
-func (*template) close() {}

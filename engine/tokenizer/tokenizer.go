@@ -7,18 +7,22 @@
 package tokenizer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
 // model is what encodes and decodes: the native library, or bytes.
 type model interface {
-	encode(text string, addSpecial bool) ([]engine.TokenID, error)
+	// encode fails when *cancelled becomes other than 0; it may be nil.
+	encode(text string, addSpecial bool, cancelled *atomic.Int32) ([]engine.TokenID, error)
 	decode(ids []engine.TokenID, skipSpecial bool) (string, error)
 	close()
 }
@@ -35,14 +39,18 @@ type Tokenizer struct {
 	bos      engine.TokenID
 	hasBOS   bool
 	eos      []engine.TokenID
+	widest   int // see BytesPerToken
 }
+
+// maxTokenizer is the most bytes of a tokenizer.json; those of large vocabularies have 33 MB.
+const maxTokenizer = 256 << 20
 
 // Open reads the tokenizer of the checkpoint in dir: tokenizer.json is required;
 // tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
 // chat_template.jinja and chat_template.json are used when they are there.
 func Open(dir string) (*Tokenizer, error) {
 	path := filepath.Join(dir, "tokenizer.json")
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxTokenizer)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("tokenizer: %s is missing; a checkpoint without it can be converted by transformers' AutoTokenizer.save_pretrained", path)
 	}
@@ -73,6 +81,7 @@ func newTokenizer(m model, parts *parts, files *files) (*Tokenizer, error) {
 	if s := parts.splitter(); s != nil {
 		t.chunks, t.words = newChunkCache(*s, chunkCacheBytes), newWordCache(*s, wordCacheBytes)
 	}
+	t.widest = t.findWidest(parts)
 	byText := parts.specialIDs()
 	if id, ok := byText[files.special["bos_token"]]; ok {
 		t.bos, t.hasBOS = id, true
@@ -89,15 +98,14 @@ func newTokenizer(m model, parts *parts, files *files) (*Tokenizer, error) {
 	return t, nil
 }
 
-// findSurroundings learns which special tokens the tokenizer puts around a text, and that it can
-// encode any text at all, so that Encode cannot fail later.
+// findSurroundings learns which special tokens the tokenizer puts around a text.
 func (t *Tokenizer) findSurroundings() error {
 	const probe = "probe \x00\x7f\u00e9\u4e2d\U0001F980\uFFFF"
-	bare, err := t.model.encode(probe, false)
+	bare, err := t.model.encode(probe, false, nil)
 	if err != nil {
 		return fmt.Errorf("cannot encode arbitrary text: %w", err)
 	}
-	full, err := t.model.encode(probe, true)
+	full, err := t.model.encode(probe, true, nil)
 	if err != nil {
 		return fmt.Errorf("cannot encode arbitrary text: %w", err)
 	}
@@ -111,55 +119,78 @@ func (t *Tokenizer) findSurroundings() error {
 }
 
 // Close frees the native library's memory. No other call may be running or follow.
-func (t *Tokenizer) Close() {
-	t.chat.close()
-	t.model.close()
-}
+func (t *Tokenizer) Close() { t.model.close() }
 
 // Encode returns the ids of text; with addSpecial the tokenizer's own special tokens around it
 // (such as <|begin_of_text|>). Special tokens spelt out in text become their ids. Invalid UTF-8 is
-// read as U+FFFD.
-func (t *Tokenizer) Encode(text string, addSpecial bool) []engine.TokenID {
+// read as U+FFFD. It fails when the tokenizer does (a regular expression that gives up on the text)
+// and, of a long text, with ctx's error when ctx ends.
+func (t *Tokenizer) Encode(ctx context.Context, text string, addSpecial bool) ([]engine.TokenID, error) {
+	e := encoding{t: t}
+	if len(text) >= minWatched {
+		e.cancelled = new(atomic.Int32)
+		stop := context.AfterFunc(ctx, func() { e.cancelled.Store(1) })
+		defer stop()
+	}
 	ids := make([]engine.TokenID, 0, len(text)/3+8)
 	if addSpecial {
 		ids = append(ids, t.leading...)
 	}
-	switch {
-	case t.chunks == nil:
-		ids = append(ids, t.encodeBare(text)...)
-	case len(text) < minCachedText:
-		ids = t.words.encode(ids, text, t.encodeBare)
-	default:
-		ids = t.chunks.encode(ids, text, t.encodeWords)
+	ids, err := e.append(ids, text)
+	if err != nil {
+		if ended := ctx.Err(); ended != nil && e.cancelled != nil {
+			return nil, ended
+		}
+		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	if addSpecial {
 		ids = append(ids, t.trailing...)
 	}
-	return ids
+	return ids, nil
 }
 
-// encodeWords is encodeBare by way of the words that are remembered.
-func (t *Tokenizer) encodeWords(text string) []engine.TokenID {
-	return t.words.encode(make([]engine.TokenID, 0, len(text)/3+8), text, t.encodeBare)
+// minWatched is the length in bytes of a text whose encoding takes long enough to be cancelled.
+const minWatched = 16 << 10
+
+// encoding is one Encode.
+type encoding struct {
+	t         *Tokenizer
+	cancelled *atomic.Int32 // not 0: nobody waits for the ids; nil for a short text
 }
 
-// encodeBare encodes without special tokens around. Open has proved that any text can be encoded.
-func (t *Tokenizer) encodeBare(text string) []engine.TokenID {
-	ids, err := t.model.encode(text, false)
-	if err != nil {
-		return nil
+func (e encoding) append(ids []engine.TokenID, text string) ([]engine.TokenID, error) {
+	switch {
+	case e.t.chunks == nil:
+		more, err := e.bare(text)
+		return append(ids, more...), err
+	case len(text) < minCachedText:
+		return e.t.words.encode(ids, text, e.bare)
 	}
-	return ids
+	return e.t.chunks.encode(ids, text, e.words)
+}
+
+// words is bare by way of the words that are remembered.
+func (e encoding) words(text string) ([]engine.TokenID, error) {
+	return e.t.words.encode(make([]engine.TokenID, 0, len(text)/3+8), text, e.bare)
+}
+
+// bare encodes without special tokens around.
+func (e encoding) bare(text string) ([]engine.TokenID, error) {
+	if e.cancelled != nil && e.cancelled.Load() != 0 {
+		return nil, context.Canceled
+	}
+	return e.t.model.encode(text, false, e.cancelled)
 }
 
 // Decode returns the text of ids, leaving special tokens out if skipSpecial. Bytes that are not
-// UTF-8 become U+FFFD; ids outside the vocabulary become nothing.
-func (t *Tokenizer) Decode(ids []engine.TokenID, skipSpecial bool) string {
+// UTF-8 become U+FFFD; ids outside the vocabulary become nothing. It fails when the checkpoint's
+// decoder does.
+func (t *Tokenizer) Decode(ids []engine.TokenID, skipSpecial bool) (string, error) {
 	text, err := t.model.decode(ids, skipSpecial)
 	if err != nil {
-		return ""
+		return "", fmt.Errorf("tokenizer: %w", err)
 	}
-	return text
+	return text, nil
 }
 
 // VocabSize is one more than the largest id with a text. A model's matrices may have more rows.

@@ -84,11 +84,11 @@ func TestEncodeDecodeLlama3(t *testing.T) {
 		{"<|eot_id|>", []engine.TokenID{128000, 128009}},
 		{"", []engine.TokenID{128000}},
 	} {
-		got := tok.Encode(c.text, true)
+		got := mustEncode(t, tok, c.text, true)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("Encode(%q) = %v, want %v", c.text, got, c.want)
 		}
-		if text := tok.Decode(got[1:], false); text != c.text {
+		if text := mustDecode(t, tok, got[1:], false); text != c.text {
 			t.Errorf("Decode(Encode(%q)) = %q", c.text, text)
 		}
 	}

@@ -10,14 +10,14 @@ import (
 
 func TestBytes(t *testing.T) {
 	tok := NewBytes()
-	ids := tok.Encode("a\x00\u00e9", true)
+	ids := mustEncode(t, tok, "a\x00\u00e9", true)
 	if want := []uint32{256, 'a', 0, 0xC3, 0xA9}; !slices.Equal(ids, want) {
 		t.Fatalf("Encode = %v, want %v", ids, want)
 	}
-	if got := tok.Decode(append(ids, 257, 300), false); got != "<|begin_of_text|>a\x00\u00e9<|end_of_text|>" {
+	if got := mustDecode(t, tok, append(ids, 257, 300), false); got != "<|begin_of_text|>a\x00\u00e9<|end_of_text|>" {
 		t.Errorf("Decode = %q", got)
 	}
-	if got := tok.Decode(append(ids, 257), true); got != "a\x00\u00e9" {
+	if got := mustDecode(t, tok, append(ids, 257), true); got != "a\x00\u00e9" {
 		t.Errorf("Decode without special tokens = %q", got)
 	}
 	if _, err := tok.RenderChat([]byte(`[]`), ChatOptions{}); err == nil || !strings.Contains(err.Error(), "no chat template") {

@@ -15,6 +15,10 @@ type parts struct {
 	Decoder      component       `json:"decoder"`
 	Added        []addedToken    `json:"added_tokens"`
 	Vocab        []*string       `json:"vocab"` // by id; nil where there is none
+	Model        struct {
+		Type         string `json:"type"` // "BPE", or empty for another
+		ByteFallback bool   `json:"byte_fallback"`
+	} `json:"model"`
 }
 
 // component is a part of tokenizer.json, with the fields that matter here.

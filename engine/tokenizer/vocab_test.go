@@ -18,7 +18,7 @@ func TestTokenBytes(t *testing.T) {
 	for _, name := range shapes {
 		tok := openShape(t, name)
 		var bytes []byte
-		for _, id := range tok.Encode(text, false) {
+		for _, id := range mustEncode(t, tok, text, false) {
 			bytes = append(bytes, tok.TokenBytes(id)...)
 		}
 		got := string(bytes)
@@ -37,7 +37,7 @@ func TestTokenBytes(t *testing.T) {
 
 func TestPartsOfCharactersCollideAsText(t *testing.T) {
 	tok := openShape(t, "llama3")
-	ids := tok.Encode("\U0001F980", false)
+	ids := mustEncode(t, tok, "\U0001F980", false)
 	if len(ids) < 2 || tok.TokenText(ids[0]) != "\uFFFD" || tok.TokenText(ids[1]) != "\uFFFD" {
 		t.Fatalf("tokens %v of one character read %q", ids, tok.TokenText(ids[0]))
 	}

@@ -38,10 +38,10 @@ var arrows = map[string][]string{
 
 	// edge
 	"engine/api":       {"engine"},
-	"engine/tokenizer": {"engine"},
+	"engine/tokenizer": {"engine", "internal/regular"},
 	"engine/demo":      {},
 	"engine/apikey":    {},
-	"engine/frontend":  {"engine", "engine/api", "engine/apikey", "engine/wire", "internal/httpserve"},
+	"engine/frontend":  {"engine", "engine/api", "engine/apikey", "engine/wire", "internal/httpserve", "internal/turns"},
 
 	// measuring
 	"bench/workload": {"engine"},
@@ -64,6 +64,7 @@ var arrows = map[string][]string{
 	"internal/regular":       {},
 	"internal/supervise":     {"internal/osthread"},
 	"internal/telemetry":     {},
+	"internal/turns":         {},
 
 	// the build
 	"tools/testreport": {},

@@ -17,24 +17,33 @@ struct prefillonly_ids {
   size_t len;
 };
 
+// What a call may take. Beyond it the call fails.
+struct prefillonly_budget {
+  size_t bytes;           // allocated and not yet freed
+  uint32_t milliseconds;  // of processor time
+};
+
 void prefillonly_bytes_free(struct prefillonly_bytes);
 void prefillonly_ids_free(struct prefillonly_ids);
 
-void *prefillonly_tokenizer_open(const uint8_t *text, size_t len, struct prefillonly_bytes *error);
+void *prefillonly_tokenizer_open(const uint8_t *text, size_t len, struct prefillonly_budget,
+                                 struct prefillonly_bytes *error);
+// A *cancelled that becomes other than 0 ends the call with an error; cancelled may be null.
 int prefillonly_tokenizer_encode(const void *tokenizer, const uint8_t *text, size_t len,
-                                 bool add_special, struct prefillonly_ids *out,
+                                 bool add_special, struct prefillonly_budget,
+                                 const int32_t *cancelled, struct prefillonly_ids *out,
                                  struct prefillonly_bytes *error);
 int prefillonly_tokenizer_decode(const void *tokenizer, const uint32_t *ids, size_t len,
-                                 bool skip_special, struct prefillonly_bytes *out,
-                                 struct prefillonly_bytes *error);
-int prefillonly_tokenizer_describe(const void *tokenizer, struct prefillonly_bytes *out,
-                                   struct prefillonly_bytes *error);
+                                 bool skip_special, struct prefillonly_budget,
+                                 struct prefillonly_bytes *out, struct prefillonly_bytes *error);
+int prefillonly_tokenizer_describe(const void *tokenizer, struct prefillonly_budget,
+                                   struct prefillonly_bytes *out, struct prefillonly_bytes *error);
 
 void *prefillonly_template_compile(const uint8_t *source, size_t len, uint64_t fuel,
-                                   struct prefillonly_bytes *error);
+                                   struct prefillonly_budget, struct prefillonly_bytes *error);
 int prefillonly_template_render(const void *template_, const uint8_t *context, size_t len,
-                                bool flatten, struct prefillonly_bytes *out,
-                                struct prefillonly_bytes *error);
+                                bool flatten, struct prefillonly_budget,
+                                struct prefillonly_bytes *out, struct prefillonly_bytes *error);
 void prefillonly_template_free(void *template_);
 
 // Of github.com/daulet/tokenizers; the second fails to link when the library is of another version.

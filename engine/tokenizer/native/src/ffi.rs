@@ -1,5 +1,6 @@
 //! How values cross the C interface: buffers with lengths, and no panic across the border.
 
+use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 /// Bytes owned by the caller, who gives them back to `prefillonly_bytes_free`.
@@ -39,22 +40,26 @@ impl<E: ToString> From<E> for Failure {
     }
 }
 
-/// Runs `f`; its error, or a panic, goes to `error` as text.
+/// Runs `f` and turns a panic into an error. `known` says what a payload means that is not a panic's text.
+pub fn unpanicked<T>(
+    f: impl FnOnce() -> Result<T, Failure>, known: impl FnOnce(&dyn Any) -> Option<String>,
+) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| {
+        let text = match (payload.downcast_ref::<String>(), payload.downcast_ref::<&str>()) {
+            (Some(s), _) => format!("panic: {s}"),
+            (_, Some(s)) => format!("panic: {s}"),
+            _ => known(&*payload).unwrap_or_else(|| "panic".into()),
+        };
+        Err(Failure(text))
+    })
+}
+
+/// Hands the value out, or writes the failure to `error`.
 ///
 /// # Safety
 /// `error` points to a `Bytes` that may be overwritten.
-pub unsafe fn guarded<T>(error: *mut Bytes, f: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
-    let text = match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(Ok(v)) => return Some(v),
-        Ok(Err(Failure(text))) => text,
-        Err(panic) => match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
-            (Some(s), _) => format!("panic: {s}"),
-            (_, Some(s)) => format!("panic: {s}"),
-            _ => "panic".to_string(),
-        },
-    };
-    error.write(text.into_bytes().into());
-    None
+pub unsafe fn answer<T>(error: *mut Bytes, result: Result<T, Failure>) -> Option<T> {
+    result.map_err(|Failure(text)| error.write(text.into_bytes().into())).ok()
 }
 
 /// The slice of `len` elements at `data`, which may be null when `len` is 0.

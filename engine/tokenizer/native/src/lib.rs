@@ -1,9 +1,12 @@
 //! Tokenizers and chat templates as one static library with a C interface; `prefillonly_native.h`
 //! is its header. One library, since two of Rust's would define the same symbols twice.
 
+#![feature(alloc_error_hook)] // see budget.rs; tools/native.sh permits it to this crate
+
 // The source of github.com/daulet/tokenizers, copied from the Go module by tools/native.sh.
 #[allow(warnings)]
 mod daulet;
+mod budget;
 mod ffi;
 mod json;
 mod template;

@@ -1,15 +1,24 @@
 //! Chat templates, rendered as `apply_chat_template` of transformers does with Jinja2.
 
-use crate::ffi::{guarded, slice, Bytes, Failure};
+use crate::budget::{apart, Budget};
+use crate::ffi::{answer, slice, Bytes, Failure};
 use crate::json::{dump, repr, Layout};
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value};
 use std::ffi::{c_void, CString};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const NAME: &str = "chat_template";
 
+/// The bytes that the renderings of one template may leave behind. A template without cycles leaves
+/// only what the environment keeps after its first rendering.
+const MAX_LEAK: usize = 1 << 20;
+
 /// A compiled template with its environment.
-struct Template(Environment<'static>);
+struct Template {
+    env: Environment<'static>,
+    leaked: AtomicUsize, // bytes that renderings did not free: values that refer to themselves
+}
 
 impl Template {
     fn compile(source: &str, fuel: u64) -> Result<Self, Failure> {
@@ -23,12 +32,22 @@ impl Template {
         env.add_filter("tojson", tojson);
         env.add_filter("string", |v: &Value| python_str(v));
         env.add_test("iterable", is_iterable);
+        env.remove_global("debug");
         env.add_function("raise_exception", raise_exception);
         env.add_function("strftime_now", strftime_now);
         // As Jinja's lexer: every kind of line end is a line feed.
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
         env.add_template_owned(NAME, without_generation_tags(&source)).map_err(explain)?;
-        Ok(Template(env))
+        Ok(Template { env, leaked: AtomicUsize::new(0) })
+    }
+
+    fn render_within(&self, budget: &Budget, context: &[u8], flatten: bool) -> Result<String, Failure> {
+        if self.leaked.load(Ordering::Relaxed) > MAX_LEAK {
+            return Err(Failure("it keeps memory after it ends: a namespace of it refers to itself".into()));
+        }
+        let (text, kept) = apart(budget, || self.render(context, flatten))?;
+        self.leaked.fetch_add(kept.saturating_sub(text.capacity()), Ordering::Relaxed);
+        Ok(text)
     }
 
     fn render(&self, context: &[u8], flatten: bool) -> Result<String, Failure> {
@@ -37,7 +56,7 @@ impl Template {
             messages.iter_mut().for_each(|m| prepare(m, flatten));
         }
         let context = Value::from_serialize(&context);
-        self.0.get_template(NAME).and_then(|t| t.render(context)).map_err(explain)
+        self.env.get_template(NAME).and_then(|t| t.render(context)).map_err(explain)
     }
 }
 
@@ -160,19 +179,18 @@ fn format_python(out: &mut Output, state: &State, v: &Value) -> Result<(), Error
     }
 }
 
-/// Compiles a template; null and `error` when it is not valid. A rendering ends with an error when
-/// it takes more than `fuel` instructions.
+/// Compiles a template; null and `error` when it is not valid, or takes more than `budget`. A rendering
+/// ends with an error when it takes more than `fuel` instructions.
 ///
 /// # Safety
 /// `source` points to `len` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn prefillonly_template_compile(
-    source: *const u8, len: usize, fuel: u64, error: *mut Bytes,
+    source: *const u8, len: usize, fuel: u64, budget: Budget, error: *mut Bytes,
 ) -> *mut c_void {
-    let made = guarded(error, || {
-        Ok(Box::new(Template::compile(&String::from_utf8_lossy(slice(source, len)), fuel)?))
-    });
-    made.map_or(std::ptr::null_mut(), |t| Box::into_raw(t).cast())
+    let source = slice(source, len);
+    let made = apart(&budget, || Ok(Box::new(Template::compile(&String::from_utf8_lossy(source), fuel)?)));
+    answer(error, made).map_or(std::ptr::null_mut(), |(t, _)| Box::into_raw(t).cast())
 }
 
 /// Renders with the JSON object `context`; 0, or 1 and `error`. `flatten` joins the text parts of
@@ -182,10 +200,12 @@ pub unsafe extern "C" fn prefillonly_template_compile(
 /// `t` is a compiled template; `context` points to `len` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn prefillonly_template_render(
-    t: *const c_void, context: *const u8, len: usize, flatten: bool, out: *mut Bytes, error: *mut Bytes,
+    t: *const c_void, context: *const u8, len: usize, flatten: bool, budget: Budget, out: *mut Bytes,
+    error: *mut Bytes,
 ) -> i32 {
-    let text = guarded(error, || (*t.cast::<Template>()).render(slice(context, len), flatten));
-    text.map_or(1, |text| {
+    let t = &*t.cast::<Template>();
+    let context = slice(context, len);
+    answer(error, t.render_within(&budget, context, flatten)).map_or(1, |text| {
         out.write(text.into_bytes().into());
         0
     })

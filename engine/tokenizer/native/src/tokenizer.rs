@@ -1,11 +1,14 @@
 //! Encoding and decoding on a tokenizer of the daulet crate, with lengths instead of NUL-terminated
 //! strings, since NUL is a character like any other in a prompt and in a vocabulary.
 
+use crate::budget::{within, Budget};
 use crate::daulet::UnifiedTokenizer;
-use crate::ffi::{guarded, slice, Bytes, Failure, Ids};
+use crate::ffi::{answer, slice, Bytes, Failure, Ids};
 use serde_json::json;
 use std::ffi::c_void;
-use tokenizers::Tokenizer;
+use std::ptr::null;
+use std::sync::atomic::AtomicI32;
+use tokenizers::{ModelWrapper, Tokenizer};
 
 unsafe fn inner<'a>(t: *const c_void) -> Result<&'a Tokenizer, Failure> {
     match &*t.cast::<UnifiedTokenizer>() {
@@ -20,29 +23,49 @@ unsafe fn inner<'a>(t: *const c_void) -> Result<&'a Tokenizer, Failure> {
 /// # Safety
 /// `text` points to `len` bytes.
 #[no_mangle]
-pub unsafe extern "C" fn prefillonly_tokenizer_open(text: *const u8, len: usize, error: *mut Bytes) -> *mut c_void {
-    let made = guarded(error, || {
-        let mut t = Tokenizer::from_bytes(slice(text, len))?;
+pub unsafe extern "C" fn prefillonly_tokenizer_open(
+    text: *const u8, len: usize, budget: Budget, error: *mut Bytes,
+) -> *mut c_void {
+    let text = slice(text, len);
+    let made = within(&budget, null(), || {
+        count_added(text)?;
+        let mut t = Tokenizer::from_bytes(text)?;
         t.with_truncation(None)?;
         t.with_padding(None);
         Ok(Box::new(UnifiedTokenizer::HuggingFace(t)))
     });
-    made.map_or(std::ptr::null_mut(), |t| Box::into_raw(t).cast())
+    answer(error, made).map_or(std::ptr::null_mut(), |t| Box::into_raw(t).cast())
 }
 
-/// Encodes `text` into `out`; 0, or 1 and `error`.
+/// The most added tokens: each is compared with all before it. Known tokenizers have up to 6,500.
+const MAX_ADDED: usize = 16384;
+
+fn count_added(text: &[u8]) -> Result<(), Failure> {
+    #[derive(serde::Deserialize)]
+    struct Counted {
+        #[serde(default)]
+        added_tokens: Vec<serde::de::IgnoredAny>,
+    }
+    match serde_json::from_slice::<Counted>(text)?.added_tokens.len() {
+        n if n > MAX_ADDED => Err(Failure(format!("it has {n} added_tokens; the limit is {MAX_ADDED}"))),
+        _ => Ok(()),
+    }
+}
+
+/// Encodes `text` into `out`; 0, or 1 and `error`. It ends early when `*cancelled` is not 0.
 ///
 /// # Safety
-/// `t` is open; `text` points to `len` bytes of UTF-8.
+/// `t` is open; `text` points to `len` bytes of UTF-8; `cancelled` is null or another thread may set it.
 #[no_mangle]
 pub unsafe extern "C" fn prefillonly_tokenizer_encode(
-    t: *const c_void, text: *const u8, len: usize, add_special: bool, out: *mut Ids, error: *mut Bytes,
+    t: *const c_void, text: *const u8, len: usize, add_special: bool, budget: Budget, cancelled: *const AtomicI32,
+    out: *mut Ids, error: *mut Bytes,
 ) -> i32 {
-    let ids = guarded(error, || {
+    let ids = within(&budget, cancelled, || {
         let text = String::from_utf8_lossy(slice(text, len));
         Ok(inner(t)?.encode_fast(text.as_ref(), add_special)?.get_ids().to_vec())
     });
-    ids.map_or(1, |ids| {
+    answer(error, ids).map_or(1, |ids| {
         out.write(ids.into());
         0
     })
@@ -54,43 +77,58 @@ pub unsafe extern "C" fn prefillonly_tokenizer_encode(
 /// `t` is open; `ids` points to `len` ids.
 #[no_mangle]
 pub unsafe extern "C" fn prefillonly_tokenizer_decode(
-    t: *const c_void, ids: *const u32, len: usize, skip_special: bool, out: *mut Bytes, error: *mut Bytes,
+    t: *const c_void, ids: *const u32, len: usize, skip_special: bool, budget: Budget, out: *mut Bytes, error: *mut Bytes,
 ) -> i32 {
-    let text = guarded(error, || Ok(inner(t)?.decode(slice(ids, len), skip_special)?));
-    text.map_or(1, |text| {
+    let text = within(&budget, null(), || Ok(inner(t)?.decode(slice(ids, len), skip_special)?));
+    answer(error, text).map_or(1, |text| {
         out.write(text.into_bytes().into());
         0
     })
 }
 
 /// Writes the tokenizer's parts as JSON: normalizer, pre_tokenizer, decoder as in tokenizer.json,
-/// added_tokens with their ids, and vocab, the text of every id (null where there is none).
+/// added_tokens with their ids, vocab, the text of every id (null where there is none), and of a BPE
+/// model its type and byte_fallback.
 ///
 /// # Safety
 /// `t` is open.
 #[no_mangle]
-pub unsafe extern "C" fn prefillonly_tokenizer_describe(t: *const c_void, out: *mut Bytes, error: *mut Bytes) -> i32 {
-    let text = guarded(error, || {
+pub unsafe extern "C" fn prefillonly_tokenizer_describe(
+    t: *const c_void, budget: Budget, out: *mut Bytes, error: *mut Bytes,
+) -> i32 {
+    let text = within(&budget, null(), || {
         let t = inner(t)?;
-        let mut vocab: Vec<Option<String>> = Vec::new();
-        for (token, id) in t.get_vocab(true) {
-            let id = id as usize;
-            if id >= vocab.len() {
-                vocab.resize(id + 1, None);
-            }
-            vocab[id] = Some(token);
-        }
         let added: Vec<_> = t.get_added_tokens_decoder().into_iter().map(|(id, a)| {
             json!({"id": id, "content": a.content, "special": a.special, "normalized": a.normalized,
                    "lstrip": a.lstrip, "rstrip": a.rstrip, "single_word": a.single_word})
         }).collect();
         Ok(serde_json::to_vec(&json!({
             "normalizer": t.get_normalizer(), "pre_tokenizer": t.get_pre_tokenizer(),
-            "decoder": t.get_decoder(), "added_tokens": added, "vocab": vocab,
+            "decoder": t.get_decoder(), "added_tokens": added, "vocab": vocabulary(t)?,
+            "model": match t.get_model() { ModelWrapper::BPE(m) => json!({"type": "BPE", "byte_fallback": m.byte_fallback}), _ => json!({}) },
         }))?)
     });
-    text.map_or(1, |text| {
+    answer(error, text).map_or(1, |text| {
         out.write(text.into());
         0
     })
+}
+
+/// The text of every id. A few large ids cannot make it long.
+fn vocabulary(t: &Tokenizer) -> Result<Vec<Option<String>>, Failure> {
+    let texts = t.get_vocab(true);
+    let bound = 4 * texts.len() + 65536;
+    let mut vocab: Vec<Option<String>> = Vec::new();
+    for (token, id) in texts {
+        if id as usize >= bound {
+            return Err(Failure(format!(
+                "the token {token:.40?} has the id {id}; the ids of a vocabulary this small must be below {bound}")));
+        }
+        let id = id as usize;
+        if id >= vocab.len() {
+            vocab.resize(id + 1, None);
+        }
+        vocab[id] = Some(token);
+    }
+    Ok(vocab)
 }
