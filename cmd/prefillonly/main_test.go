@@ -80,38 +80,6 @@ func TestPlanPages(t *testing.T) {
 	}
 }
 
-func TestCgroupLeft(t *testing.T) {
-	root := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, ok := cgroupLeft(root); ok {
-		t.Error("a limit without files")
-	}
-	write("memory/memory.limit_in_bytes", "9223372036854771712\n")
-	if _, ok := cgroupLeft(root); ok {
-		t.Error("version 1's absence of a limit is taken for one")
-	}
-	write("memory/memory.limit_in_bytes", "1000\n")
-	write("memory/memory.usage_in_bytes", "700\n")
-	write("memory/memory.stat", "cache 500\ntotal_inactive_file 300\n")
-	if left, ok := cgroupLeft(root); !ok || left != 600 {
-		t.Errorf("version 1: %d, %v, want 600", left, ok)
-	}
-	write("memory.max", "2000\n")
-	write("memory.current", "1500\n")
-	write("memory.stat", "anon 100\ninactive_file 400\n")
-	if left, ok := cgroupLeft(root); !ok || left != 900 {
-		t.Errorf("version 2: %d, %v, want 900", left, ok)
-	}
-}
-
 func TestChatTemplateOverride(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "chat.jinja")
 	if err := os.WriteFile(file, []byte("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"), 0o600); err != nil {

@@ -17,13 +17,13 @@ type mebibytes int64
 func (b mebibytes) String() string { return fmt.Sprintf("%.0f MiB", float64(b)/(1<<20)) }
 
 // availableMemory is what this process may still use: the kernel's estimate, or what is left of the
-// cgroup's limit when that is less.
+// least limit of its cgroups when that is less.
 func availableMemory() (int64, error) {
 	available, err := memAvailable("/proc/meminfo")
 	if err != nil {
 		return 0, err
 	}
-	if left, ok := cgroupLeft("/sys/fs/cgroup"); ok {
+	if left, ok := cgroupLeft("/"); ok {
 		available = min(available, left)
 	}
 	return available, nil
@@ -42,40 +42,6 @@ func memAvailable(file string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s has no MemAvailable", file)
-}
-
-// cgroupLeft is the limit of this cgroup less its use that cannot be reclaimed, of version 2 or 1;
-// false without a limit.
-func cgroupLeft(root string) (int64, bool) {
-	for _, v := range []struct{ limit, used, stat, cache string }{
-		{"/memory.max", "/memory.current", "/memory.stat", "inactive_file"},
-		{"/memory/memory.limit_in_bytes", "/memory/memory.usage_in_bytes", "/memory/memory.stat", "total_inactive_file"},
-	} {
-		limit, ok := readInt(root + v.limit)
-		if !ok || limit > 1<<60 { // version 1 writes a huge number for no limit
-			continue
-		}
-		used, _ := readInt(root + v.used)
-		stat, _ := os.ReadFile(root + v.stat)
-		for line := range strings.Lines(string(stat)) {
-			if rest, ok := strings.CutPrefix(line, v.cache+" "); ok {
-				if n, err := strconv.ParseInt(strings.TrimSpace(rest), 10, 64); err == nil {
-					used -= n
-				}
-			}
-		}
-		return limit - max(used, 0), true
-	}
-	return 0, false
-}
-
-func readInt(file string) (int64, bool) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	return n, err == nil
 }
 
 // planPages is the number of pages of the prefix cache beside a model of that plan.
