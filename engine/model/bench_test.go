@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/cpu/cputest"
 )
 
 // qwen05B is the shape of Qwen2.5-0.5B.
@@ -24,11 +25,7 @@ func qwen05B() weights.Config {
 
 func benchModel(b *testing.B, opts Options) *Model {
 	b.Helper()
-	backend, err := cpu.New(cpu.Config{})
-	if err != nil {
-		b.Skip(err)
-	}
-	b.Cleanup(backend.Close)
+	backend := cputest.Open(b, cpu.Config{})
 	m, err := New(qwen05B(), weights.Random{Seed: 1, Type: kernels.BF16}, backend, opts)
 	if err != nil {
 		b.Fatal(err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/cpu/cputest"
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
@@ -13,12 +14,7 @@ func cpuBackend(t testing.TB, isa string) kernels.Backend { return cpuThreads(t,
 
 func cpuThreads(t testing.TB, isa string, threads int) kernels.Backend {
 	t.Helper()
-	b, err := cpu.New(cpu.Config{Threads: threads, ISA: isa})
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(b.Close)
-	return b
+	return cputest.Open(t, cpu.Config{Threads: threads, ISA: isa})
 }
 
 // eachBackend runs the test on the reference backend, on the processor's best instruction set, and

@@ -11,6 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/cpu/cputest"
 	"github.com/prefillonly/prefillonly/kernels/ref"
 	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
 )
@@ -33,7 +34,7 @@ func ranksOf(t testing.TB, n int, open func() (kernels.Rank, error)) kernels.Bac
 // cpuRanks are n ranks of one thread each, of the best instruction set.
 func cpuRanks(t testing.TB, n int) kernels.Backend {
 	t.Helper()
-	cpuThreads(t, "", 1) // skips where there is none
+	cputest.Need(t, "")
 	return ranksOf(t, n, func() (kernels.Rank, error) { return cpu.New(cpu.Config{Threads: 1}) })
 }
 
@@ -87,7 +88,7 @@ func (r narrowRank) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32
 // TestNarrowPartials measures what bfloat16 partials cost, and holds them to transformers' bfloat16 run
 // too.
 func TestNarrowPartials(t *testing.T) {
-	cpuThreads(t, "", 1) // skips where there is none
+	cputest.Need(t, "")
 	var wide, narrow distance
 	join := func(all *distance, d distance) {
 		all.worst, all.sum, all.count = max(all.worst, d.worst), all.sum+d.mean(), all.count+1

@@ -20,6 +20,7 @@ var arrows = map[string][]string{
 	// device
 	"kernels/ref":                {"kernels"},
 	"kernels/cpu":                {"kernels"},
+	"kernels/cpu/cputest":        {"kernels/cpu"},
 	"kernels/cpu/onednn":         {},
 	"kernels/cuda":               {"kernels", "kernels/cuda/cublas", "kernels/cuda/nccl", "kernels/cuda/sdpa"},
 	"kernels/cuda/cublas":        {},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/cpu/cputest"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
 )
 
@@ -15,12 +16,7 @@ var tolerance = kerneltest.Tolerance{Max: 0.03, RMS: 0.006}
 
 func open(isa string, threads int) kerneltest.Open {
 	return func(t testing.TB) kernels.Backend {
-		b, err := cpu.New(cpu.Config{Threads: threads, ISA: isa})
-		if err != nil {
-			t.Skip(err)
-		}
-		t.Cleanup(b.Close)
-		return b
+		return cputest.Open(t, cpu.Config{Threads: threads, ISA: isa})
 	}
 }
 

@@ -18,19 +18,31 @@ var info = wire.ExecutorInfo{
 	Device: "test", Model: "m", Fingerprint: "abc", VocabSize: 1000, MaxModelLen: 4097, BlockTokens: 16, NumBlocks: 64,
 }
 
-// synthetic is the grid with exact times of known coefficients, disturbed by a sine of so much.
-func synthetic(noise float64) []Sample {
-	points := grid(info, Options{Step: 256})
-	for i := range points {
-		f := features(points[i])
-		t := 0.002 + 4e-4*f[1] + 3e-8*f[2]
-		points[i].Took = seconds(t * (1 + noise*math.Sin(float64(i))))
+// counted are passes of prompts with parts of them cached, whose times are counted out: so much for the
+// pass, so much for each token that is not cached, and so much for each token that one of those attends to.
+// They are disturbed by a sine of noise.
+func counted(pass, token, attended, noise float64) []Sample {
+	var out []Sample
+	for _, input := range []int{1, 16, 100, 256, 500, 1024, 1500, 2048, 3000, 4096} {
+		for _, cached := range []int{0, 16, 128, 512, 1024, 2048} {
+			if cached >= input {
+				continue
+			}
+			time := pass
+			for at := cached; at < input; at++ {
+				time += token + attended*float64(at+1)
+			}
+			time *= 1 + noise*math.Sin(float64(len(out)))
+			out = append(out, Sample{Input: input, Cached: cached, Took: nanoseconds(time)})
+		}
 	}
-	return points
+	return out
 }
 
+func nanoseconds(seconds float64) time.Duration { return time.Duration(seconds * 1e9) }
+
 func TestFitFindsCoefficients(t *testing.T) {
-	f, err := FitSamples(synthetic(0))
+	f, err := FitSamples(counted(0.002, 4e-4, 3e-8, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,29 +52,24 @@ func TestFitFindsCoefficients(t *testing.T) {
 	if f.R2 < 0.999999 || f.Linear >= f.R2 || f.Pearson < 0.9 || f.Worst > 1e-3 {
 		t.Errorf("figures of an exact fit: %+v", f)
 	}
-	noisy, err := FitSamples(synthetic(0.05))
+	noisy, err := FitSamples(counted(0.002, 4e-4, 3e-8, 0.05))
 	if err != nil || noisy.R2 < 0.98 || noisy.Worst > 0.1 {
 		t.Errorf("5 %% noise: %+v, %v", noisy, err)
 	}
 }
 
 func TestFitHasNoNegativeCoefficient(t *testing.T) {
-	points := synthetic(0)
-	for i := range points { // times that fall with the square of the length
-		f := features(points[i])
-		points[i].Took = seconds(0.002 + 4e-4*f[1] - 1e-8*f[2])
-	}
-	f, err := FitSamples(points)
+	f, err := FitSamples(counted(0.002, 4e-4, -1e-8, 0)) // times that fall with the square of the length
 	if err != nil || f.Pair != 0 || f.Token <= 0 {
 		t.Errorf("got %+v, %v", f, err)
 	}
 }
 
 func TestFitRefuses(t *testing.T) {
-	if _, err := FitSamples(synthetic(0)[:2]); err == nil || !strings.Contains(err.Error(), "2 samples") {
+	if _, err := FitSamples(counted(0.002, 4e-4, 3e-8, 0)[:2]); err == nil || !strings.Contains(err.Error(), "2 samples") {
 		t.Errorf("two samples: %v", err)
 	}
-	idle := synthetic(0)
+	idle := counted(0.002, 4e-4, 3e-8, 0)
 	idle[3].Took = 0
 	if _, err := FitSamples(idle); err == nil || !strings.Contains(err.Error(), "took no time") {
 		t.Errorf("a sample without time: %v", err)

@@ -1,0 +1,5 @@
+//go:build amx_emulated
+
+package cputest
+
+const amxEmulated = true
