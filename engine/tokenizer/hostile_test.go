@@ -268,3 +268,44 @@ func TestFilesThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// FuzzOpenModel makes tokenizers of any text: an error, or a tokenizer that encodes and decodes or says
+// why not, never a crash.
+func FuzzOpenModel(f *testing.F) {
+	for _, name := range shapes {
+		text, err := os.ReadFile(filepath.Join("testdata/tokenizers", name, "tokenizer.json"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(`{"version":"1.0","added_tokens":[],"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a+)+b"},"behavior":"Isolated","invert":false},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`))
+	f.Add([]byte(`{"version":"1.0","added_tokens":[],"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"?"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		start := time.Now()
+		defer func() {
+			if took := time.Since(start); took > hostileTime {
+				t.Errorf("took %v", took)
+			}
+		}()
+		m, parts, err := openModel(text)
+		if err != nil {
+			return
+		}
+		defer m.close()
+		tok, err := newTokenizer(m, parts, &files{})
+		if err != nil {
+			return
+		}
+		ids, err := tok.Encode(t.Context(), "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa the user's 42\n\u4e2d <s>", true)
+		if err != nil {
+			return
+		}
+		if _, err := tok.Decode(ids, false); err != nil {
+			return
+		}
+		for _, id := range ids {
+			tok.TokenText(id)
+		}
+	})
+}
