@@ -20,6 +20,10 @@ pub struct Budget {
 /// Allocations between two looks at the clock; one of many pages counts as several.
 const TICKS: i64 = 256;
 
+/// What `deep` tries first, on the stack it is called on, which has 2 MiB or more.
+const HERE: usize = 384 << 10;
+const HERE_STACK_THAT_ALLOCATES: usize = 256 << 10;
+
 /// The stack of a call that runs `apart`. Nothing allocates beyond the first part of it. The rest is
 /// for the recursion that does not, and which the size of a value or a source bounds: to free a value
 /// of lists in lists, and to compile a long expression.
@@ -39,18 +43,19 @@ struct Account {
     open: Cell<bool>,
     left: Cell<isize>,
     ticks: Cell<i64>,
-    deadline: Cell<u64>,             // nanoseconds of the thread's processor time
+    time: Cell<u64>,                 // nanoseconds of processor time from the first look at the clock
+    deadline: Cell<u64>,             // of the thread's processor time; 0 before that look
     lowest: Cell<usize>,             // address on the stack; 0: no bound
     cancelled: Cell<*const AtomicI32>,
-    refusal: Cell<Refusal>,
+    refusal: Cell<Option<Refusal>>,
 }
 
 const UNBOUNDED: isize = isize::MAX / 2;
 
 thread_local! {
     static ACCOUNT: Account = const { Account {
-        open: Cell::new(false), left: Cell::new(UNBOUNDED), ticks: Cell::new(i64::MAX), deadline: Cell::new(u64::MAX),
-        lowest: Cell::new(0), cancelled: Cell::new(std::ptr::null()), refusal: Cell::new(Refusal::Memory),
+        open: Cell::new(false), left: Cell::new(UNBOUNDED), ticks: Cell::new(i64::MAX), time: Cell::new(0),
+        deadline: Cell::new(0), lowest: Cell::new(0), cancelled: Cell::new(std::ptr::null()), refusal: Cell::new(None),
     } };
 }
 
@@ -58,7 +63,9 @@ impl Account {
     fn open(&self, b: &Budget, lowest: usize, cancelled: *const AtomicI32) {
         self.left.set(b.bytes.min(UNBOUNDED as usize) as isize);
         self.ticks.set(TICKS);
-        self.deadline.set(processor_time() + u64::from(b.milliseconds) * 1_000_000);
+        self.time.set(u64::from(b.milliseconds) * 1_000_000);
+        self.deadline.set(0);
+        self.refusal.set(None);
         self.lowest.set(lowest);
         self.cancelled.set(cancelled);
         self.open.set(true);
@@ -82,7 +89,7 @@ impl Account {
         match self.overdrawn() {
             None => true,
             Some(refusal) => {
-                self.refusal.set(refusal);
+                self.refusal.set(Some(refusal));
                 self.refund(size);
                 false
             }
@@ -107,8 +114,11 @@ impl Account {
             return None;
         }
         self.ticks.set(TICKS);
-        if processor_time() > self.deadline.get() {
-            return Some(Refusal::Time);
+        let now = processor_time();
+        match self.deadline.get() {
+            0 => self.deadline.set(now + self.time.get()),
+            deadline if now > deadline => return Some(Refusal::Time),
+            _ => {}
         }
         let cancelled = self.cancelled.get();
         (!cancelled.is_null() && unsafe { (*cancelled).load(Ordering::Relaxed) } != 0).then_some(Refusal::Cancelled)
@@ -152,7 +162,7 @@ fn metered(size: usize, allocate: impl FnOnce() -> *mut u8) -> *mut u8 {
         }
         let p = allocate();
         if p.is_null() {
-            a.refusal.set(Refusal::Memory);
+            a.refusal.set(Some(Refusal::Memory));
             a.refund(size);
         }
         p
@@ -164,7 +174,7 @@ fn refused(_: Layout) {
     let refusal = ACCOUNT.with(|a| {
         let open = a.open.get();
         a.close(); // to unwind may take memory
-        open.then(|| a.refusal.get())
+        open.then(|| a.refusal.get()).flatten()
     });
     if let Some(refusal) = refusal {
         resume_unwind(Box::new(refusal));
@@ -180,6 +190,18 @@ fn processor_time() -> u64 {
 /// Runs `f` on this thread within `b`, and until `*cancelled` is not 0 (it may be null).
 pub fn within<T>(b: &Budget, cancelled: *const AtomicI32, f: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     account(b, 0, cancelled, f).map(|(value, _)| value)
+}
+
+/// Runs `f` within `b`: first within a little of it, which mostly is enough, and is sure to fit this stack;
+/// else `apart`. Returns what `apart` does.
+pub fn deep<T: Send>(b: &Budget, f: impl Fn() -> Result<T, Failure> + Sync) -> Result<(T, usize), Failure> {
+    let here = Budget { bytes: b.bytes.min(HERE), ..*b };
+    let top = 0u8;
+    let done = account(&here, &top as *const u8 as usize - HERE_STACK_THAT_ALLOCATES, std::ptr::null(), &f);
+    match ACCOUNT.with(|a| a.refusal.get()) {
+        Some(Refusal::Memory | Refusal::Depth) => apart(b, &f),
+        _ => done,
+    }
 }
 
 /// Runs `f` within `b` on a thread with a stack of its own. Returns also the bytes that `f` allocated

@@ -1,6 +1,6 @@
 //! Chat templates, rendered as `apply_chat_template` of transformers does with Jinja2.
 
-use crate::budget::{apart, Budget};
+use crate::budget::{apart, deep, Budget};
 use crate::ffi::{answer, slice, Bytes, Failure};
 use crate::json::{dump, repr, Layout};
 use minijinja::value::{Kwargs, ValueKind};
@@ -45,7 +45,7 @@ impl Template {
         if self.leaked.load(Ordering::Relaxed) > MAX_LEAK {
             return Err(Failure("it keeps memory after it ends: a namespace of it refers to itself".into()));
         }
-        let (text, kept) = apart(budget, || self.render(context, flatten))?;
+        let (text, kept) = deep(budget, || self.render(context, flatten))?;
         self.leaked.fetch_add(kept.saturating_sub(text.capacity()), Ordering::Relaxed);
         Ok(text)
     }
