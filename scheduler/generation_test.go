@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -79,6 +80,14 @@ func (g *generators) pass() {
 	g.follow(g.step("cpu", answer(g.run, took)))
 }
 
+// warm runs until n jobs have a token, and returns how many they have.
+func (g *generators) warm(n int) map[engine.JobID]int {
+	for len(g.tokens) < n {
+		g.pass()
+	}
+	return maps.Clone(g.tokens)
+}
+
 // spread is by how many tokens those that generate differ since before.
 func (g *generators) spread(before map[engine.JobID]int) int {
 	least, most := 1<<30, 0
@@ -112,13 +121,7 @@ func TestScoringBesideGeneration(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 8))
 		const generating = 20
 		g := startGenerators(t, cfg, generating, info)
-		for len(g.tokens) < generating {
-			g.pass()
-		}
-		before := map[engine.JobID]int{}
-		for id, n := range g.tokens {
-			before[id] = n
-		}
+		before := g.warm(generating)
 		waited, from := 0, g.passes
 		for i := range 100 {
 			id := engine.JobID(1 + i)
@@ -161,13 +164,7 @@ func TestGenerationBesideScoring(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 8))
 		const generating = 20
 		g := startGenerators(t, cfg, generating, info)
-		for len(g.tokens) < generating {
-			g.pass()
-		}
-		before := map[engine.JobID]int{}
-		for id, n := range g.tokens {
-			before[id] = n
-		}
+		before := g.warm(generating)
 		without, next, last := 0, 0, 0
 		for range 200 {
 			for len(g.core.jobs) < generating+10 {
@@ -224,9 +221,7 @@ func TestFairGenerationAmongUsers(t *testing.T) {
 	info := executorInfo()
 	info.NumBlocks = 200_000
 	g := startGenerators(t, cfg, 20, info)
-	for len(g.tokens) < 20 {
-		g.pass()
-	}
+	g.warm(20)
 	from := g.tokens[1000]
 	for range 190 {
 		g.pass()
@@ -243,9 +238,7 @@ func TestAllThatGeneratePackTogether(t *testing.T) {
 	info.NumBlocks = 200_000
 	info.CostBase, info.CostToken = 200*time.Microsecond, 100*time.Microsecond
 	g := startGenerators(t, DefaultConfig(), 60, info)
-	for len(g.tokens) < 60 {
-		g.pass()
-	}
+	g.warm(60)
 	g.pass()
 	if n := len(g.run.Items); n != 60 {
 		t.Errorf("a pass has %d of 60 that generate", n)

@@ -23,7 +23,9 @@ type copyQueue struct {
 	marks  uint64
 }
 
-func (g *gpu) checkDriver(what string, status C.CUresult) { g.err = worse(g.err, g.driverError(what, status)) }
+func (g *gpu) checkDriver(what string, status C.CUresult) {
+	g.err = worse(g.err, g.driverError(what, status))
+}
 
 // driverError is the error of a call of the driver's own that answered with status; nil if it went well.
 func (g *gpu) driverError(what string, status C.CUresult) error {
