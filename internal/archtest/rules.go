@@ -22,6 +22,7 @@ var arrows = map[string][]string{
 	"kernels/cpu":                {"kernels"},
 	"kernels/cpu/cputest":        {"kernels/cpu"},
 	"kernels/cpu/onednn":         {},
+	"kernels/cpu/raw":            {},
 	"kernels/cuda":               {"kernels", "kernels/cuda/cublas", "kernels/cuda/nccl", "kernels/cuda/sdpa"},
 	"kernels/cuda/cublas":        {},
 	"kernels/cuda/nccl":          {},
@@ -83,7 +84,7 @@ var externals = []struct {
 	allowed []string
 	why     string
 }{
-	{"C", []string{"kernels/cpu", "kernels/cpu/onednn", "kernels/cuda", "kernels/cuda/cublas", "kernels/cuda/nccl", "kernels/cuda/sdpa", "kernels/cuda/simt", "engine/tokenizer"}, "all else builds with CGO_ENABLED=0"},
+	{"C", []string{"kernels/cpu", "kernels/cpu/onednn", "kernels/cpu/raw", "kernels/cuda", "kernels/cuda/cublas", "kernels/cuda/nccl", "kernels/cuda/sdpa", "kernels/cuda/simt", "engine/tokenizer"}, "all else builds with CGO_ENABLED=0"},
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},

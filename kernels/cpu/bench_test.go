@@ -46,34 +46,42 @@ func must[T any](b *testing.B) func(T, error) T {
 	}
 }
 
-// layer is a backend with the matrices of one layer and room for a chunk.
+// layer is the matrices of one layer.
 type layer struct {
-	kernels.Backend
 	qkv, o, gated, down kernels.Linear
 	norm                kernels.Vector
-	x, wide, narrow     kernels.Mat
 }
 
-func newLayer(b *testing.B, rows int) *layer {
-	backend := must[*cpu.Backend](b)(cpu.New(cpu.Config{}))
-	b.Cleanup(backend.Close)
+func newLayer(b *testing.B, backend *cpu.Backend) *layer {
 	linear := must[kernels.Linear](b)
-	l := &layer{Backend: backend}
-	l.qkv = linear(backend.NewLinear([]kernels.HostTensor{tensor(qkvOut, hidden)}, nil))
-	l.o = linear(backend.NewLinear([]kernels.HostTensor{tensor(hidden, hidden)}, nil))
-	l.gated = linear(backend.NewGatedLinear(tensor(inter, hidden), tensor(inter, hidden)))
-	l.down = linear(backend.NewLinear([]kernels.HostTensor{tensor(hidden, inter)}, nil))
-	l.norm = must[kernels.Vector](b)(backend.NewVector(tensor(1, hidden)))
-	mat := func(cols int, t kernels.DType) kernels.Mat {
-		buf := must[kernels.Buffer](b)(backend.Alloc(int64(rows*cols) * t.Size()))
-		b.Cleanup(buf.Free)
-		return kernels.Mat{Buf: buf, Rows: rows, Cols: cols, Stride: cols, Type: t}
+	l := &layer{
+		qkv:   linear(backend.NewLinear([]kernels.HostTensor{tensor(qkvOut, hidden)}, nil)),
+		o:     linear(backend.NewLinear([]kernels.HostTensor{tensor(hidden, hidden)}, nil)),
+		gated: linear(backend.NewGatedLinear(tensor(inter, hidden), tensor(inter, hidden))),
+		down:  linear(backend.NewLinear([]kernels.HostTensor{tensor(hidden, inter)}, nil)),
+		norm:  must[kernels.Vector](b)(backend.NewVector(tensor(1, hidden))),
 	}
-	l.x, l.wide, l.narrow = mat(hidden, kernels.F32), mat(qkvOut, kernels.BF16), mat(hidden, kernels.BF16)
 	for _, m := range []kernels.Linear{l.qkv, l.o, l.gated, l.down} {
 		b.Cleanup(m.Free)
 	}
 	return l
+}
+
+// residuals is room for a chunk.
+type residuals struct{ x, wide, narrow kernels.Mat }
+
+func newResiduals(b *testing.B, backend *cpu.Backend, rows int) *residuals {
+	return &residuals{
+		x:      newMat(b, backend, rows, hidden, kernels.F32),
+		wide:   newMat(b, backend, rows, qkvOut, kernels.BF16),
+		narrow: newMat(b, backend, rows, hidden, kernels.BF16),
+	}
+}
+
+func newMat(b *testing.B, backend *cpu.Backend, rows, cols int, t kernels.DType) kernels.Mat {
+	buf := must[kernels.Buffer](b)(backend.Alloc(int64(rows*cols) * t.Size()))
+	b.Cleanup(buf.Free)
+	return kernels.Mat{Buf: buf, Rows: rows, Cols: cols, Stride: cols, Type: t}
 }
 
 // yardstick is oneDNN's time for the products of the shapes [out, in], one after the other.
@@ -124,23 +132,24 @@ func BenchmarkLinear(b *testing.B) {
 		for _, c := range []struct {
 			name   string
 			shapes [][2]int
-			run    func(l *layer)
+			run    func(m *cpu.Backend, l *layer, r *residuals)
 		}{
-			{"NormLinear", [][2]int{{qkvOut, hidden}}, func(l *layer) { l.NormLinear(l.wide, l.x, l.norm, 1e-6, l.qkv) }},
-			{"AddLinear", [][2]int{{hidden, hidden}}, func(l *layer) { l.AddLinear(l.x, l.narrow, l.o) }},
-			{"MLP", [][2]int{{2 * inter, hidden}, {hidden, inter}}, func(l *layer) { l.MLP(l.x, l.norm, 1e-6, l.gated, l.down) }},
+			{"NormLinear", [][2]int{{qkvOut, hidden}}, func(m *cpu.Backend, l *layer, r *residuals) { m.NormLinear(r.wide, r.x, l.norm, 1e-6, l.qkv) }},
+			{"AddLinear", [][2]int{{hidden, hidden}}, func(m *cpu.Backend, l *layer, r *residuals) { m.AddLinear(r.x, r.narrow, l.o) }},
+			{"MLP", [][2]int{{2 * inter, hidden}, {hidden, inter}}, func(m *cpu.Backend, l *layer, r *residuals) { m.MLP(r.x, l.norm, 1e-6, l.gated, l.down) }},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, rows), func(b *testing.B) {
-				l := newLayer(b, rows)
+				backend := newBackend(b)
+				l, r := newLayer(b, backend), newResiduals(b, backend, rows)
 				library := best(yardstick(b, rows, c.shapes))
 				time.Sleep(20 * time.Millisecond) // the library's threads spin for a while
 				shortest := time.Hour
 				for b.Loop() {
 					start := time.Now()
-					c.run(l)
+					c.run(backend, l, r)
 					shortest = min(shortest, time.Since(start))
 				}
-				if err := l.Sync(); err != nil {
+				if err := backend.Sync(); err != nil {
 					b.Fatal(err)
 				}
 				flops := 0.0
@@ -160,19 +169,19 @@ func BenchmarkLogits(b *testing.B) {
 	const vocabulary = 151936
 	for _, rows := range []int{1, 16, 256} {
 		b.Run(fmt.Sprint(rows), func(b *testing.B) {
-			l := newLayer(b, rows)
-			table := must[kernels.Table](b)(l.NewTable(tensor(vocabulary, hidden)))
+			backend := newBackend(b)
+			x := newMat(b, backend, rows, hidden, kernels.F32)
+			norm := must[kernels.Vector](b)(backend.NewVector(tensor(1, hidden)))
+			table := must[kernels.Table](b)(backend.NewTable(tensor(vocabulary, hidden)))
 			defer table.Free()
-			buf := must[kernels.Buffer](b)(l.Alloc(int64(rows) * vocabulary * 4))
-			defer buf.Free()
-			dst := kernels.Mat{Buf: buf, Rows: rows, Cols: vocabulary, Stride: vocabulary, Type: kernels.F32}
+			dst := newMat(b, backend, rows, vocabulary, kernels.F32)
 			shortest := time.Hour
 			for b.Loop() {
 				start := time.Now()
-				l.Logits(dst, l.x, l.norm, 1e-6, table, nil)
+				backend.Logits(dst, x, norm, 1e-6, table, nil)
 				shortest = min(shortest, time.Since(start))
 			}
-			if err := l.Sync(); err != nil {
+			if err := backend.Sync(); err != nil {
 				b.Fatal(err)
 			}
 			read := 2 * float64(vocabulary) * hidden
@@ -208,9 +217,7 @@ func BenchmarkFP8(b *testing.B) {
 		b.Run(fmt.Sprint(rows), func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			buf := must[kernels.Buffer](b)(backend.Alloc(int64(rows) * hidden * 4))
-			defer buf.Free()
-			x := kernels.Mat{Buf: buf, Rows: rows, Cols: hidden, Stride: hidden, Type: kernels.F32}
+			x := newMat(b, backend, rows, hidden, kernels.F32)
 			shortest := [2]time.Duration{time.Hour, time.Hour}
 			for b.Loop() {
 				for i := range shortest {
