@@ -30,6 +30,9 @@ static inline void pf_tiles_end(void) { __asm__ volatile("tilerelease" : : : "me
 #define PF_TILE_ZERO(t) __asm__ volatile("tilezero %%tmm" #t : : : "memory")
 #define PF_TILE_LOAD(t, p, stride) \
 	__asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t : : "r"(p), "r"((size_t)(stride)) : "memory")
+// PF_TILE_STREAM loads what is not soon used again: it leaves the first-level cache to other data.
+#define PF_TILE_STREAM(t, p, stride) \
+	__asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #t : : "r"(p), "r"((size_t)(stride)) : "memory")
 #define PF_TILE_STORE(t, p, stride) \
 	__asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" : : "r"(p), "r"((size_t)(stride)) : "memory")
 // PF_TILE_DP adds to c, floats, the products of a, [16][32] bf16, and b, [16][16] pairs of bf16.
@@ -77,6 +80,7 @@ static inline void pf_tile_dp(int c, int a, int b)
 
 #define PF_TILE_ZERO(t) memset(pf_tiles[t], 0, sizeof pf_tiles[t])
 #define PF_TILE_LOAD(t, p, stride) pf_tile_move(t, (char *)(p), stride, 0)
+#define PF_TILE_STREAM PF_TILE_LOAD
 #define PF_TILE_STORE(t, p, stride) pf_tile_move(t, (char *)(p), stride, 1)
 #define PF_TILE_DP(c, a, b) pf_tile_dp(c, a, b)
 

@@ -14,7 +14,7 @@
 #include "vectors.h"
 
 #include "attention_bf16.h"
-#include "attention_exp512.h"
+#include "exp512.h"
 
 enum {
 	ROWS = 16,                       // of a tile

@@ -14,7 +14,7 @@
 #include "vectors.h"
 #include "attention_wide.h"
 
-// exp2_below is as in attention_exp512.h; below -127 the power of two is 0.
+// exp2_below is as in exp512.h; below -127 the power of two is 0.
 static inline vf exp2_below(vf x)
 {
 	__m256 t = _mm256_max_ps((__m256)x, _mm256_set1_ps(-127.0f));

@@ -14,7 +14,7 @@
 
 #include "vectors.h"
 #include "attention_wide.h"
-#include "attention_exp512.h"
+#include "exp512.h"
 #include "attention_products.h"
 #include "attention_softmax.h"
 

@@ -18,7 +18,7 @@
 #include "vectors.h"
 
 #include "attention_bf16.h"
-#include "attention_exp512.h"
+#include "exp512.h"
 
 typedef __m512bh row_pair, column_pairs;
 

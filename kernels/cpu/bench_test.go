@@ -21,14 +21,20 @@ const hidden, inter, qkvOut = 896, 4864, 1152
 
 var benchRows = []int{1, 16, 64, 150, 512, 2048}
 
-// weights are n random bfloat16 around zero.
+var weightsOf = map[int][]byte{}
+
+// weights are n random bfloat16 around zero, the same for one n.
 func weights(n int) []byte {
+	if w, ok := weightsOf[n]; ok {
+		return w
+	}
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	w := make([]byte, 2*n)
 	for i := 0; i < len(w); i += 2 {
 		w[i] = byte(random.Uint32())
 		w[i+1] = 0x3c&0x3f | byte(random.Uint32()&0x80)
 	}
+	weightsOf[n] = w
 	return w
 }
 

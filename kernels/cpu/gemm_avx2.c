@@ -8,8 +8,7 @@
 #pragma GCC target("avx2,fma,f16c")
 
 #define PF_LANES 8
-#include "epilogues.h"
-#include "expand.h"
+#include "gemm_tiles.h"
 
 enum { ROWS = 6, SLOTS = 8 };
 
@@ -71,6 +70,5 @@ static void pack(void *tile, int pair, const pf_bf16 *src, size_t stride, int ro
 }
 
 const pf_ops pf_ops_avx2 = {
-	.rows = ROWS, .pair_bytes = 2 * SLOTS * 4, .pack = pack, .begin = nothing, .tile = tile, .end = nothing,
-	.expand = expand, .norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
+	.rows = ROWS, .pair_bytes = 2 * SLOTS * 4, .pack = pack, .norm = norm, .cut = cut, .multiply = multiply,
 };

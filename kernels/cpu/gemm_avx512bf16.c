@@ -9,8 +9,7 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma,prefer-vector-width=512")
 
 #define PF_LANES 16
-#include "epilogues.h"
-#include "expand.h"
+#include "gemm_tiles.h"
 
 enum { ROWS = 14, SLOTS = 16 };
 
@@ -53,7 +52,11 @@ static void tile(int rows, int pairs, const void *a, const pf_bf16 *b, float *c,
 	}
 }
 
+static void pack(void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs)
+{
+	pf_pack_pairs(tile, pair, src, stride, rows, k, pairs);
+}
+
 const pf_ops pf_ops_avx512_bf16 = {
-	.rows = ROWS, .pair_bytes = SLOTS * 4, .pack = pf_pack_pairs, .begin = nothing, .tile = tile, .end = nothing,
-	.expand = expand, .norm = norm, .store_bf16 = store_bf16, .store_f32 = store_f32, .add_f32 = add_f32, .swiglu = swiglu,
+	.rows = ROWS, .pair_bytes = SLOTS * 4, .pack = pack, .norm = norm, .cut = cut, .multiply = multiply,
 };

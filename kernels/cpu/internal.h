@@ -5,50 +5,69 @@
 
 #include "prefillonly_kernels.h"
 
+// pf_plan spreads rows over tiles: tile i begins at row `step`*i, or one further for each of the
+// `taller` tiles before it, which have one row more; the last ends with the rows.
+typedef struct pf_plan {
+	int rows, tiles, step, taller;
+} pf_plan;
+
+// pf_end is what becomes of a product.
+typedef enum pf_end {
+	PF_STORE_BF16, // bf16 dst [rows][stride] = product + bias
+	PF_STORE_F32,  // float dst [rows][stride] = product
+	PF_ADD_F32,    // float dst [rows][stride] += product + bias
+	PF_SWIGLU,     // packed tiles of `stride` pairs = silu(gate) * up, then zeros
+} pf_end;
+
+// pf_product is packed tiles times a packed matrix.
+typedef struct pf_product {
+	const struct pf_ops *ops;
+	pf_plan plan;
+	const void *a; // packed tiles
+	const pf_linear *l;
+	pf_end end;
+	void *dst;
+	size_t stride;
+	pf_pool *pool;
+
+	// Tasks, set by cut: runs of tiles by groups of panels.
+	int runs, groups;
+	int tiles_stay; // whether consecutive tasks have the tiles in common, rather than the panels
+} pf_product;
+
+// pf_part is the tiles and panels of a task, of which there are some. The thread's next task begins
+// with panel `next`, if that is not negative.
+typedef struct pf_part {
+	int tile0, tile1, panel0, panel1, next;
+} pf_part;
+
 // Activations are packed in tiles of a few rows, in the layout that the instruction set multiplies:
 //   for AVX-512 BF16, the rows' pairs side by side, as [pairs][16 rows] pairs of bf16;
 //   for AVX2 and AVX-512, so too but as floats, [2*pairs][8 or 16 rows];
 //   for AMX, as [pairs/16][32 rows][16 pairs].
 //
-// A tile's product with a panel is added to float c[rows][PF_PANEL], aligned to 64 bytes. Every element
-// is one chain of sums over rising columns, whatever the number of rows of the tile, and however the
-// columns are divided among calls.
+// Every element of a product is one chain of sums over rising columns, whatever the number of rows of
+// the tile, and however the columns are divided among passes.
 typedef struct pf_ops {
 	int rows;       // of the tallest tile
+	int whole;      // whether all tiles but the last are of that height, rather than all about as tall
 	int pair_bytes; // of a packed tile, for each pair of columns
 
 	// pack writes columns [2*pair, 2*(pair+pairs)) of a packed tile from rows of k elements; beyond k
 	// there are zeros. pair is a multiple of 8.
 	void (*pack)(void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs);
 
-	// A thread calls begin before its first and end after its last tile of a task.
-	void (*begin)(void);
-	void (*end)(void);
-
-	// With every pair, step bytes (at most two lines) at ahead, which moves on, are fetched into the
-	// second-level cache: weights of a coming product.
-	void (*tile)(int rows, int pairs, const void *a, const pf_bf16 *b, float *c, const char *ahead, int step);
-
-	// expand sets dst to the values of n codes of FP8 E4M3; n is a multiple of 32.
-	void (*expand)(pf_bf16 *dst, const uint8_t *codes, size_t n);
-
 	// norm sets dst = RMSNorm(x; weight, eps).
 	void (*norm)(pf_bf16 *dst, const float *x, const float *weight, float eps, int n);
 
-	// Ends of a product. bias has PF_PANEL elements or is NULL; cols <= PF_PANEL are stored.
-	void (*store_bf16)(pf_bf16 *dst, size_t stride, const float *c, const float *bias, int rows, int cols);
-	void (*store_f32)(float *dst, size_t stride, const float *c, int rows, int cols);
-	void (*add_f32)(float *x, size_t stride, const float *c, const float *bias, int rows, int cols);
-	// swiglu sets dst [rows][16] = silu(c[..][0:16]) * c[..][16:32].
-	void (*swiglu)(pf_bf16 *dst, const float *c, int rows);
+	// cut sets the product's tasks, for so many threads.
+	void (*cut)(pf_product *g, int threads);
+
+	// multiply runs a task. scratch is aligned to a page: PF_MULTIPLY_BYTES, or for FP8 all of a thread's.
+	void (*multiply)(const pf_product *g, pf_part part, void *scratch);
 } pf_ops;
 
-static inline __attribute__((always_inline)) void pf_prefetch(const char *p, int step)
-{
-	__builtin_prefetch(p, 0, 2);
-	if (step > 64)
-		__builtin_prefetch(p + 64, 0, 2);
-}
+#define PF_MULTIPLY_BYTES ((size_t)3 << 19)
 
 extern const pf_ops pf_ops_avx2, pf_ops_avx512, pf_ops_avx512_bf16, pf_ops_amx;
 
@@ -78,19 +97,27 @@ static inline size_t pf_tile_bytes(const pf_ops *ops, int pairs)
 	return (size_t)pairs * ops->pair_bytes;
 }
 
-// pf_plan spreads rows over the fewest tiles, evenly: the first `taller` have one row more.
-typedef struct pf_plan {
-	int tiles, height, taller;
-} pf_plan;
+static inline const void *pf_tile_at(const pf_ops *ops, const void *tiles, int pairs, int tile)
+{
+	return (const char *)tiles + pf_tile_bytes(ops, pairs) * (size_t)tile;
+}
 
+// pf_plan_rows takes the fewest tiles.
 static inline pf_plan pf_plan_rows(const pf_ops *ops, int rows)
 {
 	int tiles = pf_ceil(rows, ops->rows);
-	return (pf_plan){tiles, rows / tiles, rows % tiles};
+	if (ops->whole)
+		return (pf_plan){rows, tiles, ops->rows, 0};
+	return (pf_plan){rows, tiles, rows / tiles, rows % tiles};
 }
 
-static inline int pf_tile_height(pf_plan p, int tile) { return p.height + (tile < p.taller); }
-static inline int pf_tile_row(pf_plan p, int tile) { return p.height * tile + pf_min(tile, p.taller); }
+static inline int pf_tile_row(pf_plan p, int tile) { return pf_min(p.rows, p.step * tile + pf_min(tile, p.taller)); }
+static inline int pf_tile_height(pf_plan p, int tile) { return pf_tile_row(p, tile + 1) - pf_tile_row(p, tile); }
+
+// pf_panel_bias is NULL where there is none.
+static inline const float *pf_panel_bias(const pf_linear *l, int panel) { return l->bias ? l->bias + panel * PF_PANEL : NULL; }
+
+static inline int pf_panel_cols(const pf_linear *l, int panel) { return pf_min(PF_PANEL, l->out - panel * PF_PANEL); }
 
 // pf_transpose sets dst[j][i] = pair j of rows[i], for 8*groups rows of k elements; dst rows are
 // stride pairs apart, and zeros follow up to `pairs`. What lies `ahead` elements

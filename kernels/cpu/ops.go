@@ -71,7 +71,7 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 	}
 }
 
-// MLP keeps the activation between its two products packed, 512 rows at a time.
+// MLP keeps the activation between its two products packed, some rows at a time.
 func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
 	b.mlp("MLP", x, x, w, eps, gated, down)
 }

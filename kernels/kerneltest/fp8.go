@@ -98,6 +98,8 @@ func (s fp8Suite) testLinears(t *testing.T) {
 		{5, 64, []int{32, 16}, true, kernels.F8E4M3},
 		{70, 512, []int{48}, true, kernels.F8E4M3},
 		{513, 48, []int{80}, false, kernels.F8E4M3},
+		{40, 1104, []int{48}, false, kernels.F8E4M3},
+		{300, 1104, []int{480}, true, kernels.F8E4M3},
 	} {
 		t.Run(c.String(), func(t *testing.T) {
 			d := newDevice(t, s.open)

@@ -164,6 +164,7 @@ var linearCases = []linearCase{
 	{33, 130, []int{17, 5, 211}, true, kernels.BF16},
 	{70, 512, []int{48}, true, kernels.BF16},
 	{513, 48, []int{67}, false, kernels.BF16},
+	{300, 1100, []int{530}, true, kernels.BF16},
 }
 
 func (s suite) testNormLinear(t *testing.T) {

@@ -60,7 +60,10 @@ type opsShape struct {
 	parts         []int
 }
 
-var halfOps = opsShape{kernels.BF16, 80, 150, []int{96, 17, 17}}
+var (
+	halfOps = opsShape{kernels.BF16, 80, 150, []int{96, 17, 17}}
+	deepOps = opsShape{kernels.BF16, 96, 1090, []int{96, 17, 17}}
+)
 
 // linearOps are the operations whose rows do not see one another, on fixed random inputs of n rows.
 func (d *device) linearOps(shape opsShape, n int) []rowsOp {
@@ -114,7 +117,10 @@ func (d *device) linearOps(shape opsShape, n int) []rowsOp {
 }
 
 // testRowsOfLinears computes rows in chunks of several sizes and in another order.
-func (s suite) testRowsOfLinears(t *testing.T) { s.rowsOfLinears(t, halfOps) }
+func (s suite) testRowsOfLinears(t *testing.T) {
+	s.rowsOfLinears(t, halfOps)
+	t.Run("Deep", func(t *testing.T) { s.rowsOfLinears(t, deepOps) })
+}
 
 func (s suite) rowsOfLinears(t *testing.T, shape opsShape) {
 	d := newDevice(t, s.open)
@@ -196,9 +202,9 @@ func SameBits(t *testing.T, a, b Open) {
 	compute := func(open Open) map[string][][]byte {
 		d := newDevice(t, open)
 		bits := map[string][][]byte{}
-		for _, shape := range []opsShape{halfOps, fp8Ops} {
+		for _, shape := range []opsShape{halfOps, deepOps, fp8Ops} {
 			for _, op := range d.linearOps(shape, n) {
-				bits[op.name+" of "+shape.typ.String()] = op.compute(rows)
+				bits[fmt.Sprintf("%s of %v", op.name, shape)] = op.compute(rows)
 			}
 		}
 		r := newAttentionRun(d, rowCases[0])
