@@ -1,6 +1,6 @@
 //go:build cgo && linux && amd64
 
-// Attention: cuts the work into tasks of at most PF_ROW_TILE rows of one KV head, orders them longest
+// Attention: cuts the work into tasks of some rows of one KV head, orders them longest
 // first so that the threads end together, and walks each task through the tiles of keys that its rows
 // see.
 
@@ -23,6 +23,7 @@ typedef struct attention {
 	const pf_attention_args *args;
 	const pf_attention_ops *ops;
 	pf_pool *pool;
+	pf_kv_layout layout;
 	int padded, group; // group is queries to a KV head
 	int rows;          // of a task
 	const task *tasks;
@@ -48,24 +49,27 @@ static inline int first_key(const pf_attention_args *a, int pos)
 	return a->window > 0 ? pf_max(0, pos - a->window + 1) : 0;
 }
 
-// workspace is a task's scratch; copy is last.
-typedef struct workspace {
-	char *queries;
-	float *out, *total, *top, *scores;
-	void *copy;
-} workspace;
-
-static workspace workspace_of(const attention *at, int thread)
+// block_of is block i of a task's rows in the thread's scratch.
+static pf_attention_rows block_of(const attention *at, int thread, int i, int rows)
 {
-	size_t elements = (size_t)PF_ROW_TILE * at->padded;
-	workspace w;
-	w.scores = pf_pool_scratch(at->pool, thread);
-	w.out = w.scores + PF_ROW_BLOCK * PF_KEY_TILE;
-	w.total = w.out + elements;
-	w.top = w.total + PF_ROW_TILE * PF_MAX_LANES;
-	w.queries = (char *)(w.top + PF_ROW_TILE);
-	w.copy = w.queries + elements * at->ops->operand;
-	return w;
+	size_t most = (size_t)at->ops->blocks * at->ops->block;
+	float *scores = pf_pool_scratch(at->pool, thread);
+	float *out = scores + PF_ROW_BLOCK * PF_KEY_TILE;
+	float *total = out + most * at->padded;
+	float *top = total + most * PF_MAX_LANES;
+	char *queries = (char *)(top + most);
+	size_t row = (size_t)i * at->ops->block;
+	return (pf_attention_rows){
+		.count = pf_min(at->ops->block, rows - (int)row),
+		.padded = at->padded,
+		.scale = at->args->scale * 1.44269504088896341f,
+		.queries = queries + row * at->padded * at->ops->operand,
+		.scores = scores,
+		.top = top + row,
+		.total = total + row * PF_MAX_LANES,
+		.out = out + row * at->padded,
+		.copy = queries + most * at->padded * at->ops->operand,
+	};
 }
 
 // find_keys points at the groups of the tile that begins at position start, up to end.
@@ -76,7 +80,9 @@ static void find_keys(const attention *at, const pf_segment *s, int head, int st
 	for (int g = 0, pos = start; pos < end; g++, pos += PF_KV_GROUP) {
 		size_t inside = (size_t)(pos % a->block_tokens) * at->padded;
 		k->keys[g] = (const pf_bf16 *)s->blocks[pos / a->block_tokens] + 2 * elements * head + inside;
-		k->values[g] = k->keys[g] + elements;
+		k->values[g] = (const pf_bf16 *)s->blocks[pos / a->block_tokens] + 2 * elements * head + elements +
+		               pf_v_index(at->layout, pos % a->block_tokens, at->padded);
+		k->value_stride[g] = pf_v_stride(at->layout, pos % a->block_tokens, a->block_tokens);
 	}
 }
 
@@ -86,43 +92,43 @@ static int see_keys(const attention *at, const pf_segment *s, int row, int start
 {
 	int begin = s->pos + row / at->group, end = s->pos + (row + r->count - 1) / at->group;
 	int low = pf_max(0, first_key(at->args, begin) - start);
-	k->end = pf_min(PF_KEY_TILE, end + 1 - start);
+	k->end = pf_min(at->ops->keys, end + 1 - start);
+	k->low = low;
 	k->group = low / PF_KV_GROUP;
 	if (low >= k->end)
 		return 0;
-	r->masked = begin + 1 - start < k->end || first_key(at->args, end) - start > k->group * PF_KV_GROUP ||
-	            k->end % PF_KV_GROUP != 0;
-	for (int i = 0; r->masked && i < r->count; i++) {
-		int pos = s->pos + (row + i) / at->group;
+	r->masked = begin + 1 - start < k->end || first_key(at->args, end) - start > low / at->ops->step * at->ops->step ||
+	            k->end % at->ops->step != 0;
+	for (int i = 0; r->masked && i < PF_ROW_BLOCK; i++) {
+		int pos = s->pos + (row + pf_min(i, r->count - 1)) / at->group;
 		r->first[i] = first_key(at->args, pos) - start;
 		r->last[i] = pos + 1 - start;
 	}
 	return 1;
 }
 
-static void load_rows(const attention *at, const pf_segment *s, const task *t, int rows, const workspace *w)
+static void load_rows(const attention *at, const pf_segment *s, const task *t, int row, const pf_attention_rows *r)
 {
 	const pf_attention_args *a = at->args;
-	for (int i = 0; i < rows; i++) {
-		int row = t->row + i;
-		const pf_bf16 *q = a->qkv + (size_t)(s->row + row / at->group) * a->qkv_stride +
-		                   (size_t)(t->head * at->group + row % at->group) * a->dim;
-		at->ops->load(w->queries + (size_t)i * at->padded * at->ops->operand, q, a->dim, at->padded);
-		w->top[i] = PF_LOWEST_TOP;
-	}
-	memset(w->out, 0, (size_t)rows * at->padded * sizeof *w->out);
-	memset(w->total, 0, (size_t)rows * PF_MAX_LANES * sizeof *w->total);
+	const pf_bf16 *queries[PF_ROW_BLOCK];
+	for (int i = 0; i < r->count; i++, row++)
+		queries[i] = a->qkv + (size_t)(s->row + row / at->group) * a->qkv_stride +
+		             (size_t)(t->head * at->group + row % at->group) * a->dim;
+	at->ops->load(r, queries, a->dim);
+	for (int i = 0; i < at->ops->block; i++)
+		r->top[i] = PF_LOWEST_TOP;
+	memset(r->out, 0, (size_t)at->ops->block * at->padded * sizeof *r->out);
+	memset(r->total, 0, (size_t)at->ops->block * PF_MAX_LANES * sizeof *r->total);
 }
 
-static void store_rows(const attention *at, const pf_segment *s, const task *t, int rows, const workspace *w)
+static void store_rows(const attention *at, const pf_segment *s, const task *t, int row, const pf_attention_rows *r)
 {
 	const pf_attention_args *a = at->args;
-	for (int i = 0; i < rows; i++) {
-		int row = t->row + i;
-		pf_bf16 *dst = a->dst + (size_t)(s->row + row / at->group) * a->dst_stride +
-		               (size_t)(t->head * at->group + row % at->group) * a->dim;
-		at->ops->finish(dst, w->out + (size_t)i * at->padded, w->total + i * PF_MAX_LANES, a->dim);
-	}
+	pf_bf16 *dst[PF_ROW_BLOCK];
+	for (int i = 0; i < r->count; i++, row++)
+		dst[i] = a->dst + (size_t)(s->row + row / at->group) * a->dst_stride +
+		         (size_t)(t->head * at->group + row % at->group) * a->dim;
+	at->ops->finish(dst, r, a->dim);
 }
 
 static void run_task(void *arg, int index, int thread)
@@ -130,36 +136,30 @@ static void run_task(void *arg, int index, int thread)
 	const attention *at = arg;
 	const task *t = &at->tasks[index];
 	const pf_segment *s = &at->args->segments[t->segment];
-	workspace w = workspace_of(at, thread);
-	int rows = pf_min(at->rows, s->rows * at->group - t->row);
-	load_rows(at, s, t, rows, &w);
-
+	int rows = pf_min(at->rows, s->rows * at->group - t->row), block = at->ops->block, tile = at->ops->keys;
+	int blocks = pf_ceil(rows, block);
+	for (int i = 0; i < blocks; i++) {
+		pf_attention_rows r = block_of(at, thread, i, rows);
+		load_rows(at, s, t, t->row + i * block, &r);
+	}
 	int end = s->pos + (t->row + rows - 1) / at->group + 1;
-	int start = first_key(at->args, s->pos + t->row / at->group) / PF_KEY_TILE * PF_KEY_TILE;
 	if (at->ops->begin)
 		at->ops->begin();
-	for (; start < end; start += PF_KEY_TILE) {
+	for (int start = first_key(at->args, s->pos + t->row / at->group) / tile * tile; start < end; start += tile) {
 		pf_attention_keys k;
-		find_keys(at, s, t->head, start, pf_min(end, start + PF_KEY_TILE), &k);
-		for (int i = 0; i < rows; i += at->ops->block) {
-			pf_attention_rows r = {
-				.count = pf_min(at->ops->block, rows - i),
-				.padded = at->padded,
-				.scale = at->args->scale * 1.44269504088896341f,
-				.queries = w.queries + (size_t)i * at->padded * at->ops->operand,
-				.scores = w.scores,
-				.top = w.top + i,
-				.total = w.total + i * PF_MAX_LANES,
-				.out = w.out + (size_t)i * at->padded,
-				.copy = w.copy,
-			};
-			if (see_keys(at, s, t->row + i, start, &r, &k))
+		find_keys(at, s, t->head, start, pf_min(end, start + tile), &k);
+		for (int i = 0; i < blocks; i++) {
+			pf_attention_rows r = block_of(at, thread, i, rows);
+			if (see_keys(at, s, t->row + i * block, start, &r, &k))
 				at->ops->attend(&r, &k);
 		}
 	}
 	if (at->ops->end)
 		at->ops->end();
-	store_rows(at, s, t, rows, &w);
+	for (int i = 0; i < blocks; i++) {
+		pf_attention_rows r = block_of(at, thread, i, rows);
+		store_rows(at, s, t, t->row + i * block, &r);
+	}
 }
 
 // keys_of is about how many keys the task's rows see.
@@ -205,11 +205,11 @@ static void sort_tasks(const attention *at, const task *tasks, int count, task *
 #undef COST_CLASS
 }
 
-// rows_of_task is PF_ROW_TILE, or less where that leaves too few tasks for the threads: the fewer rows
+// rows_of_task is as many as the instruction set takes, or less where that leaves too few tasks for the threads: the fewer rows
 // share a walk through the keys, the more often keys come from the outer caches.
 static int rows_of_task(const attention *at)
 {
-	int rows = PF_ROW_TILE, wanted = pf_pool_threads(at->pool) * TASKS_PER_THREAD;
+	int rows = at->ops->blocks * at->ops->block, wanted = pf_pool_threads(at->pool) * TASKS_PER_THREAD;
 	for (; rows > at->ops->block; rows -= at->ops->block) {
 		int64_t tasks = 0;
 		for (int i = 0; i < at->args->segment_count && tasks < wanted; i++)
@@ -226,6 +226,7 @@ void pf_attention(pf_pool *pool, pf_isa isa, const pf_attention_args *args)
 		.args = args,
 		.ops = ops_of(isa),
 		.pool = pool,
+		.layout = pf_kv_layout_of(isa),
 		.padded = pf_kv_padded(args->dim),
 		.group = args->q_heads / args->kv_heads,
 	};

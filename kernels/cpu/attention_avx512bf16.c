@@ -17,8 +17,20 @@
 
 #include "vectors.h"
 
-#include "attention_bf16.h"
 #include "exp512.h"
+
+typedef pf_bf16 operand;
+
+static inline void store_operands(operand *p, vf low, vf high)
+{
+	_mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low));
+}
+
+static void load_row(operand *q, const pf_bf16 *query, int dim, int padded)
+{
+	memcpy(q, query, (size_t)dim * sizeof *query);
+	memset(q + dim, 0, (size_t)(padded - dim) * sizeof *query);
+}
 
 typedef __m512bh row_pair, column_pairs;
 
@@ -41,4 +53,4 @@ static inline vf multiply_add(vf sum, row_pair a, column_pairs b) { return (vf)_
 #include "attention_products.h"
 #include "attention_softmax.h"
 
-const pf_attention_ops pf_attention_avx512_bf16 = {sizeof(operand), 24, NULL, NULL, load, attend, finish};
+const pf_attention_ops pf_attention_avx512_bf16 = {sizeof(operand), PF_KEY_TILE, PF_KV_GROUP, 24, 4, NULL, NULL, load, attend, finish};

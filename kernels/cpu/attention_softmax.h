@@ -6,6 +6,7 @@
 //   larger(vf, vf), largest(vf)          of two vectors, of the lanes of one
 //   store_operands(operand *, vf, vf)    twice PF_LANES probabilities, rounded to bf16
 //   score_all(rows, keys)                sets the scores of the groups that are looked at
+//   load_row(operand *, query, dim, padded)  sets an operand row, padded with zeros
 //   sum_all(rows, keys, factor)          sets out = out * factor + probabilities * values
 
 #include "attention.h"
@@ -71,7 +72,13 @@ static void attend(const pf_attention_rows *r, const pf_attention_keys *k)
 	sum_all(r, k, factor);
 }
 
-static void finish(pf_bf16 *dst, const float *out, const float *total, int dim)
+static void load(const pf_attention_rows *r, const pf_bf16 *const *queries, int dim)
+{
+	for (int i = 0; i < r->count; i++)
+		load_row((operand *)r->queries + (size_t)i * r->padded, queries[i], dim, r->padded);
+}
+
+static void finish_row(pf_bf16 *dst, const float *out, const float *total, int dim)
 {
 	float sum = 0;
 	for (int i = 0; i < PF_LANES; i++)
@@ -83,4 +90,10 @@ static void finish(pf_bf16 *dst, const float *out, const float *total, int dim)
 		vf_narrow(narrow, vf_load(part));
 		memcpy(dst + i, narrow, (size_t)pf_min(PF_LANES, dim - i) * sizeof *narrow);
 	}
+}
+
+static void finish(pf_bf16 *const *dst, const pf_attention_rows *r, int dim)
+{
+	for (int i = 0; i < r->count; i++)
+		finish_row(dst[i], r->out + (size_t)i * r->padded, r->total + i * PF_MAX_LANES, dim);
 }

@@ -32,9 +32,8 @@ static inline void store_operands(operand *p, vf low, vf high)
 	vf_store(p + PF_LANES, round_bf16(high));
 }
 
-static void load(void *q, const pf_bf16 *query, int dim, int padded)
+static void load_row(operand *to, const pf_bf16 *query, int dim, int padded)
 {
-	float *to = q;
 	for (int i = 0; i < padded; i++) {
 		uint32_t bits = i < dim ? (uint32_t)query[i] << 16 : 0;
 		memcpy(to + i, &bits, sizeof bits);

@@ -49,10 +49,17 @@ void *pf_pool_scratch(pf_pool *pool, int thread);
 void *pf_pool_shared(pf_pool *pool, size_t bytes);
 
 // Layout of one layer's keys and values of one block of tokens (a multiple of 16). The head
-// dimension is padded with zeros to a multiple of 32. KV heads follow one another; of each:
+// dimension is padded with zeros to a multiple of 32. KV heads follow one another; of each its keys,
+// then its values, in one of two layouts: in PF_KV_PAIRS, for vector registers,
 //   K as [tokens/16][padded/2][16][2]: groups of 16 tokens, pairs along the dimension adjacent;
-//   V as [tokens/2][padded][2]: pairs of tokens adjacent.
-// Both are what vdpbf16ps and AMX want as their second operand.
+//   V as [tokens/2][padded][2]: pairs of tokens adjacent;
+// in PF_KV_TILES, where both are the first operand of AMX,
+//   K as [tokens/16][padded/32][16][32]: tiles of 16 tokens by 32 of the dimension;
+//   V as [tokens/32][padded][32]: groups of 32 tokens (the last may have 16), transposed.
+typedef enum pf_kv_layout { PF_KV_PAIRS, PF_KV_TILES } pf_kv_layout;
+
+static inline pf_kv_layout pf_kv_layout_of(pf_isa isa) { return isa == PF_AMX ? PF_KV_TILES : PF_KV_PAIRS; }
+
 #define PF_KV_GROUP 16
 
 static inline int pf_kv_padded(int dim) { return (dim + 31) / 32 * 32; }
@@ -66,15 +73,28 @@ static inline size_t pf_kv_bytes(int tokens, int dim, int kv_heads)
 }
 
 // Index of element d of token t among a head's keys.
-static inline size_t pf_k_index(int t, int d, int padded)
+static inline size_t pf_k_index(pf_kv_layout layout, int t, int d, int padded)
 {
-	return ((size_t)(t / PF_KV_GROUP) * (padded / 2) + d / 2) * PF_KV_GROUP * 2 + t % PF_KV_GROUP * 2 + d % 2;
+	size_t group = (size_t)(t / PF_KV_GROUP) * PF_KV_GROUP * padded;
+	if (layout == PF_KV_TILES)
+		return group + (size_t)(d / 32) * PF_KV_GROUP * 32 + t % PF_KV_GROUP * 32 + d % 32;
+	return group + (size_t)(d / 2) * PF_KV_GROUP * 2 + t % PF_KV_GROUP * 2 + d % 2;
 }
 
-// Index of element d of token t among a head's values.
-static inline size_t pf_v_index(int t, int d, int padded)
+// pf_v_stride is how far apart the elements of token t's values are, in a block of `tokens`.
+static inline int pf_v_stride(pf_kv_layout layout, int t, int tokens)
 {
-	return ((size_t)(t / 2) * padded + d) * 2 + t % 2;
+	if (layout == PF_KV_PAIRS)
+		return 2;
+	return t / 32 * 32 + 32 <= tokens ? 32 : PF_KV_GROUP;
+}
+
+// Index of the first element of token t among a head's values.
+static inline size_t pf_v_index(pf_kv_layout layout, int t, int padded)
+{
+	if (layout == PF_KV_TILES)
+		return (size_t)(t / 32) * 32 * padded + t % 32;
+	return (size_t)(t / 2) * padded * 2 + t % 2;
 }
 
 // pf_segment is one sequence's part of a chunk: rows [row, row+rows) are its positions

@@ -59,21 +59,22 @@ static void narrow(pf_bf16 *restrict dst, const float *restrict src, int n)
 	}
 }
 
-static void store_key(pf_bf16 *keys, int slot, const pf_bf16 *key, int padded)
+static void store_key(pf_kv_layout layout, pf_bf16 *keys, int slot, const pf_bf16 *key, int padded)
 {
-	pf_bf16 *to = keys + pf_k_index(slot, 0, padded);
-	for (int d = 0; d < padded; d += 2)
-		memcpy(to + d * PF_KV_GROUP, key + d, 2 * sizeof *key);
+	int run = layout == PF_KV_TILES ? 32 : 2; // elements that stay side by side
+	for (int d = 0; d < padded; d += run)
+		memcpy(keys + pf_k_index(layout, slot, d, padded), key + d, (size_t)run * sizeof *key);
 }
 
-static void store_value(pf_bf16 *values, int slot, const pf_bf16 *value, int padded)
+static void store_value(pf_kv_layout layout, pf_bf16 *values, int slot, const pf_bf16 *value, int padded, int tokens)
 {
-	pf_bf16 *to = values + pf_v_index(slot, 0, padded);
+	pf_bf16 *to = values + pf_v_index(layout, slot, padded);
+	int stride = pf_v_stride(layout, slot, tokens);
 	for (int d = 0; d < padded; d++)
-		to[2 * d] = value[d];
+		to[(size_t)stride * d] = value[d];
 }
 
-static void store_token(const pf_store_kv_args *a, const pf_segment *s, int row)
+static void store_token(pf_kv_layout layout, const pf_store_kv_args *a, const pf_segment *s, int row)
 {
 	float x[MAX_DIM + SUMS];
 	pf_bf16 padded_row[MAX_DIM];
@@ -94,14 +95,15 @@ static void store_token(const pf_store_kv_args *a, const pf_segment *s, int row)
 		widen(x, key, a->dim);
 		prepare(x, a->dim, a->k_norm, a->eps, cosines, sines, half);
 		narrow(padded_row, x, a->dim);
-		store_key(block, slot, padded_row, padded);
+		store_key(layout, block, slot, padded_row, padded);
 		memcpy(padded_row, value, (size_t)a->dim * sizeof *value);
-		store_value(block + elements, slot, padded_row, padded);
+		store_value(layout, block + elements, slot, padded_row, padded, a->block_tokens);
 	}
 }
 
 typedef struct store {
 	const pf_store_kv_args *args;
+	pf_kv_layout layout;
 	int rows, tasks;
 } store;
 
@@ -115,15 +117,14 @@ static void store_share(void *arg, int task, int thread)
 	for (int i = 0; i < st->args->segment_count && before < to; i++) {
 		const pf_segment *s = &st->args->segments[i];
 		for (int64_t row = from > before ? from - before : 0; row < s->rows && before + row < to; row++)
-			store_token(st->args, s, (int)row);
+			store_token(st->layout, st->args, s, (int)row);
 		before += s->rows;
 	}
 }
 
 void pf_store_kv(pf_pool *pool, pf_isa isa, const pf_store_kv_args *args)
 {
-	(void)isa;
-	store st = {args, 0, 0};
+	store st = {args, pf_kv_layout_of(isa), 0, 0};
 	for (int i = 0; i < args->segment_count; i++)
 		st.rows += args->segments[i].rows;
 	st.tasks = pf_min(st.rows, pf_pool_threads(pool) * TASKS_PER_THREAD);
