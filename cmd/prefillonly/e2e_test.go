@@ -168,14 +168,14 @@ func children(pid int) map[int]string {
 	return found
 }
 
-// kill kills a child with SIGKILL and waits for its successor.
-func (p *program) kill(role string) {
+// strike sends a child a signal that ends it, and waits for its successor.
+func (p *program) strike(role string, sig syscall.Signal) {
 	p.Helper()
 	old := p.child(role)
 	if old == 0 {
 		p.Fatalf("no %s is running", role)
 	}
-	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(old, sig); err != nil {
 		p.Fatal(err)
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -183,7 +183,7 @@ func (p *program) kill(role string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.Fatalf("the %s was not started again", role)
+			p.Fatalf("the %s was not started again after %v", role, sig)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func TestKilledProcesses(t *testing.T) {
 			}
 			for _, role := range []string{"executor", "scheduler", "executor", "scheduler"} {
 				time.Sleep(200 * time.Millisecond)
-				p.kill(role)
+				p.strike(role, syscall.SIGKILL)
 				for before := answered.Load(); answered.Load() < before+16 && !t.Failed(); { // it serves again
 					time.Sleep(10 * time.Millisecond)
 				}
@@ -261,7 +261,7 @@ func TestKilledProcesses(t *testing.T) {
 // TestKilledFrontend: its requests are lost with it, the port is not.
 func TestKilledFrontend(t *testing.T) {
 	p := serve(t, nil, "--device", "null")
-	p.kill("frontend")
+	p.strike("frontend", syscall.SIGKILL)
 	if status, text, err := p.complete(http.DefaultClient, "Hello", 1); err != nil || status != 200 {
 		t.Errorf("after the frontend's restart: %d %s %v", status, text, err)
 	}

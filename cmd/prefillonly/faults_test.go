@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -20,7 +21,7 @@ import (
 	"github.com/prefillonly/prefillonly/internal/config"
 )
 
-// poison is a token that kills the executor of a program run with poisonEnv.
+// poison is a token that ends the executor of a program run with poisonEnv: by SIGKILL, or by a panic.
 const (
 	poison    = engine.TokenID(666)
 	poisonEnv = "POISONED_RUNNER"
@@ -32,6 +33,10 @@ type poisoned struct{ executor.Runner }
 func (r poisoned) Begin(run *wire.Run) (executor.Pass, error) {
 	for i := range run.Items {
 		if slices.Contains(run.Items[i].Tokens, poison) {
+			if os.Getenv(poisonEnv) == "panic" {
+				go panic("poisoned") // nobody recovers it
+				select {}
+			}
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 	}
@@ -48,6 +53,10 @@ func injectFaults() {
 		r, err := open(cfg, v, log)
 		return poisoned{r}, err
 	}
+}
+
+func poisonedRequest() io.Reader {
+	return strings.NewReader(fmt.Sprintf(`{"prompt":[1,%d,2],"max_tokens":1}`, poison))
 }
 
 // TestPoisonedRequest: a request that kills its executor is run twice, then refused by name; requests
@@ -67,7 +76,7 @@ func TestPoisonedRequest(t *testing.T) {
 		})
 	}
 	deaths := func() int { return strings.Count(p.logged(), "is started again") }
-	response, err := http.Post(p.base+"/v1/completions", "application/json", strings.NewReader(fmt.Sprintf(`{"prompt":[1,%d,2],"max_tokens":1}`, poison)))
+	response, err := http.Post(p.base+"/v1/completions", "application/json", poisonedRequest())
 	if err != nil {
 		t.Fatal(err)
 	}

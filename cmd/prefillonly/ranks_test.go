@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -49,7 +50,7 @@ func TestServeOverRanks(t *testing.T) {
 	if !strings.Contains(p.logged(), ` x2"`) {
 		t.Errorf("no executor says that it has two ranks:\n%s", p.logged())
 	}
-	p.kill("executor")
+	p.strike("executor", syscall.SIGKILL)
 	if again := p.likes(); again[0] != two[0] {
 		t.Errorf("after the executor was killed the logprobs are %v, before %v", again, two)
 	}

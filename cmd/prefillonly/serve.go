@@ -136,8 +136,8 @@ func executorChild(cfg *config.Config, device string, i int) *supervise.Child {
 	return &supervise.Child{Name: "executor " + name, Args: args, Env: childEnv(&own, config.Executor), Grace: grace}
 }
 
-// permanent tells exit codes that a restart would only repeat. A device or memory that was there for
-// an earlier process may come back.
+// permanent tells exit codes that a restart would only repeat: those that a process gives on purpose, never
+// that of a crash. A device or memory that was there for an earlier process may come back.
 func permanent(code int, first bool) bool {
 	return code == exitUsage || code == exitConfig || slow(code) && code != exitLost && first
 }
