@@ -67,7 +67,7 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 	}
 	defer listener.Close()
 	cfg.Port = listener.Addr().(*net.TCPAddr).Port
-	socket, err := listener.(*net.TCPListener).File()
+	socket, err := listener.(*net.TCPListener).File() // of all frontends: whichever lives takes a waiting connection
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 		zap.String("device", cfg.Device), zap.String("url", "http://"+listener.Addr().String()))
 
 	s := newServer(cfg, socket, log)
-	context.AfterFunc(s.stopFrontend, func() { // the frontend alone says how long connections are accepted
+	context.AfterFunc(s.stopFrontends, func() { // the frontend alone says how long connections are accepted
 		listener.Close()
 		socket.Close()
 	})
@@ -89,26 +89,25 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 // server is the set of child processes.
 type server struct {
 	log      *zap.Logger
-	children []*supervise.Child // the frontend is the first
+	children []*supervise.Child
 
+	frontends map[*supervise.Child]bool // those of children that are frontends
 	executors map[*supervise.Child]bool // those of children that have not ended for good
 
-	// The frontend stops first, since the others finish its requests.
-	stopFrontend, stopOthers, kill       context.Context
-	cancelFrontend, cancelOthers, killIt context.CancelFunc
+	// The frontends stop first, since the others finish their requests.
+	stopFrontends, stopOthers, kill       context.Context
+	cancelFrontends, cancelOthers, killIt context.CancelFunc
 }
 
 func newServer(cfg *config.Config, socket *os.File, log *zap.Logger) *server {
-	s := &server{log: log, executors: map[*supervise.Child]bool{}}
-	s.stopFrontend, s.cancelFrontend = context.WithCancel(context.Background())
+	s := &server{log: log, frontends: map[*supervise.Child]bool{}, executors: map[*supervise.Child]bool{}}
+	s.stopFrontends, s.cancelFrontends = context.WithCancel(context.Background())
 	s.stopOthers, s.cancelOthers = context.WithCancel(context.Background())
 	s.kill, s.killIt = context.WithCancel(context.Background())
-	s.children = []*supervise.Child{
-		{
-			Name: "frontend", Args: []string{"frontend", "--name", "frontend-0"}, Files: []*os.File{socket}, Grace: cfg.DrainTimeout + grace,
-			Env: append(childEnv(cfg, config.Frontend), listenerEnv+"="+strconv.Itoa(supervise.FileFD(0))),
-		},
-		{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace},
+	s.children = []*supervise.Child{{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace}}
+	for i := range cfg.Frontends {
+		c := frontendChild(cfg, socket, i)
+		s.children, s.frontends[c] = append(s.children, c), true
 	}
 	for i, device := range cfg.Devices() {
 		c := executorChild(cfg, device, i)
@@ -118,6 +117,19 @@ func newServer(cfg *config.Config, socket *os.File, log *zap.Logger) *server {
 		c.Log, c.Permanent, c.Slow = log, permanent, slow
 	}
 	return s
+}
+
+// frontendChild is the i-th frontend.
+func frontendChild(cfg *config.Config, socket *os.File, i int) *supervise.Child {
+	own := *cfg
+	if own.DebugPort > 0 && i > 0 {
+		own.DebugPort += debugExecutor + len(cfg.Devices()) - 1 + i // behind those of the executors
+	}
+	name := "frontend-" + strconv.Itoa(i)
+	return &supervise.Child{
+		Name: name, Args: []string{"frontend", "--name", name}, Files: []*os.File{socket}, Grace: cfg.DrainTimeout + grace,
+		Env: append(childEnv(&own, config.Frontend), listenerEnv+"="+strconv.Itoa(supervise.FileFD(0))),
+	}
 }
 
 // executorChild is the i-th executor.
@@ -164,15 +176,15 @@ func (s *server) run(signals <-chan os.Signal) error {
 		err   error
 	}
 	ends := make(chan end)
-	for i, c := range s.children {
+	for _, c := range s.children {
 		stop := s.stopOthers
-		if i == 0 {
-			stop = s.stopFrontend
+		if s.frontends[c] {
+			stop = s.stopFrontends
 		}
 		go func() { ends <- end{c, c.Run(stop, s.kill)} }() // ended below, all of them
 	}
 	var failure error
-	stopping := false
+	stopping, answering := false, len(s.frontends)
 	for running := len(s.children); running > 0; {
 		select {
 		case sig := <-signals:
@@ -184,7 +196,7 @@ func (s *server) run(signals <-chan os.Signal) error {
 				s.log.Info("draining", zap.Stringer("signal", sig))
 			}
 			stopping = true
-			s.cancelFrontend()
+			s.cancelFrontends()
 		case e := <-ends:
 			running--
 			if !stopping && s.dispensable(e.child, e.err) {
@@ -197,8 +209,11 @@ func (s *server) run(signals <-chan os.Signal) error {
 			if e.err != nil && !stopping {
 				s.killIt() // no request can be answered any more
 			}
-			s.cancelFrontend()
-			if e.child == s.children[0] || e.err != nil {
+			s.cancelFrontends()
+			if s.frontends[e.child] {
+				answering--
+			}
+			if answering == 0 || e.err != nil && !s.frontends[e.child] {
 				s.cancelOthers()
 			}
 		}
@@ -255,7 +270,7 @@ func (s *server) report(ctx context.Context, cfg *config.Config) {
 		}
 		select {
 		case <-time.After(every):
-		case <-s.stopFrontend.Done():
+		case <-s.stopFrontends.Done():
 			notify(daemon.SdNotifyStopping)
 			return
 		case <-ctx.Done():

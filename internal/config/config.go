@@ -18,6 +18,7 @@ type Config struct {
 
 	Host           string
 	Port           int
+	Frontends      int
 	APIKey         []string
 	APIKeyFile     string
 	CacheIsolation string
@@ -63,6 +64,7 @@ func Default() Config {
 	return Config{
 		Host:           "127.0.0.1",
 		Port:           8000,
+		Frontends:      1,
 		CacheIsolation: apikey.IsolateKeys,
 		MaxBody:        64 << 20,
 		MaxOpenJobs:    65536,

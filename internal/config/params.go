@@ -106,6 +106,10 @@ var Params = []Param{
 		Help:  "TCP port to listen on; 0 takes a free one",
 		field: func(c *Config) any { return &c.Port },
 	}, {
+		Name: "api-server-count", Group: GroupHTTP, Roles: Supervisor, Common: true, Value: "N",
+		Help:  "frontends that share the port, each a process of its own: one that dies takes its own requests with it, and the others serve on",
+		field: func(c *Config) any { return &c.Frontends },
+	}, {
 		Name: "api-key", Group: GroupHTTP, Roles: Frontend, Secret: true, Value: "KEY,...",
 		Help:  "keys of which requests must carry one (environment and YAML only)",
 		field: func(c *Config) any { return &c.APIKey },
@@ -291,7 +295,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.LogFormat },
 	}, {
 		Name: "debug-port", Group: GroupLogs, Roles: Serve, Value: "PORT",
-		Help:  "serve pprof on 127.0.0.1: the frontend here, the scheduler one port higher, the executor two; 0 is off",
+		Help:  "serve pprof on 127.0.0.1: the first frontend here, the scheduler one port higher, executors from two higher on, more frontends behind them; 0 is off",
 		field: func(c *Config) any { return &c.DebugPort },
 	},
 }

@@ -25,6 +25,7 @@ func (l *Loaded) Validate() error {
 		want string
 	}{
 		{"port", l.Port >= 0 && l.Port < 1<<16, "0 to 65535"},
+		{"api-server-count", l.Frontends >= 1 && l.Frontends <= 64, "1 to 64"},
 		{"debug-port", l.DebugPort >= 0 && l.DebugPort < 1<<16-2, "0 to 65533"},
 		{"max-body-size", l.MaxBody >= 1<<10, "at least 1KiB"},
 		{"max-open-jobs", l.MaxOpenJobs > 0, "at least 1"},
