@@ -10,8 +10,12 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// ticksPerTimeout is how many ticks fall into the time after which a silent peer is lost.
-const ticksPerTimeout = 10
+// ticksPerTimeout is how many ticks fall at least into the time after which a silent peer is lost, and
+// longestTick bounds the time between two.
+const (
+	ticksPerTimeout = 10
+	longestTick     = time.Second
+)
 
 // conn is the scheduler's end of its connections.
 type conn interface {
@@ -31,6 +35,7 @@ type Server struct {
 	every  time.Duration
 	tick   time.Duration // when the last tick was
 	events publisher     // nil: nobody listens
+	ticked func()        // hears that the loop goes round; may be nil
 }
 
 // NewServer makes a Server. The epoch tells it from schedulers before it; clock returns the time
@@ -40,7 +45,7 @@ func NewServer(cfg Config, epoch uint64, clock func() time.Duration) (*Server, e
 	if err != nil {
 		return nil, err
 	}
-	return &Server{core: core, clock: clock, every: max(cfg.PeerTimeout/ticksPerTimeout, time.Millisecond)}, nil
+	return &Server{core: core, clock: clock, every: min(max(cfg.PeerTimeout/ticksPerTimeout, time.Millisecond), longestTick)}, nil
 }
 
 // PublishTo makes the Server publish what the prefix caches store and remove, a batch a step and
@@ -49,6 +54,10 @@ func (s *Server) PublishTo(p publisher) {
 	s.events = p
 	s.core.RecordCacheEvents()
 }
+
+// OnTick makes the Server call f at each tick, at least once a second while it works. It is called before
+// Run.
+func (s *Server) OnTick(f func()) { s.ticked = f }
 
 // Run serves a connection until the context is done, which is no error, or the connection fails. It
 // does not close the connection.
@@ -66,6 +75,9 @@ func (s *Server) Run(ctx context.Context, c conn) error {
 		if now := s.clock(); now-s.tick >= s.every {
 			s.tick = now
 			s.step(c, "", &wire.Tick{})
+			if s.ticked != nil {
+				s.ticked()
+			}
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 	"go.uber.org/zap"
@@ -36,7 +35,7 @@ func TestExecutorChildren(t *testing.T) {
 	cfg := config.Default()
 	cfg.Device, cfg.DebugPort = "cuda:0,3", 9000
 	var names []string
-	for _, c := range newServer(&cfg, nil, zap.NewNop()).children[2:] {
+	for _, c := range newGroup(&cfg, nil, zap.NewNop()).Executors {
 		names = append(names, c.Name)
 		last := c.Name == "executor cuda-1"
 		for pair, want := range map[string]bool{"PREFILLONLY_DEVICE=cuda:3": last, "PREFILLONLY_DEBUG_PORT=9001": last, "PREFILLONLY_DEVICE=cuda:0": !last} {
@@ -95,34 +94,6 @@ func TestGPUBudget(t *testing.T) {
 		if got := gpuBudget(c.free, c.total, 0.9); got != c.want {
 			t.Errorf("%d of %d free: %d, want %d", c.free, c.total, got, c.want)
 		}
-	}
-}
-
-// TestDispensable: the server goes on without an executor that has run before, as long as there is
-// another; a mistake of the configuration ends it.
-func TestDispensable(t *testing.T) {
-	cfg := config.Default()
-	cfg.Device = "cuda:0,1,2"
-	s := newServer(&cfg, nil, zap.NewNop())
-	executors := s.children[2:]
-	gone := &supervise.ExitError{Name: "executor", Code: exitDevice}
-	for _, c := range []struct {
-		child *supervise.Child
-		err   error
-		want  bool
-	}{
-		{s.children[1], gone, false}, // the scheduler
-		{executors[0], gone, true},
-		{executors[1], gone, true},
-		{executors[2], gone, false}, // the last one
-	} {
-		if got := s.dispensable(c.child, c.err); got != c.want {
-			t.Errorf("%s: dispensable %v, want %v", c.child.Name, got, c.want)
-		}
-	}
-	s = newServer(&cfg, nil, zap.NewNop())
-	if s.dispensable(s.children[2], &supervise.ExitError{Name: "executor", Code: exitDevice, First: true}) {
-		t.Error("an executor that never came to life is passed over")
 	}
 }
 

@@ -178,7 +178,7 @@ func (p *program) strike(role string, sig syscall.Signal) {
 	if err := syscall.Kill(old, sig); err != nil {
 		p.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if pid := p.child(role); pid != 0 && pid != old {
 			return
 		}

@@ -64,7 +64,7 @@ func runExecutor(cfg *config.Config, name string, lines bool, log *zap.Logger) e
 		context.AfterFunc(stopSignal(ctx), func() { stop(nil) })
 		return r, err
 	}
-	err = executor.Run(ctx, executor.Config{Name: name, Heartbeat: heartbeat, Log: log, State: v.state}, peer, open)
+	err = executor.Run(ctx, executor.Config{Name: name, Heartbeat: heartbeat, Log: log, State: v.state, Alive: sayAlive}, peer, open)
 	stop(nil)
 	<-watched
 	if executor.DeviceLost(err) {
@@ -187,7 +187,11 @@ func loadModel(cfg *config.Config, backend kernels.Backend, available int64, v *
 		return nil, &exitError{exitMemory, err}
 	}
 	progress := newLoading(v, log)
-	options.Progress = progress.note
+	options.Progress = func(done, total int64) {
+		sayAlive()
+		progress.note(done, total)
+	}
+	options.Working = sayAlive
 	m, err := model.Load(cfg.Model, backend, options)
 	progress.end()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,23 +22,43 @@ import (
 	"github.com/prefillonly/prefillonly/internal/config"
 )
 
-// poison is a token that ends the executor of a program run with poisonEnv: by SIGKILL, or by a panic.
+// poison is a token that does harm to the executor of a program run with poisonEnv, whose value says what.
 const (
 	poison    = engine.TokenID(666)
 	poisonEnv = "POISONED_RUNNER"
 )
 
+// harms are what poison does; the last two happen while the model loads, the first time.
+var harms = map[string]func(){
+	"kill":         func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) },
+	"panic":        func() { go panic("poisoned"); select {} }, // nobody recovers it
+	"hang":         func() { select {} },
+	"compute":      compute,
+	"hang loading": func() { select {} },
+	"slow loading": compute,
+}
+
+// computing is longer than the processes under test may be silent, and hangTimeout how long that is.
+const (
+	computing   = 10 * time.Second
+	hangTimeout = 3 * time.Second
+)
+
+func compute() {
+	for end := time.Now().Add(computing); time.Now().Before(end); {
+	}
+}
+
 // poisoned is a Runner with a fatal defect.
-type poisoned struct{ executor.Runner }
+type poisoned struct {
+	executor.Runner
+	harm func()
+}
 
 func (r poisoned) Begin(run *wire.Run) (executor.Pass, error) {
 	for i := range run.Items {
 		if slices.Contains(run.Items[i].Tokens, poison) {
-			if os.Getenv(poisonEnv) == "panic" {
-				go panic("poisoned") // nobody recovers it
-				select {}
-			}
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			r.harm()
 		}
 	}
 	return r.Runner.Begin(run)
@@ -45,14 +66,23 @@ func (r poisoned) Begin(run *wire.Run) (executor.Pass, error) {
 
 // injectFaults is called by the program under test.
 func injectFaults() {
-	if os.Getenv(poisonEnv) == "" {
+	what := os.Getenv(poisonEnv)
+	if what == "" {
 		return
 	}
 	open := openRunner
 	openRunner = func(cfg *config.Config, v *vitals, log *zap.Logger) (executor.Runner, error) {
 		r, err := open(cfg, v, log)
-		return poisoned{r}, err
+		if strings.HasSuffix(what, "loading") && firstTime(cfg) {
+			harms[what]()
+		}
+		return poisoned{r, harms[what]}, err
 	}
+}
+
+// firstTime says once that it is, to all processes of a server.
+func firstTime(cfg *config.Config) bool {
+	return os.Mkdir(filepath.Join(cfg.RuntimeDir, "loaded-before"), 0o700) == nil
 }
 
 func poisonedRequest() io.Reader {
@@ -62,7 +92,7 @@ func poisonedRequest() io.Reader {
 // TestPoisonedRequest: a request that kills its executor is run twice, then refused by name; requests
 // beside it get their answers.
 func TestPoisonedRequest(t *testing.T) {
-	p := serve(t, []string{poisonEnv + "=1"}, "--device", "null")
+	p := serve(t, []string{poisonEnv + "=kill"}, "--device", "null")
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	for i := range 4 {

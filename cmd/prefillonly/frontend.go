@@ -18,6 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/regular"
+	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 )
 
@@ -78,11 +79,24 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
 		},
+		Pulse: pulse,
 	}, tok, chat, peer, log)
 	if err != nil {
 		return &exitError{exitConfig, err}
 	}
 	return f.Serve(ctx, listener)
+}
+
+// pulse tells the supervisor how a frontend is.
+func pulse(healthy, ready bool) {
+	switch {
+	case ready && healthy:
+		supervise.Say(supervise.Ready)
+	case healthy:
+		supervise.Say(supervise.Healthy)
+	default:
+		supervise.Say(supervise.Alive)
+	}
 }
 
 // openListener takes the supervisor's listening socket, or opens one.

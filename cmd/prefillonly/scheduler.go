@@ -50,6 +50,7 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 	if err != nil {
 		return &exitError{exitConfig, err}
 	}
+	server.OnTick(sayAlive)
 	if cfg.KVEvents.Enabled {
 		events, err := publisher(&cfg.KVEvents, log)
 		if err != nil {

@@ -1,19 +1,17 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -75,48 +73,29 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 	log.Info("starting", zap.String("version", version), zap.String("model", cfg.ServedModelName[0]),
 		zap.String("device", cfg.Device), zap.String("url", "http://"+listener.Addr().String()))
 
-	s := newServer(cfg, socket, log)
-	context.AfterFunc(s.stopFrontends, func() { // the frontend alone says how long connections are accepted
+	g := newGroup(cfg, socket, log)
+	g.Ready = func() { log.Info("ready", zap.Int("port", cfg.Port)) }
+	g.Stopping = func() { // the port is the frontends' alone: closed when they close it
 		listener.Close()
 		socket.Close()
-	})
-	watch, stop := context.WithCancel(context.Background())
-	defer stop()
-	go s.report(watch, cfg) // ends with watch
-	return s.run(signals)
+	}
+	return g.Run(signals)
 }
 
-// server is the set of child processes.
-type server struct {
-	log      *zap.Logger
-	children []*supervise.Child
-
-	frontends map[*supervise.Child]bool // those of children that are frontends
-	executors map[*supervise.Child]bool // those of children that have not ended for good
-
-	// The frontends stop first, since the others finish their requests.
-	stopFrontends, stopOthers, kill       context.Context
-	cancelFrontends, cancelOthers, killIt context.CancelFunc
-}
-
-func newServer(cfg *config.Config, socket *os.File, log *zap.Logger) *server {
-	s := &server{log: log, frontends: map[*supervise.Child]bool{}, executors: map[*supervise.Child]bool{}}
-	s.stopFrontends, s.cancelFrontends = context.WithCancel(context.Background())
-	s.stopOthers, s.cancelOthers = context.WithCancel(context.Background())
-	s.kill, s.killIt = context.WithCancel(context.Background())
-	s.children = []*supervise.Child{{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace}}
+// newGroup is the processes of a server; socket is where it listens.
+func newGroup(cfg *config.Config, socket *os.File, log *zap.Logger) *supervise.Group {
+	g := &supervise.Group{Log: log, Name: cfg.ServedModelName[0]}
+	g.Others = []*supervise.Child{{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace}}
 	for i := range cfg.Frontends {
-		c := frontendChild(cfg, socket, i)
-		s.children, s.frontends[c] = append(s.children, c), true
+		g.Frontends = append(g.Frontends, frontendChild(cfg, socket, i))
 	}
 	for i, device := range cfg.Devices() {
-		c := executorChild(cfg, device, i)
-		s.children, s.executors[c] = append(s.children, c), true
+		g.Executors = append(g.Executors, executorChild(cfg, device, i))
 	}
-	for _, c := range s.children {
-		c.Log, c.Permanent, c.Slow = log, permanent, slow
+	for _, c := range slices.Concat(g.Others, g.Frontends, g.Executors) {
+		c.Log, c.Permanent, c.Slow, c.Silence = log, permanent, slow, cfg.HangTimeout
 	}
-	return s
+	return g
 }
 
 // frontendChild is the i-th frontend.
@@ -145,7 +124,7 @@ func executorChild(cfg *config.Config, device string, i int) *supervise.Child {
 	if len(cfg.Devices()) > 1 { // their bars would be drawn over each other
 		args = append(args, "--loading-lines")
 	}
-	return &supervise.Child{Name: "executor " + name, Args: args, Env: childEnv(&own, config.Executor), Grace: grace}
+	return &supervise.Child{Name: "executor " + name, Args: args, Env: childEnv(&own, config.Executor), Grace: grace, Computes: true}
 }
 
 // permanent tells exit codes that a restart would only repeat: those that a process gives on purpose, never
@@ -167,114 +146,4 @@ func childEnv(cfg *config.Config, role config.Role) []string {
 		}
 	}
 	return append(env, cfg.Environ(role)...)
-}
-
-// run keeps the children until a signal or a failure ends them all. It returns nil after a drain.
-func (s *server) run(signals <-chan os.Signal) error {
-	type end struct {
-		child *supervise.Child
-		err   error
-	}
-	ends := make(chan end)
-	for _, c := range s.children {
-		stop := s.stopOthers
-		if s.frontends[c] {
-			stop = s.stopFrontends
-		}
-		go func() { ends <- end{c, c.Run(stop, s.kill)} }() // ended below, all of them
-	}
-	var failure error
-	stopping, answering := false, len(s.frontends)
-	for running := len(s.children); running > 0; {
-		select {
-		case sig := <-signals:
-			if stopping {
-				s.log.Warn("stopping at once", zap.Stringer("signal", sig))
-				failure = &exitError{128 + int(sig.(syscall.Signal)), fmt.Errorf("stopped by a second %v", sig)}
-				s.killIt()
-			} else {
-				s.log.Info("draining", zap.Stringer("signal", sig))
-			}
-			stopping = true
-			s.cancelFrontends()
-		case e := <-ends:
-			running--
-			if !stopping && s.dispensable(e.child, e.err) {
-				s.log.Error("an executor is given up, the others go on", zap.Error(e.err))
-				continue
-			}
-			if e.err != nil && failure == nil {
-				failure = e.err
-			}
-			if e.err != nil && !stopping {
-				s.killIt() // no request can be answered any more
-			}
-			s.cancelFrontends()
-			if s.frontends[e.child] {
-				answering--
-			}
-			if answering == 0 || e.err != nil && !s.frontends[e.child] {
-				s.cancelOthers()
-			}
-		}
-	}
-	s.cancelOthers()
-	return failure
-}
-
-// dispensable says that an executor that ended for good leaves others behind that can do its work. One
-// that never came to life is a mistake of the configuration, which ends the server.
-func (s *server) dispensable(c *supervise.Child, err error) bool {
-	var exit *supervise.ExitError
-	if s.executors[c] {
-		delete(s.executors, c)
-		return errors.As(err, &exit) && !exit.First && len(s.executors) > 0
-	}
-	return false
-}
-
-// How often the frontend is asked: until it is ready, and after that without a watchdog.
-const (
-	readyPoll = 100 * time.Millisecond
-	idlePoll  = 10 * time.Second
-)
-
-// report tells systemd when the server is ready and that it is alive; the watchdog is fed only
-// while the frontend says that the scheduler is there.
-func (s *server) report(ctx context.Context, cfg *config.Config) {
-	notify := func(state string) {
-		if _, err := daemon.SdNotify(false, state); err != nil {
-			s.log.Warn("sd_notify", zap.Error(err))
-		}
-	}
-	watchdog, err := daemon.SdWatchdogEnabled(false)
-	if err != nil {
-		s.log.Warn("watchdog", zap.Error(err))
-	}
-	for every, ready := readyPoll, false; ; {
-		if !ready && probe(cfg, "/ready") == nil {
-			ready = true
-			every = idlePoll
-			if watchdog > 0 {
-				every = min(every, watchdog/3)
-			}
-			s.log.Info("ready", zap.Int("port", cfg.Port))
-			notify(daemon.SdNotifyReady + "\nSTATUS=serving " + cfg.ServedModelName[0])
-		}
-		if ready {
-			if err := probe(cfg, "/health"); err == nil {
-				notify(daemon.SdNotifyWatchdog)
-			} else {
-				s.log.Warn("unhealthy", zap.Error(err))
-			}
-		}
-		select {
-		case <-time.After(every):
-		case <-s.stopFrontends.Done():
-			notify(daemon.SdNotifyStopping)
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
 }

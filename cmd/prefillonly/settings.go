@@ -14,6 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/mq"
+	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 )
 
@@ -60,6 +61,9 @@ func loadConfig(command *cobra.Command) (*config.Loaded, error) {
 
 // heartbeat is how often a frontend or executor says that it is alive.
 const heartbeat = time.Second
+
+// sayAlive tells the supervisor that this process's work goes on.
+func sayAlive() { supervise.Say(supervise.Alive) }
 
 // The processes' debug servers are on ports from --debug-port on, in this order.
 const (

@@ -26,6 +26,9 @@ type Config struct {
 	Log       *zap.Logger
 	// State is how the executor is, for monitoring; called from several goroutines, may be nil.
 	State func() *wire.ExecutorState
+	// Alive hears from the loop that runs passes that it goes on: between layers, and at each heartbeat
+	// without work. It is quick; may be nil.
+	Alive func()
 }
 
 // conn is the connection to the scheduler. Recv returns *wire.Lost when it broke.
@@ -171,12 +174,18 @@ func (e *executor) send(m wire.Message) {
 
 // loop looks at the mailbox before every layer, until ctx ends or the executor cannot go on.
 func (e *executor) loop(ctx context.Context, mailbox <-chan wire.Message) error {
+	tick := time.NewTicker(e.cfg.Heartbeat)
+	defer tick.Stop()
 	for {
+		if e.cfg.Alive != nil {
+			e.cfg.Alive()
+		}
 		var err error
 		if e.current == nil && (len(e.ready) == 0 || !e.settled) {
 			select {
 			case m := <-mailbox:
 				err = e.handle(m)
+			case <-tick.C:
 			case <-ctx.Done():
 				return nil
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,6 +106,10 @@ type bench struct {
 }
 
 func start(t *testing.T, heartbeat time.Duration) *bench {
+	return startWith(t, executor.Config{Heartbeat: heartbeat})
+}
+
+func startWith(t *testing.T, cfg executor.Config) *bench {
 	b := &bench{
 		T: t, wires: wires{make(chan wire.Message), make(chan wire.Message, 1000)}, epoch: 1,
 		runner: &stepped{Null: executor.NewNull(info), entered: make(chan engine.JobID, 1000), gate: make(chan struct{})},
@@ -112,7 +117,7 @@ func start(t *testing.T, heartbeat time.Duration) *bench {
 	ctx, cancel := context.WithCancel(context.Background())
 	result := make(chan error, 1)
 	go func() {
-		cfg := executor.Config{Name: "cpu-0", Heartbeat: heartbeat, Log: zap.NewNop()}
+		cfg.Name, cfg.Log = "cpu-0", zap.NewNop()
 		result <- executor.Run(ctx, cfg, b.wires, func() (executor.Runner, error) { return b.runner, nil })
 	}()
 	t.Cleanup(func() {
@@ -407,6 +412,39 @@ func TestHeartbeat(t *testing.T) {
 	for range 20 {
 		if m, ok := (<-b.from).(*wire.Hello); !ok {
 			t.Errorf("got %+v, want Hello", m)
+		}
+	}
+}
+
+// TestAlive: the loop says that it goes on while it has nothing to do and between layers, and falls silent
+// inside a layer that does not return.
+func TestAlive(t *testing.T) {
+	var said atomic.Int64
+	b := startWith(t, executor.Config{Heartbeat: time.Millisecond, Alive: func() { said.Add(1) }})
+	b.hello()
+	for before := said.Load(); said.Load() < before+5; {
+		time.Sleep(time.Millisecond) // without work
+	}
+	b.send()
+	b.send(pass(1, 11))
+	b.inLayer(11)
+	before := said.Load()
+	time.Sleep(50 * time.Millisecond)
+	if n := said.Load() - before; n != 0 {
+		t.Errorf("said %d times that it goes on inside a layer that does not return", n)
+	}
+	b.wantEnd(1)
+	if said.Load() < before+layers-1 {
+		t.Errorf("said %d times that it goes on over the layers after the first, want %d", said.Load()-before, layers-1)
+	}
+}
+
+// wantEnd waits for the end of a pass through the heartbeats.
+func (b *bench) wantEnd(id wire.PassID) {
+	b.Helper()
+	for {
+		if d, ok := b.recv().(*wire.Done); ok && d.Pass == id {
+			return
 		}
 	}
 }

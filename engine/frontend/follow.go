@@ -44,12 +44,24 @@ func (f *Frontend) deliver(msg wire.Message) {
 func (f *Frontend) beat(ctx context.Context) {
 	tick := time.NewTicker(f.cfg.Heartbeat)
 	defer tick.Stop()
+	ready := f.jobs.ready
 	for {
 		f.jobs.hello()
+		f.pulse()
 		select {
 		case <-tick.C:
+		case <-ready:
+			ready = nil
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// pulse says that the frontend works. A connection or a table of jobs that is held for ever stops it.
+func (f *Frontend) pulse() {
+	if f.cfg.Pulse != nil {
+		f.jobs.openCount()
+		f.cfg.Pulse(f.unhealthy() == "", f.unready() == "")
 	}
 }

@@ -66,6 +66,8 @@ type Config struct {
 	Heartbeat   time.Duration    // between two Hellos to the scheduler; default 1 s
 	AwayTimeout time.Duration    // how long the scheduler may be silent before requests are refused; default 60 s
 	HTTP        httpserve.Config // bounds on connections and their times
+	// Pulse hears at each heartbeat that the frontend works, and what /health and /ready say; may be nil.
+	Pulse func(healthy, ready bool)
 }
 
 func (c Config) withDefaults() Config {

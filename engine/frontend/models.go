@@ -44,36 +44,51 @@ type probe struct {
 // health says whether the server can still come to answer: its scheduler is heard of. An executor
 // that is being restarted does not make it unhealthy.
 func (f *Frontend) health(x *exchange, _ *http.Request) {
-	state := f.jobs.state.Load()
-	p := probe{Status: "ok", Executors: state.serving}
-	status := http.StatusOK
-	if silent := time.Since(state.at); silent > f.cfg.AwayTimeout {
-		status = http.StatusServiceUnavailable
-		p.Status, p.Reason = "unhealthy", "the scheduler has been silent for "+silent.Round(time.Second).String()
-	}
-	f.writeJSON(x, status, p)
+	f.writeProbe(x, "ok", "unhealthy", f.unhealthy())
 }
 
 // ready says whether new requests should be sent here now.
 func (f *Frontend) ready(x *exchange, _ *http.Request) {
-	state := f.jobs.state.Load()
-	p := probe{Status: "ready", Executors: state.serving}
-	switch silent := time.Since(state.at); {
-	case f.server.Draining():
-		p.Reason = "the server is shutting down"
-	case state.serving == 0:
-		p.Reason = "no executor serves " + f.cfg.Models[0] + " yet"
-		if text := loadingText(state.States); text != "" {
-			p.Reason += ": " + text
-		}
-	case silent > f.cfg.AwayTimeout:
-		p.Reason = "the scheduler has been silent for " + silent.Round(time.Second).String()
-	}
-	status := http.StatusOK
-	if p.Reason != "" {
-		status, p.Status = http.StatusServiceUnavailable, "not ready"
+	f.writeProbe(x, "ready", "not ready", f.unready())
+}
+
+func (f *Frontend) writeProbe(x *exchange, good, bad, reason string) {
+	p, status := probe{Status: good, Reason: reason, Executors: f.jobs.state.Load().serving}, http.StatusOK
+	if reason != "" {
+		p.Status, status = bad, http.StatusServiceUnavailable
 	}
 	f.writeJSON(x, status, p)
+}
+
+// unhealthy is why the server cannot come to answer; empty if it can.
+func (f *Frontend) unhealthy() string { return f.schedulerSilent(f.cfg.AwayTimeout) }
+
+// unready is why new requests should not be sent here; empty if they should.
+func (f *Frontend) unready() string {
+	state := f.jobs.state.Load()
+	switch {
+	case f.server.Draining():
+		return "the server is shutting down"
+	case state.serving == 0:
+		reason := "no executor serves " + f.cfg.Models[0] + " yet"
+		if text := loadingText(state.States); text != "" {
+			reason += ": " + text
+		}
+		return reason
+	}
+	return f.schedulerSilent(missedHeartbeats * f.cfg.Heartbeat)
+}
+
+// missedHeartbeats is how many heartbeats the scheduler may leave unanswered before requests should go
+// elsewhere.
+const missedHeartbeats = 10
+
+// schedulerSilent says so if the scheduler has been silent for longer than limit.
+func (f *Frontend) schedulerSilent(limit time.Duration) string {
+	if silent := time.Since(f.jobs.state.Load().at); silent > limit {
+		return "the scheduler has been silent for " + silent.Round(time.Second).String()
+	}
+	return ""
 }
 
 func (f *Frontend) version(x *exchange, _ *http.Request) {

@@ -97,6 +97,7 @@ func (p *Pass) answer(l *lastLayer, window int, g *askedRows) error {
 		return nil
 	}
 	m, b, eps := p.m, p.m.backend, p.m.spec.eps
+	m.working()
 	h := m.spec.heads
 	x := p.gather(g)
 	qkv, attn := m.work.qkv.Slice(0, g.count), m.work.attn.Slice(0, g.count)

@@ -39,6 +39,7 @@ type Options struct {
 	// are in host memory, of a kernels.Offloader, and come a chunk at a time. 0: all.
 	ResidentRows int
 
+	Working  func()                  // called between the chunks of a layer, which may take long; may be nil
 	Progress func(done, total int64) // called after each matrix with the bytes of tensors; total is 0 where it is not known; may be nil
 }
 

@@ -194,6 +194,13 @@ func (p *Pass) Step() (done bool, err error) {
 	return p.layer == m.spec.layers, nil
 }
 
+// working says that a step goes on.
+func (m *Model) working() {
+	if m.opts.Working != nil {
+		m.opts.Working()
+	}
+}
+
 // Layer is how many layers are completed.
 func (p *Pass) Layer() int { return p.layer }
 

@@ -146,3 +146,17 @@ func TestInfo(t *testing.T) {
 		t.Error("two models have one fingerprint")
 	}
 }
+
+// TestWorking: a pass says that it goes on at every chunk of every layer, so that a long one is not silent
+// for longer than a chunk takes.
+func TestWorking(t *testing.T) {
+	said := 0
+	opts := bitsOptions
+	opts.ChunkRows, opts.Working = 16, func() { said++ }
+	m := newModel(t, "llama3", ref.New(), opts)
+	defer m.Close()
+	answer(t, m, wire.RunItem{Tokens: goldenPrompt(50, 250)})
+	if least := 4 * m.Info().Layers; said < least {
+		t.Errorf("said %d times that it works, want at least once for each of 4 chunks of %d layers", said, m.Info().Layers)
+	}
+}

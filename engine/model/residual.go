@@ -128,6 +128,7 @@ func (p *Pass) eachChunk(changes bool, compute func(c *chunk)) {
 	r := &p.m.work.residual
 	p.stage(0)
 	for i := range p.chunks {
+		p.m.working()
 		c := &p.chunks[i]
 		if !r.spilled(c.slot) {
 			compute(c)

@@ -49,6 +49,7 @@ type Config struct {
 
 	Endpoint       string
 	RuntimeDir     string
+	HangTimeout    time.Duration
 	CurveKeyFile   string
 	CurvePeersFile string
 
@@ -83,7 +84,9 @@ func Default() Config {
 		Attention:  "auto",
 		CacheShare: 0.5,
 		BlockSize:  64,
-		LogLevel:   "info",
-		LogFormat:  "auto",
+
+		HangTimeout: 30 * time.Second,
+		LogLevel:    "info",
+		LogFormat:   "auto",
 	}
 }

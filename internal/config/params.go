@@ -272,6 +272,10 @@ var Params = []Param{
 		Help:  "directory for sockets and the unpacked demo model; default: a new private one",
 		field: func(c *Config) any { return &c.RuntimeDir },
 	}, {
+		Name: "hang-timeout", Group: GroupProcesses, Roles: Supervisor, Value: "TIME",
+		Help:  "how long a process may give no sign of life before it is killed and started again, at least 3s; an executor is given ten times as long while it computes or reads; 0 is for ever",
+		field: func(c *Config) any { return &c.HangTimeout },
+	}, {
 		Name: "curve-key-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor, Value: "FILE",
 		Help:  "this process's keys, made by `prefillonly keygen`; needed for tcp",
 		field: func(c *Config) any { return &c.CurveKeyFile },

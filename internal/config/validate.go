@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prefillonly/prefillonly/scheduler"
 )
@@ -45,6 +46,7 @@ func (l *Loaded) Validate() error {
 			"GiB on GPUs; on the processor the prefix cache is in host memory already: raise kv-cache-memory-bytes"},
 		{"block-size", l.BlockSize > 0 && l.BlockSize%16 == 0 && l.BlockSize <= 4096, "a multiple of 16 up to 4096"},
 		{"prefill-chunk", l.PrefillChunk >= 0 && l.PrefillChunk <= 1<<16, "0 to 65536"},
+		{"hang-timeout", l.HangTimeout == 0 || l.HangTimeout >= 3*time.Second, "0, or at least 3s: a process gives a sign of life each second"},
 		{"curve-peers-file", (l.CurveKeyFile == "") == (l.CurvePeersFile == ""), "to be given together with curve-key-file"},
 	} {
 		if !check.ok {

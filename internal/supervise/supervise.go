@@ -1,5 +1,5 @@
-// Package supervise keeps child processes of this program alive, and sees to it that none outlives
-// its parent.
+// Package supervise keeps child processes of this program alive and at work: one that dies or falls
+// silent is started again, and none outlives its parent.
 package supervise
 
 import (
@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,8 +19,12 @@ import (
 	"github.com/prefillonly/prefillonly/internal/osthread"
 )
 
-// lifelineFD is the descriptor a child watches; it reads end of file when its parent is gone.
-const lifelineFD = 3
+// The descriptors of a child: the one it watches, which reads end of file when its parent is gone, and
+// the one it gives its signs of life to.
+const (
+	lifelineFD = 3 + iota
+	signFD
+)
 
 // lifelineEnv tells a child of its lifeline.
 const lifelineEnv = "PREFILLONLY_CHILD_LIFELINE"
@@ -34,13 +40,22 @@ type Child struct {
 	// of the child has been there before.
 	Permanent func(code int, first bool) bool
 	Slow      func(code int) bool // exit codes after which restarts may be far apart; may be nil
-	Log       *zap.Logger
+	// Silence is how long a process may give no sign of life (see Say) before it is killed and started
+	// again; 0 is for ever. One that Computes is given ten times as long while it uses the processor or
+	// reads files, as a long computation does and a deadlock does not.
+	Silence  time.Duration
+	Computes bool
+	Log      *zap.Logger
+	// Said hears signs of life, of several at once the last; may be nil.
+	Said func(Sign)
 	// Started is called with the id of each new process; may be nil.
 	Started func(pid int)
+
+	stuck atomic.Bool // the process was killed for its silence, and is not gone yet
 }
 
 // FileFD is the descriptor under which a child finds Files[i].
-func FileFD(i int) int { return lifelineFD + 1 + i }
+func FileFD(i int) int { return signFD + 1 + i }
 
 // ExitError says that a child ended for good.
 type ExitError struct {
@@ -52,8 +67,8 @@ type ExitError struct {
 
 func (e *ExitError) Error() string { return fmt.Sprintf("%s ended: %s", e.Name, e.How) }
 
-// Run starts the child and starts it again whenever it ends, until stop is done: then it sends
-// SIGTERM and waits. When kill is done, or Grace has passed, it sends SIGKILL. It returns nil when
+// Run starts the child and starts it again whenever it ends or falls silent, until stop is done: then it
+// sends SIGTERM and waits. When kill is done, or Grace has passed, it sends SIGKILL. It returns nil when
 // the child ended cleanly after stop, and an *ExitError when it ended otherwise, cannot be started,
 // or dies too often.
 //
@@ -70,6 +85,9 @@ func (c *Child) keep(stop, kill context.Context) error {
 		state, err := c.once(stop, kill)
 		lived := time.Since(born)
 		if err != nil {
+			if stop.Err() != nil {
+				return nil // what it would need may be gone already
+			}
 			return &ExitError{Name: c.Name, Code: 1, How: err.Error()}
 		}
 		ended := &ExitError{Name: c.Name, Code: code(state), How: state.String(), First: first}
@@ -104,18 +122,25 @@ func (c *Child) once(stop, kill context.Context) (*os.ProcessState, error) {
 		return nil, err
 	}
 	defer w.Close() // its end is the parent's last sign of life
+	signs, mouth, err := os.Pipe()
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	defer signs.Close()
 	cmd := &exec.Cmd{
 		Path:       "/proc/self/exe",
 		Args:       append([]string{os.Args[0]}, c.Args...),
 		Env:        append(c.Env, lifelineEnv+"="+strconv.Itoa(lifelineFD)),
 		Stdout:     os.Stdout,
 		Stderr:     os.Stderr,
-		ExtraFiles: append([]*os.File{r}, c.Files...),
+		ExtraFiles: append([]*os.File{r, mouth}, c.Files...),
 		// A group of its own keeps a terminal's Ctrl-C for the parent, which stops the children in order.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	}
 	err = cmd.Start()
 	r.Close()
+	mouth.Close()
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
@@ -123,14 +148,16 @@ func (c *Child) once(stop, kill context.Context) (*os.ProcessState, error) {
 		c.Started(cmd.Process.Pid)
 	}
 	ended := make(chan struct{})
-	signaled := make(chan struct{})
-	go func() { // ends with the process
-		defer close(signaled)
-		c.end(cmd.Process, stop, kill, ended)
-	}()
+	v := &vigil{}
+	var group sync.WaitGroup // ends with the process
+	group.Go(func() { c.listen(v, signs) })
+	group.Go(func() { c.watch(v, cmd.Process, stop, ended) })
+	group.Go(func() { c.end(cmd.Process, stop, kill, ended) })
 	err = cmd.Wait()
 	close(ended)
-	<-signaled
+	signs.Close()
+	group.Wait()
+	c.stuck.Store(false)
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return nil, fmt.Errorf("wait: %w", err)
@@ -167,19 +194,4 @@ func code(s *os.ProcessState) int {
 func signaled(s *os.ProcessState, sig syscall.Signal) bool {
 	ws, ok := s.Sys().(syscall.WaitStatus)
 	return ok && ws.Signaled() && ws.Signal() == sig
-}
-
-// Watch makes a child end when its parent is gone, however the parent went. In a process that was
-// not started by Child it does nothing. The goroutine lives as long as the process.
-func Watch() {
-	fd, err := strconv.Atoi(os.Getenv(lifelineEnv))
-	if err != nil {
-		return
-	}
-	syscall.CloseOnExec(fd)
-	lifeline := os.NewFile(uintptr(fd), "lifeline")
-	go func() {
-		_, _ = lifeline.Read(make([]byte, 1)) // nothing is ever written
-		os.Exit(1)
-	}()
 }

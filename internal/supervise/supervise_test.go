@@ -39,6 +39,28 @@ func TestMain(m *testing.M) {
 		signal.Ignore(syscall.SIGTERM)
 		touch(os.Args[1])
 		select {}
+	case "silent": // says one thing, then nothing, and waits
+		Watch()
+		Say(Alive)
+		touch(os.Args[1])
+		select {}
+	case "busy": // the same, computing
+		Watch()
+		touch(os.Args[1])
+		for {
+		}
+	case "talking":
+		Watch()
+		touch(os.Args[1])
+		for range time.Tick(oftenEnough) {
+			Say(Ready)
+		}
+	case "fails later": // its second process cannot run
+		if _, err := os.Stat(os.Args[1]); err == nil {
+			os.Exit(78)
+		}
+		touch(os.Args[1])
+		os.Exit(3)
 	case "file": // writes to the file it inherited
 		_, _ = os.NewFile(uintptr(FileFD(0)), "inherited").WriteString("hello")
 		touch(os.Args[1])

@@ -1,0 +1,132 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// How a silent process is judged. It is looked at looksPerSilence times in the time that it may be silent.
+// One that computes is excused at each look that finds it at work, up to patience times that time.
+const (
+	looksPerSilence = 10
+	patience        = 10
+	workShare       = 0.05    // of a processor, used since the last look, is work; heartbeats take less than a tenth of that
+	workBytes       = 1 << 20 // read since the last look are work: a model that loads from a slow disk
+)
+
+// vigil watches one process.
+type vigil struct {
+	heard atomic.Int64 // signs so far
+
+	// owned by watch
+	seen  int64 // of heard
+	quiet int   // looks in a row without a new sign
+	idle  int   // those of them, at the end of the row, that found no work either
+	done  work  // at the last look
+}
+
+// listen takes in the signs of a process until its pipe is closed.
+func (c *Child) listen(v *vigil, signs *os.File) {
+	buf := make([]byte, 64)
+	for {
+		n, err := signs.Read(buf)
+		if err != nil {
+			return
+		}
+		v.heard.Add(int64(n))
+		if c.Said != nil {
+			c.Said(Sign(buf[n-1]))
+		}
+	}
+}
+
+// watch kills a process that is silent for longer than c.Silence, until it ended or is told to. It counts looks
+// rather than time, so that no child has to answer for a time in which this process, or the whole
+// machine, stood still.
+func (c *Child) watch(v *vigil, p *os.Process, stop context.Context, ended <-chan struct{}) {
+	if c.Silence <= 0 {
+		return
+	}
+	every := c.Silence / looksPerSilence
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-stop.Done():
+			return
+		case <-tick.C:
+		}
+		v.look(c.Computes, every, func() work { return workOf(p.Pid) })
+		if v.idle < looksPerSilence && v.quiet < patience*looksPerSilence {
+			continue
+		}
+		c.Log.Error("process gives no sign of life and is killed", zap.String("process", c.Name),
+			zap.Duration("silent", time.Duration(v.quiet)*every), zap.Bool("computing", v.idle == 0))
+		c.stuck.Store(true)
+		_ = p.Kill() // it may have ended
+		return
+	}
+}
+
+// look counts a look at a process, which is excused if it computes and works.
+func (v *vigil) look(computes bool, every time.Duration, measure func() work) {
+	if heard := v.heard.Load(); heard != v.seen {
+		v.seen, v.quiet, v.idle, v.done = heard, 0, 0, work{}
+		return
+	}
+	v.quiet++
+	v.idle++
+	if !computes {
+		return
+	}
+	before := v.done
+	v.done = measure()
+	if before != (work{}) && v.done.since(before, every) {
+		v.idle = 0
+	}
+}
+
+// work is what a process has done since its start.
+type work struct {
+	processor time.Duration
+	read      int64 // bytes
+}
+
+func (w work) since(before work, time time.Duration) bool {
+	return float64(w.processor-before.processor) >= workShare*float64(time) || w.read-before.read >= workBytes
+}
+
+// clockTick is the unit of times in /proc.
+const clockTick = 10 * time.Millisecond
+
+// workOf reads what a process has done; nothing of what cannot be read.
+func workOf(pid int) work {
+	var w work
+	proc := "/proc/" + strconv.Itoa(pid)
+	stat, _ := os.ReadFile(proc + "/stat")
+	if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) > 12 {
+		for _, field := range fields[11:13] { // utime and stime
+			ticks, _ := strconv.ParseInt(string(field), 10, 64)
+			w.processor += time.Duration(ticks) * clockTick
+		}
+	}
+	io, _ := os.ReadFile(proc + "/io")
+	for line := range bytes.Lines(io) {
+		var n int64
+		for _, format := range []string{"rchar: %d", "read_bytes: %d"} {
+			if _, err := fmt.Sscanf(string(line), format, &n); err == nil {
+				w.read += n
+			}
+		}
+	}
+	return w
+}
