@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -22,8 +23,15 @@ import (
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 )
 
-// listenerEnv names the descriptor of the listening socket that the supervisor hands down.
-const listenerEnv = config.ChildEnvPrefix + "LISTENER"
+// What the supervisor hands down to a frontend: the descriptor of the listening socket, and how many
+// frontends share it.
+const (
+	listenerEnv  = config.ChildEnvPrefix + "LISTENER"
+	frontendsEnv = config.ChildEnvPrefix + "FRONTENDS"
+)
+
+// frontendName is the name of the i-th frontend that the supervisor starts.
+func frontendName(i int) string { return "frontend-" + strconv.Itoa(i) }
 
 // newFrontendCommand makes `prefillonly frontend`.
 func newFrontendCommand() *cobra.Command {
@@ -72,6 +80,7 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 		return err
 	}
 	defer peer.Close()
+	socket, siblings := metricsSockets(cfg, name)
 	f, err := frontend.New(frontend.Config{
 		Name: name, Heartbeat: heartbeat, Models: cfg.ServedModelName, Keys: keys, Version: version,
 		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog,
@@ -79,12 +88,25 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
 		},
-		Pulse: pulse,
+		Socket: socket, Siblings: siblings, Pulse: pulse,
 	}, tok, chat, peer, log)
 	if err != nil {
 		return &exitError{exitConfig, err}
 	}
 	return f.Serve(ctx, listener)
+}
+
+// metricsSockets are where frontends on one port tell each other their metrics: this one's and all; none
+// for one alone.
+func metricsSockets(cfg *config.Config, name string) (own string, all []string) {
+	n, _ := strconv.Atoi(os.Getenv(frontendsEnv)) // not there for one that serve has not started
+	if n < 2 {
+		return "", nil
+	}
+	for i := range n {
+		all = append(all, filepath.Join(cfg.RuntimeDir, frontendName(i)+".sock"))
+	}
+	return filepath.Join(cfg.RuntimeDir, name+".sock"), all
 }
 
 // pulse tells the supervisor how a frontend is.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,4 +114,47 @@ func TestStreamOfADeadFrontend(t *testing.T) {
 		t.Errorf("a stream whose frontend died ends with %v and %.100q", err, rest[max(0, len(rest)-100):])
 	}
 	p.answers("asked again")
+}
+
+// TestMetricsOfFrontends: whichever frontend is asked tells what all of them have done; one that stands
+// still is left out, and what the scheduler counts is told once.
+func TestMetricsOfFrontends(t *testing.T) {
+	p := serve(t, nil, "--device", "null", "--api-server-count", "2", "--hang-timeout", "0")
+	const requests = 40
+	for i := range requests {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		if status, text, err := p.askOnce(client, fmt.Sprint("user ", i)); err != nil || status != 200 {
+			t.Fatalf("%d %s %v", status, text, err)
+		}
+	}
+	finished := regexp.MustCompile(`(?m)^vllm:request_success_total\{.*finished_reason="length",frontend="(frontend-\d)".*\} (\d+)$`)
+	read := func() string {
+		response, err := http.Get(p.base + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := readAll(t, response)
+		if n := strings.Count(text, "\nvllm:num_requests_running{"); response.StatusCode != 200 || n != 1 {
+			t.Errorf("status %d, %d values of what the scheduler counts, want 1\n%s", response.StatusCode, n, text)
+		}
+		return text
+	}
+	for range 8 { // of either frontend
+		sum := 0
+		for _, match := range finished.FindAllStringSubmatch(read(), -1) {
+			n, _ := strconv.Atoi(match[2])
+			sum += n
+		}
+		if sum != requests {
+			t.Errorf("the frontends have answered %d requests together, want %d", sum, requests)
+		}
+	}
+	stopped := p.child("frontend-0")
+	_ = syscall.Kill(stopped, syscall.SIGSTOP)
+	for range 3 {
+		if found := finished.FindAllStringSubmatch(read(), -1); len(found) != 1 || found[0][1] != "frontend-1" {
+			t.Errorf("beside a stopped frontend the others are %v, want frontend-1", found)
+		}
+	}
+	_ = syscall.Kill(stopped, syscall.SIGCONT)
 }

@@ -104,10 +104,10 @@ func frontendChild(cfg *config.Config, socket *os.File, i int) *supervise.Child 
 	if own.DebugPort > 0 && i > 0 {
 		own.DebugPort += debugExecutor + len(cfg.Devices()) - 1 + i // behind those of the executors
 	}
-	name := "frontend-" + strconv.Itoa(i)
+	name := frontendName(i)
 	return &supervise.Child{
 		Name: name, Args: []string{"frontend", "--name", name}, Files: []*os.File{socket}, Grace: cfg.DrainTimeout + grace,
-		Env: append(childEnv(&own, config.Frontend), listenerEnv+"="+strconv.Itoa(supervise.FileFD(0))),
+		Env: append(childEnv(&own, config.Frontend), listenerEnv+"="+strconv.Itoa(supervise.FileFD(0)), frontendsEnv+"="+strconv.Itoa(cfg.Frontends)),
 	}
 }
 

@@ -66,6 +66,10 @@ type Config struct {
 	Heartbeat   time.Duration    // between two Hellos to the scheduler; default 1 s
 	AwayTimeout time.Duration    // how long the scheduler may be silent before requests are refused; default 60 s
 	HTTP        httpserve.Config // bounds on connections and their times
+	// Socket is where this frontend tells its metrics to others on the same port, and Siblings the sockets
+	// of all of them; empty where it is alone.
+	Socket   string
+	Siblings []string
 	// Pulse hears at each heartbeat that the frontend works, and what /health and /ready say; may be nil.
 	Pulse func(healthy, ready bool)
 }
@@ -124,7 +128,7 @@ func New(cfg Config, tok tokenizer, chat template, conn conn, log *zap.Logger) (
 	f.buffers.New = func() any { return new([]byte) }
 	f.logprobs.limit = logprobsBudget * int64(cfg.MaxLogprobs)
 	f.jobs = newJobTable(cfg, conn, log)
-	f.metrics = newMetrics(cfg.Models[0], f.jobs, func() httpserve.Counts { return f.server.Connections() })
+	f.metrics = newMetrics(cfg, f.jobs, func() httpserve.Counts { return f.server.Connections() })
 	f.server = httpserve.New(cfg.HTTP, f.routes(), log)
 	return f, nil
 }
@@ -137,6 +141,11 @@ func (f *Frontend) Handler() http.Handler { return f.server }
 // drain it returns nil, or an error that counts the requests it cut off; when the connection to the
 // scheduler breaks for good, it drains and returns an error too.
 func (f *Frontend) Serve(ctx context.Context, listener net.Listener) error {
+	silence, err := f.tellSiblings()
+	if err != nil {
+		return err
+	}
+	defer silence()
 	following, unfollow := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -146,7 +155,7 @@ func (f *Frontend) Serve(ctx context.Context, listener net.Listener) error {
 		stop()
 	})
 	group.Go(func() { f.beat(following) }) // ends with following
-	err := f.server.Serve(ctx, listener)
+	err = f.server.Serve(ctx, listener)
 	unfollow(nil)
 	group.Wait()
 	if cause := context.Cause(following); !errors.Is(cause, context.Canceled) {

@@ -22,7 +22,8 @@ var (
 
 // metrics are published under vLLM's names, which routers, autoscalers and dashboards know.
 type metrics struct {
-	handler http.Handler
+	handler http.Handler         // of all frontends on the port
+	own     *prometheus.Registry // of this one
 
 	promptTokens, generationTokens, cachedTokens prometheus.Counter
 	finished                                     map[string]prometheus.Counter // by reason
@@ -31,11 +32,18 @@ type metrics struct {
 	promptLength, outputLength, maxTokens, n     prometheus.Observer
 }
 
-func newMetrics(model string, jobs *jobTable, connections func() httpserve.Counts) *metrics {
-	registry := prometheus.NewRegistry()
+// newMetrics counts what this frontend does in a registry of its own, labelled with its name where
+// several share the port. What the scheduler counts is the same in all of them, and published once.
+func newMetrics(cfg Config, jobs *jobTable, connections func() httpserve.Counts) *metrics {
+	own, server := prometheus.NewRegistry(), prometheus.NewRegistry()
+	registry := prometheus.Registerer(own)
+	if len(cfg.Siblings) > 1 {
+		registry = prometheus.WrapRegistererWith(prometheus.Labels{"frontend": cfg.Name}, own)
+	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	labels := prometheus.Labels{"model_name": model, "engine": "0"}
-	m := &metrics{handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), finished: map[string]prometheus.Counter{}}
+	labels := prometheus.Labels{"model_name": cfg.Models[0], "engine": "0"}
+	all := append(siblings(cfg.Siblings, cfg.Socket), own, server)
+	m := &metrics{handler: promhttp.HandlerFor(all, promhttp.HandlerOpts{}), own: own, finished: map[string]prometheus.Counter{}}
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "vllm:" + name, Help: help, ConstLabels: labels})
 		registry.MustRegister(c)
@@ -63,13 +71,16 @@ func newMetrics(model string, jobs *jobTable, connections func() httpserve.Count
 		m.finished[reason] = success.WithLabelValues(reason)
 	}
 	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prefillonly:refused_requests_total", Help: "Requests refused or failed, by HTTP status.", ConstLabels: labels}, []string{"status"})
-	registry.MustRegister(success, m.refused, newStateCollector(jobs, labels), newDeviceCollector(jobs))
+	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "prefillonly:open_jobs", Help: "Jobs of a frontend without their last result.", ConstLabels: labels},
+		func() float64 { return float64(jobs.openCount()) })
+	registry.MustRegister(success, m.refused, open)
+	server.MustRegister(newStateCollector(jobs, labels), newDeviceCollector(jobs))
 	registerConnections(registry, labels, connections)
 	return m
 }
 
 // registerConnections publishes the figures of the listening socket's connections.
-func registerConnections(registry *prometheus.Registry, labels prometheus.Labels, counts func() httpserve.Counts) {
+func registerConnections(registry prometheus.Registerer, labels prometheus.Labels, counts func() httpserve.Counts) {
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "prefillonly:http_connections", Help: "Open connections of clients.", ConstLabels: labels,
 	}, func() float64 { return float64(counts().Open) }))
@@ -134,7 +145,7 @@ type stateCollector struct {
 	queries, hits, preemptions, rejected *prometheus.Desc
 	hostQueries, hostHits                *prometheus.Desc
 	passes, retries, evictions, lost     *prometheus.Desc
-	executors, open                      *prometheus.Desc
+	executors                            *prometheus.Desc
 }
 
 func newStateCollector(jobs *jobTable, labels prometheus.Labels) *stateCollector {
@@ -158,7 +169,6 @@ func newStateCollector(jobs *jobTable, labels prometheus.Labels) *stateCollector
 		evictions:   desc("prefillonly:kv_evictions_total", "KV blocks evicted."),
 		lost:        desc("prefillonly:executors_lost_total", "Executors that died."),
 		executors:   desc("prefillonly:executors", "Executors alive that serve the model."),
-		open:        desc("prefillonly:open_jobs", "Jobs of this frontend without their last result."),
 	}
 }
 
@@ -177,7 +187,6 @@ func (s *stateCollector) Collect(out chan<- prometheus.Metric) {
 	value(s.usage, prometheus.GaugeValue, state.CacheUsed)
 	value(s.info, prometheus.GaugeValue, 1, strconv.Itoa(state.blockTokens), strconv.Itoa(state.numBlocks))
 	value(s.executors, prometheus.GaugeValue, float64(state.serving))
-	value(s.open, prometheus.GaugeValue, float64(open))
 	for _, c := range []struct {
 		desc  *prometheus.Desc
 		count uint64
