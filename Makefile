@@ -11,7 +11,7 @@ GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/wire ./engine/frontend ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
 SHELLS := ./internal/mq ./internal/supervise ./engine/tokenizer ./test/pipeline
 
-.PHONY: attack help setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint test-clients bench-cpu figures clean
+.PHONY: attack help setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak strikes test-clients bench-cpu figures clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -87,6 +87,13 @@ attack: build ## attacks on a real server, as a stranger would try them (20 minu
 
 bench-cpu: build ## this engine beside transformers and OpenVINO on this machine's CPU
 	tools/peers/bench_cpu.sh
+
+SOAK ?= 1h
+soak: build ## mixed traffic with faults for SOAK=1h: what became of every request, and the memory of each process
+	$(GO) run ./test/soak -duration $(SOAK)
+
+strikes: build ## 50 kill -9 and 50 SIGSEGV or SIGSTOP under 16 clients
+	$(GO) run ./test/soak -duration 0 -every 0 -faults 100 -signals KILL,SEGV,KILL,STOP
 
 figures: build ## the paper's tables and figures from the simulator, into bench/results
 	tools/figures.sh

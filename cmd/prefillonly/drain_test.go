@@ -9,13 +9,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prefillonly/prefillonly/internal/procfs"
 )
 
 // TestDrain: SIGTERM lets an open request finish. For the grace period probes and new requests are told of it,
 // then connections are refused, and serve exits 0 with no process left.
 func TestDrain(t *testing.T) {
 	p := serve(t, nil, "--drain-timeout", "60s", "--drain-grace-period", "3s")
-	kids := children(p.cmd.Process.Pid)
+	kids := procfs.Children(p.cmd.Process.Pid)
 	answer := p.begin(4000)
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prefillonly/prefillonly/internal/procfs"
 )
 
 // beProgram makes the test binary run main, so that the processes under test are real ones.
@@ -139,33 +142,14 @@ func (p *program) wait(limit time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// child returns the process id of a child by its role.
+// child returns the process id of a child by its role or its name.
 func (p *program) child(role string) int {
-	for pid, args := range children(p.cmd.Process.Pid) {
-		if strings.Contains(args, "\x00"+role+"\x00") {
-			return pid
+	for _, child := range procfs.Children(p.cmd.Process.Pid) {
+		if slices.Contains(child.Args[1:], role) {
+			return child.PID
 		}
 	}
 	return 0
-}
-
-// children lists the processes whose parent is pid, with their command lines.
-func children(pid int) map[int]string {
-	found := map[int]string{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, file := range stats {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if fields[1] == strconv.Itoa(pid) && fields[0] != "Z" {
-			id, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			args, _ := os.ReadFile(filepath.Dir(file) + "/cmdline")
-			found[id] = string(args)
-		}
-	}
-	return found
 }
 
 // strike sends a child a signal that ends it, and waits for its successor.
@@ -282,15 +266,15 @@ func (p *program) waitLoad() {
 	p.Fatal("no request came in")
 }
 
-func wantGone(t *testing.T, pids map[int]string) {
+func wantGone(t *testing.T, kids []procfs.Process) {
 	t.Helper()
-	if len(pids) != 3 {
-		t.Errorf("serve had the children %v, want 3", pids)
+	if len(kids) != 3 {
+		t.Errorf("serve had the children %v, want 3", kids)
 	}
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		alive := 0
-		for pid, args := range pids {
-			if now, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && string(now) == args {
+		for _, child := range kids {
+			if now, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child.PID)); err == nil && string(now) == strings.Join(child.Args, "\x00")+"\x00" {
 				alive++
 			}
 		}
@@ -298,14 +282,14 @@ func wantGone(t *testing.T, pids map[int]string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %v live on", alive, pids)
+			t.Fatalf("%d of %v live on", alive, kids)
 		}
 	}
 }
 
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	p := serve(t, nil)
-	kids := children(p.cmd.Process.Pid)
+	kids := procfs.Children(p.cmd.Process.Pid)
 	go func() { _, _, _ = p.complete(http.DefaultClient, "Once", 6000) }()
 	p.waitLoad()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -325,7 +309,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 
 func TestNoOrphans(t *testing.T) {
 	p := serve(t, nil, "--device", "null")
-	kids := children(p.cmd.Process.Pid)
+	kids := procfs.Children(p.cmd.Process.Pid)
 	_ = p.cmd.Process.Kill()
 	wantGone(t, kids)
 }
@@ -337,14 +321,14 @@ func TestSecretsStayWithTheFrontend(t *testing.T) {
 	if status, _, _ := p.complete(http.DefaultClient, "Hello", 1); status != 401 {
 		t.Errorf("without the key: %d, want 401", status)
 	}
-	for pid, args := range children(p.cmd.Process.Pid) {
-		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	for _, child := range procfs.Children(p.cmd.Process.Pid) {
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", child.PID))
 		if err != nil {
 			t.Fatal(err)
 		}
-		isFrontend := strings.Contains(args, "\x00frontend\x00")
-		if strings.Contains(args, key) || bytes.Contains(environ, []byte(key)) != isFrontend {
-			t.Errorf("process %q: key in its environment: %v", args, bytes.Contains(environ, []byte(key)))
+		isFrontend := child.Args[1] == "frontend"
+		if strings.Contains(strings.Join(child.Args, " "), key) || bytes.Contains(environ, []byte(key)) != isFrontend {
+			t.Errorf("process %q: key in its environment: %v", child.Args, bytes.Contains(environ, []byte(key)))
 		}
 	}
 }

@@ -63,6 +63,7 @@ var arrows = map[string][]string{
 	"internal/nvml":          {},
 	"internal/nvml/nvmltest": {},
 	"internal/osthread":      {},
+	"internal/procfs":        {},
 	"internal/regular":       {},
 	"internal/supervise":     {"internal/osthread"},
 	"internal/telemetry":     {},
@@ -73,6 +74,7 @@ var arrows = map[string][]string{
 
 	// tests of several packages together
 	"test/pipeline": {},
+	"test/soak":     {"internal/procfs"},
 }
 
 // roots may import everything.
@@ -90,7 +92,7 @@ var externals = []struct {
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
 	{"github.com/spf13/cobra", []string{"cmd/prefillonly"}, "commands are in the root"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
-	{"encoding/json", []string{"engine/api", "engine/frontend", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "tools/testreport"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/frontend", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/testreport"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prefillonly/prefillonly/internal/procfs"
+)
+
+// warmUp is the part of a life in which a process may grow, and lastPart the part in which it must not have
+// grown since; judgedFrom is the shortest life that is judged.
+const (
+	warmUp     = 0.3
+	lastPart   = 0.2
+	judgedFrom = 15 * time.Second
+)
+
+// sampleEvery is often enough for a few hundred samples.
+func sampleEvery(c config) time.Duration {
+	return min(max(c.duration/600, 200*time.Millisecond), 5*time.Second)
+}
+
+// life is the memory of one process over its time.
+type life struct {
+	process
+	samples []int64 // bytes, evenly in time
+}
+
+// memory is the lives of all processes.
+type memory struct {
+	every time.Duration
+
+	mu    sync.Mutex
+	lives []*life // guarded by mu; in the order of their beginning
+}
+
+// start samples until ctx ends; then the result is closed.
+func (m *memory) start(ctx context.Context, s *server, every time.Duration) <-chan struct{} {
+	m.every = every
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for sleep(ctx, every) == nil {
+			for _, p := range s.processes() {
+				if n, err := procfs.Memory(p.pid); err == nil {
+					m.note(p, n)
+				}
+			}
+		}
+	}()
+	return over
+}
+
+func (m *memory) note(p process, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := slices.IndexFunc(m.lives, func(l *life) bool { return l.process == p })
+	if i < 0 {
+		i = len(m.lives)
+		m.lives = append(m.lives, &life{process: p})
+	}
+	m.lives[i].samples = append(m.lives[i].samples, bytes)
+}
+
+// growth is what a process held when it was warm, and in the end: medians, as garbage comes and goes. A life
+// that is too short tells nothing.
+func (l *life) growth(every time.Duration) (warm, last int64, judged bool) {
+	n := len(l.samples)
+	if n < 5 || time.Duration(n)*every < judgedFrom {
+		return 0, 0, false
+	}
+	from, to := int(warmUp*float64(n)), int((1-lastPart)*float64(n))
+	return median(l.samples[from : from+max(n-to, 1)]), median(l.samples[to:]), true
+}
+
+func median(samples []int64) int64 {
+	sorted := slices.Sorted(slices.Values(samples))
+	return sorted[len(sorted)/2]
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+)
+
+// kind is a sort of request, and of what its answer must be.
+type kind struct {
+	name   string
+	path   string
+	body   func(*rand.Rand) string
+	status int // that it must have; 200 unless set
+	// whole says whether an answer is all of what was asked for.
+	whole func(answer string) bool
+	// same says that equal bodies have equal answers.
+	same  bool
+	leave bool // the client leaves before the answer
+}
+
+// kinds are the mixed traffic: short and long prompts to score, generation, streams, prompt log-probabilities,
+// batches, mistakes, and clients that leave.
+var kinds = []kind{
+	{name: "score", path: "/v1/completions", same: true, whole: choices(1), body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":"The user %d likes","max_tokens":1,"temperature":0,"logprobs":5}`, r.IntN(8))
+	}},
+	{name: "score a profile", path: "/v1/completions", same: true, whole: choices(1), body: func(r *rand.Rand) string {
+		user, post := r.IntN(8), r.IntN(4)
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"logprobs":2,"allowed_token_ids":[274,270]}`,
+			words(uint64(user), 600)+fmt.Sprintf("Post %d. Will the user like it? Answer Yes or No:", post))
+	}},
+	{name: "score a long text", path: "/v1/completions", whole: choices(1), body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0}`, words(r.Uint64(), 2000))
+	}},
+	{name: "chat", path: "/v1/chat/completions", same: true, whole: choices(1), body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"messages":[{"role":"user","content":"Is %d a prime?"}],"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":3}`, r.IntN(8))
+	}},
+	{name: "batch", path: "/v1/completions", whole: choices(4), body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":["a","b","c","user %d"],"max_tokens":1}`, r.IntN(1000))
+	}},
+	{name: "prompt log-probabilities", path: "/v1/completions", whole: choices(1), body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"echo":true,"logprobs":1}`, words(r.Uint64(), 100))
+	}},
+	{name: "generate", path: "/v1/completions", whole: choices(1), body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":"Once %d","max_tokens":24,"allowed_token_ids":[300,301]}`, r.IntN(1000))
+	}},
+	{name: "stream", path: "/v1/completions", whole: func(answer string) bool { return strings.HasSuffix(answer, "data: [DONE]\n\n") }, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":"Twice %d","max_tokens":24,"stream":true,"allowed_token_ids":[300,301]}`, r.IntN(1000))
+	}},
+	{name: "tokenize", path: "/tokenize", whole: anything, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":%q}`, words(r.Uint64(), 300))
+	}},
+	{name: "mistake", path: "/v1/completions", status: 400, whole: anything, body: func(r *rand.Rand) string {
+		return []string{`{"prompt":`, `{"prompt":"a","max_tokens":-1}`, `{"prompt":[99999999]}`, `{"prompt":"a","temperature":"hot"}`}[r.IntN(4)]
+	}},
+	{name: "too long", path: "/v1/completions", status: 400, whole: anything, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1}`, words(r.Uint64(), 40_000))
+	}},
+	{name: "leave", path: "/v1/completions", leave: true, whole: anything, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":200,"stream":%v}`, words(r.Uint64(), 200), r.IntN(2) == 0)
+	}},
+}
+
+// weights is how often each of kinds is asked; the rest is left to the first.
+var weights = map[string]int{
+	"score": 30, "score a profile": 20, "score a long text": 2, "chat": 10, "batch": 6, "prompt log-probabilities": 4,
+	"generate": 4, "stream": 4, "tokenize": 4, "mistake": 4, "too long": 1, "leave": 4,
+}
+
+// pick draws a kind.
+func pick(r *rand.Rand) *kind {
+	all := 0
+	for _, w := range weights {
+		all += w
+	}
+	n := r.IntN(all)
+	for i := range kinds {
+		if n -= weights[kinds[i].name]; n < 0 {
+			return &kinds[i]
+		}
+	}
+	return &kinds[0]
+}
+
+// words is a text of n words, the same for the same seed.
+func words(seed uint64, n int) string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var b strings.Builder
+	for range n {
+		b.WriteString([]string{"sailing ", "chess ", "the ", "user ", "likes ", "a ", "week ", "of ", "finance ", "and "}[r.IntN(10)])
+	}
+	return b.String()
+}
+
+func anything(string) bool { return true }
+
+// choices says that an answer has n of them, each finished.
+func choices(n int) func(string) bool {
+	return func(answer string) bool {
+		var parsed struct {
+			Choices []struct {
+				Finish string `json:"finish_reason"`
+			}
+		}
+		if json.Unmarshal([]byte(answer), &parsed) != nil || len(parsed.Choices) != n {
+			return false
+		}
+		for _, c := range parsed.Choices {
+			if c.Finish == "" {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// content is what must be equal in answers to equal requests.
+var content = regexp.MustCompile(`"choices":.*"finish_reason"`)
