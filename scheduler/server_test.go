@@ -142,6 +142,39 @@ func TestServerTicks(t *testing.T) {
 	})
 }
 
+// TestServerSaysThatItGoesOn: at least once a second, however long its peers may be silent, and not while
+// a step does not return.
+func TestServerSaysThatItGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		cfg.PeerTimeout = time.Hour
+		start := time.Now()
+		s, err := NewServer(cfg, 1, func() time.Duration { return time.Since(start) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks := 0
+		s.OnTick(func() { ticks++ })
+		p := &pipe{in: make(chan inbound), out: make(chan Envelope)} // a Send waits
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx, p) }() // ends with the cancel below
+		time.Sleep(10500 * time.Millisecond)
+		if ticks < 10 {
+			t.Errorf("%d ticks in 10 s, want one a second", ticks)
+		}
+		p.in <- inbound{"web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1}}
+		before := ticks
+		time.Sleep(10 * time.Second)
+		if ticks != before {
+			t.Errorf("%d ticks in a step that does not return", ticks-before)
+		}
+		<-p.out
+		cancel()
+		<-ended
+	})
+}
+
 func TestServerNoticesAnAbsentExecutor(t *testing.T) {
 	serve(t, func(p *pipe) {
 		p.await()

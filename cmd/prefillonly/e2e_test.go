@@ -333,36 +333,75 @@ func TestSecretsStayWithTheFrontend(t *testing.T) {
 	}
 }
 
-func TestSystemd(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "notify")
-	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+// notified listens for what a server tells systemd.
+type notified struct {
+	*testing.T
+	socket *net.UnixConn
+	env    []string // of a server with a watchdog of 0.3 s
+}
+
+func listenAsSystemd(t *testing.T) *notified {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	p := serve(t, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=300000"}, "--device", "null")
-	expect := func(want string) {
-		t.Helper()
-		buf := make([]byte, 1000)
-		_ = l.SetReadDeadline(time.Now().Add(5 * time.Second))
-		for {
-			n, err := l.Read(buf)
-			if err != nil {
-				t.Fatalf("no %s: %v", want, err)
-			}
-			if strings.Contains(string(buf[:n]), want) {
-				return
-			}
+	t.Cleanup(func() { socket.Close() })
+	return &notified{t, socket, []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=300000"}}
+}
+
+// next returns what is told within a time; empty for nothing.
+func (n *notified) next(within time.Duration) string {
+	buf := make([]byte, 1000)
+	_ = n.socket.SetReadDeadline(time.Now().Add(within))
+	size, err := n.socket.Read(buf)
+	if err != nil {
+		return ""
+	}
+	return string(buf[:size])
+}
+
+// expect waits until something is told.
+func (n *notified) expect(want string) {
+	n.Helper()
+	for {
+		switch said := n.next(30 * time.Second); {
+		case said == "":
+			n.Fatalf("no %s", want)
+		case strings.Contains(said, want):
+			return
 		}
 	}
-	expect("READY=1")
-	expect("WATCHDOG=1")
-	expect("WATCHDOG=1")
+}
+
+func TestSystemd(t *testing.T) {
+	n := listenAsSystemd(t)
+	p := serve(t, n.env, "--device", "null")
+	n.expect("READY=1")
+	n.expect("WATCHDOG=1")
+	n.expect("WATCHDOG=1")
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	expect("STOPPING=1")
+	n.expect("STOPPING=1")
 	if code := p.wait(10 * time.Second); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
+}
+
+// TestWatchdogSeesAHang: where serve itself may not start a hung frontend again, systemd hears that the
+// server is not well.
+func TestWatchdogSeesAHang(t *testing.T) {
+	n := listenAsSystemd(t)
+	p := serve(t, n.env, "--device", "null", "--hang-timeout", "0")
+	n.expect("WATCHDOG=1")
+	frontend := p.halt("frontend")
+	for deadline := time.Now().Add(40 * time.Second); n.next(2*time.Second) != ""; {
+		if time.Now().After(deadline) {
+			t.Fatal("the watchdog is fed beside a stopped frontend")
+		}
+	}
+	_ = syscall.Kill(frontend, syscall.SIGCONT)
+	n.expect("WATCHDOG=1")
 }
 
 // TestRefusals: what cannot work ends at once, with its exit code and a text that says what to do.

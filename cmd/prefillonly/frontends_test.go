@@ -46,8 +46,7 @@ func TestFrontendsShareThePort(t *testing.T) {
 			p.progresses(&answered, 50)
 		}
 	}
-	stalled := p.child("frontend-1")
-	_ = syscall.Kill(stalled, syscall.SIGSTOP) // its connections wait, new ones do not
+	stalled := p.halt("frontend-1") // its connections wait, new ones do not
 	p.answers("beside a frontend that stands still")
 	_ = syscall.Kill(stalled, syscall.SIGCONT)
 	stop.Store(true)
@@ -121,15 +120,15 @@ func TestStreamOfADeadFrontend(t *testing.T) {
 func TestMetricsOfFrontends(t *testing.T) {
 	p := serve(t, nil, "--device", "null", "--api-server-count", "2", "--hang-timeout", "0")
 	const requests = 40
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}} // so that either frontend answers
 	for i := range requests {
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		if status, text, err := p.askOnce(client, fmt.Sprint("user ", i)); err != nil || status != 200 {
 			t.Fatalf("%d %s %v", status, text, err)
 		}
 	}
 	finished := regexp.MustCompile(`(?m)^vllm:request_success_total\{.*finished_reason="length",frontend="(frontend-\d)".*\} (\d+)$`)
 	read := func() string {
-		response, err := http.Get(p.base + "/metrics")
+		response, err := client.Get(p.base + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +138,7 @@ func TestMetricsOfFrontends(t *testing.T) {
 		}
 		return text
 	}
-	for range 8 { // of either frontend
+	for range 8 {
 		sum := 0
 		for _, match := range finished.FindAllStringSubmatch(read(), -1) {
 			n, _ := strconv.Atoi(match[2])
@@ -149,8 +148,7 @@ func TestMetricsOfFrontends(t *testing.T) {
 			t.Errorf("the frontends have answered %d requests together, want %d", sum, requests)
 		}
 	}
-	stopped := p.child("frontend-0")
-	_ = syscall.Kill(stopped, syscall.SIGSTOP)
+	stopped := p.halt("frontend-0")
 	for range 3 {
 		if found := finished.FindAllStringSubmatch(read(), -1); len(found) != 1 || found[0][1] != "frontend-1" {
 			t.Errorf("beside a stopped frontend the others are %v, want frontend-1", found)

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +17,32 @@ import (
 func lives(t *testing.T, harm string, args ...string) *program {
 	t.Helper()
 	return start(t, []string{poisonEnv + "=" + harm}, append([]string{"--hang-timeout", hangTimeout.String(), "--device", "null"}, args...)...)
+}
+
+// halt stops a child and waits until all of its threads stand still: a busy machine lets some of them go on
+// for a while. The child is returned.
+func (p *program) halt(role string) int {
+	p.Helper()
+	pid := p.child(role)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		p.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); running(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.Fatalf("the %s does not stop", role)
+		}
+	}
+	return pid
+}
+
+// running says that a thread of a process does not stand still.
+func running(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return slices.ContainsFunc(threads, func(file string) bool {
+		text, err := os.ReadFile(file)
+		state := text[bytes.LastIndexByte(text, ')')+1:]
+		return err == nil && !bytes.HasPrefix(state, []byte(" T"))
+	})
 }
 
 // TestStoppedProcesses: a process of any role that stands still is killed and started again. Requests
@@ -38,8 +68,7 @@ func TestRequestsOutliveAStoppedProcess(t *testing.T) {
 	p := lives(t, "")
 	p.within("ready", p.ready)
 	for _, role := range []string{"executor", "scheduler"} {
-		old := p.child(role)
-		_ = syscall.Kill(old, syscall.SIGSTOP)
+		old := p.halt(role)
 		answers := make(chan string, 8)
 		for i := range cap(answers) {
 			go func() {
@@ -103,8 +132,7 @@ func TestLoading(t *testing.T) {
 func TestNotReadyBesideAStoppedScheduler(t *testing.T) {
 	p := start(t, nil, "--hang-timeout", "0", "--device", "null")
 	p.within("ready", p.ready)
-	stopped := p.child("scheduler")
-	_ = syscall.Kill(stopped, syscall.SIGSTOP)
+	stopped := p.halt("scheduler")
 	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		response, err := http.Get(p.base + "/ready")
 		if err != nil {

@@ -74,6 +74,7 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 		zap.String("device", cfg.Device), zap.String("url", "http://"+listener.Addr().String()))
 
 	g := newGroup(cfg, socket, log)
+	g.Name = cfg.ServedModelName[0]
 	g.Ready = func() { log.Info("ready", zap.Int("port", cfg.Port)) }
 	g.Stopping = func() { // the port is the frontends' alone: closed when they close it
 		listener.Close()
@@ -84,7 +85,7 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 
 // newGroup is the processes of a server; socket is where it listens.
 func newGroup(cfg *config.Config, socket *os.File, log *zap.Logger) *supervise.Group {
-	g := &supervise.Group{Log: log, Name: cfg.ServedModelName[0]}
+	g := &supervise.Group{Log: log}
 	g.Others = []*supervise.Child{{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace}}
 	for i := range cfg.Frontends {
 		g.Frontends = append(g.Frontends, frontendChild(cfg, socket, i))

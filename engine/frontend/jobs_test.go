@@ -109,7 +109,11 @@ func TestFirstExecutorIsAwaited(t *testing.T) {
 func TestSilentScheduler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := newFrontend(t, Config{}, nil)
-		time.Sleep(time.Minute)
+		time.Sleep((missedHeartbeats + 1) * time.Second)
+		if w := do(f, http.MethodGet, "/ready", ""); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "silent for 11s") {
+			t.Errorf("ready after unanswered heartbeats: %d %s", w.Code, w.Body)
+		}
+		time.Sleep(time.Minute - (missedHeartbeats+1)*time.Second)
 		if w := do(f, http.MethodGet, "/health", ""); w.Code != http.StatusOK {
 			t.Errorf("health at the limit: %d", w.Code)
 		}
@@ -323,5 +327,37 @@ func TestSubmitCarriesTheRequest(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestPulse: a frontend says at each heartbeat how it is, and falls silent when what its requests need is
+// held for ever.
+func TestPulse(t *testing.T) {
+	pulses := make(chan bool, 1000)
+	f, s := newFrontend(t, Config{Heartbeat: time.Millisecond, Pulse: func(healthy, ready bool) { pulses <- healthy && ready }}, nil)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { served <- f.Serve(ctx, listener) }()
+	s.inbox <- welcome(5)
+	for !<-pulses { // until it is ready
+	}
+	f.jobs.mu.Lock()
+	time.Sleep(50 * time.Millisecond) // the pulse that was under way is over
+	for len(pulses) > 0 {
+		<-pulses
+	}
+	time.Sleep(50 * time.Millisecond)
+	if n := len(pulses); n > 0 {
+		t.Errorf("%d pulses while the jobs were held", n)
+	}
+	f.jobs.mu.Unlock()
+	<-pulses
+	stop()
+	if err := <-served; err != nil {
+		t.Errorf("Serve returned %v", err)
 	}
 }

@@ -49,6 +49,13 @@ func TestMain(m *testing.M) {
 		touch(os.Args[1])
 		for {
 		}
+	case "reading": // the same, reading a file and hardly computing
+		Watch()
+		touch(os.Args[1])
+		zero, _ := os.Open("/dev/zero")
+		for range time.Tick(20 * time.Millisecond) {
+			_, _ = zero.Read(make([]byte, 1<<20))
+		}
 	case "talking":
 		Watch()
 		touch(os.Args[1])

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -13,11 +14,13 @@ import (
 )
 
 // How a silent process is judged. It is looked at looksPerSilence times in the time that it may be silent.
-// One that computes is excused at each look that finds it at work, up to patience times that time.
+// One that waits for a processor is excused at each look that finds it so, and one that computes where it is
+// at work, up to patience times that time.
 const (
 	looksPerSilence = 10
 	patience        = 10
 	workShare       = 0.05    // of a processor, used since the last look, is work; heartbeats take less than a tenth of that
+	waitShare       = 0.5     // of the time since the last look, waited for a processor: the machine is overloaded
 	workBytes       = 1 << 20 // read since the last look are work: a model that loads from a slow disk
 )
 
@@ -77,7 +80,7 @@ func (c *Child) watch(v *vigil, p *os.Process, stop context.Context, ended <-cha
 	}
 }
 
-// look counts a look at a process, which is excused if it computes and works.
+// look counts a look at a process, which is excused if it cannot work, or if it computes and works.
 func (v *vigil) look(computes bool, every time.Duration, measure func() work) {
 	if heard := v.heard.Load(); heard != v.seen {
 		v.seen, v.quiet, v.idle, v.done = heard, 0, 0, work{}
@@ -85,24 +88,24 @@ func (v *vigil) look(computes bool, every time.Duration, measure func() work) {
 	}
 	v.quiet++
 	v.idle++
-	if !computes {
-		return
-	}
 	before := v.done
 	v.done = measure()
-	if before != (work{}) && v.done.since(before, every) {
+	if before != (work{}) && v.done.excuses(before, computes, every) {
 		v.idle = 0
 	}
 }
 
 // work is what a process has done since its start.
 type work struct {
-	processor time.Duration
-	read      int64 // bytes
+	processor time.Duration // used
+	waited    time.Duration // for a processor, of all threads that live
+	read      int64         // bytes
 }
 
-func (w work) since(before work, time time.Duration) bool {
-	return float64(w.processor-before.processor) >= workShare*float64(time) || w.read-before.read >= workBytes
+func (w work) excuses(before work, computes bool, time time.Duration) bool {
+	used, waited, read := w.processor-before.processor, w.waited-before.waited, w.read-before.read
+	return float64(waited) >= waitShare*float64(time) ||
+		computes && (float64(used) >= workShare*float64(time) || read >= workBytes)
 }
 
 // clockTick is the unit of times in /proc.
@@ -118,6 +121,13 @@ func workOf(pid int) work {
 			ticks, _ := strconv.ParseInt(string(field), 10, 64)
 			w.processor += time.Duration(ticks) * clockTick
 		}
+	}
+	threads, _ := filepath.Glob(proc + "/task/*/schedstat")
+	for _, file := range threads {
+		var ran, waited int64 // nanoseconds
+		text, _ := os.ReadFile(file)
+		_, _ = fmt.Sscan(string(text), &ran, &waited)
+		w.waited += time.Duration(waited)
 	}
 	io, _ := os.ReadFile(proc + "/io")
 	for line := range bytes.Lines(io) {

@@ -47,6 +47,14 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if _, err := soak(ctx, c); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+}
+
+// soak runs a server and prints what it saw; an error says what was wrong.
+func soak(ctx context.Context, c config) (*report, error) {
 	r, err := run(ctx, c)
 	if r != nil {
 		r.write(os.Stdout)
@@ -54,10 +62,7 @@ func main() {
 	if err == nil {
 		err = r.verdict()
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
+	return r, err
 }
 
 // run soaks a server and returns what it saw, if it came to see anything.

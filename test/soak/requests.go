@@ -21,6 +21,13 @@ type kind struct {
 	leave bool // the client leaves before the answer
 }
 
+// texts is how many long texts there are: more than a few, and few enough that the tokenizers' memories of
+// texts are soon as large as they get.
+const texts = 64
+
+// text is one of them, of n words.
+func text(r *rand.Rand, n int) string { return words(uint64(r.IntN(texts)), n) }
+
 // kinds are the mixed traffic: short and long prompts to score, generation, streams, prompt log-probabilities,
 // batches, mistakes, and clients that leave.
 var kinds = []kind{
@@ -33,7 +40,7 @@ var kinds = []kind{
 			words(uint64(user), 600)+fmt.Sprintf("Post %d. Will the user like it? Answer Yes or No:", post))
 	}},
 	{name: "score a long text", path: "/v1/completions", whole: choices(1), body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0}`, words(r.Uint64(), 2000))
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0}`, text(r, 2000))
 	}},
 	{name: "chat", path: "/v1/chat/completions", same: true, whole: choices(1), body: func(r *rand.Rand) string {
 		return fmt.Sprintf(`{"messages":[{"role":"user","content":"Is %d a prime?"}],"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":3}`, r.IntN(8))
@@ -42,7 +49,7 @@ var kinds = []kind{
 		return fmt.Sprintf(`{"prompt":["a","b","c","user %d"],"max_tokens":1}`, r.IntN(1000))
 	}},
 	{name: "prompt log-probabilities", path: "/v1/completions", whole: choices(1), body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"echo":true,"logprobs":1}`, words(r.Uint64(), 100))
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"echo":true,"logprobs":1}`, text(r, 100))
 	}},
 	{name: "generate", path: "/v1/completions", whole: choices(1), body: func(r *rand.Rand) string {
 		return fmt.Sprintf(`{"prompt":"Once %d","max_tokens":24,"allowed_token_ids":[300,301]}`, r.IntN(1000))
@@ -51,16 +58,16 @@ var kinds = []kind{
 		return fmt.Sprintf(`{"prompt":"Twice %d","max_tokens":24,"stream":true,"allowed_token_ids":[300,301]}`, r.IntN(1000))
 	}},
 	{name: "tokenize", path: "/tokenize", whole: anything, body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"prompt":%q}`, words(r.Uint64(), 300))
+		return fmt.Sprintf(`{"prompt":%q}`, text(r, 300))
 	}},
 	{name: "mistake", path: "/v1/completions", status: 400, whole: anything, body: func(r *rand.Rand) string {
 		return []string{`{"prompt":`, `{"prompt":"a","max_tokens":-1}`, `{"prompt":[99999999]}`, `{"prompt":"a","temperature":"hot"}`}[r.IntN(4)]
 	}},
 	{name: "too long", path: "/v1/completions", status: 400, whole: anything, body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1}`, words(r.Uint64(), 40_000))
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1}`, words(uint64(r.IntN(2)), 40_000))
 	}},
 	{name: "leave", path: "/v1/completions", leave: true, whole: anything, body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"prompt":%q,"max_tokens":200,"stream":%v}`, words(r.Uint64(), 200), r.IntN(2) == 0)
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":200,"stream":%v}`, text(r, 200), r.IntN(2) == 0)
 	}},
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -26,18 +25,12 @@ func program(t *testing.T) string {
 	return binary
 }
 
-// soak runs a server and demands that nothing went wrong.
-func soak(t *testing.T, c config) *report {
+// mustSoak demands that nothing goes wrong.
+func mustSoak(t *testing.T, c config) *report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	r, err := run(ctx, c)
-	if r != nil {
-		r.write(os.Stdout)
-	}
-	if err == nil {
-		err = r.verdict()
-	}
+	r, err := soak(ctx, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +39,7 @@ func soak(t *testing.T, c config) *report {
 
 // TestSoak is the short form of `make soak`: a minute of mixed traffic, its last two thirds with faults.
 func TestSoak(t *testing.T) {
-	r := soak(t, config{
+	r := mustSoak(t, config{
 		binary: program(t), device: "cpu", frontends: 2, clients: 8, duration: 50 * time.Second, every: 3 * time.Second,
 		signals: "KILL,SEGV,STOP", roles: "executor,scheduler,frontend", silence: 3 * time.Second, seed: 1, flatWithin: 32 << 20,
 	})
@@ -57,7 +50,7 @@ func TestSoak(t *testing.T) {
 
 // TestStrikes is the short form of `make strikes`: nothing is lost but by a dying frontend, nothing hangs.
 func TestStrikes(t *testing.T) {
-	soak(t, config{
+	mustSoak(t, config{
 		binary: program(t), device: "null", frontends: 2, clients: 16, faults: 12,
 		signals: "KILL,SEGV,KILL,STOP", roles: "executor,scheduler,frontend", silence: 3 * time.Second, seed: 2, flatWithin: 32 << 20,
 	})
