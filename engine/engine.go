@@ -18,13 +18,18 @@ func (id JobID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
 // Ask says what is wanted of a prompt: the distribution of the next token, in which form, and how
 // to choose from it. Logprobs are log-softmax at temperature 1 of logits + Bias over the Allowed
-// set (over the whole vocabulary when Allowed is empty).
+// set (over the whole vocabulary when Allowed is empty); what narrows the choice alone (Bans and
+// what follows Temperature) does not change them. Where several narrow it, they do so in the order
+// Bans, Temperature, MinP, TopK, TopP.
 type Ask struct {
 	Top            int         // how many of the likeliest tokens to report, 0..MaxTop
 	Labels         []TokenID   // tokens to report whatever their rank (logprob_token_ids)
 	Allowed        []TokenID   // the only tokens that may be chosen; probabilities are renormalised over them
 	Bias           []TokenBias // added to the logits (logit_bias)
-	Temperature    float32     // 0 chooses the likeliest token
+	Bans           []Ban       // tokens that may not be chosen (bad_words, min_tokens)
+	Temperature    float32     // 0 chooses the likeliest token, whatever MinP, TopK and TopP are
+	MinP           float32     // least probability of a token that may be drawn, as a share of the likeliest one's; 0..1
+	TopK           int         // how many of the likeliest tokens, and those as likely as the last, may be drawn; 0: all
 	TopP           float32     // nucleus in (0,1]; 0 means 1
 	Seed           uint64      // seeds the draw; the n-th token of a job draws from (Seed, n)
 	PromptLogprobs bool        // also report each prompt position's own token (echo)
@@ -38,6 +43,13 @@ const MaxTop = 20
 type TokenBias struct {
 	ID   TokenID
 	Bias float32
+}
+
+// Ban forbids the last of Tokens wherever the tokens generated so far (not the prompt's) end with
+// those before it.
+type Ban struct {
+	Tokens []TokenID // at least one
+	Before int       // forbidden only as one of the first Before tokens; 0: always
 }
 
 // TokenLogprob is one entry of a distribution.
@@ -54,9 +66,11 @@ type Answer struct {
 	Labels  []TokenLogprob // in the order of Ask.Labels
 }
 
-// PromptScore is the logprob of a prompt token given those before it.
+// PromptScore is the logprob of a prompt token given those before it, and its rank: how many tokens
+// are at least as likely.
 type PromptScore struct {
 	Logprob float32
+	Rank    uint32
 	Top     []TokenLogprob
 }
 

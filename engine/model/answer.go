@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/sampling"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -99,17 +100,11 @@ type reply struct {
 
 func (q question) reply(logits []float32) reply {
 	if q.prompt == 0 {
-		answer, err := choose(logits, q.ids, &q.it.Ask, q.it.Draw)
+		answer, err := sampling.Choose(logits, q.ids, &q.it.Ask, q.it.Tokens[len(q.it.Tokens)-q.it.Draw:])
 		return reply{answer: answer, err: err}
 	}
-	d, err := newDistribution(logits, nil)
-	if err != nil {
-		return reply{err: err}
-	}
-	return reply{score: engine.PromptScore{
-		Logprob: d.logprob(int(q.it.Tokens[q.prompt])),
-		Top:     d.top(q.it.Ask.PromptTop),
-	}}
+	score, err := sampling.Score(logits, q.it.Tokens[q.prompt], q.it.Ask.PromptTop)
+	return reply{score: score, err: err}
 }
 
 // addTo completes the item's result. Replies come in the order of the prompt's positions, and the

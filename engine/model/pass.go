@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/sampling"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -128,6 +129,8 @@ func (m *Model) checkItem(in *wire.RunItem) *engine.Error {
 		return engine.Errorf(engine.CodeTooLong, "the prompt has %d tokens, the limit is %d", tokens, m.opts.MaxLen)
 	case in.Cached < 0 || in.Cached >= tokens || in.Cached > reach:
 		return engine.Errorf(engine.CodeInternal, "%d of %d tokens are said to be cached in %d blocks of %d", in.Cached, tokens, len(in.Blocks), m.opts.BlockTokens)
+	case in.Draw < 0 || in.Draw >= tokens:
+		return engine.Errorf(engine.CodeInternal, "%d of %d tokens are said to be generated", in.Draw, tokens)
 	case in.Cached > 0 && in.Ask.PromptLogprobs:
 		return engine.Errorf(engine.CodeInternal, "prompt logprobs need the whole prompt computed, but %d tokens are said to be cached", in.Cached)
 	}
@@ -141,7 +144,7 @@ func (m *Model) checkItem(in *wire.RunItem) *engine.Error {
 			return engine.Errorf(engine.CodeInternal, "block %d is outside the cache of %d", b, m.pages.count)
 		}
 	}
-	return checkAsk(&in.Ask, m.spec.vocab)
+	return sampling.Check(&in.Ask, m.spec.vocab)
 }
 
 // cut makes the chunk of rows [from, to). Segments share their item's list of blocks, so that a

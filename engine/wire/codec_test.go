@@ -21,7 +21,9 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 var ask = engine.Ask{
 	Top: 5, Labels: []engine.TokenID{9642, 2822}, Allowed: []engine.TokenID{9642, 2822, 1 << 17},
-	Bias: []engine.TokenBias{{ID: 7, Bias: -100}}, Temperature: 0.5, TopP: 0.9, Seed: 42, PromptLogprobs: true, PromptTop: 2,
+	Bias: []engine.TokenBias{{ID: 7, Bias: -100}}, Temperature: 0.5, TopP: 0.9, TopK: 40, MinP: 0.05,
+	Bans: []engine.Ban{{Tokens: []engine.TokenID{2}, Before: 3}, {Tokens: []engine.TokenID{5, 1 << 17}}},
+	Seed: 42, PromptLogprobs: true, PromptTop: 2,
 }
 
 var answer = engine.Answer{
@@ -62,7 +64,7 @@ var samples = []struct {
 	{"submit-empty", &Submit{}},
 	{"cancel", &Cancel{Job: 5}},
 	{"result", &Result{
-		Job: 5, Index: 1, Answer: &answer, Prompt: []engine.PromptScore{{Logprob: -2}, {Logprob: -3, Top: answer.Top}},
+		Job: 5, Index: 1, Answer: &answer, Prompt: []engine.PromptScore{{Logprob: -2, Rank: 3}, {Logprob: -3, Rank: 1 << 17, Top: answer.Top}},
 		Cached: 64, Finish: engine.FinishLength, Timing: engine.Timing{Queued: time.Millisecond, Running: 2 * time.Millisecond},
 	}},
 	{"result-error", &Result{Job: 5, Err: &engine.Error{Code: engine.CodeOverloaded, Message: "the queue is full", RetryAfter: time.Second}}},
@@ -197,7 +199,7 @@ func header(t *testing.T, pairs ...any) []byte {
 
 func TestDecodeRefuses(t *testing.T) {
 	submit := func(frames ...[]byte) [][]byte {
-		return append([][]byte{header(t, "v", 1, "k", int(KindSubmit), "tokens", 2)}, frames...)
+		return append([][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", 2)}, frames...)
 	}
 	for _, c := range []struct {
 		name, want string
@@ -206,22 +208,23 @@ func TestDecodeRefuses(t *testing.T) {
 		{"nothing", "no header frame", nil},
 		{"empty header", "EOF", [][]byte{{}}},
 		{"not a map", "header", [][]byte{{0x01}}},
-		{"no kind", "lacks version and kind", [][]byte{header(t, "v", 1)}},
-		{"kind first", `key "k" where "v" belongs`, [][]byte{header(t, "k", 1, "v", 1)}},
-		{"unknown kind", "unknown kind 99", [][]byte{header(t, "v", 1, "k", 99)}},
-		{"kind that never travels", "unknown kind 12", [][]byte{header(t, "v", 1, "k", int(kindTick))}},
+		{"no kind", "lacks version and kind", [][]byte{header(t, "v", Version)}},
+		{"kind first", `key "k" where "v" belongs`, [][]byte{header(t, "k", 1, "v", Version)}},
+		{"unknown kind", "unknown kind 99", [][]byte{header(t, "v", Version, "k", 99)}},
+		{"kind that never travels", "unknown kind 12", [][]byte{header(t, "v", Version, "k", int(kindTick))}},
 		{"missing frame", "a frame of 2 elements is missing", submit()},
 		{"frame too many", "1 frames too many", submit(make([]byte, 8), nil)},
 		{"short frame", "a frame of 7 bytes where 2 ids belong", submit(make([]byte, 7))},
 		{"long frame", "a frame of 12 bytes where 2 ids belong", submit(make([]byte, 12))},
-		{"ragged copies", "a frame of 12 bytes where 2 copies belong", [][]byte{header(t, "v", 1, "k", int(KindRun), "saves", 2), make([]byte, 12)}},
-		{"negative count", "a count of -1", [][]byte{header(t, "v", 1, "k", int(KindSubmit), "max_tokens", -1)}},
-		{"string where a number belongs", "decoding int64", [][]byte{header(t, "v", 1, "k", int(KindSubmit), "priority", "high")}},
-		{"ragged list", "3 bytes where elements have 4", [][]byte{header(t, "v", 1, "k", int(KindSubmit), "stop", []byte{1, 2, 3})}},
-		{"huge array", "claims 4294967295 elements", [][]byte{{0x83, 0xa1, 'v', 1, 0xa1, 'k', byte(KindRun), 0xa5, 'i', 't', 'e', 'm', 's', 0xdd, 255, 255, 255, 255}}},
-		{"huge string", "claims 4294967295 elements", [][]byte{{0x83, 0xa1, 'v', 1, 0xa1, 'k', byte(KindHello), 0xa4, 'n', 'a', 'm', 'e', 0xdb, 255, 255, 255, 255}}},
-		{"trailing bytes", "1 bytes after the header", [][]byte{append(header(t, "v", 1, "k", int(KindCancel), "job", 1), 0)}},
-		{"long key", "a key of 40 bytes", [][]byte{header(t, "v", 1, "k", int(KindCancel), strings.Repeat("x", 40), 1)}},
+		{"ragged copies", "a frame of 12 bytes where 2 copies belong", [][]byte{header(t, "v", Version, "k", int(KindRun), "saves", 2), make([]byte, 12)}},
+		{"negative count", "a count of -1", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "max_tokens", -1)}},
+		{"string where a number belongs", "decoding int64", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "priority", "high")}},
+		{"ragged list", "3 bytes where elements have 4", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "stop", []byte{1, 2, 3})}},
+		{"huge array", "claims 4294967295 elements", [][]byte{{0x83, 0xa1, 'v', Version, 0xa1, 'k', byte(KindRun), 0xa5, 'i', 't', 'e', 'm', 's', 0xdd, 255, 255, 255, 255}}},
+		{"huge string", "claims 4294967295 elements", [][]byte{{0x83, 0xa1, 'v', Version, 0xa1, 'k', byte(KindHello), 0xa4, 'n', 'a', 'm', 'e', 0xdb, 255, 255, 255, 255}}},
+		{"ragged bans", "ban 1 is cut off", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "ask", map[string]any{"bans": make([]byte, 12)})}},
+		{"trailing bytes", "1 bytes after the header", [][]byte{append(header(t, "v", Version, "k", int(KindCancel), "job", 1), 0)}},
+		{"long key", "a key of 40 bytes", [][]byte{header(t, "v", Version, "k", int(KindCancel), strings.Repeat("x", 40), 1)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, err := Decode(c.frames)
@@ -233,9 +236,9 @@ func TestDecodeRefuses(t *testing.T) {
 }
 
 func TestOtherVersionIsNamed(t *testing.T) {
-	_, err := Decode([][]byte{header(t, "v", 2, "k", 200, "future", "x"), nil, nil})
+	_, err := Decode([][]byte{header(t, "v", Version+1, "k", 200, "future", "x"), nil, nil})
 	var v *VersionError
-	if !errors.As(err, &v) || v.Got != 2 || !strings.Contains(err.Error(), "version 2") || !strings.Contains(err.Error(), "version 1") {
+	if !errors.As(err, &v) || v.Got != Version+1 || !strings.Contains(err.Error(), "version 3") || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("Decode = %v, want a VersionError that names both versions", err)
 	}
 }
@@ -246,7 +249,7 @@ func TestUnknownKeysAreSkipped(t *testing.T) {
 		deep = append(deep, 0x91)
 	}
 	deep = append(deep, 0xc0)
-	h := header(t, "v", 1, "k", int(KindCancel),
+	h := header(t, "v", Version, "k", int(KindCancel),
 		"future", map[string]any{"a": []any{1, "x", nil, 2.5, []byte{1}}}, "more", time.Unix(0, 0), "nothing", nil, "job", 7)
 	h[0]++
 	h = append(h, 0xa4, 'd', 'e', 'e', 'p')

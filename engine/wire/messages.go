@@ -9,7 +9,7 @@ import (
 )
 
 // Version is the protocol's version. A peer with another version is refused by name and number.
-const Version = 1
+const Version = 2
 
 // Message is one of the structs below.
 type Message interface{ kind() Kind }
@@ -132,7 +132,7 @@ type RunItem struct {
 	Tokens []engine.TokenID // raw frame; the whole sequence, cached part included
 	Cached int              // < len(Tokens)
 	Blocks []BlockID        // raw frame
-	Draw   int              // index of the token to generate (seeds the draw)
+	Draw   int              // tokens generated so far, the last of Tokens; with the seed it fixes the draw
 	Ask    engine.Ask
 }
 

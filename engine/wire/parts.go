@@ -19,8 +19,11 @@ func (m *askBody) encode(w *writer) {
 	w.words("labels", m.Labels)
 	w.words("allowed", m.Allowed)
 	w.biases("bias", m.Bias)
+	w.bans("bans", m.Bans)
 	w.float32("temperature", m.Temperature)
 	w.float32("top_p", m.TopP)
+	w.int("top_k", int64(m.TopK))
+	w.float32("min_p", m.MinP)
 	w.uint("seed", m.Seed)
 	w.bool("prompt", m.PromptLogprobs)
 	w.int("prompt_top", int64(m.PromptTop))
@@ -36,10 +39,16 @@ func (m *askBody) decode(r *reader, key []byte) bool {
 		m.Allowed = r.words()
 	case "bias":
 		m.Bias = r.biases()
+	case "bans":
+		m.Bans = r.bans()
 	case "temperature":
 		m.Temperature = r.float32()
 	case "top_p":
 		m.TopP = r.float32()
+	case "top_k":
+		m.TopK = r.count()
+	case "min_p":
+		m.MinP = r.float32()
 	case "seed":
 		m.Seed = r.uint()
 	case "prompt":

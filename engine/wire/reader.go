@@ -226,6 +226,20 @@ func (r *reader) biases() []engine.TokenBias {
 	return l
 }
 
+func (r *reader) bans() []engine.Ban {
+	var list []engine.Ban
+	for flat := r.words(); len(flat) > 0; {
+		if len(flat) < 2 || flat[0] > math.MaxInt32 || uint64(flat[1]) > uint64(len(flat)-2) {
+			r.fail("ban %d is cut off or out of range", len(list))
+			return nil
+		}
+		end := 2 + int(flat[1])
+		list = append(list, engine.Ban{Tokens: append([]engine.TokenID(nil), flat[2:end]...), Before: int(flat[0])})
+		flat = flat[end:]
+	}
+	return list
+}
+
 // nextFrame reads the number of elements and takes the frame that holds them.
 func (r *reader) nextFrame() (int, []byte) {
 	n := r.count()
@@ -271,7 +285,7 @@ func (r *reader) copies() []Copy {
 
 func (r *reader) promptScores() []engine.PromptScore {
 	n, f := r.nextFrame()
-	if r.err == nil && n > len(f)/8 {
+	if r.err == nil && n > len(f)/12 {
 		r.fail("a frame of %d bytes where %d prompt scores belong", len(f), n)
 	}
 	if r.err != nil || n == 0 {
@@ -279,13 +293,14 @@ func (r *reader) promptScores() []engine.PromptScore {
 	}
 	scores := make([]engine.PromptScore, n)
 	for i := range scores {
-		if len(f) < 8 {
+		if len(f) < 12 {
 			r.fail("prompt score %d of %d is cut off", i, n)
 			return nil
 		}
 		scores[i].Logprob = math.Float32frombits(binary.LittleEndian.Uint32(f))
-		top := uint64(binary.LittleEndian.Uint32(f[4:]))
-		f = f[8:]
+		scores[i].Rank = binary.LittleEndian.Uint32(f[4:])
+		top := uint64(binary.LittleEndian.Uint32(f[8:]))
+		f = f[12:]
 		if top > uint64(len(f)/8) {
 			r.fail("prompt score %d of %d is cut off", i, n)
 			return nil

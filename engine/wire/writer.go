@@ -146,18 +146,29 @@ func (w *writer) biases(k string, l []engine.TokenBias) {
 	_ = w.enc.EncodeBytes(b)
 }
 
-// promptScores appends a frame: for each score its logprob, the length of Top, and Top's pairs.
+// bans writes for each ban Before, the number of Tokens and these, as raw words.
+func (w *writer) bans(k string, bans []engine.Ban) {
+	var flat []uint32
+	for _, b := range bans {
+		flat = append(flat, uint32(b.Before), uint32(len(b.Tokens)))
+		flat = append(flat, b.Tokens...)
+	}
+	w.words(k, flat)
+}
+
+// promptScores appends a frame: for each score its logprob, its rank, the length of Top, and Top's pairs.
 func (w *writer) promptScores(k string, scores []engine.PromptScore) {
 	if len(scores) == 0 {
 		return
 	}
 	size := 0
 	for _, s := range scores {
-		size += 8 + 8*len(s.Top)
+		size += 12 + 8*len(s.Top)
 	}
 	b := make([]byte, 0, size)
 	for _, s := range scores {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s.Logprob))
+		b = binary.LittleEndian.AppendUint32(b, s.Rank)
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Top)))
 		b = appendLogprobs(b, s.Top)
 	}

@@ -1,8 +1,7 @@
-package model
+package sampling
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -105,93 +104,13 @@ func (d *distribution) top(n int) []engine.TokenLogprob {
 	return list
 }
 
-// choose makes an answer out of logits over ids (the whole vocabulary if nil), to which the ask's
-// biases are added in place. A label outside ids has a logprob of minus infinity.
-func choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, draw int) (*engine.Answer, *engine.Error) {
-	biased := distribution{logits: logits, ids: ids}
-	for _, b := range ask.Bias {
-		if c, ok := biased.column(b.ID); ok {
-			logits[c] += b.Bias
+// rank is the column's place among the likeliest, from 1 on: how many logits are not below its own.
+func (d *distribution) rank(column int) uint32 {
+	own, n := d.logits[column], uint32(0)
+	for _, l := range d.logits {
+		if l >= own {
+			n++
 		}
 	}
-	d, err := newDistribution(logits, ids)
-	if err != nil {
-		return nil, err
-	}
-	chosen := d.best(1)[0]
-	if ask.Temperature > 0 {
-		chosen = d.sample(ask.Temperature, ask.TopP, uniform(ask.Seed, draw))
-	}
-	answer := &engine.Answer{Token: d.id(chosen), Logprob: d.logprob(chosen), Top: d.top(ask.Top)}
-	for _, id := range ask.Labels {
-		entry := engine.TokenLogprob{ID: id, Logprob: float32(math.Inf(-1))}
-		if c, ok := d.column(id); ok {
-			entry = d.entry(c)
-		}
-		answer.Labels = append(answer.Labels, entry)
-	}
-	return answer, nil
-}
-
-// uniform is in [0, 1), a function of its arguments alone.
-func uniform(seed uint64, draw int) float64 {
-	return float64(rand.NewPCG(seed, uint64(draw)).Uint64()>>11) * 0x1p-53
-}
-
-// sample returns the column at which the cumulative probability passes u, at the temperature, over
-// the nucleus: the fewest likeliest tokens that hold topP (Holtzman et al. 2020, section 3.1).
-func (d *distribution) sample(temperature, topP float32, u float64) int {
-	columns := d.nucleus(temperature, topP)
-	total := 0.0
-	for _, c := range columns {
-		total += d.weight(c, temperature)
-	}
-	left := u * total
-	for _, c := range columns {
-		if left -= d.weight(c, temperature); left < 0 {
-			return c
-		}
-	}
-	return d.best(1)[0] // rounding left a remainder
-}
-
-// weight is proportional to the column's probability at the temperature.
-func (d *distribution) weight(column int, temperature float32) float64 {
-	return float64(exp((d.logits[column] - d.peak) / temperature))
-}
-
-// nucleus returns the columns of the nucleus, likeliest first, or all in their order if topP is 1 (or
-// 0, which means 1). What lies below a V-th of 1-topP adds up to less than 1-topP, so only the rest
-// is sorted.
-func (d *distribution) nucleus(temperature, topP float32) []int {
-	total, floor := d.sum(temperature), 0.0
-	whole := topP <= 0 || topP >= 1
-	if !whole {
-		floor = (1 - float64(topP)) * total / float64(len(d.logits))
-	}
-	var columns []int
-	for c := range d.logits {
-		if d.weight(c, temperature) >= floor {
-			columns = append(columns, c)
-		}
-	}
-	if whole {
-		return columns
-	}
-	slices.SortStableFunc(columns, func(a, b int) int {
-		switch {
-		case d.logits[a] > d.logits[b]:
-			return -1
-		case d.logits[a] < d.logits[b]:
-			return 1
-		}
-		return 0
-	})
-	held := 0.0
-	for i, c := range columns {
-		if held += d.weight(c, temperature); held >= float64(topP)*total {
-			return columns[:i+1]
-		}
-	}
-	return columns
+	return n
 }

@@ -1,4 +1,4 @@
-package model
+package sampling
 
 import (
 	"math"
@@ -6,8 +6,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 )
 
-// checkAsk refuses an ask that cannot be answered.
-func checkAsk(a *engine.Ask, vocab int) *engine.Error {
+// Check refuses an ask that cannot be answered.
+func Check(a *engine.Ask, vocab int) *engine.Error {
 	switch {
 	case a.Top < 0 || a.Top > engine.MaxTop || a.PromptTop < 0 || a.PromptTop > engine.MaxTop:
 		return engine.Errorf(engine.CodeBadTokens, "%d and %d top logprobs are asked for, the limit is %d", a.Top, a.PromptTop, engine.MaxTop)
@@ -15,8 +15,23 @@ func checkAsk(a *engine.Ask, vocab int) *engine.Error {
 		return engine.Errorf(engine.CodeBadTokens, "temperature %g is not a number from 0 on", a.Temperature)
 	case !(a.TopP >= 0 && a.TopP <= 1):
 		return engine.Errorf(engine.CodeBadTokens, "top_p %g is outside 0..1", a.TopP)
+	case a.TopK < 0:
+		return engine.Errorf(engine.CodeBadTokens, "top_k %d is not a number from 0 on", a.TopK)
+	case !(a.MinP >= 0 && a.MinP <= 1):
+		return engine.Errorf(engine.CodeBadTokens, "min_p %g is outside 0..1", a.MinP)
 	}
-	for _, list := range [][]engine.TokenID{a.Labels, a.Allowed} {
+	return checkIDs(a, vocab)
+}
+
+func checkIDs(a *engine.Ask, vocab int) *engine.Error {
+	lists := [][]engine.TokenID{a.Labels, a.Allowed}
+	for _, b := range a.Bans {
+		if len(b.Tokens) == 0 || b.Before < 0 {
+			return engine.Errorf(engine.CodeBadTokens, "a ban of %d tokens before token %d is none", len(b.Tokens), b.Before)
+		}
+		lists = append(lists, b.Tokens)
+	}
+	for _, list := range lists {
 		for _, id := range list {
 			if int64(id) >= int64(vocab) {
 				return engine.Errorf(engine.CodeBadTokens, "token %d is outside the vocabulary of %d", id, vocab)

@@ -1,4 +1,4 @@
-package model
+package sampling
 
 import (
 	"math"
@@ -60,7 +60,7 @@ func TestChooseEqualsOracle(t *testing.T) {
 		}
 		p, order := softmax(expected, 1), ranked(expected)
 
-		got, err := choose(logits, nil, &ask, 0)
+		got, err := Choose(logits, nil, &ask, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestChooseEqualsOracle(t *testing.T) {
 
 func TestChooseAmongAllowed(t *testing.T) {
 	ask := engine.Ask{Top: 3, Labels: []engine.TokenID{7, 4}, Bias: []engine.TokenBias{{ID: 4, Bias: 1}, {ID: 5, Bias: 100}}}
-	got, err := choose([]float32{1, 1}, []engine.TokenID{4, 9}, &ask, 0)
+	got, err := Choose([]float32{1, 1}, []engine.TokenID{4, 9}, &ask, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +108,7 @@ func TestChooseAmongAllowed(t *testing.T) {
 func TestSampleFollowsTheNucleus(t *testing.T) {
 	logits := []float32{0, 2, -1, 2, 1.5, -30, 0.5}
 	const draws = 40000
+	generated := make([]engine.TokenID, draws)
 	for _, c := range []struct{ temperature, topP float32 }{{1, 0}, {0.5, 1}, {2, 0.7}, {1, 0.3}, {1, 0.95}, {0.05, 0.999}} {
 		p := softmax(logits, float64(c.temperature))
 		if c.topP > 0 && c.topP < 1 {
@@ -126,7 +127,7 @@ func TestSampleFollowsTheNucleus(t *testing.T) {
 		seen := make([]float64, len(logits))
 		ask := engine.Ask{Temperature: c.temperature, TopP: c.topP, Seed: 11}
 		for i := range draws {
-			got, err := choose(slices.Clone(logits), nil, &ask, i)
+			got, err := Choose(slices.Clone(logits), nil, &ask, generated[:i])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +162,7 @@ func TestUniform(t *testing.T) {
 
 func TestLogitsThatAreNotFinite(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
-		if _, err := choose([]float32{1, float32(bad), 2}, nil, &engine.Ask{}, 0); err == nil || err.Code != engine.CodeInternal {
+		if _, err := Choose([]float32{1, float32(bad), 2}, nil, &engine.Ask{}, nil); err == nil || err.Code != engine.CodeInternal {
 			t.Errorf("logits with %g: error %v", bad, err)
 		}
 	}

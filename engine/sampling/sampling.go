@@ -1,0 +1,94 @@
+// Package sampling answers what a job asks of a row of logits: the logprobs, and the token chosen.
+package sampling
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
+
+// Score reports on a token that stands in the prompt: its logprob and rank over the whole vocabulary,
+// and the top likeliest tokens.
+func Score(logits []float32, token engine.TokenID, top int) (engine.PromptScore, *engine.Error) {
+	d, err := newDistribution(logits, nil)
+	if err != nil {
+		return engine.PromptScore{}, err
+	}
+	return engine.PromptScore{Logprob: d.logprob(int(token)), Rank: d.rank(int(token)), Top: d.top(top)}, nil
+}
+
+// Choose makes an answer out of logits over ids (ascending; the whole vocabulary if nil), which it
+// overwrites. Generated are the tokens that the job has got so far. A label outside ids has a logprob
+// of minus infinity.
+func Choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated []engine.TokenID) (*engine.Answer, *engine.Error) {
+	biased := distribution{logits: logits, ids: ids}
+	for _, b := range ask.Bias {
+		if c, ok := biased.column(b.ID); ok {
+			logits[c] += b.Bias
+		}
+	}
+	d, err := newDistribution(logits, ids)
+	if err != nil {
+		return nil, err
+	}
+	answer := &engine.Answer{Top: d.top(ask.Top), Labels: d.labels(ask.Labels)}
+	if err := d.ban(ask.Bans, generated); err != nil {
+		return nil, err
+	}
+	chosen := d.best(1)[0]
+	if ask.Temperature > 0 {
+		chosen = d.sample(ask, uniform(ask.Seed, len(generated)))
+	}
+	answer.Token, answer.Logprob = d.id(chosen), d.logprob(chosen)
+	return answer, nil
+}
+
+// labels reports tokens in the order given.
+func (d *distribution) labels(ids []engine.TokenID) []engine.TokenLogprob {
+	var list []engine.TokenLogprob
+	for _, id := range ids {
+		entry := engine.TokenLogprob{ID: id, Logprob: float32(math.Inf(-1))}
+		if c, ok := d.column(id); ok {
+			entry = d.entry(c)
+		}
+		list = append(list, entry)
+	}
+	return list
+}
+
+// ban makes it impossible to choose what bans forbid after the tokens generated so far. Norm stays, so
+// the logprobs of the others do.
+func (d *distribution) ban(bans []engine.Ban, generated []engine.TokenID) *engine.Error {
+	if len(bans) == 0 {
+		return nil
+	}
+	for _, b := range bans {
+		if !applies(b, generated) {
+			continue
+		}
+		if c, ok := d.column(b.Tokens[len(b.Tokens)-1]); ok {
+			d.logits[c] = float32(math.Inf(-1))
+		}
+	}
+	d.peak = slices.Max(d.logits)
+	if math.IsInf(float64(d.peak), -1) {
+		return engine.Errorf(engine.CodeBadTokens, "bad_words and min_tokens forbid every token that may be chosen as token %d", len(generated))
+	}
+	return nil
+}
+
+// applies reports whether the next token would be the one that b forbids here.
+func applies(b engine.Ban, generated []engine.TokenID) bool {
+	if b.Before > 0 && len(generated) >= b.Before {
+		return false
+	}
+	before := b.Tokens[:len(b.Tokens)-1]
+	return len(before) <= len(generated) && slices.Equal(before, generated[len(generated)-len(before):])
+}
+
+// uniform is in [0, 1), a function of its arguments alone.
+func uniform(seed uint64, draw int) float64 {
+	return float64(rand.NewPCG(seed, uint64(draw)).Uint64()>>11) * 0x1p-53
+}
