@@ -33,6 +33,13 @@ CASES = {
     "tool call": dict(messages=[{"role": "user", "content": "A"}, {"role": "assistant", "content": "", "tool_calls": [CALL]},
                                 {"role": "tool", "tool_call_id": "call00001", "name": "get_weather", "content": "{\"t\": 21.5}"}], tools=TOOLS),
     "parts": dict(messages=[{"role": "user", "content": [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]}]),
+    "continued": dict(messages=[USER, {"role": "assistant", "content": "  The answer is "}], continue_final_message=True),
+    "continued without space": dict(messages=[USER, {"role": "assistant", "content": "The answer: \"é\""}], continue_final_message=True),
+    "continued empty": dict(messages=[USER, {"role": "assistant", "content": ""}], continue_final_message=True),
+    "continued user": dict(messages=[{"role": "user", "content": "Answer\nYes\n"}], continue_final_message=True),
+    "continued parts": dict(messages=[{"role": "user", "content": [{"type": "text", "text": "A"}]},
+                                      {"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "text", "text": "C "}]}],
+                            continue_final_message=True),
     "wrong order": dict(messages=[{"role": "assistant", "content": "B"}, {"role": "assistant", "content": "C"}]),
 }
 TEXTS = [
@@ -46,9 +53,9 @@ def render(templates):
     out = []
     for path in sorted(templates.glob("*.jinja")):
         for name, case in CASES.items():
-            if name == "parts" and "gemma3" not in path.name:
+            if name in ("parts", "continued parts") and "gemma3" not in path.name:
                 continue
-            variables = {"add_generation_prompt": True, "bos_token": "<BOS>", "eos_token": "<EOS>", "date_string": "26 Jul 2024", **case}
+            variables = {"add_generation_prompt": "continue_final_message" not in case, "bos_token": "<BOS>", "eos_token": "<EOS>", "date_string": "26 Jul 2024", **case}
             record = {"template": path.name, "case": name, "variables": variables}
             arguments = dict(variables)
             messages, tools = arguments.pop("messages"), arguments.pop("tools", None)
@@ -56,7 +63,7 @@ def render(templates):
                 rendered, _ = render_jinja_template([messages], tools=tools, chat_template=path.read_text(), **arguments)
                 record["text"] = rendered[0]
             except Exception as e:
-                record["error"] = str(e)
+                record["error"] = str(e).split("! ")[0]
             out.append(record)
     return out
 

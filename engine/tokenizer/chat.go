@@ -14,9 +14,10 @@ const templateFuel = 5_000_000
 
 // ChatOptions is what a rendering depends on beside the messages.
 type ChatOptions struct {
-	AddGenerationPrompt bool                       // end with the opening of an assistant's message
-	Template            string                     // used in place of the checkpoint's template
-	Variables           map[string]json.RawMessage // further variables of the template: tools, documents, chat_template_kwargs
+	AddGenerationPrompt  bool                       // end with the opening of an assistant's message
+	ContinueFinalMessage bool                       // end with the text of the last message, for the model to go on from
+	Template             string                     // used in place of the checkpoint's template
+	Variables            map[string]json.RawMessage // further variables of the template: tools, documents, chat_template_kwargs
 }
 
 // chat renders the templates of one checkpoint.
@@ -50,6 +51,21 @@ func (t *Tokenizer) HasChatTemplate() bool { return t.chat.templates["default"].
 // parts, and tool arguments in JSON text become objects. An error is the template's own refusal
 // or names the template's line.
 func (t *Tokenizer) RenderChat(messages json.RawMessage, o ChatOptions) (string, error) {
+	if !o.ContinueFinalMessage {
+		return t.renderChat(messages, o)
+	}
+	marked, final, err := markFinal(messages)
+	if err != nil {
+		return "", err
+	}
+	text, err := t.renderChat(marked, o)
+	if err != nil {
+		return "", err
+	}
+	return cutFinal(text, final)
+}
+
+func (t *Tokenizer) renderChat(messages json.RawMessage, o ChatOptions) (string, error) {
 	context, err := t.chat.context(messages, o)
 	if err != nil {
 		return "", err

@@ -52,7 +52,8 @@ func TestRenderChatAsTransformers(t *testing.T) {
 			if err := json.Unmarshal(g.Variables["add_generation_prompt"], &o.AddGenerationPrompt); err != nil {
 				t.Fatal(err)
 			}
-			for _, taken := range []string{"messages", "add_generation_prompt", "bos_token", "eos_token"} {
+			o.ContinueFinalMessage = g.Variables["continue_final_message"] != nil
+			for _, taken := range []string{"messages", "add_generation_prompt", "continue_final_message", "bos_token", "eos_token"} {
 				delete(g.Variables, taken)
 			}
 			got, err := tok.RenderChat(messages, o)
@@ -147,4 +148,17 @@ func FuzzRenderChat(f *testing.F) {
 			t.Errorf("both a text and %v", err)
 		}
 	})
+}
+
+func TestContinueFinalMessageRefuses(t *testing.T) {
+	const template = `{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}`
+	for _, messages := range []string{
+		`[]`, `{}`, `[3]`, `[{"role":"assistant"}]`, `[{"role":"assistant","content":null}]`, `[{"role":"assistant","content":[]}]`,
+		`[{"role":"assistant","content":[{"type":"image"}]}]`, `[{"role":"assistant","content":{"text":"A"}}]`, `[{"role":"assistant","content":"A"`,
+	} {
+		got, err := renderer().RenderChat(json.RawMessage(messages), ChatOptions{ContinueFinalMessage: true, Template: template})
+		if err == nil || !strings.Contains(err.Error(), "no text to continue") {
+			t.Errorf("%s: got %q, %v", messages, got, err)
+		}
+	}
 }
