@@ -83,7 +83,7 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 	socket, siblings := metricsSockets(cfg, name)
 	f, err := frontend.New(frontend.Config{
 		Name: name, Heartbeat: heartbeat, Models: cfg.ServedModelName, Keys: keys, Version: version,
-		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog,
+		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens,
 		HTTP: httpserve.Config{
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
@@ -171,6 +171,6 @@ func openTemplate(cfg *config.Config, tok *tokenizer.Tokenizer) (chatTemplate, e
 
 func (t chatTemplate) RenderChat(messages []byte, o frontend.ChatOptions) (string, error) {
 	return t.Tokenizer.RenderChat(messages, tokenizer.ChatOptions{
-		AddGenerationPrompt: o.AddGenerationPrompt, Template: t.override, Variables: o.Variables,
+		AddGenerationPrompt: o.AddGenerationPrompt, ContinueFinalMessage: o.ContinueFinalMessage, Template: t.override, Variables: o.Variables,
 	})
 }

@@ -192,9 +192,7 @@ func appendPromptLogprobs(b []byte, positions List[PromptTokens], spill Spill) [
 			}
 			b = strconv.AppendUint(append(b, '"'), uint64(t.ID), 10)
 			b = appendLogprob(append(b, `":{"logprob":`...), t.Logprob)
-			if t.Rank > 0 {
-				b = strconv.AppendInt(append(b, `,"rank":`...), int64(t.Rank), 10)
-			}
+			b = strconv.AppendInt(append(b, `,"rank":`...), int64(t.Rank), 10)
 			b = appendString(append(b, `,"decoded_token":`...), t.Decoded)
 			b = append(b, '}')
 		}

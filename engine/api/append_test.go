@@ -144,8 +144,8 @@ func TestAppendLogprob(t *testing.T) {
 }
 
 func TestAppendPromptLogprobs(t *testing.T) {
-	c := CompletionChoice{PromptLogprobs: List[PromptTokens]{Items: []PromptTokens{nil, {{ID: 7, Logprob: -1.5, Rank: 1, Decoded: "a"}, {ID: 9, Logprob: -2, Decoded: "\""}}}}}
-	want := `"prompt_logprobs":[null,{"7":{"logprob":-1.5,"rank":1,"decoded_token":"a"},"9":{"logprob":-2,"decoded_token":"\""}}]`
+	c := CompletionChoice{PromptLogprobs: List[PromptTokens]{Items: []PromptTokens{nil, {{ID: 7, Logprob: -1.5, Rank: 1, Decoded: "a"}, {ID: 9, Logprob: -2, Rank: 40, Decoded: "\""}}}}}
+	want := `"prompt_logprobs":[null,{"7":{"logprob":-1.5,"rank":1,"decoded_token":"a"},"9":{"logprob":-2,"rank":40,"decoded_token":"\""}}]`
 	if got := string(c.append(nil, nil)); !strings.Contains(got, want) || !json.Valid([]byte(got)) {
 		t.Errorf("got %s, want %s in it", got, want)
 	}

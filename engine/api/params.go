@@ -11,9 +11,10 @@ import (
 const (
 	MaxChoices      = 128  // n
 	MaxStops        = 64   // stop strings
-	MaxStopBytes    = 1024 // of one stop string
+	MaxStopBytes    = 1024 // of one stop string or bad word
 	MaxListedTokens = 4096 // entries of logit_bias, allowed_token_ids, logprob_token_ids, stop_token_ids
 	MaxSaltBytes    = 256  // cache_salt, user, request_id
+	MaxBadWords     = 128  // bad_words, also as sequences of tokens
 	MaxTop          = 20   // logprobs, top_logprobs, prompt_logprobs
 )
 
@@ -25,6 +26,10 @@ type Params struct {
 	MaxCompletionTokens    *int           `json:"max_completion_tokens"` // folded into MaxTokens
 	Temperature            float64        `json:"temperature"`
 	TopP                   float64        `json:"top_p"`
+	TopK                   int            `json:"top_k"` // 0: all
+	MinP                   float64        `json:"min_p"`
+	MinTokens              int            `json:"min_tokens"`
+	BadWords               []string       `json:"bad_words"`
 	Seed                   *int64         `json:"seed"`
 	N                      int            `json:"n"`
 	BestOf                 *int           `json:"best_of"`
@@ -101,6 +106,9 @@ func (p *Params) validate() *Error {
 	if p.MaxCompletionTokens != nil {
 		p.MaxTokens = p.MaxCompletionTokens
 	}
+	if p.TopK == -1 {
+		p.TopK = 0 // an older name for all
+	}
 	for _, check := range []func() *Error{p.checkNumbers, p.checkLists, p.checkStrings} {
 		if err := check(); err != nil {
 			return err
@@ -123,6 +131,14 @@ func (p *Params) checkNumbers() *Error {
 		return Invalid("temperature", "temperature is %g; it must be 0 or more", p.Temperature)
 	case p.TopP <= 0 || p.TopP > 1:
 		return Invalid("top_p", "top_p is %g; it must be above 0 and at most 1", p.TopP)
+	case p.TopK < 0:
+		return Invalid("top_k", "top_k is %d; it must be 1 or more, or 0 or -1 for all tokens", p.TopK)
+	case p.MinP < 0 || p.MinP > 1:
+		return Invalid("min_p", "min_p is %g; it must be 0 to 1", p.MinP)
+	case p.MinTokens < 0:
+		return Invalid("min_tokens", "min_tokens is %d; it must be 0 or more", p.MinTokens)
+	case p.MaxTokens != nil && p.MinTokens > *p.MaxTokens:
+		return Invalid("min_tokens", "min_tokens is %d; it must be at most max_tokens, which is %d", p.MinTokens, *p.MaxTokens)
 	case p.N < 1 || p.N > MaxChoices:
 		return Invalid("n", "n is %d; it must be 1 to %d", p.N, MaxChoices)
 	case p.BestOf != nil && *p.BestOf != p.N:
@@ -169,9 +185,17 @@ func (p *Params) checkStrings() *Error {
 	if len(p.Stop) > MaxStops {
 		return Invalid("stop", "stop has %d strings; the limit is %d", len(p.Stop), MaxStops)
 	}
-	for i, stop := range p.Stop {
-		if stop == "" || len(stop) > MaxStopBytes {
-			return Invalid("stop", "stop string %d has %d bytes; it must have 1 to %d", i, len(stop), MaxStopBytes)
+	if len(p.BadWords) > MaxBadWords {
+		return Invalid("bad_words", "bad_words has %d words; the limit is %d", len(p.BadWords), MaxBadWords)
+	}
+	for _, list := range []struct {
+		param string
+		texts []string
+	}{{"stop", p.Stop}, {"bad_words", p.BadWords}} {
+		for i, text := range list.texts {
+			if text == "" || len(text) > MaxStopBytes {
+				return Invalid(list.param, "%s: string %d has %d bytes; it must have 1 to %d", list.param, i, len(text), MaxStopBytes)
+			}
 		}
 	}
 	for _, s := range []struct{ param, value string }{

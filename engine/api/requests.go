@@ -61,13 +61,33 @@ func (r *CompletionRequest) validate() *Error {
 // passed to the chat template as it came.
 type ChatRequest struct {
 	Params
-	Messages             json.RawMessage            `json:"messages"`
-	Logprobs             bool                       `json:"logprobs"`
-	TopLogprobs          *int                       `json:"top_logprobs"`
-	AddGenerationPrompt  bool                       `json:"add_generation_prompt"`
-	ContinueFinalMessage bool                       `json:"continue_final_message"` // refused
+	Templating
+	Messages    json.RawMessage `json:"messages"`
+	Logprobs    bool            `json:"logprobs"`
+	TopLogprobs *int            `json:"top_logprobs"`
+	Echo        bool            `json:"echo"` // refused
+}
+
+// Templating says how messages become a prompt.
+type Templating struct {
+	AddGenerationPrompt  *bool                      `json:"add_generation_prompt"`  // nil: unless the final message is continued
+	ContinueFinalMessage bool                       `json:"continue_final_message"` // the prompt ends with the last message's text
 	ChatTemplateKwargs   map[string]json.RawMessage `json:"chat_template_kwargs"`
-	Echo                 bool                       `json:"echo"` // refused
+}
+
+// GenerationPrompt reports whether the prompt ends with the opening of an assistant's message.
+func (t *Templating) GenerationPrompt() bool {
+	if t.AddGenerationPrompt == nil {
+		return !t.ContinueFinalMessage
+	}
+	return *t.AddGenerationPrompt
+}
+
+func (t *Templating) validate() *Error {
+	if t.ContinueFinalMessage && t.GenerationPrompt() {
+		return Invalid("continue_final_message", "continue_final_message and add_generation_prompt cannot both be true; leave one out")
+	}
+	return nil
 }
 
 // DecodeChat decodes and validates a chat request. Its MaxTokens is nil when the client left the
@@ -78,7 +98,6 @@ func DecodeChat(body []byte) (*ChatRequest, *Error) {
 		unsupported
 	}
 	in.Params = defaultParams()
-	in.AddGenerationPrompt = true
 	if err := decode(body, &in); err != nil {
 		return nil, err
 	}
@@ -109,10 +128,11 @@ func (r *ChatRequest) validate() *Error {
 	switch {
 	case r.MaxTokens != nil && *r.MaxTokens == 0 && r.PromptLogprobs == nil:
 		return Invalid("max_tokens", "max_tokens is 0, which needs prompt_logprobs; otherwise ask for 1 or more")
-	case r.ContinueFinalMessage:
-		return refuse("continue_final_message")
 	case r.Echo:
 		return refuse("echo")
+	}
+	if err := r.Templating.validate(); err != nil {
+		return err
 	}
 	return checkMessages(r.Messages)
 }
@@ -165,18 +185,17 @@ func checkContent(index int, raw json.RawMessage) *Error {
 
 // TokenizeRequest is the body of POST /tokenize: a Prompt, or Messages to render first.
 type TokenizeRequest struct {
-	Model               string                     `json:"model"`
-	Prompt              *string                    `json:"prompt"`
-	Messages            json.RawMessage            `json:"messages"`
-	AddSpecialTokens    *bool                      `json:"add_special_tokens"` // nil: true for a prompt, false for messages
-	AddGenerationPrompt bool                       `json:"add_generation_prompt"`
-	ChatTemplateKwargs  map[string]json.RawMessage `json:"chat_template_kwargs"`
-	ReturnTokenStrs     bool                       `json:"return_token_strs"`
+	Templating
+	Model            string          `json:"model"`
+	Prompt           *string         `json:"prompt"`
+	Messages         json.RawMessage `json:"messages"`
+	AddSpecialTokens *bool           `json:"add_special_tokens"` // nil: true for a prompt, false for messages
+	ReturnTokenStrs  bool            `json:"return_token_strs"`
 }
 
 // DecodeTokenize decodes and validates a tokenize request.
 func DecodeTokenize(body []byte) (*TokenizeRequest, *Error) {
-	r := &TokenizeRequest{AddGenerationPrompt: true}
+	r := &TokenizeRequest{}
 	if err := decode(body, r); err != nil {
 		return nil, err
 	}
@@ -188,6 +207,9 @@ func DecodeTokenize(body []byte) (*TokenizeRequest, *Error) {
 	}
 	if neutral(r.Messages, "") {
 		return nil, Invalid("prompt", "prompt is missing; give a string, or messages")
+	}
+	if err := r.Templating.validate(); err != nil {
+		return nil, err
 	}
 	return r, checkMessages(r.Messages)
 }

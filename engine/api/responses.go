@@ -69,12 +69,11 @@ type TokenDictEntry struct {
 // PromptToken; nil is null.
 type PromptTokens []PromptToken
 
-// PromptToken is a token and its logprob at a prompt position. Rank 0 is unknown: not among the
-// likeliest that were asked for.
+// PromptToken is a token, its logprob and its rank, from 1 on, at a prompt position.
 type PromptToken struct {
 	ID      uint32  `json:"-"`
 	Logprob float32 `json:"logprob"`
-	Rank    int     `json:"rank,omitempty"`
+	Rank    int     `json:"rank"`
 	Decoded string  `json:"decoded_token"`
 }
 
@@ -134,6 +133,9 @@ type Model struct {
 	Root        string  `json:"root"`
 	Parent      *string `json:"parent"`
 	MaxModelLen int     `json:"max_model_len,omitempty"` // 0: not known yet
+
+	// DefaultMaxTokens bounds a chat answer whose request gives no bound; 0: MaxModelLen does.
+	DefaultMaxTokens int `json:"default_max_tokens,omitempty"`
 }
 
 // Models is the answer to GET /v1/models.

@@ -26,16 +26,12 @@ type unsupported struct {
 	Modalities        json.RawMessage `json:"modalities"`
 	Audio             json.RawMessage `json:"audio"`
 	PromptEmbeds      json.RawMessage `json:"prompt_embeds"`
-	BadWords          json.RawMessage `json:"bad_words"`
 	UseBeamSearch     json.RawMessage `json:"use_beam_search"`
 	ChatTemplate      json.RawMessage `json:"chat_template"`
 	TruncationSide    json.RawMessage `json:"truncation_side"`
 	PresencePenalty   json.RawMessage `json:"presence_penalty"`
 	FrequencyPenalty  json.RawMessage `json:"frequency_penalty"`
 	RepetitionPenalty json.RawMessage `json:"repetition_penalty"`
-	MinTokens         json.RawMessage `json:"min_tokens"`
-	TopK              json.RawMessage `json:"top_k"`
-	MinP              json.RawMessage `json:"min_p"`
 }
 
 // check refuses fields of u that would change the answer of a request with parameters p.
@@ -60,7 +56,6 @@ func (u *unsupported) check(p *Params) *Error {
 		{"modalities", u.Modalities, `["text"]`},
 		{"audio", u.Audio, ""},
 		{"prompt_embeds", u.PromptEmbeds, ""},
-		{"bad_words", u.BadWords, `[]`},
 		{"use_beam_search", u.UseBeamSearch, `false`},
 		{"chat_template", u.ChatTemplate, ""},
 		{"truncation_side", u.TruncationSide, `"left"`},
@@ -76,24 +71,18 @@ func (u *unsupported) check(p *Params) *Error {
 }
 
 // checkNumbers lets a value pass where it cannot matter: penalties on generated tokens when only
-// one is generated, narrower draws when the likeliest token is taken anyway, and a least number of
-// tokens when nothing ends an answer early.
+// one is generated.
 func (u *unsupported) checkNumbers(p *Params) *Error {
 	oneToken := p.MaxTokens != nil && *p.MaxTokens <= 1
-	greedy := p.Temperature == 0
-	endless := p.IgnoreEOS && len(p.Stop) == 0 && len(p.StopTokenIDs) == 0
 	for _, f := range [...]struct {
 		name     string
 		raw      json.RawMessage
-		neutral  [2]float64
+		neutral  float64
 		harmless bool
 	}{
-		{"presence_penalty", u.PresencePenalty, [2]float64{0, 0}, oneToken},
-		{"frequency_penalty", u.FrequencyPenalty, [2]float64{0, 0}, oneToken},
-		{"repetition_penalty", u.RepetitionPenalty, [2]float64{1, 1}, false},
-		{"min_tokens", u.MinTokens, [2]float64{0, 0}, endless},
-		{"top_k", u.TopK, [2]float64{0, -1}, greedy},
-		{"min_p", u.MinP, [2]float64{0, 0}, greedy},
+		{"presence_penalty", u.PresencePenalty, 0, oneToken},
+		{"frequency_penalty", u.FrequencyPenalty, 0, oneToken},
+		{"repetition_penalty", u.RepetitionPenalty, 1, false},
 	} {
 		if len(f.raw) == 0 || neutral(f.raw, "") {
 			continue
@@ -102,7 +91,7 @@ func (u *unsupported) checkNumbers(p *Params) *Error {
 		if err != nil {
 			return Invalid(f.name, "%s must be a number", f.name)
 		}
-		if !f.harmless && value != f.neutral[0] && value != f.neutral[1] {
+		if !f.harmless && value != f.neutral {
 			return refuse(f.name)
 		}
 	}

@@ -98,10 +98,14 @@ func (c *call) admit(r *http.Request, limits *schedulerState) *refusal {
 	c.choices = make([]choice, count)
 	c.jobs = make([]*job, count)
 	c.open = count
+	ask, refused := c.ask(r.Context())
+	if refused != nil {
+		return refused
+	}
 	template := wire.Submit{
 		Model:      c.f.cfg.Models[0],
 		StopTokens: c.stopTokens(),
-		Ask:        c.ask(),
+		Ask:        ask,
 		User:       c.user(r.Header),
 		Salt:       c.x.owner.Salt(c.CacheSalt),
 		Priority:   c.Priority,
@@ -201,10 +205,21 @@ func (c *call) fit(i, limit int) (maxTokens int, refused *refusal) {
 		return asked, nil
 	}
 	room := limit - len(p.ids)
-	if c.chat {
-		return room, nil
+	if c.MinTokens > room {
+		return 0, invalid(api.Invalid("min_tokens", "min_tokens is %d; this model's context holds %d tokens, of which prompt %d leaves %d", c.MinTokens, limit, i, room))
 	}
-	return min(api.DefaultMaxTokens, room), nil
+	return min(max(c.defaultMaxTokens(limit), c.MinTokens), room), nil
+}
+
+// defaultMaxTokens is the most that is generated where the client gave no bound.
+func (c *call) defaultMaxTokens(limit int) int {
+	switch {
+	case !c.chat:
+		return api.DefaultMaxTokens
+	case c.f.cfg.DefaultMaxTokens > 0:
+		return c.f.cfg.DefaultMaxTokens
+	}
+	return limit
 }
 
 // spell gives p the text to be echoed, where it came as tokens or was truncated.
@@ -237,10 +252,11 @@ func (c *call) stopTokens() []engine.TokenID {
 	return append(slices.Clone(c.StopTokenIDs), c.f.eos...)
 }
 
-func (c *call) ask() engine.Ask {
+func (c *call) ask(ctx context.Context) (engine.Ask, *refusal) {
+	bans, refused := c.bans(ctx)
 	a := engine.Ask{
-		Top: c.Top, Labels: c.LogprobTokenIDs, Allowed: c.AllowedTokenIDs,
-		Temperature: float32(c.Temperature), TopP: float32(c.TopP),
+		Top: c.Top, Labels: c.LogprobTokenIDs, Allowed: c.AllowedTokenIDs, Bans: bans,
+		Temperature: float32(c.Temperature), TopP: float32(c.TopP), TopK: c.TopK, MinP: float32(c.MinP),
 	}
 	if c.Seed != nil {
 		a.Seed = uint64(*c.Seed)
@@ -256,7 +272,7 @@ func (c *call) ask() engine.Ask {
 	if c.PromptLogprobs != nil {
 		a.PromptLogprobs, a.PromptTop = true, max(a.PromptTop, *c.PromptLogprobs)
 	}
-	return a
+	return a, refused
 }
 
 // user is the key of fairness and routing: a router's header goes before the body's field.

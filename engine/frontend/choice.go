@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"slices"
+	"unicode/utf8"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
@@ -14,14 +15,16 @@ type choice struct {
 	prompt  *prompt
 	decoder decoder
 	text    []byte
+	chars   int // characters of text
 	answers []*engine.Answer
+	begins  []int // characters of text before each answer
 	scores  []engine.PromptScore
 	cached  int
 	finish  string // "" while it goes on
 	stop    api.StopReason
 
 	streamed int // bytes of text that are out
-	offset   int // characters of tokens whose logprobs are out
+	echoed   int // characters of the prompt, if it is echoed with logprobs
 }
 
 func newChoice(c *call, promptIndex int) choice {
@@ -38,17 +41,20 @@ func (ch *choice) accept(r *wire.Result) {
 	}
 	old := len(ch.text)
 	if r.Answer != nil {
-		ch.answers = append(ch.answers, r.Answer)
+		ch.answers, ch.begins = append(ch.answers, r.Answer), append(ch.begins, ch.chars)
 		if r.Finish != engine.FinishStop || ch.c.IncludeStop {
-			ch.text = append(ch.text, ch.decoder.push(r.Answer.Token)...)
+			ch.say(ch.decoder.push(r.Answer.Token))
 		}
 	}
 	if r.Finish != engine.FinishNone {
 		ch.finish = r.Finish.String()
-		ch.text = append(ch.text, ch.decoder.flush()...)
+		ch.say(ch.decoder.flush())
 		if r.Finish == engine.FinishStop && r.Answer != nil && slices.Contains(ch.c.StopTokenIDs, r.Answer.Token) {
 			ch.stop.Token = &r.Answer.Token
 		}
+	}
+	if len(ch.answers) <= ch.c.MinTokens {
+		return
 	}
 	if at, which := findStop(ch.text, old, ch.c.Stop); at >= 0 {
 		ch.finish, ch.stop = engine.FinishStop.String(), api.StopReason{Text: which}
@@ -56,7 +62,13 @@ func (ch *choice) accept(r *wire.Result) {
 			at += len(which)
 		}
 		ch.text = ch.text[:at]
+		ch.chars = utf8.RuneCount(ch.text)
 	}
+}
+
+func (ch *choice) say(text string) {
+	ch.text = append(ch.text, text...)
+	ch.chars += utf8.RuneCountInString(text)
 }
 
 // fresh returns the text that may go out now and has not: all of it at the end, and before that

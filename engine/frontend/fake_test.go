@@ -99,6 +99,9 @@ func (lineTemplate) RenderChat(messages []byte, o ChatOptions) (string, error) {
 	if o.AddGenerationPrompt {
 		b.WriteString("assistant:")
 	}
+	if o.ContinueFinalMessage {
+		return strings.TrimSuffix(b.String(), "\n"), nil
+	}
 	return b.String(), nil
 }
 
@@ -215,7 +218,7 @@ func distribution(s *wire.Submit, id engine.TokenID, i int) *engine.Answer {
 func scores(s *wire.Submit) []engine.PromptScore {
 	var out []engine.PromptScore
 	for i, id := range s.Tokens[1:] {
-		p := engine.PromptScore{Logprob: -0.1 * float32(i+1)}
+		p := engine.PromptScore{Logprob: -0.1 * float32(i+1), Rank: 40}
 		for k := range s.Ask.PromptTop {
 			if i%2 == 0 {
 				p.Top = append(p.Top, engine.TokenLogprob{ID: (id + engine.TokenID(k)) % byteVocab, Logprob: p.Logprob - float32(k)})

@@ -41,8 +41,9 @@ type template interface {
 
 // ChatOptions are the variables of a chat template beside the messages.
 type ChatOptions struct {
-	AddGenerationPrompt bool
-	Variables           map[string]json.RawMessage // chat_template_kwargs
+	AddGenerationPrompt  bool
+	ContinueFinalMessage bool                       // end with the last message's text
+	Variables            map[string]json.RawMessage // chat_template_kwargs
 }
 
 // conn is the connection to the scheduler. Send does not wait for the scheduler; an error says that
@@ -71,7 +72,8 @@ type Config struct {
 	Socket   string
 	Siblings []string
 	// Pulse hears at each heartbeat that the frontend works, and what /health and /ready say; may be nil.
-	Pulse func(healthy, ready bool)
+	Pulse            func(healthy, ready bool)
+	DefaultMaxTokens int // most tokens of a chat answer whose request gives no bound; 0: the context
 }
 
 func (c Config) withDefaults() Config {

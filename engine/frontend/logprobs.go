@@ -39,7 +39,8 @@ func (ch *choice) completionLogprobs(first int) *api.CompletionLogprobs {
 	if c.echo && first == 0 {
 		ch.addPrompt(l)
 	}
-	for _, a := range ch.answers[first:] {
+	for i, a := range ch.answers[first:] {
+		l.TextOffset = append(l.TextOffset, ch.echoed+min(ch.begins[first+i], ch.chars))
 		ch.add(l, engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob}, ch.top(a.Top))
 	}
 	return l
@@ -67,28 +68,27 @@ func (ch *choice) dict(first, i int) api.TokenDict {
 }
 
 func (ch *choice) addPrompt(l *api.CompletionLogprobs) {
+	text := ch.prompt.text
+	at := place{tok: ch.c.f.tok, rest: text}
 	for i, id := range ch.prompt.ids {
+		l.TextOffset = append(l.TextOffset, at.offset())
+		at.pass(id)
 		if i == 0 || i > len(ch.scores) {
-			name := ch.c.tokenName(id)
-			l.TextOffset, l.Tokens = append(l.TextOffset, ch.offset), append(l.Tokens, name)
-			l.TokenLogprobs = append(l.TokenLogprobs, nil)
-			ch.offset += utf8.RuneCountInString(name)
+			l.Tokens, l.TokenLogprobs = append(l.Tokens, ch.c.tokenName(id)), append(l.TokenLogprobs, nil)
 			continue
 		}
 		score := &ch.scores[i-1]
 		ch.add(l, engine.TokenLogprob{ID: id, Logprob: score.Logprob}, ch.top(score.Top))
 	}
+	ch.echoed = utf8.RuneCountInString(text)
 }
 
 func (ch *choice) add(l *api.CompletionLogprobs, own engine.TokenLogprob, top []engine.TokenLogprob) {
-	name := ch.c.tokenName(own.ID)
 	if at := indexOf(top, own.ID); at >= 0 {
 		own.Logprob = top[at].Logprob // clients tell a greedy token by equality with the greatest
 	}
-	l.TextOffset = append(l.TextOffset, ch.offset)
 	l.TokenLogprobs = append(l.TokenLogprobs, &own.Logprob)
-	l.Tokens = append(l.Tokens, name)
-	ch.offset += utf8.RuneCountInString(name)
+	l.Tokens = append(l.Tokens, ch.c.tokenName(own.ID))
 }
 
 // dict makes an object of top, the token itself and labels, each once. Where two tokens have the
@@ -164,7 +164,7 @@ func (ch *choice) promptLogprobs() api.List[api.PromptTokens] {
 		top := score.Top[:min(*ch.c.PromptLogprobs, len(score.Top))]
 		tokens := make(api.PromptTokens, 0, len(top)+1)
 		if indexOf(top, id) < 0 {
-			tokens = append(tokens, ch.c.promptToken(engine.TokenLogprob{ID: id, Logprob: score.Logprob}, 0))
+			tokens = append(tokens, ch.c.promptToken(engine.TokenLogprob{ID: id, Logprob: score.Logprob}, int(score.Rank)))
 		}
 		for rank, t := range top {
 			tokens = append(tokens, ch.c.promptToken(t, rank+1))

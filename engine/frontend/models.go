@@ -13,7 +13,7 @@ import (
 func (f *Frontend) model(name string) api.Model {
 	return api.Model{
 		ID: name, Object: "model", Created: f.started.Unix(), OwnedBy: "prefillonly", Root: f.cfg.Models[0],
-		MaxModelLen: f.jobs.state.Load().maxModelLen,
+		MaxModelLen: f.jobs.state.Load().maxModelLen, DefaultMaxTokens: f.cfg.DefaultMaxTokens,
 	}
 }
 

@@ -80,10 +80,7 @@ func (f *Frontend) prepareChat(x *exchange, r *http.Request) (*call, *refusal) {
 		return nil, refused
 	}
 	c.chat = true
-	text, refused := f.renderMessages(request.Messages, ChatOptions{
-		AddGenerationPrompt: request.AddGenerationPrompt,
-		Variables:           request.ChatTemplateKwargs,
-	})
+	text, refused := f.renderMessages(request.Messages, &request.Templating)
 	if refused == nil {
 		refused = c.checkText(0, text)
 	}
@@ -111,8 +108,10 @@ func (f *Frontend) turn(ctx context.Context, b *body) (done func(), refused *ref
 	return f.prepare.Give, nil
 }
 
-func (f *Frontend) renderMessages(messages []byte, options ChatOptions) (string, *refusal) {
-	text, err := f.chat.RenderChat(messages, options)
+func (f *Frontend) renderMessages(messages []byte, t *api.Templating) (string, *refusal) {
+	text, err := f.chat.RenderChat(messages, ChatOptions{
+		AddGenerationPrompt: t.GenerationPrompt(), ContinueFinalMessage: t.ContinueFinalMessage, Variables: t.ChatTemplateKwargs,
+	})
 	if err != nil {
 		return "", invalid(api.Invalid("messages", "the chat template cannot render messages: %v", err))
 	}

@@ -42,7 +42,7 @@ func (f *Frontend) tokenized(x *exchange, r *http.Request) (*api.Tokenized, *ref
 		text = *request.Prompt
 	} else {
 		field = "messages"
-		text, refused = f.renderMessages(request.Messages, ChatOptions{AddGenerationPrompt: request.AddGenerationPrompt, Variables: request.ChatTemplateKwargs})
+		text, refused = f.renderMessages(request.Messages, &request.Templating)
 		if refused != nil {
 			return nil, refused
 		}

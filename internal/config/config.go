@@ -16,17 +16,18 @@ type Config struct {
 	MaxModelLen     Length
 	ChatTemplate    string
 
-	Host           string
-	Port           int
-	Frontends      int
-	APIKey         []string
-	APIKeyFile     string
-	CacheIsolation string
-	MaxBody        Bytes
-	MaxOpenJobs    int
-	AccessLog      bool
-	DrainTimeout   time.Duration
-	DrainGrace     time.Duration
+	Host             string
+	Port             int
+	Frontends        int
+	APIKey           []string
+	APIKeyFile       string
+	CacheIsolation   string
+	MaxBody          Bytes
+	MaxOpenJobs      int
+	AccessLog        bool
+	DrainTimeout     time.Duration
+	DrainGrace       time.Duration
+	DefaultMaxTokens int
 
 	MaxLogprobs              int
 	MaxConnections           int
@@ -63,15 +64,16 @@ type Config struct {
 // Default is the configuration of a user who says nothing.
 func Default() Config {
 	return Config{
-		Host:           "127.0.0.1",
-		Port:           8000,
-		Frontends:      1,
-		CacheIsolation: apikey.IsolateKeys,
-		MaxBody:        64 << 20,
-		MaxOpenJobs:    65536,
-		AccessLog:      true,
-		DrainTimeout:   30 * time.Second,
-		DrainGrace:     time.Second,
+		Host:             "127.0.0.1",
+		Port:             8000,
+		Frontends:        1,
+		CacheIsolation:   apikey.IsolateKeys,
+		MaxBody:          64 << 20,
+		MaxOpenJobs:      65536,
+		AccessLog:        true,
+		DrainTimeout:     30 * time.Second,
+		DrainGrace:       time.Second,
+		DefaultMaxTokens: 256,
 
 		MaxLogprobs:              1 << 24,
 		MaxConnections:           8192,

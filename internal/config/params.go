@@ -134,6 +134,10 @@ var Params = []Param{
 		Help:  "log-probabilities that one request may ask for, at some 16 bytes each: answers x positions x (1 + the likeliest); beyond it a request gets 400, and while open ones hold four times as many others get 429",
 		field: func(c *Config) any { return &c.MaxLogprobs },
 	}, {
+		Name: "default-max-tokens", Group: GroupHTTP, Roles: Frontend, Value: "N",
+		Help:  "most tokens of a chat answer whose request gives no max_tokens (of a completion it is OpenAI's 16); 0 is as many as the context holds",
+		field: func(c *Config) any { return &c.DefaultMaxTokens },
+	}, {
 		Name: "access-log", Group: GroupHTTP, Roles: Frontend,
 		Help:  "log one line a request; probes of /health and /ready only at log-level debug",
 		field: func(c *Config) any { return &c.AccessLog },

@@ -35,6 +35,7 @@ func (l *Loaded) Validate() error {
 		{"max-logprobs-per-request", l.MaxLogprobs > 0, "at least 1"},
 		{"max-connections", l.MaxConnections > 0, "at least 1"},
 		{"max-connections-per-address", l.MaxConnectionsPerAddress > 0, "at least 1"},
+		{"default-max-tokens", l.DefaultMaxTokens >= 0, "0 or more"},
 		{"tensor-parallel-size", l.Ranks >= 1 && l.Ranks <= 64 && (l.Device != "null" || l.Ranks == 1), "1 to 64, and 1 on the device null"},
 		{"device", slices.Contains([]string{"cpu", "null"}, l.Device) || len(l.GPUs()) > 0, "cpu, cuda, GPUs like cuda:0,1 or cuda:GPU-8932f937, or null"},
 		{"tensor-parallel-size", l.Devices() != nil, fmt.Sprintf("a divisor of the %d GPUs of %s", len(l.GPUs()), l.Device)},
