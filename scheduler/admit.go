@@ -29,7 +29,6 @@ func (c *Core) submit(from PeerID, m *wire.Submit) {
 		return
 	}
 	if err := c.admit(m); err != nil {
-		c.stats.Refused++
 		c.refuse(from, m.Job, err)
 		return
 	}
@@ -127,10 +126,13 @@ func (c *Core) admit(m *wire.Submit) *engine.Error {
 	}
 	switch {
 	case c.queuedJobs >= c.cfg.MaxQueuedJobs:
+		c.stats.RefusedJobs++
 		return overloaded("%d requests wait, the limit is %d", c.queuedJobs, c.cfg.MaxQueuedJobs)
 	case c.queuedTokens+len(m.Tokens) > c.cfg.MaxQueuedTokens:
+		c.stats.RefusedTokens++
 		return overloaded("%d tokens wait and the prompt has %d, the limit is %d", c.queuedTokens, len(m.Tokens), c.cfg.MaxQueuedTokens)
 	case c.cfg.MaxQueueTime > 0 && wait > c.cfg.MaxQueueTime:
+		c.stats.RefusedTime++
 		err := overloaded("the predicted wait is %.1f s, the limit is %.1f s", wait.Seconds(), c.cfg.MaxQueueTime.Seconds())
 		err.RetryAfter = max(wait-c.cfg.MaxQueueTime, time.Second)
 		return err

@@ -53,6 +53,7 @@ type Core struct {
 	queuedTokens int          // of those
 	users        users
 	stats        wire.Stats
+	passTokens   [len(wire.PassTokenBounds) + 1]uint64 // passes, as in Welcome
 	out          []Envelope
 	recording    bool // CacheEvents are kept
 	events       []CacheEvent

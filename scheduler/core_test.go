@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -85,10 +86,11 @@ func TestAdmissionBounds(t *testing.T) {
 		name   string
 		change func(*Config)
 		text   string
+		stats  wire.Stats
 	}{
-		{"jobs", func(c *Config) { c.MaxQueuedJobs = 2 }, "2 requests wait, the limit is 2"},
-		{"tokens", func(c *Config) { c.MaxQueuedTokens = 45 }, "40 tokens wait and the prompt has 20, the limit is 45"},
-		{"time", func(c *Config) { c.MaxQueueTime = 2 * time.Second }, "the predicted wait is 3.0 s, the limit is 2.0 s"},
+		{"jobs", func(c *Config) { c.MaxQueuedJobs = 2 }, "2 requests wait, the limit is 2", wire.Stats{RefusedJobs: 1}},
+		{"tokens", func(c *Config) { c.MaxQueuedTokens = 45 }, "40 tokens wait and the prompt has 20, the limit is 45", wire.Stats{RefusedTokens: 1}},
+		{"time", func(c *Config) { c.MaxQueueTime = 2 * time.Second }, "the predicted wait is 3.0 s, the limit is 2.0 s", wire.Stats{RefusedTime: 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := basic(t, tt.change)
@@ -103,7 +105,27 @@ func TestAdmissionBounds(t *testing.T) {
 			if err == nil || err.Code != engine.CodeOverloaded || err.Message != tt.text || err.RetryAfter < time.Second {
 				t.Errorf("refused with %+v, want %s", err, tt.text)
 			}
+			got := w.core.stats
+			got.PrefixQueries = 0
+			if got != tt.stats {
+				t.Errorf("counted %+v, want %+v", got, tt.stats)
+			}
 		})
+	}
+}
+
+// TestPassTokens holds that passes are counted by what they compute, without what they find in the cache.
+func TestPassTokens(t *testing.T) {
+	w := basic(t, nil)
+	for i, size := range []int{16, 17, 17, 16384 + 1} {
+		run := runs(w.submit("web", &wire.Submit{Job: engine.JobID(i + 1), Tokens: tokens(1, size), MaxTokens: 1}))[0]
+		w.step("cpu", answer(run, time.Second))
+	}
+	got := w.core.welcome(w.core.peers["web"])
+	want := make([]uint64, len(wire.PassTokenBounds)+1)
+	want[2], want[0], want[12] = 1, 2, 1 // 16; 17 with 16 cached, twice; the rest of 16,385
+	if !slices.Equal(got.PassTokens, want) || got.Stats.ComputedTokens != 16+1+1+16385-16 || got.Stats.Passes != 4 {
+		t.Errorf("counted %v of %d tokens in %d passes, want %v", got.PassTokens, got.Stats.ComputedTokens, got.Stats.Passes, want)
 	}
 }
 

@@ -82,7 +82,7 @@ func (c *Core) done(from PeerID, m *wire.Done) {
 		return
 	}
 	ran := p.ran + c.now - p.started
-	c.stats.Passes++
+	c.countPass(p)
 	fault := p.fault(e, m)
 	if fault == nil {
 		took := m.Took
@@ -117,6 +117,15 @@ func (c *Core) done(from PeerID, m *wire.Done) {
 		}
 	}
 	c.dispatch(e)
+}
+
+// countPass counts a pass that has ended.
+func (c *Core) countPass(p *pass) {
+	tokens := p.work.Tokens
+	at, _ := slices.BinarySearch(wire.PassTokenBounds[:], tokens)
+	c.passTokens[at]++
+	c.stats.Passes++
+	c.stats.ComputedTokens += uint64(tokens)
 }
 
 // fault is what is wrong with the answer to a pass as a whole; nil if nothing is.

@@ -272,7 +272,7 @@ func (c *Core) welcome(p *peer) *wire.Welcome {
 	if p.frontend == nil {
 		return w
 	}
-	w.Stats = c.stats
+	w.Stats, w.PassTokens = c.stats, slices.Clone(c.passTokens[:])
 	used, blocks := 0, 0
 	w.States = c.states()
 	for _, e := range c.executors {

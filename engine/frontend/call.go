@@ -326,15 +326,15 @@ func (c *call) accept(d delivery) {
 	if choice.done() {
 		return // a stop string ended it; this Result was under way
 	}
-	if c.x.firstToken.IsZero() {
-		c.x.firstToken = time.Now()
+	c.x.note(d, choice.last.IsZero())
+	if !choice.last.IsZero() {
+		c.f.metrics.betweenTokens.Observe(d.at.Sub(choice.last).Seconds())
 	}
+	choice.last = d.at
 	choice.accept(d.result)
 	if answer := d.result.Answer; answer != nil {
 		c.held += c.f.logprobs.add(len(answer.Top) + len(answer.Labels))
 	}
-	c.x.queued = max(c.x.queued, d.result.Timing.Queued)
-	c.x.running = max(c.x.running, d.result.Timing.Running)
 	if !choice.done() {
 		return
 	}

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -17,7 +18,8 @@ type choice struct {
 	text    []byte
 	chars   int // characters of text
 	answers []*engine.Answer
-	begins  []int // characters of text before each answer
+	begins  []int     // characters of text before each answer
+	last    time.Time // when the latest of them came
 	scores  []engine.PromptScore
 	cached  int
 	finish  string // "" while it goes on

@@ -30,8 +30,23 @@ type exchange struct {
 	completionTokens   int
 	maxTokens, choices int
 	queued, running    time.Duration // of the request's longest job
+	prefilled          time.Duration // of running, what came before the first token
 	firstToken         time.Time
+	lastToken          time.Time
 	finish             string // of the first choice, once all are done
+}
+
+// note times a Result, the first of its choice or a later one.
+func (x *exchange) note(d delivery, first bool) {
+	if x.firstToken.IsZero() {
+		x.firstToken = d.at
+	}
+	x.lastToken = d.at
+	timing := d.result.Timing
+	x.queued, x.running = max(x.queued, timing.Queued), max(x.running, timing.Running)
+	if first {
+		x.prefilled = max(x.prefilled, timing.Running)
+	}
 }
 
 // WriteHeader sends the header with the time spent so far.

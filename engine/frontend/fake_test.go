@@ -255,6 +255,11 @@ func newFrontend(t testing.TB, cfg Config, answer func(*wire.Submit) []*wire.Res
 	return f, s
 }
 
+func openJobs(f *Frontend) int {
+	open, _ := f.jobs.counts()
+	return open
+}
+
 // do sends one request in memory.
 func do(f *Frontend, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))

@@ -61,7 +61,7 @@ func (f *Frontend) beat(ctx context.Context) {
 // pulse says that the frontend works. A connection or a table of jobs that is held for ever stops it.
 func (f *Frontend) pulse() {
 	if f.cfg.Pulse != nil {
-		f.jobs.openCount()
+		f.jobs.counts()
 		f.cfg.Pulse(f.unhealthy() == "", f.unready() == "")
 	}
 }

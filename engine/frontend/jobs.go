@@ -30,10 +30,11 @@ type job struct {
 	gaps int          // times that a Result before the one that came was lost
 }
 
-// delivery is a Result for a choice of a request.
+// delivery is a Result for a choice of a request, and when it came.
 type delivery struct {
 	choice int
 	result *wire.Result
+	at     time.Time
 }
 
 // mailbox collects the Results of one request until its handler takes them.
@@ -98,6 +99,7 @@ type jobTable struct {
 	open      map[engine.JobID]*job
 	epoch     uint64 // of the last scheduler heard of
 	connected bool   // it has been heard of since the connection last broke
+	refused   uint64 // jobs that would have passed limit
 }
 
 func newJobTable(cfg Config, out conn, log *zap.Logger) *jobTable {
@@ -118,16 +120,18 @@ func (t *jobTable) newID() engine.JobID {
 	return engine.JobID(t.prefix | t.count.Add(1)&(1<<40-1))
 }
 
-func (t *jobTable) openCount() int {
+// counts are the jobs that are open now and those that were refused.
+func (t *jobTable) counts() (open int, refused uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.open)
+	return len(t.open), t.refused
 }
 
 // submit opens jobs and sends them in their order. Without a scheduler they wait for one.
 func (t *jobTable) submit(jobs []*job) *refusal {
 	t.mu.Lock()
 	if open := len(t.open); open+len(jobs) > t.limit {
+		t.refused += uint64(len(jobs))
 		t.mu.Unlock()
 		return refuse(engine.CodeOverloaded, "%d jobs are open and %d more would pass the limit of %d; come back later", open, len(jobs), t.limit)
 	}
@@ -208,7 +212,7 @@ func (t *jobTable) result(r *wire.Result) {
 		delete(t.open, r.Job)
 	}
 	t.mu.Unlock()
-	j.mail.put(delivery{j.choice, r})
+	j.mail.put(delivery{j.choice, r, time.Now()})
 }
 
 // maxGaps bounds how often a job is run again because Results of it were lost.

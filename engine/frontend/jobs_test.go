@@ -62,7 +62,7 @@ func TestSchedulerRestart(t *testing.T) {
 		if answer.Choices.Items[0].Text != "xy" || answer.Choices.Items[1].Text != "pq" || answer.Usage.CompletionTokens != 4 {
 			t.Errorf("answer %+v", answer)
 		}
-		if open := f.jobs.openCount(); open != 0 {
+		if open := openJobs(f); open != 0 {
 			t.Errorf("%d jobs are still open", open)
 		}
 	})
@@ -190,8 +190,8 @@ func TestLostResult(t *testing.T) {
 		if w.Code != c.status || c.status == 200 && !strings.Contains(w.Body.String(), `"text":"xyz"`) {
 			t.Errorf("%d losses: status %d: %s", c.losses, w.Code, w.Body)
 		}
-		if _, cancels := s.seen(); len(cancels) != min(c.losses, maxGaps) || f.jobs.openCount() != 0 {
-			t.Errorf("%d losses: cancelled %v, %d open", c.losses, cancels, f.jobs.openCount())
+		if _, cancels := s.seen(); len(cancels) != min(c.losses, maxGaps) || openJobs(f) != 0 {
+			t.Errorf("%d losses: cancelled %v, %d open", c.losses, cancels, openJobs(f))
 		}
 	}
 }
@@ -295,7 +295,7 @@ func TestEngineErrors(t *testing.T) {
 		if w.Code != c.status || body.Code != c.code || body.Message != "m" || w.Header().Get("Retry-After") != c.retry || w.Header().Get("X-Should-Retry") != c.again {
 			t.Errorf("%v: status %d, headers %v, body %+v", c.err.Code, w.Code, w.Header(), body)
 		}
-		if f.jobs.openCount() != 0 {
+		if openJobs(f) != 0 {
 			t.Errorf("%v: jobs stay open; cancelled %v", c.err.Code, s.cancels)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
@@ -28,8 +29,10 @@ type metrics struct {
 	promptTokens, generationTokens, cachedTokens prometheus.Counter
 	finished                                     map[string]prometheus.Counter // by reason
 	refused                                      *prometheus.CounterVec        // by status
-	e2e, firstToken, queue, prefill, decode      prometheus.Observer
-	promptLength, outputLength, maxTokens, n     prometheus.Observer
+	e2e, firstToken, betweenTokens               prometheus.Observer
+	queue, inference, prefill, decode            prometheus.Observer
+	promptLength, computedLength, outputLength   prometheus.Observer
+	maxTokens, n                                 prometheus.Observer
 }
 
 // newMetrics counts what this frontend does in a registry of its own, labelled with its name where
@@ -59,10 +62,13 @@ func newMetrics(cfg Config, jobs *jobTable, connections func() httpserve.Counts)
 	m.cachedTokens = counter("prompt_tokens_cached_total", "Prompt tokens found in the prefix cache.")
 	m.e2e = histogram("e2e_request_latency_seconds", "From a request's arrival to its answer.", secondsBuckets)
 	m.firstToken = histogram("time_to_first_token_seconds", "From a request's arrival to its first token.", secondsBuckets)
+	m.betweenTokens = histogram("inter_token_latency_seconds", "Between two tokens of an answer.", secondsBuckets)
 	m.queue = histogram("request_queue_time_seconds", "Time in the scheduler's queue.", secondsBuckets)
-	m.prefill = histogram("request_prefill_time_seconds", "Time in passes, for requests of one token.", secondsBuckets)
-	m.decode = histogram("request_decode_time_seconds", "From a request's first token to its answer.", secondsBuckets)
+	m.inference = histogram("request_inference_time_seconds", "From the start of a request's first pass to its last token.", secondsBuckets)
+	m.prefill = histogram("request_prefill_time_seconds", "Time in passes until a request's first token.", secondsBuckets)
+	m.decode = histogram("request_decode_time_seconds", "From a request's first token to its last.", secondsBuckets)
 	m.promptLength = histogram("request_prompt_tokens", "Prompt tokens of a request.", tokensBuckets)
+	m.computedLength = histogram("request_prefill_kv_computed_tokens", "Prompt tokens of a request that were not in the prefix cache.", tokensBuckets)
 	m.outputLength = histogram("request_generation_tokens", "Tokens generated for a request.", tokensBuckets)
 	m.maxTokens = histogram("request_params_max_tokens", "max_tokens of a request.", tokensBuckets)
 	m.n = histogram("request_params_n", "n of a request.", choicesBuckets)
@@ -72,11 +78,26 @@ func newMetrics(cfg Config, jobs *jobTable, connections func() httpserve.Counts)
 	}
 	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prefillonly:refused_requests_total", Help: "Requests refused or failed, by HTTP status.", ConstLabels: labels}, []string{"status"})
 	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "prefillonly:open_jobs", Help: "Jobs of a frontend without their last result.", ConstLabels: labels},
-		func() float64 { return float64(jobs.openCount()) })
-	registry.MustRegister(success, m.refused, open)
+		func() float64 { n, _ := jobs.counts(); return float64(n) })
+	beyond := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: rejections, Help: rejectionsHelp, ConstLabels: withLabel(labels, "reason", "max_open_jobs")},
+		func() float64 { _, n := jobs.counts(); return float64(n) })
+	registry.MustRegister(success, m.refused, open, beyond)
 	server.MustRegister(newStateCollector(jobs, labels), newDeviceCollector(jobs))
 	registerConnections(registry, labels, connections)
 	return m
+}
+
+// Jobs are refused by the scheduler's bounds, and by one of each frontend's own.
+const (
+	rejections     = "vllm:admission_rejections_total"
+	rejectionsHelp = "Jobs refused by an admission bound, which is the reason."
+)
+
+// withLabel is labels and one more.
+func withLabel(labels prometheus.Labels, name, value string) prometheus.Labels {
+	own := maps.Clone(labels)
+	own[name] = value
+	return own
 }
 
 // registerConnections publishes the figures of the listening socket's connections.
@@ -92,9 +113,9 @@ func registerConnections(registry prometheus.Registerer, labels prometheus.Label
 		{"http_connections_refused_total", "Connections turned away, by the bound that they were beyond.", string(httpserve.BoundAddress), func(c httpserve.Counts) uint64 { return c.RefusedAddress }},
 		{"http_connections_closed_idle_total", "Idle connections closed to make room for new ones.", "", func(c httpserve.Counts) uint64 { return c.ClosedIdle }},
 	} {
-		own := maps.Clone(labels)
+		own := labels
 		if c.bound != "" {
-			own["bound"] = c.bound
+			own = withLabel(labels, "bound", c.bound)
 		}
 		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "prefillonly:" + c.name, Help: c.help, ConstLabels: own},
 			func() float64 { return float64(c.value(counts())) }))
@@ -126,13 +147,13 @@ func (m *metrics) observe(x *exchange) {
 	now := time.Now()
 	m.e2e.Observe(now.Sub(x.start).Seconds())
 	m.firstToken.Observe(x.firstToken.Sub(x.start).Seconds())
+	decode := x.lastToken.Sub(x.firstToken)
 	m.queue.Observe(x.queued.Seconds())
-	if x.completionTokens <= x.jobs {
-		m.prefill.Observe(x.running.Seconds())
-	} else {
-		m.decode.Observe(now.Sub(x.firstToken).Seconds())
-	}
+	m.inference.Observe((x.prefilled + decode).Seconds())
+	m.prefill.Observe(x.prefilled.Seconds())
+	m.decode.Observe(decode.Seconds())
 	m.promptLength.Observe(float64(x.promptTokens))
+	m.computedLength.Observe(float64(x.promptTokens - x.cachedTokens))
 	m.outputLength.Observe(float64(x.completionTokens))
 	m.maxTokens.Observe(float64(x.maxTokens))
 	m.n.Observe(float64(x.choices))
@@ -145,7 +166,7 @@ type stateCollector struct {
 	queries, hits, preemptions, rejected *prometheus.Desc
 	hostQueries, hostHits                *prometheus.Desc
 	passes, retries, evictions, lost     *prometheus.Desc
-	executors                            *prometheus.Desc
+	executors, passTokens                *prometheus.Desc
 }
 
 func newStateCollector(jobs *jobTable, labels prometheus.Labels) *stateCollector {
@@ -163,12 +184,13 @@ func newStateCollector(jobs *jobTable, labels prometheus.Labels) *stateCollector
 		hostQueries: desc("vllm:external_prefix_cache_queries_total", "Prompt tokens looked up in host memory, as the device does not hold them."),
 		hostHits:    desc("vllm:external_prefix_cache_hits_total", "Prompt tokens loaded from host memory."),
 		preemptions: desc("vllm:num_preemptions_total", "Passes paused for a shorter job."),
-		rejected:    desc("vllm:admission_rejections_total", "Jobs refused by an admission bound."),
+		rejected:    desc(rejections, rejectionsHelp, "reason"),
 		passes:      desc("prefillonly:passes_total", "Passes run."),
 		retries:     desc("prefillonly:retries_total", "Jobs run again after their executor died."),
 		evictions:   desc("prefillonly:kv_evictions_total", "KV blocks evicted."),
 		lost:        desc("prefillonly:executors_lost_total", "Executors that died."),
 		executors:   desc("prefillonly:executors", "Executors alive that serve the model."),
+		passTokens:  desc("vllm:iteration_tokens_total", "Tokens that a pass computes."),
 	}
 }
 
@@ -177,7 +199,8 @@ func (s *stateCollector) Describe(out chan<- *prometheus.Desc) { prometheus.Desc
 
 // Collect implements prometheus.Collector.
 func (s *stateCollector) Collect(out chan<- prometheus.Metric) {
-	state, open := s.jobs.state.Load(), s.jobs.openCount()
+	state := s.jobs.state.Load()
+	open, _ := s.jobs.counts()
 	value := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}
@@ -187,16 +210,35 @@ func (s *stateCollector) Collect(out chan<- prometheus.Metric) {
 	value(s.usage, prometheus.GaugeValue, state.CacheUsed)
 	value(s.info, prometheus.GaugeValue, 1, strconv.Itoa(state.blockTokens), strconv.Itoa(state.numBlocks))
 	value(s.executors, prometheus.GaugeValue, float64(state.serving))
+	for reason, count := range map[string]uint64{
+		"max_num_queued_reqs": state.Stats.RefusedJobs, "max_num_queued_tokens": state.Stats.RefusedTokens,
+		"max_queue_time": state.Stats.RefusedTime,
+	} {
+		value(s.rejected, prometheus.CounterValue, float64(count), reason)
+	}
+	s.collectPasses(out, state)
 	for _, c := range []struct {
 		desc  *prometheus.Desc
 		count uint64
 	}{
 		{s.queries, state.Stats.PrefixQueries}, {s.hits, state.Stats.PrefixHits},
 		{s.hostQueries, state.Stats.HostQueries}, {s.hostHits, state.Stats.HostHits},
-		{s.preemptions, state.Stats.Preemptions}, {s.rejected, state.Stats.Refused},
+		{s.preemptions, state.Stats.Preemptions},
 		{s.passes, state.Stats.Passes}, {s.retries, state.Stats.Retries},
 		{s.evictions, state.Stats.Evictions}, {s.lost, state.Stats.ExecutorLost},
 	} {
 		value(c.desc, prometheus.CounterValue, float64(c.count))
 	}
+}
+
+// collectPasses publishes the scheduler's histogram of passes.
+func (s *stateCollector) collectPasses(out chan<- prometheus.Metric, state *schedulerState) {
+	total, buckets := uint64(0), map[float64]uint64{}
+	for i, count := range state.PassTokens {
+		total += count
+		if i < len(wire.PassTokenBounds) {
+			buckets[wire.PassTokenBounds[i]] = total
+		}
+	}
+	out <- prometheus.MustNewConstHistogram(s.passTokens, total, float64(state.Stats.ComputedTokens), buckets)
 }

@@ -6,24 +6,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
 // TestMetricNames holds the families and labels that routers and dashboards look for.
 func TestMetricNames(t *testing.T) {
-	f, _ := newFrontend(t, Config{}, func(s *wire.Submit) []*wire.Result {
+	f, _ := newFrontend(t, Config{MaxJobs: 2}, func(s *wire.Submit) []*wire.Result {
 		r := say("Yes", engine.FinishStop)(s)
 		r[len(r)-1].Timing = engine.Timing{Queued: 30 * time.Millisecond, Running: 3 * time.Millisecond}
 		return r
 	})
 	w := welcome(1)
 	w.Waiting, w.Running, w.CacheUsed = 3, 2, 0.25
-	w.Stats = wire.Stats{PrefixQueries: 100, PrefixHits: 40, Preemptions: 5, HostQueries: 60, HostHits: 20}
+	w.Stats = wire.Stats{PrefixQueries: 100, PrefixHits: 40, Preemptions: 5, HostQueries: 60, HostHits: 20, RefusedJobs: 1, RefusedTokens: 2, RefusedTime: 3, ComputedTokens: 20_000}
+	w.PassTokens = make([]uint64, len(wire.PassTokenBounds)+1)
+	w.PassTokens[0], w.PassTokens[3], w.PassTokens[len(w.PassTokens)-1] = 2, 1, 1
 	f.deliver(w)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":["ab","c"],"max_tokens":16}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab","max_tokens":1}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab","model":"none"}`)
+	do(f, http.MethodPost, "/v1/completions", `{"prompt":["a","b","c"]}`)
 	text := do(f, http.MethodGet, "/metrics", "").Body.String()
 	const labels = `engine="0",model_name="demo"`
 	for _, line := range []string{
@@ -45,8 +50,21 @@ func TestMetricNames(t *testing.T) {
 		`vllm:time_to_first_token_seconds_count{` + labels + `} 2`,
 		`vllm:request_queue_time_seconds_bucket{` + labels + `,le="0.04"} 2`,
 		`vllm:request_queue_time_seconds_bucket{` + labels + `,le="0.02"} 0`,
-		`vllm:request_prefill_time_seconds_count{` + labels + `} 1`,
-		`vllm:request_decode_time_seconds_count{` + labels + `} 1`,
+		`vllm:request_prefill_time_seconds_count{` + labels + `} 2`,
+		`vllm:request_decode_time_seconds_count{` + labels + `} 2`,
+		`vllm:request_inference_time_seconds_count{` + labels + `} 2`,
+		`vllm:inter_token_latency_seconds_count{` + labels + `} 6`, // two answers of four tokens, one of one
+		`vllm:request_prefill_kv_computed_tokens_sum{` + labels + `} 5`,
+		`vllm:iteration_tokens_total_bucket{` + labels + `,le="1"} 2`,
+		`vllm:iteration_tokens_total_bucket{` + labels + `,le="16"} 2`,
+		`vllm:iteration_tokens_total_bucket{` + labels + `,le="32"} 3`,
+		`vllm:iteration_tokens_total_bucket{` + labels + `,le="16384"} 3`,
+		`vllm:iteration_tokens_total_bucket{` + labels + `,le="+Inf"} 4`,
+		`vllm:iteration_tokens_total_sum{` + labels + `} 20000`,
+		`vllm:admission_rejections_total{` + labels + `,reason="max_num_queued_reqs"} 1`,
+		`vllm:admission_rejections_total{` + labels + `,reason="max_num_queued_tokens"} 2`,
+		`vllm:admission_rejections_total{` + labels + `,reason="max_queue_time"} 3`,
+		`vllm:admission_rejections_total{` + labels + `,reason="max_open_jobs"} 3`,
 		`vllm:request_prompt_tokens_sum{` + labels + `} 8`,
 		`vllm:request_generation_tokens_sum{` + labels + `} 9`,
 		`prefillonly:refused_requests_total{` + labels + `,status="404"} 1`,
@@ -79,4 +97,31 @@ func TestWaitingIsFresh(t *testing.T) {
 	submits, _ := s.seen()
 	f.deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeInternal, "end")})
 	<-done
+}
+
+// TestMetricsLint reads the page with promtool's parser and linter. What is left of its complaints are
+// names that vLLM and the DCGM exporter have given.
+func TestMetricsLint(t *testing.T) {
+	f, _ := newFrontend(t, Config{}, say("Yes", engine.FinishStop))
+	w := welcome(1)
+	w.PassTokens = []uint64{1, 2}
+	w.States = []wire.ExecutorState{{Name: "cuda-0", UUID: "GPU-1", GPU: "H200", Readings: []wire.Reading{{Name: "DCGM_FI_DEV_GPU_TEMP", Value: 40}}}}
+	f.deliver(w)
+	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab"}`)
+	do(f, http.MethodPost, "/v1/completions", `{"prompt":[]}`)
+	problems, err := promlint.New(do(f, http.MethodGet, "/metrics", "").Body).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		switch {
+		case strings.Contains(p.Text, "should not contain ':'"), strings.HasPrefix(p.Metric, "DCGM_"):
+		case p.Metric == "vllm:iteration_tokens_total" && strings.Contains(p.Text, `"_total" suffix`):
+		default:
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+	if len(problems) < 20 {
+		t.Errorf("the linter has read little: %v", problems)
+	}
 }

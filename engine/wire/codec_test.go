@@ -53,7 +53,8 @@ var samples = []struct {
 	{"hello-frontend", &Hello{Role: RoleFrontend, Name: "frontend-0", Epoch: 3}},
 	{"welcome", &Welcome{
 		Epoch: 7, Executors: []ExecutorInfo{info, {Device: "cuda:0"}}, Waiting: 3, Running: 2, CacheUsed: 0.75,
-		Stats: Stats{Passes: 1, Preemptions: 2, Retries: 3, PrefixQueries: 4, PrefixHits: 5, Evictions: 6, Refused: 7, ExecutorLost: 8, HostQueries: 9, HostHits: 10},
+		Stats:      Stats{Passes: 1, Preemptions: 2, Retries: 3, PrefixQueries: 4, PrefixHits: 5, Evictions: 6, RefusedJobs: 7, ExecutorLost: 8, HostQueries: 9, HostHits: 10, RefusedTokens: 11, RefusedTime: 12, ComputedTokens: 13},
+		PassTokens: []uint64{0, 1 << 40, 3},
 	}},
 	{"hello-loading", &Hello{Role: RoleExecutor, Name: "cuda-0", Epoch: 3, State: &state}},
 	{"welcome-states", &Welcome{Epoch: 7, States: []ExecutorState{state, {Name: "cpu-1"}}}},

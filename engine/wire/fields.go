@@ -99,6 +99,7 @@ func (m *Welcome) encode(w *writer) {
 	if m.Stats != (Stats{}) {
 		w.object("stats", &m.Stats)
 	}
+	w.counts("pass_tokens", m.PassTokens)
 	writeItems(w, "states", m.States)
 }
 
@@ -116,6 +117,8 @@ func (m *Welcome) decode(r *reader, key []byte) bool {
 		m.CacheUsed = r.float64()
 	case "stats":
 		r.object(&m.Stats)
+	case "pass_tokens":
+		m.PassTokens = r.counts()
 	case "states":
 		m.States = readItems[ExecutorState](r)
 	default:
@@ -162,7 +165,10 @@ func (m *Stats) encode(w *writer) {
 	w.uint("prefix_queries", m.PrefixQueries)
 	w.uint("prefix_hits", m.PrefixHits)
 	w.uint("evictions", m.Evictions)
-	w.uint("refused", m.Refused)
+	w.uint("refused_jobs", m.RefusedJobs)
+	w.uint("refused_tokens", m.RefusedTokens)
+	w.uint("refused_time", m.RefusedTime)
+	w.uint("computed", m.ComputedTokens)
 	w.uint("executor_lost", m.ExecutorLost)
 	w.uint("host_queries", m.HostQueries)
 	w.uint("host_hits", m.HostHits)
@@ -182,8 +188,14 @@ func (m *Stats) decode(r *reader, key []byte) bool {
 		m.PrefixHits = r.uint()
 	case "evictions":
 		m.Evictions = r.uint()
-	case "refused":
-		m.Refused = r.uint()
+	case "refused_jobs":
+		m.RefusedJobs = r.uint()
+	case "refused_tokens":
+		m.RefusedTokens = r.uint()
+	case "refused_time":
+		m.RefusedTime = r.uint()
+	case "computed":
+		m.ComputedTokens = r.uint()
 	case "executor_lost":
 		m.ExecutorLost = r.uint()
 	case "host_queries":

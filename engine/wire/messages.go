@@ -71,16 +71,26 @@ type Welcome struct {
 	Running   int            // jobs in passes
 	CacheUsed float64        // share of KV blocks in use, 0..1
 	Stats     Stats
-	States    []ExecutorState // of executors alive or loading, as far as they tell
+	// PassTokens counts passes by the tokens they computed: at the index of a bound of PassTokenBounds those
+	// of no more, and of more than the bound before; last, those beyond all bounds.
+	PassTokens []uint64
+	States     []ExecutorState // of executors alive or loading, as far as they tell
 }
 
 // Stats are the scheduler's counters since its start; the frontend publishes them.
 type Stats struct {
-	Passes, Preemptions, Retries     uint64
-	PrefixQueries, PrefixHits        uint64 // tokens
-	HostQueries, HostHits            uint64 // tokens not found on the device, and those of them in host memory
-	Evictions, Refused, ExecutorLost uint64
+	Passes, Preemptions, Retries uint64
+	PrefixQueries, PrefixHits    uint64 // tokens
+	HostQueries, HostHits        uint64 // tokens not found on the device, and those of them in host memory
+	Evictions, ExecutorLost      uint64
+	ComputedTokens               uint64 // in passes, what was found in caches aside
+
+	// Jobs refused, by the admission bound that they would have passed.
+	RefusedJobs, RefusedTokens, RefusedTime uint64
 }
+
+// PassTokenBounds are the upper bounds of the counts of Welcome.PassTokens.
+var PassTokenBounds = [...]float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
 
 // Submit brings a job. The frontend holds it until the final Result, and submits it again when
 // the scheduler changes its Epoch.

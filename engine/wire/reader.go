@@ -209,6 +209,18 @@ func (r *reader) packed(size int) []byte {
 	return b
 }
 
+func (r *reader) counts() []uint64 {
+	b := r.packed(8)
+	if len(b) == 0 {
+		return nil
+	}
+	list := make([]uint64, len(b)/8)
+	for i := range list {
+		list[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return list
+}
+
 func (r *reader) words() []engine.TokenID { return readWords[engine.TokenID](r.packed(4)) }
 
 func (r *reader) logprobs() []engine.TokenLogprob { return readLogprobs(r.packed(8)) }

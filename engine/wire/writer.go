@@ -117,6 +117,19 @@ func (w *writer) item(b body) {
 	w.endMap(s)
 }
 
+// counts writes numbers of 8 bytes into the header, as raw bytes.
+func (w *writer) counts(k string, list []uint64) {
+	if len(list) == 0 {
+		return
+	}
+	b := make([]byte, 0, 8*len(list))
+	for _, n := range list {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	w.key(k)
+	_ = w.enc.EncodeBytes(b)
+}
+
 // words writes a short list of ids into the header, as raw bytes.
 func (w *writer) words(k string, ids []engine.TokenID) {
 	if len(ids) != 0 {
