@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/regular"
 	"github.com/prefillonly/prefillonly/internal/supervise"
@@ -89,6 +91,7 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
 		},
 		Socket: socket, Siblings: siblings, Pulse: pulse,
+		CORS: cors.Config{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
 	}, tok, chat, peer, log)
 	if err != nil {
 		return &exitError{exitConfig, err}
@@ -173,4 +176,13 @@ func (t chatTemplate) RenderChat(messages []byte, o frontend.ChatOptions) (strin
 	return t.Tokenizer.RenderChat(messages, tokenizer.ChatOptions{
 		AddGenerationPrompt: o.AddGenerationPrompt, ContinueFinalMessage: o.ContinueFinalMessage, Template: t.override, Variables: o.Variables,
 	})
+}
+
+// TokenizerInfo is the tokenizer's configuration with the template in use.
+func (t chatTemplate) TokenizerInfo() map[string]json.RawMessage {
+	info := t.Tokenizer.Info()
+	if t.override != "" {
+		info["chat_template"], _ = json.Marshal(t.override) // a string has a JSON form
+	}
+	return info
 }

@@ -105,6 +105,10 @@ func (lineTemplate) RenderChat(messages []byte, o ChatOptions) (string, error) {
 	return b.String(), nil
 }
 
+func (lineTemplate) TokenizerInfo() map[string]json.RawMessage {
+	return map[string]json.RawMessage{"eos_token": json.RawMessage(`"</s>"`), "tokenizer_class": json.RawMessage(`"ByteTokenizer"`)}
+}
+
 // fakeScheduler answers every Submit at once by answer, or keeps it when answer is nil.
 type fakeScheduler struct {
 	f      *Frontend

@@ -19,6 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/turns"
 )
@@ -37,6 +38,7 @@ type tokenizer interface {
 // answers every call with an error that says so.
 type template interface {
 	RenderChat(messages []byte, options ChatOptions) (string, error)
+	TokenizerInfo() map[string]json.RawMessage // the tokenizer's configuration, with special tokens and template
 }
 
 // ChatOptions are the variables of a chat template beside the messages.
@@ -56,24 +58,25 @@ type conn interface {
 
 // Config is how the HTTP process is run. The zero value of a duration or a size means its default.
 type Config struct {
-	Name        string           // of this process to the scheduler, kept over restarts; default "frontend"
-	Models      []string         // names the model is served under; the first is the executors' name for it
-	Keys        *apikey.Ring     // any of them opens every path; nil or empty: no key is asked for
-	Version     string           // answered by /version
-	MaxBody     int64            // bytes of a request body; default 64 MiB
-	MaxJobs     int              // open jobs; beyond it requests get 429; default 65536
-	MaxLogprobs int              // log-probabilities that one request may ask for; default 2^24
-	AccessLog   bool             // one line a request
-	Heartbeat   time.Duration    // between two Hellos to the scheduler; default 1 s
-	AwayTimeout time.Duration    // how long the scheduler may be silent before requests are refused; default 60 s
-	HTTP        httpserve.Config // bounds on connections and their times
+	Name             string           // of this process to the scheduler, kept over restarts; default "frontend"
+	Models           []string         // names the model is served under; the first is the executors' name for it
+	Keys             *apikey.Ring     // any of them opens every path; nil or empty: no key is asked for
+	Version          string           // answered by /version
+	MaxBody          int64            // bytes of a request body; default 64 MiB
+	MaxJobs          int              // open jobs; beyond it requests get 429; default 65536
+	MaxLogprobs      int              // log-probabilities that one request may ask for; default 2^24
+	AccessLog        bool             // one line a request
+	Heartbeat        time.Duration    // between two Hellos to the scheduler; default 1 s
+	AwayTimeout      time.Duration    // how long the scheduler may be silent before requests are refused; default 60 s
+	HTTP             httpserve.Config // bounds on connections and their times
+	DefaultMaxTokens int              // most tokens of a chat answer whose request gives no bound; 0: the context
+	CORS             cors.Config      // pages of other origins that may use the server
 	// Socket is where this frontend tells its metrics to others on the same port, and Siblings the sockets
 	// of all of them; empty where it is alone.
 	Socket   string
 	Siblings []string
 	// Pulse hears at each heartbeat that the frontend works, and what /health and /ready say; may be nil.
-	Pulse            func(healthy, ready bool)
-	DefaultMaxTokens int // most tokens of a chat answer whose request gives no bound; 0: the context
+	Pulse func(healthy, ready bool)
 }
 
 func (c Config) withDefaults() Config {

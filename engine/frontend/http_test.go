@@ -19,6 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
@@ -258,7 +259,7 @@ func TestKeys(t *testing.T) {
 	}{
 		{"/v1/models", "", 401}, {"/v1/models", "Bearer three", 401}, {"/v1/models", "Basic one", 401}, {"/v1/models", "Bearer ", 401},
 		{"/v1/models", "Bearer one", 200}, {"/v1/models", "bearer two", 200},
-		{"/metrics", "", 401}, {"/load", "", 401}, {"/nothing", "", 401}, {"/health/", "", 401},
+		{"/metrics", "", 401}, {"/load", "", 401}, {"/nothing", "", 401}, {"/ping", "", 401}, {"/ping", "Bearer one", 200}, {"/tokenizer_info", "", 401}, {"/health/", "", 401},
 		{"/health", "", 200}, {"/ready", "", 200}, {"/version", "", 200},
 	} {
 		w := do(f, http.MethodGet, c.path, "", "Authorization", c.key)
@@ -303,6 +304,27 @@ func TestKeysDivideTheCache(t *testing.T) {
 			t.Errorf("%s has a salt that another has: %v", who, salts)
 		}
 		seen[salt] = true
+	}
+}
+
+// TestPages holds that a browser's preflight needs no key, that its request does, and that the page may read
+// the refusal.
+func TestPages(t *testing.T) {
+	const page = "https://a.example"
+	f, _ := newFrontend(t, Config{Keys: ring(t, "one"), CORS: cors.Config{Origins: []string{page}, Methods: []string{"*"}, Headers: []string{"*"}}}, say("Y", engine.FinishLength))
+	preflight := do(f, http.MethodOptions, "/v1/completions", "", "Origin", page, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
+	if preflight.Code != http.StatusOK || preflight.Header().Get("Access-Control-Allow-Headers") != "authorization" {
+		t.Errorf("preflight: status %d, %v", preflight.Code, preflight.Header())
+	}
+	for key, status := range map[string]int{"Bearer one": 200, "": 401} {
+		w := do(f, http.MethodPost, "/v1/completions", `{"prompt":"a"}`, "Origin", page, "Authorization", key)
+		if w.Code != status || w.Header().Get("Access-Control-Allow-Origin") != page {
+			t.Errorf("with %q: status %d, %v", key, w.Code, w.Header())
+		}
+	}
+	w := do(f, http.MethodOptions, "/v1/completions", "", "Origin", "https://b.example")
+	if w.Code != http.StatusUnauthorized || w.Header().Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("another page: status %d, %v", w.Code, w.Header())
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // while the server drains.
 var (
 	open    = map[string]bool{"/health": true, "/ready": true, "/version": true}
-	watched = map[string]bool{"/health": true, "/ready": true, "/version": true, "/metrics": true, "/load": true}
+	watched = map[string]bool{"/health": true, "/ping": true, "/ready": true, "/version": true, "/metrics": true, "/load": true}
 )
 
 func (f *Frontend) routes() http.Handler {
@@ -33,6 +33,9 @@ func (f *Frontend) routes() http.Handler {
 	get("/v1/models/*", f.getModel)
 	post("/tokenize", f.tokenize)
 	post("/detokenize", f.detokenize)
+	get("/tokenizer_info", f.tokenizerInfo)
+	get("/ping", f.health)
+	post("/ping", f.health)
 	get("/health", f.health)
 	get("/ready", f.ready)
 	get("/version", f.version)
@@ -73,6 +76,9 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 			f.logAccess(x, r)
 			f.giveBack(x.memory)
 		}()
+		if f.cfg.CORS.Serve(x, r) {
+			return
+		}
 		if refused := f.authorize(x, r); refused != nil {
 			x.Header().Set("WWW-Authenticate", `Bearer realm="prefillonly"`)
 			f.refuse(x, refused)
@@ -117,7 +123,7 @@ func (f *Frontend) authorize(x *exchange, r *http.Request) *refusal {
 }
 
 // probes are asked many times a minute by whatever watches the server, itself included.
-var probes = map[string]bool{"/health": true, "/ready": true}
+var probes = map[string]bool{"/health": true, "/ready": true, "/ping": true}
 
 // logAccess writes the one line of a request; never text of a prompt or an answer.
 func (f *Frontend) logAccess(x *exchange, r *http.Request) {

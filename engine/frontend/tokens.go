@@ -58,6 +58,11 @@ func (f *Frontend) tokenized(x *exchange, r *http.Request) (*api.Tokenized, *ref
 	return answer, nil
 }
 
+// tokenizerInfo answers vLLM's /tokenizer_info.
+func (f *Frontend) tokenizerInfo(x *exchange, _ *http.Request) {
+	f.writeJSON(x, http.StatusOK, f.chat.TokenizerInfo())
+}
+
 // checkModel allows the empty name, which means the only model there is.
 func (f *Frontend) checkModel(name string) *refusal {
 	if name != "" && !slices.Contains(f.cfg.Models, name) {

@@ -24,6 +24,7 @@ type ChatOptions struct {
 type chat struct {
 	templates map[string]namedTemplate
 	special   map[string]string
+	config    map[string]json.RawMessage // tokenizer_config.json
 
 	mu       sync.Mutex
 	compiled map[string]*compiledTemplate // of the checkpoint, by name; guarded by mu
@@ -39,7 +40,7 @@ type compiledTemplate struct {
 }
 
 func newChat(f *files) *chat {
-	return &chat{templates: f.templates, special: f.special, compiled: map[string]*compiledTemplate{}, broken: map[string]error{}}
+	return &chat{templates: f.templates, special: f.special, config: f.config, compiled: map[string]*compiledTemplate{}, broken: map[string]error{}}
 }
 
 // HasChatTemplate reports whether RenderChat works without ChatOptions.Template.

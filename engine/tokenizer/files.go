@@ -15,7 +15,8 @@ import (
 type files struct {
 	special   map[string]string // "bos_token" and the like, to their texts
 	eosIDs    []engine.TokenID
-	templates map[string]namedTemplate // chat templates by name; "default" is the usual one
+	templates map[string]namedTemplate   // chat templates by name; "default" is the usual one
+	config    map[string]json.RawMessage // tokenizer_config.json
 }
 
 // namedTemplate is the source of a chat template and the name of its file.
@@ -38,6 +39,7 @@ func readFiles(dir string) (*files, error) {
 	if err := readJSON(dir, tokenizerConfig, &config); err != nil {
 		return nil, err
 	}
+	f.config = config
 	for _, m := range []map[string]json.RawMessage{tokens, config} {
 		for _, name := range specialNames {
 			if text, ok := tokenText(m[name]); ok {

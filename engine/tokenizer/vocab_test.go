@@ -3,6 +3,7 @@
 package tokenizer
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,4 +121,19 @@ func cloneWith(files map[string]string, name, text string) map[string]string {
 		out[n] = t
 	}
 	return out
+}
+
+func TestInfo(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink(moduleTokenizer(t, "Meta-Llama-3-8B-Instruct.json"), filepath.Join(dir, "tokenizer.json")); err != nil {
+		t.Fatal(err)
+	}
+	writeJSON(t, dir, "tokenizer_config.json", map[string]any{
+		"eos_token": map[string]any{"content": "<|eot_id|>"}, "vocab_file": "/home/somebody/vocab.json", "model_max_length": 8192, "chat_template": "{{ 1 }}",
+	})
+	got, err := json.Marshal(open(t, dir).Info())
+	want := `{"chat_template":"{{ 1 }}","eos_token":"\u003c|eot_id|\u003e","model_max_length":8192,"tokenizer_class":"PreTrainedTokenizerFast"}`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v; want %s", got, err, want)
+	}
 }

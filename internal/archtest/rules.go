@@ -44,7 +44,7 @@ var arrows = map[string][]string{
 	"engine/tokenizer": {"engine", "internal/regular"},
 	"engine/demo":      {},
 	"engine/apikey":    {},
-	"engine/frontend":  {"engine", "engine/api", "engine/apikey", "engine/wire", "internal/httpserve", "internal/turns"},
+	"engine/frontend":  {"engine", "engine/api", "engine/apikey", "engine/wire", "internal/cors", "internal/httpserve", "internal/turns"},
 
 	// measuring
 	"bench/workload": {"engine"},
@@ -60,6 +60,7 @@ var arrows = map[string][]string{
 	"internal/archtest":      {},
 	"internal/config":        {"engine/apikey", "scheduler"},
 	"internal/httpserve":     {},
+	"internal/cors":          {},
 	"internal/mq":            {"engine/wire"},
 	"internal/nvml":          {},
 	"internal/nvml/nvmltest": {},

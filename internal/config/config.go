@@ -33,6 +33,11 @@ type Config struct {
 	MaxConnections           int
 	MaxConnectionsPerAddress int
 
+	AllowedOrigins   []string
+	AllowedMethods   []string
+	AllowedHeaders   []string
+	AllowCredentials bool
+
 	Scheduler scheduler.Config
 	KVEvents  KVEvents
 
@@ -78,6 +83,9 @@ func Default() Config {
 		MaxLogprobs:              1 << 24,
 		MaxConnections:           8192,
 		MaxConnectionsPerAddress: 2048,
+
+		AllowedMethods: []string{"*"},
+		AllowedHeaders: []string{"*"},
 
 		Scheduler:  scheduler.DefaultConfig(),
 		Device:     "cpu",

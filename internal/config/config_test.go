@@ -391,3 +391,25 @@ func FuzzLoadFile(f *testing.F) {
 		}
 	})
 }
+
+func TestOrigins(t *testing.T) {
+	for origins, good := range map[string]bool{
+		"": true, "*": true, "https://a.example,http://localhost:3000": true, "a.example": false, "https://a.example/": false,
+		"https://a.example/path": false, `["*"]`: false, "https://*.example.com": false,
+	} {
+		l, err := load(t, "", nil, "--allowed-origins", origins)
+		if err == nil {
+			err = l.Validate()
+		}
+		if good != (err == nil) || err != nil && !strings.Contains(err.Error(), "allowed-origins") {
+			t.Errorf("%q: %v", origins, err)
+		}
+	}
+	l, err := load(t, "", nil, "--allowed-origins", "*", "--allow-credentials")
+	if err == nil {
+		err = l.Validate()
+	}
+	if err == nil || !strings.Contains(err.Error(), "allow-credentials") {
+		t.Errorf("every origin with credentials: %v", err)
+	}
+}

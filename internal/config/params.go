@@ -138,6 +138,22 @@ var Params = []Param{
 		Help:  "most tokens of a chat answer whose request gives no max_tokens (of a completion it is OpenAI's 16); 0 is as many as the context holds",
 		field: func(c *Config) any { return &c.DefaultMaxTokens },
 	}, {
+		Name: "allowed-origins", Group: GroupHTTP, Roles: Frontend, Value: "ORIGIN,...",
+		Help:  "pages of these origins (https://app.example.com, or * for all) may use the server from a browser; default: none, as any page could otherwise use a server without keys that its reader runs",
+		field: func(c *Config) any { return &c.AllowedOrigins },
+	}, {
+		Name: "allowed-methods", Group: GroupHTTP, Roles: Frontend, Value: "METHOD,...",
+		Help:  "methods that these pages may use",
+		field: func(c *Config) any { return &c.AllowedMethods },
+	}, {
+		Name: "allowed-headers", Group: GroupHTTP, Roles: Frontend, Value: "NAME,...",
+		Help:  "headers that these pages may send",
+		field: func(c *Config) any { return &c.AllowedHeaders },
+	}, {
+		Name: "allow-credentials", Group: GroupHTTP, Roles: Frontend,
+		Help:  "let these pages send cookies and the like; allowed-origins must then list them",
+		field: func(c *Config) any { return &c.AllowCredentials },
+	}, {
 		Name: "access-log", Group: GroupHTTP, Roles: Frontend,
 		Help:  "log one line a request; probes of /health and /ready only at log-level debug",
 		field: func(c *Config) any { return &c.AccessLog },

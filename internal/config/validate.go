@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -35,6 +36,8 @@ func (l *Loaded) Validate() error {
 		{"max-logprobs-per-request", l.MaxLogprobs > 0, "at least 1"},
 		{"max-connections", l.MaxConnections > 0, "at least 1"},
 		{"max-connections-per-address", l.MaxConnectionsPerAddress > 0, "at least 1"},
+		{"allowed-origins", !slices.ContainsFunc(l.AllowedOrigins, notOrigin), "* or origins such as https://app.example.com or http://localhost:3000, separated by commas"},
+		{"allow-credentials", !l.AllowCredentials || !slices.Contains(l.AllowedOrigins, "*"), "false unless allowed-origins lists the origins, as browsers want"},
 		{"default-max-tokens", l.DefaultMaxTokens >= 0, "0 or more"},
 		{"tensor-parallel-size", l.Ranks >= 1 && l.Ranks <= 64 && (l.Device != "null" || l.Ranks == 1), "1 to 64, and 1 on the device null"},
 		{"device", slices.Contains([]string{"cpu", "null"}, l.Device) || len(l.GPUs()) > 0, "cpu, cuda, GPUs like cuda:0,1 or cuda:GPU-8932f937, or null"},
@@ -92,4 +95,13 @@ func (l *Loaded) validateFiles() error {
 		}
 	}
 	return nil
+}
+
+// notOrigin says that no browser sends this as an Origin.
+func notOrigin(text string) bool {
+	if text == "*" {
+		return false
+	}
+	u, err := url.Parse(text)
+	return err != nil || strings.Contains(text, "*") || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != text
 }

@@ -6,6 +6,7 @@ package pipeline
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -140,6 +141,8 @@ type chat struct{}
 func (chat) RenderChat([]byte, frontend.ChatOptions) (string, error) {
 	return "", errors.New("no chat template")
 }
+
+func (chat) TokenizerInfo() map[string]json.RawMessage { return nil }
 
 // client sends requests over one connection.
 type client struct {
