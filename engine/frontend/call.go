@@ -266,7 +266,8 @@ func (c *call) ask(ctx context.Context) (engine.Ask, *refusal) {
 	for _, b := range c.LogitBias {
 		a.Bias = append(a.Bias, engine.TokenBias{ID: b.ID, Bias: b.Bias})
 	}
-	if c.echo && c.WantLogprobs {
+	nothingElse := c.MaxTokens != nil && *c.MaxTokens == 0 // no job asks for nothing
+	if c.echo && (c.WantLogprobs || nothingElse) {
 		a.PromptLogprobs, a.PromptTop = true, c.Top
 	}
 	if c.PromptLogprobs != nil {

@@ -66,6 +66,38 @@ check("stream", chunks[-1].usage.completion_tokens == 8 or chunks[-2].choices[0]
 whole = client.completions.create(model=model, prompt="Once", max_tokens=8, temperature=0)
 check("stream equals whole", "".join(c.choices[0].text for c in chunks if c.choices) == whole.choices[0].text, whole)
 
+greedy = client.completions.create(model=model, prompt="Once", max_tokens=6, temperature=0, logprobs=0, extra_body={"return_token_ids": True})
+tokens = greedy.choices[0].token_ids
+for name, narrow in {"top_k": {"top_k": 1}, "min_p": {"min_p": 1.0}}.items():
+    r = client.completions.create(model=model, prompt="Once", max_tokens=6, temperature=2, extra_body=narrow)
+    check(f"{name} leaves the likeliest", r.choices[0].text == greedy.choices[0].text, (r, greedy))
+r = client.completions.create(model=model, prompt="Once", max_tokens=6, temperature=0, logprobs=1,
+                              extra_body={"bad_words": [greedy.choices[0].logprobs.tokens[0].strip() or ","], "return_token_ids": True})
+check("bad_words", r.choices[0].token_ids[0] != tokens[0] and
+      list(r.choices[0].logprobs.top_logprobs[0].values())[0] == greedy.choices[0].logprobs.token_logprobs[0], r)
+stop = {"stop_token_ids": [tokens[1]]}
+short = client.completions.create(model=model, prompt="Once", max_tokens=6, temperature=0, extra_body=stop)
+long = client.completions.create(model=model, prompt="Once", max_tokens=6, temperature=0, extra_body={**stop, "min_tokens": 5})
+check("min_tokens", short.usage.completion_tokens == 2 and long.usage.completion_tokens >= 5, (short, long))
+
+r = client.completions.create(model=model, prompt="Na\u00efve \u4e2d post", max_tokens=1, echo=True, logprobs=1, extra_body={"prompt_logprobs": 0})
+text, lp = r.choices[0].text, r.choices[0].logprobs
+check("text_offset", all(text[at:].startswith(t) for at, t in list(zip(lp.text_offset, lp.tokens))[1:] if "\ufffd" not in t), lp)
+check("rank", all(t["rank"] >= 1 for at in r.choices[0].prompt_logprobs[1:] for t in at.values()), r)
+
+messages = [{"role": "user", "content": "Yes or no?"}, {"role": "assistant", "content": "The answer is"}]
+ask = {"allowed_token_ids": [10, 20], "return_token_ids": True}
+said = client.chat.completions.create(model=model, messages=messages, max_tokens=1, temperature=0, logprobs=True, top_logprobs=2,
+                                      extra_body={"continue_final_message": True, "add_generation_prompt": False, **ask})
+same = client.completions.create(model=model, prompt=said.prompt_token_ids, max_tokens=1, temperature=0, logprobs=2, extra_body=ask)
+check("continue_final_message", said.choices[0].logprobs.content[0].logprob == same.choices[0].logprobs.token_logprobs[0], (said, same))
+r = client.completions.create(model=model, prompt=said.prompt_token_ids, max_tokens=0, echo=True)
+check("continued prompt", r.choices[0].text.endswith("The answer is"), r)
+
+limit = client.models.list().data[0].default_max_tokens
+r = client.chat.completions.create(model=model, messages=messages[:1], extra_body={"ignore_eos": True})
+check("default of max_tokens", r.usage.completion_tokens == limit and r.choices[0].finish_reason == "length", (limit, r.usage))
+
 error = refused(openai.BadRequestError, model=model, prompt=[10**9], max_tokens=1)
 check("token id out of range", "1000000000" in error.message, error)
 error = refused(openai.BadRequestError, model=model, prompt=[5] * 2_000_000, max_tokens=1)

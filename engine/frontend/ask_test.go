@@ -44,6 +44,17 @@ func TestNarrowedAsk(t *testing.T) {
 	}
 }
 
+// TestEchoAlone holds that a job asks for something even where the client wants its prompt back alone.
+func TestEchoAlone(t *testing.T) {
+	f, s := newFrontend(t, Config{}, say("Y", engine.FinishLength))
+	var answer api.Completion
+	post(t, f, "/v1/completions", `{"prompt":"ab","max_tokens":0,"echo":true}`, &answer)
+	submits, _ := s.seen()
+	if !submits[0].Ask.PromptLogprobs || answer.Choices.Items[0].Text != "ab" || answer.Choices.Items[0].Logprobs != nil {
+		t.Errorf("asked %+v, answered %+v", submits[0].Ask, answer.Choices)
+	}
+}
+
 func TestTooManyBadWords(t *testing.T) {
 	f, _ := newFrontend(t, Config{}, say("Y", engine.FinishLength))
 	f.tok = spaceTokenizer{}
