@@ -1,12 +1,14 @@
 """Scores a two-choice task with lm-eval's unmodified local-completions model against a server.
 
-The same continuation scored alone by /v1/completions must give the same loglikelihood."""
+The same continuation scored alone by /v1/completions must give the same loglikelihood. lm-eval's remote
+tokenizer must render and encode messages as the server does."""
 import os
 import sys
 
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 import lm_eval  # noqa: E402
 from lm_eval.models.openai_completions import LocalCompletionsAPI  # noqa: E402
+from lm_eval.utils import RemoteTokenizer  # noqa: E402
 import requests  # noqa: E402
 
 url = sys.argv[1]
@@ -28,4 +30,11 @@ for (context, continuation), (total, greedy) in zip(requests_, scores):
         is_greedy &= answer["tokens"][0] == f"token_id:{token}"
     if abs(total - alone) > 1e-3 or greedy != is_greedy:
         sys.exit(f"FAIL {context} -> {continuation}: lm-eval {total} {greedy}, one by one {alone} {is_greedy}")
-print(f"lm-eval {lm_eval.__version__}: {len(scores)} loglikelihoods equal the one-token requests")
+
+remote = RemoteTokenizer(url, auth_token=os.environ["OPENAI_API_KEY"])
+messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Yes or no?"}]
+rendered = remote.apply_chat_template(messages, bos_token=remote.bos_token)
+theirs = requests.post(url.replace("/v1/completions", "/tokenize"), json={"messages": messages}, headers=headers, timeout=60).json()["tokens"]
+if remote.encode(rendered) != theirs or remote.decode(theirs) != rendered or remote.eos_token_id is None:
+    sys.exit(f"FAIL remote tokenizer: {rendered!r} becomes {remote.encode(rendered)}, the server's prompt is {theirs}")
+print(f"lm-eval {lm_eval.__version__}: {len(scores)} loglikelihoods equal the one-token requests; the remote tokenizer renders as the server")
