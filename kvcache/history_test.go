@@ -3,6 +3,7 @@ package kvcache
 import (
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -78,6 +79,39 @@ func (h *history) step() {
 	case op == 19 && h.rng.IntN(50) == 0:
 		h.x.Reset()
 		h.forget()
+	case op == 19 && h.rng.IntN(5) == 0:
+		h.clear()
+	}
+}
+
+// clear drops what is not held, and checks that nothing else is and that all of that is told.
+func (h *history) clear() {
+	cleared := h.x.Clear()
+	var lost []Hash
+	for _, b := range cleared.Host {
+		if !h.kept[b] {
+			h.t.Fatalf("block %v was dropped from host memory, where it was not", b)
+		}
+		delete(h.kept, b)
+		h.memory[slices.Index(h.memory, b)] = Hash{}
+		if !h.resident[b] {
+			lost = append(lost, b)
+		}
+	}
+	for _, b := range cleared.Device {
+		if !h.resident[b] {
+			h.t.Fatalf("block %v was dropped from the device, where it was not", b)
+		}
+		delete(h.resident, b)
+		if !h.kept[b] {
+			lost = append(lost, b)
+		}
+	}
+	if !slices.Equal(lost, cleared.Lost) {
+		h.t.Fatalf("lost %v, told %v", lost, cleared.Lost)
+	}
+	if len(h.open) == 0 && (len(h.resident) > 0 || len(h.kept) > 0 || cleared.Held > 0) {
+		h.t.Fatalf("nothing is held; %d blocks stay on the device, %d in host memory, %d pages held", len(h.resident), len(h.kept), cleared.Held)
 	}
 }
 

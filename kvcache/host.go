@@ -58,10 +58,12 @@ func newHost(n int) *host {
 // match returns how many blocks of the chain are here, given that the first one is not on the device:
 // then none of the others is, and those in host memory are the leading ones.
 func (t *host) match(chain []Hash) int {
-	return sort.Search(len(chain), func(i int) bool {
-		_, ok := t.byHash[chain[i]]
-		return !ok
-	})
+	return sort.Search(len(chain), func(i int) bool { return !t.holds(chain[i]) })
+}
+
+func (t *host) holds(h Hash) bool {
+	_, ok := t.byHash[h]
+	return ok
 }
 
 // save finds a page for a block that the device evicts, at the expense of the oldest leaf if there is

@@ -167,13 +167,20 @@ func (x *Index) insert(p Page, h Hash, parent Page) {
 	x.segments.count[pg.segment]++
 }
 
-// evict removes an unpinned leaf and leaves its page private.
+// evict removes an unpinned leaf, gives it its place in host memory and leaves its page private.
 func (x *Index) evict(p Page, m *Moves) {
+	parent := x.remove(p)
+	m.Evicted = append(m.Evicted, x.pages[p].hash)
+	x.save(p, parent, m)
+}
+
+// remove makes the page of an unpinned leaf private, and returns the block before it.
+func (x *Index) remove(p Page) (parent Hash) {
 	pg := &x.pages[p]
 	x.segments.unlink(x.pages, p)
 	x.segments.count[pg.segment]--
 	delete(x.byHash, pg.hash)
-	parent := RootHash
+	parent = RootHash
 	if pg.parent != none {
 		x.pages[pg.parent].children--
 		parent = x.pages[pg.parent].hash
@@ -181,8 +188,7 @@ func (x *Index) evict(p Page, m *Moves) {
 	pg.state, pg.parent = pagePrivate, none
 	x.unpinned--
 	x.ghosts.add(pg.hash, pg.used, pg.reused)
-	m.Evicted = append(m.Evicted, pg.hash)
-	x.save(p, parent, m)
+	return parent
 }
 
 // save gives an evicted block its place in host memory, if there is one.

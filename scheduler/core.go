@@ -92,6 +92,8 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 		c.submit(from, m)
 	case *wire.Cancel:
 		c.cancelFrom(from, m.Job)
+	case *wire.Reset:
+		c.reset(from, m.Serial)
 	case *wire.Done:
 		c.done(from, m)
 	case *wire.Paused:

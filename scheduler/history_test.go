@@ -102,10 +102,10 @@ func (h *history) move() {
 	case op < 31:
 		h.forgetPasses(executor)
 		h.send(executor, &wire.Lost{})
-	default:
-		if h.pick.IntN(8) == 0 {
-			h.loseFrontend(frontend)
-		}
+	case h.pick.IntN(8) == 0:
+		h.loseFrontend(frontend)
+	case h.pick.IntN(4) == 0:
+		h.send(frontend, &wire.Reset{})
 	}
 }
 

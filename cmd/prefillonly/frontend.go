@@ -90,7 +90,7 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
 		},
-		Socket: socket, Siblings: siblings, Pulse: pulse,
+		Socket: socket, Siblings: siblings, Pulse: pulse, DevMode: cfg.DevMode,
 		CORS: cors.Config{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
 	}, tok, chat, peer, log)
 	if err != nil {

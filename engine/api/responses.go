@@ -157,6 +157,13 @@ type Detokenized struct {
 	Prompt string `json:"prompt"`
 }
 
+// CacheReset is the answer to POST /reset_prefix_cache. It succeeds if no request held a block.
+type CacheReset struct {
+	Success       bool `json:"success"`
+	DroppedBlocks int  `json:"dropped_blocks"`
+	HeldBlocks    int  `json:"held_blocks"`
+}
+
 // Rendered is a request after templating and tokenization, the answer of the render endpoints.
 type Rendered struct {
 	RequestID string           `json:"request_id"`

@@ -113,6 +113,7 @@ func (lineTemplate) TokenizerInfo() map[string]json.RawMessage {
 type fakeScheduler struct {
 	f      *Frontend
 	answer func(*wire.Submit) []*wire.Result
+	reset  func(*wire.Reset) *wire.ResetDone // nil: no answer
 
 	mu      sync.Mutex
 	submits []*wire.Submit
@@ -146,6 +147,13 @@ func (s *fakeScheduler) Send(msg wire.Message) error {
 		s.submits = append(s.submits, m)
 	case *wire.Cancel:
 		s.cancels = append(s.cancels, m.Job)
+	case *wire.Reset:
+		reset := s.reset
+		s.mu.Unlock()
+		if reset != nil {
+			s.f.deliver(reset(m))
+		}
+		return nil
 	case *wire.Hello:
 		s.hellos = append(s.hellos, m)
 		s.mu.Unlock()

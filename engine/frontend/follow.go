@@ -32,6 +32,8 @@ func (f *Frontend) deliver(msg wire.Message) {
 		f.jobs.result(m)
 	case *wire.Welcome:
 		f.jobs.welcome(m)
+	case *wire.ResetDone:
+		f.resets.end(m.Serial, m)
 	case *wire.Lost:
 		f.jobs.lost()
 	default:

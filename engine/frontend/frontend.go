@@ -62,6 +62,7 @@ type Config struct {
 	Models           []string         // names the model is served under; the first is the executors' name for it
 	Keys             *apikey.Ring     // any of them opens every path; nil or empty: no key is asked for
 	Version          string           // answered by /version
+	DevMode          bool             // serve what changes the server for everybody: /reset_prefix_cache
 	MaxBody          int64            // bytes of a request body; default 64 MiB
 	MaxJobs          int              // open jobs; beyond it requests get 429; default 65536
 	MaxLogprobs      int              // log-probabilities that one request may ask for; default 2^24
@@ -109,6 +110,7 @@ type Frontend struct {
 	eos     []engine.TokenID
 	jobs    *jobTable
 	metrics *metrics
+	resets  resets
 	server  *httpserve.Server
 	prepare *turns.Turns // of big bodies, from the decoding of their JSON to the tokens
 	buffers sync.Pool    // *[]byte, for bodies and answers

@@ -34,6 +34,9 @@ func (f *Frontend) routes() http.Handler {
 	post("/tokenize", f.tokenize)
 	post("/detokenize", f.detokenize)
 	get("/tokenizer_info", f.tokenizerInfo)
+	if f.cfg.DevMode {
+		post("/reset_prefix_cache", f.resetPrefixCache)
+	}
 	get("/ping", f.health)
 	post("/ping", f.health)
 	get("/health", f.health)

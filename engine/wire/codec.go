@@ -107,6 +107,10 @@ func newMessage(k Kind) Message {
 		return new(Paused)
 	case KindDone:
 		return new(Done)
+	case KindReset:
+		return new(Reset)
+	case KindResetDone:
+		return new(ResetDone)
 	}
 	return nil
 }

@@ -262,6 +262,36 @@ func (m *Cancel) decode(r *reader, key []byte) bool {
 	return true
 }
 
+func (m *Reset) encode(w *writer) { w.uint("serial", m.Serial) }
+
+func (m *Reset) decode(r *reader, key []byte) bool {
+	if string(key) != "serial" {
+		return false
+	}
+	m.Serial = r.uint()
+	return true
+}
+
+func (m *ResetDone) encode(w *writer) {
+	w.uint("serial", m.Serial)
+	w.int("dropped", int64(m.Dropped))
+	w.int("held", int64(m.Held))
+}
+
+func (m *ResetDone) decode(r *reader, key []byte) bool {
+	switch string(key) {
+	case "serial":
+		m.Serial = r.uint()
+	case "dropped":
+		m.Dropped = r.count()
+	case "held":
+		m.Held = r.count()
+	default:
+		return false
+	}
+	return true
+}
+
 func (m *Result) encode(w *writer) {
 	w.uint("job", uint64(m.Job))
 	w.int("index", int64(m.Index))

@@ -111,6 +111,16 @@ type Submit struct {
 // Cancel withdraws a job; no Result follows.
 type Cancel struct{ Job engine.JobID }
 
+// Reset asks that the prefix caches be emptied of all that no job holds; ResetDone answers.
+type Reset struct{ Serial uint64 }
+
+// ResetDone tells what a Reset has done.
+type ResetDone struct {
+	Serial  uint64
+	Dropped int // blocks, on devices and in host memory
+	Held    int // pages of devices that jobs still hold
+}
+
 // Result is one generated token of a job, or its end. The last one has Finish set, or Err.
 type Result struct {
 	Job    engine.JobID
@@ -200,20 +210,24 @@ const (
 	KindAbort
 	KindPaused
 	KindDone
+	KindReset
+	KindResetDone
 	kindTick
 	kindLost
 )
 
-func (*Hello) kind() Kind   { return KindHello }
-func (*Welcome) kind() Kind { return KindWelcome }
-func (*Submit) kind() Kind  { return KindSubmit }
-func (*Cancel) kind() Kind  { return KindCancel }
-func (*Result) kind() Kind  { return KindResult }
-func (*Run) kind() Kind     { return KindRun }
-func (*Pause) kind() Kind   { return KindPause }
-func (*Resume) kind() Kind  { return KindResume }
-func (*Abort) kind() Kind   { return KindAbort }
-func (*Paused) kind() Kind  { return KindPaused }
-func (*Done) kind() Kind    { return KindDone }
-func (*Tick) kind() Kind    { return kindTick }
-func (*Lost) kind() Kind    { return kindLost }
+func (*Hello) kind() Kind     { return KindHello }
+func (*Welcome) kind() Kind   { return KindWelcome }
+func (*Submit) kind() Kind    { return KindSubmit }
+func (*Cancel) kind() Kind    { return KindCancel }
+func (*Result) kind() Kind    { return KindResult }
+func (*Run) kind() Kind       { return KindRun }
+func (*Pause) kind() Kind     { return KindPause }
+func (*Resume) kind() Kind    { return KindResume }
+func (*Abort) kind() Kind     { return KindAbort }
+func (*Paused) kind() Kind    { return KindPaused }
+func (*Done) kind() Kind      { return KindDone }
+func (*Reset) kind() Kind     { return KindReset }
+func (*ResetDone) kind() Kind { return KindResetDone }
+func (*Tick) kind() Kind      { return kindTick }
+func (*Lost) kind() Kind      { return kindLost }

@@ -37,6 +37,7 @@ type Config struct {
 	AllowedMethods   []string
 	AllowedHeaders   []string
 	AllowCredentials bool
+	DevMode          bool
 
 	Scheduler scheduler.Config
 	KVEvents  KVEvents

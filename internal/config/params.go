@@ -154,6 +154,10 @@ var Params = []Param{
 		Help:  "let these pages send cookies and the like; allowed-origins must then list them",
 		field: func(c *Config) any { return &c.AllowCredentials },
 	}, {
+		Name: "server-dev-mode", Group: GroupHTTP, Roles: Frontend,
+		Help:  "serve POST /reset_prefix_cache too, with which whoever has a key empties the prefix cache for all, as benchmarks want",
+		field: func(c *Config) any { return &c.DevMode },
+	}, {
 		Name: "access-log", Group: GroupHTTP, Roles: Frontend,
 		Help:  "log one line a request; probes of /health and /ready only at log-level debug",
 		field: func(c *Config) any { return &c.AccessLog },
