@@ -228,7 +228,7 @@ func TestErrors(t *testing.T) {
 		}
 		return refused
 	}
-	if e := request(strings.Repeat("x", 300), "demo"); e.StatusCode != 400 || e.Code != "context_length_exceeded" || e.Param != "prompt" || !strings.Contains(e.Message, "301") {
+	if e := request(strings.Repeat("x", 300), "demo"); e.StatusCode != 400 || e.Code != "context_length_exceeded" || e.Param != "prompt" || !strings.Contains(e.Message, "300 bytes") {
 		t.Errorf("too long: %+v", e)
 	}
 	if e := request("x", "gpt-4"); e.StatusCode != 404 || e.Code != "model_not_found" || e.Type != "not_found_error" {
