@@ -87,6 +87,8 @@ func (chat) RenderChat(messages []byte, _ frontend.ChatOptions) (string, error) 
 	return b.String(), err
 }
 
+func (chat) TokenizerInfo() map[string]json.RawMessage { return nil }
+
 func start(t *testing.T) (openai.Client, *scheduler) {
 	t.Helper()
 	s := &scheduler{inbox: make(chan wire.Message, 1000)}
