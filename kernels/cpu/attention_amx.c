@@ -314,11 +314,11 @@ static void transpose16(__m512 v[16])
 static void finish(pf_bf16 *const *dst, const pf_attention_rows *r, int dim)
 {
 	for (int lane = 0; lane < r->count; lane += 16) {
-		vf total = vf_load(r->total + lane);
+		vf worth = 1.0f / vf_load(r->total + lane);
 		for (int d = 0; d < dim; d += 16) {
 			__m512 v[16];
 			for (int i = 0; i < 16; i++)
-				v[i] = (__m512)(vf_load(r->out + (d + i) * ROWS + lane) / total);
+				v[i] = (__m512)(vf_load(r->out + (d + i) * ROWS + lane) * worth);
 			transpose16(v);
 			for (int i = 0; i < pf_min(16, r->count - lane); i++) {
 				pf_bf16 narrow[16];

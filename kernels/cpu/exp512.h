@@ -1,5 +1,7 @@
 // Exponential and maxima of 16 lanes.
 
+#include "vectors.h"
+
 // exp2_below is 2^floor(x) times a polynomial in x - floor(x), the minimax of degree 5 with p(0) = 1,
 // whose relative error is 2^-23.5; below -149 the result is 0.
 static inline vf exp2_below(vf x)

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
@@ -133,4 +134,11 @@ double raw_run(raw_instruction instruction, int repeats)
 	default:
 		return tiles(repeats, instruction == RAW_TDPBSSD);
 	}
+}
+
+double raw_nanoseconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return 1e9 * t.tv_sec + t.tv_nsec;
 }

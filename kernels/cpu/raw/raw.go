@@ -63,12 +63,12 @@ func (i Instruction) Rate(threads int) float64 {
 	return sum
 }
 
-// rate repeats the loop for the time of a sample.
+// rate repeats the loop for the time of a sample, in processor time of the thread.
 func (i Instruction) rate() float64 {
-	start := time.Now()
-	operations := 0.0
-	for time.Since(start) < sample {
-		operations += float64(C.raw_run(C.raw_instruction(i), 1000))
+	start := C.raw_nanoseconds()
+	operations := C.double(0)
+	for C.raw_nanoseconds()-start < C.double(sample.Nanoseconds()) {
+		operations += C.raw_run(C.raw_instruction(i), 1000)
 	}
-	return operations / float64(time.Since(start).Nanoseconds())
+	return float64(operations / (C.raw_nanoseconds() - start))
 }

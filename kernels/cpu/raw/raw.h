@@ -11,4 +11,7 @@ int raw_supported(raw_instruction instruction);
 // multiplication and addition.
 double raw_run(raw_instruction instruction, int repeats);
 
+// raw_nanoseconds is the processor time that the thread has used.
+double raw_nanoseconds(void);
+
 #endif

@@ -1,0 +1,88 @@
+// Ends of products of AMX, a few rows at a time between tile operations. A source that includes this
+// states PF_LANES and its target first.
+
+#include "exp512.h"
+#include "internal.h"
+#include "vectors.h"
+
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+// Of one step in a packed tile: 32 rows of 64 bytes; in a panel: 16 pairs of 32 columns.
+enum { STEP_PAIRS = 16, A_ROW = 64, A_STEP = 32 * A_ROW, B_ROW = PF_PANEL * 4, B_STEP = STEP_PAIRS * B_ROW };
+// ending is a product in memory, of which some rows are ended.
+typedef struct ending {
+	const float *c; // of the next row
+	char *dst;      // of the next row
+	size_t stride;  // bytes
+	const float *scale, *bias; // [PF_PANEL]
+	__mmask32 cols;
+	int rows; // left
+} ending;
+
+// end_row ends the next row.
+INLINE void end_row(const pf_end end, ending *e)
+{
+	vf low = vf_load(e->c) * vf_load(e->scale), high = vf_load(e->c + 16) * vf_load(e->scale + 16);
+	if (end == PF_STORE_BF16 || end == PF_ADD_F32) {
+		low += vf_load(e->bias);
+		high += vf_load(e->bias + 16);
+	}
+	if (end == PF_STORE_BF16)
+		_mm512_mask_storeu_epi16(e->dst, e->cols, (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low));
+	if (end == PF_STORE_F32 || end == PF_ADD_F32) {
+		float *to = (float *)e->dst;
+		if (end == PF_ADD_F32) {
+			low += (vf)_mm512_maskz_loadu_ps((__mmask16)e->cols, to);
+			high += (vf)_mm512_maskz_loadu_ps((__mmask16)(e->cols >> 16), to + 16);
+		}
+		_mm512_mask_storeu_ps(to, (__mmask16)e->cols, (__m512)low);
+		_mm512_mask_storeu_ps(to + 16, (__mmask16)(e->cols >> 16), (__m512)high);
+	}
+	if (end == PF_SWIGLU)
+		vf_narrow((pf_bf16 *)e->dst, low / (1.0f + exp2_below(low * -1.44269504f)) * high);
+	e->c += PF_PANEL;
+	e->dst += e->stride;
+	e->rows--;
+}
+
+// touch fetches two rows of where a product will go.
+INLINE void touch(const pf_end end, const ending *e, int row)
+{
+	if (row >= e->rows)
+		return;
+	for (int i = 0; i < 2; i++) {
+		const char *to = e->dst + (row + i) * e->stride;
+		__builtin_prefetch(to, 0, 2);
+		if (end == PF_ADD_F32 || end == PF_STORE_F32)
+			__builtin_prefetch(to + 64, 0, 2);
+	}
+}
+
+INLINE void end_rows(const pf_end end, ending *e, int most)
+{
+	for (; most > 0 && e->rows > 0; most--)
+		end_row(end, e);
+}
+
+// ending_of is the whole ending of a tile's product with a panel in c.
+static ending ending_of(const pf_product *g, const float *c, int tile, int panel)
+{
+	static const _Alignas(64) float zeros[PF_PANEL];
+	static const _Alignas(64) float ones[PF_PANEL] = {[0 ... PF_PANEL - 1] = 1};
+	const pf_linear *l = g->l;
+	ending e = {.c = c, .rows = pf_tile_height(g->plan, tile)};
+	e.scale = l->scale ? l->scale + panel * PF_PANEL : ones;
+	e.bias = l->bias ? l->bias + panel * PF_PANEL : zeros;
+	e.cols = 0xffffffffu >> (PF_PANEL - pf_max(0, pf_panel_cols(l, panel)));
+	if (g->end == PF_SWIGLU) {
+		e.stride = A_ROW;
+		e.dst = (char *)pf_tile_at(g->ops, g->dst, (int)g->stride, tile) + (size_t)(panel / 2) * A_STEP + panel % 2 * (A_ROW / 2);
+		return e;
+	}
+	size_t size = g->end == PF_STORE_BF16 ? sizeof(pf_bf16) : sizeof(float);
+	e.stride = g->stride * size;
+	e.dst = (char *)g->dst + (pf_tile_row(g->plan, tile) * g->stride + (size_t)panel * PF_PANEL) * size;
+	return e;
+}
