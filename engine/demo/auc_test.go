@@ -86,7 +86,7 @@ func (s scorer) one(t *testing.T, text string) engine.TokenID {
 
 func (s scorer) encode(t *testing.T, text string, addSpecial bool) []engine.TokenID {
 	t.Helper()
-	ids, err := s.tokenizer.Encode(t.Context(), text, addSpecial)
+	ids, err := s.tokenizer.Encode(t.Context(), "", text, addSpecial)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,11 @@ import (
 // spaceTokenizer has one token for a word of one letter and the space before it.
 type spaceTokenizer struct{ byteTokenizer }
 
-func (t spaceTokenizer) Encode(ctx context.Context, text string, addSpecial bool) ([]engine.TokenID, error) {
+func (t spaceTokenizer) Encode(ctx context.Context, salt, text string, addSpecial bool) ([]engine.TokenID, error) {
 	if len(text) == 2 && text[0] == ' ' {
 		return []engine.TokenID{engine.TokenID(text[1] - 'a')}, nil
 	}
-	return t.byteTokenizer.Encode(ctx, text, addSpecial)
+	return t.byteTokenizer.Encode(ctx, salt, text, addSpecial)
 }
 
 // TestNarrowedAsk holds what the fields that narrow the choice ask of an executor.

@@ -31,7 +31,7 @@ func (c *call) badWords(ctx context.Context) ([]engine.Ban, *refusal) {
 			continue
 		}
 		word = strings.TrimLeftFunc(word, unicode.IsSpace)
-		first, refused := c.f.encode(ctx, "bad_words", word, false)
+		first, refused := c.encode(ctx, "bad_words", word, false)
 		if refused != nil {
 			return nil, refused
 		}
@@ -39,7 +39,7 @@ func (c *call) badWords(ctx context.Context) ([]engine.Ban, *refusal) {
 			return nil, invalid(api.Invalid("bad_words", "bad_words: string %d has no tokens", i))
 		}
 		bans = append(bans, engine.Ban{Tokens: first})
-		inside, refused := c.f.encode(ctx, "bad_words", " "+word, false)
+		inside, refused := c.encode(ctx, "bad_words", " "+word, false)
 		if refused != nil {
 			return nil, refused
 		}

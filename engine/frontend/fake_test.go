@@ -34,7 +34,7 @@ const (
 // byteTokenizer has a token for each byte, so characters of several bytes span tokens.
 type byteTokenizer struct{}
 
-func (byteTokenizer) Encode(_ context.Context, text string, addSpecial bool) ([]engine.TokenID, error) {
+func (byteTokenizer) Encode(_ context.Context, salt, text string, addSpecial bool) ([]engine.TokenID, error) {
 	var ids []engine.TokenID
 	if addSpecial {
 		ids = append(ids, tokenBOS)

@@ -26,7 +26,7 @@ import (
 
 // tokenizer turns text into tokens and back. It is safe for concurrent use.
 type tokenizer interface {
-	Encode(ctx context.Context, text string, addSpecial bool) ([]engine.TokenID, error)
+	Encode(ctx context.Context, salt, text string, addSpecial bool) ([]engine.TokenID, error)
 	Decode(ids []engine.TokenID, skipSpecial bool) (string, error)
 	BytesPerToken() int                  // a text of more bytes than n times as many does not fit into n tokens
 	TokenBytes(id engine.TokenID) []byte // what the token adds to a text; may be part of a character

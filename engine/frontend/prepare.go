@@ -43,7 +43,7 @@ func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*call, *refu
 		if refused := c.checkText(i, text); refused != nil {
 			return nil, refused
 		}
-		ids, refused := f.encode(r.Context(), "prompt", text, c.AddSpecialTokens)
+		ids, refused := c.encode(r.Context(), "prompt", text, c.AddSpecialTokens)
 		if refused != nil {
 			return nil, refused
 		}
@@ -87,7 +87,7 @@ func (f *Frontend) prepareChat(x *exchange, r *http.Request) (*call, *refusal) {
 	if refused != nil {
 		return nil, refused
 	}
-	ids, refused := f.encode(r.Context(), "messages", text, c.AddSpecialTokens)
+	ids, refused := c.encode(r.Context(), "messages", text, c.AddSpecialTokens)
 	if refused != nil {
 		return nil, refused
 	}
@@ -132,11 +132,17 @@ func (c *call) checkText(i int, text string) *refusal {
 }
 
 // encode tokenizes text, which came in field.
-func (f *Frontend) encode(ctx context.Context, field, text string, addSpecial bool) ([]engine.TokenID, *refusal) {
+func (c *call) encode(ctx context.Context, field, text string, addSpecial bool) ([]engine.TokenID, *refusal) {
+	return c.f.encode(ctx, c.x.owner.Salt(c.CacheSalt), field, text, addSpecial)
+}
+
+// encode tokenizes text, which came in field. Salt separates what is remembered of texts as it separates
+// the prefix cache.
+func (f *Frontend) encode(ctx context.Context, salt, field, text string, addSpecial bool) ([]engine.TokenID, *refusal) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx)
 	}
-	ids, err := f.tok.Encode(ctx, text, addSpecial)
+	ids, err := f.tok.Encode(ctx, salt, text, addSpecial)
 	if ctx.Err() != nil {
 		return nil, ended(ctx)
 	}

@@ -19,11 +19,11 @@ import (
 // failingTokenizer fails on texts with an "x", and on the token of 'Z'.
 type failingTokenizer struct{ byteTokenizer }
 
-func (t failingTokenizer) Encode(ctx context.Context, text string, addSpecial bool) ([]engine.TokenID, error) {
+func (t failingTokenizer) Encode(ctx context.Context, salt, text string, addSpecial bool) ([]engine.TokenID, error) {
 	if strings.Contains(text, "x") {
 		return nil, errors.New("tokenizer: the expression gave up")
 	}
-	return t.byteTokenizer.Encode(ctx, text, addSpecial)
+	return t.byteTokenizer.Encode(ctx, salt, text, addSpecial)
 }
 
 func (t failingTokenizer) Decode(ids []engine.TokenID, skipSpecial bool) (string, error) {
@@ -98,12 +98,12 @@ func TestLongTextsAreCutOff(t *testing.T) {
 // patientTokenizer waits, on texts with a "w", until their client leaves.
 type patientTokenizer struct{ byteTokenizer }
 
-func (t patientTokenizer) Encode(ctx context.Context, text string, addSpecial bool) ([]engine.TokenID, error) {
+func (t patientTokenizer) Encode(ctx context.Context, salt, text string, addSpecial bool) ([]engine.TokenID, error) {
 	if strings.Contains(text, "w") {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return t.byteTokenizer.Encode(ctx, text, addSpecial)
+	return t.byteTokenizer.Encode(ctx, salt, text, addSpecial)
 }
 
 // TestBigBodiesDoNotHoldUpSmallOnes leaves more big bodies in the tokenizer, and in its queue, than

@@ -47,7 +47,7 @@ func (f *Frontend) tokenized(x *exchange, r *http.Request) (*api.Tokenized, *ref
 			return nil, refused
 		}
 	}
-	ids, refused := f.encode(r.Context(), field, text, addSpecial)
+	ids, refused := f.encode(r.Context(), x.owner.Salt(""), field, text, addSpecial)
 	if refused != nil {
 		return nil, refused
 	}

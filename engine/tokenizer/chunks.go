@@ -31,6 +31,7 @@ type chunkCache struct {
 
 // chunk is a stretch of text. Whether it begins the text matters for SentencePiece alone.
 type chunk struct {
+	salt  string // of those who may know that it was seen
 	text  string
 	first bool
 }
@@ -64,10 +65,10 @@ func (c *chunkCache) worth(text string, last bool) bool {
 
 // encode appends the ids of text, asking bare for the chunks that are not remembered. It ends at the
 // first that bare fails to encode.
-func (c *chunkCache) encode(ids []engine.TokenID, text string, bare func(string) ([]engine.TokenID, error)) ([]engine.TokenID, error) {
+func (c *chunkCache) encode(ids []engine.TokenID, salt, text string, bare func(string) ([]engine.TokenID, error)) ([]engine.TokenID, error) {
 	for first := true; len(text) > 0; first = false {
 		n := c.cut(text)
-		key := chunk{text[:n], first && c.splitter.sentencePiece}
+		key := chunk{salt, text[:n], first && c.splitter.sentencePiece}
 		known, ok := c.get(key)
 		if !ok {
 			piece := key.text
@@ -107,10 +108,10 @@ func (c *chunkCache) put(key chunk, ids []engine.TokenID) {
 	if _, ok := c.young[key]; ok {
 		return
 	}
-	c.size += len(key.text) + 4*len(ids) + chunkOverhead
+	c.size += len(key.salt) + len(key.text) + 4*len(ids) + chunkOverhead
 	if c.size > c.limit {
 		c.old, c.young = c.young, map[chunk][]engine.TokenID{}
-		c.size = len(key.text) + 4*len(ids) + chunkOverhead
+		c.size = len(key.salt) + len(key.text) + 4*len(ids) + chunkOverhead
 	}
 	c.young[key] = ids
 }

@@ -274,6 +274,25 @@ func TestChunkCacheIsBounded(t *testing.T) {
 	}
 }
 
+// TestTextsAreTheirSalts: a long text that came under one salt is encoded anew under another.
+func TestTextsAreTheirSalts(t *testing.T) {
+	tok := openShape(t, "llama3")
+	text := randomText(rand.New(rand.NewPCG(7, 9)), 20000)
+	encoded := func(salt string) (bytes int) {
+		_, err := tok.chunks.encode(nil, salt, text, func(text string) ([]engine.TokenID, error) {
+			bytes += len(text)
+			return encoding{t: tok}.bare(text)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	}
+	if first, other, again := encoded("one"), encoded("another"), encoded("one"); other != first || again > first/4 {
+		t.Errorf("%d bytes were encoded at first, %d under another salt, %d again", first, other, again)
+	}
+}
+
 func TestConcurrentUse(t *testing.T) {
 	tok := openShape(t, "qwen2")
 	rng := rand.New(rand.NewPCG(9, 10))

@@ -15,7 +15,7 @@ import (
 // retries that its engine allows.
 func TestGivingUpIsAnError(t *testing.T) {
 	tok := openLlama3(t)
-	ids, err := tok.Encode(t.Context(), strings.Repeat(" ", 11_000_000)+"x", true)
+	ids, err := tok.Encode(t.Context(), "", strings.Repeat(" ", 11_000_000)+"x", true)
 	if err == nil || !strings.Contains(err.Error(), "retry-limit-in-match over") || ids != nil {
 		t.Errorf("got %d ids, %v", len(ids), err)
 	}
@@ -28,13 +28,13 @@ func TestEncodeEndsWithItsContext(t *testing.T) {
 	for name, tok := range map[string]*Tokenizer{"chunks": openLlama3(t), "whole": openModule(t, "bert-base-uncased.json")} {
 		ctx, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		start := time.Now()
-		if ids, err := tok.Encode(ctx, text, true); !errors.Is(err, context.DeadlineExceeded) || ids != nil {
+		if ids, err := tok.Encode(ctx, "", text, true); !errors.Is(err, context.DeadlineExceeded) || ids != nil {
 			t.Errorf("%s: %d ids, %v", name, len(ids), err)
 		}
 		left := time.Since(start)
 		leave()
 		start = time.Now()
-		if _, err := tok.Encode(t.Context(), text, true); err != nil {
+		if _, err := tok.Encode(t.Context(), "", text, true); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if whole := time.Since(start); left > whole/2 {

@@ -9,7 +9,7 @@ import (
 
 func mustEncode(t testing.TB, tok *Tokenizer, text string, addSpecial bool) []engine.TokenID {
 	t.Helper()
-	ids, err := tok.Encode(context.Background(), text, addSpecial)
+	ids, err := tok.Encode(context.Background(), "", text, addSpecial)
 	if err != nil {
 		t.Errorf("Encode(%.60q): %v", text, err)
 	}
@@ -38,7 +38,7 @@ func bareIDs(t testing.TB, tok *Tokenizer, text string) []engine.TokenID {
 // encodeBy encodes text through a cache, asking bare.
 func encodeBy(t testing.TB, cache *chunkCache, text string, bare func(string) ([]engine.TokenID, error)) []engine.TokenID {
 	t.Helper()
-	ids, err := cache.encode(nil, text, bare)
+	ids, err := cache.encode(nil, "", text, bare)
 	if err != nil {
 		t.Errorf("encode(%.60q): %v", text, err)
 	}

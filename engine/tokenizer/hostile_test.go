@@ -297,7 +297,7 @@ func FuzzOpenModel(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ids, err := tok.Encode(t.Context(), "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa the user's 42\n\u4e2d <s>", true)
+		ids, err := tok.Encode(t.Context(), "", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa the user's 42\n\u4e2d <s>", true)
 		if err != nil {
 			return
 		}

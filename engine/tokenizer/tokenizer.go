@@ -124,9 +124,10 @@ func (t *Tokenizer) Close() { t.model.close() }
 // Encode returns the ids of text; with addSpecial the tokenizer's own special tokens around it
 // (such as <|begin_of_text|>). Special tokens spelt out in text become their ids. Invalid UTF-8 is
 // read as U+FFFD. It fails when the tokenizer does (a regular expression that gives up on the text)
-// and, of a long text, with ctx's error when ctx ends.
-func (t *Tokenizer) Encode(ctx context.Context, text string, addSpecial bool) ([]engine.TokenID, error) {
-	e := encoding{t: t}
+// and, of a long text, with ctx's error when ctx ends. Long texts of one salt are not recognised under
+// another, so that the time it takes does not tell what others have sent; words are.
+func (t *Tokenizer) Encode(ctx context.Context, salt, text string, addSpecial bool) ([]engine.TokenID, error) {
+	e := encoding{t: t, salt: salt}
 	if len(text) >= minWatched {
 		e.cancelled = new(atomic.Int32)
 		stop := context.AfterFunc(ctx, func() { e.cancelled.Store(1) })
@@ -155,6 +156,7 @@ const minWatched = 16 << 10
 // encoding is one Encode.
 type encoding struct {
 	t         *Tokenizer
+	salt      string
 	cancelled *atomic.Int32 // not 0: nobody waits for the ids; nil for a short text
 }
 
@@ -164,14 +166,14 @@ func (e encoding) append(ids []engine.TokenID, text string) ([]engine.TokenID, e
 		more, err := e.bare(text)
 		return append(ids, more...), err
 	case len(text) < minCachedText:
-		return e.t.words.encode(ids, text, e.bare)
+		return e.t.words.encode(ids, "", text, e.bare)
 	}
-	return e.t.chunks.encode(ids, text, e.words)
+	return e.t.chunks.encode(ids, e.salt, text, e.words)
 }
 
 // words is bare by way of the words that are remembered.
 func (e encoding) words(text string) ([]engine.TokenID, error) {
-	return e.t.words.encode(make([]engine.TokenID, 0, len(text)/3+8), text, e.bare)
+	return e.t.words.encode(make([]engine.TokenID, 0, len(text)/3+8), "", text, e.bare)
 }
 
 // bare encodes without special tokens around.
