@@ -85,8 +85,12 @@ func (r narrowRank) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32
 	r.round(dst)
 }
 
-// TestNarrowPartials measures what bfloat16 partials cost, and holds them to transformers' bfloat16 run
-// too.
+// luck is by how much the worst of a few hundred values may exceed transformers' where partials are rounded
+// once more than there: which model has it, and how far off, depends on the order of an instruction set's sums.
+const luck = 1.25
+
+// TestNarrowPartials measures what bfloat16 partials cost, and holds their mean to transformers' bfloat16
+// run too.
 func TestNarrowPartials(t *testing.T) {
 	cputest.Need(t, "")
 	var wide, narrow distance
@@ -101,7 +105,7 @@ func TestNarrowPartials(t *testing.T) {
 			return narrowRank{b}, err
 		}), Options{}), g)
 		join(&narrow, d)
-		if d.worst > g.Worst || d.mean() > g.Mean {
+		if d.worst > luck*g.Worst || d.mean() > g.Mean {
 			t.Errorf("%s: worst %.4f, mean %.4f: further off than transformers in bfloat16 (%.4f, %.4f)", name, d.worst, d.mean(), g.Worst, g.Mean)
 		}
 	}
