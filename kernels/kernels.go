@@ -213,6 +213,8 @@ type Backend interface {
 	// StoreKV normalises (if asked) and rotates the queries in place and the keys, and writes keys and
 	// values into the segments' blocks.
 	StoreKV(qkv Mat, spec RopeSpec, blockTokens int, segs []Segment)
+	// CopyKV copies a block of so many bytes, KVBlockBytes of its tokens, to another one.
+	CopyKV(dst, src KVBlock, bytes int64)
 	// Attention sets rows of dst [rows, Q*Dim] to softmax(q k^T scale) v over all positions up to each
 	// row's own. Of qkv only the queries are read.
 	Attention(dst Mat, qkv Mat, spec AttentionSpec, blockTokens int, segs []Segment)

@@ -399,8 +399,9 @@ func check(run *wire.Run, info *wire.ExecutorInfo) error {
 			return engine.Errorf(engine.CodeTooLong, "job %v has %d tokens, %d of them cached; the executor takes up to %d and at least one that is not cached",
 				item.Job, len(item.Tokens), item.Cached, info.MaxModelLen)
 		}
-		if len(item.Blocks)*info.BlockTokens < item.Cached {
-			return fmt.Errorf("job %v: %d cached tokens in %d blocks of %d", item.Job, item.Cached, len(item.Blocks), info.BlockTokens)
+		if len(item.Blocks)*info.BlockTokens < item.Cached-item.Part.Tokens || item.Part.Tokens > 0 && int(item.Part.Block) >= info.NumBlocks {
+			return fmt.Errorf("job %v: %d cached tokens in %d blocks of %d, %d of them in block %d of %d",
+				item.Job, item.Cached, len(item.Blocks), info.BlockTokens, item.Part.Tokens, item.Part.Block, info.NumBlocks)
 		}
 		for _, id := range item.Tokens {
 			if int(id) >= info.VocabSize {

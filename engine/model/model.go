@@ -158,6 +158,7 @@ func (m *Model) Info() wire.ExecutorInfo {
 		CostLoad:    m.host.load,
 		MaxPassRows: m.opts.MaxLen,
 		CanPause:    true,
+		CopiesParts: true,
 		Layers:      len(m.layers) + 1,
 	}
 }

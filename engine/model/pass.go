@@ -127,8 +127,11 @@ func (m *Model) checkItem(in *wire.RunItem) *engine.Error {
 		return engine.Errorf(engine.CodeBadTokens, "the prompt is empty")
 	case tokens > m.opts.MaxLen:
 		return engine.Errorf(engine.CodeTooLong, "the prompt has %d tokens, the limit is %d", tokens, m.opts.MaxLen)
-	case in.Cached < 0 || in.Cached >= tokens || in.Cached > reach:
+	case in.Cached < 0 || in.Cached >= tokens || in.Cached-in.Part.Tokens > reach:
 		return engine.Errorf(engine.CodeInternal, "%d of %d tokens are said to be cached in %d blocks of %d", in.Cached, tokens, len(in.Blocks), m.opts.BlockTokens)
+	case in.Part != wire.Part{} && !m.checkPart(in):
+		return engine.Errorf(engine.CodeInternal, "%d tokens of block %d of %d are said to end %d cached ones, in blocks of %d",
+			in.Part.Tokens, in.Part.Block, m.pages.count, in.Cached, m.opts.BlockTokens)
 	case in.Draw < 0 || in.Draw >= tokens:
 		return engine.Errorf(engine.CodeInternal, "%d of %d tokens are said to be generated", in.Draw, tokens)
 	case in.Cached > 0 && in.Ask.PromptLogprobs:
@@ -145,6 +148,12 @@ func (m *Model) checkItem(in *wire.RunItem) *engine.Error {
 		}
 	}
 	return sampling.Check(&in.Ask, m.spec.vocab)
+}
+
+// checkPart says whether an item's part begins one of its blocks and is in a page that there is.
+func (m *Model) checkPart(in *wire.RunItem) bool {
+	n := in.Part.Tokens
+	return n > 0 && n < m.opts.BlockTokens && n <= in.Cached && (in.Cached-n)%m.opts.BlockTokens == 0 && int64(in.Part.Block) < int64(m.pages.count)
 }
 
 // cut makes the chunk of rows [from, to). Segments share their item's list of blocks, so that a
@@ -185,6 +194,7 @@ func (p *Pass) Step() (done bool, err error) {
 	if p.loaded != nil {
 		m.host.offloader.Await(p.loaded[p.layer])
 	}
+	p.copyParts()
 	if last := m.spec.layers - 1; p.layer < last {
 		p.compute(&m.layers[p.layer], m.spec.windows[p.layer])
 	} else if err := p.finish(&m.last, m.spec.windows[last]); err != nil {
@@ -226,6 +236,18 @@ func (p *Pass) embed(c *chunk) {
 	}
 	for i, s := range c.segs {
 		p.m.backend.Embed(c.x.Slice(s.Row, s.Row+s.Rows), p.m.table, c.items[i].Tokens[s.Pos:s.Pos+s.Rows])
+	}
+}
+
+// copyParts copies the blocks that other sequences share in part with the items to these, in the layer to
+// be computed: the rest of them is written, or not read.
+func (p *Pass) copyParts() {
+	for i := range p.items {
+		it := &p.items[i]
+		if it.Part.Tokens > 0 {
+			from := p.m.pages.block(it.Part.Block, p.layer, p.m.spec.layers)
+			p.m.backend.CopyKV(it.blocks[it.Cached/p.m.opts.BlockTokens], from, p.m.pages.bytes)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ var answer = engine.Answer{
 
 var info = ExecutorInfo{
 	Device: "cpu (avx512_bf16, 2 threads)", Model: "demo", Fingerprint: "sha256:abc", VocabSize: 4096, MaxModelLen: 32768,
-	BlockTokens: 64, NumBlocks: 1000, MaxPassRows: 2048, CanPause: true, Layers: 32,
+	BlockTokens: 64, NumBlocks: 1000, MaxPassRows: 2048, CanPause: true, CopiesParts: true, Layers: 32,
 	CostBase: time.Millisecond, CostToken: 3 * time.Microsecond, CostPair: 1.5e-9,
 	HostBlocks: 5000, CostLoad: 40 * time.Microsecond,
 }
@@ -70,7 +70,7 @@ var samples = []struct {
 	}},
 	{"result-error", &Result{Job: 5, Err: &engine.Error{Code: engine.CodeOverloaded, Message: "the queue is full", RetryAfter: time.Second}}},
 	{"run", &Run{Pass: 9, Saves: []Copy{{Device: 4, Host: 1 << 20}}, Loads: []Copy{{Device: 4, Host: 2}, {Device: 5, Host: 1}}, Items: []RunItem{
-		{Job: 5, Tokens: []engine.TokenID{1, 2, 3}, Cached: 2, Blocks: []BlockID{4, 5}, Draw: 1, Ask: ask},
+		{Job: 5, Tokens: []engine.TokenID{1, 2, 3}, Cached: 2, Blocks: []BlockID{4, 5}, Part: Part{Block: 9, Tokens: 1}, Draw: 1, Ask: ask},
 		{Job: 6, Tokens: []engine.TokenID{1}},
 	}}},
 	{"pause", &Pause{Pass: 9}},

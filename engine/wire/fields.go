@@ -44,6 +44,7 @@ func (m *ExecutorInfo) encode(w *writer) {
 	w.int("blocks", int64(m.NumBlocks))
 	w.int("pass_rows", int64(m.MaxPassRows))
 	w.bool("pause", m.CanPause)
+	w.bool("parts", m.CopiesParts)
 	w.int("layers", int64(m.Layers))
 	w.duration("cost_base", m.CostBase)
 	w.duration("cost_token", m.CostToken)
@@ -72,6 +73,8 @@ func (m *ExecutorInfo) decode(r *reader, key []byte) bool {
 		m.MaxPassRows = r.count()
 	case "pause":
 		m.CanPause = r.bool()
+	case "parts":
+		m.CopiesParts = r.bool()
 	case "layers":
 		m.Layers = r.count()
 	case "cost_base":

@@ -55,6 +55,7 @@ type ExecutorInfo struct {
 	HostBlocks  int           // pages of host memory for blocks that it evicts; 0: none
 	MaxPassRows int           // new tokens one packed pass may hold
 	CanPause    bool          // understands Pause and Resume
+	CopiesParts bool          // takes RunItem.Part
 	Layers      int           // of a pass, about equally long; 0: not told
 	CostBase    time.Duration // fitted cost of an empty pass; all Cost* 0: not profiled
 	CostToken   time.Duration // per cache-miss token
@@ -144,16 +145,24 @@ type Run struct {
 }
 
 // RunItem is one job's part of a pass. Blocks name the pages of the sequence from its first token
-// on: the first Cached tokens are in them when the loads are done (Cached is a multiple of the block
-// size, or anything when the job is being continued), later ones are filled by this pass as far as
-// Blocks reach; KV of tokens beyond them is dropped when the layer is done.
+// on: the first Cached tokens are in them when the loads are done, but for Part's, which are to be copied there
+// (Cached less Part's is a multiple of the block size, or anything when the job is being continued); later
+// ones are filled by this pass as far as Blocks reach; KV of tokens beyond them is dropped when the layer is
+// done.
 type RunItem struct {
 	Job    engine.JobID
 	Tokens []engine.TokenID // raw frame; the whole sequence, cached part included
 	Cached int              // < len(Tokens)
 	Blocks []BlockID        // raw frame
+	Part   Part             // the last of the cached tokens, in a page of another sequence
 	Draw   int              // tokens generated so far, the last of Tokens; with the seed it fixes the draw
 	Ask    engine.Ask
+}
+
+// Part is the leading tokens of a page, fewer than it has room for; Tokens is 0 for none.
+type Part struct {
+	Block  BlockID
+	Tokens int
 }
 
 // Pause asks that a pass stop after its current layer and keep its residual stream.

@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/prefillonly/prefillonly/engine"
+import (
+	"math"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
 
 func (m *Run) encode(w *writer) {
 	w.uint("pass", uint64(m.Pass))
@@ -30,6 +34,8 @@ func (m *RunItem) encode(w *writer) {
 	frame(w, "tokens", m.Tokens)
 	w.int("cached", int64(m.Cached))
 	frame(w, "blocks", m.Blocks)
+	w.uint("part_block", uint64(m.Part.Block))
+	w.int("part_tokens", int64(m.Part.Tokens))
 	w.int("draw", int64(m.Draw))
 	w.object("ask", (*askBody)(&m.Ask))
 }
@@ -44,6 +50,10 @@ func (m *RunItem) decode(r *reader, key []byte) bool {
 		m.Cached = r.count()
 	case "blocks":
 		m.Blocks = readFrame[BlockID](r)
+	case "part_block":
+		m.Part.Block = BlockID(r.small(math.MaxUint32))
+	case "part_tokens":
+		m.Part.Tokens = r.count()
 	case "draw":
 		m.Draw = r.count()
 	case "ask":

@@ -80,6 +80,11 @@ func (b *Backend) Read(dst []byte, buf kernels.Buffer, off int64) {
 	copy(dst, buf.(*buffer).data[off:off+int64(len(dst))])
 }
 
+// CopyKV copies between blocks.
+func (b *Backend) CopyKV(dst, src kernels.KVBlock, bytes int64) {
+	copy(dst.Buf.(*buffer).data[dst.Off:dst.Off+bytes], src.Buf.(*buffer).data[src.Off:src.Off+bytes])
+}
+
 // bf16 is the address of a matrix of activations.
 func bf16(m kernels.Mat) *C.pf_bf16 { return (*C.pf_bf16)(m.Buf.(*buffer).at(m.Off)) }
 

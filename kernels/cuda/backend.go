@@ -117,6 +117,16 @@ func (b *Backend) Read(dst []byte, src kernels.Buffer, off int64) {
 	b.device.Download(dst, m.at+Ptr(off))
 }
 
+// CopyKV enqueues a copy between blocks.
+func (b *Backend) CopyKV(dst, src kernels.KVBlock, bytes int64) {
+	to, from := dst.Buf.(*buffer), src.Buf.(*buffer)
+	if dst.Off < 0 || src.Off < 0 || dst.Off+bytes > to.bytes || src.Off+bytes > from.bytes {
+		b.fail("a copy of %d bytes from %d of %d to %d of %d", bytes, src.Off, from.bytes, dst.Off, to.bytes)
+		return
+	}
+	b.device.Copy(to.at+Ptr(dst.Off), from.at+Ptr(src.Off), bytes)
+}
+
 // at is the address of a matrix's first element.
 func at(m kernels.Mat) Ptr { return m.Buf.(*buffer).at + Ptr(m.Off) }
 

@@ -30,6 +30,8 @@ type Device interface {
 	// it waits for the copy, and is called once.
 	UploadPinned(dst Ptr, src []byte) (done func())
 	Download(dst []byte, src Ptr)
+	// Copy copies within the device's memory.
+	Copy(dst, src Ptr, bytes int64)
 
 	// Launch runs a kernel of src/ over grid blocks of so many threads. Every argument is one word:
 	// an address, an integer, or the bits of a float32.

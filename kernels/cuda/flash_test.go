@@ -30,6 +30,7 @@ func (r *recorder) Close()                               {}
 func (r *recorder) Memory() (free, total int64, e error) { return 1 << 30, 1 << 30, nil }
 func (r *recorder) Free(Ptr)                             {}
 func (r *recorder) Download([]byte, Ptr)                 {}
+func (r *recorder) Copy(Ptr, Ptr, int64)                 {}
 func (r *recorder) FP8() FP8                             { return NoFP8 }
 func (r *recorder) Gemm(Gemm)                            {}
 func (r *recorder) Covers(Flash) bool                    { return r.covers }

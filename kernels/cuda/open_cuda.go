@@ -183,6 +183,12 @@ func (g *gpu) Download(dst []byte, src Ptr) {
 	g.check("download", cu.MemcpyDtoH(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst))))
 }
 
+// Copy is in order with all else that is enqueued.
+func (g *gpu) Copy(dst, src Ptr, bytes int64) {
+	g.enter()
+	g.check("copy", cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), bytes, cu.Stream{}))
+}
+
 func (g *gpu) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
 	if grid[0] == 0 || grid[1] == 0 {
 		return // the driver refuses a launch of nothing

@@ -197,6 +197,28 @@ func (s suite) testAttention(t *testing.T) {
 	}
 }
 
+// testCopiedBlocks goes on from the middle of a block that was copied from another sequence's, which
+// began alike and went on otherwise: the same bits as from its own.
+func (s suite) testCopiedBlocks(t *testing.T) {
+	for _, c := range attentionCases {
+		t.Run(c.String(), func(t *testing.T) {
+			r := newAttentionRun(newDevice(t, s.open), c)
+			shared := c.blockTokens + c.blockTokens/2 + 1
+			first, own, over := r.sequence(2*c.blockTokens), r.sequence(shared+7), (*sequence)(nil)
+			copy(own.qkv, first.qkv[:shared*c.heads.QKVCols()])
+			over = &sequence{own.qkv, own.tokens, r.blocks(2)}
+			r.call(false, part{first, 0, first.tokens})
+			r.call(false, part{own, 0, shared})
+			for i, b := range first.blocks {
+				r.CopyKV(over.blocks[i], b, r.KVBlockBytes(c.heads, c.blockTokens))
+			}
+			_, want := r.call(true, part{own, shared, own.tokens})
+			_, got := r.call(true, part{over, shared, over.tokens})
+			r.check("attention over copied blocks", Tolerance{}, r.values(got), r.values(want))
+		})
+	}
+}
+
 // compareAttention stores what the case says is cached, computes the rest in one call, and compares.
 func (s suite) compareAttention(d *device, c attentionCase) {
 	r := newAttentionRun(d, c)

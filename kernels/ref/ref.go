@@ -88,6 +88,11 @@ func (b *Backend) Read(dst []byte, src kernels.Buffer, off int64) {
 	copy(dst, src.(*buffer).bytes[off:off+int64(len(dst))])
 }
 
+// CopyKV copies between blocks.
+func (b *Backend) CopyKV(dst, src kernels.KVBlock, bytes int64) {
+	copy(dst.Buf.(*buffer).bytes[dst.Off:dst.Off+bytes], src.Buf.(*buffer).bytes[src.Off:src.Off+bytes])
+}
+
 // row is row i of a float32 matrix.
 func row(m kernels.Mat, i int) []float32 {
 	if m.Type != kernels.F32 {

@@ -66,6 +66,15 @@ func (b *Backend) segments(segs []kernels.Segment) [][]kernels.Segment {
 	return all
 }
 
+// CopyKV copies each rank's own part of a block.
+func (b *Backend) CopyKV(dst, src kernels.KVBlock, bytes int64) {
+	to, from := dst.Buf.(*buffer), src.Buf.(*buffer)
+	b.each(func(i int, w *worker) error {
+		w.CopyKV(kernels.KVBlock{Buf: to.ranks[i], Off: dst.Off}, kernels.KVBlock{Buf: from.ranks[i], Off: src.Off}, bytes)
+		return nil
+	})
+}
+
 // StoreKV stores each rank's own heads in its own blocks.
 func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens int, segs []kernels.Segment) {
 	b.hold(qkv, projections(spec.Heads, len(b.workers)))

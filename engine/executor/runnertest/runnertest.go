@@ -25,6 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) executor.Runner) {
 		{"same bits packed", testPacked},
 		{"same bits interleaved", testInterleaved},
 		{"same bits cached", testCached},
+		{"same bits from parts of blocks", testParts},
 		{"same bits loaded", testLoaded},
 		{"dropped pass", testDropped},
 		{"prompt logprobs", testPrompt},
@@ -219,6 +220,45 @@ func testCached(t *testing.T, r executor.Runner) {
 	it.Cached = 2 * info.BlockTokens
 	if warm := run(t, r, it); !reflect.DeepEqual(warm, want) {
 		t.Errorf("cached %+v, cold %+v", warm, want)
+	}
+}
+
+// testParts reads the beginning of a block that another prompt has filled and went on in otherwise: into
+// a page, into memory that is dropped, and for several prompts in one pass.
+func testParts(t *testing.T, r executor.Runner) {
+	info := r.Info()
+	if !info.CopiesParts {
+		return
+	}
+	if info.NumBlocks < 4 || info.MaxModelLen < 2*info.BlockTokens+10 {
+		t.Fatalf("Info = %+v: too few blocks to tell", info)
+	}
+	filler := item(info, 2*info.BlockTokens+7, 1)
+	filler.Blocks = []wire.BlockID{2, 0, 3}
+	run(t, r, filler)
+	shared := info.BlockTokens + info.BlockTokens/2 + 1
+	var cold, warm []wire.RunItem
+	for i := range 3 {
+		it := item(info, shared+5, 2+i)
+		copy(it.Tokens, filler.Tokens[:shared])
+		cold = append(cold, it)
+		it.Cached, it.Blocks = shared, []wire.BlockID{2, 1}[:1+i%2]
+		it.Part = wire.Part{Block: 0, Tokens: shared - info.BlockTokens}
+		warm = append(warm, it)
+	}
+	want := run(t, r, cold...)
+	for i := range warm {
+		if got := run(t, r, warm[i]); !reflect.DeepEqual(got[0], want[i]) {
+			t.Errorf("prompt %d over a part %+v, cold %+v", i, got[0], want[i])
+		}
+	}
+	if got := run(t, r, warm...); !reflect.DeepEqual(got, want) {
+		t.Errorf("three over one part %+v, cold %+v", got, want)
+	}
+	filled := cold[1]
+	filled.Blocks, filled.Cached = []wire.BlockID{2, 1}, len(filled.Tokens)-1
+	if got := run(t, r, filled); !reflect.DeepEqual(got[0], want[1]) {
+		t.Errorf("over the block that the part went to %+v, cold %+v", got[0], want[1])
 	}
 }
 

@@ -101,6 +101,12 @@ func (d *Device) Download(dst []byte, src cuda.Ptr) {
 	copy(dst, unsafe.Slice((*byte)(pointer(src)), len(dst)))
 }
 
+// Copy copies at once.
+func (d *Device) Copy(dst, src cuda.Ptr, bytes int64) {
+	d.flush()
+	copy(unsafe.Slice((*byte)(pointer(dst)), bytes), unsafe.Slice((*byte)(pointer(src)), bytes))
+}
+
 // Launch runs the kernel to its end.
 func (d *Device) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
 	d.copies.drift()

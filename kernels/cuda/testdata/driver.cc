@@ -131,6 +131,11 @@ API cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
     return inside(to, bytes) ? (memcpy((void *)to, from, bytes), SUCCESS) : INVALID_VALUE;
 }
 API cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, stream *s) { return s ? INVALID_VALUE : cuMemcpyHtoD_v2(to, from, bytes); }
+API cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, stream *s)
+{
+    IN_CONTEXT;
+    return !s && inside(to, bytes) && inside(from, bytes) ? (memmove((void *)to, (const void *)from, bytes), SUCCESS) : INVALID_VALUE;
+}
 struct rectangle { // CUDA_MEMCPY2D
     size_t from_x, from_y; unsigned from_type; const void *from_host; uint64_t from_device; void *from_array; size_t from_pitch;
     size_t to_x, to_y; unsigned to_type; void *to_host; uint64_t to_device; void *to_array; size_t to_pitch;
