@@ -20,12 +20,14 @@ func (x *Index) Clear() Cleared {
 	}
 	for p := range x.pages {
 		for at := Page(p); at != none && x.pages[at].evictable(); {
-			h, parent := x.pages[at].hash, x.pages[at].parent
-			x.remove(at)
+			parent := x.pages[at].parent
+			h, _, whole := x.remove(at)
 			x.pages[at].state = pageFree
 			x.free = append(x.free, at)
-			c.Device = append(c.Device, h)
-			if x.host == nil || !x.host.holds(h) {
+			if whole {
+				c.Device = append(c.Device, h)
+			}
+			if whole && (x.host == nil || !x.host.holds(h)) {
 				c.Lost = append(c.Lost, h)
 			}
 			at = parent

@@ -126,14 +126,8 @@ type taker struct {
 // try takes a page for block i of the chain, if room and policy allow.
 func (t *taker) try(i int) (Page, bool) {
 	x := t.index
-	if p, ok := t.fromFree(); ok {
-		return p, true
-	}
-	if x.cfg.Eviction == EvictLRU {
-		return t.fromSegment(probation, true)
-	}
-	if p, ok := t.fromSegment(probation, true); ok {
-		return p, true
+	if p, ok := t.newcomer(); ok || x.cfg.Eviction == EvictLRU {
+		return p, ok
 	}
 	if g, seen := x.ghosts.seen(t.request.Chain[i]); i >= t.request.Shared && !(seen && x.outdates(g.used)) {
 		return none, false
@@ -142,6 +136,14 @@ func (t *taker) try(i int) (Page, bool) {
 		return p, ok
 	}
 	return t.any() // wanted against wanted: the one that comes first has just been chosen
+}
+
+// newcomer takes a page that is free or on probation.
+func (t *taker) newcomer() (Page, bool) {
+	if p, ok := t.fromFree(); ok {
+		return p, true
+	}
+	return t.fromSegment(probation, true)
 }
 
 // any takes a page whatever the policy, the least valuable first.

@@ -49,6 +49,14 @@ func (h *Hasher) Chain(tokens []engine.TokenID, blockTokens int, keys Keys) []Ha
 	return chain
 }
 
+// Root names the beginning of chains with these keys: what comes before their first blocks, for Sequence.
+func (h *Hasher) Root(keys Keys) Hash {
+	if keys == (Keys{}) {
+		return RootHash
+	}
+	return h.block(RootHash, nil, extraKeys(keys, 0))
+}
+
 // extraKeys lists the keys folded into block i, in vLLM's order.
 func extraKeys(keys Keys, i int) []string {
 	var extra []string

@@ -12,6 +12,8 @@ package kvcache
 import (
 	"fmt"
 	"sort"
+
+	"github.com/prefillonly/prefillonly/engine"
 )
 
 // Page is the number of a page of the executor's KV pool, from 0.
@@ -61,6 +63,10 @@ type page struct {
 	state      pageState
 	segment    segment // of a resident page
 	reused     bool    // a second sequence has read it, here or before it was evicted
+	partial    bool    // a resident page that holds part of a block: found by its family alone
+
+	before Hash             // of a page of a family: what comes before its tokens
+	tokens []engine.TokenID // that a page of a family holds
 }
 
 // Index is the prefix index of one executor. It is not safe for concurrent use.
@@ -69,11 +75,13 @@ type Index struct {
 	pages     []page
 	free      []Page // stack; its top is used next
 	byHash    map[Hash]Page
+	families  families
 	segments  segments
 	ghosts    ghosts
 	host      *host  // nil without a second tier
 	clock     uint64 // counts the blocks that were asked for
 	unpinned  int    // resident pages that no lease holds
+	partial   int    // resident pages that hold part of a block
 	newcomers int    // pages that are not for protected blocks
 	epoch     uint64 // counts Reset; leases of an older epoch are void
 }
@@ -101,6 +109,7 @@ func (x *Index) Reset() {
 		x.free[i] = Page(n - 1 - i)
 	}
 	x.byHash = make(map[Hash]Page)
+	x.families, x.partial = families{}, 0
 	x.segments = newSegments()
 	x.ghosts = newGhosts(ghostsPerBlock * n)
 	x.unpinned = 0
@@ -153,33 +162,39 @@ type Stored struct {
 	Hashes []Hash // in chain order; a view of the lease's chain
 }
 
-// insert makes a private page resident, pinned once.
+// insert makes a private page resident, pinned once, and found by its hash.
 func (x *Index) insert(p Page, h Hash, parent Page) {
-	pg := &x.pages[p]
-	pg.hash, pg.parent, pg.state, pg.pins, pg.children = h, parent, pageResident, 1, 0
-	pg.segment = x.admit(h, parent)
+	x.occupy(p, parent, x.admit(h, parent))
 	g, _ := x.ghosts.seen(h)
-	pg.reused = g.reused
+	x.pages[p].hash, x.pages[p].reused = h, g.reused
+	x.byHash[h] = p
+}
+
+// occupy makes a private page resident, pinned once.
+func (x *Index) occupy(p, parent Page, s segment) {
+	x.pages[p] = page{parent: parent, next: none, prev: none, state: pageResident, segment: s, pins: 1}
 	if parent != none {
 		x.pages[parent].children++
 	}
-	x.byHash[h] = p
-	x.segments.count[pg.segment]++
+	x.segments.count[s]++
 }
 
 // evict removes an unpinned leaf, gives it its place in host memory and leaves its page private.
 func (x *Index) evict(p Page, m *Moves) {
-	parent := x.remove(p)
-	m.Evicted = append(m.Evicted, x.pages[p].hash)
-	x.save(p, parent, m)
+	h, parent, whole := x.remove(p)
+	if whole {
+		m.Evicted = append(m.Evicted, h)
+		x.save(p, parent, m)
+	}
 }
 
-// remove makes the page of an unpinned leaf private, and returns the block before it.
-func (x *Index) remove(p Page) (parent Hash) {
+// remove makes the page of an unpinned leaf private, and returns its block and the one before it. What is
+// no whole block has no hash, and nobody outside the index knows of it.
+func (x *Index) remove(p Page) (h, parent Hash, whole bool) {
 	pg := &x.pages[p]
 	x.segments.unlink(x.pages, p)
 	x.segments.count[pg.segment]--
-	delete(x.byHash, pg.hash)
+	x.leave(p)
 	parent = RootHash
 	if pg.parent != none {
 		x.pages[pg.parent].children--
@@ -187,8 +202,14 @@ func (x *Index) remove(p Page) (parent Hash) {
 	}
 	pg.state, pg.parent = pagePrivate, none
 	x.unpinned--
+	if pg.partial {
+		pg.partial = false
+		x.partial--
+		return Hash{}, parent, false
+	}
+	delete(x.byHash, pg.hash)
 	x.ghosts.add(pg.hash, pg.used, pg.reused)
-	return parent
+	return pg.hash, parent, true
 }
 
 // save gives an evicted block its place in host memory, if there is one.

@@ -1,6 +1,9 @@
 package kvcache
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // CheckIntegrity returns the first broken invariant of the index and of the leases given, which
 // must be all that are open; nil when there is none. It takes time in the order of all pages.
@@ -53,8 +56,11 @@ func (x *Index) CheckIntegrity(open []*Lease) error {
 			return fmt.Errorf("page %d counts %d children, has %d", i, x.pages[i].children, children[i])
 		}
 	}
-	if resident != len(x.byHash) || unpinned != x.unpinned {
-		return fmt.Errorf("%d resident pages for %d hashes; %d unpinned, counted %d", resident, len(x.byHash), unpinned, x.unpinned)
+	if resident != len(x.byHash)+x.partial || unpinned != x.unpinned {
+		return fmt.Errorf("%d resident pages for %d hashes and %d partial blocks; %d unpinned, counted %d", resident, len(x.byHash), x.partial, unpinned, x.unpinned)
+	}
+	if err := x.checkFamilies(); err != nil {
+		return err
 	}
 	if x.host != nil {
 		return x.host.check(hostPins, x.resident)
@@ -75,7 +81,7 @@ func (x *Index) checkPage(p Page, pins int32, owners int, position int) error {
 			return fmt.Errorf("page %d is not resident but has %d pins, list position %d", p, pins, position)
 		}
 		return nil
-	case x.byHash[pg.hash] != p:
+	case !pg.partial && x.byHash[pg.hash] != p:
 		return fmt.Errorf("page %d holds %v, which is found at page %d", p, pg.hash, x.byHash[pg.hash])
 	case pg.pins != pins:
 		return fmt.Errorf("page %d counts %d pins, leases hold %d", p, pg.pins, pins)
@@ -128,6 +134,29 @@ func (x *Index) checkLists() ([]int, error) {
 		}
 	}
 	return position, nil
+}
+
+// checkFamilies holds families to the pages that say they belong to them, in order and without twins.
+func (x *Index) checkFamilies() error {
+	members := 0
+	for before, family := range x.families {
+		for i, p := range family {
+			pg := &x.pages[p]
+			if pg.state != pageResident || pg.before != before || i > 0 && slices.Compare(x.pages[family[i-1]].tokens, pg.tokens) >= 0 {
+				return fmt.Errorf("page %d of %d tokens is out of place in the family of %v", p, len(pg.tokens), before)
+			}
+		}
+		members += len(family)
+	}
+	for i := range x.pages {
+		if x.pages[i].tokens != nil {
+			members--
+		}
+	}
+	if members != 0 {
+		return fmt.Errorf("families list %d pages more than have tokens", members)
+	}
+	return nil
 }
 
 func (x *Index) checkFree() error {

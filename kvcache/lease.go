@@ -2,12 +2,13 @@ package kvcache
 
 // Request says what one sequence needs of the cache.
 type Request struct {
-	Chain  []Hash // the sequence's full blocks
-	Reuse  int    // at most this many leading blocks are read from the cache
-	Load   bool   // of these, host memory's are read too
-	Fill   int    // this many leading blocks are worth having after the pass
-	Shared int    // this many leading blocks are known to be wanted by others as well
-	Pages  int    // pages the sequence must hold, from its first token on; 0: as many of Fill as find room
+	Chain    []Hash   // the sequence's full blocks
+	Reuse    int      // at most this many leading blocks are read from the cache
+	Load     bool     // of these, host memory's are read too
+	Fill     int      // this many leading blocks are worth having after the pass
+	Shared   int      // this many leading blocks are known to be wanted by others as well
+	Pages    int      // pages the sequence must hold, from its first token on; 0: as many of Fill as find room
+	Sequence Sequence // of which Chain are the full blocks
 	// Wanted says whether a waiting sequence would read this block, were it to start now. Such
 	// blocks are the last that EvictReuse evicts. Nil: none is.
 	Wanted func(Hash) bool
@@ -15,15 +16,18 @@ type Request struct {
 
 // Lease is a sequence's hold on pages. Its fields are read only to the holder.
 type Lease struct {
-	Pages  []Page // of the sequence from its first token on: reused ones, loaded ones, then owned ones
-	Reused int    // leading pages that were resident already; they must not be written
-	Loads  []Copy // of the pages that follow: to be copied from host memory before they are read
-	chain  []Hash
-	fill   int    // pages Reused..fill-1 become matchable by Commit
-	pinned []Page // resident pages this lease pins
-	hosts  []Page // of host memory, pinned until the loads are done
-	epoch  uint64
-	closed bool
+	Pages    []Page // of the sequence from its first token on: reused ones, loaded ones, then owned ones
+	Reused   int    // leading pages that were resident already; they must not be written
+	Loads    []Copy // of the pages that follow: to be copied from host memory before they are read
+	Part     Part   // of the block that follows; none where there are loads
+	chain    []Hash
+	sequence Sequence
+	fill     int    // pages Reused..fill-1 become matchable by Commit
+	partial  bool   // the page after the chain's blocks holds the prompt's last tokens, and is kept by Commit
+	pinned   []Page // resident pages this lease pins
+	hosts    []Page // of host memory, pinned until the loads are done
+	epoch    uint64
+	closed   bool
 }
 
 // Cached is the number of leading pages that hold their block when the loads are done.
@@ -40,7 +44,7 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 	if r.Pages > 0 && r.Pages-reused > x.Available()-x.countUnpinned(r.Chain[:reused]) {
 		return nil, Moves{}
 	}
-	l := &Lease{Reused: reused, fill: reused, chain: r.Chain, epoch: x.epoch}
+	l := &Lease{Reused: reused, fill: reused, chain: r.Chain, sequence: r.Sequence, epoch: x.epoch}
 	for _, h := range r.Chain[:reused] {
 		p := x.byHash[h]
 		x.pin(p)
@@ -48,9 +52,13 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 		l.Pages = append(l.Pages, p)
 		l.pinned = append(l.pinned, p)
 	}
+	x.pinPart(l, &r)
 	take := taker{index: x, request: &r}
 	if reused == resident {
 		x.load(l, &take)
+		if len(l.Loads) > 0 {
+			x.dropPart(l)
+		}
 		x.adapt(r.Chain[l.fill:max(l.fill, min(r.Fill, len(r.Chain)))])
 	}
 	if r.Pages > 0 {
@@ -58,6 +66,7 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 			l.Pages = append(l.Pages, take.must())
 		}
 		l.fill = max(l.fill, min(r.Fill, len(r.Chain), r.Pages))
+		l.partial = l.fill == len(r.Chain) && r.Pages > len(r.Chain) && x.tail(l) != nil
 		return l, take.moves
 	}
 	// A block that is resident but may not be reused would be filled beside itself: pointless.
@@ -124,6 +133,12 @@ func (x *Index) fill(l *Lease, take *taker) {
 		g, _ := x.ghosts.seen(l.chain[i])
 		x.ghosts.add(l.chain[i], x.clock, g.reused)
 	}
+	if l.fill == len(l.chain) && x.tail(l) != nil {
+		if p, ok := take.newcomer(); ok {
+			l.Pages = append(l.Pages, p)
+			l.partial = true
+		}
+	}
 }
 
 func (x *Index) countUnpinned(chain []Hash) (n int) {
@@ -162,10 +177,16 @@ func (x *Index) Commit(l *Lease) Stored {
 	for ; i < l.fill; i++ {
 		p := l.Pages[i]
 		x.insert(p, l.chain[i], parent)
+		if l.sequence.Tokens != nil {
+			x.join(p, l.sequence.before(l.chain, i), l.sequence.block(i, x.cfg.BlockTokens))
+		}
 		l.pinned = append(l.pinned, p)
 		parent = p
 	}
-	l.fill = l.Reused
+	if l.partial {
+		x.commitTail(l, parent)
+	}
+	l.fill, l.partial = l.Reused, false
 	x.shrinkProtected()
 	return s
 }

@@ -85,7 +85,7 @@ func (c *Core) lease(e *executor, j *job) bool {
 	lease, moves := e.index.Acquire(kvcache.Request{
 		Chain: j.chain, Reuse: usable, Load: j.loads > 0, Fill: len(j.chain), Pages: pages,
 		Shared: e.queue.shared(j.chain, j.cached),
-		Wanted: e.queue.wanted,
+		Wanted: e.queue.wanted, Sequence: j.sequence(),
 	})
 	if lease == nil {
 		e.blocked, j.blocked = j, true
@@ -99,14 +99,14 @@ func (c *Core) lease(e *executor, j *job) bool {
 	e.saves = appendSaves(e.saves, moves.Saves)
 	c.noteMoves(e, &moves)
 	j.lease, j.computed = lease, false
-	j.cached, j.loads = lease.Cached(), len(lease.Loads)
+	j.cached, j.loads, j.part = lease.Cached(), len(lease.Loads), lease.Part.Tokens
 	c.countHits(e, j)
 	return true
 }
 
 // countHits counts what a job's lease has found in the cache.
 func (c *Core) countHits(e *executor, j *job) {
-	found, loaded := j.lease.Reused*j.chainOf, len(j.lease.Loads)*j.chainOf
+	found, loaded := j.lease.Reused*j.chainOf+j.lease.Part.Tokens, len(j.lease.Loads)*j.chainOf
 	if !j.scoresPrompt() {
 		c.stats.PrefixQueries += uint64(len(j.seq))
 		c.stats.PrefixHits += uint64(found)
@@ -138,7 +138,7 @@ func (c *Core) start(e *executor, p *pass) {
 		}
 		p.work.Add(w)
 		run.Items[i] = wire.RunItem{
-			Job: j.submit.Job, Tokens: j.seq, Cached: cached, Blocks: toPages(j.lease.Pages),
+			Job: j.submit.Job, Tokens: j.seq, Cached: cached, Blocks: toPages(j.lease.Pages), Part: j.copied(),
 			Draw: j.generated(), Ask: j.ask(),
 		}
 		c.begin(j)
@@ -147,6 +147,14 @@ func (c *Core) start(e *executor, p *pass) {
 	e.running = p
 	e.passedOver = !generates && e.queue.turn() != nil
 	c.send(e.peer.id, run)
+}
+
+// copied is what the job's pass is to copy from a block of another one.
+func (j *job) copied() wire.Part {
+	if j.continuing() || j.lease.Part.Tokens == 0 {
+		return wire.Part{}
+	}
+	return wire.Part{Block: wire.BlockID(j.lease.Part.Page), Tokens: j.lease.Part.Tokens}
 }
 
 // begin marks a job as in a pass, and as started at its first.

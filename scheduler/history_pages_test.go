@@ -39,17 +39,35 @@ func (h *history) filled(executor PeerID, run *wire.Run, d *wire.Done) {
 			case d.Err == nil && d.Items[k].Err == nil:
 				h.pages[executor][b] = item.Tokens[:min((i+1)*h.info.BlockTokens, len(item.Tokens))]
 			case (i+1)*h.info.BlockTokens > item.Cached:
-				delete(h.pages[executor], b)
+				h.spoil(executor, b, i, item.Cached-item.Part.Tokens)
 			}
 		}
 	}
 }
 
+// spoil leaves of the page of block i what is in the first tokens of a sequence, if any.
+func (h *history) spoil(executor PeerID, b wire.BlockID, i, tokens int) {
+	if has := h.pages[executor][b]; tokens > i*h.info.BlockTokens && len(has) >= tokens {
+		h.pages[executor][b] = has[:tokens]
+		return
+	}
+	delete(h.pages[executor], b)
+}
+
 // checkCached holds that the pages of an item have in them what it is said to have cached.
 func (h *history) checkCached(to PeerID, item *wire.RunItem) {
+	whole := item.Cached - item.Part.Tokens
+	if item.Part.Tokens > 0 {
+		h.parts++
+		has := h.pages[to][item.Part.Block]
+		if len(has) < item.Cached || !slices.Equal(has[:item.Cached], item.Tokens[:item.Cached]) || whole%h.info.BlockTokens != 0 || !h.info.CopiesParts {
+			h.t.Fatalf("job %v on %s: %d tokens are said to be cached, the last %d in block %d, which holds %d tokens of others",
+				item.Job, to, item.Cached, item.Part.Tokens, item.Part.Block, len(has))
+		}
+	}
 	for i, b := range item.Blocks {
-		need := item.Tokens[:min((i+1)*h.info.BlockTokens, item.Cached)]
-		if i*h.info.BlockTokens >= item.Cached {
+		need := item.Tokens[:min((i+1)*h.info.BlockTokens, whole)]
+		if i*h.info.BlockTokens >= whole {
 			return
 		}
 		if has := h.pages[to][b]; len(has) < len(need) || !slices.Equal(has[:len(need)], need) {
@@ -67,7 +85,7 @@ func (h *history) checkPages(to PeerID) {
 				if other, ok := written[b]; ok {
 					h.t.Fatalf("block %d is in the hands of jobs %v and %v", b, other, item.Job)
 				}
-				if i < item.Cached/h.info.BlockTokens {
+				if i < (item.Cached-item.Part.Tokens)/h.info.BlockTokens {
 					read[b] = item.Job
 					continue
 				}
@@ -75,6 +93,27 @@ func (h *history) checkPages(to PeerID) {
 					h.t.Fatalf("job %v writes block %d that job %v reads", item.Job, b, other)
 				}
 				written[b] = item.Job
+			}
+		}
+	}
+	h.checkParts(to)
+}
+
+// checkParts holds that no item writes what another is to copy.
+func (h *history) checkParts(to PeerID) {
+	copied := map[wire.BlockID]int{} // tokens
+	runs := append(h.parked[to], h.current[to])
+	for _, run := range runs {
+		for _, item := range run.Items {
+			copied[item.Part.Block] = max(copied[item.Part.Block], item.Part.Tokens)
+		}
+	}
+	for _, run := range runs {
+		for _, item := range run.Items {
+			for i, b := range item.Blocks {
+				if from := item.Cached - item.Part.Tokens - i*h.info.BlockTokens; from < h.info.BlockTokens && max(from, 0) < copied[b] {
+					h.t.Fatalf("job %v writes block %d from token %d on, of which %d are to be copied", item.Job, b, max(from, 0), copied[b])
+				}
 			}
 		}
 	}

@@ -44,6 +44,7 @@ type history struct {
 	room    int                // rows that an executor has for its passes together, paused ones included; 0: enough
 	refused int                // passes for which there was no room
 	loads   int                // blocks loaded from host memory
+	parts   int                // items that copied part of a block
 	deep    bool               // check all invariants after each step
 	follow  func(wire.Message) // sees each message when the Core has taken it; may be nil
 }
@@ -65,6 +66,7 @@ func newHistory(t testing.TB, pick chooser, cfg Config, twin policy) *history {
 	}
 	h.info.NumBlocks = pick.IntN(24)
 	h.info.MaxPassRows = pick.IntN(3) * 30
+	h.info.CopiesParts = pick.IntN(2) == 0
 	if h.info.HostBlocks = pick.IntN(2) * pick.IntN(80); h.info.HostBlocks > 0 {
 		h.info.Device, h.info.CostLoad = "cuda (test)", time.Duration(pick.IntN(8))*time.Second
 	}
@@ -250,7 +252,7 @@ func (h *history) started(to PeerID, run *wire.Run) {
 	h.copy(to, run)
 	rows := newRowsOf(run)
 	for _, item := range run.Items {
-		if item.Cached >= len(item.Tokens) || item.Cached > len(item.Blocks)*h.info.BlockTokens {
+		if item.Cached >= len(item.Tokens) || item.Cached-item.Part.Tokens > len(item.Blocks)*h.info.BlockTokens {
 			h.t.Fatalf("job %v: %d of %d tokens cached in %d blocks", item.Job, item.Cached, len(item.Tokens), len(item.Blocks))
 		}
 		if item.Ask.PromptLogprobs && item.Cached > 0 {
@@ -404,7 +406,7 @@ func (r rescan) score(class int, _, now float64) float64 {
 // TestChoicesEqualFullRescan runs histories on the Core and on one that scans its whole queue at
 // every choice; all they say must be equal.
 func TestChoicesEqualFullRescan(t *testing.T) {
-	loads := 0
+	loads, parts := 0, 0
 	for seed := range *histories {
 		rng := rand.New(rand.NewPCG(uint64(seed), 52))
 		cfg := DefaultConfig()
@@ -420,9 +422,13 @@ func TestChoicesEqualFullRescan(t *testing.T) {
 			h.move()
 		}
 		h.drain()
+		parts += h.parts
 		if loads += h.loads; t.Failed() {
 			t.Fatalf("in history %d", seed)
 		}
+	}
+	if parts < *histories/10 {
+		t.Errorf("%d blocks were copied in part: too few to tell", parts)
 	}
 	if loads < *histories/10 {
 		t.Errorf("%d blocks were loaded from host memory: too few to tell", loads)

@@ -36,8 +36,10 @@ type job struct {
 	seq       []engine.TokenID // prompt and generated tokens; the prompt part is the Submit's own
 	chain     []kvcache.Hash   // of the prompt's full blocks
 	chainOf   int              // block size that chain was made with
+	root      kvcache.Hash     // of the chain's keys
 	cached    int              // leading blocks that it was found to have in the cache last; see queue.find
 	loads     int              // the last ones of these, which are in host memory
+	part      int              // tokens after them that begin another block of the cache; likewise
 	lease     *kvcache.Lease   // while in a pass, and between the passes of a generating job
 	computed  bool             // a pass has filled the lease's pages with all tokens but the last
 	predicted cost.Work        // what it counts for in its queue's predicted cost.Work
@@ -107,8 +109,24 @@ func (j *job) cachedTokens() int {
 	if j.continuing() {
 		return len(j.seq) - 1
 	}
-	return j.cached * j.chainOf
+	return j.cached*j.chainOf + j.part
 }
+
+// sequence is the tokens that the cache may compare with those of other blocks: none where the executor
+// cannot read a block in part, or nothing is cached.
+func (j *job) sequence() kvcache.Sequence {
+	if j.root == (kvcache.Hash{}) || !j.executor.info.CopiesParts {
+		return kvcache.Sequence{}
+	}
+	s := kvcache.Sequence{Tokens: j.submit.Tokens, Root: j.root}
+	if !j.scoresPrompt() {
+		s.Most = len(j.seq) - 1
+	}
+	return s
+}
+
+// found notes what of the job's prompt is in the cache, in whole blocks.
+func (j *job) found(cached, loads int) { j.cached, j.loads, j.part = cached, loads, 0 }
 
 // cost is what is left to do, in cache-miss tokens, on the job's executor.
 func (j *job) cost() float64 {

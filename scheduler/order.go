@@ -27,7 +27,7 @@ func newOrder(q *queue) *order {
 func (o *order) push(j *job) {
 	found := o.queue.reach(j)
 	j.key = o.queue.policy.key(j)
-	j.cached, j.loads = o.queue.useful(found)
+	j.found(o.queue.useful(found))
 	o.tree.insert(j, j.chain[:j.usable()], found)
 	if o.queue.aging != nil {
 		o.classify(j)
@@ -80,7 +80,7 @@ func (o *order) classify(j *job) {
 
 // reclass follows a change of a job's resident prefix.
 func (o *order) reclass(j *job, found reach) {
-	j.cached, j.loads = o.queue.useful(found)
+	j.found(o.queue.useful(found))
 	if o.queue.aging.class(j) != j.class {
 		o.heaps[o.heapOf(j.class)].remove(j.heapIndex)
 		o.classify(j)

@@ -256,7 +256,8 @@ func (c *Core) evacuate(e *executor) {
 	}
 	jobs = jobsInOrder(slices.Values(slices.AppendSeq(jobs, e.queue.all())))
 	for _, j := range jobs {
-		j.lease, j.executor, j.cached, j.loads, j.blocked = nil, nil, 0, 0, false
+		j.lease, j.executor, j.blocked = nil, nil, false
+		j.found(0, 0)
 		j.leave()
 		if j.deaths >= maxDeaths {
 			c.fail(j, engine.Errorf(engine.CodeExecutorLost,

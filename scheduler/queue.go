@@ -116,9 +116,14 @@ func (q *queue) remove(j *job) {
 	}
 }
 
-// find sets how many leading blocks a pass starting now would have from the cache, of a job that waits to
-// be computed.
-func (q *queue) find(j *job) { j.cached, j.loads = q.useful(q.orderOf(j).tree.reach(j)) }
+// find sets how many leading blocks, and how many tokens after them, a pass starting now would have from
+// the cache, of a job that waits to be computed.
+func (q *queue) find(j *job) {
+	j.found(q.useful(q.orderOf(j).tree.reach(j)))
+	if s := j.sequence(); j.loads == 0 && s.Tokens != nil {
+		j.part = q.index.Part(&s, j.chain, j.cached).Tokens
+	}
+}
 
 // turn returns the job whose turn it is to generate a token; nil when none is to.
 func (q *queue) turn() *job {

@@ -148,9 +148,10 @@ func (c *Core) hash(j *job, e *executor) {
 		return
 	}
 	j.chainOf = e.info.BlockTokens
-	j.chain = nil
+	j.chain, j.root = nil, kvcache.Hash{}
 	if c.cfg.PrefixCaching && e.info.NumBlocks > 0 {
-		j.chain = c.hasher.Chain(j.submit.Tokens, j.chainOf, kvcache.Keys{Salt: j.submit.Salt})
+		keys := kvcache.Keys{Salt: j.submit.Salt}
+		j.chain, j.root = c.hasher.Chain(j.submit.Tokens, j.chainOf, keys), c.hasher.Root(keys)
 	}
 }
 

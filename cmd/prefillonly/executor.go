@@ -96,7 +96,7 @@ func openNull(cfg *config.Config) (executor.Runner, error) {
 	}
 	return executor.NewNull(wire.ExecutorInfo{
 		Device: "null", Model: cfg.ServedModelName[0], Fingerprint: "null", VocabSize: c.VocabSize,
-		MaxModelLen: maxLen, BlockTokens: cfg.BlockSize, NumBlocks: 1 << 20 / cfg.BlockSize, MaxPassRows: maxLen, CanPause: true,
+		MaxModelLen: maxLen, BlockTokens: cfg.BlockSize, NumBlocks: 1 << 20 / cfg.BlockSize, MaxPassRows: maxLen, CanPause: true, CopiesParts: true,
 	}), nil
 }
 

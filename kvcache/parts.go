@@ -1,0 +1,158 @@
+package kvcache
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
+
+// Part is the leading tokens of a resident page that a sequence shares beyond the whole blocks that
+// match: to be copied to the sequence's own block before that is read.
+type Part struct {
+	Page   Page
+	Tokens int // 0: none
+}
+
+// Sequence is the tokens behind a chain, by which blocks are compared that are not equal as a whole.
+type Sequence struct {
+	Tokens []engine.TokenID // the prompt; nil: parts of blocks are neither read nor kept
+	Root   Hash             // of the chain's Keys; see Hasher.Root
+	Most   int              // at most this many leading tokens are read from the cache
+}
+
+// before names what comes before block i of a chain.
+func (s *Sequence) before(chain []Hash, i int) Hash {
+	if i == 0 {
+		return s.Root
+	}
+	return chain[i-1]
+}
+
+// block is the tokens of block i, the last of which may be partial.
+func (s *Sequence) block(i, blockTokens int) []engine.TokenID {
+	return s.Tokens[min(i*blockTokens, len(s.Tokens)):min((i+1)*blockTokens, len(s.Tokens))]
+}
+
+// families holds the resident pages that follow one block, by what comes before them, and in the order
+// of their tokens: then the page that shares most with a sequence is a neighbour of where that would
+// stand.
+type families map[Hash][]Page
+
+// place is where a page with these tokens stands, or would stand, in a family.
+func (x *Index) place(family []Page, tokens []engine.TokenID) int {
+	return sort.Search(len(family), func(i int) bool {
+		return slices.Compare(x.pages[family[i]].tokens, tokens) >= 0
+	})
+}
+
+// join makes a resident page one of its family, with a copy of its tokens.
+func (x *Index) join(p Page, before Hash, tokens []engine.TokenID) {
+	pg, family := &x.pages[p], x.families[before]
+	pg.before, pg.tokens = before, slices.Clone(tokens)
+	x.families[before] = slices.Insert(family, x.place(family, tokens), p)
+}
+
+// leave undoes join.
+func (x *Index) leave(p Page) {
+	pg := &x.pages[p]
+	if pg.tokens == nil {
+		return
+	}
+	family := x.families[pg.before]
+	at := x.place(family, pg.tokens)
+	if family = slices.Delete(family, at, at+1); len(family) == 0 {
+		delete(x.families, pg.before)
+	} else {
+		x.families[pg.before] = family
+	}
+	pg.before, pg.tokens = Hash{}, nil
+}
+
+// nearest finds the page that shares most leading tokens with these.
+func (x *Index) nearest(before Hash, tokens []engine.TokenID) (best Part) {
+	family := x.families[before]
+	at := x.place(family, tokens)
+	for _, p := range family[max(at-1, 0):min(at+1, len(family))] {
+		if n := commonTokens(x.pages[p].tokens, tokens); n > best.Tokens {
+			best = Part{p, n}
+		}
+	}
+	return best
+}
+
+func commonTokens(a, b []engine.TokenID) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// Part finds what of the block after the first blocks of a chain is on the device, as part of another
+// one.
+func (x *Index) Part(s *Sequence, chain []Hash, blocks int) Part {
+	read := min(s.Most, len(s.Tokens)) - blocks*x.cfg.BlockTokens
+	if read <= 0 {
+		return Part{}
+	}
+	tokens := s.block(blocks, x.cfg.BlockTokens)
+	return x.nearest(s.before(chain, blocks), tokens[:min(read, len(tokens))])
+}
+
+// pinPart finds a lease's part and holds it, until the lease is released.
+func (x *Index) pinPart(l *Lease, r *Request) {
+	part := x.Part(&r.Sequence, r.Chain, l.Reused)
+	if part.Tokens == 0 {
+		return
+	}
+	if r.Pages > 0 && x.pages[part.Page].pins == 0 && r.Pages-l.Reused > x.Available()-1 {
+		return // it would take the last page that the sequence needs itself
+	}
+	l.Part = part
+	x.pin(part.Page)
+	l.pinned = append(l.pinned, part.Page)
+	if part.Tokens >= x.cfg.BlockTokens/2 {
+		x.promote(part.Page)
+	}
+}
+
+// dropPart gives a lease's part up, which must have been pinned last.
+func (x *Index) dropPart(l *Lease) {
+	if l.Part.Tokens > 0 {
+		l.pinned = l.pinned[:len(l.pinned)-1]
+		x.unpin(l.Part.Page)
+		l.Part = Part{}
+	}
+}
+
+// worthKeeping is how many tokens more than what is there already a partial block must hold to be worth
+// a page.
+func (x *Index) worthKeeping() int { return max(x.cfg.BlockTokens/8, 1) }
+
+// tail is the tokens after the last full block of a lease's chain, if they are worth a page.
+func (x *Index) tail(l *Lease) []engine.TokenID {
+	tokens, known := l.sequence.block(len(l.chain), x.cfg.BlockTokens), 0
+	if l.Cached() == len(l.chain) {
+		known = l.Part.Tokens
+	}
+	if len(tokens)-known < x.worthKeeping() {
+		return nil
+	}
+	return tokens
+}
+
+// commitTail makes a lease's partial block one of the family of its parent, unless another page holds
+// as much.
+func (x *Index) commitTail(l *Lease, parent Page) {
+	before, tokens := l.sequence.before(l.chain, len(l.chain)), x.tail(l)
+	if x.nearest(before, tokens).Tokens == len(tokens) {
+		return
+	}
+	p := l.Pages[len(l.chain)]
+	x.occupy(p, parent, probation)
+	x.pages[p].partial = true
+	x.partial++
+	x.join(p, before, tokens)
+	l.pinned = append(l.pinned, p)
+}
