@@ -82,7 +82,7 @@ test-clients: build ## unmodified clients: openai and lm-eval from PyPI, llm-d's
 	tools/clients/run.sh
 	cd test/llmd && $(GO) test ./...
 
-attack: build ## attacks on a real server, as a stranger would try them (20 minutes)
+attack: build ## attacks on a real server, as a stranger would try them (10 minutes)
 	python3 tools/attack
 
 bench-cpu: build ## this engine beside transformers and OpenVINO on this machine's CPU
