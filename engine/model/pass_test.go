@@ -138,7 +138,7 @@ func TestInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := m.Info()
-	want := wire.ExecutorInfo{Device: "ref", Fingerprint: got.Fingerprint, VocabSize: 517, MaxModelLen: 300, BlockTokens: 32, NumBlocks: 7, MaxPassRows: 300, CanPause: true, Layers: len(m.layers) + 1}
+	want := wire.ExecutorInfo{Device: "ref", Fingerprint: got.Fingerprint, VocabSize: 517, MaxModelLen: 300, BlockTokens: 32, NumBlocks: 7, MaxPassRows: 300, CanPause: true, CopiesParts: true, Layers: len(m.layers) + 1}
 	if got != want || got.Fingerprint == "" {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
