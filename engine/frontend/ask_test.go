@@ -28,7 +28,7 @@ func TestNarrowedAsk(t *testing.T) {
 	var answer api.Completion
 	post(t, f, "/v1/completions", `{"prompt":"a","max_tokens":9,"top_k":7,"min_p":0.25,"temperature":0.5,"bad_words":["no"," d","d","no"],
 		"min_tokens":3,"stop_token_ids":[5],"ignore_eos":true}`, &answer)
-	submits, _ := s.seen()
+	submits, _ := s.Seen()
 	ask := submits[0].Ask
 	if ask.TopK != 7 || ask.MinP != 0.25 || ask.Temperature != 0.5 {
 		t.Errorf("asked %+v", ask)
@@ -49,7 +49,7 @@ func TestEchoAlone(t *testing.T) {
 	f, s := newFrontend(t, Config{}, say("Y", engine.FinishLength))
 	var answer api.Completion
 	post(t, f, "/v1/completions", `{"prompt":"ab","max_tokens":0,"echo":true}`, &answer)
-	submits, _ := s.seen()
+	submits, _ := s.Seen()
 	if !submits[0].Ask.PromptLogprobs || answer.Choices.Items[0].Text != "ab" || answer.Choices.Items[0].Logprobs != nil {
 		t.Errorf("asked %+v, answered %+v", submits[0].Ask, answer.Choices)
 	}
@@ -90,7 +90,7 @@ func TestDefaultMaxTokens(t *testing.T) {
 	} {
 		f, s := newFrontend(t, Config{DefaultMaxTokens: c.setting}, say("Y", engine.FinishLength))
 		w := do(f, http.MethodPost, c.path, c.body)
-		submits, _ := s.seen()
+		submits, _ := s.Seen()
 		if w.Code != http.StatusOK || submits[0].MaxTokens != c.want {
 			t.Errorf("%d, %s: status %d, %+v, want %d tokens", c.setting, c.body, w.Code, submits, c.want)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -17,22 +18,23 @@ const benchBody = `{"model":"demo","prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
 
 // forgetful answers like say, without keeping what it saw.
 type forgetful struct {
-	fakeScheduler
-	f *Frontend
+	*clienttest.Scheduler
 }
 
-func (s *forgetful) Send(msg wire.Message) error {
+func (s forgetful) Send(msg wire.Message) error {
 	if submit, ok := msg.(*wire.Submit); ok {
 		for _, r := range replies(submit, []engine.TokenID{'Y'}) {
-			s.f.deliver(r)
+			s.Deliver(r)
 		}
 	}
 	return nil
 }
 
 func newBench(b *testing.B) *Frontend {
-	f, _ := newFrontend(b, Config{}, nil)
-	f.jobs.out = &forgetful{f: f}
+	s := forgetful{clienttest.NewScheduler(nil)}
+	f := newFrontendOn(b, Config{}, s)
+	s.Deliver = f.pool.Deliver
+	s.Deliver(welcome(1))
 	return f
 }
 

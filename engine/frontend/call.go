@@ -10,13 +10,15 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
 // prompt is one prompt of a request. Text is kept only where it is to be echoed.
 type prompt struct {
-	text string
-	ids  []engine.TokenID
+	text      string
+	ids       []engine.TokenID
+	maxTokens int // to be generated from it; set when the call is admitted
 }
 
 // call is one completion or chat request on its way. Its handler's goroutine owns it.
@@ -31,10 +33,10 @@ type call struct {
 	echo    bool
 
 	prompts  []prompt
-	choices  []choice // prompt by prompt, N for each
-	jobs     []*job   // one a choice
-	mail     *mailbox
-	received []delivery
+	choices  []choice      // prompt by prompt, N for each
+	jobs     []*client.Job // one a choice
+	results  *client.Results
+	received []client.Delivery
 	open     int // choices not finished
 
 	asked logprobsAsked
@@ -59,30 +61,17 @@ func (f *Frontend) newCall(x *exchange, r *http.Request, p *api.Params, prefix s
 	return c, nil
 }
 
-// limits waits until an executor of the model has been heard of, and returns what is known.
-func (f *Frontend) limits(ctx context.Context) (*schedulerState, *refusal) {
-	state := f.jobs.state.Load()
-	silent := time.Since(state.at)
-	if silent > f.cfg.AwayTimeout {
-		return nil, refuse(engine.CodeUnavailable, "the scheduler has been silent for %v; it may be restarting", silent.Round(time.Second))
+// limits are what the pool says of the model; it waits until there is an executor.
+func (f *Frontend) limits(ctx context.Context) (*client.State, *refusal) {
+	state, err := f.pool.Limits(ctx)
+	if err != nil {
+		return nil, fromPool(ctx, err)
 	}
-	if state.maxModelLen > 0 {
-		return state, nil
-	}
-	timer := time.NewTimer(f.cfg.AwayTimeout)
-	defer timer.Stop()
-	select {
-	case <-f.jobs.ready:
-		return f.jobs.state.Load(), nil
-	case <-ctx.Done():
-		return nil, ended(ctx)
-	case <-timer.C:
-		return nil, refuse(engine.CodeUnavailable, "no executor has come up to serve %s within %v", f.cfg.Models[0], f.cfg.AwayTimeout)
-	}
+	return state, nil
 }
 
 // admit checks the prompts and options against the model's limits and makes a job for each choice.
-func (c *call) admit(r *http.Request, limits *schedulerState) *refusal {
+func (c *call) admit(r *http.Request, limits *client.State) *refusal {
 	if refused := c.checkTokens(c.vocabulary(limits)); refused != nil {
 		return refused
 	}
@@ -94,9 +83,9 @@ func (c *call) admit(r *http.Request, limits *schedulerState) *refusal {
 	if count > maxJobsPerRequest {
 		return invalid(api.Invalid("prompt", "prompt has %d prompts and n is %d; one request may have %d answers", len(c.prompts), c.N, maxJobsPerRequest))
 	}
-	c.mail = newMailbox()
+	c.results = client.NewResults()
 	c.choices = make([]choice, count)
-	c.jobs = make([]*job, count)
+	c.jobs = make([]*client.Job, count)
 	c.open = count
 	ask, refused := c.ask(r.Context())
 	if refused != nil {
@@ -112,7 +101,7 @@ func (c *call) admit(r *http.Request, limits *schedulerState) *refusal {
 		Deadline:   deadline,
 	}
 	for i := range c.prompts {
-		maxTokens, refused := c.fit(i, limits.maxModelLen)
+		maxTokens, refused := c.fit(i, limits.MaxModelLen)
 		if refused != nil {
 			return refused
 		}
@@ -122,26 +111,26 @@ func (c *call) admit(r *http.Request, limits *schedulerState) *refusal {
 		c.asked.positions += c.N * len(c.prompts[i].ids)
 		c.asked.tokens += c.N * maxTokens
 		c.x.promptTokens += len(c.prompts[i].ids)
+		c.prompts[i].maxTokens = maxTokens
 		for k := range c.N {
-			j := &job{submit: template, arrived: c.x.start, mail: c.mail, choice: i*c.N + k}
-			j.submit.Job = c.f.jobs.newID()
-			j.submit.Tokens = c.prompts[i].ids
-			j.submit.MaxTokens = maxTokens
-			j.submit.Ask.Seed += uint64(k)
-			c.jobs[j.choice] = j
-			c.choices[j.choice] = newChoice(c, i)
+			submit := template
+			submit.Tokens, submit.MaxTokens = c.prompts[i].ids, maxTokens
+			submit.Ask.Seed += uint64(k)
+			at := i*c.N + k
+			c.jobs[at] = c.f.pool.NewJob(submit, c.x.start, c.results, at)
+			c.choices[at] = newChoice(c, i)
 		}
 	}
-	c.x.jobs, c.x.choices, c.x.maxTokens = count, c.N, c.jobs[0].submit.MaxTokens
+	c.x.jobs, c.x.choices, c.x.maxTokens = count, c.N, c.prompts[0].maxTokens
 	return c.checkLogprobs(&template.Ask)
 }
 
 // maxJobsPerRequest bounds prompts times n of one request.
 const maxJobsPerRequest = 4096
 
-func (c *call) vocabulary(limits *schedulerState) int {
-	if limits.vocabSize > 0 {
-		return limits.vocabSize
+func (c *call) vocabulary(limits *client.State) int {
+	if limits.VocabSize > 0 {
+		return limits.VocabSize
 	}
 	return c.f.tok.VocabSize()
 }
@@ -303,37 +292,36 @@ func deadlineOf(h http.Header) (time.Duration, *refusal) {
 }
 
 // next waits for Results and adds them to their choices. It returns them, for streams.
-func (c *call) next(ctx context.Context) ([]delivery, *refusal) {
-	select {
-	case <-c.mail.wake:
-	case <-ctx.Done():
+func (c *call) next(ctx context.Context) ([]client.Delivery, *refusal) {
+	received, err := c.results.Next(ctx, c.received)
+	if err != nil {
 		return nil, ended(ctx)
 	}
-	c.received = c.mail.take(c.received)
+	c.received = received
 	for _, d := range c.received {
-		if d.result.Err != nil {
-			return nil, fromEngine(d.result.Err)
+		if d.Result.Err != nil {
+			return nil, fromEngine(d.Result.Err)
 		}
 		c.accept(d)
-		if err := c.choices[d.choice].decoder.err; err != nil {
+		if err := c.choices[d.Index].decoder.err; err != nil {
 			return nil, refuse(engine.CodeInternal, "the model's tokenizer fails on the generated tokens: %v", err)
 		}
 	}
 	return c.received, nil
 }
 
-func (c *call) accept(d delivery) {
-	choice := &c.choices[d.choice]
+func (c *call) accept(d client.Delivery) {
+	choice := &c.choices[d.Index]
 	if choice.done() {
 		return // a stop string ended it; this Result was under way
 	}
 	c.x.note(d, choice.last.IsZero())
 	if !choice.last.IsZero() {
-		c.f.metrics.betweenTokens.Observe(d.at.Sub(choice.last).Seconds())
+		c.f.metrics.betweenTokens.Observe(d.At.Sub(choice.last).Seconds())
 	}
-	choice.last = d.at
-	choice.accept(d.result)
-	if answer := d.result.Answer; answer != nil {
+	choice.last = d.At
+	choice.accept(d.Result)
+	if answer := d.Result.Answer; answer != nil {
 		c.held += c.f.logprobs.add(len(answer.Top) + len(answer.Labels))
 	}
 	if !choice.done() {
@@ -343,8 +331,8 @@ func (c *call) accept(d delivery) {
 	if c.open == 0 {
 		c.x.finish = c.choices[0].finish
 	}
-	if d.result.Finish == engine.FinishNone {
-		c.f.jobs.cancel(c.jobs[d.choice : d.choice+1])
+	if d.Result.Finish == engine.FinishNone {
+		c.f.pool.Cancel(c.jobs[d.Index])
 	}
 }
 

@@ -44,13 +44,13 @@ func (f *Frontend) run(c *call, r *http.Request) *refusal {
 		f.logprobs.release(c.held)
 		c.x.memory += c.held * logprobBytes
 	}()
-	if refused := f.jobs.submit(c.jobs); refused != nil {
-		return refused
+	if err := f.pool.Submit(c.jobs); err != nil {
+		return fromEngine(err)
 	}
 	defer func() {
 		c.usage() // for the log, however it ends
 		if c.open > 0 {
-			f.jobs.cancel(c.jobs)
+			f.pool.Cancel(c.jobs...)
 		}
 	}()
 	if c.Stream {

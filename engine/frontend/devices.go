@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -33,13 +34,13 @@ var deviceMetrics = []struct {
 
 // deviceCollector publishes what executors last said of their GPUs.
 type deviceCollector struct {
-	jobs  *jobTable
+	pool  *client.Client
 	descs map[string]*prometheus.Desc
 	kinds map[string]prometheus.ValueType
 }
 
-func newDeviceCollector(jobs *jobTable) *deviceCollector {
-	d := &deviceCollector{jobs, map[string]*prometheus.Desc{}, map[string]prometheus.ValueType{}}
+func newDeviceCollector(pool *client.Client) *deviceCollector {
+	d := &deviceCollector{pool, map[string]*prometheus.Desc{}, map[string]prometheus.ValueType{}}
 	for _, m := range deviceMetrics {
 		d.descs[m.name] = prometheus.NewDesc(m.name, m.help, []string{"UUID", "modelName", "executor"}, nil)
 		d.kinds[m.name] = m.kind
@@ -56,7 +57,7 @@ func (d *deviceCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. Readings of names unknown here are passed over.
 func (d *deviceCollector) Collect(out chan<- prometheus.Metric) {
-	for _, s := range d.jobs.state.Load().States {
+	for _, s := range d.pool.State().States {
 		seen := map[string]bool{} // a second value would fail the whole page
 		for _, r := range s.Readings {
 			if desc := d.descs[r.Name]; desc != nil && s.UUID != "" && !seen[r.Name] {

@@ -21,7 +21,7 @@ func TestDeviceMetrics(t *testing.T) {
 		}},
 		{Name: "cuda-1", GPU: "NVIDIA H200", UUID: "GPU-2", Readings: []wire.Reading{{Name: "DCGM_FI_DEV_GPU_TEMP", Value: 40}}},
 	}
-	f.deliver(w)
+	f.pool.Deliver(w)
 	response := do(f, http.MethodGet, "/metrics", "")
 	text := response.Body.String()
 	const first = `{UUID="GPU-1",executor="cuda-0",modelName="NVIDIA H200"}`
@@ -42,7 +42,7 @@ func TestDeviceMetrics(t *testing.T) {
 // TestReadyTellsLoading: a server that is not ready says how far it is.
 func TestReadyTellsLoading(t *testing.T) {
 	f, _ := newFrontend(t, Config{}, nil)
-	f.deliver(&wire.Welcome{Epoch: 1, States: []wire.ExecutorState{
+	f.pool.Deliver(&wire.Welcome{Epoch: 1, States: []wire.ExecutorState{
 		{Name: "cuda-0", Loaded: 12_300_000_000, ToLoad: 131_000_000_000},
 		{Name: "cuda-1"},
 	}})

@@ -61,6 +61,15 @@ func fromEngine(e *engine.Error) *refusal {
 	return r
 }
 
+// fromPool maps an error of the pool's client, which is a failure of the engine or the end of ctx.
+func fromPool(ctx context.Context, err error) *refusal {
+	var failed *engine.Error
+	if errors.As(err, &failed) {
+		return fromEngine(failed)
+	}
+	return ended(ctx)
+}
+
 func refuse(code engine.Code, format string, args ...any) *refusal {
 	return fromEngine(engine.Errorf(code, format, args...))
 }

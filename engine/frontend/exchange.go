@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
+	"github.com/prefillonly/prefillonly/engine/client"
 )
 
 // exchange is the ResponseWriter every handler gets: it knows the request's id and start, and
@@ -37,12 +38,12 @@ type exchange struct {
 }
 
 // note times a Result, the first of its choice or a later one.
-func (x *exchange) note(d delivery, first bool) {
+func (x *exchange) note(d client.Delivery, first bool) {
 	if x.firstToken.IsZero() {
-		x.firstToken = d.at
+		x.firstToken = d.At
 	}
-	x.lastToken = d.at
-	timing := d.result.Timing
+	x.lastToken = d.At
+	timing := d.Result.Timing
 	x.queued, x.running = max(x.queued, timing.Queued), max(x.running, timing.Running)
 	if first {
 		x.prefilled = max(x.prefilled, timing.Running)

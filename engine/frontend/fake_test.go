@@ -10,13 +10,14 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -109,75 +110,6 @@ func (lineTemplate) TokenizerInfo() map[string]json.RawMessage {
 	return map[string]json.RawMessage{"eos_token": json.RawMessage(`"</s>"`), "tokenizer_class": json.RawMessage(`"ByteTokenizer"`)}
 }
 
-// fakeScheduler answers every Submit at once by answer, or keeps it when answer is nil.
-type fakeScheduler struct {
-	f      *Frontend
-	answer func(*wire.Submit) []*wire.Result
-	reset  func(*wire.Reset) *wire.ResetDone // nil: no answer
-
-	mu      sync.Mutex
-	submits []*wire.Submit
-	cancels []engine.JobID
-	hellos  []*wire.Hello
-	fail    error         // of Send
-	heard   chan struct{} // gets a token for each Submit and Cancel, as far as there is room
-	inbox   chan wire.Message
-}
-
-func (s *fakeScheduler) Recv(ctx context.Context) (wire.Message, error) {
-	select {
-	case m, ok := <-s.inbox:
-		if !ok {
-			return nil, errors.New("closed")
-		}
-		return m, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (s *fakeScheduler) Send(msg wire.Message) error {
-	s.mu.Lock()
-	if s.fail != nil {
-		defer s.mu.Unlock()
-		return s.fail
-	}
-	switch m := msg.(type) {
-	case *wire.Submit:
-		s.submits = append(s.submits, m)
-	case *wire.Cancel:
-		s.cancels = append(s.cancels, m.Job)
-	case *wire.Reset:
-		reset := s.reset
-		s.mu.Unlock()
-		if reset != nil {
-			s.f.deliver(reset(m))
-		}
-		return nil
-	case *wire.Hello:
-		s.hellos = append(s.hellos, m)
-		s.mu.Unlock()
-		return nil
-	}
-	s.mu.Unlock()
-	select {
-	case s.heard <- struct{}{}:
-	default:
-	}
-	if submit, ok := msg.(*wire.Submit); ok && s.answer != nil {
-		for _, r := range s.answer(submit) {
-			s.f.deliver(r)
-		}
-	}
-	return nil
-}
-
-func (s *fakeScheduler) seen() (submits []*wire.Submit, cancels []engine.JobID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.submits), slices.Clone(s.cancels)
-}
-
 // say makes an answer function that generates text token by token, with its distribution.
 func say(text string, end engine.Finish) func(*wire.Submit) []*wire.Result {
 	return func(s *wire.Submit) []*wire.Result {
@@ -243,32 +175,41 @@ func scores(s *wire.Submit) []engine.PromptScore {
 	return out
 }
 
-func welcome(epoch uint64) *wire.Welcome {
-	return &wire.Welcome{Epoch: epoch, Executors: []wire.ExecutorInfo{
-		{Model: "other", MaxModelLen: 1 << 20, VocabSize: 1 << 20},
-		{Model: "demo", MaxModelLen: 128, VocabSize: byteVocab, BlockTokens: 16, NumBlocks: 100},
-	}}
-}
+func welcome(epoch uint64) *wire.Welcome { return clienttest.Welcome(epoch, byteVocab) }
 
-// newFrontend makes a Frontend with a fake scheduler that has said Welcome.
-func newFrontend(t testing.TB, cfg Config, answer func(*wire.Submit) []*wire.Result) (*Frontend, *fakeScheduler) {
+var token = clienttest.Token
+
+// newFrontend makes a Frontend with a scheduler that has said Welcome.
+func newFrontend(t testing.TB, cfg Config, answer func(*wire.Submit) []*wire.Result) (*Frontend, *clienttest.Scheduler) {
 	t.Helper()
-	s := &fakeScheduler{answer: answer, heard: make(chan struct{}, 1000), inbox: make(chan wire.Message)}
-	if cfg.Models == nil {
-		cfg.Models = []string{"demo", "alias"}
-	}
-	f, err := New(cfg, byteTokenizer{}, lineTemplate{}, s, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.f = f
-	f.deliver(welcome(1))
-	s.hellos = nil
+	f, s := newUnwelcomed(t, cfg, answer)
+	f.pool.Deliver(welcome(1))
 	return f, s
 }
 
+// newUnwelcomed makes one with a scheduler that has not been heard of.
+func newUnwelcomed(t testing.TB, cfg Config, answer func(*wire.Submit) []*wire.Result) (*Frontend, *clienttest.Scheduler) {
+	t.Helper()
+	s := clienttest.NewScheduler(answer)
+	f := newFrontendOn(t, cfg, s)
+	s.Deliver = f.pool.Deliver
+	return f, s
+}
+
+func newFrontendOn(t testing.TB, cfg Config, conn client.Conn) *Frontend {
+	t.Helper()
+	if cfg.Models == nil {
+		cfg.Models = []string{"demo", "alias"}
+	}
+	f, err := New(cfg, byteTokenizer{}, lineTemplate{}, conn, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 func openJobs(f *Frontend) int {
-	open, _ := f.jobs.counts()
+	open, _ := f.pool.Jobs()
 	return open
 }
 

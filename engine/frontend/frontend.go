@@ -1,5 +1,5 @@
-// Package frontend is the HTTP process: it decodes OpenAI requests, tokenizes them, holds every
-// open job until the scheduler's last Result for it, and answers.
+// Package frontend is the HTTP process: it decodes OpenAI requests, tokenizes them, gives their jobs to
+// the pool's client, and answers.
 package frontend
 
 import (
@@ -18,7 +18,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/apikey"
-	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/turns"
@@ -46,14 +46,6 @@ type ChatOptions struct {
 	AddGenerationPrompt  bool
 	ContinueFinalMessage bool                       // end with the last message's text
 	Variables            map[string]json.RawMessage // chat_template_kwargs
-}
-
-// conn is the connection to the scheduler. Send does not wait for the scheduler; an error says that
-// the message was not taken. Recv returns *wire.Lost when the connection broke. On a new connection
-// the last Hello goes first.
-type conn interface {
-	Send(msg wire.Message) error
-	Recv(ctx context.Context) (wire.Message, error)
 }
 
 // Config is how the HTTP process is run. The zero value of a duration or a size means its default.
@@ -103,14 +95,12 @@ func setDefault[T comparable](v *T, value T) {
 type Frontend struct {
 	// set once
 	cfg     Config
-	conn    conn
 	tok     tokenizer
 	chat    template
 	log     *zap.Logger
 	eos     []engine.TokenID
-	jobs    *jobTable
+	pool    *client.Client
 	metrics *metrics
-	resets  resets
 	server  *httpserve.Server
 	prepare *turns.Turns // of big bodies, from the decoding of their JSON to the tokens
 	buffers sync.Pool    // *[]byte, for bodies and answers
@@ -122,22 +112,30 @@ type Frontend struct {
 }
 
 // New makes a Frontend on a connection to the scheduler.
-func New(cfg Config, tok tokenizer, chat template, conn conn, log *zap.Logger) (*Frontend, error) {
+func New(cfg Config, tok tokenizer, chat template, conn client.Conn, log *zap.Logger) (*Frontend, error) {
 	if len(cfg.Models) == 0 || cfg.Models[0] == "" {
 		return nil, errors.New("frontend: no served model name is given")
 	}
 	cfg = cfg.withDefaults()
 	f := &Frontend{
-		cfg: cfg, conn: conn, tok: tok, chat: chat, log: log, eos: tok.EOS(),
+		cfg: cfg, tok: tok, chat: chat, log: log, eos: tok.EOS(),
 		prepare: turns.New(max(1, runtime.GOMAXPROCS(0)/2), preparePace),
 		started: time.Now(),
 	}
 	f.buffers.New = func() any { return new([]byte) }
 	f.logprobs.limit = logprobsBudget * int64(cfg.MaxLogprobs)
-	f.jobs = newJobTable(cfg, conn, log)
-	f.metrics = newMetrics(cfg, f.jobs, func() httpserve.Counts { return f.server.Connections() })
+	f.pool = client.New(f.poolConfig(), conn, log)
+	f.metrics = newMetrics(cfg, f.pool, func() httpserve.Counts { return f.server.Connections() })
 	f.server = httpserve.New(cfg.HTTP, f.routes(), log)
 	return f, nil
+}
+
+func (f *Frontend) poolConfig() client.Config {
+	c := client.Config{Name: f.cfg.Name, Model: f.cfg.Models[0], MaxJobs: f.cfg.MaxJobs, Heartbeat: f.cfg.Heartbeat, AwayTimeout: f.cfg.AwayTimeout}
+	if f.cfg.Pulse != nil {
+		c.Pulse = func() { f.cfg.Pulse(f.unhealthy() == "", f.unready() == "") }
+	}
+	return c
 }
 
 // Handler serves every endpoint.
@@ -158,10 +156,9 @@ func (f *Frontend) Serve(ctx context.Context, listener net.Listener) error {
 	defer stop()
 	var group sync.WaitGroup
 	group.Go(func() { // ends with following
-		unfollow(f.receive(following))
+		unfollow(f.pool.Run(following))
 		stop()
 	})
-	group.Go(func() { f.beat(following) }) // ends with following
 	err = f.server.Serve(ctx, listener)
 	unfollow(nil)
 	group.Wait()

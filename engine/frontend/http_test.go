@@ -113,16 +113,16 @@ func TestHalfClosedWaits(t *testing.T) {
 	f, s := newFrontend(t, Config{}, nil)
 	address, stop := serve(t, f)
 	go func() {
-		<-s.heard
+		<-s.Heard
 		time.Sleep(50 * time.Millisecond)
-		submits, _ := s.seen()
-		f.deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
+		submits, _ := s.Seen()
+		f.pool.Deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
 	}()
 	response, body := exchangeRaw(t, address, head(14)+`{"prompt":"a"}`, true)
 	if response.StatusCode != http.StatusOK || !strings.Contains(body, `"text":"Y"`) {
 		t.Errorf("status %d: %s", response.StatusCode, body)
 	}
-	if _, cancels := s.seen(); len(cancels) != 0 {
+	if _, cancels := s.Seen(); len(cancels) != 0 {
 		t.Errorf("cancelled %v", cancels)
 	}
 	if err := stop(); err != nil {
@@ -140,12 +140,12 @@ func TestDisconnectCancels(t *testing.T) {
 	if _, err := io.WriteString(conn, head(14)+`{"prompt":"a"}`); err != nil {
 		t.Fatal(err)
 	}
-	<-s.heard // the Submit
+	<-s.Heard // the Submit
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-s.heard // the Cancel
-	if _, cancels := s.seen(); len(cancels) != 1 {
+	<-s.Heard // the Cancel
+	if _, cancels := s.Seen(); len(cancels) != 1 {
 		t.Errorf("cancelled %v", cancels)
 	}
 	if err := stop(); err != nil {
@@ -170,7 +170,7 @@ func TestDrain(t *testing.T) {
 				response, body := exchangeRaw(t, address, head(14)+`{"prompt":"a"}`, false)
 				answer <- fmt.Sprint(response.StatusCode, " ", body)
 			}()
-			<-s.heard
+			<-s.Heard
 			stopped := make(chan error, 1)
 			go func() { stopped <- stop() }()
 			for !f.server.Draining() {
@@ -189,8 +189,8 @@ func TestDrain(t *testing.T) {
 				t.Errorf("a new request: %d %v %s", response.StatusCode, response.Header, body)
 			}
 			if !c.fails {
-				submits, _ := s.seen()
-				f.deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
+				submits, _ := s.Seen()
+				f.pool.Deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
 			}
 			if got := <-answer; !strings.HasPrefix(got, fmt.Sprint(c.status)) || c.fails != strings.Contains(got, "shutting_down") {
 				t.Errorf("the open request got %s", got)
@@ -207,15 +207,15 @@ func TestStreamAsItComes(t *testing.T) {
 	f, s := newFrontend(t, Config{}, nil)
 	address, stop := serve(t, f)
 	go func() {
-		<-s.heard
-		submits, _ := s.seen()
-		f.deliver(token(submits[0].Job, 0, 'a', engine.FinishNone))
+		<-s.Heard
+		submits, _ := s.Seen()
+		f.pool.Deliver(token(submits[0].Job, 0, 'a', engine.FinishNone))
 	}()
 	response, err := http.Post("http://"+address+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":3,"stream":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	submits, _ := s.seen()
+	submits, _ := s.Seen()
 	lines := bufio.NewScanner(response.Body)
 	var events []string
 	for lines.Scan() {
@@ -225,9 +225,9 @@ func TestStreamAsItComes(t *testing.T) {
 		events = append(events, lines.Text())
 		switch len(events) {
 		case 1:
-			f.deliver(token(submits[0].Job, 1, 'b', engine.FinishNone))
+			f.pool.Deliver(token(submits[0].Job, 1, 'b', engine.FinishNone))
 		case 2:
-			f.deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeExecutorLost, "died twice")})
+			f.pool.Deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeExecutorLost, "died twice")})
 		}
 	}
 	response.Body.Close()
@@ -340,7 +340,7 @@ func TestPanic(t *testing.T) {
 	if entries := logs.FilterMessage("panic in a handler").All(); len(entries) != 1 || !strings.Contains(entries[0].ContextMap()["stack"].(string), "jobs.go") {
 		t.Errorf("logged %v", entries)
 	}
-	s.answer = say("Y", engine.FinishLength)
+	s.Answer = say("Y", engine.FinishLength)
 	if w := do(f, http.MethodPost, "/v1/completions", `{"prompt":"a","max_tokens":1}`); w.Code != http.StatusOK {
 		t.Errorf("after a panic: status %d", w.Code)
 	}
@@ -396,9 +396,9 @@ func TestCancelledIsLogged(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			done := begin(f, newPost(body).WithContext(ctx))
 			synctest.Wait()
-			submits, _ := s.seen()
-			f.deliver(&wire.Result{Job: submits[0].Job, Answer: &engine.Answer{Token: 'x'}, Cached: 2})
-			f.deliver(token(submits[0].Job, 1, 'y', engine.FinishNone))
+			submits, _ := s.Seen()
+			f.pool.Deliver(&wire.Result{Job: submits[0].Job, Answer: &engine.Answer{Token: 'x'}, Cached: 2})
+			f.pool.Deliver(token(submits[0].Job, 1, 'y', engine.FinishNone))
 			synctest.Wait()
 			leave()
 			<-done

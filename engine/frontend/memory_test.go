@@ -29,7 +29,7 @@ func TestLogprobsBound(t *testing.T) {
 		for _, limit := range []int{max(c.asked, 1), c.asked - 1} {
 			f, s := newFrontend(t, Config{MaxLogprobs: limit}, say("Y", engine.FinishStop))
 			w := do(f, http.MethodPost, c.path, c.body)
-			submits, _ := s.seen()
+			submits, _ := s.Seen()
 			if limit < 0 {
 				continue // nothing is within less than nothing
 			}
@@ -56,12 +56,12 @@ func TestLogprobsHeld(t *testing.T) {
 		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "hold 40 log-probabilities") {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
-		submits, _ := s.seen()
+		submits, _ := s.Seen()
 		for _, j := range submits {
-			f.deliver(replies(j, nil)[0])
+			f.pool.Deliver(replies(j, nil)[0])
 		}
 		synctest.Wait()
-		s.answer = func(j *wire.Submit) []*wire.Result { return replies(j, nil) }
+		s.Answer = func(j *wire.Submit) []*wire.Result { return replies(j, nil) }
 		if w := do(f, http.MethodPost, "/v1/completions", body); w.Code != http.StatusOK {
 			t.Errorf("when they are answered: %d %s", w.Code, w.Body)
 		}

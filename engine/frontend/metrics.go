@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
@@ -37,7 +38,7 @@ type metrics struct {
 
 // newMetrics counts what this frontend does in a registry of its own, labelled with its name where
 // several share the port. What the scheduler counts is the same in all of them, and published once.
-func newMetrics(cfg Config, jobs *jobTable, connections func() httpserve.Counts) *metrics {
+func newMetrics(cfg Config, pool *client.Client, connections func() httpserve.Counts) *metrics {
 	own, server := prometheus.NewRegistry(), prometheus.NewRegistry()
 	registry := prometheus.Registerer(own)
 	if len(cfg.Siblings) > 1 {
@@ -78,11 +79,11 @@ func newMetrics(cfg Config, jobs *jobTable, connections func() httpserve.Counts)
 	}
 	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prefillonly:refused_requests_total", Help: "Requests refused or failed, by HTTP status.", ConstLabels: labels}, []string{"status"})
 	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "prefillonly:open_jobs", Help: "Jobs of a frontend without their last result.", ConstLabels: labels},
-		func() float64 { n, _ := jobs.counts(); return float64(n) })
+		func() float64 { n, _ := pool.Jobs(); return float64(n) })
 	beyond := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: rejections, Help: rejectionsHelp, ConstLabels: withLabel(labels, "reason", "max_open_jobs")},
-		func() float64 { _, n := jobs.counts(); return float64(n) })
+		func() float64 { _, n := pool.Jobs(); return float64(n) })
 	registry.MustRegister(success, m.refused, open, beyond)
-	server.MustRegister(newStateCollector(jobs, labels), newDeviceCollector(jobs))
+	server.MustRegister(newStateCollector(pool, labels), newDeviceCollector(pool))
 	registerConnections(registry, labels, connections)
 	return m
 }
@@ -161,7 +162,7 @@ func (m *metrics) observe(x *exchange) {
 
 // stateCollector publishes the scheduler's last Welcome.
 type stateCollector struct {
-	jobs                                 *jobTable
+	pool                                 *client.Client
 	running, waiting, usage, info        *prometheus.Desc
 	queries, hits, preemptions, rejected *prometheus.Desc
 	hostQueries, hostHits                *prometheus.Desc
@@ -169,12 +170,12 @@ type stateCollector struct {
 	executors, passTokens                *prometheus.Desc
 }
 
-func newStateCollector(jobs *jobTable, labels prometheus.Labels) *stateCollector {
+func newStateCollector(pool *client.Client, labels prometheus.Labels) *stateCollector {
 	desc := func(name, help string, variable ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, variable, labels)
 	}
 	return &stateCollector{
-		jobs:        jobs,
+		pool:        pool,
 		running:     desc("vllm:num_requests_running", "Jobs in passes."),
 		waiting:     desc("vllm:num_requests_waiting", "Jobs waiting for a pass."),
 		usage:       desc("vllm:kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1."),
@@ -199,8 +200,8 @@ func (s *stateCollector) Describe(out chan<- *prometheus.Desc) { prometheus.Desc
 
 // Collect implements prometheus.Collector.
 func (s *stateCollector) Collect(out chan<- prometheus.Metric) {
-	state := s.jobs.state.Load()
-	open, _ := s.jobs.counts()
+	state := s.pool.State()
+	open, _ := s.pool.Jobs()
 	value := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}
@@ -208,8 +209,8 @@ func (s *stateCollector) Collect(out chan<- prometheus.Metric) {
 	// Jobs that came since the last Welcome are waiting too; routers must not see an idle server.
 	value(s.waiting, prometheus.GaugeValue, float64(max(state.Waiting, open-state.Running)))
 	value(s.usage, prometheus.GaugeValue, state.CacheUsed)
-	value(s.info, prometheus.GaugeValue, 1, strconv.Itoa(state.blockTokens), strconv.Itoa(state.numBlocks))
-	value(s.executors, prometheus.GaugeValue, float64(state.serving))
+	value(s.info, prometheus.GaugeValue, 1, strconv.Itoa(state.BlockTokens), strconv.Itoa(state.NumBlocks))
+	value(s.executors, prometheus.GaugeValue, float64(state.Serving))
 	for reason, count := range map[string]uint64{
 		"max_num_queued_reqs": state.Stats.RefusedJobs, "max_num_queued_tokens": state.Stats.RefusedTokens,
 		"max_queue_time": state.Stats.RefusedTime,
@@ -232,7 +233,7 @@ func (s *stateCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 // collectPasses publishes the scheduler's histogram of passes.
-func (s *stateCollector) collectPasses(out chan<- prometheus.Metric, state *schedulerState) {
+func (s *stateCollector) collectPasses(out chan<- prometheus.Metric, state *client.State) {
 	total, buckets := uint64(0), map[float64]uint64{}
 	for i, count := range state.PassTokens {
 		total += count

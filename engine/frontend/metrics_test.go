@@ -24,7 +24,7 @@ func TestMetricNames(t *testing.T) {
 	w.Stats = wire.Stats{PrefixQueries: 100, PrefixHits: 40, Preemptions: 5, HostQueries: 60, HostHits: 20, RefusedJobs: 1, RefusedTokens: 2, RefusedTime: 3, ComputedTokens: 20_000}
 	w.PassTokens = make([]uint64, len(wire.PassTokenBounds)+1)
 	w.PassTokens[0], w.PassTokens[3], w.PassTokens[len(w.PassTokens)-1] = 2, 1, 1
-	f.deliver(w)
+	f.pool.Deliver(w)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":["ab","c"],"max_tokens":16}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab","max_tokens":1}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab","model":"none"}`)
@@ -89,13 +89,13 @@ func TestWaitingIsFresh(t *testing.T) {
 	f, s := newFrontend(t, Config{}, nil)
 	done := begin(f, newPost(`{"prompt":["a","b","c"]}`))
 	for range 3 {
-		<-s.heard
+		<-s.Heard
 	}
 	if text := do(f, http.MethodGet, "/metrics", "").Body.String(); !strings.Contains(text, `vllm:num_requests_waiting{engine="0",model_name="demo"} 3`) {
 		t.Error("three jobs are not waiting")
 	}
-	submits, _ := s.seen()
-	f.deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeInternal, "end")})
+	submits, _ := s.Seen()
+	f.pool.Deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeInternal, "end")})
 	<-done
 }
 
@@ -106,7 +106,7 @@ func TestMetricsLint(t *testing.T) {
 	w := welcome(1)
 	w.PassTokens = []uint64{1, 2}
 	w.States = []wire.ExecutorState{{Name: "cuda-0", UUID: "GPU-1", GPU: "H200", Readings: []wire.Reading{{Name: "DCGM_FI_DEV_GPU_TEMP", Value: 40}}}}
-	f.deliver(w)
+	f.pool.Deliver(w)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab"}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":[]}`)
 	problems, err := promlint.New(do(f, http.MethodGet, "/metrics", "").Body).Lint()

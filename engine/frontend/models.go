@@ -13,7 +13,7 @@ import (
 func (f *Frontend) model(name string) api.Model {
 	return api.Model{
 		ID: name, Object: "model", Created: f.started.Unix(), OwnedBy: "prefillonly", Root: f.cfg.Models[0],
-		MaxModelLen: f.jobs.state.Load().maxModelLen, DefaultMaxTokens: f.cfg.DefaultMaxTokens,
+		MaxModelLen: f.pool.State().MaxModelLen, DefaultMaxTokens: f.cfg.DefaultMaxTokens,
 	}
 }
 
@@ -53,7 +53,7 @@ func (f *Frontend) ready(x *exchange, _ *http.Request) {
 }
 
 func (f *Frontend) writeProbe(x *exchange, good, bad, reason string) {
-	p, status := probe{Status: good, Reason: reason, Executors: f.jobs.state.Load().serving}, http.StatusOK
+	p, status := probe{Status: good, Reason: reason, Executors: f.pool.State().Serving}, http.StatusOK
 	if reason != "" {
 		p.Status, status = bad, http.StatusServiceUnavailable
 	}
@@ -65,11 +65,11 @@ func (f *Frontend) unhealthy() string { return f.schedulerSilent(f.cfg.AwayTimeo
 
 // unready is why new requests should not be sent here; empty if they should.
 func (f *Frontend) unready() string {
-	state := f.jobs.state.Load()
+	state := f.pool.State()
 	switch {
 	case f.server.Draining():
 		return "the server is shutting down"
-	case state.serving == 0:
+	case state.Serving == 0:
 		reason := "no executor serves " + f.cfg.Models[0] + " yet"
 		if text := loadingText(state.States); text != "" {
 			reason += ": " + text
@@ -85,7 +85,7 @@ const missedHeartbeats = 10
 
 // schedulerSilent says so if the scheduler has been silent for longer than limit.
 func (f *Frontend) schedulerSilent(limit time.Duration) string {
-	if silent := time.Since(f.jobs.state.Load().at); silent > limit {
+	if silent := time.Since(f.pool.State().Heard); silent > limit {
 		return "the scheduler has been silent for " + silent.Round(time.Second).String()
 	}
 	return ""

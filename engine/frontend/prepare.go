@@ -17,8 +17,11 @@ const (
 	preparePace = 500 * time.Nanosecond
 )
 
-// prepareCompletion decodes a completion request and tokenizes its prompts.
-func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*call, *refusal) {
+// prepare reads and decodes r's body, and goes on with what it says. A big body waits for its turn before it
+// is decoded, and keeps the turn until next returns.
+func prepare[Request, Prepared any](f *Frontend, x *exchange, r *http.Request,
+	decode func(body []byte) (*Request, *api.Error), next func(*Request) (*Prepared, *refusal),
+) (*Prepared, *refusal) {
 	b, refused := f.readBody(x, r)
 	if refused != nil {
 		return nil, refused
@@ -28,11 +31,22 @@ func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*call, *refu
 		return nil, refused
 	}
 	defer done()
-	request, err := api.DecodeCompletion(b.bytes)
+	request, err := decode(b.bytes)
 	f.release(b)
 	if err != nil {
 		return nil, invalid(err)
 	}
+	return next(request)
+}
+
+// prepareCompletion decodes a completion request and tokenizes its prompts.
+func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*call, *refusal) {
+	return prepare(f, x, r, api.DecodeCompletion, func(request *api.CompletionRequest) (*call, *refusal) {
+		return f.completionCall(x, r, request)
+	})
+}
+
+func (f *Frontend) completionCall(x *exchange, r *http.Request, request *api.CompletionRequest) (*call, *refusal) {
 	c, refused := f.newCall(x, r, &request.Params, "cmpl-")
 	if refused != nil {
 		return nil, refused
@@ -61,20 +75,12 @@ func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*call, *refu
 
 // prepareChat decodes a chat request, renders its template and tokenizes the result.
 func (f *Frontend) prepareChat(x *exchange, r *http.Request) (*call, *refusal) {
-	b, refused := f.readBody(x, r)
-	if refused != nil {
-		return nil, refused
-	}
-	done, refused := f.turn(r.Context(), b)
-	if refused != nil {
-		return nil, refused
-	}
-	defer done()
-	request, err := api.DecodeChat(b.bytes)
-	f.release(b)
-	if err != nil {
-		return nil, invalid(err)
-	}
+	return prepare(f, x, r, api.DecodeChat, func(request *api.ChatRequest) (*call, *refusal) {
+		return f.chatCall(x, r, request)
+	})
+}
+
+func (f *Frontend) chatCall(x *exchange, r *http.Request, request *api.ChatRequest) (*call, *refusal) {
 	c, refused := f.newCall(x, r, &request.Params, "chatcmpl-")
 	if refused != nil {
 		return nil, refused
@@ -121,7 +127,7 @@ func (f *Frontend) renderMessages(messages []byte, t *api.Templating) (string, *
 // checkText refuses a text, of prompt i, that no tokenization can fit into the context, before time is
 // spent on it.
 func (c *call) checkText(i int, text string) *refusal {
-	limit := c.f.jobs.state.Load().maxModelLen
+	limit := c.f.pool.State().MaxModelLen
 	width := c.f.tok.BytesPerToken()
 	if limit == 0 || c.TruncatePromptTokens != nil || len(text)/width <= limit {
 		return nil

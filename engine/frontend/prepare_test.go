@@ -65,7 +65,7 @@ func TestTokenizerFailuresAreErrors(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil || w.Code != c.status || refused.Param != c.param || !strings.Contains(refused.Message, c.say) {
 			t.Errorf("%s %s: status %d, %s", c.path, c.body, w.Code, w.Body)
 		}
-		if submits, _ := s.seen(); c.status == 400 && len(submits) > 0 {
+		if submits, _ := s.Seen(); c.status == 400 && len(submits) > 0 {
 			t.Errorf("%s %s was submitted", c.path, c.body)
 		}
 	}

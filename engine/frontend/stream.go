@@ -19,8 +19,8 @@ func (f *Frontend) stream(c *call, r *http.Request) *refusal {
 			return refused
 		}
 		for _, d := range received {
-			s.emit(d.choice)
-			c.choices[d.choice].scores = nil // are out
+			s.emit(d.Index)
+			c.choices[d.Index].scores = nil // are out
 		}
 		if !s.flush() {
 			return ended(r.Context())

@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -8,7 +9,9 @@ import (
 )
 
 func (f *Frontend) tokenize(x *exchange, r *http.Request) {
-	answer, refused := f.tokenized(x, r)
+	answer, refused := prepare(f, x, r, api.DecodeTokenize, func(request *api.TokenizeRequest) (*api.Tokenized, *refusal) {
+		return f.tokenized(r.Context(), x.owner.Salt(""), request)
+	})
 	if refused != nil {
 		f.refuse(x, refused)
 		return
@@ -16,21 +19,7 @@ func (f *Frontend) tokenize(x *exchange, r *http.Request) {
 	f.writePieces(x, answer)
 }
 
-func (f *Frontend) tokenized(x *exchange, r *http.Request) (*api.Tokenized, *refusal) {
-	b, refused := f.readBody(x, r)
-	if refused != nil {
-		return nil, refused
-	}
-	done, refused := f.turn(r.Context(), b)
-	if refused != nil {
-		return nil, refused
-	}
-	defer done()
-	request, err := api.DecodeTokenize(b.bytes)
-	f.release(b)
-	if err != nil {
-		return nil, invalid(err)
-	}
+func (f *Frontend) tokenized(ctx context.Context, salt string, request *api.TokenizeRequest) (*api.Tokenized, *refusal) {
 	if refused := f.checkModel(request.Model); refused != nil {
 		return nil, refused
 	}
@@ -41,17 +30,18 @@ func (f *Frontend) tokenized(x *exchange, r *http.Request) (*api.Tokenized, *ref
 	if request.Prompt != nil {
 		text = *request.Prompt
 	} else {
+		var refused *refusal
 		field = "messages"
 		text, refused = f.renderMessages(request.Messages, &request.Templating)
 		if refused != nil {
 			return nil, refused
 		}
 	}
-	ids, refused := f.encode(r.Context(), x.owner.Salt(""), field, text, addSpecial)
+	ids, refused := f.encode(ctx, salt, field, text, addSpecial)
 	if refused != nil {
 		return nil, refused
 	}
-	answer := &api.Tokenized{Count: len(ids), MaxModelLen: f.jobs.state.Load().maxModelLen, Tokens: ids}
+	answer := &api.Tokenized{Count: len(ids), MaxModelLen: f.pool.State().MaxModelLen, Tokens: ids}
 	if request.ReturnTokenStrs {
 		answer.TokenStrs = api.Made(len(ids), func(i int) string { return string(f.tok.TokenBytes(ids[i])) })
 	}
@@ -72,7 +62,7 @@ func (f *Frontend) checkModel(name string) *refusal {
 }
 
 func (f *Frontend) detokenize(x *exchange, r *http.Request) {
-	answer, refused := f.detokenized(x, r)
+	answer, refused := prepare(f, x, r, api.DecodeDetokenize, f.detokenized)
 	if refused != nil {
 		f.refuse(x, refused)
 		return
@@ -80,21 +70,7 @@ func (f *Frontend) detokenize(x *exchange, r *http.Request) {
 	f.writeJSON(x, http.StatusOK, answer)
 }
 
-func (f *Frontend) detokenized(x *exchange, r *http.Request) (*api.Detokenized, *refusal) {
-	b, refused := f.readBody(x, r)
-	if refused != nil {
-		return nil, refused
-	}
-	done, refused := f.turn(r.Context(), b)
-	if refused != nil {
-		return nil, refused
-	}
-	defer done()
-	request, err := api.DecodeDetokenize(b.bytes)
-	f.release(b)
-	if err != nil {
-		return nil, invalid(err)
-	}
+func (f *Frontend) detokenized(request *api.DetokenizeRequest) (*api.Detokenized, *refusal) {
 	if refused := f.checkModel(request.Model); refused != nil {
 		return nil, refused
 	}
@@ -104,9 +80,9 @@ func (f *Frontend) detokenized(x *exchange, r *http.Request) (*api.Detokenized, 
 			return nil, invalid(api.Invalid("tokens", "tokens has token id %d; the vocabulary has %d tokens (0 to %d)", id, vocab, vocab-1))
 		}
 	}
-	text, failed := f.tok.Decode(request.Tokens, false)
-	if failed != nil {
-		return nil, untokenizable("tokens", failed)
+	text, err := f.tok.Decode(request.Tokens, false)
+	if err != nil {
+		return nil, untokenizable("tokens", err)
 	}
 	return &api.Detokenized{Prompt: text}, nil
 }
@@ -153,7 +129,7 @@ func (c *call) rendered(i int) api.Rendered {
 	return api.Rendered{
 		RequestID: c.id, Model: c.model, TokenIDs: c.prompts[i].ids,
 		Sampling: api.RenderedSampling{
-			N: c.N, MaxTokens: c.jobs[i*c.N].submit.MaxTokens,
+			N: c.N, MaxTokens: c.prompts[i].maxTokens,
 			Temperature: c.Temperature, TopP: c.TopP, Seed: c.Seed,
 		},
 		Stream: c.Stream, Options: c.StreamOptions, CacheSalt: c.CacheSalt, Priority: c.Priority,

@@ -40,11 +40,13 @@ var arrows = map[string][]string{
 	"engine/executor/profile":    {"engine", "engine/executor", "engine/wire", "internal/regular"},
 
 	// edge
-	"engine/api":       {"engine"},
-	"engine/tokenizer": {"engine", "internal/regular"},
-	"engine/demo":      {},
-	"engine/apikey":    {},
-	"engine/frontend":  {"engine", "engine/api", "engine/apikey", "engine/wire", "internal/cors", "internal/httpserve", "internal/turns"},
+	"engine/api":               {"engine"},
+	"engine/tokenizer":         {"engine", "internal/regular"},
+	"engine/demo":              {},
+	"engine/apikey":            {},
+	"engine/client":            {"engine", "engine/wire"},
+	"engine/client/clienttest": {"engine", "engine/wire"},
+	"engine/frontend":          {"engine", "engine/api", "engine/apikey", "engine/client", "engine/wire", "internal/cors", "internal/httpserve", "internal/turns"},
 
 	// measuring
 	"bench/workload": {"engine"},
@@ -94,6 +96,8 @@ var externals = []struct {
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
 	{"github.com/spf13/cobra", []string{"cmd/prefillonly"}, "commands are in the root"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
+	{"net/http", []string{"engine/frontend", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/load", "cmd/prefillonly", "test/soak"}, "HTTP stays at the edge, and with what asks it"},
+	{"github.com/prometheus", []string{"engine/frontend"}, "one package publishes metrics"},
 	{"encoding/json", []string{"engine/api", "engine/frontend", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/testreport"}, "JSON stays at the edge, and where files are JSON"},
 }
 

@@ -1,0 +1,134 @@
+// Package clienttest is a scheduler in memory for tests of the pool's client and of what stands on it.
+package clienttest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// Scheduler is the client's connection, and what is at its other end. It answers every Submit at once by
+// Answer, or keeps it when Answer is nil.
+type Scheduler struct {
+	Deliver func(wire.Message) // takes the answers; the client's
+	Answer  func(*wire.Submit) []*wire.Result
+	Reset   func(*wire.Reset) *wire.ResetDone // nil: no answer
+	Inbox   chan wire.Message                 // what Recv returns; closed: the connection is
+	Heard   chan struct{}                     // gets a token for each Submit and Cancel, as far as there is room
+
+	mu      sync.Mutex
+	submits []*wire.Submit
+	cancels []engine.JobID
+	hellos  []*wire.Hello
+	fail    error // of Send
+}
+
+// NewScheduler makes one whose Deliver is yet to be set.
+func NewScheduler(answer func(*wire.Submit) []*wire.Result) *Scheduler {
+	return &Scheduler{Answer: answer, Heard: make(chan struct{}, 1000), Inbox: make(chan wire.Message)}
+}
+
+// Recv implements client.Conn.
+func (s *Scheduler) Recv(ctx context.Context) (wire.Message, error) {
+	select {
+	case m, ok := <-s.Inbox:
+		if !ok {
+			return nil, errors.New("closed")
+		}
+		return m, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Send implements client.Conn.
+func (s *Scheduler) Send(msg wire.Message) error {
+	if err := s.note(msg); err != nil {
+		return err
+	}
+	switch m := msg.(type) {
+	case *wire.Submit:
+		s.tell()
+		if s.Answer != nil {
+			for _, r := range s.Answer(m) {
+				s.Deliver(r)
+			}
+		}
+	case *wire.Cancel:
+		s.tell()
+	case *wire.Reset:
+		if s.Reset != nil {
+			s.Deliver(s.Reset(m))
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) note(msg wire.Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
+	switch m := msg.(type) {
+	case *wire.Submit:
+		s.submits = append(s.submits, m)
+	case *wire.Cancel:
+		s.cancels = append(s.cancels, m.Job)
+	case *wire.Hello:
+		s.hellos = append(s.hellos, m)
+	}
+	return nil
+}
+
+func (s *Scheduler) tell() {
+	select {
+	case s.Heard <- struct{}{}:
+	default:
+	}
+}
+
+// Fail makes every Send fail with err until it is called with nil.
+func (s *Scheduler) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
+// Hold makes every Send wait until the function that it returns is called.
+func (s *Scheduler) Hold() (release func()) {
+	s.mu.Lock()
+	return s.mu.Unlock
+}
+
+// Seen are the jobs that were submitted and cancelled so far.
+func (s *Scheduler) Seen() (submits []*wire.Submit, cancels []engine.JobID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.submits), slices.Clone(s.cancels)
+}
+
+// Hellos are the greetings so far.
+func (s *Scheduler) Hellos() []*wire.Hello {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.hellos)
+}
+
+// Token is the Result with the index-th token of a job.
+func Token(job engine.JobID, index int, id engine.TokenID, finish engine.Finish) *wire.Result {
+	return &wire.Result{Job: job, Index: index, Answer: &engine.Answer{Token: id}, Finish: finish}
+}
+
+// Welcome is one of a scheduler with an executor of "demo" (a context of 128 tokens, 100 blocks of 16) with
+// vocab tokens, and one of another model.
+func Welcome(epoch uint64, vocab int) *wire.Welcome {
+	return &wire.Welcome{Epoch: epoch, Executors: []wire.ExecutorInfo{
+		{Model: "other", MaxModelLen: 1 << 20, VocabSize: 1 << 20},
+		{Model: "demo", MaxModelLen: 128, VocabSize: vocab, BlockTokens: 16, NumBlocks: 100},
+	}}
+}
