@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -113,7 +115,25 @@ func start(t *testing.T) (openai.Client, *scheduler) {
 			t.Error(err)
 		}
 	})
+	awaitReady(t, "http://"+listener.Addr().String())
 	return openai.NewClient(option.WithBaseURL("http://"+listener.Addr().String()+"/v1"), option.WithAPIKey("key")), s
+}
+
+// awaitReady waits until the server has heard of its executor, and so of the model's limits.
+func awaitReady(t *testing.T, address string) {
+	t.Helper()
+	for range 1000 {
+		response, err := http.Get(address + "/ready")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode == http.StatusOK {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("the server is not ready after 10 s")
 }
 
 func TestCompletion(t *testing.T) {
