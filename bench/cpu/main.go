@@ -21,10 +21,11 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
-	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/device"
+	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/kernels/cpu/onednn"
+	"go.uber.org/zap"
 )
 
 func main() {
@@ -76,32 +77,27 @@ func serve(answer func(tokens int) (float64, error)) error {
 
 // prefill loads the model and returns the function that times a pass.
 func prefill(dir string, threads, maxLen int, cacheBytes int64) (func(int) (float64, error), error) {
-	backend, err := cpu.New(cpu.Config{Threads: threads})
+	runner, err := device.Open(device.Options{
+		Device: "cpu", Ranks: 1, Threads: threads, Model: dir, MaxModelLen: maxLen, CacheBytes: cacheBytes, Log: zap.NewNop(),
+	})
 	if err != nil {
 		return nil, err
 	}
-	m, err := model.Load(dir, backend, model.Options{MaxLen: maxLen})
-	if err != nil {
-		return nil, err
-	}
-	info := m.Info()
-	if err := m.NewPages(int(cacheBytes / m.Plan().Block)); err != nil {
-		return nil, err
-	}
+	vocab := runner.Info().VocabSize
 	rng := rand.New(rand.NewPCG(1, 1))
 	return func(tokens int) (float64, error) {
 		ids := make([]engine.TokenID, tokens)
 		for i := range ids {
-			ids[i] = rng.Uint32N(uint32(info.VocabSize))
+			ids[i] = rng.Uint32N(uint32(vocab))
 		}
 		start := time.Now()
-		err := pass(m, wire.RunItem{Tokens: ids, Ask: engine.Ask{Top: 5}})
+		err := pass(runner, wire.RunItem{Tokens: ids, Ask: engine.Ask{Top: 5}})
 		return time.Since(start).Seconds(), err
 	}, nil
 }
 
-func pass(m *model.Model, item wire.RunItem) error {
-	p, err := m.Begin(&wire.Run{Items: []wire.RunItem{item}})
+func pass(runner executor.Runner, item wire.RunItem) error {
+	p, err := runner.Begin(&wire.Run{Items: []wire.RunItem{item}})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 )
@@ -44,12 +45,24 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
+// deviceExits are the exit codes of what keeps a device from being opened.
+var deviceExits = map[device.Cause]int{
+	device.Configuration: exitConfig,
+	device.Model:         exitConfig,
+	device.Device:        exitDevice,
+	device.Memory:        exitMemory,
+	device.Lost:          exitLost,
+}
+
 func exitCode(err error) int {
 	var exit *exitError
 	var child *supervise.ExitError
+	code, opening := deviceExits[device.CauseOf(err)]
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
+	case opening:
+		return code
 	case errors.As(err, &child):
 		return child.Code
 	}

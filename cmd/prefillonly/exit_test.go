@@ -1,9 +1,13 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/engine/device"
 )
 
 // TestExitCodes: a wrong command line is 64, a wrong parameter 78, whichever command and path it takes.
@@ -49,5 +53,21 @@ func TestExitCodes(t *testing.T) {
 		if want == exitUsage && strings.Count(string(text), "\n") > 3 {
 			t.Errorf("%s: a usage error is more than three lines:\n%s", line, text)
 		}
+	}
+}
+
+// TestDeviceExits: what keeps a device from being opened decides the exit code, also of an error that tells more.
+func TestDeviceExits(t *testing.T) {
+	for cause, want := range map[device.Cause]int{
+		device.Configuration: exitConfig, device.Model: exitConfig, device.Device: exitDevice, device.Memory: exitMemory, device.Lost: exitLost,
+		0: exitFailure,
+	} {
+		err := fmt.Errorf("executor: %w", &device.Error{Cause: cause, Err: io.EOF})
+		if got := exitCode(err); got != want {
+			t.Errorf("cause %d: exit code %d, want %d", cause, got, want)
+		}
+	}
+	if got := exitCode(&exitError{exitLost, &device.Error{Cause: device.Memory, Err: io.EOF}}); got != exitLost {
+		t.Errorf("exit code %d of an error that has one, want %d", got, exitLost)
 	}
 }

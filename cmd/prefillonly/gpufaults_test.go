@@ -115,8 +115,8 @@ func injectGPUs() {
 	if dir == "" {
 		return
 	}
-	gpuAccess.busIDs = func() ([]string, error) { return []string{"00000000:3B:00.0", "00000000:3C:00.0"}, nil }
-	gpuAccess.open = func(index int, _ cuda.Options) (cuda.Device, error) {
+	gpuAccess.BusIDs = func() ([]string, error) { return []string{"00000000:3B:00.0", "00000000:3C:00.0"}, nil }
+	gpuAccess.Open = func(index int, _ cuda.Options) (cuda.Device, error) {
 		return &faulty{Device: simt.New(), index: index, dir: dir, thread: syscall.Gettid()}, nil
 	}
 }

@@ -12,12 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/prefillonly/prefillonly/engine/executor"
-	"github.com/prefillonly/prefillonly/engine/executor/runnertest"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/mq"
 )
 
@@ -151,20 +146,6 @@ func freePort(t *testing.T) int {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
-}
-
-// TestModelRunner holds the demo model on the processor to the suite of runners.
-func TestModelRunner(t *testing.T) {
-	dir := demoDir(t)
-	runnertest.Run(t, func(t *testing.T) executor.Runner {
-		cfg := config.Default()
-		cfg.Model, cfg.ServedModelName, cfg.CacheBytes, cfg.MaxModelLen = dir, []string{"demo"}, 16<<20, 2048
-		r, err := openCPU(&cfg, &vitals{}, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	})
 }
 
 func TestVersion(t *testing.T) {

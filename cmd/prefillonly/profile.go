@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -102,27 +100,4 @@ func defaultProfile(info wire.ExecutorInfo) (string, error) {
 		return "", fmt.Errorf("no place for profiles: %w; name a file with --profile", err)
 	}
 	return profile.Path(dir, info), nil
-}
-
-// applyProfile puts a stored profile into info. One that was asked for must be there and fit; the
-// default one is used if it does.
-func applyProfile(cfg *config.Config, info *wire.ExecutorInfo, log *zap.Logger) error {
-	path := cfg.Profile
-	if path == "" {
-		var err error
-		if path, err = defaultProfile(*info); err != nil {
-			return nil
-		}
-	}
-	file, err := profile.Load(path, *info)
-	switch {
-	case err == nil:
-		file.Fit.Apply(info)
-		log.Info("profile loaded", zap.String("file", path), zap.Duration("token", file.Fit.Token))
-	case cfg.Profile != "":
-		return &exitError{exitConfig, err}
-	case !errors.Is(err, fs.ErrNotExist):
-		log.Warn("profile ignored", zap.Error(err))
-	}
-	return nil
 }

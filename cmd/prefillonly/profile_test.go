@@ -1,8 +1,6 @@
 package main
 
 import (
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/executor/profile"
@@ -11,32 +9,15 @@ import (
 	"go.uber.org/zap"
 )
 
-func TestApplyProfile(t *testing.T) {
-	info := wire.ExecutorInfo{Device: "cpu", Fingerprint: "f", Model: "m"}
-	t.Setenv("CACHE_DIRECTORY", t.TempDir())
+// TestDefaultProfile: the place where `prefillonly profile` stores is the one where executors look.
+func TestDefaultProfile(t *testing.T) {
+	info := wire.ExecutorInfo{Device: "cpu", Fingerprint: "f"}
+	dir := t.TempDir()
+	t.Setenv("CACHE_DIRECTORY", dir)
 	cfg := config.Default()
-	if err := applyProfile(&cfg, &info, zap.NewNop()); err != nil || info.CostToken != 0 {
-		t.Fatalf("without a profile: %v, %+v", err, info)
-	}
+	cfg.ServedModelName = []string{"m"}
 	path, err := defaultProfile(info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored := profile.File{Device: "cpu", Fingerprint: "f", Model: "m", Fit: profile.Fit{Base: 1, Token: 2, Pair: 3}}
-	if err := profile.Save(path, stored); err != nil {
-		t.Fatal(err)
-	}
-	if err := applyProfile(&cfg, &info, zap.NewNop()); err != nil || info.CostToken != 2 || info.CostPair != 3 {
-		t.Errorf("the stored profile: %v, %+v", err, info)
-	}
-
-	cfg.Profile = filepath.Join(t.TempDir(), "none.json")
-	if err := applyProfile(&cfg, &info, zap.NewNop()); err == nil || exitCode(err) != exitConfig {
-		t.Errorf("a named profile that is missing: %v", err)
-	}
-	cfg.Profile = path
-	info.Fingerprint = "another"
-	if err := applyProfile(&cfg, &info, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "another") {
-		t.Errorf("a named profile of another model: %v", err)
+	if o := deviceOptions(&cfg, zap.NewNop()); err != nil || o.CacheDir != dir || path != profile.Path(dir, info) {
+		t.Errorf("stored in %s (%v), looked for below %s", path, err, o.CacheDir)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/nvml"
@@ -57,7 +58,7 @@ func (v *vitals) state() *wire.ExecutorState {
 // first. The result is closed when the watch is over.
 func watchGPU(ctx context.Context, cfg *config.Config, v *vitals, stop context.CancelCauseFunc, log *zap.Logger) <-chan struct{} {
 	over := make(chan struct{})
-	library, gpus := ownGPUs(cfg)
+	library, gpus := device.OwnGPUs(deviceOptions(cfg, log))
 	var watches sync.WaitGroup
 	for i, gpu := range gpus {
 		sampled := func(readings []nvml.Reading) {}

@@ -38,6 +38,10 @@ var arrows = map[string][]string{
 	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},
 	"engine/executor/runnertest": {"engine", "engine/executor", "engine/wire"},
 	"engine/executor/profile":    {"engine", "engine/executor", "engine/wire", "internal/regular"},
+	"engine/device": {
+		"engine/executor", "engine/executor/profile", "engine/model", "engine/weights", "engine/wire", "internal/nvml",
+		"kernels", "kernels/cpu", "kernels/cuda", "kernels/tensorparallel",
+	},
 
 	// edge
 	"engine/api":               {"engine"},
@@ -56,7 +60,7 @@ var arrows = map[string][]string{
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim",
 	},
 	"bench/gpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cuda"},
-	"bench/cpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cpu", "kernels/cpu/onednn"},
+	"bench/cpu": {"engine", "engine/device", "engine/executor", "engine/wire", "kernels/cpu/onednn"},
 
 	// plumbing
 	"internal/archtest":      {},

@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"bufio"
@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/model"
-	"github.com/prefillonly/prefillonly/internal/config"
 )
 
 // mebibytes is an amount of memory in logs and errors.
@@ -45,11 +44,11 @@ func memAvailable(file string) (int64, error) {
 }
 
 // planPages is the number of pages of the prefix cache beside a model of that plan.
-func planPages(cfg *config.Config, plan model.Plan, available int64) (int, error) {
+func planPages(o Options, plan model.Plan, available int64) (int, error) {
 	free := available - plan.Weights - plan.Work
-	cache := int64(cfg.CacheBytes)
+	cache := o.CacheBytes
 	if cache == 0 {
-		cache = int64(cfg.CacheShare * float64(free))
+		cache = int64(o.CacheShare * float64(free))
 	}
 	if free < cache || free < 0 {
 		return 0, fmt.Errorf("%s are available, but the weights take %v, the working set of the longest prompt %v, and the prefix cache %v: lower --max-model-len or --kv-cache-memory-bytes, take a smaller model, or on a GPU raise --gpu-memory-utilization",
@@ -59,16 +58,16 @@ func planPages(cfg *config.Config, plan model.Plan, available int64) (int, error
 }
 
 // offload gives a model its pages in host memory.
-func offload(cfg *config.Config, m *model.Model) error {
+func offload(o Options, m *model.Model) error {
 	available, err := availableMemory()
 	if err != nil {
 		return err
 	}
-	wanted := int64(cfg.Offloading * (1 << 30))
-	if all := wanted * int64(cfg.Ranks); all > available {
+	wanted := int64(o.Offloading * (1 << 30))
+	if all := wanted * int64(o.Ranks); all > available {
 		return fmt.Errorf("%v of host memory are available, --kv-offloading-size takes %v: lower it", mebibytes(available), mebibytes(all))
 	}
-	block := m.Plan().Block * int64(cfg.Ranks)
+	block := m.Plan().Block * int64(o.Ranks)
 	n := wanted / block
 	if n < 1 {
 		return fmt.Errorf("--kv-offloading-size is %v, less than a block of %v: raise it, or lower --block-size", mebibytes(wanted), mebibytes(block))

@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"fmt"
@@ -10,9 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/nvml"
-	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
 // oldestDriver is the first that loads what CUDA 13 compiles.
@@ -21,54 +19,47 @@ const oldestDriver = 580
 // gpuManagement is NVIDIA's management library, opened once and for the life of the process.
 var gpuManagement = sync.OnceValues(nvml.Open)
 
-// gpuAccess is how GPUs are reached for computing.
-var gpuAccess = struct {
-	busIDs func() ([]string, error)
-	open   func(index int, o cuda.Options) (cuda.Device, error)
-}{cuda.BusIDs, cuda.Open}
-
-// nameGPUs replaces the GPUs of --device by their UUIDs, which stay when a GPU disappears and the
+// NameGPUs is o.Device with its GPUs replaced by their UUIDs, which stay when a GPU disappears and the
 // others are counted anew. cuda stands for every GPU if all is set, and else for as many as share a
 // model. Without the management library, or where CUDA_VISIBLE_DEVICES names parts of GPUs, it
-// leaves --device as it is.
-func nameGPUs(cfg *config.Config, all bool, log *zap.Logger) error {
-	if !strings.HasPrefix(cfg.Device, "cuda") {
-		return nil
+// is o.Device as it is.
+func NameGPUs(o Options, all bool) (device string, err error) {
+	if !strings.HasPrefix(o.Device, "cuda") {
+		return o.Device, nil
 	}
 	visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
 	library, err := gpuManagement()
 	if err != nil || strings.Contains(visible, "MIG-") {
 		if err != nil {
-			log.Warn("GPUs are not watched", zap.Error(err))
+			o.Log.Warn("GPUs are not watched", zap.Error(err))
 		}
-		return nil
+		return o.Device, nil
 	}
 	if err := library.CheckDriver(oldestDriver); err != nil {
-		return &exitError{exitDevice, err}
+		return "", &Error{Device, err}
 	}
 	answering, err := library.GPUs()
 	if err != nil {
-		return &exitError{exitDevice, err}
+		return "", &Error{Device, err}
 	}
 	gpus := nvml.Visible(answering, visible, set)
 	if len(gpus) == 0 {
-		return &exitError{exitDevice, fmt.Errorf("no GPU: %d answer, of which CUDA_VISIBLE_DEVICES=%q leaves none; see what nvidia-smi says, or serve with --device cpu", len(answering), visible)}
+		return "", &Error{Device, fmt.Errorf("no GPU: %d answer, of which CUDA_VISIBLE_DEVICES=%q leaves none; see what nvidia-smi says, or serve with --device cpu", len(answering), visible)}
 	}
 	chosen := gpus
-	if cfg.Device != "cuda" || !all {
-		if chosen, err = chooseGPUs(cfg.GPUs(), gpus); err != nil {
-			return &exitError{exitDevice, err}
+	if o.Device != "cuda" || !all {
+		if chosen, err = chooseGPUs(o.GPUs, gpus); err != nil {
+			return "", &Error{Device, err}
 		}
 	}
-	if len(chosen)%cfg.Ranks != 0 {
-		return &exitError{exitDevice, fmt.Errorf("--tensor-parallel-size %d does not divide the GPUs: there %s", cfg.Ranks, describeGPUs(chosen))}
+	if len(chosen)%o.Ranks != 0 {
+		return "", &Error{Device, fmt.Errorf("--tensor-parallel-size %d does not divide the GPUs: there %s", o.Ranks, describeGPUs(chosen))}
 	}
 	var names []string
 	for _, g := range chosen {
 		names = append(names, g.UUID)
 	}
-	cfg.Device = "cuda:" + strings.Join(names, ",")
-	return nil
+	return "cuda:" + strings.Join(names, ","), nil
 }
 
 // chooseGPUs picks those that names are the numbers or UUIDs of.
@@ -103,18 +94,18 @@ func describeGPUs(gpus []nvml.GPU) string {
 	return verb + " " + strings.Join(list, ", ")
 }
 
-// ownGPUs are the GPUs of an executor whose --device nameGPUs has treated, and the library that knows
+// OwnGPUs are the GPUs of an executor whose Device NameGPUs has treated, and the library that knows
 // them; none where one of them is unknown.
-func ownGPUs(cfg *config.Config) (*nvml.Library, []nvml.GPU) {
+func OwnGPUs(o Options) (*nvml.Library, []nvml.GPU) {
 	library, err := gpuManagement()
-	if err != nil || !strings.HasPrefix(cfg.Device, "cuda:GPU-") {
+	if err != nil || !strings.HasPrefix(o.Device, "cuda:GPU-") {
 		return nil, nil
 	}
 	gpus, err := library.GPUs()
 	if err != nil {
 		return nil, nil
 	}
-	own, err := chooseGPUs(cfg.GPUs(), gpus)
+	own, err := chooseGPUs(o.GPUs, gpus)
 	if err != nil {
 		return nil, nil
 	}
@@ -122,10 +113,10 @@ func ownGPUs(cfg *config.Config) (*nvml.Library, []nvml.GPU) {
 }
 
 // cudaIndices are CUDA's numbers of an executor's GPUs, as many as share a model.
-func cudaIndices(cfg *config.Config) ([]int, error) {
-	names := cfg.GPUs()
-	if len(names) != cfg.Ranks {
-		return nil, &exitError{exitConfig, fmt.Errorf("an executor of --tensor-parallel-size %d has as many GPUs, not %q; `prefillonly serve` starts one for each share", cfg.Ranks, cfg.Device)}
+func cudaIndices(o Options) ([]int, error) {
+	names := o.GPUs
+	if len(names) != o.Ranks {
+		return nil, &Error{Configuration, fmt.Errorf("an executor of --tensor-parallel-size %d has as many GPUs, not %q; `prefillonly serve` starts one for each share", o.Ranks, o.Device)}
 	}
 	var indices []int
 	for _, name := range names {
@@ -136,19 +127,19 @@ func cudaIndices(cfg *config.Config) ([]int, error) {
 	if len(indices) == len(names) {
 		return indices, nil
 	}
-	_, gpus := ownGPUs(cfg)
+	_, gpus := OwnGPUs(o)
 	if len(gpus) == 0 {
-		return nil, &exitError{exitDevice, fmt.Errorf("--device %s names GPUs that NVIDIA's management library does not show", cfg.Device)}
+		return nil, &Error{Device, fmt.Errorf("--device %s names GPUs that NVIDIA's management library does not show", o.Device)}
 	}
-	ids, err := gpuAccess.busIDs()
+	ids, err := o.Access.BusIDs()
 	if err != nil {
-		return nil, &exitError{exitDevice, err}
+		return nil, &Error{Device, err}
 	}
 	indices = nil
 	for _, gpu := range gpus {
 		i := slices.Index(ids, gpu.BusID)
 		if i < 0 {
-			return nil, &exitError{exitDevice, fmt.Errorf("%s (%s) at %s is not among the GPUs that CUDA shows: %s; see CUDA_VISIBLE_DEVICES", gpu.Name, gpu.UUID, gpu.BusID, strings.Join(ids, ", "))}
+			return nil, &Error{Device, fmt.Errorf("%s (%s) at %s is not among the GPUs that CUDA shows: %s; see CUDA_VISIBLE_DEVICES", gpu.Name, gpu.UUID, gpu.BusID, strings.Join(ids, ", "))}
 		}
 		indices = append(indices, i)
 	}
@@ -156,8 +147,8 @@ func cudaIndices(cfg *config.Config) ([]int, error) {
 }
 
 // holders ends a sentence about a GPU's memory with the other processes that have some of it.
-func holders(cfg *config.Config) string {
-	library, gpus := ownGPUs(cfg)
+func holders(o Options) string {
+	library, gpus := OwnGPUs(o)
 	var names []string
 	for _, gpu := range gpus {
 		list, err := library.Holders(gpu)

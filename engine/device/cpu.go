@@ -1,0 +1,70 @@
+package device
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
+)
+
+// openCPU loads the model on the processor and gives the prefix cache its share of what is left.
+func openCPU(o Options) (executor.Runner, error) {
+	backend, err := openCPUBackend(o)
+	if err != nil {
+		return nil, err
+	}
+	available, err := availableMemory()
+	if err != nil {
+		backend.Close()
+		return nil, err
+	}
+	r, err := loadModel(o, backend, available/int64(o.Ranks))
+	if err != nil {
+		backend.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func openCPUBackend(o Options) (kernels.Backend, error) {
+	if o.Ranks > 1 {
+		return openCPURanks(o)
+	}
+	backend, err := cpu.New(cpu.Config{Threads: o.Threads})
+	if err != nil {
+		return nil, &Error{Device, err}
+	}
+	return backend, nil
+}
+
+// openCPURanks divides the threads among the ranks, which meet in this machine's memory, and the nodes
+// of that memory where there are as many.
+func openCPURanks(o Options) (kernels.Backend, error) {
+	threads := o.Threads
+	if threads == 0 {
+		threads = cpu.DefaultThreads()
+	}
+	if threads < o.Ranks {
+		return nil, &Error{Configuration, fmt.Errorf("--tensor-parallel-size %d is more than the %d threads to divide", o.Ranks, threads)}
+	}
+	allowed, err := mayUse()
+	if err != nil {
+		return nil, &Error{Device, err}
+	}
+	nodes := processorsOf(o.Ranks, numaNodes, allowed)
+	open := make([]func() (kernels.Rank, error), o.Ranks)
+	for i := range open {
+		own := (i+1)*threads/o.Ranks - i*threads/o.Ranks
+		open[i] = func() (kernels.Rank, error) {
+			if nodes != nil {
+				if err := pin(nodes[i]); err != nil { // before the rank starts its threads
+					return nil, err
+				}
+			}
+			return cpu.New(cpu.Config{Threads: own})
+		}
+	}
+	return openRanks(o, open, tensorparallel.JoinShared, kernels.F32)
+}
