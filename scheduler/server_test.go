@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,21 +154,21 @@ func TestServerSaysThatItGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ticks := 0
-		s.OnTick(func() { ticks++ })
+		var ticks atomic.Int64
+		s.OnTick(func() { ticks.Add(1) })
 		p := &pipe{in: make(chan inbound), out: make(chan Envelope)} // a Send waits
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx, p) }() // ends with the cancel below
 		time.Sleep(10500 * time.Millisecond)
-		if ticks < 10 {
-			t.Errorf("%d ticks in 10 s, want one a second", ticks)
+		if n := ticks.Load(); n < 10 {
+			t.Errorf("%d ticks in 10 s, want one a second", n)
 		}
 		p.in <- inbound{"web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1}}
-		before := ticks
+		before := ticks.Load()
 		time.Sleep(10 * time.Second)
-		if ticks != before {
-			t.Errorf("%d ticks in a step that does not return", ticks-before)
+		if n := ticks.Load() - before; n != 0 {
+			t.Errorf("%d ticks in a step that does not return", n)
 		}
 		<-p.out
 		cancel()
