@@ -8,7 +8,8 @@ import (
 )
 
 // Part is the leading tokens of a resident page that a sequence shares beyond the whole blocks that
-// match: to be copied to the sequence's own block before that is read.
+// match: to be copied to the sequence's own block before that is read. A sequence that must hold pages gets
+// one only if that leaves it enough.
 type Part struct {
 	Page   Page
 	Tokens int // 0: none

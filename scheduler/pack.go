@@ -39,7 +39,7 @@ func (c *Core) fillPass(e *executor, p *pass) {
 func (k *packing) addByPolicy(rows int) {
 	for len(k.pass.items) < k.limit {
 		j := k.core.nextUnblocked(k.e)
-		if j == nil || j.deaths > 0 || k.rows+newRows(j) > rows || k.core.parkedBefore(k.e, j) >= 0 {
+		if j == nil || j.deaths > 0 || k.rows+mostRows(j) > rows || k.core.parkedBefore(k.e, j) >= 0 {
 			return
 		}
 		if j.loads > 0 && k.e.index.Available() < j.cached {
@@ -111,6 +111,15 @@ func (k *packing) note(j *job) {
 
 // newRows is the number of tokens a job would compute.
 func newRows(j *job) int { return len(j.seq) - j.cachedTokens() }
+
+// mostRows is the number of tokens that a job may have to compute, once it has its lease: one that needs
+// pages of its own takes the page of a part before the part; see kvcache.Part.
+func mostRows(j *job) int {
+	if j.paged {
+		return newRows(j) + j.part
+	}
+	return newRows(j)
+}
 
 // nextMissing is the first full block of a job's prompt that is not on the device.
 func nextMissing(j *job) (kvcache.Hash, bool) {
