@@ -10,12 +10,15 @@ import (
 )
 
 // warmUp is the part of a life in which a process may grow, and lastPart the part in which it must not have
-// grown since; judgedFrom is the shortest life that is judged.
+// grown since.
 const (
-	warmUp     = 0.3
-	lastPart   = 0.2
-	judgedFrom = 15 * time.Second
+	warmUp   = 0.3
+	lastPart = 0.2
 )
+
+// judgedFrom is the shortest life that is judged: an executor that fills its prefix cache is not warm for a
+// minute or two on a busy machine. A third of the time is without faults, so that every process has such a life.
+func judgedFrom(c config) time.Duration { return max(15*time.Second, c.duration/20) }
 
 // sampleEvery is often enough for a few hundred samples.
 func sampleEvery(c config) time.Duration {
@@ -66,7 +69,7 @@ func (m *memory) note(p process, bytes int64) {
 
 // growth is what a process held when it was warm, and in the end: medians, as garbage comes and goes. A life
 // that is too short tells nothing.
-func (l *life) growth(every time.Duration) (warm, last int64, judged bool) {
+func (l *life) growth(every, judgedFrom time.Duration) (warm, last int64, judged bool) {
 	n := len(l.samples)
 	if n < 5 || time.Duration(n)*every < judgedFrom {
 		return 0, 0, false
