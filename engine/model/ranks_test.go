@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,8 +87,14 @@ func (r narrowRank) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32
 }
 
 // luck is by how much the worst of a few hundred values may exceed transformers' where partials are rounded
-// once more than there: which model has it, and how far off, depends on the order of an instruction set's sums.
-const luck = 1.25
+// once more than there. Which model has it depends on the order of sums: AMX's falls on one where transformers
+// is close (0.083 against 0.072).
+func luck(t *testing.T) float64 {
+	if strings.Contains(cpuThreads(t, "", 1).Name(), "amx") {
+		return 1.25
+	}
+	return 1
+}
 
 // TestNarrowPartials measures what bfloat16 partials cost, and holds their mean to transformers' bfloat16
 // run too.
@@ -105,7 +112,7 @@ func TestNarrowPartials(t *testing.T) {
 			return narrowRank{b}, err
 		}), Options{}), g)
 		join(&narrow, d)
-		if d.worst > luck*g.Worst || d.mean() > g.Mean {
+		if d.worst > luck(t)*g.Worst || d.mean() > g.Mean {
 			t.Errorf("%s: worst %.4f, mean %.4f: further off than transformers in bfloat16 (%.4f, %.4f)", name, d.worst, d.mean(), g.Worst, g.Mean)
 		}
 	}

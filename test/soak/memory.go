@@ -10,15 +10,12 @@ import (
 )
 
 // warmUp is the part of a life in which a process may grow, and lastPart the part in which it must not have
-// grown since.
+// grown since; judgedFrom is the shortest life that is judged.
 const (
-	warmUp   = 0.3
-	lastPart = 0.2
+	warmUp     = 0.3
+	lastPart   = 0.2
+	judgedFrom = 15 * time.Second
 )
-
-// judgedFrom is the shortest life that is judged: an executor that fills its prefix cache is not warm for a
-// minute or two on a busy machine. A third of the time is without faults, so that every process has such a life.
-func judgedFrom(c config) time.Duration { return max(15*time.Second, c.duration/20) }
 
 // sampleEvery is often enough for a few hundred samples.
 func sampleEvery(c config) time.Duration {
@@ -69,13 +66,34 @@ func (m *memory) note(p process, bytes int64) {
 
 // growth is what a process held when it was warm, and in the end: medians, as garbage comes and goes. A life
 // that is too short tells nothing.
-func (l *life) growth(every, judgedFrom time.Duration) (warm, last int64, judged bool) {
+func (l *life) growth(every time.Duration) (warm, last int64, judged bool) {
 	n := len(l.samples)
 	if n < 5 || time.Duration(n)*every < judgedFrom {
 		return 0, 0, false
 	}
 	from, to := int(warmUp*float64(n)), int((1-lastPart)*float64(n))
 	return median(l.samples[from : from+max(n-to, 1)]), median(l.samples[to:]), true
+}
+
+// steady is what a process of this name held when it was warm, in its longest life: a short one may still
+// be filling its caches up to that when it ends.
+func (m *memory) steady(name string) int64 {
+	var longest *life
+	for _, l := range m.lives {
+		if l.name == name && (longest == nil || len(l.samples) > len(longest.samples)) {
+			longest = l
+		}
+	}
+	warm, _, _ := longest.growth(m.every)
+	return warm
+}
+
+// grew says whether a life has grown by more than so much since it was warm, or by more than a seventh, and
+// beyond what is steady for its name.
+func (m *memory) grew(l *life, within int64) (warm, last int64, grew bool) {
+	warm, last, judged := l.growth(m.every)
+	room := func(from int64) bool { return last-from > max(within, from/7) }
+	return warm, last, judged && room(warm) && room(m.steady(l.name))
 }
 
 func median(samples []int64) int64 {

@@ -120,7 +120,7 @@ func (r *report) verdict() error {
 		}
 	}
 	for _, l := range r.memory.lives {
-		if warm, last, judged := l.growth(r.memory.every, judgedFrom(r.config)); judged && last-warm > max(r.config.flatWithin, warm/7) {
+		if warm, last, grew := r.memory.grew(l, r.config.flatWithin); grew {
 			errs = append(errs, fmt.Errorf("%s (process %d) grew from %s to %s", l.name, l.pid, mib(warm), mib(last)))
 		}
 	}

@@ -56,6 +56,11 @@ func TestStrikes(t *testing.T) {
 	})
 }
 
+// steady is a long life of the scheduler that holds so many bytes.
+func steady(bytes int64) *life {
+	return &life{process: process{name: "scheduler", pid: 1}, samples: slices.Repeat([]int64{bytes}, 500)}
+}
+
 // TestVerdict: what is wrong is told.
 func TestVerdict(t *testing.T) {
 	now := time.Now()
@@ -80,6 +85,8 @@ func TestVerdict(t *testing.T) {
 		}, ""},
 		{"refusals", func(r *report) { r.outcome(&kinds[0], busy, "429", now, 0) }, ""},
 		{"a process that grows", func(r *report) { r.memory.lives = append(r.memory.lives, grown) }, "scheduler (process 0) grew from 50 MiB to 200 MiB"},
+		{"a short life that fills its caches", func(r *report) { r.memory.lives = append(r.memory.lives, grown, steady(190<<20)) }, ""},
+		{"a short life that grows beyond", func(r *report) { r.memory.lives = append(r.memory.lives, steady(120<<20), grown) }, "grew from 50 MiB to 200 MiB"},
 	} {
 		r := newReport(config{flatWithin: 32 << 20})
 		r.memory.every = time.Second

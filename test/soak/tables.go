@@ -101,7 +101,7 @@ func (r *report) writeMemory(w io.Writer) {
 	slices.Sort(names)
 	for _, name := range names {
 		l := longest[name]
-		warm, last, judged := l.growth(r.memory.every, judgedFrom(r.config))
+		warm, last, judged := l.growth(r.memory.every)
 		cells := []any{"-", "-"}
 		if judged {
 			cells = []any{mib(warm), mib(last)}
