@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 //go:embed files
@@ -30,7 +31,7 @@ func FS() fs.FS {
 
 // Extract writes the checkpoint below dir, as weights are mapped from files, and returns its
 // directory. The directory's name is a hash of the contents: one that is complete already is used
-// again, and processes that extract at the same time do not disturb each other.
+// again, and of processes that extract at the same time one writes while the others wait.
 func Extract(dir string) (string, error) {
 	name, err := contentName()
 	if err != nil {
@@ -42,6 +43,14 @@ func Extract(dir string) (string, error) {
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("demo model: %w", err)
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return "", fmt.Errorf("demo model: %w", err)
+	}
+	defer unlock()
+	if complete(target) {
+		return target, nil
 	}
 	temporary, err := os.MkdirTemp(dir, name+".tmp-")
 	if err != nil {
@@ -57,14 +66,27 @@ func Extract(dir string) (string, error) {
 	}
 	if _, err := os.Stat(target); err == nil {
 		// Incomplete, so in no one's use: moved out of the way and removed with the temporary directory.
-		if err := os.Rename(target, filepath.Join(temporary, "broken")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(target, filepath.Join(temporary, "broken")); err != nil {
 			return "", fmt.Errorf("demo model: %w", err)
 		}
 	}
-	if err := os.Rename(fresh, target); err != nil && !complete(target) {
+	if err := os.Rename(fresh, target); err != nil {
 		return "", fmt.Errorf("demo model: %w", err)
 	}
 	return target, nil
+}
+
+// lock keeps other processes from writing in dir until unlock, or until this process has ended.
+func lock(dir string) (unlock func(), err error) {
+	held, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
+		_ = held.Close()
+		return nil, &fs.PathError{Op: "lock", Path: dir, Err: err}
+	}
+	return func() { _ = held.Close() }, nil
 }
 
 // contentName is "demo-" and the beginning of a SHA-256 over the names and contents.
