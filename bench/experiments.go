@@ -43,6 +43,9 @@ var experiments = []struct {
 	{"preemption", "short requests among long ones, with and without pausing passes", (*Experiments).preemption},
 	{"flood", "hit rate of users' profiles in a flood of one-off long prompts, by eviction", (*Experiments).flood},
 	{"host-tier", "users who come back in turn, with and without host memory below the prefix cache", (*Experiments).hostTier},
+	{"feeds", "camera streams for more models than fit, by order of runs and loads", (*Experiments).feeds},
+	{"swaps", "requests for three models where two fit, by order of jobs and loads", (*Experiments).swaps},
+	{"cameras", "streams with promised deadlines and gradients beside a language model", (*Experiments).cameras},
 	{"scale", "routings and policies over 1,000 executors and --users users", (*Experiments).scale},
 }
 

@@ -60,9 +60,9 @@ func (x *Experiments) hostTierOf(table *figures.Table, m sim.Machine, spec workl
 			if err != nil {
 				return err
 			}
-			queries := float64(out.Stats.PrefixQueries)
+			queries := float64(out.Models[0].PrefixQueries)
 			table.Add(m.Name, spec.Name, multiple/whole, c.gib, c.eviction, r.throughput, r.mean.Seconds(), r.percentile(99).Seconds(),
-				float64(out.Stats.PrefixHits)/queries, float64(out.Stats.HostHits)/queries)
+				float64(out.Models[0].PrefixHits)/queries, float64(out.Models[0].HostHits)/queries)
 		}
 	}
 	return nil

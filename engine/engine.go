@@ -1,5 +1,5 @@
-// Package engine is the vocabulary every other package shares: tokens, jobs, what a job asks of
-// its last position, what it gets back, and the reasons for which a job is refused.
+// Package engine is the vocabulary every other package shares: jobs and the two kinds of work they
+// are, what they get back, and the reasons for which a job is refused.
 package engine
 
 import (
@@ -16,63 +16,31 @@ type JobID uint64
 
 func (id JobID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
-// Ask says what is wanted of a prompt: the distribution of the next token, in which form, and how
-// to choose from it. Logprobs are log-softmax at temperature 1 of logits + Bias over the Allowed
-// set (over the whole vocabulary when Allowed is empty); what narrows the choice alone (Bans and
-// what follows Temperature) does not change them. Where several narrow it, they do so in the order
-// Bans, Temperature, MinP, TopK, TopP.
-type Ask struct {
-	Top            int         // how many of the likeliest tokens to report, 0..MaxTop
-	Labels         []TokenID   // tokens to report whatever their rank (logprob_token_ids)
-	Allowed        []TokenID   // the only tokens that may be chosen; probabilities are renormalised over them
-	Bias           []TokenBias // added to the logits (logit_bias)
-	Bans           []Ban       // tokens that may not be chosen (bad_words, min_tokens)
-	Temperature    float32     // 0 chooses the likeliest token, whatever MinP, TopK and TopP are
-	MinP           float32     // least probability of a token that may be drawn, as a share of the likeliest one's; 0..1
-	TopK           int         // how many of the likeliest tokens, and those as likely as the last, may be drawn; 0: all
-	TopP           float32     // nucleus in (0,1]; 0 means 1
-	Seed           uint64      // seeds the draw; the n-th token of a job draws from (Seed, n)
-	PromptLogprobs bool        // also report each prompt position's own token (echo)
-	PromptTop      int         // with PromptLogprobs: how many of the likeliest to report at each position
+// Job is one piece of work for one model, of known cost and done in one pass of it, or in one for each
+// token where it generates.
+type Job struct {
+	ID       JobID
+	Model    string
+	Work     Work
+	User     string        // routing and fairness key; may be empty
+	Salt     string        // separates the prefix cache; may be empty
+	Stream   string        // names the stream that a frame is of; empty: the job is no frame
+	Promised bool          // of a frame with a Deadline: it is met, or the job refused; of these only a stream's newest waits
+	Priority int           // lower first, under the priority policy
+	Deadline time.Duration // from arrival; 0: none
+	Waited   time.Duration // how long its client has held it already, after a restart of the scheduler
 }
 
-// MaxTop bounds Ask.Top and Ask.PromptTop, as vLLM's --max-logprobs default does.
-const MaxTop = 20
-
-// TokenBias adds Bias to a token's logit.
-type TokenBias struct {
-	ID   TokenID
-	Bias float32
+// Work is what a job computes: *Tokens or *Tensors. There is no third kind: an embedding is another
+// Ask of Tokens, a gradient another request of Tensors.
+type Work interface {
+	// Units is the size of the work in the unit of its model's cost: tokens, or frames.
+	Units() float64
+	work()
 }
 
-// Ban forbids the last of Tokens wherever the tokens generated so far (not the prompt's) end with
-// those before it.
-type Ban struct {
-	Tokens []TokenID // at least one
-	Before int       // forbidden only as one of the first Before tokens; 0: always
-}
-
-// TokenLogprob is one entry of a distribution.
-type TokenLogprob struct {
-	ID      TokenID
-	Logprob float32
-}
-
-// Answer is one generated token with what was asked beside it.
-type Answer struct {
-	Token   TokenID
-	Logprob float32
-	Top     []TokenLogprob // likeliest first, ties by lower id
-	Labels  []TokenLogprob // in the order of Ask.Labels
-}
-
-// PromptScore is the logprob of a prompt token given those before it, and its rank: how many tokens
-// are at least as likely.
-type PromptScore struct {
-	Logprob float32
-	Rank    uint32
-	Top     []TokenLogprob
-}
+// Output is what a pass found for a job: *TokenOutput or *TensorOutput.
+type Output interface{ output() }
 
 // Finish says why a job ended.
 type Finish uint8

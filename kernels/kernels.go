@@ -102,27 +102,38 @@ func (t HostTensor) CheckUnquantized() error {
 	return t.Check()
 }
 
-// Linear is a matrix (and bias) in a Backend's own layout: y = x W^T + b.
+// Held is what a Backend holds for a model, in a layout of its own, until Free. Nothing may use it then.
+type Held interface {
+	Bytes() int64 // of the device's memory; of several ranks, on the one that holds most
+	Free()
+}
+
+// Linear is a matrix (and bias): y = x W^T + b.
 type Linear interface {
+	Held
 	In() int
 	Out() int
-	Bytes() int64
-	Free()
 }
 
-// Table is a matrix whose rows are looked up (embedding) or dotted with (LM head).
+// Table is a matrix whose rows are looked up (embedding) or dotted with (LM head). It holds 0 bytes where
+// the checkpoint's own mapping is used.
 type Table interface {
+	Held
 	Rows() int
 	Cols() int
-	Bytes() int64 // device memory held; 0 where the checkpoint's own mapping is used
-	Free()
 }
 
-// Vector holds float32 weights of a normalisation.
-type Vector interface{ Len() int }
+// Vector is float32 weights of a normalisation.
+type Vector interface {
+	Held
+	Len() int
+}
 
-// Rope holds the rotary angles of positions 0..max-1 for one head dimension.
-type Rope interface{ MaxPositions() int }
+// Rope is the rotary angles of positions 0..max-1 for one head dimension.
+type Rope interface {
+	Held
+	MaxPositions() int
+}
 
 // Heads is the shape of attention. Queries of head h use the keys of head h / (Q/KV).
 type Heads struct{ Q, KV, Dim int }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/events"
 )
 
 // crowd is a Core in which n jobs wait: users of a profile of 512 tokens each, with a post of 40.
@@ -28,12 +29,12 @@ func crowd(b *testing.B, policy string, n int) (*world, *wire.Run) {
 	return w, run
 }
 
-func crowdJob(i int) *wire.Submit {
+func crowdJob(i int) *submission {
 	t := tokens(i%2000, 552)
 	for k := 512; k < len(t); k++ {
 		t[k] = engine.TokenID(i*40+k) % 65536
 	}
-	return &wire.Submit{Job: engine.JobID(i + 1), Tokens: t, MaxTokens: 1, User: fmt.Sprint(i % 2000)}
+	return &submission{Job: engine.JobID(i + 1), Tokens: t, MaxTokens: 1, User: fmt.Sprint(i % 2000)}
 }
 
 // BenchmarkStep measures a Step that ends a pass, answers its job, follows the cache, chooses among
@@ -68,13 +69,7 @@ func BenchmarkStepOfSharedPrefix(b *testing.B) {
 			name, host = policy+"-host", 100
 		}
 		b.Run(name, func(b *testing.B) {
-			cfg := DefaultConfig()
-			cfg.Policy = policy
-			p, err := newPolicy(cfg)
-			if err != nil {
-				b.Fatal(err)
-			}
-			w, run := sharers(b, p, waiting, host)
+			w, run := sharers(b, named(b, policy), waiting, host)
 			next := waiting + 1
 			for b.Loop() {
 				b.StopTimer()
@@ -102,7 +97,7 @@ func BenchmarkStepWithEvents(b *testing.B) {
 		w.now += time.Millisecond
 		done := answer(run, time.Millisecond)
 		run = runs(w.core.Step(w.now, "cpu", done))[0]
-		bytes += len(EncodeCacheEvents(0, w.core.CacheEvents()))
+		bytes += len(events.Encode(0, w.core.CacheEvents()))
 		b.StopTimer()
 		w.submit("web", crowdJob(next)) // the queue stays as long
 		next++
@@ -119,7 +114,7 @@ func BenchmarkSubmit(b *testing.B) {
 			id := engine.JobID(1 << 30)
 			for b.Loop() {
 				id++
-				w.submit("web", &wire.Submit{Job: id, Tokens: prompt, MaxTokens: 1})
+				w.submit("web", &submission{Job: id, Tokens: prompt, MaxTokens: 1})
 				b.StopTimer()
 				w.step("web", &wire.Cancel{Job: id})
 				b.StartTimer()
@@ -169,6 +164,48 @@ func BenchmarkRoute(b *testing.B) {
 				w.submit("web", m)
 				b.StopTimer()
 				w.step("web", &wire.Cancel{Job: id})
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+// BenchmarkStepOfManyModels is BenchmarkStep on an executor with 1,000 models more, of which so many have jobs too.
+func BenchmarkStepOfManyModels(b *testing.B) {
+	for _, busy := range []int{0, 10, 1000} {
+		b.Run(fmt.Sprintf("busy=%d", busy), func(b *testing.B) {
+			cfg := DefaultConfig()
+			cfg.MaxQueuedJobs, cfg.PeerTimeout = 1<<30, 1<<62
+			w := newWorld(b, cfg)
+			w.frontend("web")
+			info := executorInfo()
+			info.BlockTokens, info.NumBlocks, info.MaxPassRows = 64, 4096, 0
+			many := info.info()
+			for i := range 1000 {
+				m := modelOf(fmt.Sprint("other-", i), opts{"pieces": fmt.Sprint(i), "unit": "1ms"})
+				many.Models = append(many.Models, m)
+				many.Weights = append(many.Weights, wire.Weight{Resident: true})
+			}
+			hello := &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1, Executor: many}
+			w.step("cpu", hello)
+			w.step("cpu", hello)
+			run := runs(w.submit("web", crowdJob(0)))[0]
+			for i := 1; i <= 100_000; i++ {
+				w.now += time.Millisecond
+				w.submit("web", crowdJob(i))
+			}
+			for i := range busy {
+				w.submit("web", &submission{Job: engine.JobID(1<<40 + i), Model: fmt.Sprint("other-", i), Tokens: tokens(1, 60_000), MaxTokens: 1})
+			}
+			next := 100_001
+			b.ReportAllocs()
+			for b.Loop() {
+				w.now += time.Millisecond
+				done := answer(run, time.Millisecond)
+				run = runs(w.core.Step(w.now, "cpu", done))[0]
+				b.StopTimer()
+				w.submit("web", crowdJob(next)) // the queue stays as long
+				next++
 				b.StartTimer()
 			}
 		})

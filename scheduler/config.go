@@ -8,19 +8,24 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/fleet"
+	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
 
 // The routings: how a job finds its executor among those that serve its model.
 const (
-	RoutePrefix = "prefix" // longest resident prefix against load
-	RouteUser   = "user"   // a user's jobs stay together, by rendezvous hash
-	RouteLoad   = "load"   // least predicted work
+	RoutePrefix = fleet.RoutePrefix
+	RouteUser   = fleet.RouteUser
+	RouteLoad   = fleet.RouteLoad
 )
+
+// Policies lists the names that Config.Policy may have.
+func Policies() []string { return queue.Policies() }
 
 // Config is what a user can set of the scheduler. DefaultConfig holds the defaults.
 type Config struct {
 	Policy           string           // order of waiting jobs, one of Policies(); default srjf-calibrated
-	Fairness         float64          // lambda: tokens of work that a second of waiting outweighs, see srjfCalibrated; default 500, the paper's
+	Fairness         float64          // lambda: tokens of work that a second of waiting outweighs; default 500, the paper's
 	UserFairness     bool             // a user's jobs age as if they had come no faster than they can be run; default false
 	Routing          string           // prefix, user or load; default prefix
 	PrefixCaching    bool             // keep and match prefixes; default true
@@ -88,4 +93,16 @@ func (c Config) Validate() error {
 		}
 	}
 	return nil
+}
+
+// options are what of a valid Config is the fleet's.
+func (c Config) options() (fleet.Options, error) {
+	if err := c.Validate(); err != nil {
+		return fleet.Options{}, err
+	}
+	p, err := queue.NewPolicy(c.Policy, c.Fairness)
+	return fleet.Options{
+		Policy: p, Fairness: c.Fairness, UserFairness: c.UserFairness, Routing: c.Routing, PrefixCaching: c.PrefixCaching,
+		FullKV: c.FullKV, Eviction: c.Eviction, MaxPassItems: c.MaxPassItems, MaxPaused: c.MaxPaused,
+	}, err
 }

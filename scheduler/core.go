@@ -1,4 +1,4 @@
-// Package scheduler decides which job runs next, where, and with which pages: Core is the pure state
+// Package scheduler decides which job runs next, where, and with which pages and weights: Core is the pure state
 // machine, Server the goroutine that joins it to a connection and a clock.
 //
 // Core takes messages and the time and returns messages; it reads no clock, starts no goroutine and
@@ -8,82 +8,61 @@ package scheduler
 
 import (
 	"cmp"
-	"container/heap"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/events"
+	"github.com/prefillonly/prefillonly/scheduler/fleet"
 )
 
 // PeerID is the address of a peer on the scheduler's connection.
-type PeerID string
+type PeerID = fleet.PeerID
 
 // Envelope is a message on its way out.
-type Envelope struct {
-	To  PeerID
-	Msg wire.Message
-}
+type Envelope = fleet.Envelope
 
 // Core is the scheduler without goroutine, clock and socket. It is not safe for concurrent use.
 type Core struct {
-	cfg    Config
-	policy policy
-	epoch  uint64
-	now    time.Duration
-	ticked time.Duration // when the last Tick came
-	hasher *kvcache.Hasher
-
-	peers     map[PeerID]*peer
-	named     map[peerName]*peer
-	loading   map[string]loading // by name
+	cfg       Config
+	epoch     uint64
+	fleet     *fleet.Fleet
+	ticked    time.Duration // when the last Tick came
+	peers     map[PeerID]*fleet.Peer
+	named     map[fleet.PeerName]*fleet.Peer
+	opening   map[string]opening // by name
 	losses    uint64             // times that a peer was lost
-	frontends []*frontend        // in the order of registration
-	executors []*executor        // in the order of registration
-	pools     map[string]*pool   // by model
-
-	jobs         map[engine.JobID]*job
-	deadlines    deadlineHeap // jobs not started that have a deadline
-	orders       uint64       // submissions so far
-	passes       uint64       // passes so far
-	marks        uint64       // times that executors were marked; see mark
-	markedFor    *job         // for which they are marked now
-	queuedJobs   int          // not started
-	queuedTokens int          // of those
-	users        users
-	stats        wire.Stats
-	passTokens   [len(wire.PassTokenBounds) + 1]uint64 // passes, as in Welcome
-	out          []Envelope
-	recording    bool // CacheEvents are kept
-	events       []CacheEvent
+	frontends []*fleet.Frontend  // in the order of registration
+	jobs      map[engine.JobID]*fleet.Job
+	settings  []setting // of models, that are not answered yet
 }
 
 // NewCore makes a Core. The epoch tells this scheduler from one before it; draw it at random.
 func NewCore(cfg Config, epoch uint64) (*Core, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	p, err := newPolicy(cfg)
+	options, err := cfg.options()
 	if err != nil {
 		return nil, err
 	}
 	return &Core{
-		cfg: cfg, policy: p, epoch: epoch, hasher: new(kvcache.Hasher),
-		peers: map[PeerID]*peer{}, named: map[peerName]*peer{}, loading: map[string]loading{},
-		pools: map[string]*pool{}, jobs: map[engine.JobID]*job{}, users: newUsers(),
+		cfg: cfg, epoch: epoch, fleet: fleet.New(options, epoch),
+		peers: map[PeerID]*fleet.Peer{}, named: map[fleet.PeerName]*fleet.Peer{}, opening: map[string]opening{},
+		jobs: map[engine.JobID]*fleet.Job{},
 	}, nil
 }
 
 // Step takes one message at a time since some fixed start; the time of a step before the last one's
-// counts as that. A Tick must come several times in a Config.PeerTimeout. It returns what is to be sent, in order; the slice is valid until the next Step.
+// counts as that. A Tick must come several times in a Config.PeerTimeout, and any Step, if only of nil, when Wake says.
+// It returns what is to be sent, in order; the slice is valid until the next Step.
 // Slices inside msg are kept and must not be changed. Messages that make no sense in the state that
 // the Core is in (unknown passes, results twice, senders never heard of) change nothing.
 func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope {
-	c.now = max(c.now, now)
-	c.out, c.events = c.out[:0], c.events[:0]
+	f := c.fleet
+	f.Now = max(f.Now, now)
+	f.Out, f.Events.Events = f.Out[:0], f.Events.Events[:0]
 	if p := c.peers[from]; p != nil {
-		p.heard = c.now
+		p.Heard = f.Now
 	}
 	switch m := msg.(type) {
 	case *wire.Hello:
@@ -94,100 +73,115 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 		c.cancelFrom(from, m.Job)
 	case *wire.Reset:
 		c.reset(from, m.Serial)
+	case *wire.SetModel:
+		c.setModel(from, m)
 	case *wire.Done:
-		c.done(from, m)
+		c.done(c.executorAt(from), m)
 	case *wire.Paused:
-		c.paused(from, m)
+		c.paused(c.executorAt(from), m)
+	case *wire.Loaded:
+		c.loaded(c.executorAt(from), m)
 	case *wire.Lost:
 		c.lost(c.peers[from])
 	case *wire.Tick:
 		c.tick()
+	case nil:
+		for _, e := range f.Urged() {
+			c.dispatch(e)
+		}
 	}
 	c.expire()
-	return c.out
+	return f.Out
 }
 
-func (c *Core) send(to PeerID, m wire.Message) {
-	c.out = append(c.out, Envelope{To: to, Msg: m})
-}
+// Wake is when the next Step should come at the latest for what is to be done at a time; ok is false if nothing is.
+func (c *Core) Wake() (at time.Duration, ok bool) { return c.fleet.Wake() }
+
+// RecordCacheEvents makes the Core keep the changes of prefix caches from now on.
+func (c *Core) RecordCacheEvents() { c.fleet.Events.On = true }
+
+// CacheEvents returns the changes of prefix caches in the last Step, in their order; the slice is valid until the next
+// one.
+func (c *Core) CacheEvents() []events.Event { return c.fleet.Events.Events }
 
 // tick drops silent peers and orphans that have waited too long, and gives idle executors work.
 func (c *Core) tick() {
+	f := c.fleet
 	// After a gap as long the scheduler itself was held up, and what the peers have said since is
 	// still to be read.
-	asleep := c.now-c.ticked > c.cfg.PeerTimeout/2
-	c.ticked = c.now
+	asleep := f.Now-c.ticked > c.cfg.PeerTimeout/2
+	c.ticked = f.Now
 	for _, p := range c.peersInOrder() {
 		if asleep {
-			p.heard = c.now
+			p.Heard = f.Now
 		}
-		if c.now-p.heard >= c.cfg.PeerTimeout {
+		if f.Now-p.Heard >= c.cfg.PeerTimeout {
 			c.lost(p)
 		}
 	}
-	for _, model := range sortedKeys(c.pools) {
-		p := c.pools[model]
+	for _, p := range f.Sorted() {
 		c.expireOrphans(p)
-		p.places.trim()
-		if len(p.executors) == 0 && len(p.orphans) == 0 {
-			delete(c.pools, model)
-		}
 	}
-	c.users.prune(c.seconds())
-	for _, e := range c.executors {
+	f.Trim()
+	for _, e := range f.Executors {
+		f.Tend(e)
+		c.giveUp(e)
 		c.dispatch(e)
 	}
+	c.settle()
 }
 
-// expire drops the jobs whose deadline has passed before they were started.
+// expire drops the jobs whose time has passed before they were started.
 func (c *Core) expire() {
-	for len(c.deadlines) > 0 && c.deadlines[0].deadline <= c.now {
-		j := c.deadlines[0]
-		waited := (c.now - j.arrival).Seconds()
-		c.fail(j, engine.Errorf(engine.CodeDeadline, "the deadline of %v passed after %.3f s in the queue", j.submit.Deadline, waited))
+	for j := c.fleet.Expired(); j != nil; j = c.fleet.Expired() {
+		c.fail(j, c.fleet.TooLate(j))
 	}
 }
 
-// seconds is the time of the step, in the unit of job.arrival.
-func (c *Core) seconds() float64 { return c.now.Seconds() }
-
-// deadlineHeap holds jobs by deadline, ties by order of submission.
-type deadlineHeap []*job
-
-func (h deadlineHeap) Len() int { return len(h) }
-func (h deadlineHeap) Less(a, b int) bool {
-	return cmp.Or(cmp.Compare(h[a].deadline, h[b].deadline), cmp.Compare(h[a].order, h[b].order)) < 0
-}
-func (h deadlineHeap) Swap(a, b int) {
-	h[a], h[b] = h[b], h[a]
-	h[a].deadlineIndex, h[b].deadlineIndex = a, b
-}
-func (h *deadlineHeap) Push(x any) {
-	j := x.(*job)
-	j.deadlineIndex = len(*h)
-	*h = append(*h, j)
-}
-func (h *deadlineHeap) Pop() any {
-	last := len(*h) - 1
-	j := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	j.deadlineIndex = -1
-	return j
-}
-
-// forgetDeadline takes a job out of the deadline heap.
-func (c *Core) forgetDeadline(j *job) {
-	if j.deadlineIndex >= 0 {
-		heap.Remove(&c.deadlines, j.deadlineIndex)
+// expireOrphans fails the jobs of a model that no executor has served for too long.
+func (c *Core) expireOrphans(p *fleet.Pool) {
+	for _, j := range slices.Clone(p.Orphans) {
+		if waited := c.fleet.Now - j.Orphaned; waited >= c.cfg.UnavailableAfter {
+			c.fail(j, engine.Errorf(engine.CodeUnavailable, "no executor has served model %q for %v", p.Model, waited))
+		}
 	}
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+// giveUp answers the jobs of models for which an executor has had no room for too long.
+func (c *Core) giveUp(e *fleet.Executor) {
+	for _, l := range slices.Clone(e.Busy()) {
+		if err := c.fleet.Stuck(l, c.cfg.UnavailableAfter); err != nil {
+			for _, j := range c.fleet.Empty(l) {
+				c.fail(j, err)
+			}
+		}
 	}
-	slices.Sort(keys)
-	return keys
+}
+
+// executorAt is the executor with an address; nil if there is none.
+func (c *Core) executorAt(id PeerID) *fleet.Executor {
+	if p := c.peers[id]; p != nil {
+		return p.Executor
+	}
+	return nil
+}
+
+func (c *Core) peersInOrder() []*fleet.Peer {
+	return slices.SortedFunc(maps.Values(c.peers), func(a, b *fleet.Peer) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// reset empties the prefix caches of all that no job holds, for a frontend.
+func (c *Core) reset(from PeerID, serial uint64) {
+	if p := c.peers[from]; p == nil || p.Frontend == nil {
+		return
+	}
+	done := &wire.ResetDone{Serial: serial}
+	for _, e := range c.fleet.Executors {
+		for _, l := range e.Lanes {
+			dropped, held := c.fleet.Clear(l)
+			done.Dropped += dropped
+			done.Held += held
+		}
+	}
+	c.fleet.Send(from, done)
 }

@@ -26,8 +26,8 @@ func basic(t testing.TB, change func(*Config)) *world {
 func TestOneJob(t *testing.T) {
 	w := basic(t, nil)
 	w.now = time.Second
-	run := runs(w.submit("web", &wire.Submit{Job: 5, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
-	if it := run.Items[0]; it.Cached != 0 || len(it.Blocks) != 2 || len(it.Tokens) != 10 {
+	run := runs(w.submit("web", &submission{Job: 5, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
+	if it := item(run, 0); it.Cached != 0 || len(it.Blocks) != 2 || len(it.Tokens) != 10 {
 		t.Errorf("10 cold tokens run as %+v, want two blocks to fill", it)
 	}
 	w.now = 3 * time.Second
@@ -36,32 +36,28 @@ func TestOneJob(t *testing.T) {
 		t.Fatalf("sent %+v, want one result to web", out)
 	}
 	r := results(out)[0]
-	if r.Finish != engine.FinishLength || r.Answer.Token != 7 || r.Timing.Running != 2*time.Second {
+	if r.Finish != engine.FinishLength || output(r).Answer.Token != 7 || r.Timing.Running != 2*time.Second {
 		t.Errorf("result %+v", r)
 	}
-	second := runs(w.submit("web", &wire.Submit{Job: 6, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
-	if second.Items[0].Cached != 8 {
-		t.Errorf("the same prompt again has %d tokens cached, want 8", second.Items[0].Cached)
+	second := runs(w.submit("web", &submission{Job: 6, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
+	if item(second, 0).Cached != 8 {
+		t.Errorf("the same prompt again has %d tokens cached, want 8", item(second, 0).Cached)
 	}
 }
 
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		submit wire.Submit
+		submit submission
 		code   engine.Code
 		text   string
 	}{
-		{"no tokens", wire.Submit{MaxTokens: 1}, engine.CodeBadTokens, "the prompt has no tokens"},
-		{"nothing asked", wire.Submit{Tokens: tokens(1, 1)}, engine.CodeBadTokens,
+		{"no tokens", submission{MaxTokens: 1}, engine.CodeBadTokens, "the prompt has no tokens"},
+		{"nothing asked", submission{Tokens: tokens(1, 1)}, engine.CodeBadTokens,
 			"max_tokens is 0 and no prompt logprobs are asked for: nothing to answer"},
-		{"id", wire.Submit{Tokens: []engine.TokenID{1, 70000}, MaxTokens: 1}, engine.CodeBadTokens,
-			"prompt token 1 has id 70000, the vocabulary has 65536"},
-		{"allowed id", wire.Submit{Tokens: tokens(1, 1), MaxTokens: 1, Ask: engine.Ask{Allowed: []engine.TokenID{70000}}},
-			engine.CodeBadTokens, "allowed_token_ids has id 70000, the vocabulary has 65536"},
-		{"too long", wire.Submit{Tokens: tokens(1, 1<<20), MaxTokens: 1}, engine.CodeTooLong,
+		{"too long", submission{Tokens: tokens(1, 1<<20), MaxTokens: 1}, engine.CodeTooLong,
 			"the prompt has 1048576 tokens and max_tokens is 1, 1048577 together; the limit is 1048576"},
-		{"too much to keep", wire.Submit{Tokens: tokens(1, 300), MaxTokens: 102}, engine.CodeTooLong,
+		{"too much to keep", submission{Tokens: tokens(1, 300), MaxTokens: 102}, engine.CodeTooLong,
 			"300 prompt tokens and 102 to generate need 101 KV blocks of 4 tokens, the cache has 100"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,7 +70,7 @@ func TestRefusals(t *testing.T) {
 			if err := results(out)[0].Err; err == nil || err.Code != tt.code || err.Message != tt.text {
 				t.Errorf("refused with %v, want %v: %s", err, tt.code, tt.text)
 			}
-			if len(w.core.jobs) != 0 || w.core.queuedJobs != 0 {
+			if len(w.core.jobs) != 0 || w.core.fleet.QueuedJobs != 0 {
 				t.Error("the refused job is still known")
 			}
 		})
@@ -94,10 +90,10 @@ func TestAdmissionBounds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := basic(t, tt.change)
-			w.core.executors[0].cost = cost.New(&wire.ExecutorInfo{CostBase: 1280 * time.Millisecond, CostToken: 10 * time.Millisecond})
+			w.core.fleet.Executors[0].Lanes[0].Cost = cost.New(wire.Cost{Base: 1280 * time.Millisecond, Unit: 10 * time.Millisecond})
 			var out []Envelope
 			for i := range 4 {
-				if out = w.submit("web", &wire.Submit{Job: engine.JobID(i + 1), Tokens: tokens(i, 20), MaxTokens: 1}); len(results(out)) > 0 {
+				if out = w.submit("web", &submission{Job: engine.JobID(i + 1), Tokens: tokens(i, 20), MaxTokens: 1}); len(results(out)) > 0 {
 					break
 				}
 			}
@@ -105,34 +101,32 @@ func TestAdmissionBounds(t *testing.T) {
 			if err == nil || err.Code != engine.CodeOverloaded || err.Message != tt.text || err.RetryAfter < time.Second {
 				t.Errorf("refused with %+v, want %s", err, tt.text)
 			}
-			got := w.core.stats
-			got.PrefixQueries = 0
-			if got != tt.stats {
+			if got := w.core.fleet.Stats; got != tt.stats {
 				t.Errorf("counted %+v, want %+v", got, tt.stats)
 			}
 		})
 	}
 }
 
-// TestPassTokens holds that passes are counted by what they compute, without what they find in the cache.
-func TestPassTokens(t *testing.T) {
+// TestPassUnits holds that passes are counted by what they compute, without what they find in the cache.
+func TestPassUnits(t *testing.T) {
 	w := basic(t, nil)
 	for i, size := range []int{16, 17, 17, 16384 + 1} {
-		run := runs(w.submit("web", &wire.Submit{Job: engine.JobID(i + 1), Tokens: tokens(1, size), MaxTokens: 1}))[0]
+		run := runs(w.submit("web", &submission{Job: engine.JobID(i + 1), Tokens: tokens(1, size), MaxTokens: 1}))[0]
 		w.step("cpu", answer(run, time.Second))
 	}
-	got := w.core.welcome(w.core.peers["web"])
-	want := make([]uint64, len(wire.PassTokenBounds)+1)
+	got := w.core.fleet.Pools["m"].Gauges()
+	want := make([]uint64, len(wire.PassUnitBounds)+1)
 	want[2], want[0], want[12] = 1, 2, 1 // 16; 17 with 16 cached, twice; the rest of 16,385
-	if !slices.Equal(got.PassTokens, want) || got.Stats.ComputedTokens != 16+1+1+16385-16 || got.Stats.Passes != 4 {
-		t.Errorf("counted %v of %d tokens in %d passes, want %v", got.PassTokens, got.Stats.ComputedTokens, got.Stats.Passes, want)
+	if !slices.Equal(got.PassUnits, want) || got.ComputedUnits != 16+1+1+16385-16 || got.Passes != 4 {
+		t.Errorf("counted %v of %d tokens in %d passes, want %v", got.PassUnits, got.ComputedUnits, got.Passes, want)
 	}
 }
 
 func TestExecutorDeaths(t *testing.T) {
 	w := basic(t, nil)
 	w.executor("cpu", 1, executorInfo()) // a heartbeat
-	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
+	w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
 	again := runs(w.executor("cpu", 2, executorInfo()))
 	if len(again) != 1 || again[0].Items[0].Job != 1 {
 		t.Fatalf("after the first death %+v, want the job run again", again)
@@ -142,18 +136,18 @@ func TestExecutorDeaths(t *testing.T) {
 	if r := results(out); len(r) != 1 || r[0].Err == nil || r[0].Err.Code != engine.CodeExecutorLost {
 		t.Fatalf("after the second death %+v, want the job given up", out)
 	}
-	if w.core.stats.ExecutorLost != 2 || w.core.stats.Retries != 2 {
-		t.Errorf("stats %+v", w.core.stats)
+	if w.core.fleet.Stats.ExecutorLost != 2 || w.core.fleet.Stats.Retries != 2 {
+		t.Errorf("stats %+v", w.core.fleet.Stats)
 	}
 }
 
 // TestProgressClearsBlame kills an executor after each token but the last.
 func TestProgressClearsBlame(t *testing.T) {
 	w := basic(t, nil)
-	run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 5}))[0]
+	run := runs(w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 5}))[0]
 	for token := range 5 {
 		out := w.step("cpu", answer(run, time.Second))
-		if r := results(out); len(r) != 1 || r[0].Err != nil || r[0].Index != token {
+		if r := results(out); len(r) != 1 || r[0].Err != nil || output(r[0]).Index != token {
 			t.Fatalf("token %d comes as %+v", token, r)
 		}
 		if token < 4 {
@@ -166,12 +160,12 @@ func TestProgressClearsBlame(t *testing.T) {
 
 func TestFirstWelcomeIsNoDeath(t *testing.T) {
 	w := basic(t, nil)
-	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
+	w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
 	out := w.executor("cpu", 2, executorInfo())
 	if a := pick[*wire.Abort](out); len(a) != 1 || a[0].Pass != 1 || len(runs(out)) != 1 {
 		t.Errorf("sent %+v, want the first pass aborted and run again", out)
 	}
-	if n := w.core.jobs[1].deaths; n != 0 {
+	if n := w.core.jobs[1].Deaths; n != 0 {
 		t.Errorf("an executor that changes its epoch in answer to its first Welcome counts as %d deaths", n)
 	}
 }
@@ -181,11 +175,11 @@ func TestFirstWelcomeIsNoDeath(t *testing.T) {
 func TestStaleHelloIsNoSecondDeath(t *testing.T) {
 	w := basic(t, nil)
 	w.executor("cpu", 1, executorInfo()) // a heartbeat
-	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
+	w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
 	w.step("cpu", &wire.Lost{})
 	w.executor("cpu", 1, executorInfo())
 	w.step("cpu", &wire.Lost{})
-	if j := w.core.jobs[1]; j == nil || j.deaths != 1 {
+	if j := w.core.jobs[1]; j == nil || j.Deaths != 1 {
 		t.Errorf("one death is counted as %+v", j)
 	}
 	if r := runs(w.executor("cpu", 2, executorInfo())); len(r) != 1 {
@@ -196,10 +190,10 @@ func TestStaleHelloIsNoSecondDeath(t *testing.T) {
 func TestOrphansWaitForAnExecutor(t *testing.T) {
 	w := newWorld(t, DefaultConfig())
 	w.frontend("web")
-	if out := w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 4), MaxTokens: 1}); len(out) != 0 {
+	if out := w.submit("web", &submission{Job: 1, Tokens: tokens(1, 4), MaxTokens: 1}); len(out) != 0 {
 		t.Fatalf("sent %+v", out)
 	}
-	w.submit("web", &wire.Submit{Job: 2, Model: "other", Tokens: tokens(1, 4), MaxTokens: 1})
+	w.submit("web", &submission{Job: 2, Model: "other", Tokens: tokens(1, 4), MaxTokens: 1})
 	if r := runs(w.executor("cpu", 1, executorInfo())); len(r) != 1 {
 		t.Fatalf("the executor got %+v, want the waiting job", r)
 	}
@@ -216,9 +210,9 @@ func TestOrphansWaitForAnExecutor(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	w := basic(t, func(c *Config) { c.MaxPassItems = 1 })
-	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 40), MaxTokens: 1})
-	w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(2, 40), MaxTokens: 1})
-	w.submit("web", &wire.Submit{Job: 3, Tokens: tokens(3, 40), MaxTokens: 1})
+	w.submit("web", &submission{Job: 1, Tokens: tokens(1, 40), MaxTokens: 1})
+	w.submit("web", &submission{Job: 2, Tokens: tokens(2, 40), MaxTokens: 1})
+	w.submit("web", &submission{Job: 3, Tokens: tokens(3, 40), MaxTokens: 1})
 	w.frontend("other")
 	if out := w.step("other", &wire.Cancel{Job: 1}); len(out) != 0 {
 		t.Fatalf("a stranger's cancel sent %+v", out)
@@ -229,15 +223,15 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("cancel of the running job sent %+v, want an abort and the run of job 3", out)
 	}
 	w.step("cpu", answer(runs(out)[0], time.Second))
-	if e := w.core.executors[0]; len(w.core.jobs) != 0 || e.queue.size != 0 || e.index.Used() != 10 {
-		t.Errorf("%d jobs, %d queued, %d pages used after all", len(w.core.jobs), e.queue.size, e.index.Used())
+	if l := w.core.fleet.Executors[0].Lanes[0]; len(w.core.jobs) != 0 || l.Queue.Len() != 0 || l.Index.Used() != 10 {
+		t.Errorf("%d jobs, %d queued, %d pages used after all", len(w.core.jobs), l.Queue.Len(), l.Index.Used())
 	}
 }
 
 func TestDeadline(t *testing.T) {
 	w := basic(t, func(c *Config) { c.MaxPassItems = 1 })
-	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 40), MaxTokens: 1, Deadline: time.Second})
-	w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(2, 40), MaxTokens: 1, Deadline: 2 * time.Second})
+	w.submit("web", &submission{Job: 1, Tokens: tokens(1, 40), MaxTokens: 1, Deadline: time.Second})
+	w.submit("web", &submission{Job: 2, Tokens: tokens(2, 40), MaxTokens: 1, Deadline: 2 * time.Second})
 	w.now = 2 * time.Second
 	out := w.step("", &wire.Tick{})
 	if r := results(out); len(r) != 1 || r[0].Job != 2 || r[0].Err.Code != engine.CodeDeadline {
@@ -247,28 +241,28 @@ func TestDeadline(t *testing.T) {
 
 func TestGeneration(t *testing.T) {
 	w := basic(t, nil)
-	run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 3}))[0]
-	if n := len(run.Items[0].Blocks); n != 3 {
+	run := runs(w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 3}))[0]
+	if n := len(item(run, 0).Blocks); n != 3 {
 		t.Errorf("a job of 10+3 tokens holds %d blocks of 4, want 3", n)
 	}
 	for i := range 3 {
 		out := w.step("cpu", answer(run, time.Second))
 		r := results(out)[0]
-		if r.Index != i || (r.Finish == engine.FinishLength) != (i == 2) {
+		if output(r).Index != i || (r.Finish == engine.FinishLength) != (i == 2) {
 			t.Fatalf("result %+v for token %d", r, i)
 		}
 		if i == 2 {
 			break
 		}
 		run = runs(out)[0]
-		if it := run.Items[0]; it.Cached != 10+i || len(it.Tokens) != 11+i || it.Draw != i+1 || it.Tokens[10+i] != 7 {
+		if it := item(run, 0); it.Cached != 10+i || len(it.Tokens) != 11+i || it.Draw != i+1 || it.Tokens[10+i] != 7 {
 			t.Fatalf("pass %d is %+v", i+1, it)
 		}
 	}
-	if n := w.core.executors[0].index.Used(); n != 2 {
+	if n := w.core.fleet.Executors[0].Lanes[0].Index.Used(); n != 2 {
 		t.Errorf("%d pages are used after the job, want the prompt's two full blocks", n)
 	}
-	run = runs(w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(1, 10), MaxTokens: 9, StopTokens: []engine.TokenID{7}}))[0]
+	run = runs(w.submit("web", &submission{Job: 2, Tokens: tokens(1, 10), MaxTokens: 9, StopTokens: []engine.TokenID{7}}))[0]
 	if r := results(w.step("cpu", answer(run, time.Second))); r[0].Finish != engine.FinishStop {
 		t.Errorf("a stop token gives %+v", r[0])
 	}
@@ -277,13 +271,13 @@ func TestGeneration(t *testing.T) {
 func TestPromptLogprobs(t *testing.T) {
 	w := basic(t, nil)
 	for job := range engine.JobID(2) {
-		run := runs(w.submit("web", &wire.Submit{Job: job + 1, Tokens: tokens(1, 10), Ask: engine.Ask{PromptLogprobs: true}}))[0]
-		if run.Items[0].Cached != 0 {
-			t.Errorf("a pass for each position's logprob has %d tokens cached", run.Items[0].Cached)
+		run := runs(w.submit("web", &submission{Job: job + 1, Tokens: tokens(1, 10), Ask: engine.Ask{PromptLogprobs: true}}))[0]
+		if item(run, 0).Cached != 0 {
+			t.Errorf("a pass for each position's logprob has %d tokens cached", item(run, 0).Cached)
 		}
-		done := &wire.Done{Pass: run.Pass, Took: 1, Items: []wire.ItemResult{{Job: job + 1, Prompt: make([]engine.PromptScore, 9)}}}
+		done := &wire.Done{Pass: run.Pass, Took: 1, Items: []wire.ItemResult{{Job: job + 1, Output: &engine.TokenOutput{Prompt: make([]engine.PromptScore, 9)}}}}
 		r := results(w.step("cpu", done))[0]
-		if r.Answer != nil || len(r.Prompt) != 9 || r.Finish != engine.FinishLength {
+		if output(r).Answer != nil || len(output(r).Prompt) != 9 || r.Finish != engine.FinishLength {
 			t.Errorf("result %+v, want 9 scores and no answer", r)
 		}
 	}
@@ -292,12 +286,12 @@ func TestPromptLogprobs(t *testing.T) {
 // TestAnyMessageIsASignOfLife has an executor that is too busy for heartbeats answer its pass.
 func TestAnyMessageIsASignOfLife(t *testing.T) {
 	w := basic(t, nil)
-	run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
+	run := runs(w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
 	w.tickUntil(DefaultConfig().PeerTimeout - 1)
 	w.step("cpu", answer(run, time.Second))
 	w.tickUntil(w.now + 2)
-	if len(w.core.executors) != 1 || len(w.core.frontends) != 0 {
-		t.Errorf("%d executors and %d frontends are left, want the one that spoke", len(w.core.executors), len(w.core.frontends))
+	if len(w.core.fleet.Executors) != 1 || len(w.core.frontends) != 0 {
+		t.Errorf("%d executors and %d frontends are left, want the one that spoke", len(w.core.fleet.Executors), len(w.core.frontends))
 	}
 }
 
@@ -305,20 +299,20 @@ func TestAnyMessageIsASignOfLife(t *testing.T) {
 // peers said meanwhile is read after the Tick.
 func TestSleepingSchedulerBlamesNobody(t *testing.T) {
 	w := basic(t, nil)
-	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
+	w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
 	w.now = time.Hour
-	if out := w.step("", &wire.Tick{}); len(out) != 0 || len(w.core.executors) != 1 || len(w.core.frontends) != 1 {
-		t.Errorf("after an hour's sleep the Core sends %+v, %d executors are left", out, len(w.core.executors))
+	if out := w.step("", &wire.Tick{}); len(out) != 0 || len(w.core.fleet.Executors) != 1 || len(w.core.frontends) != 1 {
+		t.Errorf("after an hour's sleep the Core sends %+v, %d executors are left", out, len(w.core.fleet.Executors))
 	}
 	w.tickUntil(w.now + DefaultConfig().PeerTimeout)
-	if len(w.core.executors) != 0 {
+	if len(w.core.fleet.Executors) != 0 {
 		t.Error("an executor that is silent from then on is not lost")
 	}
 }
 
 func TestLostFrontend(t *testing.T) {
 	w := basic(t, nil)
-	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
+	w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1})
 	w.tickUntil(DefaultConfig().PeerTimeout - 1)
 	w.step("cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1})
 	if out := w.tickUntil(w.now + 1); len(pick[*wire.Abort](out)) != 1 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -20,25 +21,43 @@ func describeMessage(m wire.Message) string {
 	switch m := m.(type) {
 	case *wire.Welcome:
 		text := fmt.Sprintf("welcome to epoch %d", m.Epoch)
+		serving, waiting, running := 0, 0, 0
+		for _, s := range m.Served {
+			serving += s.Executors
+		}
+		for _, s := range m.Stats {
+			waiting, running = waiting+s.Waiting, running+s.Running
+		}
 		for _, of := range []struct {
 			n    int
 			what string
-		}{{len(m.Executors), "serving"}, {m.Waiting, "waiting"}, {m.Running, "running"}} {
+		}{{serving, "serving"}, {waiting, "waiting"}, {running, "running"}} {
 			if of.n > 0 {
 				text += fmt.Sprintf(", %d %s", of.n, of.what)
 			}
 		}
-		return text
+		return text + describeModels(m)
 	case *wire.Run:
 		var items []string
-		for _, it := range m.Items {
+		for i, it := range parts(m) {
+			if it.TokenItem == nil {
+				items = append(items, describeWork(it.Job, m.Items[i].Work.(*wire.TensorItem)))
+				continue
+			}
 			item := fmt.Sprintf("job %d, %d of its %d tokens cached, in %s", uint64(it.Job), it.Cached, len(it.Tokens), describeBlocks(it.Blocks))
 			if it.Draw > 0 {
 				item += fmt.Sprintf(", drawing token %d", it.Draw)
 			}
 			items = append(items, item)
 		}
-		return fmt.Sprintf("run pass %d: %s%s%s", m.Pass, describeCopies("save", m.Saves), describeCopies("load", m.Loads), strings.Join(items, "; "))
+		of := ""
+		if m.Model != "m" {
+			of = " of " + m.Model
+		}
+		if m.Nested {
+			of += " inside the running one"
+		}
+		return fmt.Sprintf("run pass %d%s: %s%s%s", m.Pass, of, describeCopies("save", m.Saves), describeCopies("load", m.Loads), strings.Join(items, "; "))
 	case *wire.Pause:
 		return fmt.Sprintf("pause pass %d", m.Pass)
 	case *wire.Resume:
@@ -47,6 +66,15 @@ func describeMessage(m wire.Message) string {
 		return fmt.Sprintf("abort pass %d", m.Pass)
 	case *wire.Result:
 		return describeResult(m)
+	case *wire.Load:
+		return fmt.Sprintf("load %s of %s", describePieces(m.Weights), m.Model)
+	case *wire.Drop:
+		return "drop " + describePieces(m.Weights)
+	case *wire.ModelSet:
+		if m.Err != nil {
+			return fmt.Sprintf("wish %d fails as %s: %s", m.Serial, m.Err.Code, m.Err.Message)
+		}
+		return fmt.Sprintf("wish %d has come true", m.Serial)
 	}
 	return fmt.Sprintf("%T", m)
 }
@@ -80,17 +108,20 @@ func describeResult(r *wire.Result) string {
 		}
 		return text
 	}
-	text := fmt.Sprintf("job %d has no token", uint64(r.Job))
-	if r.Answer != nil {
-		text = fmt.Sprintf("job %d has token %d, id %d", uint64(r.Job), r.Index, r.Answer.Token)
+	text, out := fmt.Sprintf("job %d has no token", uint64(r.Job)), output(r)
+	if _, ok := r.Output.(*engine.TensorOutput); ok {
+		return fmt.Sprintf("job %d has its tensors (queued %v, running %v)", uint64(r.Job), r.Timing.Queued, r.Timing.Running)
 	}
-	if len(r.Prompt) > 0 {
-		text += fmt.Sprintf(", %d prompt scores", len(r.Prompt))
+	if out.Answer != nil {
+		text = fmt.Sprintf("job %d has token %d, id %d", uint64(r.Job), out.Index, out.Answer.Token)
+	}
+	if len(out.Prompt) > 0 {
+		text += fmt.Sprintf(", %d prompt scores", len(out.Prompt))
 	}
 	if r.Finish != 0 {
 		text += fmt.Sprintf(", finished by %s", r.Finish)
 	}
-	return text + fmt.Sprintf(" (%d tokens cached, queued %v, running %v)", r.Cached, r.Timing.Queued, r.Timing.Running)
+	return text + fmt.Sprintf(" (%d tokens cached, queued %v, running %v)", out.Cached, r.Timing.Queued, r.Timing.Running)
 }
 
 func describeCopies(verb string, copies []wire.Copy) string {

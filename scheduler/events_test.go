@@ -2,11 +2,10 @@ package scheduler
 
 import (
 	"bytes"
-	"encoding/hex"
+	"encoding/binary"
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -14,47 +13,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/events"
 )
-
-// TestEventBytes holds the encoding to bytes put together by hand from msgpack's specification.
-func TestEventBytes(t *testing.T) {
-	a, b := kvcache.Hash{0: 0xaa, 31: 1}, kvcache.Hash{0: 0xbb, 31: 2}
-	hashA := "cf" + strings.Repeat("00", 7) + "01"
-	hashB := "cf" + strings.Repeat("00", 7) + "02"
-	stored := "ab" + hex.EncodeToString([]byte("BlockStored"))
-	removed := "ac" + hex.EncodeToString([]byte("BlockRemoved"))
-	cleared := "91" + "b0" + hex.EncodeToString([]byte("AllBlocksCleared"))
-	cpu, gpu, salt := "a3"+hex.EncodeToString([]byte("CPU")), "a3"+hex.EncodeToString([]byte("GPU")), "a2"+hex.EncodeToString([]byte("s1"))
-	batch := func(n, rank string, events ...string) string {
-		return "93" + "cb3ff8000000000000" + n + strings.Join(events, "") + rank
-	}
-	for _, tt := range []struct {
-		name   string
-		events []CacheEvent
-		want   string
-	}{
-		{"first blocks", []CacheEvent{{
-			Change: CacheStored, Medium: "CPU", Hashes: []kvcache.Hash{a, b}, Parent: kvcache.RootHash,
-			Tokens: []engine.TokenID{1, 300, 70000, 4}, BlockTokens: 2,
-		}}, batch("91", "00", "98"+stored+"92"+hashA+hashB+"c0"+"94"+"01"+"cd012c"+"ce00011170"+"04"+"02"+"c0"+cpu+"c0")},
-		{"later block", []CacheEvent{{
-			Change: CacheStored, Rank: 3, Medium: "GPU", Hashes: []kvcache.Hash{b}, Parent: a, Tokens: []engine.TokenID{5}, BlockTokens: 1,
-		}}, batch("91", "03", "98"+stored+"91"+hashB+hashA+"91"+"05"+"01"+"c0"+gpu+"c0")},
-		{"salted", []CacheEvent{{
-			Change: CacheStored, Medium: "CPU", Hashes: []kvcache.Hash{a, b}, Parent: kvcache.RootHash,
-			Tokens: []engine.TokenID{1, 2}, BlockTokens: 1, Salt: "s1",
-		}}, batch("91", "00", "99"+stored+"92"+hashA+hashB+"c0"+"92"+"01"+"02"+"01"+"c0"+cpu+"c0"+"92"+"91"+salt+"c0")},
-		{"removed and cleared", []CacheEvent{
-			{Change: CacheRemoved, Rank: 1, Medium: "CPU", Hashes: []kvcache.Hash{b, a}}, {Change: CacheCleared, Rank: 1},
-		}, batch("92", "01", "93"+removed+"92"+hashB+hashA+cpu, cleared)},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := hex.EncodeToString(EncodeCacheEvents(1.5, tt.events)); got != tt.want {
-				t.Errorf("encoded as\n%s, want\n%s", got, tt.want)
-			}
-		})
-	}
-}
 
 // prefix is what a router knows a block by: all tokens up to its end, and the salt of its prompt.
 type prefix struct {
@@ -82,7 +42,7 @@ func (r *router) take(batch []byte) {
 		case "BlockStored":
 			r.stored(rank, fields)
 		case "BlockRemoved":
-			if fields[2] == mediumHost && r.memory != nil {
+			if fields[2] == "CPU" && r.memory != nil {
 				r.forgotten(rank, hashesOf(fields[1]))
 				continue
 			}
@@ -105,7 +65,7 @@ func (r *router) take(batch []byte) {
 
 // stored takes blocks in, and computes their hashes anew from the tokens.
 func (r *router) stored(rank int, fields []any) {
-	if fields[6] == mediumHost && r.memory != nil {
+	if fields[6] == "CPU" && r.memory != nil {
 		r.remembered(rank, hashesOf(fields[1]))
 		return
 	}
@@ -168,6 +128,8 @@ func hashesOf(field any) (hashes []uint64) {
 	return hashes
 }
 
+func shortHash(h *kvcache.Hash) uint64 { return binary.BigEndian.Uint64(h[len(h)-8:]) }
+
 func shortHashes(chain []kvcache.Hash) (hashes []uint64) {
 	for i := range chain {
 		hashes = append(hashes, shortHash(&chain[i]))
@@ -194,14 +156,14 @@ func TestEventsRebuildTheIndexes(t *testing.T) {
 		var prompts [][]kvcache.Hash
 		h.follow = func(m wire.Message) {
 			if s, ok := m.(*wire.Submit); ok {
-				prompts = append(prompts, r.hasher.Chain(s.Tokens, h.info.BlockTokens, kvcache.Keys{Salt: s.Salt}))
+				prompts = append(prompts, r.hasher.Chain(s.Work.(*engine.Tokens).IDs, h.info.BlockTokens, kvcache.Keys{Salt: s.Salt}))
 			}
 			for _, e := range h.core.CacheEvents() {
-				r.take(EncodeCacheEvents(0, []CacheEvent{e}))
+				r.take(events.Encode(0, []events.Event{e}))
 				switch e.Change {
-				case CacheStored:
+				case events.Stored:
 					stored += len(e.Hashes)
-				case CacheRemoved:
+				case events.Removed:
 					removed += len(e.Hashes)
 				}
 			}
@@ -220,22 +182,22 @@ func TestEventsRebuildTheIndexes(t *testing.T) {
 // compare holds each executor's index to the router's.
 func (r *router) compare(c *Core, prompts [][]kvcache.Hash) {
 	living := map[int]bool{}
-	for _, e := range c.executors {
-		if living[e.rank] {
-			r.t.Fatalf("two executors have rank %d", e.rank)
+	for _, e := range c.fleet.Executors {
+		if living[e.Lanes[0].Cache.Rank] {
+			r.t.Fatalf("two executors have rank %d", e.Lanes[0].Cache.Rank)
 		}
-		living[e.rank] = true
+		living[e.Lanes[0].Cache.Rank] = true
 		for _, chain := range prompts {
 			known := 0
-			for known < len(chain) && r.blocks[e.rank][shortHash(&chain[known])].tokens != nil {
+			for known < len(chain) && r.blocks[e.Lanes[0].Cache.Rank][shortHash(&chain[known])].tokens != nil {
 				known++
 			}
 			all := known
-			for all < len(chain) && r.memory[e.rank][shortHash(&chain[all])] {
+			for all < len(chain) && r.memory[e.Lanes[0].Cache.Rank][shortHash(&chain[all])] {
 				all++
 			}
-			if resident, reach := e.index.Reach(chain); resident != known || reach != all {
-				r.t.Fatalf("%d blocks of a prompt are resident at rank %d, with host memory %d; the router knows %d and %d", resident, e.rank, reach, known, all)
+			if resident, reach := e.Lanes[0].Index.Reach(chain); resident != known || reach != all {
+				r.t.Fatalf("%d blocks of a prompt are resident at rank %d, with host memory %d; the router knows %d and %d", resident, e.Lanes[0].Cache.Rank, reach, known, all)
 			}
 		}
 	}
@@ -249,9 +211,9 @@ func (r *router) compare(c *Core, prompts [][]kvcache.Hash) {
 // TestNoEventsUnlessAskedFor: nobody pays for what nobody reads.
 func TestNoEventsUnlessAskedFor(t *testing.T) {
 	w := basic(t, nil)
-	run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
+	run := runs(w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
 	w.step("cpu", answer(run, 1))
-	if events := w.core.CacheEvents(); len(events) != 0 || w.core.executors[0].index.Match(w.core.hasher.Chain(tokens(1, 8), 4, kvcache.Keys{})) != 2 {
+	if events := w.core.CacheEvents(); len(events) != 0 || w.core.fleet.Executors[0].Lanes[0].Index.Match(new(kvcache.Hasher).Chain(tokens(1, 8), 4, kvcache.Keys{})) != 2 {
 		t.Errorf("events %+v without a listener, want none for two blocks stored", events)
 	}
 }

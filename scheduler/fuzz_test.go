@@ -7,7 +7,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/kvcache"
 )
 
 // choices turns a fuzzer's bytes into choices; when they run out every choice is 0.
@@ -32,7 +31,7 @@ func FuzzHistories(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := &choices{data}
 		cfg := DefaultConfig()
-		cfg.Policy = Policies()[c.IntN(len(policies))]
+		cfg.Policy = Policies()[c.IntN(len(Policies()))]
 		cfg.FullKV = c.IntN(4) == 0
 		h := newHistory(t, c, cfg, nil)
 		h.deep = true
@@ -54,7 +53,7 @@ func FuzzHostileMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := &choices{data}
 		cfg := DefaultConfig()
-		cfg.Policy = Policies()[c.IntN(len(policies))]
+		cfg.Policy = Policies()[c.IntN(len(Policies()))]
 		cfg.MaxQueuedJobs = 8
 		core, err := NewCore(cfg, 1)
 		if err != nil {
@@ -68,7 +67,9 @@ func FuzzHostileMessages(f *testing.F) {
 			now += time.Duration(c.IntN(16)) * 200 * time.Millisecond
 			from := []PeerID{"a", "b", "c", "d", ""}[c.IntN(5)]
 			core.Step(now, from, hostile(c))
-			checkPagesOf(t, core)
+			if err := core.fleet.CheckIntegrity(nil); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }
@@ -87,7 +88,7 @@ func hostile(c *choices) wire.Message {
 		for range c.IntN(3) {
 			r := wire.ItemResult{Job: engine.JobID(c.IntN(6))}
 			if c.IntN(3) > 0 {
-				r.Answer = &engine.Answer{Token: engine.TokenID(c.IntN(200))}
+				r.Output = &engine.TokenOutput{Answer: &engine.Answer{Token: engine.TokenID(c.IntN(200))}}
 			}
 			d.Items = append(d.Items, r)
 		}
@@ -96,7 +97,7 @@ func hostile(c *choices) wire.Message {
 		}
 		return d
 	case 7:
-		return &wire.Paused{Pass: pass, Layer: c.IntN(256) - 3}
+		return &wire.Paused{Pass: pass, Share: float64(c.IntN(256)-3) / 200}
 	}
 	return []wire.Message{&wire.Tick{}, &wire.Lost{}, &wire.Run{}, &wire.Welcome{}, nil}[c.IntN(5)]
 }
@@ -108,18 +109,19 @@ func hostileHello(c *choices) wire.Message {
 		Epoch: uint64(c.IntN(2)),
 	}
 	if c.IntN(8) > 0 {
-		m.Executor = &wire.ExecutorInfo{
+		info := llm{
 			Model: []string{"m", "n"}[c.IntN(2)], Fingerprint: []string{"f", "g"}[c.IntN(2)],
 			VocabSize: 100 * c.IntN(3), MaxModelLen: 20 * c.IntN(3), BlockTokens: c.IntN(5), NumBlocks: c.IntN(9) - 1,
 			MaxPassRows: c.IntN(40) - 1, CanPause: true, CostToken: time.Duration(c.IntN(3)-1) * time.Millisecond,
 			CostPair: []float64{0, 1e-9, -1, math.Inf(1), math.NaN()}[c.IntN(5)],
 		}
+		m.Executor = info.info()
 	}
 	return m
 }
 
 func hostileSubmit(c *choices) wire.Message {
-	m := &wire.Submit{
+	m := &submission{
 		Job: engine.JobID(c.IntN(6)), Model: []string{"m", "n", ""}[c.IntN(3)], Tokens: tokens(c.IntN(2), c.IntN(30)),
 		MaxTokens: c.IntN(6) - 1, Priority: c.IntN(256) - 128,
 		Deadline: time.Duration(c.IntN(4)-1) * time.Second, Waited: time.Duration(c.IntN(4)-1) * time.Second,
@@ -130,26 +132,5 @@ func hostileSubmit(c *choices) wire.Message {
 	m.Ask.Temperature = []float32{0, 1, -1, float32(math.NaN())}[c.IntN(4)]
 	m.Ask.Bias = []engine.TokenBias{{ID: engine.TokenID(c.IntN(256)), Bias: 1}}
 	m.Ask.PromptLogprobs = c.IntN(4) == 0
-	return m
-}
-
-// checkPagesOf holds the indexes of a Core to their invariants.
-func checkPagesOf(t testing.TB, core *Core) {
-	t.Helper()
-	for _, e := range core.executors {
-		var leases []*kvcache.Lease
-		for j := range e.queue.all() {
-			if j.lease != nil {
-				leases = append(leases, j.lease)
-			}
-		}
-		for _, p := range e.allPasses() {
-			for _, j := range p.items {
-				leases = append(leases, j.lease)
-			}
-		}
-		if err := e.index.CheckIntegrity(leases); err != nil {
-			t.Fatal(err)
-		}
-	}
+	return m.message()
 }

@@ -23,7 +23,7 @@ type generators struct {
 }
 
 // startGenerators submits jobs that generate more than any test takes.
-func startGenerators(t *testing.T, cfg Config, n int, info wire.ExecutorInfo) *generators {
+func startGenerators(t *testing.T, cfg Config, n int, info llm) *generators {
 	g := &generators{world: newWorld(t, cfg), parked: map[wire.PassID]*wire.Run{}, tokens: map[engine.JobID]int{}, ended: map[engine.JobID]int{}}
 	g.frontend("web")
 	g.follow(g.executor("cpu", 1, info))
@@ -32,12 +32,12 @@ func startGenerators(t *testing.T, cfg Config, n int, info wire.ExecutorInfo) *g
 		if i == 0 {
 			user = "one"
 		}
-		g.ask(&wire.Submit{Job: engine.JobID(1000 + i), Tokens: tokens(i, 12), MaxTokens: 4000, User: user})
+		g.ask(&submission{Job: engine.JobID(1000 + i), Tokens: tokens(i, 12), MaxTokens: 4000, User: user})
 	}
 	return g
 }
 
-func (g *generators) ask(m *wire.Submit) { g.follow(g.submit("web", m)) }
+func (g *generators) ask(m *submission) { g.follow(g.submit("web", m)) }
 
 // follow obeys what the Core says.
 func (g *generators) follow(out []Envelope) {
@@ -69,7 +69,7 @@ func (g *generators) follow(out []Envelope) {
 
 // generates says whether a pass has jobs that go on from a token.
 func generates(run *wire.Run) bool {
-	return slices.ContainsFunc(run.Items, func(it wire.RunItem) bool { return it.Draw > 0 })
+	return slices.ContainsFunc(parts(run), func(it part) bool { return it.Draw > 0 })
 }
 
 // pass ends the running pass, which takes what its tokens do.
@@ -98,7 +98,7 @@ func (g *generators) spread(before map[engine.JobID]int) int {
 }
 
 // eachWay runs a test under every policy, with and without fairness among users and packing.
-func eachWay(t *testing.T, test func(t *testing.T, cfg Config, info wire.ExecutorInfo)) {
+func eachWay(t *testing.T, test func(t *testing.T, cfg Config, info llm)) {
 	for _, policy := range Policies() {
 		for way, items := range []int{1, 1, 8, 8, 64, 64} {
 			cfg := DefaultConfig()
@@ -117,7 +117,7 @@ func eachWay(t *testing.T, test func(t *testing.T, cfg Config, info wire.Executo
 // there may be, waits for the pass that runs and for one more at most, whatever the policy. Those share what
 // is left: none gets more than two tokens more than another, and all go on.
 func TestScoringBesideGeneration(t *testing.T) {
-	eachWay(t, func(t *testing.T, cfg Config, info wire.ExecutorInfo) {
+	eachWay(t, func(t *testing.T, cfg Config, info llm) {
 		rng := rand.New(rand.NewPCG(1, 8))
 		const generating = 20
 		g := startGenerators(t, cfg, generating, info)
@@ -126,7 +126,7 @@ func TestScoringBesideGeneration(t *testing.T) {
 		for i := range 100 {
 			id := engine.JobID(1 + i)
 			submitted := g.passes
-			g.ask(&wire.Submit{Job: id, Tokens: tokens(100+i, 1+rng.IntN(100)), MaxTokens: 1, User: "many"})
+			g.ask(&submission{Job: id, Tokens: tokens(100+i, 1+rng.IntN(100)), MaxTokens: 1, User: "many"})
 			for g.ended[id] == 0 {
 				g.pass()
 			}
@@ -160,7 +160,7 @@ func TestScoringBesideGeneration(t *testing.T) {
 // TestGenerationBesideScoring has scoring prompts wait at all times: those that generate still have a token
 // in one of two passes, and they share those.
 func TestGenerationBesideScoring(t *testing.T) {
-	eachWay(t, func(t *testing.T, cfg Config, info wire.ExecutorInfo) {
+	eachWay(t, func(t *testing.T, cfg Config, info llm) {
 		rng := rand.New(rand.NewPCG(2, 8))
 		const generating = 20
 		g := startGenerators(t, cfg, generating, info)
@@ -169,7 +169,7 @@ func TestGenerationBesideScoring(t *testing.T) {
 		for range 200 {
 			for len(g.core.jobs) < generating+10 {
 				next++
-				g.ask(&wire.Submit{Job: engine.JobID(10_000 + next), Tokens: tokens(next, 1+rng.IntN(1000)), MaxTokens: 1, User: "scores"})
+				g.ask(&submission{Job: engine.JobID(10_000 + next), Tokens: tokens(next, 1+rng.IntN(1000)), MaxTokens: 1, User: "scores"})
 			}
 			switch started := g.passes > last; {
 			case generates(g.run):
@@ -195,7 +195,7 @@ func TestGenerationBesideScoring(t *testing.T) {
 // TestScoringBesideBlockedGeneration has far more jobs ask for pages than there are: those without do not
 // hold up a scoring prompt, which needs none.
 func TestScoringBesideBlockedGeneration(t *testing.T) {
-	eachWay(t, func(t *testing.T, cfg Config, info wire.ExecutorInfo) {
+	eachWay(t, func(t *testing.T, cfg Config, info llm) {
 		info.NumBlocks = 5 * 1003 // each needs 1,003
 		g := startGenerators(t, cfg, 100, info)
 		for range 40 {
@@ -203,7 +203,7 @@ func TestScoringBesideBlockedGeneration(t *testing.T) {
 		}
 		for i := range 20 {
 			id, submitted := engine.JobID(1+i), g.passes
-			g.ask(&wire.Submit{Job: id, Tokens: tokens(200+i, 100), MaxTokens: 1})
+			g.ask(&submission{Job: id, Tokens: tokens(200+i, 100), MaxTokens: 1})
 			for g.ended[id] == 0 {
 				if g.pass(); g.passes > submitted+2 {
 					t.Fatalf("a scoring prompt still waits after %d passes", g.passes-submitted)

@@ -33,7 +33,7 @@ func (h *history) unload(executor PeerID, run *wire.Run) {
 
 // filled follows what a pass leaves in its pages: of an item that failed there is no telling.
 func (h *history) filled(executor PeerID, run *wire.Run, d *wire.Done) {
-	for k, item := range run.Items {
+	for k, item := range parts(run) {
 		for i, b := range item.Blocks {
 			switch {
 			case d.Err == nil && d.Items[k].Err == nil:
@@ -55,7 +55,7 @@ func (h *history) spoil(executor PeerID, b wire.BlockID, i, tokens int) {
 }
 
 // checkCached holds that the pages of an item have in them what it is said to have cached.
-func (h *history) checkCached(to PeerID, item *wire.RunItem) {
+func (h *history) checkCached(to PeerID, item *part) {
 	whole := item.Cached - item.Part.Tokens
 	if item.Part.Tokens > 0 {
 		h.parts++
@@ -80,7 +80,7 @@ func (h *history) checkCached(to PeerID, item *wire.RunItem) {
 func (h *history) checkPages(to PeerID) {
 	written, read := map[wire.BlockID]engine.JobID{}, map[wire.BlockID]engine.JobID{}
 	for _, run := range append(h.parked[to], h.current[to]) {
-		for _, item := range run.Items {
+		for _, item := range parts(run) {
 			for i, b := range item.Blocks {
 				if other, ok := written[b]; ok {
 					h.t.Fatalf("block %d is in the hands of jobs %v and %v", b, other, item.Job)
@@ -104,12 +104,12 @@ func (h *history) checkParts(to PeerID) {
 	copied := map[wire.BlockID]int{} // tokens
 	runs := append(h.parked[to], h.current[to])
 	for _, run := range runs {
-		for _, item := range run.Items {
+		for _, item := range parts(run) {
 			copied[item.Part.Block] = max(copied[item.Part.Block], item.Part.Tokens)
 		}
 	}
 	for _, run := range runs {
-		for _, item := range run.Items {
+		for _, item := range parts(run) {
 			for i, b := range item.Blocks {
 				if from := item.Cached - item.Part.Tokens - i*h.info.BlockTokens; from < h.info.BlockTokens && max(from, 0) < copied[b] {
 					h.t.Fatalf("job %v writes block %d from token %d on, of which %d are to be copied", item.Job, b, max(from, 0), copied[b])

@@ -29,7 +29,7 @@ func (h *history) refuse(executor PeerID) {
 }
 
 func newRowsOf(run *wire.Run) (rows int) {
-	for _, item := range run.Items {
+	for _, item := range parts(run) {
 		rows += len(item.Tokens) - item.Cached
 	}
 	return rows

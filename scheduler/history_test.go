@@ -3,6 +3,7 @@ package scheduler
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
+	"github.com/prefillonly/prefillonly/scheduler/fleet"
+	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
 
 var histories = flag.Int("histories", 10_000, "random histories that the property test runs")
@@ -38,7 +42,7 @@ type history struct {
 	epochs  map[PeerID]uint64                            // the executors' own
 	known   map[PeerID]uint64                            // the scheduler's, as they know it
 	full    map[PeerID]bool                              // executors that refused a pass, and ended none since
-	info    wire.ExecutorInfo
+	info    llm
 	passed  map[PeerID]passedOver
 	longest int                // tokens of a prompt
 	room    int                // rows that an executor has for its passes together, paused ones included; 0: enough
@@ -54,7 +58,7 @@ var (
 	testExecutors = []PeerID{"cpu-0", "cpu-1", "cpu-2"}
 )
 
-func newHistory(t testing.TB, pick chooser, cfg Config, twin policy) *history {
+func newHistory(t testing.TB, pick chooser, cfg Config, twin queue.Policy) *history {
 	h := &history{
 		t: t, pick: pick, open: map[engine.JobID]PeerID{}, tokens: map[engine.JobID]int{}, scored: map[engine.JobID]int{},
 		current: map[PeerID]*wire.Run{}, parked: map[PeerID][]*wire.Run{},
@@ -78,7 +82,7 @@ func newHistory(t testing.TB, pick chooser, cfg Config, twin policy) *history {
 		if h.twin, err = NewCore(cfg, 1); err != nil {
 			t.Fatal(err)
 		}
-		h.twin.policy = twin
+		h.twin.fleet.Policy = twin
 	}
 	return h
 }
@@ -112,7 +116,7 @@ func (h *history) move() {
 }
 
 func (h *history) hello(executor PeerID) {
-	h.send(executor, &wire.Hello{Role: wire.RoleExecutor, Name: string(executor), Epoch: h.epochs[executor], Executor: &h.info})
+	h.send(executor, &wire.Hello{Role: wire.RoleExecutor, Name: string(executor), Epoch: h.epochs[executor], Executor: h.info.info()})
 }
 
 // restart is what an executor does when it starts, or hears of a new scheduler.
@@ -145,7 +149,7 @@ func (h *history) submit(from PeerID) {
 		h.send(from, &wire.Hello{Role: wire.RoleFrontend, Name: string(from), Epoch: 1})
 	}
 	h.next++
-	m := &wire.Submit{
+	m := &submission{
 		Job: h.next, Model: "m", Tokens: tokens(h.pick.IntN(3), 1+h.pick.IntN(h.longest)), MaxTokens: 1,
 		User: fmt.Sprint(h.pick.IntN(3)), Priority: h.pick.IntN(3),
 	}
@@ -164,7 +168,7 @@ func (h *history) submit(from PeerID) {
 		h.scored[m.Job] = len(m.Tokens)
 	}
 	h.open[m.Job] = from
-	h.send(from, m)
+	h.send(from, m.message())
 }
 
 // finish lets an executor answer its pass, or a Pause it was sent.
@@ -174,10 +178,10 @@ func (h *history) finish(executor PeerID) {
 		return
 	}
 	d := &wire.Done{Pass: run.Pass, Took: time.Duration(1+h.pick.IntN(64)) * time.Second / 512}
-	for _, item := range run.Items {
-		result := wire.ItemResult{Job: item.Job, Answer: &engine.Answer{Token: 7}}
+	for _, item := range parts(run) {
+		result := answered(item.Job, &engine.Answer{Token: 7})
 		if item.Ask.PromptLogprobs {
-			result.Prompt = make([]engine.PromptScore, len(item.Tokens)-1)
+			result.Output.(*engine.TokenOutput).Prompt = make([]engine.PromptScore, len(item.Tokens)-1)
 		}
 		d.Items = append(d.Items, result)
 	}
@@ -251,7 +255,7 @@ func (h *history) started(to PeerID, run *wire.Run) {
 	h.current[to] = run
 	h.copy(to, run)
 	rows := newRowsOf(run)
-	for _, item := range run.Items {
+	for _, item := range parts(run) {
 		if item.Cached >= len(item.Tokens) || item.Cached-item.Part.Tokens > len(item.Blocks)*h.info.BlockTokens {
 			h.t.Fatalf("job %v: %d of %d tokens cached in %d blocks", item.Job, item.Cached, len(item.Tokens), len(item.Blocks))
 		}
@@ -275,7 +279,7 @@ func (h *history) paused(executor PeerID, pass wire.PassID) {
 	}
 	delete(h.current, executor)
 	h.parked[executor] = append(h.parked[executor], run)
-	h.send(executor, &wire.Paused{Pass: pass, Layer: 1})
+	h.send(executor, &wire.Paused{Pass: pass, Share: 0.1})
 }
 
 func (h *history) resumed(to PeerID, m *wire.Resume) {
@@ -309,11 +313,12 @@ func (h *history) result(to PeerID, r *wire.Result) {
 	if r.Err != nil && r.Err.Code == engine.CodeOverloaded {
 		h.t.Fatalf("job %v failed because others were paused", r.Job)
 	}
-	if r.Answer != nil && r.Index != h.tokens[r.Job] {
-		h.t.Fatalf("job %v: token %d comes after %d tokens", r.Job, r.Index, h.tokens[r.Job])
+	out := output(r)
+	if out.Answer != nil && out.Index != h.tokens[r.Job] {
+		h.t.Fatalf("job %v: token %d comes after %d tokens", r.Job, out.Index, h.tokens[r.Job])
 	}
-	if r.Err == nil && (len(r.Prompt) > 0) != (h.scored[r.Job] > 1 && r.Index == 0) {
-		h.t.Fatalf("job %v: token %d comes with %d prompt scores, of a prompt of %d to be scored", r.Job, r.Index, len(r.Prompt), h.scored[r.Job])
+	if r.Err == nil && (len(out.Prompt) > 0) != (h.scored[r.Job] > 1 && out.Index == 0) {
+		h.t.Fatalf("job %v: token %d comes with %d prompt scores, of a prompt of %d to be scored", r.Job, out.Index, len(out.Prompt), h.scored[r.Job])
 	}
 	h.tokens[r.Job]++
 	if r.Err != nil || r.Finish != engine.FinishNone {
@@ -347,36 +352,8 @@ func (h *history) check() {
 	if len(h.core.jobs) != len(h.open) {
 		h.t.Fatalf("the Core knows %d jobs, %d are open", len(h.core.jobs), len(h.open))
 	}
-	checkPagesOf(h.t, h.core)
-	for _, e := range h.core.executors {
-		for j := range e.queue.all() {
-			if j.executor != e || j.state != stateWaiting {
-				h.t.Fatalf("job %v in the queue of %s: %+v", j.submit.Job, e.peer.id, j)
-			}
-		}
-		h.checkPlaces(e)
-		if err := checkQueue(e.queue, h.now.Seconds()); err != nil {
-			h.t.Fatalf("in the queue of %s: %v", e.peer.id, err)
-		}
-		if e.running == nil && e.queue.size+len(e.parked) > 0 {
-			h.t.Fatalf("executor %s is idle while %d jobs wait", e.peer.id, e.queue.size)
-		}
-	}
-}
-
-// checkPlaces holds that an executor is among the places of every prefix that jobs may share there,
-// whether or not they were just swept.
-func (h *history) checkPlaces(e *executor) {
-	if h.next%2 == 0 {
-		e.pool.places.sweep(nil)
-	}
-	for _, j := range h.core.jobs {
-		if len(j.chain) == 0 || j.chainOf != e.info.BlockTokens || j.continuing() || slices.Contains(e.pool.places.by[j.chain[0]], e) {
-			continue
-		}
-		if shared := len(j.seq) - int(e.expected(j).Tokens); shared > 0 {
-			h.t.Fatalf("job %v shares %d tokens on %s, which is not among the places", j.submit.Job, shared, e.peer.id)
-		}
+	if err := h.core.fleet.CheckIntegrity(slices.Collect(maps.Values(h.core.jobs))); err != nil {
+		h.t.Fatal(err)
 	}
 }
 
@@ -384,23 +361,29 @@ func (h *history) checkPlaces(e *executor) {
 // cache as it is. Each job is in a class of its own, so that the queue asks for the score of each.
 type rescan struct {
 	lambda float64
-	jobs   map[int]*job
+	jobs   map[int]*fleet.Job
 }
 
-func (r rescan) key(*job) float64 { return 0 }
+func (r rescan) Key(*queue.Job, *cost.Model) float64 { return 0 }
 
-func (r rescan) class(j *job) int {
-	r.jobs[int(j.order)] = j
-	return int(j.order)
+func (r rescan) Class(j *queue.Job, _ *cost.Model) int {
+	r.jobs[int(j.Order)] = j.Of.(*fleet.Job)
+	return int(j.Order)
 }
 
-func (r rescan) score(class int, _, now float64) float64 {
+func (r rescan) Score(class int, _, now float64) float64 {
 	j := r.jobs[class]
-	model, age := &j.executor.cost, r.lambda*(now-j.aged)
-	device, all := j.executor.index.Reach(j.chain[:j.usable()])
-	computing := model.Tokens(len(j.seq), device*j.chainOf)
-	loading := model.Tokens(len(j.seq), all*j.chainOf) + model.Load*float64(all-device)
+	model, age := &j.Lane.Cost, r.lambda*(now-j.Aged)
+	device, all := j.Lane.Index.Reach(j.Chain[:j.Usable()])
+	computing := model.Units(j.Size(device * j.ChainOf))
+	loading := model.Units(j.Size(all*j.ChainOf)) + model.Load*float64(all-device)
 	return min(computing, loading) - age
+}
+
+// Weigh takes the score in seconds, and ages all jobs alike.
+func (r rescan) Weigh(j *queue.Job, score float64, s queue.Scale) float64 {
+	waited := s.Now - j.Aged
+	return s.Rate*(score+r.lambda*waited) + s.Load - s.Aging*waited
 }
 
 // TestChoicesEqualFullRescan runs histories on the Core and on one that scans its whole queue at
@@ -413,7 +396,7 @@ func TestChoicesEqualFullRescan(t *testing.T) {
 		cfg.Fairness = 512
 		cfg.Routing = []string{RoutePrefix, RouteUser, RouteLoad}[rng.IntN(3)]
 		cfg.MaxPassItems = 1 + rng.IntN(4)
-		h := newHistory(t, rng, cfg, rescan{cfg.Fairness, map[int]*job{}})
+		h := newHistory(t, rng, cfg, rescan{cfg.Fairness, map[int]*fleet.Job{}})
 		if rng.IntN(2) == 0 {
 			h.info.CostToken, h.info.CostPair = time.Second, 1.0/1024 // floats add their multiples exactly
 		}

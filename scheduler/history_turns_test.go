@@ -5,6 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/fleet"
 )
 
 // passedOver is which jobs waited when an executor's last pass began, and of which kind that one was not.
@@ -17,13 +18,13 @@ type passedOver struct {
 func (h *history) checkTurns(to PeerID, run *wire.Run) {
 	now := passedOver{map[engine.JobID]bool{}, map[engine.JobID]bool{}}
 	e := h.core.executorAt(to)
-	items := e.running.items
-	for j := range e.queue.all() {
+	items := e.Running.Items
+	for j := range e.Lanes[0].Queue.All() {
 		switch {
-		case j.continuing() && !slices.ContainsFunc(items, (*job).continuing):
-			now.generating[j.submit.Job] = true
-		case !j.continuing() && !j.paged && items[0].continuing():
-			now.byPolicy[j.submit.Job] = true
+		case j.Continues() && !slices.ContainsFunc(items, func(j *fleet.Job) bool { return j.Continues() }):
+			now.generating[j.Of.(*fleet.Job).Submit.ID] = true
+		case !j.Continues() && !j.Paged && items[0].Continues():
+			now.byPolicy[j.Of.(*fleet.Job).Submit.ID] = true
 		}
 	}
 	before := h.passed[to]

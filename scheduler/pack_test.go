@@ -38,14 +38,14 @@ func TestPacking(t *testing.T) {
 			w := newWorld(t, DefaultConfig())
 			w.frontend("web")
 			for i, p := range tt.prompts {
-				w.submit("web", &wire.Submit{Job: engine.JobID(i + 1), Tokens: tokens(p.stem, p.tokens), MaxTokens: 1})
+				w.submit("web", &submission{Job: engine.JobID(i + 1), Tokens: tokens(p.stem, p.tokens), MaxTokens: 1})
 			}
 			info := executorInfo()
 			info.MaxPassRows = tt.rows
 			info.CostToken = time.Millisecond
 			info.CostBase = time.Duration(tt.base * float64(time.Millisecond))
 			var got []int
-			for _, item := range runs(w.executor("cpu", 1, info))[0].Items {
+			for _, item := range parts(runs(w.executor("cpu", 1, info))[0]) {
 				got = append(got, len(item.Tokens))
 			}
 			if fmt.Sprint(got) != fmt.Sprint(tt.want) {
@@ -59,11 +59,11 @@ func TestPacking(t *testing.T) {
 // pay for packing them.
 func TestPackingDoesNotPassAPausedPass(t *testing.T) {
 	w := basic(t, func(c *Config) { c.Policy = "srpt" })
-	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 2000), MaxTokens: 1})
+	w.submit("web", &submission{Job: 1, Tokens: tokens(1, 2000), MaxTokens: 1})
 	for i := range 20 {
-		w.submit("web", &wire.Submit{Job: engine.JobID(10 + i), Tokens: tokens(10+i, 1900), MaxTokens: 1})
+		w.submit("web", &submission{Job: engine.JobID(10 + i), Tokens: tokens(10+i, 1900), MaxTokens: 1})
 	}
-	if out := w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(2, 100), MaxTokens: 1}); len(pick[*wire.Pause](out)) != 1 {
+	if out := w.submit("web", &submission{Job: 2, Tokens: tokens(2, 100), MaxTokens: 1}); len(pick[*wire.Pause](out)) != 1 {
 		t.Fatalf("the short job sent %+v, want a pause", out)
 	}
 	run := runs(w.step("cpu", &wire.Paused{Pass: 1}))[0]
@@ -79,18 +79,18 @@ func TestPackingDoesNotPassAPausedPass(t *testing.T) {
 // jobs of a middle priority keep coming: they must not get pages before it.
 func TestBlockedJobIsNotStarved(t *testing.T) {
 	w := basic(t, func(c *Config) { c.Policy = "priority" })
-	w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 40), MaxTokens: 4, Priority: 2})
-	w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(2, 397), MaxTokens: 2, Priority: 0})
-	e := w.core.executors[0]
+	w.submit("web", &submission{Job: 1, Tokens: tokens(1, 40), MaxTokens: 4, Priority: 2})
+	w.submit("web", &submission{Job: 2, Tokens: tokens(2, 397), MaxTokens: 2, Priority: 0})
+	e := w.core.fleet.Executors[0]
 	for i := range 100 {
 		id := engine.JobID(10 + i)
-		w.submit("web", &wire.Submit{Job: id, Tokens: tokens(int(id), 40), MaxTokens: 4, Priority: 1})
-		d := &wire.Done{Pass: e.running.id, Took: time.Millisecond}
-		for _, j := range e.running.items {
-			if j.submit.Job == 2 {
+		w.submit("web", &submission{Job: id, Tokens: tokens(int(id), 40), MaxTokens: 4, Priority: 1})
+		d := &wire.Done{Pass: e.Running.ID, Took: time.Millisecond}
+		for _, j := range e.Running.Items {
+			if j.Submit.ID == 2 {
 				return
 			}
-			d.Items = append(d.Items, wire.ItemResult{Job: j.submit.Job, Answer: &engine.Answer{}})
+			d.Items = append(d.Items, answered(j.Submit.ID, &engine.Answer{}))
 		}
 		w.step("cpu", d)
 	}

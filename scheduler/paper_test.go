@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
-	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
 )
 
@@ -22,14 +21,14 @@ func figure52(t *testing.T, policy string) (order string, hits int) {
 		name      rune
 		stem, len int
 	}{{'A', 1, 40}, {'B', 2, 60}, {'C', 2, 50}, {'D', 1, 70}} {
-		w.submit("web", &wire.Submit{Job: engine.JobID(job.name), Tokens: tokens(job.stem, job.len), MaxTokens: 1})
+		w.submit("web", &submission{Job: engine.JobID(job.name), Tokens: tokens(job.stem, job.len), MaxTokens: 1})
 	}
 	info := executorInfo()
 	info.BlockTokens, info.NumBlocks = 10, 5
 	for pending := runs(w.executor("cpu", 1, info)); len(pending) > 0; {
 		run := pending[0]
 		order += string(rune(run.Items[0].Job))
-		if run.Items[0].Cached > 0 {
+		if item(run, 0).Cached > 0 {
 			hits++
 		}
 		w.now += time.Millisecond
@@ -74,10 +73,10 @@ func TestAlgorithm1(t *testing.T) {
 			w := newWorld(t, cfg)
 			w.frontend("web")
 			w.executor("cpu", 1, executorInfo())
-			run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 9), MaxTokens: 1}))[0]
-			w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(2, 1100), MaxTokens: 1})
+			run := runs(w.submit("web", &submission{Job: 1, Tokens: tokens(1, 9), MaxTokens: 1}))[0]
+			w.submit("web", &submission{Job: 2, Tokens: tokens(2, 1100), MaxTokens: 1})
 			w.now += tt.waited
-			w.submit("web", &wire.Submit{Job: 3, Tokens: tokens(3, 100), MaxTokens: 1})
+			w.submit("web", &submission{Job: 3, Tokens: tokens(3, 100), MaxTokens: 1})
 			next := runs(w.step("cpu", answer(run, time.Second)))
 			if len(next) != 1 || next[0].Items[0].Job != tt.first {
 				t.Errorf("the next pass is %+v, want job %d", next, tt.first)

@@ -32,7 +32,7 @@ func shop(t *testing.T, change func(*Config), requests []*request) {
 		c.MaxPassItems, c.PeerTimeout, c.PrefixCaching = 1, 1<<60, false
 		change(c)
 	})
-	w.core.executors[0].cost = cost.New(&wire.ExecutorInfo{CostToken: perToken})
+	w.core.fleet.Executors[0].Lanes[0].Cost = cost.New(wire.Cost{Unit: perToken})
 	by := map[engine.JobID]*request{}
 	left := map[wire.PassID]time.Duration{}
 	byPass := map[wire.PassID]*wire.Run{}
@@ -46,7 +46,7 @@ func shop(t *testing.T, change func(*Config), requests []*request) {
 			case *wire.Run:
 				running, since = m, w.now
 				byPass[m.Pass] = m
-				left[m.Pass] = time.Duration(len(m.Items[0].Tokens)) * perToken
+				left[m.Pass] = time.Duration(len(item(m, 0).Tokens)) * perToken
 				by[m.Items[0].Job].started = w.now
 			case *wire.Resume:
 				running, since = byPass[m.Pass], w.now
@@ -65,7 +65,7 @@ func shop(t *testing.T, change func(*Config), requests []*request) {
 		if running != nil && (next == len(requests) || since+left[running.Pass] <= requests[next].at) {
 			w.now = since + left[running.Pass]
 			done := answer(running, left[running.Pass])
-			done.Took = time.Duration(len(running.Items[0].Tokens)) * perToken
+			done.Took = time.Duration(len(item(running, 0).Tokens)) * perToken
 			running = nil
 			follow(w.step("cpu", done))
 			continue
@@ -75,7 +75,7 @@ func shop(t *testing.T, change func(*Config), requests []*request) {
 		w.now = r.at
 		id := engine.JobID(next)
 		by[id] = r
-		follow(w.submit("web", &wire.Submit{Job: id, Tokens: tokens(1, r.tokens), MaxTokens: 1, User: r.user, Priority: r.priority}))
+		follow(w.submit("web", &submission{Job: id, Tokens: tokens(1, r.tokens), MaxTokens: 1, User: r.user, Priority: r.priority}))
 	}
 	for i, r := range requests {
 		if r.ended == 0 {
@@ -176,15 +176,15 @@ func TestFairnessIsInTokens(t *testing.T) {
 				info := executorInfo()
 				info.CostToken, info.CostPair = tt.token, tt.pair
 				w.executor("cpu", 1, info)
-				run := runs(w.submit("web", &wire.Submit{Job: 1, Tokens: tokens(1, 9), MaxTokens: 1}))[0]
-				w.submit("web", &wire.Submit{Job: 2, Tokens: tokens(2, 2000), MaxTokens: 1})
+				run := runs(w.submit("web", &submission{Job: 1, Tokens: tokens(1, 9), MaxTokens: 1}))[0]
+				w.submit("web", &submission{Job: 2, Tokens: tokens(2, 2000), MaxTokens: 1})
 				w.now += time.Duration(tt.more / cfg.Fairness * 0.99 * float64(time.Second))
 				want := engine.JobID(3)
 				if late {
 					w.now += time.Duration(tt.more / cfg.Fairness * 0.02 * float64(time.Second))
 					want = 2
 				}
-				w.submit("web", &wire.Submit{Job: 3, Tokens: tokens(3, 1000), MaxTokens: 1})
+				w.submit("web", &submission{Job: 3, Tokens: tokens(3, 1000), MaxTokens: 1})
 				if next := runs(w.step("cpu", answer(run, time.Second))); next[0].Items[0].Job != want {
 					t.Errorf("1,000 tokens come %v after 2,000, and job %d is next", w.now, next[0].Items[0].Job)
 				}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/events"
 )
 
 // TestReset holds that a Reset drops what is cached, but for what a running job holds, and that it is told
@@ -14,12 +15,12 @@ func TestReset(t *testing.T) {
 	w := basic(t, nil)
 	w.core.RecordCacheEvents()
 	prompt := func(job engine.JobID, stem int) *wire.Run {
-		return runs(w.submit("web", &wire.Submit{Job: job, Tokens: tokens(stem, 17), MaxTokens: 1}))[0]
+		return runs(w.submit("web", &submission{Job: job, Tokens: tokens(stem, 17), MaxTokens: 1}))[0]
 	}
 	w.step("cpu", answer(prompt(1, 1), time.Second))
 	again := prompt(2, 1)
-	if again.Items[0].Cached != 16 {
-		t.Fatalf("%d tokens are cached before the Reset", again.Items[0].Cached)
+	if item(again, 0).Cached != 16 {
+		t.Fatalf("%d tokens are cached before the Reset", item(again, 0).Cached)
 	}
 	w.step("cpu", answer(again, time.Second))
 	if out := w.step("stranger", &wire.Reset{Serial: 1}); len(out) != 0 {
@@ -30,13 +31,13 @@ func TestReset(t *testing.T) {
 	if len(done) != 1 || *done[0] != (wire.ResetDone{Serial: 5, Dropped: 4, Held: 4}) {
 		t.Fatalf("answered %+v", done)
 	}
-	if events := w.core.CacheEvents(); len(events) != 1 || events[0].Change != CacheRemoved || len(events[0].Hashes) != 4 {
-		t.Errorf("events %+v", events)
+	if told := w.core.CacheEvents(); len(told) != 1 || told[0].Change != events.Removed || len(told[0].Hashes) != 4 {
+		t.Errorf("events %+v", told)
 	}
 	w.step("cpu", answer(running, time.Second))
 	cold := prompt(4, 1)
 	w.step("cpu", answer(cold, time.Second))
-	if warm := prompt(5, 2); cold.Items[0].Cached != 0 || warm.Items[0].Cached != 16 {
-		t.Errorf("after the Reset %d tokens are cached, and %d of the prompt that ran during it", cold.Items[0].Cached, warm.Items[0].Cached)
+	if warm := prompt(5, 2); item(cold, 0).Cached != 0 || item(warm, 0).Cached != 16 {
+		t.Errorf("after the Reset %d tokens are cached, and %d of the prompt that ran during it", item(cold, 0).Cached, item(warm, 0).Cached)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/fleet"
 )
 
 // cluster is a world of executors gpu-0, gpu-1, ... of known speed.
@@ -25,24 +26,24 @@ func cluster(t *testing.T, n int, routing string) *world {
 }
 
 // where submits a job and returns the executor that has it.
-func (w *world) where(m *wire.Submit) string {
+func (w *world) where(m *submission) string {
 	m.MaxTokens = max(m.MaxTokens, 1)
 	w.submit("web", m)
-	return w.core.jobs[m.Job].executor.peer.name.name
+	return w.core.jobs[m.Job].Lane.Executor.Peer.Name.Name
 }
 
 // finishAll answers the passes that run, until none does.
 func (w *world) finishAll() {
 	for busy := true; busy; {
 		busy = false
-		for _, e := range w.core.executors {
-			if p := e.running; p != nil {
+		for _, e := range w.core.fleet.Executors {
+			if p := e.Running; p != nil {
 				busy = true
-				d := &wire.Done{Pass: p.id, Took: time.Millisecond}
-				for _, j := range p.items {
-					d.Items = append(d.Items, wire.ItemResult{Job: j.submit.Job, Answer: &engine.Answer{}})
+				d := &wire.Done{Pass: p.ID, Took: time.Millisecond}
+				for _, j := range p.Items {
+					d.Items = append(d.Items, answered(j.Submit.ID, &engine.Answer{}))
 				}
-				w.step(e.peer.id, d)
+				w.step(e.Peer.ID, d)
 			}
 		}
 	}
@@ -50,19 +51,19 @@ func (w *world) finishAll() {
 
 func TestRouteByPrefix(t *testing.T) {
 	w := cluster(t, 3, RoutePrefix)
-	first := w.where(&wire.Submit{Job: 1, Tokens: tokens(1, 200)})
-	if other := w.where(&wire.Submit{Job: 2, Tokens: tokens(2, 200)}); other == first {
+	first := w.where(&submission{Job: 1, Tokens: tokens(1, 200)})
+	if other := w.where(&submission{Job: 2, Tokens: tokens(2, 200)}); other == first {
 		t.Errorf("two strangers are both on %s while others are idle", first)
 	}
-	if same := w.where(&wire.Submit{Job: 3, Tokens: tokens(1, 210)}); same != first {
+	if same := w.where(&submission{Job: 3, Tokens: tokens(1, 210)}); same != first {
 		t.Errorf("a job that begins as one running on %s does is on %s", first, same)
 	}
 	w.finishAll()
-	if same := w.where(&wire.Submit{Job: 4, Tokens: tokens(1, 220)}); same != first {
+	if same := w.where(&submission{Job: 4, Tokens: tokens(1, 220)}); same != first {
 		t.Errorf("a job whose prefix is cached on %s is on %s", first, same)
 	}
-	w.where(&wire.Submit{Job: 5, Tokens: tokens(1, 9000)})
-	if other := w.where(&wire.Submit{Job: 6, Tokens: tokens(1, 221)}); other == first {
+	w.where(&submission{Job: 5, Tokens: tokens(1, 9000)})
+	if other := w.where(&submission{Job: 6, Tokens: tokens(1, 221)}); other == first {
 		t.Errorf("200 cached tokens hold a job on %s behind 9000 others", first)
 	}
 }
@@ -71,7 +72,7 @@ func TestRouteByLoad(t *testing.T) {
 	w := cluster(t, 3, RouteLoad)
 	seen := map[string]int{}
 	for i := range 9 {
-		seen[w.where(&wire.Submit{Job: engine.JobID(i + 1), Tokens: tokens(1, 100)})]++
+		seen[w.where(&submission{Job: engine.JobID(i + 1), Tokens: tokens(1, 100)})]++
 	}
 	for name, n := range seen {
 		if n != 3 {
@@ -86,7 +87,7 @@ func TestRouteByUser(t *testing.T) {
 		at := map[string]string{}
 		for u := range 40 {
 			user := fmt.Sprint("user-", u)
-			at[user] = w.where(&wire.Submit{Job: engine.JobID(job + u), Tokens: tokens(u, 20), User: user})
+			at[user] = w.where(&submission{Job: engine.JobID(job + u), Tokens: tokens(u, 20), User: user})
 		}
 		return at
 	}
@@ -108,8 +109,8 @@ func TestRouteByUser(t *testing.T) {
 	info := executorInfo()
 	w.executor("gpu-2", 9, info)
 	for _, j := range w.core.jobs {
-		if home := before[j.submit.User]; j.state == stateWaiting && home == "gpu-2" && j.executor.peer.name.name != home {
-			t.Errorf("job %v of %s waits on %s, its home %s is back", j.submit.Job, j.submit.User, j.executor.peer.name.name, home)
+		if home := before[j.Submit.User]; j.State == fleet.Waiting && home == "gpu-2" && j.Lane.Executor.Peer.Name.Name != home {
+			t.Errorf("job %v of %s waits on %s, its home %s is back", j.Submit.ID, j.Submit.User, j.Lane.Executor.Peer.Name.Name, home)
 		}
 	}
 	for user, name := range homes(300) {
@@ -123,7 +124,7 @@ func TestRouteByUser(t *testing.T) {
 func TestIdleExecutorsSteal(t *testing.T) {
 	w := cluster(t, 1, RoutePrefix)
 	for i := range 4 {
-		w.where(&wire.Submit{Job: engine.JobID(i + 1), Tokens: tokens(i, 400)})
+		w.where(&submission{Job: engine.JobID(i + 1), Tokens: tokens(i, 400)})
 	}
 	info := executorInfo()
 	info.CostToken = time.Millisecond
@@ -139,7 +140,7 @@ func TestOtherCheckpointsDoNotServe(t *testing.T) {
 	info.Fingerprint = "other"
 	w.executor("odd", 1, info)
 	for i := range 5 {
-		if name := w.where(&wire.Submit{Job: engine.JobID(i + 1), Tokens: tokens(i, 400)}); name == "odd" {
+		if name := w.where(&submission{Job: engine.JobID(i + 1), Tokens: tokens(i, 400)}); name == "odd" {
 			t.Fatal("an executor of another checkpoint got a job")
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/events"
 )
 
 // ticksPerTimeout is how many ticks fall at least into the time after which a silent peer is lost, and
@@ -25,7 +26,7 @@ type conn interface {
 	Send(peer string, m wire.Message) error
 }
 
-// publisher takes encoded batches of CacheEvents; it does not block.
+// publisher takes encoded batches of cache events; it does not block.
 type publisher interface{ Publish(batch []byte) }
 
 // Server runs a Core: it gives it messages and the time, and sends what it answers.
@@ -49,7 +50,7 @@ func NewServer(cfg Config, epoch uint64, clock func() time.Duration) (*Server, e
 }
 
 // PublishTo makes the Server publish what the prefix caches store and remove, a batch a step and
-// executor, in the form of EncodeCacheEvents. It is called before Run.
+// executor, in the form of events.Encode. It is called before Run.
 func (s *Server) PublishTo(p publisher) {
 	s.events = p
 	s.core.RecordCacheEvents()
@@ -71,6 +72,8 @@ func (s *Server) Run(ctx context.Context, c conn) error {
 			return nil
 		case !errors.Is(err, context.DeadlineExceeded):
 			return fmt.Errorf("scheduler: receive: %w", err)
+		default:
+			s.step(c, "", nil)
 		}
 		if now := s.clock(); now-s.tick >= s.every {
 			s.tick = now
@@ -82,9 +85,13 @@ func (s *Server) Run(ctx context.Context, c conn) error {
 	}
 }
 
-// recv waits for a message until the next tick is due.
+// recv waits for a message until the next tick is due, or the Core is to be woken.
 func (s *Server) recv(ctx context.Context, c conn) (string, wire.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(s.tick+s.every-s.clock(), 0))
+	until := s.tick + s.every
+	if at, ok := s.core.Wake(); ok {
+		until = min(until, at)
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(until-s.clock(), 0))
 	defer cancel()
 	return c.Recv(ctx)
 }
@@ -104,14 +111,14 @@ func (s *Server) step(c conn, from PeerID, m wire.Message) {
 }
 
 // publish cuts the events of a step into batches of one rank.
-func (s *Server) publish(events []CacheEvent) {
-	for len(events) > 0 {
-		n := slices.IndexFunc(events, func(e CacheEvent) bool { return e.Rank != events[0].Rank })
+func (s *Server) publish(list []events.Event) {
+	for len(list) > 0 {
+		n := slices.IndexFunc(list, func(e events.Event) bool { return e.Rank != list[0].Rank })
 		if n < 0 {
-			n = len(events)
+			n = len(list)
 		}
-		s.events.Publish(EncodeCacheEvents(float64(time.Now().UnixNano())/1e9, events[:n]))
-		events = events[n:]
+		s.events.Publish(events.Encode(float64(time.Now().UnixNano())/1e9, list[:n]))
+		list = list[n:]
 	}
 }
 

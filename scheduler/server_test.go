@@ -37,7 +37,7 @@ func (p *pipe) Send(peer string, m wire.Message) error {
 	if p.dead[peer] {
 		return errors.New("no such peer")
 	}
-	p.out <- Envelope{PeerID(peer), m}
+	p.out <- Envelope{To: PeerID(peer), Msg: m}
 	return nil
 }
 
@@ -70,8 +70,8 @@ func servePublishing(t *testing.T, events publisher, test func(p *pipe)) {
 		go func() { ended <- s.Run(ctx, p) }() // ends with the cancel below
 		info := executorInfo()
 		p.in <- inbound{"web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1}}
-		p.in <- inbound{"cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1, Executor: &info}}
-		p.in <- inbound{"web", &wire.Submit{Job: 1, Model: "m", Tokens: tokens(1, 10), MaxTokens: 1}}
+		p.in <- inbound{"cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1, Executor: info.info()}}
+		p.in <- inbound{"web", (&submission{Job: 1, Model: "m", Tokens: tokens(1, 10), MaxTokens: 1}).message()}
 		test(p)
 		cancel()
 		if err := <-ended; err != nil {
@@ -105,7 +105,7 @@ func TestServerPublishes(t *testing.T) {
 	servePublishing(t, events, func(p *pipe) {
 		run := p.await().Msg.(*wire.Run)
 		info := executorInfo()
-		p.in <- inbound{"gpu", &wire.Hello{Role: wire.RoleExecutor, Name: "gpu", Epoch: 1, Executor: &info}}
+		p.in <- inbound{"gpu", &wire.Hello{Role: wire.RoleExecutor, Name: "gpu", Epoch: 1, Executor: info.info()}}
 		p.in <- inbound{"cpu", answer(run, time.Second)}
 		p.in <- inbound{"gpu", &wire.Lost{}}
 		synctest.Wait()
@@ -137,8 +137,8 @@ func TestServerTicks(t *testing.T) {
 				last = w
 			}
 		}
-		if last == nil || len(last.Executors) != 0 || last.Waiting != 1 {
-			t.Errorf("long after the executor fell silent the frontend hears %+v, want no executor and one waiting job", last)
+		if last == nil || len(last.Served) != 0 || len(last.Stats) != 1 || last.Stats[0].Waiting != 1 {
+			t.Errorf("long after the executor fell silent the frontend hears %+v, want no model and one waiting job", last)
 		}
 	})
 }
@@ -181,12 +181,12 @@ func TestServerNoticesAnAbsentExecutor(t *testing.T) {
 		p.await()
 		synctest.Wait()
 		p.dead["cpu"] = true
-		p.in <- inbound{"web", &wire.Submit{Job: 2, Model: "m", Tokens: tokens(2, 10), MaxTokens: 1}}
+		p.in <- inbound{"web", (&submission{Job: 2, Model: "m", Tokens: tokens(2, 10), MaxTokens: 1}).message()}
 		p.in <- inbound{"web", &wire.Cancel{Job: 1}} // its Abort cannot be sent
 		synctest.Wait()
 		p.dead["cpu"] = false
 		info := executorInfo()
-		p.in <- inbound{"cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 2, Executor: &info}}
+		p.in <- inbound{"cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 2, Executor: info.info()}}
 		if run, ok := p.await().Msg.(*wire.Run); !ok || run.Items[0].Job != 2 {
 			t.Errorf("the returned executor gets %+v, want job 2", run)
 		}
@@ -203,4 +203,21 @@ func TestServerEndsWithItsConnection(t *testing.T) {
 	if err := s.Run(t.Context(), p); err == nil || !strings.Contains(err.Error(), "the socket is broken") {
 		t.Errorf("Run ended with %v, want the connection's error", err)
 	}
+}
+
+// TestServerDropsAFrameInTime: a frame that can no longer be in time is dropped when that is so, and not at the next
+// tick or message.
+func TestServerDropsAFrameInTime(t *testing.T) {
+	serve(t, func(p *pipe) {
+		p.await()
+		synctest.Wait()
+		time.Sleep(120 * time.Millisecond)
+		m := (&submission{Job: 2, Model: "m", Tokens: tokens(2, 10), MaxTokens: 1, Deadline: 30 * time.Millisecond}).message()
+		start := time.Now()
+		p.in <- inbound{"web", m}
+		r, ok := p.await().Msg.(*wire.Result)
+		if waited := time.Since(start); !ok || r.Err == nil || r.Err.Code != engine.CodeDeadline || waited != 30*time.Millisecond {
+			t.Errorf("after %v %+v, want the job dropped after 30 ms", waited, r)
+		}
+	})
 }

@@ -1,38 +1,40 @@
 package scheduler
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// loading is an executor that has yet to say what it can run.
-type loading struct {
+// opening is an executor that has yet to say what it can run.
+type opening struct {
 	state wire.ExecutorState
 	heard time.Duration
 }
 
-// noteLoading notes how far an executor is that loads its model. It is not registered: it can run
+// noteOpening notes how far an executor is that opens its models. It is not registered: it can run
 // nothing, and a predecessor of its name ends by itself.
-func (c *Core) noteLoading(m *wire.Hello) {
+func (c *Core) noteOpening(m *wire.Hello) {
 	if m.State != nil {
-		c.loading[m.Name] = loading{*m.State, c.now}
+		c.opening[m.Name] = opening{*m.State, c.fleet.Now}
 	}
 }
 
-// states is what executors have said of themselves: those alive, then those that load.
+// states is what executors have said of themselves: those alive, then those that open.
 func (c *Core) states() []wire.ExecutorState {
 	var list []wire.ExecutorState
-	for _, e := range c.executors {
-		if e.peer.state != nil {
-			list = append(list, *e.peer.state)
+	for _, e := range c.fleet.Executors {
+		if e.Peer.State != nil {
+			list = append(list, *e.Peer.State)
 		}
 	}
-	for _, name := range sortedKeys(c.loading) {
-		if l := c.loading[name]; c.now-l.heard < c.cfg.PeerTimeout {
-			list = append(list, l.state)
+	for _, name := range slices.Sorted(maps.Keys(c.opening)) {
+		if o := c.opening[name]; c.fleet.Now-o.heard < c.cfg.PeerTimeout {
+			list = append(list, o.state)
 		} else {
-			delete(c.loading, name)
+			delete(c.opening, name)
 		}
 	}
 	return list

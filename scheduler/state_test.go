@@ -17,7 +17,7 @@ func TestStates(t *testing.T) {
 	hello := func(name string, loaded uint64, ready bool) []Envelope {
 		m := &wire.Hello{Role: wire.RoleExecutor, Name: name, Epoch: 1, State: &wire.ExecutorState{Name: name, Loaded: loaded, ToLoad: 10}}
 		if ready {
-			m.Executor = &info
+			m.Executor = info.info()
 		}
 		return w.step(PeerID(name), m)
 	}

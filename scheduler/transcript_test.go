@@ -47,7 +47,7 @@ func TestTranscripts(t *testing.T) {
 
 // play returns a transcript with what the Core says now.
 func play(t *testing.T, file, text string) string {
-	s := &script{t: t, cfg: DefaultConfig(), names: map[string]engine.JobID{}, infos: map[PeerID]wire.ExecutorInfo{},
+	s := &script{t: t, cfg: DefaultConfig(), names: map[string]engine.JobID{}, infos: map[PeerID]llm{}, layers: map[PeerID]int{}, many: map[PeerID]*manyModels{}, nested: map[PeerID]*wire.Run{},
 		runs: map[wire.PassID]*wire.Run{}, passes: map[PeerID]*wire.Run{}}
 	var out strings.Builder
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -75,7 +75,11 @@ type script struct {
 	names  map[string]engine.JobID
 	runs   map[wire.PassID]*wire.Run
 	passes map[PeerID]*wire.Run // the one each executor was last told to run or resume
-	infos  map[PeerID]wire.ExecutorInfo
+	infos  map[PeerID]llm
+	layers map[PeerID]int
+	many   map[PeerID]*manyModels
+	nested map[PeerID]*wire.Run // in the pass of each executor, not answered yet
+	serial uint64               // of the last SetModel
 }
 
 // tell gives the Core what a command says, at its time ("3s" before the command), and returns the
@@ -86,7 +90,7 @@ func (s *script) tell(words []string) string {
 	}
 	from, m := s.command(words)
 	if m == nil {
-		return ""
+		return "" // it says nothing to the Core
 	}
 	if s.core == nil {
 		var err error
@@ -98,7 +102,14 @@ func (s *script) tell(words []string) string {
 	for _, e := range s.core.Step(s.now, from, m) {
 		switch m := e.Msg.(type) {
 		case *wire.Run:
-			s.runs[m.Pass], s.passes[e.To] = m, m
+			s.runs[m.Pass] = m
+			if m.Nested {
+				s.nested[e.To] = m
+			} else {
+				s.passes[e.To] = m
+			}
+		case *wire.Load:
+			s.many[e.To].loading = m
 		case *wire.Resume:
 			s.passes[e.To] = s.runs[m.Pass]
 		}
@@ -116,10 +127,10 @@ func (s *script) tell(words []string) string {
 //	hello web | hello cpu executor epoch=N block=N blocks=N host=N rows=N limit=N token=D load=D layers=N
 //	submit web A tokens=N stem=N max=N user=U priority=N deadline=D stop=ID salt=S waited=D logprobs
 //	cancel web A
-//	done cpu [token=ID] [fails] [full]
+//	done cpu [token=ID] [fails] [full] [took=D]   (of the pass nested in another, if there is one)
 //	paused cpu [layer=N] | lost cpu | tick
 //
-// where tokens of equal stems begin alike, up to fork=N if that is given.
+// or what poolCommand says, where tokens of equal stems begin alike, up to fork=N if that is given.
 func (s *script) command(words []string) (PeerID, wire.Message) {
 	o := options(words[1:])
 	switch words[0] {
@@ -133,6 +144,9 @@ func (s *script) command(words []string) (PeerID, wire.Message) {
 		s.t.Fatalf("%s: %q needs a peer", s.where, words[0])
 	}
 	peer := PeerID(words[1])
+	if m, ok := s.poolCommand(peer, words, o); ok {
+		return peer, m
+	}
 	switch words[0] {
 	case "hello":
 		return peer, s.hello(peer, o)
@@ -141,7 +155,7 @@ func (s *script) command(words []string) (PeerID, wire.Message) {
 	case "cancel":
 		return peer, &wire.Cancel{Job: s.names[words[2]]}
 	case "paused":
-		return peer, &wire.Paused{Pass: s.passes[peer].Pass, Layer: o.num("layer", 1)}
+		return peer, &wire.Paused{Pass: s.passes[peer].Pass, Share: s.share(peer, o)}
 	case "lost":
 		return peer, &wire.Lost{}
 	case "done":
@@ -169,6 +183,9 @@ func (s *script) set(o opts) {
 }
 
 func (s *script) hello(peer PeerID, o opts) wire.Message {
+	if s.many[peer] != nil {
+		return s.helloMany(peer, o)
+	}
 	if _, ok := o["executor"]; !ok {
 		return &wire.Hello{Role: wire.RoleFrontend, Name: string(peer), Epoch: uint64(o.num("epoch", 1))}
 	}
@@ -181,10 +198,9 @@ func (s *script) hello(peer PeerID, o opts) wire.Message {
 		info.MaxPassRows = o.num("rows", 4096)
 		info.MaxModelLen = o.num("limit", 1<<20)
 		info.CostToken, info.CostLoad = o.dur("token"), o.dur("load")
-		info.Layers = o.num("layers", 0)
-		s.infos[peer] = info
+		s.infos[peer], s.layers[peer] = info, o.num("layers", 0)
 	}
-	return &wire.Hello{Role: wire.RoleExecutor, Name: string(peer), Epoch: uint64(o.num("epoch", 1)), Executor: &info}
+	return &wire.Hello{Role: wire.RoleExecutor, Name: string(peer), Epoch: uint64(o.num("epoch", 1)), Executor: info.info()}
 }
 
 func (s *script) submit(name string, o opts) wire.Message {
@@ -193,7 +209,7 @@ func (s *script) submit(name string, o opts) wire.Message {
 		id = engine.JobID(len(s.names) + 1)
 		s.names[name] = id
 	}
-	m := &wire.Submit{
+	m := &submission{
 		Job: id, Model: "m", Tokens: tokens(o.num("stem", int(id)), o.num("tokens", 10)), MaxTokens: o.num("max", 1),
 		User: o["user"], Salt: o["salt"], Priority: o.num("priority", 0), Deadline: o.dur("deadline"), Waited: o.dur("waited"),
 	}
@@ -204,11 +220,33 @@ func (s *script) submit(name string, o opts) wire.Message {
 		m.StopTokens = []engine.TokenID{engine.TokenID(stop)}
 	}
 	_, m.Ask.PromptLogprobs = o["logprobs"]
-	return m
+	full := m.message()
+	if t := s.tensors(id, o); t != nil {
+		full.Work = t.Work
+	}
+	if model, ok := o["model"]; ok {
+		full.Model = model
+	}
+	full.Stream = o["stream"]
+	_, full.Promised = o["promised"]
+	return full
+}
+
+// share is of a pass that has done so many layers.
+func (s *script) share(peer PeerID, o opts) float64 {
+	if layers := s.layers[peer]; layers > 0 {
+		return float64(o.num("layer", 1)) / float64(layers)
+	}
+	return 0
 }
 
 func (s *script) done(peer PeerID, o opts) wire.Message {
-	d := &wire.Done{Pass: s.passes[peer].Pass}
+	run := s.passes[peer]
+	if inner := s.nested[peer]; inner != nil {
+		run = inner
+		delete(s.nested, peer)
+	}
+	d := &wire.Done{Pass: run.Pass, Took: o.dur("took")}
 	if _, ok := o["fails"]; ok {
 		d.Err = engine.Errorf(engine.CodeInternal, "the pass failed")
 		return d
@@ -217,10 +255,14 @@ func (s *script) done(peer PeerID, o opts) wire.Message {
 		d.Err = engine.Errorf(engine.CodeOverloaded, "the pass does not fit")
 		return d
 	}
-	for _, it := range s.passes[peer].Items {
-		r := wire.ItemResult{Job: it.Job, Answer: &engine.Answer{Token: engine.TokenID(o.num("token", 7))}}
+	for i, it := range parts(run) {
+		if it.TokenItem == nil {
+			d.Items = append(d.Items, wire.ItemResult{Job: run.Items[i].Job, Output: &engine.TensorOutput{}})
+			continue
+		}
+		r := answered(it.Job, &engine.Answer{Token: engine.TokenID(o.num("token", 7))})
 		if it.Ask.PromptLogprobs {
-			r.Prompt = make([]engine.PromptScore, len(it.Tokens)-1)
+			r.Output.(*engine.TokenOutput).Prompt = make([]engine.PromptScore, len(it.Tokens)-1)
 		}
 		d.Items = append(d.Items, r)
 	}

@@ -48,16 +48,84 @@ func (w *world) tickUntil(t time.Duration) (out []Envelope) {
 	return out
 }
 
+// llm is an executor of one model that takes tokens.
+type llm struct {
+	Device, Model, Fingerprint                                              string
+	VocabSize, MaxModelLen, BlockTokens, NumBlocks, HostBlocks, MaxPassRows int
+	CopiesParts, CanPause                                                   bool
+	CostBase, CostToken, CostLoad                                           time.Duration
+	CostPair                                                                float64
+}
+
+// info is the executor as it registers.
+func (x *llm) info() *wire.ExecutorInfo {
+	return &wire.ExecutorInfo{Device: x.Device, CanPause: x.CanPause, Models: []wire.ModelInfo{{
+		Name: x.Model, Fingerprint: x.Fingerprint,
+		Cost: wire.Cost{Base: x.CostBase, Unit: x.CostToken, Pair: x.CostPair, Load: x.CostLoad},
+		Tokens: &wire.TokenLimits{
+			VocabSize: x.VocabSize, MaxModelLen: x.MaxModelLen, BlockTokens: x.BlockTokens, NumBlocks: x.NumBlocks,
+			HostBlocks: x.HostBlocks, MaxPassRows: x.MaxPassRows, CopiesParts: x.CopiesParts,
+		},
+	}}}
+}
+
 // executorInfo is an executor of 100 blocks of 4 tokens.
-func executorInfo() wire.ExecutorInfo {
-	return wire.ExecutorInfo{
+func executorInfo() llm {
+	return llm{
 		Device: "test", Model: "m", Fingerprint: "f", VocabSize: 1 << 16, MaxModelLen: 1 << 20,
 		BlockTokens: 4, NumBlocks: 100, MaxPassRows: 4096, CanPause: true,
 	}
 }
 
-func (w *world) executor(name PeerID, epoch uint64, info wire.ExecutorInfo) []Envelope {
-	return w.step(name, &wire.Hello{Role: wire.RoleExecutor, Name: string(name), Epoch: epoch, Executor: &info})
+// submission is a Submit of tokens.
+type submission struct {
+	Job                engine.JobID
+	Model, User, Salt  string
+	Tokens, StopTokens []engine.TokenID
+	MaxTokens          int
+	Ask                engine.Ask
+	Priority           int
+	Deadline, Waited   time.Duration
+}
+
+func (s *submission) message() *wire.Submit {
+	return &wire.Submit{Job: engine.Job{
+		ID: s.Job, Model: s.Model, User: s.User, Salt: s.Salt, Priority: s.Priority, Deadline: s.Deadline, Waited: s.Waited,
+		Work: &engine.Tokens{IDs: s.Tokens, Max: s.MaxTokens, Stop: s.StopTokens, Ask: s.Ask},
+	}}
+}
+
+// part is one job's part of a pass.
+type part struct {
+	Job engine.JobID
+	*wire.TokenItem
+}
+
+// parts are what a pass computes.
+func parts(run *wire.Run) (list []part) {
+	for _, it := range run.Items {
+		tokens, _ := it.Work.(*wire.TokenItem) // nil of tensors
+		list = append(list, part{it.Job, tokens})
+	}
+	return list
+}
+
+// item is what a pass computes for one of its jobs, output what a Result says that was found.
+func item(run *wire.Run, i int) *wire.TokenItem { return run.Items[i].Work.(*wire.TokenItem) }
+
+func output(r *wire.Result) *engine.TokenOutput {
+	if out, ok := r.Output.(*engine.TokenOutput); ok {
+		return out
+	}
+	return &engine.TokenOutput{}
+}
+
+func answered(job engine.JobID, a *engine.Answer) wire.ItemResult {
+	return wire.ItemResult{Job: job, Output: &engine.TokenOutput{Answer: a}}
+}
+
+func (w *world) executor(name PeerID, epoch uint64, info llm) []Envelope {
+	return w.step(name, &wire.Hello{Role: wire.RoleExecutor, Name: string(name), Epoch: epoch, Executor: info.info()})
 }
 
 // tokens makes n tokens; prompts of one stem begin alike.
@@ -69,18 +137,18 @@ func tokens(stem, n int) []engine.TokenID {
 	return out
 }
 
-func (w *world) submit(from PeerID, m *wire.Submit) []Envelope {
+func (w *world) submit(from PeerID, m *submission) []Envelope {
 	if m.Model == "" {
 		m.Model = "m"
 	}
-	return w.step(from, m)
+	return w.step(from, m.message())
 }
 
 // answer makes an executor answer a Run, each item with the token 7.
 func answer(run *wire.Run, took time.Duration) *wire.Done {
 	d := &wire.Done{Pass: run.Pass, Took: took}
-	for _, item := range run.Items {
-		d.Items = append(d.Items, wire.ItemResult{Job: item.Job, Answer: &engine.Answer{Token: 7}})
+	for _, item := range parts(run) {
+		d.Items = append(d.Items, answered(item.Job, &engine.Answer{Token: 7}))
 	}
 	return d
 }

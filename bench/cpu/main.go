@@ -23,6 +23,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels/cpu/onednn"
 	"go.uber.org/zap"
@@ -78,26 +79,31 @@ func serve(answer func(tokens int) (float64, error)) error {
 // prefill loads the model and returns the function that times a pass.
 func prefill(dir string, threads, maxLen int, cacheBytes int64) (func(int) (float64, error), error) {
 	runner, err := device.Open(device.Options{
-		Device: "cpu", Ranks: 1, Threads: threads, Model: dir, MaxModelLen: maxLen, CacheBytes: cacheBytes, Log: zap.NewNop(),
+		Device: "cpu", Ranks: 1, Threads: threads, Models: []host.Model{{Name: dir, Dir: dir, MaxLen: maxLen}}, CacheBytes: cacheBytes, Log: zap.NewNop(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	vocab := runner.Info().VocabSize
+	model := runner.Info().Models[0]
+	for _, piece := range model.Weights {
+		if err := runner.Load(dir, piece); err != nil {
+			return nil, err
+		}
+	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	return func(tokens int) (float64, error) {
 		ids := make([]engine.TokenID, tokens)
 		for i := range ids {
-			ids[i] = rng.Uint32N(uint32(vocab))
+			ids[i] = rng.Uint32N(uint32(model.Tokens.VocabSize))
 		}
 		start := time.Now()
-		err := pass(runner, wire.RunItem{Tokens: ids, Ask: engine.Ask{Top: 5}})
+		err := pass(runner, dir, &wire.TokenItem{Tokens: ids, Ask: engine.Ask{Top: 5}})
 		return time.Since(start).Seconds(), err
 	}, nil
 }
 
-func pass(runner executor.Runner, item wire.RunItem) error {
-	p, err := runner.Begin(&wire.Run{Items: []wire.RunItem{item}})
+func pass(runner executor.Runner, model string, item *wire.TokenItem) error {
+	p, err := runner.Begin(&wire.Run{Model: model, Items: []wire.RunItem{{Work: item}}})
 	if err != nil {
 		return err
 	}

@@ -56,8 +56,8 @@ func (b *bench) load(longest, spare, chunk, pages int) (*model.Model, error) {
 var labels = engine.Ask{Allowed: []engine.TokenID{1, 2}}
 
 // prompt is n tokens; tools/cuda_torch.py makes the same.
-func (b *bench) prompt(seed, n int, ask engine.Ask) wire.RunItem {
-	item := wire.RunItem{Ask: ask}
+func (b *bench) prompt(seed, n int, ask engine.Ask) wire.TokenItem {
+	item := wire.TokenItem{Ask: ask}
 	for i := range n {
 		item.Tokens = append(item.Tokens, engine.TokenID((seed+i*7919)%b.model.Vocab))
 	}
@@ -65,17 +65,26 @@ func (b *bench) prompt(seed, n int, ask engine.Ask) wire.RunItem {
 }
 
 // steps runs a pass to its end, calling between after each layer, and returns its answers.
-func steps(m *model.Model, between func(layer int) error, items ...wire.RunItem) ([]wire.ItemResult, error) {
-	p, err := m.Begin(&wire.Run{Items: items})
+func steps(m *model.Model, between func(layer int) error, items ...wire.TokenItem) ([]wire.ItemResult, error) {
+	run := &wire.Run{}
+	for i := range items {
+		run.Items = append(run.Items, wire.RunItem{Work: &items[i]})
+	}
+	p, err := m.Begin(run)
 	if err != nil {
 		return nil, err
 	}
 	defer p.Close()
+	layer := 0
 	for done := false; !done; {
 		if done, err = p.Step(); err != nil {
 			return nil, err
 		}
-		if err := between(p.Layer()); err != nil {
+		if !done && !p.Boundary() {
+			continue
+		}
+		layer++
+		if err := between(layer); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +98,7 @@ func steps(m *model.Model, between func(layer int) error, items ...wire.RunItem)
 
 // pass runs items to their answers and returns the time by the host's clock, which is what a client
 // feels.
-func pass(m *model.Model, items ...wire.RunItem) (time.Duration, error) {
+func pass(m *model.Model, items ...wire.TokenItem) (time.Duration, error) {
 	start := time.Now()
 	_, err := steps(m, func(int) error { return nil }, items...)
 	return time.Since(start), err
@@ -97,7 +106,7 @@ func pass(m *model.Model, items ...wire.RunItem) (time.Duration, error) {
 
 // medianPass runs a pass once uncounted and then as often as fits into about a budget, at least twice
 // and at most b.runs times.
-func (b *bench) medianPass(m *model.Model, items ...wire.RunItem) (median time.Duration, runs int, err error) {
+func (b *bench) medianPass(m *model.Model, items ...wire.TokenItem) (median time.Duration, runs int, err error) {
 	const budget = 2 * time.Second
 	first, err := pass(m, items...)
 	if err != nil {

@@ -27,7 +27,7 @@ func (b *bench) suffixes() error {
 		b.model.Name, b.packed, b.suffix, b.cached, whole.Seconds()*1e3)
 	var alone float64
 	for size := 1; size <= b.packed; size *= 2 {
-		items := make([]wire.RunItem, size)
+		items := make([]wire.TokenItem, size)
 		for i := range items {
 			items[i] = b.prompt(100+i, b.suffix, labels)
 			items[i].Tokens = append(slices.Clone(prefix.Tokens), items[i].Tokens...)

@@ -112,7 +112,7 @@ func (b *bench) likeliest(m *model.Model, n int) (ids []engine.TokenID, logprobs
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, l := range answers[0].Answer.Top {
+	for _, l := range answers[0].Output.(*engine.TokenOutput).Answer.Top {
 		ids, logprobs = append(ids, l.ID), append(logprobs, l.Logprob)
 	}
 	return ids, logprobs, nil

@@ -4,6 +4,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,8 @@ type Options struct {
 
 // Record is what became of one request. Times are counted from the start of the run.
 type Record struct {
-	Index     int // in the trace
+	Index     int    // in the trace
+	Model     string // of the trace; may be empty
 	User      string
 	Scheduled time.Duration // when it was due
 	Sent      time.Duration // when the client began to send it
@@ -153,7 +155,7 @@ func (c *Client) Run(ctx context.Context, requests []workload.Request) ([]Record
 			break
 		}
 		record := &records[i]
-		*record = Record{Index: i, User: q.User, Scheduled: q.At}
+		*record = Record{Index: i, Model: q.Model, User: q.User, Scheduled: q.At}
 		if closed {
 			record.Scheduled = time.Since(start)
 		}
@@ -211,7 +213,7 @@ type completion struct {
 }
 
 func (c *Client) body(q workload.Request) ([]byte, error) {
-	r := completion{Model: c.options.Model, MaxTokens: q.MaxTokens, User: q.User, Allowed: q.Allowed}
+	r := completion{Model: cmp.Or(q.Model, c.options.Model), MaxTokens: q.MaxTokens, User: q.User, Allowed: q.Allowed}
 	switch {
 	case q.Prompt.Text != "":
 		r.Prompt = q.Prompt.Text

@@ -134,7 +134,7 @@ func TestBodyAndRecord(t *testing.T) {
 	}
 	requests := []workload.Request{
 		{User: "text", MaxTokens: 1, Prompt: workload.Prompt{Text: "hello"}, Allowed: []uint32{7, 8}},
-		{User: "ids", MaxTokens: 2, Prompt: workload.Prompt{Tokens: []uint32{1, 2}}},
+		{User: "ids", Model: "other", MaxTokens: 2, Prompt: workload.Prompt{Tokens: []uint32{1, 2}}},
 		{User: "shape", MaxTokens: 1, Prompt: workload.Prompt{Shape: workload.Shape{SuffixTokens: 4}}},
 	}
 	records, err := c.Run(t.Context(), requests)
@@ -143,7 +143,7 @@ func TestBodyAndRecord(t *testing.T) {
 	}
 	for user, want := range map[string]string{
 		"text": `{"allowed_token_ids":[7,8],"max_tokens":1,"model":"demo","prompt":"hello","temperature":0,"user":"text"}`,
-		"ids":  `{"max_tokens":2,"model":"demo","prompt":[1,2],"temperature":0,"user":"ids"}`,
+		"ids":  `{"max_tokens":2,"model":"other","prompt":[1,2],"temperature":0,"user":"ids"}`,
 	} {
 		body, _ := bodies.Load(user)
 		if got, _ := json.Marshal(body); string(got) != want {
@@ -165,7 +165,7 @@ func TestBodyAndRecord(t *testing.T) {
 	if err := WriteCSV(&b, records); err != nil {
 		t.Fatal(err)
 	}
-	if rows, err := csv.NewReader(&b).ReadAll(); err != nil || len(rows) != 4 || rows[1][1] != "text" || rows[3][9] != "16" {
+	if rows, err := csv.NewReader(&b).ReadAll(); err != nil || len(rows) != 4 || rows[1][1] != "text" || rows[3][9] != "16" || rows[2][11] != "other" {
 		t.Errorf("CSV %v, %v", rows, err)
 	}
 }

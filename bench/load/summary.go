@@ -72,14 +72,14 @@ func Percentile(sorted []time.Duration, p float64) time.Duration {
 func WriteCSV(w io.Writer, records []Record) error {
 	out := csv.NewWriter(w)
 	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }
-	err := out.Write([]string{"request", "user", "scheduled_s", "sent_s", "first_byte_s", "done_s", "latency_s", "status", "prompt_tokens", "cached_tokens", "error"})
+	err := out.Write([]string{"request", "user", "scheduled_s", "sent_s", "first_byte_s", "done_s", "latency_s", "status", "prompt_tokens", "cached_tokens", "error", "model"})
 	for _, r := range records {
 		if err != nil {
 			return err
 		}
 		err = out.Write([]string{
 			strconv.Itoa(r.Index), r.User, seconds(r.Scheduled), seconds(r.Sent), seconds(r.FirstByte), seconds(r.Done), seconds(r.Latency()),
-			strconv.Itoa(r.Status), strconv.Itoa(r.Tokens), strconv.Itoa(r.Cached), r.Err,
+			strconv.Itoa(r.Status), strconv.Itoa(r.Tokens), strconv.Itoa(r.Cached), r.Err, r.Model,
 		})
 	}
 	if err != nil {

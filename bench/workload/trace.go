@@ -17,11 +17,13 @@ import (
 //
 //	{"at":0,"user":"a","prompt":"Is this post of interest?","max_tokens":1}
 //	{"at":0.25,"user":"b","prompt":[17,4,99],"allowed_token_ids":[5,6]}
-//	{"at":1.5,"user":"c","shape":{"prefix":3,"prefix_tokens":14000,"suffix":8,"suffix_tokens":150}}
+//	{"at":1.5,"model":"m","shape":{"prefix":3,"prefix_tokens":14000,"suffix":8,"suffix_tokens":150}}
 //
-// at is in seconds from the start; max_tokens is 1 where it is left out. Blank lines are skipped.
+// at is in seconds from the start; max_tokens is 1 where it is left out, and model the one that the client is
+// told. Blank lines are skipped.
 type traceLine struct {
 	At        *float64         `json:"at"`
+	Model     string           `json:"model,omitempty"`
 	User      string           `json:"user,omitempty"`
 	Prompt    json.RawMessage  `json:"prompt,omitempty"`
 	Shape     *Shape           `json:"shape,omitempty"`
@@ -89,7 +91,7 @@ func parseLine(text []byte) (Request, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return Request{}, errors.New("more than one JSON value in the line")
 	}
-	q := Request{User: l.User, MaxTokens: 1, Allowed: l.Allowed}
+	q := Request{Model: l.Model, User: l.User, MaxTokens: 1, Allowed: l.Allowed}
 	switch {
 	case l.At == nil:
 		return Request{}, errors.New(`"at" is missing`)
@@ -138,7 +140,7 @@ func WriteTrace(w io.Writer, requests []Request) error {
 	encoder := json.NewEncoder(out)
 	for i, q := range requests {
 		at := q.At.Seconds()
-		l := traceLine{At: &at, User: q.User, MaxTokens: &requests[i].MaxTokens, Allowed: q.Allowed}
+		l := traceLine{At: &at, Model: q.Model, User: q.User, MaxTokens: &requests[i].MaxTokens, Allowed: q.Allowed}
 		var err error
 		switch {
 		case q.Prompt.Text != "":

@@ -15,6 +15,7 @@ import (
 // Request is one request of a trace.
 type Request struct {
 	At        time.Duration // when it is sent, from the start of the trace
+	Model     string        // empty: the one that the client is told
 	User      string        // routing and fairness key; may be empty
 	Prompt    Prompt
 	MaxTokens int              // >= 1

@@ -165,6 +165,7 @@ func TestTraceRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	requests := generate(t, PostRecommendation(), Arrivals{Rate: 3}, 5)
 	requests[0].Prompt = Prompt{Text: "Is \"this\"\nof interest?"}
+	requests[1].Model = "other"
 	requests[1].Prompt = Prompt{Tokens: []uint32{0, 1<<32 - 1}}
 	requests[2].Allowed = []uint32{4, 9}
 	requests[3].MaxTokens = 16

@@ -19,6 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/bench/load"
 	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 // benchFlags are what `bench serve` and `bench sweep` have in common.
@@ -61,7 +62,7 @@ func (f *benchFlags) register(command *cobra.Command) {
 	flags.IntVar(&f.prompts, "num-prompts", 0, "send only the first requests of the workload (default: all)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of lengths, contents and arrivals")
 	flags.StringVar(&f.csv, "csv", "", "write the measurements to this file")
-	completeFlag(command, "workload", cobra.FixedCompletions([]string{workload.PostRecommendation().Name, workload.CreditVerification().Name}, cobra.ShellCompDirectiveDefault))
+	usage.CompleteFlag(command, "workload", cobra.FixedCompletions([]string{workload.PostRecommendation().Name, workload.CreditVerification().Name}, cobra.ShellCompDirectiveDefault))
 }
 
 // prepare reads what the flags name and connects to the server.

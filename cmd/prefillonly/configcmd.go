@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 // newConfigCommand makes `prefillonly config`.
@@ -35,17 +36,14 @@ func newConfigCommand() *cobra.Command {
 	}
 	for _, c := range []*cobra.Command{check, show} {
 		config.Flags(c.Flags(), config.Serve)
-		addGroupedHelp(c, config.Serve)
-		completeParameters(c)
+		usage.AddHelp(c, config.Serve)
+		usage.AddCompletion(c)
 	}
 	return commandGroup(&cobra.Command{Use: "config", Short: "Check or show a configuration"}, check, show)
 }
 
 func checkedConfig(command *cobra.Command) (*config.Loaded, error) {
-	cfg, err := loadConfig(command)
-	if err == nil {
-		err = cfg.Validate()
-	}
+	cfg, err := loadConfig(command, nil)
 	if err != nil {
 		return nil, configError(err)
 	}

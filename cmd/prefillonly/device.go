@@ -4,28 +4,27 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/device"
-	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modellist"
+	"github.com/prefillonly/prefillonly/internal/vitals"
 )
 
 // gpuAccess is how this process reaches GPUs.
 var gpuAccess = device.CUDA
 
 // openRunner makes the runner of the configured device.
-var openRunner = func(cfg *config.Config, v *vitals, log *zap.Logger) (executor.Runner, error) {
+var openRunner = func(cfg *config.Config, v *vitals.Vitals, log *zap.Logger) (device.Runner, error) {
 	o := deviceOptions(cfg, log)
-	o.Loading = func() (func(done, total int64), func()) {
-		progress := newLoading(v, log)
-		return func(done, total int64) {
-			sayAlive()
-			progress.note(done, total)
-		}, progress.end
+	o.Models = modellist.Hosted(cfg)
+	o.Partial = len(o.Models) < len(cfg.Models)
+	o.Loading = func(model string, done, total int64) {
+		sayAlive()
+		v.Loading(model, done, total)
 	}
-	o.Working = sayAlive
 	return device.Open(o)
 }
 
-// deviceOptions are the parameters that say which device to open and what to load onto it.
+// deviceOptions are the parameters that say which device to open, and how.
 func deviceOptions(cfg *config.Config, log *zap.Logger) device.Options {
 	dir, err := cacheDir()
 	if err != nil {
@@ -33,17 +32,19 @@ func deviceOptions(cfg *config.Config, log *zap.Logger) device.Options {
 	}
 	return device.Options{
 		Device: cfg.Device, GPUs: cfg.GPUs(), Ranks: cfg.Ranks, Threads: cfg.Threads, Access: gpuAccess,
-		Model: cfg.Model, Name: cfg.ServedModelName[0], MaxModelLen: int(cfg.MaxModelLen), BlockSize: cfg.BlockSize, PrefillChunk: cfg.PrefillChunk,
-		GPUMemory: cfg.GPUMemory, CacheBytes: int64(cfg.CacheBytes), CacheShare: cfg.CacheShare, Offloading: cfg.Offloading,
-		Attention: cfg.Attention, Profile: cfg.Profile, CacheDir: dir, Log: log,
+		Memory: int64(cfg.Memory), PrefillChunk: cfg.PrefillChunk, GPUMemory: cfg.GPUMemory,
+		CacheBytes: int64(cfg.CacheBytes), CacheShare: cfg.CacheShare, Offloading: cfg.Offloading,
+		Attention: cfg.Attention, CacheDir: dir, Log: log,
 	}
 }
 
-// nameGPUs replaces the GPUs of --device by their UUIDs; cuda stands for every GPU if all is set.
+// nameGPUs replaces the GPUs of --device by their UUIDs, and those of the models' devices; cuda stands for every GPU
+// if all is set.
 func nameGPUs(cfg *config.Config, all bool, log *zap.Logger) error {
 	named, err := device.NameGPUs(deviceOptions(cfg, log), all)
-	if err == nil {
-		cfg.Device = named
+	if err != nil {
+		return err
 	}
-	return err
+	cfg.Device = named
+	return nameModelGPUs(cfg, log)
 }

@@ -2,33 +2,39 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
+	"github.com/prefillonly/prefillonly/internal/vitals"
 )
 
 // newExecutorCommand makes `prefillonly executor`.
 func newExecutorCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:     "executor [MODEL]",
+		Use:     "executor [MODEL...]",
 		Short:   "Run a device's executor alone",
 		Example: "  prefillonly executor --name cpu-1 --scheduler-endpoint tcp://10.0.0.1:7000 --curve-key-file e.key --curve-peers-file s.pub --model ./Qwen2.5-0.5B",
-		Args:    cobra.MaximumNArgs(1),
 	}
 	name := command.Flags().String("name", defaultName("executor"), "name among the executors of one scheduler, stable over restarts")
 	lines := command.Flags().Bool("loading-lines", false, "tell of loading by lines of the log on a terminal too, for several executors on one")
-	return configured(command, config.Executor, func(cfg *config.Config, log *zap.Logger) error {
-		return runExecutor(cfg, *name, *lines, log)
+	return reconfigured(command, config.Executor, func(s settings, log *zap.Logger) error {
+		return runExecutor(s, *name, *lines, log)
 	})
 }
 
-func runExecutor(cfg *config.Config, name string, lines bool, log *zap.Logger) error {
-	remove, err := prepareModel(cfg)
+func runExecutor(s settings, name string, lines bool, log *zap.Logger) error {
+	cfg := s.Config
+	_, remove, err := modellist.Prepare(cfg)
 	if err != nil {
 		return err
 	}
@@ -48,19 +54,80 @@ func runExecutor(cfg *config.Config, name string, lines bool, log *zap.Logger) e
 	defer debugging.Close()
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
-	v := &vitals{name: name, lines: lines}
-	watched := watchGPU(ctx, cfg, v, stop, log)
+	v := vitals.New(name, lines, log)
+	library, gpus := device.OwnGPUs(deviceOptions(cfg, log))
+	watched := v.Watch(ctx, library, gpus, stop, dieWithGPU)
+	opened := make(chan device.Runner, 1)
 	open := func() (executor.Runner, error) {
 		r, err := openRunner(cfg, v, log)
-		// Only now: until here a signal ends the process, however long loading takes.
+		// Only now: until here a signal ends the process, however long opening takes.
 		context.AfterFunc(stopSignal(ctx), func() { stop(nil) })
+		if err == nil {
+			opened <- r
+		}
 		return r, err
 	}
-	err = executor.Run(ctx, executor.Config{Name: name, Heartbeat: heartbeat, Log: log, State: v.state, Alive: sayAlive}, peer, open)
+	changes := make(chan func() error)
+	var reloading sync.WaitGroup
+	reloading.Go(func() { followModels(ctx, s, opened, changes, log) }) // ends with ctx
+	err = executor.Run(ctx, executor.Config{Name: name, Heartbeat: heartbeat, Log: log, State: v.State, Alive: sayAlive, Changes: changes}, peer, open)
 	stop(nil)
+	reloading.Wait()
 	<-watched
 	if executor.DeviceLost(err) {
 		return &exitError{exitLost, err}
 	}
 	return err
+}
+
+// followModels sets the models anew at each SIGHUP, from when the runner is open until ctx ends.
+func followModels(ctx context.Context, s settings, opened <-chan device.Runner, changes chan<- func() error, log *zap.Logger) {
+	var runner device.Runner
+	select {
+	case runner = <-opened:
+	case <-ctx.Done():
+		return
+	}
+	for {
+		select {
+		case <-s.reload:
+			changeModels(ctx, s, runner, changes, log)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// changeModels reads the configuration anew and has the executor's loop set its models; a mistake leaves all as it
+// is.
+func changeModels(ctx context.Context, s settings, runner device.Runner, changes chan<- func() error, log *zap.Logger) {
+	next, _, _, err := rereadModels(s, s.Config)
+	if err == nil {
+		err = nameModelGPUs(next, log)
+	}
+	if err != nil {
+		log.Error("the models are left as they are", zap.Error(err))
+		return
+	}
+	list := modellist.Hosted(next)
+	runner.Ahead(ctx, list)
+	for again := true; again; { // a model that changes is removed first, and the scheduler told
+		changed := make(chan bool, 1)
+		select {
+		case changes <- func() error { defer close(changed); changed <- runner.SetModels(list); return nil }:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case again = <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dieWithGPU ends a process that its lost GPU does not let end.
+func dieWithGPU(err error) {
+	fmt.Fprintln(os.Stderr, "prefillonly: killed by itself, since the GPU does not let it end:", err)
+	os.Exit(exitLost)
 }

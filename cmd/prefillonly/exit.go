@@ -8,7 +8,10 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modellist"
+	"github.com/prefillonly/prefillonly/internal/mq"
 	"github.com/prefillonly/prefillonly/internal/supervise"
+	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 // The exit codes are those of sysexits.h. None of them is a code that Go's runtime gives (2), so that only a
@@ -23,17 +26,14 @@ const (
 )
 
 // exitCodes says what they mean to users.
-var exitCodes = []struct {
-	code  int
-	means string
-}{
-	{0, "ended as asked, everything answered"},
-	{exitUsage, "the command line: an unknown command or flag, too few or too many arguments"},
-	{exitConfig, "a parameter's value, wherever it came from, a file it names, or the model"},
-	{exitDevice, "no usable device"},
-	{exitMemory, "the model does not fit into memory"},
-	{exitLost, "a device failed; another process may find it well"},
-	{exitFailure, "everything else; another start may succeed"},
+var exitCodes = []usage.ExitCode{
+	{Code: 0, Means: "ended as asked, everything answered"},
+	{Code: exitUsage, Means: "the command line: an unknown command or flag, too few or too many arguments"},
+	{Code: exitConfig, Means: "a parameter's value, wherever it came from, a file it names, the model, or a scheduler of another release"},
+	{Code: exitDevice, Means: "no usable device"},
+	{Code: exitMemory, Means: "the model does not fit into memory"},
+	{Code: exitLost, Means: "a device failed; another process may find it well"},
+	{Code: exitFailure, Means: "everything else; another start may succeed"},
 }
 
 // exitError is an error with the exit code it means.
@@ -57,12 +57,16 @@ var deviceExits = map[device.Cause]int{
 func exitCode(err error) int {
 	var exit *exitError
 	var child *supervise.ExitError
+	var refused *mq.RefusedError
+	var models *modellist.Error
 	code, opening := deviceExits[device.CauseOf(err)]
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
 	case opening:
 		return code
+	case errors.As(err, &refused), errors.As(err, &models):
+		return exitConfig
 	case errors.As(err, &child):
 		return child.Code
 	}

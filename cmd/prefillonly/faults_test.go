@@ -17,9 +17,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/vitals"
 )
 
 // poison is a token that does harm to the executor of a program run with poisonEnv, whose value says what.
@@ -28,7 +30,7 @@ const (
 	poisonEnv = "POISONED_RUNNER"
 )
 
-// harms are what poison does; the last two happen while the model loads, the first time.
+// harms are what poison does; the last two happen while the device is opened, the first time.
 var harms = map[string]func(){
 	"kill":         func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) },
 	"panic":        func() { go panic("poisoned"); select {} }, // nobody recovers it
@@ -51,17 +53,26 @@ func compute() {
 
 // poisoned is a Runner with a fatal defect.
 type poisoned struct {
-	executor.Runner
-	harm func()
+	device.Runner
+	harm    func()
+	loading func() // nil: no harm
 }
 
 func (r poisoned) Begin(run *wire.Run) (executor.Pass, error) {
 	for i := range run.Items {
-		if slices.Contains(run.Items[i].Tokens, poison) {
+		if slices.Contains(run.Items[i].Work.(*wire.TokenItem).Tokens, poison) {
 			r.harm()
 		}
 	}
 	return r.Runner.Begin(run)
+}
+
+// Load is struck in its middle, the first time that there is one.
+func (r poisoned) Load(model string, weight uint32) error {
+	if r.loading != nil && weight > 0 {
+		r.loading()
+	}
+	return r.Runner.Load(model, weight)
 }
 
 // injectFaults is called by the program under test.
@@ -71,12 +82,20 @@ func injectFaults() {
 		return
 	}
 	open := openRunner
-	openRunner = func(cfg *config.Config, v *vitals, log *zap.Logger) (executor.Runner, error) {
+	openRunner = func(cfg *config.Config, v *vitals.Vitals, log *zap.Logger) (device.Runner, error) {
 		r, err := open(cfg, v, log)
 		if strings.HasSuffix(what, "loading") && firstTime(cfg) {
 			harms[what]()
 		}
-		return poisoned{r, harms[what]}, err
+		p := poisoned{Runner: r, harm: harms[what]}
+		if what == "kill a load" {
+			p.loading = func() {
+				if firstTime(cfg) {
+					harms["kill"]()
+				}
+			}
+		}
+		return p, err
 	}
 }
 

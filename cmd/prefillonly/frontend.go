@@ -2,25 +2,26 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
+	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/frontend"
-	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
-	"github.com/prefillonly/prefillonly/internal/regular"
+	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 )
@@ -38,25 +39,26 @@ func frontendName(i int) string { return "frontend-" + strconv.Itoa(i) }
 // newFrontendCommand makes `prefillonly frontend`.
 func newFrontendCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:     "frontend [MODEL]",
+		Use:     "frontend [MODEL...]",
 		Short:   "Run an HTTP frontend alone",
 		Example: "  prefillonly frontend --name web-1 --scheduler-endpoint tcp://10.0.0.1:7000 --curve-key-file f.key --curve-peers-file s.pub --model ./Qwen2.5-0.5B",
-		Args:    cobra.MaximumNArgs(1),
 	}
 	name := command.Flags().String("name", defaultName("frontend"), "name among the peers of one scheduler, stable over restarts")
-	return configured(command, config.Frontend, func(cfg *config.Config, log *zap.Logger) error {
-		return runFrontend(cfg, *name, log)
+	return reconfigured(command, config.Frontend, func(s settings, log *zap.Logger) error {
+		return runFrontend(s, *name, log)
 	})
 }
 
-func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
-	ctx := stopSignal(context.Background())
+func runFrontend(s settings, name string, log *zap.Logger) error {
+	cfg := s.Config
+	ctx, stop := context.WithCancel(stopSignal(context.Background()))
+	defer stop()
 	debugging, err := telemetry.ServeDebug(cfg.DebugPort, debugFrontend, log)
 	if err != nil {
 		return err
 	}
 	defer debugging.Close()
-	remove, err := prepareModel(cfg)
+	_, remove, err := modellist.Prepare(cfg)
 	if err != nil {
 		return err
 	}
@@ -65,12 +67,8 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 	if err != nil {
 		return &exitError{exitConfig, err}
 	}
-	tok, err := tokenizer.Open(cfg.Model)
-	if err != nil {
-		return &exitError{exitConfig, err}
-	}
-	chat, err := openTemplate(cfg, tok)
-	if err != nil {
+	models := served(cfg)
+	if err := openOnly(models); err != nil {
 		return &exitError{exitConfig, err}
 	}
 	listener, err := openListener(cfg)
@@ -82,21 +80,68 @@ func runFrontend(cfg *config.Config, name string, log *zap.Logger) error {
 		return err
 	}
 	defer peer.Close()
+	var f *frontend.Frontend
+	pool := client.New(client.Config{Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: func() { pulse(f.State()) }}, peer, log)
+	if f, err = frontend.New(frontendConfig(cfg, keys, name), models, pool, log); err != nil {
+		return &exitError{exitConfig, err}
+	}
+	return serveFrontend(ctx, s, f, pool, listener, log)
+}
+
+func frontendConfig(cfg *config.Config, keys *apikey.Ring, name string) frontend.Config {
 	socket, siblings := metricsSockets(cfg, name)
-	f, err := frontend.New(frontend.Config{
-		Name: name, Heartbeat: heartbeat, Models: cfg.ServedModelName, Keys: keys, Version: version,
-		MaxBody: int64(cfg.MaxBody), MaxJobs: cfg.MaxOpenJobs, MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens,
+	return frontend.Config{
+		Name: name, Keys: keys, Version: version,
+		MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens,
 		HTTP: httpserve.Config{
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
 		},
-		Socket: socket, Siblings: siblings, Pulse: pulse, DevMode: cfg.DevMode,
+		Socket: socket, Siblings: siblings, DevMode: cfg.DevMode,
 		CORS: cors.Config{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
-	}, tok, chat, peer, log)
-	if err != nil {
-		return &exitError{exitConfig, err}
 	}
-	return f.Serve(ctx, listener)
+}
+
+// serveFrontend answers requests until ctx ends, and sets the models anew on SIGHUP. It drains, and returns an error,
+// when the connection to the scheduler breaks for good.
+func serveFrontend(ctx context.Context, s settings, f *frontend.Frontend, pool *client.Client, listener net.Listener, log *zap.Logger) error {
+	following, unfollow := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var group sync.WaitGroup
+	group.Go(func() { // ends with following
+		unfollow(pool.Run(following))
+		stop()
+	})
+	group.Go(func() { // ends with ctx
+		for {
+			select {
+			case <-s.reload:
+				resetModels(s, f, log)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	err := f.Serve(ctx, listener)
+	stop()
+	unfollow(nil)
+	group.Wait()
+	if cause := context.Cause(following); !errors.Is(cause, context.Canceled) {
+		return fmt.Errorf("connection to the scheduler: %w", cause)
+	}
+	return err
+}
+
+// resetModels reads the configuration anew and serves its models; a mistake leaves all as it is.
+func resetModels(s settings, f *frontend.Frontend, log *zap.Logger) {
+	next, _, _, err := rereadModels(s, s.Config)
+	if err == nil {
+		err = f.SetModels(served(next))
+	}
+	if err != nil {
+		log.Error("the models are left as they are", zap.Error(err))
+	}
 }
 
 // metricsSockets are where frontends on one port tell each other their metrics: this one's and all; none
@@ -138,51 +183,11 @@ func openListener(cfg *config.Config) (net.Listener, error) {
 func apiKeys(cfg *config.Config) (*apikey.Ring, error) {
 	entries := cfg.APIKey
 	if cfg.APIKeyFile != "" {
-		text, err := os.ReadFile(cfg.APIKeyFile)
+		more, err := apikey.ReadFile(cfg.APIKeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("api-key-file: %w", err)
 		}
-		for line := range strings.Lines(string(text)) {
-			if strings.TrimSpace(line) != "" {
-				entries = append(entries, line)
-			}
-		}
-		if len(entries) == 0 {
-			return nil, fmt.Errorf("api-key-file: %s holds no key", cfg.APIKeyFile)
-		}
+		entries = slices.Concat(entries, more)
 	}
 	return apikey.NewRing(entries, cfg.CacheIsolation)
-}
-
-// chatTemplate adapts the tokenizer's templates to the frontend.
-type chatTemplate struct {
-	*tokenizer.Tokenizer
-	override string // used in place of the checkpoint's template; may be empty
-}
-
-func openTemplate(cfg *config.Config, tok *tokenizer.Tokenizer) (chatTemplate, error) {
-	t := chatTemplate{Tokenizer: tok}
-	if cfg.ChatTemplate != "" {
-		text, err := regular.ReadFile(cfg.ChatTemplate, tokenizer.MaxTemplate)
-		if err != nil {
-			return t, fmt.Errorf("chat-template: %w", err)
-		}
-		t.override = string(text)
-	}
-	return t, nil
-}
-
-func (t chatTemplate) RenderChat(messages []byte, o frontend.ChatOptions) (string, error) {
-	return t.Tokenizer.RenderChat(messages, tokenizer.ChatOptions{
-		AddGenerationPrompt: o.AddGenerationPrompt, ContinueFinalMessage: o.ContinueFinalMessage, Template: t.override, Variables: o.Variables,
-	})
-}
-
-// TokenizerInfo is the tokenizer's configuration with the template in use.
-func (t chatTemplate) TokenizerInfo() map[string]json.RawMessage {
-	info := t.Tokenizer.Info()
-	if t.override != "" {
-		info["chat_template"], _ = json.Marshal(t.override) // a string has a JSON form
-	}
-	return info
 }

@@ -256,6 +256,62 @@ func TestGPUOutOfMemory(t *testing.T) {
 	s.wantRefused(http.StatusInternalServerError)
 }
 
+// TestModelsOnDevices: each GPU runs the models that are for it, of which one may have none, or only one that is
+// broken; SIGHUP moves them.
+func TestModelsOnDevices(t *testing.T) {
+	a, b, broken := demoDir(t), variantDir(t, "b"), variantDir(t, "broken")
+	if err := os.Truncate(filepath.Join(broken, "model.safetensors"), 5000); err != nil {
+		t.Fatal(err)
+	}
+	list := func(models ...string) string {
+		text := "models:\n"
+		for _, m := range models {
+			words := strings.Fields(m)
+			text += fmt.Sprintf("- {name: %s, path: %s, devices: \"%s\"}\n", words[0], words[1], words[2])
+		}
+		return text
+	}
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte(list("a "+a+" cuda:0", "b "+b+" cuda:1", "both "+a+" cuda")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := append(nvmltest.New(t).Env(), simulatedEnv+"="+t.TempDir())
+	c := filed{serve(t, env, "--config", file, "--device", "cuda", "--max-model-len", "256", "--prefill-chunk", "64"), file}
+	serving := func(want map[string]int) {
+		t.Helper()
+		c.until(fmt.Sprint(want), func() bool {
+			for model, executors := range want {
+				status, answer := c.askModel(model)
+				if executors == 0 && (status != 503 || !strings.Contains(answer, "model.safetensors")) || executors > 0 && status != 200 {
+					return false
+				}
+				if n := strings.Count(c.logged(), fmt.Sprintf(`"msg":"executors","model":"%s","serving":%d`, model, executors)); n == 0 {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	serving(map[string]int{"a": 1, "b": 1, "both": 2})
+	const told = "models read anew"
+	c.reread(list("a "+a+" cuda:0"), told) // nothing is for the second one
+	serving(map[string]int{"a": 1})
+	c.strike("cuda-1", syscall.SIGKILL)
+	c.reread(list("a "+a+" cuda:0", "broken "+broken+" cuda:1"), told)
+	serving(map[string]int{"a": 1})
+	c.until("the broken model is refused with the cause", func() bool {
+		status, answer := c.askModel("broken")
+		return status == 503 && strings.Contains(answer, "model.safetensors")
+	})
+	c.strike("cuda-1", syscall.SIGKILL) // it starts with the broken one alone
+	c.until("the broken model is still refused with the cause", func() bool {
+		status, answer := c.askModel("broken")
+		return status == 503 && strings.Contains(answer, "model.safetensors")
+	})
+	c.reread(list("a "+a+" cuda:1", "b "+b+" cuda:0"), told)
+	serving(map[string]int{"a": 1, "b": 1})
+}
+
 // TestGPULoading: a server that is still loading answers /ready with how far it is.
 func TestGPULoading(t *testing.T) {
 	fake, dir := nvmltest.New(t), t.TempDir()

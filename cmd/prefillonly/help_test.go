@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 // output runs a command that must succeed and say nothing on stderr.
@@ -80,15 +81,19 @@ func TestManualPage(t *testing.T) {
 	page := output(t, "man")
 	want := []string{".SH NAME", ".SH EXIT STATUS"}
 	for i := range config.Params {
-		want = append(want, ".B "+roff(config.Params[i].Title())+"\n")
+		want = append(want, ".B "+usage.Roff(config.Params[i].Title())+"\n")
+	}
+	for i := range config.ModelParams {
+		p := &config.ModelParams[i]
+		want = append(want, ".B "+usage.Roff(p.Name+": "+p.Value)+"\n")
 	}
 	for _, path := range paths(newRootCommand()) {
 		if path[0] != "help" {
-			want = append(want, ".B "+roff("prefillonly "+strings.Join(path, " ")))
+			want = append(want, ".B "+usage.Roff("prefillonly "+strings.Join(path, " ")))
 		}
 	}
 	for _, e := range exitCodes {
-		want = append(want, fmt.Sprintf(".B %d\n%s\n", e.code, roff(e.means)))
+		want = append(want, fmt.Sprintf(".B %d\n%s\n", e.Code, usage.Roff(e.Means)))
 	}
 	for _, w := range want {
 		if !strings.Contains(page, w) {
@@ -113,7 +118,7 @@ func TestExitCodesAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range exitCodes {
-		if row := fmt.Sprintf("| %d | %s |\n", e.code, e.means); !strings.Contains(string(text), row) {
+		if row := fmt.Sprintf("| %d | %s |\n", e.Code, e.Means); !strings.Contains(string(text), row) {
 			t.Errorf("docs/quickstart.md lacks %q", row)
 		}
 	}

@@ -102,7 +102,9 @@ func TestFrontendsKeyRunsNothing(t *testing.T) {
 		{Role: wire.RoleExecutor, Name: "null-8", Epoch: 1},
 		{Role: wire.RoleFrontend, Name: defaultName("frontend"), Epoch: 1},
 	} {
-		hello.Executor = &wire.ExecutorInfo{Device: "null", Model: "prefillonly-demo", Fingerprint: "null", VocabSize: 4096, MaxModelLen: 4096, BlockTokens: 64, NumBlocks: 64, MaxPassRows: 4096}
+		hello.Executor = &wire.ExecutorInfo{Device: "null", Models: []wire.ModelInfo{{
+			Name: "prefillonly-demo", Fingerprint: "null", Tokens: &wire.TokenLimits{VocabSize: 4096, MaxModelLen: 4096, BlockTokens: 64, NumBlocks: 64, MaxPassRows: 4096},
+		}}}
 		thief, err := mq.Dial(h.endpoint, mq.Options{Curve: curve})
 		if err != nil {
 			t.Fatal(err)

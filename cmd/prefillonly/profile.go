@@ -9,7 +9,9 @@ import (
 	"github.com/prefillonly/prefillonly/engine/executor/profile"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/osthread"
+	"github.com/prefillonly/prefillonly/internal/vitals"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 )
@@ -37,32 +39,35 @@ machine; a profile is refined while serving.`,
 }
 
 func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log *zap.Logger) error {
-	remove, err := prepareModel(cfg)
+	_, remove, err := modellist.Prepare(cfg)
 	if err != nil {
 		return err
 	}
 	defer remove()
+	if len(cfg.Models) > 1 {
+		return &exitError{exitConfig, fmt.Errorf("%d models are given, want the one to measure", len(cfg.Models))}
+	}
 	if err := nameGPUs(cfg, false, log); err != nil {
 		return err
 	}
-	path := cfg.Profile
-	cfg.Profile = "" // what is measured must not be read first
-	r, err := openRunner(cfg, &vitals{}, log)
+	path := cfg.Models[0].Profile
+	cfg.Models[0].Profile = "" // what is measured must not be read first
+	r, err := openRunner(cfg, vitals.New("profile", false, log), log)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	info := r.Info()
+	device, model := r.Info().Device, &r.Info().Models[0]
 	if path == "" {
-		if path, err = defaultProfile(info); err != nil {
+		if path, err = defaultProfile(device, model); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "%s on %s\n%9s %9s %11s\n", info.Model, info.Device, "n_input", "n_cached", "ms")
+	fmt.Fprintf(out, "%s on %s\n%9s %9s %11s\n", model.Name, device, "n_input", "n_cached", "ms")
 	options.Progress = func(_, _ int, s profile.Sample) {
 		fmt.Fprintf(out, "%9d %9d %11.3f\n", s.Input, s.Cached, s.Took.Seconds()*1e3)
 	}
-	samples, err := profile.Measure(r, options)
+	samples, err := profile.Measure(r, model.Name, options)
 	if err != nil {
 		return err
 	}
@@ -70,7 +75,7 @@ func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log 
 	if err != nil {
 		return err
 	}
-	file := profile.File{Device: info.Device, Model: info.Model, Fingerprint: info.Fingerprint, Fit: fit, Samples: samples}
+	file := profile.File{Device: device, Model: model.Name, Fingerprint: model.Fingerprint, Fit: fit, Samples: samples}
 	if err := profile.Save(path, file); err != nil {
 		return err
 	}
@@ -93,11 +98,11 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "prefillonly"), err
 }
 
-// defaultProfile is where the profile of info's model and device is kept.
-func defaultProfile(info wire.ExecutorInfo) (string, error) {
+// defaultProfile is where the profile of a model on a device is kept.
+func defaultProfile(device string, model *wire.ModelInfo) (string, error) {
 	dir, err := cacheDir()
 	if err != nil {
 		return "", fmt.Errorf("no place for profiles: %w; name a file with --profile", err)
 	}
-	return profile.Path(dir, info), nil
+	return profile.Path(dir, device, model), nil
 }

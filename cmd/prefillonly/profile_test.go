@@ -11,13 +11,12 @@ import (
 
 // TestDefaultProfile: the place where `prefillonly profile` stores is the one where executors look.
 func TestDefaultProfile(t *testing.T) {
-	info := wire.ExecutorInfo{Device: "cpu", Fingerprint: "f"}
+	model := &wire.ModelInfo{Name: "m", Fingerprint: "f"}
 	dir := t.TempDir()
 	t.Setenv("CACHE_DIRECTORY", dir)
 	cfg := config.Default()
-	cfg.ServedModelName = []string{"m"}
-	path, err := defaultProfile(info)
-	if o := deviceOptions(&cfg, zap.NewNop()); err != nil || o.CacheDir != dir || path != profile.Path(dir, info) {
+	path, err := defaultProfile("cpu", model)
+	if o := deviceOptions(&cfg, zap.NewNop()); err != nil || o.CacheDir != dir || path != profile.Path(dir, "cpu", model) {
 		t.Errorf("stored in %s (%v), looked for below %s", path, err, o.CacheDir)
 	}
 }

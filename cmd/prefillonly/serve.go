@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 )
 
@@ -24,36 +25,46 @@ const grace = 5 * time.Second
 
 // newServeCommand makes `prefillonly serve`.
 func newServeCommand() *cobra.Command {
-	return configured(&cobra.Command{
-		Use:   "serve [MODEL]",
-		Short: "Serve a model over HTTP, with all processes on this host",
+	return reconfigured(&cobra.Command{
+		Use:   "serve [MODEL...]",
+		Short: "Serve models over HTTP, with all processes on this host",
 		Long: `Serves OpenAI's API on --port. Frontend, scheduler and executor run as child processes; one that dies
-is started again and its work is run again. SIGTERM finishes open requests first, a second one stops at once.`,
+is started again and its work is run again. Of several models each is on the device when requests want it.
+SIGTERM finishes open requests first, a second one stops at once. SIGHUP reads the configuration anew and
+adds, removes and changes models.`,
 		Example: `  prefillonly serve                                      the built-in demo model on port 8000
   prefillonly serve ./Qwen2.5-0.5B --port 9000           a Hugging Face checkpoint
+  prefillonly serve ./Qwen2.5-0.5B judge=./Qwen3-4B      two, which requests call Qwen2.5-0.5B and judge
   prefillonly serve --host 0.0.0.0 --api-key-file keys   open to other hosts, with keys
   prefillonly serve ./Llama-3.3-70B --device cuda:0,1 --tensor-parallel-size 2
                                                          one model over two GPUs
   prefillonly serve --config configs/serve.yaml          parameters from a file`,
-		Args: cobra.MaximumNArgs(1),
 	}, config.Serve, runServe)
 }
 
-func runServe(cfg *config.Config, log *zap.Logger) error {
+func runServe(s settings, log *zap.Logger) error {
 	// Before anything else, so that no signal is missed.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 
-	remove, err := prepareModel(cfg) // for all processes: a killed one cannot remove its own directory
+	cfg, given := s.Config, *s.Config
+	failed, remove, err := modellist.Prepare(cfg) // for all processes: a killed one cannot remove its own directory
 	if err != nil {
 		return err
 	}
 	defer remove()
+	modellist.Report(cfg, failed, log)
 	if _, err := apiKeys(cfg); err != nil {
 		return &exitError{exitConfig, err}
 	}
 	if err := nameGPUs(cfg, true, log); err != nil {
+		return err
+	}
+	if err := modellist.CheckHosted(cfg); err != nil {
+		return err
+	}
+	if err := modellist.Write(cfg); err != nil {
 		return err
 	}
 	if cfg.Endpoint == "" {
@@ -70,16 +81,20 @@ func runServe(cfg *config.Config, log *zap.Logger) error {
 		return err
 	}
 	defer socket.Close()
-	log.Info("starting", zap.String("version", version), zap.String("model", cfg.ServedModelName[0]),
+	log.Info("starting", zap.String("version", version), zap.String("model", modellist.Names(cfg)),
 		zap.String("device", cfg.Device), zap.String("url", "http://"+listener.Addr().String()))
 
 	g := newGroup(cfg, socket, log)
-	g.Name = cfg.ServedModelName[0]
+	g.Name = modellist.Names(cfg)
 	g.Ready = func() { log.Info("ready", zap.Int("port", cfg.Port)) }
 	g.Stopping = func() { // the port is the frontends' alone: closed when they close it
 		listener.Close()
 		socket.Close()
 	}
+	g.Reread = func() bool { return reloadServer(s, &given, log) }
+	stop := make(chan struct{})
+	defer close(stop)
+	go hangups(s.reload, signals, stop) // ends with stop
 	return g.Run(signals)
 }
 
@@ -137,8 +152,8 @@ func permanent(code int, first bool) bool {
 // slow tells exit codes of processes that miss their device or its memory.
 func slow(code int) bool { return code == exitLost || code == exitDevice || code == exitMemory }
 
-// childEnv is this environment with the parameters of one role in place of all of them. Whatever is
-// secret goes to its role alone.
+// childEnv is this environment with the parameters of one role in place of all of them; those of models are in
+// modellist.File, which may change. Whatever is secret goes to its role alone.
 func childEnv(cfg *config.Config, role config.Role) []string {
 	var env []string
 	for _, pair := range os.Environ() {
@@ -146,5 +161,10 @@ func childEnv(cfg *config.Config, role config.Role) []string {
 			env = append(env, pair)
 		}
 	}
-	return append(env, cfg.Environ(role)...)
+	own := *cfg
+	if role != config.Scheduler {
+		own.SetModels(nil)
+		env = append(env, config.ConfigEnv+"="+modellist.File(cfg))
+	}
+	return append(env, own.Environ(role)...)
 }

@@ -16,22 +16,33 @@ import (
 	"github.com/prefillonly/prefillonly/internal/mq"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
+	"github.com/prefillonly/prefillonly/internal/usage"
 )
+
+// settings are the values of a command's parameters.
+type settings struct {
+	*config.Config
+	reread func() (*config.Config, error) // reads and checks all sources anew
+	reload <-chan os.Signal               // tells when that is wanted
+}
 
 // configured gives a command the parameters of roles, and calls run with their values and a logger
 // that carries the command's name.
 func configured(command *cobra.Command, roles config.Role, run func(cfg *config.Config, log *zap.Logger) error) *cobra.Command {
+	return reconfigured(command, roles, func(s settings, log *zap.Logger) error {
+		signal.Reset(syscall.SIGHUP)
+		return run(s.Config, log)
+	})
+}
+
+// reconfigured is configured for a command that applies a configuration that has changed.
+func reconfigured(command *cobra.Command, roles config.Role, run func(s settings, log *zap.Logger) error) *cobra.Command {
 	config.Flags(command.Flags(), roles)
-	addGroupedHelp(command, roles)
-	completeParameters(command)
+	usage.AddHelp(command, roles)
+	usage.AddCompletion(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		cfg, err := loadConfig(command)
-		if err == nil && len(args) == 1 {
-			cfg.Model, cfg.Origin["model"] = args[0], "the argument"
-		}
-		if err == nil {
-			err = cfg.Validate()
-		}
+		reload := reloads() // before anything is read
+		cfg, err := loadConfig(command, args)
 		if err != nil {
 			return configError(err)
 		}
@@ -43,12 +54,29 @@ func configured(command *cobra.Command, roles config.Role, run func(cfg *config.
 		for _, w := range cfg.Warnings {
 			log.Warn(w)
 		}
-		return run(&cfg.Config, log)
+		reread := func() (*config.Config, error) {
+			next, err := loadConfig(command, args)
+			if err != nil {
+				return nil, err
+			}
+			return &next.Config, nil
+		}
+		return run(settings{&cfg.Config, reread, reload}, log)
 	}
 	return command
 }
 
-func loadConfig(command *cobra.Command) (*config.Loaded, error) {
+// reloads tells of SIGHUP, unless the process was started to ignore it (nohup).
+func reloads() <-chan os.Signal {
+	c := make(chan os.Signal, 1)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(c, syscall.SIGHUP)
+	}
+	return c
+}
+
+// loadConfig reads and checks a command's parameters.
+func loadConfig(command *cobra.Command, args []string) (*config.Loaded, error) {
 	file, err := command.Flags().GetString("config")
 	if err != nil {
 		return nil, err
@@ -56,7 +84,15 @@ func loadConfig(command *cobra.Command) (*config.Loaded, error) {
 	if file == "" {
 		file = os.Getenv(config.ConfigEnv)
 	}
-	return config.Load(file, os.Environ(), command.Flags())
+	cfg, err := config.Load(file, os.Environ(), command.Flags())
+	if err != nil {
+		return nil, err
+	}
+	cfg.Arguments(args)
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return cfg, nil
 }
 
 // heartbeat is how often a frontend or executor says that it is alive.
@@ -89,7 +125,7 @@ func defaultName(role string) string {
 
 // mqOptions says how this process, which is of a role, joins the others.
 func mqOptions(cfg *config.Config, role wire.Role, log *zap.Logger) (mq.Options, error) {
-	o := mq.Options{Unauthenticated: cfg.UnauthenticatedTCP, OnError: func(peer string, err error) {
+	o := mq.Options{Unauthenticated: cfg.UnauthenticatedTCP, Release: version, OnError: func(peer string, err error) {
 		log.Error("message refused", zap.String("peer", peer), zap.Error(err))
 	}}
 	if cfg.CurveKeyFile == "" {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -50,7 +49,7 @@ same bytes. Experiments:
 				}
 				return saveTable52(x.Log, tableFile)
 			}
-			x.Progress = newProgress(command.ErrOrStderr(), term.IsTerminal(int(os.Stderr.Fd()))).show
+			x.Progress = bench.NewProgress(command.ErrOrStderr(), term.IsTerminal(int(os.Stderr.Fd()))).Show
 			for _, name := range args {
 				if err := x.Run(name); err != nil {
 					return err
@@ -80,39 +79,4 @@ func saveTable52(out io.Writer, file string) error {
 	}
 	_, err = fmt.Fprintf(out, "%s\nwritten to %s\n", table.Markdown(), file)
 	return err
-}
-
-// quietFor is how long a progress that is no terminal's says nothing.
-const quietFor = 5 * time.Second
-
-// progress tells how far a long run is: one line that changes on a terminal, a line now and then elsewhere.
-type progress struct {
-	out      io.Writer
-	terminal bool
-	start    time.Time
-	said     time.Time
-	runs     int
-}
-
-func newProgress(out io.Writer, terminal bool) *progress {
-	return &progress{out: out, terminal: terminal, start: time.Now(), said: time.Now()}
-}
-
-// show tells what runs next; an empty text makes room for other output.
-func (p *progress) show(what string) {
-	if p.terminal {
-		fmt.Fprint(p.out, "\r\x1b[K")
-	}
-	if what == "" {
-		return
-	}
-	p.runs++
-	line := fmt.Sprintf("%v, run %d: %s", time.Since(p.start).Round(time.Second), p.runs, what)
-	switch {
-	case p.terminal:
-		fmt.Fprint(p.out, line)
-	case time.Since(p.said) >= quietFor:
-		p.said = time.Now()
-		fmt.Fprintln(p.out, line)
-	}
 }

@@ -22,6 +22,7 @@ type Error struct {
 const (
 	TypeInvalidRequest = "invalid_request_error"
 	TypeAuthentication = "authentication_error"
+	TypePermission     = "permission_error"
 	TypeNotFound       = "not_found_error"
 	TypeRateLimit      = "rate_limit_error"
 	TypeServer         = "server_error"

@@ -10,6 +10,11 @@ const PieceBytes = 64 << 10
 // Spill leaves everything in one buffer.
 type Spill func(b []byte) (empty []byte, more bool)
 
+// Encoder is an answer that can be encoded in pieces.
+type Encoder interface {
+	AppendJSON(b []byte, spill Spill) []byte
+}
+
 // full hands b on when it is long enough.
 func (s Spill) full(b []byte) (rest []byte, more bool) {
 	if s == nil || len(b) < PieceBytes {

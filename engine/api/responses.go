@@ -136,6 +136,10 @@ type Model struct {
 
 	// DefaultMaxTokens bounds a chat answer whose request gives no bound; 0: MaxModelLen does.
 	DefaultMaxTokens int `json:"default_max_tokens,omitempty"`
+
+	State  string `json:"state"`            // absent: it is loaded when a request needs it; loading, ready, unloading, failed
+	Reason string `json:"reason,omitempty"` // of a failure, the last one where it is not in State
+	Bytes  uint64 `json:"bytes,omitempty"`  // of its weights on one executor
 }
 
 // Models is the answer to GET /v1/models.

@@ -1,5 +1,5 @@
-// Package apikey knows a server's API keys: which tokens are one, and whose prompts may be seen to be in the
-// prefix cache by whom.
+// Package apikey knows a server's API keys: which tokens are one, whose prompts may be seen to be in the
+// prefix cache by whom, and who may change what the server serves.
 package apikey
 
 import (
@@ -9,6 +9,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 )
 
@@ -29,41 +31,86 @@ type Ring struct {
 
 // Owner is on whose behalf a request is made: the holders of a group's keys, or of one key without a group.
 // The zero value is everybody, where all share the cache.
-type Owner struct{ domain string }
+type Owner struct {
+	domain string
+	admin  bool
+}
 
-// NewRing makes a Ring of entries of the form "KEY" or "KEY GROUP". Isolation is one of the constants. It does
-// nothing while all keys are of one group, or there is but one.
+// AdminMark is the word of an entry that makes its key an admin's.
+const AdminMark = "@admin"
+
+// NewRing makes a Ring of entries of the form "KEY" or "KEY GROUP", either with AdminMark as its last word. Isolation
+// is one of the constants. It does nothing while all keys are of one group, or there is but one.
 func NewRing(entries []string, isolation string) (*Ring, error) {
 	r := &Ring{}
 	domains := map[string]bool{}
-	groups := map[string]string{}
+	owners := map[string]Owner{}
 	for i, entry := range entries {
-		words := strings.Fields(entry)
-		if len(words) < 1 || len(words) > 2 {
-			return nil, fmt.Errorf("API key %d has %d words; an entry is KEY, or KEY GROUP for keys that share the prefix cache", i+1, len(words))
+		key, owner, err := parse(entry)
+		if err != nil {
+			return nil, fmt.Errorf("API key %d %w", i+1, err)
 		}
-		domain := "key " + words[0]
-		if len(words) == 2 {
-			domain = "group " + words[1]
+		if other, twice := owners[key]; twice && other != owner {
+			return nil, fmt.Errorf("API key %d is listed before with another group or mark; a key is of one group", i+1)
 		}
-		if other, twice := groups[words[0]]; twice && other != domain {
-			return nil, fmt.Errorf("API key %d is listed before with another group; a key is of one group", i+1)
-		}
-		groups[words[0]], domains[domain] = domain, true
-		r.keys = append(r.keys, sha256.Sum256([]byte(words[0])))
-		r.owners = append(r.owners, Owner{domain})
+		owners[key], domains[owner.domain] = owner, true
+		r.keys = append(r.keys, sha256.Sum256([]byte(key)))
+		r.owners = append(r.owners, owner)
 	}
 	if isolation != IsolateKeys && isolation != IsolateNone {
 		return nil, errors.New("the isolation of the prefix cache is " + isolation + "; want key or none")
 	}
 	if isolation == IsolateNone || len(domains) < 2 {
-		clear(r.owners)
+		for i := range r.owners {
+			r.owners[i].domain = ""
+		}
 	}
 	return r, nil
 }
 
+// ReadFile returns the entries of a file that has one a line, and at least one.
+func ReadFile(path string) (entries []string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.TrimSpace(line) != "" {
+			entries = append(entries, line)
+		}
+	}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("%s holds no key", path)
+	}
+	return entries, nil
+}
+
+// parse reads an entry; its errors say what the entry has.
+func parse(entry string) (key string, owner Owner, err error) {
+	words := strings.Fields(entry)
+	if n := len(words); n > 1 && words[n-1] == AdminMark {
+		owner.admin, words = true, words[:n-1]
+	}
+	if len(words) < 1 || len(words) > 2 {
+		return "", owner, fmt.Errorf("has %d words; an entry is KEY, or KEY GROUP for keys that share the prefix cache, and %s behind it for one that may load and unload models", len(words), AdminMark)
+	}
+	owner.domain = "key " + words[0]
+	if len(words) == 2 {
+		if strings.HasPrefix(words[1], "@") {
+			return "", owner, fmt.Errorf("has the mark %s; the only mark is %s", words[1], AdminMark)
+		}
+		owner.domain = "group " + words[1]
+	}
+	return words[0], owner, nil
+}
+
 // Empty says that no key is asked for.
 func (r *Ring) Empty() bool { return r == nil || len(r.keys) == 0 }
+
+// HasAdmin says whether a key is an admin's.
+func (r *Ring) HasAdmin() bool {
+	return r != nil && slices.ContainsFunc(r.owners, func(o Owner) bool { return o.admin })
+}
 
 // Find returns the owner of a token; ok is false if that is none of the keys. Digests are compared with those
 // of all keys, in constant time.
@@ -76,6 +123,9 @@ func (r *Ring) Find(token string) (owner Owner, ok bool) {
 	}
 	return owner, ok
 }
+
+// Admin says whether the owner may change what the server serves.
+func (o Owner) Admin() bool { return o.admin }
 
 // Salt is that of the cache for a request of the owner's which names this one; either may be empty. Owners have
 // no salt in common, whatever they name. It is a digest, from which neither key nor group can be read: events of

@@ -64,12 +64,39 @@ func TestSharedCache(t *testing.T) {
 	}
 }
 
+// TestAdmins: the mark makes an admin of a key, with a group or without, isolated or not, and a key of no other.
+func TestAdmins(t *testing.T) {
+	for _, isolation := range []string{IsolateKeys, IsolateNone} {
+		r := ring(t, isolation, "a", "b @admin", "c team", "d team @admin")
+		for key, want := range map[string]bool{"a": false, "b": true, "c": false, "d": true} {
+			if owner, ok := r.Find(key); !ok || owner.Admin() != want {
+				t.Errorf("%s, %s: found %v, admin %v", isolation, key, ok, owner.Admin())
+			}
+		}
+		if _, ok := r.Find("@admin"); ok || !r.HasAdmin() {
+			t.Error("the mark is a key, or no key is an admin's")
+		}
+		if salt(t, r, "c", "x") != salt(t, r, "d", "x") {
+			t.Error("the mark divides a group's cache")
+		}
+	}
+	if ring(t, IsolateKeys, "a", "b team").HasAdmin() || (*Ring)(nil).HasAdmin() {
+		t.Error("an admin that there is not")
+	}
+	if owner, ok := ring(t, IsolateKeys, "@admin").Find("@admin"); !ok || owner.Admin() {
+		t.Error("a key that reads like the mark is no admin's")
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ entries, isolation, want string }{
 		{"sk", "tenant", "want key or none"},
 		{"a team others", IsolateKeys, "3 words"},
 		{"a|", IsolateKeys, "API key 2 has 0 words"},
 		{"a team|b|a", IsolateKeys, "API key 3 is listed before"},
+		{"a|a @admin", IsolateKeys, "API key 2 is listed before"},
+		{"a team others @admin", IsolateKeys, "3 words"},
+		{"a @root", IsolateKeys, "API key 1 has the mark @root"},
 	} {
 		if _, err := NewRing(strings.Split(c.entries, "|"), c.isolation); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.entries, err, c.want)

@@ -1,5 +1,5 @@
 // Package client is the client of the pool: it holds every open job until the scheduler's last Result
-// for it, submits it again should the scheduler lose it, and knows what the pool says of itself.
+// for it, submits it again should the scheduler lose it, and knows what the pool says of its models.
 package client
 
 import (
@@ -24,39 +24,59 @@ type Conn interface {
 	Recv(ctx context.Context) (wire.Message, error)
 }
 
-// Config is how a Client is run. All but Pulse must be set.
+// Config is how a Client is run. The zero value of a field means its default.
 type Config struct {
-	Name        string        // of this process to the scheduler, kept over restarts
-	Model       string        // the executors' name for the model that jobs are for
-	MaxJobs     int           // open jobs; what would pass it is refused with engine.CodeOverloaded
-	Heartbeat   time.Duration // between two Hellos to the scheduler
-	AwayTimeout time.Duration // how long the scheduler may be silent, or the first executor on its way
-	Pulse       func()        // called at each heartbeat while neither the connection nor the jobs are held for ever
+	Name        string        // of this process to the scheduler, kept over restarts; default "client"
+	MaxJobs     int           // open jobs; what would pass it is refused with engine.CodeOverloaded; default 65536
+	Heartbeat   time.Duration // between two Hellos to the scheduler; default 1 s
+	AwayTimeout time.Duration // how long the scheduler may be silent, or a model's first executor on its way; default 60 s
+	Pulse       func()        // called at each heartbeat while neither the connection nor the jobs are held for ever; may be nil
+	// Inputs and Outputs pass the bytes of tensors to executors and back. Without Inputs there are no jobs of
+	// NewTensors, and without Outputs a Delivery names what it does not bring.
+	Inputs  Inputs
+	Outputs Outputs
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Name, "client")
+	setDefault(&c.MaxJobs, 65536)
+	setDefault(&c.Heartbeat, time.Second)
+	setDefault(&c.AwayTimeout, 60*time.Second)
+	return c
+}
+
+func setDefault[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
 }
 
 // Client holds every job from its Submit to its last Result, so that a scheduler can die: the
 // next one, which says Welcome with another Epoch, gets all open jobs again, and so does the same
 // one after a broken connection. A scheduler may therefore see a Submit twice, and takes the second
-// as no news. Its methods are safe for concurrent use.
+// as no news. One Client serves all that brings jobs in a process. Its methods are safe for concurrent use.
 type Client struct {
 	// set once
-	cfg      Config
-	conn     Conn
-	log      *zap.Logger
-	greeting wire.Hello
-	prefix   uint64        // of job ids
-	ready    chan struct{} // closed when an executor of the model was first heard of
+	cfg    Config
+	conn   Conn
+	log    *zap.Logger
+	epoch  uint64 // of this client
+	prefix uint64 // of job ids
 
-	count  atomic.Uint64 // job ids drawn
-	state  atomic.Pointer[State]
-	resets resets
+	count    atomic.Uint64 // job ids drawn
+	state    atomic.Pointer[State]
+	resets   calls[*wire.ResetDone]
+	settings calls[*wire.ModelSet]
+	fetches  sync.WaitGroup // of outputs
 
 	// guarded by mu
 	mu        sync.Mutex
 	open      map[engine.JobID]*Job
-	epoch     uint64 // of the last scheduler heard of
-	connected bool   // it has been heard of since the connection last broke
-	refused   uint64 // jobs that would have passed MaxJobs
+	openOf    map[string]int // jobs by model
+	scheduler uint64         // Epoch of the last one heard of
+	connected bool           // it has been heard of since the connection last broke
+	refused   uint64         // jobs that would have passed MaxJobs
 }
 
 // New makes a Client on a connection to the scheduler. Run has to run for it to hear the scheduler.
@@ -64,12 +84,14 @@ func New(cfg Config, conn Conn, log *zap.Logger) *Client {
 	var seed [16]byte
 	rand.Read(seed[:])
 	c := &Client{
-		cfg: cfg, conn: conn, log: log,
-		greeting: wire.Hello{Role: wire.RoleFrontend, Name: cfg.Name, Epoch: binary.LittleEndian.Uint64(seed[8:])},
-		prefix:   binary.LittleEndian.Uint64(seed[:]) << 40,
-		ready:    make(chan struct{}),
-		open:     map[engine.JobID]*Job{},
+		cfg: cfg.withDefaults(), conn: conn, log: log,
+		epoch:  binary.LittleEndian.Uint64(seed[8:]),
+		prefix: binary.LittleEndian.Uint64(seed[:]) << 40,
+		open:   map[engine.JobID]*Job{}, openOf: map[string]int{},
 	}
-	c.state.Store(&State{Heard: time.Now()})
+	c.state.Store(&State{Heard: time.Now(), changed: make(chan struct{})})
 	return c
 }
+
+// Config is how the client is run, defaults filled in.
+func (c *Client) Config() Config { return c.cfg }

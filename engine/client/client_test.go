@@ -25,7 +25,7 @@ var token = clienttest.Token
 
 // newClient makes a Client whose scheduler has not said Welcome. What cfg leaves out is set.
 func newClient(cfg Config, answer func(*wire.Submit) []*wire.Result) (*Client, *clienttest.Scheduler) {
-	cfg.Name, cfg.Model = "front-1", "demo"
+	cfg.Name = "front-1"
 	cfg.MaxJobs = max(cfg.MaxJobs, 2)
 	if cfg.Heartbeat == 0 {
 		cfg.Heartbeat = time.Second
@@ -44,13 +44,25 @@ func welcomed(answer func(*wire.Submit) []*wire.Result) (*Client, *clienttest.Sc
 	return c, s
 }
 
+// asking is a job for three tokens after a prompt of one.
+func asking(id engine.TokenID) engine.Job {
+	return engine.Job{Model: "demo", Work: &engine.Tokens{IDs: []engine.TokenID{id}, Max: 3, Ask: engine.Ask{Seed: 7}}}
+}
+
+// tokens is what a Submit asks.
+func tokens(s *wire.Submit) *engine.Tokens { return s.Work.(*engine.Tokens) }
+
 // submit opens a job for each of the prompts, whose Results come to the stream that is returned.
 func submit(t *testing.T, c *Client, prompts ...engine.TokenID) ([]*Job, *Results) {
 	t.Helper()
 	results := NewResults()
 	var jobs []*Job
 	for i, id := range prompts {
-		jobs = append(jobs, c.NewJob(wire.Submit{Model: "demo", Tokens: []engine.TokenID{id}, MaxTokens: 3, Ask: engine.Ask{Seed: 7}}, time.Now(), results, i))
+		j, err := c.NewJob(asking(id), time.Now(), results, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs = append(jobs, j)
 	}
 	if err := c.Submit(jobs); err != nil {
 		t.Fatal(err)
@@ -71,7 +83,7 @@ func texts(t *testing.T, results *Results, n int) ([]string, *engine.Error) {
 			failed = d.Result.Err
 			continue
 		}
-		out[d.Index] += string(rune(d.Result.Answer.Token))
+		out[d.Index] += string(rune(d.Result.Output.(*engine.TokenOutput).Answer.Token))
 	}
 	return out, failed
 }
@@ -86,21 +98,21 @@ func TestSchedulerRestart(t *testing.T) {
 		c, s := welcomed(nil)
 		_, results := submit(t, c, 'a', 'b')
 		first, _ := s.Seen()
-		if len(first) != 2 || first[0].Waited != 0 || first[1].Job != first[0].Job+1 || first[1].Tokens[0] != 'b' {
+		if len(first) != 2 || first[0].Waited != 0 || first[1].ID != first[0].ID+1 || tokens(first[1]).IDs[0] != 'b' {
 			t.Fatalf("submitted %+v", first)
 		}
-		c.Deliver(token(first[0].Job, 0, 'x', engine.FinishNone))
-		c.Deliver(token(first[1].Job, 0, 'p', engine.FinishNone))
-		c.Deliver(token(first[1].Job, 1, 'q', engine.FinishLength))
+		c.Deliver(token(first[0].ID, 0, 'x', engine.FinishNone))
+		c.Deliver(token(first[1].ID, 0, 'p', engine.FinishNone))
+		c.Deliver(token(first[1].ID, 1, 'q', engine.FinishLength))
 		time.Sleep(3 * time.Second)
 		c.Deliver(welcome(1)) // a heartbeat: nothing is missing
 		c.Deliver(welcome(2)) // a new scheduler: the open job is
 		again, _ := s.Seen()
-		if len(again) != 3 || again[2].Job != first[0].Job || again[2].Waited != 3*time.Second || again[2].Ask.Seed != 7 || again[2].MaxTokens != 3 {
+		if len(again) != 3 || again[2].ID != first[0].ID || again[2].Waited != 3*time.Second || tokens(again[2]).Ask.Seed != 7 || tokens(again[2]).Max != 3 {
 			t.Fatalf("submitted again: %+v", again[2:])
 		}
-		c.Deliver(token(first[0].Job, 0, 'x', engine.FinishNone))
-		c.Deliver(token(first[0].Job, 1, 'y', engine.FinishLength))
+		c.Deliver(token(first[0].ID, 0, 'x', engine.FinishNone))
+		c.Deliver(token(first[0].ID, 1, 'y', engine.FinishLength))
 		if got, err := texts(t, results, 2); err != nil || !slices.Equal(got, []string{"xy", "pq"}) {
 			t.Errorf("got %q, %v", got, err)
 		}
@@ -122,7 +134,7 @@ func TestSubmitWaitsForScheduler(t *testing.T) {
 		if len(submits) != 1 || submits[0].Waited != time.Second {
 			t.Fatalf("submits %+v", submits)
 		}
-		c.Deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
+		c.Deliver(token(submits[0].ID, 0, 'Y', engine.FinishLength))
 		if got, err := texts(t, results, 1); err != nil || got[0] != "Y" {
 			t.Errorf("got %q, %v", got, err)
 		}
@@ -147,7 +159,7 @@ func TestLostResult(t *testing.T) {
 		runs := 0
 		c, s := welcomed(func(s *wire.Submit) []*wire.Result {
 			runs++
-			all := []*wire.Result{token(s.Job, 0, 'x', engine.FinishNone), token(s.Job, 1, 'y', engine.FinishNone), token(s.Job, 2, 'z', engine.FinishLength)}
+			all := []*wire.Result{token(s.ID, 0, 'x', engine.FinishNone), token(s.ID, 1, 'y', engine.FinishNone), token(s.ID, 2, 'z', engine.FinishLength)}
 			if runs <= losses {
 				return all[1:2]
 			}
@@ -163,7 +175,7 @@ func TestLostResult(t *testing.T) {
 			t.Errorf("%d losses: submitted %d times, cancelled %v, %d open", losses, len(submits), cancels, openJobs(c))
 		}
 		for i, id := range cancels {
-			if id != submits[i].Job || submits[i+1].Job == id {
+			if id != submits[i].ID || submits[i+1].ID == id {
 				t.Errorf("%d losses: cancelled %v of %+v", losses, cancels, submits)
 			}
 		}
@@ -182,11 +194,11 @@ func TestBrokenConnection(t *testing.T) {
 	}
 	c.Deliver(welcome(1))
 	submits, _ := s.Seen()
-	if hellos := s.Hellos(); len(submits) != 3 || submits[1].Job != submits[0].Job || submits[2].Tokens[0] != 'b' || len(hellos) != 2 {
+	if hellos := s.Hellos(); len(submits) != 3 || submits[1].ID != submits[0].ID || tokens(submits[2]).IDs[0] != 'b' || len(hellos) != 2 {
 		t.Fatalf("submits %+v, hellos %+v", submits, hellos)
 	}
 	for _, m := range submits[1:] {
-		c.Deliver(token(m.Job, 0, 'x', engine.FinishLength))
+		c.Deliver(token(m.ID, 0, 'x', engine.FinishLength))
 	}
 	if open := openJobs(c); open != 0 {
 		t.Errorf("%d jobs are still open", open)
@@ -198,11 +210,11 @@ func TestCancel(t *testing.T) {
 	c, s := welcomed(nil)
 	jobs, results := submit(t, c, 'a', 'b')
 	submits, _ := s.Seen()
-	c.Deliver(token(submits[0].Job, 0, 'x', engine.FinishLength))
+	c.Deliver(token(submits[0].ID, 0, 'x', engine.FinishLength))
 	c.Cancel(jobs...)
 	c.Cancel(jobs...)
-	c.Deliver(token(submits[1].Job, 0, 'y', engine.FinishLength))
-	if _, cancels := s.Seen(); len(cancels) != 1 || cancels[0] != submits[1].Job {
+	c.Deliver(token(submits[1].ID, 0, 'y', engine.FinishLength))
+	if _, cancels := s.Seen(); len(cancels) != 1 || cancels[0] != submits[1].ID {
 		t.Errorf("cancelled %v of %+v", cancels, submits)
 	}
 	if got, err := texts(t, results, 2); err != nil || got[0] != "x" || got[1] != "" {
@@ -215,8 +227,11 @@ func TestJobLimit(t *testing.T) {
 	c, s := welcomed(nil)
 	submit(t, c, 'a')
 	results := NewResults()
-	two := []*Job{c.NewJob(wire.Submit{}, time.Now(), results, 0), c.NewJob(wire.Submit{}, time.Now(), results, 1)}
-	err := c.Submit(two)
+	one, refusal := c.NewJob(asking('b'), time.Now(), results, 0)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	err := c.Submit([]*Job{one, c.Draw(one, 8, 1)})
 	if err == nil || err.Code != engine.CodeOverloaded || !strings.Contains(err.Message, "1 jobs are open and 2 more would pass the limit of 2") {
 		t.Errorf("refused with %v", err)
 	}
@@ -233,15 +248,15 @@ func TestNext(t *testing.T) {
 	c, s := welcomed(nil)
 	_, results := submit(t, c, 'a', 'b')
 	submits, _ := s.Seen()
-	c.Deliver(token(submits[1].Job, 0, 'y', engine.FinishLength))
-	c.Deliver(token(submits[0].Job, 0, 'x', engine.FinishNone))
+	c.Deliver(token(submits[1].ID, 0, 'y', engine.FinishLength))
+	c.Deliver(token(submits[0].ID, 0, 'x', engine.FinishNone))
 	got, err := results.Next(t.Context(), nil)
 	if err != nil || len(got) != 2 || got[0].Index != 1 || got[1].Index != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	c.Deliver(token(submits[0].Job, 1, 'z', engine.FinishLength))
+	c.Deliver(token(submits[0].ID, 1, 'z', engine.FinishLength))
 	got, err = results.Next(t.Context(), got)
-	if err != nil || len(got) != 1 || got[0].Result.Index != 1 {
+	if err != nil || len(got) != 1 || got[0].Result.Output.(*engine.TokenOutput).Index != 1 {
 		t.Errorf("then got %+v, %v", got, err)
 	}
 	left := errors.New("the client left")

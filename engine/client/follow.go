@@ -12,6 +12,26 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
+// Serve runs the client for as long as serve does, which brings it jobs. The context of serve ends with ctx, and
+// when the connection to the scheduler is closed; then that is the error.
+func (c *Client) Serve(ctx context.Context, serve func(ctx context.Context) error) error {
+	following, unfollow := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var group sync.WaitGroup
+	group.Go(func() { // ends with following
+		unfollow(c.Run(following))
+		stop()
+	})
+	err := serve(ctx)
+	unfollow(nil)
+	group.Wait()
+	if cause := context.Cause(following); !errors.Is(cause, context.Canceled) {
+		return fmt.Errorf("connection to the scheduler: %w", cause)
+	}
+	return err
+}
+
 // Run delivers the scheduler's messages, and greets it at every heartbeat, until ctx ends; then it
 // returns nil. It returns an error when the connection is closed.
 func (c *Client) Run(ctx context.Context) error {
@@ -24,6 +44,7 @@ func (c *Client) Run(ctx context.Context) error {
 	})
 	c.beat(beating)
 	group.Wait()
+	c.fetches.Wait()
 	return err
 }
 
@@ -49,7 +70,9 @@ func (c *Client) Deliver(msg wire.Message) {
 	case *wire.Welcome:
 		c.welcome(m)
 	case *wire.ResetDone:
-		c.resets.end(m.Serial, m)
+		c.resets.answer(m.Serial, m)
+	case *wire.ModelSet:
+		c.settings.answer(m.Serial, m)
 	case *wire.Lost:
 		c.lost()
 	default:
@@ -58,18 +81,18 @@ func (c *Client) Deliver(msg wire.Message) {
 }
 
 // beat says Hello at once and then as a heartbeat; every Welcome that answers brings the
-// scheduler's state.
+// scheduler's state. It does not wait with the pulse when the models change.
 func (c *Client) beat(ctx context.Context) {
 	tick := time.NewTicker(c.cfg.Heartbeat)
 	defer tick.Stop()
-	ready := c.ready
+	c.hello()
 	for {
-		c.hello()
+		changed := c.State().changed
 		c.pulse()
 		select {
 		case <-tick.C:
-		case <-ready:
-			ready = nil
+			c.hello()
+		case <-changed:
 		case <-ctx.Done():
 			return
 		}
@@ -86,7 +109,8 @@ func (c *Client) pulse() {
 
 // hello greets the scheduler. Should that fail, the connection greets it when it is there.
 func (c *Client) hello() {
-	if err := c.conn.Send(&c.greeting); err != nil {
+	greeting := &wire.Hello{Role: wire.RoleFrontend, Name: c.cfg.Name, Epoch: c.epoch, Models: c.State().revision}
+	if err := c.conn.Send(greeting); err != nil {
 		c.log.Debug("the scheduler is away", zap.Error(err))
 	}
 }

@@ -14,7 +14,8 @@ import (
 // comes, does not wait for a heartbeat when the first executor is there, and ends when its connection is closed.
 func TestRunGreets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, s := newClient(Config{}, nil)
+		pulses := 0
+		c, s := newClient(Config{Pulse: func() { pulses++ }}, nil)
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(t.Context()) }()
 		synctest.Wait()
@@ -26,8 +27,14 @@ func TestRunGreets(t *testing.T) {
 		s.Inbox <- &wire.Lost{}
 		synctest.Wait()
 		hellos := s.Hellos()
-		if len(hellos) != 8 { // one for a scheduler it has not met, and one at once for its first executor
+		if len(hellos) != 7 { // one for a scheduler it has not met
 			t.Errorf("%d Hellos in 5 heartbeats", len(hellos))
+		}
+		if pulses != 7 {
+			t.Errorf("%d pulses: one at once, 5 heartbeats, and one for its first executor", pulses)
+		}
+		if before, last := hellos[5].Models, hellos[6].Models; before != 0 || last != 1 {
+			t.Errorf("the last two Hellos know the models by %d and %d", before, last)
 		}
 		for _, h := range hellos {
 			if h.Role != wire.RoleFrontend || h.Name != "front-1" || h.Epoch == 0 || h.Epoch != hellos[0].Epoch {

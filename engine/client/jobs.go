@@ -15,7 +15,8 @@ type Job struct {
 	submit  wire.Submit // under its first id
 	arrived time.Time
 	results *Results
-	index   int // among the jobs of results
+	index   int      // among the jobs of results
+	tensors *tensors // nil of one that brings none
 
 	// guarded by Client.mu
 	id   engine.JobID // the present one
@@ -24,12 +25,29 @@ type Job struct {
 	gaps int          // times that a Result before the one that came was lost
 }
 
-// NewJob makes a job of what submit says, under an id of its own. Its Results come to results, marked with
-// index; what it waits counts from arrived on.
-func (c *Client) NewJob(submit wire.Submit, arrived time.Time, results *Results, index int) *Job {
-	j := &Job{submit: submit, arrived: arrived, results: results, index: index}
-	j.submit.Job = c.newID()
-	return j
+// NewJob makes a job, under an id of its own, that its model can take: whose limits are known, as after Model.
+// Its Results come to results, marked with index; what it waits counts from arrived on. Its errors are those of
+// a job that does not fit its model: *TokenError, *LengthError, or an *engine.Error.
+func (c *Client) NewJob(job engine.Job, arrived time.Time, results *Results, index int) (*Job, error) {
+	if err := c.check(&job); err != nil {
+		return nil, err
+	}
+	return c.newJob(job, arrived, results, index), nil
+}
+
+func (c *Client) newJob(job engine.Job, arrived time.Time, results *Results, index int) *Job {
+	job.ID = c.newID()
+	return &Job{submit: wire.Submit{Job: job}, arrived: arrived, results: results, index: index}
+}
+
+// Draw makes a job that draws once more after the prompt of j, one of Tokens: with another seed, and without the
+// scores of the prompt, which j brings.
+func (c *Client) Draw(j *Job, seed uint64, index int) *Job {
+	work := *j.submit.Work.(*engine.Tokens)
+	work.Ask.Seed, work.Ask.PromptLogprobs, work.Ask.PromptTop = seed, false, 0
+	job := j.submit.Job
+	job.Work = &work
+	return c.newJob(job, j.arrived, j.results, index)
 }
 
 func (c *Client) newID() engine.JobID {
@@ -43,19 +61,34 @@ func (c *Client) Jobs() (open int, refused uint64) {
 	return len(c.open), c.refused
 }
 
+// JobsOf is how many jobs of a model are open now.
+func (c *Client) JobsOf(model string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.openOf[model]
+}
+
 // Submit opens jobs and sends them in their order. Without a scheduler they wait for one. It opens all of
 // them or, with an error of engine.CodeOverloaded, none.
 func (c *Client) Submit(jobs []*Job) *engine.Error {
+	if err := c.keep(jobs); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	if open := len(c.open); open+len(jobs) > c.cfg.MaxJobs {
 		c.refused += uint64(len(jobs))
 		c.mu.Unlock()
+		c.letGo(jobs...)
 		return engine.Errorf(engine.CodeOverloaded, "%d jobs are open and %d more would pass the limit of %d; come back later", open, len(jobs), c.cfg.MaxJobs)
 	}
 	connected := c.connected
 	for _, j := range jobs {
-		j.id, j.sent = j.submit.Job, connected
+		j.id, j.sent = j.submit.ID, connected
+		if j.tensors != nil {
+			j.tensors.data = nil // it is the caller's again
+		}
 		c.open[j.id] = j
+		c.openOf[j.submit.Model]++
 	}
 	c.mu.Unlock()
 	if !connected {
@@ -67,13 +100,22 @@ func (c *Client) Submit(jobs []*Job) *engine.Error {
 	return nil
 }
 
+// end forgets an open job; the caller holds mu.
+func (c *Client) end(j *Job) {
+	delete(c.open, j.id)
+	if c.openOf[j.submit.Model]--; c.openOf[j.submit.Model] == 0 {
+		delete(c.openOf, j.submit.Model)
+	}
+	c.letGo(j)
+}
+
 // send sends a job; if that fails, the job waits for the next Welcome.
 func (c *Client) send(j *Job, msg *wire.Submit) {
 	if err := c.conn.Send(msg); err != nil {
 		c.mu.Lock()
 		j.sent = false
 		c.mu.Unlock()
-		c.log.Warn("a job waits for the scheduler", zap.Stringer("job", msg.Job), zap.Error(err))
+		c.log.Warn("a job waits for the scheduler", zap.Stringer("job", msg.ID), zap.Error(err))
 	}
 }
 
@@ -83,7 +125,9 @@ func (c *Client) Cancel(jobs ...*Job) {
 		c.mu.Lock()
 		id := j.id
 		_, found := c.open[id]
-		delete(c.open, id)
+		if found {
+			c.end(j)
+		}
 		c.mu.Unlock()
 		if found {
 			c.withdraw(id)
@@ -97,39 +141,55 @@ func (c *Client) withdraw(id engine.JobID) {
 	}
 }
 
-// result passes r on to its job's Results. A job that was submitted again repeats the tokens that its
+// result passes r on to its job's Results. A job that was submitted again repeats the outputs that its
 // owner has; draws are seeded by job, so they are the same and are dropped.
 func (c *Client) result(r *wire.Result) {
-	final := r.Err != nil || r.Finish != engine.FinishNone
+	out, whole := r.Output.(*engine.TensorOutput)
+	final := whole || r.Err != nil || r.Finish != engine.FinishNone
 	c.mu.Lock()
 	j := c.open[r.Job]
-	switch {
-	case j == nil:
+	if j == nil {
 		c.mu.Unlock()
 		if !final {
 			c.withdraw(r.Job) // a Submit and a Cancel crossed a restart of the scheduler
 		}
 		return
-	case r.Err == nil && r.Index < j.next:
+	}
+	if whole && r.Err == nil && c.cfg.Outputs != nil {
+		c.mu.Unlock()
+		c.fetches.Go(func() { c.fetch(j, r, out) }) // Run waits for it
+		return
+	}
+	index := indexOf(r, j.next)
+	switch {
+	case index < j.next:
 		c.mu.Unlock()
 		return
-	case r.Err == nil && r.Index > j.next && j.gaps == maxGaps:
-		r = &wire.Result{Job: r.Job, Err: engine.Errorf(engine.CodeInternal, "token %d of job %v came where token %d was due, for the %dth time", r.Index, r.Job, j.next, maxGaps+1)}
+	case index > j.next && j.gaps == maxGaps:
+		r = &wire.Result{Job: r.Job, Err: engine.Errorf(engine.CodeInternal, "token %d of job %v came where token %d was due, for the %dth time", index, r.Job, j.next, maxGaps+1)}
 		final = true
-	case r.Err == nil && r.Index > j.next:
+	case index > j.next:
 		again := c.rename(j)
 		c.mu.Unlock()
-		c.log.Warn("a Result was lost; the job is run again", zap.Stringer("job", r.Job), zap.Stringer("as", again.Job))
+		c.log.Warn("a Result was lost; the job is run again", zap.Stringer("job", r.Job), zap.Stringer("as", again.ID))
 		c.withdraw(r.Job)
 		c.send(j, again)
 		return
 	}
 	j.next++
 	if final {
-		delete(c.open, r.Job)
+		c.end(j)
 	}
 	c.mu.Unlock()
-	j.results.put(Delivery{j.index, r, time.Now()})
+	j.results.put(Delivery{Index: j.index, Result: r, At: time.Now()})
+}
+
+// indexOf is the place of a Result among its job's; of one without a place of its own it is due.
+func indexOf(r *wire.Result, due int) int {
+	if out, ok := r.Output.(*engine.TokenOutput); ok && r.Err == nil {
+		return out.Index
+	}
+	return due
 }
 
 // maxGaps bounds how often a job is run again because Results of it were lost.
@@ -148,6 +208,6 @@ func (c *Client) rename(j *Job) *wire.Submit {
 // message is the Submit of a job that has waited here. The caller holds mu of the job's client.
 func (j *Job) message(now time.Time) *wire.Submit {
 	msg := j.submit
-	msg.Job, msg.Waited = j.id, now.Sub(j.arrived)
+	msg.ID, msg.Waited = j.id, now.Sub(j.arrived)
 	return &msg
 }

@@ -12,7 +12,9 @@ import (
 type Delivery struct {
 	Index  int // the job's, as NewJob was told
 	Result *wire.Result
-	At     time.Time
+	// Outputs are the bytes of an *engine.TensorOutput, of its tensors in their order.
+	Outputs [][]byte
+	At      time.Time
 }
 
 // Results is the stream of the Results of some jobs, in the order in which they come. It holds them until

@@ -110,7 +110,7 @@ func (s scorer) score(t *testing.T, prompt string, chat bool) float64 {
 		}
 		ids = s.encode(t, text, false)
 	}
-	pass, err := s.model.Begin(&wire.Run{Items: []wire.RunItem{{Tokens: ids, Ask: engine.Ask{Allowed: labels, Labels: labels}}}})
+	pass, err := s.model.Begin(&wire.Run{Items: []wire.RunItem{{Work: &wire.TokenItem{Tokens: ids, Ask: engine.Ask{Allowed: labels, Labels: labels}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,8 @@ func (s scorer) score(t *testing.T, prompt string, chat bool) float64 {
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
-	yes, no := math.Exp(float64(result.Answer.Labels[0].Logprob)), math.Exp(float64(result.Answer.Labels[1].Logprob))
+	found := result.Output.(*engine.TokenOutput).Answer
+	yes, no := math.Exp(float64(found.Labels[0].Logprob)), math.Exp(float64(found.Labels[1].Logprob))
 	if math.Abs(yes+no-1) > 1e-4 {
 		t.Fatalf("P(Yes) %g and P(No) %g do not add up to 1", yes, no)
 	}

@@ -1,8 +1,12 @@
 package device
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -71,4 +75,67 @@ func TestCgroupLeft(t *testing.T) {
 			t.Errorf("%s: %d, %v, want %d, %v", c.name, left, limited, c.left, c.limited)
 		}
 	}
+}
+
+// TestOwnCgroup reads the limit of a real cgroup, from inside of it, where this process may make one.
+func TestOwnCgroup(t *testing.T) {
+	if os.Getenv("PREFILLONLY_TEST_CGROUP") != "" {
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until it is in the group
+		left, limited := cgroupLeft("/")
+		fmt.Println("left", left, limited)
+		return
+	}
+	const limit = 300 << 20
+	group := childCgroup(t, limit)
+	child := exec.Command(os.Args[0], "-test.run=^TestOwnCgroup$")
+	child.Env = append(os.Environ(), "PREFILLONLY_TEST_CGROUP=1")
+	input, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var output strings.Builder
+	child.Stdout = &output
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(child.Process.Pid)), 0o644); err != nil {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+		t.Skipf("no process can be moved: %v", err)
+	}
+	input.Close()
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var left int64
+	var limited bool
+	if _, err := fmt.Sscanf(output.String(), "left %d %t", &left, &limited); err != nil || !limited || left > limit || left < limit/2 {
+		t.Errorf("%q in a cgroup of %d bytes", output.String(), limit)
+	}
+	if outside, _ := cgroupLeft("/"); outside == left {
+		t.Errorf("as much is left outside of it: %d", outside)
+	}
+}
+
+// childCgroup makes a cgroup below this process's, with a limit of memory, for the length of the test.
+func childCgroup(t *testing.T, limit int) string {
+	membership, _ := os.ReadFile("/proc/self/cgroup")
+	for line := range strings.Lines(string(membership)) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		for _, v := range []cgroupFiles{cgroupV2, cgroupHybrid, cgroupV1} {
+			if len(parts) < 3 || (parts[1] == "") == (v == cgroupV1) || v == cgroupV1 && parts[1] != "memory" {
+				continue
+			}
+			dir := filepath.Join("/", v.mount, parts[2], fmt.Sprint("prefillonly-test-", os.Getpid()))
+			if os.Mkdir(dir, 0o755) != nil {
+				continue
+			}
+			t.Cleanup(func() { _ = os.Remove(dir) })
+			if os.WriteFile(filepath.Join(dir, v.limit), []byte(strconv.Itoa(limit)), 0o644) == nil {
+				return dir
+			}
+		}
+	}
+	t.Skip("this process may make no cgroup with a limit of memory")
+	return ""
 }

@@ -3,14 +3,17 @@ package device
 import (
 	"fmt"
 
-	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
 )
 
-// openCPU loads the model on the processor and gives the prefix cache its share of what is left.
-func openCPU(o Options) (executor.Runner, error) {
+// padding is by how much packed weights may exceed their size: the kernels' tiles are filled up.
+const padding = 1.0 / 64
+
+// openCPU hosts the models on the processor, in what memory is left of the machine's and of the process's
+// cgroups.
+func openCPU(o Options) (Runner, error) {
 	backend, err := openCPUBackend(o)
 	if err != nil {
 		return nil, err
@@ -20,12 +23,9 @@ func openCPU(o Options) (executor.Runner, error) {
 		backend.Close()
 		return nil, err
 	}
-	r, err := loadModel(o, backend, available/int64(o.Ranks))
-	if err != nil {
-		backend.Close()
-		return nil, err
-	}
-	return r, nil
+	options := hostOptions(o, backend, o.limited(available)/int64(o.Ranks), available)
+	options.Limits.Padding = padding
+	return hosted(options, o.Models)
 }
 
 func openCPUBackend(o Options) (kernels.Backend, error) {
@@ -66,5 +66,5 @@ func openCPURanks(o Options) (kernels.Backend, error) {
 			return cpu.New(cpu.Config{Threads: own})
 		}
 	}
-	return openRanks(o, open, tensorparallel.JoinShared, kernels.F32)
+	return openRanks(open, tensorparallel.JoinShared, kernels.F32)
 }

@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
@@ -24,9 +25,8 @@ const lazyModules = 256 << 20
 // looked for.
 const NCCLEnv = "VLLM_NCCL_SO_PATH"
 
-// openCUDA loads the model on a GPU, or over several, and gives the prefix cache what is left of its
-// share of memory.
-func openCUDA(o Options) (executor.Runner, error) {
+// openCUDA hosts the models on a GPU, or over several, in their share of its memory.
+func openCUDA(o Options) (Runner, error) {
 	indices, err := cudaIndices(o)
 	if err != nil {
 		return nil, err
@@ -34,20 +34,15 @@ func openCUDA(o Options) (executor.Runner, error) {
 	open := func(index int) (cuda.Device, error) {
 		return o.Access.Open(index, cudaOptions(o))
 	}
-	backend, devices, err := openGPUs(o, indices, open, os.Getenv(NCCLEnv))
+	backend, devices, err := openGPUs(indices, open, os.Getenv(NCCLEnv))
 	if err != nil {
 		return nil, err
 	}
-	r, err := loadCUDA(o, backend, devices)
-	if err != nil {
-		backend.Close()
-		return nil, err
-	}
-	return r, nil
+	return hostedCUDA(o, backend, devices)
 }
 
 // openGPUs is the backend of one GPU or of several that share a model, and each GPU's own.
-func openGPUs(o Options, gpus []int, open func(n int) (cuda.Device, error), nccl string) (kernels.Backend, []*cuda.Backend, error) {
+func openGPUs(gpus []int, open func(n int) (cuda.Device, error), nccl string) (kernels.Backend, []*cuda.Backend, error) {
 	if len(gpus) == 1 {
 		device, err := open(gpus[0])
 		if err != nil {
@@ -70,7 +65,7 @@ func openGPUs(o Options, gpus []int, open func(n int) (cuda.Device, error), nccl
 	join := func([]kernels.Rank) (tensorparallel.Collective, error) {
 		return cuda.NewCollective(devices, gpus, nccl)
 	}
-	b, err := openRanks(o, opens, join, kernels.BF16)
+	b, err := openRanks(opens, join, kernels.BF16)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,61 +81,67 @@ func cudaOptions(o Options) cuda.Options {
 	return c
 }
 
-// loadCUDA loads the model into what the fullest of the devices leaves.
-func loadCUDA(o Options, backend kernels.Backend, devices []*cuda.Backend) (*modelRunner, error) {
-	onGPU := o
-	onGPU.CacheShare = 1
+// hostedCUDA hosts the models in what the fullest of the devices leaves. It closes the backend if it fails.
+func hostedCUDA(o Options, backend kernels.Backend, devices []*cuda.Backend) (Runner, error) {
 	if o.PrefillChunk == 0 {
-		onGPU.PrefillChunk = cudaChunk
+		o.PrefillChunk = cudaChunk
 	}
-	checkpoint, err := weights.ReadConfig(o.Model)
+	o.CacheShare = 1
+	tightest, err := tightestOf(devices, o)
+	var beside int64
+	if err == nil {
+		beside, err = availableMemory()
+	}
 	if err != nil {
-		return nil, &Error{Model, err}
+		backend.Close()
+		return nil, err
 	}
-	plan, err := model.Predict(checkpoint, backend, modelOptions(onGPU))
-	if err != nil {
-		return nil, &Error{Model, fmt.Errorf("%s: %w", o.Model, err)}
+	options := hostOptions(o, backend, o.limited(tightest.budget-lazyModules), beside)
+	options.Passes.ResidentRows = model.GPURows
+	options.Extra = func(c weights.Config, limits *wire.TokenLimits, block int64) (int64, error) {
+		return gatherBytes(c, devices, limits, block)
 	}
-	gathered, err := gatherBytes(checkpoint, o, devices, plan.Block)
-	if err != nil {
-		return nil, &Error{Model, fmt.Errorf("%s: %w", o.Model, err)}
-	}
-	var tightest *cuda.Backend
-	var free, total, budget int64
-	for _, d := range devices {
-		f, t, err := d.Memory()
-		if err != nil {
-			return nil, &Error{Device, err}
-		}
-		if b := gpuBudget(f, t, o.GPUMemory); tightest == nil || b < budget {
-			tightest, free, total, budget = d, f, t, b
-		}
-	}
-	r, err := loadModel(onGPU, backend, budget-gathered-lazyModules)
+	r, err := hosted(options, o.Models)
 	if CauseOf(err) == Memory {
 		err = &Error{Memory, fmt.Errorf("%s: %w; of its %v %v are free, and --gpu-memory-utilization %v is a share of the total%s",
-			tightest.Name(), err, mebibytes(total), mebibytes(free), o.GPUMemory, holders(o))}
+			tightest.name, err, host.Mebibytes(tightest.total), host.Mebibytes(tightest.free), o.GPUMemory, holders(o))}
 	}
 	return r, err
+}
+
+// gpuMemory is the memory of a GPU, in bytes.
+type gpuMemory struct {
+	name                string
+	free, total, budget int64
+}
+
+// tightestOf is that of the devices on which models may take least.
+func tightestOf(devices []*cuda.Backend, o Options) (tightest gpuMemory, err error) {
+	for i, d := range devices {
+		free, total, err := d.Memory()
+		if err != nil {
+			return tightest, &Error{Device, err}
+		}
+		if b := gpuBudget(free, total, o.GPUMemory); i == 0 || b < tightest.budget {
+			tightest = gpuMemory{d.Name(), free, total, b}
+		}
+	}
+	return tightest, nil
 }
 
 // gatherBytes is what a GPU takes to gather the blocks of one layer of the longest sequence, of blocks of
 // so many bytes over all layers: nothing where attention reads them in place, which is asked of a model
 // on one GPU.
-func gatherBytes(checkpoint weights.Config, o Options, devices []*cuda.Backend, block int64) (int64, error) {
+func gatherBytes(checkpoint weights.Config, devices []*cuda.Backend, limits *wire.TokenLimits, block int64) (int64, error) {
 	kinds, err := model.Attentions(checkpoint)
 	if err != nil {
 		return 0, err
 	}
-	gathers := func(kind kernels.AttentionSpec) bool { return !devices[0].InPlace(kind, o.BlockSize) }
+	gathers := func(kind kernels.AttentionSpec) bool { return !devices[0].InPlace(kind, limits.BlockTokens) }
 	if len(devices) == 1 && !slices.ContainsFunc(kinds, gathers) {
 		return 0, nil
 	}
-	longest := checkpoint.MaxPositionEmbeddings
-	if o.MaxModelLen > 0 {
-		longest = o.MaxModelLen
-	}
-	return block / int64(checkpoint.NumHiddenLayers) * int64(longest/o.BlockSize+1), nil
+	return block / int64(checkpoint.NumHiddenLayers) * int64(limits.MaxModelLen/limits.BlockTokens+1), nil
 }
 
 // gpuBudget is what a model may take of a GPU with so much memory free: share of the total, less what

@@ -8,37 +8,37 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 )
 
-// TestLoadCUDA loads the demo model on the simulated device.
-func TestLoadCUDA(t *testing.T) {
+// onSimulated hosts the models on the simulated device.
+func onSimulated(o Options) (Runner, error) {
+	b := cuda.New(simt.New())
+	return hostedCUDA(o, b, []*cuda.Backend{b})
+}
+
+// TestHostCUDA hosts the demo model on the simulated device.
+func TestHostCUDA(t *testing.T) {
 	o := demoModel(t, "cuda:0", "0")
 	o.Offloading = 8.0 / 1024
-	one := cuda.New(simt.New())
-	r, err := loadCUDA(o, one, []*cuda.Backend{one})
+	r, err := onSimulated(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	info, plan := r.Info(), r.Plan()
-	if info.Device != "simt" || info.NumBlocks != int(o.CacheBytes/plan.Block) {
-		t.Errorf("device %q with %d pages of %d bytes", info.Device, info.NumBlocks, plan.Block)
+	info, m, block := r.Info(), r.Info().Models[0], demoBlock(t, o, 1)
+	if info.Device != "simt" || m.Tokens.NumBlocks != int(o.CacheBytes/block) {
+		t.Errorf("device %q with %d pages of %d bytes", info.Device, m.Tokens.NumBlocks, block)
 	}
-	if info.HostBlocks != int(8<<20/plan.Block) || info.CostLoad <= 0 {
-		t.Errorf("%d pages of host memory, a load takes %v", info.HostBlocks, info.CostLoad)
+	if m.Tokens.HostBlocks != int(8<<20/block) || m.Cost.Load <= 0 {
+		t.Errorf("%d pages of host memory, a load takes %v", m.Tokens.HostBlocks, m.Cost.Load)
 	}
 	for gib, want := range map[float64]string{1 << 20: "of host memory are available", 1e-6: "less than a block"} {
 		o.Offloading = gib
-		backend := cuda.New(simt.New())
-		if _, err := loadCUDA(o, backend, []*cuda.Backend{backend}); CauseOf(err) != Memory || !strings.Contains(err.Error(), want) {
+		if _, err := onSimulated(o); CauseOf(err) != Memory || !strings.Contains(err.Error(), want) {
 			t.Errorf("%g GiB of host memory: %v, want an error with %q", gib, err, want)
 		}
-		backend.Close()
 	}
 	o.Offloading = 0
-
 	o.GPUMemory = 1e-3
-	backend := cuda.New(simt.New())
-	defer backend.Close()
-	if _, err := loadCUDA(o, backend, []*cuda.Backend{backend}); CauseOf(err) != Memory || !strings.Contains(err.Error(), "gpu-memory-utilization") {
+	if _, err := onSimulated(o); CauseOf(err) != Memory || !strings.Contains(err.Error(), "gpu-memory-utilization") {
 		t.Errorf("a thousandth of the memory: %v", err)
 	}
 }

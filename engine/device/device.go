@@ -1,43 +1,40 @@
-// Package device opens a device and loads a model onto it: ranks, the plan of memory, the prefix cache's
+// Package device opens a device for the models that it is to host: ranks, limits of memory, the prefix caches'
 // share. An *Error says what keeps it from that.
 package device
 
 import (
+	"context"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/executor"
-	"github.com/prefillonly/prefillonly/engine/weights"
-	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"go.uber.org/zap"
 )
 
-// Options say which device to open, and what to load onto it.
+// Options say which device to open, and what to host on it.
 type Options struct {
 	Device  string   // cpu, null, cuda, or cuda: and GPUs joined by commas
 	GPUs    []string // the numbers or UUIDs of the GPUs that Device names
-	Ranks   int      // devices that share the model, at least 1
+	Ranks   int      // devices that share every model, at least 1
 	Threads int      // that compute on the processor, of all ranks; 0 is one a core
 	Access  Access   // how GPUs are reached, CUDA but in tests
 
-	Model string // directory of the checkpoint
-	Name  string // of the model in the runner's Info
+	Models  []host.Model // null needs their BlockTokens
+	Partial bool         // other executors have models too: these may be none that can be run
 
-	MaxModelLen  int     // longest sequence in tokens; 0 is the model's
-	BlockSize    int     // tokens of a block of the prefix cache; 0 is engine/model's, which null has not
+	Memory       int64   // bytes that models may take: of the host on the processor, of each GPU; 0 is what there is
 	PrefillChunk int     // rows that are computed together; 0 suits the device
 	GPUMemory    float64 // share of a GPU's memory to use, up to 1
-	CacheBytes   int64   // of the prefix cache; 0 is CacheShare
-	CacheShare   float64 // of the host's memory that the model leaves, for the prefix cache; a GPU gives it all
-	Offloading   float64 // GiB of host memory for blocks that a GPU's prefix cache has no room for
+	CacheBytes   int64   // of all prefix caches; 0 is CacheShare
+	CacheShare   float64 // of the host's memory that the models leave, for the prefix caches; a GPU gives it all
+	Offloading   float64 // GiB of host memory for blocks that a GPU's prefix caches have no room for
 	Attention    string  // what computes attention on GPUs, as cuda.Options has it
 
-	Profile  string // file of what passes cost, which must be there; empty is the one in CacheDir, if it fits
 	CacheDir string // for profiles and compiled plans; empty keeps none
 
 	Log     *zap.Logger
-	Loading func() (progress func(done, total int64), end func()) // tells of the bytes of weights from now on; may be nil
-	Working func()                                                // called in a pass between the chunks of a layer; may be nil
+	Loading func(model string, done, total int64) // told of each tensor that is loaded, in bytes of the model's; may be nil
 }
 
 // Access is how GPUs are reached for computing.
@@ -49,8 +46,21 @@ type Access struct {
 // CUDA reaches this machine's GPUs.
 var CUDA = Access{cuda.BusIDs, cuda.Open}
 
-// Open makes the runner of the device, on the thread that will call it.
-func Open(o Options) (executor.Runner, error) {
+// Runner is an executor's, whose models may be changed.
+type Runner interface {
+	executor.Runner
+	// SetModels makes the models those given, in that order. One that is there no longer takes no more passes.
+	// One that stays may have another Keep or Idle; one that is to change otherwise, or whose files have, is
+	// only removed, and again asks for the same call once the scheduler was told.
+	SetModels(models []host.Model) (again bool)
+	// Ahead reads what models are for SetModels to take it from there, which the device waits for. It may be
+	// called by any goroutine.
+	Ahead(ctx context.Context, models []host.Model)
+}
+
+// Open makes the runner of the device, on the thread that will call it. It loads no weights. One of several
+// models that cannot be run does not hinder the others: its wire.ModelInfo has the reason.
+func Open(o Options) (Runner, error) {
 	switch {
 	case o.Device == "null":
 		return openNull(o)
@@ -58,20 +68,4 @@ func Open(o Options) (executor.Runner, error) {
 		return openCUDA(o)
 	}
 	return openCPU(o)
-}
-
-// openNull makes the runner without a model; it has the checkpoint's limits and no weights.
-func openNull(o Options) (executor.Runner, error) {
-	c, err := weights.ReadConfig(o.Model)
-	if err != nil {
-		return nil, &Error{Model, err}
-	}
-	maxLen := c.MaxPositionEmbeddings
-	if o.MaxModelLen > 0 {
-		maxLen = o.MaxModelLen
-	}
-	return executor.NewNull(wire.ExecutorInfo{
-		Device: "null", Model: o.Name, Fingerprint: "null", VocabSize: c.VocabSize,
-		MaxModelLen: maxLen, BlockTokens: o.BlockSize, NumBlocks: 1 << 20 / o.BlockSize, MaxPassRows: maxLen, CanPause: true, CopiesParts: true,
-	}), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/demo"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/executor/runnertest"
+	"github.com/prefillonly/prefillonly/engine/host"
 	"go.uber.org/zap"
 )
 
@@ -19,7 +20,8 @@ func demoModel(t *testing.T, device string, gpus ...string) Options {
 		t.Fatal(err)
 	}
 	return Options{
-		Device: device, GPUs: gpus, Ranks: max(1, len(gpus)), Access: CUDA, Model: dir, Name: "demo", MaxModelLen: 512, BlockSize: 64,
+		Device: device, GPUs: gpus, Ranks: max(1, len(gpus)), Access: CUDA,
+		Models:    []host.Model{{Name: "demo", Dir: dir, MaxLen: 512, BlockTokens: 64}},
 		GPUMemory: 0.92, CacheBytes: 4 << 20, CacheShare: 0.5, Log: zap.NewNop(),
 	}
 }
@@ -27,7 +29,7 @@ func demoModel(t *testing.T, device string, gpus ...string) Options {
 // TestModelRunner holds the demo model on the processor to the suite of runners.
 func TestModelRunner(t *testing.T) {
 	o := demoModel(t, "cpu")
-	o.CacheBytes, o.MaxModelLen = 16<<20, 2048
+	o.CacheBytes, o.Models[0].MaxLen = 16<<20, 2048
 	runnertest.Run(t, func(t *testing.T) executor.Runner {
 		r, err := Open(o)
 		if err != nil {
@@ -44,13 +46,13 @@ func TestCauses(t *testing.T) {
 		change func(o *Options)
 		want   Cause
 	}{
-		"no checkpoint, null":    {"null", func(o *Options) { o.Model = t.TempDir() }, Model},
-		"no checkpoint":          {"cpu", func(o *Options) { o.Model = t.TempDir() }, Model},
-		"longer than the model":  {"cpu", func(o *Options) { o.MaxModelLen = 1 << 30 }, Model},
+		"no checkpoint, null":    {"null", func(o *Options) { o.Models[0].Dir = t.TempDir() }, Model},
+		"no checkpoint":          {"cpu", func(o *Options) { o.Models[0].Dir = t.TempDir() }, Model},
+		"longer than the model":  {"cpu", func(o *Options) { o.Models[0].MaxLen = 1 << 30 }, Model},
 		"too large a cache":      {"cpu", func(o *Options) { o.CacheBytes = 1 << 60 }, Memory},
 		"more ranks than heads":  {"cpu", func(o *Options) { o.Ranks, o.Threads = 3, 3 }, Configuration},
 		"ranks without a thread": {"cpu", func(o *Options) { o.Ranks, o.Threads = 2, 1 }, Configuration},
-		"no such profile":        {"cpu", func(o *Options) { o.Profile = "/no/profile" }, Configuration},
+		"no such profile":        {"cpu", func(o *Options) { o.Models[0].Profile = "/no/profile" }, Configuration},
 		"GPUs of no rank":        {"cuda:0", func(o *Options) { o.Ranks = 2 }, Configuration},
 		"unknown GPUs":           {"cuda:GPU-0", func(o *Options) { o.GPUs = []string{"GPU-0"} }, Device},
 	} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
@@ -36,14 +37,18 @@ func CauseOf(err error) Cause {
 	return 0
 }
 
-// loadFailure is what went wrong with loading: the device, its memory, or the model.
-func loadFailure(err error) Cause {
-	var memory *cuda.MemoryError
+// openFailure is what went wrong with hosting models: the device, its memory, an option, or a model.
+func openFailure(err error) Cause {
+	var device *cuda.MemoryError
+	var memory *host.MemoryError
+	var option *host.OptionError
 	switch {
 	case executor.DeviceLost(err):
 		return Lost
-	case errors.As(err, &memory):
+	case errors.As(err, &device), errors.As(err, &memory):
 		return Memory
+	case errors.As(err, &option):
+		return Configuration
 	}
 	return Model
 }

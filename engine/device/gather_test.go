@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 )
@@ -11,7 +12,7 @@ import (
 // TestGatherBytes: memory to gather blocks is set aside where attention does not read them in place.
 func TestGatherBytes(t *testing.T) {
 	o := demoModel(t, "cuda:0", "0")
-	checkpoint, err := weights.ReadConfig(o.Model)
+	checkpoint, err := weights.ReadConfig(o.Models[0].Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,10 +24,9 @@ func TestGatherBytes(t *testing.T) {
 		longest int
 		want    int64
 	}{
-		"in place":    {true, 1, 640, 0},
-		"gathered":    {false, 1, 640, block / layers * int64(640/o.BlockSize+1)},
-		"two GPUs":    {true, 2, 640, block / layers * int64(640/o.BlockSize+1)},
-		"the model's": {false, 1, 0, block / layers * int64(checkpoint.MaxPositionEmbeddings/o.BlockSize+1)},
+		"in place": {true, 1, 640, 0},
+		"gathered": {false, 1, 640, block / layers * int64(640/64+1)},
+		"two GPUs": {true, 2, 640, block / layers * int64(640/64+1)},
 	} {
 		var devices []*cuda.Backend
 		for range c.gpus {
@@ -36,8 +36,8 @@ func TestGatherBytes(t *testing.T) {
 			defer b.Close()
 			devices = append(devices, b)
 		}
-		o.MaxModelLen = c.longest
-		if got, err := gatherBytes(checkpoint, o, devices, block); err != nil || got != c.want {
+		limits := &wire.TokenLimits{MaxModelLen: c.longest, BlockTokens: 64}
+		if got, err := gatherBytes(checkpoint, devices, limits, block); err != nil || got != c.want {
 			t.Errorf("%s: %d bytes, %v, want %d", name, got, err, c.want)
 		}
 	}

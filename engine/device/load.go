@@ -2,92 +2,49 @@ package device
 
 import (
 	"fmt"
-	"strings"
 
-	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
-	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
-	"go.uber.org/zap"
+	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
 )
 
-// modelRunner is a model as the executor's Runner.
-type modelRunner struct {
-	*model.Model
-	backend kernels.Backend
-	info    wire.ExecutorInfo
+// hostOptions are those of models on a backend of so much memory, on each rank, and of host memory for all.
+func hostOptions(o Options, backend kernels.Backend, device, beside int64) host.Options {
+	return host.Options{
+		Backend: backend, Partial: o.Partial,
+		Limits: host.Limits{
+			Device: device, Host: beside, Ranks: o.Ranks, CacheBytes: o.CacheBytes, CacheShare: o.CacheShare,
+			Offloading: int64(o.Offloading * (1 << 30)),
+		},
+		Passes:   model.Options{ChunkRows: o.PrefillChunk},
+		CacheDir: o.CacheDir, Log: o.Log, Loading: o.Loading,
+		Check: func(c weights.Config) error { return checkRanks(c, o.Ranks) },
+	}
 }
 
-func (r *modelRunner) Info() wire.ExecutorInfo { return r.info }
-
-func (r *modelRunner) Begin(run *wire.Run) (executor.Pass, error) {
-	p, err := r.Model.Begin(run)
+// hosted opens the models on a backend, which it closes if it fails.
+func hosted(options host.Options, models []host.Model) (Runner, error) {
+	h, err := host.Open(options, models)
 	if err != nil {
-		return nil, err
+		options.Backend.Close()
+		return nil, &Error{openFailure(err), err}
 	}
-	return p, nil
+	return h, nil
 }
 
-func (r *modelRunner) Close() {
-	r.Model.Close()
-	r.backend.Close()
-}
-
-func modelOptions(o Options) model.Options {
-	m := model.Options{MaxLen: o.MaxModelLen, ChunkRows: o.PrefillChunk, BlockTokens: o.BlockSize, Working: o.Working}
-	if strings.HasPrefix(o.Device, "cuda") {
-		m.ResidentRows = model.GPURows
+// checkRanks says why ranks cannot share a model evenly.
+func checkRanks(c weights.Config, ranks int) error {
+	if ranks == 1 {
+		return nil
 	}
-	return m
-}
-
-// loadModel loads a model into the available memory of a device, with the prefix cache beside it.
-func loadModel(o Options, backend kernels.Backend, available int64) (*modelRunner, error) {
-	checkpoint, err := weights.ReadConfig(o.Model)
-	if err != nil {
-		return nil, &Error{Model, err}
+	heads := kernels.Heads{Q: c.NumAttentionHeads, KV: c.NumAttentionHeads}
+	if c.NumKeyValueHeads != nil {
+		heads.KV = *c.NumKeyValueHeads
 	}
-	options := modelOptions(o)
-	plan, err := model.Predict(checkpoint, backend, options)
-	if err != nil {
-		return nil, &Error{Model, fmt.Errorf("%s: %w", o.Model, err)}
+	if err := tensorparallel.Check(ranks, heads, c.IntermediateSize); err != nil {
+		return fmt.Errorf("--tensor-parallel-size: %w", err)
 	}
-	if _, err := planPages(o, plan, available); err != nil { // before minutes of loading
-		return nil, &Error{Memory, err}
-	}
-	loaded := func() {}
-	if o.Loading != nil {
-		options.Progress, loaded = o.Loading()
-	}
-	m, err := model.Load(o.Model, backend, options)
-	loaded()
-	if err != nil {
-		return nil, &Error{loadFailure(err), err}
-	}
-	pages, err := planPages(o, m.Plan(), available)
-	if err == nil {
-		err = m.NewPages(pages)
-	}
-	if err == nil && o.Offloading > 0 {
-		err = offload(o, m)
-	}
-	if err != nil {
-		cause := Memory
-		if executor.DeviceLost(err) {
-			cause = Lost
-		}
-		m.Close()
-		return nil, &Error{cause, err}
-	}
-	info := m.Info()
-	info.Model = o.Name
-	if err := applyProfile(o, &info); err != nil {
-		m.Close()
-		return nil, err
-	}
-	o.Log.Info("loaded", zap.String("model", o.Model), zap.String("device", info.Device),
-		zap.Stringer("weights", mebibytes(m.Plan().Weights)), zap.Stringer("working_set", mebibytes(m.Plan().Work)),
-		zap.Stringer("prefix_cache", mebibytes(int64(pages)*m.Plan().Block)), zap.Stringer("host_memory", mebibytes(int64(info.HostBlocks)*m.Plan().Block+m.Plan().Host)), zap.Stringer("available", mebibytes(available)))
-	return &modelRunner{Model: m, backend: backend, info: info}, nil
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,15 +22,34 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var info = wire.ExecutorInfo{
-	Device: "null", Model: "m", Fingerprint: "f", VocabSize: 100, MaxModelLen: 1000,
-	BlockTokens: 16, NumBlocks: 10, MaxPassRows: 100, CanPause: true,
+	Device: "null", CanPause: true,
+	Models: []wire.ModelInfo{{
+		Name: "m", Fingerprint: "f", Tokens: &wire.TokenLimits{VocabSize: 100, MaxModelLen: 1000, BlockTokens: 16, NumBlocks: 10, MaxPassRows: 100},
+	}},
 }
 
 func TestNullConforms(t *testing.T) {
 	runnertest.Run(t, func(*testing.T) executor.Runner { return executor.NewNull(info) })
 }
 
-// stepped is a Runner of four layers, each of which says that it has begun and waits to be let
+func TestNullOfManyModelsConforms(t *testing.T) {
+	runnertest.Run(t, func(*testing.T) executor.Runner { return executor.NewNull(pool()) })
+}
+
+// pool is an executor of two models, which have a piece of weights in common, and of one that has none.
+func pool() wire.ExecutorInfo {
+	limits := *info.Models[0].Tokens
+	return wire.ExecutorInfo{
+		Device: "null", CanPause: true, Weights: []wire.Weight{{Bytes: 10}, {Bytes: 20}, {Bytes: 10}, {Bytes: 30}},
+		Models: []wire.ModelInfo{
+			{Name: "a", Fingerprint: "1", Weights: []uint32{0, 1}, Tokens: &limits},
+			{Name: "b", Fingerprint: "2", Weights: []uint32{3, 2, 1}, Tokens: &limits},
+			{Name: "c", Fingerprint: "3", Tokens: &limits},
+		},
+	}
+}
+
+// stepped is a Runner of four layers of one step, each of which says that it has begun and waits to be let
 // through. Passes of a job above 90 misbehave.
 type stepped struct {
 	*executor.Null
@@ -75,8 +95,8 @@ func (p *steppedPass) Step() (bool, error) {
 	return p.layer == layers, nil
 }
 
-func (p *steppedPass) Layer() int { return p.layer }
-func (p *steppedPass) Close()     { p.r.open-- }
+func (p *steppedPass) Share() float64 { return float64(p.layer) / layers }
+func (p *steppedPass) Close()         { p.r.open-- }
 
 // wires is a connection whose Send and Recv meet the test's own hands.
 type wires struct{ to, from chan wire.Message }
@@ -103,6 +123,7 @@ type bench struct {
 	wires
 	runner *stepped
 	epoch  uint64 // the scheduler's
+	known  uint64 // the executor's
 }
 
 func start(t *testing.T, heartbeat time.Duration) *bench {
@@ -155,14 +176,40 @@ func (b *bench) recv() wire.Message {
 	}
 }
 
-// hello takes a Hello.
+// hello takes a Hello that tells what the executor can run.
 func (b *bench) hello() *wire.Hello {
 	b.Helper()
-	h, ok := b.recv().(*wire.Hello)
-	if !ok || h.Role != wire.RoleExecutor || h.Name != "cpu-0" || h.Epoch == 0 || !reflect.DeepEqual(*h.Executor, info) {
-		b.Fatalf("got %+v, want Hello", h)
+	for {
+		h, ok := b.recv().(*wire.Hello)
+		if ok && h.Executor == nil {
+			continue
+		}
+		if !ok || h.Role != wire.RoleExecutor || h.Name != "cpu-0" || h.Epoch == 0 || !reflect.DeepEqual(stepless(h.Executor), info) {
+			b.Fatalf("got %+v, want Hello", h)
+		}
+		return h
 	}
-	return h
+}
+
+// stepless is an info without what was measured.
+func stepless(i *wire.ExecutorInfo) wire.ExecutorInfo {
+	without := *i
+	without.Models = slices.Clone(i.Models)
+	for k := range without.Models {
+		without.Models[k].Step = 0
+	}
+	return without
+}
+
+// answer is the next message but Hellos.
+func (b *bench) answer() wire.Message {
+	b.Helper()
+	for {
+		m := b.recv()
+		if _, hello := m.(*wire.Hello); !hello {
+			return m
+		}
+	}
 }
 
 // welcome answers the first Hello; the executor then says it again under the same epoch, and wants
@@ -170,6 +217,10 @@ func (b *bench) hello() *wire.Hello {
 func (b *bench) welcome() *wire.Hello {
 	b.Helper()
 	first := b.hello()
+	for first.Epoch == b.known { // that tells of what was measured
+		first = b.hello()
+	}
+	b.known = first.Epoch
 	b.send(pass(99, 90))
 	if second := b.hello(); second.Epoch != first.Epoch {
 		b.Fatal("the first Welcome changed the executor's epoch")
@@ -189,12 +240,12 @@ func (b *bench) inLayer(job engine.JobID) {
 }
 
 func pass(id wire.PassID, job engine.JobID) *wire.Run {
-	return &wire.Run{Pass: id, Items: []wire.RunItem{{Job: job, Tokens: []engine.TokenID{1, 2, 3}}}}
+	return &wire.Run{Pass: id, Model: "m", Items: []wire.RunItem{{Job: job, Work: &wire.TokenItem{Tokens: []engine.TokenID{1, 2, 3}}}}}
 }
 
 func (b *bench) wantDone(id wire.PassID) *wire.Done {
 	b.Helper()
-	m := b.recv()
+	m := b.answer()
 	d, ok := m.(*wire.Done)
 	if !ok || d.Pass != id {
 		b.Fatalf("got %T %+v, want Done of pass %d", m, m, id)
@@ -204,7 +255,7 @@ func (b *bench) wantDone(id wire.PassID) *wire.Done {
 
 func (b *bench) wantPaused(id wire.PassID, layer int) {
 	b.Helper()
-	if m := b.recv(); !reflect.DeepEqual(m, &wire.Paused{Pass: id, Layer: layer}) {
+	if m := b.answer(); !reflect.DeepEqual(m, &wire.Paused{Pass: id, Share: float64(layer) / layers}) {
 		b.Fatalf("got %T %+v, want Paused of pass %d at layer %d", m, m, id, layer)
 	}
 }
@@ -309,19 +360,23 @@ func TestImpossiblePassesAreRefused(t *testing.T) {
 	b.welcome()
 	one := []engine.TokenID{1}
 	for _, c := range []struct {
-		items []wire.RunItem
-		want  string
+		item *wire.TokenItem
+		want string
 	}{
 		{nil, "without items"},
-		{[]wire.RunItem{{Tokens: one, Cached: 1}}, "1 tokens, 1 of them cached"},
-		{[]wire.RunItem{{Tokens: make([]engine.TokenID, 1001)}}, "1001 tokens"},
-		{[]wire.RunItem{{Tokens: []engine.TokenID{1, 2}, Cached: 1}}, "1 cached tokens in 0 blocks"},
-		{[]wire.RunItem{{Tokens: []engine.TokenID{100}}}, "token 100"},
-		{[]wire.RunItem{{Tokens: one, Blocks: []wire.BlockID{10}}}, "block 10 of 10"},
+		{&wire.TokenItem{Tokens: one, Cached: 1}, "1 tokens, 1 of them cached"},
+		{&wire.TokenItem{Tokens: make([]engine.TokenID, 1001)}, "1001 tokens"},
+		{&wire.TokenItem{Tokens: []engine.TokenID{1, 2}, Cached: 1}, "1 cached tokens in 0 blocks"},
+		{&wire.TokenItem{Tokens: []engine.TokenID{100}}, "token 100"},
+		{&wire.TokenItem{Tokens: one, Blocks: []wire.BlockID{10}}, "block 10 of 10"},
 	} {
-		b.send(&wire.Run{Pass: 1, Items: c.items})
+		run := &wire.Run{Pass: 1, Model: "m"}
+		if c.item != nil {
+			run.Items = []wire.RunItem{{Work: c.item}}
+		}
+		b.send(run)
 		if d := b.wantDone(1); d.Err == nil || !strings.Contains(d.Err.Message, c.want) {
-			t.Errorf("%+v: %v, want an error with %q", c.items, d.Err, c.want)
+			t.Errorf("%+v: %v, want an error with %q", c.item, d.Err, c.want)
 		}
 	}
 }
@@ -337,68 +392,6 @@ func TestFailuresEndRun(t *testing.T) {
 	open := func() (executor.Runner, error) { return executor.NewNull(info), nil }
 	if err := executor.Run(context.Background(), cfg, w, open); !errors.Is(err, errHungUp) {
 		t.Errorf("Run over a closed connection = %v, want %v", err, errHungUp)
-	}
-}
-
-// saver is a stepped with host memory; it notes what it saves.
-type saver struct {
-	*stepped
-	saved chan []wire.Copy
-	err   error
-}
-
-func (s *saver) Info() wire.ExecutorInfo {
-	tiered := info
-	tiered.HostBlocks = 4
-	return tiered
-}
-
-func (s *saver) Save(copies []wire.Copy) error { s.saved <- copies; return s.err }
-
-// serveSaver runs an executor over a saver and returns its messages and its end.
-func serveSaver(t *testing.T, s *saver) (wires, chan error) {
-	s.stepped = &stepped{Null: executor.NewNull(info), entered: make(chan engine.JobID, 1000), gate: make(chan struct{})}
-	s.saved = make(chan []wire.Copy, 10)
-	w := wires{make(chan wire.Message), make(chan wire.Message, 1000)}
-	ctx, cancel := context.WithCancel(context.Background())
-	result := make(chan error, 1)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		cfg := executor.Config{Name: "cpu-0", Heartbeat: time.Hour, Log: zap.NewNop()}
-		result <- executor.Run(ctx, cfg, w, func() (executor.Runner, error) { return s, nil })
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
-	return w, result
-}
-
-// TestSavesAreMadeEvenIfThePassIsNot: the scheduler counts on them from the moment that it sends them.
-func TestSavesAreMadeEvenIfThePassIsNot(t *testing.T) {
-	s := &saver{}
-	w, _ := serveSaver(t, s)
-	want := []wire.Copy{{Device: 9, Host: 3}}
-	w.to <- &wire.Run{Pass: 1, Saves: want, Items: pass(1, 11).Items} // not welcomed yet: it does not begin
-	w.to <- &wire.Abort{Pass: 1}
-	if got := <-s.saved; !reflect.DeepEqual(got, want) {
-		t.Errorf("saved %v, want %v", got, want)
-	}
-}
-
-func TestFailedSavesEndTheExecutor(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		copy wire.Copy
-		want string
-	}{
-		{errors.New("no memory"), wire.Copy{}, "no memory"},
-		{nil, wire.Copy{Device: 10}, "block 10 of 10"},
-		{nil, wire.Copy{Host: 4}, "page 4 of 4"},
-	} {
-		w, result := serveSaver(t, &saver{err: c.err})
-		w.to <- &wire.Run{Pass: 1, Saves: []wire.Copy{c.copy}, Items: pass(1, 11).Items}
-		if err := <-result; err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: Run = %v, want an error with %q", c.copy, err, c.want)
-		}
 	}
 }
 

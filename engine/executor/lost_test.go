@@ -21,7 +21,7 @@ type gone struct{}
 func (gone) Error() string    { return "fell off the bus" }
 func (gone) DeviceLost() bool { return true }
 
-// fragile is a runner whose passes fail as their job says: 1 in Begin, 2 in Step, for good.
+// fragile is a runner whose passes fail as their job says: 1 in Begin, 2 in Step, for good. So do its loads.
 type fragile struct {
 	*executor.Null
 	closed bool
@@ -40,37 +40,50 @@ func (r *fragile) Begin(run *wire.Run) (executor.Pass, error) {
 	return r.Null.Begin(run)
 }
 
+func (r *fragile) Load(string, uint32) error { return fmt.Errorf("copy: %w", gone{}) }
+
 func (fragilePass) Step() (bool, error) { return false, fmt.Errorf("layer 0: %w", gone{}) }
 
 func (r *fragile) Close() { r.closed = true }
 
 // TestDeviceLost: the executor ends with the error, leaves the device alone, and does not answer for
-// the pass, so that the scheduler has it run elsewhere.
+// the pass or the load, so that the scheduler has it done elsewhere.
 func TestDeviceLost(t *testing.T) {
-	for _, job := range []engine.JobID{1, 2} {
+	item := func(job engine.JobID) []wire.RunItem {
+		return []wire.RunItem{{Job: job, Work: &wire.TokenItem{Tokens: []engine.TokenID{1}}}}
+	}
+	for name, last := range map[string]wire.Message{
+		"begin":  &wire.Run{Pass: 2, Model: "c", Items: item(1)},
+		"step":   &wire.Run{Pass: 2, Model: "c", Items: item(2)},
+		"nested": &wire.Run{Pass: 2, Model: "c", Items: item(2), Nested: true},
+		"load":   &wire.Load{Serial: 1, Model: "a", Weights: []uint32{0}},
+	} {
 		w := wires{make(chan wire.Message), make(chan wire.Message, 1000)}
-		r := &fragile{Null: executor.NewNull(info)}
+		nests := pool()
+		nests.Nests = true
+		r := &fragile{Null: executor.NewNull(nests)}
 		result := make(chan error, 1)
 		go func() {
 			cfg := executor.Config{Name: "cuda-0", Heartbeat: time.Hour, Log: zap.NewNop()}
 			result <- executor.Run(t.Context(), cfg, w, func() (executor.Runner, error) { return r, nil })
 		}()
-		item := func(job engine.JobID) []wire.RunItem {
-			return []wire.RunItem{{Job: job, Tokens: []engine.TokenID{1}}}
-		}
-		for _, m := range []wire.Message{&wire.Welcome{Epoch: 1}, &wire.Welcome{Epoch: 1}, &wire.Run{Pass: 1, Items: item(9)}, &wire.Run{Pass: 2, Items: item(job)}} {
+		for _, m := range []wire.Message{&wire.Welcome{Epoch: 1}, &wire.Welcome{Epoch: 1}, &wire.Run{Pass: 1, Model: "c", Items: item(9)}} {
 			w.to <- m
 		}
+		for done := false; !done; {
+			_, done = (<-w.from).(*wire.Done)
+		}
+		w.to <- last
 		if err := <-result; !errors.Is(err, gone{}) {
-			t.Errorf("job %d: Run = %v, want the runner's error", job, err)
+			t.Errorf("%s: Run = %v, want the runner's error", name, err)
 		}
 		if r.closed {
-			t.Errorf("job %d: the lost device was called again", job)
+			t.Errorf("%s: the lost device was called again", name)
 		}
 		close(w.from)
 		for m := range w.from {
-			if done, ok := m.(*wire.Done); ok && done.Pass != 1 {
-				t.Errorf("job %d: answered %+v", job, done)
+			if _, hello := m.(*wire.Hello); !hello {
+				t.Errorf("%s: answered %+v", name, m)
 			}
 		}
 	}
@@ -119,7 +132,7 @@ func TestLoadingIsTold(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	go func() { result <- executor.Run(ctx, cfg, w, open) }()
-	if h := heard(2, false); h.Executor.Model != info.Model {
+	if h := heard(2, false); h.Executor.Models[0].Name != info.Models[0].Name {
 		t.Errorf("registered as %+v", h.Executor)
 	}
 	stop()

@@ -2,47 +2,113 @@ package executor
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// Null is a Runner without a model: every token is equally likely, and a hash of the prompt chooses
-// one. It is for measuring everything but the model.
+// Null is a Runner without models: of each that its info names, every token is equally likely, and a
+// hash of the prompt chooses one. It is for measuring everything but models.
 type Null struct{ info wire.ExecutorInfo }
 
-// NewNull makes a Null that calls itself info, which must have a vocabulary.
+// NewNull makes a Null that calls itself info, whose models take tokens. Loading a piece of weights takes
+// no time and no memory.
 func NewNull(info wire.ExecutorInfo) *Null { return &Null{info: info} }
 
 // Info implements Runner.
-func (n *Null) Info() wire.ExecutorInfo { return n.info }
+func (n *Null) Info() wire.ExecutorInfo {
+	info := n.info
+	info.Weights, info.Models = slices.Clone(info.Weights), slices.Clone(info.Models)
+	return info
+}
+
+// Load implements Runner.
+func (n *Null) Load(_ string, weight uint32) error {
+	n.info.Weights[weight].Resident = true
+	return nil
+}
+
+// Drop implements Runner.
+func (n *Null) Drop(weights []uint32) {
+	for _, w := range weights {
+		n.info.Weights[w].Resident = false
+	}
+}
 
 // Begin implements Runner.
 func (n *Null) Begin(run *wire.Run) (Pass, error) {
-	return &nullPass{vocab: n.info.VocabSize, run: run}, nil
+	i := slices.IndexFunc(n.info.Models, func(m wire.ModelInfo) bool { return m.Name == run.Model })
+	if i < 0 || n.info.Models[i].Tokens == nil {
+		return nil, fmt.Errorf("there is no model %q that takes tokens", run.Model)
+	}
+	m := &n.info.Models[i]
+	if run.Nested && !n.info.Nests {
+		return nil, fmt.Errorf("a pass of model %s cannot be nested", m.Name)
+	}
+	for at, w := range m.Weights {
+		if !n.info.Weights[w].Resident {
+			return nil, fmt.Errorf("model %s: piece %d of %d of its weights is not loaded", m.Name, at, len(m.Weights))
+		}
+	}
+	for i := range run.Items {
+		if err := checkTokens(&run.Items[i], m.Tokens); err != nil {
+			return nil, err
+		}
+	}
+	return &nullPass{vocab: m.Tokens.VocabSize, run: run}, nil
+}
+
+// checkTokens refuses an item that is not within the limits.
+func checkTokens(run *wire.RunItem, limits *wire.TokenLimits) error {
+	item, ok := run.Work.(*wire.TokenItem)
+	if !ok {
+		return engine.Errorf(engine.CodeInternal, "job %v is %T and no tokens", run.Job, run.Work)
+	}
+	if item.Cached >= len(item.Tokens) || len(item.Tokens) > limits.MaxModelLen {
+		return engine.Errorf(engine.CodeTooLong, "job %v has %d tokens, %d of them cached; the model takes up to %d and at least one that is not cached",
+			run.Job, len(item.Tokens), item.Cached, limits.MaxModelLen)
+	}
+	if len(item.Blocks)*limits.BlockTokens < item.Cached-item.Part.Tokens || item.Part.Tokens > 0 && int(item.Part.Block) >= limits.NumBlocks {
+		return fmt.Errorf("job %v: %d cached tokens in %d blocks of %d, %d of them in block %d of %d",
+			run.Job, item.Cached, len(item.Blocks), limits.BlockTokens, item.Part.Tokens, item.Part.Block, limits.NumBlocks)
+	}
+	for i, id := range item.Tokens {
+		if int(id) >= limits.VocabSize {
+			return engine.Errorf(engine.CodeBadTokens, "job %v: token %d at position %d is outside the vocabulary of %d", run.Job, id, i, limits.VocabSize)
+		}
+	}
+	for _, b := range item.Blocks {
+		if int(b) >= limits.NumBlocks {
+			return fmt.Errorf("job %v: block %d of %d", run.Job, b, limits.NumBlocks)
+		}
+	}
+	return nil
 }
 
 // Close implements Runner.
 func (n *Null) Close() {}
 
-// nullPass has one layer, which does nothing.
+// nullPass has one step, which does nothing.
 type nullPass struct {
 	vocab int
 	run   *wire.Run
-	layer int
+	share float64
 }
 
-func (p *nullPass) Step() (bool, error) { p.layer++; return true, nil }
-func (p *nullPass) Layer() int          { return p.layer }
+func (p *nullPass) Step() (bool, error) { p.share = 1; return true, nil }
+func (p *nullPass) Boundary() bool      { return true }
+func (p *nullPass) Share() float64      { return p.share }
 func (p *nullPass) Close()              {}
 
 func (p *nullPass) Results() []wire.ItemResult {
 	out := make([]wire.ItemResult, len(p.run.Items))
 	for i := range out {
-		item := &p.run.Items[i]
-		out[i] = wire.ItemResult{Job: item.Job, Answer: p.answer(item), Prompt: p.prompt(item)}
+		item := p.run.Items[i].Work.(*wire.TokenItem)
+		out[i] = wire.ItemResult{Job: p.run.Items[i].Job, Output: &engine.TokenOutput{Answer: p.answer(item), Prompt: p.prompt(item)}}
 	}
 	return out
 }
@@ -55,7 +121,7 @@ func (p *nullPass) support(ask *engine.Ask) (int, func(n int) engine.TokenID) {
 	return p.vocab, func(n int) engine.TokenID { return engine.TokenID(n) }
 }
 
-func (p *nullPass) answer(item *wire.RunItem) *engine.Answer {
+func (p *nullPass) answer(item *wire.TokenItem) *engine.Answer {
 	n, nth := p.support(&item.Ask)
 	logprob := float32(-math.Log(float64(n)))
 	h := fnv.New64a()
@@ -74,7 +140,7 @@ func (p *nullPass) answer(item *wire.RunItem) *engine.Answer {
 	return a
 }
 
-func (p *nullPass) prompt(item *wire.RunItem) []engine.PromptScore {
+func (p *nullPass) prompt(item *wire.TokenItem) []engine.PromptScore {
 	if !item.Ask.PromptLogprobs {
 		return nil
 	}

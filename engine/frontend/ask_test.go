@@ -24,12 +24,12 @@ func (t spaceTokenizer) Encode(ctx context.Context, salt, text string, addSpecia
 // TestNarrowedAsk holds what the fields that narrow the choice ask of an executor.
 func TestNarrowedAsk(t *testing.T) {
 	f, s := newFrontend(t, Config{}, say("Y", engine.FinishLength))
-	f.tok = spaceTokenizer{}
+	read(t, f, spaceTokenizer{})
 	var answer api.Completion
 	post(t, f, "/v1/completions", `{"prompt":"a","max_tokens":9,"top_k":7,"min_p":0.25,"temperature":0.5,"bad_words":["no"," d","d","no"],
 		"min_tokens":3,"stop_token_ids":[5],"ignore_eos":true}`, &answer)
 	submits, _ := s.Seen()
-	ask := submits[0].Ask
+	ask := tokens(submits[0]).Ask
 	if ask.TopK != 7 || ask.MinP != 0.25 || ask.Temperature != 0.5 {
 		t.Errorf("asked %+v", ask)
 	}
@@ -50,14 +50,14 @@ func TestEchoAlone(t *testing.T) {
 	var answer api.Completion
 	post(t, f, "/v1/completions", `{"prompt":"ab","max_tokens":0,"echo":true}`, &answer)
 	submits, _ := s.Seen()
-	if !submits[0].Ask.PromptLogprobs || answer.Choices.Items[0].Text != "ab" || answer.Choices.Items[0].Logprobs != nil {
-		t.Errorf("asked %+v, answered %+v", submits[0].Ask, answer.Choices)
+	if !tokens(submits[0]).Ask.PromptLogprobs || answer.Choices.Items[0].Text != "ab" || answer.Choices.Items[0].Logprobs != nil {
+		t.Errorf("asked %+v, answered %+v", tokens(submits[0]).Ask, answer.Choices)
 	}
 }
 
 func TestTooManyBadWords(t *testing.T) {
 	f, _ := newFrontend(t, Config{}, say("Y", engine.FinishLength))
-	f.tok = spaceTokenizer{}
+	read(t, f, spaceTokenizer{})
 	words := make([]string, 65)
 	for i := range words {
 		words[i] = `"` + strings.Repeat(" ", i) + `b"`
@@ -91,7 +91,7 @@ func TestDefaultMaxTokens(t *testing.T) {
 		f, s := newFrontend(t, Config{DefaultMaxTokens: c.setting}, say("Y", engine.FinishLength))
 		w := do(f, http.MethodPost, c.path, c.body)
 		submits, _ := s.Seen()
-		if w.Code != http.StatusOK || submits[0].MaxTokens != c.want {
+		if w.Code != http.StatusOK || tokens(submits[0]).Max != c.want {
 			t.Errorf("%d, %s: status %d, %+v, want %d tokens", c.setting, c.body, w.Code, submits, c.want)
 		}
 		models := do(f, http.MethodGet, "/v1/models", "").Body.String()

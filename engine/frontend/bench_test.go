@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -32,7 +33,7 @@ func (s forgetful) Send(msg wire.Message) error {
 
 func newBench(b *testing.B) *Frontend {
 	s := forgetful{clienttest.NewScheduler(nil)}
-	f := newFrontendOn(b, Config{}, s)
+	f := newFrontendOn(b, Config{}, client.Config{}, s)
 	s.Deliver = f.pool.Deliver
 	s.Deliver(welcome(1))
 	return f

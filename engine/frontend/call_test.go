@@ -13,11 +13,17 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// begin serves a request in a goroutine that ends with it, and returns a channel of its response.
-func begin(f *Frontend, r *http.Request) <-chan *httptest.ResponseRecorder {
+// serveOn serves until ctx ends, as a process does.
+func serveOn(ctx context.Context, f *Frontend, listener net.Listener) error {
+	return f.pool.Serve(ctx, func(ctx context.Context) error { return f.Serve(ctx, listener) })
+}
+
+// start serves a request in a goroutine that ends with it, and returns a channel of its response.
+func start(f *Frontend, r *http.Request) <-chan *httptest.ResponseRecorder {
 	done := make(chan *httptest.ResponseRecorder, 1)
 	go func() {
 		w := httptest.NewRecorder()
@@ -33,11 +39,11 @@ func newPost(body string) *http.Request {
 
 func TestFirstExecutorIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, _ := newUnwelcomed(t, Config{}, say("Y", engine.FinishLength))
+		f, _ := newUnwelcomed(t, Config{}, client.Config{}, say("Y", engine.FinishLength))
 		if w := do(f, http.MethodGet, "/ready", ""); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("ready before any executor: %d", w.Code)
 		}
-		early := begin(f, newPost(`{"prompt":"a","max_tokens":1}`))
+		early := start(f, newPost(`{"prompt":"a","max_tokens":1}`))
 		time.Sleep(10 * time.Second)
 		f.pool.Deliver(&wire.Welcome{Epoch: 9})
 		synctest.Wait()
@@ -74,7 +80,7 @@ func TestSilentScheduler(t *testing.T) {
 
 func TestNoExecutorComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, _ := newUnwelcomed(t, Config{AwayTimeout: 5 * time.Second}, nil)
+		f, _ := newUnwelcomed(t, Config{}, client.Config{AwayTimeout: 5 * time.Second}, nil)
 		start := time.Now()
 		w := do(f, http.MethodPost, "/v1/completions", `{"prompt":"a"}`)
 		if w.Code != http.StatusServiceUnavailable || time.Since(start) != 5*time.Second {
@@ -87,17 +93,17 @@ func TestClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s := newFrontend(t, Config{}, nil)
 		ctx, leave := context.WithCancel(t.Context())
-		done := begin(f, newPost(`{"prompt":["a","b","c"],"max_tokens":1}`).WithContext(ctx))
+		done := start(f, newPost(`{"prompt":["a","b","c"],"max_tokens":1}`).WithContext(ctx))
 		synctest.Wait()
 		submits, _ := s.Seen()
-		f.pool.Deliver(token(submits[1].Job, 0, 'x', engine.FinishLength))
+		f.pool.Deliver(token(submits[1].ID, 0, 'x', engine.FinishLength))
 		synctest.Wait()
 		leave()
 		if w := <-done; w.Code != statusClientClosed || !strings.Contains(w.Body.String(), "client_closed_request") {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
 		_, cancels := s.Seen()
-		if len(cancels) != 2 || cancels[0] != submits[0].Job || cancels[1] != submits[2].Job {
+		if len(cancels) != 2 || cancels[0] != submits[0].ID || cancels[1] != submits[2].ID {
 			t.Errorf("cancelled %v of %v", cancels, submits)
 		}
 	})
@@ -106,13 +112,13 @@ func TestClientLeaves(t *testing.T) {
 // TestServeFollowsTheScheduler holds that Serve greets the scheduler as the frontend that it is, takes what
 // comes, and ends when its connection is closed.
 func TestServeFollowsTheScheduler(t *testing.T) {
-	f, s := newUnwelcomed(t, Config{Heartbeat: time.Millisecond, Name: "front-1"}, nil)
+	f, s := newUnwelcomed(t, Config{}, client.Config{Heartbeat: time.Millisecond, Name: "front-1"}, nil)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- f.Serve(t.Context(), listener) }()
+	go func() { served <- serveOn(t.Context(), f, listener) }()
 	s.Inbox <- welcome(5)
 	s.Inbox <- &wire.Lost{}
 	for len(s.Hellos()) <= 5 {
@@ -127,7 +133,7 @@ func TestServeFollowsTheScheduler(t *testing.T) {
 			t.Errorf("hello %+v", h)
 		}
 	}
-	if state := f.pool.State(); state.Epoch != 5 || state.Serving != 1 {
+	if state := f.pool.State(); state.Epoch != 5 || state.Models["demo"].Executors != 1 {
 		t.Errorf("state %+v", state)
 	}
 }
@@ -140,7 +146,7 @@ func TestStopCancels(t *testing.T) {
 	var answer api.Completion
 	post(t, f, "/v1/completions", `{"prompt":"x","max_tokens":20,"n":2,"stop":["cd"]}`, &answer)
 	submits, cancels := s.Seen()
-	if len(cancels) != 2 || cancels[0] != submits[0].Job || answer.Choices.Items[1].Text != "ab" {
+	if len(cancels) != 2 || cancels[0] != submits[0].ID || answer.Choices.Items[1].Text != "ab" {
 		t.Errorf("cancelled %v, answer %+v", cancels, answer)
 	}
 }
@@ -164,7 +170,7 @@ func TestEngineErrors(t *testing.T) {
 		{engine.Errorf(engine.Code(200), "m"), 500, "internal_error", "", ""},
 	} {
 		f, s := newFrontend(t, Config{}, func(s *wire.Submit) []*wire.Result {
-			return []*wire.Result{{Job: s.Job, Err: c.err}}
+			return []*wire.Result{{Job: s.ID, Err: c.err}}
 		})
 		w := do(f, http.MethodPost, "/v1/completions", `{"prompt":["a","b"]}`)
 		var body api.Error
@@ -180,7 +186,7 @@ func TestEngineErrors(t *testing.T) {
 }
 
 func TestJobLimit(t *testing.T) {
-	f, _ := newFrontend(t, Config{MaxJobs: 2}, nil)
+	f, _ := newFrontendPool(t, Config{}, client.Config{MaxJobs: 2}, nil)
 	w := do(f, http.MethodPost, "/v1/completions", `{"prompt":["a","b","c"]}`)
 	if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "limit of 2") {
 		t.Errorf("status %d: %s", w.Code, w.Body)
@@ -197,14 +203,21 @@ func TestSubmitCarriesTheRequest(t *testing.T) {
 	}
 	submits, _ := s.Seen()
 	got := *submits[1]
-	want := wire.Submit{
-		Job: submits[0].Job + 1, Model: "demo", Tokens: []engine.TokenID{1, 2}, MaxTokens: 3, StopTokens: []engine.TokenID{7, tokenEOS},
+	work := engine.Tokens{
+		IDs: []engine.TokenID{1, 2}, Max: 3, Stop: []engine.TokenID{7, tokenEOS},
 		Ask: engine.Ask{Top: 4, Labels: []engine.TokenID{5}, Allowed: []engine.TokenID{3, 5}, Bias: []engine.TokenBias{{ID: 3, Bias: 2}, {ID: 5, Bias: -1}},
-			Temperature: 0.5, TopP: 0.9, Seed: 0, PromptLogprobs: true, PromptTop: 4},
-		User: "tenant", Salt: "salt", Priority: -2, Deadline: 12500 * time.Microsecond,
+			Temperature: 0.5, TopP: 0.9, Seed: 0},
 	}
+	want := wire.Submit{Job: engine.Job{
+		ID: submits[0].ID + 1, Model: "demo", Work: &work, User: "tenant", Salt: "salt", Priority: -2, Deadline: 12500 * time.Microsecond,
+	}}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+		t.Errorf("got  %+v, %+v\nwant %+v, %+v", got, got.Work, want, want.Work)
+	}
+	first := *tokens(submits[0])
+	work.Ask.Seed, work.Ask.PromptLogprobs, work.Ask.PromptTop = ^uint64(0), true, 4 // which one job brings for both
+	if !reflect.DeepEqual(first, work) {
+		t.Errorf("the first got  %+v\nwant %+v", first, work)
 	}
 }
 
@@ -213,14 +226,15 @@ func TestSubmitCarriesTheRequest(t *testing.T) {
 func TestPulse(t *testing.T) {
 	type pulse struct{ healthy, ready bool }
 	pulses := make(chan pulse, 1000)
-	f, s := newUnwelcomed(t, Config{Heartbeat: time.Millisecond, Pulse: func(healthy, ready bool) { pulses <- pulse{healthy, ready} }}, nil)
+	var f *Frontend
+	f, s := newUnwelcomed(t, Config{}, client.Config{Heartbeat: time.Millisecond, Pulse: func() { healthy, ready := f.State(); pulses <- pulse{healthy, ready} }}, nil)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
-	go func() { served <- f.Serve(ctx, listener) }()
+	go func() { served <- serveOn(ctx, f, listener) }()
 	if p := <-pulses; p != (pulse{healthy: true}) {
 		t.Errorf("before any executor: %+v", p)
 	}

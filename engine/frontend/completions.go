@@ -2,124 +2,159 @@ package frontend
 
 import (
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/completion"
 )
 
-func (f *Frontend) completions(x *exchange, r *http.Request) {
+func (f *Frontend) answerCompletion(x *exchange, r *http.Request) {
 	c, refused := f.prepareCompletion(x, r)
-	if refused == nil {
-		refused = f.run(c, r)
-	}
-	if refused != nil {
-		f.refuse(x, refused)
-	}
+	f.answer(x, r, c, refused)
 }
 
-func (f *Frontend) chatCompletions(x *exchange, r *http.Request) {
+func (f *Frontend) answerChat(x *exchange, r *http.Request) {
 	c, refused := f.prepareChat(x, r)
-	if refused == nil {
-		refused = f.run(c, r)
-	}
-	if refused != nil {
-		f.refuse(x, refused)
-	}
+	f.answer(x, r, c, refused)
 }
 
-// run submits c's jobs and answers when all are done, or as they go. It answers itself unless it
-// returns a refusal.
-func (f *Frontend) run(c *call, r *http.Request) *refusal {
-	limits, refused := f.limits(r.Context())
-	if refused != nil {
-		return refused
-	}
-	if refused := c.admit(r, limits); refused != nil {
-		return refused
-	}
-	if refused := f.logprobs.hold(c.asked.ofPrompts()); refused != nil {
-		return refused
-	}
-	c.held = c.asked.ofPrompts()
-	defer func() {
-		f.logprobs.release(c.held)
-		c.x.memory += c.held * logprobBytes
-	}()
-	if err := f.pool.Submit(c.jobs); err != nil {
-		return fromEngine(err)
-	}
-	defer func() {
-		c.usage() // for the log, however it ends
-		if c.open > 0 {
-			f.pool.Cancel(c.jobs...)
+// prepareCompletion decodes a completion request and tokenizes its prompts.
+func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*completion.Call, *refusal) {
+	return prepare(f, x, r, api.DecodeCompletion, func(request *api.CompletionRequest) (*completion.Call, *refusal) {
+		text, from, refused := f.origin(x, r, &request.Params)
+		if refused != nil {
+			return nil, refused
 		}
-	}()
-	if c.Stream {
-		return f.stream(c, r)
-	}
-	for c.open > 0 {
-		if _, refused := c.next(r.Context()); refused != nil {
-			return refused
+		c, err := f.completions.Completion(r.Context(), text, from, request)
+		return c, f.orRefused(r, err)
+	})
+}
+
+// prepareChat decodes a chat request, renders its template and tokenizes the result.
+func (f *Frontend) prepareChat(x *exchange, r *http.Request) (*completion.Call, *refusal) {
+	return prepare(f, x, r, api.DecodeChat, func(request *api.ChatRequest) (*completion.Call, *refusal) {
+		text, from, refused := f.origin(x, r, &request.Params)
+		if refused != nil {
+			return nil, refused
 		}
-	}
-	c.received = nil // is in the choices
-	if c.chat {
-		f.writePieces(c.x, c.chatAnswer())
-	} else {
-		f.writePieces(c.x, c.completionAnswer())
+		c, err := f.completions.Chat(r.Context(), text, from, request)
+		return c, f.orRefused(r, err)
+	})
+}
+
+// orRefused is the refusal of an error, or none.
+func (f *Frontend) orRefused(r *http.Request, err error) *refusal {
+	if err != nil {
+		return refusalOf(r.Context(), err)
 	}
 	return nil
 }
 
-func (c *call) completionAnswer() *api.Completion {
-	answer := &api.Completion{ID: c.id, Object: "text_completion", Created: c.created, Model: c.model, Usage: c.usage()}
-	answer.Choices = api.Made(len(c.choices), func(i int) api.CompletionChoice {
-		if i > 0 {
-			c.choices[i-1].scores = nil // are out
+// origin finds the model that a request names, and notes what its header says.
+func (f *Frontend) origin(x *exchange, r *http.Request, p *api.Params) (text *completion.Text, from completion.Origin, refused *refusal) {
+	m, refused := f.model(x, p.Model)
+	if refused != nil {
+		return nil, from, refused
+	}
+	if p.RequestID != "" && r.Header.Get("X-Request-Id") == "" {
+		x.id = requestID(p.RequestID)
+		x.Header().Set("X-Request-Id", x.id)
+	}
+	deadline, refused := deadlineOf(r.Header)
+	if refused != nil {
+		return nil, from, refused
+	}
+	text, refused = f.text(r.Context(), x, m)
+	return text, completion.Origin{
+		ID: x.id, Arrived: x.start, Model: m.Name, User: user(r.Header, p.User), Salt: x.owner.Salt(p.CacheSalt), Deadline: deadline,
+		Between: f.metrics.Of(m.Name).Between,
+	}, refused
+}
+
+// answer runs a call and answers when all of it is done, or as it goes.
+func (f *Frontend) answer(x *exchange, r *http.Request, c *completion.Call, refused *refusal) {
+	if refused == nil {
+		x.call = &c.Record
+		refused = f.run(x, r, c)
+		x.memory += c.Record.Memory
+	}
+	if refused != nil {
+		f.refuse(x, refused)
+	}
+}
+
+// run answers itself unless it returns a refusal.
+func (f *Frontend) run(x *exchange, r *http.Request, c *completion.Call) *refusal {
+	if err := c.Admit(r.Context()); err != nil {
+		return refusalOf(r.Context(), err)
+	}
+	if err := c.Submit(); err != nil {
+		return refusalOf(r.Context(), err)
+	}
+	defer c.Close()
+	if c.Stream {
+		return f.stream(x, r, c)
+	}
+	for !c.Done() {
+		if _, err := c.Next(r.Context()); err != nil {
+			return refusalOf(r.Context(), err)
 		}
-		part := c.choices[i].completionPart(i, 0)
-		part.PromptLogprobs = c.choices[i].promptLogprobs()
-		return part
-	})
-	return answer
+	}
+	f.writePieces(x, c.Answer())
+	return nil
 }
 
-// completionPart is what choice i has to say that was not said yet; first counts its tokens that
-// were.
-func (ch *choice) completionPart(i, first int) api.CompletionChoice {
-	out := api.CompletionChoice{Index: i, Logprobs: ch.completionLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
-	if ch.c.echo && first == 0 {
-		out.Text = ch.prompt.text
+// renderCompletions answers with the token ids of each prompt, for routers that hash them.
+func (f *Frontend) renderCompletions(x *exchange, r *http.Request) {
+	c, refused := f.prepareCompletion(x, r)
+	if refused = f.admitOnly(x, r, c, refused); refused != nil {
+		f.refuse(x, refused)
+		return
 	}
-	out.Text += ch.fresh()
-	if ch.c.ReturnTokenIDs {
-		out.TokenIDs = ch.tokens(first)
-		if first == 0 {
-			out.PromptTokenIDs = ch.prompt.ids
+	f.writeJSON(x, http.StatusOK, c.Rendered())
+}
+
+func (f *Frontend) renderChat(x *exchange, r *http.Request) {
+	c, refused := f.prepareChat(x, r)
+	if refused = f.admitOnly(x, r, c, refused); refused != nil {
+		f.refuse(x, refused)
+		return
+	}
+	f.writeJSON(x, http.StatusOK, c.Rendered()[0])
+}
+
+// admitOnly does to c all that comes before its jobs are submitted.
+func (f *Frontend) admitOnly(x *exchange, r *http.Request, c *completion.Call, refused *refusal) *refusal {
+	if refused != nil {
+		return refused
+	}
+	x.call = &c.Record
+	return f.orRefused(r, c.Admit(r.Context()))
+}
+
+// user is the key of fairness and routing: a router's header goes before the body's field.
+func user(h http.Header, named string) string {
+	for _, name := range []string{"X-Llm-D-Inference-Fairness-Id", "X-Gateway-Inference-Fairness-Id", "X-User-Id"} {
+		if id := h.Get(name); id != "" {
+			return id[:min(len(id), api.MaxSaltBytes)]
 		}
 	}
-	return out
+	return named
 }
 
-func (c *call) chatAnswer() *api.Chat {
-	answer := &api.Chat{ID: c.id, Object: "chat.completion", Created: c.created, Model: c.model, Usage: c.usage()}
-	answer.Choices = api.Made(len(c.choices), func(i int) api.ChatChoice {
-		ch := &c.choices[i]
-		part := ch.chatPart(i, 0)
-		part.Message = &api.ChatMessage{Role: "assistant", Content: ch.fresh()}
-		return part
-	})
-	answer.PromptLogprobs = c.choices[0].promptLogprobs()
-	if c.ReturnTokenIDs {
-		answer.PromptTokenIDs = c.prompts[0].ids
+// deadlineOf reads the time to first token that a router promised.
+func deadlineOf(h http.Header) (time.Duration, *refusal) {
+	for _, name := range []string{"X-Llm-D-Slo-Ttft-Ms", "X-Slo-Ttft-Ms"} {
+		text := h.Get(name)
+		if text == "" {
+			continue
+		}
+		ms, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(ms > 0 && ms < 1e12) {
+			return 0, invalid(api.Invalid(name, "header %s is %.40q; it must be a number of milliseconds above 0", name, text))
+		}
+		return time.Duration(ms * float64(time.Millisecond)), nil
 	}
-	return answer
-}
-
-// chatPart is choice i without its message.
-func (ch *choice) chatPart(i, first int) api.ChatChoice {
-	out := api.ChatChoice{Index: i, Logprobs: ch.chatLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
-	if ch.c.ReturnTokenIDs {
-		out.TokenIDs = ch.tokens(first)
-	}
-	return out
+	return 0, nil
 }

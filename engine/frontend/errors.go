@@ -2,19 +2,14 @@ package frontend
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
@@ -61,13 +56,25 @@ func fromEngine(e *engine.Error) *refusal {
 	return r
 }
 
-// fromPool maps an error of the pool's client, which is a failure of the engine or the end of ctx.
-func fromPool(ctx context.Context, err error) *refusal {
+// refusalOf maps an error of the pool's client, or of what answers by it: one of the request, a failure of the engine,
+// or the end of ctx.
+func refusalOf(ctx context.Context, err error) *refusal {
+	var wrong *api.Error
 	var failed *engine.Error
-	if errors.As(err, &failed) {
-		return fromEngine(failed)
+	switch {
+	case errors.As(err, &wrong):
+		return invalid(wrong)
+	case errors.As(err, &failed):
+		r := fromEngine(failed)
+		var field *completion.FieldError
+		if errors.As(err, &field) {
+			r.body.Param = field.Field
+		}
+		return r
+	case ctx.Err() != nil:
+		return ended(ctx)
 	}
-	return ended(ctx)
+	return refuse(engine.CodeInternal, "%v", err)
 }
 
 func refuse(code engine.Code, format string, args ...any) *refusal {
@@ -106,80 +113,19 @@ func turnAway(b httpserve.Bound, limit int) (status int, contentType string, bod
 	return r.status, "application/json", body
 }
 
-func unknownModel(asked string, served []string) *refusal {
+// unknownModel is in vLLM's words.
+func unknownModel(asked string) *refusal {
 	return &refusal{status: http.StatusNotFound, body: &api.Error{
-		Message: fmt.Sprintf("model %.100q is not served; the served models are: %s", asked, strings.Join(served, ", ")),
+		Message: fmt.Sprintf("The model `%.200s` does not exist.", asked),
 		Type:    api.TypeNotFound, Param: "model", Code: "model_not_found",
 	}}
 }
 
-// refuse answers with r, unless an answer has begun.
-func (f *Frontend) refuse(x *exchange, r *refusal) {
-	x.refusedWith = r.body.Code
-	if x.status != 0 {
-		return
-	}
-	h := x.Header()
-	if r.retryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.retryAfter.Seconds()))))
-		h.Set("Retry-After-Ms", strconv.FormatInt(max(1, r.retryAfter.Milliseconds()), 10))
-	}
-	if r.noRetry {
-		h.Set("X-Should-Retry", "false")
-	}
-	f.writeJSON(x, r.status, r.body)
+func unknownPath(path string) *refusal {
+	return refuseStatus(http.StatusNotFound, api.TypeNotFound, "unknown_path", "%.200s is not served; see /v1/models, /v1/completions and /v1/chat/completions", path)
 }
 
-// writeJSON answers with value, by reflection; for all but the serving path.
-func (f *Frontend) writeJSON(x *exchange, status int, value any) {
-	body, err := json.Marshal(value)
-	if err != nil {
-		f.log.Error("encoding an answer", zap.String("request_id", x.id), zap.Error(err))
-		status, body = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer could not be encoded","type":"server_error","param":null,"code":"internal_error"}}`)
-	}
-	f.writeBody(x, status, body)
-}
-
-// encoder is an answer that can be encoded in pieces.
-type encoder interface {
-	AppendJSON(b []byte, spill api.Spill) []byte
-}
-
-// writePieces answers with value. A long answer goes out as it is encoded, in chunks without a Content-Length.
-func (f *Frontend) writePieces(x *exchange, value encoder) {
-	buffer := f.buffers.Get().(*[]byte)
-	defer f.buffers.Put(buffer)
-	var failed error
-	rest := value.AppendJSON((*buffer)[:0], func(piece []byte) (empty []byte, more bool) {
-		x.Header().Set("Content-Type", "application/json")
-		if failed == nil {
-			_, failed = x.Write(piece)
-		}
-		return piece[:0], failed == nil
-	})
-	if cap(rest) < bigBody {
-		*buffer = rest
-	}
-	if x.status == 0 {
-		f.writeBody(x, http.StatusOK, rest)
-		return
-	}
-	if failed == nil {
-		_, failed = x.Write(rest)
-	}
-	if failed != nil { // net/http lets nothing out any more, so that the answer does not look whole
-		x.refusedWith = "client_closed_request"
-		f.log.Debug("the client left during its answer", zap.String("request_id", x.id), zap.Error(failed))
-	}
-}
-
-// writeBody answers with a whole JSON body.
-func (f *Frontend) writeBody(x *exchange, status int, body []byte) {
-	h := x.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	x.WriteHeader(status)
-	if _, err := x.Write(body); err != nil {
-		f.log.Debug("the client left before its answer", zap.String("request_id", x.id), zap.Error(err))
-	}
+// textFailed refuses what needs the tokenizer of a model whose tokenizer cannot be opened.
+func textFailed(m *Model, err error) *refusal {
+	return refuse(engine.CodeUnavailable, "the model `%s` has failed: %v", m.Name, err)
 }

@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -9,55 +10,58 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
-	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/completion"
 )
 
-// exchange is the ResponseWriter every handler gets: it knows the request's id and start, and
-// collects what the access log and the metrics say about it. One goroutine uses it.
+// exchange is a request on its way: it knows the request's id and start, and collects what the access log and the
+// metrics say about it. It is the ResponseWriter that handlers get, over what middleware made of its recorder.
+// One goroutine uses it.
 type exchange struct {
-	http.ResponseWriter
-	id          string
-	start       time.Time
-	status      int // 0 until the header is written
-	refusedWith string
-	owner       apikey.Owner // of the key that the request carries
-	memory      int64        // bytes that it took beyond what every request does
-
-	// of the call, where there is one
-	model              string
-	jobs               int
-	promptTokens       int
-	cachedTokens       int
-	completionTokens   int
-	maxTokens, choices int
-	queued, running    time.Duration // of the request's longest job
-	prefilled          time.Duration // of running, what came before the first token
-	firstToken         time.Time
-	lastToken          time.Time
-	finish             string // of the first choice, once all are done
+	http.ResponseWriter // the handler's
+	id                  string
+	start               time.Time
+	status              int // 0 until the header is written
+	refusedWith         string
+	owner               apikey.Owner       // of the key that the request carries
+	memory              int64              // bytes that it took beyond what every request does
+	model               string             // the pool's name of the model that the request names
+	call                *completion.Record // of a request that asks a model
+	release             func()             // gives back what the texts of the model are read with; may be nil
+	recorder            recorder
 }
 
-// note times a Result, the first of its choice or a later one.
-func (x *exchange) note(d client.Delivery, first bool) {
-	if x.firstToken.IsZero() {
-		x.firstToken = d.At
-	}
-	x.lastToken = d.At
-	timing := d.Result.Timing
-	x.queued, x.running = max(x.queued, timing.Queued), max(x.running, timing.Running)
-	if first {
-		x.prefilled = max(x.prefilled, timing.Running)
+type exchangeKey struct{}
+
+// begin makes the exchange of a request, and the writer and the request for what comes next.
+func begin(w http.ResponseWriter, r *http.Request) (*exchange, http.ResponseWriter, *http.Request) {
+	x := &exchange{id: requestID(r.Header.Get("X-Request-Id")), start: time.Now()}
+	x.recorder = recorder{ResponseWriter: w, x: x}
+	x.ResponseWriter = &x.recorder
+	return x, x.ResponseWriter, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+}
+
+// handle turns a handler of exchanges into one for the router.
+func handle(h func(*exchange, *http.Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		x := r.Context().Value(exchangeKey{}).(*exchange)
+		x.ResponseWriter = w
+		h(x, r)
 	}
 }
 
-// WriteHeader sends the header with the time spent so far.
+// end gives back what the exchange holds.
+func (x *exchange) end() {
+	if x.release != nil {
+		x.release()
+	}
+}
+
+// WriteHeader notes that the answer has begun, which middleware may keep back.
 func (x *exchange) WriteHeader(status int) {
-	if x.status != 0 {
-		return
+	if x.status == 0 {
+		x.ResponseWriter.WriteHeader(status)
+		x.status = status
 	}
-	x.status = status
-	x.Header().Set("Openai-Processing-Ms", strconv.FormatInt(time.Since(x.start).Milliseconds(), 10))
-	x.ResponseWriter.WriteHeader(status)
 }
 
 // Write sends body bytes, after a 200 header if there was none.
@@ -70,6 +74,34 @@ func (x *exchange) Write(b []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// recorder notes what goes out of an exchange, whoever writes it.
+type recorder struct {
+	http.ResponseWriter
+	x     *exchange
+	begun bool
+}
+
+// WriteHeader sends the header with the time spent so far.
+func (r *recorder) WriteHeader(status int) {
+	if r.begun {
+		return
+	}
+	r.begun, r.x.status = true, status
+	r.Header().Set("Openai-Processing-Ms", strconv.FormatInt(time.Since(r.x.start).Milliseconds(), 10))
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends body bytes, after a 200 header if there was none.
+func (r *recorder) Write(b []byte) (int, error) {
+	if !r.begun {
+		r.WriteHeader(http.StatusOK)
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // requestID returns the client's id if it is fit for headers and logs, and else a new UUID.
 func requestID(offered string) string {

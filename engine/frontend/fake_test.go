@@ -18,6 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
+	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -85,7 +86,7 @@ func (byteTokenizer) EOS() []engine.TokenID { return []engine.TokenID{tokenEOS} 
 // lineTemplate writes each message as "role: content\n".
 type lineTemplate struct{}
 
-func (lineTemplate) RenderChat(messages []byte, o ChatOptions) (string, error) {
+func (lineTemplate) RenderChat(messages []byte, o completion.ChatOptions) (string, error) {
 	var list []struct{ Role, Content string }
 	if err := json.Unmarshal(messages, &list); err != nil {
 		return "", err
@@ -124,12 +125,13 @@ func say(text string, end engine.Finish) func(*wire.Submit) []*wire.Result {
 // replies generates ids, as many as s asks for, with made-up but consistent logprobs.
 func replies(s *wire.Submit, ids []engine.TokenID) []*wire.Result {
 	var out []*wire.Result
-	for i, id := range ids[:min(len(ids), s.MaxTokens)] {
-		r := &wire.Result{Job: s.Job, Index: i, Answer: distribution(s, id, i)}
+	work := tokens(s)
+	for i, id := range ids[:min(len(ids), work.Max)] {
+		r := &wire.Result{Job: s.ID, Output: &engine.TokenOutput{Index: i, Answer: distribution(work, id, i)}}
 		switch {
-		case slices.Contains(s.StopTokens, id):
+		case slices.Contains(work.Stop, id):
 			r.Finish = engine.FinishStop
-		case i+1 == s.MaxTokens || i+1 == len(ids):
+		case i+1 == work.Max || i+1 == len(ids):
 			r.Finish = engine.FinishLength
 		}
 		out = append(out, r)
@@ -137,17 +139,17 @@ func replies(s *wire.Submit, ids []engine.TokenID) []*wire.Result {
 			break
 		}
 	}
-	if s.MaxTokens == 0 {
-		out = []*wire.Result{{Job: s.Job, Finish: engine.FinishLength}}
+	if work.Max == 0 {
+		out = []*wire.Result{{Job: s.ID, Output: &engine.TokenOutput{}, Finish: engine.FinishLength}}
 	}
-	if s.Ask.PromptLogprobs {
-		out[0].Prompt = scores(s)
+	if work.Ask.PromptLogprobs {
+		outputOf(out[0]).Prompt = scores(work)
 	}
-	out[0].Cached = len(s.Tokens) / 2
+	outputOf(out[0]).Cached = len(work.IDs) / 2
 	return out
 }
 
-func distribution(s *wire.Submit, id engine.TokenID, i int) *engine.Answer {
+func distribution(s *engine.Tokens, id engine.TokenID, i int) *engine.Answer {
 	a := &engine.Answer{Token: id, Logprob: -0.25 - float32(i)}
 	for k := range s.Ask.Top {
 		a.Top = append(a.Top, engine.TokenLogprob{ID: (id + engine.TokenID(k)) % byteVocab, Logprob: -0.25 - float32(i+k)})
@@ -159,9 +161,9 @@ func distribution(s *wire.Submit, id engine.TokenID, i int) *engine.Answer {
 }
 
 // scores finds the prompt's token likeliest at even positions.
-func scores(s *wire.Submit) []engine.PromptScore {
+func scores(s *engine.Tokens) []engine.PromptScore {
 	var out []engine.PromptScore
-	for i, id := range s.Tokens[1:] {
+	for i, id := range s.IDs[1:] {
 		p := engine.PromptScore{Logprob: -0.1 * float32(i+1), Rank: 40}
 		for k := range s.Ask.PromptTop {
 			if i%2 == 0 {
@@ -182,31 +184,52 @@ var token = clienttest.Token
 // newFrontend makes a Frontend with a scheduler that has said Welcome.
 func newFrontend(t testing.TB, cfg Config, answer func(*wire.Submit) []*wire.Result) (*Frontend, *clienttest.Scheduler) {
 	t.Helper()
-	f, s := newUnwelcomed(t, cfg, answer)
+	return newFrontendPool(t, cfg, client.Config{}, answer)
+}
+
+func newFrontendPool(t testing.TB, cfg Config, pool client.Config, answer func(*wire.Submit) []*wire.Result) (*Frontend, *clienttest.Scheduler) {
+	t.Helper()
+	f, s := newUnwelcomed(t, cfg, pool, answer)
 	f.pool.Deliver(welcome(1))
 	return f, s
 }
 
 // newUnwelcomed makes one with a scheduler that has not been heard of.
-func newUnwelcomed(t testing.TB, cfg Config, answer func(*wire.Submit) []*wire.Result) (*Frontend, *clienttest.Scheduler) {
+func newUnwelcomed(t testing.TB, cfg Config, pool client.Config, answer func(*wire.Submit) []*wire.Result) (*Frontend, *clienttest.Scheduler) {
 	t.Helper()
 	s := clienttest.NewScheduler(answer)
-	f := newFrontendOn(t, cfg, s)
+	f := newFrontendOn(t, cfg, pool, s)
 	s.Deliver = f.pool.Deliver
 	return f, s
 }
 
-func newFrontendOn(t testing.TB, cfg Config, conn client.Conn) *Frontend {
+// newFrontendOn makes one of "demo", which is "alias" too.
+func newFrontendOn(t testing.TB, cfg Config, pool client.Config, conn client.Conn) *Frontend {
 	t.Helper()
-	if cfg.Models == nil {
-		cfg.Models = []string{"demo", "alias"}
-	}
-	f, err := New(cfg, byteTokenizer{}, lineTemplate{}, conn, zap.NewNop())
+	f, err := New(cfg, []Model{demo(byteTokenizer{})}, client.New(pool, conn, zap.NewNop()), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
+
+func demo(tok completion.Tokenizer) Model {
+	return Model{Name: "demo", Names: []string{"alias"}, TextKey: fmt.Sprintf("%T", tok), Open: func() (*Text, error) {
+		return &Text{Text: completion.Text{Tokenizer: tok, Template: lineTemplate{}}}, nil
+	}}
+}
+
+// read has f read the texts of "demo" with another tokenizer.
+func read(t testing.TB, f *Frontend, tok completion.Tokenizer) {
+	t.Helper()
+	if err := f.SetModels([]Model{demo(tok)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tokens is what a Submit asks, and outputOf what a Result brings.
+func tokens(s *wire.Submit) *engine.Tokens        { return s.Work.(*engine.Tokens) }
+func outputOf(r *wire.Result) *engine.TokenOutput { return r.Output.(*engine.TokenOutput) }
 
 func openJobs(f *Frontend) int {
 	open, _ := f.pool.Jobs()

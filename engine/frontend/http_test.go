@@ -32,7 +32,7 @@ func serve(t *testing.T, f *Frontend) (address string, stop func() error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- f.Serve(ctx, listener) }()
+	go func() { served <- serveOn(ctx, f, listener) }()
 	return listener.Addr().String(), func() error {
 		cancel()
 		return <-served
@@ -116,7 +116,7 @@ func TestHalfClosedWaits(t *testing.T) {
 		<-s.Heard
 		time.Sleep(50 * time.Millisecond)
 		submits, _ := s.Seen()
-		f.pool.Deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
+		f.pool.Deliver(token(submits[0].ID, 0, 'Y', engine.FinishLength))
 	}()
 	response, body := exchangeRaw(t, address, head(14)+`{"prompt":"a"}`, true)
 	if response.StatusCode != http.StatusOK || !strings.Contains(body, `"text":"Y"`) {
@@ -190,7 +190,7 @@ func TestDrain(t *testing.T) {
 			}
 			if !c.fails {
 				submits, _ := s.Seen()
-				f.pool.Deliver(token(submits[0].Job, 0, 'Y', engine.FinishLength))
+				f.pool.Deliver(token(submits[0].ID, 0, 'Y', engine.FinishLength))
 			}
 			if got := <-answer; !strings.HasPrefix(got, fmt.Sprint(c.status)) || c.fails != strings.Contains(got, "shutting_down") {
 				t.Errorf("the open request got %s", got)
@@ -209,7 +209,7 @@ func TestStreamAsItComes(t *testing.T) {
 	go func() {
 		<-s.Heard
 		submits, _ := s.Seen()
-		f.pool.Deliver(token(submits[0].Job, 0, 'a', engine.FinishNone))
+		f.pool.Deliver(token(submits[0].ID, 0, 'a', engine.FinishNone))
 	}()
 	response, err := http.Post("http://"+address+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":3,"stream":true}`))
 	if err != nil {
@@ -225,9 +225,9 @@ func TestStreamAsItComes(t *testing.T) {
 		events = append(events, lines.Text())
 		switch len(events) {
 		case 1:
-			f.pool.Deliver(token(submits[0].Job, 1, 'b', engine.FinishNone))
+			f.pool.Deliver(token(submits[0].ID, 1, 'b', engine.FinishNone))
 		case 2:
-			f.pool.Deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeExecutorLost, "died twice")})
+			f.pool.Deliver(&wire.Result{Job: submits[0].ID, Err: engine.Errorf(engine.CodeExecutorLost, "died twice")})
 		}
 	}
 	response.Body.Close()
@@ -394,11 +394,11 @@ func TestCancelledIsLogged(t *testing.T) {
 			core, logs := observer.New(zap.InfoLevel)
 			f.log = zap.New(core)
 			ctx, leave := context.WithCancel(t.Context())
-			done := begin(f, newPost(body).WithContext(ctx))
+			done := start(f, newPost(body).WithContext(ctx))
 			synctest.Wait()
 			submits, _ := s.Seen()
-			f.pool.Deliver(&wire.Result{Job: submits[0].Job, Answer: &engine.Answer{Token: 'x'}, Cached: 2})
-			f.pool.Deliver(token(submits[0].Job, 1, 'y', engine.FinishNone))
+			f.pool.Deliver(&wire.Result{Job: submits[0].ID, Output: &engine.TokenOutput{Answer: &engine.Answer{Token: 'x'}, Cached: 2}})
+			f.pool.Deliver(token(submits[0].ID, 1, 'y', engine.FinishNone))
 			synctest.Wait()
 			leave()
 			<-done

@@ -9,21 +9,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
 // TestMetricNames holds the families and labels that routers and dashboards look for.
 func TestMetricNames(t *testing.T) {
-	f, _ := newFrontend(t, Config{MaxJobs: 2}, func(s *wire.Submit) []*wire.Result {
+	f, _ := newFrontendPool(t, Config{}, client.Config{MaxJobs: 2}, func(s *wire.Submit) []*wire.Result {
 		r := say("Yes", engine.FinishStop)(s)
 		r[len(r)-1].Timing = engine.Timing{Queued: 30 * time.Millisecond, Running: 3 * time.Millisecond}
 		return r
 	})
 	w := welcome(1)
-	w.Waiting, w.Running, w.CacheUsed = 3, 2, 0.25
-	w.Stats = wire.Stats{PrefixQueries: 100, PrefixHits: 40, Preemptions: 5, HostQueries: 60, HostHits: 20, RefusedJobs: 1, RefusedTokens: 2, RefusedTime: 3, ComputedTokens: 20_000}
-	w.PassTokens = make([]uint64, len(wire.PassTokenBounds)+1)
-	w.PassTokens[0], w.PassTokens[3], w.PassTokens[len(w.PassTokens)-1] = 2, 1, 1
+	w.Pool = wire.Stats{Preemptions: 5, RefusedJobs: 1, RefusedTokens: 2, RefusedTime: 3}
+	w.Stats = []wire.ModelStats{{
+		Model: "demo", Waiting: 3, Running: 2, CacheUsed: 0.25,
+		PrefixQueries: 100, PrefixHits: 40, HostQueries: 60, HostHits: 20, ComputedUnits: 20_000,
+		PassUnits: make([]uint64, len(wire.PassUnitBounds)+1),
+	}}
+	passes := w.Stats[0].PassUnits
+	passes[0], passes[3], passes[len(passes)-1] = 2, 1, 1
 	f.pool.Deliver(w)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":["ab","c"],"max_tokens":16}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab","max_tokens":1}`)
@@ -87,7 +92,7 @@ func TestMetricNames(t *testing.T) {
 // TestWaitingIsFresh holds that jobs show as load before the scheduler reports them.
 func TestWaitingIsFresh(t *testing.T) {
 	f, s := newFrontend(t, Config{}, nil)
-	done := begin(f, newPost(`{"prompt":["a","b","c"]}`))
+	done := start(f, newPost(`{"prompt":["a","b","c"]}`))
 	for range 3 {
 		<-s.Heard
 	}
@@ -95,7 +100,7 @@ func TestWaitingIsFresh(t *testing.T) {
 		t.Error("three jobs are not waiting")
 	}
 	submits, _ := s.Seen()
-	f.pool.Deliver(&wire.Result{Job: submits[0].Job, Err: engine.Errorf(engine.CodeInternal, "end")})
+	f.pool.Deliver(&wire.Result{Job: submits[0].ID, Err: engine.Errorf(engine.CodeInternal, "end")})
 	<-done
 }
 
@@ -104,7 +109,7 @@ func TestWaitingIsFresh(t *testing.T) {
 func TestMetricsLint(t *testing.T) {
 	f, _ := newFrontend(t, Config{}, say("Yes", engine.FinishStop))
 	w := welcome(1)
-	w.PassTokens = []uint64{1, 2}
+	w.Stats = []wire.ModelStats{{Model: "demo", PassUnits: []uint64{1, 2}}}
 	w.States = []wire.ExecutorState{{Name: "cuda-0", UUID: "GPU-1", GPU: "H200", Readings: []wire.Reading{{Name: "DCGM_FI_DEV_GPU_TEMP", Value: 40}}}}
 	f.pool.Deliver(w)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab"}`)

@@ -1,101 +1,140 @@
 package frontend
 
 import (
-	"net/http"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
-	"time"
 
-	"github.com/go-chi/chi/v5"
+	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/completion"
 )
 
-func (f *Frontend) model(name string) api.Model {
-	return api.Model{
-		ID: name, Object: "model", Created: f.started.Unix(), OwnedBy: "prefillonly", Root: f.cfg.Models[0],
-		MaxModelLen: f.pool.State().MaxModelLen, DefaultMaxTokens: f.cfg.DefaultMaxTokens,
+// Model is a model of the pool that requests may name.
+type Model struct {
+	Name   string   // the pool's, and the requests'
+	Names  []string // others that requests may use
+	Always bool     // the server is not ready without it
+	// Open opens what the model's texts are read and written with, when a request needs it; it is closed when many
+	// others were needed since. Nil: the model takes no text.
+	Open func() (*Text, error)
+	// Models of equal TextKey share what one of them opens, also with those of an earlier SetModels; an empty one is the
+	// model's own until the next.
+	TextKey string
+}
+
+// Text is what a model's texts are read and written with.
+type Text struct {
+	completion.Text
+	Close func() // frees it; may be nil
+}
+
+func (t *Text) close() {
+	if t.Close != nil {
+		t.Close()
 	}
 }
 
-func (f *Frontend) listModels(x *exchange, _ *http.Request) {
-	list := api.Models{Object: "list"}
-	for _, name := range f.cfg.Models {
-		list.Data = append(list.Data, f.model(name))
+// models are those that are served at a time.
+type models struct {
+	list   []*Model
+	byName map[string]*Model // by every name
+}
+
+func (m *models) names() []string {
+	list := make([]string, len(m.list))
+	for i := range list {
+		list[i] = m.list[i].Name
 	}
-	f.writeJSON(x, http.StatusOK, list)
+	return list
 }
 
-func (f *Frontend) getModel(x *exchange, r *http.Request) {
-	name := chi.URLParam(r, "*")
-	if !slices.Contains(f.cfg.Models, name) {
-		f.refuse(x, unknownModel(name, f.cfg.Models))
-		return
+// SetModels puts others in the place of the models that are served. Requests on their way go on with theirs.
+func (f *Frontend) SetModels(served []Model) error {
+	if len(served) == 0 {
+		return errors.New("no model is to be served")
 	}
-	f.writeJSON(x, http.StatusOK, f.model(name))
-}
-
-// probe is the answer of the health endpoints.
-type probe struct {
-	Status    string `json:"status"`
-	Reason    string `json:"reason,omitempty"`
-	Executors int    `json:"executors"`
-}
-
-// health says whether the server can still come to answer: its scheduler is heard of. An executor
-// that is being restarted does not make it unhealthy.
-func (f *Frontend) health(x *exchange, _ *http.Request) {
-	f.writeProbe(x, "ok", "unhealthy", f.unhealthy())
-}
-
-// ready says whether new requests should be sent here now.
-func (f *Frontend) ready(x *exchange, _ *http.Request) {
-	f.writeProbe(x, "ready", "not ready", f.unready())
-}
-
-func (f *Frontend) writeProbe(x *exchange, good, bad, reason string) {
-	p, status := probe{Status: good, Reason: reason, Executors: f.pool.State().Serving}, http.StatusOK
-	if reason != "" {
-		p.Status, status = bad, http.StatusServiceUnavailable
-	}
-	f.writeJSON(x, status, p)
-}
-
-// unhealthy is why the server cannot come to answer; empty if it can.
-func (f *Frontend) unhealthy() string { return f.schedulerSilent(f.cfg.AwayTimeout) }
-
-// unready is why new requests should not be sent here; empty if they should.
-func (f *Frontend) unready() string {
-	state := f.pool.State()
-	switch {
-	case f.server.Draining():
-		return "the server is shutting down"
-	case state.Serving == 0:
-		reason := "no executor serves " + f.cfg.Models[0] + " yet"
-		if text := loadingText(state.States); text != "" {
-			reason += ": " + text
+	set, number := &models{byName: map[string]*Model{}}, f.sets.Add(1)
+	for _, m := range served {
+		if m.TextKey == "" {
+			m.TextKey = fmt.Sprintf("%s of set %d", m.Name, number)
 		}
-		return reason
+		set.list = append(set.list, &m)
+		for _, name := range append([]string{m.Name}, m.Names...) {
+			switch other := set.byName[name]; {
+			case name == "":
+				return errors.New("no served model name is given")
+			case other != nil && other != &m:
+				return fmt.Errorf("the models %s and %s are both to be served as %s", other.Name, m.Name, name)
+			}
+			set.byName[name] = &m
+		}
 	}
-	return f.schedulerSilent(missedHeartbeats * f.cfg.Heartbeat)
+	f.models.Store(set)
+	return nil
 }
 
-// missedHeartbeats is how many heartbeats the scheduler may leave unanswered before requests should go
-// elsewhere.
-const missedHeartbeats = 10
-
-// schedulerSilent says so if the scheduler has been silent for longer than limit.
-func (f *Frontend) schedulerSilent(limit time.Duration) string {
-	if silent := time.Since(f.pool.State().Heard); silent > limit {
-		return "the scheduler has been silent for " + silent.Round(time.Second).String()
+// model is the one that a request names. The empty name is that of the only one there is.
+func (f *Frontend) model(x *exchange, name string) (*Model, *refusal) {
+	set := f.models.Load()
+	m := set.byName[name]
+	switch {
+	case m != nil:
+	case name != "":
+		return nil, unknownModel(name)
+	case len(set.list) > 1:
+		return nil, invalid(api.Invalid("model", "the request names no model, and the server has %d; name one of those that /v1/models lists", len(set.list)))
+	default:
+		m = set.list[0]
 	}
-	return ""
+	x.model = m.Name
+	return m, nil
 }
 
-func (f *Frontend) version(x *exchange, _ *http.Request) {
-	f.writeJSON(x, http.StatusOK, map[string]string{"version": f.cfg.Version})
+// text opens what the texts of a model are read with, for as long as the exchange goes on.
+func (f *Frontend) text(ctx context.Context, x *exchange, m *Model) (*completion.Text, *refusal) {
+	if m.Open == nil {
+		return nil, invalid(api.Invalid("model", "the model `%s` takes tensors, not text", m.Name))
+	}
+	text, release, err := f.texts.Get(ctx, m.TextKey, m.Open)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ended(ctx)
+		}
+		return nil, textFailed(m, err)
+	}
+	x.release = release
+	return &text.Text, nil
 }
 
-// serverLoad answers vLLM's /load: the requests being served, this one aside.
-func (f *Frontend) serverLoad(x *exchange, _ *http.Request) {
-	f.writeJSON(x, http.StatusOK, map[string]int{"server_load": f.server.InFlight() - 1})
+// openTexts opens what texts are read with ahead of requests, as many as stay open.
+func (f *Frontend) openTexts(ctx context.Context) {
+	set := f.models.Load()
+	for _, m := range set.list {
+		if m.Open == nil || ctx.Err() != nil || !f.texts.Room() {
+			continue
+		}
+		_, release, err := f.texts.Get(ctx, m.TextKey, m.Open)
+		if err != nil {
+			f.log.Error("a model cannot read texts", zap.String("model", m.Name), zap.Error(err))
+			continue
+		}
+		release()
+	}
+}
+
+// failure is why a model cannot read texts; nil if it can, or that is not known yet.
+func (f *Frontend) failure(m *Model) error { return f.texts.Failure(m.TextKey) }
+
+// others are the names beside its own that a model is served under, each once.
+func (m *Model) others() []string {
+	var list []string
+	for _, name := range m.Names {
+		if name != m.Name && !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
 }

@@ -59,7 +59,7 @@ func TestTokenizerFailuresAreErrors(t *testing.T) {
 		{"/detokenize", `{"tokens":[65,90]}`, 400, "tokens", "decoder gave up"},
 	} {
 		f, s := newFrontend(t, Config{}, say("YZ", engine.FinishLength))
-		f.tok = failingTokenizer{}
+		read(t, f, failingTokenizer{})
 		w := do(f, http.MethodPost, c.path, c.body)
 		var refused api.Error
 		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil || w.Code != c.status || refused.Param != c.param || !strings.Contains(refused.Message, c.say) {
@@ -74,7 +74,7 @@ func TestTokenizerFailuresAreErrors(t *testing.T) {
 // TestLongTextsAreCutOff holds that a text that cannot fit is refused by its length, untokenized.
 func TestLongTextsAreCutOff(t *testing.T) {
 	f, _ := newFrontend(t, Config{}, say("Y", engine.FinishLength)) // 128 tokens of at most 4 bytes
-	f.tok = failingTokenizer{}
+	read(t, f, failingTokenizer{})
 	long := strings.Repeat("x", 516)
 	for path, body := range map[string]string{
 		"/v1/completions":      `{"prompt":["a","` + long + `"]}`,
@@ -87,7 +87,7 @@ func TestLongTextsAreCutOff(t *testing.T) {
 			}
 		}
 	}
-	f.tok = byteTokenizer{}
+	read(t, f, byteTokenizer{})
 	text := strings.Repeat("y", 516)
 	w := do(f, http.MethodPost, "/v1/completions", `{"prompt":"`+text+`","truncate_prompt_tokens":5,"max_tokens":1}`)
 	if w.Code != http.StatusOK {
@@ -111,7 +111,7 @@ func (t patientTokenizer) Encode(ctx context.Context, salt, text string, addSpec
 func TestBigBodiesDoNotHoldUpSmallOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := newFrontend(t, Config{}, say("Y", engine.FinishLength))
-		f.tok = patientTokenizer{}
+		read(t, f, patientTokenizer{})
 		ctx, leave := context.WithCancel(t.Context())
 		answered := make(chan int)
 		const clients = 300

@@ -11,7 +11,7 @@ import (
 func (f *Frontend) resetPrefixCache(x *exchange, r *http.Request) {
 	done, err := f.pool.Reset(r.Context())
 	if err != nil {
-		f.refuse(x, fromPool(r.Context(), err))
+		f.refuse(x, refusalOf(r.Context(), err))
 		return
 	}
 	f.writeJSON(x, http.StatusOK, api.CacheReset{Success: done.Held == 0, DroppedBlocks: done.Dropped, HeldBlocks: done.Held})

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -23,14 +22,15 @@ var (
 func (f *Frontend) routes() http.Handler {
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead) // some probes ask for headers alone
-	get := func(path string, h func(*exchange, *http.Request)) { router.Get(path, unwrap(h)) }
-	post := func(path string, h func(*exchange, *http.Request)) { router.Post(path, unwrap(h)) }
-	post("/v1/completions", f.completions)
+	get := func(path string, h func(*exchange, *http.Request)) { router.Get(path, handle(h)) }
+	post := func(path string, h func(*exchange, *http.Request)) { router.Post(path, handle(h)) }
+	post("/v1/completions", f.answerCompletion)
 	post("/v1/completions/render", f.renderCompletions)
-	post("/v1/chat/completions", f.chatCompletions)
+	post("/v1/chat/completions", f.answerChat)
 	post("/v1/chat/completions/render", f.renderChat)
 	get("/v1/models", f.listModels)
 	get("/v1/models/*", f.getModel)
+	post("/v1/models/*", f.setModel)
 	post("/tokenize", f.tokenize)
 	post("/detokenize", f.detokenize)
 	get("/tokenizer_info", f.tokenizerInfo)
@@ -43,11 +43,9 @@ func (f *Frontend) routes() http.Handler {
 	get("/ready", f.ready)
 	get("/version", f.version)
 	get("/load", f.serverLoad)
-	router.Method(http.MethodGet, "/metrics", f.metrics.handler)
-	router.NotFound(unwrap(func(x *exchange, r *http.Request) {
-		f.refuse(x, refuseStatus(http.StatusNotFound, api.TypeNotFound, "unknown_path", "%.200s is not served; see /v1/models, /v1/completions and /v1/chat/completions", r.URL.Path))
-	}))
-	router.MethodNotAllowed(unwrap(func(x *exchange, r *http.Request) {
+	router.Method(http.MethodGet, "/metrics", f.metrics.Handler())
+	router.NotFound(handle(func(x *exchange, r *http.Request) { f.refuse(x, unknownPath(r.URL.Path)) }))
+	router.MethodNotAllowed(handle(func(x *exchange, r *http.Request) {
 		var allowed []string
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			if router.Match(chi.NewRouteContext(), method, r.URL.Path) {
@@ -57,33 +55,28 @@ func (f *Frontend) routes() http.Handler {
 		x.Header().Set("Allow", strings.Join(allowed, ", "))
 		f.refuse(x, refuseStatus(http.StatusMethodNotAllowed, api.TypeInvalidRequest, "method_not_allowed", "%.20s %s is not served; use %s", r.Method, r.URL.Path, strings.Join(allowed, " or ")))
 	}))
-	return f.around(router)
-}
-
-// unwrap turns a handler of exchanges into one for the router, which passes the writer of around
-// through.
-func unwrap(h func(*exchange, *http.Request)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { h(w.(*exchange), r) }
+	return router
 }
 
 // around gives every request its id, checks its key, survives its panics and logs it.
 func (f *Frontend) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{ResponseWriter: w, id: requestID(r.Header.Get("X-Request-Id")), start: time.Now()}
+		x, w, r := begin(w, r)
 		w.Header().Set("X-Request-Id", x.id)
 		defer func() {
 			if cause := recover(); cause != nil {
-				f.survive(x, r, cause)
+				f.survive(x, w, r, cause)
 			}
-			f.metrics.observe(x)
+			x.end()
+			f.observe(x)
 			f.logAccess(x, r)
 			f.giveBack(x.memory)
 		}()
-		if f.cfg.CORS.Serve(x, r) {
+		if f.cfg.CORS.Serve(w, r) {
 			return
 		}
 		if refused := f.authorize(x, r); refused != nil {
-			x.Header().Set("WWW-Authenticate", `Bearer realm="prefillonly"`)
+			w.Header().Set("WWW-Authenticate", `Bearer realm="prefillonly"`)
 			f.refuse(x, refused)
 			return
 		}
@@ -91,13 +84,13 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 			f.refuse(x, draining())
 			return
 		}
-		next.ServeHTTP(x, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
 // survive answers for a handler that panicked. If its answer had begun, the connection is cut, so
 // that the client does not take it for whole.
-func (f *Frontend) survive(x *exchange, r *http.Request, cause any) {
+func (f *Frontend) survive(x *exchange, w http.ResponseWriter, r *http.Request, cause any) {
 	if cause == http.ErrAbortHandler {
 		panic(cause)
 	}
@@ -105,6 +98,7 @@ func (f *Frontend) survive(x *exchange, r *http.Request, cause any) {
 	if x.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
+	x.ResponseWriter = w // middleware is past
 	f.refuse(x, refuseStatus(http.StatusInternalServerError, api.TypeServer, "internal_error", "the request met a defect of the server; its log has the cause under request id %s", x.id))
 }
 
@@ -125,38 +119,13 @@ func (f *Frontend) authorize(x *exchange, r *http.Request) *refusal {
 	return nil
 }
 
-// probes are asked many times a minute by whatever watches the server, itself included.
-var probes = map[string]bool{"/health": true, "/ready": true, "/ping": true}
-
-// logAccess writes the one line of a request; never text of a prompt or an answer.
-func (f *Frontend) logAccess(x *exchange, r *http.Request) {
-	if !f.cfg.AccessLog {
-		return
+// authorizeAdmin asks that the key be an admin's.
+func (f *Frontend) authorizeAdmin(x *exchange) *refusal {
+	switch {
+	case x.owner.Admin():
+		return nil
+	case !f.cfg.Keys.HasAdmin():
+		return refuseStatus(http.StatusForbidden, api.TypePermission, "admin_key_required", "loading and unloading models takes an admin's API key, and this server has none; write @admin behind a key in the file of --api-key-file, start the server again, and send that key")
 	}
-	level := zap.InfoLevel
-	if probes[r.URL.Path] {
-		level = zap.DebugLevel
-	}
-	entry := f.log.Check(level, "request")
-	if entry == nil {
-		return
-	}
-	fields := make([]zap.Field, 0, 13)
-	fields = append(fields,
-		zap.String("request_id", x.id), zap.String("method", r.Method), zap.String("path", r.URL.Path),
-		zap.Int("status", x.status), milliseconds("total_ms", time.Since(x.start)))
-	if x.jobs > 0 {
-		fields = append(fields,
-			zap.String("model", x.model), zap.Int("jobs", x.jobs), zap.Int("n_input", x.promptTokens),
-			zap.Int("n_cached", x.cachedTokens), zap.Int("n_output", x.completionTokens),
-			milliseconds("queue_ms", x.queued), milliseconds("exec_ms", x.running))
-	}
-	if x.refusedWith != "" {
-		fields = append(fields, zap.String("error", x.refusedWith))
-	}
-	entry.Write(fields...)
-}
-
-func milliseconds(key string, d time.Duration) zap.Field {
-	return zap.Float64(key, float64(d.Microseconds())/1000)
+	return refuseStatus(http.StatusForbidden, api.TypePermission, "admin_key_required", "loading and unloading models takes an admin's API key, which this one is not; send a key that has @admin behind it in the server's key file")
 }

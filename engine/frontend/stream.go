@@ -3,90 +3,40 @@ package frontend
 import (
 	"net/http"
 
-	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/completion"
 )
 
 // stream answers with server-sent events: one a token, as they come. The first waits for the first
 // token, so a refusal until then still has its own status.
-func (f *Frontend) stream(c *call, r *http.Request) *refusal {
-	s := &events{c: c, control: http.NewResponseController(c.x.ResponseWriter), said: make([]int, len(c.choices)), begun: make([]bool, len(c.choices))}
-	for c.open > 0 {
-		received, refused := c.next(r.Context())
-		if refused != nil {
-			if c.x.status != 0 {
+func (f *Frontend) stream(x *exchange, r *http.Request, c *completion.Call) *refusal {
+	s := &events{x: x, control: http.NewResponseController(x)}
+	for !c.Done() {
+		fresh, err := c.Next(r.Context())
+		if err != nil {
+			refused := refusalOf(r.Context(), err)
+			if x.status != 0 {
 				s.fail(refused)
 			}
 			return refused
 		}
-		for _, d := range received {
-			s.emit(d.Index)
-			c.choices[d.Index].scores = nil // are out
+		for _, i := range fresh {
+			s.buffer = c.AppendEvents(s.buffer, s.send, i)
 		}
 		if !s.flush() {
 			return ended(r.Context())
 		}
 	}
-	if c.StreamOptions != nil && c.StreamOptions.IncludeUsage {
-		s.event(nil, nil, c.usage())
-	}
-	s.buffer = append(s.buffer, "data: [DONE]\n\n"...)
+	s.buffer = c.AppendLast(s.buffer, s.send)
 	s.flush()
 	return nil
 }
 
-// events writes the events of one stream.
+// events sends the events of one stream.
 type events struct {
-	c       *call
+	x       *exchange
 	control *http.ResponseController
 	buffer  []byte
-	said    []int  // tokens of each choice that are out
-	begun   []bool // the choice has said something
-	failed  bool   // the client does not read any more
-}
-
-// emit appends the event for what choice i has new. Several Results that came together make one.
-func (s *events) emit(i int) {
-	ch := &s.c.choices[i]
-	first := s.said[i]
-	if s.begun[i] && first == len(ch.answers) {
-		return
-	}
-	var usage *api.Usage
-	if o := s.c.StreamOptions; o != nil && o.ContinuousUsage {
-		usage = s.c.usage()
-	}
-	if s.c.chat {
-		if !s.begun[i] {
-			s.event(nil, &api.ChatChoice{Index: i, Delta: &api.ChatMessage{Role: "assistant"}}, usage)
-		}
-		part := ch.chatPart(i, first)
-		part.Delta = &api.ChatMessage{Content: ch.fresh()}
-		s.event(nil, &part, usage)
-	} else {
-		part := ch.completionPart(i, first)
-		s.event(&part, nil, usage)
-	}
-	s.said[i], s.begun[i] = len(ch.answers), true
-}
-
-// event appends one event with the given choice, or none.
-func (s *events) event(text *api.CompletionChoice, chat *api.ChatChoice, usage *api.Usage) {
-	c := s.c
-	s.buffer = append(s.buffer, "data: "...)
-	if c.chat {
-		e := api.Chat{ID: c.id, Object: "chat.completion.chunk", Created: c.created, Model: c.model, Usage: usage}
-		if chat != nil {
-			e.Choices.Items = []api.ChatChoice{*chat}
-		}
-		s.buffer = e.AppendJSON(s.buffer, s.send)
-	} else {
-		e := api.Completion{ID: c.id, Object: "text_completion", Created: c.created, Model: c.model, Usage: usage}
-		if text != nil {
-			e.Choices.Items = []api.CompletionChoice{*text}
-		}
-		s.buffer = e.AppendJSON(s.buffer, s.send)
-	}
-	s.buffer = append(s.buffer, '\n', '\n')
+	failed  bool // the client does not read any more
 }
 
 // fail ends a stream that has begun with an error event, as the status is out already.
@@ -95,7 +45,7 @@ func (s *events) fail(r *refusal) {
 	if err != nil {
 		return
 	}
-	s.buffer = append(append(append(s.buffer, "data: "...), body...), "\n\ndata: [DONE]\n\n"...)
+	s.buffer = completion.AppendDone(completion.AppendEvent(s.buffer, body))
 	s.flush()
 }
 
@@ -110,15 +60,14 @@ func (s *events) flush() bool {
 
 // send is the api.Spill of the events.
 func (s *events) send(b []byte) (empty []byte, more bool) {
-	x := s.c.x
-	if x.status == 0 {
-		h := x.Header()
+	if s.x.status == 0 {
+		h := s.x.Header()
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no")
 	}
 	if !s.failed {
-		_, err := x.Write(b)
+		_, err := s.x.Write(b)
 		s.failed = err != nil
 	}
 	return b[:0], !s.failed

@@ -3,14 +3,14 @@ package frontend
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/completion"
 )
 
 func (f *Frontend) tokenize(x *exchange, r *http.Request) {
 	answer, refused := prepare(f, x, r, api.DecodeTokenize, func(request *api.TokenizeRequest) (*api.Tokenized, *refusal) {
-		return f.tokenized(r.Context(), x.owner.Salt(""), request)
+		return f.tokenized(r.Context(), x, request)
 	})
 	if refused != nil {
 		f.refuse(x, refused)
@@ -19,50 +19,62 @@ func (f *Frontend) tokenize(x *exchange, r *http.Request) {
 	f.writePieces(x, answer)
 }
 
-func (f *Frontend) tokenized(ctx context.Context, salt string, request *api.TokenizeRequest) (*api.Tokenized, *refusal) {
-	if refused := f.checkModel(request.Model); refused != nil {
+func (f *Frontend) tokenized(ctx context.Context, x *exchange, request *api.TokenizeRequest) (*api.Tokenized, *refusal) {
+	m, text, refused := f.reader(ctx, x, request.Model)
+	if refused != nil {
 		return nil, refused
 	}
-	field, text, addSpecial := "prompt", "", request.Prompt != nil
+	field, prompt, addSpecial := "prompt", "", request.Prompt != nil
 	if request.AddSpecialTokens != nil {
 		addSpecial = *request.AddSpecialTokens
 	}
 	if request.Prompt != nil {
-		text = *request.Prompt
+		prompt = *request.Prompt
 	} else {
-		var refused *refusal
+		var err error
 		field = "messages"
-		text, refused = f.renderMessages(request.Messages, &request.Templating)
-		if refused != nil {
-			return nil, refused
+		if prompt, err = text.Messages(request.Messages, &request.Templating); err != nil {
+			return nil, refusalOf(ctx, err)
 		}
 	}
-	ids, refused := f.encode(ctx, salt, field, text, addSpecial)
-	if refused != nil {
-		return nil, refused
+	ids, err := text.Tokens(ctx, x.owner.Salt(""), field, prompt, addSpecial)
+	if err != nil {
+		return nil, refusalOf(ctx, err)
 	}
-	answer := &api.Tokenized{Count: len(ids), MaxModelLen: f.pool.State().MaxModelLen, Tokens: ids}
+	answer := &api.Tokenized{Count: len(ids), Tokens: ids}
+	if served := f.pool.State().Models[m.Name]; served != nil && served.Tokens != nil {
+		answer.MaxModelLen = served.Tokens.MaxModelLen
+	}
 	if request.ReturnTokenStrs {
-		answer.TokenStrs = api.Made(len(ids), func(i int) string { return string(f.tok.TokenBytes(ids[i])) })
+		answer.TokenStrs = api.Made(len(ids), func(i int) string { return string(text.TokenBytes(ids[i])) })
 	}
 	return answer, nil
 }
 
-// tokenizerInfo answers vLLM's /tokenizer_info.
-func (f *Frontend) tokenizerInfo(x *exchange, _ *http.Request) {
-	f.writeJSON(x, http.StatusOK, f.chat.TokenizerInfo())
+// reader is the model that a request names, and what its texts are read with.
+func (f *Frontend) reader(ctx context.Context, x *exchange, name string) (*Model, *completion.Text, *refusal) {
+	m, refused := f.model(x, name)
+	if refused != nil {
+		return nil, nil, refused
+	}
+	text, refused := f.text(ctx, x, m)
+	return m, text, refused
 }
 
-// checkModel allows the empty name, which means the only model there is.
-func (f *Frontend) checkModel(name string) *refusal {
-	if name != "" && !slices.Contains(f.cfg.Models, name) {
-		return unknownModel(name, f.cfg.Models)
+// tokenizerInfo answers vLLM's /tokenizer_info, of the model that the query names.
+func (f *Frontend) tokenizerInfo(x *exchange, r *http.Request) {
+	_, text, refused := f.reader(r.Context(), x, r.URL.Query().Get("model"))
+	if refused != nil {
+		f.refuse(x, refused)
+		return
 	}
-	return nil
+	f.writeJSON(x, http.StatusOK, text.TokenizerInfo())
 }
 
 func (f *Frontend) detokenize(x *exchange, r *http.Request) {
-	answer, refused := prepare(f, x, r, api.DecodeDetokenize, f.detokenized)
+	answer, refused := prepare(f, x, r, api.DecodeDetokenize, func(request *api.DetokenizeRequest) (*api.Detokenized, *refusal) {
+		return f.detokenized(r.Context(), x, request)
+	})
 	if refused != nil {
 		f.refuse(x, refused)
 		return
@@ -70,68 +82,20 @@ func (f *Frontend) detokenize(x *exchange, r *http.Request) {
 	f.writeJSON(x, http.StatusOK, answer)
 }
 
-func (f *Frontend) detokenized(request *api.DetokenizeRequest) (*api.Detokenized, *refusal) {
-	if refused := f.checkModel(request.Model); refused != nil {
+func (f *Frontend) detokenized(ctx context.Context, x *exchange, request *api.DetokenizeRequest) (*api.Detokenized, *refusal) {
+	_, tokenizer, refused := f.reader(ctx, x, request.Model)
+	if refused != nil {
 		return nil, refused
 	}
-	vocab := f.tok.VocabSize()
+	vocab := tokenizer.VocabSize()
 	for _, id := range request.Tokens {
 		if int(id) >= vocab {
 			return nil, invalid(api.Invalid("tokens", "tokens has token id %d; the vocabulary has %d tokens (0 to %d)", id, vocab, vocab-1))
 		}
 	}
-	text, err := f.tok.Decode(request.Tokens, false)
+	text, err := tokenizer.Decode(request.Tokens, false)
 	if err != nil {
-		return nil, untokenizable("tokens", err)
+		return nil, invalid(completion.Untokenizable("tokens", err))
 	}
 	return &api.Detokenized{Prompt: text}, nil
-}
-
-// renderCompletions answers with the token ids of each prompt, for routers that hash them.
-func (f *Frontend) renderCompletions(x *exchange, r *http.Request) {
-	c, refused := f.prepareCompletion(x, r)
-	if refused == nil {
-		refused = f.admitOnly(c, r)
-	}
-	if refused != nil {
-		f.refuse(x, refused)
-		return
-	}
-	list := make([]api.Rendered, len(c.prompts))
-	for i := range c.prompts {
-		list[i] = c.rendered(i)
-	}
-	f.writeJSON(x, http.StatusOK, list)
-}
-
-func (f *Frontend) renderChat(x *exchange, r *http.Request) {
-	c, refused := f.prepareChat(x, r)
-	if refused == nil {
-		refused = f.admitOnly(c, r)
-	}
-	if refused != nil {
-		f.refuse(x, refused)
-		return
-	}
-	f.writeJSON(x, http.StatusOK, c.rendered(0))
-}
-
-// admitOnly does to c all that comes before its jobs are submitted.
-func (f *Frontend) admitOnly(c *call, r *http.Request) *refusal {
-	limits, refused := f.limits(r.Context())
-	if refused != nil {
-		return refused
-	}
-	return c.admit(r, limits)
-}
-
-func (c *call) rendered(i int) api.Rendered {
-	return api.Rendered{
-		RequestID: c.id, Model: c.model, TokenIDs: c.prompts[i].ids,
-		Sampling: api.RenderedSampling{
-			N: c.N, MaxTokens: c.prompts[i].maxTokens,
-			Temperature: c.Temperature, TopP: c.TopP, Seed: c.Seed,
-		},
-		Stream: c.Stream, Options: c.StreamOptions, CacheSalt: c.CacheSalt, Priority: c.Priority,
-	}
 }

@@ -37,23 +37,6 @@ func (g *askedRows) questions() []question {
 	return all
 }
 
-// logits takes the rows of x through the LM head, neighbours that want the same columns together,
-// and answers their questions.
-func (p *Pass) logits(x kernels.Mat, g *askedRows) error {
-	all := g.questions()
-	for from := 0; from < len(all); {
-		to := from + 1
-		for to < len(all) && to-from < p.m.work.logits.Rows && slices.Equal(all[to].ids, all[from].ids) {
-			to++
-		}
-		if err := p.head(x.Slice(from, to), all[from:to]); err != nil {
-			return err
-		}
-		from = to
-	}
-	return nil
-}
-
 // head answers questions of equal columns. Rows of logits leave the device one by one, as many at a
 // time as there are processors to normalise them.
 func (p *Pass) head(x kernels.Mat, all []question) error {
@@ -110,13 +93,16 @@ func (q question) reply(logits []float32) reply {
 // addTo completes the item's result. Replies come in the order of the prompt's positions, and the
 // first error stands for all.
 func (r reply) addTo(res *wire.ItemResult) {
+	if res.Err != nil {
+		return
+	}
+	out := res.Output.(*engine.TokenOutput)
 	switch {
-	case res.Err != nil:
 	case r.err != nil:
 		*res = wire.ItemResult{Job: res.Job, Err: r.err}
 	case r.answer != nil:
-		res.Answer = r.answer
+		out.Answer = r.answer
 	default:
-		res.Prompt = append(res.Prompt, r.score)
+		out.Prompt = append(out.Prompt, r.score)
 	}
 }

@@ -2,14 +2,21 @@ package model
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/catalog"
+	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/kernels/cpu/cputest"
+	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
 // qwen05B is the shape of Qwen2.5-0.5B.
@@ -44,7 +51,7 @@ func BenchmarkPrefill(b *testing.B) {
 	if err := m.NewPages(8192 / m.opts.BlockTokens); err != nil {
 		b.Fatal(err)
 	}
-	measure := func(name string, items ...wire.RunItem) {
+	measure := func(name string, items ...wire.TokenItem) {
 		b.Run(name, func(b *testing.B) {
 			tokens := 0
 			for b.Loop() {
@@ -61,18 +68,18 @@ func BenchmarkPrefill(b *testing.B) {
 	}
 	prompt := goldenPrompt(8192, m.spec.vocab)
 	for _, n := range []int{150, 512, 2048, 8192} {
-		measure(fmt.Sprintf("tokens=%d", n), wire.RunItem{Tokens: prompt[:n], Ask: scoring})
+		measure(fmt.Sprintf("tokens=%d", n), wire.TokenItem{Tokens: prompt[:n], Ask: scoring})
 	}
-	measure("tokens=150/top=5", wire.RunItem{Tokens: prompt[:150], Ask: engine.Ask{Top: 5}})
-	measure("tokens=2048/echo", wire.RunItem{Tokens: prompt[:2048], Ask: engine.Ask{PromptLogprobs: true}})
+	measure("tokens=150/top=5", wire.TokenItem{Tokens: prompt[:150], Ask: engine.Ask{Top: 5}})
+	measure("tokens=2048/echo", wire.TokenItem{Tokens: prompt[:2048], Ask: engine.Ask{PromptLogprobs: true}})
 
 	const prefix = 4096
 	pages := blockRange(0, prefix/m.opts.BlockTokens)
-	measure("prefix=4096/fill", wire.RunItem{Tokens: prompt[:prefix], Blocks: pages, Ask: scoring})
-	var suffixes []wire.RunItem
+	measure("prefix=4096/fill", wire.TokenItem{Tokens: prompt[:prefix], Blocks: pages, Ask: scoring})
+	var suffixes []wire.TokenItem
 	for i := range 20 {
 		tokens := append(append([]engine.TokenID{}, prompt[:prefix]...), prompt[4100+i:4250+i]...)
-		suffixes = append(suffixes, wire.RunItem{Tokens: tokens, Cached: prefix, Blocks: pages, Ask: scoring})
+		suffixes = append(suffixes, wire.TokenItem{Tokens: tokens, Cached: prefix, Blocks: pages, Ask: scoring})
 	}
 	measure("prefix=4096/suffix=150/alone", suffixes[0])
 	measure("prefix=4096/suffix=150/packed=20", suffixes...)
@@ -87,7 +94,7 @@ func BenchmarkMemory(b *testing.B) {
 		b.Fatal(err)
 	}
 	resetPeak(b)
-	item := wire.RunItem{Tokens: goldenPrompt(32768, m.spec.vocab), Blocks: blockRange(0, m.pages.count), Ask: scoring}
+	item := wire.TokenItem{Tokens: goldenPrompt(32768, m.spec.vocab), Blocks: blockRange(0, m.pages.count), Ask: scoring}
 	for b.Loop() {
 		answer(b, m, item)
 	}
@@ -95,4 +102,106 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(float64(peakResident(b)-plan.Weights)/1e6, "MB_above_weights")
 	b.ReportMetric(float64(plan.Weights)/1e6, "MB_weights")
 	b.ReportMetric(float64(plan.Work)/1e6, "MB_planned_work")
+}
+
+// BenchmarkFineTune has two checkpoints of Qwen2.5-0.5B's shape in files, of which one layer of 24 differs, and
+// reports what they take together and one by one, in 10^6 bytes, and how long each step takes: to register the
+// second (hashing both, and with the hashes kept), to load the first by chunks, and the second beside it or alone.
+func BenchmarkFineTune(b *testing.B) {
+	backend := cputest.Open(b, cpu.Config{})
+	dirs := []string{b.TempDir(), b.TempDir()}
+	for i, dir := range dirs {
+		writeRandom(b, dir, i)
+	}
+	cache := b.TempDir()
+	for b.Loop() {
+		for _, name := range []string{"register_hashing", "register_again"} {
+			known := catalog.New(cache)
+			models := [2]*Model{}
+			st := store.New(backend)
+			var hashed int64
+			for i, dir := range dirs {
+				checkpoint, err := weights.Open(dir)
+				if err != nil {
+					b.Fatal(err)
+				}
+				start, used := time.Now(), processorTime(b)
+				if err := known.Add(b.Context(), checkpoint, func(_, total int64) { hashed = total }); err != nil {
+					b.Fatal(err)
+				}
+				if i == 1 {
+					b.ReportMetric(1e3*time.Since(start).Seconds(), name+"_ms")
+					if hashed > 0 {
+						b.ReportMetric(float64(hashed)/1e6, "MB_hashed")
+						b.ReportMetric(float64(hashed)/1e6/(processorTime(b)-used).Seconds(), "MB/processor-s_hashed")
+					}
+				}
+				if models[i], err = Open(qwen05B(), checkpoint, st, Options{MaxLen: 4096}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			load := func(m *Model, what string) {
+				start, used := time.Now(), processorTime(b)
+				for i := range m.Chunks() {
+					if err := m.LoadChunk(i); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(1e3*time.Since(start).Seconds(), what+"_ms")
+				b.ReportMetric(1e3*(processorTime(b)-used).Seconds(), what+"_processor_ms")
+			}
+			load(models[1], "load_alone")
+			alone := st.Bytes()
+			models[1].Close()
+			load(models[0], "load_first")
+			b.ReportMetric(float64(st.Bytes())/1e6, "MB_first")
+			load(models[1], "load_second")
+			b.ReportMetric(float64(st.Bytes())/1e6, "MB_together")
+			b.ReportMetric(float64(st.Bytes())/float64(alone), "of_one")
+			models[0].Close()
+			models[1].Close()
+		}
+	}
+}
+
+// processorTime is what the process has used of all processors.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// writeRandom writes a checkpoint of Qwen2.5-0.5B's shape, which differs from others in layer 11 alone.
+func writeRandom(b *testing.B, dir string, variant int) {
+	b.Helper()
+	m, err := describe(qwen05B(), ref.New(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var tensors []kernels.HostTensor
+	for _, c := range m.weightChunks() {
+		for _, p := range c.Parts {
+			for _, t := range p.Tensors {
+				random := weights.Random{Seed: 1, Type: kernels.BF16}
+				if c.Name == "layer 11" {
+					random.Seed += uint64(variant)
+				}
+				tensor, err := random.Tensor(t.Name, t.Shape...)
+				if err != nil {
+					b.Fatal(err)
+				}
+				tensors = append(tensors, tensor)
+			}
+		}
+	}
+	file := filepath.Join(dir, "model.safetensors")
+	if err := weights.WriteFile(file, tensors); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.Chtimes(file, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		b.Fatal(err)
+	}
 }

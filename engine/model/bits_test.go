@@ -48,33 +48,33 @@ func sameBits(t *testing.T, name string, b kernels.Backend) {
 	}
 	tokens := goldenPrompt(200, m.spec.vocab)
 	ask := engine.Ask{Top: 20, Labels: []engine.TokenID{3, 1}}
-	want := answer(t, m, wire.RunItem{Tokens: tokens, Ask: ask})
+	want := answer(t, m, wire.TokenItem{Tokens: tokens, Ask: ask})
 
 	for _, rows := range []int{1, 17, 512} {
 		opts := bitsOptions
 		opts.ChunkRows = rows
 		other := newModel(t, name, b, opts)
-		equalAnswers(t, fmt.Sprintf("chunks of %d rows", rows), answer(t, other, wire.RunItem{Tokens: tokens, Ask: ask}), want)
+		equalAnswers(t, fmt.Sprintf("chunks of %d rows", rows), answer(t, other, wire.TokenItem{Tokens: tokens, Ask: ask}), want)
 	}
 
-	equalAnswers(t, "filling pages", answer(t, m, wire.RunItem{Tokens: tokens, Blocks: blockRange(5, 12), Ask: ask}), want)
+	equalAnswers(t, "filling pages", answer(t, m, wire.TokenItem{Tokens: tokens, Blocks: blockRange(5, 12), Ask: ask}), want)
 	for _, cached := range []int{16, 112, 192} {
 		how := fmt.Sprintf("%d tokens cached", cached)
-		equalAnswers(t, how, answer(t, m, wire.RunItem{Tokens: tokens, Cached: cached, Blocks: blockRange(5, cached/16), Ask: ask}), want)
+		equalAnswers(t, how, answer(t, m, wire.TokenItem{Tokens: tokens, Cached: cached, Blocks: blockRange(5, cached/16), Ask: ask}), want)
 	}
 
-	answer(t, m, wire.RunItem{Tokens: tokens[:180], Blocks: blockRange(20, 13)})
+	answer(t, m, wire.TokenItem{Tokens: tokens[:180], Blocks: blockRange(20, 13)})
 	for n := 181; n < 200; n++ {
-		answer(t, m, wire.RunItem{Tokens: tokens[:n], Cached: n - 1, Blocks: blockRange(20, 13)})
+		answer(t, m, wire.TokenItem{Tokens: tokens[:n], Cached: n - 1, Blocks: blockRange(20, 13)})
 	}
-	equalAnswers(t, "continued a token at a time", answer(t, m, wire.RunItem{Tokens: tokens, Cached: 199, Blocks: blockRange(20, 13), Ask: ask}), want)
+	equalAnswers(t, "continued a token at a time", answer(t, m, wire.TokenItem{Tokens: tokens, Cached: 199, Blocks: blockRange(20, 13), Ask: ask}), want)
 
 	packed := run(t, m,
-		wire.RunItem{Tokens: goldenPrompt(37, m.spec.vocab)[4:], Ask: engine.Ask{Allowed: []engine.TokenID{9, 2}}},
-		wire.RunItem{Tokens: tokens, Ask: ask},
-		wire.RunItem{Tokens: tokens, Cached: 192, Blocks: blockRange(5, 12), Ask: ask},
-		wire.RunItem{Tokens: tokens[:61], Blocks: blockRange(40, 2), Ask: engine.Ask{PromptLogprobs: true}},
-		wire.RunItem{Tokens: tokens, Cached: 112, Blocks: blockRange(5, 7), Ask: ask})
+		wire.TokenItem{Tokens: goldenPrompt(37, m.spec.vocab)[4:], Ask: engine.Ask{Allowed: []engine.TokenID{9, 2}}},
+		wire.TokenItem{Tokens: tokens, Ask: ask},
+		wire.TokenItem{Tokens: tokens, Cached: 192, Blocks: blockRange(5, 12), Ask: ask},
+		wire.TokenItem{Tokens: tokens[:61], Blocks: blockRange(40, 2), Ask: engine.Ask{PromptLogprobs: true}},
+		wire.TokenItem{Tokens: tokens, Cached: 112, Blocks: blockRange(5, 7), Ask: ask})
 	for _, i := range []int{1, 2, 4} {
 		equalAnswers(t, fmt.Sprintf("packed as item %d", i), packed[i].Answer, want)
 	}
@@ -89,13 +89,13 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 		}
 		vocab := m.spec.vocab
 		ask := engine.Ask{Top: 5}
-		items := []wire.RunItem{
+		items := []wire.TokenItem{
 			{Tokens: goldenPrompt(300, vocab), Ask: ask},
 			{Tokens: goldenPrompt(150, vocab)[7:], Blocks: blockRange(0, 9), Ask: ask},
 			{Tokens: goldenPrompt(333, vocab)[50:], Blocks: blockRange(9, 3), Ask: ask},
 			{Tokens: goldenPrompt(60, vocab)[9:], Ask: engine.Ask{Top: 3, PromptLogprobs: true, PromptTop: 2}},
 		}
-		var want []wire.ItemResult
+		var want []result
 		for _, it := range items {
 			want = append(want, run(t, m, it)...)
 		}
@@ -103,7 +103,7 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 		for round := range 10 {
 			open := map[int]*Pass{}
 			for i, it := range items {
-				p, err := m.Begin(&wire.Run{Items: []wire.RunItem{it}})
+				p, err := m.Begin(&wire.Run{Items: itemsOf(it)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -116,19 +116,21 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 				if p == nil {
 					continue
 				}
-				done, err := p.Step()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if done && !reflect.DeepEqual(p.Results()[0], want[i]) {
+				done := toBoundary(t, p)
+				if done && !reflect.DeepEqual(resultsOf(p)[0], want[i]) {
 					t.Errorf("round %d item %d: other bits than alone", round, i)
 				}
-				if done || i == dropped && p.Layer() == 1 {
+				if i == dropped && p.layer == 1 { // inside a layer
+					if _, err := p.Step(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if done || i == dropped && p.layer == 1 {
 					p.Close()
 					delete(open, i)
 				}
 			}
-			if free, all := len(m.work.residual.free), residualSlots(m.opts); free != all {
+			if free, all := m.work.residual.left(), residualSlots(m.opts); free != all {
 				t.Fatalf("%d of %d slots of the residual stream are free after all passes closed", free, all)
 			}
 		}
@@ -150,7 +152,7 @@ func TestRandomPassesKeepTheirBits(t *testing.T) {
 		filled := make([]int, streams) // blocks
 		random := rand.New(rand.NewPCG(7, 8))
 		for round := range 40 {
-			var items []wire.RunItem
+			var items []wire.TokenItem
 			var of [][2]int
 			filling := make([]bool, streams)
 			for range 1 + random.IntN(5) {
@@ -160,13 +162,13 @@ func TestRandomPassesKeepTheirBits(t *testing.T) {
 				if cached == filled[stream] && !filling[stream] { // never rewrite what others read
 					blocks, filling[stream] = min(blocksEach, cached+random.IntN(5)), true
 				}
-				items = append(items, wire.RunItem{Tokens: prompt(stream, n), Cached: cached * blockTokens, Blocks: blockRange(stream*blocksEach, blocks), Ask: ask})
+				items = append(items, wire.TokenItem{Tokens: prompt(stream, n), Cached: cached * blockTokens, Blocks: blockRange(stream*blocksEach, blocks), Ask: ask})
 				of = append(of, [2]int{stream, n})
 			}
 			results := run(t, m, items...)
 			for i, key := range of {
 				if cold[key] == nil {
-					cold[key] = answer(t, m, wire.RunItem{Tokens: prompt(key[0], key[1]), Ask: ask})
+					cold[key] = answer(t, m, wire.TokenItem{Tokens: prompt(key[0], key[1]), Ask: ask})
 				}
 				equalAnswers(t, fmt.Sprintf("round %d item %d", round, i), results[i].Answer, cold[key])
 			}
@@ -187,7 +189,7 @@ func TestThreadsKeepTheBits(t *testing.T) {
 	var answers []*engine.Answer
 	for _, threads := range []int{1, 2, 3} {
 		m := newModel(t, "llama3", cpuThreads(t, "", threads), bitsOptions)
-		answers = append(answers, answer(t, m, wire.RunItem{Tokens: goldenPrompt(300, m.spec.vocab), Ask: engine.Ask{Top: 20}}))
+		answers = append(answers, answer(t, m, wire.TokenItem{Tokens: goldenPrompt(300, m.spec.vocab), Ask: engine.Ask{Top: 20}}))
 	}
 	equalAnswers(t, "two threads", answers[1], answers[0])
 	equalAnswers(t, "three threads", answers[2], answers[0])

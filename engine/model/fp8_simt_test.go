@@ -31,7 +31,7 @@ func TestFP8GPUKernels(t *testing.T) {
 				if p.Length > 100 {
 					continue // the simulated device is slow
 				}
-				got := answer(t, m, wire.RunItem{Tokens: goldenPrompt(p.Length, m.spec.vocab), Ask: engine.Ask{Labels: p.IDs}})
+				got := answer(t, m, wire.TokenItem{Tokens: goldenPrompt(p.Length, m.spec.vocab), Ask: engine.Ask{Labels: p.IDs}})
 				for j, l := range got.Labels {
 					d.add(l.Logprob, p.Logprobs[j])
 				}

@@ -41,7 +41,7 @@ func TestFP8ActivationsEqualTransformers(t *testing.T) {
 			g := readGolden(t, name)
 			m := newModel(t, name, ref.NewFP8(), Options{})
 			tokens := goldenPrompt(len(g.Prompt)+1, m.spec.vocab)
-			res := run(t, m, wire.RunItem{Tokens: tokens, Ask: engine.Ask{PromptLogprobs: true}})[0]
+			res := run(t, m, wire.TokenItem{Tokens: tokens, Ask: engine.Ask{PromptLogprobs: true}})[0]
 			exact := 0 // rows before the first that is off
 			for exact < len(g.Prompt) && math.Abs(float64(res.Prompt[exact].Logprob)-g.Prompt[exact]) < 1e-4 {
 				exact++
@@ -96,7 +96,7 @@ func TestFP8Ranks(t *testing.T) {
 // its config.json says is refused.
 func TestFP8Load(t *testing.T) {
 	const name = "qwen2-fp8"
-	item := wire.RunItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
+	item := wire.TokenItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
 	eachBackend(t, func(t *testing.T, b kernels.Backend) {
 		m, err := Load(writeCheckpoint(t, name, 2, nil), b, bitsOptions)
 		if err != nil {
@@ -148,7 +148,8 @@ func TestFP8Plan(t *testing.T) {
 	}
 	layer := int64(128*(128+2*32) + 128*128 + 3*128*352)
 	rows := int64(128 + 2*32 + 128 + 2*352 + 128)
-	if got, want := m.spec.packedBytes(2), 3*(layer+4*rows)+2*2*517*128; got != want {
+	vectors, rope := int64(4*128*(2*3+1)), int64(4*m.spec.heads.Dim*m.opts.MaxLen)
+	if got, want := predicted.Weights, 3*(layer+4*rows)+2*2*517*128+vectors+rope; got != want {
 		t.Errorf("weights are %d bytes, want %d", got, want)
 	}
 	if got := m.spec.largestFP8(); got != 2*352*128 {

@@ -100,10 +100,38 @@ func goldenPrompt(n, vocab int) []engine.TokenID {
 	return tokens
 }
 
+// itemsOf makes a run's items, of jobs that count from 0.
+func itemsOf(items ...wire.TokenItem) []wire.RunItem {
+	list := make([]wire.RunItem, len(items))
+	for i := range items {
+		list[i] = wire.RunItem{Job: engine.JobID(i), Work: &items[i]}
+	}
+	return list
+}
+
+// result is a wire.ItemResult of tokens.
+type result struct {
+	Job engine.JobID
+	engine.TokenOutput
+	Err *engine.Error
+}
+
+func resultsOf(p *Pass) []result {
+	var list []result
+	for _, r := range p.Results() {
+		one := result{Job: r.Job, Err: r.Err}
+		if r.Err == nil {
+			one.TokenOutput = *r.Output.(*engine.TokenOutput)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
 // run takes items through one pass.
-func run(t testing.TB, m *Model, items ...wire.RunItem) []wire.ItemResult {
+func run(t testing.TB, m *Model, items ...wire.TokenItem) []result {
 	t.Helper()
-	p, err := m.Begin(&wire.Run{Items: items})
+	p, err := m.Begin(&wire.Run{Items: itemsOf(items...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +141,25 @@ func run(t testing.TB, m *Model, items ...wire.RunItem) []wire.ItemResult {
 			t.Fatal(err)
 		}
 	}
-	return p.Results()
+	return resultsOf(p)
+}
+
+// toBoundary steps a pass to the next layer, or to its end.
+func toBoundary(t testing.TB, p *Pass) (done bool) {
+	t.Helper()
+	for {
+		done, err := p.Step()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done || p.Boundary() {
+			return done
+		}
+	}
 }
 
 // answer runs one item that must succeed.
-func answer(t testing.TB, m *Model, item wire.RunItem) *engine.Answer {
+func answer(t testing.TB, m *Model, item wire.TokenItem) *engine.Answer {
 	t.Helper()
 	res := run(t, m, item)[0]
 	if res.Err != nil {
@@ -148,7 +190,7 @@ func measure(t *testing.T, m *Model, g golden) distance {
 		if p.Length > 1000 && i < len(g.Positions)-1 {
 			continue // the longest covers them
 		}
-		got := answer(t, m, wire.RunItem{Tokens: longest[:p.Length], Ask: engine.Ask{Labels: p.IDs}})
+		got := answer(t, m, wire.TokenItem{Tokens: longest[:p.Length], Ask: engine.Ask{Labels: p.IDs}})
 		for j, l := range got.Labels {
 			d.add(l.Logprob, p.Logprobs[j])
 		}
@@ -171,7 +213,7 @@ func TestReferenceEqualsTransformers(t *testing.T) {
 			}
 
 			tokens := goldenPrompt(len(g.Prompt)+1, m.spec.vocab)
-			res := run(t, m, wire.RunItem{Tokens: tokens, Ask: engine.Ask{Top: 5, PromptLogprobs: true, PromptTop: 5}})[0]
+			res := run(t, m, wire.TokenItem{Tokens: tokens, Ask: engine.Ask{Top: 5, PromptLogprobs: true, PromptTop: 5}})[0]
 			for i, want := range g.Prompt {
 				if off := math.Abs(float64(res.Prompt[i].Logprob) - want); !(off < 1e-4) {
 					t.Errorf("prompt logprob %d is %.2g off", i+1, off)

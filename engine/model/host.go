@@ -68,8 +68,7 @@ func (m *Model) measureLoad() error {
 	return nil
 }
 
-// Save copies pages of the device to host memory, in order; it does not wait. Save implements
-// executor.Saver.
+// Save copies pages of the device to host memory, in order; it does not wait.
 func (m *Model) Save(copies []wire.Copy) error {
 	if err := m.checkCopies(copies); err != nil {
 		return err

@@ -45,14 +45,14 @@ func newTiered(t *testing.T, b kernels.Backend, pages, host int) *Model {
 }
 
 // pass runs one item after the saves and loads given.
-func pass(t *testing.T, m *Model, saves, loads []wire.Copy, item wire.RunItem) *engine.Answer {
+func pass(t *testing.T, m *Model, saves, loads []wire.Copy, item wire.TokenItem) *engine.Answer {
 	t.Helper()
 	if len(saves) > 0 {
 		if err := m.Save(saves); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p, err := m.Begin(&wire.Run{Saves: saves, Loads: loads, Items: []wire.RunItem{item}})
+	p, err := m.Begin(&wire.Run{Saves: saves, Loads: loads, Items: itemsOf(item)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func pass(t *testing.T, m *Model, saves, loads []wire.Copy, item wire.RunItem) *
 			t.Fatal(err)
 		}
 	}
-	return p.Results()[0].Answer
+	return resultsOf(p)[0].Answer
 }
 
 // copies pairs blocks of the device from one on, or down from it, with pages of host memory.
@@ -82,17 +82,17 @@ func loadedPages(t *testing.T, b kernels.Backend) {
 	m := newTiered(t, b, 24, 20)
 	tokens, other := goldenPrompt(200, m.spec.vocab), goldenPrompt(300, m.spec.vocab)[90:]
 	ask := engine.Ask{Top: 20, Labels: []engine.TokenID{3, 1}}
-	want := answer(t, m, wire.RunItem{Tokens: tokens, Ask: ask})
-	wantOther := answer(t, m, wire.RunItem{Tokens: other, Ask: ask})
+	want := answer(t, m, wire.TokenItem{Tokens: tokens, Ask: ask})
+	wantOther := answer(t, m, wire.TokenItem{Tokens: other, Ask: ask})
 
-	pass(t, m, nil, nil, wire.RunItem{Tokens: tokens, Blocks: blockRange(0, 12)})
+	pass(t, m, nil, nil, wire.TokenItem{Tokens: tokens, Blocks: blockRange(0, 12)})
 	// Every second page goes to host memory in another order than its neighbours.
 	saves := append(copies(0, 1, 4, 6), copies(11, -1, 10, 6)...)
-	equalAnswers(t, "overwriting what is saved", pass(t, m, saves, nil, wire.RunItem{Tokens: other, Blocks: blockRange(0, 12), Ask: ask}), wantOther)
+	equalAnswers(t, "overwriting what is saved", pass(t, m, saves, nil, wire.TokenItem{Tokens: other, Blocks: blockRange(0, 12), Ask: ask}), wantOther)
 	loads := append(copies(12, 1, 4, 6), copies(23, -1, 10, 6)...)
-	equalAnswers(t, "loaded", pass(t, m, nil, loads, wire.RunItem{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), want)
-	equalAnswers(t, "cached after the load", answer(t, m, wire.RunItem{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), want)
-	equalAnswers(t, "what was filled meanwhile", answer(t, m, wire.RunItem{Tokens: other, Cached: 192, Blocks: blockRange(0, 12), Ask: ask}), wantOther)
+	equalAnswers(t, "loaded", pass(t, m, nil, loads, wire.TokenItem{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), want)
+	equalAnswers(t, "cached after the load", answer(t, m, wire.TokenItem{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), want)
+	equalAnswers(t, "what was filled meanwhile", answer(t, m, wire.TokenItem{Tokens: other, Cached: 192, Blocks: blockRange(0, 12), Ask: ask}), wantOther)
 }
 
 // TestDroppedLoadsSpoilNothing drops a pass in the middle of its loads, and gives its pages to another.
@@ -102,12 +102,12 @@ func droppedLoads(t *testing.T, b kernels.Backend) {
 	m := newTiered(t, b, 24, 12)
 	tokens, other := goldenPrompt(200, m.spec.vocab), goldenPrompt(300, m.spec.vocab)[90:]
 	ask := engine.Ask{Top: 20}
-	wantOther := answer(t, m, wire.RunItem{Tokens: other, Ask: ask})
-	pass(t, m, nil, nil, wire.RunItem{Tokens: tokens, Blocks: blockRange(0, 12)})
+	wantOther := answer(t, m, wire.TokenItem{Tokens: other, Ask: ask})
+	pass(t, m, nil, nil, wire.TokenItem{Tokens: tokens, Blocks: blockRange(0, 12)})
 	if err := m.Save(copies(0, 1, 0, 12)); err != nil {
 		t.Fatal(err)
 	}
-	p, err := m.Begin(&wire.Run{Loads: copies(12, 1, 0, 12), Items: []wire.RunItem{{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12)}}})
+	p, err := m.Begin(&wire.Run{Loads: copies(12, 1, 0, 12), Items: itemsOf(wire.TokenItem{Tokens: tokens, Cached: 192, Blocks: blockRange(12, 12)})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +115,8 @@ func droppedLoads(t *testing.T, b kernels.Backend) {
 		t.Fatal(err)
 	}
 	p.Close()
-	pass(t, m, nil, nil, wire.RunItem{Tokens: other, Blocks: blockRange(12, 12)})
-	equalAnswers(t, "cached in the dropped pass's pages", answer(t, m, wire.RunItem{Tokens: other, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), wantOther)
+	pass(t, m, nil, nil, wire.TokenItem{Tokens: other, Blocks: blockRange(12, 12)})
+	equalAnswers(t, "cached in the dropped pass's pages", answer(t, m, wire.TokenItem{Tokens: other, Cached: 192, Blocks: blockRange(12, 12), Ask: ask}), wantOther)
 }
 
 // TestIndexAndPagesKeepTheBits lets the index of the prefix cache lead passes over two small tiers, and
@@ -138,7 +138,7 @@ func indexAndPages(t *testing.T, b kernels.Backend) {
 		stream, n := random.IntN(streams), 1+random.IntN(110)
 		tokens := goldenPrompt(300, m.spec.vocab)[stream*7:][:n]
 		if cold[[2]int{stream, n}] == nil {
-			cold[[2]int{stream, n}] = answer(t, m, wire.RunItem{Tokens: tokens, Ask: ask})
+			cold[[2]int{stream, n}] = answer(t, m, wire.TokenItem{Tokens: tokens, Ask: ask})
 		}
 		chain := new(kvcache.Hasher).Chain(tokens, blockTokens, kvcache.Keys{})
 		lease, moves := index.Acquire(kvcache.Request{Chain: chain, Reuse: (n - 1) / blockTokens, Load: true, Fill: len(chain)})
@@ -149,7 +149,7 @@ func indexAndPages(t *testing.T, b kernels.Backend) {
 		for _, c := range lease.Loads {
 			loads = append(loads, wire.Copy{Device: wire.BlockID(c.Device), Host: wire.BlockID(c.Host)})
 		}
-		item := wire.RunItem{Tokens: tokens, Cached: lease.Cached() * blockTokens, Ask: ask}
+		item := wire.TokenItem{Tokens: tokens, Cached: lease.Cached() * blockTokens, Ask: ask}
 		for _, p := range lease.Pages {
 			item.Blocks = append(item.Blocks, wire.BlockID(p))
 		}
@@ -167,20 +167,7 @@ func indexAndPages(t *testing.T, b kernels.Backend) {
 // TestTieredRunnerSuite runs what every executor.Runner must pass on one with host memory.
 func TestTieredRunnerSuite(t *testing.T) {
 	eachOffloader(t, func(t *testing.T, b kernels.Backend) {
-		runnertest.Run(t, func(t *testing.T) executor.Runner {
-			config, source := goldenSource(t, "qwen3")
-			m, err := New(config, source, b, bitsOptions)
-			if err == nil {
-				err = m.NewPages(8)
-			}
-			if err == nil {
-				err = m.NewHostPages(8)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return runner{m}
-		})
+		runnertest.Run(t, func(t *testing.T) executor.Runner { return newRunner(t, b, []string{"qwen3"}, 8, 8) })
 	})
 }
 
@@ -196,10 +183,10 @@ func TestHostPagesAreChecked(t *testing.T) {
 	if err := m.Save(copies(2, 1, 0, 1)); err == nil {
 		t.Error("a page that there is not is saved")
 	}
-	if _, err := m.Begin(&wire.Run{Loads: copies(0, 1, 2, 1), Items: []wire.RunItem{{Tokens: []engine.TokenID{1}}}}); err == nil {
+	if _, err := m.Begin(&wire.Run{Loads: copies(0, 1, 2, 1), Items: itemsOf(wire.TokenItem{Tokens: []engine.TokenID{1}})}); err == nil {
 		t.Error("a page that there is not is loaded")
 	}
-	if info := m.Info(); info.HostBlocks != 2 || info.CostLoad <= 0 {
+	if info := m.Info(); info.Tokens.HostBlocks != 2 || info.Cost.Load <= 0 {
 		t.Errorf("info %+v, want two pages and what a load takes", info)
 	}
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -25,51 +26,73 @@ func columns(mat kernels.Mat, from, n int) kernels.Mat {
 	return mat
 }
 
-// compute runs one layer over the pass, a chunk at a time. A chunk's queries need the keys of no
-// later chunk, so this is exact.
-func (p *Pass) compute(l *layer, window int) {
-	m, b, eps := p.m, p.m.backend, p.m.spec.eps
-	rope, attention := m.ropeSpec(l, m.spec.heads), m.spec.attention(window)
-	p.eachChunk(true, func(c *chunk) {
-		p.embed(c)
-		x := c.x
-		qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
-		b.NormLinear(qkv, x, l.attnNorm, eps, l.qkv)
-		b.StoreKV(qkv, rope, m.opts.BlockTokens, c.segs)
-		b.Attention(attn, qkv, attention, m.opts.BlockTokens, c.segs)
-		b.AddLinear(x, attn, l.out)
-		b.MLP(x, l.mlpNorm, eps, l.gated, l.down)
-	})
+// compute takes a chunk through a layer. A chunk's queries need the keys of no later chunk, so this is exact.
+func (p *Pass) compute(c *chunk, l *layer, window int) {
+	m, b, eps, x := p.m, p.m.backend, p.m.spec.eps, c.x
+	qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
+	b.NormLinear(qkv, x, l.attnNorm, eps, l.qkv)
+	b.StoreKV(qkv, m.ropeSpec(l, m.spec.heads), m.opts.BlockTokens, c.segs)
+	b.Attention(attn, qkv, m.spec.attention(window), m.opts.BlockTokens, c.segs)
+	b.AddLinear(x, attn, l.out)
+	b.MLP(x, l.mlpNorm, eps, l.gated, l.down)
 }
 
-// finish runs the last layer: keys and values of all rows, all else at the asked rows alone, up to
-// their logits and the answers.
-func (p *Pass) finish(l *lastLayer, window int) error {
-	m, b := p.m, p.m.backend
-	h := m.spec.heads
-	rope := m.ropeSpec(&l.layer, kernels.Heads{KV: h.KV, Dim: h.Dim})
-	p.eachChunk(false, func(c *chunk) {
-		p.embed(c)
-		kv := columns(m.work.qkv.Slice(0, c.x.Rows), 0, 2*h.KV*h.Dim)
-		b.NormLinear(kv, c.x, l.attnNorm, m.spec.eps, l.kv)
-		b.StoreKV(kv, rope, m.opts.BlockTokens, c.segs)
-	})
+// store computes the last layer's keys and values of a chunk.
+func (p *Pass) store(c *chunk, l *lastLayer) {
+	m, h := p.m, p.m.spec.heads
+	kv := columns(m.work.qkv.Slice(0, c.x.Rows), 0, 2*h.KV*h.Dim)
+	m.backend.NormLinear(kv, c.x, l.attnNorm, m.spec.eps, l.kv)
+	m.backend.StoreKV(kv, m.ropeSpec(&l.layer, kernels.Heads{KV: h.KV, Dim: h.Dim}), m.opts.BlockTokens, c.segs)
+}
+
+// tail is what is left of the last layer when that has all its keys and values: its other parts, at the rows
+// asked about alone, up to their logits and the answers.
+type tail struct {
+	groups []askedRows // that are still to be taken through it
+	x      kernels.Mat // the rows of a group that have been, and whose logits are still to be computed
+	asked  []question  // of x
+}
+
+func (t *tail) done() bool { return len(t.groups)+len(t.asked) == 0 }
+
+// newTail gathers what is asked, in groups of a chunk's size.
+func (p *Pass) newTail() tail {
+	var groups []askedRows
 	var group askedRows
 	for i := range p.items {
 		it := &p.items[i]
 		for at := it.asked; at < it.rows; {
-			n := min(it.rows-at, m.opts.ChunkRows-group.count)
+			n := min(it.rows-at, p.m.opts.ChunkRows-group.count)
 			group.add(it, at, n)
 			at += n
-			if group.count == m.opts.ChunkRows {
-				if err := p.answer(l, window, &group); err != nil {
-					return err
-				}
-				group = askedRows{}
+			if group.count == p.m.opts.ChunkRows {
+				groups, group = append(groups, group), askedRows{}
 			}
 		}
 	}
-	return p.answer(l, window, &group)
+	if group.count > 0 {
+		groups = append(groups, group)
+	}
+	return tail{groups: groups}
+}
+
+// answer computes logits of rows whose columns are the same, and answers their questions; before, if there
+// are no such rows, it takes the next group through the rest of the layer.
+func (p *Pass) answer(l *lastLayer, window int) error {
+	t := &p.tail
+	if len(t.asked) == 0 {
+		g := &t.groups[0]
+		t.x, t.asked, t.groups = p.rest(l, window, g), g.questions(), t.groups[1:]
+		p.progress.done += p.m.spec.restFLOPs(g.segs)
+	}
+	n := 1
+	for n < min(len(t.asked), p.m.work.logits.Rows) && slices.Equal(t.asked[n].ids, t.asked[0].ids) {
+		n++
+	}
+	err := p.head(t.x.Slice(0, n), t.asked[:n])
+	p.progress.done += p.m.spec.headFLOPs(t.asked[:n])
+	t.x, t.asked = t.x.Slice(n, t.x.Rows), t.asked[n:]
+	return err
 }
 
 // askedRows are rows whose logits are wanted, gathered into one matrix.
@@ -91,14 +114,9 @@ func (g *askedRows) add(it *item, at, n int) {
 	g.count += n
 }
 
-// answer takes gathered rows through the rest of the last layer and the LM head.
-func (p *Pass) answer(l *lastLayer, window int, g *askedRows) error {
-	if g.count == 0 {
-		return nil
-	}
-	m, b, eps := p.m, p.m.backend, p.m.spec.eps
-	m.working()
-	h := m.spec.heads
+// rest takes gathered rows through the rest of the last layer.
+func (p *Pass) rest(l *lastLayer, window int, g *askedRows) kernels.Mat {
+	m, b, eps, h := p.m, p.m.backend, p.m.spec.eps, p.m.spec.heads
 	x := p.gather(g)
 	qkv, attn := m.work.qkv.Slice(0, g.count), m.work.attn.Slice(0, g.count)
 	q := columns(qkv, 0, h.Q*h.Dim)
@@ -107,7 +125,7 @@ func (p *Pass) answer(l *lastLayer, window int, g *askedRows) error {
 	b.Attention(attn, qkv, m.spec.attention(window), m.opts.BlockTokens, g.segs)
 	b.AddLinear(x, attn, l.out)
 	b.MLP(x, l.mlpNorm, eps, l.gated, l.down)
-	return p.logits(x, g)
+	return x
 }
 
 // copyRows fills x with a chunk's rows from at on.

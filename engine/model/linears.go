@@ -18,7 +18,7 @@ type matrix struct {
 
 // matrices lists the linear layers of layer i.
 func (s *spec) matrices(i int) []matrix {
-	name := fmt.Sprintf("model.layers.%d.", i)
+	name := layerName(i)
 	q, kv := s.heads.Q*s.heads.Dim, s.heads.KV*s.heads.Dim
 	return []matrix{
 		{name + "self_attn.q_proj", q, s.hidden, 0},
@@ -57,30 +57,24 @@ func (s *spec) quantize(q *weights.Quantization) error {
 // scaleBytes is a scale's size in a backend's memory.
 const scaleBytes = 4
 
-// tableBytes is the size of embedding and LM head, once where they are tied.
-func (s *spec) tableBytes(elementBytes int64) int64 {
-	n := int64(s.vocab) * int64(s.hidden) * elementBytes
-	if !s.tied {
-		n *= 2
+// matrixBytes is what a matrix is expected to take, on each rank where there are several.
+func (m *Model) matrixBytes(x matrix) int64 {
+	elements := int64(x.rows) * int64(x.in)
+	if m.spec.fp8[x.name] {
+		return m.ofRank(elements + scaleBytes*int64(x.rows))
 	}
-	return n
+	return m.ofRank(elements * m.backend.ActType().Size())
 }
 
-// packedBytes is the weights' size, the LM head once where it is tied, with elements of so many bytes
-// where they are not FP8.
-func (s *spec) packedBytes(elementBytes int64) int64 {
-	sum := s.tableBytes(elementBytes)
-	for i := range s.layers {
-		for _, m := range s.matrices(i) {
-			elements := int64(m.rows) * int64(m.in)
-			if s.fp8[m.name] {
-				sum += elements + scaleBytes*int64(m.rows)
-			} else {
-				sum += elements * elementBytes
-			}
-		}
+// severalRanks is a backend over several ranks, each of which has its part of every matrix.
+type severalRanks interface{ Ranks() int }
+
+// ofRank is a rank's share of a matrix's bytes.
+func (m *Model) ofRank(bytes int64) int64 {
+	if r, ok := m.backend.(severalRanks); ok {
+		return bytes / int64(r.Ranks())
 	}
-	return sum
+	return bytes
 }
 
 // largestFP8 is the number of elements of the largest packed matrix in FP8.

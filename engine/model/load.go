@@ -1,11 +1,10 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -25,78 +24,142 @@ type lastLayer struct {
 	q, kv kernels.Linear
 }
 
-// loader builds weights and remembers the first error.
-type loader struct {
-	*Model
-	source Source
-	stage  weights.Stage
-	done   int64 // bytes of tensors that were built
-	err    error
-}
-
-// fileReader is a backend that reads tensors from their files itself, on their way to a device.
-type fileReader interface{ ReadsFiles() bool }
-
-// staged puts tensors into memory for a backend that wants them there.
-func (l *loader) staged(tensors ...kernels.HostTensor) []kernels.HostTensor {
-	if l.err != nil {
-		return tensors
-	}
-	if b, ok := l.backend.(fileReader); ok && b.ReadsFiles() {
-		return tensors
-	}
-	staged, err := l.stage.Read(tensors...)
-	l.err = err
-	return staged
-}
-
-// built reports tensors that are in the backend now.
-func (l *loader) built(tensors ...kernels.HostTensor) {
-	for _, t := range tensors {
-		l.done += int64(len(t.Data))
-	}
-	if l.opts.Progress != nil && l.err == nil {
-		l.opts.Progress(l.done, l.source.Bytes())
-	}
-}
-
-// load packs all weights, a layer at a time: beside what is packed already, no more than one
-// matrix is resident in the source.
-func (m *Model) load(source Source) error {
-	l := &loader{Model: m, source: source}
-	defer l.stage.Free()
-	s := &m.spec
-	m.table = l.embedding("model.embed_tokens.weight")
-	m.head = m.table
-	for i := range s.layers {
-		name := layerName(i)
-		source.Ahead(layerName(i + 1))
-		if i < s.layers-1 {
-			next := l.layer(name)
-			next.qkv = l.projections(name, "q", "k", "v")
-			m.layers = append(m.layers, next)
-		} else {
-			m.last = lastLayer{l.layer(name), l.projections(name, "q"), l.projections(name, "k", "v")}
-		}
-		if l.err != nil {
-			return l.err
-		}
-	}
-	m.norm = l.vector("model.norm.weight", s.hidden)
-	if !s.tied {
-		m.head = l.embedding(lmHead + ".weight")
-	}
-	if l.err == nil {
-		m.rope, l.err = m.backend.NewRope(s.invFreq, 1, m.opts.MaxLen)
-	}
-	if l.err == nil {
-		l.err = m.checkUntaken(source)
-	}
-	return errors.Join(l.err, m.backend.Sync())
-}
-
 // layerName is what the names of a layer's tensors begin with.
 func layerName(i int) string { return fmt.Sprintf("model.layers.%d.", i) }
+
+// weightChunks lists what the model is made of: the embedding, its layers, and what comes after them. Loaded
+// parts become fields of the model.
+func (m *Model) weightChunks() []store.Chunk {
+	s := &m.spec
+	table := m.part("table", set(&m.table), tensor("model.embed_tokens.weight", s.vocab, s.hidden))
+	if s.tied {
+		table.Set = both(set(&m.table), set(&m.head))
+	}
+	list := []store.Chunk{{Name: "embedding", Parts: []store.Part{table}}}
+	for i := range s.layers {
+		list = append(list, store.Chunk{Name: fmt.Sprintf("layer %d", i), Parts: m.layerParts(i)})
+	}
+	last := []store.Part{m.part("vector", set(&m.norm), tensor("model.norm.weight", s.hidden)), m.ropePart()}
+	if !s.tied {
+		last = append(last, m.part("table", set(&m.head), tensor(lmHead+".weight", s.vocab, s.hidden)))
+	}
+	return append(list, store.Chunk{Name: "head", Parts: last})
+}
+
+func (m *Model) layerParts(i int) []store.Part {
+	s, name, last := &m.spec, layerName(i), i == m.spec.layers-1
+	x := s.matrices(i)
+	qkv, out, gateUp, down := x[:3], x[3:4], x[4:6], x[6:]
+	l := &m.last.layer
+	if !last {
+		l = &m.layers[i]
+	}
+	parts := []store.Part{
+		m.part("vector", set(&l.attnNorm), tensor(name+"input_layernorm.weight", s.hidden)),
+		m.matrix("output", set(&l.out), out, s.outBias),
+		m.part("vector", set(&l.mlpNorm), tensor(name+"post_attention_layernorm.weight", s.hidden)),
+		m.matrix("gated", set(&l.gated), gateUp, false),
+		m.matrix("output", set(&l.down), down, false),
+	}
+	if s.qkNorm {
+		parts = append(parts,
+			m.part("vector", set(&l.qNorm), tensor(name+"self_attn.q_norm.weight", s.heads.Dim)),
+			m.part("vector", set(&l.kNorm), tensor(name+"self_attn.k_norm.weight", s.heads.Dim)))
+	}
+	if !last {
+		return append(parts, m.matrix("linear", set(&l.qkv), qkv, s.qkvBias))
+	}
+	return append(parts, m.matrix("linear", set(&m.last.q), qkv[:1], s.qkvBias), m.matrix("linear", set(&m.last.kv), qkv[1:], s.qkvBias))
+}
+
+// set puts what a part has become into a field, or nothing.
+func set[T kernels.Held](field *T) func(kernels.Held) {
+	return func(h kernels.Held) { *field, _ = h.(T) }
+}
+
+func both(a, b func(kernels.Held)) func(kernels.Held) {
+	return func(h kernels.Held) {
+		a(h)
+		b(h)
+	}
+}
+
+func tensor(name string, shape ...int) store.Tensor {
+	return store.Tensor{Name: name, Shape: shape}
+}
+
+// part is what the backend makes of one tensor that is not a matrix of a layer.
+func (m *Model) part(kind string, set func(kernels.Held), t store.Tensor) store.Part {
+	p := store.Part{Kind: kind, Tensors: []store.Tensor{t}, Set: set}
+	if kind == "table" {
+		p.InPlace = true
+		p.Bytes = int64(t.Shape[0]) * int64(t.Shape[1]) * m.backend.ActType().Size()
+		p.Make = func(t []kernels.HostTensor) (kernels.Held, error) { return m.backend.NewTable(t[0]) }
+	} else {
+		p.Bytes = 4 * int64(t.Shape[0])
+		p.Make = func(t []kernels.HostTensor) (kernels.Held, error) { return m.backend.NewVector(t[0]) }
+	}
+	return p
+}
+
+func (m *Model) ropePart() store.Part {
+	s, positions := &m.spec, m.opts.MaxLen
+	return store.Part{
+		Kind:  fmt.Sprintf("rope %d %v", positions, s.invFreq),
+		Bytes: 4 * int64(s.heads.Dim) * int64(positions), // a cosine and a sine for half of the dimension
+		Make:  func([]kernels.HostTensor) (kernels.Held, error) { return m.backend.NewRope(s.invFreq, 1, positions) },
+		Set:   set(&m.rope),
+	}
+}
+
+// matrix stacks linear layers, and their biases.
+func (m *Model) matrix(kind string, set func(kernels.Held), stack []matrix, biased bool) store.Part {
+	p := store.Part{Kind: kind, Set: set}
+	for _, x := range stack {
+		p.Tensors = append(p.Tensors, tensor(x.name+".weight", x.rows, x.in))
+		p.Bytes += m.matrixBytes(x)
+	}
+	if biased {
+		for _, x := range stack {
+			p.Tensors = append(p.Tensors, tensor(x.name+".bias", x.rows))
+			p.Bytes += m.ofRank(m.backend.ActType().Size() * int64(x.rows))
+		}
+	}
+	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
+		switch parts, bias := t[:len(stack)], t[len(stack):]; kind {
+		case "output":
+			return kernels.NewOutputLinear(m.backend, parts, bias)
+		case "gated":
+			return m.backend.NewGatedLinear(parts[0], parts[1])
+		default:
+			return m.backend.NewLinear(parts, bias)
+		}
+	}
+	return p
+}
+
+// find checks all tensors against the source's headers, and sets their sizes.
+func (m *Model) find(source Source, chunks []store.Chunk) error {
+	for _, c := range chunks {
+		for i := range c.Parts {
+			for j := range c.Parts[i].Tensors {
+				t := &c.Parts[i].Tensors[j]
+				typ, err := source.Find(t.Name, t.Shape...)
+				if err != nil {
+					return err
+				}
+				if module, _ := strings.CutSuffix(t.Name, ".weight"); m.spec.fp8[module] != (typ == kernels.F8E4M3) {
+					return fmt.Errorf("tensor %q is %s, which quantization_config of config.json contradicts", t.Name, typ)
+				}
+				t.Bytes = typ.Size()
+				for _, n := range t.Shape {
+					t.Bytes *= int64(n)
+				}
+			}
+		}
+	}
+	return m.checkUntaken(source)
+}
 
 // checkUntaken refuses tensors that would change the result if they were used: a checkpoint with
 // biases, adapters or scales that its config.json does not announce.
@@ -108,136 +171,4 @@ func (m *Model) checkUntaken(source Source) error {
 		}
 	}
 	return nil
-}
-
-func (l *loader) layer(name string) layer {
-	s := &l.spec
-	q := s.heads.Q * s.heads.Dim
-	next := layer{
-		attnNorm: l.vector(name+"input_layernorm.weight", s.hidden),
-		out:      l.output(name+"self_attn.o_proj", q, s.outBias),
-		mlpNorm:  l.vector(name+"post_attention_layernorm.weight", s.hidden),
-		gated:    l.gated(name+"mlp.gate_proj", name+"mlp.up_proj"),
-		down:     l.output(name+"mlp.down_proj", s.intermediate, false),
-	}
-	if s.qkNorm {
-		next.qNorm = l.vector(name+"self_attn.q_norm.weight", s.heads.Dim)
-		next.kNorm = l.vector(name+"self_attn.k_norm.weight", s.heads.Dim)
-	}
-	return next
-}
-
-// projections stacks some of the attention's "q", "k" and "v".
-func (l *loader) projections(name string, which ...string) kernels.Linear {
-	h := l.spec.heads
-	var names []string
-	var rows []int
-	for _, w := range which {
-		names = append(names, name+"self_attn."+w+"_proj")
-		rows = append(rows, map[string]int{"q": h.Q, "k": h.KV, "v": h.KV}[w]*h.Dim)
-	}
-	parts, bias := l.stack(names, rows, l.spec.hidden, l.spec.qkvBias)
-	return keep(l, append(parts, bias...), func(t []kernels.HostTensor) (kernels.Linear, error) {
-		return l.backend.NewLinear(t[:len(parts)], t[len(parts):])
-	})
-}
-
-// output is a matrix whose product goes back into the residual stream.
-func (l *loader) output(name string, in int, biased bool) kernels.Linear {
-	parts, bias := l.stack([]string{name}, []int{l.spec.hidden}, in, biased)
-	return keep(l, append(parts, bias...), func(t []kernels.HostTensor) (kernels.Linear, error) {
-		return kernels.NewOutputLinear(l.backend, t[:1], t[1:])
-	})
-}
-
-func (l *loader) tensor(name string, shape ...int) kernels.HostTensor {
-	if l.err != nil {
-		return kernels.HostTensor{}
-	}
-	t, err := l.source.Tensor(name, shape...)
-	l.err = err
-	if module, _ := strings.CutSuffix(name, ".weight"); err == nil && l.spec.fp8[module] != (t.Type == kernels.F8E4M3) {
-		l.err = fmt.Errorf("tensor %q is %s, which quantization_config of config.json contradicts", name, t.Type)
-	}
-	return t
-}
-
-// stack lists matrices of the given rows, and their biases.
-func (l *loader) stack(names []string, rows []int, cols int, biased bool) (parts, bias []kernels.HostTensor) {
-	for i, name := range names {
-		parts = append(parts, l.tensor(name+".weight", rows[i], cols))
-		if biased {
-			bias = append(bias, l.tensor(name+".bias", rows[i]))
-		}
-	}
-	return parts, bias
-}
-
-func (l *loader) gated(gate, up string) kernels.Linear {
-	g := l.tensor(gate+".weight", l.spec.intermediate, l.spec.hidden)
-	u := l.tensor(up+".weight", l.spec.intermediate, l.spec.hidden)
-	return keep(l, []kernels.HostTensor{g, u}, func(t []kernels.HostTensor) (kernels.Linear, error) { return l.backend.NewGatedLinear(t[0], t[1]) })
-}
-
-// embedding makes a table. Backends that hold a copy let go of the source's.
-func (l *loader) embedding(name string) kernels.Table {
-	t := l.tensor(name, l.spec.vocab, l.spec.hidden)
-	if l.err == nil {
-		l.err = weights.Check(t) // it may be looked up in its mapping from now on
-	}
-	table := keep(l, nil, func([]kernels.HostTensor) (kernels.Table, error) { return l.backend.NewTable(t) })
-	l.built(t)
-	switch {
-	case l.err != nil:
-	case table.Bytes() > 0:
-		l.source.Release(t)
-	default:
-		l.weights += int64(len(t.Data)) // looked up in the source's own memory
-	}
-	return table
-}
-
-func (l *loader) vector(name string, n int) kernels.Vector {
-	t := l.tensor(name, n)
-	if l.err != nil {
-		return nil
-	}
-	staged, err := l.stage.Read(t) // the values are converted in any backend's host memory
-	if err != nil {
-		l.err = err
-		return nil
-	}
-	v, err := l.backend.NewVector(staged[0])
-	if err != nil {
-		l.err = fmt.Errorf("tensor %q: %w", name, err)
-	}
-	l.weights += 4 * int64(n)
-	l.built(t)
-	l.source.Release(t)
-	return v
-}
-
-// held is what matrices and tables have in common.
-type held interface {
-	Bytes() int64
-	Free()
-}
-
-// keep builds a matrix out of tensors, which the source may then release, and frees it with the model.
-func keep[T held](l *loader, tensors []kernels.HostTensor, build func(staged []kernels.HostTensor) (T, error)) T {
-	var built T
-	staged := l.staged(tensors...)
-	if l.err != nil {
-		return built
-	}
-	if built, l.err = build(staged); l.err != nil {
-		return built
-	}
-	l.weights += built.Bytes()
-	l.close = append(l.close, built.Free)
-	l.built(tensors...)
-	for _, t := range tensors {
-		l.source.Release(t)
-	}
-	return built
 }

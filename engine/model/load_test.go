@@ -80,7 +80,7 @@ func writeCheckpoint(t *testing.T, name string, shards int, edit func([]kernels.
 func TestLoadEqualsRandomSource(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b kernels.Backend) {
 		for name, shards := range map[string]int{"llama-bias": 1, "mistral": 1, "qwen2": 3, "qwen3-wide": 4} {
-			item := wire.RunItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
+			item := wire.TokenItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
 			want := answer(t, newModel(t, name, b, bitsOptions), item)
 			var last, all int64
 			opts := bitsOptions

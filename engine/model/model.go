@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -14,16 +15,11 @@ import (
 // Source supplies a model's tensors by the names that Hugging Face's checkpoints give them.
 // weights.Checkpoint and weights.Random are Sources.
 type Source interface {
-	// Tensor returns the named tensor, or says why it is not there in this shape.
-	Tensor(name string, shape ...int) (kernels.HostTensor, error)
-	// Release says that the backend has copied the tensor.
-	Release(kernels.HostTensor)
+	store.Source
+	// Find says of which type the named tensor is, or why it is not there in this shape.
+	Find(name string, shape ...int) (kernels.DType, error)
 	// Untaken lists the tensors that were never asked for.
 	Untaken() []string
-	// Ahead says that the tensors whose names begin with prefix are wanted next.
-	Ahead(prefix string)
-	// Bytes is the size of all tensors; 0 where it is not known.
-	Bytes() int64
 	// Fingerprint identifies the weights.
 	Fingerprint() (string, error)
 }
@@ -39,8 +35,7 @@ type Options struct {
 	// are in host memory, of a kernels.Offloader, and come a chunk at a time. 0: all.
 	ResidentRows int
 
-	Working  func()                  // called between the chunks of a layer, which may take long; may be nil
-	Progress func(done, total int64) // called after each matrix with the bytes of tensors; total is 0 where it is not known; may be nil
+	Progress func(done, total int64) // called after each matrix with the bytes of tensors; may be nil
 }
 
 func (o Options) withDefaults(s *spec) (Options, error) {
@@ -65,23 +60,24 @@ func (o Options) withDefaults(s *spec) (Options, error) {
 	return o, nil
 }
 
-// Model is a loaded model with its working memory. One goroutine uses it at a time.
+// Model is a model of which all, some or none of the weights are on a device. One goroutine uses it at a
+// time, that of the store.
 type Model struct {
 	spec    spec
 	opts    Options
 	backend kernels.Backend
 	print   string // fingerprint
-	close   []func()
+	weights *store.Weights
 
-	table   kernels.Table
-	head    kernels.Table // the same as table where tied
-	norm    kernels.Vector
-	rope    kernels.Rope
-	layers  []layer // all but the last
-	last    lastLayer
-	weights int64 // bytes of the above
+	table  kernels.Table // these are nil while their chunks are not resident
+	head   kernels.Table // the same as table where tied
+	norm   kernels.Vector
+	rope   kernels.Rope
+	layers []layer // all but the last
+	last   lastLayer
 
 	work  workspace
+	own   *Workspace // that the model frees; nil where it uses another's
 	pages pages
 	host  hostPages
 }
@@ -96,18 +92,52 @@ func Load(dir string, b kernels.Backend, opts Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := New(config, checkpoint, b, opts)
+	return New(config, checkpoint, b, opts)
+}
+
+// New builds the model that config describes out of source's tensors, with a store and working memory of
+// its own, for prompts of up to opts.MaxLen tokens, and no pages.
+func New(config weights.Config, source Source, b kernels.Backend, opts Options) (*Model, error) {
+	m, err := Open(config, source, store.New(b), opts)
 	if err != nil {
-		return nil, errors.Join(err, checkpoint.Close())
+		return nil, err
 	}
-	// Backends may keep looking rows up in the mapping, so it closes last.
-	m.close = append([]func(){func() { _ = checkpoint.Close() }}, m.close...)
+	if err := m.LoadAll(); err != nil {
+		return nil, err
+	}
+	if m.own, err = NewWorkspace(b, m.Plan()); err == nil {
+		err = m.Use(m.own)
+	}
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
 	return m, nil
 }
 
-// New builds the model that config describes out of source's tensors, with working memory for
-// prompts of up to opts.MaxLen tokens and no pages. The source must live as long as the model.
-func New(config weights.Config, source Source, b kernels.Backend, opts Options) (*Model, error) {
+// Open describes the model to a store, checked against the source's headers: it has no weights, pages or
+// working memory yet. The source must live as long as the model, and be closed by nobody else.
+func Open(config weights.Config, source Source, st *store.Store, opts Options) (*Model, error) {
+	m, err := describe(config, st.Backend(), opts)
+	if err != nil {
+		return nil, err
+	}
+	chunks := m.weightChunks()
+	if err := m.find(source, chunks); err != nil {
+		return nil, err
+	}
+	print, err := source.Fingerprint()
+	if err != nil {
+		return nil, errors.Join(err, source.Close())
+	}
+	m.print = print + "-" + m.spec.digest()
+	m.weights = st.Weights(source, chunks)
+	m.weights.Progress = opts.Progress
+	return m, source.Close()
+}
+
+// describe is a model of which the configuration alone is known.
+func describe(config weights.Config, b kernels.Backend, opts Options) (*Model, error) {
 	s, err := newSpec(&config)
 	if err != nil {
 		return nil, err
@@ -115,50 +145,52 @@ func New(config weights.Config, source Source, b kernels.Backend, opts Options) 
 	if opts, err = opts.withDefaults(&s); err != nil {
 		return nil, err
 	}
-	m := &Model{spec: s, opts: opts, backend: b}
-	if err := m.load(source); err != nil {
-		m.Close()
-		return nil, err
-	}
-	if err := m.work.alloc(b, &m.spec, opts); err != nil {
-		m.Close()
-		return nil, fmt.Errorf("working memory: %w", err)
-	}
-	m.pages.bytes = b.KVBlockBytes(s.heads, opts.BlockTokens)
-	print, err := source.Fingerprint()
-	if err != nil {
-		m.Close()
-		return nil, err
-	}
-	m.print = print + "-" + s.digest()
-	return m, nil
+	return &Model{
+		spec: s, opts: opts, backend: b,
+		layers: make([]layer, s.layers-1),
+		pages:  pages{bytes: b.KVBlockBytes(s.heads, opts.BlockTokens)},
+	}, nil
 }
 
-// Close frees all the model holds. Passes must be closed before.
+// Chunks lists what can be loaded and dropped: the embedding, each layer, and what comes after them.
+func (m *Model) Chunks() []store.Info { return m.weights.Chunks() }
+
+// LoadChunk makes a chunk resident; passes of other models may be open meanwhile. After an error it is not.
+func (m *Model) LoadChunk(i int) error { return m.weights.Load(i) }
+
+// LoadAll makes all chunks resident. After an error none is that was not before.
+func (m *Model) LoadAll() error { return m.weights.LoadAll() }
+
+// DropChunk gives a chunk's memory back, but for what other models use. No pass of the model may be open.
+func (m *Model) DropChunk(i int) { m.weights.Drop(i) }
+
+// Ready says whether all chunks are resident, and there is memory to compute in: passes may begin.
+func (m *Model) Ready() bool { return m.work.scratch != nil && m.weights.Ready() }
+
+// Close frees all the model holds; it can be loaded again. Passes must be closed before.
 func (m *Model) Close() {
 	m.freeHost()
 	m.pages.free()
-	m.work.free(m.backend)
-	for i := len(m.close) - 1; i >= 0; i-- {
-		m.close[i]()
+	if m.work = (workspace{}); m.own != nil {
+		m.own.Free()
+		m.own = nil
 	}
-	m.close = nil
+	m.weights.DropAll()
 }
 
-// Info describes what the model can run; the served name and the cost model are the caller's.
-func (m *Model) Info() wire.ExecutorInfo {
-	return wire.ExecutorInfo{
-		Device:      m.backend.Name(),
+// Info describes what the model can run; its name, its weights and when they may be dropped are the caller's.
+func (m *Model) Info() wire.ModelInfo {
+	return wire.ModelInfo{
 		Fingerprint: m.print,
-		VocabSize:   m.spec.vocab,
-		MaxModelLen: m.opts.MaxLen,
-		BlockTokens: m.opts.BlockTokens,
-		NumBlocks:   m.pages.count,
-		HostBlocks:  m.host.count,
-		CostLoad:    m.host.load,
-		MaxPassRows: m.opts.MaxLen,
-		CanPause:    true,
-		CopiesParts: true,
-		Layers:      len(m.layers) + 1,
+		Cost:        wire.Cost{Load: m.host.load},
+		Tokens: &wire.TokenLimits{
+			VocabSize:   m.spec.vocab,
+			MaxModelLen: m.opts.MaxLen,
+			BlockTokens: m.opts.BlockTokens,
+			NumBlocks:   m.pages.count,
+			HostBlocks:  m.host.count,
+			MaxPassRows: m.opts.MaxLen,
+			CopiesParts: true,
+		},
 	}
 }

@@ -1,29 +1,32 @@
 package model
 
 import (
-	"fmt"
-
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/sampling"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// Pass is one Run in progress. Between two Steps its whole state is its residual stream, so any
-// number of passes may stand still while others go on.
+// Pass is one Run in progress. Between two layers its whole state is its residual stream, so any number of
+// passes may stand still there while others go on; inside a layer the keys and values that are dropped with
+// it, and whatever else the workspace holds, are the pass's.
 type Pass struct {
 	m       *Model
 	items   []item
 	results []wire.ItemResult // of the run's items, refused ones included
 	chunks  []chunk           // the residual stream of all items' new tokens
 	per     int               // rows of each chunk but the last
-	layer   int               // layers completed
 	loaded  []uint64          // marks of each layer's part of the pages loaded from host memory; nil for none
+
+	layer    int  // layers completed
+	chunk    int  // chunks of the next one that are completed
+	tail     tail // of the last layer
+	progress progress
 }
 
 // item is a run's item that is being computed.
 type item struct {
-	*wire.RunItem
+	*wire.TokenItem
 	index  int // in results
 	row    int // first row, counted through the pass's chunks
 	rows   int // new tokens
@@ -34,7 +37,7 @@ type item struct {
 // chunk is the part of a pass that goes through a layer's matrices together.
 type chunk struct {
 	x     kernels.Mat // residual stream, while it is on the device
-	slot  int         // of the workspace's residual streams
+	slot  int64       // of the workspace's residual streams
 	segs  []kernels.Segment
 	items []*item // of segs
 
@@ -42,20 +45,28 @@ type chunk struct {
 	loaded uint64 // mark of the copy to there
 }
 
-// Begin checks a run and takes the memory it needs. An item that is malformed or too long gets its
-// refusal in Results and does not hinder the others. The error is an *engine.Error: CodeTooLong
-// for a run that can never fit, CodeOverloaded for one that does not fit beside the open passes.
+// Begin checks a run and takes the memory it needs; no other pass is inside a layer. An item that is malformed
+// or too long gets its refusal in Results and does not hinder the others. The error is an *engine.Error:
+// CodeTooLong for a run that can never fit, CodeOverloaded for one that does not fit beside the open passes,
+// CodeInternal for one that cannot be begun as things are.
 func (m *Model) Begin(run *wire.Run) (*Pass, error) {
+	if run.Nested {
+		return nil, engine.Errorf(engine.CodeInternal, "passes share their working memory, so that none can be nested")
+	}
+	if !m.Ready() {
+		return nil, engine.Errorf(engine.CodeInternal, "the weights are not all loaded, or there is no working memory")
+	}
 	p := &Pass{m: m, results: make([]wire.ItemResult, len(run.Items))}
 	rows, scratch := 0, 0
 	for i := range run.Items {
-		in := &run.Items[i]
-		p.results[i].Job = in.Job
-		if err := m.checkItem(in); err != nil {
+		p.results[i].Job = run.Items[i].Job
+		in, err := m.tokensOf(run.Items[i].Work)
+		if err != nil {
 			p.results[i].Err = err
 			continue
 		}
-		it := item{RunItem: in, index: i, row: rows, rows: len(in.Tokens) - in.Cached}
+		p.results[i].Output = &engine.TokenOutput{}
+		it := item{TokenItem: in, index: i, row: rows, rows: len(in.Tokens) - in.Cached}
 		if !in.Ask.PromptLogprobs {
 			it.asked = it.rows - 1
 		}
@@ -74,6 +85,8 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 		p.Close()
 		return nil, err
 	}
+	p.tail = p.newTail()
+	p.predict()
 	return p, nil
 }
 
@@ -112,7 +125,7 @@ func (p *Pass) take(rows, scratch int) error {
 	p.per = o.evenly(rows)
 	slots, ok := w.residual.take((rows + p.per - 1) / p.per)
 	if !ok {
-		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, len(w.residual.free)*o.ChunkRows)
+		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, w.residual.left()*o.ChunkRows)
 	}
 	for i, slot := range slots {
 		p.chunks = append(p.chunks, p.cut(slot, i*p.per, min((i+1)*p.per, rows)))
@@ -120,7 +133,16 @@ func (p *Pass) take(rows, scratch int) error {
 	return nil
 }
 
-func (m *Model) checkItem(in *wire.RunItem) *engine.Error {
+// tokensOf is an item's work if the model can do it.
+func (m *Model) tokensOf(work wire.ItemWork) (*wire.TokenItem, *engine.Error) {
+	in, ok := work.(*wire.TokenItem)
+	if !ok {
+		return nil, engine.Errorf(engine.CodeInternal, "the model takes tokens, not %T", work)
+	}
+	return in, m.checkItem(in)
+}
+
+func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 	tokens, reach := len(in.Tokens), len(in.Blocks)*m.opts.BlockTokens
 	switch {
 	case tokens == 0:
@@ -151,14 +173,14 @@ func (m *Model) checkItem(in *wire.RunItem) *engine.Error {
 }
 
 // checkPart says whether an item's part begins one of its blocks and is in a page that there is.
-func (m *Model) checkPart(in *wire.RunItem) bool {
+func (m *Model) checkPart(in *wire.TokenItem) bool {
 	n := in.Part.Tokens
 	return n > 0 && n < m.opts.BlockTokens && n <= in.Cached && (in.Cached-n)%m.opts.BlockTokens == 0 && int64(in.Part.Block) < int64(m.pages.count)
 }
 
 // cut makes the chunk of rows [from, to). Segments share their item's list of blocks, so that a
 // layer's addresses are written once.
-func (p *Pass) cut(slot, from, to int) chunk {
+func (p *Pass) cut(slot int64, from, to int) chunk {
 	c := chunk{x: p.m.work.residual.place(slot, 0).Slice(0, to-from), slot: slot}
 	for i := range p.items {
 		if seg, ok := p.items[i].segment(from, to); ok {
@@ -180,83 +202,15 @@ func (it *item) segment(from, to int) (kernels.Segment, bool) {
 	}, first < end
 }
 
-// Step computes one layer over all items, the first one after the embedding, the last one up to the
-// answers. It says whether the pass is done. After an error the pass can only be closed.
-func (p *Pass) Step() (done bool, err error) {
-	if len(p.items) == 0 {
-		return true, nil
-	}
-	m := p.m
-	if p.layer == m.spec.layers {
-		return true, nil
-	}
-	p.address()
-	if p.loaded != nil {
-		m.host.offloader.Await(p.loaded[p.layer])
-	}
-	p.copyParts()
-	if last := m.spec.layers - 1; p.layer < last {
-		p.compute(&m.layers[p.layer], m.spec.windows[p.layer])
-	} else if err := p.finish(&m.last, m.spec.windows[last]); err != nil {
-		return false, err
-	}
-	if err := m.backend.Sync(); err != nil {
-		return false, fmt.Errorf("layer %d: %w", p.layer, err)
-	}
-	p.layer++
-	return p.layer == m.spec.layers, nil
-}
-
-// working says that a step goes on.
-func (m *Model) working() {
-	if m.opts.Working != nil {
-		m.opts.Working()
-	}
-}
-
-// Layer is how many layers are completed.
-func (p *Pass) Layer() int { return p.layer }
-
 // Results are the answers in the order of the run's items, once Step has said done.
 func (p *Pass) Results() []wire.ItemResult { return p.results }
 
 // Close gives the pass's memory back, done or not. Blocks it was to fill are not valid unless it was
 // done.
 func (p *Pass) Close() {
+	p.unstage()
 	for _, c := range p.chunks {
 		p.m.work.residual.give(c.slot)
 	}
 	p.items, p.chunks = nil, nil
-}
-
-// embed begins a chunk's residual stream, at the first layer.
-func (p *Pass) embed(c *chunk) {
-	if p.layer > 0 {
-		return
-	}
-	for i, s := range c.segs {
-		p.m.backend.Embed(c.x.Slice(s.Row, s.Row+s.Rows), p.m.table, c.items[i].Tokens[s.Pos:s.Pos+s.Rows])
-	}
-}
-
-// copyParts copies the blocks that other sequences share in part with the items to these, in the layer to
-// be computed: the rest of them is written, or not read.
-func (p *Pass) copyParts() {
-	for i := range p.items {
-		it := &p.items[i]
-		if it.Part.Tokens > 0 {
-			from := p.m.pages.block(it.Part.Block, p.layer, p.m.spec.layers)
-			p.m.backend.CopyKV(it.blocks[it.Cached/p.m.opts.BlockTokens], from, p.m.pages.bytes)
-		}
-	}
-}
-
-// address points the items' pages at the layer to be computed.
-func (p *Pass) address() {
-	for i := range p.items {
-		it := &p.items[i]
-		for b := range min(len(it.Blocks), len(it.blocks)) {
-			it.blocks[b] = p.m.pages.block(it.Blocks[b], p.layer, p.m.spec.layers)
-		}
-	}
 }

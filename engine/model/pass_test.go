@@ -2,6 +2,7 @@ package model
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -18,27 +19,26 @@ func TestBadItemsAreRefusedAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := goldenPrompt(100, m.spec.vocab)
-	good := wire.RunItem{Job: 9, Tokens: tokens, Ask: engine.Ask{Top: 3}}
+	good := wire.TokenItem{Tokens: tokens, Ask: engine.Ask{Top: 3}}
 	want := answer(t, m, good)
 	cases := []struct {
-		item wire.RunItem
+		item wire.TokenItem
 		code engine.Code
 		want string
 	}{
-		{wire.RunItem{}, engine.CodeBadTokens, "the prompt is empty"},
-		{wire.RunItem{Tokens: make([]engine.TokenID, 513)}, engine.CodeTooLong, "the prompt has 513 tokens, the limit is 512"},
-		{wire.RunItem{Tokens: []engine.TokenID{1, 389}}, engine.CodeBadTokens, "token 389 at position 1 is outside the vocabulary of 389"},
-		{wire.RunItem{Tokens: []engine.TokenID{1, 1 << 31}}, engine.CodeBadTokens, "token 2147483648"},
-		{wire.RunItem{Tokens: tokens, Cached: 100, Blocks: blockRange(0, 4)}, engine.CodeInternal, "100 of 100 tokens are said to be cached"},
-		{wire.RunItem{Tokens: tokens, Cached: 33, Blocks: blockRange(0, 2)}, engine.CodeInternal, "33 of 100 tokens are said to be cached in 2 blocks of 16"},
-		{wire.RunItem{Tokens: tokens, Cached: -1}, engine.CodeInternal, "-1 of 100"},
-		{wire.RunItem{Tokens: tokens, Blocks: blockRange(3, 2)}, engine.CodeInternal, "block 4 is outside the cache of 4"},
-		{wire.RunItem{Tokens: tokens, Cached: 16, Blocks: blockRange(0, 1), Ask: engine.Ask{PromptLogprobs: true}}, engine.CodeInternal, "prompt logprobs need the whole prompt"},
-		{wire.RunItem{Tokens: tokens, Ask: engine.Ask{Top: 99}}, engine.CodeBadTokens, "99 and 0 top logprobs"},
+		{wire.TokenItem{}, engine.CodeBadTokens, "the prompt is empty"},
+		{wire.TokenItem{Tokens: make([]engine.TokenID, 513)}, engine.CodeTooLong, "the prompt has 513 tokens, the limit is 512"},
+		{wire.TokenItem{Tokens: []engine.TokenID{1, 389}}, engine.CodeBadTokens, "token 389 at position 1 is outside the vocabulary of 389"},
+		{wire.TokenItem{Tokens: []engine.TokenID{1, 1 << 31}}, engine.CodeBadTokens, "token 2147483648"},
+		{wire.TokenItem{Tokens: tokens, Cached: 100, Blocks: blockRange(0, 4)}, engine.CodeInternal, "100 of 100 tokens are said to be cached"},
+		{wire.TokenItem{Tokens: tokens, Cached: 33, Blocks: blockRange(0, 2)}, engine.CodeInternal, "33 of 100 tokens are said to be cached in 2 blocks of 16"},
+		{wire.TokenItem{Tokens: tokens, Cached: -1}, engine.CodeInternal, "-1 of 100"},
+		{wire.TokenItem{Tokens: tokens, Blocks: blockRange(3, 2)}, engine.CodeInternal, "block 4 is outside the cache of 4"},
+		{wire.TokenItem{Tokens: tokens, Cached: 16, Blocks: blockRange(0, 1), Ask: engine.Ask{PromptLogprobs: true}}, engine.CodeInternal, "prompt logprobs need the whole prompt"},
+		{wire.TokenItem{Tokens: tokens, Ask: engine.Ask{Top: 99}}, engine.CodeBadTokens, "99 and 0 top logprobs"},
 	}
-	var items []wire.RunItem
-	for i, c := range cases {
-		c.item.Job = engine.JobID(i)
+	var items []wire.TokenItem
+	for _, c := range cases {
 		items = append(items, c.item)
 	}
 	results := run(t, m, append(items, good)...)
@@ -61,11 +61,11 @@ func TestBeginRefuses(t *testing.T) {
 	opts := Options{MaxLen: 64, BlockTokens: 16, MaxItems: 4, SpareRows: 32, ChunkRows: 16}
 	m := newModel(t, "llama2", ref.New(), opts)
 	begin := func(lengths ...int) (*Pass, error) {
-		var r wire.Run
+		var items []wire.TokenItem
 		for _, n := range lengths {
-			r.Items = append(r.Items, wire.RunItem{Tokens: make([]engine.TokenID, n)})
+			items = append(items, wire.TokenItem{Tokens: make([]engine.TokenID, n)})
 		}
-		return m.Begin(&r)
+		return m.Begin(&wire.Run{Items: itemsOf(items...)})
 	}
 	refused := func(code engine.Code, want string, lengths ...int) {
 		t.Helper()
@@ -117,13 +117,13 @@ func (f *failing) Sync() error {
 func TestStepReportsTheBackendsError(t *testing.T) {
 	b := &failing{ref.New(), 1000}
 	m := newModel(t, "llama2", b, Options{MaxLen: 64})
-	p, err := m.Begin(&wire.Run{Items: []wire.RunItem{{Tokens: []engine.TokenID{1, 2}}}})
+	p, err := m.Begin(&wire.Run{Items: itemsOf(wire.TokenItem{Tokens: []engine.TokenID{1, 2}})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if done, err := p.Step(); done || err != nil || p.Layer() != 1 {
-		t.Fatalf("first step: done %v, layer %d, error %v", done, p.Layer(), err)
+	if done, err := p.Step(); done || err != nil || p.layer != 1 {
+		t.Fatalf("first step: done %v, layer %d, error %v", done, p.layer, err)
 	}
 	b.after = 0
 	if _, err := p.Step(); err == nil || !strings.Contains(err.Error(), "layer 1: out of order") {
@@ -138,8 +138,8 @@ func TestInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := m.Info()
-	want := wire.ExecutorInfo{Device: "ref", Fingerprint: got.Fingerprint, VocabSize: 517, MaxModelLen: 300, BlockTokens: 32, NumBlocks: 7, MaxPassRows: 300, CanPause: true, CopiesParts: true, Layers: len(m.layers) + 1}
-	if got != want || got.Fingerprint == "" {
+	want := wire.ModelInfo{Fingerprint: got.Fingerprint, Tokens: &wire.TokenLimits{VocabSize: 517, MaxModelLen: 300, BlockTokens: 32, NumBlocks: 7, MaxPassRows: 300, CopiesParts: true}}
+	if !reflect.DeepEqual(got, want) || got.Fingerprint == "" {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if other := newModel(t, "llama2", ref.New(), Options{}); other.Info().Fingerprint == got.Fingerprint {
@@ -147,16 +147,29 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestWorking: a pass says that it goes on at every chunk of every layer, so that a long one is not silent
-// for longer than a chunk takes.
-func TestWorking(t *testing.T) {
-	said := 0
+// TestStepsAreChunks: a pass takes a step for every chunk of every layer, so that none is longer than a chunk
+// takes, and is at a boundary where a layer ends.
+func TestStepsAreChunks(t *testing.T) {
 	opts := bitsOptions
-	opts.ChunkRows, opts.Working = 16, func() { said++ }
+	opts.ChunkRows = 16
 	m := newModel(t, "llama3", ref.New(), opts)
-	defer m.Close()
-	answer(t, m, wire.RunItem{Tokens: goldenPrompt(50, 250)})
-	if least := 4 * m.Info().Layers; said < least {
-		t.Errorf("said %d times that it works, want at least once for each of 4 chunks of %d layers", said, m.Info().Layers)
+	p, err := m.Begin(&wire.Run{Items: itemsOf(wire.TokenItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{PromptLogprobs: true}})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	const chunks = 4
+	steps := 0
+	for done := false; !done; {
+		if boundary := steps%chunks == 0; steps < chunks*m.spec.layers && p.Boundary() != boundary {
+			t.Errorf("after %d steps of %d chunks to a layer the pass is at a boundary: %v", steps, chunks, p.Boundary())
+		}
+		if done, err = p.Step(); err != nil {
+			t.Fatal(err)
+		}
+		steps++
+	}
+	if want := chunks*m.spec.layers + chunks - 1; steps != want {
+		t.Errorf("%d steps, want %d of chunks and answers, the first of which come with the last chunk", steps, want)
 	}
 }

@@ -36,7 +36,7 @@ func TestPlanIsWhatIsAllocated(t *testing.T) {
 	}
 	defer m.Close()
 	plan := m.Plan()
-	unbuffered := scratchBytes(c, &m.spec, m.opts) + 4*int64(hostRows())*int64(m.spec.vocab)
+	unbuffered := m.workSize().scratch + 4*int64(hostRows())*int64(m.spec.vocab)
 	if got := plan.Work - unbuffered; c.live != got {
 		t.Errorf("%d bytes are allocated, the plan says %d", c.live, got)
 	}
@@ -47,7 +47,7 @@ func TestPlanIsWhatIsAllocated(t *testing.T) {
 		t.Errorf("%d bytes are allocated with 40 pages, the plan says %d", got, want)
 	}
 	before := c.live
-	answer(t, m, wire.RunItem{Tokens: goldenPrompt(1000, m.spec.vocab), Blocks: blockRange(0, 20), Ask: engine.Ask{PromptLogprobs: true}})
+	answer(t, m, wire.TokenItem{Tokens: goldenPrompt(1000, m.spec.vocab), Blocks: blockRange(0, 20), Ask: engine.Ask{PromptLogprobs: true}})
 	if c.live != before {
 		t.Errorf("a pass allocated %d bytes", c.live-before)
 	}

@@ -140,11 +140,11 @@ func FuzzSpec(f *testing.F) {
 			return
 		}
 		if s, err := newSpec(&config); err == nil {
-			if s.packedBytes(1) <= 0 || s.heads.QKVCols() <= 0 || len(s.windows) != s.layers || len(s.invFreq) != s.heads.Dim/2 {
+			if s.heads.QKVCols() <= 0 || len(s.windows) != s.layers || len(s.invFreq) != s.heads.Dim/2 {
 				t.Fatalf("accepted %+v", s)
 			}
-			if _, err := Predict(config, ref.New(), Options{MaxLen: 1}); err != nil {
-				t.Fatal(err)
+			if plan, err := Predict(config, ref.New(), Options{MaxLen: 1}); err != nil || plan.Weights <= 0 {
+				t.Fatalf("%+v: %+v, %v", s, plan, err)
 			}
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -12,53 +14,109 @@ import (
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
-// file is one mapped safetensors file.
+// file is one safetensors file. It is open, and mapped, only while tensors of it are in use.
 type file struct {
-	*os.File
-	path    string
-	name    string // last element of path
+	path     string
+	name     string // last element of path
+	identity Identity
+	body     int64 // where the tensors' data begins
+	entries  []entry
+
+	opened  *os.File // nil while closed
 	mapping []byte
-	body    int64 // where the tensors' data begins
-	entries []entry
 }
 
-func openFile(path string) (*file, error) {
+// Identity is what tells a file from the one that was at its path before, or from its own content before.
+type Identity struct {
+	Device, Inode  uint64
+	Size, Modified int64 // Modified in nanoseconds
+}
+
+func identityOf(f *os.File) (Identity, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return Identity{}, err
+	}
+	sys := info.Sys().(*syscall.Stat_t)
+	return Identity{uint64(sys.Dev), sys.Ino, info.Size(), info.ModTime().UnixNano()}, nil
+}
+
+// readFile reads a file's header.
+func readFile(path string) (*file, error) {
 	opened, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	f := &file{File: opened, path: path, name: filepath.Base(path)}
-	if err := f.open(); err != nil {
-		_ = f.close()
-		return nil, err
+	defer opened.Close()
+	f := &file{path: path, name: filepath.Base(path)}
+	if err := f.readHeader(opened); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
 }
 
-func (f *file) open() error {
-	info, err := f.Stat()
+func (f *file) readHeader(opened *os.File) error {
+	var err error
+	if f.identity, err = identityOf(opened); err != nil {
+		return err
+	}
+	var prefix [8]byte
+	n, _ := opened.ReadAt(prefix[:], 0) // a short read shows in the length
+	length, err := headerLength(prefix[:n], f.identity.Size)
 	if err != nil {
 		return err
 	}
-	size := info.Size()
-	var prefix [8]byte
-	n, _ := f.ReadAt(prefix[:], 0) // a short read shows in the length
-	length, err := headerLength(prefix[:n], size)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
-	}
 	f.body = 8 + length
 	header := make([]byte, length)
-	if _, err := f.ReadAt(header, 8); err != nil {
-		return fmt.Errorf("%s: header: %w", f.path, err)
+	if _, err := opened.ReadAt(header, 8); err != nil {
+		return fmt.Errorf("header: %w", err)
 	}
-	if f.entries, err = parseHeader(header, size-f.body); err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+	f.entries, err = parseHeader(header, f.identity.Size-f.body)
+	return err
+}
+
+// openAgain opens the file that the header was read from, or says that it is no longer there.
+func (f *file) openAgain() (*os.File, error) {
+	opened, err := regular.Open(f.path)
+	if err != nil {
+		return nil, err
 	}
-	if f.mapping, err = unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
-		return fmt.Errorf("%s: map %d bytes: %w", f.path, size, err)
+	if err := f.unchanged(opened); err != nil {
+		_ = opened.Close()
+		return nil, err
 	}
-	_ = unix.Madvise(f.mapping, unix.MADV_SEQUENTIAL) // advice only: a refusal changes no result
+	return opened, nil
+}
+
+// unchanged refuses a file that is not, or no longer, the one that the header was read from.
+func (f *file) unchanged(opened *os.File) error {
+	now, err := identityOf(opened)
+	switch was := f.identity; {
+	case err != nil || now == was:
+		return err
+	case now.Size != was.Size:
+		return fmt.Errorf("%s has changed since it was opened: it had %d bytes and has %d", f.path, was.Size, now.Size)
+	case now.Modified != was.Modified:
+		return fmt.Errorf("%s has changed since it was opened: it was of %v and is of %v", f.path, time.Unix(0, was.Modified).UTC(), time.Unix(0, now.Modified).UTC())
+	}
+	return fmt.Errorf("%s has changed since it was opened: another file is in its place", f.path)
+}
+
+// use maps the file, unless it is mapped.
+func (f *file) use() error {
+	if f.mapping != nil {
+		return nil
+	}
+	opened, err := f.openAgain()
+	if err != nil {
+		return err
+	}
+	mapping, err := unix.Mmap(int(opened.Fd()), 0, int(f.identity.Size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s: map %d bytes: %w", f.path, f.identity.Size, err), opened.Close())
+	}
+	_ = unix.Madvise(mapping, unix.MADV_SEQUENTIAL) // advice only: a refusal changes no result
+	f.opened, f.mapping = opened, mapping
 	return nil
 }
 
@@ -69,21 +127,23 @@ func (f *file) ReadPart(dst, part []byte) error {
 		copy(dst, part)
 		return nil
 	}
-	if n, err := f.ReadAt(dst[:len(part)], at); err != nil {
+	if n, err := f.opened.ReadAt(dst[:len(part)], at); err != nil {
 		return fmt.Errorf("%s: %d bytes at offset %d: read %d: %w; was the file changed while it was loaded? download it again", f.path, len(part), at, n, noEOF(err))
 	}
 	return nil
 }
 
+// data is a tensor in the mapping.
 func (f *file) data(e entry) []byte { return f.mapping[f.body+e.begin : f.body+e.end : f.body+e.end] }
 
+// close unmaps the file until its next use.
 func (f *file) close() error {
-	mapping := f.mapping
-	f.mapping = nil
-	if mapping == nil {
-		return f.Close()
+	if f.mapping == nil {
+		return nil
 	}
-	return errors.Join(unix.Munmap(mapping), f.Close())
+	err := errors.Join(unix.Munmap(f.mapping), f.opened.Close())
+	f.opened, f.mapping = nil, nil
+	return err
 }
 
 // adviseNeeded starts reading all pages that data touches.

@@ -42,18 +42,21 @@ func (r Random) Fingerprint() (string, error) {
 // Ahead implements the model's source; there is nothing to read.
 func (Random) Ahead(string) {}
 
-// Bytes is 0, since tensors are not made before they are asked for.
-func (Random) Bytes() int64 { return 0 }
-
 // Untaken implements the model's source.
 func (Random) Untaken() []string { return nil }
 
+// Unchanged implements the model's source.
+func (Random) Unchanged() error { return nil }
+
+// Close implements the model's source.
+func (Random) Close() error { return nil }
+
+// Find is TypeOf; there is a tensor of any name and shape.
+func (r Random) Find(name string, _ ...int) (kernels.DType, error) { return r.TypeOf(name), nil }
+
 // Tensor makes the named tensor.
 func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
-	count := 1
-	for _, n := range shape {
-		count *= n
-	}
+	count := elements(shape)
 	key := r.key(name)
 	scale, offset := spread(name, shape[len(shape)-1])
 	element := func(i int) float32 {

@@ -11,31 +11,37 @@ import (
 // scaleSuffix follows the name of a weight in FP8 in the name of its scales.
 const scaleSuffix = "_scale"
 
-// scales reads the scales of a matrix of so many rows: [rows, 1] or [rows], or one for all rows.
-func (c *Checkpoint) scales(name string, rows int) ([]float32, error) {
+// findScales checks by the header that there are scales of a matrix of so many rows: [rows, 1] or [rows], or
+// one for all rows.
+func (c *Checkpoint) findScales(name string, rows int) error {
 	t, ok := c.tensors[name]
 	if !ok {
-		return nil, fmt.Errorf("checkpoint %s: tensor %q, the scales of an FP8 weight, is missing", c.dir, name)
+		return fmt.Errorf("checkpoint %s: tensor %q, the scales of an FP8 weight, is missing", c.dir, name)
 	}
-	typ, ok := computable[t.dtype]
-	if !ok || typ == kernels.F8E4M3 {
-		return nil, fmt.Errorf("%s: tensor %q is %s, want BF16, F16 or F32", t.file.path, name, t.dtype)
-	}
-	count := 1
-	for _, n := range t.shape {
-		count *= n
+	if typ, ok := computable[t.dtype]; !ok || typ == kernels.F8E4M3 {
+		return fmt.Errorf("%s: tensor %q is %s, want BF16, F16 or F32", t.file.path, name, t.dtype)
 	}
 	vector := len(t.shape) == 1 || len(t.shape) == 2 && t.shape[1] == 1
-	if count != 1 && !(vector && count == rows) {
-		return nil, fmt.Errorf("%s: tensor %q has shape %v, want [%d 1] (one scale for each row) or one scale", t.file.path, name, t.shape, rows)
+	if count := elements(t.shape); count != 1 && !(vector && count == rows) {
+		return fmt.Errorf("%s: tensor %q has shape %v, want [%d 1] (one scale for each row) or one scale", t.file.path, name, t.shape, rows)
 	}
 	c.taken[name] = true
+	return nil
+}
+
+// scales reads what findScales has found.
+func (c *Checkpoint) scales(name string, rows int) ([]float32, error) {
+	t := c.tensors[name]
+	if err := t.file.use(); err != nil {
+		return nil, err
+	}
+	count := elements(t.shape)
 	values := make([]float32, count)
 	raw := make([]byte, t.end-t.begin)
 	if err := t.file.ReadPart(raw, t.file.data(t.entry)); err != nil {
 		return nil, err
 	}
-	kernels.Expand(values, typ, raw)
+	kernels.Expand(values, computable[t.dtype], raw)
 	for i, v := range values {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 			return nil, fmt.Errorf("%s: tensor %q: element %d is %v", t.file.path, name, i, v)

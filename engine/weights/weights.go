@@ -25,13 +25,15 @@ const (
 	indexFile  = "model.safetensors.index.json"
 )
 
-// Checkpoint is an open checkpoint. Its tensors are views of mapped files, valid until Close. It is
-// not safe for concurrent use.
+// Checkpoint is what the headers of a checkpoint's files say, and a way to its tensors: views of the files,
+// which are mapped at the first use and until Close, and refused where they are not those that Open read. It
+// is not safe for concurrent use.
 type Checkpoint struct {
 	dir     string
 	files   []*file
 	tensors map[string]located
-	taken   map[string]bool // names asked for by Tensor
+	taken   map[string]bool // names asked for by Find or Tensor
+	ids     map[string]ID   // of tensors whose content is known to be that of others
 }
 
 type located struct {
@@ -39,12 +41,11 @@ type located struct {
 	entry
 }
 
-// Open maps the safetensors files of dir (model.safetensors, else the shards named by
-// model.safetensors.index.json) and checks their headers against their sizes and the index.
+// Open reads the headers of the safetensors files of dir (model.safetensors, else the shards named by
+// model.safetensors.index.json) and checks them against the files' sizes and the index.
 func Open(dir string) (*Checkpoint, error) {
 	c := &Checkpoint{dir: dir, tensors: map[string]located{}, taken: map[string]bool{}}
 	if err := c.open(); err != nil {
-		c.Close()
 		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
 	return c, nil
@@ -103,7 +104,7 @@ func parseIndex(raw []byte) (map[string]string, error) {
 }
 
 func (c *Checkpoint) addFile(name string) error {
-	f, err := openFile(filepath.Join(c.dir, name))
+	f, err := readFile(filepath.Join(c.dir, name))
 	if err != nil {
 		return err
 	}
@@ -131,42 +132,63 @@ func (c *Checkpoint) checkIndex(weightMap map[string]string) error {
 	return nil
 }
 
-// Tensor returns the named tensor as a view of its mapped file, and asks the system to read it
-// ahead, with its scales (another tensor) where it is FP8. It fails when the tensor is absent, has
-// another shape, or a type no backend computes with.
-func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
+// Find says of which type the named tensor is, by the header alone. It fails when the tensor is absent, has
+// another shape, or a type no backend computes with, or, in FP8, no scales that fit.
+func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
 	t, ok := c.tensors[name]
 	if !ok {
-		return kernels.HostTensor{}, fmt.Errorf("checkpoint %s: tensor %q is missing (%d tensors in %d files)", c.dir, name, len(c.tensors), len(c.files))
+		return 0, fmt.Errorf("checkpoint %s: tensor %q is missing (%d tensors in %d files)", c.dir, name, len(c.tensors), len(c.files))
 	}
 	if !slices.Equal(t.shape, shape) {
-		return kernels.HostTensor{}, fmt.Errorf("%s: tensor %q has shape %v, config.json asks for %v", t.file.path, name, t.shape, shape)
+		return 0, fmt.Errorf("%s: tensor %q has shape %v, config.json asks for %v", t.file.path, name, t.shape, shape)
 	}
 	typ, ok := computable[t.dtype]
 	if !ok {
-		return kernels.HostTensor{}, fmt.Errorf("%s: tensor %q is %s, which no device computes with (supported: BF16, F16, F32, and F8_E4M3 of linear layers)", t.file.path, name, t.dtype)
+		return 0, fmt.Errorf("%s: tensor %q is %s, which no device computes with (supported: BF16, F16, F32, and F8_E4M3 of linear layers)", t.file.path, name, t.dtype)
 	}
 	c.taken[name] = true
+	if typ == kernels.F8E4M3 {
+		if err := c.findScales(name+scaleSuffix, elements(shape[:len(shape)-1])); err != nil {
+			return 0, err
+		}
+	}
+	return typ, nil
+}
+
+// Tensor returns the named tensor as a view of its mapped file, and asks the system to read it
+// ahead, with its scales (another tensor) where it is FP8. It fails where Find does, and where the file
+// is not the one that Open read.
+func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
+	typ, err := c.Find(name, shape...)
+	if err != nil {
+		return kernels.HostTensor{}, err
+	}
+	t := c.tensors[name]
+	if err := t.file.use(); err != nil {
+		return kernels.HostTensor{}, err
+	}
 	data := t.file.data(t.entry)
 	adviseNeeded(data)
 	tensor := hostTensor(name, typ, shape, data)
 	tensor.File = t.file
 	if typ == kernels.F8E4M3 {
-		scale, err := c.scales(name+scaleSuffix, tensor.Rows)
-		if err != nil {
-			return kernels.HostTensor{}, err
-		}
-		tensor.Scale = scale
+		tensor.Scale, err = c.scales(name+scaleSuffix, tensor.Rows)
 	}
-	return tensor, nil
+	return tensor, err
+}
+
+// elements is how many a tensor of this shape has.
+func elements(shape []int) int {
+	n := 1
+	for _, dim := range shape {
+		n *= dim
+	}
+	return n
 }
 
 func hostTensor(name string, typ kernels.DType, shape []int, data []byte) kernels.HostTensor {
-	t := kernels.HostTensor{Name: name, Type: typ, Rows: 1, Cols: shape[len(shape)-1], Data: data}
-	for _, n := range shape[:len(shape)-1] {
-		t.Rows *= n
-	}
-	return t
+	last := len(shape) - 1
+	return kernels.HostTensor{Name: name, Type: typ, Rows: elements(shape[:last]), Cols: shape[last], Data: data}
 }
 
 // Release says that t, a result of Tensor, has been copied by the backend: its pages leave this
@@ -174,25 +196,14 @@ func hostTensor(name string, typ kernels.DType, shape []int, data []byte) kernel
 // is reclaimed at need and makes a restart quick. A later read of t maps them anew.
 func (c *Checkpoint) Release(t kernels.HostTensor) { adviseDropped(t.Data) }
 
-// Ahead asks the system to read the tensors whose names begin with prefix, and does not wait for it.
-func (c *Checkpoint) Ahead(prefix string) {
-	for name, t := range c.tensors {
-		if strings.HasPrefix(name, prefix) {
-			adviseNeeded(t.file.data(t.entry))
-		}
+// Ahead asks the system to read the named tensor, and does not wait for it.
+func (c *Checkpoint) Ahead(name string) {
+	if t, ok := c.tensors[name]; ok && t.file.use() == nil {
+		adviseNeeded(t.file.data(t.entry))
 	}
 }
 
-// Bytes is the size of all tensors.
-func (c *Checkpoint) Bytes() int64 {
-	var sum int64
-	for _, t := range c.tensors {
-		sum += t.end - t.begin
-	}
-	return sum
-}
-
-// Untaken lists, sorted, the tensors that Tensor never returned.
+// Untaken lists, sorted, the tensors that neither Find nor Tensor was asked for.
 func (c *Checkpoint) Untaken() []string {
 	var names []string
 	for name := range c.tensors {
@@ -214,6 +225,9 @@ func (c *Checkpoint) Fingerprint() (string, error) {
 	var sample [fingerprintSample]byte
 	for _, name := range slices.Sorted(maps.Keys(c.tensors)) {
 		t := c.tensors[name]
+		if err := t.file.use(); err != nil {
+			return "", err
+		}
 		fmt.Fprintf(h, "%q %s %v\n", name, t.dtype, t.shape)
 		data := t.file.data(t.entry)
 		n := min(len(data), fingerprintSample)
@@ -225,12 +239,38 @@ func (c *Checkpoint) Fingerprint() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// Close unmaps the files; tensors are invalid from then on.
+// Unchanged refuses files that have changed since Open, of those in use.
+func (c *Checkpoint) Unchanged() error {
+	for _, f := range c.files {
+		if f.opened == nil {
+			continue
+		}
+		if err := f.unchanged(f.opened); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Current refuses files that are no longer those that Open read, whether they are in use or not.
+func (c *Checkpoint) Current() error {
+	for _, f := range c.files {
+		opened, err := f.openAgain()
+		if err != nil {
+			return err
+		}
+		if err := opened.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close unmaps the files; tensors are invalid from then on, until they are asked for anew.
 func (c *Checkpoint) Close() error {
 	var errs []error
 	for _, f := range c.files {
 		errs = append(errs, f.close())
 	}
-	c.files, c.tensors = nil, nil
 	return errors.Join(errs...)
 }

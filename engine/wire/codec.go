@@ -8,7 +8,7 @@ import (
 // The binary form of a message is a list of frames. Frame 0, the header, is one msgpack map: "v"
 // (Version), "k" (Kind), then the message's fields in a fixed order, zero ones left out. Keys that
 // the reader does not know are skipped, so a field can be added without a new Version. A list of
-// tokens, blocks, copies or prompt scores is a frame of its own, raw little-endian 32-bit words: its key in
+// tokens, blocks, copies, weights or prompt scores is a frame of its own, raw little-endian words: its key in
 // the header holds its length, and frames follow in the order of their keys.
 
 // maxFrames bounds the frames of one message, and so the items of a pass.
@@ -24,27 +24,26 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("the peer speaks version %d of the prefillonly protocol, this process version %d: run the same release of prefillonly on both sides", e.Got, Version)
 }
 
-// body is a message or a part of one, as fields of a msgpack map.
-type body interface {
-	// encode writes the fields that are not zero.
-	encode(w *writer)
-	// decode reads the value of key, or reports false with nothing read when the key is unknown.
-	decode(r *reader, key []byte) bool
-}
-
 // Encode returns the frames of m, which do not share memory with it. Tick and Lost never travel:
 // for them it returns nil.
-func Encode(m Message) [][]byte {
-	b, ok := m.(body)
-	if !ok {
+func Encode(m Message) [][]byte { return encode(m, Version) }
+
+// Refuse returns the frames that tell a peer of version v so, in the form of that version. Release is that of
+// this process.
+func Refuse(v uint64, release string) [][]byte {
+	return encode(&Refused{Version: Version, Release: release}, v)
+}
+
+func encode(m Message, version uint64) [][]byte {
+	if m.kind() == kindLocal {
 		return nil
 	}
 	w := newWriter()
 	defer w.release()
 	start := w.beginMap()
-	w.uint("v", Version)
+	w.uint("v", version)
 	w.uint("k", uint64(m.kind()))
-	b.encode(w)
+	write(w, m)
 	w.endMap(start)
 	w.frames[0] = w.buf.Bytes()
 	return w.frames
@@ -74,7 +73,7 @@ func Decode(frames [][]byte) (Message, error) {
 		r.fail("unknown kind %d", kind)
 		return nil, r.err
 	}
-	r.fields(n-2, m.(body))
+	read(r, n-2, m)
 	r.end()
 	if r.err != nil {
 		return nil, fmt.Errorf("%T: %w", m, r.err)
@@ -82,35 +81,33 @@ func Decode(frames [][]byte) (Message, error) {
 	return m, nil
 }
 
+// made are the empty messages, by kind.
+var made = [kinds]func() Message{
+	KindHello:     func() Message { return new(Hello) },
+	KindWelcome:   func() Message { return new(Welcome) },
+	KindSubmit:    func() Message { return new(Submit) },
+	KindCancel:    func() Message { return new(Cancel) },
+	KindResult:    func() Message { return new(Result) },
+	KindRun:       func() Message { return new(Run) },
+	KindPause:     func() Message { return new(Pause) },
+	KindResume:    func() Message { return new(Resume) },
+	KindAbort:     func() Message { return new(Abort) },
+	KindPaused:    func() Message { return new(Paused) },
+	KindDone:      func() Message { return new(Done) },
+	KindReset:     func() Message { return new(Reset) },
+	KindResetDone: func() Message { return new(ResetDone) },
+	KindSetModel:  func() Message { return new(SetModel) },
+	KindModelSet:  func() Message { return new(ModelSet) },
+	KindLoad:      func() Message { return new(Load) },
+	KindDrop:      func() Message { return new(Drop) },
+	KindLoaded:    func() Message { return new(Loaded) },
+	KindRefused:   func() Message { return new(Refused) },
+}
+
 // newMessage returns an empty message of kind k, or nil when no such message travels.
 func newMessage(k Kind) Message {
-	switch k {
-	case KindHello:
-		return new(Hello)
-	case KindWelcome:
-		return new(Welcome)
-	case KindSubmit:
-		return new(Submit)
-	case KindCancel:
-		return new(Cancel)
-	case KindResult:
-		return new(Result)
-	case KindRun:
-		return new(Run)
-	case KindPause:
-		return new(Pause)
-	case KindResume:
-		return new(Resume)
-	case KindAbort:
-		return new(Abort)
-	case KindPaused:
-		return new(Paused)
-	case KindDone:
-		return new(Done)
-	case KindReset:
-		return new(Reset)
-	case KindResetDone:
-		return new(ResetDone)
+	if k >= kinds || made[k] == nil {
+		return nil
 	}
-	return nil
+	return made[k]()
 }

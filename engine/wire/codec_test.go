@@ -33,11 +33,26 @@ var answer = engine.Answer{
 }
 
 var info = ExecutorInfo{
-	Device: "cpu (avx512_bf16, 2 threads)", Model: "demo", Fingerprint: "sha256:abc", VocabSize: 4096, MaxModelLen: 32768,
-	BlockTokens: 64, NumBlocks: 1000, MaxPassRows: 2048, CanPause: true, CopiesParts: true, Layers: 32,
-	CostBase: time.Millisecond, CostToken: 3 * time.Microsecond, CostPair: 1.5e-9,
-	HostBlocks: 5000, CostLoad: 40 * time.Microsecond,
+	Device: "cpu (avx512_bf16, 2 threads)", Memory: 1 << 34, LoadRate: 2.5e9, CanPause: true, Nests: true, Aside: true,
+	Weights: []Weight{{Bytes: 1 << 28, Resident: true}, {Bytes: 1 << 40}},
+	Models: []ModelInfo{
+		{
+			Name: "demo", Fingerprint: "sha256:abc", Weights: []uint32{1, 0}, Work: 1 << 20, Keep: KeepIdle, Idle: time.Minute, Step: 15 * time.Millisecond,
+			Cost: Cost{Base: time.Millisecond, Unit: 3 * time.Microsecond, Pair: 1.5e-9, Load: 40 * time.Microsecond},
+			Tokens: &TokenLimits{
+				VocabSize: 4096, MaxModelLen: 32768, BlockTokens: 64, NumBlocks: 1000, HostBlocks: 5000, MaxPassRows: 2048, CopiesParts: true,
+			},
+		},
+		{Name: "detector", Keep: KeepAlways, Tensors: &TensorLimits{
+			Inputs:       []TensorSpec{{Name: "images", Type: engine.Uint8, Shape: []int{-1, 416, 416, 3}}},
+			Outputs:      []TensorSpec{{Name: "boxes", Type: engine.FP32, Shape: []int{-1, -1, 6}}},
+			MaxPassItems: 8, Backward: 0.75,
+		}},
+		{Name: "broken", Reason: "model.safetensors: the header is cut off"},
+	},
 }
+
+var frame1 = engine.Ref{Name: "images", Type: engine.Uint8, Shape: []int{1, 416, 416, 3}, Blob: "frontend-0/7"}
 
 var state = ExecutorState{
 	Name: "cuda-0", Loaded: 1 << 33, ToLoad: 1 << 37, GPU: "NVIDIA H200", UUID: "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",
@@ -52,33 +67,66 @@ var samples = []struct {
 	{"hello", &Hello{Role: RoleExecutor, Name: "cpu-0", Epoch: 1 << 63, Executor: &info}},
 	{"hello-frontend", &Hello{Role: RoleFrontend, Name: "frontend-0", Epoch: 3}},
 	{"welcome", &Welcome{
-		Epoch: 7, Executors: []ExecutorInfo{info, {Device: "cuda:0"}}, Waiting: 3, Running: 2, CacheUsed: 0.75,
-		Stats:      Stats{Passes: 1, Preemptions: 2, Retries: 3, PrefixQueries: 4, PrefixHits: 5, Evictions: 6, RefusedJobs: 7, ExecutorLost: 8, HostQueries: 9, HostHits: 10, RefusedTokens: 11, RefusedTime: 12, ComputedTokens: 13},
-		PassTokens: []uint64{0, 1 << 40, 3},
+		Epoch: 7, Models: 3,
+		Served: []Served{
+			{
+				Name: "demo", State: ModelReady, Executors: 2, Loaded: 1, Bytes: 1 << 30, Keep: KeepAlways, Step: time.Millisecond,
+				Cost: info.Models[0].Cost, Tokens: info.Models[0].Tokens,
+			},
+			{Name: "detector", State: ModelFailed, Reason: "no room", Tensors: info.Models[1].Tensors},
+		},
+		Pool: Stats{
+			Preemptions: 2, Retries: 3, ExecutorLost: 8, Nested: 1, WeightBytes: 1 << 34, WeightUsed: 1 << 33,
+			RefusedJobs: 7, RefusedTokens: 11, RefusedTime: 12, RefusedUtilisation: 13,
+		},
+		Stats: []ModelStats{{
+			Model: "demo", Waiting: 3, Running: 2, CacheUsed: 0.75, Passes: 1, ComputedUnits: 13, PrefixQueries: 4, PrefixHits: 5, HostQueries: 9, HostHits: 10,
+			Evictions: 6, Loads: 2, Drops: 1, LoadedBytes: 1 << 31, LoadTime: time.Second, Late: 14, Superseded: 15, PassUnits: []uint64{0, 1 << 40, 3},
+		}},
 	}},
 	{"hello-loading", &Hello{Role: RoleExecutor, Name: "cuda-0", Epoch: 3, State: &state}},
 	{"welcome-states", &Welcome{Epoch: 7, States: []ExecutorState{state, {Name: "cpu-1"}}}},
-	{"submit", &Submit{
-		Job: 0xabcdef0000000001, Model: "demo", Tokens: []engine.TokenID{1, 2, 1 << 20}, MaxTokens: 1, StopTokens: []engine.TokenID{2},
-		Ask: ask, User: "alice", Salt: "s", Priority: -3, Deadline: time.Second, Waited: time.Millisecond,
-	}},
+	{"submit", &Submit{engine.Job{
+		ID: 0xabcdef0000000001, Model: "demo", Work: &engine.Tokens{IDs: []engine.TokenID{1, 2, 1 << 20}, Max: 1, Stop: []engine.TokenID{2}, Ask: ask},
+		User: "alice", Salt: "s", Priority: -3, Deadline: time.Second, Waited: time.Millisecond,
+	}}},
+	{"submit-tensors", &Submit{engine.Job{
+		ID: 7, Model: "detector", Stream: "camera-3", Promised: true, Deadline: 100 * time.Millisecond,
+		Work: &engine.Tensors{Inputs: []engine.Ref{frame1}, Outputs: []string{"boxes", "scores"}, Frames: 1},
+	}}},
+	{"submit-gradient", &Submit{engine.Job{ID: 8, Model: "detector", Work: &engine.Tensors{
+		Inputs: []engine.Ref{frame1}, Frames: 1.75,
+		Grad: &engine.Grad{Seeds: []engine.Ref{{Name: "scores", Type: engine.FP32, Shape: []int{1, 3549}, Blob: "frontend-0/8"}}, Inputs: []string{"images"}},
+	}}}},
 	{"submit-empty", &Submit{}},
 	{"cancel", &Cancel{Job: 5}},
 	{"result", &Result{
-		Job: 5, Index: 1, Answer: &answer, Prompt: []engine.PromptScore{{Logprob: -2, Rank: 3}, {Logprob: -3, Rank: 1 << 17, Top: answer.Top}},
-		Cached: 64, Finish: engine.FinishLength, Timing: engine.Timing{Queued: time.Millisecond, Running: 2 * time.Millisecond},
+		Job: 5, Finish: engine.FinishLength, Timing: engine.Timing{Queued: time.Millisecond, Running: 2 * time.Millisecond},
+		Output: &engine.TokenOutput{
+			Index: 1, Answer: &answer, Prompt: []engine.PromptScore{{Logprob: -2, Rank: 3}, {Logprob: -3, Rank: 1 << 17, Top: answer.Top}}, Cached: 64,
+		},
 	}},
+	{"result-tensors", &Result{Job: 7, Output: &engine.TensorOutput{Outputs: []engine.Ref{frame1, {Name: "scores"}}}, Finish: engine.FinishStop}},
 	{"result-error", &Result{Job: 5, Err: &engine.Error{Code: engine.CodeOverloaded, Message: "the queue is full", RetryAfter: time.Second}}},
-	{"run", &Run{Pass: 9, Saves: []Copy{{Device: 4, Host: 1 << 20}}, Loads: []Copy{{Device: 4, Host: 2}, {Device: 5, Host: 1}}, Items: []RunItem{
-		{Job: 5, Tokens: []engine.TokenID{1, 2, 3}, Cached: 2, Blocks: []BlockID{4, 5}, Part: Part{Block: 9, Tokens: 1}, Draw: 1, Ask: ask},
-		{Job: 6, Tokens: []engine.TokenID{1}},
+	{"run", &Run{Pass: 9, Model: "demo", Saves: []Copy{{Device: 4, Host: 1 << 20}}, Loads: []Copy{{Device: 4, Host: 2}, {Device: 5, Host: 1}}, Items: []RunItem{
+		{5, &TokenItem{Tokens: []engine.TokenID{1, 2, 3}, Cached: 2, Blocks: []BlockID{4, 5}, Part: Part{Block: 9, Tokens: 1}, Draw: 1, Ask: ask}},
+		{6, &TokenItem{Tokens: []engine.TokenID{1}}},
 	}}},
+	{"run-tensors", &Run{Pass: 10, Model: "detector", Nested: true, Items: []RunItem{
+		{7, &TensorItem{engine.Tensors{Inputs: []engine.Ref{frame1}, Outputs: []string{"boxes"}, Frames: 1}}},
+	}}},
+	{"load", &Load{Serial: 3, Model: "demo", Weights: []uint32{1, 0}}},
+	{"drop", &Drop{Weights: []uint32{7}}},
+	{"loaded", &Loaded{Serial: 3, Count: 1, Took: time.Second, Err: engine.Errorf(engine.CodeUnavailable, "model.safetensors has changed")}},
+	{"set-model", &SetModel{Serial: 5, Model: "demo", Unload: true}},
+	{"model-set", &ModelSet{Serial: 5, Err: engine.Errorf(engine.CodeUnavailable, "no room")}},
+	{"refused", &Refused{Version: 9, Release: "prefillonly 2.0"}},
 	{"pause", &Pause{Pass: 9}},
 	{"resume", &Resume{Pass: 9}},
 	{"abort", &Abort{Pass: 9}},
-	{"paused", &Paused{Pass: 9, Layer: 3}},
+	{"paused", &Paused{Pass: 9, Share: 0.125}},
 	{"done", &Done{Pass: 9, Took: time.Millisecond, Items: []ItemResult{
-		{Job: 5, Answer: &answer, Prompt: []engine.PromptScore{{Logprob: -2}}},
+		{Job: 5, Output: &engine.TokenOutput{Answer: &answer, Prompt: []engine.PromptScore{{Logprob: -2}}}},
 		{Job: 6, Err: engine.Errorf(engine.CodeBadTokens, "token 7 of 3 is 99")},
 	}}},
 	{"reset", &Reset{Serial: 4}},
@@ -118,7 +166,7 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
-	for k := KindHello; k < kindTick; k++ {
+	for k := KindHello; k < kinds; k++ {
 		if !seen[k] && !t.Failed() {
 			t.Errorf("no sample of kind %d", k)
 		}
@@ -133,6 +181,13 @@ func TestLocalMessagesDoNotTravel(t *testing.T) {
 	}
 }
 
+// forms are the types that a part of an interface type may have.
+var forms = map[reflect.Type][]reflect.Type{
+	reflect.TypeFor[engine.Work]():   {reflect.TypeFor[engine.Tokens](), reflect.TypeFor[engine.Tensors]()},
+	reflect.TypeFor[engine.Output](): {reflect.TypeFor[engine.TokenOutput](), reflect.TypeFor[engine.TensorOutput]()},
+	reflect.TypeFor[ItemWork]():      {reflect.TypeFor[TokenItem](), reflect.TypeFor[TensorItem]()},
+}
+
 // fill sets every field of v at random; counts stay in the codec's range.
 func fill(v reflect.Value, rng *rand.Rand) {
 	switch v.Kind() {
@@ -141,6 +196,9 @@ func fill(v reflect.Value, rng *rand.Rand) {
 			v.Set(reflect.New(v.Type().Elem()))
 			fill(v.Elem(), rng)
 		}
+	case reflect.Interface:
+		v.Set(reflect.New(forms[v.Type()][rng.IntN(2)]))
+		fill(v.Elem().Elem(), rng)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), rng)
@@ -163,7 +221,7 @@ func fill(v reflect.Value, rng *rand.Rand) {
 	case reflect.Uint8:
 		v.SetUint(rng.Uint64N(3))
 	case reflect.Uint32, reflect.Uint64:
-		v.SetUint(rng.Uint64() >> rng.IntN(64) & (1<<v.Type().Bits() - 1))
+		v.SetUint(rng.Uint64() >> 1 >> rng.IntN(63) & (1<<v.Type().Bits() - 1))
 	case reflect.Float32, reflect.Float64:
 		v.SetFloat(float64(rng.Float32()) - 0.5)
 	default:
@@ -174,7 +232,7 @@ func fill(v reflect.Value, rng *rand.Rand) {
 func TestRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
-		m := newMessage(KindHello + Kind(rng.IntN(int(kindTick-1))))
+		m := newMessage(KindHello + Kind(rng.IntN(int(kinds-1))))
 		fill(reflect.ValueOf(m).Elem(), rng)
 		got, err := Decode(Encode(m))
 		if err != nil {
@@ -202,7 +260,7 @@ func header(t *testing.T, pairs ...any) []byte {
 
 func TestDecodeRefuses(t *testing.T) {
 	submit := func(frames ...[]byte) [][]byte {
-		return append([][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", 2)}, frames...)
+		return append([][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", map[string]int{"ids": 2})}, frames...)
 	}
 	for _, c := range []struct {
 		name, want string
@@ -214,18 +272,18 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no kind", "lacks version and kind", [][]byte{header(t, "v", Version)}},
 		{"kind first", `key "k" where "v" belongs`, [][]byte{header(t, "k", 1, "v", Version)}},
 		{"unknown kind", "unknown kind 99", [][]byte{header(t, "v", Version, "k", 99)}},
-		{"kind that never travels", "unknown kind 14", [][]byte{header(t, "v", Version, "k", int(kindTick))}},
+		{"kind that never travels", "unknown kind 0", [][]byte{header(t, "v", Version, "k", int(kindLocal))}},
 		{"missing frame", "a frame of 2 elements is missing", submit()},
 		{"frame too many", "1 frames too many", submit(make([]byte, 8), nil)},
 		{"short frame", "a frame of 7 bytes where 2 ids belong", submit(make([]byte, 7))},
 		{"long frame", "a frame of 12 bytes where 2 ids belong", submit(make([]byte, 12))},
 		{"ragged copies", "a frame of 12 bytes where 2 copies belong", [][]byte{header(t, "v", Version, "k", int(KindRun), "saves", 2), make([]byte, 12)}},
-		{"negative count", "a count of -1", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "max_tokens", -1)}},
+		{"negative count", "a count of -1", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", map[string]int{"max": -1})}},
 		{"string where a number belongs", "decoding int64", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "priority", "high")}},
-		{"ragged list", "3 bytes where elements have 4", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "stop", []byte{1, 2, 3})}},
+		{"ragged list", "3 bytes where elements have 4", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", map[string]any{"stop": []byte{1, 2, 3}})}},
 		{"huge array", "claims 4294967295 elements", [][]byte{{0x83, 0xa1, 'v', Version, 0xa1, 'k', byte(KindRun), 0xa5, 'i', 't', 'e', 'm', 's', 0xdd, 255, 255, 255, 255}}},
 		{"huge string", "claims 4294967295 elements", [][]byte{{0x83, 0xa1, 'v', Version, 0xa1, 'k', byte(KindHello), 0xa4, 'n', 'a', 'm', 'e', 0xdb, 255, 255, 255, 255}}},
-		{"ragged bans", "ban 1 is cut off", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "ask", map[string]any{"bans": make([]byte, 12)})}},
+		{"ragged bans", "ban 1 is cut off", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", map[string]any{"ask": map[string]any{"bans": make([]byte, 12)}})}},
 		{"trailing bytes", "1 bytes after the header", [][]byte{append(header(t, "v", Version, "k", int(KindCancel), "job", 1), 0)}},
 		{"long key", "a key of 40 bytes", [][]byte{header(t, "v", Version, "k", int(KindCancel), strings.Repeat("x", 40), 1)}},
 	} {
@@ -241,8 +299,30 @@ func TestDecodeRefuses(t *testing.T) {
 func TestOtherVersionIsNamed(t *testing.T) {
 	_, err := Decode([][]byte{header(t, "v", Version+1, "k", 200, "future", "x"), nil, nil})
 	var v *VersionError
-	if !errors.As(err, &v) || v.Got != Version+1 || !strings.Contains(err.Error(), "version 3") || !strings.Contains(err.Error(), "version 2") {
+	if !errors.As(err, &v) || v.Got != Version+1 || !strings.Contains(err.Error(), "version 4") || !strings.Contains(err.Error(), "version 3") {
 		t.Errorf("Decode = %v, want a VersionError that names both versions", err)
+	}
+}
+
+// TestRefusalIsReadByOtherVersions gives a peer of another version the refusal that is meant for it: a process
+// that speaks that version reads it.
+func TestRefusalIsReadByOtherVersions(t *testing.T) {
+	got, err := Decode(Refuse(Version, "prefillonly 2.0"))
+	if want := (&Refused{Version: Version, Release: "prefillonly 2.0"}); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("Decode = %+v, %v; want %+v", got, err, want)
+	}
+	var v *VersionError
+	if _, err := Decode(Refuse(Version+1, "x")); !errors.As(err, &v) || v.Got != Version+1 {
+		t.Errorf("what is meant for version %d is %v here", Version+1, err)
+	}
+}
+
+// TestFieldsInAnyOrder reads a message whose keys come last to first, with one that is unknown between.
+func TestFieldsInAnyOrder(t *testing.T) {
+	h := header(t, "v", Version, "k", int(KindDone), "took", 7, "future", 1, "err", map[string]any{"message": "m", "code": 2}, "pass", 9)
+	m, err := Decode([][]byte{h})
+	if want := (&Done{Pass: 9, Took: 7, Err: &engine.Error{Code: 2, Message: "m"}}); err != nil || !reflect.DeepEqual(m, want) {
+		t.Errorf("Decode = %+v, %v; want %+v", m, err, want)
 	}
 }
 
@@ -288,14 +368,15 @@ func FuzzDecode(f *testing.F) {
 }
 
 func BenchmarkCodec(b *testing.B) {
-	short := &Submit{Job: 1 << 40, Model: "demo", Tokens: make([]engine.TokenID, 32), MaxTokens: 1, Ask: engine.Ask{Top: 5, Temperature: 1}, User: "alice"}
-	long := *short
-	long.Tokens = make([]engine.TokenID, 100_000)
-	done := &Done{Pass: 1, Took: 1, Items: []ItemResult{{Job: 1 << 40, Answer: &answer}}}
+	submit := func(tokens int) *Submit {
+		work := &engine.Tokens{IDs: make([]engine.TokenID, tokens), Max: 1, Ask: engine.Ask{Top: 5, Temperature: 1}}
+		return &Submit{engine.Job{ID: 1 << 40, Model: "demo", Work: work, User: "alice"}}
+	}
+	done := &Done{Pass: 1, Took: 1, Items: []ItemResult{{Job: 1 << 40, Output: &engine.TokenOutput{Answer: &answer}}}}
 	for _, c := range []struct {
 		name string
 		msg  Message
-	}{{"submit-32", short}, {"submit-100k", &long}, {"done", done}} {
+	}{{"submit-32", submit(32)}, {"submit-100k", submit(100_000)}, {"done", done}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -1,133 +1,163 @@
 package wire
 
-import "github.com/prefillonly/prefillonly/engine"
+import (
+	"time"
 
-func (m *Hello) encode(w *writer) {
-	w.string("role", string(m.Role))
-	w.string("name", m.Name)
-	w.uint("epoch", m.Epoch)
-	if m.Executor != nil {
-		w.object("executor", m.Executor)
-	}
-	if m.State != nil {
-		w.object("state", m.State)
+	"github.com/prefillonly/prefillonly/engine"
+)
+
+// body is a message or a part of one, as fields of a msgpack map.
+type body interface {
+	// fields visits all fields in their order; see fields.
+	fields(f *fields)
+}
+
+// fields goes over a body's fields, to write those that are not zero or to read those that came. Both
+// directions so have one list. A body that was written by it is read in one go; keys in another order take
+// one more for each that is out of place.
+type fields struct {
+	w    *writer // one of the two is set
+	r    *reader
+	key  []byte // read last, whose value is next; empty when its field has taken that
+	left int    // keys not read yet
+}
+
+// write writes the fields of b into the map that w is in.
+func write(w *writer, b body) { b.fields(&fields{w: w}) }
+
+// read reads n keys and values into b.
+func read(r *reader, n int, b body) {
+	f := fields{r: r, left: n}
+	for f.next(); len(f.key) > 0 && r.err == nil; {
+		before := f.left
+		b.fields(&f)
+		if f.left == before && len(f.key) > 0 {
+			r.skip()
+			f.next()
+		}
 	}
 }
 
-func (m *Hello) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "role":
-		m.Role = Role(r.string())
-	case "name":
-		m.Name = r.string()
-	case "epoch":
-		m.Epoch = r.uint()
-	case "executor":
-		m.Executor = new(ExecutorInfo)
-		r.object(m.Executor)
-	case "state":
-		m.State = new(ExecutorState)
-		r.object(m.State)
-	default:
-		return false
+// next reads the next key; an empty one is skipped with its value, as nobody's.
+func (f *fields) next() {
+	f.key = nil
+	for f.left > 0 && len(f.key) == 0 && f.r.err == nil {
+		f.left--
+		if f.key = f.r.key(); len(f.key) == 0 && f.r.err == nil {
+			f.r.skip()
+		}
 	}
-	return true
 }
 
-func (m *ExecutorInfo) encode(w *writer) {
-	w.string("device", m.Device)
-	w.string("model", m.Model)
-	w.string("fingerprint", m.Fingerprint)
-	w.int("vocab", int64(m.VocabSize))
-	w.int("max_len", int64(m.MaxModelLen))
-	w.int("block_tokens", int64(m.BlockTokens))
-	w.int("blocks", int64(m.NumBlocks))
-	w.int("pass_rows", int64(m.MaxPassRows))
-	w.bool("pause", m.CanPause)
-	w.bool("parts", m.CopiesParts)
-	w.int("layers", int64(m.Layers))
-	w.duration("cost_base", m.CostBase)
-	w.duration("cost_token", m.CostToken)
-	w.float64("cost_pair", m.CostPair)
-	w.int("host_blocks", int64(m.HostBlocks))
-	w.duration("cost_load", m.CostLoad)
+// field visits one field.
+func field[T any](f *fields, key string, v *T, put func(w *writer, key string, v T), get func(r *reader) T) {
+	if f.w != nil {
+		put(f.w, key, *v)
+	} else if string(f.key) == key {
+		*v = get(f.r)
+		f.next()
+	}
 }
 
-func (m *ExecutorInfo) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "device":
-		m.Device = r.string()
-	case "model":
-		m.Model = r.string()
-	case "fingerprint":
-		m.Fingerprint = r.string()
-	case "vocab":
-		m.VocabSize = r.count()
-	case "max_len":
-		m.MaxModelLen = r.count()
-	case "block_tokens":
-		m.BlockTokens = r.count()
-	case "blocks":
-		m.NumBlocks = r.count()
-	case "pass_rows":
-		m.MaxPassRows = r.count()
-	case "pause":
-		m.CanPause = r.bool()
-	case "parts":
-		m.CopiesParts = r.bool()
-	case "layers":
-		m.Layers = r.count()
-	case "cost_base":
-		m.CostBase = r.duration()
-	case "cost_token":
-		m.CostToken = r.duration()
-	case "cost_pair":
-		m.CostPair = r.float64()
-	case "host_blocks":
-		m.HostBlocks = r.count()
-	case "cost_load":
-		m.CostLoad = r.duration()
-	default:
-		return false
-	}
-	return true
+func (f *fields) string(key string, v *string) { field(f, key, v, (*writer).string, (*reader).string) }
+func (f *fields) bool(key string, v *bool)     { field(f, key, v, (*writer).bool, (*reader).bool) }
+func (f *fields) float32(key string, v *float32) {
+	field(f, key, v, (*writer).float32, (*reader).float32)
+}
+func (f *fields) float64(key string, v *float64) {
+	field(f, key, v, (*writer).float64, (*reader).float64)
+}
+func (f *fields) strings(key string, v *[]string) {
+	field(f, key, v, (*writer).strings, (*reader).strings)
+}
+func (f *fields) shape(key string, v *[]int) { field(f, key, v, (*writer).shape, (*reader).shape) }
+func (f *fields) counts(key string, v *[]uint64) {
+	field(f, key, v, (*writer).counts, (*reader).counts)
+}
+func (f *fields) copies(key string, v *[]Copy) { field(f, key, v, (*writer).copies, (*reader).copies) }
+func (f *fields) weights(key string, v *[]Weight) {
+	field(f, key, v, (*writer).weights, (*reader).weights)
+}
+func (f *fields) words(key string, v *[]uint32)    { field(f, key, v, (*writer).words, (*reader).words) }
+func (f *fields) bans(key string, v *[]engine.Ban) { field(f, key, v, (*writer).bans, (*reader).bans) }
+func (f *fields) biases(key string, v *[]engine.TokenBias) {
+	field(f, key, v, (*writer).biases, (*reader).biases)
+}
+func (f *fields) logprobs(key string, v *[]engine.TokenLogprob) {
+	field(f, key, v, (*writer).logprobs, (*reader).logprobs)
+}
+func (f *fields) promptScores(key string, v *[]engine.PromptScore) {
+	field(f, key, v, (*writer).promptScores, (*reader).promptScores)
 }
 
-func (m *Welcome) encode(w *writer) {
-	w.uint("epoch", m.Epoch)
-	writeItems(w, "executors", m.Executors)
-	w.int("waiting", int64(m.Waiting))
-	w.int("running", int64(m.Running))
-	w.float64("cache_used", m.CacheUsed)
-	if m.Stats != (Stats{}) {
-		w.object("stats", &m.Stats)
-	}
-	w.counts("pass_tokens", m.PassTokens)
-	writeItems(w, "states", m.States)
+// signed is a number that may be negative; count is one that may not and fits 31 bits.
+func (f *fields) signed(key string, v *int) { field(f, key, v, writeInt[int], (*reader).int) }
+func (f *fields) count(key string, v *int)  { field(f, key, v, writeInt[int], (*reader).count) }
+
+func (f *fields) duration(key string, v *time.Duration) {
+	field(f, key, v, writeInt[time.Duration], (*reader).duration)
 }
 
-func (m *Welcome) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "epoch":
-		m.Epoch = r.uint()
-	case "executors":
-		m.Executors = readItems[ExecutorInfo](r)
-	case "waiting":
-		m.Waiting = r.count()
-	case "running":
-		m.Running = r.count()
-	case "cache_used":
-		m.CacheUsed = r.float64()
-	case "stats":
-		r.object(&m.Stats)
-	case "pass_tokens":
-		m.PassTokens = r.counts()
-	case "states":
-		m.States = readItems[ExecutorState](r)
-	default:
-		return false
+// number is an unsigned number of any width.
+func number[T ~uint8 | ~uint32 | ~uint64](f *fields, key string, v *T) {
+	upTo(f, key, v, ^T(0))
+}
+
+// upTo is a number that is at most limit.
+func upTo[T ~uint8 | ~uint32 | ~uint64](f *fields, key string, v *T, limit T) {
+	field(f, key, v,
+		func(w *writer, key string, v T) { w.uint(key, uint64(v)) },
+		func(r *reader) T { return T(r.small(uint64(limit))) })
+}
+
+// frame is a list of ids in a frame of its own.
+func frame[T ~uint32](f *fields, key string, v *[]T) { field(f, key, v, writeFrame[T], readFrame[T]) }
+
+// object is a part that is always there; it is left out when it writes nothing.
+func (f *fields) object(key string, b body) {
+	if f.w != nil {
+		f.w.object(key, b, false)
+	} else if string(f.key) == key {
+		f.r.object(b)
+		f.next()
 	}
-	return true
+}
+
+// pointer is a part that may be absent.
+func pointer[T any, P interface {
+	*T
+	body
+}](f *fields, key string, v **T) {
+	partOf(f, key, v, func(p *T) body { return P(p) })
+}
+
+// partOf is pointer of a struct of package engine, which knows nothing of the wire.
+func partOf[T any](f *fields, key string, v **T, of func(*T) body) {
+	if f.w != nil {
+		if *v != nil {
+			f.w.object(key, of(*v), true)
+		}
+	} else if string(f.key) == key {
+		*v = new(T)
+		f.r.object(of(*v))
+		f.next()
+	}
+}
+
+// list is an array of parts.
+func list[T any, P interface {
+	*T
+	body
+}](f *fields, key string, v *[]T) {
+	field(f, key, v, writeItems[T, P], readItems[T, P])
+}
+
+// variant is one form that a part of an interface type may take: it is written if v holds it.
+func variant[I, T any](f *fields, key string, v *I, of func(*T) body) {
+	p, _ := any(*v).(*T)
+	if partOf(f, key, &p, of); f.r != nil && p != nil {
+		*v = any(p).(I)
+	}
 }
 
 // writeItems writes a list that is not empty as an array of maps.
@@ -159,263 +189,4 @@ func readItems[T any, P interface {
 		items = append(items, item)
 	}
 	return items
-}
-
-func (m *Stats) encode(w *writer) {
-	w.uint("passes", m.Passes)
-	w.uint("preemptions", m.Preemptions)
-	w.uint("retries", m.Retries)
-	w.uint("prefix_queries", m.PrefixQueries)
-	w.uint("prefix_hits", m.PrefixHits)
-	w.uint("evictions", m.Evictions)
-	w.uint("refused_jobs", m.RefusedJobs)
-	w.uint("refused_tokens", m.RefusedTokens)
-	w.uint("refused_time", m.RefusedTime)
-	w.uint("computed", m.ComputedTokens)
-	w.uint("executor_lost", m.ExecutorLost)
-	w.uint("host_queries", m.HostQueries)
-	w.uint("host_hits", m.HostHits)
-}
-
-func (m *Stats) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "passes":
-		m.Passes = r.uint()
-	case "preemptions":
-		m.Preemptions = r.uint()
-	case "retries":
-		m.Retries = r.uint()
-	case "prefix_queries":
-		m.PrefixQueries = r.uint()
-	case "prefix_hits":
-		m.PrefixHits = r.uint()
-	case "evictions":
-		m.Evictions = r.uint()
-	case "refused_jobs":
-		m.RefusedJobs = r.uint()
-	case "refused_tokens":
-		m.RefusedTokens = r.uint()
-	case "refused_time":
-		m.RefusedTime = r.uint()
-	case "computed":
-		m.ComputedTokens = r.uint()
-	case "executor_lost":
-		m.ExecutorLost = r.uint()
-	case "host_queries":
-		m.HostQueries = r.uint()
-	case "host_hits":
-		m.HostHits = r.uint()
-	default:
-		return false
-	}
-	return true
-}
-
-func (m *Submit) encode(w *writer) {
-	w.uint("job", uint64(m.Job))
-	w.string("model", m.Model)
-	frame(w, "tokens", m.Tokens)
-	w.int("max_tokens", int64(m.MaxTokens))
-	w.words("stop", m.StopTokens)
-	w.object("ask", (*askBody)(&m.Ask))
-	w.string("user", m.User)
-	w.string("salt", m.Salt)
-	w.int("priority", int64(m.Priority))
-	w.duration("deadline", m.Deadline)
-	w.duration("waited", m.Waited)
-}
-
-func (m *Submit) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "job":
-		m.Job = engine.JobID(r.uint())
-	case "model":
-		m.Model = r.string()
-	case "tokens":
-		m.Tokens = readFrame[engine.TokenID](r)
-	case "max_tokens":
-		m.MaxTokens = r.count()
-	case "stop":
-		m.StopTokens = r.words()
-	case "ask":
-		r.object((*askBody)(&m.Ask))
-	case "user":
-		m.User = r.string()
-	case "salt":
-		m.Salt = r.string()
-	case "priority":
-		m.Priority = r.int()
-	case "deadline":
-		m.Deadline = r.duration()
-	case "waited":
-		m.Waited = r.duration()
-	default:
-		return false
-	}
-	return true
-}
-
-func (m *Cancel) encode(w *writer) { w.uint("job", uint64(m.Job)) }
-
-func (m *Cancel) decode(r *reader, key []byte) bool {
-	if string(key) != "job" {
-		return false
-	}
-	m.Job = engine.JobID(r.uint())
-	return true
-}
-
-func (m *Reset) encode(w *writer) { w.uint("serial", m.Serial) }
-
-func (m *Reset) decode(r *reader, key []byte) bool {
-	if string(key) != "serial" {
-		return false
-	}
-	m.Serial = r.uint()
-	return true
-}
-
-func (m *ResetDone) encode(w *writer) {
-	w.uint("serial", m.Serial)
-	w.int("dropped", int64(m.Dropped))
-	w.int("held", int64(m.Held))
-}
-
-func (m *ResetDone) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "serial":
-		m.Serial = r.uint()
-	case "dropped":
-		m.Dropped = r.count()
-	case "held":
-		m.Held = r.count()
-	default:
-		return false
-	}
-	return true
-}
-
-func (m *Result) encode(w *writer) {
-	w.uint("job", uint64(m.Job))
-	w.int("index", int64(m.Index))
-	if m.Answer != nil {
-		w.object("answer", (*answerBody)(m.Answer))
-	}
-	w.promptScores("prompt", m.Prompt)
-	w.int("cached", int64(m.Cached))
-	w.uint("finish", uint64(m.Finish))
-	w.duration("queued", m.Timing.Queued)
-	w.duration("running", m.Timing.Running)
-	if m.Err != nil {
-		w.object("err", (*errorBody)(m.Err))
-	}
-}
-
-func (m *Result) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "job":
-		m.Job = engine.JobID(r.uint())
-	case "index":
-		m.Index = r.count()
-	case "answer":
-		m.Answer = new(engine.Answer)
-		r.object((*answerBody)(m.Answer))
-	case "prompt":
-		m.Prompt = r.promptScores()
-	case "cached":
-		m.Cached = r.count()
-	case "finish":
-		m.Finish = engine.Finish(r.small(uint64(engine.FinishLength)))
-	case "queued":
-		m.Timing.Queued = r.duration()
-	case "running":
-		m.Timing.Running = r.duration()
-	case "err":
-		m.Err = new(engine.Error)
-		r.object((*errorBody)(m.Err))
-	default:
-		return false
-	}
-	return true
-}
-
-func (m *Pause) encode(w *writer)                   { w.uint("pass", uint64(m.Pass)) }
-func (m *Pause) decode(r *reader, key []byte) bool  { return decodePass(r, key, &m.Pass) }
-func (m *Resume) encode(w *writer)                  { w.uint("pass", uint64(m.Pass)) }
-func (m *Resume) decode(r *reader, key []byte) bool { return decodePass(r, key, &m.Pass) }
-func (m *Abort) encode(w *writer)                   { w.uint("pass", uint64(m.Pass)) }
-func (m *Abort) decode(r *reader, key []byte) bool  { return decodePass(r, key, &m.Pass) }
-
-func decodePass(r *reader, key []byte, pass *PassID) bool {
-	if string(key) != "pass" {
-		return false
-	}
-	*pass = PassID(r.uint())
-	return true
-}
-
-func (m *Paused) encode(w *writer) {
-	w.uint("pass", uint64(m.Pass))
-	w.int("layer", int64(m.Layer))
-}
-
-func (m *Paused) decode(r *reader, key []byte) bool {
-	if string(key) == "layer" {
-		m.Layer = r.count()
-		return true
-	}
-	return decodePass(r, key, &m.Pass)
-}
-
-func (m *Done) encode(w *writer) {
-	w.uint("pass", uint64(m.Pass))
-	writeItems(w, "items", m.Items)
-	w.duration("took", m.Took)
-	if m.Err != nil {
-		w.object("err", (*errorBody)(m.Err))
-	}
-}
-
-func (m *Done) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "items":
-		m.Items = readItems[ItemResult](r)
-	case "took":
-		m.Took = r.duration()
-	case "err":
-		m.Err = new(engine.Error)
-		r.object((*errorBody)(m.Err))
-	default:
-		return decodePass(r, key, &m.Pass)
-	}
-	return true
-}
-
-func (m *ItemResult) encode(w *writer) {
-	w.uint("job", uint64(m.Job))
-	if m.Answer != nil {
-		w.object("answer", (*answerBody)(m.Answer))
-	}
-	w.promptScores("prompt", m.Prompt)
-	if m.Err != nil {
-		w.object("err", (*errorBody)(m.Err))
-	}
-}
-
-func (m *ItemResult) decode(r *reader, key []byte) bool {
-	switch string(key) {
-	case "job":
-		m.Job = engine.JobID(r.uint())
-	case "answer":
-		m.Answer = new(engine.Answer)
-		r.object((*answerBody)(m.Answer))
-	case "prompt":
-		m.Prompt = r.promptScores()
-	case "err":
-		m.Err = new(engine.Error)
-		r.object((*errorBody)(m.Err))
-	default:
-		return false
-	}
-	return true
 }

@@ -92,17 +92,7 @@ func (r *reader) leading(want string) uint64 {
 	return r.uint()
 }
 
-// fields reads n keys and values into b.
-func (r *reader) fields(n int, b body) {
-	for ; n > 0 && r.err == nil; n-- {
-		k := r.key()
-		if r.err == nil && !b.decode(r, k) {
-			r.skip()
-		}
-	}
-}
-
-func (r *reader) object(b body) { r.fields(r.mapLen(), b) }
+func (r *reader) object(b body) { read(r, r.mapLen(), b) }
 
 // skip passes over a value of any depth, without recursion.
 func (r *reader) skip() {
@@ -221,7 +211,27 @@ func (r *reader) counts() []uint64 {
 	return list
 }
 
-func (r *reader) words() []engine.TokenID { return readWords[engine.TokenID](r.packed(4)) }
+func (r *reader) words() []uint32 { return readWords[uint32](r.packed(4)) }
+
+func (r *reader) strings() (list []string) {
+	for range r.arrayLen() {
+		list = append(list, r.string())
+	}
+	return list
+}
+
+// shape reads sizes of dimensions; -1 stands for any.
+func (r *reader) shape() (list []int) {
+	for range r.arrayLen() {
+		n := r.int64()
+		if n < -1 || n > math.MaxInt32 {
+			r.fail("header: a dimension of %d", n)
+			return nil
+		}
+		list = append(list, int(n))
+	}
+	return list
+}
 
 func (r *reader) logprobs() []engine.TokenLogprob { return readLogprobs(r.packed(8)) }
 
@@ -291,6 +301,23 @@ func (r *reader) copies() []Copy {
 	for i := range list {
 		list[i].Device = BlockID(binary.LittleEndian.Uint32(f[8*i:]))
 		list[i].Host = BlockID(binary.LittleEndian.Uint32(f[8*i+4:]))
+	}
+	return list
+}
+
+// weights takes the next frame as 64-bit words.
+func (r *reader) weights() []Weight {
+	n, f := r.nextFrame()
+	if r.err == nil && len(f) != 8*n {
+		r.fail("a frame of %d bytes where %d weights belong", len(f), n)
+	}
+	if r.err != nil || n == 0 {
+		return nil
+	}
+	list := make([]Weight, n)
+	for i := range list {
+		word := binary.LittleEndian.Uint64(f[8*i:])
+		list[i] = Weight{Bytes: word &^ residentBit, Resident: word&residentBit != 0}
 	}
 	return list
 }

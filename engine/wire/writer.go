@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
-	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -61,14 +60,12 @@ func (w *writer) uint(k string, v uint64) {
 	}
 }
 
-func (w *writer) int(k string, v int64) {
+func writeInt[T ~int | ~int64](w *writer, k string, v T) {
 	if v != 0 {
 		w.key(k)
-		_ = w.enc.EncodeInt(v)
+		_ = w.enc.EncodeInt(int64(v))
 	}
 }
-
-func (w *writer) duration(k string, v time.Duration) { w.int(k, int64(v)) }
 
 func (w *writer) bool(k string, v bool) {
 	if v {
@@ -98,10 +95,17 @@ func (w *writer) string(k, v string) {
 	}
 }
 
-func (w *writer) object(k string, b body) {
+// object writes a part. One that has nothing to say is left out if it may be.
+func (w *writer) object(k string, b body, always bool) {
+	before, fields := w.buf.Len(), w.count
 	w.key(k)
 	s := w.beginMap()
-	b.encode(w)
+	write(w, b)
+	if w.count == 0 && !always {
+		w.buf.Truncate(before)
+		w.count = fields
+		return
+	}
 	w.endMap(s)
 }
 
@@ -113,8 +117,30 @@ func (w *writer) array(k string, n int) {
 
 func (w *writer) item(b body) {
 	s := w.beginMap()
-	b.encode(w)
+	write(w, b)
 	w.endMap(s)
+}
+
+// strings writes a list of strings as an array.
+func (w *writer) strings(k string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	w.array(k, len(list))
+	for _, s := range list {
+		_ = w.enc.EncodeString(s)
+	}
+}
+
+// shape writes the sizes of dimensions as an array.
+func (w *writer) shape(k string, shape []int) {
+	if len(shape) == 0 {
+		return
+	}
+	w.array(k, len(shape))
+	for _, n := range shape {
+		_ = w.enc.EncodeInt(int64(n))
+	}
 }
 
 // counts writes numbers of 8 bytes into the header, as raw bytes.
@@ -189,8 +215,8 @@ func (w *writer) promptScores(k string, scores []engine.PromptScore) {
 	w.frames = append(w.frames, b)
 }
 
-// frame appends a frame of ids and writes their number into the header.
-func frame[T ~uint32](w *writer, k string, ids []T) {
+// writeFrame appends a frame of ids and writes their number into the header.
+func writeFrame[T ~uint32](w *writer, k string, ids []T) {
 	if len(ids) == 0 {
 		return
 	}
@@ -207,6 +233,26 @@ func (w *writer) copies(k string, list []Copy) {
 	for _, c := range list {
 		b = binary.LittleEndian.AppendUint32(b, uint32(c.Device))
 		b = binary.LittleEndian.AppendUint32(b, uint32(c.Host))
+	}
+	w.uint(k, uint64(len(list)))
+	w.frames = append(w.frames, b)
+}
+
+// residentBit marks a Weight that is resident, in the word that holds its bytes.
+const residentBit = 1 << 63
+
+// weights appends a frame of 64-bit words, and writes their number into the header.
+func (w *writer) weights(k string, list []Weight) {
+	if len(list) == 0 {
+		return
+	}
+	b := make([]byte, 0, 8*len(list))
+	for _, weight := range list {
+		word := weight.Bytes &^ residentBit
+		if weight.Resident {
+			word |= residentBit
+		}
+		b = binary.LittleEndian.AppendUint64(b, word)
 	}
 	w.uint(k, uint64(len(list)))
 	w.frames = append(w.frames, b)

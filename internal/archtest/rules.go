@@ -11,11 +11,19 @@ var arrows = map[string][]string{
 	"kernels":     {},
 
 	// pure
-	"kvcache":            {"engine"},
-	"scheduler":          {"engine", "engine/wire", "kvcache", "scheduler/cost", "scheduler/rotation"},
-	"scheduler/cost":     {"engine/wire"},
-	"scheduler/rotation": {},
-	"scheduler/sim":      {"engine", "engine/wire", "kvcache", "scheduler"},
+	"kvcache":               {"engine"},
+	"scheduler":             {"engine", "engine/wire", "kvcache", "scheduler/events", "scheduler/fleet", "scheduler/queue"},
+	"scheduler/events":      {"engine", "kvcache"},
+	"scheduler/fleet":       {"engine", "engine/wire", "kvcache", "scheduler/cost", "scheduler/events", "scheduler/promise", "scheduler/queue", "scheduler/residency"},
+	"scheduler/promise":     {},
+	"scheduler/queue":       {"engine", "kvcache", "scheduler/cost", "scheduler/rotation"},
+	"scheduler/cost":        {"engine/wire"},
+	"scheduler/residency":   {},
+	"scheduler/rotation":    {},
+	"scheduler/sim":         {"engine", "engine/wire", "kvcache", "scheduler"},
+	"scheduler/sim/feeds":   {"scheduler/residency"},
+	"scheduler/sim/swaps":   {"scheduler/residency"},
+	"scheduler/sim/cameras": {"engine", "engine/wire", "scheduler"},
 
 	// device
 	"kernels/ref":                {"kernels"},
@@ -32,14 +40,21 @@ var arrows = map[string][]string{
 	"kernels/cuda/src":           {},
 	"kernels/tensorparallel":     {"internal/osthread", "kernels"},
 	"kernels/kerneltest":         {"kernels", "kernels/ref"},
+	"engine/blob":                {},
 	"engine/weights":             {"internal/regular", "kernels"},
+	"engine/weights/catalog":     {"engine/weights", "internal/regular"},
+	"engine/weights/store":       {"engine/weights", "kernels"},
 	"engine/sampling":            {"engine"},
-	"engine/model":               {"engine", "engine/sampling", "engine/weights", "engine/wire", "kernels"},
+	"engine/model":               {"engine", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},
 	"engine/executor/runnertest": {"engine", "engine/executor", "engine/wire"},
 	"engine/executor/profile":    {"engine", "engine/executor", "engine/wire", "internal/regular"},
+	"engine/host": {
+		"engine", "engine/executor", "engine/executor/profile", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "engine/wire", "kernels",
+	},
+	"engine/inspect": {"engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
 	"engine/device": {
-		"engine/executor", "engine/executor/profile", "engine/model", "engine/weights", "engine/wire", "internal/nvml",
+		"engine/executor", "engine/host", "engine/model", "engine/weights", "engine/wire", "internal/nvml",
 		"kernels", "kernels/cpu", "kernels/cuda", "kernels/tensorparallel",
 	},
 
@@ -47,42 +62,56 @@ var arrows = map[string][]string{
 	"engine/api":               {"engine"},
 	"engine/tokenizer":         {"engine", "internal/regular"},
 	"engine/demo":              {},
+	"engine/texts":             {"engine/completion", "engine/tokenizer", "internal/regular"},
+	"engine/demo/demotest":     {"engine/demo"},
 	"engine/apikey":            {},
 	"engine/client":            {"engine", "engine/wire"},
 	"engine/client/clienttest": {"engine", "engine/wire"},
-	"engine/frontend":          {"engine", "engine/api", "engine/apikey", "engine/client", "engine/wire", "internal/cors", "internal/httpserve", "internal/turns"},
+	"engine/detokenize":        {"engine"},
+	"engine/completion":        {"engine", "engine/api", "engine/client", "engine/detokenize"},
+	"engine/metrics":           {"engine/client", "engine/completion", "engine/wire", "internal/httpserve"},
+	"engine/frontend": {
+		"engine", "engine/api", "engine/apikey", "engine/client", "engine/completion", "engine/metrics", "engine/wire",
+		"internal/cors", "internal/httpserve", "internal/opened", "internal/turns",
+	},
 
 	// measuring
 	"bench/workload": {"engine"},
 	"bench/load":     {"bench/workload", "engine", "engine/api"},
 	"bench/figures":  {},
 	"bench": {
-		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim",
+		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/cameras", "scheduler/sim/feeds", "scheduler/sim/swaps",
 	},
 	"bench/gpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cuda"},
-	"bench/cpu": {"engine", "engine/device", "engine/executor", "engine/wire", "kernels/cpu/onednn"},
+	"bench/cpu": {"engine", "engine/device", "engine/executor", "engine/host", "engine/wire", "kernels/cpu/onednn"},
 
 	// plumbing
 	"internal/archtest":      {},
-	"internal/config":        {"engine/apikey", "scheduler"},
+	"internal/config":        {"engine/apikey", "internal/regular", "scheduler"},
 	"internal/httpserve":     {},
 	"internal/cors":          {},
+	"internal/modeldir":      {"engine/demo", "engine/model", "engine/weights", "internal/config"},
+	"internal/modellist":     {"engine/host", "engine/wire", "internal/config", "internal/modeldir"},
 	"internal/mq":            {"engine/wire"},
 	"internal/nvml":          {},
 	"internal/nvml/nvmltest": {},
+	"internal/opened":        {},
 	"internal/osthread":      {},
 	"internal/procfs":        {},
 	"internal/regular":       {},
 	"internal/supervise":     {"internal/osthread"},
 	"internal/telemetry":     {},
 	"internal/turns":         {},
+	"internal/usage":         {"internal/config"},
+	"internal/vitals":        {"engine/wire", "internal/nvml"},
 
 	// the build
+	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},
 	"tools/testreport": {},
 
 	// tests of several packages together
 	"test/pipeline": {},
-	"test/soak":     {"internal/procfs"},
+	"test/soak":     {"engine/demo/demotest", "internal/procfs"},
 }
 
 // roots may import everything.
@@ -98,20 +127,27 @@ var externals = []struct {
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
-	{"github.com/spf13/cobra", []string{"cmd/prefillonly"}, "commands are in the root"},
+	{"github.com/spf13/cobra", []string{"cmd/prefillonly", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
-	{"net/http", []string{"engine/frontend", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/load", "cmd/prefillonly", "test/soak"}, "HTTP stays at the edge, and with what asks it"},
-	{"github.com/prometheus", []string{"engine/frontend"}, "one package publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/frontend", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/testreport"}, "JSON stays at the edge, and where files are JSON"},
+	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/load", "cmd/prefillonly", "test/soak"}, "HTTP stays at the edge, and with what asks it"},
+	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend"}, "one package publishes metrics"},
+	{"encoding/json", []string{"engine/api", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin
 // shell around them.
 var pure = map[string][]string{
-	"engine":      {},
-	"engine/wire": {},
-	"kvcache":     {},
-	"scheduler":   {"server.go"},
+	"engine":              {},
+	"engine/wire":         {},
+	"kvcache":             {},
+	"scheduler":           {"server.go"},
+	"scheduler/cost":      {},
+	"scheduler/events":    {},
+	"scheduler/fleet":     {},
+	"scheduler/promise":   {},
+	"scheduler/queue":     {},
+	"scheduler/residency": {},
+	"scheduler/rotation":  {},
 }
 
 // impureImports and impureNames are what a pure file may not use.

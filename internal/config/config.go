@@ -12,6 +12,7 @@ import (
 // Config is the value of every parameter; the table in params.go says what each means.
 type Config struct {
 	Model           string
+	Models          []Model // in place of Model and what is said of it
 	ServedModelName []string
 	MaxModelLen     Length
 	ChatTemplate    string
@@ -45,6 +46,7 @@ type Config struct {
 	Device       string
 	Ranks        int
 	Threads      int
+	Memory       Bytes
 	GPUMemory    float64
 	Attention    string
 	CacheBytes   Bytes

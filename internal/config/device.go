@@ -26,15 +26,17 @@ func (c *Config) Devices() []string {
 
 // GPUs are the numbers or UUIDs of the GPUs that --device names; cuda alone is as many as share a model,
 // from the first on. It is nil when --device names none, or one twice.
-func (c *Config) GPUs() []string {
+func (c *Config) GPUs() []string { return gpusOf(c.Device, c.Ranks) }
+
+func gpusOf(device string, ranks int) []string {
 	var gpus []string
-	if c.Device == "cuda" {
-		for n := range c.Ranks {
+	if device == "cuda" {
+		for n := range ranks {
 			gpus = append(gpus, strconv.Itoa(n))
 		}
 		return gpus
 	}
-	list, ok := strings.CutPrefix(c.Device, "cuda:")
+	list, ok := strings.CutPrefix(device, "cuda:")
 	if !ok {
 		return nil
 	}
@@ -50,6 +52,11 @@ func (c *Config) GPUs() []string {
 		gpus = append(gpus, name)
 	}
 	return gpus
+}
+
+// isDevice says that a text is a value of --device.
+func isDevice(text string, ranks int) bool {
+	return slices.Contains([]string{"cpu", "null"}, text) || len(gpusOf(text, ranks)) > 0
 }
 
 // isUUID says that name has the form of a GPU's UUID.

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml/parser"
 )
 
 // KVEvents says whether and where the changes of the prefix caches are published. The zero value is
@@ -53,7 +51,7 @@ func parseKVEvents(text string) (KVEvents, error) {
 	if text == "" {
 		return KVEvents{}, nil
 	}
-	tree, err := parser.ParseBytes([]byte(text), 0)
+	tree, err := parse([]byte(text))
 	if err != nil || len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
 		return KVEvents{}, fmt.Errorf(`%q is no JSON object such as {"enable_kv_cache_events":true}`, text)
 	}

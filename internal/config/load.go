@@ -2,23 +2,28 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/pflag"
+
+	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
 // ConfigEnv names the YAML file when --config is not given.
 const ConfigEnv = envPrefix + "CONFIG"
+
+// maxFile bounds the bytes of a YAML file.
+const maxFile = 16 << 20
 
 // Loaded is a configuration and where each value came from.
 type Loaded struct {
 	Config
 	Origin   map[string]string // by parameter name: default, a file and line, a variable, a flag
 	Warnings []string
+
+	modelLines []int // of the file, on which Models begin; nil where they are from elsewhere
 }
 
 // Load composes a configuration: defaults, then the YAML file, then the environment (as os.Environ
@@ -48,16 +53,44 @@ func (l *Loaded) set(p *Param, text, origin string) error {
 	if err := set(p.field(&l.Config), text); err != nil {
 		return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
 	}
+	if p.Name == "models" {
+		l.modelLines = nil
+	}
 	l.Origin[p.Name] = origin
 	return nil
 }
 
+// setNode is set for a value of the file.
+func (l *Loaded) setNode(p *Param, n ast.Node, origin string) (err error) {
+	if models, ok := p.field(&l.Config).(*[]Model); ok && n.Type() == ast.SequenceType {
+		if *models, l.modelLines, err = decodeModels(n); err != nil {
+			return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
+		}
+		l.Origin[p.Name] = origin
+		return nil
+	}
+	value, err := scalar(n)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
+	}
+	return l.set(p, value, origin)
+}
+
+// ModelOrigin says where the i-th of Models was given.
+func (l *Loaded) ModelOrigin(i int) string {
+	origin := l.Origin["models"]
+	if file, _, ok := strings.Cut(origin, ":"); ok && i < len(l.modelLines) {
+		origin = fmt.Sprintf("%s:%d", file, l.modelLines[i])
+	}
+	return fmt.Sprintf("models[%d] (%s)", i, origin)
+}
+
 func (l *Loaded) loadFile(file string) error {
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file, maxFile)
 	if err != nil {
 		return err
 	}
-	tree, err := parser.ParseBytes(text, 0)
+	tree, err := parse(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -76,54 +109,12 @@ func (l *Loaded) loadFile(file string) error {
 			if strings.HasPrefix(l.Origin[p.Name], file+":") {
 				return fmt.Errorf("%s: %s was set before, at %s", origin, key, l.Origin[p.Name])
 			}
-			value, err := scalar(pair.Value)
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w", origin, key, err)
-			}
-			if err := l.set(p, value, origin); err != nil {
+			if err := l.setNode(p, pair.Value, origin); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// mapping returns the pairs of a map, which the parser gives in two forms.
-func mapping(n ast.Node) ([]*ast.MappingValueNode, error) {
-	switch n := n.(type) {
-	case nil:
-		return nil, nil
-	case *ast.MappingNode:
-		return n.Values, nil
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}, nil
-	case *ast.CommentGroupNode, *ast.NullNode:
-		return nil, nil
-	}
-	return nil, fmt.Errorf("line %d: want a map of parameters", n.GetToken().Position.Line)
-}
-
-// scalar returns a value as a user would give it to a flag; a list joins with commas.
-func scalar(n ast.Node) (string, error) {
-	switch n := n.(type) {
-	case *ast.NullNode:
-		return "", nil
-	case *ast.LiteralNode:
-		return n.Value.Value, nil
-	case *ast.SequenceNode:
-		var items []string
-		for _, v := range n.Values {
-			item, err := scalar(v)
-			if err != nil {
-				return "", err
-			}
-			items = append(items, item)
-		}
-		return strings.Join(items, ","), nil
-	case ast.ScalarNode:
-		return n.GetToken().Value, nil
-	}
-	return "", fmt.Errorf("want a value or a list of values")
 }
 
 func (l *Loaded) loadEnv(environ []string) error {
@@ -164,6 +155,17 @@ func (c *Config) Environ(r Role) []string {
 		}
 	}
 	return env
+}
+
+// Changed names the parameters, but those of models, that differ between two configurations.
+func Changed(before, after *Config) (names []string) {
+	for i := range Params {
+		p := &Params[i]
+		if p.Group != GroupModel && show(p.field(before)) != show(p.field(after)) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 func names() []string {

@@ -84,6 +84,10 @@ var Params = []Param{
 		Help:  "directory of a Hugging Face checkpoint, or the name of one in the local Hugging Face cache; without it the built-in demo model is served",
 		field: func(c *Config) any { return &c.Model },
 	}, {
+		Name: "models", Group: GroupModel, Roles: Frontend | Executor, Common: true, Value: "LIST",
+		Help:  "several models in place of one, in the file a list of maps: path, name, keep and others (--help=models)",
+		field: func(c *Config) any { return &c.Models },
+	}, {
 		Name: "served-model-name", Group: GroupModel, Roles: Frontend | Executor, Common: true, Value: "NAME,...",
 		Help:  "names that requests may give; default: the model as given",
 		field: func(c *Config) any { return &c.ServedModelName },
@@ -115,7 +119,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.APIKey },
 	}, {
 		Name: "api-key-file", Group: GroupHTTP, Roles: Frontend, Common: true, Value: "FILE",
-		Help:  "file with one such key a line; \"KEY GROUP\" puts it in a group of keys that share the prefix cache",
+		Help:  "file with one such key a line; \"KEY GROUP\" puts it in a group of keys that share the prefix cache, and @admin behind it lets it load and unload models",
 		field: func(c *Config) any { return &c.APIKeyFile },
 	}, {
 		Name: "prefix-cache-isolation", Group: GroupHTTP, Roles: Frontend, Value: "BY", Choices: []string{apikey.IsolateKeys, apikey.IsolateNone},
@@ -191,6 +195,10 @@ var Params = []Param{
 		Name: "threads", Group: GroupDevice, Roles: Executor, Common: true, Value: "N",
 		Help:  "threads that compute; 0 is one for each core this process may use",
 		field: func(c *Config) any { return &c.Threads },
+	}, {
+		Name: "memory", Group: GroupDevice, Roles: Executor, Common: true, Value: "SIZE",
+		Help:  "memory that all models may take together, prefix caches included: of the host on the processor, of each GPU elsewhere, e.g. 16GiB; 0 is what there is",
+		field: func(c *Config) any { return &c.Memory },
 	}, {
 		Name: "gpu-memory-utilization", Group: GroupDevice, Roles: Executor, Common: true, Value: "SHARE",
 		Help:  "share of a GPU's memory that weights, working set and prefix cache take together",

@@ -26,8 +26,24 @@ func Help(roles Role, topic string) string {
 		if header == "" {
 			b.WriteString("\n")
 		}
+		if g == GroupModel && Find("models").Roles&roles != 0 {
+			writeModelKeys(&b, topic)
+		}
 	}
 	return b.String()
+}
+
+// writeModelKeys lists the keys of a model where the topic is about them.
+func writeModelKeys(b *strings.Builder, topic string) {
+	if topic != "all" && topic != "models" {
+		return
+	}
+	b.WriteString("Keys of a model in models:\n")
+	for i := range ModelParams {
+		p := &ModelParams[i]
+		b.WriteString(helpItem(p.Name+": "+p.Value, p.Help))
+	}
+	b.WriteString("\n")
 }
 
 func (p *Param) about(topic string) bool {
@@ -41,14 +57,21 @@ func (p *Param) about(topic string) bool {
 	return strings.Contains(strings.ToLower(string(p.Group)+" "+p.Name+" "+p.Help), topic)
 }
 
-func (p *Param) help() string {
-	text := p.Help
+func (p *Param) help() string { return helpItem(p.Title(), p.Text()) }
+
+// Text is what the parameter means, and its default.
+func (p *Param) Text() string {
 	if standard := p.Default(); standard != "" && p.Value != "" && standard != "0" {
-		text += " (default " + standard + ")"
+		return p.Help + " (default " + standard + ")"
 	}
+	return p.Help
+}
+
+// helpItem is a title, and below it a text in lines of helpWidth.
+func helpItem(title, text string) string {
 	const indent = "        "
 	var b strings.Builder
-	b.WriteString("  " + p.Title() + "\n" + indent)
+	b.WriteString("  " + title + "\n" + indent)
 	column := len(indent)
 	for i, word := range strings.Fields(text) {
 		if i > 0 && column+1+len(word) > helpWidth {
@@ -79,6 +102,10 @@ func (l *Loaded) YAML() string {
 				if l.Origin[p.Name] != "default" {
 					fmt.Fprintf(&b, "# %s: set by %s, not shown\n", p.Name, l.Origin[p.Name])
 				}
+				continue
+			}
+			if p.Name == "models" && len(l.Models) > 0 {
+				b.WriteString(ModelsYAML(l.Models))
 				continue
 			}
 			fmt.Fprintf(&b, "%-45s # %s\n", p.Name+": "+quote(show(p.field(&l.Config))), l.Origin[p.Name])
@@ -117,6 +144,13 @@ func Markdown() string {
 				value = "`" + value + "`"
 			}
 			fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", name, p.Env(), value, strings.ReplaceAll(p.Help, "|", "\\|"))
+		}
+		if g == GroupModel {
+			b.WriteString("\n### Keys of a model in `models`\n\n| key | meaning |\n|---|---|\n")
+			for i := range ModelParams {
+				p := &ModelParams[i]
+				fmt.Fprintf(&b, "| `%s: %s` | %s |\n", p.Name, strings.ReplaceAll(p.Value, "|", "\\|"), p.Help)
+			}
 		}
 	}
 	return b.String()

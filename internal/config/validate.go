@@ -40,7 +40,7 @@ func (l *Loaded) Validate() error {
 		{"allow-credentials", !l.AllowCredentials || !slices.Contains(l.AllowedOrigins, "*"), "false unless allowed-origins lists the origins, as browsers want"},
 		{"default-max-tokens", l.DefaultMaxTokens >= 0, "0 or more"},
 		{"tensor-parallel-size", l.Ranks >= 1 && l.Ranks <= 64 && (l.Device != "null" || l.Ranks == 1), "1 to 64, and 1 on the device null"},
-		{"device", slices.Contains([]string{"cpu", "null"}, l.Device) || len(l.GPUs()) > 0, "cpu, cuda, GPUs like cuda:0,1 or cuda:GPU-8932f937, or null"},
+		{"device", isDevice(l.Device, l.Ranks), "cpu, cuda, GPUs like cuda:0,1 or cuda:GPU-8932f937, or null"},
 		{"tensor-parallel-size", l.Devices() != nil, fmt.Sprintf("a divisor of the %d GPUs of %s", len(l.GPUs()), l.Device)},
 		{"threads", l.Threads >= 0 && l.Threads <= 4096, "0 to 4096"},
 		{"gpu-memory-utilization", l.GPUMemory > 0 && l.GPUMemory <= 1, "more than 0, up to 1"},
@@ -59,6 +59,9 @@ func (l *Loaded) Validate() error {
 	}
 	if err := l.Scheduler.Validate(); err != nil {
 		return l.namedByFlag(err)
+	}
+	if err := l.validateModels(); err != nil {
+		return err
 	}
 	return l.validateFiles()
 }
@@ -86,15 +89,25 @@ func (l *Loaded) outOfRange(p *Param, want string) error {
 func (l *Loaded) validateFiles() error {
 	for _, name := range []string{"chat-template", "api-key-file", "curve-key-file", "curve-peers-file"} {
 		p := Find(name)
-		file := show(p.field(&l.Config))
-		if file == "" {
-			continue
-		}
-		if _, err := os.Stat(file); err != nil {
+		if err := exists(show(p.field(&l.Config))); err != nil {
 			return fmt.Errorf("%s (%s): %w", name, l.Origin[name], err)
 		}
 	}
 	return nil
+}
+
+// exists is nil for a file that is there, and for none.
+func exists(file string) error {
+	if file == "" {
+		return nil
+	}
+	_, err := os.Stat(file)
+	return err
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // notOrigin says that no browser sends this as an Origin.

@@ -88,6 +88,8 @@ func set(field any, text string) (err error) {
 		*p, err = parseLength(text)
 	case *KVEvents:
 		*p, err = parseKVEvents(text)
+	case *[]Model:
+		*p, _, err = parseModels(text)
 	case *[]string:
 		*p = nil
 		for item := range strings.SplitSeq(text, ",") {
@@ -120,6 +122,8 @@ func show(field any) string {
 		return strconv.Itoa(int(*p))
 	case *KVEvents:
 		return p.String()
+	case *[]Model:
+		return showModels(*p)
 	case *[]string:
 		return strings.Join(*p, ",")
 	}

@@ -1,8 +1,11 @@
 package mq
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	zmq "github.com/pebbe/zmq4"
 
@@ -16,6 +19,8 @@ type Listener struct {
 	guard *guard // nil without CURVE
 	in    *inbox[envelope]
 	peers directory
+
+	refusals refusals // owned by Recv
 }
 
 // envelope is a message that has not been decoded yet.
@@ -85,7 +90,7 @@ func (l *Listener) Endpoint() string {
 
 // Recv returns the next message and the name of its sender, which is that of the sender's Hello. Messages
 // that cannot be decoded, that come before a Hello, or whose Hello the sender's key does not allow go to
-// Options.OnError and are passed over. It returns ErrClosed after Close, or the context's error if nothing
+// Options.OnError and are passed over; a sender of another version is told so. It returns ErrClosed after Close, or the context's error if nothing
 // has arrived when that is done. One goroutine at a time may call it.
 func (l *Listener) Recv(ctx context.Context) (peer string, m wire.Message, err error) {
 	for {
@@ -98,13 +103,32 @@ func (l *Listener) Recv(ctx context.Context) (peer string, m wire.Message, err e
 			err = l.peers.greet(e.from, l.owner(e.key), h)
 		}
 		name := l.peers.name(e.from)
+		if r, ok := m.(*wire.Refused); ok {
+			err = l.opts.refusedBy("peer", r)
+		}
 		if err == nil && name == "" {
 			err = fmt.Errorf("a %T before a Hello", m)
 		}
-		if err == nil {
+		var other *wire.VersionError
+		switch {
+		case err == nil:
 			return name, m, nil
+		case errors.As(err, &other):
+			l.refuse(e, other)
+		default:
+			l.opts.refused(name, err)
 		}
-		l.opts.refused(name, err)
+	}
+}
+
+// refuse tells the sender of a message of another version so, in that version, and the first time reports it.
+func (l *Listener) refuse(e envelope, other *wire.VersionError) {
+	tell, first := l.refusals.next(e.from, time.Now())
+	if first {
+		l.opts.refused(cmp.Or(l.peers.name(e.from), e.key), other)
+	}
+	if tell {
+		_ = l.sendTo(e.from, wire.Refuse(other.Got, l.opts.Release)) // it may be gone
 	}
 }
 
@@ -118,21 +142,28 @@ func (l *Listener) owner(key string) owner {
 // Send sends m to a peer and does not block. ErrNoPeer says that the peer is not connected. It may
 // be called by several goroutines.
 func (l *Listener) Send(peer string, m wire.Message) error {
-	connection := l.peers.connection(peer)
-	frames := append([][]byte{[]byte(connection)}, wire.Encode(m)...)
+	err := l.sendTo(l.peers.connection(peer), wire.Encode(m))
+	if errors.Is(err, ErrNoPeer) {
+		return fmt.Errorf("send %T to %q: %w", m, peer, err)
+	}
+	return err
+}
+
+// sendTo sends the frames of one message to a connection, which is empty where there is none.
+func (l *Listener) sendTo(connection string, frames [][]byte) error {
 	l.soc.mu.Lock()
 	defer l.soc.mu.Unlock()
 	if l.soc.closed {
 		return ErrClosed
 	}
 	if connection == "" {
-		return fmt.Errorf("send %T to %q: %w", m, peer, ErrNoPeer)
+		return ErrNoPeer
 	}
-	err := l.soc.send(frames...)
+	err := l.soc.send(append([][]byte{[]byte(connection)}, frames...)...)
 	l.soc.leave(l.in, l.look, nil)
 	if err != nil {
 		l.peers.gone(connection)
-		return fmt.Errorf("send %T to %q: %w", m, peer, ErrNoPeer)
+		return ErrNoPeer
 	}
 	return nil
 }

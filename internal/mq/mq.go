@@ -9,6 +9,8 @@ package mq
 import (
 	"errors"
 	"time"
+
+	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
 // ErrClosed is returned once the connection was closed on this side.
@@ -31,8 +33,11 @@ type Options struct {
 	// Unauthenticated lets tcp on a loopback address do without Curve: every user of this machine can
 	// then join as what they like.
 	Unauthenticated bool
-	// OnError hears of messages that were refused: malformed, or of another version. It must not
-	// block; nil ignores them.
+	// Release is this process's, as peers of another version of the protocol are told it.
+	Release string
+	// OnError hears of messages that were refused: malformed, or of another version, the latter once a
+	// connection. A peer's also hears, once a connection, that the scheduler does not answer. It must
+	// not block; nil ignores them.
 	OnError func(peer string, err error)
 }
 
@@ -40,4 +45,8 @@ func (o *Options) refused(peer string, err error) {
 	if o.OnError != nil {
 		o.OnError(peer, err)
 	}
+}
+
+func (o *Options) refusedBy(peer string, m *wire.Refused) error {
+	return &RefusedError{Peer: peer, Version: m.Version, Release: m.Release, Ours: o.Release}
 }

@@ -138,7 +138,7 @@ func testRoundTrip(t *testing.T, n network) {
 	if m := mustServe(t, s, "f"); !reflect.DeepEqual(m, hello("f")) {
 		t.Errorf("got %+v", m)
 	}
-	want := &wire.Submit{Job: 7, Tokens: make([]engine.TokenID, 100_000)}
+	want := &wire.Submit{Job: engine.Job{ID: 7, Work: &engine.Tokens{IDs: make([]engine.TokenID, 100_000)}}}
 	if err := c.Send(want); err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +439,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 				return
 			}
 			if s, ok := m.(*wire.Submit); ok {
-				_ = l.Send(peer, &wire.Result{Job: s.Job})
+				_ = l.Send(peer, &wire.Result{Job: s.ID})
 			}
 		}
 	})
@@ -447,7 +447,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	for p.Send(&wire.Cancel{}) != nil {
 		time.Sleep(time.Millisecond)
 	}
-	m := &wire.Submit{Job: 1, Tokens: make([]engine.TokenID, 32)}
+	m := &wire.Submit{Job: engine.Job{ID: 1, Work: &engine.Tokens{IDs: make([]engine.TokenID, 32)}}}
 	for b.Loop() {
 		if err := p.Send(m); err != nil {
 			b.Fatal(err)

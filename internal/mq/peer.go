@@ -2,7 +2,9 @@ package mq
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	zmq "github.com/pebbe/zmq4"
 
@@ -15,8 +17,12 @@ type Peer struct {
 	soc  *socket
 	in   *inbox[[][]byte]
 
-	hello     [][]byte // guarded by soc.mu; the last Hello, said again on every new connection
-	connected bool     // guarded by soc.mu
+	hello     [][]byte  // guarded by soc.mu; the last Hello, said again on every new connection
+	connected bool      // guarded by soc.mu
+	greeted   time.Time // guarded by soc.mu; when the connection's first Hello went out; zero before
+	answered  bool      // guarded by soc.mu; the scheduler has said something since, or its silence is reported
+
+	refusals refusals // owned by Recv
 }
 
 // lost stands in the inbox for a broken connection.
@@ -67,6 +73,7 @@ func (p *Peer) look() bool {
 		frames, ok := p.soc.receive()
 		if ok {
 			p.in.push(frames)
+			p.answered = true
 		}
 		return ok
 	}
@@ -77,17 +84,40 @@ func (p *Peer) look() bool {
 		return false
 	case !up:
 		p.in.push(lost)
-	case p.hello != nil:
-		_ = p.soc.send(p.hello...)
+	default:
+		p.greeted, p.answered = time.Time{}, false
+		if p.hello != nil {
+			p.greeted = time.Now()
+			_ = p.soc.send(p.hello...)
+		}
 	}
 	p.connected = up
 	return true
 }
 
+// unheard says once a connection, under mu, that the scheduler has left its Hellos unanswered for long.
+func (p *Peer) unheard() bool {
+	switch {
+	case p.answered || !p.connected:
+		return false
+	case p.greeted.IsZero():
+		p.greeted = time.Now()
+		return false
+	}
+	if time.Since(p.greeted) <= silenceBound {
+		return false
+	}
+	for p.look() { // nobody may be receiving
+	}
+	unheard := p.connected && !p.answered
+	p.answered = true
+	return unheard
+}
+
 // Recv returns the next message. *wire.Lost says that the connection broke: what was on its way in
 // either direction may be lost. Messages that cannot be decoded go to Options.OnError and are passed
-// over. It returns ErrClosed after Close, or the context's error if nothing has
-// arrived when that is done. One goroutine at a time may call it.
+// over. It returns a *RefusedError when the scheduler speaks another version of the protocol, ErrClosed after
+// Close, or the context's error if nothing has arrived when that is done. One goroutine at a time may call it.
 func (p *Peer) Recv(ctx context.Context) (wire.Message, error) {
 	for {
 		frames, err := receive(ctx, p.soc, p.in, p.look)
@@ -98,10 +128,34 @@ func (p *Peer) Recv(ctx context.Context) (wire.Message, error) {
 			return &wire.Lost{}, nil
 		}
 		m, err := wire.Decode(frames)
-		if err == nil {
+		var other *wire.VersionError
+		switch {
+		case err == nil:
+			if r, ok := m.(*wire.Refused); ok {
+				return nil, p.opts.refusedBy("scheduler", r)
+			}
 			return m, nil
+		case errors.As(err, &other):
+			p.refuse(other)
+		default:
+			p.opts.refused("scheduler", err)
 		}
-		p.opts.refused("scheduler", err)
+	}
+}
+
+// refuse tells a scheduler of another version so, in that version, and the first time reports it.
+func (p *Peer) refuse(other *wire.VersionError) {
+	tell, first := p.refusals.next("", time.Now())
+	if first {
+		p.opts.refused("scheduler", other)
+	}
+	if tell {
+		p.soc.mu.Lock()
+		defer p.soc.mu.Unlock()
+		if !p.soc.closed {
+			_ = p.soc.send(wire.Refuse(other.Got, p.opts.Release)...) // it may be gone
+			p.soc.leave(p.in, p.look, nil)
+		}
 	}
 }
 
@@ -109,11 +163,20 @@ func (p *Peer) Recv(ctx context.Context) (wire.Message, error) {
 // was dropped, unless m is a Hello: the last one is said again on every new connection. It may be
 // called by several goroutines.
 func (p *Peer) Send(m wire.Message) error {
+	unheard, err := p.send(m)
+	if unheard {
+		p.opts.refused("scheduler", &silentError{p.opts.Release})
+	}
+	return err
+}
+
+// send is Send, and says whether the scheduler's silence is to be reported.
+func (p *Peer) send(m wire.Message) (unheard bool, err error) {
 	frames := wire.Encode(m)
 	p.soc.mu.Lock()
 	defer p.soc.mu.Unlock()
 	if p.soc.closed {
-		return ErrClosed
+		return false, ErrClosed
 	}
 	wasUp := p.connected
 	_, isHello := m.(*wire.Hello)
@@ -124,15 +187,15 @@ func (p *Peer) Send(m wire.Message) error {
 		for p.look() { // on a new connection Hello goes first
 		}
 	}
-	var err error
 	if !isHello || wasUp {
 		err = p.soc.send(frames...)
 	}
 	p.soc.leave(p.in, p.look, err)
+	unheard = isHello && p.unheard()
 	if err != nil || !p.connected {
-		return fmt.Errorf("send %T to the scheduler: %w", m, ErrNoPeer)
+		return unheard, fmt.Errorf("send %T to the scheduler: %w", m, ErrNoPeer)
 	}
-	return nil
+	return unheard, nil
 }
 
 // Close closes the socket and drops what was not received or sent.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -26,7 +27,10 @@ type Group struct {
 	Executors []*Child
 	Name      string // of the server, for systemd
 	Ready     func() // called once, when all frontends are ready; may be nil
-	Stopping  func() // called once, when the frontends are told to stop and no other will be started; may be nil
+	// Reread is called on SIGHUP, unless the server stops: it reads the configuration anew, and says whether frontends
+	// and executors are to do so too. Nil ignores the signal.
+	Reread   func() bool
+	Stopping func() // called once, when the frontends are told to stop and no other will be started; may be nil
 
 	ready chan struct{} // closed then
 
@@ -50,7 +54,7 @@ type end struct {
 	err   error
 }
 
-// Run keeps the children until a signal or a failure ends them all. The first signal lets the frontends
+// Run keeps the children until a signal but SIGHUP, or a failure, ends them all. The first signal lets the frontends
 // finish their requests, the second one ends all at once. It returns nil after a drain, and an *ExitError
 // otherwise. It is called once.
 func (g *Group) Run(signals <-chan os.Signal) error {
@@ -167,8 +171,12 @@ func (g *Group) ill() string {
 	return ""
 }
 
-// signaled stops the server.
+// signaled stops the server, or has it read its configuration anew.
 func (g *Group) signaled(sig os.Signal) {
+	if sig == syscall.SIGHUP {
+		g.reload()
+		return
+	}
 	if g.stopping {
 		g.Log.Warn("stopping at once", zap.Stringer("signal", sig))
 		g.failure = &ExitError{Name: "the server", Code: 128 + int(sig.(syscall.Signal)), How: fmt.Sprintf("stopped by a second %v", sig)}
@@ -177,6 +185,15 @@ func (g *Group) signaled(sig os.Signal) {
 	}
 	g.Log.Info("draining", zap.Stringer("signal", sig))
 	g.drain()
+}
+
+func (g *Group) reload() {
+	if g.stopping || g.Reread == nil || !g.Reread() {
+		return
+	}
+	for _, c := range slices.Concat(g.Frontends, g.Executors) {
+		c.Reload()
+	}
 }
 
 func (g *Group) drain() {

@@ -51,7 +51,8 @@ type Child struct {
 	// Started is called with the id of each new process; may be nil.
 	Started func(pid int)
 
-	stuck atomic.Bool // the process was killed for its silence, and is not gone yet
+	stuck  atomic.Bool // the process was killed for its silence, and is not gone yet
+	hangup hangup
 }
 
 // FileFD is the descriptor under which a child finds Files[i].
@@ -147,6 +148,8 @@ func (c *Child) once(stop, kill context.Context) (*os.ProcessState, error) {
 	if c.Started != nil {
 		c.Started(cmd.Process.Pid)
 	}
+	c.hangup.begin(cmd.Process)
+	defer c.hangup.end()
 	ended := make(chan struct{})
 	v := &vigil{}
 	var group sync.WaitGroup // ends with the process

@@ -64,6 +64,17 @@ func TestMain(m *testing.M) {
 		for range time.Tick(oftenEnough) {
 			Say(Ready)
 		}
+	case "reloads": // listens for SIGHUP after a while, and counts it by bytes of a file
+		Watch()
+		touch(os.Args[1])
+		time.Sleep(200 * time.Millisecond)
+		c := make(chan os.Signal, 8)
+		signal.Notify(c, syscall.SIGHUP)
+		file, _ := os.Create(os.Args[1] + ".hangups")
+		Say(Alive)
+		for range c {
+			_, _ = file.WriteString("x")
+		}
 	case "fails later": // its second process cannot run
 		if _, err := os.Stat(os.Args[1]); err == nil {
 			os.Exit(78)

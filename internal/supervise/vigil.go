@@ -44,6 +44,7 @@ func (c *Child) listen(v *vigil, signs *os.File) {
 			return
 		}
 		v.heard.Add(int64(n))
+		c.hangup.alive()
 		if c.Said != nil {
 			c.Said(Sign(buf[n-1]))
 		}

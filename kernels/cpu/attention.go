@@ -9,7 +9,6 @@ package cpu
 import "C"
 
 import (
-	"runtime"
 	"unsafe"
 
 	"github.com/prefillonly/prefillonly/kernels"
@@ -86,12 +85,10 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 	if !ok {
 		return
 	}
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
 	args := C.pf_store_kv_args{
 		qkv: bf16(qkv), qkv_stride: C.size_t(qkv.Stride),
 		q_heads: C.int(h.Q), kv_heads: C.int(h.KV), dim: C.int(h.Dim),
-		q_norm: b.headNorm(spec.QNorm, h.Dim, &pinner), k_norm: b.headNorm(spec.KNorm, h.Dim, &pinner), eps: C.float(spec.Eps),
+		q_norm: b.headNorm(spec.QNorm, h.Dim), k_norm: b.headNorm(spec.KNorm, h.Dim), eps: C.float(spec.Eps),
 		block_tokens: C.int(blockTokens), segments: list, segment_count: C.int(len(segs)),
 	}
 	if r, ok := spec.Rope.(*rope); ok {
@@ -102,27 +99,20 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 			}
 		}
 		args.rope_dim = C.int(r.dim)
-		args.cosines, args.sines = pinned(r.cosines, &pinner), pinned(r.sines, &pinner)
+		args.cosines, args.sines = r.cosines(), r.sines()
 	}
 	C.pf_store_kv(b.pool, b.isa, &args)
 }
 
-func pinned(v []float32, pinner *runtime.Pinner) *C.float {
-	p := unsafe.SliceData(v)
-	pinner.Pin(p)
-	return (*C.float)(p)
-}
-
-func (b *Backend) headNorm(w kernels.Vector, dim int, pinner *runtime.Pinner) *C.float {
+func (b *Backend) headNorm(w kernels.Vector, dim int) *C.float {
 	if w == nil {
 		return nil
 	}
-	v := w.(vector)
-	if len(v) != dim {
-		b.fail("StoreKV: %d norm weights for heads of %d", len(v), dim)
+	if w.Len() != dim {
+		b.fail("StoreKV: %d norm weights for heads of %d", w.Len(), dim)
 		return nil
 	}
-	return pinned(v, pinner)
+	return w.(*vector).floats()
 }
 
 // Attention is exact and causal, tiled along absolute positions.

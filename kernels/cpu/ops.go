@@ -8,27 +8,23 @@ package cpu
 import "C"
 
 import (
-	"runtime"
 	"unsafe"
 
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// residual describes x and the normalisation that the operation begins with. The vector's address
-// is pinned, since the struct is passed by address.
-func (b *Backend) residual(op string, x kernels.Mat, w kernels.Vector, eps float32, pinner *runtime.Pinner) (C.pf_rows, bool) {
+// residual describes x and the normalisation that the operation begins with.
+func (b *Backend) residual(op string, x kernels.Mat, w kernels.Vector, eps float32) (C.pf_rows, bool) {
 	if !b.fits(op, "x", x, x.Rows, x.Cols, kernels.F32) {
 		return C.pf_rows{}, false
 	}
 	rows := C.pf_rows{x: float32s(x), stride: C.size_t(x.Stride), rows: C.int(x.Rows), cols: C.int(x.Cols), eps: C.float(eps)}
 	if w != nil {
-		v := w.(vector)
-		if len(v) != x.Cols {
-			b.fail("%s: %d norm weights for %d columns", op, len(v), x.Cols)
+		if w.Len() != x.Cols {
+			b.fail("%s: %d norm weights for %d columns", op, w.Len(), x.Cols)
 			return C.pf_rows{}, false
 		}
-		pinner.Pin(v.floats())
-		rows.weight = v.floats()
+		rows.weight = w.(*vector).floats()
 	}
 	return rows, x.Rows > 0
 }
@@ -44,19 +40,17 @@ func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
 	if !b.fits("Embed", "x", x, len(ids), t.Cols(), kernels.F32) {
 		return
 	}
-	if rows, ok := b.residual("Embed", x, nil, 0, nil); ok {
+	if rows, ok := b.residual("Embed", x, nil, 0); ok {
 		C.pf_embed(b.pool, &rows, t.(*table).bf16(), (*C.uint32_t)(unsafe.SliceData(ids)))
 	}
 }
 
 // NormLinear normalises while it packs the rows of x.
 func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
 	if !b.fits("NormLinear", "dst", dst, x.Rows, l.Out(), kernels.BF16) || !b.fits("NormLinear", "x", x, x.Rows, l.In(), kernels.F32) {
 		return
 	}
-	if rows, ok := b.residual("NormLinear", x, w, eps, &pinner); ok {
+	if rows, ok := b.residual("NormLinear", x, w, eps); ok {
 		b.check("NormLinear", C.pf_norm_linear(b.pool, b.isa, bf16(dst), C.size_t(dst.Stride), &rows, &l.(*linear).c))
 	}
 }
@@ -66,7 +60,7 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 	if !b.fits("AddLinear", "src", src, x.Rows, l.In(), kernels.BF16) || !b.fits("AddLinear", "x", x, x.Rows, l.Out(), kernels.F32) {
 		return
 	}
-	if rows, ok := b.residual("AddLinear", x, nil, 0, nil); ok {
+	if rows, ok := b.residual("AddLinear", x, nil, 0); ok {
 		b.check("AddLinear", C.pf_add_linear(b.pool, b.isa, &rows, bf16(src), C.size_t(src.Stride), &l.(*linear).c))
 	}
 }
@@ -78,13 +72,11 @@ func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down 
 
 // mlp adds the product to dst.
 func (b *Backend) mlp(op string, dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
 	if gated.In() != x.Cols || gated.Out() != down.In() || down.Out() != x.Cols {
 		b.fail("%s: [%d, %d] and [%d, %d] on %d columns", op, gated.Out(), gated.In(), down.Out(), down.In(), x.Cols)
 		return
 	}
-	if rows, ok := b.residual(op, x, w, eps, &pinner); ok {
+	if rows, ok := b.residual(op, x, w, eps); ok {
 		b.check(op, C.pf_mlp(b.pool, b.isa, float32s(dst), C.size_t(dst.Stride), &rows, &gated.(*linear).c, &down.(*linear).c))
 	}
 }
@@ -92,8 +84,6 @@ func (b *Backend) mlp(op string, dst, x kernels.Mat, w kernels.Vector, eps float
 // Logits packs 32 rows of the table at a time, so that one row of x reads the table once, and many
 // run at the rate of the other products.
 func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
 	count := t.Rows()
 	if ids != nil {
 		count = len(ids)
@@ -107,7 +97,7 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 	if !b.fits("Logits", "dst", dst, x.Rows, count, kernels.F32) || !b.fits("Logits", "x", x, x.Rows, t.Cols(), kernels.F32) {
 		return
 	}
-	if rows, ok := b.residual("Logits", x, w, eps, &pinner); ok {
+	if rows, ok := b.residual("Logits", x, w, eps); ok {
 		b.check("Logits", C.pf_logits(b.pool, b.isa, float32s(dst), C.size_t(dst.Stride), &rows, t.(*table).bf16(),
 			(*C.uint32_t)(unsafe.SliceData(ids)), C.int(count)))
 	}

@@ -36,7 +36,7 @@ func (b *Backend) clear(op string, dst kernels.Mat, rows, cols int) bool {
 	if !b.fits(op, "dst", dst, rows, cols, kernels.F32) {
 		return false
 	}
-	if all, ok := b.residual(op, dst, nil, 0, nil); ok {
+	if all, ok := b.residual(op, dst, nil, 0); ok {
 		C.pf_clear(b.pool, &all)
 	}
 	return true
@@ -49,7 +49,7 @@ func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
 			return
 		}
 	}
-	rows, ok := b.residual("AddSum", x, nil, 0, nil)
+	rows, ok := b.residual("AddSum", x, nil, 0)
 	if !ok {
 		return
 	}

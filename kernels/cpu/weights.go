@@ -249,41 +249,55 @@ func (b *Backend) NewTable(tensor kernels.HostTensor) (kernels.Table, error) {
 	return t, nil
 }
 
-// vector is small and read in place by C; the garbage collector keeps it.
-type vector []float32
+// vector is float32 weights.
+type vector struct {
+	*buffer
+	n int
+}
 
-func (v vector) Len() int { return len(v) }
+func (v *vector) Len() int { return v.n }
 
-func (v vector) floats() *C.float { return (*C.float)(unsafe.SliceData(v)) }
+func (v *vector) floats() *C.float { return (*C.float)(v.at(0)) }
 
 // NewVector converts the weights to float32.
 func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 	if err := checkUnquantized(t); err != nil {
 		return nil, err
 	}
-	v := make(vector, t.Rows*t.Cols)
-	C.pf_to_f32(v.floats(), unsafe.Pointer(unsafe.SliceData(t.Data)), C.pf_type(t.Type), C.size_t(len(v)))
-	return v, nil
+	n := t.Rows * t.Cols
+	floats, err := newBuffer(4 * int64(n))
+	if err != nil {
+		return nil, err
+	}
+	C.pf_to_f32((*C.float)(floats.at(0)), unsafe.Pointer(unsafe.SliceData(t.Data)), C.pf_type(t.Type), C.size_t(n))
+	return &vector{floats, n}, nil
 }
 
+// rope is [max][dim/2] float32 cosines, and as many sines after them.
 type rope struct {
-	dim, max       int
-	cosines, sines []float32 // [max][dim/2]
+	*buffer
+	dim, max int
 }
 
 func (r *rope) MaxPositions() int { return r.max }
 
+func (r *rope) cosines() *C.float { return (*C.float)(r.at(0)) }
+func (r *rope) sines() *C.float   { return (*C.float)(r.at(r.Bytes() / 2)) }
+
 // NewRope tabulates the angles, as float32 products, and their cosines and sines, rounded from float64.
 func (b *Backend) NewRope(invFreq []float32, scale float32, positions int) (kernels.Rope, error) {
-	r := &rope{dim: 2 * len(invFreq), max: positions}
-	r.cosines = make([]float32, positions*len(invFreq))
-	r.sines = make([]float32, positions*len(invFreq))
+	n := positions * len(invFreq)
+	angles, err := newBuffer(8 * int64(n))
+	if err != nil {
+		return nil, err
+	}
+	floats := unsafe.Slice((*float32)(angles.at(0)), 2*n)
 	for pos := range positions {
 		for i, frequency := range invFreq {
 			sin, cos := math.Sincos(float64(float32(pos) * frequency))
-			r.cosines[pos*len(invFreq)+i] = float32(cos) * scale
-			r.sines[pos*len(invFreq)+i] = float32(sin) * scale
+			floats[pos*len(invFreq)+i] = float32(cos) * scale
+			floats[n+pos*len(invFreq)+i] = float32(sin) * scale
 		}
 	}
-	return r, nil
+	return &rope{angles, 2 * len(invFreq), positions}, nil
 }

@@ -56,7 +56,7 @@ func (b *Backend) release() {
 
 // Sync waits for the device.
 func (b *Backend) Sync() error {
-	b.endStream()
+	b.endCopies()
 	err := worse(b.err, b.device.Sync())
 	b.err, b.ordered = nil, false
 	return err

@@ -30,7 +30,8 @@ type stream struct {
 	copied [slots]func() // waits for the last copy out of a slot; nil without one
 }
 
-// streamTo returns the backend's stream, which lives until the next Sync.
+// streamTo returns the backend's stream, which lives as long as the backend: taking its memory may last
+// longer than loading a layer.
 func (b *Backend) streamTo() (*stream, error) {
 	if b.stream != nil {
 		return b.stream, nil
@@ -43,12 +44,18 @@ func (b *Backend) streamTo() (*stream, error) {
 	return b.stream, nil
 }
 
-// endStream waits for the copies and frees the pinned memory.
-func (b *Backend) endStream() {
+// endCopies waits for the stream's copies.
+func (b *Backend) endCopies() {
 	if b.stream != nil {
 		for slot := range slots {
 			b.stream.wait(slot)
 		}
+	}
+}
+
+// endStream frees the pinned memory when its copies have ended.
+func (b *Backend) endStream() {
+	if b.endCopies(); b.stream != nil {
 		b.stream.free()
 		b.stream = nil
 	}
@@ -114,5 +121,5 @@ func fill(dst []byte, t kernels.HostTensor, from, to int) error {
 	return nil
 }
 
-// ReadsFiles says that matrices are read from their files, into pinned memory.
+// ReadsFiles says that tensors are read from their files, matrices into pinned memory.
 func (b *Backend) ReadsFiles() bool { return true }

@@ -212,8 +212,11 @@ func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 	if err := t.CheckUnquantized(); err != nil {
 		return nil, fmt.Errorf("%s: %w", b.Name(), err)
 	}
-	values := make([]float32, n)
-	kernels.Expand(values, t.Type, t.Data)
+	raw, values := make([]byte, len(t.Data)), make([]float32, n)
+	if err := t.ReadPart(raw, t.Data); err != nil {
+		return nil, err
+	}
+	kernels.Expand(values, t.Type, raw)
 	data, err := b.uploadFloats(values)
 	if err != nil {
 		return nil, err
@@ -241,6 +244,12 @@ type rope struct {
 }
 
 func (r *rope) MaxPositions() int { return r.max }
+func (r *rope) Bytes() int64      { return r.cos.Bytes() + r.sin.Bytes() }
+
+func (r *rope) Free() {
+	r.cos.Free()
+	r.sin.Free()
+}
 
 // NewRope tabulates the angles.
 func (b *Backend) NewRope(invFreq []float32, scale float32, maxPositions int) (kernels.Rope, error) {

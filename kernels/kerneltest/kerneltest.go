@@ -27,6 +27,7 @@ type Open = func(t testing.TB) kernels.Backend
 func Run(t *testing.T, open Open, tol Tolerance) {
 	s := suite{open: open, tol: tol}
 	t.Run("Buffer", s.testBuffer)
+	t.Run("Free", s.testFree)
 	t.Run("Embed", s.testEmbed)
 	t.Run("NormLinear", s.testNormLinear)
 	t.Run("AddLinear", s.testAddLinear)

@@ -71,7 +71,7 @@ func (b *Backend) fits(s kernels.Segment, blockTokens int) bool {
 // (Su et al., RoFormer, 2021, section 3.2, with Llama's pairing.)
 func prepare(v []float32, w kernels.Vector, eps float32, r *rope, pos int) {
 	if w != nil {
-		norm(v, v, w.(vector), eps)
+		norm(v, v, w.(*vector).weight, eps)
 	}
 	lo, hi := v[:r.half], v[r.half:2*r.half]
 	cos, sin := r.cos[pos*r.half:], r.sin[pos*r.half:]

@@ -102,13 +102,13 @@ func rowsOf(m kernels.Mat) [][]float32 {
 // normRows returns RMSNorm of every row of x.
 func normRows(x kernels.Mat, w kernels.Vector, eps float32) [][]float32 {
 	out := newRows(x.Rows, x.Cols)
-	parallel(x.Rows, func(i int) { norm(out[i], row(x, i), w.(vector), eps) })
+	parallel(x.Rows, func(i int) { norm(out[i], row(x, i), w.(*vector).weight, eps) })
 	return out
 }
 
 // norm sets dst = x / sqrt(mean(x^2) + eps) * w; dst may be x. (Zhang and Sennrich, Root Mean Square
 // Layer Normalization, 2019, eq. 4.)
-func norm(dst, x []float32, w vector, eps float32) {
+func norm(dst, x, w []float32, eps float32) {
 	sum := 0.0
 	for _, v := range x {
 		sum += float64(float64(v) * float64(v))

@@ -34,9 +34,11 @@ func (t *table) row(dst []float32, i int) {
 	kernels.Expand(dst, t.t.Type, t.t.Data[i*width:(i+1)*width])
 }
 
-type vector []float32
+type vector struct{ weight []float32 }
 
-func (v vector) Len() int { return len(v) }
+func (v *vector) Len() int     { return len(v.weight) }
+func (v *vector) Bytes() int64 { return 4 * int64(len(v.weight)) }
+func (v *vector) Free()        { v.weight = nil }
 
 // rope holds cos and sin of position p and pair i at [p*half+i].
 type rope struct {
@@ -45,6 +47,8 @@ type rope struct {
 }
 
 func (r *rope) MaxPositions() int { return r.max }
+func (r *rope) Bytes() int64      { return 4 * int64(len(r.cos)+len(r.sin)) }
+func (r *rope) Free()             { r.cos, r.sin = nil, nil }
 
 // NewLinear stacks the parts along their rows; a bias part without data stands for zeros.
 func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
@@ -113,8 +117,8 @@ func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 	if err := t.CheckUnquantized(); err != nil {
 		return nil, fmt.Errorf("ref: %w", err)
 	}
-	v := make(vector, t.Rows*t.Cols)
-	kernels.Expand(v, t.Type, t.Data)
+	v := &vector{make([]float32, t.Rows*t.Cols)}
+	kernels.Expand(v.weight, t.Type, t.Data)
 	return v, nil
 }
 

@@ -85,7 +85,7 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 		if s.Heads.Q+s.Heads.KV == 0 {
 			return nil
 		}
-		s.Rope, s.QNorm, s.KNorm = spec.Rope.(rope)[i], of(spec.QNorm, i), of(spec.KNorm, i)
+		s.Rope, s.QNorm, s.KNorm = spec.Rope.(*rope).ranks[i], of(spec.QNorm, i), of(spec.KNorm, i)
 		w.StoreKV(local(qkv, i, s.Heads.QKVCols()), s, blockTokens, own[i])
 		return nil
 	})

@@ -19,7 +19,6 @@ type linear struct {
 func (l *linear) In() int  { return l.cols }
 func (l *linear) Out() int { return l.rows }
 
-// Bytes is what the rank that has most holds.
 func (l *linear) Bytes() int64 {
 	var most int64
 	for _, p := range l.parts {
@@ -210,43 +209,55 @@ func (b *Backend) NewTable(tensor kernels.HostTensor) (kernels.Table, error) {
 	return t, nil
 }
 
-type vector []kernels.Vector
+type vector struct {
+	b     *Backend
+	ranks []kernels.Vector
+}
 
-func (v vector) Len() int { return v[0].Len() }
+func (v *vector) Len() int     { return v.ranks[0].Len() }
+func (v *vector) Bytes() int64 { return v.ranks[0].Bytes() }
+func (v *vector) Free()        { freeAll(v.b, v.ranks) }
 
 // of is a rank's vector; nil stays nil.
 func of(v kernels.Vector, rank int) kernels.Vector {
 	if v == nil {
 		return nil
 	}
-	return v.(vector)[rank]
+	return v.(*vector).ranks[rank]
 }
 
 // NewVector gives every rank the vector.
 func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
-	v := make(vector, len(b.workers))
+	v := &vector{b, make([]kernels.Vector, len(b.workers))}
 	err := b.wait(func(i int, w *worker) (err error) {
-		v[i], err = w.NewVector(t)
+		v.ranks[i], err = w.NewVector(t)
 		return err
 	})
 	if err != nil {
+		v.Free()
 		return nil, err
 	}
 	return v, nil
 }
 
-type rope []kernels.Rope
+type rope struct {
+	b     *Backend
+	ranks []kernels.Rope
+}
 
-func (r rope) MaxPositions() int { return r[0].MaxPositions() }
+func (r *rope) MaxPositions() int { return r.ranks[0].MaxPositions() }
+func (r *rope) Bytes() int64      { return r.ranks[0].Bytes() }
+func (r *rope) Free()             { freeAll(r.b, r.ranks) }
 
 // NewRope gives every rank the angles.
 func (b *Backend) NewRope(invFreq []float32, scale float32, positions int) (kernels.Rope, error) {
-	r := make(rope, len(b.workers))
+	r := &rope{b, make([]kernels.Rope, len(b.workers))}
 	err := b.wait(func(i int, w *worker) (err error) {
-		r[i], err = w.NewRope(invFreq, scale, positions)
+		r.ranks[i], err = w.NewRope(invFreq, scale, positions)
 		return err
 	})
 	if err != nil {
+		r.Free()
 		return nil, err
 	}
 	return r, nil

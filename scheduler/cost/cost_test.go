@@ -11,8 +11,8 @@ import (
 )
 
 func TestCostModel(t *testing.T) {
-	profiled := New(&wire.ExecutorInfo{CostBase: 10 * time.Millisecond, CostToken: 100 * time.Microsecond, CostPair: 1e-9})
-	unknown := New(&wire.ExecutorInfo{})
+	profiled := New(wire.Cost{Base: 10 * time.Millisecond, Unit: 100 * time.Microsecond, Pair: 1e-9})
+	unknown := New(wire.Cost{})
 	for _, tt := range []struct {
 		name          string
 		model         Model
@@ -20,13 +20,13 @@ func TestCostModel(t *testing.T) {
 		tokens        float64
 		seconds       float64
 	}{
-		{"without a profile: cache-miss tokens", unknown, 1000, 400, defaultBaseTokens + 600, (defaultBaseTokens + 600) * unknownToken},
+		{"without a profile: cache-miss tokens", unknown, 1000, 400, defaultBase + 600, (defaultBase + 600) * unknownUnit},
 		// 0.01 s + 2000 * 1e-4 s + (3000^2 - 1000^2)/2 * 1e-9 s
 		{"with one: in tokens of 100 us", profiled, 3000, 1000, 100 + 2000 + 40, 0.214},
 		{"all cached but one", profiled, 3000, 2999, 100 + 1 + 0.029995, 0.01010299},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tokens, seconds := tt.model.Tokens(tt.input, tt.cached), tt.model.Seconds(Alone(tt.input, tt.cached))
+			tokens, seconds := tt.model.Units(Of(tt.input, tt.cached)), tt.model.Seconds(Of(tt.input, tt.cached).Alone())
 			if math.Abs(tokens-tt.tokens) > 1e-6 || math.Abs(seconds-tt.seconds) > 1e-6 {
 				t.Errorf("%v tokens, %v s; want %v and %v", tokens, seconds, tt.tokens, tt.seconds)
 			}
@@ -49,11 +49,11 @@ func TestProfileIsScaled(t *testing.T) {
 		{"a pass of no time says nothing", repeat(0, 5), 1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := New(&wire.ExecutorInfo{CostToken: time.Millisecond})
+			m := New(wire.Cost{Unit: time.Millisecond})
 			for _, took := range tt.took {
-				m.Observe(Alone(1000, 0), took)
+				m.Observe(Of(1000, 0).Alone(), took)
 			}
-			if got := m.Seconds(Alone(1000, 0)); got < tt.min-1e-9 || got > tt.max+1e-9 {
+			if got := m.Seconds(Of(1000, 0).Alone()); got < tt.min-1e-9 || got > tt.max+1e-9 {
 				t.Errorf("1000 tokens are predicted to take %v s, want %v to %v", got, tt.min, tt.max)
 			}
 		})
@@ -90,12 +90,12 @@ func TestModelIsFitted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 1))
-			m := New(&wire.ExecutorInfo{})
+			m := New(wire.Cost{})
 			for _, j := range tt.passes {
-				w := Alone(j.input, j.cached)
+				w := Of(j.input, j.cached).Alone()
 				m.Observe(w, time.Duration(tt.truth.seconds(w)*(0.95+0.1*rng.Float64())*1e9))
 			}
-			w := Alone(tt.ask.input, tt.ask.cached)
+			w := Of(tt.ask.input, tt.ask.cached).Alone()
 			got, want := m.Seconds(w), tt.truth.seconds(w)
 			if math.Abs(got-want) > tt.within*want {
 				t.Errorf("%+v is predicted to take %.4g s and takes %.4g; rates %+v", tt.ask, got, want, m.rates)
@@ -109,18 +109,18 @@ func times[T any](v T, n int) []T { return slices.Repeat([]T{v}, n) }
 // TestFitFollows changes the machine under a fitted model: after some passes it must predict the new
 // one, for all sizes that came.
 func TestFitFollows(t *testing.T) {
-	m := New(&wire.ExecutorInfo{})
+	m := New(wire.Cost{})
 	slow := rates{0.1, 1e-3, 1e-7}
 	for i := range 300 {
 		truth := slow
 		if i < 100 {
 			truth = rates{0.05, 5e-4, 5e-8}
 		}
-		w := Alone([]int{100, 1000, 10000}[i%3], 0)
+		w := Of([]int{100, 1000, 10000}[i%3], 0).Alone()
 		m.Observe(w, time.Duration(truth.seconds(w)*1e9))
 	}
 	for _, n := range []int{100, 1000, 10000} {
-		w := Alone(n, 0)
+		w := Of(n, 0).Alone()
 		if got, want := m.Seconds(w), slow.seconds(w); math.Abs(got-want) > 0.02*want {
 			t.Errorf("%d tokens are predicted to take %.4g s and take %.4g", n, got, want)
 		}

@@ -29,7 +29,7 @@ const (
 // is linear in the terms of work, so are the means.
 //
 // Terms that the passes do not tell apart are left to a weak prior (ridge regression; Hoerl and
-// Kennard, Technometrics 12, 1970): a pass costs defaultBaseTokens, and attention nothing.
+// Kennard, Technometrics 12, 1970): a pass costs defaultBase, and attention nothing.
 type fit struct{ strata [numStrata]stratum }
 
 // stratum is the mean of passes of about one size; work.passes is 0 before the first.
@@ -50,7 +50,7 @@ func (f *fit) add(w Work, took, predicted float64) {
 		took = min(max(took, predicted/surprise), predicted*surprise)
 	}
 	s.work.Passes += fitStep * (w.Passes - s.work.Passes)
-	s.work.Tokens += fitStep * (w.Tokens - s.work.Tokens)
+	s.work.Units += fitStep * (w.Units - s.work.Units)
 	s.work.Pairs += fitStep * (w.Pairs - s.work.Pairs)
 	s.seconds += fitStep * (took - s.seconds)
 }
@@ -58,7 +58,7 @@ func (f *fit) add(w Work, took, predicted float64) {
 // rates solves for the rates, none of which is negative. There must have been a pass.
 func (f *fit) rates() rates {
 	prior := f.prior()
-	plausible := [3]float64{prior.pass, prior.token, prior.token / plainTokens}
+	plausible := [3]float64{prior.pass, prior.unit, prior.unit / plainTokens}
 	// With each rate in units of what is plausible: the normal equations.
 	var a [3][3]float64
 	var b [3]float64
@@ -71,7 +71,7 @@ func (f *fit) rates() rates {
 		if s.work.Passes == 0 {
 			continue
 		}
-		x := [3]float64{s.work.Passes, s.work.Tokens, s.work.Pairs}
+		x := [3]float64{s.work.Passes, s.work.Units, s.work.Pairs}
 		for k := range x {
 			x[k] *= plausible[k] / s.seconds
 		}
@@ -86,18 +86,18 @@ func (f *fit) rates() rates {
 	return rates{r[0] * plausible[0], r[1] * plausible[1], r[2] * plausible[2]}
 }
 
-// prior fits the one rate of a token with which passes cost defaultBaseTokens and pairs nothing.
+// prior fits the one rate of a unit with which passes cost defaultBase and pairs nothing.
 func (f *fit) prior() rates {
 	var sum, squares float64
 	for i := range f.strata {
 		if s := &f.strata[i]; s.work.Passes > 0 {
-			x := (defaultBaseTokens*s.work.Passes + s.work.Tokens) / s.seconds
+			x := (defaultBase*s.work.Passes + s.work.Units) / s.seconds
 			sum += x
 			squares += x * x
 		}
 	}
-	token := sum / squares
-	return rates{pass: defaultBaseTokens * token, token: token}
+	unit := sum / squares
+	return rates{pass: defaultBase * unit, unit: unit}
 }
 
 // solveNonNegative minimises x'ax/2 - b'x over x >= 0 for a positive definite a: of the solutions in

@@ -60,25 +60,30 @@ type Executor struct {
 	MaxModelLen int
 	MaxPassRows int
 	Profiled    bool // the scheduler is told the cost; otherwise it goes by cache-miss tokens
+	Host             // of many models, in place of what is above but the name
 }
 
-// The one model that all executors of a simulation serve.
+// The one model that executors serve which are not of many.
 const (
 	modelName = "simulated"
 	vocabSize = 1 << 20
 )
 
 func (e Executor) hello() *wire.Hello {
-	info := &wire.ExecutorInfo{
-		Device: "simulated", Model: modelName, Fingerprint: modelName, VocabSize: vocabSize,
-		MaxModelLen: e.MaxModelLen, BlockTokens: e.BlockTokens, NumBlocks: e.NumBlocks,
-		HostBlocks: e.HostBlocks, CostLoad: e.CopyBlock,
-		MaxPassRows: e.MaxPassRows, CanPause: e.Layers > 0, Layers: e.Layers,
+	model := wire.ModelInfo{
+		Name: modelName, Fingerprint: modelName, Cost: wire.Cost{Load: e.CopyBlock},
+		Tokens: &wire.TokenLimits{
+			VocabSize: vocabSize, MaxModelLen: e.MaxModelLen, BlockTokens: e.BlockTokens, NumBlocks: e.NumBlocks,
+			HostBlocks: e.HostBlocks, MaxPassRows: e.MaxPassRows,
+		},
 	}
 	if e.Profiled {
-		info.CostBase = time.Duration(e.Cost.Base * 1e9)
-		info.CostToken = time.Duration(e.Cost.Token * 1e9)
-		info.CostPair = e.Cost.Pair
+		model.Cost = e.Cost.profile()
+		model.Cost.Load = e.CopyBlock
+	}
+	info := &wire.ExecutorInfo{Device: "simulated", CanPause: e.Layers > 0, Models: []wire.ModelInfo{model}}
+	if len(e.Models) > 0 {
+		info = e.Host.info()
 	}
 	return &wire.Hello{Role: wire.RoleExecutor, Name: e.Name, Epoch: 1, Executor: info}
 }

@@ -2,9 +2,9 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -12,6 +12,8 @@ import (
 type pass struct {
 	run     *wire.Run
 	took    time.Duration // in all, in each stage
+	step    time.Duration // of it, after each of which another one may be nested in it
+	layers  int
 	left    time.Duration // of it, when it last started
 	since   time.Duration // when it last started
 	paused  bool
@@ -23,6 +25,9 @@ type pass struct {
 type device struct {
 	Executor
 	passes   map[wire.PassID]*pass
+	nested   *pass // in the running one
+	loading  bool
+	noise    *rand.Rand
 	busy     time.Duration // spent in passes
 	lastFree time.Duration // when the last stage of a pipeline is free
 }
@@ -43,30 +48,40 @@ func (d *device) receive(w *world, msg wire.Message) error {
 		}
 		p.paused, p.since = false, w.now
 		p.pending = w.after(p.left, d, &wire.Done{Pass: m.Pass})
+	case *wire.Load:
+		return d.load(w, m)
 	case *wire.Abort:
 		if p := d.passes[m.Pass]; p != nil {
 			p.cancel()
 			delete(d.passes, m.Pass)
+			if p == d.nested {
+				d.nested = nil
+			}
 		}
 	}
 	return nil
 }
 
 func (d *device) start(w *world, run *wire.Run) error {
-	for id, p := range d.passes {
-		if !p.paused {
-			return fmt.Errorf("%s is told to start pass %d while pass %d runs", d.Name, run.Pass, id)
-		}
+	if p := d.running(); p != nil && !run.Nested {
+		return fmt.Errorf("%s is told to start pass %d while pass %d runs", d.Name, run.Pass, p.run.Pass)
 	}
-	items := make([]Item, len(run.Items))
-	for i, it := range run.Items {
-		if it.Cached >= len(it.Tokens) {
-			return fmt.Errorf("%s is told to compute no token of job %s", d.Name, it.Job)
-		}
-		items[i] = Item{Tokens: len(it.Tokens), Cached: it.Cached}
+	items, frames, err := d.sizes(run)
+	if err != nil {
+		return err
 	}
 	took := d.copying(d.Cost.Pass(items), len(run.Saves), len(run.Loads))
-	p := &pass{run: run, took: took, left: took, since: w.now}
+	p := &pass{run: run, step: took, layers: d.Layers, since: w.now}
+	if m := d.hosted(run); m != nil {
+		took, p.step = d.takes(m, items, frames)
+		p.layers = m.Layers
+	}
+	p.took, p.left = took, took
+	if run.Nested {
+		err := d.nest(w, p)
+		d.passes[run.Pass] = p
+		return err
+	}
 	d.passes[run.Pass] = p
 	wait := took
 	for range d.Stages - 1 {
@@ -84,17 +99,17 @@ func (d *device) start(w *world, run *wire.Run) error {
 
 // pause stops a pass at the end of its current layer; at the end of the last it is done.
 func (d *device) pause(w *world, p *pass) {
-	layer := p.took / time.Duration(d.Layers)
+	layer := p.took / time.Duration(max(p.layers, 1))
 	done := p.took - p.left + w.now - p.since
 	completed := (done + layer - 1) / layer
 	end := completed * layer
-	if layer == 0 || completed >= time.Duration(d.Layers) {
+	if layer == 0 || completed >= time.Duration(p.layers) {
 		return
 	}
 	p.cancel()
 	p.paused = true
 	p.left = p.took - end
-	p.pending = w.after(end-done, d, &wire.Paused{Pass: p.run.Pass, Layer: int(completed)})
+	p.pending = w.after(end-done, d, &wire.Paused{Pass: p.run.Pass, Share: float64(completed) / float64(p.layers)})
 	d.busy += end - done + w.now - p.since
 }
 
@@ -103,9 +118,12 @@ func (d *device) ended(w *world, done *wire.Done) {
 	p := d.passes[done.Pass]
 	delete(d.passes, done.Pass)
 	d.busy += w.now - p.since
+	if p == d.nested {
+		d.nested = nil
+	}
 	done.Took = p.took
 	for _, it := range p.run.Items {
-		done.Items = append(done.Items, wire.ItemResult{Job: it.Job, Answer: &engine.Answer{}})
+		done.Items = append(done.Items, result(it))
 	}
 }
 

@@ -3,9 +3,11 @@
 package sim
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -19,10 +21,18 @@ type Request struct {
 	User     string
 	Tokens   []engine.TokenID // the prompt; kept until the request is done
 	Deadline time.Duration    // from arrival; 0: none
+
+	// On executors of many models:
+	Model    string
+	Frames   float64 // of work, in place of a prompt
+	Stream   string
+	Promised bool
 }
 
 // Record is what became of one request.
 type Record struct {
+	Model  string
+	Stream string
 	At     time.Duration
 	Done   time.Duration
 	Tokens int
@@ -39,6 +49,7 @@ type Outcome struct {
 	Span    time.Duration
 	Busy    []time.Duration // of each executor
 	Stats   wire.Stats
+	Models  []wire.ModelStats // that had a request
 }
 
 // tick is how often the scheduler is told of the time.
@@ -55,6 +66,7 @@ type world struct {
 	index   map[engine.JobID]int // of the open jobs
 	later   map[engine.JobID]time.Duration
 	stats   wire.Stats
+	models  []wire.ModelStats
 }
 
 // Run simulates the requests on the executors under a scheduler of the given configuration, until
@@ -73,9 +85,11 @@ func Run(config scheduler.Config, executors []Executor, requests iter.Seq[Reques
 	}
 	for _, e := range executors {
 		e.Stages = max(1, e.Stages)
-		w.devices[scheduler.PeerID(e.Name)] = &device{Executor: e, passes: map[wire.PassID]*pass{}}
-		if err := w.step(scheduler.PeerID(e.Name), e.hello()); err != nil {
-			return nil, err
+		w.devices[scheduler.PeerID(e.Name)] = &device{Executor: e, passes: map[wire.PassID]*pass{}, noise: rand.New(rand.NewPCG(1, uint64(len(w.devices))))}
+		for range 1 + min(len(e.Models), 1) { // the second one has heard the Welcome: weights are loaded then
+			if err := w.step(scheduler.PeerID(e.Name), e.hello()); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := w.run(requests); err != nil {
@@ -84,7 +98,7 @@ func Run(config scheduler.Config, executors []Executor, requests iter.Seq[Reques
 	if err := w.step(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
 		return nil, err // its Welcome brings the counters
 	}
-	out := &Outcome{Records: w.records, Stats: w.stats}
+	out := &Outcome{Records: w.records, Stats: w.stats, Models: w.models}
 	for _, r := range w.records {
 		out.Span = max(out.Span, r.Done)
 	}
@@ -97,26 +111,37 @@ func Run(config scheduler.Config, executors []Executor, requests iter.Seq[Reques
 // frontend is the name of the one frontend.
 const frontend = "frontend"
 
+// mostIdle is how many ticks nothing may happen while requests wait: a model may be kept for those that it expects.
+const mostIdle = 3600
+
 func (w *world) run(requests iter.Seq[Request]) error {
 	next, stop := iter.Pull(requests)
 	defer stop()
 	request, more := next()
-	nextTick := tick
+	nextTick, idle := tick, 0
 	for more || len(w.index) > 0 {
-		switch at, ok := w.nextEvent(); {
+		at, ok := w.nextEvent()
+		wake, due := w.core.Wake()
+		var err error
+		idle++
+		switch {
+		case due && (!ok || wake <= at) && (!more || wake <= request.At):
+			w.now = max(w.now, wake)
+			err = w.step("", nil)
 		case more && (!ok || request.At <= at):
 			w.now = max(w.now, request.At)
-			if err := w.submit(request); err != nil {
-				return err
-			}
+			err = w.submit(request)
 			request, more = next()
-		case !ok:
+		case ok:
+			w.now, idle = at, 0
+			err = w.fire()
+		case idle > mostIdle:
 			return fmt.Errorf("%d requests will never be answered: no executor has anything to do", len(w.index))
 		default:
-			w.now = at
-			if err := w.fire(); err != nil {
-				return err
-			}
+			w.now = nextTick
+		}
+		if err != nil {
+			return err
 		}
 		if w.now >= nextTick {
 			nextTick = w.now + tick
@@ -131,8 +156,15 @@ func (w *world) run(requests iter.Seq[Request]) error {
 func (w *world) submit(q Request) error {
 	id := engine.JobID(len(w.records) + 1)
 	w.index[id] = len(w.records)
-	w.records = append(w.records, Record{At: q.At, Tokens: len(q.Tokens)})
-	return w.step(frontend, &wire.Submit{Job: id, Model: modelName, Tokens: q.Tokens, MaxTokens: 1, User: q.User, Deadline: q.Deadline})
+	w.records = append(w.records, Record{Model: q.Model, Stream: q.Stream, At: q.At, Tokens: len(q.Tokens)})
+	j := engine.Job{
+		ID: id, Model: cmp.Or(q.Model, modelName), User: q.User, Deadline: q.Deadline, Stream: q.Stream, Promised: q.Promised,
+		Work: &engine.Tokens{IDs: q.Tokens, Max: 1},
+	}
+	if q.Frames > 0 {
+		j.Work = &engine.Tensors{Frames: q.Frames}
+	}
+	return w.step(frontend, &wire.Submit{Job: j})
 }
 
 // nextEvent drops cancelled events and returns when the first other one is due.
@@ -148,8 +180,11 @@ func (w *world) nextEvent() (time.Duration, bool) {
 
 func (w *world) fire() error {
 	e := heap.Pop(&w.events).(*event)
-	if done, ok := e.msg.(*wire.Done); ok {
-		e.from.ended(w, done)
+	switch m := e.msg.(type) {
+	case *wire.Done:
+		e.from.ended(w, m)
+	case *wire.Loaded:
+		e.from.loading = false
 	}
 	return w.step(scheduler.PeerID(e.from.Name), e.msg)
 }
@@ -167,7 +202,7 @@ func (w *world) step(from scheduler.PeerID, msg wire.Message) error {
 		case *wire.Result:
 			w.answer(m)
 		case *wire.Welcome:
-			w.stats = m.Stats
+			w.stats, w.models = m.Pool, m.Stats
 		}
 	}
 	return nil
@@ -179,7 +214,10 @@ func (w *world) answer(m *wire.Result) {
 		return
 	}
 	r := &w.records[i]
-	r.Done, r.Cached = max(w.now, w.later[m.Job]), m.Cached
+	r.Done = max(w.now, w.later[m.Job])
+	if out, ok := m.Output.(*engine.TokenOutput); ok {
+		r.Cached = out.Cached
+	}
 	if m.Err != nil {
 		r.Code = m.Err.Code
 	}

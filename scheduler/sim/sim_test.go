@@ -138,11 +138,11 @@ func TestCopiesTakeTime(t *testing.T) {
 			t.Errorf("request %d is done at %v, want %vs", i, got, want)
 		}
 	}
-	if out.Records[2].Cached != 160 || out.Stats.HostHits != 160 || out.Stats.PrefixHits != 0 {
-		t.Errorf("%d tokens cached, %d of them in host memory, %d on the device", out.Records[2].Cached, out.Stats.HostHits, out.Stats.PrefixHits)
+	if out.Records[2].Cached != 160 || out.Models[0].HostHits != 160 || out.Models[0].PrefixHits != 0 {
+		t.Errorf("%d tokens cached, %d of them in host memory, %d on the device", out.Records[2].Cached, out.Models[0].HostHits, out.Models[0].PrefixHits)
 	}
 	e.CopyBlock = 20 * time.Millisecond // a block is computed in 16 ms
-	if out := run(t, config, []Executor{e}, requests...); out.Stats.HostHits != 0 {
+	if out := run(t, config, []Executor{e}, requests...); out.Models[0].HostHits != 0 {
 		t.Error("blocks are loaded, although to compute them is faster")
 	}
 }

@@ -19,10 +19,15 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/apikey"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
+
+// models are those of the pool.
+var models = []string{"demo", "org/other"}
 
 // scheduler answers every job at once with the bytes of "Yes, or no" and a made-up distribution.
 type scheduler struct {
@@ -45,7 +50,13 @@ func (s *scheduler) Recv(ctx context.Context) (wire.Message, error) {
 func (s *scheduler) Send(msg wire.Message) error {
 	switch m := msg.(type) {
 	case *wire.Hello:
-		s.inbox <- &wire.Welcome{Epoch: 1, Executors: []wire.ExecutorInfo{{Model: "demo", MaxModelLen: 256, VocabSize: 258}}}
+		welcome := &wire.Welcome{Epoch: 1, Models: 1}
+		for _, name := range models {
+			welcome.Served = append(welcome.Served, wire.Served{
+				Name: name, State: wire.ModelReady, Executors: 1, Loaded: 1, Tokens: &wire.TokenLimits{MaxModelLen: 256, VocabSize: 258},
+			})
+		}
+		s.inbox <- welcome
 	case *wire.Submit:
 		s.answer(m)
 	}
@@ -59,17 +70,17 @@ func (s *scheduler) answer(m *wire.Submit) {
 	s.busy--
 	s.mu.Unlock()
 	if refuse {
-		s.inbox <- &wire.Result{Job: m.Job, Err: &engine.Error{Code: engine.CodeOverloaded, Message: "the queue is full", RetryAfter: 1}}
+		s.inbox <- &wire.Result{Job: m.ID, Err: &engine.Error{Code: engine.CodeOverloaded, Message: "the queue is full", RetryAfter: 1}}
 		return
 	}
-	text := "Yes, or no"
-	for i := range min(m.MaxTokens, len(text)) {
+	text, work := "Yes, or no", m.Work.(*engine.Tokens)
+	for i := range min(work.Max, len(text)) {
 		a := &engine.Answer{Token: engine.TokenID(text[i]), Logprob: -0.5}
-		for k := range m.Ask.Top {
+		for k := range work.Ask.Top {
 			a.Top = append(a.Top, engine.TokenLogprob{ID: engine.TokenID(text[i]) + engine.TokenID(k), Logprob: -0.5 - float32(k)})
 		}
-		r := &wire.Result{Job: m.Job, Index: i, Answer: a, Cached: 2}
-		if i+1 == min(m.MaxTokens, len(text)) {
+		r := &wire.Result{Job: m.ID, Output: &engine.TokenOutput{Index: i, Answer: a, Cached: 2}}
+		if i+1 == min(work.Max, len(text)) {
 			r.Finish = engine.FinishLength
 		}
 		s.inbox <- r
@@ -79,7 +90,7 @@ func (s *scheduler) answer(m *wire.Submit) {
 // chat renders each message as a line.
 type chat struct{}
 
-func (chat) RenderChat(messages []byte, _ frontend.ChatOptions) (string, error) {
+func (chat) RenderChat(messages []byte, _ completion.ChatOptions) (string, error) {
 	var list []struct{ Role, Content string }
 	err := json.Unmarshal(messages, &list)
 	var b strings.Builder
@@ -98,7 +109,14 @@ func start(t *testing.T) (openai.Client, *scheduler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := frontend.New(frontend.Config{Models: []string{"demo"}, Keys: keys}, tokenizer.NewBytes(), chat{}, s, zap.NewNop())
+	pool := client.New(client.Config{}, s, zap.NewNop())
+	var all []frontend.Model
+	for _, name := range models {
+		all = append(all, frontend.Model{Name: name, Open: func() (*frontend.Text, error) {
+			return &frontend.Text{Text: completion.Text{Tokenizer: tokenizer.NewBytes(), Template: chat{}}}, nil
+		}})
+	}
+	f, err := frontend.New(frontend.Config{Keys: keys}, all, pool, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +126,9 @@ func start(t *testing.T) (openai.Client, *scheduler) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- f.Serve(ctx, listener) }()
+	go func() {
+		served <- pool.Serve(ctx, func(ctx context.Context) error { return f.Serve(ctx, listener) })
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-served; err != nil {
@@ -230,11 +250,20 @@ func TestChatStream(t *testing.T) {
 func TestModels(t *testing.T) {
 	client, _ := start(t)
 	list, err := client.Models.List(t.Context())
-	if err != nil || len(list.Data) != 1 || list.Data[0].ID != "demo" {
+	if err != nil || len(list.Data) != 2 || list.Data[0].ID != "demo" {
 		t.Errorf("models %+v, %v", list, err)
 	}
-	if model, err := client.Models.Get(t.Context(), "demo"); err != nil || model.OwnedBy != "prefillonly" {
-		t.Errorf("model %+v, %v", model, err)
+	for _, name := range models {
+		model, err := client.Models.Get(t.Context(), name)
+		if err != nil || model.ID != name || model.OwnedBy != "prefillonly" || model.JSON.ExtraFields["state"].Raw() != `"ready"` {
+			t.Errorf("model %+v, %v", model, err)
+		}
+		answer, err := client.Completions.New(t.Context(), openai.CompletionNewParams{
+			Model: openai.CompletionNewParamsModel(name), Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("Hi")},
+		})
+		if err != nil || answer.Model != name {
+			t.Errorf("%s: answer %+v, %v", name, answer, err)
+		}
 	}
 }
 

@@ -179,7 +179,7 @@ func ask(t *testing.T, web *mq.Peer, n, length int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	job := engine.JobID(n + 1)
-	if err := web.Send(&wire.Submit{Job: job, Model: "demo", Tokens: prompt, MaxTokens: 1}); err != nil {
+	if err := web.Send(&wire.Submit{Job: engine.Job{ID: job, Model: "demo", Work: &engine.Tokens{IDs: prompt, Max: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	for {

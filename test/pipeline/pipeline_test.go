@@ -24,6 +24,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
@@ -36,25 +38,27 @@ import (
 type nullRunner struct{}
 
 func (nullRunner) Info() wire.ExecutorInfo {
-	return wire.ExecutorInfo{Device: "null", Model: "demo", VocabSize: 258, MaxModelLen: 4096, BlockTokens: 16, NumBlocks: 1024, MaxPassRows: 1 << 16, CanPause: true}
+	limits := &wire.TokenLimits{VocabSize: 258, MaxModelLen: 4096, BlockTokens: 16, NumBlocks: 1024, MaxPassRows: 1 << 16}
+	return wire.ExecutorInfo{Device: "null", CanPause: true, Models: []wire.ModelInfo{{Name: "demo", Tokens: limits}}}
 }
-func (nullRunner) Begin(run *wire.Run) (executor.Pass, error) { return &nullPass{run: run}, nil }
+func (nullRunner) Load(string, uint32) error                  { return nil }
+func (nullRunner) Drop([]uint32)                              {}
+func (nullRunner) Begin(run *wire.Run) (executor.Pass, error) { return &nullPass{run}, nil }
 func (nullRunner) Close()                                     {}
 
 // nullPass is done after one step.
-type nullPass struct {
-	run   *wire.Run
-	layer int
-}
+type nullPass struct{ run *wire.Run }
 
-func (p *nullPass) Step() (bool, error) { p.layer++; return true, nil }
-func (p *nullPass) Layer() int          { return p.layer }
+func (p *nullPass) Step() (bool, error) { return true, nil }
+func (p *nullPass) Boundary() bool      { return true }
+func (p *nullPass) Share() float64      { return 1 }
 func (p *nullPass) Close()              {}
 func (p *nullPass) Results() []wire.ItemResult {
 	out := make([]wire.ItemResult, len(p.run.Items))
-	for i, item := range p.run.Items {
+	for i, run := range p.run.Items {
+		item := run.Work.(*wire.TokenItem)
 		id := engine.TokenID('a' + (len(item.Tokens)+item.Draw)%26)
-		out[i] = wire.ItemResult{Job: item.Job, Answer: &engine.Answer{Token: id, Logprob: -0.5}}
+		out[i] = wire.ItemResult{Job: run.Job, Output: &engine.TokenOutput{Answer: &engine.Answer{Token: id, Logprob: -0.5}}}
 	}
 	return out
 }
@@ -74,7 +78,10 @@ func newPipeline(t testing.TB) *pipeline {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := frontend.New(frontend.Config{Models: []string{"demo"}, Heartbeat: 50 * time.Millisecond}, tokenizer.NewBytes(), chat{}, conn, zap.NewNop())
+	pool := client.New(client.Config{Heartbeat: 50 * time.Millisecond}, conn, zap.NewNop())
+	text := frontend.Text{Text: completion.Text{Tokenizer: tokenizer.NewBytes(), Template: chat{}}}
+	demo := frontend.Model{Name: "demo", Open: func() (*frontend.Text, error) { return &text, nil }}
+	f, err := frontend.New(frontend.Config{}, []frontend.Model{demo}, pool, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +90,9 @@ func newPipeline(t testing.TB) *pipeline {
 		t.Fatal(err)
 	}
 	p.address = listener.Addr().String()
-	stop := background(t, func(ctx context.Context) error { return f.Serve(ctx, listener) })
+	stop := background(t, func(ctx context.Context) error {
+		return pool.Serve(ctx, func(ctx context.Context) error { return f.Serve(ctx, listener) })
+	})
 	t.Cleanup(func() {
 		stop()
 		p.executor()
@@ -138,27 +147,27 @@ func (p *pipeline) startExecutor() {
 // chat refuses: the null runner has no chat template.
 type chat struct{}
 
-func (chat) RenderChat([]byte, frontend.ChatOptions) (string, error) {
+func (chat) RenderChat([]byte, completion.ChatOptions) (string, error) {
 	return "", errors.New("no chat template")
 }
 
 func (chat) TokenizerInfo() map[string]json.RawMessage { return nil }
 
-// client sends requests over one connection.
-type client struct {
+// caller sends requests over one connection.
+type caller struct {
 	conn   net.Conn
 	reader *bufio.Reader
 }
 
-func (p *pipeline) dial() *client {
+func (p *pipeline) dial() *caller {
 	conn, err := net.Dial("tcp", p.address)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return &client{conn, bufio.NewReader(conn)}
+	return &caller{conn, bufio.NewReader(conn)}
 }
 
-func (c *client) do(body string) (int, string, error) {
+func (c *caller) do(body string) (int, string, error) {
 	_, err := fmt.Fprintf(c.conn, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	if err != nil {
 		return 0, "", err
@@ -209,7 +218,7 @@ func TestEveryRequestIsAnswered(t *testing.T) {
 }
 
 // ask sends a prompt of some length and checks that the answer is nullRunner's.
-func (c *client) ask(length, tokens int) error {
+func (c *caller) ask(length, tokens int) error {
 	status, text, err := c.do(fmt.Sprintf(`{"prompt":"%s","add_special_tokens":false,"max_tokens":%d,"temperature":0}`, strings.Repeat("x", length), tokens))
 	if err != nil {
 		return err

@@ -29,10 +29,15 @@ import (
 type tieredRunner struct{ *model.Model }
 
 func (r tieredRunner) Info() wire.ExecutorInfo {
-	info := r.Model.Info()
-	info.Model = "demo"
-	return info
+	m := r.Model.Info()
+	m.Name = "demo"
+	return wire.ExecutorInfo{Device: "ref", CanPause: true, Models: []wire.ModelInfo{m}}
 }
+
+func (tieredRunner) Load(string, uint32) error { return nil }
+func (tieredRunner) Drop([]uint32)             {}
+
+func (r tieredRunner) Save(_ string, copies []wire.Copy) error { return r.Model.Save(copies) }
 
 func (r tieredRunner) Begin(run *wire.Run) (executor.Pass, error) {
 	p, err := r.Model.Begin(run)

@@ -16,6 +16,8 @@ import (
 type config struct {
 	binary     string
 	device     string
+	models     int    // that are served; 0: the demo model alone
+	memory     string // --memory of the server; empty: what there is
 	frontends  int
 	clients    int
 	duration   time.Duration // with 0, until all faults are done
@@ -33,6 +35,8 @@ func main() {
 	var c config
 	flag.StringVar(&c.binary, "binary", "bin/prefillonly", "the program under test")
 	flag.StringVar(&c.device, "device", "cpu", "its --device")
+	flag.IntVar(&c.models, "models", 0, "serve so many models, variants of the demo model of 6 MiB each, and ask all of them; 0: the demo model alone")
+	flag.StringVar(&c.memory, "memory", "", "its --memory: less than all models take has them loaded in turn")
 	flag.IntVar(&c.frontends, "frontends", 2, "its --api-server-count")
 	flag.IntVar(&c.clients, "clients", 16, "clients, each with one request at a time")
 	flag.DurationVar(&c.duration, "duration", time.Hour, "how long; the first third without faults; 0: until all faults are done")
@@ -67,7 +71,12 @@ func soak(ctx context.Context, c config) (*report, error) {
 
 // run soaks a server and returns what it saw, if it came to see anything.
 func run(ctx context.Context, c config) (*report, error) {
-	s, err := startServer(c)
+	args, remove, err := writeModels(c)
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	s, err := startServer(c, args)
 	if err != nil {
 		return nil, err
 	}

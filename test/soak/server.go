@@ -27,11 +27,11 @@ type server struct {
 	ended chan struct{}
 }
 
-// startServer starts the program and waits until it is ready.
-func startServer(c config) (*server, error) {
+// startServer starts the program with these arguments beside the usual ones, and waits until it is ready.
+func startServer(c config, args []string) (*server, error) {
 	s := &server{ended: make(chan struct{})}
-	s.cmd = exec.Command(c.binary, "serve", "--port", "0", "--device", c.device, "--access-log=false", "--log-format", "json",
-		"--api-server-count", strconv.Itoa(c.frontends), "--hang-timeout", c.silence.String(), "--kv-cache-memory-bytes", "64MiB")
+	s.cmd = exec.Command(c.binary, append([]string{"serve", "--port", "0", "--device", c.device, "--access-log=false", "--log-format", "json",
+		"--api-server-count", strconv.Itoa(c.frontends), "--hang-timeout", c.silence.String(), "--kv-cache-memory-bytes", "64MiB"}, args...)...)
 	log, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err

@@ -48,6 +48,18 @@ func TestSoak(t *testing.T) {
 	}
 }
 
+// TestSoakModels is half a minute of the same on three models in memory for one and a bit: nothing is lost or wrong
+// while they take turns and processes die.
+func TestSoakModels(t *testing.T) {
+	r := mustSoak(t, config{
+		binary: program(t), device: "cpu", models: 3, memory: "140MiB", frontends: 2, clients: 8, duration: 30 * time.Second, every: 3 * time.Second,
+		signals: "KILL,SEGV,STOP", roles: "executor,scheduler,frontend", silence: 3 * time.Second, seed: 4, flatWithin: 32 << 20,
+	})
+	if len(r.faults) < 2 {
+		t.Errorf("%d faults, want at least 2", len(r.faults))
+	}
+}
+
 // TestStrikes is the short form of `make strikes`: nothing is lost but by a dying frontend, nothing hangs.
 func TestStrikes(t *testing.T) {
 	mustSoak(t, config{

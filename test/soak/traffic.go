@@ -25,6 +25,7 @@ const (
 // traffic is the clients.
 type traffic struct {
 	clients  int
+	models   int // to ask; 0: the only one
 	seed     uint64
 	url      string
 	report   *report
@@ -34,12 +35,12 @@ type traffic struct {
 
 // newTraffic makes the clients, and learns from the server in peace what it answers.
 func newTraffic(c config, url string, r *report) (*traffic, error) {
-	t := &traffic{clients: c.clients, seed: c.seed, url: url, report: r, want: map[string]string{}}
+	t := &traffic{clients: c.clients, models: c.models, seed: c.seed, url: url, report: r, want: map[string]string{}}
 	random := rand.New(rand.NewPCG(c.seed, 2))
 	for i := range kinds {
 		k := &kinds[i]
-		for range 300 { // enough to meet each body
-			body := k.body(random)
+		for range 300 * max(1, c.models) { // enough to meet each body
+			body := t.body(k, random)
 			if _, known := t.want[body]; known || !k.same {
 				continue
 			}
@@ -74,8 +75,17 @@ func (t *traffic) client(ctx context.Context, i uint64) {
 	defer client.CloseIdleConnections()
 	for ctx.Err() == nil {
 		k := pick(random)
-		t.ask(client, k, k.body(random), random)
+		t.ask(client, k, t.body(k, random), random)
 	}
+}
+
+// body is one of a kind, for any of the models.
+func (t *traffic) body(k *kind, random *rand.Rand) string {
+	body := k.body(random)
+	if t.models == 0 {
+		return body
+	}
+	return fmt.Sprintf(`{"model":"%s",%s`, modelName(random.IntN(t.models)), body[1:])
 }
 
 // ask asks until the request has its answer: one that is refused for now or loses its connection is asked

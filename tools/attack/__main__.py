@@ -15,9 +15,10 @@ import traceback
 import connections
 import crashes
 import files
+import models
 import requests
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, files) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, files, models) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):

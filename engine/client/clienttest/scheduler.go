@@ -16,9 +16,10 @@ import (
 type Scheduler struct {
 	Deliver func(wire.Message) // takes the answers; the client's
 	Answer  func(*wire.Submit) []*wire.Result
-	Reset   func(*wire.Reset) *wire.ResetDone // nil: no answer
-	Inbox   chan wire.Message                 // what Recv returns; closed: the connection is
-	Heard   chan struct{}                     // gets a token for each Submit and Cancel, as far as there is room
+	Reset   func(*wire.Reset) *wire.ResetDone  // nil: no answer
+	Set     func(*wire.SetModel) *engine.Error // nil: no answer
+	Inbox   chan wire.Message                  // what Recv returns; closed: the connection is
+	Heard   chan struct{}                      // gets a token for each Submit and Cancel, as far as there is room
 
 	mu      sync.Mutex
 	submits []*wire.Submit
@@ -63,6 +64,10 @@ func (s *Scheduler) Send(msg wire.Message) error {
 	case *wire.Reset:
 		if s.Reset != nil {
 			s.Deliver(s.Reset(m))
+		}
+	case *wire.SetModel:
+		if s.Set != nil {
+			s.Deliver(&wire.ModelSet{Serial: m.Serial, Err: s.Set(m)})
 		}
 	}
 	return nil
@@ -121,14 +126,23 @@ func (s *Scheduler) Hellos() []*wire.Hello {
 
 // Token is the Result with the index-th token of a job.
 func Token(job engine.JobID, index int, id engine.TokenID, finish engine.Finish) *wire.Result {
-	return &wire.Result{Job: job, Index: index, Answer: &engine.Answer{Token: id}, Finish: finish}
+	return &wire.Result{Job: job, Output: &engine.TokenOutput{Index: index, Answer: &engine.Answer{Token: id}}, Finish: finish}
 }
 
-// Welcome is one of a scheduler with an executor of "demo" (a context of 128 tokens, 100 blocks of 16) with
-// vocab tokens, and one of another model.
+// Welcome is the first of a scheduler with "demo", of vocab tokens, ready on one executor that keeps it, and
+// another model.
 func Welcome(epoch uint64, vocab int) *wire.Welcome {
-	return &wire.Welcome{Epoch: epoch, Executors: []wire.ExecutorInfo{
-		{Model: "other", MaxModelLen: 1 << 20, VocabSize: 1 << 20},
-		{Model: "demo", MaxModelLen: 128, VocabSize: vocab, BlockTokens: 16, NumBlocks: 100},
+	demo := Served("demo", vocab)
+	demo.Keep = wire.KeepAlways
+	return &wire.Welcome{Epoch: epoch, Models: 1, Served: []wire.Served{
+		{Name: "other", State: wire.ModelReady, Executors: 1, Loaded: 1, Tokens: &wire.TokenLimits{MaxModelLen: 1 << 20, VocabSize: 1 << 20}}, demo,
 	}}
+}
+
+// Served is a model of vocab tokens that is ready on one executor: with a context of 128 tokens and 100 blocks of 16.
+func Served(name string, vocab int) wire.Served {
+	return wire.Served{
+		Name: name, State: wire.ModelReady, Executors: 1, Loaded: 1,
+		Tokens: &wire.TokenLimits{MaxModelLen: 128, VocabSize: vocab, BlockTokens: 16, NumBlocks: 100},
+	}
 }

@@ -22,9 +22,9 @@ type File struct {
 	Samples     []Sample `json:"samples"`
 }
 
-// Path names the profile of info's model on info's device in dir.
-func Path(dir string, info wire.ExecutorInfo) string {
-	sum := sha256.Sum256([]byte(info.Device + "\x00" + info.Fingerprint))
+// Path names the profile of a model on a device in dir.
+func Path(dir, device string, m *wire.ModelInfo) string {
+	sum := sha256.Sum256([]byte(device + "\x00" + m.Fingerprint))
 	return filepath.Join(dir, "profile-"+hex.EncodeToString(sum[:8])+".json")
 }
 
@@ -49,7 +49,7 @@ const maxFile = 16 << 20
 
 // Load reads the profile at path and refuses that of another model or device. A missing file is
 // fs.ErrNotExist.
-func Load(path string, info wire.ExecutorInfo) (File, error) {
+func Load(path, device string, m *wire.ModelInfo) (File, error) {
 	raw, err := regular.ReadFile(path, maxFile)
 	if err != nil {
 		return File{}, err
@@ -60,10 +60,10 @@ func Load(path string, info wire.ExecutorInfo) (File, error) {
 	}
 	var wrong error
 	switch {
-	case f.Fingerprint != info.Fingerprint:
-		wrong = fmt.Errorf("it is of model %s (%s), this executor serves %s (%s)", f.Model, f.Fingerprint, info.Model, info.Fingerprint)
-	case f.Device != info.Device:
-		wrong = fmt.Errorf("it is of device %s, this executor runs on %s", f.Device, info.Device)
+	case f.Fingerprint != m.Fingerprint:
+		wrong = fmt.Errorf("it is of model %s (%s), this executor serves %s (%s)", f.Model, f.Fingerprint, m.Name, m.Fingerprint)
+	case f.Device != device:
+		wrong = fmt.Errorf("it is of device %s, this executor runs on %s", f.Device, device)
 	case f.Fit.Base < 0 || f.Fit.Token < 0 || f.Fit.Pair < 0 || f.Fit.Token+f.Fit.Base == 0:
 		wrong = errors.New("its coefficients are not those of a fit")
 	}

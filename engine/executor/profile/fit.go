@@ -21,6 +21,7 @@ type Fit struct {
 	Linear  float64       `json:"r2_linear"`      // R^2 of base + token*(n - c)
 	R2      float64       `json:"r2"`             // R^2 with the quadratic term
 	Worst   float64       `json:"worst_relative"` // largest relative error of a sample
+	Step    time.Duration `json:"step_ns"`        // longest step of a sample; 0 in profiles from before it was measured
 }
 
 // features are the columns of the regression.
@@ -53,6 +54,7 @@ func FitSamples(samples []Sample) (Fit, error) {
 	}
 	for i, s := range samples {
 		f.Worst = max(f.Worst, math.Abs(predict(s, full)-took[i])/took[i])
+		f.Step = max(f.Step, s.Step)
 	}
 	return f, nil
 }
@@ -112,6 +114,6 @@ func rSquared(samples []Sample, c [3]float64) float64 {
 }
 
 // Apply puts the coefficients where the scheduler reads them.
-func (f Fit) Apply(info *wire.ExecutorInfo) {
-	info.CostBase, info.CostToken, info.CostPair = f.Base, f.Token, f.Pair
+func (f Fit) Apply(m *wire.ModelInfo) {
+	m.Cost.Base, m.Cost.Unit, m.Cost.Pair, m.Step = f.Base, f.Token, f.Pair, f.Step
 }

@@ -18,6 +18,7 @@ type Sample struct {
 	Input  int           `json:"n_input"`
 	Cached int           `json:"n_cached"`
 	Took   time.Duration `json:"took_ns"` // the median of the repetitions
+	Step   time.Duration `json:"step_ns"` // the longest step of the repetition in which that was shortest
 }
 
 // Options say which grid to measure.
@@ -28,21 +29,27 @@ type Options struct {
 	Progress  func(done, total int, s Sample) // called after each point; may be nil
 }
 
-// Measure runs the grid on r, which is used by nothing else meanwhile. Cached parts are what fits
-// the prefix cache of a half and of seven eighths of each length.
-func Measure(r executor.Runner, o Options) ([]Sample, error) {
-	info := r.Info()
+// Measure loads a model that takes tokens and runs the grid on r, which is used by nothing else meanwhile.
+// Cached parts are what fits the prefix cache of a half and of seven eighths of each length.
+func Measure(r executor.Runner, model string, o Options) ([]Sample, error) {
+	info, err := load(r, model)
+	if err != nil {
+		return nil, err
+	}
 	points := grid(info, o)
 	if len(points) == 0 {
-		return nil, fmt.Errorf("no prompt lengths to measure up to %d tokens: the model's limit is %d", o.MaxTokens, info.MaxModelLen)
+		return nil, fmt.Errorf("no prompt lengths to measure up to %d tokens: the model's limit is %d", o.MaxTokens, info.Tokens.MaxModelLen)
 	}
 	for i := range points {
 		p := &points[i]
 		var took []time.Duration
 		for range max(o.Repeat, 1) {
-			t, err := measure(r, info, p.Input, p.Cached)
+			t, step, err := measure(r, info, p.Input, p.Cached)
 			if err != nil {
 				return nil, fmt.Errorf("%d tokens, %d cached: %w", p.Input, p.Cached, err)
+			}
+			if len(took) == 0 || step < p.Step {
+				p.Step = step
 			}
 			took = append(took, t)
 		}
@@ -55,11 +62,27 @@ func Measure(r executor.Runner, o Options) ([]Sample, error) {
 	return points, nil
 }
 
+// load brings all of a model's weights onto the device.
+func load(r executor.Runner, model string) (*wire.ModelInfo, error) {
+	for _, m := range r.Info().Models {
+		if m.Name != model || m.Tokens == nil {
+			continue
+		}
+		for i, w := range m.Weights {
+			if err := r.Load(model, w); err != nil {
+				return nil, fmt.Errorf("piece %d of %d of the weights: %w", i, len(m.Weights), err)
+			}
+		}
+		return &m, nil
+	}
+	return nil, fmt.Errorf("there is no model %q that takes tokens", model)
+}
+
 // shortest is the first prompt length of a doubling grid.
 const shortest = 64
 
-func grid(info wire.ExecutorInfo, o Options) []Sample {
-	limit := info.MaxModelLen - 1 // one is for the answer
+func grid(info *wire.ModelInfo, o Options) []Sample {
+	limit := info.Tokens.MaxModelLen - 1 // one is for the answer
 	if o.MaxTokens > 0 {
 		limit = min(limit, o.MaxTokens)
 	}
@@ -79,7 +102,7 @@ func grid(info wire.ExecutorInfo, o Options) []Sample {
 	for _, n := range lengths {
 		points = append(points, Sample{Input: n})
 		for _, part := range []int{n / 2, n / 8 * 7} {
-			if cached := part / info.BlockTokens * info.BlockTokens; cached > 0 && cached/info.BlockTokens <= info.NumBlocks {
+			if cached := part / info.Tokens.BlockTokens * info.Tokens.BlockTokens; cached > 0 && cached/info.Tokens.BlockTokens <= info.Tokens.NumBlocks {
 				points = append(points, Sample{Input: n, Cached: cached})
 			}
 		}
@@ -88,42 +111,41 @@ func grid(info wire.ExecutorInfo, o Options) []Sample {
 }
 
 // measure fills the cache with the first cached tokens, and times the pass that reads them.
-func measure(r executor.Runner, info wire.ExecutorInfo, input, cached int) (time.Duration, error) {
+func measure(r executor.Runner, info *wire.ModelInfo, input, cached int) (took, step time.Duration, err error) {
 	tokens := make([]engine.TokenID, input)
 	for i := range tokens {
-		tokens[i] = engine.TokenID((i*2654435761 + 12345) % info.VocabSize)
+		tokens[i] = engine.TokenID((i*2654435761 + 12345) % info.Tokens.VocabSize)
 	}
-	blocks := make([]wire.BlockID, cached/info.BlockTokens)
+	blocks := make([]wire.BlockID, cached/info.Tokens.BlockTokens)
 	for i := range blocks {
 		blocks[i] = wire.BlockID(i)
 	}
 	ask := engine.Ask{Allowed: []engine.TokenID{0, 1}}
 	if cached > 0 {
-		if _, err := run(r, wire.RunItem{Tokens: tokens[:cached], Blocks: blocks, Ask: ask}); err != nil {
-			return 0, err
+		if _, _, err := run(r, info.Name, wire.TokenItem{Tokens: tokens[:cached], Blocks: blocks, Ask: ask}); err != nil {
+			return 0, 0, err
 		}
 	}
-	return run(r, wire.RunItem{Tokens: tokens, Cached: cached, Blocks: blocks, Ask: ask})
+	return run(r, info.Name, wire.TokenItem{Tokens: tokens, Cached: cached, Blocks: blocks, Ask: ask})
 }
 
-func run(r executor.Runner, item wire.RunItem) (time.Duration, error) {
+// run times a pass, and the longest of its steps.
+func run(r executor.Runner, model string, item wire.TokenItem) (took, step time.Duration, err error) {
 	start := time.Now()
-	pass, err := r.Begin(&wire.Run{Items: []wire.RunItem{item}})
+	pass, err := r.Begin(&wire.Run{Model: model, Items: []wire.RunItem{{Work: &item}}})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer pass.Close()
-	for {
-		done, err := pass.Step()
-		if err != nil {
-			return 0, err
+	for done := false; !done; {
+		before := time.Now()
+		if done, err = pass.Step(); err != nil {
+			return 0, 0, err
 		}
-		if done {
-			break
-		}
+		step = max(step, time.Since(before))
 	}
 	if res := pass.Results()[0]; res.Err != nil {
-		return 0, res.Err
+		return 0, 0, res.Err
 	}
-	return time.Since(start), nil
+	return time.Since(start), step, nil
 }

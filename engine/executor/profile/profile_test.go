@@ -14,8 +14,10 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-var info = wire.ExecutorInfo{
-	Device: "test", Model: "m", Fingerprint: "abc", VocabSize: 1000, MaxModelLen: 4097, BlockTokens: 16, NumBlocks: 64,
+const device = "test"
+
+var info = wire.ModelInfo{
+	Name: "m", Fingerprint: "abc", Weights: []uint32{0, 1}, Tokens: &wire.TokenLimits{VocabSize: 1000, MaxModelLen: 4097, BlockTokens: 16, NumBlocks: 64},
 }
 
 // counted are passes of prompts with parts of them cached, whose times are counted out: so much for the
@@ -78,7 +80,7 @@ func TestFitRefuses(t *testing.T) {
 
 func TestMeasure(t *testing.T) {
 	calls := 0
-	points, err := Measure(executor.NewNull(info), Options{MaxTokens: 500, Repeat: 3, Progress: func(done, total int, _ Sample) {
+	points, err := Measure(executor.NewNull(wire.ExecutorInfo{Device: device, Weights: make([]wire.Weight, 2), Models: []wire.ModelInfo{info}}), "m", Options{MaxTokens: 500, Repeat: 3, Progress: func(done, total int, _ Sample) {
 		calls++
 		if done != calls || done > total {
 			t.Errorf("progress %d of %d at call %d", done, total, calls)
@@ -90,7 +92,7 @@ func TestMeasure(t *testing.T) {
 	longest := 0
 	for _, p := range points {
 		longest = max(longest, p.Input)
-		if p.Took <= 0 || p.Cached%info.BlockTokens != 0 || p.Cached >= p.Input {
+		if p.Took <= 0 || p.Step <= 0 || p.Step > p.Took || p.Cached%info.Tokens.BlockTokens != 0 || p.Cached >= p.Input {
 			t.Errorf("sample %+v", p)
 		}
 	}
@@ -100,38 +102,36 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestGridStaysInLimits(t *testing.T) {
-	for _, p := range grid(info, Options{}) {
-		if p.Input >= info.MaxModelLen || p.Cached > info.NumBlocks*info.BlockTokens {
+	for _, p := range grid(&info, Options{}) {
+		if p.Input >= info.Tokens.MaxModelLen || p.Cached > info.Tokens.NumBlocks*info.Tokens.BlockTokens {
 			t.Errorf("sample %+v is outside the runner's limits", p)
 		}
 	}
 }
 
 func TestFileRoundTrip(t *testing.T) {
-	path := Path(t.TempDir(), info)
-	want := File{Device: info.Device, Model: "m", Fingerprint: info.Fingerprint, Fit: Fit{Base: 1, Token: 2, Pair: 3}, Samples: []Sample{{Input: 4, Took: time.Second}}}
+	path := Path(t.TempDir(), device, &info)
+	want := File{Device: device, Model: "m", Fingerprint: info.Fingerprint, Fit: Fit{Base: 1, Token: 2, Pair: 3}, Samples: []Sample{{Input: 4, Took: time.Second}}}
 	if err := Save(path, want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Load(path, info)
+	got, err := Load(path, device, &info)
 	if err != nil || got.Fit != want.Fit || got.Samples[0] != want.Samples[0] {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	other := info
 	other.Fingerprint = "def"
-	if _, err := Load(path, other); err == nil || !strings.Contains(err.Error(), "abc") || !strings.Contains(err.Error(), "def") {
+	if _, err := Load(path, device, &other); err == nil || !strings.Contains(err.Error(), "abc") || !strings.Contains(err.Error(), "def") {
 		t.Errorf("a profile of another model: %v", err)
 	}
-	other = info
-	other.Device = "elsewhere"
-	if _, err := Load(path, other); err == nil || !strings.Contains(err.Error(), "elsewhere") {
+	if _, err := Load(path, "elsewhere", &info); err == nil || !strings.Contains(err.Error(), "elsewhere") {
 		t.Errorf("a profile of another device: %v", err)
 	}
 }
 
 func TestLoadRefusesBrokenFiles(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Load(filepath.Join(dir, "none.json"), info); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Load(filepath.Join(dir, "none.json"), device, &info); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
 	for name, text := range map[string]string{
@@ -142,7 +142,7 @@ func TestLoadRefusesBrokenFiles(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(path, info); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := Load(path, device, &info); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/prefillonly/prefillonly/engine/inspect"
+	"github.com/prefillonly/prefillonly/engine/weights/catalog"
+	"github.com/prefillonly/prefillonly/internal/modeldir"
+	"github.com/prefillonly/prefillonly/internal/usage"
+)
+
+// newModelCommand makes `prefillonly model`.
+func newModelCommand() *cobra.Command {
+	show := &cobra.Command{
+		Use:   "show MODEL",
+		Short: "List a checkpoint's tensors, and the chunks in which it is loaded",
+		Long: `Reads the headers of a checkpoint: tensors with their types, shapes and bytes, those of several layers in
+one line, and the chunks that are loaded and dropped together, with what they are expected to take on a
+device that computes in bfloat16; the head counts the rotary angles of the longest sequence, too.`,
+		Example: "  prefillonly model show ./Qwen2.5-0.5B\n  prefillonly model show Qwen/Qwen2.5-0.5B --json",
+		Args:    cobra.ExactArgs(1),
+	}
+	diff := &cobra.Command{
+		Use:   "diff MODEL MODEL",
+		Short: "Tell what two checkpoints share, and what both take in memory together",
+		Long: `Compares the tensors of two checkpoints by their content. Equal ones are in memory once when both models
+are served by one process, so a fine-tune costs no more than what it changed. Tensors that begin alike are
+hashed, once for as long as the files stay what they are.`,
+		Example: "  prefillonly model diff ./Qwen2.5-0.5B ./my-fine-tune",
+		Args:    cobra.ExactArgs(2),
+	}
+	for c, text := range map[*cobra.Command]func(*cobra.Command, []string) (any, func(io.Writer), error){show: showModel, diff: diffModels} {
+		asJSON := c.Flags().Bool("json", false, "print JSON, with every tensor by itself")
+		c.ValidArgsFunction = usage.Directories
+		c.RunE = func(command *cobra.Command, args []string) error {
+			value, write, err := text(command, args)
+			if err != nil {
+				return err
+			}
+			var out strings.Builder
+			if *asJSON {
+				encoder := json.NewEncoder(&out)
+				encoder.SetIndent("", "  ")
+				err = encoder.Encode(value)
+			} else {
+				write(&out)
+			}
+			if err == nil {
+				_, err = io.WriteString(command.OutOrStdout(), out.String())
+			}
+			return err
+		}
+	}
+	return commandGroup(&cobra.Command{Use: "model", Short: "Look into checkpoints"}, show, diff)
+}
+
+// openModels reads the headers of checkpoints by directory or name.
+func openModels(names []string) ([]*inspect.Model, error) {
+	var models []*inspect.Model
+	for _, name := range names {
+		dir, _, err := modeldir.Find(name)
+		if err == nil {
+			var m *inspect.Model
+			m, err = inspect.Open(dir)
+			models = append(models, m)
+		}
+		if err != nil {
+			return nil, &exitError{exitConfig, fmt.Errorf("model: %w", err)}
+		}
+	}
+	return models, nil
+}
+
+func showModel(_ *cobra.Command, args []string) (any, func(io.Writer), error) {
+	models, err := openModels(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	return models[0], func(w io.Writer) { writeModel(w, models[0]) }, nil
+}
+
+func diffModels(command *cobra.Command, args []string) (any, func(io.Writer), error) {
+	models, err := openModels(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		cache = "" // hashes are not kept
+	}
+	c, err := inspect.Compare(command.Context(), models[0], models[1], catalog.New(cache), hashing())
+	if err != nil {
+		return nil, nil, &exitError{exitConfig, fmt.Errorf("model: %w", err)}
+	}
+	return c, func(w io.Writer) { writeComparison(w, c) }, nil
+}
+
+// hashing shows on a terminal how much is read.
+func hashing() func(done, total int64) {
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return func(int64, int64) {}
+	}
+	var bar *progressbar.ProgressBar
+	return func(done, total int64) {
+		if bar == nil {
+			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription("hashing"),
+				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+		}
+		_ = bar.Set64(done)
+	}
+}
+
+// table writes rows of columns, which are divided by tabs.
+func table(w io.Writer, rows ...string) {
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(columns, row)
+	}
+	_ = columns.Flush() // to memory
+}
+
+func writeModel(w io.Writer, m *inspect.Model) {
+	var types []string
+	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
+		types = append(types, name+" "+amount(m.Types[name]))
+	}
+	files := "1 file"
+	if m.Files != 1 {
+		files = fmt.Sprintf("%d files", m.Files)
+	}
+	fmt.Fprintf(w, "%s\n%s, %d tensors in %s, %s: %s\n\n", m.Path, m.Architecture, len(m.Tensors), files, amount(m.Bytes), strings.Join(types, ", "))
+	rows := []string{"TENSORS\tTYPE\tSHAPE\tNUMBER\tBYTES"}
+	for _, a := range inspect.Group(m.Tensors) {
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%v\t%d\t%s", a.Names, a.Type, a.Shape, a.Count, amount(a.Bytes)))
+	}
+	table(w, rows...)
+	if m.Refused != "" {
+		fmt.Fprintf(w, "\nIt cannot be served: %s\n", m.Refused)
+		return
+	}
+	fmt.Fprintln(w)
+	rows = []string{"CHUNK\tTENSORS\tBYTES\tON A DEVICE"}
+	for from := 0; from < len(m.Chunks); {
+		c, to := m.Chunks[from], from+1
+		for to < len(m.Chunks) && alike(m.Chunks[to], c) {
+			to++
+		}
+		name, each := c.Name, ""
+		if to > from+1 {
+			name, each = c.Name+" to "+m.Chunks[to-1].Name, " each"
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%d%s\t%s%s\t%s%s", name, c.Tensors, each, amount(c.Bytes), each, amount(c.DeviceBytes), each))
+		from = to
+	}
+	table(w, append(rows, fmt.Sprintf("all\t%d\t%s\t%s", len(m.Tensors), amount(m.Bytes), amount(m.DeviceBytes)))...)
+}
+
+// alike says whether two chunks differ in their names alone.
+func alike(a, b inspect.Chunk) bool {
+	a.Name = b.Name
+	return a == b
+}
+
+func writeComparison(w io.Writer, c *inspect.Comparison) {
+	rows := []string{"\tA\tB", fmt.Sprintf("tensors\t%d\t%d", c.A.Tensors, c.B.Tensors), fmt.Sprintf("bytes\t%s\t%s", amount(c.A.Bytes), amount(c.B.Bytes)),
+		fmt.Sprintf("shared tensors\t%d\t%d", c.A.SharedTensors, c.B.SharedTensors),
+		fmt.Sprintf("shared bytes\t%s\t%s", amount(c.A.SharedBytes), amount(c.B.SharedBytes)),
+		fmt.Sprintf("share\t%.1f %%\t%.1f %%", 100*c.A.Share, 100*c.B.Share)}
+	if d := c.Device; d != nil {
+		rows = append(rows, fmt.Sprintf("on a device\t%s\t%s", amount(d.A), amount(d.B)))
+	}
+	fmt.Fprintf(w, "A  %s\nB  %s\n\n", c.A.Path, c.B.Path)
+	table(w, rows...)
+	if d := c.Device; d != nil {
+		fmt.Fprintf(w, "\nTogether they take %s, %.2f times what A takes; loading B beside A loads %s.\n", amount(d.Together), float64(d.Together)/float64(d.A), amount(d.Load))
+		fmt.Fprintf(w, "%d of B's %d chunks are A's", d.Shared, d.Chunks)
+		if len(d.Differ) > 0 {
+			fmt.Fprintf(w, ", all but %s", strings.Join(d.Differ, ", "))
+		}
+		fmt.Fprintln(w, ".")
+	}
+	if len(c.Differences) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	rows = []string{"DIFFERENT\tTYPE\tSHAPE\tNUMBER\tBYTES\tWHERE"}
+	for _, where := range []struct{ in, why, text string }{
+		{"both", "content", "other content"}, {"a", "content", "A's content is not in B"}, {"b", "content", "B's content is not in A"},
+		{"a", "form", "A, another type or shape in B"}, {"b", "form", "B, another type or shape in A"},
+		{"a", "missing", "A alone"}, {"b", "missing", "B alone"},
+	} {
+		var tensors []inspect.Tensor
+		for _, d := range c.Differences {
+			if d.In == where.in && d.Why == where.why {
+				tensors = append(tensors, d.Tensor)
+			}
+		}
+		for _, a := range inspect.Group(tensors) {
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%v\t%d\t%s\t%s", a.Names, a.Type, a.Shape, a.Count, amount(a.Bytes), where.text))
+		}
+	}
+	table(w, rows...)
+}
+
+// amount is a number of bytes in the largest unit that leaves a digit before the point.
+func amount(n int64) string {
+	for _, unit := range []struct {
+		bytes int64
+		name  string
+	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
+		if n >= unit.bytes {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit.bytes), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}

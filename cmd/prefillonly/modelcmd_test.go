@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/inspect"
+)
+
+// tunedDemo is the demo model with other bits in the last layer's last tensor, and the demo model itself.
+func tunedDemo(t *testing.T) (tuned, demo string) {
+	t.Helper()
+	tuned, demo = demoDir(t), demoDir(t)
+	m, err := inspect.Open(tuned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := m.Tensors[len(m.Tensors)-1]
+	file := filepath.Join(tuned, last.File)
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[len(raw)-1] ^= 1
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{tuned, demo} {
+		if err := os.Chtimes(filepath.Join(dir, last.File), time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tuned, demo
+}
+
+func TestModelShow(t *testing.T) {
+	dir := demoDir(t)
+	text := output(t, "model", "show", dir)
+	for _, want := range []string{dir + "\n", "LlamaForCausalLM, 38 tensors in 1 file", "model.layers.0-3.mlp.down_proj.weight", "embedding", "layer 0 to layer 3", "head"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("model show lacks %q:\n%s", want, text)
+		}
+	}
+	var m inspect.Model
+	if err := json.Unmarshal([]byte(output(t, "model", "show", "--json", dir)), &m); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Tensors) == 0 || m.Bytes == 0 || len(m.Chunks) != 6 || m.DeviceBytes < m.Bytes {
+		t.Errorf("as JSON: %d tensors of %d bytes, %d chunks of %d", len(m.Tensors), m.Bytes, len(m.Chunks), m.DeviceBytes)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"architectures":["BertModel"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text := output(t, "model", "show", dir); !strings.Contains(text, `cannot be served: config.json: unsupported architecture [BertModel]`) {
+		t.Errorf("model show of another architecture:\n%s", text)
+	}
+}
+
+// TestModelDiff: the files are read once, and nothing is written beside them.
+func TestModelDiff(t *testing.T) {
+	t.Setenv("CACHE_DIRECTORY", "")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	tuned, demo := tunedDemo(t)
+	before, err := os.ReadDir(demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		var c inspect.Comparison
+		if err := json.Unmarshal([]byte(output(t, "model", "diff", demo, tuned, "--json")), &c); err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Differences) != 1 || c.A.SharedTensors != c.A.Tensors-1 || c.Device.Together <= c.Device.A || (c.HashedBytes > 0) != (i == 0) {
+			t.Errorf("round %d: %+v, %+v", i, c, c.Device)
+		}
+	}
+	text := output(t, "model", "diff", demo, tuned)
+	for _, want := range []string{"A  " + demo, "B  " + tuned, "shared tensors", "5 of B's 6 chunks are A's, all but ", "other content"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("model diff lacks %q:\n%s", want, text)
+		}
+	}
+	if text := output(t, "model", "diff", demo, demo); !strings.Contains(text, "1.00 times") || strings.Contains(text, "DIFFERENT") {
+		t.Errorf("model diff of one model with itself:\n%s", text)
+	}
+	after, err := os.ReadDir(demo)
+	if err != nil || len(after) != len(before) {
+		t.Errorf("%d files are in the model's folder (%v), there were %d", len(after), err, len(before))
+	}
+}
+
+func TestModelExits(t *testing.T) {
+	empty := t.TempDir()
+	for line, want := range map[string]int{
+		"model show": exitUsage, "model diff " + empty: exitUsage, "model shew x": exitUsage,
+		"model show " + empty: exitConfig, "model show /nowhere": exitConfig, "model diff no/such " + empty: exitConfig,
+	} {
+		cmd := command([]string{"HF_HOME=" + empty}, strings.Fields(line)...)
+		out, err := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != want || err == nil || strings.Contains(string(out), "goroutine") {
+			t.Errorf("%s ends with %d, want %d:\n%s", line, got, want, out)
+		}
+	}
+}

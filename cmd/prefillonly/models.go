@@ -1,0 +1,62 @@
+package main
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine/device"
+	"github.com/prefillonly/prefillonly/engine/frontend"
+	"github.com/prefillonly/prefillonly/engine/texts"
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modellist"
+)
+
+// rereadModels reads the configuration anew, and resolves the models for a process that goes on where it is. Changed
+// are the other parameters that are not what they were in before.
+func rereadModels(s settings, before *config.Config) (next *config.Config, failed []error, changed []string, err error) {
+	if next, err = s.reread(); err != nil {
+		return nil, nil, nil, err
+	}
+	changed = config.Changed(before, next)
+	next.RuntimeDir, next.Device = s.RuntimeDir, s.Device
+	failed, err = modellist.Resolve(next)
+	return next, failed, changed, err
+}
+
+// nameModelGPUs replaces the GPUs of the models' devices by their UUIDs.
+func nameModelGPUs(cfg *config.Config, log *zap.Logger) error {
+	return modellist.NameGPUs(cfg, func(devices string) (string, error) {
+		own := *cfg
+		own.Device = devices
+		return device.NameGPUs(deviceOptions(&own, log), true)
+	})
+}
+
+// served are the models as a frontend serves them.
+func served(cfg *config.Config) (list []frontend.Model) {
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		list = append(list, frontend.Model{
+			Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways,
+			Open: func() (*frontend.Text, error) { return openText(m) }, TextKey: m.Path + "\x00" + m.ChatTemplate,
+		})
+	}
+	return list
+}
+
+func openText(m *config.Model) (*frontend.Text, error) {
+	text, free, err := texts.Open(m.Path, m.ChatTemplate)
+	if err != nil {
+		return nil, err
+	}
+	return &frontend.Text{Text: text, Close: free}, nil
+}
+
+// openOnly opens the texts of a model that is alone: without them nothing can be served.
+func openOnly(models []frontend.Model) error {
+	if len(models) != 1 {
+		return nil
+	}
+	text, err := models[0].Open()
+	models[0].Open = func() (*frontend.Text, error) { return text, err }
+	return err
+}

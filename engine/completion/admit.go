@@ -1,0 +1,160 @@
+package completion
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/client"
+)
+
+// maxJobs bounds prompts times n of one request.
+const maxJobs = 4096
+
+// Admit waits until the model's limits are known, fits the prompts into them, and makes a job for each choice. Where
+// all choices of a prompt are the same, one job stands for them.
+func (c *Call) Admit(ctx context.Context) error {
+	m, err := c.s.pool.Model(ctx, c.from.Model)
+	switch {
+	case err != nil:
+		return err
+	case m.Tokens == nil:
+		return api.Invalid("model", "the model `%s` takes tensors, not text", c.model)
+	}
+	count := len(c.prompts) * c.N
+	if count > maxJobs {
+		return api.Invalid("prompt", "prompt has %d prompts and n is %d; one request may have %d answers", len(c.prompts), c.N, maxJobs)
+	}
+	c.eos = choosable(c.text.EOS(), m.Tokens.VocabSize)
+	ask, err := c.ask(ctx)
+	if err != nil {
+		return err
+	}
+	c.perPrompt = c.N
+	if ask.Temperature == 0 || c.MaxTokens != nil && *c.MaxTokens == 0 {
+		c.perPrompt = 1
+	}
+	c.results = client.NewResults()
+	c.choices = make([]choice, 0, count)
+	c.jobs = make([]*client.Job, 0, len(c.prompts)*c.perPrompt)
+	c.open = count
+	for i := range c.prompts {
+		if err := c.admitPrompt(i, m.Tokens.MaxModelLen, ask); err != nil {
+			return err
+		}
+	}
+	r := &c.Record
+	r.Jobs, r.N, r.MaxTokens = len(c.jobs), c.N, c.prompts[0].maxTokens
+	return c.checkLogprobs(&ask)
+}
+
+// admitPrompt makes the jobs and choices of prompt i.
+func (c *Call) admitPrompt(i, limit int, ask engine.Ask) error {
+	p := &c.prompts[i]
+	var err error
+	if p.maxTokens, err = c.fit(i, limit); err != nil {
+		return err
+	}
+	job, err := c.s.pool.NewJob(engine.Job{
+		Model: c.from.Model, User: c.from.User, Salt: c.from.Salt, Priority: c.Priority, Deadline: c.from.Deadline,
+		Work: &engine.Tokens{IDs: p.ids, Max: p.maxTokens, Stop: c.stopTokens(), Ask: ask},
+	}, c.from.Arrived, c.results, len(c.jobs))
+	if err != nil {
+		return c.misfit(i, err)
+	}
+	if err := c.spell(p); err != nil {
+		return err
+	}
+	c.jobs = append(c.jobs, job)
+	for k := 1; k < c.perPrompt; k++ {
+		c.jobs = append(c.jobs, c.s.pool.Draw(job, ask.Seed+uint64(k), len(c.jobs)))
+	}
+	for range c.N {
+		c.choices = append(c.choices, newChoice(c, i))
+	}
+	c.asked.positions += c.N * len(p.ids)
+	c.asked.tokens += c.N * p.maxTokens
+	c.Record.PromptTokens += len(p.ids)
+	return nil
+}
+
+// choosable are the tokens of eos that a model of so many can choose.
+func choosable(eos []engine.TokenID, vocab int) []engine.TokenID {
+	if !slices.ContainsFunc(eos, func(id engine.TokenID) bool { return int(id) >= vocab }) {
+		return eos
+	}
+	return slices.DeleteFunc(slices.Clone(eos), func(id engine.TokenID) bool { return int(id) >= vocab })
+}
+
+// paramOf are the fields of requests that say the parts of Tokens.
+var paramOf = map[client.Part]string{
+	client.PartPrompt: "prompt", client.PartStop: "stop_token_ids", client.PartLabels: "logprob_token_ids",
+	client.PartAllowed: "allowed_token_ids", client.PartBias: "logit_bias", client.PartBans: "bad_words",
+}
+
+// misfit says in the request's words why the model does not take prompt i.
+func (c *Call) misfit(i int, err error) error {
+	var token *client.TokenError
+	var length *client.LengthError
+	switch {
+	case errors.As(err, &token):
+		param := paramOf[token.Part]
+		return api.Invalid(param, "%s has token id %d; the model's vocabulary has %d tokens (0 to %d)", param, token.ID, token.Vocab, token.Vocab-1)
+	case errors.As(err, &length) && length.Prompt == 0:
+		return api.Invalid(c.promptField(), "prompt %d has no tokens; give at least one", i)
+	case errors.As(err, &length):
+		return c.tooLong("this model's context holds %d tokens; prompt %d has %d and %d more are to be generated; shorten the prompt or lower max_tokens", length.Limit, i, length.Prompt, length.Generate)
+	}
+	return err
+}
+
+// fit truncates prompt i where that is asked for, and returns how many tokens to generate from it. It leaves it to the
+// pool's client to refuse a prompt that does not fit.
+func (c *Call) fit(i, limit int) (maxTokens int, err error) {
+	p := &c.prompts[i]
+	asked := 1 // the least that is of use, where the client did not say
+	if c.MaxTokens != nil {
+		asked = *c.MaxTokens
+	}
+	if keep := c.TruncatePromptTokens; keep != nil {
+		most := *keep
+		if most < 0 {
+			most = max(1, limit-asked)
+		}
+		p.ids = p.ids[max(0, len(p.ids)-most):]
+	}
+	room := limit - len(p.ids)
+	switch {
+	case c.MaxTokens != nil || room < asked || len(p.ids) == 0:
+		return asked, nil
+	case c.MinTokens > room:
+		return 0, api.Invalid("min_tokens", "min_tokens is %d; this model's context holds %d tokens, of which prompt %d leaves %d", c.MinTokens, limit, i, room)
+	}
+	return min(max(c.defaultMaxTokens(limit), c.MinTokens), room), nil
+}
+
+// defaultMaxTokens is the most that is generated where the client gave no bound.
+func (c *Call) defaultMaxTokens(limit int) int {
+	switch {
+	case !c.chat:
+		return api.DefaultMaxTokens
+	case c.s.cfg.DefaultMaxTokens > 0:
+		return c.s.cfg.DefaultMaxTokens
+	}
+	return limit
+}
+
+// spell gives p the text to be echoed, where it came as tokens or was truncated.
+func (c *Call) spell(p *prompt) error {
+	if !c.echo || p.text != "" {
+		return nil
+	}
+	text, err := c.text.Decode(p.ids, c.SkipSpecialTokens)
+	if err != nil {
+		return Untokenizable("prompt", err)
+	}
+	p.text = text
+	return nil
+}

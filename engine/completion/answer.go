@@ -1,0 +1,92 @@
+package completion
+
+import "github.com/prefillonly/prefillonly/engine/api"
+
+// Answer is that of a call that is done: once, as it gives memory back on the way.
+func (c *Call) Answer() api.Encoder {
+	c.received = nil // is in the choices
+	if c.chat {
+		return c.chatAnswer()
+	}
+	return c.completionAnswer()
+}
+
+func (c *Call) completionAnswer() *api.Completion {
+	answer := c.completion()
+	answer.Usage = c.usage()
+	answer.Choices = api.Made(len(c.choices), func(i int) api.CompletionChoice {
+		if i > 0 && i%c.N == 0 {
+			c.prompts[i/c.N-1].scores = nil // are out
+		}
+		part := c.choices[i].completionPart(i, 0)
+		part.PromptLogprobs = c.choices[i].promptLogprobs()
+		return part
+	})
+	return answer
+}
+
+func (c *Call) completion() *api.Completion {
+	return &api.Completion{ID: c.id, Object: "text_completion", Created: c.from.Arrived.Unix(), Model: c.model}
+}
+
+// completionPart is what choice i has to say that was not said yet; first counts its tokens that
+// were.
+func (ch *choice) completionPart(i, first int) api.CompletionChoice {
+	out := api.CompletionChoice{Index: i, Logprobs: ch.completionLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
+	if ch.c.echo && first == 0 {
+		out.Text = ch.prompt.text
+	}
+	out.Text += ch.fresh()
+	if ch.c.ReturnTokenIDs {
+		out.TokenIDs = ch.tokens(first)
+		if first == 0 {
+			out.PromptTokenIDs = ch.prompt.ids
+		}
+	}
+	return out
+}
+
+func (c *Call) chatAnswer() *api.Chat {
+	answer := c.chatOf("chat.completion")
+	answer.Usage = c.usage()
+	answer.Choices = api.Made(len(c.choices), func(i int) api.ChatChoice {
+		ch := &c.choices[i]
+		part := ch.chatPart(i, 0)
+		part.Message = &api.ChatMessage{Role: "assistant", Content: ch.fresh()}
+		return part
+	})
+	answer.PromptLogprobs = c.choices[0].promptLogprobs()
+	if c.ReturnTokenIDs {
+		answer.PromptTokenIDs = c.prompts[0].ids
+	}
+	return answer
+}
+
+func (c *Call) chatOf(object string) *api.Chat {
+	return &api.Chat{ID: c.id, Object: object, Created: c.from.Arrived.Unix(), Model: c.model}
+}
+
+// chatPart is choice i without its message.
+func (ch *choice) chatPart(i, first int) api.ChatChoice {
+	out := api.ChatChoice{Index: i, Logprobs: ch.chatLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
+	if ch.c.ReturnTokenIDs {
+		out.TokenIDs = ch.tokens(first)
+	}
+	return out
+}
+
+// Rendered is an admitted call as jobs would ask it: one for each prompt.
+func (c *Call) Rendered() []api.Rendered {
+	list := make([]api.Rendered, len(c.prompts))
+	for i := range list {
+		list[i] = api.Rendered{
+			RequestID: c.id, Model: c.model, TokenIDs: c.prompts[i].ids,
+			Sampling: api.RenderedSampling{
+				N: c.N, MaxTokens: c.prompts[i].maxTokens,
+				Temperature: c.Temperature, TopP: c.TopP, Seed: c.Seed,
+			},
+			Stream: c.Stream, Options: c.StreamOptions, CacheSalt: c.CacheSalt, Priority: c.Priority,
+		}
+	}
+	return list
+}

@@ -1,0 +1,191 @@
+package completion
+
+import (
+	"context"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/client"
+)
+
+// prompt is one prompt of a request. Text is kept only where it is to be echoed.
+type prompt struct {
+	text      string
+	ids       []engine.TokenID
+	maxTokens int                  // to be generated from it; set when the call is admitted
+	scores    []engine.PromptScore // when they have come and until they are out
+	scored    bool                 // they have, if they are asked for
+}
+
+// Call is one completion or chat request on its way. One goroutine uses it.
+type Call struct {
+	*api.Params
+	Record Record
+
+	s     *Service
+	text  *Text
+	from  Origin
+	id    string
+	model string // as the client named it
+	chat  bool
+	echo  bool
+
+	eos       []engine.TokenID // that the model can choose
+	prompts   []prompt
+	choices   []choice // prompt by prompt, N for each
+	jobs      []*client.Job
+	perPrompt int // jobs: N, or 1 where all choices are the same
+	results   *client.Results
+	received  []client.Delivery
+	fresh     []int // choices that have news
+	open      int   // choices not finished
+
+	asked logprobsAsked
+	held  int64 // counted in Service.logprobs
+}
+
+// Record is what the log and the metrics say of a Call.
+type Record struct {
+	Jobs             int
+	PromptTokens     int
+	CachedTokens     int
+	CompletionTokens int
+	MaxTokens, N     int
+	Queued, Running  time.Duration // of the longest job
+	Prefilled        time.Duration // of Running, what came before the first token
+	FirstToken       time.Time
+	LastToken        time.Time
+	Finish           string // of the first choice, once all are done
+	Memory           int64  // bytes of log-probabilities
+}
+
+// note times a Result, the first of its choice or a later one.
+func (r *Record) note(d client.Delivery, first bool) {
+	if r.FirstToken.IsZero() {
+		r.FirstToken = d.At
+	}
+	r.LastToken = d.At
+	timing := d.Result.Timing
+	r.Queued, r.Running = max(r.Queued, timing.Queued), max(r.Running, timing.Running)
+	if first {
+		r.Prefilled = max(r.Prefilled, timing.Running)
+	}
+}
+
+// Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
+func (c *Call) Submit() error {
+	if err := c.s.logprobs.hold(c.asked.ofPrompts()); err != nil {
+		return err
+	}
+	c.held = c.asked.ofPrompts()
+	if err := c.s.pool.Submit(c.jobs); err != nil {
+		c.release()
+		return err
+	}
+	return nil
+}
+
+// Close withdraws what is not done.
+func (c *Call) Close() {
+	c.usage() // for the log, however it ends
+	if c.open > 0 {
+		c.s.pool.Cancel(c.jobs...)
+	}
+	c.release()
+}
+
+func (c *Call) release() {
+	c.s.logprobs.release(c.held)
+	c.Record.Memory += c.held * logprobBytes
+	c.held = 0
+}
+
+// Done says whether all choices are.
+func (c *Call) Done() bool { return c.open == 0 }
+
+// Next waits for results and adds them to their choices. Of a stream it returns which choices have something new; the
+// list is good until the next call.
+func (c *Call) Next(ctx context.Context) ([]int, error) {
+	received, err := c.results.Next(ctx, c.received)
+	if err != nil {
+		return nil, err
+	}
+	c.received, c.fresh = received, c.fresh[:0]
+	for _, d := range c.received {
+		if d.Result.Err != nil {
+			return nil, d.Result.Err
+		}
+		first := d.Index
+		if c.perPrompt < c.N {
+			first *= c.N
+		}
+		for i := first; i < first+c.N/c.perPrompt; i++ {
+			if err := c.accept(i, d); err != nil {
+				return nil, err
+			}
+		}
+		if answer := d.Result.Output.(*engine.TokenOutput).Answer; answer != nil {
+			c.held += c.s.logprobs.add(len(answer.Top) + len(answer.Labels))
+		}
+	}
+	return c.fresh, nil
+}
+
+// accept adds a Result to choice i.
+func (c *Call) accept(i int, d client.Delivery) error {
+	ch := &c.choices[i]
+	if ch.done() {
+		return nil // a stop string ended it; this Result was under way
+	}
+	c.Record.note(d, ch.last.IsZero())
+	if !ch.last.IsZero() && c.from.Between != nil {
+		c.from.Between(d.At.Sub(ch.last))
+	}
+	ch.last = d.At
+	out := d.Result.Output.(*engine.TokenOutput)
+	waited := c.scored(d.Index, ch.prompt, out)
+	if c.Stream {
+		c.fresh = append(c.fresh, i)
+		for k := i / c.N * c.N; waited && k < (i/c.N+1)*c.N; k++ {
+			c.fresh = append(c.fresh, k)
+		}
+	}
+	ch.accept(out, d.Result.Finish)
+	if err := ch.text.Err(); err != nil {
+		return engine.Errorf(engine.CodeInternal, "the model's tokenizer fails on the generated tokens: %v", err)
+	}
+	if !ch.done() {
+		return nil
+	}
+	if c.open--; c.open == 0 {
+		c.Record.Finish = c.choices[0].finish
+	}
+	if d.Result.Finish == engine.FinishNone {
+		c.s.pool.Cancel(c.jobs[d.Index])
+	}
+	return nil
+}
+
+// scored takes the scores that the first job of a prompt brings, and says whether events may have waited for them.
+func (c *Call) scored(job int, p *prompt, out *engine.TokenOutput) (waited bool) {
+	if job%c.perPrompt != 0 || p.scored {
+		return false
+	}
+	p.scores, p.scored = out.Prompt, true
+	return c.echoesScores()
+}
+
+// usage sums over the request: each prompt once, each choice's tokens.
+func (c *Call) usage() *api.Usage {
+	u := &api.Usage{PromptTokens: c.Record.PromptTokens, Details: &api.PromptTokensDetails{}}
+	for i := range c.choices {
+		u.CompletionTokens += len(c.choices[i].answers)
+		if i%c.N == 0 {
+			u.Details.CachedTokens += c.choices[i].cached
+		}
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	c.Record.CachedTokens, c.Record.CompletionTokens = u.Details.CachedTokens, u.CompletionTokens
+	return u
+}

@@ -1,0 +1,73 @@
+package completion
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/detokenize"
+)
+
+// Tokenizer turns text into tokens and back. It is safe for concurrent use.
+type Tokenizer interface {
+	detokenize.Tokenizer
+	Encode(ctx context.Context, salt, text string, addSpecial bool) ([]engine.TokenID, error)
+	BytesPerToken() int // a text of more bytes than n times as many does not fit into n tokens
+	VocabSize() int
+	EOS() []engine.TokenID // tokens that end an answer
+}
+
+// Template renders a chat template over a JSON list of messages. Of a model without one it
+// answers every call with an error that says so.
+type Template interface {
+	RenderChat(messages []byte, options ChatOptions) (string, error)
+	TokenizerInfo() map[string]json.RawMessage // the tokenizer's configuration, with special tokens and template
+}
+
+// ChatOptions are the variables of a chat template beside the messages.
+type ChatOptions struct {
+	AddGenerationPrompt  bool
+	ContinueFinalMessage bool                       // end with the last message's text
+	Variables            map[string]json.RawMessage // chat_template_kwargs
+}
+
+// Text is what a model's texts are read and written with.
+type Text struct {
+	Tokenizer
+	Template
+}
+
+// Tokens tokenizes text, which came in field. Salt separates what is remembered of texts as it separates
+// the prefix cache. Its errors are an *api.Error, and why ctx has ended.
+func (t *Text) Tokens(ctx context.Context, salt, field, text string, addSpecial bool) ([]engine.TokenID, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	ids, err := t.Encode(ctx, salt, text, addSpecial)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, Untokenizable(field, err)
+	}
+	return ids, nil
+}
+
+// Messages renders messages as the prompt of a chat.
+func (t *Text) Messages(messages []byte, o *api.Templating) (string, error) {
+	text, err := t.RenderChat(messages, ChatOptions{
+		AddGenerationPrompt: o.GenerationPrompt(), ContinueFinalMessage: o.ContinueFinalMessage, Variables: o.ChatTemplateKwargs,
+	})
+	if err != nil {
+		return "", api.Invalid("messages", "the chat template cannot render messages: %v", err)
+	}
+	return text, nil
+}
+
+// Untokenizable is the refusal of a text, or of ids, in field that the model's tokenizer fails on.
+func Untokenizable(field string, err error) *api.Error {
+	e := api.Invalid(field, "the model's tokenizer fails on %s: %v", field, err)
+	e.Code = "tokenization_failed"
+	return e
+}

@@ -1,0 +1,211 @@
+package executor
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// passes are those of an executor. All but current have not begun or are at a boundary.
+type passes struct {
+	current *task
+	ready   []*task // in the order of their Run or Resume
+	paused  map[wire.PassID]*task
+	nested  []*task // not begun
+}
+
+// task is one pass on its way.
+type task struct {
+	run     *wire.Run
+	pass    Pass          // nil until it has begun
+	took    time.Duration // inside the runner so far
+	longest time.Duration // of its steps
+	share   float64       // of it that is done
+	inside  bool          // it is not at a boundary
+	pausing bool          // it is to stop at the next one
+}
+
+// running says that there is a pass to be stepped.
+func (p *passes) running() bool { return p.current != nil || len(p.ready) > 0 }
+
+// all lists the passes.
+func (p *passes) all() []*task {
+	list := slices.AppendSeq(slices.Concat(p.ready, p.nested), maps.Values(p.paused))
+	if p.current != nil {
+		list = append(list, p.current)
+	}
+	return list
+}
+
+// find is nil of a pass that has ended already.
+func (p *passes) find(id wire.PassID) *task {
+	for _, t := range p.all() {
+		if t.run.Pass == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// remove takes a pass from where it is.
+func (p *passes) remove(t *task) {
+	this := func(other *task) bool { return other == t }
+	p.ready, p.nested = slices.DeleteFunc(p.ready, this), slices.DeleteFunc(p.nested, this)
+	delete(p.paused, t.run.Pass)
+	if p.current == t {
+		p.current = nil
+	}
+}
+
+// accept takes a run up.
+func (e *executor) accept(run *wire.Run) {
+	if t := (&task{run: run}); run.Nested {
+		e.nested = append(e.nested, t)
+	} else {
+		e.ready = append(e.ready, t)
+	}
+}
+
+// pause has a pass stop at its next boundary.
+func (e *executor) pause(id wire.PassID) {
+	if t := e.find(id); t != nil && e.paused[id] == nil {
+		t.pausing = true
+		e.park(t)
+	}
+}
+
+// park pauses a pass that is to be paused, if it can be now.
+func (e *executor) park(t *task) {
+	if !t.pausing || t.inside {
+		return
+	}
+	e.remove(t)
+	t.pausing = false
+	e.paused[t.run.Pass] = t
+	e.send(&wire.Paused{Pass: t.run.Pass, Share: t.share})
+}
+
+func (e *executor) resume(id wire.PassID) {
+	if t := e.paused[id]; t != nil {
+		e.remove(t)
+		e.ready = append(e.ready, t)
+	}
+}
+
+func (e *executor) abort(id wire.PassID) {
+	if t := e.find(id); t != nil {
+		e.remove(t)
+		e.close(t)
+	}
+}
+
+func (e *executor) dropAll() {
+	for _, t := range e.all() {
+		e.remove(t)
+		e.close(t)
+	}
+}
+
+// step takes a step of the current pass, or begins the next one. It fails when the device is lost.
+func (e *executor) step() error {
+	if e.current == nil {
+		e.current, e.ready = e.ready[0], e.ready[1:]
+	}
+	t := e.current
+	before := t.took
+	done, err := e.advance(t)
+	e.owed -= t.took - before
+	switch {
+	case DeviceLost(err):
+		return err
+	case done:
+		e.finish(t, err)
+	default:
+		e.park(t)
+	}
+	return nil
+}
+
+// nest runs a nested pass from its beginning to its end. It fails when the device is lost.
+func (e *executor) nest() error {
+	t := e.nested[0]
+	for {
+		done, err := e.advance(t)
+		if DeviceLost(err) {
+			return err
+		}
+		if done {
+			e.finish(t, err)
+			return nil
+		}
+		e.alive()
+	}
+}
+
+// advance begins a pass or takes its next step, and says whether that was its end, as it is with an error.
+func (e *executor) advance(t *task) (done bool, err error) {
+	start := time.Now()
+	err = e.guard(func() error {
+		if t.pass == nil {
+			return e.begin(t)
+		}
+		if done, err = t.pass.Step(); err == nil {
+			t.inside, t.share = !t.pass.Boundary(), t.pass.Share()
+		}
+		return err
+	}, zap.Uint64("pass", uint64(t.run.Pass)))
+	spent := time.Since(start)
+	t.took, t.longest = t.took+spent, max(t.longest, spent)
+	return done || err != nil, err
+}
+
+func (e *executor) begin(t *task) (err error) {
+	if len(t.run.Items) == 0 {
+		return errors.New("a pass without items")
+	}
+	t.pass, err = e.runner.Begin(t.run)
+	return err
+}
+
+// finish answers for a pass that has come to its end, or to the error that is it.
+func (e *executor) finish(t *task, err error) {
+	e.remove(t)
+	answer := &wire.Done{Pass: t.run.Pass, Took: t.took}
+	if err == nil {
+		err = e.guard(func() error { answer.Items = t.pass.Results(); return nil })
+	}
+	if err != nil {
+		answer.Items, answer.Err = nil, e.explain(err)
+	}
+	e.close(t)
+	e.send(answer)
+	if err == nil {
+		e.measured(t.run.Model, t.longest)
+	}
+}
+
+func (e *executor) close(t *task) {
+	if t.pass == nil {
+		return
+	}
+	if err := e.guard(func() error { t.pass.Close(); return nil }); err != nil {
+		e.cfg.Log.Error("pass did not close", zap.Error(err))
+	}
+	t.pass = nil
+}
+
+// explain makes an error what the scheduler is told.
+func (e *executor) explain(err error) *engine.Error {
+	var known *engine.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	e.cfg.Log.Error("the runner failed", zap.Error(err))
+	return engine.Errorf(engine.CodeInternal, "executor %s: %v", e.cfg.Name, err)
+}

@@ -1,0 +1,231 @@
+package runnertest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+var tokens = kind{
+	name: "tokens",
+	work: func(s *subject, size, salt int) wire.ItemWork { return s.tokens(size, salt) },
+	bad:  (*subject).badTokens,
+	tests: []test{
+		{"answers", testAnswers},
+		{"same bits cached", testCached},
+		{"same bits from parts of blocks", testParts},
+		{"same bits loaded", testLoaded},
+		{"no such pages", testNoSuchPages},
+		{"prompt logprobs", testPrompt},
+	},
+}
+
+// prompt makes n tokens that differ with salt.
+func (s *subject) prompt(n, salt int) []engine.TokenID {
+	l := s.model.Tokens
+	ids := make([]engine.TokenID, min(n, l.MaxModelLen-1))
+	for i := range ids {
+		ids[i] = engine.TokenID((i*31 + salt*17 + 3) % l.VocabSize)
+	}
+	return ids
+}
+
+func (s *subject) tokens(n, salt int) *wire.TokenItem {
+	last := engine.TokenID(s.model.Tokens.VocabSize - 1)
+	return &wire.TokenItem{Tokens: s.prompt(n, salt), Ask: engine.Ask{Top: 5, Labels: []engine.TokenID{last, 0}}}
+}
+
+// of makes an item.
+func of(salt int, it *wire.TokenItem) wire.RunItem {
+	return wire.RunItem{Job: engine.JobID(salt), Work: it}
+}
+
+// answered runs an item, to its output.
+func (s *subject) answered(it *wire.TokenItem) *engine.TokenOutput {
+	s.Helper()
+	return s.run(of(1, it))[0].output.(*engine.TokenOutput)
+}
+
+func testAnswers(s *subject) {
+	it := s.tokens(40, 1)
+	vocab := s.model.Tokens.VocabSize
+	a := s.answered(it).Answer
+	if a == nil || int(a.Token) >= vocab || a.Logprob > 0 {
+		s.Fatalf("Answer = %+v", a)
+	}
+	if len(a.Top) != 5 || !slices.IsSortedFunc(a.Top, byRank) {
+		s.Errorf("Top = %v, want 5 entries, likeliest first, ties by lower id", a.Top)
+	}
+	if len(a.Labels) != 2 || a.Labels[0].ID != it.Ask.Labels[0] || a.Labels[1].ID != it.Ask.Labels[1] {
+		s.Errorf("Labels = %v, want those asked, in their order", a.Labels)
+	}
+	it.Ask.Allowed = []engine.TokenID{1, engine.TokenID(vocab - 1)}
+	it.Ask.Top = 2
+	a = s.answered(it).Answer
+	sum := 0.0
+	for _, e := range a.Top {
+		sum += math.Exp(float64(e.Logprob))
+	}
+	if !slices.Contains(it.Ask.Allowed, a.Token) || math.Abs(sum-1) > 1e-4 {
+		s.Errorf("with two tokens allowed: %+v, probabilities sum to %v", a, sum)
+	}
+}
+
+func byRank(a, b engine.TokenLogprob) int {
+	switch {
+	case a.Logprob != b.Logprob && a.Logprob > b.Logprob:
+		return -1
+	case a.Logprob != b.Logprob:
+		return 1
+	}
+	return int(a.ID) - int(b.ID)
+}
+
+// testCached fills blocks by one pass and reads them in another.
+func testCached(s *subject) {
+	l := s.model.Tokens
+	if l.NumBlocks < 3 || l.MaxModelLen < 2*l.BlockTokens+10 {
+		return
+	}
+	it := s.tokens(2*l.BlockTokens+7, 1)
+	want := s.run(of(1, it))
+	it.Blocks = []wire.BlockID{2, 0}
+	s.equal("filling blocks", s.run(of(1, it)), want)
+	it.Cached = 2 * l.BlockTokens
+	s.equal("cached", s.run(of(1, it)), want)
+}
+
+// testParts reads the beginning of a block that another prompt has filled and went on in otherwise: into
+// a page, into memory that is dropped, and for several prompts in one pass.
+func testParts(s *subject) {
+	l := s.model.Tokens
+	if !l.CopiesParts {
+		return
+	}
+	s.needBlocks(4, l.NumBlocks)
+	filler := s.tokens(2*l.BlockTokens+7, 1)
+	filler.Blocks = []wire.BlockID{2, 0, 3}
+	s.run(of(1, filler))
+	shared := l.BlockTokens + l.BlockTokens/2 + 1
+	var cold, warm []wire.RunItem
+	for i := range 3 {
+		whole := s.tokens(shared+5, 2+i)
+		copy(whole.Tokens, filler.Tokens[:shared])
+		cold = append(cold, of(i, whole))
+		part := *whole
+		part.Cached, part.Blocks = shared, []wire.BlockID{2, 1}[:1+i%2]
+		part.Part = wire.Part{Block: 0, Tokens: shared - l.BlockTokens}
+		warm = append(warm, of(i, &part))
+	}
+	want := s.run(cold...)
+	for i := range warm {
+		s.equal("over a part", s.run(warm[i]), want[i:i+1])
+	}
+	s.equal("three over one part", s.run(warm...), want)
+	filled := *cold[1].Work.(*wire.TokenItem)
+	filled.Blocks, filled.Cached = []wire.BlockID{2, 1}, len(filled.Tokens)-1
+	s.equal("over the block that the part went to", s.run(of(1, &filled)), want[1:2])
+}
+
+// needBlocks ends a test that the model has too few blocks for.
+func (s *subject) needBlocks(least int, have ...int) {
+	s.Helper()
+	if l := s.model.Tokens; slices.Min(have) < least || l.MaxModelLen < 2*l.BlockTokens+10 {
+		s.Fatalf("limits %+v: too few blocks to tell", l)
+	}
+}
+
+// testLoaded moves a prompt's blocks to host memory, overwrites them, and loads them into other ones.
+func testLoaded(s *subject) {
+	l := s.model.Tokens
+	if l.HostBlocks == 0 {
+		return
+	}
+	s.needBlocks(4, l.NumBlocks, l.HostBlocks+1)
+	it := s.tokens(2*l.BlockTokens+7, 1)
+	want := s.run(of(1, it))
+	it.Blocks = []wire.BlockID{2, 0}
+	s.run(of(1, it))
+	saver := s.r.(executor.Saver)
+	if err := saver.Save(s.model.Name, []wire.Copy{{Device: 0, Host: 1}, {Device: 2, Host: 2}}); err != nil {
+		s.Fatal(err)
+	}
+	other := s.tokens(2*l.BlockTokens+7, 2)
+	other.Blocks = it.Blocks
+	s.run(of(1, other))
+	it.Blocks, it.Cached = []wire.BlockID{1, 3}, 2*l.BlockTokens
+	loads := []wire.Copy{{Device: 1, Host: 2}, {Device: 3, Host: 1}}
+	p, err := s.r.Begin(&wire.Run{Pass: 1, Model: s.model.Name, Loads: loads, Items: []wire.RunItem{of(1, it)}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer p.Close()
+	s.equal("loaded", s.end(p), want)
+}
+
+// testNoSuchPages copies pages that there are not.
+func testNoSuchPages(s *subject) {
+	l := s.model.Tokens
+	saver, ok := s.r.(executor.Saver)
+	if !ok || l.HostBlocks == 0 {
+		return
+	}
+	for _, c := range []wire.Copy{{Device: wire.BlockID(l.NumBlocks)}, {Host: wire.BlockID(l.HostBlocks)}} {
+		want := fmt.Sprintf("block %d of %d and page %d of %d", c.Device, l.NumBlocks, c.Host, l.HostBlocks)
+		if err := saver.Save(s.model.Name, []wire.Copy{c}); err == nil || !strings.Contains(err.Error(), want) {
+			s.Errorf("saving %+v: %v, want an error with %q", c, err, want)
+		}
+		p, err := s.r.Begin(&wire.Run{Pass: 1, Model: s.model.Name, Loads: []wire.Copy{c}, Items: []wire.RunItem{s.item(5, 1)}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			s.Errorf("loading %+v: %v, want an error with %q", c, err, want)
+		}
+		if err == nil {
+			p.Close()
+		}
+	}
+}
+
+func testPrompt(s *subject) {
+	it := s.tokens(30, 1)
+	it.Ask.PromptLogprobs, it.Ask.PromptTop = true, 3
+	scores := s.answered(it).Prompt
+	if len(scores) != len(it.Tokens)-1 {
+		s.Fatalf("%d prompt scores for %d tokens", len(scores), len(it.Tokens))
+	}
+	for i, score := range scores {
+		if score.Logprob > 0 || len(score.Top) != 3 || !slices.IsSortedFunc(score.Top, byRank) {
+			s.Errorf("score %d = %+v, want a logprob and 3 entries in order", i, score)
+		}
+	}
+}
+
+// badTokens are items that are not within the limits, with the figures that the refusal tells.
+func (s *subject) badTokens() map[string]bad {
+	l := s.model.Tokens
+	change := func(f func(it *wire.TokenItem)) *wire.TokenItem {
+		it := s.tokens(20, 1)
+		f(it)
+		return it
+	}
+	figures := func(n ...int) (list []string) {
+		for _, n := range n {
+			list = append(list, fmt.Sprint(n))
+		}
+		return list
+	}
+	reach := 20 + l.BlockTokens
+	return map[string]bad{
+		"too long":               {change(func(it *wire.TokenItem) { it.Tokens = make([]engine.TokenID, l.MaxModelLen+1) }), figures(l.MaxModelLen+1, l.MaxModelLen)},
+		"no tokens":              {change(func(it *wire.TokenItem) { it.Tokens = nil }), nil},
+		"outside the vocabulary": {change(func(it *wire.TokenItem) { it.Tokens[7] = engine.TokenID(l.VocabSize) }), figures(l.VocabSize, 7)},
+		"all cached":             {change(func(it *wire.TokenItem) { it.Cached = len(it.Tokens) }), figures(20)},
+		"cached beyond blocks":   {change(func(it *wire.TokenItem) { it.Tokens, it.Cached = s.prompt(reach+1, 1), reach }), figures(reach, l.BlockTokens)},
+		"no such block":          {change(func(it *wire.TokenItem) { it.Blocks = []wire.BlockID{wire.BlockID(l.NumBlocks)} }), figures(l.NumBlocks)},
+		"tensors and no tokens":  {&wire.TensorItem{}, []string{"TensorItem"}},
+	}
+}

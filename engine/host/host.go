@@ -1,0 +1,217 @@
+// Package host runs the models of one device: it divides the device's memory among them, loads and drops
+// their weights piece by piece as it is told, and begins their passes.
+package host
+
+import (
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/executor/profile"
+	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/store"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Options say on what models are hosted. All but Backend, Limits and Log may be left out.
+type Options struct {
+	Backend  kernels.Backend
+	Limits   Limits
+	Partial  bool          // there are models elsewhere: these may be none that can be run
+	Passes   model.Options // of all models: how many rows are computed together, and which streams are resident
+	CacheDir string        // for profiles, and for digests of weights that are alike; empty keeps none
+	Log      *zap.Logger
+
+	// Check says what stands against running a model on the backend; Extra is the working memory that it takes
+	// there beside its plan's, on each rank, where a block of its KV has so many bytes.
+	Check func(weights.Config) error
+	Extra func(c weights.Config, limits *wire.TokenLimits, block int64) (int64, error)
+	// Loading is told of each part of a model that is loaded, and of how many bytes of its tensors are; also of
+	// those that are compared with other models'.
+	Loading func(model string, done, total int64)
+}
+
+// Host is an executor.Runner of models, and an executor.Saver. Its methods are called on one thread.
+type Host struct {
+	o       Options
+	sources sources
+	store   *store.Store
+	areas   []*area   // the last one is for all models; others are let go when their passes have ended
+	list    []*hosted // in the order in which they were given
+	gone    []*hosted // removed, but for passes that are open
+
+	table []wire.Weight        // Resident is set by Info
+	at    map[store.Key]uint32 // positions in table
+	rate  rate
+}
+
+// hosted is a model, and why it cannot be run or what of the device is its own.
+type hosted struct {
+	Model
+	failed error // nil: it can be run
+	demand demand
+	fit    profile.Fit // of what its passes cost
+
+	source  source
+	model   *model.Model // nil if it could not be opened
+	chunks  []uint32     // the position of each of its chunks among all weights
+	offered bool         // the scheduler may know of its pages
+	ready   bool         // it was once
+
+	area             *area // nil while it has no memory
+	pages, hostPages int
+	open             int // passes
+}
+
+// Info implements executor.Runner.
+func (h *Host) Info() wire.ExecutorInfo {
+	info := wire.ExecutorInfo{
+		Device: h.o.Backend.Name(), Memory: uint64(h.room()), LoadRate: h.rate.bytesPerSecond(), CanPause: true,
+		Weights: slices.Clone(h.table),
+	}
+	h.describe(info.Weights)
+	for _, m := range h.list {
+		info.Models = append(info.Models, m.info())
+		m.offered = m.offered || m.failed == nil
+	}
+	return info
+}
+
+// describe says of each piece how large it is, and whether all models that have it hold it.
+func (h *Host) describe(table []wire.Weight) {
+	missing := make([]bool, len(table))
+	for _, m := range h.running() {
+		for i, c := range m.model.Chunks() {
+			at := m.chunks[i]
+			if !c.Resident {
+				missing[at] = true
+				continue
+			}
+			table[at] = wire.Weight{Bytes: uint64(c.Bytes), Resident: true}
+			h.table[at].Bytes = uint64(c.Bytes)
+		}
+	}
+	for at := range table {
+		table[at].Resident = table[at].Resident && !missing[at]
+	}
+}
+
+// info describes the model to the scheduler.
+func (m *hosted) info() wire.ModelInfo {
+	if m.failed != nil {
+		return wire.ModelInfo{Name: m.Name, Reason: m.failed.Error()}
+	}
+	info := m.model.Info()
+	info.Name, info.Keep, info.Idle = m.Name, m.Keep, m.Idle
+	info.Weights = m.positions()
+	m.fit.Apply(&info)
+	return info
+}
+
+// positions are those of the model's pieces, each once, in the order in which to load them.
+func (m *hosted) positions() []uint32 {
+	var list []uint32
+	for _, at := range m.chunks {
+		if !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// running are the models that can be run.
+func (h *Host) running() []*hosted {
+	return slices.DeleteFunc(slices.Clone(h.list), func(m *hosted) bool { return m.failed != nil })
+}
+
+// named is the model of this name that can be run, or why there is none.
+func (h *Host) named(name string) (*hosted, error) {
+	i := slices.IndexFunc(h.list, func(m *hosted) bool { return m.Name == name })
+	if i < 0 {
+		return nil, engine.Errorf(engine.CodeUnavailable, "there is no model %q on %s", name, h.o.Backend.Name())
+	}
+	if err := h.list[i].failed; err != nil {
+		return nil, engine.Errorf(engine.CodeUnavailable, "model %s: %v", name, err)
+	}
+	return h.list[i], nil
+}
+
+// Begin implements executor.Runner.
+func (h *Host) Begin(run *wire.Run) (executor.Pass, error) {
+	m, err := h.named(run.Model)
+	if err != nil {
+		return nil, err
+	}
+	if run.Nested {
+		return nil, engine.Errorf(engine.CodeInternal, "model %s: its passes share their working memory, and cannot be nested", m.Name)
+	}
+	if !m.model.Ready() {
+		return nil, engine.Errorf(engine.CodeUnavailable, "model %s: its weights are not all loaded", m.Name)
+	}
+	p, err := m.model.Begin(run)
+	if err != nil {
+		return nil, err
+	}
+	m.open++
+	return &pass{Pass: p, host: h, of: m}, nil
+}
+
+// pass is a model's pass, which the model knows of.
+type pass struct {
+	*model.Pass
+	host *Host
+	of   *hosted // nil once it is closed
+}
+
+// Close implements executor.Pass.
+func (p *pass) Close() {
+	m := p.of
+	if m == nil {
+		return
+	}
+	p.of = nil
+	p.Pass.Close()
+	if m.open--; m.open == 0 {
+		p.host.settle()
+	}
+}
+
+// Save implements executor.Saver.
+func (h *Host) Save(name string, copies []wire.Copy) error {
+	m, err := h.named(name)
+	if err != nil {
+		return err
+	}
+	return m.model.Save(copies)
+}
+
+// Close implements executor.Runner.
+func (h *Host) Close() {
+	h.free()
+	h.o.Backend.Close()
+}
+
+// free gives back all but the backend.
+func (h *Host) free() {
+	for _, m := range slices.Concat(h.list, h.gone) {
+		h.release(m)
+	}
+	h.sources.clear()
+	for _, a := range h.areas {
+		a.Free()
+	}
+	h.list, h.gone, h.areas = nil, nil, nil
+}
+
+// release gives back all that is a model's.
+func (h *Host) release(m *hosted) {
+	if m.model != nil {
+		m.model.Close()
+	}
+	h.sources.forget(m.source)
+	m.area, m.pages, m.hostPages, m.source = nil, 0, 0, source{}
+}

@@ -1,0 +1,131 @@
+package host
+
+import (
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/executor"
+)
+
+// Load implements executor.Runner. A piece that other models have too is loaded for all of them; one that
+// cannot be has failed, and can be run no more.
+func (h *Host) Load(name string, weight uint32) error {
+	m, err := h.named(name)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(m.chunks, weight) {
+		return engine.Errorf(engine.CodeInternal, "model %s has no piece %d of weights", name, weight)
+	}
+	if err := h.load(m, weight); err != nil {
+		if executor.DeviceLost(err) {
+			return err
+		}
+		h.o.Log.Error("model not loaded", zap.String("model", name), zap.Error(err))
+		return engine.Errorf(engine.CodeUnavailable, "model %s: %v", name, err)
+	}
+	for _, other := range h.running() {
+		if other == m || !slices.Contains(other.chunks, weight) {
+			continue
+		}
+		if err := other.load(weight); err != nil {
+			if executor.DeviceLost(err) {
+				return err
+			}
+			h.fail(other, err)
+		}
+	}
+	return nil
+}
+
+// load loads a piece from the model's files, and takes note of how long that took.
+func (h *Host) load(m *hosted, weight uint32) error {
+	before, start := h.store.Bytes(), time.Now()
+	if m.model.Ready() {
+		return nil
+	}
+	if err := m.load(weight); err != nil {
+		return err
+	}
+	h.rate.add(h.store.Bytes()-before, time.Since(start))
+	if m.model.Ready() && !m.ready {
+		m.ready = true
+		h.tellLoaded(m)
+	}
+	return nil
+}
+
+// load makes the chunks at a position resident. After an error none is.
+func (m *hosted) load(weight uint32) error {
+	for i, at := range m.chunks {
+		if at != weight {
+			continue
+		}
+		if err := m.model.LoadChunk(i); err != nil {
+			m.drop(weight)
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *hosted) drop(weight uint32) {
+	for i, at := range m.chunks {
+		if at == weight {
+			m.model.DropChunk(i)
+		}
+	}
+}
+
+// Drop implements executor.Runner.
+func (h *Host) Drop(weights []uint32) {
+	for _, m := range h.running() {
+		for _, w := range weights {
+			m.drop(w)
+		}
+	}
+}
+
+// fail takes a model out of service. None of its passes is open.
+func (h *Host) fail(m *hosted, err error) {
+	h.o.Log.Error("model failed", zap.String("model", m.Name), zap.Error(err))
+	m.failed = err
+	h.release(m)
+}
+
+// rate is how fast weights are loaded, of late.
+type rate struct {
+	bytes   float64
+	seconds float64
+}
+
+// forget is the share of what was measured before that counts less with each piece.
+const forget = 1.0 / 64
+
+func (r *rate) add(bytes int64, took time.Duration) {
+	if bytes <= 0 || took <= 0 {
+		return // it was there
+	}
+	r.bytes = (1-forget)*r.bytes + float64(bytes)
+	r.seconds = (1-forget)*r.seconds + took.Seconds()
+}
+
+// bytesPerSecond is 0 before the first piece.
+func (r *rate) bytesPerSecond() float64 {
+	if r.seconds == 0 {
+		return 0
+	}
+	return r.bytes / r.seconds
+}
+
+// tellLoaded logs that a model can be run for the first time.
+func (h *Host) tellLoaded(m *hosted) {
+	plan := m.model.Plan()
+	h.o.Log.Info("loaded", zap.String("model", m.Dir), zap.String("device", h.o.Backend.Name()),
+		zap.Stringer("weights", Mebibytes(plan.Weights)), zap.Stringer("working_set", Mebibytes(plan.Work)),
+		zap.Stringer("prefix_cache", Mebibytes(int64(m.pages)*plan.Block)), zap.Stringer("host_memory", Mebibytes(int64(m.hostPages)*plan.Block+plan.Host)),
+		zap.Stringer("available", Mebibytes(h.o.Limits.Device)))
+}

@@ -1,0 +1,136 @@
+package host
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine/weights"
+)
+
+// SetModels makes the models those given, in that order. One that is there no longer takes no more passes,
+// and gives its memory back when the last one is closed. A new one has its pages out of what weights leave
+// free, which may be fewer than it had from the start. Of one that stays, Keep and Idle may change; one that
+// is to change otherwise, or whose files have, is only removed, and the same call is wanted again after the
+// scheduler was told: nothing that it knows of that model's pages holds any more.
+func (h *Host) SetModels(models []Model) (again bool) {
+	before := h.list
+	h.list = nil
+	for _, spec := range models {
+		m := called(before, spec.Name)
+		switch {
+		case m == nil || !m.offered: // it is new, or tried anew
+		case m.stays(spec):
+			m.Keep, m.Idle = spec.Keep, spec.Idle
+			h.list = append(h.list, m)
+		default:
+			again = true
+		}
+	}
+	for _, m := range before {
+		if !slices.Contains(h.list, m) {
+			h.gone = append(h.gone, m)
+		}
+	}
+	h.settle()
+	if again {
+		return true
+	}
+	for i, spec := range models {
+		if called(h.list, spec.Name) == nil {
+			h.list = slices.Insert(h.list, i, h.add(spec))
+		}
+	}
+	h.sources.clear()
+	return false
+}
+
+// called is the model of a name, or nil.
+func called(models []*hosted, name string) *hosted {
+	i := slices.IndexFunc(models, func(m *hosted) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return models[i]
+}
+
+// stays says whether a model may go on as it is.
+func (m *hosted) stays(spec Model) bool {
+	if m.failed != nil || m.Dir != spec.Dir || m.MaxLen != spec.MaxLen || m.BlockTokens != spec.BlockTokens {
+		return false
+	}
+	config, err := weights.ReadConfig(m.Dir)
+	return err == nil && reflect.DeepEqual(config, m.source.config) && m.source.checkpoint.Current() == nil
+}
+
+// add opens a model and gives it memory beside those that are there, which keep theirs.
+func (h *Host) add(spec Model) *hosted {
+	m := h.open(spec)
+	if m.failed == nil {
+		m.failed = h.admit(m)
+	}
+	if m.failed != nil {
+		h.o.Log.Error("model not added", zap.String("model", m.Name), zap.Error(m.failed))
+		h.release(m)
+	} else {
+		h.o.Log.Info("model added", zap.String("model", m.Name), zap.Int("pages", m.pages))
+	}
+	return m
+}
+
+func (h *Host) admit(m *hosted) error {
+	with := append(h.running(), m)
+	p := divide(h.o.Limits, demands(with))
+	for _, err := range p.refused {
+		if err != nil {
+			return err
+		}
+	}
+	if err := h.enlarge(m); err != nil {
+		return err
+	}
+	last, block := len(with)-1, m.demand.plan.Block
+	free := h.room() - max(h.store.Bytes(), p.least)
+	if free < 0 {
+		return &MemoryError{fmt.Errorf("%v are missing beside what other models have; drop one, or start anew", Mebibytes(-free))}
+	}
+	hostFree := max(0, h.hostRoom()/int64(h.o.Limits.Ranks))
+	if err := h.place(m, int(min(int64(p.pages[last]), free/block)), int(min(int64(p.hostPages[last]), hostFree/block))); err != nil {
+		return err
+	}
+	return h.adopt(m)
+}
+
+// enlarge makes new working memory where a model needs more than there is. Passes that are open go on in the
+// old one, which goes with the last of them.
+func (h *Host) enlarge(m *hosted) error {
+	models := append(h.running(), m)
+	next, _ := measure(models)
+	if n := len(h.areas); n > 0 && h.areas[n-1].beside >= next.beside && m.model.Use(h.areas[n-1].Workspace) == nil {
+		return nil
+	}
+	if left := h.room() - next.bytes - h.store.Bytes(); left < 0 {
+		return &MemoryError{fmt.Errorf("the working set of the longest prompt takes %v, which are not free now, but %v: start anew", Mebibytes(next.bytes), Mebibytes(next.bytes+left))}
+	}
+	if err := h.compute(models); err != nil {
+		return err
+	}
+	h.settle()
+	return nil
+}
+
+// adopt makes what other models hold of the model's weights resident for it too.
+func (h *Host) adopt(m *hosted) error {
+	table := slices.Clone(h.table)
+	h.describe(table)
+	for _, at := range m.positions() {
+		if table[at].Resident {
+			if err := m.load(at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

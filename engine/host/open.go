@@ -1,0 +1,89 @@
+package host
+
+import (
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/weights/catalog"
+	"github.com/prefillonly/prefillonly/engine/weights/store"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// OptionError is about a value that somebody gave, not about a model's files.
+type OptionError struct{ Err error }
+
+func (e *OptionError) Error() string { return e.Err.Error() }
+func (e *OptionError) Unwrap() error { return e.Err }
+
+// Open hosts models: it reads their configurations and headers and takes all memory but that of their
+// weights. One that cannot be run does not hinder the others, and Info says why; where none can be, and o.Partial is not set, the
+// first one's reason is the error. The host then closes o.Backend.
+func Open(o Options, models []Model) (*Host, error) {
+	h := &Host{o: o, store: store.New(o.Backend), at: map[store.Key]uint32{}}
+	h.sources = sources{catalog: catalog.New(o.CacheDir), check: o.Check, loading: o.Loading}
+	for _, m := range models {
+		h.list = append(h.list, h.open(m))
+	}
+	err := h.divide()
+	if err == nil && !o.Partial && len(models) > 0 && len(h.running()) == 0 {
+		err = h.list[0].failed
+	}
+	if err != nil {
+		h.free()
+		return nil, err
+	}
+	for _, m := range h.list {
+		if m.failed != nil {
+			h.o.Log.Error("model cannot be run", zap.String("model", m.Name), zap.Error(m.failed))
+		}
+	}
+	return h, nil
+}
+
+// open reads what a model is. One that fails is hosted too, with the reason.
+func (h *Host) open(spec Model) *hosted {
+	m := &hosted{Model: spec}
+	m.failed = h.read(m)
+	return m
+}
+
+func (h *Host) read(m *hosted) error {
+	var err error
+	if m.source, err = h.sources.take(m.Model); err != nil {
+		return err
+	}
+	options := h.o.Passes
+	options.MaxLen, options.BlockTokens = m.MaxLen, m.BlockTokens
+	if h.o.Loading != nil {
+		options.Progress = func(done, total int64) { h.o.Loading(m.Name, done, total) }
+	}
+	if m.model, err = model.Open(m.source.config, m.source.checkpoint, h.store, options); err != nil {
+		return fmt.Errorf("%s: %w", m.Dir, err)
+	}
+	h.position(m)
+	m.demand = demand{plan: m.model.Plan(), share: m.CacheShare, always: m.Keep == wire.KeepAlways}
+	for _, at := range m.positions() {
+		m.demand.pieces = append(m.demand.pieces, piece{at, int64(h.table[at].Bytes)})
+	}
+	if h.o.Extra != nil {
+		if m.demand.extra, err = h.o.Extra(m.source.config, m.model.Info().Tokens, m.demand.plan.Block); err != nil {
+			return fmt.Errorf("%s: %w", m.Dir, err)
+		}
+	}
+	return h.profile(m)
+}
+
+// position finds the model's pieces among all weights, or puts them at the end.
+func (h *Host) position(m *hosted) {
+	for _, c := range m.model.Chunks() {
+		at, known := h.at[c.Key]
+		if !known {
+			at = uint32(len(h.table))
+			h.at[c.Key] = at
+			h.table = append(h.table, wire.Weight{Bytes: uint64(c.Bytes)})
+		}
+		m.chunks = append(m.chunks, at)
+	}
+}

@@ -1,0 +1,97 @@
+// Package inspect describes checkpoints: what is in them, how it is loaded, and what two of them share.
+package inspect
+
+import (
+	"path/filepath"
+
+	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/store"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/ref"
+)
+
+// Model is a checkpoint, in bytes as its files have them but where a device is named.
+type Model struct {
+	Path         string           `json:"path"`
+	Architecture string           `json:"architecture"`
+	Files        int              `json:"files"`
+	Bytes        int64            `json:"bytes"`
+	Types        map[string]int64 `json:"types"` // bytes of each
+	Tensors      []Tensor         `json:"tensors"`
+	Chunks       []Chunk          `json:"chunks,omitempty"`
+	DeviceBytes  int64            `json:"device_bytes,omitempty"`
+	Refused      string           `json:"refused,omitempty"` // why it cannot be served: there are no chunks then
+
+	config     weights.Config
+	checkpoint *weights.Checkpoint
+	chunks     []store.Info
+}
+
+// Tensor is one of a checkpoint.
+type Tensor struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Shape []int  `json:"shape"`
+	Bytes int64  `json:"bytes"`
+	File  string `json:"file"`
+}
+
+// Chunk is what is loaded and dropped together.
+type Chunk struct {
+	Name        string `json:"name"`
+	Tensors     int    `json:"tensors"`
+	Bytes       int64  `json:"bytes"`
+	DeviceBytes int64  `json:"device_bytes"` // as expected on a device that computes in bfloat16
+}
+
+// Open reads the headers of the checkpoint in dir. A model that cannot be served is described none the less.
+func Open(dir string) (*Model, error) {
+	config, err := weights.ReadConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	checkpoint, err := weights.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{Path: dir, Types: map[string]int64{}, config: config, checkpoint: checkpoint}
+	if len(config.Architectures) > 0 {
+		m.Architecture = config.Architectures[0]
+	}
+	files := checkpoint.Files()
+	m.Files = len(files)
+	for _, e := range checkpoint.Entries() {
+		m.Tensors = append(m.Tensors, Tensor{e.Name, e.Type, e.Shape, e.Bytes, filepath.Base(files[e.File].Path)})
+		m.Bytes += e.Bytes
+		m.Types[e.Type] += e.Bytes
+	}
+	m.describe()
+	return m, nil
+}
+
+// sizing is a backend by which memory is planned: like devices it computes in bfloat16, and it never computes.
+type sizing struct{ kernels.Backend }
+
+func (sizing) ActType() kernels.DType { return kernels.BF16 }
+
+// describe lists the chunks, by what is known now of the tensors' content.
+func (m *Model) describe() {
+	opened, err := model.Open(m.config, m.checkpoint, store.New(sizing{ref.New()}), model.Options{})
+	if err != nil {
+		m.Refused = err.Error()
+		return
+	}
+	m.chunks, m.Chunks, m.DeviceBytes = opened.Chunks(), nil, 0
+	for _, info := range m.chunks {
+		c := Chunk{Name: info.Name, DeviceBytes: info.Bytes}
+		for _, p := range info.Parts {
+			c.Tensors += len(p.Tensors)
+			for _, t := range p.Tensors {
+				c.Bytes += t.Bytes
+			}
+		}
+		m.Chunks = append(m.Chunks, c)
+		m.DeviceBytes += c.DeviceBytes
+	}
+}

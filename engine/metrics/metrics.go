@@ -1,0 +1,134 @@
+// Package metrics publishes what a frontend and its pool count, under the names that vLLM and NVIDIA's DCGM
+// exporter have for it, which routers, autoscalers and dashboards know.
+package metrics
+
+import (
+	"maps"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/internal/httpserve"
+)
+
+// Config is what the figures are of.
+type Config struct {
+	Name   string   // of the frontend
+	Models []string // that it begins with
+	// Socket is where this frontend tells its figures to others on the same port, and Siblings the sockets
+	// of all of them; empty where it is alone.
+	Socket   string
+	Siblings []string
+}
+
+// atOnce is how many models have their figures, which are 0, before their first request.
+const atOnce = 16
+
+// first are the models that do.
+func (c *Config) first() []string {
+	if len(c.Models) > atOnce {
+		return nil
+	}
+	return c.Models
+}
+
+// Metrics are the figures of one frontend, and what it knows of the pool. Its methods are safe for concurrent use.
+type Metrics struct {
+	// set once
+	cfg      Config
+	handler  http.Handler         // of all frontends on the port
+	own      *prometheus.Registry // of this one
+	requests *requestVectors
+	refused  *prometheus.CounterVec // by status
+
+	models sync.Map // *Requests by model
+}
+
+// New makes them. What this frontend does is counted in a registry of its own, labelled with its name where
+// several share the port. What the scheduler counts is the same in all of them, and published once. Figures of the
+// pool as a whole carry the model's name where it began with one alone.
+func New(cfg Config, pool *client.Client, connections func() httpserve.Counts) *Metrics {
+	own, server := prometheus.NewRegistry(), prometheus.NewRegistry()
+	registry := prometheus.Registerer(own)
+	if len(cfg.Siblings) > 1 {
+		registry = prometheus.WrapRegistererWith(prometheus.Labels{"frontend": cfg.Name}, own)
+	}
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	labels := prometheus.Labels{"engine": "0"}
+	whole := labels
+	if len(cfg.Models) == 1 {
+		whole = withLabel(labels, "model_name", cfg.Models[0])
+	}
+	all := append(siblings(cfg.Siblings, cfg.Socket), own, server)
+	m := &Metrics{
+		cfg: cfg, own: own, handler: promhttp.HandlerFor(all, promhttp.HandlerOpts{}),
+		requests: newRequestVectors(registry, labels),
+		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prefillonly:refused_requests_total", Help: "Requests refused or failed, by HTTP status.", ConstLabels: whole}, []string{"status"}),
+	}
+	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "prefillonly:open_jobs", Help: "Jobs of a frontend without their last result.", ConstLabels: whole},
+		func() float64 { n, _ := pool.Jobs(); return float64(n) })
+	beyond := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: rejections, Help: rejectionsHelp, ConstLabels: withLabel(whole, "reason", "max_open_jobs")},
+		func() float64 { _, n := pool.Jobs(); return float64(n) })
+	registry.MustRegister(m.refused, open, beyond)
+	server.MustRegister(newModelCollector(pool, labels, cfg.first()), newPoolCollector(pool, whole), newDeviceCollector(pool))
+	registerConnections(registry, whole, connections)
+	for _, model := range cfg.first() {
+		m.Of(model)
+	}
+	return m
+}
+
+// Handler answers with all figures.
+func (m *Metrics) Handler() http.Handler { return m.handler }
+
+// Of are the figures of a model's requests.
+func (m *Metrics) Of(model string) *Requests {
+	if r, found := m.models.Load(model); found {
+		return r.(*Requests)
+	}
+	r, _ := m.models.LoadOrStore(model, m.requests.of(model))
+	return r.(*Requests)
+}
+
+// Refused counts a request that was answered with an error's status.
+func (m *Metrics) Refused(status int) { m.refused.WithLabelValues(strconv.Itoa(status)).Inc() }
+
+// Jobs are refused by the scheduler's bounds, and by one of each frontend's own.
+const (
+	rejections     = "vllm:admission_rejections_total"
+	rejectionsHelp = "Jobs refused by an admission bound, which is the reason."
+)
+
+// withLabel is labels and one more.
+func withLabel(labels prometheus.Labels, name, value string) prometheus.Labels {
+	own := maps.Clone(labels)
+	own[name] = value
+	return own
+}
+
+// registerConnections publishes the figures of the listening socket's connections.
+func registerConnections(registry prometheus.Registerer, labels prometheus.Labels, counts func() httpserve.Counts) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "prefillonly:http_connections", Help: "Open connections of clients.", ConstLabels: labels,
+	}, func() float64 { return float64(counts().Open) }))
+	for _, c := range []struct {
+		name, help, bound string
+		value             func(httpserve.Counts) uint64
+	}{
+		{"http_connections_refused_total", "Connections turned away, by the bound that they were beyond.", string(httpserve.BoundAll), func(c httpserve.Counts) uint64 { return c.RefusedAll }},
+		{"http_connections_refused_total", "Connections turned away, by the bound that they were beyond.", string(httpserve.BoundAddress), func(c httpserve.Counts) uint64 { return c.RefusedAddress }},
+		{"http_connections_closed_idle_total", "Idle connections closed to make room for new ones.", "", func(c httpserve.Counts) uint64 { return c.ClosedIdle }},
+	} {
+		own := labels
+		if c.bound != "" {
+			own = withLabel(labels, "bound", c.bound)
+		}
+		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "prefillonly:" + c.name, Help: c.help, ConstLabels: own},
+			func() float64 { return float64(c.value(counts())) }))
+	}
+}

@@ -1,0 +1,111 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/prefillonly/prefillonly/engine/completion"
+)
+
+// Buckets as vLLM has them, with finer ones below 300 ms, where one-pass answers are.
+var (
+	secondsBuckets = []float64{.0005, .001, .0025, .005, .01, .02, .04, .06, .08, .1, .15, .2, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920}
+	tokensBuckets  = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5}
+	choicesBuckets = []float64{1, 2, 5, 10, 20}
+)
+
+// requestVectors are the figures of requests, by model.
+type requestVectors struct {
+	promptTokens, generationTokens, cachedTokens *prometheus.CounterVec
+	finished                                     *prometheus.CounterVec // by model and reason
+	e2e, firstToken, betweenTokens               *prometheus.HistogramVec
+	queue, inference, prefill, decode            *prometheus.HistogramVec
+	promptLength, computedLength, outputLength   *prometheus.HistogramVec
+	maxTokens, n                                 *prometheus.HistogramVec
+}
+
+// Requests are the figures of one model's requests.
+type Requests struct {
+	promptTokens, generationTokens, cachedTokens prometheus.Counter
+	finished                                     map[string]prometheus.Counter // by reason
+	e2e, firstToken, betweenTokens               prometheus.Observer
+	queue, inference, prefill, decode            prometheus.Observer
+	promptLength, computedLength, outputLength   prometheus.Observer
+	maxTokens, n                                 prometheus.Observer
+
+	// Between observes the time between two tokens of an answer.
+	Between func(time.Duration)
+}
+
+func newRequestVectors(registry prometheus.Registerer, labels prometheus.Labels) *requestVectors {
+	counter := func(name, help string, more ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:" + name, Help: help, ConstLabels: labels}, append([]string{"model_name"}, more...))
+		registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vllm:" + name, Help: help, Buckets: buckets, ConstLabels: labels}, []string{"model_name"})
+		registry.MustRegister(h)
+		return h
+	}
+	return &requestVectors{
+		promptTokens:     counter("prompt_tokens_total", "Prompt tokens of answered requests."),
+		generationTokens: counter("generation_tokens_total", "Tokens generated."),
+		cachedTokens:     counter("prompt_tokens_cached_total", "Prompt tokens found in the prefix cache."),
+		finished:         counter("request_success_total", "Finished requests by reason.", "finished_reason"),
+		e2e:              histogram("e2e_request_latency_seconds", "From a request's arrival to its answer.", secondsBuckets),
+		firstToken:       histogram("time_to_first_token_seconds", "From a request's arrival to its first token.", secondsBuckets),
+		betweenTokens:    histogram("inter_token_latency_seconds", "Between two tokens of an answer.", secondsBuckets),
+		queue:            histogram("request_queue_time_seconds", "Time in the scheduler's queue.", secondsBuckets),
+		inference:        histogram("request_inference_time_seconds", "From the start of a request's first pass to its last token.", secondsBuckets),
+		prefill:          histogram("request_prefill_time_seconds", "Time in passes until a request's first token.", secondsBuckets),
+		decode:           histogram("request_decode_time_seconds", "From a request's first token to its last.", secondsBuckets),
+		promptLength:     histogram("request_prompt_tokens", "Prompt tokens of a request.", tokensBuckets),
+		computedLength:   histogram("request_prefill_kv_computed_tokens", "Prompt tokens of a request that were not in the prefix cache.", tokensBuckets),
+		outputLength:     histogram("request_generation_tokens", "Tokens generated for a request.", tokensBuckets),
+		maxTokens:        histogram("request_params_max_tokens", "max_tokens of a request.", tokensBuckets),
+		n:                histogram("request_params_n", "n of a request.", choicesBuckets),
+	}
+}
+
+func (v *requestVectors) of(model string) *Requests {
+	r := &Requests{
+		promptTokens: v.promptTokens.WithLabelValues(model), generationTokens: v.generationTokens.WithLabelValues(model),
+		cachedTokens: v.cachedTokens.WithLabelValues(model), finished: map[string]prometheus.Counter{},
+		e2e: v.e2e.WithLabelValues(model), firstToken: v.firstToken.WithLabelValues(model), betweenTokens: v.betweenTokens.WithLabelValues(model),
+		queue: v.queue.WithLabelValues(model), inference: v.inference.WithLabelValues(model),
+		prefill: v.prefill.WithLabelValues(model), decode: v.decode.WithLabelValues(model),
+		promptLength: v.promptLength.WithLabelValues(model), computedLength: v.computedLength.WithLabelValues(model),
+		outputLength: v.outputLength.WithLabelValues(model), maxTokens: v.maxTokens.WithLabelValues(model), n: v.n.WithLabelValues(model),
+	}
+	r.Between = func(d time.Duration) { r.betweenTokens.Observe(d.Seconds()) }
+	for _, reason := range []string{"stop", "length", "abort", "error"} {
+		r.finished[reason] = v.finished.WithLabelValues(model, reason)
+	}
+	return r
+}
+
+// Aborted counts a request whose client left, and Failed one that was refused or failed after its jobs were made.
+func (r *Requests) Aborted() { r.finished["abort"].Inc() }
+func (r *Requests) Failed()  { r.finished["error"].Inc() }
+
+// Answered counts a request that arrived then and is answered now.
+func (r *Requests) Answered(arrived time.Time, c *completion.Record) {
+	r.finished[c.Finish].Inc()
+	r.promptTokens.Add(float64(c.PromptTokens))
+	r.generationTokens.Add(float64(c.CompletionTokens))
+	r.cachedTokens.Add(float64(c.CachedTokens))
+	r.e2e.Observe(time.Since(arrived).Seconds())
+	r.firstToken.Observe(c.FirstToken.Sub(arrived).Seconds())
+	decode := c.LastToken.Sub(c.FirstToken)
+	r.queue.Observe(c.Queued.Seconds())
+	r.inference.Observe((c.Prefilled + decode).Seconds())
+	r.prefill.Observe(c.Prefilled.Seconds())
+	r.decode.Observe(decode.Seconds())
+	r.promptLength.Observe(float64(c.PromptTokens))
+	r.computedLength.Observe(float64(c.PromptTokens - c.CachedTokens))
+	r.outputLength.Observe(float64(c.CompletionTokens))
+	r.maxTokens.Observe(float64(c.MaxTokens))
+	r.n.Observe(float64(c.N))
+}

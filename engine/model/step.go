@@ -1,0 +1,95 @@
+package model
+
+import "fmt"
+
+// Step computes a chunk of a layer: of the first one after its embedding, of the last one its keys and values
+// alone. When that has all of these, a step computes the answers to so many rows as go through the LM head at
+// a time. Step says whether the pass is done; after an error it can only be closed.
+func (p *Pass) Step() (done bool, err error) {
+	if p.done() {
+		return true, nil
+	}
+	layer, last := p.layer, p.m.spec.layers-1
+	if p.Boundary() {
+		p.enter()
+	}
+	if p.chunk < len(p.chunks) {
+		p.computeNext()
+	}
+	if p.layer == last && p.chunk == len(p.chunks) {
+		err = p.answer(&p.m.last, p.m.spec.windows[last])
+	}
+	if err == nil {
+		err = p.m.backend.Sync()
+	}
+	if err != nil {
+		return false, fmt.Errorf("layer %d: %w", layer, err)
+	}
+	if p.chunk == len(p.chunks) && (layer < last || p.tail.done()) {
+		p.layer, p.chunk = layer+1, 0
+	}
+	return p.done(), nil
+}
+
+// done says that there is nothing left to compute.
+func (p *Pass) done() bool { return len(p.items) == 0 || p.layer == p.m.spec.layers }
+
+// Boundary says that the pass is between two layers.
+func (p *Pass) Boundary() bool { return p.chunk == 0 }
+
+// enter prepares the layer to be computed.
+func (p *Pass) enter() {
+	p.address()
+	if p.loaded != nil {
+		p.m.host.offloader.Await(p.loaded[p.layer])
+	}
+	p.copyParts()
+}
+
+// computeNext computes the next chunk of the layer.
+func (p *Pass) computeNext() {
+	m, s := p.m, &p.m.spec
+	p.onDevice(p.chunk, p.layer < s.layers-1, func(c *chunk) {
+		p.embed(c)
+		if p.layer == s.layers-1 {
+			p.store(c, &m.last)
+			p.progress.done += float64(c.x.Rows) * s.storeFLOPs()
+		} else {
+			p.compute(c, &m.layers[p.layer], s.windows[p.layer])
+			p.progress.done += s.layerFLOPs(c.segs, s.windows[p.layer])
+		}
+	})
+	p.chunk++
+}
+
+// embed begins a chunk's residual stream, at the first layer.
+func (p *Pass) embed(c *chunk) {
+	if p.layer > 0 {
+		return
+	}
+	for i, s := range c.segs {
+		p.m.backend.Embed(c.x.Slice(s.Row, s.Row+s.Rows), p.m.table, c.items[i].Tokens[s.Pos:s.Pos+s.Rows])
+	}
+}
+
+// copyParts copies the blocks that other sequences share in part with the items to these, in the layer to
+// be computed: the rest of them is written, or not read.
+func (p *Pass) copyParts() {
+	for i := range p.items {
+		it := &p.items[i]
+		if it.Part.Tokens > 0 {
+			from := p.m.pages.block(it.Part.Block, p.layer, p.m.spec.layers)
+			p.m.backend.CopyKV(it.blocks[it.Cached/p.m.opts.BlockTokens], from, p.m.pages.bytes)
+		}
+	}
+}
+
+// address points the items' pages at the layer to be computed.
+func (p *Pass) address() {
+	for i := range p.items {
+		it := &p.items[i]
+		for b := range min(len(it.Blocks), len(it.blocks)) {
+			it.blocks[b] = p.m.pages.block(it.Blocks[b], p.layer, p.m.spec.layers)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package model
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// logitRows is how many rows go through the LM head at a time.
+const logitRows = 64
+
+// hostRows is how many rows of logits are normalised at once.
+func hostRows() int { return min(runtime.GOMAXPROCS(0), logitRows) }
+
+// workspace is a model's view of the memory that passes compute in.
+type workspace struct {
+	residual residuals      // lent to passes
+	scratch  kernels.Buffer // KV of the layer being computed, where no page is given
+	qkv      kernels.Mat    // a chunk's queries, keys and values
+	attn     kernels.Mat    // a chunk's attention
+	asked    kernels.Mat    // a chunk's asked rows of the residual stream in the last layer
+	logits   kernels.Mat    // float32
+
+	rowOnHost  []byte      // of the residual stream
+	rowsOnHost [][]float32 // of logits, one for each processor
+}
+
+// views is a model's workspace without memory: the one place that says how large its matrices are.
+func (m *Model) views() workspace {
+	s, o, act := &m.spec, m.opts, m.backend.ActType()
+	mat := func(rows, cols int, typ kernels.DType) kernels.Mat {
+		return kernels.Mat{Rows: rows, Cols: cols, Stride: cols, Type: typ}
+	}
+	return workspace{
+		residual: residuals{slot: mat(o.ChunkRows, s.hidden, kernels.F32)},
+		qkv:      mat(o.ChunkRows, s.heads.QKVCols(), act),
+		attn:     mat(o.ChunkRows, s.heads.Q*s.heads.Dim, act),
+		asked:    mat(o.ChunkRows, s.hidden, kernels.F32),
+		logits:   mat(min(logitRows, o.ChunkRows), s.vocab, kernels.F32),
+	}
+}
+
+// regions are the buffers of a Workspace, by their place in it.
+const (
+	residualRegion = iota
+	qkvRegion
+	attnRegion
+	askedRegion
+	logitsRegion
+	kvRegion
+	regions
+)
+
+// workSize is how much memory a model's passes compute in, in bytes but for vocab.
+type workSize struct {
+	regions                [regions]int64 // but for the residual streams
+	resident, staged, host int64          // residual streams: on the device, of one stage, in host memory
+	row                    int64          // of the residual stream
+	vocab                  int            // columns of logits
+	scratch                int64          // the backend's own
+}
+
+func (m *Model) workSize() workSize {
+	s, o, b, v := &m.spec, m.opts, m.backend, m.views()
+	slots, resident := residualSlots(o), residentSlots(o)
+	size := workSize{
+		resident: int64(resident) * matBytes(v.residual.slot),
+		host:     int64(slots-resident) * matBytes(v.residual.slot),
+		row:      4 * int64(s.hidden), vocab: s.vocab,
+		regions: [regions]int64{
+			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), logitsRegion: matBytes(v.logits),
+			kvRegion: int64(scratchBlocks(o)) * b.KVBlockBytes(s.heads, o.BlockTokens),
+		},
+	}
+	if size.host > 0 {
+		size.staged = matBytes(v.residual.slot)
+	}
+	q := s.heads.Q * s.heads.Dim
+	widest := max(2*s.intermediate, s.heads.QKVCols(), s.hidden)
+	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest, s.largestFP8())
+	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.vocab, 0))
+	return size
+}
+
+func matBytes(m kernels.Mat) int64 { return int64(m.Rows) * int64(m.Cols) * m.Type.Size() }
+
+// largest is enough for passes of any of the plans.
+func largest(plans []Plan) workSize {
+	var most workSize
+	for _, p := range plans {
+		z := p.size
+		for i := range z.regions {
+			most.regions[i] = max(most.regions[i], z.regions[i])
+		}
+		most.resident, most.staged, most.host = max(most.resident, z.resident), max(most.staged, z.staged), max(most.host, z.host)
+		most.row, most.vocab, most.scratch = max(most.row, z.row), max(most.vocab, z.vocab), max(most.scratch, z.scratch)
+	}
+	most.regions[residualRegion] = most.resident + stages*most.staged
+	return most
+}
+
+// onDevice is what a workspace of this size takes beside host memory for residual streams.
+func (z workSize) onDevice() int64 {
+	z = largest([]Plan{{size: z}})
+	sum := z.scratch + 4*int64(hostRows())*int64(z.vocab)
+	for _, bytes := range z.regions {
+		sum += bytes
+	}
+	return sum
+}
+
+// Workspace is the memory that passes compute in. Models of one backend may share it, since one pass computes
+// at a time: of everything but the residual streams of open passes there is as much as the largest model needs.
+type Workspace struct {
+	size       workSize
+	backend    kernels.Backend
+	buffers    [regions]kernels.Buffer
+	streams    streams
+	rowOnHost  []byte
+	rowsOnHost [][]float32
+}
+
+// NewWorkspace takes memory for passes of models of these plans.
+func NewWorkspace(b kernels.Backend, plans ...Plan) (*Workspace, error) {
+	w := &Workspace{size: largest(plans), backend: b}
+	if err := w.alloc(); err != nil {
+		w.Free()
+		return nil, fmt.Errorf("working memory: %w", err)
+	}
+	return w, nil
+}
+
+func (w *Workspace) alloc() error {
+	for i, bytes := range w.size.regions {
+		buf, err := w.backend.Alloc(bytes)
+		if err != nil {
+			return fmt.Errorf("allocate %d bytes: %w", bytes, err)
+		}
+		w.buffers[i] = buf
+	}
+	w.rowOnHost = make([]byte, w.size.row)
+	for range hostRows() {
+		w.rowsOnHost = append(w.rowsOnHost, make([]float32, w.size.vocab))
+	}
+	return w.streams.prepare(w.backend, w.size)
+}
+
+// Free gives the memory back. No model may use it any more.
+func (w *Workspace) Free() {
+	w.streams.release(w.backend)
+	for i, buf := range w.buffers {
+		if buf != nil {
+			buf.Free()
+			w.buffers[i] = nil
+		}
+	}
+}
+
+// Use lets the model's passes compute in w, which must be enough for its Plan. No pass may be open.
+func (m *Model) Use(w *Workspace) error {
+	if largest([]Plan{m.Plan(), {size: w.size}}) != w.size {
+		return fmt.Errorf("working memory of %d bytes is not enough for a model that takes %d", w.size.onDevice(), m.Plan().Work)
+	}
+	v := m.views()
+	v.residual.streams = &w.streams
+	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.slot, qkvRegion: &v.qkv, attnRegion: &v.attn, askedRegion: &v.asked, logitsRegion: &v.logits} {
+		at.Buf = w.buffers[i]
+	}
+	v.scratch = w.buffers[kvRegion]
+	v.rowOnHost = w.rowOnHost[:4*m.spec.hidden]
+	v.rowsOnHost = w.rowsOnHost
+	m.work = v
+	return nil
+}

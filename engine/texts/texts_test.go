@@ -1,0 +1,44 @@
+package texts
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/demo"
+)
+
+// TestTemplate: a file of a template takes the place of the checkpoint's own.
+func TestTemplate(t *testing.T) {
+	dir, err := demo.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "chat.jinja")
+	if err := os.WriteFile(file, []byte("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, free, err := Open(dir, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free()
+	got, err := text.RenderChat([]byte(`[{"role":"user","content":"hi"}]`), completion.ChatOptions{})
+	if err != nil || got != "<user>hi" {
+		t.Errorf("RenderChat = %q, %v", got, err)
+	}
+	if info := string(text.TokenizerInfo()["chat_template"]); !strings.Contains(info, "m.role") {
+		t.Errorf("the tokenizer's information has the template %s", info)
+	}
+}
+
+// TestMistakes: what cannot be opened is named.
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct{ dir, template, want string }{{t.TempDir(), "", "tokenizer.json"}, {t.TempDir(), "/no/template", "chat-template: "}} {
+		if _, _, err := Open(c.dir, c.template); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package engine
+
+// Tokens is a prompt, and what is asked of it.
+type Tokens struct {
+	IDs  []TokenID // the prompt
+	Max  int       // tokens to generate; 0 asks for prompt logprobs alone
+	Stop []TokenID // generation ends on these
+	Ask  Ask
+}
+
+// Units is the length of the prompt.
+func (t *Tokens) Units() float64 { return float64(len(t.IDs)) }
+
+func (*Tokens) work() {}
+
+// TokenOutput is one generated token, or the prompt's scores alone where none is generated.
+type TokenOutput struct {
+	Index  int           // of the token, from 0
+	Answer *Answer       // nil where none is generated
+	Prompt []PromptScore // with the first token: one for each prompt position from 1
+	Cached int           // prompt tokens found in the cache when the first pass began
+}
+
+func (*TokenOutput) output() {}
+
+// Ask says what is wanted of a prompt: the distribution of the next token, in which form, and how
+// to choose from it. Logprobs are log-softmax at temperature 1 of logits + Bias over the Allowed
+// set (over the whole vocabulary when Allowed is empty); what narrows the choice alone (Bans and
+// what follows Temperature) does not change them. Where several narrow it, they do so in the order
+// Bans, Temperature, MinP, TopK, TopP.
+type Ask struct {
+	Top            int         // how many of the likeliest tokens to report, 0..MaxTop
+	Labels         []TokenID   // tokens to report whatever their rank (logprob_token_ids)
+	Allowed        []TokenID   // the only tokens that may be chosen; probabilities are renormalised over them
+	Bias           []TokenBias // added to the logits (logit_bias)
+	Bans           []Ban       // tokens that may not be chosen (bad_words, min_tokens)
+	Temperature    float32     // 0 chooses the likeliest token, whatever MinP, TopK and TopP are
+	MinP           float32     // least probability of a token that may be drawn, as a share of the likeliest one's; 0..1
+	TopK           int         // how many of the likeliest tokens, and those as likely as the last, may be drawn; 0: all
+	TopP           float32     // nucleus in (0,1]; 0 means 1
+	Seed           uint64      // seeds the draw; the n-th token of a job draws from (Seed, n)
+	PromptLogprobs bool        // also report each prompt position's own token (echo)
+	PromptTop      int         // with PromptLogprobs: how many of the likeliest to report at each position
+}
+
+// MaxTop bounds Ask.Top and Ask.PromptTop, as vLLM's --max-logprobs default does.
+const MaxTop = 20
+
+// TokenBias adds Bias to a token's logit.
+type TokenBias struct {
+	ID   TokenID
+	Bias float32
+}
+
+// Ban forbids the last of Tokens wherever the tokens generated so far (not the prompt's) end with
+// those before it.
+type Ban struct {
+	Tokens []TokenID // at least one
+	Before int       // forbidden only as one of the first Before tokens; 0: always
+}
+
+// TokenLogprob is one entry of a distribution.
+type TokenLogprob struct {
+	ID      TokenID
+	Logprob float32
+}
+
+// Answer is one generated token with what was asked beside it.
+type Answer struct {
+	Token   TokenID
+	Logprob float32
+	Top     []TokenLogprob // likeliest first, ties by lower id
+	Labels  []TokenLogprob // in the order of Ask.Labels
+}
+
+// PromptScore is the logprob of a prompt token given those before it, and its rank: how many tokens
+// are at least as likely.
+type PromptScore struct {
+	Logprob float32
+	Rank    uint32
+	Top     []TokenLogprob
+}

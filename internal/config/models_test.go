@@ -1,0 +1,269 @@
+package config
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestModelsOfAFile(t *testing.T) {
+	template := filepath.Join(t.TempDir(), "chat.jinja")
+	if err := os.WriteFile(template, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := load(t, `# two models
+max-model-len: 4K
+models:
+- path: ./A            # all defaults
+- name: [b, bee]
+  path: org/B
+  task: generate
+  devices: cpu
+  keep: {idle: 5m}
+  cache_share: 0.25
+  max-model-len: 8K
+  chat-template: `+template+`
+- {path: C, keep: always}
+`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Model{
+		{Path: "./A", Task: TaskGenerate, Keep: Keep{When: KeepOnDemand}, MaxModelLen: 4096},
+		{
+			Names: []string{"b", "bee"}, Path: "org/B", Task: TaskGenerate, Devices: "cpu", Keep: Keep{KeepIdle, 5 * time.Minute}, CacheShare: 0.25,
+			MaxModelLen: 8192, ChatTemplate: template,
+		},
+		{Path: "C", Task: TaskGenerate, Keep: Keep{When: KeepAlways}, MaxModelLen: 4096},
+	}
+	if got := l.Serving(); !reflect.DeepEqual(got, want) {
+		t.Errorf("serving\n%+v\nwant\n%+v", got, want)
+	}
+	for i, line := range []string{":4", ":5", ":13"} {
+		if origin := l.ModelOrigin(i); !strings.Contains(origin, "c.yaml"+line+")") {
+			t.Errorf("model %d is from %s, want line %s", i, origin, line)
+		}
+	}
+	if l.Models[0].Keep.When != "" {
+		t.Error("Serving changes what was given")
+	}
+}
+
+// TestOneModel: what the flags for one model say is the list of one.
+func TestOneModel(t *testing.T) {
+	l, err := load(t, "", nil, "--model", "./A", "--served-model-name", "a,b", "--max-model-len", "2K")
+	want := []Model{{Names: []string{"a", "b"}, Path: "./A", Task: TaskGenerate, Keep: Keep{When: KeepAlways}, MaxModelLen: 2048}}
+	if err != nil || !reflect.DeepEqual(l.Serving(), want) {
+		t.Errorf("%v, serving %+v, want %+v", err, l, want)
+	}
+	l, err = load(t, "models: [{path: ./A}]", nil)
+	if err != nil || l.Serving()[0].Keep.When != KeepAlways {
+		t.Errorf("%v: a list of one is kept %+v", err, l.Serving())
+	}
+}
+
+func TestArguments(t *testing.T) {
+	named := filepath.Join(t.TempDir(), "a=b")
+	if err := os.Mkdir(named, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args  []string
+		names []string // of each, joined by commas
+		paths []string
+	}{
+		{[]string{"./A"}, []string{""}, []string{"./A"}},
+		{[]string{"x=./A"}, []string{"x"}, []string{"./A"}},
+		{[]string{"./A", "org/B"}, []string{"", ""}, []string{"./A", "org/B"}},
+		{[]string{"x=./A", "y=./A", named}, []string{"x", "y", ""}, []string{"./A", "./A", named}},
+		{[]string{"x=a=b", "y="}, []string{"x", "y"}, []string{"a=b", ""}},
+	} {
+		for _, file := range []string{"", "model: ./file\n", "models: [{path: ./file}, {path: ./file2}]\n"} {
+			l, err := load(t, file, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Arguments(c.args)
+			var names, paths []string
+			for _, m := range l.Serving() {
+				names, paths = append(names, strings.Join(m.Names, ",")), append(paths, m.Path)
+			}
+			if !reflect.DeepEqual(names, c.names) || !reflect.DeepEqual(paths, c.paths) {
+				t.Errorf("%q over %q: names %q of %q", c.args, file, names, paths)
+			}
+			if err := l.Validate(); (err == nil) == strings.HasSuffix(c.args[len(c.args)-1], "=") {
+				t.Errorf("%q over %q: %v", c.args, file, err)
+			}
+		}
+	}
+}
+
+// TestModelErrorsTeach: each names the file and the line, or the argument, and the field.
+func TestModelErrorsTeach(t *testing.T) {
+	long := strings.Repeat("x", maxName+1)
+	for text, want := range map[string][]string{
+		"models:\n- path: ./A\n- nam: b\n":                                        {"c.yaml:1", "model 2", "line 3", `"nam"`, `"name"`},
+		"models:\n- path: ./A\n  path: ./B\n":                                     {"c.yaml", "path"},
+		"models:\n- path: ./A\n- name: b\n":                                       {"models[1] (", "c.yaml:3", "path is missing"},
+		"models: ./A\n":                                                           {"c.yaml:1", "want a list of models"},
+		"models: {path: ./A}\n":                                                   {"c.yaml:1", "want a value"},
+		"models: [./A, ./B]\n":                                                    {"c.yaml:1", "model 1", "want a map"},
+		"models:\n- path: [{a: b}]\n":                                             {"line 2", "path", "want a value"},
+		"models:\n- path: ./A\n  keep: 5m\n":                                      {"line 3", "keep", "{idle: 5m}"},
+		"models:\n- path: ./A\n  keep: {idle: soon}\n":                            {"line 3", "keep", "soon", "30s"},
+		"models:\n- path: ./A\n  keep: {idle: -1s}\n":                             {"c.yaml:2", "keep is idle for -1s"},
+		"models:\n- path: ./A\n  keep: {busy: 1s}\n":                              {"line 3", "keep", "{idle: 5m}"},
+		"models:\n- path: ./A\n  task: embed\n":                                   {"c.yaml:2", `task is "embed", want generate`},
+		"models:\n- path: ./A\n  devices: tpu\n":                                  {"c.yaml:2", `devices is "tpu"`, "cuda:0,1"},
+		"models:\n- path: ./A\n  cache-share: 1.5\n":                              {"c.yaml:2", "cache-share is 1.5", "0 to 1"},
+		"models:\n- path: ./A\n  cache-share: NaN\n":                              {"c.yaml:2", "cache-share is NaN"},
+		"models:\n- {path: A, cache-share: 0.6}\n- {path: B, cache-share: 0.6}\n": {"c.yaml:3", "cache-share", "cpu", "1.2"},
+		"models:\n- {path: A, name: a}\n- {path: B, name: [b, a]}\n":              {"models[1] (", "c.yaml:3", `the name "a"`, "models[0] (", "c.yaml:2"},
+		"models:\n- {path: A, name: ['']}\n":                                      {"c.yaml:2", "a name is empty"},
+		"models:\n- {path: A, name: \"a\\nb\"}\n":                                 {"c.yaml:2", `"a\nb"`, "cannot be printed"},
+		"models:\n- {path: A, name: " + long + "}\n":                              {"c.yaml:2", "257 bytes", "256"},
+		"models:\n- {path: A, chat-template: /nowhere/t}\n":                       {"c.yaml:2", "chat-template", "/nowhere/t"},
+		"model: ./M\nmodels:\n- path: ./A\n":                                      {"model (", "c.yaml:1", "models (", "c.yaml:2"},
+		"served-model-name: x\nmodels:\n- path: ./A\n":                            {"served-model-name (", "c.yaml:1", "leave one"},
+		"served-model-name: \"a\\tb\"\n":                                          {"served-model-name (", `"a\tb"`},
+		"models:\n- path: &a ./A\n- path: *a\n":                                   {"line 2", "path", "write the value out"},
+		"models: " + strings.Repeat("[", 100):                                     {"nested too deeply"},
+		"models:\n" + strings.Repeat("- ", 100) + "a":                             {"nested too deeply"},
+	} {
+		_, err := load(t, text, nil)
+		if err == nil {
+			t.Errorf("%q is accepted", text)
+			continue
+		}
+		for _, w := range want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q: %q lacks %q", text, err, w)
+			}
+		}
+	}
+	if _, err := load(t, "", nil, "--models", `[{"path":"A"},{"name":"x"}]`); err == nil || !strings.Contains(err.Error(), "models[1] (--models): path is missing") {
+		t.Errorf("a flag without a path: %v", err)
+	}
+	if err := CheckNames([]Model{{Names: []string{"m"}, Path: "/a/m"}, {Names: []string{"m"}, Path: "/b/m"}}); err == nil ||
+		!strings.Contains(err.Error(), `model 2 (/b/m): the name "m" is that of model 1 (/a/m)`) || !strings.Contains(err.Error(), "NAME=PATH") {
+		t.Errorf("two directories of one name: %v", err)
+	}
+}
+
+func TestHostedOn(t *testing.T) {
+	for _, c := range []struct {
+		devices, device string
+		ranks           int
+		hosted          bool
+	}{
+		{"", "cpu", 1, true},
+		{"", "cuda:0", 1, true},
+		{"cpu", "cpu", 1, true},
+		{"cpu", "null", 1, false},
+		{"cuda", "cuda:3", 1, true},
+		{"cuda:0", "cuda:0", 1, true},
+		{"cuda:0", "cuda:1", 1, false},
+		{"cuda:1,0", "cuda:0", 1, true},
+		{"cuda:0,1", "cuda:0,1", 2, true},
+		{"cuda:0", "cuda:0,1", 2, false},
+		{"cuda:GPU-8932f937", "cuda:GPU-8932f937", 1, true},
+		{"cuda:0", "cpu", 1, false},
+	} {
+		cfg := Config{Ranks: c.ranks}
+		if got := cfg.HostedOn(&Model{Devices: c.devices}, c.device); got != c.hosted {
+			t.Errorf("devices %q on %q with %d ranks: %v", c.devices, c.device, c.ranks, got)
+		}
+	}
+}
+
+// someModels draws a list with every kind of value.
+func someModels(rng *rand.Rand) []Model {
+	texts := []string{"a", "org/b", "it's: a #model", "\"q\"", "x,y", "ü ☃", "5", "null", "~", "- a", "{}", `back\slash`, "line\nbreak\ttab\x07"}
+	text := func() string { return texts[rng.IntN(len(texts))] }
+	var list []Model
+	for i := range rng.IntN(5) {
+		m := Model{Path: text()}
+		for j := range rng.IntN(3) {
+			m.Names = append(m.Names, fmt.Sprint(text(), i, j))
+		}
+		if rng.IntN(2) == 0 {
+			m.Task, m.Devices, m.ChatTemplate, m.Profile = TaskGenerate, "cuda:0,1", text(), text()
+		}
+		m.Keep = []Keep{{}, {When: KeepAlways}, {When: KeepOnDemand}, {KeepIdle, time.Duration(rng.Int64N(1e12))}}[rng.IntN(4)]
+		m.CacheShare, m.MaxModelLen = float64(rng.IntN(3))/3, Length(rng.IntN(2)*rng.IntN(1<<20))
+		list = append(list, m)
+	}
+	return list
+}
+
+// TestModelsRoundTrip: a list reads back as it was, from one line and from a file.
+func TestModelsRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		list := someModels(rng)
+		got, _, err := parseModels(showModels(list))
+		if err != nil || !reflect.DeepEqual(got, list) {
+			t.Fatalf("%s is read as %+v, %v, want %+v", showModels(list), got, err, list)
+		}
+		file := filepath.Join(t.TempDir(), "m.yaml")
+		if err := os.WriteFile(file, []byte(ModelsYAML(list)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := Load(file, nil, nil)
+		if err != nil || !reflect.DeepEqual(l.Models, list) {
+			t.Fatalf("%s is read as %+v, %v", ModelsYAML(list), l, err)
+		}
+	}
+}
+
+// TestManyModels: a thousand are read in a moment.
+func TestManyModels(t *testing.T) {
+	var list []Model
+	for i := range 1000 {
+		list = append(list, Model{Names: []string{fmt.Sprint("m", i)}, Path: fmt.Sprint("/models/", i)})
+	}
+	start := time.Now()
+	l, err := load(t, ModelsYAML(list), nil)
+	if err != nil || len(l.Models) != 1000 {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("1,000 models are read in %v", took)
+	}
+}
+
+func TestChanged(t *testing.T) {
+	before, after := Default(), Default()
+	after.Port, after.Scheduler.Fairness, after.MaxModelLen, after.Models = 9, 1, 7, []Model{{Path: "A"}}
+	if got := Changed(&before, &after); !reflect.DeepEqual(got, []string{"port", "fairness"}) {
+		t.Errorf("changed are %q", got)
+	}
+}
+
+// FuzzModels: no text makes parseModels panic, and what it reads it shows so that it is read again.
+func FuzzModels(f *testing.F) {
+	for _, seed := range []string{
+		" ", "---", "[]", "[{}]", `[{"path":"./A"},{"name":["a","b"],"path":"B","keep":{"idle":"5m"}}]`, "- path: a\n- path: |\n    b\n", "- - path",
+		`[{"path":"\x00\u2028"}]`, "- {path: a, cache-share: .inf}", "- path: ~\n", "- ? path\n  : a", "[{keep: always, max-model-len: 1.5k}]", "--- []\n--- []",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list, lines, err := parseModels(text)
+		if err != nil {
+			return
+		}
+		if len(lines) != len(list) {
+			t.Errorf("%q: %d lines of %d models", text, len(lines), len(list))
+		}
+		again, _, err := parseModels(showModels(list))
+		if err != nil || fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", list) {
+			t.Errorf("%q is shown as %s, which is read as %+v, %v, want %+v", text, showModels(list), again, err, list)
+		}
+	})
+}

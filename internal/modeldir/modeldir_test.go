@@ -1,0 +1,84 @@
+package modeldir
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine/demo"
+	"github.com/prefillonly/prefillonly/internal/config"
+)
+
+// TestResolve: names and directories of all kinds; what is wrong with one leaves the others as they are.
+func TestResolve(t *testing.T) {
+	scratch := t.TempDir()
+	t.Setenv("HF_HOME", t.TempDir())
+	dir, err := demo.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := os.Mkdir(broken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Dir(dir))
+	base := filepath.Base(dir)
+	list := []config.Model{{}, {Path: base}, {Names: []string{"x", "y"}, Path: "./" + base}, {Path: broken}, {Path: "/no/where"}, {Path: "org/none"}}
+	failed, err := Resolve(list, scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names [][]string
+	var paths []string
+	for _, m := range list {
+		names, paths = append(names, m.Names), append(paths, m.Path)
+	}
+	if want := [][]string{{demo.Name}, {base}, {"x", "y"}, {"broken"}, {"where"}, {"org/none"}}; !reflect.DeepEqual(names, want) {
+		t.Errorf("names %q, want %q", names, want)
+	}
+	if !strings.HasPrefix(paths[0], scratch) || !reflect.DeepEqual(paths[1:], []string{dir, dir, broken, "/no/where", "org/none"}) {
+		t.Errorf("paths %q", paths)
+	}
+	for i, want := range []string{"", "", "", "config.json", "/no/where", `"org/none" is neither a directory nor in the Hugging Face cache`} {
+		if err := failed[i]; (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("model %d: %v, want %q", i, err, want)
+		}
+	}
+}
+
+func TestHubSnapshot(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HF_HOME", home)
+	repo := filepath.Join(home, "hub", "models--org--name")
+	for file, text := range map[string]string{"refs/main": "abc\n", "snapshots/abc/config.json": "{}"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(repo, file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(repo, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if dir, err := hubSnapshot("org/name"); err != nil || dir != filepath.Join(repo, "snapshots", "abc") {
+		t.Errorf("hubSnapshot = %q, %v", dir, err)
+	}
+	if _, err := hubSnapshot("org/other"); err == nil || !strings.Contains(err.Error(), "org/other") {
+		t.Errorf("hubSnapshot of an absent model = %v", err)
+	}
+}
+
+func TestIsPath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("models", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"./x": true, "/x": true, "../x": true, "x/": true, "a/b/c": true, "~/x": true, "models/x": true, "my model": true,
+		"gpt2": false, "Qwen/Qwen2.5-0.5B": false, "org/x_1": false,
+	} {
+		if got := isPath(name); got != want {
+			t.Errorf("isPath(%q) = %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// Package modellist makes the models of a configuration ready to be served: it finds their directories and names,
+// tells which executor hosts which, and hands the list from a server to its processes.
+package modellist
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine/host"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modeldir"
+)
+
+// Error is a mistake in the list, or in all of its models.
+type Error struct{ err error }
+
+func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Unwrap() error { return e.err }
+
+// Prepare makes cfg.RuntimeDir a directory that exists, and resolves the models. remove deletes what was made for this
+// process alone.
+func Prepare(cfg *config.Config) (failed []error, remove func(), err error) {
+	if cfg.RuntimeDir, remove, err = scratch(cfg); err != nil {
+		return nil, nil, err
+	}
+	if failed, err = Resolve(cfg); err != nil {
+		remove()
+		return nil, nil, err
+	}
+	return failed, remove, nil
+}
+
+// scratch is the runtime directory, or a new private one that remove deletes.
+func scratch(cfg *config.Config) (dir string, remove func(), err error) {
+	if cfg.RuntimeDir != "" {
+		return cfg.RuntimeDir, func() {}, os.MkdirAll(cfg.RuntimeDir, 0o700)
+	}
+	if dir, err = os.MkdirTemp("", "prefillonly-"); err != nil {
+		return "", nil, fmt.Errorf("%w; give a --runtime-dir that can be written", err)
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// Resolve makes cfg.Models all models, with directories and names. What is wrong with one of several is in failed at
+// its position, and no error while another can be served. The demo model is unpacked below cfg.RuntimeDir.
+func Resolve(cfg *config.Config) (failed []error, err error) {
+	list := cfg.Serving()
+	if failed, err = modeldir.Resolve(list, cfg.RuntimeDir); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(failed, nil) {
+		return nil, &Error{failed[0]}
+	}
+	if err := config.CheckNames(list); err != nil {
+		return nil, &Error{err}
+	}
+	cfg.SetModels(list)
+	return failed, nil
+}
+
+// Report logs what is wrong with models, as Resolve has found it.
+func Report(cfg *config.Config, failed []error, log *zap.Logger) {
+	for i, err := range failed {
+		if err != nil {
+			log.Error("model is not served", zap.String("model", cfg.Models[i].Names[0]), zap.Error(err))
+		}
+	}
+}
+
+// NameGPUs replaces the GPUs of the models' devices by what name makes of them.
+func NameGPUs(cfg *config.Config, name func(devices string) (string, error)) (err error) {
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		if m.Devices == "" {
+			continue
+		}
+		if m.Devices, err = name(m.Devices); err != nil {
+			return fmt.Errorf("model %s: devices: %w", m.Names[0], err)
+		}
+	}
+	return nil
+}
+
+// CheckHosted refuses a model that no executor hosts.
+func CheckHosted(cfg *config.Config) error {
+	devices := cfg.Devices()
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		if !slices.ContainsFunc(devices, func(d string) bool { return cfg.HostedOn(m, d) }) {
+			return &Error{fmt.Errorf("model %s: devices is %s, but executors are on %s", m.Names[0], m.Devices, strings.Join(devices, " and "))}
+		}
+	}
+	return nil
+}
+
+// keeps are the words of the configuration for when weights may be dropped.
+var keeps = map[string]wire.Keep{config.KeepAlways: wire.KeepAlways, config.KeepOnDemand: wire.KeepOnDemand, config.KeepIdle: wire.KeepIdle}
+
+// Hosted are the models that an executor on cfg.Device runs.
+func Hosted(cfg *config.Config) (list []host.Model) {
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		if !cfg.HostedOn(m, cfg.Device) {
+			continue
+		}
+		list = append(list, host.Model{
+			Name: m.Names[0], Dir: m.Path, MaxLen: int(m.MaxModelLen), BlockTokens: cfg.BlockSize, CacheShare: m.CacheShare,
+			Keep: keeps[m.Keep.When], Idle: m.Keep.Idle, Profile: m.Profile,
+		})
+	}
+	return list
+}
+
+// Names are the first names of the models, as text; of many those of some.
+func Names(cfg *config.Config) string {
+	const most = 8
+	var names []string
+	for i := range cfg.Models {
+		if i == most {
+			names = append(names, fmt.Sprintf("and %d more", len(cfg.Models)-most))
+			break
+		}
+		names = append(names, cfg.Models[i].Names[0])
+	}
+	return strings.Join(names, ", ")
+}
+
+// File is where the processes of a server find its models.
+func File(cfg *config.Config) string { return filepath.Join(cfg.RuntimeDir, "models.yaml") }
+
+// Write tells the processes of a server its models. One that reads meanwhile finds the old or the new list.
+func Write(cfg *config.Config) error {
+	file := File(cfg)
+	if err := os.WriteFile(file+".new", []byte(config.ModelsYAML(cfg.Models)), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}

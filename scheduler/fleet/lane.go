@@ -1,0 +1,261 @@
+package fleet
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
+	"github.com/prefillonly/prefillonly/scheduler/events"
+	"github.com/prefillonly/prefillonly/scheduler/queue"
+	"github.com/prefillonly/prefillonly/scheduler/residency"
+)
+
+// Lane is a model on an executor, with the jobs that wait for it there.
+type Lane struct {
+	Executor *Executor
+	Info     wire.ModelInfo
+	Pool     *Pool
+	Cost     cost.Model
+	Index    *kvcache.Index // without pages where the model has no prefix cache
+	Queue    *queue.Queue   // of requests
+	Cache    events.Cache   // Index, as events name it
+
+	limits  wire.TokenLimits // of a model of tensors none but those that it makes no use of
+	most    int              // jobs in a pass
+	margin  float64          // units by which a job must be shorter than what remains of a pass that makes way for it
+	frames  frames           // of streams, that are promised nothing
+	waiting int              // jobs, frames with and without a promise included
+	marked  uint64           // by the last job of which a prefix may be here; see Fleet.mark
+	saves   []wire.Copy      // that go with the next pass
+	blocked *Job             // waits for pages that other jobs hold; see lease
+	turned  wire.PassID      // the last pass that began with a job that generates
+	longest float64          // seconds that its passes have taken lately at most
+
+	model     residency.Model
+	ready     bool // all weights are there
+	keep      wire.Keep
+	unloading bool // takes no new job, and is dropped when it has none
+	failure   failure
+	arrivals  residency.Arrivals
+	idleSince time.Duration
+	stuck     time.Duration // since when it has had no room beside promises; 0: it has
+}
+
+// preemptMargin is by how many tokens a job must be shorter than what remains of a pass, so that a
+// pause is worth the layer it waits for.
+const preemptMargin = 128
+
+// newLane makes the lane of a model, and says why it cannot be run if that is so.
+func (f *Fleet) newLane(e *Executor, info wire.ModelInfo) *Lane {
+	l := &Lane{Executor: e, Info: info, keep: info.Keep, most: f.MaxPassItems, idleSince: f.Now}
+	l.failure.reason = info.Reason
+	l.failure.always = info.Reason != ""
+	switch {
+	case l.failure.always:
+	case math.IsNaN(info.Cost.Pair) || math.IsInf(info.Cost.Pair, 0):
+		l.useless("%v seconds a pair are no cost", info.Cost.Pair)
+	case info.Tokens != nil:
+		l.limits = *info.Tokens
+		l.most, l.margin = min(l.most, l.limits.MaxPassRows), preemptMargin
+		if l.limits.VocabSize < 1 || l.limits.MaxModelLen < 1 {
+			l.useless("a vocabulary of %d and a length of %d make no sense", l.limits.VocabSize, l.limits.MaxModelLen)
+		}
+	case info.Tensors != nil:
+		l.limits = wire.TokenLimits{BlockTokens: 1, MaxPassRows: math.MaxInt}
+		l.most, l.margin = min(l.most, info.Tensors.MaxPassItems), 1
+	default:
+		l.useless("it takes neither tokens nor tensors")
+	}
+	l.Cost = cost.New(info.Cost)
+	if err := l.open(f); err != nil {
+		l.useless("%v", err)
+		l.limits = wire.TokenLimits{BlockTokens: 1}
+		_ = l.open(f)
+	}
+	return l
+}
+
+// open makes the lane's index and queue.
+func (l *Lane) open(f *Fleet) (err error) {
+	if l.limits.BlockTokens == 0 && l.failure.always {
+		l.limits.BlockTokens = 1
+	}
+	l.Index, err = kvcache.New(kvcache.Config{
+		BlockTokens: l.limits.BlockTokens, NumBlocks: l.limits.NumBlocks, HostBlocks: l.limits.HostBlocks, Eviction: f.Eviction,
+	})
+	if err != nil {
+		return err
+	}
+	l.Cache = events.Cache{BlockTokens: l.limits.BlockTokens}
+	l.Queue = queue.New(f.Policy, &l.Cost, l.Index, l.limits.BlockTokens)
+	return nil
+}
+
+// push puts a job among those that wait in its lane, and take takes one out.
+func (f *Fleet) push(j *Job) {
+	l, e := j.Lane, j.Lane.Executor
+	switch {
+	case j.isPromised():
+		e.promise(j)
+	case j.isFrame():
+		l.frames.add(j, f.Seconds())
+		e.feeds++
+	default:
+		e.turns -= l.Queue.Generating()
+		l.Queue.Push(&j.Job)
+		e.turns += l.Queue.Generating()
+	}
+	f.waits(l, 1)
+}
+
+func (f *Fleet) take(j *Job) {
+	l, e := j.Lane, j.Lane.Executor
+	isIt := func(other *Job) bool { return other == j }
+	switch {
+	case j.isPromised():
+		e.promised = slices.DeleteFunc(e.promised, isIt)
+	case j.isFrame():
+		l.frames.jobs = slices.DeleteFunc(l.frames.jobs, isIt)
+		e.feeds--
+	default:
+		e.turns -= l.Queue.Generating()
+		l.Queue.Remove(&j.Job)
+		e.turns += l.Queue.Generating()
+	}
+	f.waits(l, -1)
+	if l.blocked == j {
+		l.blocked, j.blocked = nil, false
+	}
+}
+
+// jobs lists those that wait in the lane, in no order that matters.
+func (l *Lane) jobs() (list []*Job) {
+	for q := range l.Queue.All() {
+		list = append(list, of(q))
+	}
+	list = append(list, l.frames.jobs...)
+	for _, j := range l.Executor.promised {
+		if j.Lane == l {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// unfit says why a lane cannot run a job; nil if it can.
+func (f *Fleet) unfit(j *Job, l *Lane) *engine.Error {
+	m := j.Asks
+	_, tokens := j.Submit.Work.(*engine.Tokens)
+	if tokens != (l.Info.Tokens != nil) {
+		return engine.Errorf(engine.CodeBadTokens, "model %q takes %s", l.Info.Name, map[bool]string{true: "tensors", false: "tokens"}[tokens])
+	}
+	if n := len(m.IDs) + m.Max; tokens && n > l.limits.MaxModelLen {
+		return engine.Errorf(engine.CodeTooLong, "the prompt has %d tokens and max_tokens is %d, %d together; the limit is %d",
+			len(m.IDs), m.Max, n, l.limits.MaxModelLen)
+	}
+	if need := j.pages(f.FullKV, l.limits.BlockTokens); need > l.limits.NumBlocks {
+		return engine.Errorf(engine.CodeTooLong, "%d prompt tokens and %d to generate need %d KV blocks of %d tokens, the cache has %d",
+			len(m.IDs), m.Max, need, l.limits.BlockTokens, l.limits.NumBlocks)
+	}
+	return nil
+}
+
+// expected is the work that a job would be in a lane, with what is cached there now, or will be on
+// the device once the jobs there that begin as it does have run.
+func (l *Lane) expected(j *Job) cost.Work {
+	if j.Continues() {
+		return j.Size(len(j.Tokens) - 1).Alone()
+	}
+	chain := j.Chain[:j.Usable()]
+	found := l.Queue.Reach(&j.Job)
+	cached, loads := l.Queue.Useful(found)
+	n := l.Queue.Shared(chain, found.Device)
+	if p := l.Executor.Running; p != nil && p.Lane == l {
+		for _, other := range p.Items {
+			if other.ChainOf == j.ChainOf {
+				n = max(n, queue.CommonBlocks(other.Chain, chain))
+			}
+		}
+	}
+	if n >= cached {
+		cached, loads = n, 0
+	}
+	w := j.Size(cached * j.ChainOf).Alone()
+	w.Loads = float64(loads)
+	return w
+}
+
+// lease gets a job its pages. The first job that finds too few is the lane's blocked one: until
+// it has them, no other job gets pages for more than one pass, so those held run out and it does
+// not starve.
+func (f *Fleet) lease(j *Job) bool {
+	if j.Lease != nil {
+		return true
+	}
+	l := j.Lane
+	lease, moves := l.Index.Acquire(kvcache.Request{
+		Chain: j.Chain, Reuse: j.Usable(), Load: j.Loads > 0, Fill: len(j.Chain), Pages: j.pages(f.FullKV, l.limits.BlockTokens),
+		Shared: l.Queue.Shared(j.Chain, j.Cached),
+		Wanted: l.Queue.Wanted, Sequence: j.Compared(),
+	})
+	if lease == nil {
+		l.blocked, j.blocked = j, true
+		return false
+	}
+	if j.blocked {
+		l.blocked, j.blocked = nil, false
+	}
+	l.Pool.Stats.Evictions += uint64(len(moves.Evicted))
+	l.Queue.Evicted(moves.Evicted, moves.Lost)
+	l.saves = appendSaves(l.saves, moves.Saves)
+	f.Events.Moved(l.Cache, &moves)
+	j.Lease, j.Filled = lease, false
+	j.Cached, j.Loads, j.Part = lease.Cached(), len(lease.Loads), lease.Part.Tokens
+	j.countHits()
+	return true
+}
+
+// countHits counts what a job's lease has found in the cache.
+func (j *Job) countHits() {
+	found, loaded := j.Lease.Reused*j.ChainOf+j.Lease.Part.Tokens, len(j.Lease.Loads)*j.ChainOf
+	if !j.ScoresPrompt() {
+		s := &j.Pool.Stats
+		s.PrefixQueries += uint64(len(j.Tokens))
+		s.PrefixHits += uint64(found)
+		if j.Lane.limits.HostBlocks > 0 {
+			s.HostQueries += uint64(len(j.Tokens) - found)
+			s.HostHits += uint64(loaded)
+		}
+	}
+	if j.Generated() == 0 {
+		j.Hits = found + loaded
+	}
+}
+
+// Commit makes the blocks that a job's pass has filled matchable.
+func (f *Fleet) Commit(j *Job) {
+	stored := j.Lane.Index.Commit(j.Lease)
+	j.Lane.Queue.Stored(stored.Hashes)
+	f.Events.Stored(j.Lane.Cache, j.Asks.IDs, j.Submit.Salt, stored)
+}
+
+// Release gives a job's pages back.
+func (j *Job) Release() {
+	if j.Lease != nil {
+		j.Lane.Index.Release(j.Lease)
+		j.Lease = nil
+	}
+}
+
+// Clear drops what the lane's cache holds, but for what jobs hold of it.
+func (f *Fleet) Clear(l *Lane) (dropped, held int) {
+	cleared := l.Index.Clear()
+	l.Queue.Evicted(cleared.Device, cleared.Lost)
+	f.Events.Emptied(l.Cache, cleared.Host, cleared.Device)
+	l.Pool.Stats.Evictions += uint64(len(cleared.Device))
+	return len(cleared.Device) + len(cleared.Host), cleared.Held
+}

@@ -1,0 +1,50 @@
+package fleet
+
+import (
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+)
+
+// toPages is a lease's pages in the form that travels.
+func toPages(pages []kvcache.Page) []wire.BlockID {
+	ids := make([]wire.BlockID, len(pages))
+	for i, p := range pages {
+		ids[i] = wire.BlockID(p)
+	}
+	return ids
+}
+
+// appendLoads and appendSaves bring an index's copies into the form that travels.
+func appendLoads(to []wire.Copy, loads []kvcache.Copy) []wire.Copy {
+	for _, c := range loads {
+		to = append(to, wire.Copy{Device: wire.BlockID(c.Device), Host: wire.BlockID(c.Host)})
+	}
+	return to
+}
+
+func appendSaves(to []wire.Copy, saves []kvcache.Save) []wire.Copy {
+	for _, s := range saves {
+		to = append(to, wire.Copy{Device: wire.BlockID(s.Device), Host: wire.BlockID(s.Host)})
+	}
+	return to
+}
+
+// item is a job's part of a pass.
+func (j *Job) item() wire.ItemWork {
+	if t, ok := j.Submit.Work.(*engine.Tensors); ok {
+		return &wire.TensorItem{Tensors: *t}
+	}
+	return &wire.TokenItem{
+		Tokens: j.Tokens, Cached: j.CachedTokens(), Blocks: toPages(j.Lease.Pages), Part: j.copied(),
+		Draw: j.Generated(), Ask: j.asking(),
+	}
+}
+
+// copied is what the job's pass is to copy from a block of another one.
+func (j *Job) copied() wire.Part {
+	if j.Continues() || j.Lease.Part.Tokens == 0 {
+		return wire.Part{}
+	}
+	return wire.Part{Block: wire.BlockID(j.Lease.Part.Page), Tokens: j.Lease.Part.Tokens}
+}

@@ -1,0 +1,124 @@
+package fleet
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
+)
+
+// Pass is a Run that has not been answered yet.
+type Pass struct {
+	ID       wire.PassID
+	Lane     *Lane
+	Items    []*Job
+	Work     cost.Work     // of the whole pass
+	Ran      time.Duration // before it last started
+	Started  time.Duration // when it last started
+	whole    float64       // seconds that it takes in all, by the share done when it was paused last; 0: not told
+	pausing  bool          // a Pause is on its way
+	parkedAt time.Duration // when it was last paused
+	held     time.Duration // paused in all before it last started, or since then for passes nested in it
+}
+
+// newPass makes a pass that begins with a job.
+func newPass(first *Job) *Pass { return &Pass{Lane: first.Lane, Items: []*Job{first}} }
+
+// spent is how long a pass has run so far, in seconds.
+func (e *Executor) spent(p *Pass, now time.Duration) float64 {
+	ran := p.Ran
+	switch {
+	case p == e.Running && e.Nested != nil:
+		ran += e.Nested.Started - p.Started
+	case p == e.Running || p == e.Nested:
+		ran += now - p.Started
+	}
+	return ran.Seconds()
+}
+
+// predicted is the seconds that a pass takes in all.
+func (p *Pass) predicted() float64 {
+	if p.whole > 0 {
+		return p.whole
+	}
+	return p.Lane.Cost.Seconds(p.Work)
+}
+
+// left predicts the seconds that are left of a pass, running or not. One that has overrun its
+// prediction is taken to need as long again as it has overrun: of that the prediction has shown that it
+// knows nothing, and where all lengths are as likely by order of magnitude (a Pareto law of index 1),
+// half of all end sooner.
+func (e *Executor) left(p *Pass, now time.Duration) float64 {
+	return math.Abs(p.predicted() - e.spent(p, now))
+}
+
+// Paused notes that the running pass stands still, with such a share of it done; 0 if that is not told.
+func (e *Executor) Paused(now time.Duration, share float64) {
+	p := e.Running
+	p.Ran += now - p.Started
+	if share > 0 {
+		p.whole = p.Ran.Seconds() / share
+	}
+	p.parkedAt, p.pausing = now, false
+	e.Running, e.Nested = e.Nested, nil
+	e.Parked = append(e.Parked, p)
+}
+
+// Pausing says that a Pause of the pass is on its way.
+func (p *Pass) Pausing() bool { return p.pausing }
+
+// End takes a running, nested or paused pass off the executor and gives back what it held of memory. A pass that was
+// nested in it, and has come too late for that, is the running one.
+func (f *Fleet) End(e *Executor, p *Pass) {
+	switch p {
+	case e.Running:
+		e.Running, e.Nested = e.Nested, nil
+	case e.Nested:
+		e.Nested = nil
+		if outer := e.Running; outer != nil {
+			took := f.Now - p.Started
+			outer.Started += took
+			outer.held += took
+		}
+	default:
+		e.Parked = slices.DeleteFunc(e.Parked, func(o *Pass) bool { return o == p })
+	}
+	e.Full = false
+	e.endArea(p.Lane)
+}
+
+// Find is the pass of an id that runs, by itself or in another; nil if there is none.
+func (e *Executor) Find(id wire.PassID) *Pass {
+	for _, p := range []*Pass{e.Running, e.Nested} {
+		if p != nil && p.ID == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// Passes lists the running pass, the one nested in it and the paused ones.
+func (e *Executor) Passes() []*Pass {
+	if e.Running == nil {
+		return e.Parked
+	}
+	all := []*Pass{e.Running}
+	if e.Nested != nil {
+		all = append(all, e.Nested)
+	}
+	return append(all, e.Parked...)
+}
+
+// count counts a pass that has ended.
+func (p *Pass) count() {
+	s := &p.Lane.Pool.Stats
+	if s.PassUnits == nil {
+		s.PassUnits = make([]uint64, len(wire.PassUnitBounds)+1)
+	}
+	at, _ := slices.BinarySearch(wire.PassUnitBounds[:], p.Work.Units)
+	s.PassUnits[at]++
+	s.Passes++
+	s.ComputedUnits += uint64(p.Work.Units)
+}

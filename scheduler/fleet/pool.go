@@ -1,0 +1,157 @@
+package fleet
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
+)
+
+// Pool is the lanes of one model, and the jobs for which there is none.
+type Pool struct {
+	Model   string
+	Known   bool            // an executor has had it
+	Asked   bool            // it has had a job
+	Lanes   []*Lane         // in the order of registration
+	Orphans []*Job          // in the order of submission
+	Stats   wire.ModelStats // but for the gauges
+
+	serving []*Lane // those that can be run and whose checkpoint is the first one's: others would answer differently
+	waiting int     // jobs in lanes
+	places  places
+}
+
+// Pool is that of a model, made if there was none.
+func (f *Fleet) Pool(model string) *Pool {
+	p := f.Pools[model]
+	if p == nil {
+		p = &Pool{Model: model, Stats: wire.ModelStats{Model: model}, places: places{by: map[kvcache.Hash][]*Lane{}}}
+		f.Pools[model] = p
+	}
+	return p
+}
+
+// Sorted lists the pools by the names of their models.
+func (f *Fleet) Sorted() []*Pool {
+	return slices.SortedFunc(maps.Values(f.Pools), func(a, b *Pool) int { return cmp.Compare(a.Model, b.Model) })
+}
+
+// elect finds the lanes that serve.
+func (p *Pool) elect() {
+	p.serving = p.serving[:0]
+	for _, l := range p.Lanes {
+		if l.failure.always {
+			continue
+		}
+		if len(p.serving) == 0 || l.Info.Fingerprint == p.serving[0].Info.Fingerprint {
+			p.serving = append(p.serving, l)
+		}
+	}
+}
+
+// open lists the lanes that take jobs now, or says why there are none.
+func (f *Fleet) open(p *Pool) (lanes []*Lane, refusal *engine.Error) {
+	for _, l := range p.serving {
+		if err := l.closed(f.Now); err != nil {
+			refusal = cmp.Or(refusal, err)
+			continue
+		}
+		lanes = append(lanes, l)
+	}
+	if len(p.serving) == 0 {
+		refusal = p.Lanes[0].unusable()
+	}
+	return lanes, refusal
+}
+
+// Trim forgets what is not needed any more.
+func (f *Fleet) Trim() {
+	for name, p := range f.Pools {
+		p.places.trim()
+		if !p.Known && len(p.Orphans) == 0 {
+			delete(f.Pools, name)
+		}
+	}
+	f.users.prune(f.Seconds())
+}
+
+// Gauges are the pool's counters, and its gauges as they are.
+func (p *Pool) Gauges() wire.ModelStats {
+	s := p.Stats
+	s.PassUnits = slices.Clone(s.PassUnits)
+	s.Waiting = p.waiting + len(p.Orphans)
+	used, blocks := 0, 0
+	for _, l := range p.Lanes {
+		for _, ps := range l.Executor.Passes() {
+			if ps.Lane == l {
+				s.Running += len(ps.Items)
+			}
+		}
+		used += l.Index.Used()
+		blocks += l.Index.Blocks()
+	}
+	if blocks > 0 {
+		s.CacheUsed = float64(used) / float64(blocks)
+	}
+	return s
+}
+
+// Served is what frontends are told of the pool's model.
+func (p *Pool) Served(now time.Duration) wire.Served {
+	lanes := p.serving
+	if len(lanes) == 0 {
+		lanes = p.Lanes[:1]
+	}
+	first := lanes[0]
+	s := wire.Served{
+		Name: p.Model, State: wire.ModelFailed, Executors: len(p.serving), Keep: first.keep,
+		Bytes: first.bytes(), Step: first.Info.Step, Cost: first.Info.Cost, Tensors: first.Info.Tensors,
+	}
+	if first.Info.Tokens != nil {
+		s.Tokens = limitsOf(lanes)
+	}
+	for _, l := range lanes {
+		state := l.state(now)
+		if better(state, s.State) {
+			s.State = state
+		}
+		if l.ready {
+			s.Loaded++
+		}
+		s.Reason = cmp.Or(s.Reason, l.failure.reason)
+	}
+	return s
+}
+
+// better says that a state is to be told rather than another.
+func better(a, b wire.ModelState) bool {
+	rank := [...]int{wire.ModelAbsent: 1, wire.ModelLoading: 2, wire.ModelReady: 3, wire.ModelUnloading: 4, wire.ModelFailed: 0}
+	return rank[a] > rank[b]
+}
+
+// limitsOf are the limits of lanes of one model together.
+func limitsOf(lanes []*Lane) *wire.TokenLimits {
+	limits := *lanes[0].Info.Tokens
+	for _, l := range lanes[1:] {
+		limits.MaxModelLen = max(limits.MaxModelLen, l.limits.MaxModelLen)
+		limits.MaxPassRows = max(limits.MaxPassRows, l.limits.MaxPassRows)
+		limits.NumBlocks += l.limits.NumBlocks
+		limits.HostBlocks += l.limits.HostBlocks
+	}
+	return &limits
+}
+
+// InOrder sorts jobs by order of submission.
+func InOrder(jobs []*Job) []*Job {
+	return slices.SortedFunc(slices.Values(jobs), func(a, b *Job) int { return cmp.Compare(a.Order, b.Order) })
+}
+
+// typical is the work of a pass of the model as they were so far.
+func (p *Pool) typical() cost.Work {
+	return cost.Work{Passes: 1, Units: float64(p.Stats.ComputedUnits) / float64(max(p.Stats.Passes, 1))}
+}

@@ -1,0 +1,195 @@
+package fleet
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
+	"github.com/prefillonly/prefillonly/scheduler/queue"
+	"github.com/prefillonly/prefillonly/scheduler/residency"
+)
+
+// Add registers an executor by what it says of itself.
+func (f *Fleet) Add(p *Peer, info *wire.ExecutorInfo) *Executor {
+	e := &Executor{Peer: p, salt: hashName(p.Name.Name)}
+	e.memory = residency.New(0, !info.Aside)
+	p.Executor = e
+	f.Executors = append(f.Executors, e)
+	f.Tell(e, info)
+	return e
+}
+
+// Tell takes in what an executor says of itself. It returns the jobs of models that are gone, or are others now, for
+// which places are to be found; their passes are aborted.
+func (f *Fleet) Tell(e *Executor, info *wire.ExecutorInfo) (displaced []*Job) {
+	known := e.Info.Weights
+	e.Info = *info
+	e.resize(known)
+	e.users = append(e.users, make([][]*Lane, max(len(info.Weights)-len(e.users), 0))...)
+	old := e.Lanes
+	e.Lanes = nil
+	var gone []*Lane
+	for _, l := range old {
+		if i := slices.IndexFunc(info.Models, func(m wire.ModelInfo) bool { return m.Name == l.Info.Name && l.is(&m) }); i < 0 {
+			displaced = append(displaced, f.removeLane(l)...)
+			gone = append(gone, l)
+		}
+	}
+	for _, m := range info.Models {
+		i := slices.IndexFunc(old, func(l *Lane) bool { return l.Info.Name == m.Name && l.is(&m) })
+		switch {
+		case e.lane(m.Name) != nil: // named twice
+		case i >= 0:
+			e.Lanes = append(e.Lanes, old[i])
+			displaced = append(displaced, f.renew(old[i], m)...)
+		default:
+			f.addLane(e, m)
+		}
+	}
+	for _, l := range gone { // what they share with new ones stays
+		for _, c := range e.memory.Remove(l.model) {
+			e.stray = append(e.stray, uint32(c))
+		}
+	}
+	for i := len(known); i < len(info.Weights); i++ {
+		if info.Weights[i].Resident && !e.memory.Loaded(residency.Chunk(i)) {
+			e.stray = append(e.stray, uint32(i))
+		}
+	}
+	for _, l := range e.Lanes {
+		if !l.failure.always {
+			l.settle()
+		}
+	}
+	e.setAging(f.Fairness)
+	f.Models++
+	return displaced
+}
+
+// resize tells the memory how much room there is, and how large pieces are, where that is not as it was.
+func (e *Executor) resize(known []wire.Weight) {
+	capacity := int64(unbounded)
+	if e.Info.Memory > 0 {
+		capacity = int64(min(e.Info.Memory, unbounded))
+	}
+	e.memory.SetCapacity(capacity)
+	e.memory.SetRate(e.rate())
+	for i, w := range known {
+		if i < len(e.Info.Weights) && e.Info.Weights[i].Bytes != w.Bytes {
+			e.memory.Resize(residency.Chunk(i), int64(min(e.Info.Weights[i].Bytes, unbounded)))
+		}
+	}
+}
+
+// is says whether a lane is that of a model as it is told now: the same jobs are done with the same pages.
+func (l *Lane) is(m *wire.ModelInfo) bool {
+	return l.Info.Fingerprint == m.Fingerprint && l.Info.Reason == m.Reason &&
+		reflect.DeepEqual(l.Info.Tokens, m.Tokens) && reflect.DeepEqual(l.Info.Tensors, m.Tensors)
+}
+
+func (f *Fleet) addLane(e *Executor, m wire.ModelInfo) {
+	l := f.newLane(e, m)
+	e.Lanes = append(e.Lanes, l)
+	l.Pool = f.Pool(m.Name)
+	f.furnish(l)
+	l.Pool.Known = true
+	l.Pool.Lanes = append(l.Pool.Lanes, l)
+	l.Pool.elect()
+	if l.Info.Tokens != nil {
+		l.Cache.Rank = f.freeRank(l)
+		f.Events.Cleared(l.Cache)
+	}
+}
+
+// renew takes in what is told anew of a model: its weights, what it costs, how it is to be kept. It returns the jobs of
+// one that fits no more.
+func (f *Fleet) renew(l *Lane, m wire.ModelInfo) (displaced []*Job) {
+	if l.Info.Keep != m.Keep && l.Keep(m.Keep) != nil {
+		m.Keep = l.Info.Keep
+	}
+	old := l.Info
+	l.Info = m
+	if !slices.Equal(old.Weights, m.Weights) || old.Work != m.Work {
+		f.refurnish(l)
+	}
+	if l.failure.always && l.waiting > 0 {
+		l.Pool.elect()
+		return f.Empty(l)
+	}
+	if old.Cost == m.Cost {
+		return nil
+	}
+	jobs := InOrder(l.jobs())
+	for _, j := range jobs {
+		f.take(j)
+	}
+	l.Cost = cost.New(m.Cost)
+	l.Queue = queue.New(f.Policy, &l.Cost, l.Index, l.limits.BlockTokens)
+	for _, j := range jobs {
+		f.Enqueue(j, l)
+	}
+	return nil
+}
+
+// removeLane removes a lane from its executor and its pool, aborts its passes and returns its jobs. Its weights stay.
+func (f *Fleet) removeLane(l *Lane) []*Job {
+	e := l.Executor
+	jobs := f.displace(l)
+	for _, p := range slices.Clone(e.Passes()) {
+		if p.Lane == l {
+			f.Send(e.Peer.ID, &wire.Abort{Pass: p.ID})
+			f.End(e, p)
+		}
+	}
+	f.forgetLane(l)
+	isIt := func(o *Lane) bool { return o == l }
+	if e.loadFor == l {
+		e.loadFor = nil
+	}
+	e.loaded, e.keepers = slices.DeleteFunc(e.loaded, isIt), slices.DeleteFunc(e.keepers, isIt)
+	for i := range e.users {
+		e.users[i] = slices.DeleteFunc(e.users[i], isIt)
+	}
+	_ = e.memory.SetKeep(l.model, false)
+	return jobs
+}
+
+// forgetLane takes a lane out of its pool.
+func (f *Fleet) forgetLane(l *Lane) {
+	p := l.Pool
+	p.Lanes = slices.DeleteFunc(p.Lanes, func(o *Lane) bool { return o == l })
+	p.places.sweep(l)
+	p.elect()
+	if l.Info.Tokens != nil {
+		f.Events.Cleared(l.Cache)
+	}
+}
+
+// Remove removes an executor that is gone, and returns the jobs that it had, in the order of submission.
+func (f *Fleet) Remove(e *Executor) (jobs []*Job) {
+	f.Executors = slices.DeleteFunc(f.Executors, func(o *Executor) bool { return o == e })
+	for _, l := range e.Lanes {
+		jobs = append(jobs, f.displace(l)...)
+		f.forgetLane(l)
+	}
+	f.Models++
+	return InOrder(jobs)
+}
+
+// freeRank is the smallest number that no other cache has.
+func (f *Fleet) freeRank(of *Lane) int {
+	taken := map[int]bool{}
+	for _, e := range f.Executors {
+		for _, l := range e.Lanes {
+			if l != of && l.Info.Tokens != nil {
+				taken[l.Cache.Rank] = true
+			}
+		}
+	}
+	rank := 0
+	for taken[rank] {
+		rank++
+	}
+	return rank
+}

@@ -1,0 +1,315 @@
+package fleet
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/queue"
+)
+
+// localityWeight is how much the work of a job weighs against the work before it when its
+// executor is chosen by prefix. At 1 each job would finish soonest, and a prefix would be
+// computed on every executor in turn; above 1 the executors' total work counts too.
+const localityWeight = 2
+
+// NewJob makes the job of a Submit that has waited so long already.
+func (f *Fleet) NewJob(m *wire.Submit, from *Frontend) *Job {
+	arrival := f.Now - max(m.Waited, 0)
+	j := &Job{Submit: m, Asks: new(engine.Tokens), Frontend: from, Pool: f.Pool(m.Model), Arrival: arrival, expiry: -1}
+	j.Job = queue.Job{Of: j, Order: f.orders, Aged: arrival.Seconds(), Priority: m.Priority, Deadline: math.Inf(1), Flow: f.flowOf(m)}
+	switch w := m.Work.(type) {
+	case *engine.Tokens:
+		j.Asks = w
+		j.Tokens, j.Prompt, j.Scored = w.IDs[:len(w.IDs):len(w.IDs)], len(w.IDs), w.Ask.PromptLogprobs
+	case *engine.Tensors:
+		j.Frames = max(w.Frames, 0)
+	}
+	if m.Deadline > 0 {
+		f.expiries.set(j, arrival+m.Deadline)
+		j.Deadline = j.expires.Seconds()
+	}
+	if j.isFrame() {
+		j.deadline = j.expires
+	}
+	f.orders++
+	f.QueuedJobs++
+	f.QueuedTokens += len(j.Asks.IDs)
+	j.Pool.Asked = true
+	return j
+}
+
+// Place finds a lane for a job that has none and puts it there, or among the orphans of its model, or says why no lane
+// takes it. It returns the lane, or one whose model is to be loaded for the frames after this one; nil if there is none.
+func (f *Fleet) Place(j *Job) (*Lane, *engine.Error) {
+	p := j.Pool
+	if len(p.Lanes) == 0 && !j.isPromised() {
+		j.State, j.Orphaned = Orphan, f.Now
+		p.Orphans = append(p.Orphans, j)
+		return nil, nil
+	}
+	l, err := f.route(j)
+	if err != nil {
+		return l, err
+	}
+	f.Enqueue(j, l)
+	return l, nil
+}
+
+// route chooses among the lanes that serve a model and can run the job, or says why the first of them cannot.
+func (f *Fleet) route(j *Job) (*Lane, *engine.Error) {
+	if len(j.Pool.Lanes) == 0 {
+		return nil, engine.Errorf(engine.CodeUnavailable, "no executor serves model %q", j.Pool.Model)
+	}
+	lanes, closed := f.open(j.Pool)
+	var best *Lane
+	var refusal *engine.Error
+	byUser := f.Routing == RouteUser && j.Submit.User != ""
+	user, least := hashName(j.Submit.User), math.Inf(1)
+	f.markedFor = nil
+	for _, l := range lanes {
+		if err := f.unfit(j, l); err != nil {
+			refusal = cmp.Or(refusal, err)
+			continue
+		}
+		score := 0.0
+		switch {
+		case j.isPromised():
+			var err *engine.Error
+			if score, err = f.promised(j, l); err != nil {
+				refusal = cmp.Or(refusal, err)
+				continue
+			}
+		case byUser:
+			score = -home(user, l.Executor)
+		default:
+			score = f.finish(j, l, least)
+		}
+		if best == nil || score < least {
+			best, least = l, score
+		}
+	}
+	if best == nil {
+		return nil, cmp.Or(refusal, closed)
+	}
+	if j.isPromised() {
+		return best, f.admit(j, best)
+	}
+	return best, nil
+}
+
+// promised scores a lane for a frame that wants a promise: the one that its stream has, else that of the device of
+// which the least is promised. One that would be late already is refused.
+func (f *Fleet) promised(j *Job, l *Lane) (float64, *engine.Error) {
+	if l.Cost.Upper(j.Size(0).Alone()) > j.Submit.Deadline.Seconds() {
+		return 0, engine.Errorf(engine.CodeDeadline, "a pass takes up to %.3f s, the deadline is %v", l.Cost.Upper(j.Size(0).Alone()), j.Submit.Deadline)
+	}
+	if l.Executor.ledger.Holds(j.stream()) {
+		return -1, nil
+	}
+	if need, fits := f.beside(l); !fits {
+		return 0, comeBack(time.Second, "model %q and others with promised deadlines would take %s, %s has %s",
+			l.Info.Name, size(int64(need)), l.Executor.Peer.Name.Name, size(int64(l.Executor.Info.Memory)))
+	}
+	return l.Executor.ledger.Use(f.Seconds()), nil
+}
+
+// finish predicts the seconds until a job would be done in a lane, its own work weighed by
+// locality where that counts. Beyond the limit it need not be exact.
+func (f *Fleet) finish(j *Job, l *Lane, limit float64) float64 {
+	seconds := l.Executor.load(f.Now) + l.loading()
+	if f.Routing == RoutePrefix && seconds < limit {
+		f.mark(j, l)
+		todo := j.Size(0).Alone()
+		if l.marked == f.marks {
+			todo = l.expected(j)
+		}
+		seconds += localityWeight * l.Cost.Seconds(todo)
+	}
+	return seconds
+}
+
+// mark marks the lanes with which a job may share a prefix, if it has not yet, or not yet with a
+// lane's block size.
+func (f *Fleet) mark(j *Job, l *Lane) {
+	if f.markedFor == j && j.ChainOf == l.limits.BlockTokens {
+		return
+	}
+	f.hash(j, l)
+	f.markedFor = j
+	f.marks++
+	if len(j.Chain) == 0 {
+		return
+	}
+	for _, place := range j.Pool.places.by[j.Chain[0]] {
+		place.marked = f.marks
+	}
+}
+
+// home weighs an executor for a user (rendezvous hashing): the one with the most weight is the
+// user's. When it dies its users alone move, and they come back when it does.
+func home(user uint64, e *Executor) float64 { return float64(mix(user ^ e.salt)) }
+
+func hashName(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return mix(h.Sum64())
+}
+
+// mix spreads the entropy of x over all bits (the finaliser of SplitMix64, Steele et al., 2014):
+// FNV's high bits hardly depend on the last bytes.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// hash computes a job's block chain for a lane's block size.
+func (f *Fleet) hash(j *Job, l *Lane) {
+	j.Parts = l.limits.CopiesParts
+	if j.ChainOf == l.limits.BlockTokens {
+		return
+	}
+	j.ChainOf = l.limits.BlockTokens
+	j.Chain, j.Root = nil, kvcache.Hash{}
+	if f.PrefixCaching && l.limits.NumBlocks > 0 {
+		keys := kvcache.Keys{Salt: j.Submit.Salt}
+		j.Chain, j.Root = f.hasher.Chain(j.Asks.IDs, j.ChainOf, keys), f.hasher.Root(keys)
+	}
+}
+
+// Enqueue puts a job in a lane.
+func (f *Fleet) Enqueue(j *Job, l *Lane) {
+	f.hash(j, l)
+	j.Lane, j.State = l, Waiting
+	j.Paged = j.pages(f.FullKV, l.limits.BlockTokens) > 0
+	j.Predicted = l.expected(j)
+	if f.UserFairness && !j.paced {
+		j.Aged, j.paced = f.users.pace(j.Submit.User, j.Aged, l.Cost.Seconds(j.Predicted)), true
+	}
+	if !j.Started {
+		cached, _ := l.Queue.Useful(l.Queue.Reach(&j.Job))
+		j.CachedAtArrival = cached * j.ChainOf
+		l.arrivals.Add(f.Seconds())
+		if j.isFrame() {
+			f.expiries.set(j, j.latest())
+		}
+	}
+	f.push(j)
+	l.Pool.places.add(j, l)
+}
+
+// Homecoming lists the jobs that wait elsewhere, not started, and whose user's home is the lane's executor, and takes
+// them out of their lanes.
+func (f *Fleet) Homecoming(l *Lane) (moving []*Job) {
+	for _, other := range l.Pool.serving {
+		if other == l || f.Routing != RouteUser {
+			continue
+		}
+		for q := range other.Queue.All() {
+			j := of(q)
+			if user := hashName(j.Submit.User); j.Lease == nil && j.Submit.User != "" && home(user, l.Executor) > home(user, other.Executor) {
+				moving = append(moving, j)
+			}
+		}
+	}
+	moving = InOrder(moving)
+	for _, j := range moving {
+		f.take(j)
+	}
+	return moving
+}
+
+// Steal moves the newest request of the most loaded executor of a model to one that has nothing to do, if it would be
+// done here before all the work there.
+func (f *Fleet) Steal(e *Executor) {
+	if f.Routing == RouteUser {
+		return
+	}
+	for _, p := range f.waiting {
+		i := slices.IndexFunc(p.serving, func(l *Lane) bool { return l.Executor == e })
+		if i >= 0 && p.serving[i].closed(f.Now) == nil && f.stealFor(p.serving[i]) {
+			return
+		}
+	}
+}
+
+func (f *Fleet) stealFor(l *Lane) bool {
+	var from *Lane
+	var most float64
+	for _, other := range l.Pool.serving {
+		if other.Queue.Len() == 0 || other.Executor.Running == nil {
+			continue
+		}
+		if load := other.Executor.load(f.Now); load > most {
+			from, most = other, load
+		}
+	}
+	if from == nil {
+		return false
+	}
+	q := from.Queue.Newest()
+	for q != nil && q.Lease != nil {
+		q = q.Older() // its pages are there
+	}
+	j := of(q)
+	if j == nil || f.unfit(j, l) != nil || l.loading()+l.Cost.Seconds(j.Size(0).Alone()) >= most {
+		return false
+	}
+	f.take(j)
+	f.Enqueue(j, l)
+	return true
+}
+
+// Forget drops a job from wherever it is, a pass excepted: its caller ends its part in that.
+func (f *Fleet) Forget(j *Job) {
+	f.expiries.forget(j)
+	if !j.Started {
+		f.QueuedJobs--
+		f.QueuedTokens -= len(j.Asks.IDs)
+	}
+	switch {
+	case j.Lane == nil:
+		j.Pool.Orphans = slices.DeleteFunc(j.Pool.Orphans, func(o *Job) bool { return o == j })
+	case j.State == Waiting:
+		f.take(j)
+	}
+	j.Release()
+}
+
+// displace takes the jobs of a lane that is gone out of it, those that wait and those in its passes.
+func (f *Fleet) displace(l *Lane) []*Job {
+	jobs := l.jobs()
+	for _, j := range jobs {
+		f.take(j)
+	}
+	for _, p := range l.Executor.Passes() {
+		if p.Lane == l {
+			jobs = append(jobs, p.Items...)
+		}
+	}
+	for _, j := range jobs {
+		j.Lease, j.Lane = nil, nil
+		j.Found(0, 0)
+	}
+	return jobs
+}
+
+// PredictedWait is the shortest predicted time until an executor of a model has done all that
+// waits for it now.
+func (f *Fleet) PredictedWait(model string) time.Duration {
+	p := f.Pools[model]
+	if p == nil || len(p.serving) == 0 {
+		return 0
+	}
+	least := math.Inf(1)
+	for _, l := range p.serving {
+		least = min(least, l.Executor.load(f.Now)+l.loading())
+	}
+	return duration(least)
+}

@@ -1,0 +1,111 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/fleet"
+)
+
+// setting is a SetModel that is not answered yet.
+type setting struct {
+	from *fleet.Frontend
+	wire.SetModel
+}
+
+// loaded takes the answer to a Load. Jobs of a model that could not be loaded go elsewhere, or are answered why.
+func (c *Core) loaded(e *fleet.Executor, m *wire.Loaded) {
+	if e == nil {
+		return
+	}
+	if failed := c.fleet.Loaded(e, m); failed != nil {
+		c.modelsChanged()
+		c.placeAll(c.fleet.Empty(failed))
+	}
+	c.settle()
+	c.dispatch(e)
+}
+
+// setModel loads or unloads a model at a user's wish, on all executors that have it.
+func (c *Core) setModel(from PeerID, m *wire.SetModel) {
+	p := c.peers[from]
+	if p == nil || p.Frontend == nil {
+		return
+	}
+	if err := c.fleet.Set(m.Model, m.Unload); err != nil {
+		c.fleet.Send(from, &wire.ModelSet{Serial: m.Serial, Err: err})
+		return
+	}
+	// The last wish counts; those before it have been heard.
+	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool {
+		stale := s.Model == m.Model && s.Unload != m.Unload
+		if stale {
+			c.fleet.Send(s.from.Peer.ID, &wire.ModelSet{Serial: s.Serial, Err: engine.Errorf(engine.CodeCancelled, "model %q was asked for otherwise meanwhile", m.Model)})
+		}
+		return stale
+	})
+	c.settings = append(c.settings, setting{p.Frontend, *m})
+	for _, e := range c.fleet.Executors {
+		c.fleet.Tend(e)
+		c.dispatch(e)
+	}
+	c.settle()
+}
+
+// settle answers the settings that have come true, or cannot.
+func (c *Core) settle() {
+	if len(c.settings) == 0 {
+		return
+	}
+	var unloaded []string
+	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool {
+		done, err := c.fleet.IsSet(s.Model, s.Unload)
+		if done {
+			c.fleet.Send(s.from.Peer.ID, &wire.ModelSet{Serial: s.Serial, Err: err})
+			if s.Unload {
+				unloaded = append(unloaded, s.Model)
+			}
+		}
+		return done
+	})
+	for _, model := range unloaded {
+		c.fleet.Reopen(model)
+	}
+}
+
+// welcome answers a Hello. What there is to know of others is for frontends.
+func (c *Core) welcome(p *fleet.Peer) {
+	w := &wire.Welcome{Epoch: p.Welcomed}
+	if f := p.Frontend; f != nil {
+		w.Models, w.Pool, w.States = c.fleet.Models, c.fleet.Counters(), c.states()
+		if f.Knows != w.Models {
+			f.Knows = w.Models
+			w.Served = c.served()
+		}
+		for _, pool := range c.fleet.Sorted() {
+			if pool.Asked {
+				w.Stats = append(w.Stats, pool.Gauges())
+			}
+		}
+	}
+	c.fleet.Send(p.ID, w)
+}
+
+// modelsChanged tells the frontends at once which models there are.
+func (c *Core) modelsChanged() {
+	c.fleet.Models++
+	for _, f := range c.frontends {
+		c.welcome(f.Peer)
+	}
+}
+
+// served is what frontends are told of the models.
+func (c *Core) served() (list []wire.Served) {
+	for _, p := range c.fleet.Sorted() {
+		if len(p.Lanes) > 0 {
+			list = append(list, p.Served(c.fleet.Now))
+		}
+	}
+	return list
+}

@@ -1,0 +1,172 @@
+// Package promise decides which streams of frames one device can serve in time, all of them: a test of utilisation
+// for frames that run in the order of their deadlines, beside other work whose steps they wait for.
+package promise
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Frame is what a stream asks of each frame. Times are in seconds.
+type Frame struct {
+	Model    string
+	Cost     float64 // an upper estimate of the device's seconds
+	Deadline float64 // from arrival
+}
+
+// MostUse is the share of a device that frames may be promised.
+const MostUse = 0.7
+
+const (
+	// gaps is how many of a stream's last gaps between frames its rate is the mean of, and settledGaps how
+	// many tell it. Until then a stream is taken to send a frame a deadline.
+	gaps, settledGaps = 20, 5
+	// slack is by how much a stream whose rate is known, and was admitted, may exceed what it was admitted for, as
+	// rates and costs are measured; tolerance forgives rounding.
+	slack, tolerance = 1.05, 1e-9
+	// A stream is over when no frame has come for so many periods, and for quietest seconds.
+	quietPeriods, quietest = 10, 1.0
+)
+
+// Refusal says why a frame's deadline is not promised.
+type Refusal struct {
+	Use   float64 // share of the device that the streams before it and it would take
+	Block float64 // share of the shortest deadline for which a frame may wait for a step of other work
+}
+
+func (r *Refusal) Error() string {
+	if r.Use > MostUse {
+		return fmt.Sprintf("streams with promised deadlines would take %.0f %% of the device, the limit is %.0f %%", 100*r.Use, 100*MostUse)
+	}
+	return fmt.Sprintf("streams with promised deadlines would take %.0f %% of the device, and waiting for a step of other work %.0f %% of the deadline: more than there is",
+		100*r.Use, 100*r.Block)
+}
+
+// stream is one whose frames have asked for a promise.
+type stream struct {
+	name string
+	Frame
+	admitted bool
+	last     float64   // when a frame came
+	gaps     []float64 // between the last ones
+}
+
+// period is the seconds between frames.
+func (s *stream) period() float64 {
+	if len(s.gaps) < settledGaps {
+		return s.Deadline
+	}
+	sum := 0.0
+	for _, g := range s.gaps {
+		sum += g
+	}
+	return sum / float64(len(s.gaps))
+}
+
+func (s *stream) use() float64 {
+	if p := s.period(); p > 0 {
+		return s.Cost / p
+	}
+	return s.Cost / 1e-9
+}
+
+// Ledger is the streams of one device. The zero value is one without any.
+type Ledger struct {
+	streams []*stream // those admitted in the order of admission
+}
+
+// Admit takes in a frame that comes now, if this and all frames of streams admitted before can be in time. Block
+// is the longest time for which the device, once a frame is to run, may go on with other work. A stream that is
+// refused is out: its next frame asks anew, behind all others.
+//
+// The test is that of Liu and Layland for the earliest deadline first, with Block for work that is not pre-empted:
+// block / (shortest deadline) + sum of cost / period is at most 1; and the sum is at most MostUse, as costs vary.
+func (l *Ledger) Admit(now float64, name string, f Frame, block float64) *Refusal {
+	l.prune(now)
+	s := l.heard(now, name)
+	s.Frame = f
+	r := Refusal{}
+	shortest := f.Deadline
+	for _, t := range l.streams {
+		if t == s || t.admitted {
+			r.Use += t.use()
+			shortest = min(shortest, t.Deadline)
+		}
+		if t == s {
+			break
+		}
+	}
+	r.Block = block / shortest
+	bound := 1 + tolerance
+	if s.admitted && len(s.gaps) > settledGaps {
+		bound = slack
+	}
+	s.admitted = r.Use <= MostUse*bound && r.Block+r.Use <= bound
+	if s.admitted {
+		return nil
+	}
+	return &r
+}
+
+// heard notes that a stream has sent a frame. One that is not admitted goes behind all others.
+func (l *Ledger) heard(now float64, name string) *stream {
+	s := &stream{name: name, last: now}
+	if i := l.find(name); i >= 0 {
+		s = l.streams[i]
+		s.gaps = append(s.gaps, now-s.last)
+		s.gaps = s.gaps[max(0, len(s.gaps)-gaps):]
+		s.last = now
+		if s.admitted {
+			return s
+		}
+		l.streams = slices.Delete(l.streams, i, i+1)
+	}
+	l.streams = append(l.streams, s)
+	return s
+}
+
+// Holds says whether a stream is admitted.
+func (l *Ledger) Holds(name string) bool {
+	i := l.find(name)
+	return i >= 0 && l.streams[i].admitted
+}
+
+// Needs says whether an admitted stream is for a model.
+func (l *Ledger) Needs(now float64, model string) bool {
+	l.prune(now)
+	return slices.ContainsFunc(l.streams, func(s *stream) bool { return s.admitted && s.Model == model })
+}
+
+// Models lists the models of admitted streams.
+func (l *Ledger) Models(now float64) (names []string) {
+	l.prune(now)
+	for _, s := range l.streams {
+		if s.admitted && !slices.Contains(names, s.Model) {
+			names = append(names, s.Model)
+		}
+	}
+	return names
+}
+
+// Use is the share of the device that is promised.
+func (l *Ledger) Use(now float64) float64 {
+	l.prune(now)
+	sum := 0.0
+	for _, s := range l.streams {
+		if s.admitted {
+			sum += s.use()
+		}
+	}
+	return sum
+}
+
+func (l *Ledger) find(name string) int {
+	return slices.IndexFunc(l.streams, func(s *stream) bool { return s.name == name })
+}
+
+// prune forgets streams that are over.
+func (l *Ledger) prune(now float64) {
+	l.streams = slices.DeleteFunc(l.streams, func(s *stream) bool {
+		return now-s.last > max(quietest, quietPeriods*s.period())
+	})
+}

@@ -1,0 +1,110 @@
+package promise
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// arrivals feeds streams of some period to a ledger for so many seconds, the n-th of them beginning n periods / streams
+// late, and returns how many frames of each were refused after the first second.
+func arrivals(l *Ledger, streams int, period, seconds float64, f Frame, block float64, jitter float64) (refused []int) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	refused = make([]int, streams)
+	for k := 0; float64(k)*period < seconds; k++ {
+		for i := range streams {
+			at := float64(k)*period + float64(i)*period/float64(streams) + jitter*rng.Float64()
+			if r := l.Admit(at, fmt.Sprint(i), f, block); r != nil && at > 1 {
+				refused[i]++
+			}
+		}
+	}
+	return refused
+}
+
+// TestAdmission holds the test to the arithmetic: what fits is taken, the stream that comes last is what is not.
+func TestAdmission(t *testing.T) {
+	const fps = 1.0 / 30
+	for _, tt := range []struct {
+		name     string
+		streams  int
+		cost     float64
+		deadline float64
+		block    float64
+		admitted int
+	}{
+		{"0.69 of the device", 23, 0.001, fps, 0, 23},
+		{"0.72", 24, 0.001, fps, 0, 23},
+		{"a layer of 5.9 ms leaves more than is promised", 23, 0.001, fps, 0.0059, 23},
+		{"a layer of 284 ms leaves nothing", 1, 0.001, fps, 0.284, 0},
+		{"a chunk of 15 ms leaves 0.55", 23, 0.001, fps, 0.015, 18},
+		{"deadlines of three periods", 30, 0.001, 3 * fps, 0.015, 23},
+		{"one frame takes longer than its deadline", 1, 0.05, fps, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := &Ledger{}
+			admitted := 0
+			for i, n := range arrivals(l, tt.streams, fps, 5, Frame{"m", tt.cost, tt.deadline}, tt.block, 0.002) {
+				if n == 0 {
+					admitted++
+					if i != admitted-1 {
+						t.Errorf("stream %d is served, one before it is not", i)
+					}
+				} else if n < 100 {
+					t.Errorf("stream %d has %d frames refused: it comes and goes", i, n)
+				}
+			}
+			if admitted != tt.admitted {
+				t.Errorf("%d streams are served, want %d", admitted, tt.admitted)
+			}
+			if use := l.Use(5); use > MostUse*slack {
+				t.Errorf("%.2f of the device is promised", use)
+			}
+		})
+	}
+}
+
+// TestAStreamThatEndsLeavesItsRoom, and is not forgotten between two of its frames.
+func TestAStreamThatEndsLeavesItsRoom(t *testing.T) {
+	l := &Ledger{}
+	slow := Frame{"m", 1.2, 2}
+	for k := range 10 {
+		if r := l.Admit(2*float64(k), "slow", slow, 0); r != nil {
+			t.Fatalf("frame %d: %v", k, r)
+		}
+	}
+	r := l.Admit(19, "other", Frame{"n", 0.4, 1}, 0)
+	if r == nil || !strings.Contains(r.Error(), "100 % of the device, the limit is 70 %") {
+		t.Errorf("beside it another gets %v", r)
+	}
+	if !l.Needs(19, "m") || l.Needs(19, "n") || !l.Holds("slow") || l.Holds("other") {
+		t.Error("what is promised is not what was admitted")
+	}
+	if r := l.Admit(39, "other", Frame{"n", 0.4, 1}, 0); r != nil {
+		t.Errorf("after its end: %v", r)
+	}
+}
+
+// TestAFasterStreamIsOut: one that sends more than it was admitted for is refused, not those before it.
+func TestAFasterStreamIsOut(t *testing.T) {
+	l := &Ledger{}
+	f := Frame{"m", 0.01, 0.1}
+	out := map[string]int{}
+	for k := range 400 {
+		at := float64(k) * 0.01
+		if k%10 == 0 {
+			if l.Admit(at, "steady", f, 0) != nil {
+				out["steady"]++
+			}
+		}
+		if k%10 == 5 || k > 200 {
+			if l.Admit(at+0.001, "growing", f, 0) != nil {
+				out["growing"]++
+			}
+		}
+	}
+	if out["steady"] > 0 || out["growing"] == 0 {
+		t.Errorf("refused %v", out)
+	}
+}

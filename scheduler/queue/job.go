@@ -1,0 +1,128 @@
+package queue
+
+import (
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
+	"github.com/prefillonly/prefillonly/scheduler/rotation"
+)
+
+// Job is what of a job decides when it runs. A Queue changes only what it finds of the cache.
+type Job struct {
+	Of        any       // whose place in the queue this is
+	Order     uint64    // of submission; breaks ties
+	Aged      float64   // from when it ages, in seconds
+	Priority  int       // lower first, under the priority policy
+	Deadline  float64   // in seconds; +Inf: none
+	Flow      Flow      // in which it takes its turn to generate
+	Frames    float64   // units of work beside those of its sequence
+	Paged     bool      // it needs pages of its own
+	Predicted cost.Work // what it counts for in Queue.Predicted
+	Sequence
+	place
+}
+
+// place is where a Queue has a job.
+type place struct {
+	key       float64
+	node      *node // of the tree
+	slot      int   // position in the node
+	class     int   // heap, under an Aging policy
+	heapIndex int   // position in that
+	turn      *turn // while it waits to generate, in place of a node
+	older     *Job  // pushed before it
+	newer     *Job  // pushed after it
+}
+
+// Flow is whose turn it is to generate: a user's, where fairness is among users, or else a job's.
+type Flow struct {
+	User string
+	Job  engine.JobID
+}
+
+// turn is a job's place among those that generate.
+type turn = rotation.Entry[Flow, *Job]
+
+// Sequence is what only a job of tokens has: what it reads, has generated and finds in the cache. A job of tensors
+// has an empty one.
+type Sequence struct {
+	Tokens  []engine.TokenID // prompt and generated tokens
+	Prompt  int              // leading ones that are the prompt's
+	Scored  bool             // prompt logprobs are asked for
+	Parts   bool             // blocks may be read in part where it waits
+	Chain   []kvcache.Hash   // of the prompt's full blocks
+	ChainOf int              // block size that Chain was made with; 0: it was not
+	Root    kvcache.Hash     // of the chain's keys
+	Lease   *kvcache.Lease   // while in a pass, and between the passes of a generating job
+	Filled  bool             // a pass has filled the lease's pages with all tokens but the last
+
+	// What the cache was found to have last; see Queue.Find.
+	Cached int // leading blocks
+	Loads  int // the last ones of these, which are in host memory
+	Part   int // tokens after them that begin another block of the cache
+
+	CachedAtArrival int // tokens
+}
+
+// Generated is the number of tokens generated so far.
+func (s *Sequence) Generated() int { return len(s.Tokens) - s.Prompt }
+
+// Continues says that the sequence has generated a token and holds the pages of all before it. Pages that
+// it got after it had lost those, to a dead executor or a failed pass, are empty.
+func (s *Sequence) Continues() bool { return s.Lease != nil && s.Filled }
+
+// ScoresPrompt says that the next pass is asked for prompt logprobs: the one that answers first is.
+func (s *Sequence) ScoresPrompt() bool { return s.Scored && s.Generated() == 0 }
+
+// Usable is the number of leading blocks a pass may read from the cache: at least one token is
+// always computed, and all are where each position is asked for.
+func (s *Sequence) Usable() int {
+	if s.ScoresPrompt() || s.ChainOf == 0 {
+		return 0
+	}
+	return min(len(s.Chain), max(len(s.Tokens)-1, 0)/s.ChainOf)
+}
+
+// CachedTokens is the number of tokens a pass starting now would not compute, given that what was
+// found in the cache is there still.
+func (s *Sequence) CachedTokens() int {
+	if s.Continues() {
+		return len(s.Tokens) - 1
+	}
+	return s.Cached*s.ChainOf + s.Part
+}
+
+// Compared is the tokens that the cache may compare with those of other blocks: none where blocks cannot
+// be read in part, or nothing is cached.
+func (s *Sequence) Compared() kvcache.Sequence {
+	if s.Root == (kvcache.Hash{}) || !s.Parts {
+		return kvcache.Sequence{}
+	}
+	c := kvcache.Sequence{Tokens: s.Tokens[:s.Prompt], Root: s.Root}
+	if !s.ScoresPrompt() {
+		c.Most = len(s.Tokens) - 1
+	}
+	return c
+}
+
+// Found notes what of the prompt is in the cache, in whole blocks.
+func (s *Sequence) Found(cached, loads int) { s.Cached, s.Loads, s.Part = cached, loads, 0 }
+
+// Size is the work of the job beside the pass that it is in, when so many of its tokens are cached.
+func (j *Job) Size(cached int) cost.Work {
+	w := cost.Of(len(j.Tokens), cached)
+	w.Units += j.Frames
+	return w
+}
+
+// Left is what is left to do in a pass of its own.
+func (j *Job) Left() cost.Work {
+	w := j.Size(j.CachedTokens()).Alone()
+	w.Loads = float64(j.Loads)
+	return w
+}
+
+// Cost is what is left to do, in units.
+func (j *Job) Cost(m *cost.Model) float64 {
+	return m.Units(j.Size(j.CachedTokens())) + m.Load*float64(j.Loads)
+}

@@ -1,0 +1,76 @@
+package residency
+
+import "testing"
+
+// thousand is a device with 1,000 registered models of 26 chunks, of which 8 fit; so many have work.
+func thousand(busy int) (*Memory, []Lane) {
+	const chunks = 26
+	m := New(8*chunks, false)
+	var lanes []Lane
+	for id := range Model(1000) {
+		s := Spec{Rate: 1}
+		for c := range chunks {
+			s.Chunks = append(s.Chunks, Piece{Chunk(int(id)*chunks + c), 1})
+		}
+		if err := m.Register(id, s); err != nil {
+			panic(err)
+		}
+		if id < 8 {
+			for _, p := range s.Chunks {
+				m.Loaded(p.Chunk)
+			}
+		}
+		if int(id) < busy {
+			lanes = append(lanes, Lane{Model: id, Work: Requests{Service: 1, Jobs: 1 + int(id)%7}})
+		}
+	}
+	return m, lanes
+}
+
+func benchmarkNext(b *testing.B, busy int, change func(m *Memory, lanes []Lane)) {
+	m, lanes := thousand(busy)
+	b.ReportAllocs()
+	for b.Loop() {
+		change(m, lanes)
+	}
+}
+
+// BenchmarkNext decides that nothing is loaded: all that is there is better.
+func BenchmarkNext(b *testing.B) {
+	for _, n := range []struct {
+		name string
+		busy int
+	}{{"9 lanes", 9}, {"100 lanes", 100}, {"1000 lanes", 1000}} {
+		b.Run(n.name, func(b *testing.B) {
+			benchmarkNext(b, n.busy, func(m *Memory, lanes []Lane) {
+				if _, ok := m.Next(lanes); ok {
+					b.Fatal("something is loaded")
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkLoad loads and evicts a chunk in each round.
+func BenchmarkLoad(b *testing.B) {
+	benchmarkNext(b, 1000, func(m *Memory, lanes []Lane) {
+		w := lanes[999].Work.(Requests)
+		w.Waited = 1e6
+		lanes[999].Work = w
+		if a, ok := m.Next(lanes); ok {
+			m.Loaded(a.Load)
+		} else {
+			m.Unload(999)
+		}
+	})
+}
+
+// BenchmarkPass begins and ends a pass.
+func BenchmarkPass(b *testing.B) {
+	benchmarkNext(b, 1000, func(m *Memory, lanes []Lane) {
+		if _, ok := m.Begin(3, 0, lanes); !ok {
+			b.Fatal("no room")
+		}
+		m.End(3, 0)
+	})
+}

@@ -1,0 +1,298 @@
+package residency
+
+import "slices"
+
+// Model and Chunk are handles that the caller chooses. They index slices, so they are small.
+type (
+	Model int
+	Chunk int
+)
+
+// Piece is a chunk and its size.
+type Piece struct {
+	Chunk Chunk
+	Bytes int64
+}
+
+// Spec is what is known of a model.
+type Spec struct {
+	Chunks []Piece // in the order in which they are loaded; a chunk counts once
+	Area   int64   // bytes beside the weights that its smallest pass works in
+	Rate   float64 // bytes/s at which it is loaded
+	Keep   bool    // it is loaded when there is room, and never evicted
+}
+
+// state is where a chunk is.
+type state int
+
+const (
+	absent state = iota
+	loading
+	resident
+)
+
+// chunk is what Memory knows of one.
+type chunk struct {
+	id    Chunk
+	bytes int64
+	state state
+	users []*model
+	whole int    // users that are whole
+	keeps int    // users that are always kept
+	begun int    // passes of its users
+	used  uint64 // Memory.clock when a user last began a pass
+	at    int    // position in Memory.resident, if it is there
+
+	// Set anew for each decision, where round is Memory.round.
+	round uint64
+	key   float64 // of the best lane that uses it; see Memory.weigh
+	fixed bool    // a lane that uses it stays
+	own   uint64  // Memory.round of the last decision for a model that uses it
+}
+
+// model is what Memory knows of one.
+type model struct {
+	id      Model
+	chunks  []*chunk
+	area    int64
+	rate    float64
+	keep    bool
+	bytes   int64 // of its chunks
+	absent  int64 // bytes neither resident nor on their way
+	missing int64 // bytes not resident: absent, and those on their way
+	gone    int   // chunks of absent
+	lacks   int   // chunks of missing
+	passes  int   // begun and not ended
+
+	// Set anew for each decision, where round is Memory.round.
+	round uint64
+	key   float64 // of its lane, with what it lacks still to load
+	kept  bool    // its lane stays
+}
+
+func (m *model) ready() bool { return m.lacks == 0 }
+
+// whole says whether all of it is resident or on its way.
+func (m *model) whole() bool { return m.gone == 0 }
+
+// seconds is how long it takes to load so many bytes of it.
+func (m *model) seconds(bytes int64) float64 {
+	if bytes == 0 {
+		return 0
+	}
+	return float64(bytes) / m.rate
+}
+
+// Memory is the weight memory of one device: what is there, what is on its way, and who uses it. It is not safe
+// for concurrent use.
+type Memory struct {
+	capacity int64
+	ownTime  bool // loads take the device's own time
+	chunks   []*chunk
+	models   []*model
+	resident []*chunk
+	weights  int64 // bytes of chunks that are resident or on their way
+	areas    int64 // bytes of the work areas of passes
+	kept     int64 // bytes of chunks that are always kept
+	keepers  []*model
+	target   *model // being loaded, to its end
+	flights  []flight
+	clock    uint64 // counts passes, for what was used last
+	round    uint64 // counts decisions
+	victims  []victim
+	unused   int64    // bytes of victims that no lane uses
+	waiting  []*model // whole, with lanes
+}
+
+// flight is a chunk on its way.
+type flight struct {
+	chunk *chunk
+	model *model // for which it is loaded
+}
+
+// New makes the memory of a device with room for so many bytes of weights and work areas. If loads take the device's own
+// time, as on a CPU, they have their turn in the same order as passes.
+func New(capacity int64, ownTime bool) *Memory { return &Memory{capacity: capacity, ownTime: ownTime} }
+
+// Unload evicts what of a model no other whole one uses, if it has no pass and is not kept, and returns
+// what is to be dropped.
+func (m *Memory) Unload(id Model) (drop []Chunk) {
+	x := m.model(id)
+	if x == nil || x.passes > 0 || x.keep {
+		return nil
+	}
+	if m.target == x {
+		m.target = nil
+	}
+	own := 0
+	if x.whole() {
+		own = 1
+	}
+	for _, c := range x.chunks {
+		if c.state == resident && c.whole <= own && c.keeps == 0 && c.begun == 0 {
+			drop = append(drop, c.id)
+		}
+	}
+	for _, c := range drop {
+		m.set(m.chunks[c], absent)
+	}
+	return drop
+}
+
+// Reset forgets what is on the device and the passes there: another process has it now.
+func (m *Memory) Reset() {
+	for i, c := range m.chunks {
+		if c == nil {
+			continue
+		}
+		m.set(c, absent)
+		c.begun = 0
+		if len(c.users) == 0 {
+			m.chunks[i] = nil
+		}
+	}
+	for _, x := range m.models {
+		if x != nil {
+			x.passes = 0
+		}
+	}
+	m.areas, m.target, m.flights = 0, nil, nil
+}
+
+// Loaded says that a chunk is on the device, by the last command or from before. If it is not wanted any more, as its
+// models have been removed meanwhile, it is to be dropped.
+func (m *Memory) Loaded(id Chunk) (wanted bool) {
+	c := m.chunk(id)
+	if c == nil {
+		return false
+	}
+	m.land(c)
+	if len(c.users) == 0 {
+		m.set(c, absent)
+		m.chunks[id] = nil
+		return false
+	}
+	m.set(c, resident)
+	return true
+}
+
+// Failed says that a chunk could not be loaded. Its model is tried again as long as its lane has work.
+func (m *Memory) Failed(id Chunk) {
+	c := m.chunk(id)
+	if c == nil || c.state != loading {
+		return
+	}
+	m.land(c)
+	m.set(c, absent)
+	if m.target != nil && slices.Contains(m.target.chunks, c) {
+		m.target = nil
+	}
+	if len(c.users) == 0 {
+		m.chunks[id] = nil
+	}
+}
+
+// land takes a chunk off those on their way.
+func (m *Memory) land(c *chunk) {
+	m.flights = slices.DeleteFunc(m.flights, func(f flight) bool { return f.chunk == c })
+}
+
+// Missing is the bytes of a model that are not resident.
+func (m *Memory) Missing(id Model) int64 { return m.models[id].missing }
+
+// Load is the seconds that it takes to load what of a model is not resident.
+func (m *Memory) Load(id Model) float64 {
+	x := m.models[id]
+	return x.seconds(x.missing)
+}
+
+// Ready says whether a model is wholly resident.
+func (m *Memory) Ready(id Model) bool { return m.models[id].ready() }
+
+// Target is the model that is being loaded.
+func (m *Memory) Target() (id Model, ok bool) {
+	if m.target == nil {
+		return 0, false
+	}
+	return m.target.id, true
+}
+
+// Used is the bytes of all weights that are resident or on their way, and of the work areas of passes.
+func (m *Memory) Used() int64 { return m.weights + m.areas }
+
+func (m *Memory) free() int64 { return m.capacity - m.Used() }
+
+func (m *Memory) model(id Model) *model {
+	if id < 0 || int(id) >= len(m.models) {
+		return nil
+	}
+	return m.models[id]
+}
+
+func (m *Memory) chunk(id Chunk) *chunk {
+	if id < 0 || int(id) >= len(m.chunks) {
+		return nil
+	}
+	return m.chunks[id]
+}
+
+// set moves a chunk to another state.
+func (m *Memory) set(c *chunk, to state) {
+	if c.state == to {
+		return
+	}
+	from := c.state
+	c.state = to
+	switch {
+	case from == absent:
+		m.weights += c.bytes
+	case to == absent:
+		m.weights -= c.bytes
+	}
+	switch {
+	case to == resident:
+		c.at = len(m.resident)
+		m.resident = append(m.resident, c)
+	case from == resident:
+		last := m.resident[len(m.resident)-1]
+		m.resident[c.at], last.at = last, c.at
+		m.resident = m.resident[:len(m.resident)-1]
+	}
+	for _, x := range c.users {
+		x.moved(c.bytes, from, to)
+	}
+}
+
+// moved follows a chunk of a model to another state.
+func (m *model) moved(bytes int64, from, to state) {
+	was := m.whole()
+	switch {
+	case from == absent:
+		m.gone--
+		m.absent -= bytes
+	case to == absent:
+		m.gone++
+		m.absent += bytes
+	}
+	switch {
+	case from == resident:
+		m.lacks++
+		m.missing += bytes
+	case to == resident:
+		m.lacks--
+		m.missing -= bytes
+	}
+	switch is := m.whole(); {
+	case is && !was:
+		m.settle(1)
+	case was && !is:
+		m.settle(-1)
+	}
+}
+
+// settle counts a model in its chunks as whole, or no more.
+func (m *model) settle(by int) {
+	for _, c := range m.chunks {
+		c.whole += by
+	}
+}

@@ -1,0 +1,374 @@
+package residency
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Lane is what is asked of one model on the device, as it is now. A model without one has nothing waiting.
+type Lane struct {
+	Model Model
+	Work  Work
+	Idle  bool // nothing waits: it stands for what is expected
+	// Kept is that deadlines are promised: the lane stays where it is, and if it is absent it is loaded before all
+	// others and displaces any that is not kept. What is kept at one time must fit at one time.
+	Kept bool
+}
+
+// Action is what a device is told: to drop some chunks, and then to load one.
+type Action struct {
+	Model Model // for which it is loaded
+	Evict []Chunk
+	Load  Chunk
+}
+
+// Next decides what the channel does next, given the lanes that have work; ok is false for nothing. What it says is
+// taken as done: the chunks to evict are gone, and the one to load is on its way until Loaded or Failed is told. Any
+// number may be on their way at once; the device gets its commands in this order.
+//
+// It is to be asked when the channel is free and something has changed, before the device picks its next pass. If loads
+// take the device's own time it is asked when the device is free, and the device waits for the load.
+func (m *Memory) Next(lanes []Lane) (a Action, ok bool) {
+	if !m.wanting(lanes) {
+		m.target = nil
+		return Action{}, false
+	}
+	m.weigh(lanes)
+	if t := m.target; t != nil && (t.gone == 0 || t.round != m.round && !t.keep) {
+		m.target = nil
+	}
+	if m.target == nil || !m.feasible(m.target) || !m.target.kept && m.promised(lanes) {
+		m.target = m.choose(lanes)
+	}
+	if m.target == nil || m.ownTime && m.outrun(lanes, m.target.bar()) {
+		return Action{}, false
+	}
+	return m.proceed(m.target)
+}
+
+// promised says whether anything of a kept lane's model is absent.
+func (m *Memory) promised(lanes []Lane) bool {
+	return slices.ContainsFunc(lanes, func(l Lane) bool {
+		x := m.model(l.Model)
+		return l.Kept && x != nil && x.gone > 0
+	})
+}
+
+// outrun says whether a lane that could run has a smaller key.
+func (m *Memory) outrun(lanes []Lane, bar float64) bool {
+	return slices.ContainsFunc(lanes, func(l Lane) bool {
+		x := m.model(l.Model)
+		return !l.Idle && x != nil && x.ready() && x.key < bar
+	})
+}
+
+// wanting says whether anything of a lane's model, or of one to keep, is absent.
+func (m *Memory) wanting(lanes []Lane) bool {
+	for _, l := range lanes {
+		if x := m.model(l.Model); x != nil && x.gone > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.keepers, func(x *model) bool { return x.gone > 0 })
+}
+
+// weigh sets the keys of models and chunks for a decision, those of what is whole first: only these have a say in
+// what becomes of chunks.
+func (m *Memory) weigh(lanes []Lane) {
+	m.round++
+	m.waiting = m.waiting[:0]
+	for _, x := range m.keepers {
+		x.round, x.key, x.kept = m.round, math.MaxFloat64, false
+	}
+	for _, l := range lanes {
+		x := m.model(l.Model)
+		if x == nil {
+			continue
+		}
+		x.round, x.key, x.kept = m.round, math.MaxFloat64, l.Kept
+		if x.whole() {
+			x.key = l.key(x.seconds(x.missing), 0)
+			m.waiting = append(m.waiting, x)
+			m.speak(x)
+		}
+	}
+	m.gather()
+	for _, l := range lanes {
+		if x := m.model(l.Model); x != nil && !x.whole() {
+			x.key = l.key(x.seconds(x.missing), x.seconds(m.loss(x)))
+		}
+	}
+}
+
+// key is that of its work; of a kept lane without any it is greater than all others.
+func (l Lane) key(load, back float64) float64 {
+	if l.Work == nil {
+		return math.MaxFloat64
+	}
+	return l.Work.Key(load, back)
+}
+
+// loss is the bytes that lanes would lose for a model to be loaded.
+func (m *Memory) loss(x *model) int64 {
+	return min(x.absent, max(0, x.absent+x.area-(m.capacity-m.weights)-m.unused))
+}
+
+// speak gives a model a say in what becomes of its chunks.
+func (m *Memory) speak(x *model) {
+	for _, c := range x.chunks {
+		if c.round != m.round {
+			c.round, c.key, c.fixed = m.round, math.Inf(1), false
+		}
+		if x.whole() {
+			c.key = min(c.key, x.key)
+		}
+		c.fixed = c.fixed || x.kept
+	}
+}
+
+// hold keeps a model's chunks out of a decision.
+func (m *Memory) hold(x *model) {
+	x.kept = true
+	m.speak(x)
+}
+
+// victim is a resident chunk that may make room.
+type victim struct {
+	chunk *chunk
+	key   float64 // of its best whole user; +Inf if none has a lane
+	sum   int64   // of its bytes and of those before it
+}
+
+// gather lists the victims, those that go first at the beginning.
+func (m *Memory) gather() {
+	m.victims = m.victims[:0]
+	for _, c := range m.resident {
+		v := victim{chunk: c, key: math.Inf(1)}
+		if c.round == m.round {
+			v.key = c.key
+		}
+		if c.keeps == 0 && (c.round != m.round || !c.fixed) {
+			m.victims = append(m.victims, v)
+		}
+	}
+	slices.SortFunc(m.victims, victim.compare)
+	sum := int64(0)
+	m.unused = 0
+	for i := range m.victims {
+		sum += m.victims[i].chunk.bytes
+		m.victims[i].sum = sum
+		if m.victims[i].key > math.MaxFloat64 {
+			m.unused = sum
+		}
+	}
+}
+
+// compare orders victims: first what belongs to no whole model, then what the worst lanes use, then what was used
+// longest ago, and of one model its last chunks.
+func (v victim) compare(w victim) int {
+	if n := cmp.Compare(min(v.chunk.whole, 1), min(w.chunk.whole, 1)); n != 0 {
+		return n
+	}
+	if n := cmp.Compare(w.key, v.key); n != 0 {
+		return n
+	}
+	if n := cmp.Compare(v.chunk.used, w.chunk.used); n != 0 {
+		return n
+	}
+	return cmp.Compare(w.chunk.id, v.chunk.id)
+}
+
+// bar is the key that a chunk's must exceed to make room for a model.
+func (x *model) bar() float64 {
+	if x.kept {
+		return math.Inf(-1)
+	}
+	return x.key
+}
+
+// below returns how many victims have greater keys than the bar.
+func (m *Memory) below(bar float64) int {
+	from, to := 0, len(m.victims)
+	for from < to {
+		if mid := (from + to) / 2; m.victims[mid].key > bar {
+			from = mid + 1
+		} else {
+			to = mid
+		}
+	}
+	return from
+}
+
+// feasible says whether a model can be loaded and run once the passes of now have ended, if only what has greater
+// keys makes room, and the pass of any better lane that is there has room too.
+func (m *Memory) feasible(x *model) bool {
+	room := m.capacity - m.weights
+	if n := m.below(x.bar()); n > 0 {
+		room += m.victims[n-1].sum
+	}
+	if x.absent+x.area > room {
+		return false
+	}
+	for _, c := range x.chunks { // its own are no victims
+		if m.mayGo(c, x.bar()) {
+			room -= c.bytes
+		}
+	}
+	return x.absent+max(x.area, m.better(x.bar())) <= room
+}
+
+// better is the largest work area of the lanes that are ready and have a smaller key.
+func (m *Memory) better(bar float64) (area int64) {
+	for _, x := range m.waiting {
+		if x.key < bar {
+			area = max(area, x.area)
+		}
+	}
+	return area
+}
+
+// mayGo says whether a chunk is a victim under a bar.
+func (m *Memory) mayGo(c *chunk, bar float64) bool {
+	if c.state != resident || c.keeps > 0 {
+		return false
+	}
+	return c.round != m.round || !c.fixed && c.key > bar
+}
+
+// choose returns the model to load: of the lanes that can be, the kept ones first, then the least key; nil for none.
+func (m *Memory) choose(lanes []Lane) *model {
+	var best *model
+	for _, l := range lanes {
+		if x := m.model(l.Model); x != nil && x.gone > 0 && x.sooner(best) && m.feasible(x) {
+			best = x
+		}
+	}
+	for _, x := range m.keepers {
+		if x.gone > 0 && x.sooner(best) && m.feasible(x) {
+			best = x
+		}
+	}
+	return best
+}
+
+// sooner says whether a model is to be loaded before another, if there is one.
+func (x *model) sooner(other *model) bool {
+	if other == nil || x.kept != other.kept {
+		return other == nil || x.kept
+	}
+	return x.key < other.key
+}
+
+// proceed loads the next chunk of a model, if what must go for it is not held by a pass.
+func (m *Memory) proceed(x *model) (a Action, ok bool) {
+	i := slices.IndexFunc(x.chunks, func(c *chunk) bool { return c.state == absent })
+	c := x.chunks[i]
+	evict, ok := m.makeRoom(c.bytes+max(0, m.better(x.bar())-m.areas), x, x.bar())
+	if !ok {
+		return Action{}, false
+	}
+	m.set(c, loading)
+	m.flights = append(m.flights, flight{c, x})
+	if x.gone == 0 {
+		m.target = nil
+	}
+	return Action{Model: x.id, Evict: evict, Load: c.id}, true
+}
+
+// makeRoom evicts so much, of what has greater keys than the bar and is used neither by a pass nor by a model, that
+// bytes are free. If that cannot be it evicts nothing.
+func (m *Memory) makeRoom(bytes int64, by *model, bar float64) (evict []Chunk, ok bool) {
+	out, ok := m.room(bytes, by, bar)
+	for _, c := range out {
+		evict = append(evict, c.id)
+		m.set(c, absent)
+	}
+	return evict, ok
+}
+
+// room is what makeRoom evicts.
+func (m *Memory) room(bytes int64, by *model, bar float64) (out []*chunk, ok bool) {
+	need := bytes - m.free()
+	if need <= 0 {
+		return nil, true
+	}
+	for _, c := range by.chunks {
+		c.own = m.round
+	}
+	for _, v := range m.victims[:m.below(bar)] {
+		if c := v.chunk; c.begun == 0 && c.own != m.round {
+			out = append(out, c)
+			need -= c.bytes
+		}
+		if need <= 0 {
+			break
+		}
+	}
+	if need > 0 {
+		return nil, false
+	}
+	spare := -need // the first ones may have been for nothing
+	for i := len(out) - 1; i >= 0; i-- {
+		if c := out[i]; c.bytes <= spare {
+			spare -= c.bytes
+			out = slices.Delete(out, i, i+1)
+		}
+	}
+	return out, true
+}
+
+// Begin reserves the work area of a pass of a model that is ready, and holds its chunks until End. It returns what is to
+// be dropped before; ok is false if other passes, kept lanes and the model that is being loaded leave no such room now.
+func (m *Memory) Begin(id Model, area int64, lanes []Lane) (evict []Chunk, ok bool) {
+	x := m.models[id]
+	if m.free() < area {
+		m.survey(lanes)
+		if evict, ok = m.makeRoom(area, x, math.Inf(-1)); !ok {
+			return nil, false
+		}
+	}
+	m.clock++
+	m.areas += area
+	x.passes++
+	for _, c := range x.chunks {
+		c.begun++
+		c.used = m.clock
+	}
+	return evict, true
+}
+
+// Displaces says how many seconds it takes to load again what Begin would evict; ok is false where it would find no room.
+func (m *Memory) Displaces(id Model, area int64, lanes []Lane) (seconds float64, ok bool) {
+	if m.free() >= area {
+		return 0, true
+	}
+	m.survey(lanes)
+	out, ok := m.room(area, m.models[id], math.Inf(-1))
+	for _, c := range out {
+		seconds += c.users[0].seconds(c.bytes)
+	}
+	return seconds, ok
+}
+
+// survey lists the victims of a work area: all but those of models that are being loaded.
+func (m *Memory) survey(lanes []Lane) {
+	m.weigh(lanes)
+	if m.target != nil {
+		m.hold(m.target)
+	}
+	for _, f := range m.flights {
+		m.hold(f.model)
+	}
+	m.gather()
+}
+
+// End gives back what Begin has reserved.
+func (m *Memory) End(id Model, area int64) {
+	x := m.models[id]
+	m.areas -= area
+	x.passes--
+	for _, c := range x.chunks {
+		c.begun--
+	}
+}

@@ -1,0 +1,155 @@
+package scheduler
+
+import (
+	"math"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/fleet"
+)
+
+// submit takes a job in, or refuses it with a Result. A job that is known already is not taken
+// twice.
+func (c *Core) submit(from PeerID, m *wire.Submit) {
+	p := c.peers[from]
+	if p == nil || p.Frontend == nil {
+		// A frontend that has not said Hello to this scheduler: the Welcome makes it.
+		c.fleet.Send(from, &wire.Welcome{Epoch: c.epoch})
+		return
+	}
+	if other := c.jobs[m.ID]; other != nil {
+		if other.Frontend != p.Frontend {
+			c.refuse(from, m.ID, engine.Errorf(engine.CodeInternal, "job %v belongs to frontend %q", m.ID, other.Frontend.Peer.Name.Name))
+		}
+		return
+	}
+	err := check(m)
+	if err == nil {
+		err = c.admit(m)
+	}
+	if err != nil {
+		c.refuse(from, m.ID, err)
+		return
+	}
+	j := c.fleet.NewJob(m, p.Frontend)
+	c.jobs[m.ID] = j
+	p.Frontend.Jobs[m.ID] = j
+	if l := c.place(j); l != nil {
+		c.dispatch(l.Executor)
+	}
+}
+
+func (c *Core) refuse(to PeerID, id engine.JobID, err *engine.Error) {
+	c.fleet.Send(to, &wire.Result{Job: id, Err: err})
+}
+
+// check refuses what no executor could make sense of.
+func check(m *wire.Submit) *engine.Error {
+	if m.Promised && (m.Stream == "" || m.Deadline <= 0) {
+		return engine.Errorf(engine.CodeBadTokens, "a promise is for frames of a stream that have a deadline; the stream is %q, the deadline %v", m.Stream, m.Deadline)
+	}
+	switch w := m.Work.(type) {
+	case *engine.Tokens:
+		return checkPrompt(w)
+	case *engine.Tensors:
+		if !(w.Frames >= 0) || math.IsInf(w.Frames, 1) {
+			return engine.Errorf(engine.CodeBadTokens, "the work is %v frames, want 0 or more", w.Frames)
+		}
+		return nil
+	}
+	return engine.Errorf(engine.CodeInternal, "job %v has no work", m.ID)
+}
+
+func checkPrompt(t *engine.Tokens) *engine.Error {
+	a := &t.Ask
+	switch {
+	case len(t.IDs) == 0:
+		return engine.Errorf(engine.CodeBadTokens, "the prompt has no tokens")
+	case t.Max < 0:
+		return engine.Errorf(engine.CodeBadTokens, "max_tokens is %d, want 0 or more", t.Max)
+	case t.Max == 0 && !a.PromptLogprobs:
+		return engine.Errorf(engine.CodeBadTokens, "max_tokens is 0 and no prompt logprobs are asked for: nothing to answer")
+	case a.Top < 0 || a.Top > engine.MaxTop:
+		return engine.Errorf(engine.CodeBadTokens, "%d top logprobs are asked for, at most %d are given", a.Top, engine.MaxTop)
+	case a.PromptTop < 0 || a.PromptTop > engine.MaxTop:
+		return engine.Errorf(engine.CodeBadTokens, "%d top prompt logprobs are asked for, at most %d are given", a.PromptTop, engine.MaxTop)
+	case !(a.Temperature >= 0) || math.IsInf(float64(a.Temperature), 1):
+		return engine.Errorf(engine.CodeBadTokens, "temperature is %v, want 0 or more", a.Temperature)
+	case !(a.TopP >= 0 && a.TopP <= 1):
+		return engine.Errorf(engine.CodeBadTokens, "top_p is %v, want above 0 and at most 1", a.TopP)
+	}
+	return nil
+}
+
+// promptTokens is the length of a job's prompt; 0 of one that has none.
+func promptTokens(m *wire.Submit) int {
+	if t, ok := m.Work.(*engine.Tokens); ok {
+		return len(t.IDs)
+	}
+	return 0
+}
+
+// admit holds a new job against the admission bounds. A job that an earlier scheduler had taken in
+// is always taken.
+func (c *Core) admit(m *wire.Submit) *engine.Error {
+	if m.Waited > 0 {
+		return nil
+	}
+	f, n := c.fleet, promptTokens(m)
+	jobs, tokens := f.QueuedJobs >= c.cfg.MaxQueuedJobs, f.QueuedTokens+n > c.cfg.MaxQueuedTokens
+	var wait time.Duration
+	if c.cfg.MaxQueueTime > 0 || jobs || tokens {
+		wait = f.PredictedWait(m.Model)
+	}
+	overloaded := func(format string, args ...any) *engine.Error {
+		err := engine.Errorf(engine.CodeOverloaded, format, args...)
+		err.RetryAfter = min(max(wait/2, time.Second), time.Minute)
+		return err
+	}
+	switch {
+	case jobs:
+		f.Stats.RefusedJobs++
+		return overloaded("%d requests wait, the limit is %d", f.QueuedJobs, c.cfg.MaxQueuedJobs)
+	case tokens:
+		f.Stats.RefusedTokens++
+		return overloaded("%d tokens wait and the prompt has %d, the limit is %d", f.QueuedTokens, n, c.cfg.MaxQueuedTokens)
+	case c.cfg.MaxQueueTime > 0 && wait > c.cfg.MaxQueueTime && !m.Promised:
+		f.Stats.RefusedTime++
+		err := overloaded("the predicted wait is %.1f s, the limit is %.1f s", wait.Seconds(), c.cfg.MaxQueueTime.Seconds())
+		err.RetryAfter = max(wait-c.cfg.MaxQueueTime, time.Second)
+		return err
+	}
+	return nil
+}
+
+// place finds a lane for a job and returns it, for the caller to dispatch its executor; nil if there is none now, or
+// the job is refused. Of promised frames only a stream's newest waits.
+func (c *Core) place(j *fleet.Job) *fleet.Lane {
+	l, err := c.fleet.Place(j)
+	if err != nil {
+		c.fail(j, err)
+		return l
+	}
+	if older := c.fleet.Older(j); older != nil {
+		older.Pool.Stats.Superseded++
+		c.fail(older, engine.Errorf(engine.CodeDeadline, "superseded: a newer frame of stream %q has come", j.Submit.Stream))
+	}
+	return l
+}
+
+// placeAll places jobs, and dispatches their executors when all are in their lanes, so that the
+// policy chooses among all of them.
+func (c *Core) placeAll(jobs []*fleet.Job) {
+	var busy []*fleet.Executor
+	seen := map[*fleet.Executor]bool{}
+	for _, j := range jobs {
+		if l := c.place(j); l != nil && !seen[l.Executor] {
+			seen[l.Executor] = true
+			busy = append(busy, l.Executor)
+		}
+	}
+	for _, e := range busy {
+		c.dispatch(e)
+	}
+}
