@@ -44,6 +44,7 @@ var arrows = map[string][]string{
 	"engine/weights":             {"internal/regular", "kernels"},
 	"engine/weights/catalog":     {"engine/weights", "internal/regular"},
 	"engine/weights/store":       {"engine/weights", "kernels"},
+	"engine/dnn/graph":           {"engine"},
 	"engine/sampling":            {"engine"},
 	"engine/model":               {"engine", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},

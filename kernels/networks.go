@@ -1,0 +1,193 @@
+package kernels
+
+import "fmt"
+
+// Tensor is a view of float32 elements in a Buffer: along dimension i, Shape[i] elements that lie Stride[i]
+// elements apart, the first one Off bytes into Buf. A Stride of 0 repeats an element.
+type Tensor struct {
+	Buf    Buffer
+	Off    int64
+	Shape  []int
+	Stride []int
+}
+
+// Elements is the product of the dimensions.
+func (t *Tensor) Elements() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// ConvSpec is the shape of a convolution over 1 to 3 spatial dimensions.
+type ConvSpec struct {
+	In, Out, Groups            int // channels; Groups divides both
+	Kernel, Strides, Dilations []int
+}
+
+// Taps is the number of weights that each output sums over.
+func (s *ConvSpec) Taps() int {
+	n := s.In / s.Groups
+	for _, k := range s.Kernel {
+		n *= k
+	}
+	return n
+}
+
+// Filter is a convolution's weights, packed for both directions.
+type Filter interface {
+	Held
+	Spec() ConvSpec
+}
+
+// PoolSpec is the shape of a pooling.
+type PoolSpec struct {
+	Max                        bool // else the mean
+	Kernel, Strides, Dilations []int
+	// A mean divides by the number of taps that lie inside the input or, with Counted, in the input with its
+	// padding: from Origin (see Networks) to CountedEnd, exclusive.
+	Counted    bool
+	CountedEnd []int
+}
+
+// Taps is a sparse matrix that is applied along one dimension: output i is the sum of Weight[j] times input
+// Index[j] for j from Start[i] to Start[i+1], in this order.
+type Taps struct {
+	Start, Index []int32
+	Weight       []float32
+}
+
+// Reduction says how elements are made one.
+type Reduction uint8
+
+// The reductions.
+const (
+	Sum Reduction = iota
+	Largest
+	Smallest
+	Product
+)
+
+// Networks is a Backend that also computes networks of convolutions, on float32.
+//
+// Operands of Conv, ConvBackward, Pool and PoolBackward have the shape [N, spatial..., C]; the stride of C is 1,
+// and other strides are those of a dense tensor or of a part of one: channels of a wider tensor, rows of a
+// higher one. Origin is, for each spatial dimension, the place in the input of the first tap of output 0; it
+// may be negative. Taps outside of the input count as 0, and do not count for a maximum. So rows of an output
+// can be computed apart, by slicing it and moving the origin.
+//
+// The bits of an image's result depend on nothing but the image: not on N, nor on the threads. Operands that
+// are written overlap no others, but for a Map whose result takes the very place of an operand.
+type Networks interface {
+	Backend
+	// NewFilter packs weights [Out, In/Groups * taps of the kernel, row-major], and a bias of Out elements or, without
+	// Data, none.
+	NewFilter(s ConvSpec, weight, bias HostTensor) (Filter, error)
+	// Conv sets dst to the convolution plus bias, and then to then's result, if that is given: its operand 0 is
+	// that sum, and the next ones are operands, of dst's shape.
+	Conv(dst, src Tensor, f Filter, origin []int, then *Program, operands ...Tensor)
+	// ConvBackward sets dst, of the convolution's input's shape, to its gradient, without bias: the transposed
+	// convolution. src is the gradient of the output.
+	ConvBackward(dst, src Tensor, f Filter, origin []int)
+	// Pool sets dst to maxima or means.
+	Pool(dst, src Tensor, s PoolSpec, origin []int)
+	// PoolBackward sets dst, of the input's shape, to the gradient of the input, given that of the output. Of
+	// equal maxima the first one, row-major, gets it. src is the input; a mean does not read it.
+	PoolBackward(dst, grad, src Tensor, s PoolSpec, origin []int)
+	// Interpolate applies taps along a dimension; other dimensions of dst and src are equal.
+	Interpolate(dst, src Tensor, dim int, t Taps)
+	// MatMul sets dst [..., m, n] to a [..., m, k] times b [..., k, n]; leading dimensions are equal, and
+	// strides are any.
+	MatMul(dst, a, b Tensor)
+	// Map computes each element of dst by the program from those of its operands, which have dst's shape.
+	Map(dst Tensor, p *Program, operands ...Tensor)
+	// Reduce makes elements of src one along the dimensions in which dst has 1 and src more.
+	Reduce(dst, src Tensor, how Reduction)
+}
+
+// Program computes an element out of operands. Its registers are the operands and then, one each, the results
+// of its instructions; the last one is the program's. Truth is 1 and falsehood 0; any other number than 0 is true.
+type Program struct {
+	Operands int
+	Code     []Instruction
+}
+
+// Instruction computes a register from earlier ones.
+type Instruction struct {
+	Op      ElementOp
+	A, B, C int     // registers, as many as the operation takes
+	X       float32 // of Constant
+}
+
+// ElementOp is an operation on float32.
+type ElementOp uint8
+
+// The operations. Comparisons with NaN are false; Min and Max with NaN are NaN; Round is to even.
+const (
+	Constant ElementOp = iota
+	Copy
+	Add
+	Sub
+	Mul
+	Div
+	Min
+	Max
+	Pow
+	Less
+	LessEqual
+	Equal
+	Select // A is true: B, else C
+	Neg
+	Abs
+	Sqrt
+	Exp
+	Log
+	Sin
+	Cos
+	Tanh
+	Sigmoid
+	Erf
+	Floor
+	Ceil
+	Round
+	lastElementOp
+)
+
+// elementOps are names and numbers of operands.
+var elementOps = [lastElementOp]struct {
+	name string
+	args int
+}{
+	{"constant", 0}, {"copy", 1}, {"add", 2}, {"sub", 2}, {"mul", 2}, {"div", 2}, {"min", 2}, {"max", 2}, {"pow", 2},
+	{"less", 2}, {"less_equal", 2}, {"equal", 2}, {"select", 3}, {"neg", 1}, {"abs", 1}, {"sqrt", 1}, {"exp", 1},
+	{"log", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"sigmoid", 1}, {"erf", 1}, {"floor", 1}, {"ceil", 1}, {"round", 1},
+}
+
+// Args is the number of registers that the operation reads.
+func (o ElementOp) Args() int { return elementOps[o].args }
+
+func (o ElementOp) String() string {
+	if o < lastElementOp {
+		return elementOps[o].name
+	}
+	return fmt.Sprintf("element op %d", uint8(o))
+}
+
+// Check says whether every instruction is one, and reads registers that are there.
+func (p *Program) Check() error {
+	if p.Operands < 0 || len(p.Code) == 0 {
+		return fmt.Errorf("a program of %d operands and %d instructions", p.Operands, len(p.Code))
+	}
+	for i, in := range p.Code {
+		if in.Op >= lastElementOp {
+			return fmt.Errorf("instruction %d: there is no %v", i, in.Op)
+		}
+		for _, r := range []int{in.A, in.B, in.C}[:in.Op.Args()] {
+			if r < 0 || r >= p.Operands+i {
+				return fmt.Errorf("instruction %d (%v) reads register %d of %d", i, in.Op, r, p.Operands+i)
+			}
+		}
+	}
+	return nil
+}
