@@ -3,7 +3,7 @@ package kernels
 import "fmt"
 
 // Tensor is a view of float32 elements in a Buffer: along dimension i, Shape[i] elements that lie Stride[i]
-// elements apart, the first one Off bytes into Buf. A Stride of 0 repeats an element.
+// elements apart, the first one Off bytes into Buf. A Stride of 0 repeats an element, one below 0 goes backwards.
 type Tensor struct {
 	Buf    Buffer
 	Off    int64
@@ -46,7 +46,8 @@ type PoolSpec struct {
 	Max                        bool // else the mean
 	Kernel, Strides, Dilations []int
 	// A mean divides by the number of taps that lie inside the input or, with Counted, in the input with its
-	// padding: from Origin (see Networks) to CountedEnd, exclusive.
+	// padding: from the origin (see Networks) to CountedEnd, exclusive, which is a place in the input as the
+	// origin is. A mean that divides by 0 is 0.
 	Counted    bool
 	CountedEnd []int
 }
@@ -75,17 +76,22 @@ const (
 // and other strides are those of a dense tensor or of a part of one: channels of a wider tensor, rows of a
 // higher one. Origin is, for each spatial dimension, the place in the input of the first tap of output 0; it
 // may be negative. Taps outside of the input count as 0, and do not count for a maximum. So rows of an output
-// can be computed apart, by slicing it and moving the origin.
+// can be computed apart, by slicing it and moving the origin. Strides of other operands are any, but no two
+// elements of a result share a place.
 //
-// The bits of an image's result depend on nothing but the image: not on N, nor on the threads. Operands that
-// are written overlap no others, but for a Map whose result takes the very place of an operand.
+// The bits of an image's result depend on nothing but the image: not on N, nor on the threads, nor on which rows
+// are computed with it. Operands that are written overlap no others, but for a Map whose result takes the very
+// place of an operand. A maximum or minimum of any elements with NaN is NaN; a maximum of none is -infinity.
+//
+// Operands that do not fit each other or their buffers (see CheckConv and those beside it) are an error of Sync,
+// and nothing is written then.
 type Networks interface {
 	Backend
 	// NewFilter packs weights [Out, In/Groups * taps of the kernel, row-major], and a bias of Out elements or, without
 	// Data, none.
 	NewFilter(s ConvSpec, weight, bias HostTensor) (Filter, error)
 	// Conv sets dst to the convolution plus bias, and then to then's result, if that is given: its operand 0 is
-	// that sum, and the next ones are operands, of dst's shape.
+	// that sum, and the next ones are operands, of dst's shape and any strides.
 	Conv(dst, src Tensor, f Filter, origin []int, then *Program, operands ...Tensor)
 	// ConvBackward sets dst, of the convolution's input's shape, to its gradient, without bias: the transposed
 	// convolution. src is the gradient of the output.
@@ -102,12 +108,15 @@ type Networks interface {
 	MatMul(dst, a, b Tensor)
 	// Map computes each element of dst by the program from those of its operands, which have dst's shape.
 	Map(dst Tensor, p *Program, operands ...Tensor)
-	// Reduce makes elements of src one along the dimensions in which dst has 1 and src more.
+	// Reduce makes elements of src one along the dimensions in which dst has 1 and src another number. Of no
+	// elements, the sum is 0, the product 1, and the largest and smallest are -infinity and infinity.
 	Reduce(dst, src Tensor, how Reduction)
 }
 
 // Program computes an element out of operands. Its registers are the operands and then, one each, the results
-// of its instructions; the last one is the program's. Truth is 1 and falsehood 0; any other number than 0 is true.
+// of its instructions; the last one is the program's. Truth is 1 and falsehood 0; whatever is not 0, as NaN, is
+// true. Each instruction's result is float32, none is fused with another; those up to Sqrt but Pow, and those
+// from Floor on, are rounded as IEEE 754 says, others are off by a few units in the last place.
 type Program struct {
 	Operands int
 	Code     []Instruction
@@ -123,7 +132,8 @@ type Instruction struct {
 // ElementOp is an operation on float32.
 type ElementOp uint8
 
-// The operations. Comparisons with NaN are false; Min and Max with NaN are NaN; Round is to even.
+// The operations. Comparisons with NaN are false; Min and Max with NaN are NaN, and of zeros they are either;
+// Round is to even; Pow is that of C.
 const (
 	Constant ElementOp = iota
 	Copy

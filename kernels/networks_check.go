@@ -1,0 +1,351 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// MaxDims is how many dimensions a Tensor may have.
+const MaxDims = 8
+
+// Figures of convolutions and pools are at most these, so that places in an input do not overflow.
+const (
+	maxWindow = 1 << 20 // of a kernel, a stride and a dilation
+	maxOrigin = 1 << 40
+)
+
+// Check says whether all elements of the view lie in its buffer, and names the figure that is wrong.
+func (t *Tensor) Check() error {
+	if len(t.Shape) != len(t.Stride) || len(t.Shape) > MaxDims {
+		return fmt.Errorf("a tensor of %d dimensions (of %d at the most) has %d strides", len(t.Shape), MaxDims, len(t.Stride))
+	}
+	empty := false
+	for _, d := range t.Shape {
+		if d < 0 || d > math.MaxInt32 {
+			return fmt.Errorf("a dimension of %d elements in %v", d, t.Shape)
+		}
+		empty = empty || d == 0
+	}
+	if t.Buf == nil || t.Off < 0 || t.Off%4 != 0 || t.Off > t.Buf.Bytes() {
+		return fmt.Errorf("a tensor %v begins at byte %d of its buffer", t.Shape, t.Off)
+	}
+	if empty {
+		return nil
+	}
+	elements := t.Buf.Bytes() / 4
+	first, last := t.Off/4, t.Off/4
+	inside := last < elements
+	for i, d := range t.Shape {
+		s := int64(t.Stride[i])
+		if d == 1 || s == 0 {
+			continue
+		}
+		if s > elements || s < -elements || int64(d-1) > elements/max(s, -s) {
+			inside = false
+			break
+		}
+		first += min(0, s*int64(d-1))
+		last += max(0, s*int64(d-1))
+		inside = inside && first >= 0 && last < elements
+	}
+	if !inside {
+		return fmt.Errorf("a tensor %v with strides %v from element %d on leaves its buffer of %d", t.Shape, t.Stride, t.Off/4, elements)
+	}
+	return nil
+}
+
+// checkDistinct says whether no two elements share a place, as it is where dimensions nest in each other.
+func (t *Tensor) checkDistinct() error {
+	dims := make([]int, 0, MaxDims)
+	for i, d := range t.Shape {
+		if d == 0 {
+			return nil
+		}
+		if d > 1 {
+			dims = append(dims, i)
+		}
+	}
+	size := func(i int) int { return max(t.Stride[i], -t.Stride[i]) }
+	slices.SortFunc(dims, func(a, b int) int { return size(a) - size(b) })
+	extent := 1
+	for _, i := range dims {
+		if size(i) < extent {
+			return fmt.Errorf("a result %v with strides %v lies over itself", t.Shape, t.Stride)
+		}
+		extent += size(i) * (t.Shape[i] - 1)
+	}
+	return nil
+}
+
+// checkImage says whether t is [N, spatial..., C] with so many spatial dimensions and channels, that nest.
+func (t *Tensor) checkImage(spatial, channels int) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if len(t.Shape) != spatial+2 || t.Shape[spatial+1] != channels {
+		return fmt.Errorf("an image %v, not one of %d spatial dimensions and %d channels", t.Shape, spatial, channels)
+	}
+	if t.Elements() == 0 {
+		return nil
+	}
+	extent := 1
+	for i := spatial + 1; i >= 0; i-- {
+		s := t.Stride[i]
+		if t.Shape[i] > 1 && (s < extent || i == spatial+1 && s != 1) {
+			return fmt.Errorf("an image %v with strides %v is no part of a dense one", t.Shape, t.Stride)
+		}
+		extent += s * (t.Shape[i] - 1)
+	}
+	return nil
+}
+
+// checkWindow checks the figures of a convolution or pool.
+func checkWindow(kernel, strides, dilations []int) error {
+	if n := len(kernel); n < 1 || n > 3 || len(strides) != n || len(dilations) != n {
+		return fmt.Errorf("kernel %v, strides %v, dilations %v: 1 to 3 dimensions, all alike", kernel, strides, dilations)
+	}
+	for _, figures := range [][]int{kernel, strides, dilations} {
+		for _, f := range figures {
+			if f < 1 || f > maxWindow {
+				return fmt.Errorf("kernel %v, strides %v, dilations %v: %d is not from 1 to %d", kernel, strides, dilations, f, maxWindow)
+			}
+		}
+	}
+	return nil
+}
+
+func checkOrigin(origin []int, spatial int) error {
+	if len(origin) != spatial {
+		return fmt.Errorf("origin %v of %d spatial dimensions", origin, spatial)
+	}
+	for _, o := range origin {
+		if o < -maxOrigin || o > maxOrigin {
+			return fmt.Errorf("origin %v", origin)
+		}
+	}
+	return nil
+}
+
+// Check says whether s is a convolution.
+func (s *ConvSpec) Check() error {
+	if err := checkWindow(s.Kernel, s.Strides, s.Dilations); err != nil {
+		return err
+	}
+	if s.In < 1 || s.Out < 1 || s.Groups < 1 || s.In%s.Groups != 0 || s.Out%s.Groups != 0 {
+		return fmt.Errorf("%d channels become %d in %d groups", s.In, s.Out, s.Groups)
+	}
+	weights := float64(s.Out) * float64(s.In/s.Groups)
+	for _, k := range s.Kernel {
+		weights *= float64(k)
+	}
+	if weights > math.MaxInt32 {
+		return fmt.Errorf("a convolution of %g weights", weights)
+	}
+	return nil
+}
+
+// CheckFilter says whether weight and bias are those of s.
+func CheckFilter(s ConvSpec, weight, bias HostTensor) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	if err := weight.CheckUnquantized(); err != nil {
+		return err
+	}
+	if weight.Rows != s.Out || weight.Cols != s.Taps() {
+		return fmt.Errorf("tensor %q is [%d, %d], a filter of %d x %d", weight.Name, weight.Rows, weight.Cols, s.Out, s.Taps())
+	}
+	if len(bias.Data) == 0 {
+		return nil
+	}
+	if err := bias.CheckUnquantized(); err != nil {
+		return err
+	}
+	if bias.Rows*bias.Cols != s.Out {
+		return fmt.Errorf("bias %q has %d elements, a filter %d outputs", bias.Name, bias.Rows*bias.Cols, s.Out)
+	}
+	return nil
+}
+
+// CheckConv checks the operands of Networks.Conv.
+func CheckConv(dst, src Tensor, s ConvSpec, origin []int, then *Program, operands []Tensor) error {
+	if err := checkConv(dst, src, s, origin); err != nil {
+		return fmt.Errorf("convolution: %w", err)
+	}
+	if then == nil {
+		if len(operands) != 0 {
+			return fmt.Errorf("convolution: %d operands of no program", len(operands))
+		}
+		return nil
+	}
+	if then.Operands != len(operands)+1 {
+		return fmt.Errorf("convolution: a program of %d operands gets %d beside the sum", then.Operands, len(operands))
+	}
+	return checkProgram(dst, then, operands)
+}
+
+// checkConv checks input and output of a convolution.
+func checkConv(output, input Tensor, s ConvSpec, origin []int) error {
+	if err := output.checkImage(len(s.Kernel), s.Out); err != nil {
+		return err
+	}
+	if err := input.checkImage(len(s.Kernel), s.In); err != nil {
+		return err
+	}
+	if output.Shape[0] != input.Shape[0] {
+		return fmt.Errorf("%d images become %d", input.Shape[0], output.Shape[0])
+	}
+	return checkOrigin(origin, len(s.Kernel))
+}
+
+// CheckConvBackward checks the operands of Networks.ConvBackward.
+func CheckConvBackward(dst, src Tensor, s ConvSpec, origin []int) error {
+	if err := checkConv(src, dst, s, origin); err != nil {
+		return fmt.Errorf("convolution backward: %w", err)
+	}
+	return nil
+}
+
+// CheckPool checks the operands of Networks.Pool.
+func CheckPool(dst, src Tensor, s PoolSpec, origin []int) error {
+	if err := checkPool(dst, src, s, origin); err != nil {
+		return fmt.Errorf("pool: %w", err)
+	}
+	return nil
+}
+
+func checkPool(output, input Tensor, s PoolSpec, origin []int) error {
+	if err := checkWindow(s.Kernel, s.Strides, s.Dilations); err != nil {
+		return err
+	}
+	if !s.Max && s.Counted && len(s.CountedEnd) != len(s.Kernel) {
+		return fmt.Errorf("a mean of %d spatial dimensions counts up to %v", len(s.Kernel), s.CountedEnd)
+	}
+	if len(output.Shape) == 0 {
+		return fmt.Errorf("an output without dimensions")
+	}
+	channels := output.Shape[len(output.Shape)-1]
+	return checkConv(output, input, ConvSpec{In: channels, Out: channels, Kernel: s.Kernel}, origin)
+}
+
+// CheckPoolBackward checks the operands of Networks.PoolBackward; src is one only of a maximum.
+func CheckPoolBackward(dst, grad, src Tensor, s PoolSpec, origin []int) error {
+	err := checkPool(grad, dst, s, origin)
+	if err == nil && s.Max {
+		if err = checkPool(grad, src, s, origin); err == nil && !slices.Equal(src.Shape, dst.Shape) {
+			err = fmt.Errorf("the gradient of an input %v is %v", src.Shape, dst.Shape)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pool backward: %w", err)
+	}
+	return nil
+}
+
+// checkResult checks a result whose strides may be any, and its operands.
+func checkResult(dst Tensor, operands ...Tensor) error {
+	for _, t := range append([]Tensor{dst}, operands...) {
+		if err := t.Check(); err != nil {
+			return err
+		}
+	}
+	return dst.checkDistinct()
+}
+
+// CheckInterpolate checks the operands of Networks.Interpolate.
+func CheckInterpolate(dst, src Tensor, dim int, t Taps) error {
+	if err := checkResult(dst, src); err != nil {
+		return fmt.Errorf("interpolation: %w", err)
+	}
+	if dim < 0 || dim >= len(dst.Shape) || len(src.Shape) != len(dst.Shape) {
+		return fmt.Errorf("interpolation of %v to %v along dimension %d", src.Shape, dst.Shape, dim)
+	}
+	for i := range dst.Shape {
+		if i != dim && dst.Shape[i] != src.Shape[i] {
+			return fmt.Errorf("interpolation of %v to %v along dimension %d", src.Shape, dst.Shape, dim)
+		}
+	}
+	if err := t.check(dst.Shape[dim], src.Shape[dim]); err != nil {
+		return fmt.Errorf("interpolation: %w", err)
+	}
+	return nil
+}
+
+// check says whether t makes out elements of in.
+func (t *Taps) check(out, in int) error {
+	if len(t.Start) != out+1 || t.Start[0] < 0 || int(t.Start[out]) > len(t.Index) || len(t.Index) != len(t.Weight) {
+		return fmt.Errorf("%d starts, %d indices and %d weights of taps that make %d outputs", len(t.Start), len(t.Index), len(t.Weight), out)
+	}
+	for i := range out {
+		if t.Start[i] > t.Start[i+1] {
+			return fmt.Errorf("taps of output %d are from %d to %d", i, t.Start[i], t.Start[i+1])
+		}
+	}
+	for _, i := range t.Index {
+		if i < 0 || int(i) >= in {
+			return fmt.Errorf("a tap at %d of %d inputs", i, in)
+		}
+	}
+	return nil
+}
+
+// CheckMatMul checks the operands of Networks.MatMul.
+func CheckMatMul(dst, a, b Tensor) error {
+	if err := checkResult(dst, a, b); err != nil {
+		return fmt.Errorf("matrix product: %w", err)
+	}
+	n := len(dst.Shape) - 2
+	if n < 0 || len(a.Shape) != n+2 || len(b.Shape) != n+2 ||
+		!slices.Equal(dst.Shape[:n], a.Shape[:n]) || !slices.Equal(dst.Shape[:n], b.Shape[:n]) ||
+		dst.Shape[n] != a.Shape[n] || a.Shape[n+1] != b.Shape[n] || dst.Shape[n+1] != b.Shape[n+1] {
+		return fmt.Errorf("matrix product of %v and %v into %v", a.Shape, b.Shape, dst.Shape)
+	}
+	return nil
+}
+
+// CheckMap checks the operands of Networks.Map.
+func CheckMap(dst Tensor, p *Program, operands []Tensor) error {
+	if err := checkResult(dst); err != nil {
+		return fmt.Errorf("map: %w", err)
+	}
+	if p == nil || p.Operands != len(operands) {
+		return fmt.Errorf("map: a program gets %d operands, not as many as it has", len(operands))
+	}
+	return checkProgram(dst, p, operands)
+}
+
+// checkProgram checks p and that operands have dst's shape.
+func checkProgram(dst Tensor, p *Program, operands []Tensor) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	for i, o := range operands {
+		if err := o.Check(); err != nil {
+			return fmt.Errorf("operand %d of a program: %w", i, err)
+		}
+		if !slices.Equal(o.Shape, dst.Shape) {
+			return fmt.Errorf("operand %d of a program is %v, the result %v", i, o.Shape, dst.Shape)
+		}
+	}
+	return nil
+}
+
+// CheckReduce checks the operands of Networks.Reduce.
+func CheckReduce(dst, src Tensor, how Reduction) error {
+	if err := checkResult(dst, src); err != nil {
+		return fmt.Errorf("reduction: %w", err)
+	}
+	if how > Product {
+		return fmt.Errorf("reduction %d", how)
+	}
+	if len(dst.Shape) != len(src.Shape) {
+		return fmt.Errorf("reduction of %v to %v", src.Shape, dst.Shape)
+	}
+	for i, d := range dst.Shape {
+		if d != src.Shape[i] && d != 1 {
+			return fmt.Errorf("reduction of %v to %v", src.Shape, dst.Shape)
+		}
+	}
+	return nil
+}
