@@ -80,8 +80,12 @@ func runFrontend(s settings, name string, log *zap.Logger) error {
 		return err
 	}
 	defer peer.Close()
+	tensors := newBlobs(cfg, 0)
+	defer tensors.Close()
 	var f *frontend.Frontend
-	pool := client.New(client.Config{Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: func() { pulse(f.State()) }}, peer, log)
+	pool := client.New(client.Config{
+		Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: func() { pulse(f.State()) }, Inputs: tensors, Outputs: tensors,
+	}, peer, log)
 	if f, err = frontend.New(frontendConfig(cfg, keys, name), models, pool, log); err != nil {
 		return &exitError{exitConfig, err}
 	}

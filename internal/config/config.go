@@ -61,6 +61,8 @@ type Config struct {
 	HangTimeout    time.Duration
 	CurveKeyFile   string
 	CurvePeersFile string
+	TensorMemory   Bytes
+	TensorAddress  string
 
 	UnauthenticatedTCP bool
 
@@ -98,8 +100,9 @@ func Default() Config {
 		CacheShare: 0.5,
 		BlockSize:  64,
 
-		HangTimeout: 30 * time.Second,
-		LogLevel:    "info",
-		LogFormat:   "auto",
+		TensorMemory: 1 << 30,
+		HangTimeout:  30 * time.Second,
+		LogLevel:     "info",
+		LogFormat:    "auto",
 	}
 }

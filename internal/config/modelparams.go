@@ -56,6 +56,14 @@ var ModelParams = []ModelParam{
 		Name: "profile", Value: "FILE",
 		Help:  "cost model of this model on its device; default: the one that `prefillonly profile` has stored, if any",
 		field: func(m *Model) any { return &m.Profile },
+	}, {
+		Name: "image", Value: "MAP",
+		Help:  "how pictures become a network's input: mean and scale of a channel's values of 0 to 255, (v - mean) / scale, each one number or one a channel; order: RGB or BGR; layout: NCHW or NHWC, default: by the input's shape; size: [height, width], default: the input's; letterbox: the grey, 0 to 255, around a picture that is not to be stretched",
+		field: func(m *Model) any { return &m.Image },
+	}, {
+		Name: "decoder", Value: "NAME",
+		Help:  "what a network's outputs mean, for `prefillonly video detect`: yolox and others",
+		field: func(m *Model) any { return &m.Decoder },
 	},
 }
 
@@ -156,6 +164,8 @@ func decodeField(field any, n ast.Node) error {
 		return nil
 	case *Keep:
 		return decodeKeep(f, n)
+	case *Image:
+		return decodeImage(f, n)
 	}
 	text, err := scalar(n)
 	if err != nil {
@@ -232,7 +242,7 @@ func showField(field any, text string) string {
 		if f.When == KeepIdle {
 			return "{" + KeepIdle + ": " + f.Idle.String() + "}"
 		}
-	case *float64, *Length:
+	case *float64, *Length, *Image:
 		return text
 	}
 	return strconv.Quote(text)

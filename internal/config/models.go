@@ -20,6 +20,8 @@ type Model struct {
 	MaxModelLen  Length
 	ChatTemplate string
 	Profile      string
+	Image        Image  // of a network that takes pictures
+	Decoder      string // of a network's outputs
 }
 
 // TaskGenerate is the task of an LLM that is asked for its next tokens.
@@ -156,6 +158,9 @@ func (l *Loaded) validateModel(i int, taken map[string]string) error {
 		return fmt.Errorf("%s: keep is idle for %v, want more than 0", where, m.Keep.Idle)
 	case m.Devices != "" && !isDevice(m.Devices, l.Ranks):
 		return fmt.Errorf("%s: devices is %q, want what --device takes: cpu, cuda, or GPUs like cuda:0,1", where, m.Devices)
+	}
+	if err := m.Image.check(); err != nil {
+		return fmt.Errorf("%s: image: %w", where, err)
 	}
 	for _, file := range []struct{ key, path string }{{"chat-template", m.ChatTemplate}, {"profile", m.Profile}} {
 		if err := exists(file.path); err != nil {

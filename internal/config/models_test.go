@@ -128,6 +128,16 @@ func TestModelErrorsTeach(t *testing.T) {
 		"models:\n- {path: A, name: \"a\\nb\"}\n":                                 {"c.yaml:2", `"a\nb"`, "cannot be printed"},
 		"models:\n- {path: A, name: " + long + "}\n":                              {"c.yaml:2", "257 bytes", "256"},
 		"models:\n- {path: A, chat-template: /nowhere/t}\n":                       {"c.yaml:2", "chat-template", "/nowhere/t"},
+		"models:\n- path: A\n  image: {mean: 1, scala: 2}\n":                      {"line 3", "image", `"scala"`, `"scale"`},
+		"models:\n- path: A\n  image: {mean: x}\n":                                {"line 3", "image", "mean", `"x" is not a number`},
+		"models:\n- path: A\n  image: pictures\n":                                 {"line 3", "image", "want a map"},
+		"models:\n- {path: A, image: {scale: [1, 0]}}\n":                          {"c.yaml:2", "image", "scale is 0"},
+		"models:\n- {path: A, image: {mean: NaN}}\n":                              {"c.yaml:2", "image", "mean is NaN"},
+		"models:\n- {path: A, image: {mean: [1, 2, 3, 4, 5]}}\n":                  {"c.yaml:2", "image", "5 values"},
+		"models:\n- {path: A, image: {order: GBR}}\n":                             {"c.yaml:2", "image", `order is "GBR"`, "BGR"},
+		"models:\n- {path: A, image: {layout: CHWN}}\n":                           {"c.yaml:2", "image", `layout is "CHWN"`},
+		"models:\n- {path: A, image: {size: 416}}\n":                              {"c.yaml:2", "image", "size is [416]"},
+		"models:\n- {path: A, image: {letterbox: 256}}\n":                         {"c.yaml:2", "image", "letterbox is [256]"},
 		"model: ./M\nmodels:\n- path: ./A\n":                                      {"model (", "c.yaml:1", "models (", "c.yaml:2"},
 		"served-model-name: x\nmodels:\n- path: ./A\n":                            {"served-model-name (", "c.yaml:1", "leave one"},
 		"served-model-name: \"a\\tb\"\n":                                          {"served-model-name (", `"a\tb"`},
@@ -196,6 +206,12 @@ func someModels(rng *rand.Rand) []Model {
 		}
 		m.Keep = []Keep{{}, {When: KeepAlways}, {When: KeepOnDemand}, {KeepIdle, time.Duration(rng.Int64N(1e12))}}[rng.IntN(4)]
 		m.CacheShare, m.MaxModelLen = float64(rng.IntN(3))/3, Length(rng.IntN(2)*rng.IntN(1<<20))
+		if rng.IntN(2) == 0 {
+			m.Image = Image{Mean: []float64{rng.Float64(), 1, -2.5}, Order: "BGR", Size: []int{416, 1 + rng.IntN(1000)}, Letterbox: []int{rng.IntN(256)}}
+		}
+		if rng.IntN(2) == 0 {
+			m.Image.Scale, m.Image.Layout, m.Decoder = []float64{255}, "NHWC", text()
+		}
 		list = append(list, m)
 	}
 	return list

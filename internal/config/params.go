@@ -308,6 +308,14 @@ var Params = []Param{
 		Help:  "how long a process may give no sign of life before it is killed and started again, at least 3s; an executor is given ten times as long while it computes or reads; 0 is for ever",
 		field: func(c *Config) any { return &c.HangTimeout },
 	}, {
+		Name: "tensor-memory", Group: GroupProcesses, Roles: Frontend | Executor, Value: "SIZE",
+		Help:  "memory that tensors of open requests may take in each frontend, and outputs that are not fetched yet in each executor; it is taken as they come, and beyond it requests get 429",
+		field: func(c *Config) any { return &c.TensorMemory },
+	}, {
+		Name: "tensor-address", Group: GroupProcesses, Roles: Frontend | Executor, Value: "HOST[:PORT]",
+		Help:  "with a tcp scheduler-endpoint: where other hosts fetch this process's tensors, over TLS with a key of its own; default: the address from which it reaches the scheduler, and a free port",
+		field: func(c *Config) any { return &c.TensorAddress },
+	}, {
 		Name: "curve-key-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor, Value: "FILE",
 		Help:  "this process's keys, made by `prefillonly keygen`; needed for tcp",
 		field: func(c *Config) any { return &c.CurveKeyFile },

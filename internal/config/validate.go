@@ -51,6 +51,7 @@ func (l *Loaded) Validate() error {
 		{"block-size", l.BlockSize > 0 && l.BlockSize%16 == 0 && l.BlockSize <= 4096, "a multiple of 16 up to 4096"},
 		{"prefill-chunk", l.PrefillChunk >= 0 && l.PrefillChunk <= 1<<16, "0 to 65536"},
 		{"hang-timeout", l.HangTimeout == 0 || l.HangTimeout >= 3*time.Second, "0, or at least 3s: a process gives a sign of life each second"},
+		{"tensor-memory", l.TensorMemory >= 1<<20, "at least 1MiB"},
 		{"curve-peers-file", (l.CurveKeyFile == "") == (l.CurvePeersFile == ""), "to be given together with curve-key-file"},
 	} {
 		if !check.ok {

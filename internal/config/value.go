@@ -90,6 +90,10 @@ func set(field any, text string) (err error) {
 		*p, err = parseKVEvents(text)
 	case *[]Model:
 		*p, _, err = parseModels(text)
+	case *[]float64:
+		*p, err = parseList(text, func(item string) (v float64, err error) { err = set(&v, item); return v, err })
+	case *[]int:
+		*p, err = parseList(text, func(item string) (v int, err error) { err = set(&v, item); return v, err })
 	case *[]string:
 		*p = nil
 		for item := range strings.SplitSeq(text, ",") {
@@ -101,6 +105,27 @@ func set(field any, text string) (err error) {
 		err = fmt.Errorf("a field of type %T", field)
 	}
 	return err
+}
+
+// parseList reads values between commas.
+func parseList[T any](text string, parse func(string) (T, error)) (list []T, err error) {
+	for item := range strings.SplitSeq(text, ",") {
+		v, err := parse(strings.TrimSpace(item))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// showList is the inverse of parseList.
+func showList[T any](list []T) string {
+	var items []string
+	for i := range list {
+		items = append(items, show(&list[i]))
+	}
+	return strings.Join(items, ",")
 }
 
 // show is the inverse of set.
@@ -124,6 +149,12 @@ func show(field any) string {
 		return p.String()
 	case *[]Model:
 		return showModels(*p)
+	case *[]float64:
+		return showList(*p)
+	case *[]int:
+		return showList(*p)
+	case *Image:
+		return p.String()
 	case *[]string:
 		return strings.Join(*p, ",")
 	}
