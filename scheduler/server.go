@@ -26,8 +26,10 @@ type conn interface {
 	Send(peer string, m wire.Message) error
 }
 
-// publisher takes encoded batches of cache events; it does not block.
-type publisher interface{ Publish(batch []byte) }
+// publisher takes encoded batches of cache events of a model; it does not block.
+type publisher interface {
+	Publish(model string, events []byte)
+}
 
 // Server runs a Core: it gives it messages and the time, and sends what it answers.
 type Server struct {
@@ -117,7 +119,7 @@ func (s *Server) publish(list []events.Event) {
 		if n < 0 {
 			n = len(list)
 		}
-		s.events.Publish(events.Encode(float64(time.Now().UnixNano())/1e9, list[:n]))
+		s.events.Publish(list[0].Model, events.Encode(float64(time.Now().UnixNano())/1e9, list[:n]))
 		list = list[n:]
 	}
 }

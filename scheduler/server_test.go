@@ -97,7 +97,7 @@ func TestServerRunsAJob(t *testing.T) {
 // batches is a publisher whose subscriber is the test.
 type batches chan []byte
 
-func (b batches) Publish(batch []byte) { b <- batch }
+func (b batches) Publish(_ string, batch []byte) { b <- batch }
 
 // TestServerPublishes lets two executors come, and a job store its blocks.
 func TestServerPublishes(t *testing.T) {

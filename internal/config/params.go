@@ -291,7 +291,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.Scheduler.UnavailableAfter },
 	}, {
 		Name: "kv-events-config", Group: GroupScheduling, Roles: Scheduler, Value: "JSON",
-		Help:  "tell routers what the prefix caches hold, in vLLM's format and with its keys: enable_kv_cache_events, endpoint, replay_endpoint, topic, buffer_steps, hwm; without an endpoint they are at tcp://127.0.0.1:5557; they hold the prompts' token ids, and whoever reaches the endpoint can read them",
+		Help:  "tell routers what the prefix caches hold, in vLLM's format and with its keys: enable_kv_cache_events, endpoint, replay_endpoint, topic ({model} in it is the model's name), buffer_steps, hwm; without an endpoint they are at tcp://127.0.0.1:5557; they hold the prompts' token ids, and whoever reaches the endpoint can read them",
 		field: func(c *Config) any { return &c.KVEvents },
 	},
 

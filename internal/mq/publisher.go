@@ -15,7 +15,7 @@ type PublisherOptions struct {
 	Endpoint       string // bound if it has a * or :: for a host or is ipc; else connected to, unless Listen is set
 	Listen         bool   // bind Endpoint whatever its host is
 	ReplayEndpoint string // bound; empty: nothing is replayed
-	Topic          string // of all batches
+	Topic          string // of all batches; {model} in it is the name of the model that a batch is about
 	BufferSteps    int    // batches kept for replay, at least 1
 	HWM            int    // batches kept for a subscriber that is slow; later ones pass it by
 }
@@ -24,28 +24,31 @@ type PublisherOptions struct {
 // what they have missed, and sends those they ask for again. It is for programs of others: there is
 // neither encryption nor authentication, and nobody's words are decoded but a number.
 type Publisher struct {
-	topic  []byte
+	topic  string
 	pub    *socket
 	replay *socket // nil: nothing is replayed
 
 	mu   sync.Mutex
-	next uint64   // guarded by mu; number of the next batch
-	kept [][]byte // guarded by mu; batch n is at n % len, if it is one of the last len
+	next uint64  // guarded by mu; number of the next batch
+	kept []batch // guarded by mu; batch n is at n % len, if it is one of the last len
 }
+
+// batch is events of one model.
+type batch struct{ topic, events []byte }
 
 // endOfReplay is -1 where a number would be.
 const endOfReplay = math.MaxUint64
 
 // NewPublisher opens the endpoints. The caller closes the Publisher.
 func NewPublisher(o PublisherOptions) (*Publisher, error) {
-	p := &Publisher{topic: []byte(o.Topic)}
+	p := &Publisher{topic: o.Topic}
 	if err := openEvents(&p.pub, zmq.PUB, o.Endpoint, o.Listen || bindsEvents(o.Endpoint), o.HWM, p.subscribed); err != nil {
 		return nil, err
 	}
 	if o.ReplayEndpoint == "" {
 		return p, nil
 	}
-	p.kept = make([][]byte, o.BufferSteps)
+	p.kept = make([]batch, o.BufferSteps)
 	// The high-water mark has room for a whole replay, its end included.
 	if err := openEvents(&p.replay, zmq.ROUTER, o.ReplayEndpoint, true, 2*(o.BufferSteps+1), p.answer); err != nil {
 		p.pub.close()
@@ -57,16 +60,17 @@ func NewPublisher(o PublisherOptions) (*Publisher, error) {
 // subscribed lets libzmq take in who has come or gone.
 func (p *Publisher) subscribed() { _, _ = p.pub.soc.GetEvents() }
 
-// Publish sends a batch under the next number and does not block. Without a subscriber, or after
+// Publish sends a batch about a model under the next number and does not block. Without a subscriber, or after
 // Close, the batch is only kept for replay. The batch must not be changed afterwards. It may be called
 // by several goroutines.
-func (p *Publisher) Publish(batch []byte) {
+func (p *Publisher) Publish(model string, events []byte) {
+	b := batch{[]byte(strings.ReplaceAll(p.topic, "{model}", model)), events}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.next
 	p.next++
 	if len(p.kept) > 0 {
-		p.kept[n%uint64(len(p.kept))] = batch
+		p.kept[n%uint64(len(p.kept))] = b
 	}
 	p.pub.mu.Lock()
 	defer p.pub.mu.Unlock()
@@ -74,7 +78,7 @@ func (p *Publisher) Publish(batch []byte) {
 		return
 	}
 	// A subscriber beyond its high-water mark sees a gap in the numbers; there is no other failure.
-	_ = p.pub.send(p.topic, number(n), batch)
+	_ = p.pub.send(b.topic, number(n), b.events)
 	p.subscribed()
 }
 
@@ -94,14 +98,14 @@ func (p *Publisher) answer() {
 		_, _ = p.replay.soc.GetEvents()
 		first, batches := p.since(binary.BigEndian.Uint64(q[2]))
 		for i, b := range batches {
-			_ = p.replay.send(q[0], nil, p.topic, number(first+uint64(i)), b)
+			_ = p.replay.send(q[0], nil, b.topic, number(first+uint64(i)), b.events)
 		}
 		_ = p.replay.send(q[0], nil, nil, number(endOfReplay), nil)
 	}
 }
 
 // since returns the kept batches from a number on, and the number of the first of them.
-func (p *Publisher) since(start uint64) (first uint64, batches [][]byte) {
+func (p *Publisher) since(start uint64) (first uint64, batches []batch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	size := uint64(len(p.kept))

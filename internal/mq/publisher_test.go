@@ -42,7 +42,7 @@ func newTestPublisher(t *testing.T, steps int) (p *Publisher, endpoint, replay s
 	t.Helper()
 	dir := t.TempDir()
 	endpoint, replay = "ipc://"+filepath.Join(dir, "e"), "ipc://"+filepath.Join(dir, "r")
-	p, err := NewPublisher(PublisherOptions{Endpoint: endpoint, ReplayEndpoint: replay, Topic: "kv@pod@m", BufferSteps: steps, HWM: 1000})
+	p, err := NewPublisher(PublisherOptions{Endpoint: endpoint, ReplayEndpoint: replay, Topic: "kv@pod@{model}", BufferSteps: steps, HWM: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func askReplay(t *testing.T, s *zmq.Socket, start uint64) (batches [][][]byte) {
 func TestReplayFillsTheGap(t *testing.T) {
 	p, endpoint, replay := newTestPublisher(t, 10_000)
 	for n := range 3 {
-		p.Publish(batchOf(n))
+		p.Publish("a/b", batchOf(n))
 	}
 	sub := outsider(t, zmq.SUB, endpoint)
 	if err := sub.SetRcvtimeo(5 * time.Millisecond); err != nil {
@@ -108,12 +108,12 @@ func TestReplayFillsTheGap(t *testing.T) {
 	next := 3
 	var first [][]byte
 	for deadline := time.Now().Add(10 * time.Second); first == nil && time.Now().Before(deadline); next++ {
-		p.Publish(batchOf(next))
+		p.Publish("a/b", batchOf(next))
 		if frames, err := sub.RecvMessageBytes(0); err == nil {
 			first = frames
 		}
 	}
-	if len(first) != 3 || string(first[0]) != "kv@pod@m" || len(first[1]) != 8 {
+	if len(first) != 3 || string(first[0]) != "kv@pod@a/b" || len(first[1]) != 8 {
 		t.Fatalf("received %q, want topic, number and batch", first)
 	}
 	seen := int(binary.BigEndian.Uint64(first[1]))
@@ -125,7 +125,7 @@ func TestReplayFillsTheGap(t *testing.T) {
 		t.Fatalf("%d batches replayed, want all %d", len(missed), next)
 	}
 	for n, f := range missed {
-		if string(f[0]) != "kv@pod@m" || binary.BigEndian.Uint64(f[1]) != uint64(n) || !bytes.Equal(f[2], batchOf(n)) {
+		if string(f[0]) != "kv@pod@a/b" || binary.BigEndian.Uint64(f[1]) != uint64(n) || !bytes.Equal(f[2], batchOf(n)) {
 			t.Fatalf("batch %d is replayed as %q", n, f)
 		}
 	}
@@ -133,7 +133,7 @@ func TestReplayFillsTheGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := next; n < next+500; n++ {
-		p.Publish(batchOf(n))
+		p.Publish("a/b", batchOf(n))
 	}
 	for n := seen + 1; n < next+500; n++ {
 		if f := mustFrames(t, sub); binary.BigEndian.Uint64(f[1]) != uint64(n) || !bytes.Equal(f[2], batchOf(n)) {
@@ -149,7 +149,7 @@ func TestReplayIsBounded(t *testing.T) {
 		t.Errorf("before the first batch %q are replayed", early)
 	}
 	for n := range 5 {
-		p.Publish(batchOf(n))
+		p.Publish("a/b", batchOf(n))
 	}
 	for _, bad := range [][]any{{"only"}, {"", "short"}, {"", "12345678", "more"}} {
 		if _, err := s.SendMessage(bad...); err != nil {
@@ -238,7 +238,7 @@ func TestPublisherConnects(t *testing.T) {
 	}
 	defer p.Close()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		p.Publish([]byte("hello"))
+		p.Publish("a/b", []byte("hello"))
 		if f, err := sub.RecvMessageBytes(0); err == nil {
 			if len(f) != 3 || len(f[0]) != 0 || string(f[2]) != "hello" {
 				t.Errorf("received %q", f)
@@ -257,6 +257,6 @@ func BenchmarkPublish(b *testing.B) {
 	defer p.Close()
 	batch := make([]byte, 500)
 	for b.Loop() {
-		p.Publish(batch)
+		p.Publish("a/b", batch)
 	}
 }

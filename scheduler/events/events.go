@@ -19,6 +19,7 @@ const (
 // Event is a change of the prefix cache of one model on one executor. What it holds is read only.
 type Event struct {
 	Change Change
+	Model  string
 	Rank   int            // the cache's number: the smallest that no other one had when it came
 	Medium string         // of the cache: CPU or GPU
 	Hashes []kvcache.Hash // stored: in the order of their prompt, but in host memory leaves first, as removed
@@ -45,6 +46,7 @@ type Log struct {
 
 // Cache is one cache as its events name it.
 type Cache struct {
+	Model       string
 	Rank        int
 	BlockTokens int
 }
@@ -56,7 +58,7 @@ func (l *Log) Stored(c Cache, prompt []engine.TokenID, salt string, s kvcache.St
 	}
 	from, size := s.First*c.BlockTokens, len(s.Hashes)*c.BlockTokens
 	event := Event{
-		Change: Stored, Rank: c.Rank, Medium: mediumDevice, Hashes: s.Hashes,
+		Change: Stored, Model: c.Model, Rank: c.Rank, Medium: mediumDevice, Hashes: s.Hashes,
 		Parent: s.Parent, Tokens: prompt[from : from+size], BlockTokens: c.BlockTokens,
 	}
 	if s.First == 0 {
@@ -100,7 +102,7 @@ func (l *Log) Emptied(c Cache, host, device []kvcache.Hash) {
 // a scheduler before this one had announced.
 func (l *Log) Cleared(c Cache) {
 	if l.On {
-		l.Events = append(l.Events, Event{Change: Cleared, Rank: c.Rank, Medium: mediumDevice})
+		l.Events = append(l.Events, Event{Change: Cleared, Model: c.Model, Rank: c.Rank, Medium: mediumDevice})
 	}
 }
 
@@ -110,7 +112,7 @@ func (l *Log) host(c Cache, stored, removed []kvcache.Hash) {
 	l.removed(c, mediumHost, removed)
 	if len(stored) > 0 {
 		l.Events = append(l.Events, Event{
-			Change: Stored, Rank: c.Rank, Medium: mediumHost, Hashes: stored,
+			Change: Stored, Model: c.Model, Rank: c.Rank, Medium: mediumHost, Hashes: stored,
 			Parent: kvcache.RootHash, BlockTokens: c.BlockTokens,
 		})
 	}
@@ -118,6 +120,6 @@ func (l *Log) host(c Cache, stored, removed []kvcache.Hash) {
 
 func (l *Log) removed(c Cache, medium string, hashes []kvcache.Hash) {
 	if l.On && len(hashes) > 0 {
-		l.Events = append(l.Events, Event{Change: Removed, Rank: c.Rank, Medium: medium, Hashes: hashes})
+		l.Events = append(l.Events, Event{Change: Removed, Model: c.Model, Rank: c.Rank, Medium: medium, Hashes: hashes})
 	}
 }

@@ -90,7 +90,7 @@ func (l *Lane) open(f *Fleet) (err error) {
 	if err != nil {
 		return err
 	}
-	l.Cache = events.Cache{BlockTokens: l.limits.BlockTokens}
+	l.Cache = events.Cache{Model: l.Info.Name, BlockTokens: l.limits.BlockTokens}
 	l.Queue = queue.New(f.Policy, &l.Cost, l.Index, l.limits.BlockTokens)
 	return nil
 }
