@@ -45,6 +45,7 @@ var arrows = map[string][]string{
 	"engine/weights/catalog":     {"engine/weights", "internal/regular"},
 	"engine/weights/store":       {"engine/weights", "kernels"},
 	"engine/dnn/graph":           {"engine"},
+	"engine/dnn/plan":            {"engine", "engine/dnn/graph", "kernels"},
 	"engine/sampling":            {"engine"},
 	"engine/model":               {"engine", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},
