@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/prefillonly/prefillonly/internal/mapped"
 )
 
 // Entry is a tensor as its file's header has it, computable or not.
@@ -19,7 +21,7 @@ type Entry struct {
 // File is one of a checkpoint's files.
 type File struct {
 	Path string
-	Identity
+	mapped.Identity
 }
 
 // Entries lists all tensors, by file and in the files' order.
@@ -37,7 +39,7 @@ func (c *Checkpoint) Entries() []Entry {
 func (c *Checkpoint) Files() []File {
 	list := make([]File, len(c.files))
 	for i, f := range c.files {
-		list[i] = File{f.path, f.identity}
+		list[i] = File{f.Path, f.Identity}
 	}
 	return list
 }
@@ -49,7 +51,7 @@ const copyPart = 1 << 20
 // read, before or after. Unlike other methods it may be called by several goroutines, beside any other.
 func (c *Checkpoint) Copy(w io.Writer, name string, most int64) error {
 	t := c.tensors[name]
-	opened, err := t.file.openAgain()
+	opened, err := t.file.OpenAgain()
 	if err != nil {
 		return err
 	}
@@ -59,7 +61,7 @@ func (c *Checkpoint) Copy(w io.Writer, name string, most int64) error {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: tensor %q: %w", t.file.path, name, err)
+		err = fmt.Errorf("%s: tensor %q: %w", t.file.Path, name, err)
 	}
-	return errors.Join(cmp.Or(err, t.file.unchanged(opened)), opened.Close())
+	return errors.Join(cmp.Or(err, t.file.Is(opened)), opened.Close())
 }

@@ -19,11 +19,11 @@ func (c *Checkpoint) findScales(name string, rows int) error {
 		return fmt.Errorf("checkpoint %s: tensor %q, the scales of an FP8 weight, is missing", c.dir, name)
 	}
 	if typ, ok := computable[t.dtype]; !ok || typ == kernels.F8E4M3 {
-		return fmt.Errorf("%s: tensor %q is %s, want BF16, F16 or F32", t.file.path, name, t.dtype)
+		return fmt.Errorf("%s: tensor %q is %s, want BF16, F16 or F32", t.file.Path, name, t.dtype)
 	}
 	vector := len(t.shape) == 1 || len(t.shape) == 2 && t.shape[1] == 1
 	if count := elements(t.shape); count != 1 && !(vector && count == rows) {
-		return fmt.Errorf("%s: tensor %q has shape %v, want [%d 1] (one scale for each row) or one scale", t.file.path, name, t.shape, rows)
+		return fmt.Errorf("%s: tensor %q has shape %v, want [%d 1] (one scale for each row) or one scale", t.file.Path, name, t.shape, rows)
 	}
 	c.taken[name] = true
 	return nil
@@ -32,7 +32,7 @@ func (c *Checkpoint) findScales(name string, rows int) error {
 // scales reads what findScales has found.
 func (c *Checkpoint) scales(name string, rows int) ([]float32, error) {
 	t := c.tensors[name]
-	if err := t.file.use(); err != nil {
+	if err := t.file.Use(); err != nil {
 		return nil, err
 	}
 	count := elements(t.shape)
@@ -44,7 +44,7 @@ func (c *Checkpoint) scales(name string, rows int) ([]float32, error) {
 	kernels.Expand(values, computable[t.dtype], raw)
 	for i, v := range values {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return nil, fmt.Errorf("%s: tensor %q: element %d is %v", t.file.path, name, i, v)
+			return nil, fmt.Errorf("%s: tensor %q: element %d is %v", t.file.Path, name, i, v)
 		}
 	}
 	if count == 1 {

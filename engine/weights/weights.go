@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/prefillonly/prefillonly/internal/regular"
 	"io/fs"
 	"maps"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prefillonly/prefillonly/internal/mapped"
+	"github.com/prefillonly/prefillonly/internal/regular"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -140,11 +141,11 @@ func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
 		return 0, fmt.Errorf("checkpoint %s: tensor %q is missing (%d tensors in %d files)", c.dir, name, len(c.tensors), len(c.files))
 	}
 	if !slices.Equal(t.shape, shape) {
-		return 0, fmt.Errorf("%s: tensor %q has shape %v, config.json asks for %v", t.file.path, name, t.shape, shape)
+		return 0, fmt.Errorf("%s: tensor %q has shape %v, config.json asks for %v", t.file.Path, name, t.shape, shape)
 	}
 	typ, ok := computable[t.dtype]
 	if !ok {
-		return 0, fmt.Errorf("%s: tensor %q is %s, which no device computes with (supported: BF16, F16, F32, and F8_E4M3 of linear layers)", t.file.path, name, t.dtype)
+		return 0, fmt.Errorf("%s: tensor %q is %s, which no device computes with (supported: BF16, F16, F32, and F8_E4M3 of linear layers)", t.file.Path, name, t.dtype)
 	}
 	c.taken[name] = true
 	if typ == kernels.F8E4M3 {
@@ -164,11 +165,11 @@ func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, erro
 		return kernels.HostTensor{}, err
 	}
 	t := c.tensors[name]
-	if err := t.file.use(); err != nil {
+	if err := t.file.Use(); err != nil {
 		return kernels.HostTensor{}, err
 	}
 	data := t.file.data(t.entry)
-	adviseNeeded(data)
+	mapped.AdviseNeeded(data)
 	tensor := hostTensor(name, typ, shape, data)
 	tensor.File = t.file
 	if typ == kernels.F8E4M3 {
@@ -194,12 +195,12 @@ func hostTensor(name string, typ kernels.DType, shape []int, data []byte) kernel
 // Release says that t, a result of Tensor, has been copied by the backend: its pages leave this
 // process, so that weights are never resident twice. They stay in the system's page cache, which
 // is reclaimed at need and makes a restart quick. A later read of t maps them anew.
-func (c *Checkpoint) Release(t kernels.HostTensor) { adviseDropped(t.Data) }
+func (c *Checkpoint) Release(t kernels.HostTensor) { mapped.AdviseDropped(t.Data) }
 
 // Ahead asks the system to read the named tensor, and does not wait for it.
 func (c *Checkpoint) Ahead(name string) {
-	if t, ok := c.tensors[name]; ok && t.file.use() == nil {
-		adviseNeeded(t.file.data(t.entry))
+	if t, ok := c.tensors[name]; ok && t.file.Use() == nil {
+		mapped.AdviseNeeded(t.file.data(t.entry))
 	}
 }
 
@@ -225,7 +226,7 @@ func (c *Checkpoint) Fingerprint() (string, error) {
 	var sample [fingerprintSample]byte
 	for _, name := range slices.Sorted(maps.Keys(c.tensors)) {
 		t := c.tensors[name]
-		if err := t.file.use(); err != nil {
+		if err := t.file.Use(); err != nil {
 			return "", err
 		}
 		fmt.Fprintf(h, "%q %s %v\n", name, t.dtype, t.shape)
@@ -242,10 +243,7 @@ func (c *Checkpoint) Fingerprint() (string, error) {
 // Unchanged refuses files that have changed since Open, of those in use.
 func (c *Checkpoint) Unchanged() error {
 	for _, f := range c.files {
-		if f.opened == nil {
-			continue
-		}
-		if err := f.unchanged(f.opened); err != nil {
+		if err := f.Unchanged(); err != nil {
 			return err
 		}
 	}
@@ -255,7 +253,7 @@ func (c *Checkpoint) Unchanged() error {
 // Current refuses files that are no longer those that Open read, whether they are in use or not.
 func (c *Checkpoint) Current() error {
 	for _, f := range c.files {
-		opened, err := f.openAgain()
+		opened, err := f.OpenAgain()
 		if err != nil {
 			return err
 		}
@@ -270,7 +268,7 @@ func (c *Checkpoint) Current() error {
 func (c *Checkpoint) Close() error {
 	var errs []error
 	for _, f := range c.files {
-		errs = append(errs, f.close())
+		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)
 }
