@@ -266,3 +266,22 @@ func TestNext(t *testing.T) {
 		t.Errorf("got %+v, %v", more, err)
 	}
 }
+
+// TestAbandon ends the open jobs of one model, once each, and no others.
+func TestAbandon(t *testing.T) {
+	c, s := welcomed(nil)
+	_, results := submit(t, c, 'a', 'b')
+	c.Abandon("another", engine.Errorf(engine.CodeUnavailable, "not this one"))
+	c.Abandon("demo", engine.Errorf(engine.CodeUnavailable, "it is gone"))
+	sent, _ := s.Seen()
+	c.Deliver(token(sent[0].ID, 0, 'x', engine.FinishLength))
+	ended := results.take(nil)
+	if len(ended) != 2 || openJobs(c) != 0 || c.JobsOf("demo") != 0 {
+		t.Fatalf("%d Results came, %d jobs are open", len(ended), openJobs(c))
+	}
+	for i, d := range ended {
+		if d.Index != i || d.Result.Job != sent[i].ID || d.Result.Err == nil || d.Result.Err.Message != "it is gone" {
+			t.Errorf("job %d: %+v", i, d.Result)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -132,6 +134,26 @@ func (c *Client) Cancel(jobs ...*Job) {
 		if found {
 			c.withdraw(id)
 		}
+	}
+}
+
+// Abandon ends all open jobs of a model with an error, of which their Results are told.
+func (c *Client) Abandon(model string, why *engine.Error) {
+	c.mu.Lock()
+	var ended []*Job
+	for _, j := range c.open {
+		if j.submit.Model == model {
+			ended = append(ended, j)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *Job) int { return cmp.Compare(a.id, b.id) })
+	for _, j := range ended {
+		c.end(j)
+	}
+	c.mu.Unlock()
+	for _, j := range ended {
+		c.withdraw(j.id)
+		j.results.put(Delivery{Index: j.index, Result: &wire.Result{Job: j.id, Err: why}, At: time.Now()})
 	}
 }
 

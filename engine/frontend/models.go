@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/completion"
 )
@@ -51,7 +52,8 @@ func (m *models) names() []string {
 	return list
 }
 
-// SetModels puts others in the place of the models that are served. Requests on their way go on with theirs.
+// SetModels puts others in the place of the models that are served. Requests on their way go on with theirs, but
+// those of a model that is served no longer are refused.
 func (f *Frontend) SetModels(served []Model) error {
 	if len(served) == 0 {
 		return errors.New("no model is to be served")
@@ -72,7 +74,15 @@ func (f *Frontend) SetModels(served []Model) error {
 			set.byName[name] = &m
 		}
 	}
-	f.models.Store(set)
+	before := f.models.Swap(set)
+	if before == nil {
+		return nil
+	}
+	for _, m := range before.list {
+		if !slices.Contains(set.names(), m.Name) {
+			f.pool.Abandon(m.Name, engine.Errorf(engine.CodeUnavailable, "model %q was taken out of the server's configuration", m.Name))
+		}
+	}
 	return nil
 }
 

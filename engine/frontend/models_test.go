@@ -356,6 +356,42 @@ func TestSetModels(t *testing.T) {
 	}
 }
 
+// TestModelTakenOut: requests that wait for a model which is served no longer are refused at once, and others go on.
+func TestModelTakenOut(t *testing.T) {
+	served := []wire.Served{clienttest.Served("a", byteVocab), clienttest.Served("b", byteVocab)}
+	models := []Model{{Name: "a", Open: textOf(byteTokenizer{}, new(int))}, {Name: "b", Open: textOf(byteTokenizer{}, new(int))}}
+	answered := make(chan struct{})
+	f, _ := newPool(t, Config{}, models, served, func(m *wire.Submit) []*wire.Result {
+		if m.Model == "a" {
+			return nil
+		}
+		<-answered
+		return say("Y", engine.FinishLength)(m)
+	})
+	codes := make(map[string]chan string)
+	for _, name := range []string{"a", "b"} {
+		code := make(chan string, 1)
+		codes[name] = code
+		go func() { // ends with its answer
+			w := do(f, http.MethodPost, "/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":"a"}`, name))
+			code <- fmt.Sprint(w.Code, w.Body)
+		}()
+	}
+	for open := 0; open < 2; open, _ = f.pool.Jobs() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := f.SetModels(models[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-codes["a"]; !strings.Contains(got, "503") || !strings.Contains(got, `model \"a\" was taken out`) {
+		t.Errorf("a is answered %s", got)
+	}
+	close(answered)
+	if got := <-codes["b"]; !strings.HasPrefix(got, "200") {
+		t.Errorf("b is answered %s", got)
+	}
+}
+
 // TestThousandModels holds that many models cost a request nothing, and the lists little.
 func TestThousandModels(t *testing.T) {
 	models, served := []Model{demo(byteTokenizer{})}, []wire.Served{clienttest.Served("demo", byteVocab)}
