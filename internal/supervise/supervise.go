@@ -92,7 +92,7 @@ func (c *Child) keep(stop, kill context.Context) error {
 			return &ExitError{Name: c.Name, Code: 1, How: err.Error()}
 		}
 		ended := &ExitError{Name: c.Name, Code: code(state), How: state.String(), First: first}
-		if stop.Err() != nil {
+		if stop.Err() != nil || kill.Err() != nil {
 			if state.Success() || signaled(state, syscall.SIGTERM) {
 				return nil
 			}

@@ -203,6 +203,20 @@ func TestStopWhileWaiting(t *testing.T) {
 	}
 }
 
+// TestKilledIsNotStartedAgain: when all is to end at once, there may be no stop before.
+func TestKilledIsNotStartedAgain(t *testing.T) {
+	kill, cancel := context.WithCancel(context.Background())
+	c := child("deaf")
+	starts := 0
+	c.Started = func(int) { starts++ }
+	_, ended := start(t, c, context.Background(), kill)
+	cancel()
+	var exit *ExitError
+	if err := <-ended; !errors.As(err, &exit) || starts != 1 {
+		t.Errorf("Run = %v after %d starts, want an ExitError after one", err, starts)
+	}
+}
+
 func TestFilesAreInherited(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
