@@ -15,6 +15,7 @@ class Clients:
     def __init__(self, server, count=8):
         self.server, self.going = server, True
         self.answered, self.asked_again, self.wrong = 0, 0, []
+        self.last = [0] * count  # answered request of each client
         self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(count)]
         for t in self.threads:
             t.start()
@@ -30,8 +31,16 @@ class Clients:
                 time.sleep(0.05)
                 continue
             self.answered += status == 200
+            self.last[number] = n
             if status != 200:
                 self.wrong.append(f"{status} {str(body)[:120]}")
+
+    def all_answered(self, timeout=45):
+        """Waits until each client has an answer to a request that it has begun since: what was struck may be
+        struck once more, but a request that two executors died of is refused by design."""
+        before, end = list(self.last), time.monotonic() + timeout
+        while any(now < then + 2 for now, then in zip(self.last, before)) and time.monotonic() < end:
+            time.sleep(0.05)
 
     def close(self):
         self.going = False
@@ -47,7 +56,7 @@ def die_by(binary, signals, role):
         clients = Clients(server)
         ended = None
         for number in signals:
-            time.sleep(0.5)
+            clients.all_answered()
             pids = server.children(role)
             if not pids:
                 continue
