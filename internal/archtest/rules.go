@@ -66,6 +66,8 @@ var arrows = map[string][]string{
 	"engine/demo":              {},
 	"engine/texts":             {"engine/completion", "engine/tokenizer", "internal/regular"},
 	"engine/demo/demotest":     {"engine/demo"},
+	"engine/oip":               {"engine"},
+	"engine/images":            {"engine"},
 	"engine/apikey":            {},
 	"engine/client":            {"engine", "engine/wire"},
 	"engine/client/clienttest": {"engine", "engine/wire"},
@@ -134,7 +136,7 @@ var externals = []struct {
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
 	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/load", "cmd/prefillonly", "test/soak"}, "HTTP stays at the edge, and with what asks it"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend"}, "one package publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin
@@ -142,6 +144,8 @@ var externals = []struct {
 var pure = map[string][]string{
 	"engine":              {},
 	"engine/wire":         {},
+	"engine/oip":          {},
+	"engine/images":       {},
 	"kvcache":             {},
 	"scheduler":           {"server.go"},
 	"scheduler/cost":      {},
