@@ -104,7 +104,7 @@ type Networks interface {
 	// Interpolate applies taps along a dimension; other dimensions of dst and src are equal.
 	Interpolate(dst, src Tensor, dim int, t Taps)
 	// MatMul sets dst [..., m, n] to a [..., m, k] times b [..., k, n]; leading dimensions are equal, and
-	// strides are any.
+	// strides are any. The bits of a row of dst depend on that row of a and on b alone.
 	MatMul(dst, a, b Tensor)
 	// Map computes each element of dst by the program from those of its operands, which have dst's shape.
 	Map(dst Tensor, p *Program, operands ...Tensor)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
+	"github.com/prefillonly/prefillonly/kernels/networktest"
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
@@ -48,4 +49,9 @@ func TestProcessorsDoNotChangeBits(t *testing.T) {
 		}
 	}
 	kerneltest.SameBits(t, on(1), on(4))
+	networktest.SameBits(t, on(1), on(4))
 }
+
+func TestNetworks(t *testing.T) { networktest.Run(t, open) }
+
+func FuzzNetworks(f *testing.F) { networktest.Fuzz(f, open) }

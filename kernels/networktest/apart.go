@@ -1,0 +1,196 @@
+package networktest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// slice is the part [from, to) of a view along a dimension.
+func slice(t kernels.Tensor, dim, from, to int) kernels.Tensor {
+	t.Shape = slices.Clone(t.Shape)
+	t.Shape[dim] = to - from
+	t.Off += 4 * int64(t.Stride[dim]) * int64(from)
+	return t
+}
+
+// cuts calls do with ranges that make up 0 to n.
+func (d *device) cuts(n int, do func(from, to int)) {
+	for from := 0; from < n; {
+		to := min(n, from+1+d.upTo(n))
+		do(from, to)
+		from = to
+	}
+}
+
+// moved is an origin for a part that begins so many outputs further on along a spatial dimension.
+func moved(origin []int, dim, by int) []int {
+	o := slices.Clone(origin)
+	o[dim] += by
+	return o
+}
+
+// testApart computes images one by one, and rows, columns and planes apart: always the same bits.
+func (s suite) testApart(t *testing.T) {
+	t.Run("Conv", func(t *testing.T) {
+		s.eachConv(t, 60, func(d *device, c conv) {
+			f, _, _ := d.filter(c)
+			src, other := d.image(d.normal(c.inputShape()...)), d.image(d.normal(c.outputShape()...))
+			p := one(d, programs["SiLU and residual add"], programs["residual add"])
+			whole := d.imageResult(c.outputShape()...)
+			d.Conv(whole, src, f, c.origin, p, other)
+			want := d.bits(whole)
+			for dim := range len(whole.Shape) - 1 {
+				dst := d.imageResult(c.outputShape()...)
+				d.cuts(dst.Shape[dim], func(from, to int) {
+					in, origin := src, c.origin
+					if dim == 0 {
+						in = slice(src, 0, from, to)
+					} else {
+						origin = moved(origin, dim-1, from*c.Strides[dim-1])
+					}
+					d.Conv(slice(dst, dim, from, to), in, f, origin, p, slice(other, dim, from, to))
+				})
+				d.sameBits("convolution", d.bits(dst), want)
+			}
+		})
+	})
+	t.Run("ConvBackward", func(t *testing.T) {
+		s.eachConv(t, 60, func(d *device, c conv) {
+			f, _, _ := d.filter(c)
+			src, whole := d.image(d.normal(c.outputShape()...)), d.imageResult(c.inputShape()...)
+			d.ConvBackward(whole, src, f, c.origin)
+			want := d.bits(whole)
+			for dim := range len(whole.Shape) - 1 {
+				dst := d.imageResult(c.inputShape()...)
+				d.cuts(dst.Shape[dim], func(from, to int) {
+					if dim == 0 {
+						d.ConvBackward(slice(dst, 0, from, to), slice(src, 0, from, to), f, c.origin)
+					} else {
+						d.ConvBackward(slice(dst, dim, from, to), src, f, moved(c.origin, dim-1, -from))
+					}
+				})
+				d.sameBits("gradient", d.bits(dst), want)
+			}
+		})
+	})
+	t.Run("Pool", func(t *testing.T) { s.eachPool(t, poolApart) })
+	t.Run("Sums", s.testSumsApart)
+}
+
+func poolApart(d *device, p pool) {
+	src, whole := d.image(d.normal(p.inputShape()...)), d.imageResult(p.outputShape()...)
+	d.Pool(whole, src, p.PoolSpec, p.origin)
+	want := d.bits(whole)
+	for dim := range len(whole.Shape) {
+		dst := d.imageResult(p.outputShape()...)
+		d.cuts(dst.Shape[dim], func(from, to int) {
+			in, origin := src, p.origin
+			if dim == 0 || dim == len(whole.Shape)-1 {
+				in = slice(src, dim, from, to)
+			} else {
+				origin = moved(origin, dim-1, from*p.Strides[dim-1])
+			}
+			d.Pool(slice(dst, dim, from, to), in, p.PoolSpec, origin)
+		})
+		d.sameBits("pool", d.bits(dst), want)
+	}
+	grad, back := d.image(d.normal(p.outputShape()...)), d.imageResult(p.inputShape()...)
+	d.PoolBackward(back, grad, src, p.PoolSpec, p.origin)
+	want = d.bits(back)
+	for _, dim := range []int{0, len(back.Shape) - 1} {
+		dst := d.imageResult(p.inputShape()...)
+		d.cuts(dst.Shape[dim], func(from, to int) {
+			d.PoolBackward(slice(dst, dim, from, to), slice(grad, dim, from, to), slice(src, dim, from, to), p.PoolSpec, p.origin)
+		})
+		d.sameBits("gradient", d.bits(dst), want)
+	}
+}
+
+// testSumsApart cuts the operations that are no convolutions along the dimensions that they do not sum over.
+func (s suite) testSumsApart(t *testing.T) {
+	d := newDevice(t, s.open)
+	for range 60 {
+		shape := d.randomShape(2, 4, 1, 2, 5, 17, 40)
+		dim := d.upTo(len(shape) - 1)
+		cut := (dim + 1 + d.upTo(len(shape)-2)) % len(shape)
+		src, _ := d.operand(d.normal(shape...))
+
+		out, taps := slices.Clone(shape), d.taps(9, shape[dim])
+		out[dim] = 9
+		d.apart(out, cut, func(dst kernels.Tensor, from, to int) { d.Interpolate(dst, slice(src, cut, from, to), dim, taps) })
+
+		out[dim] = 1
+		for how := range reductions {
+			d.apart(out, cut, func(dst kernels.Tensor, from, to int) { d.Reduce(dst, slice(src, cut, from, to), how) })
+		}
+
+		d.apart(shape, cut, func(dst kernels.Tensor, from, to int) { d.Map(dst, silu, slice(src, cut, from, to)) })
+
+		m, n, k := one(d, 1, 4, 17), one(d, 1, 3, 40), one(d, 1, 7, 64, 300)
+		a, _ := d.operand(d.normal(3, m, k))
+		b, _ := d.operand(d.normal(3, k, n))
+		d.apart([]int{3, m, n}, 0, func(dst kernels.Tensor, from, to int) { d.MatMul(dst, slice(a, 0, from, to), slice(b, 0, from, to)) })
+		d.apart([]int{3, m, n}, 1, func(dst kernels.Tensor, from, to int) { d.MatMul(dst, slice(a, 1, from, to), b) })
+	}
+}
+
+// apart computes a result at once and in parts.
+func (d *device) apart(shape []int, dim int, compute func(dst kernels.Tensor, from, to int)) {
+	d.t.Helper()
+	whole, dst := d.result(shape...), d.result(shape...)
+	compute(whole, 0, shape[dim])
+	want := d.bits(whole)
+	d.cuts(shape[dim], func(from, to int) { compute(slice(dst, dim, from, to), from, to) })
+	d.sameBits("result", d.bits(dst), want)
+}
+
+// SameBits checks that two ways to open a backend, such as with one thread and with several, give the same bits.
+func SameBits(t *testing.T, a, b Open) {
+	compute := func(open Open) (all [][]uint32) {
+		d := newDevice(t, open)
+		keep := func(dst kernels.Tensor) { all = append(all, d.bits(dst)) }
+		for i := range 60 {
+			c := d.randomConv()
+			if i < len(convs) {
+				c = convs[i]
+			}
+			f, _, _ := d.filter(c)
+			dst, back := d.imageResult(c.outputShape()...), d.imageResult(c.inputShape()...)
+			d.Conv(dst, d.image(d.normal(c.inputShape()...)), f, c.origin, silu)
+			keep(dst)
+			d.ConvBackward(back, dst, f, c.origin)
+			keep(back)
+		}
+		for _, p := range pools() {
+			dst, back := d.imageResult(p.outputShape()...), d.imageResult(p.inputShape()...)
+			src := d.image(d.normal(p.inputShape()...))
+			d.Pool(dst, src, p.PoolSpec, p.origin)
+			keep(dst)
+			d.PoolBackward(back, dst, src, p.PoolSpec, p.origin)
+			keep(back)
+		}
+		x := d.image(d.normal(2, 40, 40, 33))
+		dst := d.result(2, 40, 77, 33)
+		d.Interpolate(dst, x, 2, d.taps(77, 40))
+		keep(dst)
+		for how := range kernels.Product + 1 {
+			for _, out := range [][]int{{2, 1, 1, 33}, {1, 1, 1, 1}, {2, 40, 40, 1}, {1, 40, 40, 33}} {
+				dst := d.result(out...)
+				d.Reduce(dst, x, how)
+				keep(dst)
+			}
+		}
+		dst = d.result(2, 40, 40, 40)
+		turned := x
+		turned.Shape, turned.Stride = []int{2, 40, 33, 40}, []int{x.Stride[0], x.Stride[1], x.Stride[3], x.Stride[2]}
+		d.MatMul(dst, x, turned)
+		keep(dst)
+		return all
+	}
+	want, got := compute(a), compute(b)
+	for i := range want {
+		(&device{t: t}).sameBits("result", got[i], want[i])
+	}
+}

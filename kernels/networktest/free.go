@@ -1,0 +1,61 @@
+package networktest
+
+import (
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// memory is a backend that can say what its device has left.
+type memory interface {
+	Memory() (free, total int64, err error)
+}
+
+// testFree makes filters and computes, several times over: the device has then what it had after the first
+// time, when it may have taken memory for good.
+func (s suite) testFree(t *testing.T) {
+	d := newDevice(t, s.open)
+	m, ok := d.Networks.(memory)
+	var first int64
+	x, y := make([]kernels.Tensor, len(convs)), make([]kernels.Tensor, len(convs))
+	for i, c := range convs {
+		x[i], y[i] = d.view(c.inputShape(), dense(c.inputShape())), d.view(c.outputShape(), dense(c.outputShape()))
+	}
+	for round := range 4 {
+		for i, c := range convs {
+			f, err := d.NewFilter(c.ConvSpec, hostTensor("weight", c.Out, c.Taps(), make([]float64, c.Out*c.Taps())), hostTensor("bias", 1, c.Out, make([]float64, c.Out)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Bytes() <= 0 {
+				t.Errorf("a filter of %v holds %d bytes", c, f.Bytes())
+			}
+			d.Conv(y[i], x[i], f, c.origin, silu)
+			d.ConvBackward(x[i], y[i], f, c.origin)
+			d.sync()
+			f.Free()
+		}
+		if !ok {
+			continue
+		}
+		left, _, err := m.Memory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if round == 0 {
+			first = left
+		}
+		if left != first {
+			t.Errorf("the device has %d bytes left after round %d, %d after the first", left, round, first)
+		}
+	}
+}
+
+// dense are the strides of a tensor without gaps.
+func dense(shape []int) []int {
+	stride, next := make([]int, len(shape)), 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		stride[i], next = next, next*shape[i]
+	}
+	return stride
+}

@@ -1,0 +1,190 @@
+package networktest
+
+import (
+	"math"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// code is a program whose instructions are given one after another.
+func code(operands int, instructions ...kernels.Instruction) *kernels.Program {
+	return &kernels.Program{Operands: operands, Code: instructions}
+}
+
+// silu is x times its sigmoid (Hendrycks and Gimpel, 2016).
+var silu = code(1, kernels.Instruction{Op: kernels.Sigmoid, A: 0}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1})
+
+// programs are those of networks, all with results not much larger than their operands.
+var programs = map[string]*kernels.Program{
+	"SiLU":         silu,
+	"ReLU":         code(1, kernels.Instruction{Op: kernels.Constant}, kernels.Instruction{Op: kernels.Max, A: 0, B: 1}),
+	"residual add": code(2, kernels.Instruction{Op: kernels.Add, A: 0, B: 1}),
+	"SiLU and residual add": code(2, kernels.Instruction{Op: kernels.Sigmoid, A: 0}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 2},
+		kernels.Instruction{Op: kernels.Add, A: 1, B: 3}),
+	"hard swish": code(1, kernels.Instruction{Op: kernels.Constant, X: 1. / 6}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1},
+		kernels.Instruction{Op: kernels.Constant, X: 0.5}, kernels.Instruction{Op: kernels.Add, A: 2, B: 3},
+		kernels.Instruction{Op: kernels.Constant, X: 0}, kernels.Instruction{Op: kernels.Max, A: 4, B: 5},
+		kernels.Instruction{Op: kernels.Constant, X: 1}, kernels.Instruction{Op: kernels.Min, A: 6, B: 7}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 8}),
+	"GELU": code(1, kernels.Instruction{Op: kernels.Constant, X: math.Sqrt2 / 2}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1},
+		kernels.Instruction{Op: kernels.Erf, A: 2}, kernels.Instruction{Op: kernels.Constant, X: 1}, kernels.Instruction{Op: kernels.Add, A: 3, B: 4},
+		kernels.Instruction{Op: kernels.Mul, A: 0, B: 5}, kernels.Instruction{Op: kernels.Constant, X: 0.5}, kernels.Instruction{Op: kernels.Mul, A: 6, B: 7}),
+	"leaky ReLU of the scaled": code(3, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1}, kernels.Instruction{Op: kernels.Add, A: 3, B: 2},
+		kernels.Instruction{Op: kernels.Constant, X: 0.1}, kernels.Instruction{Op: kernels.Mul, A: 4, B: 5}, kernels.Instruction{Op: kernels.Max, A: 4, B: 6}),
+	"second operand": code(2, kernels.Instruction{Op: kernels.Copy, A: 1}),
+	"constant":       code(1, kernels.Instruction{Op: kernels.Constant, X: 3}),
+}
+
+// evaluate is a program's result; known is false where it may have either of two zeros.
+func evaluate(p *kernels.Program, operands []float32) (result float32, known bool) {
+	r, known := append([]float32(nil), operands...), true
+	for _, in := range p.Code {
+		args := [3]float32{}
+		for i, from := range []int{in.A, in.B, in.C}[:in.Op.Args()] {
+			args[i] = r[from]
+		}
+		a, b := args[0], args[1]
+		if (in.Op == kernels.Min || in.Op == kernels.Max) && a == b && math.Signbit(float64(a)) != math.Signbit(float64(b)) {
+			known = false
+		}
+		x := in.X
+		if f, ok := exact[in.Op]; ok {
+			x = f(a, b, args[2])
+		} else if f, ok := functions[in.Op]; ok {
+			x = float32(f.f(float64(a), float64(b)))
+		}
+		r = append(r, x)
+	}
+	return r[len(r)-1], known
+}
+
+// randomProgram draws exact instructions that read any registers, so that every bit of the result is known.
+func (d *device) randomProgram(operands, length int) *kernels.Program {
+	p := &kernels.Program{Operands: operands}
+	for i := range length {
+		in := kernels.Instruction{Op: kernels.ElementOp(d.upTo(int(kernels.Round)))}
+		for in.Op != kernels.Constant && exact[in.Op] == nil || in.Op != kernels.Constant && operands+i == 0 {
+			in.Op = kernels.ElementOp(d.upTo(int(kernels.Round)))
+		}
+		in.X = float32(d.random.NormFloat64())
+		if n := operands + i; n > 0 {
+			in.A, in.B, in.C = n-1-d.upTo(min(n-1, 3)), d.upTo(n-1), d.upTo(n-1)
+		}
+		p.Code = append(p.Code, in)
+	}
+	return p
+}
+
+// testPrograms runs long programs, of which each instruction must be rounded.
+func (s suite) testPrograms(t *testing.T) {
+	d := newDevice(t, s.open)
+	for i := range 150 {
+		d.compareProgram(d.randomProgram(d.upTo(4), 1+d.upTo(i)), d.randomShape(0, 4, 1, 2, 5, 16, 33))
+	}
+	d.compareProgram(d.randomProgram(20, 1000), []int{3, 50})
+}
+
+func (d *device) compareProgram(p *kernels.Program, shape []int) {
+	d.t.Helper()
+	var in []kernels.Tensor
+	var values []array
+	for range p.Operands {
+		x := d.normal(shape...)
+		if d.upTo(3) == 0 {
+			for i := range x.v {
+				x.v[i] = float64(one(d, specials...))
+			}
+		}
+		t, x := d.operand(x)
+		in, values = append(in, t), append(values, x)
+	}
+	dst := d.result(shape...)
+	d.Map(dst, p, in...)
+	for i, got := range d.got("program", dst).v {
+		operands := make([]float32, len(values))
+		for j, x := range values {
+			operands[j] = float32(x.v[i])
+		}
+		if want, known := evaluate(p, operands); known && float32(got) != want && (got == got || want == want) {
+			d.t.Fatalf("element %d of %v is %v, want %v, by the program %+v of %v", i, shape, got, want, *p, operands)
+		}
+	}
+}
+
+// testMap runs the programs of networks over views of all kinds, and in place.
+func (s suite) testMap(t *testing.T) {
+	for name, p := range programs {
+		t.Run(name, func(t *testing.T) {
+			d := newDevice(t, s.open)
+			for range 30 {
+				d.compareMap(p, d.randomShape(0, 5, 1, 2, 3, 8, 17), false)
+				d.compareMap(p, d.randomShape(0, 5, 1, 2, 3, 8, 17), true)
+			}
+			d.compareMap(p, []int{2, 26, 26, 24}, false)
+			d.compareMap(p, []int{100000}, true)
+		})
+	}
+}
+
+func (d *device) compareMap(p *kernels.Program, shape []int, inPlace bool) {
+	d.t.Helper()
+	dst := d.result(shape...)
+	var in []kernels.Tensor
+	var values []array
+	for i := range p.Operands {
+		t, x := kernels.Tensor{}, d.normal(shape...)
+		if inPlace && i == p.Operands-1 {
+			t = d.put(dst, x)
+		} else {
+			t, x = d.operand(x)
+		}
+		in, values = append(in, t), append(values, x)
+	}
+	d.Map(dst, p, in...)
+	d.checkProgram(p, d.got("map", dst), values)
+}
+
+// checkProgram compares a result with a program's that makes its operands not much larger.
+func (d *device) checkProgram(p *kernels.Program, got array, operands []array) {
+	d.t.Helper()
+	for i, g := range got.v {
+		size, args := 1e-30, make([]float32, len(operands))
+		for j, x := range operands {
+			args[j] = float32(x.v[i])
+			size = max(size, math.Abs(x.v[i]))
+		}
+		want, _ := evaluate(p, args)
+		if off := math.Abs(g - float64(want)); !(off <= 1e-5*max(size, math.Abs(float64(want)))) {
+			d.t.Fatalf("element %d of %v is %v, want %v of %v", i, got.shape, g, want, args)
+		}
+	}
+}
+
+// testConvThen runs programs after convolutions: on the sums, and on operands with strides of their own.
+func (s suite) testConvThen(t *testing.T) {
+	for name, p := range programs {
+		t.Run(name, func(t *testing.T) {
+			s.eachConv(t, 10, func(d *device, c conv) { d.compareConvThen(c, p) })
+		})
+	}
+}
+
+func (d *device) compareConvThen(c conv, p *kernels.Program) {
+	d.t.Helper()
+	f, _, _ := d.filter(c)
+	src := d.image(d.normal(c.inputShape()...))
+	sums := d.imageResult(c.outputShape()...)
+	d.Conv(sums, src, f, c.origin, nil)
+	values := []array{d.got("convolution", sums)}
+	var in []kernels.Tensor
+	for i := 1; i < p.Operands; i++ {
+		t, x := d.operand(d.normal(c.outputShape()...))
+		if d.upTo(1) == 0 { // as activations are
+			t = d.image(x)
+		}
+		in, values = append(in, t), append(values, x)
+	}
+	dst := d.imageResult(c.outputShape()...)
+	d.Conv(dst, src, f, c.origin, p, in...)
+	d.checkProgram(p, d.got("convolution and program", dst), values)
+}

@@ -1,0 +1,222 @@
+package networktest
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// array is a dense tensor of the oracle, row-major.
+type array struct {
+	shape []int
+	v     []float64
+}
+
+func product(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+func newArray(shape ...int) array { return array{shape, make([]float64, product(shape))} }
+
+// places calls do with every place in a shape, row-major. The place is valid until do returns.
+func places(shape []int, do func(at []int)) {
+	at := make([]int, len(shape))
+	for range product(shape) {
+		do(at)
+		for d := len(shape) - 1; d >= 0; d-- {
+			if at[d]++; at[d] < shape[d] {
+				break
+			}
+			at[d] = 0
+		}
+	}
+}
+
+func (a array) index(at []int) int {
+	i := 0
+	for d, n := range a.shape {
+		i = i*n + at[d]
+	}
+	return i
+}
+
+func (a array) at(at []int) float64 { return a.v[a.index(at)] }
+
+// has says whether a place is inside.
+func (a array) has(at []int) bool {
+	for d, n := range a.shape {
+		if at[d] < 0 || at[d] >= n {
+			return false
+		}
+	}
+	return true
+}
+
+// normal draws an array of float32 numbers.
+func (d *device) normal(shape ...int) array {
+	a := newArray(shape...)
+	for i := range a.v {
+		a.v[i] = float64(float32(d.random.NormFloat64()))
+	}
+	return a
+}
+
+// untouched is a NaN that no operation makes: what lies between a view's elements, and in results before they
+// are written.
+const untouched = 0x7fc0dead
+
+// places in a view's buffer that hold no element, before its first one and after its last one.
+const margin = 9
+
+// view makes a tensor with the strides, in a buffer that holds its elements and no more than a margin beside.
+func (d *device) view(shape, stride []int) kernels.Tensor {
+	d.t.Helper()
+	first, last := 0, 0
+	for i, n := range shape {
+		if n > 1 {
+			first, last = first+min(0, stride[i]*(n-1)), last+max(0, stride[i]*(n-1))
+		}
+	}
+	elements := last - first + 1 + 2*margin
+	buf, err := d.Alloc(4 * int64(elements))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(buf.Free)
+	raw := make([]byte, 4*elements)
+	for i := range elements {
+		binary.LittleEndian.PutUint32(raw[4*i:], untouched)
+	}
+	d.Write(buf, 0, raw)
+	return kernels.Tensor{Buf: buf, Off: int64(4 * (margin - first)), Shape: slices.Clone(shape), Stride: slices.Clone(stride)}
+}
+
+// imageStrides are those of [N, spatial..., C] as a part of a wider and higher one, or dense.
+func (d *device) imageStrides(shape []int) []int {
+	stride, next, wide := make([]int, len(shape)), 1, d.upTo(2) > 0
+	for i := len(shape) - 1; i >= 0; i-- {
+		stride[i] = next
+		if next *= max(1, shape[i]); wide {
+			next += d.upTo(3) * (next/max(1, shape[i]) + i%2)
+		}
+	}
+	return stride
+}
+
+// anyStrides are those of a tensor whose dimensions lie in any order, some backwards, with gaps; of an operand
+// some may be 0.
+func (d *device) anyStrides(shape []int, repeats bool) []int {
+	stride, next := make([]int, len(shape)), one(d, 1, 1, 2)
+	order := d.random.Perm(len(shape))
+	if d.upTo(1) == 0 { // as it is
+		slices.SortFunc(order, func(a, b int) int { return b - a })
+	}
+	for _, i := range order {
+		stride[i] = next * one(d, 1, 1, 1, -1)
+		if repeats && d.upTo(4) == 0 {
+			stride[i] = 0
+			continue
+		}
+		next *= max(1, shape[i])
+		next += one(d, 0, 0, 3)
+	}
+	return stride
+}
+
+// offset is the byte of an element.
+func offset(t kernels.Tensor, at []int) int64 {
+	off := t.Off
+	for i, s := range t.Stride {
+		off += 4 * int64(s) * int64(at[i])
+	}
+	return off
+}
+
+// put writes the elements of a view; where elements repeat, the last one stays.
+func (d *device) put(t kernels.Tensor, a array) kernels.Tensor {
+	raw := make([]byte, t.Buf.Bytes())
+	d.sync()
+	d.Read(raw, t.Buf, 0)
+	i := 0
+	places(t.Shape, func(at []int) {
+		binary.LittleEndian.PutUint32(raw[offset(t, at):], math.Float32bits(float32(a.v[i])))
+		i++
+	})
+	d.Write(t.Buf, 0, raw)
+	return t
+}
+
+// image uploads [N, spatial..., C].
+func (d *device) image(a array) kernels.Tensor {
+	return d.put(d.view(a.shape, d.imageStrides(a.shape)), a)
+}
+
+// imageResult is where an operation writes an image.
+func (d *device) imageResult(shape ...int) kernels.Tensor {
+	return d.view(shape, d.imageStrides(shape))
+}
+
+// operand uploads an array with any strides, and returns what the view then holds: not all of it, where
+// elements repeat.
+func (d *device) operand(a array) (kernels.Tensor, array) {
+	t := d.put(d.view(a.shape, d.anyStrides(a.shape, true)), a)
+	return t, d.get(t)
+}
+
+// result is where an operation writes anything but an image.
+func (d *device) result(shape ...int) kernels.Tensor {
+	return d.view(shape, d.anyStrides(shape, false))
+}
+
+// bits are the elements of a view.
+func (d *device) bits(t kernels.Tensor) []uint32 {
+	d.t.Helper()
+	d.sync()
+	raw := make([]byte, t.Buf.Bytes())
+	d.Read(raw, t.Buf, 0)
+	out := make([]uint32, 0, t.Elements())
+	places(t.Shape, func(at []int) { out = append(out, binary.LittleEndian.Uint32(raw[offset(t, at):])) })
+	return out
+}
+
+func (d *device) get(t kernels.Tensor) array {
+	d.t.Helper()
+	a := array{shape: t.Shape}
+	for _, b := range d.bits(t) {
+		a.v = append(a.v, float64(math.Float32frombits(b)))
+	}
+	return a
+}
+
+// got is the elements of a result, all of which must have been written, and nothing beside them.
+func (d *device) got(what string, t kernels.Tensor) array {
+	d.t.Helper()
+	for i, b := range d.bits(t) {
+		if b == untouched {
+			d.t.Fatalf("%s: element %d of %v was not written", what, i, t.Shape)
+		}
+	}
+	d.gaps(what, t)
+	return d.get(t)
+}
+
+// gaps checks that what is no element of t is untouched.
+func (d *device) gaps(what string, t kernels.Tensor) {
+	d.t.Helper()
+	raw := make([]byte, t.Buf.Bytes())
+	d.Read(raw, t.Buf, 0)
+	element := make([]bool, len(raw)/4)
+	places(t.Shape, func(at []int) { element[offset(t, at)/4] = true })
+	for i := range element {
+		if b := binary.LittleEndian.Uint32(raw[4*i:]); !element[i] && b != untouched {
+			d.t.Fatalf("%s: place %d of the buffer, which is no element of %v by %v from %d on, was overwritten with %v",
+				what, i, t.Shape, t.Stride, t.Off/4, math.Float32frombits(b))
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package ref
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// filter has its weights as [tap][group][input of the group][output of the group].
+type filter struct {
+	spec   kernels.ConvSpec
+	weight []float32
+	bias   []float32 // nil, or one for each output
+}
+
+func (f *filter) Spec() kernels.ConvSpec { return f.spec }
+func (f *filter) Bytes() int64           { return 4 * int64(len(f.weight)+len(f.bias)) }
+func (f *filter) Free()                  { f.weight, f.bias = nil, nil }
+
+// NewFilter puts the outputs of a group last, so that sums over inputs go through memory in order.
+func (b *Backend) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor) (kernels.Filter, error) {
+	if err := kernels.CheckFilter(s, weight, bias); err != nil {
+		return nil, fmt.Errorf("ref: %w", err)
+	}
+	in, out := s.In/s.Groups, s.Out/s.Groups
+	taps := s.Taps() / in
+	rows := make([]float32, s.Out*s.Taps())
+	kernels.Expand(rows, weight.Type, weight.Data)
+	f := &filter{spec: s, weight: make([]float32, len(rows))}
+	for o := range s.Out {
+		for c := range in {
+			for tap := range taps {
+				f.weight[((tap*s.Groups+o/out)*in+c)*out+o%out] = rows[(o*in+c)*taps+tap]
+			}
+		}
+	}
+	if len(bias.Data) != 0 {
+		f.bias = make([]float32, s.Out)
+		kernels.Expand(f.bias, bias.Type, bias.Data)
+	}
+	return f, nil
+}
+
+// own is the filter if it is one of this package.
+func (b *Backend) own(f kernels.Filter) (*filter, bool) {
+	if own, ok := f.(*filter); ok && own.weight != nil {
+		return own, true
+	}
+	b.fail("%T is no filter of this backend, or was freed", f)
+	return nil, false
+}
+
+// Conv sums in float64 and rounds once, after the bias.
+func (b *Backend) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
+	own, ok := b.own(f)
+	if !ok || b.refuse(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) {
+		return
+	}
+	out, in, w := imageOf(dst), imageOf(src), windowOf(own.spec.Kernel, own.spec.Strides, own.spec.Dilations, origin)
+	out.rows(func(n int, at [3]int) {
+		sums.with(out.c, func(sum []float64) {
+			for at[2] = range out.size[2] {
+				clear(sum)
+				own.sum(sum, &in, w, n, at)
+				pixel := out.pixel(n, at)
+				for i, v := range sum {
+					if own.bias != nil {
+						v += float64(own.bias[i])
+					}
+					pixel[i] = float32(v)
+				}
+			}
+		})
+	})
+	if then != nil {
+		mapTo(dst, then, append([]kernels.Tensor{dst}, operands...))
+	}
+}
+
+// sum adds to sums of the outputs at a place the products of all their taps.
+func (f *filter) sum(sums []float64, in *image, w window, n int, output [3]int) {
+	for tap := range w.taps() {
+		if at := w.input(output, tap); inside(at, in.size) {
+			f.addTap(sums, in.pixel(n, at), tap)
+		}
+	}
+}
+
+// addTap adds the products of one tap's weights.
+func (f *filter) addTap(sums []float64, pixel []float32, tap int) {
+	in, out := f.spec.In/f.spec.Groups, f.spec.Out/f.spec.Groups
+	weight := f.weight[tap*in*f.spec.Out:]
+	if in == 1 && out == 1 {
+		for c, x := range pixel {
+			sums[c] += float64(x) * float64(weight[c])
+		}
+		return
+	}
+	for c, x := range pixel {
+		of := sums[c/in*out : c/in*out+out]
+		for o, v := range weight[c*out : c*out+out] {
+			of[o] += float64(x) * float64(v)
+		}
+	}
+}
+
+// ConvBackward gathers, for each input, from the outputs that it is a tap of.
+func (b *Backend) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
+	own, ok := b.own(f)
+	if !ok || b.refuse(kernels.CheckConvBackward(dst, src, own.spec, origin)) {
+		return
+	}
+	in, out, w := imageOf(dst), imageOf(src), windowOf(own.spec.Kernel, own.spec.Strides, own.spec.Dilations, origin)
+	in.rows(func(n int, at [3]int) {
+		sums.with(in.c, func(sum []float64) {
+			for at[2] = range in.size[2] {
+				clear(sum)
+				for tap := range w.taps() {
+					if output, ok := w.output(at, tap); ok && inside(output, out.size) {
+						own.addTapBackward(sum, out.pixel(n, output), tap)
+					}
+				}
+				for i, v := range sum {
+					in.pixel(n, at)[i] = float32(v)
+				}
+			}
+		})
+	})
+}
+
+// addTapBackward adds to the inputs' sums what one tap took to the outputs.
+func (f *filter) addTapBackward(sums []float64, pixel []float32, tap int) {
+	in, out := f.spec.In/f.spec.Groups, f.spec.Out/f.spec.Groups
+	weight := f.weight[tap*in*f.spec.Out:]
+	for c := range sums {
+		from, sum := pixel[c/in*out:], 0.0
+		for o, v := range weight[c*out : c*out+out] {
+			sum += float64(from[o]) * float64(v)
+		}
+		sums[c] += sum
+	}
+}
