@@ -41,8 +41,8 @@ type benchFlags struct {
 func newBenchCommand() *cobra.Command {
 	return commandGroup(&cobra.Command{
 		Use:   "bench",
-		Short: "Put load on any OpenAI-compatible server and measure it",
-	}, newBenchServeCommand(), newBenchSweepCommand(), newBenchPlotCommand())
+		Short: "Put load on a server and measure it",
+	}, newBenchServeCommand(), newBenchSweepCommand(), newBenchCamerasCommand(), newBenchPlotCommand())
 }
 
 func (f *benchFlags) register(command *cobra.Command) {
@@ -67,12 +67,9 @@ func (f *benchFlags) register(command *cobra.Command) {
 
 // prepare reads what the flags name and connects to the server.
 func (f *benchFlags) prepare(ctx context.Context) (*load.Client, error) {
-	if f.keyFile != "" {
-		key, err := os.ReadFile(f.keyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the API key: %w", err)
-		}
-		f.client.APIKey, _, _ = strings.Cut(strings.TrimSpace(string(key)), "\n")
+	var err error
+	if f.client.APIKey, err = readKey(f.keyFile); err != nil {
+		return nil, err
 	}
 	low, high, _ := strings.Cut(f.vocabulary, ":")
 	from, errLow := strconv.ParseUint(low, 10, 32)
@@ -89,6 +86,19 @@ func (f *benchFlags) prepare(ctx context.Context) (*load.Client, error) {
 		return nil, err
 	}
 	return client, nil
+}
+
+// readKey is the first line of a file; without a file it is empty.
+func readKey(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	key, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read the API key: %w", err)
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(key)), "\n")
+	return first, nil
 }
 
 // requests makes the workload at a rate, or reads the trace; rate 0 keeps the trace's own times.

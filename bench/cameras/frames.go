@@ -1,0 +1,56 @@
+package cameras
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// largest is how many elements a frame may have.
+const largest = 64 << 20 / 4
+
+// noise is a frame of random values of 0 to 255; dimensions that may be any are 1.
+func noise(shape []int) ([]byte, error) {
+	n := 1
+	for i, d := range shape {
+		if d < 0 && i > 0 {
+			return nil, fmt.Errorf("its shape %v leaves the size of a frame open; give a picture", shape)
+		}
+		shape[i] = max(d, 1)
+		if n *= shape[i]; n > largest {
+			return nil, fmt.Errorf("a frame of %v is too large", shape)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	data := make([]byte, 0, 4*n)
+	for range n {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(255*random.Float32()))
+	}
+	return data, nil
+}
+
+// Summary is what a run's records say together.
+type Summary struct {
+	Frames  int
+	Counts  [Failed + 1]int // by outcome
+	Latency []time.Duration // of answered frames, sorted
+	Worst   string          // an error of a frame that failed, or was refused
+}
+
+// Summarize reads a run's records.
+func Summarize(records []Record) Summary {
+	s := Summary{Frames: len(records)}
+	for _, r := range records {
+		s.Counts[r.Outcome]++
+		if r.Err == "" {
+			s.Latency = append(s.Latency, r.Latency)
+		} else if r.Outcome >= Refused {
+			s.Worst = r.Err
+		}
+	}
+	slices.Sort(s.Latency)
+	return s
+}
