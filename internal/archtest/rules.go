@@ -46,6 +46,8 @@ var arrows = map[string][]string{
 	"engine/weights/catalog":     {"engine/weights", "internal/regular"},
 	"engine/weights/store":       {"engine/weights", "kernels"},
 	"engine/dnn/graph":           {"engine"},
+	"engine/dnn/onnx":            {"engine", "engine/dnn/graph", "internal/mapped", "internal/regular"},
+	"engine/dnn/onnx/onnxtest":   {},
 	"engine/dnn/plan":            {"engine", "engine/dnn/graph", "kernels"},
 	"engine/sampling":            {"engine"},
 	"engine/model":               {"engine", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
@@ -131,6 +133,7 @@ var externals = []struct {
 	why     string
 }{
 	{"C", []string{"kernels/cpu", "kernels/cpu/onednn", "kernels/cpu/raw", "kernels/cuda", "kernels/cuda/cublas", "kernels/cuda/nccl", "kernels/cuda/sdpa", "kernels/cuda/simt", "engine/tokenizer"}, "all else builds with CGO_ENABLED=0"},
+	{"google.golang.org/protobuf", []string{"engine/dnn/onnx", "engine/dnn/onnx/onnxtest"}, "protobuf is ONNX's format of files"},
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},

@@ -7,12 +7,23 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
 // Open opens the file at path, or where its symbolic links lead, for reading.
 func Open(path string) (*os.File, error) {
-	info, err := os.Stat(path)
+	return open(path, path, os.Stat, os.OpenFile)
+}
+
+// OpenIn is Open below a directory: links that lead out of it are errors.
+func OpenIn(root *os.Root, name string) (*os.File, error) {
+	return open(name, filepath.Join(root.Name(), name), root.Stat, root.OpenFile)
+}
+
+// open opens name, which errors call path.
+func open(name, path string, stat func(string) (fs.FileInfo, error), openFile func(string, int, fs.FileMode) (*os.File, error)) (*os.File, error) {
+	info, err := stat(name)
 	if err != nil {
 		return nil, err
 	}
@@ -20,7 +31,7 @@ func Open(path string) (*os.File, error) {
 		return nil, err
 	}
 	// What is there may have changed since: a pipe that is opened so does not wait for a writer.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := openFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

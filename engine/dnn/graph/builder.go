@@ -23,6 +23,11 @@ func NewBuilder(g *Graph, infer func(*Node) error) *Builder {
 	return b
 }
 
+// In is a Builder that adds to another graph, within or around this one's, and shares its names.
+func (b *Builder) In(g *Graph) *Builder {
+	return &Builder{Graph: g, infer: b.infer, taken: b.taken, next: b.next}
+}
+
 func (b *Builder) take(g *Graph) {
 	names := func(vs []*Value) {
 		for _, v := range vs {

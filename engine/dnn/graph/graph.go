@@ -4,7 +4,7 @@ package graph
 
 import "github.com/prefillonly/prefillonly/engine"
 
-// Graph computes Outputs from Inputs.
+// Graph computes Outputs from Inputs. An output may also be an input or a constant.
 type Graph struct {
 	Name            string
 	Inputs, Outputs []*Value

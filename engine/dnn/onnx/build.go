@@ -1,0 +1,255 @@
+package onnx
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+)
+
+// builder makes graphs of messages.
+type builder struct {
+	model *Model
+	taken map[string]int          // names of values of all graphs, and how often they were made others
+	hints map[string]engine.DType // types that the file claims of computed values
+}
+
+// scope is the values by the names that nodes of a graph call them.
+type scope struct {
+	values map[string]*graph.Value
+	outer  *scope
+}
+
+func (s *scope) find(name string) *graph.Value {
+	for ; s != nil; s = s.outer {
+		if v := s.values[name]; v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+func (m *Model) build(p *graphProto) (*graph.Graph, error) {
+	b := &builder{model: m, taken: map[string]int{}, hints: map[string]engine.DType{}}
+	g, err := b.graph(p, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(g.Outputs) == 0 {
+		return nil, fmt.Errorf("has no outputs")
+	}
+	if err := g.Sort(); err != nil {
+		return nil, err
+	}
+	return g, lift(g, m.Opset, b.hints)
+}
+
+func (b *builder) graph(p *graphProto, outer *scope) (*graph.Graph, error) {
+	if p.sparse > 0 {
+		return nil, fmt.Errorf("graph %q has sparse initializers, which are not supported", p.name)
+	}
+	g, s := &graph.Graph{Name: p.name}, &scope{map[string]*graph.Value{}, outer}
+	if err := b.constants(p, s); err != nil {
+		return nil, err
+	}
+	if err := b.inputs(p, g, s); err != nil {
+		return nil, err
+	}
+	for _, n := range p.nodes {
+		made, err := b.declare(n, s)
+		if err != nil {
+			return nil, err
+		}
+		g.Nodes = append(g.Nodes, made)
+	}
+	for i, n := range p.nodes {
+		if err := b.complete(g.Nodes[i], n, s); err != nil {
+			return nil, err
+		}
+	}
+	for _, info := range p.infos {
+		b.hint(info, s)
+	}
+	return g, b.outputs(p, g, s)
+}
+
+// value is a new value of the scope. Its name is another one if a value of another graph has it.
+func (b *builder) value(name string, s *scope) (*graph.Value, error) {
+	if s.values[name] != nil {
+		return nil, fmt.Errorf("%q is defined twice", name)
+	}
+	unique := name
+	for _, ok := b.taken[unique]; ok; _, ok = b.taken[unique] {
+		b.taken[name]++
+		unique = fmt.Sprintf("%s_%d", name, b.taken[name])
+	}
+	b.taken[unique] = 0
+	v := graph.NewValue(unique)
+	s.values[name] = v
+	return v, nil
+}
+
+func (b *builder) constants(p *graphProto, s *scope) error {
+	for _, t := range p.initializers {
+		v, err := b.value(t.name, s)
+		if err != nil {
+			return fmt.Errorf("initializer %w", err)
+		}
+		c, err := b.model.tensor(t)
+		if err != nil {
+			return fmt.Errorf("initializer %q %w", t.name, err)
+		}
+		v.Set(c.Type, c.Shape)
+		v.Const = c
+	}
+	return nil
+}
+
+// inputs declares the inputs. Those that have an initializer are constants here.
+func (b *builder) inputs(p *graphProto, g *graph.Graph, s *scope) error {
+	for _, info := range p.inputs {
+		if v := s.values[info.name]; v != nil && v.Const != nil {
+			continue
+		}
+		v, err := b.value(info.name, s)
+		if err != nil {
+			return fmt.Errorf("input %w", err)
+		}
+		if info.kind != "" {
+			return fmt.Errorf("input %q is a %s, and only tensors are supported", info.name, info.kind)
+		}
+		if info.typ != 0 || s.outer == nil {
+			if v.Type, err = elementType(info.typ); err != nil {
+				return fmt.Errorf("input %q: %w", info.name, err)
+			}
+		}
+		if info.shaped {
+			setShape(v, info)
+		}
+		g.Inputs = append(g.Inputs, v)
+	}
+	return nil
+}
+
+// setShape sets the shape that the file claims. Dimensions below 1 stand for any.
+func setShape(v *graph.Value, info *valueInfo) {
+	shape := make([]int, len(info.dims))
+	v.Dims = make([]string, len(info.dims))
+	for i, d := range info.dims {
+		shape[i], v.Dims[i] = -1, d.param
+		if d.param == "" && d.value > 0 {
+			shape[i] = int(d.value)
+		}
+	}
+	v.Set(v.Type, shape)
+}
+
+// hint keeps the type that the file claims of a value.
+func (b *builder) hint(info *valueInfo, s *scope) {
+	v := s.values[info.name]
+	if t, ok := graph.ElementType(info.typ); ok && v != nil && info.kind == "" {
+		b.hints[v.Name] = t
+	}
+}
+
+// declare makes a node with its outputs.
+func (b *builder) declare(p *nodeProto, s *scope) (*graph.Node, error) {
+	n := &graph.Node{Name: p.name, Op: p.op}
+	if !isDefault(p.domain) {
+		n.Op = p.domain + "::" + p.op
+	}
+	n.Out = make([]*graph.Value, len(p.out))
+	for i, name := range p.out {
+		if name == "" {
+			continue
+		}
+		v, err := b.value(name, s)
+		if err != nil {
+			return nil, fmt.Errorf("%v: output %w", n, err)
+		}
+		v.From, n.Out[i] = n, v
+	}
+	return n, nil
+}
+
+// complete gives a node its inputs and attributes.
+func (b *builder) complete(n *graph.Node, p *nodeProto, s *scope) error {
+	for _, name := range p.in {
+		v := s.find(name)
+		if v == nil && name != "" {
+			return fmt.Errorf("%v reads %q, which is no input, no constant, and computed by no node", n, name)
+		}
+		n.In = append(n.In, v)
+	}
+	n.Attrs = graph.Attrs{}
+	for _, a := range p.attributes {
+		if _, ok := n.Attrs[a.name]; ok {
+			return fmt.Errorf("%v has attribute %q twice", n, a.name)
+		}
+		if err := b.attribute(n, a, s); err != nil {
+			return fmt.Errorf("%v: attribute %q: %w", n, a.name, err)
+		}
+	}
+	return nil
+}
+
+// attribute sets an attribute. Kinds that no operation here has are left out.
+func (b *builder) attribute(n *graph.Node, a *attributeProto, s *scope) error {
+	if a.reference != "" {
+		return fmt.Errorf("refers to %q of a function, and functions are not supported", a.reference)
+	}
+	switch a.typ {
+	case 1:
+		n.Attrs[a.name] = a.f
+	case 2:
+		n.Attrs[a.name] = a.i
+	case 3:
+		n.Attrs[a.name] = a.s
+	case 4:
+		if a.t == nil {
+			return fmt.Errorf("is a tensor, and has none")
+		}
+		t, err := b.model.tensor(a.t)
+		if err != nil {
+			return err
+		}
+		n.Attrs[a.name] = t
+	case 5:
+		if a.g == nil {
+			return fmt.Errorf("is a graph, and has none")
+		}
+		g, err := b.graph(a.g, s)
+		if err != nil {
+			return err
+		}
+		n.Attrs[a.name] = g
+	case 6:
+		n.Attrs[a.name] = a.floats
+	case 7:
+		n.Attrs[a.name] = a.ints
+	case 8:
+		n.Attrs[a.name] = a.strings
+	}
+	return nil
+}
+
+func (b *builder) outputs(p *graphProto, g *graph.Graph, s *scope) error {
+	seen := map[string]bool{}
+	for _, info := range p.outputs {
+		v := s.find(info.name)
+		if v == nil {
+			return fmt.Errorf("output %q is computed by no node", info.name)
+		}
+		if seen[info.name] && s.outer == nil {
+			return fmt.Errorf("output %q is there twice", info.name)
+		}
+		seen[info.name] = true
+		b.hint(info, s)
+		if info.shaped && v.From != nil && info.kind == "" {
+			v.Type = b.hints[v.Name]
+			setShape(v, info)
+		}
+		g.Outputs = append(g.Outputs, v)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// maxItems bounds how many nodes, attributes, names, dimensions and the like a model may have together, so that a
+// small file cannot fill the memory with them.
+const maxItems = 1 << 20
+
+// maxDepth is how deep graphs may be nested in attributes of graphs.
+const maxDepth = 32
+
+// decoder counts what it has decoded of a model.
+type decoder struct{ items int }
+
+func (d *decoder) count(n int) error {
+	if d.items += n; d.items > maxItems {
+		return fmt.Errorf("has more than %d nodes, attributes, names and dimensions", maxItems)
+	}
+	return nil
+}
+
+// field is one field of a message. Of its values, that of its wire type is set.
+type field struct {
+	number protowire.Number
+	typ    protowire.Type
+	scalar uint64 // of a varint, or a fixed number
+	bytes  []byte
+}
+
+// fields calls each for the fields of a message, in their order.
+func fields(message []byte, each func(field) error) error {
+	for len(message) > 0 {
+		f, n, err := consume(message)
+		if err != nil {
+			return err
+		}
+		if err := each(f); err != nil {
+			return err
+		}
+		message = message[n:]
+	}
+	return nil
+}
+
+func consume(message []byte) (field, int, error) {
+	number, typ, head := protowire.ConsumeTag(message)
+	if head < 0 {
+		return field{}, 0, broken(head)
+	}
+	f, rest, n := field{number: number, typ: typ}, message[head:], 0
+	switch typ {
+	case protowire.VarintType:
+		f.scalar, n = protowire.ConsumeVarint(rest)
+	case protowire.Fixed32Type:
+		var v uint32
+		v, n = protowire.ConsumeFixed32(rest)
+		f.scalar = uint64(v)
+	case protowire.Fixed64Type:
+		f.scalar, n = protowire.ConsumeFixed64(rest)
+	case protowire.BytesType:
+		f.bytes, n = protowire.ConsumeBytes(rest)
+	default:
+		return field{}, 0, fmt.Errorf("field %d is a group: not an ONNX file, or damaged", number)
+	}
+	if n < 0 {
+		return field{}, 0, broken(n)
+	}
+	return f, head + n, nil
+}
+
+// broken is what a negative length of package protowire means here.
+func broken(n int) error {
+	return fmt.Errorf("%w: not an ONNX file, or cut short", protowire.ParseError(n))
+}
+
+var errWireType = errors.New("is of another wire type than ONNX's: not an ONNX file, or damaged")
+
+func (f field) is(typ protowire.Type) error {
+	if f.typ != typ {
+		return fmt.Errorf("field %d %w", f.number, errWireType)
+	}
+	return nil
+}
+
+// int sets dst to the field's number.
+func (f field) int(dst *int64) error {
+	*dst = int64(f.scalar)
+	return f.is(protowire.VarintType)
+}
+
+func (f field) text(dst *string) error {
+	*dst = string(f.bytes)
+	return f.is(protowire.BytesType)
+}
+
+// message decodes the field by read.
+func (f field) message(read func([]byte) error) error {
+	if err := f.is(protowire.BytesType); err != nil {
+		return err
+	}
+	return read(f.bytes)
+}
+
+// scalars calls each for the numbers of a repeated field of type typ, which may be packed.
+func (f field) scalars(typ protowire.Type, each func(uint64) error) error {
+	if f.typ != protowire.BytesType {
+		if err := f.is(typ); err != nil {
+			return err
+		}
+		return each(f.scalar)
+	}
+	for b := f.bytes; len(b) > 0; {
+		var v uint64
+		var n int
+		switch typ {
+		case protowire.VarintType:
+			v, n = protowire.ConsumeVarint(b)
+		case protowire.Fixed32Type:
+			var short uint32
+			short, n = protowire.ConsumeFixed32(b)
+			v = uint64(short)
+		default:
+			v, n = protowire.ConsumeFixed64(b)
+		}
+		if n < 0 {
+			return broken(n)
+		}
+		if err := each(v); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
