@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 )
 
 // Options say what a plan is for.
@@ -24,20 +24,6 @@ type Rates struct {
 	Call         float64 // seconds that a call takes beside its work
 }
 
-// Weight is something that plans need of constants on the device. It does not depend on the shapes of inputs:
-// weights of equal Kind, of constants that are equal in their order, are equal.
-type Weight struct {
-	Kind      string // how it is made
-	Constants []*graph.Value
-	Bytes     int64 // that it takes, about
-	make      func(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error)
-}
-
-// Make packs the weight from its constants.
-func (w *Weight) Make(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error) {
-	return w.make(b, constants)
-}
-
 // Plan is how to compute a graph. It is not changed by what runs.
 type Plan struct {
 	Weights    []Weight
@@ -46,12 +32,72 @@ type Plan struct {
 
 	Inputs, Outputs []*graph.Value // of the graph
 
-	options Options
-	nodes   []*graph.Node
+	options         Options
+	net             *lower.Net
+	inputs, outputs []view // of the net; at nil: on the host, or constant
+	steps           [][]*call
+	drops           map[*call][]*lower.Value // tensors on the host that are not needed after a call
 }
 
 // Build plans a graph: specialised, so that shapes that can be known are.
 func Build(g *graph.Graph, o Options) (*Plan, error) {
-	p := &Plan{Inputs: g.Inputs, Outputs: g.Outputs, options: o, nodes: g.Nodes}
+	if o.Step == 0 {
+		o.Step = 5 * time.Millisecond
+	}
+	if o.Rates == (Rates{}) {
+		o.Rates = Rates{FLOPs: 60e9, Bytes: 10e9, Call: 2e-6}
+	}
+	p := &Plan{Inputs: g.Inputs, Outputs: g.Outputs, options: o, net: lower.Graph(g, o.Networks)}
+	e := &emitter{layout: newLayout(p.net), weights: weights{at: map[string]int{}}}
+	p.inputs = e.inputs()
+	for _, op := range p.net.Ops {
+		e.emit(op)
+	}
+	p.outputs = e.outputs()
+	p.Weights = e.list
+	lifetimes(e.calls, p.inputs, p.outputs)
+	inPlace(e.calls)
+	p.ArenaBytes = pack(storages(e.calls, p.inputs, p.outputs))
+	p.drop(e.calls)
+	p.divide(e.calls)
 	return p, nil
+}
+
+// divide makes steps of calls: long ones are split, short ones put together.
+func (p *Plan) divide(calls []*call) {
+	limit := p.options.Step.Seconds()
+	var step []*call
+	var seconds float64
+	for _, c := range calls {
+		c.estimate(p.options.Rates)
+		for _, part := range c.split(limit) {
+			if len(step) > 0 && seconds+part.seconds > limit {
+				p.steps, step, seconds = append(p.steps, step), nil, 0
+			}
+			step = append(step, part)
+			seconds += part.seconds
+			p.Seconds += part.seconds
+		}
+	}
+	if len(step) > 0 {
+		p.steps = append(p.steps, step)
+	}
+}
+
+// drop notes after which call each tensor on the host is not needed any more.
+func (p *Plan) drop(calls []*call) {
+	last := map[*lower.Value]*call{}
+	for _, c := range calls {
+		if h, ok := c.kind.(*hosted); ok {
+			for _, v := range append(h.op.In, h.op.Out...) {
+				if v != nil && v.Host && !v.Kept {
+					last[v] = c
+				}
+			}
+		}
+	}
+	p.drops = map[*call][]*lower.Value{}
+	for v, c := range last {
+		p.drops[c] = append(p.drops[c], v)
+	}
 }

@@ -1,0 +1,221 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Limits of what is fused into one program.
+const (
+	maxOperands = 8
+	maxCode     = 64
+)
+
+// foldAffine makes products and sums with a constant of each channel part of the convolution before them.
+func (n *Net) foldAffine() {
+	for _, op := range n.Ops {
+		conv, ok := op.Kind.(*Conv)
+		for ok {
+			ok = n.foldInto(op, conv)
+		}
+	}
+	n.relink()
+}
+
+// foldInto folds what follows into conv, if it can be.
+func (n *Net) foldInto(op *Op, conv *Conv) bool {
+	next := op.Out[0].soleUser()
+	if next == nil || !slices.Equal(next.Out[0].Shape, op.Out[0].Shape) {
+		return false
+	}
+	e, ok := next.Kind.(*Element)
+	if !ok {
+		return false
+	}
+	scale, shift, ok := affineOf(e.Program, next.In, op.Out[0], conv.Order[len(conv.Order)-1])
+	if !ok {
+		return false
+	}
+	f := *conv.Filter
+	f.Scale, f.Shift = compose(f.Scale, f.Shift, scale, shift, f.Spec.Out)
+	conv.Filter = &f
+	op.Nodes = append(op.Nodes, next.Nodes...)
+	op.Out[0] = next.Out[0] // the operation after it has nothing that is needed now
+	op.Out[0].From = op
+	next.In, next.Out = nil, nil
+	return true
+}
+
+// compose is scale * (s * x + t) + shift for each channel.
+func compose(s, t, scale, shift []float64, channels int) (a, b []float64) {
+	at := func(list []float64, i int, fallback float64) float64 {
+		switch len(list) {
+		case 0:
+			return fallback
+		case 1:
+			return list[0]
+		}
+		return list[i]
+	}
+	for i := range channels {
+		factor := at(scale, i, 1)
+		a = append(a, at(s, i, 1)*factor)
+		b = append(b, at(t, i, 0)*factor+at(shift, i, 0))
+	}
+	return a, b
+}
+
+// affineOf says whether a program is one product or sum of x and numbers for each channel, and of all channels.
+func affineOf(p *kernels.Program, in []*Value, x *Value, channel int) (scale, shift []float64, ok bool) {
+	last := p.Code[len(p.Code)-1]
+	for _, i := range p.Code[:len(p.Code)-1] {
+		if i.Op != kernels.Constant {
+			return nil, nil, false
+		}
+	}
+	if last.Op.Args() != 2 {
+		return nil, nil, false
+	}
+	side := func(r int) ([]float64, bool) { // what register r is, but for x
+		if r >= p.Operands {
+			return []float64{float64(p.Code[r-p.Operands].X)}, true
+		}
+		return perChannel(in[r], x.Shape, channel)
+	}
+	first := last.A < p.Operands && in[last.A] == x
+	other := last.A
+	if first {
+		other = last.B
+	} else if last.B >= p.Operands || in[last.B] != x {
+		return nil, nil, false
+	}
+	c, ok := side(other)
+	if !ok {
+		return nil, nil, false
+	}
+	switch {
+	case last.Op == kernels.Mul:
+		return c, nil, true
+	case last.Op == kernels.Add:
+		return nil, c, true
+	case last.Op == kernels.Sub && first:
+		return nil, each(c, func(x float64) float64 { return -x }), true
+	case last.Op == kernels.Sub:
+		return []float64{-1}, c, true
+	case last.Op == kernels.Div && first:
+		return each(c, func(x float64) float64 { return 1 / x }), nil, true
+	}
+	return nil, nil, false
+}
+
+func each(list []float64, f func(float64) float64) []float64 {
+	out := make([]float64, len(list))
+	for i, x := range list {
+		out[i] = f(x)
+	}
+	return out
+}
+
+// perChannel is the elements of a constant that differ along one dimension of shape at the most.
+func perChannel(v *Value, shape []int, channel int) ([]float64, bool) {
+	if v.Const == nil {
+		return nil, false
+	}
+	d := len(v.Shape) - len(shape) + channel // the channel's place in v
+	for i, size := range v.Shape {
+		if size != 1 && (i != d || size != shape[channel]) {
+			return nil, false
+		}
+	}
+	return v.Const.Floats(), true
+}
+
+// fuse makes chains and trees of element-wise operations one, and puts them after convolutions.
+func (n *Net) fuse() {
+	for _, op := range slices.Backward(n.Ops) {
+		if e, ok := op.Kind.(*Element); ok {
+			n.fuseInto(op, e)
+		}
+	}
+	n.relink()
+	for i, op := range n.Ops {
+		if e, ok := op.Kind.(*Element); ok {
+			n.absorb(i, op, e)
+		}
+	}
+	n.relink()
+}
+
+// fuseInto makes an element-wise operation part of the only one that reads it.
+func (n *Net) fuseInto(op *Op, e *Element) {
+	v := op.Out[0]
+	user := v.soleUser()
+	if user == nil || !slices.Equal(user.Out[0].Shape, v.Shape) {
+		return
+	}
+	outer, ok := user.Kind.(*Element)
+	if !ok {
+		return
+	}
+	p, in := inlined(outer.Program, user.In, v, e.Program, op.In)
+	if p.Operands > maxOperands || len(p.Code) > maxCode {
+		return
+	}
+	user.Kind, user.In, user.Nodes = &Element{p}, in, append(slices.Clone(op.Nodes), user.Nodes...)
+	for _, x := range op.In {
+		x.Users = slices.DeleteFunc(x.Users, func(u *Op) bool { return u == op })
+		if !slices.Contains(x.Users, user) {
+			x.Users = append(x.Users, user)
+		}
+	}
+	v.Users, op.In, op.Out = nil, nil, nil
+}
+
+// absorb makes an element-wise operation what is done after a convolution that nothing else reads: the last such one.
+func (n *Net) absorb(at int, op *Op, e *Element) {
+	for _, before := range slices.Backward(n.Ops[:at]) {
+		conv, ok := before.Kind.(*Conv)
+		if !ok || conv.Then != nil || len(before.Out) == 0 {
+			continue
+		}
+		v := before.Out[0]
+		operand := slices.Index(op.In, v)
+		if operand < 0 || v.soleUser() != op || !slices.Equal(v.Shape, op.Out[0].Shape) {
+			continue
+		}
+		order := append([]int{operand}, slices.DeleteFunc(through(0, len(op.In)), func(i int) bool { return i == operand })...)
+		c := &code{kernels.Program{Operands: len(op.In)}}
+		then := *conv
+		then.Then = c.finish(c.splice(e.Program, func(i int) int { return slices.Index(order, i) }))
+		in := []*Value{before.In[0]}
+		for _, i := range order[1:] {
+			in = append(in, op.In[i])
+		}
+		op.Kind, op.In, op.Nodes = &then, in, append(slices.Clone(before.Nodes), op.Nodes...)
+		before.Out, before.In = nil, nil
+		return
+	}
+}
+
+// place says which values are in host memory: those that a device cannot have, and those that only the host makes
+// and reads.
+func (n *Net) place(networks bool) {
+	values := slices.Clone(n.Inputs)
+	for _, op := range n.Ops {
+		values = append(values, op.Out...)
+	}
+	for _, v := range values {
+		if v == nil {
+			continue
+		}
+		made := v.From == nil || v.From.onHost()
+		users := !slices.ContainsFunc(v.Users, func(u *Op) bool { return !u.onHost() })
+		v.Host = !networks || made && users
+	}
+}
+
+func (o *Op) onHost() bool {
+	_, ok := o.Kind.(*Host)
+	return ok
+}

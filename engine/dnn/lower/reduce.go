@@ -1,0 +1,194 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	k "github.com/prefillonly/prefillonly/kernels"
+)
+
+// reduceLowerings are those of nodes that sum, and of normalisations.
+func reduceLowerings() map[string]func(t *translator, n *graph.Node) *Value {
+	table := map[string]func(t *translator, n *graph.Node) *Value{
+		"GlobalAveragePool":     func(t *translator, n *graph.Node) *Value { return globalPool(t, n, k.Sum) },
+		"GlobalMaxPool":         func(t *translator, n *graph.Node) *Value { return globalPool(t, n, k.Largest) },
+		"Softmax":               softmax,
+		"LogSoftmax":            softmax,
+		"LayerNormalization":    layerNormalization,
+		"InstanceNormalization": instanceNormalization,
+		"GroupNormalization":    groupNormalization,
+		"LpNormalization":       lpNormalization,
+		"LRN":                   lrn,
+	}
+	for op, r := range reductions {
+		table[op] = func(t *translator, n *graph.Node) *Value { return reduce(t, n, r) }
+	}
+	return table
+}
+
+// reduction is what is done before and after elements become one; nil: nothing.
+type reduction struct {
+	before func(c *code, x int) int
+	how    k.Reduction
+	after  func(c *code, x, count int) int
+}
+
+var reductions = map[string]reduction{
+	"ReduceSum":       {how: k.Sum},
+	"ReduceMax":       {how: k.Largest},
+	"ReduceMin":       {how: k.Smallest},
+	"ReduceProd":      {how: k.Product},
+	"ReduceMean":      {how: k.Sum, after: func(c *code, x, count int) int { return c.op(k.Div, x, c.constant(float64(count))) }},
+	"ReduceL1":        {before: func(c *code, x int) int { return c.op(k.Abs, x) }, how: k.Sum},
+	"ReduceSumSquare": {before: square, how: k.Sum},
+	"ReduceL2":        {before: square, how: k.Sum, after: func(c *code, x, _ int) int { return c.op(k.Sqrt, x) }},
+	"ReduceLogSum":    {how: k.Sum, after: func(c *code, x, _ int) int { return c.op(k.Log, x) }},
+}
+
+func square(c *code, x int) int { return c.op(k.Mul, x, x) }
+
+func reduce(t *translator, n *graph.Node, r reduction) *Value {
+	x := t.value(n.In[0])
+	axes, known := ints(n, 1)
+	if n.Input(1) != nil && !known || x.Const != nil {
+		return nil
+	}
+	if len(axes) == 0 {
+		if attrInt(n, "noop_with_empty_axes", 0) != 0 {
+			return nil
+		}
+		axes = through(0, len(x.Shape))
+	}
+	return t.reshape(t.reduced(x, r, axes), n.Out[0].Shape...)
+}
+
+// through is from, from+1, ... up to to, exclusive.
+func through(from, to int) (list []int) {
+	for i := from; i < to; i++ {
+		list = append(list, i)
+	}
+	return list
+}
+
+// reduced has 1 in place of the axes.
+func (t *translator) reduced(x *Value, r reduction, axes []int) *Value {
+	shape, count := slices.Clone(x.Shape), 1
+	for _, a := range axes {
+		shape[axis(a, len(shape))] = 1
+	}
+	count = x.elements() / graph.Elements(shape)
+	if r.before != nil {
+		x = t.element(x.Shape, []*Value{x}, func(c *code, in []int) int { return r.before(c, in[0]) })
+	}
+	if count > 1 {
+		x = t.add(&Reduce{r.how}, x.Type, shape, x)
+	}
+	if r.after != nil {
+		x = t.element(shape, []*Value{x}, func(c *code, in []int) int { return r.after(c, in[0], count) })
+	}
+	return x
+}
+
+func globalPool(t *translator, n *graph.Node, how k.Reduction) *Value {
+	x := t.value(n.In[0])
+	r := reduction{how: how}
+	if how == k.Sum {
+		r = reductions["ReduceMean"]
+	}
+	return t.reduced(x, r, through(2, len(x.Shape)))
+}
+
+func softmax(t *translator, n *graph.Node) *Value {
+	x := t.value(n.In[0])
+	along := []int{attrInt(n, "axis", -1)}
+	most := t.reduced(x, reduction{how: k.Largest}, along)
+	powers := t.element(x.Shape, []*Value{x, most}, func(c *code, in []int) int {
+		return c.op(k.Exp, c.op(k.Sub, in[0], in[1]))
+	})
+	sum := t.reduced(powers, reduction{how: k.Sum}, along)
+	if n.Op == "Softmax" {
+		return t.element(x.Shape, []*Value{powers, sum}, func(c *code, in []int) int { return c.op(k.Div, in[0], in[1]) })
+	}
+	return t.element(x.Shape, []*Value{x, most, sum}, func(c *code, in []int) int {
+		return c.op(k.Sub, c.op(k.Sub, in[0], in[1]), c.op(k.Log, in[2]))
+	})
+}
+
+// normalized is x less its mean over axes, in units of its deviation, times scale plus shift, which may be nil.
+func (t *translator) normalized(x *Value, axes []int, epsilon float64, scale, shift *Value) *Value {
+	mean := t.reduced(x, reductions["ReduceMean"], axes)
+	squares := t.element(x.Shape, []*Value{x, mean}, func(c *code, in []int) int { return square(c, c.op(k.Sub, in[0], in[1])) })
+	variance := t.reduced(squares, reduction{how: k.Sum}, axes)
+	count := float64(x.elements() / variance.elements())
+	factor := t.element(variance.Shape, []*Value{variance}, func(c *code, in []int) int {
+		spread := c.op(k.Sqrt, c.op(k.Add, c.op(k.Div, in[0], c.constant(count)), c.constant(epsilon)))
+		return c.op(k.Div, c.constant(1), spread)
+	})
+	return t.element(x.Shape, []*Value{x, mean, factor, scale, shift}, func(c *code, in []int) int {
+		y := c.op(k.Mul, c.op(k.Sub, in[0], in[1]), in[2])
+		if in[3] >= 0 {
+			y = c.op(k.Mul, y, in[3])
+		}
+		if in[4] >= 0 {
+			y = c.op(k.Add, y, in[4])
+		}
+		return y
+	})
+}
+
+func layerNormalization(t *translator, n *graph.Node) *Value {
+	x := t.value(n.In[0])
+	from := axis(attrInt(n, "axis", -1), len(x.Shape))
+	return t.normalized(x, through(from, len(x.Shape)), attr(n, "epsilon", 1e-5), t.value(n.Input(1)), t.value(n.Input(2)))
+}
+
+func instanceNormalization(t *translator, n *graph.Node) *Value {
+	x := t.value(n.In[0])
+	channels := onesBut(len(x.Shape), 1, x.Shape[1])
+	scale, shift := t.reshape(t.value(n.In[1]), channels...), t.reshape(t.value(n.In[2]), channels...)
+	return t.normalized(x, through(2, len(x.Shape)), attr(n, "epsilon", 1e-5), scale, shift)
+}
+
+// groupNormalization divides the channels into groups by a dimension more.
+func groupNormalization(t *translator, n *graph.Node) *Value {
+	x, groups := t.value(n.In[0]), attrInt(n, "num_groups", 1)
+	apart := append([]int{x.Shape[0], groups, x.Shape[1] / groups}, x.Shape[2:]...)
+	if len(apart) > k.MaxDims {
+		return nil
+	}
+	channels := onesBut(len(apart), 1, groups)
+	channels[2] = x.Shape[1] / groups
+	scale, shift := t.reshape(t.value(n.In[1]), channels...), t.reshape(t.value(n.In[2]), channels...)
+	y := t.normalized(t.reshape(x, apart...), through(2, len(apart)), attr(n, "epsilon", 1e-5), scale, shift)
+	return t.reshape(y, x.Shape...)
+}
+
+func lpNormalization(t *translator, n *graph.Node) *Value {
+	x, r := t.value(n.In[0]), reductions["ReduceL2"]
+	if attrInt(n, "p", 2) == 1 {
+		r = reductions["ReduceL1"]
+	}
+	norm := t.reduced(x, r, []int{attrInt(n, "axis", -1)})
+	return t.element(x.Shape, []*Value{x, norm}, func(c *code, in []int) int { // of zeros, zeros
+		zero := c.constant(0)
+		return c.op(k.Select, c.op(k.Equal, in[1], zero), zero, c.op(k.Div, in[0], in[1]))
+	})
+}
+
+// lrn sums squares of neighbouring channels by taps.
+func lrn(t *translator, n *graph.Node) *Value {
+	x, size := t.value(n.In[0]), attrInt(n, "size", 1)
+	squares := t.element(x.Shape, []*Value{x}, func(c *code, in []int) int { return square(c, in[0]) })
+	channels := x.Shape[1]
+	sums := t.interpolate(squares, 1, channels, func(i int) (at []int, weights []float64) {
+		for j := max(0, i-(size-1)/2); j < min(channels, i+size/2+1); j++ {
+			at, weights = append(at, j), append(weights, 1)
+		}
+		return at, weights
+	})
+	return t.element(x.Shape, []*Value{x, sums}, func(c *code, in []int) int {
+		part := c.op(k.Mul, in[1], c.constant(attr(n, "alpha", 1e-4)/float64(size)))
+		base := c.op(k.Add, part, c.constant(attr(n, "bias", 1)))
+		return c.op(k.Div, in[0], c.op(k.Pow, base, c.constant(attr(n, "beta", 0.75))))
+	})
+}

@@ -1,0 +1,274 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+)
+
+// shapeLowerings are those of nodes that move elements.
+func shapeLowerings() map[string]func(t *translator, n *graph.Node) *Value {
+	reshape := func(t *translator, n *graph.Node) *Value { return t.reshape(t.value(n.In[0]), n.Out[0].Shape...) }
+	return map[string]func(t *translator, n *graph.Node) *Value{
+		"Reshape": reshape, "Flatten": reshape, "Squeeze": reshape, "Unsqueeze": reshape,
+		"Expand":       func(t *translator, n *graph.Node) *Value { return t.expand(t.value(n.In[0]), n.Out[0].Shape...) },
+		"Transpose":    transpose,
+		"Slice":        slice,
+		"Gather":       gather,
+		"Concat":       concat,
+		"Pad":          pad,
+		"Tile":         tile,
+		"DepthToSpace": depthToSpace,
+		"SpaceToDepth": spaceToDepth,
+	}
+}
+
+func transpose(t *translator, n *graph.Node) *Value {
+	order := attrInts(n, "perm")
+	if order == nil {
+		for i := range n.In[0].Shape {
+			order = append([]int{i}, order...)
+		}
+	}
+	return t.transpose(t.value(n.In[0]), order...)
+}
+
+// axis is a dimension given from the front or from the back.
+func axis(a, rank int) int {
+	if a < 0 {
+		return a + rank
+	}
+	return a
+}
+
+// slice reads starts, axes and steps; where it ends, the shape says.
+func slice(t *translator, n *graph.Node) *Value {
+	x := t.value(n.In[0])
+	rank := len(x.Shape)
+	starts, known := ints(n, 1)
+	if !known {
+		return nil
+	}
+	axes, steps := make([]int, len(starts)), slices.Repeat([]int{1}, len(starts))
+	for i := range axes {
+		axes[i] = i
+	}
+	for at, list := range map[int]*[]int{3: &axes, 4: &steps} {
+		if n.Input(at) != nil {
+			if *list, known = ints(n, at); !known {
+				return nil
+			}
+		}
+	}
+	kind := &Slice{Start: make([]int, rank), Step: slices.Repeat([]int{1}, rank)}
+	for i, a := range axes {
+		d := axis(a, rank)
+		kind.Start[d], kind.Step[d] = clampStart(starts[i], x.Shape[d], steps[i]), steps[i]
+	}
+	return t.add(kind, x.Type, n.Out[0].Shape, x)
+}
+
+// clampStart is where a slice of n elements starts.
+func clampStart(start, n, step int) int {
+	if start < 0 {
+		start += n
+	}
+	if step < 0 {
+		return min(max(start, 0), n-1)
+	}
+	return min(max(start, 0), n)
+}
+
+// from is the part of v of this shape that begins at start.
+func (t *translator) from(v *Value, start, shape []int) *Value {
+	return t.add(&Slice{Start: start, Step: slices.Repeat([]int{1}, len(shape))}, v.Type, shape, v)
+}
+
+func (t *translator) split(n *graph.Node) (parts []*Value) {
+	x := t.value(n.In[0])
+	d, at := axis(attrInt(n, "axis", 0), len(x.Shape)), 0
+	sizes, known := ints(n, 1)
+	for i, out := range n.Out {
+		if out == nil && !known {
+			return nil
+		}
+		shape := slices.Clone(x.Shape)
+		if known {
+			shape[d] = sizes[i]
+		} else {
+			shape[d] = out.Shape[d]
+		}
+		start := make([]int, len(shape))
+		start[d] = at
+		at += shape[d]
+		if out == nil {
+			parts = append(parts, nil)
+			continue
+		}
+		part := t.from(x, start, shape)
+		part.Name, part.Type = out.Name, out.Type
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// gather takes constant indices: one by a slice, more by taps.
+func gather(t *translator, n *graph.Node) *Value {
+	x := t.value(n.In[0])
+	indices, known := ints(n, 1)
+	if !known || x.Const != nil {
+		return nil
+	}
+	d := axis(attrInt(n, "axis", 0), len(x.Shape))
+	for i, at := range indices {
+		if indices[i] = axis(at, x.Shape[d]); indices[i] < 0 || indices[i] >= x.Shape[d] {
+			return nil // the host says what is wrong
+		}
+	}
+	shape := slices.Clone(x.Shape)
+	shape[d] = len(indices)
+	if len(indices) == 1 {
+		start := make([]int, len(shape))
+		start[d] = indices[0]
+		x = t.from(x, start, shape)
+	} else {
+		x = t.interpolate(x, d, len(indices), func(i int) ([]int, []float64) { return indices[i : i+1], []float64{1} })
+	}
+	return t.reshape(x, n.Out[0].Shape...)
+}
+
+func concat(t *translator, n *graph.Node) *Value {
+	rank := len(n.Out[0].Shape)
+	d, at := axis(attrInt(n, "axis", 0), rank), 0
+	kind := &Assemble{}
+	var in []*Value
+	for _, v := range n.In {
+		place := make([]int, rank)
+		place[d] = at
+		at += v.Shape[d]
+		if v.Shape[d] > 0 {
+			kind.At, in = append(kind.At, place), append(in, t.value(v))
+		}
+	}
+	return t.add(kind, n.Out[0].Type, n.Out[0].Shape, in...)
+}
+
+// pads are the elements to add before and after each dimension.
+func pads(n *graph.Node) (before, after []int, ok bool) {
+	rank := len(n.In[0].Shape)
+	list, known := ints(n, 1)
+	if !known {
+		return nil, nil, false
+	}
+	before, after = make([]int, rank), make([]int, rank)
+	axes, given := ints(n, 3)
+	if !given {
+		for i := range rank {
+			axes = append(axes, i)
+		}
+		if n.Input(3) != nil {
+			return nil, nil, false
+		}
+	}
+	for i, a := range axes {
+		before[axis(a, rank)], after[axis(a, rank)] = list[i], list[i+len(axes)]
+	}
+	return before, after, true
+}
+
+// pad assembles, or takes elements by taps where those that are added are not constant.
+func pad(t *translator, n *graph.Node) *Value {
+	x, shape := t.value(n.In[0]), n.Out[0].Shape
+	before, after, ok := pads(n)
+	if !ok || x.Const != nil {
+		return nil
+	}
+	mode := graph.Attr(n, "mode", "constant")
+	if mode != "constant" {
+		return t.padded(x, mode, before, shape)
+	}
+	kind := &Assemble{At: [][]int{make([]int, len(shape))}, Gaps: true}
+	if v := n.Input(2); v != nil {
+		if v.Const == nil {
+			return nil
+		}
+		kind.Fill = float32(v.Const.Floats()[0])
+	}
+	start, part := make([]int, len(shape)), slices.Clone(x.Shape)
+	for i := range shape {
+		start[i], kind.At[0][i] = max(0, -before[i]), max(0, before[i])
+		part[i] += min(0, before[i]) + min(0, after[i])
+		if part[i] <= 0 {
+			return nil
+		}
+	}
+	if !slices.Equal(part, x.Shape) {
+		x = t.from(x, start, part)
+	}
+	return t.add(kind, x.Type, shape, x)
+}
+
+// padded repeats elements of x around it.
+func (t *translator) padded(x *Value, mode string, before, shape []int) *Value {
+	for d, n := range x.Shape {
+		if before[d] == 0 && shape[d] == n {
+			continue
+		}
+		at := func(i int) int { return min(max(i, 0), n-1) } // edge
+		switch mode {
+		case "reflect":
+			at = func(i int) int {
+				period := max(1, 2*(n-1))
+				if i = ((i % period) + period) % period; i >= n {
+					i = period - i
+				}
+				return i
+			}
+		case "wrap":
+			at = func(i int) int { return ((i % n) + n) % n }
+		case "edge":
+		default:
+			return nil
+		}
+		x = t.interpolate(x, d, shape[d], func(i int) ([]int, []float64) {
+			return []int{at(i - before[d])}, []float64{1}
+		})
+	}
+	return x
+}
+
+// tile repeats by broadcasting along dimensions that are put before those of x.
+func tile(t *translator, n *graph.Node) *Value {
+	x, out := t.value(n.In[0]), n.Out[0].Shape
+	var apart, wide []int
+	for d, size := range x.Shape {
+		if repeats := out[d] / size; repeats > 1 {
+			apart, wide = append(apart, 1), append(wide, repeats)
+		}
+		apart, wide = append(apart, size), append(wide, size)
+	}
+	if len(apart) > 8 {
+		return nil
+	}
+	return t.reshape(t.expand(t.reshape(x, apart...), wide...), out...)
+}
+
+func depthToSpace(t *translator, n *graph.Node) *Value {
+	x, b := t.value(n.In[0]), attrInt(n, "blocksize", 1)
+	s := x.Shape
+	if graph.Attr(n, "mode", "DCR") == "CRD" {
+		x = t.reshape(x, s[0], s[1]/b/b, b, b, s[2], s[3])
+		x = t.transpose(x, 0, 1, 4, 2, 5, 3)
+	} else {
+		x = t.reshape(x, s[0], b, b, s[1]/b/b, s[2], s[3])
+		x = t.transpose(x, 0, 3, 4, 1, 5, 2)
+	}
+	return t.reshape(x, n.Out[0].Shape...)
+}
+
+func spaceToDepth(t *translator, n *graph.Node) *Value {
+	x, b := t.value(n.In[0]), attrInt(n, "blocksize", 1)
+	s := x.Shape
+	x = t.reshape(x, s[0], s[1], s[2]/b, b, s[3]/b, b)
+	return t.reshape(t.transpose(x, 0, 3, 5, 1, 2, 4), n.Out[0].Shape...)
+}

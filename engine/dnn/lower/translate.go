@@ -1,0 +1,230 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Graph lowers a graph. Without networks, every node is the host's.
+func Graph(g *graph.Graph, networks bool) *Net {
+	t := &translator{net: &Net{}, values: map[*graph.Value]*Value{}}
+	for _, v := range g.Inputs {
+		t.net.Inputs = append(t.net.Inputs, t.value(v))
+	}
+	for _, n := range g.Nodes {
+		t.node = n
+		before := len(t.net.Ops)
+		if lowering := lowerings[n.Op]; networks && lowering != nil && t.suits(n) {
+			if out := lowering(t, n); out != nil {
+				t.bind(n, out)
+				continue
+			}
+		}
+		t.net.Ops = t.net.Ops[:before] // what was tried
+		t.host(n)
+	}
+	for _, v := range g.Outputs {
+		out := t.value(v)
+		out.Kept = true
+		t.net.Outputs = append(t.net.Outputs, out)
+	}
+	t.net.relink()
+	t.net.foldAffine()
+	t.net.fuse()
+	t.net.place(networks)
+	return t.net
+}
+
+// lowerings make of a node the values of its outputs, or nothing where the host has to compute it. Inputs that
+// are not constant are on the device, as are the outputs.
+var lowerings map[string]func(t *translator, n *graph.Node) []*Value
+
+func init() {
+	lowerings = map[string]func(t *translator, n *graph.Node) []*Value{}
+	for _, table := range []map[string]func(t *translator, n *graph.Node) *Value{
+		elementLowerings(), shapeLowerings(), windowLowerings(), reduceLowerings(), matrixLowerings(), resampleLowerings(),
+	} {
+		for op, lowering := range table {
+			lowerings[op] = func(t *translator, n *graph.Node) []*Value {
+				if v := lowering(t, n); v != nil {
+					return []*Value{v}
+				}
+				return nil
+			}
+		}
+	}
+	lowerings["Split"] = (*translator).split
+}
+
+type translator struct {
+	net    *Net
+	values map[*graph.Value]*Value
+	node   *graph.Node // whose operations are added
+}
+
+// value is what a value of the graph has become.
+func (t *translator) value(v *graph.Value) *Value {
+	if v == nil {
+		return nil
+	}
+	if t.values[v] == nil {
+		t.values[v] = &Value{Name: v.Name, Type: v.Type, Shape: v.Shape, Const: v.Const}
+	}
+	return t.values[v]
+}
+
+// suits says whether a device may have the inputs and outputs that are wanted.
+func (t *translator) suits(n *graph.Node) bool {
+	for _, v := range n.In {
+		if v != nil && v.Const == nil && !fits(v) {
+			return false
+		}
+	}
+	for i, v := range n.Out {
+		if v != nil && (!fits(v) || i > 0 && n.Op != "Split") {
+			return false
+		}
+	}
+	return len(n.Out) > 0 && n.Out[0] != nil || n.Op == "Split"
+}
+
+// fits says whether a device can have a value: nothing empty, and as few dimensions as a kernels.Tensor has.
+func fits(v *graph.Value) bool {
+	return onDevice(v) && len(v.Shape) <= kernels.MaxDims && graph.Elements(v.Shape) > 0
+}
+
+// bind makes values those of a node's outputs.
+func (t *translator) bind(n *graph.Node, out []*Value) {
+	for i, v := range out {
+		if n.Out[i] == nil {
+			continue
+		}
+		g := n.Out[i]
+		if v.From == nil || v.Type != g.Type { // another value's
+			v = t.add(&Reshape{}, g.Type, g.Shape, v)
+		}
+		if !slices.Equal(v.Shape, g.Shape) {
+			panic(fmt.Sprintf("%s %q: %v lowered to %v", n.Op, n.Name, g.Shape, v.Shape))
+		}
+		t.values[g] = v
+	}
+}
+
+// host leaves a node to the host.
+func (t *translator) host(n *graph.Node) {
+	op := &Op{Kind: &Host{n}, Nodes: []*graph.Node{n}}
+	for _, v := range n.In {
+		op.In = append(op.In, t.value(v))
+	}
+	for _, v := range n.Out {
+		out := t.value(v)
+		if out != nil {
+			out.From = op
+		}
+		op.Out = append(op.Out, out)
+	}
+	t.net.Ops = append(t.net.Ops, op)
+}
+
+// add adds an operation of one output.
+func (t *translator) add(kind any, typ engine.DType, shape []int, in ...*Value) *Value {
+	op := &Op{Kind: kind, In: in, Nodes: []*graph.Node{t.node}}
+	v := &Value{Name: t.node.Out[0].Name, Type: typ, Shape: slices.Clone(shape), From: op}
+	op.Out = []*Value{v}
+	t.net.Ops = append(t.net.Ops, op)
+	return v
+}
+
+// constant is a new constant, which is named after the node.
+func (t *translator) constant(what string, shape []int, elements []float64) *Value {
+	tensor := graph.FromFloats(engine.FP32, shape, elements)
+	return &Value{Name: t.node.Out[0].Name + " " + what, Type: engine.FP32, Shape: shape, Const: tensor}
+}
+
+// element applies a program that write writes, given the registers of its operands; constants of one element
+// become part of it.
+func (t *translator) element(shape []int, in []*Value, write func(c *code, in []int) int) *Value {
+	c, registers := &code{}, make([]int, len(in))
+	var operands []*Value
+	for i, v := range in {
+		registers[i] = -1
+		if v != nil && !single(v) {
+			at := slices.Index(operands, v)
+			if at < 0 {
+				at = len(operands)
+				operands = append(operands, v)
+			}
+			registers[i] = at
+		}
+	}
+	c.Operands = len(operands)
+	for i, v := range in {
+		if v != nil && single(v) {
+			registers[i] = c.constant(v.Const.Floats()[0])
+		}
+	}
+	p := c.finish(write(c, registers))
+	return t.add(&Element{p}, t.node.Out[0].Type, shape, operands...)
+}
+
+// single says whether v is a constant of one element.
+func single(v *Value) bool { return v.Const != nil && v.elements() == 1 }
+
+// ints are the elements of a constant input; ok is false if it is not given, or not constant.
+func ints(n *graph.Node, i int) (list []int, ok bool) {
+	v := n.Input(i)
+	if v == nil || v.Const == nil {
+		return nil, false
+	}
+	for _, x := range v.Const.Ints() {
+		list = append(list, int(x))
+	}
+	return list, true
+}
+
+// attrInts are the elements of an attribute, or nil.
+func attrInts(n *graph.Node, name string) (list []int) {
+	for _, x := range graph.Attr[[]int64](n, name, nil) {
+		list = append(list, int(x))
+	}
+	return list
+}
+
+func attrInt(n *graph.Node, name string, fallback int) int {
+	return int(graph.Attr(n, name, int64(fallback)))
+}
+
+// reshape is v in another shape of as many elements.
+func (t *translator) reshape(v *Value, shape ...int) *Value {
+	switch {
+	case slices.Equal(v.Shape, shape):
+		return v
+	case v.Const != nil:
+		return &Value{Name: v.Name, Type: v.Type, Shape: shape, Const: v.Const.Reshaped(shape...)}
+	}
+	return t.add(&Reshape{}, v.Type, shape, v)
+}
+
+// transpose makes dimension order[i] of v dimension i.
+func (t *translator) transpose(v *Value, order ...int) *Value {
+	shape, same := make([]int, len(order)), true
+	for i, d := range order {
+		shape[i], same = v.Shape[d], same && i == d
+	}
+	if same {
+		return v
+	}
+	return t.add(&Transpose{order}, v.Type, shape, v)
+}
+
+// expand broadcasts v.
+func (t *translator) expand(v *Value, shape ...int) *Value {
+	if slices.Equal(v.Shape, shape) {
+		return v
+	}
+	return t.add(&Expand{}, v.Type, shape, v)
+}

@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Weight is something that plans need of constants on the device. It does not depend on the shapes of inputs:
+// weights of equal Kind, of constants that are equal in their order, are equal.
+type Weight struct {
+	Kind      string // how it is made
+	Constants []*graph.Value
+	Bytes     int64 // that it takes, about
+	make      func(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error)
+}
+
+// Make packs the weight from its constants.
+func (w *Weight) Make(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error) {
+	if len(constants) != len(w.Constants) {
+		return nil, fmt.Errorf("%d constants for %s, which takes %d", len(constants), w.Kind, len(w.Constants))
+	}
+	for i, t := range constants {
+		if v := w.Constants[i]; t.Type != v.Type || !slices.Equal(t.Shape, v.Shape) {
+			return nil, fmt.Errorf("constant %q is %v, not %v%v", v.Name, t, v.Type, v.Shape)
+		}
+	}
+	return w.make(b, constants)
+}
+
+// weights are those of a plan, each once.
+type weights struct {
+	list []Weight
+	at   map[string]int
+}
+
+// weight is the place of w among the weights.
+func (ws *weights) weight(w Weight) int {
+	var key strings.Builder
+	key.WriteString(w.Kind)
+	for _, v := range w.Constants {
+		fmt.Fprintf(&key, " %q %v %p", v.Name, v.Shape, v.Const)
+	}
+	i, ok := ws.at[key.String()]
+	if !ok {
+		i = len(ws.list)
+		ws.list = append(ws.list, w)
+		ws.at[key.String()] = i
+	}
+	return i
+}
+
+// raw is a constant as it is, in float32.
+func (ws *weights) raw(v *lower.Value) int {
+	return ws.weight(Weight{
+		Kind: "float32", Constants: []*graph.Value{graph.NewConst(v.Name, v.Const)}, Bytes: 4 * int64(v.Const.Len()), make: makeRaw,
+	})
+}
+
+func makeRaw(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error) {
+	data := toDevice(constants[0])
+	buf, err := b.Alloc(int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	b.Write(buf, 0, data)
+	return buf, b.Sync()
+}
+
+// toDevice is a tensor's elements as the device has them, in float32.
+func toDevice(t *graph.Tensor) []byte {
+	if t.Type == engine.FP32 {
+		return t.Data
+	}
+	return graph.FromFloats(engine.FP32, t.Shape, t.Floats()).Data
+}
+
+// fromDevice is a tensor of elements that the device had.
+func fromDevice(t engine.DType, shape []int, data []byte) *graph.Tensor {
+	floats := &graph.Tensor{Type: engine.FP32, Shape: shape, Data: data}
+	if t == engine.FP32 {
+		return floats
+	}
+	return graph.FromFloats(t, shape, floats.Floats())
+}
+
+// filter is a convolution's weights, its scale and shift folded into them.
+func (ws *weights) filter(f *lower.Filter) int {
+	p := packing{spec: f.Spec, matrix: f.Matrix}
+	constants, bias := []*graph.Value{f.Weight}, f.Bias
+	if slices.ContainsFunc(f.Scale, func(x float64) bool { return x != 1 }) {
+		p.scaled = true
+		scale := graph.FromFloats(engine.FP32, []int{f.Spec.Out}, f.Scale)
+		constants = append(constants, graph.NewConst(f.Weight.Name+" scale", scale))
+	}
+	if f.Shift != nil {
+		bias = shifted(f)
+	}
+	if p.biased = bias != nil; p.biased {
+		constants = append(constants, bias)
+	}
+	bytes := 4 * int64(f.Spec.Out) * int64(f.Spec.Taps()+1)
+	return ws.weight(Weight{Kind: p.String(), Constants: constants, Bytes: bytes, make: p.make})
+}
+
+// shifted is the bias with scale and shift.
+func shifted(f *lower.Filter) *graph.Value {
+	bias := slices.Clone(f.Shift)
+	if f.Bias != nil {
+		for i, b := range f.Bias.Const.Floats() {
+			bias[i] += f.Scale[i] * b
+		}
+	}
+	return graph.NewConst(f.Weight.Name+" shift", graph.FromFloats(engine.FP32, []int{len(bias)}, bias))
+}
+
+// packing is how a filter is made of its constants: the weights, a scale of each output, a bias.
+type packing struct {
+	spec                   kernels.ConvSpec
+	matrix, scaled, biased bool
+}
+
+func (p packing) String() string {
+	s := p.spec
+	kind := fmt.Sprintf("filter %d>%d/%d kernel %v strides %v dilations %v", s.In, s.Out, s.Groups, s.Kernel, s.Strides, s.Dilations)
+	if p.matrix {
+		kind += " transposed"
+	}
+	if p.scaled {
+		kind += " scaled"
+	}
+	if p.biased {
+		kind += " biased"
+	}
+	return kind
+}
+
+func (p packing) make(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error) {
+	weight := kernels.HostTensor{Name: "weight", Rows: p.spec.Out, Cols: p.spec.Taps(), Data: toDevice(constants[0])}
+	if p.matrix || p.scaled {
+		weight.Data = p.rows(constants)
+	}
+	var bias kernels.HostTensor
+	if p.biased {
+		bias = kernels.HostTensor{Name: "bias", Rows: 1, Cols: p.spec.Out, Data: toDevice(constants[len(constants)-1])}
+	}
+	f, err := b.NewFilter(p.spec, weight, bias)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// rows are the weights of each output, scaled.
+func (p packing) rows(constants []*graph.Tensor) []byte {
+	given, taps := constants[0].Floats(), p.spec.Taps()
+	rows := make([]float64, len(given))
+	scale := slices.Repeat([]float64{1}, p.spec.Out)
+	if p.scaled {
+		scale = constants[1].Floats()
+	}
+	for o := range p.spec.Out {
+		for i := range taps {
+			at := o*taps + i
+			if p.matrix {
+				at = i*p.spec.Out + o
+			}
+			rows[o*taps+i] = given[at] * scale[o]
+		}
+	}
+	return graph.FromFloats(engine.FP32, []int{len(rows)}, rows).Data
+}
