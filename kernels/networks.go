@@ -113,6 +113,15 @@ type Networks interface {
 	Reduce(dst, src Tensor, how Reduction)
 }
 
+// NetworksOf is b as Networks, or an error that names it. A backend over several ranks is none: a network of
+// convolutions runs on one device.
+func NetworksOf(b Backend) (Networks, error) {
+	if n, ok := b.(Networks); ok {
+		return n, nil
+	}
+	return nil, fmt.Errorf("%s computes no networks of convolutions, which run on one device that does", b.Name())
+}
+
 // Program computes an element out of operands. Its registers are the operands and then, one each, the results
 // of its instructions; the last one is the program's. Truth is 1 and falsehood 0; whatever is not 0, as NaN, is
 // true. Each instruction's result is float32, none is fused with another; those up to Sqrt but Pow, and those

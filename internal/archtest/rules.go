@@ -40,7 +40,7 @@ var arrows = map[string][]string{
 	"kernels/cuda/src":           {},
 	"kernels/tensorparallel":     {"internal/osthread", "kernels"},
 	"kernels/kerneltest":         {"kernels", "kernels/ref"},
-	"kernels/networktest":        {"kernels"},
+	"kernels/networktest":        {"kernels", "kernels/kerneltest"},
 	"engine/blob":                {},
 	"engine/weights":             {"internal/mapped", "internal/regular", "kernels"},
 	"engine/weights/catalog":     {"engine/weights", "internal/regular"},

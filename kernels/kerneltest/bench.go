@@ -37,35 +37,41 @@ func Bench(b *testing.B, open Open) {
 	b.Run("Logits", func(b *testing.B) { benchLogits(b, open) })
 }
 
-// shortest is the time of the fastest run.
-func (d *device) shortest(b *testing.B, run func()) time.Duration {
-	run()
-	d.sync()
+// Shortest is the time of the fastest run, with what the backend still does after it, while there is more to
+// run: b.Loop, or For some time.
+func Shortest(t testing.TB, more func() bool, on kernels.Backend, run func()) time.Duration {
 	best := time.Duration(1<<63 - 1)
-	for b.Loop() {
+	timed := func() {
 		start := time.Now()
 		run()
-		d.sync()
+		if err := on.Sync(); err != nil {
+			t.Fatal(err)
+		}
 		best = min(best, time.Since(start))
+	}
+	timed()
+	for more() {
+		timed()
 	}
 	return best
 }
 
-func gigaflops(flops float64, t time.Duration) float64 { return flops / float64(t.Nanoseconds()) }
+// For says for so long that there is more to run.
+func For(long time.Duration) (more func() bool) {
+	end := time.Now().Add(long)
+	return func() bool { return time.Now().Before(end) }
+}
+
+// Gigaflops is a rate per second.
+func Gigaflops(flops float64, t time.Duration) float64 { return flops / float64(t.Nanoseconds()) }
 
 // matmulRate is the rate of a plain product, measured for a fifth of a second.
 func (d *device) matmulRate() float64 {
 	const rows, in, out = 512, 896, 4864
 	l, _, _ := d.outputLinear(kernels.BF16, in, false, out)
 	src, x := d.mat(d.ActType(), rows, in, d.normal(rows*in, 1)), d.mat(kernels.F32, rows, out, make([]float64, rows*out))
-	best := time.Hour
-	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
-		start := time.Now()
-		d.AddLinear(x, src, l)
-		d.sync()
-		best = min(best, time.Since(start))
-	}
-	return gigaflops(2*rows*in*out, best)
+	best := Shortest(d.t, For(200*time.Millisecond), d, func() { d.AddLinear(x, src, l) })
+	return Gigaflops(2*rows*in*out, best)
 }
 
 // filledBlocks are blocks with room for so many tokens, full of small numbers.
@@ -89,9 +95,9 @@ func benchAttention(b *testing.B, open Open, h kernels.Heads, rows, keys int) {
 	segs := []kernels.Segment{{Rows: rows, Pos: keys - rows, Blocks: d.filledBlocks(h, blockTokens, keys)}}
 	spec := kernels.AttentionSpec{Heads: h, Scale: 0.1}
 	matmul := d.matmulRate()
-	best := d.shortest(b, func() { d.Attention(dst, qkv, spec, blockTokens, segs) })
+	best := Shortest(b, b.Loop, d, func() { d.Attention(dst, qkv, spec, blockTokens, segs) })
 	seen := float64(rows)*float64(keys-rows) + float64(rows)*float64(rows+1)/2
-	rate := gigaflops(4*float64(h.Q*h.Dim)*seen, best)
+	rate := Gigaflops(4*float64(h.Q*h.Dim)*seen, best)
 	b.ReportMetric(rate, "GFLOP/s")
 	b.ReportMetric(rate/matmul, "of-matmul")
 	if rows == 1 {
@@ -104,7 +110,7 @@ func benchStoreKV(b *testing.B, open Open, h kernels.Heads) {
 	r := newAttentionRun(newDevice(b, open), attentionCase{heads: h, blockTokens: blockTokens})
 	qkv := r.mat(r.ActType(), rows, h.QKVCols(), r.normal(rows*h.QKVCols(), 1))
 	segs := []kernels.Segment{{Rows: rows, Blocks: r.filledBlocks(h, blockTokens, rows)}}
-	best := r.shortest(b, func() { r.StoreKV(qkv, r.spec, blockTokens, segs) })
+	best := Shortest(b, b.Loop, r, func() { r.StoreKV(qkv, r.spec, blockTokens, segs) })
 	b.ReportMetric(float64(best.Nanoseconds())/rows, "ns/token")
 }
 
@@ -118,6 +124,6 @@ func benchLogits(b *testing.B, open Open) {
 	b.Cleanup(table.Free)
 	norm, _ := d.normWeight(hidden)
 	x, dst := d.mat(kernels.F32, 1, hidden, d.normal(hidden, 1)), d.mat(kernels.F32, 1, vocabulary, nil)
-	best := d.shortest(b, func() { d.Logits(dst, x, norm, normEps, table, nil) })
+	best := Shortest(b, b.Loop, d, func() { d.Logits(dst, x, norm, normEps, table, nil) })
 	b.ReportMetric(vocabulary*hidden*2/float64(best.Nanoseconds()), "GB/s")
 }

@@ -47,9 +47,9 @@ type device struct {
 
 func newDevice(t testing.TB, open Open) *device {
 	t.Helper()
-	b, ok := open(t).(kernels.Networks)
-	if !ok {
-		t.Fatal("the backend is no kernels.Networks")
+	b, err := kernels.NetworksOf(open(t))
+	if err != nil {
+		t.Fatal(err)
 	}
 	name := fnv.New64a()
 	name.Write([]byte(t.Name()))

@@ -55,3 +55,5 @@ func TestProcessorsDoNotChangeBits(t *testing.T) {
 func TestNetworks(t *testing.T) { networktest.Run(t, open) }
 
 func FuzzNetworks(f *testing.F) { networktest.Fuzz(f, open) }
+
+func BenchmarkNetworks(b *testing.B) { networktest.Bench(b, open) }

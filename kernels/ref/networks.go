@@ -80,12 +80,12 @@ func (w *window) input(output [3]int, tap int) (at [3]int) {
 	return at
 }
 
-// output is the place of the output that has the input at the tap, if there is one.
+// output is the place, maybe outside, of the output that has the input at the tap, if there is one.
 func (w *window) output(input [3]int, tap int) (at [3]int, ok bool) {
 	k := place(tap, w.kernel)
 	for i := range at {
 		from := input[i] - w.origin[i] - k[i]*w.dilation[i]
-		if from < 0 || from%w.stride[i] != 0 {
+		if from%w.stride[i] != 0 {
 			return at, false
 		}
 		at[i] = from / w.stride[i]

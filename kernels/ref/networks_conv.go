@@ -132,6 +132,12 @@ func (b *Backend) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin
 func (f *filter) addTapBackward(sums []float64, pixel []float32, tap int) {
 	in, out := f.spec.In/f.spec.Groups, f.spec.Out/f.spec.Groups
 	weight := f.weight[tap*in*f.spec.Out:]
+	if in == 1 && out == 1 {
+		for c, x := range pixel {
+			sums[c] += float64(x) * float64(weight[c])
+		}
+		return
+	}
 	for c := range sums {
 		from, sum := pixel[c/in*out:], 0.0
 		for o, v := range weight[c*out : c*out+out] {

@@ -2,6 +2,7 @@ package tensorparallel_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
@@ -56,6 +57,14 @@ func TestFP8(t *testing.T) {
 		cputest.Need(t, "")
 		kerneltest.RunFP8(t, ranks(2, openCPU), bfloat16Tolerance, false)
 	})
+}
+
+// Ranks that compute networks of convolutions do not do so together.
+func TestRanksAreNoNetworks(t *testing.T) {
+	b := ranks(2, openRef)(t)
+	if _, err := kernels.NetworksOf(b); err == nil || !strings.Contains(err.Error(), "ref x2") {
+		t.Errorf("error %v does not name the ranks", err)
+	}
 }
 
 func TestConformanceOfCPU(t *testing.T) {

@@ -46,7 +46,8 @@ type Options struct {
 }
 
 // Backend is a kernels.Backend of several ranks. Calls go to the ranks' threads and return; only
-// Sync, Read and what makes something wait for them. In one thing it promises less than others: a
+// Sync, Read and what makes something wait for them. It is no kernels.Networks, whatever the ranks
+// are (see kernels.NetworksOf). In one thing it promises less than others: a
 // matrix that an operation writes over part of a wider one leaves the rest of those rows undefined.
 type Backend struct {
 	name       string
