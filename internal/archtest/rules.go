@@ -83,6 +83,9 @@ var arrows = map[string][]string{
 		"internal/cors", "internal/httpserve", "internal/opened", "internal/turns",
 	},
 
+	// video
+	"videoext/vision": {},
+
 	// measuring
 	"bench/workload": {"engine"},
 	"bench/load":     {"bench/workload", "engine", "engine/api"},
