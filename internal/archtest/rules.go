@@ -46,6 +46,7 @@ var arrows = map[string][]string{
 	"engine/weights/catalog":     {"engine/weights", "internal/regular"},
 	"engine/weights/store":       {"engine/weights", "kernels"},
 	"engine/dnn/graph":           {"engine"},
+	"engine/dnn/vjp":             {"engine", "engine/dnn/graph"},
 	"engine/dnn/onnx":            {"engine", "engine/dnn/graph", "internal/mapped", "internal/regular"},
 	"engine/dnn/onnx/onnxtest":   {},
 	"engine/dnn/lower":           {"engine", "engine/dnn/graph", "kernels"},
