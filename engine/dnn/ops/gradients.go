@@ -1,0 +1,4 @@
+package ops
+
+// gradients are by operation.
+var gradients = map[string]gradient{}

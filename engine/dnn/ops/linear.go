@@ -1,0 +1,249 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+)
+
+// linears are products of matrices.
+var linears = map[string]definition{
+	"MatMul": {matMul, numbers, 2, 2, 1},
+	"Gemm":   {gemm, numbers, 2, 3, 1},
+	"Einsum": {einsum, numbers, 1, many, 1},
+}
+
+// multiply computes in float64, or in int64 for integers.
+func multiply[T number](a, b []T, m, k, n int) []T {
+	out := make([]T, m*n)
+	for i := range m {
+		row := out[i*n : (i+1)*n]
+		for j := range k {
+			x, from := a[i*k+j], b[j*n:(j+1)*n]
+			for l := range row {
+				row[l] += x * from[l]
+			}
+		}
+	}
+	return out
+}
+
+func matMul(c *call) {
+	c.same(1)
+	a, b := slices.Clone(c.ranked(0, 1, 1<<10)), slices.Clone(c.ranked(1, 1, 1<<10))
+	vectorA, vectorB := len(a) == 1, len(b) == 1
+	if vectorA {
+		a = []int{1, a[0]}
+	}
+	if vectorB {
+		b = []int{b[0], 1}
+	}
+	m, k, n := a[len(a)-2], a[len(a)-1], b[len(b)-1]
+	if k2 := b[len(b)-2]; k >= 0 && k2 >= 0 && k != k2 {
+		c.fail("%v times %v", c.dims(0), c.dims(1))
+	}
+	batch, ok := broadcastShape(a[:len(a)-2], b[:len(b)-2])
+	if !ok {
+		c.fail("%v times %v", c.dims(0), c.dims(1))
+	}
+	shape := slices.Clone(batch)
+	if !vectorA {
+		shape = append(shape, m)
+	}
+	if !vectorB {
+		shape = append(shape, n)
+	}
+	c.shaped(0, shape...)
+	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+		x := expanded(in[0].Reshaped(a...), append(slices.Clone(batch), m, k))
+		y := expanded(in[1].Reshaped(b...), append(slices.Clone(batch), k, n))
+		if graph.Floating(x.Type) {
+			return one(c.floats(0, products(x.Floats(), y.Floats(), product(batch), m, k, n)))
+		}
+		return one(graph.FromInts(x.Type, shape, products(x.Ints(), y.Ints(), product(batch), m, k, n)))
+	}
+}
+
+func products[T number](x, y []T, batch, m, k, n int) []T {
+	out := make([]T, 0, batch*m*n)
+	for i := range batch {
+		out = append(out, multiply(x[i*m*k:(i+1)*m*k], y[i*k*n:(i+1)*k*n], m, k, n)...)
+	}
+	return out
+}
+
+func gemm(c *call) {
+	c.same(1, 2)
+	a, b := c.ranked(0, 2, 2), c.ranked(1, 2, 2)
+	alpha, beta := c.float("alpha", 1), c.float("beta", 1)
+	turnA, turnB := c.flag("transA", false), c.flag("transB", false)
+	if turnA {
+		a = []int{a[1], a[0]}
+	}
+	if turnB {
+		b = []int{b[1], b[0]}
+	}
+	if a[1] >= 0 && b[0] >= 0 && a[1] != b[0] {
+		c.fail("%v times %v", a, b)
+	}
+	c.shaped(0, a[0], b[1])
+	if c.has(2) {
+		to, ok := broadcastShape(c.out[0].Shape, c.dims(2))
+		if !ok || len(to) != 2 || known(c.out[0].Shape) && !slices.Equal(to, c.out[0].Shape) {
+			c.fail("input 2 has the shape %v, and the product %v", c.dims(2), c.out[0].Shape)
+		}
+	}
+	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+		x, y := in[0], in[1]
+		if turnA {
+			x = permuted(x, []int{1, 0})
+		}
+		if turnB {
+			y = permuted(y, []int{1, 0})
+		}
+		out := mapped(func(v float64) float64 { return alpha * v }, multiply(x.Floats(), y.Floats(), a[0], a[1], b[1]))
+		if c.has(2) {
+			for i, v := range expanded(in[2], c.out[0].Shape).Floats() {
+				out[i] += beta * v
+			}
+		}
+		return one(c.floats(0, out))
+	}
+}
+
+// einsum multiplies all inputs, broadcast over all letters, and sums over those that the output has not.
+func einsum(c *call) {
+	equation, _ := attribute[string](c, "equation")
+	terms, result := c.equation(equation)
+	size := map[rune]int{}
+	for i, term := range terms {
+		c.same(i)
+		for k, letter := range term {
+			d := c.dims(i)[k]
+			if before, ok := size[letter]; !ok || before == 1 || before < 0 {
+				size[letter] = d
+			} else if d >= 0 && d != 1 && d != before {
+				c.fail("%s is %d and %d in %q", string(letter), before, d, equation)
+			}
+		}
+	}
+	letters := slices.Clone(result)
+	for _, term := range terms {
+		for _, letter := range term {
+			if !slices.Contains(letters, letter) {
+				letters = append(letters, letter)
+			}
+		}
+	}
+	all := make([]int, len(letters))
+	for i, letter := range letters {
+		all[i] = size[letter]
+	}
+	c.shaped(0, all[:len(result)]...)
+	c.checkShape("the product", all)
+	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+		var views []*graph.Tensor
+		for i, t := range in {
+			stride := make([]int, len(letters))
+			for k, s := range strides(t.Shape) {
+				if t.Shape[k] != 1 {
+					stride[slices.Index(letters, terms[i][k])] += s // a letter twice is a diagonal
+				}
+			}
+			views = append(views, gathered(t, all, stride, 0))
+		}
+		as := engine.FP64
+		if !graph.Floating(in[0].Type) {
+			as = engine.Int64
+		}
+		for i, v := range views {
+			views[i] = retyped(v, as)
+		}
+		t := combined(as, all, views, times[float64], times[int64], nil)
+		return one(retyped(summed(t, len(result)), in[0].Type))
+	}
+}
+
+// summed is t without its dimensions from keep on.
+func summed(t *graph.Tensor, keep int) *graph.Tensor {
+	n := product(t.Shape[keep:])
+	if graph.Floating(t.Type) {
+		return graph.FromFloats(t.Type, t.Shape[:keep], sums(t.Floats(), n, product(t.Shape[:keep])))
+	}
+	return graph.FromInts(t.Type, t.Shape[:keep], sums(t.Ints(), n, product(t.Shape[:keep])))
+}
+
+// sums are those of m runs of n elements.
+func sums[T number](x []T, n, m int) []T {
+	out := make([]T, m)
+	for i := range out {
+		for _, v := range x[i*n : (i+1)*n] {
+			out[i] += v
+		}
+	}
+	return out
+}
+
+// equation is the letters of each input's dimensions, and of the result. Those of an ellipsis are the numbers from
+// 0 on, counted from its end.
+func (c *call) equation(s string) (terms [][]rune, result []rune) {
+	left, right, explicit := strings.Cut(strings.ReplaceAll(s, " ", ""), "->")
+	parts := strings.Split(left, ",")
+	if len(parts) != len(c.in) {
+		c.fail("attribute equation is %q, for %d inputs", s, len(c.in))
+	}
+	var most int
+	count := map[rune]int{}
+	for i, part := range parts {
+		rank := len(c.dims(i))
+		term, dots := c.term(part, rank, s)
+		if len(term) != rank {
+			c.fail("attribute equation is %q, and input %d has %d dimensions", s, i, rank)
+		}
+		for _, letter := range term {
+			count[letter]++
+		}
+		most = max(most, dots)
+		terms = append(terms, term)
+	}
+	if !explicit {
+		for letter := rune(most - 1); letter >= 0; letter-- {
+			result = append(result, letter)
+		}
+		for letter := 'A'; letter <= 'z'; letter++ {
+			if count[letter] == 1 {
+				result = append(result, letter)
+			}
+		}
+		return terms, result
+	}
+	if result, _ = c.term(right, len(strings.ReplaceAll(right, "...", ""))+most, s); slices.ContainsFunc(result, func(l rune) bool { return count[l] == 0 }) {
+		c.fail("attribute equation is %q, whose result has other letters", s)
+	}
+	for i, letter := range result {
+		if slices.Contains(result[:i], letter) {
+			c.fail("attribute equation is %q, whose result has a letter twice", s)
+		}
+	}
+	return terms, result
+}
+
+// term is the letters of a part of an equation, for a tensor of this rank, and how many the ellipsis stands for.
+func (c *call) term(part string, rank int, equation string) (term []rune, dots int) {
+	before, after, ok := strings.Cut(part, "...")
+	if ok {
+		dots = max(rank-len(before)-len(after), 0)
+	}
+	term = []rune(before)
+	for i := dots - 1; i >= 0; i-- {
+		term = append(term, rune(i))
+	}
+	for i, letter := range append(term, []rune(after)...) {
+		if (letter < 'A' || letter > 'z' || letter > 'Z' && letter < 'a') && (i < len(before) || i >= len(before)+dots) {
+			c.fail("attribute equation is %q", equation)
+		}
+	}
+	return append(term, []rune(after)...), dots
+}

@@ -1,0 +1,243 @@
+package ops
+
+import (
+	"math"
+)
+
+// samplings are operations that read an input between its elements.
+var samplings = map[string]definition{
+	"Resize":     {resize, numbers, 1, 4, 1},
+	"GridSample": {gridSample, floats, 2, 2, 1},
+	"RoiAlign":   {roiAlign, floats, 3, 3, 1},
+}
+
+// grid is how a GridSample reads.
+type grid struct {
+	mode, padding string
+	corners       bool
+	space         []int
+	stride        []int
+}
+
+func gridSample(c *call) {
+	g := &grid{
+		mode:    c.word("mode", "linear", "nearest", "cubic"),
+		padding: c.word("padding_mode", "zeros", "border", "reflection"),
+		corners: c.flag("align_corners", false),
+	}
+	c.elements(1, floats)
+	d, at := c.ranked(0, 3, 5), c.dims(1)
+	if len(at) != len(d) {
+		c.fail("the input has the shape %v, and the grid %v", d, at)
+	}
+	c.expect(1, append(append([]int{d[0]}, filled(len(d)-2, -1)...), len(d)-2)...)
+	if g.mode == "cubic" && len(d) != 4 {
+		c.fail("attribute mode is cubic, for the input %v", d)
+	}
+	c.shaped(0, append([]int{d[0], d[1]}, at[1:len(at)-1]...)...)
+	g.space = d[2:]
+	c.onFloats(func(in [][]float64) []float64 {
+		g.stride = strides(g.space)
+		n, points, each := len(g.space), product(at[1:len(at)-1]), product(g.space)
+		y := make([]float64, product(c.out[0].Shape))
+		for p := range d[0] * points {
+			taps := g.taps(in[1][p*n : (p+1)*n])
+			for channel := range d[1] {
+				i := p/points*d[1] + channel
+				image := in[0][i*each : (i+1)*each]
+				for _, t := range taps {
+					y[i*points+p%points] += t.weight * image[t.index]
+				}
+			}
+		}
+		return y
+	})
+}
+
+type sampleTap struct {
+	index  int
+	weight float64
+}
+
+// taps are those of a point, whose coordinates go from -1 to 1, the last dimension first.
+func (g *grid) taps(point []float64) []sampleTap {
+	out := []sampleTap{{0, 1}}
+	for k, n := range g.space {
+		x := point[len(point)-1-k]
+		if x = (x + 1) / 2 * float64(n-1); !g.corners {
+			x = ((point[len(point)-1-k]+1)*float64(n) - 1) / 2
+		}
+		var next []sampleTap
+		for _, a := range g.along(x, n) {
+			for _, b := range out {
+				next = append(next, sampleTap{b.index + a.index*g.stride[k], b.weight * a.weight})
+			}
+		}
+		out = next
+	}
+	return out
+}
+
+// along are the taps at place x of n entries.
+func (g *grid) along(x float64, n int) []sampleTap {
+	if x = g.pad(x, n); math.IsNaN(x) || math.Abs(x) > 1e9 {
+		return nil
+	}
+	if g.mode == "nearest" {
+		return g.entry(nil, int(math.RoundToEven(x)), n, 1)
+	}
+	first, last, kernel := 0, 1, triangle
+	if g.mode == "cubic" {
+		first, last, kernel = -1, 2, func(x float64) float64 { return cubic(x, -0.75) }
+	}
+	var out []sampleTap
+	base := int(math.Floor(x))
+	for k := base + first; k <= base+last; k++ {
+		out = g.entry(out, k, n, kernel(float64(k)-x))
+	}
+	return out
+}
+
+// entry adds entry k, which may lie outside.
+func (g *grid) entry(taps []sampleTap, k, n int, weight float64) []sampleTap {
+	if k < 0 || k >= n {
+		if g.padding == "zeros" || n == 0 {
+			return taps
+		}
+		k = min(max(int(math.RoundToEven(g.pad(float64(k), n))), 0), n-1)
+	}
+	return append(taps, sampleTap{k, weight})
+}
+
+// pad brings a place outside of n entries inside.
+func (g *grid) pad(x float64, n int) float64 {
+	switch least, most := -0.5, float64(n)-0.5; {
+	case g.padding == "zeros":
+		return x
+	case g.padding == "border":
+		return clamp(x, 0, float64(n-1))
+	case g.corners:
+		return reflect(x, 0, float64(n-1))
+	default:
+		return reflect(x, least, most)
+	}
+}
+
+// reflect folds x at two ends until it lies between them.
+func reflect(x, least, most float64) float64 {
+	span := most - least
+	if span <= 0 {
+		return least
+	}
+	x = math.Mod(math.Abs(x-least), 2*span)
+	return least + min(x, 2*span-x)
+}
+
+// region is how a RoiAlign reads.
+type region struct {
+	rows, columns, sampling int
+	scale, shift            float64
+	largest                 bool
+}
+
+func roiAlign(c *call) {
+	r := &region{
+		rows: c.int("output_height", 1), columns: c.int("output_width", 1), sampling: c.int("sampling_ratio", 0),
+		scale: c.float("spatial_scale", 1), largest: c.word("mode", "avg", "max") == "max",
+	}
+	if c.word("coordinate_transformation_mode", "half_pixel", "output_half_pixel") == "half_pixel" {
+		r.shift = 0.5
+	}
+	if min(r.rows, r.columns) < 1 || max(r.rows, r.columns) > 1<<16 || r.sampling < 0 || r.sampling > 1<<10 {
+		c.fail("output_height %d, output_width %d and sampling_ratio %d", r.rows, r.columns, r.sampling)
+	}
+	c.same(1)
+	c.elements(2, indices)
+	d, rois := c.ranked(0, 4, 4), c.ranked(1, 2, 2)
+	c.expect(1, -1, 4)
+	c.expect(2, rois[0])
+	c.shaped(0, rois[0], d[1], r.rows, r.columns)
+	c.onFloats(func(in [][]float64) []float64 {
+		var y []float64
+		each := d[2] * d[3]
+		for i := range rois[0] {
+			image := c.place(int64(in[2][i]), d[0])
+			bins := r.bins(c, in[1][i*4:(i+1)*4], d[2], d[3])
+			for channel := range d[1] {
+				x := in[0][(image*d[1]+channel)*each:][:each]
+				for _, bin := range bins {
+					y = append(y, r.value(bin, x))
+				}
+			}
+		}
+		return y
+	})
+}
+
+// bins are the sample points of each output of a region, a point being up to four taps.
+func (r *region) bins(c *call, roi []float64, h, w int) [][][]sampleTap {
+	var corner [4]float64
+	for i, v := range roi {
+		if corner[i] = v*r.scale - r.shift; !(math.Abs(corner[i]) < 1e6) {
+			c.fail("a region reaches to %g", v)
+		}
+	}
+	width, height := corner[2]-corner[0], corner[3]-corner[1]
+	if r.shift == 0 {
+		width, height = max(width, 1), max(height, 1)
+	}
+	stepY, stepX := height/float64(r.rows), width/float64(r.columns)
+	pointsY, pointsX := r.sampling, r.sampling
+	if r.sampling == 0 {
+		pointsY, pointsX = int(math.Ceil(stepY)), int(math.Ceil(stepX))
+	}
+	if pointsY > 1<<10 || pointsX > 1<<10 {
+		c.fail("%d by %d samples for an output", pointsY, pointsX)
+	}
+	var out [][][]sampleTap
+	for bin := range r.rows * r.columns {
+		var points [][]sampleTap
+		for iy := range max(pointsY, 0) {
+			for ix := range max(pointsX, 0) {
+				y := corner[1] + (float64(bin/r.columns)+(float64(iy)+0.5)/float64(pointsY))*stepY
+				x := corner[0] + (float64(bin%r.columns)+(float64(ix)+0.5)/float64(pointsX))*stepX
+				points = append(points, bilinear(y, x, h, w))
+			}
+		}
+		out = append(out, points)
+	}
+	return out
+}
+
+// bilinear are the taps of a point; none of one that lies more than an entry outside.
+func bilinear(y, x float64, h, w int) []sampleTap {
+	if h == 0 || w == 0 || y < -1 || y > float64(h) || x < -1 || x > float64(w) {
+		return nil
+	}
+	y, x = clamp(y, 0, float64(h-1)), clamp(x, 0, float64(w-1))
+	y0, x0 := int(y), int(x)
+	y1, x1 := min(y0+1, h-1), min(x0+1, w-1)
+	fy, fx := y-float64(y0), x-float64(x0)
+	return []sampleTap{
+		{y0*w + x0, (1 - fy) * (1 - fx)}, {y0*w + x1, (1 - fy) * fx}, {y1*w + x0, fy * (1 - fx)}, {y1*w + x1, fy * fx},
+	}
+}
+
+// value is the mean of a bin's points or, as ONNX Runtime has it, the largest of their weighted taps.
+func (r *region) value(bin [][]sampleTap, x []float64) float64 {
+	total, best := 0.0, math.Inf(-1)
+	for _, point := range bin {
+		for _, t := range point {
+			v := t.weight * x[t.index]
+			total += v
+			best = max(best, v)
+		}
+	}
+	if r.largest {
+		if math.IsInf(best, -1) {
+			return 0
+		}
+		return best
+	}
+	return total / float64(max(len(bin), 1))
+}

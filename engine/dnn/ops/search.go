@@ -1,0 +1,295 @@
+package ops
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+)
+
+// searches are operations whose results are places of elements, or elements found by their values.
+var searches = map[string]definition{
+	"ArgMax":            {argument(1), numbers, 1, 1, 1},
+	"ArgMin":            {argument(-1), numbers, 1, 1, 1},
+	"TopK":              {topK, numbers, 2, 2, 2},
+	"NonZero":           {nonZero, anything, 1, 1, 1},
+	"Unique":            {unique, anything, 1, 1, 4},
+	"NonMaxSuppression": {nonMaxSuppression, floats, 2, 5, 1},
+}
+
+// order compares the elements of a tensor by their places. NaN is above all.
+func order(t *graph.Tensor) func(i, j int) int {
+	if graph.Floating(t.Type) {
+		x := t.Floats()
+		return func(i, j int) int {
+			switch a, b := x[i], x[j]; {
+			case a != a || b != b:
+				return cmp.Compare(truth[int64](a != a), truth[int64](b != b))
+			default:
+				return cmp.Compare(a, b)
+			}
+		}
+	}
+	x := t.Ints()
+	if t.Type == engine.Uint64 {
+		return func(i, j int) int { return cmp.Compare(uint64(x[i]), uint64(x[j])) }
+	}
+	return func(i, j int) int { return cmp.Compare(x[i], x[j]) }
+}
+
+// argument finds the largest elements, or the smallest for a sign of -1.
+func argument(sign int) func(*call) {
+	return func(c *call) {
+		keep, last := c.flag("keepdims", true), c.flag("select_last_index", false)
+		c.typed(0, engine.Int64)
+		d := c.ranked(0, 1, math.MaxInt)
+		axis := c.axis("axis", 0, len(d))
+		c.shaped(0, without(d, []int{axis}, keep)...)
+		c.run = func(in []*graph.Tensor) []*graph.Tensor {
+			if d[axis] == 0 && product(c.out[0].Shape) > 0 {
+				c.fail("no elements along dimension %d of %v", axis, d)
+			}
+			compare, l := order(in[0]), lanesOf(d, []int{axis})
+			var out []int64
+			for _, start := range l.starts {
+				best := 0
+				for k := range l.steps {
+					if o := sign * compare(start+l.steps[k], start+l.steps[best]); o > 0 || o == 0 && last {
+						best = k
+					}
+				}
+				out = append(out, int64(best))
+			}
+			return one(graph.FromInts(engine.Int64, c.out[0].Shape, out[:product(c.out[0].Shape)]))
+		}
+	}
+}
+
+func topK(c *call) {
+	sign := 1
+	if c.flag("largest", true) {
+		sign = -1
+	}
+	sorted := c.flag("sorted", true)
+	c.typed(1, engine.Int64)
+	d := c.ranked(0, 1, math.MaxInt)
+	axis := c.axis("axis", -1, len(d))
+	k := -1
+	if given, ok := c.ints(1); ok {
+		if len(given) != 1 || given[0] < 0 || d[axis] >= 0 && given[0] > d[axis] {
+			c.fail("K is %v, of %d", given, d[axis])
+		}
+		k = given[0]
+	}
+	shape := slices.Clone(d)
+	shape[axis] = k
+	for i := range c.out {
+		c.shaped(i, shape...)
+	}
+	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+		compare, from, to := order(in[0]), lanesOf(d, []int{axis}), lanesOf(shape, []int{axis})
+		values, index := c.new(0), make([]int64, product(shape))
+		size := in[0].Type.Size()
+		for i := range min(len(to.starts), len(from.starts)) {
+			best := indexed(d[axis], func(k int) int { return k })
+			slices.SortFunc(best, func(a, b int) int {
+				return cmp.Or(sign*compare(from.starts[i]+from.steps[a], from.starts[i]+from.steps[b]), cmp.Compare(a, b))
+			})
+			if best = best[:k]; !sorted {
+				slices.Sort(best)
+			}
+			for j, b := range best {
+				at, source := to.starts[i]+to.steps[j], from.starts[i]+from.steps[b]
+				copy(values.Data[at*size:(at+1)*size], in[0].Data[source*size:])
+				index[at] = int64(b)
+			}
+		}
+		out := one(values)
+		if len(c.out) > 1 {
+			out = append(out, graph.FromInts(engine.Int64, shape, index))
+		}
+		return out
+	}
+}
+
+func nonZero(c *call) {
+	c.typed(0, engine.Int64)
+	d := c.dims(0)
+	c.shaped(0, len(d), -1)
+	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+		var found []int
+		for i, v := range in[0].Floats() {
+			if v != 0 {
+				found = append(found, i)
+			}
+		}
+		out := make([]int64, 0, len(d)*len(found))
+		for _, stride := range strides(d) {
+			for _, i := range found {
+				out = append(out, int64(i/max(stride, 1)))
+			}
+		}
+		for k := range d {
+			for i := range found {
+				out[k*len(found)+i] %= int64(d[k])
+			}
+		}
+		return one(graph.FromInts(engine.Int64, []int{len(d), len(found)}, out))
+	}
+}
+
+func unique(c *call) {
+	sorted := c.flag("sorted", true)
+	for i := 1; i < len(c.out); i++ {
+		c.typed(i, engine.Int64)
+	}
+	d, axis := c.dims(0), 0
+	if _, ok := c.node.Attrs["axis"]; ok {
+		axis = c.axis("axis", 0, len(d))
+	} else {
+		d = []int{product(d)}
+	}
+	shape := slices.Clone(d)
+	shape[axis] = -1
+	for i := range c.out {
+		c.shaped(i, -1)
+	}
+	c.shaped(0, shape...)
+	if len(c.out) > 2 {
+		c.shaped(2, d[axis])
+	}
+	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+		t := in[0].Reshaped(d...)
+		groups, of := distinct(t, axis)
+		if !sorted { // in the order in which they are first met
+			rank := make([]int64, len(groups))
+			by := indexed(len(groups), func(i int) int { return i })
+			slices.SortFunc(by, func(a, b int) int { return groups[a][0] - groups[b][0] })
+			reordered := make([][]int, len(groups))
+			for to, from := range by {
+				reordered[to], rank[from] = groups[from], int64(to)
+			}
+			groups, of = reordered, mapped(func(g int64) int64 { return rank[g] }, of)
+		}
+		var first []int
+		var counts, firsts []int64
+		for _, g := range groups {
+			first, firsts, counts = append(first, g[0]), append(firsts, int64(g[0])), append(counts, int64(len(g)))
+		}
+		return []*graph.Tensor{taken(t, axis, first, nil), graph.Vector(firsts...), graph.Vector(of...), graph.Vector(counts...)}[:len(c.out)]
+	}
+}
+
+// distinct are the places of equal entries along an axis, in the order of their values, and the group of each place.
+func distinct(t *graph.Tensor, axis int) (groups [][]int, of []int64) {
+	_, n, _ := around(t.Shape, axis)
+	compare, stride := order(t), strides(t.Shape)[axis]
+	starts := lanesOf(t.Shape, []int{axis}).starts
+	entries := func(a, b int) int {
+		for _, s := range starts {
+			if o := compare(s+a*stride, s+b*stride); o != 0 {
+				return o
+			}
+		}
+		return 0
+	}
+	by := indexed(n, func(i int) int { return i })
+	sort.SliceStable(by, func(i, j int) bool { return entries(by[i], by[j]) < 0 })
+	of = make([]int64, n)
+	for i, k := range by {
+		if i == 0 || entries(by[i-1], k) != 0 {
+			groups = append(groups, nil)
+		}
+		g := len(groups) - 1
+		groups[g], of[k] = append(groups[g], k), int64(g)
+	}
+	return groups, of
+}
+
+// box is by its corners.
+type box struct{ y0, x0, y1, x1 float64 }
+
+func nonMaxSuppression(c *call) {
+	centers := c.flag("center_point_box", false)
+	c.typed(0, engine.Int64)
+	c.shaped(0, -1, 3)
+	c.same(1)
+	d, scores := c.ranked(0, 3, 3), c.ranked(1, 3, 3)
+	c.expect(0, scores[0], scores[2], 4)
+	for i := 2; i < 5; i++ {
+		if c.has(i) {
+			c.scalar(i)
+		}
+	}
+	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+		at := func(i int, fallback float64) float64 {
+			if c.has(i) {
+				return in[i].Floats()[0]
+			}
+			return fallback
+		}
+		s := suppression{most: int(min(max(at(2, 0), 0), float64(d[1]))), overlap: at(3, 0), score: at(4, math.Inf(-1)), any: !c.has(4)}
+		out := []int64{}
+		boxes, x := in[0].Floats(), in[1].Floats()
+		for image := range d[0] {
+			corners := boxesOf(boxes[image*d[1]*4:(image+1)*d[1]*4], centers)
+			for class := range scores[1] {
+				for _, k := range s.keep(corners, x[(image*scores[1]+class)*d[1]:][:d[1]]) {
+					out = append(out, int64(image), int64(class), int64(k))
+				}
+			}
+		}
+		return one(graph.FromInts(engine.Int64, []int{len(out) / 3, 3}, out))
+	}
+}
+
+func boxesOf(x []float64, centers bool) []box {
+	out := make([]box, len(x)/4)
+	for i := range out {
+		a, b, c, d := x[4*i], x[4*i+1], x[4*i+2], x[4*i+3]
+		if out[i] = (box{min(a, c), min(b, d), max(a, c), max(b, d)}); centers {
+			out[i] = box{b - d/2, a - c/2, b + d/2, a + c/2}
+		}
+	}
+	return out
+}
+
+func (b box) area() float64 { return (b.y1 - b.y0) * (b.x1 - b.x0) }
+
+// union is how much of their union two boxes have in common.
+func (b box) union(o box) float64 {
+	common := max(0, min(b.y1, o.y1)-max(b.y0, o.y0)) * max(0, min(b.x1, o.x1)-max(b.x0, o.x0))
+	if common <= 0 {
+		return 0
+	}
+	return common / (b.area() + o.area() - common)
+}
+
+// suppression keeps at most so many boxes of a class, of those above a score, that do not overlap a better one.
+type suppression struct {
+	most           int
+	overlap, score float64
+	any            bool // whatever the score
+}
+
+func (s suppression) keep(boxes []box, scores []float64) []int {
+	var by, kept []int
+	for i, v := range scores {
+		if s.any || v > s.score {
+			by = append(by, i)
+		}
+	}
+	slices.SortFunc(by, func(a, b int) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b)) })
+	for _, i := range by {
+		if len(kept) == s.most {
+			break
+		}
+		if !slices.ContainsFunc(kept, func(k int) bool { return boxes[k].union(boxes[i]) > s.overlap }) {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,181 @@
+package ops
+
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+)
+
+// Window is where the kernel of a convolution or a pooling stands, dimension by dimension of space: output o reads,
+// with its tap k, the input at o*Strides - Before + k*Dilations. Of ConvTranspose it is the other way around: input o
+// adds there to the output. Entries of Before and After that are -1 depend on dimensions that are not known.
+type Window struct {
+	Kernel, Strides, Dilations []int
+	Before, After              []int // padding
+	Out                        []int // of the result, without channels
+}
+
+// WindowOf is that of a Conv, ConvTranspose, MaxPool, AveragePool or LpPool.
+func WindowOf(n *graph.Node) (w Window, err error) {
+	windows := map[string]func(*call) Window{
+		"Conv": (*call).convWindow, "ConvTranspose": (*call).transposedWindow,
+		"MaxPool": (*call).poolWindow, "AveragePool": (*call).poolWindow, "LpPool": (*call).poolWindow,
+	}
+	c := &call{node: n, in: n.In, limit: MaxElements}
+	err = c.attempt(func() {
+		of, ok := windows[n.Op]
+		if !ok {
+			c.fail("it has no window")
+		}
+		if d, ok := convolutions[n.Op]; ok {
+			d.check(c, len(n.Out))
+		} else {
+			pools[n.Op].check(c, len(n.Out))
+		}
+		w = of(c)
+	})
+	return w, err
+}
+
+// extent is how much of the input a kernel spans.
+func (w *Window) extent(i int) int { return (w.Kernel[i]-1)*w.Dilations[i] + 1 }
+
+// window reads the attributes of a window with this kernel. Before and After are explicit padding.
+func (c *call) window(kernel []int) Window {
+	n := len(kernel)
+	w := Window{Kernel: kernel, Before: make([]int, n), After: make([]int, n), Out: make([]int, n)}
+	w.Strides = c.perDimension("strides", n, 1)
+	w.Dilations = c.perDimension("dilations", n, 1)
+	c.positive("the kernel", kernel)
+	c.positive("attribute strides", w.Strides)
+	c.positive("attribute dilations", w.Dilations)
+	pads, ok := c.list("pads")
+	if ok && len(pads) != 2*n {
+		c.fail("attribute pads is %v, for %d dimensions", pads, n)
+	}
+	for i, p := range pads {
+		if p < 0 || p > c.limit {
+			c.fail("attribute pads is %v", pads)
+		}
+		if i < n {
+			w.Before[i] = p
+		} else {
+			w.After[i-n] = p
+		}
+	}
+	return w
+}
+
+// perDimension is an attribute with an entry for each of n dimensions.
+func (c *call) perDimension(name string, n, fallback int) []int {
+	v, ok := c.list(name)
+	if !ok {
+		return filled(n, fallback)
+	}
+	if len(v) != n {
+		c.fail("attribute %s is %v, for %d dimensions", name, v, n)
+	}
+	return v
+}
+
+func (c *call) positive(what string, values []int) {
+	for _, v := range values {
+		if v < 1 || v > 1<<24 {
+			c.fail("%s: %v", what, values)
+		}
+	}
+}
+
+// slide sets padding, where it follows from sizes, and the sizes of the output.
+func (c *call) slide(w *Window, space []int, up bool) {
+	auto := c.word("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+	for i, n := range space {
+		same := auto == "SAME_UPPER" || auto == "SAME_LOWER"
+		if auto != "NOTSET" {
+			w.Before[i], w.After[i] = 0, 0
+		}
+		if n < 0 {
+			if w.Out[i] = -1; same {
+				w.Before[i], w.After[i] = -1, -1
+			}
+			continue
+		}
+		if same {
+			w.Out[i] = (n + w.Strides[i] - 1) / w.Strides[i]
+			w.share(i, max((w.Out[i]-1)*w.Strides[i]+w.extent(i)-n, 0), auto == "SAME_UPPER")
+			continue
+		}
+		room := n + w.Before[i] + w.After[i] - w.extent(i)
+		if room < 0 {
+			c.fail("dimension %d of space is %d with padding of %d and %d, and the kernel spans %d", i, n, w.Before[i], w.After[i], w.extent(i))
+		}
+		w.Out[i] = room/w.Strides[i] + 1
+		// A window that is not all inside must at least begin there.
+		if up && room%w.Strides[i] > 0 && w.Out[i]*w.Strides[i] < n+w.Before[i] {
+			w.Out[i]++
+		}
+	}
+}
+
+// share divides padding between both sides; what is left over goes after (upper) or before.
+func (w *Window) share(i, total int, upper bool) {
+	w.Before[i] = total / 2
+	if !upper {
+		w.Before[i] = total - total/2
+	}
+	w.After[i] = total - w.Before[i]
+}
+
+// kernelOf is the kernel of weights, which attribute kernel_shape may repeat.
+func (c *call) kernelOf(weight []int) []int {
+	kernel := slices.Clone(weight[2:])
+	if given, ok := c.list("kernel_shape"); ok {
+		if len(given) != len(kernel) {
+			c.fail("attribute kernel_shape is %v, and the weights have the shape %v", given, weight)
+		}
+		for i, k := range given {
+			if kernel[i] < 0 {
+				kernel[i] = k
+			}
+			if kernel[i] != k {
+				c.fail("attribute kernel_shape is %v, and the weights have the shape %v", given, weight)
+			}
+		}
+	}
+	if !known(kernel) {
+		panic(unknown{})
+	}
+	return kernel
+}
+
+// space3 is three dimensions of space, of which those that are not there have one entry.
+func space3(space []int, fill int) [3]int {
+	out := [3]int{fill, fill, fill}
+	copy(out[3-len(space):], space)
+	return out
+}
+
+// window3 is a window over three dimensions.
+type window3 struct {
+	kernel, strides, dilations, before, after, out, in [3]int
+}
+
+func (w *Window) over3(space []int) window3 {
+	return window3{
+		kernel: space3(w.Kernel, 1), strides: space3(w.Strides, 1), dilations: space3(w.Dilations, 1),
+		before: space3(w.Before, 0), after: space3(w.After, 0), out: space3(w.Out, 1), in: space3(space, 1),
+	}
+}
+
+// reach is the range of outputs, of n, whose tap k lies inside of m inputs, and the input of output 0.
+func (w *window3) reach(i, k, n, m int) (from, to, first int) {
+	first = k*w.dilations[i] - w.before[i]
+	s := w.strides[i]
+	if first < 0 {
+		from = (-first + s - 1) / s
+	}
+	if m-1 >= first {
+		to = min((m-1-first)/s+1, n)
+	}
+	return from, max(to, from), first
+}
