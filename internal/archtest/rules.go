@@ -27,8 +27,9 @@ var arrows = map[string][]string{
 
 	// device
 	"kernels/ref":                {"kernels"},
-	"kernels/cpu":                {"kernels"},
+	"kernels/cpu":                {"kernels", "kernels/cpu/networks"},
 	"kernels/cpu/cputest":        {"kernels/cpu"},
+	"kernels/cpu/networks":       {"kernels"},
 	"kernels/cpu/onednn":         {},
 	"kernels/cpu/raw":            {},
 	"kernels/cuda":               {"kernels", "kernels/cuda/cublas", "kernels/cuda/nccl", "kernels/cuda/sdpa"},
@@ -138,7 +139,7 @@ var externals = []struct {
 	allowed []string
 	why     string
 }{
-	{"C", []string{"kernels/cpu", "kernels/cpu/onednn", "kernels/cpu/raw", "kernels/cuda", "kernels/cuda/cublas", "kernels/cuda/nccl", "kernels/cuda/sdpa", "kernels/cuda/simt", "engine/tokenizer"}, "all else builds with CGO_ENABLED=0"},
+	{"C", []string{"kernels/cpu", "kernels/cpu/networks", "kernels/cpu/onednn", "kernels/cpu/raw", "kernels/cuda", "kernels/cuda/cublas", "kernels/cuda/nccl", "kernels/cuda/sdpa", "kernels/cuda/simt", "engine/tokenizer"}, "all else builds with CGO_ENABLED=0"},
 	{"google.golang.org/protobuf", []string{"engine/dnn/onnx", "engine/dnn/onnx/onnxtest"}, "protobuf is ONNX's format of files"},
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},

@@ -63,7 +63,7 @@ func (b *Backend) segmentList(op string, rows int, heads kernels.Heads, blockTok
 				b.fail("%s: a block ends at byte %d of a buffer of %d", op, block.Off+bytes, block.Buf.Bytes())
 				return nil, false
 			}
-			blocks[next] = block.Buf.(*buffer).at(block.Off)
+			blocks[next] = block.Buf.(*buffer).At(block.Off)
 			next++
 		}
 	}

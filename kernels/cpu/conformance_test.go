@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/kernels/cpu/cputest"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
+	"github.com/prefillonly/prefillonly/kernels/networktest"
 )
 
 // tolerance of bfloat16 activations: half a unit in their last place is 2^-9 of a value.
@@ -31,6 +32,20 @@ func TestFP8(t *testing.T) {
 		t.Run(isa, func(t *testing.T) { kerneltest.RunFP8(t, open(isa, 2), tolerance, false) })
 	}
 }
+
+func TestNetworks(t *testing.T) {
+	for _, isa := range []string{"avx2", "avx512"} {
+		t.Run(isa, func(t *testing.T) { networktest.Run(t, open(isa, 3)) })
+	}
+}
+
+func TestThreadsDoNotChangeBitsOfNetworks(t *testing.T) {
+	for _, isa := range []string{"avx2", "avx512"} {
+		t.Run(isa, func(t *testing.T) { networktest.SameBits(t, open(isa, 1), open(isa, 5)) })
+	}
+}
+
+func FuzzNetworks(f *testing.F) { networktest.Fuzz(f, open("", 2)) }
 
 func TestThreadsDoNotChangeBits(t *testing.T) {
 	for _, isa := range cpu.ISAs {

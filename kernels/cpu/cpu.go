@@ -13,12 +13,16 @@ import "C"
 import (
 	"fmt"
 	"runtime"
+	"unsafe"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cpu/networks"
 )
 
 // Backend is a kernels.Backend on this machine's cores.
 type Backend struct {
+	*networks.Networks
+
 	pool *C.pf_pool
 	isa  C.pf_isa
 	err  error // first since the last Sync
@@ -26,7 +30,7 @@ type Backend struct {
 	segments segmentArena
 }
 
-var _ kernels.Backend = (*Backend)(nil)
+var _ kernels.Networks = (*Backend)(nil)
 
 // New makes a backend. It fails when the machine lacks AVX2, FMA and F16C, or the instruction set
 // that config asks for.
@@ -54,7 +58,17 @@ func New(config Config) (*Backend, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("kernels/cpu: cannot start %d threads", threads)
 	}
-	return &Backend{pool: pool, isa: isa}, nil
+	b := &Backend{pool: pool, isa: isa}
+	var err error
+	b.Networks, err = networks.New(networks.Threads{
+		Pool: unsafe.Pointer(pool), Count: threads,
+		Parallel: C.pf_parallel, Scratch: C.pf_pool_scratch, Shared: C.pf_pool_shared,
+	}, isa >= C.PF_AVX512, b.Alloc, func(err error) { b.fail("%w", err) })
+	if err != nil {
+		C.pf_pool_free(pool)
+		return nil, fmt.Errorf("kernels/cpu: %w", err)
+	}
+	return b, nil
 }
 
 // Name is "cpu" and the instruction set.
@@ -71,6 +85,7 @@ func (b *Backend) Close() {
 	C.pf_pool_free(b.pool)
 	b.pool = nil
 	b.segments.free()
+	b.Networks.Free()
 }
 
 // Sync returns the first error since the last Sync; every call has taken effect when it returns.

@@ -63,7 +63,8 @@ func (b *buffer) Free() {
 	*b = buffer{}
 }
 
-func (b *buffer) at(off int64) unsafe.Pointer {
+// At is the address of a byte.
+func (b *buffer) At(off int64) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(b.data)), off)
 }
 
@@ -86,9 +87,9 @@ func (b *Backend) CopyKV(dst, src kernels.KVBlock, bytes int64) {
 }
 
 // bf16 is the address of a matrix of activations.
-func bf16(m kernels.Mat) *C.pf_bf16 { return (*C.pf_bf16)(m.Buf.(*buffer).at(m.Off)) }
+func bf16(m kernels.Mat) *C.pf_bf16 { return (*C.pf_bf16)(m.Buf.(*buffer).At(m.Off)) }
 
-func float32s(m kernels.Mat) *C.float { return (*C.float)(m.Buf.(*buffer).at(m.Off)) }
+func float32s(m kernels.Mat) *C.float { return (*C.float)(m.Buf.(*buffer).At(m.Off)) }
 
 // fits tells whether m is a matrix of this type and width that lies within its buffer; it records an
 // error otherwise.

@@ -125,7 +125,7 @@ func (b *Backend) pack(parts []kernels.HostTensor, out int, gated bool) (*linear
 			return nil, err
 		}
 		l.weights = weights
-		l.c.weights = (*C.pf_bf16)(weights.at(0))
+		l.c.weights = (*C.pf_bf16)(weights.At(0))
 	}
 	b.fill(l, parts)
 	return l, nil
@@ -156,9 +156,9 @@ func (l *linear) allocFP8(parts []kernels.HostTensor, elements int64) error {
 		l.weights.Free()
 		return err
 	}
-	l.c.codes = (*C.uint8_t)(l.weights.at(0))
-	l.c.scale = (*C.float)(l.scale.at(0))
-	scale := unsafe.Slice((*float32)(l.scale.at(0)), int(l.c.panels)*C.PF_PANEL)
+	l.c.codes = (*C.uint8_t)(l.weights.At(0))
+	l.c.scale = (*C.float)(l.scale.At(0))
+	scale := unsafe.Slice((*float32)(l.scale.At(0)), int(l.c.panels)*C.PF_PANEL)
 	if l.c.gated != 0 {
 		const half = C.PF_PANEL / 2
 		for i := range parts[0].Rows {
@@ -187,7 +187,7 @@ func (l *linear) setBias(parts, bias []kernels.HostTensor) error {
 		return err
 	}
 	l.bias = floats
-	l.c.bias = (*C.float)(floats.at(0))
+	l.c.bias = (*C.float)(floats.At(0))
 	row := 0
 	for i, part := range parts {
 		if t := bias[i]; len(t.Data) > 0 {
@@ -197,7 +197,7 @@ func (l *linear) setBias(parts, bias []kernels.HostTensor) error {
 			if t.Rows != 1 || t.Cols != part.Rows {
 				return fmt.Errorf("kernels/cpu: bias %q is [%d, %d], %q has %d rows", t.Name, t.Rows, t.Cols, part.Name, part.Rows)
 			}
-			C.pf_to_f32((*C.float)(floats.at(int64(row)*4)), unsafe.Pointer(unsafe.SliceData(t.Data)), C.pf_type(t.Type), C.size_t(t.Cols))
+			C.pf_to_f32((*C.float)(floats.At(int64(row)*4)), unsafe.Pointer(unsafe.SliceData(t.Data)), C.pf_type(t.Type), C.size_t(t.Cols))
 		}
 		row += part.Rows
 	}
@@ -244,7 +244,7 @@ func (b *Backend) NewTable(tensor kernels.HostTensor) (kernels.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	C.pf_to_bf16((*C.pf_bf16)(copied.at(0)), unsafe.Pointer(unsafe.SliceData(tensor.Data)), C.pf_type(tensor.Type), C.size_t(n))
+	C.pf_to_bf16((*C.pf_bf16)(copied.At(0)), unsafe.Pointer(unsafe.SliceData(tensor.Data)), C.pf_type(tensor.Type), C.size_t(n))
 	t.copied, t.data = copied, copied.data
 	return t, nil
 }
@@ -257,7 +257,7 @@ type vector struct {
 
 func (v *vector) Len() int { return v.n }
 
-func (v *vector) floats() *C.float { return (*C.float)(v.at(0)) }
+func (v *vector) floats() *C.float { return (*C.float)(v.At(0)) }
 
 // NewVector converts the weights to float32.
 func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
@@ -269,7 +269,7 @@ func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 	if err != nil {
 		return nil, err
 	}
-	C.pf_to_f32((*C.float)(floats.at(0)), unsafe.Pointer(unsafe.SliceData(t.Data)), C.pf_type(t.Type), C.size_t(n))
+	C.pf_to_f32((*C.float)(floats.At(0)), unsafe.Pointer(unsafe.SliceData(t.Data)), C.pf_type(t.Type), C.size_t(n))
 	return &vector{floats, n}, nil
 }
 
@@ -281,8 +281,8 @@ type rope struct {
 
 func (r *rope) MaxPositions() int { return r.max }
 
-func (r *rope) cosines() *C.float { return (*C.float)(r.at(0)) }
-func (r *rope) sines() *C.float   { return (*C.float)(r.at(r.Bytes() / 2)) }
+func (r *rope) cosines() *C.float { return (*C.float)(r.At(0)) }
+func (r *rope) sines() *C.float   { return (*C.float)(r.At(r.Bytes() / 2)) }
 
 // NewRope tabulates the angles, as float32 products, and their cosines and sines, rounded from float64.
 func (b *Backend) NewRope(invFreq []float32, scale float32, positions int) (kernels.Rope, error) {
@@ -291,7 +291,7 @@ func (b *Backend) NewRope(invFreq []float32, scale float32, positions int) (kern
 	if err != nil {
 		return nil, err
 	}
-	floats := unsafe.Slice((*float32)(angles.at(0)), 2*n)
+	floats := unsafe.Slice((*float32)(angles.At(0)), 2*n)
 	for pos := range positions {
 		for i, frequency := range invFreq {
 			sin, cos := math.Sincos(float64(float32(pos) * frequency))

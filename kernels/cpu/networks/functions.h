@@ -1,0 +1,157 @@
+// The functions of an instruction set beside its tiles: element-wise operations, copies and sums, and the table of
+// all of them. A source that includes this states PN_LANES, its target and ROWS first, and defines whole after it.
+
+#include "elementary.h"
+#include "internal.h"
+#include "strips.h"
+#include "tile.h"
+
+#include <math.h>
+
+#define EACH_VECTOR(n, WHOLE, PART) \
+	do { \
+		size_t i = 0; \
+		for (; i + PN_LANES <= n; i += PN_LANES) { \
+			WHOLE \
+		} \
+		if (i < n) { \
+			vm m = first((int)(n - i)); \
+			PART \
+		} \
+	} while (0)
+
+#define ELEMENTS(name, expression) \
+	static void name(float *d, const float *a, const float *b, const float *c, size_t n) \
+	{ \
+		(void)a, (void)b, (void)c; \
+		EACH_VECTOR(n, vf x = load(a + i); store(d + i, expression);, vf x = load_first(a + i, m); store_first(d + i, expression, m);); \
+	}
+
+#define ELEMENTS2(name, expression) \
+	static void name(float *d, const float *a, const float *b, const float *c, size_t n) \
+	{ \
+		(void)c; \
+		EACH_VECTOR(n, vf x = load(a + i); vf y = load(b + i); store(d + i, expression);, vf x = load_first(a + i, m); \
+		            vf y = load_first(b + i, m); store_first(d + i, expression, m);); \
+	}
+
+#define TRUTH(m) choose(m, set(1.0f), set(0.0f))
+
+ELEMENTS(op_copy, x)
+ELEMENTS2(op_add, x + y)
+ELEMENTS2(op_sub, x - y)
+ELEMENTS2(op_mul, x * y)
+ELEMENTS2(op_div, x / y)
+ELEMENTS2(op_min, any_smaller(x, y))
+ELEMENTS2(op_max, any_larger(x, y))
+ELEMENTS2(op_less, TRUTH(is_less(x, y)))
+ELEMENTS2(op_less_equal, TRUTH(is_less_equal(x, y)))
+ELEMENTS2(op_equal, TRUTH(is_equal(x, y)))
+ELEMENTS(op_neg, negative(x))
+ELEMENTS(op_abs, magnitude(x))
+ELEMENTS(op_sqrt, root(x))
+ELEMENTS(op_exp, exponential(x))
+ELEMENTS(op_log, logarithm(x))
+ELEMENTS(op_tanh, hyperbolic_tangent(x))
+ELEMENTS(op_sigmoid, sigmoid(x))
+ELEMENTS(op_erf, error_function(x))
+ELEMENTS(op_floor, below(x))
+ELEMENTS(op_ceil, above(x))
+ELEMENTS(op_round, nearest(x))
+ELEMENTS(op_silu, x * sigmoid(x))
+
+static void op_select(float *d, const float *a, const float *b, const float *c, size_t n)
+{
+	EACH_VECTOR(n, store(d + i, choose(is_not(load(a + i), set(0)), load(b + i), load(c + i)));,
+	            store_first(d + i, choose(is_not(load_first(a + i, m), set(0)), load_first(b + i, m), load_first(c + i, m)), m););
+}
+
+static void op_pow(float *d, const float *a, const float *b, const float *c, size_t n)
+{
+	(void)c;
+	for (size_t i = 0; i < n; i++)
+		d[i] = powf(a[i], b[i]);
+}
+
+static void op_sin(float *d, const float *a, const float *b, const float *c, size_t n)
+{
+	(void)b, (void)c;
+	for (size_t i = 0; i < n; i++)
+		d[i] = sinf(a[i]);
+}
+
+static void op_cos(float *d, const float *a, const float *b, const float *c, size_t n)
+{
+	(void)b, (void)c;
+	for (size_t i = 0; i < n; i++)
+		d[i] = cosf(a[i]);
+}
+
+static void fill(float *d, float x, size_t n) { EACH_VECTOR(n, store(d + i, set(x));, store_first(d + i, set(x), m);); }
+
+static void copy(float *d, const float *s, size_t n) { op_copy(d, s, NULL, NULL, n); }
+
+static void weigh(float *d, const float *s, ptrdiff_t stride, const int32_t *index, const float *weight, int taps, size_t n)
+{
+	EACH_VECTOR(n, vf sum = set(0); for (int j = 0; j < taps; j++) sum = muladd(set(weight[j]), load(s + index[j] * stride + i), sum);
+	            store(d + i, sum);, vf sum = set(0);
+	            for (int j = 0; j < taps; j++) sum = muladd(set(weight[j]), load_first(s + index[j] * stride + i, m), sum);
+	            store_first(d + i, sum, m););
+}
+
+#define FOLD(name, expression) \
+	static void fold_##name(float *d, const float *s, size_t n) \
+	{ \
+		EACH_VECTOR(n, vf x = load(d + i); vf y = load(s + i); store(d + i, expression);, vf x = load_first(d + i, m); \
+		            vf y = load_first(s + i, m); store_first(d + i, expression, m);); \
+	}
+
+// Four chains hide the latency of an operation; then they and the lanes become one in pairs.
+#define REDUCE(name, expression, start) \
+	static float reduce_##name(const float *s, size_t n) \
+	{ \
+		vf acc[4] = {set(start), set(start), set(start), set(start)}, x, y; \
+		size_t j = 0; \
+		for (; j + 4 * PN_LANES <= n; j += 4 * PN_LANES) \
+			for (int u = 0; u < 4; u++) { \
+				x = acc[u], y = load(s + j + u * PN_LANES); \
+				acc[u] = expression; \
+			} \
+		for (; j < n; j += PN_LANES) { \
+			vm m = first((int)(n - j < PN_LANES ? n - j : PN_LANES - 1)); \
+			x = acc[0], y = n - j < PN_LANES ? choose(m, load_first(s + j, m), set(start)) : load(s + j); \
+			acc[0] = expression; \
+		} \
+		float lanes[4 * PN_LANES]; \
+		for (int u = 0; u < 4; u++) \
+			store(lanes + u * PN_LANES, acc[u]); \
+		for (int width = 2 * PN_LANES; width > 0; width /= 2) \
+			for (int i = 0; i < width; i++) { \
+				x = set(lanes[i]), y = set(lanes[i + width]); \
+				vf r = expression; \
+				lanes[i] = ((const float *)&r)[0]; \
+			} \
+		return lanes[0]; \
+	}
+
+FOLD(sum, x + y)
+FOLD(largest, any_larger(x, y))
+FOLD(smallest, any_smaller(x, y))
+REDUCE(sum, x + y, 0)
+REDUCE(largest, any_larger(x, y), -__builtin_inff())
+REDUCE(smallest, any_smaller(x, y), __builtin_inff())
+
+#define KERNELS \
+	{ \
+		.lanes = PN_LANES, .rows = ROWS, \
+		.element = {[PN_COPY] = op_copy, [PN_ADD] = op_add, [PN_SUB] = op_sub, [PN_MUL] = op_mul, [PN_DIV] = op_div, \
+		            [PN_MIN] = op_min, [PN_MAX] = op_max, [PN_POW] = op_pow, [PN_LESS] = op_less, \
+		            [PN_LESS_EQUAL] = op_less_equal, [PN_EQUAL] = op_equal, [PN_SELECT] = op_select, [PN_NEG] = op_neg, \
+		            [PN_ABS] = op_abs, [PN_SQRT] = op_sqrt, [PN_EXP] = op_exp, [PN_LOG] = op_log, [PN_SIN] = op_sin, \
+		            [PN_COS] = op_cos, [PN_TANH] = op_tanh, [PN_SIGMOID] = op_sigmoid, [PN_ERF] = op_erf, \
+		            [PN_FLOOR] = op_floor, [PN_CEIL] = op_ceil, [PN_ROUND] = op_round, [PN_SILU] = op_silu}, \
+		.fill = fill, .copy = copy, .tile = tile, .depthwise = depthwise, .maxima = maxima, .means = means, \
+		.route = route, .weigh = weigh, \
+		.fold = {fold_sum, fold_largest, fold_smallest}, \
+		.reduce = {reduce_sum, reduce_largest, reduce_smallest}, \
+	}

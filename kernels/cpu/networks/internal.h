@@ -1,0 +1,107 @@
+// What the sources of networks share: the functions of one instruction set, and prepared programs.
+#ifndef PREFILLONLY_NETWORKS_INTERNAL_H
+#define PREFILLONLY_NETWORKS_INTERNAL_H
+
+#include "networks.h"
+
+// Operations in the order of kernels.ElementOp, and then those that programs are made of beside them.
+typedef enum pn_op {
+	PN_CONSTANT, PN_COPY, PN_ADD, PN_SUB, PN_MUL, PN_DIV, PN_MIN, PN_MAX, PN_POW, PN_LESS, PN_LESS_EQUAL, PN_EQUAL,
+	PN_SELECT, PN_NEG, PN_ABS, PN_SQRT, PN_EXP, PN_LOG, PN_SIN, PN_COS, PN_TANH, PN_SIGMOID, PN_ERF, PN_FLOOR,
+	PN_CEIL, PN_ROUND,
+	PN_SILU, // a * sigmoid(a)
+	PN_OPS,
+} pn_op;
+
+// pn_element_op sets n elements of d; d may be an operand itself.
+typedef void (*pn_element_op)(float *d, const float *a, const float *b, const float *c, size_t n);
+
+// pn_strip is a run of outputs along the last axis, of which all have the same taps of the other axes.
+typedef struct pn_strip {
+	const pn_axis *axis;
+	int from[2], to[2];   // taps of the outer axes that lie in the input
+	int64_t place[2];     // of their tap 0
+	int x0, x1, channels; // outputs [x0, x1)
+	float *dst;           // of output 0
+	const float *src;     // of place 0 of all axes
+} pn_strip;
+
+// pn_kernels are the functions of an instruction set.
+struct pn_kernels {
+	int lanes, rows; // floats of a vector; rows of the tallest tile
+	pn_element_op element[PN_OPS];
+	void (*fill)(float *d, float x, size_t n);
+	void (*copy)(float *d, const float *s, size_t n);
+
+	// tile sets c [rows][cols], whose rows are ldc apart, to a [rows][k] times the panel b [k][ldb] plus init: a
+	// row for all, or c itself, or NULL for 0. cols is at most two vectors; b has whole vectors.
+	void (*tile)(int rows, int cols, size_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb, float *c,
+	             ptrdiff_t ldc, const float *init);
+
+	// depthwise convolves a strip; weights of a tap are `stride` floats.
+	void (*depthwise)(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias);
+	void (*maxima)(const pn_strip *s);
+	// means of a strip; scale holds what the sum of each output is multiplied by.
+	void (*means)(const pn_strip *s, const float *scale);
+
+	// route adds grad [outputs], laid out as g says, to the place of the first of the largest taps of each output of a
+	// strip; at is place 0 of the last axis and the others' tap 0 in the input's gradient.
+	void (*route)(const pn_strip *s, const pn_axis *g, const float *grad, float *at);
+
+	// weigh sets d[i] to the sum of weight[j] * s[index[j]*stride + i] for j from 0, in this order.
+	void (*weigh)(float *d, const float *s, ptrdiff_t stride, const int32_t *index, const float *weight, int taps, size_t n);
+
+	// fold makes d[i] one with s[i], and reduce all of s one, in a way that depends on n alone: to a sum, the largest
+	// and the smallest.
+	void (*fold[3])(float *d, const float *s, size_t n);
+	float (*reduce[3])(const float *s, size_t n);
+};
+
+static inline int64_t pn_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t pn_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t pn_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// pn_run runs tasks on the pool, or all on this thread where the work, in nanoseconds, would not repay waking others.
+void pn_run(const pn_device *d, pn_task task, void *arg, int tasks, double work);
+
+// pn_inside sets [*from, *to) to the taps of output i that lie in the input, and returns the place of tap 0.
+int64_t pn_inside(const pn_axis *a, int64_t i, int *from, int *to);
+
+// pn_step is an instruction on places: [0, operands) are operands, then come registers.
+typedef struct pn_step {
+	pn_op op;
+	int dst, in[3];
+	float x;
+} pn_step;
+
+// pn_program is a program made ready: dead instructions are gone, registers are shared by results that live
+// one after another.
+struct pn_program {
+	int operands, steps, constants, registers; // of the steps the first ones are constants
+	double work;                               // nanoseconds an element, about
+	pn_step step[PN_MAX_INSTRUCTIONS];
+
+	// For pn_prepare.
+	pn_step given[PN_MAX_INSTRUCTIONS];
+	int last[PN_MAX_OPERANDS + PN_MAX_INSTRUCTIONS], place[PN_MAX_OPERANDS + PN_MAX_INSTRUCTIONS];
+	int spare[PN_MAX_INSTRUCTIONS];
+};
+
+void pn_prepare(pn_program *p, const pn_instruction *code, int instructions, int operands);
+
+// pn_matrix is a view: element (i, j) at at[i*row + j*col].
+typedef struct pn_matrix {
+	float *at;
+	ptrdiff_t row, col;
+} pn_matrix;
+
+// pn_execute computes rows x cols elements; room is for PN_PROGRAM_BYTES.
+void pn_execute(const pn_kernels *k, const pn_program *p, pn_matrix dst, const pn_matrix *operands, int64_t rows,
+                int64_t cols, float *room);
+
+// A program is run on so many elements at a time, or fewer where it has very many registers: they stay in the
+// first-level cache.
+enum { PN_BLOCK = 512 };
+#define PN_PROGRAM_BYTES ((size_t)512 << 10)
+
+#endif

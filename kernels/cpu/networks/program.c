@@ -1,0 +1,269 @@
+//go:build cgo && linux && amd64
+
+// Element-wise programs: made ready once for a call, and run on blocks of elements, an instruction after the other.
+
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// A rough price of operations, in nanoseconds an element.
+static double price(pn_op op)
+{
+	switch (op) {
+	case PN_POW:
+	case PN_SIN:
+	case PN_COS:
+		return 10;
+	case PN_DIV:
+	case PN_SQRT:
+	case PN_EXP:
+	case PN_LOG:
+	case PN_TANH:
+	case PN_SIGMOID:
+	case PN_ERF:
+	case PN_SILU:
+		return 0.6;
+	default:
+		return 0.1;
+	}
+}
+
+static const int arguments[PN_OPS] = {
+	[PN_COPY] = 1, [PN_ADD] = 2, [PN_SUB] = 2, [PN_MUL] = 2, [PN_DIV] = 2, [PN_MIN] = 2, [PN_MAX] = 2, [PN_POW] = 2,
+	[PN_LESS] = 2, [PN_LESS_EQUAL] = 2, [PN_EQUAL] = 2, [PN_SELECT] = 3, [PN_NEG] = 1, [PN_ABS] = 1, [PN_SQRT] = 1,
+	[PN_EXP] = 1, [PN_LOG] = 1, [PN_SIN] = 1, [PN_COS] = 1, [PN_TANH] = 1, [PN_SIGMOID] = 1, [PN_ERF] = 1,
+	[PN_FLOOR] = 1, [PN_CEIL] = 1, [PN_ROUND] = 1, [PN_SILU] = 1,
+};
+
+// simplify makes x * sigmoid(x) one operation and a square a product, both of which keep the bits.
+static void simplify(pn_step *step, int i, int operands)
+{
+	pn_step *s = step + i;
+	for (int side = 0; s->op == PN_MUL && side < 2; side++) {
+		int by = s->in[side] - operands;
+		if (by >= 0 && step[by].op == PN_SIGMOID && step[by].in[0] == s->in[1 - side])
+			*s = (pn_step){.op = PN_SILU, .in = {s->in[1 - side]}};
+	}
+	if (s->op == PN_POW && s->in[1] >= operands && step[s->in[1] - operands].op == PN_CONSTANT && step[s->in[1] - operands].x == 2)
+		*s = (pn_step){.op = PN_MUL, .in = {s->in[0], s->in[0]}};
+}
+
+// keep writes step s, with places for registers, behind the others of p.
+static void keep(pn_program *p, const pn_step *s, int dst)
+{
+	pn_step *to = p->step + p->steps++;
+	*to = *s;
+	to->dst = dst;
+	for (int j = 0; j < 3; j++)
+		to->in[j] = j < arguments[s->op] ? p->place[s->in[j]] : 0;
+	p->work += price(s->op);
+}
+
+// find_last sets last[r] to one more than the number of the last step that reads register r, and to 0 where none does.
+static void find_last(pn_program *p, int n, int operands)
+{
+	memset(p->last, 0, (size_t)(operands + n) * sizeof *p->last);
+	p->last[operands + n - 1] = n + 1;
+	for (int i = n - 1; i >= 0; i--)
+		for (int j = 0; p->last[operands + i] && j < arguments[p->given[i].op]; j++)
+			if (!p->last[p->given[i].in[j]])
+				p->last[p->given[i].in[j]] = i + 1;
+}
+
+// release makes the places of registers that step i is the last to read spare, and returns how many are.
+static int release(pn_program *p, int i, int operands, int spares)
+{
+	const pn_step *s = p->given + i;
+	for (int j = 0; j < arguments[s->op]; j++) {
+		int r = s->in[j], seen = (j > 0 && r == s->in[0]) || (j > 1 && r == s->in[1]);
+		if (r >= operands && p->last[r] == i + 1 && p->given[r - operands].op != PN_CONSTANT && !seen)
+			p->spare[spares++] = p->place[r];
+	}
+	return spares;
+}
+
+void pn_prepare(pn_program *p, const pn_instruction *code, int n, int operands)
+{
+	int spares = 0;
+	p->operands = operands;
+	p->steps = p->registers = 0;
+	p->work = 0;
+	for (int i = 0; i < n; i++) {
+		p->given[i] = (pn_step){.op = (pn_op)code[i].op, .in = {(int)code[i].a, (int)code[i].b, (int)code[i].c}, .x = code[i].x};
+		simplify(p->given, i, operands);
+	}
+	find_last(p, n, operands);
+	for (int i = 0; i < operands; i++)
+		p->place[i] = i;
+	for (int i = 0; i < n; i++)
+		if (p->last[operands + i] && p->given[i].op == PN_CONSTANT) {
+			p->place[operands + i] = operands + p->registers++;
+			keep(p, p->given + i, p->place[operands + i]);
+		}
+	p->constants = p->steps;
+	for (int i = 0; i < n; i++) {
+		if (!p->last[operands + i] || p->given[i].op == PN_CONSTANT)
+			continue;
+		spares = release(p, i, operands, spares);
+		p->place[operands + i] = spares ? p->spare[--spares] : operands + p->registers++;
+		keep(p, p->given + i, p->place[operands + i]);
+	}
+}
+
+pn_program *pn_program_new(void) { return malloc(sizeof(pn_program)); }
+
+// gather copies rows x cols elements of m to d, densely.
+static void gather(const pn_kernels *k, float *d, pn_matrix m, int64_t rows, int64_t cols)
+{
+	if (m.col == 1) {
+		for (int64_t i = 0; i < rows; i++)
+			k->copy(d + i * cols, m.at + i * m.row, (size_t)cols);
+		return;
+	}
+	if (m.col == 0) {
+		for (int64_t i = 0; i < rows; i++)
+			k->fill(d + i * cols, m.at[i * m.row], (size_t)cols);
+		return;
+	}
+	if (rows > cols) {
+		for (int64_t j = 0; j < cols; j++)
+			for (int64_t i = 0; i < rows; i++)
+				d[i * cols + j] = m.at[i * m.row + j * m.col];
+		return;
+	}
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t j = 0; j < cols; j++)
+			d[i * cols + j] = m.at[i * m.row + j * m.col];
+}
+
+static void scatter(const pn_kernels *k, pn_matrix m, const float *s, int64_t rows, int64_t cols)
+{
+	for (int64_t i = 0; i < rows; i++)
+		if (m.col == 1)
+			k->copy(m.at + i * m.row, s + i * cols, (size_t)cols);
+		else
+			for (int64_t j = 0; j < cols; j++)
+				m.at[i * m.row + j * m.col] = s[i * cols + j];
+}
+
+static int dense(pn_matrix m, int64_t rows, int64_t cols) { return m.col == 1 && (rows == 1 || m.row == cols); }
+
+// fixed tells whether all blocks of m are the same: of so many rows, of which a block has `height`, and whole ones or not.
+static int fixed(pn_matrix m, int64_t rows, int64_t height, int whole)
+{
+	return (m.col == 0 && (m.row == 0 || rows == 1)) || (m.row == 0 && height > 1 && whole);
+}
+
+static pn_matrix moved(pn_matrix m, int64_t i, int64_t j)
+{
+	m.at += i * m.row + j * m.col;
+	return m;
+}
+
+// flatten makes one row of rows that all views continue.
+static void flatten(pn_matrix dst, const pn_matrix *operands, int count, int64_t *rows, int64_t *cols)
+{
+	int one = *rows == 1 || dst.row == dst.col * *cols;
+	for (int i = 0; i < count; i++)
+		one &= *rows == 1 || operands[i].row == operands[i].col * *cols;
+	if (one) {
+		*cols *= *rows;
+		*rows = 1;
+	}
+}
+
+// block runs p on rows x cols elements; place are the operands and then the registers.
+static void block(const pn_kernels *k, const pn_program *p, pn_matrix dst, float **place, int64_t rows, int64_t cols)
+{
+	size_t n = (size_t)(rows * cols);
+	for (int i = p->constants; i < p->steps; i++) {
+		const pn_step *s = p->step + i;
+		float *to = i == p->steps - 1 && dense(dst, rows, cols) ? dst.at : place[s->dst];
+		k->element[s->op](to, place[s->in[0]], place[s->in[1]], place[s->in[2]], n);
+	}
+	if (!dense(dst, rows, cols))
+		scatter(k, dst, place[p->step[p->steps - 1].dst], rows, cols);
+	else if (p->steps == p->constants)
+		k->copy(dst.at, place[p->step[p->steps - 1].dst], n);
+}
+
+void pn_execute(const pn_kernels *k, const pn_program *p, pn_matrix dst, const pn_matrix *operands, int64_t rows,
+                int64_t cols, float *room)
+{
+	flatten(dst, operands, p->operands, &rows, &cols);
+	int64_t most = pn_min(PN_BLOCK, (int64_t)(PN_PROGRAM_BYTES / sizeof(float)) / (p->registers + p->operands + 1) / 16 * 16);
+	int64_t width = pn_min(cols, most), height = pn_min(rows, most / width);
+	float *place[PN_MAX_OPERANDS + PN_MAX_INSTRUCTIONS], *own = room + p->registers * most;
+	for (int i = 0; i < p->registers; i++)
+		place[p->operands + i] = room + i * most;
+	for (int i = 0; i < p->constants; i++)
+		k->fill(place[p->step[i].dst], p->step[i].x, (size_t)(width * height));
+	for (int i = 0; i < p->operands; i++)
+		if (fixed(operands[i], rows, height, width == cols))
+			gather(k, place[i] = own + i * most, operands[i], height, width);
+	for (int64_t i = 0; i < rows; i += height)
+		for (int64_t j = 0; j < cols; j += width) {
+			int64_t r = pn_min(height, rows - i), c = pn_min(width, cols - j);
+			for (int o = 0; o < p->operands; o++) {
+				pn_matrix m = moved(operands[o], i, j);
+				if (fixed(operands[o], rows, height, width == cols))
+					continue;
+				if (dense(m, r, c))
+					place[o] = m.at;
+				else
+					gather(k, place[o] = own + o * most, m, r, c);
+			}
+			block(k, p, moved(dst, i, j), place, r, c);
+		}
+}
+
+// map is pn_map for all threads. The last two dimensions are matrices; a task is some of them, or a part of one.
+typedef struct map {
+	const pn_device *d;
+	const pn_program *program;
+	int dims;
+	const int64_t *shape;
+	const pn_tensor *t;
+	int64_t matrices, rows, cols;
+	int64_t group, part, parts; // matrices of a task; rows or, where there is one, columns of a part, and parts of a matrix
+} map;
+
+static void map_part(const map *m, int64_t matrix, int64_t from, float *room)
+{
+	pn_matrix v[PN_MAX_OPERANDS + 1];
+	for (int i = 0; i <= m->program->operands; i++) {
+		int64_t rest = matrix;
+		v[i] = (pn_matrix){m->t[i].at, m->dims > 1 ? m->t[i].stride[m->dims - 2] : 0, m->t[i].stride[m->dims - 1]};
+		for (int k = m->dims - 3; k >= 0; rest /= m->shape[k--])
+			v[i].at += rest % m->shape[k] * m->t[i].stride[k];
+		v[i] = m->rows > 1 ? moved(v[i], from, 0) : moved(v[i], 0, from);
+	}
+	int64_t rows = m->rows > 1 ? pn_min(m->part, m->rows - from) : 1, cols = m->rows > 1 ? m->cols : pn_min(m->part, m->cols - from);
+	pn_execute(m->d->kernels, m->program, v[0], v + 1, rows, cols, room);
+}
+
+static void map_task(void *arg, int task, int thread)
+{
+	const map *m = arg;
+	float *room = m->d->threads.scratch(m->d->threads.pool, thread);
+	int64_t first = task / m->parts * m->group, last = pn_min(m->matrices, first + m->group);
+	for (int64_t i = first; i < last; i++)
+		map_part(m, i, task % m->parts * m->part, room);
+}
+
+void pn_map(const pn_device *d, const pn_instruction *code, int instructions, int operands, int dims,
+            const int64_t *shape, const pn_tensor *t)
+{
+	enum { TASK_ELEMENTS = 16 << 10 };
+	map m = {.d = d, .program = d->program, .dims = dims, .shape = shape, .t = t, .matrices = 1, .rows = dims > 1 ? shape[dims - 2] : 1, .cols = shape[dims - 1]};
+	pn_prepare(d->program, code, instructions, operands);
+	for (int i = 0; i < dims - 2; i++)
+		m.matrices *= shape[i];
+	int64_t lines = m.rows > 1 ? m.rows : m.cols;
+	m.part = pn_max(1, TASK_ELEMENTS / (m.rows > 1 ? m.cols : 1));
+	m.parts = pn_ceil(lines, m.part);
+	m.group = m.parts > 1 ? 1 : pn_max(1, TASK_ELEMENTS / (m.rows * m.cols));
+	double elements = (double)m.matrices * (double)m.rows * (double)m.cols;
+	pn_run(d, map_task, &m, (int)(pn_ceil(m.matrices, m.group) * m.parts), elements * (m.program->work + 0.1 * operands));
+}
