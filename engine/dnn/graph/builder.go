@@ -16,7 +16,7 @@ type Builder struct {
 	err   error
 }
 
-// NewBuilder adds to g. What infer finds of a node's outputs, it sets in them.
+// NewBuilder adds to g. What infer finds of a node's outputs, it sets in them; its errors name the node.
 func NewBuilder(g *Graph, infer func(*Node) error) *Builder {
 	b := &Builder{Graph: g, infer: infer, taken: map[string]bool{}, next: map[string]int{}}
 	b.take(g)
@@ -87,15 +87,38 @@ func (b *Builder) Node(op string, in []*Value, attrs Attrs, outs int) []*Value {
 	}
 	b.Graph.Nodes = append(b.Graph.Nodes, n)
 	if b.err == nil {
-		if err := b.infer(n); err != nil {
-			b.err = fmt.Errorf("%v: %w", n, err)
-		}
+		b.err = b.infer(n)
 	}
 	return append([]*Value(nil), n.Out...)
 }
 
 // Op adds a node of one output.
 func (b *Builder) Op(op string, attrs Attrs, in ...*Value) *Value { return b.Node(op, in, attrs, 1)[0] }
+
+// SetOutputs makes values the outputs, in place of as many that there are and under their names.
+func (b *Builder) SetOutputs(values []*Value) {
+	g := b.Graph
+	here, fixed := map[*Node]bool{}, map[*Value]bool{} // fixed: what has to keep its name
+	for _, n := range g.Nodes {
+		here[n] = true
+	}
+	for _, v := range g.Outputs {
+		fixed[v] = true
+	}
+	for i, v := range g.Outputs {
+		same := values[i]
+		switch {
+		case same == v:
+		case here[same.From] && !fixed[same]:
+			same.Name, fixed[same] = v.Name, true
+			g.Outputs[i] = same
+		default:
+			n := &Node{Name: b.Fresh("Identity"), Op: "Identity", In: []*Value{same}, Out: []*Value{v}, Attrs: Attrs{}}
+			v.Type, v.Shape, v.Rank, v.From = same.Type, same.Shape, same.Rank, n
+			g.Nodes = append(g.Nodes, n)
+		}
+	}
+}
 
 func trimmed(in []*Value) []*Value {
 	for len(in) > 0 && in[len(in)-1] == nil {

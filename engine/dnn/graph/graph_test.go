@@ -1,7 +1,7 @@
 package graph
 
 import (
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,7 +13,7 @@ import (
 // sameAsFirst is inference for tests: every output is like input 0.
 func sameAsFirst(n *Node) error {
 	if n.Op == "Bad" {
-		return errors.New("is bad")
+		return fmt.Errorf("%v is bad", n)
 	}
 	for _, v := range n.Out {
 		v.Set(n.In[0].Type, n.In[0].Shape)
@@ -134,7 +134,7 @@ func TestBuilderStopsInferringAtAnError(t *testing.T) {
 	x := b.Input("x", engine.FP32, 2)
 	y := b.Op("Bad", nil, x)
 	z := b.Op("Relu", nil, y)
-	if err := b.Err(); err == nil || err.Error() != `Bad node "Bad": is bad` {
+	if err := b.Err(); err == nil || err.Error() != `Bad node "Bad" is bad` {
 		t.Errorf("got %v", err)
 	}
 	if z.Type != 0 || z.Rank != -1 || z.Known() {
@@ -142,5 +142,28 @@ func TestBuilderStopsInferringAtAnError(t *testing.T) {
 	}
 	if a, c := b.Op("Relu", nil, x), NewBuilder(g, sameAsFirst).Fresh("x"); a.Name == z.Name || c == "x" {
 		t.Errorf("names taken twice: %s %s", a.Name, c)
+	}
+}
+
+// What takes an output's place has its name; what keeps its own, an input or another output, is copied to it.
+func TestSetOutputs(t *testing.T) {
+	g := &Graph{Name: "g"}
+	b := NewBuilder(g, sameAsFirst)
+	x := b.Input("x", engine.FP32, 2)
+	r := b.Op("Relu", nil, x)
+	for _, name := range []string{"a", "b", "c"} {
+		g.Outputs = append(g.Outputs, NewValue(name))
+	}
+	g.Outputs = append(g.Outputs, b.Op("Exp", nil, x))
+	b.SetOutputs([]*Value{r, r, x, g.Outputs[3]})
+	want := `g(x FP32[2])
+a FP32[2] = Relu(x)
+Exp_out FP32[2] = Exp(x)
+b FP32[2] = Identity(a)
+c FP32[2] = Identity(x)
+return a, b, c, Exp_out
+`
+	if got := g.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }

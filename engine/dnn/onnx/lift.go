@@ -66,7 +66,14 @@ func lift(g *graph.Graph, opset int64, hints map[string]engine.DType) error {
 	if err := l.graph(g); err != nil {
 		return err
 	}
-	l.nameOutputs(g)
+	outputs := make([]*graph.Value, len(g.Outputs))
+	for i, v := range g.Outputs {
+		outputs[i] = l.actual(v)
+		if outputs[i].Type == 0 {
+			outputs[i].Set(v.Type, v.Shape)
+		}
+	}
+	l.build.SetOutputs(outputs)
 	g.Prune()
 	return nil
 }
@@ -120,34 +127,6 @@ func (l *lifter) actual(v *graph.Value) *graph.Value {
 		return other
 	}
 	return v
-}
-
-// nameOutputs gives values that were renamed away the names that the graph's outputs have.
-func (l *lifter) nameOutputs(g *graph.Graph) {
-	fixed := map[*graph.Value]bool{} // what has to keep its name
-	for _, v := range g.Outputs {
-		fixed[v] = true
-	}
-	here := map[*graph.Node]bool{}
-	for _, n := range g.Nodes {
-		here[n] = true
-	}
-	for i, v := range g.Outputs {
-		same := l.actual(v)
-		if same == v {
-			continue
-		}
-		if here[same.From] && !fixed[same] {
-			fixed[same] = true
-			v.From = same.From
-			*same = *v
-			g.Outputs[i] = same
-			continue
-		}
-		n := &graph.Node{Name: l.build.Fresh("Identity"), Op: "Identity", In: []*graph.Value{same}, Out: []*graph.Value{v}, Attrs: graph.Attrs{}}
-		v.From = n
-		g.Nodes = append(g.Nodes, n)
-	}
 }
 
 // typeOf is the type of a value, as far as the file tells without inference; 0 if it does not.

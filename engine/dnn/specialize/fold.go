@@ -1,0 +1,279 @@
+package specialize
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops"
+)
+
+// maxFolded is the most bytes of a constant that is computed, beside those that it is computed of.
+const maxFolded = 64 << 20
+
+// folder computes what can be of a graph's copy.
+type folder struct {
+	build *graph.Builder
+	alias map[*graph.Value]*graph.Value // of values that are others
+}
+
+// fold is a copy of g, with inputs of these shapes by name, in which all is known and computed that can be.
+func fold(g *graph.Graph, shapes map[string][]int) (*graph.Graph, error) {
+	g, _ = g.Clone()
+	for _, v := range g.Inputs {
+		if shape, ok := shapes[v.Name]; ok {
+			v.Set(v.Type, shape)
+		}
+	}
+	f := &folder{build: newBuilder(g), alias: map[*graph.Value]*graph.Value{}}
+	if err := f.graph(g); err != nil {
+		return nil, err
+	}
+	f.build.In(g).SetOutputs(f.actualAll(g.Outputs))
+	g.Prune()
+	return g, nil
+}
+
+func newBuilder(g *graph.Graph) *graph.Builder { return graph.NewBuilder(g, infer) }
+
+func infer(n *graph.Node) error {
+	op, err := lookup(n)
+	if err != nil {
+		return err
+	}
+	return op.Infer(n)
+}
+
+func lookup(n *graph.Node) (*ops.Op, error) {
+	op, ok := ops.Lookup(n.Op)
+	if !ok {
+		return nil, fmt.Errorf("%v: the operation is not supported", n)
+	}
+	return op, nil
+}
+
+// graph folds the nodes of g in their order.
+func (f *folder) graph(g *graph.Graph) error {
+	nodes := g.Nodes
+	g.Nodes = nil
+	for _, n := range nodes {
+		if err := f.node(g, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// node adds n, or what is left of it, to g.
+func (f *folder) node(g *graph.Graph, n *graph.Node) error {
+	n.In = f.actualAll(n.In)
+	if branch := taken(n); branch != nil {
+		return f.inline(g, n, branch)
+	}
+	for _, sub := range n.Subgraphs() {
+		if err := f.graph(sub); err != nil {
+			return err
+		}
+		sub.Outputs = f.actualAll(sub.Outputs)
+	}
+	op, err := lookup(n)
+	if err != nil {
+		return err
+	}
+	if err := op.Infer(n); err != nil {
+		return err
+	}
+	if foldable(n) {
+		return f.compute(op, n)
+	}
+	if same := unchanged(n); same != nil {
+		f.alias[n.Out[0]] = same
+		return nil
+	}
+	if f.wholeRows(g, n) {
+		return nil
+	}
+	g.Nodes = append(g.Nodes, n)
+	return nil
+}
+
+// actual is the value that v is another name of, or v.
+func (f *folder) actual(v *graph.Value) *graph.Value {
+	if other, ok := f.alias[v]; ok {
+		return other
+	}
+	return v
+}
+
+func (f *folder) actualAll(values []*graph.Value) []*graph.Value {
+	out := make([]*graph.Value, len(values))
+	for i, v := range values {
+		out[i] = f.actual(v)
+	}
+	return out
+}
+
+// taken is the branch that an If of a constant condition takes; nil of other nodes.
+func taken(n *graph.Node) *graph.Graph {
+	condition := n.Input(0)
+	if n.Op != "If" || condition == nil || condition.Const == nil || condition.Const.Len() != 1 {
+		return nil
+	}
+	name := "else_branch"
+	if condition.Const.Ints()[0] != 0 {
+		name = "then_branch"
+	}
+	branch := graph.Attr[*graph.Graph](n, name, nil)
+	if branch == nil || len(branch.Inputs) > 0 || len(branch.Outputs) < len(n.Out) {
+		return nil // inference says what is wrong
+	}
+	return branch
+}
+
+func (f *folder) inline(g *graph.Graph, n *graph.Node, branch *graph.Graph) error {
+	for _, inner := range branch.Nodes {
+		if err := f.node(g, inner); err != nil {
+			return err
+		}
+	}
+	for i, v := range n.Out {
+		if v != nil {
+			f.alias[v] = f.actual(branch.Outputs[i])
+		}
+	}
+	return nil
+}
+
+// foldable says whether all is there to compute a node, and what it computes is not too much to keep.
+func foldable(n *graph.Node) bool {
+	if len(n.Subgraphs()) > 0 {
+		return false
+	}
+	size := 0
+	for _, v := range n.In {
+		switch {
+		case v == nil:
+		case v.Const != nil:
+			size += len(v.Const.Data)
+		case onlyShape(n) && v.Known():
+		default:
+			return false
+		}
+	}
+	for _, v := range n.Out {
+		if v == nil || !v.Known() {
+			continue // as much as there is of constants
+		}
+		if bytes, ok := (&engine.Ref{Type: v.Type, Shape: v.Shape}).Bytes(); !ok || bytes > maxFolded+size {
+			return false
+		}
+	}
+	return true
+}
+
+// onlyShape says of an operation that it reads no elements.
+func onlyShape(n *graph.Node) bool { return n.Op == "Shape" || n.Op == "Size" }
+
+// compute makes constants of a node's outputs.
+func (f *folder) compute(op *ops.Op, n *graph.Node) error {
+	out, err := evaluated(op, n)
+	if err != nil {
+		return err
+	}
+	for i, v := range n.Out {
+		if v != nil {
+			v.Set(out[i].Type, out[i].Shape)
+			v.Const, v.From = out[i], nil
+		}
+	}
+	return nil
+}
+
+// views are operations whose output has the elements of their first input in the same order.
+var views = []string{"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
+
+func evaluated(op *ops.Op, n *graph.Node) ([]*graph.Tensor, error) {
+	if slices.Contains(views, n.Op) && n.Out[0] != nil && n.Out[0].Known() {
+		return []*graph.Tensor{n.In[0].Const.Reshaped(n.Out[0].Shape...)}, nil
+	}
+	in := make([]*graph.Tensor, len(n.In))
+	for i, v := range n.In {
+		switch {
+		case v == nil:
+		case v.Const != nil:
+			in[i] = v.Const
+		default:
+			in[i] = &graph.Tensor{Type: v.Type, Shape: v.Shape} // of which nobody reads more
+		}
+	}
+	return op.Eval(n, in)
+}
+
+// movers are operations that, if they change neither type nor shape, may change nothing.
+var movers = append([]string{"Cast", "Expand", "Pad", "Slice", "Tile", "Transpose"}, views...)
+
+// unchanged is the input that a node returns as it is, or nil.
+func unchanged(n *graph.Node) *graph.Value {
+	in, out := n.Input(0), n.Output(0)
+	if in == nil || out == nil || !out.Known() || in.Type != out.Type || !slices.Equal(in.Shape, out.Shape) {
+		return nil
+	}
+	if slices.Contains(movers, n.Op) && !permutes(n) {
+		return in
+	}
+	return nil
+}
+
+// permutes says of a node whose output has the shape of its input that it may still move elements.
+func permutes(n *graph.Node) bool {
+	switch n.Op {
+	case "Transpose":
+		perm, ok := n.Attrs["perm"].([]int64)
+		return !ok && n.In[0].Rank > 1 || !slices.IsSorted(perm)
+	case "Slice": // by a step of -1
+		return n.Input(4) != nil && (n.In[4].Const == nil || slices.Min(append(n.In[4].Const.Ints(), 1)) < 0)
+	case "Pad": // by as much as it cuts at the other end
+		return n.Input(1) == nil || n.In[1].Const == nil || slices.Min(append(n.In[1].Const.Ints(), 0)) < 0
+	}
+	return false
+}
+
+// wholeRows replaces Reshape(Softmax(Flatten(x)), Shape(x)), which Softmax was before opset 13, by a Softmax of x where
+// the rows are one dimension of x.
+func (f *folder) wholeRows(g *graph.Graph, n *graph.Node) bool {
+	if n.Op != "Reshape" || n.Out[0] == nil || n.In[0].From == nil {
+		return false
+	}
+	soft := n.In[0].From
+	if !slices.Contains([]string{"Softmax", "LogSoftmax", "Hardmax"}, soft.Op) || graph.Attr(soft, "axis", int64(-1)) != -1 {
+		return false
+	}
+	flat, x := soft.In[0].From, soft.In[0]
+	if flat == nil || !slices.Contains(views, flat.Op) {
+		return false
+	}
+	x = flat.In[0]
+	if !x.Known() || x.Rank == 0 || !slices.Equal(x.Shape, n.Out[0].Shape) {
+		return false
+	}
+	axis := rowAxis(x.Shape, soft.In[0].Shape[soft.In[0].Rank-1])
+	if axis < 0 {
+		return false
+	}
+	b := f.build.In(g)
+	f.alias[n.Out[0]] = b.Op(soft.Op, graph.Attrs{"axis": int64(axis)}, x)
+	return true
+}
+
+// rowAxis is the dimension that alone makes the rows of a matrix of a tensor's elements, or -1.
+func rowAxis(shape []int, row int) int {
+	inner := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		if inner == 1 && shape[i] == row && row > 1 {
+			return i
+		}
+		inner *= shape[i]
+	}
+	return -1
+}
