@@ -11,7 +11,7 @@ GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/wire ./engine/client/... ./engine/frontend ./engine/completion ./engine/detokenize ./engine/metrics ./internal/opened ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
 SHELLS := ./internal/mq ./internal/supervise ./engine/tokenizer ./test/pipeline
 
-.PHONY: attack help setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak strikes test-clients bench-cpu figures clean
+.PHONY: attack help onnx-tests setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak strikes test-clients bench-cpu figures clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ run: build ## serve the bundled demo model on port 8000
 cuda-kernels: ## the GPU kernels, for sm_80, sm_89 and sm_90a (needs no GPU, fetches the compiler)
 	@tools/cuda.sh >/dev/null
 
+onnx-tests: ## ONNX's own tests of operations, for make test (fetches 18 MB, once)
+	@tools/onnx_node_tests.sh
+
 cuda: setup cuda-kernels ## bin/prefillonly-cuda, which also serves on NVIDIA GPUs
 	eval "$$(tools/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; \
 	$(GO) build -tags cuda -ldflags '$(LDFLAGS)' -o bin/prefillonly-cuda ./cmd/prefillonly
@@ -59,6 +62,7 @@ bench-cuda: build/cuda-test ## Llama-3.1-8B's shape on this machine's GPU, besid
 # The status is that of testreport, which knows of every failure.
 REPORT = | $(GO) run ./tools/testreport
 test: setup ## every test that needs no GPU; says which were not run, and why
+	@tools/onnx_node_tests.sh || test $$? = 69
 	$(GO) vet ./...
 	$(GO) test -json -timeout 20m ./... $(REPORT)
 	$(GO) test -json -timeout 20m -tags amx_emulated ./kernels/cpu $(REPORT)

@@ -51,6 +51,7 @@ var arrows = map[string][]string{
 	"engine/dnn/onnx":            {"engine", "engine/dnn/graph", "internal/mapped", "internal/regular"},
 	"engine/dnn/onnx/onnxtest":   {},
 	"engine/dnn/specialize":      {"engine", "engine/dnn/graph", "engine/dnn/ops", "internal/mapped"},
+	"engine/dnn/dnntest":         {"engine", "engine/dnn/graph", "engine/dnn/onnx"},
 	"engine/dnn/ops":             {"engine", "engine/dnn/graph"},
 	"engine/dnn/lower":           {"engine", "engine/dnn/graph", "kernels"},
 	"engine/dnn/plan":            {"engine", "engine/dnn/graph", "engine/dnn/lower", "kernels"},

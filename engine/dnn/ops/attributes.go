@@ -138,7 +138,7 @@ func (c *call) dtype(name string, fallback engine.DType) engine.DType {
 	}
 	t, ok := graph.ElementType(n)
 	if !ok {
-		c.fail("attribute %s is element type %d, which is not one of %v", name, n, anything)
+		c.fail("attribute %s is element type %d, which is not supported", name, n)
 	}
 	return t
 }

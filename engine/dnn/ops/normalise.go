@@ -8,7 +8,7 @@ import (
 
 // normalisations are operations that scale elements by what others are.
 var normalisations = map[string]definition{
-	"BatchNormalization":        {batchNormalization, floats, 5, 5, 1},
+	"BatchNormalization":        {batchNormalization, floats, 5, 5, 3},
 	"InstanceNormalization":     {instanceNormalization, floats, 3, 3, 1},
 	"LayerNormalization":        {layerNormalization, floats, 2, 3, 3},
 	"GroupNormalization":        {groupNormalization, floats, 3, 3, 1},
@@ -31,8 +31,8 @@ func (c *call) perChannel(inputs ...int) []int {
 }
 
 func batchNormalization(c *call) {
-	if c.flag("training_mode", false) {
-		c.fail("attribute training_mode is 1; only inference is done")
+	if c.flag("training_mode", false) || len(c.out) > 1 {
+		c.fail("it is of training, and only inference is done")
 	}
 	epsilon := c.float("epsilon", 1e-5)
 	d := c.perChannel(1, 2, 3, 4)

@@ -239,7 +239,7 @@ func dropout(c *call) {
 	c.typed(1, engine.Bool)
 	if c.has(2) {
 		if training, ok := c.scalar(2); ok && training != 0 {
-			c.fail("training_mode is not 0; only inference is done")
+			c.fail("it is of training, and only inference is done")
 		}
 	}
 	c.likeInput()
