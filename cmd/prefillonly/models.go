@@ -5,6 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/frontend"
+	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/texts"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
@@ -38,9 +39,22 @@ func served(cfg *config.Config) (list []frontend.Model) {
 		list = append(list, frontend.Model{
 			Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways,
 			Open: func() (*frontend.Text, error) { return openText(m) }, TextKey: m.Path + "\x00" + m.ChatTemplate,
+			Image: imageOptions(&m.Image),
 		})
 	}
 	return list
+}
+
+// imageOptions are how a model's pictures become its input.
+func imageOptions(i *config.Image) images.Options {
+	o := images.Options{Mean: i.Mean, Scale: i.Scale, BGR: i.Order == "BGR", Layout: i.Layout, Letterbox: len(i.Letterbox) > 0}
+	if o.Letterbox {
+		o.Grey = float64(i.Letterbox[0])
+	}
+	if len(i.Size) == 2 {
+		o.Height, o.Width = i.Size[0], i.Size[1]
+	}
+	return o
 }
 
 func openText(m *config.Model) (*frontend.Text, error) {

@@ -5,6 +5,10 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/inference"
+	"github.com/prefillonly/prefillonly/engine/metrics"
 )
 
 // observe counts a finished exchange.
@@ -12,7 +16,7 @@ func (f *Frontend) observe(x *exchange) {
 	if x.status >= 400 {
 		f.metrics.Refused(x.status)
 	}
-	if x.call == nil || x.call.Jobs == 0 {
+	if x.call == nil || !x.call.asked() {
 		return
 	}
 	requests := f.metrics.Of(x.model)
@@ -20,14 +24,55 @@ func (f *Frontend) observe(x *exchange) {
 	case x.status == statusClientClosed || x.refusedWith == "client_closed_request":
 		requests.Aborted()
 	case x.refusedWith != "":
-		requests.Failed()
-	case x.call.Finish != "": // not rendered, but run
-		requests.Answered(x.start, x.call)
+		requests.Failed(x.start)
+	default:
+		x.call.count(requests, x.start)
+	}
+}
+
+// outcome is what is known of a request that asks a model.
+type outcome interface {
+	asked() bool                                         // jobs were made of it
+	count(requests *metrics.Requests, arrived time.Time) // as answered, if it was run
+	fields() []zap.Field
+}
+
+type ofCompletion struct{ *completion.Record }
+
+func (r ofCompletion) asked() bool { return r.Jobs > 0 }
+
+func (r ofCompletion) count(requests *metrics.Requests, arrived time.Time) {
+	if r.Finish != "" { // not rendered, but run
+		requests.Answered(arrived, r.Record)
+	}
+}
+
+func (r ofCompletion) fields() []zap.Field {
+	return []zap.Field{
+		zap.Int("jobs", r.Jobs), zap.Int("n_input", r.PromptTokens), zap.Int("n_cached", r.CachedTokens), zap.Int("n_output", r.CompletionTokens),
+		milliseconds("queue_ms", r.Queued), milliseconds("exec_ms", r.Running),
+	}
+}
+
+type ofInference struct{ *inference.Record }
+
+func (r ofInference) asked() bool { return r.Frames > 0 }
+
+func (r ofInference) count(requests *metrics.Requests, arrived time.Time) {
+	if r.Answered {
+		requests.Inferred(arrived, r.Record)
+	}
+}
+
+func (r ofInference) fields() []zap.Field {
+	return []zap.Field{
+		zap.Float64("frames", r.Frames), milliseconds("prepare_ms", r.Prepared),
+		milliseconds("queue_ms", r.Queued), milliseconds("exec_ms", r.Running),
 	}
 }
 
 // probes are asked many times a minute by whatever watches the server, itself included.
-var probes = map[string]bool{"/health": true, "/ready": true, "/ping": true}
+var probes = map[string]bool{"/health": true, "/ready": true, "/ping": true, "/v2/health/live": true, "/v2/health/ready": true}
 
 // logAccess writes the one line of a request; never text of a prompt or an answer.
 func (f *Frontend) logAccess(x *exchange, r *http.Request) {
@@ -49,10 +94,8 @@ func (f *Frontend) logAccess(x *exchange, r *http.Request) {
 	if x.model != "" {
 		fields = append(fields, zap.String("model", x.model))
 	}
-	if c := x.call; c != nil && c.Jobs > 0 {
-		fields = append(fields, zap.Int("jobs", c.Jobs), zap.Int("n_input", c.PromptTokens),
-			zap.Int("n_cached", c.CachedTokens), zap.Int("n_output", c.CompletionTokens),
-			milliseconds("queue_ms", c.Queued), milliseconds("exec_ms", c.Running))
+	if x.call != nil && x.call.asked() {
+		fields = append(fields, x.call.fields()...)
 	}
 	if x.refusedWith != "" {
 		fields = append(fields, zap.String("error", x.refusedWith))

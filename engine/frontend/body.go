@@ -11,6 +11,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/internal/contentcoding"
 )
 
 // heldBody is the size from which a body counts against the memory all bodies may hold together, and
@@ -32,11 +33,19 @@ type body struct {
 
 // readBody reads a JSON body of at most MaxBody bytes. The caller releases it.
 func (f *Frontend) readBody(x *exchange, r *http.Request) (*body, *refusal) {
-	if refused := f.checkBody(r); refused != nil {
+	if refused := f.checkJSON(r); refused != nil {
 		return nil, refused
 	}
+	return f.read(x, r, source{Reader: r.Body, length: r.ContentLength})
+}
+
+// read reads a body of at most MaxBody bytes. The caller releases it.
+func (f *Frontend) read(x *exchange, r *http.Request, from source) (*body, *refusal) {
+	if r.ContentLength > f.cfg.MaxBody {
+		return nil, refuseStatus(http.StatusRequestEntityTooLarge, api.TypeInvalidRequest, "body_too_large", "the body has %d bytes; the limit is %d", r.ContentLength, f.cfg.MaxBody)
+	}
 	b := &body{buffer: f.buffers.Get().(*[]byte)}
-	if refused := f.fill(b, r); refused != nil {
+	if refused := f.fill(b, from); refused != nil {
 		f.release(b)
 		return nil, refused
 	}
@@ -44,7 +53,13 @@ func (f *Frontend) readBody(x *exchange, r *http.Request) (*body, *refusal) {
 	return b, nil
 }
 
-func (f *Frontend) checkBody(r *http.Request) *refusal {
+// source is where a body comes from.
+type source struct {
+	io.Reader
+	length int64 // -1: not known
+}
+
+func (f *Frontend) checkJSON(r *http.Request) *refusal {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		media, _, err := mime.ParseMediaType(kind)
 		if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
@@ -54,20 +69,17 @@ func (f *Frontend) checkBody(r *http.Request) *refusal {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return refuseStatus(http.StatusUnsupportedMediaType, api.TypeInvalidRequest, "unsupported_content_encoding", "Content-Encoding is %.40q; send the body without one", coding)
 	}
-	if r.ContentLength > f.cfg.MaxBody {
-		return refuseStatus(http.StatusRequestEntityTooLarge, api.TypeInvalidRequest, "body_too_large", "the body has %d bytes; the limit is %d", r.ContentLength, f.cfg.MaxBody)
-	}
 	return nil
 }
 
-// fill reads r's body into b, growing by doubling so that a false Content-Length costs nothing.
-func (f *Frontend) fill(b *body, r *http.Request) *refusal {
+// fill reads a body into b, growing by doubling so that a false Content-Length costs nothing.
+func (f *Frontend) fill(b *body, from source) *refusal {
 	buf := (*b.buffer)[:0]
-	if want := min(r.ContentLength, heldBody/2) + 1; int64(cap(buf)) < want {
+	if want := min(from.length, heldBody/2) + 1; int64(cap(buf)) < want {
 		buf = make([]byte, 0, want)
 	}
 	for {
-		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		n, err := from.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if int64(len(buf)) > f.cfg.MaxBody {
 			return refuseStatus(http.StatusRequestEntityTooLarge, api.TypeInvalidRequest, "body_too_large", "the body has more than %d bytes, which is the limit", f.cfg.MaxBody)
@@ -77,7 +89,7 @@ func (f *Frontend) fill(b *body, r *http.Request) *refusal {
 			return nil
 		}
 		if err != nil {
-			return f.unreadable(err, len(buf), r.ContentLength)
+			return f.unreadable(err, len(buf), from.length)
 		}
 		if len(buf) < cap(buf) {
 			continue
@@ -103,7 +115,10 @@ func (f *Frontend) hold(b *body, size int64) bool {
 
 func (f *Frontend) unreadable(err error, got int, length int64) *refusal {
 	var network net.Error
+	var coded *contentcoding.Error
 	switch {
+	case errors.As(err, &coded):
+		return refuseStatus(http.StatusBadRequest, api.TypeInvalidRequest, "invalid_content_encoding", "the body cannot be decoded: %v", coded)
 	case f.server.Draining():
 		return draining()
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/internal/requestid"
 )
 
 func (f *Frontend) answerCompletion(x *exchange, r *http.Request) {
@@ -58,7 +59,7 @@ func (f *Frontend) origin(x *exchange, r *http.Request, p *api.Params) (text *co
 		return nil, from, refused
 	}
 	if p.RequestID != "" && r.Header.Get("X-Request-Id") == "" {
-		x.id = requestID(p.RequestID)
+		x.id = requestid.Of(p.RequestID)
 		x.Header().Set("X-Request-Id", x.id)
 	}
 	deadline, refused := deadlineOf(r.Header)
@@ -75,7 +76,7 @@ func (f *Frontend) origin(x *exchange, r *http.Request, p *api.Params) (text *co
 // answer runs a call and answers when all of it is done, or as it goes.
 func (f *Frontend) answer(x *exchange, r *http.Request, c *completion.Call, refused *refusal) {
 	if refused == nil {
-		x.call = &c.Record
+		x.call = ofCompletion{&c.Record}
 		refused = f.run(x, r, c)
 		x.memory += c.Record.Memory
 	}
@@ -129,7 +130,7 @@ func (f *Frontend) admitOnly(x *exchange, r *http.Request, c *completion.Call, r
 	if refused != nil {
 		return refused
 	}
-	x.call = &c.Record
+	x.call = ofCompletion{&c.Record}
 	return f.orRefused(r, c.Admit(r.Context()))
 }
 

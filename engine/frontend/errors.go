@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
@@ -60,10 +61,13 @@ func fromEngine(e *engine.Error) *refusal {
 // or the end of ctx.
 func refusalOf(ctx context.Context, err error) *refusal {
 	var wrong *api.Error
+	var wrongTensors *inference.RequestError
 	var failed *engine.Error
 	switch {
 	case errors.As(err, &wrong):
 		return invalid(wrong)
+	case errors.As(err, &wrongTensors):
+		return invalid(api.Invalid("", "%v", wrongTensors))
 	case errors.As(err, &failed):
 		r := fromEngine(failed)
 		var field *completion.FieldError
@@ -122,7 +126,11 @@ func unknownModel(asked string) *refusal {
 }
 
 func unknownPath(path string) *refusal {
-	return refuseStatus(http.StatusNotFound, api.TypeNotFound, "unknown_path", "%.200s is not served; see /v1/models, /v1/completions and /v1/chat/completions", path)
+	see := "/v1/models, /v1/completions and /v1/chat/completions"
+	if isV2(path) {
+		see = "/v2/models/MODEL and /v2/models/MODEL/infer"
+	}
+	return refuseStatus(http.StatusNotFound, api.TypeNotFound, "unknown_path", "%.200s is not served; see %s", path, see)
 }
 
 // textFailed refuses what needs the tokenizer of a model whose tokenizer cannot be opened.

@@ -2,15 +2,12 @@ package frontend
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
-	"encoding/hex"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
-	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/internal/requestid"
 )
 
 // exchange is a request on its way: it knows the request's id and start, and collects what the access log and the
@@ -22,11 +19,12 @@ type exchange struct {
 	start               time.Time
 	status              int // 0 until the header is written
 	refusedWith         string
-	owner               apikey.Owner       // of the key that the request carries
-	memory              int64              // bytes that it took beyond what every request does
-	model               string             // the pool's name of the model that the request names
-	call                *completion.Record // of a request that asks a model
-	release             func()             // gives back what the texts of the model are read with; may be nil
+	owner               apikey.Owner // of the key that the request carries
+	memory              int64        // bytes that it took beyond what every request does
+	model               string       // the pool's name of the model that the request names
+	call                outcome      // of a request that asks a model; may be nil
+	v2                  bool         // errors are in the words of the Open Inference Protocol
+	release             func()       // gives back what the texts of the model are read with; may be nil
 	recorder            recorder
 }
 
@@ -34,7 +32,7 @@ type exchangeKey struct{}
 
 // begin makes the exchange of a request, and the writer and the request for what comes next.
 func begin(w http.ResponseWriter, r *http.Request) (*exchange, http.ResponseWriter, *http.Request) {
-	x := &exchange{id: requestID(r.Header.Get("X-Request-Id")), start: time.Now()}
+	x := &exchange{id: requestid.Of(r.Header.Get("X-Request-Id")), start: time.Now(), v2: isV2(r.URL.Path)}
 	x.recorder = recorder{ResponseWriter: w, x: x}
 	x.ResponseWriter = &x.recorder
 	return x, x.ResponseWriter, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
@@ -102,35 +100,3 @@ func (r *recorder) Write(b []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-// requestID returns the client's id if it is fit for headers and logs, and else a new UUID.
-func requestID(offered string) string {
-	if offered == "" || len(offered) > 128 {
-		return newUUID(time.Now())
-	}
-	for i := range len(offered) {
-		if offered[i] <= ' ' || offered[i] > '~' || offered[i] == '"' || offered[i] == '\\' {
-			return newUUID(time.Now())
-		}
-	}
-	return offered
-}
-
-// newUUID draws a version 7 UUID (RFC 9562, section 5.7): milliseconds, then random bits.
-func newUUID(now time.Time) string {
-	var raw [16]byte
-	rand.Read(raw[6:])
-	var stamp [8]byte
-	binary.BigEndian.PutUint64(stamp[:], uint64(now.UnixMilli()))
-	copy(raw[:6], stamp[2:])
-	raw[6] = raw[6]&0x0f | 0x70
-	raw[8] = raw[8]&0x3f | 0x80
-	var text [36]byte
-	hex.Encode(text[0:8], raw[0:4])
-	hex.Encode(text[9:13], raw[4:6])
-	hex.Encode(text[14:18], raw[6:8])
-	hex.Encode(text[19:23], raw[8:10])
-	hex.Encode(text[24:36], raw[10:16])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return string(text[:])
-}

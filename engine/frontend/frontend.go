@@ -1,5 +1,5 @@
 // Package frontend is the HTTP shell over the pool's client: it routes requests by the model that they name, answers
-// them in the words of OpenAI's API, and tells how the server is.
+// them in the words of OpenAI's API and of the Open Inference Protocol, and tells how the server is.
 package frontend
 
 import (
@@ -16,6 +16,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
 	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
@@ -65,6 +66,7 @@ type Frontend struct {
 	log         *zap.Logger
 	pool        *client.Client
 	completions *completion.Service
+	inference   *inference.Service
 	texts       *opened.Cache[string, *Text]
 	metrics     *metrics.Metrics
 	server      *httpserve.Server
@@ -85,6 +87,7 @@ func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Fro
 	f := &Frontend{
 		cfg: cfg, log: log, pool: pool,
 		completions: completion.New(completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens}, pool),
+		inference:   inference.New(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, pool),
 		texts:       opened.New[string](cfg.MaxTokenizers, (*Text).close),
 		prepare:     turns.New(max(1, runtime.GOMAXPROCS(0)/2), preparePace),
 		started:     time.Now(),

@@ -11,6 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/images"
 )
 
 // Model is a model of the pool that requests may name.
@@ -20,7 +21,8 @@ type Model struct {
 	Always bool     // the server is not ready without it
 	// Open opens what the model's texts are read and written with, when a request needs it; it is closed when many
 	// others were needed since. Nil: the model takes no text.
-	Open func() (*Text, error)
+	Open  func() (*Text, error)
+	Image images.Options // how the model's pictures become its input
 	// Models of equal TextKey share what one of them opens, also with those of an earlier SetModels; an empty one is the
 	// model's own until the next.
 	TextKey string

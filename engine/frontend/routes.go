@@ -15,8 +15,10 @@ import (
 // open are the paths that need no API key, as probes do not hold secrets; watched are those that are served
 // while the server drains.
 var (
-	open    = map[string]bool{"/health": true, "/ready": true, "/version": true}
-	watched = map[string]bool{"/health": true, "/ping": true, "/ready": true, "/version": true, "/metrics": true, "/load": true}
+	open    = map[string]bool{"/health": true, "/ready": true, "/version": true, "/v2/health/live": true, "/v2/health/ready": true}
+	watched = map[string]bool{
+		"/health": true, "/ping": true, "/ready": true, "/version": true, "/metrics": true, "/load": true, "/v2/health/live": true, "/v2/health/ready": true,
+	}
 )
 
 func (f *Frontend) routes() http.Handler {
@@ -34,6 +36,14 @@ func (f *Frontend) routes() http.Handler {
 	post("/tokenize", f.tokenize)
 	post("/detokenize", f.detokenize)
 	get("/tokenizer_info", f.tokenizerInfo)
+	get("/v2", f.describeServer)
+	get("/v2/health/live", f.live)
+	get("/v2/health/ready", f.liveReady)
+	get("/v2/models/stats", f.allStatistics)
+	get("/v2/models/*", f.describeModel)
+	post("/v2/models/*", f.infer)
+	post("/v2/repository/index", f.index)
+	post("/v2/repository/models/*", f.setRepositoryModel)
 	if f.cfg.DevMode {
 		post("/reset_prefix_cache", f.resetPrefixCache)
 	}

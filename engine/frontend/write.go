@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/oip"
 )
 
 // refuse answers with r, unless an answer has begun.
@@ -24,6 +25,10 @@ func (f *Frontend) refuse(x *exchange, r *refusal) {
 	}
 	if r.noRetry {
 		h.Set("X-Should-Retry", "false")
+	}
+	if x.v2 {
+		f.writeJSON(x, r.status, oip.Error{Message: r.body.Message})
+		return
 	}
 	f.writeJSON(x, r.status, r.body)
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,8 @@ type requestVectors struct {
 	queue, inference, prefill, decode            *prometheus.HistogramVec
 	promptLength, computedLength, outputLength   *prometheus.HistogramVec
 	maxTokens, n                                 *prometheus.HistogramVec
+	failed                                       *prometheus.HistogramVec
+	tensors                                      *tensorVectors
 }
 
 // Requests are the figures of one model's requests.
@@ -33,6 +36,8 @@ type Requests struct {
 	queue, inference, prefill, decode            prometheus.Observer
 	promptLength, computedLength, outputLength   prometheus.Observer
 	maxTokens, n                                 prometheus.Observer
+	failed                                       prometheus.Observer
+	tensors                                      func() *tensorRequests // there from the first on
 
 	// Between observes the time between two tokens of an answer.
 	Between func(time.Duration)
@@ -45,11 +50,11 @@ func newRequestVectors(registry prometheus.Registerer, labels prometheus.Labels)
 		return c
 	}
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vllm:" + name, Help: help, Buckets: buckets, ConstLabels: labels}, []string{"model_name"})
-		registry.MustRegister(h)
-		return h
+		return newHistogram(registry, labels, "vllm:"+name, help, buckets)
 	}
 	return &requestVectors{
+		failed:           newHistogram(registry, labels, "prefillonly:failed_request_seconds", "From a request's arrival to its refusal or failure, once its jobs were made.", secondsBuckets),
+		tensors:          newTensorVectors(registry, labels),
 		promptTokens:     counter("prompt_tokens_total", "Prompt tokens of answered requests."),
 		generationTokens: counter("generation_tokens_total", "Tokens generated."),
 		cachedTokens:     counter("prompt_tokens_cached_total", "Prompt tokens found in the prefix cache."),
@@ -69,6 +74,13 @@ func newRequestVectors(registry prometheus.Registerer, labels prometheus.Labels)
 	}
 }
 
+// newHistogram registers a histogram by model.
+func newHistogram(registry prometheus.Registerer, labels prometheus.Labels, name, help string, buckets []float64) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets, ConstLabels: labels}, []string{"model_name"})
+	registry.MustRegister(h)
+	return h
+}
+
 func (v *requestVectors) of(model string) *Requests {
 	r := &Requests{
 		promptTokens: v.promptTokens.WithLabelValues(model), generationTokens: v.generationTokens.WithLabelValues(model),
@@ -78,6 +90,8 @@ func (v *requestVectors) of(model string) *Requests {
 		prefill: v.prefill.WithLabelValues(model), decode: v.decode.WithLabelValues(model),
 		promptLength: v.promptLength.WithLabelValues(model), computedLength: v.computedLength.WithLabelValues(model),
 		outputLength: v.outputLength.WithLabelValues(model), maxTokens: v.maxTokens.WithLabelValues(model), n: v.n.WithLabelValues(model),
+		failed:  v.failed.WithLabelValues(model),
+		tensors: sync.OnceValue(func() *tensorRequests { return v.tensors.of(model) }),
 	}
 	r.Between = func(d time.Duration) { r.betweenTokens.Observe(d.Seconds()) }
 	for _, reason := range []string{"stop", "length", "abort", "error"} {
@@ -86,9 +100,14 @@ func (v *requestVectors) of(model string) *Requests {
 	return r
 }
 
-// Aborted counts a request whose client left, and Failed one that was refused or failed after its jobs were made.
+// Aborted counts a request whose client left.
 func (r *Requests) Aborted() { r.finished["abort"].Inc() }
-func (r *Requests) Failed()  { r.finished["error"].Inc() }
+
+// Failed counts a request that arrived then and was refused or failed now, after its jobs were made.
+func (r *Requests) Failed(arrived time.Time) {
+	r.finished["error"].Inc()
+	r.failed.Observe(time.Since(arrived).Seconds())
+}
 
 // Answered counts a request that arrived then and is answered now.
 func (r *Requests) Answered(arrived time.Time, c *completion.Record) {

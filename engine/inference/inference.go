@@ -1,0 +1,145 @@
+// Package inference answers requests of tensors: it makes a job of the pool of a request, its pictures decoded, and of
+// the job's result the answer; and it says what models take. It knows no HTTP.
+package inference
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/engine/oip"
+	"github.com/prefillonly/prefillonly/internal/turns"
+)
+
+// Config is how requests are answered. The zero value of a size means its default.
+type Config struct {
+	MaxInputs int   // bytes of a request's tensors; default 64 MiB
+	Memory    int64 // bytes that the making of inputs may take at a time, of all requests; default 8 times MaxInputs
+}
+
+// Service answers requests by jobs of a pool. Its methods are safe for concurrent use.
+type Service struct {
+	// set once
+	cfg   Config
+	pool  *client.Client
+	turns *turns.Turns // of what takes long before a job is made; sizes are nanoseconds
+
+	held atomic.Int64 // bytes of Config.Memory in use
+}
+
+// New makes a Service.
+func New(cfg Config, pool *client.Client) *Service {
+	if cfg.MaxInputs == 0 {
+		cfg.MaxInputs = 64 << 20
+	}
+	if cfg.Memory == 0 {
+		cfg.Memory = 8 * int64(cfg.MaxInputs)
+	}
+	return &Service{cfg: cfg, pool: pool, turns: turns.New(max(1, runtime.GOMAXPROCS(0)-1), time.Nanosecond)}
+}
+
+// Origin is what is known of a request beside its body.
+type Origin struct {
+	Arrived  time.Time
+	Model    string // the pool's name of the model
+	Name     string // the one by which the request asks for it
+	User     string // key of fairness and routing
+	Deadline time.Duration
+	Salt     func(stream string) string // keeps the streams of strangers apart
+	Image    images.Options             // of the model's pictures
+}
+
+// RequestError is what is wrong with a request.
+type RequestError struct{ err error }
+
+func (e *RequestError) Error() string { return e.err.Error() }
+
+func wrong(format string, args ...any) error { return &RequestError{fmt.Errorf(format, args...)} }
+
+// About how long an input takes that is not simply there: each byte of JSON, and each pixel of a picture.
+const (
+	jsonPace  = 10 * time.Nanosecond
+	pixelPace = 15 * time.Nanosecond
+)
+
+// quick is what takes so little that it waits for no turn.
+const quick = 500 * time.Microsecond
+
+// turn does what takes about so long when its turn has come.
+func (s *Service) turn(ctx context.Context, takes time.Duration, do func() error) error {
+	if takes > quick {
+		if s.turns.Take(ctx, int(takes)) != nil {
+			return context.Cause(ctx)
+		}
+		defer s.turns.Give()
+	}
+	return do()
+}
+
+// hold counts memory; the caller gives it back.
+func (s *Service) hold(bytes int64) (giveBack func(), err error) {
+	if held := s.held.Add(bytes); held > s.cfg.Memory {
+		s.held.Add(-bytes)
+		return nil, engine.Errorf(engine.CodeOverloaded, "making the inputs takes %d bytes, and %d of the %d that the server has for it are in use; come back later", bytes, held-bytes, s.cfg.Memory)
+	}
+	return func() { s.held.Add(-bytes) }, nil
+}
+
+// New makes a Call of a body: header bytes of JSON and the binary data behind it, as oip.Decode takes them; with a
+// header of 0 the data of the only input. Its errors, as those of Call's methods, are a *RequestError, an *engine.Error,
+// and why ctx has ended. The body must stay as it is until Submit has returned.
+func (s *Service) New(ctx context.Context, from Origin, body []byte, header int) (*Call, error) {
+	c := &Call{s: s, from: from, begun: time.Now(), results: client.NewResults()}
+	if header != 0 {
+		if err := c.decode(ctx, body, header); err != nil {
+			return nil, err
+		}
+	}
+	c.limit(ctx)
+	if err := c.prepare(body); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// prepare makes the job.
+func (c *Call) prepare(body []byte) error {
+	served, err := c.s.pool.Model(c.ctx, c.from.Model)
+	if err != nil {
+		return err
+	}
+	if served.Tensors == nil {
+		return wrong("the model %s takes tokens, not tensors; ask it at /v1/completions", c.from.Name)
+	}
+	if c.request == nil {
+		if c.request, err = raw(served.Tensors, body); err != nil {
+			return err
+		}
+	}
+	return c.makeJob(served.Tensors)
+}
+
+// decode reads a body that begins with JSON.
+func (c *Call) decode(ctx context.Context, body []byte, header int) error {
+	text := len(body)
+	if header > 0 {
+		text = min(header, text)
+	}
+	return c.s.turn(ctx, time.Duration(text)*jsonPace, func() (err error) {
+		if c.request, err = oip.Decode(body, header, c.s.cfg.MaxInputs); err != nil {
+			return &RequestError{err}
+		}
+		return nil
+	})
+}
+
+// errLate ends what its deadline has passed for.
+func errLate(deadline time.Duration) error {
+	return engine.Errorf(engine.CodeDeadline, "the deadline of %v has passed", deadline)
+}

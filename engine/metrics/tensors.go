@@ -1,0 +1,74 @@
+package metrics
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/prefillonly/prefillonly/engine/inference"
+	"github.com/prefillonly/prefillonly/engine/oip"
+)
+
+// tensorVectors are the figures of requests of tensors, by model.
+type tensorVectors struct {
+	frames          *prometheus.CounterVec
+	prepare, answer *prometheus.HistogramVec
+}
+
+// tensorRequests are those of one model.
+type tensorRequests struct {
+	frames          prometheus.Counter
+	prepare, answer prometheus.Observer
+	last            atomic.Int64 // when a request was last answered, in milliseconds of Unix time
+}
+
+func newTensorVectors(registry prometheus.Registerer, labels prometheus.Labels) *tensorVectors {
+	frames := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prefillonly:frames_total", Help: "Frames of answered requests.", ConstLabels: labels}, []string{"model_name"})
+	registry.MustRegister(frames)
+	return &tensorVectors{
+		frames:  frames,
+		prepare: newHistogram(registry, labels, "prefillonly:request_prepare_time_seconds", "Time in the decoding of a request, its pictures included.", secondsBuckets),
+		answer:  newHistogram(registry, labels, "prefillonly:request_answer_time_seconds", "Time in the encoding and sending of a request's outputs.", secondsBuckets),
+	}
+}
+
+func (v *tensorVectors) of(model string) *tensorRequests {
+	return &tensorRequests{frames: v.frames.WithLabelValues(model), prepare: v.prepare.WithLabelValues(model), answer: v.answer.WithLabelValues(model)}
+}
+
+// Inferred counts a request of tensors that arrived then and is answered now.
+func (r *Requests) Inferred(arrived time.Time, c *inference.Record) {
+	t := r.tensors()
+	t.last.Store(time.Now().UnixMilli())
+	r.finished["stop"].Inc()
+	r.e2e.Observe(time.Since(arrived).Seconds())
+	r.queue.Observe(c.Queued.Seconds())
+	r.inference.Observe(c.Running.Seconds())
+	t.frames.Add(c.Frames)
+	t.prepare.Observe(c.Prepared.Seconds())
+	t.answer.Observe(c.Written.Seconds())
+}
+
+// Statistics are what a model's requests came to in this frontend, of the same figures as the metrics.
+func (r *Requests) Statistics(name, version string) oip.ModelStatistics {
+	t := r.tensors()
+	var frames dto.Metric
+	_ = t.frames.Write(&frames) // of a counter it does not fail
+	return oip.ModelStatistics{
+		Name: name, Version: version, LastInference: t.last.Load(), InferenceCount: uint64(frames.GetCounter().GetValue()), Batch: []struct{}{},
+		Inference: oip.InferenceStats{
+			Success: total(r.e2e), Fail: total(r.failed), Queue: total(r.queue),
+			ComputeInput: total(t.prepare), ComputeInfer: total(r.inference), ComputeOutput: total(t.answer),
+		},
+	}
+}
+
+// total reads a histogram of seconds.
+func total(of prometheus.Observer) oip.Duration {
+	var m dto.Metric
+	_ = of.(prometheus.Metric).Write(&m) // of a histogram it does not fail
+	h := m.GetHistogram()
+	return oip.Duration{Count: h.GetSampleCount(), Nanoseconds: uint64(h.GetSampleSum() * 1e9)}
+}
