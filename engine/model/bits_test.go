@@ -130,7 +130,7 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 					delete(open, i)
 				}
 			}
-			if free, all := m.work.residual.left(), residualSlots(m.opts); free != all {
+			if free, all := m.work.residual.Left(), residualSlots(m.opts); free != all {
 				t.Fatalf("%d of %d slots of the residual stream are free after all passes closed", free, all)
 			}
 		}

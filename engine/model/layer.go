@@ -131,9 +131,8 @@ func (p *Pass) rest(l *lastLayer, window int, g *askedRows) kernels.Mat {
 // copyRows fills x with a chunk's rows from at on.
 func (p *Pass) copyRows(x kernels.Mat, c *chunk, at int) {
 	r := &p.m.work.residual
-	if r.spilled(c.slot) {
-		r.offloader.Load(r.copyOf(c.slot, at, x.Rows, x))
-		r.offloader.Await(r.offloader.Mark())
+	if r.Spilled(c.slot) {
+		r.Await(r.Load(c.slot, at, x))
 		return
 	}
 	row := p.m.work.rowOnHost

@@ -123,9 +123,9 @@ func (p *Pass) take(rows, scratch int) error {
 		return nil // all items were refused
 	}
 	p.per = o.evenly(rows)
-	slots, ok := w.residual.take((rows + p.per - 1) / p.per)
+	slots, ok := w.residual.Take((rows + p.per - 1) / p.per)
 	if !ok {
-		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, w.residual.left()*o.ChunkRows)
+		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, w.residual.Left()*o.ChunkRows)
 	}
 	for i, slot := range slots {
 		p.chunks = append(p.chunks, p.cut(slot, i*p.per, min((i+1)*p.per, rows)))
@@ -181,7 +181,7 @@ func (m *Model) checkPart(in *wire.TokenItem) bool {
 // cut makes the chunk of rows [from, to). Segments share their item's list of blocks, so that a
 // layer's addresses are written once.
 func (p *Pass) cut(slot int64, from, to int) chunk {
-	c := chunk{x: p.m.work.residual.place(slot, 0).Slice(0, to-from), slot: slot}
+	c := chunk{x: p.m.work.residual.Place(slot, 0).Slice(0, to-from), slot: slot}
 	for i := range p.items {
 		if seg, ok := p.items[i].segment(from, to); ok {
 			c.segs = append(c.segs, seg)
@@ -210,7 +210,7 @@ func (p *Pass) Results() []wire.ItemResult { return p.results }
 func (p *Pass) Close() {
 	p.unstage()
 	for _, c := range p.chunks {
-		p.m.work.residual.give(c.slot)
+		p.m.work.residual.Give(c.slot)
 	}
 	p.items, p.chunks = nil, nil
 }

@@ -44,14 +44,14 @@ func (m *Model) Plan() Plan {
 
 func (m *Model) plan(packed int64) Plan {
 	size := m.workSize()
-	return Plan{Weights: packed, Work: size.onDevice(), Block: m.pageBytes(), Host: size.host, size: size}
+	return Plan{Weights: packed, Work: size.onDevice(), Block: m.pageBytes(), Host: size.streams.Host, size: size}
 }
 
 // Shared is the working memory of several models that share it, on the device and in host memory: as much
 // as NewWorkspace takes for their plans.
 func Shared(plans ...Plan) (work, host int64) {
 	size := largest(plans)
-	return size.onDevice(), size.host
+	return size.onDevice(), size.streams.Host
 }
 
 // chunks is how many chunks hold so many rows.

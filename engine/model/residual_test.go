@@ -68,7 +68,7 @@ func residualsInHostMemory(t *testing.T, b kernels.Backend) {
 				delete(open, i)
 			}
 		}
-		if free := m.work.residual.left(); free != residualSlots(m.opts) {
+		if free := m.work.residual.Left(); free != residualSlots(m.opts) {
 			t.Fatalf("%d of %d slots are free after all passes closed", free, residualSlots(m.opts))
 		}
 	}

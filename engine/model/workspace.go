@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/prefillonly/prefillonly/engine/model/streams"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -15,7 +16,7 @@ func hostRows() int { return min(runtime.GOMAXPROCS(0), logitRows) }
 
 // workspace is a model's view of the memory that passes compute in.
 type workspace struct {
-	residual residuals      // lent to passes
+	residual streams.Slots  // lent to passes
 	scratch  kernels.Buffer // KV of the layer being computed, where no page is given
 	qkv      kernels.Mat    // a chunk's queries, keys and values
 	attn     kernels.Mat    // a chunk's attention
@@ -33,7 +34,7 @@ func (m *Model) views() workspace {
 		return kernels.Mat{Rows: rows, Cols: cols, Stride: cols, Type: typ}
 	}
 	return workspace{
-		residual: residuals{slot: mat(o.ChunkRows, s.hidden, kernels.F32)},
+		residual: streams.Slots{Slot: mat(o.ChunkRows, s.hidden, kernels.F32)},
 		qkv:      mat(o.ChunkRows, s.heads.QKVCols(), act),
 		attn:     mat(o.ChunkRows, s.heads.Q*s.heads.Dim, act),
 		asked:    mat(o.ChunkRows, s.hidden, kernels.F32),
@@ -54,27 +55,26 @@ const (
 
 // workSize is how much memory a model's passes compute in, in bytes but for vocab.
 type workSize struct {
-	regions                [regions]int64 // but for the residual streams
-	resident, staged, host int64          // residual streams: on the device, of one stage, in host memory
-	row                    int64          // of the residual stream
-	vocab                  int            // columns of logits
-	scratch                int64          // the backend's own
+	regions [regions]int64 // but for the residual streams
+	streams streams.Size
+	row     int64 // of the residual stream
+	vocab   int   // columns of logits
+	scratch int64 // the backend's own
 }
 
 func (m *Model) workSize() workSize {
 	s, o, b, v := &m.spec, m.opts, m.backend, m.views()
-	slots, resident := residualSlots(o), residentSlots(o)
+	slots, resident, slot := residualSlots(o), residentSlots(o), matBytes(v.residual.Slot)
 	size := workSize{
-		resident: int64(resident) * matBytes(v.residual.slot),
-		host:     int64(slots-resident) * matBytes(v.residual.slot),
-		row:      4 * int64(s.hidden), vocab: s.vocab,
+		streams: streams.Size{Resident: int64(resident) * slot, Host: int64(slots-resident) * slot},
+		row:     4 * int64(s.hidden), vocab: s.vocab,
 		regions: [regions]int64{
 			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), logitsRegion: matBytes(v.logits),
 			kvRegion: int64(scratchBlocks(o)) * b.KVBlockBytes(s.heads, o.BlockTokens),
 		},
 	}
-	if size.host > 0 {
-		size.staged = matBytes(v.residual.slot)
+	if size.streams.Host > 0 {
+		size.streams.Staged = slot
 	}
 	q := s.heads.Q * s.heads.Dim
 	widest := max(2*s.intermediate, s.heads.QKVCols(), s.hidden)
@@ -93,10 +93,11 @@ func largest(plans []Plan) workSize {
 		for i := range z.regions {
 			most.regions[i] = max(most.regions[i], z.regions[i])
 		}
-		most.resident, most.staged, most.host = max(most.resident, z.resident), max(most.staged, z.staged), max(most.host, z.host)
+		a, b := &most.streams, z.streams
+		a.Resident, a.Staged, a.Host = max(a.Resident, b.Resident), max(a.Staged, b.Staged), max(a.Host, b.Host)
 		most.row, most.vocab, most.scratch = max(most.row, z.row), max(most.vocab, z.vocab), max(most.scratch, z.scratch)
 	}
-	most.regions[residualRegion] = most.resident + stages*most.staged
+	most.regions[residualRegion] = most.streams.Resident + streams.Stages*most.streams.Staged
 	return most
 }
 
@@ -116,7 +117,7 @@ type Workspace struct {
 	size       workSize
 	backend    kernels.Backend
 	buffers    [regions]kernels.Buffer
-	streams    streams
+	streams    streams.Memory
 	rowOnHost  []byte
 	rowsOnHost [][]float32
 }
@@ -143,12 +144,12 @@ func (w *Workspace) alloc() error {
 	for range hostRows() {
 		w.rowsOnHost = append(w.rowsOnHost, make([]float32, w.size.vocab))
 	}
-	return w.streams.prepare(w.backend, w.size)
+	return w.streams.Prepare(w.backend, w.size.streams)
 }
 
 // Free gives the memory back. No model may use it any more.
 func (w *Workspace) Free() {
-	w.streams.release(w.backend)
+	w.streams.Release(w.backend)
 	for i, buf := range w.buffers {
 		if buf != nil {
 			buf.Free()
@@ -163,8 +164,8 @@ func (m *Model) Use(w *Workspace) error {
 		return fmt.Errorf("working memory of %d bytes is not enough for a model that takes %d", w.size.onDevice(), m.Plan().Work)
 	}
 	v := m.views()
-	v.residual.streams = &w.streams
-	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.slot, qkvRegion: &v.qkv, attnRegion: &v.attn, askedRegion: &v.asked, logitsRegion: &v.logits} {
+	v.residual.Memory = &w.streams
+	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, askedRegion: &v.asked, logitsRegion: &v.logits} {
 		at.Buf = w.buffers[i]
 	}
 	v.scratch = w.buffers[kvRegion]
