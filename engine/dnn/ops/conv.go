@@ -42,6 +42,9 @@ func conv(c *call) {
 	c.onFloats(func(in [][]float64) []float64 {
 		x, y, v := w.over3(d[2:]), make([]float64, product(c.out[0].Shape)), product(w.Out)
 		each, perGroup, taps := product(d[2:]), weight[0]/groups, product(w.Kernel)
+		if w.pointwise() {
+			x.in, x.out = [3]int{1, 1, each}, [3]int{1, 1, each}
+		}
 		for i := range d[0] * weight[0] {
 			m := i % weight[0]
 			out := y[i*v : (i+1)*v]

@@ -269,11 +269,7 @@ func (d *table) String() string {
 		}
 		fmt.Fprintf(&s, "| %s | %s | %s | %d | %s |\n", name, kinds(op.Types), gradient, r.passed, strings.Join(refused, "; "))
 	}
-	var missing []string
-	for _, name := range sorted(d.missing) {
-		missing = append(missing, name)
-	}
-	fmt.Fprintf(&s, "\nONNX has tests of these, which are refused by name: %s.\n", strings.Join(missing, ", "))
+	fmt.Fprintf(&s, "\nONNX has tests of these, which are refused by name: %s.\n", strings.Join(sorted(d.missing), ", "))
 	return s.String()
 }
 

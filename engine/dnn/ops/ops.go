@@ -65,7 +65,7 @@ var table = map[string]*Op{}
 // init, for some operations look others up.
 func init() {
 	for _, family := range []map[string]definition{
-		unaries, binaries, selections, moves, scatters, shapes, convolutions, pools, linears, normalisations, reductions, searches, samplings, recurrences,
+		unaries, binaries, selections, moves, scatters, shapes, convolutions, pools, linears, normalisations, reductions, searches, samplings, quantisations, recurrences,
 	} {
 		for name, d := range family {
 			table[name] = &Op{Infer: d.infer, Eval: d.eval, Types: d.types.list()}

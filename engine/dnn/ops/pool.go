@@ -256,7 +256,7 @@ func offset(at, stride []int) int {
 func largest(x []float64) float64 {
 	best := math.Inf(-1)
 	for _, v := range x {
-		best = math.Max(best, v)
+		best = max(best, v)
 	}
 	return best
 }

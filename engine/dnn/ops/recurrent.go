@@ -136,7 +136,7 @@ func (c *call) activations(k kind, directions int) (out []func(float64) float64)
 	betas, _ := attribute[[]float64](c, "activation_beta")
 	for _, name := range names {
 		f, ok := curves[name]
-		if !ok || name == "Celu" || name == "Selu" {
+		if !ok || slices.Contains([]string{"Celu", "Selu", "Swish"}, name) {
 			c.fail("attribute activations is %v, of which %q is not one that there is", names, name)
 		}
 		alpha, beta := f.alpha, f.beta

@@ -54,7 +54,7 @@ func magnitudes(x []int64) (n int64) {
 func least(x []float64) float64 {
 	best := math.Inf(1)
 	for _, v := range x {
-		best = math.Min(best, v)
+		best = min(best, v)
 	}
 	return best
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"math"
-
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 )
 
@@ -43,10 +41,10 @@ func clip(c *call) {
 	c.run = func(in []*graph.Tensor) []*graph.Tensor {
 		x := in[0]
 		if c.has(1) {
-			x = combined(x.Type, x.Shape, []*graph.Tensor{x, in[1]}, math.Max, larger[int64], larger[uint64])
+			x = combined(x.Type, x.Shape, []*graph.Tensor{x, in[1]}, larger[float64], larger[int64], larger[uint64])
 		}
 		if c.has(2) {
-			x = combined(x.Type, x.Shape, []*graph.Tensor{x, in[2]}, math.Min, smaller[int64], smaller[uint64])
+			x = combined(x.Type, x.Shape, []*graph.Tensor{x, in[2]}, smaller[float64], smaller[int64], smaller[uint64])
 		}
 		return one(x)
 	}

@@ -45,6 +45,7 @@ var unaries = map[string]definition{
 	"Selu":            {activation("Selu"), floats, 1, 1, 1},
 	"HardSigmoid":     {activation("HardSigmoid"), floats, 1, 1, 1},
 	"ThresholdedRelu": {activation("ThresholdedRelu"), floats, 1, 1, 1},
+	"Swish":           {activation("Swish"), floats, 1, 1, 1},
 	"Shrink":          {shrink, numbers, 1, 1, 1},
 	"IsNaN":           {isNaN, floats, 1, 1, 1},
 	"IsInf":           {isInf, floats, 1, 1, 1},
@@ -161,6 +162,7 @@ var curves = map[string]curve{
 	"Celu":       {func(x, a, _ float64) float64 { return max(x, 0) + min(0, a*math.Expm1(x/a)) }, 1, 1, 0},
 	"Selu": {func(x, a, gamma float64) float64 { return gamma * (max(x, 0) + a*math.Expm1(min(x, 0))) }, 2,
 		1.67326319217681884765625, 1.05070102214813232421875},
+	"Swish":       {func(x, a, _ float64) float64 { return x * sigmoid(a*x) }, 1, 1, 0},
 	"HardSigmoid": {func(x, a, b float64) float64 { return clamp(a*x+b, 0, 1) }, 2, 0.2, 0.5},
 	"ThresholdedRelu": {func(x, a, _ float64) float64 {
 		if x > a {

@@ -167,6 +167,16 @@ func (w *Window) over3(space []int) window3 {
 	}
 }
 
+// pointwise says whether every output is of the input at its own place, so that space may as well be one row.
+func (w *Window) pointwise() bool {
+	for i := range w.Kernel {
+		if w.Kernel[i] != 1 || w.Strides[i] != 1 || w.Before[i] != 0 || w.After[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // reach is the range of outputs, of n, whose tap k lies inside of m inputs, and the input of output 0.
 func (w *window3) reach(i, k, n, m int) (from, to, first int) {
 	first = k*w.dilations[i] - w.before[i]
