@@ -54,6 +54,7 @@ type Expand struct{}
 // Assemble puts each input at its place in the output, and Fill where there is none.
 type Assemble struct {
 	At   [][]int
+	Step [][]int // as of Slice; nil: all 1
 	Fill float32
 	Gaps bool // whether Fill is needed
 }

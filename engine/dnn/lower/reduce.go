@@ -169,10 +169,7 @@ func lpNormalization(t *translator, n *graph.Node) *Value {
 		r = reductions["ReduceL1"]
 	}
 	norm := t.reduced(x, r, []int{attrInt(n, "axis", -1)})
-	return t.element(x.Shape, []*Value{x, norm}, func(c *code, in []int) int { // of zeros, zeros
-		zero := c.constant(0)
-		return c.op(k.Select, c.op(k.Equal, in[1], zero), zero, c.op(k.Div, in[0], in[1]))
-	})
+	return t.element(x.Shape, []*Value{x, norm}, func(c *code, in []int) int { return c.op(k.Div, in[0], in[1]) })
 }
 
 // lrn sums squares of neighbouring channels by taps.
@@ -180,12 +177,12 @@ func lrn(t *translator, n *graph.Node) *Value {
 	x, size := t.value(n.In[0]), attrInt(n, "size", 1)
 	squares := t.element(x.Shape, []*Value{x}, func(c *code, in []int) int { return square(c, in[0]) })
 	channels := x.Shape[1]
-	sums := t.interpolate(squares, 1, channels, func(i int) (at []int, weights []float64) {
+	sums := t.interpolate(squares, 1, tapsOf(channels, func(i int) (at []int, weights []float64) {
 		for j := max(0, i-(size-1)/2); j < min(channels, i+size/2+1); j++ {
 			at, weights = append(at, j), append(weights, 1)
 		}
 		return at, weights
-	})
+	}))
 	return t.element(x.Shape, []*Value{x, sums}, func(c *code, in []int) int {
 		part := c.op(k.Mul, in[1], c.constant(attr(n, "alpha", 1e-4)/float64(size)))
 		base := c.op(k.Add, part, c.constant(attr(n, "bias", 1)))

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // shapeLowerings are those of nodes that move elements.
@@ -14,7 +15,7 @@ func shapeLowerings() map[string]func(t *translator, n *graph.Node) *Value {
 		"Expand":       func(t *translator, n *graph.Node) *Value { return t.expand(t.value(n.In[0]), n.Out[0].Shape...) },
 		"Transpose":    transpose,
 		"Slice":        slice,
-		"Gather":       gather,
+		".SliceGrad":   sliceGrad,
 		"Concat":       concat,
 		"Pad":          pad,
 		"Tile":         tile,
@@ -112,31 +113,6 @@ func (t *translator) split(n *graph.Node) (parts []*Value) {
 	return parts
 }
 
-// gather takes constant indices: one by a slice, more by taps.
-func gather(t *translator, n *graph.Node) *Value {
-	x := t.value(n.In[0])
-	indices, known := ints(n, 1)
-	if !known || x.Const != nil {
-		return nil
-	}
-	d := axis(attrInt(n, "axis", 0), len(x.Shape))
-	for i, at := range indices {
-		if indices[i] = axis(at, x.Shape[d]); indices[i] < 0 || indices[i] >= x.Shape[d] {
-			return nil // the host says what is wrong
-		}
-	}
-	shape := slices.Clone(x.Shape)
-	shape[d] = len(indices)
-	if len(indices) == 1 {
-		start := make([]int, len(shape))
-		start[d] = indices[0]
-		x = t.from(x, start, shape)
-	} else {
-		x = t.interpolate(x, d, len(indices), func(i int) ([]int, []float64) { return indices[i : i+1], []float64{1} })
-	}
-	return t.reshape(x, n.Out[0].Shape...)
-}
-
 func concat(t *translator, n *graph.Node) *Value {
 	rank := len(n.Out[0].Shape)
 	d, at := axis(attrInt(n, "axis", 0), rank), 0
@@ -210,31 +186,77 @@ func pad(t *translator, n *graph.Node) *Value {
 
 // padded repeats elements of x around it.
 func (t *translator) padded(x *Value, mode string, before, shape []int) *Value {
-	for d, n := range x.Shape {
-		if before[d] == 0 && shape[d] == n {
+	for d, size := range x.Shape {
+		if before[d] == 0 && shape[d] == size {
 			continue
 		}
-		at := func(i int) int { return min(max(i, 0), n-1) } // edge
-		switch mode {
-		case "reflect":
-			at = func(i int) int {
-				period := max(1, 2*(n-1))
-				if i = ((i % period) + period) % period; i >= n {
-					i = period - i
-				}
-				return i
-			}
-		case "wrap":
-			at = func(i int) int { return ((i % n) + n) % n }
-		case "edge":
-		default:
+		places := padding(mode, before[d], size, shape[d])
+		if places == nil {
 			return nil
 		}
-		x = t.interpolate(x, d, shape[d], func(i int) ([]int, []float64) {
-			return []int{at(i - before[d])}, []float64{1}
-		})
+		x = t.interpolate(x, d, picked(places))
 	}
 	return x
+}
+
+// sliceGrad puts tensors to their places, those that overlap into tensors that are added.
+func sliceGrad(t *translator, n *graph.Node) *Value {
+	shape := n.Out[0].Shape
+	rank, starts, steps := len(shape), attrInts(n, "starts"), attrInts(n, "steps")
+	if len(starts) != rank*len(n.In) || len(steps) != len(starts) {
+		return nil
+	}
+	var sum *Value
+	for from := 0; from < len(n.In); {
+		kind, taken := &Assemble{}, make([]bool, graph.Elements(shape))
+		var in []*Value
+		for ; from < len(n.In); from++ {
+			v := t.value(n.In[from])
+			at, by := starts[from*rank:(from+1)*rank], steps[from*rank:(from+1)*rank]
+			if !take(taken, shape, v.Shape, at, by) {
+				break
+			}
+			kind.At, kind.Step, in = append(kind.At, at), append(kind.Step, by), append(in, v)
+		}
+		if len(in) == 0 {
+			return nil // it leaves the shape; the host says so
+		}
+		kind.Gaps = slices.Contains(taken, false)
+		part := t.add(kind, n.Out[0].Type, shape, in...)
+		if sum == nil {
+			sum = part
+		} else {
+			sum = t.element(shape, []*Value{sum, part}, func(c *code, in []int) int { return c.op(kernels.Add, in[0], in[1]) })
+		}
+	}
+	return sum
+}
+
+// take marks the elements of a part of a shape, if none of them was marked before.
+func take(taken []bool, shape, part, start, step []int) bool {
+	offsets := []int{0}
+	for d, n := range part {
+		wide := make([]int, 0, len(offsets)*n)
+		for _, o := range offsets {
+			for i := range n {
+				at := start[d] + i*step[d]
+				if at < 0 || at >= shape[d] {
+					return false
+				}
+				wide = append(wide, o*shape[d]+at)
+			}
+		}
+		offsets = wide
+	}
+	for _, o := range offsets {
+		if taken[o] {
+			return false
+		}
+	}
+	for _, o := range offsets {
+		taken[o] = true
+	}
+	return true
 }
 
 // tile repeats by broadcasting along dimensions that are put before those of x.
@@ -247,7 +269,7 @@ func tile(t *translator, n *graph.Node) *Value {
 		}
 		apart, wide = append(apart, size), append(wide, size)
 	}
-	if len(apart) > 8 {
+	if len(apart) > kernels.MaxDims {
 		return nil
 	}
 	return t.reshape(t.expand(t.reshape(x, apart...), wide...), out...)

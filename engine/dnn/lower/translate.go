@@ -117,7 +117,11 @@ func (t *translator) bind(n *graph.Node, out []*Value) {
 // host leaves a node to the host.
 func (t *translator) host(n *graph.Node) {
 	op := &Op{Kind: &Host{n}, Nodes: []*graph.Node{n}}
-	for _, v := range n.In {
+	reads := n.In
+	if len(n.Subgraphs()) > 0 { // which read values of this graph
+		reads = n.Reads()
+	}
+	for _, v := range reads {
 		op.In = append(op.In, t.value(v))
 	}
 	for _, v := range n.Out {

@@ -4,63 +4,35 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // windowLowerings are those of convolutions and pools.
 func windowLowerings() map[string]func(t *translator, n *graph.Node) *Value {
 	return map[string]func(t *translator, n *graph.Node) *Value{
-		"Conv":          conv,
-		"ConvTranspose": convTranspose,
-		"MaxPool":       func(t *translator, n *graph.Node) *Value { return pool(t, n, true) },
-		"AveragePool":   func(t *translator, n *graph.Node) *Value { return pool(t, n, false) },
+		"Conv":             conv,
+		"ConvTranspose":    convTranspose,
+		"MaxPool":          func(t *translator, n *graph.Node) *Value { return pool(t, n, true) },
+		"AveragePool":      func(t *translator, n *graph.Node) *Value { return pool(t, n, false) },
+		".MaxPoolGrad":     func(t *translator, n *graph.Node) *Value { return poolGrad(t, n, "MaxPool") },
+		".AveragePoolGrad": func(t *translator, n *graph.Node) *Value { return poolGrad(t, n, "AveragePool") },
 	}
 }
 
-// window is what attributes say of a kernel that moves over an image.
-type window struct {
-	kernel, strides, dilations []int
-	before, after              []int // the padding
+// windowOf is where a node's kernel stands; ok is false where a device cannot have it.
+func windowOf(n *graph.Node) (w ops.Window, ok bool) {
+	w, err := ops.WindowOf(n)
+	return w, err == nil && len(w.Kernel) >= 1 && len(w.Kernel) <= 3
 }
 
-// windowOf reads the attributes; in and out are the spatial dimensions of what a forward convolution reads and makes.
-func windowOf(n *graph.Node, kernel, in, out []int) (w window, ok bool) {
-	dims := len(in)
-	w = window{kernel: kernel, strides: attrInts(n, "strides"), dilations: attrInts(n, "dilations")}
-	for _, list := range []*[]int{&w.strides, &w.dilations} {
-		if *list == nil {
-			*list = slices.Repeat([]int{1}, dims)
-		}
-	}
-	padding := attrInts(n, "pads")
-	if padding == nil {
-		padding = make([]int, 2*dims)
-	}
-	if dims < 1 || dims > 3 || len(kernel) != dims || len(w.strides) != dims || len(w.dilations) != dims || len(padding) != 2*dims {
-		return w, false
-	}
-	w.before, w.after = padding[:dims], padding[dims:]
-	if auto := graph.Attr(n, "auto_pad", "NOTSET"); auto == "SAME_UPPER" || auto == "SAME_LOWER" {
-		w.before, w.after = make([]int, dims), make([]int, dims)
-		for i := range dims {
-			all := max(0, (out[i]-1)*w.strides[i]+(kernel[i]-1)*w.dilations[i]+1-in[i])
-			w.before[i] = all / 2
-			if auto == "SAME_LOWER" {
-				w.before[i] = all - all/2
-			}
-			w.after[i] = all - w.before[i]
-		}
-	}
-	return w, true
-}
-
-// origin is that of a window, in a value [N, C, spatial...].
-func (w *window) origin() Window {
-	dims := len(w.kernel)
+// overImages is a window that moves over a value [N, C, spatial...].
+func overImages(w ops.Window) Window {
+	dims := len(w.Kernel)
 	o := Window{Order: []int{0}, Origin: make([]int, dims)}
 	for i := range dims {
 		o.Order = append(o.Order, i+2)
-		o.Origin[i] = -w.before[i]
+		o.Origin[i] = -w.Before[i]
 	}
 	o.Order = append(o.Order, 1)
 	return o
@@ -72,12 +44,12 @@ func conv(t *translator, n *graph.Node) *Value {
 	if x.Const != nil || weight.Const == nil || len(out) < 3 {
 		return nil
 	}
-	w, ok := windowOf(n, weight.Shape[2:], x.Shape[2:], out[2:])
+	w, ok := windowOf(n)
 	if !ok {
 		return nil
 	}
-	kind := &Conv{Window: w.origin(), Filter: &Filter{Weight: weight, Spec: kernels.ConvSpec{
-		In: x.Shape[1], Out: out[1], Groups: attrInt(n, "group", 1), Kernel: w.kernel, Strides: w.strides, Dilations: w.dilations,
+	kind := &Conv{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: kernels.ConvSpec{
+		In: x.Shape[1], Out: out[1], Groups: attrInt(n, "group", 1), Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations,
 	}}}
 	x = kind.unpad(x)
 	return t.biased(kind, kind.Filter, n, x)
@@ -89,7 +61,7 @@ func (w *Window) unpad(x *Value) *Value {
 		return x
 	}
 	padding, ok := x.From.Kind.(*Assemble)
-	if !ok || !padding.Gaps || padding.Fill != 0 || len(padding.At) != 1 {
+	if !ok || !padding.Gaps || padding.Fill != 0 || len(padding.At) != 1 || padding.Step != nil {
 		return x
 	}
 	inner := x.From.In[0]
@@ -127,62 +99,76 @@ func convTranspose(t *translator, n *graph.Node) *Value {
 	if x.Const != nil || weight.Const == nil || len(out) < 3 {
 		return nil
 	}
-	w, ok := windowOf(n, weight.Shape[2:], out[2:], x.Shape[2:])
+	w, ok := windowOf(n)
 	if !ok {
 		return nil
 	}
-	w.transposedPads(n, x.Shape[2:], out[2:])
-	kind := &ConvBackward{Window: w.origin(), Filter: &Filter{Weight: weight, Spec: kernels.ConvSpec{
-		In: out[1], Out: x.Shape[1], Groups: attrInt(n, "group", 1), Kernel: w.kernel, Strides: w.strides, Dilations: w.dilations,
+	kind := &ConvBackward{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: kernels.ConvSpec{
+		In: out[1], Out: x.Shape[1], Groups: attrInt(n, "group", 1), Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations,
 	}}}
 	return t.biased(kind, kind.Filter, n, x)
 }
 
-// transposedPads divides what a ConvTranspose's output lacks, where that is given and not the padding.
-func (w *window) transposedPads(n *graph.Node, in, out []int) {
-	auto := graph.Attr(n, "auto_pad", "NOTSET")
-	same := auto == "SAME_UPPER" || auto == "SAME_LOWER"
-	if !same && attrInts(n, "output_shape") == nil {
-		return
-	}
-	more := attrInts(n, "output_padding")
-	for i := range out {
-		all := w.strides[i]*(in[i]-1) + (w.kernel[i]-1)*w.dilations[i] + 1 - out[i]
-		if more != nil {
-			all += more[i]
-		}
-		all = max(0, all)
-		w.before[i] = all - all/2
-		if auto == "SAME_UPPER" {
-			w.before[i] = all / 2
-		}
-	}
-}
-
-// poolOf reads a pool's attributes.
-func poolOf(n *graph.Node, in, out []int, max bool) (Window, kernels.PoolSpec, bool) {
-	w, ok := windowOf(n, attrInts(n, "kernel_shape"), in, out)
+// poolOf is a pool's window.
+func poolOf(n *graph.Node, max bool) (Window, kernels.PoolSpec, bool) {
+	w, ok := windowOf(n)
 	if !ok {
 		return Window{}, kernels.PoolSpec{}, false
 	}
-	spec := kernels.PoolSpec{Max: max, Kernel: w.kernel, Strides: w.strides, Dilations: w.dilations}
+	spec := kernels.PoolSpec{Max: max, Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations}
 	if !max && attrInt(n, "count_include_pad", 0) != 0 {
 		spec.Counted = true
-		for i, size := range in {
-			spec.CountedEnd = append(spec.CountedEnd, size+w.after[i])
+		for i, after := range w.After {
+			spec.CountedEnd = append(spec.CountedEnd, n.In[0].Shape[i+2]+after)
 		}
 	}
-	return w.origin(), spec, true
+	return overImages(w), spec, true
 }
 
 func pool(t *translator, n *graph.Node, max bool) *Value {
 	x, out := t.value(n.In[0]), n.Out[0].Shape
-	if len(out) < 3 {
-		return nil
-	}
-	o, spec, ok := poolOf(n, x.Shape[2:], out[2:], max)
+	o, spec, ok := poolOf(n, max)
 	if !ok || x.Const != nil {
 		return nil
 	}
+	if max {
+		return t.maxPool(x, o, spec, out)
+	}
 	return t.add(&Pool{o, spec}, n.Out[0].Type, out, x)
+}
+
+// maxPool takes maxima of large windows along one dimension after the other: of k x k elements, it compares 2 k.
+func (t *translator) maxPool(x *Value, o Window, spec kernels.PoolSpec, out []int) *Value {
+	all, apart := 1, 0
+	for _, k := range spec.Kernel {
+		all, apart = all*k, apart+k
+	}
+	if all <= 2*apart {
+		return t.add(&Pool{o, spec}, t.node.Out[0].Type, out, x)
+	}
+	ones := slices.Repeat([]int{1}, len(spec.Kernel))
+	for d := range spec.Kernel {
+		w, s := Window{Order: o.Order, Origin: make([]int, len(ones))}, kernels.PoolSpec{Max: true}
+		s.Kernel, s.Strides, s.Dilations = slices.Clone(ones), slices.Clone(ones), slices.Clone(ones)
+		w.Origin[d], s.Kernel[d], s.Strides[d], s.Dilations[d] = o.Origin[d], spec.Kernel[d], spec.Strides[d], spec.Dilations[d]
+		shape := slices.Clone(x.Shape)
+		shape[d+2] = out[d+2]
+		x = t.add(&Pool{w, s}, t.node.Out[0].Type, shape, x)
+	}
+	return x
+}
+
+// poolGrad reads the gradient and, of a maximum, the pool's input.
+func poolGrad(t *translator, n *graph.Node, op string) *Value {
+	forward, max := undone(n, op), op == "MaxPool"
+	forward.In = forward.In[:1]
+	o, spec, ok := poolOf(forward, max)
+	in := []*Value{t.value(n.In[0])}
+	if max {
+		in = append(in, t.value(n.In[1]))
+	}
+	if !ok || slices.ContainsFunc(in, func(v *Value) bool { return v.Const != nil }) {
+		return nil
+	}
+	return t.add(&PoolBackward{o, spec}, n.Out[0].Type, n.Out[0].Shape, in...)
 }

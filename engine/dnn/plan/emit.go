@@ -127,11 +127,14 @@ func (e *emitter) reshape(op *lower.Op) {
 // assembled copies the parts that are not there already, and fills gaps.
 func (e *emitter) assembled(op *lower.Op, kind *lower.Assemble) {
 	out := e.result(op.Out[0])
-	if kind.Gaps {
+	switch {
+	case kind.Gaps && framed(kind):
 		e.fill(out, kind, op.In[0].Shape)
+	case kind.Gaps:
+		e.run(filling(kind), out)
 	}
 	for i, v := range op.In {
-		place := out.slice(kind.At[i], nil, v.Shape)
+		place := partOf(out, kind, i, v)
 		if at := e.operand(v); !at.same(place) {
 			e.copy(place, at)
 		}
@@ -140,7 +143,7 @@ func (e *emitter) assembled(op *lower.Op, kind *lower.Assemble) {
 
 // fill writes around the one part of an Assemble with gaps, of this shape.
 func (e *emitter) fill(out view, kind *lower.Assemble, part []int) {
-	p := &kernels.Program{Code: []kernels.Instruction{{Op: kernels.Constant, X: kind.Fill}}}
+	p := filling(kind)
 	for d, n := range part {
 		before := kind.At[0][d]
 		if before > 0 {
@@ -151,6 +154,10 @@ func (e *emitter) fill(out view, kind *lower.Assemble, part []int) {
 		}
 		out = out.part(d, before, before+n)
 	}
+}
+
+func filling(kind *lower.Assemble) *kernels.Program {
+	return &kernels.Program{Code: []kernels.Instruction{{Op: kernels.Constant, X: kind.Fill}}}
 }
 
 // window adds an operation on images. What it reads is copied where it does not lie as it has to.

@@ -170,9 +170,23 @@ func (l *layout) strideOf(v *lower.Value) []int {
 // assemble lets the operations before an Assemble write into its result where they can.
 func (l *layout) assemble(op *lower.Op, kind *lower.Assemble) {
 	out := l.result(op.Out[0])
-	for i, v := range op.In {
-		l.place(v, out.slice(kind.At[i], nil, v.Shape))
+	if kind.Gaps && !framed(kind) {
+		return // all of it is filled first
 	}
+	for i, v := range op.In {
+		l.place(v, partOf(out, kind, i, v))
+	}
+}
+
+// framed says whether an Assemble is one dense part and what is around it.
+func framed(kind *lower.Assemble) bool { return len(kind.At) == 1 && kind.Step == nil }
+
+// partOf is where input i, v, goes.
+func partOf(out view, kind *lower.Assemble, i int, v *lower.Value) view {
+	if kind.Step == nil {
+		return out.slice(kind.At[i], nil, v.Shape)
+	}
+	return out.slice(kind.At[i], kind.Step[i], v.Shape)
 }
 
 // result is the view that an operation's result is written to.

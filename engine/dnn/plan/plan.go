@@ -14,8 +14,6 @@ type Options struct {
 	Networks bool          // the device is a kernels.Networks; else the host computes all
 	Step     time.Duration // that a step takes at the most, about; 0: 5 ms
 	Rates    Rates         // of the device; 0: those of two CPU cores
-	// Eval computes a node, such as by package ops: in[i] is nil for an optional input that is not given.
-	Eval func(n *graph.Node, in []*graph.Tensor) ([]*graph.Tensor, error)
 }
 
 // Rates are what a device does in a second, roughly: they divide a pass into steps, and say how much of it is done.

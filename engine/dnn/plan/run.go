@@ -7,6 +7,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/lower"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -172,7 +173,11 @@ func (r *Run) eval(c *call, h *hosted) error {
 			in[i] = r.onHost(v)
 		}
 	}
-	out, err := r.plan.options.Eval(node, in)
+	operation, ok := ops.Lookup(node.Op)
+	if !ok {
+		return fmt.Errorf("node %q: there is no operation %s", node.Name, node.Op)
+	}
+	out, err := operation.Eval(node, in)
 	if err != nil {
 		return fmt.Errorf("node %q (%s): %w", node.Name, node.Op, err)
 	}
