@@ -48,6 +48,7 @@ var arrows = map[string][]string{
 	"engine/weights/store":       {"engine/weights", "kernels"},
 	"engine/dnn/graph":           {"engine"},
 	"engine/dnn/vjp":             {"engine", "engine/dnn/graph"},
+	"engine/dnn/golden":          {"engine", "engine/dnn/graph", "engine/dnn/ops"},
 	"engine/dnn/onnx":            {"engine", "engine/dnn/graph", "internal/mapped", "internal/regular"},
 	"engine/dnn/onnx/onnxtest":   {},
 	"engine/dnn/specialize":      {"engine", "engine/dnn/graph", "engine/dnn/ops", "internal/mapped"},
@@ -154,7 +155,7 @@ var externals = []struct {
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
 	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "test/soak"}, "HTTP stays at the edge, and with what asks it"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend"}, "one package publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "bench/cameras"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

@@ -1,25 +1,14 @@
 package onnx
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/engine/dnn/golden"
 )
 
-// dataDir is where the data for tests is, or the test is skipped.
-func dataDir(t testing.TB) string {
-	dir := os.Getenv("PREFILLONLY_DATA")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "..", "shared", "data")
-	}
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no data for tests at %s (PREFILLONLY_DATA names another directory)", dir)
-	}
-	return dir
-}
-
 func TestOpenRealModels(t *testing.T) {
-	paths, _ := filepath.Glob(filepath.Join(dataDir(t), "models", "*.onnx"))
+	paths, _ := filepath.Glob(filepath.Join(golden.Data(t), "models", "*.onnx"))
 	if len(paths) == 0 {
 		t.Skip("no models there")
 	}
@@ -29,7 +18,9 @@ func TestOpenRealModels(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		t.Log(path, m.Producer, m.Opset, len(m.Graph.Nodes), m.Graph.Inputs, m.Graph.Outputs)
+		if len(m.Graph.Nodes) < 10 || m.Producer == "" || len(m.Files()) != 1 {
+			t.Errorf("%s: %d nodes, by %q, in %d files", path, len(m.Graph.Nodes), m.Producer, len(m.Files()))
+		}
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
