@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda/networks"
 )
 
 // block is PF_BLOCK of src/device.h.
@@ -14,6 +15,8 @@ const block = 256
 
 // Backend implements kernels.Backend over a Device.
 type Backend struct {
+	*networks.Operations
+
 	device   Device
 	err      error   // first failure since the last Sync
 	arena    scratch // activations inside one operation
@@ -28,10 +31,12 @@ var _ kernels.Backend = (*Backend)(nil)
 
 // New returns a backend that owns device.
 func New(device Device) *Backend {
-	return &Backend{
+	b := &Backend{
 		device: device, arena: scratch{device: device}, tables: scratch{device: device}, gathered: scratch{device: device},
 		widened: widened{scratch: scratch{device: device}},
 	}
+	b.Operations = networks.New(ofNetworks{b})
+	return b
 }
 
 // Name is the device's.
@@ -48,6 +53,7 @@ func (b *Backend) Close() {
 
 func (b *Backend) release() {
 	b.endStream()
+	b.Operations.Close()
 	b.arena.free()
 	b.tables.free()
 	b.gathered.free()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
+	"github.com/prefillonly/prefillonly/kernels/networktest"
 )
 
 // openGPU is a backend on the first GPU. The test stays on its thread, to which the context belongs.
@@ -38,6 +39,9 @@ func TestGPU(t *testing.T) {
 	t.Log(openGPU(t).Name())
 	kerneltest.Run(t, openGPU, kerneltest.Tolerance{Max: 0.03, RMS: 0.006})
 }
+
+// TestGPUNetworks holds it to the suite of those that compute networks.
+func TestGPUNetworks(t *testing.T) { networktest.Run(t, openGPU) }
 
 // TestGPUFP8 does so with weights in FP8, in the way that this GPU takes and in those that a lesser one
 // would.

@@ -45,8 +45,8 @@ func squarePool(kind string, size, channels, kernel, stride, pad, dilation int) 
 func pools() []pool {
 	var all []pool
 	for _, kind := range []string{"max", "mean", "counted"} {
-		all = append(all, squarePool(kind, 13, 16, 5, 1, 2, 1), squarePool(kind, 13, 17, 3, 2, 1, 1), squarePool(kind, 13, 3, 2, 2, 0, 1),
-			squarePool(kind, 13, 64, 13, 1, 6, 1), squarePool(kind, 12, 8, 3, 1, 2, 2), squarePool(kind, 7, 40, 7, 7, 0, 1))
+		all = append(all, squarePool(kind, 13, 64, 5, 1, 2, 1), squarePool(kind, 13, 17, 3, 2, 1, 1), squarePool(kind, 13, 3, 2, 2, 0, 1),
+			squarePool(kind, 13, 16, 13, 1, 6, 1), squarePool(kind, 12, 8, 3, 1, 2, 2), squarePool(kind, 7, 40, 7, 7, 0, 1))
 	}
 	return all
 }

@@ -160,9 +160,9 @@ func (d *device) compareReduce(how kernels.Reduction, shape []int, set int, x ar
 			s.value = min(s.value, v)
 		}
 	})
-	if how == kernels.Product { // each factor is off by half a unit
+	if how == kernels.Product { // errors add up, not at random where factors repeat
 		for i := range sums {
-			sums[i].size = math.Abs(sums[i].value)
+			sums[i].size = math.Abs(sums[i].value) * math.Sqrt(float64(sums[i].terms))
 		}
 	}
 	dst := d.result(out...)

@@ -1,11 +1,15 @@
 // The kernels of ../src compiled for the host, launched by name with words as arguments.
 #define PF_SIMT
 #include "../src/attention.cu"
+#include "../src/convolution.cu"
 #include "../src/elementwise.cu"
 #include "../src/gather.cu"
 #include "../src/logits.cu"
+#include "../src/map.cu"
+#include "../src/pooling.cu"
 #include "../src/random.cu"
 #include "../src/store_kv.cu"
+#include "../src/sums.cu"
 
 #include "launch.h"
 
@@ -38,6 +42,17 @@ static entry make(const char *name, void (*kernel)(T...))
     return {name, sizeof...(T), [=](const uint64_t *words) { call(kernel, words, std::index_sequence_for<T...>{}); }};
 }
 
+// A kernel that takes one structure of words.
+template <class T>
+static entry make_of_words(const char *name, void (*kernel)(T))
+{
+    return {name, sizeof(T) / sizeof(uint64_t), [=](const uint64_t *words) {
+                std::remove_const_t<T> argument;
+                memcpy(&argument, words, sizeof argument);
+                kernel(argument);
+            }};
+}
+
 // Two sums and two maxima of a block, one right after the other, into every thread's four values.
 static void reductions(float *out, const float *in)
 {
@@ -57,6 +72,11 @@ static const entry entries[] = {
          make("pf_rms_norm", pf_rms_norm),
     make("pf_rms_norm_fp8", pf_rms_norm_fp8),     make("pf_store_kv", pf_store_kv),
     make("pf_add_scaled_sums", pf_add_scaled_sums), make("pf_quantise_fp8", pf_quantise_fp8), make("pf_scale_sums", pf_scale_sums), make("pf_scale_sums_f32", pf_scale_sums_f32),
+    make_of_words("pf_conv", pf_conv),            make_of_words("pf_conv_backward", pf_conv_backward),
+    make_of_words("pf_interpolate", pf_interpolate), make_of_words("pf_map", pf_map), make_of_words("pf_matmul", pf_matmul),
+    make_of_words("pf_pool_max", pf_pool_max),    make_of_words("pf_pool_mean", pf_pool_mean),
+    make_of_words("pf_pool_largest", pf_pool_largest), make_of_words("pf_pool_backward", pf_pool_backward),
+    make_of_words("pf_reduce_few", pf_reduce_few), make_of_words("pf_reduce_many", pf_reduce_many),
     make("pf_swiglu", pf_swiglu),                 make("pf_swiglu_fp8", pf_swiglu_fp8),
 };
 

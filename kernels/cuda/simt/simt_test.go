@@ -7,6 +7,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
+	"github.com/prefillonly/prefillonly/kernels/networktest"
 )
 
 // tolerance is that of bfloat16 activations: half a unit in the last of 8 bits, through a layer.
@@ -35,6 +36,10 @@ func TestFP8(t *testing.T) {
 		t.Run(name, func(t *testing.T) { kerneltest.RunFP8(t, open(fp8, false), tolerance, fp8 != cuda.NoFP8) })
 	}
 }
+
+func TestNetworks(t *testing.T) { networktest.Run(t, open(cuda.NoFP8, false)) }
+
+func FuzzNetworks(f *testing.F) { networktest.Fuzz(f, open(cuda.NoFP8, false)) }
 
 func TestHostMemory(t *testing.T) {
 	kerneltest.RunOffloader(t, func(t testing.TB) kernels.Backend {

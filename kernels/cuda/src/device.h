@@ -5,9 +5,13 @@
 #ifdef PF_SIMT
 #include "../simt/simt.h"
 #define PF_KERNEL static void
+#define PF_ARGUMENT
+#define PF_FOUR_BLOCKS
 #else
 #include <cuda_bf16.h>
 #define PF_KERNEL extern "C" __global__ void
+#define PF_FOUR_BLOCKS __launch_bounds__(256, 4) /* of PF_BLOCK side by side on an SM */
+#define PF_ARGUMENT __grid_constant__ /* a structure that is read where it is, not copied */
 #endif
 
 typedef __nv_bfloat16 bf16;

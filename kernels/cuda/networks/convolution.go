@@ -1,0 +1,157 @@
+package networks
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// strip is PF_STRIP of ../src/convolution.cu.
+const strip = 4
+
+// filter is a convolution's weights on the device, twice: threads side by side, which compute channels side by
+// side, read weights side by side.
+type filter struct {
+	spec              kernels.ConvSpec
+	forward, backward kernels.Buffer // [tap][input of the group][output], [tap][output of the group][input]
+	bias              kernels.Buffer // nil, or one for each output
+}
+
+func (f *filter) Spec() kernels.ConvSpec { return f.spec }
+
+func (f *filter) Bytes() int64 {
+	bytes := f.forward.Bytes() + f.backward.Bytes()
+	if f.bias != nil {
+		bytes += f.bias.Bytes()
+	}
+	return bytes
+}
+
+// Free frees all that was made.
+func (f *filter) Free() {
+	for _, b := range []kernels.Buffer{f.forward, f.backward, f.bias} {
+		if b != nil {
+			b.Free()
+		}
+	}
+}
+
+// NewFilter uploads both orders.
+func (o *Operations) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor) (kernels.Filter, error) {
+	if err := kernels.CheckFilter(s, weight, bias); err != nil {
+		return nil, err
+	}
+	rows, err := expand(weight)
+	if err != nil {
+		return nil, err
+	}
+	f := &filter{spec: s}
+	forward, backward := packed(s, rows)
+	if f.forward, err = o.upload(forward); err == nil {
+		f.backward, err = o.upload(backward)
+	}
+	if err == nil && len(bias.Data) != 0 {
+		var values []float32
+		if values, err = expand(bias); err == nil {
+			f.bias, err = o.upload(values)
+		}
+	}
+	if err != nil {
+		f.Free()
+		return nil, err
+	}
+	return f, nil
+}
+
+// packed orders weights [output][input of the group][tap] for both directions.
+func packed(s kernels.ConvSpec, rows []float32) (forward, backward []float32) {
+	in, out := s.In/s.Groups, s.Out/s.Groups
+	taps := s.Taps() / in
+	forward, backward = make([]float32, len(rows)), make([]float32, len(rows))
+	for i, v := range rows {
+		o, c, tap := i/taps/in, i/taps%in, i%taps
+		forward[(tap*in+c)*s.Out+o] = v
+		backward[(tap*out+o%out)*s.In+o/out*in+c] = v
+	}
+	return forward, backward
+}
+
+// expand reads a tensor as float32.
+func expand(t kernels.HostTensor) ([]float32, error) {
+	raw, values := make([]byte, len(t.Data)), make([]float32, t.Rows*t.Cols)
+	if err := t.ReadPart(raw, t.Data); err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	kernels.Expand(values, t.Type, raw)
+	return values, nil
+}
+
+func (o *Operations) upload(values []float32) (kernels.Buffer, error) {
+	b, err := o.device.Alloc(4 * int64(len(values)))
+	if err == nil {
+		o.device.Write(b, 0, floats(values))
+	}
+	return b, err
+}
+
+func floats(values []float32) []byte {
+	raw := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+	}
+	return raw
+}
+
+// own is the filter if it is one of this package that was not freed.
+func (o *Operations) own(f kernels.Filter) (*filter, bool) {
+	own, ok := f.(*filter)
+	if ok {
+		_, ok = o.device.Address(own.forward)
+	}
+	if !ok {
+		o.device.Fail(fmt.Errorf("%T is no filter of this device, or was freed", f))
+	}
+	return own, ok
+}
+
+// words are pf_convolution.
+func (f *filter) words(w words, output, input kernels.Tensor, origin []int, weight kernels.Buffer) words {
+	w.image(output)
+	w.image(input)
+	w.window(f.spec.Kernel, f.spec.Strides, f.spec.Dilations, origin)
+	w.add(f.spec.In/f.spec.Groups, f.spec.Out/f.spec.Groups)
+	w.held(weight)
+	w.held(f.bias)
+	return w
+}
+
+// Conv launches the convolution, and then a Map in place.
+func (o *Operations) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
+	own, ok := o.own(f)
+	if !ok || o.refused(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) {
+		return
+	}
+	width, row := dst.Shape[len(dst.Shape)-2], src.Shape[len(src.Shape)-2]*src.Stride[len(src.Stride)-2]
+	if dst.Elements() == 0 {
+		return
+	}
+	if row > most {
+		o.device.Fail(fmt.Errorf("convolution: a row of %d elements, at the most %d", row, most))
+		return
+	}
+	o.launch("pf_conv", dst.Elements()/width*((width+strip-1)/strip), own.words(o.words(), dst, src, origin, own.forward))
+	if then != nil {
+		o.mapTo(dst, then, append([]kernels.Tensor{dst}, operands...))
+	}
+}
+
+// ConvBackward launches a thread for each element of the input.
+func (o *Operations) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
+	own, ok := o.own(f)
+	if !ok || o.refused(kernels.CheckConvBackward(dst, src, own.spec, origin)) {
+		return
+	}
+	o.launch("pf_conv_backward", dst.Elements(), own.words(o.words(), src, dst, origin, own.backward))
+}

@@ -1,0 +1,168 @@
+// Package networks is kernels.Networks on a GPU: the host logic of its operations over launches of the kernels of
+// ../src. All results are float32 sums by those kernels, one thread for each element.
+package networks
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Device is what the operations need of a GPU. Calls are enqueued in order.
+type Device interface {
+	Alloc(bytes int64) (kernels.Buffer, error)
+	Write(b kernels.Buffer, off int64, src []byte)
+	// Address is where a buffer lies; ok is false of one that is not the device's or was freed.
+	Address(b kernels.Buffer) (at uint64, ok bool)
+	// Scratch is memory until the next call of it, 0 after a failure.
+	Scratch(bytes int64) uint64
+	// Launch runs a kernel over so many blocks of threads, with one structure of words.
+	Launch(kernel string, blocks, threads int, words []uint64)
+	// Fail is the next Sync's error, unless there is one already.
+	Fail(err error)
+}
+
+// Operations are those of kernels.Networks.
+type Operations struct {
+	device Device
+	tables tables
+}
+
+// New returns the operations of a device.
+func New(device Device) *Operations { return &Operations{device, tables{device: device}} }
+
+// Close frees what the operations keep on the device.
+func (o *Operations) Close() { o.tables.free() }
+
+// refused keeps the error of a call that does not fit.
+func (o *Operations) refused(err error) bool {
+	if err != nil {
+		o.device.Fail(err)
+	}
+	return err != nil
+}
+
+// threads of a block; PF_BLOCK of ../src/device.h.
+const threads = 256
+
+// most elements that a kernel numbers.
+const most = math.MaxInt32
+
+// launch runs a kernel with a thread for each element.
+func (o *Operations) launch(kernel string, elements int, w words) {
+	switch {
+	case w.err != nil:
+		o.device.Fail(fmt.Errorf("%s: %w", kernel, w.err))
+	case elements > most:
+		o.device.Fail(fmt.Errorf("%s: %d elements, at the most %d", kernel, elements, most))
+	case elements > 0:
+		o.device.Launch(kernel, (elements+threads-1)/threads, threads, w.list)
+	}
+}
+
+// words are a kernel's structure.
+type words struct {
+	device Device
+	list   []uint64
+	err    error // the first tensor that is not on the device
+}
+
+func (o *Operations) words() words { return words{device: o.device} }
+
+func (w *words) add(numbers ...int) {
+	for _, n := range numbers {
+		w.list = append(w.list, uint64(n))
+	}
+}
+
+// address adds where a tensor's first element lies.
+func (w *words) address(t kernels.Tensor) {
+	at, ok := w.device.Address(t.Buf)
+	if !ok && w.err == nil {
+		w.err = fmt.Errorf("a tensor %v is not in this device's memory, or was freed", t.Shape)
+	}
+	w.list = append(w.list, at+uint64(t.Off))
+}
+
+// held adds where a buffer of this package lies; nil is 0.
+func (w *words) held(b kernels.Buffer) {
+	at := uint64(0)
+	if b != nil {
+		at, _ = w.device.Address(b)
+	}
+	w.list = append(w.list, at)
+}
+
+// three adds a figure of each of three dimensions, of which the first ones may lack and are missing then.
+func (w *words) three(figures []int, missing int) {
+	for range 3 - len(figures) {
+		w.add(missing)
+	}
+	w.add(figures...)
+}
+
+// image adds pf_image.
+func (w *words) image(t kernels.Tensor) {
+	spatial := len(t.Shape) - 2
+	w.address(t)
+	w.add(t.Shape[0])
+	w.three(t.Shape[1:spatial+1], 1)
+	w.add(t.Shape[spatial+1], t.Stride[0])
+	w.three(t.Stride[1:spatial+1], 0)
+}
+
+// window adds pf_window.
+func (w *words) window(kernel, strides, dilations, origin []int) {
+	w.three(kernel, 1)
+	w.three(strides, 1)
+	w.three(dilations, 1)
+	w.three(origin, 0)
+}
+
+// places adds a shape, with dimensions of 1 before it.
+func (w *words) places(shape []int) {
+	for range kernels.MaxDims - len(shape) {
+		w.add(1)
+	}
+	w.add(shape...)
+}
+
+// view adds pf_view.
+func (w *words) view(t kernels.Tensor) {
+	w.address(t)
+	w.strides(t.Stride)
+}
+
+func (w *words) strides(stride []int) {
+	for range kernels.MaxDims - len(stride) {
+		w.add(0)
+	}
+	w.add(stride...)
+}
+
+// merged makes dimensions one that follow on one another in all tensors, which have one shape.
+func merged(tensors ...kernels.Tensor) []kernels.Tensor {
+	out := make([]kernels.Tensor, len(tensors))
+	for i, t := range tensors {
+		out[i] = kernels.Tensor{Buf: t.Buf, Off: t.Off}
+	}
+	for d, n := range tensors[0].Shape {
+		if n == 1 {
+			continue
+		}
+		last := len(out[0].Shape) - 1
+		follows := last >= 0
+		for i, t := range tensors {
+			follows = follows && out[i].Stride[last] == n*t.Stride[d]
+		}
+		for i, t := range tensors {
+			if follows {
+				out[i].Shape[last], out[i].Stride[last] = out[i].Shape[last]*n, t.Stride[d]
+			} else {
+				out[i].Shape, out[i].Stride = append(out[i].Shape, n), append(out[i].Stride, t.Stride[d])
+			}
+		}
+	}
+	return out
+}

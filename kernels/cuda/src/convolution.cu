@@ -1,0 +1,85 @@
+/* Convolutions, directly: one thread for a few outputs of one channel, so that threads side by side read weights
+   side by side, and the same input. */
+#include "networks.h"
+
+struct pf_convolution {
+    pf_image out, in;
+    pf_window window;
+    int64_t group_in, group_out; /* channels of a group */
+    const float *weight;         /* forward [tap][input of the group][output]; backward [tap][output of the group][input] */
+    const float *bias;           /* [output] or null */
+};
+
+/* Outputs along the last spatial dimension that one thread computes. */
+#define PF_STRIP 4
+
+/* out = conv(in) + bias. threads: the elements of out, with strips of pixels in place of pixels. */
+PF_KERNEL PF_FOUR_BLOCKS pf_conv(const PF_ARGUMENT pf_convolution c)
+{
+    pf_image strips = c.out;
+    strips.size[2] = (c.out.size[2] + PF_STRIP - 1) / PF_STRIP;
+    int64_t element = element_of_thread();
+    if (element >= strips.n * strips.size[0] * strips.size[1] * strips.size[2] * strips.c)
+        return;
+    pf_place p = place_of(strips, element);
+    const pf_window &w = c.window;
+    int64_t x = p.at[2] * PF_STRIP, first = p.c / c.group_out * c.group_in;
+    float sum[PF_STRIP] = {};
+    pf_range rz = taps_within(w, 0, p.at[0], 0, c.in.size[0]), ry = taps_within(w, 1, p.at[1], 0, c.in.size[1]);
+    for (int64_t kz = rz.from; kz < rz.to; kz++)
+        for (int64_t ky = ry.from; ky < ry.to; ky++) {
+            const float *row = pixel_of(c.in, p.n, p.at[0] * w.stride[0] + w.origin[0] + kz * w.dilation[0],
+                                        p.at[1] * w.stride[1] + w.origin[1] + ky * w.dilation[1], 0) + first;
+            for (int64_t kx = 0; kx < w.kernel[2]; kx++) {
+                const float *weight = c.weight + ((kz * w.kernel[1] + ky) * w.kernel[2] + kx) * c.group_in * c.out.c + p.c;
+                int32_t pixel[PF_STRIP]; /* from the row's beginning, -1 outside */
+                for (int i = 0; i < PF_STRIP; i++) {
+                    int64_t at = (x + i) * w.stride[2] + w.origin[2] + kx * w.dilation[2];
+                    pixel[i] = x + i < c.out.size[2] && at >= 0 && at < c.in.size[2] ? (int32_t)(at * c.in.stride[2]) : -1;
+                }
+#pragma unroll 2
+                for (int32_t j = 0; j < (int32_t)c.group_in; j++, weight += c.out.c)
+                    for (int i = 0; i < PF_STRIP; i++)
+                        if (pixel[i] >= 0)
+                            sum[i] = fmaf(row[pixel[i] + j], *weight, sum[i]);
+            }
+        }
+    for (int i = 0; i < PF_STRIP; i++)
+        if (x + i < c.out.size[2])
+            pixel_of(c.out, p.n, p.at[0], p.at[1], x + i)[p.c] = c.bias ? sum[i] + c.bias[p.c] : sum[i];
+}
+
+/* The output that has an input at a tap in one dimension, or -1. */
+static __device__ inline int64_t output_of(const pf_window &w, int dim, int64_t input, int64_t tap, int64_t size)
+{
+    int64_t from = input - w.origin[dim] - tap * w.dilation[dim];
+    return from >= 0 && from % w.stride[dim] == 0 && from / w.stride[dim] < size ? from / w.stride[dim] : -1;
+}
+
+/* in = the gradient of in, of out's: gathered from the outputs that have an input as a tap. threads: elements of in. */
+PF_KERNEL PF_FOUR_BLOCKS pf_conv_backward(const PF_ARGUMENT pf_convolution c)
+{
+    int64_t element = element_of_thread();
+    if (element >= c.in.n * c.in.size[0] * c.in.size[1] * c.in.size[2] * c.in.c)
+        return;
+    pf_place p = place_of(c.in, element);
+    const pf_window &w = c.window;
+    int64_t first = p.c / c.group_in * c.group_out;
+    float sum = 0;
+    for (int64_t kz = 0; kz < w.kernel[0]; kz++) {
+        int64_t z = output_of(w, 0, p.at[0], kz, c.out.size[0]);
+        for (int64_t ky = 0; z >= 0 && ky < w.kernel[1]; ky++) {
+            int64_t y = output_of(w, 1, p.at[1], ky, c.out.size[1]);
+            for (int64_t kx = 0; y >= 0 && kx < w.kernel[2]; kx++) {
+                int64_t x = output_of(w, 2, p.at[2], kx, c.out.size[2]);
+                if (x < 0)
+                    continue;
+                const float *grad = pixel_of(c.out, p.n, z, y, x) + first;
+                const float *weight = c.weight + ((kz * w.kernel[1] + ky) * w.kernel[2] + kx) * c.group_out * c.in.c + p.c;
+                for (int64_t j = 0; j < c.group_out; j++)
+                    sum = fmaf(grad[j], weight[j * c.in.c], sum);
+            }
+        }
+    }
+    pixel_of(c.in, p.n, p.at[0], p.at[1], p.at[2])[p.c] = sum;
+}
