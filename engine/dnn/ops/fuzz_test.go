@@ -35,7 +35,7 @@ var attributes = []string{
 	"noop_with_empty_axes", "num_groups", "num_outputs", "output_height", "output_padding", "output_shape", "output_width", "p",
 	"pads", "padding_mode", "perm", "reduction", "reverse", "sampling_ratio", "select_last_index", "size", "sorted", "spatial_scale", "start", "end",
 	"storage_order", "strides", "then_branch", "time_axis", "to", "transA", "transB", "upper", "value", "activations", "activation_alpha",
-	"num_heads", "block_size", "saturate", "output_dtype",
+	"num_heads", "block_size", "saturate", "output_dtype", "shape", "starts", "steps",
 }
 
 var words = []string{
@@ -160,6 +160,7 @@ func attempt(t *testing.T, data []byte) (evaluated string) {
 	}
 	_, _ = ops.WindowOf(n)
 	_, _, _ = ops.ResizeTaps(n)
+	_, _ = ops.ResizeGradTaps(n)
 	in := make([]*graph.Tensor, len(n.In))
 	for i, v := range n.In {
 		if v != nil {
@@ -191,7 +192,89 @@ func attempt(t *testing.T, data []byte) (evaluated string) {
 			t.Fatalf("%v: output %d, %v, has %d bytes", n, i, out[i], len(out[i].Data))
 		}
 	}
+	differentiate(t, n, in, out)
 	return n.Op
+}
+
+// differentiate writes the gradient of a node that can be computed, and computes it: what it says are the types and
+// shapes of the inputs.
+func differentiate(t *testing.T, n *graph.Node, in, out []*graph.Tensor) {
+	op, _ := ops.Lookup(n.Op)
+	if op.Grad == nil {
+		return
+	}
+	b := graph.NewBuilder(&graph.Graph{}, func(n *graph.Node) error {
+		op, _ := ops.Lookup(n.Op)
+		return op.Infer(n)
+	})
+	have := map[*graph.Value]*graph.Tensor{}
+	input := func(like *graph.Tensor) *graph.Value {
+		v := b.Input("x", like.Type, like.Shape...)
+		have[v] = like
+		return v
+	}
+	variable := &graph.Node{Op: n.Op, Name: n.Name, Attrs: n.Attrs}
+	for _, x := range in {
+		var v *graph.Value
+		if x != nil && graph.Floating(x.Type) {
+			v = input(x)
+		} else if x != nil {
+			v = b.Const("c", x)
+		}
+		variable.In = append(variable.In, v)
+	}
+	var grads []*graph.Value
+	for i, v := range n.Out {
+		if v == nil {
+			variable.Out, grads = append(variable.Out, nil), append(grads, nil)
+			continue
+		}
+		v = graph.NewValue(fmt.Sprintf("y%d", i))
+		variable.Out = append(variable.Out, v)
+		if grads = append(grads, nil); graph.Floating(out[i].Type) {
+			grads[i] = input(out[i])
+		}
+	}
+	known := func(v *graph.Value) bool { return v == nil || v.Known() }
+	if op.Infer(variable) != nil || !slices.ContainsFunc(grads, func(v *graph.Value) bool { return v != nil }) {
+		return
+	}
+	for _, v := range variable.Out {
+		if !known(v) {
+			return
+		}
+	}
+	wanted, err := op.Grad(b, variable, grads)
+	if err == nil {
+		err = b.Err()
+	}
+	if err != nil {
+		return
+	}
+	for i, d := range wanted {
+		if d != nil && (d.Type != in[i].Type || !slices.Equal(d.Shape, in[i].Shape)) {
+			t.Fatalf("%v of %v with %v: the gradient of input %d is %v", n, in, n.Attrs, i, d)
+		}
+	}
+	for _, n := range append([]*graph.Node{variable}, b.Graph.Nodes...) {
+		var in []*graph.Tensor
+		for _, v := range n.In {
+			in = append(in, nil)
+			if v != nil && v.Const != nil {
+				in[len(in)-1] = v.Const
+			} else if v != nil {
+				in[len(in)-1] = have[v]
+			}
+		}
+		op, _ := ops.Lookup(n.Op)
+		out, err := op.Eval(n, in)
+		if err != nil {
+			t.Fatalf("%v of %v: gradient: %v", variable, variable.In, err)
+		}
+		for i, v := range n.Out {
+			have[v] = out[i]
+		}
+	}
 }
 
 // inferred says whether t is what was known of v.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/vjp"
 )
 
 // Op is an operation. Its errors name the node and the figure that is wrong.
@@ -20,7 +21,7 @@ type Op struct {
 	Eval func(n *graph.Node, in []*graph.Tensor) ([]*graph.Tensor, error)
 	// Grad adds the nodes that compute the gradients of the inputs from those of the outputs. out[i] is nil if
 	// none comes from there, and in[i] if none goes there. A nil Grad: constant almost everywhere.
-	Grad func(b *graph.Builder, n *graph.Node, out []*graph.Value) (in []*graph.Value, err error)
+	Grad vjp.Grad
 	// Types are the element types that the first input may have.
 	Types []engine.DType
 }
@@ -54,9 +55,6 @@ type definition struct {
 	outputs      int   // at most
 }
 
-// gradient is an Op's Grad.
-type gradient = func(b *graph.Builder, n *graph.Node, out []*graph.Value) (in []*graph.Value, err error)
-
 // many is a number of inputs or outputs without a bound.
 const many = math.MaxInt
 
@@ -65,7 +63,7 @@ var table = map[string]*Op{}
 // init, for some operations look others up.
 func init() {
 	for _, family := range []map[string]definition{
-		unaries, binaries, selections, moves, scatters, shapes, convolutions, pools, linears, normalisations, reductions, searches, samplings, quantisations, recurrences,
+		unaries, binaries, selections, moves, scatters, shapes, convolutions, pools, linears, normalisations, reductions, searches, samplings, quantisations, recurrences, backwards,
 	} {
 		for name, d := range family {
 			table[name] = &Op{Infer: d.infer, Eval: d.eval, Types: d.types.list()}

@@ -19,14 +19,15 @@ type grid struct {
 	stride        []int
 }
 
-func gridSample(c *call) {
-	g := &grid{
+// grid reads the attributes and the shapes of the image and the points.
+func (c *call) grid() (g *grid, d, at []int) {
+	g = &grid{
 		mode:    c.word("mode", "linear", "nearest", "cubic"),
 		padding: c.word("padding_mode", "zeros", "border", "reflection"),
 		corners: c.flag("align_corners", false),
 	}
 	c.elements(1, floats)
-	d, at := c.ranked(0, 3, 5), c.dims(1)
+	d, at = c.ranked(0, 3, 5), c.dims(1)
 	if len(at) != len(d) {
 		c.fail("the input has the shape %v, and the grid %v", d, at)
 	}
@@ -34,22 +35,31 @@ func gridSample(c *call) {
 	if g.mode == "cubic" && len(d) != 4 {
 		c.fail("attribute mode is cubic, for the input %v", d)
 	}
-	c.shaped(0, append([]int{d[0], d[1]}, at[1:len(at)-1]...)...)
 	g.space = d[2:]
-	c.onFloats(func(in [][]float64) []float64 {
-		g.stride = strides(g.space)
-		n, points, each := len(g.space), product(at[1:len(at)-1]), product(g.space)
-		y := make([]float64, product(c.out[0].Shape))
-		for p := range d[0] * points {
-			taps := g.taps(in[1][p*n : (p+1)*n])
-			for channel := range d[1] {
-				i := p/points*d[1] + channel
-				image := in[0][i*each : (i+1)*each]
-				for _, t := range taps {
-					y[i*points+p%points] += t.weight * image[t.index]
-				}
+	return g, d, at
+}
+
+// read calls f with the elements of the result, those of the image that they are made of, and their weights.
+func (g *grid) read(d, at []int, places []float64, f func(to, from int, weight float64)) {
+	g.stride = strides(g.space)
+	n, points, each := len(g.space), product(at[1:len(at)-1]), product(g.space)
+	for p := range d[0] * points {
+		taps := g.taps(places[p*n : (p+1)*n])
+		for channel := range d[1] {
+			i := p/points*d[1] + channel
+			for _, t := range taps {
+				f(i*points+p%points, i*each+t.index, t.weight)
 			}
 		}
+	}
+}
+
+func gridSample(c *call) {
+	g, d, at := c.grid()
+	c.shaped(0, append([]int{d[0], d[1]}, at[1:len(at)-1]...)...)
+	c.onFloats(func(in [][]float64) []float64 {
+		y := make([]float64, product(c.out[0].Shape))
+		g.read(d, at, in[1], func(to, from int, weight float64) { y[to] += weight * in[0][from] })
 		return y
 	})
 }

@@ -131,6 +131,8 @@ func Clip(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 			in[2] = w.sumTo(w.choose(below, zero, g), high.Shape)
 		}
 	}
+	// A bound may have a dimension of 1 that the argument lacks.
+	in[0] = w.reshape(in[0], n.In[0].Shape)
 	return in[:len(n.In)], nil
 }
 

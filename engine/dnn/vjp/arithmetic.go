@@ -36,11 +36,16 @@ var (
 // Cast gives a gradient from one floating-point type to another.
 func Cast(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	in := make([]*value, len(n.In))
-	in[0] = out[0]
-	if x := n.In[0]; x.Type != out[0].Type {
-		in[0] = b.Op("CastLike", nil, out[0], x)
-	}
+	in[0] = writer{b, n}.as(n.In[0], out[0])
 	return in, nil
+}
+
+// as is g in the type of like.
+func (w writer) as(like, g *value) *value {
+	if g.Type == like.Type {
+		return g
+	}
+	return w.Op("CastLike", nil, g, like)
 }
 
 // binary is the Grad of an operation z = f(x, y) that broadcasts, by the gradients, of z's shape, of x and of y.
@@ -49,7 +54,7 @@ func binary(dx, dy func(w writer, x, y, z, g *value) *value) Grad {
 		w, in := writer{b, n}, make([]*value, 2)
 		for i, d := range []func(w writer, x, y, z, g *value) *value{dx, dy} {
 			if w.wants(i) {
-				in[i] = w.sumTo(d(w, n.In[0], n.In[1], n.Out[0], out[0]), n.In[i].Shape)
+				in[i] = w.as(n.In[i], w.sumTo(d(w, n.In[0], n.In[1], n.Out[0], out[0]), n.In[i].Shape))
 			}
 		}
 		return in, nil
@@ -89,9 +94,7 @@ func powBase(w writer, x, y, _, g *value) *value {
 			return w.mul(g, w.times(w.Op("Pow", nil, x, w.number(x, e-1)), e))
 		}
 	}
-	if y.Type != x.Type {
-		y = w.Op("CastLike", nil, y, x)
-	}
+	y = w.as(x, y)
 	return w.mul(g, w.mul(y, w.Op("Pow", nil, x, w.plus(y, -1))))
 }
 

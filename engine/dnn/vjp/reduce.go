@@ -242,9 +242,10 @@ var LRN = unary(func(w writer, x, y, g *value) *value {
 
 // channelMean is the mean over a window of channels, those outside counting as 0.
 func (w writer) channelMean(x *value, size, before, after int64) *value {
-	shape := []int{x.Shape[0], 1, x.Shape[1], graph.Elements(x.Shape[2:])}
+	whole := w.n.In[0].Shape
+	shape := []int{whole[0], 1, whole[1], graph.Elements(whole[2:])}
 	mean := w.Op("AveragePool", attrs{
 		"kernel_shape": []int64{size, 1}, "pads": []int64{before, 0, after, 0}, "count_include_pad": int64(1),
 	}, w.reshape(x, shape))
-	return w.reshape(mean, x.Shape)
+	return w.reshape(mean, whole)
 }

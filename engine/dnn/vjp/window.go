@@ -72,7 +72,7 @@ func ConvTranspose(b *graph.Builder, n *graph.Node, out []*value) ([]*value, err
 	a["group"] = graph.Attr(n, "group", int64(1))
 	in[0] = w.Op("Conv", a, out[0], weights)
 	// Where output_padding is a stride or more, the kernel has further positions.
-	for i := 2; i < len(x.Shape); i++ {
+	for i := 2; i < len(in[0].Shape); i++ {
 		in[0] = w.part(in[0], i, 0, x.Shape[i])
 	}
 	return in, nil

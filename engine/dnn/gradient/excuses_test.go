@@ -1,0 +1,30 @@
+package gradient_test
+
+// none says why operations have no gradient.
+var none = map[string]string{
+	"Ceil": constant, "Floor": constant, "Hardmax": constant, "Round": constant, "Sign": constant,
+
+	"And": truth, "Equal": truth, "Greater": truth, "GreaterOrEqual": truth, "IsInf": truth, "IsNaN": truth,
+	"Less": truth, "LessOrEqual": truth, "Not": truth, "Or": truth, "Xor": truth,
+
+	"ArgMax": integer, "ArgMin": integer, "BitShift": integer, "BitwiseAnd": integer, "BitwiseNot": integer,
+	"BitwiseOr": integer, "BitwiseXor": integer, "NonMaxSuppression": integer, "NonZero": integer, "Shape": integer,
+	"Size": integer,
+
+	"Constant": sourceless, "ConstantOfShape": sourceless, "EyeLike": sourceless,
+}
+
+const (
+	constant   = "its result is constant almost everywhere"
+	truth      = "its result is a truth value"
+	integer    = "its result is of integers"
+	sourceless = "its result depends on no element"
+)
+
+// refused says of what operations a gradient is an error.
+var refused = map[string]bool{
+	"Compress": true, "GRU": true, "If": true, "LSTM": true, "OneHot": true, "RNN": true, "Range": true, "RoiAlign": true, "Unique": true,
+
+	".AveragePoolGrad": true, ".GatherGrad": true, ".GridSampleGrad": true, ".MaxPoolGrad": true, ".PadGrad": true,
+	".ResizeGrad": true, ".SliceGrad": true,
+}
