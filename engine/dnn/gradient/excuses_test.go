@@ -9,9 +9,11 @@ var none = map[string]string{
 
 	"ArgMax": integer, "ArgMin": integer, "BitShift": integer, "BitwiseAnd": integer, "BitwiseNot": integer,
 	"BitwiseOr": integer, "BitwiseXor": integer, "NonMaxSuppression": integer, "NonZero": integer, "Shape": integer,
-	"Size": integer,
+	"Size": integer, "ConvInteger": integer, "MatMulInteger": integer, "QLinearConv": integer, "QLinearMatMul": integer,
+	"QuantizeLinear": integer,
 
 	"Constant": sourceless, "ConstantOfShape": sourceless, "EyeLike": sourceless,
+	"DequantizeLinear": "its argument is of integers",
 }
 
 const (
@@ -23,7 +25,7 @@ const (
 
 // refused says of what operations a gradient is an error.
 var refused = map[string]bool{
-	"Compress": true, "GRU": true, "If": true, "LSTM": true, "OneHot": true, "RNN": true, "Range": true, "RoiAlign": true, "Unique": true,
+	"Compress": true, "DynamicQuantizeLinear": true, "GRU": true, "If": true, "LSTM": true, "OneHot": true, "RNN": true, "Range": true, "RoiAlign": true, "Unique": true,
 
 	".AveragePoolGrad": true, ".GatherGrad": true, ".GridSampleGrad": true, ".MaxPoolGrad": true, ".PadGrad": true,
 	".ResizeGrad": true, ".SliceGrad": true,

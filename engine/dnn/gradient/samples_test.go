@@ -134,6 +134,7 @@ var functions = map[string][]sample{
 	"Softplus":        unary(-2, 2),
 	"Softsign":        unary(-2, 2),
 	"Sqrt":            unary(.2, 4),
+	"Swish":           unary(-2, 2, nil, attrs{"alpha": 1.7}),
 	"Tan":             unary(-1.2, 1.2),
 	"Tanh":            unary(-2, 2),
 	"ThresholdedRelu": unary(-2, 2, nil, attrs{"alpha": .5}),
