@@ -10,6 +10,10 @@
 enum { GATHERED = 1152 };      // taps times channels that are gathered at a time
 enum { BLOCK_BYTES = 192 << 10 }; // of inputs of a block, which stay in the second-level cache
 enum { TASKS_PER_THREAD = 4 };
+enum { MOST_RUNS = 64 };
+
+// What lies around an input, where it is read like one.
+static const float zeros[16 << 10];
 
 // Floats of a panel, of which there are `left` columns.
 static int panel_width(const pn_kernels *k, int left) { return left > k->lanes ? 2 * k->lanes : k->lanes; }
@@ -88,6 +92,8 @@ typedef struct job {
 	const pn_image *operands;
 
 	int direct;              // whether a position's input lies where it is, as one place
+	int inner[2], run_taps;  // for windows: outputs of a line whose taps along it are inside, and taps of a run
+	const float *zeros;
 	int64_t lines, length;   // lines of an image and positions of a line
 	int64_t block, blocks;   // positions of a block and blocks of a line
 	int panels, group_panels; // of a group of channels, and those of them that are a task
@@ -135,55 +141,29 @@ static void position(const job *j, int64_t line, int64_t p, int64_t at[3])
 	at[0] = i / a[2].out / a[1].out;
 }
 
-// gather_row copies inputs of the taps [from, to) of an output, row-major, to d; those outside are 0.
-static void gather_row(const job *j, float *d, const float *src, const int64_t at[3], int from, int to)
-{
-	const pn_axis *a = j->c->axis;
-	const pn_kernels *k = j->d->kernels;
-	size_t in = (size_t)j->f->in;
-	int inside[3][2];
-	int64_t place[3];
-	for (int i = 0; i < 3; i++)
-		place[i] = pn_inside(&a[i], at[i], &inside[i][0], &inside[i][1]);
-	int adjacent = a[2].dilation * a[2].src == (ptrdiff_t)in;
-	for (int t = from, next; t < to; d += in * (size_t)(next - t), t = next) {
-		int x = t % a[2].taps, y = t / a[2].taps % a[1].taps, z = t / a[2].taps / a[1].taps;
-		next = (int)pn_min(to, t - x + a[2].taps);
-		int low = (int)pn_max(x, inside[2][0]), high = (int)pn_min(x + next - t, inside[2][1]);
-		if (z < inside[0][0] || z >= inside[0][1] || y < inside[1][0] || y >= inside[1][1] || low >= high) {
-			k->fill(d, 0, in * (size_t)(next - t));
-			continue;
-		}
-		const float *s = src + (place[0] + (int64_t)z * a[0].dilation) * a[0].src + (place[1] + (int64_t)y * a[1].dilation) * a[1].src +
-		                 (place[2] + (int64_t)low * a[2].dilation) * a[2].src;
-		float *e = d + in * (size_t)(low - x);
-		k->fill(d, 0, in * (size_t)(low - x));
-		if (adjacent)
-			k->copy(e, s, in * (size_t)(high - low));
-		else
-			for (int i = 0; i < high - low; i++)
-				k->copy(e + in * (size_t)i, s + i * a[2].dilation * a[2].src, in);
-		k->fill(d + in * (size_t)(high - x), 0, in * (size_t)(x + next - t - high));
-	}
-}
+// part is which panels of which group a task computes.
+typedef struct part {
+	int group, first, last;
+} part;
 
-// multiply computes `positions` rows of the panels [first, last) of a group from a [positions][taps*in], which are
-// taps [from, to) of all.
-static void multiply(const job *j, int group, int first, int last, const float *a, ptrdiff_t lda, int64_t positions,
-                     int from, int to, float *dst)
+// multiply computes so many outputs, ldc apart, of the taps [from, to): of row i the inputs are runs of k at a[j] + i*lda.
+static void multiply(const job *j, part w, int runs, size_t k, const float *const *a, ptrdiff_t lda, int64_t outputs,
+                     int from, float *dst, ptrdiff_t ldc)
 {
-	const pn_kernels *k = j->d->kernels;
-	const pn_filter *f = j->f;
-	ptrdiff_t ldc = j->c->axis[2].dst;
-	int64_t tiles = pn_ceil(positions, k->rows);
-	for (int p = first; p < last; p++) {
-		int col = p * 2 * k->lanes, width = panel_width(k, f->out - col), cols = (int)pn_min(width, f->out - col);
-		const float *b = f->weights + ((size_t)group * padded(f->out, k->lanes) + col) * j->depth + (size_t)from * f->in * width;
-		const float *bias = f->bias ? f->bias + group * f->out + col : NULL;
+	const pn_kernels *f = j->d->kernels;
+	int out = j->f->out;
+	int64_t tiles = pn_ceil(outputs, f->rows);
+	const float *at[MOST_RUNS];
+	for (int p = w.first; p < w.last; p++) {
+		int col = p * 2 * f->lanes, width = panel_width(f, out - col), cols = (int)pn_min(width, out - col);
+		const float *b = j->f->weights + ((size_t)w.group * padded(out, f->lanes) + col) * j->depth + (size_t)from * j->f->in * width;
+		const float *bias = j->f->bias ? j->f->bias + w.group * out + col : NULL;
 		for (int64_t t = 0; t < tiles; t++) {
-			int64_t row = positions * t / tiles, end = positions * (t + 1) / tiles;
+			int64_t row = outputs * t / tiles, end = outputs * (t + 1) / tiles;
 			float *c = dst + row * ldc + col;
-			k->tile((int)(end - row), cols, (size_t)(to - from) * f->in, a + row * lda, lda, b, width, c, ldc, from ? c : bias);
+			for (int i = 0; i < runs; i++)
+				at[i] = a[i] + (a[i] == j->zeros ? 0 : row * lda);
+			f->tile((int)(end - row), cols, runs, k, at, lda, b, width, c, ldc, from ? c : bias);
 		}
 	}
 }
@@ -204,49 +184,153 @@ static void finish(const job *j, int image, int64_t line, int64_t p, int64_t pos
 	pn_execute(j->d->kernels, j->then, v[0], v, positions, channels, room);
 }
 
-static void dense_task(void *arg, int task, int thread)
+// gathered computes outputs of which each is at `at`, further along an axis by its number, and ldc behind the last.
+static void gathered(const job *j, part w, const float *src, const int64_t *at, int axis, int64_t outputs, float *dst, ptrdiff_t ldc, float *scratch)
+{
+	const pn_axis *a = j->c->axis;
+	int taps = (int)taps_of(j->f), from = 0;
+	do {
+		int to = (int)pn_min(taps, from + j->chunk);
+		int64_t place[3] = {at[0], at[1], at[2]};
+		for (int64_t i = 0; i < outputs; i++) {
+			j->d->kernels->gather(scratch + i * j->lda, a, place, src, (size_t)j->f->in, from, to);
+			place[axis]++;
+			for (int k = axis; k > 0 && place[k] == a[k].out; k--) {
+				place[k] = 0;
+				place[k - 1]++;
+			}
+		}
+		const float *row = scratch;
+		multiply(j, w, 1, (size_t)(to - from) * j->f->in, &row, j->lda, outputs, from, dst, ldc);
+		from = to;
+	} while (from < taps);
+}
+
+// decode divides a task's number: panels, then blocks, lines, groups and images.
+static part decode(const job *j, int task, int64_t *block, int64_t *line, int *image)
+{
+	int groups = (int)pn_ceil(j->panels, j->group_panels), first = task % groups * j->group_panels;
+	int64_t rest = task / groups;
+	*block = rest % j->blocks;
+	rest /= j->blocks;
+	*line = rest % j->lines;
+	rest /= j->lines;
+	*image = (int)(rest / j->f->groups);
+	return (part){(int)(rest % j->f->groups), first, (int)pn_min(j->panels, first + j->group_panels)};
+}
+
+// end runs the program on the channels of a part.
+static void end(const job *j, part w, int image, int64_t line, int64_t p, int64_t positions, float *dst, float *scratch)
+{
+	int channel = w.first * 2 * j->d->kernels->lanes, channels = (int)pn_min(j->f->out, w.last * 2 * j->d->kernels->lanes) - channel;
+	finish(j, image, line, p, positions, w.group * j->f->out + channel, channels, dst + channel, scratch + (PN_SCRATCH_BYTES - PN_PROGRAM_BYTES) / sizeof *scratch);
+}
+
+// line_task computes a block of positions of a line.
+static void line_task(void *arg, int task, int thread)
 {
 	const job *j = arg;
-	const pn_filter *f = j->f;
 	const pn_axis *a = j->c->axis;
-	int groups = (int)pn_ceil(j->panels, j->group_panels), first = task % groups * j->group_panels;
-	int last = (int)pn_min(j->panels, first + j->group_panels);
-	int64_t rest = task / groups, block = rest % j->blocks, line = rest / j->blocks % j->lines;
-	int group = (int)(rest / j->blocks / j->lines % f->groups), image = (int)(rest / j->blocks / j->lines / f->groups);
-	int64_t p = block * j->block, positions = pn_min(j->block, j->length - p), at[3];
+	int64_t block, line, at[3];
+	int image;
+	part w = decode(j, task, &block, &line, &image);
+	int64_t p = block * j->block, positions = pn_min(j->block, j->length - p);
 	float *scratch = j->d->threads.scratch(j->d->threads.pool, thread);
-	const float *src = j->c->src + image * j->c->src_image + group * f->in;
+	const float *src = j->c->src + image * j->c->src_image + w.group * j->f->in;
 	position(j, line, p, at);
-	float *dst = j->c->dst + image * j->c->dst_image + group * f->out + at[0] * a[0].dst + at[1] * a[1].dst + at[2] * a[2].dst;
+	float *dst = j->c->dst + image * j->c->dst_image + w.group * j->f->out + at[0] * a[0].dst + at[1] * a[1].dst + at[2] * a[2].dst;
 	if (j->direct) {
 		for (int i = 0; i < 3; i++)
 			src += (a[i].base + at[i] * a[i].step) * a[i].src;
-		multiply(j, group, first, last, src, a[2].step * a[2].src, positions, 0, 1, dst);
+		multiply(j, w, 1, (size_t)j->f->in, &src, a[2].step * a[2].src, positions, 0, dst, a[2].dst);
+	} else {
+		gathered(j, w, src, at, 2, positions, dst, a[2].dst, scratch);
 	}
-	int taps = (int)taps_of(f);
-	for (int from = 0, to; !j->direct && (from < taps || from == 0); from = to) {
-		to = (int)pn_min(taps, from + j->chunk);
-		for (int64_t i = 0; i < positions; i++) {
-			position(j, line, p + i, at);
-			gather_row(j, scratch + i * j->lda, src, at, from, to);
-		}
-		multiply(j, group, first, last, scratch, j->lda, positions, from, to, dst);
-		if (taps == 0)
-			break;
-	}
-	int channel = first * 2 * j->d->kernels->lanes, channels = (int)pn_min(f->out, last * 2 * j->d->kernels->lanes) - channel;
-	finish(j, image, line, p, positions, group * f->out + channel, channels, dst + channel, scratch + (PN_SCRATCH_BYTES - PN_PROGRAM_BYTES) / sizeof *scratch);
+	end(j, w, image, line, p, positions, dst, scratch);
 }
 
-// cut sets the tasks of a dense convolution, and returns how many there are.
-static int cut(job *j)
+// inner_line computes the outputs of a line of which all taps along the last axis are in the input: their inputs
+// are runs where they lie, or zeros.
+static void inner_line(const job *j, part w, const float *src, const int64_t *at, float *dst)
+{
+	const pn_axis *a = j->c->axis;
+	const float *run[MOST_RUNS];
+	int inside[2][2], runs = 0, along = a[2].taps / j->run_taps;
+	int64_t place[2];
+	for (int i = 0; i < 2; i++)
+		place[i] = pn_inside(&a[i], at[i], &inside[i][0], &inside[i][1]);
+	src += (a[2].base + (int64_t)j->inner[0] * a[2].step) * a[2].src;
+	for (int z = 0; z < a[0].taps; z++)
+		for (int y = 0; y < a[1].taps; y++)
+			for (int x = 0; x < along; x++) {
+				int is = z >= inside[0][0] && z < inside[0][1] && y >= inside[1][0] && y < inside[1][1];
+				run[runs++] = !is ? j->zeros : src + (place[0] + (int64_t)z * a[0].dilation) * a[0].src + (place[1] + (int64_t)y * a[1].dilation) * a[1].src + (int64_t)x * a[2].dilation * a[2].src;
+			}
+	multiply(j, w, runs, (size_t)j->run_taps * j->f->in, run, a[2].step * a[2].src, j->inner[1] - j->inner[0], 0, dst + j->inner[0] * a[2].dst, a[2].dst);
+}
+
+// window_task computes a block of neighbouring lines: the outputs at their ends by columns, the others where their inputs
+// lie.
+static void window_task(void *arg, int task, int thread)
+{
+	const job *j = arg;
+	const pn_axis *a = j->c->axis;
+	int64_t block, z;
+	int image;
+	part w = decode(j, task, &block, &z, &image);
+	int64_t y = block * j->block, lines = pn_min(j->block, a[1].out - y);
+	float *scratch = j->d->threads.scratch(j->d->threads.pool, thread);
+	const float *src = j->c->src + image * j->c->src_image + w.group * j->f->in;
+	float *dst = j->c->dst + image * j->c->dst_image + w.group * j->f->out + z * a[0].dst + y * a[1].dst;
+	for (int x = 0; x < a[2].out; x = x == j->inner[0] - 1 ? j->inner[1] : x + 1)
+		if (x < j->inner[0] || x >= j->inner[1])
+			gathered(j, w, src, (int64_t[]){z, y, x}, 1, lines, dst + x * a[2].dst, a[1].dst, scratch);
+	for (int64_t i = 0; i < lines; i++, dst += a[1].dst) {
+		inner_line(j, w, src, (int64_t[]){z, y + i, 0}, dst);
+		end(j, w, image, z * a[1].out + y + i, 0, a[2].out, dst, scratch);
+	}
+}
+
+// windows tells whether inputs are taken where they lie although a kernel covers several, and sets how.
+static int windows(job *j)
+{
+	const pn_axis *a = j->c->axis;
+	ptrdiff_t lda = a[2].step * a[2].src;
+	int from, to;
+	j->run_taps = a[2].dilation * a[2].src == j->f->in ? a[2].taps : 1;
+	if (a[0].taps * a[1].taps * (a[2].taps / j->run_taps) > MOST_RUNS || j->f->out > 8 * j->d->kernels->lanes || lda % 1024 == 0)
+		return 0;
+	j->inner[0] = 0;
+	j->inner[1] = a[2].out;
+	while (j->inner[0] < j->inner[1] && (pn_inside(&a[2], j->inner[0], &from, &to), to - from < a[2].taps))
+		j->inner[0]++;
+	while (j->inner[0] < j->inner[1] && (pn_inside(&a[2], j->inner[1] - 1, &from, &to), to - from < a[2].taps))
+		j->inner[1]--;
+	return j->inner[1] - j->inner[0] >= 2 * j->d->kernels->rows &&
+	       lda * j->d->kernels->rows + j->run_taps * j->f->in <= (ptrdiff_t)(sizeof zeros / sizeof *zeros);
+}
+
+// cut_windows makes tasks of a few lines, and returns how many there are.
+static int cut_windows(job *j)
+{
+	const pn_axis *a = j->c->axis;
+	int64_t images = (int64_t)j->c->images * j->f->groups;
+	j->length = a[2].out;
+	j->lines = a[0].out;
+	int64_t wanted = pn_ceil(2 * TASKS_PER_THREAD * j->d->threads.count, images * j->lines);
+	j->block = pn_max(1, pn_min(j->d->kernels->rows, a[1].out / wanted));
+	j->blocks = pn_ceil(a[1].out, j->block);
+	j->group_panels = j->panels;
+	return (int)(images * j->lines * j->blocks);
+}
+
+// cut_lines makes tasks of parts of lines, and returns how many there are.
+static int cut_lines(job *j)
 {
 	const pn_kernels *k = j->d->kernels;
 	const pn_axis *a = j->c->axis;
 	int threads = j->d->threads.count;
 	int64_t images = (int64_t)j->c->images * j->f->groups;
-	j->depth = taps_of(j->f) * (size_t)j->f->in;
-	j->direct = all_inside(a);
 	// Rows a multiple of 4 KiB apart would fall on the same lines of the first-level cache.
 	ptrdiff_t lda = a[2].step * a[2].src;
 	if (lda % 1024 == 0 || (!all_even(j) && a[2].out < k->rows / 2))
@@ -254,10 +338,6 @@ static int cut(job *j)
 	int one = all_even(j);
 	j->length = one ? (int64_t)a[0].out * a[1].out * a[2].out : a[2].out;
 	j->lines = one ? 1 : (int64_t)a[0].out * a[1].out;
-	j->chunk = (int)pn_max(1, GATHERED / j->f->in);
-	j->lda = (ptrdiff_t)pn_min(j->chunk, (int64_t)taps_of(j->f)) * j->f->in;
-	j->lda += 16 - j->lda % 16 + (j->lda / 16 % 4 == 3 ? 16 : 0);
-	j->panels = (int)pn_ceil(j->f->out, 2 * k->lanes);
 	int64_t row_bytes = (j->direct ? j->f->in : j->lda) * (int64_t)sizeof(float);
 	int64_t most = pn_max(1, BLOCK_BYTES / row_bytes / k->rows), tiles = pn_ceil(j->length, k->rows);
 	int64_t wanted = pn_ceil((int64_t)threads * TASKS_PER_THREAD, images * j->lines);
@@ -268,6 +348,21 @@ static int cut(job *j)
 	int64_t groups = threads == 1 ? 1 : pn_min(j->panels, pn_ceil((int64_t)threads * 2, found));
 	j->group_panels = (int)pn_ceil(j->panels, groups);
 	return (int)(found * pn_ceil(j->panels, j->group_panels));
+}
+
+static void dense(job *j, double work)
+{
+	j->depth = taps_of(j->f) * (size_t)j->f->in;
+	j->panels = (int)pn_ceil(j->f->out, 2 * j->d->kernels->lanes);
+	j->chunk = (int)pn_max(1, GATHERED / j->f->in);
+	j->lda = (ptrdiff_t)pn_min(j->chunk, (int64_t)taps_of(j->f)) * j->f->in;
+	j->lda += 16 - j->lda % 16 + (j->lda / 16 % 4 == 3 ? 16 : 0); // no multiple of 4 KiB
+	j->zeros = zeros;
+	j->direct = all_inside(j->c->axis);
+	if (!j->direct && windows(j))
+		pn_run(j->d, window_task, j, cut_windows(j), work);
+	else
+		pn_run(j->d, line_task, j, cut_lines(j), work);
 }
 
 static void depthwise_task(void *arg, int task, int thread)
@@ -296,7 +391,7 @@ static void run(job *j)
 		return;
 	double work = outputs * (0.03 * (double)a[0].taps * a[1].taps * a[2].taps * j->f->in + (j->then ? j->then->work : 0));
 	if (!j->f->depthwise) {
-		pn_run(j->d, dense_task, j, cut(j), work);
+		dense(j, work);
 		return;
 	}
 	j->lines = (int64_t)a[0].out * a[1].out;

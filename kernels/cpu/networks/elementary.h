@@ -2,25 +2,39 @@
 
 #include "lanes.h"
 
-// exponential reduces by powers of two and continues with a polynomial of degree 6 (Cephes, expf).
+// exponential reduces by powers of two and continues with a polynomial, the minimax of degree 6 with p(0) = p'(0) = 1.
 INLINE vf exponential(vf x)
 {
 	x = smaller(set(89.5f), larger(set(-104.5f), x)); // e^x is infinite and 0 there
 	vf n = nearest(x * set(1.44269504088896341f));
 	vf r = mulsub(n, set(0.693359375f), x);
 	r = muladd(n, set(2.12194440e-4f), r);
-	vf p = set(1.9875691500e-4f);
-	p = muladd(p, r, set(1.3981999507e-3f));
-	p = muladd(p, r, set(8.3334519073e-3f));
-	p = muladd(p, r, set(4.1665795894e-2f));
-	p = muladd(p, r, set(1.6666665459e-1f));
-	p = muladd(p, r, set(5.0000001201e-1f));
-	p = muladd(p * r, r, r) + set(1.0f);
+	vf p = set(0x1.6a2434p-10f);
+	p = muladd(p, r, set(0x1.1239e2p-7f));
+	p = muladd(p, r, set(0x1.5558f2p-5f));
+	p = muladd(p, r, set(0x1.555492p-3f));
+	p = muladd(p, r, set(0x1.fffffcp-2f));
+	p = muladd(p, r, set(1.0f));
+	p = muladd(p, r, set(1.0f));
 	return scale(p, n);
 }
 
-// sigmoid holds x above -88, so that no infinity comes in between.
-INLINE vf sigmoid(vf x) { return set(1.0f) / (set(1.0f) + exponential(negative(larger(set(-88.0f), x)))); }
+// sigmoid is 1 / (1 + e^-x), with the minimax polynomial of degree 5 with p(0) = 1 for e^-r: what it is off by
+// matters little beside 1. x is held where e^-x is finite.
+INLINE vf sigmoid(vf x)
+{
+	x = smaller(set(104.0f), larger(set(-88.0f), x));
+	vf n = nearest(x * set(-1.44269504088896341f));
+	vf r = muladd(n, set(0.693359375f), x);
+	r = mulsub(n, set(2.12194440e-4f), r);
+	vf p = set(-0x1.0fa820p-7f);
+	p = muladd(p, r, set(0x1.573a6cp-5f));
+	p = muladd(p, r, set(-0x1.555a6cp-3f));
+	p = muladd(p, r, set(0x1.fffdc6p-2f));
+	p = muladd(p, r, set(-0x1.fffff6p-1f));
+	p = muladd(p, r, set(1.0f));
+	return reciprocal(set(1.0f) + scale(p, n));
+}
 
 // hyperbolic_tangent is odd in x; a polynomial for small x (Cephes, tanhf).
 INLINE vf hyperbolic_tangent(vf x)

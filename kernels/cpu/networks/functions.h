@@ -91,6 +91,40 @@ static void fill(float *d, float x, size_t n) { EACH_VECTOR(n, store(d + i, set(
 
 static void copy(float *d, const float *s, size_t n) { op_copy(d, s, NULL, NULL, n); }
 
+static void gather(float *d, const pn_axis *a, const int64_t *at, const float *src, size_t channels, int from, int to)
+{
+	int inside[3][2];
+	int64_t place[3];
+	if (from == to)
+		return;
+	for (int i = 0; i < 3; i++)
+		place[i] = pn_inside(&a[i], at[i], &inside[i][0], &inside[i][1]);
+	int adjacent = a[2].dilation * a[2].src == (ptrdiff_t)channels;
+	int x = from % a[2].taps, y = from / a[2].taps % a[1].taps, z = from / a[2].taps / a[1].taps;
+	// The taps of the last axis, of which the first one may begin, and the last one end, within.
+	for (int t = from, next; t < to; t = next, x = 0, y++) {
+		if (y == a[1].taps)
+			y = 0, z++;
+		next = to - t < a[2].taps - x ? to : t + a[2].taps - x;
+		int low = x > inside[2][0] ? x : inside[2][0], high = x + next - t < inside[2][1] ? x + next - t : inside[2][1];
+		if (z < inside[0][0] || z >= inside[0][1] || y < inside[1][0] || y >= inside[1][1] || low >= high)
+			low = high = x;
+		const float *s = src + (place[0] + (int64_t)z * a[0].dilation) * a[0].src + (place[1] + (int64_t)y * a[1].dilation) * a[1].src +
+		                 (place[2] + (int64_t)low * a[2].dilation) * a[2].src;
+		if (low > x)
+			fill(d, 0, channels * (size_t)(low - x));
+		d += channels * (size_t)(low - x);
+		for (int i = low; i < high; i += adjacent ? high - low : 1, s += a[2].dilation * a[2].src) {
+			size_t n = adjacent ? channels * (size_t)(high - low) : channels;
+			copy(d, s, n);
+			d += n;
+		}
+		if (x + next - t > high)
+			fill(d, 0, channels * (size_t)(x + next - t - high));
+		d += channels * (size_t)(x + next - t - high);
+	}
+}
+
 static void weigh(float *d, const float *s, ptrdiff_t stride, const int32_t *index, const float *weight, int taps, size_t n)
 {
 	EACH_VECTOR(n, vf sum = set(0); for (int j = 0; j < taps; j++) sum = muladd(set(weight[j]), load(s + index[j] * stride + i), sum);
@@ -150,7 +184,7 @@ REDUCE(smallest, any_smaller(x, y), __builtin_inff())
 		            [PN_ABS] = op_abs, [PN_SQRT] = op_sqrt, [PN_EXP] = op_exp, [PN_LOG] = op_log, [PN_SIN] = op_sin, \
 		            [PN_COS] = op_cos, [PN_TANH] = op_tanh, [PN_SIGMOID] = op_sigmoid, [PN_ERF] = op_erf, \
 		            [PN_FLOOR] = op_floor, [PN_CEIL] = op_ceil, [PN_ROUND] = op_round, [PN_SILU] = op_silu}, \
-		.fill = fill, .copy = copy, .tile = tile, .depthwise = depthwise, .maxima = maxima, .means = means, \
+		.fill = fill, .copy = copy, .tile = tile, .gather = gather, .depthwise = depthwise, .maxima = maxima, .means = means, \
 		.route = route, .weigh = weigh, \
 		.fold = {fold_sum, fold_largest, fold_smallest}, \
 		.reduce = {reduce_sum, reduce_largest, reduce_smallest}, \

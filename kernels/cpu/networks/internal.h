@@ -33,10 +33,15 @@ struct pn_kernels {
 	void (*fill)(float *d, float x, size_t n);
 	void (*copy)(float *d, const float *s, size_t n);
 
-	// tile sets c [rows][cols], whose rows are ldc apart, to a [rows][k] times the panel b [k][ldb] plus init: a
-	// row for all, or c itself, or NULL for 0. cols is at most two vectors; b has whole vectors.
-	void (*tile)(int rows, int cols, size_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb, float *c,
-	             ptrdiff_t ldc, const float *init);
+	// tile sets c [rows][cols], whose rows are ldc apart, to a times the panel b [runs*k][ldb] plus init: a row for all,
+	// or c itself, or NULL for 0. Rows of a are made of runs of k elements: run j of row i is at a[j] + i*lda. cols is at
+	// most two vectors; b has whole vectors.
+	void (*tile)(int rows, int cols, int runs, size_t k, const float *const *a, ptrdiff_t lda, const float *b,
+	             ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init);
+
+	// gather copies the inputs of the taps [from, to) of an output at `at`, row-major, to d; those outside are 0. src is
+	// place 0 of all axes, and has so many channels.
+	void (*gather)(float *d, const pn_axis *axes, const int64_t *at, const float *src, size_t channels, int from, int to);
 
 	// depthwise convolves a strip; weights of a tap are `stride` floats.
 	void (*depthwise)(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias);

@@ -8,8 +8,8 @@
 enum { ROWS = 14 };
 #include "functions.h"
 
-static void whole(int rows, int vectors, size_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb, float *c,
-                  ptrdiff_t ldc, const float *init)
+static void whole(int rows, int vectors, int runs, size_t k, const float *const *a, ptrdiff_t lda, const float *b,
+                  ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init)
 {
 	switch (rows) {
 		TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7)

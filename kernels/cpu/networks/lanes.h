@@ -40,6 +40,13 @@ INLINE vf above(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _
 // scale is a * 2^n for whole n.
 INLINE vf scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }
 
+// reciprocal of a normal number whose reciprocal is normal, to one unit in the last place.
+INLINE vf reciprocal(vf a)
+{
+	vf r = _mm512_rcp14_ps(a);
+	return muladd(r, mulsub(a, r, set(1.0f)), r);
+}
+
 // exponent and mantissa make a > 0 the second, in [1, 2), times 2^(the first).
 INLINE vf exponent(vf a) { return _mm512_getexp_ps(a); }
 INLINE vf mantissa(vf a) { return _mm512_getmant_ps(a, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src); }
@@ -83,6 +90,8 @@ INLINE vf scale(vf a, vf n)
 	a *= (vf)_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
 	return a * (vf)_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23);
 }
+
+INLINE vf reciprocal(vf a) { return set(1.0f) / a; }
 
 INLINE vf exponent(vf a)
 {

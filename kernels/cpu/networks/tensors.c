@@ -120,11 +120,12 @@ static void multiply_block(const multiplication *m, int row, int rows, int panel
 	float *c = m->at[0] + row * p->dst[0] + col * p->dst[1];
 	for (int i = 0; i < rows; i += k->rows) {
 		int height = (int)pn_min(k->rows, rows - i);
+		const float *from = a + i * p->a[0];
 		if (p->dst[1] == 1) {
-			k->tile(height, cols, (size_t)p->k, a + i * p->a[0], p->a[0], b, width, c + i * p->dst[0], p->dst[0], NULL);
+			k->tile(height, cols, 1, (size_t)p->k, &from, p->a[0], b, width, c + i * p->dst[0], p->dst[0], NULL);
 			continue;
 		}
-		k->tile(height, cols, (size_t)p->k, a + i * p->a[0], p->a[0], b, width, scratch, width, NULL);
+		k->tile(height, cols, 1, (size_t)p->k, &from, p->a[0], b, width, scratch, width, NULL);
 		for (int r = 0; r < height; r++)
 			for (int j = 0; j < cols; j++)
 				c[(i + r) * p->dst[0] + j * p->dst[1]] = scratch[r * width + j];

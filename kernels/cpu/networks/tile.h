@@ -54,8 +54,8 @@ INLINE void tile_of(const int rows, const int vectors, size_t k, const float *a,
 	}
 }
 
-INLINE void whole_tile(const int rows, const int vectors, size_t k, const float *a, ptrdiff_t lda, const float *b,
-                       ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init)
+INLINE void whole_tile(const int rows, const int vectors, int runs, size_t k, const float *const *a, ptrdiff_t lda,
+                       const float *b, ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init)
 {
 	vf acc[ROWS][2];
 	ptrdiff_t step = init == c ? ldc : 0;
@@ -64,7 +64,8 @@ INLINE void whole_tile(const int rows, const int vectors, size_t k, const float 
 #pragma GCC unroll 2
 		for (int j = 0; j < vectors; j++)
 			acc[i][j] = init ? load(init + i * step + j * PN_LANES) : set(0);
-	tile_of(rows, vectors, k, a, lda, b, ldb, acc);
+	for (int j = 0; j < runs; j++)
+		tile_of(rows, vectors, k, a[j], lda, b + j * (ptrdiff_t)k * ldb, ldb, acc);
 #pragma GCC unroll 14
 	for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
@@ -75,20 +76,20 @@ INLINE void whole_tile(const int rows, const int vectors, size_t k, const float 
 #define TILE(n) \
 	case n: \
 		if (vectors == 2) \
-			whole_tile(n, 2, k, a, lda, b, ldb, c, ldc, init); \
+			whole_tile(n, 2, runs, k, a, lda, b, ldb, c, ldc, init); \
 		else \
-			whole_tile(n, 1, k, a, lda, b, ldb, c, ldc, init); \
+			whole_tile(n, 1, runs, k, a, lda, b, ldb, c, ldc, init); \
 		break;
 
-static void whole(int rows, int vectors, size_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb, float *c,
-                  ptrdiff_t ldc, const float *init);
+static void whole(int rows, int vectors, int runs, size_t k, const float *const *a, ptrdiff_t lda, const float *b,
+                  ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init);
 
-static void tile(int rows, int cols, size_t k, const float *a, ptrdiff_t lda, const float *b, ptrdiff_t ldb, float *c,
-                 ptrdiff_t ldc, const float *init)
+static void tile(int rows, int cols, int runs, size_t k, const float *const *a, ptrdiff_t lda, const float *b,
+                 ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init)
 {
 	int vectors = cols > PN_LANES ? 2 : 1;
 	if (cols == vectors * PN_LANES) {
-		whole(rows, vectors, k, a, lda, b, ldb, c, ldc, init);
+		whole(rows, vectors, runs, k, a, lda, b, ldb, c, ldc, init);
 		return;
 	}
 	// Columns that are not there are computed beside c.
@@ -96,7 +97,7 @@ static void tile(int rows, int cols, size_t k, const float *a, ptrdiff_t lda, co
 	float part[ROWS * WIDTH] = {0};
 	for (int i = 0; init && i < rows; i++)
 		memcpy(part + i * WIDTH, init + (init == c ? i * ldc : 0), (size_t)cols * sizeof *c);
-	whole(rows, vectors, k, a, lda, b, ldb, part, WIDTH, part);
+	whole(rows, vectors, runs, k, a, lda, b, ldb, part, WIDTH, part);
 	for (int i = 0; i < rows; i++)
 		memcpy(c + i * ldc, part + i * WIDTH, (size_t)cols * sizeof *c);
 }
