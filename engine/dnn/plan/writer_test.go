@@ -339,7 +339,7 @@ func (w *writer) moves() map[string]func(x *graph.Value) *graph.Value {
 		},
 	}
 	for _, op := range []string{"Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Erf", "Softplus", "Softsign", "Elu", "Selu", "Celu", "HardSigmoid", "HardSwish",
-		"Mish", "Gelu", "LeakyRelu", "Floor", "Sin", "Cos", "Sign", "Identity", "ThresholdedRelu"} {
+		"Mish", "Gelu", "LeakyRelu", "Floor", "Sin", "Cos", "Sign", "Identity", "ThresholdedRelu", "Dropout"} {
 		table["1 "+op] = func(x value) value { return w.op(op, nil, x) }
 	}
 	return table
