@@ -28,15 +28,17 @@ func FuzzAssemble(f *testing.F) {
 			}
 			p.Code, registers = append(p.Code, in), append(registers, value)
 		}
-		a, err := assemble(p)
+		a, err := assemble(p, int(seed%2))
 		if err != nil {
 			t.Fatal(err)
 		}
 		slots, result := make([]float32, a.slots), float32(0)
 		for _, in := range a.code {
 			switch in.op {
+			case given:
+				result = registers[0]
 			case load:
-				result = registers[in.x]
+				result = registers[int(in.x)+int(seed%2)]
 			case uint16(kernels.Constant):
 				result = math.Float32frombits(in.x)
 			default:
@@ -56,7 +58,7 @@ func TestAssembleReusesSlots(t *testing.T) {
 	for i := range 1000 {
 		p.Code = append(p.Code, kernels.Instruction{Op: kernels.Add, A: 0, B: 1 + i})
 	}
-	a, err := assemble(p)
+	a, err := assemble(p, 0)
 	if err != nil || a.slots != 2 {
 		t.Errorf("%d slots, want 2 (%v)", a.slots, err)
 	}

@@ -127,24 +127,39 @@ func (f *filter) words(w words, output, input kernels.Tensor, origin []int, weig
 	return w
 }
 
-// Conv launches the convolution, and then a Map in place.
+// Conv launches one kernel; of a program with many values at a time, a Map in place after it.
 func (o *Operations) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
 	own, ok := o.own(f)
-	if !ok || o.refused(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) {
+	if !ok || o.refused(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) || dst.Elements() == 0 {
 		return
 	}
 	width, row := dst.Shape[len(dst.Shape)-2], src.Shape[len(src.Shape)-2]*src.Stride[len(src.Stride)-2]
-	if dst.Elements() == 0 {
+	if row > most || dst.Elements() > most {
+		o.device.Fail(fmt.Errorf("convolution: a row of %d elements into %d, at the most %d", row, dst.Elements(), most))
 		return
 	}
-	if row > most {
-		o.device.Fail(fmt.Errorf("convolution: a row of %d elements, at the most %d", row, most))
-		return
-	}
-	o.launch("pf_conv", dst.Elements()/width*((width+strip-1)/strip), own.words(o.words(), dst, src, origin, own.forward))
-	if then != nil {
+	w := own.words(o.words(), dst, src, origin, own.forward)
+	after := o.then(&w, dst, then, operands)
+	o.launch("pf_conv", dst.Elements()/width*((width+strip-1)/strip), w)
+	if after {
 		o.mapTo(dst, then, append([]kernels.Tensor{dst}, operands...))
 	}
+}
+
+// then adds the program, or says that it is to be run after the convolution.
+func (o *Operations) then(w *words, dst kernels.Tensor, then *kernels.Program, operands []kernels.Tensor) (after bool) {
+	if then == nil {
+		w.noProgram()
+		return false
+	}
+	a, err := assemble(then, 1)
+	if err != nil || a.slots > sharedSlots {
+		w.noProgram()
+		return true
+	}
+	t := merged(append([]kernels.Tensor{dst}, operands...)...)
+	o.program(w, a, t[0].Shape, t[1:])
+	return false
 }
 
 // ConvBackward launches a thread for each element of the input.
@@ -153,5 +168,7 @@ func (o *Operations) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, ori
 	if !ok || o.refused(kernels.CheckConvBackward(dst, src, own.spec, origin)) {
 		return
 	}
-	o.launch("pf_conv_backward", dst.Elements(), own.words(o.words(), src, dst, origin, own.backward))
+	w := own.words(o.words(), src, dst, origin, own.backward)
+	w.noProgram()
+	o.launch("pf_conv_backward", dst.Elements(), w)
 }

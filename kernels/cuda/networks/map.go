@@ -8,7 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// What ../src/map.cu has room for: slots in a block's shared memory, and views beside its other words.
+// What ../src/program.h has room for: slots in a block's shared memory, and views beside its other words.
 const (
 	sharedSlots = 8
 	ownViews    = 8
@@ -17,8 +17,8 @@ const (
 // Blocks of a map whose slots lie in memory: enough to fill a GPU, so that the slots are few.
 const slotBlocks = 512
 
-// load is OP_LOAD of ../src/map.cu.
-const load = 255
+// OP_GIVEN and OP_LOAD of ../src/program.h.
+const given, load = 254, 255
 
 // instruction is pf_instruction.
 type instruction struct {
@@ -34,8 +34,9 @@ type assembly struct {
 	slot  map[int]uint16 // of registers that are in one
 }
 
-// assemble gives registers slots; operands are loaded before they are first read.
-func assemble(p *kernels.Program) (assembly, error) {
+// assemble gives registers slots; operands are loaded before they are first read, of which as many as are at hand
+// come first and are not loaded: none or one.
+func assemble(p *kernels.Program, atHand int) (assembly, error) {
 	a := assembly{slot: map[int]uint16{}}
 	result := p.Operands + len(p.Code) - 1
 	last := map[int]int{result: len(p.Code)} // instruction that reads a register last
@@ -55,7 +56,7 @@ func assemble(p *kernels.Program) (assembly, error) {
 		var from [3]uint16
 		for j, r := range reads {
 			if _, in := a.slot[r]; !in {
-				a.code = append(a.code, instruction{op: load, slot: a.take(r), x: uint32(r)})
+				a.code = append(a.code, operand(r, atHand, a.take(r)))
 			}
 			from[j] = a.slot[r]
 		}
@@ -71,6 +72,14 @@ func assemble(p *kernels.Program) (assembly, error) {
 		}
 	}
 	return a, nil
+}
+
+// operand is the instruction that puts an operand into a slot.
+func operand(register, atHand int, slot uint16) instruction {
+	if register < atHand {
+		return instruction{op: given, slot: slot}
+	}
+	return instruction{op: load, slot: slot, x: uint32(register - atHand)}
 }
 
 // take gives a register a slot.
@@ -107,19 +116,10 @@ func (o *Operations) Map(dst kernels.Tensor, p *kernels.Program, operands ...ker
 // mapTo is Map of operands that fit.
 func (o *Operations) mapTo(dst kernels.Tensor, p *kernels.Program, operands []kernels.Tensor) {
 	elements := dst.Elements()
-	if elements == 0 {
+	a, err := assemble(p, 0)
+	if o.refused(err) || elements == 0 {
 		return
 	}
-	a, err := assemble(p)
-	if o.refused(err) {
-		return
-	}
-	o.tables.trim()
-	code := o.tables.place(a.bytes())
-	if code == 0 {
-		return
-	}
-	views, more := o.views(merged(append([]kernels.Tensor{dst}, operands...)...))
 	blocks, slots := (min(elements, most)+threads-1)/threads, uint64(0)
 	if a.slots > sharedSlots {
 		blocks = min(blocks, slotBlocks)
@@ -127,47 +127,38 @@ func (o *Operations) mapTo(dst kernels.Tensor, p *kernels.Program, operands []ke
 			return
 		}
 	}
+	t := merged(append([]kernels.Tensor{dst}, operands...)...)
 	w := o.words()
 	w.add(elements)
-	w.list = append(w.list, views.list[:kernels.MaxDims]...)
-	w.list = append(w.list, code, uint64(len(a.code)), slots)
-	w.list = append(w.list, views.list[kernels.MaxDims:]...)
-	w.list = append(w.list, more)
-	w.err = views.err
-	switch {
-	case w.err != nil:
-	case elements > most:
-		w.err = fmt.Errorf("%d elements, at the most %d", elements, most)
-	default:
-		o.device.Launch("pf_map", blocks, threads, w.list)
-		return
-	}
-	o.device.Fail(fmt.Errorf("map: %w", w.err))
+	w.list = append(w.list, slots)
+	w.view(t[0])
+	o.program(&w, a, t[0].Shape, t[1:])
+	o.launchBlocks("pf_map", elements, blocks, w)
 }
 
-// views are the shape of all, the views of the result and of the first operands, and where those of others lie.
-func (o *Operations) views(t []kernels.Tensor) (w words, more uint64) {
-	w = o.words()
-	w.places(t[0].Shape)
-	for _, v := range t[:min(len(t), 1+ownViews)] {
+// program adds pf_program, of operands that are not at hand.
+func (o *Operations) program(w *words, a assembly, shape []int, operands []kernels.Tensor) {
+	o.tables.trim()
+	w.list = append(w.list, o.tables.place(a.bytes()), uint64(len(a.code)))
+	w.places(shape)
+	for _, v := range operands[:min(len(operands), ownViews)] {
 		w.view(v)
 	}
-	for range 1 + ownViews - len(t) {
+	for range ownViews - len(operands) {
 		w.add(make([]int, 1+kernels.MaxDims)...)
 	}
-	if len(t) <= 1+ownViews {
-		return w, 0
-	}
-	others := o.words()
-	for _, v := range t[1+ownViews:] {
-		others.view(v)
-	}
-	if w.err == nil {
-		w.err = others.err
+	more := words{device: o.device, err: w.err}
+	for _, v := range operands[min(len(operands), ownViews):] {
+		more.view(v)
 	}
 	var raw []byte
-	for _, n := range others.list {
+	for _, n := range more.list {
 		raw = binary.LittleEndian.AppendUint64(raw, n)
 	}
-	return w, o.tables.place(raw)
+	w.list, w.err = append(w.list, o.tables.place(raw)), more.err
+}
+
+// noProgram adds pf_program that does nothing.
+func (w *words) noProgram() {
+	w.add(make([]int, 2+kernels.MaxDims+ownViews*(1+kernels.MaxDims)+1)...)
 }

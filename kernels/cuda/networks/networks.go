@@ -51,13 +51,18 @@ const most = math.MaxInt32
 
 // launch runs a kernel with a thread for each element.
 func (o *Operations) launch(kernel string, elements int, w words) {
+	o.launchBlocks(kernel, elements, (min(elements, most)+threads-1)/threads, w)
+}
+
+// launchBlocks runs a kernel over elements with so many blocks.
+func (o *Operations) launchBlocks(kernel string, elements, blocks int, w words) {
 	switch {
 	case w.err != nil:
 		o.device.Fail(fmt.Errorf("%s: %w", kernel, w.err))
 	case elements > most:
 		o.device.Fail(fmt.Errorf("%s: %d elements, at the most %d", kernel, elements, most))
 	case elements > 0:
-		o.device.Launch(kernel, (elements+threads-1)/threads, threads, w.list)
+		o.device.Launch(kernel, blocks, threads, w.list)
 	}
 }
 

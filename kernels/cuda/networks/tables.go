@@ -13,8 +13,11 @@ type tables struct {
 	bytes  int64
 }
 
-// place is where the bytes lie on the device, 0 after a failure.
+// place is where the bytes lie on the device, 0 after a failure and for none.
 func (t *tables) place(content []byte) uint64 {
+	if len(content) == 0 {
+		return 0
+	}
 	b, ok := t.kept[string(content)]
 	if !ok {
 		var err error

@@ -1,6 +1,6 @@
 /* Convolutions, directly: one thread for a few outputs of one channel, so that threads side by side read weights
    side by side, and the same input. */
-#include "networks.h"
+#include "program.h"
 
 struct pf_convolution {
     pf_image out, in;
@@ -8,12 +8,19 @@ struct pf_convolution {
     int64_t group_in, group_out; /* channels of a group */
     const float *weight;         /* forward [tap][input of the group][output]; backward [tap][output of the group][input] */
     const float *bias;           /* [output] or null */
+    pf_program then;             /* of the sum, which is given; nothing if it has no code */
 };
+
+/* The number of an element of the place's row. */
+static __device__ inline uint32_t element_at(const pf_image &m, const pf_place &p, int64_t x)
+{
+    return (uint32_t)((((p.n * m.size[0] + p.at[0]) * m.size[1] + p.at[1]) * m.size[2] + x) * m.c + p.c);
+}
 
 /* Outputs along the last spatial dimension that one thread computes. */
 #define PF_STRIP 4
 
-/* out = conv(in) + bias. threads: the elements of out, with strips of pixels in place of pixels. */
+/* out = then(conv(in) + bias). threads: the elements of out, with strips of pixels in place of pixels. */
 PF_KERNEL PF_FOUR_BLOCKS pf_conv(const PF_ARGUMENT pf_convolution c)
 {
     pf_image strips = c.out;
@@ -44,9 +51,19 @@ PF_KERNEL PF_FOUR_BLOCKS pf_conv(const PF_ARGUMENT pf_convolution c)
                             sum[i] = fmaf(row[pixel[i] + j], *weight, sum[i]);
             }
         }
+    __shared__ float slots[PF_SHARED_SLOTS * PF_BLOCK];
+    float bias = c.bias ? c.bias[p.c] : 0;
+#pragma unroll 1
     for (int i = 0; i < PF_STRIP; i++)
-        if (x + i < c.out.size[2])
-            pixel_of(c.out, p.n, p.at[0], p.at[1], x + i)[p.c] = c.bias ? sum[i] + c.bias[p.c] : sum[i];
+        if (x + i < c.out.size[2]) {
+            float value = 0;
+            for (int j = 0; j < PF_STRIP; j++) /* sums have no address */
+                value = i == j ? sum[j] : value;
+            value = c.bias ? value + bias : value;
+            if (c.then.count)
+                value = interpret(c.then, element_at(c.out, p, x + i), value, slots + threadIdx.x, PF_BLOCK);
+            pixel_of(c.out, p.n, p.at[0], p.at[1], x + i)[p.c] = value;
+        }
 }
 
 /* The output that has an input at a tap in one dimension, or -1. */
