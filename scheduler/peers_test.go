@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -52,5 +54,42 @@ func TestEpochOfALostPeer(t *testing.T) {
 		if seen[again] = true; epoch("a") != again || epoch("b") != b {
 			t.Error("an epoch changes although nothing was lost")
 		}
+	}
+}
+
+// TestMeasuredWhileItRuns: what is measured of a network while a pass of it runs changes its cost, and neither ends the
+// pass nor displaces what waits; a network of other tensors is another one.
+func TestMeasuredWhileItRuns(t *testing.T) {
+	w := newWorld(t, DefaultConfig())
+	w.frontend("web")
+	info := func(epoch uint64, backward float64, cost wire.Cost, columns int) *wire.Hello {
+		specs := []wire.TensorSpec{{Name: "x", Type: engine.FP32, Shape: []int{-1, columns}}}
+		return &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: epoch, Executor: &wire.ExecutorInfo{Device: "test", Models: []wire.ModelInfo{{
+			Name: "n", Fingerprint: "f", Cost: cost, Tensors: &wire.TensorLimits{Inputs: specs, MaxPassItems: 1, Backward: backward},
+		}}}}
+	}
+	submit := func(id engine.JobID) []Envelope {
+		work := &engine.Tensors{Inputs: []engine.Ref{{Name: "x", Type: engine.FP32, Shape: []int{1, 4}, Blob: "b"}}, Frames: 1}
+		return w.step("web", &wire.Submit{Job: engine.Job{ID: id, Model: "n", Work: work}})
+	}
+	w.step("cpu", info(1, 1, wire.Cost{}, 4))
+	run := pick[*wire.Run](submit(1))
+	if len(run) != 1 || len(submit(2)) != 0 {
+		t.Fatalf("%d passes run", len(run))
+	}
+	measured := wire.Cost{Unit: time.Second}
+	if out := w.step("cpu", info(1, 1.5, measured, 4)); len(out) != 0 {
+		t.Errorf("a measured cost makes the Core send %v", out)
+	}
+	served := pick[*wire.Welcome](w.core.Step(w.now, "web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1}))
+	if len(served) != 1 || len(served[0].Served) != 1 || served[0].Served[0].Cost != measured || served[0].Served[0].Tensors.Backward != 1.5 {
+		t.Errorf("frontends are told %+v", served)
+	}
+	out := w.step("cpu", &wire.Done{Pass: run[0].Pass, Took: time.Second, Items: []wire.ItemResult{{Job: 1, Output: &engine.TensorOutput{}}}})
+	if results := pick[*wire.Result](out); len(results) != 1 || results[0].Job != 1 || len(pick[*wire.Run](out)) != 1 {
+		t.Errorf("the end of the pass makes the Core send %v", out)
+	}
+	if out := w.step("cpu", info(1, 1.5, measured, 5)); len(pick[*wire.Abort](out)) != 1 {
+		t.Errorf("another network in its place makes the Core send %v", out)
 	}
 }

@@ -79,7 +79,7 @@ func serve(answer func(tokens int) (float64, error)) error {
 // prefill loads the model and returns the function that times a pass.
 func prefill(dir string, threads, maxLen int, cacheBytes int64) (func(int) (float64, error), error) {
 	runner, err := device.Open(device.Options{
-		Device: "cpu", Ranks: 1, Threads: threads, Models: []host.Model{{Name: dir, Dir: dir, MaxLen: maxLen}}, CacheBytes: cacheBytes, Log: zap.NewNop(),
+		Device: "cpu", Ranks: 1, Threads: threads, Models: []host.Model{{Name: dir, Path: dir, Prompts: host.Prompts{MaxLen: maxLen}}}, CacheBytes: cacheBytes, Log: zap.NewNop(),
 	})
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/device"
+	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/vitals"
@@ -13,8 +14,9 @@ import (
 var gpuAccess = device.CUDA
 
 // openRunner makes the runner of the configured device.
-var openRunner = func(cfg *config.Config, v *vitals.Vitals, log *zap.Logger) (device.Runner, error) {
+var openRunner = func(cfg *config.Config, blobs dnn.Blobs, v *vitals.Vitals, log *zap.Logger) (device.Runner, error) {
 	o := deviceOptions(cfg, log)
+	o.Blobs = blobs
 	o.Models = modellist.Hosted(cfg)
 	o.Partial = len(o.Models) < len(cfg.Models)
 	o.Loading = func(model string, done, total int64) {

@@ -57,9 +57,11 @@ func runExecutor(s settings, name string, lines bool, log *zap.Logger) error {
 	v := vitals.New(name, lines, log)
 	library, gpus := device.OwnGPUs(deviceOptions(cfg, log))
 	watched := v.Watch(ctx, library, gpus, stop, dieWithGPU)
+	tensors := newBlobs(cfg, outputsFor)
+	defer tensors.Close()
 	opened := make(chan device.Runner, 1)
 	open := func() (executor.Runner, error) {
-		r, err := openRunner(cfg, v, log)
+		r, err := openRunner(cfg, tensors, v, log)
 		// Only now: until here a signal ends the process, however long opening takes.
 		context.AfterFunc(stopSignal(ctx), func() { stop(nil) })
 		if err == nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/device"
+	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
@@ -82,8 +83,8 @@ func injectFaults() {
 		return
 	}
 	open := openRunner
-	openRunner = func(cfg *config.Config, v *vitals.Vitals, log *zap.Logger) (device.Runner, error) {
-		r, err := open(cfg, v, log)
+	openRunner = func(cfg *config.Config, blobs dnn.Blobs, v *vitals.Vitals, log *zap.Logger) (device.Runner, error) {
+		r, err := open(cfg, blobs, v, log)
 		if strings.HasSuffix(what, "loading") && firstTime(cfg) {
 			harms[what]()
 		}

@@ -36,11 +36,11 @@ func nameModelGPUs(cfg *config.Config, log *zap.Logger) error {
 func served(cfg *config.Config) (list []frontend.Model) {
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
-		list = append(list, frontend.Model{
-			Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways,
-			Open: func() (*frontend.Text, error) { return openText(m) }, TextKey: m.Path + "\x00" + m.ChatTemplate,
-			Image: imageOptions(&m.Image),
-		})
+		next := frontend.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: imageOptions(&m.Image)}
+		if m.Task != config.TaskInfer {
+			next.Open, next.TextKey = func() (*frontend.Text, error) { return openText(m) }, m.Path+"\x00"+m.ChatTemplate
+		}
+		list = append(list, next)
 	}
 	return list
 }
@@ -67,7 +67,7 @@ func openText(m *config.Model) (*frontend.Text, error) {
 
 // openOnly opens the texts of a model that is alone: without them nothing can be served.
 func openOnly(models []frontend.Model) error {
-	if len(models) != 1 {
+	if len(models) != 1 || models[0].Open == nil {
 		return nil
 	}
 	text, err := models[0].Open()

@@ -52,7 +52,7 @@ func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log 
 	}
 	path := cfg.Models[0].Profile
 	cfg.Models[0].Profile = "" // what is measured must not be read first
-	r, err := openRunner(cfg, vitals.New("profile", false, log), log)
+	r, err := openRunner(cfg, newBlobs(cfg, 0), vitals.New("profile", false, log), log)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ Pearson correlation of time with cache-miss tokens %.4f
 R^2 linear %.4f, with the attention term %.4f; largest relative error %.0f %%
 with --fairness %v a second of waiting outweighs %.2g s of work
 stored in %s
-`, fit.Base, fit.Token, fit.Pair*1e9, fit.Pearson, fit.Linear, fit.R2, 100*fit.Worst,
-		cfg.Scheduler.Fairness, cfg.Scheduler.Fairness*fit.Token.Seconds(), path)
+`, fit.Base, fit.Unit, fit.Pair*1e9, fit.Pearson, fit.Linear, fit.R2, 100*fit.Worst,
+		cfg.Scheduler.Fairness, cfg.Scheduler.Fairness*fit.Unit.Seconds(), path)
 	return nil
 }
 

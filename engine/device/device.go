@@ -6,6 +6,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
@@ -32,6 +33,8 @@ type Options struct {
 	Attention    string  // what computes attention on GPUs, as cuda.Options has it
 
 	CacheDir string // for profiles and compiled plans; empty keeps none
+
+	Blobs dnn.Blobs // where networks find their inputs and leave their outputs; nil: none can be run
 
 	Log     *zap.Logger
 	Loading func(model string, done, total int64) // told of each tensor that is loaded, in bytes of the model's; may be nil

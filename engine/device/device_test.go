@@ -21,7 +21,7 @@ func demoModel(t *testing.T, device string, gpus ...string) Options {
 	}
 	return Options{
 		Device: device, GPUs: gpus, Ranks: max(1, len(gpus)), Access: CUDA,
-		Models:    []host.Model{{Name: "demo", Dir: dir, MaxLen: 512, BlockTokens: 64}},
+		Models:    []host.Model{{Name: "demo", Path: dir, Prompts: host.Prompts{MaxLen: 512, BlockTokens: 64}}},
 		GPUMemory: 0.92, CacheBytes: 4 << 20, CacheShare: 0.5, Log: zap.NewNop(),
 	}
 }
@@ -29,7 +29,7 @@ func demoModel(t *testing.T, device string, gpus ...string) Options {
 // TestModelRunner holds the demo model on the processor to the suite of runners.
 func TestModelRunner(t *testing.T) {
 	o := demoModel(t, "cpu")
-	o.CacheBytes, o.Models[0].MaxLen = 16<<20, 2048
+	o.CacheBytes, o.Models[0].Prompts.MaxLen = 16<<20, 2048
 	runnertest.Run(t, func(t *testing.T) executor.Runner {
 		r, err := Open(o)
 		if err != nil {
@@ -46,9 +46,9 @@ func TestCauses(t *testing.T) {
 		change func(o *Options)
 		want   Cause
 	}{
-		"no checkpoint, null":    {"null", func(o *Options) { o.Models[0].Dir = t.TempDir() }, Model},
-		"no checkpoint":          {"cpu", func(o *Options) { o.Models[0].Dir = t.TempDir() }, Model},
-		"longer than the model":  {"cpu", func(o *Options) { o.Models[0].MaxLen = 1 << 30 }, Model},
+		"no checkpoint, null":    {"null", func(o *Options) { o.Models[0].Path = t.TempDir() }, Model},
+		"no checkpoint":          {"cpu", func(o *Options) { o.Models[0].Path = t.TempDir() }, Model},
+		"longer than the model":  {"cpu", func(o *Options) { o.Models[0].Prompts.MaxLen = 1 << 30 }, Model},
 		"too large a cache":      {"cpu", func(o *Options) { o.CacheBytes = 1 << 60 }, Memory},
 		"more ranks than heads":  {"cpu", func(o *Options) { o.Ranks, o.Threads = 3, 3 }, Configuration},
 		"ranks without a thread": {"cpu", func(o *Options) { o.Ranks, o.Threads = 2, 1 }, Configuration},

@@ -12,7 +12,7 @@ import (
 // TestGatherBytes: memory to gather blocks is set aside where attention does not read them in place.
 func TestGatherBytes(t *testing.T) {
 	o := demoModel(t, "cuda:0", "0")
-	checkpoint, err := weights.ReadConfig(o.Models[0].Dir)
+	checkpoint, err := weights.ReadConfig(o.Models[0].Path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ func hostOptions(o Options, backend kernels.Backend, device, beside int64) host.
 			Offloading: int64(o.Offloading * (1 << 30)),
 		},
 		Passes:   model.Options{ChunkRows: o.PrefillChunk},
+		Blobs:    o.Blobs,
 		CacheDir: o.CacheDir, Log: o.Log, Loading: o.Loading,
 		Check: func(c weights.Config) error { return checkRanks(c, o.Ranks) },
 	}

@@ -37,7 +37,7 @@ func nullInfo(models []host.Model) (wire.ExecutorInfo, error) {
 	failed := 0
 	for _, m := range models {
 		described := wire.ModelInfo{Name: m.Name, Keep: m.Keep, Idle: m.Idle}
-		if c, err := weights.ReadConfig(m.Dir); err != nil {
+		if c, err := weights.ReadConfig(m.Path); err != nil {
 			described.Reason = err.Error()
 			if failed++; first == nil {
 				first = &Error{Model, err}
@@ -55,10 +55,10 @@ func nullInfo(models []host.Model) (wire.ExecutorInfo, error) {
 
 func nullLimits(c weights.Config, m host.Model) *wire.TokenLimits {
 	maxLen := c.MaxPositionEmbeddings
-	if m.MaxLen > 0 {
-		maxLen = m.MaxLen
+	if m.Prompts.MaxLen > 0 {
+		maxLen = m.Prompts.MaxLen
 	}
 	return &wire.TokenLimits{
-		VocabSize: c.VocabSize, MaxModelLen: maxLen, BlockTokens: m.BlockTokens, NumBlocks: 1 << 20 / m.BlockTokens, MaxPassRows: maxLen, CopiesParts: true,
+		VocabSize: c.VocabSize, MaxModelLen: maxLen, BlockTokens: m.Prompts.BlockTokens, NumBlocks: 1 << 20 / m.Prompts.BlockTokens, MaxPassRows: maxLen, CopiesParts: true,
 	}
 }

@@ -42,13 +42,13 @@ func ask(t *testing.T, r Runner) *engine.Answer {
 // demoBlock is the size of a block of the demo model's KV on each of so many simulated GPUs.
 func demoBlock(t *testing.T, o Options, ranks int) int64 {
 	t.Helper()
-	config, err := weights.ReadConfig(o.Models[0].Dir)
+	config, err := weights.ReadConfig(o.Models[0].Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := cuda.New(simt.New())
 	defer b.Close()
-	plan, err := model.Predict(config, b, model.Options{MaxLen: o.Models[0].MaxLen, BlockTokens: o.Models[0].BlockTokens})
+	plan, err := model.Predict(config, b, model.Options{MaxLen: o.Models[0].Prompts.MaxLen, BlockTokens: o.Models[0].Prompts.BlockTokens})
 	if err != nil {
 		t.Fatal(err)
 	}

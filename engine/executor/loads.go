@@ -42,11 +42,13 @@ func (e *executor) loadPiece() error {
 	return nil
 }
 
-// news says that a load has changed what the scheduler should know: that models fail or share other weights, or
-// how fast weights are loaded.
+// news says that a load has changed what the scheduler should know: that models fail, share other weights or were
+// measured, or how fast weights are loaded.
 func (e *executor) news() bool {
 	now := e.runner.Info()
-	alike := func(a, b wire.ModelInfo) bool { return a.Reason == b.Reason && slices.Equal(a.Weights, b.Weights) }
+	alike := func(a, b wire.ModelInfo) bool {
+		return a.Reason == b.Reason && a.Cost == b.Cost && slices.Equal(a.Weights, b.Weights)
+	}
 	return !slices.EqualFunc(now.Models, e.info.Models, alike) || math.Abs(now.LoadRate-e.info.LoadRate) > e.info.LoadRate/4
 }
 

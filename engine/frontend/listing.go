@@ -18,6 +18,9 @@ func (f *Frontend) listed(m *Model, name string) api.Model {
 		ID: name, Object: "model", Created: f.started.Unix(), OwnedBy: "prefillonly", Root: m.Name,
 		DefaultMaxTokens: f.cfg.DefaultMaxTokens, State: wire.ModelAbsent.String(),
 	}
+	if m.Open == nil {
+		out.DefaultMaxTokens = 0
+	}
 	if served := f.pool.State().Models[m.Name]; served != nil {
 		out.State, out.Reason, out.Bytes = served.State.String(), served.Reason, served.Bytes
 		if served.Tokens != nil {

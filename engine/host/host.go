@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/executor/profile"
 	"github.com/prefillonly/prefillonly/engine/model"
@@ -22,11 +23,12 @@ type Options struct {
 	Backend  kernels.Backend
 	Limits   Limits
 	Partial  bool          // there are models elsewhere: these may be none that can be run
-	Passes   model.Options // of all models: how many rows are computed together, and which streams are resident
+	Passes   model.Options // of all LLMs: how many rows are computed together, and which streams are resident
+	Blobs    dnn.Blobs     // where networks find inputs and leave outputs
 	CacheDir string        // for profiles, and for digests of weights that are alike; empty keeps none
 	Log      *zap.Logger
 
-	// Check says what stands against running a model on the backend; Extra is the working memory that it takes
+	// Check says what stands against running an LLM on the backend; Extra is the working memory that it takes
 	// there beside its plan's, on each rank, where a block of its KV has so many bytes.
 	Check func(weights.Config) error
 	Extra func(c weights.Config, limits *wire.TokenLimits, block int64) (int64, error)
@@ -35,14 +37,14 @@ type Options struct {
 	Loading func(model string, done, total int64)
 }
 
-// Host is an executor.Runner of models, and an executor.Saver. Its methods are called on one thread.
+// Host is an executor.Runner of LLMs and networks, and an executor.Saver. Its methods are called on one thread.
 type Host struct {
 	o       Options
 	sources sources
 	store   *store.Store
-	areas   []*area   // the last one is for all models; others are let go when their passes have ended
-	list    []*hosted // in the order in which they were given
-	gone    []*hosted // removed, but for passes that are open
+	areas   [kinds][]*area // the last one is for all models of its kind; others are let go when their passes have ended
+	list    []*hosted      // in the order in which they were given
+	gone    []*hosted      // removed, but for passes that are open
 
 	table []wire.Weight        // Resident is set by Info
 	at    map[store.Key]uint32 // positions in table
@@ -54,13 +56,13 @@ type hosted struct {
 	Model
 	failed error // nil: it can be run
 	demand demand
-	fit    profile.Fit // of what its passes cost
+	fit    profile.Fit // of what its passes cost; zero: not known
 
-	source  source
-	model   *model.Model // nil if it could not be opened
-	chunks  []uint32     // the position of each of its chunks among all weights
-	offered bool         // the scheduler may know of its pages
-	ready   bool         // it was once
+	source  source   // nil if it could not be read
+	tenant           // nil if it could not be opened
+	chunks  []uint32 // the position of each of its chunks among all weights
+	offered bool     // the scheduler may know of its pages
+	ready   bool     // it was once
 
 	area             *area // nil while it has no memory
 	pages, hostPages int
@@ -70,7 +72,7 @@ type hosted struct {
 // Info implements executor.Runner.
 func (h *Host) Info() wire.ExecutorInfo {
 	info := wire.ExecutorInfo{
-		Device: h.o.Backend.Name(), Memory: uint64(h.room()), LoadRate: h.rate.bytesPerSecond(), CanPause: true,
+		Device: h.o.Backend.Name(), Memory: uint64(h.room()), LoadRate: h.rate.bytesPerSecond(), CanPause: true, Nests: true,
 		Weights: slices.Clone(h.table),
 	}
 	h.describe(info.Weights)
@@ -85,7 +87,7 @@ func (h *Host) Info() wire.ExecutorInfo {
 func (h *Host) describe(table []wire.Weight) {
 	missing := make([]bool, len(table))
 	for _, m := range h.running() {
-		for i, c := range m.model.Chunks() {
+		for i, c := range m.Chunks() {
 			at := m.chunks[i]
 			if !c.Resident {
 				missing[at] = true
@@ -105,7 +107,7 @@ func (m *hosted) info() wire.ModelInfo {
 	if m.failed != nil {
 		return wire.ModelInfo{Name: m.Name, Reason: m.failed.Error()}
 	}
-	info := m.model.Info()
+	info := m.Info()
 	info.Name, info.Keep, info.Idle = m.Name, m.Keep, m.Idle
 	info.Weights = m.positions()
 	m.fit.Apply(&info)
@@ -146,13 +148,10 @@ func (h *Host) Begin(run *wire.Run) (executor.Pass, error) {
 	if err != nil {
 		return nil, err
 	}
-	if run.Nested {
-		return nil, engine.Errorf(engine.CodeInternal, "model %s: its passes share their working memory, and cannot be nested", m.Name)
-	}
-	if !m.model.Ready() {
+	if !m.Ready() {
 		return nil, engine.Errorf(engine.CodeUnavailable, "model %s: its weights are not all loaded", m.Name)
 	}
-	p, err := m.model.Begin(run)
+	p, err := m.begin(run)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +161,7 @@ func (h *Host) Begin(run *wire.Run) (executor.Pass, error) {
 
 // pass is a model's pass, which the model knows of.
 type pass struct {
-	*model.Pass
+	executor.Pass
 	host *Host
 	of   *hosted // nil once it is closed
 }
@@ -186,7 +185,11 @@ func (h *Host) Save(name string, copies []wire.Copy) error {
 	if err != nil {
 		return err
 	}
-	return m.model.Save(copies)
+	s, ok := m.tenant.(saver)
+	if !ok {
+		return engine.Errorf(engine.CodeInternal, "model %s has no pages to save", name)
+	}
+	return s.Save(copies)
 }
 
 // Close implements executor.Runner.
@@ -201,17 +204,22 @@ func (h *Host) free() {
 		h.release(m)
 	}
 	h.sources.clear()
-	for _, a := range h.areas {
-		a.Free()
+	for k, list := range h.areas {
+		for _, a := range list {
+			a.memory.Free()
+		}
+		h.areas[k] = nil
 	}
-	h.list, h.gone, h.areas = nil, nil, nil
+	h.list, h.gone = nil, nil
 }
 
 // release gives back all that is a model's.
 func (h *Host) release(m *hosted) {
-	if m.model != nil {
-		m.model.Close()
+	if m.tenant != nil {
+		m.Close()
 	}
-	h.sources.forget(m.source)
-	m.area, m.pages, m.hostPages, m.source = nil, 0, 0, source{}
+	if m.source != nil {
+		m.source.forget()
+	}
+	m.area, m.pages, m.hostPages, m.source = nil, 0, 0, nil
 }

@@ -88,7 +88,7 @@ func testOptions() Options {
 }
 
 func testModels(dirs map[string]string) []Model {
-	return []Model{{Name: "base", Dir: dirs["base"], MaxLen: 400, BlockTokens: 32}, {Name: "wide", Dir: dirs["wide"], MaxLen: 300, BlockTokens: 16}}
+	return []Model{{Name: "base", Path: dirs["base"], Prompts: Prompts{MaxLen: 400, BlockTokens: 32}}, {Name: "wide", Path: dirs["wide"], Prompts: Prompts{MaxLen: 300, BlockTokens: 16}}}
 }
 
 func open(t testing.TB, o Options, models []Model) *Host {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/executor"
+	"github.com/prefillonly/prefillonly/engine/executor/profile"
 )
 
 // Load implements executor.Runner. A piece that other models have too is loaded for all of them; one that
@@ -31,7 +32,7 @@ func (h *Host) Load(name string, weight uint32) error {
 		if other == m || !slices.Contains(other.chunks, weight) {
 			continue
 		}
-		if err := other.load(weight); err != nil {
+		if err := h.share(other, weight); err != nil {
 			if executor.DeviceLost(err) {
 				return err
 			}
@@ -44,17 +45,37 @@ func (h *Host) Load(name string, weight uint32) error {
 // load loads a piece from the model's files, and takes note of how long that took.
 func (h *Host) load(m *hosted, weight uint32) error {
 	before, start := h.store.Bytes(), time.Now()
-	if m.model.Ready() {
+	if m.Ready() {
 		return nil
 	}
 	if err := m.load(weight); err != nil {
 		return err
 	}
 	h.rate.add(h.store.Bytes()-before, time.Since(start))
-	if m.model.Ready() && !m.ready {
-		m.ready = true
-		h.tellLoaded(m)
+	return h.loaded(m, weight)
+}
+
+// share makes a piece that another model has resident for a model.
+func (h *Host) share(m *hosted, weight uint32) error {
+	if err := m.load(weight); err != nil {
+		return err
 	}
+	return h.loaded(m, weight)
+}
+
+// loaded takes note of a model whose last piece has come: what its passes cost is measured, if that is not known.
+func (h *Host) loaded(m *hosted, weight uint32) error {
+	if !m.Ready() || m.ready {
+		return nil
+	}
+	if m.fit == (profile.Fit{}) {
+		if err := m.measure(h, m); err != nil {
+			m.drop(weight)
+			return err
+		}
+	}
+	m.ready = true
+	h.tellLoaded(m)
 	return nil
 }
 
@@ -64,7 +85,7 @@ func (m *hosted) load(weight uint32) error {
 		if at != weight {
 			continue
 		}
-		if err := m.model.LoadChunk(i); err != nil {
+		if err := m.LoadChunk(i); err != nil {
 			m.drop(weight)
 			return err
 		}
@@ -75,7 +96,7 @@ func (m *hosted) load(weight uint32) error {
 func (m *hosted) drop(weight uint32) {
 	for i, at := range m.chunks {
 		if at == weight {
-			m.model.DropChunk(i)
+			m.DropChunk(i)
 		}
 	}
 }
@@ -123,9 +144,7 @@ func (r *rate) bytesPerSecond() float64 {
 
 // tellLoaded logs that a model can be run for the first time.
 func (h *Host) tellLoaded(m *hosted) {
-	plan := m.model.Plan()
-	h.o.Log.Info("loaded", zap.String("model", m.Dir), zap.String("device", h.o.Backend.Name()),
-		zap.Stringer("weights", Mebibytes(plan.Weights)), zap.Stringer("working_set", Mebibytes(plan.Work)),
-		zap.Stringer("prefix_cache", Mebibytes(int64(m.pages)*plan.Block)), zap.Stringer("host_memory", Mebibytes(int64(m.hostPages)*plan.Block+plan.Host)),
-		zap.Stringer("available", Mebibytes(h.o.Limits.Device)))
+	h.o.Log.Info("loaded", append([]zap.Field{
+		zap.String("model", m.Path), zap.String("device", h.o.Backend.Name()), zap.Stringer("available", Mebibytes(h.o.Limits.Device)),
+	}, m.fields()...)...)
 }

@@ -95,7 +95,7 @@ func TestHundredRounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := testOptions()
 			o.Backend, o.Limits.Device = b, 512<<20
-			models := append(testModels(checkpoints(t)), Model{Name: "stays", Dir: write(t, large, 3), MaxLen: 16})
+			models := append(testModels(checkpoints(t)), Model{Name: "stays", Path: write(t, large, 3), Prompts: Prompts{MaxLen: 16}})
 			h := open(t, o, models)
 			loadAll(t, h, "stays")
 			stays, empty := h.store.Bytes(), left(t, b)
@@ -205,7 +205,7 @@ func TestFileChanged(t *testing.T) {
 // which are of other lengths.
 func TestSameFiles(t *testing.T) {
 	dirs := checkpoints(t)
-	h := open(t, testOptions(), []Model{{Name: "long", Dir: dirs["base"], MaxLen: 400}, {Name: "short", Dir: dirs["base"], MaxLen: 200}})
+	h := open(t, testOptions(), []Model{{Name: "long", Path: dirs["base"], Prompts: Prompts{MaxLen: 400}}, {Name: "short", Path: dirs["base"], Prompts: Prompts{MaxLen: 200}}})
 	long, short := infoOf(t, h, "long"), infoOf(t, h, "short")
 	if len(h.Info().Weights) != 7 || !reflect.DeepEqual(long.Weights[:5], short.Weights[:5]) || long.Weights[5] == short.Weights[5] {
 		t.Fatalf("pieces %v and %v of %d", long.Weights, short.Weights, len(h.Info().Weights))
@@ -239,7 +239,7 @@ func TestFineTune(t *testing.T) {
 	c := testConfig
 	c.NumHiddenLayers = 24
 	cache := t.TempDir()
-	models := []Model{{Name: "base", Dir: write(t, c, 1), MaxLen: 400}, {Name: "tuned", Dir: writeTuned(t, c, 1, "model.layers.7."), MaxLen: 400}}
+	models := []Model{{Name: "base", Path: write(t, c, 1), Prompts: Prompts{MaxLen: 400}}, {Name: "tuned", Path: writeTuned(t, c, 1, "model.layers.7."), Prompts: Prompts{MaxLen: 400}}}
 	alone := map[string]*engine.Answer{}
 	for _, m := range models {
 		h := open(t, testOptions(), []Model{m})

@@ -5,15 +5,16 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
 )
 
-// area is the working memory of passes, and what it takes: of each rank, and of host memory.
+// area is the working memory of passes of a kind, and what it takes: of each rank, and of host memory.
 type area struct {
-	*model.Workspace
+	memory      interface{ Free() } // *model.Workspace or *dnn.Workspace
 	bytes, host int64
-	beside      int64 // of bytes: what is not the Workspace's
+	beside      int64 // of bytes: what is not the memory's
 }
 
 // divide divides the memory among all models that could be opened.
@@ -23,11 +24,13 @@ func (h *Host) divide() error {
 	for i, m := range opened {
 		m.failed = p.refused[i]
 	}
-	if len(h.running()) == 0 {
-		return nil
-	}
-	if err := h.compute(h.running()); err != nil {
-		return err
+	for k := range kinds {
+		if !slices.ContainsFunc(h.running(), func(m *hosted) bool { return m.kind() == k }) {
+			continue
+		}
+		if err := h.compute(k, h.running()); err != nil {
+			return err
+		}
 	}
 	for i, m := range opened {
 		if m.failed != nil {
@@ -49,38 +52,42 @@ func demands(models []*hosted) []demand {
 	return list
 }
 
-// compute makes working memory for passes of the models.
-func (h *Host) compute(models []*hosted) error {
-	a, plans := measure(models)
-	var err error
-	if a.Workspace, err = model.NewWorkspace(h.o.Backend, plans...); err != nil {
+// compute makes working memory for passes of those of the models that are of a kind.
+func (h *Host) compute(k kind, models []*hosted) (err error) {
+	a := measure(models)[k]
+	if k == networks {
+		a.memory, err = dnn.NewWorkspace(h.o.Backend, a.bytes)
+	} else {
+		var plans []model.Plan
+		for _, m := range models {
+			plans = append(plans, m.demand.plan)
+		}
+		a.memory, err = model.NewWorkspace(h.o.Backend, plans...)
+	}
+	if err != nil {
 		return memoryError(err)
 	}
-	h.areas = append(h.areas, a)
+	h.areas[k] = append(h.areas[k], a)
 	return nil
 }
 
-// measure says how much working memory models take together.
-func measure(models []*hosted) (*area, []model.Plan) {
+// measure says how much working memory the models of each kind take together.
+func measure(models []*hosted) [kinds]*area {
 	var f fitting
-	plans := make([]model.Plan, len(models))
-	for i, m := range models {
-		f, plans[i] = *f.with(&m.demand), m.demand.plan
+	for _, m := range models {
+		f = *f.with(&m.demand)
 	}
-	return &area{bytes: f.work, beside: f.work - f.shared, host: f.host}, plans
+	return [kinds]*area{
+		prompts:  {bytes: f.work - f.frames, beside: f.work - f.frames - f.shared, host: f.host},
+		networks: {bytes: f.frames},
+	}
 }
 
 // place gives a model working memory and pages.
 func (h *Host) place(m *hosted, pages, hostPages int) error {
-	a := h.areas[len(h.areas)-1]
-	err := m.model.Use(a.Workspace)
-	if err == nil {
-		err = m.model.NewPages(pages)
-	}
-	if err == nil && hostPages > 0 && pages > 0 {
-		err = m.model.NewHostPages(hostPages)
-	}
-	if err != nil {
+	all := h.areas[m.kind()]
+	a := all[len(all)-1]
+	if err := m.tenant.place(a, pages, hostPages); err != nil {
 		return memoryError(err)
 	}
 	m.area, m.pages, m.hostPages = a, pages, hostPages
@@ -98,7 +105,7 @@ func memoryError(err error) error {
 // room is what weights may take of each rank.
 func (h *Host) room() int64 {
 	left := h.o.Limits.Device
-	for _, a := range h.areas {
+	for _, a := range slices.Concat(h.areas[:]...) {
 		left -= a.bytes
 	}
 	for _, m := range slices.Concat(h.list, h.gone) {
@@ -110,7 +117,7 @@ func (h *Host) room() int64 {
 // hostRoom is how much host memory is left, for all ranks.
 func (h *Host) hostRoom() int64 {
 	left := h.o.Limits.Host
-	for _, a := range h.areas {
+	for _, a := range slices.Concat(h.areas[:]...) {
 		left -= a.host * int64(h.o.Limits.Ranks)
 	}
 	for _, m := range slices.Concat(h.list, h.gone) {
@@ -129,21 +136,27 @@ func (h *Host) settle() {
 		h.release(m)
 		return true
 	})
-	if len(h.areas) < 2 {
-		return
+	for k := range kinds {
+		if len(h.areas[k]) > 1 {
+			h.areas[k] = h.renewed(k)
+		}
 	}
-	newest := h.areas[len(h.areas)-1]
+}
+
+// renewed is the areas of a kind that are needed yet, once its models that can have moved to the newest.
+func (h *Host) renewed(k kind) []*area {
+	newest := h.areas[k][len(h.areas[k])-1]
 	for _, m := range h.running() {
-		if m.open == 0 && m.area != newest && m.model.Use(newest.Workspace) == nil {
+		if m.kind() == k && m.open == 0 && m.area != newest && m.use(newest) == nil {
 			m.area = newest
 		}
 	}
-	h.areas = slices.DeleteFunc(h.areas, func(a *area) bool {
+	return slices.DeleteFunc(h.areas[k], func(a *area) bool {
 		uses := func(m *hosted) bool { return m.area == a }
 		if a == newest || slices.ContainsFunc(h.list, uses) || slices.ContainsFunc(h.gone, uses) {
 			return false
 		}
-		a.Free()
+		a.memory.Free()
 		return true
 	})
 }
@@ -152,7 +165,9 @@ func (h *Host) settle() {
 func (h *Host) tellPlan(p plan) {
 	pages := map[string]int{}
 	for _, m := range h.running() {
-		pages[m.Name] = m.pages
+		if m.kind() == prompts {
+			pages[m.Name] = m.pages
+		}
 	}
 	h.o.Log.Info("memory planned", zap.String("device", h.o.Backend.Name()), zap.Stringer("available", Mebibytes(h.o.Limits.Device)),
 		zap.Stringer("working_set", Mebibytes(p.work)), zap.Stringer("prefix_caches", Mebibytes(p.caches)),

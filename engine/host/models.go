@@ -2,12 +2,9 @@ package host
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 
 	"go.uber.org/zap"
-
-	"github.com/prefillonly/prefillonly/engine/weights"
 )
 
 // SetModels makes the models those given, in that order. One that is there no longer takes no more passes,
@@ -58,11 +55,9 @@ func called(models []*hosted, name string) *hosted {
 
 // stays says whether a model may go on as it is.
 func (m *hosted) stays(spec Model) bool {
-	if m.failed != nil || m.Dir != spec.Dir || m.MaxLen != spec.MaxLen || m.BlockTokens != spec.BlockTokens {
-		return false
-	}
-	config, err := weights.ReadConfig(m.Dir)
-	return err == nil && reflect.DeepEqual(config, m.source.config) && m.source.checkpoint.Current() == nil
+	prompts := spec.Prompts
+	prompts.CacheShare = m.Prompts.CacheShare
+	return m.failed == nil && m.Path == spec.Path && m.Prompts == prompts && m.Frames == spec.Frames && m.source.unchanged(m.Path)
 }
 
 // add opens a model and gives it memory beside those that are there, which keep theirs.
@@ -91,7 +86,7 @@ func (h *Host) admit(m *hosted) error {
 	if err := h.enlarge(m); err != nil {
 		return err
 	}
-	last, block := len(with)-1, m.demand.plan.Block
+	last, block := len(with)-1, max(1, m.demand.plan.Block)
 	free := h.room() - max(h.store.Bytes(), p.least)
 	if free < 0 {
 		return &MemoryError{fmt.Errorf("%v are missing beside what other models have; drop one, or start anew", Mebibytes(-free))}
@@ -103,18 +98,19 @@ func (h *Host) admit(m *hosted) error {
 	return h.adopt(m)
 }
 
-// enlarge makes new working memory where a model needs more than there is. Passes that are open go on in the
+// enlarge makes new working memory where a model needs more than its kind has. Passes that are open go on in the
 // old one, which goes with the last of them.
 func (h *Host) enlarge(m *hosted) error {
+	k := m.kind()
 	models := append(h.running(), m)
-	next, _ := measure(models)
-	if n := len(h.areas); n > 0 && h.areas[n-1].beside >= next.beside && m.model.Use(h.areas[n-1].Workspace) == nil {
+	next := measure(models)[k]
+	if n := len(h.areas[k]); n > 0 && h.areas[k][n-1].beside >= next.beside && m.use(h.areas[k][n-1]) == nil {
 		return nil
 	}
 	if left := h.room() - next.bytes - h.store.Bytes(); left < 0 {
-		return &MemoryError{fmt.Errorf("the working set of the longest prompt takes %v, which are not free now, but %v: start anew", Mebibytes(next.bytes), Mebibytes(next.bytes+left))}
+		return &MemoryError{fmt.Errorf("the working memory of passes takes %v, which are not free now, but %v: start anew", Mebibytes(next.bytes), Mebibytes(next.bytes+left))}
 	}
-	if err := h.compute(models); err != nil {
+	if err := h.compute(k, models); err != nil {
 		return err
 	}
 	h.settle()
@@ -127,7 +123,7 @@ func (h *Host) adopt(m *hosted) error {
 	h.describe(table)
 	for _, at := range m.positions() {
 		if table[at].Resident {
-			if err := m.load(at); err != nil {
+			if err := h.share(m, at); err != nil {
 				return err
 			}
 		}

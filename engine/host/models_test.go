@@ -31,13 +31,13 @@ func TestModelsThatFail(t *testing.T) {
 		model  Model
 		reason []string
 	}{
-		"missing":     {Model{Dir: filepath.Join(cut, "none")}, []string{"none"}},
-		"cut":         {Model{Dir: cut}, []string{"model.safetensors", "truncated"}},
-		"odd":         {Model{Dir: odd}, []string{"OddForCausalLM"}},
-		"too large":   {Model{Dir: write(t, huge, 5)}, []string{"64 MiB", "available", "the weights take 97 MiB"}},
-		"too long":    {Model{Dir: dirs["base"], MaxLen: 1 << 30}, []string{"max_position_embeddings"}},
-		"unprofiled":  {Model{Dir: dirs["base"], Profile: filepath.Join(cut, "profile.json")}, []string{"profile.json"}},
-		"no own work": {Model{Dir: dirs["base"], MaxLen: 1 << 12, BlockTokens: 17}, []string{"multiple of 16"}},
+		"missing":     {Model{Path: filepath.Join(cut, "none")}, []string{"none"}},
+		"cut":         {Model{Path: cut}, []string{"model.safetensors", "truncated"}},
+		"odd":         {Model{Path: odd}, []string{"OddForCausalLM"}},
+		"too large":   {Model{Path: write(t, huge, 5)}, []string{"64 MiB", "available", "the weights take 97 MiB"}},
+		"too long":    {Model{Path: dirs["base"], Prompts: Prompts{MaxLen: 1 << 30}}, []string{"max_position_embeddings"}},
+		"unprofiled":  {Model{Path: dirs["base"], Profile: filepath.Join(cut, "profile.json")}, []string{"profile.json"}},
+		"no own work": {Model{Path: dirs["base"], Prompts: Prompts{MaxLen: 1 << 12, BlockTokens: 17}}, []string{"multiple of 16"}},
 	}
 	var models []Model
 	for name, c := range bad {
@@ -88,7 +88,7 @@ func TestModelsThatFail(t *testing.T) {
 func TestSetModels(t *testing.T) {
 	dirs := checkpoints(t)
 	models := testModels(dirs)
-	third := Model{Name: "third", Dir: write(t, testConfig, 3), MaxLen: 400, BlockTokens: 32}
+	third := Model{Name: "third", Path: write(t, testConfig, 3), Prompts: Prompts{MaxLen: 400, BlockTokens: 32}}
 	h := open(t, testOptions(), models)
 	loadAll(t, h, "base")
 	loadAll(t, h, "wide")
@@ -163,13 +163,13 @@ func TestSetModelsWhereMemoryIsShort(t *testing.T) {
 	if _, err := pass.Step(); err != nil {
 		t.Fatal(err)
 	}
-	longest := Model{Name: "longest", Dir: dirs["wide"], MaxLen: 3000}
-	none := Model{Name: "none", Dir: dirs["wide"], MaxLen: 4000}
+	longest := Model{Name: "longest", Path: dirs["wide"], Prompts: Prompts{MaxLen: 3000}}
+	none := Model{Name: "none", Path: dirs["wide"], Prompts: Prompts{MaxLen: 4000}}
 	h.o.Limits.Device = 64 << 20
 	before := h.Info().Memory
 	h.SetModels([]Model{models[0], longest})
-	if m := infoOf(t, h, "longest"); m.Reason != "" || len(h.areas) != 2 || h.Info().Memory >= before {
-		t.Fatalf("%q, %d working memories, room for %d bytes, before for %d", m.Reason, len(h.areas), h.Info().Memory, before)
+	if m := infoOf(t, h, "longest"); m.Reason != "" || len(h.areas[prompts]) != 2 || h.Info().Memory >= before {
+		t.Fatalf("%q, %d working memories, room for %d bytes, before for %d", m.Reason, len(h.areas[prompts]), h.Info().Memory, before)
 	}
 	loadAll(t, h, "longest")
 	ask(t, h, "longest")
@@ -177,13 +177,13 @@ func TestSetModelsWhereMemoryIsShort(t *testing.T) {
 		t.Errorf("the pass that was open: %+v, before %+v", got, want)
 	}
 	pass.Close()
-	if len(h.areas) != 1 {
-		t.Errorf("%d working memories after the last pass of the old one", len(h.areas))
+	if len(h.areas[prompts]) != 1 {
+		t.Errorf("%d working memories after the last pass of the old one", len(h.areas[prompts]))
 	}
 	if got := ask(t, h, "base"); !reflect.DeepEqual(got, want) {
 		t.Errorf("in the new working memory: %+v, before %+v", got, want)
 	}
-	h.o.Limits.Device = h.areas[0].bytes + h.store.Bytes() + 12<<20
+	h.o.Limits.Device = h.areas[prompts][0].bytes + h.store.Bytes() + 12<<20
 	room := h.room()
 	h.SetModels([]Model{models[0], longest, none})
 	m := infoOf(t, h, "none")

@@ -1,11 +1,8 @@
 package host
 
 import (
-	"fmt"
-
 	"go.uber.org/zap"
 
-	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights/catalog"
 	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -54,30 +51,21 @@ func (h *Host) read(m *hosted) error {
 	if m.source, err = h.sources.take(m.Model); err != nil {
 		return err
 	}
-	options := h.o.Passes
-	options.MaxLen, options.BlockTokens = m.MaxLen, m.BlockTokens
-	if h.o.Loading != nil {
-		options.Progress = func(done, total int64) { h.o.Loading(m.Name, done, total) }
-	}
-	if m.model, err = model.Open(m.source.config, m.source.checkpoint, h.store, options); err != nil {
-		return fmt.Errorf("%s: %w", m.Dir, err)
+	if m.tenant, err = m.source.open(h, m.Model); err != nil {
+		return err
 	}
 	h.position(m)
-	m.demand = demand{plan: m.model.Plan(), share: m.CacheShare, always: m.Keep == wire.KeepAlways}
+	m.demand = m.tenant.demand()
+	m.demand.always = m.Keep == wire.KeepAlways
 	for _, at := range m.positions() {
 		m.demand.pieces = append(m.demand.pieces, piece{at, int64(h.table[at].Bytes)})
-	}
-	if h.o.Extra != nil {
-		if m.demand.extra, err = h.o.Extra(m.source.config, m.model.Info().Tokens, m.demand.plan.Block); err != nil {
-			return fmt.Errorf("%s: %w", m.Dir, err)
-		}
 	}
 	return h.profile(m)
 }
 
 // position finds the model's pieces among all weights, or puts them at the end.
 func (h *Host) position(m *hosted) {
-	for _, c := range m.model.Chunks() {
+	for _, c := range m.Chunks() {
 		at, known := h.at[c.Key]
 		if !known {
 			at = uint32(len(h.table))

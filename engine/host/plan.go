@@ -17,14 +17,18 @@ type Limits struct {
 	Padding    float64 // by which packed weights may exceed what is expected of them, as a share
 }
 
-// demand is what one model asks of a device.
+// demand is what one model asks of a device: an LLM by its plan, a network by its frames.
 type demand struct {
 	plan   model.Plan
 	extra  int64   // working memory beside the plan's
-	pieces []piece // of its weights
 	share  float64 // of the memory for prefix caches; 0: an equal part of what others leave
+	frames int64   // working memory of a network's passes
+	pieces []piece // of its weights
 	always bool    // its weights are never dropped
 }
+
+// caches says that the model has a prefix cache.
+func (d *demand) caches() bool { return d.plan.Block > 0 }
 
 // piece is a piece of weights, which models have in common that name it by the same position.
 type piece struct {
@@ -79,6 +83,9 @@ func divide(l Limits, demands []demand) plan {
 	p.least, p.all = l.padded(f.kept+f.most), l.padded(sum(f.pieces))
 	p.caches = l.caches(&f, &p)
 	for i, part := range shares(demands, p.refused) {
+		if part == 0 {
+			continue
+		}
 		p.pages[i] = int(part * float64(p.caches) / float64(demands[i].plan.Block))
 		p.hostPages[i] = int(part * float64(l.Offloading) / float64(demands[i].plan.Block))
 	}
@@ -90,7 +97,7 @@ func shares(demands []demand, refused []error) []float64 {
 	parts, left, equal := make([]float64, len(demands)), 1.0, 0
 	for i := range demands {
 		switch {
-		case refused[i] != nil:
+		case refused[i] != nil || !demands[i].caches():
 		case demands[i].share > 0:
 			parts[i] = min(demands[i].share, left)
 			left -= parts[i]
@@ -99,7 +106,7 @@ func shares(demands []demand, refused []error) []float64 {
 		}
 	}
 	for i := range demands {
-		if refused[i] == nil && demands[i].share == 0 {
+		if refused[i] == nil && demands[i].share == 0 && demands[i].caches() {
 			parts[i] = left / float64(equal)
 		}
 	}
@@ -112,8 +119,8 @@ func (l *Limits) padded(bytes int64) int64 { return bytes + int64(l.Padding*floa
 // caches is the memory for pages of models that fit. Where the weights of all leave little, the caches of
 // n models get their share of an n-th of what is left beside the least weights that must be there.
 func (l *Limits) caches(f *fitting, p *plan) int64 {
-	if l.CacheBytes > 0 || f.count == 0 {
-		return l.CacheBytes
+	if l.CacheBytes > 0 || f.cached == 0 {
+		return f.cacheBytes(l)
 	}
 	free := l.Device - p.work
 	return int64(l.CacheShare * float64(max(0, free-p.all, (free-p.least)/int64(f.count))))
@@ -123,6 +130,7 @@ func (l *Limits) caches(f *fitting, p *plan) int64 {
 // kept always are resident.
 type fitting struct {
 	count  int
+	cached int              // of them, that have a prefix cache
 	always map[uint32]int64 // pieces that are kept always, with their bytes
 	pieces map[uint32]int64 // of all models
 	kept   int64            // bytes of pieces that are kept always
@@ -131,7 +139,16 @@ type fitting struct {
 	shaping      []model.Plan // of models that make the shared working memory as large as it is
 	shared, host int64        // that, on a rank and in host memory
 	extra, stage int64        // the most of a model
+	frames       int64        // of networks, which share it
 	work         int64        // all of these on a rank
+}
+
+// cacheBytes is what prefix caches are said to take.
+func (f *fitting) cacheBytes(l *Limits) int64 {
+	if f.cached == 0 {
+		return 0
+	}
+	return l.CacheBytes
 }
 
 // with is the models and one more, but for the pieces that there are. Models that are kept always come before
@@ -150,13 +167,16 @@ func (f *fitting) with(d *demand) *fitting {
 	} else {
 		next.most = max(f.most, own)
 	}
-	next.extra, next.stage = max(f.extra, d.extra), max(f.stage, d.plan.Stage)
+	if d.caches() {
+		next.cached++
+	}
+	next.extra, next.stage, next.frames = max(f.extra, d.extra), max(f.stage, d.plan.Stage), max(f.frames, d.frames)
 	next.shaping = append(f.shaping[:len(f.shaping):len(f.shaping)], d.plan)
 	work, host := model.Shared(next.shaping...)
 	if work == f.shared && host == f.host {
 		next.shaping = f.shaping
 	}
-	next.shared, next.host, next.work = work, host, work+next.extra
+	next.shared, next.host, next.work = work, host, work+next.extra+next.frames
 	if next.count > 1 { // one is loaded before pages and passes fill their memory
 		next.work += next.stage
 	}
@@ -184,13 +204,17 @@ func sum(pieces map[uint32]int64) (bytes int64) {
 // check says why the models, of which d is the last, do not fit.
 func (f *fitting) check(l Limits, d *demand) error {
 	least := l.padded(f.kept + f.most)
-	if f.work+least+l.CacheBytes > l.Device {
+	if caches := f.cacheBytes(&l); f.work+least+caches > l.Device {
 		beside := ""
 		if f.count > 1 {
 			beside = ", with what the models beside it must have"
 		}
-		return &MemoryError{fmt.Errorf("%s are available, but the weights take %v, the working set of the longest prompt %v, and the prefix cache %v%s: lower --max-model-len or --kv-cache-memory-bytes, take a smaller model, or on a GPU raise --gpu-memory-utilization",
-			Mebibytes(l.Device), Mebibytes(least), Mebibytes(f.work), Mebibytes(l.CacheBytes), beside)}
+		working, lower := "working set of the longest prompt", "--max-model-len or --kv-cache-memory-bytes"
+		if !d.caches() {
+			working, lower = "working memory of its passes", "its work-memory"
+		}
+		return &MemoryError{fmt.Errorf("%s are available, but the weights take %v, the %s %v, and the prefix cache %v%s: lower %s, take a smaller model, or on a GPU raise --gpu-memory-utilization",
+			Mebibytes(l.Device), Mebibytes(least), working, Mebibytes(f.work), Mebibytes(caches), beside, lower)}
 	}
 	streams, offloaded := f.host*int64(l.Ranks), l.Offloading*int64(l.Ranks)
 	switch {
@@ -199,7 +223,7 @@ func (f *fitting) check(l Limits, d *demand) error {
 	case streams+offloaded > l.Host:
 		return &MemoryError{fmt.Errorf("%v of host memory are available, but residual streams of the longest prompt take %v, and --kv-offloading-size %v: lower --max-model-len or --kv-offloading-size",
 			Mebibytes(l.Host), Mebibytes(streams), Mebibytes(offloaded))}
-	case l.Offloading > 0 && l.Offloading < d.plan.Block:
+	case d.caches() && l.Offloading > 0 && l.Offloading < d.plan.Block:
 		return &MemoryError{fmt.Errorf("--kv-offloading-size is %v, less than a block of %v: raise it, or lower --block-size", Mebibytes(offloaded), Mebibytes(d.plan.Block*int64(l.Ranks)))}
 	}
 	return nil

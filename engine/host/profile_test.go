@@ -16,7 +16,7 @@ func TestProfile(t *testing.T) {
 		t.Helper()
 		o := testOptions()
 		o.CacheDir = cacheDir
-		h, err := Open(o, []Model{{Name: "m", Dir: dirs["base"], Profile: named}})
+		h, err := Open(o, []Model{{Name: "m", Path: dirs["base"], Profile: named}})
 		if err != nil {
 			return 0, err
 		}
@@ -24,7 +24,7 @@ func TestProfile(t *testing.T) {
 		return int64(h.Info().Models[0].Cost.Unit), nil
 	}
 	o := testOptions()
-	h, err := Open(o, []Model{{Name: "m", Dir: dirs["base"]}})
+	h, err := Open(o, []Model{{Name: "m", Path: dirs["base"]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestProfile(t *testing.T) {
 		t.Fatalf("without a profile: %v, %d", err, n)
 	}
 	path := profile.Path(cache, info.Device, &info.Models[0])
-	stored := profile.File{Device: info.Device, Fingerprint: info.Models[0].Fingerprint, Model: "m", Fit: profile.Fit{Base: 1, Token: 2, Pair: 3}}
+	stored := profile.File{Device: info.Device, Fingerprint: info.Models[0].Fingerprint, Model: "m", Fit: profile.Fit{Base: 1, Unit: 2, Pair: 3}}
 	if err := profile.Save(path, stored); err != nil {
 		t.Fatal(err)
 	}

@@ -2,20 +2,14 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/weights/catalog"
 )
-
-// source is what a model's files say of it.
-type source struct {
-	config     weights.Config
-	checkpoint *weights.Checkpoint
-}
 
 // sources reads what models are, and which of their weights are equal. Its methods may be called by several
 // goroutines.
@@ -28,29 +22,12 @@ type sources struct {
 	ahead map[Model]source
 }
 
-// read opens a checkpoint and finds the tensors that it has in common with others.
+// read opens a model's files.
 func (s *sources) read(ctx context.Context, m Model) (source, error) {
-	c, err := weights.ReadConfig(m.Dir)
-	if err != nil {
-		return source{}, err
+	if file, ok := dnn.File(m.Path); ok {
+		return s.readNetwork(file, m)
 	}
-	if s.check != nil {
-		if err := s.check(c); err != nil {
-			return source{}, &OptionError{err}
-		}
-	}
-	checkpoint, err := weights.Open(m.Dir)
-	if err != nil {
-		return source{}, err
-	}
-	var progress func(done, total int64)
-	if s.loading != nil {
-		progress = func(done, total int64) { s.loading(m.Name, done, total) }
-	}
-	if err := s.catalog.Add(ctx, checkpoint, progress); err != nil {
-		return source{}, fmt.Errorf("%s: %w", m.Dir, err)
-	}
-	return source{c, checkpoint}, nil
+	return s.readCheckpoint(ctx, m)
 }
 
 // take is what was read ahead of a model, or is read now.
@@ -59,18 +36,13 @@ func (s *sources) take(m Model) (source, error) {
 	found, ok := s.ahead[m]
 	delete(s.ahead, m)
 	s.mu.Unlock()
-	if ok && found.checkpoint.Current() == nil {
-		return found, nil
+	if ok {
+		if found.unchanged(m.Path) {
+			return found, nil
+		}
+		found.forget()
 	}
-	s.forget(found)
 	return s.read(context.Background(), m)
-}
-
-// forget says that a model's weights are not to be compared with others any more.
-func (s *sources) forget(old source) {
-	if old.checkpoint != nil {
-		s.catalog.Remove(old.checkpoint)
-	}
 }
 
 // clear forgets what was read ahead and not taken.
@@ -78,7 +50,7 @@ func (s *sources) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, old := range s.ahead {
-		s.forget(old)
+		old.forget()
 	}
 	s.ahead = nil
 }

@@ -58,6 +58,10 @@ var arrows = map[string][]string{
 	"engine/dnn/gradient":        {"engine/dnn/graph", "engine/dnn/ops", "engine/dnn/vjp"},
 	"engine/dnn/lower":           {"engine", "engine/dnn/graph", "engine/dnn/ops", "kernels"},
 	"engine/dnn/plan":            {"engine", "engine/dnn/graph", "engine/dnn/lower", "engine/dnn/ops", "kernels"},
+	"engine/dnn": {
+		"engine", "engine/dnn/gradient", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/plan", "engine/dnn/specialize",
+		"engine/weights", "engine/weights/store", "engine/wire", "internal/mapped", "kernels",
+	},
 	"engine/sampling":            {"engine"},
 	"engine/model/streams":       {"kernels"},
 	"engine/model":               {"engine", "engine/model/streams", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
@@ -65,11 +69,11 @@ var arrows = map[string][]string{
 	"engine/executor/runnertest": {"engine", "engine/executor", "engine/wire"},
 	"engine/executor/profile":    {"engine", "engine/executor", "engine/wire", "internal/regular"},
 	"engine/host": {
-		"engine", "engine/executor", "engine/executor/profile", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "engine/wire", "kernels",
+		"engine", "engine/dnn", "engine/executor", "engine/executor/profile", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "engine/wire", "kernels",
 	},
 	"engine/inspect": {"engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
 	"engine/device": {
-		"engine/executor", "engine/host", "engine/model", "engine/weights", "engine/wire", "internal/nvml",
+		"engine/dnn", "engine/executor", "engine/host", "engine/model", "engine/weights", "engine/wire", "internal/nvml",
 		"kernels", "kernels/cpu", "kernels/cuda", "kernels/tensorparallel",
 	},
 
@@ -113,7 +117,7 @@ var arrows = map[string][]string{
 	"internal/httpserve":     {},
 	"internal/contentcoding": {},
 	"internal/cors":          {},
-	"internal/modeldir":      {"engine/demo", "engine/model", "engine/weights", "internal/config"},
+	"internal/modeldir":      {"engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/model", "engine/weights", "internal/config"},
 	"internal/modellist":     {"engine/host", "engine/wire", "internal/config", "internal/modeldir"},
 	"internal/mapped":        {"internal/regular"},
 	"internal/mq":            {"engine/wire"},

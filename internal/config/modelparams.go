@@ -21,16 +21,16 @@ type ModelParam struct {
 // ModelParams is the table of the keys of a model.
 var ModelParams = []ModelParam{
 	{
-		Name: "path", Value: "DIR|ID",
-		Help:  "directory of a Hugging Face checkpoint, or the name of one in the local Hugging Face cache; must be given",
+		Name: "path", Value: "DIR|ID|FILE",
+		Help:  "directory of a Hugging Face checkpoint, the name of one in the local Hugging Face cache, or the .onnx file of a network, or a directory with one; must be given",
 		field: func(m *Model) any { return &m.Path },
 	}, {
 		Name: "name", Value: "NAME",
-		Help:  "name that requests give, or a list of them; default: the directory's own name, or the ID",
+		Help:  "name that requests give, or a list of them; default: the directory's or file's own name, or the ID",
 		field: func(m *Model) any { return &m.Names },
 	}, {
-		Name: "task", Value: "TASK", Choices: []string{TaskGenerate},
-		Help:  "what the model is asked for; default: generate, the next tokens and their probabilities",
+		Name: "task", Value: "TASK", Choices: []string{TaskGenerate, TaskInfer},
+		Help:  "what the model is asked for: generate, the next tokens and their probabilities, of an LLM; infer, tensors, of a network; default: what its files are",
 		field: func(m *Model) any { return &m.Task },
 	}, {
 		Name: "devices", Value: "DEVICE",
@@ -64,6 +64,10 @@ var ModelParams = []ModelParam{
 		Name: "decoder", Value: "NAME",
 		Help:  "what a network's outputs mean, for `prefillonly video detect`: yolox and others",
 		field: func(m *Model) any { return &m.Decoder },
+	}, {
+		Name: "work-memory", Value: "SIZE",
+		Help:  "memory that a pass of a network may compute in, which bounds its inputs; default: what inputs of its own shapes and their gradient take, and where batch or shapes are free at least four times what a frame takes, and 16MiB",
+		field: func(m *Model) any { return &m.WorkMemory },
 	},
 }
 
@@ -80,6 +84,11 @@ func (p *ModelParam) text(m *Model) string {
 		}
 		return show(f)
 	case *Length:
+		if *f == 0 {
+			return ""
+		}
+		return show(f)
+	case *Bytes:
 		if *f == 0 {
 			return ""
 		}

@@ -22,10 +22,14 @@ type Model struct {
 	Profile      string
 	Image        Image  // of a network that takes pictures
 	Decoder      string // of a network's outputs
+	WorkMemory   Bytes  // of a network; 0: as it needs
 }
 
-// TaskGenerate is the task of an LLM that is asked for its next tokens.
-const TaskGenerate = "generate"
+// The tasks of models, which their files decide.
+const (
+	TaskGenerate = "generate" // of an LLM that is asked for its next tokens
+	TaskInfer    = "infer"    // of a network that is asked for tensors
+)
 
 // Keep says when a model's weights may leave a device. The zero value is KeepAlways for one model, and
 // KeepOnDemand for several.
@@ -45,7 +49,7 @@ const (
 const maxName = 256
 
 // Serving lists the models to serve, complete with what was left to the defaults: those of models, or the one of
-// model. Only names and paths may still be empty.
+// model. Only names, paths and tasks may still be empty.
 func (c *Config) Serving() []Model {
 	list := slices.Clone(c.Models)
 	if len(list) == 0 {
@@ -53,9 +57,6 @@ func (c *Config) Serving() []Model {
 	}
 	for i := range list {
 		m := &list[i]
-		if m.Task == "" {
-			m.Task = TaskGenerate
-		}
 		if m.MaxModelLen == 0 {
 			m.MaxModelLen = c.MaxModelLen
 		}

@@ -34,12 +34,12 @@ models:
 		t.Fatal(err)
 	}
 	want := []Model{
-		{Path: "./A", Task: TaskGenerate, Keep: Keep{When: KeepOnDemand}, MaxModelLen: 4096},
+		{Path: "./A", Keep: Keep{When: KeepOnDemand}, MaxModelLen: 4096},
 		{
 			Names: []string{"b", "bee"}, Path: "org/B", Task: TaskGenerate, Devices: "cpu", Keep: Keep{KeepIdle, 5 * time.Minute}, CacheShare: 0.25,
 			MaxModelLen: 8192, ChatTemplate: template,
 		},
-		{Path: "C", Task: TaskGenerate, Keep: Keep{When: KeepAlways}, MaxModelLen: 4096},
+		{Path: "C", Keep: Keep{When: KeepAlways}, MaxModelLen: 4096},
 	}
 	if got := l.Serving(); !reflect.DeepEqual(got, want) {
 		t.Errorf("serving\n%+v\nwant\n%+v", got, want)
@@ -57,7 +57,7 @@ models:
 // TestOneModel: what the flags for one model say is the list of one.
 func TestOneModel(t *testing.T) {
 	l, err := load(t, "", nil, "--model", "./A", "--served-model-name", "a,b", "--max-model-len", "2K")
-	want := []Model{{Names: []string{"a", "b"}, Path: "./A", Task: TaskGenerate, Keep: Keep{When: KeepAlways}, MaxModelLen: 2048}}
+	want := []Model{{Names: []string{"a", "b"}, Path: "./A", Keep: Keep{When: KeepAlways}, MaxModelLen: 2048}}
 	if err != nil || !reflect.DeepEqual(l.Serving(), want) {
 		t.Errorf("%v, serving %+v, want %+v", err, l, want)
 	}
@@ -118,7 +118,7 @@ func TestModelErrorsTeach(t *testing.T) {
 		"models:\n- path: ./A\n  keep: {idle: soon}\n":                            {"line 3", "keep", "soon", "30s"},
 		"models:\n- path: ./A\n  keep: {idle: -1s}\n":                             {"c.yaml:2", "keep is idle for -1s"},
 		"models:\n- path: ./A\n  keep: {busy: 1s}\n":                              {"line 3", "keep", "{idle: 5m}"},
-		"models:\n- path: ./A\n  task: embed\n":                                   {"c.yaml:2", `task is "embed", want generate`},
+		"models:\n- path: ./A\n  task: embed\n":                                   {"c.yaml:2", `task is "embed", want generate or infer`},
 		"models:\n- path: ./A\n  devices: tpu\n":                                  {"c.yaml:2", `devices is "tpu"`, "cuda:0,1"},
 		"models:\n- path: ./A\n  cache-share: 1.5\n":                              {"c.yaml:2", "cache-share is 1.5", "0 to 1"},
 		"models:\n- path: ./A\n  cache-share: NaN\n":                              {"c.yaml:2", "cache-share is NaN"},
@@ -210,7 +210,7 @@ func someModels(rng *rand.Rand) []Model {
 			m.Image = Image{Mean: []float64{rng.Float64(), 1, -2.5}, Order: "BGR", Size: []int{416, 1 + rng.IntN(1000)}, Letterbox: []int{rng.IntN(256)}}
 		}
 		if rng.IntN(2) == 0 {
-			m.Image.Scale, m.Image.Layout, m.Decoder = []float64{255}, "NHWC", text()
+			m.Image.Scale, m.Image.Layout, m.Decoder, m.WorkMemory = []float64{255}, "NHWC", text(), Bytes(1+rng.IntN(1<<30))
 		}
 		list = append(list, m)
 	}

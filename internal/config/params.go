@@ -80,8 +80,8 @@ const envPrefix = "PREFILLONLY_"
 // Params is the table.
 var Params = []Param{
 	{
-		Name: "model", Group: GroupModel, Roles: Frontend | Executor, Common: true, Value: "DIR|ID",
-		Help:  "directory of a Hugging Face checkpoint, or the name of one in the local Hugging Face cache; without it the built-in demo model is served",
+		Name: "model", Group: GroupModel, Roles: Frontend | Executor, Common: true, Value: "DIR|ID|FILE",
+		Help:  "directory of a Hugging Face checkpoint, the name of one in the local Hugging Face cache, or a network's .onnx file; without it the built-in demo model is served",
 		field: func(c *Config) any { return &c.Model },
 	}, {
 		Name: "models", Group: GroupModel, Roles: Frontend | Executor, Common: true, Value: "LIST",

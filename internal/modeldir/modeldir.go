@@ -1,4 +1,4 @@
-// Package modeldir finds the directories of checkpoints: those that are given, those in the local Hugging Face
+// Package modeldir finds the files of models: checkpoints and networks that are given, those in the local Hugging Face
 // cache, and the demo model's, which it unpacks.
 package modeldir
 
@@ -11,14 +11,16 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/demo"
+	"github.com/prefillonly/prefillonly/engine/dnn"
+	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/internal/config"
 )
 
-// Resolve makes the paths of models directories, and gives those a name that have none. A model without a path is
-// the demo model, which is unpacked below scratch. What keeps a model from being served is in failed at its position;
-// err is about scratch.
+// Resolve makes the paths of models those of a directory or of a network's file, and gives those a name that have none,
+// and those a task. A model without a path is the demo model, which is unpacked below scratch. What keeps a model from
+// being served is in failed at its position; err is about scratch.
 func Resolve(list []config.Model, scratch string) (failed []error, err error) {
 	failed = make([]error, len(list))
 	for i := range list {
@@ -34,24 +36,54 @@ func Resolve(list []config.Model, scratch string) (failed []error, err error) {
 			m.Names = []string{name}
 		}
 		if failed[i] == nil {
-			failed[i] = check(m.Path)
+			failed[i] = settle(m)
 		}
 	}
 	return failed, nil
 }
 
-// Find returns the directory that a user's word for a model means, or the word, and what the model is called.
-func Find(path string) (dir, name string, err error) {
+// settle checks a model's files, and sets its task.
+func settle(m *config.Model) error {
+	task, want := m.Task, config.TaskGenerate
+	file, network := dnn.File(m.Path)
+	if network {
+		want = config.TaskInfer
+	}
+	if m.Task = want; task != "" && task != want {
+		return fmt.Errorf("model: %s: task is %s, but of these files it is %s", m.Path, task, want)
+	}
+	if network {
+		return checkNetwork(file)
+	}
+	return check(m.Path)
+}
+
+// checkNetwork reads a network's file.
+func checkNetwork(file string) error {
+	m, err := onnx.Open(file)
+	if err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	return m.Close()
+}
+
+// Find returns the directory or the network's file that a user's word for a model means, or the word, and what the
+// model is called.
+func Find(path string) (found, name string, err error) {
+	_, network := dnn.File(path)
 	switch {
+	case network:
+		found, err = filepath.Abs(path)
+		return found, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), err
 	case !isDir(path) && isPath(path):
 		_, err := os.ReadDir(path)
-		return path, filepath.Base(path), fmt.Errorf("model: want the directory of a checkpoint: %w", err)
+		return path, filepath.Base(path), fmt.Errorf("model: want the directory of a checkpoint, or an ONNX file: %w", err)
 	case !isDir(path):
-		dir, err := hubSnapshot(path)
-		return dir, path, err
+		found, err := hubSnapshot(path)
+		return found, path, err
 	}
-	dir, err = filepath.Abs(path)
-	return dir, filepath.Base(dir), err
+	found, err = filepath.Abs(path)
+	return found, filepath.Base(found), err
 }
 
 // check reads the configuration of a checkpoint.

@@ -110,11 +110,21 @@ func Hosted(cfg *config.Config) (list []host.Model) {
 			continue
 		}
 		list = append(list, host.Model{
-			Name: m.Names[0], Dir: m.Path, MaxLen: int(m.MaxModelLen), BlockTokens: cfg.BlockSize, CacheShare: m.CacheShare,
-			Keep: keeps[m.Keep.When], Idle: m.Keep.Idle, Profile: m.Profile,
+			Name: m.Names[0], Path: m.Path, Keep: keeps[m.Keep.When], Idle: m.Keep.Idle, Profile: m.Profile,
+			Prompts: host.Prompts{MaxLen: int(m.MaxModelLen), BlockTokens: cfg.BlockSize, CacheShare: m.CacheShare},
+			Frames:  frames(m),
 		})
 	}
 	return list
+}
+
+// frames say how a network is hosted.
+func frames(m *config.Model) host.Frames {
+	f := host.Frames{WorkBytes: int64(m.WorkMemory)}
+	if len(m.Image.Size) == 2 {
+		f.Height, f.Width = m.Image.Size[0], m.Image.Size[1]
+	}
+	return f
 }
 
 // Names are the first names of the models, as text; of many those of some.

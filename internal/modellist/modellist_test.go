@@ -57,7 +57,7 @@ func TestResolve(t *testing.T) {
 func TestHosted(t *testing.T) {
 	dir := demoDir(t)
 	cfg, _, err := prepared(t, config.Model{Names: []string{"a", "x"}, Path: dir, Devices: "cuda:0", Keep: config.Keep{When: config.KeepIdle, Idle: time.Minute}, MaxModelLen: 99, CacheShare: 0.5},
-		config.Model{Names: []string{"b"}, Path: dir, Keep: config.Keep{When: config.KeepAlways}})
+		config.Model{Names: []string{"b"}, Path: dir, Keep: config.Keep{When: config.KeepAlways}, WorkMemory: 1 << 20, Image: config.Image{Size: []int{416, 640}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +68,11 @@ func TestHosted(t *testing.T) {
 	if err := CheckHosted(cfg); err != nil {
 		t.Error(err)
 	}
-	a := host.Model{Name: "a", Dir: dir, MaxLen: 99, BlockTokens: 64, CacheShare: 0.5, Keep: wire.KeepIdle, Idle: time.Minute}
-	b := host.Model{Name: "b", Dir: dir, BlockTokens: 64, Keep: wire.KeepAlways}
+	a := host.Model{Name: "a", Path: dir, Prompts: host.Prompts{MaxLen: 99, BlockTokens: 64, CacheShare: 0.5}, Keep: wire.KeepIdle, Idle: time.Minute}
+	b := host.Model{
+		Name: "b", Path: dir, Prompts: host.Prompts{BlockTokens: 64}, Keep: wire.KeepAlways,
+		Frames: host.Frames{Height: 416, Width: 640, WorkBytes: 1 << 20},
+	}
 	for device, want := range map[string][]host.Model{"cuda:0": {b}, "cuda:1": {a, b}} {
 		own := *cfg
 		own.Device = device

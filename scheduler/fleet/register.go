@@ -85,7 +85,17 @@ func (e *Executor) resize(known []wire.Weight) {
 // is says whether a lane is that of a model as it is told now: the same jobs are done with the same pages.
 func (l *Lane) is(m *wire.ModelInfo) bool {
 	return l.Info.Fingerprint == m.Fingerprint && l.Info.Reason == m.Reason &&
-		reflect.DeepEqual(l.Info.Tokens, m.Tokens) && reflect.DeepEqual(l.Info.Tensors, m.Tensors)
+		reflect.DeepEqual(l.Info.Tokens, m.Tokens) && reflect.DeepEqual(uncounted(l.Info.Tensors), uncounted(m.Tensors))
+}
+
+// uncounted is limits but for what gradients cost, which is measured when there is a lane already.
+func uncounted(t *wire.TensorLimits) *wire.TensorLimits {
+	if t == nil || t.Backward == 0 {
+		return t
+	}
+	same := *t
+	same.Backward = 1
+	return &same
 }
 
 func (f *Fleet) addLane(e *Executor, m wire.ModelInfo) {

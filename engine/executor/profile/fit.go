@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"gonum.org/v1/gonum/mat"
@@ -15,13 +16,15 @@ import (
 // Fit is a fitted cost model with what it explains of the samples.
 type Fit struct {
 	Base    time.Duration `json:"base_ns"`
-	Token   time.Duration `json:"token_ns"`       // per cache-miss token
+	Unit    time.Duration `json:"token_ns"`       // per cache-miss token, or frame
 	Pair    float64       `json:"pair_seconds"`   // per pair of (n^2 - c^2)/2
 	Pearson float64       `json:"pearson_miss"`   // of cache-miss tokens with time: the paper's proxy
 	Linear  float64       `json:"r2_linear"`      // R^2 of base + token*(n - c)
 	R2      float64       `json:"r2"`             // R^2 with the quadratic term
 	Worst   float64       `json:"worst_relative"` // largest relative error of a sample
 	Step    time.Duration `json:"step_ns"`        // longest step of a sample; 0 in profiles from before it was measured
+
+	Backward float64 `json:"backward,omitempty"` // frames that a frame's gradient costs beside it; 0: not measured
 }
 
 // features are the columns of the regression.
@@ -48,7 +51,7 @@ func FitSamples(samples []Sample) (Fit, error) {
 		miss[i], took[i] = features(s)[1], s.Took.Seconds()
 	}
 	f := Fit{
-		Base: seconds(full[0]), Token: seconds(full[1]), Pair: full[2],
+		Base: seconds(full[0]), Unit: seconds(full[1]), Pair: full[2],
 		Pearson: stat.Correlation(miss, took, nil),
 		Linear:  rSquared(samples, linear), R2: rSquared(samples, full),
 	}
@@ -113,7 +116,41 @@ func rSquared(samples []Sample, c [3]float64) float64 {
 	return stat.RSquaredFrom(estimates, values, nil)
 }
 
+// FitFrames fits base + unit*frames to passes of frames, with no coefficient below zero: all is the unit's where they
+// are of one size. Of gradients, which may be none, the first one tells what they cost beside.
+func FitFrames(frames, gradients []Sample) (Fit, error) {
+	if len(frames) == 0 {
+		return Fit{}, errors.New("there are no samples of frames to fit")
+	}
+	columns := []int{0, 1}
+	if len(frames) == 1 {
+		columns = columns[1:]
+	}
+	c, err := solve(frames, columns)
+	if err != nil {
+		return Fit{}, err
+	}
+	c[1] = max(c[1], frames[0].Took.Seconds()/1000) // a cost of none is that of what was not measured
+	f := Fit{Base: seconds(c[0]), Unit: seconds(c[1])}
+	for _, s := range slices.Concat(frames, gradients) {
+		f.Step = max(f.Step, s.Step)
+	}
+	for _, s := range frames {
+		f.Worst = max(f.Worst, math.Abs(predict(s, c)/s.Took.Seconds()-1))
+	}
+	if len(gradients) > 0 {
+		g := gradients[0]
+		f.Backward = max(0.01, (g.Took.Seconds()-predict(g, c))/(c[1]*float64(g.Input)))
+	}
+	return f, nil
+}
+
 // Apply puts the coefficients where the scheduler reads them.
 func (f Fit) Apply(m *wire.ModelInfo) {
-	m.Cost.Base, m.Cost.Unit, m.Cost.Pair, m.Step = f.Base, f.Token, f.Pair, f.Step
+	m.Cost.Base, m.Cost.Unit, m.Cost.Pair, m.Step = f.Base, f.Unit, f.Pair, f.Step
+	if m.Tensors != nil && m.Tensors.Backward > 0 && f.Backward > 0 {
+		limits := *m.Tensors
+		limits.Backward = f.Backward
+		m.Tensors = &limits
+	}
 }

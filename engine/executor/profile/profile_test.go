@@ -48,7 +48,7 @@ func TestFitFindsCoefficients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(f.Base.Seconds()/0.002-1) > 1e-3 || math.Abs(f.Token.Seconds()/4e-4-1) > 1e-3 || math.Abs(f.Pair/3e-8-1) > 1e-3 {
+	if math.Abs(f.Base.Seconds()/0.002-1) > 1e-3 || math.Abs(f.Unit.Seconds()/4e-4-1) > 1e-3 || math.Abs(f.Pair/3e-8-1) > 1e-3 {
 		t.Errorf("got %+v", f)
 	}
 	if f.R2 < 0.999999 || f.Linear >= f.R2 || f.Pearson < 0.9 || f.Worst > 1e-3 {
@@ -62,7 +62,7 @@ func TestFitFindsCoefficients(t *testing.T) {
 
 func TestFitHasNoNegativeCoefficient(t *testing.T) {
 	f, err := FitSamples(counted(0.002, 4e-4, -1e-8, 0)) // times that fall with the square of the length
-	if err != nil || f.Pair != 0 || f.Token <= 0 {
+	if err != nil || f.Pair != 0 || f.Unit <= 0 {
 		t.Errorf("got %+v, %v", f, err)
 	}
 }
@@ -75,6 +75,54 @@ func TestFitRefuses(t *testing.T) {
 	idle[3].Took = 0
 	if _, err := FitSamples(idle); err == nil || !strings.Contains(err.Error(), "took no time") {
 		t.Errorf("a sample without time: %v", err)
+	}
+}
+
+// TestFitFrames: a line through passes of several sizes, the mean of passes of one, and gradients in frames.
+func TestFitFrames(t *testing.T) {
+	const ms = time.Millisecond
+	one, four := Sample{Input: 1, Took: 12 * ms, Step: 3 * ms}, Sample{Input: 4, Took: 42 * ms, Step: 4 * ms}
+	for i, c := range []struct {
+		frames, gradients []Sample
+		want              Fit
+	}{
+		{[]Sample{one, four}, []Sample{{Input: 1, Took: 27 * ms, Step: 5 * ms}}, Fit{Base: 2 * ms, Unit: 10 * ms, Step: 5 * ms, Backward: 1.5}},
+		{[]Sample{one}, nil, Fit{Unit: 12 * ms, Step: 3 * ms}},
+		{[]Sample{{Input: 1, Took: 10 * ms}, {Input: 4, Took: 40 * ms}}, []Sample{{Input: 1, Took: 9 * ms}}, Fit{Unit: 10 * ms, Backward: 0.01}},
+	} {
+		f, err := FitFrames(c.frames, c.gradients)
+		near := func(a, b time.Duration) bool { return (a - b).Abs() < time.Microsecond }
+		if err != nil || !near(f.Base, c.want.Base) || !near(f.Unit, c.want.Unit) || f.Step != c.want.Step || math.Abs(f.Backward-c.want.Backward) > 1e-3 || f.Worst > 1e-3 {
+			t.Errorf("%d: %v, %+v, want %+v", i, err, f, c.want)
+		}
+	}
+	flat, err := FitFrames([]Sample{{Input: 1, Took: 10 * ms}, {Input: 4, Took: 9 * ms}}, nil)
+	if err != nil || flat.Unit != 10*time.Microsecond || flat.Base < 9*ms {
+		t.Errorf("frames that cost nothing: %v, %+v", err, flat)
+	}
+	falling, err := FitFrames([]Sample{{Input: 1, Took: 10 * ms}, {Input: 4, Took: 50 * ms}}, nil)
+	if err != nil || falling.Base != 0 || falling.Unit <= 0 {
+		t.Errorf("with a base below zero: %v, %+v", err, falling)
+	}
+	if _, err := FitFrames(nil, nil); err == nil {
+		t.Error("a fit of nothing")
+	}
+	if _, err := FitFrames([]Sample{{Input: 1}}, nil); err == nil || !strings.Contains(err.Error(), "took no time") {
+		t.Errorf("a sample without time: %v", err)
+	}
+}
+
+// TestApply: limits are set in a copy, where there are any.
+func TestApply(t *testing.T) {
+	limits := &wire.TensorLimits{Backward: 1}
+	m := wire.ModelInfo{Tensors: limits}
+	Fit{Base: 1, Unit: 2, Step: 3, Backward: 1.5}.Apply(&m)
+	if m.Tensors.Backward != 1.5 || limits.Backward != 1 || m.Cost.Base != 1 || m.Cost.Unit != 2 || m.Step != 3 {
+		t.Errorf("got %+v with %+v, was %+v", m, m.Tensors, limits)
+	}
+	m = wire.ModelInfo{Tensors: &wire.TensorLimits{}}
+	if (Fit{Backward: 1.5}).Apply(&m); m.Tensors.Backward != 0 {
+		t.Error("a model without gradients has their cost")
 	}
 }
 
@@ -111,7 +159,7 @@ func TestGridStaysInLimits(t *testing.T) {
 
 func TestFileRoundTrip(t *testing.T) {
 	path := Path(t.TempDir(), device, &info)
-	want := File{Device: device, Model: "m", Fingerprint: info.Fingerprint, Fit: Fit{Base: 1, Token: 2, Pair: 3}, Samples: []Sample{{Input: 4, Took: time.Second}}}
+	want := File{Device: device, Model: "m", Fingerprint: info.Fingerprint, Fit: Fit{Base: 1, Unit: 2, Pair: 3}, Samples: []Sample{{Input: 4, Took: time.Second}}}
 	if err := Save(path, want); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,17 @@
+package dnn
+
+import (
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/plan"
+	"github.com/prefillonly/prefillonly/engine/dnn/specialize"
+)
+
+// specialised is a network for inputs of these shapes.
+func specialised(g *graph.Graph, shapes map[string][]int) (*graph.Graph, error) {
+	return specialize.Run(g, shapes)
+}
+
+// built plans a specialised network.
+func built(g *graph.Graph, device bool) (*plan.Plan, error) {
+	return plan.Build(g, plan.Options{Networks: device})
+}

@@ -1,0 +1,181 @@
+package dnn
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine/dnn/gradient"
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// Options say how a network is run. Zero values mean the defaults.
+type Options struct {
+	// Height and Width are of the pictures that the network takes, where that can be chosen. By default they are what
+	// the file says and, where its inputs may have any, the first of a few sizes that the network can be planned for: then
+	// it is planned and measured for that, and takes others too.
+	Height, Width int
+	// WorkBytes is how much memory a pass may compute in. Default: what it takes for the network's own shapes and one
+	// frame's gradient, and where the batch or others are free at least four times what the frame takes, and 16 MiB.
+	WorkBytes int64
+}
+
+// Network is what a file says of a network, checked, and how it is to be run. It is not changed by what runs.
+type Network struct {
+	graph   *graph.Graph
+	file    *onnx.Model // nil of one that is no file's
+	print   string      // fingerprint
+	options Options
+	side    int        // of free dimensions that are no batch
+	batched bool       // the batch may be any
+	whole   gradientOf // by which the cost of gradients is measured
+	limits  wire.TensorLimits
+}
+
+// maxPassItems is how many jobs a pass may hold. They run one after another, so that more gain nothing.
+const maxPassItems = 8
+
+// sides are the sizes of free dimensions that are tried.
+var sides = []int{256, 224, 128, 64, 32, 16, 8, 4, 2, 1}
+
+// New checks a network whose content has this fingerprint. It may be called by any goroutine.
+func New(g *graph.Graph, print string, o Options) (*Network, error) {
+	n := &Network{graph: g, print: print, options: o}
+	for _, v := range g.Inputs {
+		if v.Rank < 0 || v.Type == 0 {
+			return nil, fmt.Errorf("input %q has no type, or no number of dimensions", v.Name)
+		}
+	}
+	one, err := n.settle()
+	if err != nil {
+		return nil, err
+	}
+	two, err := specialised(g, n.shapes(2))
+	if n.batched = err == nil && n.mayBatch(); !n.batched {
+		two = one
+	}
+	n.limits = wire.TensorLimits{Inputs: n.inputs(), Outputs: n.outputs(one.Outputs, two.Outputs), MaxPassItems: maxPassItems}
+	if n.differentiable(one) {
+		n.limits.Backward = 1
+	}
+	return n, nil
+}
+
+// settle finds a size of the free dimensions for which the network can be specialised.
+func (n *Network) settle() (special *graph.Graph, err error) {
+	for _, n.side = range sides {
+		var failed error
+		if special, failed = specialised(n.graph, n.shapes(1)); failed == nil {
+			return special, nil
+		}
+		err = cmp.Or(err, failed)
+		if !n.free() {
+			break
+		}
+	}
+	return nil, err
+}
+
+// free says that there are free dimensions which are no batch.
+func (n *Network) free() bool {
+	return slices.ContainsFunc(n.graph.Inputs, func(v *graph.Value) bool { return len(v.Shape) > 1 && slices.Contains(v.Shape[1:], -1) })
+}
+
+// mayBatch says that inputs are of one frame or of any number.
+func (n *Network) mayBatch() bool {
+	return len(n.graph.Inputs) > 0 && !slices.ContainsFunc(n.graph.Inputs, func(v *graph.Value) bool { return len(v.Shape) == 0 || v.Shape[0] > 1 })
+}
+
+// shapes are those of inputs of so many frames.
+func (n *Network) shapes(batch int) map[string][]int {
+	shapes := map[string][]int{}
+	for _, v := range n.graph.Inputs {
+		shape := slices.Clone(v.Shape)
+		n.choose(shape)
+		for i, d := range shape {
+			if i == 0 && d <= 1 || d < 0 && n.isBatch(v, i) {
+				shape[i] = batch
+			} else if d < 0 {
+				shape[i] = n.side
+			}
+		}
+		shapes[v.Name] = shape
+	}
+	return shapes
+}
+
+// isBatch says that a free dimension has the name of one that is some input's first.
+func (n *Network) isBatch(v *graph.Value, i int) bool {
+	return i < len(v.Dims) && v.Dims[i] != "" && slices.ContainsFunc(n.graph.Inputs, func(other *graph.Value) bool {
+		return len(other.Dims) > 0 && other.Dims[0] == v.Dims[i]
+	})
+}
+
+// choose sets height and width of the shape of an input of pictures, if they are given.
+func (n *Network) choose(shape []int) {
+	if len(shape) != 4 || n.options.Height == 0 {
+		return
+	}
+	at := 2
+	if channels := shape[3]; (channels == 1 || channels == 3 || channels == 4) && shape[1] != 1 && shape[1] != 3 && shape[1] != 4 {
+		at = 1
+	}
+	shape[at], shape[at+1] = n.options.Height, n.options.Width
+}
+
+// inputs describe what the network takes.
+func (n *Network) inputs() (list []wire.TensorSpec) {
+	for _, v := range n.graph.Inputs {
+		spec := wire.TensorSpec{Name: v.Name, Type: v.Type, Shape: slices.Clone(v.Shape)}
+		if !n.free() {
+			n.choose(spec.Shape)
+		}
+		if n.batched {
+			spec.Shape[0] = -1
+		}
+		list = append(list, spec)
+	}
+	return list
+}
+
+// outputs describe what the network gives, by the outputs for one frame and for two.
+func (n *Network) outputs(one, two []*graph.Value) (list []wire.TensorSpec) {
+	for i, v := range n.graph.Outputs {
+		spec := wire.TensorSpec{Name: v.Name, Type: cmp.Or(v.Type, one[i].Type), Shape: slices.Clone(one[i].Shape)}
+		for d := range spec.Shape {
+			own := d < len(v.Shape) && v.Shape[d] == spec.Shape[d]
+			if d >= len(two[i].Shape) || two[i].Shape[d] != spec.Shape[d] || n.free() && !own {
+				spec.Shape[d] = -1
+			}
+		}
+		list = append(list, spec)
+	}
+	return list
+}
+
+// enough is what passes of other shapes may take, where one of the network's own takes so much.
+func (n *Network) enough(own int64) int64 {
+	if n.free() || n.batched {
+		return max(4*own, 16<<20)
+	}
+	return own
+}
+
+// differentiable says that some output has a gradient to some input, and notes which.
+func (n *Network) differentiable(special *graph.Graph) bool {
+	for _, out := range special.Outputs {
+		for _, in := range special.Inputs {
+			if !graph.Floating(out.Type) || !graph.Floating(in.Type) {
+				continue
+			}
+			request := gradient.Request{Seeded: []string{out.Name}, Wanted: []string{in.Name}}
+			if _, err := gradient.Of(special, request); err == nil {
+				n.whole = gradientOf{request}
+				return true
+			}
+		}
+	}
+	return false
+}
