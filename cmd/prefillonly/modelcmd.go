@@ -25,11 +25,14 @@ import (
 func newModelCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "show MODEL",
-		Short: "List a checkpoint's tensors, and the chunks in which it is loaded",
+		Short: "List a checkpoint's tensors and chunks, or a network's inputs, outputs and operations",
 		Long: `Reads the headers of a checkpoint: tensors with their types, shapes and bytes, those of several layers in
 one line, and the chunks that are loaded and dropped together, with what they are expected to take on a
-device that computes in bfloat16; the head counts the rotary angles of the longest sequence, too.`,
-		Example: "  prefillonly model show ./Qwen2.5-0.5B\n  prefillonly model show Qwen/Qwen2.5-0.5B --json",
+device that computes in bfloat16; the head counts the rotary angles of the longest sequence, too.
+
+Of a network, which is an ONNX file, it lists inputs, outputs and operations, says which of these are not known
+here, and counts the bytes of tensors and the floating-point operations of a frame.`,
+		Example: "  prefillonly model show ./Qwen2.5-0.5B\n  prefillonly model show Qwen/Qwen2.5-0.5B --json\n  prefillonly model show yolox_nano.onnx",
 		Args:    cobra.ExactArgs(1),
 	}
 	diff := &cobra.Command{
@@ -40,10 +43,11 @@ are served by one process, so a fine-tune costs no more than what it changed. Te
 hashed, once for as long as the files stay what they are.`,
 		Example: "  prefillonly model diff ./Qwen2.5-0.5B ./my-fine-tune",
 		Args:    cobra.ExactArgs(2),
+
+		ValidArgsFunction: usage.Directories,
 	}
 	for c, text := range map[*cobra.Command]func(*cobra.Command, []string) (any, func(io.Writer), error){show: showModel, diff: diffModels} {
 		asJSON := c.Flags().Bool("json", false, "print JSON, with every tensor by itself")
-		c.ValidArgsFunction = usage.Directories
 		c.RunE = func(command *cobra.Command, args []string) error {
 			value, write, err := text(command, args)
 			if err != nil {
@@ -63,38 +67,46 @@ hashed, once for as long as the files stay what they are.`,
 			return err
 		}
 	}
-	return commandGroup(&cobra.Command{Use: "model", Short: "Look into checkpoints"}, show, diff)
+	return commandGroup(&cobra.Command{Use: "model", Short: "Look into models' files"}, show, diff)
 }
 
-// openModels reads the headers of checkpoints by directory or name.
-func openModels(names []string) ([]*inspect.Model, error) {
-	var models []*inspect.Model
-	for _, name := range names {
-		dir, _, err := modeldir.Find(name)
-		if err == nil {
-			var m *inspect.Model
-			m, err = inspect.Open(dir)
-			models = append(models, m)
-		}
-		if err != nil {
-			return nil, &exitError{exitConfig, fmt.Errorf("model: %w", err)}
-		}
+// openCheckpoint reads the headers of a checkpoint by directory or name.
+func openCheckpoint(name string) (*inspect.Checkpoint, error) {
+	if isNetwork(name) {
+		return nil, modelError(fmt.Errorf("%s is a network, and only checkpoints are compared", name))
 	}
-	return models, nil
+	dir, _, err := modeldir.Find(name)
+	if err != nil {
+		return nil, modelError(err)
+	}
+	c, err := inspect.OpenCheckpoint(dir)
+	return c, modelError(err)
+}
+
+// modelError is an error about a model's files, with the exit code of such.
+func modelError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitConfig, fmt.Errorf("model: %w", err)}
 }
 
 func showModel(_ *cobra.Command, args []string) (any, func(io.Writer), error) {
-	models, err := openModels(args)
-	if err != nil {
-		return nil, nil, err
+	if isNetwork(args[0]) {
+		n, err := inspect.OpenNetwork(args[0])
+		return n, func(w io.Writer) { writeNetwork(w, n) }, modelError(err)
 	}
-	return models[0], func(w io.Writer) { writeModel(w, models[0]) }, nil
+	c, err := openCheckpoint(args[0])
+	return c, func(w io.Writer) { writeCheckpoint(w, c) }, err
 }
 
 func diffModels(command *cobra.Command, args []string) (any, func(io.Writer), error) {
-	models, err := openModels(args)
-	if err != nil {
-		return nil, nil, err
+	var models [2]*inspect.Checkpoint
+	for i := range models {
+		var err error
+		if models[i], err = openCheckpoint(args[i]); err != nil {
+			return nil, nil, err
+		}
 	}
 	cache, err := cacheDir()
 	if err != nil {
@@ -102,7 +114,7 @@ func diffModels(command *cobra.Command, args []string) (any, func(io.Writer), er
 	}
 	c, err := inspect.Compare(command.Context(), models[0], models[1], catalog.New(cache), hashing())
 	if err != nil {
-		return nil, nil, &exitError{exitConfig, fmt.Errorf("model: %w", err)}
+		return nil, nil, modelError(err)
 	}
 	return c, func(w io.Writer) { writeComparison(w, c) }, nil
 }
@@ -131,16 +143,21 @@ func table(w io.Writer, rows ...string) {
 	_ = columns.Flush() // to memory
 }
 
-func writeModel(w io.Writer, m *inspect.Model) {
+// stored says how many tensors there are, in how many files, and of which types.
+func stored(tensors, files int, bytes int64, byType map[string]int64) string {
+	in := "1 file"
+	if files != 1 {
+		in = fmt.Sprintf("%d files", files)
+	}
 	var types []string
-	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
-		types = append(types, name+" "+amount(m.Types[name]))
+	for _, name := range slices.Sorted(maps.Keys(byType)) {
+		types = append(types, name+" "+amount(byType[name]))
 	}
-	files := "1 file"
-	if m.Files != 1 {
-		files = fmt.Sprintf("%d files", m.Files)
-	}
-	fmt.Fprintf(w, "%s\n%s, %d tensors in %s, %s: %s\n\n", m.Path, m.Architecture, len(m.Tensors), files, amount(m.Bytes), strings.Join(types, ", "))
+	return fmt.Sprintf("%d tensors in %s, %s: %s", tensors, in, amount(bytes), strings.Join(types, ", "))
+}
+
+func writeCheckpoint(w io.Writer, m *inspect.Checkpoint) {
+	fmt.Fprintf(w, "%s\n%s, %s\n\n", m.Path, m.Architecture, stored(len(m.Tensors), m.Files, m.Bytes, m.Types))
 	rows := []string{"TENSORS\tTYPE\tSHAPE\tNUMBER\tBYTES"}
 	for _, a := range inspect.Group(m.Tensors) {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%v\t%d\t%s", a.Names, a.Type, a.Shape, a.Count, amount(a.Bytes)))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
 	"github.com/prefillonly/prefillonly/engine/inspect"
 )
 
@@ -15,7 +16,7 @@ import (
 func tunedDemo(t *testing.T) (tuned, demo string) {
 	t.Helper()
 	tuned, demo = demoDir(t), demoDir(t)
-	m, err := inspect.Open(tuned)
+	m, err := inspect.OpenCheckpoint(tuned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestModelShow(t *testing.T) {
 			t.Errorf("model show lacks %q:\n%s", want, text)
 		}
 	}
-	var m inspect.Model
+	var m inspect.Checkpoint
 	if err := json.Unmarshal([]byte(output(t, "model", "show", "--json", dir)), &m); err != nil {
 		t.Fatal(err)
 	}
@@ -104,5 +105,37 @@ func TestModelExits(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != want || err == nil || strings.Contains(string(out), "goroutine") {
 			t.Errorf("%s ends with %d, want %d:\n%s", line, got, want, out)
 		}
+	}
+}
+
+// TestModelShowNetwork: a network with an open dimension and an operation that is not known.
+func TestModelShowNetwork(t *testing.T) {
+	g := onnxtest.Graph{
+		Nodes:     []onnxtest.Node{{Op: "Add", In: []string{"x", "w"}, Out: []string{"s"}}, {Op: "Warp", Name: "odd", Domain: "com.example", In: []string{"s"}, Out: []string{"y"}}},
+		Constants: []onnxtest.Tensor{onnxtest.Floats("w", []int{2}, 1, 2)}, Inputs: []onnxtest.Value{{Name: "x", Type: onnxtest.Float32, Dims: []any{"batch", 2}}},
+		Outputs: []onnxtest.Value{{Name: "y", Type: onnxtest.Float32, Dims: []any{"batch", 2}}},
+	}
+	path := filepath.Join(t.TempDir(), "odd.ONNX")
+	if err := os.WriteFile(path, onnxtest.File(17, g), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := output(t, "model", "show", path)
+	for _, want := range []string{path + "\nONNX opset 17 by onnxtest, 1 tensors in 1 file, 8 B: FP32 8 B\n", "x      FP32  [batch 2]", "Add                1\n",
+		"com.example::Warp  1  unknown", `It cannot be served: com.example::Warp node "odd"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("model show lacks %q:\n%s", want, text)
+		}
+	}
+	g.Nodes = g.Nodes[:1]
+	g.Nodes[0].Out = []string{"y"}
+	if err := os.WriteFile(path, onnxtest.File(17, g), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var n inspect.Network
+	if err := json.Unmarshal([]byte(output(t, "model", "show", "--json", path)), &n); err != nil {
+		t.Fatal(err)
+	}
+	if n.FLOP != 2 || n.Refused != "" || n.OneFrame != "" || n.Outputs[0].Shape[0] != -1 {
+		t.Errorf("as JSON: %+v", n)
 	}
 }

@@ -47,7 +47,7 @@ type Device struct {
 }
 
 // Compare finds out what a and b share. It may read both of them through, as catalog.Add does.
-func Compare(ctx context.Context, a, b *Model, known *catalog.Catalog, progress func(done, total int64)) (*Comparison, error) {
+func Compare(ctx context.Context, a, b *Checkpoint, known *catalog.Catalog, progress func(done, total int64)) (*Comparison, error) {
 	c := &Comparison{}
 	tell := func(done, total int64) {
 		c.HashedBytes = total
@@ -55,7 +55,7 @@ func Compare(ctx context.Context, a, b *Model, known *catalog.Catalog, progress 
 			progress(done, total)
 		}
 	}
-	for _, m := range []*Model{a, b} {
+	for _, m := range []*Checkpoint{a, b} {
 		if err := known.Add(ctx, m.checkpoint, tell); err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func Compare(ctx context.Context, a, b *Model, known *catalog.Catalog, progress 
 }
 
 // ids are the contents of a checkpoint.
-func (m *Model) ids() map[weights.ID]bool {
+func (m *Checkpoint) ids() map[weights.ID]bool {
 	ids := map[weights.ID]bool{}
 	for _, t := range m.Tensors {
 		ids[m.checkpoint.Alone(t.Name)] = true
@@ -79,7 +79,7 @@ func (m *Model) ids() map[weights.ID]bool {
 	return ids
 }
 
-func side(m, other *Model) Side {
+func side(m, other *Checkpoint) Side {
 	s, there := Side{Path: m.Path, Tensors: len(m.Tensors), Bytes: m.Bytes}, other.ids()
 	for _, t := range m.Tensors {
 		if there[m.checkpoint.Alone(t.Name)] {
@@ -94,7 +94,7 @@ func side(m, other *Model) Side {
 }
 
 // differences lists the tensors of a that b has not, and those of b that a has not.
-func differences(a, b *Model) []Difference {
+func differences(a, b *Checkpoint) []Difference {
 	list := []Difference{}
 	inA, inB := a.ids(), b.ids()
 	for _, t := range a.Tensors {
@@ -121,7 +121,7 @@ func differences(a, b *Model) []Difference {
 }
 
 // why says how m comes not to have a tensor.
-func (m *Model) why(t Tensor) string {
+func (m *Checkpoint) why(t Tensor) string {
 	for _, own := range m.Tensors {
 		switch {
 		case own.Name != t.Name:
@@ -135,7 +135,7 @@ func (m *Model) why(t Tensor) string {
 }
 
 // together adds up the parts that a store would hold.
-func together(a, b *Model) *Device {
+func together(a, b *Checkpoint) *Device {
 	d := &Device{Differ: []string{}}
 	held, chunks := map[store.Key]bool{}, map[store.Key]bool{}
 	count := func(infos []store.Info) (sum int64) {

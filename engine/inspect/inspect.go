@@ -1,4 +1,4 @@
-// Package inspect describes checkpoints: what is in them, how it is loaded, and what two of them share.
+// Package inspect describes models: checkpoints, how they are loaded, and what two of them share; and networks.
 package inspect
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
-// Model is a checkpoint, in bytes as its files have them but where a device is named.
-type Model struct {
+// Checkpoint is the files of a language model, in bytes as they have them but where a device is named.
+type Checkpoint struct {
 	Path         string           `json:"path"`
 	Architecture string           `json:"architecture"`
 	Files        int              `json:"files"`
@@ -28,7 +28,7 @@ type Model struct {
 	chunks     []store.Info
 }
 
-// Tensor is one of a checkpoint.
+// Tensor is one of a model.
 type Tensor struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
@@ -45,8 +45,8 @@ type Chunk struct {
 	DeviceBytes int64  `json:"device_bytes"` // as expected on a device that computes in bfloat16
 }
 
-// Open reads the headers of the checkpoint in dir. A model that cannot be served is described none the less.
-func Open(dir string) (*Model, error) {
+// OpenCheckpoint reads the headers of the checkpoint in dir. One that cannot be served is described none the less.
+func OpenCheckpoint(dir string) (*Checkpoint, error) {
 	config, err := weights.ReadConfig(dir)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func Open(dir string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Path: dir, Types: map[string]int64{}, config: config, checkpoint: checkpoint}
+	m := &Checkpoint{Path: dir, Types: map[string]int64{}, config: config, checkpoint: checkpoint}
 	if len(config.Architectures) > 0 {
 		m.Architecture = config.Architectures[0]
 	}
@@ -76,7 +76,7 @@ type sizing struct{ kernels.Backend }
 func (sizing) ActType() kernels.DType { return kernels.BF16 }
 
 // describe lists the chunks, by what is known now of the tensors' content.
-func (m *Model) describe() {
+func (m *Checkpoint) describe() {
 	opened, err := model.Open(m.config, m.checkpoint, store.New(sizing{ref.New()}), model.Options{})
 	if err != nil {
 		m.Refused = err.Error()

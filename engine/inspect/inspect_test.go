@@ -18,7 +18,7 @@ const config = `{"architectures":["Qwen2ForCausalLM"],"vocab_size":200,"hidden_s
 	"num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":128,"tie_word_embeddings":true,"hidden_act":"silu"}`
 
 // write makes a checkpoint of config's shape, of random weights but for what edit changes.
-func write(t *testing.T, edit func([]kernels.HostTensor) []kernels.HostTensor) *Model {
+func write(t *testing.T, edit func([]kernels.HostTensor) []kernels.HostTensor) *Checkpoint {
 	t.Helper()
 	random := weights.Random{Seed: 1, Type: kernels.BF16}
 	var list []kernels.HostTensor
@@ -58,7 +58,7 @@ func write(t *testing.T, edit func([]kernels.HostTensor) []kernels.HostTensor) *
 	if err := os.Chtimes(file, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Open(dir)
+	m, err := OpenCheckpoint(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ var arrows = map[string][]string{
 	"engine/host": {
 		"engine", "engine/dnn", "engine/executor", "engine/executor/profile", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "engine/wire", "kernels",
 	},
-	"engine/inspect": {"engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
+	"engine/inspect": {"engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/ops", "engine/dnn/specialize", "internal/mapped", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
 	"engine/device": {
 		"engine/dnn", "engine/executor", "engine/host", "engine/model", "engine/weights", "engine/wire", "internal/nvml",
 		"kernels", "kernels/cpu", "kernels/cuda", "kernels/tensorparallel",

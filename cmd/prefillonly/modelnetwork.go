@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/inspect"
+)
+
+// isNetwork says whether a model's name is that of an ONNX file.
+func isNetwork(name string) bool { return strings.EqualFold(filepath.Ext(name), ".onnx") }
+
+func writeNetwork(w io.Writer, n *inspect.Network) {
+	by := ""
+	if n.Producer != "" {
+		by = " by " + n.Producer
+	}
+	fmt.Fprintf(w, "%s\nONNX opset %d%s, %s\n\n", n.Path, n.Opset, by, stored(len(n.Tensors), n.Files, n.Bytes, n.Types))
+	rows := []string{"INPUT\tTYPE\tSHAPE"}
+	for _, p := range n.Inputs {
+		rows = append(rows, port(p))
+	}
+	rows = append(rows, "", "OUTPUT\tTYPE\tSHAPE")
+	for _, p := range n.Outputs {
+		rows = append(rows, port(p))
+	}
+	rows = append(rows, "", "OPERATION\tNODES")
+	for _, o := range n.Operations {
+		row := fmt.Sprintf("%s\t%d", o.Name, o.Nodes)
+		if !o.Known {
+			row += "\tunknown"
+		}
+		rows = append(rows, row)
+	}
+	table(w, rows...)
+	fmt.Fprintln(w)
+	switch {
+	case n.Refused != "":
+		fmt.Fprintf(w, "It cannot be served: %s\n", n.Refused)
+		return
+	case n.FLOP > 0:
+		fmt.Fprintf(w, "A frame takes %.3g GFLOP.\n", float64(n.FLOP)/1e9)
+	default:
+		fmt.Fprintln(w, "What a frame takes depends on sizes that the file leaves open.")
+	}
+	if n.OneFrame != "" {
+		fmt.Fprintf(w, "It takes one frame at a time: %s\n", n.OneFrame)
+	}
+}
+
+// port is an input or output in a row of a table; dimensions of any size by their names, or as a question mark.
+func port(p inspect.Port) string {
+	if p.Shape == nil {
+		return fmt.Sprintf("%s\t%s\t?", p.Name, p.Type)
+	}
+	shape := make([]string, len(p.Shape))
+	for i, d := range p.Shape {
+		switch {
+		case d >= 0:
+			shape[i] = fmt.Sprint(d)
+		case i < len(p.Dims) && p.Dims[i] != "":
+			shape[i] = p.Dims[i]
+		default:
+			shape[i] = "?"
+		}
+	}
+	return fmt.Sprintf("%s\t%s\t[%s]", p.Name, p.Type, strings.Join(shape, " "))
+}
