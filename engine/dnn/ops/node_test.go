@@ -214,6 +214,7 @@ var refusals = []refusal{
 	{"BatchNormalization", graph.Attrs{"training_mode": int64(1)}, []*graph.Tensor{fp(1, 1), fp(1), fp(1), fp(1), fp(1)}},
 	{"ReduceMax", nil, []*graph.Tensor{graph.NewTensor(engine.Int32, 0)}},
 	{"LSTM", graph.Attrs{"activations": []string{"Sigmoid", "Selu", "Tanh"}}, []*graph.Tensor{fp(1, 1, 1), fp(1, 4, 1), fp(1, 4, 1)}},
+	{"GRU", graph.Attrs{"activations": []string{"Sigmoid", "Affine"}}, []*graph.Tensor{fp(1, 1, 1), fp(1, 3, 1), fp(1, 3, 1)}},
 	{"Constant", graph.Attrs{"value_string": "a"}, nil},
 	{"Mod", nil, []*graph.Tensor{fp(1), fp(1)}},
 }

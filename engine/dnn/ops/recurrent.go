@@ -146,6 +146,9 @@ func (c *call) activations(k kind, directions int) (out []func(float64) float64)
 		if f.parameters > 1 && len(betas) > 0 {
 			beta, betas = betas[0], betas[1:]
 		}
+		if math.IsNaN(alpha) || math.IsNaN(beta) {
+			c.fail("activation %s has no activation_alpha or activation_beta", name)
+		}
 		out = append(out, func(x float64) float64 { return f.f(x, alpha, beta) })
 	}
 	return out

@@ -70,7 +70,8 @@ func folded[T number](f func(a, b T) T) func([]T) T {
 	}
 }
 
-// axes are the dimensions that a reduction is along; ok is false if they are not known.
+// axes are the dimensions that a reduction is along; ok is false if they are not known. Along none, each element is
+// reduced alone.
 func (c *call) axes(rank int) (axes []int, ok bool) {
 	if c.has(1) {
 		if axes, ok = c.ints(1); !ok {
@@ -111,10 +112,6 @@ func reduce(f func([]float64) float64, i func([]int64) int64, u func([]uint64) u
 			if keep {
 				c.shaped(0, filled(len(d), -1)...)
 			}
-			return
-		}
-		if len(axes) == 0 && len(d) > 0 {
-			identity(c) // as noop_with_empty_axes asks
 			return
 		}
 		c.shaped(0, without(d, axes, keep)...)

@@ -22,6 +22,7 @@ type resizing struct {
 	antialias, excludeOutside  bool
 	cubic, extrapolation       float64
 	axes                       []int
+	sized                      bool      // by sizes, not by scales
 	scales                     []float64 // of each axis
 	from, to                   []float64 // the region of interest of each axis
 	shape                      []int
@@ -181,7 +182,7 @@ func (c *call) bySizes(r *resizing, policy string) (ok bool) {
 	if !ok {
 		return false
 	}
-	r.scales = make([]float64, len(sizes))
+	r.sized, r.scales = true, make([]float64, len(sizes))
 	for i, a := range r.axes {
 		if sizes[i] < 0 || sizes[i] > float64(c.limit) || (sizes[i] == 0) != (d[a] == 0) && d[a] >= 0 {
 			c.fail("the sizes are %v, of %v", sizes, d)
@@ -244,7 +245,10 @@ func (r *resizing) place(i, o, n, m int) float64 {
 		if m == 1 {
 			return 0
 		}
-		// As ONNX has it, with the fraction of a size that its scale tells.
+		// As ONNX has it, with the fraction of a size that a scale tells.
+		if r.sized {
+			exact = float64(m)
+		}
 		return x * float64(n-1) / (exact - 1)
 	case "asymmetric":
 		return x / scale

@@ -90,7 +90,10 @@ func (g *grid) taps(point []float64) []sampleTap {
 
 // along are the taps at place x of n entries.
 func (g *grid) along(x float64, n int) []sampleTap {
-	if x = g.pad(x, n); math.IsNaN(x) || math.Abs(x) > 1e9 {
+	if g.mode != "cubic" {
+		x = g.pad(x, n)
+	}
+	if math.IsNaN(x) || math.Abs(x) > 1e9 {
 		return nil
 	}
 	if g.mode == "nearest" {
@@ -233,7 +236,7 @@ func bilinear(y, x float64, h, w int) []sampleTap {
 	}
 }
 
-// value is the mean of a bin's points or, as ONNX Runtime has it, the largest of their weighted taps.
+// value is the mean of a bin's points or, as ONNX Runtime has it, the largest of their weighted taps. Points outside are 0.
 func (r *region) value(bin [][]sampleTap, x []float64) float64 {
 	total, best := 0.0, math.Inf(-1)
 	for _, point := range bin {
@@ -241,6 +244,9 @@ func (r *region) value(bin [][]sampleTap, x []float64) float64 {
 			v := t.weight * x[t.index]
 			total += v
 			best = max(best, v)
+		}
+		if len(point) == 0 {
+			best = max(best, 0)
 		}
 	}
 	if r.largest {

@@ -145,7 +145,7 @@ func converted[B, A int64 | uint64](x []A) []B {
 type curve struct {
 	f           func(x, alpha, beta float64) float64
 	parameters  int
-	alpha, beta float64
+	alpha, beta float64 // NaN: they have to be given
 }
 
 // curves are the activations that have parameters, and those that recurrent networks name.
@@ -155,8 +155,8 @@ var curves = map[string]curve{
 	"Sigmoid":    {f: func(x, _, _ float64) float64 { return sigmoid(x) }},
 	"Softsign":   {f: func(x, _, _ float64) float64 { return softsign(x) }},
 	"Softplus":   {f: func(x, _, _ float64) float64 { return softplus(x) }},
-	"Affine":     {func(x, a, b float64) float64 { return a*x + b }, 2, 1, 0},
-	"ScaledTanh": {func(x, a, b float64) float64 { return a * math.Tanh(b*x) }, 2, 1, 1},
+	"Affine":     {func(x, a, b float64) float64 { return a*x + b }, 2, math.NaN(), math.NaN()},
+	"ScaledTanh": {func(x, a, b float64) float64 { return a * math.Tanh(b*x) }, 2, math.NaN(), math.NaN()},
 	"LeakyRelu":  {func(x, a, _ float64) float64 { return leak(x, a) }, 1, 0.01, 0},
 	"Elu":        {func(x, a, _ float64) float64 { return max(x, 0) + a*math.Expm1(min(x, 0)) }, 1, 1, 0},
 	"Celu":       {func(x, a, _ float64) float64 { return max(x, 0) + min(0, a*math.Expm1(x/a)) }, 1, 1, 0},
