@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/dnntest"
+	"github.com/prefillonly/prefillonly/engine/dnn/golden"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/plan"
 	"github.com/prefillonly/prefillonly/engine/dnn/specialize"
@@ -52,7 +53,7 @@ func node(c dnntest.Case, b kernels.Backend, fixed bool, lowered map[string]bool
 		if g, err = specialize.Run(g, shapes); err != nil || len(specialize.Unknown(g)) > 0 {
 			return passed, nil
 		}
-		if _, err := oracle(g, inputs); err != nil {
+		if _, err := golden.Evaluate(g, inputs); err != nil {
 			return passed, nil
 		}
 		p, err := bind(b, g, plan.Options{})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/golden"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops"
 	"github.com/prefillonly/prefillonly/engine/dnn/plan"
@@ -20,55 +21,6 @@ func infer(n *graph.Node) error {
 		return fmt.Errorf("there is no %s", n.Op)
 	}
 	return op.Infer(n)
-}
-
-func eval(n *graph.Node, in []*graph.Tensor) ([]*graph.Tensor, error) {
-	op, ok := ops.Lookup(n.Op)
-	if !ok {
-		return nil, fmt.Errorf("there is no %s", n.Op)
-	}
-	return op.Eval(n, in)
-}
-
-// oracle computes a graph node by node.
-func oracle(g *graph.Graph, inputs map[string]*graph.Tensor) ([]*graph.Tensor, error) {
-	values := map[*graph.Value]*graph.Tensor{}
-	get := func(v *graph.Value) *graph.Tensor {
-		if v == nil {
-			return nil
-		}
-		if v.Const != nil {
-			return v.Const
-		}
-		return values[v]
-	}
-	for _, v := range g.Inputs {
-		values[v] = inputs[v.Name]
-	}
-	for _, n := range g.Nodes {
-		var in []*graph.Tensor
-		reads := n.In
-		if len(n.Subgraphs()) > 0 {
-			reads = n.Reads()
-		}
-		for _, v := range reads {
-			in = append(in, get(v))
-		}
-		out, err := eval(n, in)
-		if err != nil {
-			return nil, fmt.Errorf("%v: %w", n, err)
-		}
-		for i, v := range n.Out {
-			if v != nil {
-				values[v] = out[i]
-			}
-		}
-	}
-	var out []*graph.Tensor
-	for _, v := range g.Outputs {
-		out = append(out, get(v))
-	}
-	return out, nil
 }
 
 // bound is a plan that is ready to run, its arena between two margins that nothing may write to.
@@ -226,7 +178,7 @@ func agrees(g *graph.Graph, w *writer, step float64) error {
 		for _, v := range g.Inputs {
 			inputs[v.Name] = w.tensor(v.Type, v.Shape...)
 		}
-		want, err := oracle(g, inputs)
+		want, err := golden.Evaluate(g, inputs)
 		if err != nil {
 			return err
 		}
