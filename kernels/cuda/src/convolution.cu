@@ -56,9 +56,10 @@ PF_KERNEL PF_FOUR_BLOCKS pf_conv(const PF_ARGUMENT pf_convolution c)
 #pragma unroll 1
     for (int i = 0; i < PF_STRIP; i++)
         if (x + i < c.out.size[2]) {
-            float value = 0;
-            for (int j = 0; j < PF_STRIP; j++) /* sums have no address */
-                value = i == j ? sum[j] : value;
+            float value = sum[0];
+#pragma unroll
+            for (int j = 0; j + 1 < PF_STRIP; j++) /* the next one comes first: sums have no address */
+                sum[j] = sum[j + 1];
             value = c.bias ? value + bias : value;
             if (c.then.count)
                 value = interpret(c.then, element_at(c.out, p, x + i), value, slots + threadIdx.x, PF_BLOCK);
