@@ -44,6 +44,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		newBenchCommand(),
 		newSimulateCommand(),
 		newModelCommand(),
+		newVideoCommand(),
 		newConfigCommand(),
 		newKeygenCommand(),
 		newHealthcheckCommand(),

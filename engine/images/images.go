@@ -106,8 +106,8 @@ func (to *Target) Bytes(height, width int) int {
 	return 3 * height * width * to.Type.Size()
 }
 
-// inner is the part of an input of a size that a picture of a size fills.
-func (to *Target) inner(height, width, h, w int) (int, int) {
+// Inner is the part of an input of a size that a picture of a size fills.
+func (to *Target) Inner(height, width, h, w int) (int, int) {
 	switch {
 	case !to.Letterbox:
 		return height, width

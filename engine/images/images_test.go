@@ -128,7 +128,7 @@ func TestAgainstDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := fromImage(m)
+		p := FromImage(m)
 		out := make([]byte, to.Bytes(p.Height, p.Width))
 		to.Write(out, p)
 		whole := to.Shape(1, p.Height, p.Width)
@@ -377,7 +377,7 @@ func BenchmarkJPEG(b *testing.B) {
 			}
 		}
 	})
-	p := fromImage(m)
+	p := FromImage(m)
 	b.Run("letterbox", func(b *testing.B) {
 		for range b.N {
 			to.Write(out, p)

@@ -56,6 +56,15 @@ func Memory(height, width int) int64 { return 16 * int64(height) * int64(width) 
 
 // Decode decodes a JPEG or PNG. Transparency, and orientation in EXIF, are not looked at. Its errors are those of Size.
 func Decode(data []byte) (*Picture, error) {
+	m, err := DecodeImage(data)
+	if err != nil {
+		return nil, err
+	}
+	return FromImage(m), nil
+}
+
+// DecodeImage is Decode for those who want the pixels.
+func DecodeImage(data []byte) (image.Image, error) {
 	if _, _, err := Size(data); err != nil {
 		return nil, err
 	}
@@ -69,7 +78,7 @@ func Decode(data []byte) (*Picture, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the picture cannot be decoded: %w", err)
 	}
-	return fromImage(m), nil
+	return m, nil
 }
 
 // FromRGB is a picture of bytes in rows of red, green and blue.
@@ -87,8 +96,8 @@ func pick(row []byte, size int, columns []int, into []byte) {
 	}
 }
 
-// fromImage reads the kinds of images that decoders make in most cases by themselves, and others pixel by pixel.
-func fromImage(m image.Image) *Picture {
+// FromImage reads the kinds of images that decoders make in most cases by themselves, and others pixel by pixel.
+func FromImage(m image.Image) *Picture {
 	at := m.Bounds().Min
 	p := &Picture{Height: m.Bounds().Dy(), Width: m.Bounds().Dx()}
 	switch m := m.(type) {

@@ -47,7 +47,7 @@ func columnsOf(taps []tap) (columns []int) {
 // Write makes of a picture the part of the input that is its own, in out, which has Bytes of its size.
 func (to *Target) Write(out []byte, p *Picture) {
 	height, width := to.size(p.Height, p.Width)
-	h, w := to.inner(height, width, p.Height, p.Width)
+	h, w := to.Inner(height, width, p.Height, p.Width)
 	xs, ys := tapsOf(w, p.Width), tapsOf(h, p.Height)
 	columns := columnsOf(xs)
 	s := sampler{p: p, xs: xs, columns: columns, row: make([]byte, 3*len(columns))}

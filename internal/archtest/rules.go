@@ -99,6 +99,7 @@ var arrows = map[string][]string{
 
 	// video
 	"videoext/vision": {},
+	"videoext/detect": {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
 
 	// measuring
 	"bench/workload": {"engine"},

@@ -51,6 +51,21 @@ func (i *Image) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
+// ParseImage reads a map of YAML on one line, as String writes it.
+func ParseImage(text string) (i Image, err error) {
+	tree, err := parse([]byte(text))
+	if err != nil {
+		return i, err
+	}
+	if len(tree.Docs) != 1 {
+		return i, fmt.Errorf("%q is no map of an image's keys", text)
+	}
+	if err := decodeImage(&i, tree.Docs[0].Body); err != nil {
+		return i, err
+	}
+	return i, i.check()
+}
+
 func decodeImage(i *Image, n ast.Node) error {
 	pairs, err := mapping(n)
 	if err != nil {

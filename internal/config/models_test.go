@@ -283,3 +283,16 @@ func FuzzModels(f *testing.F) {
 		}
 	})
 }
+
+// TestParseImage: what String writes is read again, and mistakes are named.
+func TestParseImage(t *testing.T) {
+	want := Image{Mean: []float64{1, 2.5, 3}, Scale: []float64{58}, Order: "BGR", Size: []int{416, 640}, Letterbox: []int{114}}
+	if got, err := ParseImage(want.String()); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s is read as %+v, %v", want.String(), got, err)
+	}
+	for text, want := range map[string]string{"{mean: x}": "not a number", "{scale: 0}": "scale is 0", "[1]": "want a map", "{": "", "{menu: 1}": `"mean"`} {
+		if _, err := ParseImage(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}

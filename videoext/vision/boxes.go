@@ -51,15 +51,18 @@ func (c *collect) add(box Box, class int, score float32) {
 
 // result suppresses, and cuts boxes to the picture. Those beyond it, and those of no numbers, go.
 func (c *collect) result() Result {
-	w, h := float32(c.o.Input.Width), float32(c.o.Input.Height)
-	var inside []Detection
-	for _, d := range c.all {
-		d.Box = Box{max(d.Box.X0, 0), max(d.Box.Y0, 0), min(d.Box.X1, w), min(d.Box.Y1, h)}
+	return Result{Detections: Suppress(cut(c.all, c.o.Input), c.o.IoU, c.o.Most)}
+}
+
+// cut keeps the parts of boxes that are in a picture of a size.
+func cut(all []Detection, s Size) (inside []Detection) {
+	for _, d := range all {
+		d.Box = Box{max(d.Box.X0, 0), max(d.Box.Y0, 0), min(d.Box.X1, float32(s.Width)), min(d.Box.Y1, float32(s.Height))}
 		if d.Box.X0 < d.Box.X1 && d.Box.Y0 < d.Box.Y1 {
 			inside = append(inside, d)
 		}
 	}
-	return Result{Detections: Suppress(inside, c.o.IoU, c.o.Most)}
+	return inside
 }
 
 // best is the greatest of scores, and which it is.
@@ -72,10 +75,13 @@ func best(scores []float32) (class int, score float32) {
 	return class, score
 }
 
-// Scale maps what was found in a network's input to the picture that it was made of, of so many times the size.
-func (r *Result) Scale(x, y float32) {
+// Place maps what was found in a part of a network's input, from its upper left corner on, to the picture that the part
+// was made of. What is beyond the picture goes.
+func (r *Result) Place(part, picture Size) {
+	x, y := float32(picture.Width)/float32(part.Width), float32(picture.Height)/float32(part.Height)
 	for i := range r.Detections {
 		b := &r.Detections[i].Box
 		b.X0, b.X1, b.Y0, b.Y1 = b.X0*x, b.X1*x, b.Y0*y, b.Y1*y
 	}
+	r.Detections = cut(r.Detections, picture)
 }

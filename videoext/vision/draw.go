@@ -26,17 +26,9 @@ func Draw(picture image.Image, r *Result) *image.RGBA {
 		c := hue(d.Class)
 		at := image.Rect(int(d.Box.X0), int(d.Box.Y0), int(d.Box.X1), int(d.Box.Y1))
 		frame(to, at, c, thick)
-		caption(to, at, c, fmt.Sprintf("%s %.2f", name(d.Label, d.Class), d.Score))
+		caption(to, at, c, fmt.Sprintf("%s %.2f", d.Name(), d.Score))
 	}
 	return to
-}
-
-// name is a class's label, or its number.
-func name(label string, class int) string {
-	if label == "" {
-		return fmt.Sprint("class ", class)
-	}
-	return label
 }
 
 // hue is a class's colour: neighbours in number are far apart on the wheel, by the golden ratio.

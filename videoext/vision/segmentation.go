@@ -44,3 +44,13 @@ func (m *Mask) Shares() []float64 {
 	}
 	return shares
 }
+
+// Crop keeps the upper left part of a mask.
+func (m *Mask) Crop(height, width int) {
+	height, width = max(1, min(height, m.Height)), max(1, min(width, m.Width))
+	class := make([]uint8, 0, height*width)
+	for y := range height {
+		class = append(class, m.Class[y*m.Width:y*m.Width+width]...)
+	}
+	m.Size, m.Class = Size{height, width}, class
+}

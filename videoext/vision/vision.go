@@ -37,6 +37,24 @@ type Mask struct {
 	Labels []string // of the classes, as far as they are known
 }
 
+// Name is the label, or the class's number.
+func (d *Detection) Name() string { return name(d.Label, d.Class) }
+
+// Label is the name of a class, or its number.
+func (m *Mask) Label(class int) string {
+	if class < len(m.Labels) {
+		return m.Labels[class]
+	}
+	return name("", class)
+}
+
+func name(label string, class int) string {
+	if label == "" {
+		return fmt.Sprint("class ", class)
+	}
+	return label
+}
+
 // Result is what is in a picture, in the coordinates of the network's input.
 type Result struct {
 	Detections []Detection // the best score first

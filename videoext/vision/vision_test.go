@@ -229,6 +229,10 @@ func TestSegmentation(t *testing.T) {
 		if err != nil || got.Mask.Size != (Size{h, w}) || !slices.Equal(got.Mask.Class, want) || got.Mask.Labels[1] != "road" {
 			t.Fatalf("classes last: %t: %+v, %v", last, got.Mask, err)
 		}
+		got.Mask.Crop(7, 5)
+		if got.Mask.Size != (Size{7, 5}) || !slices.Equal(got.Mask.Class[5:10], want[w:w+5]) {
+			t.Errorf("cut to 7 x 5 it is %+v", got.Mask)
+		}
 		sum := 0.0
 		for _, share := range got.Mask.Shares() {
 			sum += share
@@ -363,11 +367,19 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// TestPlace: of a box that is half in the part that the picture has filled, that half is told, in its pixels.
+func TestPlace(t *testing.T) {
+	r := Result{Detections: []Detection{{Box: Box{10, 10, 30, 50}}, {Box: Box{0, 45, 5, 60}, Class: 1}}}
+	r.Place(Size{40, 20}, Size{80, 10})
+	if len(r.Detections) != 1 || r.Detections[0].Box != (Box{5, 20, 10, 80}) {
+		t.Errorf("%+v", r.Detections)
+	}
+}
+
 // TestDraw: a box's edge and a mask are seen, and the rest of the picture stays as it is.
 func TestDraw(t *testing.T) {
 	picture := image.NewGray(image.Rect(10, 20, 110, 100))
 	r := &Result{Detections: []Detection{{Box: Box{20, 30, 60, 70}, Label: "car", Score: 0.5}, {Box: Box{-5, -5, 500, 500}, Class: 3, Score: 0.4}}}
-	r.Scale(1, 1)
 	got := Draw(picture, r)
 	if got.Bounds() != image.Rect(0, 0, 100, 80) || got.RGBAAt(40, 30) != hue(0) || got.RGBAAt(40, 50) != (color.RGBA{0, 0, 0, 255}) {
 		t.Errorf("%v: the edge is %v, inside is %v", got.Bounds(), got.RGBAAt(40, 30), got.RGBAAt(40, 50))
