@@ -137,16 +137,26 @@ func (t *translator) host(n *graph.Node) {
 // add adds an operation of one output.
 func (t *translator) add(kind any, typ engine.DType, shape []int, in ...*Value) *Value {
 	op := &Op{Kind: kind, In: in, Nodes: []*graph.Node{t.node}}
-	v := &Value{Name: t.node.Out[0].Name, Type: typ, Shape: slices.Clone(shape), From: op}
+	v := &Value{Name: t.name(), Type: typ, Shape: slices.Clone(shape), From: op}
 	op.Out = []*Value{v}
 	t.net.Ops = append(t.net.Ops, op)
 	return v
 }
 
+// name is that of the node's first output that is wanted.
+func (t *translator) name() string {
+	for _, v := range t.node.Out {
+		if v != nil {
+			return v.Name
+		}
+	}
+	return t.node.Name
+}
+
 // constant is a new constant, which is named after the node.
 func (t *translator) constant(what string, shape []int, elements []float64) *Value {
 	tensor := graph.FromFloats(engine.FP32, shape, elements)
-	return &Value{Name: t.node.Out[0].Name + " " + what, Type: engine.FP32, Shape: shape, Const: tensor}
+	return &Value{Name: t.name() + " " + what, Type: engine.FP32, Shape: shape, Const: tensor}
 }
 
 // element applies a program that write writes, given the registers of its operands; constants of one element

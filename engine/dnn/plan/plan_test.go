@@ -133,7 +133,7 @@ func TestRandomGraphs(t *testing.T) {
 		w := &writer{random: rand.New(rand.NewPCG(uint64(seed), 5)), used: used}
 		g := w.graph(1 + seed%12)
 		for _, step := range []float64{1, 3e-6} {
-			if err := agrees(g, w, step); err != nil {
+			if err := agrees(g, w, step, 1e-4); err != nil {
 				t.Fatalf("seed %d, step %g: %v\n%v", seed, step, err, text(g))
 			}
 		}
@@ -166,7 +166,7 @@ func text(g *graph.Graph) (s string) {
 	return s
 }
 
-func agrees(g *graph.Graph, w *writer, step float64) error {
+func agrees(g *graph.Graph, w *writer, step, tolerance float64) error {
 	b := ref.New()
 	defer b.Close()
 	p, err := bind(b, g, plan.Options{Step: seconds(step)})
@@ -188,7 +188,7 @@ func agrees(g *graph.Graph, w *writer, step float64) error {
 		}
 		for i := range got {
 			apart, err := differ(got[i], want[i])
-			if err == nil && apart > 1e-4 {
+			if err == nil && apart > tolerance {
 				err = fmt.Errorf("%g of the range apart", apart)
 			}
 			if err != nil {
