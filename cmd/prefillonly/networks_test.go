@@ -286,3 +286,23 @@ func TestNetworkFiles(t *testing.T) {
 		t.Errorf("the LLM: %d %s", status, answer)
 	}
 }
+
+// TestProfileNetwork: the command measures a network anew, and stores that where an executor finds it.
+func TestProfileNetwork(t *testing.T) {
+	dir, file := t.TempDir(), networkFile(t, "rows", 1)
+	for range 2 {
+		out, err := command([]string{"CACHE_DIRECTORY=" + dir}, "profile", file).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "a frame") || !strings.Contains(string(out), "measured") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "profile-*.json"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v: %q", err, found)
+	}
+	p := serve(t, []string{"CACHE_DIRECTORY=" + dir}, file)
+	p.until("ready", func() bool { return p.states()["rows"] == "ready" })
+	if log := p.logged(); !strings.Contains(log, "profile loaded") || strings.Contains(log, `"measured"`) {
+		t.Errorf("the profile was not taken:\n%s", log)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/executor/profile"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
@@ -23,10 +24,12 @@ func newProfileCommand() *cobra.Command {
 		Short: "Measure what passes cost, for the scheduler to predict by",
 		Long: `Runs prompts of many lengths, with and without a cached prefix, fits the cost model
     time = base + token*(n_input - n_cached) + pair*(n_input^2 - n_cached^2)/2
-and stores it for this model on this device, where executors find it when they start. Run it on a quiet
-machine; a profile is refined while serving.`,
+and stores it for this model on this device, where executors find it when they start. Of a network it times
+frames and their gradients, as executors do that find nothing stored. Run it on a quiet machine; a profile is
+refined while serving.`,
 		Example: `  prefillonly profile ./Qwen2.5-0.5B --max-tokens 8192
-  prefillonly profile --step 1000                   the paper's grid, on the demo model`,
+  prefillonly profile --step 1000                   the paper's grid, on the demo model
+  prefillonly profile yolox_nano.onnx               a network`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	var options profile.Options
@@ -52,16 +55,17 @@ func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log 
 	}
 	path := cfg.Models[0].Profile
 	cfg.Models[0].Profile = "" // what is measured must not be read first
-	r, err := openRunner(cfg, newBlobs(cfg, 0), vitals.New("profile", false, log), log)
+	if cfg.Models[0].Task == config.TaskInfer {
+		return profileNetwork(out, cfg, path, log)
+	}
+	r, err := openRunner(cfg, nil, vitals.New("profile", false, log), log)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	device, model := r.Info().Device, &r.Info().Models[0]
-	if path == "" {
-		if path, err = defaultProfile(device, model); err != nil {
-			return err
-		}
+	if path, err = profilePath(path, device, model); err != nil {
+		return err
 	}
 	fmt.Fprintf(out, "%s on %s\n%9s %9s %11s\n", model.Name, device, "n_input", "n_cached", "ms")
 	options.Progress = func(_, _ int, s profile.Sample) {
@@ -87,6 +91,52 @@ stored in %s
 `, fit.Base, fit.Unit, fit.Pair*1e9, fit.Pearson, fit.Linear, fit.R2, 100*fit.Worst,
 		cfg.Scheduler.Fairness, cfg.Scheduler.Fairness*fit.Unit.Seconds(), path)
 	return nil
+}
+
+// profileNetwork loads a network, which measures it, with an empty directory in place of that where its profile may be.
+func profileNetwork(out io.Writer, cfg *config.Config, path string, log *zap.Logger) error {
+	dir, err := os.MkdirTemp("", "prefillonly-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	tensors := newBlobs(cfg, 0)
+	defer tensors.Close()
+	o := deviceOptions(cfg, log)
+	o.CacheDir, o.Blobs, o.Models = dir, tensors, modellist.Hosted(cfg)
+	r, err := device.Open(o)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	model := r.Info().Models[0]
+	for _, w := range model.Weights {
+		if err := r.Load(model.Name, w); err != nil {
+			return err
+		}
+	}
+	on := r.Info().Device
+	file, err := profile.Load(profile.Path(dir, on, &model), on, &model)
+	if err != nil {
+		return err
+	}
+	if path, err = profilePath(path, on, &model); err == nil {
+		err = profile.Save(path, file)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s on %s\nbase %v, %v a frame, its gradient %.2f frames more, longest step %v\nstored in %s\n",
+		model.Name, on, file.Fit.Base, file.Fit.Unit, file.Fit.Backward, file.Fit.Step, path)
+	return nil
+}
+
+// profilePath is where a profile is to be stored: where the user says, or where it is looked for.
+func profilePath(given, device string, model *wire.ModelInfo) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	return defaultProfile(device, model)
 }
 
 // cacheDir is systemd's cache directory of the service, or the user's.
