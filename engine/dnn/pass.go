@@ -18,6 +18,7 @@ type Pass struct {
 	area    int
 	results []wire.ItemResult
 	items   []item
+	ended   bool    // the last step is done
 	at      int     // the item that is being computed
 	done    float64 // seconds of items before it, as they are estimated
 	whole   float64 // of all
@@ -77,8 +78,11 @@ func (p *Pass) Boundary() bool { return p.work.running[p.area] != p }
 
 // Share is how much of the pass is done.
 func (p *Pass) Share() float64 {
-	if p.at == len(p.items) {
+	switch {
+	case p.ended:
 		return 1
+	case p.at == len(p.items): // all are refused
+		return 0
 	}
 	it := &p.items[p.at]
 	if it.run == nil {
@@ -90,6 +94,7 @@ func (p *Pass) Share() float64 {
 // Step computes the next part of an item, or with the last one brings its outputs out of the Workspace.
 func (p *Pass) Step() (done bool, err error) {
 	if p.at == len(p.items) {
+		p.ended = true
 		return true, nil
 	}
 	if other := p.work.running[p.area]; other != nil && other != p {
@@ -115,7 +120,8 @@ func (p *Pass) Step() (done bool, err error) {
 		p.at++
 		p.skip()
 	}
-	return p.at == len(p.items), nil
+	p.ended = p.at == len(p.items)
+	return p.ended, nil
 }
 
 // lost says that no pass will succeed any more.

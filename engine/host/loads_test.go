@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/executor/runnertest"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/procfs"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -94,15 +95,15 @@ func TestHundredRounds(t *testing.T) {
 	for name, b := range map[string]kernels.Backend{"processor": processor, "GPU": cuda.New(simt.New())} {
 		t.Run(name, func(t *testing.T) {
 			o := testOptions()
-			o.Backend, o.Limits.Device = b, 512<<20
-			models := append(testModels(checkpoints(t)), Model{Name: "stays", Path: write(t, large, 3), Prompts: Prompts{MaxLen: 16}})
+			o.Backend, o.Limits.Device, o.Blobs = b, 512<<20, &runnertest.Memory{}
+			models := append(testModels(checkpoints(t)), Model{Name: "network", Path: writeNetwork(t, filter(1))}, Model{Name: "stays", Path: write(t, large, 3), Prompts: Prompts{MaxLen: 16}})
 			h := open(t, o, models)
 			loadAll(t, h, "stays")
 			stays, empty := h.store.Bytes(), left(t, b)
 			round := func(i int) {
-				for _, name := range []string{"base", "wide"} {
+				for _, name := range []string{"base", "wide", "network"} {
 					loadAll(t, h, name)
-					if i == 0 {
+					if i == 0 && name != "network" {
 						ask(t, h, name)
 					}
 					h.Drop(infoOf(t, h, name).Weights)

@@ -9,6 +9,11 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/executor/runnertest"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
+	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
 // perceptron is a network of two layers over rows of so many columns, whose layers are drawn from seeds.
@@ -52,24 +57,59 @@ type withBlobs struct {
 
 func (h withBlobs) Held() int64 { return h.store.Bytes() }
 
-// TestRunnerOfBothKinds holds a host of an LLM and two networks to the suite of runners.
+// filter is a convolution of pictures.
+func filter(seed uint64) onnxtest.Graph {
+	w := matrix("w", 4, 27, seed)
+	w.Dims = []int{4, 3, 3, 3}
+	return onnxtest.Graph{
+		Inputs:    []onnxtest.Value{{Name: "image", Type: onnxtest.Float32, Dims: []any{"n", 3, 10, 12}}},
+		Outputs:   []onnxtest.Value{{Name: "map", Type: onnxtest.Float32, Dims: []any{"n", 4, 5, 6}}},
+		Constants: []onnxtest.Tensor{w},
+		Nodes: []onnxtest.Node{
+			{Op: "Conv", In: []string{"image", "w"}, Out: []string{"c"}, Attrs: map[string]any{"pads": []int{1, 1, 1, 1}, "strides": []int{2, 2}}},
+			{Op: "Sigmoid", In: []string{"c"}, Out: []string{"map"}},
+		},
+	}
+}
+
+// backends are those that tests run on here.
+func backends(t *testing.T) map[string]func() kernels.Backend {
+	all := map[string]func() kernels.Backend{
+		"reference": func() kernels.Backend { return ref.New() },
+		"GPU":       func() kernels.Backend { return cuda.New(simt.New()) },
+	}
+	if b, err := cpu.New(cpu.Config{Threads: 2}); err != nil {
+		t.Logf("not on the processor: %v", err)
+	} else {
+		b.Close()
+		all["processor"] = func() kernels.Backend { b, _ := cpu.New(cpu.Config{Threads: 2}); return b }
+	}
+	return all
+}
+
+// TestRunnerOfBothKinds holds a host of an LLM and networks to the suite of runners.
 func TestRunnerOfBothKinds(t *testing.T) {
 	base := write(t, testConfig, 1)
-	faces, plates := writeNetwork(t, perceptron(50, 40, 7, 4, 5)), writeNetwork(t, perceptron(50, 40, 3, 4, 6))
-	runnertest.Run(t, func(t *testing.T) executor.Runner {
-		o, blobs := testOptions(), &runnertest.Memory{}
-		o.Blobs = blobs
-		h, err := Open(o, []Model{
-			{Name: "base", Path: base, Prompts: Prompts{MaxLen: 400, BlockTokens: 32}}, {Name: "faces", Path: faces}, {Name: "plates", Path: plates},
+	models := []Model{
+		{Name: "base", Path: base, Prompts: Prompts{MaxLen: 400, BlockTokens: 32}}, {Name: "faces", Path: writeNetwork(t, perceptron(50, 40, 7, 4, 5))},
+		{Name: "plates", Path: writeNetwork(t, perceptron(50, 40, 3, 4, 6))}, {Name: "filter", Path: writeNetwork(t, filter(7))},
+	}
+	for name, backend := range backends(t) {
+		t.Run(name, func(t *testing.T) {
+			runnertest.Run(t, func(t *testing.T) executor.Runner {
+				o, blobs := testOptions(), &runnertest.Memory{}
+				o.Blobs, o.Backend = blobs, backend()
+				h, err := Open(o, models)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range h.Info().Models {
+					if m.Reason != "" || m.Tensors != nil && m.Tensors.Backward == 0 {
+						t.Fatalf("%+v", m)
+					}
+				}
+				return withBlobs{h, blobs}
+			})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range h.Info().Models {
-			if m.Reason != "" {
-				t.Fatal(m.Name, m.Reason)
-			}
-		}
-		return withBlobs{h, blobs}
-	})
+	}
 }
