@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/golden"
 	"github.com/prefillonly/prefillonly/engine/dnn/gradient"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
 	"github.com/prefillonly/prefillonly/engine/dnn/specialize"
 )
 
-// golden is the gradient of a network as JAX computes it: see tools/dnn_gradient_golden.py.
-type golden struct {
+// judged is the gradient of a network as JAX computes it: see tools/dnn_gradient_golden.py.
+type judged struct {
 	Model     string
 	Shape     []int
 	Low, High float64
@@ -24,20 +25,11 @@ type golden struct {
 	Gradient  []float64
 }
 
-// uniform is number i of SplitMix64, in [0, 1).
-func uniform(i int) float64 {
-	z := (uint64(i) + 1) * 0x9e3779b97f4a7c15
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	z ^= z >> 31
-	return float64(z>>11) / (1 << 53)
-}
-
-// sequence are elements low + (high-low) uniform(i), from i first on, as float32 has them.
+// sequence are numbers from low to high, as float32 has them.
 func sequence(shape []int, low, high float64, first int) *graph.Tensor {
-	x := make([]float64, graph.Elements(shape))
-	for i := range x {
-		x[i] = float64(float32(low + (high-low)*uniform(first+i)))
+	x := golden.Uniform(first, graph.Elements(shape))
+	for i, u := range x {
+		x[i] = float64(float32(low + (high-low)*u))
 	}
 	return graph.FromFloats(engine.FP64, shape, x)
 }
@@ -45,9 +37,6 @@ func sequence(shape []int, low, high float64, first int) *graph.Tensor {
 // widened is a network in float64, so that nothing is rounded on the way.
 func widened(t *testing.T, path string) *graph.Graph {
 	t.Helper()
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no data for tests: %v (PREFILLONLY_DATA names another directory)", err)
-	}
 	m, err := onnx.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -76,32 +65,25 @@ func widened(t *testing.T, path string) *graph.Graph {
 	return g
 }
 
-func data() string {
-	if dir := os.Getenv("PREFILLONLY_DATA"); dir != "" {
-		return dir
-	}
-	return filepath.Join("..", "..", "..", "..", "shared", "data")
-}
-
 // TestNetworks compares whole networks' gradients with JAX's, and in one direction with a difference.
 func TestNetworks(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []golden
+	var all []judged
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range all {
 		t.Run(want.Model, func(t *testing.T) {
-			g := widened(t, filepath.Join(data(), "models", want.Model))
+			g := widened(t, filepath.Join(golden.Data(t), "models", want.Model))
 			want.check(t, g)
 		})
 	}
 }
 
-func (want golden) check(t *testing.T, g *graph.Graph) {
+func (want judged) check(t *testing.T, g *graph.Graph) {
 	input := g.Inputs[0].Name
 	r := gradient.Request{Wanted: []string{input}}
 	given := map[string]*graph.Tensor{input: sequence(want.Shape, want.Low, want.High, 0)}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/golden"
 	"github.com/prefillonly/prefillonly/engine/dnn/gradient"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops"
@@ -93,35 +94,13 @@ func infer(n *graph.Node) error {
 // evaluate computes a graph's outputs by name.
 func evaluate(t testing.TB, g *graph.Graph, given map[string]*graph.Tensor) map[string]*graph.Tensor {
 	t.Helper()
-	have := map[*graph.Value]*graph.Tensor{}
-	for _, v := range g.Inputs {
-		have[v] = given[v.Name]
-	}
-	get := func(v *graph.Value) *graph.Tensor {
-		if v == nil || v.Const == nil {
-			return have[v]
-		}
-		return v.Const
-	}
-	for _, n := range g.Nodes {
-		var in []*graph.Tensor
-		for _, v := range n.In {
-			in = append(in, get(v))
-		}
-		op, _ := ops.Lookup(n.Op)
-		out, err := op.Eval(n, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, v := range n.Out {
-			if v != nil {
-				have[v] = out[i]
-			}
-		}
+	out, err := golden.Evaluate(g, given)
+	if err != nil {
+		t.Fatal(err)
 	}
 	results := map[string]*graph.Tensor{}
-	for _, v := range g.Outputs {
-		results[v.Name] = get(v)
+	for i, v := range g.Outputs {
+		results[v.Name] = out[i]
 	}
 	return results
 }

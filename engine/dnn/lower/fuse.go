@@ -147,29 +147,43 @@ func (n *Net) fuse() {
 	n.relink()
 }
 
-// fuseInto makes an element-wise operation part of the only one that reads it.
+// fuseInto makes an element-wise operation part of the only one that reads it; or of all that do, if they read what
+// it reads anyway: to compute an element again takes less than to keep it, as for the backward pass.
 func (n *Net) fuseInto(op *Op, e *Element) {
 	v := op.Out[0]
-	user := v.soleUser()
-	if user == nil || !slices.Equal(user.Out[0].Shape, v.Shape) {
+	if v.Kept || len(v.Users) == 0 {
 		return
 	}
-	outer, ok := user.Kind.(*Element)
-	if !ok {
-		return
+	fused := make([]*Element, len(v.Users))
+	reads := make([][]*Value, len(v.Users))
+	for i, user := range v.Users {
+		outer, ok := user.Kind.(*Element)
+		if !ok || !slices.Equal(user.Out[0].Shape, v.Shape) || len(v.Users) > 1 && !includes(user.In, op.In) {
+			return
+		}
+		p, in := inlined(outer.Program, user.In, v, e.Program, op.In)
+		if p.Operands > maxOperands || len(p.Code) > maxCode {
+			return
+		}
+		fused[i], reads[i] = &Element{p}, in
 	}
-	p, in := inlined(outer.Program, user.In, v, e.Program, op.In)
-	if p.Operands > maxOperands || len(p.Code) > maxCode {
-		return
+	for i, user := range v.Users {
+		user.Kind, user.In, user.Nodes = fused[i], reads[i], append(slices.Clone(op.Nodes), user.Nodes...)
 	}
-	user.Kind, user.In, user.Nodes = &Element{p}, in, append(slices.Clone(op.Nodes), user.Nodes...)
 	for _, x := range op.In {
 		x.Users = slices.DeleteFunc(x.Users, func(u *Op) bool { return u == op })
-		if !slices.Contains(x.Users, user) {
-			x.Users = append(x.Users, user)
+		for _, user := range v.Users {
+			if !slices.Contains(x.Users, user) {
+				x.Users = append(x.Users, user)
+			}
 		}
 	}
 	v.Users, op.In, op.Out = nil, nil, nil
+}
+
+// includes says whether all of some values are among others.
+func includes(others, some []*Value) bool {
+	return !slices.ContainsFunc(some, func(v *Value) bool { return !slices.Contains(others, v) })
 }
 
 // absorb makes an element-wise operation what is done after a convolution that nothing else reads: the last such one.

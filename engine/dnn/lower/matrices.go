@@ -31,7 +31,7 @@ func (t *translator) linear(x *Value, matrix *graph.Value, rows bool, bias *grap
 	}
 	o.Origin = make([]int, len(o.Order)-2)
 	ones := slices.Repeat([]int{1}, len(o.Origin))
-	f := &Filter{Weight: matrix, Matrix: !rows, Bias: bias, Spec: kernels.ConvSpec{
+	f := &Filter{Weight: matrix, Transposed: !rows, Bias: bias, Spec: kernels.ConvSpec{
 		In: in, Out: out, Groups: 1, Kernel: ones, Strides: ones, Dilations: ones,
 	}}
 	return t.add(&Conv{Window: o, Filter: f}, x.Type, shape, x)

@@ -109,9 +109,10 @@ type Host struct{ Node *graph.Node }
 type Filter struct {
 	Spec   kernels.ConvSpec
 	Weight *graph.Value // of as many elements as Spec says
-	// Matrix says that Weight is [In, Out], not [Out, In].
-	Matrix bool
-	Bias   *graph.Value // or nil
+	// Transposed says that Weight is that of the convolution from Out to In whose gradient this one is: [In,
+	// Out/Groups, kernel], the kernel the other way round.
+	Transposed bool
+	Bias       *graph.Value // or nil
 	// Scale and Shift are applied to each output: Scale * (sum + bias) + Shift. Nil: they are 1 and 0.
 	Scale, Shift []float64
 }

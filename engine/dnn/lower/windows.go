@@ -103,10 +103,24 @@ func convTranspose(t *translator, n *graph.Node) *Value {
 	if !ok {
 		return nil
 	}
-	kind := &ConvBackward{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: kernels.ConvSpec{
+	spec := kernels.ConvSpec{
 		In: out[1], Out: x.Shape[1], Groups: attrInt(n, "group", 1), Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations,
-	}}}
+	}
+	if slices.Max(w.Strides) == 1 {
+		kind := asForward(spec, overImages(w), weight)
+		return t.biased(kind, kind.Filter, n, x)
+	}
+	kind := &ConvBackward{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: spec}}
 	return t.biased(kind, kind.Filter, n, x)
+}
+
+// asForward is the gradient of a convolution without strides as another convolution, after which a program can run.
+func asForward(spec kernels.ConvSpec, w Window, weight *graph.Value) *Conv {
+	spec.In, spec.Out = spec.Out, spec.In
+	for i, k := range spec.Kernel {
+		w.Origin[i] = -w.Origin[i] - (k-1)*spec.Dilations[i]
+	}
+	return &Conv{Window: w, Filter: &Filter{Weight: weight, Transposed: true, Spec: spec}}
 }
 
 // poolOf is a pool's window.
@@ -139,23 +153,60 @@ func pool(t *translator, n *graph.Node, max bool) *Value {
 
 // maxPool takes maxima of large windows along one dimension after the other: of k x k elements, it compares 2 k.
 func (t *translator) maxPool(x *Value, o Window, spec kernels.PoolSpec, out []int) *Value {
+	if !separable(spec) {
+		return t.add(&Pool{o, spec}, t.node.Out[0].Type, out, x)
+	}
+	for d := range spec.Kernel {
+		x = t.maxAlong(d, x, o, spec, out[d+2])
+	}
+	return x
+}
+
+// separable says whether it is worth while to take maxima along one dimension after the other.
+func separable(spec kernels.PoolSpec) bool {
 	all, apart := 1, 0
 	for _, k := range spec.Kernel {
 		all, apart = all*k, apart+k
 	}
-	if all <= 2*apart {
-		return t.add(&Pool{o, spec}, t.node.Out[0].Type, out, x)
-	}
+	return all > 2*apart
+}
+
+// along is the part of a pool over one dimension of space.
+func along(d int, o Window, spec kernels.PoolSpec) (Window, kernels.PoolSpec) {
 	ones := slices.Repeat([]int{1}, len(spec.Kernel))
-	for d := range spec.Kernel {
-		w, s := Window{Order: o.Order, Origin: make([]int, len(ones))}, kernels.PoolSpec{Max: true}
-		s.Kernel, s.Strides, s.Dilations = slices.Clone(ones), slices.Clone(ones), slices.Clone(ones)
-		w.Origin[d], s.Kernel[d], s.Strides[d], s.Dilations[d] = o.Origin[d], spec.Kernel[d], spec.Strides[d], spec.Dilations[d]
-		shape := slices.Clone(x.Shape)
-		shape[d+2] = out[d+2]
-		x = t.add(&Pool{w, s}, t.node.Out[0].Type, shape, x)
+	w, s := Window{Order: o.Order, Origin: make([]int, len(ones))}, kernels.PoolSpec{Max: true}
+	s.Kernel, s.Strides, s.Dilations = slices.Clone(ones), slices.Clone(ones), slices.Clone(ones)
+	w.Origin[d], s.Kernel[d], s.Strides[d], s.Dilations[d] = o.Origin[d], spec.Kernel[d], spec.Strides[d], spec.Dilations[d]
+	return w, s
+}
+
+// maxAlong takes maxima along one dimension of space, which becomes size.
+func (t *translator) maxAlong(d int, x *Value, o Window, spec kernels.PoolSpec, size int) *Value {
+	w, s := along(d, o, spec)
+	shape := slices.Clone(x.Shape)
+	shape[d+2] = size
+	return t.add(&Pool{w, s}, x.Type, shape, x)
+}
+
+// maxPoolGrad goes back along one dimension after the other where the pool was taken so, last dimension first: the
+// first of equal maxima of the last dimension's maxima, and then of the elements, is the first one row-major.
+func (t *translator) maxPoolGrad(g, x *Value, o Window, spec kernels.PoolSpec) *Value {
+	if !separable(spec) {
+		return t.add(&PoolBackward{o, spec}, x.Type, x.Shape, g, x)
 	}
-	return x
+	dims := len(spec.Kernel)
+	stages := make([]*Value, dims) // stage d has the maxima of the dimensions after d
+	for d := dims - 1; d >= 0; d-- {
+		stages[d] = x
+		if d > 0 {
+			x = t.maxAlong(d, x, o, spec, g.Shape[d+2])
+		}
+	}
+	for d, stage := range stages {
+		w, s := along(d, o, spec)
+		g = t.add(&PoolBackward{w, s}, g.Type, stage.Shape, g, stage)
+	}
+	return g
 }
 
 // poolGrad reads the gradient and, of a maximum, the pool's input.
@@ -169,6 +220,9 @@ func poolGrad(t *translator, n *graph.Node, op string) *Value {
 	}
 	if !ok || slices.ContainsFunc(in, func(v *Value) bool { return v.Const != nil }) {
 		return nil
+	}
+	if max {
+		return t.maxPoolGrad(in[0], in[1], o, spec)
 	}
 	return t.add(&PoolBackward{o, spec}, n.Out[0].Type, n.Out[0].Shape, in...)
 }

@@ -178,26 +178,6 @@ func averagePoolGrad(c *call) {
 	})
 }
 
-// ResizeGradTaps are those of each dimension that a .ResizeGrad of a known shape changes, to be applied one after
-// another: the transposed ones of the Resize.
-func ResizeGradTaps(n *graph.Node) (taps []Taps, err error) {
-	c := &call{node: n, in: n.In, out: []*graph.Value{graph.NewValue("")}, limit: MaxElements}
-	err = c.attempt(func() {
-		if n.Op != vjp.ResizeGrad || !c.has(0) {
-			c.fail("it is no %s of a tensor", vjp.ResizeGrad)
-		}
-		forward := c.undone()
-		r, known := forward.resizing()
-		if !known {
-			c.fail("its scales or sizes are not known")
-		}
-		for _, t := range r.taps(forward.dims(0)) {
-			taps = append(taps, t.transposed(forward.dims(0)[t.Axis]))
-		}
-	})
-	return taps, err
-}
-
 // transposed gives to each of n inputs what outputs have of it. Outputs outside of the input have nothing.
 func (t *Taps) transposed(n int) Taps {
 	out := Taps{Axis: t.Axis, Start: make([]int, n+1)}

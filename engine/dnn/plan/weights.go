@@ -91,7 +91,7 @@ func fromDevice(t engine.DType, shape []int, data []byte) *graph.Tensor {
 
 // filter is a convolution's weights, its scale and shift folded into them.
 func (ws *weights) filter(f *lower.Filter) int {
-	p := packing{spec: f.Spec, matrix: f.Matrix}
+	p := packing{spec: f.Spec, transposed: f.Transposed}
 	constants, bias := []*graph.Value{f.Weight}, f.Bias
 	if slices.ContainsFunc(f.Scale, func(x float64) bool { return x != 1 }) {
 		p.scaled = true
@@ -121,14 +121,14 @@ func shifted(f *lower.Filter) *graph.Value {
 
 // packing is how a filter is made of its constants: the weights, a scale of each output, a bias.
 type packing struct {
-	spec                   kernels.ConvSpec
-	matrix, scaled, biased bool
+	spec                       kernels.ConvSpec
+	transposed, scaled, biased bool
 }
 
 func (p packing) String() string {
 	s := p.spec
 	kind := fmt.Sprintf("filter %d>%d/%d kernel %v strides %v dilations %v", s.In, s.Out, s.Groups, s.Kernel, s.Strides, s.Dilations)
-	if p.matrix {
+	if p.transposed {
 		kind += " transposed"
 	}
 	if p.scaled {
@@ -142,7 +142,7 @@ func (p packing) String() string {
 
 func (p packing) make(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error) {
 	weight := kernels.HostTensor{Name: "weight", Rows: p.spec.Out, Cols: p.spec.Taps(), Data: toDevice(constants[0])}
-	if p.matrix || p.scaled {
+	if p.transposed || p.scaled {
 		weight.Data = p.rows(constants)
 	}
 	var bias kernels.HostTensor
@@ -167,11 +167,19 @@ func (p packing) rows(constants []*graph.Tensor) []byte {
 	for o := range p.spec.Out {
 		for i := range taps {
 			at := o*taps + i
-			if p.matrix {
-				at = i*p.spec.Out + o
+			if p.transposed {
+				at = p.untransposed(o, i)
 			}
 			rows[o*taps+i] = given[at] * scale[o]
 		}
 	}
 	return graph.FromFloats(engine.FP32, []int{len(rows)}, rows).Data
+}
+
+// untransposed is where tap i of output o is in the weights of the convolution whose gradient this is.
+func (p packing) untransposed(o, i int) int {
+	in, out := p.spec.In/p.spec.Groups, p.spec.Out/p.spec.Groups
+	kernel := p.spec.Taps() / in
+	group, channel, tap := o/out, i/kernel, i%kernel
+	return ((group*in+channel)*out+o%out)*kernel + kernel - 1 - tap
 }

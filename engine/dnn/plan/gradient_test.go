@@ -1,0 +1,167 @@
+package plan_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/dnn/golden"
+	"github.com/prefillonly/prefillonly/engine/dnn/gradient"
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
+	"github.com/prefillonly/prefillonly/engine/dnn/plan"
+	"github.com/prefillonly/prefillonly/engine/dnn/specialize"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+)
+
+// TestGradientsOfModels compares plans of real networks' gradients with the operations' own values. Rounding sends the
+// gradient of some activations past a kink the other way, so that a few elements differ by more than most.
+func TestGradientsOfModels(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range golden.Cases(t) {
+		elements := graph.Elements(c.Inputs[0].Shape)
+		if elements > 2*mostElements || seen[c.Model] {
+			continue
+		}
+		seen[c.Model] = true
+		t.Run(c.Name(), func(t *testing.T) {
+			g := special(t, c)
+			if _, err := gradient.Of(g, everything(g)); err != nil {
+				t.Skip(err)
+			}
+			back := differentiated(t, g)
+			inputs := seeded(back, c.Tensors())
+			want, err := golden.Evaluate(back, inputs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range backends(t) {
+				if b.Name() == "ref" && elements > mostElements/2 {
+					continue
+				}
+				p, err := bind(b, back, plan.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := p.pass(inputs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range got {
+					if off := distance(got[i].Floats(), want[i].Floats()); !(off < 2e-3) {
+						t.Errorf("%s: output %q is off by %g of its norm", b.Name(), back.Outputs[i].Name, off)
+					}
+				}
+			}
+		})
+	}
+}
+
+// special is the network of a case.
+func special(t testing.TB, c golden.Case) *graph.Graph {
+	t.Helper()
+	m, err := onnx.Open(c.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	g, err := specialize.Run(m.Graph, c.Shapes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// everything is the gradient of all outputs to the first input, and the outputs.
+func everything(g *graph.Graph) gradient.Request {
+	r := gradient.Request{Wanted: []string{g.Inputs[0].Name}}
+	for _, y := range g.Outputs {
+		if graph.Floating(y.Type) {
+			r.Seeded, r.Outputs = append(r.Seeded, y.Name), append(r.Outputs, y.Name)
+		}
+	}
+	return r
+}
+
+func differentiated(t testing.TB, g *graph.Graph) *graph.Graph {
+	t.Helper()
+	back, err := gradient.Of(g, everything(g))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
+// seeded are inputs with random ones where there are none.
+func seeded(g *graph.Graph, inputs map[string]*graph.Tensor) map[string]*graph.Tensor {
+	w := &writer{random: rand.New(rand.NewPCG(1, 5))}
+	for _, v := range g.Inputs {
+		if inputs[v.Name] == nil {
+			inputs[v.Name] = w.tensor(v.Type, v.Shape...)
+		}
+	}
+	return inputs
+}
+
+// distance is that of two tensors, in parts of the second one's norm.
+func distance(got, want []float64) float64 {
+	apart, norm := 0.0, 0.0
+	for i, v := range want {
+		apart += (got[i] - v) * (got[i] - v)
+		norm += v * v
+	}
+	return math.Sqrt(apart / norm)
+}
+
+// BenchmarkGradient compares a pass forward and one with the gradient, by turns: the least time of each.
+func BenchmarkGradient(b *testing.B) {
+	backend, err := cpu.New(cpu.Config{Threads: 1})
+	if err != nil {
+		b.Skip(err)
+	}
+	defer backend.Close()
+	for _, c := range golden.Cases(b) {
+		if c.Name() != "yolox_nano_416 [1 3 416 416]" {
+			continue
+		}
+		g := special(b, c)
+		forward, both := prepared(b, backend, g, &c), prepared(b, backend, differentiated(b, g), &c)
+		var least [2]time.Duration
+		for b.Loop() {
+			for i, p := range []*bound{forward, both} {
+				start := time.Now()
+				p.run.Start()
+				p.steps(b)
+				if took := time.Since(start); least[i] == 0 || took < least[i] {
+					least[i] = took
+				}
+			}
+		}
+		b.ReportMetric(float64(least[0].Microseconds())/1e3, "ms-forward")
+		b.ReportMetric(float64(least[1].Microseconds())/1e3, "ms-both")
+		b.ReportMetric(float64(least[1])/float64(least[0]), "ratio")
+	}
+}
+
+// prepared is a plan with inputs.
+func prepared(b testing.TB, backend kernels.Backend, g *graph.Graph, c *golden.Case) *bound {
+	p, err := bind(backend, g, plan.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := p.pass(seeded(g, c.Tensors())); err != nil {
+		b.Fatal(err)
+	}
+	return &p
+}
+
+func (p *bound) steps(b testing.TB) {
+	for done := false; !done; {
+		var err error
+		if done, err = p.run.Step(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
