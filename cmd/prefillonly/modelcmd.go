@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/engine/weights/catalog"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
@@ -72,7 +73,7 @@ hashed, once for as long as the files stay what they are.`,
 
 // openCheckpoint reads the headers of a checkpoint by directory or name.
 func openCheckpoint(name string) (*inspect.Checkpoint, error) {
-	if isNetwork(name) {
+	if _, network := dnn.File(name); network {
 		return nil, modelError(fmt.Errorf("%s is a network, and only checkpoints are compared", name))
 	}
 	dir, _, err := modeldir.Find(name)
@@ -92,8 +93,8 @@ func modelError(err error) error {
 }
 
 func showModel(_ *cobra.Command, args []string) (any, func(io.Writer), error) {
-	if isNetwork(args[0]) {
-		n, err := inspect.OpenNetwork(args[0])
+	if file, network := dnn.File(args[0]); network {
+		n, err := inspect.OpenNetwork(file)
 		return n, func(w io.Writer) { writeNetwork(w, n) }, modelError(err)
 	}
 	c, err := openCheckpoint(args[0])

@@ -3,14 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/inspect"
 )
-
-// isNetwork says whether a model's name is that of an ONNX file.
-func isNetwork(name string) bool { return strings.EqualFold(filepath.Ext(name), ".onnx") }
 
 func writeNetwork(w io.Writer, n *inspect.Network) {
 	by := ""
