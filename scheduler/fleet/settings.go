@@ -29,6 +29,9 @@ func (f *Fleet) Set(model string, unload bool) *engine.Error {
 		}
 		l.unloading = unload
 		l.failure.until = 0
+		if unload { // streams that were promised their deadlines would have it loaded again
+			l.Executor.ledger.Forget(model)
+		}
 	}
 	return nil
 }

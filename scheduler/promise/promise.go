@@ -148,6 +148,11 @@ func (l *Ledger) Models(now float64) (names []string) {
 	return names
 }
 
+// Forget drops the streams for a model. Their next frames ask anew.
+func (l *Ledger) Forget(model string) {
+	l.streams = slices.DeleteFunc(l.streams, func(s *stream) bool { return s.Model == model })
+}
+
 // Use is the share of the device that is promised.
 func (l *Ledger) Use(now float64) float64 {
 	l.prune(now)

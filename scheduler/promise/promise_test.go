@@ -108,3 +108,17 @@ func TestAFasterStreamIsOut(t *testing.T) {
 		t.Errorf("refused %v", out)
 	}
 }
+
+// TestForget holds that the streams of a model are dropped with it, and no others.
+func TestForget(t *testing.T) {
+	l := &Ledger{}
+	for i, model := range []string{"faces", "cars", "faces"} {
+		if r := l.Admit(0, string(rune('a'+i)), Frame{Model: model, Cost: 0.001, Deadline: 1}, 0); r != nil {
+			t.Fatal(r)
+		}
+	}
+	l.Forget("faces")
+	if l.Holds("a") || !l.Holds("b") || l.Holds("c") || l.Needs(0, "faces") || !l.Needs(0, "cars") {
+		t.Errorf("models %v are left", l.Models(0))
+	}
+}
