@@ -120,6 +120,7 @@ func (c *Client) setModel(ctx context.Context, model string, unload bool) error 
 			if answer.Err != nil {
 				return answer.Err
 			}
+			c.settle(ctx, model, !unload)
 			return nil
 		case <-tick.C:
 			sent = sent || c.conn.Send(asked.msg) == nil
@@ -128,6 +129,29 @@ func (c *Client) setModel(ctx context.Context, model string, unload bool) error 
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+	}
+}
+
+// settleTimeout is how long a model that was loaded or unloaded may take to be told so in State. Others may have loaded
+// it again.
+const settleTimeout = 100 * time.Millisecond
+
+// settle waits until State says that a model is ready, or is not, so that who has set it sees that.
+func (c *Client) settle(ctx context.Context, model string, ready bool) {
+	timer := time.NewTimer(settleTimeout)
+	defer timer.Stop()
+	for {
+		state := c.State()
+		if m := state.Models[model]; m == nil || (m.State == wire.ModelReady) == ready {
+			return
+		}
+		select {
+		case <-state.changed:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }
