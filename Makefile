@@ -8,7 +8,7 @@ LDFLAGS := -X main.version=$(VERSION)
 # go-nvml's bindings name functions that NVIDIA deprecates.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 GO = $(shell tools/go.sh)
-PURE := ./engine ./engine/api ./engine/wire ./engine/client/... ./engine/frontend ./engine/completion ./engine/detokenize ./engine/metrics ./internal/opened ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
+PURE := ./engine ./engine/api ./engine/oip ./engine/images ./engine/inference ./engine/wire ./engine/client/... ./engine/frontend ./engine/completion ./engine/detokenize ./engine/metrics ./internal/opened ./internal/contentcoding ./internal/requestid ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
 SHELLS := ./internal/mq ./internal/supervise ./engine/tokenizer ./test/pipeline
 
 .PHONY: attack help onnx-tests setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak strikes test-clients bench-cpu figures clean
@@ -82,7 +82,7 @@ lint: setup ## gofmt, vet, staticcheck
 check-cudnn: ## every plan of attention by cuDNN for three GPUs, without a GPU (fetches cuDNN, 1 GB)
 	tools/cudnn_check.sh
 
-test-clients: build ## unmodified clients: openai and lm-eval from PyPI, llm-d's index of KV events
+test-clients: build ## unmodified clients: openai, lm-eval and tritonclient from PyPI, llm-d's index of KV events
 	tools/clients/run.sh
 	cd test/llmd && $(GO) test ./...
 

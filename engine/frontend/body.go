@@ -45,11 +45,12 @@ func (f *Frontend) read(x *exchange, r *http.Request, from source) (*body, *refu
 		return nil, refuseStatus(http.StatusRequestEntityTooLarge, api.TypeInvalidRequest, "body_too_large", "the body has %d bytes; the limit is %d", r.ContentLength, f.cfg.MaxBody)
 	}
 	b := &body{buffer: f.buffers.Get().(*[]byte)}
-	if refused := f.fill(b, from); refused != nil {
+	refused := f.fill(b, from)
+	x.memory += b.held
+	if refused != nil {
 		f.release(b)
 		return nil, refused
 	}
-	x.memory += b.held
 	return b, nil
 }
 

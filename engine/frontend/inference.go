@@ -40,7 +40,6 @@ func (f *Frontend) runInference(x *exchange, r *http.Request, m *Model, name str
 	}
 	defer c.Close()
 	x.call = ofInference{&c.Record}
-	x.memory += c.Record.Memory
 	answer, err := c.Wait()
 	if err != nil {
 		return refusalOf(r.Context(), err)
@@ -71,7 +70,7 @@ func (f *Frontend) prepareInference(x *exchange, r *http.Request, m *Model, name
 	}
 	defer f.release(b)
 	c, err := f.inference.New(r.Context(), inference.Origin{
-		Arrived: x.start, Model: m.Name, Name: name, User: user(r.Header, ""), Deadline: deadline, Salt: x.owner.Salt, Image: m.Image,
+		Arrived: x.start, Model: m.Name, Name: name, User: user(r.Header, ""), Deadline: deadline, Salt: x.owner.Salt, Image: m.Image, Memory: &x.memory,
 	}, b.bytes, header)
 	if err != nil {
 		return nil, refusalOf(r.Context(), err)

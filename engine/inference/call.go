@@ -49,7 +49,6 @@ type Record struct {
 	Queued, Running time.Duration
 	Written         time.Duration // the making and sending of the answer; the caller's
 	Answered        bool
-	Memory          int64 // bytes beyond the body and the outputs
 }
 
 // limit gives the call a context that its deadline ends.

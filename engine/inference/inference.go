@@ -52,6 +52,7 @@ type Origin struct {
 	Deadline time.Duration
 	Salt     func(stream string) string // keeps the streams of strangers apart
 	Image    images.Options             // of the model's pictures
+	Memory   *int64                     // counts the bytes that inputs take beyond the body; may be nil
 }
 
 // RequestError is what is wrong with a request.
@@ -132,11 +133,19 @@ func (c *Call) decode(ctx context.Context, body []byte, header int) error {
 		text = min(header, text)
 	}
 	return c.s.turn(ctx, time.Duration(text)*jsonPace, func() (err error) {
+		c.spent(int64(2 * text)) // about what numbers become
 		if c.request, err = oip.Decode(body, header, c.s.cfg.MaxInputs); err != nil {
 			return &RequestError{err}
 		}
 		return nil
 	})
+}
+
+// spent counts memory that the call takes.
+func (c *Call) spent(bytes int64) {
+	if c.from.Memory != nil {
+		*c.from.Memory += bytes
+	}
 }
 
 // errLate ends what its deadline has passed for.

@@ -171,6 +171,7 @@ func (c *Call) made(p *pictures, left int) ([]byte, error) {
 		if err != nil {
 			return err
 		}
+		c.spent(int64(size) + p.memory)
 		if out, err = p.write(c.ended); err != nil {
 			giveBack()
 			return err
@@ -179,7 +180,6 @@ func (c *Call) made(p *pictures, left int) ([]byte, error) {
 		c.held += int64(size) // until the job has it
 		return nil
 	})
-	c.Record.Memory += int64(size) + p.memory
 	return out, err
 }
 

@@ -1,19 +1,41 @@
 #!/bin/sh
-# Runs unmodified clients (openai, lm-eval) against a served demo model. Needs bin/prefillonly.
+# Runs unmodified clients: openai and lm-eval against a served demo model, tritonclient against a network. Needs
+# bin/prefillonly.
 set -eu
 cd "$(dirname "$0")/../.."
 mkdir -p build
 venv=${CLIENTS_VENV:-build/clients}
-if ! [ -x "$venv/bin/python" ]; then
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install -q openai==3.52.0 "lm-eval[api]==0.4.13" transformers==5.5.4
-fi
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+"$venv/bin/pip" install -q openai==3.52.0 "lm-eval[api]==0.4.13" transformers==5.5.4 "tritonclient[http]==2.73.0" onnx==1.23.2 pillow==13.0.0
 port=${PORT:-8123}
-export PREFILLONLY_API_KEY=clients-test-key
-bin/prefillonly serve --port "$port" >build/clients.log 2>&1 &
-server=$!
-trap 'kill $server; wait $server' EXIT
-sleep 1
-kill -0 $server || { cat build/clients.log; exit 1; }
-"$venv/bin/python" tools/clients/openai_client.py "http://127.0.0.1:$port/v1" "$PREFILLONLY_API_KEY"
-OPENAI_API_KEY=$PREFILLONLY_API_KEY "$venv/bin/python" tools/clients/lm_eval_client.py "http://127.0.0.1:$port/v1/completions"
+key=clients-test-key
+server=
+trap '[ -z "$server" ] || { kill $server; wait $server; }' EXIT
+
+# serve LOG ARGUMENTS...: starts a server in the place of the one that runs
+serve() {
+    log=$1
+    shift
+    [ -z "$server" ] || { kill $server; wait $server || true; }
+    bin/prefillonly serve --port "$port" "$@" >"$log" 2>&1 &
+    server=$!
+    sleep 1
+    kill -0 $server || { cat "$log"; exit 1; }
+}
+
+export PREFILLONLY_API_KEY=$key
+serve build/clients.log
+unset PREFILLONLY_API_KEY
+"$venv/bin/python" tools/clients/openai_client.py "http://127.0.0.1:$port/v1" "$key"
+OPENAI_API_KEY=$key "$venv/bin/python" tools/clients/lm_eval_client.py "http://127.0.0.1:$port/v1/completions"
+
+"$venv/bin/python" tools/clients/make_network.py build/pixels.onnx
+printf '%s\n%s @admin\n' "$key" "$key-admin" >build/clients.keys
+cat >build/clients.yaml <<END
+models:
+- path: $PWD/build/pixels.onnx
+  keep: on-demand
+  image: {order: BGR, letterbox: 114}
+END
+serve build/clients-networks.log --config build/clients.yaml --api-key-file build/clients.keys
+"$venv/bin/python" tools/clients/triton_client.py "127.0.0.1:$port" "$key" "$key-admin"
