@@ -11,6 +11,11 @@ struct pf_convolution {
     pf_program then;             /* of the sum, which is given; nothing if it has no code */
 };
 
+/* Channels that are loaded at once where they lie so. */
+struct alignas(16) four {
+    float v[4];
+};
+
 /* The number of an element of the place's row. */
 static __device__ inline uint32_t element_at(const pf_image &m, const pf_place &p, int64_t x)
 {
@@ -32,6 +37,7 @@ PF_KERNEL PF_FOUR_BLOCKS pf_conv(const PF_ARGUMENT pf_convolution c)
     const pf_window &w = c.window;
     int64_t x = p.at[2] * PF_STRIP, first = p.c / c.group_out * c.group_in;
     float sum[PF_STRIP] = {};
+    bool fours = ((uint64_t)c.in.data % sizeof(four) | c.group_in % 4 | c.in.next % 4 | c.in.stride[0] % 4 | c.in.stride[1] % 4 | c.in.stride[2] % 4) == 0;
     pf_range rz = taps_within(w, 0, p.at[0], 0, c.in.size[0]), ry = taps_within(w, 1, p.at[1], 0, c.in.size[1]);
     for (int64_t kz = rz.from; kz < rz.to; kz++)
         for (int64_t ky = ry.from; ky < ry.to; ky++) {
@@ -44,8 +50,21 @@ PF_KERNEL PF_FOUR_BLOCKS pf_conv(const PF_ARGUMENT pf_convolution c)
                     int64_t at = (x + i) * w.stride[2] + w.origin[2] + kx * w.dilation[2];
                     pixel[i] = x + i < c.out.size[2] && at >= 0 && at < c.in.size[2] ? (int32_t)(at * c.in.stride[2]) : -1;
                 }
-#pragma unroll 2
-                for (int32_t j = 0; j < (int32_t)c.group_in; j++, weight += c.out.c)
+                int32_t j = 0;
+#pragma unroll 1
+                for (; fours && j < (int32_t)c.group_in; j += 4) {
+                    float v[4];
+                    for (int l = 0; l < 4; l++, weight += c.out.c)
+                        v[l] = *weight;
+                    for (int i = 0; i < PF_STRIP; i++)
+                        if (pixel[i] >= 0) {
+                            four in = *(const four *)(row + pixel[i] + j);
+                            for (int l = 0; l < 4; l++)
+                                sum[i] = fmaf(in.v[l], v[l], sum[i]);
+                        }
+                }
+#pragma unroll 1
+                for (; j < (int32_t)c.group_in; j++, weight += c.out.c)
                     for (int i = 0; i < PF_STRIP; i++)
                         if (pixel[i] >= 0)
                             sum[i] = fmaf(row[pixel[i] + j], *weight, sum[i]);
