@@ -10,11 +10,14 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/specialize"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
-// mostElements of inputs are computed by the reference's kernels, within seconds.
-const mostElements = 200000
+// mostElements of inputs are computed within seconds by the reference's kernels and, one thread after another, by
+// those for GPUs.
+var mostElements = map[string]int{"ref": 200000, "simt": 130000}
 
 // TestModels: plans of real networks, at several sizes, give what ONNX Runtime gives.
 func TestModels(t *testing.T) {
@@ -33,8 +36,10 @@ func TestModels(t *testing.T) {
 			for _, v := range g.Inputs {
 				elements += graph.Elements(v.Shape)
 			}
-			for _, b := range backends(t) {
-				if b.Name() == "ref" && elements > mostElements {
+			gpu := cuda.New(simt.New())
+			t.Cleanup(gpu.Close)
+			for _, b := range append(backends(t), gpu) {
+				if most, bounded := mostElements[b.Name()]; bounded && elements > most {
 					continue
 				}
 				equalsGolden(t, g, &c, b)
