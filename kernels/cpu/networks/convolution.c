@@ -89,6 +89,7 @@ typedef struct job {
 	const pn_convolution *c;
 	const pn_filter *f; // of the direction: from in to out
 	const pn_program *then; // NULL for none
+	int ends;               // whether that is an ending
 	const pn_image *operands;
 
 	int direct;              // whether a position's input lies where it is, as one place
@@ -148,30 +149,49 @@ typedef struct part {
 
 // multiply computes so many outputs, ldc apart, of the taps [from, to): of row i the inputs are runs of k at a[j] + i*lda.
 static void multiply(const job *j, part w, int runs, size_t k, const float *const *a, ptrdiff_t lda, int64_t outputs,
-                     int from, float *dst, ptrdiff_t ldc)
+                     int from, float *dst, ptrdiff_t ldc, const pn_ending *ending)
 {
 	const pn_kernels *f = j->d->kernels;
 	int out = j->f->out;
-	int64_t tiles = pn_ceil(outputs, f->rows);
+	int64_t tiles = pn_ceil(outputs, f->rows), least = outputs / tiles, taller = outputs % tiles;
 	const float *at[MOST_RUNS];
 	for (int p = w.first; p < w.last; p++) {
 		int col = p * 2 * f->lanes, width = panel_width(f, out - col), cols = (int)pn_min(width, out - col);
 		const float *b = j->f->weights + ((size_t)w.group * padded(out, f->lanes) + col) * j->depth + (size_t)from * j->f->in * width;
 		const float *bias = j->f->bias ? j->f->bias + w.group * out + col : NULL;
-		for (int64_t t = 0; t < tiles; t++) {
-			int64_t row = outputs * t / tiles, end = outputs * (t + 1) / tiles;
+		for (int64_t t = 0, row = 0, height; t < tiles; t++, row += height) {
+			height = least + (t < taller);
 			float *c = dst + row * ldc + col;
+			pn_ending e;
+			if (ending) {
+				e = *ending;
+				e.add += e.add ? row * e.row + col : 0;
+			}
 			for (int i = 0; i < runs; i++)
 				at[i] = a[i] + (a[i] == j->zeros ? 0 : row * lda);
-			f->tile((int)(end - row), cols, runs, k, at, lda, b, width, c, ldc, from ? c : bias);
+			f->tile((int)height, cols, runs, k, at, lda, b, width, c, ldc, from ? c : bias, ending ? &e : NULL);
 		}
 	}
 }
 
-// finish runs the program on computed outputs of a line.
+// ending is that of outputs further along an axis than `at`, or NULL; it is kept in e.
+static const pn_ending *ending(const job *j, part w, int image, const int64_t *at, int axis, pn_ending *e)
+{
+	if (!j->ends)
+		return NULL;
+	*e = (pn_ending){.low = j->then->low, .high = j->then->high};
+	if (j->then->addend) {
+		const pn_image *o = &j->operands[j->then->addend - 1];
+		e->add = o->at + image * o->image + at[0] * o->axis[0] + at[1] * o->axis[1] + at[2] * o->axis[2] + w.group * j->f->out;
+		e->row = o->axis[axis];
+	}
+	return e;
+}
+
+// finish runs the program, if there is one that is no ending, on computed outputs of a line.
 static void finish(const job *j, int image, int64_t line, int64_t p, int64_t positions, int channel, int channels, float *dst, float *room)
 {
-	if (!j->then)
+	if (!j->then || j->ends)
 		return;
 	pn_matrix v[PN_MAX_OPERANDS];
 	int64_t at[3];
@@ -185,8 +205,10 @@ static void finish(const job *j, int image, int64_t line, int64_t p, int64_t pos
 }
 
 // gathered computes outputs of which each is at `at`, further along an axis by its number, and ldc behind the last.
-static void gathered(const job *j, part w, const float *src, const int64_t *at, int axis, int64_t outputs, float *dst, ptrdiff_t ldc, float *scratch)
+static void gathered(const job *j, part w, int image, const float *src, const int64_t *at, int axis, int64_t outputs, float *dst, ptrdiff_t ldc, float *scratch)
 {
+	pn_ending e;
+	const pn_ending *last = ending(j, w, image, at, axis, &e);
 	const pn_axis *a = j->c->axis;
 	int taps = (int)taps_of(j->f), from = 0;
 	do {
@@ -201,7 +223,7 @@ static void gathered(const job *j, part w, const float *src, const int64_t *at, 
 			}
 		}
 		const float *row = scratch;
-		multiply(j, w, 1, (size_t)(to - from) * j->f->in, &row, j->lda, outputs, from, dst, ldc);
+		multiply(j, w, 1, (size_t)(to - from) * j->f->in, &row, j->lda, outputs, from, dst, ldc, to == taps ? last : NULL);
 		from = to;
 	} while (from < taps);
 }
@@ -239,24 +261,26 @@ static void line_task(void *arg, int task, int thread)
 	const float *src = j->c->src + image * j->c->src_image + w.group * j->f->in;
 	position(j, line, p, at);
 	float *dst = j->c->dst + image * j->c->dst_image + w.group * j->f->out + at[0] * a[0].dst + at[1] * a[1].dst + at[2] * a[2].dst;
+	pn_ending e;
 	if (j->direct) {
 		for (int i = 0; i < 3; i++)
 			src += (a[i].base + at[i] * a[i].step) * a[i].src;
-		multiply(j, w, 1, (size_t)j->f->in, &src, a[2].step * a[2].src, positions, 0, dst, a[2].dst);
+		multiply(j, w, 1, (size_t)j->f->in, &src, a[2].step * a[2].src, positions, 0, dst, a[2].dst, ending(j, w, image, at, 2, &e));
 	} else {
-		gathered(j, w, src, at, 2, positions, dst, a[2].dst, scratch);
+		gathered(j, w, image, src, at, 2, positions, dst, a[2].dst, scratch);
 	}
 	end(j, w, image, line, p, positions, dst, scratch);
 }
 
 // inner_line computes the outputs of a line of which all taps along the last axis are in the input: their inputs
 // are runs where they lie, or zeros.
-static void inner_line(const job *j, part w, const float *src, const int64_t *at, float *dst)
+static void inner_line(const job *j, part w, int image, const float *src, const int64_t *at, float *dst)
 {
 	const pn_axis *a = j->c->axis;
 	const float *run[MOST_RUNS];
 	int inside[2][2], runs = 0, along = a[2].taps / j->run_taps;
 	int64_t place[2];
+	pn_ending e;
 	for (int i = 0; i < 2; i++)
 		place[i] = pn_inside(&a[i], at[i], &inside[i][0], &inside[i][1]);
 	src += (a[2].base + (int64_t)j->inner[0] * a[2].step) * a[2].src;
@@ -266,7 +290,8 @@ static void inner_line(const job *j, part w, const float *src, const int64_t *at
 				int is = z >= inside[0][0] && z < inside[0][1] && y >= inside[1][0] && y < inside[1][1];
 				run[runs++] = !is ? j->zeros : src + (place[0] + (int64_t)z * a[0].dilation) * a[0].src + (place[1] + (int64_t)y * a[1].dilation) * a[1].src + (int64_t)x * a[2].dilation * a[2].src;
 			}
-	multiply(j, w, runs, (size_t)j->run_taps * j->f->in, run, a[2].step * a[2].src, j->inner[1] - j->inner[0], 0, dst + j->inner[0] * a[2].dst, a[2].dst);
+	multiply(j, w, runs, (size_t)j->run_taps * j->f->in, run, a[2].step * a[2].src, j->inner[1] - j->inner[0], 0, dst + j->inner[0] * a[2].dst, a[2].dst,
+	         ending(j, w, image, (int64_t[]){at[0], at[1], j->inner[0]}, 2, &e));
 }
 
 // window_task computes a block of neighbouring lines: the outputs at their ends by columns, the others where their inputs
@@ -284,9 +309,9 @@ static void window_task(void *arg, int task, int thread)
 	float *dst = j->c->dst + image * j->c->dst_image + w.group * j->f->out + z * a[0].dst + y * a[1].dst;
 	for (int x = 0; x < a[2].out; x = x == j->inner[0] - 1 ? j->inner[1] : x + 1)
 		if (x < j->inner[0] || x >= j->inner[1])
-			gathered(j, w, src, (int64_t[]){z, y, x}, 1, lines, dst + x * a[2].dst, a[1].dst, scratch);
+			gathered(j, w, image, src, (int64_t[]){z, y, x}, 1, lines, dst + x * a[2].dst, a[1].dst, scratch);
 	for (int64_t i = 0; i < lines; i++, dst += a[1].dst) {
-		inner_line(j, w, src, (int64_t[]){z, y + i, 0}, dst);
+		inner_line(j, w, image, src, (int64_t[]){z, y + i, 0}, dst);
 		end(j, w, image, z * a[1].out + y + i, 0, a[2].out, dst, scratch);
 	}
 }
@@ -374,11 +399,12 @@ static void depthwise_task(void *arg, int task, int thread)
 	int64_t rows = (int64_t)a[0].out * a[1].out;
 	for (int64_t r = block * j->block; r < pn_min(rows, (block + 1) * j->block); r++) {
 		int64_t z = r / a[1].out, y = r % a[1].out;
+		pn_ending e = {.low = j->ends ? j->then->low : 0, .high = j->ends ? j->then->high : 0};
 		pn_strip s = {.axis = a, .x1 = a[2].out, .channels = j->f->groups, .src = j->c->src + image * j->c->src_image};
 		s.place[0] = pn_inside(&a[0], z, &s.from[0], &s.to[0]);
 		s.place[1] = pn_inside(&a[1], y, &s.from[1], &s.to[1]);
 		s.dst = j->c->dst + image * j->c->dst_image + z * a[0].dst + y * a[1].dst;
-		k->depthwise(&s, j->f->weights, j->f->kernel, (size_t)padded(j->f->groups, k->lanes), j->f->bias);
+		k->depthwise(&s, j->f->weights, j->f->kernel, (size_t)padded(j->f->groups, k->lanes), j->f->bias, j->ends ? &e : NULL);
 		finish(j, (int)image, r, 0, a[2].out, 0, j->f->groups, s.dst, j->d->threads.scratch(j->d->threads.pool, thread));
 	}
 }
@@ -406,8 +432,11 @@ void pn_convolve(const pn_device *d, const pn_convolution *c, const pn_filter *f
                  int instructions, const pn_image *operands, int count)
 {
 	job j = {.d = d, .c = c, .f = f, .then = code ? d->program : NULL, .operands = operands};
-	if (code)
+	if (code) {
 		pn_prepare(d->program, code, instructions, count + 1);
+		int addend = d->program->addend;
+		j.ends = d->program->ends && (!addend || (!f->depthwise && operands[addend - 1].channel == 1));
+	}
 	run(&j);
 }
 

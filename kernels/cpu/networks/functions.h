@@ -1,5 +1,5 @@
 // The functions of an instruction set beside its tiles: element-wise operations, copies and sums, and the table of
-// all of them. A source that includes this states PN_LANES, its target and ROWS first, and defines whole after it.
+// all of them. A source that includes this states PN_LANES, its target and ROWS first, and defines tile after it.
 
 #include "elementary.h"
 #include "internal.h"
@@ -125,12 +125,18 @@ static void gather(float *d, const pn_axis *a, const int64_t *at, const float *s
 	}
 }
 
-static void weigh(float *d, const float *s, ptrdiff_t stride, const int32_t *index, const float *weight, int taps, size_t n)
+static void weigh(float *d, ptrdiff_t to, const float *s, ptrdiff_t from, const pn_weights *w, int begin, int end, size_t n)
 {
-	EACH_VECTOR(n, vf sum = set(0); for (int j = 0; j < taps; j++) sum = muladd(set(weight[j]), load(s + index[j] * stride + i), sum);
-	            store(d + i, sum);, vf sum = set(0);
-	            for (int j = 0; j < taps; j++) sum = muladd(set(weight[j]), load_first(s + index[j] * stride + i, m), sum);
-	            store_first(d + i, sum, m););
+	for (int o = begin; o < end; o++) {
+		const int32_t *index = w->index + w->start[o];
+		const float *weight = w->weight + w->start[o];
+		float *at = d + o * to;
+		int taps = w->start[o + 1] - w->start[o];
+		EACH_VECTOR(n, vf sum = set(0); for (int j = 0; j < taps; j++) sum = muladd(set(weight[j]), load(s + index[j] * from + i), sum);
+		            store(at + i, sum);, vf sum = set(0);
+		            for (int j = 0; j < taps; j++) sum = muladd(set(weight[j]), load_first(s + index[j] * from + i, m), sum);
+		            store_first(at + i, sum, m););
+	}
 }
 
 #define FOLD(name, expression) \

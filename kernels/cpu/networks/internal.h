@@ -26,6 +26,20 @@ typedef struct pn_strip {
 	const float *src;     // of place 0 of all axes
 } pn_strip;
 
+// pn_weights is kernels.Taps.
+typedef struct pn_weights {
+	const int32_t *start, *index;
+	const float *weight;
+} pn_weights;
+
+// pn_ending is what becomes of sums while they are in registers: `add` is added, unless it is NULL, whose rows are
+// `row` apart, and then they are held between low and high.
+typedef struct pn_ending {
+	float low, high;
+	const float *add;
+	ptrdiff_t row;
+} pn_ending;
+
 // pn_kernels are the functions of an instruction set.
 struct pn_kernels {
 	int lanes, rows; // floats of a vector; rows of the tallest tile
@@ -35,16 +49,17 @@ struct pn_kernels {
 
 	// tile sets c [rows][cols], whose rows are ldc apart, to a times the panel b [runs*k][ldb] plus init: a row for all,
 	// or c itself, or NULL for 0. Rows of a are made of runs of k elements: run j of row i is at a[j] + i*lda. cols is at
-	// most two vectors; b has whole vectors.
+	// most two vectors; b has whole vectors. The ending may be NULL.
 	void (*tile)(int rows, int cols, int runs, size_t k, const float *const *a, ptrdiff_t lda, const float *b,
-	             ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init);
+	             ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init, const pn_ending *ending);
 
 	// gather copies the inputs of the taps [from, to) of an output at `at`, row-major, to d; those outside are 0. src is
 	// place 0 of all axes, and has so many channels.
 	void (*gather)(float *d, const pn_axis *axes, const int64_t *at, const float *src, size_t channels, int from, int to);
 
-	// depthwise convolves a strip; weights of a tap are `stride` floats.
-	void (*depthwise)(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias);
+	// depthwise convolves a strip; weights of a tap are `stride` floats. Of the ending nothing is added.
+	void (*depthwise)(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias,
+	                  const pn_ending *ending);
 	void (*maxima)(const pn_strip *s);
 	// means of a strip; scale holds what the sum of each output is multiplied by.
 	void (*means)(const pn_strip *s, const float *scale);
@@ -53,8 +68,8 @@ struct pn_kernels {
 	// strip; at is place 0 of the last axis and the others' tap 0 in the input's gradient.
 	void (*route)(const pn_strip *s, const pn_axis *g, const float *grad, float *at);
 
-	// weigh sets d[i] to the sum of weight[j] * s[index[j]*stride + i] for j from 0, in this order.
-	void (*weigh)(float *d, const float *s, ptrdiff_t stride, const int32_t *index, const float *weight, int taps, size_t n);
+	// weigh sets outputs [first, last), n elements each and `to` apart, to sums of inputs that lie `from` apart.
+	void (*weigh)(float *d, ptrdiff_t to, const float *s, ptrdiff_t from, const pn_weights *w, int first, int last, size_t n);
 
 	// fold makes d[i] one with s[i], and reduce all of s one, in a way that depends on n alone: to a sum, the largest
 	// and the smallest.
@@ -84,6 +99,8 @@ typedef struct pn_step {
 struct pn_program {
 	int operands, steps, constants, registers; // of the steps the first ones are constants
 	double work;                               // nanoseconds an element, about
+	int ends, addend;                          // whether it is an ending, and then the operand that is added, or 0
+	float low, high;
 	pn_step step[PN_MAX_INSTRUCTIONS];
 
 	// For pn_prepare.

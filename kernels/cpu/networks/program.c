@@ -83,6 +83,38 @@ static int release(pn_program *p, int i, int operands, int spares)
 	return spares;
 }
 
+// bound takes step i for one that holds register x, if it is, and returns its result.
+static int bound(const pn_program *p, int *i, pn_op op, int x, float *by)
+{
+	const pn_step *s = p->step + *i;
+	for (int side = 0; *i < p->steps && s->op == op && side < 2; side++)
+		for (int c = 0; c < p->constants && s->in[side] == x; c++)
+			if (p->step[c].dst == s->in[1 - side] && p->step[c].x == p->step[c].x) {
+				*by = p->step[c].x;
+				++*i;
+				return s->dst;
+			}
+	return x;
+}
+
+// find_ending tells whether a program is one.
+static void find_ending(pn_program *p)
+{
+	const pn_step *s = p->step + p->constants;
+	int i = p->constants, x = 0;
+	p->addend = 0;
+	p->low = -__builtin_inff();
+	p->high = __builtin_inff();
+	if (i < p->steps && s->op == PN_ADD && (s->in[0] == 0) != (s->in[1] == 0) && s->in[0] + s->in[1] < p->operands) {
+		p->addend = s->in[0] + s->in[1];
+		x = s->dst;
+		i++;
+	}
+	x = bound(p, &i, PN_MAX, x, &p->low);
+	bound(p, &i, PN_MIN, x, &p->high);
+	p->ends = p->operands > 0 && i == p->steps && i > p->constants;
+}
+
 void pn_prepare(pn_program *p, const pn_instruction *code, int n, int operands)
 {
 	int spares = 0;
@@ -109,6 +141,7 @@ void pn_prepare(pn_program *p, const pn_instruction *code, int n, int operands)
 		p->place[operands + i] = spares ? p->spare[--spares] : operands + p->registers++;
 		keep(p, p->given + i, p->place[operands + i]);
 	}
+	find_ending(p);
 }
 
 pn_program *pn_program_new(void) { return malloc(sizeof(pn_program)); }
@@ -145,6 +178,32 @@ static void scatter(const pn_kernels *k, pn_matrix m, const float *s, int64_t ro
 		else
 			for (int64_t j = 0; j < cols; j++)
 				m.at[i * m.row + j * m.col] = s[i * cols + j];
+}
+
+// move copies rows x cols elements, between views of any strides; in blocks where either goes down columns, so that lines
+// of the cache are used whole.
+static void move(const pn_kernels *k, pn_matrix dst, pn_matrix src, int64_t rows, int64_t cols)
+{
+	enum { SIDE = 16 };
+	if (dst.col == 1 && src.col == 1 && cols >= SIDE) {
+		for (int64_t i = 0; i < rows; i++)
+			k->copy(dst.at + i * dst.row, src.at + i * src.row, (size_t)cols);
+		return;
+	}
+	for (int64_t from = 0; from < cols; from += SIDE) {
+		int64_t n = pn_min(SIDE, cols - from);
+		float *d = dst.at + from * dst.col;
+		const float *s = src.at + from * src.col;
+		if (n < SIDE && rows > n) {
+			for (int64_t j = 0; j < n; j++)
+				for (int64_t i = 0; i < rows; i++)
+					d[i * dst.row + j * dst.col] = s[i * src.row + j * src.col];
+			continue;
+		}
+		for (int64_t i = 0; i < rows; i++, d += dst.row, s += src.row)
+			for (int64_t j = 0; j < n; j++)
+				d[j * dst.col] = s[j * src.col];
+	}
 }
 
 static int dense(pn_matrix m, int64_t rows, int64_t cols) { return m.col == 1 && (rows == 1 || m.row == cols); }
@@ -192,6 +251,10 @@ void pn_execute(const pn_kernels *k, const pn_program *p, pn_matrix dst, const p
                 int64_t cols, float *room)
 {
 	flatten(dst, operands, p->operands, &rows, &cols);
+	if (p->steps == 1 && p->step[0].op == PN_COPY) {
+		move(k, dst, operands[p->step[0].in[0]], rows, cols);
+		return;
+	}
 	int64_t most = pn_min(PN_BLOCK, (int64_t)(PN_PROGRAM_BYTES / sizeof(float)) / (p->registers + p->operands + 1) / 16 * 16);
 	int64_t width = pn_min(cols, most), height = pn_min(rows, most / width);
 	float *place[PN_MAX_OPERANDS + PN_MAX_INSTRUCTIONS], *own = room + p->registers * most;
@@ -229,14 +292,13 @@ typedef struct map {
 	int64_t group, part, parts; // matrices of a task; rows or, where there is one, columns of a part, and parts of a matrix
 } map;
 
-static void map_part(const map *m, int64_t matrix, int64_t from, float *room)
+static void map_part(const map *m, const int64_t *place, int64_t from, float *room)
 {
 	pn_matrix v[PN_MAX_OPERANDS + 1];
 	for (int i = 0; i <= m->program->operands; i++) {
-		int64_t rest = matrix;
 		v[i] = (pn_matrix){m->t[i].at, m->dims > 1 ? m->t[i].stride[m->dims - 2] : 0, m->t[i].stride[m->dims - 1]};
-		for (int k = m->dims - 3; k >= 0; rest /= m->shape[k--])
-			v[i].at += rest % m->shape[k] * m->t[i].stride[k];
+		for (int k = 0; k < m->dims - 2; k++)
+			v[i].at += place[k] * m->t[i].stride[k];
 		v[i] = m->rows > 1 ? moved(v[i], from, 0) : moved(v[i], 0, from);
 	}
 	int64_t rows = m->rows > 1 ? pn_min(m->part, m->rows - from) : 1, cols = m->rows > 1 ? m->cols : pn_min(m->part, m->cols - from);
@@ -248,8 +310,14 @@ static void map_task(void *arg, int task, int thread)
 	const map *m = arg;
 	float *room = m->d->threads.scratch(m->d->threads.pool, thread);
 	int64_t first = task / m->parts * m->group, last = pn_min(m->matrices, first + m->group);
-	for (int64_t i = first; i < last; i++)
-		map_part(m, i, task % m->parts * m->part, room);
+	int64_t place[PN_MAX_DIMS] = {0}, rest = first;
+	for (int k = m->dims - 3; k >= 0; rest /= m->shape[k--])
+		place[k] = rest % m->shape[k];
+	for (int64_t i = first; i < last; i++) {
+		map_part(m, place, task % m->parts * m->part, room);
+		for (int k = m->dims - 3; k >= 0 && ++place[k] == m->shape[k]; k--)
+			place[k] = 0;
+	}
 }
 
 void pn_map(const pn_device *d, const pn_instruction *code, int instructions, int operands, int dims,

@@ -59,13 +59,17 @@ INLINE void put(const window *w, const int outputs, const int part, const vf *ac
 			store(d, acc[i]);
 }
 
-INLINE void depthwise_of(const window *w, const int outputs, const int part, const float *bias)
+INLINE void depthwise_of(const window *w, const int outputs, const int part, const float *bias, const pn_ending *ending)
 {
 	vf acc[ACROSS];
 #pragma GCC unroll 8
 	for (int i = 0; i < outputs; i++)
 		acc[i] = bias ? get(w, part, bias + w->channel) : set(0);
 	EACH_TAP(w, outputs, vf weight = load(tap_weight(w, z, y, j));, acc[i] = muladd(v, weight, acc[i]););
+	if (ending)
+#pragma GCC unroll 8
+		for (int i = 0; i < outputs; i++)
+			acc[i] = smaller(set(ending->high), larger(set(ending->low), acc[i]));
 	put(w, outputs, part, acc);
 }
 
@@ -126,10 +130,10 @@ INLINE void means_of(const window *w, const int outputs, const int part, const f
 		} \
 	}
 
-static void depthwise(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias)
+static void depthwise(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias, const pn_ending *ending)
 {
 	window w = {.s = s, .weights = weights, .kernel = kernel, .stride = stride};
-#define CALL(n, part) depthwise_of(&w, n, part, bias)
+#define CALL(n, part) depthwise_of(&w, n, part, bias, ending)
 	EACH_WINDOW(s, w, CALL)
 #undef CALL
 }

@@ -26,40 +26,40 @@ typedef struct interpolation {
 	const pn_device *d;
 	int outputs;
 	ptrdiff_t dst, src;
-	const int32_t *start, *index;
-	const float *weight;
+	pn_weights taps;
 	int dims; // beside the last one
 	const int64_t *shape;
 	const pn_tensor *t;
-	int64_t lines, length, block; // of places beside the last dimension; the last dimension; lines of a task
+	int64_t lines, length;        // of places beside the last dimension; the last dimension
+	int64_t block, parts;  // lines of a task, and parts of one line's outputs
 } interpolation;
 
-static void interpolate_line(const interpolation *p, float *dst, const float *src, const int32_t *index, const float *weight, int taps)
+static void interpolate_line(const interpolation *p, float *dst, const float *src, int first, int last)
 {
 	ptrdiff_t to = p->t[0].stride[p->dims], from = p->t[1].stride[p->dims];
 	if (to == 1 && from == 1) {
-		p->d->kernels->weigh(dst, src, p->src, index, weight, taps, (size_t)p->length);
+		p->d->kernels->weigh(dst, p->dst, src, p->src, &p->taps, first, last, (size_t)p->length);
 		return;
 	}
-	for (int64_t i = 0; i < p->length; i++) {
-		float sum = 0;
-		for (int j = 0; j < taps; j++)
-			sum = __builtin_fmaf(weight[j], src[index[j] * p->src + i * from], sum);
-		dst[i * to] = sum;
-	}
+	for (int64_t i = 0; i < p->length; i++)
+		for (int o = first; o < last; o++) {
+			float sum = 0;
+			for (int j = p->taps.start[o]; j < p->taps.start[o + 1]; j++)
+				sum = __builtin_fmaf(p->taps.weight[j], src[p->taps.index[j] * p->src + i * from], sum);
+			dst[o * p->dst + i * to] = sum;
+		}
 }
 
 static void interpolate_task(void *arg, int task, int thread)
 {
 	(void)thread;
 	const interpolation *p = arg;
-	int64_t first = task * p->block, last = pn_min(p->lines, first + p->block);
+	int64_t first = task / p->parts * p->block, last = pn_min(p->lines, first + p->block);
+	int part = task % (int)p->parts, outputs = p->outputs;
 	for (int64_t i = first; i < last; i++) {
 		float *at[2];
-		int64_t output = i % p->outputs;
-		locate(i / p->outputs, p->dims, p->shape, p->t, 2, at);
-		int32_t start = p->start[output];
-		interpolate_line(p, at[0] + output * p->dst, at[1], p->index + start, p->weight + start, p->start[output + 1] - start);
+		locate(i, p->dims, p->shape, p->t, 2, at);
+		interpolate_line(p, at[0], at[1], (int)((int64_t)outputs * part / p->parts), (int)((int64_t)outputs * (part + 1) / p->parts));
 	}
 }
 
@@ -67,10 +67,11 @@ void pn_interpolate(const pn_device *d, int outputs, ptrdiff_t dst, ptrdiff_t sr
                     const int32_t *index, const float *weight, int dims, const int64_t *shape, const pn_tensor *t)
 {
 	enum { TASK_ELEMENTS = 16 << 10 };
-	interpolation p = {d, outputs, dst, src, start, index, weight, dims - 1, shape, t, 0, shape[dims - 1], 0};
-	p.lines = product_of(dims - 1, shape) * outputs;
-	p.block = pn_max(1, TASK_ELEMENTS / pn_max(1, p.length));
-	pn_run(d, interpolate_task, &p, (int)pn_ceil(p.lines, p.block), 0.5 * (double)p.lines * (double)p.length);
+	interpolation p = {d, outputs, dst, src, {start, index, weight}, dims - 1, shape, t, product_of(dims - 1, shape), shape[dims - 1], 1, 1};
+	int64_t line = outputs * p.length;
+	p.block = pn_max(1, TASK_ELEMENTS / pn_max(1, line));
+	p.parts = p.block > 1 ? 1 : pn_min(outputs, pn_ceil(line, TASK_ELEMENTS));
+	pn_run(d, interpolate_task, &p, (int)(pn_ceil(p.lines, p.block) * p.parts), 0.5 * (double)p.lines * (double)line);
 }
 
 typedef struct multiplication {
@@ -122,10 +123,10 @@ static void multiply_block(const multiplication *m, int row, int rows, int panel
 		int height = (int)pn_min(k->rows, rows - i);
 		const float *from = a + i * p->a[0];
 		if (p->dst[1] == 1) {
-			k->tile(height, cols, 1, (size_t)p->k, &from, p->a[0], b, width, c + i * p->dst[0], p->dst[0], NULL);
+			k->tile(height, cols, 1, (size_t)p->k, &from, p->a[0], b, width, c + i * p->dst[0], p->dst[0], NULL, NULL);
 			continue;
 		}
-		k->tile(height, cols, 1, (size_t)p->k, &from, p->a[0], b, width, scratch, width, NULL);
+		k->tile(height, cols, 1, (size_t)p->k, &from, p->a[0], b, width, scratch, width, NULL, NULL);
 		for (int r = 0; r < height; r++)
 			for (int j = 0; j < cols; j++)
 				c[(i + r) * p->dst[0] + j * p->dst[1]] = scratch[r * width + j];
@@ -281,43 +282,52 @@ static void scalar_task(void *arg, int task, int thread)
 	}
 }
 
-// vector_task makes vectors of results, which lie side by side as their operands do.
+// vector_task makes results along the last kept dimension, all at a time.
 static void vector_task(void *arg, int task, int thread)
 {
 	const reduction *r = arg;
 	const pn_kernels *k = r->d->kernels;
 	int64_t from = task % r->parts * r->width;
-	size_t n = (size_t)pn_min(r->width, r->shape[r->kept - 1] - from);
-	float *at[2], *sum = r->d->threads.scratch(r->d->threads.pool, thread), *part;
-	locate(task / r->parts, r->kept - 1, r->shape, r->t, 2, at);
-	k->fill(sum, neutral[r->how], n * LEVELS);
-	pn_tensor t = {.at = at[1] + from};
+	size_t n = r->kept ? (size_t)pn_min(r->width, r->shape[r->kept - 1] - from) : 1;
+	float *at[2], *sum = r->d->threads.scratch(r->d->threads.pool, thread), *own = sum + n * LEVELS, *part;
+	ptrdiff_t to = r->kept ? r->t[0].stride[r->kept - 1] : 1, step = r->kept ? r->t[1].stride[r->kept - 1] : 1;
+	locate(task / r->parts, r->kept ? r->kept - 1 : 0, r->shape, r->t, 2, at);
+	k->fill(sum, neutral[r->how], n * (r->count >= RADIX ? LEVELS : 1));
+	pn_tensor t = {.at = at[1] + from * step};
 	for (int i = 0; i < r->reduced; i++)
 		t.stride[i] = r->t[1].stride[r->kept + i];
 	for (int64_t i = 0; i < r->count; i++) {
 		locate(i, r->reduced, r->shape + r->kept, &t, 1, &part);
+		if (step != 1) {
+			for (size_t j = 0; j < n; j++)
+				own[j] = part[(ptrdiff_t)j * step];
+			part = own;
+		}
 		k->fold[r->how](sum, part, n);
 		for (int level = 0; carry(i, level); level++) {
 			k->fold[r->how](sum + (level + 1) * n, sum + level * n, n);
 			k->fill(sum + level * n, neutral[r->how], n);
 		}
 	}
-	for (int i = 1; i < LEVELS; i++)
+	for (int i = 1; i < LEVELS && r->count >= RADIX; i++)
 		k->fold[r->how](sum, sum + i * n, n);
-	k->copy(at[0] + from, sum, n);
+	for (size_t j = 0; j < n; j++)
+		at[0][(from + (ptrdiff_t)j) * to] = sum[j];
 }
 
 void pn_reduce(const pn_device *d, int how, int kept, int reduced, const int64_t *shape, const pn_tensor *t)
 {
-	enum { TASK_ELEMENTS = 16 << 10 };
+	enum { TASK_ELEMENTS = 16 << 10, FEW = 64 };
 	reduction r = {.d = d, .how = how, .kept = kept, .reduced = reduced, .shape = shape, .t = t};
 	r.results = product_of(kept, shape);
 	r.count = product_of(reduced, shape + kept);
 	double work = 0.3 * (double)r.results * (double)r.count;
-	if (how != PRODUCT && kept > 0 && t[0].stride[kept - 1] == 1 && t[1].stride[kept - 1] == 1 ) {
-		r.width = pn_max(d->kernels->lanes, pn_min(4096, TASK_ELEMENTS / pn_max(1, r.count) / d->kernels->lanes * d->kernels->lanes));
-		r.parts = pn_ceil(shape[kept - 1], r.width);
-		pn_run(d, vector_task, &r, (int)(product_of(kept - 1, shape) * r.parts), work);
+	// Which way depends on nothing that images or rows beside could change.
+	if (how != PRODUCT && (r.count <= FEW || (kept > 0 && t[1].stride[kept - 1] == 1))) {
+		int64_t length = kept ? shape[kept - 1] : 1;
+		r.width = pn_min(4096, pn_max(64, TASK_ELEMENTS / pn_max(1, r.count)));
+		r.parts = pn_ceil(length, r.width);
+		pn_run(d, vector_task, &r, (int)(r.results / length * r.parts), work);
 		return;
 	}
 	r.width = pn_max(1, TASK_ELEMENTS / pn_max(1, r.count));

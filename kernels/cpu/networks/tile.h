@@ -1,13 +1,13 @@
 // Products of a few rows with a panel of two vectors of columns, in registers.
 
+#include "internal.h"
 #include "lanes.h"
-
-#include <string.h>
 
 // Pointers to every third row are enough to reach all of them: row i lies (i%3) strides behind one.
 enum { POINTERS = (ROWS + 2) / 3 };
 
-INLINE void tile_of(const int rows, const int vectors, size_t k, const float *a, ptrdiff_t lda, const float *b,
+// add_run adds the products of a run.
+INLINE void add_run(const int rows, const int vectors, size_t k, const float *a, ptrdiff_t lda, const float *b,
                     ptrdiff_t ldb, vf acc[ROWS][2])
 {
 	const char *p[POINTERS];
@@ -54,50 +54,87 @@ INLINE void tile_of(const int rows, const int vectors, size_t k, const float *a,
 	}
 }
 
-INLINE void whole_tile(const int rows, const int vectors, int runs, size_t k, const float *const *a, ptrdiff_t lda,
-                       const float *b, ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init)
+// begin and end take the columns of a tile from memory and bring them there; of the last vector they are those of
+// mask, if that is a part.
+INLINE void begin(const int rows, const int vectors, vf acc[ROWS][2], const float *c, ptrdiff_t ldc, const int part, vm mask)
+{
+#pragma GCC unroll 14
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+		for (int j = 0; j < vectors; j++) {
+			const float *p = c + i * ldc + j * PN_LANES;
+			acc[i][j] = part && j == vectors - 1 ? load_first(p, mask) : load(p);
+		}
+}
+
+INLINE void end(const int rows, const int vectors, vf acc[ROWS][2], float *c, ptrdiff_t ldc, const int part, vm mask)
+{
+#pragma GCC unroll 14
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+		for (int j = 0; j < vectors; j++) {
+			float *p = c + i * ldc + j * PN_LANES;
+			if (part && j == vectors - 1)
+				store_first(p, acc[i][j], mask);
+			else
+				store(p, acc[i][j]);
+		}
+}
+
+INLINE void add_columns(const int rows, const int vectors, vf acc[ROWS][2], const float *c, ptrdiff_t ldc, const int part, vm mask)
+{
+#pragma GCC unroll 14
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+		for (int j = 0; j < vectors; j++) {
+			const float *p = c + i * ldc + j * PN_LANES;
+			acc[i][j] = acc[i][j] + (part && j == vectors - 1 ? load_first(p, mask) : load(p));
+		}
+}
+
+INLINE void hold(const int rows, const int vectors, vf acc[ROWS][2], const pn_ending *e, const int part, vm mask)
+{
+	if (e->add && part)
+		add_columns(rows, vectors, acc, e->add, e->row, 1, mask);
+	else if (e->add)
+		add_columns(rows, vectors, acc, e->add, e->row, 0, mask);
+	vf low = set(e->low), high = set(e->high);
+#pragma GCC unroll 14
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+		for (int j = 0; j < vectors; j++)
+			acc[i][j] = smaller(high, larger(low, acc[i][j])); // NaN stays
+}
+
+INLINE void tile_of(const int rows, const int vectors, int cols, int runs, size_t k, const float *const *a, ptrdiff_t lda,
+                    const float *b, ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init, const pn_ending *ending)
 {
 	vf acc[ROWS][2];
+	int left = cols - (vectors - 1) * PN_LANES, part = left < PN_LANES;
 	ptrdiff_t step = init == c ? ldc : 0;
+	vm mask = first(part ? left : PN_LANES - 1);
+	if (!init)
 #pragma GCC unroll 14
-	for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-		for (int j = 0; j < vectors; j++)
-			acc[i][j] = init ? load(init + i * step + j * PN_LANES) : set(0);
+		for (int i = 0; i < rows; i++)
+			acc[i][0] = acc[i][1] = set(0);
+	else if (part)
+		begin(rows, vectors, acc, init, step, 1, mask);
+	else
+		begin(rows, vectors, acc, init, step, 0, mask);
 	for (int j = 0; j < runs; j++)
-		tile_of(rows, vectors, k, a[j], lda, b + j * (ptrdiff_t)k * ldb, ldb, acc);
-#pragma GCC unroll 14
-	for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-		for (int j = 0; j < vectors; j++)
-			store(c + i * ldc + j * PN_LANES, acc[i][j]);
+		add_run(rows, vectors, k, a[j], lda, b + j * (ptrdiff_t)k * ldb, ldb, acc);
+	if (ending)
+		hold(rows, vectors, acc, ending, part, mask);
+	if (part)
+		end(rows, vectors, acc, c, ldc, 1, mask);
+	else
+		end(rows, vectors, acc, c, ldc, 0, mask);
 }
 
 #define TILE(n) \
 	case n: \
-		if (vectors == 2) \
-			whole_tile(n, 2, runs, k, a, lda, b, ldb, c, ldc, init); \
-		else \
-			whole_tile(n, 1, runs, k, a, lda, b, ldb, c, ldc, init); \
+		tile_of(n, 1, cols, runs, k, a, lda, b, ldb, c, ldc, init, ending); \
+		break; \
+	case n + ROWS: \
+		tile_of(n, 2, cols, runs, k, a, lda, b, ldb, c, ldc, init, ending); \
 		break;
-
-static void whole(int rows, int vectors, int runs, size_t k, const float *const *a, ptrdiff_t lda, const float *b,
-                  ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init);
-
-static void tile(int rows, int cols, int runs, size_t k, const float *const *a, ptrdiff_t lda, const float *b,
-                 ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init)
-{
-	int vectors = cols > PN_LANES ? 2 : 1;
-	if (cols == vectors * PN_LANES) {
-		whole(rows, vectors, runs, k, a, lda, b, ldb, c, ldc, init);
-		return;
-	}
-	// Columns that are not there are computed beside c.
-	enum { WIDTH = 2 * PN_LANES };
-	float part[ROWS * WIDTH] = {0};
-	for (int i = 0; init && i < rows; i++)
-		memcpy(part + i * WIDTH, init + (init == c ? i * ldc : 0), (size_t)cols * sizeof *c);
-	whole(rows, vectors, runs, k, a, lda, b, ldb, part, WIDTH, part);
-	for (int i = 0; i < rows; i++)
-		memcpy(c + i * ldc, part + i * WIDTH, (size_t)cols * sizeof *c);
-}
