@@ -11,7 +11,7 @@ GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/oip ./engine/images ./engine/inference ./engine/wire ./engine/client/... ./engine/frontend ./engine/completion ./engine/detokenize ./engine/metrics ./internal/opened ./internal/contentcoding ./internal/requestid ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config
 SHELLS := ./internal/mq ./internal/supervise ./engine/tokenizer ./test/pipeline
 
-.PHONY: attack help onnx-tests setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak strikes test-clients bench-cpu figures clean
+.PHONY: attack help onnx-tests setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak strikes test-clients bench-cpu bench-dnn figures clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -91,6 +91,9 @@ attack: build ## attacks on a real server, as a stranger would try them (10 minu
 
 bench-cpu: build ## this engine beside transformers and OpenVINO on this machine's CPU
 	tools/peers/bench_cpu.sh
+
+bench-dnn: setup ## networks beside ONNX Runtime on this machine's CPU
+	tools/peers/bench_dnn.sh
 
 SOAK ?= 1h
 soak: build ## mixed traffic with faults for SOAK=1h: what became of every request, and the memory of each process

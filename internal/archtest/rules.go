@@ -110,6 +110,9 @@ var arrows = map[string][]string{
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/cameras", "scheduler/sim/feeds", "scheduler/sim/swaps",
 	},
 	"bench/gpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cuda"},
+	"bench/dnn": {
+		"engine", "engine/dnn/gradient", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/plan", "engine/dnn/specialize", "kernels", "kernels/cpu",
+	},
 	"bench/cpu": {"engine", "engine/device", "engine/executor", "engine/host", "engine/wire", "kernels/cpu/onednn"},
 
 	// plumbing
