@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ops"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/spatial"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -57,7 +57,7 @@ func (t *translator) interpolate(x *Value, d int, taps kernels.Taps) *Value {
 
 // resizeTaps are those of a Resize's dimensions, or nil if they are not all.
 func resizeTaps(n *graph.Node) (dims []int, taps []kernels.Taps) {
-	list, ok, err := ops.ResizeTaps(n)
+	list, ok, err := spatial.ResizeTaps(n)
 	if !ok || err != nil {
 		return nil, nil
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ops"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/spatial"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -21,13 +21,13 @@ func windowLowerings() map[string]func(t *translator, n *graph.Node) *Value {
 }
 
 // windowOf is where a node's kernel stands; ok is false where a device cannot have it.
-func windowOf(n *graph.Node) (w ops.Window, ok bool) {
-	w, err := ops.WindowOf(n)
+func windowOf(n *graph.Node) (w spatial.Window, ok bool) {
+	w, err := spatial.WindowOf(n)
 	return w, err == nil && len(w.Kernel) >= 1 && len(w.Kernel) <= 3
 }
 
 // overImages is a window that moves over a value [N, C, spatial...].
-func overImages(w ops.Window) Window {
+func overImages(w spatial.Window) Window {
 	dims := len(w.Kernel)
 	o := Window{Order: []int{0}, Origin: make([]int, dims)}
 	for i := range dims {

@@ -4,51 +4,57 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/op"
 )
 
 // deepest bounds branches within branches.
 const deepest = 16
 
+// controls are operations that choose what is computed.
+var controls = map[string]op.Definition{
+	"If": op.Define(choose, op.Booleans, 1, op.Many, op.Many),
+}
+
 // choose is If. Its outputs are those of the branch that the condition takes.
-func choose(c *call) {
+func choose(c *op.Call) {
 	var branches [2]*graph.Graph
 	for i, name := range []string{"else_branch", "then_branch"} {
-		g, ok := attribute[*graph.Graph](c, name)
+		g, ok := op.Attribute[*graph.Graph](c, name)
 		if !ok {
-			c.fail("attribute %s is not given", name)
+			c.Fail("attribute %s is not given", name)
 		}
-		if len(g.Inputs) != 0 || len(g.Outputs) != len(c.out) {
-			c.fail("attribute %s has %d inputs and %d outputs, and If has %d", name, len(g.Inputs), len(g.Outputs), len(c.out))
+		if len(g.Inputs) != 0 || len(g.Outputs) != len(c.Out) {
+			c.Fail("attribute %s has %d inputs and %d outputs, and If has %d", name, len(g.Inputs), len(g.Outputs), len(c.Out))
 		}
 		if depth(g, deepest) < 0 {
-			c.fail("attribute %s has more than %d branches within each other", name, deepest)
+			c.Fail("attribute %s has more than %d branches within each other", name, deepest)
 		}
 		branches[i] = g
 	}
-	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		if in[0].Len() != 1 {
-			c.fail("the condition has the shape %v", in[0].Shape)
+			c.Fail("the condition has the shape %v", in[0].Shape)
 		}
 		values := map[*graph.Value]*graph.Tensor{}
-		for i, v := range c.node.Reads() {
+		for i, v := range c.Node.Reads() {
 			if i < len(in) {
 				values[v] = in[i]
 			}
 		}
-		return c.branch(branches[in[0].Ints()[0]], values)
+		return branch(c, branches[in[0].Ints()[0]], values)
 	}
-	if c.evaluates {
+	if c.Evaluates {
 		return
 	}
-	for i := range c.out {
-		c.typed(i, 0)
+	for i := range c.Out {
+		c.Typed(i, 0)
 	}
-	if t := c.in[0].Const; t != nil && t.Len() == 1 {
-		c.inferBranch(branches[t.Ints()[0]], false)
+	if t := c.In[0].Const; t != nil && t.Len() == 1 {
+		inferBranch(c, branches[t.Ints()[0]], false)
 		return
 	}
-	c.inferBranch(branches[0], false)
-	c.inferBranch(branches[1], true)
+	inferBranch(c, branches[0], false)
+	inferBranch(c, branches[1], true)
 }
 
 // depth is left less the branches within each other in g; -1 if they are more.
@@ -66,24 +72,24 @@ func depth(g *graph.Graph, left int) int {
 }
 
 // inferBranch sets the outputs to those of a branch or, if they are set, to what they have in common with them.
-func (c *call) inferBranch(g *graph.Graph, second bool) {
+func inferBranch(c *op.Call, g *graph.Graph, second bool) {
 	for _, n := range g.Nodes {
-		op, ok := Lookup(n.Op)
+		known, ok := Lookup(n.Op)
 		if !ok {
-			c.fail("%v: there is no such operation", n)
+			c.Fail("%v: there is no such operation", n)
 		}
-		if err := op.Infer(n); err != nil {
-			c.fail("%w", err)
+		if err := known.Infer(n); err != nil {
+			c.Fail("%w", err)
 		}
 	}
 	for i, v := range g.Outputs {
-		switch o := c.out[i]; {
+		switch o := c.Out[i]; {
 		case v == nil:
-			c.fail("output %d of a branch is not given", i)
+			c.Fail("output %d of a branch is not given", i)
 		case !second:
 			o.Type, o.Shape, o.Rank = v.Type, slices.Clone(v.Shape), v.Rank
 		case o.Type != v.Type && o.Type != 0 && v.Type != 0:
-			c.fail("output %d is of %v or of %v", i, v.Type, o.Type)
+			c.Fail("output %d is of %v or of %v", i, v.Type, o.Type)
 		case o.Rank != v.Rank:
 			o.Shape, o.Rank = nil, -1
 		default:
@@ -97,19 +103,19 @@ func (c *call) inferBranch(g *graph.Graph, second bool) {
 }
 
 // branch computes a graph's outputs from values of the graphs around it.
-func (c *call) branch(g *graph.Graph, values map[*graph.Value]*graph.Tensor) []*graph.Tensor {
+func branch(c *op.Call, g *graph.Graph, values map[*graph.Value]*graph.Tensor) []*graph.Tensor {
 	for _, n := range g.Nodes {
-		op, ok := Lookup(n.Op)
+		known, ok := Lookup(n.Op)
 		if !ok {
-			c.fail("%v: there is no such operation", n)
+			c.Fail("%v: there is no such operation", n)
 		}
 		reads := n.In
 		if len(n.Subgraphs()) > 0 {
 			reads = n.Reads()
 		}
-		out, err := op.Eval(n, c.tensors(reads, values))
+		out, err := known.Eval(n, tensors(c, reads, values))
 		if err != nil {
-			c.fail("%w", err)
+			c.Fail("%w", err)
 		}
 		for i, v := range n.Out {
 			if v != nil {
@@ -117,11 +123,11 @@ func (c *call) branch(g *graph.Graph, values map[*graph.Value]*graph.Tensor) []*
 			}
 		}
 	}
-	return c.tensors(g.Outputs, values)
+	return tensors(c, g.Outputs, values)
 }
 
 // tensors are those of values, nil for nil.
-func (c *call) tensors(of []*graph.Value, values map[*graph.Value]*graph.Tensor) []*graph.Tensor {
+func tensors(c *op.Call, of []*graph.Value, values map[*graph.Value]*graph.Tensor) []*graph.Tensor {
 	out := make([]*graph.Tensor, len(of))
 	for i, v := range of {
 		if v == nil {
@@ -131,7 +137,7 @@ func (c *call) tensors(of []*graph.Value, values map[*graph.Value]*graph.Tensor)
 			out[i] = v.Const
 		}
 		if out[i] == nil {
-			c.fail("a branch reads %s, which is not given", v.Name)
+			c.Fail("a branch reads %s, which is not given", v.Name)
 		}
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/spatial"
 )
 
 // choices are made by bytes; when they are used up, the first choice is taken.
@@ -158,8 +159,8 @@ func attempt(t *testing.T, data []byte) (evaluated string) {
 	if err := op.Infer(n); err != nil && !strings.Contains(err.Error(), n.Op) {
 		t.Fatalf("%v: its error is %q", n, err)
 	}
-	_, _ = ops.WindowOf(n)
-	_, _, _ = ops.ResizeTaps(n)
+	_, _ = spatial.WindowOf(n)
+	_, _, _ = spatial.ResizeTaps(n)
 	in := make([]*graph.Tensor, len(n.In))
 	for i, v := range n.In {
 		if v != nil {

@@ -3,10 +3,14 @@
 package ops
 
 import (
-	"math"
-
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/backward"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/combine"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/elementwise"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/move"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/op"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/spatial"
 	"github.com/prefillonly/prefillonly/engine/dnn/vjp"
 )
 
@@ -26,12 +30,6 @@ type Op struct {
 	Types []engine.DType
 }
 
-// The most elements a tensor may have: as a value of a graph, and as a result of Eval.
-const (
-	MaxElements     = 1 << 31
-	MaxEvalElements = 1 << 26
-)
-
 // Lookup finds an operation.
 func Lookup(op string) (*Op, bool) {
 	o, ok := table[op]
@@ -47,26 +45,19 @@ func Names() []string {
 	return names
 }
 
-// definition says how an operation is applied, and to what.
-type definition struct {
-	apply        func(*call)
-	types        kinds // of the first input
-	fewest, most int   // inputs
-	outputs      int   // at most
-}
-
-// many is a number of inputs or outputs without a bound.
-const many = math.MaxInt
-
 var table = map[string]*Op{}
 
 // init, for some operations look others up.
 func init() {
-	for _, family := range []map[string]definition{
-		unaries, binaries, selections, moves, scatters, shapes, convolutions, pools, linears, normalisations, reductions, searches, samplings, quantisations, recurrences, backwards,
+	for _, family := range []map[string]op.Definition{
+		elementwise.Unaries, elementwise.Binaries, elementwise.Selections,
+		move.Moves, move.Scatters, move.Shapes,
+		spatial.Convolutions, spatial.Pools, spatial.Samplings,
+		combine.Linears, combine.Normalisations, combine.Reductions, combine.Searches, combine.Recurrences,
+		quantisations, controls, backward.Backwards,
 	} {
 		for name, d := range family {
-			table[name] = &Op{Infer: d.infer, Eval: d.eval, Types: d.types.list()}
+			table[name] = &Op{Infer: d.Infer, Eval: d.Eval, Types: d.Types.List()}
 		}
 	}
 	for name, g := range gradients {

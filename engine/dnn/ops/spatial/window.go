@@ -1,9 +1,11 @@
-package ops
+// Package spatial has the operations on images and volumes: convolutions, pools, and what reads between elements.
+package spatial
 
 import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/op"
 )
 
 // Window is where the kernel of a convolution or a pooling stands, dimension by dimension of space: output o reads,
@@ -17,20 +19,20 @@ type Window struct {
 
 // WindowOf is that of a Conv, ConvTranspose, MaxPool, AveragePool or LpPool.
 func WindowOf(n *graph.Node) (w Window, err error) {
-	windows := map[string]func(*call) Window{
-		"Conv": (*call).convWindow, "ConvTranspose": (*call).transposedWindow,
-		"MaxPool": (*call).poolWindow, "AveragePool": (*call).poolWindow, "LpPool": (*call).poolWindow,
+	windows := map[string]func(*op.Call) Window{
+		"Conv": convWindow, "ConvTranspose": transposedWindow,
+		"MaxPool": PoolWindow, "AveragePool": PoolWindow, "LpPool": PoolWindow,
 	}
-	c := &call{node: n, in: n.In, limit: MaxElements}
-	err = c.attempt(func() {
+	c := &op.Call{Node: n, In: n.In, Limit: op.MaxElements}
+	err = c.Attempt(func() {
 		of, ok := windows[n.Op]
 		if !ok {
-			c.fail("it has no window")
+			c.Fail("it has no window")
 		}
-		if d, ok := convolutions[n.Op]; ok {
-			d.check(c, len(n.Out))
+		if d, ok := Convolutions[n.Op]; ok {
+			d.Check(c, len(n.Out))
 		} else {
-			pools[n.Op].check(c, len(n.Out))
+			Pools[n.Op].Check(c, len(n.Out))
 		}
 		w = of(c)
 	})
@@ -41,21 +43,21 @@ func WindowOf(n *graph.Node) (w Window, err error) {
 func (w *Window) extent(i int) int { return (w.Kernel[i]-1)*w.Dilations[i] + 1 }
 
 // window reads the attributes of a window with this kernel. Before and After are explicit padding.
-func (c *call) window(kernel []int) Window {
+func window(c *op.Call, kernel []int) Window {
 	n := len(kernel)
 	w := Window{Kernel: kernel, Before: make([]int, n), After: make([]int, n), Out: make([]int, n)}
-	w.Strides = c.perDimension("strides", n, 1)
-	w.Dilations = c.perDimension("dilations", n, 1)
-	c.positive("the kernel", kernel)
-	c.positive("attribute strides", w.Strides)
-	c.positive("attribute dilations", w.Dilations)
-	pads, ok := c.list("pads")
+	w.Strides = perDimension(c, "strides", n, 1)
+	w.Dilations = perDimension(c, "dilations", n, 1)
+	positive(c, "the kernel", kernel)
+	positive(c, "attribute strides", w.Strides)
+	positive(c, "attribute dilations", w.Dilations)
+	pads, ok := c.List("pads")
 	if ok && len(pads) != 2*n {
-		c.fail("attribute pads is %v, for %d dimensions", pads, n)
+		c.Fail("attribute pads is %v, for %d dimensions", pads, n)
 	}
 	for i, p := range pads {
-		if p < 0 || p > c.limit {
-			c.fail("attribute pads is %v", pads)
+		if p < 0 || p > c.Limit {
+			c.Fail("attribute pads is %v", pads)
 		}
 		if i < n {
 			w.Before[i] = p
@@ -67,28 +69,28 @@ func (c *call) window(kernel []int) Window {
 }
 
 // perDimension is an attribute with an entry for each of n dimensions.
-func (c *call) perDimension(name string, n, fallback int) []int {
-	v, ok := c.list(name)
+func perDimension(c *op.Call, name string, n, fallback int) []int {
+	v, ok := c.List(name)
 	if !ok {
-		return filled(n, fallback)
+		return op.Filled(n, fallback)
 	}
 	if len(v) != n {
-		c.fail("attribute %s is %v, for %d dimensions", name, v, n)
+		c.Fail("attribute %s is %v, for %d dimensions", name, v, n)
 	}
 	return v
 }
 
-func (c *call) positive(what string, values []int) {
+func positive(c *op.Call, what string, values []int) {
 	for _, v := range values {
 		if v < 1 || v > 1<<24 {
-			c.fail("%s: %v", what, values)
+			c.Fail("%s: %v", what, values)
 		}
 	}
 }
 
 // slide sets padding, where it follows from sizes, and the sizes of the output.
-func (c *call) slide(w *Window, space []int, up bool) {
-	auto := c.word("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+func slide(c *op.Call, w *Window, space []int, up bool) {
+	auto := c.Word("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 	for i, n := range space {
 		same := auto == "SAME_UPPER" || auto == "SAME_LOWER"
 		if auto != "NOTSET" {
@@ -107,7 +109,7 @@ func (c *call) slide(w *Window, space []int, up bool) {
 		}
 		room := n + w.Before[i] + w.After[i] - w.extent(i)
 		if room < 0 {
-			c.fail("dimension %d of space is %d with padding of %d and %d, and the kernel spans %d", i, n, w.Before[i], w.After[i], w.extent(i))
+			c.Fail("dimension %d of space is %d with padding of %d and %d, and the kernel spans %d", i, n, w.Before[i], w.After[i], w.extent(i))
 		}
 		w.Out[i] = room/w.Strides[i] + 1
 		// A window that is not all inside must at least begin there.
@@ -127,23 +129,23 @@ func (w *Window) share(i, total int, upper bool) {
 }
 
 // kernelOf is the kernel of weights, which attribute kernel_shape may repeat.
-func (c *call) kernelOf(weight []int) []int {
+func kernelOf(c *op.Call, weight []int) []int {
 	kernel := slices.Clone(weight[2:])
-	if given, ok := c.list("kernel_shape"); ok {
+	if given, ok := c.List("kernel_shape"); ok {
 		if len(given) != len(kernel) {
-			c.fail("attribute kernel_shape is %v, and the weights have the shape %v", given, weight)
+			c.Fail("attribute kernel_shape is %v, and the weights have the shape %v", given, weight)
 		}
 		for i, k := range given {
 			if kernel[i] < 0 {
 				kernel[i] = k
 			}
 			if kernel[i] != k {
-				c.fail("attribute kernel_shape is %v, and the weights have the shape %v", given, weight)
+				c.Fail("attribute kernel_shape is %v, and the weights have the shape %v", given, weight)
 			}
 		}
 	}
-	if !known(kernel) {
-		panic(unknown{})
+	if !op.Known(kernel) {
+		panic(op.Unknown{})
 	}
 	return kernel
 }
@@ -155,13 +157,13 @@ func space3(space []int, fill int) [3]int {
 	return out
 }
 
-// window3 is a window over three dimensions.
-type window3 struct {
+// Window3 is a window over three dimensions.
+type Window3 struct {
 	kernel, strides, dilations, before, after, out, in [3]int
 }
 
-func (w *Window) over3(space []int) window3 {
-	return window3{
+func (w *Window) over3(space []int) Window3 {
+	return Window3{
 		kernel: space3(w.Kernel, 1), strides: space3(w.Strides, 1), dilations: space3(w.Dilations, 1),
 		before: space3(w.Before, 0), after: space3(w.After, 0), out: space3(w.Out, 1), in: space3(space, 1),
 	}
@@ -178,7 +180,7 @@ func (w *Window) pointwise() bool {
 }
 
 // reach is the range of outputs, of n, whose tap k lies inside of m inputs, and the input of output 0.
-func (w *window3) reach(i, k, n, m int) (from, to, first int) {
+func (w *Window3) reach(i, k, n, m int) (from, to, first int) {
 	first = k*w.dilations[i] - w.before[i]
 	s := w.strides[i]
 	if first < 0 {

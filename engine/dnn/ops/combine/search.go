@@ -1,4 +1,4 @@
-package ops
+package combine
 
 import (
 	"cmp"
@@ -8,16 +8,17 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/op"
 )
 
-// searches are operations whose results are places of elements, or elements found by their values.
-var searches = map[string]definition{
-	"ArgMax":            {argument(1), numbers, 1, 1, 1},
-	"ArgMin":            {argument(-1), numbers, 1, 1, 1},
-	"TopK":              {topK, numbers, 2, 2, 2},
-	"NonZero":           {nonZero, anything, 1, 1, 1},
-	"Unique":            {unique, anything, 1, 1, 4},
-	"NonMaxSuppression": {nonMaxSuppression, floats, 2, 5, 1},
+// Searches are operations whose results are places of elements, or elements found by their values.
+var Searches = map[string]op.Definition{
+	"ArgMax":            op.Define(argument(1), op.Numbers, 1, 1, 1),
+	"ArgMin":            op.Define(argument(-1), op.Numbers, 1, 1, 1),
+	"TopK":              op.Define(topK, op.Numbers, 2, 2, 2),
+	"NonZero":           op.Define(nonZero, op.Anything, 1, 1, 1),
+	"Unique":            op.Define(unique, op.Anything, 1, 1, 4),
+	"NonMaxSuppression": op.Define(nonMaxSuppression, op.Floats, 2, 5, 1),
 }
 
 // order compares the elements of a tensor by their places. NaN is above all.
@@ -27,7 +28,7 @@ func order(t *graph.Tensor) func(i, j int) int {
 		return func(i, j int) int {
 			switch a, b := x[i], x[j]; {
 			case a != a || b != b:
-				return cmp.Compare(truth[int64](a != a), truth[int64](b != b))
+				return cmp.Compare(op.Truth[int64](a != a), op.Truth[int64](b != b))
 			default:
 				return cmp.Compare(a, b)
 			}
@@ -41,85 +42,85 @@ func order(t *graph.Tensor) func(i, j int) int {
 }
 
 // argument finds the largest elements, or the smallest for a sign of -1.
-func argument(sign int) func(*call) {
-	return func(c *call) {
-		keep, last := c.flag("keepdims", true), c.flag("select_last_index", false)
-		c.typed(0, engine.Int64)
-		d := c.ranked(0, 1, math.MaxInt)
-		axis := c.axis("axis", 0, len(d))
-		c.shaped(0, without(d, []int{axis}, keep)...)
-		c.run = func(in []*graph.Tensor) []*graph.Tensor {
-			if d[axis] == 0 && product(c.out[0].Shape) > 0 {
-				c.fail("no elements along dimension %d of %v", axis, d)
+func argument(sign int) func(*op.Call) {
+	return func(c *op.Call) {
+		keep, last := c.Flag("keepdims", true), c.Flag("select_last_index", false)
+		c.Typed(0, engine.Int64)
+		d := c.Ranked(0, 1, math.MaxInt)
+		axis := c.Axis("axis", 0, len(d))
+		c.Shaped(0, without(d, []int{axis}, keep)...)
+		c.Run = func(in []*graph.Tensor) []*graph.Tensor {
+			if d[axis] == 0 && op.Product(c.Out[0].Shape) > 0 {
+				c.Fail("no elements along dimension %d of %v", axis, d)
 			}
-			compare, l := order(in[0]), lanesOf(d, []int{axis})
+			compare, l := order(in[0]), op.LanesOf(d, []int{axis})
 			var out []int64
-			for _, start := range l.starts {
+			for _, start := range l.Starts {
 				best := 0
-				for k := range l.steps {
-					if o := sign * compare(start+l.steps[k], start+l.steps[best]); o > 0 || o == 0 && last {
+				for k := range l.Steps {
+					if o := sign * compare(start+l.Steps[k], start+l.Steps[best]); o > 0 || o == 0 && last {
 						best = k
 					}
 				}
 				out = append(out, int64(best))
 			}
-			return one(graph.FromInts(engine.Int64, c.out[0].Shape, out[:product(c.out[0].Shape)]))
+			return op.One(graph.FromInts(engine.Int64, c.Out[0].Shape, out[:op.Product(c.Out[0].Shape)]))
 		}
 	}
 }
 
-func topK(c *call) {
+func topK(c *op.Call) {
 	sign := 1
-	if c.flag("largest", true) {
+	if c.Flag("largest", true) {
 		sign = -1
 	}
-	sorted := c.flag("sorted", true)
-	c.typed(1, engine.Int64)
-	d := c.ranked(0, 1, math.MaxInt)
-	axis := c.axis("axis", -1, len(d))
+	sorted := c.Flag("sorted", true)
+	c.Typed(1, engine.Int64)
+	d := c.Ranked(0, 1, math.MaxInt)
+	axis := c.Axis("axis", -1, len(d))
 	k := -1
-	if given, ok := c.ints(1); ok {
+	if given, ok := c.Ints(1); ok {
 		if len(given) != 1 || given[0] < 0 || d[axis] >= 0 && given[0] > d[axis] {
-			c.fail("K is %v, of %d", given, d[axis])
+			c.Fail("K is %v, of %d", given, d[axis])
 		}
 		k = given[0]
 	}
 	shape := slices.Clone(d)
 	shape[axis] = k
-	for i := range c.out {
-		c.shaped(i, shape...)
+	for i := range c.Out {
+		c.Shaped(i, shape...)
 	}
-	c.run = func(in []*graph.Tensor) []*graph.Tensor {
-		compare, from, to := order(in[0]), lanesOf(d, []int{axis}), lanesOf(shape, []int{axis})
-		values, index := c.new(0), make([]int64, product(shape))
+	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
+		compare, from, to := order(in[0]), op.LanesOf(d, []int{axis}), op.LanesOf(shape, []int{axis})
+		values, index := c.New(0), make([]int64, op.Product(shape))
 		size := in[0].Type.Size()
-		for i := range min(len(to.starts), len(from.starts)) {
-			best := indexed(d[axis], func(k int) int { return k })
+		for i := range min(len(to.Starts), len(from.Starts)) {
+			best := op.Indexed(d[axis], func(k int) int { return k })
 			slices.SortFunc(best, func(a, b int) int {
-				return cmp.Or(sign*compare(from.starts[i]+from.steps[a], from.starts[i]+from.steps[b]), cmp.Compare(a, b))
+				return cmp.Or(sign*compare(from.Starts[i]+from.Steps[a], from.Starts[i]+from.Steps[b]), cmp.Compare(a, b))
 			})
 			if best = best[:k]; !sorted {
 				slices.Sort(best)
 			}
 			for j, b := range best {
-				at, source := to.starts[i]+to.steps[j], from.starts[i]+from.steps[b]
+				at, source := to.Starts[i]+to.Steps[j], from.Starts[i]+from.Steps[b]
 				copy(values.Data[at*size:(at+1)*size], in[0].Data[source*size:])
 				index[at] = int64(b)
 			}
 		}
-		out := one(values)
-		if len(c.out) > 1 {
+		out := op.One(values)
+		if len(c.Out) > 1 {
 			out = append(out, graph.FromInts(engine.Int64, shape, index))
 		}
 		return out
 	}
 }
 
-func nonZero(c *call) {
-	c.typed(0, engine.Int64)
-	d := c.dims(0)
-	c.shaped(0, len(d), -1)
-	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+func nonZero(c *op.Call) {
+	c.Typed(0, engine.Int64)
+	d := c.Dims(0)
+	c.Shaped(0, len(d), -1)
+	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		var found []int
 		for i, v := range in[0].Floats() {
 			if v != 0 {
@@ -127,7 +128,7 @@ func nonZero(c *call) {
 			}
 		}
 		out := make([]int64, 0, len(d)*len(found))
-		for _, stride := range strides(d) {
+		for _, stride := range op.Strides(d) {
 			for _, i := range found {
 				out = append(out, int64(i/max(stride, 1)))
 			}
@@ -137,57 +138,57 @@ func nonZero(c *call) {
 				out[k*len(found)+i] %= int64(d[k])
 			}
 		}
-		return one(graph.FromInts(engine.Int64, []int{len(d), len(found)}, out))
+		return op.One(graph.FromInts(engine.Int64, []int{len(d), len(found)}, out))
 	}
 }
 
-func unique(c *call) {
-	sorted := c.flag("sorted", true)
-	for i := 1; i < len(c.out); i++ {
-		c.typed(i, engine.Int64)
+func unique(c *op.Call) {
+	sorted := c.Flag("sorted", true)
+	for i := 1; i < len(c.Out); i++ {
+		c.Typed(i, engine.Int64)
 	}
-	d, axis := c.dims(0), 0
-	if _, ok := c.node.Attrs["axis"]; ok {
-		axis = c.axis("axis", 0, len(d))
+	d, axis := c.Dims(0), 0
+	if _, ok := c.Node.Attrs["axis"]; ok {
+		axis = c.Axis("axis", 0, len(d))
 	} else {
-		d = []int{product(d)}
+		d = []int{op.Product(d)}
 	}
 	shape := slices.Clone(d)
 	shape[axis] = -1
-	for i := range c.out {
-		c.shaped(i, -1)
+	for i := range c.Out {
+		c.Shaped(i, -1)
 	}
-	c.shaped(0, shape...)
-	if len(c.out) > 2 {
-		c.shaped(2, d[axis])
+	c.Shaped(0, shape...)
+	if len(c.Out) > 2 {
+		c.Shaped(2, d[axis])
 	}
-	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		t := in[0].Reshaped(d...)
 		groups, of := distinct(t, axis)
 		if !sorted { // in the order in which they are first met
 			rank := make([]int64, len(groups))
-			by := indexed(len(groups), func(i int) int { return i })
+			by := op.Indexed(len(groups), func(i int) int { return i })
 			slices.SortFunc(by, func(a, b int) int { return groups[a][0] - groups[b][0] })
 			reordered := make([][]int, len(groups))
 			for to, from := range by {
 				reordered[to], rank[from] = groups[from], int64(to)
 			}
-			groups, of = reordered, mapped(func(g int64) int64 { return rank[g] }, of)
+			groups, of = reordered, op.Mapped(func(g int64) int64 { return rank[g] }, of)
 		}
 		var first []int
 		var counts, firsts []int64
 		for _, g := range groups {
 			first, firsts, counts = append(first, g[0]), append(firsts, int64(g[0])), append(counts, int64(len(g)))
 		}
-		return []*graph.Tensor{taken(t, axis, first, nil), graph.Vector(firsts...), graph.Vector(of...), graph.Vector(counts...)}[:len(c.out)]
+		return []*graph.Tensor{op.Taken(t, axis, first, nil), graph.Vector(firsts...), graph.Vector(of...), graph.Vector(counts...)}[:len(c.Out)]
 	}
 }
 
 // distinct are the places of equal entries along an axis, in the order of their values, and the group of each place.
 func distinct(t *graph.Tensor, axis int) (groups [][]int, of []int64) {
-	_, n, _ := around(t.Shape, axis)
-	compare, stride := order(t), strides(t.Shape)[axis]
-	starts := lanesOf(t.Shape, []int{axis}).starts
+	_, n, _ := op.Around(t.Shape, axis)
+	compare, stride := order(t), op.Strides(t.Shape)[axis]
+	starts := op.LanesOf(t.Shape, []int{axis}).Starts
 	entries := func(a, b int) int {
 		for _, s := range starts {
 			if o := compare(s+a*stride, s+b*stride); o != 0 {
@@ -196,7 +197,7 @@ func distinct(t *graph.Tensor, axis int) (groups [][]int, of []int64) {
 		}
 		return 0
 	}
-	by := indexed(n, func(i int) int { return i })
+	by := op.Indexed(n, func(i int) int { return i })
 	sort.SliceStable(by, func(i, j int) bool { return entries(by[i], by[j]) < 0 })
 	of = make([]int64, n)
 	for i, k := range by {
@@ -212,26 +213,26 @@ func distinct(t *graph.Tensor, axis int) (groups [][]int, of []int64) {
 // box is by its corners.
 type box struct{ y0, x0, y1, x1 float64 }
 
-func nonMaxSuppression(c *call) {
-	centers := c.flag("center_point_box", false)
-	c.typed(0, engine.Int64)
-	c.shaped(0, -1, 3)
-	c.same(1)
-	d, scores := c.ranked(0, 3, 3), c.ranked(1, 3, 3)
-	c.expect(0, scores[0], scores[2], 4)
+func nonMaxSuppression(c *op.Call) {
+	centers := c.Flag("center_point_box", false)
+	c.Typed(0, engine.Int64)
+	c.Shaped(0, -1, 3)
+	c.Same(1)
+	d, scores := c.Ranked(0, 3, 3), c.Ranked(1, 3, 3)
+	c.Expect(0, scores[0], scores[2], 4)
 	for i := 2; i < 5; i++ {
-		if c.has(i) {
-			c.scalar(i)
+		if c.Has(i) {
+			c.Scalar(i)
 		}
 	}
-	c.run = func(in []*graph.Tensor) []*graph.Tensor {
+	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		at := func(i int, fallback float64) float64 {
-			if c.has(i) {
+			if c.Has(i) {
 				return in[i].Floats()[0]
 			}
 			return fallback
 		}
-		s := suppression{most: int(min(max(at(2, 0), 0), float64(d[1]))), overlap: at(3, 0), score: at(4, math.Inf(-1)), any: !c.has(4)}
+		s := suppression{most: int(min(max(at(2, 0), 0), float64(d[1]))), overlap: at(3, 0), score: at(4, math.Inf(-1)), any: !c.Has(4)}
 		out := []int64{}
 		boxes, x := in[0].Floats(), in[1].Floats()
 		for image := range d[0] {
@@ -242,7 +243,7 @@ func nonMaxSuppression(c *call) {
 				}
 			}
 		}
-		return one(graph.FromInts(engine.Int64, []int{len(out) / 3, 3}, out))
+		return op.One(graph.FromInts(engine.Int64, []int{len(out) / 3, 3}, out))
 	}
 }
 

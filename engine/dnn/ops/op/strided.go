@@ -1,4 +1,4 @@
-package ops
+package op
 
 import (
 	"slices"
@@ -6,8 +6,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 )
 
-// strides are those of a dense tensor, in elements.
-func strides(shape []int) []int {
+// Strides are those of a dense tensor, in elements.
+func Strides(shape []int) []int {
 	out := make([]int, len(shape))
 	n := 1
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -17,8 +17,8 @@ func strides(shape []int) []int {
 	return out
 }
 
-// gathered is the dense tensor of this shape whose elements lie stride elements of t apart, from element off on.
-func gathered(t *graph.Tensor, shape, stride []int, off int) *graph.Tensor {
+// Gathered is the dense tensor of this shape whose elements lie stride elements of t apart, from element off on.
+func Gathered(t *graph.Tensor, shape, stride []int, off int) *graph.Tensor {
 	out := graph.NewTensor(t.Type, slices.Clone(shape)...)
 	copyStrided(out.Data, t.Data, t.Type.Size(), shape, stride, off)
 	return out
@@ -26,7 +26,7 @@ func gathered(t *graph.Tensor, shape, stride []int, off int) *graph.Tensor {
 
 // copyStrided fills dst with elements of size bytes. Runs of src that lie together are copied at once.
 func copyStrided(dst, src []byte, size int, shape, stride []int, off int) {
-	if product(shape) == 0 {
+	if Product(shape) == 0 {
 		return
 	}
 	last, run := len(shape), 1
@@ -40,7 +40,7 @@ func copyStrided(dst, src []byte, size int, shape, stride []int, off int) {
 		inner, step = shape[last], stride[last]*size
 	}
 	chunk := run * size
-	for _, start := range offsets(shape[:last], stride[:last]) {
+	for _, start := range Offsets(shape[:last], stride[:last]) {
 		at := (start + off) * size
 		for range inner {
 			if chunk == 4 { // the usual case, which copy is slow at
@@ -54,11 +54,11 @@ func copyStrided(dst, src []byte, size int, shape, stride []int, off int) {
 	}
 }
 
-// offsets are those of all elements of a shape, row-major.
-func offsets(shape, stride []int) []int {
-	out := make([]int, 1, max(product(shape), 1))
+// Offsets are those of all elements of a shape, row-major.
+func Offsets(shape, stride []int) []int {
+	out := make([]int, 1, max(Product(shape), 1))
 	for i, d := range shape {
-		next := make([]int, 0, max(product(shape), 1))
+		next := make([]int, 0, max(Product(shape), 1))
 		for _, o := range out {
 			for k := range d {
 				next = append(next, o+k*stride[i])
@@ -69,17 +69,17 @@ func offsets(shape, stride []int) []int {
 	return out
 }
 
-// expanded is t broadcast to a shape.
-func expanded(t *graph.Tensor, shape []int) *graph.Tensor {
+// Expanded is t broadcast to a shape.
+func Expanded(t *graph.Tensor, shape []int) *graph.Tensor {
 	if slices.Equal(t.Shape, shape) {
 		return t
 	}
-	return gathered(t, shape, broadcastStrides(t.Shape, shape), 0)
+	return Gathered(t, shape, BroadcastStrides(t.Shape, shape), 0)
 }
 
-// broadcastStrides are those with which a tensor of shape from is read as one of shape to.
-func broadcastStrides(from, to []int) []int {
-	out, dense := make([]int, len(to)), strides(from)
+// BroadcastStrides are those with which a tensor of shape from is read as one of shape to.
+func BroadcastStrides(from, to []int) []int {
+	out, dense := make([]int, len(to)), Strides(from)
 	for i, d := range from {
 		if d != 1 {
 			out[len(to)-len(from)+i] = dense[i]
@@ -88,21 +88,21 @@ func broadcastStrides(from, to []int) []int {
 	return out
 }
 
-// permuted is t with dimension perm[i] as dimension i.
-func permuted(t *graph.Tensor, perm []int) *graph.Tensor {
-	shape, stride, dense := make([]int, len(perm)), make([]int, len(perm)), strides(t.Shape)
+// Permuted is t with dimension perm[i] as dimension i.
+func Permuted(t *graph.Tensor, perm []int) *graph.Tensor {
+	shape, stride, dense := make([]int, len(perm)), make([]int, len(perm)), Strides(t.Shape)
 	for i, p := range perm {
 		shape[i], stride[i] = t.Shape[p], dense[p]
 	}
-	return gathered(t, shape, stride, 0)
+	return Gathered(t, shape, stride, 0)
 }
 
-// taken is t with the entries of one dimension that index names; -1 is an entry of fill, or zeros without it.
-func taken(t *graph.Tensor, axis int, index []int, fill []byte) *graph.Tensor {
+// Taken is t with the entries of one dimension that index names; -1 is an entry of fill, or zeros without it.
+func Taken(t *graph.Tensor, axis int, index []int, fill []byte) *graph.Tensor {
 	shape := slices.Clone(t.Shape)
 	shape[axis] = len(index)
 	out := graph.NewTensor(t.Type, shape...)
-	chunk := product(shape[axis+1:]) * t.Type.Size()
+	chunk := Product(shape[axis+1:]) * t.Type.Size()
 	if chunk == 0 {
 		return out
 	}
@@ -111,7 +111,7 @@ func taken(t *graph.Tensor, axis int, index []int, fill []byte) *graph.Tensor {
 		empty = slices.Repeat(fill, chunk/len(fill))
 	}
 	dst := out.Data
-	for outer := range product(shape[:axis]) {
+	for outer := range Product(shape[:axis]) {
 		for _, k := range index {
 			from := empty
 			if k >= 0 {
@@ -124,7 +124,7 @@ func taken(t *graph.Tensor, axis int, index []int, fill []byte) *graph.Tensor {
 	return out
 }
 
-// around splits a shape into the products of the dimensions before an axis, of it, and after it.
-func around(shape []int, axis int) (outer, n, inner int) {
-	return product(shape[:axis]), shape[axis], product(shape[axis+1:])
+// Around splits a shape into the products of the dimensions before an axis, of it, and after it.
+func Around(shape []int, axis int) (outer, n, inner int) {
+	return Product(shape[:axis]), shape[axis], Product(shape[axis+1:])
 }

@@ -1,10 +1,11 @@
-package ops
+package spatial
 
 import (
 	"math"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/op"
 )
 
 // Taps are how a Resize makes the entries of one dimension: output o is the sum of Weight[i] times input Index[i]
@@ -13,7 +14,7 @@ type Taps struct {
 	Axis         int
 	Start, Index []int
 	Weight       []float64
-	outside      []bool // outputs that lie outside of the input and have the extrapolation value; nil: none
+	Outside      []bool // outputs that lie outside of the input and have the extrapolation value; nil: none
 }
 
 // resizing is what a Resize does, as far as it is known.
@@ -25,169 +26,170 @@ type resizing struct {
 	sized                      bool      // by sizes, not by scales
 	scales                     []float64 // of each axis
 	from, to                   []float64 // the region of interest of each axis
-	shape                      []int
+	Shape                      []int
 }
 
 // ResizeTaps are those of each dimension that a Resize of a known shape changes, to be applied one after another. ok
 // is false if that is not all: outputs outside of the input have a value of their own.
 func ResizeTaps(n *graph.Node) (taps []Taps, ok bool, err error) {
-	c := &call{node: n, in: n.In, limit: MaxElements}
-	err = c.attempt(func() {
+	c := &op.Call{Node: n, In: n.In, Limit: op.MaxElements}
+	err = c.Attempt(func() {
 		if n.Op != "Resize" {
-			c.fail("it is no Resize")
+			c.Fail("it is no Resize")
 		}
-		samplings[n.Op].check(c, len(n.Out))
-		r, known := c.resizing()
+		Samplings[n.Op].Check(c, len(n.Out))
+		r, known := Resizing(c)
 		if !known {
-			c.fail("its scales or sizes are not known")
+			c.Fail("its scales or sizes are not known")
 		}
 		for _, a := range r.axes {
-			if min(c.dims(0)[a], r.shape[a]) < 0 {
-				c.fail("dimension %d of %v is not known", a, c.dims(0))
+			if min(c.Dims(0)[a], r.Shape[a]) < 0 {
+				c.Fail("dimension %d of %v is not known", a, c.Dims(0))
 			}
-			if max(c.dims(0)[a], r.shape[a]) > 1<<24 {
-				c.fail("dimension %d of %v would be %d", a, c.dims(0), r.shape[a])
+			if max(c.Dims(0)[a], r.Shape[a]) > 1<<24 {
+				c.Fail("dimension %d of %v would be %d", a, c.Dims(0), r.Shape[a])
 			}
 		}
 		ok = true
-		for _, t := range r.taps(c.dims(0)) {
-			ok = ok && t.outside == nil
+		for _, t := range r.Taps(c.Dims(0)) {
+			ok = ok && t.Outside == nil
 			taps = append(taps, t)
 		}
 	})
 	return taps, ok, err
 }
 
-func resize(c *call) {
-	r, ok := c.resizing()
+func resize(c *op.Call) {
+	r, ok := Resizing(c)
 	if !ok {
-		c.shaped(0, filled(len(c.dims(0)), -1)...)
+		c.Shaped(0, op.Filled(len(c.Dims(0)), -1)...)
 		return
 	}
-	c.shaped(0, r.shape...)
-	c.run = func(in []*graph.Tensor) []*graph.Tensor {
-		d := c.dims(0)
+	c.Shaped(0, r.Shape...)
+	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
+		d := c.Dims(0)
 		x, shape := in[0].Floats(), slices.Clone(d)
-		taps := r.taps(d)
+		taps := r.Taps(d)
 		for _, t := range taps {
-			x = t.apply(x, shape)
+			x = t.Apply(x, shape)
 			shape[t.Axis] = len(t.Start) - 1
 		}
 		for _, t := range taps {
 			t.extrapolate(x, shape, r.extrapolation)
 		}
 		if !graph.Floating(in[0].Type) && r.mode != "nearest" {
-			mapped(math.RoundToEven, x)
+			op.Mapped(math.RoundToEven, x)
 		}
-		return one(c.floats(0, x))
+		return op.One(c.Floats(0, x))
 	}
 }
 
-func (c *call) resizing() (r *resizing, known bool) {
-	d := c.dims(0)
+// Resizing reads what a Resize does. Its result is not known before its scales or sizes are.
+func Resizing(c *op.Call) (r *resizing, known bool) {
+	d := c.Dims(0)
 	r = &resizing{
-		mode: c.word("mode", "nearest", "linear", "cubic"),
-		coordinates: c.word("coordinate_transformation_mode", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
+		mode: c.Word("mode", "nearest", "linear", "cubic"),
+		coordinates: c.Word("coordinate_transformation_mode", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
 			"align_corners", "asymmetric", "tf_crop_and_resize"),
-		nearest:        c.word("nearest_mode", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
-		antialias:      c.flag("antialias", false),
-		excludeOutside: c.flag("exclude_outside", false),
-		cubic:          c.float("cubic_coeff_a", -0.75),
-		extrapolation:  c.float("extrapolation_value", 0),
+		nearest:        c.Word("nearest_mode", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+		antialias:      c.Flag("antialias", false),
+		excludeOutside: c.Flag("exclude_outside", false),
+		cubic:          c.Float("cubic_coeff_a", -0.75),
+		extrapolation:  c.Float("extrapolation_value", 0),
 	}
 	if r.antialias && r.coordinates == "tf_crop_and_resize" {
-		c.fail("attribute antialias is 1, with tf_crop_and_resize")
+		c.Fail("attribute antialias is 1, with tf_crop_and_resize")
 	}
-	policy := c.word("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
-	axes, given := c.list("axes")
+	policy := c.Word("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
+	axes, given := c.List("axes")
 	if !given {
-		axes = indexed(len(d), func(i int) int { return i })
+		axes = op.Indexed(len(d), func(i int) int { return i })
 	}
-	r.axes = c.dimensions("attribute axes", axes, len(d))
-	r.shape = slices.Clone(d)
+	r.axes = c.Dimensions("attribute axes", axes, len(d))
+	r.Shape = slices.Clone(d)
 	for _, a := range r.axes {
 		if d[a] < 0 {
-			r.shape[a] = -1
+			r.Shape[a] = -1
 		}
 	}
-	if !c.regions(r) {
+	if !regions(c, r) {
 		return r, false
 	}
-	if c.has(2) == c.has(3) {
-		c.fail("of scales and sizes there must be one")
+	if c.Has(2) == c.Has(3) {
+		c.Fail("of scales and sizes there must be one")
 	}
-	if c.has(2) {
-		return r, c.byScales(r)
+	if c.Has(2) {
+		return r, byScales(c, r)
 	}
-	return r, c.bySizes(r, policy)
+	return r, bySizes(c, r, policy)
 }
 
 // numbersOf are the elements of a constant input, one for each axis.
-func (c *call) numbersOf(i, want int) (values []float64, ok bool) {
-	c.elements(i, numbers)
-	t := c.in[i].Const
+func numbersOf(c *op.Call, i, want int) (values []float64, ok bool) {
+	c.Elements(i, op.Numbers)
+	t := c.In[i].Const
 	if t == nil {
 		return nil, false
 	}
-	c.checkData([]*graph.Tensor{t})
+	c.CheckData([]*graph.Tensor{t})
 	if t.Len() != want {
-		c.fail("input %d has %d elements, not %d", i, t.Len(), want)
+		c.Fail("input %d has %d elements, not %d", i, t.Len(), want)
 	}
 	return t.Floats(), true
 }
 
 // regions reads the region of interest, which is used in one mode.
-func (c *call) regions(r *resizing) (ok bool) {
+func regions(c *op.Call, r *resizing) (ok bool) {
 	n := len(r.axes)
-	r.from, r.to = filled(n, 0.0), filled(n, 1.0)
+	r.from, r.to = op.Filled(n, 0.0), op.Filled(n, 1.0)
 	if r.coordinates != "tf_crop_and_resize" {
 		return true
 	}
-	if !c.has(1) {
-		c.fail("mode tf_crop_and_resize has no region of interest")
+	if !c.Has(1) {
+		c.Fail("mode tf_crop_and_resize has no region of interest")
 	}
-	roi, ok := c.numbersOf(1, 2*n)
+	roi, ok := numbersOf(c, 1, 2*n)
 	if ok {
 		r.from, r.to = roi[:n], roi[n:]
 	}
 	return ok
 }
 
-func (c *call) byScales(r *resizing) (ok bool) {
-	d := c.dims(0)
-	if r.scales, ok = c.numbersOf(2, len(r.axes)); !ok {
+func byScales(c *op.Call, r *resizing) (ok bool) {
+	d := c.Dims(0)
+	if r.scales, ok = numbersOf(c, 2, len(r.axes)); !ok {
 		return false
 	}
 	for i, a := range r.axes {
 		s := r.scales[i]
-		if !(s > 0) || s*float64(max(d[a], 1)) > float64(c.limit) {
-			c.fail("the scales are %v", r.scales)
+		if !(s > 0) || s*float64(max(d[a], 1)) > float64(c.Limit) {
+			c.Fail("the scales are %v", r.scales)
 		}
 		if d[a] >= 0 {
 			// In float32, as others do: 0.7 of 10 is 7.
-			r.shape[a] = int(float32(d[a]) * float32(s) * float32(r.to[i]-r.from[i]))
+			r.Shape[a] = int(float32(d[a]) * float32(s) * float32(r.to[i]-r.from[i]))
 		} else if s == 1 && r.coordinates != "tf_crop_and_resize" {
-			r.shape[a] = d[a]
+			r.Shape[a] = d[a]
 		}
-		if r.shape[a] < -1 || r.shape[a] == 0 && d[a] > 0 || r.shape[a] > 0 && d[a] == 0 {
-			c.fail("dimension %d of %v would be %d", a, d, r.shape[a])
+		if r.Shape[a] < -1 || r.Shape[a] == 0 && d[a] > 0 || r.Shape[a] > 0 && d[a] == 0 {
+			c.Fail("dimension %d of %v would be %d", a, d, r.Shape[a])
 		}
 	}
 	return true
 }
 
-func (c *call) bySizes(r *resizing, policy string) (ok bool) {
-	d := c.dims(0)
-	sizes, ok := c.numbersOf(3, len(r.axes))
+func bySizes(c *op.Call, r *resizing, policy string) (ok bool) {
+	d := c.Dims(0)
+	sizes, ok := numbersOf(c, 3, len(r.axes))
 	if !ok {
 		return false
 	}
 	r.sized, r.scales = true, make([]float64, len(sizes))
 	for i, a := range r.axes {
-		if sizes[i] < 0 || sizes[i] > float64(c.limit) || (sizes[i] == 0) != (d[a] == 0) && d[a] >= 0 {
-			c.fail("the sizes are %v, of %v", sizes, d)
+		if sizes[i] < 0 || sizes[i] > float64(c.Limit) || (sizes[i] == 0) != (d[a] == 0) && d[a] >= 0 {
+			c.Fail("the sizes are %v, of %v", sizes, d)
 		}
-		r.shape[a] = int(sizes[i])
+		r.Shape[a] = int(sizes[i])
 		if r.scales[i] = 1; d[a] > 0 {
 			r.scales[i] = sizes[i] / float64(d[a])
 		}
@@ -204,29 +206,29 @@ func (c *call) bySizes(r *resizing, policy string) (ok bool) {
 	}
 	for i, a := range r.axes {
 		size := math.Floor(scale*float64(d[a]) + 0.5)
-		if size > float64(c.limit) {
-			c.fail("the sizes are %v, of %v", sizes, d)
+		if size > float64(c.Limit) {
+			c.Fail("the sizes are %v, of %v", sizes, d)
 		}
-		r.shape[a], r.scales[i] = int(size), scale
+		r.Shape[a], r.scales[i] = int(size), scale
 	}
 	return true
 }
 
-// taps are those of the dimensions that change.
-func (r *resizing) taps(d []int) []Taps {
+// Taps are those of the dimensions that change.
+func (r *resizing) Taps(d []int) []Taps {
 	var out []Taps
 	for i, a := range r.axes {
-		if d[a] == 0 || r.shape[a] == d[a] && r.scales[i] == 1 && r.coordinates != "tf_crop_and_resize" {
+		if d[a] == 0 || r.Shape[a] == d[a] && r.scales[i] == 1 && r.coordinates != "tf_crop_and_resize" {
 			continue
 		}
 		t := Taps{Axis: a, Start: []int{0}}
-		for o := range r.shape[a] {
-			x := r.place(i, o, d[a], r.shape[a])
+		for o := range r.Shape[a] {
+			x := r.place(i, o, d[a], r.Shape[a])
 			if r.coordinates == "tf_crop_and_resize" && (x < 0 || x > float64(d[a]-1)) {
-				if t.outside == nil {
-					t.outside = make([]bool, r.shape[a])
+				if t.Outside == nil {
+					t.Outside = make([]bool, r.Shape[a])
 				}
-				t.outside[o] = true
+				t.Outside[o] = true
 			}
 			r.add(&t, x, r.scales[i], d[a])
 			t.Start = append(t.Start, len(t.Index))
@@ -343,9 +345,9 @@ func (r *resizing) round(x float64) int {
 	return int(min(max(x, -1), 1e9))
 }
 
-// apply makes x, of this shape, that with the axis resized.
-func (t *Taps) apply(x []float64, shape []int) []float64 {
-	outer, n, inner := around(shape, t.Axis)
+// Apply makes x, of this shape, that with the axis resized.
+func (t *Taps) Apply(x []float64, shape []int) []float64 {
+	outer, n, inner := op.Around(shape, t.Axis)
 	m := len(t.Start) - 1
 	y := make([]float64, outer*m*inner)
 	for o := range outer {
@@ -364,13 +366,13 @@ func (t *Taps) apply(x []float64, shape []int) []float64 {
 
 // extrapolate sets outputs outside of the input.
 func (t *Taps) extrapolate(x []float64, shape []int, value float64) {
-	if t.outside == nil {
+	if t.Outside == nil {
 		return
 	}
-	outer, n, inner := around(shape, t.Axis)
+	outer, n, inner := op.Around(shape, t.Axis)
 	for row := range outer * n {
-		if t.outside[row%n] {
-			mapped(func(float64) float64 { return value }, x[row*inner:][:inner])
+		if t.Outside[row%n] {
+			op.Mapped(func(float64) float64 { return value }, x[row*inner:][:inner])
 		}
 	}
 }

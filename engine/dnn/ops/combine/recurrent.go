@@ -1,17 +1,19 @@
-package ops
+package combine
 
 import (
 	"math"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/elementwise"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/op"
 )
 
-// recurrences are operations that carry a state along a sequence.
-var recurrences = map[string]definition{
-	"LSTM": {recurrent(kind{4, []string{"Sigmoid", "Tanh", "Tanh"}, (*recurrence).lstm}), floats, 3, 8, 3},
-	"GRU":  {recurrent(kind{3, []string{"Sigmoid", "Tanh"}, (*recurrence).gru}), floats, 3, 6, 2},
-	"RNN":  {recurrent(kind{1, []string{"Tanh"}, (*recurrence).rnn}), floats, 3, 6, 2},
+// Recurrences are operations that carry a state along a sequence.
+var Recurrences = map[string]op.Definition{
+	"LSTM": op.Define(recurrent(kind{4, []string{"Sigmoid", "Tanh", "Tanh"}, (*recurrence).lstm}), op.Floats, 3, 8, 3),
+	"GRU":  op.Define(recurrent(kind{3, []string{"Sigmoid", "Tanh"}, (*recurrence).gru}), op.Floats, 3, 6, 2),
+	"RNN":  op.Define(recurrent(kind{1, []string{"Tanh"}, (*recurrence).rnn}), op.Floats, 3, 6, 2),
 }
 
 // kind is a recurrent cell: how many gates it has, its activations if none are given, and a step of it, which
@@ -39,11 +41,11 @@ type gateWeights struct {
 	f            []func(float64) float64
 }
 
-func recurrent(k kind) func(*call) {
-	return func(c *call) {
-		c.same(1, 2, 3, 5, 6, 7)
+func recurrent(k kind) func(*op.Call) {
+	return func(c *op.Call) {
+		c.Same(1, 2, 3, 5, 6, 7)
 		reverse, both := false, false
-		switch c.word("direction", "forward", "reverse", "bidirectional") {
+		switch c.Word("direction", "forward", "reverse", "bidirectional") {
 		case "reverse":
 			reverse = true
 		case "bidirectional":
@@ -53,14 +55,14 @@ func recurrent(k kind) func(*call) {
 		if both {
 			directions = 2
 		}
-		batchFirst := c.flag("layout", false)
-		r, x := c.recurrence(k, directions)
+		batchFirst := c.Flag("layout", false)
+		r, x := newRecurrence(c, k, directions)
 		if batchFirst {
 			x = []int{x[1], x[0], x[2]}
 		}
 		for i, want := range [][]int{3: {directions, 2 * k.gates * r.hidden}, 4: {x[1]}, 7: {directions, 3 * r.hidden}} {
-			if c.has(i) && want != nil {
-				c.expect(i, want...)
+			if c.Has(i) && want != nil {
+				c.Expect(i, want...)
 			}
 		}
 		state := []int{directions, x[1], r.hidden}
@@ -68,94 +70,94 @@ func recurrent(k kind) func(*call) {
 			state = []int{x[1], directions, r.hidden}
 		}
 		for i := 5; i < 7; i++ {
-			if c.has(i) {
-				c.expect(i, state...)
+			if c.Has(i) {
+				c.Expect(i, state...)
 			}
 		}
-		for i := range c.out {
-			c.typed(i, c.in[0].Type)
-			c.shaped(i, state...)
+		for i := range c.Out {
+			c.Typed(i, c.In[0].Type)
+			c.Shaped(i, state...)
 		}
 		if batchFirst {
-			c.shaped(0, x[1], x[0], directions, r.hidden)
+			c.Shaped(0, x[1], x[0], directions, r.hidden)
 		} else {
-			c.shaped(0, x[0], directions, x[1], r.hidden)
+			c.Shaped(0, x[0], directions, x[1], r.hidden)
 		}
-		functions := c.activations(k, directions)
-		c.run = func(in []*graph.Tensor) []*graph.Tensor {
+		functions := activations(c, k, directions)
+		c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 			in = slices.Concat(in, make([]*graph.Tensor, 8-len(in)))
 			if batchFirst {
 				for i, perm := range [][]int{0: {1, 0, 2}, 5: {1, 0, 2}, 6: {1, 0, 2}} {
 					if perm != nil && in[i] != nil {
-						in[i] = permuted(in[i], perm)
+						in[i] = op.Permuted(in[i], perm)
 					}
 				}
 			}
 			results := r.run(c, in, x, functions, reverse)
 			if batchFirst {
 				for i, perm := range [][]int{{2, 0, 1, 3}, {1, 0, 2}, {1, 0, 2}} {
-					results[i] = permuted(results[i], perm)
+					results[i] = op.Permuted(results[i], perm)
 				}
 			}
-			return results[:len(c.out)]
+			return results[:len(c.Out)]
 		}
 	}
 }
 
-// recurrence reads attributes and the shapes of inputs, of which x is the first.
-func (c *call) recurrence(k kind, directions int) (r *recurrence, x []int) {
-	x, hidden := c.ranked(0, 3, 3), c.ranked(2, 3, 3)[2]
-	if given := c.int("hidden_size", hidden); hidden < 0 {
+// newRecurrence reads attributes and the shapes of inputs, of which x is the first.
+func newRecurrence(c *op.Call, k kind, directions int) (r *recurrence, x []int) {
+	x, hidden := c.Ranked(0, 3, 3), c.Ranked(2, 3, 3)[2]
+	if given := c.Int("hidden_size", hidden); hidden < 0 {
 		hidden = given
 	} else if given != hidden {
-		c.fail("attribute hidden_size is %d, and the weights have %d", given, hidden)
+		c.Fail("attribute hidden_size is %d, and the weights have %d", given, hidden)
 	}
 	if hidden < 0 {
-		panic(unknown{})
+		panic(op.Unknown{})
 	}
-	r = &recurrence{kind: k, hidden: hidden, input: x[2], clip: c.float("clip", math.Inf(1))}
-	r.inputForget, r.linearFirst = c.flag("input_forget", false), c.flag("linear_before_reset", false)
+	r = &recurrence{kind: k, hidden: hidden, input: x[2], clip: c.Float("clip", math.Inf(1))}
+	r.inputForget, r.linearFirst = c.Flag("input_forget", false), c.Flag("linear_before_reset", false)
 	if hidden > 1<<20 || !(r.clip >= 0) {
-		c.fail("hidden_size is %d, and clip %g", hidden, r.clip)
+		c.Fail("hidden_size is %d, and clip %g", hidden, r.clip)
 	}
-	c.expect(1, directions, k.gates*hidden, x[2])
-	c.expect(2, directions, k.gates*hidden, hidden)
+	c.Expect(1, directions, k.gates*hidden, x[2])
+	c.Expect(2, directions, k.gates*hidden, hidden)
 	return r, x
 }
 
 // activations are those of each direction, one after another.
-func (c *call) activations(k kind, directions int) (out []func(float64) float64) {
-	names, ok := attribute[[]string](c, "activations")
+func activations(c *op.Call, k kind, directions int) (out []func(float64) float64) {
+	names, ok := op.Attribute[[]string](c, "activations")
 	if !ok {
 		names = slices.Repeat(k.activations, directions)
 	}
 	if len(names) != len(k.activations)*directions {
-		c.fail("attribute activations is %v, of %d", names, len(k.activations)*directions)
+		c.Fail("attribute activations is %v, of %d", names, len(k.activations)*directions)
 	}
-	alphas, _ := attribute[[]float64](c, "activation_alpha")
-	betas, _ := attribute[[]float64](c, "activation_beta")
+	alphas, _ := op.Attribute[[]float64](c, "activation_alpha")
+	betas, _ := op.Attribute[[]float64](c, "activation_beta")
 	for _, name := range names {
-		f, ok := curves[name]
+		f, ok := elementwise.Curves[name]
 		if !ok || slices.Contains([]string{"Celu", "Selu", "Swish"}, name) {
-			c.fail("attribute activations is %v, of which %q is not one that there is", names, name)
+			c.Fail("attribute activations is %v, of which %q is not one that there is", names, name)
 		}
-		alpha, beta := f.alpha, f.beta
-		if f.parameters > 0 && len(alphas) > 0 {
+		alpha, beta := f.Alpha, f.Beta
+		if f.Parameters > 0 && len(alphas) > 0 {
 			alpha, alphas = alphas[0], alphas[1:]
 		}
-		if f.parameters > 1 && len(betas) > 0 {
+		if f.Parameters > 1 && len(betas) > 0 {
 			beta, betas = betas[0], betas[1:]
 		}
 		if math.IsNaN(alpha) || math.IsNaN(beta) {
-			c.fail("activation %s has no activation_alpha or activation_beta", name)
+			c.Fail("activation %s has no activation_alpha or activation_beta", name)
 		}
-		out = append(out, func(x float64) float64 { return f.f(x, alpha, beta) })
+		out = append(out, func(x float64) float64 { return f.F(x, alpha, beta) })
 	}
 	return out
 }
 
 // run computes all directions. The inputs are sequences first, and so are the results.
-func (r *recurrence) run(c *call, in []*graph.Tensor, x []int, functions []func(float64) float64, reverse bool) []*graph.Tensor {
+func (r *recurrence) run(c *op.Call, in []*graph.Tensor, x []int, functions []func(float64) float64, reverse bool) []*graph.Tensor {
 	steps, batch, directions := x[0], x[1], in[1].Shape[0]
 	y := make([]float64, steps*directions*batch*r.hidden)
 	h, s := make([]float64, directions*batch*r.hidden), make([]float64, directions*batch*r.hidden)
@@ -165,7 +167,7 @@ func (r *recurrence) run(c *call, in []*graph.Tensor, x []int, functions []func(
 	if in[6] != nil {
 		s = in[6].Floats()
 	}
-	lengths := filled(batch, int64(steps))
+	lengths := op.Filled(batch, int64(steps))
 	if in[4] != nil {
 		lengths = in[4].Ints()
 	}
@@ -175,7 +177,7 @@ func (r *recurrence) run(c *call, in []*graph.Tensor, x []int, functions []func(
 		w.f = functions[d*len(r.activations):]
 		for b, n := range lengths {
 			if n < 0 || n > int64(steps) {
-				c.fail("sequence %d has the length %d, of %d", b, n, steps)
+				c.Fail("sequence %d has the length %d, of %d", b, n, steps)
 			}
 			at := (d*batch + b) * r.hidden
 			for t := range int(n) {
@@ -220,7 +222,7 @@ func (r *recurrence) gate(w *gateWeights, g, j int, x, h []float64) (ofX, ofH fl
 }
 
 func (r *recurrence) activate(f func(float64) float64, x float64) float64 {
-	return f(clamp(x, -r.clip, r.clip))
+	return f(op.Clamp(x, -r.clip, r.clip))
 }
 
 // lstm has the gates input, output, forget and cell.

@@ -1,14 +1,16 @@
-package ops
+package spatial
 
 import (
 	"math"
+
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/op"
 )
 
-// samplings are operations that read an input between its elements.
-var samplings = map[string]definition{
-	"Resize":     {resize, numbers, 1, 4, 1},
-	"GridSample": {gridSample, floats, 2, 2, 1},
-	"RoiAlign":   {roiAlign, floats, 3, 3, 1},
+// Samplings are operations that read an input between its elements.
+var Samplings = map[string]op.Definition{
+	"Resize":     op.Define(resize, op.Numbers, 1, 4, 1),
+	"GridSample": op.Define(gridSample, op.Floats, 2, 2, 1),
+	"RoiAlign":   op.Define(roiAlign, op.Floats, 3, 3, 1),
 }
 
 // grid is how a GridSample reads.
@@ -19,30 +21,30 @@ type grid struct {
 	stride        []int
 }
 
-// grid reads the attributes and the shapes of the image and the points.
-func (c *call) grid() (g *grid, d, at []int) {
+// Grid reads the attributes and the shapes of the image and the points.
+func Grid(c *op.Call) (g *grid, d, at []int) {
 	g = &grid{
-		mode:    c.word("mode", "linear", "nearest", "cubic"),
-		padding: c.word("padding_mode", "zeros", "border", "reflection"),
-		corners: c.flag("align_corners", false),
+		mode:    c.Word("mode", "linear", "nearest", "cubic"),
+		padding: c.Word("padding_mode", "zeros", "border", "reflection"),
+		corners: c.Flag("align_corners", false),
 	}
-	c.elements(1, floats)
-	d, at = c.ranked(0, 3, 5), c.dims(1)
+	c.Elements(1, op.Floats)
+	d, at = c.Ranked(0, 3, 5), c.Dims(1)
 	if len(at) != len(d) {
-		c.fail("the input has the shape %v, and the grid %v", d, at)
+		c.Fail("the input has the shape %v, and the grid %v", d, at)
 	}
-	c.expect(1, append(append([]int{d[0]}, filled(len(d)-2, -1)...), len(d)-2)...)
+	c.Expect(1, append(append([]int{d[0]}, op.Filled(len(d)-2, -1)...), len(d)-2)...)
 	if g.mode == "cubic" && len(d) != 4 {
-		c.fail("attribute mode is cubic, for the input %v", d)
+		c.Fail("attribute mode is cubic, for the input %v", d)
 	}
 	g.space = d[2:]
 	return g, d, at
 }
 
-// read calls f with the elements of the result, those of the image that they are made of, and their weights.
-func (g *grid) read(d, at []int, places []float64, f func(to, from int, weight float64)) {
-	g.stride = strides(g.space)
-	n, points, each := len(g.space), product(at[1:len(at)-1]), product(g.space)
+// Read calls f with the elements of the result, those of the image that they are made of, and their weights.
+func (g *grid) Read(d, at []int, places []float64, f func(to, from int, weight float64)) {
+	g.stride = op.Strides(g.space)
+	n, points, each := len(g.space), op.Product(at[1:len(at)-1]), op.Product(g.space)
 	for p := range d[0] * points {
 		taps := g.taps(places[p*n : (p+1)*n])
 		for channel := range d[1] {
@@ -54,12 +56,12 @@ func (g *grid) read(d, at []int, places []float64, f func(to, from int, weight f
 	}
 }
 
-func gridSample(c *call) {
-	g, d, at := c.grid()
-	c.shaped(0, append([]int{d[0], d[1]}, at[1:len(at)-1]...)...)
-	c.onFloats(func(in [][]float64) []float64 {
-		y := make([]float64, product(c.out[0].Shape))
-		g.read(d, at, in[1], func(to, from int, weight float64) { y[to] += weight * in[0][from] })
+func gridSample(c *op.Call) {
+	g, d, at := Grid(c)
+	c.Shaped(0, append([]int{d[0], d[1]}, at[1:len(at)-1]...)...)
+	c.OnFloats(func(in [][]float64) []float64 {
+		y := make([]float64, op.Product(c.Out[0].Shape))
+		g.Read(d, at, in[1], func(to, from int, weight float64) { y[to] += weight * in[0][from] })
 		return y
 	})
 }
@@ -128,7 +130,7 @@ func (g *grid) pad(x float64, n int) float64 {
 	case g.padding == "zeros":
 		return x
 	case g.padding == "border":
-		return clamp(x, 0, float64(n-1))
+		return op.Clamp(x, 0, float64(n-1))
 	case g.corners:
 		return reflect(x, 0, float64(n-1))
 	default:
@@ -153,28 +155,28 @@ type region struct {
 	largest                 bool
 }
 
-func roiAlign(c *call) {
+func roiAlign(c *op.Call) {
 	r := &region{
-		rows: c.int("output_height", 1), columns: c.int("output_width", 1), sampling: c.int("sampling_ratio", 0),
-		scale: c.float("spatial_scale", 1), largest: c.word("mode", "avg", "max") == "max",
+		rows: c.Int("output_height", 1), columns: c.Int("output_width", 1), sampling: c.Int("sampling_ratio", 0),
+		scale: c.Float("spatial_scale", 1), largest: c.Word("mode", "avg", "max") == "max",
 	}
-	if c.word("coordinate_transformation_mode", "half_pixel", "output_half_pixel") == "half_pixel" {
+	if c.Word("coordinate_transformation_mode", "half_pixel", "output_half_pixel") == "half_pixel" {
 		r.shift = 0.5
 	}
 	if min(r.rows, r.columns) < 1 || max(r.rows, r.columns) > 1<<16 || r.sampling < 0 || r.sampling > 1<<10 {
-		c.fail("output_height %d, output_width %d and sampling_ratio %d", r.rows, r.columns, r.sampling)
+		c.Fail("output_height %d, output_width %d and sampling_ratio %d", r.rows, r.columns, r.sampling)
 	}
-	c.same(1)
-	c.elements(2, indices)
-	d, rois := c.ranked(0, 4, 4), c.ranked(1, 2, 2)
-	c.expect(1, -1, 4)
-	c.expect(2, rois[0])
-	c.shaped(0, rois[0], d[1], r.rows, r.columns)
-	c.onFloats(func(in [][]float64) []float64 {
+	c.Same(1)
+	c.Elements(2, op.Indices)
+	d, rois := c.Ranked(0, 4, 4), c.Ranked(1, 2, 2)
+	c.Expect(1, -1, 4)
+	c.Expect(2, rois[0])
+	c.Shaped(0, rois[0], d[1], r.rows, r.columns)
+	c.OnFloats(func(in [][]float64) []float64 {
 		var y []float64
 		each := d[2] * d[3]
 		for i := range rois[0] {
-			image := c.place(int64(in[2][i]), d[0])
+			image := c.Place(int64(in[2][i]), d[0])
 			bins := r.bins(c, in[1][i*4:(i+1)*4], d[2], d[3])
 			for channel := range d[1] {
 				x := in[0][(image*d[1]+channel)*each:][:each]
@@ -188,11 +190,11 @@ func roiAlign(c *call) {
 }
 
 // bins are the sample points of each output of a region, a point being up to four taps.
-func (r *region) bins(c *call, roi []float64, h, w int) [][][]sampleTap {
+func (r *region) bins(c *op.Call, roi []float64, h, w int) [][][]sampleTap {
 	var corner [4]float64
 	for i, v := range roi {
 		if corner[i] = v*r.scale - r.shift; !(math.Abs(corner[i]) < 1e6) {
-			c.fail("a region reaches to %g", v)
+			c.Fail("a region reaches to %g", v)
 		}
 	}
 	width, height := corner[2]-corner[0], corner[3]-corner[1]
@@ -205,7 +207,7 @@ func (r *region) bins(c *call, roi []float64, h, w int) [][][]sampleTap {
 		pointsY, pointsX = int(math.Ceil(stepY)), int(math.Ceil(stepX))
 	}
 	if pointsY > 1<<10 || pointsX > 1<<10 {
-		c.fail("%d by %d samples for an output", pointsY, pointsX)
+		c.Fail("%d by %d samples for an output", pointsY, pointsX)
 	}
 	var out [][][]sampleTap
 	for bin := range r.rows * r.columns {
@@ -227,7 +229,7 @@ func bilinear(y, x float64, h, w int) []sampleTap {
 	if h == 0 || w == 0 || y < -1 || y > float64(h) || x < -1 || x > float64(w) {
 		return nil
 	}
-	y, x = clamp(y, 0, float64(h-1)), clamp(x, 0, float64(w-1))
+	y, x = op.Clamp(y, 0, float64(h-1)), op.Clamp(x, 0, float64(w-1))
 	y0, x0 := int(y), int(x)
 	y1, x1 := min(y0+1, h-1), min(x0+1, w-1)
 	fy, fx := y-float64(y0), x-float64(x0)

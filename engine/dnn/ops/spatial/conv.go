@@ -1,47 +1,49 @@
-package ops
+package spatial
 
-// convolutions are operations with a kernel of weights.
-var convolutions = map[string]definition{
-	"Conv":          {conv, floats, 2, 3, 1},
-	"ConvTranspose": {convTranspose, floats, 2, 3, 1},
+import "github.com/prefillonly/prefillonly/engine/dnn/ops/op"
+
+// Convolutions are operations with a kernel of weights.
+var Convolutions = map[string]op.Definition{
+	"Conv":          op.Define(conv, op.Floats, 2, 3, 1),
+	"ConvTranspose": op.Define(convTranspose, op.Floats, 2, 3, 1),
 }
 
 // filter is the shapes of a convolution's input and weights.
-func (c *call) filter() (d, weight []int, groups int) {
-	c.same(1, 2)
-	d, weight = c.ranked(0, 3, 5), c.ranked(1, 3, 5)
+func filter(c *op.Call) (d, weight []int, groups int) {
+	c.Same(1, 2)
+	d, weight = c.Ranked(0, 3, 5), c.Ranked(1, 3, 5)
 	if len(d) != len(weight) {
-		c.fail("the input has the shape %v, and the weights %v", d, weight)
+		c.Fail("the input has the shape %v, and the weights %v", d, weight)
 	}
-	if groups = c.int("group", 1); groups < 1 || groups > c.limit {
-		c.fail("attribute group is %d", groups)
+	if groups = c.Int("group", 1); groups < 1 || groups > c.Limit {
+		c.Fail("attribute group is %d", groups)
 	}
 	return d, weight, groups
 }
 
-func (c *call) convWindow() Window {
-	d, weight, groups := c.filter()
-	if d[1] >= 0 && weight[1] >= 0 && d[1] != multiple(weight[1], groups) {
-		c.fail("the input has %d channels, and the weights %d in each of %d groups", d[1], weight[1], groups)
+func convWindow(c *op.Call) Window {
+	d, weight, groups := filter(c)
+	if d[1] >= 0 && weight[1] >= 0 && d[1] != op.Multiple(weight[1], groups) {
+		c.Fail("the input has %d channels, and the weights %d in each of %d groups", d[1], weight[1], groups)
 	}
 	if weight[0] >= 0 && weight[0]%groups != 0 {
-		c.fail("%d outputs in %d groups", weight[0], groups)
+		c.Fail("%d outputs in %d groups", weight[0], groups)
 	}
-	w := c.window(c.kernelOf(weight))
-	c.slide(&w, d[2:], false)
+	w := window(c, kernelOf(c, weight))
+	slide(c, &w, d[2:], false)
 	return w
 }
 
-func conv(c *call) {
-	w := c.convWindow()
-	d, weight, groups := c.filter()
-	if c.has(2) {
-		c.expect(2, weight[0])
+func conv(c *op.Call) {
+	w := convWindow(c)
+	d, weight, groups := filter(c)
+	if c.Has(2) {
+		c.Expect(2, weight[0])
 	}
-	c.shaped(0, append([]int{d[0], weight[0]}, w.Out...)...)
-	c.onFloats(func(in [][]float64) []float64 {
-		x, y, v := w.over3(d[2:]), make([]float64, product(c.out[0].Shape)), product(w.Out)
-		each, perGroup, taps := product(d[2:]), weight[0]/groups, product(w.Kernel)
+	c.Shaped(0, append([]int{d[0], weight[0]}, w.Out...)...)
+	c.OnFloats(func(in [][]float64) []float64 {
+		x, y, v := w.over3(d[2:]), make([]float64, op.Product(c.Out[0].Shape)), op.Product(w.Out)
+		each, perGroup, taps := op.Product(d[2:]), weight[0]/groups, op.Product(w.Kernel)
 		if w.pointwise() {
 			x.in, x.out = [3]int{1, 1, each}, [3]int{1, 1, each}
 		}
@@ -49,7 +51,7 @@ func conv(c *call) {
 			m := i % weight[0]
 			out := y[i*v : (i+1)*v]
 			if in[2] != nil {
-				mapped(func(float64) float64 { return in[2][m] }, out)
+				op.Mapped(func(float64) float64 { return in[2][m] }, out)
 			}
 			first := i/weight[0]*d[1] + m/perGroup*weight[1]
 			x.correlate(out, in[0][first*each:][:weight[1]*each], in[1][m*weight[1]*taps:][:weight[1]*taps])
@@ -59,7 +61,7 @@ func conv(c *call) {
 }
 
 // correlate adds to out, of one image and channel, the sum of the input's channels times the kernels.
-func (w *window3) correlate(out, in, kernels []float64) {
+func (w *Window3) correlate(out, in, kernels []float64) {
 	each, taps := w.in[0]*w.in[1]*w.in[2], w.kernel[0]*w.kernel[1]*w.kernel[2]
 	for c := range len(kernels) / taps {
 		kernel, image := kernels[c*taps:(c+1)*taps], in[c*each:]
@@ -71,7 +73,7 @@ func (w *window3) correlate(out, in, kernels []float64) {
 
 // rows calls f with the beginnings of each row of outputs, the row of inputs under it and the row of taps that
 // joins them.
-func (w *window3) rows(f func(to, from, k int)) {
+func (w *Window3) rows(f func(to, from, k int)) {
 	for k0 := range w.kernel[0] {
 		from0, to0, first0 := w.reach(0, k0, w.out[0], w.in[0])
 		for k1 := range w.kernel[1] {
@@ -86,7 +88,7 @@ func (w *window3) rows(f func(to, from, k int)) {
 	}
 }
 
-func (w *window3) row(out, in, kernel []float64) {
+func (w *Window3) row(out, in, kernel []float64) {
 	s := w.strides[2]
 	for k, weight := range kernel {
 		from, to, first := w.reach(2, k, len(out), len(in))
@@ -107,25 +109,25 @@ func (w *window3) row(out, in, kernel []float64) {
 	}
 }
 
-func (c *call) transposedWindow() Window {
-	d, weight, groups := c.filter()
+func transposedWindow(c *op.Call) Window {
+	d, weight, groups := filter(c)
 	if d[1] >= 0 && weight[0] >= 0 && d[1] != weight[0] || weight[0] >= 0 && weight[0]%groups != 0 {
-		c.fail("the input has %d channels, and the weights %d in %d groups", d[1], weight[0], groups)
+		c.Fail("the input has %d channels, and the weights %d in %d groups", d[1], weight[0], groups)
 	}
-	w := c.window(c.kernelOf(weight))
+	w := window(c, kernelOf(c, weight))
 	space := d[2:]
-	extra := c.perDimension("output_padding", len(space), 0)
-	auto := c.word("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-	want, given := c.list("output_shape")
+	extra := perDimension(c, "output_padding", len(space), 0)
+	auto := c.Word("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+	want, given := c.List("output_shape")
 	if given && len(want) == len(d) {
 		want = want[2:] // as some exporters write it
 	}
 	if given && len(want) != len(space) {
-		c.fail("attribute output_shape is %v, for %d dimensions", want, len(space))
+		c.Fail("attribute output_shape is %v, for %d dimensions", want, len(space))
 	}
 	for i, n := range space {
 		if extra[i] < 0 || extra[i] >= max(w.Strides[i], w.Dilations[i]) && extra[i] > 0 {
-			c.fail("attribute output_padding is %v, with strides %v", extra, w.Strides)
+			c.Fail("attribute output_padding is %v, with strides %v", extra, w.Strides)
 		}
 		if n < 0 {
 			w.Out[i], w.Before[i], w.After[i] = -1, -1, -1
@@ -146,30 +148,30 @@ func (c *call) transposedWindow() Window {
 			w.Out[i] = full - w.Before[i] - w.After[i]
 		}
 		if w.Out[i] < 0 || given && want[i] < 1 {
-			c.fail("dimension %d of space would be %d", i, w.Out[i])
+			c.Fail("dimension %d of space would be %d", i, w.Out[i])
 		}
 	}
 	return w
 }
 
-func convTranspose(c *call) {
-	w := c.transposedWindow()
-	d, weight, groups := c.filter()
-	channels := multiple(weight[1], groups)
-	if c.has(2) {
-		c.expect(2, channels)
+func convTranspose(c *op.Call) {
+	w := transposedWindow(c)
+	d, weight, groups := filter(c)
+	channels := op.Multiple(weight[1], groups)
+	if c.Has(2) {
+		c.Expect(2, channels)
 	}
-	c.shaped(0, append([]int{d[0], channels}, w.Out...)...)
-	c.onFloats(func(in [][]float64) []float64 {
+	c.Shaped(0, append([]int{d[0], channels}, w.Out...)...)
+	c.OnFloats(func(in [][]float64) []float64 {
 		back := w.over3(w.Out) // from output to input, as the convolution that this transposes
 		back.out = space3(d[2:], 1)
-		y, v, taps := make([]float64, product(c.out[0].Shape)), product(w.Out), product(w.Kernel)
-		each, perGroup := product(d[2:]), weight[0]/groups
+		y, v, taps := make([]float64, op.Product(c.Out[0].Shape)), op.Product(w.Out), op.Product(w.Kernel)
+		each, perGroup := op.Product(d[2:]), weight[0]/groups
 		for i := range d[0] * channels {
 			m := i % channels
 			out := y[i*v : (i+1)*v]
 			if in[2] != nil {
-				mapped(func(float64) float64 { return in[2][m] }, out)
+				op.Mapped(func(float64) float64 { return in[2][m] }, out)
 			}
 			for k := range perGroup {
 				from := m/weight[1]*perGroup + k
@@ -185,7 +187,7 @@ func convTranspose(c *call) {
 }
 
 // spread is row the other way around: it adds to the inputs what outputs have times the taps.
-func (w *window3) spread(in, out, kernel []float64) {
+func (w *Window3) spread(in, out, kernel []float64) {
 	for k, weight := range kernel {
 		from, to, first := w.reach(2, k, len(out), len(in))
 		for o := from; o < to; o++ {

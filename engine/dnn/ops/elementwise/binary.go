@@ -1,0 +1,199 @@
+package elementwise
+
+import (
+	"math"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops/op"
+)
+
+// Binaries are operations on elements of inputs that are broadcast to one shape.
+var Binaries = map[string]op.Definition{
+	"Add":   op.Define(fold(sum[float64], sum[int64], sum[uint64]), op.Numbers, 2, 2, 1),
+	"Sub":   op.Define(fold(difference[float64], difference[int64], difference[uint64]), op.Numbers, 2, 2, 1),
+	"Mul":   op.Define(fold(Times[float64], Times[int64], Times[uint64]), op.Numbers, 2, 2, 1),
+	"Div":   op.Define(fold(func(a, b float64) float64 { return a / b }, quotient[int64], quotient[uint64]), op.Numbers, 2, 2, 1),
+	"Max":   op.Define(fold(Larger[float64], Larger[int64], Larger[uint64]), op.Numbers, 1, op.Many, 1),
+	"Min":   op.Define(fold(Smaller[float64], Smaller[int64], Smaller[uint64]), op.Numbers, 1, op.Many, 1),
+	"Sum":   op.Define(fold(sum[float64], nil, nil), op.Floats, 1, op.Many, 1),
+	"Mean":  op.Define(mean, op.Floats, 1, op.Many, 1),
+	"Mod":   op.Define(mod, op.Numbers, 2, 2, 1),
+	"Pow":   op.Define(pow, op.Numbers, 2, 2, 1),
+	"PRelu": op.Define(prelu, op.Numbers, 2, 2, 1),
+
+	"And":        op.Define(logic(func(a, b int64) int64 { return a & b }), op.Booleans, 2, 2, 1),
+	"Or":         op.Define(logic(func(a, b int64) int64 { return a | b }), op.Booleans, 2, 2, 1),
+	"Xor":        op.Define(logic(func(a, b int64) int64 { return a ^ b }), op.Booleans, 2, 2, 1),
+	"BitwiseAnd": op.Define(logic(func(a, b int64) int64 { return a & b }), op.Integers, 2, 2, 1),
+	"BitwiseOr":  op.Define(logic(func(a, b int64) int64 { return a | b }), op.Integers, 2, 2, 1),
+	"BitwiseXor": op.Define(logic(func(a, b int64) int64 { return a ^ b }), op.Integers, 2, 2, 1),
+	"BitShift":   op.Define(bitShift, op.Unsigned, 2, 2, 1),
+
+	"Equal":          op.Define(compare(equal[float64], equal[int64], equal[uint64]), op.Anything, 2, 2, 1),
+	"Less":           op.Define(compare(less[float64], less[int64], less[uint64]), op.Numbers, 2, 2, 1),
+	"LessOrEqual":    op.Define(compare(atMost[float64], atMost[int64], atMost[uint64]), op.Numbers, 2, 2, 1),
+	"Greater":        op.Define(compare(swapped(less[float64]), swapped(less[int64]), swapped(less[uint64])), op.Numbers, 2, 2, 1),
+	"GreaterOrEqual": op.Define(compare(swapped(atMost[float64]), swapped(atMost[int64]), swapped(atMost[uint64])), op.Numbers, 2, 2, 1),
+}
+
+func sum[T op.Number](a, b T) T        { return a + b }
+func difference[T op.Number](a, b T) T { return a - b }
+
+// Times is the product.
+func Times[T op.Number](a, b T) T { return a * b }
+
+// Larger is the larger of two; with NaN it is NaN.
+func Larger[T op.Number](a, b T) T { return max(a, b) }
+
+// Smaller is the smaller of two; with NaN it is NaN.
+func Smaller[T op.Number](a, b T) T { return min(a, b) }
+func equal[T op.Number](a, b T) T   { return op.Truth[T](a == b) }
+func less[T op.Number](a, b T) T    { return op.Truth[T](a < b) }
+func atMost[T op.Number](a, b T) T  { return op.Truth[T](a <= b) }
+
+// quotient drops the fraction. By 0 it is 0.
+func quotient[T int64 | uint64](a, b T) T {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func swapped[T any](f func(a, b T) T) func(a, b T) T {
+	return func(a, b T) T { return f(b, a) }
+}
+
+// broadcast gives output 0 the shape that inputs are broadcast to.
+func broadcast(c *op.Call, inputs ...int) {
+	var shape []int
+	for _, i := range inputs {
+		c.Dims(i)
+	}
+	for k, i := range inputs {
+		d := c.Dims(i)
+		if k == 0 {
+			shape = d
+			continue
+		}
+		to, ok := op.BroadcastShape(shape, d)
+		if !ok {
+			c.Fail("input %d has the shape %v, which does not broadcast with %v", i, d, shape)
+		}
+		shape = to
+	}
+	c.Shaped(0, shape...)
+}
+
+func broadcastAll(c *op.Call) {
+	all := make([]int, len(c.In))
+	for i := range all {
+		all[i] = i
+	}
+	broadcast(c, all...)
+}
+
+// fold combines the elements of all inputs from the first to the last.
+func fold(f func(a, b float64) float64, i func(a, b int64) int64, u func(a, b uint64) uint64) func(*op.Call) {
+	return func(c *op.Call) {
+		for k := range c.In {
+			c.Same(k)
+		}
+		broadcastAll(c)
+		c.Run = func(in []*graph.Tensor) []*graph.Tensor {
+			return op.One(op.Combined(c.Out[0].Type, c.Out[0].Shape, in, f, i, u))
+		}
+	}
+}
+
+func logic(i func(a, b int64) int64) func(*op.Call) { return fold(nil, i, nil) }
+
+func compare(f func(a, b float64) float64, i func(a, b int64) int64, u func(a, b uint64) uint64) func(*op.Call) {
+	return func(c *op.Call) {
+		c.Typed(0, engine.Bool)
+		fold(f, i, u)(c)
+	}
+}
+
+func mean(c *op.Call) {
+	n := float64(len(c.In))
+	fold(sum[float64], nil, nil)(c)
+	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
+		total := op.Zipped(c.Out[0].Shape, in, (*graph.Tensor).Floats, sum[float64])
+		return op.One(c.Floats(0, op.Mapped(func(x float64) float64 { return x / n }, total)))
+	}
+}
+
+// remainder has the sign of the divisor. By 0 it is 0.
+func remainder[T int64 | uint64](a, b T) T {
+	if b == 0 {
+		return 0
+	}
+	r := a % b
+	if r != 0 && (r < 0) != (b < 0) {
+		r += b
+	}
+	return r
+}
+
+// truncatedRemainder has the sign of the dividend.
+func truncatedRemainder[T int64 | uint64](a, b T) T {
+	if b == 0 {
+		return 0
+	}
+	return a % b
+}
+
+func mod(c *op.Call) {
+	if c.Flag("fmod", false) {
+		fold(math.Mod, truncatedRemainder[int64], truncatedRemainder[uint64])(c)
+		return
+	}
+	if graph.Floating(c.In[0].Type) {
+		c.Fail("attribute fmod is 0, which is for integers, and input 0 is of %v", c.In[0].Type)
+	}
+	fold(nil, remainder[int64], remainder[uint64])(c)
+}
+
+// pow computes integers in float64 too.
+func pow(c *op.Call) {
+	c.Elements(1, op.Numbers)
+	broadcast(c, 0, 1)
+	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
+		return op.One(c.Floats(0, op.Zipped(c.Out[0].Shape, in, (*graph.Tensor).Floats, math.Pow)))
+	}
+}
+
+func prelu(c *op.Call) {
+	c.Same(1)
+	broadcast(c, 0, 1)
+	keeps(c, 0)
+	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
+		return op.One(op.Combined(c.Out[0].Type, c.Out[0].Shape, in, leak[float64], leak[int64], leak[uint64]))
+	}
+}
+
+func leak[T op.Number](x, slope T) T {
+	if x < 0 {
+		return slope * x
+	}
+	return x
+}
+
+// keeps checks that an input has output 0's shape, so that it is the others alone that are broadcast.
+func keeps(c *op.Call, i int) {
+	if d := c.Dims(i); len(d) != len(c.Out[0].Shape) || op.Known(d) && op.Product(d) != op.Product(c.Out[0].Shape) {
+		c.Fail("input %d has the shape %v, and the others broadcast it to %v", i, d, c.Out[0].Shape)
+	}
+}
+
+func bitShift(c *op.Call) {
+	shift := func(a, b int64) int64 { return int64(uint64(a) << uint64(b)) }
+	switch c.Word("direction", "", "LEFT", "RIGHT") {
+	case "RIGHT":
+		shift = func(a, b int64) int64 { return int64(uint64(a) >> uint64(b)) }
+	case "":
+		c.Fail("attribute direction is not given")
+	}
+	fold(nil, shift, nil)(c)
+}
