@@ -93,7 +93,7 @@ stored in %s
 	return nil
 }
 
-// profileNetwork loads a network, which measures it, with an empty directory in place of that where its profile may be.
+// profileNetwork stores what an executor measures that loads a network and finds no profile.
 func profileNetwork(out io.Writer, cfg *config.Config, path string, log *zap.Logger) error {
 	dir, err := os.MkdirTemp("", "prefillonly-")
 	if err != nil {
@@ -109,25 +109,21 @@ func profileNetwork(out io.Writer, cfg *config.Config, path string, log *zap.Log
 		return err
 	}
 	defer r.Close()
-	model := r.Info().Models[0]
-	for _, w := range model.Weights {
-		if err := r.Load(model.Name, w); err != nil {
+	for _, w := range r.Info().Models[0].Weights {
+		if err := r.Load(cfg.Models[0].Names[0], w); err != nil {
 			return err
 		}
 	}
-	on := r.Info().Device
-	file, err := profile.Load(profile.Path(dir, on, &model), on, &model)
-	if err != nil {
-		return err
-	}
+	on, model := r.Info().Device, r.Info().Models[0]
+	fit := profile.Fit{Base: model.Cost.Base, Unit: model.Cost.Unit, Step: model.Step, Backward: model.Tensors.Backward}
 	if path, err = profilePath(path, on, &model); err == nil {
-		err = profile.Save(path, file)
+		err = profile.Save(path, profile.File{Device: on, Model: model.Name, Fingerprint: model.Fingerprint, Fit: fit})
 	}
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%s on %s\nbase %v, %v a frame, its gradient %.2f frames more, longest step %v\nstored in %s\n",
-		model.Name, on, file.Fit.Base, file.Fit.Unit, file.Fit.Backward, file.Fit.Step, path)
+		model.Name, on, fit.Base, fit.Unit, fit.Backward, fit.Step, path)
 	return nil
 }
 

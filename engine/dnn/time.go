@@ -37,10 +37,14 @@ func (m *Model) Time(frames int, backward bool) (took, step time.Duration, err e
 	if err != nil {
 		return 0, 0, err
 	}
+	inputs := make([][]byte, len(c.Inputs))
+	for i, in := range c.Inputs {
+		inputs[i] = noise(in)
+	}
 	start := time.Now()
 	run.Start()
-	for _, in := range c.Inputs {
-		if err := run.SetInput(in.Name, noise(in)); err != nil {
+	for i, in := range c.Inputs {
+		if err := run.SetInput(in.Name, inputs[i]); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -50,6 +54,12 @@ func (m *Model) Time(frames int, backward bool) (took, step time.Duration, err e
 			return 0, 0, err
 		}
 		step = max(step, time.Since(before))
+	}
+	for i, v := range c.Outputs {
+		data := make([]byte, graph.Elements(run.OutputShape(i))*v.Type.Size())
+		if err := run.ReadOutput(i, data); err != nil {
+			return 0, 0, err
+		}
 	}
 	return time.Since(start), step, nil
 }

@@ -63,13 +63,11 @@ func (n *network) fields() []zap.Field {
 	return []zap.Field{zap.Stringer("weights", Mebibytes(n.Weights())), zap.Stringer("working_set", Mebibytes(n.WorkBytes()))}
 }
 
-// measuring is how long the passes that measure a cost may take together, about.
-const measuring = 200 * time.Millisecond
-
 // measure times passes of a few frames, and what gradients cost beside, so that deadlines can be promised from the
-// first job on. What was measured is kept in the cache directory.
+// first job on. What was measured is kept in the cache directory, unless something disturbed it.
 func (n *network) measure(h *Host, m *hosted) error {
-	frames, err := n.samples(n.Batches(), false)
+	var t timing
+	frames, err := t.samples(n, n.Batches(), false)
 	if err != nil {
 		return err
 	}
@@ -78,27 +76,33 @@ func (n *network) measure(h *Host, m *hosted) error {
 	}
 	var gradients []profile.Sample
 	if n.Info().Tensors.Backward > 0 && frames[0].Took < measuring { // others are loaded sooner, with a guess
-		if gradients, err = n.samples([]int{1}, true); err != nil {
+		if gradients, err = t.samples(n, []int{1}, true); err != nil {
 			return err
 		}
 	}
-	fit, err := profile.FitFrames(frames, gradients)
-	if err != nil {
+	if m.fit, err = profile.FitFrames(frames, gradients); err != nil {
 		return err
 	}
-	m.fit = fit
-	h.o.Log.Info("measured", zap.String("model", m.Name), zap.Duration("frame", fit.Unit), zap.Duration("base", fit.Base),
-		zap.Duration("step", fit.Step), zap.Float64("backward", fit.Backward))
-	h.keep(m, slices.Concat(frames, gradients))
+	h.o.Log.Info("measured", zap.String("model", m.Name), zap.Duration("frame", m.fit.Unit), zap.Duration("base", m.fit.Base),
+		zap.Duration("step", m.fit.Step), zap.Float64("backward", m.fit.Backward), zap.Bool("disturbed", t.disturbed))
+	if !t.disturbed {
+		h.keep(m, slices.Concat(frames, gradients))
+	}
 	return nil
 }
 
-// slow is a pass that is timed once, and in one batch only.
-const slow = measuring / 4
+const (
+	measuring = 200 * time.Millisecond // that the passes which measure a cost may take together, about
+	slow      = measuring / 4          // a pass that is timed once, and in one batch only
+	steady    = 1.2                    // how much longer than the shortest pass the second shortest takes at the most
+)
+
+// timing is how passes are timed.
+type timing struct{ disturbed bool }
 
 // samples are the shortest of a few passes of each batch, since others may use the processor, too. What takes too much
 // memory is left out.
-func (n *network) samples(batches []int, backward bool) (list []profile.Sample, err error) {
+func (t *timing) samples(n *network, batches []int, backward bool) (list []profile.Sample, err error) {
 	for _, frames := range batches {
 		if _, _, err := n.Time(frames, backward); tooLarge(err) { // it also plans and packs, and warms caches
 			continue
@@ -106,17 +110,21 @@ func (n *network) samples(batches []int, backward bool) (list []profile.Sample, 
 			return nil, err
 		}
 		s := profile.Sample{Input: frames}
-		for i, spent := 0, time.Duration(0); i == 0 || i < 7 && spent < slow; i++ {
-			took, step, err := n.Time(frames, backward)
+		var took []time.Duration
+		for spent := time.Duration(0); len(took) == 0 || len(took) < 7 && spent < slow; {
+			one, step, err := n.Time(frames, backward)
 			if err != nil {
 				return nil, err
 			}
-			if spent += took; i == 0 || took < s.Took {
-				s.Took = took
-			}
-			if i == 0 || step < s.Step {
+			if spent += one; len(took) == 0 || step < s.Step {
 				s.Step = step
 			}
+			took = append(took, one)
+		}
+		slices.Sort(took)
+		s.Took = took[0]
+		if len(took) > 1 && float64(took[1]) > steady*float64(took[0]) {
+			t.disturbed = true
 		}
 		if list = append(list, s); s.Took >= slow {
 			break
