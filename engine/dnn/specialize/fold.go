@@ -9,12 +9,17 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/ops"
 )
 
-// maxFolded is the most bytes of a constant that is computed, beside those that it is computed of.
-const maxFolded = 64 << 20
+// Of constants are computed, all together, at most so many bytes, and so many times those that the graph has: what a
+// small file would make more of is computed by each pass.
+const (
+	maxFolded  = 64 << 20
+	timesThere = 16
+)
 
 // folder computes what can be of a graph's copy.
 type folder struct {
 	build *graph.Builder
+	room  int                           // bytes of constants that may still be computed
 	alias map[*graph.Value]*graph.Value // of values that are others
 }
 
@@ -26,13 +31,29 @@ func fold(g *graph.Graph, shapes map[string][]int) (*graph.Graph, error) {
 			v.Set(v.Type, shape)
 		}
 	}
-	f := &folder{build: newBuilder(g), alias: map[*graph.Value]*graph.Value{}}
+	f := &folder{build: newBuilder(g), room: maxFolded + timesThere*constantBytes(g, map[*graph.Value]bool{}), alias: map[*graph.Value]*graph.Value{}}
 	if err := f.graph(g); err != nil {
 		return nil, err
 	}
 	f.build.In(g).SetOutputs(f.actualAll(g.Outputs))
 	g.Prune()
 	return g, nil
+}
+
+// constantBytes is how much the constants take that are not among those seen.
+func constantBytes(g *graph.Graph, seen map[*graph.Value]bool) (bytes int) {
+	for _, n := range g.Nodes {
+		for _, v := range n.In {
+			if v != nil && v.Const != nil && !seen[v] {
+				seen[v] = true
+				bytes += len(v.Const.Data)
+			}
+		}
+		for _, sub := range n.Subgraphs() {
+			bytes += constantBytes(sub, seen)
+		}
+	}
+	return bytes
 }
 
 func newBuilder(g *graph.Graph) *graph.Builder { return graph.NewBuilder(g, infer) }
@@ -84,7 +105,7 @@ func (f *folder) node(g *graph.Graph, n *graph.Node) error {
 	if err := op.Infer(n); err != nil {
 		return err
 	}
-	if foldable(n) {
+	if f.foldable(n) {
 		return f.compute(op, n)
 	}
 	if same := unchanged(n); same != nil {
@@ -145,30 +166,30 @@ func (f *folder) inline(g *graph.Graph, n *graph.Node, branch *graph.Graph) erro
 	return nil
 }
 
-// foldable says whether all is there to compute a node, and what it computes is not too much to keep.
-func foldable(n *graph.Node) bool {
+// foldable says whether all is there to compute a node, and there is room for what it computes. Room is taken.
+func (f *folder) foldable(n *graph.Node) bool {
 	if len(n.Subgraphs()) > 0 {
 		return false
 	}
-	size := 0
 	for _, v := range n.In {
-		switch {
-		case v == nil:
-		case v.Const != nil:
-			size += len(v.Const.Data)
-		case onlyShape(n) && v.Known():
-		default:
+		if v != nil && v.Const == nil && !(onlyShape(n) && v.Known()) {
 			return false
 		}
 	}
+	if slices.Contains(views, n.Op) {
+		return true
+	}
+	room := f.room
 	for _, v := range n.Out {
 		if v == nil || !v.Known() {
-			continue // as much as there is of constants
+			continue // not more than there is of its inputs
 		}
-		if bytes, ok := (&engine.Ref{Type: v.Type, Shape: v.Shape}).Bytes(); !ok || bytes > maxFolded+size {
+		bytes, ok := (&engine.Ref{Type: v.Type, Shape: v.Shape}).Bytes()
+		if room -= bytes; !ok || room < 0 {
 			return false
 		}
 	}
+	f.room = room
 	return true
 }
 
@@ -249,11 +270,11 @@ func (f *folder) wholeRows(g *graph.Graph, n *graph.Node) bool {
 	if !slices.Contains([]string{"Softmax", "LogSoftmax", "Hardmax"}, soft.Op) || graph.Attr(soft, "axis", int64(-1)) != -1 {
 		return false
 	}
-	flat, x := soft.In[0].From, soft.In[0]
+	flat := soft.In[0].From
 	if flat == nil || !slices.Contains(views, flat.Op) {
 		return false
 	}
-	x = flat.In[0]
+	x := flat.In[0]
 	if !x.Known() || x.Rank == 0 || !slices.Equal(x.Shape, n.Out[0].Shape) {
 		return false
 	}

@@ -215,19 +215,22 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A shape that makes a huge constant is no reason to make it.
+// What makes huge constants of small ones is no reason to make them: neither one, nor many together.
 func TestHugeConstantsAreNotMade(t *testing.T) {
-	g := &graph.Graph{Name: "g"}
-	b := newBuilder(g)
-	x := b.Input("x", engine.FP32, 1)
-	zeros := b.Op("ConstantOfShape", nil, ints(b, 1<<15, 1<<15))
-	g.Outputs = []value{b.Op("Add", nil, x, zeros)}
-	out, err := Run(g, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(out.Nodes) != 2 {
-		t.Errorf("got\n%s", out)
+	for _, c := range []struct{ nodes, side, folded int64 }{{1, 1 << 13, 0}, {100, 1 << 11, 4}} {
+		g := &graph.Graph{Name: "g"}
+		b := newBuilder(g)
+		x := b.Input("x", engine.FP32, 1)
+		for range c.nodes {
+			g.Outputs = append(g.Outputs, b.Op("Add", nil, x, b.Op("ConstantOfShape", nil, ints(b, c.side, c.side))))
+		}
+		out, err := Run(g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := 2*int(c.nodes) - len(out.Nodes); got != int(c.folded) {
+			t.Errorf("of %d constants of %d MiB, %d were made", c.nodes, c.side*c.side*4>>20, got)
+		}
 	}
 }
 
