@@ -22,11 +22,3 @@ const (
 	integer    = "its result is of integers"
 	sourceless = "its result depends on no element"
 )
-
-// refused says of what operations a gradient is an error.
-var refused = map[string]bool{
-	"Compress": true, "DynamicQuantizeLinear": true, "GRU": true, "If": true, "LSTM": true, "OneHot": true, "RNN": true, "Range": true, "RoiAlign": true, "Unique": true,
-
-	".AveragePoolGrad": true, ".GatherGrad": true, ".GridSampleGrad": true, ".MaxPoolGrad": true, ".PadGrad": true,
-	".ResizeGrad": true, ".SliceGrad": true,
-}

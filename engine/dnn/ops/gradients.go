@@ -121,28 +121,30 @@ var gradients = map[string]vjp.Grad{
 	"Transpose":       vjp.Transpose,
 	"Trilu":           vjp.Trilu,
 	"Unsqueeze":       vjp.Reshape,
-
-	// refused
-	"Compress":              vjp.Refuse("the shape of its result depends on data"),
-	"DynamicQuantizeLinear": vjp.Refuse("it rounds"),
-	"GRU":                   vjp.Refuse(manySteps),
-	"If":                    vjp.Refuse("it has subgraphs"),
-	"LSTM":                  vjp.Refuse(manySteps),
-	"OneHot":                vjp.Refuse("its values are seldom computed"),
-	"RNN":                   vjp.Refuse(manySteps),
-	"Range":                 vjp.Refuse("the shape of its result depends on data"),
-	"RoiAlign":              vjp.Refuse("it has not been needed"),
-	"Unique":                vjp.Refuse("the shape of its result depends on data"),
-	vjp.AveragePoolGrad:     vjp.Refuse(secondOrder),
-	vjp.GatherGrad:          vjp.Refuse(secondOrder),
-	vjp.GridSampleGrad:      vjp.Refuse(secondOrder),
-	vjp.MaxPoolGrad:         vjp.Refuse(secondOrder),
-	vjp.PadGrad:             vjp.Refuse(secondOrder),
-	vjp.ResizeGrad:          vjp.Refuse(secondOrder),
-	vjp.SliceGrad:           vjp.Refuse(secondOrder),
 }
 
-// Why gradients are refused.
+// refusals say why gradients are an error.
+var refusals = map[string]string{
+	"Compress":              "the shape of its result depends on data",
+	"DynamicQuantizeLinear": "it rounds",
+	"GRU":                   manySteps,
+	"If":                    "it has subgraphs",
+	"LSTM":                  manySteps,
+	"OneHot":                "its values are seldom computed",
+	"RNN":                   manySteps,
+	"Range":                 "the shape of its result depends on data",
+	"RoiAlign":              "it has not been needed",
+	"Unique":                "the shape of its result depends on data",
+
+	vjp.AveragePoolGrad: secondOrder,
+	vjp.GatherGrad:      secondOrder,
+	vjp.GridSampleGrad:  secondOrder,
+	vjp.MaxPoolGrad:     secondOrder,
+	vjp.PadGrad:         secondOrder,
+	vjp.ResizeGrad:      secondOrder,
+	vjp.SliceGrad:       secondOrder,
+}
+
 const (
 	manySteps   = "a recurrence would have to keep each of its steps"
 	secondOrder = "gradients of gradients are not computed"

@@ -241,7 +241,8 @@ operation that do not pass, and some refusals that ONNX has no test of.
 
 - floats: FP16, BF16, FP32, FP64. Computed in float64 on the host and rounded when stored; in float32 by a device.
 - integers: INT8 to INT64 and UINT8 to UINT64. They wrap around; a division by 0 is 0.
-- *gradient*: a gradient goes back through it. Of others nothing is refused but the gradient.
+- *gradient*: a gradient goes back through it. Where there is no word, none has to: the result is constant almost
+  everywhere, or it has no floating-point numbers. Of others the gradient is an error, and nothing else is.
 
 | operation | first input | gradient | tests | refused |
 |---|---|---|---|---|
@@ -254,7 +255,10 @@ func (d *table) String() string {
 		r := d.rows[name]
 		op, _ := ops.Lookup(name)
 		gradient := ""
-		if op.Grad != nil {
+		switch {
+		case op.NoGrad != "":
+			gradient = "refused"
+		case op.Grad != nil:
 			gradient = "yes"
 		}
 		var refused []string

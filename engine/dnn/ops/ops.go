@@ -26,6 +26,8 @@ type Op struct {
 	// Grad adds the nodes that compute the gradients of the inputs from those of the outputs. out[i] is nil if
 	// none comes from there, and in[i] if none goes there. A nil Grad: constant almost everywhere.
 	Grad vjp.Grad
+	// NoGrad says why Grad is an error, whatever the node.
+	NoGrad string
 	// Types are the element types that the first input may have.
 	Types []engine.DType
 }
@@ -62,5 +64,8 @@ func init() {
 	}
 	for name, g := range gradients {
 		table[name].Grad = g
+	}
+	for name, why := range refusals {
+		table[name].Grad, table[name].NoGrad = vjp.Refuse(why), why
 	}
 }
