@@ -73,7 +73,8 @@ func (f *Frontend) checkJSON(r *http.Request) *refusal {
 	return nil
 }
 
-// fill reads a body into b, growing by doubling so that a false Content-Length costs nothing.
+// fill reads a body into b, growing by doubling until a quarter of it is there, so that a false Content-Length costs
+// little.
 func (f *Frontend) fill(b *body, from source) *refusal {
 	buf := (*b.buffer)[:0]
 	if want := min(from.length, heldBody/2) + 1; int64(cap(buf)) < want {
@@ -96,6 +97,9 @@ func (f *Frontend) fill(b *body, from source) *refusal {
 			continue
 		}
 		size := 2*cap(buf) + 512
+		if whole := int(from.length) + 1; size < whole && 4*len(buf) >= whole {
+			size = whole
+		}
 		if size >= heldBody && !f.hold(b, int64(size)) {
 			return refuse(engine.CodeUnavailable, "the server is reading as many large bodies as its memory allows (%d bytes); come back later", bodyBudget*f.cfg.MaxBody)
 		}

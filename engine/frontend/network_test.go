@@ -65,7 +65,7 @@ func newNetwork(t testing.TB, cfg Config) *network {
 	f, err := New(cfg, []Model{
 		demo(byteTokenizer{}),
 		{Name: "org/eye", Names: []string{"eye"}, Image: images.Options{BGR: true, Letterbox: true, Grey: 114, Mean: []float64{1}, Scale: []float64{2}}},
-		{Name: "open"}, {Name: "wide"}, {Name: "pair"}, {Name: "absent"},
+		{Name: "open"}, {Name: "wide"}, {Name: "detector", Image: images.Options{BGR: true, Letterbox: true, Grey: 114}}, {Name: "pair"}, {Name: "absent"},
 	}, pool, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +83,7 @@ func newNetwork(t testing.TB, cfg Config) *network {
 	}
 	served("org/eye", []wire.TensorSpec{spec("images", engine.FP32, -1, 3, 4, 6)}, []wire.TensorSpec{spec("y", engine.FP32, -1, 3, 4, 6)})
 	served("open", []wire.TensorSpec{spec("x", engine.Uint8, -1, -1)}, []wire.TensorSpec{spec("y", engine.Uint8, -1, -1)})
+	served("detector", []wire.TensorSpec{spec("images", engine.FP32, -1, 3, 416, 416)}, []wire.TensorSpec{spec("y", engine.FP32, -1, 3, 416, 416)})
 	served("wide", []wire.TensorSpec{spec("x", engine.Uint8, -1, -1, -1)}, []wire.TensorSpec{spec("y", engine.Uint8, -1, -1, -1)})
 	served("pair", []wire.TensorSpec{spec("a", engine.Int64, 2), spec("b", engine.FP16, -1)}, []wire.TensorSpec{spec("y", engine.Int64, 2), spec("z", engine.FP16, -1)})
 	w.Served = append(w.Served, wire.Served{Name: "absent", State: wire.ModelAbsent, Executors: 1, Tensors: &wire.TensorLimits{}})
