@@ -44,7 +44,7 @@ func reshape(c *op.Call) {
 	want, ok := c.Ints(1)
 	if !ok {
 		if n := c.Vector(1); n >= 0 {
-			c.Shaped(0, op.Filled(min(n, 64), -1)...)
+			c.Shaped(0, op.Filled(min(n, op.MaxRank+1), -1)...)
 		}
 		return
 	}
@@ -138,7 +138,7 @@ func unsqueeze(c *op.Call) {
 	axes, ok := c.Ints(1)
 	if !ok {
 		if n := c.Vector(1); n >= 0 {
-			c.Shaped(0, op.Filled(len(d)+min(n, 64), -1)...)
+			c.Shaped(0, op.Filled(len(d)+min(n, op.MaxRank+1), -1)...)
 		}
 		return
 	}
@@ -370,7 +370,7 @@ func expand(c *op.Call) {
 	want, ok := c.Ints(1)
 	if !ok {
 		if n := c.Vector(1); n >= 0 {
-			c.Shaped(0, op.Filled(max(len(c.Dims(0)), min(n, 64)), -1)...)
+			c.Shaped(0, op.Filled(max(len(c.Dims(0)), min(n, op.MaxRank+1)), -1)...)
 		}
 		return
 	}

@@ -91,7 +91,7 @@ func constantOfShape(c *op.Call) {
 		}
 		c.Shaped(0, shape...)
 	} else if n >= 0 {
-		c.Shaped(0, op.Filled(min(n, 64), -1)...)
+		c.Shaped(0, op.Filled(min(n, op.MaxRank+1), -1)...)
 	}
 	c.Run = func([]*graph.Tensor) []*graph.Tensor {
 		return op.One(&graph.Tensor{Type: value.Type, Shape: c.Out[0].Shape, Data: slices.Repeat(value.Data, op.Product(c.Out[0].Shape))})

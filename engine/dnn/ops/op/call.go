@@ -29,6 +29,9 @@ const (
 	MaxEvalElements = 1 << 26
 )
 
+// MaxRank is the most dimensions that a tensor may have.
+const MaxRank = 64
+
 // Definition says how an operation is applied, and to what.
 type Definition struct {
 	Apply        func(*Call)
@@ -263,8 +266,11 @@ func (c *Call) Shaped(i int, shape ...int) {
 	}
 }
 
-// CheckShape bounds dimensions and their product, those of 0 left out.
+// CheckShape bounds the number of dimensions, them and their product, those of 0 left out.
 func (c *Call) CheckShape(what string, shape []int) {
+	if len(shape) > MaxRank {
+		c.Fail("%s has %d dimensions, of at most %d", what, len(shape), MaxRank)
+	}
 	n := 1
 	for _, d := range shape {
 		if d < -1 {
