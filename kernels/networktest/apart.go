@@ -31,52 +31,69 @@ func moved(origin []int, dim, by int) []int {
 	return o
 }
 
+// large are convolutions of which a backend may cut the work otherwise than of small ones.
+var large = []conv{
+	square(2, 52, 12, 16, 1, 3, 1),
+	square(2, 52, 64, 64, 1, 1, 1),
+	square(2, 52, 16, 16, 16, 3, 2),
+	square(2, 26, 96, 96, 96, 5, 1),
+	square(3, 13, 256, 128, 1, 1, 1),
+	square(1, 26, 64, 64, 1, 3, 1),
+	square(5, 1, 512, 100, 1, 1, 1),
+}
+
 // testApart computes images one by one, and rows, columns and planes apart: always the same bits.
 func (s suite) testApart(t *testing.T) {
-	t.Run("Conv", func(t *testing.T) {
-		s.eachConv(t, 60, func(d *device, c conv) {
-			f, _, _ := d.filter(c)
-			src, other := d.image(d.normal(c.inputShape()...)), d.image(d.normal(c.outputShape()...))
-			p := one(d, programs["SiLU and residual add"], programs["residual add"])
-			whole := d.imageResult(c.outputShape()...)
-			d.Conv(whole, src, f, c.origin, p, other)
-			want := d.bits(whole)
-			for dim := range len(whole.Shape) - 1 {
-				dst := d.imageResult(c.outputShape()...)
-				d.cuts(dst.Shape[dim], func(from, to int) {
-					in, origin := src, c.origin
-					if dim == 0 {
-						in = slice(src, 0, from, to)
-					} else {
-						origin = moved(origin, dim-1, from*c.Strides[dim-1])
-					}
-					d.Conv(slice(dst, dim, from, to), in, f, origin, p, slice(other, dim, from, to))
-				})
-				d.sameBits("convolution", d.bits(dst), want)
+	for name, apart := range map[string]func(d *device, c conv){"Conv": convApart, "ConvBackward": convBackwardApart} {
+		t.Run(name, func(t *testing.T) {
+			s.eachConv(t, 60, apart)
+			for _, c := range large {
+				t.Run(c.String(), func(t *testing.T) { apart(newDevice(t, s.open), c) })
 			}
 		})
-	})
-	t.Run("ConvBackward", func(t *testing.T) {
-		s.eachConv(t, 60, func(d *device, c conv) {
-			f, _, _ := d.filter(c)
-			src, whole := d.image(d.normal(c.outputShape()...)), d.imageResult(c.inputShape()...)
-			d.ConvBackward(whole, src, f, c.origin)
-			want := d.bits(whole)
-			for dim := range len(whole.Shape) - 1 {
-				dst := d.imageResult(c.inputShape()...)
-				d.cuts(dst.Shape[dim], func(from, to int) {
-					if dim == 0 {
-						d.ConvBackward(slice(dst, 0, from, to), slice(src, 0, from, to), f, c.origin)
-					} else {
-						d.ConvBackward(slice(dst, dim, from, to), src, f, moved(c.origin, dim-1, -from))
-					}
-				})
-				d.sameBits("gradient", d.bits(dst), want)
-			}
-		})
-	})
+	}
 	t.Run("Pool", func(t *testing.T) { s.eachPool(t, poolApart) })
 	t.Run("Sums", s.testSumsApart)
+}
+
+func convApart(d *device, c conv) {
+	f, _, _ := d.filter(c)
+	src, other := d.image(d.normal(c.inputShape()...)), d.image(d.normal(c.outputShape()...))
+	p := one(d, programs["SiLU and residual add"], programs["residual add"])
+	whole := d.imageResult(c.outputShape()...)
+	d.Conv(whole, src, f, c.origin, p, other)
+	want := d.bits(whole)
+	for dim := range len(whole.Shape) - 1 {
+		dst := d.imageResult(c.outputShape()...)
+		d.cuts(dst.Shape[dim], func(from, to int) {
+			in, origin := src, c.origin
+			if dim == 0 {
+				in = slice(src, 0, from, to)
+			} else {
+				origin = moved(origin, dim-1, from*c.Strides[dim-1])
+			}
+			d.Conv(slice(dst, dim, from, to), in, f, origin, p, slice(other, dim, from, to))
+		})
+		d.sameBits("convolution", d.bits(dst), want)
+	}
+}
+
+func convBackwardApart(d *device, c conv) {
+	f, _, _ := d.filter(c)
+	src, whole := d.image(d.normal(c.outputShape()...)), d.imageResult(c.inputShape()...)
+	d.ConvBackward(whole, src, f, c.origin)
+	want := d.bits(whole)
+	for dim := range len(whole.Shape) - 1 {
+		dst := d.imageResult(c.inputShape()...)
+		d.cuts(dst.Shape[dim], func(from, to int) {
+			if dim == 0 {
+				d.ConvBackward(slice(dst, 0, from, to), slice(src, 0, from, to), f, c.origin)
+			} else {
+				d.ConvBackward(slice(dst, dim, from, to), src, f, moved(c.origin, dim-1, -from))
+			}
+		})
+		d.sameBits("gradient", d.bits(dst), want)
+	}
 }
 
 func poolApart(d *device, p pool) {
@@ -111,7 +128,7 @@ func poolApart(d *device, p pool) {
 // testSumsApart cuts the operations that are no convolutions along the dimensions that they do not sum over.
 func (s suite) testSumsApart(t *testing.T) {
 	d := newDevice(t, s.open)
-	for range 60 {
+	for i := range 60 {
 		shape := d.randomShape(2, 4, 1, 2, 5, 17, 40)
 		dim := d.upTo(len(shape) - 1)
 		cut := (dim + 1 + d.upTo(len(shape)-2)) % len(shape)
@@ -129,6 +146,9 @@ func (s suite) testSumsApart(t *testing.T) {
 		d.apart(shape, cut, func(dst kernels.Tensor, from, to int) { d.Map(dst, silu, slice(src, cut, from, to)) })
 
 		m, n, k := one(d, 1, 4, 17), one(d, 1, 3, 40), one(d, 1, 7, 64, 300)
+		if i < 3 {
+			m, n, k = 150, 130, 310
+		}
 		a, _ := d.operand(d.normal(3, m, k))
 		b, _ := d.operand(d.normal(3, k, n))
 		d.apart([]int{3, m, n}, 0, func(dst kernels.Tensor, from, to int) { d.MatMul(dst, slice(a, 0, from, to), slice(b, 0, from, to)) })
@@ -151,11 +171,11 @@ func SameBits(t *testing.T, a, b Open) {
 	compute := func(open Open) (all [][]uint32) {
 		d := newDevice(t, open)
 		keep := func(dst kernels.Tensor) { all = append(all, d.bits(dst)) }
-		for i := range 60 {
-			c := d.randomConv()
-			if i < len(convs) {
-				c = convs[i]
-			}
+		cases := append(slices.Clone(convs), large...)
+		for range 40 {
+			cases = append(cases, d.randomConv())
+		}
+		for _, c := range cases {
 			f, _, _ := d.filter(c)
 			dst, back := d.imageResult(c.outputShape()...), d.imageResult(c.inputShape()...)
 			d.Conv(dst, d.image(d.normal(c.inputShape()...)), f, c.origin, silu)
