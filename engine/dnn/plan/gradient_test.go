@@ -22,7 +22,7 @@ func TestGradientsOfModels(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range golden.Cases(t) {
 		elements := graph.Elements(c.Inputs[0].Shape)
-		if elements > 2*mostElements["ref"] || seen[c.Model] {
+		if elements > 2*mostElements || seen[c.Model] {
 			continue
 		}
 		seen[c.Model] = true
@@ -38,7 +38,7 @@ func TestGradientsOfModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, b := range backends(t) {
-				if b.Name() == "ref" && elements > mostElements["ref"]/2 {
+				if b.Name() == "ref" && elements > mostElements/2 {
 					continue
 				}
 				p, err := bind(b, back, plan.Options{})
