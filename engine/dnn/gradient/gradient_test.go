@@ -84,14 +84,14 @@ func TestOnlyWhatIsNeeded(t *testing.T) {
 			"Conv Mul ConvTranspose",
 		},
 		{
-			"gradients that meet are summed once",
+			"gradients that meet are summed once, and what they have in common is multiplied once",
 			func(b *graph.Builder) []*graph.Value {
 				x := fp32(b, "x", 1, 3, 8, 8)
 				y := b.Op("Sigmoid", nil, x)
 				return []*graph.Value{b.Op("Mul", nil, x, y), b.Op("Neg", nil, y)}
 			},
 			gradient.Request{Seeded: []string{"Mul_out", "Neg_out"}, Wanted: []string{"x"}},
-			"Sigmoid Neg Mul Mul Add Sub Mul Mul Add",
+			"Sigmoid Neg Mul Add Sub Mul Add Mul",
 		},
 		{
 			"a picture that was sliced into phases comes back as one node",

@@ -33,7 +33,7 @@ var (
 		return w.choose(w.negative(x, y, alpha*gamma), w.mul(g, w.plus(y, alpha*gamma)), w.times(g, gamma))
 	})
 	Sigmoid = unary(func(w writer, _, y, g *value) *value {
-		return w.mul(g, w.mul(y, w.minus(1, y)))
+		return w.mul(w.mul(g, w.minus(1, y)), y)
 	})
 	HardSigmoid = unary(func(w writer, _, y, g *value) *value {
 		return w.within(y, 0, 1, w.times(g, graph.Attr(w.n, "alpha", 0.2)))

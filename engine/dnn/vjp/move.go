@@ -121,7 +121,7 @@ func Total(b *graph.Builder, gradients []*graph.Value) *graph.Value {
 		case sum == nil:
 			sum = g
 		default:
-			sum = b.Op("Add", nil, sum, g)
+			sum = added(b, sum, g)
 		}
 	}
 	switch {
@@ -134,6 +134,19 @@ func Total(b *graph.Builder, gradients []*graph.Value) *graph.Value {
 		return first
 	}
 	return b.Op("Add", nil, sum, first)
+}
+
+// added is x + y. Of products with a factor in common, as are both gradients of x Sigmoid(x), it is the sum of the
+// other factors times that one.
+func added(b *graph.Builder, x, y *value) *value {
+	if x.From != nil && y.From != nil && x.From.Op == "Mul" && y.From.Op == "Mul" {
+		for i, factor := range x.From.In {
+			if k := slices.Index(y.From.In, factor); k >= 0 {
+				return b.Op("Mul", nil, b.Op("Add", nil, x.From.In[1-i], y.From.In[1-k]), factor)
+			}
+		}
+	}
+	return b.Op("Add", nil, x, y)
 }
 
 // Slice puts the gradient back to where the slice was.
