@@ -133,12 +133,41 @@ func (e *emitter) assembled(op *lower.Op, kind *lower.Assemble) {
 	case kind.Gaps:
 		e.run(filling(kind), out)
 	}
+	var moves []move
 	for i, v := range op.In {
-		place := partOf(out, kind, i, v)
-		if at := e.operand(v); !at.same(place) {
-			e.copy(place, at)
+		m := move{partOf(out, kind, i, v), e.operand(v)}
+		if m.src.same(m.dst) {
+			continue
+		}
+		moves = joined(moves, m)
+	}
+	for _, m := range moves {
+		e.copy(m.dst, m.src)
+	}
+}
+
+// move is a copy that is to be made.
+type move struct{ dst, src view }
+
+// joined is moves and one more, put together with one of them where both operands lie beside those of that one, and
+// a Map of the two needs no dimension more than one of them does.
+func joined(moves []move, m move) []move {
+	for i, other := range moves {
+		dst, ok := beside(other.dst, m.dst)
+		src, also := beside(other.src, m.src)
+		if ok && also && len(folded([]view{dst, src})[0].shape) <= len(folded([]view{m.dst, m.src})[0].shape) {
+			return joined(slices.Delete(moves, i, i+1), move{dst, src})
 		}
 	}
+	return append(moves, m)
+}
+
+// beside is two views of one shape and strides in one storage as one, with a dimension more.
+func beside(a, b view) (view, bool) {
+	if a.at != b.at || len(a.shape) == kernels.MaxDims || !slices.Equal(a.shape, b.shape) || !slices.Equal(a.stride, b.stride) {
+		return view{}, false
+	}
+	return view{a.at, a.off, append([]int{2}, a.shape...), append([]int{b.off - a.off}, a.stride...)}, true
 }
 
 // fill writes around the one part of an Assemble with gaps, of this shape.
