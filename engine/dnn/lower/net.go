@@ -3,6 +3,7 @@
 package lower
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -127,6 +128,30 @@ func deviceType(t engine.DType) bool {
 
 // elements is the number of elements of a value of known shape.
 func (v *Value) elements() int { return graph.Elements(v.Shape) }
+
+// Check says whether each operation reads inputs, constants and what operations before it make.
+func (n *Net) Check() error {
+	made := map[*Value]bool{}
+	for _, v := range n.Inputs {
+		made[v] = true
+	}
+	for _, op := range n.Ops {
+		for _, v := range op.In {
+			if v != nil && v.Const == nil && !made[v] {
+				return fmt.Errorf("value %q is read before it is computed", v.Name)
+			}
+		}
+		for _, v := range op.Out {
+			made[v] = true
+		}
+	}
+	for _, v := range n.Outputs {
+		if v.Const == nil && !made[v] {
+			return fmt.Errorf("output %q is not computed", v.Name)
+		}
+	}
+	return nil
+}
 
 // soleUser is the one operation that reads v, or nil.
 func (v *Value) soleUser() *Op {

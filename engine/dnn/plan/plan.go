@@ -46,6 +46,9 @@ func Build(g *graph.Graph, o Options) (*Plan, error) {
 		o.Rates = Rates{FLOPs: 60e9, Bytes: 10e9, Call: 2e-6}
 	}
 	p := &Plan{Inputs: g.Inputs, Outputs: g.Outputs, options: o, net: lower.Graph(g, o.Networks)}
+	if err := p.net.Check(); err != nil {
+		return nil, err
+	}
 	e := &emitter{layout: newLayout(p.net), weights: weights{at: map[string]int{}}}
 	p.inputs = e.inputs()
 	for _, op := range p.net.Ops {

@@ -29,6 +29,7 @@ type bound struct {
 	run     *plan.Run
 	backend kernels.Backend
 	arena   kernels.Buffer
+	held    []kernels.Held
 }
 
 var margin = [64]byte{0x5a, 0xa5, 0x5a}
@@ -44,7 +45,6 @@ func bind(b kernels.Backend, g *graph.Graph, o plan.Options) (p bound, err error
 	}
 	b.Write(p.arena, 0, margin[:])
 	b.Write(p.arena, 64+p.ArenaBytes, margin[:])
-	var held []kernels.Held
 	for i := range p.Weights {
 		w := &p.Weights[i]
 		var constants []*graph.Tensor
@@ -55,9 +55,9 @@ func bind(b kernels.Backend, g *graph.Graph, o plan.Options) (p bound, err error
 		if err != nil {
 			return p, err
 		}
-		held = append(held, h)
+		p.held = append(p.held, h)
 	}
-	p.run, err = p.Bind(b, p.arena, 64, held)
+	p.run, err = p.Bind(b, p.arena, 64, p.held)
 	return p, err
 }
 
