@@ -1,6 +1,7 @@
 package modeldir
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/demo"
+	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
 	"github.com/prefillonly/prefillonly/internal/config"
 )
 
@@ -79,6 +81,44 @@ func TestIsPath(t *testing.T) {
 	} {
 		if got := isPath(name); got != want {
 			t.Errorf("isPath(%q) = %v", name, got)
+		}
+	}
+}
+
+// TestResolveNetworks: a network's file or directory gives a name and a task; what is none is told with its path.
+func TestResolveNetworks(t *testing.T) {
+	dir := t.TempDir()
+	network := onnxtest.File(17, onnxtest.Graph{
+		Inputs:  []onnxtest.Value{{Name: "x", Type: onnxtest.Float32, Dims: []any{1}}},
+		Outputs: []onnxtest.Value{{Name: "y", Type: onnxtest.Float32, Dims: []any{1}}},
+		Nodes:   []onnxtest.Node{{Op: "Relu", In: []string{"x"}, Out: []string{"y"}}},
+	})
+	for name, data := range map[string][]byte{"net.onnx": network, "nets/one.onnx": network, "broken.onnx": []byte("no network")} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	for _, c := range []struct{ path, task, name, failed string }{
+		{"net.onnx", "", "net", ""},
+		{"nets", config.TaskInfer, "nets", ""},
+		{filepath.Join(dir, "nets", "one.onnx"), "", "one", ""},
+		{"net.onnx", config.TaskGenerate, "net", "task is generate, but of these files it is infer"},
+		{"broken.onnx", "", "broken", filepath.Join(dir, "broken.onnx")},
+		{"missing.onnx", "", "missing", filepath.Join(dir, "missing.onnx")},
+	} {
+		list := []config.Model{{Path: c.path, Task: c.task}}
+		failed, err := Resolve(list, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := list[0]
+		if m.Names[0] != c.name || m.Task != config.TaskInfer || !filepath.IsAbs(m.Path) {
+			t.Errorf("%s: %+v", c.path, m)
+		}
+		if failed[0] == nil != (c.failed == "") || c.failed != "" && !strings.Contains(failed[0].Error(), c.failed) {
+			t.Errorf("%s: %v, want %q", c.path, failed[0], c.failed)
 		}
 	}
 }
