@@ -10,6 +10,11 @@ fit another, at that; for one frame, and for three of which each was computed al
 floor(n*u(2000000+j)).
 
 opsets.json has small models of old opsets, one for each meaning that has changed since, and all of their outputs.
+
+    build/onnx/bin/python tools/onnx_golden.py --architectures build/onnx_networks
+
+writes the classifiers that the onnx package carries without weights (opset 9), with random ones (220 MB), and models.json
+of them; `go test ./engine/dnn` then computes them too.
 """
 
 import base64
@@ -112,8 +117,8 @@ def sampled(name, x):
             "samples": [float(f"{v:.8g}") for v in flat[places]]}
 
 
-def model_cases(directory):
-    for name, variants in MODELS.items():
+def model_cases(directory, models):
+    for name, variants in models.items():
         path = directory / f"{name}.onnx"
         for specs in variants:
             run = session(resized(path, specs))
@@ -213,10 +218,43 @@ def write(path, cases):
     print(f"{path}: {len(lines)} cases, {path.stat().st_size} bytes")
 
 
+ARCHITECTURES = ["densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet"]
+
+
+def architectures(out):
+    """Writes classifiers whose constants, which the onnx package has as shapes, are random numbers."""
+    out.mkdir(parents=True, exist_ok=True)
+    data = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    random = np.random.default_rng(1)
+    models = {}
+    for name in ARCHITECTURES:
+        model = onnx.load(data / f"light_{name}.onnx")
+        graph = model.graph
+        shapes = {t.name: numpy_helper.to_array(t).tolist() for t in graph.initializer}
+        for n in [n for n in graph.node if n.op_type == "ConstantOfShape"]:
+            shape = shapes[n.input[0]]
+            x = random.standard_normal(shape)
+            x = x * 1.4 / np.sqrt(np.prod(shape[1:])) if len(shape) > 1 else np.abs(x) * 0.2 + 0.5
+            graph.initializer.append(numpy_helper.from_array(x.astype(np.float32), n.output[0]))
+            graph.node.remove(n)
+        read = {i for n in graph.node for i in n.input}
+        for kept in (graph.initializer, graph.input):
+            for t in [t for t in kept if t.name not in read]:
+                kept.remove(t)
+        constants = {t.name for t in graph.initializer}
+        pixels = next(v for v in graph.input if v.name not in constants)
+        onnx.save(model, out / f"{name}.onnx")
+        models[name] = [[image(pixels.name, -1, 1, *(d.dim_value for d in pixels.type.tensor_type.shape.dim))]]
+    write(out / "models.json", list(model_cases(out, models)))
+
+
 def main():
+    if sys.argv[1] == "--architectures":
+        architectures(pathlib.Path(sys.argv[2]))
+        return
     models, out = (pathlib.Path(a) for a in sys.argv[1:3])
     write(out / "opsets.json", list(opset_cases()))
-    write(out / "models.json", list(model_cases(models)))
+    write(out / "models.json", list(model_cases(models, MODELS)))
 
 
 if __name__ == "__main__":

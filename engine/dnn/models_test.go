@@ -28,10 +28,18 @@ func TestModelsEqualONNXRuntime(t *testing.T) {
 	} else {
 		backends["cpu"] = b
 	}
+	large := golden.Architectures(t)
+	if len(large) == 0 {
+		t.Log("without classifiers of random weights: tools/onnx_golden.py --architectures makes them")
+	}
 	for name, b := range backends {
 		t.Run(name, func(t *testing.T) {
 			defer b.Close()
-			for _, c := range golden.Cases(t) {
+			cases := golden.Cases(t)
+			if name != "ref" {
+				cases = append(cases, large...)
+			}
+			for _, c := range cases {
 				t.Run(c.Name(), func(t *testing.T) {
 					if n := graph.Elements(c.Inputs[0].Shape); name == "ref" && n > mostInReference {
 						t.Skipf("%d elements of input are too many for the reference", n)

@@ -4,7 +4,9 @@ package golden
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,7 +22,8 @@ import (
 //go:embed testdata
 var files embed.FS
 
-// Tolerance is how far an output may be from ONNX Runtime's, in parts of the output's range, or of its only element.
+// Tolerance is how far an output may be from ONNX Runtime's, in parts of the output's range, or of its elements if they are
+// equal.
 const Tolerance = 1e-3
 
 // Where the elements come from that are compared.
@@ -31,6 +34,8 @@ type Case struct {
 	Model   string // the file's name without .onnx
 	Inputs  []Input
 	Outputs []Output
+
+	dir string // of the file; "": that of the data for tests
 }
 
 // Input describes a tensor: that of Value, or numbers from Low to High.
@@ -62,6 +67,32 @@ type Old struct {
 // Cases are those of real models.
 func Cases(t testing.TB) []Case { return read[Case](t, "models.json") }
 
+// Architectures are the cases that tools/onnx_golden.py --architectures made in build/onnx_networks; none if it did not.
+func Architectures(t testing.TB) (list []Case) {
+	t.Helper()
+	dir := filepath.Join(root(), "build", "onnx_networks")
+	raw, err := os.ReadFile(filepath.Join(dir, "models.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &list)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		list[i].dir = dir
+	}
+	return list
+}
+
+// root is the repository's.
+func root() string {
+	_, here, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(here), "..", "..", "..")
+}
+
 // Olds are the models of old opsets.
 func Olds(t testing.TB) []Old { return read[Old](t, "opsets.json") }
 
@@ -83,8 +114,7 @@ func Data(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("PREFILLONLY_DATA")
 	if dir == "" {
-		_, here, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(here), "..", "..", "..", "..", "shared", "data")
+		dir = filepath.Join(root(), "..", "shared", "data")
 	}
 	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("no data for tests at %s; PREFILLONLY_DATA may name another directory", dir)
@@ -95,6 +125,9 @@ func Data(t testing.TB) string {
 // Path is where the model's file is, or the test is skipped.
 func (c *Case) Path(t testing.TB) string {
 	t.Helper()
+	if c.dir != "" {
+		return filepath.Join(c.dir, c.Model+".onnx")
+	}
 	return filepath.Join(Data(t), "models", c.Model+".onnx")
 }
 
@@ -150,7 +183,7 @@ func (o *Output) Compare(got *graph.Tensor) error {
 	}
 	x := got.Floats()
 	limit := Tolerance * (o.Greatest - o.Least)
-	if len(x) == 1 {
+	if o.Least == o.Greatest {
 		limit = Tolerance * math.Abs(o.Greatest)
 	}
 	for j, u := range Uniform(samplePlaces, len(o.Samples)) {
