@@ -15,25 +15,25 @@ enum { MOST_RUNS = 64 };
 // What lies around an input, where it is read like one.
 static const float zeros[16 << 10];
 
-// Floats of a panel, of which there are `left` columns.
-static int panel_width(const pn_kernels *k, int left) { return left > k->lanes ? 2 * k->lanes : k->lanes; }
+static int padded(int n, int to) { return (int)pn_ceil(n, to) * to; }
+
+// panel_width is the floats of a row of a panel from which on there are `left` columns.
+static int panel_width(const pn_kernels *k, int left) { return (int)pn_min(2 * k->lanes, padded(left, k->lanes / 2)); }
 
 static size_t taps_of(const pn_filter *f) { return (size_t)f->kernel[0] * f->kernel[1] * f->kernel[2]; }
-
-static int padded(int n, int to) { return (int)pn_ceil(n, to) * to; }
 
 size_t pn_filter_floats(const pn_device *d, const pn_filter *f)
 {
 	int lanes = d->kernels->lanes;
 	if (f->depthwise)
 		return taps_of(f) * (size_t)padded(f->groups, lanes);
-	return (size_t)f->groups * taps_of(f) * (size_t)f->in * (size_t)padded(f->out, lanes);
+	return (size_t)f->groups * taps_of(f) * (size_t)f->in * (size_t)padded(f->out, lanes / 2);
 }
 
 // packed is where the weight of a tap, an input and an output of a group is.
 static float *packed(const pn_kernels *k, const pn_filter *f, int group, size_t tap, int in, int out)
 {
-	size_t depth = taps_of(f) * (size_t)f->in, group_floats = depth * (size_t)padded(f->out, k->lanes);
+	size_t depth = taps_of(f) * (size_t)f->in, group_floats = depth * (size_t)padded(f->out, k->lanes / 2);
 	int panel = out / (2 * k->lanes) * 2 * k->lanes;
 	return f->weights + group * group_floats + panel * depth + (tap * f->in + in) * panel_width(k, f->out - panel) + out - panel;
 }
@@ -157,7 +157,7 @@ static void multiply(const job *j, part w, int runs, size_t k, const float *cons
 	const float *at[MOST_RUNS];
 	for (int p = w.first; p < w.last; p++) {
 		int col = p * 2 * f->lanes, width = panel_width(f, out - col), cols = (int)pn_min(width, out - col);
-		const float *b = j->f->weights + ((size_t)w.group * padded(out, f->lanes) + col) * j->depth + (size_t)from * j->f->in * width;
+		const float *b = j->f->weights + ((size_t)w.group * padded(out, f->lanes / 2) + col) * j->depth + (size_t)from * j->f->in * width;
 		const float *bias = j->f->bias ? j->f->bias + w.group * out + col : NULL;
 		for (int64_t t = 0, row = 0, height; t < tiles; t++, row += height) {
 			height = least + (t < taller);

@@ -91,6 +91,33 @@ static void fill(float *d, float x, size_t n) { EACH_VECTOR(n, store(d + i, set(
 
 static void copy(float *d, const float *s, size_t n) { op_copy(d, s, NULL, NULL, n); }
 
+// interleave goes four rows at a time; the last ones one by one, since vectors reach beyond what they are of.
+static void interleave(float *d, ptrdiff_t to, const float *s, ptrdiff_t from, ptrdiff_t apart, int cols, int64_t rows)
+{
+	int64_t i = 0;
+	for (; i + 5 < rows; i += 4) {
+		__m128 v[4] = {_mm_setzero_ps(), _mm_setzero_ps(), _mm_setzero_ps(), _mm_setzero_ps()};
+		for (int j = 0; j < cols; j++) {
+			const float *p = s + i * from + j * apart;
+			v[j] = _mm_loadu_ps(p);
+			if (from == 2)
+				v[j] = _mm_shuffle_ps(v[j], _mm_loadu_ps(p + 4), _MM_SHUFFLE(2, 0, 2, 0));
+		}
+		_MM_TRANSPOSE4_PS(v[0], v[1], v[2], v[3]);
+		for (int r = 0; r < 4; r++) {
+			float *e = d + (i + r) * to;
+			_mm_storel_pi((__m64 *)e, v[r]);
+			if (cols > 2)
+				_mm_store_ss(e + 2, _mm_movehl_ps(v[r], v[r]));
+			if (cols > 3)
+				_mm_store_ss(e + 3, _mm_shuffle_ps(v[r], v[r], _MM_SHUFFLE(3, 3, 3, 3)));
+		}
+	}
+	for (; i < rows; i++)
+		for (int j = 0; j < cols; j++)
+			d[i * to + j] = s[i * from + j * apart];
+}
+
 static void gather(float *d, const pn_axis *a, const int64_t *at, const float *src, size_t channels, int from, int to)
 {
 	int inside[3][2];
@@ -190,7 +217,7 @@ REDUCE(smallest, any_smaller(x, y), __builtin_inff())
 		            [PN_ABS] = op_abs, [PN_SQRT] = op_sqrt, [PN_EXP] = op_exp, [PN_LOG] = op_log, [PN_SIN] = op_sin, \
 		            [PN_COS] = op_cos, [PN_TANH] = op_tanh, [PN_SIGMOID] = op_sigmoid, [PN_ERF] = op_erf, \
 		            [PN_FLOOR] = op_floor, [PN_CEIL] = op_ceil, [PN_ROUND] = op_round, [PN_SILU] = op_silu}, \
-		.fill = fill, .copy = copy, .tile = tile, .gather = gather, .depthwise = depthwise, .maxima = maxima, .means = means, \
+		.fill = fill, .copy = copy, .tile = tile, .gather = gather, .interleave = interleave, .depthwise = depthwise, .maxima = maxima, .means = means, \
 		.route = route, .weigh = weigh, \
 		.fold = {fold_sum, fold_largest, fold_smallest}, \
 		.reduce = {reduce_sum, reduce_largest, reduce_smallest}, \

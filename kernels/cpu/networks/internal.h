@@ -57,6 +57,10 @@ struct pn_kernels {
 	// place 0 of all axes, and has so many channels.
 	void (*gather)(float *d, const pn_axis *axes, const int64_t *at, const float *src, size_t channels, int from, int to);
 
+	// interleave makes rows, `to` apart, of 2 to 4 columns whose elements are 1 or 2 apart, as `from` says, and which begin
+	// `apart`.
+	void (*interleave)(float *d, ptrdiff_t to, const float *s, ptrdiff_t from, ptrdiff_t apart, int cols, int64_t rows);
+
 	// depthwise convolves a strip; weights of a tap are `stride` floats. Of the ending nothing is added.
 	void (*depthwise)(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias,
 	                  const pn_ending *ending);

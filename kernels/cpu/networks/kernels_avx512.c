@@ -11,7 +11,7 @@ enum { ROWS = 14 };
 static void tile(int rows, int cols, int runs, size_t k, const float *const *a, ptrdiff_t lda, const float *b,
                  ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init, const pn_ending *ending)
 {
-	switch (cols > PN_LANES ? rows + ROWS : rows) {
+	switch (TILE_CASE) {
 		TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7)
 		TILE(8) TILE(9) TILE(10) TILE(11) TILE(12) TILE(13) TILE(14)
 	}

@@ -13,6 +13,15 @@
 
 typedef __m512 vf;
 typedef __mmask16 vm; // a truth for each lane
+typedef __m256 hf;    // half as many lanes
+
+INLINE hf half_load(const float *p) { return _mm256_loadu_ps(p); }
+INLINE void half_store(float *p, hf v) { _mm256_storeu_ps(p, v); }
+INLINE hf half_load_first(const float *p, vm m) { return _mm256_maskz_loadu_ps((__mmask8)m, p); }
+INLINE void half_store_first(float *p, hf v, vm m) { _mm256_mask_storeu_ps(p, (__mmask8)m, v); }
+INLINE hf half_set(float x) { return _mm256_set1_ps(x); }
+INLINE hf half_muladd(hf a, hf b, hf c) { return _mm256_fmadd_ps(a, b, c); }
+INLINE hf half_hold(hf a, float low, float high) { return _mm256_min_ps(half_set(high), _mm256_max_ps(half_set(low), a)); }
 
 INLINE vf load(const float *p) { return _mm512_loadu_ps(p); }
 INLINE void store(float *p, vf v) { _mm512_storeu_ps(p, v); }
@@ -55,6 +64,16 @@ INLINE vf mantissa(vf a) { return _mm512_getmant_ps(a, _MM_MANT_NORM_1_2, _MM_MA
 
 typedef __m256 vf;
 typedef __m256 vm;
+typedef __m128 hf;
+
+INLINE __m128i half_mask(vm m) { return _mm256_castsi256_si128((__m256i)m); }
+INLINE hf half_load(const float *p) { return _mm_loadu_ps(p); }
+INLINE void half_store(float *p, hf v) { _mm_storeu_ps(p, v); }
+INLINE hf half_load_first(const float *p, vm m) { return _mm_maskload_ps(p, half_mask(m)); }
+INLINE void half_store_first(float *p, hf v, vm m) { _mm_maskstore_ps(p, half_mask(m), v); }
+INLINE hf half_set(float x) { return _mm_set1_ps(x); }
+INLINE hf half_muladd(hf a, hf b, hf c) { return _mm_fmadd_ps(a, b, c); }
+INLINE hf half_hold(hf a, float low, float high) { return _mm_min_ps(half_set(high), _mm_max_ps(half_set(low), a)); }
 
 INLINE vf load(const float *p) { return _mm256_loadu_ps(p); }
 INLINE void store(float *p, vf v) { _mm256_storeu_ps(p, v); }

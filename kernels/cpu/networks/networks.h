@@ -61,7 +61,7 @@ typedef struct pn_image {
 } pn_image;
 
 // pn_filter is packed weights. Those of a depthwise convolution are [taps][channels rounded up to lanes];
-// others are, for each group, panels of [taps][in][lanes], of two vectors or, the last one, perhaps of one.
+// others are, for each group, panels of [taps][in][lanes], of two vectors or, the last one, as many halves of one as it needs.
 typedef struct pn_filter {
 	int groups, in, out; // channels of a group
 	int kernel[3];

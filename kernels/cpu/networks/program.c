@@ -190,6 +190,10 @@ static void move(const pn_kernels *k, pn_matrix dst, pn_matrix src, int64_t rows
 			k->copy(dst.at + i * dst.row, src.at + i * src.row, (size_t)cols);
 		return;
 	}
+	if (dst.col == 1 && (src.row == 1 || src.row == 2) && cols >= 2 && cols <= 4) {
+		k->interleave(dst.at, dst.row, src.at, src.row, src.col, (int)cols, rows);
+		return;
+	}
 	for (int64_t from = 0; from < cols; from += SIDE) {
 		int64_t n = pn_min(SIDE, cols - from);
 		float *d = dst.at + from * dst.col;

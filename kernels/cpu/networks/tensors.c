@@ -89,7 +89,7 @@ typedef struct multiplication {
 static int width_of(const multiplication *m, int col)
 {
 	int lanes = m->d->kernels->lanes;
-	return m->p->n - col > lanes ? 2 * lanes : lanes;
+	return (int)pn_min(2 * lanes, pn_ceil(m->p->n - col, lanes / 2) * (lanes / 2));
 }
 
 static void pack_task(void *arg, int task, int thread)

@@ -1,140 +1,151 @@
-// Products of a few rows with a panel of two vectors of columns, in registers.
+// Products of a few rows with a panel of columns, in registers: of one or two vectors, of which the last one may be half
+// a vector.
 
 #include "internal.h"
 #include "lanes.h"
 
+// sums are those of a tile: of each row its whole vectors, and a half one.
+typedef struct sums {
+	vf whole[ROWS][2];
+	hf half[ROWS];
+} sums;
+
 // Pointers to every third row are enough to reach all of them: row i lies (i%3) strides behind one.
 enum { POINTERS = (ROWS + 2) / 3 };
 
+// EACH_ROW and EACH_WHOLE are loops over rows and their whole vectors.
+#define EACH_ROW _Pragma("GCC unroll 14") for (int i = 0; i < rows; i++)
+#define EACH_WHOLE _Pragma("GCC unroll 2") for (int j = 0; j < vectors; j++)
+
+// add_column adds the products of element u behind p of each row with a row of the panel.
+INLINE void add_column(const int rows, const int vectors, const int half, sums *s, const char *const *p, ptrdiff_t stride, int u, const float *b)
+{
+	vf w[2];
+	hf h = half_set(0);
+	EACH_WHOLE w[j] = load(b + j * PN_LANES);
+	if (half)
+		h = half_load(b + vectors * PN_LANES);
+	EACH_ROW
+	{
+		float x = ((const float *)(p[i / 3] + i % 3 * stride))[u];
+		EACH_WHOLE s->whole[i][j] = muladd(set(x), w[j], s->whole[i][j]);
+		if (half)
+			s->half[i] = half_muladd(half_set(x), h, s->half[i]);
+	}
+}
+
 // add_run adds the products of a run.
-INLINE void add_run(const int rows, const int vectors, size_t k, const float *a, ptrdiff_t lda, const float *b,
-                    ptrdiff_t ldb, vf acc[ROWS][2])
+INLINE void add_run(const int rows, const int vectors, const int half, size_t k, const float *a, ptrdiff_t lda, const float *b,
+                    ptrdiff_t ldb, sums *s)
 {
 	const char *p[POINTERS];
-	const ptrdiff_t stride = lda * (ptrdiff_t)sizeof *a, next = ldb * (ptrdiff_t)sizeof *b;
-	const char *q = (const char *)b;
+	const ptrdiff_t stride = lda * (ptrdiff_t)sizeof *a;
 #pragma GCC unroll 5
 	for (int i = 0; i < (rows + 2) / 3; i++)
 		p[i] = (const char *)a + 3 * i * stride;
 	for (; k >= 4; k -= 4) {
 #pragma GCC unroll 4
-		for (int u = 0; u < 4; u++) {
-			vf b0 = load((const float *)q), b1 = b0;
-			if (vectors == 2)
-				b1 = load((const float *)q + PN_LANES);
-			q += next;
-#pragma GCC unroll 14
-			for (int i = 0; i < rows; i++) {
-				vf x = set(((const float *)(p[i / 3] + i % 3 * stride))[u]);
-				acc[i][0] = muladd(x, b0, acc[i][0]);
-				if (vectors == 2)
-					acc[i][1] = muladd(x, b1, acc[i][1]);
-			}
-		}
+		for (int u = 0; u < 4; u++, b += ldb)
+			add_column(rows, vectors, half, s, p, stride, u, b);
 #pragma GCC unroll 5
 		for (int i = 0; i < (rows + 2) / 3; i++) {
 			p[i] += 4 * sizeof *a;
 			__asm__("" : "+r"(p[i])); // else the compiler keeps a pointer for each row, and spills them
 		}
 	}
-	for (; k > 0; k--, q += next) {
-		vf b0 = load((const float *)q), b1 = b0;
-		if (vectors == 2)
-			b1 = load((const float *)q + PN_LANES);
-#pragma GCC unroll 14
-		for (int i = 0; i < rows; i++) {
-			vf x = set(*(const float *)(p[i / 3] + i % 3 * stride));
-			acc[i][0] = muladd(x, b0, acc[i][0]);
-			if (vectors == 2)
-				acc[i][1] = muladd(x, b1, acc[i][1]);
-		}
+	for (; k > 0; k--, b += ldb) {
+		add_column(rows, vectors, half, s, p, stride, 0, b);
 #pragma GCC unroll 5
 		for (int i = 0; i < (rows + 2) / 3; i++)
 			p[i] += sizeof *a;
 	}
 }
 
-// begin and end take the columns of a tile from memory and bring them there; of the last vector they are those of
-// mask, if that is a part.
-INLINE void begin(const int rows, const int vectors, vf acc[ROWS][2], const float *c, ptrdiff_t ldc, const int part, vm mask)
+// begin and finish_rows take sums from memory and bring them there, and add_rows adds what is there; of the last vector,
+// whole or half, they are those of mask, if that is a part.
+INLINE void begin(const int rows, const int vectors, const int half, sums *s, const float *c, ptrdiff_t ldc, const int part, vm mask)
 {
-#pragma GCC unroll 14
-	for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-		for (int j = 0; j < vectors; j++) {
-			const float *p = c + i * ldc + j * PN_LANES;
-			acc[i][j] = part && j == vectors - 1 ? load_first(p, mask) : load(p);
-		}
+	EACH_ROW
+	{
+		const float *p = c + i * ldc;
+		EACH_WHOLE s->whole[i][j] = part && !half && j == vectors - 1 ? load_first(p + j * PN_LANES, mask) : load(p + j * PN_LANES);
+		if (half)
+			s->half[i] = part ? half_load_first(p + vectors * PN_LANES, mask) : half_load(p + vectors * PN_LANES);
+	}
 }
 
-INLINE void end(const int rows, const int vectors, vf acc[ROWS][2], float *c, ptrdiff_t ldc, const int part, vm mask)
+INLINE void add_rows(const int rows, const int vectors, const int half, sums *s, const float *c, ptrdiff_t ldc, const int part, vm mask)
 {
-#pragma GCC unroll 14
-	for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-		for (int j = 0; j < vectors; j++) {
-			float *p = c + i * ldc + j * PN_LANES;
-			if (part && j == vectors - 1)
-				store_first(p, acc[i][j], mask);
-			else
-				store(p, acc[i][j]);
-		}
+	EACH_ROW
+	{
+		const float *p = c + i * ldc;
+		EACH_WHOLE s->whole[i][j] = s->whole[i][j] + (part && !half && j == vectors - 1 ? load_first(p + j * PN_LANES, mask) : load(p + j * PN_LANES));
+		if (half)
+			s->half[i] = s->half[i] + (part ? half_load_first(p + vectors * PN_LANES, mask) : half_load(p + vectors * PN_LANES));
+	}
 }
 
-INLINE void add_columns(const int rows, const int vectors, vf acc[ROWS][2], const float *c, ptrdiff_t ldc, const int part, vm mask)
+INLINE void finish_rows(const int rows, const int vectors, const int half, const sums *s, float *c, ptrdiff_t ldc, const int part, vm mask)
 {
-#pragma GCC unroll 14
-	for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-		for (int j = 0; j < vectors; j++) {
-			const float *p = c + i * ldc + j * PN_LANES;
-			acc[i][j] = acc[i][j] + (part && j == vectors - 1 ? load_first(p, mask) : load(p));
-		}
+	EACH_ROW
+	{
+		float *p = c + i * ldc;
+		EACH_WHOLE if (part && !half && j == vectors - 1) store_first(p + j * PN_LANES, s->whole[i][j], mask);
+		else store(p + j * PN_LANES, s->whole[i][j]);
+		if (half && part)
+			half_store_first(p + vectors * PN_LANES, s->half[i], mask);
+		else if (half)
+			half_store(p + vectors * PN_LANES, s->half[i]);
+	}
 }
 
-INLINE void hold(const int rows, const int vectors, vf acc[ROWS][2], const pn_ending *e, const int part, vm mask)
+INLINE void hold(const int rows, const int vectors, const int half, sums *s, const pn_ending *e)
 {
-	if (e->add && part)
-		add_columns(rows, vectors, acc, e->add, e->row, 1, mask);
-	else if (e->add)
-		add_columns(rows, vectors, acc, e->add, e->row, 0, mask);
 	vf low = set(e->low), high = set(e->high);
-#pragma GCC unroll 14
-	for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-		for (int j = 0; j < vectors; j++)
-			acc[i][j] = smaller(high, larger(low, acc[i][j])); // NaN stays
+	EACH_ROW
+	{
+		EACH_WHOLE s->whole[i][j] = smaller(high, larger(low, s->whole[i][j])); // NaN stays
+		if (half)
+			s->half[i] = half_hold(s->half[i], e->low, e->high);
+	}
 }
 
-INLINE void tile_of(const int rows, const int vectors, int cols, int runs, size_t k, const float *const *a, ptrdiff_t lda,
-                    const float *b, ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init, const pn_ending *ending)
+INLINE void tile_of(const int rows, const int vectors, const int half, int cols, int runs, size_t k, const float *const *a,
+                    ptrdiff_t lda, const float *b, ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init, const pn_ending *ending)
 {
-	vf acc[ROWS][2];
-	int left = cols - (vectors - 1) * PN_LANES, part = left < PN_LANES;
+	sums s;
+	const int width = vectors * PN_LANES + half * PN_LANES / 2, last = half ? PN_LANES / 2 : PN_LANES;
+	int part = cols < width;
 	ptrdiff_t step = init == c ? ldc : 0;
-	vm mask = first(part ? left : PN_LANES - 1);
+	vm mask = first(part ? cols - (width - last) : PN_LANES - 1);
 	if (!init)
-#pragma GCC unroll 14
-		for (int i = 0; i < rows; i++)
-			acc[i][0] = acc[i][1] = set(0);
+		EACH_ROW
+		{
+			s.whole[i][0] = s.whole[i][1] = set(0);
+			s.half[i] = half_set(0);
+		}
 	else if (part)
-		begin(rows, vectors, acc, init, step, 1, mask);
+		begin(rows, vectors, half, &s, init, step, 1, mask);
 	else
-		begin(rows, vectors, acc, init, step, 0, mask);
+		begin(rows, vectors, half, &s, init, step, 0, mask);
 	for (int j = 0; j < runs; j++)
-		add_run(rows, vectors, k, a[j], lda, b + j * (ptrdiff_t)k * ldb, ldb, acc);
+		add_run(rows, vectors, half, k, a[j], lda, b + j * (ptrdiff_t)k * ldb, ldb, &s);
+	if (ending && ending->add && part)
+		add_rows(rows, vectors, half, &s, ending->add, ending->row, 1, mask);
+	else if (ending && ending->add)
+		add_rows(rows, vectors, half, &s, ending->add, ending->row, 0, mask);
 	if (ending)
-		hold(rows, vectors, acc, ending, part, mask);
+		hold(rows, vectors, half, &s, ending);
 	if (part)
-		end(rows, vectors, acc, c, ldc, 1, mask);
+		finish_rows(rows, vectors, half, &s, c, ldc, 1, mask);
 	else
-		end(rows, vectors, acc, c, ldc, 0, mask);
+		finish_rows(rows, vectors, half, &s, c, ldc, 0, mask);
 }
 
-#define TILE(n) \
-	case n: \
-		tile_of(n, 1, cols, runs, k, a, lda, b, ldb, c, ldc, init, ending); \
-		break; \
-	case n + ROWS: \
-		tile_of(n, 2, cols, runs, k, a, lda, b, ldb, c, ldc, init, ending); \
+// TILE(n) are the cases of n rows and of 1 to 4 half vectors.
+#define TILE_OF(n, halves) \
+	case (halves - 1) * ROWS + n: \
+		tile_of(n, halves / 2, halves % 2, cols, runs, k, a, lda, b, ldb, c, ldc, init, ending); \
 		break;
+#define TILE(n) TILE_OF(n, 1) TILE_OF(n, 2) TILE_OF(n, 3) TILE_OF(n, 4)
+#define TILE_CASE ((cols + PN_LANES / 2 - 1) / (PN_LANES / 2) - 1) * ROWS + rows
