@@ -84,7 +84,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%d bytes are held", held)
 	}
 	s, _ = eye(t, Config{MaxInputs: input})
-	two := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"UINT8","shape":[2,1,1,3],"data":[1,2,3,4,5,6]}]}`)
+	two := `{"inputs":[{"name":"x","datatype":"UINT8","shape":[2,1,1,3],"data":[1,2,3,4,5,6]}]}`
 	if _, err := s.New(t.Context(), origin(), []byte(two), -1); err == nil || !strings.Contains(err.Error(), fmt.Sprint("2 pictures become ", 2*input)) {
 		t.Errorf("two pictures of one: %v", err)
 	}
