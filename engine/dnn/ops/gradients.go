@@ -125,15 +125,19 @@ var gradients = map[string]vjp.Grad{
 
 // refusals say why gradients are an error.
 var refusals = map[string]string{
+	"AffineGrid":            unneeded,
+	"Col2Im":                unneeded,
 	"Compress":              "the shape of its result depends on data",
+	"DeformConv":            unneeded,
 	"DynamicQuantizeLinear": "it rounds",
 	"GRU":                   manySteps,
 	"If":                    "it has subgraphs",
 	"LSTM":                  manySteps,
 	"OneHot":                "its values are seldom computed",
+	"RMSNormalization":      unneeded,
 	"RNN":                   manySteps,
 	"Range":                 "the shape of its result depends on data",
-	"RoiAlign":              "it has not been needed",
+	"RoiAlign":              unneeded,
 	"Unique":                "the shape of its result depends on data",
 
 	vjp.AveragePoolGrad: secondOrder,
@@ -147,5 +151,6 @@ var refusals = map[string]string{
 
 const (
 	manySteps   = "a recurrence would have to keep each of its steps"
+	unneeded    = "it has not been needed"
 	secondOrder = "gradients of gradients are not computed"
 )

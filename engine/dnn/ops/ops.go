@@ -54,7 +54,7 @@ func init() {
 	for _, family := range []map[string]op.Definition{
 		elementwise.Unaries, elementwise.Binaries, elementwise.Selections,
 		move.Moves, move.Scatters, move.Shapes,
-		spatial.Convolutions, spatial.Pools, spatial.Samplings,
+		spatial.Convolutions, spatial.Pools, spatial.Samplings, spatial.Columns,
 		combine.Linears, combine.Normalisations, combine.Reductions, combine.Searches, combine.Recurrences,
 		quantisations, controls, backward.Backwards,
 	} {

@@ -12,6 +12,7 @@ var Normalisations = map[string]op.Definition{
 	"BatchNormalization":        op.Define(batchNormalization, op.Floats, 5, 5, 3),
 	"InstanceNormalization":     op.Define(instanceNormalization, op.Floats, 3, 3, 1),
 	"LayerNormalization":        op.Define(layerNormalization, op.Floats, 2, 3, 3),
+	"RMSNormalization":          op.Define(rootMeanSquareNormalization, op.Floats, 2, 2, 1),
 	"GroupNormalization":        op.Define(groupNormalization, op.Floats, 3, 3, 1),
 	"MeanVarianceNormalization": op.Define(meanVarianceNormalization, op.Floats, 1, 1, 1),
 	"LpNormalization":           op.Define(lpNormalization, op.Floats, 1, 1, 1),
@@ -92,20 +93,43 @@ func groupNormalization(c *op.Call) {
 	groups(c, d, op.Product(d[1:])/n, c.Float("epsilon", 1e-5))
 }
 
-func layerNormalization(c *op.Call) {
-	d := c.Ranked(0, 1, math.MaxInt)
-	axis, epsilon := c.Axis("axis", -1, len(d)), c.Float("epsilon", 1e-5)
+// fromAxis are the shape and the attributes of what normalises over the dimensions from an axis on. Scales and shifts
+// broadcast to the shape.
+func fromAxis(c *op.Call) (d []int, axis int, epsilon float64) {
+	d = c.Ranked(0, 1, math.MaxInt)
+	axis, epsilon = c.Axis("axis", -1, len(d)), c.Float("epsilon", 1e-5)
 	for i := 1; i < len(c.In); i++ {
 		if !c.Has(i) {
 			continue
 		}
 		c.Elements(i, op.Floats)
-		if to, ok := op.BroadcastShape(d, c.Dims(i)); !ok || len(to) != len(d) || op.Known(d) && op.Product(to) != op.Product(d) {
+		if to, ok := op.BroadcastShape(d, c.Dims(i)); !ok || !op.Fits(to, d) {
 			c.Fail("input %d has the shape %v, and input 0 %v", i, c.Dims(i), d)
 		}
 	}
-	stash, _ := graph.ElementType(int64(c.Int("stash_type", 1)))
 	c.Shaped(0, d...)
+	return d, axis, epsilon
+}
+
+// rootMeanSquareNormalization makes the mean of the squares 1, and scales.
+func rootMeanSquareNormalization(c *op.Call) {
+	d, axis, epsilon := fromAxis(c)
+	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
+		x, n := in[0].Floats(), op.Product(d[axis:])
+		scale := op.Expanded(in[1], d).Floats()
+		for from := 0; from < len(x); from += n {
+			root := math.Sqrt(squares(x[from:from+n])/float64(n) + epsilon)
+			for i := from; i < from+n; i++ {
+				x[i] *= scale[i] / root
+			}
+		}
+		return op.One(c.Floats(0, x))
+	}
+}
+
+func layerNormalization(c *op.Call) {
+	d, axis, epsilon := fromAxis(c)
+	stash, _ := graph.ElementType(int64(c.Int("stash_type", 1)))
 	for i := 1; i < len(c.Out); i++ {
 		c.Typed(i, stash)
 		c.Shaped(i, append(append([]int{}, d[:axis]...), op.Filled(len(d)-axis, 1)...)...)

@@ -182,7 +182,7 @@ func leak[T op.Number](x, slope T) T {
 
 // keeps checks that an input has output 0's shape, so that it is the others alone that are broadcast.
 func keeps(c *op.Call, i int) {
-	if d := c.Dims(i); len(d) != len(c.Out[0].Shape) || op.Known(d) && op.Product(d) != op.Product(c.Out[0].Shape) {
+	if d := c.Dims(i); !op.Fits(c.Out[0].Shape, d) {
 		c.Fail("input %d has the shape %v, and the others broadcast it to %v", i, d, c.Out[0].Shape)
 	}
 }

@@ -197,12 +197,7 @@ func (c *Call) Expect(i int, want ...int) {
 	if c.In[i].Rank < 0 {
 		return
 	}
-	got := c.In[i].Shape
-	ok := len(got) == len(want)
-	for d := 0; ok && d < len(got); d++ {
-		ok = got[d] == want[d] || got[d] < 0 || want[d] < 0
-	}
-	if !ok {
+	if got := c.In[i].Shape; !Fits(got, want) {
 		c.Fail("input %d has the shape %v, not %v", i, got, want)
 	}
 }
@@ -281,6 +276,11 @@ func (c *Call) CheckShape(what string, shape []int) {
 		}
 		n *= max(d, 1)
 	}
+}
+
+// Fits says whether two shapes are equal, as far as they are known.
+func Fits(a, b []int) bool {
+	return slices.EqualFunc(a, b, func(m, n int) bool { return m == n || m < 0 || n < 0 })
 }
 
 // Known says whether all dimensions are.
