@@ -102,7 +102,10 @@ func receive(conn *net.UnixConn) (*os.File, error) {
 	for _, fd := range fds {
 		_ = unix.Close(fd)
 	}
-	return nil, fmt.Errorf("%d bytes and %d descriptors in place of a store's memory (%v)", n, len(fds), err)
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, fmt.Errorf("%d bytes and %d descriptors in place of a store's memory: %w", n, len(fds), err)
 }
 
 // sameUser refuses a process of another user.
@@ -140,7 +143,10 @@ func (s *neighbour) dial() error {
 	}
 	s.conn = conn.(*net.UnixConn)
 	_ = conn.SetDeadline(time.Now().Add(dialTimeout))
-	if s.memory, err = receive(s.conn); err != nil {
+	switch s.memory, err = receive(s.conn); {
+	case errors.Is(err, syscall.ECONNRESET): // it had taken the connection, or was about to
+		return fmt.Errorf("%w: the process that held it has ended", ErrGone)
+	case err != nil:
 		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	_ = conn.SetDeadline(time.Time{})

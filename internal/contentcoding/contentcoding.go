@@ -2,6 +2,7 @@
 package contentcoding
 
 import (
+	"bufio"
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
@@ -30,7 +31,8 @@ func (e *Error) Error() string { return fmt.Sprintf("%v, as %s", e.err, e.coding
 // *Error, and io.EOF at the end of both. How much comes out of little is for the caller to bound.
 func NewReader(coding string, body io.Reader) io.Reader {
 	if open := decoders[coding]; open != nil {
-		return &decoding{coding: coding, from: &watched{Reader: body}, open: open}
+		from := &watched{Reader: body}
+		return &decoding{coding: coding, from: from, buffer: bufio.NewReader(from), open: open}
 	}
 	return nil
 }
@@ -39,13 +41,14 @@ func NewReader(coding string, body io.Reader) io.Reader {
 type decoding struct {
 	coding string
 	from   *watched
+	buffer *bufio.Reader // of from, so that no decoder has one of its own and takes what is behind its end
 	open   func(io.Reader) (io.Reader, error)
 	plain  io.Reader // nil before the first Read
 }
 
 func (d *decoding) Read(p []byte) (n int, err error) {
 	if d.plain == nil {
-		if d.plain, err = d.open(d.from); err != nil {
+		if d.plain, err = d.open(d.buffer); err != nil {
 			d.plain = nil
 			return 0, d.cause(err)
 		}
@@ -54,7 +57,7 @@ func (d *decoding) Read(p []byte) (n int, err error) {
 		return n, nil
 	}
 	if err == io.EOF { // of the coding; the body should end there too
-		if rest, _ := io.CopyN(io.Discard, d.from, 1); rest > 0 {
+		if rest, _ := d.buffer.Discard(1); rest > 0 {
 			err = errors.New("there is more behind its end")
 		}
 	}
