@@ -72,7 +72,7 @@ together=$(row "one server")
 stop
 serve 8151 "llm=$llm"
 serve 8152 "network=$network"
-both 8151 8152 "$seconds" --best-effort
+both 8151 8152 "${SECONDS_APART:-$seconds}" --best-effort
 echo "| | in time | late | refused | P50, P99, worst, ms | tokens/s | of what frames leave |"
 echo "|---|---|---|---|---|---|---|"
 echo "$together"

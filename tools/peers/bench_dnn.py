@@ -24,7 +24,7 @@ import time
 import venv
 
 REQUIREMENTS = ["onnxruntime==1.32.0", "numpy==2.4.6"]
-REST = 0.004  # seconds before a turn
+REST = 0.1  # seconds before a turn: ONNX Runtime's threads spin for some 10 ms after a pass
 BARS = {"yolox_nano_416": 0.8}  # of ONNX Runtime's time; 0.9 of other networks
 
 
