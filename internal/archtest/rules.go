@@ -107,6 +107,7 @@ var arrows = map[string][]string{
 	},
 
 	// video
+	"videoext/media":  {},
 	"videoext/vision": {},
 	"videoext/detect": {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
 
@@ -193,6 +194,7 @@ var pure = map[string][]string{
 	"scheduler/queue":     {},
 	"scheduler/residency": {},
 	"scheduler/rotation":  {},
+	"videoext/media":      {},
 }
 
 // impureImports and impureNames are what a pure file may not use.
