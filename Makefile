@@ -82,7 +82,7 @@ lint: setup ## gofmt, vet, staticcheck
 check-cudnn: ## every plan of attention by cuDNN for three GPUs, without a GPU (fetches cuDNN, 1 GB)
 	tools/cudnn_check.sh
 
-test-clients: build ## unmodified clients: openai, lm-eval and tritonclient from PyPI, llm-d's index of KV events
+test-clients: build ## unmodified clients: openai, lm-eval, tritonclient and perf_analyzer from PyPI, llm-d's index of KV events
 	tools/clients/run.sh
 	cd test/llmd && $(GO) test ./...
 

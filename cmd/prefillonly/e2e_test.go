@@ -58,8 +58,7 @@ func command(env []string, args ...string) *exec.Cmd {
 // commandContext is a command that is killed when ctx ends.
 func commandContext(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
-	own := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PREFILLONLY_DATA=") }) // of tests
-	cmd.Env = append(own, beProgram+"=1")
+	cmd.Env = append(os.Environ(), beProgram+"=1")
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }

@@ -14,6 +14,9 @@ import (
 // ConfigEnv names the YAML file when --config is not given.
 const ConfigEnv = envPrefix + "CONFIG"
 
+// testDataEnv names the directory of data for tests, whose environment servers inherit; it is no parameter.
+const testDataEnv = envPrefix + "DATA"
+
 // maxFile bounds the bytes of a YAML file.
 const maxFile = 16 << 20
 
@@ -120,7 +123,7 @@ func (l *Loaded) loadFile(file string) error {
 func (l *Loaded) loadEnv(environ []string) error {
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, envPrefix) || name == ConfigEnv || strings.HasPrefix(name, ChildEnvPrefix) {
+		if !strings.HasPrefix(name, envPrefix) || name == ConfigEnv || name == testDataEnv || strings.HasPrefix(name, ChildEnvPrefix) {
 			continue
 		}
 		i := slices.IndexFunc(Params, func(p Param) bool { return p.Env() == name })

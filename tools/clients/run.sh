@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs unmodified clients: openai and lm-eval against a served demo model, tritonclient against a network. Needs
+# Runs unmodified clients: openai and lm-eval against a served demo model, tritonclient and
+# perf_analyzer against a network. Needs
 # bin/prefillonly.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -10,13 +11,19 @@ venv=${CLIENTS_VENV:-build/clients}
 port=${PORT:-8123}
 key=clients-test-key
 server=
-trap '[ -z "$server" ] || { kill $server; wait $server; }' EXIT
+
+# stop: ends the server, if one runs
+stop() {
+    [ -z "$server" ] || ! kill "$server" 2>/dev/null || wait "$server" || true
+    server=
+}
+trap stop EXIT
 
 # serve LOG ARGUMENTS...: starts a server in the place of the one that runs
 serve() {
     log=$1
     shift
-    [ -z "$server" ] || { kill $server; wait $server || true; }
+    stop
     bin/prefillonly serve --port "$port" "$@" >"$log" 2>&1 &
     server=$!
     sleep 1
@@ -39,3 +46,4 @@ models:
 END
 serve build/clients-networks.log --config build/clients.yaml --api-key-file build/clients.keys
 "$venv/bin/python" tools/clients/triton_client.py "127.0.0.1:$port" "$key" "$key-admin"
+tools/clients/perf_analyzer.sh "$venv/bin/pip" "127.0.0.1:$port" "$key"
