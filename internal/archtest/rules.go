@@ -107,9 +107,14 @@ var arrows = map[string][]string{
 	},
 
 	// video
-	"videoext/media":  {},
-	"videoext/vision": {},
-	"videoext/detect": {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
+	"videoext/media":             {},
+	"videoext":                   {"videoext/media"},
+	"videoext/accuracy":          {"videoext"},
+	"videoext/method":            {"videoext", "videoext/media"},
+	"videoext/method/methodtest": {"videoext", "videoext/media", "videoext/method"},
+	"videoext/dds":               {"videoext", "videoext/media", "videoext/method"},
+	"videoext/vision":            {},
+	"videoext/detect":            {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
 
 	// measuring
 	"bench/workload": {"engine"},
@@ -195,6 +200,10 @@ var pure = map[string][]string{
 	"scheduler/residency": {},
 	"scheduler/rotation":  {},
 	"videoext/media":      {},
+	"videoext":            {},
+	"videoext/accuracy":   {},
+	"videoext/dds":        {},
+	"videoext/method":     {},
 }
 
 // impureImports and impureNames are what a pure file may not use.

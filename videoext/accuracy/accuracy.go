@@ -1,0 +1,137 @@
+// Package accuracy says how well what was found in frames agrees with what is taken for the truth.
+package accuracy
+
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/videoext"
+)
+
+// Rule is how F1 is counted. Boxes are looked at by class.
+type Rule struct {
+	Classes []int   // that count; nil: all
+	Truth   float32 // least score of what is taken for true
+	Found   float32 // least score of what was found
+	Area    float32 // of boxes that count, at most; 0: any
+	IoU     float32 // that a match has at least
+	// PerFrame takes the mean of frames' F1; else boxes of all frames are counted together.
+	PerFrame bool
+}
+
+// DDS is the rule of DDS's published evaluation: a box found is right if any true one matches, and a true one is missed if none does,
+// so that several may match one.
+func DDS(classes ...int) Rule {
+	return Rule{Classes: classes, Truth: 0.3, Found: 0.5, Area: 0.04, IoU: 0.3}
+}
+
+// OneAdapt is the rule of OneAdapt's: true boxes with any match are right, and what was found beyond their number is wrong. A frame
+// in which both are none has 1.
+func OneAdapt(classes ...int) Rule {
+	return Rule{Classes: classes, Truth: 0.5, Found: 0.5, Area: 0.08, IoU: 0.5, PerFrame: true}
+}
+
+// Counts are boxes that are right, wrong and missed.
+type Counts struct{ Right, Wrong, Missed int }
+
+// F1 is the harmonic mean of precision and recall; 1 if there is nothing, and nothing was found.
+func (c Counts) F1() float64 {
+	if c == (Counts{}) {
+		return 1
+	}
+	return 2 * float64(c.Right) / float64(2*c.Right+c.Wrong+c.Missed)
+}
+
+// F1 compares frames one by one; there are as many of both.
+func (r Rule) F1(truth, found []videoext.Findings) float64 {
+	var all Counts
+	sum := 0.0
+	for i := range truth {
+		c := r.Count(truth[i].Detections, found[i].Detections)
+		sum += c.F1()
+		all.Right, all.Wrong, all.Missed = all.Right+c.Right, all.Wrong+c.Wrong, all.Missed+c.Missed
+	}
+	switch {
+	case !r.PerFrame:
+		return all.F1()
+	case len(truth) == 0:
+		return 1
+	}
+	return sum / float64(len(truth))
+}
+
+// Count compares a frame.
+func (r Rule) Count(truth, found []videoext.Detection) (c Counts) {
+	truth, found = r.counted(truth, r.Truth), r.counted(found, r.Found)
+	matched := r.matched(truth, found)
+	c.Missed = len(truth) - matched
+	if r.PerFrame {
+		c.Right, c.Wrong = matched, max(len(found)-matched, 0)
+		return c
+	}
+	c.Right = r.matched(found, truth)
+	c.Wrong = len(found) - c.Right
+	return c
+}
+
+// matched is how many of some boxes have a match among others.
+func (r Rule) matched(some, others []videoext.Detection) (n int) {
+	for _, a := range some {
+		if slices.ContainsFunc(others, func(b videoext.Detection) bool { return a.Class == b.Class && a.IoU(b.Region) >= r.IoU }) {
+			n++
+		}
+	}
+	return n
+}
+
+// counted are the boxes that count.
+func (r Rule) counted(all []videoext.Detection, score float32) (some []videoext.Detection) {
+	for _, d := range all {
+		if d.Score >= score && (r.Area == 0 || d.Area() <= r.Area) && (r.Classes == nil || slices.Contains(r.Classes, d.Class)) {
+			some = append(some, d)
+		}
+	}
+	return some
+}
+
+// MeanIoU is, over the classes that are in the masks of the truth or of what was found, the mean of the area that both have of a class, as a part
+// of what either has. Pixels of frames are counted together. A mask of another size is read at the place of the truth's pixels; a frame without one
+// counts as of the first class.
+func MeanIoU(truth, found []videoext.Findings) float64 {
+	var both, either [256]int
+	for i := range truth {
+		t := truth[i].Mask
+		if t == nil {
+			continue
+		}
+		for y := range t.Height {
+			for x := range t.Width {
+				a, b := t.Class[y*t.Width+x], classAt(found[i].Mask, x, y, t.Width, t.Height)
+				either[a]++
+				if a == b {
+					both[a]++
+				} else {
+					either[b]++
+				}
+			}
+		}
+	}
+	sum, n := 0.0, 0
+	for class, e := range either {
+		if e > 0 {
+			sum += float64(both[class]) / float64(e)
+			n++
+		}
+	}
+	if n == 0 {
+		return 1
+	}
+	return sum / float64(n)
+}
+
+// classAt is the class at the place of pixel x, y of a mask of width x height.
+func classAt(m *videoext.Mask, x, y, width, height int) uint8 {
+	if m == nil {
+		return 0
+	}
+	return m.Class[y*m.Height/height*m.Width+x*m.Width/width]
+}

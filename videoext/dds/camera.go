@@ -1,0 +1,119 @@
+package dds
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// camera is the side of the frames.
+type camera struct {
+	c        Config
+	control  *controller
+	link     method.Link
+	recent   []recent // segments that stream B may be asked of, at most Keep
+	captured time.Duration
+}
+
+// recent is a segment whose frames are kept.
+type recent struct {
+	method.Captured
+	high Quality
+}
+
+func newCamera(c Config) *camera {
+	return &camera{c: c, control: newController(c.Adapt)}
+}
+
+// Step implements method.Camera.
+func (c *camera) Step(now time.Duration, event method.CameraEvent) []method.CameraAction {
+	switch e := event.(type) {
+	case method.Captured:
+		return c.onCaptured(now, e)
+	case method.Answer:
+		if w, ok := e.Content.(method.Wanted); ok {
+			return c.onWanted(e.Segment, w.Regions)
+		}
+	case method.Encoded:
+		c.control.sent(int(e.Segment), e.Container)
+	case method.Link:
+		c.link = e
+	}
+	return nil
+}
+
+func (c *camera) onCaptured(now time.Duration, e method.Captured) (do []method.CameraAction) {
+	low, high := c.c.Low, c.c.High
+	if c.c.Adapt != nil {
+		pair := c.control.next(int(e.Segment), now-c.captured, c.link.Bandwidth, c.link.Backlog)
+		low.QP, high.QP = pair.Low, pair.High
+	}
+	c.captured = now
+	if c.jammed() {
+		return []method.CameraAction{method.Skip{Segment: e.Segment, Stream: method.A, Of: e.Frames}, method.Release{Segment: e.Segment}}
+	}
+	for len(c.recent) >= c.c.Keep {
+		do = append(do, c.leave(0)...)
+	}
+	c.recent = append(c.recent, recent{e, high})
+	frames := make([]int, e.Frames)
+	for i := range frames {
+		frames[i] = i
+	}
+	return append(do, method.Encode{Segment: e.Segment, Stream: method.A, Frames: frames, Settings: c.settings(low, e)})
+}
+
+// settings are those of a quality.
+func (c *camera) settings(q Quality, e method.Captured) media.Settings {
+	width, height := videoext.Scaled(e.Width, e.Height, q.Scale)
+	return media.Settings{Width: width, Height: height, Quality: media.QP(q.QP), BFrames: c.c.BFrames}
+}
+
+// jammed says whether what waits to be sent takes too long. A link that is said to carry nothing is jammed as soon as something
+// waits.
+func (c *camera) jammed() bool {
+	if c.link.Backlog == 0 {
+		return false
+	}
+	return float64(c.link.Backlog) > c.link.Bandwidth*c.c.MaxBacklog.Seconds()
+}
+
+// leave gives a recent segment up without stream B.
+func (c *camera) leave(i int) []method.CameraAction {
+	r := c.recent[i]
+	c.recent = slices.Delete(c.recent, i, i+1)
+	return []method.CameraAction{method.Skip{Segment: r.Segment, Stream: method.B, Of: r.Frames}, method.Release{Segment: r.Segment}}
+}
+
+func (c *camera) onWanted(segment method.Segment, regions [][]videoext.Region) []method.CameraAction {
+	i := slices.IndexFunc(c.recent, func(r recent) bool { return r.Segment == segment })
+	if i < 0 {
+		return nil
+	}
+	r := c.recent[i]
+	e := method.Encode{Segment: segment, Stream: method.B, Settings: c.settings(r.high, r.Captured)}
+	var maps media.Maps
+	for frame, wanted := range regions {
+		switch {
+		case len(wanted) == 0 || frame >= r.Frames:
+			continue
+		case c.c.Outside > 0:
+			maps = append(maps, videoext.Focus(wanted, e.Settings.Width, e.Settings.Height, uint8(r.high.QP), uint8(c.c.Outside)))
+		default:
+			e.Kept = append(e.Kept, wanted)
+		}
+		e.Frames = append(e.Frames, frame)
+	}
+	if maps != nil {
+		e.Settings.Quality = maps
+	}
+	c.recent = slices.Delete(c.recent, i, i+1)
+	release := method.Release{Segment: segment}
+	if len(e.Frames) == 0 { // nothing is wanted, and the server knows it
+		return []method.CameraAction{release}
+	}
+	return []method.CameraAction{e, release}
+}

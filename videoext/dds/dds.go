@@ -1,0 +1,127 @@
+// Package dds streams driven by the server's network (Du and others, "Server-Driven Video Streaming for Deep Learning
+// Inference", SIGCOMM 2020): all frames in low quality, and what the network is not sure of once more in high quality.
+package dds
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// Quality is how one of the two streams is encoded.
+type Quality struct {
+	QP    int
+	Scale float64
+}
+
+// Config says how DDS streams. Detectors' scores are from 0 to 1, areas are parts of the frame.
+type Config struct {
+	Frames    int // of a segment
+	Low, High Quality
+	BFrames   int
+	Classes   []int // that are looked for; nil: all
+
+	Feedback
+	// Outside is the QP of what is not asked for in stream B; 0: it is black, as in the published code.
+	Outside int
+
+	// Duplicate is the IoU above which a detection of stream A is the same as one of stream B, which replaces it.
+	Duplicate float32
+	// JoinScore and JoinIoU join the results: detections of at least that score which overlap by more than JoinIoU become one, around both.
+	// The published code does so; JoinIoU 0 leaves it out.
+	JoinScore, JoinIoU float32
+
+	// Adapt chooses the two QPs by the link's bandwidth, instead of those of Low and High; nil: it does not.
+	Adapt *Adapt
+
+	Keep     int           // segments whose frames the camera keeps for stream B
+	Patience time.Duration // that the server has for stream B
+	// MaxBacklog is how long what waits to be sent may take; a segment that is captured while it is longer is left out.
+	MaxBacklog time.Duration
+}
+
+// Feedback says which parts of a frame are asked for in high quality.
+type Feedback struct {
+	Objectness float32 // of proposals, at least
+	Sure       float32 // score above which a detection of stream A is a result, and not asked for again
+	Weak       bool    // detections that are not sure are asked for too
+	SameIoU    float32 // a region that overlaps a sure detection by more is not asked for
+	Largest    float32 // area of a region at most
+	Enlarge    float32 // regions grow by this part of their size on each side
+	Margin     float32 // of masks: pixels whose margin is less are asked for
+	Share      float32 // of a macroblock's pixels that are unsure, for it to be asked for
+}
+
+// Paper has the constants of the paper's sections 3.1.2 and 3.2.1 (of the dissertation: chapter 3).
+func Paper() Config {
+	return Config{
+		Frames: 15, Low: Quality{36, 0.8}, High: Quality{26, 0.8},
+		Feedback: Feedback{Objectness: 0.5, Sure: 0.5, SameIoU: 0.3, Largest: 0.04, Margin: 0.3, Share: 0.25},
+		Outside:  51, Duplicate: 0.3,
+		Keep: 2, Patience: 2 * time.Second, MaxBacklog: 2 * time.Second,
+	}
+}
+
+// Repo has the constants of the published code (github.com/KuntaiDu/dds, workspace/configuration.yml).
+func Repo() Config {
+	c := Paper()
+	c.Weak, c.Largest, c.Outside = true, 0.01, 0
+	c.JoinScore, c.JoinIoU = 0.3, 0.3
+	return c
+}
+
+// Check says what is wrong with a configuration.
+func (c *Config) Check() error {
+	for _, q := range []Quality{c.Low, c.High} {
+		if q.QP < 0 || q.QP > 51 || !(q.Scale > 0 && q.Scale <= 1) {
+			return fmt.Errorf("dds: quality %+v: QP is to be 0 to 51, and the scale above 0 and at most 1", q)
+		}
+	}
+	switch {
+	case c.Frames < 1:
+		return fmt.Errorf("dds: segments of %d frames", c.Frames)
+	case c.Keep < 1:
+		return fmt.Errorf("dds: the camera keeps %d segments; stream B needs one", c.Keep)
+	case c.Outside < 0 || c.Outside > 51:
+		return fmt.Errorf("dds: QP %d outside of regions is to be 0 to 51", c.Outside)
+	case c.Patience <= 0 || c.MaxBacklog <= 0:
+		return fmt.Errorf("dds: patience %v and the longest backlog %v are to be above 0", c.Patience, c.MaxBacklog)
+	}
+	return c.Adapt.check()
+}
+
+// New is DDS as a method. The configuration has been checked.
+func New(c Config) method.Method {
+	setting := fmt.Sprintf("%d/%d", c.Low.QP, c.High.QP)
+	if c.Adapt != nil {
+		setting = "adaptive"
+	}
+	return method.Method{Name: "dds", Setting: setting, Frames: c.Frames, New: func() (method.Camera, method.Server) {
+		return newCamera(c), newServer(c)
+	}}
+}
+
+// wants says whether a class is looked for.
+func (c *Config) wants(class int) bool {
+	if c.Classes == nil {
+		return true
+	}
+	for _, k := range c.Classes {
+		if k == class {
+			return true
+		}
+	}
+	return false
+}
+
+// wanted are the detections that are looked for.
+func (c *Config) wanted(all []videoext.Detection) (some []videoext.Detection) {
+	for _, d := range all {
+		if c.wants(d.Class) {
+			some = append(some, d)
+		}
+	}
+	return some
+}

@@ -1,0 +1,165 @@
+package dds
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// server is the side of the network.
+type server struct {
+	c       Config
+	pending []*pending // in order; at most Keep and two more
+	last    videoext.Findings
+}
+
+// pending is a segment without its final results.
+type pending struct {
+	segment method.Segment
+	of      int
+	frames  []int
+	low     []videoext.Findings // of frames; nil: not yet
+	regions [][]videoext.Region // that were asked for, of each frame of the segment; nil: none were
+	until   time.Duration       // for stream B to be here; 0: for ever
+	skipped bool                // stream B does not come
+}
+
+func newServer(c Config) *server { return &server{c: c} }
+
+// Step implements method.Server.
+func (s *server) Step(now time.Duration, event method.ServerEvent) (do []method.ServerAction) {
+	switch e := event.(type) {
+	case method.Arrived:
+		do = s.arrived(e)
+	case method.Inferred:
+		do = s.inferred(now, e)
+	case method.Skip:
+		do = s.missing(e.Segment, e.Stream, e.Of)
+	case method.Failed:
+		do = s.missing(e.Segment, e.Stream, e.Of)
+	case method.Ended:
+		for len(s.pending) > 0 {
+			do = append(do, s.finish(s.pending[0], nil)...)
+		}
+	}
+	return append(do, s.expire(now)...)
+}
+
+func (s *server) find(segment method.Segment) *pending {
+	for _, p := range s.pending {
+		if p.segment == segment {
+			return p
+		}
+	}
+	return nil
+}
+
+func (s *server) arrived(e method.Arrived) []method.ServerAction {
+	if e.Stream == method.A {
+		s.pending = append(s.pending, &pending{segment: e.Segment, of: e.Of, frames: e.Frames})
+		return []method.ServerAction{method.Infer{Segment: e.Segment, Stream: method.A, Frames: e.Frames, How: method.Plain{}}}
+	}
+	p := s.find(e.Segment)
+	if p == nil || p.regions == nil {
+		return nil
+	}
+	p.until = 0
+	pasted := make([][]videoext.Region, len(e.Frames))
+	for i, frame := range e.Frames {
+		pasted[i] = p.regions[frame]
+	}
+	return []method.ServerAction{method.Infer{Segment: e.Segment, Stream: method.B, Frames: e.Frames, How: method.Pasted{Regions: pasted}}}
+}
+
+func (s *server) inferred(now time.Duration, e method.Inferred) []method.ServerAction {
+	p := s.find(e.Segment)
+	switch {
+	case p == nil:
+		return nil
+	case e.Stream == method.B:
+		return s.finish(p, &e)
+	}
+	p.low = e.Findings
+	regions, asked := make([][]videoext.Region, p.of), false
+	for i, frame := range p.frames {
+		_, regions[frame] = s.c.split(&p.low[i])
+		asked = asked || len(regions[frame]) > 0
+	}
+	switch {
+	case p.skipped:
+		return s.finish(p, nil)
+	case !asked:
+		return append(s.finish(p, nil), method.Answer{Segment: p.segment, Content: method.Wanted{}})
+	}
+	p.regions, p.until = regions, now+s.c.Patience
+	return []method.ServerAction{
+		method.Answer{Segment: p.segment, Content: method.Wanted{Regions: regions}},
+		method.Results{Segment: p.segment, Frames: s.results(p, nil)},
+	}
+}
+
+// missing is called when a stream of a segment does not come.
+func (s *server) missing(segment method.Segment, stream method.Stream, of int) []method.ServerAction {
+	p := s.find(segment)
+	switch {
+	case p == nil && stream == method.A:
+		return s.finish(&pending{segment: segment, of: of}, nil)
+	case p == nil:
+		return nil
+	case stream == method.A || p.low != nil:
+		return s.finish(p, nil)
+	}
+	p.skipped = true
+	return nil
+}
+
+// finish gives a segment's final results, of stream B too if that was looked at.
+func (s *server) finish(p *pending, high *method.Inferred) []method.ServerAction {
+	frames := s.results(p, high)
+	s.last = frames[len(frames)-1]
+	s.pending = slices.DeleteFunc(s.pending, func(q *pending) bool { return q == p })
+	return []method.ServerAction{method.Results{Segment: p.segment, Frames: frames, Final: true}}
+}
+
+// results are those of all frames; one that was not sent, or of which nothing is known, has those of the one before.
+func (s *server) results(p *pending, high *method.Inferred) []videoext.Findings {
+	all, last := make([]videoext.Findings, p.of), s.last
+	for frame := range all {
+		if i := slices.Index(p.frames, frame); i >= 0 && p.low != nil {
+			last = s.c.plain(&p.low[i])
+			if high != nil {
+				if k := slices.Index(high.Frames, frame); k >= 0 {
+					last = s.c.result(&p.low[i], &high.Findings[k])
+				}
+			}
+		}
+		all[frame] = last
+	}
+	return all
+}
+
+// expire finishes segments whose stream B is late, and the oldest if there are too many, and says when to look again.
+func (s *server) expire(now time.Duration) (do []method.ServerAction) {
+	for i := 0; i < len(s.pending); {
+		p := s.pending[i]
+		late := p.until > 0 && now >= p.until
+		crowded := len(s.pending) > s.c.Keep+2 && p.until > 0
+		if !late && !crowded {
+			i++
+			continue
+		}
+		do = append(do, s.finish(p, nil)...)
+	}
+	next := time.Duration(0)
+	for _, p := range s.pending {
+		if p.until > 0 && (next == 0 || p.until < next) {
+			next = p.until
+		}
+	}
+	if next > 0 {
+		do = append(do, method.Wake{At: next})
+	}
+	return do
+}
