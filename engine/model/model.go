@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prefillonly/prefillonly/engine/model/pace"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -76,6 +77,7 @@ type Model struct {
 	layers []layer // all but the last
 	last   lastLayer
 
+	pace  pace.Pace
 	work  workspace
 	own   *Workspace // that the model frees; nil where it uses another's
 	pages pages

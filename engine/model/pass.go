@@ -20,6 +20,7 @@ type Pass struct {
 
 	layer    int  // layers completed
 	chunk    int  // chunks of the next one that are completed
+	row      int  // rows of the next one of these that are
 	tail     tail // of the last layer
 	progress progress
 }
@@ -128,7 +129,7 @@ func (p *Pass) take(rows, scratch int) error {
 		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, w.residual.Left()*o.ChunkRows)
 	}
 	for i, slot := range slots {
-		p.chunks = append(p.chunks, p.cut(slot, i*p.per, min((i+1)*p.per, rows)))
+		p.chunks = append(p.chunks, p.part(w.residual.Place(slot, 0).Slice(0, min(p.per, rows-i*p.per)), slot, i*p.per))
 	}
 	return nil
 }
@@ -178,14 +179,13 @@ func (m *Model) checkPart(in *wire.TokenItem) bool {
 	return n > 0 && n < m.opts.BlockTokens && n <= in.Cached && (in.Cached-n)%m.opts.BlockTokens == 0 && int64(in.Part.Block) < int64(m.pages.count)
 }
 
-// cut makes the chunk of rows [from, to). Segments share their item's list of blocks, so that a
-// layer's addresses are written once.
-func (p *Pass) cut(slot int64, from, to int) chunk {
-	c := chunk{x: p.m.work.residual.Place(slot, 0).Slice(0, to-from), slot: slot}
+// part is rows of the pass, from one on, that are in x. Segments share their item's list of blocks, so that a layer's
+// addresses are written once.
+func (p *Pass) part(x kernels.Mat, slot int64, from int) chunk {
+	c := chunk{x: x, slot: slot}
 	for i := range p.items {
-		if seg, ok := p.items[i].segment(from, to); ok {
-			c.segs = append(c.segs, seg)
-			c.items = append(c.items, &p.items[i])
+		if seg, ok := p.items[i].segment(from, from+x.Rows); ok {
+			c.segs, c.items = append(c.segs, seg), append(c.items, &p.items[i])
 		}
 	}
 	return c

@@ -19,17 +19,15 @@ func residentSlots(o Options) int {
 	return all
 }
 
-// onDevice calls compute with the residual stream of the pass's i-th chunk on the device; those of a layer
-// come one after the other. Chunks in host memory are loaded one ahead (which comes first in the order of
-// copies, so before the chunk at work is saved), and saved where compute changes them. At the first layer there
-// is nothing to load.
-func (p *Pass) onDevice(i int, changes bool, compute func(c *chunk)) {
+// bring has the residual stream of the pass's i-th chunk on the device; those of a layer come one after the other.
+// Chunks in host memory are loaded one ahead (which comes first in the order of copies, so before the chunk at work
+// is saved). At the first layer there is nothing to load.
+func (p *Pass) bring(i int) {
 	if i == 0 {
 		p.stage(0)
 	}
 	r, c := &p.m.work.residual, &p.chunks[i]
 	if !r.Spilled(c.slot) {
-		compute(c)
 		return
 	}
 	if p.layer == 0 {
@@ -38,8 +36,11 @@ func (p *Pass) onDevice(i int, changes bool, compute func(c *chunk)) {
 		r.Await(c.loaded)
 	}
 	p.stage(i + 1)
-	compute(c)
-	if changes || p.layer == 0 {
+}
+
+// keep saves a chunk that has gone through a layer, if its place is in host memory and the layer changes it.
+func (p *Pass) keep(c *chunk, changed bool) {
+	if r := &p.m.work.residual; r.Spilled(c.slot) && (changed || p.layer == 0) {
 		r.Save(c.slot, c.stage, c.x)
 	}
 }

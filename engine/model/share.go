@@ -18,13 +18,13 @@ func (p *Pass) Share() float64 {
 func (p *Pass) predict() {
 	s, last := &p.m.spec, p.m.spec.layers-1
 	layers := map[int]float64{} // by window
-	for _, window := range s.windows[:last] {
+	for i, window := range s.windows[:last] {
 		if _, known := layers[window]; !known {
-			layers[window] = p.eachChunk(func(c *chunk) float64 { return s.layerFLOPs(c.segs, window) })
+			layers[window] = p.eachChunk(func(c *chunk) float64 { return s.partFLOPs(c, i) })
 		}
 		p.progress.whole += layers[window]
 	}
-	p.progress.whole += p.eachChunk(func(c *chunk) float64 { return float64(c.x.Rows) * s.storeFLOPs() })
+	p.progress.whole += p.eachChunk(func(c *chunk) float64 { return s.partFLOPs(c, last) })
 	for i := range p.tail.groups {
 		g := &p.tail.groups[i]
 		p.progress.whole += s.restFLOPs(g.segs) + s.headFLOPs(g.questions())
@@ -36,6 +36,14 @@ func (p *Pass) eachChunk(flops func(c *chunk) float64) (sum float64) {
 		sum += flops(&p.chunks[i])
 	}
 	return sum
+}
+
+// partFLOPs are those of a chunk, or of rows of one, in a layer: in the last one those of its keys and values.
+func (s *spec) partFLOPs(c *chunk, layer int) float64 {
+	if layer == s.layers-1 {
+		return float64(c.x.Rows) * s.storeFLOPs()
+	}
+	return s.layerFLOPs(c.segs, s.windows[layer])
 }
 
 // storeFLOPs are those of a row's keys and values in a layer.

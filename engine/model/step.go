@@ -1,14 +1,19 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
-// Step computes a chunk of a layer: of the first one after its embedding, of the last one its keys and values
-// alone. When that has all of these, a step computes the answers to so many rows as go through the LM head at
-// a time. Step says whether the pass is done; after an error it can only be closed.
+// Step computes rows of a chunk in a layer, as many as are expected to take pace.Step: in the first layer after their
+// embedding, in the last one their keys and values alone. When that has all of these, a step computes the answers to
+// so many rows as go through the LM head at a time. Step says whether the pass is done; after an error it can only
+// be closed.
 func (p *Pass) Step() (done bool, err error) {
 	if p.done() {
 		return true, nil
 	}
+	start, before := time.Now(), p.progress.done
 	layer, last := p.layer, p.m.spec.layers-1
 	if p.Boundary() {
 		p.enter()
@@ -25,6 +30,7 @@ func (p *Pass) Step() (done bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("layer %d: %w", layer, err)
 	}
+	p.m.pace.Took(p.progress.done-before, time.Since(start))
 	if p.chunk == len(p.chunks) && (layer < last || p.tail.done()) {
 		p.layer, p.chunk = layer+1, 0
 	}
@@ -35,7 +41,7 @@ func (p *Pass) Step() (done bool, err error) {
 func (p *Pass) done() bool { return len(p.items) == 0 || p.layer == p.m.spec.layers }
 
 // Boundary says that the pass is between two layers.
-func (p *Pass) Boundary() bool { return p.chunk == 0 }
+func (p *Pass) Boundary() bool { return p.chunk == 0 && p.row == 0 }
 
 // enter prepares the layer to be computed.
 func (p *Pass) enter() {
@@ -46,20 +52,29 @@ func (p *Pass) enter() {
 	p.copyParts()
 }
 
-// computeNext computes the next chunk of the layer.
+// computeNext computes the next rows of the layer.
 func (p *Pass) computeNext() {
 	m, s := p.m, &p.m.spec
-	p.onDevice(p.chunk, p.layer < s.layers-1, func(c *chunk) {
-		p.embed(c)
-		if p.layer == s.layers-1 {
-			p.store(c, &m.last)
-			p.progress.done += float64(c.x.Rows) * s.storeFLOPs()
-		} else {
-			p.compute(c, &m.layers[p.layer], s.windows[p.layer])
-			p.progress.done += s.layerFLOPs(c.segs, s.windows[p.layer])
-		}
-	})
-	p.chunk++
+	last, whole := p.layer == s.layers-1, &p.chunks[p.chunk]
+	if p.row == 0 {
+		p.bring(p.chunk)
+	}
+	first, left := p.chunk*p.per+p.row, whole.x.Slice(p.row, whole.x.Rows)
+	c := p.part(left, whole.slot, first)
+	if n := m.pace.Rows(left.Rows, s.partFLOPs(&c, p.layer)); n < left.Rows {
+		c = p.part(left.Slice(0, n), whole.slot, first)
+	}
+	p.embed(&c)
+	if last {
+		p.store(&c, &m.last)
+	} else {
+		p.compute(&c, &m.layers[p.layer], s.windows[p.layer])
+	}
+	p.progress.done += s.partFLOPs(&c, p.layer)
+	if p.row += c.x.Rows; p.row == whole.x.Rows {
+		p.keep(whole, !last)
+		p.chunk, p.row = p.chunk+1, 0
+	}
 }
 
 // embed begins a chunk's residual stream, at the first layer.
