@@ -114,7 +114,8 @@ var arrows = map[string][]string{
 	"videoext/method":            {"videoext", "videoext/media"},
 	"videoext/method/methodtest": {"videoext", "videoext/media", "videoext/method"},
 	"videoext/dds":               {"videoext", "videoext/media", "videoext/method"},
-	"videoext/vision":            {},
+	"videoext/link":              {},
+	"videoext/vision":            {"videoext"},
 	"videoext/detect":            {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
 
 	// measuring
@@ -204,6 +205,7 @@ var pure = map[string][]string{
 	"videoext":            {},
 	"videoext/accuracy":   {},
 	"videoext/dds":        {},
+	"videoext/link":       {},
 	"videoext/method":     {},
 }
 

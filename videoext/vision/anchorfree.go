@@ -55,8 +55,8 @@ func yolox(outputs []Output, o Options) (Result, error) {
 	for i, at := range places {
 		v := out.Data[i*row : (i+1)*row]
 		class, score := best(v[5:])
-		if score *= v[4]; c.wants(score) {
-			c.add(centred((v[0]+at.x)*at.stride, (v[1]+at.y)*at.stride, exp(v[2])*at.stride, exp(v[3])*at.stride), class, score)
+		if score *= v[4]; c.wants(score, v[4]) {
+			c.add(centred((v[0]+at.x)*at.stride, (v[1]+at.y)*at.stride, exp(v[2])*at.stride, exp(v[3])*at.stride), class, score, v[4])
 		}
 	}
 	return c.result(), nil
@@ -83,12 +83,12 @@ func fastestDet(outputs []Output, o Options) (Result, error) {
 		}
 		class, s := best(scores)
 		score := float32(math.Pow(float64(v[0]), 0.6) * math.Pow(float64(s), 0.4))
-		if !c.wants(score) {
+		if !c.wants(score, v[0]) {
 			continue
 		}
 		inW, inH := float32(o.Input.Width), float32(o.Input.Height)
 		x, y := (float32(at%w)+tanh(v[1]))/float32(w)*inW, (float32(at/w)+tanh(v[2]))/float32(h)*inH
-		c.add(centred(x, y, sigmoid(v[3])*inW, sigmoid(v[4])*inH), class, score)
+		c.add(centred(x, y, sigmoid(v[3])*inW, sigmoid(v[4])*inH), class, score, v[0])
 	}
 	return c.result(), nil
 }
@@ -181,7 +181,8 @@ func pair(outputs []Output) (scores, sides []Output, err error) {
 // sides adds a place's box, if its score is good enough.
 func (c *collect) sides(at cell, middle float32, scores, distances []float32) {
 	class, score := best(scores)
-	if !c.wants(score) {
+	objectness := c.objectness(scores)
+	if !c.wants(score, objectness) {
 		return
 	}
 	var d [4]float32
@@ -190,7 +191,7 @@ func (c *collect) sides(at cell, middle float32, scores, distances []float32) {
 		d[i] = expected(distances[i*n:(i+1)*n]) * at.stride
 	}
 	x, y := (at.x+middle)*at.stride, (at.y+middle)*at.stride
-	c.add(Box{x - d[0], y - d[1], x + d[2], y + d[3]}, class, score)
+	c.add(Box{x - d[0], y - d[1], x + d[2], y + d[3]}, class, score, objectness)
 }
 
 // expected is the mean of 0, 1, 2, ... under the softmax of values.

@@ -36,28 +36,56 @@ func Suppress(all []Detection, iou float32, most int) []Detection {
 // centred is a box by its middle and its size.
 func centred(x, y, w, h float32) Box { return Box{x - w/2, y - h/2, x + w/2, y + h/2} }
 
-// collect gathers candidates of at least a score, and suppresses.
+// collect gathers candidates that are good enough as detections, as proposals, or both, and suppresses.
 type collect struct {
-	o   Options
-	all []Detection
+	o         Options
+	all       []Detection
+	proposals []Detection // their scores are how likely there is a thing
 }
 
 // wants says whether a candidate is good enough; NaN is not.
-func (c *collect) wants(score float32) bool { return score >= c.o.Score }
+func (c *collect) wants(score, objectness float32) bool {
+	return score >= c.o.Score || c.o.Proposals > 0 && objectness >= c.o.Proposals
+}
 
-func (c *collect) add(box Box, class int, score float32) {
-	c.all = append(c.all, Detection{Box: box, Class: class, Score: min(score, 1)})
+// add takes a candidate that is wanted.
+func (c *collect) add(box Box, class int, score, objectness float32) {
+	if score >= c.o.Score {
+		c.all = append(c.all, Detection{Box: box, Class: class, Score: min(score, 1)})
+	}
+	if c.o.Proposals > 0 && objectness >= c.o.Proposals {
+		c.proposals = append(c.proposals, Detection{Box: box, Score: min(objectness, 1)})
+	}
+}
+
+// objectness is how likely there is a thing whose classes have these scores, whichever: their sum. It is looked at by those who asked for
+// proposals.
+func (c *collect) objectness(scores []float32) (sum float32) {
+	if c.o.Proposals > 0 {
+		for _, s := range scores {
+			sum += s
+		}
+	}
+	return sum
 }
 
 // result suppresses, and cuts boxes to the picture. Those beyond it, and those of no numbers, go.
 func (c *collect) result() Result {
-	return Result{Detections: Suppress(cut(c.all, c.o.Input), c.o.IoU, c.o.Most)}
+	r := Result{Detections: Suppress(cut(c.all, c.o.Input), c.o.IoU, c.o.Most)}
+	for _, d := range Suppress(cut(c.proposals, c.o.Input), proposalIoU, c.o.Most) {
+		r.Proposals = append(r.Proposals, Proposal{Box: d.Box, Objectness: d.Score})
+	}
+	return r
 }
+
+// proposalIoU is the overlap above which the worse of two proposals goes: that of region proposal networks (Ren and others, "Faster R-CNN",
+// section 3.3).
+const proposalIoU = 0.7
 
 // cut keeps the parts of boxes that are in a picture of a size.
 func cut(all []Detection, s Size) (inside []Detection) {
 	for _, d := range all {
-		d.Box = Box{max(d.Box.X0, 0), max(d.Box.Y0, 0), min(d.Box.X1, float32(s.Width)), min(d.Box.Y1, float32(s.Height))}
+		d.Box = d.Box.within(s)
 		if d.Box.X0 < d.Box.X1 && d.Box.Y0 < d.Box.Y1 {
 			inside = append(inside, d)
 		}
@@ -80,8 +108,21 @@ func best(scores []float32) (class int, score float32) {
 func (r *Result) Place(part, picture Size) {
 	x, y := float32(picture.Width)/float32(part.Width), float32(picture.Height)/float32(part.Height)
 	for i := range r.Detections {
-		b := &r.Detections[i].Box
-		b.X0, b.X1, b.Y0, b.Y1 = b.X0*x, b.X1*x, b.Y0*y, b.Y1*y
+		r.Detections[i].Box = r.Detections[i].Box.scale(x, y)
 	}
 	r.Detections = cut(r.Detections, picture)
+	kept := r.Proposals[:0]
+	for _, p := range r.Proposals {
+		if p.Box = p.Box.scale(x, y).within(picture); p.Box.Area() > 0 {
+			kept = append(kept, p)
+		}
+	}
+	r.Proposals = kept
+}
+
+func (b Box) scale(x, y float32) Box { return Box{b.X0 * x, b.Y0 * y, b.X1 * x, b.Y1 * y} }
+
+// within is the part of a box that is in a picture of a size.
+func (b Box) within(s Size) Box {
+	return Box{max(b.X0, 0), max(b.Y0, 0), min(b.X1, float32(s.Width)), min(b.Y1, float32(s.Height))}
 }

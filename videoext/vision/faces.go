@@ -24,10 +24,11 @@ func ssd(outputs []Output, o Options) (Result, error) {
 	c, classes := collect{o: o}, scores.Shape[2]
 	w, h := float32(o.Input.Width), float32(o.Input.Height)
 	for i := range scores.Shape[1] {
-		class, score := best(scores.Data[i*classes+1 : (i+1)*classes])
-		if c.wants(score) {
+		row := scores.Data[i*classes+1 : (i+1)*classes]
+		class, score := best(row)
+		if objectness := c.objectness(row); c.wants(score, objectness) {
 			b := boxes.Data[4*i : 4*i+4]
-			c.add(Box{b[0] * w, b[1] * h, b[2] * w, b[3] * h}, class, score)
+			c.add(Box{b[0] * w, b[1] * h, b[2] * w, b[3] * h}, class, score, objectness)
 		}
 	}
 	return c.result(), nil
@@ -60,8 +61,8 @@ func yunet(outputs []Output, o Options) (Result, error) {
 		}
 		for i, at := range places {
 			score := root(maps[0][i], maps[1][i])
-			if v := maps[2][4*i : 4*i+4]; c.wants(score) {
-				c.add(centred((at.x+v[0])*at.stride, (at.y+v[1])*at.stride, exp(v[2])*at.stride, exp(v[3])*at.stride), 0, score)
+			if v := maps[2][4*i : 4*i+4]; c.wants(score, score) {
+				c.add(centred((at.x+v[0])*at.stride, (at.y+v[1])*at.stride, exp(v[2])*at.stride, exp(v[3])*at.stride), 0, score, score)
 			}
 		}
 	}
@@ -91,12 +92,12 @@ func yunetOfPriors(loc, conf, iou *Output, o Options) (Result, error) {
 					return Result{}, fmt.Errorf("there are more priors of an input of %d x %d than the %d rows of iou", o.Input.Height, o.Input.Width, n)
 				}
 				score := root(conf.Data[2*i-1], iou.Data[i-1])
-				if !c.wants(score) {
+				if !c.wants(score, score) {
 					continue
 				}
 				v := loc.Data[14*(i-1):]
 				x, y := (float32(at%w)+0.5)*stride, (float32(at/w)+0.5)*stride
-				c.add(centred(x+v[0]*0.1*size, y+v[1]*0.1*size, size*exp(v[2]*0.2), size*exp(v[3]*0.2)), 0, score)
+				c.add(centred(x+v[0]*0.1*size, y+v[1]*0.1*size, size*exp(v[2]*0.2), size*exp(v[3]*0.2)), 0, score, score)
 			}
 		}
 	}

@@ -1,10 +1,13 @@
 package vision
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // segmentation takes the class of the greatest score for each pixel. The smaller one of the second and the last
 // dimension is that of the classes.
-func segmentation(outputs []Output, _ Options) (Result, error) {
+func segmentation(outputs []Output, o Options) (Result, error) {
 	out, err := single(outputs, 4)
 	if err != nil {
 		return Result{}, err
@@ -27,7 +30,43 @@ func segmentation(outputs []Output, _ Options) (Result, error) {
 			}
 		}
 	}
+	if o.Margins {
+		m.Margin = make([]uint8, h*w)
+		values := make([]float32, classes)
+		for i := range m.Margin {
+			for c := range values {
+				values[c] = out.Data[i*pixel+c*class]
+			}
+			m.Margin[i] = uint8(255*margin(values) + 0.5)
+		}
+	}
 	return Result{Mask: m}, nil
+}
+
+// margin is by how much the first of classes is more likely than the second. Values that are no probabilities are logarithms of such,
+// but for a common term. Of what are no numbers it is 0.
+func margin(values []float32) float32 {
+	first, second, sum, least := float32(math.Inf(-1)), float32(math.Inf(-1)), float32(0), float32(0)
+	for _, v := range values {
+		if v > first {
+			first, second = v, first
+		} else {
+			second = max(second, v)
+		}
+		sum, least = sum+v, min(least, v)
+	}
+	difference := first - second
+	if !(least >= 0 && sum > 0.99 && sum < 1.01) {
+		sum = 0
+		for _, v := range values {
+			sum += exp(v - first)
+		}
+		difference = (1 - exp(second-first)) / sum
+	}
+	if !(difference >= 0) {
+		return 0
+	}
+	return min(difference, 1)
 }
 
 // Shares is how much of the picture each class has.
@@ -48,9 +87,16 @@ func (m *Mask) Shares() []float64 {
 // Crop keeps the upper left part of a mask.
 func (m *Mask) Crop(height, width int) {
 	height, width = max(1, min(height, m.Height)), max(1, min(width, m.Width))
-	class := make([]uint8, 0, height*width)
-	for y := range height {
-		class = append(class, m.Class[y*m.Width:y*m.Width+width]...)
+	crop := func(all []uint8) []uint8 {
+		part := make([]uint8, 0, height*width)
+		for y := range height {
+			part = append(part, all[y*m.Width:y*m.Width+width]...)
+		}
+		return part
 	}
-	m.Size, m.Class = Size{height, width}, class
+	m.Class = crop(m.Class)
+	if m.Margin != nil {
+		m.Margin = crop(m.Margin)
+	}
+	m.Size = Size{height, width}
 }

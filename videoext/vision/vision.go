@@ -30,10 +30,17 @@ type Detection struct {
 	Score float32 // 0 to 1
 }
 
+// Proposal is a part of a picture where there may be a thing, whatever it is.
+type Proposal struct {
+	Box        Box
+	Objectness float32 // how likely there is one: what the network says of that, or the sum of its classes' scores; 0 to 1
+}
+
 // Mask is a class for each pixel of a network's output, row by row.
 type Mask struct {
 	Size
 	Class  []uint8
+	Margin []uint8  // 255 times the difference of the two greatest probabilities, of those who asked for it
 	Labels []string // of the classes, as far as they are known
 }
 
@@ -58,6 +65,7 @@ func name(label string, class int) string {
 // Result is what is in a picture, in the coordinates of the network's input.
 type Result struct {
 	Detections []Detection // the best score first
+	Proposals  []Proposal  // the best first
 	Mask       *Mask       // of a network that says what each pixel is
 }
 
@@ -68,6 +76,9 @@ type Options struct {
 	IoU    float32 // above which the worse of two boxes of a class goes; 0: DefaultIoU
 	Labels []string
 	Most   int // detections; 0: DefaultMost
+	// Proposals asks for proposals of at least that objectness, too; 0: for none.
+	Proposals float32
+	Margins   bool // of masks, too
 }
 
 // What Options leave out.
