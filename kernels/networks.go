@@ -91,7 +91,8 @@ type Networks interface {
 	// Data, none.
 	NewFilter(s ConvSpec, weight, bias HostTensor) (Filter, error)
 	// Conv sets dst to the convolution plus bias, and then to then's result, if that is given: its operand 0 is
-	// that sum, and the next ones are operands, of dst's shape and any strides.
+	// that sum, and the next ones are operands, of dst's shape and any strides. As many as then.Also has registers
+	// are more results, of dst's shape and any strides: the last of the operands.
 	Conv(dst, src Tensor, f Filter, origin []int, then *Program, operands ...Tensor)
 	// ConvBackward sets dst, of the convolution's input's shape, to its gradient, without bias: the transposed
 	// convolution. src is the gradient of the output.
@@ -129,6 +130,7 @@ func NetworksOf(b Backend) (Networks, error) {
 type Program struct {
 	Operands int
 	Code     []Instruction
+	Also     []int // registers that a Conv writes, too; of a Map there are none
 }
 
 // Instruction computes a register from earlier ones.
@@ -206,6 +208,11 @@ func (p *Program) Check() error {
 			if r < 0 || r >= p.Operands+i {
 				return fmt.Errorf("instruction %d (%v) reads register %d of %d", i, in.Op, r, p.Operands+i)
 			}
+		}
+	}
+	for _, r := range p.Also {
+		if r < 0 || r >= p.Operands+len(p.Code) {
+			return fmt.Errorf("register %d of %d is a result", r, p.Operands+len(p.Code))
 		}
 	}
 	return nil

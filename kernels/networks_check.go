@@ -179,10 +179,19 @@ func CheckConv(dst, src Tensor, s ConvSpec, origin []int, then *Program, operand
 		}
 		return nil
 	}
-	if then.Operands != len(operands)+1 {
-		return fmt.Errorf("convolution: a program of %d operands gets %d beside the sum", then.Operands, len(operands))
+	read := len(operands) - len(then.Also)
+	if then.Operands != read+1 {
+		return fmt.Errorf("convolution: a program of %d operands and %d more results gets %d tensors beside the sum", then.Operands, len(then.Also), len(operands))
 	}
-	return checkProgram(dst, then, operands)
+	if err := checkProgram(dst, then, operands); err != nil {
+		return err
+	}
+	for _, t := range operands[read:] {
+		if err := t.checkDistinct(); err != nil {
+			return fmt.Errorf("convolution: %w", err)
+		}
+	}
+	return nil
 }
 
 // checkConv checks input and output of a convolution.
@@ -311,6 +320,9 @@ func CheckMap(dst Tensor, p *Program, operands []Tensor) error {
 	}
 	if p == nil || p.Operands != len(operands) {
 		return fmt.Errorf("map: a program gets %d operands, not as many as it has", len(operands))
+	}
+	if len(p.Also) != 0 {
+		return fmt.Errorf("map: a program of %d results, of which only a convolution writes more than one", 1+len(p.Also))
 	}
 	return checkProgram(dst, p, operands)
 }

@@ -152,6 +152,11 @@ func (s suite) refuseFigures(d *device, f kernels.Filter, x, y kernels.Tensor, r
 		"operands without a program":     func() { d.Conv(y, x, f, o, nil, x) },
 		"a program without operands":     func() { d.Conv(y, x, f, o, add) },
 		"an operand of another shape":    func() { d.Conv(y, x, f, o, add, short) },
+		"a result that is not there":     func() { d.Conv(y, x, f, o, also(0)) },
+		"a result of another shape":      func() { d.Conv(y, x, f, o, also(0), short) },
+		"a register that is no result":   func() { d.Conv(y, x, f, o, also(3), x) },
+		"another result over itself":     func() { d.Conv(y, x, f, o, also(0), repeated(x)) },
+		"a map of two results":           func() { d.Map(y, also(0), x) },
 		"no filter":                      func() { d.Conv(y, x, nil, o, nil) },
 		"another's filter":               func() { d.Conv(y, x, strange{}, o, nil) },
 		"another's filter, backward":     func() { d.ConvBackward(y, x, strange{}, o) },
@@ -199,6 +204,11 @@ func (s suite) refuseFigures(d *device, f kernels.Filter, x, y kernels.Tensor, r
 	} {
 		refused(what, call)
 	}
+}
+
+// also is SiLU with a register as another result.
+func also(register int) *kernels.Program {
+	return &kernels.Program{Operands: 1, Code: silu.Code, Also: []int{register}}
 }
 
 // repeated is a view whose rows are all the first one.

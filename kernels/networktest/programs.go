@@ -2,6 +2,7 @@ package networktest
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
@@ -187,4 +188,28 @@ func (d *device) compareConvThen(c conv, p *kernels.Program) {
 	dst := d.imageResult(c.outputShape()...)
 	d.Conv(dst, src, f, c.origin, p, in...)
 	d.checkProgram(p, d.got("convolution and program", dst), values)
+	d.compareConvAlso(c, f, src, p, in, values)
+}
+
+// compareConvAlso compares up to three registers that are results, too; one may be more than once.
+func (d *device) compareConvAlso(c conv, f kernels.Filter, src kernels.Tensor, p *kernels.Program, in []kernels.Tensor, values []array) {
+	d.t.Helper()
+	more := *p
+	also := []kernels.Tensor{}
+	for range 1 + d.upTo(2) {
+		more.Also = append(more.Also, d.upTo(p.Operands+len(p.Code)-1))
+		t := d.imageResult(c.outputShape()...)
+		if d.upTo(1) == 0 {
+			t = d.result(c.outputShape()...)
+		}
+		also = append(also, t)
+	}
+	dst := d.imageResult(c.outputShape()...)
+	d.Conv(dst, src, f, c.origin, &more, append(slices.Clone(in), also...)...)
+	d.checkProgram(p, d.got("convolution and program of several results", dst), values)
+	for i, r := range more.Also {
+		until := &kernels.Program{Operands: p.Operands, Code: slices.Clone(p.Code[:max(0, r-p.Operands+1)])}
+		until.Code = append(until.Code, kernels.Instruction{Op: kernels.Copy, A: r})
+		d.checkProgram(until, d.got("another result", also[i]), values)
+	}
 }

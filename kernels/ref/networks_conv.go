@@ -73,7 +73,8 @@ func (b *Backend) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, 
 		})
 	})
 	if then != nil {
-		mapTo(dst, then, append([]kernels.Tensor{dst}, operands...))
+		read := then.Operands - 1
+		mapTo(append([]kernels.Tensor{dst}, operands[read:]...), then, append([]kernels.Tensor{dst}, operands[:read]...))
 	}
 }
 

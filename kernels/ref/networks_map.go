@@ -35,6 +35,14 @@ func viewOf(t kernels.Tensor) view {
 	return v
 }
 
+func viewsOf(tensors []kernels.Tensor) []view {
+	views := make([]view, len(tensors))
+	for i, t := range tensors {
+		views[i] = viewOf(t)
+	}
+	return views
+}
+
 // runs calls do with pieces of n elements from one on that lie a stride apart: the number of the piece's
 // first one of the n, its place, and the piece's length.
 func (v *view) runs(from, n int, do func(i, at, length int)) {
@@ -79,17 +87,15 @@ func (v *view) store(src []float32, from int) {
 // Map computes blocks of elements, one instruction after another.
 func (b *Backend) Map(dst kernels.Tensor, p *kernels.Program, operands ...kernels.Tensor) {
 	if !b.refuse(kernels.CheckMap(dst, p, operands)) {
-		mapTo(dst, p, operands)
+		mapTo([]kernels.Tensor{dst}, p, operands)
 	}
 }
 
-// mapTo is Map of operands that fit.
-func mapTo(dst kernels.Tensor, p *kernels.Program, operands []kernels.Tensor) {
-	out, in := viewOf(dst), make([]view, len(operands))
-	for i, t := range operands {
-		in[i] = viewOf(t)
-	}
-	all := dst.Elements()
+// mapTo is Map of operands that fit, into the result and those of p.Also.
+func mapTo(results []kernels.Tensor, p *kernels.Program, operands []kernels.Tensor) {
+	out, in := viewsOf(results), viewsOf(operands)
+	written := append([]int{p.Operands + len(p.Code) - 1}, p.Also...)
+	all := results[0].Elements()
 	parallel((all+elementsPerTask-1)/elementsPerTask, func(task int) {
 		from := task * elementsPerTask
 		n := min(elementsPerTask, all-from)
@@ -101,7 +107,9 @@ func mapTo(dst kernels.Tensor, p *kernels.Program, operands []kernels.Tensor) {
 			for i, c := range p.Code {
 				compute(register(p.Operands+i), c, register)
 			}
-			out.store(register(p.Operands+len(p.Code)-1), from)
+			for i, r := range written {
+				out[i].store(register(r), from)
+			}
 		})
 	})
 }

@@ -143,7 +143,14 @@ func (n *Networks) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int,
 		n.images[i] = image(o, spatial)
 	}
 	instructions, count := code(then)
-	C.pn_convolve(&n.device, &n.convolution, &own.c, instructions, count, &n.images[0], C.int(len(operands)))
+	results := 0
+	if then != nil {
+		results = len(then.Also)
+		for i, r := range then.Also {
+			n.also[i] = C.int64_t(r)
+		}
+	}
+	C.pn_convolve(&n.device, &n.convolution, &own.c, instructions, count, &n.images[0], C.int(len(operands)-results), &n.also[0], C.int(results))
 }
 
 // image describes a tensor [N, spatial..., C].

@@ -114,7 +114,7 @@ static int all_even(const job *j)
 {
 	const pn_axis *a = j->c->axis;
 	int is = even(a, a[0].dst, a[1].dst, a[2].dst);
-	for (int i = 0; j->then && i < j->then->operands - 1; i++) {
+	for (int i = 0; j->then && i < j->then->operands + j->then->results - 1; i++) {
 		const ptrdiff_t *s = j->operands[i].axis;
 		is &= even(a, s[0], s[1], s[2]);
 	}
@@ -197,7 +197,7 @@ static void finish(const job *j, int image, int64_t line, int64_t p, int64_t pos
 	int64_t at[3];
 	position(j, line, p, at);
 	v[0] = (pn_matrix){dst, j->c->axis[2].dst, 1};
-	for (int i = 1; i < j->then->operands; i++) {
+	for (int i = 1; i < j->then->operands + j->then->results; i++) {
 		const pn_image *o = &j->operands[i - 1];
 		v[i] = (pn_matrix){o->at + image * o->image + at[0] * o->axis[0] + at[1] * o->axis[1] + at[2] * o->axis[2] + channel * o->channel, o->axis[2], o->channel};
 	}
@@ -429,11 +429,11 @@ static void run(job *j)
 }
 
 void pn_convolve(const pn_device *d, const pn_convolution *c, const pn_filter *f, const pn_instruction *code,
-                 int instructions, const pn_image *operands, int count)
+                 int instructions, const pn_image *operands, int count, const int64_t *also, int results)
 {
 	job j = {.d = d, .c = c, .f = f, .then = code ? d->program : NULL, .operands = operands};
 	if (code) {
-		pn_prepare(d->program, code, instructions, count + 1);
+		pn_prepare(d->program, code, instructions, count + 1, also, results);
 		int addend = d->program->addend;
 		j.ends = d->program->ends && (!addend || (!f->depthwise && operands[addend - 1].channel == 1));
 	}

@@ -102,6 +102,8 @@ typedef struct pn_step {
 // one after another.
 struct pn_program {
 	int operands, steps, constants, registers; // of the steps the first ones are constants
+	int results, result[PN_MAX_OPERANDS];      // beside the last step's: their places
+	int straight[PN_MAX_OPERANDS];             // whether a step can write that result where it belongs
 	double work;                               // nanoseconds an element, about
 	int ends, addend;                          // whether it is an ending, and then the operand that is added, or 0
 	float low, high;
@@ -113,7 +115,8 @@ struct pn_program {
 	int spare[PN_MAX_INSTRUCTIONS];
 };
 
-void pn_prepare(pn_program *p, const pn_instruction *code, int instructions, int operands);
+// pn_prepare makes a program ready that also has the registers `also` as results.
+void pn_prepare(pn_program *p, const pn_instruction *code, int instructions, int operands, const int64_t *also, int results);
 
 // pn_matrix is a view: element (i, j) at at[i*row + j*col].
 typedef struct pn_matrix {
@@ -121,7 +124,7 @@ typedef struct pn_matrix {
 	ptrdiff_t row, col;
 } pn_matrix;
 
-// pn_execute computes rows x cols elements; room is for PN_PROGRAM_BYTES.
+// pn_execute computes rows x cols elements; after the operands come the results beside dst. room is for PN_PROGRAM_BYTES.
 void pn_execute(const pn_kernels *k, const pn_program *p, pn_matrix dst, const pn_matrix *operands, int64_t rows,
                 int64_t cols, float *room);
 

@@ -41,6 +41,7 @@ type Networks struct {
 	pool        C.pn_pool
 	product     C.pn_product
 	images      [C.PN_MAX_OPERANDS]C.pn_image
+	also        [C.PN_MAX_OPERANDS]C.int64_t
 	tensors     [C.PN_MAX_OPERANDS + 1]C.pn_tensor
 	shape       [C.PN_MAX_DIMS]C.int64_t
 }

@@ -83,9 +83,10 @@ typedef struct pn_convolution {
 	ptrdiff_t dst_image, src_image;
 } pn_convolution;
 
-// pn_convolve computes a convolution and then, unless code is NULL, a program with so many operands beside the sum.
+// pn_convolve computes a convolution and then, unless code is NULL, a program with so many operands beside the sum, and
+// after them its results beside the last register, which are those of `also`.
 void pn_convolve(const pn_device *d, const pn_convolution *c, const pn_filter *f, const pn_instruction *code,
-                 int instructions, const pn_image *operands, int count);
+                 int instructions, const pn_image *operands, int count, const int64_t *also, int results);
 // pn_convolve_backward is the same with inputs and outputs of f exchanged: src has f's outputs, dst its inputs,
 // and there is no bias. It fails for want of memory.
 int pn_convolve_backward(const pn_device *d, const pn_convolution *c, const pn_filter *f);

@@ -65,6 +65,8 @@ static void find_last(pn_program *p, int n, int operands)
 {
 	memset(p->last, 0, (size_t)(operands + n) * sizeof *p->last);
 	p->last[operands + n - 1] = n + 1;
+	for (int i = 0; i < p->results; i++)
+		p->last[p->result[i]] = n + 1;
 	for (int i = n - 1; i >= 0; i--)
 		for (int j = 0; p->last[operands + i] && j < arguments[p->given[i].op]; j++)
 			if (!p->last[p->given[i].in[j]])
@@ -112,13 +114,16 @@ static void find_ending(pn_program *p)
 	}
 	x = bound(p, &i, PN_MAX, x, &p->low);
 	bound(p, &i, PN_MIN, x, &p->high);
-	p->ends = p->operands > 0 && i == p->steps && i > p->constants;
+	p->ends = p->operands > 0 && p->results == 0 && i == p->steps && i > p->constants;
 }
 
-void pn_prepare(pn_program *p, const pn_instruction *code, int n, int operands)
+void pn_prepare(pn_program *p, const pn_instruction *code, int n, int operands, const int64_t *also, int results)
 {
 	int spares = 0;
 	p->operands = operands;
+	p->results = results;
+	for (int i = 0; i < results; i++)
+		p->result[i] = (int)also[i];
 	p->steps = p->registers = 0;
 	p->work = 0;
 	for (int i = 0; i < n; i++) {
@@ -140,6 +145,13 @@ void pn_prepare(pn_program *p, const pn_instruction *code, int n, int operands)
 		spares = release(p, i, operands, spares);
 		p->place[operands + i] = spares ? p->spare[--spares] : operands + p->registers++;
 		keep(p, p->given + i, p->place[operands + i]);
+	}
+	for (int i = 0; i < results; i++) {
+		int r = (int)also[i];
+		p->result[i] = p->place[r];
+		p->straight[i] = r >= operands && r < operands + n - 1 && p->given[r - operands].op != PN_CONSTANT;
+		for (int j = 0; j < i; j++)
+			p->straight[i] &= also[j] != also[i];
 	}
 	find_ending(p);
 }
@@ -236,26 +248,38 @@ static void flatten(pn_matrix dst, const pn_matrix *operands, int count, int64_t
 	}
 }
 
-// block runs p on rows x cols elements; place are the operands and then the registers.
-static void block(const pn_kernels *k, const pn_program *p, pn_matrix dst, float **place, int64_t rows, int64_t cols)
+// block runs p on rows x cols elements; place are the operands and then the registers. After dst come p's results.
+static void block(const pn_kernels *k, const pn_program *p, const pn_matrix *to_result, float **place, int64_t rows, int64_t cols)
 {
 	size_t n = (size_t)(rows * cols);
+	pn_matrix dst = to_result[0];
+	int last = p->step[p->steps - 1].dst;
+	for (int i = 0; i < p->results; i++)
+		if (p->result[i] < p->operands) // dst may be over it
+			scatter(k, to_result[1 + i], place[p->result[i]], rows, cols);
 	for (int i = p->constants; i < p->steps; i++) {
 		const pn_step *s = p->step + i;
-		float *to = i == p->steps - 1 && dense(dst, rows, cols) ? dst.at : place[s->dst];
-		k->element[s->op](to, place[s->in[0]], place[s->in[1]], place[s->in[2]], n);
+		int ends = i == p->steps - 1 && dense(dst, rows, cols);
+		k->element[s->op](ends ? dst.at : place[s->dst], place[s->in[0]], place[s->in[1]], place[s->in[2]], n);
 	}
 	if (!dense(dst, rows, cols))
-		scatter(k, dst, place[p->step[p->steps - 1].dst], rows, cols);
+		scatter(k, dst, place[last], rows, cols);
 	else if (p->steps == p->constants)
-		k->copy(dst.at, place[p->step[p->steps - 1].dst], n);
+		k->copy(dst.at, place[last], n);
+	for (int i = 0; i < p->results; i++) {
+		pn_matrix m = to_result[1 + i];
+		if (p->result[i] == last)
+			move(k, m, dst, rows, cols);
+		else if (p->result[i] >= p->operands && place[p->result[i]] != m.at)
+			scatter(k, m, place[p->result[i]], rows, cols);
+	}
 }
 
 void pn_execute(const pn_kernels *k, const pn_program *p, pn_matrix dst, const pn_matrix *operands, int64_t rows,
                 int64_t cols, float *room)
 {
-	flatten(dst, operands, p->operands, &rows, &cols);
-	if (p->steps == 1 && p->step[0].op == PN_COPY) {
+	flatten(dst, operands, p->operands + p->results, &rows, &cols);
+	if (p->steps == 1 && p->step[0].op == PN_COPY && p->results == 0) {
 		move(k, dst, operands[p->step[0].in[0]], rows, cols);
 		return;
 	}
@@ -281,7 +305,13 @@ void pn_execute(const pn_kernels *k, const pn_program *p, pn_matrix dst, const p
 				else
 					gather(k, place[o] = own + o * most, m, r, c);
 			}
-			block(k, p, moved(dst, i, j), place, r, c);
+			pn_matrix to[1 + PN_MAX_OPERANDS] = {moved(dst, i, j)};
+			for (int o = 0; o < p->results; o++) {
+				pn_matrix m = to[1 + o] = moved(operands[p->operands + o], i, j);
+				if (p->straight[o])
+					place[p->result[o]] = dense(m, r, c) ? m.at : room + (p->result[o] - p->operands) * most;
+			}
+			block(k, p, to, place, r, c);
 		}
 }
 
@@ -329,7 +359,7 @@ void pn_map(const pn_device *d, const pn_instruction *code, int instructions, in
 {
 	enum { TASK_ELEMENTS = 16 << 10 };
 	map m = {.d = d, .program = d->program, .dims = dims, .shape = shape, .t = t, .matrices = 1, .rows = dims > 1 ? shape[dims - 2] : 1, .cols = shape[dims - 1]};
-	pn_prepare(d->program, code, instructions, operands);
+	pn_prepare(d->program, code, instructions, operands, NULL, 0);
 	for (int i = 0; i < dims - 2; i++)
 		m.matrices *= shape[i];
 	int64_t lines = m.rows > 1 ? m.rows : m.cols;

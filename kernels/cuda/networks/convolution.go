@@ -127,7 +127,8 @@ func (f *filter) words(w words, output, input kernels.Tensor, origin []int, weig
 	return w
 }
 
-// Conv launches one kernel; of a program with many values at a time, a Map in place after it.
+// Conv launches one kernel; of a program with many values at a time, or more than one result, Maps after it, the last one
+// in place.
 func (o *Operations) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
 	own, ok := o.own(f)
 	if !ok || o.refused(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) || dst.Elements() == 0 {
@@ -141,9 +142,23 @@ func (o *Operations) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []in
 	w := own.words(o.words(), dst, src, origin, own.forward)
 	after := o.then(&w, dst, then, operands)
 	o.launch("pf_conv", dst.Elements()/width*((width+strip-1)/strip), w)
-	if after {
-		o.mapTo(dst, then, append([]kernels.Tensor{dst}, operands...))
+	if !after {
+		return
 	}
+	read := then.Operands - 1
+	given := append([]kernels.Tensor{dst}, operands[:read]...)
+	for i, r := range then.Also {
+		o.mapTo(operands[read+i], upTo(then, r), given)
+	}
+	o.mapTo(dst, then, given)
+}
+
+// upTo is a program whose result is a register of p.
+func upTo(p *kernels.Program, register int) *kernels.Program {
+	if register < p.Operands {
+		return &kernels.Program{Operands: p.Operands, Code: []kernels.Instruction{{Op: kernels.Copy, A: register}}}
+	}
+	return &kernels.Program{Operands: p.Operands, Code: p.Code[:register-p.Operands+1]}
 }
 
 // then adds the program, or says that it is to be run after the convolution.
@@ -153,7 +168,7 @@ func (o *Operations) then(w *words, dst kernels.Tensor, then *kernels.Program, o
 		return false
 	}
 	a, err := assemble(then, 1)
-	if err != nil || a.slots > sharedSlots {
+	if err != nil || a.slots > sharedSlots || len(then.Also) > 0 {
 		w.noProgram()
 		return true
 	}
