@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
 )
 
@@ -57,7 +58,7 @@ func TestCudnnPlans(t *testing.T) {
 	llama8B := shape(32, 8, 128, 64, 0)
 	some := []sdpa.Bucket{{Batch: 1, Rows: 4096, Keys: 32768}}
 	for _, d := range checkedDevices {
-		l, err := sdpa.Open(sdpa.Options{Properties: d.properties()})
+		l, err := cudnn.Open(cudnn.Options{Properties: d.properties()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,10 +82,10 @@ func TestCudnnPlans(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, l *sdpa.Library, name string, s sdpa.Shape, buckets []sdpa.Bucket) {
+func check(t *testing.T, l *cudnn.Library, name string, s sdpa.Shape, buckets []sdpa.Bucket) {
 	t.Helper()
 	began := time.Now()
-	a, err := l.Attention(s, buckets[0])
+	a, err := sdpa.New(l, sdpa.Options{}, s, buckets[0])
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 		return

@@ -15,6 +15,7 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/prefillonly/prefillonly/kernels/cuda/cublas"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
 )
 
@@ -41,6 +42,7 @@ type gpu struct {
 	copies    copyQueue
 	err       error
 
+	cudnn      *cudnn.Source
 	attentions *sdpa.Attentions
 	within     map[Ptr]cu.DevicePtr // what was allocated to hold an aligned address
 }
@@ -88,6 +90,7 @@ func Open(index int, o Options) (Device, error) {
 		return nil, fmt.Errorf("%s: %w", g.name, err)
 	}
 	g.fp8 = g.probeFP8()
+	g.cudnn = cudnn.NewSource(cudnn.Options{Library: o.CudnnLibrary})
 	if err := g.openAttention(device, o); err != nil {
 		return nil, fmt.Errorf("%s: %w", g.name, err)
 	}
@@ -119,6 +122,7 @@ func (g *gpu) Name() string { return g.name }
 func (g *gpu) Close() {
 	g.enter()
 	g.attentions.Close()
+	g.cudnn.Close()
 	g.blas.Close()
 	g.closeCopies()
 	g.laps.free()

@@ -23,8 +23,8 @@ func (g *gpu) openAttention(device cu.Device, o Options) error {
 	if err != nil {
 		return err
 	}
-	so := sdpa.Options{Library: o.CudnnLibrary, Dir: o.PlanDir, Note: o.Note, Device: fmt.Sprintf("%s with %d processors", name, processors)}
-	g.attentions, err = sdpa.OpenAttentions(o.AttentionBackend, so)
+	so := sdpa.Options{Dir: o.PlanDir, Note: o.Note, Device: fmt.Sprintf("%s with %d processors", name, processors)}
+	g.attentions, err = sdpa.OpenAttentions(o.AttentionBackend, g.cudnn, so)
 	return err
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // Attention holds the plans of one shape.
@@ -17,34 +19,44 @@ import (
 // a tile a query is a row of the matrix products, whose sums run over the columns alone. A tile that
 // a query may not see changes neither its maximum nor its sum.
 type Attention struct {
-	library *Library
+	library *cudnn.Library
+	options Options
 	shape   Shape
-	engine  engine
+	engine  cudnn.Engine
 	code    [sha256.Size]byte // of the first plan
 	kernel  string            // its name
 	plans   map[Bucket]*Plan
 }
 
-// streamK is CUDNN_KNOB_TYPE_STREAM_K: whether blocks of threads share one tile's sum.
-const streamK = 38
-
-// Attention chooses the kernel of a shape, as cuDNN's heuristic does for the bucket, and compiles it
-// for that bucket. The error says why cuDNN refuses.
-func (l *Library) Attention(s Shape, b Bucket) (*Attention, error) {
-	e, err := l.choose(s, b)
+// New chooses the kernel of a shape, as cuDNN's heuristic does for the bucket, and compiles it for that bucket. The
+// error says why cuDNN refuses.
+func New(l *cudnn.Library, o Options, s Shape, b Bucket) (*Attention, error) {
+	e, err := choose(l, s, b)
 	if err != nil {
 		return nil, err
 	}
-	for i := range e.knobs {
-		if e.knob[i] == streamK && e.value[i] != 0 {
-			return nil, fmt.Errorf("cuDNN's %v shares sums among blocks of threads: a row's bits would depend on the rows beside it", e)
-		}
+	if e.Splits() {
+		return nil, fmt.Errorf("cuDNN's %v shares sums among blocks of threads: a row's bits would depend on the rows beside it", e)
 	}
-	a := &Attention{library: l, shape: s, engine: e, plans: map[Bucket]*Plan{}}
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
+	a := &Attention{library: l, options: o, shape: s, engine: e, plans: map[Bucket]*Plan{}}
 	if _, err := a.Plan(b); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// choose is the engine that cuDNN's heuristic puts first.
+func choose(l *cudnn.Library, s Shape, b Bucket) (cudnn.Engine, error) {
+	g, operations := describe(l, s, b)
+	defer g.Free()
+	engines, err := g.Engines(operations, cudnn.HeuristicA, 1)
+	if err != nil {
+		return cudnn.Engine{}, err
+	}
+	return engines[0], nil
 }
 
 // Kernel names the kernel, its engine and its knobs.
@@ -53,7 +65,7 @@ func (a *Attention) Kernel() string { return fmt.Sprintf("%s (%v)", a.kernel, a.
 // Close frees the plans.
 func (a *Attention) Close() {
 	for _, p := range a.plans {
-		p.free()
+		p.Free()
 	}
 }
 
@@ -70,7 +82,7 @@ func (a *Attention) Plan(b Bucket) (*Plan, error) {
 	if len(a.plans) == 0 {
 		a.code, a.kernel = code, string(field(text, "kernelName"))
 	} else if code != a.code {
-		p.free()
+		p.Free()
 		return nil, fmt.Errorf("cuDNN compiles another kernel for %+v than for other sizes of %+v (%v)", b, a.shape, a.engine)
 	}
 	a.plans[b] = p
@@ -79,25 +91,25 @@ func (a *Attention) Plan(b Bucket) (*Plan, error) {
 
 // load takes the plan from disk, or compiles and stores it.
 func (a *Attention) load(b Bucket) (*Plan, []byte, error) {
-	l := a.library
-	key := fmt.Sprintf("cuDNN %s on %s: %+v %+v %v", l.Version(), l.options.Device, a.shape, b, a.engine)
-	if text, ok := readPlan(l.options.Dir, key); ok {
-		if p, err := l.restore(a.shape, text); err == nil {
-			return p, text, nil
+	key := fmt.Sprintf("cuDNN %s on %s: %+v %+v %v", a.library.Version(), a.options.Device, a.shape, b, a.engine)
+	if text, ok := cudnn.ReadPlan(a.options.Dir, key); ok {
+		if p, err := a.library.Restore(text); err == nil {
+			return &Plan{p, a.shape.Window}, text, nil
 		}
 	}
-	p, err := l.build(a.shape, b, a.engine)
+	g, operations := describe(a.library, a.shape, b)
+	p, err := g.Build(operations, a.engine)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%v for %+v %+v: %w", a.engine, a.shape, b, err)
 	}
-	text, err := p.text()
+	text, err := p.Text()
 	if err == nil {
-		err = writePlan(l.options.Dir, key, text)
+		err = cudnn.WritePlan(a.options.Dir, key, text)
 	}
 	if err != nil {
-		l.options.Note(fmt.Sprintf("a plan of cuDNN is not kept for the next run: %v", err))
+		a.options.Note(fmt.Sprintf("a plan of cuDNN is not kept for the next run: %v", err))
 	}
-	return p, text, nil
+	return &Plan{p, a.shape.Window}, text, nil
 }
 
 // field is a string of a plan's text, which is JSON: the first of this name, with neither quotes nor

@@ -1,46 +1,47 @@
 package sdpa
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
+)
 
 // Attentions are what cuDNN computes on a device: nothing where it is not wanted, missing or too old.
 type Attentions struct {
-	library *Library // or nil
+	library *cudnn.Library // or nil
+	options Options
 	shapes  map[Shape]*Attention
-	note    func(string)
 }
 
 // OpenAttentions opens cuDNN as a backend's name asks: "cudnn" must have it, "flashinfer" does not
 // look for it, and "auto", or no name, notes why it is not used.
-func OpenAttentions(backend string, o Options) (*Attentions, error) {
-	a := &Attentions{shapes: map[Shape]*Attention{}, note: o.Note}
-	if a.note == nil {
-		a.note = func(string) {}
+func OpenAttentions(backend string, source *cudnn.Source, o Options) (*Attentions, error) {
+	if o.Note == nil {
+		o.Note = func(string) {}
 	}
+	a := &Attentions{options: o, shapes: map[Shape]*Attention{}}
 	if backend == "flashinfer" {
 		return a, nil
 	}
 	var err error
-	a.library, err = Open(o)
+	a.library, err = source.Library()
 	switch {
 	case err == nil:
-		a.note("cuDNN " + a.library.Version() + " for attention")
+		o.Note("cuDNN " + a.library.Version() + " for attention")
 	case backend == "cudnn":
 		return nil, fmt.Errorf("attention-backend cudnn: %w; install nvidia-cudnn-cu13 where the loader finds it, or take auto", err)
 	default:
-		a.note(fmt.Sprintf("attention by the built-in FlashInfer kernels: %v", err))
+		o.Note(fmt.Sprintf("attention by the built-in FlashInfer kernels: %v", err))
 	}
 	return a, nil
 }
 
-// Close frees the plans and closes the library.
+// Close frees the plans, before the library is closed.
 func (a *Attentions) Close() {
 	for _, of := range a.shapes {
 		if of != nil {
 			of.Close()
 		}
-	}
-	if a.library != nil {
-		a.library.Close()
 	}
 }
 
@@ -56,7 +57,7 @@ func (a *Attentions) Covers(s Shape, trial func() error) bool {
 	if of, known := a.shapes[s]; known {
 		return of != nil
 	}
-	of, err := a.library.Attention(s, typical)
+	of, err := New(a.library, a.options, s, typical)
 	a.shapes[s] = of
 	if err == nil {
 		if err = trial(); err != nil {
@@ -65,10 +66,10 @@ func (a *Attentions) Covers(s Shape, trial func() error) bool {
 		}
 	}
 	if err != nil {
-		a.note(fmt.Sprintf("no attention by cuDNN %s for %+v: %v", a.library.Version(), s, err))
+		a.options.Note(fmt.Sprintf("no attention by cuDNN %s for %+v: %v", a.library.Version(), s, err))
 		return false
 	}
-	a.note("attention by cuDNN's " + of.Kernel())
+	a.options.Note("attention by cuDNN's " + of.Kernel())
 	return true
 }
 

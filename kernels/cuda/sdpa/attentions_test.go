@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn/cudnntest"
 )
 
 // TestBackends: who asks for cuDNN gets it or an error, auto goes on without it and says why, and
 // flashinfer does not look.
 func TestBackends(t *testing.T) {
-	good := withFake(t, Options{})
+	good := cudnntest.Build(t)
 	old := func(t *testing.T) { t.Setenv("FAKE_CUDNN_VERSION", "90100") }
 	refusing := func(t *testing.T) { t.Setenv("FAKE_CUDNN_REFUSE", "4096") }
 	for name, c := range map[string]struct {
@@ -22,23 +25,23 @@ func TestBackends(t *testing.T) {
 		notes   []string // a word of each
 		trial   error
 	}{
-		"cudnn":          {"cudnn", good.Library, nil, "", true, []string{"9.28.0", "fake_kernel"}, nil},
-		"auto":           {"auto", good.Library, nil, "", true, []string{"9.28.0", "fake_kernel"}, nil},
-		"no name":        {"", good.Library, nil, "", true, []string{"9.28.0", "fake_kernel"}, nil},
-		"flashinfer":     {"flashinfer", good.Library, nil, "", false, nil, nil},
+		"cudnn":          {"cudnn", good, nil, "", true, []string{"9.28.0", "fake_kernel"}, nil},
+		"auto":           {"auto", good, nil, "", true, []string{"9.28.0", "fake_kernel"}, nil},
+		"no name":        {"", good, nil, "", true, []string{"9.28.0", "fake_kernel"}, nil},
+		"flashinfer":     {"flashinfer", good, nil, "", false, nil, nil},
 		"cudnn missing":  {"cudnn", "/nowhere/libcudnn.so.9", nil, "nvidia-cudnn", false, nil, nil},
 		"auto missing":   {"auto", "/nowhere/libcudnn.so.9", nil, "", false, []string{"FlashInfer"}, nil},
-		"cudnn too old":  {"cudnn", good.Library, old, "9.19", false, nil, nil},
-		"auto too old":   {"auto", good.Library, old, "", false, []string{"9.19"}, nil},
-		"refused shapes": {"cudnn", good.Library, refusing, "", false, []string{"9.28.0", "FAKE_NOT_SUPPORTED"}, nil},
-		"wrong results":  {"cudnn", good.Library, nil, "", false, []string{"9.28.0", "they differ"}, errors.New("they differ")},
+		"cudnn too old":  {"cudnn", good, old, "9.19", false, nil, nil},
+		"auto too old":   {"auto", good, old, "", false, []string{"9.19"}, nil},
+		"refused shapes": {"cudnn", good, refusing, "", false, []string{"9.28.0", "FAKE_NOT_SUPPORTED"}, nil},
+		"wrong results":  {"cudnn", good, nil, "", false, []string{"9.28.0", "they differ"}, errors.New("they differ")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.set != nil {
 				c.set(t)
 			}
 			var notes []string
-			a, err := OpenAttentions(c.backend, Options{Library: c.library, Note: func(s string) { notes = append(notes, s) }})
+			a, err := OpenAttentions(c.backend, cudnn.NewSource(cudnn.Options{Library: c.library}), Options{Note: func(s string) { notes = append(notes, s) }})
 			if err != nil || c.err != "" {
 				if err == nil || c.err == "" || !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("error %v, want one with %q", err, c.err)
@@ -60,7 +63,7 @@ func TestBackends(t *testing.T) {
 
 // TestRunFailures: what goes wrong after a shape was covered names the way out.
 func TestRunFailures(t *testing.T) {
-	a, err := OpenAttentions("cudnn", withFake(t, Options{}))
+	a, err := OpenAttentions("cudnn", cudnn.NewSource(cudnn.Options{Library: cudnntest.Build(t)}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,70 +6,30 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn/cudnntest"
 )
 
 // openFake builds the fake library and opens it.
-func openFake(t *testing.T, o Options) *Library {
+func openFake(t *testing.T) *cudnn.Library {
 	t.Helper()
-	l, err := Open(withFake(t, o))
+	return opened(t, cudnntest.Build(t))
+}
+
+func opened(t *testing.T, library string) *cudnn.Library {
+	t.Helper()
+	l, err := cudnn.Open(cudnn.Options{Library: library})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
 	return l
-}
-
-func withFake(t *testing.T, o Options) Options {
-	t.Helper()
-	dir := t.TempDir()
-	o.Library = filepath.Join(dir, "libcudnn.so.9")
-	cublas := filepath.Join(dir, "libcublasLt.so.13")
-	for _, args := range [][]string{
-		{"-o", cublas, "-Wl,-soname,libcublasLt.so.13", "-x", "c", "/dev/null"},
-		{"-o", o.Library, "-Wl,--no-as-needed", "-Wl,-rpath," + dir, "testdata/fake.c", cublas, "-lm"},
-	} {
-		out, err := exec.Command("gcc", append([]string{"-O1", "-Wall", "-Werror", "-shared", "-fPIC"}, args...)...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("gcc: %v\n%s", err, out)
-		}
-	}
-	return o
-}
-
-func TestOpenFailures(t *testing.T) {
-	if _, err := Open(Options{Library: "/nowhere/libcudnn.so.9"}); err == nil || !strings.Contains(err.Error(), "/nowhere/libcudnn.so.9") {
-		t.Errorf("without a library: %v", err)
-	}
-	if _, err := Open(Options{Library: "libdl.so.2"}); err == nil || !strings.Contains(err.Error(), "cudnnGetVersion") {
-		t.Errorf("with another library: %v", err)
-	}
-	o := withFake(t, Options{})
-	for version, want := range map[string]string{"91800": "9.18", "8907": "0.89", "100000": "10.0"} {
-		t.Setenv("FAKE_CUDNN_VERSION", version)
-		if _, err := Open(o); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "9.19") {
-			t.Errorf("version %s: %v, want a message with %s and 9.19", version, err, want)
-		}
-	}
-	t.Setenv("FAKE_CUDNN_VERSION", "91900")
-	t.Setenv("FAKE_CUDNN_CUDART", "99000")
-	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "libcublasLt.so.99") {
-		t.Errorf("without the cuBLASLt that it needs: %v", err)
-	}
-	t.Setenv("FAKE_CUDNN_CUDART", "")
-	l, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if v := l.Version(); v != "9.19.0" {
-		t.Errorf("version %s, want 9.19.0", v)
-	}
 }
 
 func bfloat16(v float32) uint16 { return uint16(math.Float32bits(v) >> 16) }
@@ -185,8 +145,8 @@ func TestAttention(t *testing.T) {
 func testAttention(t *testing.T, s Shape) {
 	t.Helper()
 	p := newProblem(s, Bucket{Batch: 4, Rows: 16, Keys: 96}, []sequence{{0, 5, 5}, {5, 1, 70}, {6, 16, 96}})
-	l := openFake(t, Options{})
-	a, err := l.Attention(s, p.bucket)
+	l := openFake(t)
+	a, err := New(l, Options{}, s, p.bucket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,18 +169,18 @@ var anyShape = Shape{QHeads: 4, KVHeads: 2, Dim: 16, QStride: 8 * 16, OStride: 4
 // TestRefusals: an engine that splits sums, a bucket that cuDNN refuses, and one that gets another
 // kernel give errors that say so, and the plans that were made stay.
 func TestRefusals(t *testing.T) {
-	l := openFake(t, Options{})
+	l := openFake(t)
 	t.Setenv("FAKE_CUDNN_STREAM_K", "1")
-	if _, err := l.Attention(anyShape, Bucket{1, 64, 128}); err == nil || !strings.Contains(err.Error(), "bits") {
+	if _, err := New(l, Options{}, anyShape, Bucket{1, 64, 128}); err == nil || !strings.Contains(err.Error(), "bits") {
 		t.Errorf("with stream-k: %v", err)
 	}
 	t.Setenv("FAKE_CUDNN_STREAM_K", "")
 	t.Setenv("FAKE_CUDNN_REFUSE", "64")
-	if _, err := l.Attention(anyShape, Bucket{1, 64, 128}); err == nil || !strings.Contains(err.Error(), "FAKE_NOT_SUPPORTED") || !strings.Contains(err.Error(), "the fake's reason") {
+	if _, err := New(l, Options{}, anyShape, Bucket{1, 64, 128}); err == nil || !strings.Contains(err.Error(), "FAKE_NOT_SUPPORTED") || !strings.Contains(err.Error(), "the fake's reason") {
 		t.Errorf("refused: %v", err)
 	}
 	t.Setenv("FAKE_CUDNN_REFUSE", "")
-	a, err := l.Attention(anyShape, Bucket{1, 64, 128})
+	a, err := New(l, Options{}, anyShape, Bucket{1, 64, 128})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,18 +202,13 @@ func TestRefusals(t *testing.T) {
 func TestStore(t *testing.T) {
 	dir, log := filepath.Join(t.TempDir(), "plans"), filepath.Join(t.TempDir(), "log")
 	t.Setenv("FAKE_CUDNN_LOG", log)
-	o := withFake(t, Options{Dir: dir, Device: "GPU A"})
+	library, o := cudnntest.Build(t), Options{Dir: dir, Device: "GPU A"}
 	b := Bucket{1, 64, 128}
 	// made says whether opening anew compiles or restores the plan.
 	made := func(o Options) string {
 		t.Helper()
 		_ = os.Remove(log)
-		l, err := Open(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		a, err := l.Attention(anyShape, b)
+		a, err := New(opened(t, library), o, anyShape, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +234,7 @@ func TestStore(t *testing.T) {
 		"empty": nil, "truncated": whole[:len(whole)-1], "no plan": whole[:len(whole)-300], "a bit changed": flipped(whole, len(whole)-20),
 		"foreign": bytes.Replace(whole, []byte("GPU A"), []byte("GPU B"), 1),
 		// Whole, but nothing that cuDNN takes.
-		"not a plan": encodePlan([]byte(`{"program":1,2,3}`), fmt.Sprintf("cuDNN 9.28.0 on GPU A: %+v %+v engine 9 40=3 38=0", anyShape, b)),
+		"not a plan": cudnn.EncodePlan([]byte(`{"program":1,2,3}`), fmt.Sprintf("cuDNN 9.28.0 on GPU A: %+v %+v engine 9 40=3 38=0", anyShape, b)),
 	} {
 		if err := os.WriteFile(files[0], content, 0o600); err != nil {
 			t.Fatal(err)
@@ -311,20 +266,4 @@ func flipped(b []byte, at int) []byte {
 	c := bytes.Clone(b)
 	c[at] ^= 1
 	return c
-}
-
-func FuzzDecodePlan(f *testing.F) {
-	whole := encodePlan([]byte("a plan"), "key")
-	f.Add(whole, "key")
-	f.Add(whole[:20], "key")
-	f.Add([]byte(storeMagic), "")
-	f.Fuzz(func(t *testing.T, content []byte, key string) {
-		plan, ok := decodePlan(content, key)
-		if ok && !bytes.Equal(encodePlan(plan, key), content) {
-			t.Errorf("%q is taken for %q", content, plan)
-		}
-		if again, ok := decodePlan(encodePlan(content, key), key); ok != (len(content) > 0) || ok && !bytes.Equal(again, content) {
-			t.Errorf("%q comes back as %q, %v", content, again, ok)
-		}
-	})
 }

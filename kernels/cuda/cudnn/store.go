@@ -1,4 +1,4 @@
-package sdpa
+package cudnn
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ func planFile(dir, key string) string {
 	return filepath.Join(dir, hex.EncodeToString(name[:16])+".plan")
 }
 
-// readPlan is the plan of this key in dir; ok is false when there is none, or none that is whole.
-func readPlan(dir, key string) (plan []byte, ok bool) {
+// ReadPlan is the plan of this key in dir; ok is false when there is none, or none that is whole.
+func ReadPlan(dir, key string) (plan []byte, ok bool) {
 	if dir == "" {
 		return nil, false
 	}
@@ -40,13 +40,14 @@ func decodePlan(content []byte, key string) (plan []byte, ok bool) {
 	return plan, bytes.Equal(sum[:], content[:sha256.Size])
 }
 
-func encodePlan(plan []byte, key string) []byte {
+// EncodePlan is the content of a file.
+func EncodePlan(plan []byte, key string) []byte {
 	sum := sha256.Sum256(plan)
 	return append(append([]byte(storeMagic+key+"\n"), sum[:]...), plan...)
 }
 
-// writePlan stores a plan under its key; a reader sees all of it or nothing.
-func writePlan(dir, key string, plan []byte) error {
+// WritePlan stores a plan under its key; a reader sees all of it or nothing.
+func WritePlan(dir, key string, plan []byte) error {
 	if dir == "" {
 		return nil
 	}
@@ -57,7 +58,7 @@ func writePlan(dir, key string, plan []byte) error {
 	if err != nil {
 		return fmt.Errorf("store of plans: %w", err)
 	}
-	_, err = f.Write(encodePlan(plan, key))
+	_, err = f.Write(EncodePlan(plan, key))
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
