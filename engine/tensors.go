@@ -11,7 +11,7 @@ type Tensors struct {
 	Inputs  []Ref
 	Outputs []string // wanted; empty: all, or none beside a gradient
 	Grad    *Grad    // nil: no gradient is wanted
-	Frames  float64  // the size in the unit of the model's cost, the gradient's share included
+	Frames  float64  // the cost in frames of the size that the model's is of, the gradient's share included
 }
 
 // Units is the number of frames.

@@ -86,7 +86,7 @@ func prefill(dir string, threads, maxLen int, cacheBytes int64) (func(int) (floa
 	}
 	model := runner.Info().Models[0]
 	for _, piece := range model.Weights {
-		if err := runner.Load(dir, piece); err != nil {
+		if err := executor.Load(runner, dir, piece); err != nil {
 			return nil, err
 		}
 	}

@@ -69,7 +69,7 @@ func (r poisoned) Begin(run *wire.Run) (executor.Pass, error) {
 }
 
 // Load is struck in its middle, the first time that there is one.
-func (r poisoned) Load(model string, weight uint32) error {
+func (r poisoned) Load(model string, weight uint32) (done bool, err error) {
 	if r.loading != nil && weight > 0 {
 		r.loading()
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/prefillonly/prefillonly/engine/device"
+	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/executor/profile"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
@@ -25,7 +26,7 @@ func newProfileCommand() *cobra.Command {
 		Long: `Runs prompts of many lengths, with and without a cached prefix, fits the cost model
     time = base + token*(n_input - n_cached) + pair*(n_input^2 - n_cached^2)/2
 and stores it for this model on this device, where executors find it when they start. Of a network it times
-frames and their gradients, as executors do that find nothing stored. Run it on a quiet machine; a profile is
+frames, larger ones where it takes any size, and gradients, as executors do that find nothing stored. Run it on a quiet machine; a profile is
 refined while serving.`,
 		Example: `  prefillonly profile ./Qwen2.5-0.5B --max-tokens 8192
   prefillonly profile --step 1000                   the paper's grid, on the demo model
@@ -110,20 +111,24 @@ func profileNetwork(out io.Writer, cfg *config.Config, path string, log *zap.Log
 	}
 	defer r.Close()
 	for _, w := range r.Info().Models[0].Weights {
-		if err := r.Load(cfg.Models[0].Names[0], w); err != nil {
+		if err := executor.Load(r, cfg.Models[0].Names[0], w); err != nil {
 			return err
 		}
 	}
 	on, model := r.Info().Device, r.Info().Models[0]
-	fit := profile.Fit{Base: model.Cost.Base, Unit: model.Cost.Unit, Step: model.Step, Backward: model.Tensors.Backward}
+	fit := profile.Fit{Base: model.Cost.Base, Unit: model.Cost.Unit, Step: model.Step, Growth: model.Tensors.Growth, Backward: model.Tensors.Backward}
 	if path, err = profilePath(path, on, &model); err == nil {
 		err = profile.Save(path, profile.File{Device: on, Model: model.Name, Fingerprint: model.Fingerprint, Fit: fit})
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s on %s\nbase %v, %v a frame, its gradient %.2f frames more, longest step %v\nstored in %s\n",
-		model.Name, on, fit.Base, fit.Unit, fit.Backward, fit.Step, path)
+	fmt.Fprintf(out, "%s on %s\nbase %v, %v a frame, its gradient %.2f frames more, longest step %v\n",
+		model.Name, on, fit.Base, fit.Unit, fit.Backward, fit.Step)
+	if fit.Growth > 0 {
+		fmt.Fprintf(out, "a frame of twice the elements costs %.2f\n", 1+fit.Growth)
+	}
+	fmt.Fprintf(out, "stored in %s\n", path)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -18,7 +19,7 @@ import (
 func ask(t *testing.T, r Runner) *engine.Answer {
 	t.Helper()
 	for _, piece := range r.Info().Models[0].Weights {
-		if err := r.Load("demo", piece); err != nil {
+		if err := executor.Load(r, "demo", piece); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package dnn
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -249,26 +250,93 @@ func TestPassesMayNotMix(t *testing.T) {
 	}
 	second.Close()
 	nested.Close()
-	if m.work.running != [areas]*Pass{} {
+	if m.work.running != [areas]any{} {
 		t.Error("areas are in use after all passes were closed")
 	}
 }
 
-// TestTime: passes of noise take time, with gradients too, and those of too many frames are refused as too large.
+// TestTime: passes of noise take time, of the network's own frame, of several, and with gradients, and of other sizes
+// where it takes any; those of too many frames are refused as too large.
 func TestTime(t *testing.T) {
-	m, _ := opened(t, store.New(ref.New()), pictures(1, 16, 16, 1), Options{})
-	for _, backward := range []bool{false, true} {
-		took, step, err := m.Time(1, backward)
-		if err != nil || took <= 0 || step <= 0 || step > took {
-			t.Errorf("%v, longest step %v of %v", err, step, took)
+	for _, c := range []struct {
+		height, width any
+		want          []string
+	}{
+		{16, 16, []string{"1 x 1 false", "4 x 1 false", "1 x 1 true"}},
+		{"h", "w", []string{"1 x 1 false", "4 x 1 false", "1 x 4 false", "1 x 0.25 false", "1 x 1 true"}},
+		{16, "w", []string{"1 x 1 false", "4 x 1 false", "1 x 2 false", "1 x 0.5 false", "1 x 1 true"}},
+	} {
+		m, _ := opened(t, store.New(ref.New()), pictures(1, c.height, c.width, 1), Options{WorkBytes: 64 << 20})
+		var got []string
+		for _, trial := range m.Trials() {
+			got = append(got, fmt.Sprintf("%d x %v %v", trial.Frames, trial.Size, trial.Backward))
+			if trial.Size > 1 {
+				continue // slow here
+			}
+			p, err := m.Time(trial)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				for done := false; !done; {
+					if done, err = p.Advance(); err != nil {
+						t.Fatal(err)
+					}
+					if whole := p.Whole(); whole < p.Took {
+						t.Errorf("a pass of %v takes %v in all", p.Took, whole)
+					}
+				}
+				if p.Took <= 0 || p.Step <= 0 || p.Step > p.Took {
+					t.Errorf("longest step %v of %v", p.Step, p.Took)
+				}
+			}
+			p.Close()
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("of %v x %v: trials %q, want %q", c.height, c.width, got, c.want)
 		}
 	}
+	m, _ := opened(t, store.New(ref.New()), pictures(1, 16, 16, 1), Options{})
 	var refused *engine.Error
-	if _, _, err := m.Time(10_000, false); !errors.As(err, &refused) || refused.Code != engine.CodeTooLong {
+	if _, err := m.Time(Trial{shapes: m.network.shapes(10_000)}); !errors.As(err, &refused) || refused.Code != engine.CodeTooLong {
 		t.Errorf("10,000 frames: %v", err)
 	}
-	if got := m.Batches(); !slices.Equal(got, []int{1, 4}) {
-		t.Errorf("batches %v", got)
+}
+
+// TestTimedBesideNested: a nested pass between two steps of one that is timed is computed as ever, and costs that one
+// what it had done.
+func TestTimedBesideNested(t *testing.T) {
+	m, b := opened(t, store.New(ref.New()), pictures(1, 64, 64, 1), Options{})
+	item := b.frame(1, 1, 3, 64, 64)
+	want := results(t, m, item)
+	p, err := m.Time(m.Trials()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.inside, m.work.running[nestedArea] = true, p // as after a first step that was not the last
+	nested, err := m.Begin(&wire.Run{Nested: true, Items: []wire.RunItem{item}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for done := false; !done; {
+		if done, err = nested.Step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, ref := range nested.Results()[0].Output.(*engine.TensorOutput).Outputs {
+		if !bytes.Equal(b[ref.Blob], b[want[0].Output.(*engine.TensorOutput).Outputs[i].Blob]) {
+			t.Errorf("output %s is another one", ref.Name)
+		}
+	}
+	nested.Close()
+	for done := false; !done; {
+		if done, err = p.Advance(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.Restarts != 1 || p.Took <= 0 {
+		t.Errorf("%d restarts, %v for the pass after them", p.Restarts, p.Took)
 	}
 }
 

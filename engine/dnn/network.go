@@ -57,6 +57,10 @@ func New(g *graph.Graph, print string, o Options) (*Network, error) {
 		two = one
 	}
 	n.limits = wire.TensorLimits{Inputs: n.inputs(), Outputs: n.outputs(one.Outputs, two.Outputs), MaxPassItems: maxPassItems}
+	n.limits.Elements = int(elements(n.shapes(1)))
+	if n.free() {
+		n.limits.Growth = 1
+	}
 	if n.differentiable(one) {
 		n.limits.Backward = 1
 	}
@@ -104,6 +108,28 @@ func (n *Network) shapes(batch int) map[string][]int {
 		shapes[v.Name] = shape
 	}
 	return shapes
+}
+
+// resized are those of a frame whose free dimensions are so many times as large, about.
+func (n *Network) resized(factor float64) map[string][]int {
+	shapes := n.shapes(1)
+	for _, v := range n.graph.Inputs {
+		shape := shapes[v.Name]
+		for i, d := range v.Shape {
+			if i > 0 && d < 0 && !n.isBatch(v, i) {
+				shape[i] = max(1, int(factor*float64(shape[i])))
+			}
+		}
+	}
+	return shapes
+}
+
+// elements is how many the tensors of these shapes have together.
+func elements(shapes map[string][]int) (n float64) {
+	for _, shape := range shapes {
+		n += float64(graph.Elements(shape))
+	}
+	return n
 }
 
 // isBatch says that a free dimension has the name of one that is some input's first.

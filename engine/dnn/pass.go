@@ -97,7 +97,7 @@ func (p *Pass) Step() (done bool, err error) {
 		p.ended = true
 		return true, nil
 	}
-	if other := p.work.running[p.area]; other != nil && other != p {
+	if other, ok := p.work.running[p.area].(*Pass); ok && other != p {
 		return false, engine.Errorf(engine.CodeInternal, "a pass of networks is to go on while another one is half computed")
 	}
 	p.work.running[p.area] = p

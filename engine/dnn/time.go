@@ -6,62 +6,151 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/plan"
 )
 
-// Batches are numbers of frames for Time: of a network whose batch is fixed it is one.
-func (m *Model) Batches() []int {
-	if m.network.batched {
-		return []int{1, 4}
-	}
-	return []int{1}
+// Trial is a kind of pass of noise, whose time tells what jobs cost.
+type Trial struct {
+	Frames   int
+	Size     float64 // the elements of a frame's inputs, as a multiple of those of the network's own
+	Backward bool    // with the gradient of an output to an input
+	shapes   map[string][]int
 }
 
-// Time takes a pass of so many frames of noise, of the network's own shapes, and says how long it took and the longest
-// of its steps; with backward it also computes the gradient of all outputs that have one to all inputs that have one.
-// It computes where nested passes do, of which none is open. The weights are all resident. An error of
-// engine.CodeTooLong says that the frames need too much memory.
-func (m *Model) Time(frames int, backward bool) (took, step time.Duration, err error) {
-	shapes := m.network.shapes(frames)
-	c, err := m.plans.forward(shapes)
-	if backward && err == nil {
-		c, err = m.plans.backward(shapes, m.network.whole)
+// Trials are of the network's own frame, of several if the batch may be any, of a larger and of a smaller frame if the
+// network may take them, and of the gradient if it has one.
+func (m *Model) Trials() []Trial {
+	n := m.network
+	list := []Trial{{Frames: 1, Size: 1, shapes: n.shapes(1)}}
+	if n.batched {
+		list = append(list, Trial{Frames: 4, Size: 1, shapes: n.shapes(4)})
+	}
+	if n.free() {
+		for _, factor := range []float64{2, 0.5} {
+			shapes := n.resized(factor)
+			list = append(list, Trial{Frames: 1, Size: elements(shapes) / float64(n.limits.Elements), shapes: shapes})
+		}
+	}
+	if n.limits.Backward > 0 {
+		list = append(list, Trial{Frames: 1, Size: 1, Backward: true, shapes: n.shapes(1)})
+	}
+	return list
+}
+
+// Timed is passes of a trial, one after the other. It computes where nested passes do, of which none is half computed
+// when it goes on; one that has been since costs it the pass that it was in.
+type Timed struct {
+	Took, Step time.Duration // of the pass that it is in or has ended last, and of the longest step of that
+	Restarts   int           // passes that were lost
+
+	m      *Model
+	work   *Workspace
+	plan   *compiled
+	run    *plan.Run
+	inputs [][]byte
+	inside bool // of a pass
+}
+
+// Time plans a trial. An error of engine.CodeTooLong says that it needs too much memory, one of engine.CodeBadTokens
+// that the network takes no such inputs. The caller calls Close in the end, as long as the model's weights and working
+// memory are those of now.
+func (m *Model) Time(t Trial) (*Timed, error) {
+	c, err := m.plans.forward(t.shapes)
+	if t.Backward && err == nil {
+		c, err = m.plans.backward(t.shapes, m.network.whole)
 	}
 	if err != nil {
-		return 0, 0, err
+		return nil, refusal(err)
 	}
-	if c.ArenaBytes > m.plans.limit {
-		return 0, 0, m.tooLarge(c.ArenaBytes, shapes)
+	if err := m.fits(c, t.shapes); err != nil {
+		return nil, err
 	}
-	run, err := m.bind(c, m.work, nestedArea)
-	if err != nil {
-		return 0, 0, err
+	p := &Timed{m: m, work: m.work, plan: c}
+	for _, in := range c.Inputs {
+		p.inputs = append(p.inputs, noise(in))
 	}
-	inputs := make([][]byte, len(c.Inputs))
-	for i, in := range c.Inputs {
-		inputs[i] = noise(in)
+	c.users++
+	return p, nil
+}
+
+// Advance takes a step of a pass, and reports whether it was the last. The weights are all resident.
+func (p *Timed) Advance() (done bool, err error) {
+	switch held := p.work.running[nestedArea]; {
+	case held == p:
+	case held != nil:
+		return false, engine.Errorf(engine.CodeInternal, "a pass is to be timed while a nested one is half computed")
+	case p.inside:
+		p.inside = false
+		p.Restarts++
+	}
+	if p.run == nil {
+		if p.run, err = p.m.bind(p.plan, p.work, nestedArea); err != nil {
+			return false, err
+		}
 	}
 	start := time.Now()
-	run.Start()
-	for i, in := range c.Inputs {
-		if err := run.SetInput(in.Name, inputs[i]); err != nil {
-			return 0, 0, err
+	if !p.inside {
+		p.work.running[nestedArea] = p
+		p.Took, p.Step, p.inside = 0, 0, true
+		err = p.begin()
+	}
+	before := time.Now()
+	if err == nil {
+		done, err = p.run.Step()
+	}
+	p.Step = max(p.Step, time.Since(before))
+	if done && err == nil {
+		err = p.read()
+		p.leave()
+	}
+	p.Took += time.Since(start)
+	return done, err
+}
+
+// begin begins a pass.
+func (p *Timed) begin() error {
+	p.run.Start()
+	for i, in := range p.plan.Inputs {
+		if err := p.run.SetInput(in.Name, p.inputs[i]); err != nil {
+			return err
 		}
 	}
-	for done := false; !done; {
-		before := time.Now()
-		if done, err = run.Step(); err != nil {
-			return 0, 0, err
-		}
-		step = max(step, time.Since(before))
-	}
-	for i, v := range c.Outputs {
-		data := make([]byte, graph.Elements(run.OutputShape(i))*v.Type.Size())
-		if err := run.ReadOutput(i, data); err != nil {
-			return 0, 0, err
+	return nil
+}
+
+// read reads what a pass has computed, as jobs do.
+func (p *Timed) read() error {
+	for i, v := range p.plan.Outputs {
+		data := make([]byte, graph.Elements(p.run.OutputShape(i))*v.Type.Size())
+		if err := p.run.ReadOutput(i, data); err != nil {
+			return err
 		}
 	}
-	return time.Since(start), step, nil
+	return nil
+}
+
+// Whole is how long the pass takes in all, by the share of it that is done.
+func (p *Timed) Whole() time.Duration {
+	if share := p.run.Share(); p.inside && share > 0 {
+		return time.Duration(float64(p.Took) / share)
+	}
+	return p.Took
+}
+
+// leave ends the pass that it is in.
+func (p *Timed) leave() {
+	p.inside = false
+	if p.work.running[nestedArea] == p {
+		p.work.running[nestedArea] = nil
+	}
+}
+
+// Close ends the timing.
+func (p *Timed) Close() {
+	p.leave()
+	p.plan.users--
 }
 
 // noise is elements from 0 to 1 of floats, and 0 or 1 of others, which may be indices or lengths.

@@ -11,7 +11,7 @@ import (
 type Workspace struct {
 	bytes   int64 // of each area
 	areas   [areas]kernels.Buffer
-	running [areas]*Pass // that has an item half computed there
+	running [areas]any // the *Pass that has an item half computed there, or *Timed
 }
 
 const (

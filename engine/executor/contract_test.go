@@ -35,7 +35,7 @@ func (r *strict) check(ok bool, format string, args ...any) {
 	}
 }
 
-func (r *strict) Load(model string, weight uint32) error {
+func (r *strict) Load(model string, weight uint32) (done bool, err error) {
 	r.check(int(weight) < len(r.Info().Weights), "piece %d is loaded", weight)
 	return r.timed.Load(model, weight)
 }

@@ -60,8 +60,8 @@ func (e *executor) loadNext(l *load) error {
 	if int(weight) >= len(e.info.Weights) {
 		return fmt.Errorf("model %s is to be loaded with piece %d of weights, of %d", l.Model, weight, len(e.info.Weights))
 	}
-	err := e.runner.Load(l.Model, weight)
-	if err == nil {
+	done, err := e.runner.Load(l.Model, weight)
+	if done && err == nil {
 		l.count++
 	}
 	return err

@@ -49,7 +49,7 @@ const (
 	stepTime  = 4 * time.Millisecond
 )
 
-func (r *timed) Load(model string, weight uint32) error {
+func (r *timed) Load(model string, weight uint32) (done bool, err error) {
 	r.log.add("load %d for %s", weight, model)
 	time.Sleep(pieceTime)
 	switch err := r.failed[weight]; {
@@ -57,7 +57,7 @@ func (r *timed) Load(model string, weight uint32) error {
 		panic("in a load")
 	case err != nil:
 		r.reason = err.Error()
-		return err
+		return false, err
 	}
 	return r.Null.Load(model, weight)
 }

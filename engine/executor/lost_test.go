@@ -40,7 +40,7 @@ func (r *fragile) Begin(run *wire.Run) (executor.Pass, error) {
 	return r.Null.Begin(run)
 }
 
-func (r *fragile) Load(string, uint32) error { return fmt.Errorf("copy: %w", gone{}) }
+func (r *fragile) Load(string, uint32) (bool, error) { return false, fmt.Errorf("copy: %w", gone{}) }
 
 func (fragilePass) Step() (bool, error) { return false, fmt.Errorf("layer 0: %w", gone{}) }
 

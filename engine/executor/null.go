@@ -27,9 +27,9 @@ func (n *Null) Info() wire.ExecutorInfo {
 }
 
 // Load implements Runner.
-func (n *Null) Load(_ string, weight uint32) error {
+func (n *Null) Load(_ string, weight uint32) (done bool, err error) {
 	n.info.Weights[weight].Resident = true
-	return nil
+	return true, nil
 }
 
 // Drop implements Runner.

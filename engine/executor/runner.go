@@ -13,9 +13,11 @@ type Runner interface {
 	// changes with Load (also in other models) and Drop, and where something is done to the runner through
 	// Config.Changes.
 	Info() wire.ExecutorInfo
-	// Load brings a piece of weights onto the device, for a model that has it; the piece is one of Info's.
-	// One that is there already is left as it is.
-	Load(model string, weight uint32) error
+	// Load goes on with bringing a piece of weights onto the device, for a model that has it, and reports whether
+	// it is done: the piece is there, and all that is to be done before passes of the model are begun. Passes may be
+	// begun and stepped before it is called again. The piece is one of Info's; one that is there already is left as
+	// it is.
+	Load(model string, weight uint32) (done bool, err error)
 	// Drop frees pieces of weights; no open pass is of a model that has one.
 	Drop(weights []uint32)
 	// Begin checks a run and starts its pass, which gets its work memory. It refuses a model whose weights
@@ -25,6 +27,15 @@ type Runner interface {
 	Begin(run *wire.Run) (Pass, error)
 	// Close frees the device; all passes are closed by then.
 	Close()
+}
+
+// Load brings a whole piece of weights onto a runner's device.
+func Load(r Runner, model string, weight uint32) error {
+	for {
+		if done, err := r.Load(model, weight); done || err != nil {
+			return err
+		}
+	}
 }
 
 // Saver is a Runner that keeps pages in host memory, as TokenLimits.HostBlocks tells. Its Begin makes the

@@ -109,7 +109,7 @@ func loadAll(t testing.TB, h *Host, name string) {
 		t.Fatal(m.Reason)
 	}
 	for _, w := range m.Weights {
-		if err := h.Load(name, w); err != nil {
+		if err := executor.Load(h, name, w); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,9 +46,9 @@ type tenant interface {
 	use(a *area) error
 	// begin checks a run and starts its pass.
 	begin(run *wire.Run) (executor.Pass, error)
-	// measure finds out what passes cost, once the model is loaded for the first time. Without a cost of its own
-	// the scheduler learns it from passes.
-	measure(h *Host, m *hosted) error
+	// measure goes on with finding out what passes cost, once the model is loaded for the first time, and reports
+	// whether that is done. Without a cost of its own the scheduler learns it from passes.
+	measure(h *Host, m *hosted) (done bool, err error)
 	// fields tell a log of the model's memory.
 	fields() []zap.Field
 }

@@ -104,7 +104,7 @@ func (l *llm) begin(run *wire.Run) (executor.Pass, error) {
 }
 
 // measure does nothing: profiles of LLMs take minutes, and are made by hand.
-func (l *llm) measure(*Host, *hosted) error { return nil }
+func (l *llm) measure(*Host, *hosted) (done bool, err error) { return true, nil }
 
 func (l *llm) fields() []zap.Field {
 	plan := l.Plan()

@@ -12,34 +12,41 @@ import (
 )
 
 // Load implements executor.Runner. A piece that other models have too is loaded for all of them; one that
-// cannot be has failed, and can be run no more.
-func (h *Host) Load(name string, weight uint32) error {
+// cannot be has failed, and can be run no more. With the last piece, what passes cost is measured if that is not known.
+func (h *Host) Load(name string, weight uint32) (done bool, err error) {
 	m, err := h.named(name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !slices.Contains(m.chunks, weight) {
-		return engine.Errorf(engine.CodeInternal, "model %s has no piece %d of weights", name, weight)
+		return false, engine.Errorf(engine.CodeInternal, "model %s has no piece %d of weights", name, weight)
 	}
-	if err := h.load(m, weight); err != nil {
-		if executor.DeviceLost(err) {
-			return err
-		}
+	if err = h.load(m, weight); err == nil {
+		done, err = h.settled(m, weight)
+	}
+	if executor.DeviceLost(err) {
+		return false, err
+	}
+	if err != nil {
 		h.o.Log.Error("model not loaded", zap.String("model", name), zap.Error(err))
-		return engine.Errorf(engine.CodeUnavailable, "model %s: %v", name, err)
+		return false, engine.Errorf(engine.CodeUnavailable, "model %s: %v", name, err)
 	}
 	for _, other := range h.running() {
-		if other == m || !slices.Contains(other.chunks, weight) {
+		if !done || other == m || !slices.Contains(other.chunks, weight) {
 			continue
 		}
-		if err := h.share(other, weight); err != nil {
-			if executor.DeviceLost(err) {
-				return err
-			}
+		if err = other.load(weight); err == nil {
+			done, err = h.settled(other, weight)
+		}
+		if executor.DeviceLost(err) {
+			return false, err
+		}
+		if err != nil {
 			h.fail(other, err)
+			done = true
 		}
 	}
-	return nil
+	return done, nil
 }
 
 // load loads a piece from the model's files, and takes note of how long that took.
@@ -52,31 +59,25 @@ func (h *Host) load(m *hosted, weight uint32) error {
 		return err
 	}
 	h.rate.add(h.store.Bytes()-before, time.Since(start))
-	return h.loaded(m, weight)
+	return nil
 }
 
-// share makes a piece that another model has resident for a model.
-func (h *Host) share(m *hosted, weight uint32) error {
-	if err := m.load(weight); err != nil {
-		return err
-	}
-	return h.loaded(m, weight)
-}
-
-// loaded takes note of a model whose last piece has come: what its passes cost is measured, if that is not known.
-func (h *Host) loaded(m *hosted, weight uint32) error {
+// settled goes on with what is to be done of a model whose last piece has come, and reports whether that is all.
+func (h *Host) settled(m *hosted, weight uint32) (done bool, err error) {
 	if !m.Ready() || m.ready {
-		return nil
+		return true, nil
 	}
 	if m.fit == (profile.Fit{}) {
-		if err := m.measure(h, m); err != nil {
+		if done, err = m.measure(h, m); err != nil {
 			m.drop(weight)
-			return err
+		}
+		if err != nil || !done {
+			return false, err
 		}
 	}
 	m.ready = true
 	h.tellLoaded(m)
-	return nil
+	return true, nil
 }
 
 // load makes the chunks at a position resident. After an error none is.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/executor/runnertest"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/procfs"
@@ -46,7 +47,7 @@ func TestLoadAndDrop(t *testing.T) {
 		if _, err := h.Begin(&wire.Run{Model: "base"}); engineCode(err) != engine.CodeUnavailable {
 			t.Fatalf("with %d pieces: %v", i, err)
 		}
-		if err := h.Load("base", w); err != nil {
+		if err := executor.Load(h, "base", w); err != nil {
 			t.Fatal(err)
 		}
 		if bytes, pieces := resident(h.Info()); bytes != h.store.Bytes() || pieces != 5+i+1 {
@@ -70,7 +71,7 @@ func TestLoadAndDrop(t *testing.T) {
 		t.Errorf("loads of %v bytes a second", rate)
 	}
 	for name, w := range map[string]uint32{"base": wide.Weights[0], "none": 0} {
-		if err := h.Load(name, w); err == nil {
+		if err := executor.Load(h, name, w); err == nil {
 			t.Errorf("piece %d was loaded for %s", w, name)
 		}
 	}
@@ -178,7 +179,7 @@ func TestFileChanged(t *testing.T) {
 			pieces := infoOf(t, h, "base").Weights
 			at := map[string]int{"written": 2, "cut short": 2}[what]
 			for _, w := range pieces[:at] {
-				if err := h.Load("base", w); err != nil {
+				if err := executor.Load(h, "base", w); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -187,7 +188,7 @@ func TestFileChanged(t *testing.T) {
 			if err := change(file); err != nil {
 				t.Fatal(err)
 			}
-			err := h.Load("base", pieces[at])
+			err := executor.Load(h, "base", pieces[at])
 			if engineCode(err) != engine.CodeUnavailable || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "base") {
 				t.Errorf("the load: %v, want the model's and the file's name", err)
 			}
@@ -213,7 +214,7 @@ func TestSameFiles(t *testing.T) {
 	}
 	loadAll(t, h, "long")
 	held := h.store.Bytes()
-	if err := h.Load("short", short.Weights[5]); err != nil {
+	if err := executor.Load(h, "short", short.Weights[5]); err != nil {
 		t.Fatal(err)
 	}
 	if more := h.store.Bytes() - held; more <= 0 || more > held/3 {
@@ -259,7 +260,7 @@ func TestFineTune(t *testing.T) {
 	}
 	loadAll(t, h, "base")
 	one := h.store.Bytes()
-	if err := h.Load("tuned", tuned[8]); err != nil {
+	if err := executor.Load(h, "tuned", tuned[8]); err != nil {
 		t.Fatal(err)
 	}
 	if both := h.store.Bytes(); float64(both) > 1.1*float64(one) {
@@ -278,7 +279,7 @@ func TestFineTune(t *testing.T) {
 	same("without the other's layer", "tuned")
 	h.Drop(tuned)
 	loadAll(t, h, "tuned")
-	if err := h.Load("base", base[8]); err != nil {
+	if err := executor.Load(h, "base", base[8]); err != nil {
 		t.Fatal(err)
 	}
 	same("loaded the other way round", "base", "tuned")

@@ -117,16 +117,21 @@ func (h *Host) enlarge(m *hosted) error {
 	return nil
 }
 
-// adopt makes what other models hold of the model's weights resident for it too.
+// adopt makes what other models hold of the model's weights resident for it too. If that is all of them nothing is
+// measured, which would hold up the device: the scheduler learns what passes cost.
 func (h *Host) adopt(m *hosted) error {
 	table := slices.Clone(h.table)
 	h.describe(table)
 	for _, at := range m.positions() {
 		if table[at].Resident {
-			if err := h.share(m, at); err != nil {
+			if err := m.load(at); err != nil {
 				return err
 			}
 		}
+	}
+	if m.Ready() {
+		m.ready = true
+		h.tellLoaded(m)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -77,7 +78,7 @@ func TestModelsThatFail(t *testing.T) {
 		if _, err := h.Begin(&wire.Run{Model: m.Name}); engineCode(err) != engine.CodeUnavailable || !strings.Contains(err.Error(), m.Reason) {
 			t.Errorf("%s: a pass of it: %v", m.Name, err)
 		}
-		if err := h.Load(m.Name, 0); engineCode(err) != engine.CodeUnavailable {
+		if err := executor.Load(h, m.Name, 0); engineCode(err) != engine.CodeUnavailable {
 			t.Errorf("%s: a load of it: %v", m.Name, err)
 		}
 	}

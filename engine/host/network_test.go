@@ -113,3 +113,48 @@ func TestRunnerOfBothKinds(t *testing.T) {
 		})
 	}
 }
+
+// TestMeasured: what passes cost is known when a network is loaded, in steps between which others run; of one of free
+// size also what larger frames do. What is in the middle of it when the weights go begins anew.
+func TestMeasured(t *testing.T) {
+	free := filter(8)
+	free.Inputs[0].Dims, free.Outputs[0].Dims = []any{"n", 3, "h", "w"}, []any{"n", 4, "a", "b"}
+	o := testOptions()
+	o.Blobs, o.CacheDir = &runnertest.Memory{}, t.TempDir()
+	h, err := Open(o, []Model{{Name: "fixed", Path: writeNetwork(t, filter(7))}, {Name: "free", Path: writeNetwork(t, free), Frames: Frames{Height: 64, Width: 48}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if l := infoOf(t, h, "free").Tensors; l.Elements != 3*64*48 || l.Growth != 1 || infoOf(t, h, "fixed").Tensors.Growth != 0 {
+		t.Errorf("before: %+v", l)
+	}
+	for _, name := range []string{"fixed", "free"} {
+		weights := infoOf(t, h, name).Weights
+		for _, w := range weights[:len(weights)-1] {
+			if done, err := h.Load(name, w); !done || err != nil {
+				t.Fatal(done, err)
+			}
+		}
+		last := weights[len(weights)-1]
+		for range 3 {
+			if done, err := h.Load(name, last); done || err != nil {
+				t.Fatalf("%s: its cost is measured in one step: %v, %v", name, done, err)
+			}
+		}
+		h.Drop([]uint32{last})
+		steps := 0
+		for done := false; !done; steps++ {
+			if done, err = h.Load(name, last); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := infoOf(t, h, name)
+		if steps < 3 || m.Cost.Unit <= 0 || m.Step <= 0 || m.Tensors.Backward <= 0 {
+			t.Errorf("%s after %d steps: %+v, %+v", name, steps, m, m.Tensors)
+		}
+		if g := m.Tensors.Growth; (name == "free") != (g > 0) {
+			t.Errorf("%s: cost grows by %v with the size", name, g)
+		}
+	}
+}

@@ -95,8 +95,9 @@ func (c *Call) makeJob(limits *wire.TensorLimits) error {
 	if err := c.gradient(work, seeds); err != nil {
 		return err
 	}
-	if work.Frames = framesOf(work.Inputs, limits); work.Grad != nil {
-		work.Frames *= 1 + limits.Backward
+	frames := framesOf(work.Inputs, limits)
+	work.Frames = limits.Units(frames, elements(work.Inputs), work.Grad != nil)
+	if work.Grad != nil {
 		c.gradients = len(work.Grad.Inputs)
 	}
 	job, err := c.newJob(work)
@@ -105,7 +106,7 @@ func (c *Call) makeJob(limits *wire.TensorLimits) error {
 	}
 	c.job, err = c.s.pool.NewTensors(job, append(data, seedData...), time.Now(), c.results, 0)
 	if err == nil {
-		c.Record.Frames, c.Record.Prepared = work.Frames, time.Since(c.begun)
+		c.Record.Frames, c.Record.Prepared = frames, time.Since(c.begun)
 	}
 	return err
 }
@@ -214,6 +215,16 @@ func framesOf(inputs []engine.Ref, limits *wire.TensorLimits) float64 {
 		}
 	}
 	return 1
+}
+
+// elements is how many the tensors have together.
+func elements(refs []engine.Ref) (n float64) {
+	for i := range refs {
+		if bytes, ok := refs[i].Bytes(); ok {
+			n += float64(bytes / refs[i].Type.Size())
+		}
+	}
+	return n
 }
 
 // Submit gives the job to the pool; the body is the caller's again. The caller calls Close in the end.

@@ -71,9 +71,9 @@ func (r runner) Info() wire.ExecutorInfo {
 	return info
 }
 
-func (r runner) Load(_ string, weight uint32) error {
+func (r runner) Load(_ string, weight uint32) (done bool, err error) {
 	at := r.ref[weight]
-	return r.models[at.model].LoadChunk(at.chunk)
+	return true, r.models[at.model].LoadChunk(at.chunk)
 }
 
 func (r runner) Drop(weights []uint32) {

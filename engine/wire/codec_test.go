@@ -46,7 +46,7 @@ var info = ExecutorInfo{
 		{Name: "detector", Keep: KeepAlways, Tensors: &TensorLimits{
 			Inputs:       []TensorSpec{{Name: "images", Type: engine.Uint8, Shape: []int{-1, 416, 416, 3}}},
 			Outputs:      []TensorSpec{{Name: "boxes", Type: engine.FP32, Shape: []int{-1, -1, 6}}},
-			MaxPassItems: 8, Backward: 0.75,
+			MaxPassItems: 8, Elements: 307200, Growth: 0.875, Backward: 0.75,
 		}},
 		{Name: "broken", Reason: "model.safetensors: the header is cut off"},
 	},

@@ -95,7 +95,26 @@ type TokenLimits struct {
 type TensorLimits struct {
 	Inputs, Outputs []TensorSpec
 	MaxPassItems    int     // jobs that one pass may hold
+	Elements        int     // of all inputs of the frame that Cost is of
+	Growth          float64 // of a frame's cost with its elements, see Units; 0: frames are of one size
 	Backward        float64 // frames that a frame's gradient costs beside the frame itself; 0: it gives none
+}
+
+// Units is the cost of some frames whose inputs have so many elements together, in that of the frame that Cost is of: a
+// line through frames of two sizes, whose slope is Growth. Where it falls below zero the cost is taken to be proportional.
+func (l *TensorLimits) Units(frames, elements float64, gradient bool) float64 {
+	size, slope := 1.0, l.Growth
+	if l.Elements > 0 && frames > 0 {
+		size = elements / frames / float64(l.Elements)
+	}
+	if size < 1 {
+		slope = min(slope, 1)
+	}
+	units := frames * (1 + slope*(size-1))
+	if gradient {
+		units *= 1 + l.Backward
+	}
+	return units
 }
 
 // TensorSpec is one input or output.

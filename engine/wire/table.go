@@ -61,6 +61,8 @@ func (m *TensorLimits) fields(f *fields) {
 	list(f, "inputs", &m.Inputs)
 	list(f, "outputs", &m.Outputs)
 	f.count("pass_items", &m.MaxPassItems)
+	f.count("elements", &m.Elements)
+	f.float64("growth", &m.Growth)
 	f.float64("backward", &m.Backward)
 }
 

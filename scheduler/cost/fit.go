@@ -8,7 +8,7 @@ import (
 const (
 	// fitStep is the weight of the newest pass in the mean of its stratum.
 	fitStep = 0.1
-	// numStrata covers passes of up to 2^47 Pairs: more than a prompt of ten million tokens.
+	// numStrata covers passes of up to 2^47 Pairs or Units: more than a prompt of ten million tokens.
 	numStrata = 48
 	// fitPrior is the weight of the prior: a pass that takes 1 % longer than the fit says weighs as
 	// much as a rate that is off the prior by as much as is plausible.
@@ -24,7 +24,7 @@ const (
 // Recursive least squares that forgets forgets all directions alike: after a thousand short passes
 // nothing is left of the one long pass that told what attention costs (estimator wind-up; Kulhavy,
 // Restricted exponential forgetting in real-time identification, Automatica 23, 1987). So passes are
-// kept apart by size: a stratum for each power of two of their pairs holds the running means of its
+// kept apart by size: a stratum for each power of two of their pairs, or units if they are more, holds the running means of its
 // own passes, in which older ones fade only as new ones come, and each weighs the same in the fit. As time
 // is linear in the terms of work, so are the means.
 //
@@ -41,7 +41,7 @@ type stratum struct {
 // add takes in a pass that was predicted to take so long. One that is far off what its stratum has
 // led to expect counts as less far off.
 func (f *fit) add(w Work, took, predicted float64) {
-	s := &f.strata[min(bits.Len64(uint64(w.Pairs)), numStrata-1)]
+	s := &f.strata[min(bits.Len64(uint64(max(w.Pairs, w.Units))), numStrata-1)]
 	if s.work.Passes == 0 {
 		s.work, s.seconds = w, took
 		return

@@ -88,13 +88,18 @@ func (l *Lane) is(m *wire.ModelInfo) bool {
 		reflect.DeepEqual(l.Info.Tokens, m.Tokens) && reflect.DeepEqual(uncounted(l.Info.Tensors), uncounted(m.Tensors))
 }
 
-// uncounted is limits but for what gradients cost, which is measured when there is a lane already.
+// uncounted is limits but for what gradients and larger frames cost, which is measured when there is a lane already.
 func uncounted(t *wire.TensorLimits) *wire.TensorLimits {
-	if t == nil || t.Backward == 0 {
-		return t
+	if t == nil {
+		return nil
 	}
 	same := *t
-	same.Backward = 1
+	if same.Backward > 0 {
+		same.Backward = 1
+	}
+	if same.Growth > 0 {
+		same.Growth = 1
+	}
 	return &same
 }
 

@@ -41,7 +41,7 @@ func (nullRunner) Info() wire.ExecutorInfo {
 	limits := &wire.TokenLimits{VocabSize: 258, MaxModelLen: 4096, BlockTokens: 16, NumBlocks: 1024, MaxPassRows: 1 << 16}
 	return wire.ExecutorInfo{Device: "null", CanPause: true, Models: []wire.ModelInfo{{Name: "demo", Tokens: limits}}}
 }
-func (nullRunner) Load(string, uint32) error                  { return nil }
+func (nullRunner) Load(string, uint32) (bool, error)          { return true, nil }
 func (nullRunner) Drop([]uint32)                              {}
 func (nullRunner) Begin(run *wire.Run) (executor.Pass, error) { return &nullPass{run}, nil }
 func (nullRunner) Close()                                     {}

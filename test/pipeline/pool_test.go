@@ -47,13 +47,13 @@ func (w *weighed) Info() wire.ExecutorInfo {
 	return info
 }
 
-func (w *weighed) Load(model string, weight uint32) error {
+func (w *weighed) Load(model string, weight uint32) (done bool, err error) {
 	select {
 	case w.loading <- weight:
 	default:
 	}
 	time.Sleep(w.piece)
-	err := w.Runner.Load(model, weight)
+	done, err = w.Runner.Load(model, weight)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.loads = append(w.loads, weight)
@@ -64,7 +64,7 @@ func (w *weighed) Load(model string, weight uint32) error {
 		}
 	}
 	w.most = max(w.most, held)
-	return err
+	return done, err
 }
 
 func (w *weighed) Begin(run *wire.Run) (executor.Pass, error) {
@@ -203,7 +203,7 @@ func (p *pooled) askText(model string, n, salt int) error {
 	}
 	r := textModels(0, model)
 	for _, w := range r.Info().Models[0].Weights {
-		_ = r.Load(model, w) // which takes no time and cannot fail
+		_ = executor.Load(r, model, w) // which takes no time and cannot fail
 	}
 	item := &wire.TokenItem{Tokens: job.Work.(*engine.Tokens).IDs}
 	pass, err := r.Begin(&wire.Run{Model: model, Items: []wire.RunItem{{Work: item}}})
@@ -445,7 +445,7 @@ func frameAlone(model string, work *engine.Tensors, data [][]byte) (outputs [][]
 	memory := &runnertest.Memory{}
 	r := tensorModels(memory)
 	for w := range r.Info().Weights {
-		if err := r.Load(model, uint32(w)); err != nil {
+		if err := executor.Load(r, model, uint32(w)); err != nil {
 			return nil, err
 		}
 	}

@@ -34,8 +34,8 @@ func (r tieredRunner) Info() wire.ExecutorInfo {
 	return wire.ExecutorInfo{Device: "ref", CanPause: true, Models: []wire.ModelInfo{m}}
 }
 
-func (tieredRunner) Load(string, uint32) error { return nil }
-func (tieredRunner) Drop([]uint32)             {}
+func (tieredRunner) Load(string, uint32) (bool, error) { return true, nil }
+func (tieredRunner) Drop([]uint32)                     {}
 
 func (r tieredRunner) Save(_ string, copies []wire.Copy) error { return r.Model.Save(copies) }
 

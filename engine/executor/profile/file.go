@@ -64,7 +64,7 @@ func Load(path, device string, m *wire.ModelInfo) (File, error) {
 		wrong = fmt.Errorf("it is of model %s (%s), this executor serves %s (%s)", f.Model, f.Fingerprint, m.Name, m.Fingerprint)
 	case f.Device != device:
 		wrong = fmt.Errorf("it is of device %s, this executor runs on %s", f.Device, device)
-	case f.Fit.Base < 0 || f.Fit.Unit < 0 || f.Fit.Pair < 0 || !(f.Fit.Backward >= 0) || f.Fit.Unit+f.Fit.Base == 0:
+	case f.Fit.Base < 0 || f.Fit.Unit < 0 || f.Fit.Pair < 0 || !(f.Fit.Backward >= 0) || !(f.Fit.Growth >= 0) || f.Fit.Unit+f.Fit.Base == 0:
 		wrong = errors.New("its coefficients are not those of a fit")
 	}
 	if wrong != nil {

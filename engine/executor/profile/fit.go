@@ -24,6 +24,7 @@ type Fit struct {
 	Worst   float64       `json:"worst_relative"` // largest relative error of a sample
 	Step    time.Duration `json:"step_ns"`        // longest step of a sample; 0 in profiles from before it was measured
 
+	Growth   float64 `json:"growth,omitempty"`   // of a frame's cost with its elements; 0: not measured
 	Backward float64 `json:"backward,omitempty"` // frames that a frame's gradient costs beside it; 0: not measured
 }
 
@@ -116,9 +117,10 @@ func rSquared(samples []Sample, c [3]float64) float64 {
 	return stat.RSquaredFrom(estimates, values, nil)
 }
 
-// FitFrames fits base + unit*frames to passes of frames, with no coefficient below zero: all is the unit's where they
-// are of one size. Of gradients, which may be none, the first one tells what they cost beside.
-func FitFrames(frames, gradients []Sample) (Fit, error) {
+// FitFrames fits base + unit*frames to passes of frames of one size, with no coefficient below zero: all is the unit's
+// where they are of one batch. Of frames of other sizes and of gradients, which may be none, the first one tells what
+// these cost beside.
+func FitFrames(frames, others, gradients []Sample) (Fit, error) {
 	if len(frames) == 0 {
 		return Fit{}, errors.New("there are no samples of frames to fit")
 	}
@@ -132,11 +134,16 @@ func FitFrames(frames, gradients []Sample) (Fit, error) {
 	}
 	c[1] = max(c[1], frames[0].Took.Seconds()/1000) // a cost of none is that of what was not measured
 	f := Fit{Base: seconds(c[0]), Unit: seconds(c[1])}
-	for _, s := range slices.Concat(frames, gradients) {
+	for _, s := range slices.Concat(frames, others, gradients) {
 		f.Step = max(f.Step, s.Step)
 	}
 	for _, s := range frames {
 		f.Worst = max(f.Worst, math.Abs(predict(s, c)/s.Took.Seconds()-1))
+	}
+	if len(others) > 0 {
+		o := others[0]
+		each := (o.Took.Seconds() - c[0]) / (c[1] * float64(o.Input))
+		f.Growth = max(0.01, (each-1)/(o.Size-1))
 	}
 	if len(gradients) > 0 {
 		g := gradients[0]
@@ -148,9 +155,15 @@ func FitFrames(frames, gradients []Sample) (Fit, error) {
 // Apply puts the coefficients where the scheduler reads them.
 func (f Fit) Apply(m *wire.ModelInfo) {
 	m.Cost.Base, m.Cost.Unit, m.Cost.Pair, m.Step = f.Base, f.Unit, f.Pair, f.Step
-	if m.Tensors != nil && m.Tensors.Backward > 0 && f.Backward > 0 {
-		limits := *m.Tensors
-		limits.Backward = f.Backward
-		m.Tensors = &limits
+	if m.Tensors == nil {
+		return
 	}
+	limits := *m.Tensors
+	if limits.Backward > 0 && f.Backward > 0 {
+		limits.Backward = f.Backward
+	}
+	if limits.Growth > 0 && f.Growth > 0 {
+		limits.Growth = f.Growth
+	}
+	m.Tensors = &limits
 }

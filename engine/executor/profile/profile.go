@@ -17,8 +17,9 @@ import (
 type Sample struct {
 	Input  int           `json:"n_input"`
 	Cached int           `json:"n_cached"`
-	Took   time.Duration `json:"took_ns"` // the median of the repetitions
-	Step   time.Duration `json:"step_ns"` // the longest step of the repetition in which that was shortest
+	Size   float64       `json:"size,omitempty"` // of its frames, as a multiple of the elements of the network's own; 0: 1
+	Took   time.Duration `json:"took_ns"`        // the median of the repetitions
+	Step   time.Duration `json:"step_ns"`        // the longest step of the repetition in which that was shortest
 }
 
 // Options say which grid to measure.
@@ -69,7 +70,7 @@ func load(r executor.Runner, model string) (*wire.ModelInfo, error) {
 			continue
 		}
 		for i, w := range m.Weights {
-			if err := r.Load(model, w); err != nil {
+			if err := executor.Load(r, model, w); err != nil {
 				return nil, fmt.Errorf("piece %d of %d of the weights: %w", i, len(m.Weights), err)
 			}
 		}

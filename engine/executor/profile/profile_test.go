@@ -78,36 +78,39 @@ func TestFitRefuses(t *testing.T) {
 	}
 }
 
-// TestFitFrames: a line through passes of several sizes, the mean of passes of one, and gradients in frames.
+// TestFitFrames: a line through passes of several sizes, the mean of passes of one, and what larger frames and gradients cost.
 func TestFitFrames(t *testing.T) {
 	const ms = time.Millisecond
 	one, four := Sample{Input: 1, Took: 12 * ms, Step: 3 * ms}, Sample{Input: 4, Took: 42 * ms, Step: 4 * ms}
 	for i, c := range []struct {
-		frames, gradients []Sample
-		want              Fit
+		frames, others, gradients []Sample
+		want                      Fit
 	}{
-		{[]Sample{one, four}, []Sample{{Input: 1, Took: 27 * ms, Step: 5 * ms}}, Fit{Base: 2 * ms, Unit: 10 * ms, Step: 5 * ms, Backward: 1.5}},
-		{[]Sample{one}, nil, Fit{Unit: 12 * ms, Step: 3 * ms}},
-		{[]Sample{{Input: 1, Took: 10 * ms}, {Input: 4, Took: 40 * ms}}, []Sample{{Input: 1, Took: 9 * ms}}, Fit{Unit: 10 * ms, Backward: 0.01}},
+		{[]Sample{one, four}, nil, []Sample{{Input: 1, Took: 27 * ms, Step: 5 * ms}}, Fit{Base: 2 * ms, Unit: 10 * ms, Step: 5 * ms, Backward: 1.5}},
+		{[]Sample{one}, nil, nil, Fit{Unit: 12 * ms, Step: 3 * ms}},
+		{[]Sample{{Input: 1, Took: 10 * ms}, {Input: 4, Took: 40 * ms}}, nil, []Sample{{Input: 1, Took: 9 * ms}}, Fit{Unit: 10 * ms, Backward: 0.01}},
+		{[]Sample{one, four}, []Sample{{Input: 1, Size: 4, Took: 36 * ms}}, nil, Fit{Base: 2 * ms, Unit: 10 * ms, Step: 4 * ms, Growth: 0.8}},
+		{[]Sample{one, four}, []Sample{{Input: 1, Size: 0.25, Took: 6 * ms}}, nil, Fit{Base: 2 * ms, Unit: 10 * ms, Step: 4 * ms, Growth: 0.8}},
+		{[]Sample{one, four}, []Sample{{Input: 1, Size: 0.25, Took: 20 * ms}}, nil, Fit{Base: 2 * ms, Unit: 10 * ms, Step: 4 * ms, Growth: 0.01}},
 	} {
-		f, err := FitFrames(c.frames, c.gradients)
+		f, err := FitFrames(c.frames, c.others, c.gradients)
 		near := func(a, b time.Duration) bool { return (a - b).Abs() < time.Microsecond }
-		if err != nil || !near(f.Base, c.want.Base) || !near(f.Unit, c.want.Unit) || f.Step != c.want.Step || math.Abs(f.Backward-c.want.Backward) > 1e-3 || f.Worst > 1e-3 {
+		if err != nil || !near(f.Base, c.want.Base) || !near(f.Unit, c.want.Unit) || f.Step != c.want.Step || math.Abs(f.Backward-c.want.Backward) > 1e-3 || math.Abs(f.Growth-c.want.Growth) > 1e-3 || f.Worst > 1e-3 {
 			t.Errorf("%d: %v, %+v, want %+v", i, err, f, c.want)
 		}
 	}
-	flat, err := FitFrames([]Sample{{Input: 1, Took: 10 * ms}, {Input: 4, Took: 9 * ms}}, nil)
+	flat, err := FitFrames([]Sample{{Input: 1, Took: 10 * ms}, {Input: 4, Took: 9 * ms}}, nil, nil)
 	if err != nil || flat.Unit != 10*time.Microsecond || flat.Base < 9*ms {
 		t.Errorf("frames that cost nothing: %v, %+v", err, flat)
 	}
-	falling, err := FitFrames([]Sample{{Input: 1, Took: 10 * ms}, {Input: 4, Took: 50 * ms}}, nil)
+	falling, err := FitFrames([]Sample{{Input: 1, Took: 10 * ms}, {Input: 4, Took: 50 * ms}}, nil, nil)
 	if err != nil || falling.Base != 0 || falling.Unit <= 0 {
 		t.Errorf("with a base below zero: %v, %+v", err, falling)
 	}
-	if _, err := FitFrames(nil, nil); err == nil {
+	if _, err := FitFrames(nil, nil, nil); err == nil {
 		t.Error("a fit of nothing")
 	}
-	if _, err := FitFrames([]Sample{{Input: 1}}, nil); err == nil || !strings.Contains(err.Error(), "took no time") {
+	if _, err := FitFrames([]Sample{{Input: 1}}, nil, nil); err == nil || !strings.Contains(err.Error(), "took no time") {
 		t.Errorf("a sample without time: %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func (j joined) Info() wire.ExecutorInfo {
 	return info
 }
 
-func (j joined) Load(model string, weight uint32) error {
+func (j joined) Load(model string, weight uint32) (done bool, err error) {
 	if weight < j.from {
 		return j.tokens.Load(model, weight)
 	}

@@ -94,14 +94,14 @@ func (r *Perceptrons) Held() int64 {
 }
 
 // Load implements executor.Runner.
-func (r *Perceptrons) Load(_ string, weight uint32) error {
+func (r *Perceptrons) Load(_ string, weight uint32) (done bool, err error) {
 	p := r.pieces[weight]
 	random := rand.New(rand.NewPCG(p.seed, 1))
 	p.values = make([]float32, p.rows*p.in)
 	for i := range p.values {
 		p.values[i] = float32(random.NormFloat64() / math.Sqrt(float64(p.in)))
 	}
-	return nil
+	return true, nil
 }
 
 // Drop implements executor.Runner.

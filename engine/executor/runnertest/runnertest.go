@@ -101,7 +101,7 @@ func newSubject(t *testing.T, r executor.Runner, model int, k kind) *subject {
 func (s *subject) load(weights ...uint32) {
 	s.Helper()
 	for _, w := range weights {
-		if err := s.r.Load(s.model.Name, w); err != nil {
+		if err := executor.Load(s.r, s.model.Name, w); err != nil {
 			s.Fatalf("Load of piece %d: %v", w, err)
 		}
 	}

@@ -1,0 +1,138 @@
+package host
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn"
+	"github.com/prefillonly/prefillonly/engine/executor/profile"
+)
+
+const (
+	trialTime   = 50 * time.Millisecond // that the passes of a trial may take together, about: one that takes longer is timed once
+	passTime    = time.Second           // after which what is left of a pass is estimated by its share
+	trialPasses = 7                     // that count at the most; the one before them warms caches
+	maxRestarts = 5                     // of passes of a trial, after which it is left out: others compute there all the time
+	steady      = 1.2                   // how much longer than the shortest pass the second shortest takes at the most
+)
+
+// measuring finds out what passes of a network cost, step by step, so that others may run between. All of it takes three
+// or four times passTime at most, its plans aside, and seldom a fifth of that.
+type measuring struct {
+	of     *dnn.Model
+	trials []dnn.Trial // the first one is being timed
+	now    *dnn.Timed  // nil between trials
+	count  int         // its passes so far
+	took   []time.Duration
+	best   profile.Sample // of them
+
+	frames, others, gradients []profile.Sample
+	disturbed                 bool
+}
+
+func newMeasuring(m *dnn.Model) *measuring { return &measuring{of: m, trials: m.Trials()} }
+
+// step goes on, and reports whether all is measured.
+func (t *measuring) step() (done bool, err error) {
+	if t.now == nil {
+		return len(t.trials) == 0, t.begin()
+	}
+	ended, err := t.now.Advance()
+	switch {
+	case err != nil || t.now.Restarts > maxRestarts:
+		t.disturbed = true
+		t.end()
+	case ended || t.now.Took > passTime:
+		t.note(t.now.Whole(), t.now.Step)
+	}
+	return false, err
+}
+
+// begin begins the next trial, if it tells something. What takes too much memory is left out, as is a size that the
+// network does not take.
+func (t *measuring) begin() error {
+	if len(t.trials) == 0 || !t.tells(&t.trials[0]) {
+		t.end()
+		return nil
+	}
+	var err error
+	if t.now, err = t.of.Time(t.trials[0]); err == nil {
+		return nil
+	}
+	resized := t.trials[0].Size != 1
+	t.end()
+	var known *engine.Error
+	if errors.As(err, &known) && (known.Code == engine.CodeTooLong || resized) {
+		return nil
+	}
+	return err
+}
+
+// tells says whether a trial is worth its time. Other sizes are one larger frame, or a smaller one.
+func (t *measuring) tells(trial *dnn.Trial) bool {
+	if len(t.frames) == 0 {
+		return trial.Frames == 1 && trial.Size == 1 && !trial.Backward
+	}
+	own := t.frames[0].Took
+	switch {
+	case trial.Backward:
+		return true
+	case trial.Size > 1:
+		return trial.Size*float64(own) < 4*float64(trialTime)
+	case trial.Size < 1:
+		return len(t.others) == 0
+	}
+	return own < trialTime
+}
+
+// note takes note of a pass, and ends the trial with the last one. Of several the first one counts only where it is the
+// only one, as it warms caches; of the others the shortest, since others may use the processor, too.
+func (t *measuring) note(took, step time.Duration) {
+	trial := &t.trials[0]
+	t.count++
+	if t.count == 2 {
+		t.took = nil
+	}
+	if t.took = append(t.took, took); took == slices.Min(t.took) {
+		t.best = profile.Sample{Input: trial.Frames, Size: trial.Size, Took: took, Step: step}
+	}
+	var spent time.Duration
+	for _, one := range t.took {
+		spent += one
+	}
+	if spent < trialTime && t.count <= trialPasses {
+		return
+	}
+	if slices.Sort(t.took); len(t.took) > 1 && float64(t.took[1]) > steady*float64(t.took[0]) {
+		t.disturbed = true
+	}
+	switch {
+	case trial.Backward:
+		t.gradients = append(t.gradients, t.best)
+	case trial.Size != 1:
+		t.others = append(t.others, t.best)
+	default:
+		t.frames = append(t.frames, t.best)
+	}
+	t.end()
+}
+
+// end ends the trial that is being timed.
+func (t *measuring) end() {
+	if t.now != nil {
+		t.now.Close()
+	}
+	t.now, t.count, t.took = nil, 0, nil
+	t.trials = t.trials[min(1, len(t.trials)):]
+}
+
+// fit is what was measured; ok is false if nothing was.
+func (t *measuring) fit() (f profile.Fit, ok bool, err error) {
+	if len(t.frames) == 0 {
+		return f, false, nil
+	}
+	f, err = profile.FitFrames(t.frames, t.others, t.gradients)
+	return f, err == nil, err
+}
