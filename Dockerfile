@@ -9,7 +9,7 @@
 FROM golang:1.26.8-bookworm AS base
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        cargo-web rustc-web libdnnl-dev libzmq3-dev python3-venv \
+        cargo-web rustc-web libavformat-dev libdnnl-dev libswscale-dev libx264-dev libzmq3-dev python3-venv ffmpeg \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY go.mod go.sum ./

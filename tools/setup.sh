@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what a Debian machine lacks to build and test prefillonly: C and Rust compilers, libzmq, Go,
-# and for tests alone oneDNN and Python (whose package index has the compiler of the GPU kernels).
+# the headers of FFmpeg and x264 for video, and for tests alone oneDNN, the ffmpeg program and Python (whose package index
+# has the compiler of the GPU kernels).
 # As root it installs; otherwise it prints the one command to run. Does nothing when all is there.
 set -eu
 cd "$(dirname "$0")/.."
@@ -12,12 +13,13 @@ minor() { command -v "$1" >/dev/null 2>&1 && "$@" 2>/dev/null | grep -oE '1\.[0-
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
     echo "setup: this is not a Debian system. Install a C compiler, Go 1.26, Rust 1.78 or newer," >&2
-    echo "setup: libzmq (4.3) and oneDNN (2.6 or 3) with their headers by hand, then run 'make build'." >&2
+    echo "setup: libzmq (4.3), oneDNN (2.6 or 3), FFmpeg (5.1 or newer) and x264 with their headers by hand, then run 'make build'." >&2
     exit 1
 fi
 
 missing=
-for package in gcc g++ libc6-dev pkg-config ca-certificates libzmq3-dev libdnnl-dev python3-venv; do
+for package in gcc g++ libc6-dev pkg-config ca-certificates libzmq3-dev libdnnl-dev python3-venv \
+    libavformat-dev libswscale-dev libx264-dev ffmpeg; do
     installed "$package" || missing="$missing $package"
 done
 # Any Go of 1.21 or later fetches the version go.mod names; an older one fetches it through tools/go.sh.

@@ -111,6 +111,8 @@ var arrows = map[string][]string{
 
 	// video
 	"videoext/media":             {},
+	"videoext/media/ffmpeg":      {"internal/regular", "videoext/media"},
+	"videoext/media/x264":        {"videoext/media"},
 	"videoext":                   {"videoext/media"},
 	"videoext/accuracy":          {"videoext"},
 	"videoext/method":            {"videoext", "videoext/media"},
@@ -175,7 +177,8 @@ var externals = []struct {
 	allowed []string
 	why     string
 }{
-	{"C", []string{"kernels/cpu", "kernels/cpu/networks", "kernels/cpu/onednn", "kernels/cpu/raw", "kernels/cuda", "kernels/cuda/cublas", "kernels/cuda/cudnn", "kernels/cuda/nccl", "kernels/cuda/simt", "engine/tokenizer"}, "all else builds with CGO_ENABLED=0"},
+	{"C", []string{"kernels/cpu", "kernels/cpu/networks", "kernels/cpu/onednn", "kernels/cpu/raw", "kernels/cuda", "kernels/cuda/cublas", "kernels/cuda/cudnn", "kernels/cuda/nccl", "kernels/cuda/simt", "engine/tokenizer", "videoext/media/ffmpeg", "videoext/media/x264"}, "all else builds with CGO_ENABLED=0"},
+	{"videoext/media/x264", []string{"cmd/camera"}, "libx264 is GPL: what links it is a program of its own"},
 	{"google.golang.org/protobuf", []string{"engine/dnn/onnx", "engine/dnn/onnx/onnxtest"}, "protobuf is ONNX's format of files"},
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},

@@ -207,6 +207,19 @@ func TestSegmentWire(t *testing.T) {
 	}
 }
 
+func TestNALUnits(t *testing.T) {
+	unit := []byte{0, 0, 0, 1, 0x67, 1, 2, 0, 0, 0, 1, 0x68, 3, 0, 0, 1, 0x65, 0, 3, 0, 0, 1}
+	want := []NAL{{7, unit[:7]}, {8, unit[7:13]}, {5, unit[13:19]}}
+	if got := NALUnits(unit); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, none := range [][]byte{nil, {0}, {0, 1, 5}, {0, 0, 1}, {0, 0}, {1, 0, 0, 1, 5}} {
+		if got := NALUnits(none); got != nil {
+			t.Errorf("%v has %v", none, got)
+		}
+	}
+}
+
 func TestSegmentCheck(t *testing.T) {
 	for name, spoil := range map[string]func(*Segment){
 		"no IDR":          func(s *Segment) { s.Units[0].Data[10] = 0x41 },

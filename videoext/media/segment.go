@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -32,26 +33,42 @@ func (s *Segment) NALBytes() (n int) {
 	return n
 }
 
+// NAL is a NAL unit behind its start code.
+type NAL struct {
+	Type byte
+	Data []byte // the start code included
+}
+
 // Types of NAL units (H.264, table 7-1).
 const (
-	nalSlice = 1
-	nalIDR   = 5
+	NALSlice    = 1
+	NALIDR      = 5 // a slice of a picture that begins a new sequence
+	NALSequence = 7 // a sequence parameter set
+	NALPicture  = 8 // a picture parameter set
 )
 
-// nalTypes are those of an access unit, in order; nil if it does not begin with a start code.
-func nalTypes(unit []byte) (types []byte) {
-	code := []byte{0, 0, 1}
-	if rest := bytes.TrimLeft(unit, "\x00"); len(unit)-len(rest) < 2 || len(rest) == 0 || rest[0] != 1 {
+// NALUnits are those of an access unit, in order; none if it does not begin with a start code.
+func NALUnits(unit []byte) (units []NAL) {
+	if zeros := len(unit) - len(bytes.TrimLeft(unit, "\x00")); zeros < 2 || zeros == len(unit) || unit[zeros] != 1 {
 		return nil
 	}
-	for {
-		at := bytes.Index(unit, code)
-		if at < 0 || at+len(code) >= len(unit) {
-			return types
+	begin, header := 0, bytes.IndexByte(unit, 1)+1
+	for header < len(unit) {
+		end, next := len(unit), len(unit)
+		if at := bytes.Index(unit[header:], []byte{0, 0, 1}); at >= 0 {
+			end, next = header+at, header+at+3
+			if unit[end-1] == 0 { // a start code of four bytes
+				end--
+			}
 		}
-		unit = unit[at+len(code):]
-		types = append(types, unit[0]&0x1f)
+		units = append(units, NAL{unit[header] & 0x1f, unit[begin:end]})
+		begin, header = end, next
 	}
+	return units
+}
+
+func has(units []NAL, kinds ...byte) bool {
+	return slices.ContainsFunc(units, func(n NAL) bool { return slices.Contains(kinds, n.Type) })
 }
 
 // Check says what is wrong with the segment as far as that is seen without decoding it.
@@ -71,11 +88,11 @@ func (s *Segment) Check() error {
 			return fmt.Errorf("unit %d of a segment of %d is said to be frame %d, which is outside or given before", i, len(seen), u.Order)
 		}
 		seen[u.Order] = true
-		types := nalTypes(u.Data)
-		if !bytes.ContainsAny(types, string([]byte{nalSlice, nalIDR})) {
+		units := NALUnits(u.Data)
+		if !has(units, NALSlice, NALIDR) {
 			return fmt.Errorf("unit %d of a segment, of %d bytes, has no slice behind a start code", i, len(u.Data))
 		}
-		if i == 0 && (u.Order != 0 || !bytes.Contains(types, []byte{nalIDR})) {
+		if i == 0 && (u.Order != 0 || !has(units, NALIDR)) {
 			return errors.New("the first unit of a segment is no IDR picture, or not the first frame")
 		}
 	}

@@ -1,0 +1,249 @@
+#include "clip.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct pf_clip {
+    pf_decoder decoder;
+    AVFormatContext *format;
+    AVStream *stream;
+    AVIOContext *io;
+    int fd;
+    int64_t position, size; /* in the file */
+    int64_t start;          /* the first frame's time stamp */
+    int64_t timeout, deadline;
+    int ended;
+    atomic_int stop;
+};
+
+static const AVRational nanoseconds = {1, 1000000000};
+
+/* What files may be, and what is in them: no playlists, which name other files and hosts. */
+static const char formats[] = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ivf,h264,hevc,rtsp";
+static const char codecs[] = "h264,hevc,mpeg4,mpeg2video,mpeg1video,mjpeg,vp8,vp9,libdav1d,av1";
+static const char protocols[] = "rtsp,rtsps,rtp,tcp,udp,tls,crypto";
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static int interrupted(void *clip)
+{
+    pf_clip *c = clip;
+    return atomic_load(&c->stop) || (c->deadline && now() > c->deadline);
+}
+
+static void begin(pf_clip *c)
+{
+    pf_library_forget();
+    c->deadline = c->timeout ? now() + c->timeout : 0;
+}
+
+static int failed(pf_clip *c, int code)
+{
+    if (code == AVERROR_EXIT && !atomic_load(&c->stop))
+        code = AVERROR(ETIMEDOUT);
+    pf_library_explain(code, c->decoder.error);
+    return code;
+}
+
+static int read_file(void *clip, uint8_t *into, int size)
+{
+    pf_clip *c = clip;
+    if (interrupted(c))
+        return AVERROR_EXIT;
+    ssize_t n = pread(c->fd, into, size, c->position);
+    if (n > 0)
+        c->position += n;
+    return n < 0 ? AVERROR(errno) : n == 0 ? AVERROR_EOF : (int)n;
+}
+
+static int64_t seek_file(void *clip, int64_t offset, int whence)
+{
+    pf_clip *c = clip;
+    int64_t base = whence == SEEK_CUR ? c->position : whence == SEEK_END ? c->size : 0;
+    if (whence == AVSEEK_SIZE)
+        return c->size;
+    if ((whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) || offset > INT64_MAX - base || base + offset < 0)
+        return AVERROR(EINVAL);
+    return c->position = base + offset;
+}
+
+static int open_file(pf_clip *c, int fd)
+{
+    enum { BUFFER = 32 << 10 };
+    struct stat s;
+    if (fstat(fd, &s) < 0)
+        return AVERROR(errno);
+    c->fd = fd;
+    c->size = s.st_size;
+    uint8_t *buffer = av.av_malloc(BUFFER);
+    if (buffer && !(c->io = av.avio_alloc_context(buffer, BUFFER, 0, c, read_file, NULL, seek_file)))
+        av.av_free(buffer);
+    if (!c->io)
+        return AVERROR(ENOMEM);
+    c->format->pb = c->io;
+    return 0;
+}
+
+pf_clip *pf_clip_new(void)
+{
+    pf_clip *c = calloc(1, sizeof *c);
+    if (c)
+        c->start = AV_NOPTS_VALUE;
+    return c;
+}
+
+void pf_clip_interrupt(pf_clip *c, int yes) { atomic_store(&c->stop, yes); }
+
+static int open_input(pf_clip *c, int fd, const char *url)
+{
+    c->format = av.avformat_alloc_context();
+    if (!c->format)
+        return AVERROR(ENOMEM);
+    c->format->interrupt_callback = (AVIOInterruptCB){interrupted, c};
+    int rc = url ? 0 : open_file(c, fd);
+    if (rc < 0)
+        return rc;
+    AVDictionary *options = NULL;
+    av.av_dict_set(&options, "format_whitelist", formats, 0);
+    av.av_dict_set(&options, "codec_whitelist", codecs, 0);
+    av.av_dict_set(&options, "protocol_whitelist", url ? protocols : "none", 0);
+    if (url) {
+        av.av_dict_set(&options, "rtsp_transport", "tcp", 0);
+        av.av_dict_set(&options, "allowed_media_types", "video", 0);
+        av.av_dict_set_int(&options, "timeout", c->timeout / 1000, 0);
+    }
+    rc = av.avformat_open_input(&c->format, url, NULL, &options); /* frees c->format when it fails */
+    av.av_dict_free(&options);
+    return rc;
+}
+
+/* Chooses the stream and leaves the others out. */
+static int choose_stream(pf_clip *c)
+{
+    int rc = av.avformat_find_stream_info(c->format, NULL);
+    if (rc < 0)
+        return rc;
+    if ((rc = av.av_find_best_stream(c->format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0)) < 0)
+        return rc;
+    for (unsigned i = 0; i < c->format->nb_streams; i++)
+        c->format->streams[i]->discard = (int)i == rc ? AVDISCARD_DEFAULT : AVDISCARD_ALL;
+    c->stream = c->format->streams[rc];
+    c->start = c->stream->start_time;
+    return 0;
+}
+
+/* codec_is_known tells whether the decoder is one of those above, which libavformat alone heeds. */
+static int codec_is_known(const AVCodecParameters *p)
+{
+    const AVCodec *codec = av.avcodec_find_decoder(p->codec_id);
+    const char *at = codec ? strstr(codecs, codec->name) : NULL;
+    size_t n = codec ? strlen(codec->name) : 0;
+    return at && (at == codecs || at[-1] == ',') && (at[n] == ',' || at[n] == 0);
+}
+
+int pf_clip_open(pf_clip *c, int fd, const char *url, int64_t timeout, int threads, int64_t max_pixels, pf_clip_info *info)
+{
+    c->timeout = timeout;
+    begin(c);
+    int rc = open_input(c, fd, url);
+    if (rc == 0)
+        rc = choose_stream(c);
+    if (rc == 0 && !codec_is_known(c->stream->codecpar))
+        rc = AVERROR_DECODER_NOT_FOUND;
+    if (rc < 0)
+        return failed(c, rc);
+    pf_decoder_options o = {.parameters = c->stream->codecpar, .threads = threads, .max_pixels = max_pixels};
+    if ((rc = pf_decoder_open(&c->decoder, &o)) < 0)
+        return rc;
+    info->width = c->stream->codecpar->width;
+    info->height = c->stream->codecpar->height;
+    info->rate = av.av_guess_frame_rate(c->format, c->stream, NULL);
+    info->codec = c->decoder.codec->codec->name;
+    info->duration = c->format->duration == AV_NOPTS_VALUE ? -1 : av.av_rescale_q(c->format->duration, (AVRational){1, AV_TIME_BASE}, nanoseconds);
+    return 0;
+}
+
+/* Gives the decoder one more packet of the stream, or the end. A packet that cannot be decoded is left out. */
+static int feed(pf_clip *c)
+{
+    AVPacket *p = c->decoder.packet;
+    int rc = av.av_read_frame(c->format, p);
+    if (rc == AVERROR_EOF) {
+        c->ended = 1;
+        return pf_decoder_send(&c->decoder, NULL);
+    }
+    if (rc == AVERROR(EAGAIN))
+        return 0;
+    if (rc < 0)
+        return failed(c, rc);
+    if (p->stream_index == c->stream->index && pf_decoder_send(&c->decoder, p) < 0)
+        c->decoder.damaged++;
+    av.av_packet_unref(p);
+    return 0;
+}
+
+int pf_clip_next(pf_clip *c, pf_frame *frame)
+{
+    begin(c);
+    for (;;) {
+        int rc = pf_decoder_receive(&c->decoder);
+        if (rc > 0)
+            break;
+        if (rc < 0)
+            c->decoder.damaged++;
+        else if (c->ended)
+            return 0;
+        else if ((rc = feed(c)) < 0)
+            return rc;
+        if (interrupted(c))
+            return failed(c, AVERROR_EXIT);
+    }
+    const AVFrame *f = c->decoder.frame;
+    if (c->start == AV_NOPTS_VALUE)
+        c->start = f->best_effort_timestamp;
+    *frame = (pf_frame){.width = f->width, .height = f->height, .bt709 = pf_is_bt709(f), .time = INT64_MIN};
+    if (f->best_effort_timestamp != AV_NOPTS_VALUE) /* in a hostile file the difference may wrap */
+        frame->time = av.av_rescale_q((uint64_t)f->best_effort_timestamp - (uint64_t)c->start, c->stream->time_base, nanoseconds);
+    return 1;
+}
+
+int pf_clip_copy(pf_clip *c, const pf_picture *to)
+{
+    pf_library_forget();
+    return pf_decoder_copy(&c->decoder, to);
+}
+
+int pf_clip_seek(pf_clip *c, int64_t time)
+{
+    begin(c);
+    int64_t start = c->start == AV_NOPTS_VALUE ? 0 : c->start;
+    int64_t at = (uint64_t)start + (uint64_t)av.av_rescale_q(time, nanoseconds, c->stream->time_base);
+    int rc = av.av_seek_frame(c->format, c->stream->index, at, AVSEEK_FLAG_BACKWARD);
+    if (rc < 0)
+        return failed(c, rc);
+    av.avcodec_flush_buffers(c->decoder.codec);
+    c->ended = 0;
+    return 0;
+}
+
+int64_t pf_clip_damaged(const pf_clip *c) { return c->decoder.damaged; }
+
+const char *pf_clip_error(const pf_clip *c) { return c->decoder.error; }
+
+void pf_clip_close(pf_clip *c)
+{
+    pf_decoder_close(&c->decoder);
+    av.avformat_close_input(&c->format);
+    if (c->io)
+        av.av_freep(&c->io->buffer);
+    av.avio_context_free(&c->io);
+    free(c);
+}

@@ -1,0 +1,232 @@
+//go:build cgo && !noffmpeg
+
+package ffmpeg
+
+// #include <stdlib.h>
+// #include "clip.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/prefillonly/prefillonly/internal/regular"
+	"github.com/prefillonly/prefillonly/videoext/media"
+)
+
+// Clip is an open source of frames. It is for one goroutine at a time.
+type Clip struct {
+	c       *C.pf_clip
+	file    *os.File // nil: a camera
+	name    string   // for errors: without a password
+	info    Info
+	sampler sampler
+	index   int           // of the frame that is decoded next
+	skip    time.Duration // frames before it are left out, after a seek
+}
+
+// Open opens a file of video, or the camera of an rtsp:// or rtsps:// URL. Errors name it. A context that ends ends the
+// opening.
+func Open(ctx context.Context, name string, o Options) (*Clip, error) {
+	if err := open(); err != nil {
+		return nil, err
+	}
+	c := &Clip{name: name, sampler: sampler{rate: o.Rate}}
+	if o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0) {
+		return nil, fmt.Errorf("a rate of %v frames in a second is none", o.Rate)
+	}
+	camera := strings.Contains(name, "://")
+	if camera {
+		u, err := url.Parse(name)
+		if err != nil || u.Scheme != "rtsp" && u.Scheme != "rtsps" || u.Host == "" {
+			return nil, errors.New("a source of video is a file or an rtsp:// or rtsps:// URL with a host; this URL is none")
+		}
+		c.name = u.Redacted()
+	} else {
+		var err error
+		if c.file, err = regular.Open(name); err != nil {
+			return nil, err
+		}
+	}
+	if c.c = C.pf_clip_new(); c.c == nil {
+		return nil, errors.Join(errors.New("no memory"), c.closeFile())
+	}
+	if err := c.start(ctx, camera, name, o); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Clip) start(ctx context.Context, camera bool, name string, o Options) error {
+	fd, address, timeout := C.int(-1), (*C.char)(nil), time.Duration(0)
+	if camera {
+		address, timeout = C.CString(name), o.Timeout
+		defer C.free(unsafe.Pointer(address))
+		if timeout <= 0 {
+			timeout = DefaultTimeout
+		}
+	} else {
+		fd = C.int(c.file.Fd())
+	}
+	var info C.pf_clip_info
+	result := c.do(ctx, func() C.int {
+		return C.pf_clip_open(c.c, fd, address, C.int64_t(timeout), C.int(max(o.Threads, 1)), media.MaxPixels, &info)
+	})
+	if result < 0 {
+		return c.failure(ctx, "cannot be opened as video")
+	}
+	c.info = Info{Width: int(info.width), Height: int(info.height), Duration: time.Duration(info.duration), Codec: C.GoString(info.codec)}
+	if info.rate.num > 0 && info.rate.den > 0 {
+		c.info.Rate = float64(info.rate.num) / float64(info.rate.den)
+	}
+	return nil
+}
+
+// do calls into C so that it returns soon when ctx ends.
+func (c *Clip) do(ctx context.Context, call func() C.int) C.int {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		C.pf_clip_interrupt(c.c, 1)
+		close(done)
+	})
+	result := call()
+	if !stop() {
+		<-done // no interruption comes later
+		C.pf_clip_interrupt(c.c, 0)
+	}
+	return result
+}
+
+// failure is what went wrong in C.
+func (c *Clip) failure(ctx context.Context, what string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	return fmt.Errorf("%s: it %s: %w", c.name, what, failure(C.pf_clip_error(c.c)))
+}
+
+// Info describes the source.
+func (c *Clip) Info() Info { return c.info }
+
+// Next returns the next frame, in the order of time; io.EOF at the end. What cannot be decoded is left out and counted
+// in Damaged. After a context that ended, or an error of a camera, a camera must be opened anew.
+func (c *Clip) Next(ctx context.Context) (*media.Frame, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		var frame C.pf_frame
+		switch result := c.do(ctx, func() C.int { return C.pf_clip_next(c.c, &frame) }); {
+		case result == 0 && c.index == 0:
+			return nil, fmt.Errorf("%s: it ends before its first frame: %w", c.name, io.ErrUnexpectedEOF)
+		case result == 0:
+			return nil, io.EOF
+		case result < 0:
+			return nil, c.failure(ctx, fmt.Sprintf("cannot be read behind frame %d", c.index-1))
+		}
+		index, at := c.place(&frame)
+		c.index = index + 1
+		if at < c.skip || !c.sampler.takes(at) {
+			continue
+		}
+		c.skip = math.MinInt64
+		return c.copy(&frame, index, at)
+	}
+}
+
+// place is which frame of the source this is, and when.
+func (c *Clip) place(frame *C.pf_frame) (int, time.Duration) {
+	at, known := time.Duration(frame.time), frame.time != math.MinInt64
+	switch {
+	case !known && c.info.Rate > 0:
+		at = time.Duration(float64(max(c.index, 0)) / c.info.Rate * float64(time.Second))
+	case !known:
+		at = 0
+	}
+	if c.index < 0 { // after a seek
+		return int(math.Round(at.Seconds() * c.info.Rate)), at
+	}
+	return c.index, at
+}
+
+func (c *Clip) copy(frame *C.pf_frame, index int, at time.Duration) (*media.Frame, error) {
+	width, height := int(frame.width), int(frame.height)
+	if err := media.CheckSize(width, height); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	f := media.NewFrame(width, height)
+	f.Index, f.Time, f.Matrix = index, at, matrix(frame.bt709)
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	to := picture(f, &pin)
+	if C.pf_clip_copy(c.c, &to) < 0 {
+		return nil, fmt.Errorf("%s: frame %d: %w", c.name, index, failure(C.pf_clip_error(c.c)))
+	}
+	return f, nil
+}
+
+// Seek goes to a time since the beginning: the next frame is the first at or after it. A frame's Index is then the
+// product of its time and the source's rate. Going back to 0 begins the source anew. Cameras cannot.
+func (c *Clip) Seek(ctx context.Context, to time.Duration) error {
+	if c.file == nil {
+		return fmt.Errorf("%s: a camera cannot go to another time", c.name)
+	}
+	if c.do(ctx, func() C.int { return C.pf_clip_seek(c.c, C.int64_t(to)) }) < 0 {
+		return c.failure(ctx, fmt.Sprintf("cannot go to %v", to))
+	}
+	c.sampler.seek(to)
+	c.skip, c.index = to-sampleSlack, -1
+	if to <= 0 {
+		c.skip, c.index = math.MinInt64, 0
+	}
+	return nil
+}
+
+// Damaged counts packets and frames that could not be decoded, or not well.
+func (c *Clip) Damaged() int { return int(C.pf_clip_damaged(c.c)) }
+
+// Close frees the source.
+func (c *Clip) Close() error {
+	if c.c != nil {
+		C.pf_clip_close(c.c)
+		c.c = nil
+	}
+	return c.closeFile()
+}
+
+func (c *Clip) closeFile() error {
+	if c.file == nil {
+		return nil
+	}
+	return c.file.Close()
+}
+
+func matrix(bt709 C.int) media.Matrix {
+	if bt709 != 0 {
+		return media.BT709
+	}
+	return media.BT601
+}
+
+// picture describes a frame to C while its planes are pinned.
+func picture(f *media.Frame, pin *runtime.Pinner) C.pf_picture {
+	p := C.pf_picture{width: C.int(f.Width), height: C.int(f.Height), stride: [3]C.int{C.int(f.YStride), C.int(f.CStride), C.int(f.CStride)}}
+	if f.Matrix == media.BT709 {
+		p.bt709 = 1
+	}
+	for i, plane := range [][]byte{f.Y, f.Cb, f.Cr} {
+		pin.Pin(&plane[0])
+		p.plane[i] = (*C.uint8_t)(&plane[0])
+	}
+	return p
+}

@@ -1,0 +1,47 @@
+/* Files and cameras, frame by frame. */
+#ifndef PF_FFMPEG_CLIP_H
+#define PF_FFMPEG_CLIP_H
+
+#include <stdatomic.h>
+
+#include "picture.h"
+
+typedef struct pf_clip pf_clip;
+
+typedef struct {
+    int width, height;
+    AVRational rate; /* frames in a second on average; 0/1: unknown */
+    int64_t duration; /* in nanoseconds; negative: unknown */
+    const char *codec;
+} pf_clip_info;
+
+typedef struct {
+    int width, height, bt709;
+    int64_t time; /* in nanoseconds since the beginning; INT64_MIN: unknown */
+} pf_frame;
+
+pf_clip *pf_clip_new(void);
+
+/* Makes the call under way on another thread, and those that follow, end early; or no longer. */
+void pf_clip_interrupt(pf_clip *c, int yes);
+
+/* The errors are negative; pf_clip_error tells them. fd is a regular file's, or -1 with a URL; timeout, in nanoseconds,
+   is for each call on a URL. */
+int pf_clip_open(pf_clip *c, int fd, const char *url, int64_t timeout, int threads, int64_t max_pixels, pf_clip_info *info);
+
+/* The result is 1 with a frame, or 0 at the end. */
+int pf_clip_next(pf_clip *c, pf_frame *frame);
+
+/* Writes the frame's pixels. */
+int pf_clip_copy(pf_clip *c, const pf_picture *to);
+
+/* The next frame is a key frame at or before this time, in nanoseconds. */
+int pf_clip_seek(pf_clip *c, int64_t time);
+
+/* Packets and frames that were not decoded, or not well. */
+int64_t pf_clip_damaged(const pf_clip *c);
+
+const char *pf_clip_error(const pf_clip *c);
+void pf_clip_close(pf_clip *c);
+
+#endif

@@ -1,0 +1,87 @@
+// Package ffmpeg reads video by FFmpeg's libraries: files and RTSP cameras, segments in memory; it also scales frames
+// and puts segments into MP4. It encodes nothing.
+//
+// The libraries are opened at run time, when they are first needed, so that a program that links this package starts
+// without them; Open and the others then say what is missing. They must be of the major version that the program is
+// compiled with (Debian 12: FFmpeg 5.1, libavformat59). Built without cgo, or with the tag noffmpeg where the headers are
+// not there, every call fails and says so.
+//
+// Files come from strangers: formats are those that hold video, none that name other files or hosts; frames have at most
+// media.MaxPixels, an allocation of the libraries at most 256 MiB. Decoding is by one thread if not told otherwise.
+package ffmpeg
+
+import (
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/media"
+)
+
+// Options say how a source is read. The zero value reads every frame, by one thread.
+type Options struct {
+	Rate    float64       // frames in a second at most: between samples, frames are left out; 0: all
+	Threads int           // to decode with; 0: 1
+	Timeout time.Duration // for each step of a camera, by which it must have answered; 0: DefaultTimeout
+}
+
+// DefaultTimeout is how long a camera may take for a step.
+const DefaultTimeout = 10 * time.Second
+
+// Info describes a source as far as it says it.
+type Info struct {
+	Width, Height int
+	Rate          float64       // frames in a second, on average; 0: unknown
+	Duration      time.Duration // negative: unknown, as a camera's
+	Codec         string        // as FFmpeg names its decoder
+}
+
+// sampler chooses frames so that there are at most so many in a second.
+type sampler struct {
+	rate float64
+	next int64 // the number of the sample that comes next
+}
+
+// sampleSlack absorbs the rounding of times.
+const sampleSlack = time.Millisecond
+
+// takes reports whether a frame of this time is the next sample: the first at or after each of its times.
+func (s *sampler) takes(at time.Duration) bool {
+	if s.rate == 0 {
+		return true
+	}
+	current := int64((at + sampleSlack).Seconds() * s.rate)
+	if current < s.next {
+		return false
+	}
+	s.next = current + 1
+	return true
+}
+
+// seek begins anew with the samples from a time on.
+func (s *sampler) seek(to time.Duration) { s.next = int64((to + sampleSlack).Seconds() * s.rate) }
+
+// annexB is how a segment is cut for MP4: the parameter sets, and the units without them.
+func annexB(s *media.Segment) (headers []byte, units [][]byte) {
+	for _, u := range s.Units {
+		var kept []byte
+		for _, nal := range media.NALUnits(u.Data) {
+			switch nal.Type {
+			case media.NALSequence, media.NALPicture:
+				if len(units) == 0 {
+					headers = append(headers, nal.Data...)
+				}
+			default:
+				kept = append(kept, nal.Data...)
+			}
+		}
+		units = append(units, kept)
+	}
+	return headers, units
+}
+
+// delay is by how many frames the order of decoding is ahead of that of time.
+func delay(s *media.Segment) (d int) {
+	for i, u := range s.Units {
+		d = max(d, i-u.Order)
+	}
+	return d
+}
