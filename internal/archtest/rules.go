@@ -119,6 +119,7 @@ var arrows = map[string][]string{
 	"videoext/method/methodtest": {"videoext", "videoext/media", "videoext/method"},
 	"videoext/dds":               {"videoext", "videoext/media", "videoext/method"},
 	"videoext/link":              {},
+	"videoext/baselines":         {"videoext", "videoext/media", "videoext/method"},
 	"videoext/vision":            {"videoext"},
 	"videoext/detect":            {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
 
@@ -210,6 +211,7 @@ var pure = map[string][]string{
 	"videoext":            {},
 	"videoext/accuracy":   {},
 	"videoext/dds":        {},
+	"videoext/baselines":  {},
 	"videoext/link":       {},
 	"videoext/method":     {},
 }
