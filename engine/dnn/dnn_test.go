@@ -96,6 +96,30 @@ func opened(t testing.TB, st *store.Store, g onnxtest.Graph, o Options) (*Model,
 	return m, b
 }
 
+// TestStateOfOneBatch: where no size goes for all free dimensions, those of inputs behind the first are 1, as is the
+// batch of a state.
+func TestStateOfOneBatch(t *testing.T) {
+	n := read(t, writeFile(t, onnxtest.Graph{
+		Inputs: []onnxtest.Value{
+			{Name: "sound", Type: onnxtest.Float32, Dims: []any{1, 1, "samples"}}, {Name: "state", Type: onnxtest.Float32, Dims: []any{2, "", 4}},
+		},
+		Outputs: []onnxtest.Value{{Name: "filtered", Type: onnxtest.Float32, Dims: []any{1, 1, "left"}}, {Name: "next", Type: onnxtest.Float32, Dims: []any{3, 1, 4}}},
+		Constants: []onnxtest.Tensor{
+			onnxtest.Floats("w", []int{1, 1, 8}, make([]float64, 8)...), onnxtest.Floats("more", []int{1, 1, 4}, make([]float64, 4)...),
+		},
+		Nodes: []onnxtest.Node{
+			{Op: "Conv", In: []string{"sound", "w"}, Out: []string{"filtered"}},
+			{Op: "Concat", In: []string{"state", "more"}, Out: []string{"next"}, Attrs: map[string]any{"axis": 0}},
+		},
+	}), Options{})
+	if shapes := n.shapes(1); !slices.Equal(shapes["sound"], []int{1, 1, 256}) || !slices.Equal(shapes["state"], []int{2, 1, 4}) {
+		t.Errorf("planned for %v", shapes)
+	}
+	if spec := n.limits.Inputs[1]; !slices.Equal(spec.Shape, []int{2, -1, 4}) {
+		t.Errorf("the state may be %v", spec.Shape)
+	}
+}
+
 // frame is an item of a picture whose values differ with salt.
 func (b blobs) frame(salt float64, shape ...int) wire.RunItem {
 	r := engine.Ref{Name: "image", Type: engine.FP32, Shape: shape}

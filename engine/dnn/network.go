@@ -29,6 +29,7 @@ type Network struct {
 	print   string      // fingerprint
 	options Options
 	side    int        // of free dimensions that are no batch
+	beside  int        // the same of inputs behind the first
 	batched bool       // the batch may be any
 	whole   gradientOf // by which the cost of gradients is measured
 	limits  wire.TensorLimits
@@ -67,16 +68,20 @@ func New(g *graph.Graph, print string, o Options) (*Network, error) {
 	return n, nil
 }
 
-// settle finds a size of the free dimensions for which the network can be specialised.
+// settle finds a size of the free dimensions for which the network can be specialised: one for all of them or, where
+// there is none, one for those of the first input while those of others, such as the batch of a state, are 1.
 func (n *Network) settle() (special *graph.Graph, err error) {
-	for _, n.side = range sides {
-		var failed error
-		if special, failed = specialised(n.graph, n.shapes(1)); failed == nil {
-			return special, nil
-		}
-		err = cmp.Or(err, failed)
-		if !n.free() {
-			break
+	for _, others := range []int{0, 1} {
+		for _, n.side = range sides {
+			n.beside = cmp.Or(others, n.side)
+			var failed error
+			if special, failed = specialised(n.graph, n.shapes(1)); failed == nil {
+				return special, nil
+			}
+			err = cmp.Or(err, failed)
+			if !n.free() {
+				return nil, err
+			}
 		}
 	}
 	return nil, err
@@ -95,14 +100,17 @@ func (n *Network) mayBatch() bool {
 // shapes are those of inputs of so many frames.
 func (n *Network) shapes(batch int) map[string][]int {
 	shapes := map[string][]int{}
-	for _, v := range n.graph.Inputs {
-		shape := slices.Clone(v.Shape)
+	for at, v := range n.graph.Inputs {
+		shape, side := slices.Clone(v.Shape), n.side
+		if at > 0 {
+			side = n.beside
+		}
 		n.choose(shape)
 		for i, d := range shape {
 			if i == 0 && d <= 1 || d < 0 && n.isBatch(v, i) {
 				shape[i] = batch
 			} else if d < 0 {
-				shape[i] = n.side
+				shape[i] = side
 			}
 		}
 		shapes[v.Name] = shape

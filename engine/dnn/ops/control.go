@@ -50,11 +50,29 @@ func choose(c *op.Call) {
 		c.Typed(i, 0)
 	}
 	if t := c.In[0].Const; t != nil && t.Len() == 1 {
-		inferBranch(c, branches[t.Ints()[0]], false)
+		taken := branches[t.Ints()[0]]
+		if err := inferNodes(c, taken); err != nil {
+			c.Fail("%w", err)
+		}
+		join(c, taken, false)
 		return
 	}
-	inferBranch(c, branches[0], false)
-	inferBranch(c, branches[1], true)
+	inferBranches(c, branches)
+}
+
+// inferBranches sets the outputs to what both branches have in common. Where the shapes of values fit one alone, it is
+// that one's: to take the other is an error then.
+func inferBranches(c *op.Call, branches [2]*graph.Graph) {
+	failed := inferNodes(c, branches[0])
+	if failed == nil {
+		join(c, branches[0], false)
+	}
+	switch err := inferNodes(c, branches[1]); {
+	case err == nil:
+		join(c, branches[1], failed == nil)
+	case failed != nil:
+		c.Fail("%w", failed)
+	}
 }
 
 // depth is left less the branches within each other in g; -1 if they are more.
@@ -71,17 +89,22 @@ func depth(g *graph.Graph, left int) int {
 	return least
 }
 
-// inferBranch sets the outputs to those of a branch or, if they are set, to what they have in common with them.
-func inferBranch(c *op.Call, g *graph.Graph, second bool) {
+// inferNodes infers the nodes of a branch; its error is of shapes, or what else does not fit.
+func inferNodes(c *op.Call, g *graph.Graph) error {
 	for _, n := range g.Nodes {
 		known, ok := Lookup(n.Op)
 		if !ok {
 			c.Fail("%v: there is no such operation", n)
 		}
 		if err := known.Infer(n); err != nil {
-			c.Fail("%w", err)
+			return err
 		}
 	}
+	return nil
+}
+
+// join sets the outputs to those of a branch or, if they are set, to what they have in common with them.
+func join(c *op.Call, g *graph.Graph, second bool) {
 	for i, v := range g.Outputs {
 		switch o := c.Out[i]; {
 		case v == nil:

@@ -237,7 +237,8 @@ attributes that later ones add where this table has no word against them.
 Written by a test, out of the table of operations and ONNX's own tests (its Python package's, fetched by
 tools/onnx_node_tests.sh): the column *tests* counts those that have the operation and pass, within ONNX's own bounds of
 error. Whatever is refused is an error that names node and reason, never a wrong answer. *Refused* are all tests of the
-operation that do not pass, and some refusals that ONNX has no test of.
+operation that do not pass, and some refusals that ONNX has no test of. What comes of whole networks that Python packages
+carry is in [onnx_packages.md](onnx_packages.md).
 
 - floats: FP16, BF16, FP32, FP64. Computed in float64 on the host and rounded when stored; in float32 by a device.
 - integers: INT8 to INT64 and UINT8 to UINT64. They wrap around; a division by 0 is 0.

@@ -21,6 +21,8 @@ type folder struct {
 	build *graph.Builder
 	room  int                           // bytes of constants that may still be computed
 	alias map[*graph.Value]*graph.Value // of values that are others
+
+	failed *graph.Node // that the last error is of; it may be in a branch that was taken
 }
 
 // fold is a copy of g, with inputs of these shapes by name, in which all is known and computed that can be.
@@ -86,6 +88,23 @@ func (f *folder) graph(g *graph.Graph) error {
 	return nil
 }
 
+// branch folds what a node may compute. One that cannot be computed of these shapes is cut off behind the node that
+// cannot, which is an error only where the branch is taken, or all others are such, too.
+func (f *folder) branch(g *graph.Graph) {
+	nodes := g.Nodes
+	g.Nodes = nil
+	for _, n := range nodes {
+		if err := f.node(g, n); err != nil {
+			n = f.failed
+			g.Nodes = append(g.Nodes, n)
+			first := n.Out[slices.IndexFunc(n.Out, func(v *graph.Value) bool { return v != nil })]
+			g.Outputs = slices.Repeat([]*graph.Value{first}, len(g.Outputs))
+			return
+		}
+	}
+	g.Outputs = f.actualAll(g.Outputs)
+}
+
 // node adds n, or what is left of it, to g.
 func (f *folder) node(g *graph.Graph, n *graph.Node) error {
 	n.In = f.actualAll(n.In)
@@ -93,11 +112,9 @@ func (f *folder) node(g *graph.Graph, n *graph.Node) error {
 		return f.inline(g, n, branch)
 	}
 	for _, sub := range n.Subgraphs() {
-		if err := f.graph(sub); err != nil {
-			return err
-		}
-		sub.Outputs = f.actualAll(sub.Outputs)
+		f.branch(sub)
 	}
+	f.failed = n
 	op, err := lookup(n)
 	if err != nil {
 		return err

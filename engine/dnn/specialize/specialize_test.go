@@ -1,12 +1,14 @@
 package specialize
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/golden"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops"
 )
 
 // flattening is x[?,3,?,4] -> Reshape(x, Concat(Gather(Shape(x), 0), -1)), as exporters write it.
@@ -87,6 +89,50 @@ func TestBranchesOfConstantConditions(t *testing.T) {
 		in := map[string]*graph.Tensor{"x": graph.FromFloats(engine.FP32, []int{4}, []float64{0, 0, 0, 0}), "size": graph.Scalar(engine.Int64, 9)}
 		if got := evaluate(t, out, in)[0].Floats()[0]; got != 1 {
 			t.Errorf("size known %v: got %v", known, got)
+		}
+	}
+}
+
+// A branch that does not fit the shapes is an error where it is taken, or if no branch fits.
+func TestBranchThatDoesNotFit(t *testing.T) {
+	branch := func(rows ...int) *graph.Graph { // a product, and what is computed of it
+		sub := &graph.Graph{Name: "sub"}
+		b := graph.NewBuilder(sub, func(*graph.Node) error { return nil })
+		x := &graph.Value{Name: "x", Type: engine.FP32, Rank: -1}
+		w := b.Const("w", graph.FromFloats(engine.FP32, rows, make([]float64, rows[0]*rows[1])))
+		sub.Outputs = []value{b.Op("Exp", nil, b.Op("MatMul", nil, x, w))}
+		return sub
+	}
+	for _, c := range []struct{ then, otherwise int }{{3, 4}, {4, 4}} {
+		g := &graph.Graph{Name: "g"}
+		b := newBuilder(g)
+		x, condition := b.Input("x", engine.FP32, 2, -1), b.Input("condition", engine.Bool)
+		then, otherwise := branch(c.then, 1), branch(c.otherwise, 1)
+		for _, sub := range []*graph.Graph{then, otherwise} {
+			sub.Nodes[0].In[0] = x
+		}
+		g.Outputs = []value{b.Op("If", attrs{"then_branch": then, "else_branch": otherwise}, condition)}
+		if b.Err() != nil {
+			t.Fatal(b.Err())
+		}
+		out, err := Run(g, map[string][]int{"x": {2, 3}})
+		if c.then != 3 {
+			if err == nil || !strings.Contains(err.Error(), "MatMul") {
+				t.Errorf("no branch fits: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := map[string]*graph.Tensor{"x": graph.FromFloats(engine.FP32, []int{2, 3}, make([]float64, 6)), "condition": graph.Scalar(engine.Bool, 1)}
+		if got := evaluate(t, out, in)[0]; got.Len() != 2 || got.Floats()[0] != 1 || !slices.Equal(out.Outputs[0].Shape, []int{2, 1}) {
+			t.Errorf("the branch that fits makes %v of %v", got, out.Outputs[0])
+		}
+		taken := out.Nodes[len(out.Nodes)-1]
+		known, _ := ops.Lookup("If")
+		if _, err := known.Eval(taken, []*graph.Tensor{graph.Scalar(engine.Bool, 0), in["x"]}); err == nil || !strings.Contains(err.Error(), "MatMul") {
+			t.Errorf("the branch that does not fit: %v", err)
 		}
 	}
 }
