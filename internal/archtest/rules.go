@@ -116,10 +116,12 @@ var arrows = map[string][]string{
 	"videoext":                   {"videoext/media"},
 	"videoext/accuracy":          {"videoext"},
 	"videoext/method":            {"videoext", "videoext/media"},
-	"videoext/method/methodtest": {"videoext", "videoext/media", "videoext/method"},
+	"videoext/method/methodtest": {"videoext", "videoext/method", "videoext/timeline"},
+	"videoext/timeline":          {},
+	"videoext/uniform":           {"videoext", "videoext/media", "videoext/method"},
+	"videoext/emulate":           {"videoext", "videoext/link", "videoext/media", "videoext/method", "videoext/timeline"},
 	"videoext/dds":               {"videoext", "videoext/media", "videoext/method"},
 	"videoext/link":              {},
-	"videoext/baselines":         {"videoext", "videoext/media", "videoext/method"},
 	"videoext/vision":            {"videoext"},
 	"videoext/detect":            {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
 
@@ -211,9 +213,10 @@ var pure = map[string][]string{
 	"videoext":            {},
 	"videoext/accuracy":   {},
 	"videoext/dds":        {},
-	"videoext/baselines":  {},
 	"videoext/link":       {},
 	"videoext/method":     {},
+	"videoext/timeline":   {},
+	"videoext/uniform":    {},
 }
 
 // impureImports and impureNames are what a pure file may not use.

@@ -8,7 +8,8 @@ type ServerEvent interface{ serverEvent() }
 // ServerAction is what a server's side asks for.
 type ServerAction interface{ serverAction() }
 
-// Arrived says that frames of a segment are here, until its last Results. Segments arrive in order on stream A.
+// Arrived says that frames of a segment are here, until its final Results. On stream A the server's side is told of every segment, in order:
+// by Arrived, or else by Skip or Failed, which the shell makes up for those that are lost.
 type Arrived struct {
 	Segment Segment
 	Stream  Stream

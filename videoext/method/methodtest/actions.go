@@ -9,7 +9,7 @@ import (
 
 // cameraDoes carries out what the camera's side asks for.
 func (w *world) cameraDoes(action method.CameraAction) {
-	soon := w.now + time.Duration(1+w.r.IntN(20))*time.Millisecond
+	soon := w.now() + time.Duration(1+w.r.IntN(20))*time.Millisecond
 	switch a := action.(type) {
 	case method.Encode:
 		w.encode(a)
@@ -19,7 +19,7 @@ func (w *world) cameraDoes(action method.CameraAction) {
 			if a.Of != s.frames {
 				w.problem("Skip says that segment %d has %d frames, and it has %d", a.Segment, a.Of, s.frames)
 			}
-			w.linkFree = max(w.linkFree, w.now)
+			w.linkFree = max(w.linkFree, w.now())
 			w.add(w.linkFree, toServer, a)
 		}
 	case method.Detect:
@@ -37,7 +37,7 @@ func (w *world) cameraDoes(action method.CameraAction) {
 		}
 	case method.Wake:
 		w.cameraWake = a.At
-		w.add(max(a.At, w.now), toCamera, method.Woke{})
+		w.add(max(a.At, w.now()), toCamera, method.Woke{})
 	case method.Results:
 		w.results(a)
 	default:
@@ -54,8 +54,8 @@ func (w *world) encode(a method.Encode) {
 	w.once(a.Segment, s, a.Stream, a)
 	w.settings(a)
 	bytes := 2000 * len(a.Frames)
-	w.add(w.now+5*time.Millisecond, toCamera, method.Encoded{Segment: a.Segment, Stream: a.Stream, NAL: bytes, Container: bytes + 900})
-	start := max(w.linkFree, w.now)
+	w.add(w.now()+5*time.Millisecond, toCamera, method.Encoded{Segment: a.Segment, Stream: a.Stream, NAL: bytes, Container: bytes + 900})
+	start := max(w.linkFree, w.now())
 	for w.down(start) {
 		start += 100 * time.Millisecond
 	}
@@ -127,18 +127,15 @@ func (w *world) serverDoes(action method.ServerAction) {
 	case method.Infer:
 		w.infer(a)
 	case method.Answer:
-		if w.of(a.Segment, a) == nil || w.down(w.now) || w.r.Float64() < w.f.answerLost {
+		if w.of(a.Segment, a) == nil || w.down(w.now()) || w.r.Float64() < w.f.answerLost {
 			return
 		}
-		w.add(w.now+time.Duration(10+w.r.IntN(50))*time.Millisecond, toCamera, a)
+		w.add(w.now()+time.Duration(10+w.r.IntN(50))*time.Millisecond, toCamera, a)
 	case method.Results:
 		w.results(a)
-		if s := w.of(a.Segment, a); s != nil && a.Final {
-			s.served = true
-		}
 	case method.Wake:
 		w.serverWake = a.At
-		w.add(max(a.At, w.now), toServer, method.Woke{})
+		w.add(max(a.At, w.now()), toServer, method.Woke{})
 	default:
 		w.problem("an unknown action %T", action)
 	}
@@ -153,7 +150,7 @@ func (w *world) infer(a method.Infer) {
 	if !s.arrived[a.Stream] {
 		w.problem("Infer of stream %v of segment %d, which is not here", a.Stream, a.Segment)
 	}
-	if s.served {
+	if s.final > 0 {
 		w.problem("Infer of segment %d, whose results are final", a.Segment)
 	}
 	if p, ok := a.How.(method.Pasted); ok && (len(p.Regions) != len(a.Frames) || !s.arrived[method.A]) {
@@ -163,7 +160,7 @@ func (w *world) infer(a method.Infer) {
 	if w.f.serverBehind {
 		took = 2 * frameTime * time.Duration(len(a.Frames))
 	}
-	w.deviceFree = max(w.deviceFree, w.now) + took
+	w.deviceFree = max(w.deviceFree, w.now()) + took
 	if w.r.Float64() < w.f.failed {
 		w.add(w.deviceFree, toServer, method.Failed{Segment: a.Segment, Stream: a.Stream, Of: s.frames})
 		return

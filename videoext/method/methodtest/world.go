@@ -1,7 +1,6 @@
 package methodtest
 
 import (
-	"container/heap"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/timeline"
 )
 
 // faults are what goes wrong, each with a probability or at times.
@@ -27,8 +27,7 @@ type world struct {
 	f          faults
 	camera     method.Camera
 	server     method.Server
-	events     schedule
-	now        time.Duration
+	line       timeline.Timeline
 	cameraWake time.Duration
 	serverWake time.Duration
 	linkFree   time.Duration // when all that was sent so far is through
@@ -47,8 +46,7 @@ type segment struct {
 	sent     [2]bool // or skipped
 	arrived  [2]bool
 	released bool
-	final    int  // results that are final
-	served   bool // they are the server's
+	final    int // results that are final
 }
 
 // step is one call of one side, and what came of it.
@@ -58,10 +56,8 @@ type step struct {
 	did   any
 }
 
-// happening is a message at a time.
+// happening is a message to a side.
 type happening struct {
-	at    time.Duration
-	order int
 	event any
 	to    side
 }
@@ -96,41 +92,45 @@ func run(m method.Method, segments int, seed uint64, f faults) *world {
 		w.add(at, toCamera, method.Captured{Segment: method.Segment(i), Frames: frames, Width: width, Height: height})
 	}
 	w.drain()
-	w.now += time.Minute
-	w.callServer(method.Ended{})
+	w.add(w.line.Now()+time.Minute, toServer, method.Ended{})
 	w.drain()
 	return w
 }
 
 func (w *world) add(at time.Duration, to side, event any) {
-	heap.Push(&w.events, happening{at, w.events.pushed, event, to})
-	w.events.pushed++
+	w.line.At(at, happening{event, to})
 }
+
+// now is the time.
+func (w *world) now() time.Duration { return w.line.Now() }
 
 func (w *world) problem(format string, args ...any) {
 	if len(w.problems) < 10 {
-		w.problems = append(w.problems, fmt.Sprintf("%v: ", w.now)+fmt.Sprintf(format, args...))
+		w.problems = append(w.problems, fmt.Sprintf("%v: ", w.now())+fmt.Sprintf(format, args...))
 	}
 }
 
 func (w *world) drain() {
-	for steps := 0; w.events.Len() > 0; steps++ {
-		h := heap.Pop(&w.events).(happening)
+	for steps := 0; ; steps++ {
+		next, ok := w.line.Next()
+		if !ok {
+			return
+		}
+		h := next.(happening)
 		if steps > 1000*(len(w.segments)+10) {
 			w.problem("it never comes to rest")
 			return
 		}
-		w.now = h.at
 		switch event := h.event.(type) {
 		case method.Woke:
-			if h.to == toCamera && h.at == w.cameraWake {
+			if h.to == toCamera && w.now() == w.cameraWake {
 				w.callCamera(event)
-			} else if h.to == toServer && h.at == w.serverWake {
+			} else if h.to == toServer && w.now() == w.serverWake {
 				w.callServer(event)
 			}
 		case method.Link:
-			event.Backlog = max(0, int((w.linkFree-w.now).Seconds()*bandwidth))
-			if w.down(w.now) {
+			event.Backlog = max(0, int((w.linkFree-w.now()).Seconds()*bandwidth))
+			if w.down(w.now()) {
 				event.Bandwidth = 0
 			}
 			w.callCamera(event)
@@ -152,8 +152,8 @@ func (w *world) down(at time.Duration) bool {
 }
 
 func (w *world) callCamera(event method.CameraEvent) {
-	did := w.camera.Step(w.now, event)
-	w.transcript = append(w.transcript, step{w.now, event, did})
+	did := w.camera.Step(w.now(), event)
+	w.transcript = append(w.transcript, step{w.now(), event, did})
 	for _, action := range did {
 		w.cameraDoes(action)
 	}
@@ -169,8 +169,8 @@ func (w *world) callCamera(event method.CameraEvent) {
 }
 
 func (w *world) callServer(event method.ServerEvent) {
-	did := w.server.Step(w.now, event)
-	w.transcript = append(w.transcript, step{w.now, event, did})
+	did := w.server.Step(w.now(), event)
+	w.transcript = append(w.transcript, step{w.now(), event, did})
 	for _, action := range did {
 		w.serverDoes(action)
 	}
@@ -178,7 +178,7 @@ func (w *world) callServer(event method.ServerEvent) {
 
 // of is a segment that was captured, or nil.
 func (w *world) of(n method.Segment, what any) *segment {
-	if n < 0 || int(n) >= len(w.segments) || time.Duration(n+1)*time.Duration(w.m.Frames)*frameTime > w.now {
+	if n < 0 || int(n) >= len(w.segments) || time.Duration(n+1)*time.Duration(w.m.Frames)*frameTime > w.now() {
 		w.problem("%T of segment %d, which was not captured", what, n)
 		return nil
 	}
@@ -239,25 +239,4 @@ func difference(n method.Segment, frame int) float64 {
 		return math.Inf(1)
 	}
 	return rand.New(rand.NewPCG(uint64(n), uint64(frame))).Float64()
-}
-
-// schedule is a heap by time, then order.
-type schedule struct {
-	list   []happening
-	pushed int
-}
-
-func (s *schedule) Len() int      { return len(s.list) }
-func (s *schedule) Swap(i, j int) { s.list[i], s.list[j] = s.list[j], s.list[i] }
-func (s *schedule) Push(x any)    { s.list = append(s.list, x.(happening)) }
-
-func (s *schedule) Less(i, j int) bool {
-	a, b := &s.list[i], &s.list[j]
-	return a.at < b.at || a.at == b.at && a.order < b.order
-}
-
-func (s *schedule) Pop() any {
-	last := s.list[len(s.list)-1]
-	s.list = s.list[:len(s.list)-1]
-	return last
 }

@@ -1,0 +1,126 @@
+package emulate
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/link"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// skipBytes is about what a Skip takes.
+const skipBytes = 16
+
+func (r *run) cameraDoes(action method.CameraAction) error {
+	switch a := action.(type) {
+	case method.Encode:
+		return r.encode(&a)
+	case method.Skip:
+		r.send(r.line.Now(), skipBytes, a)
+	case method.Detect:
+		return r.detect(a)
+	case method.Measure:
+		return r.measure(a)
+	case method.Track:
+		return r.track(a)
+	case method.Results:
+		r.keep(a)
+	case method.Wake:
+		r.wake[0] = max(a.At, r.line.Now())
+		r.line.At(a.At, toCamera{method.Woke{}})
+	}
+	return nil
+}
+
+// work keeps the camera busy, after what it does already, and returns until when.
+func (r *run) work(took time.Duration) time.Duration {
+	r.out.CameraTime += took
+	r.busy = max(r.busy, r.line.Now()) + took
+	return r.busy
+}
+
+func (r *run) send(at time.Duration, bytes int, event method.ServerEvent) {
+	if arrives := r.link.Send(at, bytes); arrives != link.Never {
+		r.line.At(arrives, toServer{event})
+	}
+}
+
+func (r *run) encode(a *method.Encode) error {
+	s := r.segments[a.Segment]
+	coded, name, err := r.lab.encode(s.first, a)
+	if err != nil {
+		return err
+	}
+	nal := coded.Segment.NALBytes()
+	r.out.NAL += nal
+	r.out.Container += coded.Container
+	s.sent[a.Stream], s.of[a.Stream] = name, a.Frames
+	done := r.work(coded.Took)
+	r.line.At(done, toCamera{method.Encoded{Segment: a.Segment, Stream: a.Stream, NAL: nal, Container: coded.Container}})
+	r.line.At(done, sent{coded.Container, method.Arrived{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Of: s.frames}})
+	return nil
+}
+
+// sent is something that goes to the link.
+type sent struct {
+	bytes int
+	method.Arrived
+}
+
+func (r *run) detect(a method.Detect) error {
+	if r.lab.tools.Camera == nil {
+		return fmt.Errorf("it needs a network on the camera")
+	}
+	first := r.segments[a.Segment].first
+	in, err := r.lab.infer(r.lab.tools.Camera, r.frames(a.Segment, a.Frames), derived(key{}, "camera", first, a.Frames))
+	if err != nil {
+		return err
+	}
+	r.line.At(r.work(in.took), toCamera{method.Found{Segment: a.Segment, Frames: a.Frames, Findings: in.findings}})
+	return nil
+}
+
+// frames are those of a segment as they were captured.
+func (r *run) frames(segment method.Segment, numbers []int) []*media.Frame {
+	first, frames := r.segments[segment].first, make([]*media.Frame, len(numbers))
+	for i, n := range numbers {
+		frames[i] = r.lab.clip.Frames[first+n]
+	}
+	return frames
+}
+
+func (r *run) measure(a method.Measure) error {
+	tools := &r.lab.tools
+	if tools.Differ == nil {
+		return fmt.Errorf("it needs differences of frames")
+	}
+	s := r.segments[a.Segment]
+	values := make([]float64, s.frames)
+	before := tools.Clock()
+	for i := range values {
+		n := s.first + i
+		switch {
+		case a.Since != nil:
+			values[i] = tools.Differ(a.Feature, r.frames(a.Since.Segment, []int{a.Since.Frame})[0], r.lab.clip.Frames[n])
+		case n == 0:
+			values[i] = math.Inf(1)
+		default:
+			values[i] = tools.Differ(a.Feature, r.lab.clip.Frames[n-1], r.lab.clip.Frames[n])
+		}
+	}
+	r.line.At(r.work(tools.Clock()-before), toCamera{method.Measured{Segment: a.Segment, Values: values}})
+	return nil
+}
+
+func (r *run) track(a method.Track) error {
+	tools := &r.lab.tools
+	if tools.Track == nil {
+		return fmt.Errorf("it needs a tracker")
+	}
+	before := tools.Clock()
+	found := tools.Track(r.frames(a.From.Segment, []int{a.From.Frame})[0], a.Detections, r.frames(a.Segment, a.Frames))
+	r.line.At(r.work(tools.Clock()-before), toCamera{method.Tracked{Segment: a.Segment, Frames: a.Frames, Detections: found}})
+	return nil
+}

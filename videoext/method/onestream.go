@@ -1,0 +1,89 @@
+package method
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+)
+
+// OneStream is the server's side of methods without a stream B: the network looks at all that arrives, and what it finds is final. A frame that
+// was not sent, or is lost, has the results of the one before. Answers, if they are wanted, are made of what was found; nil is none.
+func OneStream(how How, answer func(Inferred) Content) Server {
+	return &oneStream{how: how, answer: answer}
+}
+
+type oneStream struct {
+	how     How
+	answer  func(Inferred) Content
+	pending []looked
+	last    videoext.Findings
+}
+
+// looked is a segment that the network looks at.
+type looked struct {
+	segment Segment
+	of      int
+}
+
+// Step implements Server.
+func (s *oneStream) Step(_ time.Duration, event ServerEvent) []ServerAction {
+	switch e := event.(type) {
+	case Arrived:
+		if e.Stream == A {
+			s.pending = append(s.pending, looked{e.Segment, e.Of})
+			return []ServerAction{Infer{Segment: e.Segment, Stream: A, Frames: e.Frames, How: s.how}}
+		}
+	case Inferred:
+		return s.inferred(e)
+	case Skip:
+		return s.missing(e.Segment, e.Stream, e.Of)
+	case Failed:
+		return s.missing(e.Segment, e.Stream, e.Of)
+	case Ended:
+		var do []ServerAction
+		for len(s.pending) > 0 {
+			do = append(do, s.finish(s.pending[0].segment, nil, nil)...)
+		}
+		return do
+	}
+	return nil
+}
+
+func (s *oneStream) inferred(e Inferred) []ServerAction {
+	do := s.finish(e.Segment, e.Frames, e.Findings)
+	if do == nil || s.answer == nil {
+		return do
+	}
+	if content := s.answer(e); content != nil {
+		do = append(do, Answer{Segment: e.Segment, Content: content})
+	}
+	return do
+}
+
+func (s *oneStream) missing(segment Segment, stream Stream, of int) []ServerAction {
+	if stream != A {
+		return nil
+	}
+	if !slices.ContainsFunc(s.pending, func(l looked) bool { return l.segment == segment }) {
+		s.pending = append(s.pending, looked{segment, of})
+	}
+	return s.finish(segment, nil, nil)
+}
+
+// finish gives a segment's results.
+func (s *oneStream) finish(segment Segment, frames []int, found []videoext.Findings) []ServerAction {
+	i := slices.IndexFunc(s.pending, func(l looked) bool { return l.segment == segment })
+	if i < 0 {
+		return nil
+	}
+	all := make([]videoext.Findings, s.pending[i].of)
+	for frame := range all {
+		if k := slices.Index(frames, frame); k >= 0 {
+			s.last = videoext.Findings{Detections: found[k].Detections, Mask: found[k].Mask}
+		}
+		all[frame] = s.last
+	}
+	s.pending = slices.Delete(s.pending, i, i+1)
+	return []ServerAction{Results{Segment: segment, Frames: all, Final: true}}
+}
