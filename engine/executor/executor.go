@@ -47,8 +47,8 @@ type executor struct {
 
 	greeting atomic.Pointer[wire.Hello] // what heartbeats say, beside State
 
-	info  *wire.ExecutorInfo // as the scheduler was told last; never changed, but replaced
-	steps map[string]longest // of models
+	info  *wire.ExecutorInfo  // as the scheduler was told last; never changed, but replaced
+	steps map[string]*longest // of models
 
 	scheduler uint64 // the scheduler's epoch; 0 = not welcomed under this executor's own epoch
 	// settled says that the scheduler has answered a Hello said after its first Welcome. Until then it
@@ -66,7 +66,7 @@ type executor struct {
 // that has lost its device is not closed: the process must end, and has nothing to free there.
 func Run(ctx context.Context, cfg Config, c conn, open func() (Runner, error)) error {
 	return osthread.Do(func() error {
-		e := &executor{cfg: cfg, conn: c, steps: map[string]longest{}, passes: passes{paused: map[wire.PassID]*task{}}}
+		e := &executor{cfg: cfg, conn: c, steps: map[string]*longest{}, passes: passes{paused: map[wire.PassID]*task{}}}
 		e.greeting.Store(e.newGreeting())
 		if err := e.open(ctx, open); err != nil {
 			return err

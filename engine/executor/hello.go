@@ -30,8 +30,9 @@ func (e *executor) look() {
 	info := e.runner.Info()
 	for i := range info.Models {
 		m := &info.Models[i]
-		l := e.steps[m.Name]
-		m.Step = max(m.Step, l.step())
+		if l := e.steps[m.Name]; l != nil {
+			m.Step = max(m.Step, l.step())
+		}
 	}
 	e.info = &info
 }

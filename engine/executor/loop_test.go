@@ -343,7 +343,6 @@ func TestDropOfWeightsInUse(t *testing.T) {
 		56 step 1.4
 		56 close 1
 		56 -> done 1 in 16ms
-		56 -> hello, 3 models, resident [0 1]
 		60 drop [0 1]
 	`, func(s *stage) {
 		s.quiet = false
@@ -442,7 +441,6 @@ func TestChanges(t *testing.T) {
 		8 step 1.2
 		8 close 1
 		8 -> done 1 in 8ms
-		8 -> hello, 2 models, resident []
 		9 -> hello, 2 models, resident []
 		10 -> hello, 2 models, resident []
 	`, func(s *stage) {

@@ -25,7 +25,6 @@ type task struct {
 	run     *wire.Run
 	pass    Pass          // nil until it has begun
 	took    time.Duration // inside the runner so far
-	longest time.Duration // of its steps
 	share   float64       // of it that is done
 	inside  bool          // it is not at a boundary
 	pausing bool          // it is to stop at the next one
@@ -161,7 +160,10 @@ func (e *executor) advance(t *task) (done bool, err error) {
 		return err
 	}, zap.Uint64("pass", uint64(t.run.Pass)))
 	spent := time.Since(start)
-	t.took, t.longest = t.took+spent, max(t.longest, spent)
+	t.took += spent
+	if err == nil {
+		e.stepped(t.run.Model, spent)
+	}
 	return done || err != nil, err
 }
 
@@ -186,7 +188,7 @@ func (e *executor) finish(t *task, err error) {
 	e.close(t)
 	e.send(answer)
 	if err == nil {
-		e.measured(t.run.Model, t.longest)
+		e.measured()
 	}
 }
 
