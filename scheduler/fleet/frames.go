@@ -185,18 +185,22 @@ func (f *Fleet) due(e *Executor) []*Job {
 	return l.batch(same, f.Now)
 }
 
-// Urgent is promised frames that are to interrupt the running pass, as they would be late if they waited for its end;
-// nil if there are none. Nested says that they can run inside it.
+// Urgent is promised frames that are to interrupt the running pass; nil if there are none. Nested says that they can run
+// inside it: they do so at once, as that costs the pass no more than if they came after it. Others have the pass paused,
+// which costs memory, when they would be late if they waited for its end.
 func (f *Fleet) Urgent(e *Executor) (frames []*Job, nested bool) {
 	p := e.Running
 	if p == nil || e.Nested != nil || len(e.promised) == 0 || p.Items[0].isPromised() {
 		return nil, false
 	}
 	frames = f.due(e)
-	if latest := e.latest(); frames == nil || f.Now < latest && f.Now+duration(e.left(p, f.Now)) <= latest {
+	if frames == nil || frames[0].Lane.nests() {
+		return frames, frames != nil
+	}
+	if latest := e.latest(); f.Now < latest && f.Now+duration(e.left(p, f.Now)) <= latest {
 		return nil, false
 	}
-	return frames, frames[0].Lane.nests()
+	return frames, false
 }
 
 // latest is when promised frames must interrupt the running pass at the latest, so that all that wait, one after the
