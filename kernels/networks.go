@@ -79,6 +79,8 @@ const (
 // can be computed apart, by slicing it and moving the origin. Strides of other operands are any, but no two
 // elements of a result share a place.
 //
+// Numbers below the normal range may count as 0 in Conv and its program, in ConvBackward and in MatMul.
+//
 // The bits of an image's result depend on nothing but the image: not on N, nor on the threads, nor on which rows
 // are computed with it. Operands that are written overlap no others, but for a Map whose result takes the very
 // place of an operand. A maximum or minimum of any elements with NaN is NaN; a maximum of none is -infinity.

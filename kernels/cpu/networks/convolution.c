@@ -71,17 +71,6 @@ int64_t pn_inside(const pn_axis *a, int64_t i, int *from, int *to)
 	return place;
 }
 
-void pn_run(const pn_device *d, pn_task task, void *arg, int tasks, double work)
-{
-	enum { WAKE_NANOSECONDS = 4000 };
-	if (work >= WAKE_NANOSECONDS) {
-		d->threads.parallel(d->threads.pool, task, arg, tasks);
-		return;
-	}
-	for (int i = 0; i < tasks; i++)
-		task(arg, i, 0);
-}
-
 // job is a convolution for all threads. Outputs of an image are lines of positions that lie evenly: all of them, or
 // those along the last axis. A task is a block of a line and some of the panels of a group.
 typedef struct job {
@@ -385,9 +374,9 @@ static void dense(job *j, double work)
 	j->zeros = zeros;
 	j->direct = all_inside(j->c->axis);
 	if (!j->direct && windows(j))
-		pn_run(j->d, window_task, j, cut_windows(j), work);
+		pn_run_flushing(j->d, window_task, j, cut_windows(j), work);
 	else
-		pn_run(j->d, line_task, j, cut_lines(j), work);
+		pn_run_flushing(j->d, line_task, j, cut_lines(j), work);
 }
 
 static void depthwise_task(void *arg, int task, int thread)
@@ -425,7 +414,7 @@ static void run(job *j)
 	j->blocks = pn_min(j->lines, pn_ceil(j->d->threads.count * TASKS_PER_THREAD, j->c->images));
 	j->block = pn_ceil(j->lines, j->blocks);
 	j->blocks = pn_ceil(j->lines, j->block);
-	pn_run(j->d, depthwise_task, j, (int)(j->c->images * j->blocks), work);
+	pn_run_flushing(j->d, depthwise_task, j, (int)(j->c->images * j->blocks), work);
 }
 
 void pn_convolve(const pn_device *d, const pn_convolution *c, const pn_filter *f, const pn_instruction *code,

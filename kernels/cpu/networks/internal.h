@@ -88,6 +88,10 @@ static inline int64_t pn_ceil(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // pn_run runs tasks on the pool, or all on this thread where the work, in nanoseconds, would not repay waking others.
 void pn_run(const pn_device *d, pn_task task, void *arg, int tasks, double work);
 
+// pn_run_flushing is pn_run with numbers below the normal range taken for 0: on many processors each operation on one
+// takes as long as a hundred others, and weights that training has let decay are such numbers.
+void pn_run_flushing(const pn_device *d, pn_task task, void *arg, int tasks, double work);
+
 // pn_inside sets [*from, *to) to the taps of output i that lie in the input, and returns the place of tap 0.
 int64_t pn_inside(const pn_axis *a, int64_t i, int *from, int *to);
 

@@ -174,7 +174,7 @@ int pn_multiply(const pn_device *d, const pn_product *given, int dims, const int
 	double work = 0.03 * p.m * p.n * p.k;
 	int aside = p.a[1] != 1 && p.k > 1;
 	if (batches > 1 && !aside && floats < PN_SCRATCH_BYTES / sizeof(float) - 2048) {
-		pn_run(d, batch_task, &m, (int)batches, work * (double)batches);
+		pn_run_flushing(d, batch_task, &m, (int)batches, work * (double)batches);
 		return 0;
 	}
 	float *room = d->threads.shared(d->threads.pool, (floats + (aside ? (size_t)p.m * p.k : 0) + 1) * sizeof(float));
@@ -191,7 +191,7 @@ int pn_multiply(const pn_device *d, const pn_product *given, int dims, const int
 			m.at[1] = room + floats;
 			p.a[0] = p.k;
 		}
-		pn_run(d, multiply_task, &m, m.panels * m.blocks, work);
+		pn_run_flushing(d, multiply_task, &m, m.panels * m.blocks, work);
 	}
 	return 0;
 }
