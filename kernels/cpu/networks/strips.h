@@ -1,9 +1,8 @@
 // Strips of outputs of depthwise convolutions and of pools: vectors of channels, several outputs at a time.
 
-#include "internal.h"
-#include "lanes.h"
+#include "depthwise.h"
 
-enum { ACROSS = 8 }; // outputs at a time
+enum { ACROSS = 8 };    // outputs at a time
 
 // window is the taps that outputs of a strip have in common, for some channels.
 typedef struct window {
@@ -132,6 +131,8 @@ INLINE void means_of(const window *w, const int outputs, const int part, const f
 
 static void depthwise(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias, const pn_ending *ending)
 {
+	if (depthwise_rows(s, weights, kernel, stride, bias, ending))
+		return;
 	window w = {.s = s, .weights = weights, .kernel = kernel, .stride = stride};
 #define CALL(n, part) depthwise_of(&w, n, part, bias, ending)
 	EACH_WINDOW(s, w, CALL)
