@@ -67,7 +67,8 @@ var arrows = map[string][]string{
 	"engine/dnn/ops/combine":     {"engine", "engine/dnn/graph", "engine/dnn/ops/elementwise", "engine/dnn/ops/op"},
 	"engine/dnn/ops/backward":    {"engine/dnn/graph", "engine/dnn/ops/move", "engine/dnn/ops/op", "engine/dnn/ops/spatial", "engine/dnn/vjp"},
 	"engine/dnn/gradient":        {"engine/dnn/graph", "engine/dnn/ops", "engine/dnn/vjp"},
-	"engine/dnn/lower":           {"engine", "engine/dnn/graph", "engine/dnn/ops/spatial", "kernels"},
+	"engine/dnn/lower":           {"engine", "engine/dnn/graph", "engine/dnn/lower/slope", "engine/dnn/ops/spatial", "kernels"},
+	"engine/dnn/lower/slope":     {"kernels"},
 	"engine/dnn/plan":            {"engine", "engine/dnn/graph", "engine/dnn/lower", "engine/dnn/ops", "kernels"},
 	"engine/dnn": {
 		"engine", "engine/dnn/gradient", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/plan", "engine/dnn/specialize",

@@ -139,6 +139,7 @@ func (n *Net) fuse() {
 		}
 	}
 	n.relink()
+	n.slopes()
 	for i, op := range n.Ops {
 		if e, ok := op.Kind.(*Element); ok {
 			n.absorb(i, op, e)
@@ -201,7 +202,11 @@ func (n *Net) absorb(at int, op *Op, e *Element) {
 		order := append([]int{operand}, slices.DeleteFunc(through(0, len(op.In)), func(i int) bool { return i == operand })...)
 		c := &code{kernels.Program{Operands: len(op.In)}}
 		then := *conv
-		then.Then = c.finish(c.splice(e.Program, func(i int) int { return slices.Index(order, i) }))
+		registers := c.splice(e.Program, func(i int) int { return slices.Index(order, i) })
+		then.Then = c.finish(last(registers))
+		for _, r := range e.Program.Also {
+			then.Then.Also = append(then.Then.Also, registers[r])
+		}
 		in := []*Value{before.In[0]}
 		for _, i := range order[1:] {
 			in = append(in, op.In[i])

@@ -41,6 +41,10 @@ func TestFused(t *testing.T) {
 			y := b.Op("Conv", nil, x, constant(4, 4, 1, 1))
 			return b.Op("Concat", graph.Attrs{"axis": int64(1)}, y, b.Op("Relu", nil, y))
 		}, "Conv Element Assemble"},
+		"an activation's slope is a result of the convolution before it": {func(b *graph.Builder, x value, constant func(...int) value) value {
+			y := b.Op("Conv", nil, x, constant(4, 4, 1, 1))
+			return b.Op("Concat", graph.Attrs{"axis": int64(1)}, b.Op("Tanh", nil, y), b.Op("Mul", nil, x, b.Op("Cos", nil, y)))
+		}, "Conv(2) Element Assemble"},
 		"a product with a constant matrix and its bias are a convolution": {func(b *graph.Builder, x value, constant func(...int) value) value {
 			return b.Op("Relu", nil, b.Op("Add", nil, b.Op("MatMul", nil, x, constant(8, 3)), constant(3)))
 		}, "Conv"},
@@ -76,6 +80,9 @@ func TestFused(t *testing.T) {
 				got += " "
 			}
 			got += fmt.Sprintf("%T", op.Kind)[len("*lower."):]
+			if len(op.Out) > 1 {
+				got += fmt.Sprintf("(%d)", len(op.Out))
+			}
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

@@ -66,7 +66,8 @@ type Window struct {
 	Origin []int // place in the input of the first tap of output 0
 }
 
-// Conv is a convolution, with a program afterwards whose operands but the first one are In[1:], of Out's shape.
+// Conv is a convolution, with a program afterwards whose operands but the first one are In[1:], of Out's shape; Out is
+// its result and what it Also has.
 type Conv struct {
 	Window
 	Filter *Filter

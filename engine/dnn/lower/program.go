@@ -59,19 +59,18 @@ func inlined(outer *kernels.Program, outerIn []*Value, at *Value, inner *kernels
 		place(v)
 	}
 	c := &code{kernels.Program{Operands: len(in)}}
-	result := c.splice(inner, func(i int) int { return place(innerIn[i]) })
-	last := c.splice(outer, func(i int) int {
+	result := last(c.splice(inner, func(i int) int { return place(innerIn[i]) }))
+	return c.finish(last(c.splice(outer, func(i int) int {
 		if outerIn[i] == at {
 			return result
 		}
 		return place(outerIn[i])
-	})
-	return c.finish(last), in
+	}))), in
 }
 
-// splice adds a program whose operand i is in register operand(i), and returns the register of its result. A copy
-// is the register that it copies.
-func (c *code) splice(p *kernels.Program, operand func(int) int) int {
+// splice adds a program whose operand i is in register operand(i), and returns where its registers are now, that of its
+// result last. A copy is the register that it copies.
+func (c *code) splice(p *kernels.Program, operand func(int) int) []int {
 	registers := make([]int, 0, p.Operands+len(p.Code))
 	for i := range p.Operands {
 		registers = append(registers, operand(i))
@@ -90,7 +89,7 @@ func (c *code) splice(p *kernels.Program, operand func(int) int) int {
 			registers = append(registers, c.same(in.Op, args))
 		}
 	}
-	return registers[len(registers)-1]
+	return registers
 }
 
 // same is the register of an instruction, which may be there already.

@@ -13,8 +13,9 @@ type call struct {
 	kind     any // *lower.Conv and such, or one of a plan's own below
 	dst      view
 	operands []view
-	weight   int   // of a convolution
-	origin   []int // of an operation on images
+	also     []view // further results, of a convolution's program
+	weight   int    // of a convolution
+	origin   []int  // of an operation on images
 	seconds  float64
 	nodes    []*graph.Node
 }
@@ -35,7 +36,7 @@ func (c *call) touches() (writes, reads []view) {
 	if h, ok := c.kind.(*hosted); ok {
 		return h.out, h.in
 	}
-	return []view{c.dst}, c.operands
+	return append([]view{c.dst}, c.also...), c.operands
 }
 
 // estimate sets how long the call takes.
@@ -44,7 +45,7 @@ func (c *call) estimate(r Rates) {
 		c.seconds = h.estimate()
 		return
 	}
-	bytes := 4 * float64(c.dst.elements())
+	bytes := 4 * float64(c.dst.elements()*(1+len(c.also)))
 	for _, v := range c.operands {
 		bytes += 4 * float64(v.footprint())
 	}
@@ -160,6 +161,7 @@ func (c *call) part(d, from, to int) *call {
 	p := *c
 	p.dst = c.dst.part(d, from, to)
 	p.operands = slices.Clone(c.operands)
+	p.also = slices.Clone(c.also)
 	p.origin = slices.Clone(c.origin)
 	p.seconds *= float64(to-from) / float64(c.dst.shape[d])
 	both := func(list []view) {
@@ -169,6 +171,7 @@ func (c *call) part(d, from, to int) *call {
 	}
 	switch kind := c.kind.(type) {
 	case *lower.Conv, *lower.Pool:
+		both(p.also)
 		if d == 0 {
 			both(p.operands)
 			break

@@ -202,6 +202,9 @@ func (e *emitter) window(op *lower.Op, w *lower.Window, kind any, weight int) {
 		}
 		c.operands = append(c.operands, at)
 	}
+	for _, v := range op.Out[1:] {
+		c.also = append(c.also, e.result(v).permute(w.Order))
+	}
 	e.add(c)
 }
 

@@ -20,7 +20,7 @@ type Run struct {
 	arena   kernels.Buffer
 	off     int64
 	weights []kernels.Held
-	tensors map[*call][]kernels.Tensor // the result and the operands
+	tensors map[*call][]kernels.Tensor // the result, the operands and further results
 
 	host map[*lower.Value]*graph.Tensor
 	next int
@@ -46,7 +46,7 @@ func (p *Plan) Bind(b kernels.Backend, arena kernels.Buffer, off int64, weights 
 	for _, step := range p.steps {
 		for _, c := range step {
 			if _, ok := c.kind.(*hosted); !ok {
-				for _, v := range append([]view{c.dst}, c.operands...) {
+				for _, v := range slices.Concat([]view{c.dst}, c.operands, c.also) {
 					r.tensors[c] = append(r.tensors[c], r.tensor(v))
 				}
 			}

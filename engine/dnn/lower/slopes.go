@@ -1,0 +1,85 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine/dnn/lower/slope"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// slopes lets convolutions that an activation and its gradient read compute the activation and its slope: the sum
+// itself is not kept then, and the gradient is a product.
+func (n *Net) slopes() {
+	for _, op := range slices.Clone(n.Ops) {
+		if conv, ok := op.Kind.(*Conv); ok && conv.Then == nil && len(op.Out) > 0 {
+			n.slope(op.Out[0])
+		}
+	}
+	n.relink()
+}
+
+// slope is that of the two operations that read a convolution's sum, if they are an activation and its gradient.
+func (n *Net) slope(sum *Value) {
+	if sum.Kept || len(sum.Users) != 2 {
+		return
+	}
+	first, second := sum.Users[0], sum.Users[1]
+	activation, ok := first.Kind.(*Element)
+	gradient, also := second.Kind.(*Element)
+	if !ok || !also || !slices.Equal(first.Out[0].Shape, sum.Shape) || !slices.Equal(second.Out[0].Shape, sum.Shape) {
+		return
+	}
+	var given []int
+	for i, v := range second.In {
+		if v == sum || v.Const != nil {
+			given = append(given, i)
+		}
+	}
+	factor, ok := slope.Of(gradient.Program, given...)
+	if !ok {
+		return
+	}
+	both, in := together(activation.Program, first.In, factor, second.In, given)
+	if both.Operands > maxOperands || len(both.Code) > maxCode {
+		return
+	}
+	by := &Value{Name: sum.Name + " slope", Type: sum.Type, Shape: sum.Shape, From: first}
+	first.Kind, first.In, first.Out = &Element{both}, in, append(first.Out, by)
+	sum.Users = []*Op{first}
+	second.Kind, second.In = product(second.In, given, by)
+	n.absorb(slices.Index(n.Ops, first), first, first.Kind.(*Element))
+}
+
+// together is a program with another one, of which it reads the given operands, as a further result.
+func together(p *kernels.Program, in []*Value, more *kernels.Program, moreIn []*Value, given []int) (*kernels.Program, []*Value) {
+	all := slices.Clone(in)
+	for _, i := range given {
+		if !slices.Contains(all, moreIn[i]) {
+			all = append(all, moreIn[i])
+		}
+	}
+	c := &code{kernels.Program{Operands: len(all)}}
+	also := last(c.splice(more, func(i int) int { return max(0, slices.Index(all, moreIn[i])) }))
+	c.finish(last(c.splice(p, func(i int) int { return slices.Index(all, in[i]) })))
+	c.Also = []int{also}
+	return &c.Program, all
+}
+
+// product is the sum of operands but those given times a value.
+func product(in []*Value, given []int, by *Value) (*Element, []*Value) {
+	var terms []*Value
+	for i, v := range in {
+		if !slices.Contains(given, i) {
+			terms = append(terms, v)
+		}
+	}
+	c := &code{kernels.Program{Operands: len(terms) + 1}}
+	sum := 0
+	for i := range terms[1:] {
+		sum = c.op(kernels.Add, sum, i+1)
+	}
+	c.op(kernels.Mul, sum, len(terms))
+	return &Element{&c.Program}, append(terms, by)
+}
+
+func last(registers []int) int { return registers[len(registers)-1] }
