@@ -41,9 +41,22 @@ HEALTHCHECK --start-period=15m --interval=10s --timeout=6s CMD ["/usr/local/bin/
 ENTRYPOINT ["/usr/local/bin/prefillonly"]
 CMD ["serve"]
 
+# The camera's side of video alone, which is GPL as a whole (NOTICE):
+#     docker build -t prefillonly:camera --target camera .
+FROM debian:bookworm-slim AS camera
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install -y --no-install-recommends libavformat59 libswscale6 libx264-164 \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 65532 --create-home prefillonly
+COPY --from=build-cpu /src/bin/camera /usr/local/bin/camera
+COPY --from=build-cpu /src/LICENSE /src/NOTICE /usr/share/doc/camera/
+USER 65532
+ENTRYPOINT ["/usr/local/bin/camera"]
+
+# Video is read by FFmpeg's libraries, which the server opens when it first needs them.
 FROM debian:bookworm-slim AS cpu
 # hadolint ignore=DL3008
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libstdc++6 libzmq5 \
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libavformat59 libstdc++6 libswscale6 libzmq5 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 65532 --create-home prefillonly
 COPY --from=build-cpu /src/bin/prefillonly /usr/local/bin/prefillonly

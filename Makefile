@@ -20,12 +20,12 @@ setup: ## install what is missing (apt packages, the tokenizer library)
 	@tools/setup.sh
 	@tools/native.sh
 
-build: setup ## bin/prefillonly
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/prefillonly ./cmd/prefillonly
+build: setup ## bin/prefillonly, and bin/camera, which encodes video
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/prefillonly ./cmd/camera
 
-install: ## copy bin/prefillonly, its manual page and shell completions below PREFIX (/usr/local)
+install: ## copy bin/prefillonly and bin/camera, the manual page and shell completions below PREFIX (/usr/local)
 	@test -x bin/prefillonly || { echo "install: run 'make build' first, as the user who develops" >&2; exit 1; }
-	install -D -m 755 bin/prefillonly $(DESTDIR)$(PREFIX)/bin/prefillonly
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin bin/prefillonly bin/camera
 	bin/prefillonly man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/prefillonly.1
 	bin/prefillonly completion bash | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/prefillonly
 	bin/prefillonly completion zsh | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_prefillonly

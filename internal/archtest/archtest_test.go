@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -101,6 +102,19 @@ func TestImportLaw(t *testing.T) {
 			if own.MatchString(i) && !slices.Contains(allowed, i) {
 				t.Errorf("%s imports %s; arrows allow it %v", s.path, i, allowed)
 			}
+		}
+	}
+}
+
+// TestServerIsFreeOfGPL: the server's program contains no package that links libx264, by whatever way.
+func TestServerIsFreeOfGPL(t *testing.T) {
+	for program, want := range map[string]bool{"cmd/prefillonly": false, "cmd/camera": true} {
+		list, err := exec.Command("go", "list", "-deps", root+"/"+program).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Contains(strings.Fields(string(list)), module+"videoext/media/x264"); got != want {
+			t.Errorf("%s has the GPL encoder among its packages: %v, want %v", program, got, want)
 		}
 	}
 }

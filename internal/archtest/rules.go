@@ -114,6 +114,7 @@ var arrows = map[string][]string{
 	"videoext/media":             {},
 	"videoext/media/ffmpeg":      {"internal/regular", "videoext/media"},
 	"videoext/media/x264":        {"videoext/media"},
+	"videoext/media/pipe":        {"videoext/media", "videoext/media/ffmpeg"},
 	"videoext":                   {"videoext/media"},
 	"videoext/accuracy":          {"videoext"},
 	"videoext/method":            {"videoext", "videoext/media"},
@@ -163,6 +164,9 @@ var arrows = map[string][]string{
 	"internal/usage":         {"internal/config"},
 	"internal/vitals":        {"engine/wire", "internal/nvml"},
 
+	// the camera's program
+	"cmd/camera": {"videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264"},
+
 	// the build
 	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},
 	"tools/testreport": {},
@@ -187,7 +191,7 @@ var externals = []struct {
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
-	{"github.com/spf13/cobra", []string{"cmd/prefillonly", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
+	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
 	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "test/soak"}, "HTTP stays at the edge, and with what asks it"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend"}, "one package publishes metrics"},

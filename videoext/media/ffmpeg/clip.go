@@ -7,6 +7,7 @@ package ffmpeg
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ type Clip struct {
 // Open opens a file of video, or the camera of an rtsp:// or rtsps:// URL. Errors name it. A context that ends ends the
 // opening.
 func Open(ctx context.Context, name string, o Options) (*Clip, error) {
-	if err := open(); err != nil {
+	if err := cmp.Or(open(), ctx.Err()); err != nil {
 		return nil, err
 	}
 	c := &Clip{name: name, sampler: sampler{rate: o.Rate}}
