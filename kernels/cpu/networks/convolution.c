@@ -158,7 +158,9 @@ static void multiply(const job *j, part w, int runs, size_t k, const float *cons
 			}
 			for (int i = 0; i < runs; i++)
 				at[i] = a[i] + (a[i] == j->zeros ? 0 : row * lda);
-			f->tile((int)height, cols, runs, k, at, lda, b, width, c, ldc, from ? c : bias, ending ? &e : NULL);
+			f->tile((int)height, cols, runs, k, at, lda, b, width, c, ldc, from ? c : bias, ending && !e.silu ? &e : NULL);
+			if (ending && e.silu)
+				f->silu(c, ldc, height, (size_t)cols, e.add, e.row);
 		}
 	}
 }
@@ -168,7 +170,7 @@ static const pn_ending *ending(const job *j, part w, int image, const int64_t *a
 {
 	if (!j->ends)
 		return NULL;
-	*e = (pn_ending){.low = j->then->low, .high = j->then->high};
+	*e = (pn_ending){.silu = j->then->silu, .low = j->then->low, .high = j->then->high};
 	if (j->then->addend) {
 		const pn_image *o = &j->operands[j->then->addend - 1];
 		e->add = o->at + image * o->image + at[0] * o->axis[0] + at[1] * o->axis[1] + at[2] * o->axis[2] + w.group * j->f->out;
@@ -388,12 +390,15 @@ static void depthwise_task(void *arg, int task, int thread)
 	int64_t rows = (int64_t)a[0].out * a[1].out;
 	for (int64_t r = block * j->block; r < pn_min(rows, (block + 1) * j->block); r++) {
 		int64_t z = r / a[1].out, y = r % a[1].out;
-		pn_ending e = {.low = j->ends ? j->then->low : 0, .high = j->ends ? j->then->high : 0};
+		pn_ending e;
+		const pn_ending *last = ending(j, (part){0}, (int)image, (int64_t[]){z, y, 0}, 2, &e);
 		pn_strip s = {.axis = a, .x1 = a[2].out, .channels = j->f->groups, .src = j->c->src + image * j->c->src_image};
 		s.place[0] = pn_inside(&a[0], z, &s.from[0], &s.to[0]);
 		s.place[1] = pn_inside(&a[1], y, &s.from[1], &s.to[1]);
 		s.dst = j->c->dst + image * j->c->dst_image + z * a[0].dst + y * a[1].dst;
-		k->depthwise(&s, j->f->weights, j->f->kernel, (size_t)padded(j->f->groups, k->lanes), j->f->bias, j->ends ? &e : NULL);
+		k->depthwise(&s, j->f->weights, j->f->kernel, (size_t)padded(j->f->groups, k->lanes), j->f->bias, last && !e.silu ? &e : NULL);
+		if (last && e.silu)
+			k->silu(s.dst, a[2].dst, a[2].out, (size_t)j->f->groups, e.add, e.row);
 		finish(j, (int)image, r, 0, a[2].out, 0, j->f->groups, s.dst, j->d->threads.scratch(j->d->threads.pool, thread));
 	}
 }
@@ -423,8 +428,8 @@ void pn_convolve(const pn_device *d, const pn_convolution *c, const pn_filter *f
 	job j = {.d = d, .c = c, .f = f, .then = code ? d->program : NULL, .operands = operands};
 	if (code) {
 		pn_prepare(d->program, code, instructions, count + 1, also, results);
-		int addend = d->program->addend;
-		j.ends = d->program->ends && (!addend || (!f->depthwise && operands[addend - 1].channel == 1));
+		int addend = d->program->addend, adds = !f->depthwise || d->program->silu;
+		j.ends = d->program->ends && (!addend || (adds && operands[addend - 1].channel == 1));
 	}
 	run(&j);
 }

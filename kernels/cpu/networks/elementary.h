@@ -19,12 +19,14 @@ INLINE vf exponential(vf x)
 	return scale(p, n);
 }
 
-// sigmoid is 1 / (1 + e^-x), with the minimax polynomial of degree 5 with p(0) = 1 for e^-r: what it is off by
-// matters little beside 1. x is held where e^-x is finite.
-INLINE vf sigmoid(vf x)
+// logistic is 1 / (1 + e^-x) of |x| <= MOST_LOGISTIC, with the minimax polynomial of degree 5 with p(0) = 1 for e^-r: what it
+// is off by matters little beside 1. A whole number is made by adding one so large that no fraction has room, which is
+// chosen so that the sum's lowest bits are an exponent.
+#define MOST_LOGISTIC 87.5f
+INLINE vf logistic(vf x)
 {
-	x = smaller(set(104.0f), larger(set(-88.0f), x));
-	vf n = nearest(x * set(-1.44269504088896341f));
+	const vf large = set(0x1.8p23f + 127);
+	vf t = muladd(x, set(-1.44269504088896341f), large), n = t - large;
 	vf r = muladd(n, set(0.693359375f), x);
 	r = mulsub(n, set(2.12194440e-4f), r);
 	vf p = set(-0x1.0fa820p-7f);
@@ -33,8 +35,13 @@ INLINE vf sigmoid(vf x)
 	p = muladd(p, r, set(0x1.fffdc6p-2f));
 	p = muladd(p, r, set(-0x1.fffff6p-1f));
 	p = muladd(p, r, set(1.0f));
-	return reciprocal(set(1.0f) + scale(p, n));
+	return reciprocal(muladd(p, as_exponent(t), set(1.0f)));
 }
+
+INLINE vf sigmoid(vf x) { return logistic(smaller(set(MOST_LOGISTIC), larger(set(-MOST_LOGISTIC), x))); }
+
+// sigmoid_linear is x * sigmoid(x), with the same bits.
+INLINE vf sigmoid_linear(vf x) { return x * logistic(within(x, MOST_LOGISTIC)); }
 
 // hyperbolic_tangent is odd in x; a polynomial for small x (Cephes, tanhf).
 INLINE vf hyperbolic_tangent(vf x)

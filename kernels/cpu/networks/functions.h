@@ -58,7 +58,18 @@ ELEMENTS(op_erf, error_function(x))
 ELEMENTS(op_floor, below(x))
 ELEMENTS(op_ceil, above(x))
 ELEMENTS(op_round, nearest(x))
-ELEMENTS(op_silu, x * sigmoid(x))
+ELEMENTS(op_silu, sigmoid_linear(x))
+
+static void silu(float *d, ptrdiff_t to, int64_t rows, size_t cols, const float *add, ptrdiff_t row)
+{
+	if (to == (ptrdiff_t)cols && (!add || row == to))
+		cols *= (size_t)rows, rows = 1;
+	for (int64_t i = 0; i < rows; i++, d += to, add += add ? row : 0) {
+		op_silu(d, d, NULL, NULL, cols);
+		if (add)
+			op_add(d, d, add, NULL, cols); // a product and a sum by themselves: a compiler could make them one
+	}
+}
 
 static void op_select(float *d, const float *a, const float *b, const float *c, size_t n)
 {
@@ -217,7 +228,7 @@ REDUCE(smallest, any_smaller(x, y), __builtin_inff())
 		            [PN_ABS] = op_abs, [PN_SQRT] = op_sqrt, [PN_EXP] = op_exp, [PN_LOG] = op_log, [PN_SIN] = op_sin, \
 		            [PN_COS] = op_cos, [PN_TANH] = op_tanh, [PN_SIGMOID] = op_sigmoid, [PN_ERF] = op_erf, \
 		            [PN_FLOOR] = op_floor, [PN_CEIL] = op_ceil, [PN_ROUND] = op_round, [PN_SILU] = op_silu}, \
-		.fill = fill, .copy = copy, .tile = tile, .gather = gather, .interleave = interleave, .depthwise = depthwise, .maxima = maxima, .means = means, \
+		.fill = fill, .copy = copy, .silu = silu, .tile = tile, .gather = gather, .interleave = interleave, .depthwise = depthwise, .maxima = maxima, .means = means, \
 		.route = route, .weigh = weigh, \
 		.fold = {fold_sum, fold_largest, fold_smallest}, \
 		.reduce = {reduce_sum, reduce_largest, reduce_smallest}, \

@@ -33,8 +33,10 @@ typedef struct pn_weights {
 } pn_weights;
 
 // pn_ending is what becomes of sums while they are in registers: `add` is added, unless it is NULL, whose rows are
-// `row` apart, and then they are held between low and high.
+// `row` apart, and then they are held between low and high. With silu it is they times their sigmoid to which is added,
+// once they are in memory.
 typedef struct pn_ending {
+	int silu;
 	float low, high;
 	const float *add;
 	ptrdiff_t row;
@@ -52,6 +54,10 @@ struct pn_kernels {
 	// most two vectors; b has whole vectors. The ending may be NULL.
 	void (*tile)(int rows, int cols, int runs, size_t k, const float *const *a, ptrdiff_t lda, const float *b,
 	             ptrdiff_t ldb, float *c, ptrdiff_t ldc, const float *init, const pn_ending *ending);
+
+	// silu makes elements of rows, `to` apart, their products with their sigmoids, and adds those of `add`, unless it is NULL,
+	// whose rows are `row` apart.
+	void (*silu)(float *d, ptrdiff_t to, int64_t rows, size_t cols, const float *add, ptrdiff_t row);
 
 	// gather copies the inputs of the taps [from, to) of an output at `at`, row-major, to d; those outside are 0. src is
 	// place 0 of all axes, and has so many channels.
@@ -109,7 +115,7 @@ struct pn_program {
 	int results, result[PN_MAX_OPERANDS];      // beside the last step's: their places
 	int straight[PN_MAX_OPERANDS];             // whether a step can write that result where it belongs
 	double work;                               // nanoseconds an element, about
-	int ends, addend;                          // whether it is an ending, and then the operand that is added, or 0
+	int ends, silu, addend;                    // whether it is an ending, and then which, and the operand that is added, or 0
 	float low, high;
 	pn_step step[PN_MAX_INSTRUCTIONS];
 

@@ -49,6 +49,12 @@ INLINE vf above(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _
 // scale is a * 2^n for whole n.
 INLINE vf scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }
 
+// as_exponent is 2^(k - 127) of a float whose lowest bits are k, from 1 to 254.
+INLINE vf as_exponent(vf a) { return (vf)_mm512_slli_epi32((__m512i)a, 23); }
+
+// within is a, or most with its sign if it is further from 0; NaN becomes any number.
+INLINE vf within(vf a, float most) { return _mm512_range_ps(a, set(most), 2); }
+
 // reciprocal of a normal number whose reciprocal is normal, to one unit in the last place.
 INLINE vf reciprocal(vf a)
 {
@@ -109,6 +115,10 @@ INLINE vf scale(vf a, vf n)
 	a *= (vf)_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
 	return a * (vf)_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23);
 }
+
+INLINE vf as_exponent(vf a) { return (vf)_mm256_slli_epi32((__m256i)a, 23); }
+
+INLINE vf within(vf a, float most) { return smaller(set(most), larger(set(-most), a)); }
 
 INLINE vf reciprocal(vf a) { return set(1.0f) / a; }
 

@@ -99,21 +99,35 @@ static int bound(const pn_program *p, int *i, pn_op op, int x, float *by)
 	return x;
 }
 
+// added takes step i for one that adds an operand to register x, if it is, and returns its result.
+static int added(pn_program *p, int *i, int x)
+{
+	const pn_step *s = p->step + *i;
+	for (int side = 0; *i < p->steps && s->op == PN_ADD && side < 2; side++)
+		if (s->in[side] == x && s->in[1 - side] > 0 && s->in[1 - side] < p->operands) {
+			p->addend = s->in[1 - side];
+			++*i;
+			return s->dst;
+		}
+	return x;
+}
+
 // find_ending tells whether a program is one.
 static void find_ending(pn_program *p)
 {
-	const pn_step *s = p->step + p->constants;
 	int i = p->constants, x = 0;
 	p->addend = 0;
 	p->low = -__builtin_inff();
 	p->high = __builtin_inff();
-	if (i < p->steps && s->op == PN_ADD && (s->in[0] == 0) != (s->in[1] == 0) && s->in[0] + s->in[1] < p->operands) {
-		p->addend = s->in[0] + s->in[1];
-		x = s->dst;
-		i++;
+	p->silu = i < p->steps && p->step[i].op == PN_SILU && p->step[i].in[0] == 0;
+	if (p->silu) {
+		x = p->step[i++].dst;
+		added(p, &i, x);
+	} else {
+		x = added(p, &i, x);
+		x = bound(p, &i, PN_MAX, x, &p->low);
+		bound(p, &i, PN_MIN, x, &p->high);
 	}
-	x = bound(p, &i, PN_MAX, x, &p->low);
-	bound(p, &i, PN_MIN, x, &p->high);
 	p->ends = p->operands > 0 && p->results == 0 && i == p->steps && i > p->constants;
 }
 
