@@ -86,7 +86,7 @@ test-clients: build ## unmodified clients: openai, lm-eval, tritonclient and per
 	tools/clients/run.sh
 	cd test/llmd && $(GO) test ./...
 
-attack: build ## attacks on a real server, as a stranger would try them (10 minutes)
+attack: build ## attacks on a real server, as a stranger would try them (15 minutes)
 	python3 tools/attack
 
 bench-cpu: build ## this engine beside transformers and OpenVINO on this machine's CPU

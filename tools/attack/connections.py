@@ -21,8 +21,8 @@ def opened(server, data, count):
     return sockets
 
 
-def held_open(binary, data, count=1500, seconds=75, **kwargs):
-    with Server(binary, **kwargs) as server:
+def held_open(binary, data, count=1500, seconds=75, networks=(), **kwargs):
+    with Server(binary, *networks, **kwargs) as server:
         server.wait_ready()
         sockets = opened(server, data, count)
         at_once = server.established()

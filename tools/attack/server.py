@@ -141,8 +141,17 @@ def descendants(pid):
 
 
 def peak(pid):
+    return status(pid, "VmHWM")
+
+
+def memory(pid):
+    """The bytes that a process holds now."""
+    return status(pid, "VmRSS")
+
+
+def status(pid, field):
     try:
         with open(f"/proc/{pid}/status") as f:
-            return int(re.search(r"VmHWM:\s+(\d+) kB", f.read()).group(1)) << 10
+            return int(re.search(field + r":\s+(\d+) kB", f.read()).group(1)) << 10
     except (OSError, AttributeError):
         return 0
