@@ -124,6 +124,8 @@ var arrows = map[string][]string{
 	"videoext/emulate":           {"videoext", "videoext/link", "videoext/media", "videoext/method", "videoext/timeline"},
 	"videoext/dds":               {"videoext", "videoext/media", "videoext/method"},
 	"videoext/link":              {},
+	"videoext/session":           {"videoext", "videoext/media", "videoext/method"},
+	"videoext/baselines":         {"videoext", "videoext/media", "videoext/method"},
 	"videoext/vision":            {"videoext"},
 	"videoext/detect":            {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
 
@@ -219,6 +221,7 @@ var pure = map[string][]string{
 	"videoext/accuracy":   {},
 	"videoext/dds":        {},
 	"videoext/link":       {},
+	"videoext/session":    {},
 	"videoext/method":     {},
 	"videoext/timeline":   {},
 	"videoext/uniform":    {},

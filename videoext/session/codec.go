@@ -1,0 +1,175 @@
+package session
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/prefillonly/prefillonly/videoext"
+)
+
+var (
+	errCut   = errors.New("it is cut")
+	errLarge = errors.New("a number in it is too large")
+)
+
+// writer appends numbers and texts.
+type writer struct{ data []byte }
+
+func (w *writer) number(v int)   { w.data = binary.AppendUvarint(w.data, uint64(v)) }
+func (w *writer) signed(v int64) { w.data = binary.AppendVarint(w.data, v) }
+func (w *writer) float(v float64) {
+	w.data = binary.LittleEndian.AppendUint64(w.data, math.Float64bits(v))
+}
+func (w *writer) float32(v float32) {
+	w.data = binary.LittleEndian.AppendUint32(w.data, math.Float32bits(v))
+}
+
+func (w *writer) bytes(b []byte) {
+	w.number(len(b))
+	w.data = append(w.data, b...)
+}
+
+// reader reads what a writer appended, until something is wrong.
+type reader struct {
+	data []byte
+	err  error
+}
+
+func (r *reader) take(n int) []byte {
+	if r.err == nil && (n < 0 || n > len(r.data)) {
+		r.err = errCut
+	}
+	if r.err != nil {
+		return nil
+	}
+	taken := r.data[:n:n]
+	r.data = r.data[n:]
+	return taken
+}
+
+func (r *reader) number() int {
+	v, n := binary.Uvarint(r.data)
+	if r.take(n); r.err == nil && n == 0 {
+		r.err = errCut
+	}
+	if r.err == nil && v > math.MaxInt32 {
+		r.err = errLarge
+	}
+	if r.err != nil {
+		return 0
+	}
+	return int(v)
+}
+
+func (r *reader) signed() int64 {
+	v, n := binary.Varint(r.data)
+	if r.take(n); r.err == nil && n == 0 {
+		r.err = errCut
+	}
+	return v
+}
+
+func (r *reader) float() float64 {
+	b := r.take(8)
+	if b == nil {
+		return 0
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(b))
+}
+
+func (r *reader) float32() float32 {
+	b := r.take(4)
+	if b == nil {
+		return 0
+	}
+	v := math.Float32frombits(binary.LittleEndian.Uint32(b))
+	if v != v {
+		r.fail(errors.New("a number in it is none"))
+	}
+	return v
+}
+
+func (r *reader) bytes() []byte { return r.take(r.number()) }
+
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// list reads how many things follow, each of at least so many bytes, so that what is claimed costs no more memory than what came.
+func (r *reader) list(each int) int {
+	n := r.number()
+	if r.err == nil && n > len(r.data)/each {
+		r.fail(fmt.Errorf("it says that %d things follow, in %d bytes", n, len(r.data)))
+		return 0
+	}
+	return n
+}
+
+func writeList[T any](w *writer, all []T, one func(*writer, T)) {
+	w.number(len(all))
+	for _, v := range all {
+		one(w, v)
+	}
+}
+
+func readList[T any](r *reader, each int, one func(*reader) T) []T {
+	n := r.list(each)
+	if n == 0 {
+		return nil
+	}
+	all := make([]T, n)
+	for i := range all {
+		all[i] = one(r)
+	}
+	return all
+}
+
+func writeNumber(w *writer, v int) { w.number(v) }
+
+// frames reads numbers of frames of a segment, which increase.
+func (r *reader) frames(of int) []int {
+	frames := readList(r, 1, (*reader).number)
+	for i, f := range frames {
+		if f >= of || i > 0 && f <= frames[i-1] {
+			r.fail(fmt.Errorf("its frames %v are not some of %d, in order", frames, of))
+			break
+		}
+	}
+	return frames
+}
+
+func writeRegion(w *writer, v videoext.Region) {
+	for _, c := range [...]float32{v.X0, v.Y0, v.X1, v.Y1} {
+		w.float32(c)
+	}
+}
+
+const regionBytes = 16
+
+func readRegion(r *reader) videoext.Region {
+	v := videoext.Region{X0: r.float32(), Y0: r.float32(), X1: r.float32(), Y1: r.float32()}
+	if r.err == nil && !(v.X0 >= 0 && v.X0 <= v.X1 && v.X1 <= 1 && v.Y0 >= 0 && v.Y0 <= v.Y1 && v.Y1 <= 1) {
+		r.fail(fmt.Errorf("a region %v is not in the frame", v))
+	}
+	return v
+}
+
+func writeRegions(w *writer, v []videoext.Region) { writeList(w, v, writeRegion) }
+func readRegions(r *reader) []videoext.Region     { return readList(r, regionBytes, readRegion) }
+
+func writeDetection(w *writer, d videoext.Detection) {
+	writeRegion(w, d.Region)
+	w.number(d.Class)
+	w.float32(d.Score)
+}
+
+func readDetection(r *reader) videoext.Detection {
+	return videoext.Detection{Region: readRegion(r), Class: r.number(), Score: r.float32()}
+}
+
+func writeDetections(w *writer, d []videoext.Detection) { writeList(w, d, writeDetection) }
+func readDetections(r *reader) []videoext.Detection     { return readList(r, regionBytes+5, readDetection) }

@@ -1,0 +1,203 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// maxFrames is how many frames a segment may have.
+const maxFrames = media.MaxFrames
+
+const (
+	contentWanted byte = iota
+	contentSeen
+)
+
+func write(w *writer, m Message) error {
+	switch m := m.(type) {
+	case *Hello:
+		w.number(Version)
+		w.number(m.Width)
+		w.number(m.Height)
+		w.float(m.Rate)
+		w.bytes([]byte(m.Camera))
+	case *Welcome:
+		w.bytes([]byte(m.Method))
+		w.number(int(m.Next))
+	case *Sent:
+		return writeSent(w, m)
+	case *Delay:
+		w.number(int(m.Segment))
+		w.signed(int64(m.Delay))
+	case *Done:
+		w.number(int(m.Segment))
+	case *Refused:
+		w.bytes([]byte(m.Reason))
+	case *Skipped:
+		w.number(int(m.Segment))
+		w.number(int(m.Stream))
+		w.number(m.Of)
+	case *Answered:
+		w.number(int(m.Segment))
+		return writeContent(w, m.Content)
+	case *Resulted:
+		return writeResults(w, m)
+	}
+	return nil
+}
+
+func read(r *reader, kind byte) Message {
+	switch kind {
+	case kindHello:
+		if v := r.number(); v != Version {
+			r.fail(fmt.Errorf("it is of version %d, and this is %d", v, Version))
+		}
+		return readHello(r)
+	case kindWelcome:
+		return &Welcome{Method: string(r.bytes()), Next: segment(r)}
+	case kindSent:
+		return readSent(r)
+	case kindDelay:
+		return &Delay{Segment: segment(r), Delay: time.Duration(r.signed())}
+	case kindDone:
+		return &Done{segment(r)}
+	case kindRefused:
+		return &Refused{string(r.bytes())}
+	case kindSkipped:
+		return &Skipped{method.Skip{Segment: segment(r), Stream: stream(r), Of: of(r)}}
+	case kindAnswered:
+		return &Answered{method.Answer{Segment: segment(r), Content: readContent(r)}}
+	case kindResulted:
+		return readResults(r)
+	case kindEnded:
+		return &Ended{}
+	}
+	return nil
+}
+
+func segment(r *reader) method.Segment { return method.Segment(r.number()) }
+
+func stream(r *reader) method.Stream {
+	s := r.number()
+	if s > int(method.B) {
+		r.fail(fmt.Errorf("there is no stream %d", s))
+	}
+	return method.Stream(s)
+}
+
+// of is how many frames a segment has.
+func of(r *reader) int {
+	n := r.number()
+	if r.err == nil && (n < 1 || n > maxFrames) {
+		r.fail(fmt.Errorf("a segment of %d frames; 1 to %d are right", n, maxFrames))
+	}
+	return n
+}
+
+func readHello(r *reader) *Hello {
+	h := &Hello{Width: r.number(), Height: r.number(), Rate: r.float(), Camera: string(r.bytes())}
+	if r.err != nil {
+		return h
+	}
+	if err := media.CheckSize(h.Width, h.Height); err != nil {
+		r.fail(err)
+	}
+	if !(h.Rate > 0 && h.Rate <= 1000) {
+		r.fail(fmt.Errorf("%v frames in a second; above 0 and at most 1000 are right", h.Rate))
+	}
+	return h
+}
+
+func writeSent(w *writer, m *Sent) error {
+	w.number(int(m.Segment))
+	w.number(int(m.Stream))
+	w.number(m.Of)
+	writeList(w, m.Frames, writeNumber)
+	w.number(m.Container)
+	data, err := m.Data.AppendBinary(nil)
+	w.data = append(w.data, data...)
+	return err
+}
+
+func readSent(r *reader) *Sent {
+	m := &Sent{Segment: segment(r), Stream: stream(r), Of: of(r)}
+	m.Frames = r.frames(m.Of)
+	m.Container = r.number()
+	if r.err != nil {
+		return m
+	}
+	data, err := media.ParseSegment(r.take(len(r.data)))
+	if err != nil {
+		r.fail(err)
+		return m
+	}
+	if len(data.Units) != len(m.Frames) {
+		r.fail(fmt.Errorf("it has %d frames for %d that are named", len(data.Units), len(m.Frames)))
+	}
+	m.Data = data
+	return m
+}
+
+func writeContent(w *writer, c method.Content) error {
+	switch c := c.(type) {
+	case method.Wanted:
+		w.data = append(w.data, contentWanted)
+		writeList(w, c.Regions, writeRegions)
+	case method.Seen:
+		w.data = append(w.data, contentSeen)
+		writeList(w, c.Frames, writeNumber)
+		writeList(w, c.Detections, writeDetections)
+	default:
+		return fmt.Errorf("an answer of %T has no form for the wire", c)
+	}
+	return nil
+}
+
+func readContent(r *reader) method.Content {
+	kind := r.take(1)
+	switch {
+	case kind == nil:
+		return nil
+	case kind[0] == contentWanted:
+		return method.Wanted{Regions: readList(r, 1, readRegions)}
+	case kind[0] == contentSeen:
+		s := method.Seen{Frames: r.frames(maxFrames), Detections: readList(r, 1, readDetections)}
+		if r.err == nil && len(s.Frames) != len(s.Detections) {
+			r.fail(fmt.Errorf("it has what was seen in %d frames, of %d", len(s.Detections), len(s.Frames)))
+		}
+		return s
+	}
+	r.fail(fmt.Errorf("there is no answer of kind %d", kind[0]))
+	return nil
+}
+
+// writeResults writes detections; a camera has no masks.
+func writeResults(w *writer, m *Resulted) error {
+	w.number(int(m.Segment))
+	final := 0
+	if m.Final {
+		final = 1
+	}
+	w.number(final)
+	w.number(len(m.Frames))
+	for _, f := range m.Frames {
+		if f.Mask != nil {
+			return fmt.Errorf("results of segment %d have a mask, which has no form for the wire", m.Segment)
+		}
+		writeDetections(w, f.Detections)
+	}
+	return nil
+}
+
+func readResults(r *reader) *Resulted {
+	m := &Resulted{method.Results{Segment: segment(r), Final: r.number() == 1}}
+	m.Frames = readList(r, 1, func(r *reader) videoext.Findings { return videoext.Findings{Detections: readDetections(r)} })
+	if r.err == nil && (len(m.Frames) < 1 || len(m.Frames) > maxFrames) {
+		r.fail(fmt.Errorf("results of %d frames; 1 to %d are right", len(m.Frames), maxFrames))
+	}
+	return m
+}
