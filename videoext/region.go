@@ -110,3 +110,13 @@ func components(n int, joined func(i, j int) bool) []int {
 	}
 	return group
 }
+
+// OfClasses are the detections of some classes; nil: of all.
+func OfClasses(all []Detection, classes []int) (some []Detection) {
+	for _, d := range all {
+		if classes == nil || slices.Contains(classes, d.Class) {
+			some = append(some, d)
+		}
+	}
+	return some
+}

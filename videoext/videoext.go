@@ -1,7 +1,11 @@
 // Package videoext is the vocabulary of video analytics: parts of frames, and what is found in them.
 package videoext
 
-import "github.com/prefillonly/prefillonly/videoext/media"
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/videoext/media"
+)
 
 // Detection is a thing found in a frame.
 type Detection struct {
@@ -45,4 +49,26 @@ func Focus(regions []Region, width, height int, inside, outside uint8) *media.QP
 		m.Set(r.Pixels(width, height), inside)
 	}
 	return m
+}
+
+// Quality is how all of a frame is encoded.
+type Quality struct {
+	QP    int
+	Scale float64 // of the width and height, above 0 and at most 1
+}
+
+func (q Quality) String() string { return fmt.Sprintf("%d at %g", q.QP, q.Scale) }
+
+// Check says what is wrong with a quality.
+func (q Quality) Check() error {
+	if q.QP < 0 || q.QP > media.MaxQP || !(q.Scale > 0 && q.Scale <= 1) {
+		return fmt.Errorf("quality %v: the QP is to be 0 to %d, and the scale above 0 and at most 1", q, media.MaxQP)
+	}
+	return nil
+}
+
+// Settings are those of frames of a size in this quality.
+func (q Quality) Settings(width, height int) media.Settings {
+	width, height = Scaled(width, height, q.Scale)
+	return media.Settings{Width: width, Height: height, Quality: media.QP(q.QP)}
 }

@@ -120,11 +120,11 @@ var arrows = map[string][]string{
 	"videoext/method":            {"videoext", "videoext/media"},
 	"videoext/method/methodtest": {"videoext", "videoext/method", "videoext/timeline"},
 	"videoext/timeline":          {},
-	"videoext/uniform":           {"videoext", "videoext/media", "videoext/method"},
 	"videoext/emulate":           {"videoext", "videoext/link", "videoext/media", "videoext/method", "videoext/timeline"},
 	"videoext/dds":               {"videoext", "videoext/media", "videoext/method"},
 	"videoext/link":              {},
 	"videoext/session":           {"videoext", "videoext/media", "videoext/method"},
+	"videoext/methods":           {"videoext", "videoext/baselines", "videoext/dds", "videoext/method"},
 	"videoext/baselines":         {"videoext", "videoext/media", "videoext/method"},
 	"videoext/vision":            {"videoext"},
 	"videoext/detect":            {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
@@ -222,9 +222,9 @@ var pure = map[string][]string{
 	"videoext/dds":        {},
 	"videoext/link":       {},
 	"videoext/session":    {},
+	"videoext/baselines":  {},
 	"videoext/method":     {},
 	"videoext/timeline":   {},
-	"videoext/uniform":    {},
 }
 
 // impureImports and impureNames are what a pure file may not use.

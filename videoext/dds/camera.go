@@ -21,7 +21,7 @@ type camera struct {
 // recent is a segment whose frames are kept.
 type recent struct {
 	method.Captured
-	high Quality
+	high videoext.Quality
 }
 
 func newCamera(c Config) *camera {
@@ -67,9 +67,10 @@ func (c *camera) onCaptured(now time.Duration, e method.Captured) (do []method.C
 }
 
 // settings are those of a quality.
-func (c *camera) settings(q Quality, e method.Captured) media.Settings {
-	width, height := videoext.Scaled(e.Width, e.Height, q.Scale)
-	return media.Settings{Width: width, Height: height, Quality: media.QP(q.QP), BFrames: c.c.BFrames}
+func (c *camera) settings(q videoext.Quality, e method.Captured) media.Settings {
+	s := q.Settings(e.Width, e.Height)
+	s.BFrames = c.c.BFrames
+	return s
 }
 
 // jammed says whether what waits to be sent takes too long. A link that is said to carry nothing is jammed as soon as something

@@ -10,16 +10,10 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
-// Quality is how one of the two streams is encoded.
-type Quality struct {
-	QP    int
-	Scale float64
-}
-
 // Config says how DDS streams. Detectors' scores are from 0 to 1, areas are parts of the frame.
 type Config struct {
 	Frames    int // of a segment
-	Low, High Quality
+	Low, High videoext.Quality
 	BFrames   int
 	Classes   []int // that are looked for; nil: all
 
@@ -57,7 +51,7 @@ type Feedback struct {
 // Paper has the constants of the paper's sections 3.1.2 and 3.2.1 (of the dissertation: chapter 3).
 func Paper() Config {
 	return Config{
-		Frames: 15, Low: Quality{36, 0.8}, High: Quality{26, 0.8},
+		Frames: 15, Low: videoext.Quality{QP: 36, Scale: 0.8}, High: videoext.Quality{QP: 26, Scale: 0.8},
 		Feedback: Feedback{Objectness: 0.5, Sure: 0.5, SameIoU: 0.3, Largest: 0.04, Margin: 0.3, Share: 0.25},
 		Outside:  51, Duplicate: 0.3,
 		Keep: 2, Patience: 2 * time.Second, MaxBacklog: 2 * time.Second,
@@ -74,9 +68,9 @@ func Repo() Config {
 
 // Check says what is wrong with a configuration.
 func (c *Config) Check() error {
-	for _, q := range []Quality{c.Low, c.High} {
-		if q.QP < 0 || q.QP > 51 || !(q.Scale > 0 && q.Scale <= 1) {
-			return fmt.Errorf("dds: quality %+v: QP is to be 0 to 51, and the scale above 0 and at most 1", q)
+	for _, q := range []videoext.Quality{c.Low, c.High} {
+		if err := q.Check(); err != nil {
+			return fmt.Errorf("dds: %w", err)
 		}
 	}
 	switch {
@@ -103,25 +97,7 @@ func New(c Config) method.Method {
 	}}
 }
 
-// wants says whether a class is looked for.
-func (c *Config) wants(class int) bool {
-	if c.Classes == nil {
-		return true
-	}
-	for _, k := range c.Classes {
-		if k == class {
-			return true
-		}
-	}
-	return false
-}
-
 // wanted are the detections that are looked for.
-func (c *Config) wanted(all []videoext.Detection) (some []videoext.Detection) {
-	for _, d := range all {
-		if c.wants(d.Class) {
-			some = append(some, d)
-		}
-	}
-	return some
+func (c *Config) wanted(all []videoext.Detection) []videoext.Detection {
+	return videoext.OfClasses(all, c.Classes)
 }

@@ -12,13 +12,13 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/accuracy"
+	"github.com/prefillonly/prefillonly/videoext/baselines"
 	"github.com/prefillonly/prefillonly/videoext/dds"
 	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
 	"github.com/prefillonly/prefillonly/videoext/method"
-	"github.com/prefillonly/prefillonly/videoext/uniform"
 )
 
 func clock() time.Duration {
@@ -175,10 +175,10 @@ func TestDDSSeesMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	rule := accuracy.DDS()
-	at := func(qp int) method.Method { return uniform.New(uniform.Config{Frames: 10, QP: qp, Scale: 1}) }
+	at := func(qp int) method.Method { return plain(qp) }
 	fine, coarse := run1(t, lab, at(20), 1e6), run1(t, lab, at(46), 1e6)
 	c := dds.Paper()
-	c.Frames, c.Low, c.High = 10, dds.Quality{QP: 46, Scale: 1}, dds.Quality{QP: 20, Scale: 1}
+	c.Frames, c.Low, c.High = 10, videoext.Quality{QP: 46, Scale: 1}, videoext.Quality{QP: 20, Scale: 1}
 	var outs []*Outcome
 	for _, outside := range []int{51, 0} {
 		c.Outside = outside
@@ -212,7 +212,7 @@ func TestDDSSeesMore(t *testing.T) {
 // TestDelay holds that the delay is what frames wait for their segment, and what the link and the work take.
 func TestDelay(t *testing.T) {
 	lab, _ := newLab(t, scene(20))
-	m := uniform.New(uniform.Config{Frames: 10, QP: 20, Scale: 1})
+	m := plain(20)
 	quick, slow := run1(t, lab, m, 1e9), run1(t, lab, m, 40_000)
 	work := (quick.CameraTime + quick.ServerTime) / 2
 	if want := 550*time.Millisecond + 50*time.Millisecond + work; (quick.Delay - want).Abs() > work/2+time.Millisecond {
@@ -254,7 +254,7 @@ func TestTools(t *testing.T) {
 	lab, _ := newLab(t, scene(2))
 	for _, action := range []method.CameraAction{method.Detect{Frames: []int{0}}, method.Measure{}, method.Track{Frames: []int{0}}} {
 		m := method.Method{Name: "asks", Setting: "once", Frames: 2, New: func() (method.Camera, method.Server) {
-			return asks{action}, method.OneStream(method.Plain{}, nil)
+			return asks{action}, &method.OneStream{How: method.Plain{}}
 		}}
 		if _, err := lab.Run(m, link.New(link.Constant(1e6), 0, 0)); err == nil {
 			t.Errorf("%T is carried out without tools", action)
@@ -270,4 +270,9 @@ func (a asks) Step(_ time.Duration, event method.CameraEvent) []method.CameraAct
 		return []method.CameraAction{a.action}
 	}
 	return nil
+}
+
+// plain is H.264 of a fixed quantiser.
+func plain(qp int) method.Method {
+	return baselines.Plain{Common: baselines.Usual(), Quality: videoext.Quality{QP: qp, Scale: 1}}.New()
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 )
 
-// OneStream is the server's side of methods without a stream B: the network looks at all that arrives, and what it finds is final. A frame that
-// was not sent, or is lost, has the results of the one before. Answers, if they are wanted, are made of what was found; nil is none.
-func OneStream(how How, answer func(Inferred) Content) Server {
-	return &oneStream{how: how, answer: answer}
-}
+// OneStream is the server's side of methods without a stream B: the network looks at all that arrives, and what it finds is final. A frame
+// that was not sent, or is lost, has the results of the one before.
+type OneStream struct {
+	How     How
+	Classes []int // that are looked for; nil: all
+	Blank   bool  // frames that were not sent have nothing in them instead
+	// Answer makes an answer of what was found; nil: there is none.
+	Answer func(Inferred) Content
 
-type oneStream struct {
-	how     How
-	answer  func(Inferred) Content
 	pending []looked
 	last    videoext.Findings
 }
@@ -27,12 +27,12 @@ type looked struct {
 }
 
 // Step implements Server.
-func (s *oneStream) Step(_ time.Duration, event ServerEvent) []ServerAction {
+func (s *OneStream) Step(_ time.Duration, event ServerEvent) []ServerAction {
 	switch e := event.(type) {
 	case Arrived:
 		if e.Stream == A {
 			s.pending = append(s.pending, looked{e.Segment, e.Of})
-			return []ServerAction{Infer{Segment: e.Segment, Stream: A, Frames: e.Frames, How: s.how}}
+			return []ServerAction{Infer{Segment: e.Segment, Stream: A, Frames: e.Frames, How: s.How}}
 		}
 	case Inferred:
 		return s.inferred(e)
@@ -50,18 +50,18 @@ func (s *oneStream) Step(_ time.Duration, event ServerEvent) []ServerAction {
 	return nil
 }
 
-func (s *oneStream) inferred(e Inferred) []ServerAction {
+func (s *OneStream) inferred(e Inferred) []ServerAction {
 	do := s.finish(e.Segment, e.Frames, e.Findings)
-	if do == nil || s.answer == nil {
+	if do == nil || s.Answer == nil {
 		return do
 	}
-	if content := s.answer(e); content != nil {
+	if content := s.Answer(e); content != nil {
 		do = append(do, Answer{Segment: e.Segment, Content: content})
 	}
 	return do
 }
 
-func (s *oneStream) missing(segment Segment, stream Stream, of int) []ServerAction {
+func (s *OneStream) missing(segment Segment, stream Stream, of int) []ServerAction {
 	if stream != A {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *oneStream) missing(segment Segment, stream Stream, of int) []ServerActi
 }
 
 // finish gives a segment's results.
-func (s *oneStream) finish(segment Segment, frames []int, found []videoext.Findings) []ServerAction {
+func (s *OneStream) finish(segment Segment, frames []int, found []videoext.Findings) []ServerAction {
 	i := slices.IndexFunc(s.pending, func(l looked) bool { return l.segment == segment })
 	if i < 0 {
 		return nil
@@ -80,7 +80,9 @@ func (s *oneStream) finish(segment Segment, frames []int, found []videoext.Findi
 	all := make([]videoext.Findings, s.pending[i].of)
 	for frame := range all {
 		if k := slices.Index(frames, frame); k >= 0 {
-			s.last = videoext.Findings{Detections: found[k].Detections, Mask: found[k].Mask}
+			s.last = videoext.Findings{Detections: videoext.OfClasses(found[k].Detections, s.Classes), Mask: found[k].Mask}
+		} else if s.Blank {
+			continue
 		}
 		all[frame] = s.last
 	}

@@ -133,6 +133,9 @@ func (w *world) serverDoes(action method.ServerAction) {
 		w.add(w.now()+time.Duration(10+w.r.IntN(50))*time.Millisecond, toCamera, a)
 	case method.Results:
 		w.results(a)
+		if s := w.of(a.Segment, a); s != nil && a.Final {
+			s.served = true
+		}
 	case method.Wake:
 		w.serverWake = a.At
 		w.add(max(a.At, w.now()), toServer, method.Woke{})
@@ -150,7 +153,7 @@ func (w *world) infer(a method.Infer) {
 	if !s.arrived[a.Stream] {
 		w.problem("Infer of stream %v of segment %d, which is not here", a.Stream, a.Segment)
 	}
-	if s.final > 0 {
+	if s.served {
 		w.problem("Infer of segment %d, whose results are final", a.Segment)
 	}
 	if p, ok := a.How.(method.Pasted); ok && (len(p.Regions) != len(a.Frames) || !s.arrived[method.A]) {

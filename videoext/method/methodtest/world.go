@@ -46,7 +46,8 @@ type segment struct {
 	sent     [2]bool // or skipped
 	arrived  [2]bool
 	released bool
-	final    int // results that are final
+	final    int  // results that are final
+	served   bool // they are the server's
 }
 
 // step is one call of one side, and what came of it.

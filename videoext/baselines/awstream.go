@@ -1,0 +1,207 @@
+package baselines
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// AWStream streams in the most accurate of some configurations that the link can carry, which were profiled beforehand (Zhang and others,
+// "AWStream: Adaptive Wide-Area Streaming Analytics", SIGCOMM 2018, sections 4 and 5).
+type AWStream struct {
+	Common
+	Profile []Operating
+	// Budget is the bandwidth in bytes a second for which one configuration is chosen; 0: they follow the link.
+	Budget float64
+	// Share is the part of the link's bandwidth that is used after congestion; Congested how long what waits takes when the link is.
+	Share     float64
+	Congested time.Duration
+}
+
+// Operating is one configuration, and what it takes and gives.
+type Operating struct {
+	videoext.Quality
+	Skip     int     // frames that are left out after each one
+	Rate     float64 // bytes a second
+	Accuracy float64
+}
+
+// Constants of the published code (github.com/awstream/awstream).
+const (
+	startupCongestEnough = 3
+	steadyEnough         = 3
+)
+
+// DefaultAWStream follows the link.
+func DefaultAWStream(profile []Operating) AWStream {
+	return AWStream{Common: Usual(), Profile: profile, Share: 0.8, Congested: 500 * time.Millisecond}
+}
+
+// Pareto are the configurations that none is better than, in both: in order of rate and of accuracy.
+func Pareto(all []Operating) (front []Operating) {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b Operating) int {
+		return cmp.Or(cmp.Compare(a.Rate, b.Rate), cmp.Compare(b.Accuracy, a.Accuracy))
+	})
+	for _, o := range all {
+		if len(front) == 0 || o.Accuracy > front[len(front)-1].Accuracy {
+			front = append(front, o)
+		}
+	}
+	return front
+}
+
+// under is the last of a front within a rate; the first if none is.
+func under(front []Operating, rate float64) int {
+	i, _ := slices.BinarySearchFunc(front, rate, func(o Operating, rate float64) int {
+		if o.Rate <= rate {
+			return -1
+		}
+		return 1
+	})
+	return max(i-1, 0)
+}
+
+// Check says what is wrong with a configuration.
+func (c *AWStream) Check() error {
+	if err := c.Common.check("awstream"); err != nil {
+		return err
+	}
+	for _, o := range c.Profile {
+		if err := o.Check(); err != nil {
+			return err
+		}
+		if o.Skip < 0 || !(o.Rate > 0) {
+			return fmt.Errorf("awstream: a configuration that leaves out %d frames and takes %g bytes a second", o.Skip, o.Rate)
+		}
+	}
+	switch {
+	case len(c.Profile) == 0:
+		return fmt.Errorf("awstream: a profile of no configurations")
+	case !(c.Budget >= 0):
+		return fmt.Errorf("awstream: a budget of %g bytes a second", c.Budget)
+	case c.Budget == 0 && (!(c.Share > 0 && c.Share <= 1) || c.Congested <= 0):
+		return fmt.Errorf("awstream: a share of %g of the link is to be above 0 and at most 1, and %v of congestion above 0", c.Share, c.Congested)
+	}
+	return nil
+}
+
+// New is AWStream as a method. The configuration has been checked.
+func (c AWStream) New() method.Method {
+	c.Profile = Pareto(c.Profile)
+	setting := "adaptive"
+	if c.Budget > 0 {
+		setting = c.Profile[under(c.Profile, c.Budget)].String()
+	}
+	return method.Method{Name: "awstream", Setting: setting, Frames: c.Frames, New: func() (method.Camera, method.Server) {
+		return &awstreamCamera{c: c, up: uplink{longest: c.MaxBacklog}}, &method.OneStream{How: method.Plain{}, Classes: c.Classes}
+	}}
+}
+
+func (o Operating) String() string {
+	return fmt.Sprintf("%v, 1 of %d", o.Quality, o.Skip+1)
+}
+
+// phase is a state of the rate adaptation (figure 8 of the paper).
+type phase uint8
+
+const (
+	startup phase = iota // the rate rises with every segment that got through
+	degrade              // it is at what the link carries, until the queue is empty
+	steady               // it stays
+	probe                // it is a step higher, to see whether that gets through
+)
+
+type awstreamCamera struct {
+	c     AWStream
+	up    uplink
+	phase phase
+	count int // signals of a kind in a row
+	level int // of c.Profile
+}
+
+// Step implements method.Camera.
+func (a *awstreamCamera) Step(_ time.Duration, event method.CameraEvent) []method.CameraAction {
+	switch e := event.(type) {
+	case method.Captured:
+		if a.c.Budget > 0 {
+			a.level = under(a.c.Profile, a.c.Budget)
+		} else {
+			a.adapt()
+		}
+		o := a.c.Profile[a.level]
+		return a.up.send(e, sampled(e.Frames, o.Skip), a.settings(o, e))
+	case method.Link:
+		a.up.Link = e
+	}
+	return nil
+}
+
+// sampled are the frames of a segment that are not left out.
+func sampled(n, skip int) (frames []int) {
+	for i := 0; i < n; i += skip + 1 {
+		frames = append(frames, i)
+	}
+	return frames
+}
+
+func (a *awstreamCamera) settings(o Operating, e method.Captured) media.Settings {
+	s := o.Settings(e.Width, e.Height)
+	s.BFrames = a.c.BFrames
+	return s
+}
+
+// adapt moves on by how the link is when a segment is captured. Where the paper probes with bytes of no use, whose pace rises, a probe here
+// is segments of the next configuration.
+func (a *awstreamCamera) adapt() {
+	empty := a.up.Backlog == 0
+	congested := float64(a.up.Backlog) > a.up.Bandwidth*a.c.Congested.Seconds() && !empty
+	switch {
+	case congested && a.phase == startup:
+		if a.count++; a.count >= startupCongestEnough {
+			a.fall()
+		}
+	case congested:
+		a.fall()
+	case !empty:
+		a.count = 0
+	case a.phase == startup:
+		a.count = 0
+		a.rise(startup)
+	case a.phase == degrade:
+		a.phase, a.count = steady, 0
+	default:
+		if a.count++; a.count >= steadyEnough {
+			a.advance()
+		}
+	}
+}
+
+// fall goes to what the link carries, at least a step down.
+func (a *awstreamCamera) fall() {
+	a.level = min(under(a.c.Profile, a.up.Bandwidth*a.c.Share), max(a.level-1, 0))
+	a.phase, a.count = degrade, 0
+}
+
+// rise goes a step up; at the top it stays steady.
+func (a *awstreamCamera) rise(next phase) {
+	a.phase = next
+	if a.level++; a.level >= len(a.c.Profile)-1 {
+		a.level, a.phase = len(a.c.Profile)-1, steady
+	}
+}
+
+// advance goes from steady to a probe, and from a probe that got through to steady.
+func (a *awstreamCamera) advance() {
+	a.count = 0
+	if a.phase == probe {
+		a.phase = steady
+		return
+	}
+	a.rise(probe)
+}

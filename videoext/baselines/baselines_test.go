@@ -1,0 +1,153 @@
+package baselines
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/method/methodtest"
+)
+
+var profile = []Operating{
+	{Quality: videoext.Quality{QP: 44, Scale: 0.5}, Skip: 4, Rate: 5e3, Accuracy: 0.4},
+	{Quality: videoext.Quality{QP: 36, Scale: 0.8}, Skip: 1, Rate: 20e3, Accuracy: 0.7},
+	{Quality: videoext.Quality{QP: 44, Scale: 1}, Rate: 25e3, Accuracy: 0.6}, // worse than the one before
+	{Quality: videoext.Quality{QP: 24, Scale: 1}, Rate: 90e3, Accuracy: 1},
+}
+
+func methods(t *testing.T) (all []method.Method) {
+	plain := Plain{Common: Usual(), Quality: videoext.Quality{QP: 36, Scale: 0.8}}
+	cloudseg, vigil, eaar, glimpse := DefaultCloudSeg(), DefaultVigil(), DefaultEAAR(), DefaultGlimpse()
+	aw, budget := DefaultAWStream(profile), DefaultAWStream(profile)
+	budget.Budget = 30e3
+	reducto := Reducto{Common: Usual(), Quality: plain.Quality, Feature: method.Edge, Threshold: 0.1}
+	profiled := reducto
+	profiled.Profile = &FilterProfile{Target: 0.9, Longest: 1}
+	profiled.Profile.Learn([]float64{1, 0.1, 0.1, 0.5}, []float64{0.05, 0.2, 0.4}, func(frames []int) float64 { return float64(len(frames)) / 3 })
+	for _, c := range []interface {
+		Check() error
+		New() method.Method
+	}{&plain, &cloudseg, &vigil, &eaar, &glimpse, &aw, &budget, &reducto, &profiled} {
+		if err := c.Check(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c.New())
+	}
+	return all
+}
+
+func TestContract(t *testing.T) {
+	for _, m := range methods(t) {
+		t.Run(m.Name+" "+m.Setting, func(t *testing.T) { methodtest.Run(t, m) })
+	}
+}
+
+func TestPareto(t *testing.T) {
+	front := Pareto(profile)
+	if len(front) != 3 || slices.Contains(front, profile[2]) {
+		t.Errorf("front %v", front)
+	}
+	for rate, want := range map[float64]int{1: 0, 5e3: 0, 19e3: 0, 20e3: 1, 89e3: 1, 1e9: 2} {
+		if got := under(front, rate); got != want {
+			t.Errorf("at %g bytes a second it takes configuration %d, not %d", rate, got, want)
+		}
+	}
+}
+
+// The phases are those of figure 8 of the paper.
+func TestAWStreamFollowsTheLink(t *testing.T) {
+	c := DefaultAWStream(Pareto(profile))
+	a := &awstreamCamera{c: c}
+	step := func(bandwidth float64, backlog, level int, p phase) {
+		t.Helper()
+		a.up.Link = method.Link{Bandwidth: bandwidth, Backlog: backlog}
+		a.adapt()
+		if a.level != level || a.phase != p {
+			t.Fatalf("level %d in phase %d, not %d in %d", a.level, a.phase, level, p)
+		}
+	}
+	step(0, 0, 1, startup)
+	step(0, 0, 2, steady)
+	step(30e3, 40e3, 1, degrade)
+	step(30e3, 40e3, 0, degrade) // it goes on falling
+	step(30e3, 10e3, 0, degrade) // until the queue is empty
+	step(30e3, 0, 0, steady)
+	step(30e3, 0, 0, steady)
+	step(30e3, 0, 0, steady)
+	step(30e3, 0, 1, probe)
+	step(30e3, 20e3, 0, degrade) // the probe did not get through
+	step(30e3, 0, 0, steady)
+	for range 3 {
+		step(30e3, 0, min(0+a.count/2, 1), phase(2+a.count/2))
+	}
+}
+
+func TestDiffering(t *testing.T) {
+	differences := []float64{math.Inf(1), 0.1, 0.1, 0.3, 0, 0.05, 0.2}
+	if got := Differing(differences, 0.15); !slices.Equal(got, []int{0, 2, 3, 6}) {
+		t.Errorf("frames %v", got)
+	}
+	if got := Differing(differences, 10); !slices.Equal(got, []int{0}) {
+		t.Errorf("frames %v", got)
+	}
+}
+
+func TestThresholdOfSimilarSegments(t *testing.T) {
+	still, moving := []float64{1, 0.01, 0.02, 0.01}, []float64{1, 0.6, 0.7, 0.65}
+	p := FilterProfile{Target: 0.9, Longest: 1}
+	p.Learn(still, []float64{0.1, 0.5}, func([]int) float64 { return 1 })
+	p.Learn(moving, []float64{0.1, 0.5}, func(frames []int) float64 { return float64(len(frames)) / 4 })
+	if got := p.threshold(still); math.Abs(got-0.5) > 1e-6 {
+		t.Errorf("of still frames %g", got)
+	}
+	if got := p.threshold(moving); math.Abs(got-0.5) > 1e-6 {
+		t.Errorf("of moving frames, all of which differ by more than 0.5: %g", got)
+	}
+	p.Target = 1.1
+	p.Examples = p.Examples[:1]
+	p.Learn(moving, []float64{0.1, 0.5}, func(frames []int) float64 { return 1 })
+	if got := p.threshold(moving); got > 1e-6 {
+		t.Errorf("where no threshold is good enough %g", got)
+	}
+}
+
+// Glimpse sends what changes, and tracks through the rest what the server saw.
+func TestGlimpseFollowsOnTheCamera(t *testing.T) {
+	c := DefaultGlimpse()
+	c.Frames = 4
+	camera, _ := c.New().New()
+	car := videoext.Detection{Region: videoext.Region{X0: 0.1, Y0: 0.1, X1: 0.2, Y1: 0.2}, Score: 0.9}
+	moved := car
+	moved.X0, moved.X1 = 0.2, 0.3
+	say := func(event method.CameraEvent) []method.CameraAction { return camera.Step(time.Second, event) }
+	first := say(method.Captured{Segment: 0, Frames: 4, Width: 320, Height: 240})
+	if m, ok := first[0].(method.Measure); !ok || *m.Since != (method.Frame{}) {
+		t.Fatalf("it does %+v", first)
+	}
+	sent := say(method.Measured{Segment: 0, Values: []float64{0, 0, 0.01, 0.02}})
+	if e, ok := sent[0].(method.Encode); !ok || !slices.Equal(e.Frames, []int{0}) {
+		t.Fatalf("it does %+v", sent)
+	}
+	track := say(method.Answer{Segment: 0, Content: method.Seen{Frames: []int{0}, Detections: [][]videoext.Detection{{car}}}})
+	if tr, ok := track[0].(method.Track); !ok || !slices.Equal(tr.Frames, []int{1, 2, 3}) || tr.Detections[0] != car {
+		t.Fatalf("it does %+v", track)
+	}
+	done := say(method.Tracked{Segment: 0, Frames: []int{1, 2, 3}, Detections: [][]videoext.Detection{{car}, {car}, {moved}}})
+	if r, ok := done[0].(method.Results); !ok || r.Frames[3].Detections[0] != moved || len(done) != 1 {
+		t.Fatalf("it does %+v", done)
+	}
+	next := say(method.Captured{Segment: 1, Frames: 4, Width: 320, Height: 240})
+	if m, ok := next[0].(method.Measure); !ok || *m.Since != (method.Frame{}) {
+		t.Fatalf("it compares with another frame than the last one that was sent: %+v", next)
+	}
+	still := say(method.Measured{Segment: 1, Values: []float64{0, 0, 0, 0}})
+	if _, ok := still[0].(method.Skip); !ok {
+		t.Fatalf("it does %+v", still)
+	}
+	if tr, ok := still[1].(method.Track); !ok || tr.Detections[0] != moved || tr.From != (method.Frame{Segment: 0, Frame: 3}) {
+		t.Fatalf("it does not track from where it was: %+v", still)
+	}
+}

@@ -1,0 +1,257 @@
+// Package methods finds ways to stream by name, with their settings as text: dds:low=40,high=28.
+package methods
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/baselines"
+	"github.com/prefillonly/prefillonly/videoext/dds"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// Learned is what some methods have to know of a video beforehand.
+type Learned struct {
+	Configurations []baselines.Operating    // of AWStream
+	Filter         *baselines.FilterProfile // of Reducto
+}
+
+// kind is a method that has a name.
+type kind struct {
+	name, says string
+	// settings names the settings; what it returns makes the method when they are set.
+	settings func(s *flag.FlagSet, l *Learned) func() (method.Method, error)
+}
+
+// configuration is that of any method.
+type configuration interface {
+	Check() error
+	New() method.Method
+}
+
+func checked(c configuration) (method.Method, error) {
+	if err := c.Check(); err != nil {
+		return method.Method{}, err
+	}
+	return c.New(), nil
+}
+
+var kinds = []kind{
+	{"mpeg", "all frames in one quality", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
+		c := &baselines.Plain{Common: baselines.Usual(), Quality: videoext.Quality{QP: 30, Scale: 1}}
+		common(s, &c.Common)
+		quality(s, &c.Quality)
+		return func() (method.Method, error) { return checked(c) }
+	}},
+	{"dds", "all in low quality, and what the server's network is not sure of once more in high quality", ddsSettings},
+	{"awstream", "the most accurate of profiled configurations that the link can carry", func(s *flag.FlagSet, l *Learned) func() (method.Method, error) {
+		c := baselines.DefaultAWStream(l.Configurations)
+		common(s, &c.Common)
+		s.Float64Var(&c.Budget, "budget", c.Budget, "bytes a second for which one configuration is chosen; 0: they follow the link")
+		return func() (method.Method, error) { return checked(&c) }
+	}},
+	{"glimpse", "frames that differ from the last one sent; a tracker on the camera follows what was found in them", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
+		c := baselines.DefaultGlimpse()
+		common(s, &c.Common)
+		quality(s, &c.Quality)
+		s.Float64Var(&c.Threshold, "threshold", c.Threshold, "part of the pixels that differ, for a frame to be sent")
+		s.DurationVar(&c.Patience, "patience", c.Patience, "that the camera has for an answer")
+		return func() (method.Method, error) { return checked(&c) }
+	}},
+	{"vigil", "what a small network on the camera finds", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
+		c := baselines.DefaultVigil()
+		common(s, &c.Common)
+		quality(s, &c.High)
+		s.IntVar(&c.Outside, "outside", c.Outside, "QP of the rest")
+		score(s, &c.Score, "score", "of what the camera's network finds, at least")
+		return func() (method.Method, error) { return checked(&c) }
+	}},
+	{"eaar", "what the server's network saw last in high quality, the rest in low quality", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
+		c := baselines.DefaultEAAR()
+		common(s, &c.Common)
+		quality(s, &c.High)
+		s.IntVar(&c.Low, "low", c.Low, "QP of the rest")
+		score(s, &c.Objectness, "objectness", "of regions, at least")
+		score(s, &c.Grow, "grow", "by which regions are enlarged on each side, as a part of their size")
+		return func() (method.Method, error) { return checked(&c) }
+	}},
+	{"cloudseg", "small frames, which a network on the server enlarges", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
+		c := baselines.DefaultCloudSeg()
+		common(s, &c.Common)
+		quality(s, &c.Quality)
+		s.IntVar(&c.Factor, "factor", c.Factor, "by which the server enlarges")
+		return func() (method.Method, error) { return checked(&c) }
+	}},
+	{"reducto", "frames that differ enough from the last one sent", func(s *flag.FlagSet, l *Learned) func() (method.Method, error) {
+		c := baselines.Reducto{Common: baselines.Usual(), Quality: videoext.Quality{QP: 28, Scale: 1}, Feature: method.Edge, Profile: l.Filter}
+		common(s, &c.Common)
+		quality(s, &c.Quality)
+		s.Float64Var(&c.Threshold, "threshold", c.Threshold, "of summed differences, for a frame to be sent, if the video was not profiled")
+		s.Func("feature", "by which frames are compared: pixel, area or edge (default edge)", func(v string) error {
+			i := slices.Index([]string{"pixel", "area", "edge"}, v)
+			if i < 0 {
+				return errors.New("it is to be pixel, area or edge")
+			}
+			c.Feature = method.Feature(i)
+			return nil
+		})
+		return func() (method.Method, error) { return checked(&c) }
+	}},
+}
+
+func ddsSettings(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
+	c := dds.Paper()
+	s.Func("preset", "constants of the paper or of the published code, repo; it is to be the first setting (default paper)", func(v string) error {
+		switch v {
+		case "paper":
+			c = dds.Paper()
+		case "repo":
+			c = dds.Repo()
+		default:
+			return errors.New("it is to be paper or repo")
+		}
+		return nil
+	})
+	s.IntVar(&c.Frames, "frames", c.Frames, "of a segment")
+	s.IntVar(&c.BFrames, "bframes", c.BFrames, "B-frames in a row, at most")
+	s.Func("classes", "numbers of the classes that are looked for, joined by +", classes(&c.Classes))
+	s.IntVar(&c.Low.QP, "low", c.Low.QP, "QP of stream A")
+	s.IntVar(&c.High.QP, "high", c.High.QP, "QP of stream B")
+	s.Float64Var(&c.Low.Scale, "low-scale", c.Low.Scale, "of the frame's width and height in stream A")
+	s.Float64Var(&c.High.Scale, "high-scale", c.High.Scale, "the same in stream B")
+	s.IntVar(&c.Outside, "outside", c.Outside, "QP of what is not asked for in stream B; 0: it is black")
+	score(s, &c.Objectness, "objectness", "of regions, at least")
+	score(s, &c.Sure, "sure", "score above which what was found in stream A is a result")
+	score(s, &c.Largest, "largest", "area of a region at most, as a part of the frame")
+	score(s, &c.Enlarge, "enlarge", "by which regions are enlarged on each side, as a part of their size")
+	s.BoolVar(&c.Weak, "weak", c.Weak, "what was found in stream A and is not sure is asked for, too")
+	adapt := s.Bool("adapt", false, "both QPs follow the link")
+	s.DurationVar(&c.Patience, "patience", c.Patience, "that the server has for stream B")
+	return func() (method.Method, error) {
+		if *adapt {
+			c.Adapt = dds.DefaultAdapt()
+		}
+		if err := c.Check(); err != nil {
+			return method.Method{}, err
+		}
+		return dds.New(c), nil
+	}
+}
+
+func common(s *flag.FlagSet, c *baselines.Common) {
+	s.IntVar(&c.Frames, "frames", c.Frames, "of a segment")
+	s.IntVar(&c.BFrames, "bframes", c.BFrames, "B-frames in a row, at most")
+	s.DurationVar(&c.MaxBacklog, "backlog", c.MaxBacklog, "how long what waits to be sent may take, before segments are left out")
+	s.Func("classes", "numbers of the classes that are looked for, joined by +", classes(&c.Classes))
+}
+
+func quality(s *flag.FlagSet, q *videoext.Quality) {
+	s.IntVar(&q.QP, "qp", q.QP, "of what is sent")
+	s.Float64Var(&q.Scale, "scale", q.Scale, "of the frame's width and height")
+}
+
+// score is a setting from 0 to 1.
+func score(s *flag.FlagSet, to *float32, name, says string) {
+	s.Func(name, fmt.Sprintf("%s (default %g)", says, *to), func(v string) error {
+		f, err := strconv.ParseFloat(v, 32)
+		if err != nil || !(f >= 0 && f <= 1) {
+			return errors.New("it is to be 0 to 1")
+		}
+		*to = float32(f)
+		return nil
+	})
+}
+
+func classes(to *[]int) func(string) error {
+	return func(v string) error {
+		*to = nil
+		for _, part := range strings.Split(v, "+") {
+			n, err := strconv.Atoi(part)
+			if err != nil || n < 0 {
+				return fmt.Errorf("%q is no number of a class", part)
+			}
+			*to = append(*to, n)
+		}
+		return nil
+	}
+}
+
+// Names lists the methods.
+func Names() (names []string) {
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// New makes a method of a specification: its name and, behind a colon, settings with commas between them. The error names what is
+// wrong, and what there is.
+func New(specification string, l Learned) (method.Method, error) {
+	name, settings, _ := strings.Cut(specification, ":")
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+	if i < 0 {
+		return method.Method{}, fmt.Errorf("there is no method %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	s := flags(name)
+	build := kinds[i].settings(s, &l)
+	for setting := range strings.SplitSeq(settings, ",") {
+		if settings == "" {
+			break
+		}
+		key, value, ok := strings.Cut(setting, "=")
+		switch {
+		case !ok:
+			return method.Method{}, fmt.Errorf("method %s: setting %q is to be name=value", name, setting)
+		case s.Lookup(key) == nil:
+			return method.Method{}, fmt.Errorf("method %s has no setting %q; it has %s", name, key, strings.Join(settingsOf(s), ", "))
+		}
+		if err := s.Set(key, value); err != nil {
+			return method.Method{}, fmt.Errorf("method %s: %s=%s: %w", name, key, value, err)
+		}
+	}
+	return build()
+}
+
+func flags(name string) *flag.FlagSet {
+	s := flag.NewFlagSet(name, flag.ContinueOnError)
+	s.SetOutput(io.Discard)
+	return s
+}
+
+func settingsOf(s *flag.FlagSet) (names []string) {
+	s.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// Help says of each method what it does, and of each of its settings.
+func Help() string {
+	var b strings.Builder
+	for _, k := range kinds {
+		fmt.Fprintf(&b, "  %s: %s\n", k.name, k.says)
+		s := flags(k.name)
+		k.settings(s, &Learned{})
+		s.VisitAll(func(f *flag.Flag) {
+			value := ""
+			if f.DefValue != "" {
+				value = " (default " + readable(f.DefValue) + ")"
+			}
+			fmt.Fprintf(&b, "      %-11s %s%s\n", f.Name, f.Usage, value)
+		})
+	}
+	return b.String()
+}
+
+// readable is a default without the zeros that durations have.
+func readable(value string) string {
+	if d, err := time.ParseDuration(value); err == nil && d > 0 {
+		return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
+	}
+	return value
+}

@@ -1,0 +1,73 @@
+package methods
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/baselines"
+	"github.com/prefillonly/prefillonly/videoext/method/methodtest"
+)
+
+var learned = Learned{Configurations: []baselines.Operating{{Quality: videoext.Quality{QP: 40, Scale: 0.5}, Rate: 1e4, Accuracy: 0.5}}}
+
+func TestAllMethodsHoldToTheContract(t *testing.T) {
+	for _, name := range Names() {
+		m, err := New(name, learned)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Name != name {
+			t.Errorf("%s is named %s", name, m.Name)
+		}
+		if !strings.Contains(Help(), "  "+name+": ") {
+			t.Errorf("the help does not name %s", name)
+		}
+	}
+	for _, spec := range []string{"dds:preset=repo,low=40,high=28,weak=false,classes=2+5+7", "dds:adapt=true,outside=45", "reducto:feature=area,threshold=0.2"} {
+		m, err := New(spec, learned)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(spec, func(t *testing.T) { methodtest.Run(t, m) })
+	}
+}
+
+func TestSettingsTakeEffect(t *testing.T) {
+	for spec, want := range map[string]string{
+		"dds:preset=repo,low=40,high=28": "40/28", "dds:low=38": "38/26", "mpeg:qp=33,scale=0.5": "33 at 0.5", "eaar:low=41,objectness=0.25": "41/30 at 0.25",
+	} {
+		m, err := New(spec, learned)
+		if err != nil || m.Setting != want {
+			t.Errorf("%s is %q, not %q: %v", spec, m.Setting, want, err)
+		}
+	}
+}
+
+func TestWrongSpecifications(t *testing.T) {
+	for spec, want := range map[string]string{
+		"":                    "there are mpeg, dds",
+		"ddd":                 `no method "ddd"`,
+		"dds:lo=3":            "it has adapt, bframes",
+		"dds:low":             "name=value",
+		"dds:low=x":           "low=x",
+		"dds:low=52":          "QP is to be 0 to 51",
+		"dds:preset=mine":     "paper or repo",
+		"dds:objectness=2":    "0 to 1",
+		"dds:classes=2,5":     "name=value",
+		"dds:classes=car":     `"car" is no number`,
+		"mpeg:qp=20,scale=0":  "scale above 0",
+		"mpeg:frames=0":       "segments of 0 frames",
+		"awstream":            "",
+		"awstream:budget=-1":  "budget of -1",
+		"reducto:feature=hue": "pixel, area or edge",
+	} {
+		_, err := New(spec, learned)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, not %q", spec, err, want)
+		}
+	}
+	if _, err := New("awstream", Learned{}); err == nil || !strings.Contains(err.Error(), "no configurations") {
+		t.Errorf("without a profile: %v", err)
+	}
+}
