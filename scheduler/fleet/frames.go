@@ -126,10 +126,12 @@ func (f *Fleet) Older(j *Job) *Job {
 func (f *Fleet) admit(j *Job, l *Lane) *engine.Error {
 	seconds, deadline := l.Cost.Upper(j.Size(0).Alone()), j.Submit.Deadline.Seconds()
 	r := l.Executor.ledger.Admit(f.Seconds(), j.stream(), promise.Frame{Model: l.Info.Name, Cost: seconds, Deadline: deadline}, l.Executor.block(l))
-	switch {
+	switch others := l.Executor.loading != nil && l.Executor.loadFor != l; {
 	case r != nil:
 		f.Stats.RefusedUtilisation++
 		return comeBack(time.Second, "%v", r)
+	case !l.ready && (others || !l.Cost.Known()):
+		return comeBack(duration(l.loading()), "model %q is not there yet, and how long that will take is not known", l.Info.Name)
 	case l.loading()+seconds > deadline:
 		return comeBack(duration(l.loading()), "model %q is not there yet: it takes %.1f s to load", l.Info.Name, l.loading())
 	}

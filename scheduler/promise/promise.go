@@ -17,6 +17,11 @@ type Frame struct {
 // MostUse is the share of a device that frames may be promised.
 const MostUse = 0.7
 
+// Spare is the share of the shortest deadline that is left when a stream is admitted, beside all that is known to be needed:
+// for messages on their way, for the few steps that are longer than the bound on them, and for a machine that stands
+// still. Streams that are admitted may use it up as costs and bounds are measured anew.
+const Spare = 0.1
+
 const (
 	// gaps is how many of a stream's last gaps between frames its rate is the mean of, and settledGaps how
 	// many tell it. Until then a stream is taken to send a frame a deadline.
@@ -31,6 +36,7 @@ const (
 // Refusal says why a frame's deadline is not promised.
 type Refusal struct {
 	Use   float64 // share of the device that the streams before it and it would take
+	Peak  float64 // the same while all of them have a frame to compute, as they may: of the time until the deadlines
 	Block float64 // share of the shortest deadline for which a frame may wait for a step of other work
 }
 
@@ -38,8 +44,8 @@ func (r *Refusal) Error() string {
 	if r.Use > MostUse {
 		return fmt.Sprintf("streams with promised deadlines would take %.0f %% of the device, the limit is %.0f %%", 100*r.Use, 100*MostUse)
 	}
-	return fmt.Sprintf("streams with promised deadlines would take %.0f %% of the device, and waiting for a step of other work %.0f %% of the deadline: more than there is",
-		100*r.Use, 100*r.Block)
+	return fmt.Sprintf("streams with promised deadlines would take up to %.0f %% of the time until these, and waiting for a step of other work %.0f %%: more than the %.0f %% that are promised",
+		100*r.Peak, 100*r.Block, 100*(1-Spare))
 }
 
 // stream is one whose frames have asked for a promise.
@@ -63,11 +69,11 @@ func (s *stream) period() float64 {
 	return sum / float64(len(s.gaps))
 }
 
-func (s *stream) use() float64 {
-	if p := s.period(); p > 0 {
-		return s.Cost / p
-	}
-	return s.Cost / 1e-9
+func (s *stream) use() float64 { return s.Cost / max(s.period(), 1e-9) }
+
+// peak is the use while there is a frame to compute: each frame has until its deadline, even if the next one comes later.
+func (s *stream) peak() float64 {
+	return s.Cost / max(min(s.period(), s.Deadline), 1e-9)
 }
 
 // Ledger is the streams of one device. The zero value is one without any.
@@ -79,8 +85,10 @@ type Ledger struct {
 // is the longest time for which the device, once a frame is to run, may go on with other work. A stream that is
 // refused is out: its next frame asks anew, behind all others.
 //
-// The test is that of Liu and Layland for the earliest deadline first, with Block for work that is not pre-empted:
-// block / (shortest deadline) + sum of cost / period is at most 1; and the sum is at most MostUse, as costs vary.
+// The test is that of Liu and Layland for the earliest deadline first, with Block for work that is not pre-empted, and the
+// shorter of period and deadline for the period (Liu, Real-Time Systems, theorem 6.2): block / (shortest deadline) + sum of
+// cost / min(period, deadline) is at most 1 - Spare, or 1 for a stream that was admitted before; and the sum of
+// cost / period is at most MostUse, as costs vary.
 func (l *Ledger) Admit(now float64, name string, f Frame, block float64) *Refusal {
 	l.prune(now)
 	s := l.heard(now, name)
@@ -90,6 +98,7 @@ func (l *Ledger) Admit(now float64, name string, f Frame, block float64) *Refusa
 	for _, t := range l.streams {
 		if t == s || t.admitted {
 			r.Use += t.use()
+			r.Peak += t.peak()
 			shortest = min(shortest, t.Deadline)
 		}
 		if t == s {
@@ -97,11 +106,14 @@ func (l *Ledger) Admit(now float64, name string, f Frame, block float64) *Refusa
 		}
 	}
 	r.Block = block / shortest
-	bound := 1 + tolerance
-	if s.admitted && len(s.gaps) > settledGaps {
-		bound = slack
+	most, whole := MostUse+tolerance, 1-Spare+tolerance
+	if s.admitted {
+		whole = 1
+		if len(s.gaps) > settledGaps {
+			most = MostUse * slack
+		}
 	}
-	s.admitted = r.Use <= MostUse*bound && r.Block+r.Use <= bound
+	s.admitted = r.Use <= most && r.Block+r.Peak <= whole
 	if s.admitted {
 		return nil
 	}

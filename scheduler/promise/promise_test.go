@@ -38,7 +38,8 @@ func TestAdmission(t *testing.T) {
 		{"0.72", 24, 0.001, fps, 0, 23},
 		{"a layer of 5.9 ms leaves more than is promised", 23, 0.001, fps, 0.0059, 23},
 		{"a layer of 284 ms leaves nothing", 1, 0.001, fps, 0.284, 0},
-		{"a chunk of 15 ms leaves 0.55", 23, 0.001, fps, 0.015, 18},
+		{"a chunk of 15 ms leaves 0.45", 23, 0.001, fps, 0.015, 15},
+		{"deadlines of half a period leave half of the device", 23, 0.001, fps / 2, 0, 15},
 		{"deadlines of three periods", 30, 0.001, 3 * fps, 0.015, 23},
 		{"one frame takes longer than its deadline", 1, 0.05, fps, 0, 0},
 	} {
@@ -121,4 +122,29 @@ func TestForget(t *testing.T) {
 	if l.Holds("a") || !l.Holds("b") || l.Holds("c") || l.Needs(0, "faces") || !l.Needs(0, "cars") {
 		t.Errorf("models %v are left", l.Models(0))
 	}
+}
+
+// TestSpare: what is left to streams that were admitted is not there for others, and they are out when it is used up.
+func TestSpare(t *testing.T) {
+	l := &Ledger{}
+	f := Frame{"m", 0.03, 0.1}
+	admit := func(k int, name string, block float64, want bool) {
+		t.Helper()
+		if r := l.Admit(float64(k)*0.1, name, f, block); (r == nil) != want {
+			t.Errorf("frame %d of %s beside steps of %v: %v", k, name, block, r)
+		}
+	}
+	for k := range 10 {
+		admit(k, "one", 0.02, true)
+		admit(k, "two", 0.02, true)
+	}
+	admit(10, "one", 0.039, true)
+	admit(11, "one", 0.039, true)
+	f.Cost = 0.001
+	admit(11, "three", 0.039, false)
+	f.Cost = 0.03
+	admit(12, "one", 0.041, true) // it comes before two
+	admit(12, "two", 0.041, false)
+	admit(13, "two", 0.035, false)
+	admit(14, "two", 0.029, true)
 }
