@@ -175,7 +175,7 @@ var arrows = map[string][]string{
 
 	// tests of several packages together
 	"test/pipeline": {},
-	"test/soak":     {"engine/demo/demotest", "internal/procfs"},
+	"test/soak":     {"engine/demo/demotest", "engine/dnn/onnx/onnxtest", "internal/procfs"},
 }
 
 // roots may import everything.

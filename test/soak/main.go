@@ -17,6 +17,7 @@ type config struct {
 	binary     string
 	device     string
 	models     int    // that are served; 0: the demo model alone
+	frames     bool   // a network is served beside, and asked for frames and gradients
 	memory     string // --memory of the server; empty: what there is
 	frontends  int
 	clients    int
@@ -36,6 +37,7 @@ func main() {
 	flag.StringVar(&c.binary, "binary", "bin/prefillonly", "the program under test")
 	flag.StringVar(&c.device, "device", "cpu", "its --device")
 	flag.IntVar(&c.models, "models", 0, "serve so many models, variants of the demo model of 6 MiB each, and ask all of them; 0: the demo model alone")
+	flag.BoolVar(&c.frames, "frames", true, "serve a network beside, and ask it for frames and gradients; the device null has none")
 	flag.StringVar(&c.memory, "memory", "", "its --memory: less than all models take has them loaded in turn")
 	flag.IntVar(&c.frontends, "frontends", 2, "its --api-server-count")
 	flag.IntVar(&c.clients, "clients", 16, "clients, each with one request at a time")
@@ -51,6 +53,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	c.frames = c.frames && c.device != "null"
 	if _, err := soak(ctx, c); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)

@@ -19,6 +19,7 @@ type kind struct {
 	// same says that equal bodies have equal answers.
 	same  bool
 	leave bool // the client leaves before the answer
+	frame bool // it is of the network
 }
 
 // texts is how many long texts there are: more than a few, and few enough that the tokenizers' memories of
@@ -29,7 +30,7 @@ const texts = 64
 func text(r *rand.Rand, n int) string { return words(uint64(r.IntN(texts)), n) }
 
 // kinds are the mixed traffic: short and long prompts to score, generation, streams, prompt log-probabilities,
-// batches, mistakes, and clients that leave.
+// batches, mistakes, clients that leave, and frames and gradients of a network.
 var kinds = []kind{
 	{name: "score", path: "/v1/completions", same: true, whole: choices(1), body: func(r *rand.Rand) string {
 		return fmt.Sprintf(`{"prompt":"The user %d likes","max_tokens":1,"temperature":0,"logprobs":5}`, r.IntN(8))
@@ -69,22 +70,70 @@ var kinds = []kind{
 	{name: "leave", path: "/v1/completions", leave: true, whole: anything, body: func(r *rand.Rand) string {
 		return fmt.Sprintf(`{"prompt":%q,"max_tokens":200,"stream":%v}`, text(r, 200), r.IntN(2) == 0)
 	}},
+	{name: "frame", path: inferPath, frame: true, same: true, whole: outputs, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"inputs":[%s]}`, frame(r))
+	}},
+	{name: "gradient", path: inferPath, frame: true, same: true, whole: outputs, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"inputs":[%s,{"name":"seed:mean","datatype":"FP32","shape":[1,4,1,1],"data":[1,-1,%d,2]}],"outputs":[{"name":"gradient:image"}]}`, frame(r), r.IntN(2))
+	}},
+	{name: "frame of a wrong size", path: inferPath, frame: true, status: 400, whole: anything, body: func(*rand.Rand) string {
+		return `{"inputs":[{"name":"image","datatype":"FP32","shape":[1,3,1,1],"data":[1,2,3]}]}`
+	}},
+	{name: "leave a frame", path: inferPath, frame: true, leave: true, whole: anything, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"inputs":[%s]}`, frame(r))
+	}},
+}
+
+const inferPath = "/v2/models/" + networkName + "/infer"
+
+// frame is an input, one of eight pictures.
+func frame(r *rand.Rand) string {
+	var b strings.Builder
+	seed := r.IntN(8)
+	for i := range 3 * side * side {
+		fmt.Fprintf(&b, ",%d", (seed*7+i*i)%251)
+	}
+	return fmt.Sprintf(`{"name":"image","datatype":"FP32","shape":[1,3,%d,%d],"data":[%s]}`, side, side, b.String()[1:])
+}
+
+// outputs says that an answer has one, with all of its elements.
+func outputs(answer string) bool {
+	var parsed struct {
+		Outputs []struct {
+			Shape []int
+			Data  []float64
+		}
+	}
+	if json.Unmarshal([]byte(answer), &parsed) != nil || len(parsed.Outputs) != 1 {
+		return false
+	}
+	n := 1
+	for _, d := range parsed.Outputs[0].Shape {
+		n *= d
+	}
+	return n == len(parsed.Outputs[0].Data)
 }
 
 // weights is how often each of kinds is asked; the rest is left to the first.
 var weights = map[string]int{
 	"score": 30, "score a profile": 20, "score a long text": 2, "chat": 10, "batch": 6, "prompt log-probabilities": 4,
 	"generate": 4, "stream": 4, "tokenize": 4, "mistake": 4, "too long": 1, "leave": 4,
+	"frame": 20, "gradient": 8, "frame of a wrong size": 2, "leave a frame": 2,
 }
 
-// pick draws a kind.
-func pick(r *rand.Rand) *kind {
+// pick draws a kind; those of the network if there are frames.
+func pick(r *rand.Rand, frames bool) *kind {
 	all := 0
-	for _, w := range weights {
-		all += w
+	for i := range kinds {
+		if frames || !kinds[i].frame {
+			all += weights[kinds[i].name]
+		}
 	}
 	n := r.IntN(all)
 	for i := range kinds {
+		if kinds[i].frame && !frames {
+			continue
+		}
 		if n -= weights[kinds[i].name]; n < 0 {
 			return &kinds[i]
 		}
@@ -125,4 +174,4 @@ func choices(n int) func(string) bool {
 }
 
 // content is what must be equal in answers to equal requests.
-var content = regexp.MustCompile(`"choices":.*"finish_reason"`)
+var content = regexp.MustCompile(`"choices":.*"finish_reason"|"outputs":.*`)

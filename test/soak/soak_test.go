@@ -37,10 +37,10 @@ func mustSoak(t *testing.T, c config) *report {
 	return r
 }
 
-// TestSoak is the short form of `make soak`: a minute of mixed traffic, its last two thirds with faults.
+// TestSoak is the short form of `make soak`: a minute of mixed traffic, frames of a network among it, its last two thirds with faults.
 func TestSoak(t *testing.T) {
 	r := mustSoak(t, config{
-		binary: program(t), device: "cpu", frontends: 2, clients: 8, duration: 50 * time.Second, every: 3 * time.Second,
+		binary: program(t), device: "cpu", frames: true, frontends: 2, clients: 8, duration: 50 * time.Second, every: 3 * time.Second,
 		signals: "KILL,SEGV,STOP", roles: "executor,scheduler,frontend", silence: 3 * time.Second, seed: 1, flatWithin: 32 << 20,
 	})
 	if len(r.faults) < 3 {

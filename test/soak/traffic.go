@@ -26,6 +26,7 @@ const (
 type traffic struct {
 	clients  int
 	models   int // to ask; 0: the only one
+	frames   bool
 	seed     uint64
 	url      string
 	report   *report
@@ -35,11 +36,14 @@ type traffic struct {
 
 // newTraffic makes the clients, and learns from the server in peace what it answers.
 func newTraffic(c config, url string, r *report) (*traffic, error) {
-	t := &traffic{clients: c.clients, models: c.models, seed: c.seed, url: url, report: r, want: map[string]string{}}
+	t := &traffic{clients: c.clients, models: c.language(), frames: c.frames, seed: c.seed, url: url, report: r, want: map[string]string{}}
 	random := rand.New(rand.NewPCG(c.seed, 2))
 	for i := range kinds {
 		k := &kinds[i]
-		for range 300 * max(1, c.models) { // enough to meet each body
+		if k.frame && !c.frames {
+			continue
+		}
+		for range 300 * max(1, t.models) { // enough to meet each body
 			body := t.body(k, random)
 			if _, known := t.want[body]; known || !k.same {
 				continue
@@ -74,7 +78,7 @@ func (t *traffic) client(ctx context.Context, i uint64) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}}
 	defer client.CloseIdleConnections()
 	for ctx.Err() == nil {
-		k := pick(random)
+		k := pick(random, t.frames)
 		t.ask(client, k, t.body(k, random), random)
 	}
 }
@@ -82,7 +86,7 @@ func (t *traffic) client(ctx context.Context, i uint64) {
 // body is one of a kind, for any of the models.
 func (t *traffic) body(k *kind, random *rand.Rand) string {
 	body := k.body(random)
-	if t.models == 0 {
+	if t.models == 0 || k.frame {
 		return body
 	}
 	return fmt.Sprintf(`{"model":"%s",%s`, modelName(random.IntN(t.models)), body[1:])
