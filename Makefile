@@ -79,7 +79,7 @@ lint: setup ## gofmt, vet, staticcheck
 	$(GO) vet ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
-check-cudnn: ## every plan of attention by cuDNN for three GPUs, without a GPU (fetches cuDNN, 1 GB)
+check-cudnn: ## every plan of attention by cuDNN for three GPUs, and some of convolutions, without a GPU (fetches cuDNN, 1.4 GB)
 	tools/cudnn_check.sh
 
 test-clients: build ## unmodified clients: openai, lm-eval, tritonclient and perf_analyzer from PyPI, llm-d's index of KV events

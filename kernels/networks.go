@@ -116,6 +116,13 @@ type Networks interface {
 	Reduce(dst, src Tensor, how Reduction)
 }
 
+// Preparer is a Networks that makes convolutions ready before they are first computed, as a compiler of kernels does: so
+// that no pass waits for that. It need not be asked. Operands are those of Conv and ConvBackward, and are not touched.
+type Preparer interface {
+	PrepareConv(dst, src Tensor, f Filter, origin []int, then *Program)
+	PrepareConvBackward(dst, src Tensor, f Filter, origin []int)
+}
+
 // NetworksOf is b as Networks, or an error that names it. A backend over several ranks is none: a network of
 // convolutions runs on one device.
 func NetworksOf(b Backend) (Networks, error) {

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Compiles every plan that attention by cuDNN needs, for an A100, an L4 and an H100, with the real
-# library and without a GPU: cuDNN takes a description of a device in place of one (9.11 or newer), and
+# Compiles every plan that attention by cuDNN needs, and plans of convolutions, for an A100, an L4 and an H100, with the
+# real library and without a GPU: cuDNN takes a description of a device in place of one (9.11 or newer), and
 # stand-ins for the driver's library, which answers that there is no device and takes every kernel, and
-# for cuBLASLt, which attention does not call. Once with the oldest version that is taken and once with
-# a new one, for their graphs differ. Fetches both (0.5 GB each) and NVRTC (0.1 GB) once.
+# for cuBLASLt, which attention does not call; heuristics of convolutions do. Once with the oldest version that is taken and once with
+# a new one, for their graphs differ. Fetches both (0.5 GB each), cuBLAS (0.4 GB) and NVRTC (0.1 GB) once.
 set -eu
 cd "$(dirname "$0")/.."
 wheels=$PWD/.cuda
@@ -21,6 +21,7 @@ fetch() { # DIRECTORY PACKAGE...
 }
 fetch cudnn-9.19 nvidia-cudnn-cu13==9.19.0.56
 fetch cudnn-9.28 nvidia-cudnn-cu13==9.28.0.42
+fetch cublas nvidia-cublas==13.1.0.3
 fetch nvrtc nvidia-cuda-nvrtc==13.0.88
 
 # What is not named below answers that there is no device.
@@ -53,4 +54,6 @@ gcc -shared -fPIC -Wl,-soname,libcublasLt.so.13 -o "$build/driver/libcublasLt.so
 for version in 9.19 9.28; do
     LD_LIBRARY_PATH="$build/driver:$wheels/cudnn-$version/nvidia/cudnn/lib:$wheels/nvrtc/nvidia/cu13/lib" \
         "$(tools/go.sh)" test -count 1 -v -tags cudnn -run TestCudnnPlans ./kernels/cuda
+    LD_LIBRARY_PATH="$wheels/cublas/nvidia/cu13/lib:$build/driver:$wheels/cudnn-$version/nvidia/cudnn/lib:$wheels/nvrtc/nvidia/cu13/lib" \
+        "$(tools/go.sh)" test -count 1 -v -tags cudnn -run TestCudnnConvolutions ./kernels/cuda/convolutions
 done

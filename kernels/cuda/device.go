@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 )
 
 // ErrNoDevice is in the error of Open where there is no GPU at all, or no driver to show one. Any
@@ -47,6 +48,8 @@ type Device interface {
 	// answer stays the same.
 	CoversPaged(p Paged) bool
 	Paged(p Paged)
+	// Convolutions is a library for those that it covers, or nil.
+	Convolutions() *convolutions.Library
 
 	Sync() error
 

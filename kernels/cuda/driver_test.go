@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn/cudnntest"
 )
 
 // tagged builds this package's tests with the tag cuda.
@@ -41,9 +43,10 @@ func TestDriver(t *testing.T) {
 	if err := os.Symlink("libcuda.so.1", filepath.Join(libraries, "libcublasLt.so.13")); err != nil {
 		t.Fatal(err)
 	}
+	cudnn := filepath.Dir(cudnntest.Build(t))
 	run := func(pattern string, env ...string) string {
 		command := exec.Command(binary, "-test.v", "-test.run", pattern)
-		command.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+libraries), env...)
+		command.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+libraries+":"+cudnn), env...)
 		out, err := command.CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", pattern, err, out)
@@ -52,7 +55,7 @@ func TestDriver(t *testing.T) {
 	}
 	// What is left of the suite says more of kernels than of calls, and simt runs it.
 	for _, pattern := range []string{"^TestGPU$/^(Buffer|Embed|NormLinear|AddLinear|MLP|Logits|Attention)$", "^TestGPU(Fill|Staging|HostMemory)$",
-		"^TestGPUNetworks$/^(Filter|ConvBackward|Programs|MatMul|Reduce|Malformed|Free)$"} {
+		"^TestGPUNetworks$/^(Filter|ConvBackward|Programs|MatMul|Reduce|Malformed|Free)$", "^TestGPUConvolutions$/^(Filter|ConvBackward|Malformed|Free)$"} {
 		if out := run(pattern); strings.Contains(out, "SKIP") || !strings.Contains(out, "--- PASS: TestGPU") {
 			t.Errorf("%s did not run on the driver:\n%s", pattern, out)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 )
 
 // recorder is a Device that computes nothing and writes down what it is asked for.
@@ -24,6 +25,8 @@ type launch struct {
 	grid   [2]int
 	args   []uint64
 }
+
+func (r *recorder) Convolutions() *convolutions.Library { return nil }
 
 func (r *recorder) Name() string                         { return "recorder" }
 func (r *recorder) Close()                               {}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
 	"github.com/prefillonly/prefillonly/kernels/networktest"
 )
@@ -21,7 +22,7 @@ func openGPU(t testing.TB) kernels.Backend {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	device, err := Open(0, Options{AttentionBackend: "flashinfer"})
+	device, err := Open(0, Options{AttentionBackend: "flashinfer", Note: func(s string) { t.Log(s) }})
 	if errors.Is(err, ErrNoDevice) {
 		t.Skipf("not measured: %v", err)
 	}
@@ -40,8 +41,27 @@ func TestGPU(t *testing.T) {
 	kerneltest.Run(t, openGPU, kerneltest.Tolerance{Max: 0.03, RMS: 0.006})
 }
 
-// TestGPUNetworks holds it to the suite of those that compute networks.
-func TestGPUNetworks(t *testing.T) { networktest.Run(t, openGPU) }
+// TestGPUNetworks holds it to the suite of those that compute networks, by our own kernels alone.
+func TestGPUNetworks(t *testing.T) {
+	networktest.Run(t, func(t testing.TB) kernels.Backend {
+		b := openGPU(t).(*Backend)
+		b.device = plain{b.device}
+		return b
+	})
+}
+
+// plain is a Device without a library for convolutions.
+type plain struct{ Device }
+
+func (plain) Convolutions() *convolutions.Library { return nil }
+
+// TestGPUConvolutions does so with cuDNN for the convolutions that it covers.
+func TestGPUConvolutions(t *testing.T) {
+	if b := openGPU(t).(*Backend); !b.device.Convolutions().Open() {
+		t.Skip("not measured: cuDNN is not here")
+	}
+	networktest.Run(t, openGPU)
+}
 
 // TestGPUFP8 does so with weights in FP8, in the way that this GPU takes and in those that a lesser one
 // would.

@@ -4,9 +4,13 @@ import (
 	"fmt"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 )
 
-var _ kernels.Networks = (*Backend)(nil)
+var (
+	_ kernels.Networks = (*Backend)(nil)
+	_ kernels.Preparer = (*Backend)(nil)
+)
 
 // ofNetworks is what the operations of networks need of the backend.
 type ofNetworks struct{ b *Backend }
@@ -28,6 +32,12 @@ func (n ofNetworks) Scratch(bytes int64) uint64 { return uint64(n.b.arena.take(n
 func (n ofNetworks) Launch(kernel string, blocks, threads int, words []uint64) {
 	n.b.device.Launch(kernel, [2]int{blocks, 1}, threads, words...)
 }
+
+func (n ofNetworks) Read(dst []byte, b kernels.Buffer, off int64) { n.b.Read(dst, b, off) }
+
+func (n ofNetworks) Sync() error { return n.b.Sync() }
+
+func (n ofNetworks) Convolutions() *convolutions.Library { return n.b.device.Convolutions() }
 
 func (n ofNetworks) Fail(err error) { n.b.fail("%w", err) }
 

@@ -14,6 +14,7 @@ import (
 
 	"gorgonia.org/cu"
 
+	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 	"github.com/prefillonly/prefillonly/kernels/cuda/cublas"
 	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
@@ -24,7 +25,8 @@ import (
 //go:embed build/kernels.fatbin
 var image string
 
-// workspace is what cuDNN's attention may use beside its operands.
+// workspace is what cuDNN's plans may use beside their operands. It is taken when the device is opened, before memory is
+// divided, and one call at a time uses it.
 const workspace = 32 << 20
 
 // gpu is the Device of a real GPU. All its work goes to the context's default stream, in order.
@@ -44,6 +46,7 @@ type gpu struct {
 
 	cudnn      *cudnn.Source
 	attentions *sdpa.Attentions
+	convs      *convolutions.Library
 	within     map[Ptr]cu.DevicePtr // what was allocated to hold an aligned address
 }
 
@@ -91,6 +94,7 @@ func Open(index int, o Options) (Device, error) {
 	}
 	g.fp8 = g.probeFP8()
 	g.cudnn = cudnn.NewSource(cudnn.Options{Library: o.CudnnLibrary})
+	g.convs = convolutions.New(convolutions.Options{Source: g.cudnn, Workspace: uint64(g.workspace), WorkspaceBytes: workspace, Wait: g.wait, Note: o.Note})
 	if err := g.openAttention(device, o); err != nil {
 		return nil, fmt.Errorf("%s: %w", g.name, err)
 	}
@@ -122,6 +126,7 @@ func (g *gpu) Name() string { return g.name }
 func (g *gpu) Close() {
 	g.enter()
 	g.attentions.Close()
+	g.convs.Close()
 	g.cudnn.Close()
 	g.blas.Close()
 	g.closeCopies()
@@ -243,6 +248,9 @@ func (g *gpu) Flash(f Flash) {
 
 // wait returns when all work enqueued so far is done, but for copies, which have a stream of their own.
 func (g *gpu) wait() { g.check("synchronise", cu.Stream{}.Synchronize()) }
+
+// Convolutions is cuDNN, where it can be opened.
+func (g *gpu) Convolutions() *convolutions.Library { return g.convs }
 
 func (g *gpu) Sync() error {
 	g.enter()

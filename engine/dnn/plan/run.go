@@ -52,8 +52,28 @@ func (p *Plan) Bind(b kernels.Backend, arena kernels.Buffer, off int64, weights 
 			}
 		}
 	}
+	r.prepare()
 	r.Start()
 	return r, nil
+}
+
+// prepare has the device make ready what it compiles.
+func (r *Run) prepare() {
+	device, ok := r.nets.(kernels.Preparer)
+	if !ok {
+		return
+	}
+	for _, step := range r.plan.steps {
+		for _, c := range step {
+			t := r.tensors[c]
+			switch kind := c.kind.(type) {
+			case *lower.Conv:
+				device.PrepareConv(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin, kind.Then)
+			case *lower.ConvBackward:
+				device.PrepareConvBackward(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin)
+			}
+		}
+	}
 }
 
 // tensor is a view where it is now.

@@ -3,6 +3,7 @@ package networks
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
@@ -61,5 +62,16 @@ func TestAssembleReusesSlots(t *testing.T) {
 	a, err := assemble(p, 0)
 	if err != nil || a.slots != 2 {
 		t.Errorf("%d slots, want 2 (%v)", a.slots, err)
+	}
+}
+
+// TestBiased: adding a bias first leaves a program's results what they are of the biased sum.
+func TestBiased(t *testing.T) {
+	add, mul := kernels.Add, kernels.Mul
+	then := &kernels.Program{Operands: 2, Code: []kernels.Instruction{{Op: mul, A: 0, B: 1}, {Op: add, A: 2, B: 0}}, Also: []int{0, 1, 2}}
+	got := biased(then)
+	want := &kernels.Program{Operands: 3, Code: []kernels.Instruction{{Op: add, A: 0, B: 1}, {Op: mul, A: 3, B: 2, C: 3}, {Op: add, A: 4, B: 3, C: 3}}, Also: []int{3, 2, 4}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -16,6 +16,7 @@ const strip = 4
 type filter struct {
 	spec              kernels.ConvSpec
 	forward, backward kernels.Buffer // [tap][input of the group][output], [tap][output of the group][input]
+	rows              kernels.Buffer // for a library: nil, or [output][tap][input of the group]
 	bias              kernels.Buffer // nil, or one for each output
 }
 
@@ -23,22 +24,24 @@ func (f *filter) Spec() kernels.ConvSpec { return f.spec }
 
 func (f *filter) Bytes() int64 {
 	bytes := f.forward.Bytes() + f.backward.Bytes()
-	if f.bias != nil {
-		bytes += f.bias.Bytes()
+	for _, b := range []kernels.Buffer{f.rows, f.bias} {
+		if b != nil {
+			bytes += b.Bytes()
+		}
 	}
 	return bytes
 }
 
 // Free frees all that was made.
 func (f *filter) Free() {
-	for _, b := range []kernels.Buffer{f.forward, f.backward, f.bias} {
+	for _, b := range []kernels.Buffer{f.forward, f.backward, f.rows, f.bias} {
 		if b != nil {
 			b.Free()
 		}
 	}
 }
 
-// NewFilter uploads both orders.
+// NewFilter uploads both orders, and a third one for a library that may compute it.
 func (o *Operations) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor) (kernels.Filter, error) {
 	if err := kernels.CheckFilter(s, weight, bias); err != nil {
 		return nil, err
@@ -51,6 +54,9 @@ func (o *Operations) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTens
 	forward, backward := packed(s, rows)
 	if f.forward, err = o.upload(forward); err == nil {
 		f.backward, err = o.upload(backward)
+	}
+	if l := o.device.Convolutions(); err == nil && l != nil && len(s.Kernel) <= 2 && l.Open() {
+		f.rows, err = o.upload(channelsLast(s, rows))
 	}
 	if err == nil && len(bias.Data) != 0 {
 		var values []float32
@@ -76,6 +82,18 @@ func packed(s kernels.ConvSpec, rows []float32) (forward, backward []float32) {
 		backward[(tap*out+o%out)*s.In+o/out*in+c] = v
 	}
 	return forward, backward
+}
+
+// channelsLast orders weights [output][input of the group][tap] as [output][tap][input of the group].
+func channelsLast(s kernels.ConvSpec, rows []float32) []float32 {
+	in := s.In / s.Groups
+	taps := s.Taps() / in
+	ordered := make([]float32, len(rows))
+	for i, v := range rows {
+		o, c, tap := i/taps/in, i/taps%in, i%taps
+		ordered[(o*taps+tap)*in+c] = v
+	}
+	return ordered
 }
 
 // expand reads a tensor as float32.
@@ -127,13 +145,19 @@ func (f *filter) words(w words, output, input kernels.Tensor, origin []int, weig
 	return w
 }
 
-// Conv launches one kernel; of a program with many values at a time, or more than one result, Maps after it, the last one
-// in place.
+// Conv is the library's where it covers it, or our own.
 func (o *Operations) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
 	own, ok := o.own(f)
 	if !ok || o.refused(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) || dst.Elements() == 0 {
 		return
 	}
+	if !o.convByLibrary(own, dst, src, origin, then, operands) {
+		o.conv(own, dst, src, origin, then, operands)
+	}
+}
+
+// conv launches one kernel; of a program with many values at a time, a Map in place after it.
+func (o *Operations) conv(own *filter, dst, src kernels.Tensor, origin []int, then *kernels.Program, operands []kernels.Tensor) {
 	width, row := dst.Shape[len(dst.Shape)-2], src.Shape[len(src.Shape)-2]*src.Stride[len(src.Stride)-2]
 	if row > most || dst.Elements() > most {
 		o.device.Fail(fmt.Errorf("convolution: a row of %d elements into %d, at the most %d", row, dst.Elements(), most))
@@ -142,15 +166,9 @@ func (o *Operations) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []in
 	w := own.words(o.words(), dst, src, origin, own.forward)
 	after := o.then(&w, dst, then, operands)
 	o.launch("pf_conv", dst.Elements()/width*((width+strip-1)/strip), w)
-	if !after {
-		return
+	if after {
+		o.finish(dst, nil, then, operands)
 	}
-	read := then.Operands - 1
-	given := append([]kernels.Tensor{dst}, operands[:read]...)
-	for i, r := range then.Also {
-		o.mapTo(operands[read+i], upTo(then, r), given)
-	}
-	o.mapTo(dst, then, given)
 }
 
 // upTo is a program whose result is a register of p.
@@ -177,12 +195,19 @@ func (o *Operations) then(w *words, dst kernels.Tensor, then *kernels.Program, o
 	return false
 }
 
-// ConvBackward launches a thread for each element of the input.
+// ConvBackward is the library's where it covers it, or our own.
 func (o *Operations) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
 	own, ok := o.own(f)
 	if !ok || o.refused(kernels.CheckConvBackward(dst, src, own.spec, origin)) {
 		return
 	}
+	if src.Elements() == 0 || dst.Elements() == 0 || !o.backwardByLibrary(own, dst, src, origin) {
+		o.backward(own, dst, src, origin)
+	}
+}
+
+// backward launches a thread for each element of the input.
+func (o *Operations) backward(own *filter, dst, src kernels.Tensor, origin []int) {
 	w := own.words(o.words(), src, dst, origin, own.backward)
 	w.noProgram()
 	o.launch("pf_conv_backward", dst.Elements(), w)

@@ -1,5 +1,6 @@
 // Package networks is kernels.Networks on a GPU: the host logic of its operations over launches of the kernels of
-// ../src. All results are float32 sums by those kernels, one thread for each element.
+// ../src, and of convolutions of the kinds that a library covers. All results are float32 sums; those of our kernels one
+// thread for each element.
 package networks
 
 import (
@@ -7,6 +8,7 @@ import (
 	"math"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 )
 
 // Device is what the operations need of a GPU. Calls are enqueued in order.
@@ -19,8 +21,12 @@ type Device interface {
 	Scratch(bytes int64) uint64
 	// Launch runs a kernel over so many blocks of threads, with one structure of words.
 	Launch(kernel string, blocks, threads int, words []uint64)
+	Read(dst []byte, b kernels.Buffer, off int64)
 	// Fail is the next Sync's error, unless there is one already.
 	Fail(err error)
+	Sync() error
+	// Convolutions is a library for those that it covers, or nil.
+	Convolutions() *convolutions.Library
 }
 
 // Operations are those of kernels.Networks.
@@ -83,11 +89,20 @@ func (w *words) add(numbers ...int) {
 
 // address adds where a tensor's first element lies.
 func (w *words) address(t kernels.Tensor) {
-	at, ok := w.device.Address(t.Buf)
+	at, ok := addressOf(w.device, t)
 	if !ok && w.err == nil {
 		w.err = fmt.Errorf("a tensor %v is not in this device's memory, or was freed", t.Shape)
 	}
-	w.list = append(w.list, at+uint64(t.Off))
+	w.list = append(w.list, at)
+}
+
+// addressOf is where a tensor's first element lies, in memory of the device or lent by it.
+func addressOf(device Device, t kernels.Tensor) (uint64, bool) {
+	if b, ok := t.Buf.(lent); ok {
+		return b.at + uint64(t.Off), true
+	}
+	at, ok := device.Address(t.Buf)
+	return at + uint64(t.Off), ok
 }
 
 // held adds where a buffer of this package lies; nil is 0.

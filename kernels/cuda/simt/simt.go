@@ -15,6 +15,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 	_ "github.com/prefillonly/prefillonly/kernels/cuda/src" // launch.cc includes its files
 )
 
@@ -30,6 +31,9 @@ type Device struct {
 
 	// InPlace says whether the device computes attention over blocks in place, as with cuDNN.
 	InPlace bool
+
+	// Library computes convolutions, if there is one, in the device's memory.
+	Library *convolutions.Library
 }
 
 var _ cuda.Device = (*Device)(nil)
@@ -190,6 +194,9 @@ func (d *Device) Paged(p cuda.Paged) {
 		window: C.int64_t(p.Window), scale: C.float(p.Scale),
 	})
 }
+
+// Convolutions is the library, or nil.
+func (d *Device) Convolutions() *convolutions.Library { return d.Library }
 
 // Sync reports the first failure.
 func (d *Device) Sync() error {

@@ -19,7 +19,7 @@ func Build(t testing.TB) string {
 		{"-o", cublas, "-Wl,-soname,libcublasLt.so.13", "-x", "c", "/dev/null"},
 		{"-o", library, "-Wl,--no-as-needed", "-Wl,-rpath," + dir, filepath.Join(filepath.Dir(file), "testdata", "fake.c"), cublas, "-lm"},
 	} {
-		out, err := exec.Command("gcc", append([]string{"-O1", "-Wall", "-Werror", "-shared", "-fPIC"}, args...)...).CombinedOutput()
+		out, err := exec.Command("gcc", append([]string{"-O2", "-Wall", "-Werror", "-shared", "-fPIC"}, args...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("gcc: %v\n%s", err, out)
 		}

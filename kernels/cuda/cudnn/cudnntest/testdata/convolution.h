@@ -143,10 +143,12 @@ static float forward(const convolution *c, void *const *at, const int64_t *y)
                        w[i + 2] * ints(c->how, CONVOLUTION_DILATIONS)[i];
             inside = inside && x[i + 2] >= 0 && x[i + 2] < xd[i + 2];
         }
-        for (int64_t j = 0; inside && j < wd[1]; j++) {
-            w[1] = j, x[1] = y[1] / (wd[0] / (xd[1] / wd[1])) * wd[1] + j;
-            sum = fmaf(*element(c->x, at, x), *element(c->w, at, w), sum);
-        }
+        if (!inside)
+            continue;
+        x[1] = y[1] / (wd[0] / (xd[1] / wd[1])) * wd[1];
+        const float *in = element(c->x, at, x), *weight = element(c->w, at, w);
+        for (int64_t j = 0; j < wd[1]; j++) /* channels lie side by side */
+            sum = fmaf(in[j], weight[j], sum);
     }
     for (int i = 0; i < c->fused; i++)
         sum = finish(c->after[i], at, sum, y[1]);
@@ -171,11 +173,13 @@ static float gradient(const convolution *c, void *const *at, const int64_t *x)
             y[i + 2] = from / stride;
             inside = inside && from >= 0 && from % stride == 0 && y[i + 2] < yd[i + 2];
         }
+        if (!inside)
+            continue;
         w[1] = x[1] % wd[1];
-        for (int64_t j = 0; inside && j < each; j++) {
-            w[0] = y[1] = x[1] / wd[1] * each + j;
-            sum = fmaf(*element(c->y, at, y), *element(c->w, at, w), sum);
-        }
+        w[0] = y[1] = x[1] / wd[1] * each;
+        const float *out = element(c->y, at, y), *weight = element(c->w, at, w);
+        for (int64_t j = 0; j < each; j++)
+            sum = fmaf(out[j], weight[j * ints(c->w, TENSOR_STRIDES)[0]], sum);
     }
     return sum;
 }

@@ -10,8 +10,9 @@
      FAKE_CUDNN_FUSES        0: no engine of a convolution takes more than it
      FAKE_CUDNN_BATCHES      0: plans of more than one image are refused
      FAKE_CUDNN_WORKSPACE    bytes that plans need
-     FAKE_CUDNN_WRONG        1: results of convolutions are wrong; 2: their bits depend on the number of rows
-     FAKE_CUDNN_EXECUTE      the status of every execution */
+     FAKE_CUDNN_WRONG        1: results of convolutions are wrong; 2: their bits depend on whether there are more than 6 rows
+     FAKE_CUDNN_EXECUTE      the status of every execution
+     FAKE_CUDNN_FAILS_AFTER  executions after which all fail, counted anew while it is not set */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 
 enum {
     BAD = 2000, BAD_NULL = 2002, BAD_ALIGNMENT = 2003, BAD_NOT_FINALIZED = 2004, BAD_COUNT = 2005, BAD_SHAPE = 2008, BAD_DUPLICATE = 2009,
-    BAD_TYPE = 2010, BAD_DESCRIPTOR = 2012, REFUSED = 3000, REFUSED_PATTERN = 3001, REFUSED_LAYOUT = 3004,
+    BAD_TYPE = 2010, BAD_DESCRIPTOR = 2012, REFUSED = 3000, REFUSED_PATTERN = 3001, REFUSED_LAYOUT = 3004, REFUSED_PADDING = 3011,
     ATTRIBUTES = 16, PROGRAM = 48, COMPOSITE = 47, UIDS_MOST = 96
 };
 
@@ -310,6 +311,9 @@ static int finalize_plan(descriptor *d)
         read_convolution(d->graph, &c);
         if (setting("FAKE_CUDNN_REFUSE", -1) == -2 || (ints(c.x, TENSOR_DIMENSIONS)[0] > 1 && !setting("FAKE_CUDNN_BATCHES", 1)))
             return because(REFUSED, "a convolution by engine", (int)index);
+        size_t both = sizeof(int64_t) * (size_t)number(c.how, CONVOLUTION_SPATIAL_DIMS, 0);
+        if (memcmp(ints(c.how, CONVOLUTION_PRE_PADDINGS), ints(c.how, CONVOLUTION_POST_PADDINGS), both))
+            return because(REFUSED_PADDING, "padding that differs before and after by engine", (int)index);
         note("compiled\n");
         return 0;
     }
@@ -427,11 +431,14 @@ static void spoil(const descriptor *plan, void *const *at)
     if (!how || read_convolution(plan->graph, &c))
         return;
     const descriptor *to = c.backward ? c.x : c.fused ? part(c.after[c.fused - 1], OPERATION_POINTWISE_YDESC, TENSOR) : c.y;
-    float *first = at[uid(to)];
+    int64_t last[8];
+    for (int i = 0; i < dims_of(to); i++)
+        last[i] = ints(to, TENSOR_DIMENSIONS)[i] - 1;
+    float *changed = element(to, at, last);
     if (how == 1)
-        *first += 1 + fabsf(*first);
-    else if (how == 2 && ints(to, TENSOR_DIMENSIONS)[2] % 2)
-        *first *= 1 + 0x1p-20f;
+        *changed += 1 + fabsf(*changed);
+    else if (how == 2 && last[2] > 5)
+        *changed *= 1 + 0x1p-20f;
 }
 
 int cudnnBackendExecute(void *handle, void *p, void *pack)
@@ -452,6 +459,10 @@ int cudnnBackendExecute(void *handle, void *p, void *pack)
     }
     if (!status)
         status = complete(plan, at);
+    static int64_t runs;
+    runs = setting("FAKE_CUDNN_FAILS_AFTER", 0) ? runs + 1 : 0;
+    if (!status && runs > setting("FAKE_CUDNN_FAILS_AFTER", runs))
+        status = because(5000, "failures after", (int)runs);
     if (status)
         return status;
     note("ran\n");

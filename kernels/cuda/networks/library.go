@@ -1,0 +1,232 @@
+package networks
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
+)
+
+// kindOf is the kind of a convolution that the library may compute; ok is false of those along three dimensions.
+func kindOf(s kernels.ConvSpec, backward bool) (k convolutions.Kind, ok bool) {
+	spatial := len(s.Kernel)
+	if spatial > 2 {
+		return k, false
+	}
+	k = convolutions.Kind{In: s.In, Out: s.Out, Groups: s.Groups, Backward: backward}
+	for i := range 2 {
+		k.Kernel[i], k.Strides[i], k.Dilations[i] = 1, 1, 1
+		if at := i + spatial - 2; at >= 0 {
+			k.Kernel[i], k.Strides[i], k.Dilations[i] = s.Kernel[at], s.Strides[at], s.Dilations[at]
+		}
+	}
+	return k, true
+}
+
+// isReLU says whether a program is max(operand 0, 0).
+func isReLU(p *kernels.Program) bool {
+	if p.Operands != 1 || len(p.Code) != 2 || len(p.Also) > 0 || p.Code[0].Op != kernels.Constant || p.Code[0].X != 0 || p.Code[1].Op != kernels.Max {
+		return false
+	}
+	a, b := p.Code[1].A, p.Code[1].B
+	return a+b == 1 && a != b
+}
+
+// task is a convolution as the library computes it: what is not fused comes after.
+type task struct {
+	plan          *convolutions.Plan
+	fused         convolutions.Kind
+	input, output kernels.Tensor // the parts that take part
+	dims          [2]dimension
+	uneven        bool // engines pad both sides alike: the input, or its gradient, is copied with its padding
+}
+
+// newTask is a task without a plan, for this geometry.
+func newTask(k convolutions.Kind, input, output kernels.Tensor, dims [2]dimension) (*task, convolutions.Geometry) {
+	t := &task{fused: k, dims: dims, input: parts(input, dims, inputOf), output: parts(output, dims, outputOf)}
+	for i := range dims {
+		t.uneven = !dims[i].even() || t.uneven
+	}
+	if !t.uneven {
+		return t, geometry(t.input, t.output, dims)
+	}
+	all, _ := padded(t.input, t.dims)
+	return t, geometry(all, t.output, [2]dimension{})
+}
+
+// whole says whether all of a tensor takes part.
+func (d dimension) whole(of [2]int, size int) bool { return of[0] == 0 && of[1] == size }
+
+// plan is the task of a call, if the library computes it: for the kind with what may be fused, or else for the
+// convolution alone.
+func (o *Operations) plan(f *filter, input, output kernels.Tensor, origin []int, backward bool, then *kernels.Program) (*task, bool) {
+	l := o.device.Convolutions()
+	if l == nil || f.rows == nil {
+		return nil, false
+	}
+	k, ok := kindOf(f.spec, backward)
+	dims, some := window(f.spec, input, output, origin)
+	if !ok || !some {
+		return nil, false
+	}
+	for _, fused := range candidates(k, f.bias != nil, then) {
+		if !l.Covers(fused, func() error { return o.try(l, fused) }) {
+			continue
+		}
+		t, g := newTask(fused, input, output, dims)
+		if t.plan, ok = l.Prepared(fused, g); ok {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+// candidates are the kinds that compute a call, the one that fuses most first.
+func candidates(k convolutions.Kind, bias bool, then *kernels.Program) []convolutions.Kind {
+	if fused := k; bias && k.Fuses() && (then == nil || isReLU(then)) {
+		fused.Bias, fused.ReLU = true, then != nil
+		return []convolutions.Kind{fused, k}
+	}
+	return []convolutions.Kind{k}
+}
+
+// run enqueues the library's part of a task.
+func (o *Operations) run(f *filter, t *task) bool {
+	input, ok := addressOf(o.device, t.input)
+	output, there := addressOf(o.device, t.output)
+	if !ok || !there {
+		o.device.Fail(fmt.Errorf("tensors %v and %v are not in this device's memory, or were freed", t.input.Shape, t.output.Shape))
+		return false
+	}
+	rows, _ := o.device.Address(f.rows)
+	bias := uint64(0)
+	if f.bias != nil {
+		bias, _ = o.device.Address(f.bias)
+	}
+	if !t.uneven {
+		return !o.refused(t.plan.Run(input, rows, output, bias))
+	}
+	all, inner := padded(t.input, t.dims)
+	at := o.device.Scratch(4 * int64(all.Elements()))
+	if at == 0 {
+		return false
+	}
+	all.Buf, inner.Buf = lent{at}, lent{at}
+	if !t.fused.Backward {
+		o.mapTo(all, zeros, nil)
+		o.mapTo(inner, same, []kernels.Tensor{t.input})
+	}
+	if o.refused(t.plan.Run(at, rows, output, bias)) {
+		return false
+	}
+	if t.fused.Backward {
+		o.mapTo(t.input, same, []kernels.Tensor{inner})
+	}
+	return true
+}
+
+// same is a program that copies.
+var same = &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Copy}}}
+
+// convByLibrary is Conv by the library, if it computes that.
+func (o *Operations) convByLibrary(f *filter, dst, src kernels.Tensor, origin []int, then *kernels.Program, operands []kernels.Tensor) bool {
+	t, ok := o.plan(f, src, dst, origin, false, then)
+	if !ok {
+		return false
+	}
+	for i, d := range t.dims {
+		if at := i + len(origin) - 2; at >= 0 && !d.whole(d.output, dst.Shape[at+1]) { // outputs of no tap: bias and program alone
+			o.conv(f, dst, src, origin, then, operands)
+			break
+		}
+	}
+	if !o.run(f, t) || t.fused.Bias || f.bias == nil && then == nil {
+		return true
+	}
+	inner := make([]kernels.Tensor, len(operands))
+	for i, v := range operands {
+		inner[i] = parts(v, t.dims, outputOf)
+	}
+	o.finish(t.output, f.bias, then, inner)
+	return true
+}
+
+// finish adds the bias, if there is one, and runs the program in place.
+func (o *Operations) finish(dst kernels.Tensor, bias kernels.Buffer, then *kernels.Program, operands []kernels.Tensor) {
+	given, p, also := []kernels.Tensor{dst}, then, []int(nil)
+	if then != nil {
+		also = then.Also
+	}
+	if bias != nil {
+		channels := kernels.Tensor{Buf: bias, Shape: dst.Shape, Stride: make([]int, len(dst.Shape))}
+		channels.Stride[len(dst.Shape)-1] = 1
+		given, p = append(given, channels), biased(then)
+		also = p.Also
+	}
+	read := p.Operands - len(given)
+	given = append(given, operands[:read]...)
+	for i, r := range also {
+		o.mapTo(operands[read+i], upTo(p, r), given)
+	}
+	o.mapTo(dst, p, given)
+}
+
+// biased is a program that adds operand 1 to operand 0 and then computes as then does, if given, of that and of the
+// operands that follow.
+func biased(then *kernels.Program) *kernels.Program {
+	p := &kernels.Program{Operands: 2, Code: []kernels.Instruction{{Op: kernels.Add, A: 0, B: 1}}}
+	if then == nil {
+		return p
+	}
+	p.Operands = then.Operands + 1
+	moved := func(register int) int { // operands are one further on, results two; the sum is what operand 0 was
+		switch {
+		case register == 0:
+			return p.Operands
+		case register < then.Operands:
+			return register + 1
+		}
+		return register + 2
+	}
+	for _, in := range then.Code {
+		in.A, in.B, in.C = moved(in.A), moved(in.B), moved(in.C)
+		p.Code = append(p.Code, in)
+	}
+	for _, r := range then.Also {
+		p.Also = append(p.Also, moved(r))
+	}
+	return p
+}
+
+// zeros is a program that makes zeros.
+var zeros = &kernels.Program{Code: []kernels.Instruction{{Op: kernels.Constant}}}
+
+// backwardByLibrary is ConvBackward by the library, if it computes that.
+func (o *Operations) backwardByLibrary(f *filter, dst, src kernels.Tensor, origin []int) bool {
+	t, ok := o.plan(f, dst, src, origin, true, nil)
+	if !ok {
+		return false
+	}
+	for i, d := range t.dims {
+		if at := i + len(origin) - 2; at >= 0 && !d.whole(d.input, dst.Shape[at+1]) { // inputs that are no tap
+			o.mapTo(dst, zeros, nil)
+			break
+		}
+	}
+	o.run(f, t)
+	return true
+}
+
+// PrepareConv makes ready what Conv needs for these operands.
+func (o *Operations) PrepareConv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program) {
+	if own, ok := o.own(f); ok && dst.Elements() > 0 && !o.refused(kernels.CheckConv(dst, src, own.spec, origin, nil, nil)) {
+		o.plan(own, src, dst, origin, false, then)
+	}
+}
+
+// PrepareConvBackward makes ready what ConvBackward needs.
+func (o *Operations) PrepareConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
+	if own, ok := o.own(f); ok && dst.Elements() > 0 && src.Elements() > 0 && !o.refused(kernels.CheckConvBackward(dst, src, own.spec, origin)) {
+		o.plan(own, dst, src, origin, true, nil)
+	}
+}
