@@ -197,9 +197,18 @@ func TestSegmentWire(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(back, s) {
 		t.Errorf("%v came back as %v, %v", s, back, err)
 	}
+	inner := data[1 : len(data)-4]
 	for n := range data {
 		if _, err := ParseSegment(data[:n]); err == nil {
 			t.Errorf("%d of %d bytes were a segment", n, len(data))
+		}
+		if _, err := parseSegment(inner[:min(n, len(inner)-1)]); err == nil {
+			t.Errorf("%d of %d bytes within were a segment", n, len(inner))
+		}
+		spoilt := bytes.Clone(data)
+		spoilt[n] ^= 1 << (n % 8)
+		if _, err := ParseSegment(spoilt); err == nil {
+			t.Errorf("with a bit of byte %d flipped it was a segment", n)
 		}
 	}
 	if _, err := ParseSegment(append(data, 0)); err == nil {
@@ -244,9 +253,9 @@ func FuzzParseSegment(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(data)
+	f.Add(data[1 : len(data)-4]) // without the checksum, which no fuzzer finds
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := ParseSegment(data)
+		s, err := parseSegment(data)
 		if err != nil {
 			return
 		}

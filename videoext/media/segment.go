@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"slices"
 	"time"
@@ -102,9 +103,13 @@ func (s *Segment) Check() error {
 // segmentVersion begins the wire form of segments.
 const segmentVersion = 1
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // AppendBinary appends the segment's form for the wire: a version, then width, height, rate (its bits), the number of
-// units and for each order, index, time in nanoseconds, length and bytes. Numbers are varints.
+// units and for each order, index, time in nanoseconds, length and bytes; at last CRC-32C of all that, since a decoder
+// does not see every flipped bit. Numbers are varints.
 func (s *Segment) AppendBinary(to []byte) ([]byte, error) {
+	begin := len(to)
 	to = append(to, segmentVersion)
 	to = binary.AppendUvarint(to, uint64(s.Width))
 	to = binary.AppendUvarint(to, uint64(s.Height))
@@ -117,7 +122,7 @@ func (s *Segment) AppendBinary(to []byte) ([]byte, error) {
 		to = binary.AppendUvarint(to, uint64(len(u.Data)))
 		to = append(to, u.Data...)
 	}
-	return to, nil
+	return binary.BigEndian.AppendUint32(to, crc32.Checksum(to[begin:], castagnoli)), nil
 }
 
 // ParseSegment reads the form that AppendBinary writes, and checks it; nothing may follow it. Units share memory with
@@ -126,7 +131,16 @@ func ParseSegment(data []byte) (*Segment, error) {
 	if len(data) == 0 || data[0] != segmentVersion {
 		return nil, fmt.Errorf("a segment of %d bytes is not of version %d", len(data), segmentVersion)
 	}
-	r := wireReader{data: data[1:]}
+	end := len(data) - crc32.Size
+	if end < 1 || crc32.Checksum(data[:end], castagnoli) != binary.BigEndian.Uint32(data[end:]) {
+		return nil, fmt.Errorf("a segment of %d bytes is cut or spoilt: its checksum is another one", len(data))
+	}
+	return parseSegment(data[1:end])
+}
+
+// parseSegment reads what is between version and checksum.
+func parseSegment(data []byte) (*Segment, error) {
+	r := wireReader{data: data}
 	s := &Segment{Width: r.number(), Height: r.number(), Rate: math.Float64frombits(r.bits())}
 	frames := r.number()
 	if frames > MaxFrames {

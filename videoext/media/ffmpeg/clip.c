@@ -47,8 +47,8 @@ static void begin(pf_clip *c)
 
 static int failed(pf_clip *c, int code)
 {
-    if (code == AVERROR_EXIT && !atomic_load(&c->stop))
-        code = AVERROR(ETIMEDOUT);
+    if (interrupted(c)) /* whatever the libraries made of that */
+        code = atomic_load(&c->stop) ? AVERROR_EXIT : AVERROR(ETIMEDOUT);
     pf_library_explain(code, c->decoder.error);
     return code;
 }
@@ -119,6 +119,8 @@ static int open_input(pf_clip *c, int fd, const char *url)
         av.av_dict_set(&options, "rtsp_transport", "tcp", 0);
         av.av_dict_set(&options, "allowed_media_types", "video", 0);
         av.av_dict_set_int(&options, "timeout", c->timeout / 1000, 0);
+        /* A camera's frames come in their time: three tell its rate. */
+        av.av_dict_set_int(&options, "fpsprobesize", 3, 0);
     }
     rc = av.avformat_open_input(&c->format, url, NULL, &options); /* frees c->format when it fails */
     av.av_dict_free(&options);

@@ -33,6 +33,8 @@ type Clip struct {
 	sampler sampler
 	index   int           // of the frame that is decoded next
 	skip    time.Duration // frames before it are left out, after a seek
+	timed   bool          // a frame's time was known
+	offset  time.Duration // to times that are known, of the frames before whose time was not
 }
 
 // Open opens a file of video, or the camera of an rtsp:// or rtsps:// URL. Errors name it. A context that ends ends the
@@ -119,7 +121,7 @@ func (c *Clip) failure(ctx context.Context, what string) error {
 // Info describes the source.
 func (c *Clip) Info() Info { return c.info }
 
-// Next returns the next frame, in the order of time; io.EOF at the end. What cannot be decoded is left out and counted
+// Next returns the next frame, in the order of time; io.EOF at the end, which is also where a camera hangs up. What cannot be decoded is left out and counted
 // in Damaged. After a context that ended, or an error of a camera, a camera must be opened anew.
 func (c *Clip) Next(ctx context.Context) (*media.Frame, error) {
 	for {
@@ -145,14 +147,21 @@ func (c *Clip) Next(ctx context.Context) (*media.Frame, error) {
 	}
 }
 
-// place is which frame of the source this is, and when.
+// place is which frame of the source this is, and when. The first frames of a camera may come without a time.
 func (c *Clip) place(frame *C.pf_frame) (int, time.Duration) {
-	at, known := time.Duration(frame.time), frame.time != math.MinInt64
+	at, known := time.Duration(frame.time)+c.offset, frame.time != math.MinInt64
+	var counted time.Duration
+	if c.info.Rate > 0 {
+		counted = time.Duration(float64(max(c.index, 0)) / c.info.Rate * float64(time.Second))
+	}
 	switch {
-	case !known && c.info.Rate > 0:
-		at = time.Duration(float64(max(c.index, 0)) / c.info.Rate * float64(time.Second))
 	case !known:
-		at = 0
+		at = counted
+	case !c.timed:
+		if c.timed = true; c.index > 0 {
+			c.offset = counted - at
+			at = counted
+		}
 	}
 	if c.index < 0 { // after a seek
 		return int(math.Round(at.Seconds() * c.info.Rate)), at

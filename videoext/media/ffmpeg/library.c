@@ -43,6 +43,8 @@ static void keep_message(void *context, int level, const char *format, va_list a
 
 void pf_library_forget(void) { logged[0] = 0; }
 
+int pf_library_complained(void) { return logged[0] != 0; }
+
 void pf_library_explain(int code, char error[PF_ERROR_SIZE])
 {
     char meaning[AV_ERROR_MAX_STRING_SIZE];

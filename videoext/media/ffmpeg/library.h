@@ -37,6 +37,9 @@ enum { PF_ERROR_SIZE = 512 };
 /* Forgets what the libraries logged on this thread. */
 void pf_library_forget(void);
 
+/* Tells whether the libraries logged an error on this thread since then. */
+int pf_library_complained(void);
+
 /* Writes what a code means, and what the libraries logged last on this thread. */
 void pf_library_explain(int code, char error[PF_ERROR_SIZE]);
 

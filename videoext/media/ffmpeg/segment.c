@@ -17,11 +17,20 @@ pf_decoder *pf_segment_decoder(int threads, int64_t max_pixels, char error[PF_ER
     return d;
 }
 
+/* What a decoder only complains about, such as a missing reference, is an error here. One thread decodes, this one. */
+static int strictly(pf_decoder *d, int rc)
+{
+    if (rc < 0 || !pf_library_complained())
+        return rc;
+    pf_library_explain(AVERROR_INVALIDDATA, d->error);
+    return AVERROR_INVALIDDATA;
+}
+
 int pf_segment_send(pf_decoder *d, const uint8_t *data, int size, int order)
 {
     pf_library_forget();
     if (!data)
-        return pf_decoder_send(d, NULL);
+        return strictly(d, pf_decoder_send(d, NULL));
     int rc = av.av_new_packet(d->packet, size);
     if (rc < 0) {
         pf_library_explain(rc, d->error);
@@ -31,13 +40,13 @@ int pf_segment_send(pf_decoder *d, const uint8_t *data, int size, int order)
     d->packet->pts = order;
     rc = pf_decoder_send(d, d->packet);
     av.av_packet_unref(d->packet);
-    return rc;
+    return strictly(d, rc);
 }
 
 int pf_segment_receive(pf_decoder *d, int *width, int *height, int *bt709, int64_t *order)
 {
     pf_library_forget();
-    int rc = pf_decoder_receive(d);
+    int rc = strictly(d, pf_decoder_receive(d));
     if (rc > 0) {
         *width = d->frame->width;
         *height = d->frame->height;

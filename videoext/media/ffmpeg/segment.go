@@ -17,7 +17,8 @@ import (
 )
 
 // Decode decodes a segment, by one thread. The frames are in the order of time and have the index and the time that
-// the segment says. Any damage is an error: a frame that would not be what was encoded is not returned.
+// the segment says. All damage that the decoder sees is an error. It does not see every flipped bit, and so what comes
+// over a network is to be a segment's wire form, which has a checksum.
 func Decode(ctx context.Context, s *media.Segment) ([]*media.Frame, error) {
 	if err := open(); err != nil {
 		return nil, err
@@ -43,7 +44,9 @@ func Decode(ctx context.Context, s *media.Segment) ([]*media.Frame, error) {
 			return nil, err
 		}
 	}
-	C.pf_segment_send(d, nil, 0, 0)
+	if C.pf_segment_send(d, nil, 0, 0) < 0 {
+		return nil, fmt.Errorf("the end of a segment: %w", failure(&d.error[0]))
+	}
 	if err := receive(d, s, frames); err != nil {
 		return nil, err
 	}

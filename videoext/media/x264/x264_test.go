@@ -21,8 +21,8 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
 )
 
-// frames reads the first ones of a clip of the shared data.
-func frames(t testing.TB, name string, count int) []*media.Frame {
+// open opens a clip of the shared data.
+func open(t testing.TB, name string) *ffmpeg.Clip {
 	t.Helper()
 	dir := os.Getenv("PREFILLONLY_DATA")
 	if dir == "" {
@@ -36,9 +36,17 @@ func frames(t testing.TB, name string, count int) []*media.Frame {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return clip
+}
+
+// frames reads the first ones of a clip.
+func frames(t testing.TB, name string, count int) []*media.Frame {
+	t.Helper()
+	clip := open(t, name)
 	defer clip.Close()
 	list := make([]*media.Frame, count)
 	for i := range list {
+		var err error
 		if list[i], err = clip.Next(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -135,6 +143,9 @@ func TestBytesAsFFmpeg(t *testing.T) {
 	program, err := exec.LookPath("ffmpeg")
 	if err != nil {
 		t.Skip("the ffmpeg program is not here")
+	}
+	if testing.Short() {
+		t.Skip("seven encodings by both take half a minute")
 	}
 	source := frames(t, dashcam, 15)
 	var input bytes.Buffer
