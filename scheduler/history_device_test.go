@@ -31,7 +31,7 @@ func (h *poolHistory) obey(d *hostOfMany, m wire.Message) (pause bool) {
 }
 
 func (d *hostOfMany) passes() (list []*wire.Run) {
-	for _, run := range append([]*wire.Run{d.running, d.nested}, d.parked...) {
+	for _, run := range slices.Concat([]*wire.Run{d.running, d.nested}, d.parked, d.prepares) {
 		if run != nil {
 			list = append(list, run)
 		}
@@ -143,6 +143,12 @@ func (d *hostOfMany) abort(pass wire.PassID) {
 		d.running, d.nested = d.nested, nil
 	}
 	d.parked = slices.DeleteFunc(d.parked, is)
+	if i := slices.IndexFunc(d.prepares, is); i >= 0 {
+		d.prepares = slices.Delete(d.prepares, i, i+1)
+		if i < d.prepared {
+			d.prepared--
+		}
+	}
 }
 
 // paused lets a device obey a Pause, or end the pass first.
@@ -187,7 +193,7 @@ func TestHistoriesOfManyModels(t *testing.T) {
 					t.Fatalf("in history %d", seed)
 				}
 			}
-			least := min(seen.passes, seen.nested, seen.loads, seen.drops, seen.failed, seen.late, seen.refused, seen.tensors)
+			least := min(seen.passes, seen.nested, seen.loads, seen.drops, seen.failed, seen.late, seen.refused, seen.tensors, seen.prepared)
 			if least < *histories/2000 {
 				t.Errorf("too little happened to tell: %+v", seen)
 			}

@@ -27,7 +27,7 @@ type poolHistory struct {
 }
 
 // counts are what happened in histories, so that a test can tell that something did.
-type counts struct{ passes, nested, loads, drops, failed, late, refused, tensors int }
+type counts struct{ passes, nested, loads, drops, failed, late, refused, tensors, prepared int }
 
 // hostOfMany is an executor of many models as it really is.
 type hostOfMany struct {
@@ -40,6 +40,8 @@ type hostOfMany struct {
 	running  *wire.Run
 	nested   *wire.Run
 	parked   []*wire.Run
+	prepares []*wire.Run // that could not begin; the first ones are prepared, and of no more than an Abort
+	prepared int
 	loading  *wire.Load
 	pausing  bool
 }
@@ -172,11 +174,20 @@ func (h *poolHistory) submit() {
 
 // finish lets a device answer the pass that ends first.
 func (h *poolHistory) finish(d *hostOfMany) {
+	if d.greeted && d.prepared < len(d.prepares) && h.pick.IntN(2) == 0 {
+		d.prepared++
+		h.seen.prepared++
+		h.send(d.name, &wire.Paused{Pass: d.prepares[d.prepared-1].Pass})
+		return
+	}
 	run := d.running
 	if d.nested != nil {
 		run = d.nested
 	}
 	if run == nil || !d.greeted {
+		return
+	}
+	if h.prepares(d, run) {
 		return
 	}
 	if d.nested != nil {
@@ -196,6 +207,21 @@ func (h *poolHistory) finish(d *hostOfMany) {
 		done.Items, done.Err = nil, engine.Errorf(engine.CodeInternal, "out of luck")
 	}
 	h.send(d.name, done)
+}
+
+// prepares lets a device say of a pass of tensors that it cannot begin yet; most can.
+func (h *poolHistory) prepares(d *hostOfMany, run *wire.Run) bool {
+	if _, ok := run.Items[0].Work.(*wire.TensorItem); !ok || h.pick.IntN(4) > 0 {
+		return false
+	}
+	if d.nested == run {
+		d.nested = nil
+	} else {
+		d.running = nil
+	}
+	d.prepares = append(d.prepares, run)
+	h.send(d.name, &wire.Paused{Pass: run.Pass, Prepares: true})
+	return true
 }
 
 // loaded lets a device answer a Load, or fail in it.
@@ -255,6 +281,7 @@ func (d *hostOfMany) reset() {
 	d.epoch++
 	d.greeted = false
 	d.running, d.nested, d.parked, d.loading, d.pausing = nil, nil, nil, nil, false
+	d.prepares, d.prepared = nil, 0
 }
 
 // change gives a device other models, or the same at another cost.

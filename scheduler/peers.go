@@ -154,13 +154,13 @@ func (c *Core) remove(p *fleet.Peer) {
 	}
 }
 
-// removeExecutor removes an executor and finds other places for its jobs. Those in its running passes may have killed
-// it.
+// removeExecutor removes an executor and finds other places for its jobs. Those in passes that run or
+// prepare may have killed it.
 func (c *Core) removeExecutor(p *fleet.Peer) {
 	e, f := p.Executor, c.fleet
 	if p.Settled() {
 		f.Stats.ExecutorLost++
-		for _, ps := range []*fleet.Pass{e.Running, e.Nested} {
+		for _, ps := range append([]*fleet.Pass{e.Running, e.Nested}, e.Preparing...) {
 			if ps == nil {
 				continue
 			}

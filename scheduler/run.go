@@ -85,7 +85,7 @@ func (c *Core) done(e *fleet.Executor, m *wire.Done) {
 	c.dispatch(e)
 }
 
-// putBack returns the jobs of a pass that found no room beside the paused ones to their lane. Until a
+// putBack returns the jobs of a pass that has not begun to their lane. If it found no room beside the paused ones, until a
 // pass has ended, and left its room, the executor starts and pauses none: the paused ones go on. Jobs
 // that generate keep their pages, in which is what they have computed.
 func (c *Core) putBack(p *fleet.Pass) {
@@ -101,13 +101,31 @@ func (c *Core) putBack(p *fleet.Pass) {
 	}
 }
 
-// paused parks a pass that stands still.
+// paused parks a pass that stands still. One that prepares does so beside the device; when it comes back its jobs go to
+// their lane, where they are run in their turn.
 func (c *Core) paused(e *fleet.Executor, m *wire.Paused) {
-	if e == nil || e.Running == nil || e.Running.ID != m.Pass || !e.Running.Pausing() {
+	if e == nil {
 		return
 	}
-	e.Paused(c.fleet.Now, m.Share)
-	c.fleet.Stats.Preemptions++
+	f, p := c.fleet, e.Find(m.Pass)
+	switch {
+	case p == nil:
+		return
+	case slices.Contains(e.Preparing, p):
+		if m.Prepares {
+			return
+		}
+		f.Send(e.Peer.ID, &wire.Abort{Pass: p.ID})
+		f.End(e, p)
+		c.putBack(p)
+	case m.Prepares:
+		e.Prepare(f.Now, p)
+	case p == e.Running && p.Pausing():
+		e.Paused(f.Now, m.Share)
+		f.Stats.Preemptions++
+	default:
+		return
+	}
 	c.dispatch(e)
 }
 

@@ -15,7 +15,9 @@ const maxTensor = 1 << 30
 
 // work is a job's tensors, checked.
 type work struct {
+	recipe *recipe      // of the plan that computes it
 	inputs []engine.Ref // then seeds, which are inputs of the plan under names of its own
+	seeds  []engine.Ref // under the names of outputs
 	wanted []int        // outputs of the plan, in the order in which they are asked for
 	names  []string     // of these, to who asked
 }
@@ -27,15 +29,15 @@ func (g gradientOf) of(special *graph.Graph) (*graph.Graph, error) {
 	return gradient.Of(special, g.Request)
 }
 
-// take checks an item, and finds the plan that computes it.
-func (m *Model) take(item wire.ItemWork) (w work, c *compiled, refused *engine.Error) {
+// take checks an item, but for what depends on the plan that computes it.
+func (m *Model) take(item wire.ItemWork) (w work, refused *engine.Error) {
 	t, ok := item.(*wire.TensorItem)
 	if !ok {
-		return w, nil, engine.Errorf(engine.CodeBadTokens, "the model takes tensors, and the job brings %T", item)
+		return w, engine.Errorf(engine.CodeBadTokens, "the model takes tensors, and the job brings %T", item)
 	}
 	limits := &m.network.limits
 	if err := check("input", t.Inputs, limits.Inputs, true); err != nil {
-		return w, nil, err
+		return w, err
 	}
 	w.inputs = t.Inputs
 	shapes := map[string][]int{}
@@ -45,36 +47,31 @@ func (m *Model) take(item wire.ItemWork) (w work, c *compiled, refused *engine.E
 	if t.Grad != nil {
 		return m.takeGradient(t, w, shapes)
 	}
-	c, err := m.plans.forward(shapes)
-	if err != nil {
-		return w, nil, refusal(err)
-	}
-	if w.wanted, w.names, refused = wanted(t.Outputs, limits.Outputs); refused != nil {
-		return w, nil, refused
-	}
-	return w, c, m.fits(c, shapes)
+	w.recipe = m.plans.recipe(shapes, nil)
+	w.wanted, w.names, refused = wanted(t.Outputs, limits.Outputs)
+	return w, refused
 }
 
 // takeGradient goes on with an item that asks for gradients.
-func (m *Model) takeGradient(t *wire.TensorItem, w work, shapes map[string][]int) (work, *compiled, *engine.Error) {
+func (m *Model) takeGradient(t *wire.TensorItem, w work, shapes map[string][]int) (work, *engine.Error) {
 	limits := &m.network.limits
 	if limits.Backward == 0 {
-		return w, nil, engine.Errorf(engine.CodeBadTokens, "the model gives no gradients")
+		return w, engine.Errorf(engine.CodeBadTokens, "the model gives no gradients")
 	}
 	if len(t.Grad.Seeds) == 0 || len(t.Grad.Inputs) == 0 {
-		return w, nil, engine.Errorf(engine.CodeBadTokens, "a gradient needs a seed of an output (%s) and an input (%s); %d and %d are given",
+		return w, engine.Errorf(engine.CodeBadTokens, "a gradient needs a seed of an output (%s) and an input (%s); %d and %d are given",
 			listed(limits.Outputs), listed(limits.Inputs), len(t.Grad.Seeds), len(t.Grad.Inputs))
 	}
 	if err := check("seed", t.Grad.Seeds, limits.Outputs, false); err != nil {
-		return w, nil, err
+		return w, err
 	}
 	request := gradient.Request{Wanted: t.Grad.Inputs}
 	for i, name := range t.Grad.Inputs {
 		if find(limits.Inputs, name) < 0 || slices.Contains(t.Grad.Inputs[:i], name) {
-			return w, nil, engine.Errorf(engine.CodeBadTokens, "a gradient is asked to the input %.100q, which the model does not have, or twice", name)
+			return w, engine.Errorf(engine.CodeBadTokens, "a gradient is asked to the input %.100q, which the model does not have, or twice", name)
 		}
 	}
-	w.inputs = slices.Clone(w.inputs)
+	w.inputs, w.seeds = slices.Clone(w.inputs), t.Grad.Seeds
 	for _, r := range t.Grad.Seeds {
 		request.Seeded = append(request.Seeded, r.Name)
 		r.Name = gradient.SeedPrefix + r.Name
@@ -82,7 +79,7 @@ func (m *Model) takeGradient(t *wire.TensorItem, w work, shapes map[string][]int
 	}
 	outputs, _, err := wanted(t.Outputs, limits.Outputs)
 	if err != nil {
-		return w, nil, err
+		return w, err
 	}
 	for i, o := range limits.Outputs { // in the network's own order, each once
 		if len(t.Outputs) > 0 && slices.Contains(outputs, i) {
@@ -95,14 +92,25 @@ func (m *Model) takeGradient(t *wire.TensorItem, w work, shapes map[string][]int
 	for i, name := range t.Grad.Inputs {
 		w.wanted, w.names = append(w.wanted, len(request.Outputs)+i), append(w.names, name)
 	}
-	c, failed := m.plans.backward(shapes, gradientOf{request})
-	if failed != nil {
-		return w, nil, refusal(failed)
+	w.recipe = m.plans.recipe(shapes, &gradientOf{request})
+	return w, nil
+}
+
+// planned finds or makes the plan of work, and holds the work to it. The plan is to be released, unless it is nil.
+func (m *Model) planned(w *work) (*compiled, *engine.Error) {
+	c, err := m.plans.get(w.recipe)
+	if err != nil {
+		return nil, refusal(err)
 	}
-	if err := seedsFit(t.Grad.Seeds, c); err != nil {
-		return w, nil, err
+	refused := seedsFit(w.seeds, c)
+	if refused == nil {
+		refused = m.fits(c, w.recipe.shapes)
 	}
-	return w, c, m.fits(c, shapes)
+	if refused != nil {
+		m.plans.release(c)
+		return nil, refused
+	}
+	return c, nil
 }
 
 // seedsFit holds seeds to the shapes that outputs have for the item's inputs.

@@ -19,7 +19,7 @@ type Blobs interface {
 }
 
 // Model is a network of which all, some or none of the weights are on a device. One goroutine uses it at a time,
-// that of the store.
+// that of the store, but for Time and what a Pass is prepared by.
 type Model struct {
 	network *Network
 	backend kernels.Backend
@@ -38,10 +38,11 @@ func Open(n *Network, st *store.Store, blobs Blobs) (*Model, error) {
 	m.device, _ = m.backend.(kernels.Networks)
 	m.plans = newPlans(n, m.device != nil)
 	shapes := n.shapes(1)
-	first, err := m.plans.forward(shapes)
+	first, err := m.plans.get(m.plans.recipe(shapes, nil))
 	if err != nil {
 		return nil, err
 	}
+	defer m.plans.release(first)
 	m.plans.limit = m.limit(first, shapes)
 	if first.ArenaBytes > m.plans.limit {
 		return nil, m.tooLarge(first.ArenaBytes, shapes)
@@ -59,7 +60,8 @@ func (m *Model) limit(first *compiled, shapes map[string][]int) int64 {
 	case n.limits.Backward == 0:
 		return n.enough(first.ArenaBytes)
 	}
-	if c, err := m.plans.backward(shapes, n.whole); err == nil {
+	if c, err := m.plans.get(m.plans.recipe(shapes, &n.whole)); err == nil {
+		defer m.plans.release(c)
 		return max(n.enough(first.ArenaBytes), c.ArenaBytes)
 	}
 	return n.enough(first.ArenaBytes)

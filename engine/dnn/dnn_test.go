@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -244,6 +245,67 @@ func TestSharedWeights(t *testing.T) {
 	}
 	if st.Bytes() != 0 {
 		t.Errorf("%d bytes are held after all was dropped", st.Bytes())
+	}
+}
+
+// TestPlansAreMadeBeside: the plans of new shapes are made by other goroutines while passes go on, each once; what cannot
+// be planned is refused alone; and of more shapes than are kept those used last are.
+func TestPlansAreMadeBeside(t *testing.T) {
+	m, b := opened(t, store.New(ref.New()), pictures("n", "h", "w", 1), Options{Height: 16, Width: 16})
+	begin := func(items ...wire.RunItem) *Pass {
+		p, err := m.Begin(&wire.Run{Items: items})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	known := b.frame(1, 1, 3, 16, 16)
+	if p := begin(known); p.Prepare() != nil {
+		t.Error("the network's own shape is planned again")
+	} else {
+		p.Close()
+	}
+	large := wire.RunItem{Work: &wire.TensorItem{Tensors: engine.Tensors{Inputs: []engine.Ref{{Name: "image", Type: engine.FP32, Shape: []int{1, 3, 2048, 2048}}}}}}
+	var group sync.WaitGroup
+	var passes []*Pass
+	for i := range 3 * maxPlans {
+		p := begin(b.frame(1, 1, 3, 8+i/2, 8), large)
+		prepare := p.Prepare()
+		if prepare == nil || p.Share() != 0 || !p.Boundary() {
+			t.Fatalf("pass %d is prepared already: share %v, at a boundary %v", i, p.Share(), p.Boundary())
+		}
+		group.Go(prepare)
+		passes = append(passes, p)
+	}
+	want := results(t, m, known)
+	group.Wait()
+	for i, p := range passes {
+		if p.Prepare() != nil {
+			t.Errorf("pass %d is to be prepared again", i)
+		}
+		for done := false; !done; {
+			var err error
+			if done, err = p.Step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r := p.Results(); r[0].Err != nil || r[1].Err == nil || r[1].Err.Code != engine.CodeTooLong {
+			t.Errorf("pass %d: %+v", i, r)
+		}
+	}
+	if used := 3 * maxPlans / 2; len(m.plans.list) < used {
+		t.Errorf("%d plans are kept while passes use %d", len(m.plans.list), used)
+	}
+	for _, p := range passes {
+		p.Close()
+	}
+	if len(m.plans.list) != maxPlans {
+		t.Errorf("%d plans are kept", len(m.plans.list))
+	}
+	for i, ref := range results(t, m, known)[0].Output.(*engine.TensorOutput).Outputs {
+		if !bytes.Equal(b[ref.Blob], b[want[0].Output.(*engine.TensorOutput).Outputs[i].Blob]) {
+			t.Errorf("output %s is another one", ref.Name)
+		}
 	}
 }
 

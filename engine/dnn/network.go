@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // Options say how a network is run. Zero values mean the defaults.
@@ -22,7 +23,7 @@ type Options struct {
 	WorkBytes int64
 }
 
-// Network is what a file says of a network, checked, and how it is to be run. It is not changed by what runs.
+// Network is what a file says of a network, checked, and how it is to be run. But for Plan and Open it is not changed.
 type Network struct {
 	graph   *graph.Graph
 	file    *onnx.Model // nil of one that is no file's
@@ -33,6 +34,13 @@ type Network struct {
 	batched bool       // the batch may be any
 	whole   gradientOf // by which the cost of gradients is measured
 	limits  wire.TensorLimits
+	ahead   *ahead // nil: nothing was planned yet, or a model has taken it
+}
+
+// ahead is plans for the network's own shapes that were made before there was a model.
+type ahead struct {
+	device bool
+	plans  []*compiled
 }
 
 // maxPassItems is how many jobs a pass may hold. They run one after another, so that more gain nothing.
@@ -66,6 +74,31 @@ func New(g *graph.Graph, print string, o Options) (*Network, error) {
 		n.limits.Backward = 1
 	}
 	return n, nil
+}
+
+// Plan makes the plans that Open needs, of which the next one takes them; that is for the same backend. It may be called by
+// any goroutine, before it. What cannot be planned is for Open to refuse.
+func (n *Network) Plan(b kernels.Backend) {
+	_, device := b.(kernels.Networks)
+	n.ahead = &ahead{device: device}
+	recipes := []*recipe{{n, device, n.shapes(1), nil}}
+	if n.limits.Backward > 0 {
+		recipes = append(recipes, &recipe{n, device, n.shapes(1), &n.whole})
+	}
+	for _, r := range recipes {
+		if c, err := r.make(); err == nil {
+			n.ahead.plans = append(n.ahead.plans, c)
+		}
+	}
+}
+
+// takeAhead is what was planned for backends like this.
+func (n *Network) takeAhead(device bool) (plans []*compiled) {
+	if n.ahead != nil && n.ahead.device == device {
+		plans = n.ahead.plans
+	}
+	n.ahead = nil
+	return plans
 }
 
 // settle finds a size of the free dimensions for which the network can be specialised: one for all of them or, where
@@ -124,7 +157,7 @@ func (n *Network) resized(factor float64) map[string][]int {
 	for _, v := range n.graph.Inputs {
 		shape := shapes[v.Name]
 		for i, d := range v.Shape {
-			if i > 0 && d < 0 && !n.isBatch(v, i) {
+			if i > 0 && d < 0 && shape[i] > 1 && !n.isBatch(v, i) {
 				shape[i] = max(1, int(factor*float64(shape[i])))
 			}
 		}

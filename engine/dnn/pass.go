@@ -18,6 +18,7 @@ type Pass struct {
 	area    int
 	results []wire.ItemResult
 	items   []item
+	settled bool    // there are plans of all items that are not refused
 	ended   bool    // the last step is done
 	at      int     // the item that is being computed
 	done    float64 // seconds of items before it, as they are estimated
@@ -27,7 +28,7 @@ type Pass struct {
 // item is a run's item.
 type item struct {
 	work
-	plan    *compiled // nil of one that is refused
+	plan    *compiled // nil before the pass is settled, and of one that is refused
 	run     *plan.Run // nil before its first step
 	outputs []output
 }
@@ -55,15 +56,33 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 	for i := range p.items {
 		it := &p.items[i]
 		p.results[i].Job = run.Items[i].Job
-		if it.work, it.plan, p.results[i].Err = m.take(run.Items[i].Work); p.results[i].Err != nil {
-			it.plan = nil
-			continue
-		}
-		it.plan.users++
-		p.whole += it.plan.seconds()
+		it.work, p.results[i].Err = m.take(run.Items[i].Work)
 	}
-	p.skip()
 	return p, nil
+}
+
+// Prepare is what makes the plans that there are not yet; nil if there is none to be made. It is called by any goroutine,
+// and nothing else is asked of the pass until it has returned.
+func (p *Pass) Prepare() func() {
+	for i := range p.items {
+		if p.results[i].Err == nil && !p.m.plans.has(p.items[i].recipe) {
+			return p.settle
+		}
+	}
+	return nil
+}
+
+// settle finds or makes the plans of all items, or refuses those that have none.
+func (p *Pass) settle() {
+	for i := range p.items {
+		if it := &p.items[i]; p.results[i].Err == nil {
+			if it.plan, p.results[i].Err = p.m.planned(&it.work); it.plan != nil {
+				p.whole += it.plan.seconds()
+			}
+		}
+	}
+	p.settled = true
+	p.skip()
 }
 
 // skip goes on to the next item that is to be computed.
@@ -81,7 +100,7 @@ func (p *Pass) Share() float64 {
 	switch {
 	case p.ended:
 		return 1
-	case p.at == len(p.items): // all are refused
+	case !p.settled || p.at == len(p.items): // all are refused
 		return 0
 	}
 	it := &p.items[p.at]
@@ -93,6 +112,9 @@ func (p *Pass) Share() float64 {
 
 // Step computes the next part of an item, or with the last one brings its outputs out of the Workspace.
 func (p *Pass) Step() (done bool, err error) {
+	if !p.settled {
+		p.settle()
+	}
 	if p.at == len(p.items) {
 		p.ended = true
 		return true, nil
@@ -212,8 +234,9 @@ func (p *Pass) Close() {
 	}
 	for i := range p.items {
 		if it := &p.items[i]; it.plan != nil {
-			it.plan.users--
+			p.m.plans.release(it.plan)
 			it.plan = nil
 		}
 	}
+	p.m.plans.trim()
 }

@@ -3,7 +3,9 @@ package dnn
 import (
 	"fmt"
 	"slices"
+	"sync"
 
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/plan"
 	"github.com/prefillonly/prefillonly/internal/mapped"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -17,7 +19,7 @@ type compiled struct {
 	*plan.Plan
 	key   string
 	keys  []string         // of its weights
-	users int              // items of passes that are open
+	users int              // of plans.get, which have not released it; guarded by plans.mu
 	runs  [areas]*plan.Run // nil where it was not run since the weights came
 	held  []kernels.Held   // its weights; nil before
 	own   []kernels.Held   // of these, those that are no other plan's
@@ -31,80 +33,133 @@ func (c *compiled) unbind() {
 	c.runs, c.held, c.own = [areas]*plan.Run{}, nil, nil
 }
 
-// plans are those of a network for several shapes.
-type plans struct {
+// recipe is what a plan computes: a network for inputs of some shapes, or its gradient.
+type recipe struct {
 	network *Network
-	device  bool        // there is a kernels.Networks to plan for
-	limit   int64       // bytes to compute in
-	list    []*compiled // those used last come last
+	device  bool // there is a kernels.Networks to plan for
+	shapes  map[string][]int
+	want    *gradientOf // nil: none
 }
 
-func newPlans(n *Network, device bool) *plans { return &plans{network: n, device: device} }
-
-// forward is the plan for inputs of these shapes.
-func (p *plans) forward(shapes map[string][]int) (*compiled, error) {
-	return p.get(p.network.describe(shapes), func() (*plan.Plan, error) {
-		special, err := specialised(p.network.graph, shapes)
-		if err != nil {
-			return nil, err
-		}
-		return built(special, p.device)
-	})
-}
-
-// backward is the plan that also computes gradients.
-func (p *plans) backward(shapes map[string][]int, want gradientOf) (*compiled, error) {
-	return p.get(fmt.Sprintf("%s %q", p.network.describe(shapes), want), func() (*plan.Plan, error) {
-		special, err := specialised(p.network.graph, shapes)
-		if err != nil {
-			return nil, err
-		}
-		if special, err = want.of(special); err != nil {
-			return nil, err
-		}
-		return built(special, p.device)
-	})
-}
-
-// get finds a plan, or makes it.
-func (p *plans) get(key string, build func() (*plan.Plan, error)) (*compiled, error) {
-	if i := slices.IndexFunc(p.list, func(c *compiled) bool { return c.key == key }); i >= 0 {
-		c := p.list[i]
-		p.list = append(slices.Delete(p.list, i, i+1), c)
-		return c, nil
+func (r *recipe) key() string {
+	if r.want == nil {
+		return r.network.describe(r.shapes)
 	}
-	c := &compiled{key: key}
+	return fmt.Sprintf("%s %q", r.network.describe(r.shapes), r.want)
+}
+
+// make makes the plan. It may be called by any goroutine while the network's files are open.
+func (r *recipe) make() (*compiled, error) {
+	c := &compiled{key: r.key()}
 	err := mapped.Guard(func() (err error) {
-		if c.Plan, err = build(); err != nil {
+		var special *graph.Graph
+		if special, err = specialised(r.network.graph, r.shapes); err == nil && r.want != nil {
+			special, err = r.want.of(special)
+		}
+		if err == nil {
+			c.Plan, err = built(special, r.device)
+		}
+		if err != nil {
 			return err
 		}
 		for i := range c.Weights {
 			c.keys = append(c.keys, keyOf(&c.Weights[i]))
 		}
-		return p.network.Unchanged()
+		return r.network.Unchanged()
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.list = append(p.list, c)
-	if len(p.list) > maxPlans {
-		p.evict()
-	}
 	return c, nil
 }
 
-// evict lets go of the plan that was used the longest time ago, of those that no pass needs.
-func (p *plans) evict() {
-	i := slices.IndexFunc(p.list, func(c *compiled) bool { return c.users == 0 })
+// plans are those of a network for several shapes. Get, has and release may be called by any goroutine; the rest is
+// for the one that uses the device.
+type plans struct {
+	network *Network
+	device  bool
+	limit   int64 // bytes to compute in
+
+	mu   sync.Mutex
+	list []*compiled // those used last come last; guarded by mu
+}
+
+func newPlans(n *Network, device bool) *plans {
+	return &plans{network: n, device: device, list: n.takeAhead(device)}
+}
+
+// recipe is that of a plan for inputs of these shapes, which also computes the gradient that is wanted.
+func (p *plans) recipe(shapes map[string][]int, want *gradientOf) *recipe {
+	return &recipe{p.network, p.device, shapes, want}
+}
+
+// find is the plan of a key, to be used next, or nil; mu is held.
+func (p *plans) find(key string) *compiled {
+	i := slices.IndexFunc(p.list, func(c *compiled) bool { return c.key == key })
 	if i < 0 {
-		return
+		return nil
 	}
-	p.list[i].unbind()
-	p.list = slices.Delete(p.list, i, i+1)
+	c := p.list[i]
+	p.list = append(slices.Delete(p.list, i, i+1), c)
+	c.users++
+	return c
+}
+
+// has says whether there is a plan, and none would be made by get.
+func (p *plans) has(r *recipe) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := r.key()
+	return slices.ContainsFunc(p.list, func(c *compiled) bool { return c.key == key })
+}
+
+// get finds a plan, or makes it; it is kept until it is released.
+func (p *plans) get(r *recipe) (*compiled, error) {
+	p.mu.Lock()
+	c := p.find(r.key())
+	p.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	made, err := r.make()
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.find(made.key); c != nil { // it was made twice at a time
+		return c, nil
+	}
+	made.users++
+	p.list = append(p.list, made)
+	return made, nil
+}
+
+// release ends a use of a plan.
+func (p *plans) release(c *compiled) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.users--
+}
+
+// trim lets go of plans beyond maxPlans: those that were used the longest time ago, of those that nobody uses.
+func (p *plans) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.list) > maxPlans {
+		i := slices.IndexFunc(p.list, func(c *compiled) bool { return c.users == 0 })
+		if i < 0 {
+			return
+		}
+		p.list[i].unbind()
+		p.list = slices.Delete(p.list, i, i+1)
+	}
 }
 
 // unbind is that of all plans.
 func (p *plans) unbind() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, c := range p.list {
 		c.unbind()
 	}

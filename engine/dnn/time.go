@@ -53,30 +53,30 @@ type Timed struct {
 	inside bool // of a pass
 }
 
-// Time plans a trial. An error of engine.CodeTooLong says that it needs too much memory, one of engine.CodeBadTokens
+// Time plans a trial; it may be called by any goroutine. An error of engine.CodeTooLong says that it needs too much memory, one of engine.CodeBadTokens
 // that the network takes no such inputs. The caller calls Close in the end, as long as the model's weights and working
 // memory are those of now.
 func (m *Model) Time(t Trial) (*Timed, error) {
-	c, err := m.plans.forward(t.shapes)
-	if t.Backward && err == nil {
-		c, err = m.plans.backward(t.shapes, m.network.whole)
+	w := &work{recipe: m.plans.recipe(t.shapes, nil)}
+	if t.Backward {
+		w.recipe.want = &m.network.whole
 	}
-	if err != nil {
-		return nil, refusal(err)
+	c, refused := m.planned(w)
+	if refused != nil {
+		return nil, refused
 	}
-	if err := m.fits(c, t.shapes); err != nil {
-		return nil, err
-	}
-	p := &Timed{m: m, work: m.work, plan: c}
+	p := &Timed{m: m, plan: c}
 	for _, in := range c.Inputs {
 		p.inputs = append(p.inputs, noise(in))
 	}
-	c.users++
 	return p, nil
 }
 
 // Advance takes a step of a pass, and reports whether it was the last. The weights are all resident.
 func (p *Timed) Advance() (done bool, err error) {
+	if p.work == nil {
+		p.work = p.m.work
+	}
 	switch held := p.work.running[nestedArea]; {
 	case held == p:
 	case held != nil:
@@ -142,7 +142,7 @@ func (p *Timed) Whole() time.Duration {
 // leave ends the pass that it is in.
 func (p *Timed) leave() {
 	p.inside = false
-	if p.work.running[nestedArea] == p {
+	if p.work != nil && p.work.running[nestedArea] == p {
 		p.work.running[nestedArea] = nil
 	}
 }
@@ -150,7 +150,8 @@ func (p *Timed) leave() {
 // Close ends the timing.
 func (p *Timed) Close() {
 	p.leave()
-	p.plan.users--
+	p.m.plans.release(p.plan)
+	p.m.plans.trim()
 }
 
 // noise is elements from 0 to 1 of floats, and 0 or 1 of others, which may be indices or lengths.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,19 @@ type strictPass struct {
 	r           *strict
 	run         *wire.Run
 	done, ended bool
+	prepares    atomic.Bool
+}
+
+// Prepare is of every third pass.
+func (p *strictPass) Prepare() func() {
+	if p.run.Pass%3 > 0 {
+		return nil
+	}
+	return func() {
+		p.prepares.Store(true)
+		time.Sleep(7 * time.Millisecond)
+		p.prepares.Store(false)
+	}
 }
 
 func (r *strict) check(ok bool, format string, args ...any) {
@@ -68,7 +82,7 @@ func (r *strict) Begin(run *wire.Run) (executor.Pass, error) {
 
 func (p *strictPass) Step() (bool, error) {
 	r := p.r
-	r.check(!p.done && !p.ended && (p.run.Nested || r.inside == nil || r.inside == p), "a step of pass %d is taken", p.run.Pass)
+	r.check(!p.prepares.Load() && !p.done && !p.ended && (p.run.Nested || r.inside == nil || r.inside == p), "a step of pass %d is taken", p.run.Pass)
 	done, err := p.Pass.Step()
 	if p.done = done; !p.run.Nested {
 		r.inside = nil
@@ -86,6 +100,7 @@ func (p *strictPass) Results() []wire.ItemResult {
 
 func (p *strictPass) Close() {
 	p.r.check(!p.ended, "pass %d is closed twice", p.run.Pass)
+	p.r.check(!p.prepares.Load(), "pass %d is closed while it is prepared", p.run.Pass)
 	p.ended = true
 	delete(p.r.open, p)
 	if p.r.inside == p {
@@ -99,6 +114,7 @@ type answers struct {
 	*transcript
 	to   chan wire.Message
 	ends map[string]int
+	made map[wire.PassID]bool // passes that prepare
 }
 
 func (a *answers) Send(m wire.Message) error {
@@ -107,6 +123,11 @@ func (a *answers) Send(m wire.Message) error {
 	switch m := m.(type) {
 	case *wire.Done:
 		a.ends[fmt.Sprint("pass ", m.Pass)]++
+	case *wire.Paused:
+		if a.made[m.Pass] {
+			a.to <- &wire.Resume{Pass: m.Pass}
+		}
+		a.made[m.Pass] = m.Prepares
 	case *wire.Loaded:
 		a.ends[fmt.Sprint("load ", m.Serial)]++
 	}
@@ -132,7 +153,7 @@ func anyMessages(t *testing.T, seed uint64) {
 	info.Nests = true
 	log := &transcript{begun: time.Now()}
 	r := &strict{timed: &timed{Null: executor.NewNull(info), log: log}, t: t, open: map[*strictPass]bool{}}
-	a := &answers{transcript: log, to: make(chan wire.Message, 1000), ends: map[string]int{}}
+	a := &answers{transcript: log, to: make(chan wire.Message, 1000), ends: map[string]int{}, made: map[wire.PassID]bool{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {

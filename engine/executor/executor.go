@@ -57,8 +57,9 @@ type executor struct {
 	settled bool
 
 	passes
-	loads []*load       // in the order in which they came
-	owed  time.Duration // of steps, before the next piece of weights is loaded
+	preparing preparing
+	loads     []*load       // in the order in which they came
+	owed      time.Duration // of steps, before the next piece of weights is loaded
 }
 
 // Run opens the runner and serves the scheduler until ctx ends (nil, or its cause) or the connection
@@ -66,12 +67,13 @@ type executor struct {
 // that has lost its device is not closed: the process must end, and has nothing to free there.
 func Run(ctx context.Context, cfg Config, c conn, open func() (Runner, error)) error {
 	return osthread.Do(func() error {
-		e := &executor{cfg: cfg, conn: c, steps: map[string]*longest{}, passes: passes{paused: map[wire.PassID]*task{}}}
+		e := &executor{cfg: cfg, conn: c, steps: map[string]*longest{}, passes: passes{paused: map[wire.PassID]*task{}}, preparing: newPreparing()}
 		e.greeting.Store(e.newGreeting())
 		if err := e.open(ctx, open); err != nil {
 			return err
 		}
 		err := e.serve(ctx)
+		e.stopPreparing()
 		if DeviceLost(err) {
 			return err
 		}
@@ -151,6 +153,8 @@ func (e *executor) loop(ctx context.Context, mailbox <-chan wire.Message) error 
 				err = e.handle(m)
 			case change := <-e.cfg.Changes:
 				err = e.change(change)
+			case failed := <-e.preparing.ended:
+				e.prepared(failed)
 			case <-ctx.Done():
 				return nil
 			default:
@@ -162,6 +166,8 @@ func (e *executor) loop(ctx context.Context, mailbox <-chan wire.Message) error 
 				err = e.handle(m)
 			case change := <-e.cfg.Changes:
 				err = e.change(change)
+			case failed := <-e.preparing.ended:
+				e.prepared(failed)
 			case <-tick.C:
 			case <-ctx.Done():
 				return nil
@@ -214,7 +220,7 @@ func (e *executor) handle(m wire.Message) error {
 	case *wire.Load:
 		e.loads = append(e.loads, &load{Load: m})
 	case *wire.Drop:
-		e.drop(m.Weights)
+		e.dropWeights(m.Weights)
 	default:
 		e.cfg.Log.Warn("message not meant for an executor", zap.String("type", fmt.Sprintf("%T", m)))
 	}

@@ -67,9 +67,9 @@ func (e *executor) loadNext(l *load) error {
 	return err
 }
 
-// drop frees weights. Those that a pass needs stay: that the scheduler wants to be rid of them is a defect,
+// dropWeights frees weights. Those that a pass needs stay: that the scheduler wants to be rid of them is a defect,
 // which it may learn of by what is resident.
-func (e *executor) drop(weights []uint32) {
+func (e *executor) dropWeights(weights []uint32) {
 	used := e.used()
 	var free []uint32
 	for _, w := range weights {
@@ -91,7 +91,7 @@ func (e *executor) used() map[uint32]string {
 		of[e.info.Models[i].Name] = e.info.Models[i].Weights
 	}
 	used := map[uint32]string{}
-	for _, t := range e.all() {
+	for _, t := range append(e.all(), e.preparing.list...) {
 		for _, w := range of[t.run.Model] {
 			used[w] = t.run.Model
 		}

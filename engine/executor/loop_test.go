@@ -23,11 +23,12 @@ import (
 // weights 10 ms, a step 4 ms. A layer is two steps, and a pass as many layers as its first job's number says.
 type timed struct {
 	*executor.Null
-	log    *transcript
-	failed map[uint32]error // what loading a piece comes to
-	opened int              // passes that are not closed
-	reason string           // why the first model cannot be run
-	step   time.Duration    // 0: stepTime
+	log       *transcript
+	failed    map[uint32]error              // what loading a piece comes to
+	preparing map[wire.PassID]time.Duration // of passes that are to be prepared, for how long; 0 panics
+	opened    int                           // passes that are not closed
+	reason    string                        // why the first model cannot be run
+	step      time.Duration                 // 0: stepTime
 }
 
 func (r *timed) Info() wire.ExecutorInfo {
@@ -86,6 +87,20 @@ func (p *timedPass) Step() (bool, error) {
 	return p.taken == p.steps, nil
 }
 
+func (p *timedPass) Prepare() func() {
+	takes, ok := p.r.preparing[p.id]
+	if !ok {
+		return nil
+	}
+	return func() {
+		p.r.log.add("prepare %d", p.id)
+		time.Sleep(takes)
+		if takes == 0 {
+			panic("while it is prepared")
+		}
+	}
+}
+
 func (p *timedPass) Boundary() bool { return p.taken%2 == 0 }
 func (p *timedPass) Share() float64 { return float64(p.taken) / float64(p.steps) }
 func (p *timedPass) Close()         { p.r.opened--; p.r.log.add("close %d", p.id) }
@@ -122,7 +137,11 @@ func (l *transcript) Send(m wire.Message) error {
 	case *wire.Done:
 		l.add("-> done %d in %v%s", m.Pass, m.Took, reason(m.Err != nil, func() string { return m.Err.Message }))
 	case *wire.Paused:
-		l.add("-> paused %d at %.2f", m.Pass, m.Share)
+		if m.Prepares {
+			l.add("-> %d prepares", m.Pass)
+		} else {
+			l.add("-> paused %d at %.2f", m.Pass, m.Share)
+		}
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ type task struct {
 	share   float64       // of it that is done
 	inside  bool          // it is not at a boundary
 	pausing bool          // it is to stop at the next one
+	prepare func()        // that is to be done, or being done, beside the device; nil: nothing
+	dropped bool          // nobody wants it, once it is prepared
 }
 
 // running says that there is a pass to be stepped.
@@ -99,15 +101,26 @@ func (e *executor) resume(id wire.PassID) {
 
 func (e *executor) abort(id wire.PassID) {
 	if t := e.find(id); t != nil {
-		e.remove(t)
-		e.close(t)
+		e.drop(t)
+		return
 	}
+	for _, t := range e.preparing.list {
+		t.dropped = t.dropped || t.run.Pass == id
+	}
+}
+
+// drop closes a pass that is not being prepared.
+func (e *executor) drop(t *task) {
+	e.remove(t)
+	e.close(t)
 }
 
 func (e *executor) dropAll() {
 	for _, t := range e.all() {
-		e.remove(t)
-		e.close(t)
+		e.drop(t)
+	}
+	for _, t := range e.preparing.list {
+		t.dropped = true
 	}
 }
 
@@ -125,6 +138,8 @@ func (e *executor) step() error {
 		return err
 	case done:
 		e.finish(t, err)
+	case t.prepare != nil:
+		e.prepare(t)
 	default:
 		e.park(t)
 	}
@@ -141,6 +156,10 @@ func (e *executor) nest() error {
 		}
 		if done {
 			e.finish(t, err)
+			return nil
+		}
+		if t.prepare != nil {
+			e.prepare(t)
 			return nil
 		}
 		e.alive()
@@ -171,8 +190,13 @@ func (e *executor) begin(t *task) (err error) {
 	if len(t.run.Items) == 0 {
 		return errors.New("a pass without items")
 	}
-	t.pass, err = e.runner.Begin(t.run)
-	return err
+	if t.pass, err = e.runner.Begin(t.run); err != nil {
+		return err
+	}
+	if p, ok := t.pass.(Preparer); ok {
+		t.prepare = p.Prepare()
+	}
+	return nil
 }
 
 // finish answers for a pass that has come to its end, or to the error that is it.

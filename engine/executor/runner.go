@@ -47,6 +47,14 @@ type Saver interface {
 	Save(model string, copies []wire.Copy) error
 }
 
+// Preparer is a Pass that may need something before its first step which takes long, and not the device.
+type Preparer interface {
+	// Prepare is what makes that, nil if there is nothing to be made. It is called once by another goroutine, and until it
+	// has returned nothing is asked of the pass; of the runner anything but Close. What is wrong then is told as it is of
+	// other passes.
+	Prepare() func()
+}
+
 // Pass is a pass on its way.
 type Pass interface {
 	// Step computes the next part of the pass, which is short (a chunk of rows of one layer; at the end,

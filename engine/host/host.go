@@ -166,6 +166,14 @@ type pass struct {
 	of   *hosted // nil once it is closed
 }
 
+// Prepare implements executor.Preparer.
+func (p *pass) Prepare() func() {
+	if of, ok := p.Pass.(executor.Preparer); ok {
+		return of.Prepare()
+	}
+	return nil
+}
+
 // Close implements executor.Pass.
 func (p *pass) Close() {
 	m := p.of

@@ -22,9 +22,10 @@ const (
 // or four times passTime at most, its plans aside, and seldom a fifth of that.
 type measuring struct {
 	of     *dnn.Model
-	trials []dnn.Trial // the first one is being timed
-	now    *dnn.Timed  // nil between trials
-	count  int         // its passes so far
+	trials []dnn.Trial  // the first one is being timed
+	now    *dnn.Timed   // nil between trials, and while it is planned
+	next   chan planned // of which it comes; nil while none is planned
+	count  int          // its passes so far
 	took   []time.Duration
 	best   profile.Sample // of them
 
@@ -32,13 +33,65 @@ type measuring struct {
 	disturbed                 bool
 }
 
+// planned is a trial that was planned, or why it could not be.
+type planned struct {
+	now *dnn.Timed
+	err error
+}
+
 func newMeasuring(m *dnn.Model) *measuring { return &measuring{of: m, trials: m.Trials()} }
 
 // step goes on, and reports whether all is measured.
 func (t *measuring) step() (done bool, err error) {
-	if t.now == nil {
-		return len(t.trials) == 0, t.begin()
+	switch {
+	case t.now != nil:
+		return false, t.advance()
+	case t.next != nil:
+		return false, t.wait()
+	case len(t.trials) == 0:
+		return true, nil
+	case t.tells(&t.trials[0]):
+		t.plan()
+	default:
+		t.end()
 	}
+	return false, nil
+}
+
+// plan begins to plan the next trial, beside the device. The goroutine ends with that; end waits for it.
+func (t *measuring) plan() {
+	next, trial := make(chan planned, 1), t.trials[0]
+	t.next = next
+	go func() {
+		now, err := t.of.Time(trial)
+		next <- planned{now, err}
+	}()
+}
+
+// wait waits for a plan, but not for long: passes may be stepped meanwhile. What takes too much memory is left out, as is
+// a size that the network does not take.
+func (t *measuring) wait() error {
+	var p planned
+	select {
+	case p = <-t.next:
+	case <-time.After(time.Millisecond):
+		return nil
+	}
+	t.next = nil
+	if t.now = p.now; p.err == nil {
+		return nil
+	}
+	resized := t.trials[0].Size != 1
+	t.end()
+	var known *engine.Error
+	if errors.As(p.err, &known) && (known.Code == engine.CodeTooLong || resized) {
+		return nil
+	}
+	return p.err
+}
+
+// advance takes a step of the trial.
+func (t *measuring) advance() error {
 	ended, err := t.now.Advance()
 	switch {
 	case err != nil || t.now.Restarts > maxRestarts:
@@ -46,26 +99,6 @@ func (t *measuring) step() (done bool, err error) {
 		t.end()
 	case ended || t.now.Took > passTime:
 		t.note(t.now.Whole(), t.now.Step)
-	}
-	return false, err
-}
-
-// begin begins the next trial, if it tells something. What takes too much memory is left out, as is a size that the
-// network does not take.
-func (t *measuring) begin() error {
-	if len(t.trials) == 0 || !t.tells(&t.trials[0]) {
-		t.end()
-		return nil
-	}
-	var err error
-	if t.now, err = t.of.Time(t.trials[0]); err == nil {
-		return nil
-	}
-	resized := t.trials[0].Size != 1
-	t.end()
-	var known *engine.Error
-	if errors.As(err, &known) && (known.Code == engine.CodeTooLong || resized) {
-		return nil
 	}
 	return err
 }
@@ -119,8 +152,12 @@ func (t *measuring) note(took, step time.Duration) {
 	t.end()
 }
 
-// end ends the trial that is being timed.
+// end ends the trial that is being timed or planned.
 func (t *measuring) end() {
+	if t.next != nil {
+		t.now = (<-t.next).now
+		t.next = nil
+	}
 	if t.now != nil {
 		t.now.Close()
 	}

@@ -55,7 +55,7 @@ func (s *sources) clear() {
 	s.ahead = nil
 }
 
-// Ahead reads what models are, so that SetModels, which the device waits for, need not: it may take as long as
+// Ahead reads what models are, and plans networks, so that SetModels, which the device waits for, need not: it may take as long as
 // reading those whose weights are much alike. It may be called by any goroutine, and ends with ctx; an error is
 // for SetModels to find.
 func (h *Host) Ahead(ctx context.Context, models []Model) {
@@ -63,6 +63,9 @@ func (h *Host) Ahead(ctx context.Context, models []Model) {
 	read := map[Model]source{}
 	for _, m := range models {
 		if found, err := h.sources.read(ctx, m); err == nil {
+			if n, ok := found.(*networkFile); ok {
+				n.Plan(h.o.Backend)
+			}
 			read[m] = found
 		} else {
 			h.o.Log.Warn("model not read", zap.String("model", m.Name), zap.Error(err))

@@ -125,6 +125,7 @@ var samples = []struct {
 	{"resume", &Resume{Pass: 9}},
 	{"abort", &Abort{Pass: 9}},
 	{"paused", &Paused{Pass: 9, Share: 0.125}},
+	{"paused-prepares", &Paused{Pass: 9, Prepares: true}},
 	{"done", &Done{Pass: 9, Took: time.Millisecond, Items: []ItemResult{
 		{Job: 5, Output: &engine.TokenOutput{Answer: &answer, Prompt: []engine.PromptScore{{Logprob: -2}}}},
 		{Job: 6, Err: engine.Errorf(engine.CodeBadTokens, "token 7 of 3 is 99")},

@@ -73,10 +73,12 @@ type Resume struct{ Pass PassID }
 type Abort struct{ Pass PassID }
 
 // Paused says that the pass stands still with its state kept. A pass that ended before the Pause
-// came answers Done alone.
+// came answers Done alone. An executor also says it of a pass that cannot begin yet, and of which nobody asked it:
+// then the device is free for others, and once the pass is prepared there comes another Paused, or Done.
 type Paused struct {
-	Pass  PassID
-	Share float64 // of the pass that is done, 0..1; 0 if it is not told
+	Pass     PassID
+	Share    float64 // of the pass that is done, 0..1; 0 if it is not told
+	Prepares bool    // what the pass needs is being made beside the device
 }
 
 // Done ends a pass.

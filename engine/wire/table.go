@@ -224,6 +224,7 @@ func (m *Abort) fields(f *fields)  { number(f, "pass", &m.Pass) }
 func (m *Paused) fields(f *fields) {
 	number(f, "pass", &m.Pass)
 	f.float64("share", &m.Share)
+	f.bool("prepares", &m.Prepares)
 }
 
 func (m *Done) fields(f *fields) {

@@ -44,13 +44,14 @@ type Frontend struct {
 
 // Executor is a peer that runs passes, with what is known of it.
 type Executor struct {
-	Peer    *Peer
-	Info    wire.ExecutorInfo
-	Lanes   []*Lane // in the order of Info.Models
-	Running *Pass   // nil while idle
-	Nested  *Pass   // in the running one
-	Parked  []*Pass // paused, oldest first
-	Full    bool    // a pass did not fit beside the paused ones, and none has ended since; see PutBack
+	Peer      *Peer
+	Info      wire.ExecutorInfo
+	Lanes     []*Lane // in the order of Info.Models
+	Running   *Pass   // nil while idle
+	Nested    *Pass   // in the running one
+	Parked    []*Pass // paused, oldest first
+	Preparing []*Pass // that could not begin, until what they need is made beside the device
+	Full      bool    // a pass did not fit beside the paused ones, and none has ended since; see PutBack
 
 	// passedOver says that the pass started last began with a job of the policy's choice and left some that
 	// generate behind: the next one begins with those. So where both kinds wait, of two passes that start one

@@ -69,29 +69,42 @@ func (e *Executor) Paused(now time.Duration, share float64) {
 // Pausing says that a Pause of the pass is on its way.
 func (p *Pass) Pausing() bool { return p.pausing }
 
-// End takes a running, nested or paused pass off the executor and gives back what it held of memory. A pass that was
-// nested in it, and has come too late for that, is the running one.
+// Prepare notes that the executor has found that a running or nested pass cannot begin yet: it is free for others.
+func (e *Executor) Prepare(now time.Duration, p *Pass) {
+	e.leave(now, p)
+	p.pausing = false
+	e.Preparing = append(e.Preparing, p)
+}
+
+// End takes a running, nested, paused or preparing pass off the executor and gives back what it held of memory. A pass
+// that was nested in it, and has come too late for that, is the running one.
 func (f *Fleet) End(e *Executor, p *Pass) {
+	e.leave(f.Now, p)
+	e.Full = false
+	e.endArea(p.Lane)
+}
+
+// leave takes a pass from where it is.
+func (e *Executor) leave(now time.Duration, p *Pass) {
 	switch p {
 	case e.Running:
 		e.Running, e.Nested = e.Nested, nil
 	case e.Nested:
 		e.Nested = nil
 		if outer := e.Running; outer != nil {
-			took := f.Now - p.Started
+			took := now - p.Started
 			outer.Started += took
 			outer.held += took
 		}
 	default:
-		e.Parked = slices.DeleteFunc(e.Parked, func(o *Pass) bool { return o == p })
+		isIt := func(o *Pass) bool { return o == p }
+		e.Parked, e.Preparing = slices.DeleteFunc(e.Parked, isIt), slices.DeleteFunc(e.Preparing, isIt)
 	}
-	e.Full = false
-	e.endArea(p.Lane)
 }
 
-// Find is the pass of an id that runs, by itself or in another; nil if there is none.
+// Find is the pass of an id that runs, by itself or in another, or prepares; nil if there is none.
 func (e *Executor) Find(id wire.PassID) *Pass {
-	for _, p := range []*Pass{e.Running, e.Nested} {
+	for _, p := range append([]*Pass{e.Running, e.Nested}, e.Preparing...) {
 		if p != nil && p.ID == id {
 			return p
 		}
@@ -99,16 +112,15 @@ func (e *Executor) Find(id wire.PassID) *Pass {
 	return nil
 }
 
-// Passes lists the running pass, the one nested in it and the paused ones.
+// Passes lists the running pass, the one nested in it, the paused and the preparing ones.
 func (e *Executor) Passes() []*Pass {
-	if e.Running == nil {
-		return e.Parked
+	var all []*Pass
+	for _, p := range []*Pass{e.Running, e.Nested} {
+		if p != nil {
+			all = append(all, p)
+		}
 	}
-	all := []*Pass{e.Running}
-	if e.Nested != nil {
-		all = append(all, e.Nested)
-	}
-	return append(all, e.Parked...)
+	return append(append(all, e.Parked...), e.Preparing...)
 }
 
 // count counts a pass that has ended.
