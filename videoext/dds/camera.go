@@ -73,6 +73,23 @@ func (c *camera) settings(q videoext.Quality, e method.Captured) media.Settings 
 	return s
 }
 
+// shown are the parts of a black frame that are not black.
+func (c *camera) shown(regions []videoext.Region, width, height int) []videoext.Region {
+	if c.c.Border == 0 {
+		return regions
+	}
+	const side = media.MacroblockSize
+	shown := make([]videoext.Region, len(regions))
+	for i, r := range regions {
+		p := r.Pixels(width, height).Inset(-c.c.Border)
+		shown[i] = videoext.Region{
+			X0: float32(max(p.Min.X, 0)/side*side) / float32(width), X1: float32((p.Max.X+side-1)/side*side) / float32(width),
+			Y0: float32(max(p.Min.Y, 0)/side*side) / float32(height), Y1: float32((p.Max.Y+side-1)/side*side) / float32(height),
+		}.Intersect(videoext.Whole)
+	}
+	return shown
+}
+
 // jammed says whether what waits to be sent takes too long. A link that is said to carry nothing is jammed as soon as something
 // waits.
 func (c *camera) jammed() bool {
@@ -104,7 +121,7 @@ func (c *camera) onWanted(segment method.Segment, regions [][]videoext.Region) [
 		case c.c.Outside > 0:
 			maps = append(maps, videoext.Focus(wanted, e.Settings.Width, e.Settings.Height, uint8(r.high.QP), uint8(c.c.Outside)))
 		default:
-			e.Kept = append(e.Kept, wanted)
+			e.Kept = append(e.Kept, c.shown(wanted, e.Settings.Width, e.Settings.Height))
 		}
 		e.Frames = append(e.Frames, frame)
 	}

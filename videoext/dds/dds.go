@@ -20,6 +20,9 @@ type Config struct {
 	Feedback
 	// Outside is the QP of what is not asked for in stream B; 0: it is black, as in the published code.
 	Outside int
+	// Border is by how many pixels what is shown in a black frame reaches beyond a region, and from there to the edges of macroblocks: the
+	// codec blurs what is beside black, and those pixels are not used. The published code has 0, and shows regions alone.
+	Border int
 
 	// Duplicate is the IoU above which a detection of stream A is the same as one of stream B, which replaces it.
 	Duplicate float32
@@ -44,8 +47,11 @@ type Feedback struct {
 	SameIoU    float32 // a region that overlaps a sure detection by more is not asked for
 	Largest    float32 // area of a region at most
 	Enlarge    float32 // regions grow by this part of their size on each side
-	Margin     float32 // of masks: pixels whose margin is less are asked for
-	Share      float32 // of a macroblock's pixels that are unsure, for it to be asked for
+	// Hold is for how many frames before and after its own a region is asked for: what is there in one frame alone cannot be predicted
+	// from others, and costs more. The published code has 0.
+	Hold   int
+	Margin float32 // of masks: pixels whose margin is less are asked for
+	Share  float32 // of a macroblock's pixels that are unsure, for it to be asked for
 }
 
 // Paper has the constants of the paper's sections 3.1.2 and 3.2.1 (of the dissertation: chapter 3).
@@ -66,6 +72,17 @@ func Repo() Config {
 	return c
 }
 
+// Tuned has the constants that do best on the dashcam clips with a detector of one stage, whose proposals are of the classes that are looked for
+// (bench/REPRODUCTION.md): what is asked for is asked for in all frames of a segment, so that it can be predicted from one to the next, and nothing
+// that is blurred by black beside it is used.
+func Tuned() Config {
+	c := Repo()
+	c.Low.QP, c.High.QP = 40, 26
+	c.Weak, c.Largest, c.JoinIoU = false, 0.04, 0
+	c.Objectness, c.Enlarge, c.Hold, c.Border = 0.1, 0.3, c.Frames, 4
+	return c
+}
+
 // Check says what is wrong with a configuration.
 func (c *Config) Check() error {
 	for _, q := range []videoext.Quality{c.Low, c.High} {
@@ -80,6 +97,8 @@ func (c *Config) Check() error {
 		return fmt.Errorf("dds: the camera keeps %d segments; stream B needs one", c.Keep)
 	case c.Outside < 0 || c.Outside > 51:
 		return fmt.Errorf("dds: QP %d outside of regions is to be 0 to 51", c.Outside)
+	case c.Border < 0 || c.Hold < 0:
+		return fmt.Errorf("dds: a border of %d pixels, and regions held for %d frames", c.Border, c.Hold)
 	case c.Patience <= 0 || c.MaxBacklog <= 0:
 		return fmt.Errorf("dds: patience %v and the longest backlog %v are to be above 0", c.Patience, c.MaxBacklog)
 	}

@@ -9,7 +9,7 @@ import (
 func TestMethod(t *testing.T) {
 	adaptive := Paper()
 	adaptive.Adapt = DefaultAdapt()
-	for name, c := range map[string]Config{"paper": Paper(), "repo": Repo(), "adaptive": adaptive} {
+	for name, c := range map[string]Config{"paper": Paper(), "repo": Repo(), "tuned": Tuned(), "adaptive": adaptive} {
 		t.Run(name, func(t *testing.T) {
 			if err := c.Check(); err != nil {
 				t.Fatal(err)

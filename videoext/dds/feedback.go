@@ -57,6 +57,19 @@ func distinct(all []videoext.Region) (kept []videoext.Region) {
 	return kept
 }
 
+// hold asks for each frame's regions in so many frames before and after, too.
+func hold(regions [][]videoext.Region, frames int) [][]videoext.Region {
+	if frames == 0 {
+		return regions
+	}
+	held := make([][]videoext.Region, len(regions))
+	for i := range held {
+		near := regions[max(i-frames, 0):min(i+frames+1, len(regions))]
+		held[i] = distinct(slices.Concat(near...))
+	}
+	return held
+}
+
 // join makes one of detections that overlap, if the configuration says so.
 func (c *Config) join(all []videoext.Detection) []videoext.Detection {
 	if c.JoinIoU == 0 {

@@ -93,6 +93,7 @@ func (s *server) inferred(now time.Duration, e method.Inferred) []method.ServerA
 	case !asked:
 		return append(s.finish(p, nil), method.Answer{Segment: p.segment, Content: method.Wanted{}})
 	}
+	regions = hold(regions, s.c.Hold)
 	p.regions, p.until = regions, now+s.c.Patience
 	return []method.ServerAction{
 		method.Answer{Segment: p.segment, Content: method.Wanted{Regions: regions}},

@@ -108,14 +108,16 @@ var kinds = []kind{
 
 func ddsSettings(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 	c := dds.Paper()
-	s.Func("preset", "constants of the paper or of the published code, repo; it is to be the first setting (default paper)", func(v string) error {
+	s.Func("preset", "constants of the paper, of the published code (repo), or what does best with detectors of one stage (tuned); it is to be the first setting (default paper)", func(v string) error {
 		switch v {
 		case "paper":
 			c = dds.Paper()
 		case "repo":
 			c = dds.Repo()
+		case "tuned":
+			c = dds.Tuned()
 		default:
-			return errors.New("it is to be paper or repo")
+			return errors.New("it is to be paper, repo or tuned")
 		}
 		return nil
 	})
@@ -130,6 +132,8 @@ func ddsSettings(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 	score(s, &c.Objectness, "objectness", "of regions, at least")
 	score(s, &c.Sure, "sure", "score above which what was found in stream A is a result")
 	score(s, &c.Largest, "largest", "area of a region at most, as a part of the frame")
+	s.IntVar(&c.Border, "border", c.Border, "pixels that are shown around a region in black, and up to the edges of macroblocks")
+	s.IntVar(&c.Hold, "hold", c.Hold, "frames before and after its own for which a region is asked for, too")
 	score(s, &c.Enlarge, "enlarge", "by which regions are enlarged on each side, as a part of their size")
 	s.BoolVar(&c.Weak, "weak", c.Weak, "what was found in stream A and is not sure is asked for, too")
 	adapt := s.Bool("adapt", false, "both QPs follow the link")

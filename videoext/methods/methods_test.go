@@ -52,7 +52,7 @@ func TestWrongSpecifications(t *testing.T) {
 		"dds:low":             "name=value",
 		"dds:low=x":           "low=x",
 		"dds:low=52":          "QP is to be 0 to 51",
-		"dds:preset=mine":     "paper or repo",
+		"dds:preset=mine":     "paper, repo or tuned",
 		"dds:objectness=2":    "0 to 1",
 		"dds:classes=2,5":     "name=value",
 		"dds:classes=car":     `"car" is no number`,

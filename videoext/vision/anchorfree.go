@@ -55,8 +55,9 @@ func yolox(outputs []Output, o Options) (Result, error) {
 	for i, at := range places {
 		v := out.Data[i*row : (i+1)*row]
 		class, score := best(v[5:])
-		if score *= v[4]; c.wants(score, v[4]) {
-			c.add(centred((v[0]+at.x)*at.stride, (v[1]+at.y)*at.stride, exp(v[2])*at.stride, exp(v[3])*at.stride), class, score, v[4])
+		objectness := c.objectness(v[4], v[5:])
+		if score *= v[4]; c.wants(score, objectness) {
+			c.add(centred((v[0]+at.x)*at.stride, (v[1]+at.y)*at.stride, exp(v[2])*at.stride, exp(v[3])*at.stride), class, score, objectness)
 		}
 	}
 	return c.result(), nil
@@ -83,12 +84,13 @@ func fastestDet(outputs []Output, o Options) (Result, error) {
 		}
 		class, s := best(scores)
 		score := float32(math.Pow(float64(v[0]), 0.6) * math.Pow(float64(s), 0.4))
-		if !c.wants(score, v[0]) {
+		objectness := c.objectness(v[0], scores)
+		if !c.wants(score, objectness) {
 			continue
 		}
 		inW, inH := float32(o.Input.Width), float32(o.Input.Height)
 		x, y := (float32(at%w)+tanh(v[1]))/float32(w)*inW, (float32(at/w)+tanh(v[2]))/float32(h)*inH
-		c.add(centred(x, y, sigmoid(v[3])*inW, sigmoid(v[4])*inH), class, score, v[0])
+		c.add(centred(x, y, sigmoid(v[3])*inW, sigmoid(v[4])*inH), class, score, objectness)
 	}
 	return c.result(), nil
 }
@@ -181,7 +183,7 @@ func pair(outputs []Output) (scores, sides []Output, err error) {
 // sides adds a place's box, if its score is good enough.
 func (c *collect) sides(at cell, middle float32, scores, distances []float32) {
 	class, score := best(scores)
-	objectness := c.objectness(scores)
+	objectness := c.objectness(unsaid, scores)
 	if !c.wants(score, objectness) {
 		return
 	}

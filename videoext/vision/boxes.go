@@ -58,16 +58,33 @@ func (c *collect) add(box Box, class int, score, objectness float32) {
 	}
 }
 
-// objectness is how likely there is a thing whose classes have these scores, whichever: their sum. It is looked at by those who asked for
-// proposals.
-func (c *collect) objectness(scores []float32) (sum float32) {
-	if c.o.Proposals > 0 {
+// objectness is how likely there is a thing, which the network says itself to be so likely, and whose classes have these scores. It is
+// looked at by those who asked for proposals.
+func (c *collect) objectness(itself float32, scores []float32) (sum float32) {
+	switch {
+	case c.o.Proposals == 0:
+		return 0
+	case c.o.Wanted == nil && itself >= 0:
+		return itself
+	case c.o.Wanted == nil:
 		for _, s := range scores {
 			sum += s
 		}
+		return sum
+	}
+	for _, class := range c.o.Wanted {
+		if class >= 0 && class < len(scores) {
+			sum += scores[class]
+		}
+	}
+	if itself >= 0 {
+		sum *= itself
 	}
 	return sum
 }
+
+// unsaid is the objectness of networks that say none.
+const unsaid = -1
 
 // result suppresses, and cuts boxes to the picture. Those beyond it, and those of no numbers, go.
 func (c *collect) result() Result {

@@ -26,7 +26,7 @@ func ssd(outputs []Output, o Options) (Result, error) {
 	for i := range scores.Shape[1] {
 		row := scores.Data[i*classes+1 : (i+1)*classes]
 		class, score := best(row)
-		if objectness := c.objectness(row); c.wants(score, objectness) {
+		if objectness := c.objectness(unsaid, row); c.wants(score, objectness) {
 			b := boxes.Data[4*i : 4*i+4]
 			c.add(Box{b[0] * w, b[1] * h, b[2] * w, b[3] * h}, class, score, objectness)
 		}

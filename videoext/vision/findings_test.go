@@ -39,6 +39,11 @@ func TestProposals(t *testing.T) {
 				t.Errorf("%s: proposed %+v, want %v with %v", c.decoder, p, things[i].box, c.want[i])
 			}
 		}
+		for wanted, n := range map[int]int{2: 1, 4: 0} {
+			if some, err := d.Decode(c.outputs, Options{Input: in, Proposals: c.proposals, Wanted: []int{wanted}}); err != nil || len(some.Proposals) != n {
+				t.Errorf("%s: of class %d are proposed %+v, want %d; %v", c.decoder, wanted, some.Proposals, n, err)
+			}
+		}
 		if plain, err := d.Decode(c.outputs, Options{Input: in}); err != nil || plain.Proposals != nil {
 			t.Errorf("%s: %+v is proposed to one who did not ask, %v", c.decoder, plain.Proposals, err)
 		}

@@ -78,7 +78,10 @@ type Options struct {
 	Most   int // detections; 0: DefaultMost
 	// Proposals asks for proposals of at least that objectness, too; 0: for none.
 	Proposals float32
-	Margins   bool // of masks, too
+	// Wanted are the classes that proposals are of: their objectness is the sum of these classes' scores. nil: of any, and what the
+	// network itself says of objectness.
+	Wanted  []int
+	Margins bool // of masks, too
 }
 
 // What Options leave out.

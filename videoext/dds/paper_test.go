@@ -1,0 +1,203 @@
+package dds
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+func square(x, y, size float32) videoext.Region {
+	return videoext.Region{X0: x, Y0: y, X1: x + size, Y1: y + size}
+}
+
+// TestFigure32 is the example of figure 3.2: of nine regions three overlap with results, one is too large, and five are asked for.
+func TestFigure32(t *testing.T) {
+	var f videoext.Findings
+	for i := range 3 {
+		at := square(0.1+0.3*float32(i), 0.1, 0.1)
+		f.Detections = append(f.Detections, videoext.Detection{Region: at, Score: 0.9})
+		f.Proposals = append(f.Proposals, videoext.Proposal{Region: square(at.X0+0.02, at.Y0, 0.1), Objectness: 0.8})
+	}
+	f.Proposals = append(f.Proposals, videoext.Proposal{Region: square(0.3, 0.5, 0.3), Objectness: 0.9})
+	var want []videoext.Region
+	for i := range 5 {
+		want = append(want, square(0.05+0.15*float32(i), 0.85, 0.1))
+		f.Proposals = append(f.Proposals, videoext.Proposal{Region: want[i], Objectness: 0.5})
+	}
+	f.Proposals = append(f.Proposals, videoext.Proposal{Region: square(0.8, 0.5, 0.1), Objectness: 0.49})
+	c := Paper()
+	if sure, regions := c.split(&f); len(sure) != 3 || !slices.Equal(regions, want) {
+		t.Errorf("%d are sure, and %v are asked for; want %v", len(sure), regions, want)
+	}
+}
+
+// TestWeak holds that the published code's settings ask for detections that are not sure.
+func TestWeak(t *testing.T) {
+	f := videoext.Findings{Detections: []videoext.Detection{
+		{Region: square(0.1, 0.1, 0.09), Score: 0.45}, {Region: square(0.5, 0.1, 0.2), Score: 0.45}, {Region: square(0.1, 0.5, 0.09), Score: 0.2},
+	}}
+	paper, repo := Paper(), Repo()
+	if _, regions := paper.split(&f); regions != nil {
+		t.Errorf("the paper's settings ask for %v", regions)
+	}
+	if _, regions := repo.split(&f); !slices.Equal(regions, []videoext.Region{f.Detections[0].Region}) {
+		t.Errorf("the code's settings ask for %v", regions)
+	}
+}
+
+// TestUnsureMask holds that regions cover the pixels with small margins, and few others.
+func TestUnsureMask(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	c := Paper()
+	for n := range 200 {
+		m := &videoext.Mask{Width: 1 + r.IntN(200), Height: 1 + r.IntN(200)}
+		m.Class, m.Margin = make([]uint8, m.Width*m.Height), make([]uint8, m.Width*m.Height)
+		columns, rows := min(grid, m.Width), min(grid, m.Height)
+		unsure := make([]bool, columns*rows)
+		for i := range unsure {
+			unsure[i] = r.IntN(3) == 0
+		}
+		at := func(x, y int) int { // by the definition of a part: the last that begins at or before the pixel
+			px, py := 0, 0
+			for px+1 < columns && (px+1)*m.Width/columns <= x {
+				px++
+			}
+			for py+1 < rows && (py+1)*m.Height/rows <= y {
+				py++
+			}
+			return py*columns + px
+		}
+		for y := range m.Height {
+			for x := range m.Width {
+				if m.Margin[y*m.Width+x] = 200; unsure[at(x, y)] {
+					m.Margin[y*m.Width+x] = 20
+				}
+			}
+		}
+		var covered float64
+		for _, region := range c.unsure(m) {
+			covered += float64(region.Area())
+		}
+		want := 0
+		for _, u := range unsure {
+			if u {
+				want++
+			}
+		}
+		if got := covered * float64(columns*rows); math.Abs(got-float64(want)) > 0.01 {
+			t.Fatalf("case %d, %d x %d: regions cover %v parts, want %d", n, m.Width, m.Height, got, want)
+		}
+	}
+	if c.unsure(&videoext.Mask{Width: 2, Height: 2, Class: make([]uint8, 4)}) != nil {
+		t.Error("a mask without margins has unsure parts")
+	}
+}
+
+// TestShown holds that what is shown in a black frame has whole macroblocks, and all that is asked for with the border around.
+func TestShown(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	c := newCamera(Tuned())
+	for range 1000 {
+		const w, h = 768, 432
+		x, y := r.Float32(), r.Float32()
+		region := videoext.Region{X0: x, Y0: y, X1: min(x+r.Float32()/4, 1), Y1: min(y+r.Float32()/4, 1)}
+		got := c.shown([]videoext.Region{region}, w, h)[0].Pixels(w, h)
+		if want := region.Pixels(w, h).Inset(-c.c.Border).Intersect(videoext.Whole.Pixels(w, h)); !want.In(got) {
+			t.Fatalf("%v is shown, and %v wanted", got, want)
+		}
+		const side = media.MacroblockSize
+		if got.Min.X%side+got.Min.Y%side != 0 || got.Max.X%side != 0 && got.Max.X != w || got.Max.Y%side != 0 && got.Max.Y != h || got.Dx() > region.Pixels(w, h).Dx()+2*(side+c.c.Border) {
+			t.Fatalf("%v is shown for %v", got, region.Pixels(w, h))
+		}
+	}
+}
+
+// TestHold holds that a region is asked for in the frames near its own.
+func TestHold(t *testing.T) {
+	a, b := square(0, 0, 0.1), square(0.5, 0.5, 0.1)
+	got := hold([][]videoext.Region{{a}, nil, nil, {b}, {b}}, 1)
+	for i, want := range [][]videoext.Region{{a}, {a}, {b}, {b}, {b}} {
+		if !slices.Equal(got[i], want) {
+			t.Errorf("frame %d: %v, want %v", i, got[i], want)
+		}
+	}
+}
+
+// TestControllerFollows holds that bytes follow a bandwidth that changes, on a video that gets dearer, within a few segments.
+func TestControllerFollows(t *testing.T) {
+	c := newController(DefaultAdapt())
+	r := rand.New(rand.NewPCG(5, 6))
+	for n := range 120 {
+		bandwidth, base := 60_000.0, 50_000.0
+		if n >= 40 {
+			bandwidth = 25_000
+		}
+		if n >= 80 {
+			base = 90_000
+		}
+		pair := c.next(n, 1500*time.Millisecond, bandwidth, 0)
+		bytes := pair.Cost * base * (0.9 + 0.2*r.Float64())
+		c.sent(n, int(bytes*0.6))
+		c.sent(n-1, int(bytes*0.4))
+		if share := bytes / (1.5 * bandwidth); n%40 > 12 && (share > 1.15 || share < 0.6) {
+			t.Errorf("segment %d takes %.2f of the bandwidth, by %+v", n, share, pair)
+		}
+	}
+}
+
+func TestControllerBacklog(t *testing.T) {
+	idle, jammed := newController(DefaultAdapt()), newController(DefaultAdapt())
+	for n := range 20 {
+		for c, backlog := range map[*controller]int{idle: 0, jammed: 60_000} {
+			pair := c.next(n, time.Second, 50_000, backlog)
+			c.sent(n, int(50_000*pair.Cost))
+			if n == 19 && backlog > 0 && pair.Low <= idle.pick(time.Second, 50_000, 0).Low {
+				t.Errorf("with a backlog it picks %+v", pair)
+			}
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for what, change := range map[string]func(*Config){
+		"QP": func(c *Config) { c.Low.QP = 52 }, "scale": func(c *Config) { c.High.Scale = 0 }, "frames": func(c *Config) { c.Frames = 0 },
+		"keep": func(c *Config) { c.Keep = 0 }, "outside": func(c *Config) { c.Outside = 60 }, "border": func(c *Config) { c.Border = -1 },
+		"patience": func(c *Config) { c.Patience = 0 }, "no pairs": func(c *Config) { c.Adapt = &Adapt{} },
+		"order": func(c *Config) { c.Adapt = DefaultAdapt(); slices.Reverse(c.Adapt.Pairs) },
+	} {
+		c := Paper()
+		change(&c)
+		if c.Check() == nil {
+			t.Errorf("%s: %+v is taken", what, c)
+		}
+	}
+}
+
+// TestLateAnswer holds that a segment that was given up is skipped once, and that a late answer does nothing.
+func TestLateAnswer(t *testing.T) {
+	c := newCamera(Paper())
+	var skipped []method.Segment
+	for n := range method.Segment(5) {
+		for _, do := range c.Step(0, method.Captured{Segment: n, Frames: 2, Width: 320, Height: 192}) {
+			if s, ok := do.(method.Skip); ok {
+				skipped = append(skipped, s.Segment)
+			}
+		}
+	}
+	if !slices.Equal(skipped, []method.Segment{0, 1, 2}) {
+		t.Errorf("skipped %v", skipped)
+	}
+	wanted := method.Wanted{Regions: [][]videoext.Region{{square(0, 0, 0.1)}, nil}}
+	if do := c.Step(0, method.Answer{Segment: 0, Content: wanted}); do != nil {
+		t.Errorf("a late answer makes it %+v", do)
+	}
+	if do := c.Step(0, method.Answer{Segment: 4, Content: wanted}); len(do) != 2 {
+		t.Errorf("an answer makes it %+v", do)
+	}
+}
