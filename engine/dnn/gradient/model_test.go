@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -15,7 +16,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/specialize"
 )
 
-// judged is the gradient of a network as JAX computes it: see tools/dnn_gradient_golden.py.
+// judged is the gradient of a network as JAX or PyTorch computes it: see tools/dnn_gradient_golden.py and
+// tools/dnn_gradient_torch.py.
 type judged struct {
 	Model     string
 	Shape     []int
@@ -65,22 +67,52 @@ func widened(t *testing.T, path string) *graph.Graph {
 	return g
 }
 
-// TestNetworks compares whole networks' gradients with JAX's, and in one direction with a difference.
-func TestNetworks(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
+// judgments are those of a file.
+func judgments(t *testing.T, file string) (all []judged) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []judged
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
+	return all
+}
+
+// TestNetworks compares whole networks' gradients with JAX's, or where that gives none with PyTorch's, and in one
+// direction with a difference.
+func TestNetworks(t *testing.T) {
+	all := judgments(t, "golden.json")
+	for _, other := range judgments(t, "torch.json") {
+		i := slices.IndexFunc(all, func(j judged) bool { return j.Model == other.Model })
+		if i < 0 {
+			all = append(all, other)
+			continue
+		}
+		if !all[i].near(&other) {
+			t.Errorf("JAX and PyTorch do not agree on %s", other.Model)
+		}
 	}
 	for _, want := range all {
 		t.Run(want.Model, func(t *testing.T) {
+			if testing.Short() && graph.Elements(want.Shape) > 1_000_000 {
+				t.Skip("takes half a minute")
+			}
 			g := widened(t, filepath.Join(golden.Data(t), "models", want.Model))
 			want.check(t, g)
 		})
 	}
+}
+
+// near says whether two judge alike.
+func (want *judged) near(other *judged) bool {
+	for i, v := range want.Gradient {
+		if want.At[i] != other.At[i] || math.Abs(v-other.Gradient[i]) > 1e-12*want.Norm {
+			return false
+		}
+	}
+	return math.Abs(want.Z-other.Z) < 1e-9*math.Abs(want.Z) && math.Abs(want.Norm-other.Norm) < 1e-9*want.Norm
 }
 
 func (want judged) check(t *testing.T, g *graph.Graph) {

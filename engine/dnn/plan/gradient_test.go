@@ -1,12 +1,16 @@
 package plan_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/golden"
 	"github.com/prefillonly/prefillonly/engine/dnn/gradient"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
@@ -59,6 +63,75 @@ func TestGradientsOfModels(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGradientsByPyTorch compares gradients that the processor's kernels compute with PyTorch's in float64: see
+// tools/dnn_gradient_torch.py.
+func TestGradientsByPyTorch(t *testing.T) {
+	backend, err := cpu.New(cpu.Config{Threads: 2})
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(backend.Close)
+	text, err := os.ReadFile("../gradient/testdata/torch.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct {
+		Model     string
+		Shape     []int
+		Low, High float64
+		At        []int
+		Gradient  []float64
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range all {
+		t.Run(want.Model, func(t *testing.T) {
+			m, err := onnx.Open(filepath.Join(golden.Data(t), "models", want.Model))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			g, err := specialize.Run(m.Graph, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			back := differentiated(t, g)
+			inputs := map[string]*graph.Tensor{g.Inputs[0].Name: uniform(want.Shape, want.Low, want.High, 0)}
+			first := 1_000_000
+			for _, y := range g.Outputs {
+				inputs[gradient.SeedPrefix+y.Name] = uniform(y.Shape, -1, 1, first)
+				first += graph.Elements(y.Shape)
+			}
+			p, err := bind(backend, back, plan.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := p.pass(inputs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, sampled := got[len(got)-1].Floats(), make([]float64, len(want.At))
+			for i, at := range want.At {
+				sampled[i] = d[at]
+			}
+			off := distance(sampled, want.Gradient)
+			if t.Logf("off by %g of the norm", off); !(off < 1e-2) {
+				t.Errorf("%d elements of the gradient are off by %g of their norm", len(want.At), off)
+			}
+		})
+	}
+}
+
+// uniform are numbers from low to high, in float32.
+func uniform(shape []int, low, high float64, first int) *graph.Tensor {
+	x := golden.Uniform(first, graph.Elements(shape))
+	for i, u := range x {
+		x[i] = low + (high-low)*u
+	}
+	return graph.FromFloats(engine.FP32, shape, x)
 }
 
 // special is the network of a case.
