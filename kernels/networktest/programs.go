@@ -32,8 +32,13 @@ var programs = map[string]*kernels.Program{
 		kernels.Instruction{Op: kernels.Mul, A: 0, B: 5}, kernels.Instruction{Op: kernels.Constant, X: 0.5}, kernels.Instruction{Op: kernels.Mul, A: 6, B: 7}),
 	"leaky ReLU of the scaled": code(3, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1}, kernels.Instruction{Op: kernels.Add, A: 3, B: 2},
 		kernels.Instruction{Op: kernels.Constant, X: 0.1}, kernels.Instruction{Op: kernels.Mul, A: 4, B: 5}, kernels.Instruction{Op: kernels.Max, A: 4, B: 6}),
-	"second operand": code(2, kernels.Instruction{Op: kernels.Copy, A: 1}),
-	"constant":       code(1, kernels.Instruction{Op: kernels.Constant, X: 3}),
+	"SiLU after its slope": code(1, kernels.Instruction{Op: kernels.Constant, X: 1}, kernels.Instruction{Op: kernels.Sigmoid, A: 0},
+		kernels.Instruction{Op: kernels.Sub, A: 1, B: 2}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 3}, kernels.Instruction{Op: kernels.Add, A: 1, B: 4},
+		kernels.Instruction{Op: kernels.Mul, A: 5, B: 2}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 2}),
+	"gradient of an activation":  code(2, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1}),
+	"gradients of an activation": code(3, kernels.Instruction{Op: kernels.Add, A: 1, B: 0}, kernels.Instruction{Op: kernels.Mul, A: 3, B: 2}),
+	"second operand":             code(2, kernels.Instruction{Op: kernels.Copy, A: 1}),
+	"constant":                   code(1, kernels.Instruction{Op: kernels.Constant, X: 3}),
 }
 
 // evaluate is a program's result; known is false where it may have either of two zeros.
@@ -196,8 +201,12 @@ func (d *device) compareConvAlso(c conv, f kernels.Filter, src kernels.Tensor, p
 	d.t.Helper()
 	more := *p
 	also := []kernels.Tensor{}
-	for range 1 + d.upTo(2) {
-		more.Also = append(more.Also, d.upTo(p.Operands+len(p.Code)-1))
+	for i := range 1 + d.upTo(2) {
+		register := d.upTo(p.Operands + len(p.Code) - 1)
+		if i == 0 && d.upTo(1) == 0 { // that before the result, as slopes are
+			register = max(0, p.Operands+len(p.Code)-2)
+		}
+		more.Also = append(more.Also, register)
 		t := d.imageResult(c.outputShape()...)
 		if d.upTo(1) == 0 {
 			t = d.result(c.outputShape()...)

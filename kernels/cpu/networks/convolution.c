@@ -154,15 +154,27 @@ static void multiply(const job *j, part w, int runs, size_t k, const float *cons
 			pn_ending e;
 			if (ending) {
 				e = *ending;
-				e.add += e.add ? row * e.row + col : 0;
+				e.add += e.add ? row * e.add_row + col : 0;
+				e.times += e.times ? row * e.times_row + col : 0;
 			}
 			for (int i = 0; i < runs; i++)
 				at[i] = a[i] + (a[i] == j->zeros ? 0 : row * lda);
 			f->tile((int)height, cols, runs, k, at, lda, b, width, c, ldc, from ? c : bias, ending && !e.silu ? &e : NULL);
 			if (ending && e.silu)
-				f->silu(c, ldc, height, (size_t)cols, e.add, e.row);
+				f->silu(c, ldc, height, (size_t)cols, e.add, e.add_row);
 		}
 	}
+}
+
+// operand_at is where the program's operand of a number has what outputs further along an axis than `at` need, `row` apart,
+// from a channel on; NULL for the number 0.
+static const float *operand_at(const job *j, int number, int image, const int64_t *at, int axis, int channel, ptrdiff_t *row)
+{
+	if (!number)
+		return NULL;
+	const pn_image *o = &j->operands[number - 1];
+	*row = o->axis[axis];
+	return o->at + image * o->image + at[0] * o->axis[0] + at[1] * o->axis[1] + at[2] * o->axis[2] + channel;
 }
 
 // ending is that of outputs further along an axis than `at`, or NULL; it is kept in e.
@@ -170,12 +182,11 @@ static const pn_ending *ending(const job *j, part w, int image, const int64_t *a
 {
 	if (!j->ends)
 		return NULL;
+	int channel = w.group * j->f->out;
 	*e = (pn_ending){.silu = j->then->silu, .low = j->then->low, .high = j->then->high};
-	if (j->then->addend) {
-		const pn_image *o = &j->operands[j->then->addend - 1];
-		e->add = o->at + image * o->image + at[0] * o->axis[0] + at[1] * o->axis[1] + at[2] * o->axis[2] + w.group * j->f->out;
-		e->row = o->axis[axis];
-	}
+	e->holds = e->low > -__builtin_inff() || e->high < __builtin_inff();
+	e->add = operand_at(j, j->then->addend, image, at, axis, channel, &e->add_row);
+	e->times = operand_at(j, j->then->factor, image, at, axis, channel, &e->times_row);
 	return e;
 }
 
@@ -398,7 +409,7 @@ static void depthwise_task(void *arg, int task, int thread)
 		s.dst = j->c->dst + image * j->c->dst_image + z * a[0].dst + y * a[1].dst;
 		k->depthwise(&s, j->f->weights, j->f->kernel, (size_t)padded(j->f->groups, k->lanes), j->f->bias, last && !e.silu ? &e : NULL);
 		if (last && e.silu)
-			k->silu(s.dst, a[2].dst, a[2].out, (size_t)j->f->groups, e.add, e.row);
+			k->silu(s.dst, a[2].dst, a[2].out, (size_t)j->f->groups, e.add, e.add_row);
 		finish(j, (int)image, r, 0, a[2].out, 0, j->f->groups, s.dst, j->d->threads.scratch(j->d->threads.pool, thread));
 	}
 }
@@ -428,8 +439,8 @@ void pn_convolve(const pn_device *d, const pn_convolution *c, const pn_filter *f
 	job j = {.d = d, .c = c, .f = f, .then = code ? d->program : NULL, .operands = operands};
 	if (code) {
 		pn_prepare(d->program, code, instructions, count + 1, also, results);
-		int addend = d->program->addend, adds = !f->depthwise || d->program->silu;
-		j.ends = d->program->ends && (!addend || (adds && operands[addend - 1].channel == 1));
+		int addend = d->program->addend, factor = d->program->factor, takes = !f->depthwise || d->program->silu;
+		j.ends = d->program->ends && (!addend || (takes && operands[addend - 1].channel == 1)) && (!factor || (takes && operands[factor - 1].channel == 1));
 	}
 	run(&j);
 }

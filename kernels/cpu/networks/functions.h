@@ -71,6 +71,22 @@ static void silu(float *d, ptrdiff_t to, int64_t rows, size_t cols, const float 
 	}
 }
 
+// silu_slope takes products and sums apart, which the compiler would put together.
+INLINE vf silu_slope(vf x, vf s)
+{
+	vf t = x * (set(1.0f) - s);
+	APART(t);
+	return (set(1.0f) + t) * s;
+}
+
+ELEMENTS(op_silu_slope, silu_slope(x, sigmoid(x)))
+
+static void silu_both(float *d, float *slope, const float *a, size_t n)
+{
+	EACH_VECTOR(n, vf x = load(a + i); vf s = sigmoid(x); store(slope + i, silu_slope(x, s)); store(d + i, x * s);,
+	            vf x = load_first(a + i, m); vf s = sigmoid(x); store_first(slope + i, silu_slope(x, s), m); store_first(d + i, x * s, m););
+}
+
 static void op_select(float *d, const float *a, const float *b, const float *c, size_t n)
 {
 	EACH_VECTOR(n, store(d + i, choose(is_not(load(a + i), set(0)), load(b + i), load(c + i)));,
@@ -227,8 +243,9 @@ REDUCE(smallest, any_smaller(x, y), __builtin_inff())
 		            [PN_LESS_EQUAL] = op_less_equal, [PN_EQUAL] = op_equal, [PN_SELECT] = op_select, [PN_NEG] = op_neg, \
 		            [PN_ABS] = op_abs, [PN_SQRT] = op_sqrt, [PN_EXP] = op_exp, [PN_LOG] = op_log, [PN_SIN] = op_sin, \
 		            [PN_COS] = op_cos, [PN_TANH] = op_tanh, [PN_SIGMOID] = op_sigmoid, [PN_ERF] = op_erf, \
-		            [PN_FLOOR] = op_floor, [PN_CEIL] = op_ceil, [PN_ROUND] = op_round, [PN_SILU] = op_silu}, \
-		.fill = fill, .copy = copy, .silu = silu, .tile = tile, .gather = gather, .interleave = interleave, .depthwise = depthwise, .maxima = maxima, .means = means, \
+		            [PN_FLOOR] = op_floor, [PN_CEIL] = op_ceil, [PN_ROUND] = op_round, [PN_SILU] = op_silu, \
+		            [PN_SILU_SLOPE] = op_silu_slope}, \
+		.fill = fill, .copy = copy, .silu = silu, .silu_both = silu_both, .tile = tile, .gather = gather, .interleave = interleave, .depthwise = depthwise, .maxima = maxima, .means = means, \
 		.route = route, .weigh = weigh, \
 		.fold = {fold_sum, fold_largest, fold_smallest}, \
 		.reduce = {reduce_sum, reduce_largest, reduce_smallest}, \

@@ -9,7 +9,8 @@ typedef enum pn_op {
 	PN_CONSTANT, PN_COPY, PN_ADD, PN_SUB, PN_MUL, PN_DIV, PN_MIN, PN_MAX, PN_POW, PN_LESS, PN_LESS_EQUAL, PN_EQUAL,
 	PN_SELECT, PN_NEG, PN_ABS, PN_SQRT, PN_EXP, PN_LOG, PN_SIN, PN_COS, PN_TANH, PN_SIGMOID, PN_ERF, PN_FLOOR,
 	PN_CEIL, PN_ROUND,
-	PN_SILU, // a * sigmoid(a)
+	PN_SILU,       // a * sigmoid(a)
+	PN_SILU_SLOPE, // of which the derivative is (1 + a * (1 - sigmoid(a))) * sigmoid(a)
 	PN_OPS,
 } pn_op;
 
@@ -32,14 +33,15 @@ typedef struct pn_weights {
 	const float *weight;
 } pn_weights;
 
-// pn_ending is what becomes of sums while they are in registers: `add` is added, unless it is NULL, whose rows are
-// `row` apart, and then they are held between low and high. With silu it is they times their sigmoid to which is added,
-// once they are in memory.
+// pn_ending is what becomes of sums while they are in registers: `add` is added and then `times` multiplied with,
+// unless they are NULL, whose rows are so far apart, and then they are held between low and high. With silu it is they
+// times their sigmoid to which is added, once they are in memory.
 typedef struct pn_ending {
 	int silu;
 	float low, high;
-	const float *add;
-	ptrdiff_t row;
+	const float *add, *times;
+	ptrdiff_t add_row, times_row;
+	int holds; // whether low and high are finite
 } pn_ending;
 
 // pn_kernels are the functions of an instruction set.
@@ -48,6 +50,8 @@ struct pn_kernels {
 	pn_element_op element[PN_OPS];
 	void (*fill)(float *d, float x, size_t n);
 	void (*copy)(float *d, const float *s, size_t n);
+	// silu_both sets n elements to PN_SILU and PN_SILU_SLOPE; d may be a itself.
+	void (*silu_both)(float *d, float *slope, const float *a, size_t n);
 
 	// tile sets c [rows][cols], whose rows are ldc apart, to a times the panel b [runs*k][ldb] plus init: a row for all,
 	// or c itself, or NULL for 0. Rows of a are made of runs of k elements: run j of row i is at a[j] + i*lda. cols is at
@@ -67,7 +71,7 @@ struct pn_kernels {
 	// `apart`.
 	void (*interleave)(float *d, ptrdiff_t to, const float *s, ptrdiff_t from, ptrdiff_t apart, int cols, int64_t rows);
 
-	// depthwise convolves a strip; weights of a tap are `stride` floats. Of the ending nothing is added.
+	// depthwise convolves a strip; weights of a tap are `stride` floats. Of the ending nothing is added or multiplied.
 	void (*depthwise)(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias,
 	                  const pn_ending *ending);
 	void (*maxima)(const pn_strip *s);
@@ -115,7 +119,8 @@ struct pn_program {
 	int results, result[PN_MAX_OPERANDS];      // beside the last step's: their places
 	int straight[PN_MAX_OPERANDS];             // whether a step can write that result where it belongs
 	double work;                               // nanoseconds an element, about
-	int ends, silu, addend;                    // whether it is an ending, and then which, and the operand that is added, or 0
+	int ends, silu, addend, factor;            // whether it is an ending, and then which, and the operands that it adds and multiplies with, or 0
+	int both;                                  // whether it is SiLU, and its slope the only other result
 	float low, high;
 	pn_step step[PN_MAX_INSTRUCTIONS];
 

@@ -11,6 +11,8 @@
 
 #if PN_LANES == 16
 
+#define APART(v) __asm__("" : "+v"(v)) // what is computed with v does not become one operation with what made it
+
 typedef __m512 vf;
 typedef __mmask16 vm; // a truth for each lane
 typedef __m256 hf;    // half as many lanes
@@ -67,6 +69,8 @@ INLINE vf exponent(vf a) { return _mm512_getexp_ps(a); }
 INLINE vf mantissa(vf a) { return _mm512_getmant_ps(a, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src); }
 
 #else
+
+#define APART(v) __asm__("" : "+x"(v))
 
 typedef __m256 vf;
 typedef __m256 vm;

@@ -23,6 +23,7 @@ static double price(pn_op op)
 	case PN_SIGMOID:
 	case PN_ERF:
 	case PN_SILU:
+	case PN_SILU_SLOPE:
 		return 0.6;
 	default:
 		return 0.1;
@@ -34,12 +35,44 @@ static const int arguments[PN_OPS] = {
 	[PN_LESS] = 2, [PN_LESS_EQUAL] = 2, [PN_EQUAL] = 2, [PN_SELECT] = 3, [PN_NEG] = 1, [PN_ABS] = 1, [PN_SQRT] = 1,
 	[PN_EXP] = 1, [PN_LOG] = 1, [PN_SIN] = 1, [PN_COS] = 1, [PN_TANH] = 1, [PN_SIGMOID] = 1, [PN_ERF] = 1,
 	[PN_FLOOR] = 1, [PN_CEIL] = 1, [PN_ROUND] = 1, [PN_SILU] = 1,
+	[PN_SILU_SLOPE] = 1,
 };
 
-// simplify makes x * sigmoid(x) one operation and a square a product, both of which keep the bits.
+// given is the step whose result register r is, if that is this operation, or NULL.
+static const pn_step *given(const pn_step *step, int r, int operands, pn_op op)
+{
+	return r >= operands && step[r - operands].op == op ? step + r - operands : NULL;
+}
+
+// is_one tells whether register r is the constant 1.
+static int is_one(const pn_step *step, int r, int operands)
+{
+	const pn_step *s = given(step, r, operands, PN_CONSTANT);
+	return s && s->x == 1;
+}
+
+// silu_slope is the x of (1 + x * (1 - sigmoid(x))) * sigmoid(x), where s is that product, or -1. The order of factors and
+// terms does not matter to the bits.
+static int silu_slope(const pn_step *step, const pn_step *s, int operands)
+{
+	for (int i = 0; i < 8; i++) { // the order of each
+		const pn_step *by = given(step, s->in[i & 1], operands, PN_SIGMOID), *sum = given(step, s->in[!(i & 1)], operands, PN_ADD);
+		const pn_step *product = by && sum ? given(step, sum->in[i >> 1 & 1], operands, PN_MUL) : NULL;
+		const pn_step *rest = product ? given(step, product->in[i >> 2 & 1], operands, PN_SUB) : NULL;
+		if (rest && is_one(step, sum->in[!(i >> 1 & 1)], operands) && is_one(step, rest->in[0], operands) && rest->in[1] == s->in[i & 1] &&
+		    product->in[!(i >> 2 & 1)] == by->in[0])
+			return by->in[0];
+	}
+	return -1;
+}
+
+// simplify makes x * sigmoid(x) one operation, and its derivative, and a square a product: all of which keep the bits.
 static void simplify(pn_step *step, int i, int operands)
 {
 	pn_step *s = step + i;
+	int x = s->op == PN_MUL ? silu_slope(step, s, operands) : -1;
+	if (x >= 0)
+		*s = (pn_step){.op = PN_SILU_SLOPE, .in = {x}};
 	for (int side = 0; s->op == PN_MUL && side < 2; side++) {
 		int by = s->in[side] - operands;
 		if (by >= 0 && step[by].op == PN_SIGMOID && step[by].in[0] == s->in[1 - side])
@@ -99,32 +132,41 @@ static int bound(const pn_program *p, int *i, pn_op op, int x, float *by)
 	return x;
 }
 
-// added takes step i for one that adds an operand to register x, if it is, and returns its result.
-static int added(pn_program *p, int *i, int x)
+// with_operand takes step i for one with register x and an operand, if it is, and returns its result.
+static int with_operand(const pn_program *p, int *i, pn_op op, int x, int *operand)
 {
 	const pn_step *s = p->step + *i;
-	for (int side = 0; *i < p->steps && s->op == PN_ADD && side < 2; side++)
+	for (int side = 0; *i < p->steps && s->op == op && side < 2; side++)
 		if (s->in[side] == x && s->in[1 - side] > 0 && s->in[1 - side] < p->operands) {
-			p->addend = s->in[1 - side];
+			*operand = s->in[1 - side];
 			++*i;
 			return s->dst;
 		}
 	return x;
 }
 
+// find_both tells whether a program is SiLU, with its slope as another result.
+static void find_both(pn_program *p)
+{
+	const pn_step *slope = p->step, *silu = slope + 1;
+	p->both = p->steps == 2 && p->results == 1 && slope->op == PN_SILU_SLOPE && silu->op == PN_SILU && slope->in[0] == silu->in[0] &&
+	          silu->in[0] < p->operands && p->straight[0] && p->result[0] == slope->dst;
+}
+
 // find_ending tells whether a program is one.
 static void find_ending(pn_program *p)
 {
 	int i = p->constants, x = 0;
-	p->addend = 0;
+	p->addend = p->factor = 0;
 	p->low = -__builtin_inff();
 	p->high = __builtin_inff();
 	p->silu = i < p->steps && p->step[i].op == PN_SILU && p->step[i].in[0] == 0;
 	if (p->silu) {
 		x = p->step[i++].dst;
-		added(p, &i, x);
+		with_operand(p, &i, PN_ADD, x, &p->addend);
 	} else {
-		x = added(p, &i, x);
+		x = with_operand(p, &i, PN_ADD, x, &p->addend);
+		x = with_operand(p, &i, PN_MUL, x, &p->factor);
 		x = bound(p, &i, PN_MAX, x, &p->low);
 		bound(p, &i, PN_MIN, x, &p->high);
 	}
@@ -168,6 +210,7 @@ void pn_prepare(pn_program *p, const pn_instruction *code, int n, int operands, 
 			p->straight[i] &= also[j] != also[i];
 	}
 	find_ending(p);
+	find_both(p);
 }
 
 pn_program *pn_program_new(void) { return malloc(sizeof(pn_program)); }
@@ -268,6 +311,10 @@ static void block(const pn_kernels *k, const pn_program *p, const pn_matrix *to_
 	size_t n = (size_t)(rows * cols);
 	pn_matrix dst = to_result[0];
 	int last = p->step[p->steps - 1].dst;
+	if (p->both && dense(dst, rows, cols) && dense(to_result[1], rows, cols)) {
+		k->silu_both(dst.at, to_result[1].at, place[p->step[0].in[0]], n);
+		return;
+	}
 	for (int i = 0; i < p->results; i++)
 		if (p->result[i] < p->operands) // dst may be over it
 			scatter(k, to_result[1 + i], place[p->result[i]], rows, cols);

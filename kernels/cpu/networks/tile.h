@@ -74,16 +74,21 @@ INLINE void begin(const int rows, const int vectors, const int half, sums *s, co
 	}
 }
 
-INLINE void add_rows(const int rows, const int vectors, const int half, sums *s, const float *c, ptrdiff_t ldc, const int part, vm mask)
-{
-	EACH_ROW
-	{
-		const float *p = c + i * ldc;
-		EACH_WHOLE s->whole[i][j] = s->whole[i][j] + (part && !half && j == vectors - 1 ? load_first(p + j * PN_LANES, mask) : load(p + j * PN_LANES));
-		if (half)
-			s->half[i] = s->half[i] + (part ? half_load_first(p + vectors * PN_LANES, mask) : half_load(p + vectors * PN_LANES));
+// WITH_ROWS(name, op) makes sums one with what is in memory.
+#define WITH_ROWS(name, op) \
+	INLINE void name(const int rows, const int vectors, const int half, sums *s, const float *c, ptrdiff_t ldc, const int part, vm mask) \
+	{ \
+		EACH_ROW \
+		{ \
+			const float *p = c + i * ldc; \
+			EACH_WHOLE s->whole[i][j] = s->whole[i][j] op (part && !half && j == vectors - 1 ? load_first(p + j * PN_LANES, mask) : load(p + j * PN_LANES)); \
+			if (half) \
+				s->half[i] = s->half[i] op (part ? half_load_first(p + vectors * PN_LANES, mask) : half_load(p + vectors * PN_LANES)); \
+		} \
 	}
-}
+
+WITH_ROWS(add_rows, +)
+WITH_ROWS(multiply_rows, *)
 
 INLINE void finish_rows(const int rows, const int vectors, const int half, const sums *s, float *c, ptrdiff_t ldc, const int part, vm mask)
 {
@@ -131,10 +136,14 @@ INLINE void tile_of(const int rows, const int vectors, const int half, int cols,
 	for (int j = 0; j < runs; j++)
 		add_run(rows, vectors, half, k, a[j], lda, b + j * (ptrdiff_t)k * ldb, ldb, &s);
 	if (ending && ending->add && part)
-		add_rows(rows, vectors, half, &s, ending->add, ending->row, 1, mask);
+		add_rows(rows, vectors, half, &s, ending->add, ending->add_row, 1, mask);
 	else if (ending && ending->add)
-		add_rows(rows, vectors, half, &s, ending->add, ending->row, 0, mask);
-	if (ending)
+		add_rows(rows, vectors, half, &s, ending->add, ending->add_row, 0, mask);
+	if (ending && ending->times && part)
+		multiply_rows(rows, vectors, half, &s, ending->times, ending->times_row, 1, mask);
+	else if (ending && ending->times)
+		multiply_rows(rows, vectors, half, &s, ending->times, ending->times_row, 0, mask);
+	if (ending && ending->holds)
 		hold(rows, vectors, half, &s, ending);
 	if (part)
 		finish_rows(rows, vectors, half, &s, c, ldc, 1, mask);
