@@ -57,13 +57,13 @@ func (m Maps) Of(frame int) *QPMap {
 	return m[frame]
 }
 
-// Settings say how frames become a Segment. Zero values are the encoder's defaults.
+// Settings say how frames become a Segment. Rate and Quality are required.
 type Settings struct {
 	Width, Height int     // of what is encoded, even; 0: the frames'
 	Rate          float64 // frames in a second
 	Quality       Quality
 	Preset        string  // of x264, by the time it takes; empty: DefaultPreset
-	BFrames       int     // at most so many in a row, 0 to 16
+	BFrames       int     // at most so many in a row, 0 (none) to 16
 	BBias         int     // likelihood of B frames, -100 to 100 (x264's b-bias)
 	IPRatio       float64 // quantisers of P frames by those of I frames; 0: 1.4. ffmpeg's i_qfactor is 1 by it
 	PBRatio       float64 // quantisers of B frames by those of P frames; 0: 1.3. ffmpeg's b_qfactor

@@ -1,3 +1,5 @@
+//go:build !noffmpeg
+
 #include "clip.h"
 
 #include <stdlib.h>

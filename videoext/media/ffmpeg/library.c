@@ -1,3 +1,5 @@
+//go:build !noffmpeg
+
 #include "library.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,5 @@
+//go:build !noffmpeg
+
 #include "picture.h"
 
 #include <string.h>

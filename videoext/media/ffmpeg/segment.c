@@ -1,3 +1,5 @@
+//go:build !noffmpeg
+
 #include "segment.h"
 
 #include <stdlib.h>
