@@ -26,8 +26,8 @@ import (
 func newVideoCommand() *cobra.Command {
 	return commandGroup(&cobra.Command{
 		Use:   "video",
-		Short: "Run networks on pictures",
-	}, newDetectCommand())
+		Short: "Run networks on pictures and video",
+	}, newDetectCommand(), newEvalCommand())
 }
 
 // detectFlags are those of `video detect`.

@@ -136,6 +136,7 @@ var arrows = map[string][]string{
 	"bench/load":     {"bench/workload", "engine", "engine/api"},
 	"bench/cameras":  {},
 	"bench/figures":  {},
+	"bench/video":    {"bench/figures", "videoext", "videoext/accuracy", "videoext/baselines", "videoext/emulate", "videoext/link", "videoext/method", "videoext/methods"},
 	"bench": {
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/cameras", "scheduler/sim/feeds", "scheduler/sim/swaps",
 	},

@@ -185,3 +185,6 @@ func derived(of key, how ...any) key {
 	fmt.Fprintf(h, "%#v", how)
 	return key(h.Sum(nil))
 }
+
+// Clip is the lab's.
+func (l *Lab) Clip() *Clip { return l.clip }

@@ -153,6 +153,16 @@ func Find(name string) (*Decoder, error) {
 	return &decoders[i], nil
 }
 
+// Class is the number of a class by its label, if the decoder's networks have such labels.
+func (d *Decoder) Class(label string) (int, error) {
+	for _, classes := range []int{len(coco), len(pascal), len(road)} {
+		if i := slices.Index(d.labels(classes), label); i >= 0 {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("decoder %s has no class %q; say its number", d.Name, label)
+}
+
 // Decode reads outputs. The error names what is not as the decoder expects it.
 func (d *Decoder) Decode(outputs []Output, o Options) (Result, error) {
 	for _, out := range outputs {

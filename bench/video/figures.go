@@ -1,0 +1,94 @@
+package video
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/bench/figures"
+	"github.com/prefillonly/prefillonly/videoext/link"
+)
+
+// Unlimited is a link that carries all at once, over a round trip of 100 ms.
+func Unlimited() Network { return Network{Trace: link.Constant(1e12), RTT: 100e6} }
+
+// series is the line of a chart that a row belongs to: settings of one family, which differ in their quantisers or budgets alone.
+func (r *Row) series() string {
+	for setting := range strings.SplitSeq(r.Setting, ",") {
+		name, value, _ := strings.Cut(setting, "=")
+		if name == "preset" || name == "scale" {
+			return fmt.Sprintf("%s, %s %s", r.Method, name, value)
+		}
+	}
+	return r.Method
+}
+
+// Draw writes the charts of results to a directory: for each clip accuracy over bytes, by both rules, and for all response delay and cost.
+func Draw(rows []Row, dir string) error {
+	byClip := map[string][]Row{}
+	for _, r := range rows {
+		byClip[r.Clip] = append(byClip[r.Clip], r)
+	}
+	for _, clip := range slices.Sorted(maps.Keys(byClip)) {
+		if err := drawAccuracy(byClip[clip], clip, dir); err != nil {
+			return err
+		}
+		if err := drawCost(byClip[clip], clip, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func drawAccuracy(rows []Row, clip, dir string) error {
+	rows = slices.Clone(rows)
+	slices.SortFunc(rows, func(a, b Row) int { return a.Container - b.Container })
+	for _, rule := range []struct {
+		name, y string
+		f1      func(Row) float64
+	}{
+		{"dds", "F1 by DDS's rule", func(r Row) float64 { return r.F1DDS }},
+		{"oneadapt", "F1 by OneAdapt's rule", func(r Row) float64 { return r.F1OneAdapt }},
+	} {
+		c := figures.Chart{Title: "Accuracy over bandwidth, " + clip, X: "bytes sent, part of the original video's", Y: rule.y, LogX: true}
+		for _, r := range rows {
+			c.Add(r.series(), float64(r.Container)/float64(max(r.Original, 1)), rule.f1(r))
+		}
+		if err := c.Write(filepath.Join(dir, fmt.Sprintf("video-accuracy-%s-%s.svg", rule.name, clip))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drawCost has, for each method, the setting of the best F1 for its bytes: the highest sum of F1 by DDS's rule and of the part of the original's bytes
+// that it saves.
+func drawCost(rows []Row, clip, dir string) error {
+	best := map[string]Row{}
+	value := func(r Row) float64 { return r.F1DDS - float64(r.Container)/float64(max(r.Original, 1)) }
+	for _, r := range rows {
+		if old, ok := best[r.Method]; !ok || value(r) > value(old) {
+			best[r.Method] = r
+		}
+	}
+	delay := figures.Bars{Title: "Response delay, " + clip, Y: "seconds"}
+	cost := figures.Bars{Title: "Processor time a second of video, relative to that of mpeg, " + clip, Y: "times"}
+	var delays, camera, server []float64
+	base, ok := best["mpeg"]
+	for _, name := range slices.Sorted(maps.Keys(best)) {
+		r := best[name]
+		delay.Groups, cost.Groups = append(delay.Groups, name), append(cost.Groups, name)
+		delays = append(delays, r.Delay.Seconds())
+		if ok {
+			camera, server = append(camera, r.Camera.Seconds()/base.Camera.Seconds()), append(server, r.Server.Seconds()/base.Server.Seconds())
+		}
+	}
+	delay.Series = []figures.Series{{Name: "from capture to result", Y: delays}}
+	if err := delay.Write(filepath.Join(dir, "video-delay-"+clip+".svg")); err != nil || !ok {
+		return err
+	}
+	cost.Series = []figures.Series{{Name: "camera", Y: camera}, {Name: "server's network", Y: server}}
+	return cost.Write(filepath.Join(dir, "video-cost-"+clip+".svg"))
+}

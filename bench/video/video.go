@@ -1,0 +1,129 @@
+// Package video compares ways to stream video on clips: settings of each, how accurate what comes out of them is and what it costs, and the
+// charts of that.
+package video
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/accuracy"
+	"github.com/prefillonly/prefillonly/videoext/emulate"
+	"github.com/prefillonly/prefillonly/videoext/link"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// Row is what one method with one setting made of one clip. Of networks of pixels both F1 are the mean IoU.
+type Row struct {
+	Clip, Method, Setting    string
+	F1DDS, F1OneAdapt        float64
+	NAL, Container, Original int
+	Delay, Camera, Server    time.Duration
+}
+
+// columns are those of results.csv.
+var columns = []string{"clip", "method", "setting", "f1_dds", "f1_oneadapt", "bytes_nal", "bytes_container", "bytes_original", "delay_s", "camera_cpu_s", "server_device_s"}
+
+func (r *Row) record() []string {
+	f1 := func(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
+	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
+	return []string{
+		r.Clip, r.Method, r.Setting, f1(r.F1DDS), f1(r.F1OneAdapt), strconv.Itoa(r.NAL), strconv.Itoa(r.Container), strconv.Itoa(r.Original),
+		seconds(r.Delay), seconds(r.Camera), seconds(r.Server),
+	}
+}
+
+// Write writes rows as CSV.
+func Write(w io.Writer, rows []Row) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(columns); err != nil {
+		return err
+	}
+	for i := range rows {
+		if err := out.Write(rows[i].record()); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// Read reads what Write wrote.
+func Read(r io.Reader) ([]Row, error) {
+	records, err := csv.NewReader(r).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(records) == 0 || !slices.Equal(records[0], columns) {
+		return nil, fmt.Errorf("results begin with the columns %s", strings.Join(columns, ","))
+	}
+	var rows []Row
+	for n, record := range records[1:] {
+		row := Row{Clip: record[0], Method: record[1], Setting: record[2]}
+		var numbers [8]float64
+		for i := range numbers {
+			if numbers[i], err = strconv.ParseFloat(record[3+i], 64); err != nil {
+				return nil, fmt.Errorf("results, line %d, %s: %w", n+2, columns[3+i], err)
+			}
+		}
+		seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+		row.F1DDS, row.F1OneAdapt = numbers[0], numbers[1]
+		row.NAL, row.Container, row.Original = int(numbers[2]), int(numbers[3]), int(numbers[4])
+		row.Delay, row.Camera, row.Server = seconds(numbers[5]), seconds(numbers[6]), seconds(numbers[7])
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// Rules are the two ways to count F1.
+type Rules struct{ DDS, OneAdapt accuracy.Rule }
+
+// Published are the rules of both papers' evaluations, for the scores that a detector's own threshold cuts: what was found counts from that score on,
+// 0.5 in both. 0: as published.
+func Published(found float32) Rules {
+	r := Rules{accuracy.DDS(), accuracy.OneAdapt()}
+	if found > 0 {
+		r.DDS.Found, r.OneAdapt.Found = found, found
+		r.OneAdapt.Truth = found
+	}
+	return r
+}
+
+func (r *Rules) f1(truth, found []videoext.Findings) (float64, float64) {
+	if len(truth) > 0 && truth[0].Mask != nil {
+		iou := accuracy.MeanIoU(truth, found)
+		return iou, iou
+	}
+	return r.DDS.F1(truth, found), r.OneAdapt.F1(truth, found)
+}
+
+// Network is a link for each run.
+type Network struct {
+	Trace link.Trace
+	Burst int
+	RTT   time.Duration
+}
+
+func (n *Network) link() *link.Link { return link.New(n.Trace, n.Burst, n.RTT) }
+
+// Measure runs a method on a lab's clip.
+func Measure(lab *emulate.Lab, m method.Method, n Network, r Rules) (Row, error) {
+	truth, err := lab.Truth()
+	if err != nil {
+		return Row{}, err
+	}
+	out, err := lab.Run(m, n.link())
+	if err != nil {
+		return Row{}, err
+	}
+	row := Row{Clip: lab.Clip().Name, Method: m.Name, Setting: m.Setting, Original: lab.Clip().Bytes}
+	row.F1DDS, row.F1OneAdapt = r.f1(truth, out.Found)
+	row.NAL, row.Container = out.NAL, out.Container
+	row.Delay, row.Camera, row.Server = out.Delay, out.CameraTime, out.ServerTime
+	return row, nil
+}

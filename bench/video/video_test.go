@@ -1,0 +1,105 @@
+package video
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/baselines"
+	"github.com/prefillonly/prefillonly/videoext/methods"
+)
+
+func rows() (all []Row) {
+	for i, bytes := range []int{100_000, 200_000, 400_000} {
+		for _, m := range []struct{ name, setting string }{{"mpeg", "qp=30,scale=0.8"}, {"mpeg", "qp=30,scale=1"}, {"dds", "preset=tuned,low=40"}, {"glimpse", "threshold=0.1"}} {
+			all = append(all, Row{
+				Clip: "road", Method: m.name, Setting: m.setting, F1DDS: 0.5 + 0.1*float64(i), F1OneAdapt: 0.4, NAL: bytes, Container: bytes + 900, Original: 1_000_000,
+				Delay: time.Duration(1500+i) * time.Millisecond, Camera: time.Second, Server: 2 * time.Second,
+			})
+		}
+	}
+	return all
+}
+
+// TestResults holds that results are read as they were written, under the columns that are promised.
+func TestResults(t *testing.T) {
+	var file bytes.Buffer
+	if err := Write(&file, rows()); err != nil {
+		t.Fatal(err)
+	}
+	const head = "clip,method,setting,f1_dds,f1_oneadapt,bytes_nal,bytes_container,bytes_original,delay_s,camera_cpu_s,server_device_s\n" +
+		"road,mpeg,\"qp=30,scale=0.8\",0.5000,0.4000,100000,100900,1000000,1.500,1.000,2.000\n"
+	if !strings.HasPrefix(file.String(), head) {
+		t.Errorf("it begins\n%.300s", file.String())
+	}
+	text := file.String()
+	got, err := Read(strings.NewReader(text))
+	if err != nil || !slices.Equal(got, rows()) {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	for bad, want := range map[string]string{"a,b\n1,2\n": "begin with the columns", strings.Replace(text, "0.5000", "half", 1): "line 2, f1_dds", text[:len(text)-20]: "wrong number of fields"} {
+		if _, err := Read(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestDraw(t *testing.T) {
+	dir := t.TempDir()
+	if err := Draw(rows(), dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"video-accuracy-dds-road.svg": {"mpeg, scale 0.8", "mpeg, scale 1", "dds, preset tuned", "glimpse"}, "video-accuracy-oneadapt-road.svg": {"F1 by OneAdapt"},
+		"video-delay-road.svg": {"seconds", "glimpse"}, "video-cost-road.svg": {"camera", "dds"},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(string(text), w) {
+				t.Errorf("%s is without %q", name, w)
+			}
+		}
+	}
+}
+
+func TestSpecifications(t *testing.T) {
+	got := Specifications("dds,mpeg:qp=30,scale=0.8,awstream,dds:low=40")
+	if want := []string{"dds", "mpeg:qp=30,scale=0.8", "awstream", "dds:low=40"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestUsual holds that all methods have settings to run with, which they take.
+func TestUsual(t *testing.T) {
+	l := methods.Learned{Configurations: []baselines.Operating{{Quality: videoext.Quality{QP: 30, Scale: 1}, Rate: 1e4, Accuracy: 0.5}}}
+	for _, name := range methods.Names() {
+		all := Usual(name, 12, 100_000)
+		if len(all) < 3 {
+			t.Errorf("%s is run with %q", name, all)
+		}
+		for _, specification := range all {
+			m, err := methods.New(specification, l)
+			if err != nil || m.Frames != 12 && name != "glimpse" {
+				t.Errorf("%s: %v, %d frames a segment", specification, err, m.Frames)
+			}
+		}
+	}
+}
+
+// TestPublished holds that a threshold changes what counts as found, and nothing else by default.
+func TestPublished(t *testing.T) {
+	if r := Published(0); r.DDS.Found != 0.5 || r.DDS.Truth != 0.3 || r.OneAdapt.Truth != 0.5 {
+		t.Errorf("%+v", r)
+	}
+	if r := Published(0.3); r.DDS.Found != 0.3 || r.DDS.Truth != 0.3 || r.OneAdapt.Truth != 0.3 || r.OneAdapt.Found != 0.3 {
+		t.Errorf("%+v", r)
+	}
+}

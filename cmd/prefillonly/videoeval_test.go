@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/bench/video"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+)
+
+// TestVideoEval compares two methods on a real clip, with a real network, and with the program that encodes.
+func TestVideoEval(t *testing.T) {
+	data := os.Getenv("PREFILLONLY_DATA")
+	if data == "" {
+		data = filepath.Join("..", "..", "..", "shared", "data")
+	}
+	network, clip := filepath.Join(data, "models", "yolox_nano_416.onnx"), filepath.Join(data, "video", "dashcam_highway_960x540.mp4")
+	for _, file := range []string{network, clip} {
+		if _, err := os.Stat(file); err != nil {
+			t.Skipf("nothing to compare on: %v", err)
+		}
+	}
+	if source, err := ffmpeg.Open(context.Background(), clip, ffmpeg.Options{}); err != nil {
+		t.Skip(err)
+	} else if err := source.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if text, err := exec.Command("go", "build", "-o", filepath.Join(dir, "camera"), "../camera").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out := filepath.Join(dir, "out")
+	run := func(args ...string) error {
+		command := newVideoCommand()
+		command.SetArgs(append([]string{"eval", "--clips", clip, "--detector", network, "--out", out, "--seconds", "0.5", "--segment", "3"}, args...))
+		return command.ExecuteContext(context.Background())
+	}
+	if err := run("--classes", "car,bus,truck", "--methods", "mpeg:qp=24,mpeg:qp=44,scale=0.8,dds:preset=tuned,frames=3"); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(filepath.Join(out, "results.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	rows, err := video.Read(file)
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	fine, coarse, dds := rows[0], rows[1], rows[2]
+	if !(fine.F1DDS > coarse.F1DDS && fine.NAL > dds.NAL && dds.NAL > coarse.NAL && dds.F1DDS > coarse.F1DDS && dds.Server > coarse.Server && coarse.Camera > 0) {
+		t.Errorf("fine %+v\ncoarse %+v\ndds %+v", fine, coarse, dds)
+	}
+	for _, name := range []string{"video-accuracy-dds-dashcam_highway_960x540.svg", "video-delay-dashcam_highway_960x540.svg"} {
+		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	for want, args := range map[string][]string{
+		`no method "mpg"`: {"--methods", "mpg"}, `no class "lorry"`: {"--classes", "lorry"}, "--link: ": {"--link", "fast"}, `no decoder "yolo"`: {"--decoder", "yolo"},
+	} {
+		if err := run(args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", args, err, want)
+		}
+	}
+}
