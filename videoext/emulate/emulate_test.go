@@ -5,7 +5,6 @@ import (
 	"image"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -80,8 +79,9 @@ func scene(frames int) *Clip {
 		for i := range f.Y {
 			f.Y[i] = noise[(i+i/width*37)%len(noise)]
 		}
-		fill(f.Cb, 128)
-		fill(f.Cr, 128)
+		for i := range f.Cb {
+			f.Cb[i], f.Cr[i] = 128, 128
+		}
 		for thing := range 4 {
 			x0, y0 := 20+70*thing+2*n, 20+40*(thing%3)+n
 			for y := y0; y < y0+side; y++ {
@@ -224,28 +224,6 @@ func TestDelay(t *testing.T) {
 	down := run1(t, lab, m, 0) // nothing arrives
 	if rule := accuracy.DDS(); len(down.Found) != 20 || rule.F1(quick.Found, down.Found) != 0 {
 		t.Errorf("without a link: %+v", down)
-	}
-}
-
-func TestKeepAndPaste(t *testing.T) {
-	f := scene(1).Frames[0]
-	region := videoext.Region{X0: 0.25, Y0: 0.25, X1: 0.5, Y1: 0.5}
-	black := keep(f, []videoext.Region{region})
-	inside := region.Pixels(width, height)
-	for y := range height {
-		for x := range width {
-			want := byte(blackLuma)
-			if image.Pt(x, y).In(inside) {
-				want = f.Y[y*f.YStride+x]
-			}
-			if got := black.Y[y*black.YStride+x]; got != want {
-				t.Fatalf("pixel %d, %d is %d, want %d", x, y, got, want)
-			}
-		}
-	}
-	whole := keep(f, []videoext.Region{videoext.Whole})
-	if !slices.Equal(whole.Y, f.Y) || !slices.Equal(whole.Cb, f.Cb) {
-		t.Error("the whole of a frame is not the frame")
 	}
 }
 

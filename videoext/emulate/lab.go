@@ -110,7 +110,7 @@ func (l *Lab) encode(from int, a *method.Encode) (Coded, key, error) {
 	for i, n := range a.Frames {
 		frames[i] = l.clip.Frames[from+n]
 		if a.Kept != nil {
-			frames[i] = keep(frames[i], a.Kept[i])
+			frames[i] = videoext.Keep(frames[i], a.Kept[i])
 		}
 	}
 	masking := l.tools.Clock() - before

@@ -200,7 +200,7 @@ func (r *run) prepare(s *segmentRun, a method.Infer) ([]*media.Frame, error) {
 			if whole == low[i] {
 				whole = low[i].Clone()
 			}
-			paste(whole, high, how.Regions[i])
+			videoext.Paste(whole, high, how.Regions[i])
 			frames[i] = whole
 		}
 	case method.SuperResolved:

@@ -1,9 +1,8 @@
-package emulate
+package videoext
 
 import (
 	"image"
 
-	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 )
 
@@ -13,14 +12,14 @@ const (
 	blackChroma = 128
 )
 
-// keep is a frame that is black but for regions.
-func keep(f *media.Frame, regions []videoext.Region) *media.Frame {
+// Keep is a frame that is black but for regions.
+func Keep(f *media.Frame, regions []Region) *media.Frame {
 	black := media.NewFrame(f.Width, f.Height)
 	black.Matrix, black.Index, black.Time = f.Matrix, f.Index, f.Time
 	fill(black.Y, blackLuma)
 	fill(black.Cb, blackChroma)
 	fill(black.Cr, blackChroma)
-	paste(black, f, regions)
+	Paste(black, f, regions)
 	return black
 }
 
@@ -30,8 +29,8 @@ func fill(plane []byte, v byte) {
 	}
 }
 
-// paste copies regions of a frame to another one of the same size.
-func paste(to, from *media.Frame, regions []videoext.Region) {
+// Paste copies regions of a frame to another one of the same size.
+func Paste(to, from *media.Frame, regions []Region) {
 	for _, region := range regions {
 		r := region.Pixels(from.Width, from.Height)
 		pastePlane(to.Y, to.YStride, from.Y, from.YStride, r)
