@@ -123,6 +123,13 @@ type Preparer interface {
 	PrepareConvBackward(dst, src Tensor, f Filter, origin []int)
 }
 
+// Importer is a Networks that reads tensors in host memory: what is to be laid out for it then is not copied before.
+type Importer interface {
+	// Import sets dst to elements of data, which are float32 and lie in it as src says, whose buffer is not used. Data
+	// is no mapped file, and may be used again afterwards.
+	Import(dst, src Tensor, data []byte)
+}
+
 // NetworksOf is b as Networks, or an error that names it. A backend over several ranks is none: a network of
 // convolutions runs on one device.
 func NetworksOf(b Backend) (Networks, error) {

@@ -76,9 +76,16 @@ func (b *Backend) Write(buf kernels.Buffer, off int64, src []byte) {
 	copy(buf.(*buffer).data[off:off+int64(len(src))], src)
 }
 
-// Read copies from the buffer into dst.
+// Read copies from the buffer into dst: much of it by all threads. Write does not, since its source may be a mapped
+// file, of which a page that cannot be read ends the process where C reads it, and is an error where Go does.
 func (b *Backend) Read(dst []byte, buf kernels.Buffer, off int64) {
-	copy(dst, buf.(*buffer).data[off:off+int64(len(dst))])
+	const worthThreads = 256 << 10
+	src := buf.(*buffer).data[off : off+int64(len(dst))]
+	if len(dst) < worthThreads {
+		copy(dst, src)
+		return
+	}
+	C.pf_copy(b.pool, unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src)), C.size_t(len(dst)))
 }
 
 // CopyKV copies between blocks.

@@ -159,6 +159,28 @@ void pf_parallel(pf_pool *p, pf_task fn, void *arg, int tasks)
 	wait_done(p, (uint32_t)tasks);
 }
 
+typedef struct copying {
+	char *dst;
+	const char *src;
+	size_t bytes;
+} copying;
+
+enum { COPIED = 64 << 10 }; // bytes of a task
+
+static void copy_task(void *arg, int task, int thread)
+{
+	(void)thread;
+	const copying *c = arg;
+	size_t from = (size_t)task * COPIED, left = c->bytes - from;
+	memcpy(c->dst + from, c->src + from, left < COPIED ? left : COPIED);
+}
+
+void pf_copy(pf_pool *p, void *dst, const void *src, size_t bytes)
+{
+	copying c = {dst, src, bytes};
+	pf_parallel(p, copy_task, &c, (int)((bytes + COPIED - 1) / COPIED));
+}
+
 static void *map_pages(size_t bytes)
 {
 	void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -39,6 +39,9 @@ int pf_pool_threads(const pf_pool *pool);
 // rising order by whichever thread is free. thread is in [0, pf_pool_threads).
 void pf_parallel(pf_pool *pool, pf_task fn, void *arg, int tasks);
 
+// pf_copy is memcpy by all threads.
+void pf_copy(pf_pool *pool, void *dst, const void *src, size_t bytes);
+
 // pf_pool_scratch is memory of one thread for the time of one task: PF_SCRATCH_BYTES, aligned to a
 // page, with undefined contents. Untouched pages cost nothing.
 #define PF_SCRATCH_BYTES ((size_t)4 << 20)

@@ -28,6 +28,7 @@ func Run(t *testing.T, open Open) {
 	t.Run("MatMul", s.testMatMul)
 	t.Run("Reduce", s.testReduce)
 	t.Run("Map", s.testMap)
+	t.Run("Import", s.testImport)
 	t.Run("Elements", s.testElements)
 	t.Run("Programs", s.testPrograms)
 	t.Run("Empty", s.testEmpty)

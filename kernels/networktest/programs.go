@@ -132,6 +132,39 @@ func (s suite) testMap(t *testing.T) {
 	}
 }
 
+// testImport compares tensors that are read in host memory with copies of them on the device.
+func (s suite) testImport(t *testing.T) {
+	d := newDevice(t, s.open)
+	to, ok := d.Networks.(kernels.Importer)
+	if !ok {
+		t.Skip("it reads no host memory")
+	}
+	for range 200 {
+		d.compareImport(to, d.randomShape(0, 5, 1, 2, 3, 8, 17))
+	}
+	d.compareImport(to, []int{3, 208, 416})
+	to.Import(d.result(4), kernels.Tensor{Shape: []int{4}, Stride: []int{1}}, make([]byte, 12))
+	if err := d.Sync(); err == nil {
+		t.Error("a tensor that ends behind the data is no error")
+	}
+}
+
+func (d *device) compareImport(to kernels.Importer, shape []int) {
+	d.t.Helper()
+	dst := d.result(shape...)
+	src, x := d.operand(d.normal(shape...))
+	data := make([]byte, src.Buf.Bytes())
+	d.Read(data, src.Buf, 0)
+	src.Buf = nil
+	to.Import(dst, src, data)
+	clear(data)
+	for i, got := range d.got("import", dst).v {
+		if got != x.v[i] {
+			d.t.Fatalf("element %d of %v is %v, want %v", i, shape, got, x.v[i])
+		}
+	}
+}
+
 func (d *device) compareMap(p *kernels.Program, shape []int, inPlace bool) {
 	d.t.Helper()
 	dst := d.result(shape...)

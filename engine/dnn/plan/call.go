@@ -21,7 +21,10 @@ type call struct {
 }
 
 // mapped is a Map.
-type mapped struct{ program *kernels.Program }
+type mapped struct {
+	program *kernels.Program
+	input   bool // whether it lays out an input: a kernels.Importer has done so when the input was set
+}
 
 // hosted is a node for the host, whose values on the device are in these views, dense and row-major.
 type hosted struct {

@@ -39,7 +39,7 @@ func (e *emitter) add(c *call) {
 // run adds a Map.
 func (e *emitter) run(p *kernels.Program, dst view, operands ...view) {
 	views := folded(append([]view{dst}, operands...))
-	e.add(&call{kind: &mapped{p}, dst: views[0], operands: views[1:]})
+	e.add(&call{kind: &mapped{program: p}, dst: views[0], operands: views[1:]})
 }
 
 func (e *emitter) copy(dst, src view) { e.run(copies, dst, src) }

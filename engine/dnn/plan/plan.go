@@ -32,7 +32,8 @@ type Plan struct {
 
 	options         Options
 	net             *lower.Net
-	inputs, outputs []view // of the net; at nil: on the host, or constant
+	inputs, outputs []view    // of the net; at nil: on the host, or constant
+	imports         [][]*call // of each input, the calls that lay it out, where no others read it
 	steps           [][]*call
 	drops           map[*call][]*lower.Value // tensors on the host that are not needed after a call
 }
@@ -56,7 +57,10 @@ func Build(g *graph.Graph, o Options) (*Plan, error) {
 	}
 	p.outputs = e.outputs()
 	p.Weights = e.list
+	e.calls, p.imports = imports(e.calls, p.inputs, p.outputs)
 	lifetimes(e.calls, p.inputs, p.outputs)
+	together(p.imports, p.inputs)
+
 	inPlace(e.calls)
 	p.ArenaBytes = pack(storages(e.calls, p.inputs, p.outputs))
 	p.drop(e.calls)

@@ -133,9 +133,13 @@ func TestRandomGraphs(t *testing.T) {
 		w := &writer{random: rand.New(rand.NewPCG(uint64(seed), 5)), used: used}
 		g := w.graph(1 + seed%12)
 		for _, step := range []float64{1, 3e-6} {
-			if err := agrees(g, w, step, 1e-4); err != nil {
-				t.Fatalf("seed %d, step %g: %v\n%v", seed, step, err, text(g))
+			b := ref.New().(kernels.Networks)
+			for _, b := range []kernels.Backend{b, importer{b}} {
+				if err := agrees(b, g, w, step, 1e-4); err != nil {
+					t.Fatalf("seed %d, step %g, %T: %v\n%v", seed, step, b, err, text(g))
+				}
 			}
+			b.Close()
 		}
 	}
 	for name := range w0.moves() {
@@ -166,9 +170,21 @@ func text(g *graph.Graph) (s string) {
 	return s
 }
 
-func agrees(g *graph.Graph, w *writer, step, tolerance float64) error {
-	b := ref.New()
-	defer b.Close()
+// importer is a device that reads host memory.
+type importer struct{ kernels.Networks }
+
+func (b importer) Import(dst, src kernels.Tensor, data []byte) {
+	buf, err := b.Alloc(int64(len(data)))
+	if err != nil {
+		panic(err)
+	}
+	defer buf.Free()
+	b.Write(buf, 0, data)
+	src.Buf = buf
+	b.Map(dst, &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Copy}}}, src)
+}
+
+func agrees(b kernels.Backend, g *graph.Graph, w *writer, step, tolerance float64) error {
 	p, err := bind(b, g, plan.Options{Step: seconds(step)})
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/gradient"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/plan"
+	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
 // TestRandomGradients compares plans of the gradients of random graphs with the operations' own values.
@@ -16,6 +17,8 @@ func TestRandomGradients(t *testing.T) {
 		rounds = 150
 	}
 	host := map[string]int{}
+	b := ref.New()
+	defer b.Close()
 	for seed := range rounds {
 		w := &writer{random: rand.New(rand.NewPCG(uint64(seed), 7)), used: map[string]int{}}
 		g := w.graph(1 + seed%8)
@@ -31,7 +34,7 @@ func TestRandomGradients(t *testing.T) {
 			continue
 		}
 		for _, step := range []float64{1, 3e-6} {
-			if err := agrees(back, w, step, 1e-2); err != nil {
+			if err := agrees(b, back, w, step, 1e-2); err != nil {
 				t.Fatalf("seed %d, step %g: %v\n%v", seed, step, err, text(back))
 			}
 		}

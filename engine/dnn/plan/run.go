@@ -17,6 +17,7 @@ type Run struct {
 	plan    *Plan
 	backend kernels.Backend
 	nets    kernels.Networks // nil: the host computes all
+	imports kernels.Importer // nil: the device reads no host memory
 	arena   kernels.Buffer
 	off     int64
 	weights []kernels.Held
@@ -39,6 +40,7 @@ func (p *Plan) Bind(b kernels.Backend, arena kernels.Buffer, off int64, weights 
 		if r.nets, ok = b.(kernels.Networks); !ok {
 			return nil, fmt.Errorf("%s does not compute networks", b.Name())
 		}
+		r.imports, _ = b.(kernels.Importer)
 	}
 	if p.ArenaBytes > 0 && (off < 0 || off%alignment != 0 || off+p.ArenaBytes > arena.Bytes()) {
 		return nil, fmt.Errorf("an arena of %d bytes from %d on, of a buffer of %d", p.ArenaBytes, off, arena.Bytes())
@@ -91,7 +93,8 @@ func (r *Run) Start() {
 	r.next, r.done, r.host = 0, 0, map[*lower.Value]*graph.Tensor{}
 }
 
-// SetInput gives the input of a name its elements, in its type, dense and row-major; data may be reused afterwards.
+// SetInput gives the input of a name its elements, in its type, dense and row-major; data is no mapped file, and may be
+// reused afterwards.
 func (r *Run) SetInput(name string, data []byte) error {
 	for i, v := range r.plan.Inputs {
 		if v.Name != name {
@@ -101,15 +104,26 @@ func (r *Run) SetInput(name string, data []byte) error {
 			return fmt.Errorf("input %q: %v%v takes %d bytes, not %d", name, v.Type, v.Shape, want, len(data))
 		}
 		t := &graph.Tensor{Type: v.Type, Shape: v.Shape, Data: data}
-		if at := r.plan.inputs[i]; at.at != nil {
-			r.write(at, t)
-		} else {
+		switch at := r.plan.inputs[i]; {
+		case at.at == nil:
 			t.Data = slices.Clone(data)
 			r.host[r.plan.net.Inputs[i]] = t
+		case r.imports != nil && len(r.plan.imports[i]) > 0:
+			r.lay(r.plan.imports[i], toDevice(t))
+		default:
+			r.write(at, t)
 		}
 		return nil
 	}
 	return fmt.Errorf("there is no input %q", name)
+}
+
+// lay does what calls that read an input alone do, without a copy of it.
+func (r *Run) lay(calls []*call, data []byte) {
+	for _, c := range calls {
+		in := c.operands[0]
+		r.imports.Import(r.tensor(c.dst), kernels.Tensor{Off: 4 * int64(in.off), Shape: in.shape, Stride: in.stride}, data)
+	}
 }
 
 // write copies a tensor to the device.
@@ -154,7 +168,9 @@ func (r *Run) call(c *call) error {
 	case *hosted:
 		return r.eval(c, kind)
 	case *mapped:
-		r.nets.Map(t[0], kind.program, t[1:]...)
+		if !kind.input || r.imports == nil {
+			r.nets.Map(t[0], kind.program, t[1:]...)
+		}
 	case *lower.Conv:
 		r.nets.Conv(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin, kind.Then, t[2:]...)
 	case *lower.ConvBackward:

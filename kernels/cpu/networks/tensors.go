@@ -6,6 +6,7 @@ package networks
 import "C"
 
 import (
+	"runtime"
 	"slices"
 	"unsafe"
 
@@ -74,6 +75,31 @@ func (n *Networks) Map(dst kernels.Tensor, p *kernels.Program, operands ...kerne
 	count := n.atLeastOne(n.join(0, len(dims), tensors), tensors)
 	instructions, length := code(p)
 	C.pn_map(&n.device, instructions, length, C.int(len(operands)), C.int(count), &n.shape[0], &n.tensors[0])
+}
+
+// host is memory of Go's.
+type host []byte
+
+func (h host) At(off int64) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(h)), off)
+}
+
+func (h host) Bytes() int64 { return int64(len(h)) }
+
+func (h host) Free() {}
+
+var copies = &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Copy}}}
+
+// Import is a Map that reads data where it is.
+func (n *Networks) Import(dst, src kernels.Tensor, data []byte) {
+	src.Buf = host(data)
+	var pinned runtime.Pinner
+	if len(data) > 0 {
+		pinned.Pin(unsafe.SliceData(data))
+	}
+	n.Map(dst, copies, src)
+	n.tensors[1].at = nil
+	pinned.Unpin()
 }
 
 // Interpolate goes through the other dimensions line by line.
