@@ -46,12 +46,12 @@ func Usual(name string, frames int, rate float64) (all []string) {
 			all = append(all, fmt.Sprintf("dds:preset=%s,frames=%d", preset, frames))
 		}
 	case "awstream":
-		for _, part := range []float64{0.04, 0.07, 0.1, 0.15, 0.25} {
+		for _, part := range []float64{0.04, 0.07, 0.1, 0.15, 0.25, 0.5, 1} {
 			add("budget=%.0f", part*rate)
 		}
 	case "eaar":
 		for _, pair := range [][2]int{{44, 32}, {40, 28}, {36, 24}} {
-			add("low=%d,qp=%d", pair[0], pair[1])
+			add("low=%d,qp=%d,objectness=0.1", pair[0], pair[1])
 		}
 	case "vigil":
 		for _, qp := range []int{24, 30, 36} {

@@ -1,0 +1,30 @@
+package video
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// TestCompare holds that a setting that is dearer and worse does not count for the baseline, and what is between two.
+func TestCompare(t *testing.T) {
+	mpeg := func(bytes int, f1 float64) Row {
+		return Row{Clip: "a", Method: "mpeg", Container: bytes, F1DDS: f1, F1OneAdapt: f1}
+	}
+	rows := []Row{mpeg(1000, 0.5), mpeg(4000, 0.7), mpeg(2000, 0.4), {Clip: "a", Method: "dds", Setting: "s", Container: 1000, F1DDS: 0.6, F1OneAdapt: 0.8}, {Clip: "b", Method: "mpeg", Container: 1, F1DDS: 1}}
+	f1 := func(r *Row) float64 { return r.F1DDS }
+	best := front(rows[:3], f1)
+	if len(best) != 2 || math.Abs(bytesAt(best, f1, 0.6)-2000) > 1e-6 || math.Abs(f1At(best, f1, 2000)-0.6) > 1e-9 || f1At(best, f1, 9000) != 0.7 || bytesAt(best, f1, 0.1) != 1000 {
+		t.Errorf("%+v, %v, %v", best, bytesAt(best, f1, 0.6), f1At(best, f1, 2000))
+	}
+	if !math.IsNaN(bytesAt(best, f1, 0.71)) || !math.IsNaN(f1At(best, f1, 999)) {
+		t.Error("it has an end where it has none")
+	}
+	var b strings.Builder
+	if err := Compare(&b, rows); err != nil {
+		t.Fatal(err)
+	}
+	if line := strings.Split(b.String(), "\n")[1]; strings.Join(strings.Fields(line), " ") != "a dds s 1000 0.600 +0.100 50 % 0.800 +0.300 never has it" {
+		t.Errorf("%q", line)
+	}
+}
