@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/bench/figures"
@@ -25,7 +26,8 @@ func (r *Row) series() string {
 	return r.Method
 }
 
-// Draw writes the charts of results to a directory: for each clip accuracy over bytes, by both rules, and for all response delay and cost.
+// Draw writes the charts of results to a directory: for each clip accuracy over bytes, by both rules, response delay and cost, and
+// if results differ in it, accuracy over the threshold of regions.
 func Draw(rows []Row, dir string) error {
 	byClip := map[string][]Row{}
 	for _, r := range rows {
@@ -36,6 +38,9 @@ func Draw(rows []Row, dir string) error {
 			return err
 		}
 		if err := drawCost(byClip[clip], clip, dir); err != nil {
+			return err
+		}
+		if err := drawSensitivity(byClip[clip], clip, dir); err != nil {
 			return err
 		}
 	}
@@ -91,4 +96,38 @@ func drawCost(rows []Row, clip, dir string) error {
 	}
 	cost.Series = []figures.Series{{Name: "camera", Y: camera}, {Name: "server's network", Y: server}}
 	return cost.Write(filepath.Join(dir, "video-cost-"+clip+".svg"))
+}
+
+// drawSensitivity has DDS's accuracy and bytes over the objectness from which on regions are asked for.
+func drawSensitivity(rows []Row, clip, dir string) error {
+	c := figures.Chart{Title: "Threshold of regions, " + clip, X: "least objectness", Y: "F1, and part of the dearest's bytes"}
+	most := 0
+	for i := range rows {
+		if _, ok := rows[i].number("objectness"); ok && rows[i].Method == "dds" {
+			most = max(most, rows[i].Container)
+		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		if at, ok := r.number("objectness"); ok && r.Method == "dds" {
+			c.Add("F1 by DDS's rule", at, r.F1DDS)
+			c.Add("F1 by OneAdapt's rule", at, r.F1OneAdapt)
+			c.Add("bytes", at, float64(r.Container)/float64(most))
+		}
+	}
+	if len(c.Series) == 0 || len(c.Series[0].X) < 2 {
+		return nil
+	}
+	return c.Write(filepath.Join(dir, "video-sensitivity-"+clip+".svg"))
+}
+
+// number is the value of a setting.
+func (r *Row) number(setting string) (v float64, ok bool) {
+	for s := range strings.SplitSeq(r.Setting, ",") {
+		if value, found := strings.CutPrefix(s, setting+"="); found {
+			v, err := strconv.ParseFloat(value, 64)
+			return v, err == nil
+		}
+	}
+	return 0, false
 }

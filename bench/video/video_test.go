@@ -2,6 +2,7 @@ package video
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +17,7 @@ import (
 
 func rows() (all []Row) {
 	for i, bytes := range []int{100_000, 200_000, 400_000} {
-		for _, m := range []struct{ name, setting string }{{"mpeg", "qp=30,scale=0.8"}, {"mpeg", "qp=30,scale=1"}, {"dds", "preset=tuned,low=40"}, {"glimpse", "threshold=0.1"}} {
+		for _, m := range []struct{ name, setting string }{{"mpeg", "qp=30,scale=0.8"}, {"mpeg", "qp=30,scale=1"}, {"dds", "preset=tuned,low=40"}, {"glimpse", "threshold=0.1"}, {"dds", fmt.Sprintf("preset=tuned,objectness=0.%d", i+1)}} {
 			all = append(all, Row{
 				Clip: "road", Method: m.name, Setting: m.setting, F1DDS: 0.5 + 0.1*float64(i), F1OneAdapt: 0.4, NAL: bytes, Container: bytes + 900, Original: 1_000_000,
 				Delay: time.Duration(1500+i) * time.Millisecond, Camera: time.Second, Server: 2 * time.Second,
@@ -56,7 +57,7 @@ func TestDraw(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"video-accuracy-dds-road.svg": {"mpeg, scale 0.8", "mpeg, scale 1", "dds, preset tuned", "glimpse"}, "video-accuracy-oneadapt-road.svg": {"F1 by OneAdapt"},
-		"video-delay-road.svg": {"seconds", "glimpse"}, "video-cost-road.svg": {"camera", "dds"},
+		"video-sensitivity-road.svg": {"least objectness"}, "video-delay-road.svg": {"seconds", "glimpse"}, "video-cost-road.svg": {"camera", "dds"},
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
