@@ -28,6 +28,7 @@ func Run(t *testing.T, open Open) {
 	t.Run("MatMul", s.testMatMul)
 	t.Run("Reduce", s.testReduce)
 	t.Run("Map", s.testMap)
+	t.Run("Copies", s.testCopies)
 	t.Run("Import", s.testImport)
 	t.Run("Elements", s.testElements)
 	t.Run("Programs", s.testPrograms)

@@ -132,6 +132,30 @@ func (s suite) testMap(t *testing.T) {
 	}
 }
 
+// testCopies copies columns to rows side by side, and elements that lie 2 or 3 apart, as pictures and shuffled channels are.
+func (s suite) testCopies(t *testing.T) {
+	d := newDevice(t, s.open)
+	for n := 1; n < 70; n++ {
+		for apart := 1; apart <= 3; apart++ {
+			for cols := 2; cols <= 4; cols++ {
+				d.compareCopy([]int{n, cols}, []int{one(d, cols, cols+1, 6, 7, -6), 1}, []int{apart, apart*n + d.upTo(3)})
+			}
+			d.compareCopy([]int{3, n}, []int{n + d.upTo(3), 1}, []int{apart*n + d.upTo(3), apart})
+		}
+	}
+}
+
+func (d *device) compareCopy(shape, to, from []int) {
+	d.t.Helper()
+	dst, x := d.view(shape, to), d.normal(shape...)
+	d.Map(dst, &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Copy}}}, d.put(d.view(shape, from), x))
+	for i, got := range d.got("copy", dst).v {
+		if got != x.v[i] {
+			d.t.Fatalf("element %d of %v with strides %v from %v is %v, want %v", i, shape, to, from, got, x.v[i])
+		}
+	}
+}
+
 // testImport compares tensors that are read in host memory with copies of them on the device.
 func (s suite) testImport(t *testing.T) {
 	d := newDevice(t, s.open)

@@ -118,10 +118,64 @@ static void fill(float *d, float x, size_t n) { EACH_VECTOR(n, store(d + i, set(
 
 static void copy(float *d, const float *s, size_t n) { op_copy(d, s, NULL, NULL, n); }
 
+// every_second reads nothing behind the last element.
+static void every_second(float *d, const float *s, size_t n)
+{
+	size_t i = 0;
+	for (; i + PN_LANES < n; i += PN_LANES)
+		store(d + i, evens(load(s + 2 * i), load(s + 2 * i + PN_LANES)));
+	int left = (int)(n - i), reach = 2 * left - 1;
+	vf low = reach < PN_LANES ? load_first(s + 2 * i, first(reach)) : load(s + 2 * i);
+	vf high = reach < PN_LANES ? set(0) : load_first(s + 2 * i + PN_LANES, first(reach - PN_LANES));
+	if (left < PN_LANES)
+		store_first(d + i, evens(low, high), first(left));
+	else
+		store(d + i, evens(low, high));
+}
+
+#if PN_LANES == 16
+
+// interleave_three makes sixteen rows at a time, `to` apart, of three columns, and returns how many it has made. Lane l of
+// vector v is of row (16v + l) / to.
+static int64_t interleave_three(float *d, ptrdiff_t to, const float *s, ptrdiff_t apart, int64_t rows)
+{
+	enum { MOST = 6 };
+	__m512i two[MOST], third[MOST];
+	vm mask[MOST];
+	const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), n = _mm512_set1_epi32(PN_LANES);
+	if (to < 3 || to > MOST)
+		return 0;
+	for (int v = 0; v < to; v++) {
+		__m512i at = _mm512_add_epi32(lane, _mm512_set1_epi32(v * PN_LANES));
+		__m512i row = _mm512_srli_epi32(_mm512_mullo_epi32(at, _mm512_set1_epi32((int)(65536 / to + 1))), 16);
+		__m512i column = _mm512_sub_epi32(at, _mm512_mullo_epi32(row, _mm512_set1_epi32((int)to)));
+		two[v] = _mm512_mask_add_epi32(row, _mm512_cmpeq_epi32_mask(column, _mm512_set1_epi32(1)), row, n);
+		third[v] = _mm512_mask_add_epi32(lane, _mm512_cmpeq_epi32_mask(column, _mm512_set1_epi32(2)), row, n);
+		mask[v] = _mm512_cmplt_epi32_mask(column, _mm512_set1_epi32(3));
+	}
+	int64_t i = 0;
+	for (; i + PN_LANES <= rows; i += PN_LANES, d += PN_LANES * to, s += PN_LANES) {
+		vf a = load(s), b = load(s + apart), c = load(s + 2 * apart);
+		for (int v = 0; v < to; v++)
+			_mm512_mask_storeu_ps(d + v * PN_LANES, mask[v], _mm512_permutex2var_ps(_mm512_permutex2var_ps(a, two[v], b), third[v], c));
+	}
+	return i;
+}
+
+#else
+
+static int64_t interleave_three(float *d, ptrdiff_t to, const float *s, ptrdiff_t apart, int64_t rows)
+{
+	(void)d, (void)to, (void)s, (void)apart, (void)rows;
+	return 0;
+}
+
+#endif
+
 // interleave goes four rows at a time; the last ones one by one, since vectors reach beyond what they are of.
 static void interleave(float *d, ptrdiff_t to, const float *s, ptrdiff_t from, ptrdiff_t apart, int cols, int64_t rows)
 {
-	int64_t i = 0;
+	int64_t i = cols == 3 && from == 1 ? interleave_three(d, to, s, apart, rows) : 0;
 	for (; i + 5 < rows; i += 4) {
 		__m128 v[4] = {_mm_setzero_ps(), _mm_setzero_ps(), _mm_setzero_ps(), _mm_setzero_ps()};
 		for (int j = 0; j < cols; j++) {
@@ -245,7 +299,7 @@ REDUCE(smallest, any_smaller(x, y), __builtin_inff())
 		            [PN_COS] = op_cos, [PN_TANH] = op_tanh, [PN_SIGMOID] = op_sigmoid, [PN_ERF] = op_erf, \
 		            [PN_FLOOR] = op_floor, [PN_CEIL] = op_ceil, [PN_ROUND] = op_round, [PN_SILU] = op_silu, \
 		            [PN_SILU_SLOPE] = op_silu_slope}, \
-		.fill = fill, .copy = copy, .silu = silu, .silu_both = silu_both, .tile = tile, .gather = gather, .interleave = interleave, .depthwise = depthwise, .maxima = maxima, .means = means, \
+		.fill = fill, .copy = copy, .silu = silu, .silu_both = silu_both, .tile = tile, .gather = gather, .interleave = interleave, .every_second = every_second, .depthwise = depthwise, .maxima = maxima, .means = means, \
 		.route = route, .weigh = weigh, \
 		.fold = {fold_sum, fold_largest, fold_smallest}, \
 		.reduce = {reduce_sum, reduce_largest, reduce_smallest}, \

@@ -71,6 +71,9 @@ struct pn_kernels {
 	// `apart`.
 	void (*interleave)(float *d, ptrdiff_t to, const float *s, ptrdiff_t from, ptrdiff_t apart, int cols, int64_t rows);
 
+	// every_second sets n elements, at least one, to those of s that lie 2 apart.
+	void (*every_second)(float *d, const float *s, size_t n);
+
 	// depthwise convolves a strip; weights of a tap are `stride` floats. Of the ending nothing is added or multiplied.
 	void (*depthwise)(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias,
 	                  const pn_ending *ending);

@@ -64,6 +64,12 @@ INLINE vf reciprocal(vf a)
 	return muladd(r, mulsub(a, r, set(1.0f)), r);
 }
 
+// evens are every second lane of a and then of b.
+INLINE vf evens(vf a, vf b)
+{
+	return _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
+}
+
 // exponent and mantissa make a > 0 the second, in [1, 2), times 2^(the first).
 INLINE vf exponent(vf a) { return _mm512_getexp_ps(a); }
 INLINE vf mantissa(vf a) { return _mm512_getmant_ps(a, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src); }
@@ -125,6 +131,11 @@ INLINE vf as_exponent(vf a) { return (vf)_mm256_slli_epi32((__m256i)a, 23); }
 INLINE vf within(vf a, float most) { return smaller(set(most), larger(set(-most), a)); }
 
 INLINE vf reciprocal(vf a) { return set(1.0f) / a; }
+
+INLINE vf evens(vf a, vf b)
+{
+	return (vf)_mm256_permute4x64_pd((__m256d)_mm256_shuffle_ps(a, b, _MM_SHUFFLE(2, 0, 2, 0)), _MM_SHUFFLE(3, 1, 2, 0));
+}
 
 INLINE vf exponent(vf a)
 {

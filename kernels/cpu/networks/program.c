@@ -259,6 +259,11 @@ static void move(const pn_kernels *k, pn_matrix dst, pn_matrix src, int64_t rows
 			k->copy(dst.at + i * dst.row, src.at + i * src.row, (size_t)cols);
 		return;
 	}
+	if (dst.col == 1 && src.col == 2 && cols >= SIDE) {
+		for (int64_t i = 0; i < rows; i++)
+			k->every_second(dst.at + i * dst.row, src.at + i * src.row, (size_t)cols);
+		return;
+	}
 	if (dst.col == 1 && (src.row == 1 || src.row == 2) && cols >= 2 && cols <= 4) {
 		k->interleave(dst.at, dst.row, src.at, src.row, src.col, (int)cols, rows);
 		return;
