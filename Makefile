@@ -48,7 +48,7 @@ cuda: setup cuda-kernels ## bin/prefillonly-cuda, which also serves on NVIDIA GP
 build/cuda-test: setup cuda-kernels
 	@rm -rf $@ && mkdir -p $@
 	eval "$$(tools/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; set -e; \
-	$(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $@/kernels.test ./kernels/cuda; \
+	$(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $@/kernels.test ./kernels/cuda/driver; \
 	$(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $@/model.test ./engine/model; \
 	$(GO) build -tags cuda -trimpath -ldflags '-s -w' -o $@/bench ./bench/gpu
 	@echo "to carry: $$(du -sm $@ | cut -f1) MB in $@, $$(git ls-files -z | du -cm --files0-from=- | tail -n 1 | cut -f1) MB in the checkout"

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 wheels=$PWD/.cuda
 toolkit=$wheels/cu13/nvidia/cu13
 templates=$wheels/flashinfer/flashinfer/data
-build=$PWD/kernels/cuda/build
+build=$PWD/kernels/cuda/driver/build
 mkdir -p "$build"
 
 fetch() { # DIRECTORY PACKAGE...
@@ -53,13 +53,13 @@ ampere='-gencode arch=compute_80,code=sm_80 -gencode arch=compute_89,code=sm_89'
 hopper='-gencode arch=compute_90a,code=sm_90a'
 
 if ! unchanged kernels kernels/cuda/src/*.cu kernels/cuda/src/*.h; then
-    for f in kernels/cuda/src/*.cu; do echo "#include \"../src/${f##*/}\""; done >"$build/kernels.cu"
+    for f in kernels/cuda/src/*.cu; do echo "#include \"../../src/${f##*/}\""; done >"$build/kernels.cu"
     # shellcheck disable=SC2086
     compile kernels.txt -std=c++17 --fatbin $ampere $hopper -o "$build/kernels.fatbin" "$build/kernels.cu"
     echo "$sum" >"$stamp"
 fi
 
-if ! unchanged flash kernels/cuda/flash/*; then
+if ! unchanged flash kernels/cuda/driver/flash/*; then
     if ! [ -d "$templates" ]; then
         echo "cuda: fetching FlashInfer's headers (62 MB) and cuRAND's (62 MB)" >&2
         [ -d "$wheels/curand" ] || fetch curand nvidia-curand==10.4.5.25
@@ -73,9 +73,9 @@ if ! unchanged flash kernels/cuda/flash/*; then
         -I$templates/cccl/libcudacxx/include -I$templates/cccl/cub -I$templates/cccl/thrust"
     options='-c -std=c++20 --expt-relaxed-constexpr --expt-extended-lambda -DFLASHINFER_ENABLE_BF16 -DNDEBUG -Xcompiler -Wno-psabi'
     # shellcheck disable=SC2086
-    compile sm80.txt $options $include $ampere -o "$build/sm80.o" kernels/cuda/flash/sm80.cu
+    compile sm80.txt $options $include $ampere -o "$build/sm80.o" kernels/cuda/driver/flash/sm80.cu
     # shellcheck disable=SC2086
-    compile sm90.txt $options $include $hopper -o "$build/sm90.o" kernels/cuda/flash/sm90.cu
+    compile sm90.txt $options $include $hopper -o "$build/sm90.o" kernels/cuda/driver/flash/sm90.cu
     rm -f "$build/libflash.a"
     ar rcs "$build/libflash.a" "$build/sm80.o" "$build/sm90.o"
     echo "$sum" >"$stamp"

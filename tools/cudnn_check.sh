@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 wheels=$PWD/.cuda
-build=$PWD/kernels/cuda/build
+build=$PWD/kernels/cuda/driver/build
 mkdir -p "$build/driver"
 
 fetch() { # DIRECTORY PACKAGE...

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 )
 
@@ -149,7 +150,7 @@ func TestFLOP(t *testing.T) {
 
 // TestWithoutGPU: a machine without a GPU gets a line that says so, and no failure.
 func TestWithoutGPU(t *testing.T) {
-	if d, err := cuda.Open(0, cuda.Options{}); err == nil {
+	if d, err := driver.Open(0, driver.Options{}); err == nil {
 		d.Close()
 		t.Skip("this machine has a GPU")
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
 )
 
 // device is a cuda.Device with a clock of its own and page-locked host memory. The real one and simt
@@ -95,8 +96,8 @@ func run(out io.Writer, r request) error {
 	if !ok {
 		return fmt.Errorf("no model %q; see -help", r.model)
 	}
-	opened, err := cuda.Open(0, cuda.Options{AttentionBackend: r.attention, Note: func(s string) { fmt.Fprintf(out, "%s\n\n", s) }})
-	if errors.Is(err, cuda.ErrNoDevice) || err != nil && r.attention == "cudnn" {
+	opened, err := driver.Open(0, driver.Options{AttentionBackend: r.attention, Note: func(s string) { fmt.Fprintf(out, "%s\n\n", s) }})
+	if errors.Is(err, driver.ErrNoDevice) || err != nil && r.attention == "cudnn" {
 		fmt.Fprintf(out, "Not measured: %v.\n", err)
 		return nil
 	}

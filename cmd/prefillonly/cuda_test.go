@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
 	"go.uber.org/zap"
 )
 
 // TestNoDevice: without a usable GPU serve ends with the exit code that systemd does not restart
 // after, and says what to do.
 func TestNoDevice(t *testing.T) {
-	if device, err := cuda.Open(0, cuda.Options{}); err == nil {
+	if device, err := driver.Open(0, driver.Options{}); err == nil {
 		device.Close()
 		t.Skip("this machine has a GPU")
 	}

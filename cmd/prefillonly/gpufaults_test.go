@@ -18,6 +18,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/internal/nvml/nvmltest"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 )
 
@@ -116,7 +117,7 @@ func injectGPUs() {
 		return
 	}
 	gpuAccess.BusIDs = func() ([]string, error) { return []string{"00000000:3B:00.0", "00000000:3C:00.0"}, nil }
-	gpuAccess.Open = func(index int, _ cuda.Options) (cuda.Device, error) {
+	gpuAccess.Open = func(index int, _ driver.Options) (cuda.Device, error) {
 		return &faulty{Device: simt.New(), index: index, dir: dir, thread: syscall.Gettid()}, nil
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
 	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
 )
 
@@ -73,8 +74,8 @@ func openGPUs(gpus []int, open func(n int) (cuda.Device, error), nccl string) (k
 }
 
 // cudaOptions are those of every GPU. Without a cache directory plans are compiled at every start.
-func cudaOptions(o Options) cuda.Options {
-	c := cuda.Options{AttentionBackend: o.Attention, Note: func(s string) { o.Log.Info(s) }}
+func cudaOptions(o Options) driver.Options {
+	c := driver.Options{AttentionBackend: o.Attention, Note: func(s string) { o.Log.Info(s) }}
 	if o.CacheDir != "" {
 		c.PlanDir = filepath.Join(o.CacheDir, "cudnn")
 	}

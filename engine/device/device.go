@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
 	"go.uber.org/zap"
 )
 
@@ -30,7 +31,7 @@ type Options struct {
 	CacheBytes   int64   // of all prefix caches; 0 is CacheShare
 	CacheShare   float64 // of the host's memory that the models leave, for the prefix caches; a GPU gives it all
 	Offloading   float64 // GiB of host memory for blocks that a GPU's prefix caches have no room for
-	Attention    string  // what computes attention on GPUs, as cuda.Options has it
+	Attention    string  // what computes attention on GPUs, as driver.Options has it
 
 	CacheDir string // for profiles and compiled plans; empty keeps none
 
@@ -43,11 +44,11 @@ type Options struct {
 // Access is how GPUs are reached for computing.
 type Access struct {
 	BusIDs func() ([]string, error)
-	Open   func(index int, o cuda.Options) (cuda.Device, error)
+	Open   func(index int, o driver.Options) (cuda.Device, error)
 }
 
 // CUDA reaches this machine's GPUs.
-var CUDA = Access{cuda.BusIDs, cuda.Open}
+var CUDA = Access{driver.BusIDs, driver.Open}
 
 // Runner is an executor's, whose models may be changed.
 type Runner interface {

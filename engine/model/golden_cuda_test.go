@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
 )
 
 // openGPU is a backend on the first GPU. The test stays on its thread, to which the context belongs.
@@ -16,8 +17,8 @@ func openGPU(t *testing.T) (cuda.Device, *cuda.Backend) {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	device, err := cuda.Open(0, cuda.Options{})
-	if errors.Is(err, cuda.ErrNoDevice) {
+	device, err := driver.Open(0, driver.Options{})
+	if errors.Is(err, driver.ErrNoDevice) {
 		t.Skipf("not measured: %v", err)
 	}
 	if err != nil {

@@ -32,11 +32,12 @@ var arrows = map[string][]string{
 	"kernels/cpu/networks":         {"kernels"},
 	"kernels/cpu/onednn":           {},
 	"kernels/cpu/raw":              {},
-	"kernels/cuda":                 {"kernels", "kernels/cuda/convolutions", "kernels/cuda/cublas", "kernels/cuda/cudnn", "kernels/cuda/nccl", "kernels/cuda/networks", "kernels/cuda/sdpa"},
+	"kernels/cuda":                 {"kernels", "kernels/cuda/convolutions", "kernels/cuda/nccl", "kernels/cuda/networks"},
 	"kernels/cuda/convolutions":    {"kernels/cuda/cudnn"},
 	"kernels/cuda/cublas":          {},
 	"kernels/cuda/cudnn":           {},
 	"kernels/cuda/cudnn/cudnntest": {},
+	"kernels/cuda/driver":          {"kernels", "kernels/cuda", "kernels/cuda/convolutions", "kernels/cuda/cublas", "kernels/cuda/cudnn", "kernels/cuda/sdpa"},
 	"kernels/cuda/nccl":            {},
 	"kernels/cuda/nccl/nccltest":   {},
 	"kernels/cuda/networks":        {"kernels", "kernels/cuda/convolutions"},
@@ -88,7 +89,7 @@ var arrows = map[string][]string{
 	"engine/inspect": {"engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/ops", "engine/dnn/specialize", "internal/mapped", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
 	"engine/device": {
 		"engine/dnn", "engine/executor", "engine/host", "engine/model", "engine/weights", "engine/wire", "internal/nvml",
-		"kernels", "kernels/cpu", "kernels/cuda", "kernels/tensorparallel",
+		"kernels", "kernels/cpu", "kernels/cuda", "kernels/cuda/driver", "kernels/tensorparallel",
 	},
 
 	// edge
@@ -140,7 +141,7 @@ var arrows = map[string][]string{
 	"bench": {
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/cameras", "scheduler/sim/feeds", "scheduler/sim/swaps",
 	},
-	"bench/gpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cuda"},
+	"bench/gpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cuda", "kernels/cuda/driver"},
 	"bench/dnn": {
 		"engine", "engine/dnn/gradient", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/plan", "engine/dnn/specialize", "kernels", "kernels/cpu",
 	},
@@ -190,7 +191,7 @@ var externals = []struct {
 	allowed []string
 	why     string
 }{
-	{"C", []string{"kernels/cpu", "kernels/cpu/networks", "kernels/cpu/onednn", "kernels/cpu/raw", "kernels/cuda", "kernels/cuda/cublas", "kernels/cuda/cudnn", "kernels/cuda/nccl", "kernels/cuda/simt", "engine/tokenizer", "videoext/media/ffmpeg", "videoext/media/x264"}, "all else builds with CGO_ENABLED=0"},
+	{"C", []string{"kernels/cpu", "kernels/cpu/networks", "kernels/cpu/onednn", "kernels/cpu/raw", "kernels/cuda/cublas", "kernels/cuda/cudnn", "kernels/cuda/driver", "kernels/cuda/nccl", "kernels/cuda/simt", "engine/tokenizer", "videoext/media/ffmpeg", "videoext/media/x264"}, "all else builds with CGO_ENABLED=0"},
 	{"videoext/media/x264", []string{"cmd/camera"}, "libx264 is GPL: what links it is a program of its own"},
 	{"google.golang.org/protobuf", []string{"engine/dnn/onnx", "engine/dnn/onnx/onnxtest"}, "protobuf is ONNX's format of files"},
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},

@@ -1,5 +1,4 @@
-// Package cuda is the GPU backend: the host logic of every operation over a Device, and, behind the
-// build tag cuda, the Device that drives NVIDIA GPUs.
+// Package cuda is the GPU backend: the host logic of every operation over a Device.
 package cuda
 
 import (
@@ -63,7 +62,7 @@ func (b *Backend) release() {
 // Sync waits for the device.
 func (b *Backend) Sync() error {
 	b.endCopies()
-	err := worse(b.err, b.device.Sync())
+	err := Worse(b.err, b.device.Sync())
 	b.err, b.ordered = nil, false
 	return err
 }
@@ -72,7 +71,7 @@ func (b *Backend) Sync() error {
 func (b *Backend) Memory() (free, total int64, err error) { return b.device.Memory() }
 
 func (b *Backend) fail(format string, args ...any) {
-	b.err = worse(b.err, fmt.Errorf("%s: %w", b.Name(), fmt.Errorf(format, args...)))
+	b.err = Worse(b.err, fmt.Errorf("%s: %w", b.Name(), fmt.Errorf(format, args...)))
 }
 
 // buffer is a kernels.Buffer in device memory.

@@ -1,23 +1,17 @@
 package cuda
 
 import (
-	"errors"
-
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 )
-
-// ErrNoDevice is in the error of Open where there is no GPU at all, or no driver to show one. Any
-// other error of Open is about a GPU that is there.
-var ErrNoDevice = errors.New("no device")
 
 // Ptr is an address in device memory.
 type Ptr uint64
 
 // Device is one GPU as the backend uses it: memory, launches of our kernels, and the two operations
 // that libraries do. Calls are enqueued in order; Sync waits and returns the first failure.
-// Device is implemented by the driver behind the build tag cuda and by simt, which runs the same
-// kernel sources on the host.
+// Device is implemented by the package driver, for real GPUs, and by simt, which runs the same kernel
+// sources on the host.
 type Device interface {
 	Name() string
 	Close()

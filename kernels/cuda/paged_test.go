@@ -7,7 +7,11 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
 )
+
+// maxBlocks is what plans of sdpa are made for.
+var _ = [1]struct{}{}[maxBlocks-sdpa.MaxPages]
 
 // pagedCall is a call with its tables.
 type pagedCall struct {

@@ -8,7 +8,7 @@
 //     engines for products of single pixels, for groups, for depthwise convolutions, for few input channels and for gradients.
 //     For 3 x 3 of many channels only the fallback does.
 //   - A bias, and ReLU after it, are fused by some of these. A clip on both sides only by the engine that takes
-//     every shape, SiLU by tensor cores alone; they are computed after the convolution.
+//     every shape, and SiLU, as its documentation has it, by engines of tensor cores alone; they are computed after the convolution.
 //   - Dilated convolutions whose channels all meet have none but that engine: they stay with our own kernels.
 //   - Most engines refuse padding that differs before and after: an input with such padding, as parts of images have it,
 //     is to be copied with it first.

@@ -1,6 +1,6 @@
 //go:build cuda
 
-package cuda
+package driver
 
 import (
 	"bytes"
@@ -12,13 +12,14 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
 	"github.com/prefillonly/prefillonly/kernels/networktest"
 )
 
-// openGPU is a backend on the first GPU. The test stays on its thread, to which the context belongs.
-func openGPU(t testing.TB) kernels.Backend {
+// openDevice is the first GPU. The test stays on its thread, to which the context belongs.
+func openDevice(t testing.TB) cuda.Device {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
@@ -29,10 +30,18 @@ func openGPU(t testing.TB) kernels.Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := New(device)
+	return device
+}
+
+// backend is one on device, which it closes with the test.
+func backend(t testing.TB, device cuda.Device) *cuda.Backend {
+	b := cuda.New(device)
 	t.Cleanup(b.Close)
 	return b
 }
+
+// openGPU is a backend on the first GPU.
+func openGPU(t testing.TB) kernels.Backend { return backend(t, openDevice(t)) }
 
 // TestGPU holds the first GPU to the suite of all backends, among it that a row's bits do not depend
 // on how many rows there are.
@@ -43,21 +52,19 @@ func TestGPU(t *testing.T) {
 
 // TestGPUNetworks holds it to the suite of those that compute networks, by our own kernels alone.
 func TestGPUNetworks(t *testing.T) {
-	networktest.Run(t, func(t testing.TB) kernels.Backend {
-		b := openGPU(t).(*Backend)
-		b.device = plain{b.device}
-		return b
-	})
+	networktest.Run(t, func(t testing.TB) kernels.Backend { return backend(t, plain{openDevice(t)}) })
 }
 
 // plain is a Device without a library for convolutions.
-type plain struct{ Device }
+type plain struct{ cuda.Device }
 
 func (plain) Convolutions() *convolutions.Library { return nil }
 
 // TestGPUConvolutions does so with cuDNN for the convolutions that it covers.
 func TestGPUConvolutions(t *testing.T) {
-	if b := openGPU(t).(*Backend); !b.device.Convolutions().Open() {
+	device := openDevice(t)
+	backend(t, device)
+	if !device.Convolutions().Open() {
 		t.Skip("not measured: cuDNN is not here")
 	}
 	networktest.Run(t, openGPU)
@@ -66,16 +73,17 @@ func TestGPUConvolutions(t *testing.T) {
 // TestGPUFP8 does so with weights in FP8, in the way that this GPU takes and in those that a lesser one
 // would.
 func TestGPUFP8(t *testing.T) {
-	for name, most := range map[string]FP8{"as it is": FP8Scaled, "sums": FP8Sums, "none": NoFP8} {
-		open := func(t testing.TB) kernels.Backend {
-			b := openGPU(t).(*Backend)
-			b.device = lesser{b.device, min(most, b.device.FP8())}
-			return b
+	for name, most := range map[string]cuda.FP8{"as it is": cuda.FP8Scaled, "sums": cuda.FP8Sums, "none": cuda.NoFP8} {
+		limited := func(t testing.TB) cuda.Device {
+			device := openDevice(t)
+			return lesser{device, min(most, device.FP8())}
 		}
 		t.Run(name, func(t *testing.T) {
-			fp8 := open(t).(*Backend).device.FP8()
-			t.Logf("FP8 support %d", fp8)
-			kerneltest.RunFP8(t, open, kerneltest.Tolerance{Max: 0.03, RMS: 0.006}, fp8 != NoFP8)
+			device := limited(t)
+			backend(t, device)
+			t.Logf("FP8 support %d", device.FP8())
+			open := func(t testing.TB) kernels.Backend { return backend(t, limited(t)) }
+			kerneltest.RunFP8(t, open, kerneltest.Tolerance{Max: 0.03, RMS: 0.006}, device.FP8() != cuda.NoFP8)
 		})
 	}
 }
@@ -85,11 +93,11 @@ func TestGPUHostMemory(t *testing.T) { kerneltest.RunOffloader(t, openGPU) }
 
 // lesser is a Device whose products do less in FP8.
 type lesser struct {
-	Device
-	fp8 FP8
+	cuda.Device
+	fp8 cuda.FP8
 }
 
-func (l lesser) FP8() FP8 { return l.fp8 }
+func (l lesser) FP8() cuda.FP8 { return l.fp8 }
 
 // flashInput is one sequence in aligned matrices, as models have it; the suite's are not aligned.
 type flashInput struct {
@@ -121,7 +129,7 @@ type flashMemory struct {
 	spec     kernels.AttentionSpec
 }
 
-func (in flashInput) upload(t *testing.T, b *Backend) flashMemory {
+func (in flashInput) upload(t *testing.T, b *cuda.Backend) flashMemory {
 	t.Helper()
 	rows, h := in.to-in.cached, in.heads
 	var m flashMemory
@@ -149,7 +157,7 @@ func (m flashMemory) free() {
 	}
 }
 
-func (m flashMemory) read(t *testing.T, b *Backend) []byte {
+func (m flashMemory) read(t *testing.T, b *cuda.Backend) []byte {
 	t.Helper()
 	out := make([]byte, m.dst.Buf.Bytes())
 	b.Read(out, m.dst.Buf, 0)
@@ -160,14 +168,14 @@ func (m flashMemory) read(t *testing.T, b *Backend) []byte {
 }
 
 // attend computes segments and returns all rows.
-func (m flashMemory) attend(t *testing.T, b *Backend, segs []kernels.Segment) []byte {
+func (m flashMemory) attend(t *testing.T, b *cuda.Backend, segs []kernels.Segment) []byte {
 	t.Helper()
 	b.Attention(m.dst, m.qkv, m.spec, flashBlock, segs)
 	return m.read(t, b)
 }
 
 // run computes tokens [cached, to) in chunks of so many rows.
-func (in flashInput) run(t *testing.T, b *Backend, chunk int) []byte {
+func (in flashInput) run(t *testing.T, b *cuda.Backend, chunk int) []byte {
 	t.Helper()
 	m := in.upload(t, b)
 	defer m.free()
@@ -190,8 +198,8 @@ func TestGPUFlash(t *testing.T) {
 		newFlashInput(kernels.Heads{Q: 4, KV: 4, Dim: 128}, 64, 300),
 	} {
 		t.Run(fmt.Sprintf("%+v-%d-%d", in.heads, in.cached, in.to), func(t *testing.T) {
-			b := openGPU(t).(*Backend)
-			plain := New(only{b.device, false}) // shares the device, which b closes
+			device := openDevice(t)
+			b, plain := backend(t, device), backend(t, only{device, false})
 			got, want := in.run(t, b, 1<<20), in.run(t, plain, 1<<20)
 			if relative := difference(got, want); !(relative < 0.01) {
 				t.Errorf("root mean square of the difference is %.3g of the values'", relative)

@@ -1,4 +1,12 @@
-package cuda
+// Package driver is a cuda.Device of a real NVIDIA GPU: CUDA's driver, cuBLASLt, cuDNN and attention templates, behind
+// the build tag cuda. Without the tag it says that it is not there.
+package driver
+
+import "errors"
+
+// ErrNoDevice is in the error of Open where there is no GPU at all, or no driver to show one. Any
+// other error of Open is about a GPU that is there.
+var ErrNoDevice = errors.New("no device")
 
 // Options are the settings of Open.
 type Options struct {

@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"bufio"
@@ -73,7 +73,7 @@ const noWheels = 69
 // TestWithoutPackageIndex: in a tree without a compiler, with a pip that comes halfway, the script says by its exit
 // code that there is none to be had, and leaves nothing that a later call would take for one.
 func TestWithoutPackageIndex(t *testing.T) {
-	text, err := os.ReadFile("../../tools/cuda.sh")
+	text, err := os.ReadFile("../../../tools/cuda.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestWithoutPackageIndex(t *testing.T) {
 // TestKernelsBuild compiles the kernels and the attention templates, if they are not up to date, and
 // holds each to what lets an SM run its blocks side by side.
 func TestKernelsBuild(t *testing.T) {
-	script := exec.Command("../../tools/cuda.sh")
+	script := exec.Command("../../../tools/cuda.sh")
 	out, err := script.CombinedOutput()
 	switch {
 	case err != nil && script.ProcessState.ExitCode() == noWheels:

@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "../simt/launch.cc"
+#include "../../simt/launch.cc"
 
 #define API extern "C" __attribute__((visibility("default"))) int
 

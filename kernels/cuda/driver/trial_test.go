@@ -1,4 +1,4 @@
-package cuda_test
+package driver
 
 import (
 	"strings"
@@ -48,7 +48,7 @@ func TestTrial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := simt.New()
 			defer d.Close()
-			err := cuda.Trial(altered{d, c.alter}, c.shape)
+			err := trial(altered{d, c.alter}, c.shape)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

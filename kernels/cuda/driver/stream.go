@@ -1,16 +1,18 @@
 //go:build cuda
 
-package cuda
+package driver
 
 import (
 	"unsafe"
 
 	"gorgonia.org/cu"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
 // UploadPinned copies on the default stream, so that the copy comes after the clearing of its target,
 // and notes its end by an event.
-func (g *gpu) UploadPinned(dst Ptr, src []byte) (done func()) {
+func (g *gpu) UploadPinned(dst cuda.Ptr, src []byte) (done func()) {
 	if len(src) == 0 {
 		return func() {}
 	}

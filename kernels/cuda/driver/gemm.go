@@ -1,21 +1,22 @@
 //go:build cuda
 
-package cuda
+package driver
 
 import (
 	"gorgonia.org/cu"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/cuda/cublas"
 )
 
 // Gemm enqueues a product of cuBLASLt.
-func (g *gpu) Gemm(p Gemm) {
+func (g *gpu) Gemm(p cuda.Gemm) {
 	g.enter()
 	g.check("cuBLASLt", g.blas.Multiply(productOf(p)))
 }
 
-func productOf(p Gemm) cublas.Product {
+func productOf(p cuda.Gemm) cublas.Product {
 	return cublas.Product{
 		M: p.M, N: p.N, K: p.K, A: uint64(p.A), AStride: p.AStride, W: uint64(p.W), Bias: uint64(p.Bias),
 		D: uint64(p.D), DStride: p.DStride, Float32: p.DType == kernels.F32, Accumulate: p.Accumulate,
@@ -24,25 +25,25 @@ func productOf(p Gemm) cublas.Product {
 }
 
 // FP8 is what probeFP8 found.
-func (g *gpu) FP8() FP8 { return g.fp8 }
+func (g *gpu) FP8() cuda.FP8 { return g.fp8 }
 
 // probeFP8 asks this GPU's cuBLASLt for a small product in FP8, with the scales of rows and columns
 // and without: which of its versions does so on which GPU is not written anywhere to be relied on.
-func (g *gpu) probeFP8() FP8 {
+func (g *gpu) probeFP8() cuda.FP8 {
 	const n = 128
 	memory, err := cu.MemAlloc(n*n + n*n + 4*n*n + 4*n)
 	if err != nil {
-		return NoFP8
+		return cuda.NoFP8
 	}
 	defer func() { _ = cu.MemFree(memory) }()
-	a := Ptr(memory)
-	p := Gemm{M: n, N: n, K: n, A: a, AStride: n, W: a + n*n, D: a + 2*n*n, DStride: n, DType: kernels.BF16, FP8: true, AScale: a + 6*n*n, WScale: a + 6*n*n}
+	a := cuda.Ptr(memory)
+	p := cuda.Gemm{M: n, N: n, K: n, A: a, AStride: n, W: a + n*n, D: a + 2*n*n, DStride: n, DType: kernels.BF16, FP8: true, AScale: a + 6*n*n, WScale: a + 6*n*n}
 	if g.blas.Multiply(productOf(p)) == nil && cu.Synchronize() == nil {
-		return FP8Scaled
+		return cuda.FP8Scaled
 	}
 	p.DType, p.AScale, p.WScale = kernels.F32, 0, 0
 	if g.blas.Multiply(productOf(p)) == nil && cu.Synchronize() == nil {
-		return FP8Sums
+		return cuda.FP8Sums
 	}
-	return NoFP8
+	return cuda.NoFP8
 }

@@ -1,6 +1,6 @@
 //go:build cuda
 
-package cuda
+package driver
 
 // #cgo LDFLAGS: -lflash -lcudart_static -lstdc++ -ldl -lrt -lpthread
 // #include "flash/flash.h"
@@ -14,6 +14,7 @@ import (
 
 	"gorgonia.org/cu"
 
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 	"github.com/prefillonly/prefillonly/kernels/cuda/cublas"
 	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
@@ -37,7 +38,7 @@ type gpu struct {
 	functions map[string]cu.Function
 	module    cu.Module
 	blas      *cublas.Library
-	fp8       FP8
+	fp8       cuda.FP8
 	workspace cu.DevicePtr
 	staging   stagingRing
 	laps      laps
@@ -47,11 +48,11 @@ type gpu struct {
 	cudnn      *cudnn.Source
 	attentions *sdpa.Attentions
 	convs      *convolutions.Library
-	within     map[Ptr]cu.DevicePtr // what was allocated to hold an aligned address
+	within     map[cuda.Ptr]cu.DevicePtr // what was allocated to hold an aligned address
 }
 
 // Open prepares the GPU with this index for the calling goroutine's use.
-func Open(index int, o Options) (Device, error) {
+func Open(index int, o Options) (cuda.Device, error) {
 	count, err := cu.NumDevices()
 	if err != nil {
 		return nil, errNoDevice(err)
@@ -66,7 +67,7 @@ func Open(index int, o Options) (Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cuda:%d: %w", index, err)
 	}
-	g := &gpu{functions: map[string]cu.Function{}, within: map[Ptr]cu.DevicePtr{}}
+	g := &gpu{functions: map[string]cu.Function{}, within: map[cuda.Ptr]cu.DevicePtr{}}
 	if g.name, err = device.Name(); err != nil {
 		return nil, fmt.Errorf("cuda:%d: %w", index, err)
 	}
@@ -106,7 +107,7 @@ func (g *gpu) enter() { g.check("context", cu.SetCurrentContext(g.context)) }
 
 func (g *gpu) check(what string, err error) {
 	if err != nil {
-		g.err = worse(g.err, failure(g.name, what, code(err), err))
+		g.err = cuda.Worse(g.err, failure(g.name, what, code(err), err))
 	}
 }
 
@@ -119,7 +120,7 @@ func code(err error) int {
 }
 
 // address is a device address as C sees it.
-func address(p Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
+func address(p cuda.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
 func (g *gpu) Name() string { return g.name }
 
@@ -144,13 +145,13 @@ func (g *gpu) Memory() (free, total int64, err error) {
 	return free, total, nil
 }
 
-func (g *gpu) Alloc(bytes int64) (Ptr, error) {
+func (g *gpu) Alloc(bytes int64) (cuda.Ptr, error) {
 	g.enter()
-	p, err := g.allocAligned(bytes, Alignment(bytes))
+	p, err := g.allocAligned(bytes, cuda.Alignment(bytes))
 	if err != nil {
 		if code(err) == outOfMemory {
 			free, total, _ := cu.MemInfo()
-			return 0, &MemoryError{g.name, bytes, free, total}
+			return 0, &cuda.MemoryError{Device: g.name, Wanted: bytes, Free: free, Total: total}
 		}
 		return 0, failure(g.name, fmt.Sprintf("allocation of %d MiB", bytes>>20), code(err), err)
 	}
@@ -158,7 +159,7 @@ func (g *gpu) Alloc(bytes int64) (Ptr, error) {
 	return p, nil
 }
 
-func (g *gpu) Free(p Ptr) {
+func (g *gpu) Free(p cuda.Ptr) {
 	g.enter()
 	whole, ok := g.within[p]
 	if !ok {
@@ -170,7 +171,7 @@ func (g *gpu) Free(p Ptr) {
 
 // Upload of a few kilobytes, such as a launch's tables, does not wait for the work before it: the
 // bytes are staged in pinned memory.
-func (g *gpu) Upload(dst Ptr, src []byte) {
+func (g *gpu) Upload(dst cuda.Ptr, src []byte) {
 	if len(src) == 0 {
 		return
 	}
@@ -184,7 +185,7 @@ func (g *gpu) Upload(dst Ptr, src []byte) {
 	g.check("upload", cu.MemcpyHtoDAsync(cu.DevicePtr(dst), unsafe.Pointer(&staged[0]), int64(len(src)), cu.Stream{}))
 }
 
-func (g *gpu) Download(dst []byte, src Ptr) {
+func (g *gpu) Download(dst []byte, src cuda.Ptr) {
 	if len(dst) == 0 {
 		return
 	}
@@ -193,7 +194,7 @@ func (g *gpu) Download(dst []byte, src Ptr) {
 }
 
 // Copy is in order with all else that is enqueued.
-func (g *gpu) Copy(dst, src Ptr, bytes int64) {
+func (g *gpu) Copy(dst, src cuda.Ptr, bytes int64) {
 	g.enter()
 	g.check("copy", cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), bytes, cu.Stream{}))
 }
@@ -220,14 +221,14 @@ func (g *gpu) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
 }
 
 // Covers follows what flash/ instantiates; its loads move 16 bytes.
-func (g *gpu) Covers(f Flash) bool {
+func (g *gpu) Covers(f cuda.Flash) bool {
 	if f.Heads.Dim != 64 && f.Heads.Dim != 128 || f.QStride%8 != 0 || f.OStride%8 != 0 {
 		return false
 	}
 	return g.hopper || f.OStride == f.Heads.Q*f.Heads.Dim
 }
 
-func (g *gpu) Flash(f Flash) {
+func (g *gpu) Flash(f cuda.Flash) {
 	g.enter()
 	args := C.pf_flash{
 		q: address(f.Q), k: address(f.K), v: address(f.V), o: address(f.O),
@@ -242,7 +243,7 @@ func (g *gpu) Flash(f Flash) {
 		status = C.pf_flash_sm80(&args, C.int(f.Heads.Dim), nil)
 	}
 	if status != 0 {
-		g.err = worse(g.err, failure(g.name, "attention", int(status), fmt.Errorf("%d rows over %d keys failed with the runtime's status %d", f.Rows, f.Keys, int(status))))
+		g.err = cuda.Worse(g.err, failure(g.name, "attention", int(status), fmt.Errorf("%d rows over %d keys failed with the runtime's status %d", f.Rows, f.Keys, int(status))))
 	}
 }
 

@@ -1,6 +1,6 @@
 //go:build cuda
 
-package cuda
+package driver
 
 // #include <cuda.h>
 import "C"
@@ -8,6 +8,8 @@ import "C"
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
 // copyMarks is how many marks have events of their own. An older mark's event stands for a later mark:
@@ -24,7 +26,7 @@ type copyQueue struct {
 }
 
 func (g *gpu) checkDriver(what string, status C.CUresult) {
-	g.err = worse(g.err, g.driverError(what, status))
+	g.err = cuda.Worse(g.err, g.driverError(what, status))
 }
 
 // driverError is the error of a call of the driver's own that answered with status; nil if it went well.
@@ -70,7 +72,7 @@ func (g *gpu) closeCopies() {
 }
 
 // CopyOut implements HostCopies.
-func (g *gpu) CopyOut(dst []byte, src Ptr, p Pieces) {
+func (g *gpu) CopyOut(dst []byte, src cuda.Ptr, p cuda.Pieces) {
 	g.copy(p, C.CUDA_MEMCPY2D{
 		srcMemoryType: C.CU_MEMORYTYPE_DEVICE, srcDevice: C.CUdeviceptr(src),
 		dstMemoryType: C.CU_MEMORYTYPE_HOST, dstHost: unsafe.Pointer(unsafe.SliceData(dst)),
@@ -78,7 +80,7 @@ func (g *gpu) CopyOut(dst []byte, src Ptr, p Pieces) {
 }
 
 // CopyIn implements HostCopies.
-func (g *gpu) CopyIn(dst Ptr, src []byte, p Pieces) {
+func (g *gpu) CopyIn(dst cuda.Ptr, src []byte, p cuda.Pieces) {
 	g.copy(p, C.CUDA_MEMCPY2D{
 		srcMemoryType: C.CU_MEMORYTYPE_HOST, srcHost: unsafe.Pointer(unsafe.SliceData(src)),
 		dstMemoryType: C.CU_MEMORYTYPE_DEVICE, dstDevice: C.CUdeviceptr(dst),
@@ -86,7 +88,7 @@ func (g *gpu) CopyIn(dst Ptr, src []byte, p Pieces) {
 }
 
 // copy enqueues a copy of pieces as the rows of a matrix.
-func (g *gpu) copy(p Pieces, c C.CUDA_MEMCPY2D) {
+func (g *gpu) copy(p cuda.Pieces, c C.CUDA_MEMCPY2D) {
 	c.WidthInBytes, c.Height = C.size_t(p.Bytes), C.size_t(p.Count)
 	c.srcPitch, c.dstPitch = C.size_t(p.Stride), C.size_t(p.Stride)
 	g.checkDriver("copy", C.cuMemcpy2DAsync(&c, g.openCopies().stream))

@@ -1,6 +1,6 @@
 //go:build cuda
 
-package cuda
+package driver
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
 // TestGPUFill: matrices made on the GPU have the host's bits.
@@ -21,17 +22,17 @@ func TestGPUFill(t *testing.T) {
 	const rows, cols = 1031, 257
 	for _, typ := range []kernels.DType{kernels.BF16, kernels.F8E4M3} {
 		t.Run(typ.String(), func(t *testing.T) {
-			b := openGPU(t).(*Backend)
+			b := openGPU(t).(*cuda.Backend)
 			source := weights.Random{Seed: 1, Type: typ}
 			want, err := source.Tensor("model.layers.0.mlp.up_proj.weight", rows, cols)
 			if err != nil {
 				t.Fatal(err)
 			}
-			made, err := Random{b, source.Stream}.NewLinear([]kernels.HostTensor{{Name: want.Name, Type: typ, Rows: rows, Cols: cols}}, nil)
+			matrix, err := b.Alloc(int64(len(want.Data)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer made.Free()
+			defer matrix.Free()
 			read := func(buf kernels.Buffer) []byte {
 				raw := make([]byte, buf.Bytes())
 				b.Read(raw, buf, 0)
@@ -40,14 +41,24 @@ func TestGPUFill(t *testing.T) {
 				}
 				return raw
 			}
-			l := made.(*linear)
-			if !bytes.Equal(read(l.weights), want.Data) {
-				t.Error("the GPU's matrix is not the host's")
-			}
+			key, scale := source.Stream(want.Name, cols)
 			if typ != kernels.F8E4M3 {
+				b.Fill(matrix, 0, rows*cols, key, scale)
+				if !bytes.Equal(read(matrix), want.Data) {
+					t.Error("the GPU's matrix is not the host's")
+				}
 				return
 			}
-			scales := read(l.scales)
+			rowScales, err := b.Alloc(4 * rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rowScales.Free()
+			b.FillFP8(matrix, 0, rowScales, 0, rows, cols, key, scale)
+			if !bytes.Equal(read(matrix), want.Data) {
+				t.Error("the GPU's matrix is not the host's")
+			}
+			scales := read(rowScales)
 			for i, v := range want.Scale {
 				if got := math.Float32frombits(binary.LittleEndian.Uint32(scales[4*i:])); got != v {
 					t.Fatalf("row %d has the scale %v, the host's %v", i, got, v)
@@ -60,7 +71,7 @@ func TestGPUFill(t *testing.T) {
 // TestGPUStaging: small uploads arrive in order and whole, though the ring they are staged in turns
 // round several times and kernels run between them.
 func TestGPUStaging(t *testing.T) {
-	b := openGPU(t).(*Backend)
+	b := openGPU(t).(*cuda.Backend)
 	const size, count = 48 << 10, 4 * stagingBytes / (48 << 10)
 	buf, err := b.Alloc(size * count)
 	if err != nil {
@@ -89,8 +100,8 @@ func TestGPUStaging(t *testing.T) {
 
 // TestGPULaps: ten times the work takes about ten times as long by the device's clock.
 func TestGPULaps(t *testing.T) {
-	b := openGPU(t).(*Backend)
-	g := b.device.(*gpu)
+	device := openDevice(t)
+	g, b := device.(*gpu), backend(t, device)
 	const count = 64 << 20
 	buf, err := b.Alloc(2 * count)
 	if err != nil {
@@ -126,7 +137,7 @@ func TestGPUCopyFails(t *testing.T) {
 	if err != nil {
 		t.Skip("this driver does not fail at will")
 	}
-	b := openGPU(t).(*Backend)
+	b := openGPU(t).(*cuda.Backend)
 	device, err := b.Alloc(1024)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +154,7 @@ func TestGPUCopyFails(t *testing.T) {
 		t.Errorf("a copy failed with status %d: %v", status, err)
 	}
 	_, lost := lostCodes[status]
-	var gone *LostError
+	var gone *cuda.LostError
 	if got := errors.As(err, &gone); got != lost {
 		t.Errorf("after status %d the device is taken to be lost: %v, want %v", status, got, lost)
 	}

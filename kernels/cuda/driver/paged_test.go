@@ -1,6 +1,6 @@
 //go:build cuda
 
-package cuda
+package driver
 
 import (
 	"bytes"
@@ -13,11 +13,12 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
 )
 
-// openCudnn is a backend on the first GPU that must have cuDNN; the test stays on its thread.
-func openCudnn(t testing.TB) kernels.Backend {
+// openCudnnDevice is the first GPU, which must have cuDNN; the test stays on its thread.
+func openCudnnDevice(t testing.TB) cuda.Device {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
@@ -32,10 +33,10 @@ func openCudnn(t testing.TB) kernels.Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := New(device)
-	t.Cleanup(b.Close)
-	return b
+	return device
 }
+
+func openCudnn(t testing.TB) kernels.Backend { return backend(t, openCudnnDevice(t)) }
 
 // TestGPUCudnn holds cuDNN's attention to the suite of all backends.
 func TestGPUCudnn(t *testing.T) {
@@ -57,9 +58,9 @@ func TestGPUPaged(t *testing.T) {
 		newFlashInput(kernels.Heads{Q: 8, KV: 1, Dim: 64}, 0, 400).with(1),
 	} {
 		t.Run(fmt.Sprintf("%+v-%d-%d-window%d", in.heads, in.cached, in.to, in.window), func(t *testing.T) {
-			b := openCudnn(t).(*Backend)
-			plain := New(only{b.device, false}) // shares the device, which b closes
-			if !b.device.CoversPaged(Paged{Heads: in.heads, Window: in.window, QStride: in.heads.QKVCols(), OStride: in.heads.Q * in.heads.Dim, BlockTokens: flashBlock}) {
+			device := openCudnnDevice(t)
+			b, plain := backend(t, device), backend(t, only{device, false})
+			if !device.CoversPaged(cuda.Paged{Heads: in.heads, Window: in.window, QStride: in.heads.QKVCols(), OStride: in.heads.Q * in.heads.Dim, BlockTokens: flashBlock}) {
 				t.Fatal("cuDNN does not cover the shape; the note says why")
 			}
 			got, want := in.run(t, b, 1<<20), in.run(t, plain, 1<<20)
@@ -81,7 +82,7 @@ func TestGPUPaged(t *testing.T) {
 // TestGPUPagedPacked: suffixes over one prefix have the same bits in one call as in a call each, and
 // none writes into its neighbour's rows.
 func TestGPUPagedPacked(t *testing.T) {
-	b := openCudnn(t).(*Backend)
+	b := openCudnn(t).(*cuda.Backend)
 	in := newFlashInput(kernels.Heads{Q: 32, KV: 8, Dim: 128}, 2048, 2048+40*150)
 	memory := in.upload(t, b)
 	defer memory.free()

@@ -1,22 +1,25 @@
-package cuda
+package driver
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
-// only is a Device that computes attention in one way.
+// only is a Device that computes attention in one way. A backend does not close it: it is lent.
 type only struct {
-	Device
+	cuda.Device
 	inPlace bool
 }
 
-func (o only) Covers(Flash) bool      { return false }
-func (o only) CoversPaged(Paged) bool { return o.inPlace }
+func (o only) Covers(cuda.Flash) bool      { return false }
+func (o only) CoversPaged(cuda.Paged) bool { return o.inPlace }
+func (o only) Close()                      {}
 
 // trialLimit is how far attention in place may be from the general kernel: the root mean square of the
 // difference in parts of the values'. Rounding to bfloat16 alone makes 0.002.
@@ -25,10 +28,10 @@ const trialLimit = 0.01
 // trial computes a little attention of p's shape in place and by the general kernel, packed and each
 // sequence alone. The error says how the results differ: a library's kernel that is wrong here, or
 // whose bits depend on other sequences, must not be used.
-func trial(d Device, p Paged) error {
-	inPlace, general := New(only{d, true}), New(only{d, false})
-	defer inPlace.release()
-	defer general.release()
+func trial(d cuda.Device, p cuda.Paged) error {
+	inPlace, general := cuda.New(only{d, true}), cuda.New(only{d, false})
+	defer inPlace.Close()
+	defer general.Close()
 	m, err := newTrialInput(inPlace, p)
 	if err != nil {
 		return err
@@ -56,10 +59,15 @@ func trial(d Device, p Paged) error {
 func difference(got, want []byte) float64 {
 	square, off := 0.0, 0.0
 	for i := 0; i < len(want); i += 2 {
-		g, w := float64(hostFloat(kernels.BF16, got[i:])), float64(hostFloat(kernels.BF16, want[i:]))
+		g, w := bfloat16(got[i:]), bfloat16(want[i:])
 		square, off = square+w*w, off+(g-w)*(g-w)
 	}
 	return math.Sqrt(off / square)
+}
+
+// bfloat16 is the number that raw begins with.
+func bfloat16(raw []byte) float64 {
+	return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw)) << 16))
 }
 
 // trialInput is three sequences of random numbers, whose blocks lie in any order.
@@ -71,7 +79,7 @@ type trialInput struct {
 	segs     []kernels.Segment
 }
 
-func newTrialInput(b *Backend, p Paged) (*trialInput, error) {
+func newTrialInput(b *cuda.Backend, p cuda.Paged) (*trialInput, error) {
 	const rows = 70 + 1 + 200
 	m := &trialInput{tokens: p.BlockTokens, spec: kernels.AttentionSpec{Heads: p.Heads, Scale: float32(1 / math.Sqrt(float64(p.Heads.Dim))), Window: p.Window}}
 	size := b.KVBlockBytes(p.Heads, p.BlockTokens)
@@ -108,18 +116,18 @@ func newTrialInput(b *Backend, p Paged) (*trialInput, error) {
 	return m, nil
 }
 
-// normals are so many normally distributed numbers in bfloat16.
+// normals are so many normally distributed numbers, cut off to bfloat16.
 func normals(random *rand.Rand, n int) []byte {
 	raw := make([]byte, 0, 2*n)
 	for range n {
-		bits := roundBF16(float32(random.NormFloat64()))
-		raw = append(raw, byte(bits), byte(bits>>8))
+		bits := math.Float32bits(float32(random.NormFloat64()))
+		raw = binary.LittleEndian.AppendUint16(raw, uint16(bits>>16))
 	}
 	return raw
 }
 
 // attend runs the calls and returns the outputs of all of them.
-func (m *trialInput) attend(b *Backend, calls ...[]kernels.Segment) ([]byte, error) {
+func (m *trialInput) attend(b *cuda.Backend, calls ...[]kernels.Segment) ([]byte, error) {
 	out := make([]byte, m.dst.Buf.Bytes())
 	b.Write(m.dst.Buf, 0, out)
 	for _, segs := range calls {

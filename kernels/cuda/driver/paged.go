@@ -1,17 +1,15 @@
 //go:build cuda
 
-package cuda
+package driver
 
 import (
 	"fmt"
 
 	"gorgonia.org/cu"
 
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
 )
-
-// maxBlocks is what plans of sdpa are made for.
-var _ = [1]struct{}{}[maxBlocks-sdpa.MaxPages]
 
 // openAttention opens cuDNN for the current context.
 func (g *gpu) openAttention(device cu.Device, o Options) error {
@@ -29,22 +27,22 @@ func (g *gpu) openAttention(device cu.Device, o Options) error {
 }
 
 // allocAligned takes more than is wanted where the driver's own address is not aligned.
-func (g *gpu) allocAligned(bytes, alignment int64) (Ptr, error) {
+func (g *gpu) allocAligned(bytes, alignment int64) (cuda.Ptr, error) {
 	p, err := cu.MemAlloc(bytes)
 	if err != nil || int64(p)%alignment == 0 {
-		return Ptr(p), err
+		return cuda.Ptr(p), err
 	}
 	g.check("free", cu.MemFree(p))
 	whole, err := cu.MemAlloc(bytes + alignment)
 	if err != nil {
 		return 0, err
 	}
-	aligned := (Ptr(whole) + Ptr(alignment-1)) &^ Ptr(alignment-1)
+	aligned := (cuda.Ptr(whole) + cuda.Ptr(alignment-1)) &^ cuda.Ptr(alignment-1)
 	g.within[aligned] = whole
 	return aligned, nil
 }
 
-func shapeOf(p Paged) sdpa.Shape {
+func shapeOf(p cuda.Paged) sdpa.Shape {
 	return sdpa.Shape{
 		QHeads: p.Heads.Q, KVHeads: p.Heads.KV, Dim: p.Heads.Dim, QStride: p.QStride, OStride: p.OStride,
 		PageTokens: p.BlockTokens, Window: p.Window,
@@ -52,7 +50,7 @@ func shapeOf(p Paged) sdpa.Shape {
 }
 
 // CoversPaged asks cuDNN, whose loads move 16 bytes, and tries what it gives.
-func (g *gpu) CoversPaged(p Paged) bool {
+func (g *gpu) CoversPaged(p cuda.Paged) bool {
 	g.enter()
 	if p.QStride%8 != 0 || p.OStride%8 != 0 || p.Heads.Dim%8 != 0 {
 		return false
@@ -65,7 +63,7 @@ func (g *gpu) CoversPaged(p Paged) bool {
 	})
 }
 
-func (g *gpu) Paged(p Paged) {
+func (g *gpu) Paged(p cuda.Paged) {
 	g.enter()
 	b := sdpa.Bucket{Batch: p.Batch, Rows: p.MaxRows, Keys: p.MaxKeys}
 	g.check("attention", g.attentions.Run(shapeOf(p), b, sdpa.Call{

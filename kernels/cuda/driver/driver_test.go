@@ -1,4 +1,4 @@
-package cuda
+package driver
 
 import (
 	"os"
@@ -14,7 +14,7 @@ import (
 // tagged builds this package's tests with the tag cuda.
 func tagged(t *testing.T) string {
 	t.Helper()
-	script, err := exec.Command("../../tools/cuda.sh").Output()
+	script, err := exec.Command("../../../tools/cuda.sh").Output()
 	if err != nil {
 		t.Fatalf("tools/cuda.sh: %v", err)
 	}

@@ -1,10 +1,12 @@
-package cuda
+package driver
 
 import (
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
 // TestFailures: what ends a process, and what one pass.
@@ -32,7 +34,7 @@ func TestWorse(t *testing.T) {
 		{nil, nil, nil}, {one, nil, one}, {nil, two, two}, {one, two, one},
 		{one, lost, lost}, {lost, two, lost}, {lost, again, lost}, {nil, lost, lost},
 	} {
-		if got := worse(c.first, c.second); got != c.want {
+		if got := cuda.Worse(c.first, c.second); got != c.want {
 			t.Errorf("worse of %v and %v is %v", c.first, c.second, got)
 		}
 	}
