@@ -53,6 +53,8 @@ func (f *Frontend) routes() http.Handler {
 	get("/ready", f.ready)
 	get("/version", f.version)
 	get("/load", f.serverLoad)
+	get("/video", f.videoPage)
+	get("/video/{file}", f.videoPage)
 	router.Method(http.MethodGet, "/metrics", f.metrics.Handler())
 	router.NotFound(handle(func(x *exchange, r *http.Request) { f.refuse(x, unknownPath(r.URL.Path)) }))
 	router.MethodNotAllowed(handle(func(x *exchange, r *http.Request) {
@@ -86,7 +88,9 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 			return
 		}
 		if refused := f.authorize(x, r); refused != nil {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="prefillonly"`)
+			if refused.status == http.StatusUnauthorized {
+				challenge(w.Header(), r)
+			}
 			f.refuse(x, refused)
 			return
 		}
@@ -117,8 +121,11 @@ func (f *Frontend) authorize(x *exchange, r *http.Request) *refusal {
 	if f.cfg.Keys.Empty() || open[r.URL.Path] {
 		return nil
 	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+	token, refused := keyOf(r)
+	switch {
+	case refused != nil:
+		return refused
+	case token == "":
 		return refuseStatus(http.StatusUnauthorized, api.TypeAuthentication, "missing_api_key", "this server asks for an API key; send the header Authorization: Bearer KEY")
 	}
 	owner, ok := f.cfg.Keys.Find(token)

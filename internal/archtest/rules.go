@@ -102,13 +102,14 @@ var arrows = map[string][]string{
 	"engine/images":            {"engine"},
 	"engine/inference":         {"engine", "engine/client", "engine/images", "engine/oip", "engine/wire", "internal/turns"},
 	"engine/apikey":            {},
+	"engine/videopage":         {},
 	"engine/client":            {"engine", "engine/wire"},
 	"engine/client/clienttest": {"engine", "engine/wire"},
 	"engine/detokenize":        {"engine"},
 	"engine/completion":        {"engine", "engine/api", "engine/client", "engine/detokenize"},
 	"engine/metrics":           {"engine/client", "engine/completion", "engine/inference", "engine/oip", "engine/wire", "internal/httpserve"},
 	"engine/frontend": {
-		"engine", "engine/api", "engine/apikey", "engine/client", "engine/completion", "engine/images", "engine/inference", "engine/metrics", "engine/oip", "engine/wire",
+		"engine", "engine/api", "engine/apikey", "engine/client", "engine/completion", "engine/images", "engine/inference", "engine/metrics", "engine/oip", "engine/videopage", "engine/wire",
 		"internal/contentcoding", "internal/cors", "internal/httpserve", "internal/opened", "internal/requestid", "internal/turns",
 	},
 
@@ -130,6 +131,7 @@ var arrows = map[string][]string{
 	"videoext/methods":           {"videoext", "videoext/baselines", "videoext/dds", "videoext/method"},
 	"videoext/baselines":         {"videoext", "videoext/media", "videoext/method"},
 	"videoext/vision":            {"videoext"},
+	"videoext/scene":             {"videoext", "videoext/media"},
 	"videoext/detect":            {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
 
 	// measuring
@@ -175,6 +177,7 @@ var arrows = map[string][]string{
 
 	// the build
 	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},
+	"tools/scene":      {"videoext", "videoext/scene"},
 	"tools/testreport": {},
 
 	// tests of several packages together
@@ -225,6 +228,7 @@ var pure = map[string][]string{
 	"videoext/accuracy":   {},
 	"videoext/dds":        {},
 	"videoext/link":       {},
+	"videoext/scene":      {},
 	"videoext/session":    {},
 	"videoext/motion":     {},
 	"videoext/baselines":  {},
