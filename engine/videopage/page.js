@@ -4,6 +4,7 @@ import { Picture, keyOf } from "/video/picture.js";
 import { Chart } from "/video/chart.js";
 
 const api = "/v1/video/streams";
+const averaged = 5; // seconds over which bitrates are averaged: segments come in bursts
 const mostLive = 4; // cards that hear results at a time: a browser has six connections to a server
 const element = (id) => document.getElementById(id);
 const cards = new Map();
@@ -34,7 +35,8 @@ class Card {
     this.rates = new Chart(this.find(".rates"), "kbit/s", [{ name: "stream A", colour: "--a" }, { name: "stream B", colour: "--b" }]);
     this.times = new Chart(this.find(".times"), "ms", [
       { name: "late", colour: "--late", bars: true }, { name: "dropped", colour: "--dropped", bars: true }, { name: "latency", colour: "--latency" }]);
-    this.latencies = [];
+    this.latencies = []; // of results since the last list
+    this.sent = []; // bytes, as lists told
     this.before = null; // the counters that were told last
     this.onScreen = false;
     this.find(".remove").addEventListener("click", () => this.remove());
@@ -54,9 +56,12 @@ class Card {
     const state = this.find(".state");
     state.textContent = stream.state;
     state.className = "state " + (moods[stream.state] ?? "");
-    this.find(".about").textContent = [stream.model, stream.method, stream.source, sizeOf(stream)].filter(Boolean).join(" · ");
-    this.complain(stream.reason || stream.error || "");
-    const a = kilobits(stream.bitrate_a), b = kilobits(stream.bitrate_b);
+    this.find(".about").textContent = [stream.model, stream.method, stream.source, rateOf(stream)].filter(Boolean).join(" · ");
+    const waiting = this.find(".waiting"), lost = stream.state === "failed";
+    if (!waiting.hidden) waiting.textContent = lost ? "No picture" : stream.source === "camera" ? "Waiting for the camera …" : "Waiting for the first frame …";
+    this.note(stream.reason ?? "", lost);
+    const now = performance.now() / 1000;
+    const [a, b] = this.bitrates(now, stream);
     const latency = this.latency(stream);
     const late = this.step("late", stream.late), dropped = this.step("dropped", stream.dropped);
     this.figure("a", shown(a), "kbit/s");
@@ -66,15 +71,26 @@ class Card {
     this.figure("late", whole(stream.late));
     this.figure("dropped", whole(stream.dropped));
     this.before = stream;
-    const now = performance.now() / 1000;
     this.rates.add(now, [a, b]);
     this.times.add(now, [late, dropped, latency]);
   }
 
-  // latency is the median of the results since the last time; without any it is what the server says.
+  // bitrates are those of the last seconds, in kbit/s, of what a camera sent; the server reads other sources by itself.
+  bitrates(now, stream) {
+    if (stream.source !== "camera") return [null, null];
+    this.sent.push({ at: now, a: stream.bytes_a, b: stream.bytes_b });
+    if (this.sent.at(-1).a < this.sent[0].a) this.sent = [this.sent.at(-1)]; // the server began anew
+    while (this.sent.length > 2 && this.sent[1].at < now - averaged) this.sent.shift();
+    const first = this.sent[0], seconds = now - first.at;
+    if (seconds < 0.5) return [null, null];
+    return [stream.bytes_a - first.a, stream.bytes_b - first.b].map((bytes) => Math.max(0, bytes) * 8 / 1000 / seconds);
+  }
+
+  // latency is the median of the results since the last time, or of the last ones; without any it is the mean that the server tells.
   latency(stream) {
     const heard = this.latencies.splice(0).sort((x, y) => x - y);
-    return heard.length ? heard[heard.length >> 1] : stream.latency_ms ?? null;
+    if (heard.length) return this.median = heard[heard.length >> 1];
+    return this.median ?? (stream.frames ? stream.latency_ms : null);
   }
 
   step(counter, value) {
@@ -82,9 +98,10 @@ class Card {
     return Math.max(0, (value ?? 0) - before);
   }
 
-  complain(words) {
-    const place = this.find(".refused");
+  note(words, bad) {
+    const place = this.find(".note");
     place.hidden = !words;
+    place.classList.toggle("refused", bad);
     place.textContent = words;
   }
 
@@ -116,8 +133,7 @@ class Card {
     try {
       const answer = await ask(`${this.path()}/frame.jpg`);
       const bitmap = await createImageBitmap(await answer.blob());
-      this.picture.show(bitmap, keyOf(answer.headers.get("X-Segment"), answer.headers.get("X-Frame")));
-      bitmap.close();
+      this.picture.show(bitmap, keyOf(answer.headers.get("Prefillonly-Segment"), answer.headers.get("Prefillonly-Frame")));
       await new Promise((done) => setTimeout(done, 60));
     } catch {
       await new Promise((done) => setTimeout(done, 500)); // there is none yet
@@ -142,7 +158,7 @@ class Card {
       await ask(this.path(), { method: "DELETE" });
       await refresh();
     } catch (error) {
-      this.complain(error.message);
+      this.note(error.message, true);
       button.disabled = false;
     }
   }
@@ -154,9 +170,8 @@ class Card {
   }
 }
 
-const moods = { running: "good", live: "good", failed: "bad", refused: "bad", lost: "bad" };
-const sizeOf = (s) => (s.width ? `${s.width} × ${s.height}` + (s.rate ? ` at ${s.rate} frames/s` : "") : "");
-const kilobits = (bits) => (bits === undefined || bits === null ? null : bits / 1000);
+const moods = { running: "good", failed: "bad" };
+const rateOf = (stream) => (stream.rate ? `at most ${stream.rate} frames/s` : "");
 const shown = (value) => (value === null || value === undefined ? "–" : value >= 100 ? String(Math.round(value)) : value.toFixed(1));
 const whole = (value) => (value === undefined ? "–" : value.toLocaleString("en"));
 
@@ -231,8 +246,9 @@ async function listModels() {
 element("add").addEventListener("submit", async (event) => {
   event.preventDefault();
   const form = event.target, refused = element("refused");
-  const wanted = { ...Object.fromEntries(new FormData(form)) };
-  for (const key of Object.keys(wanted)) if (wanted[key] === "") delete wanted[key];
+  const wanted = Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== ""));
+  if (wanted.rate) wanted.rate = Number(wanted.rate);
+  if (wanted.loop) wanted.loop = true;
   form.querySelector("button").disabled = true;
   try {
     await ask(api, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wanted) });
@@ -246,6 +262,15 @@ element("add").addEventListener("submit", async (event) => {
     form.querySelector("button").disabled = false;
   }
 });
+
+// A way to stream is a camera's, and only files begin again.
+element("add").elements.source.addEventListener("input", suit);
+function suit() {
+  const { source, method, loop } = element("add").elements;
+  method.disabled = source.value !== "camera";
+  loop.disabled = source.value === "camera" || source.value.includes("://");
+}
+suit();
 
 document.addEventListener("visibilitychange", chooseLive);
 listModels().catch(() => {}); // follow says what is wrong

@@ -8,7 +8,7 @@ export class Picture {
     this.waiting = waiting;
     this.found = found;
     this.events = new Map(); // key of a frame: what is known of it
-    this.last = null;
+    this.bitmap = this.key = null; // the frame that is shown, or will be
   }
 
   // take notes what an event says of its frame: regions and boxes may come in one event or in several.
@@ -20,14 +20,20 @@ export class Picture {
     known.final ||= Boolean(event.final);
     this.events.delete(key);
     this.events.set(key, known);
-    this.last = known;
     if (this.events.size > kept) this.events.delete(this.events.keys().next().value);
+    if (key === this.key) this.draw(known);
   }
 
-  // show draws a frame with what is known of it; without its key it is taken for the last that was heard of.
+  // show shows a frame. The one before stays until something is known of it.
   show(bitmap, key) {
-    const known = this.events.get(key) ?? this.last ?? { boxes: [], regions: [] };
-    const { canvas } = this;
+    this.bitmap?.close();
+    [this.bitmap, this.key] = [bitmap, key];
+    const known = this.events.get(key);
+    if (known || !this.waiting.hidden) this.draw(known ?? { boxes: [], regions: [] });
+  }
+
+  draw(known) {
+    const { canvas, bitmap } = this;
     if (canvas.width !== bitmap.width || canvas.height !== bitmap.height) [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
     const draw = canvas.getContext("2d");
     draw.drawImage(bitmap, 0, 0);
