@@ -9,9 +9,9 @@ import (
 
 // Adapt says how the two QPs follow the bandwidth.
 //
-// The paper's (SIGCOMM 2020, section 4.3) is a feedback controller after Imes and others, "POET" (RTAS 2015): a Kalman filter estimates the base
-// bandwidth, what the default pair would take of the video as it is now, out of what the pair in use took; the budget over
-// that says how dear a pair may be. Each pair's cost, relative to the default pair's, is known beforehand.
+// The form is that of Imes and others, "POET" (RTAS 2015): a Kalman filter estimates the base bandwidth, what the default pair would take of the video as
+// it is now, out of what the pair in use took; the budget over that says how dear a pair may be. That DDS's own controller (SIGCOMM 2020) is of this form was
+// not checked against its text, and the constants and the pairs' costs are this package's own.
 type Adapt struct {
 	Pairs   []Pair  // the dearest first
 	Process float64 // variance of the base's change from segment to segment, relative to its square
