@@ -1,4 +1,4 @@
-// Command camera is the camera's side of video streams: it encodes, by libx264. That library is licensed under the GPL, so
+// Command camera is the camera's side of video streams: it streams to a server, and encodes, by libx264. That library is licensed under the GPL, so
 // this is a program of its own, which the server talks to and is not linked with.
 package main
 
@@ -49,18 +49,19 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "camera",
 		Short: "The camera's side of video streams",
-		Long: `camera encodes video for prefillonly, at a quantiser for each macroblock if need be. prefillonly starts it by
-itself, where it finds it beside its own program or in PATH.
+		Long: `camera is where frames are: ` + "`camera run`" + ` streams a file or a camera to a server. It also encodes video for prefillonly, at a quantiser
+for each macroblock if need be, which starts it by itself where it finds it beside its own program or in PATH.
 
 It links libx264, which is licensed under the GPL; ` + "`camera version`" + ` says what that means for this program.`,
-		Example: `  camera version
+		Example: `  camera run --server http://localhost:8000 --stream door --source dashcam.mp4 --loop
+  camera version
   camera encode --threads 2 < requests > answers`,
 		Args:          cobra.NoArgs,
 		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newEncodeCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newEncodeCommand(), newVersionCommand())
 	return root
 }
 

@@ -124,6 +124,7 @@ var arrows = map[string][]string{
 	"videoext/method/methodtest": {"videoext", "videoext/method", "videoext/timeline"},
 	"videoext/timeline":          {},
 	"videoext/emulate":           {"videoext", "videoext/link", "videoext/media", "videoext/method", "videoext/timeline"},
+	"videoext/camera":            {"videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods", "videoext/motion", "videoext/session"},
 	"videoext/dds":               {"videoext", "videoext/media", "videoext/method"},
 	"videoext/link":              {},
 	"videoext/session":           {"videoext", "videoext/media", "videoext/method"},
@@ -173,7 +174,7 @@ var arrows = map[string][]string{
 	"internal/vitals":        {"engine/wire", "internal/nvml"},
 
 	// the camera's program
-	"cmd/camera": {"videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264"},
+	"cmd/camera": {"videoext/camera", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264"},
 
 	// the build
 	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},
@@ -202,9 +203,9 @@ var externals = []struct {
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
 	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
-	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "test/soak"}, "HTTP stays at the edge, and with what asks it"},
+	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "test/soak", "videoext/camera"}, "HTTP stays at the edge, and with what asks it"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend"}, "one package publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prefillonly/prefillonly/videoext/camera"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/media/x264"
+)
+
+// runFlags are those of run.
+type runFlags struct {
+	server, stream, source, name, keyFile, preset string
+	rate                                          float64
+	loop, paced, json                             bool
+	threads, memory                               int
+}
+
+func newRunCommand() *cobra.Command {
+	f := runFlags{paced: true, rate: 10, preset: "superfast", threads: 1, memory: camera.DefaultMemory >> 20}
+	command := &cobra.Command{
+		Use:   "run --server URL --stream NAME --source FILE|rtsp://...",
+		Short: "Stream a file or a camera to a server",
+		Long: `Streams video to a server, in the way that the server's stream is set to: it cuts frames into segments, encodes what the
+method asks for, and sends it over one connection of HTTP/2. It needs no settings of the method's own.
+
+When the connection breaks, the server restarts or a camera of RTSP stops, it tries again until they are back, and goes on with the
+segment that the server wants: what has no results yet and is still in memory is sent again. On SIGINT or SIGTERM it sends what it
+has taken, waits for the results, at most 15 seconds, and ends; a second signal ends it at once.
+
+The API key of the server is read from --api-key-file, or from PREFILLONLY_API_KEY.
+
+On a terminal, each segment is told of in a line; with --json, each event is a line of JSON on standard output. At the end it says where
+the processor's time went.`,
+		Example: `  camera run --server http://localhost:8000 --stream door --source dashcam.mp4 --loop
+  camera run --server https://video.example.com --stream gate --source rtsp://10.0.0.7/live --api-key-file key
+  camera run --server http://localhost:8000 --stream door --source clip.mp4 --realtime=false --json`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return streamSource(command.Context(), &f) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.server, "server", "", "the server's address, such as http://localhost:8000")
+	flags.StringVar(&f.stream, "stream", "", "the stream's name there")
+	flags.StringVar(&f.source, "source", "", "a file of video, or rtsp://...")
+	flags.StringVar(&f.name, "name", "", "of this camera, in the server's log (default the host's)")
+	flags.StringVar(&f.keyFile, "api-key-file", "", "file whose first line is the API key")
+	flags.Float64Var(&f.rate, "rate", f.rate, "frames in a second that are taken, at most; 0: all")
+	flags.BoolVar(&f.loop, "loop", f.loop, "begin a file anew at its end")
+	flags.BoolVar(&f.paced, "realtime", f.paced, "take a file's frames when they are due; false: as fast as there are results")
+	flags.StringVar(&f.preset, "preset", f.preset, "x264's, by the time it takes: ultrafast, superfast, veryfast, faster, fast, medium, ...")
+	flags.IntVar(&f.threads, "threads", f.threads, "threads to encode with")
+	flags.IntVar(&f.memory, "memory", f.memory, "MiB of frames that are kept, at most")
+	flags.BoolVar(&f.json, "json", f.json, "print events as lines of JSON")
+	return command
+}
+
+// check says what is wrong with the flags.
+func (f *runFlags) check() error {
+	for name, v := range map[string]string{"server": f.server, "stream": f.stream, "source": f.source} {
+		if v == "" {
+			return &usageError{fmt.Errorf("--%s is missing", name)}
+		}
+	}
+	switch {
+	case f.threads < 1 || f.threads > maxThreads:
+		return &usageError{fmt.Errorf("--threads %d is not 1 to %d", f.threads, maxThreads)}
+	case f.memory < 1 || f.memory > 1<<20:
+		return &usageError{fmt.Errorf("--memory %d is not 1 to %d MiB", f.memory, 1<<20)}
+	case !(f.rate >= 0 && f.rate <= 1000):
+		return &usageError{fmt.Errorf("--rate %v is not 0 to 1000 frames in a second", f.rate)}
+	}
+	return nil
+}
+
+func streamSource(ctx context.Context, f *runFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	key, err := readKey(f.keyFile)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program
+	c, err := f.config(ctx, &camera.Server{URL: f.server, Stream: f.stream, Key: key})
+	if err != nil {
+		return err
+	}
+	p := newPrinter(f.json, c.Rate)
+	c.Observe = p.event
+	totals, err := camera.Run(ctx, *c)
+	p.totals(&totals)
+	return err
+}
+
+// config opens the source for what it says of itself.
+func (f *runFlags) config(ctx context.Context, server *camera.Server) (*camera.Config, error) {
+	open := func(ctx context.Context) (*ffmpeg.Clip, error) {
+		return ffmpeg.Open(ctx, f.source, ffmpeg.Options{Rate: f.rate})
+	}
+	first, err := open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info := first.Info()
+	if err := first.Close(); err != nil {
+		return nil, err
+	}
+	rate := f.rate
+	if rate == 0 || info.Rate > 0 && info.Rate < rate {
+		rate = info.Rate
+	}
+	if rate == 0 {
+		return nil, errors.New("the source does not say how many frames it has in a second: --rate is needed")
+	}
+	host, _ := os.Hostname() // it is for logs
+	return &camera.Config{
+		Name: cmp.Or(f.name, host), Peer: server, Width: info.Width, Height: info.Height,
+		Footage: camera.Footage{
+			Open: func(ctx context.Context) (camera.Source, error) { return open(ctx) },
+			Rate: rate, Live: strings.Contains(f.source, "://"), Loop: f.loop, Paced: f.paced,
+		},
+		Encoder: x264.Encoder{Threads: f.threads}, Preset: f.preset, Memory: f.memory << 20,
+	}, nil
+}
+
+// readKey reads the API key, of which there may be none.
+func readKey(file string) (string, error) {
+	if file == "" {
+		key, _, _ := strings.Cut(os.Getenv("PREFILLONLY_API_KEY"), ",")
+		return key, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	if lines.Scan(); strings.TrimSpace(lines.Text()) == "" {
+		return "", fmt.Errorf("%s: its first line has no API key", file)
+	}
+	key, _, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+	return key, lines.Err()
+}

@@ -1,0 +1,232 @@
+package camera
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/session"
+)
+
+func errRate(rate float64) error {
+	return fmt.Errorf("%v frames in a second; above 0 and at most 1000 are right", rate)
+}
+
+func errMemory(bytes int) error { return fmt.Errorf("%d bytes of memory for frames", bytes) }
+
+// Times of sessions.
+const (
+	tick           = 20 * time.Millisecond
+	welcomeTimeout = 15 * time.Second // from the beginning of a session on
+	stallTimeout   = 12 * time.Second // without an acknowledgement
+	healthy        = 10 * time.Second // of a session, after which the next one begins soon
+	patience       = 10 * time.Second // at the end, for results
+	farewell       = 5 * time.Second  // after Ended
+)
+
+// runner is the goroutine of Run.
+type runner struct {
+	Config
+	*stream
+	began time.Time
+	tasks chan task // to the worker
+	busy  bool      // it has one
+
+	talk    *talk // the session; nil: there is none
+	heard   chan heard
+	backoff backoff
+	retry   time.Duration // when the next session is tried
+	met     bool          // a server said Welcome
+
+	shots    chan shot // nil: no frames are taken yet
+	stopFilm context.CancelFunc
+	ending   time.Duration // when the last frame was taken; negative: there are more
+	end      error         // how the source ended
+	goodbye  time.Duration // when Ended was said; negative: not yet
+}
+
+// Run streams until the source ends, or ctx, after which the results of what was taken are waited for, at most 15 seconds. An error
+// says that there never was a session, or that the source or the method cannot be used; Totals are what was done until then.
+func Run(ctx context.Context, c Config) (Totals, error) {
+	if err := c.check(); err != nil {
+		return Totals{}, err
+	}
+	r := &runner{
+		Config: c, stream: newStream(c.Rate, cmp.Or(c.Memory, DefaultMemory)), began: time.Now(), tasks: make(chan task),
+		heard: make(chan heard), ending: -1, goodbye: -1,
+	}
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var all sync.WaitGroup
+	outcomes := make(chan outcome)
+	w := &worker{encoder: c.Encoder, preset: c.Preset, in: r.tasks, out: outcomes}
+	all.Go(func() { w.run(inner) })
+	err := r.loop(ctx, inner, &all, outcomes)
+	r.drop()
+	cancel()
+	all.Wait()
+	r.totals.Elapsed = r.now()
+	return r.totals, err
+}
+
+func (r *runner) now() time.Duration { return time.Since(r.began) }
+
+func (r *runner) observe(e Event) {
+	if r.Observe != nil {
+		r.Observe(e)
+	}
+}
+
+// loop goes on until all is said and done.
+func (r *runner) loop(ctx, inner context.Context, all *sync.WaitGroup, outcomes <-chan outcome) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	stop := ctx.Done()
+	for {
+		if err := r.stream.err; err != nil {
+			return err
+		}
+		if over, err := r.session(inner, all); over || err != nil {
+			return err
+		}
+		r.send()
+		select {
+		case <-stop:
+			stop = nil
+			r.finish(nil)
+		case s := <-r.wanted():
+			r.shot(s)
+		case r.idle() <- r.first():
+			r.busy, r.todo = true, r.todo[1:]
+		case out := <-outcomes:
+			r.busy = false
+			if err := r.worked(r.now(), out); err != nil {
+				r.observe(NotEncoded{err})
+			}
+		case h := <-r.heard:
+			if err := r.hears(inner, all, h); err != nil {
+				return err
+			}
+		case <-r.sayable():
+		case <-ticker.C:
+			r.tick(r.now())
+		}
+	}
+}
+
+// wanted is where frames come from; nil while none are to be taken.
+func (r *runner) wanted() <-chan shot {
+	if r.ending >= 0 || !r.Paced && !r.Live && (!r.room() || len(r.ledger.entries) >= leastSegments) {
+		return nil
+	}
+	return r.shots
+}
+
+// idle is where tasks go to; nil while there is none, or the worker has one.
+func (r *runner) idle() chan<- task {
+	if r.busy || len(r.todo) == 0 {
+		return nil
+	}
+	return r.tasks
+}
+
+func (r *runner) first() task {
+	if len(r.todo) == 0 {
+		return nil
+	}
+	return r.todo[0]
+}
+
+// sayable is told when the session takes another message.
+func (r *runner) sayable() <-chan struct{} {
+	if r.talk == nil {
+		return nil
+	}
+	return r.talk.body.ready
+}
+
+func (r *runner) shot(s shot) {
+	r.totals.Times.Decode += s.took
+	switch {
+	case s.end != nil:
+		if !errors.Is(s.end, io.EOF) {
+			r.end = s.end
+		}
+		r.finish(r.end)
+	case s.lost != nil:
+		r.observe(SourceLost{s.lost})
+		r.flush(r.now())
+	default:
+		r.frame(r.now(), s.frame)
+	}
+}
+
+// finish takes no more frames.
+func (r *runner) finish(err error) {
+	if r.ending >= 0 {
+		return
+	}
+	if r.stopFilm != nil {
+		r.stopFilm()
+	}
+	r.end, r.ending = err, r.now()
+	r.flush(r.ending)
+}
+
+// film begins to take frames.
+func (r *runner) film(inner context.Context, all *sync.WaitGroup) {
+	if r.shots != nil || r.ending >= 0 {
+		return
+	}
+	r.shots = make(chan shot)
+	ctx, cancel := context.WithCancel(inner)
+	r.stopFilm = cancel
+	f := &film{Footage: r.Footage, out: r.shots}
+	all.Go(func() { f.run(ctx) })
+}
+
+// hears takes in what a session says.
+func (r *runner) hears(inner context.Context, all *sync.WaitGroup, h heard) error {
+	t := r.talk
+	if t == nil || h.from != t {
+		return nil
+	}
+	if h.err != nil {
+		return r.lose(h.err)
+	}
+	if h.connection != nil {
+		t.connection = h.connection
+		return nil
+	}
+	switch m := h.message.(type) {
+	case *session.Welcome:
+		if t.welcome {
+			return r.lose(errors.New("the server says Welcome a second time"))
+		}
+		if err := r.welcome(r.now(), m); err != nil {
+			return err
+		}
+		t.welcome, r.met = true, true
+		r.totals.Sessions++
+		r.observe(Connected{m.Method, m.Next})
+		r.film(inner, all)
+		return nil
+	case *session.Refused:
+		return r.lose(&refusal{m.Reason})
+	}
+	if !t.welcome {
+		return r.lose(fmt.Errorf("the server begins with %T", h.message))
+	}
+	done, err := r.hear(r.now(), h.message)
+	if err != nil {
+		return r.lose(err)
+	}
+	if done != nil {
+		t.useful = true
+		r.observe(*done)
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+package camera
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/methods"
+	"github.com/prefillonly/prefillonly/videoext/session"
+)
+
+// stream is all that is known of a stream: it is told what happens, and says what is to be worked on and sent. It knows no clock.
+type stream struct {
+	rate   float64
+	memory int // bytes of frames
+
+	spec   string // of the method; empty: no server has named one
+	frames int    // of a segment
+	camera method.Camera
+	next   method.Segment // the number of the next segment
+	partly []*media.Frame // of it
+	before *media.Frame   // the last one of the segment before
+	held   map[method.Segment][]*media.Frame
+	wake   time.Duration // when the method is to be told; negative: never
+
+	ledger ledger
+	said   [][]byte // what is to be sent beside the ledger's
+	link   estimate
+	todo   []task // that no worker has yet
+	totals Totals
+	err    error // why it cannot go on
+}
+
+// Bounds of memory.
+const (
+	maxHeld     = 12       // segments whose frames a method keeps
+	maxTasks    = 4        // that wait, for frames to be taken
+	maxMessages = 64 << 20 // bytes of what is not done
+	maxEntries  = 256      // segments that are not done
+	maxSaid     = 64
+)
+
+func newStream(rate float64, memory int) *stream {
+	return &stream{
+		rate: rate, memory: memory, held: map[method.Segment][]*media.Frame{}, wake: -1,
+		ledger: ledger{maxBytes: maxMessages, maxEntries: maxEntries},
+	}
+}
+
+// welcome begins a session.
+func (s *stream) welcome(now time.Duration, w *session.Welcome) error {
+	if w.Method != s.spec {
+		m, err := methods.New(w.Method, methods.Learned{})
+		if err != nil {
+			return fmt.Errorf("the server wants method %q: %w", w.Method, err)
+		}
+		s.forget()
+		s.spec, s.frames = w.Method, m.Frames
+		s.camera, _ = m.New()
+	}
+	s.ledger.resume(w.Next)
+	s.said = nil
+	s.next = max(s.next, w.Next)
+	s.link = estimate{at: now, progress: now}
+	return nil
+}
+
+// forget drops what belongs to another method. Numbers of segments go on.
+func (s *stream) forget() {
+	clear(s.held)
+	s.ledger.resume(s.next)
+	s.wake, s.partly, s.todo = -1, nil, nil
+}
+
+// room says whether frames of another segment can be kept.
+func (s *stream) room() bool {
+	if len(s.partly) > 0 {
+		return true
+	}
+	if s.spec == "" || len(s.held) >= maxHeld || len(s.todo) >= maxTasks {
+		return false
+	}
+	bytes := 0
+	for _, frames := range s.held {
+		bytes += len(frames) * frameBytes(frames[0])
+	}
+	return bytes == 0 || s.before == nil || bytes+s.frames*frameBytes(s.before) <= s.memory
+}
+
+func frameBytes(f *media.Frame) int { return f.Width * f.Height * 3 / 2 }
+
+// frame takes a frame in.
+func (s *stream) frame(now time.Duration, f *media.Frame) {
+	if !s.room() {
+		s.totals.Dropped++
+		return
+	}
+	if len(s.partly) > 0 && (s.partly[0].Width != f.Width || s.partly[0].Height != f.Height) {
+		s.flush(now)
+	}
+	s.totals.Frames++
+	if s.partly = append(s.partly, f); len(s.partly) == s.frames {
+		s.flush(now)
+	}
+}
+
+// flush ends the segment with the frames that are there.
+func (s *stream) flush(now time.Duration) {
+	if len(s.partly) == 0 {
+		return
+	}
+	frames := s.partly
+	s.partly = nil
+	segment := s.next
+	s.next++
+	s.held[segment] = frames
+	s.ledger.open(segment, len(frames), now)
+	s.totals.Segments++
+	s.tell(now, method.Captured{Segment: segment, Frames: len(frames), Width: frames[0].Width, Height: frames[0].Height})
+	s.before = frames[len(frames)-1]
+}
+
+// tell tells the method something, and how the link is.
+func (s *stream) tell(now time.Duration, event method.CameraEvent) {
+	if s.camera == nil {
+		return
+	}
+	do := s.camera.Step(now, s.link.link())
+	for _, action := range append(do, s.camera.Step(now, event)...) {
+		s.do(now, action)
+	}
+}
+
+func (s *stream) do(now time.Duration, action method.CameraAction) {
+	switch a := action.(type) {
+	case method.Encode:
+		if frames := s.pick(a.Segment, a.Frames); len(frames) > 0 {
+			s.todo = append(s.todo, &encodeTask{Encode: a, frames: frames, of: len(s.held[a.Segment]), rate: s.rate})
+		}
+	case method.Skip:
+		s.ledger.add(a.Segment, encoded(&session.Skipped{Skip: a}), false)
+	case method.Measure:
+		s.measure(a)
+	case method.Track:
+		from, to := s.pick(a.From.Segment, []int{a.From.Frame}), s.pick(a.Segment, a.Frames)
+		if len(from) > 0 && len(to) > 0 {
+			s.todo = append(s.todo, &trackTask{Track: a, from: from[0], to: to})
+		}
+	case method.Detect:
+		s.err = fmt.Errorf("method %q needs a network on the camera, and this camera has none", s.spec)
+	case method.Results:
+		data, err := session.Append(nil, &session.Resulted{Results: a})
+		if err != nil {
+			s.err = err
+			return
+		}
+		s.ledger.add(a.Segment, data, false)
+	case method.Release:
+		delete(s.held, a.Segment)
+	case method.Wake:
+		s.wake = max(a.At, now)
+	}
+}
+
+// pick are frames of a segment; none if they are not all there.
+func (s *stream) pick(segment method.Segment, numbers []int) []*media.Frame {
+	held := s.held[segment]
+	frames := make([]*media.Frame, len(numbers))
+	for i, n := range numbers {
+		if n < 0 || n >= len(held) {
+			return nil
+		}
+		frames[i] = held[n]
+	}
+	return frames
+}
+
+func (s *stream) measure(a method.Measure) {
+	frames := s.held[a.Segment]
+	if len(frames) == 0 {
+		return
+	}
+	t := &measureTask{Measure: a, frames: frames}
+	if a.Since != nil {
+		since := s.pick(a.Since.Segment, []int{a.Since.Frame})
+		if len(since) == 0 {
+			return
+		}
+		t.since = since[0]
+	} else {
+		t.before = s.beforeSegment(a.Segment)
+	}
+	s.todo = append(s.todo, t)
+}
+
+// beforeSegment is the last frame of the segment before one; nil: it is not there any more.
+func (s *stream) beforeSegment(segment method.Segment) *media.Frame {
+	if frames := s.held[segment-1]; len(frames) > 0 {
+		return frames[len(frames)-1]
+	}
+	if segment == s.next-1 {
+		return s.before
+	}
+	return nil
+}
+
+// worked takes in what came of a task.
+func (s *stream) worked(now time.Duration, out outcome) error {
+	s.totals.Times.add(out.took)
+	if out.data == nil && out.event == nil {
+		s.missed(out)
+		return out.err
+	}
+	if out.data != nil {
+		if e := s.ledger.find(out.segment); e != nil {
+			e.sent[out.stream] = len(out.data)
+		}
+		s.ledger.add(out.segment, out.data, true)
+		s.totals.Bytes[out.stream] += len(out.data)
+	}
+	s.tell(now, out.event)
+	return nil
+}
+
+// missed skips what could not be encoded.
+func (s *stream) missed(out outcome) {
+	if e := s.ledger.find(out.segment); e != nil {
+		s.ledger.add(out.segment, encoded(&session.Skipped{Skip: method.Skip{Segment: out.segment, Stream: out.stream, Of: e.frames}}), false)
+	}
+}
+
+// hear takes in what the server says after its Welcome. An error is about the server.
+func (s *stream) hear(now time.Duration, m session.Message) (*Finished, error) {
+	switch m := m.(type) {
+	case *session.Answered:
+		if err := s.fits(m.Answer); err != nil {
+			return nil, err
+		}
+		s.tell(now, m.Answer)
+	case *session.Done:
+		return s.done(now, m.Segment), nil
+	case *session.Resulted: // for those who watch
+	default:
+		return nil, fmt.Errorf("the server says %T, which is not for cameras", m)
+	}
+	return nil, nil
+}
+
+// fits says what is wrong with an answer about frames that are not there.
+func (s *stream) fits(a method.Answer) error {
+	frames := s.frames
+	if held, ok := s.held[a.Segment]; ok {
+		frames = len(held)
+	}
+	switch c := a.Content.(type) {
+	case method.Wanted:
+		if len(c.Regions) > frames {
+			return fmt.Errorf("the server wants regions of %d frames of segment %d, which has %d", len(c.Regions), a.Segment, frames)
+		}
+	case method.Seen:
+		if n := len(c.Frames); n > 0 && c.Frames[n-1] >= frames {
+			return fmt.Errorf("the server saw frame %d of segment %d, which has %d", c.Frames[n-1], a.Segment, frames)
+		}
+	}
+	return nil
+}
+
+func (s *stream) done(now time.Duration, segment method.Segment) *Finished {
+	e := s.ledger.done(segment)
+	if e == nil {
+		return nil
+	}
+	delay := now - e.captured
+	s.totals.Done++
+	s.totals.Delay += delay
+	if len(s.said) < maxSaid {
+		s.said = append(s.said, encoded(&session.Delay{Segment: segment, Delay: delay}))
+	}
+	return &Finished{Segment: segment, Frames: e.frames, Bytes: e.sent, Delay: delay, Bandwidth: s.link.rate}
+}
+
+// tick tells the method the time that it asked for.
+func (s *stream) tick(now time.Duration) {
+	if s.wake >= 0 && now >= s.wake {
+		s.wake = -1
+		s.tell(now, method.Woke{})
+	}
+}
+
+// message is the next one to be sent; nil: there is none.
+func (s *stream) message() []byte {
+	if data := s.ledger.next(); data != nil {
+		return data
+	}
+	if len(s.said) == 0 {
+		return nil
+	}
+	data := s.said[0]
+	s.said = s.said[1:]
+	return data
+}
