@@ -122,10 +122,18 @@ func (c *Client) do(ctx context.Context, request func() error) error {
 	return err
 }
 
+// endTimeout is how long a child may take to end that has closed its output: how it ends is then its own doing.
+const endTimeout = time.Second
+
 // bury ends the child after an error and says how it ended.
 func (c *Client) bury(ctx context.Context, err error) error {
 	_ = c.input.Close()
-	_ = c.command.Process.Kill()
+	var wait time.Duration
+	if ctx.Err() == nil && errors.Is(err, io.EOF) {
+		wait = endTimeout
+	}
+	timer := time.AfterFunc(wait, func() { _ = c.command.Process.Kill() })
+	defer timer.Stop()
 	ended := c.command.Wait()
 	how := "it ended"
 	if ended != nil {
