@@ -53,6 +53,7 @@ var arrows = map[string][]string{
 	"engine/weights/store":         {"engine/weights", "kernels"},
 	"engine/dnn/graph":             {"engine"},
 	"engine/dnn/vjp":               {"engine", "engine/dnn/graph"},
+	"engine/dnn/direct":            {"engine", "engine/dnn", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/dnn/golden":            {"engine", "engine/dnn/graph", "engine/dnn/ops"},
 	"engine/dnn/onnx":              {"engine", "engine/dnn/graph", "internal/mapped", "internal/regular"},
 	"engine/dnn/onnx/onnxtest":     {},
@@ -133,7 +134,8 @@ var arrows = map[string][]string{
 	"videoext/baselines":         {"videoext", "videoext/media", "videoext/method"},
 	"videoext/vision":            {"videoext"},
 	"videoext/scene":             {"videoext", "videoext/media"},
-	"videoext/detect":            {"engine", "engine/dnn", "engine/images", "engine/weights/store", "engine/wire", "kernels", "videoext/vision"},
+	"videoext/detect":            {"engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/vision"},
+	"videoext/resolve":           {"engine", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/media"},
 
 	// measuring
 	"bench/workload": {"engine"},

@@ -2,14 +2,11 @@
 package detect
 
 import (
-	"bytes"
 	"fmt"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn"
+	"github.com/prefillonly/prefillonly/engine/dnn/direct"
 	"github.com/prefillonly/prefillonly/engine/images"
-	"github.com/prefillonly/prefillonly/engine/weights/store"
-	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
@@ -37,64 +34,27 @@ func Usual(decoder string) images.Options { return usual[decoder] }
 // Detector runs one network. One goroutine, that of its backend, uses it.
 type Detector struct {
 	o       Options
-	network *dnn.Network
-	model   *dnn.Model
-	work    *dnn.Workspace
+	network *direct.Network
 	input   *images.Target
-	name    string // of the input
-	blobs   memory
 }
 
 // Open makes a Detector of a file's network. The backend is the caller's.
 func Open(file string, backend kernels.Backend, o Options) (*Detector, error) {
-	network, err := dnn.Read(file, dnn.Options{Height: o.Image.Height, Width: o.Image.Width})
+	network, err := direct.Open(file, backend, dnn.Options{Height: o.Image.Height, Width: o.Image.Width})
 	if err != nil {
 		return nil, err
 	}
-	d := &Detector{o: o, network: network, blobs: memory{}}
-	if err := d.load(backend); err != nil {
-		d.Close()
-		return nil, fmt.Errorf("%s: %w", file, err)
+	in := network.Input()
+	input, err := images.NewTarget(in.Type, in.Shape, o.Image)
+	if err != nil {
+		network.Close()
+		return nil, fmt.Errorf("%s: input %s: %w", file, in.Name, err)
 	}
-	return d, nil
-}
-
-func (d *Detector) load(backend kernels.Backend) (err error) {
-	if d.model, err = dnn.Open(d.network, store.New(backend), d.blobs); err != nil {
-		return err
-	}
-	inputs := d.model.Info().Tensors.Inputs
-	if len(inputs) != 1 {
-		return fmt.Errorf("the network has %d inputs; pictures go to one", len(inputs))
-	}
-	d.name = inputs[0].Name
-	if d.input, err = images.NewTarget(inputs[0].Type, inputs[0].Shape, d.o.Image); err != nil {
-		return fmt.Errorf("input %s: %w", d.name, err)
-	}
-	if d.work, err = dnn.NewWorkspace(backend, d.model.WorkBytes()); err != nil {
-		return err
-	}
-	if err := d.model.Use(d.work); err != nil {
-		return err
-	}
-	for i := range d.model.Chunks() {
-		if err := d.model.LoadChunk(i); err != nil {
-			return err
-		}
-	}
-	return nil
+	return &Detector{o, network, input}, nil
 }
 
 // Close frees the network's memory and its file.
-func (d *Detector) Close() {
-	if d.model != nil {
-		d.model.Close()
-	}
-	if d.work != nil {
-		d.work.Free()
-	}
-	_ = d.network.Close() // it was read alone
-}
+func (d *Detector) Close() { d.network.Close() }
 
 // Detect finds what is in a picture, in the picture's coordinates.
 func (d *Detector) Detect(p *images.Picture) (vision.Result, error) {
@@ -104,9 +64,13 @@ func (d *Detector) Detect(p *images.Picture) (vision.Result, error) {
 	}
 	data := make([]byte, d.input.Bytes(p.Height, p.Width))
 	d.input.Write(data, p)
-	outputs, err := d.run(engine.Ref{Name: d.name, Type: d.input.Type, Shape: shape, Blob: d.blobs.put(data)})
+	computed, err := d.network.Run(shape, data)
 	if err != nil {
 		return vision.Result{}, err
+	}
+	var outputs []vision.Output
+	for _, o := range computed {
+		outputs = append(outputs, vision.Output(o))
 	}
 	o := d.o.Vision
 	o.Input = vision.Size{Height: shape[1], Width: shape[2]}
@@ -127,59 +91,3 @@ func (d *Detector) Detect(p *images.Picture) (vision.Result, error) {
 
 // most is how many bytes an input may have.
 const most = 1 << 30
-
-// run computes all outputs.
-func (d *Detector) run(in engine.Ref) ([]vision.Output, error) {
-	defer clear(d.blobs)
-	item := &wire.TensorItem{Tensors: engine.Tensors{Inputs: []engine.Ref{in}, Frames: 1}}
-	pass, err := d.model.Begin(&wire.Run{Items: []wire.RunItem{{Work: item}}})
-	if err != nil {
-		return nil, err
-	}
-	defer pass.Close()
-	for done := false; !done; {
-		if done, err = pass.Step(); err != nil {
-			return nil, err
-		}
-	}
-	result := pass.Results()[0]
-	if result.Err != nil {
-		return nil, result.Err
-	}
-	var outputs []vision.Output
-	for _, ref := range result.Output.(*engine.TensorOutput).Outputs {
-		typ, ok := map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP16: kernels.F16, engine.BF16: kernels.BF16}[ref.Type]
-		if !ok {
-			continue // such as how many there are
-		}
-		data := d.blobs[ref.Blob]
-		values := make([]float32, int64(len(data))/typ.Size())
-		kernels.Expand(values, typ, data)
-		outputs = append(outputs, vision.Output{Name: ref.Name, Shape: ref.Shape, Data: values})
-	}
-	return outputs, nil
-}
-
-// memory is blobs of this process.
-type memory map[string][]byte
-
-func (m memory) put(data []byte) string {
-	name := fmt.Sprint(len(m))
-	m[name] = data
-	return name
-}
-
-// Put implements dnn.Blobs.
-func (m memory) Put(data []byte) (string, error) {
-	return m.put(bytes.Clone(data)), nil
-}
-
-// Read implements dnn.Blobs.
-func (m memory) Read(blob string, dst []byte) error {
-	data, ok := m[blob]
-	if !ok || len(data) != len(dst) {
-		return fmt.Errorf("there is no blob %s of %d bytes", blob, len(dst))
-	}
-	copy(dst, data)
-	return nil
-}

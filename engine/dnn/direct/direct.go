@@ -1,0 +1,138 @@
+// Package direct runs one network of one input in this process: tensors in, tensors out, without an executor or a scheduler.
+package direct
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn"
+	"github.com/prefillonly/prefillonly/engine/weights/store"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Network is a network with its weights on a device. One goroutine, that of its backend, uses it.
+type Network struct {
+	network *dnn.Network
+	model   *dnn.Model
+	work    *dnn.Workspace
+	input   wire.TensorSpec
+	blobs   memory
+}
+
+// Output is a tensor of floating-point numbers that a network computed.
+type Output struct {
+	Name  string
+	Shape []int
+	Data  []float32
+}
+
+// Open makes a Network of a file. The backend is the caller's.
+func Open(file string, backend kernels.Backend, o dnn.Options) (*Network, error) {
+	network, err := dnn.Read(file, o)
+	if err != nil {
+		return nil, err
+	}
+	n := &Network{network: network, blobs: memory{}}
+	if err := n.load(backend); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return n, nil
+}
+
+func (n *Network) load(backend kernels.Backend) (err error) {
+	if n.model, err = dnn.Open(n.network, store.New(backend), n.blobs); err != nil {
+		return err
+	}
+	inputs := n.model.Info().Tensors.Inputs
+	if len(inputs) != 1 {
+		return fmt.Errorf("the network has %d inputs; pictures go to one", len(inputs))
+	}
+	n.input = inputs[0]
+	if n.work, err = dnn.NewWorkspace(backend, n.model.WorkBytes()); err != nil {
+		return err
+	}
+	if err := n.model.Use(n.work); err != nil {
+		return err
+	}
+	for i := range n.model.Chunks() {
+		if err := n.model.LoadChunk(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close frees the network's memory and its file.
+func (n *Network) Close() {
+	if n.model != nil {
+		n.model.Close()
+	}
+	if n.work != nil {
+		n.work.Free()
+	}
+	_ = n.network.Close() // it was read alone
+}
+
+// Input is what the network takes.
+func (n *Network) Input() wire.TensorSpec { return n.input }
+
+// Run computes all outputs of floating-point numbers for an input of a shape, whose elements are little-endian. An error of
+// engine.CodeTooLong says that they take too much memory.
+func (n *Network) Run(shape []int, data []byte) ([]Output, error) {
+	defer clear(n.blobs)
+	in := engine.Ref{Name: n.input.Name, Type: n.input.Type, Shape: shape, Blob: n.blobs.put(data)}
+	item := &wire.TensorItem{Tensors: engine.Tensors{Inputs: []engine.Ref{in}, Frames: 1}}
+	pass, err := n.model.Begin(&wire.Run{Items: []wire.RunItem{{Work: item}}})
+	if err != nil {
+		return nil, err
+	}
+	defer pass.Close()
+	for done := false; !done; {
+		if done, err = pass.Step(); err != nil {
+			return nil, err
+		}
+	}
+	result := pass.Results()[0]
+	if result.Err != nil {
+		return nil, result.Err
+	}
+	var outputs []Output
+	for _, ref := range result.Output.(*engine.TensorOutput).Outputs {
+		typ, ok := map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP16: kernels.F16, engine.BF16: kernels.BF16}[ref.Type]
+		if !ok {
+			continue // such as how many there are
+		}
+		data := n.blobs[ref.Blob]
+		values := make([]float32, int64(len(data))/typ.Size())
+		kernels.Expand(values, typ, data)
+		outputs = append(outputs, Output{Name: ref.Name, Shape: ref.Shape, Data: values})
+	}
+	return outputs, nil
+}
+
+// memory is blobs of this process.
+type memory map[string][]byte
+
+func (m memory) put(data []byte) string {
+	name := fmt.Sprint(len(m))
+	m[name] = data
+	return name
+}
+
+// Put implements dnn.Blobs.
+func (m memory) Put(data []byte) (string, error) {
+	return m.put(bytes.Clone(data)), nil
+}
+
+// Read implements dnn.Blobs.
+func (m memory) Read(blob string, dst []byte) error {
+	data, ok := m[blob]
+	if !ok || len(data) != len(dst) {
+		return fmt.Errorf("there is no blob %s of %d bytes", blob, len(dst))
+	}
+	copy(dst, data)
+	return nil
+}
