@@ -12,6 +12,9 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/baselines"
+	"github.com/prefillonly/prefillonly/videoext/emulate"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/methods"
 )
 
@@ -102,5 +105,63 @@ func TestPublished(t *testing.T) {
 	}
 	if r := Published(0.3); r.DDS.Found != 0.3 || r.DDS.Truth != 0.3 || r.OneAdapt.Truth != 0.3 || r.OneAdapt.Found != 0.3 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// still is a video that stands for ten frames in turn with ten that move.
+func still(f *media.Frame) bool { return f.Index/10%2 == 0 }
+
+// seer finds one thing, which moves.
+type seer struct{}
+
+func (seer) Infer(f *media.Frame) (videoext.Findings, error) {
+	at := float32(f.Index%10) / 10
+	if still(f) {
+		at = 0
+	}
+	return videoext.Findings{Detections: []videoext.Detection{{Region: videoext.Region{X0: at, Y0: 0, X1: at + 0.1, Y1: 0.1}, Score: 0.9}}}, nil
+}
+
+// TestProfileFilter holds that few frames are sent of segments that stand still, and all of those that move.
+func TestProfileFilter(t *testing.T) {
+	clip := &emulate.Clip{Name: "turns", Rate: 10, Bytes: 1}
+	for i := range 180 {
+		f := media.NewFrame(2, 2)
+		f.Index = i
+		clip.Frames = append(clip.Frames, f)
+	}
+	differ := func(_ method.Feature, _, f *media.Frame) float64 {
+		if still(f) {
+			return 0.02
+		}
+		return 0.5
+	}
+	tools := emulate.Tools{Server: seer{}, Differ: differ, Clock: func() time.Duration { return 0 }}
+	p, err := ProfileFilter(tools, clip, 10, Published(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Examples) != 6 || p.Examples[0].Threshold < 0.2 || p.Examples[1].Threshold >= 0.5 {
+		t.Errorf("learnt %+v", p)
+	}
+	m, err := methods.New("reducto:frames=10", methods.Learned{Filter: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for segment, want := range []int{1, 10} {
+		camera, _ := m.New()
+		values := make([]float64, 10)
+		for i := range values {
+			values[i] = differ(0, nil, clip.Frames[10*segment+i])
+		}
+		camera.Step(0, method.Captured{Frames: 10, Width: 64, Height: 64})
+		do := camera.Step(0, method.Measured{Values: values})
+		if encode, ok := do[0].(method.Encode); !ok || len(encode.Frames) != want {
+			t.Errorf("of segment %d are sent %+v, want %d frames", segment, do[0], want)
+		}
+	}
+	tools.Differ = func(method.Feature, *media.Frame, *media.Frame) float64 { return 0 }
+	if _, err := ProfileFilter(tools, clip, 10, Published(0)); err == nil || !strings.Contains(err.Error(), "do not differ") {
+		t.Errorf("a picture: %v", err)
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
 	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/motion"
+	"github.com/prefillonly/prefillonly/videoext/resolve"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -36,6 +37,7 @@ import (
 type evalFlags struct {
 	clips                                            []string
 	detector, decoder, cameraDetector, cameraDecoder string
+	resolver                                         string
 	methods, classes, link, out                      string
 	rate                                             float64
 	rtt                                              time.Duration
@@ -65,6 +67,7 @@ A method that is named alone is run with several settings; or say which, as dds:
 	flags.StringVar(&f.decoder, "decoder", "yolox", "what its outputs mean: "+strings.Join(vision.Names(), ", "))
 	flags.StringVar(&f.cameraDetector, "camera-detector", "", "a small network on the camera, for methods that have one")
 	flags.StringVar(&f.cameraDecoder, "camera-decoder", "fastestdet", "what its outputs mean")
+	flags.StringVar(&f.resolver, "resolver", "", "a network that enlarges frames, for cloudseg; tools/carn_onnx.py makes one")
 	flags.StringVar(&f.methods, "methods", "mpeg,dds", "methods, with commas between them")
 	flags.StringVar(&f.classes, "classes", "", "classes that are looked for, taken as one, such as car,bus,truck (default: all, each by itself)")
 	flags.StringVar(&f.link, "link", "", "rate of the link, as 2Mbit, in steps, as 0s:2Mbit,10s:500kbit, or a file with lines of seconds and kbit (default: all at once)")
@@ -87,6 +90,9 @@ func (f *evalFlags) run(command *cobra.Command) error {
 	network, err := f.network()
 	if err != nil {
 		return usageError("--link: %w", err)
+	}
+	if err := f.checkTools(); err != nil {
+		return err
 	}
 	program, err := pipe.Find()
 	if err != nil {
@@ -114,6 +120,19 @@ func (f *evalFlags) run(command *cobra.Command) error {
 	}
 	e.say("", 0, 0)
 	return errors.Join(e.write(), video.Draw(e.rows, f.out), video.Compare(command.OutOrStdout(), e.rows))
+}
+
+// checkTools says which network a method lacks.
+func (f *evalFlags) checkTools() error {
+	for _, s := range video.Specifications(f.methods) {
+		switch name, _, _ := strings.Cut(s, ":"); {
+		case name == "vigil" && f.cameraDetector == "":
+			return usageError("vigil finds things on the camera: name a small network with --camera-detector")
+		case name == "cloudseg" && f.resolver == "":
+			return usageError("cloudseg enlarges frames: name a network for that with --resolver (tools/carn_onnx.py makes one)")
+		}
+	}
+	return nil
 }
 
 // network is the link for each run.
@@ -266,6 +285,14 @@ func (e *evaluation) clip(name string) error {
 		defer camera.detector.Close()
 		tools.Camera = camera
 	}
+	if e.resolver != "" {
+		resolver, err := resolve.Open(e.resolver, e.backend)
+		if err != nil {
+			return err
+		}
+		defer resolver.Close()
+		tools.Resolve = resolver.Resolve
+	}
 	var all []string
 	for _, s := range video.Specifications(e.methods) {
 		if strings.Contains(s, ":") {
@@ -274,12 +301,9 @@ func (e *evaluation) clip(name string) error {
 		}
 		all = append(all, video.Usual(s, e.frames, float64(clip.Bytes)/float64(len(clip.Frames))*clip.Rate)...)
 	}
-	learned := methods.Learned{}
-	if slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, "awstream") }) {
-		learned, err = video.Profile(tools, clip, e.frames, e.rules, func(what string) { e.say(clip.Name+" "+what, 0, len(all)) })
-		if err != nil {
-			return err
-		}
+	learned, err := e.learn(tools, clip, all)
+	if err != nil {
+		return err
 	}
 	lab := emulate.NewLab(tools, clip)
 	for i, specification := range all {
@@ -296,6 +320,21 @@ func (e *evaluation) clip(name string) error {
 		e.rows = append(e.rows, row)
 	}
 	return nil
+}
+
+// learn profiles the clip for those methods that are profiled.
+func (e *evaluation) learn(tools emulate.Tools, clip *emulate.Clip, specifications []string) (learned methods.Learned, err error) {
+	asked := func(name string) bool {
+		return slices.ContainsFunc(specifications, func(s string) bool { return s == name || strings.HasPrefix(s, name+":") })
+	}
+	if asked("awstream") {
+		learned, err = video.Profile(tools, clip, e.frames, e.rules, func(what string) { e.say(clip.Name+" "+what, 0, len(specifications)) })
+	}
+	if err == nil && asked("reducto") {
+		e.say(clip.Name+" profile of differences", 0, len(specifications))
+		learned.Filter, err = video.ProfileFilter(tools, clip, e.frames, e.rules)
+	}
+	return learned, err
 }
 
 // open opens a detector at about the clip's resolution, if its file leaves that open or it is one of those that take any.

@@ -63,6 +63,7 @@ func TestVideoEval(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		`no method "mpg"`: {"--methods", "mpg"}, `no class "lorry"`: {"--classes", "lorry"}, "--link: ": {"--link", "fast"}, `no decoder "yolo"`: {"--decoder", "yolo"},
+		"--camera-detector": {"--methods", "mpeg,vigil"}, "--resolver": {"--methods", "cloudseg:qp=30"},
 	} {
 		if err := run(args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", args, err, want)

@@ -19,8 +19,8 @@ type Reducto struct {
 	Common
 	videoext.Quality
 	Feature   method.Feature
-	Threshold float64 // of summed differences, for a frame to be sent; of all segments if Profile is nil
-	Profile   *FilterProfile
+	Threshold float64        // of summed differences, for a frame to be sent; of all segments if Profile is nil
+	Profile   *FilterProfile // by FilterFeature
 }
 
 // FilterProfile says which threshold is good for segments like those that were looked at.
@@ -35,6 +35,9 @@ type FilterExample struct {
 	Histogram []float64 // of how its frames differ
 	Threshold float64
 }
+
+// FilterFeature is what profiles compare frames by: what the paper finds best for detection.
+const FilterFeature = method.Edge
 
 // Constants of the published code (github.com/reducto-sigcomm-2020/reducto).
 const (
@@ -110,6 +113,9 @@ func (c *Reducto) Check() error {
 	}
 	if c.Profile != nil && len(c.Profile.Examples) == 0 {
 		return fmt.Errorf("reducto: a profile of no segments")
+	}
+	if c.Profile != nil && c.Feature != FilterFeature {
+		return fmt.Errorf("reducto: profiles are by another feature; give a threshold with this one")
 	}
 	if !(c.Threshold >= 0) {
 		return fmt.Errorf("reducto: a threshold of %g is to be 0 or more", c.Threshold)

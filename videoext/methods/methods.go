@@ -90,10 +90,14 @@ var kinds = []kind{
 		return func() (method.Method, error) { return checked(&c) }
 	}},
 	{"reducto", "frames that differ enough from the last one sent", func(s *flag.FlagSet, l *Learned) func() (method.Method, error) {
-		c := baselines.Reducto{Common: baselines.Usual(), Quality: videoext.Quality{QP: 28, Scale: 1}, Feature: method.Edge, Profile: l.Filter}
+		c := baselines.Reducto{Common: baselines.Usual(), Quality: videoext.Quality{QP: 28, Scale: 1}, Feature: baselines.FilterFeature, Profile: l.Filter}
 		common(s, &c.Common)
 		quality(s, &c.Quality)
-		s.Float64Var(&c.Threshold, "threshold", c.Threshold, "of summed differences, for a frame to be sent, if the video was not profiled")
+		s.Func("threshold", "of summed differences, for a frame to be sent (default: as profiled)", func(v string) (err error) {
+			c.Threshold, err = strconv.ParseFloat(v, 64)
+			c.Profile = nil
+			return err
+		})
 		s.Func("feature", "by which frames are compared: pixel, area or edge (default edge)", func(v string) error {
 			i := slices.Index([]string{"pixel", "area", "edge"}, v)
 			if i < 0 {
