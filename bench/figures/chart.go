@@ -117,7 +117,20 @@ func (c *Chart) Write(path string) error {
 	if drawn == 0 {
 		return fmt.Errorf("%s: no points to draw", path)
 	}
+	if c.LogX {
+		spread(&p.X)
+	}
+	if c.LogY {
+		spread(&p.Y)
+	}
 	return save(p, legend, path)
+}
+
+// spread gives an axis of one value a range, which for logarithms has to stay above 0.
+func spread(a *plot.Axis) {
+	if a.Min == a.Max {
+		a.Min, a.Max = a.Min/2, a.Max*2
+	}
 }
 
 func (c *Chart) points(s Series) plotter.XYs {

@@ -58,3 +58,11 @@ func TestTable(t *testing.T) {
 		t.Errorf("CSV %q, %v", b.String(), err)
 	}
 }
+
+// TestOneValue: an axis of logarithms with one value on it is drawn.
+func TestOneValue(t *testing.T) {
+	c := Chart{Title: "one", X: "x", Y: "y", LogX: true, LogY: true, Series: []Series{{Name: "a", X: []float64{0.5, 0.5}, Y: []float64{2, 2}}}}
+	if err := c.Write(filepath.Join(t.TempDir(), "one.svg")); err != nil {
+		t.Error(err)
+	}
+}

@@ -254,3 +254,20 @@ func (a asks) Step(_ time.Duration, event method.CameraEvent) []method.CameraAct
 func plain(qp int) method.Method {
 	return baselines.Plain{Common: baselines.Usual(), Quality: videoext.Quality{QP: qp, Scale: 1}}.New()
 }
+
+// TestEnlargingTakesTime: what the network takes that enlarges is the server's time, and is waited for.
+func TestEnlargingTakesTime(t *testing.T) {
+	lab, e := newLab(t, scene(4))
+	var spent time.Duration
+	c := &codec{}
+	lab = NewLab(Tools{Codec: c, Server: e, Clock: func() time.Duration { return spent }, Resolve: func(f *media.Frame, factor int) (*media.Frame, error) {
+		spent += time.Second
+		return c.Scale(f, f.Width*factor, f.Height*factor)
+	}}, lab.clip)
+	small := baselines.DefaultCloudSeg()
+	small.Frames = 4
+	out := run1(t, lab, small.New(), 1e9)
+	if out.ServerTime != 4*time.Second || out.Delay < 4*time.Second {
+		t.Errorf("4 frames of a second each take the server %v, and come after %v", out.ServerTime, out.Delay)
+	}
+}

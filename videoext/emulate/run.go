@@ -166,13 +166,16 @@ func (r *run) infer(a method.Infer) error {
 		name = derived(s.sent[method.B], a.Frames, s.sent[method.A], p.Regions)
 	}
 	if _, ok := l.found[name]; !ok {
-		frames, err := r.prepare(s, a)
+		frames, enlarging, err := r.prepare(s, a)
 		if err != nil {
 			return err
 		}
-		if _, err := l.infer(l.tools.Server, frames, name); err != nil {
+		in, err := l.infer(l.tools.Server, frames, name)
+		if err != nil {
 			return err
 		}
+		in.took += enlarging
+		l.found[name] = in
 	}
 	in := l.found[name]
 	r.out.ServerTime += in.took
@@ -180,22 +183,22 @@ func (r *run) infer(a method.Infer) error {
 	return nil
 }
 
-// prepare makes what the network is to see.
-func (r *run) prepare(s *segmentRun, a method.Infer) ([]*media.Frame, error) {
-	frames, err := r.pick(s, a.Stream, a.Frames)
+// prepare makes what the network is to see, and tells how long a network that enlarges took for it.
+func (r *run) prepare(s *segmentRun, a method.Infer) (frames []*media.Frame, enlarging time.Duration, err error) {
+	frames, err = r.pick(s, a.Stream, a.Frames)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	switch how := a.How.(type) {
 	case method.Pasted:
 		low, err := r.pick(s, method.A, a.Frames)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for i, high := range frames {
 			whole, err := r.lab.tools.Codec.Scale(low[i], high.Width, high.Height)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			if whole == low[i] {
 				whole = low[i].Clone()
@@ -205,15 +208,17 @@ func (r *run) prepare(s *segmentRun, a method.Infer) ([]*media.Frame, error) {
 		}
 	case method.SuperResolved:
 		if r.lab.tools.Resolve == nil {
-			return nil, fmt.Errorf("it needs a network that makes frames larger")
+			return nil, 0, fmt.Errorf("it needs a network that makes frames larger")
 		}
+		before := r.lab.tools.Clock()
 		for i, f := range frames {
 			if frames[i], err = r.lab.tools.Resolve(f, how.Factor); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 		}
+		enlarging = r.lab.tools.Clock() - before
 	}
-	return frames, nil
+	return frames, enlarging, nil
 }
 
 // pick are frames of a segment as they came out of a stream.
