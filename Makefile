@@ -11,7 +11,7 @@ GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/oip ./engine/images ./engine/inference ./engine/wire ./engine/client/... ./engine/frontend ./engine/completion ./engine/detokenize ./engine/metrics ./internal/opened ./internal/contentcoding ./internal/requestid ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config ./videoext/media
 SHELLS := ./internal/mq ./internal/supervise ./engine/tokenizer ./test/pipeline ./cmd/camera ./videoext/media/...
 
-.PHONY: attack help onnx-tests setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak strikes test-clients bench-cpu bench-dnn figures clean
+.PHONY: attack help onnx-tests setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak soak-video strikes test-clients bench-cpu bench-dnn figures clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -98,6 +98,9 @@ bench-dnn: setup ## networks beside ONNX Runtime on this machine's CPU
 SOAK ?= 1h
 soak: build ## mixed traffic with faults for SOAK=1h: what became of every request, and the memory of each process
 	$(GO) run ./test/soak -duration $(SOAK)
+
+soak-video: build ## five ways to stream video for SOAK=1h, with faults: whether each frame got its own results, once, and memory
+	$(GO) run ./test/videosoak -duration $(SOAK)
 
 strikes: build ## 50 kill -9 and 50 SIGSEGV or SIGSTOP under 16 clients
 	$(GO) run ./test/soak -duration 0 -every 0 -faults 100 -signals KILL,SEGV,KILL,STOP

@@ -186,6 +186,9 @@ var arrows = map[string][]string{
 	// tests of several packages together
 	"test/pipeline": {},
 	"test/soak":     {"engine/demo/demotest", "engine/dnn/onnx/onnxtest", "internal/procfs"},
+	"test/videosoak": {
+		"internal/procfs", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/method", "videoext/methods", "videoext/motion", "videoext/timeline",
+	},
 }
 
 // roots may import everything.
