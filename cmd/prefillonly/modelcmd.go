@@ -89,7 +89,7 @@ func modelError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &exitError{exitConfig, fmt.Errorf("model: %w", err)}
+	return &exitError{exitConfig, err}
 }
 
 func showModel(_ *cobra.Command, args []string) (any, func(io.Writer), error) {

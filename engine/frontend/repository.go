@@ -105,7 +105,8 @@ func (f *Frontend) statistics(m *Model, name string) oip.ModelStatistics {
 	return s
 }
 
-// index lists the models of the repository, which are those of the configuration.
+// index lists the models of the repository, which are those of the configuration. It changes nothing, so its body may
+// have any Content-Type, as that of an inference may.
 func (f *Frontend) index(x *exchange, r *http.Request) {
 	var asked struct {
 		Ready bool `json:"ready"`
@@ -132,6 +133,9 @@ func (f *Frontend) setRepositoryModel(x *exchange, r *http.Request) {
 	var asked oip.LoadRequest
 	name, action := cutLast(rest(r))
 	refused := f.authorizeAdmin(x)
+	if refused == nil {
+		refused = f.checkJSON(r)
+	}
 	if refused == nil {
 		refused = f.readOptional(x, r, &asked)
 	}
@@ -163,9 +167,13 @@ func (f *Frontend) set(x *exchange, r *http.Request, name, action string, parame
 	return f.orRefused(r, change(r.Context(), m.Name))
 }
 
-// readOptional decodes a body of JSON, which may be empty.
+// readOptional decodes a body of JSON, whatever its Content-Type; it may be empty.
 func (f *Frontend) readOptional(x *exchange, r *http.Request, into any) *refusal {
-	b, refused := f.readBody(x, r)
+	from, refused := decoded(r)
+	if refused != nil {
+		return refused
+	}
+	b, refused := f.read(x, r, from)
 	if refused != nil {
 		return refused
 	}
