@@ -11,12 +11,11 @@
 # in the first round alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-binary=${PREFILLONLY:-bin/prefillonly}
+. tools/serve.bash
 out=${OUT:-bench/results/cpu}
 port=8123
 rounds=${ROUNDS:-3}
 workloads=${*:-post-recommendation credit-verification}
-work=$(mktemp -d)
 mkdir -p "$out"
 
 baseline="--scheduling-policy fcfs --full-kv --eviction lru"
@@ -31,26 +30,11 @@ engines=(
   "chunked prefill 4096, batched, no cache|$baseline --prefill-chunk 4096 --no-enable-prefix-caching"
 )
 
-server=
-stop() { [ -z "$server" ] || { kill "$server" && wait "$server" || true; server=; }; }
-trap 'stop; rm -rf "$work"' EXIT
-
-start() { # flags...
-  "$binary" serve --port $port --no-access-log --log-level warn "$@" &
-  server=$!
-  for _ in $(seq 100); do
-    curl -fs "localhost:$port/ready" >/dev/null && return
-    sleep 0.2
-  done
-  echo "compare.sh: the server is not ready after 20 s" >&2
-  return 1
-}
-
 # saturation WORKLOAD CACHE FLAGS...: what the first engine answers a second with all requests due at once.
 saturation() {
   local workload=$1 cache=$2
   shift 2
-  start --kv-cache-memory-bytes "$cache"
+  serve "$port" --kv-cache-memory-bytes "$cache"
   for r in 1 2 3; do
     "$binary" bench serve --base-url "http://127.0.0.1:$port" --workload "$workload" --seed $((1000 + r)) "$@"
   done | awk '/^request throughput/ { print $3 }' | sort -g | sed -n 2p
@@ -70,7 +54,7 @@ sweep() {
       local label=${engine%%|*}
       [[ $round == 1 || $label != *"no cache" ]] || continue
       # shellcheck disable=SC2086 # flags are split on purpose
-      start --kv-cache-memory-bytes "$cache" ${engine#*|}
+      serve "$port" --kv-cache-memory-bytes "$cache" ${engine#*|}
       "$binary" bench sweep --base-url "http://127.0.0.1:$port" --workload "$workload" --label "$label" --saturation "$x" --seed "$round" \
         --csv "$work/$workload-$round-$(tr -cs 'a-z0-9\n' '-' <<<"$label").csv" "$@" >&2
       stop

@@ -6,7 +6,7 @@
 #   tools/models.sh        ROUNDS=3 SECONDS_A_ROUND=120 RATE=1 TOKENS=200
 set -euo pipefail
 cd "$(dirname "$0")/.."
-binary=${PREFILLONLY:-bin/prefillonly}
+. tools/serve.bash
 rounds=${ROUNDS:-3} seconds=${SECONDS_A_ROUND:-120} rate=${RATE:-1} tokens=${TOKENS:-200}
 models=${MODELS:-build/models} # made once: a, b and c
 for seed in 1 2 3; do
@@ -14,28 +14,8 @@ for seed in 1 2 3; do
   [ -e "$models/$name/model.safetensors" ] || go run ./tools/checkpoint -out "$models/$name" -seed "$seed"
 done
 
-work=$(mktemp -d)
-servers=()
-cleanup() {
-  for s in "${servers[@]}"; do kill "$s" && wait "$s" || true; done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-
-# serve KIND PORT FLAGS...: a server of its own with weights' room for two models, ready to take requests.
-serve() {
-  local kind=$1 port=$2
-  shift 2
-  "$binary" serve "a=$models/a" "b=$models/b" "c=$models/c" --port "$port" --max-model-len 4096 \
-    --memory "${ROOM:-2400MiB}" --kv-cache-memory-bytes 96MiB --no-access-log --log-level warn "$@" &
-  servers+=($!)
-  for _ in $(seq 300); do
-    curl -fs "localhost:$port/ready" >/dev/null && return
-    sleep 0.2
-  done
-  echo "the server of $kind does not get ready" >&2
-  exit 1
-}
+# common is what both servers are told: room for the weights of two models.
+common=("a=$models/a" "b=$models/b" "c=$models/c" --max-model-len 4096 --memory "${ROOM:-2400MiB}" --kv-cache-memory-bytes 96MiB)
 
 # trace SEED: requests of TOKENS random tokens at Poisson times.
 trace() {
@@ -49,8 +29,8 @@ trace() {
 loads() { curl -s "localhost:$1/metrics" | awk '/^prefillonly:model_loads_total/ { n += $2 } END { print n + 0 }'; }
 
 declare -A port=([default]=8141 [fcfs]=8142)
-serve default 8141
-serve fcfs 8142 --scheduling-policy fcfs
+serve 8141 "${common[@]}"
+serve 8142 "${common[@]}" --scheduling-policy fcfs
 for r in $(seq "$rounds"); do
   trace "$r" >"$work/trace"
   for kind in default fcfs; do

@@ -6,28 +6,15 @@
 #   tools/packing.sh MODEL        ROUNDS=3 REQUESTS=64 SUFFIXES="2 3 4 8 16 32 75 150"
 set -euo pipefail
 cd "$(dirname "$0")/.."
-binary=${PREFILLONLY:-bin/prefillonly}
+. tools/serve.bash
 rounds=${ROUNDS:-3} requests=${REQUESTS:-64}
 read -ra suffixes <<<"${SUFFIXES:-2 3 4 8 16 32 75 150}"
 model=${1:?"usage: tools/packing.sh MODEL, a checkpoint whose weights do not fit in the caches, such as the one that make bench-cpu leaves in build/peers-model"}
-work=$(mktemp -d)
-servers=()
-cleanup() {
-  for s in "${servers[@]}"; do kill "$s" && wait "$s" || true; done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-
 declare -A executor port=([packed]=8131 [alone]=8132) items=([packed]=64 [alone]=1)
 for kind in packed alone; do
-  "$binary" serve "$model" --served-model-name m --port "${port[$kind]}" --max-pass-items "${items[$kind]}" --block-size 16 \
-    --kv-cache-memory-bytes 512MiB --max-model-len 16384 --no-access-log --log-level warn &
-  servers+=($!)
-  for _ in $(seq 300); do
-    curl -fs "localhost:${port[$kind]}/ready" >/dev/null && break
-    sleep 0.2
-  done
-  executor[$kind]=$(pgrep -P $! -f ' executor ')
+  serve "${port[$kind]}" "$model" --served-model-name m --max-pass-items "${items[$kind]}" --block-size 16 \
+    --kv-cache-memory-bytes 512MiB --max-model-len 16384
+  executor[$kind]=$(pgrep -P "${servers[-1]}" -f ' executor ')
 done
 
 # trace PREFIX SUFFIX ROUND COUNT: requests of SUFFIX new tokens that no other round has.

@@ -5,32 +5,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 network=${1:?give a network that takes pictures, as an ONNX file}
-binary=${PREFILLONLY:-bin/prefillonly}
+. tools/serve.bash
 cameras=${CAMERAS:-2} fps=${FPS:-10} deadline=${DEADLINE:-100ms} seconds=${SECONDS_EACH:-300} alone=${SECONDS_ALONE:-60} tokens=${TOKENS:-4000}
 llm=${LLM:-build/models/a} # of Qwen2.5-0.5B's shape, made once
 [ -e "$llm/model.safetensors" ] || go run ./tools/checkpoint -out "$llm" -seed 1
 
-work=$(mktemp -d)
-servers=()
-stop() {
-  for s in "${servers[@]}"; do kill "$s" && wait "$s" || true; done
-  servers=()
-}
-trap 'stop; rm -rf "$work"' EXIT
-
-# serve PORT MODELS...: a server that is ready.
-serve() {
-  local port=$1
-  shift
-  "$binary" serve "$@" --port "$port" --max-model-len 8192 --no-access-log --log-level warn &
-  servers+=($!)
-  for _ in $(seq 600); do
-    curl -fs "localhost:$port/ready" >/dev/null && return
-    sleep 0.2
-  done
-  echo "the server on port $port does not get ready" >&2
-  exit 1
-}
+limit=(--max-model-len 8192)
 
 # prompts PORT SECONDS: tokens a second of prompts one after the other, none like another.
 prompts() {
@@ -61,7 +41,7 @@ row() { # NAME: of what both has left
     END { printf "| %s | %d of %d | %d | %d | %s, %s, %s | %s | %.2f |\n", name, intime, sent, late, refused, p50, p99, worst, rate, rate / (alone * (1 - load)) }' "$work/frames"
 }
 
-serve 8151 "llm=$llm" "network=$network"
+serve 8151 "llm=$llm" "network=$network" "${limit[@]}"
 frames 8151 "$alone" "" >"$work/alone"
 cat "$work/alone" >&2
 load=$(awk -v c="$cameras" -v f="$fps" '/^computing/ { print $2 / 1000 * c * f }' "$work/alone")
@@ -70,8 +50,8 @@ echo "alone: $whole tokens/s; frames keep $load of the device busy" >&2
 both 8151 8151 "$seconds"
 together=$(row "one server")
 stop
-serve 8151 "llm=$llm"
-serve 8152 "network=$network"
+serve 8151 "llm=$llm" "${limit[@]}"
+serve 8152 "network=$network" "${limit[@]}"
 both 8151 8152 "${SECONDS_APART:-$seconds}" --best-effort
 echo "| | in time | late | refused | P50, P99, worst, ms | tokens/s | of what frames leave |"
 echo "|---|---|---|---|---|---|---|"

@@ -1,0 +1,24 @@
+# Sourced by what measures servers: $binary serves, $work is a directory of this run, and both are gone when it ends.
+binary=${PREFILLONLY:-bin/prefillonly}
+work=$(mktemp -d)
+servers=()
+stop() {
+  for s in "${servers[@]}"; do kill "$s" 2>/dev/null && wait "$s" || true; done
+  servers=()
+}
+trap 'stop; rm -rf "$work"' EXIT
+
+# serve PORT MODELS OR FLAGS...: a server that is ready.
+serve() {
+  local port=$1
+  shift
+  "$binary" serve "$@" --port "$port" --no-access-log --log-level warn &
+  servers+=($!)
+  for _ in $(seq 600); do
+    curl -fs "localhost:$port/ready" >/dev/null && return
+    kill -0 "${servers[-1]}" 2>/dev/null || break
+    sleep 0.2
+  done
+  echo "the server on port $port does not get ready" >&2
+  exit 1
+}
