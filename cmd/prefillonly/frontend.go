@@ -101,7 +101,7 @@ func frontendConfig(cfg *config.Config, keys *apikey.Ring, name string) frontend
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
 		},
-		Socket: socket, Siblings: siblings, DevMode: cfg.DevMode,
+		Socket: socket, Siblings: siblings, DevMode: cfg.DevMode, Video: videoSocket(cfg),
 		CORS: cors.Config{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
 	}
 }

@@ -102,6 +102,9 @@ func runServe(s settings, log *zap.Logger) error {
 func newGroup(cfg *config.Config, socket *os.File, log *zap.Logger) *supervise.Group {
 	g := &supervise.Group{Log: log}
 	g.Others = []*supervise.Child{{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace}}
+	if hasVideo(cfg) {
+		g.Others = append(g.Others, videoChild(cfg))
+	}
 	for i := range cfg.Frontends {
 		g.Frontends = append(g.Frontends, frontendChild(cfg, socket, i))
 	}
@@ -109,7 +112,10 @@ func newGroup(cfg *config.Config, socket *os.File, log *zap.Logger) *supervise.G
 		g.Executors = append(g.Executors, executorChild(cfg, device, i))
 	}
 	for _, c := range slices.Concat(g.Others, g.Frontends, g.Executors) {
-		c.Log, c.Permanent, c.Slow, c.Silence = log, permanent, slow, cfg.HangTimeout
+		c.Log, c.Permanent, c.Silence = log, permanent, cfg.HangTimeout
+		if c.Slow == nil {
+			c.Slow = slow
+		}
 	}
 	return g
 }

@@ -41,6 +41,8 @@ type Config struct {
 	// of all of them; empty where it is alone.
 	Socket   string
 	Siblings []string
+	// Video is the socket of the process that keeps video streams; empty where there is none.
+	Video string
 }
 
 func (c Config) withDefaults() Config {
@@ -70,6 +72,7 @@ type Frontend struct {
 	texts       *opened.Cache[string, *Text]
 	metrics     *metrics.Metrics
 	server      *httpserve.Server
+	video       http.Handler // nil where there is none
 	prepare     *turns.Turns // of big bodies, from the decoding of their JSON to the tokens
 	buffers     sync.Pool    // *[]byte, for bodies and answers
 	started     time.Time
@@ -98,6 +101,9 @@ func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Fro
 	}
 	f.metrics = metrics.New(metrics.Config{Name: cfg.Name, Models: f.models.Load().names(), Socket: cfg.Socket, Siblings: cfg.Siblings},
 		pool, func() httpserve.Counts { return f.server.Connections() })
+	if cfg.Video != "" {
+		f.video = f.proxyVideo(cfg.Video)
+	}
 	f.server = httpserve.New(cfg.HTTP, f.around(f.routes()), log)
 	return f, nil
 }

@@ -44,6 +44,9 @@ func (f *Frontend) routes() http.Handler {
 	post("/v2/models/*", f.infer)
 	post("/v2/repository/index", f.index)
 	post("/v2/repository/models/*", f.setRepositoryModel)
+	if f.video != nil {
+		router.Handle("/v1/video/*", f.video)
+	}
 	if f.cfg.DevMode {
 		post("/reset_prefix_cache", f.resetPrefixCache)
 	}

@@ -63,6 +63,8 @@ type Config struct {
 	CurvePeersFile string
 	TensorMemory   Bytes
 	TensorAddress  string
+	VideoFiles     string
+	VideoState     string
 
 	UnauthenticatedTCP bool
 

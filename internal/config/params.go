@@ -17,7 +17,8 @@ const (
 	Executor
 	Supervisor // serve itself; it also has the parameters of the three above
 	Probe      // healthcheck
-	Serve      = Frontend | Scheduler | Executor | Supervisor
+	Video
+	Serve = Frontend | Scheduler | Executor | Supervisor | Video
 )
 
 // Group gathers parameters in the help.
@@ -80,15 +81,15 @@ const envPrefix = "PREFILLONLY_"
 // Params is the table.
 var Params = []Param{
 	{
-		Name: "model", Group: GroupModel, Roles: Frontend | Executor, Common: true, Value: "DIR|ID|FILE",
+		Name: "model", Group: GroupModel, Roles: Frontend | Executor | Video, Common: true, Value: "DIR|ID|FILE",
 		Help:  "directory of a Hugging Face checkpoint, the name of one in the local Hugging Face cache, or a network's .onnx file; without it the built-in demo model is served",
 		field: func(c *Config) any { return &c.Model },
 	}, {
-		Name: "models", Group: GroupModel, Roles: Frontend | Executor, Common: true, Value: "LIST",
+		Name: "models", Group: GroupModel, Roles: Frontend | Executor | Video, Common: true, Value: "LIST",
 		Help:  "several models in place of one, in the file a list of maps: path, name, keep and others (--help=models)",
 		field: func(c *Config) any { return &c.Models },
 	}, {
-		Name: "served-model-name", Group: GroupModel, Roles: Frontend | Executor, Common: true, Value: "NAME,...",
+		Name: "served-model-name", Group: GroupModel, Roles: Frontend | Executor | Video, Common: true, Value: "NAME,...",
 		Help:  "names that requests may give; default: the model as given",
 		field: func(c *Config) any { return &c.ServedModelName },
 	}, {
@@ -300,31 +301,39 @@ var Params = []Param{
 		Help:  "where the scheduler listens: ipc:///path or tcp://host:port; serve makes a private ipc one",
 		field: func(c *Config) any { return &c.Endpoint },
 	}, {
-		Name: "runtime-dir", Group: GroupProcesses, Roles: Supervisor | Frontend | Executor, Value: "DIR",
+		Name: "runtime-dir", Group: GroupProcesses, Roles: Supervisor | Frontend | Executor | Video, Value: "DIR",
 		Help:  "directory for sockets and the unpacked demo model; default: a new private one",
 		field: func(c *Config) any { return &c.RuntimeDir },
+	}, {
+		Name: "video-files", Group: GroupProcesses, Roles: Video, Common: true, Value: "DIR",
+		Help:  "directory of the files that streams of /v1/video/streams may play; without it they play none",
+		field: func(c *Config) any { return &c.VideoFiles },
+	}, {
+		Name: "video-state", Group: GroupProcesses, Roles: Video, Value: "DIR",
+		Help:  "directory that keeps the declared streams and their last results, so that a server that is started again goes on with them; default: below runtime-dir",
+		field: func(c *Config) any { return &c.VideoState },
 	}, {
 		Name: "hang-timeout", Group: GroupProcesses, Roles: Supervisor, Value: "TIME",
 		Help:  "how long a process may give no sign of life before it is killed and started again, at least 3s; an executor is given ten times as long while it computes or reads; 0 is for ever",
 		field: func(c *Config) any { return &c.HangTimeout },
 	}, {
-		Name: "tensor-memory", Group: GroupProcesses, Roles: Frontend | Executor, Value: "SIZE",
+		Name: "tensor-memory", Group: GroupProcesses, Roles: Frontend | Executor | Video, Value: "SIZE",
 		Help:  "memory that tensors of open requests may take in each frontend, and outputs that are not fetched yet in each executor; it is taken as they come, and beyond it requests get 429",
 		field: func(c *Config) any { return &c.TensorMemory },
 	}, {
-		Name: "tensor-address", Group: GroupProcesses, Roles: Frontend | Executor, Value: "HOST[:PORT]",
+		Name: "tensor-address", Group: GroupProcesses, Roles: Frontend | Executor | Video, Value: "HOST[:PORT]",
 		Help:  "with a tcp scheduler-endpoint: where other hosts fetch this process's tensors, over TLS with a key of its own; default: the address from which it reaches the scheduler, and a free port",
 		field: func(c *Config) any { return &c.TensorAddress },
 	}, {
-		Name: "curve-key-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor, Value: "FILE",
+		Name: "curve-key-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor | Video, Value: "FILE",
 		Help:  "this process's keys, made by `prefillonly keygen`; needed for tcp",
 		field: func(c *Config) any { return &c.CurveKeyFile },
 	}, {
-		Name: "curve-peers-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor, Value: "FILE",
+		Name: "curve-peers-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor | Video, Value: "FILE",
 		Help:  "public keys of the other side: of the scheduler, or for it of all that may connect",
 		field: func(c *Config) any { return &c.CurvePeersFile },
 	}, {
-		Name: "allow-unauthenticated-tcp", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor,
+		Name: "allow-unauthenticated-tcp", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor | Video,
 		Help:  "join frontends, scheduler and executors of one machine over loopback tcp without keys: every user of the machine can then read all prompts and forge answers",
 		field: func(c *Config) any { return &c.UnauthenticatedTCP },
 	},

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modellist"
+	"github.com/prefillonly/prefillonly/internal/supervise"
+	"github.com/prefillonly/prefillonly/videoext/detect"
+	"github.com/prefillonly/prefillonly/videoext/jobs"
+	"github.com/prefillonly/prefillonly/videoext/live"
+)
+
+// newVideoServeCommand makes `prefillonly video serve`.
+func newVideoServeCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "serve [MODEL...]",
+		Short: "Keep video streams, for a frontend",
+		Long: `Keeps the streams of /v1/video/streams: reads their sources or hosts their cameras, and has the pool look at their frames.
+It is a process of its own, since video comes from strangers and its decoders are large; ` + "`prefillonly serve`" + ` starts it when a
+model has a decoder. It listens on a socket in --runtime-dir, which frontends with the same directory hand requests to.`,
+	}
+	name := command.Flags().String("name", defaultName("video"), "name among the peers of one scheduler, stable over restarts")
+	return configured(command, config.Video, func(cfg *config.Config, log *zap.Logger) error { return runVideo(cfg, *name, log) })
+}
+
+// hasVideo says that streams of video may be kept: a model says what its outputs mean.
+func hasVideo(cfg *config.Config) bool {
+	for i := range cfg.Models {
+		if cfg.Models[i].Decoder != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// videoSocket is where the process that keeps streams listens; empty without one.
+func videoSocket(cfg *config.Config) string {
+	if !hasVideo(cfg) {
+		return ""
+	}
+	return filepath.Join(cfg.RuntimeDir, "video.sock")
+}
+
+// videoChild is that process. However often it crashes, it does not end the server.
+func videoChild(cfg *config.Config) *supervise.Child {
+	return &supervise.Child{
+		Name: "video", Args: []string{"video", "serve", "--name", "video"}, Env: childEnv(cfg, config.Video), Grace: grace,
+	}
+}
+
+func runVideo(cfg *config.Config, name string, log *zap.Logger) error {
+	ctx := stopSignal(context.Background())
+	_, remove, err := modellist.Prepare(cfg)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if !hasVideo(cfg) {
+		return &exitError{exitConfig, errors.New("no model has a decoder, which says what its outputs mean; give it one in the configuration")}
+	}
+	peer, err := dial(cfg, wire.RoleFrontend, log)
+	if err != nil {
+		return err
+	}
+	defer peer.Close()
+	tensors := newBlobs(cfg, 0)
+	defer tensors.Close()
+	pool := client.New(client.Config{Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: sayAlive, Inputs: tensors, Outputs: tensors}, peer, log)
+	return pool.Serve(ctx, func(ctx context.Context) error {
+		maker := jobs.New(pool)
+		defer maker.Close()
+		streams, err := live.New(liveConfig(cfg), maker, log)
+		if err != nil {
+			return err
+		}
+		return serveStreams(ctx, streams, videoSocket(cfg))
+	})
+}
+
+func liveConfig(cfg *config.Config) live.Config {
+	c := live.Config{Files: cfg.VideoFiles, State: cfg.VideoState}
+	if c.State == "" {
+		c.State = filepath.Join(cfg.RuntimeDir, "video")
+	}
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		if m.Decoder == "" {
+			continue
+		}
+		image := detect.Usual(m.Decoder)
+		if m.Image.String() != "" {
+			image = imageOptions(&m.Image)
+		}
+		c.Models = append(c.Models, live.Model{Names: m.Names, Image: image, Decoder: m.Decoder})
+	}
+	return c
+}
+
+// serveStreams answers requests on a socket until ctx ends.
+func serveStreams(ctx context.Context, streams *live.Server, socket string) error {
+	defer streams.Close()
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a predecessor that was killed
+		return err
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(socket, 0o600); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server := &http.Server{Handler: streams.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
+	var group sync.WaitGroup
+	group.Go(func() { // ends with ctx
+		<-ctx.Done()
+		streams.Close()
+		_ = server.Close()
+	})
+	err = server.Serve(listener)
+	group.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

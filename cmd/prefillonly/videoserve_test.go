@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+)
+
+// eyeFile writes a network of pictures that finds one thing in each, whose score is the picture's mean red.
+func eyeFile(t *testing.T) string {
+	t.Helper()
+	g := onnxtest.Graph{
+		Inputs: []onnxtest.Value{{Name: "x", Type: onnxtest.Float32, Dims: []any{1, 3, 16, 24}}},
+		Outputs: []onnxtest.Value{
+			{Name: "scores", Type: onnxtest.Float32, Dims: []any{1, 1, 2}}, {Name: "boxes", Type: onnxtest.Float32, Dims: []any{1, 1, 4}},
+		},
+		Constants: []onnxtest.Tensor{
+			onnxtest.Ints("flat", 1, 3), onnxtest.Ints("two", 1, 1, 2), onnxtest.Ints("four", 1, 1, 4),
+			onnxtest.Floats("red", []int{3, 2}, 0, 1, 0, 0, 0, 0),
+			onnxtest.Floats("none", []int{3, 4}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+			onnxtest.Floats("place", []int{1, 4}, 0.25, 0.25, 0.75, 0.5),
+		},
+		Nodes: []onnxtest.Node{
+			{Op: "GlobalAveragePool", In: []string{"x"}, Out: []string{"mean"}},
+			{Op: "Reshape", In: []string{"mean", "flat"}, Out: []string{"rgb"}},
+			{Op: "MatMul", In: []string{"rgb", "red"}, Out: []string{"s"}},
+			{Op: "Reshape", In: []string{"s", "two"}, Out: []string{"scores"}},
+			{Op: "MatMul", In: []string{"rgb", "none"}, Out: []string{"nothing"}},
+			{Op: "Add", In: []string{"nothing", "place"}, Out: []string{"b"}},
+			{Op: "Reshape", In: []string{"b", "four"}, Out: []string{"boxes"}},
+		},
+	}
+	file := filepath.Join(t.TempDir(), "eye.onnx")
+	if err := os.WriteFile(file, onnxtest.File(17, g), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// serveEye serves that network, and streams of the drawn clip.
+func serveEye(t *testing.T) *program {
+	t.Helper()
+	if err := ffmpeg.Available(); err != nil {
+		t.Skip(err)
+	}
+	list := filepath.Join(t.TempDir(), "models.yaml")
+	text := fmt.Sprintf("models:\n- {name: eye, path: %s, image: {scale: [255]}, decoder: ssd}\n", eyeFile(t))
+	if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clips, err := filepath.Abs("../../videoext/media/ffmpeg/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serve(t, nil, "--config", list, "--video-files", clips, "--video-state", t.TempDir())
+}
+
+// declare asks for a stream until the process that keeps them answers.
+func (p *program) declare(body string) (status int, text string) {
+	p.Helper()
+	p.until("declared", func() bool {
+		response, err := http.Post(p.base+"/v1/video/streams", "application/json", strings.NewReader(body))
+		if err != nil {
+			p.Fatal(err)
+		}
+		status, text = response.StatusCode, readAll(p, response)
+		return status != http.StatusServiceUnavailable
+	})
+	return status, text
+}
+
+// frameResult is what tests look at of a result.
+type frameResult struct {
+	Stream, Dropped string
+	Number          uint64
+	Segment, Frame  int
+	Time            float64
+	Final           bool
+	Boxes           []struct {
+		Box   [4]float32
+		Score float64
+	}
+}
+
+// watch reads a stream's results from the first on, until it ends or there are enough; after a broken connection it goes on behind the last.
+func (p *program) watch(name string, enough int) (all []frameResult) {
+	p.Helper()
+	ctx, stop := context.WithTimeout(p.Context(), 90*time.Second)
+	defer stop()
+	for last := uint64(0); ; time.Sleep(50 * time.Millisecond) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/v1/video/streams/%s/results?after=%d", p.base, name, last), nil)
+		if err != nil {
+			p.Fatal(err)
+		}
+		request.Header.Set("Accept", "application/x-ndjson")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil || response.StatusCode != http.StatusOK {
+			if ctx.Err() != nil {
+				p.Fatalf("%d results of %s, want %d: %v", len(all), name, enough, err)
+			}
+			continue
+		}
+		lines := bufio.NewScanner(response.Body)
+		for len(all) < enough && lines.Scan() {
+			var r frameResult
+			if lines.Text() == "" {
+				continue
+			}
+			if json.Unmarshal(lines.Bytes(), &r) != nil {
+				break // cut
+			}
+			if r.Number != last+1 {
+				p.Errorf("result %d comes behind %d", r.Number, last)
+			}
+			last, all = r.Number, append(all, r)
+		}
+		response.Body.Close()
+		if len(all) >= enough {
+			return all
+		}
+	}
+}
+
+// TestVideoFile: each frame of a file has one result, with what the network finds in that frame, whichever processes are killed meanwhile.
+func TestVideoFile(t *testing.T) {
+	p := serveEye(t)
+	const frames = 24 // of the clip
+	if status, text := p.declare(`{"name":"calm","source":"drawn.mp4"}`); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	calm := p.watch("calm", frames)
+	if status, text := p.declare(`{"name":"struck","source":"drawn.mp4"}`); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	for _, role := range []string{"executor", "video", "scheduler", "frontend"} {
+		time.Sleep(200 * time.Millisecond)
+		p.strike(role, syscall.SIGKILL)
+	}
+	struck := p.watch("struck", frames)
+	for i := range frames {
+		for _, r := range []frameResult{calm[i], struck[i]} {
+			if r.Segment != i || r.Frame != 0 || !r.Final || r.Dropped != "" || len(r.Boxes) != 1 || r.Boxes[0].Box != [4]float32{0.25, 0.25, 0.75, 0.5} {
+				t.Errorf("result %d is %+v", i, r)
+			}
+		}
+		if !t.Failed() && (calm[i].Time != struck[i].Time || calm[i].Boxes[0].Score != struck[i].Boxes[0].Score) {
+			t.Errorf("frame %d: in peace %+v, struck %+v", i, calm[i], struck[i])
+		}
+	}
+}
+
+// TestVideoRefusals: what cannot be is refused with the field and the figure.
+func TestVideoRefusals(t *testing.T) {
+	p := serveEye(t)
+	if status, text := p.declare(`{"name":"eyes","model":"eye","source":"camera","method":"mpeg"}`); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	for body, want := range map[string]string{
+		`{"name":"eyes","source":"camera"}`:                             `409 stream_exists name`,
+		`{"name":"a b","source":"camera"}`:                              `400 invalid_value name`,
+		`{"name":"a","source":"../videoserve.go"}`:                      `400 invalid_value source`,
+		`{"name":"a","source":"/etc/passwd"}`:                           `400 invalid_value source`,
+		`{"name":"a","source":"make.sh"}`:                               `400 invalid_value source`,
+		`{"name":"a","source":"http://example.com/a.mp4"}`:              `400 invalid_value source`,
+		`{"name":"a","source":"camera","method":"magic"}`:               `400 invalid_value method`,
+		`{"name":"a","source":"camera","rate":-1}`:                      `400 invalid_value rate`,
+		`{"name":"a","source":"camera","rate":"x"}`:                     `400 invalid_value rate`,
+		`{"name":"a","source":"camera","model":"llm"}`:                  `404 model_not_found model`,
+		`{"name":"a","source":"camera","colour":"red"}`:                 `400 invalid_value `,
+		`{"name":"a","source":"drawn.mp4","deadline_ms":1000000000000}`: `400 invalid_value deadline_ms`,
+	} {
+		status, text := p.declare(body)
+		var answer struct{ Error struct{ Code, Param string } }
+		if err := json.Unmarshal([]byte(text), &answer); err != nil || fmt.Sprint(status, " ", answer.Error.Code, " ", answer.Error.Param) != want {
+			t.Errorf("%s: %d %s, want %s", body, status, text, want)
+		}
+	}
+	for path, want := range map[string]int{"eyes": 200, "other": 404, "eyes/frame.jpg": 404, "eyes/results?after=x": 400} {
+		response, err := http.Get(p.base + "/v1/video/streams/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := readAll(t, response); response.StatusCode != want {
+			t.Errorf("%s: %d %s, want %d", path, response.StatusCode, text, want)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+// Package jobs has networks of the pool look at frames of video: it makes a job of each frame, and what was found of its result.
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/turns"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/vision"
+)
+
+// Network is a model of the pool that looks at frames.
+type Network struct {
+	Model   string // the pool's name
+	Image   images.Options
+	Decoder *vision.Decoder
+	Vision  vision.Options // but for Input
+}
+
+// Maker makes jobs of frames. Its methods are safe for concurrent use.
+type Maker struct {
+	pool    *client.Client
+	turns   *turns.Turns        // of the processors, to make inputs and read outputs
+	scalers chan *ffmpeg.Scaler // one for each turn
+	labels  sync.Map            // of a class of a model
+}
+
+type class struct {
+	model  string
+	number int
+}
+
+// New makes a Maker. The caller closes it when no frames are looked at any more.
+func New(pool *client.Client) *Maker {
+	n := max(1, runtime.GOMAXPROCS(0)-1)
+	m := &Maker{pool: pool, turns: turns.New(n, time.Nanosecond), scalers: make(chan *ffmpeg.Scaler, n)}
+	for range n {
+		m.scalers <- new(ffmpeg.Scaler)
+	}
+	return m
+}
+
+// Close frees its memory.
+func (m *Maker) Close() {
+	for range cap(m.scalers) {
+		(<-m.scalers).Close()
+	}
+}
+
+// Turn does what takes a processor about so long when its turn has come. Its own error is why ctx has ended.
+func (m *Maker) Turn(ctx context.Context, takes time.Duration, do func(s *ffmpeg.Scaler) error) error {
+	if err := m.turns.Take(ctx, int(takes)); err != nil {
+		return err
+	}
+	defer m.turns.Give()
+	s := <-m.scalers
+	defer func() { m.scalers <- s }()
+	return do(s)
+}
+
+// Label is the name of a class of a model, once it was seen; empty otherwise.
+func (m *Maker) Label(model string, number int) string {
+	label, _ := m.labels.Load(class{model, number})
+	text, _ := label.(string)
+	return text
+}
+
+// Cost is what a device takes for a frame of a size, as far as the pool has told; the error is that of a model that does not look at pictures, or
+// an *engine.Error.
+func (m *Maker) Cost(ctx context.Context, n *Network, width, height int) (cost time.Duration, executors int, err error) {
+	served, in, err := m.input(ctx, n)
+	if err != nil {
+		return 0, 0, err
+	}
+	units := served.Tensors.Units(1, float64(in.Bytes(height, width)/in.Type.Size()), false)
+	return served.Cost.Base + time.Duration(units*float64(served.Cost.Unit)), max(1, served.Executors), nil
+}
+
+func (m *Maker) input(ctx context.Context, n *Network) (*wire.Served, *images.Target, error) {
+	served, err := m.pool.Model(ctx, n.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	if served.Tensors == nil || len(served.Tensors.Inputs) != 1 {
+		return nil, nil, fmt.Errorf("the model %s does not take pictures alone", n.Model)
+	}
+	spec := &served.Tensors.Inputs[0]
+	to, err := images.NewTarget(spec.Type, spec.Shape, n.Image)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the model %s, input %s: %w", n.Model, spec.Name, err)
+	}
+	return served, to, nil
+}
+
+// Look is what frames are looked at for.
+type Look struct {
+	Stream   string        // the stream's name to the pool
+	Arrived  time.Time     // of the frames
+	Deadline time.Duration // from then on; 0: none
+	User     string        // key of fairness
+}
+
+// Do has the network look at frames, each a job of its own. Why says of each frame for which it did not why; it is empty for the others.
+func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Look) (findings []videoext.Findings, why []string) {
+	findings, why = make([]videoext.Findings, len(frames)), make([]string, len(frames))
+	results := client.NewResults()
+	open := map[int]*client.Job{}
+	shapes := make([][]int, len(frames))
+	defer func() {
+		for _, j := range open {
+			m.pool.Cancel(j)
+		}
+	}()
+	for i, f := range frames {
+		j, shape, err := m.job(ctx, n, f, l, i, len(frames), results)
+		if err == nil {
+			if failed := m.pool.Submit([]*client.Job{j}); failed != nil {
+				err = failed
+			}
+		}
+		if err != nil {
+			why[i] = reason(ctx, err)
+			continue
+		}
+		open[i], shapes[i] = j, shape
+	}
+	var taken []client.Delivery
+	for len(open) > 0 {
+		var err error
+		if taken, err = results.Next(ctx, taken); err != nil {
+			for i := range open {
+				why[i] = reason(ctx, err)
+			}
+			break
+		}
+		for k := range taken {
+			d := &taken[k]
+			delete(open, d.Index)
+			f := frames[d.Index]
+			if findings[d.Index], err = m.read(ctx, n, d, shapes[d.Index], f); err != nil {
+				why[d.Index] = reason(ctx, err)
+			}
+		}
+	}
+	return findings, why
+}
+
+// reason is why a frame was not looked at, for those who watch the stream.
+func reason(ctx context.Context, err error) string {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause.Error()
+	}
+	return err.Error()
+}
+
+// job makes the job of a frame, one of several of a segment. Frames of the same place in their segments are a stream to the pool, of which it
+// promises deadlines.
+func (m *Maker) job(ctx context.Context, n *Network, f *media.Frame, l Look, place, of int, results *client.Results) (*client.Job, []int, error) {
+	served, to, err := m.input(ctx, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, shape, err := m.write(ctx, to, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	ref := engine.Ref{Name: served.Tensors.Inputs[0].Name, Type: to.Type, Shape: shape}
+	work := &engine.Tensors{Inputs: []engine.Ref{ref}, Frames: served.Tensors.Units(1, float64(len(data)/to.Type.Size()), false)}
+	job := engine.Job{Model: n.Model, Work: work, User: l.User}
+	if l.Deadline > 0 {
+		if job.Deadline = time.Until(l.Arrived.Add(l.Deadline)); job.Deadline <= 0 {
+			return nil, nil, fmt.Errorf("its deadline of %v passed before it could be looked at", l.Deadline)
+		}
+		job.Stream, job.Promised = l.Stream, true
+		if of > 1 {
+			job.Stream = fmt.Sprintf("%s/%d", l.Stream, place)
+		}
+	}
+	j, err := m.pool.NewTensors(job, [][]byte{data}, l.Arrived, results, place)
+	return j, shape, err
+}
+
+// pixelPace is about how long the making of an input takes for each of its pixels and of the frame's.
+const pixelPace = 10 * time.Nanosecond
+
+// write makes the input of a frame.
+func (m *Maker) write(ctx context.Context, to *images.Target, f *media.Frame) ([]byte, []int, error) {
+	shape := to.Shape(1, f.Height, f.Width)
+	size := to.Bytes(f.Height, f.Width)
+	if size > maxInput {
+		return nil, nil, fmt.Errorf("a frame of %d x %d makes an input of %d bytes, the limit is %d", f.Width, f.Height, size, maxInput)
+	}
+	height, width := spatial(to, shape)
+	height, width = to.Inner(height, width, f.Height, f.Width)
+	var data []byte
+	err := m.Turn(ctx, pixelPace*time.Duration(f.Width*f.Height+height*width), func(s *ffmpeg.Scaler) error {
+		pixels := make([]byte, 3*height*width)
+		if err := s.BGR(f, width, height, pixels); err != nil {
+			return err
+		}
+		for i := 0; i < len(pixels); i += 3 {
+			pixels[i], pixels[i+2] = pixels[i+2], pixels[i]
+		}
+		data = make([]byte, size)
+		to.Write(data, images.FromRGB(pixels, height, width))
+		return nil
+	})
+	return data, shape, err
+}
+
+// maxInput is how many bytes the input of a frame may have.
+const maxInput = 256 << 20
+
+// spatial is the height and width in a shape.
+func spatial(to *images.Target, shape []int) (height, width int) {
+	if to.ChannelsFirst {
+		return shape[2], shape[3]
+	}
+	return shape[1], shape[2]
+}
+
+// read makes findings of what came back.
+func (m *Maker) read(ctx context.Context, n *Network, d *client.Delivery, shape []int, f *media.Frame) (found videoext.Findings, err error) {
+	if d.Result.Err != nil {
+		return found, d.Result.Err
+	}
+	out, ok := d.Result.Output.(*engine.TensorOutput)
+	if !ok || len(out.Outputs) != len(d.Outputs) {
+		return found, fmt.Errorf("the result of its job has %d tensors in a %T", len(d.Outputs), d.Result.Output)
+	}
+	_, to, err := m.input(ctx, n)
+	if err != nil {
+		return found, err
+	}
+	outputs := make([]vision.Output, 0, len(out.Outputs))
+	for i, ref := range out.Outputs {
+		typ, ok := map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP16: kernels.F16, engine.BF16: kernels.BF16}[ref.Type]
+		if !ok {
+			continue // such as how many there are
+		}
+		values := make([]float32, int64(len(d.Outputs[i]))/typ.Size())
+		kernels.Expand(values, typ, d.Outputs[i])
+		outputs = append(outputs, vision.Output{Name: ref.Name, Shape: ref.Shape, Data: values})
+	}
+	o := n.Vision
+	o.Input.Height, o.Input.Width = spatial(to, shape)
+	r, err := n.Decoder.Decode(outputs, o)
+	if err != nil {
+		return found, err
+	}
+	picture := vision.Size{Height: f.Height, Width: f.Width}
+	height, width := to.Inner(o.Input.Height, o.Input.Width, f.Height, f.Width)
+	if r.Mask != nil {
+		r.Mask.Crop(height*r.Mask.Height/o.Input.Height, width*r.Mask.Width/o.Input.Width)
+	}
+	r.Place(vision.Size{Height: height, Width: width}, picture)
+	for i := range r.Detections {
+		if t := &r.Detections[i]; t.Label != "" {
+			m.labels.LoadOrStore(class{n.Model, t.Class}, t.Label)
+		}
+	}
+	return r.Findings(picture), nil
+}

@@ -1,0 +1,177 @@
+package live
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/session"
+	"github.com/prefillonly/prefillonly/videoext/streams"
+)
+
+// cameraSession is one connection of a camera.
+type cameraSession struct {
+	out  chan session.Message
+	over chan struct{} // closed when it is to end
+	once sync.Once
+	why  string // set before over is closed
+}
+
+// maxUntold is how many messages may wait for a camera.
+const maxUntold = 256
+
+func newCameraSession() *cameraSession {
+	return &cameraSession{out: make(chan session.Message, maxUntold), over: make(chan struct{})}
+}
+
+// send gives the camera a message; false says that too many wait.
+func (c *cameraSession) send(m session.Message) bool {
+	select {
+	case c.out <- m:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *cameraSession) end(why string) {
+	c.once.Do(func() { c.why = why; close(c.over) })
+}
+
+// message is an action as the camera is told it.
+func (s *stream) message(action streams.Action) session.Message {
+	switch a := action.(type) {
+	case streams.Welcome:
+		return &session.Welcome{Method: s.spec.Method, Next: a.Next}
+	case streams.Tell:
+		return &session.Answered{Answer: a.Answer}
+	case streams.Done:
+		return &session.Done{Segment: a.Segment}
+	}
+	return &session.Refused{Reason: fmt.Sprintf("the server has no word for %T", action)}
+}
+
+// serve is a camera's session, until either side ends it. The error is why the camera is to be refused before it begins.
+func (s *stream) serve(w http.ResponseWriter, r *http.Request, admit func(rate float64, width, height int) error) {
+	control := http.NewResponseController(w)
+	_ = control.EnableFullDuplex() // HTTP/2 is so anyway
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.WriteHeader(http.StatusOK)
+	c := newCameraSession()
+	var group sync.WaitGroup
+	group.Go(func() { // ended below
+		c.end(s.listen(r.Context(), c, session.NewReader(bufio.NewReaderSize(r.Body, 64<<10)), admit))
+	})
+	_ = control.Flush()
+	err := c.write(w, control)
+	if err != nil {
+		c.end(err.Error())
+	}
+	s.log.Info("a camera's session has ended", zap.String("why", c.why))
+	_ = control.SetReadDeadline(time.Unix(1, 0))
+	group.Wait()
+}
+
+// write sends what is to be sent until the session is over, and then why.
+func (c *cameraSession) write(w io.Writer, control *http.ResponseController) error {
+	put := func(m session.Message) error {
+		data, err := session.Append(nil, m)
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		if err == nil {
+			err = control.Flush()
+		}
+		return err
+	}
+	for {
+		select {
+		case m := <-c.out:
+			if err := put(m); err != nil {
+				return err
+			}
+			continue
+		case <-c.over:
+		}
+		for len(c.out) > 0 {
+			if err := put(<-c.out); err != nil {
+				return err
+			}
+		}
+		return put(&session.Refused{Reason: c.why})
+	}
+}
+
+// listen takes in what the camera says, and returns why it does no more.
+func (s *stream) listen(ctx context.Context, c *cameraSession, from *session.Reader, admit func(rate float64, width, height int) error) string {
+	first, err := from.Next()
+	if err != nil {
+		return err.Error()
+	}
+	hello, ok := first.(*session.Hello)
+	if !ok {
+		return fmt.Sprintf("a session begins with Hello, and this one with %T", first)
+	}
+	if err := admit(hello.Rate, hello.Width, hello.Height); err != nil {
+		return err.Error()
+	}
+	s.log.Info("a camera's session begins", zap.String("camera", hello.Camera), zap.Int("width", hello.Width), zap.Int("height", hello.Height), zap.Float64("rate", hello.Rate))
+	for event, f := streams.Event(streams.Begun{}), (*footage)(nil); ; {
+		if event != nil && !s.offer(ctx, c, incoming{event, f, c}) {
+			return "the session was ended"
+		}
+		m, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			return "the camera has hung up"
+		}
+		if err != nil {
+			return err.Error()
+		}
+		if event, f, err = s.eventOf(m); err != nil {
+			return err.Error()
+		}
+	}
+}
+
+// offer waits until a message is taken, or the session is over.
+func (s *stream) offer(ctx context.Context, c *cameraSession, m incoming) bool {
+	select {
+	case s.inbox <- m:
+		return true
+	case <-c.over:
+	case <-ctx.Done():
+	case <-s.stopped:
+	}
+	return false
+}
+
+// eventOf is what a camera's message means; nil: nothing to the core.
+func (s *stream) eventOf(m session.Message) (streams.Event, *footage, error) {
+	switch m := m.(type) {
+	case *session.Sent:
+		times := make([]time.Duration, len(m.Frames))
+		for _, u := range m.Data.Units {
+			times[u.Order] = u.Time
+		}
+		s.figure.sent(m.Stream, m.Container)
+		f := &footage{numbers: m.Frames, load: func(ctx context.Context) ([]*media.Frame, error) { return s.decode(ctx, m.Data) }}
+		return streams.Came{Segment: m.Segment, Stream: m.Stream, Frames: m.Frames, Times: times, Of: m.Of}, f, nil
+	case *session.Skipped:
+		return streams.Missed{Segment: m.Segment, Stream: m.Stream, Of: m.Of}, nil, nil
+	case *session.Resulted:
+		return streams.Given{Results: m.Results}, nil, nil
+	case *session.Delay:
+		return nil, nil, nil
+	case *session.Ended:
+		return streams.Ended{}, nil, nil
+	}
+	return nil, nil, fmt.Errorf("a camera does not say %T", m)
+}

@@ -1,0 +1,278 @@
+package live
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image/jpeg"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+)
+
+// Prefix is where the streams are below.
+const Prefix = "/v1/video/"
+
+// Handler serves the streams below Prefix.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := h(w, r); err != nil {
+				refuse(w, err)
+			}
+		})
+	}
+	of := func(h func(st *stream, w http.ResponseWriter, r *http.Request) error) func(w http.ResponseWriter, r *http.Request) error {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			st, err := s.find(r.PathValue("name"))
+			if err != nil {
+				return err
+			}
+			return h(st, w, r)
+		}
+	}
+	handle("POST "+Prefix+"streams", s.post)
+	handle("GET "+Prefix+"streams", func(w http.ResponseWriter, _ *http.Request) error {
+		list := struct {
+			Object string   `json:"object"`
+			Data   []status `json:"data"`
+		}{"list", []status{}}
+		for _, st := range s.all() {
+			list.Data = append(list.Data, st.status())
+		}
+		return answer(w, http.StatusOK, list)
+	})
+	handle("GET "+Prefix+"streams/{name}", of(func(st *stream, w http.ResponseWriter, _ *http.Request) error {
+		return answer(w, http.StatusOK, st.status())
+	}))
+	handle("DELETE "+Prefix+"streams/{name}", func(w http.ResponseWriter, r *http.Request) error {
+		if err := s.remove(r.PathValue("name")); err != nil {
+			return err
+		}
+		return answer(w, http.StatusOK, map[string]any{"name": r.PathValue("name"), "deleted": true})
+	})
+	handle("GET "+Prefix+"streams/{name}/results", of(results))
+	handle("GET "+Prefix+"streams/{name}/frame.jpg", of(picture))
+	handle("POST "+Prefix+"streams/{name}/camera", of(s.camera))
+	return mux
+}
+
+// refuse answers with an error in OpenAI's form.
+func refuse(w http.ResponseWriter, err error) {
+	e := &api.Error{Message: err.Error(), Type: api.TypeServer, Code: "internal_error"}
+	status := http.StatusInternalServerError
+	var field *fieldError
+	var failed *engine.Error
+	switch {
+	case errors.As(err, &field):
+		status, e.Type, e.Code, e.Param = http.StatusBadRequest, api.TypeInvalidRequest, "invalid_value", field.field
+	case errors.Is(err, errNoFrame):
+		status, e.Type, e.Code = http.StatusNotFound, api.TypeNotFound, "no_frame"
+	case errors.Is(err, errUnknown):
+		status, e.Type, e.Code, e.Param = http.StatusNotFound, api.TypeNotFound, "stream_not_found", "name"
+	case errors.Is(err, errModel):
+		status, e.Type, e.Code, e.Param = http.StatusNotFound, api.TypeNotFound, "model_not_found", "model"
+	case errors.Is(err, errExists):
+		status, e.Type, e.Code, e.Param = http.StatusConflict, api.TypeInvalidRequest, "stream_exists", "name"
+	case errors.As(err, &failed) && failed.Code == engine.CodeOverloaded:
+		status, e.Type, e.Code = http.StatusTooManyRequests, api.TypeRateLimit, "overloaded"
+	case errors.As(err, &failed) && failed.Code == engine.CodeUnavailable:
+		status, e.Code = http.StatusServiceUnavailable, "unavailable"
+	}
+	body, _ := e.MarshalJSON() // strings alone
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // to one who may have left
+}
+
+func answer(w http.ResponseWriter, status int, what any) error {
+	body, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // to one who may have left
+	return nil
+}
+
+// maxSpec is how many bytes the JSON of a Spec may have.
+const maxSpec = 64 << 10
+
+func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
+	var spec Spec
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxSpec))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&spec); err != nil {
+		var kind *json.UnmarshalTypeError
+		if errors.As(err, &kind) {
+			return wrong(kind.Field, "%s is to be a %v, not a %s", kind.Field, kind.Type, kind.Value)
+		}
+		return wrong("", "the body is no declaration of a stream: %v", err)
+	}
+	if err := s.add(r.Context(), spec); err != nil {
+		return err
+	}
+	st, err := s.find(spec.Name)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusCreated, st.status())
+}
+
+// camera hosts a camera's session.
+func (s *Server) camera(st *stream, w http.ResponseWriter, r *http.Request) error {
+	if st.spec.Source != camera {
+		return wrong("name", "the source of stream %s is %.200q, not a camera", st.spec.Name, st.spec.shown())
+	}
+	st.serve(w, r, func(rate float64, width, height int) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		m, err := s.model(&st.spec)
+		if err != nil {
+			return err
+		}
+		load, err := s.admit(r.Context(), &st.spec, m, expected{rate: rate, width: width, height: height})
+		if err == nil {
+			st.mu.Lock()
+			st.rate, st.load = rate, load
+			st.mu.Unlock()
+		}
+		return err
+	})
+	return nil
+}
+
+// quiet is after how long those who listen are told that the connection is alive.
+const quiet = 15 * time.Second
+
+// results gives results as they come, as server-sent events or lines of JSON. Those behind a number come first, as far as they are kept.
+func results(st *stream, w http.ResponseWriter, r *http.Request) error {
+	at := st.journal.newest()
+	for _, given := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")} {
+		if given == "" {
+			continue
+		}
+		n, err := strconv.ParseUint(given, 10, 64)
+		if err != nil {
+			return wrong("after", "after, or Last-Event-ID, is %.40q; it is to be the number of a result", given)
+		}
+		at = min(n, at)
+	}
+	control := http.NewResponseController(w)
+	events := !strings.Contains(r.Header.Get("Accept"), "json")
+	kind, beat := "application/x-ndjson", "\n"
+	if events {
+		kind, beat = "text/event-stream", ": alive\n\n"
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	timer := time.NewTimer(quiet)
+	defer timer.Stop()
+	for {
+		lines, first, changed, over := st.journal.after(at)
+		for i, line := range lines {
+			var err error
+			if events {
+				_, err = fmt.Fprintf(w, "id: %d\ndata: %s\n\n", first+uint64(i), line)
+			} else {
+				_, err = fmt.Fprintf(w, "%s\n", line)
+			}
+			if err != nil {
+				return nil // the client has left
+			}
+		}
+		at = first + uint64(len(lines)) - 1
+		if control.Flush() != nil {
+			return nil
+		}
+		if over {
+			if events {
+				_, _ = fmt.Fprint(w, "event: end\ndata: {}\n\n") // to one who may have left
+			}
+			return nil
+		}
+		timer.Reset(quiet)
+		select {
+		case <-changed:
+		case <-timer.C:
+			if _, err := w.Write([]byte(beat)); err != nil {
+				return nil
+			}
+		case <-r.Context().Done():
+			return nil
+		}
+	}
+}
+
+// maxShown is the width in pixels of a frame that is shown.
+const maxShown = 960
+
+// picture is the frame that was seen last.
+func picture(st *stream, w http.ResponseWriter, r *http.Request) error {
+	seen := st.last.Load()
+	if seen == nil {
+		return fmt.Errorf("%w that was seen of %s yet", errNoFrame, st.spec.Name)
+	}
+	f := seen.frame
+	err := st.maker.Turn(r.Context(), scalePace*time.Duration(2*f.Width*f.Height), func(scaler *ffmpeg.Scaler) (err error) {
+		if f.Width > maxShown {
+			f, err = scaler.Scale(f, maxShown, max(2, f.Height*maxShown/f.Width/2*2))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return writePicture(w, f, seen)
+}
+
+func writePicture(w http.ResponseWriter, f *media.Frame, seen *shot) error {
+	h := w.Header()
+	h.Set("Content-Type", "image/jpeg")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Prefillonly-Segment", strconv.Itoa(int(seen.segment)))
+	h.Set("Prefillonly-Frame", strconv.Itoa(seen.number))
+	_ = jpeg.Encode(w, f.RGBA(), &jpeg.Options{Quality: 80}) // to one who may have left
+	return nil
+}
+
+// status is a stream as it is told of.
+type status struct {
+	Object string `json:"object"`
+	Spec
+	State   string  `json:"state"`
+	Reason  string  `json:"reason,omitempty"`
+	Load    float64 `json:"load"`    // devices that it is expected to take
+	Number  uint64  `json:"number"`  // of its last result
+	Frames  uint64  `json:"frames"`  // with final results, since the process began
+	Late    uint64  `json:"late"`    // of them, after the deadline
+	Dropped uint64  `json:"dropped"` // of them, that the network did not see
+	Latency float64 `json:"latency_ms"`
+	BytesA  uint64  `json:"bytes_a"`
+	BytesB  uint64  `json:"bytes_b"`
+	Regions uint64  `json:"regions"`
+	Boxes   float64 `json:"boxes_a_frame"`
+	Score   float64 `json:"mean_score"`
+}
+
+func (s *stream) status() status {
+	f := s.figure.now()
+	out := status{
+		Object: "video.stream", Spec: s.spec, Number: s.journal.newest(), Frames: f.Frames, Late: f.Late, Dropped: f.Dropped, Latency: f.latency(),
+		BytesA: f.Bytes[0], BytesB: f.Bytes[1], Regions: f.Regions, Boxes: f.boxes(), Score: f.score(),
+	}
+	out.Source = s.spec.shown()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out.State, out.Reason, out.Load = s.state, s.reason, s.load
+	return out
+}

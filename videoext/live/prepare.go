@@ -1,0 +1,96 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/streams"
+)
+
+// prepare makes the frames that the network is to see.
+func (s *stream) prepare(ctx context.Context, a streams.Look, low, high *footage) ([]*media.Frame, error) {
+	frames, err := high.pick(ctx, a.Frames)
+	if err != nil {
+		return nil, err
+	}
+	switch how := a.How.(type) {
+	case method.Plain:
+		return frames, nil
+	case method.Pasted:
+		under, err := low.pick(ctx, a.Frames)
+		if err != nil {
+			return nil, err
+		}
+		for i, f := range frames {
+			if frames[i], err = s.paste(ctx, under[i], f, how.Regions[i]); err != nil {
+				return nil, err
+			}
+		}
+		return frames, nil
+	}
+	return nil, fmt.Errorf("the server has no network for %T", a.How)
+}
+
+// pick are frames by their numbers.
+func (f *footage) pick(ctx context.Context, numbers []int) ([]*media.Frame, error) {
+	if f == nil {
+		return nil, errors.New("its frames are gone")
+	}
+	all, err := f.frames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	frames := make([]*media.Frame, len(numbers))
+	for i, n := range numbers {
+		at := slices.Index(f.numbers, n)
+		if at < 0 {
+			return nil, fmt.Errorf("frame %d was not sent", n)
+		}
+		frames[i] = all[at]
+	}
+	return frames, nil
+}
+
+// Paces of work on frames: for each pixel.
+const (
+	scalePace  = 3 * time.Nanosecond
+	decodePace = 5 * time.Nanosecond
+)
+
+// paste puts regions of a frame of stream B onto the same frame of stream A.
+func (s *stream) paste(ctx context.Context, low, high *media.Frame, regions []videoext.Region) (whole *media.Frame, err error) {
+	err = s.maker.Turn(ctx, scalePace*time.Duration(high.Width*high.Height), func(scaler *ffmpeg.Scaler) error {
+		if whole, err = scaler.Scale(low, high.Width, high.Height); err != nil {
+			return err
+		}
+		if whole == low {
+			whole = low.Clone()
+		}
+		videoext.Paste(whole, high, regions)
+		return nil
+	})
+	return whole, err
+}
+
+// maxDecoded is how many bytes the frames of a segment may have.
+const maxDecoded = 256 << 20
+
+// decode makes frames of what a camera sent.
+func (s *stream) decode(ctx context.Context, data *media.Segment) (frames []*media.Frame, err error) {
+	pixels := data.Width * data.Height * len(data.Units)
+	if bytes := pixels / 2 * 3; bytes > maxDecoded {
+		return nil, fmt.Errorf("%d frames of %d x %d are %d bytes, the limit is %d", len(data.Units), data.Width, data.Height, bytes, maxDecoded)
+	}
+	err = s.maker.Turn(ctx, decodePace*time.Duration(pixels), func(*ffmpeg.Scaler) error {
+		frames, err = ffmpeg.Decode(ctx, data)
+		return err
+	})
+	return frames, err
+}

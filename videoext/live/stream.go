@@ -1,0 +1,295 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/jobs"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/streams"
+)
+
+// The states of a stream.
+const (
+	stateWaiting = "waiting" // for its camera or its source
+	stateRunning = "running"
+	stateEnded   = "ended"
+	stateFailed  = "failed"
+)
+
+// stream is one that was declared. Its fields without a word are set once.
+type stream struct {
+	spec    Spec
+	dir     string
+	network jobs.Network
+	maker   *jobs.Maker
+	log     *zap.Logger
+	journal *journal
+	from    place
+	begun   time.Time
+
+	inbox   chan incoming
+	looked  chan streams.Looked
+	stop    context.CancelCauseFunc
+	stopped chan struct{} // closed when nothing of it runs any more
+
+	last   atomic.Pointer[shot]
+	figure figures
+
+	mu     sync.Mutex
+	state  string  // guarded by mu
+	reason string  // guarded by mu
+	rate   float64 // guarded by mu; frames a second that are to be expected
+	load   float64 // guarded by mu; devices that it takes
+
+	// owned by run
+	core    *streams.Core
+	footage map[track]*footage
+	session *cameraSession
+	timer   *time.Timer
+	group   sync.WaitGroup // of looks
+}
+
+// incoming is what comes from a source or a camera.
+type incoming struct {
+	event   streams.Event
+	footage *footage       // of a streams.Came
+	session *cameraSession // nil: of a source
+}
+
+type track struct {
+	segment method.Segment
+	stream  method.Stream
+}
+
+// footage is frames of a segment, which are decoded when they are first needed.
+type footage struct {
+	numbers  []int
+	load     func(ctx context.Context) ([]*media.Frame, error)
+	once     sync.Once
+	pictures []*media.Frame
+	err      error
+}
+
+func (f *footage) frames(ctx context.Context) ([]*media.Frame, error) {
+	f.once.Do(func() {
+		if f.pictures, f.err = f.load(ctx); f.err == nil && len(f.pictures) != len(f.numbers) {
+			f.err = fmt.Errorf("%d frames came out of %d", len(f.pictures), len(f.numbers))
+		}
+	})
+	return f.pictures, f.err
+}
+
+// shot is a frame that was seen.
+type shot struct {
+	frame   *media.Frame
+	segment method.Segment
+	number  int
+	at      time.Time
+}
+
+// plain says that the server reads the frames itself.
+func (s *stream) plain() bool { return s.spec.Source != camera }
+
+// hurried says that frames are dropped when too many wait, and not waited for.
+func (s *stream) hurried() bool { return s.plain() && (s.spec.remote() || s.spec.Deadline > 0) }
+
+// run keeps the stream until ctx ends.
+func (s *stream) run(ctx context.Context) {
+	defer close(s.stopped)
+	s.begun = time.Now()
+	c := streams.Config{New: s.spec.newServer, Rate: s.rate, Deadline: s.spec.deadline(), Next: s.from.next, Number: s.from.number}
+	if s.plain() {
+		c.New = s.spec.newPlain
+	}
+	s.core, s.footage = streams.New(c), map[track]*footage{}
+	s.timer = time.NewTimer(time.Hour)
+	defer s.timer.Stop()
+	minute := time.NewTicker(time.Minute)
+	defer minute.Stop()
+	s.log.Info("stream begins", zap.Int("segment", int(s.from.next)), zap.Uint64("number", s.from.number))
+	for {
+		inbox := s.inbox
+		if s.core.Full() && !s.hurried() {
+			inbox = nil
+		}
+		select {
+		case m := <-inbox:
+			s.take(ctx, m)
+		case r := <-s.looked:
+			s.step(ctx, r, nil)
+		case <-s.timer.C:
+			s.step(ctx, streams.Tick{}, nil)
+		case <-minute.C:
+			s.tell("stream")
+		case <-ctx.Done():
+			s.drop(context.Cause(ctx).Error())
+			s.group.Wait()
+			s.tell("stream ends")
+			return
+		}
+	}
+}
+
+// tell writes the line of a stream to the log.
+func (s *stream) tell(what string) {
+	f := s.figure.now()
+	s.log.Info(what, zap.String("state", s.status().State), zap.Uint64("frames", f.Frames), zap.Uint64("late", f.Late), zap.Uint64("dropped", f.Dropped),
+		zap.Float64("latency_ms", f.latency()), zap.Uint64("bytes_a", f.Bytes[method.A]), zap.Uint64("bytes_b", f.Bytes[method.B]), zap.Uint64("regions", f.Regions),
+		zap.Float64("boxes_a_frame", f.boxes()), zap.Float64("score", f.score()))
+}
+
+// take takes in what a source or a camera brings.
+func (s *stream) take(ctx context.Context, m incoming) {
+	switch e := m.event.(type) {
+	case streams.Begun:
+		s.drop("another session of this camera has begun")
+		s.session = m.session
+		s.set(stateRunning, "")
+	case streams.Came:
+		if s.plain() {
+			e.Segment = s.core.Told()
+			if s.core.Full() {
+				s.step(ctx, streams.Missed{Segment: e.Segment, Of: 1, Time: e.Times[0], Why: fmt.Sprintf("%d frames wait for the network", s.core.Under())}, nil)
+				return
+			}
+		}
+		if at := (track{e.Segment, e.Stream}); s.footage[at] == nil {
+			s.footage[at] = m.footage
+		}
+		m.event = e
+	case streams.Missed:
+		if s.plain() {
+			e.Segment = s.core.Told()
+			m.event = e
+		}
+	}
+	if m.session != s.session {
+		return // it is over
+	}
+	s.step(ctx, m.event, m.session)
+}
+
+// drop ends the camera's session.
+func (s *stream) drop(why string) {
+	if s.session != nil {
+		s.session.end(why)
+		s.session = nil
+	}
+}
+
+// step asks the core, and does what it says.
+func (s *stream) step(ctx context.Context, event streams.Event, from *cameraSession) {
+	actions, err := s.core.Step(time.Since(s.begun), event)
+	if err != nil {
+		s.log.Warn("a camera's message makes no sense", zap.Error(err))
+		s.drop(err.Error())
+		return
+	}
+	if came, ok := event.(streams.Came); ok && came.Segment < s.core.Told()-method.Segment(s.core.Under()) {
+		delete(s.footage, track{came.Segment, came.Stream}) // it came again
+	}
+	for _, action := range actions {
+		switch a := action.(type) {
+		case streams.Look:
+			s.look(ctx, a)
+		case streams.Deliver:
+			s.deliver(a.Results)
+		case streams.Free:
+			delete(s.footage, track{a.Segment, method.A})
+			delete(s.footage, track{a.Segment, method.B})
+		case streams.Wake:
+			s.timer.Reset(a.At - time.Since(s.begun))
+		case streams.Finished:
+			s.finished()
+		default:
+			s.send(a)
+		}
+	}
+}
+
+// send tells the camera, if there is one.
+func (s *stream) send(action streams.Action) {
+	if s.session != nil && !s.session.send(s.message(action)) {
+		s.drop("the camera does not take in what it is told")
+	}
+}
+
+// look has the network look at frames.
+func (s *stream) look(ctx context.Context, a streams.Look) {
+	low, high := s.footage[track{a.Segment, method.A}], s.footage[track{a.Segment, a.Stream}]
+	arrived := time.Now()
+	s.group.Go(func() { // ends with ctx, or before
+		answer := streams.Looked{ID: a.ID}
+		frames, err := s.prepare(ctx, a, low, high)
+		if err != nil {
+			answer.Findings, answer.Why = make([]videoext.Findings, len(a.Frames)), make([]string, len(a.Frames))
+			for i := range answer.Why {
+				answer.Why[i] = err.Error()
+			}
+		} else {
+			s.last.Store(&shot{frames[len(frames)-1], a.Segment, a.Frames[len(a.Frames)-1], arrived})
+			name := "video/" + s.spec.Name
+			if a.Stream == method.B {
+				name += "/b"
+			}
+			answer.Findings, answer.Why = s.maker.Do(ctx, &s.network, frames, jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.deadline(), User: name})
+		}
+		select {
+		case s.looked <- answer:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// deliver gives results to those who listen.
+func (s *stream) deliver(results []streams.Result) {
+	label := func(class int) string { return s.maker.Label(s.network.Model, class) }
+	lines := make([][]byte, len(results))
+	for i := range results {
+		text, err := line(s.spec.Name, &results[i], label)
+		if err != nil {
+			text, _ = line(s.spec.Name, &streams.Result{Number: results[i].Number, Segment: results[i].Segment, Frame: results[i].Frame, Of: results[i].Of, Final: results[i].Final, Why: err.Error()}, label)
+		}
+		lines[i] = text
+	}
+	if err := s.journal.add(lines); err != nil {
+		s.log.Error("results are lost", zap.Error(err))
+		s.stop(err)
+		s.set(stateFailed, err.Error())
+	}
+	s.figure.count(results, s.core.Counts())
+}
+
+// finished is called when all frames have their results.
+func (s *stream) finished() {
+	s.set(stateEnded, "")
+	if s.plain() {
+		s.journal.close()
+		if err := os.WriteFile(filepath.Join(s.dir, endedFile), nil, 0o600); err != nil {
+			s.log.Error("a stream would begin again", zap.Error(err))
+		}
+	}
+	s.tell("stream has ended")
+}
+
+// endedFile marks streams that have ended.
+const endedFile = "ended"
+
+func (s *stream) set(state, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state, s.reason = state, reason
+}
+
+var errRemoved = errors.New("the stream was removed")

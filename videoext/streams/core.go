@@ -1,0 +1,473 @@
+// Package streams is the server's side of one live stream, as a pure core: it hosts a method's server side, says what the network is to
+// look at, and gives every frame one final result, numbered and in order, whatever comes twice or not at all.
+package streams
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// Config says what a stream is.
+type Config struct {
+	New      func() method.Server
+	Rate     float64        // frames a second, for the times of those that do not come
+	Deadline time.Duration  // from a segment's coming to its final results, beyond which they are late; 0: none
+	Patience time.Duration  // after which a segment is given up; 0: DefaultPatience
+	Most     int            // segments under way beyond which it is Full; 0: DefaultMost
+	Next     method.Segment // the first that has no final results
+	Number   uint64         // of the last result
+}
+
+// What a Config leaves out.
+const (
+	DefaultPatience = 60 * time.Second
+	DefaultMost     = 16
+)
+
+// leftOut is why the network does not see what the camera does not send.
+const leftOut = "the camera left it out"
+
+// maxGap is how many segments may be missing in a row.
+const maxGap = 1 << 12
+
+// Counts are of frames with final results.
+type Counts struct {
+	Frames, Late uint64
+	Dropped      uint64  // of them, that the network did not see
+	Things       uint64  // detections in them
+	Score        float64 // sum of these
+	Regions      uint64
+}
+
+// Core is one stream. One goroutine uses it.
+type Core struct {
+	c      Config
+	server method.Server
+	under  []*segment // way, in order; the last is the one before told
+	told   method.Segment
+	looks  map[int]method.Infer
+	lastID int
+	time   time.Duration // of the last frame, in its source
+	wake   time.Duration // that the method asked for; math.MaxInt64: none
+	asked  time.Duration // by the last Wake
+	ended  bool
+	over   bool // Ended was told to the method
+	counts Counts
+	do     []Action
+}
+
+// segment is one under way.
+type segment struct {
+	number  method.Segment
+	came    time.Duration
+	times   []time.Duration
+	high    bool // stream B has come, or will not
+	regions [][]videoext.Region
+	answer  *method.Answer
+	why     []string // of each frame
+	final   []videoext.Findings
+}
+
+// New makes a stream.
+func New(c Config) *Core {
+	if c.Patience == 0 {
+		c.Patience = DefaultPatience
+	}
+	if c.Most == 0 {
+		c.Most = DefaultMost
+	}
+	if !(c.Rate > 0) {
+		c.Rate = 25
+	}
+	return &Core{c: c, server: c.New(), told: c.Next, looks: map[int]method.Infer{}, wake: math.MaxInt64, asked: math.MaxInt64}
+}
+
+// Full says that so many segments are under way that no more should come now.
+func (c *Core) Full() bool { return len(c.under) >= c.c.Most }
+
+// Told is the first segment that has not come.
+func (c *Core) Told() method.Segment { return c.told }
+
+// Under is how many segments are under way.
+func (c *Core) Under() int { return len(c.under) }
+
+// Counts are what was counted so far.
+func (c *Core) Counts() Counts { return c.counts }
+
+// Step takes what happened, and when, by a clock that never goes back. An error says that what came makes no sense; nothing was done then.
+func (c *Core) Step(now time.Duration, event Event) ([]Action, error) {
+	c.do = nil
+	var err error
+	switch e := event.(type) {
+	case Begun:
+		c.begin()
+	case Came:
+		err = c.came(now, e)
+	case Missed:
+		err = c.missed(now, e)
+	case Given:
+		err = c.given(now, e.Results)
+	case Looked:
+		c.looked(now, e)
+	case Ended:
+		c.ended = true
+	case Tick:
+		c.asked = math.MaxInt64
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.expire(now)
+	c.finish(now)
+	c.sleep()
+	return c.do, nil
+}
+
+func (c *Core) add(a Action) { c.do = append(c.do, a) }
+
+// begin tells a camera's new session how things are.
+func (c *Core) begin() {
+	if c.over {
+		c.server, c.over = c.c.New(), false
+	}
+	c.ended = false
+	c.add(Welcome{c.told})
+	if first := c.first(); first > 0 {
+		c.add(Done{first - 1})
+	}
+	for _, s := range c.under {
+		if s.answer != nil && s.final == nil {
+			c.add(Tell{*s.answer})
+		}
+	}
+}
+
+// first is the first segment without final results.
+func (c *Core) first() method.Segment { return c.told - method.Segment(len(c.under)) }
+
+// find is a segment under way; nil if it is not.
+func (c *Core) find(n method.Segment) *segment {
+	if n < c.first() || n >= c.told {
+		return nil
+	}
+	return c.under[n-c.first()]
+}
+
+// open takes in the next segment, and those before it that did not come.
+func (c *Core) open(now time.Duration, n method.Segment, of int) error {
+	if n > c.told+maxGap {
+		return fmt.Errorf("segment %d comes after %d, which is %d too far", n, c.told, n-c.told-maxGap)
+	}
+	for c.told < n {
+		s := c.push(now, of, nil, nil)
+		s.reason("it did not come")
+		c.step(now, method.Failed{Segment: s.number, Stream: method.A, Of: of})
+	}
+	return nil
+}
+
+// push makes a segment the last one under way. Times of frames that are not known are guessed.
+func (c *Core) push(now time.Duration, of int, frames []int, times []time.Duration) *segment {
+	s := &segment{number: c.told, came: now, times: make([]time.Duration, of), why: make([]string, of)}
+	for i := range s.times {
+		c.time += time.Duration(float64(time.Second) / c.c.Rate)
+		if len(frames) > 0 && frames[0] == i {
+			c.time, frames, times = times[0], frames[1:], times[1:]
+		}
+		s.times[i] = c.time
+	}
+	c.under, c.told = append(c.under, s), c.told+1
+	return s
+}
+
+// reason says of all frames why the network does not see them.
+func (s *segment) reason(why string) {
+	for i := range s.why {
+		s.why[i] = why
+	}
+}
+
+func (c *Core) came(now time.Duration, e Came) error {
+	if e.Of < 1 || len(e.Frames) != len(e.Times) {
+		return fmt.Errorf("segment %d has %d frames, and times of %d of %d", e.Segment, e.Of, len(e.Times), len(e.Frames))
+	}
+	if e.Stream == method.B {
+		return c.cameHigh(now, e)
+	}
+	if e.Segment < c.told {
+		c.again(e.Segment)
+		return nil
+	}
+	if err := c.open(now, e.Segment, e.Of); err != nil {
+		return err
+	}
+	s := c.push(now, e.Of, e.Frames, e.Times)
+	sent := map[int]bool{}
+	for _, frame := range e.Frames {
+		sent[frame] = true
+	}
+	for frame := range s.why {
+		if !sent[frame] {
+			s.why[frame] = leftOut
+		}
+	}
+	c.step(now, method.Arrived{Segment: e.Segment, Stream: method.A, Frames: e.Frames, Of: e.Of})
+	return nil
+}
+
+// again answers what comes a second time.
+func (c *Core) again(n method.Segment) {
+	if n < c.first() {
+		c.add(Done{n})
+	}
+}
+
+func (c *Core) cameHigh(now time.Duration, e Came) error {
+	s := c.find(e.Segment)
+	switch {
+	case s == nil && e.Segment >= c.told:
+		return fmt.Errorf("stream B of segment %d comes before its stream A", e.Segment)
+	case s == nil:
+		c.again(e.Segment)
+	case e.Of != len(s.times):
+		return fmt.Errorf("segment %d has %d frames on stream A, and is of %d on stream B", e.Segment, len(s.times), e.Of)
+	case !s.high:
+		s.high = true
+		c.step(now, method.Arrived{Segment: e.Segment, Stream: method.B, Frames: e.Frames, Of: e.Of})
+	}
+	return nil
+}
+
+func (c *Core) missed(now time.Duration, e Missed) error {
+	if e.Of < 1 {
+		return fmt.Errorf("segment %d has %d frames", e.Segment, e.Of)
+	}
+	s := c.find(e.Segment)
+	var event method.ServerEvent = method.Failed{Segment: e.Segment, Stream: e.Stream, Of: e.Of}
+	if e.Why == "" {
+		event = method.Skip{Segment: e.Segment, Stream: e.Stream, Of: e.Of}
+	}
+	switch {
+	case e.Stream == method.B:
+		if s != nil && !s.high && e.Of == len(s.times) {
+			s.high = true
+			c.step(now, event)
+		}
+		return nil
+	case e.Segment < c.told:
+		c.again(e.Segment)
+		return nil
+	}
+	if err := c.open(now, e.Segment, e.Of); err != nil {
+		return err
+	}
+	if e.Time > 0 {
+		s = c.push(now, e.Of, []int{0}, []time.Duration{e.Time})
+	} else {
+		s = c.push(now, e.Of, nil, nil)
+	}
+	if s.reason(e.Why); e.Why == "" {
+		s.reason(leftOut)
+	}
+	c.step(now, event)
+	return nil
+}
+
+// given takes in what the camera has found.
+func (c *Core) given(now time.Duration, r method.Results) error {
+	s := c.find(r.Segment)
+	switch {
+	case s == nil && r.Segment >= c.told:
+		return fmt.Errorf("results of segment %d come before it", r.Segment)
+	case s == nil:
+		c.again(r.Segment)
+		return nil
+	case len(r.Frames) != len(s.times):
+		return fmt.Errorf("segment %d has %d frames, and results of %d", r.Segment, len(s.times), len(r.Frames))
+	}
+	if r.Final && s.final == nil {
+		s.reason("")
+	}
+	c.results(now, r)
+	return nil
+}
+
+// step tells the method's server side, and does what it asks for.
+func (c *Core) step(now time.Duration, event method.ServerEvent) {
+	for _, action := range c.server.Step(now, event) {
+		switch a := action.(type) {
+		case method.Infer:
+			c.lastID++
+			c.looks[c.lastID] = a
+			c.add(Look{c.lastID, a})
+		case method.Answer:
+			c.answer(a)
+		case method.Results:
+			c.results(now, a)
+		case method.Wake:
+			c.wake = a.At
+		}
+	}
+}
+
+func (c *Core) answer(a method.Answer) {
+	if s := c.find(a.Segment); s != nil {
+		s.answer = &a
+		if w, ok := a.Content.(method.Wanted); ok && len(w.Regions) == len(s.times) {
+			s.regions = w.Regions
+		}
+	}
+	c.add(Tell{a})
+}
+
+// looked tells the method what the network found. On stream A a frame that the network did not see has what is in the one before it.
+func (c *Core) looked(now time.Duration, e Looked) {
+	in, ok := c.looks[e.ID]
+	if !ok || len(e.Findings) != len(in.Frames) || len(e.Why) != len(in.Frames) {
+		return
+	}
+	delete(c.looks, e.ID)
+	s := c.find(in.Segment)
+	if s == nil {
+		c.step(now, method.Failed{Segment: in.Segment, Stream: in.Stream, Of: 1}) // the method forgets it
+		return
+	}
+	seen := -1
+	out := method.Inferred{Segment: in.Segment, Stream: in.Stream}
+	for i, why := range e.Why {
+		if why == "" && seen < 0 {
+			seen = i
+		}
+	}
+	if seen < 0 {
+		if in.Stream == method.A {
+			s.note(in.Frames, e.Why)
+		}
+		c.step(now, method.Failed{Segment: in.Segment, Stream: in.Stream, Of: len(s.times)})
+		return
+	}
+	for i, frame := range in.Frames {
+		if e.Why[i] == "" {
+			seen = i
+		} else if in.Stream == method.B {
+			continue
+		}
+		out.Frames, out.Findings = append(out.Frames, frame), append(out.Findings, e.Findings[seen])
+	}
+	if in.Stream == method.A {
+		s.note(in.Frames, e.Why)
+	}
+	c.step(now, out)
+}
+
+func (s *segment) note(frames []int, why []string) {
+	for i, frame := range frames {
+		s.why[frame] = why[i]
+	}
+}
+
+// results keeps final ones until those before are final, and delivers others.
+func (c *Core) results(now time.Duration, r method.Results) {
+	s := c.find(r.Segment)
+	if s == nil || s.final != nil || len(r.Frames) != len(s.times) {
+		return
+	}
+	if r.Final {
+		s.final = r.Frames
+		return
+	}
+	c.deliver(now, s, r.Frames, false)
+}
+
+func (c *Core) deliver(now time.Duration, s *segment, frames []videoext.Findings, final bool) {
+	d := Deliver{Results: make([]Result, len(frames))}
+	for i, f := range frames {
+		c.c.Number++
+		d.Results[i] = Result{
+			Number: c.c.Number, Segment: s.number, Frame: i, Of: len(frames), Final: final, Time: s.times[i], Findings: f,
+			Latency: now - s.came, Late: c.c.Deadline > 0 && now-s.came > c.c.Deadline, Why: s.why[i],
+		}
+		if s.regions != nil {
+			d.Results[i].Regions = s.regions[i]
+		}
+		if final {
+			c.count(&d.Results[i])
+		}
+	}
+	c.add(d)
+}
+
+func (c *Core) count(r *Result) {
+	c.counts.Frames++
+	c.counts.Regions += uint64(len(r.Regions))
+	switch {
+	case r.Why != "" && r.Why != leftOut:
+		c.counts.Dropped++
+	case r.Late:
+		c.counts.Late++
+	}
+	for _, d := range r.Findings.Detections {
+		c.counts.Things++
+		c.counts.Score += float64(d.Score)
+	}
+}
+
+// expire wakes the method, and gives up the first segment when it has taken too long.
+func (c *Core) expire(now time.Duration) {
+	if now >= c.wake {
+		c.wake = math.MaxInt64
+		c.step(now, method.Woke{})
+	}
+	for len(c.looks) == 0 && c.ended && !c.over {
+		c.over = true
+		c.step(now, method.Ended{})
+	}
+	for _, s := range c.under {
+		if now-s.came < c.c.Patience {
+			break
+		}
+		if s.final == nil {
+			s.final = make([]videoext.Findings, len(s.times))
+			s.reason(fmt.Sprintf("it had no results after %v", c.c.Patience))
+		}
+	}
+	if c.over {
+		for _, s := range c.under {
+			if s.final == nil {
+				s.final = make([]videoext.Findings, len(s.times))
+				s.reason("the stream ended before")
+			}
+		}
+	}
+}
+
+// finish delivers what is final, in order.
+func (c *Core) finish(now time.Duration) {
+	for len(c.under) > 0 && c.under[0].final != nil {
+		s := c.under[0]
+		c.under = c.under[1:]
+		c.deliver(now, s, s.final, true)
+		c.add(Done{s.number})
+		c.add(Free{s.number})
+	}
+	if c.over && len(c.under) == 0 && c.ended {
+		c.ended = false
+		c.add(Finished{})
+	}
+}
+
+// sleep asks to be woken when the time is another one than before.
+func (c *Core) sleep() {
+	at := c.wake
+	if len(c.under) > 0 {
+		at = min(at, c.under[0].came+c.c.Patience)
+	}
+	if at < c.asked {
+		c.asked = at
+		c.add(Wake{at})
+	}
+}

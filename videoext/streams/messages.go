@@ -1,0 +1,111 @@
+package streams
+
+import (
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// Event is what happens to a stream.
+type Event interface{ event() }
+
+// Begun says that a camera's session begins. It is answered by Welcome, and then by what an earlier session may not have been told.
+type Begun struct{}
+
+// Came says that frames of a segment are here. What came before is ignored.
+type Came struct {
+	Segment method.Segment
+	Stream  method.Stream
+	Frames  []int           // increasing, at least one
+	Times   []time.Duration // of Frames, in their source
+	Of      int             // frames of the segment
+}
+
+// Missed says that a segment, or a stream of it, does not come or cannot be used.
+type Missed struct {
+	Segment method.Segment
+	Stream  method.Stream
+	Of      int
+	Why     string        // empty: the camera has left it out
+	Time    time.Duration // of its first frame; 0: not known
+}
+
+// Given are results that the camera has itself.
+type Given struct{ method.Results }
+
+// Looked answers Look. Findings and Why are of each of its frames; one that the network did not see has a Why.
+type Looked struct {
+	ID       int
+	Findings []videoext.Findings
+	Why      []string
+}
+
+// Ended says that nothing more will come, until Begun.
+type Ended struct{}
+
+// Tick says that the time of Wake has come.
+type Tick struct{}
+
+func (Begun) event()  {}
+func (Came) event()   {}
+func (Missed) event() {}
+func (Given) event()  {}
+func (Looked) event() {}
+func (Ended) event()  {}
+func (Tick) event()   {}
+
+// Action is what a stream asks for.
+type Action interface{ action() }
+
+// Welcome begins a session: the first segment that is wanted.
+type Welcome struct{ Next method.Segment }
+
+// Look asks what the network finds in frames. It is always answered.
+type Look struct {
+	ID int
+	method.Infer
+}
+
+// Tell is an answer for the camera.
+type Tell struct{ method.Answer }
+
+// Done tells the camera that a segment has its final results.
+type Done struct{ Segment method.Segment }
+
+// Deliver are results for whoever listens: of all frames of a segment.
+type Deliver struct{ Results []Result }
+
+// Free says that a segment's frames are needed no more.
+type Free struct{ Segment method.Segment }
+
+// Wake asks for Tick at a time, of which a later Wake takes the place.
+type Wake struct{ At time.Duration }
+
+// Finished says that all that came before Ended has its final results.
+type Finished struct{}
+
+func (Welcome) action()  {}
+func (Look) action()     {}
+func (Tell) action()     {}
+func (Done) action()     {}
+func (Deliver) action()  {}
+func (Free) action()     {}
+func (Wake) action()     {}
+func (Finished) action() {}
+
+// Result is what was found in one frame. Each frame has one that is final.
+type Result struct {
+	Number   uint64 // of the stream's results, from 1
+	Segment  method.Segment
+	Frame    int // of the segment
+	Of       int // frames of the segment
+	Final    bool
+	Time     time.Duration // in the source
+	Findings videoext.Findings
+	Regions  []videoext.Region // that the camera was asked for
+	Latency  time.Duration     // since the segment came
+	Late     bool              // it is more than the deadline
+	// Why the network did not see the frame; its findings are then those of another one, or none. Empty: it did.
+	Why string
+}
