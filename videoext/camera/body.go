@@ -63,8 +63,14 @@ func (b *body) left() (n int, room bool) {
 	return len(b.data), len(b.data) == 0 && b.end == nil
 }
 
-// close ends the body behind its message.
-func (b *body) close() { b.fail(io.EOF) }
+// Close implements io.Closer: it ends a read that waits, without which a connection that broke would wait for that read.
+func (b *body) Close() error {
+	b.fail(errDropped)
+	return nil
+}
+
+// finish ends the body behind its message.
+func (b *body) finish() { b.fail(io.EOF) }
 
 // fail ends it with an error, at once if that is another one than io.EOF.
 func (b *body) fail(err error) {

@@ -16,8 +16,8 @@ import (
 
 // Peer is the server's end.
 type Peer interface {
-	// Connect begins a session, in which the camera says what it reads from body.
-	Connect(ctx context.Context, body io.Reader) (Connection, error)
+	// Connect begins a session, in which the camera says what is read from body, until it is closed.
+	Connect(ctx context.Context, body io.ReadCloser) (Connection, error)
 }
 
 // Connection is a session: what the server says, and how far it has what was said to it.

@@ -46,12 +46,12 @@ func (s *Server) address() (string, error) {
 }
 
 // Connect implements Peer.
-func (s *Server) Connect(ctx context.Context, body io.Reader) (Connection, error) {
+func (s *Server) Connect(ctx context.Context, body io.ReadCloser) (Connection, error) {
 	address, err := s.address()
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, io.NopCloser(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body)
 	if err != nil {
 		return nil, err
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/session"
 )
 
-// ledger has what is to be said of segments that are not done, so that each session gets it once. Its memory is bounded: of what is too
-// much, the oldest segments become Skips, and then are left out, for which the server makes up.
+// ledger has what is to be said of segments that are not done, so that each session gets it once. Its bytes are bounded: of what is too
+// much, the oldest segments become Skips. How many segments there are is bounded by those who open them.
 type ledger struct {
-	maxBytes, maxEntries int
+	maxBytes int
 
 	entries []*entry // in order of segments
 	bytes   int      // of all messages
-	lost    int      // segments that were given up
+	lost    int      // segments whose frames were given up
 }
 
 // entry is a segment.
@@ -37,11 +37,6 @@ type message struct {
 
 // open adds a segment, behind all others.
 func (l *ledger) open(segment method.Segment, frames int, now time.Duration) {
-	if len(l.entries) == l.maxEntries {
-		l.bytes -= l.entries[0].size()
-		l.entries = slices.Delete(l.entries, 0, 1)
-		l.lost++
-	}
 	l.entries = append(l.entries, &entry{segment: segment, frames: frames, captured: now})
 }
 
@@ -60,14 +55,30 @@ func (l *ledger) find(segment method.Segment) *entry {
 	return l.entries[i]
 }
 
-// add keeps a message of a segment, the first of which is that of stream A.
-func (l *ledger) add(segment method.Segment, data []byte, coded bool) {
+// place is where a message stands among those of a segment: that on stream A before others, which may be there while A is encoded.
+type place bool
+
+const (
+	first place = true
+	later place = false
+)
+
+// of is the place of a stream's message.
+func of(s method.Stream) place { return s == method.A }
+
+// add keeps a message of a segment.
+func (l *ledger) add(segment method.Segment, at place, data []byte, coded bool) {
 	e := l.find(segment)
-	if e == nil { // it is done, or given up
+	if e == nil { // it is done
 		return
 	}
-	e.begun = true
-	e.messages = append(e.messages, &message{data: data, coded: coded})
+	m := &message{data: data, coded: coded}
+	if at == first {
+		e.begun = true
+		e.messages = slices.Insert(e.messages, 0, m)
+	} else {
+		e.messages = append(e.messages, m)
+	}
 	l.bytes += len(data)
 	for _, old := range l.entries {
 		if l.bytes <= l.maxBytes {
@@ -79,15 +90,15 @@ func (l *ledger) add(segment method.Segment, data []byte, coded bool) {
 
 // giveUp leaves nothing of the frames of a segment. In the session that has them already nothing is said of that.
 func (l *ledger) giveUp(e *entry) {
-	if !slices.ContainsFunc(e.messages, func(m *message) bool { return m.coded }) {
+	if !e.begun || !slices.ContainsFunc(e.messages, func(m *message) bool { return m.coded }) {
 		return
 	}
 	before := e.size()
-	first := e.messages[0]
+	begin := e.messages[0]
 	e.messages = slices.DeleteFunc(e.messages, func(m *message) bool { return m.coded })
-	if first.coded {
+	if begin.coded {
 		skip := session.Skipped{Skip: method.Skip{Segment: e.segment, Stream: method.A, Of: e.frames}}
-		e.messages = slices.Insert(e.messages, 0, &message{data: encoded(&skip), sent: first.sent})
+		e.messages = slices.Insert(e.messages, 0, &message{data: encoded(&skip), sent: begin.sent})
 	}
 	l.bytes -= before - e.size()
 	l.lost++
@@ -133,27 +144,27 @@ func (l *ledger) waiting() (n int) {
 	return n
 }
 
-// resume begins a new session, in which a segment is the first that is wanted.
+// resume begins a new session, in which a segment is the first of which the server has nothing. It has the messages on stream A of
+// those before, until it is started again; what was said of them later may not have come.
 func (l *ledger) resume(next method.Segment) {
-	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool {
-		if e.segment < next {
-			l.bytes -= e.size()
-		}
-		return e.segment < next
-	})
 	for _, e := range l.entries {
-		for _, m := range e.messages {
-			m.sent = false
+		for i, m := range e.messages {
+			m.sent = i == 0 && e.segment < next
 		}
 	}
 }
 
-// done forgets a segment that has its results, and returns what is known of it; nil: nothing.
-func (l *ledger) done(segment method.Segment) *entry {
-	e := l.find(segment)
-	if e != nil {
-		l.bytes -= e.size()
-		l.entries = slices.DeleteFunc(l.entries, func(o *entry) bool { return o == e })
+// clear forgets all segments.
+func (l *ledger) clear() { l.entries, l.bytes = nil, 0 }
+
+// done forgets the segments up to one, which have their results, and returns them.
+func (l *ledger) done(last method.Segment) []*entry {
+	n := 0
+	for n < len(l.entries) && l.entries[n].segment <= last {
+		l.bytes -= l.entries[n].size()
+		n++
 	}
-	return e
+	done := slices.Clone(l.entries[:n])
+	l.entries = slices.Delete(l.entries, 0, n)
+	return done
 }

@@ -27,6 +27,8 @@ type peer struct {
 	each func(session int, m session.Message) error
 	// answer takes the place of all that is said, if it is there.
 	answer func(w io.Writer, flush func())
+	// forgets says that the server is started again between sessions.
+	forgets bool
 
 	mu       sync.Mutex
 	sessions int
@@ -112,10 +114,14 @@ func (p *peer) hear(m session.Message, first bool, to io.Writer, flush func()) b
 			panic(http.ErrAbortHandler)
 		}
 	}
+	number := p.sessions
 	p.out = func(m session.Message) {
 		data, err := session.Append(nil, m)
 		if err != nil {
 			p.t.Error(err)
+		}
+		if p.sessions != number { // it is over
+			return
 		}
 		_, _ = to.Write(data) // the camera may be gone
 		flush()
@@ -125,9 +131,14 @@ func (p *peer) hear(m session.Message, first bool, to io.Writer, flush func()) b
 		return false
 	}
 	if first {
-		p.restart()
+		if p.server == nil || p.forgets {
+			p.restart()
+		}
 		p.got = map[string]bool{}
-		p.out(&session.Welcome{Method: p.spec, Next: p.next})
+		p.out(&session.Welcome{Method: p.spec, Next: p.last + 1})
+		if p.next > 0 {
+			p.out(&session.Done{Segment: p.next - 1})
+		}
 		return true
 	}
 	return p.take(m)
@@ -191,7 +202,7 @@ func (p *peer) note(segment method.Segment, stream method.Stream, of int) {
 	if stream != method.A {
 		return
 	}
-	if segment <= p.last {
+	if segment != p.last+1 {
 		p.t.Errorf("stream A of segment %d comes after that of %d", segment, p.last)
 	}
 	p.last = segment
@@ -213,16 +224,35 @@ func (p *peer) step(event method.ServerEvent) {
 			if a.Final {
 				p.finish(a.Segment)
 			}
+		case method.Wake:
+			p.wake(a.At)
 		}
 	}
 }
 
+// wake tells the method the time, unless the server was started again meanwhile.
+func (p *peer) wake(at time.Duration) {
+	server := p.server
+	timer := time.AfterFunc(at-time.Since(p.began), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.server == server {
+			p.step(method.Woke{})
+		}
+	})
+	p.t.Cleanup(func() { timer.Stop() })
+}
+
+// finish gives results in the order of segments. Those of what comes again are not given again.
 func (p *peer) finish(segment method.Segment) {
+	if segment < p.next {
+		return
+	}
 	p.final[segment]++
 	for p.final[p.next] > 0 {
+		p.out(&session.Done{Segment: p.next})
 		p.next++
 	}
-	p.out(&session.Done{Segment: segment})
 }
 
 // check holds that each of some segments has final results once.

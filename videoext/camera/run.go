@@ -224,9 +224,9 @@ func (r *runner) hears(inner context.Context, all *sync.WaitGroup, h heard) erro
 	if err != nil {
 		return r.lose(err)
 	}
-	if done != nil {
+	for _, finished := range done {
 		t.useful = true
-		r.observe(*done)
+		r.observe(finished)
 	}
 	return nil
 }

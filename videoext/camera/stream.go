@@ -37,40 +37,53 @@ const (
 	maxHeld     = 12       // segments whose frames a method keeps
 	maxTasks    = 4        // that wait, for frames to be taken
 	maxMessages = 64 << 20 // bytes of what is not done
-	maxEntries  = 256      // segments that are not done
+	maxUnderWay = 16       // segments that are not done: of more the frames are dropped
 	maxSaid     = 64
 )
 
 func newStream(rate float64, memory int) *stream {
 	return &stream{
 		rate: rate, memory: memory, held: map[method.Segment][]*media.Frame{}, wake: -1,
-		ledger: ledger{maxBytes: maxMessages, maxEntries: maxEntries},
+		ledger: ledger{maxBytes: maxMessages},
 	}
 }
 
+// maxBehind is how far a server may be behind what it once said is done, as one is that was killed. One that is further behind is
+// another one, and the stream begins anew.
+const maxBehind = 1024
+
 // welcome begins a session.
 func (s *stream) welcome(now time.Duration, w *session.Welcome) error {
-	if w.Method != s.spec {
+	another := w.Next+maxBehind < s.first()
+	if w.Method != s.spec || another {
 		m, err := methods.New(w.Method, methods.Learned{})
 		if err != nil {
 			return fmt.Errorf("the server wants method %q: %w", w.Method, err)
 		}
-		s.forget()
 		s.spec, s.frames = w.Method, m.Frames
 		s.camera, _ = m.New()
+		s.wake, s.partly, s.todo = -1, nil, nil
+		clear(s.held)
+		s.ledger.clear()
+	}
+	if w.Next > s.next { // another camera has used the numbers before it
+		s.ledger.clear()
+	}
+	if w.Next > s.next || another {
+		s.next = w.Next
 	}
 	s.ledger.resume(w.Next)
 	s.said = nil
-	s.next = max(s.next, w.Next)
 	s.link = estimate{at: now, progress: now}
 	return nil
 }
 
-// forget drops what belongs to another method. Numbers of segments go on.
-func (s *stream) forget() {
-	clear(s.held)
-	s.ledger.resume(s.next)
-	s.wake, s.partly, s.todo = -1, nil, nil
+// first is the first segment that is not done.
+func (s *stream) first() method.Segment {
+	if len(s.ledger.entries) > 0 {
+		return s.ledger.entries[0].segment
+	}
+	return s.next
 }
 
 // room says whether frames of another segment can be kept.
@@ -78,7 +91,7 @@ func (s *stream) room() bool {
 	if len(s.partly) > 0 {
 		return true
 	}
-	if s.spec == "" || len(s.held) >= maxHeld || len(s.todo) >= maxTasks {
+	if s.spec == "" || len(s.held) >= maxHeld || len(s.todo) >= maxTasks || len(s.ledger.entries) >= maxUnderWay {
 		return false
 	}
 	bytes := 0
@@ -139,7 +152,7 @@ func (s *stream) do(now time.Duration, action method.CameraAction) {
 			s.todo = append(s.todo, &encodeTask{Encode: a, frames: frames, of: len(s.held[a.Segment]), rate: s.rate})
 		}
 	case method.Skip:
-		s.ledger.add(a.Segment, encoded(&session.Skipped{Skip: a}), false)
+		s.ledger.add(a.Segment, of(a.Stream), encoded(&session.Skipped{Skip: a}), false)
 	case method.Measure:
 		s.measure(a)
 	case method.Track:
@@ -155,7 +168,7 @@ func (s *stream) do(now time.Duration, action method.CameraAction) {
 			s.err = err
 			return
 		}
-		s.ledger.add(a.Segment, data, false)
+		s.ledger.add(a.Segment, later, data, false)
 	case method.Release:
 		delete(s.held, a.Segment)
 	case method.Wake:
@@ -216,7 +229,7 @@ func (s *stream) worked(now time.Duration, out outcome) error {
 		if e := s.ledger.find(out.segment); e != nil {
 			e.sent[out.stream] = len(out.data)
 		}
-		s.ledger.add(out.segment, out.data, true)
+		s.ledger.add(out.segment, of(out.stream), out.data, true)
 		s.totals.Bytes[out.stream] += len(out.data)
 	}
 	s.tell(now, out.event)
@@ -226,12 +239,13 @@ func (s *stream) worked(now time.Duration, out outcome) error {
 // missed skips what could not be encoded.
 func (s *stream) missed(out outcome) {
 	if e := s.ledger.find(out.segment); e != nil {
-		s.ledger.add(out.segment, encoded(&session.Skipped{Skip: method.Skip{Segment: out.segment, Stream: out.stream, Of: e.frames}}), false)
+		skip := session.Skipped{Skip: method.Skip{Segment: out.segment, Stream: out.stream, Of: e.frames}}
+		s.ledger.add(out.segment, of(out.stream), encoded(&skip), false)
 	}
 }
 
 // hear takes in what the server says after its Welcome. An error is about the server.
-func (s *stream) hear(now time.Duration, m session.Message) (*Finished, error) {
+func (s *stream) hear(now time.Duration, m session.Message) ([]Finished, error) {
 	switch m := m.(type) {
 	case *session.Answered:
 		if err := s.fits(m.Answer); err != nil {
@@ -266,18 +280,17 @@ func (s *stream) fits(a method.Answer) error {
 	return nil
 }
 
-func (s *stream) done(now time.Duration, segment method.Segment) *Finished {
-	e := s.ledger.done(segment)
-	if e == nil {
-		return nil
+func (s *stream) done(now time.Duration, last method.Segment) (all []Finished) {
+	for _, e := range s.ledger.done(last) {
+		delay := now - e.captured
+		s.totals.Done++
+		s.totals.Delay += delay
+		if len(s.said) < maxSaid {
+			s.said = append(s.said, encoded(&session.Delay{Segment: e.segment, Delay: delay}))
+		}
+		all = append(all, Finished{Segment: e.segment, Frames: e.frames, Bytes: e.sent, Delay: delay, Bandwidth: s.link.rate})
 	}
-	delay := now - e.captured
-	s.totals.Done++
-	s.totals.Delay += delay
-	if len(s.said) < maxSaid {
-		s.said = append(s.said, encoded(&session.Delay{Segment: segment, Delay: delay}))
-	}
-	return &Finished{Segment: segment, Frames: e.frames, Bytes: e.sent, Delay: delay, Bandwidth: s.link.rate}
+	return all
 }
 
 // tick tells the method the time that it asked for.

@@ -125,7 +125,7 @@ func (r *runner) lose(err error) error {
 // drop ends the session.
 func (r *runner) drop() {
 	if t := r.talk; t != nil {
-		t.body.fail(errDropped)
+		_ = t.body.Close() // it cannot fail
 		t.cancel()
 		r.talk = nil
 	}
@@ -185,7 +185,7 @@ func (r *runner) over(now time.Duration) bool {
 		return false
 	}
 	t.say(encoded(&session.Ended{}))
-	t.body.close()
+	t.body.finish()
 	r.goodbye = now
 	return false
 }

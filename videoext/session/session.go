@@ -35,7 +35,7 @@ type Hello struct {
 // Welcome begins the server's side.
 type Welcome struct {
 	Method string         // a specification of videoext/methods
-	Next   method.Segment // the first that is wanted
+	Next   method.Segment // the first of which nothing has come
 }
 
 // Sent is what was encoded of a segment.
@@ -54,7 +54,7 @@ type Delay struct {
 	Delay   time.Duration
 }
 
-// Done tells the camera that a segment has final results.
+// Done tells the camera that a segment has final results, and all before it. A session begins with that of the last one.
 type Done struct{ Segment method.Segment }
 
 // Refused ends a session: what was asked for cannot be.
