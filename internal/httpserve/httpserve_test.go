@@ -312,3 +312,35 @@ func TestSources(t *testing.T) {
 		t.Errorf("a Unix socket counts as %v", got)
 	}
 }
+
+// TestHTTP2: without TLS, too, for clients that know it beforehand; both directions go at once, and the connection is counted.
+func TestHTTP2(t *testing.T) {
+	s := serve(t, Config{}, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.Copy(w, r.Body) // the client reads what it got
+	})
+	protocols := &http.Protocols{}
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	defer transport.CloseIdleConnections()
+	body, said := io.Pipe()
+	r, err := http.NewRequest(http.MethodPost, "http://"+s.address, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := transport.RoundTrip(r) // before the body has ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if n := s.Connections().Open; n != 1 || answer.ProtoMajor != 2 {
+		t.Errorf("%d connections are open, of HTTP/%d", n, answer.ProtoMajor)
+	}
+	go func() { fmt.Fprint(said, "one"); said.Close() }() // ended by the reading of it
+	if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "one" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

@@ -106,7 +106,11 @@ func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
 // have a moment to say so. It closes listener. After a drain it returns nil, or an error that counts
 // the requests that were cut off.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // of cameras, which need both directions at once, through proxies too
 	server := &http.Server{
+		Protocols:         protocols,
 		Handler:           s,
 		ReadHeaderTimeout: s.cfg.HeaderTimeout,
 		WriteTimeout:      s.cfg.WriteTimeout,
