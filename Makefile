@@ -63,6 +63,7 @@ bench-cuda: build/cuda-test ## Llama-3.1-8B's shape on this machine's GPU, besid
 REPORT = | $(GO) run ./tools/testreport
 test: setup ## every test that needs no GPU; says which were not run, and why
 	@tools/onnx_node_tests.sh || test $$? = 69
+	@tools/browser.sh || test $$? = 69
 	$(GO) vet ./...
 	$(GO) test -json -timeout 20m ./... $(REPORT)
 	$(GO) test -json -timeout 20m -tags amx_emulated ./kernels/cpu $(REPORT)

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/media/pipe"
+	"github.com/prefillonly/prefillonly/videoext/scene"
+)
+
+// demoChild is a process of the demo.
+type demoChild struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+}
+
+// videoDemo is one run of `video demo`.
+type videoDemo struct {
+	out      io.Writer
+	port     int
+	clip     string
+	detector string
+	decoder  string
+	method   string
+	quiet    bool // open no browser
+
+	dir      string
+	children []*demoChild // the last one first
+	ended    chan error   // gets how each of them ended
+	client   http.Client
+}
+
+func newVideoDemoCommand() *cobra.Command {
+	d := &videoDemo{}
+	command := &cobra.Command{
+		Use:   "demo",
+		Short: "Show a video stream in the browser, with everything it needs",
+		Long: `Starts a server on this machine, a camera's program that streams to it by DDS, and the page that shows what is found. The
+video is a street that the program draws by itself, and the network one that was trained on such streets; codec, network, server and
+protocol are those of real use. A clip of your own wants a network of your own: the small one knows drawn streets alone.
+Ctrl-C ends all of it and leaves nothing behind.`,
+		Args: cobra.NoArgs,
+		Example: `  prefillonly video demo                                    the page is at http://127.0.0.1:8000/video
+  prefillonly video demo --port 0 --method mpeg:qp=30       on a free port, in one quality
+  prefillonly video demo --clip street.mp4 --detector yolox_nano.onnx --decoder yolox`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			d.out = command.OutOrStdout()
+			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return d.run(ctx)
+		},
+	}
+	flags := command.Flags()
+	flags.IntVar(&d.port, "port", 8000, "of the server; 0: a free one")
+	flags.StringVar(&d.clip, "clip", "", "file of video to stream in place of the drawn street")
+	flags.StringVar(&d.detector, "detector", "", "file in ONNX's format of a network to look with in place of the small one")
+	flags.StringVar(&d.decoder, "decoder", "fastestdet", "what its outputs mean, as for prefillonly video detect")
+	flags.StringVar(&d.method, "method", "dds:low=38,high=24,frames=10,objectness=0.2,sure=0.6", "how the camera streams")
+	flags.BoolVar(&d.quiet, "no-browser", false, "open no browser")
+	return command
+}
+
+func (d *videoDemo) run(ctx context.Context) (err error) {
+	runtime.LockOSThread() // children end with the thread that started them
+	defer runtime.UnlockOSThread()
+	program, err := pipe.Find()
+	if err != nil {
+		return err
+	}
+	if d.dir, err = os.MkdirTemp("", "prefillonly-demo-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(d.dir)
+	d.ended = make(chan error, 2)
+	defer d.stop()
+	if d.clip == "" {
+		fmt.Fprintln(d.out, "drawing a street ...")
+		d.clip = filepath.Join(d.dir, "street.ivf")
+		if err := drawClip(ctx, program, d.clip); err != nil {
+			return ignoreCancelled(ctx, err)
+		}
+	}
+	fmt.Fprintln(d.out, "starting the server ...")
+	base, err := d.serve(ctx)
+	if err != nil {
+		return ignoreCancelled(ctx, err)
+	}
+	if err := d.declare(ctx, base); err != nil {
+		return ignoreCancelled(ctx, err)
+	}
+	if err := d.start(program, "run", "--server", base, "--stream", "street", "--source", d.clip, "--loop"); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "The page is at %s/video. Ctrl-C ends the demo.\n", base)
+	if !d.quiet {
+		openBrowser(base + "/video")
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-d.ended:
+		return fmt.Errorf("a process of the demo has ended: %w", err)
+	}
+}
+
+func ignoreCancelled(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// The drawn clip: it is played again and again.
+const (
+	clipWidth, clipHeight = 640, 360
+	clipRate, clipSeconds = 10, 20
+)
+
+// drawClip draws a street and has the camera's program encode it, well.
+func drawClip(ctx context.Context, program, name string) error {
+	encoder, err := pipe.Start(ctx, program)
+	if err != nil {
+		return err
+	}
+	defer encoder.Close()
+	street := scene.New(clipWidth, clipHeight, 1)
+	settings := media.Settings{Rate: clipRate, Quality: media.CRF(14), Preset: "veryfast"}
+	var segments []*media.Segment
+	for second := range clipSeconds {
+		frames := make([]*media.Frame, clipRate)
+		for i := range frames {
+			frames[i], _ = street.Frame(time.Duration(second)*time.Second + time.Duration(i)*time.Second/clipRate)
+		}
+		segment, err := encoder.Encode(ctx, frames, settings)
+		if err != nil {
+			return err
+		}
+		segments = append(segments, segment)
+	}
+	return writeFile(name, func(f *os.File) error {
+		return media.WriteIVF(f, clipWidth, clipHeight, clipRate, segments)
+	})
+}
+
+// serve starts the server, waits until it is ready, and returns its URL.
+func (d *videoDemo) serve(ctx context.Context) (base string, err error) {
+	config := filepath.Join(d.dir, "demo.yaml")
+	network, err := filepath.Abs(d.detector)
+	if d.detector == "" {
+		network = filepath.Join(d.dir, "street.onnx")
+		err = os.WriteFile(network, scene.Detector, 0o600)
+	}
+	if err != nil {
+		return "", err
+	}
+	text := "models:\n- {path: " + strconv.Quote(network) + ", name: detector, keep: always, decoder: " + strconv.Quote(d.decoder) + "}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	if d.port == 0 {
+		if d.port, err = unusedPort(); err != nil {
+			return "", err
+		}
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	err = d.start(own, "serve", "--config", config, "--port", strconv.Itoa(d.port), "--log-level", "warn", "--access-log=false", "--drain-timeout", "1s", "--runtime-dir", filepath.Join(d.dir, "run"))
+	if err != nil {
+		return "", err
+	}
+	base = "http://127.0.0.1:" + strconv.Itoa(d.port)
+	for {
+		if err := d.ask(ctx, http.MethodGet, base+"/ready", ""); err == nil {
+			return base, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case err := <-d.ended:
+			return "", fmt.Errorf("the server has ended: %w", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func unusedPort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// declare adds the camera's stream.
+func (d *videoDemo) declare(ctx context.Context, base string) error {
+	return d.ask(ctx, http.MethodPost, base+"/v1/video/streams", `{"name":"street","model":"detector","source":"camera","score":0.5,"deadline_ms":2000,"method":`+strconv.Quote(d.method)+`}`)
+}
+
+func (d *videoDemo) ask(ctx context.Context, method, url, body string) error {
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return err
+	}
+	answer, err := d.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
+		return fmt.Errorf("%s %s: %s: %s", method, url, answer.Status, text)
+	}
+	return nil
+}
+
+// start starts a child in a process group of its own, which Ctrl-C does not reach; it ends with this process, however that ends.
+func (d *videoDemo) start(program string, args ...string) error {
+	c := exec.Command(program, args...)
+	c.Stderr = os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	child := &demoChild{c, make(chan struct{})}
+	go func() { // ends with the child
+		err := c.Wait()
+		d.ended <- fmt.Errorf("%s %s: %v", filepath.Base(program), args[0], err)
+		close(child.done)
+	}()
+	d.children = append([]*demoChild{child}, d.children...)
+	return nil
+}
+
+// stop ends the children, the camera first.
+func (d *videoDemo) stop() {
+	for _, c := range d.children {
+		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		stuck := time.AfterFunc(20*time.Second, func() { _ = c.cmd.Process.Kill() })
+		<-c.done
+		stuck.Stop()
+	}
+	d.client.CloseIdleConnections()
+}
+
+// openBrowser opens a page where there is a screen; the URL is printed anyway.
+func openBrowser(url string) {
+	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+		return
+	}
+	if c := exec.Command("xdg-open", url); c.Start() == nil {
+		go func() { _ = c.Wait() }() // ends with xdg-open
+	}
+}
