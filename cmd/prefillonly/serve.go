@@ -103,7 +103,7 @@ func newGroup(cfg *config.Config, socket *os.File, log *zap.Logger) *supervise.G
 	g := &supervise.Group{Log: log}
 	g.Others = []*supervise.Child{{Name: "scheduler", Args: []string{"scheduler"}, Env: childEnv(cfg, config.Scheduler), Grace: grace}}
 	if hasVideo(cfg) {
-		g.Others = append(g.Others, videoChild(cfg))
+		g.Optional = append(g.Optional, videoChild(cfg))
 	}
 	for i := range cfg.Frontends {
 		g.Frontends = append(g.Frontends, frontendChild(cfg, socket, i))
@@ -111,7 +111,7 @@ func newGroup(cfg *config.Config, socket *os.File, log *zap.Logger) *supervise.G
 	for i, device := range cfg.Devices() {
 		g.Executors = append(g.Executors, executorChild(cfg, device, i))
 	}
-	for _, c := range slices.Concat(g.Others, g.Frontends, g.Executors) {
+	for _, c := range slices.Concat(g.Others, g.Optional, g.Frontends, g.Executors) {
 		c.Log, c.Permanent, c.Silence = log, permanent, cfg.HangTimeout
 		if c.Slow == nil {
 			c.Slow = slow

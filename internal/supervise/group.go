@@ -22,6 +22,7 @@ type Group struct {
 	Log       *zap.Logger
 	Frontends []*Child // say how the server is; stop first, since the others finish their requests
 	Others    []*Child // those of which none can be missed
+	Optional  []*Child // those that can be missed: the server goes on when one ends for good
 	// Executors can do each other's work: one that ends for good, after it has been alive, is missed
 	// only if it was the last.
 	Executors []*Child
@@ -68,6 +69,7 @@ func (g *Group) Run(signals <-chan os.Signal) error {
 	}
 	start(g.stopOthers, g.Others)
 	start(g.stopOthers, g.Executors)
+	start(g.stopOthers, g.Optional)
 	start(g.stopFrontends, g.Frontends)
 	feed, stop := g.watchdog()
 	defer stop()
@@ -212,7 +214,7 @@ func (g *Group) drain() {
 func (g *Group) ended(e end) {
 	g.running--
 	if !g.stopping && g.dispensable(e) {
-		g.Log.Error("an executor is given up, the others go on", zap.Error(e.err))
+		g.Log.Error(e.child.Name+" is given up, the others go on", zap.Error(e.err))
 		return
 	}
 	if e.err != nil && g.failure == nil {
@@ -234,9 +236,12 @@ func (g *Group) ended(e end) {
 	}
 }
 
-// dispensable says that an executor that ended for good leaves others behind that can do its work. One
-// that never came to life is a mistake of the configuration, which ends the server.
+// dispensable says that a child that ended for good can be missed, or is an executor that leaves others behind that can do its
+// work. An executor that never came to life is a mistake of the configuration, which ends the server.
 func (g *Group) dispensable(e end) bool {
+	if slices.Contains(g.Optional, e.child) {
+		return true
+	}
 	if !g.executors[e.child] {
 		return false
 	}

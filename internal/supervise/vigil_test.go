@@ -147,14 +147,20 @@ func TestDispensable(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		executors []string
+		optional  string
 		goesOn    bool
 	}{
-		{"one of two", []string{"fails later", "polite"}, true},
-		{"the last", []string{"fails later"}, false},
-		{"a mistake", []string{"exit 78", "polite"}, false},
+		{"one of two", []string{"fails later", "polite"}, "", true},
+		{"the last", []string{"fails later"}, "", false},
+		{"a mistake", []string{"exit 78", "polite"}, "", false},
+		{"one that can be missed", []string{"polite"}, "fails later", true},
+		{"a mistake in one that can be missed", []string{"polite"}, "exit 78", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := group(t, "polite", c.executors...)
+			if c.optional != "" {
+				g.Optional = group(t, c.optional).Frontends
+			}
 			signals := make(chan os.Signal, 1)
 			ended := make(chan error, 1)
 			go func() { ended <- g.Run(signals) }()
