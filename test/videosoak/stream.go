@@ -40,7 +40,6 @@ type stream struct {
 type segment struct {
 	first, of int
 	captured  []*media.Frame
-	released  bool
 	told      bool // the server's side, of stream A
 	arrived   [2]map[int]*media.Frame
 }

@@ -32,7 +32,6 @@ type world struct {
 	serverWake time.Duration
 	linkFree   time.Duration // when all that was sent so far is through
 	deviceFree time.Duration
-	backlog    int
 
 	segments   []*segment
 	transcript []step
