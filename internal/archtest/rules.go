@@ -140,8 +140,9 @@ var arrows = map[string][]string{
 	"videoext/jobs": {
 		"engine", "engine/client", "engine/images", "engine/wire", "internal/turns", "kernels", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/vision",
 	},
+	"videoext/journal": {"videoext", "videoext/method", "videoext/streams"},
 	"videoext/live": {
-		"engine", "engine/api", "engine/images", "videoext", "videoext/jobs", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods",
+		"engine", "engine/api", "engine/images", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods",
 		"videoext/session", "videoext/streams", "videoext/vision",
 	},
 
@@ -218,7 +219,7 @@ var externals = []struct {
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
 	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "test/soak", "videoext/camera", "videoext/live"}, "HTTP stays at the edge, and with what asks it"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend"}, "one package publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

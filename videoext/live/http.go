@@ -155,7 +155,7 @@ const quiet = 15 * time.Second
 
 // results gives results as they come, as server-sent events or lines of JSON. Those behind a number come first, as far as they are kept.
 func results(st *stream, w http.ResponseWriter, r *http.Request) error {
-	at := st.journal.newest()
+	at := st.journal.Newest()
 	for _, given := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")} {
 		if given == "" {
 			continue
@@ -178,7 +178,7 @@ func results(st *stream, w http.ResponseWriter, r *http.Request) error {
 	timer := time.NewTimer(quiet)
 	defer timer.Stop()
 	for {
-		lines, first, changed, over := st.journal.after(at)
+		lines, first, changed, over := st.journal.After(at)
 		for i, line := range lines {
 			var err error
 			if events {
@@ -267,7 +267,7 @@ type status struct {
 func (s *stream) status() status {
 	f := s.figure.now()
 	out := status{
-		Object: "video.stream", Spec: s.spec, Number: s.journal.newest(), Frames: f.Frames, Late: f.Late, Dropped: f.Dropped, Latency: f.latency(),
+		Object: "video.stream", Spec: s.spec, Number: s.journal.Newest(), Frames: f.Frames, Late: f.Late, Dropped: f.Dropped, Latency: f.latency(),
 		BytesA: f.Bytes[0], BytesB: f.Bytes[1], Regions: f.Regions, Boxes: f.boxes(), Score: f.score(),
 	}
 	out.Source = s.spec.shown()

@@ -20,6 +20,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
+	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 	"github.com/prefillonly/prefillonly/videoext/vision"
@@ -115,7 +116,7 @@ func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, st := range s.streams {
-		st.journal.close()
+		st.journal.Close()
 	}
 }
 
@@ -241,13 +242,13 @@ func (s *Server) start(spec Spec, m *Model, will expected) error {
 		return err
 	}
 	dir := filepath.Join(s.cfg.State, spec.Name)
-	journal, from, err := openJournal(dir)
+	kept, from, err := journal.Open(dir)
 	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(s.ctx)
 	st := &stream{
-		spec: spec, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: journal, from: from,
+		spec: spec, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: kept, from: from,
 		network: jobs.Network{Model: m.Names[0], Image: m.Image, Decoder: decoder, Vision: vision.Options{Score: spec.Score, Wanted: spec.Classes}},
 		inbox:   make(chan incoming), looked: make(chan streams.Looked), stop: stop, stopped: make(chan struct{}),
 		state: stateWaiting, rate: will.rate, load: will.load,
@@ -258,7 +259,7 @@ func (s *Server) start(spec Spec, m *Model, will expected) error {
 	s.streams[spec.Name] = st
 	if _, err := os.Stat(filepath.Join(dir, endedFile)); err == nil {
 		st.state = stateEnded
-		journal.close()
+		kept.Close()
 		close(st.stopped)
 		return nil
 	}
@@ -311,7 +312,7 @@ func (s *Server) remove(name string) error {
 	if s.streams[name] != st {
 		return fmt.Errorf("%w: %.80q", errUnknown, name)
 	}
-	st.journal.close()
+	st.journal.Close()
 	delete(s.streams, name)
 	return os.RemoveAll(st.dir)
 }

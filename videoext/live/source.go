@@ -25,7 +25,7 @@ const maxLag = time.Second
 
 // read brings the frames of a source that the server reads itself, until ctx ends or the source does.
 func (s *stream) read(ctx context.Context, file string) {
-	after := s.from.time // frames up to there have their results
+	after := s.from.Time // frames up to there have their results
 	for delay := firstDelay; ; {
 		read, err := s.readOnce(ctx, file, after)
 		switch {

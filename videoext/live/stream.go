@@ -14,6 +14,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
+	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/streams"
@@ -34,8 +35,8 @@ type stream struct {
 	network jobs.Network
 	maker   *jobs.Maker
 	log     *zap.Logger
-	journal *journal
-	from    place
+	journal *journal.Journal
+	from    journal.Place
 	begun   time.Time
 
 	inbox   chan incoming
@@ -108,7 +109,7 @@ func (s *stream) hurried() bool { return s.plain() && (s.spec.remote() || s.spec
 func (s *stream) run(ctx context.Context) {
 	defer close(s.stopped)
 	s.begun = time.Now()
-	c := streams.Config{New: s.spec.newServer, Rate: s.rate, Deadline: s.spec.deadline(), Next: s.from.next, Number: s.from.number}
+	c := streams.Config{New: s.spec.newServer, Rate: s.rate, Deadline: s.spec.deadline(), Next: s.from.Next, Number: s.from.Number}
 	if s.plain() {
 		c.New = s.spec.newPlain
 	}
@@ -117,7 +118,7 @@ func (s *stream) run(ctx context.Context) {
 	defer s.timer.Stop()
 	minute := time.NewTicker(time.Minute)
 	defer minute.Stop()
-	s.log.Info("stream begins", zap.Int("segment", int(s.from.next)), zap.Uint64("number", s.from.number))
+	s.log.Info("stream begins", zap.Int("segment", int(s.from.Next)), zap.Uint64("number", s.from.Number))
 	for {
 		inbox := s.inbox
 		if s.core.Full() && !s.hurried() {
@@ -204,7 +205,7 @@ func (s *stream) step(ctx context.Context, event streams.Event, from *cameraSess
 		case streams.Look:
 			s.look(ctx, a)
 		case streams.Deliver:
-			s.deliver(a.Results)
+			s.deliver(ctx, a.Results)
 		case streams.Free:
 			delete(s.footage, track{a.Segment, method.A})
 			delete(s.footage, track{a.Segment, method.B})
@@ -253,29 +254,47 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 }
 
 // deliver gives results to those who listen.
-func (s *stream) deliver(results []streams.Result) {
+func (s *stream) deliver(ctx context.Context, results []streams.Result) {
 	label := func(class int) string { return s.maker.Label(s.network.Model, class) }
 	lines := make([][]byte, len(results))
 	for i := range results {
-		text, err := line(s.spec.Name, &results[i], label)
+		text, err := journal.Line(s.spec.Name, &results[i], label)
 		if err != nil {
-			text, _ = line(s.spec.Name, &streams.Result{Number: results[i].Number, Segment: results[i].Segment, Frame: results[i].Frame, Of: results[i].Of, Final: results[i].Final, Why: err.Error()}, label)
+			text, _ = journal.Line(s.spec.Name, &streams.Result{Number: results[i].Number, Segment: results[i].Segment, Frame: results[i].Frame, Of: results[i].Of, Final: results[i].Final, Why: err.Error()}, label)
 		}
 		lines[i] = text
 	}
-	if err := s.journal.add(lines); err != nil {
-		s.log.Error("results are lost", zap.Error(err))
-		s.stop(err)
-		s.set(stateFailed, err.Error())
+	if s.keep(ctx, lines) {
+		s.figure.count(results, s.core.Counts())
 	}
-	s.figure.count(results, s.core.Counts())
+}
+
+// keep writes results down, before anyone is given them. While it cannot be done the stream stands still; false says that it is over meanwhile, and
+// goes on before them when it is taken up.
+func (s *stream) keep(ctx context.Context, lines [][]byte) bool {
+	for delay := firstDelay; ; delay = min(2*delay, maxDelay) {
+		err := s.journal.Add(lines)
+		if err == nil {
+			if delay > firstDelay {
+				s.set(stateRunning, "")
+			}
+			return true
+		}
+		s.log.Error("the stream stands still", zap.Error(err), zap.Duration("delay", delay))
+		s.set(stateWaiting, fmt.Sprintf("%v; it is tried again after %v", err, delay))
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // finished is called when all frames have their results.
 func (s *stream) finished() {
 	s.set(stateEnded, "")
 	if s.plain() {
-		s.journal.close()
+		s.journal.Close()
 		if err := os.WriteFile(filepath.Join(s.dir, endedFile), nil, 0o600); err != nil {
 			s.log.Error("a stream would begin again", zap.Error(err))
 		}

@@ -1,4 +1,4 @@
-package live
+package journal
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
-// result is the JSON of what was found in a frame.
-type result struct {
+// Result is the JSON of what was found in a frame.
+type Result struct {
 	Stream  string       `json:"stream"`
 	Number  uint64       `json:"number"`
 	Segment int          `json:"segment"`
@@ -41,9 +41,9 @@ type share struct {
 
 func corners(r videoext.Region) [4]float32 { return [4]float32{r.X0, r.Y0, r.X1, r.Y1} }
 
-// line is a result as a line of JSON.
-func line(stream string, r *streams.Result, label func(class int) string) ([]byte, error) {
-	out := result{
+// Line is a result as a line of JSON. Label names a class; empty: it has no name.
+func Line(stream string, r *streams.Result, label func(class int) string) ([]byte, error) {
+	out := Result{
 		Stream: stream, Number: r.Number, Segment: int(r.Segment), Frame: r.Frame, Of: r.Of, Time: r.Time.Seconds(), Final: r.Final, Boxes: []box{},
 		Latency: float64(r.Latency.Round(10*time.Microsecond)) / float64(time.Millisecond), Late: r.Late, Dropped: r.Why,
 	}
