@@ -13,7 +13,7 @@ import (
 )
 
 // Unlimited is a link that carries all at once, over a round trip of 100 ms.
-func Unlimited() Network { return Network{Trace: link.Constant(1e12), RTT: 100e6} }
+func Unlimited() Network { return Network{Trace: link.Unlimited(), RTT: 100e6} }
 
 // series is the line of a chart that a row belongs to: settings of one family, which differ in their quantisers or budgets alone.
 func (r *Row) series() string {

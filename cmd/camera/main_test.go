@@ -294,6 +294,8 @@ func TestCommandLine(t *testing.T) {
 		{"encode", "\x02\x00\x00", "unexpected EOF", exitFailure},
 		{"encode --threads 0", "", "--threads 0 is not", exitUsage},
 		{"decode", "", "camera --help", exitUsage},
+		{"run --server http://localhost:1 --stream a --source " + clip + " --bandwidth fast", "", `--bandwidth: link "fast": "fast" is neither a rate`, exitUsage},
+		{"run --server http://localhost:1 --stream a --source " + clip + " --rtt -1s", "", "--rtt -1s is not 0 to 1m", exitUsage},
 	} {
 		out, code := run(t, c.input, strings.Fields(c.args)...)
 		if !strings.Contains(out, c.want) || code != c.code {

@@ -6,21 +6,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prefillonly/prefillonly/videoext/camera"
+	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
+	"github.com/prefillonly/prefillonly/videoext/shaper"
 )
 
 // runFlags are those of run.
 type runFlags struct {
 	server, stream, source, name, keyFile, preset string
+	bandwidth                                     string
+	rtt                                           time.Duration
 	rate                                          float64
 	loop, paced, json                             bool
 	threads, memory                               int
@@ -41,10 +47,13 @@ has taken, waits for the results, at most 15 seconds, and ends; a second signal 
 The API key of the server is read from --api-key-file, or from PREFILLONLY_API_KEY.
 
 On a terminal, each segment is told of in a line; with --json, each event is a line of JSON on standard output. At the end it says where
-the processor's time went.`,
+the processor's time went.
+
+With --bandwidth and --rtt the connection is as slow as such a link, both ways, to see what a method does there; a rate of 0 lets nothing pass.`,
 		Example: `  camera run --server http://localhost:8000 --stream door --source dashcam.mp4 --loop
   camera run --server https://video.example.com --stream gate --source rtsp://10.0.0.7/live --api-key-file key
-  camera run --server http://localhost:8000 --stream door --source clip.mp4 --realtime=false --json`,
+  camera run --server http://localhost:8000 --stream door --source clip.mp4 --realtime=false --json
+  camera run --server http://localhost:8000 --stream door --source clip.mp4 --bandwidth 0s:2Mbit,10s:0,15s:500kbit --rtt 100ms`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return streamSource(command.Context(), &f) },
 	}
@@ -60,6 +69,8 @@ the processor's time went.`,
 	flags.StringVar(&f.preset, "preset", f.preset, "x264's, by the time it takes: ultrafast, superfast, veryfast, faster, fast, medium, ...")
 	flags.IntVar(&f.threads, "threads", f.threads, "threads to encode with")
 	flags.IntVar(&f.memory, "memory", f.memory, "MiB of frames that are kept, at most")
+	flags.StringVar(&f.bandwidth, "bandwidth", "", "of the link, as 2Mbit, in steps from the start on, as 0s:2Mbit,10s:500kbit, or a file with lines of seconds and kbit (default: as it is)")
+	flags.DurationVar(&f.rtt, "rtt", 0, "round trip that is added to the link's")
 	flags.BoolVar(&f.json, "json", f.json, "print events as lines of JSON")
 	return command
 }
@@ -76,6 +87,8 @@ func (f *runFlags) check() error {
 		return &usageError{fmt.Errorf("--threads %d is not 1 to %d", f.threads, maxThreads)}
 	case f.memory < 1 || f.memory > 1<<20:
 		return &usageError{fmt.Errorf("--memory %d is not 1 to %d MiB", f.memory, 1<<20)}
+	case f.rtt < 0 || f.rtt > time.Minute:
+		return &usageError{fmt.Errorf("--rtt %v is not 0 to 1m", f.rtt)}
 	case !(f.rate >= 0 && f.rate <= 1000):
 		return &usageError{fmt.Errorf("--rate %v is not 0 to 1000 frames in a second", f.rate)}
 	}
@@ -93,7 +106,11 @@ func streamSource(ctx context.Context, f *runFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program
-	c, err := f.config(ctx, &camera.Server{URL: f.server, Stream: f.stream, Key: key})
+	dial, err := f.dial()
+	if err != nil {
+		return err
+	}
+	c, err := f.config(ctx, &camera.Server{URL: f.server, Stream: f.stream, Key: key, Dial: dial})
 	if err != nil {
 		return err
 	}
@@ -102,6 +119,21 @@ func streamSource(ctx context.Context, f *runFlags) error {
 	totals, err := camera.Run(ctx, *c)
 	p.totals(&totals)
 	return err
+}
+
+// dial is how connections over the link are made; nil: there is no other link than that to the server.
+func (f *runFlags) dial() (func(ctx context.Context, network, address string) (net.Conn, error), error) {
+	if f.bandwidth == "" && f.rtt == 0 {
+		return nil, nil
+	}
+	trace := link.Unlimited()
+	if f.bandwidth != "" {
+		var err error
+		if trace, err = shaper.Load(f.bandwidth); err != nil {
+			return nil, &usageError{fmt.Errorf("--bandwidth: %w", err)}
+		}
+	}
+	return shaper.New(trace, f.rtt).Dial((&net.Dialer{Timeout: camera.DialTimeout}).DialContext), nil
 }
 
 // config opens the source for what it says of itself.

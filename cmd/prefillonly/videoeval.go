@@ -23,13 +23,13 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
-	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
 	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/motion"
 	"github.com/prefillonly/prefillonly/videoext/resolve"
+	"github.com/prefillonly/prefillonly/videoext/shaper"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -142,12 +142,7 @@ func (f *evalFlags) network() (n video.Network, err error) {
 	if f.link == "" {
 		return n, nil
 	}
-	if file, openErr := os.Open(f.link); openErr == nil {
-		defer file.Close()
-		n.Trace, err = link.Read(file)
-	} else {
-		n.Trace, err = link.Parse(f.link)
-	}
+	n.Trace, err = shaper.Load(f.link)
 	return n, err
 }
 

@@ -128,6 +128,7 @@ var arrows = map[string][]string{
 	"videoext/camera":            {"videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods", "videoext/motion", "videoext/session"},
 	"videoext/dds":               {"videoext", "videoext/media", "videoext/method"},
 	"videoext/link":              {},
+	"videoext/shaper":            {"videoext/link"},
 	"videoext/session":           {"videoext", "videoext/media", "videoext/method"},
 	"videoext/motion":            {"videoext", "videoext/media", "videoext/method"},
 	"videoext/methods":           {"videoext", "videoext/baselines", "videoext/dds", "videoext/method"},
@@ -185,7 +186,7 @@ var arrows = map[string][]string{
 	"internal/vitals":        {"engine/wire", "internal/nvml"},
 
 	// the camera's program
-	"cmd/camera": {"videoext/camera", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264"},
+	"cmd/camera": {"videoext/camera", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264", "videoext/shaper"},
 
 	// the build
 	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},

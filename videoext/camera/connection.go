@@ -21,13 +21,15 @@ type Server struct {
 	Stream string // its name on the server
 	Key    string // of the server's API; may be empty
 	TLS    *tls.Config
-	// Dial connects; nil: net.Dialer does.
+	// Dial connects, as over another link; nil: as net.Dialer does, within DialTimeout.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
+// DialTimeout is how long it may take to connect.
+const DialTimeout = 10 * time.Second
+
 // Times of connections.
 const (
-	dialTimeout = 10 * time.Second
 	pingAfter   = 10 * time.Second // nothing has come
 	pingTimeout = 10 * time.Second
 	maxRefusal  = 4 << 10 // of an answer that is no session
@@ -80,13 +82,13 @@ func (s *Server) Connect(ctx context.Context, body io.ReadCloser) (Connection, e
 func (s *Server) transport(c *connection) *http.Transport {
 	dial := s.Dial
 	if dial == nil {
-		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+		dial = (&net.Dialer{Timeout: DialTimeout}).DialContext
 	}
 	protocols := &http.Protocols{}
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Transport{
-		Protocols: protocols, TLSClientConfig: s.TLS, TLSHandshakeTimeout: dialTimeout, DisableCompression: true,
+		Protocols: protocols, TLSClientConfig: s.TLS, TLSHandshakeTimeout: DialTimeout, DisableCompression: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dial(ctx, network, address)

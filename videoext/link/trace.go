@@ -30,6 +30,12 @@ type step struct {
 // Constant is one rate for ever, in bytes a second.
 func Constant(rate float64) Trace { return Trace{steps: []step{{0, rate}}} }
 
+// Unlimited is the highest rate there is.
+func Unlimited() Trace { return Constant(maxRate) }
+
+// maxRate is the highest rate, in bytes a second.
+const maxRate = 1e12
+
 // Parse reads a rate, such as 2Mbit or 500kbit, of bits a second; or steps of such, as 0s:2Mbit,10s:0,15s:2Mbit, the first at 0.
 func Parse(text string) (Trace, error) {
 	if rate, err := parseRate(text); err == nil {
@@ -95,7 +101,7 @@ func (t *Trace) check() error {
 			return fmt.Errorf("a link's trace begins at %v; say what it is from 0 on", s.at)
 		case i > 0 && s.at <= t.steps[i-1].at:
 			return fmt.Errorf("a link's trace has %v after %v", s.at, t.steps[i-1].at)
-		case !(s.rate >= 0 && s.rate <= 1e12):
+		case !(s.rate >= 0 && s.rate <= maxRate):
 			return fmt.Errorf("a link's trace has a rate of %v bytes a second at %v; 0 to 1e12 are right", s.rate, s.at)
 		}
 	}
@@ -118,7 +124,7 @@ func parseRate(text string) (float64, error) {
 		}
 	}
 	v, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(v >= 0 && v*unit <= 8e12) || unit == 1 && v != 0 && number == text {
+	if err != nil || !(v >= 0 && v*unit <= 8*maxRate) || unit == 1 && v != 0 && number == text {
 		return 0, fmt.Errorf("%q is no rate; such are 2Mbit and 500kbit", text)
 	}
 	return v * unit / 8, nil

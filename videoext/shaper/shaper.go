@@ -1,0 +1,90 @@
+// Package shaper makes real connections as slow as a link is: what passes, and when, is decided by package link.
+package shaper
+
+import (
+	"context"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/link"
+)
+
+// Load reads a trace from a file of that name, or from the text itself (link.Read, link.Parse).
+func Load(text string) (link.Trace, error) {
+	file, err := os.Open(text)
+	if err != nil {
+		return link.Parse(text)
+	}
+	defer file.Close()
+	return link.Read(file)
+}
+
+// Shaper is a link in real time, from New on. Its connections share it: what one has sent is in the way of the next.
+type Shaper struct {
+	began    time.Time
+	up, down way
+}
+
+// way is one direction.
+type way struct {
+	mu   sync.Mutex
+	link *link.Link
+}
+
+const (
+	packet = 1448 // bytes that pass at once, as in an Ethernet frame
+	// burst is how much may pass at once after a pause: what a timer that is late holds up must not be lost.
+	burst = 16 << 10
+	// early is how long before bytes are through the next ones may come.
+	early = 10 * time.Millisecond
+	// opening is how many bytes the packets have that open a connection.
+	opening = 60
+)
+
+// New is a link whose ways each have a trace's rate, and half of the round trip.
+func New(trace link.Trace, rtt time.Duration) *Shaper {
+	return &Shaper{began: time.Now(), up: way{link: link.New(trace, burst, rtt)}, down: way{link: link.New(trace, burst, rtt)}}
+}
+
+// send is when bytes that are there now arrive. Never is possible.
+func (s *Shaper) send(w *way, bytes int) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.link.Send(time.Since(s.began), bytes)
+}
+
+// wait waits until a time of the link, and says whether it came before over.
+func (s *Shaper) wait(over <-chan struct{}, at time.Duration) bool {
+	if at == link.Never {
+		<-over
+		return false
+	}
+	d := at - time.Since(s.began)
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-over:
+		return false
+	}
+}
+
+// Dial is a Dialer's DialContext over the link, on which opening a connection takes a round trip.
+func (s *Shaper) Dial(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if !s.wait(ctx.Done(), s.send(&s.up, opening)) || !s.wait(ctx.Done(), s.send(&s.down, opening)) {
+			return nil, context.Cause(ctx)
+		}
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return s.Conn(conn), nil
+	}
+}
