@@ -99,7 +99,7 @@ func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Fro
 	if err := f.SetModels(served); err != nil {
 		return nil, err
 	}
-	f.metrics = metrics.New(metrics.Config{Name: cfg.Name, Models: f.models.Load().names(), Socket: cfg.Socket, Siblings: cfg.Siblings},
+	f.metrics = metrics.New(metrics.Config{Name: cfg.Name, Models: f.models.Load().names(), Socket: cfg.Socket, Siblings: cfg.Siblings, Video: cfg.Video},
 		pool, func() httpserve.Counts { return f.server.Connections() })
 	if cfg.Video != "" {
 		f.video = f.proxyVideo(cfg.Video)

@@ -5,6 +5,7 @@ package metrics
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -24,6 +25,7 @@ type Config struct {
 	// of all of them; empty where it is alone.
 	Socket   string
 	Siblings []string
+	Video    string // where the process that keeps video streams tells its own; empty: there is none
 }
 
 // atOnce is how many models have their figures, which are 0, before their first request.
@@ -41,7 +43,7 @@ func (c *Config) first() []string {
 type Metrics struct {
 	// set once
 	cfg      Config
-	handler  http.Handler         // of all frontends on the port
+	handler  http.Handler         // of all processes that tell theirs
 	own      *prometheus.Registry // of this one
 	requests *requestVectors
 	refused  *prometheus.CounterVec // by status
@@ -64,7 +66,7 @@ func New(cfg Config, pool *client.Client, connections func() httpserve.Counts) *
 	if len(cfg.Models) == 1 {
 		whole = withLabel(labels, "model_name", cfg.Models[0])
 	}
-	all := append(siblings(cfg.Siblings, cfg.Socket), own, server)
+	all := append(sources(cfg.Socket, append(slices.Clone(cfg.Siblings), cfg.Video)...), own, server)
 	m := &Metrics{
 		cfg: cfg, own: own, handler: promhttp.HandlerFor(all, promhttp.HandlerOpts{}),
 		requests: newRequestVectors(registry, labels),
@@ -83,7 +85,7 @@ func New(cfg Config, pool *client.Client, connections func() httpserve.Counts) *
 	return m
 }
 
-// Handler answers with all figures.
+// Handler answers with the figures of all frontends on the port, of the pool and of video streams.
 func (m *Metrics) Handler() http.Handler { return m.handler }
 
 // Of are the figures of a model's requests.

@@ -138,13 +138,14 @@ var arrows = map[string][]string{
 	"videoext/detect":            {"engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/vision"},
 	"videoext/resolve":           {"engine", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/media"},
 	"videoext/streams":           {"videoext", "videoext/method"},
+	"videoext/metrics":           {"videoext/method", "videoext/streams"},
 	"videoext/jobs": {
 		"engine", "engine/client", "engine/images", "engine/wire", "internal/turns", "kernels", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/vision",
 	},
 	"videoext/journal": {"videoext", "videoext/method", "videoext/streams"},
 	"videoext/live": {
 		"engine", "engine/api", "engine/images", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods",
-		"videoext/session", "videoext/streams", "videoext/vision",
+		"videoext/metrics", "videoext/session", "videoext/streams", "videoext/vision",
 	},
 
 	// measuring
@@ -218,8 +219,8 @@ var externals = []struct {
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
 	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
-	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "test/soak", "videoext/camera", "videoext/live"}, "HTTP stays at the edge, and with what asks it"},
-	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend"}, "one package publishes metrics"},
+	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics"}, "HTTP stays at the edge, and with what asks it"},
+	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics"}, "one package of each process publishes metrics"},
 	{"encoding/json", []string{"engine/api", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
 }
 

@@ -42,7 +42,7 @@ func (b *book) segment(of, before int) error {
 			b.at.Number++
 			r := streams.Result{Number: b.at.Number, Segment: b.at.Next, Frame: frame, Of: of, Final: i == before, Time: time.Duration(b.at.Next) * time.Second}
 			var err error
-			if lines[frame], err = Line("s", &r, func(int) string { return "" }); err != nil {
+			if lines[frame], err = Line("s", nil, &r, func(int) string { return "" }); err != nil {
 				b.Fatal(err)
 			}
 		}

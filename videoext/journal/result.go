@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
@@ -41,8 +42,8 @@ type share struct {
 
 func corners(r videoext.Region) [4]float32 { return [4]float32{r.X0, r.Y0, r.X1, r.Y1} }
 
-// Line is a result as a line of JSON. Label names a class; empty: it has no name.
-func Line(stream string, r *streams.Result, label func(class int) string) ([]byte, error) {
+// Line is a result as a line of JSON; of a mask, it has these classes alone, or all if there are none. Label names a class; empty: it has no name.
+func Line(stream string, classes []int, r *streams.Result, label func(class int) string) ([]byte, error) {
 	out := Result{
 		Stream: stream, Number: r.Number, Segment: int(r.Segment), Frame: r.Frame, Of: r.Of, Time: r.Time.Seconds(), Final: r.Final, Boxes: []box{},
 		Latency: float64(r.Latency.Round(10*time.Microsecond)) / float64(time.Millisecond), Late: r.Late, Dropped: r.Why,
@@ -59,7 +60,7 @@ func Line(stream string, r *streams.Result, label func(class int) string) ([]byt
 			count[c]++
 		}
 		for class, n := range count {
-			if n > 0 {
+			if n > 0 && (len(classes) == 0 || slices.Contains(classes, class)) {
 				out.Mask = append(out.Mask, share{class, label(class), float64(n) / float64(len(m.Class))})
 			}
 		}

@@ -161,7 +161,7 @@ func (s *stream) eventOf(m session.Message) (streams.Event, *footage, error) {
 		for _, u := range m.Data.Units {
 			times[u.Order] = u.Time
 		}
-		s.figure.sent(m.Stream, m.Container)
+		s.figure.Sent(m.Stream, m.Container)
 		f := &footage{numbers: m.Frames, load: func(ctx context.Context) ([]*media.Frame, error) { return s.decode(ctx, m.Data) }}
 		return streams.Came{Segment: m.Segment, Stream: m.Stream, Frames: m.Frames, Times: times, Of: m.Of}, f, nil
 	case *session.Skipped:

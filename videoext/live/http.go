@@ -14,12 +14,14 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/metrics"
 )
 
 // Prefix is where the streams are below.
 const Prefix = "/v1/video/"
 
-// Handler serves the streams below Prefix.
+// Handler serves the streams below Prefix, and their figures at /metrics.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
@@ -61,7 +63,19 @@ func (s *Server) Handler() http.Handler {
 	handle("GET "+Prefix+"streams/{name}/results", of(results))
 	handle("GET "+Prefix+"streams/{name}/frame.jpg", of(picture))
 	handle("POST "+Prefix+"streams/{name}/camera", of(s.camera))
+	mux.Handle("GET /metrics", metrics.Handler(s.figures))
 	return mux
+}
+
+// figures are those of all streams.
+func (s *Server) figures() []metrics.Stream {
+	all := s.all()
+	list := make([]metrics.Stream, len(all))
+	for i, st := range all {
+		now := st.status()
+		list[i] = metrics.Stream{Name: now.Name, Model: st.network.Model, State: now.State, Load: now.Load, Counted: st.figure.Now()}
+	}
+	return list
 }
 
 // refuse answers with an error in OpenAI's form.
@@ -265,10 +279,10 @@ type status struct {
 }
 
 func (s *stream) status() status {
-	f := s.figure.now()
+	f := s.figure.Now()
 	out := status{
-		Object: "video.stream", Spec: s.spec, Number: s.journal.Newest(), Frames: f.Frames, Late: f.Late, Dropped: f.Dropped, Latency: f.latency(),
-		BytesA: f.Bytes[0], BytesB: f.Bytes[1], Regions: f.Regions, Boxes: f.boxes(), Score: f.score(),
+		Object: "video.stream", Spec: s.spec, Number: s.journal.Newest(), Frames: f.Frames, Late: f.Late, Dropped: f.Dropped, Latency: f.MeanLatency(),
+		BytesA: f.Bytes[method.A], BytesB: f.Bytes[method.B], Regions: f.Regions, Boxes: f.BoxesPerFrame(), Score: f.MeanScore(),
 	}
 	out.Source = s.spec.shown()
 	s.mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
@@ -65,8 +66,10 @@ func (s *stream) readOnce(ctx context.Context, file string, after time.Duration)
 	}
 	defer clip.Close()
 	var begun time.Time // of the source's time 0
-	for ; ; read++ {
+	for bytes := 0; ; read++ {
 		frame, err := clip.Next(ctx)
+		s.figure.Sent(method.A, clip.Bytes()-bytes)
+		bytes = clip.Bytes()
 		if err != nil {
 			if errors.Is(err, io.EOF) && s.spec.Loop && read == 0 && after < 0 {
 				return 0, fmt.Errorf("%s has no frames", s.spec.shown())

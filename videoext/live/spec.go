@@ -66,6 +66,9 @@ func (s *Spec) check() error {
 	case s.Loop && (s.Source == camera || s.remote()):
 		return wrong("loop", "loop is for files")
 	}
+	if len(s.Classes) == 0 {
+		s.Classes = nil
+	}
 	if s.remote() {
 		u, err := url.Parse(s.Source)
 		if err != nil || u.Scheme != "rtsp" && u.Scheme != "rtsps" || u.Host == "" {
@@ -110,7 +113,7 @@ func (s *Spec) newServer() method.Server {
 }
 
 func (s *Spec) newPlain() method.Server {
-	return &method.OneStream{How: method.Plain{}, Classes: s.Classes, Blank: true}
+	return &method.OneStream{How: method.Plain{}, Blank: true}
 }
 
 // file is the path of a source below the directory of files; links are followed, and lead nowhere else.

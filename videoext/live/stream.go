@@ -17,6 +17,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
@@ -45,7 +46,7 @@ type stream struct {
 	stopped chan struct{} // closed when nothing of it runs any more
 
 	last   atomic.Pointer[shot]
-	figure figures
+	figure metrics.Figures
 
 	mu     sync.Mutex
 	state  string  // guarded by mu
@@ -144,10 +145,10 @@ func (s *stream) run(ctx context.Context) {
 
 // tell writes the line of a stream to the log.
 func (s *stream) tell(what string) {
-	f := s.figure.now()
+	f := s.figure.Now()
 	s.log.Info(what, zap.String("state", s.status().State), zap.Uint64("frames", f.Frames), zap.Uint64("late", f.Late), zap.Uint64("dropped", f.Dropped),
-		zap.Float64("latency_ms", f.latency()), zap.Uint64("bytes_a", f.Bytes[method.A]), zap.Uint64("bytes_b", f.Bytes[method.B]), zap.Uint64("regions", f.Regions),
-		zap.Float64("boxes_a_frame", f.boxes()), zap.Float64("score", f.score()))
+		zap.Float64("latency_ms", f.MeanLatency()), zap.Uint64("bytes_a", f.Bytes[method.A]), zap.Uint64("bytes_b", f.Bytes[method.B]), zap.Uint64("regions", f.Regions),
+		zap.Float64("boxes_a_frame", f.BoxesPerFrame()), zap.Float64("score", f.MeanScore()))
 }
 
 // take takes in what a source or a camera brings.
@@ -258,14 +259,14 @@ func (s *stream) deliver(ctx context.Context, results []streams.Result) {
 	label := func(class int) string { return s.maker.Label(s.network.Model, class) }
 	lines := make([][]byte, len(results))
 	for i := range results {
-		text, err := journal.Line(s.spec.Name, &results[i], label)
+		text, err := journal.Line(s.spec.Name, s.spec.Classes, &results[i], label)
 		if err != nil {
-			text, _ = journal.Line(s.spec.Name, &streams.Result{Number: results[i].Number, Segment: results[i].Segment, Frame: results[i].Frame, Of: results[i].Of, Final: results[i].Final, Why: err.Error()}, label)
+			text, _ = journal.Line(s.spec.Name, s.spec.Classes, &streams.Result{Number: results[i].Number, Segment: results[i].Segment, Frame: results[i].Frame, Of: results[i].Of, Final: results[i].Final, Why: err.Error()}, label)
 		}
 		lines[i] = text
 	}
 	if s.keep(ctx, lines) {
-		s.figure.count(results, s.core.Counts())
+		s.figure.Count(results, s.core.Counts())
 	}
 }
 

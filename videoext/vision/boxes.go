@@ -48,9 +48,9 @@ func (c *collect) wants(score, objectness float32) bool {
 	return score >= c.o.Score || c.o.Proposals > 0 && objectness >= c.o.Proposals
 }
 
-// add takes a candidate that is wanted.
+// add takes a candidate that is good enough.
 func (c *collect) add(box Box, class int, score, objectness float32) {
-	if score >= c.o.Score {
+	if score >= c.o.Score && (c.o.Wanted == nil || slices.Contains(c.o.Wanted, class)) {
 		c.all = append(c.all, Detection{Box: box, Class: class, Score: min(score, 1)})
 	}
 	if c.o.Proposals > 0 && objectness >= c.o.Proposals {

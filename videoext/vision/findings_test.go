@@ -40,8 +40,8 @@ func TestProposals(t *testing.T) {
 			}
 		}
 		for wanted, n := range map[int]int{2: 1, 4: 0} {
-			if some, err := d.Decode(c.outputs, Options{Input: in, Proposals: c.proposals, Wanted: []int{wanted}}); err != nil || len(some.Proposals) != n {
-				t.Errorf("%s: of class %d are proposed %+v, want %d; %v", c.decoder, wanted, some.Proposals, n, err)
+			if some, err := d.Decode(c.outputs, Options{Input: in, Proposals: c.proposals, Wanted: []int{wanted}}); err != nil || len(some.Proposals) != n || len(some.Detections) != n {
+				t.Errorf("%s: of class %d there are %+v, want %d found and proposed; %v", c.decoder, wanted, some, n, err)
 			}
 		}
 		if plain, err := d.Decode(c.outputs, Options{Input: in}); err != nil || plain.Proposals != nil {

@@ -78,8 +78,8 @@ type Options struct {
 	Most   int // detections; 0: DefaultMost
 	// Proposals asks for proposals of at least that objectness, too; 0: for none.
 	Proposals float32
-	// Wanted are the classes that proposals are of: their objectness is the sum of these classes' scores. nil: of any, and what the
-	// network itself says of objectness.
+	// Wanted are the classes that are looked for: other detections go, and a proposal's objectness is the sum of these classes'
+	// scores. nil: all, and what the network itself says of objectness.
 	Wanted  []int
 	Margins bool // of masks, too
 }

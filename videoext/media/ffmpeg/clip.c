@@ -17,6 +17,7 @@ struct pf_clip {
     int64_t position, size; /* in the file */
     int64_t start;          /* the first frame's time stamp */
     int64_t timeout, deadline;
+    int64_t bytes; /* of packets that were read */
     int ended;
     atomic_int stop;
 };
@@ -188,8 +189,11 @@ static int feed(pf_clip *c)
         return 0;
     if (rc < 0)
         return failed(c, rc);
-    if (p->stream_index == c->stream->index && pf_decoder_send(&c->decoder, p) < 0)
-        c->decoder.damaged++;
+    if (p->stream_index == c->stream->index) {
+        c->bytes += p->size;
+        if (pf_decoder_send(&c->decoder, p) < 0)
+            c->decoder.damaged++;
+    }
     av.av_packet_unref(p);
     return 0;
 }
@@ -239,6 +243,8 @@ int pf_clip_seek(pf_clip *c, int64_t time)
 }
 
 int64_t pf_clip_damaged(const pf_clip *c) { return c->decoder.damaged; }
+
+int64_t pf_clip_bytes(const pf_clip *c) { return c->bytes; }
 
 const char *pf_clip_error(const pf_clip *c) { return c->decoder.error; }
 

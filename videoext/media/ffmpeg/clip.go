@@ -205,6 +205,9 @@ func (c *Clip) Seek(ctx context.Context, to time.Duration) error {
 // Damaged counts packets and frames that could not be decoded, or not well.
 func (c *Clip) Damaged() int { return int(C.pf_clip_damaged(c.c)) }
 
+// Bytes counts what was read of the video, as it is encoded.
+func (c *Clip) Bytes() int { return int(C.pf_clip_bytes(c.c)) }
+
 // Close frees the source.
 func (c *Clip) Close() error {
 	if c.c != nil {

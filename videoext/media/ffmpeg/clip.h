@@ -41,6 +41,9 @@ int pf_clip_seek(pf_clip *c, int64_t time);
 /* Packets and frames that were not decoded, or not well. */
 int64_t pf_clip_damaged(const pf_clip *c);
 
+/* The bytes of the stream's packets that were read. */
+int64_t pf_clip_bytes(const pf_clip *c);
+
 const char *pf_clip_error(const pf_clip *c);
 void pf_clip_close(pf_clip *c);
 

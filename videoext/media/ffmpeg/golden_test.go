@@ -43,6 +43,9 @@ func TestGolden(t *testing.T) {
 		if want := 23 * time.Second / 12; f.Time < want-time.Millisecond || f.Time > want+time.Millisecond {
 			t.Errorf("%s: the last frame is at %v, want %v", name, f.Time, want)
 		}
+		if want := 13001; name == "drawn.mp4" && c.Bytes() != want { // the sum of what ffprobe says of its packets
+			t.Errorf("%s: %d bytes were read, want %d", name, c.Bytes(), want)
+		}
 	}
 }
 

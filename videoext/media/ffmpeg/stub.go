@@ -25,6 +25,7 @@ func (*Clip) Info() Info                                 { return Info{} }
 func (*Clip) Next(context.Context) (*media.Frame, error) { return nil, errMissing }
 func (*Clip) Seek(context.Context, time.Duration) error  { return errMissing }
 func (*Clip) Damaged() int                               { return 0 }
+func (*Clip) Bytes() int                                 { return 0 }
 func (*Clip) Close() error                               { return nil }
 
 // Decode fails.

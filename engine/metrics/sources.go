@@ -17,36 +17,33 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// siblingTimeout bounds one question to a sibling, which may stand still.
-const siblingTimeout = 2 * time.Second
+// sourceTimeout bounds one question to another process, which may stand still.
+const sourceTimeout = 2 * time.Second
 
-// sibling is another frontend on the same port, as a source of metrics.
-type sibling struct {
-	client http.Client
-	socket string
+// source is another process that tells its metrics on a socket.
+type source struct{ client http.Client }
+
+func newSource(socket string) *source {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}
+	return &source{http.Client{Timeout: sourceTimeout, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }
 
-// siblings are those of the frontends at sockets that are not at own.
-func siblings(sockets []string, own string) prometheus.Gatherers {
-	var all prometheus.Gatherers
+// sources are the processes at sockets, but for the one at own and those without one.
+func sources(own string, sockets ...string) (all prometheus.Gatherers) {
 	for _, socket := range sockets {
-		if socket == own {
-			continue
+		if socket != own && socket != "" {
+			all = append(all, newSource(socket))
 		}
-		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		}
-		all = append(all, &sibling{socket: socket, client: http.Client{
-			Timeout: siblingTimeout, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
-		}})
 	}
 	return all
 }
 
-// Gather implements prometheus.Gatherer. A sibling that is dead or stands still has nothing to tell; it
+// Gather implements prometheus.Gatherer. A process that is dead or stands still has nothing to tell; it
 // is started again, and its counters begin anew.
-func (s *sibling) Gather() ([]*dto.MetricFamily, error) {
-	response, err := s.client.Get("http://frontend/metrics")
+func (s *source) Gather() ([]*dto.MetricFamily, error) {
+	response, err := s.client.Get("http://process/metrics")
 	if err != nil {
 		return nil, nil
 	}
@@ -77,7 +74,7 @@ func (m *Metrics) Tell() (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics for the other frontends: %w", err)
 	}
-	server := &http.Server{Handler: promhttp.HandlerFor(m.own, promhttp.HandlerOpts{}), ReadHeaderTimeout: siblingTimeout}
+	server := &http.Server{Handler: promhttp.HandlerFor(m.own, promhttp.HandlerOpts{}), ReadHeaderTimeout: sourceTimeout}
 	ended := make(chan struct{})
 	go func() { // ended by stop
 		defer close(ended)

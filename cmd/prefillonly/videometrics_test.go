@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// figuresOf reads the figures of a stream from /metrics: of each name without its prefix, with what its labels have beyond the stream's.
+func (p *program) figuresOf(stream string) map[string]float64 {
+	p.Helper()
+	response, err := http.Get(p.base + "/metrics")
+	if err != nil {
+		p.Fatal(err)
+	}
+	text := readAll(p, response)
+	if response.StatusCode != http.StatusOK || !strings.Contains(text, "\nvllm:num_requests_running{") {
+		p.Fatalf("%d %s", response.StatusCode, text)
+	}
+	all := map[string]float64{}
+	for _, line := range regexp.MustCompile(`(?m)^prefillonly:stream_(\w+)\{(.*)\} (\S+)$`).FindAllStringSubmatch(text, -1) {
+		if labels := line[2]; strings.Contains(labels, `stream_name="`+stream+`"`) {
+			rest := strings.NewReplacer(`model_name="eye"`, "", `stream_name="`+stream+`"`, "", ",", "").Replace(labels)
+			all[line[1]+rest], err = strconv.ParseFloat(line[3], 64)
+			if err != nil {
+				p.Fatal(err)
+			}
+		}
+	}
+	return all
+}
+
+// TestVideoMetrics: /metrics has what streams do while they run, does without it while their process is dead, and forgets streams that were
+// removed.
+func TestVideoMetrics(t *testing.T) {
+	p := serveEye(t)
+	if status, text := p.declare(`{"name":"street","source":"drawn.mp4","loop":true,"deadline_ms":5000}`); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	const frames = 30 // more than the clip has
+	p.until("metrics of frames", func() bool { return p.figuresOf("street")["frames_total"] >= frames })
+	f := p.figuresOf("street")
+	if n := f["frames_total"]; f[`statestate="running"`] != 1 || f["latency_seconds_count"] != n || f[`latency_seconds_bucketle="+Inf"`] != n ||
+		f["boxes_total"] != n-f["dropped_frames_total"] || f["box_scores_total"] <= 0 || f["load"] <= 0 || f[`bytes_totaltrack="a"`] < 13001 || f[`bytes_totaltrack="b"`] != 0 {
+		t.Errorf("the figures are %v", f)
+	}
+	p.strike("video", syscall.SIGKILL)
+	p.until("metrics of a new process", func() bool { n := p.figuresOf("street")["frames_total"]; return n >= 1 && n < f["frames_total"] })
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, p.base+"/v1/video/streams/street", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := readAll(t, response); response.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", response.StatusCode, text)
+	}
+	if left := p.figuresOf("street"); len(left) > 0 {
+		t.Errorf("a stream that was removed has %v", left)
+	}
+}
+
+// TestVideoClasses: results have the classes alone that a stream looks for, whether the server reads the frames or a camera sends them.
+func TestVideoClasses(t *testing.T) {
+	bin := buildCamera(t)
+	p := serveEye(t)
+	for class, boxes := range []int{1, 0} { // the network finds class 0
+		for _, source := range []string{"drawn.mp4", "camera"} {
+			name := fmt.Sprint(source, class)
+			if status, text := p.declare(fmt.Sprintf(`{"name":%q,"source":%q,"classes":[%d]}`, name, source, class)); status != http.StatusCreated {
+				t.Fatalf("%d %s", status, text)
+			}
+			if source == "camera" {
+				clip := filepath.Join("../../videoext/media/ffmpeg/testdata", "drawn.mp4")
+				if text, err := exec.Command(filepath.Join(bin, "camera"), "run", "--server", p.base, "--stream", name, "--source", clip, "--realtime=false").CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, text)
+				}
+			}
+			const frames = 20
+			for _, r := range p.watch(name, frames) {
+				if r.Dropped == "" && len(r.Boxes) != boxes {
+					t.Errorf("%s: %+v, want %d boxes", name, r, boxes)
+				}
+			}
+		}
+	}
+}

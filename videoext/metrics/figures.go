@@ -1,0 +1,73 @@
+// Package metrics counts what video streams of a server do, and publishes it.
+package metrics
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/streams"
+)
+
+// buckets are the upper bounds of the latency's histogram in seconds.
+var buckets = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
+
+// Counted are the figures of a stream since its process began.
+type Counted struct {
+	streams.Counts
+	Bytes   [2]uint64 // that came, on each stream
+	Latency []uint64  // frames by buckets, the last one without a bound
+	Seconds float64   // of latency together
+}
+
+// Figures count. Their methods are safe for concurrent use; the zero value has counted nothing.
+type Figures struct {
+	mu sync.Mutex
+	c  Counted // guarded by mu
+}
+
+// Now are the figures so far.
+func (f *Figures) Now() Counted {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.c
+	c.Latency = slices.Clone(c.Latency)
+	return c
+}
+
+// Sent counts bytes of video that came.
+func (f *Figures) Sent(stream method.Stream, bytes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.c.Bytes[stream] += uint64(bytes)
+}
+
+// Count takes in results that were given, and the counts of all.
+func (f *Figures) Count(results []streams.Result, counts streams.Counts) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.c.Counts = counts
+	if f.c.Latency == nil {
+		f.c.Latency = make([]uint64, len(buckets)+1)
+	}
+	for i := range results {
+		if !results[i].Final {
+			continue
+		}
+		seconds := results[i].Latency.Seconds()
+		at, _ := slices.BinarySearch(buckets, seconds)
+		f.c.Latency[at]++
+		f.c.Seconds += seconds
+	}
+}
+
+// MeanLatency is in milliseconds.
+func (c *Counted) MeanLatency() float64 { return ratio(1000*c.Seconds, c.Frames) }
+
+// BoxesPerFrame is how many things were found in a frame, in the mean.
+func (c *Counted) BoxesPerFrame() float64 { return ratio(float64(c.Things), c.Frames) }
+
+// MeanScore is that of the things that were found.
+func (c *Counted) MeanScore() float64 { return ratio(c.Score, c.Things) }
+
+func ratio(sum float64, of uint64) float64 { return sum / float64(max(of, 1)) }

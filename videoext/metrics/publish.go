@@ -1,0 +1,100 @@
+package metrics
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Stream is a stream's figures at one time.
+type Stream struct {
+	Name, Model, State string
+	Load               float64 // devices that it is expected to take
+	Counted
+}
+
+// Handler publishes the figures of the streams that there are, in Prometheus' format.
+func Handler(streams func() []Stream) http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(newCollector(streams))
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+}
+
+// figure is one number of a stream.
+type figure struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(*Stream) float64
+	more []string // values of labels beyond those of all
+}
+
+// collector reads the streams when it is asked: those that were removed have no series.
+type collector struct {
+	streams        func() []Stream
+	state, latency *prometheus.Desc
+	figures        []figure
+}
+
+func newCollector(streams func() []Stream) *collector {
+	desc := func(name, help string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc("prefillonly:stream_"+name, help, append([]string{"stream_name", "model_name"}, more...), nil)
+	}
+	c := &collector{
+		streams: streams,
+		state:   desc("state", "1 for the state that the video stream is in.", "state"),
+		latency: desc("latency_seconds", "From the coming of a frame, or of its segment, to its final result."),
+	}
+	add := func(d *prometheus.Desc, kind prometheus.ValueType, of func(*Stream) float64, more ...string) {
+		c.figures = append(c.figures, figure{d, kind, of, more})
+	}
+	counter := func(name, help string, of func(*Stream) float64) { add(desc(name, help), prometheus.CounterValue, of) }
+	add(desc("load", "Devices that the video stream is expected to take."), prometheus.GaugeValue, func(s *Stream) float64 { return s.Load })
+	counter("frames_total", "Frames with final results.", func(s *Stream) float64 { return float64(s.Frames) })
+	counter("late_frames_total", "Frames whose final results came after the deadline.", func(s *Stream) float64 { return float64(s.Late) })
+	counter("dropped_frames_total", "Frames that the network did not see, but for those that a camera left out.", func(s *Stream) float64 { return float64(s.Dropped) })
+	counter("boxes_total", "Boxes in final results.", func(s *Stream) float64 { return float64(s.Things) })
+	counter("box_scores_total", "Sum of the scores of boxes in final results.", func(s *Stream) float64 { return s.Score })
+	counter("regions_total", "Regions that a camera was asked for.", func(s *Stream) float64 { return float64(s.Regions) })
+	bytes := desc("bytes_total", "Bytes of video that came: of a camera's streams A and B, or of the source (A).", "track")
+	for i, track := range []string{"a", "b"} {
+		add(bytes, prometheus.CounterValue, func(s *Stream) float64 { return float64(s.Bytes[i]) }, track)
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	out <- c.state
+	out <- c.latency
+	for _, f := range c.figures {
+		out <- f.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	for _, s := range c.streams() {
+		out <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, 1, s.Name, s.Model, s.State)
+		count, below := s.histogram()
+		out <- prometheus.MustNewConstHistogram(c.latency, count, s.Seconds, below, s.Name, s.Model)
+		for _, f := range c.figures {
+			out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.of(&s), append([]string{s.Name, s.Model}, f.more...)...)
+		}
+	}
+}
+
+// histogram is how many frames there are, and how many within each bound of latency.
+func (c *Counted) histogram() (count uint64, below map[float64]uint64) {
+	below = map[float64]uint64{}
+	for i, bound := range buckets {
+		if i < len(c.Latency) {
+			count += c.Latency[i]
+		}
+		below[bound] = count
+	}
+	if len(c.Latency) > len(buckets) {
+		count += c.Latency[len(buckets)]
+	}
+	return count, below
+}
