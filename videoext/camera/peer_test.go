@@ -40,7 +40,6 @@ type peer struct {
 	twice    []string                 // what came a second time in one session
 	got      map[string]bool          // in this session
 	camera   []method.Results         // of the camera
-	delays   int
 	ended    bool
 	server   method.Server
 	out      func(session.Message)
@@ -165,8 +164,6 @@ func (p *peer) take(m session.Message) bool {
 		if m.Final {
 			p.finish(m.Segment)
 		}
-	case *session.Delay:
-		p.delays++
 	case *session.Ended:
 		p.ended = true
 		p.step(method.Ended{})

@@ -25,7 +25,6 @@ type stream struct {
 	wake   time.Duration // when the method is to be told; negative: never
 
 	ledger ledger
-	said   [][]byte // what is to be sent beside the ledger's
 	link   estimate
 	todo   []task // that no worker has yet
 	totals Totals
@@ -38,7 +37,6 @@ const (
 	maxTasks    = 4        // that wait, for frames to be taken
 	maxMessages = 64 << 20 // bytes of what is not done
 	maxUnderWay = 16       // segments that are not done: of more the frames are dropped
-	maxSaid     = 64
 )
 
 func newStream(rate float64, memory int) *stream {
@@ -73,7 +71,6 @@ func (s *stream) welcome(now time.Duration, w *session.Welcome) error {
 		s.next = w.Next
 	}
 	s.ledger.resume(w.Next)
-	s.said = nil
 	s.link = estimate{at: now, progress: now}
 	return nil
 }
@@ -285,9 +282,6 @@ func (s *stream) done(now time.Duration, last method.Segment) (all []Finished) {
 		delay := now - e.captured
 		s.totals.Done++
 		s.totals.Delay += delay
-		if len(s.said) < maxSaid {
-			s.said = append(s.said, encoded(&session.Delay{Segment: e.segment, Delay: delay}))
-		}
 		all = append(all, Finished{Segment: e.segment, Frames: e.frames, Bytes: e.sent, Delay: delay, Bandwidth: s.link.rate})
 	}
 	return all
@@ -299,17 +293,4 @@ func (s *stream) tick(now time.Duration) {
 		s.wake = -1
 		s.tell(now, method.Woke{})
 	}
-}
-
-// message is the next one to be sent; nil: there is none.
-func (s *stream) message() []byte {
-	if data := s.ledger.next(); data != nil {
-		return data
-	}
-	if len(s.said) == 0 {
-		return nil
-	}
-	data := s.said[0]
-	s.said = s.said[1:]
-	return data
 }

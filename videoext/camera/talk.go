@@ -181,7 +181,7 @@ func (r *runner) over(now time.Duration) bool {
 		return false
 	}
 	waited := now-r.ending > patience
-	if _, room := t.body.left(); !room || !waited && len(r.ledger.entries) > 0 || len(r.said) > 0 {
+	if _, room := t.body.left(); !room || !waited && len(r.ledger.entries) > 0 {
 		return false
 	}
 	t.say(encoded(&session.Ended{}))
@@ -210,7 +210,7 @@ func (r *runner) send() {
 	if _, room := t.body.left(); !room {
 		return
 	}
-	if data := r.message(); data != nil {
+	if data := r.ledger.next(); data != nil {
 		t.say(data)
 	}
 }

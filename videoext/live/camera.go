@@ -125,18 +125,23 @@ func (s *stream) listen(ctx context.Context, c *cameraSession, from *session.Rea
 	}
 	s.log.Info("a camera's session begins", zap.String("camera", hello.Camera), zap.Int("width", hello.Width), zap.Int("height", hello.Height), zap.Float64("rate", hello.Rate))
 	for event, f := streams.Event(streams.Begun{}), (*footage)(nil); ; {
-		if event != nil && !s.offer(ctx, c, incoming{event, f, c}) {
+		if !s.offer(ctx, c, incoming{event, f, c}) {
 			return "the session was ended"
 		}
 		m, err := from.Next()
-		if errors.Is(err, io.EOF) {
+		var spoilt *session.SpoiltError
+		switch {
+		case errors.Is(err, io.EOF):
 			return "the camera has hung up"
-		}
-		if err != nil {
+		case errors.As(err, &spoilt):
+			s.log.Warn("what a camera sent cannot be used", zap.Error(err))
+			event, f = streams.Missed{Segment: spoilt.Segment, Stream: spoilt.Stream, Of: spoilt.Of, Why: spoilt.Err.Error()}, nil
+		case err != nil:
 			return err.Error()
-		}
-		if event, f, err = s.eventOf(m); err != nil {
-			return err.Error()
+		default:
+			if event, f, err = s.eventOf(m); err != nil {
+				return err.Error()
+			}
 		}
 	}
 }
@@ -153,7 +158,7 @@ func (s *stream) offer(ctx context.Context, c *cameraSession, m incoming) bool {
 	return false
 }
 
-// eventOf is what a camera's message means; nil: nothing to the core.
+// eventOf is what a camera's message means.
 func (s *stream) eventOf(m session.Message) (streams.Event, *footage, error) {
 	switch m := m.(type) {
 	case *session.Sent:
@@ -168,8 +173,6 @@ func (s *stream) eventOf(m session.Message) (streams.Event, *footage, error) {
 		return streams.Missed{Segment: m.Segment, Stream: m.Stream, Of: m.Of}, nil, nil
 	case *session.Resulted:
 		return streams.Given{Results: m.Results}, nil, nil
-	case *session.Delay:
-		return nil, nil, nil
 	case *session.Ended:
 		return streams.Ended{}, nil, nil
 	}

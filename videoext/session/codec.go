@@ -17,8 +17,7 @@ var (
 // writer appends numbers and texts.
 type writer struct{ data []byte }
 
-func (w *writer) number(v int)   { w.data = binary.AppendUvarint(w.data, uint64(v)) }
-func (w *writer) signed(v int64) { w.data = binary.AppendVarint(w.data, v) }
+func (w *writer) number(v int) { w.data = binary.AppendUvarint(w.data, uint64(v)) }
 func (w *writer) float(v float64) {
 	w.data = binary.LittleEndian.AppendUint64(w.data, math.Float64bits(v))
 }
@@ -61,14 +60,6 @@ func (r *reader) number() int {
 		return 0
 	}
 	return int(v)
-}
-
-func (r *reader) signed() int64 {
-	v, n := binary.Varint(r.data)
-	if r.take(n); r.err == nil && n == 0 {
-		r.err = errCut
-	}
-	return v
 }
 
 func (r *reader) float() float64 {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
@@ -29,10 +28,7 @@ func write(w *writer, m Message) error {
 		w.bytes([]byte(m.Method))
 		w.number(int(m.Next))
 	case *Sent:
-		return writeSent(w, m)
-	case *Delay:
-		w.number(int(m.Segment))
-		w.signed(int64(m.Delay))
+		writeSent(w, m)
 	case *Done:
 		w.number(int(m.Segment))
 	case *Refused:
@@ -61,8 +57,6 @@ func read(r *reader, kind byte) Message {
 		return &Welcome{Method: string(r.bytes()), Next: segment(r)}
 	case kindSent:
 		return readSent(r)
-	case kindDelay:
-		return &Delay{Segment: segment(r), Delay: time.Duration(r.signed())}
 	case kindDone:
 		return &Done{segment(r)}
 	case kindRefused:
@@ -112,33 +106,19 @@ func readHello(r *reader) *Hello {
 	return h
 }
 
-func writeSent(w *writer, m *Sent) error {
+// writeSent writes what says whose the encoded frames are.
+func writeSent(w *writer, m *Sent) {
 	w.number(int(m.Segment))
 	w.number(int(m.Stream))
 	w.number(m.Of)
 	writeList(w, m.Frames, writeNumber)
 	w.number(m.Container)
-	data, err := m.Data.AppendBinary(nil)
-	w.data = append(w.data, data...)
-	return err
 }
 
 func readSent(r *reader) *Sent {
 	m := &Sent{Segment: segment(r), Stream: stream(r), Of: of(r)}
 	m.Frames = r.frames(m.Of)
 	m.Container = r.number()
-	if r.err != nil {
-		return m
-	}
-	data, err := media.ParseSegment(r.take(len(r.data)))
-	if err != nil {
-		r.fail(err)
-		return m
-	}
-	if len(data.Units) != len(m.Frames) {
-		r.fail(fmt.Errorf("it has %d frames for %d that are named", len(data.Units), len(m.Frames)))
-	}
-	m.Data = data
 	return m
 }
 

@@ -9,15 +9,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
-	"time"
 
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
 // Version is that of the messages. Both sides must have the same.
-const Version = 1
+const Version = 2
 
 // MaxBytes is how long one message may be.
 const MaxBytes = 64 << 20
@@ -48,12 +48,6 @@ type Sent struct {
 	Data      *media.Segment // of Frames
 }
 
-// Delay tells how long the camera waited for the final results of a segment, from its last frame on.
-type Delay struct {
-	Segment method.Segment
-	Delay   time.Duration
-}
-
 // Done tells the camera that a segment has final results, and all before it. A session begins with that of the last one.
 type Done struct{ Segment method.Segment }
 
@@ -72,7 +66,6 @@ const (
 	kindHello byte = iota + 1
 	kindWelcome
 	kindSent
-	kindDelay
 	kindDone
 	kindRefused
 	kindSkipped
@@ -84,7 +77,6 @@ const (
 func (*Hello) kind() byte    { return kindHello }
 func (*Welcome) kind() byte  { return kindWelcome }
 func (*Sent) kind() byte     { return kindSent }
-func (*Delay) kind() byte    { return kindDelay }
 func (*Done) kind() byte     { return kindDone }
 func (*Refused) kind() byte  { return kindRefused }
 func (*Skipped) kind() byte  { return kindSkipped }
@@ -92,11 +84,45 @@ func (*Answered) kind() byte { return kindAnswered }
 func (*Resulted) kind() byte { return kindResulted }
 func (*Ended) kind() byte    { return kindEnded }
 
-// Append appends a message: its length as an unsigned varint, its kind, and its fields in their order.
+// SpoiltError says that what was encoded of a segment is not what the camera sent, or cannot be read. All that says whose it is arrived as it
+// was, and the session can go on.
+type SpoiltError struct {
+	Segment method.Segment
+	Stream  method.Stream
+	Of      int // frames of the segment
+	Err     error
+}
+
+func (e *SpoiltError) Error() string {
+	return fmt.Sprintf("stream %v of segment %d: %v", e.Stream, e.Segment, e.Err)
+}
+
+func (e *SpoiltError) Unwrap() error { return e.Err }
+
+// sumBytes is where a message's fields begin: behind its kind and their checksum.
+const sumBytes = 1 + crc32.Size
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sum is the checksum of a message's kind and fields.
+func sum(kind byte, fields []byte) uint32 {
+	return crc32.Update(crc32.Checksum([]byte{kind}, castagnoli), castagnoli, fields)
+}
+
+// Append appends a message: its length as an unsigned varint, its kind, CRC-32C of the kind and the fields, big-endian, and the fields in their
+// order. What was encoded of a segment follows them, and has a checksum of its own.
 func Append(to []byte, m Message) ([]byte, error) {
-	w := writer{data: []byte{m.kind()}}
+	w := writer{data: make([]byte, sumBytes)}
+	w.data[0] = m.kind()
 	if err := write(&w, m); err != nil {
 		return nil, err
+	}
+	binary.BigEndian.PutUint32(w.data[1:], sum(m.kind(), w.data[sumBytes:]))
+	if sent, ok := m.(*Sent); ok {
+		var err error
+		if w.data, err = sent.Data.AppendBinary(w.data); err != nil {
+			return nil, err
+		}
 	}
 	if len(w.data) > MaxBytes {
 		return nil, fmt.Errorf("a message of %d bytes is longer than %d", len(w.data), MaxBytes)
@@ -105,22 +131,42 @@ func Append(to []byte, m Message) ([]byte, error) {
 	return append(to, w.data...), nil
 }
 
-// Parse reads one message without its length. It shares memory with data.
+// Parse reads one message without its length. It shares memory with data. A SpoiltError is about a Sent alone.
 func Parse(data []byte) (Message, error) {
-	if len(data) == 0 {
-		return nil, errors.New("a message of no bytes")
+	if len(data) < sumBytes {
+		return nil, fmt.Errorf("a message of %d bytes; it has a kind and a checksum, of %d", len(data), sumBytes)
 	}
-	r := reader{data: data[1:]}
+	fields := data[sumBytes:]
+	r := reader{data: fields}
 	m := read(&r, data[0])
-	switch {
-	case m == nil:
+	if m == nil {
 		return nil, fmt.Errorf("a message of unknown kind %d", data[0])
-	case r.err != nil:
-		return nil, fmt.Errorf("%T of %d bytes: %w", m, len(data), r.err)
-	case len(r.data) > 0:
+	}
+	sent, segment := m.(*Sent)
+	fields = fields[:len(fields)-len(r.data)]
+	switch {
+	case r.err == nil && sum(data[0], fields) != binary.BigEndian.Uint32(data[1:]):
+		r.err = errors.New("it is spoilt: its checksum is another one")
+	case r.err == nil && !segment && len(r.data) > 0:
 		return nil, fmt.Errorf("%T of %d bytes is followed by %d", m, len(data)-len(r.data), len(r.data))
 	}
+	if r.err != nil {
+		return nil, fmt.Errorf("%T of %d bytes: %w", m, len(data), r.err)
+	}
+	if segment {
+		if err := sent.parse(r.data); err != nil {
+			return nil, &SpoiltError{sent.Segment, sent.Stream, sent.Of, err}
+		}
+	}
 	return m, nil
+}
+
+// parse reads what was encoded.
+func (s *Sent) parse(data []byte) (err error) {
+	if s.Data, err = media.ParseSegment(data); err == nil && len(s.Data.Units) != len(s.Frames) {
+		err = fmt.Errorf("it has %d frames for %d that are named", len(s.Data.Units), len(s.Frames))
+	}
+	return err
 }
 
 // Reader reads messages one after the other.
@@ -139,7 +185,7 @@ func NewReader(from interface {
 	return &Reader{from}
 }
 
-// Next waits for the next message. It returns io.EOF at an end between two messages.
+// Next waits for the next message. It returns io.EOF at an end between two messages. After a SpoiltError there is a next one.
 func (r *Reader) Next() (Message, error) {
 	n, err := binary.ReadUvarint(r.from)
 	if err != nil {

@@ -28,7 +28,6 @@ func messages() []Message {
 		&Hello{Width: 960, Height: 540, Rate: 12.5, Camera: "door"},
 		&Welcome{Method: "dds:preset=paper", Next: 12},
 		&Sent{Segment: 7, Stream: method.B, Of: 10, Frames: []int{0, 9}, Container: 4711, Data: data},
-		&Delay{7, 130 * time.Millisecond},
 		&Done{7},
 		&Refused{"no room"},
 		&Skipped{method.Skip{Segment: 8, Of: 10}},
@@ -77,6 +76,9 @@ func TestWrongMessages(t *testing.T) {
 		_, n := binary.Uvarint(data)
 		return data[n:]
 	}
+	summed := func(kind byte, fields ...byte) []byte {
+		return append(binary.BigEndian.AppendUint32([]byte{kind}, sum(kind, fields)), fields...)
+	}
 	outside := videoext.Region{X0: 0.5, X1: 1.5, Y1: 1}
 	data := messages()[2].(*Sent).Data
 	for want, m := range map[string]Message{
@@ -93,13 +95,15 @@ func TestWrongMessages(t *testing.T) {
 		}
 	}
 	for want, b := range map[string][]byte{
-		"no bytes":        nil,
-		"unknown kind 99": {99},
-		"is cut":          {kindDone},
-		"too large":       {kindDone, 0xff, 0xff, 0xff, 0xff, 0xff, 1},
-		"followed by 1":   {kindDone, 1, 0},
-		"of version 2":    {kindHello, 2, 0, 0},
-		"1000 things":     append([]byte{kindResulted, 0, 1}, 0xe8, 7),
+		"of 0 bytes":      nil,
+		"of 4 bytes":      {kindEnded, 0, 0, 0},
+		"unknown kind 99": summed(99),
+		"is cut":          summed(kindDone),
+		"too large":       summed(kindDone, 0xff, 0xff, 0xff, 0xff, 0xff, 1),
+		"followed by 1":   append(summed(kindDone, 1), 0),
+		"of version 1":    summed(kindHello, 1, 0, 0),
+		"1000 things":     summed(kindResulted, 0, 1, 0xe8, 7),
+		"is spoilt":       {kindDone, 0, 0, 0, 0, 1},
 	} {
 		if _, err := Parse(b); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, not %q", b, err, want)
@@ -114,6 +118,51 @@ func TestWrongMessages(t *testing.T) {
 	}
 }
 
+// TestSpoilt: whichever bit of a segment's message is flipped, nothing is taken for what it is not. What is wrong with the frames names the segment
+// that they are of, and the session goes on behind it.
+func TestSpoilt(t *testing.T) {
+	for _, m := range messages() {
+		data, err := Append(nil, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, begin := binary.Uvarint(data)
+		sent, isSent := m.(*Sent)
+		attributed := 0
+		for bit := 8 * begin; bit < 8*len(data); bit++ {
+			data[bit/8] ^= 1 << (bit % 8)
+			r := NewReader(bufio.NewReader(bytes.NewReader(append(bytes.Clone(data), encodedDone...))))
+			got, err := r.Next()
+			var spoilt *SpoiltError
+			switch {
+			case err == nil:
+				t.Errorf("%T with bit %d flipped was read as %#v", m, bit, got)
+			case errors.As(err, &spoilt):
+				attributed++
+				if !isSent || spoilt.Segment != sent.Segment || spoilt.Stream != sent.Stream || spoilt.Of != sent.Of {
+					t.Errorf("%T with bit %d flipped: %+v", m, bit, spoilt)
+				}
+				if next, err := r.Next(); err != nil || *next.(*Done) != (Done{9}) {
+					t.Errorf("behind it is %#v, %v", next, err)
+				}
+			}
+			data[bit/8] ^= 1 << (bit % 8)
+		}
+		if isSent && attributed < 8*len(sent.Data.Units[0].Data) {
+			t.Errorf("%d of %d flipped bits are attributed", attributed, 8*len(data))
+		}
+	}
+}
+
+var encodedDone = func() []byte {
+	data, err := Append(nil, &Done{9})
+	if err != nil {
+		panic(err)
+	}
+	return data
+}()
+
+// FuzzParse sets the checksum of what it is given, which is else hardly ever right.
 func FuzzParse(f *testing.F) {
 	for _, m := range messages() {
 		data, err := Append(nil, m)
@@ -124,6 +173,11 @@ func FuzzParse(f *testing.F) {
 		f.Add(data[n:])
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) >= sumBytes {
+			r := reader{data: data[sumBytes:]}
+			read(&r, data[0])
+			binary.BigEndian.PutUint32(data[1:], sum(data[0], data[sumBytes:len(data)-len(r.data)]))
+		}
 		m, err := Parse(data)
 		if err != nil {
 			return
