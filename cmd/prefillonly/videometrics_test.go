@@ -50,6 +50,11 @@ func TestVideoMetrics(t *testing.T) {
 		f["boxes_total"] != n-f["dropped_frames_total"] || f["box_scores_total"] <= 0 || f["load"] <= 0 || f[`bytes_totaltrack="a"`] < 13001 || f[`bytes_totaltrack="b"`] != 0 {
 		t.Errorf("the figures are %v", f)
 	}
+	for _, name := range []string{`processor_seconds_totalwork="decode"`, `processor_seconds_totalwork="scale"`, `processor_seconds_totalwork="read"`, "device_seconds_total"} {
+		if f[name] <= 0 || f[name] > f["latency_seconds_sum"] && name != `processor_seconds_totalwork="decode"` {
+			t.Errorf("%s is %v, and all latency %v", name, f[name], f["latency_seconds_sum"])
+		}
+	}
 	p.strike("video", syscall.SIGKILL)
 	p.until("metrics of a new process", func() bool { n := p.figuresOf("street")["frames_total"]; return n >= 1 && n < f["frames_total"] })
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, p.base+"/v1/video/streams/street", nil)

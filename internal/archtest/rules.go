@@ -125,7 +125,7 @@ var arrows = map[string][]string{
 	"videoext/method/methodtest": {"videoext", "videoext/method", "videoext/timeline"},
 	"videoext/timeline":          {},
 	"videoext/emulate":           {"videoext", "videoext/link", "videoext/media", "videoext/method", "videoext/timeline"},
-	"videoext/camera":            {"videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods", "videoext/motion", "videoext/session"},
+	"videoext/camera":            {"internal/osthread", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods", "videoext/motion", "videoext/session"},
 	"videoext/dds":               {"videoext", "videoext/media", "videoext/method"},
 	"videoext/link":              {},
 	"videoext/shaper":            {"videoext/link"},
@@ -140,11 +140,12 @@ var arrows = map[string][]string{
 	"videoext/streams":           {"videoext", "videoext/method"},
 	"videoext/metrics":           {"videoext/method", "videoext/streams"},
 	"videoext/jobs": {
-		"engine", "engine/client", "engine/images", "engine/wire", "internal/turns", "kernels", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/vision",
+		"engine", "engine/client", "engine/images", "engine/wire", "internal/osthread", "internal/turns", "kernels", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/metrics",
+		"videoext/vision",
 	},
 	"videoext/journal": {"videoext", "videoext/method", "videoext/streams"},
 	"videoext/live": {
-		"engine", "engine/api", "engine/images", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods",
+		"engine", "engine/api", "engine/images", "internal/osthread", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods",
 		"videoext/metrics", "videoext/session", "videoext/streams", "videoext/vision",
 	},
 

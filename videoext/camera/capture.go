@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/prefillonly/prefillonly/internal/osthread"
 	"github.com/prefillonly/prefillonly/videoext/media"
 )
 
@@ -85,9 +86,9 @@ func (f *film) close() {
 // next waits for a frame.
 func (f *film) next(ctx context.Context) shot {
 	for {
-		before := threadTime()
+		before := osthread.Time()
 		frame, err := f.take(ctx)
-		took := threadTime() - before
+		took := osthread.Time() - before
 		switch {
 		case err == nil:
 			f.place(frame)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/prefillonly/prefillonly/internal/osthread"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
@@ -77,7 +78,7 @@ func (w *worker) run(ctx context.Context) {
 
 // spend adds the processor's time until now to one of the times, and begins with the next.
 func spend(since *time.Duration, on *time.Duration) {
-	now := threadTime()
+	now := osthread.Time()
 	*on += now - *since
 	*since = now
 }
@@ -119,7 +120,7 @@ func (t *encodeTask) encode(ctx context.Context, w *worker, took *Times) (*media
 	if err := s.Check(len(t.frames), t.frames[0].Width, t.frames[0].Height); err != nil {
 		return nil, err
 	}
-	since := threadTime()
+	since := osthread.Time()
 	frames, err := t.prepare(&w.scaler, &s)
 	if err != nil {
 		return nil, err
@@ -158,7 +159,7 @@ type measureTask struct {
 }
 
 func (t *measureTask) do(_ context.Context, _ *worker) (out outcome) {
-	since := threadTime()
+	since := osthread.Time()
 	defer spend(&since, &out.took.Measure)
 	values, before := make([]float64, len(t.frames)), t.before
 	for i, f := range t.frames {
@@ -181,7 +182,7 @@ type trackTask struct {
 }
 
 func (t *trackTask) do(_ context.Context, _ *worker) (out outcome) {
-	since := threadTime()
+	since := osthread.Time()
 	defer spend(&since, &out.took.Track)
 	found := motion.Track(t.from, t.Detections, t.to)
 	out.event = method.Tracked{Segment: t.Segment, Frames: t.Track.Frames, Detections: found}

@@ -12,11 +12,13 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/osthread"
 	"github.com/prefillonly/prefillonly/internal/turns"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -58,15 +60,24 @@ func (m *Maker) Close() {
 	}
 }
 
+// Took is what something took.
+type Took struct {
+	Waited    time.Duration // for its turn
+	Processor time.Duration
+}
+
 // Turn does what takes a processor about so long when its turn has come. Its own error is why ctx has ended.
-func (m *Maker) Turn(ctx context.Context, takes time.Duration, do func(s *ffmpeg.Scaler) error) error {
-	if err := m.turns.Take(ctx, int(takes)); err != nil {
-		return err
+func (m *Maker) Turn(ctx context.Context, takes time.Duration, do func(s *ffmpeg.Scaler) error) (took Took, err error) {
+	began := time.Now()
+	err = m.turns.Take(ctx, int(takes))
+	if took.Waited = time.Since(began); err != nil {
+		return took, err
 	}
 	defer m.turns.Give()
 	s := <-m.scalers
 	defer func() { m.scalers <- s }()
-	return do(s)
+	took.Processor, err = osthread.Measure(func() error { return do(s) })
+	return took, err
 }
 
 // Label is the name of a class of a model, once it was seen; empty otherwise.
@@ -112,7 +123,7 @@ type Look struct {
 }
 
 // Do has the network look at frames, each a job of its own. Why says of each frame for which it did not why; it is empty for the others.
-func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Look) (findings []videoext.Findings, why []string) {
+func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Look) (findings []videoext.Findings, why []string, spent metrics.Spent) {
 	findings, why = make([]videoext.Findings, len(frames)), make([]string, len(frames))
 	results := client.NewResults()
 	open := map[int]*client.Job{}
@@ -123,7 +134,7 @@ func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Loo
 		}
 	}()
 	for i, f := range frames {
-		j, shape, err := m.job(ctx, n, f, l, i, len(frames), results)
+		j, shape, err := m.job(ctx, n, f, l, i, len(frames), results, &spent)
 		if err == nil {
 			if failed := m.pool.Submit([]*client.Job{j}); failed != nil {
 				err = failed
@@ -147,13 +158,17 @@ func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Loo
 		for k := range taken {
 			d := &taken[k]
 			delete(open, d.Index)
-			f := frames[d.Index]
-			if findings[d.Index], err = m.read(ctx, n, d, shapes[d.Index], f); err != nil {
+			took, err := osthread.Measure(func() (err error) {
+				findings[d.Index], err = m.read(ctx, n, d, shapes[d.Index], frames[d.Index])
+				return err
+			})
+			spent.Add(metrics.Spent{Read: took, Queue: d.Result.Timing.Queued, Device: d.Result.Timing.Running})
+			if err != nil {
 				why[d.Index] = reason(ctx, err)
 			}
 		}
 	}
-	return findings, why
+	return findings, why, spent
 }
 
 // reason is why a frame was not looked at, for those who watch the stream.
@@ -166,12 +181,13 @@ func reason(ctx context.Context, err error) string {
 
 // job makes the job of a frame, one of several of a segment. Frames of the same place in their segments are a stream to the pool, of which it
 // promises deadlines.
-func (m *Maker) job(ctx context.Context, n *Network, f *media.Frame, l Look, place, of int, results *client.Results) (*client.Job, []int, error) {
+func (m *Maker) job(ctx context.Context, n *Network, f *media.Frame, l Look, place, of int, results *client.Results, spent *metrics.Spent) (*client.Job, []int, error) {
 	served, to, err := m.input(ctx, n)
 	if err != nil {
 		return nil, nil, err
 	}
-	data, shape, err := m.write(ctx, to, f)
+	data, shape, took, err := m.write(ctx, to, f)
+	spent.Add(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -195,16 +211,15 @@ func (m *Maker) job(ctx context.Context, n *Network, f *media.Frame, l Look, pla
 const pixelPace = 10 * time.Nanosecond
 
 // write makes the input of a frame.
-func (m *Maker) write(ctx context.Context, to *images.Target, f *media.Frame) ([]byte, []int, error) {
-	shape := to.Shape(1, f.Height, f.Width)
+func (m *Maker) write(ctx context.Context, to *images.Target, f *media.Frame) (data []byte, shape []int, took Took, err error) {
+	shape = to.Shape(1, f.Height, f.Width)
 	size := to.Bytes(f.Height, f.Width)
 	if size > maxInput {
-		return nil, nil, fmt.Errorf("a frame of %d x %d makes an input of %d bytes, the limit is %d", f.Width, f.Height, size, maxInput)
+		return nil, nil, took, fmt.Errorf("a frame of %d x %d makes an input of %d bytes, the limit is %d", f.Width, f.Height, size, maxInput)
 	}
 	height, width := spatial(to, shape)
 	height, width = to.Inner(height, width, f.Height, f.Width)
-	var data []byte
-	err := m.Turn(ctx, pixelPace*time.Duration(f.Width*f.Height+height*width), func(s *ffmpeg.Scaler) error {
+	took, err = m.Turn(ctx, pixelPace*time.Duration(f.Width*f.Height+height*width), func(s *ffmpeg.Scaler) error {
 		pixels := make([]byte, 3*height*width)
 		if err := s.BGR(f, width, height, pixels); err != nil {
 			return err
@@ -216,7 +231,7 @@ func (m *Maker) write(ctx context.Context, to *images.Target, f *media.Frame) ([
 		to.Write(data, images.FromRGB(pixels, height, width))
 		return nil
 	})
-	return data, shape, err
+	return data, shape, took, err
 }
 
 // maxInput is how many bytes the input of a frame may have.

@@ -237,7 +237,7 @@ func picture(st *stream, w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("%w that was seen of %s yet", errNoFrame, st.spec.Name)
 	}
 	f := seen.frame
-	err := st.maker.Turn(r.Context(), scalePace*time.Duration(2*f.Width*f.Height), func(scaler *ffmpeg.Scaler) (err error) {
+	_, err := st.maker.Turn(r.Context(), scalePace*time.Duration(2*f.Width*f.Height), func(scaler *ffmpeg.Scaler) (err error) {
 		if f.Width > maxShown {
 			f, err = scaler.Scale(f, maxShown, max(2, f.Height*maxShown/f.Width/2*2))
 		}
@@ -276,13 +276,28 @@ type status struct {
 	Regions uint64  `json:"regions"`
 	Boxes   float64 `json:"boxes_a_frame"`
 	Score   float64 `json:"mean_score"`
+	Spent   spent   `json:"spent"`
+}
+
+// spent is where the time went, in seconds.
+type spent struct {
+	Decode float64 `json:"decode_s"` // of a processor, as are scale and read
+	Scale  float64 `json:"scale_s"`
+	Read   float64 `json:"read_s"`
+	Turn   float64 `json:"turn_s"` // waiting for a processor
+	Queue  float64 `json:"queue_s"`
+	Device float64 `json:"device_s"`
+}
+
+func secondsOf(s metrics.Spent) spent {
+	return spent{s.Decode.Seconds(), s.Scale.Seconds(), s.Read.Seconds(), s.Turn.Seconds(), s.Queue.Seconds(), s.Device.Seconds()}
 }
 
 func (s *stream) status() status {
 	f := s.figure.Now()
 	out := status{
 		Object: "video.stream", Spec: s.spec, Number: s.journal.Newest(), Frames: f.Frames, Late: f.Late, Dropped: f.Dropped, Latency: f.MeanLatency(),
-		BytesA: f.Bytes[method.A], BytesB: f.Bytes[method.B], Regions: f.Regions, Boxes: f.BoxesPerFrame(), Score: f.MeanScore(),
+		BytesA: f.Bytes[method.A], BytesB: f.Bytes[method.B], Regions: f.Regions, Boxes: f.BoxesPerFrame(), Score: f.MeanScore(), Spent: secondsOf(f.Spent),
 	}
 	out.Source = s.spec.shown()
 	s.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
@@ -66,7 +67,7 @@ const (
 
 // paste puts regions of a frame of stream B onto the same frame of stream A.
 func (s *stream) paste(ctx context.Context, low, high *media.Frame, regions []videoext.Region) (whole *media.Frame, err error) {
-	err = s.maker.Turn(ctx, scalePace*time.Duration(high.Width*high.Height), func(scaler *ffmpeg.Scaler) error {
+	took, err := s.maker.Turn(ctx, scalePace*time.Duration(high.Width*high.Height), func(scaler *ffmpeg.Scaler) error {
 		if whole, err = scaler.Scale(low, high.Width, high.Height); err != nil {
 			return err
 		}
@@ -76,6 +77,7 @@ func (s *stream) paste(ctx context.Context, low, high *media.Frame, regions []vi
 		videoext.Paste(whole, high, regions)
 		return nil
 	})
+	s.figure.Spend(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
 	return whole, err
 }
 
@@ -88,9 +90,10 @@ func (s *stream) decode(ctx context.Context, data *media.Segment) (frames []*med
 	if bytes := pixels / 2 * 3; bytes > maxDecoded {
 		return nil, fmt.Errorf("%d frames of %d x %d are %d bytes, the limit is %d", len(data.Units), data.Width, data.Height, bytes, maxDecoded)
 	}
-	err = s.maker.Turn(ctx, decodePace*time.Duration(pixels), func(*ffmpeg.Scaler) error {
+	took, err := s.maker.Turn(ctx, decodePace*time.Duration(pixels), func(*ffmpeg.Scaler) error {
 		frames, err = ffmpeg.Decode(ctx, data)
 		return err
 	})
+	s.figure.Spend(metrics.Spent{Decode: took.Processor, Turn: took.Waited})
 	return frames, err
 }

@@ -9,9 +9,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/internal/osthread"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
@@ -67,7 +69,12 @@ func (s *stream) readOnce(ctx context.Context, file string, after time.Duration)
 	defer clip.Close()
 	var begun time.Time // of the source's time 0
 	for bytes := 0; ; read++ {
-		frame, err := clip.Next(ctx)
+		var frame *media.Frame
+		took, err := osthread.Measure(func() (err error) {
+			frame, err = clip.Next(ctx)
+			return err
+		})
+		s.figure.Spend(metrics.Spent{Decode: took})
 		s.figure.Sent(method.A, clip.Bytes()-bytes)
 		bytes = clip.Bytes()
 		if err != nil {

@@ -245,7 +245,9 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 			if a.Stream == method.B {
 				name += "/b"
 			}
-			answer.Findings, answer.Why = s.maker.Do(ctx, &s.network, frames, jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.deadline(), User: name})
+			var spent metrics.Spent
+			answer.Findings, answer.Why, spent = s.maker.Do(ctx, &s.network, frames, jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.deadline(), User: name})
+			s.figure.Spend(spent)
 		}
 		select {
 		case s.looked <- answer:

@@ -4,6 +4,7 @@ package metrics
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/streams"
@@ -12,12 +13,26 @@ import (
 // buckets are the upper bounds of the latency's histogram in seconds.
 var buckets = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
 
+// Spent is where the time of a stream's frames went.
+type Spent struct {
+	Decode, Scale, Read time.Duration // of this process's processor: to decode, to make inputs, to read outputs
+	Turn                time.Duration // waiting for a processor's turn
+	Queue, Device       time.Duration // in the pool: waiting for a pass, and inside passes
+}
+
+// Add adds more.
+func (s *Spent) Add(more Spent) {
+	s.Decode, s.Scale, s.Read = s.Decode+more.Decode, s.Scale+more.Scale, s.Read+more.Read
+	s.Turn, s.Queue, s.Device = s.Turn+more.Turn, s.Queue+more.Queue, s.Device+more.Device
+}
+
 // Counted are the figures of a stream since its process began.
 type Counted struct {
 	streams.Counts
 	Bytes   [2]uint64 // that came, on each stream
 	Latency []uint64  // frames by buckets, the last one without a bound
 	Seconds float64   // of latency together
+	Spent   Spent
 }
 
 // Figures count. Their methods are safe for concurrent use; the zero value has counted nothing.
@@ -40,6 +55,13 @@ func (f *Figures) Sent(stream method.Stream, bytes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.c.Bytes[stream] += uint64(bytes)
+}
+
+// Spend adds to what was spent.
+func (f *Figures) Spend(more Spent) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.c.Spent.Add(more)
 }
 
 // Count takes in results that were given, and the counts of all.

@@ -18,6 +18,7 @@ func TestPublish(t *testing.T) {
 	f.Sent(method.A, 100)
 	f.Sent(method.B, 20)
 	f.Sent(method.A, 1)
+	f.Spend(Spent{1 * time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second, 6 * time.Second})
 	f.Count([]streams.Result{
 		{Final: true, Latency: 10 * time.Millisecond}, {Final: true, Latency: 11 * time.Millisecond}, {Latency: time.Second}, {Final: true, Latency: time.Minute},
 	}, streams.Counts{Frames: 3, Late: 2, Dropped: 1, Things: 4, Score: 2.5, Regions: 7})
@@ -37,6 +38,9 @@ func TestPublish(t *testing.T) {
 		`bytes_total{model_name="eye",stream_name="door",track="a"} 101`, `bytes_total{model_name="eye",stream_name="door",track="b"} 20`,
 		`latency_seconds_bucket{model_name="eye",stream_name="door",le="0.01"} 1`, `latency_seconds_bucket{model_name="eye",stream_name="door",le="0.02"} 2`,
 		`latency_seconds_bucket{model_name="eye",stream_name="door",le="10"} 2`, `latency_seconds_bucket{model_name="eye",stream_name="door",le="+Inf"} 3`,
+		`processor_seconds_total{model_name="eye",stream_name="door",work="decode"} 1`, `processor_seconds_total{model_name="eye",stream_name="door",work="scale"} 2`,
+		`processor_seconds_total{model_name="eye",stream_name="door",work="read"} 3`, `wait_seconds_total{model_name="eye",reason="turn",stream_name="door"} 4`,
+		`wait_seconds_total{model_name="eye",reason="queue",stream_name="door"} 5`, `device_seconds_total{model_name="eye",stream_name="door"} 6`,
 		`latency_seconds_sum{model_name="eye",stream_name="door"} 60.021`, `latency_seconds_count{model_name="eye",stream_name="new"} 0`,
 	} {
 		if !strings.Contains(page, "\nprefillonly:stream_"+want+"\n") {

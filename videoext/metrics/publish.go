@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -59,6 +60,23 @@ func newCollector(streams func() []Stream) *collector {
 	bytes := desc("bytes_total", "Bytes of video that came: of a camera's streams A and B, or of the source (A).", "track")
 	for i, track := range []string{"a", "b"} {
 		add(bytes, prometheus.CounterValue, func(s *Stream) float64 { return float64(s.Bytes[i]) }, track)
+	}
+	processor := desc("processor_seconds_total", "Processor's time in the process that keeps video streams: to decode, to make inputs (scale), to read outputs.", "work")
+	waited := desc("wait_seconds_total", "Time in which frames waited: for a processor's turn, and in the queue for a pass.", "reason")
+	device := desc("device_seconds_total", "Time inside passes of the network.")
+	for _, spent := range []struct {
+		desc *prometheus.Desc
+		of   func(*Spent) time.Duration
+		more []string
+	}{
+		{processor, func(s *Spent) time.Duration { return s.Decode }, []string{"decode"}},
+		{processor, func(s *Spent) time.Duration { return s.Scale }, []string{"scale"}},
+		{processor, func(s *Spent) time.Duration { return s.Read }, []string{"read"}},
+		{waited, func(s *Spent) time.Duration { return s.Turn }, []string{"turn"}},
+		{waited, func(s *Spent) time.Duration { return s.Queue }, []string{"queue"}},
+		{device, func(s *Spent) time.Duration { return s.Device }, nil},
+	} {
+		add(spent.desc, prometheus.CounterValue, func(s *Stream) float64 { return spent.of(&s.Spent).Seconds() }, spent.more...)
 	}
 	return c
 }
