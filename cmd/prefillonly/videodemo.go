@@ -91,7 +91,7 @@ func (d *videoDemo) run(ctx context.Context) (err error) {
 	if d.clip == "" {
 		fmt.Fprintln(d.out, "drawing a street ...")
 		d.clip = filepath.Join(d.dir, "street.ivf")
-		if err := drawClip(ctx, program, d.clip); err != nil {
+		if err := drawClip(ctx, program, d.clip, clipSeconds, time.Second/clipRate); err != nil {
 			return ignoreCancelled(ctx, err)
 		}
 	}
@@ -131,8 +131,8 @@ const (
 	clipRate, clipSeconds = 10, 20
 )
 
-// drawClip draws a street and has the camera's program encode it, well.
-func drawClip(ctx context.Context, program, name string) error {
+// drawClip draws a street and has the camera's program encode it, well. From each frame to the next so much time passes in the street.
+func drawClip(ctx context.Context, program, name string, seconds int, step time.Duration) error {
 	encoder, err := pipe.Start(ctx, program)
 	if err != nil {
 		return err
@@ -141,10 +141,10 @@ func drawClip(ctx context.Context, program, name string) error {
 	street := scene.New(clipWidth, clipHeight, 1)
 	settings := media.Settings{Rate: clipRate, Quality: media.CRF(14), Preset: "veryfast"}
 	var segments []*media.Segment
-	for second := range clipSeconds {
+	for second := range seconds {
 		frames := make([]*media.Frame, clipRate)
 		for i := range frames {
-			frames[i], _ = street.Frame(time.Duration(second)*time.Second + time.Duration(i)*time.Second/clipRate)
+			frames[i], _ = street.Frame(time.Duration(second*clipRate+i) * step)
 		}
 		segment, err := encoder.Encode(ctx, frames, settings)
 		if err != nil {

@@ -85,16 +85,24 @@ type frameResult struct {
 	Stream, Dropped string
 	Number          uint64
 	Segment, Frame  int
+	Of              int
 	Time            float64
 	Final           bool
 	Boxes           []struct {
 		Box   [4]float32
+		Class int
 		Score float64
 	}
 }
 
-// watch reads a stream's results from the first on, until it ends or there are enough; after a broken connection it goes on behind the last.
-func (p *program) watch(name string, enough int) (all []frameResult) {
+// watch reads a stream's results from the first on until there are enough.
+func (p *program) watch(name string, enough int) []frameResult {
+	p.Helper()
+	return p.follow(name, func(all []frameResult) bool { return len(all) >= enough })
+}
+
+// follow reads a stream's results from the first on until all that is wanted is there; after a broken connection it goes on behind the last.
+func (p *program) follow(name string, enough func(all []frameResult) bool) (all []frameResult) {
 	p.Helper()
 	ctx, stop := context.WithTimeout(p.Context(), 90*time.Second)
 	defer stop()
@@ -107,12 +115,12 @@ func (p *program) watch(name string, enough int) (all []frameResult) {
 		response, err := http.DefaultClient.Do(request)
 		if err != nil || response.StatusCode != http.StatusOK {
 			if ctx.Err() != nil {
-				p.Fatalf("%d results of %s, want %d: %v", len(all), name, enough, err)
+				p.Fatalf("%d results of %s are not enough: %v", len(all), name, err)
 			}
 			continue
 		}
 		lines := bufio.NewScanner(response.Body)
-		for len(all) < enough && lines.Scan() {
+		for !enough(all) && lines.Scan() {
 			var r frameResult
 			if lines.Text() == "" {
 				continue
@@ -126,7 +134,7 @@ func (p *program) watch(name string, enough int) (all []frameResult) {
 			last, all = r.Number, append(all, r)
 		}
 		response.Body.Close()
-		if len(all) >= enough {
+		if enough(all) {
 			return all
 		}
 	}

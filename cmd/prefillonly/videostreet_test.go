@@ -1,0 +1,299 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/accuracy"
+	"github.com/prefillonly/prefillonly/videoext/detect"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/scene"
+	"github.com/prefillonly/prefillonly/videoext/vision"
+)
+
+// drawn is a clip of a street for cameras to stream, and what the detector of such streets finds in it.
+type drawn struct {
+	camera   string // the program
+	detector string // file
+	clip     string
+	truth    []videoext.Findings // of each frame of the clip
+}
+
+// drawStreet draws a clip in which so much time passes from each frame to the next.
+func drawStreet(t *testing.T, seconds int, step time.Duration) *drawn {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a server and cameras take some seconds")
+	}
+	if err := ffmpeg.Available(); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	d := &drawn{camera: filepath.Join(buildCamera(t), "camera"), clip: filepath.Join(dir, "street.ivf"), detector: filepath.Join(dir, "street.onnx")}
+	if err := os.WriteFile(d.detector, scene.Detector, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := drawClip(t.Context(), d.camera, d.clip, seconds, step); err != nil {
+		t.Fatal(err)
+	}
+	d.look(t)
+	return d
+}
+
+// streetServer is a server with that detector.
+type streetServer struct {
+	*program
+	*drawn
+	t       *testing.T
+	serving []string // its arguments
+}
+
+func (d *drawn) serve(t *testing.T) *streetServer {
+	t.Helper()
+	port, err := unusedPort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	list := filepath.Join(dir, "models.yaml")
+	text := "models:\n- {name: street, path: " + strconv.Quote(d.detector) + ", keep: always, decoder: fastestdet}\n"
+	if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &streetServer{drawn: d, t: t, serving: []string{"--config", list, "--port", strconv.Itoa(port), "--video-state", filepath.Join(dir, "streams")}}
+	s.start()
+	return s
+}
+
+// start starts the server, or another one in its place.
+func (s *streetServer) start() { s.program = serve(s.t, nil, s.serving...) }
+
+// look finds the truth.
+func (d *drawn) look(t *testing.T) {
+	t.Helper()
+	backend, err := cpu.New(cpu.Config{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	decoder, err := vision.Find("fastestdet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, err := detect.Open(d.detector, backend, detect.Options{Image: detect.Usual("fastestdet"), Decoder: decoder, Vision: vision.Options{Score: 0.5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer network.Close()
+	clip, err := ffmpeg.Open(t.Context(), d.clip, ffmpeg.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clip.Close()
+	for {
+		f, err := clip.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := network.Detect(images.FromImage(f.RGBA()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.truth = append(d.truth, r.Findings(vision.Size{Height: f.Height, Width: f.Width}))
+	}
+}
+
+// add declares a camera's stream.
+func (s *streetServer) add(name, method string) {
+	s.Helper()
+	if status, text := s.declare(`{"name":"` + name + `","source":"camera","score":0.5,"method":"` + method + `"}`); status != http.StatusCreated {
+		s.Fatalf("%d %s", status, text)
+	}
+}
+
+// likest is the frame of the clip in which the detector finds most of what a result has.
+func (d *drawn) likest(r *frameResult) (frame int, f1 float64) {
+	var found videoext.Findings
+	for _, b := range r.Boxes {
+		found.Detections = append(found.Detections, videoext.Detection{Region: videoext.Region{X0: b.Box[0], Y0: b.Box[1], X1: b.Box[2], Y1: b.Box[3]}, Class: b.Class, Score: float32(b.Score)})
+	}
+	rule := accuracy.Rule{Found: 0.5, IoU: 0.5}
+	for i := range d.truth {
+		if f := rule.F1(d.truth[i:i+1], []videoext.Findings{found}); f > f1 {
+			frame, f1 = i, f
+		}
+	}
+	return frame, f1
+}
+
+// check holds that each frame has one final result, in order, and that the network saw that very frame or it says why not. It returns how
+// many were seen, and why others were not.
+func (s *streetServer) check(name string, all []frameResult) (seen int, dropped map[string]int) {
+	s.Helper()
+	dropped = map[string]int{}
+	segment, frame := 0, 0
+	for i := range all {
+		r := &all[i]
+		if !r.Final {
+			continue
+		}
+		if r.Segment != segment || r.Frame != frame {
+			s.Errorf("%s: segment %d frame %d has a final result where that of segment %d frame %d is due", name, r.Segment, r.Frame, segment, frame)
+			segment, frame = r.Segment, r.Frame
+		}
+		if frame++; frame == r.Of {
+			segment, frame = segment+1, 0
+		}
+		if r.Dropped != "" {
+			dropped[r.Dropped]++
+			continue
+		}
+		seen++
+		number := int(math.Round(r.Time*clipRate)) % len(s.truth)
+		if likest, f1 := s.likest(r); likest != number {
+			s.Errorf("%s: segment %d frame %d is frame %d of the clip, and what was found is that of frame %d (F1 %.2f): %+v", name, r.Segment, r.Frame, number, likest, f1, r.Boxes)
+		}
+	}
+	return seen, dropped
+}
+
+// finals is a condition of follow: so many frames have final results.
+func finals(n int) func(all []frameResult) bool {
+	return func(all []frameResult) bool {
+		count := 0
+		for _, r := range all {
+			if r.Final {
+				count++
+			}
+		}
+		return count >= n
+	}
+}
+
+// all holds that all frames of the clip were seen.
+func (s *streetServer) all(name string) {
+	s.Helper()
+	if seen, dropped := s.check(name, s.follow(name, finals(len(s.truth)))); seen != len(s.truth) || len(dropped) > 0 {
+		s.Errorf("%s: %d frames were seen, want %d, and others not: %v", name, seen, len(s.truth), dropped)
+	}
+}
+
+// again holds that all frames were seen of a camera that streamed the clip after another one, and all that came before.
+func (s *streetServer) again(name string, c *cameraProcess) {
+	s.Helper()
+	end := c.ends()
+	begin := -1
+	for _, e := range c.events() {
+		if e.Event == "connected" && begin < 0 {
+			begin = *e.Segment
+		}
+	}
+	before := 0
+	all := s.follow(name, func(all []frameResult) bool {
+		n := len(all)
+		return n > 0 && all[n-1].Final && all[n-1].Segment == begin+end.Segments-1 && all[n-1].Frame == all[n-1].Of-1
+	})
+	for _, r := range all {
+		if r.Final && r.Segment < begin {
+			before++
+		}
+	}
+	if seen, dropped := s.check(name, all); begin < 1 || seen != before+len(s.truth) || len(dropped) > 0 {
+		s.Errorf("%s: %d frames were seen, want %d, and before segment %d %d, and others not: %v", name, seen, len(s.truth), begin, before, dropped)
+	}
+}
+
+// cameraProcess is a camera that streams.
+type cameraProcess struct {
+	testing.TB
+	cmd  *exec.Cmd
+	done chan struct{}
+
+	mu   sync.Mutex
+	says bytes.Buffer // guarded by mu
+}
+
+// Write implements io.Writer.
+func (c *cameraProcess) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.says.Write(p)
+}
+
+// cameraEvent is a line of a camera.
+type cameraEvent struct {
+	Event, Error                              string
+	Segment                                   *int
+	Segments, Done, Sessions, Frames, Dropped int
+}
+
+func (c *cameraProcess) events() (all []cameraEvent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for line := range strings.Lines(c.says.String()) {
+		var e cameraEvent
+		if json.Unmarshal([]byte(line), &e) == nil {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// film starts a camera with the clip.
+func (s *streetServer) film(server, name string, args ...string) *cameraProcess {
+	s.Helper()
+	c := &cameraProcess{TB: s, done: make(chan struct{})}
+	c.cmd = exec.Command(s.camera, append([]string{"run", "--json", "--server", server, "--stream", name, "--source", s.clip, "--rate", "0"}, args...)...)
+	c.cmd.Stdout, c.cmd.Stderr = c, c
+	if err := c.cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	go func() { // ends with the camera
+		_ = c.cmd.Wait()
+		close(c.done)
+	}()
+	s.Cleanup(func() {
+		c.signal(syscall.SIGKILL)
+		<-c.done
+		if s.Failed() {
+			s.Logf("camera of %s:\n%s", name, c.says.String())
+		}
+	})
+	return c
+}
+
+func (c *cameraProcess) signal(sig syscall.Signal) { _ = c.cmd.Process.Signal(sig) } // it may have ended
+
+// ends waits until the camera ends well, and returns what it did.
+func (c *cameraProcess) ends() cameraEvent {
+	c.Helper()
+	select {
+	case <-c.done:
+	case <-time.After(2 * time.Minute):
+		c.Fatal("the camera still runs after 2 minutes")
+	}
+	all := c.events()
+	if code := c.cmd.ProcessState.ExitCode(); code != 0 || len(all) == 0 || all[len(all)-1].Event != "end" {
+		c.Fatalf("the camera ends with code %d", code)
+	}
+	return all[len(all)-1]
+}
