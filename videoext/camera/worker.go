@@ -134,16 +134,16 @@ func (t *encodeTask) encode(ctx context.Context, w *worker, took *Times) (*media
 	return w.encoder.Encode(ctx, frames, s)
 }
 
-// prepare blackens what is not shown of frames, and scales them.
+// prepare scales frames, and then blackens what is not shown of them, so that nothing black gets into what is.
 func (t *encodeTask) prepare(scaler *ffmpeg.Scaler, s *media.Settings) (frames []*media.Frame, err error) {
 	for i, f := range t.frames {
-		if t.Kept != nil {
-			f = videoext.Keep(f, t.Kept[i])
-		}
 		if width, height := s.Size(f.Width, f.Height); width != f.Width || height != f.Height {
 			if f, err = scaler.Scale(f, width, height); err != nil {
 				return nil, err
 			}
+		}
+		if t.Kept != nil {
+			f = videoext.Keep(f, t.Kept[i])
 		}
 		frames = append(frames, f)
 	}

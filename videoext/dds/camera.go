@@ -12,7 +12,7 @@ import (
 // camera is the side of the frames.
 type camera struct {
 	c        Config
-	control  *controller
+	control  controller
 	link     method.Link
 	recent   []recent // segments that stream B may be asked of, at most Keep
 	captured time.Duration
@@ -25,7 +25,7 @@ type recent struct {
 }
 
 func newCamera(c Config) *camera {
-	return &camera{c: c, control: newController(c.Adapt)}
+	return &camera{c: c, control: controller{a: c.Adapt, qps: [2]int{c.Low.QP, c.High.QP}}}
 }
 
 // Step implements method.Camera.
@@ -38,7 +38,7 @@ func (c *camera) Step(now time.Duration, event method.CameraEvent) []method.Came
 			return c.onWanted(e.Segment, w.Regions)
 		}
 	case method.Encoded:
-		c.control.sent(int(e.Segment), e.Container)
+		c.control.sent(e.Segment, e.Stream, e.Container)
 	case method.Link:
 		c.link = e
 	}
@@ -47,11 +47,8 @@ func (c *camera) Step(now time.Duration, event method.CameraEvent) []method.Came
 
 func (c *camera) onCaptured(now time.Duration, e method.Captured) (do []method.CameraAction) {
 	low, high := c.c.Low, c.c.High
-	if c.c.Adapt != nil {
-		pair := c.control.next(int(e.Segment), now-c.captured, c.link.Bandwidth, c.link.Backlog)
-		low.QP, high.QP = pair.Low, pair.High
-	}
-	c.captured = now
+	qps := c.control.next(e.Segment, now-c.captured, c.link)
+	low.QP, high.QP, c.captured = qps[method.A], qps[method.B], now
 	if c.jammed() {
 		return []method.CameraAction{method.Skip{Segment: e.Segment, Stream: method.A, Of: e.Frames}, method.Release{Segment: e.Segment}}
 	}
@@ -75,16 +72,16 @@ func (c *camera) settings(q videoext.Quality, e method.Captured) media.Settings 
 
 // shown are the parts of a black frame that are not black.
 func (c *camera) shown(regions []videoext.Region, width, height int) []videoext.Region {
-	if c.c.Border == 0 {
+	if !c.c.Blocks {
 		return regions
 	}
 	const side = media.MacroblockSize
 	shown := make([]videoext.Region, len(regions))
 	for i, r := range regions {
-		p := r.Pixels(width, height).Inset(-c.c.Border)
+		p := r.Pixels(width, height)
 		shown[i] = videoext.Region{
-			X0: float32(max(p.Min.X, 0)/side*side) / float32(width), X1: float32((p.Max.X+side-1)/side*side) / float32(width),
-			Y0: float32(max(p.Min.Y, 0)/side*side) / float32(height), Y1: float32((p.Max.Y+side-1)/side*side) / float32(height),
+			X0: float32(p.Min.X/side*side) / float32(width), X1: float32((p.Max.X+side-1)/side*side) / float32(width),
+			Y0: float32(p.Min.Y/side*side) / float32(height), Y1: float32((p.Max.Y+side-1)/side*side) / float32(height),
 		}.Intersect(videoext.Whole)
 	}
 	return shown
@@ -131,6 +128,7 @@ func (c *camera) onWanted(segment method.Segment, regions [][]videoext.Region) [
 	c.recent = slices.Delete(c.recent, i, i+1)
 	release := method.Release{Segment: segment}
 	if len(e.Frames) == 0 { // nothing is wanted, and the server knows it
+		c.control.sent(segment, method.B, 0)
 		return []method.CameraAction{release}
 	}
 	return []method.CameraAction{e, release}

@@ -3,131 +3,127 @@ package dds
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
 // Adapt says how the two QPs follow the bandwidth.
 //
-// The form is that of Imes and others, "POET" (RTAS 2015): a Kalman filter estimates the base bandwidth, what the default pair would take of the video as
-// it is now, out of what the pair in use took; the budget over that says how dear a pair may be. That DDS's own controller (SIGCOMM 2020) is of this form was
-// not checked against its text, and the constants and the pairs' costs are this package's own.
+// The form is that of Imes and others, "POET" (RTAS 2015): a Kalman filter estimates the base bandwidth, what the configured QPs would take of the video
+// as it is now, out of what the QPs in use took; the budget over that says how dear they may be. Each stream has a base of its own, since what stream B
+// of a segment takes is known a segment later than what stream A does. That DDS's own controller (SIGCOMM 2020) is of this form was not checked against its
+// text, and the constants are this package's own.
 type Adapt struct {
-	Pairs   []Pair  // the dearest first
-	Process float64 // variance of the base's change from segment to segment, relative to its square
-	Noise   float64 // variance of what one segment takes, likewise
-	Share   float64 // of the bandwidth that is used
-	Drain   float64 // of the backlog that is to be sent in one segment's time
+	Finer, Coarser int     // by how much both QPs may be below and above the configured ones
+	Process        float64 // variance of a base's change from segment to segment, relative to its square
+	Noise          float64 // variance of what one segment takes, likewise
+	Share          float64 // of the bandwidth that is used
+	Drain          float64 // of the backlog that is to be sent in one segment's time
 }
 
-// Pair are the QPs of streams A and B, and the bytes they take relative to the default pair's.
-type Pair struct {
-	Low, High int
-	Cost      float64
-}
-
-// DefaultAdapt has pairs around the default one, 36/26, that differ in both QPs alike: 6 more halve the bytes.
+// DefaultAdapt goes from six times the bytes of the configured QPs to a sixth.
 func DefaultAdapt() *Adapt {
-	a := &Adapt{Process: 0.01, Noise: 0.04, Share: 0.9, Drain: 0.5}
-	for low := 26; low <= 51; low++ {
-		high := max(low-10, 20)
-		a.Pairs = append(a.Pairs, Pair{low, high, 0.6*cost(low, 36) + 0.4*cost(high, 26)})
-	}
-	return a
+	return &Adapt{Finer: 16, Coarser: 16, Process: 0.01, Noise: 0.04, Share: 0.9, Drain: 0.5}
 }
 
-// cost is how many bytes a QP takes relative to another one.
+// cost is how many bytes a QP takes relative to another one: 6 more halve them.
 func cost(qp, than int) float64 { return math.Exp2(float64(than-qp) / 6) }
 
 func (a *Adapt) check() error {
-	if a == nil {
+	switch {
+	case a == nil:
 		return nil
-	}
-	if len(a.Pairs) == 0 || !slices.IsSortedFunc(a.Pairs, func(p, q Pair) int { return -int(math.Copysign(1, p.Cost-q.Cost)) }) {
-		return fmt.Errorf("dds: pairs of QPs are to be in order of cost, the dearest first")
-	}
-	for _, p := range a.Pairs {
-		if p.Low < 0 || p.Low > 51 || p.High < 0 || p.High > 51 || !(p.Cost > 0) {
-			return fmt.Errorf("dds: pair %+v: QPs are to be 0 to 51, and the cost above 0", p)
-		}
-	}
-	if !(a.Process > 0 && a.Noise > 0 && a.Share > 0 && a.Drain >= 0) {
+	case a.Finer < 0 || a.Coarser < 0 || a.Finer > media.MaxQP || a.Coarser > media.MaxQP:
+		return fmt.Errorf("dds: QPs that are up to %d finer and %d coarser are to be 0 to %d", a.Finer, a.Coarser, media.MaxQP)
+	case !(a.Process > 0 && a.Noise > 0 && a.Share > 0 && a.Drain >= 0):
 		return fmt.Errorf("dds: the controller's variances and share are to be above 0")
 	}
 	return nil
 }
 
-// controller picks pairs. Its base is in bytes a segment.
+// controller picks the QPs of both streams.
 type controller struct {
-	a        *Adapt
-	base     float64 // estimated; 0: unknown
-	variance float64 // of the estimate, relative to its square
-	used     []use   // of segments whose bytes are still counted, at most maxUsed
+	a     *Adapt // nil: they are the configured ones
+	qps   [2]int // the configured ones, of streams A and B
+	bases [2]base
+	used  []use // the last of them, at most maxUsed
 }
 
-// use is what a segment took so far.
+// use is what a segment is encoded with.
 type use struct {
-	segment int
-	pair    Pair
-	bytes   int
+	segment method.Segment
+	qps     [2]int
 }
 
-// maxUsed is how many segments are counted before the first of them goes into the estimate: stream B comes later than A.
-const maxUsed = 3
+// maxUsed is how many segments are remembered: stream B comes later than A.
+const maxUsed = 4
 
-func newController(a *Adapt) *controller { return &controller{a: a} }
+// base is what the configured QP takes of one stream, in bytes a segment.
+type base struct {
+	bytes    float64
+	variance float64 // relative to its square; 0: nothing is known
+}
 
-// sent counts bytes of a segment.
-func (c *controller) sent(segment, bytes int) {
-	for i := range c.used {
-		if c.used[i].segment == segment {
-			c.used[i].bytes += bytes
+// learn is the Kalman filter's step: what was seen is the base and noise.
+func (b *base) learn(a *Adapt, seen float64) {
+	if b.variance == 0 {
+		b.bytes, b.variance = seen, a.Noise
+		return
+	}
+	prior := b.variance + a.Process
+	gain := prior / (prior + a.Noise)
+	b.bytes += gain * (seen - b.bytes)
+	b.variance = (1 - gain) * prior
+}
+
+// sent counts what a stream of a segment took: once, and 0 if nothing was asked for.
+func (c *controller) sent(segment method.Segment, stream method.Stream, bytes int) {
+	for _, u := range c.used {
+		if u.segment == segment {
+			c.bases[stream].learn(c.a, float64(bytes)/cost(u.qps[stream], c.qps[stream]))
 		}
 	}
 }
 
-// next is the pair of a segment, took after the one before, of a link of a bandwidth in bytes a second and so many bytes that wait.
-func (c *controller) next(segment int, took time.Duration, bandwidth float64, backlog int) Pair {
-	if len(c.used) == maxUsed {
-		c.learn(c.used[0])
-		c.used = c.used[1:]
+// next are the QPs of a segment. It was captured so long after the one before, for a link of a bandwidth in bytes a second on which so many bytes wait.
+func (c *controller) next(segment method.Segment, took time.Duration, link method.Link) [2]int {
+	if c.a == nil {
+		return c.qps
 	}
-	pair := c.pick(took, bandwidth, backlog)
-	c.used = append(c.used[:len(c.used):len(c.used)], use{segment: segment, pair: pair})
-	return pair
+	qps := c.pick(took, link)
+	c.used = append(c.used[max(0, len(c.used)-maxUsed+1):len(c.used):len(c.used)], use{segment, qps})
+	return qps
 }
 
-// learn is the Kalman filter's step: bytes = cost * base + noise.
-func (c *controller) learn(u use) {
-	seen := float64(u.bytes) / u.pair.Cost
-	switch {
-	case u.bytes == 0: // nothing was sent
-		return
-	case c.base == 0:
-		c.base, c.variance = seen, c.a.Noise
-		return
+// pick are the finest QPs within the budget. Before anything is known of the video, or of the link, they are the configured ones.
+func (c *controller) pick(took time.Duration, link method.Link) [2]int {
+	a := c.a
+	if c.bases[method.A].variance == 0 || link.Bandwidth <= 0 {
+		return c.qps
 	}
-	prior := c.variance + c.a.Process
-	gain := prior / (prior + c.a.Noise)
-	c.base += gain * (seen - c.base)
-	c.variance = (1 - gain) * prior
-}
-
-// pick is the dearest pair within the budget. Before anything is known of the video, or of the link, it is the default.
-func (c *controller) pick(took time.Duration, bandwidth float64, backlog int) Pair {
-	base := c.base
-	if base == 0 && len(c.used) > 0 && c.used[0].bytes > 0 {
-		base = float64(c.used[0].bytes) / c.used[0].pair.Cost
-	}
-	if base == 0 || bandwidth <= 0 {
-		i := slices.IndexFunc(c.a.Pairs, func(p Pair) bool { return p.Cost <= 1 })
-		return c.a.Pairs[max(i, 0)]
-	}
-	budget := (c.a.Share*bandwidth*took.Seconds() - c.a.Drain*float64(backlog)) / base
-	for _, p := range c.a.Pairs {
-		if p.Cost <= budget {
-			return p
+	budget := a.Share*link.Bandwidth*took.Seconds() - a.Drain*float64(link.Backlog)
+	for above := -a.Finer; above < a.Coarser; above++ {
+		if qps := c.above(above); c.bytes(qps) <= budget {
+			return qps
 		}
 	}
-	return c.a.Pairs[len(c.a.Pairs)-1]
+	return c.above(a.Coarser)
+}
+
+// above are QPs that are so much higher than the configured ones, as far as there are such.
+func (c *controller) above(by int) (qps [2]int) {
+	for stream, qp := range c.qps {
+		qps[stream] = min(max(qp+by, 0), media.MaxQP)
+	}
+	return qps
+}
+
+// bytes is what a segment is to take.
+func (c *controller) bytes(qps [2]int) (sum float64) {
+	for stream, b := range c.bases {
+		sum += b.bytes * cost(qps[stream], c.qps[stream])
+	}
+	return sum
 }

@@ -20,9 +20,9 @@ type Config struct {
 	Feedback
 	// Outside is the QP of what is not asked for in stream B; 0: it is black, as in the published code.
 	Outside int
-	// Border is by how many pixels what is shown in a black frame reaches beyond a region, and from there to the edges of macroblocks: the
-	// codec blurs what is beside black, and those pixels are not used. The published code has 0, and shows regions alone.
-	Border int
+	// Blocks shows all of the macroblocks that a region is in; what of them is beside the region is not used. A macroblock that is black in part takes
+	// more bytes, and what is in it is worse. The published code shows regions alone.
+	Blocks bool
 
 	// Duplicate is the IoU above which a detection of stream A is the same as one of stream B, which replaces it.
 	Duplicate float32
@@ -77,9 +77,9 @@ func Repo() Config {
 // that is blurred by black beside it is used.
 func Tuned() Config {
 	c := Repo()
-	c.Low.QP, c.High.QP = 40, 26
+	c.Low, c.High = videoext.Quality{QP: 40, Scale: 0.6}, videoext.Quality{QP: 26, Scale: 0.8}
 	c.Weak, c.Largest, c.JoinIoU = false, 0.04, 0
-	c.Objectness, c.Enlarge, c.Hold, c.Border = 0.1, 0.3, c.Frames, 4
+	c.Objectness, c.Enlarge, c.Hold, c.Blocks = 0.1, 0.3, c.Frames, true
 	return c
 }
 
@@ -97,8 +97,8 @@ func (c *Config) Check() error {
 		return fmt.Errorf("dds: the camera keeps %d segments; stream B needs one", c.Keep)
 	case c.Outside < 0 || c.Outside > 51:
 		return fmt.Errorf("dds: QP %d outside of regions is to be 0 to 51", c.Outside)
-	case c.Border < 0 || c.Hold < 0:
-		return fmt.Errorf("dds: a border of %d pixels, and regions held for %d frames", c.Border, c.Hold)
+	case c.Hold < 0:
+		return fmt.Errorf("dds: regions held for %d frames", c.Hold)
 	case c.Patience <= 0 || c.MaxBacklog <= 0:
 		return fmt.Errorf("dds: patience %v and the longest backlog %v are to be above 0", c.Patience, c.MaxBacklog)
 	}

@@ -99,7 +99,7 @@ func TestUnsureMask(t *testing.T) {
 	}
 }
 
-// TestShown holds that what is shown in a black frame has whole macroblocks, and all that is asked for with the border around.
+// TestShown holds that what is shown in a black frame has whole macroblocks, and all that is asked for.
 func TestShown(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	c := newCamera(Tuned())
@@ -108,11 +108,11 @@ func TestShown(t *testing.T) {
 		x, y := r.Float32(), r.Float32()
 		region := videoext.Region{X0: x, Y0: y, X1: min(x+r.Float32()/4, 1), Y1: min(y+r.Float32()/4, 1)}
 		got := c.shown([]videoext.Region{region}, w, h)[0].Pixels(w, h)
-		if want := region.Pixels(w, h).Inset(-c.c.Border).Intersect(videoext.Whole.Pixels(w, h)); !want.In(got) {
+		if want := region.Pixels(w, h); !want.In(got) {
 			t.Fatalf("%v is shown, and %v wanted", got, want)
 		}
 		const side = media.MacroblockSize
-		if got.Min.X%side+got.Min.Y%side != 0 || got.Max.X%side != 0 && got.Max.X != w || got.Max.Y%side != 0 && got.Max.Y != h || got.Dx() > region.Pixels(w, h).Dx()+2*(side+c.c.Border) {
+		if got.Min.X%side+got.Min.Y%side != 0 || got.Max.X%side != 0 && got.Max.X != w || got.Max.Y%side != 0 && got.Max.Y != h || got.Dx() > region.Pixels(w, h).Dx()+2*side {
 			t.Fatalf("%v is shown for %v", got, region.Pixels(w, h))
 		}
 	}
@@ -129,36 +129,69 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestControllerFollows holds that bytes follow a bandwidth that changes, on a video that gets dearer, within a few segments.
+func adapting() *controller { return &controller{a: DefaultAdapt(), qps: [2]int{40, 26}} }
+
+// TestControllerFollows holds that bytes follow a bandwidth that changes, on a video that gets dearer, within a few segments; what stream B takes is known
+// a segment later than what stream A does, and it is most of it.
 func TestControllerFollows(t *testing.T) {
-	c := newController(DefaultAdapt())
+	c := adapting()
 	r := rand.New(rand.NewPCG(5, 6))
-	for n := range 120 {
-		bandwidth, base := 60_000.0, 50_000.0
+	var before [2]int // QPs of the segment before
+	for n := range method.Segment(120) {
+		link, videos := method.Link{Bandwidth: 60_000}, [2]float64{15_000, 35_000}
 		if n >= 40 {
-			bandwidth = 25_000
+			link.Bandwidth = 25_000
 		}
 		if n >= 80 {
-			base = 90_000
+			videos = [2]float64{30_000, 60_000}
 		}
-		pair := c.next(n, 1500*time.Millisecond, bandwidth, 0)
-		bytes := pair.Cost * base * (0.9 + 0.2*r.Float64())
-		c.sent(n, int(bytes*0.6))
-		c.sent(n-1, int(bytes*0.4))
-		if share := bytes / (1.5 * bandwidth); n%40 > 12 && (share > 1.15 || share < 0.6) {
-			t.Errorf("segment %d takes %.2f of the bandwidth, by %+v", n, share, pair)
+		take := func(stream method.Stream, qps [2]int) int {
+			return int(videos[stream] * cost(qps[stream], c.qps[stream]) * (0.9 + 0.2*r.Float64()))
+		}
+		qps := c.next(n, 1500*time.Millisecond, link)
+		a := take(method.A, qps)
+		c.sent(n, method.A, a)
+		share := float64(a+take(method.B, qps)) / (1.5 * link.Bandwidth)
+		if n > 0 {
+			c.sent(n-1, method.B, take(method.B, before))
+		}
+		before = qps
+		if n%40 > 5 && (share > 1.15 || share < 0.6) {
+			t.Errorf("segment %d takes %.2f of the bandwidth, by %v", n, share, qps)
 		}
 	}
 }
 
+// TestControllerBegins holds that one segment is enough to leave QPs that are far too dear, and that both streams have to be known for that.
+func TestControllerBegins(t *testing.T) {
+	c, slow := adapting(), method.Link{Bandwidth: 10_000}
+	if qps := c.next(0, time.Second, slow); qps != c.qps {
+		t.Errorf("it begins with %v", qps)
+	}
+	c.sent(0, method.A, 9_000)
+	if qps := c.next(1, time.Second, slow); qps != c.qps {
+		t.Errorf("for stream A there is room, and it takes %v", qps)
+	}
+	c.sent(0, method.B, 27_000)
+	if qps := c.next(2, time.Second, slow); qps != [2]int{51, 39} {
+		t.Errorf("36 kB are to become 9 kB, with stream A at the end of its range, by %v", qps)
+	}
+	c.sent(2, method.B, 0) // as nothing is asked for
+	if first := c.bases[method.B].bytes; !(first < 27_000) {
+		t.Errorf("stream B has a base of %v bytes after a segment without one", first)
+	}
+}
+
 func TestControllerBacklog(t *testing.T) {
-	idle, jammed := newController(DefaultAdapt()), newController(DefaultAdapt())
-	for n := range 20 {
+	idle, jammed := adapting(), adapting()
+	for n := range method.Segment(20) {
 		for c, backlog := range map[*controller]int{idle: 0, jammed: 60_000} {
-			pair := c.next(n, time.Second, 50_000, backlog)
-			c.sent(n, int(50_000*pair.Cost))
-			if n == 19 && backlog > 0 && pair.Low <= idle.pick(time.Second, 50_000, 0).Low {
-				t.Errorf("with a backlog it picks %+v", pair)
+			link := method.Link{Bandwidth: 50_000, Backlog: backlog}
+			qps := c.next(n, time.Second, link)
+			c.sent(n, method.A, int(20_000*cost(qps[method.A], 40)))
+			c.sent(n, method.B, int(30_000*cost(qps[method.B], 26)))
+			if link.Backlog = 0; n == 19 && backlog > 0 && qps[method.A] <= idle.pick(time.Second, link)[method.A] {
+				t.Errorf("with a backlog it picks %v", qps)
 			}
 		}
 	}
@@ -167,9 +200,9 @@ func TestControllerBacklog(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for what, change := range map[string]func(*Config){
 		"QP": func(c *Config) { c.Low.QP = 52 }, "scale": func(c *Config) { c.High.Scale = 0 }, "frames": func(c *Config) { c.Frames = 0 },
-		"keep": func(c *Config) { c.Keep = 0 }, "outside": func(c *Config) { c.Outside = 60 }, "border": func(c *Config) { c.Border = -1 },
-		"patience": func(c *Config) { c.Patience = 0 }, "no pairs": func(c *Config) { c.Adapt = &Adapt{} },
-		"order": func(c *Config) { c.Adapt = DefaultAdapt(); slices.Reverse(c.Adapt.Pairs) },
+		"keep": func(c *Config) { c.Keep = 0 }, "outside": func(c *Config) { c.Outside = 60 }, "hold": func(c *Config) { c.Hold = -1 },
+		"patience": func(c *Config) { c.Patience = 0 }, "variances": func(c *Config) { c.Adapt = &Adapt{} },
+		"coarser": func(c *Config) { c.Adapt = DefaultAdapt(); c.Adapt.Coarser = 60 },
 	} {
 		c := Paper()
 		change(&c)

@@ -271,3 +271,32 @@ func TestEnlargingTakesTime(t *testing.T) {
 		t.Errorf("4 frames of a second each take the server %v, and come after %v", out.ServerTime, out.Delay)
 	}
 }
+
+// TestShown holds that what is kept of a frame is as that of the whole frame, scaled, and the rest black, so that neither gets into the other.
+func TestShown(t *testing.T) {
+	c := &codec{}
+	defer c.scaler.Close()
+	lab := NewLab(Tools{Codec: c}, scene(3))
+	kept := videoext.Region{X0: 0.25, Y0: 0.25, X1: 0.75, Y1: 0.5}
+	a := &method.Encode{Frames: []int{1}, Kept: [][]videoext.Region{{kept}}, Settings: media.Settings{Width: width * 4 / 5, Height: height * 4 / 5}}
+	got, err := lab.shown(1, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := c.Scale(lab.clip.Frames[2], a.Settings.Width, a.Settings.Height)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := kept.Pixels(want.Width, want.Height)
+	for y := range want.Height {
+		for x := range want.Width {
+			luma := byte(16)
+			if (image.Point{X: x, Y: y}).In(inside) {
+				luma = want.Y[y*want.YStride+x]
+			}
+			if got[0].Y[y*got[0].YStride+x] != luma {
+				t.Fatalf("at %d, %d it is %d, want %d", x, y, got[0].Y[y*got[0].YStride+x], luma)
+			}
+		}
+	}
+}

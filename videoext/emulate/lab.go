@@ -105,13 +105,10 @@ func (l *Lab) encode(from int, a *method.Encode) (Coded, key, error) {
 	if c, ok := l.coded[k]; ok {
 		return c, k, nil
 	}
-	frames := make([]*media.Frame, len(a.Frames))
 	before := l.tools.Clock()
-	for i, n := range a.Frames {
-		frames[i] = l.clip.Frames[from+n]
-		if a.Kept != nil {
-			frames[i] = videoext.Keep(frames[i], a.Kept[i])
-		}
+	frames, err := l.shown(from, a)
+	if err != nil {
+		return Coded{}, k, err
 	}
 	masking := l.tools.Clock() - before
 	c, err := l.tools.Codec.Encode(frames, s)
@@ -121,6 +118,24 @@ func (l *Lab) encode(from int, a *method.Encode) (Coded, key, error) {
 	c.Took += masking
 	l.coded[k] = c
 	return c, k, nil
+}
+
+// shown are the frames that are encoded. They are scaled before they are made black in part, so that nothing black gets into what is kept.
+func (l *Lab) shown(from int, a *method.Encode) ([]*media.Frame, error) {
+	frames := make([]*media.Frame, len(a.Frames))
+	for i, n := range a.Frames {
+		frames[i] = l.clip.Frames[from+n]
+		if a.Kept == nil {
+			continue
+		}
+		width, height := a.Settings.Size(frames[i].Width, frames[i].Height)
+		scaled, err := l.tools.Codec.Scale(frames[i], width, height)
+		if err != nil {
+			return nil, err
+		}
+		frames[i] = videoext.Keep(scaled, a.Kept[i])
+	}
+	return frames, nil
 }
 
 // encodeKey names what is encoded, and how.
