@@ -29,6 +29,7 @@ type Chart struct {
 	Title, X, Y string
 	LogX, LogY  bool
 	Steps       bool // lines without marks, for distributions
+	Below       bool // the axis of values goes below 0, where there are such
 	Series      []Series
 }
 
@@ -87,7 +88,7 @@ func (c *Chart) Write(path string) error {
 	}
 	if c.LogY {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	} else {
+	} else if !c.Below {
 		p.Y.Min = 0
 	}
 	drawn := 0

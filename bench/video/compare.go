@@ -54,21 +54,75 @@ func f1At(front []Row, f1 func(*Row) float64, bytes float64) float64 {
 	return math.NaN()
 }
 
-// Compare tells, for each result, how it stands to plain H.264 on the same clip: the difference of F1 at equal bytes, and the bytes relative to those that
-// it takes for an equal F1. All containers count.
+// plain are the results of plain H.264 on a clip, over a link that carries all at once.
+func plain(rows []Row, clip string) []Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Clip != clip || r.Method != "mpeg" || r.Link != "" })
+}
+
+func byDDS(r *Row) float64      { return r.F1DDS }
+func byOneAdapt(r *Row) float64 { return r.F1OneAdapt }
+
+// gain is how a family of settings stands to plain H.264: means over those of its settings of which it can be told.
+type gain struct {
+	settings int     // with bytes that plain H.264 has
+	f1       float64 // above that of plain H.264 at equal bytes
+	bytes    float64 // relative to those of plain H.264 at equal F1, the geometric mean
+	never    int     // settings whose F1 plain H.264 never has; they are not in bytes
+}
+
+func gainOf(rows, plain []Row, f1 func(*Row) float64) (g gain) {
+	best := front(plain, f1)
+	logs, n := 0.0, 0
+	for i := range rows {
+		r := &rows[i]
+		if above := f1(r) - f1At(best, f1, float64(r.Container)); !math.IsNaN(above) {
+			g.f1, g.settings = g.f1+above, g.settings+1
+		}
+		if at := bytesAt(best, f1, f1(r)); math.IsNaN(at) {
+			g.never++
+		} else {
+			logs, n = logs+math.Log(float64(r.Container)/at), n+1
+		}
+	}
+	g.f1 /= float64(g.settings)
+	g.bytes = math.Exp(logs / float64(n))
+	return g
+}
+
+// Compare tells how results stand to plain H.264 on the same clip: the difference of F1 at equal bytes, and the bytes relative to those that it takes
+// for an equal F1; of each result, and then of each family of settings. All containers count.
 func Compare(w io.Writer, rows []Row) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	families := map[[2]string][]Row{}
+	var order [][2]string
 	fmt.Fprintln(out, "clip\tmethod\tsetting\tbytes\tF1 (DDS)\tat equal bytes\tbytes at equal F1\tF1 (OneAdapt)\tat equal bytes\tbytes at equal F1")
 	for i := range rows {
 		r := &rows[i]
-		if r.Method == "mpeg" {
+		if r.Method == "mpeg" || r.Link != "" {
 			continue
 		}
-		base := slices.DeleteFunc(slices.Clone(rows), func(b Row) bool { return b.Clip != r.Clip || b.Method != "mpeg" })
+		base, key := plain(rows, r.Clip), [2]string{r.Clip, r.family()}
+		if families[key] == nil {
+			order = append(order, key)
+		}
+		families[key] = append(families[key], *r)
 		fmt.Fprintf(out, "%s\t%s\t%s\t%d", r.Clip, r.Method, r.Setting, r.Container)
-		for _, f1 := range []func(*Row) float64{func(r *Row) float64 { return r.F1DDS }, func(r *Row) float64 { return r.F1OneAdapt }} {
+		for _, f1 := range []func(*Row) float64{byDDS, byOneAdapt} {
 			best := front(base, f1)
 			fmt.Fprintf(out, "\t%.3f\t%s\t%s", f1(r), signed(f1(r)-f1At(best, f1, float64(r.Container))), percent(float64(r.Container)/bytesAt(best, f1, f1(r))))
+		}
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out, "\nmeans\tfamily\tsettings\tF1 (DDS) at equal bytes\tbytes at equal F1\tF1 (OneAdapt) at equal bytes\tbytes at equal F1")
+	for _, key := range order {
+		all := families[key]
+		fmt.Fprintf(out, "%s\t%s\t%d", key[0], key[1], len(all))
+		for _, f1 := range []func(*Row) float64{byDDS, byOneAdapt} {
+			g := gainOf(all, plain(rows, key[0]), f1)
+			fmt.Fprintf(out, "\t%s\t%s", signed(g.f1), percent(g.bytes))
+			if g.never > 0 {
+				fmt.Fprintf(out, ", without %d that it never has", g.never)
+			}
 		}
 		fmt.Fprintln(out)
 	}

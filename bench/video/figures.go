@@ -15,36 +15,48 @@ import (
 // Unlimited is a link that carries all at once, over a round trip of 100 ms.
 func Unlimited() Network { return Network{Trace: link.Unlimited(), RTT: 100e6} }
 
-// series is the line of a chart that a row belongs to: settings of one family, which differ in their quantisers or budgets alone.
-func (r *Row) series() string {
+// swept are settings by which a family of settings is one line from few bytes to many.
+var swept = []string{"qp", "low", "high", "budget", "threshold", "frames"}
+
+// family is the line of a chart that a row belongs to: its method, and what its settings are beside those that are swept.
+func (r *Row) family() string {
+	name := r.Method
 	for setting := range strings.SplitSeq(r.Setting, ",") {
-		name, value, _ := strings.Cut(setting, "=")
-		if name == "preset" || name == "scale" {
-			return fmt.Sprintf("%s, %s %s", r.Method, name, value)
+		if key, value, _ := strings.Cut(setting, "="); key != "" && !slices.Contains(swept, key) {
+			name += ", " + key + " " + value
 		}
 	}
-	return r.Method
+	return name
 }
 
-// Draw writes the charts of results to a directory: for each clip accuracy over bytes, by both rules, response delay and cost, and
-// if results differ in it, accuracy over the threshold of regions.
+// Draw writes the charts of results to a directory: for each clip accuracy over bytes, by both rules, response delay and cost, and if results differ in
+// it, accuracy over the threshold of regions. Of clips in parts there is one chart, of what DDS gains over the density of objects; of links whose rate
+// changes, accuracy and delay over how much it does.
 func Draw(rows []Row, dir string) error {
-	byClip := map[string][]Row{}
+	byClip, parts, varying := map[string][]Row{}, []Row(nil), map[string][]Row{}
 	for _, r := range rows {
-		byClip[r.Clip] = append(byClip[r.Clip], r)
+		switch {
+		case r.Link != "":
+			varying[r.Clip] = append(varying[r.Clip], r)
+		case strings.Contains(r.Clip, "@"):
+			parts = append(parts, r)
+		default:
+			byClip[r.Clip] = append(byClip[r.Clip], r)
+		}
 	}
 	for _, clip := range slices.Sorted(maps.Keys(byClip)) {
-		if err := drawAccuracy(byClip[clip], clip, dir); err != nil {
-			return err
+		for _, draw := range []func(rows []Row, clip, dir string) error{drawAccuracy, drawCost, drawSensitivity} {
+			if err := draw(byClip[clip], clip, dir); err != nil {
+				return err
+			}
 		}
-		if err := drawCost(byClip[clip], clip, dir); err != nil {
-			return err
-		}
-		if err := drawSensitivity(byClip[clip], clip, dir); err != nil {
+	}
+	for _, clip := range slices.Sorted(maps.Keys(varying)) {
+		if err := drawVarying(varying[clip], clip, dir); err != nil {
 			return err
 		}
 	}
-	return nil
+	return drawDensity(parts, dir)
 }
 
 func drawAccuracy(rows []Row, clip, dir string) error {
@@ -59,7 +71,7 @@ func drawAccuracy(rows []Row, clip, dir string) error {
 	} {
 		c := figures.Chart{Title: "Accuracy over bandwidth, " + clip, X: "bytes sent, part of the original video's", Y: rule.y, LogX: true}
 		for _, r := range rows {
-			c.Add(r.series(), float64(r.Container)/float64(max(r.Original, 1)), rule.f1(r))
+			c.Add(r.family(), float64(r.Container)/float64(max(r.Original, 1)), rule.f1(r))
 		}
 		if err := c.Write(filepath.Join(dir, fmt.Sprintf("video-accuracy-%s-%s.svg", rule.name, clip))); err != nil {
 			return err

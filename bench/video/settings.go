@@ -33,14 +33,14 @@ func Usual(name string, frames int, rate float64) (all []string) {
 	}
 	switch name {
 	case "mpeg":
-		for _, scale := range []float64{0.8, 1} {
+		for _, scale := range []float64{0.6, 0.8, 1} {
 			for qp := 24; qp <= 44; qp += 2 {
 				add("qp=%d,scale=%g", qp, scale)
 			}
 		}
 	case "dds":
 		for _, pair := range [][2]int{{44, 32}, {42, 30}, {40, 28}, {40, 26}, {38, 24}, {36, 22}} {
-			all = append(all, fmt.Sprintf("dds:preset=tuned,frames=%d,hold=%d,low=%d,high=%d", frames, frames, pair[0], pair[1]))
+			all = append(all, fmt.Sprintf("dds:preset=tuned,frames=%d,low=%d,high=%d", frames, pair[0], pair[1]))
 		}
 		for _, preset := range []string{"paper", "repo"} {
 			all = append(all, fmt.Sprintf("dds:preset=%s,frames=%d", preset, frames))

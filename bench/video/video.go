@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,17 +25,21 @@ type Row struct {
 	F1DDS, F1OneAdapt        float64
 	NAL, Container, Original int
 	Delay, Camera, Server    time.Duration
+	Objects                  float64 // true ones in a frame, by DDS's rule; 0 for networks of pixels
+	Link                     string  // name of the network; empty: all goes through at once
 }
 
 // columns are those of results.csv.
-var columns = []string{"clip", "method", "setting", "f1_dds", "f1_oneadapt", "bytes_nal", "bytes_container", "bytes_original", "delay_s", "camera_cpu_s", "server_device_s"}
+var columns = []string{
+	"clip", "method", "setting", "f1_dds", "f1_oneadapt", "bytes_nal", "bytes_container", "bytes_original", "delay_s", "camera_cpu_s", "server_device_s", "objects", "link",
+}
 
 func (r *Row) record() []string {
 	f1 := func(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
 	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 	return []string{
 		r.Clip, r.Method, r.Setting, f1(r.F1DDS), f1(r.F1OneAdapt), strconv.Itoa(r.NAL), strconv.Itoa(r.Container), strconv.Itoa(r.Original),
-		seconds(r.Delay), seconds(r.Camera), seconds(r.Server),
+		seconds(r.Delay), seconds(r.Camera), seconds(r.Server), strconv.FormatFloat(r.Objects, 'f', 2, 64), r.Link,
 	}
 }
 
@@ -64,8 +69,8 @@ func Read(r io.Reader) ([]Row, error) {
 	}
 	var rows []Row
 	for n, record := range records[1:] {
-		row := Row{Clip: record[0], Method: record[1], Setting: record[2]}
-		var numbers [8]float64
+		row := Row{Clip: record[0], Method: record[1], Setting: record[2], Link: record[12]}
+		var numbers [9]float64
 		for i := range numbers {
 			if numbers[i], err = strconv.ParseFloat(record[3+i], 64); err != nil {
 				return nil, fmt.Errorf("results, line %d, %s: %w", n+2, columns[3+i], err)
@@ -74,7 +79,7 @@ func Read(r io.Reader) ([]Row, error) {
 		seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 		row.F1DDS, row.F1OneAdapt = numbers[0], numbers[1]
 		row.NAL, row.Container, row.Original = int(numbers[2]), int(numbers[3]), int(numbers[4])
-		row.Delay, row.Camera, row.Server = seconds(numbers[5]), seconds(numbers[6]), seconds(numbers[7])
+		row.Delay, row.Camera, row.Server, row.Objects = seconds(numbers[5]), seconds(numbers[6]), seconds(numbers[7]), numbers[8]
 		rows = append(rows, row)
 	}
 	return rows, nil
@@ -104,6 +109,7 @@ func (r *Rules) f1(truth, found []videoext.Findings) (float64, float64) {
 
 // Network is a link for each run.
 type Network struct {
+	Name  string // empty: one that carries all at once
 	Trace link.Trace
 	Burst int
 	RTT   time.Duration
@@ -125,5 +131,23 @@ func Measure(lab *emulate.Lab, m method.Method, n Network, r Rules) (Row, error)
 	row.F1DDS, row.F1OneAdapt = r.f1(truth, out.Found)
 	row.NAL, row.Container = out.NAL, out.Container
 	row.Delay, row.Camera, row.Server = out.Delay, out.CameraTime, out.ServerTime
+	row.Objects, row.Link = r.DDS.Objects(truth), n.Name
 	return row, nil
+}
+
+// Parts cuts a clip into parts of so many seconds, whose names have @ and where they begin; 0: it is one part. What is left at the end is no part
+// if it is shorter than half of one.
+func Parts(clip *emulate.Clip, seconds float64) (parts []*emulate.Clip) {
+	n := int(math.Round(seconds * clip.Rate))
+	if n < 1 || n >= len(clip.Frames) {
+		return []*emulate.Clip{clip}
+	}
+	for from := 0; from+(n+1)/2 <= len(clip.Frames); from += n {
+		part := *clip
+		part.Name = fmt.Sprintf("%s@%gs", clip.Name, float64(from)/clip.Rate)
+		part.Frames = clip.Frames[from:min(from+n, len(clip.Frames))]
+		part.Bytes = clip.Bytes * len(part.Frames) / len(clip.Frames)
+		parts = append(parts, &part)
+	}
+	return parts
 }

@@ -23,7 +23,7 @@ func rows() (all []Row) {
 		for _, m := range []struct{ name, setting string }{{"mpeg", "qp=30,scale=0.8"}, {"mpeg", "qp=30,scale=1"}, {"dds", "preset=tuned,low=40"}, {"glimpse", "threshold=0.1"}, {"dds", fmt.Sprintf("preset=tuned,objectness=0.%d", i+1)}} {
 			all = append(all, Row{
 				Clip: "road", Method: m.name, Setting: m.setting, F1DDS: 0.5 + 0.1*float64(i), F1OneAdapt: 0.4, NAL: bytes, Container: bytes + 900, Original: 1_000_000,
-				Delay: time.Duration(1500+i) * time.Millisecond, Camera: time.Second, Server: 2 * time.Second,
+				Delay: time.Duration(1500+i) * time.Millisecond, Camera: time.Second, Server: 2 * time.Second, Objects: 2.5,
 			})
 		}
 	}
@@ -36,8 +36,8 @@ func TestResults(t *testing.T) {
 	if err := Write(&file, rows()); err != nil {
 		t.Fatal(err)
 	}
-	const head = "clip,method,setting,f1_dds,f1_oneadapt,bytes_nal,bytes_container,bytes_original,delay_s,camera_cpu_s,server_device_s\n" +
-		"road,mpeg,\"qp=30,scale=0.8\",0.5000,0.4000,100000,100900,1000000,1.500,1.000,2.000\n"
+	const head = "clip,method,setting,f1_dds,f1_oneadapt,bytes_nal,bytes_container,bytes_original,delay_s,camera_cpu_s,server_device_s,objects,link\n" +
+		"road,mpeg,\"qp=30,scale=0.8\",0.5000,0.4000,100000,100900,1000000,1.500,1.000,2.000,2.50,\n"
 	if !strings.HasPrefix(file.String(), head) {
 		t.Errorf("it begins\n%.300s", file.String())
 	}
@@ -71,6 +71,54 @@ func TestDraw(t *testing.T) {
 				t.Errorf("%s is without %q", name, w)
 			}
 		}
+	}
+}
+
+// TestDrawConditions holds that results over links that change, and of parts of clips, have charts of their own, and only those.
+func TestDrawConditions(t *testing.T) {
+	var all []Row
+	for i, r := range rows() {
+		for _, part := range []string{"@0s", "@3s"} {
+			r.Clip, r.Link, r.Objects = "road"+part, "", float64(i)
+			all = append(all, r)
+		}
+		for _, name := range []string{"400kbit~0.1", "400kbit~0.1#2", "400kbit~0.4"} {
+			r.Clip, r.Link = "road", name
+			all = append(all, r)
+		}
+	}
+	dir := t.TempDir()
+	if err := Draw(all, dir); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"video-density.svg", "video-link-accuracy-road.svg", "video-link-delay-road.svg"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v; want %q", names, err, want)
+	}
+}
+
+// TestParts holds that all frames of a clip are in parts, in order, but for less than half of one at the end.
+func TestParts(t *testing.T) {
+	clip := &emulate.Clip{Name: "road", Rate: 10, Bytes: 1000}
+	for i := range 100 {
+		clip.Frames = append(clip.Frames, &media.Frame{Index: i})
+	}
+	for seconds, want := range map[float64][]int{0: {100}, 20: {100}, 3: {30, 30, 30}, 4: {40, 40, 20}, 6: {60, 40}} {
+		next := 0
+		parts := Parts(clip, seconds)
+		for i, p := range parts {
+			if len(parts) != len(want) || len(p.Frames) != want[i] || p.Frames[0].Index != next || p.Bytes != 10*want[i] {
+				t.Errorf("parts of %g s: part %d of %d has %d frames from %d on and %d bytes, want %d", seconds, i, len(parts), len(p.Frames), p.Frames[0].Index, p.Bytes, want)
+			}
+			next += len(p.Frames)
+		}
+	}
+	if name := Parts(clip, 4)[1].Name; name != "road@4s" {
+		t.Errorf("the second part is %s", name)
 	}
 }
 

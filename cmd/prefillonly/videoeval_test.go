@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,12 +62,36 @@ func TestVideoEval(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if err := run("--from", "1", "--part", "0.2", "--link", "4Mbit", "--link", "4Mbit~0.3", "--methods", "mpeg:qp=44"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(out, "results.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(strings.TrimSpace(line), ",")
+		got = append(got, fields[0]+" "+fields[len(fields)-1])
+	}
+	const name = "dashcam_highway_960x540"
+	if want := []string{"clip link", name + "@0s 4Mbit", name + "@0s 4Mbit~0.3", name + "@0.2s 4Mbit", name + "@0.2s 4Mbit~0.3"}; !slices.Equal(got[:min(len(got), len(want))], want) {
+		t.Errorf("parts over links are %q", got)
+	}
 	for want, args := range map[string][]string{
 		`no method "mpg"`: {"--methods", "mpg"}, `no class "lorry"`: {"--classes", "lorry"}, "--link: ": {"--link", "fast"}, `no decoder "yolo"`: {"--decoder", "yolo"},
 		"--camera-detector": {"--methods", "mpeg,vigil"}, "--resolver": {"--methods", "cloudseg:qp=30"},
+		"after its first 100 seconds": {"--from", "100"}, "--image": {"--image", "{order: GBR}"}, "--part -1": {"--part", "-1"}, "no deviation": {"--link", "2Mbit~x"},
 	} {
 		if err := run(args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", args, err, want)
 		}
+	}
+}
+
+func TestAsOne(t *testing.T) {
+	pixels := []uint8{0, 7, 6, 1, 14, 7}
+	if asOne(pixels, []int{6, 7}); !slices.Equal(pixels, []uint8{0, 1, 1, 0, 0, 1}) {
+		t.Errorf("%v", pixels)
 	}
 }

@@ -73,6 +73,15 @@ func (r Rule) Count(truth, found []videoext.Detection) (c Counts) {
 	return c
 }
 
+// Objects is how many true boxes count in a frame, on average.
+func (r Rule) Objects(truth []videoext.Findings) float64 {
+	n := 0
+	for i := range truth {
+		n += len(r.counted(truth[i].Detections, r.Truth))
+	}
+	return float64(n) / float64(max(len(truth), 1))
+}
+
 // matched is how many of some boxes have a match among others.
 func (r Rule) matched(some, others []videoext.Detection) (n int) {
 	for _, a := range some {

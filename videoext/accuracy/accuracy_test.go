@@ -162,3 +162,17 @@ func TestMeanIoU(t *testing.T) {
 		t.Errorf("of nothing: %v", got)
 	}
 }
+
+// TestObjects holds that what does not count for a rule is no object.
+func TestObjects(t *testing.T) {
+	box := func(side, score float32) videoext.Detection {
+		return videoext.Detection{Region: videoext.Region{X1: side, Y1: side}, Score: score}
+	}
+	truth := []videoext.Findings{{Detections: []videoext.Detection{box(0.1, 0.4), box(0.1, 0.2), box(0.5, 0.9)}}, {}, {Detections: []videoext.Detection{box(0.19, 0.3), box(0.1, 0.9)}}}
+	if got := DDS().Objects(truth); got != 1 {
+		t.Errorf("%v objects a frame", got)
+	}
+	if got := DDS().Objects(nil); got != 0 {
+		t.Errorf("%v objects of no frames", got)
+	}
+}

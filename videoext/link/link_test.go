@@ -153,3 +153,35 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("%v bytes a second, want 1000", e)
 	}
 }
+
+// TestNormal holds that rates have about the mean and the deviation that are asked for, that a seed makes the same ones again, and another others.
+func TestNormal(t *testing.T) {
+	for _, text := range []string{"2Mbit~0.3", "2Mbit~0.3#7", "2Mbit~0.3#8"} {
+		trace, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, squares := 0.0, 0.0
+		for _, s := range trace.steps {
+			sum, squares = sum+s.rate, squares+s.rate*s.rate
+		}
+		n := float64(len(trace.steps))
+		mean := sum / n
+		deviation := math.Sqrt(squares/n-mean*mean) / mean
+		if math.Abs(mean/250_000-1) > 0.15 || math.Abs(deviation-0.3) > 0.1 || trace.check() != nil {
+			t.Errorf("%s: a mean of %.0f bytes a second and a deviation of %.2f, %v", text, mean, deviation, trace.check())
+		}
+		again, _ := Parse(text)
+		if other, _ := Parse("2Mbit~0.3#9"); again.Bytes(0, time.Minute) != trace.Bytes(0, time.Minute) || other.Bytes(0, time.Minute) == trace.Bytes(0, time.Minute) {
+			t.Errorf("%s: not by its seed", text)
+		}
+	}
+	if trace, err := Parse("1Mbit~5"); err != nil || trace.check() != nil {
+		t.Errorf("rates below 0: %v, %v", err, trace.check())
+	}
+	for text, want := range map[string]string{"2Mbit~": "no deviation", "2Mbit~-1": "no deviation", "2Mbit~0.1#x": "x", "fast~0.1": "no rate"} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -36,10 +37,57 @@ func Unlimited() Trace { return Constant(maxRate) }
 // maxRate is the highest rate, in bytes a second.
 const maxRate = 1e12
 
-// Parse reads a rate, such as 2Mbit or 500kbit, of bits a second; or steps of such, as 0s:2Mbit,10s:0,15s:2Mbit, the first at 0.
+// normalSteps is after how many seconds a trace of Normal repeats.
+const normalSteps = 60
+
+// Normal is a rate that is drawn anew each second, by a normal distribution of a mean in bytes a second and a deviation that is a part of it; what is
+// below 0 is 0. So did the published code of DDS draw its links (github.com/KuntaiDu/dds).
+func Normal(mean, deviation float64, seed uint64) Trace {
+	r := rand.New(rand.NewPCG(seed, 0))
+	t := Trace{period: normalSteps * time.Second}
+	for n := range time.Duration(normalSteps) {
+		t.steps = append(t.steps, step{n * time.Second, max(0, mean*(1+deviation*r.NormFloat64()))})
+	}
+	return t
+}
+
+// Deviation is that of a text such as 2Mbit~0.3 or 2Mbit~0.3#7; false of others.
+func Deviation(text string) (v float64, ok bool) {
+	if _, text, ok = strings.Cut(text, "~"); !ok {
+		return 0, false
+	}
+	text, _, _ = strings.Cut(text, "#")
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil && v >= 0 && v <= 10
+}
+
+// parseNormal reads a rate, its deviation and, if there is one, a seed.
+func parseNormal(text string) (Trace, error) {
+	mean, rest, _ := strings.Cut(text, "~")
+	_, number, seeded := strings.Cut(rest, "#")
+	rate, err := parseRate(mean)
+	deviation, ok := Deviation(text)
+	seed := uint64(1)
+	if seeded && err == nil {
+		seed, err = strconv.ParseUint(number, 10, 64)
+	}
+	switch {
+	case err != nil:
+		return Trace{}, fmt.Errorf("link %q: %w", text, err)
+	case !ok:
+		return Trace{}, fmt.Errorf("link %q: %q is no deviation of 0 to 10, as in 2Mbit~0.3 or 2Mbit~0.3#7", text, rest)
+	}
+	return Normal(rate, deviation, seed), nil
+}
+
+// Parse reads a rate, such as 2Mbit or 500kbit, of bits a second; one that changes each second, such as 2Mbit~0.3, by Normal with that deviation, and the
+// seed that may be behind it (2Mbit~0.3#7; 1); or steps, as 0s:2Mbit,10s:0,15s:2Mbit, the first at 0.
 func Parse(text string) (Trace, error) {
 	if rate, err := parseRate(text); err == nil {
 		return Constant(rate), nil
+	}
+	if strings.Contains(text, "~") {
+		return parseNormal(text)
 	}
 	var t Trace
 	for part := range strings.SplitSeq(text, ",") {
