@@ -34,7 +34,7 @@ It is a process of its own, since video comes from strangers and its decoders ar
 model has a decoder. It listens on a socket in --runtime-dir, which frontends with the same directory hand requests to.`,
 	}
 	name := command.Flags().String("name", defaultName("video"), "name among the peers of one scheduler, stable over restarts")
-	return configured(command, config.Video, func(cfg *config.Config, log *zap.Logger) error { return runVideo(cfg, *name, log) })
+	return reconfigured(command, config.Video, func(s settings, log *zap.Logger) error { return runVideo(s, *name, log) })
 }
 
 // hasVideo says that streams of video may be kept: a model says what its outputs mean.
@@ -52,8 +52,10 @@ func videoSocket(cfg *config.Config) string {
 	if !hasVideo(cfg) {
 		return ""
 	}
-	return filepath.Join(cfg.RuntimeDir, "video.sock")
+	return videoPath(cfg)
 }
+
+func videoPath(cfg *config.Config) string { return filepath.Join(cfg.RuntimeDir, "video.sock") }
 
 // videoChild is that process. However often it crashes, it does not end the server.
 func videoChild(cfg *config.Config) *supervise.Child {
@@ -62,7 +64,8 @@ func videoChild(cfg *config.Config) *supervise.Child {
 	}
 }
 
-func runVideo(cfg *config.Config, name string, log *zap.Logger) error {
+func runVideo(s settings, name string, log *zap.Logger) error {
+	cfg := s.Config
 	ctx := stopSignal(context.Background())
 	_, remove, err := modellist.Prepare(cfg)
 	if err != nil {
@@ -70,7 +73,7 @@ func runVideo(cfg *config.Config, name string, log *zap.Logger) error {
 	}
 	defer remove()
 	if !hasVideo(cfg) {
-		return &exitError{exitConfig, errors.New("no model has a decoder, which says what its outputs mean; give it one in the configuration")}
+		log.Warn("no model has a decoder, which says what its outputs mean: streams wait until the configuration gives them one")
 	}
 	peer, err := dial(cfg, wire.RoleFrontend, log)
 	if err != nil {
@@ -87,8 +90,33 @@ func runVideo(cfg *config.Config, name string, log *zap.Logger) error {
 		if err != nil {
 			return err
 		}
-		return serveStreams(ctx, streams, videoSocket(cfg))
+		var group sync.WaitGroup
+		defer group.Wait()
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		group.Go(func() { // ends with ctx
+			for {
+				select {
+				case <-s.reload:
+					resetStreams(s, streams, log)
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+		return serveStreams(ctx, streams, videoPath(cfg))
 	})
+}
+
+// resetStreams reads the configuration anew, and has streams look by its models; a mistake leaves all as it is.
+func resetStreams(s settings, streams *live.Server, log *zap.Logger) {
+	next, _, _, err := rereadModels(s, s.Config)
+	if err != nil {
+		log.Error("the models of video streams are left as they are", zap.Error(err))
+		return
+	}
+	streams.SetModels(liveConfig(next).Models)
+	log.Info("video streams have the models read anew", zap.String("models", modellist.Names(next)))
 }
 
 func liveConfig(cfg *config.Config) live.Config {

@@ -17,11 +17,12 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 )
 
-// eyeFile writes a network of pictures that finds one thing in each, whose score is the picture's mean red.
-func eyeFile(t *testing.T) string {
+// eyeFile writes a network of pictures that finds one thing in each, whose score is the picture's mean red. Pictures of so many times
+// 16 x 24 pixels make it slow.
+func eyeFile(t *testing.T, size int) string {
 	t.Helper()
 	g := onnxtest.Graph{
-		Inputs: []onnxtest.Value{{Name: "x", Type: onnxtest.Float32, Dims: []any{1, 3, 16, 24}}},
+		Inputs: []onnxtest.Value{{Name: "x", Type: onnxtest.Float32, Dims: []any{1, 3, size * 16, size * 24}}},
 		Outputs: []onnxtest.Value{
 			{Name: "scores", Type: onnxtest.Float32, Dims: []any{1, 1, 2}}, {Name: "boxes", Type: onnxtest.Float32, Dims: []any{1, 1, 4}},
 		},
@@ -51,19 +52,25 @@ func eyeFile(t *testing.T) string {
 // serveEye serves that network, and streams of the drawn clip.
 func serveEye(t *testing.T) *program {
 	t.Helper()
+	return serveEyes(t, eyeEntry("eye", eyeFile(t, 1))).program
+}
+
+// eyeEntry is a network in a list of models.
+func eyeEntry(name, file string) string {
+	return fmt.Sprintf("- {name: %s, path: %s, image: {scale: [255]}, decoder: ssd}\n", name, file)
+}
+
+// serveEyes serves networks, and streams of the drawn clips.
+func serveEyes(t *testing.T, models string, args ...string) filed {
+	t.Helper()
 	if err := ffmpeg.Available(); err != nil {
 		t.Skip(err)
-	}
-	list := filepath.Join(t.TempDir(), "models.yaml")
-	text := fmt.Sprintf("models:\n- {name: eye, path: %s, image: {scale: [255]}, decoder: ssd}\n", eyeFile(t))
-	if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
 	}
 	clips, err := filepath.Abs("../../videoext/media/ffmpeg/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serve(t, nil, "--config", list, "--video-files", clips, "--video-state", t.TempDir())
+	return serveFile(t, "models:\n"+models, append([]string{"--video-files", clips, "--video-state", t.TempDir()}, args...)...)
 }
 
 // declare asks for a stream until the process that keeps them answers.

@@ -144,6 +144,9 @@ var arrows = map[string][]string{
 		"videoext/vision",
 	},
 	"videoext/journal": {"videoext", "videoext/method", "videoext/streams"},
+	"videoext/media/ffmpeg/rtsptest": {
+		"videoext/media",
+	},
 	"videoext/live": {
 		"engine", "engine/api", "engine/images", "internal/osthread", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods",
 		"videoext/metrics", "videoext/session", "videoext/streams", "videoext/vision",

@@ -28,8 +28,8 @@ type Group struct {
 	Executors []*Child
 	Name      string // of the server, for systemd
 	Ready     func() // called once, when all frontends are ready; may be nil
-	// Reread is called on SIGHUP, unless the server stops: it reads the configuration anew, and says whether frontends
-	// and executors are to do so too. Nil ignores the signal.
+	// Reread is called on SIGHUP, unless the server stops: it reads the configuration anew, and says whether all
+	// children but Others are to do so too. Nil ignores the signal.
 	Reread   func() bool
 	Stopping func() // called once, when the frontends are told to stop and no other will be started; may be nil
 
@@ -193,7 +193,7 @@ func (g *Group) reload() {
 	if g.stopping || g.Reread == nil || !g.Reread() {
 		return
 	}
-	for _, c := range slices.Concat(g.Frontends, g.Executors) {
+	for _, c := range slices.Concat(g.Frontends, g.Executors, g.Optional) {
 		c.Reload()
 	}
 }

@@ -48,7 +48,7 @@ func TestReloadWaitsForTheChild(t *testing.T) {
 	c.Reload() // of none
 }
 
-// TestGroupReloads: SIGHUP reaches frontends and executors if what was read is to be applied, and nobody else.
+// TestGroupReloads: SIGHUP reaches frontends, executors and those that can be missed if what was read is to be applied, and nobody else.
 func TestGroupReloads(t *testing.T) {
 	dir := t.TempDir()
 	member := func(name, behaviour string) *Child {
@@ -58,24 +58,24 @@ func TestGroupReloads(t *testing.T) {
 	}
 	apply := make(chan bool) // what Reread says
 	g := &Group{
-		Log: zap.NewNop(), Frontends: []*Child{member("frontend", "reloads")}, Executors: []*Child{member("executor", "reloads")}, Others: []*Child{member("scheduler", "polite")},
+		Log: zap.NewNop(), Frontends: []*Child{member("frontend", "reloads")}, Executors: []*Child{member("executor", "reloads")}, Optional: []*Child{member("video", "reloads")}, Others: []*Child{member("scheduler", "polite")},
 		Reread: func() bool { return <-apply },
 	}
 	signals, over := make(chan os.Signal), make(chan error)
 	go func() { over <- g.Run(signals) }()
-	for _, name := range []string{"frontend", "executor", "scheduler"} {
+	for _, name := range []string{"frontend", "executor", "video", "scheduler"} {
 		waitFile(t, filepath.Join(dir, name))
 	}
 	signals <- syscall.SIGHUP // "polite" would end by one
 	apply <- true
-	for _, name := range []string{"frontend", "executor"} {
+	for _, name := range []string{"frontend", "executor", "video"} {
 		wantSize(t, filepath.Join(dir, name)+".hangups", 1)
 	}
 	for _, ok := range []bool{false, true} {
 		signals <- syscall.SIGHUP
 		apply <- ok
 	}
-	for _, name := range []string{"frontend", "executor"} {
+	for _, name := range []string{"frontend", "executor", "video"} {
 		wantSize(t, filepath.Join(dir, name)+".hangups", 2)
 	}
 	signals <- syscall.SIGTERM

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -59,8 +60,8 @@ func (s *stream) message(action streams.Action) session.Message {
 	return &session.Refused{Reason: fmt.Sprintf("the server has no word for %T", action)}
 }
 
-// serve is a camera's session, until either side ends it. The error is why the camera is to be refused before it begins.
-func (s *stream) serve(w http.ResponseWriter, r *http.Request, admit func(rate float64, width, height int) error) {
+// serve is a camera's session, until either side ends it.
+func (s *stream) serve(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	_ = control.EnableFullDuplex() // HTTP/2 is so anyway
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -68,7 +69,8 @@ func (s *stream) serve(w http.ResponseWriter, r *http.Request, admit func(rate f
 	c := newCameraSession()
 	var group sync.WaitGroup
 	group.Go(func() { // ended below
-		c.end(s.listen(r.Context(), c, session.NewReader(bufio.NewReaderSize(r.Body, 64<<10)), admit))
+		from := &patient{from: r.Body, control: control, until: time.Now().Add(helloTimeout)}
+		c.end(s.listen(r.Context(), c, from))
 	})
 	_ = control.Flush()
 	err := c.write(w, control)
@@ -76,6 +78,10 @@ func (s *stream) serve(w http.ResponseWriter, r *http.Request, admit func(rate f
 		c.end(err.Error())
 	}
 	s.log.Info("a camera's session has ended", zap.String("why", c.why))
+	select {
+	case s.gone <- c:
+	case <-s.stopped:
+	}
 	_ = control.SetReadDeadline(time.Unix(1, 0))
 	group.Wait()
 }
@@ -110,8 +116,35 @@ func (c *cameraSession) write(w io.Writer, control *http.ResponseController) err
 	}
 }
 
+// What a camera may take its time for.
+const (
+	helloTimeout = 10 * time.Second // for its first message
+	quietTimeout = 2 * time.Minute  // for the next bytes
+)
+
+// patient reads what a camera sends, and not for ever.
+type patient struct {
+	from    io.Reader
+	control *http.ResponseController
+	until   time.Time // 0: quietTimeout from each read on
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	until := p.until
+	if until.IsZero() {
+		until = time.Now().Add(quietTimeout)
+	}
+	_ = p.control.SetReadDeadline(until) // writers of tests have none
+	n, err := p.from.Read(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errors.New("the camera has said nothing for too long")
+	}
+	return n, err
+}
+
 // listen takes in what the camera says, and returns why it does no more.
-func (s *stream) listen(ctx context.Context, c *cameraSession, from *session.Reader, admit func(rate float64, width, height int) error) string {
+func (s *stream) listen(ctx context.Context, c *cameraSession, body *patient) string {
+	from := session.NewReader(bufio.NewReaderSize(body, 64<<10))
 	first, err := from.Next()
 	if err != nil {
 		return err.Error()
@@ -120,9 +153,11 @@ func (s *stream) listen(ctx context.Context, c *cameraSession, from *session.Rea
 	if !ok {
 		return fmt.Sprintf("a session begins with Hello, and this one with %T", first)
 	}
-	if err := admit(hello.Rate, hello.Width, hello.Height); err != nil {
+	if err := s.admit(ctx, demand{hello.Rate, hello.Width, hello.Height}); err != nil {
+		s.refuse(err)
 		return err.Error()
 	}
+	body.until = time.Time{}
 	s.log.Info("a camera's session begins", zap.String("camera", hello.Camera), zap.Int("width", hello.Width), zap.Int("height", hello.Height), zap.Float64("rate", hello.Rate))
 	for event, f := streams.Event(streams.Begun{}), (*footage)(nil); ; {
 		if !s.offer(ctx, c, incoming{event, f, c}) {
@@ -143,6 +178,16 @@ func (s *stream) listen(ctx context.Context, c *cameraSession, from *session.Rea
 				return err.Error()
 			}
 		}
+	}
+}
+
+// refuse says of a stream without a session that a camera was refused.
+func (s *stream) refuse(why error) {
+	s.log.Warn("a camera is refused", zap.Error(why))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == stateWaiting {
+		s.reason = "its camera is refused: " + why.Error()
 	}
 }
 

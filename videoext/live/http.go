@@ -62,7 +62,7 @@ func (s *Server) Handler() http.Handler {
 	})
 	handle("GET "+Prefix+"streams/{name}/results", of(results))
 	handle("GET "+Prefix+"streams/{name}/frame.jpg", of(picture))
-	handle("POST "+Prefix+"streams/{name}/camera", of(s.camera))
+	handle("POST "+Prefix+"streams/{name}/camera", of(hostCamera))
 	mux.Handle("GET /metrics", metrics.Handler(s.figures))
 	return mux
 }
@@ -73,7 +73,7 @@ func (s *Server) figures() []metrics.Stream {
 	list := make([]metrics.Stream, len(all))
 	for i, st := range all {
 		now := st.status()
-		list[i] = metrics.Stream{Name: now.Name, Model: st.network.Model, State: now.State, Load: now.Load, Counted: st.figure.Now()}
+		list[i] = metrics.Stream{Name: now.Name, Model: st.model(), State: now.State, Load: now.Load, Counted: st.figure.Now()}
 	}
 	return list
 }
@@ -141,26 +141,12 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusCreated, st.status())
 }
 
-// camera hosts a camera's session.
-func (s *Server) camera(st *stream, w http.ResponseWriter, r *http.Request) error {
+// hostCamera hosts a camera's session.
+func hostCamera(st *stream, w http.ResponseWriter, r *http.Request) error {
 	if st.spec.Source != camera {
 		return wrong("name", "the source of stream %s is %.200q, not a camera", st.spec.Name, st.spec.shown())
 	}
-	st.serve(w, r, func(rate float64, width, height int) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		m, err := s.model(&st.spec)
-		if err != nil {
-			return err
-		}
-		load, err := s.admit(r.Context(), &st.spec, m, expected{rate: rate, width: width, height: height})
-		if err == nil {
-			st.mu.Lock()
-			st.rate, st.load = rate, load
-			st.mu.Unlock()
-		}
-		return err
-	})
+	st.serve(w, r)
 	return nil
 }
 
@@ -265,7 +251,7 @@ type status struct {
 	Spec
 	State   string  `json:"state"`
 	Reason  string  `json:"reason,omitempty"`
-	Load    float64 `json:"load"`    // devices that it is expected to take
+	Load    float64 `json:"load"`    // devices that it is expected to take, as far as the pool has told what a frame takes
 	Number  uint64  `json:"number"`  // of its last result
 	Frames  uint64  `json:"frames"`  // with final results, since the process began
 	Late    uint64  `json:"late"`    // of them, after the deadline
@@ -300,8 +286,15 @@ func (s *stream) status() status {
 		BytesA: f.Bytes[method.A], BytesB: f.Bytes[method.B], Regions: f.Regions, Boxes: f.BoxesPerFrame(), Score: f.MeanScore(), Spent: secondsOf(f.Spent),
 	}
 	out.Source = s.spec.shown()
+	out.Load = s.load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out.State, out.Reason, out.Load = s.state, s.reason, s.load
+	out.State, out.Reason = s.state, s.reason
+	switch {
+	case s.missing != nil && (s.state == stateRunning || s.state == stateWaiting):
+		out.State, out.Reason = stateWaiting, s.missing.Error()
+	case s.state == stateRunning && s.reason == "" && s.unseen != "":
+		out.Reason = fmt.Sprintf("the network did not see the last frame: %s", s.unseen)
+	}
 	return out
 }

@@ -4,7 +4,6 @@ package live
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -43,9 +42,6 @@ type Config struct {
 // maxStreams is how many streams there may be.
 const maxStreams = 256
 
-// mostUse is the part of the devices that streams may take: what the scheduler promises, and beyond which it refuses frames.
-const mostUse = 0.7
-
 // leastObjectness is that of proposals: methods ask for those above a threshold of their own.
 const leastObjectness = 0.05
 
@@ -57,6 +53,8 @@ type Server struct {
 	ctx   context.Context // of all streams
 	stop  context.CancelCauseFunc
 
+	models atomic.Pointer[[]Model]
+
 	mu      sync.Mutex
 	streams map[string]*stream // guarded by mu
 	group   sync.WaitGroup
@@ -66,6 +64,7 @@ type Server struct {
 func New(cfg Config, maker *jobs.Maker, log *zap.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, maker: maker, log: log, streams: map[string]*stream{}}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	s.models.Store(&cfg.Models)
 	if err := os.MkdirAll(cfg.State, 0o700); err != nil {
 		return nil, err
 	}
@@ -81,32 +80,21 @@ func New(cfg Config, maker *jobs.Maker, log *zap.Logger) (*Server, error) {
 	return s, nil
 }
 
-// specFile declares the stream of a directory.
-const specFile = "stream.json"
-
 // takeUp begins a stream that was kept.
 func (s *Server) takeUp(name string) error {
-	text, err := os.ReadFile(filepath.Join(s.cfg.State, name, specFile))
+	d, err := readDeclared(filepath.Join(s.cfg.State, name))
 	if err != nil {
 		return err
 	}
-	var spec Spec
-	if err := json.Unmarshal(text, &spec); err != nil {
-		return err
+	if d.Name != name {
+		return fmt.Errorf("it declares %q", d.Name)
 	}
-	if err := spec.check(); err != nil {
-		return err
-	}
-	if spec.Name != name {
-		return fmt.Errorf("it declares %q", spec.Name)
-	}
-	model, err := s.model(&spec)
-	if err != nil {
-		return err
+	if d.Demand == nil {
+		d.Demand = &demand{Rate: d.Rate}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.start(spec, model, expected{rate: spec.Rate})
+	return s.start(d.Spec, *d.Demand)
 }
 
 // Close ends all streams, to be taken up again.
@@ -127,24 +115,34 @@ var (
 	errNoFrame = errors.New("there is no frame")
 )
 
-func (s *Server) model(spec *Spec) (*Model, error) {
-	for i := range s.cfg.Models {
-		if slices.Contains(s.cfg.Models[i].Names, spec.Model) || spec.Model == "" && len(s.cfg.Models) == 1 {
-			return &s.cfg.Models[i], nil
-		}
-	}
+// network is what a stream's frames are looked at by.
+func (s *Server) network(spec *Spec) (*jobs.Network, error) {
+	models := *s.models.Load()
 	var there []string
-	for _, m := range s.cfg.Models {
-		there = append(there, m.Names[0])
+	for i := range models {
+		m := &models[i]
+		if there = append(there, m.Names[0]); !slices.Contains(m.Names, spec.Model) && (spec.Model != "" || len(models) != 1) {
+			continue
+		}
+		decoder, err := vision.Find(m.Decoder)
+		if err != nil {
+			return nil, err
+		}
+		n := &jobs.Network{Model: m.Names[0], Image: m.Image, Decoder: decoder, Vision: vision.Options{Score: spec.Score, Wanted: spec.Classes}}
+		if spec.Source == camera {
+			n.Vision.Proposals = leastObjectness
+		}
+		return n, nil
 	}
 	return nil, fmt.Errorf("%w: %.200q; those with a decoder are %s", errModel, spec.Model, strings.Join(there, ", "))
 }
 
-// expected is what a stream will bring.
-type expected struct {
-	rate          float64 // frames a second; 0: not known
-	width, height int     // 0: not known
-	load          float64 // devices that it takes
+// SetModels sets the networks that streams may name. Streams of one that is gone wait until it comes back.
+func (s *Server) SetModels(models []Model) {
+	s.models.Store(&models)
+	for _, st := range s.all() {
+		st.setNetwork(s.network(&st.spec))
+	}
 }
 
 // add declares a stream, and begins it.
@@ -152,95 +150,63 @@ func (s *Server) add(ctx context.Context, spec Spec) error {
 	if err := spec.check(); err != nil {
 		return err
 	}
-	model, err := s.model(&spec)
+	n, err := s.network(&spec)
 	if err != nil {
 		return err
 	}
-	will := expected{rate: spec.Rate}
+	if spec.Model == "" {
+		spec.Model = n.Model // also when there are several
+	}
+	will := demand{Rate: spec.Rate}
 	if spec.Source != camera && !spec.remote() {
 		if will, err = s.probe(ctx, &spec); err != nil {
 			return err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.streams[spec.Name] != nil:
-		return fmt.Errorf("%w: %s", errExists, spec.Name)
-	case len(s.streams) >= maxStreams:
-		return engine.Errorf(engine.CodeOverloaded, "there are %d streams, the limit is %d", len(s.streams), maxStreams)
-	}
-	if will.load, err = s.admit(ctx, &spec, model, will); err != nil {
-		return err
-	}
-	dir := filepath.Join(s.cfg.State, spec.Name)
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, specFile), text, 0o600); err != nil {
-		return err
-	}
-	return s.start(spec, model, will)
+	return s.admit(ctx, &spec, n, will, func() error {
+		switch {
+		case s.streams[spec.Name] != nil:
+			return fmt.Errorf("%w: %s", errExists, spec.Name)
+		case len(s.streams) >= maxStreams:
+			return engine.Errorf(engine.CodeOverloaded, "there are %d streams, the limit is %d", len(s.streams), maxStreams)
+		}
+		dir := filepath.Join(s.cfg.State, spec.Name)
+		err := os.RemoveAll(dir)
+		if err == nil {
+			err = os.MkdirAll(dir, 0o700)
+		}
+		if err == nil {
+			err = writeDeclared(dir, declared{spec, &will})
+		}
+		if err == nil {
+			err = s.start(spec, will)
+		}
+		if err != nil {
+			_ = os.RemoveAll(dir) // what is half there is not to be taken up
+			return fmt.Errorf("the stream cannot be kept in the directory of --video-state: %w", err)
+		}
+		return nil
+	})
 }
 
 // probe looks at a file.
-func (s *Server) probe(ctx context.Context, spec *Spec) (expected, error) {
+func (s *Server) probe(ctx context.Context, spec *Spec) (demand, error) {
 	path, err := spec.file(s.cfg.Files)
 	if err != nil {
-		return expected{}, err
+		return demand{}, err
 	}
 	clip, err := ffmpeg.Open(ctx, path, ffmpeg.Options{})
 	if err != nil {
-		return expected{}, wrong("source", "source: %v", errors.New(strings.ReplaceAll(err.Error(), path, spec.Source)))
+		return demand{}, wrong("source", "source: %v", errors.New(strings.ReplaceAll(err.Error(), path, spec.Source)))
 	}
 	defer clip.Close()
 	info := clip.Info()
-	will := expected{rate: info.Rate, width: info.Width, height: info.Height}
-	if spec.Rate > 0 && (spec.Rate < will.rate || will.rate == 0) {
-		will.rate = spec.Rate
-	}
-	return will, nil
-}
-
-// admit says how many devices a stream will take, and refuses one that is too much with the figures. The caller holds mu.
-func (s *Server) admit(ctx context.Context, spec *Spec, m *Model, will expected) (load float64, err error) {
-	if will.rate == 0 {
-		return 0, nil // a camera says it in the beginning of its session
-	}
-	network := jobs.Network{Model: m.Names[0], Image: m.Image}
-	cost, devices, err := s.maker.Cost(ctx, &network, max(will.width, 1), max(will.height, 1))
-	if err != nil {
-		return 0, err
-	}
-	load = cost.Seconds() * will.rate
-	if strings.HasPrefix(spec.Method, "dds") {
-		load *= 2 // frames are looked at on both streams
-	}
-	taken := 0.0
-	for _, other := range s.streams {
-		if st := other.status(); st.Name != spec.Name && (st.State == stateRunning || st.State == stateWaiting) {
-			taken += st.Load
-		}
-	}
-	if free := mostUse*float64(devices) - taken; load > free {
-		return 0, engine.Errorf(engine.CodeOverloaded, "%.4g frames a second at %v each take %.2f of a device, and %.2f are left of the %.2f that streams may take of %d", will.rate, cost.Round(time.Microsecond), load, max(free, 0), mostUse*float64(devices), devices)
-	}
-	return load, nil
+	will := demand{info.Rate, info.Width, info.Height}
+	return will.atMost(spec.Rate), nil
 }
 
 // start begins a stream. The caller holds mu.
-func (s *Server) start(spec Spec, m *Model, will expected) error {
-	decoder, err := vision.Find(m.Decoder)
-	if err != nil {
-		return err
-	}
+func (s *Server) start(spec Spec, will demand) error {
 	dir := filepath.Join(s.cfg.State, spec.Name)
 	kept, from, err := journal.Open(dir)
 	if err != nil {
@@ -249,13 +215,11 @@ func (s *Server) start(spec Spec, m *Model, will expected) error {
 	ctx, stop := context.WithCancelCause(s.ctx)
 	st := &stream{
 		spec: spec, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: kept, from: from,
-		network: jobs.Network{Model: m.Names[0], Image: m.Image, Decoder: decoder, Vision: vision.Options{Score: spec.Score, Wanted: spec.Classes}},
-		inbox:   make(chan incoming), looked: make(chan streams.Looked), stop: stop, stopped: make(chan struct{}),
-		state: stateWaiting, rate: will.rate, load: will.load,
+		inbox: make(chan incoming), gone: make(chan *cameraSession), looked: make(chan streams.Looked), changed: make(chan struct{}, 1),
+		stop: stop, stopped: make(chan struct{}), state: stateWaiting, demand: will,
 	}
-	if spec.Source == camera {
-		st.network.Vision.Proposals = leastObjectness
-	}
+	st.admit = func(ctx context.Context, d demand) error { return s.admitFound(ctx, st, d) }
+	st.setNetwork(s.network(&spec))
 	s.streams[spec.Name] = st
 	if _, err := os.Stat(filepath.Join(dir, endedFile)); err == nil {
 		st.state = stateEnded

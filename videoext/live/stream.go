@@ -33,7 +33,7 @@ const (
 type stream struct {
 	spec    Spec
 	dir     string
-	network jobs.Network
+	admit   func(ctx context.Context, d demand) error // says what the stream brings; an error refuses it
 	maker   *jobs.Maker
 	log     *zap.Logger
 	journal *journal.Journal
@@ -41,6 +41,8 @@ type stream struct {
 	begun   time.Time
 
 	inbox   chan incoming
+	gone    chan *cameraSession // those that are over
+	changed chan struct{}       // gets a token when the network is another one
 	looked  chan streams.Looked
 	stop    context.CancelCauseFunc
 	stopped chan struct{} // closed when nothing of it runs any more
@@ -48,11 +50,14 @@ type stream struct {
 	last   atomic.Pointer[shot]
 	figure metrics.Figures
 
-	mu     sync.Mutex
-	state  string  // guarded by mu
-	reason string  // guarded by mu
-	rate   float64 // guarded by mu; frames a second that are to be expected
-	load   float64 // guarded by mu; devices that it takes
+	mu      sync.Mutex
+	state   string        // guarded by mu
+	reason  string        // guarded by mu
+	unseen  string        // guarded by mu; why the network did not see the last frame; empty: it did
+	network *jobs.Network // guarded by mu; nil: it is missing
+	missing error         // guarded by mu; why
+	demand  demand        // guarded by mu
+	takes   float64       // guarded by mu; devices, when that was last known
 
 	// owned by run
 	core    *streams.Core
@@ -110,7 +115,7 @@ func (s *stream) hurried() bool { return s.plain() && (s.spec.remote() || s.spec
 func (s *stream) run(ctx context.Context) {
 	defer close(s.stopped)
 	s.begun = time.Now()
-	c := streams.Config{New: s.spec.newServer, Rate: s.rate, Deadline: s.spec.deadline(), Next: s.from.Next, Number: s.from.Number}
+	c := streams.Config{New: s.spec.newServer, Rate: s.rate(), Deadline: s.spec.deadline(), Next: s.from.Next, Number: s.from.Number}
 	if s.plain() {
 		c.New = s.spec.newPlain
 	}
@@ -122,12 +127,17 @@ func (s *stream) run(ctx context.Context) {
 	s.log.Info("stream begins", zap.Int("segment", int(s.from.Next)), zap.Uint64("number", s.from.Number))
 	for {
 		inbox := s.inbox
-		if s.core.Full() && !s.hurried() {
+		if !s.hurried() && (s.core.Full() || s.plain() && s.blind()) {
 			inbox = nil
 		}
 		select {
 		case m := <-inbox:
 			s.take(ctx, m)
+		case c := <-s.gone:
+			if s.session == c {
+				s.lose()
+			}
+		case <-s.changed:
 		case r := <-s.looked:
 			s.step(ctx, r, nil)
 		case <-s.timer.C:
@@ -186,8 +196,19 @@ func (s *stream) take(ctx context.Context, m incoming) {
 func (s *stream) drop(why string) {
 	if s.session != nil {
 		s.session.end(why)
-		s.session = nil
+		s.lose()
 	}
+}
+
+// lose is without a session from now on, which is over.
+func (s *stream) lose() {
+	<-s.session.over
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == stateRunning {
+		s.state, s.reason = stateWaiting, s.session.why
+	}
+	s.session = nil
 }
 
 // step asks the core, and does what it says.
@@ -233,7 +254,11 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 	arrived := time.Now()
 	s.group.Go(func() { // ends with ctx, or before
 		answer := streams.Looked{ID: a.ID}
-		frames, err := s.prepare(ctx, a, low, high)
+		network, err := s.sees()
+		var frames []*media.Frame
+		if err == nil {
+			frames, err = s.prepare(ctx, a, low, high)
+		}
 		if err != nil {
 			answer.Findings, answer.Why = make([]videoext.Findings, len(a.Frames)), make([]string, len(a.Frames))
 			for i := range answer.Why {
@@ -246,7 +271,7 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 				name += "/b"
 			}
 			var spent metrics.Spent
-			answer.Findings, answer.Why, spent = s.maker.Do(ctx, &s.network, frames, jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.deadline(), User: name})
+			answer.Findings, answer.Why, spent = s.maker.Do(ctx, network, frames, jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.deadline(), User: name})
 			s.figure.Spend(spent)
 		}
 		select {
@@ -258,7 +283,8 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 
 // deliver gives results to those who listen.
 func (s *stream) deliver(ctx context.Context, results []streams.Result) {
-	label := func(class int) string { return s.maker.Label(s.network.Model, class) }
+	model := s.model()
+	label := func(class int) string { return s.maker.Label(model, class) }
 	lines := make([][]byte, len(results))
 	for i := range results {
 		text, err := journal.Line(s.spec.Name, s.spec.Classes, &results[i], label)
@@ -269,6 +295,11 @@ func (s *stream) deliver(ctx context.Context, results []streams.Result) {
 	}
 	if s.keep(ctx, lines) {
 		s.figure.Count(results, s.core.Counts())
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if last := &results[len(results)-1]; last.Final && last.Why != streams.LeftOut {
+			s.unseen = last.Why
+		}
 	}
 }
 
@@ -307,6 +338,41 @@ func (s *stream) finished() {
 
 // endedFile marks streams that have ended.
 const endedFile = "ended"
+
+// rate is that of the frames that are to be expected; 0: it is not known.
+func (s *stream) rate() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.demand.Rate
+}
+
+// sees is the network that looks at frames.
+func (s *stream) sees() (*jobs.Network, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.network, s.missing
+}
+
+// model is the pool's name of the network, or what the stream calls it while it is missing.
+func (s *stream) model() string {
+	if n, err := s.sees(); err == nil {
+		return n.Model
+	}
+	return s.spec.Model
+}
+
+func (s *stream) blind() bool { _, err := s.sees(); return err != nil }
+
+// setNetwork sets what looks at frames from now on, or why nothing does.
+func (s *stream) setNetwork(n *jobs.Network, missing error) {
+	s.mu.Lock()
+	s.network, s.missing = n, missing
+	s.mu.Unlock()
+	select {
+	case s.changed <- struct{}{}:
+	default: // one is on its way
+	}
+}
 
 func (s *stream) set(state, reason string) {
 	s.mu.Lock()

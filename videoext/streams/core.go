@@ -28,8 +28,8 @@ const (
 	DefaultMost     = 16
 )
 
-// leftOut is why the network does not see what the camera does not send.
-const leftOut = "the camera left it out"
+// LeftOut is why the network does not see what the camera does not send.
+const LeftOut = "the camera left it out"
 
 // maxGap is how many segments may be missing in a row.
 const maxGap = 1 << 12
@@ -212,7 +212,7 @@ func (c *Core) came(now time.Duration, e Came) error {
 	}
 	for frame := range s.why {
 		if !sent[frame] {
-			s.why[frame] = leftOut
+			s.why[frame] = LeftOut
 		}
 	}
 	c.step(now, method.Arrived{Segment: e.Segment, Stream: method.A, Frames: e.Frames, Of: e.Of})
@@ -271,7 +271,7 @@ func (c *Core) missed(now time.Duration, e Missed) error {
 		s = c.push(now, e.Of, nil, nil)
 	}
 	if s.reason(e.Why); e.Why == "" {
-		s.reason(leftOut)
+		s.reason(LeftOut)
 	}
 	c.step(now, event)
 	return nil
@@ -405,7 +405,7 @@ func (c *Core) count(r *Result) {
 	c.counts.Frames++
 	c.counts.Regions += uint64(len(r.Regions))
 	switch {
-	case r.Why != "" && r.Why != leftOut:
+	case r.Why != "" && r.Why != LeftOut:
 		c.counts.Dropped++
 	case r.Late:
 		c.counts.Late++

@@ -9,6 +9,7 @@ draw() { # NAME ARGS...
 }
 draw drawn.mp4 -c:v libx264 -g 12
 draw drawn.mkv -c:v libx264 -g 12 -bf 0
+ffmpeg -v error -y -i drawn.mkv -c copy -f h264 ../rtsptest/plain.h264
 draw drawn.ts -c:v libx264 -g 12
 draw drawn.h264 -c:v libx264 -g 12
 draw drawn.avi -c:v mpeg4 -g 12

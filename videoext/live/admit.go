@@ -1,0 +1,144 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/videoext/jobs"
+)
+
+// mostUse is the part of the devices that streams may take: what the scheduler promises, and beyond which it refuses frames.
+const mostUse = 0.7
+
+// demand is what a stream brings.
+type demand struct {
+	Rate   float64 `json:"rate"`             // frames a second; 0: not known
+	Width  int     `json:"width,omitempty"`  // 0: not known
+	Height int     `json:"height,omitempty"` // 0: not known
+}
+
+// atMost is a demand of which frames are left out above a rate; 0: none are.
+func (d demand) atMost(rate float64) demand {
+	if rate > 0 && (rate < d.Rate || d.Rate == 0) {
+		d.Rate = rate
+	}
+	return d
+}
+
+// load is how many devices a stream takes.
+func (d demand) load(cost time.Duration, spec *Spec) float64 {
+	looks := 1.0
+	if strings.HasPrefix(spec.Method, "dds") {
+		looks = 2 // of each frame, one on each stream
+	}
+	return looks * cost.Seconds() * d.Rate
+}
+
+// admit refuses a stream that would take more of the devices than is free with the figures. It waits until the pool has told what a frame
+// takes; then `then` takes the stream in, under mu.
+func (s *Server) admit(ctx context.Context, spec *Spec, n *jobs.Network, d demand, then func() error) error {
+	var cost time.Duration
+	devices := 0
+	if d.Rate > 0 {
+		var err error
+		if cost, devices, err = s.maker.Cost(ctx, n, max(d.Width, 1), max(d.Height, 1)); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := 0.0
+	for name, other := range s.streams {
+		if name != spec.Name {
+			taken += other.load()
+		}
+	}
+	load := d.load(cost, spec)
+	if free := mostUse*float64(devices) - taken; load > max(free, 0) {
+		return engine.Errorf(engine.CodeOverloaded, "%.4g frames a second at %v each take %.3g of a device, and %.3g are left of the %.3g that streams may take of %d",
+			d.Rate, cost.Round(time.Microsecond), load, max(free, 0), mostUse*float64(devices), devices)
+	}
+	return then()
+}
+
+// admitFound admits what a stream was found to bring, and keeps it for the next process.
+func (s *Server) admitFound(ctx context.Context, st *stream, d demand) error {
+	n, err := st.sees()
+	if err != nil {
+		return err
+	}
+	return s.admit(ctx, &st.spec, n, d, func() error {
+		st.mu.Lock()
+		was := st.demand
+		st.demand = d
+		st.mu.Unlock()
+		if was == d {
+			return nil
+		}
+		return writeDeclared(st.dir, declared{st.spec, &d})
+	})
+}
+
+// ended does not wait.
+var ended = func() context.Context {
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	return ctx
+}()
+
+// load is how many devices a stream takes, as far as is known; one that takes no more frames takes none.
+func (s *stream) load() float64 {
+	n, err := s.sees()
+	s.mu.Lock()
+	d, state := s.demand, s.state
+	s.mu.Unlock()
+	if err != nil || state == stateEnded || state == stateFailed {
+		return 0
+	}
+	cost, _, err := s.maker.Cost(ended, n, max(d.Width, 1), max(d.Height, 1))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.takes = d.load(cost, &s.spec)
+	}
+	return s.takes
+}
+
+// declared is a stream as it is kept.
+type declared struct {
+	Spec
+	Demand *demand `json:"demand,omitempty"`
+}
+
+// specFile declares the stream of a directory.
+const specFile = "stream.json"
+
+func readDeclared(dir string) (d declared, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, specFile))
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, fmt.Errorf("%s: %w", specFile, err)
+	}
+	return d, d.check()
+}
+
+// writeDeclared puts the file in place at once: whoever reads it finds the one before or this one.
+func writeDeclared(dir string, d declared) error {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, specFile)
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}

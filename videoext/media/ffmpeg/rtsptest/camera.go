@@ -1,0 +1,199 @@
+// Package rtsptest is a camera that speaks RTSP, for tests of what reads from one.
+package rtsptest
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/textproto"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/media"
+)
+
+// Rate is how many frames a second the times of a Camera's frames say.
+const Rate = 12
+
+// Camera is an RTSP server (RFC 2326), which plays units in turn to each client over the connection itself (RFC 6184 in interleaved frames),
+// frame by frame, and then is silent. Its fields are set before Start.
+type Camera struct {
+	Units  []media.Unit  // in the order of time
+	Pace   time.Duration // from one to the next
+	HangUp bool          // after the last one
+	Loop   bool          // the first follows the last one
+
+	address string
+	group   sync.WaitGroup
+
+	mu          sync.Mutex
+	listener    net.Listener      // guarded by mu; nil: it is away
+	connections map[net.Conn]bool // guarded by mu
+}
+
+// Start has it take clients until the test ends, and returns its URL.
+func (c *Camera) Start(t testing.TB) (url string) {
+	t.Helper()
+	c.address, c.connections = "127.0.0.1:0", map[net.Conn]bool{}
+	c.Back(t)
+	c.address = c.listener.Addr().String()
+	t.Cleanup(c.Away)
+	return "rtsp://user:secret@" + c.address + "/stream"
+}
+
+// Away ends all connections and takes no others, until Back.
+func (c *Camera) Away() {
+	c.mu.Lock()
+	if c.listener != nil {
+		_ = c.listener.Close() // nothing depends on it
+	}
+	c.listener = nil
+	for connection := range c.connections {
+		_ = connection.Close() // nor on these
+	}
+	c.mu.Unlock()
+	c.group.Wait()
+}
+
+// Back takes clients again, at the same address.
+func (c *Camera) Back(t testing.TB) {
+	t.Helper()
+	listener, err := net.Listen("tcp", c.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	c.listener = listener
+	c.mu.Unlock()
+	c.group.Go(func() { // ended by Away
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if c.keep(connection) {
+				c.group.Go(func() { // ended by Away
+					_ = c.serve(connection) // the client may leave at any time
+					c.end(connection)
+				})
+			}
+		}
+	})
+}
+
+func (c *Camera) keep(connection net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listener == nil {
+		_ = connection.Close() // it is gone
+		return false
+	}
+	c.connections[connection] = true
+	return true
+}
+
+func (c *Camera) end(connection net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.connections, connection)
+	_ = connection.Close() // nobody reads any more
+}
+
+func (c *Camera) serve(connection net.Conn) error {
+	in := textproto.NewReader(bufio.NewReader(connection))
+	for {
+		request, err := in.ReadLine()
+		if err != nil {
+			return err
+		}
+		header, err := in.ReadMIMEHeader()
+		if err != nil {
+			return err
+		}
+		method, _, _ := strings.Cut(request, " ")
+		more, body := "", ""
+		switch method {
+		case "DESCRIBE":
+			body = c.description()
+			more = "Content-Type: application/sdp\r\n"
+		case "SETUP":
+			more = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n"
+		case "OPTIONS":
+			more = "Public: DESCRIBE, SETUP, PLAY\r\n"
+		}
+		if _, err := fmt.Fprintf(connection, "RTSP/1.0 200 OK\r\nCSeq: %s\r\nSession: 1\r\n%sContent-Length: %d\r\n\r\n%s", header.Get("CSeq"), more, len(body), body); err != nil {
+			return err
+		}
+		if method == "PLAY" {
+			return c.play(connection, in)
+		}
+	}
+}
+
+func (c *Camera) description() string {
+	var sets []string
+	for _, n := range media.NALUnits(c.Units[0].Data) {
+		if n.Type == media.NALSequence || n.Type == media.NALPicture {
+			sets = append(sets, base64.StdEncoding.EncodeToString(payload(n)))
+		}
+	}
+	return "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=test\r\nt=0 0\r\nm=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1;sprop-parameter-sets=" + strings.Join(sets, ",") + "\r\na=control:track\r\n"
+}
+
+// payload is a NAL unit without its start code.
+func payload(n media.NAL) []byte { return n.Data[bytes.IndexByte(n.Data, 1)+1:] }
+
+func (c *Camera) play(connection net.Conn, in *textproto.Reader) error {
+	sequence := uint16(0)
+	for i := 0; c.Loop || i < len(c.Units); i++ {
+		units := media.NALUnits(c.Units[i%len(c.Units)].Data)
+		for j, n := range units {
+			packet := []byte{0x80, 96, 0, 0}
+			if j == len(units)-1 {
+				packet[1] |= 0x80 // the frame's end
+			}
+			binary.BigEndian.PutUint16(packet[2:], sequence)
+			packet = binary.BigEndian.AppendUint32(packet, uint32(i)*90000/Rate)
+			packet = binary.BigEndian.AppendUint32(packet, 1)
+			packet = append(packet, payload(n)...)
+			sequence++
+			head := binary.BigEndian.AppendUint16([]byte{'$', 0}, uint16(len(packet)))
+			if _, err := connection.Write(append(head, packet...)); err != nil {
+				return err
+			}
+		}
+		time.Sleep(c.Pace)
+	}
+	if c.HangUp {
+		return nil
+	}
+	_, err := in.ReadLine() // until the client leaves
+	return err
+}
+
+// plain is the drawn clip of the decoder's tests without B frames.
+//
+//go:embed plain.h264
+var plain []byte
+
+// Drawn are 24 frames of 96 x 64 pixels, those of drawn.mkv among the decoder's test data.
+func Drawn() []media.Unit {
+	var units []media.Unit
+	var unit []byte
+	for _, n := range media.NALUnits(plain) {
+		if n.Type != 6 {
+			unit = append(unit, n.Data...)
+		}
+		if n.Type == media.NALSlice || n.Type == media.NALIDR {
+			units = append(units, media.Unit{Data: unit, Order: len(units)})
+			unit = nil
+		}
+	}
+	return units
+}
