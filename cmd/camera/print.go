@@ -57,8 +57,8 @@ func (p *printer) event(e camera.Event) {
 		fmt.Fprintf(p.news, "no connection: %v; another try in %v\n", e.Err, e.Retry.Round(100*time.Millisecond))
 	case camera.SourceLost:
 		fmt.Fprintf(p.news, "no frames: %v; it is tried again\n", e.Err)
-	case camera.NotEncoded:
-		fmt.Fprintf(p.news, "left out: %v\n", e.Err)
+	case camera.NotDone:
+		fmt.Fprintf(p.news, "not done: %v\n", e.Err)
 	case camera.Finished:
 		if p.line != nil {
 			p.segment(e)
@@ -75,8 +75,8 @@ func lineOf(e camera.Event) event {
 		return event{Event: "disconnected", Error: e.Err.Error(), Retry: e.Retry.Seconds()}
 	case camera.SourceLost:
 		return event{Event: "source_lost", Error: e.Err.Error()}
-	case camera.NotEncoded:
-		return event{Event: "not_encoded", Error: e.Err.Error()}
+	case camera.NotDone:
+		return event{Event: "not_done", Error: e.Err.Error()}
 	case camera.Finished:
 		n := int(e.Segment)
 		return event{
@@ -103,7 +103,7 @@ type share struct {
 
 func (p *printer) totals(t *camera.Totals) {
 	shares := []share{
-		{"decode", t.Times.Decode}, {"scale", t.Times.Scale}, {"encode_a", t.Times.EncodeA}, {"encode_b", t.Times.EncodeB}, {"measure", t.Times.Measure}, {"track", t.Times.Track},
+		{"decode", t.Times.Decode}, {"scale", t.Times.Scale}, {"encode_a", t.Times.EncodeA}, {"encode_b", t.Times.EncodeB}, {"detect", t.Times.Detect}, {"measure", t.Times.Measure}, {"track", t.Times.Track},
 	}
 	if p.json != nil {
 		processor := map[string]float64{}

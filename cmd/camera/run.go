@@ -15,17 +15,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/videoext/camera"
+	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
 	"github.com/prefillonly/prefillonly/videoext/shaper"
+	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
 // runFlags are those of run.
 type runFlags struct {
 	server, stream, source, name, keyFile, preset string
-	bandwidth                                     string
+	bandwidth, detector, decoder                  string
 	rtt                                           time.Duration
 	rate                                          float64
 	loop, paced, json                             bool
@@ -33,7 +36,7 @@ type runFlags struct {
 }
 
 func newRunCommand() *cobra.Command {
-	f := runFlags{paced: true, rate: 10, preset: "superfast", threads: 1, memory: camera.DefaultMemory >> 20}
+	f := runFlags{paced: true, rate: 10, preset: "superfast", threads: 1, decoder: "fastestdet", memory: camera.DefaultMemory >> 20}
 	command := &cobra.Command{
 		Use:   "run --server URL --stream NAME --source FILE|rtsp://...",
 		Short: "Stream a file or a camera to a server",
@@ -48,6 +51,8 @@ The API key of the server is read from --api-key-file, or from PREFILLONLY_API_K
 
 On a terminal, each segment is told of in a line; with --json, each event is a line of JSON on standard output. At the end it says where
 the processor's time went.
+
+A method that finds things on the camera, as vigil does, needs a network for that (--detector).
 
 With --bandwidth and --rtt the connection is as slow as such a link, both ways, to see what a method does there; a rate of 0 lets nothing pass.`,
 		Example: `  camera run --server http://localhost:8000 --stream door --source dashcam.mp4 --loop
@@ -66,8 +71,10 @@ With --bandwidth and --rtt the connection is as slow as such a link, both ways, 
 	flags.Float64Var(&f.rate, "rate", f.rate, "frames in a second that are taken, at most; 0: all")
 	flags.BoolVar(&f.loop, "loop", f.loop, "begin a file anew at its end")
 	flags.BoolVar(&f.paced, "realtime", f.paced, "take a file's frames when they are due; false: as fast as there are results")
+	flags.StringVar(&f.detector, "detector", "", "a small network, in ONNX's format, for methods that find things on the camera")
+	flags.StringVar(&f.decoder, "decoder", f.decoder, "what its outputs mean: "+strings.Join(vision.Names(), ", "))
 	flags.StringVar(&f.preset, "preset", f.preset, "x264's, by the time it takes: ultrafast, superfast, veryfast, faster, fast, medium, ...")
-	flags.IntVar(&f.threads, "threads", f.threads, "threads to encode with")
+	flags.IntVar(&f.threads, "threads", f.threads, "threads to encode and to detect with")
 	flags.IntVar(&f.memory, "memory", f.memory, "MiB of frames that are kept, at most")
 	flags.StringVar(&f.bandwidth, "bandwidth", "", "of the link, as 2Mbit, in steps from the start on, as 0s:2Mbit,10s:500kbit, or a file with lines of seconds and kbit (default: as it is)")
 	flags.DurationVar(&f.rtt, "rtt", 0, "round trip that is added to the link's")
@@ -113,6 +120,14 @@ func streamSource(ctx context.Context, f *runFlags) error {
 	c, err := f.config(ctx, &camera.Server{URL: f.server, Stream: f.stream, Key: key, Dial: dial})
 	if err != nil {
 		return err
+	}
+	if f.detector != "" {
+		network, err := f.openDetector(c.Width, c.Height)
+		if err != nil {
+			return err
+		}
+		defer network.close()
+		c.Detector = network
 	}
 	p := newPrinter(f.json, c.Rate)
 	c.Observe = p.event
@@ -165,6 +180,37 @@ func (f *runFlags) config(ctx context.Context, server *camera.Server) (*camera.C
 		},
 		Encoder: x264.Encoder{Threads: f.threads}, Preset: f.preset, Memory: f.memory << 20,
 	}, nil
+}
+
+// detector is a network on a device of its own.
+type detector struct {
+	*detect.Detector
+	backend *cpu.Backend
+}
+
+func (d *detector) close() {
+	if d.Detector != nil {
+		d.Detector.Close()
+	}
+	d.backend.Close()
+}
+
+// openDetector opens the network for frames of a size.
+func (f *runFlags) openDetector(width, height int) (*detector, error) {
+	o, err := detect.ForFrames(f.decoder, width, height)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--decoder: %w", err)}
+	}
+	backend, err := cpu.New(cpu.Config{Threads: f.threads})
+	if err != nil {
+		return nil, err
+	}
+	d := &detector{backend: backend}
+	if d.Detector, err = detect.Open(f.detector, backend, o); err != nil {
+		d.close()
+		return nil, fmt.Errorf("--detector: %w", err)
+	}
+	return d, nil
 }
 
 // readKey reads the API key, of which there may be none.

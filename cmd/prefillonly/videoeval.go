@@ -268,6 +268,10 @@ func (e *evaluation) learn(tools emulate.Tools, clip *emulate.Clip, specificatio
 	}
 	if asked("awstream") {
 		learned, err = video.Profile(tools, clip, e.frames, e.rules, func(what string) { e.say(clip.Name+" "+what, 0, len(specifications)) })
+		if err == nil { // as streams of a server want it
+			text := "awstream:profile=" + methods.ProfileText(learned.Configurations) + "\n"
+			err = os.WriteFile(filepath.Join(e.out, clip.Name+".awstream.txt"), []byte(text), 0o644)
+		}
 	}
 	if err == nil && asked("reducto") {
 		e.say(clip.Name+" profile of differences", 0, len(specifications))

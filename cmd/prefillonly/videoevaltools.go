@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/detect"
@@ -108,25 +107,20 @@ const maxClip = 2 << 30
 
 // open opens a detector at about the clip's resolution, if its file leaves that open or it is one of those that take any.
 func (e *evaluation) open(file, decoder, image string, clip *emulate.Clip) (*evalNetwork, error) {
-	d, err := vision.Find(decoder)
+	o, err := detect.ForFrames(decoder, clip.Frames[0].Width, clip.Frames[0].Height)
 	if err != nil {
 		return nil, usageError("%w", err)
 	}
-	o := detect.Options{Image: detect.Usual(decoder), Decoder: d, Vision: vision.Options{Score: leastScore, Proposals: leastObjectness, Margins: true}}
 	if image != "" {
 		entry, err := config.ParseImage(image)
 		if err != nil {
 			return nil, usageError("--image: %w", err)
 		}
 		o.Image = imageOptions(&entry)
-	} else if decoder == "yolox" { // convolutions alone
-		const stride = 32
-		o.Image.Height = (clip.Frames[0].Height + stride - 1) / stride * stride
-		o.Image.Width = (clip.Frames[0].Width + stride - 1) / stride * stride
 	}
 	n := &evalNetwork{}
 	if e.classes != "" {
-		if n.wanted, err = classNumbers(d, strings.Split(e.classes, ",")); err != nil {
+		if n.wanted, err = classNumbers(o.Decoder, strings.Split(e.classes, ",")); err != nil {
 			return nil, usageError("--classes: %w", err)
 		}
 		o.Vision.Wanted = n.wanted
@@ -149,12 +143,6 @@ func classNumbers(d *vision.Decoder, labels []string) (numbers []int, err error)
 	return numbers, nil
 }
 
-// What methods get to see: below the least threshold that any of them has.
-const (
-	leastScore      = 0.2
-	leastObjectness = 0.05
-)
-
 // evalNetwork finds things of some classes, taken as one.
 type evalNetwork struct {
 	detector *detect.Detector
@@ -163,13 +151,9 @@ type evalNetwork struct {
 
 // Infer implements emulate.Network.
 func (n *evalNetwork) Infer(f *media.Frame) (videoext.Findings, error) {
-	r, err := n.detector.Detect(images.FromImage(f.RGBA()))
-	if err != nil {
-		return videoext.Findings{}, err
-	}
-	found := r.Findings(vision.Size{Height: f.Height, Width: f.Width})
-	if n.wanted == nil {
-		return found, nil
+	found, err := n.detector.Find(f)
+	if err != nil || n.wanted == nil {
+		return found, err
 	}
 	if found.Mask != nil {
 		asOne(found.Mask.Class, n.wanted)

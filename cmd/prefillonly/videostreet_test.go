@@ -130,26 +130,33 @@ func (s *streetServer) add(name, method string) {
 	}
 }
 
+// findings are the boxes of a result.
+func (r *frameResult) findings() (found videoext.Findings) {
+	for _, b := range r.Boxes {
+		found.Detections = append(found.Detections, videoext.Detection{
+			Region: videoext.Region{X0: b.Box[0], Y0: b.Box[1], X1: b.Box[2], Y1: b.Box[3]}, Class: b.Class, Score: float32(b.Score),
+		})
+	}
+	return found
+}
+
+// streetRule says how like two frames are in what is found in them.
+var streetRule = accuracy.Rule{Found: 0.5, IoU: 0.5}
+
 // likest is the frame of the clip in which the detector finds most of what a result has.
 func (d *drawn) likest(r *frameResult) (frame int, f1 float64) {
-	var found videoext.Findings
-	for _, b := range r.Boxes {
-		found.Detections = append(found.Detections, videoext.Detection{Region: videoext.Region{X0: b.Box[0], Y0: b.Box[1], X1: b.Box[2], Y1: b.Box[3]}, Class: b.Class, Score: float32(b.Score)})
-	}
-	rule := accuracy.Rule{Found: 0.5, IoU: 0.5}
+	result := []videoext.Findings{r.findings()}
 	for i := range d.truth {
-		if f := rule.F1(d.truth[i:i+1], []videoext.Findings{found}); f > f1 {
+		if f := streetRule.F1(d.truth[i:i+1], result); f > f1 {
 			frame, f1 = i, f
 		}
 	}
 	return frame, f1
 }
 
-// check holds that each frame has one final result, in order, and that the network saw that very frame or it says why not. It returns how
-// many were seen, and why others were not.
-func (s *streetServer) check(name string, all []frameResult) (seen int, dropped map[string]int) {
+// final holds that each frame has one final result, in order, and returns these.
+func (s *streetServer) final(name string, all []frameResult) (final []*frameResult) {
 	s.Helper()
-	dropped = map[string]int{}
 	segment, frame := 0, 0
 	for i := range all {
 		r := &all[i]
@@ -163,17 +170,46 @@ func (s *streetServer) check(name string, all []frameResult) (seen int, dropped 
 		if frame++; frame == r.Of {
 			segment, frame = segment+1, 0
 		}
+		final = append(final, r)
+	}
+	return final
+}
+
+// number is which frame of the clip a result is of.
+func (d *drawn) number(r *frameResult) int { return int(math.Round(r.Time*clipRate)) % len(d.truth) }
+
+// check holds that each frame has one final result, and that the network saw that very frame or it says why not. It returns how many were
+// seen, and why others were not.
+func (s *streetServer) check(name string, all []frameResult) (seen int, dropped map[string]int) {
+	s.Helper()
+	dropped = map[string]int{}
+	for _, r := range s.final(name, all) {
 		if r.Dropped != "" {
 			dropped[r.Dropped]++
 			continue
 		}
 		seen++
-		number := int(math.Round(r.Time*clipRate)) % len(s.truth)
-		if likest, f1 := s.likest(r); likest != number {
-			s.Errorf("%s: segment %d frame %d is frame %d of the clip, and what was found is that of frame %d (F1 %.2f): %+v", name, r.Segment, r.Frame, number, likest, f1, r.Boxes)
+		if likest, f1 := s.likest(r); likest != s.number(r) {
+			s.Errorf("%s: segment %d frame %d is frame %d of the clip, and what was found is that of frame %d (F1 %.2f): %+v", name, r.Segment, r.Frame, s.number(r), likest, f1, r.Boxes)
 		}
 	}
 	return seen, dropped
+}
+
+// score holds that each frame has one final result, and says how good all of them are.
+func (s *streetServer) score(name string, all []frameResult) (seen int, f1 float64, dropped map[string]int) {
+	s.Helper()
+	dropped = map[string]int{}
+	truth, results := make([]videoext.Findings, len(s.truth)), make([]videoext.Findings, len(s.truth))
+	for _, r := range s.final(name, all) {
+		if r.Dropped != "" {
+			dropped[r.Dropped]++
+		} else {
+			seen++
+		}
+		truth[s.number(r)], results[s.number(r)] = s.truth[s.number(r)], r.findings()
+	}
+	return seen, streetRule.F1(truth, results), dropped
 }
 
 // finals is a condition of follow: so many frames have final results.

@@ -135,7 +135,7 @@ var arrows = map[string][]string{
 	"videoext/baselines":         {"videoext", "videoext/media", "videoext/method"},
 	"videoext/vision":            {"videoext"},
 	"videoext/scene":             {"videoext", "videoext/media"},
-	"videoext/detect":            {"engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/vision"},
+	"videoext/detect":            {"engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext", "videoext/media", "videoext/vision"},
 	"videoext/resolve":           {"engine", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/media"},
 	"videoext/streams":           {"videoext", "videoext/method"},
 	"videoext/metrics":           {"videoext/method", "videoext/streams"},
@@ -191,7 +191,10 @@ var arrows = map[string][]string{
 	"internal/vitals":        {"engine/wire", "internal/nvml"},
 
 	// the camera's program
-	"cmd/camera": {"videoext/camera", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264", "videoext/shaper"},
+	"cmd/camera": {
+		"kernels/cpu", "videoext", "videoext/camera", "videoext/detect", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264", "videoext/shaper",
+		"videoext/vision",
+	},
 
 	// the build
 	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},

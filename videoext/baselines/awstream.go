@@ -82,7 +82,7 @@ func (c *AWStream) Check() error {
 	}
 	switch {
 	case len(c.Profile) == 0:
-		return fmt.Errorf("awstream: a profile of no configurations")
+		return fmt.Errorf("awstream: a profile of no configurations; give one as its setting, as `prefillonly video eval` writes it")
 	case !(c.Budget >= 0):
 		return fmt.Errorf("awstream: a budget of %g bytes a second", c.Budget)
 	case c.Budget == 0 && (!(c.Share > 0 && c.Share <= 1) || c.Congested <= 0):

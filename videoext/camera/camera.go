@@ -36,8 +36,9 @@ type Config struct {
 	Footage
 	Width, Height int // of a frame
 	Encoder       Encoder
-	Preset        string // for methods that name none; empty: media.DefaultPreset
-	Memory        int    // bytes of frames that are kept; 0: DefaultMemory
+	Detector      Detector // for methods that find things on the camera; may be nil
+	Preset        string   // for methods that name none; empty: media.DefaultPreset
+	Memory        int      // bytes of frames that are kept; 0: DefaultMemory
 	// Observe is told what happens, by the goroutine of Run; it may be nil.
 	Observe func(Event)
 }
@@ -76,14 +77,14 @@ type Finished struct {
 // SourceLost says that a live source is not there, and is looked for.
 type SourceLost struct{ Err error }
 
-// NotEncoded says that part of a segment is left out.
-type NotEncoded struct{ Err error }
+// NotDone says that a part of a segment could not be encoded, and is left out, or that the camera's network could not look at it.
+type NotDone struct{ Err error }
 
 func (Connected) event()    {}
 func (Disconnected) event() {}
 func (Finished) event()     {}
 func (SourceLost) event()   {}
-func (NotEncoded) event()   {}
+func (NotDone) event()      {}
 
 // Totals are what a camera did.
 type Totals struct {

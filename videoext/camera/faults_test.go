@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/session"
 )
@@ -45,6 +47,41 @@ func TestSessionsBreak(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// flaky is a network that cannot look at every second frame.
+type flaky struct{ frames int }
+
+func (f *flaky) Find(*media.Frame) (found videoext.Findings, err error) {
+	if f.frames++; f.frames%2 == 0 {
+		return found, errors.New("too dark")
+	}
+	found.Detections = []videoext.Detection{{Region: videoext.Region{X1: 0.5, Y1: 0.5}, Score: 0.9}}
+	return found, nil
+}
+
+// TestDetectorFails: frames that the camera's network cannot look at are said so, and have nothing in them; all segments have results.
+func TestDetectorFails(t *testing.T) {
+	if err := ffmpeg.Available(); err != nil {
+		t.Skip(err)
+	}
+	p := newPeer(t, "vigil:frames=5")
+	c, failed := config(&Server{URL: p.serve(t).URL, Stream: "door", Key: "secret"}), 0
+	network := &flaky{}
+	c.Detector = network
+	c.Observe = func(e Event) {
+		if e, ok := e.(NotDone); ok && strings.Contains(e.Err.Error(), "too dark") {
+			failed++
+		}
+	}
+	totals, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.check(5)
+	if network.frames != 24 || failed != 5 || totals.Done != 5 || p.sent != 12 {
+		t.Errorf("the network saw %d frames, %d segments were said to have some that it cannot, and %d frames were sent; %+v", network.frames, failed, p.sent, totals)
 	}
 }
 

@@ -40,6 +40,7 @@ type peer struct {
 	twice    []string                 // what came a second time in one session
 	got      map[string]bool          // in this session
 	camera   []method.Results         // of the camera
+	sent     int                      // frames
 	ended    bool
 	server   method.Server
 	out      func(session.Message)
@@ -147,6 +148,7 @@ func (p *peer) take(m session.Message) bool {
 	switch m := m.(type) {
 	case *session.Sent:
 		p.once(m.Segment, m.Stream)
+		p.sent += len(m.Frames)
 		if _, err := ffmpeg.Decode(p.t.Context(), m.Data); err != nil {
 			p.t.Errorf("segment %d: %v", m.Segment, err)
 		}

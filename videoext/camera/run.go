@@ -59,10 +59,11 @@ func Run(ctx context.Context, c Config) (Totals, error) {
 		Config: c, stream: newStream(c.Rate, cmp.Or(c.Memory, DefaultMemory)), began: time.Now(), tasks: make(chan task),
 		heard: make(chan heard), ending: -1, goodbye: -1,
 	}
+	r.detects = c.Detector != nil
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	outcomes := make(chan outcome)
-	w := &worker{encoder: c.Encoder, preset: c.Preset, in: r.tasks, out: outcomes}
+	w := &worker{encoder: c.Encoder, detector: c.Detector, preset: c.Preset, in: r.tasks, out: outcomes}
 	all.Go(func() { w.run(inner) })
 	err := r.loop(ctx, inner, &all, outcomes)
 	r.drop()
@@ -104,7 +105,7 @@ func (r *runner) loop(ctx, inner context.Context, all *sync.WaitGroup, outcomes 
 		case out := <-outcomes:
 			r.busy = false
 			if err := r.worked(r.now(), out); err != nil {
-				r.observe(NotEncoded{err})
+				r.observe(NotDone{err})
 			}
 		case h := <-r.heard:
 			if err := r.hears(inner, all, h); err != nil {

@@ -14,6 +14,8 @@ import (
 type stream struct {
 	rate   float64
 	memory int // bytes of frames
+	// detects says that the camera has a network.
+	detects bool
 
 	spec   string // of the method; empty: no server has named one
 	frames int    // of a segment
@@ -158,7 +160,11 @@ func (s *stream) do(now time.Duration, action method.CameraAction) {
 			s.todo = append(s.todo, &trackTask{Track: a, from: from[0], to: to})
 		}
 	case method.Detect:
-		s.err = fmt.Errorf("method %q needs a network on the camera, and this camera has none", s.spec)
+		if !s.detects {
+			s.err = fmt.Errorf("method %q needs a network on the camera, and this camera has none: name one with --detector", s.spec)
+		} else if frames := s.pick(a.Segment, a.Frames); len(frames) > 0 {
+			s.todo = append(s.todo, &detectTask{Detect: a, frames: frames})
+		}
 	case method.Results:
 		data, err := session.Append(nil, &session.Resulted{Results: a})
 		if err != nil {
@@ -230,7 +236,7 @@ func (s *stream) worked(now time.Duration, out outcome) error {
 		s.totals.Bytes[out.stream] += len(out.data)
 	}
 	s.tell(now, out.event)
-	return nil
+	return out.err
 }
 
 // missed skips what could not be encoded.

@@ -21,6 +21,11 @@ type Encoder interface {
 	Encode(ctx context.Context, frames []*media.Frame, s media.Settings) (*media.Segment, error)
 }
 
+// Detector finds what is in a frame. One goroutine uses it. videoext/detect has one.
+type Detector interface {
+	Find(f *media.Frame) (videoext.Findings, error)
+}
+
 // task is work on frames. They are the task's own: the segment may be released meanwhile.
 type task interface {
 	do(ctx context.Context, w *worker) outcome
@@ -37,24 +42,26 @@ type outcome struct {
 }
 
 // Times are the processor's, by what it did.
-type Times struct{ Decode, Scale, EncodeA, EncodeB, Measure, Track time.Duration }
+type Times struct{ Decode, Scale, EncodeA, EncodeB, Detect, Measure, Track time.Duration }
 
 func (t *Times) add(o Times) {
 	t.Decode += o.Decode
 	t.Scale += o.Scale
 	t.EncodeA += o.EncodeA
 	t.EncodeB += o.EncodeB
+	t.Detect += o.Detect
 	t.Measure += o.Measure
 	t.Track += o.Track
 }
 
 // worker does tasks one after the other, on one thread.
 type worker struct {
-	encoder Encoder
-	preset  string
-	scaler  ffmpeg.Scaler
-	in      <-chan task
-	out     chan<- outcome
+	encoder  Encoder
+	detector Detector
+	preset   string
+	scaler   ffmpeg.Scaler
+	in       <-chan task
+	out      chan<- outcome
 }
 
 // run works until ctx ends.
@@ -148,6 +155,26 @@ func (t *encodeTask) prepare(scaler *ffmpeg.Scaler, s *media.Settings) (frames [
 		frames = append(frames, f)
 	}
 	return frames, nil
+}
+
+type detectTask struct {
+	method.Detect
+	frames []*media.Frame
+}
+
+// do finds nothing in a frame that the network cannot look at.
+func (t *detectTask) do(_ context.Context, w *worker) (out outcome) {
+	since := osthread.Time()
+	defer spend(&since, &out.took.Detect)
+	found := method.Found{Segment: t.Segment, Frames: t.Detect.Frames, Findings: make([]videoext.Findings, len(t.frames))}
+	for i, f := range t.frames {
+		var err error
+		if found.Findings[i], err = w.detector.Find(f); err != nil {
+			out.err = fmt.Errorf("frame %d of segment %d: %w", t.Detect.Frames[i], t.Segment, err)
+		}
+	}
+	out.event = found
+	return out
 }
 
 // measureTask has the frame before each of a segment, or that before the first and Since.

@@ -55,6 +55,10 @@ var kinds = []kind{
 		c := baselines.DefaultAWStream(l.Configurations)
 		common(s, &c.Common)
 		s.Float64Var(&c.Budget, "budget", c.Budget, "bytes a second for which one configuration is chosen; 0: they follow the link")
+		s.Func("profile", "configurations as qp/scale/skip/bytes/accuracy, joined by +: frames left out after each one, and the bytes a second and accuracy that it has", func(v string) (err error) {
+			c.Profile, err = parseProfile(v)
+			return err
+		})
 		return func() (method.Method, error) { return checked(&c) }
 	}},
 	{"glimpse", "frames that differ from the last one sent; a tracker on the camera follows what was found in them", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
@@ -151,6 +155,32 @@ func ddsSettings(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 		}
 		return dds.New(c), nil
 	}
+}
+
+// ProfileText is AWStream's profile as the setting of that name.
+func ProfileText(all []baselines.Operating) string {
+	texts := make([]string, len(all))
+	for i, o := range all {
+		texts[i] = fmt.Sprintf("%d/%g/%d/%.0f/%.4g", o.QP, o.Scale, o.Skip, o.Rate, o.Accuracy)
+	}
+	return strings.Join(texts, "+")
+}
+
+func parseProfile(text string) (all []baselines.Operating, err error) {
+	for part := range strings.SplitSeq(text, "+") {
+		var o baselines.Operating
+		fields := strings.Split(part, "/")
+		if len(fields) != 5 {
+			return nil, fmt.Errorf("%q is to be qp/scale/skip/bytes/accuracy", part)
+		}
+		for i, to := range []any{&o.QP, &o.Scale, &o.Skip, &o.Rate, &o.Accuracy} {
+			if _, err := fmt.Sscanf(fields[i]+"\n", "%v\n", to); err != nil {
+				return nil, fmt.Errorf("%q: %q is no such number: it is to be qp/scale/skip/bytes/accuracy", part, fields[i])
+			}
+		}
+		all = append(all, o)
+	}
+	return all, nil
 }
 
 func common(s *flag.FlagSet, c *baselines.Common) {

@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,26 +47,39 @@ func TestSettingsTakeEffect(t *testing.T) {
 
 func TestWrongSpecifications(t *testing.T) {
 	for spec, want := range map[string]string{
-		"":                    "there are mpeg, dds",
-		"ddd":                 `no method "ddd"`,
-		"dds:lo=3":            "it has adapt, bframes",
-		"dds:low":             "name=value",
-		"dds:low=x":           "low=x",
-		"dds:low=52":          "QP is to be 0 to 51",
-		"dds:preset=mine":     "paper, repo or tuned",
-		"dds:objectness=2":    "0 to 1",
-		"dds:classes=2,5":     "name=value",
-		"dds:classes=car":     `"car" is no number`,
-		"mpeg:qp=20,scale=0":  "scale above 0",
-		"mpeg:frames=0":       "segments of 0 frames",
-		"awstream":            "",
-		"awstream:budget=-1":  "budget of -1",
-		"reducto:feature=hue": "pixel, area or edge",
+		"":                                      "there are mpeg, dds",
+		"ddd":                                   `no method "ddd"`,
+		"dds:lo=3":                              "it has adapt, bframes",
+		"dds:low":                               "name=value",
+		"dds:low=x":                             "low=x",
+		"dds:low=52":                            "QP is to be 0 to 51",
+		"dds:preset=mine":                       "paper, repo or tuned",
+		"dds:objectness=2":                      "0 to 1",
+		"dds:classes=2,5":                       "name=value",
+		"dds:classes=car":                       `"car" is no number`,
+		"mpeg:qp=20,scale=0":                    "scale above 0",
+		"mpeg:frames=0":                         "segments of 0 frames",
+		"awstream":                              "",
+		"awstream:budget=-1":                    "budget of -1",
+		"awstream:profile=40/0.5/0/10000":       "qp/scale/skip/bytes/accuracy",
+		"awstream:profile=40/0.5/0.5/10000/0.5": `"0.5" is no such number`,
+		"awstream:profile=40/0.5/0/10000x/0.5":  `"10000x" is no such number`,
+		"awstream:profile=60/0.5/0/10000/0.5":   "QP is to be 0 to 51",
+		"awstream:profile=40/0.5/-1/10000/0.5":  "leaves out -1 frames",
+		"reducto:feature=hue":                   "pixel, area or edge",
 	} {
 		_, err := New(spec, learned)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, not %q", spec, err, want)
 		}
+	}
+	profile := append(learned.Configurations, baselines.Operating{Quality: videoext.Quality{QP: 24, Scale: 1}, Skip: 1, Rate: 123456, Accuracy: 0.912})
+	if text := ProfileText(profile); text != "40/0.5/0/10000/0.5+24/1/1/123456/0.912" {
+		t.Errorf("the profile is %q", text)
+	} else if back, err := parseProfile(text); err != nil || !slices.Equal(back, profile) {
+		t.Errorf("%q is read as %+v, %v", text, back, err)
+	} else if m, err := New("awstream:budget=200000,profile="+text, Learned{}); err != nil || m.Setting != "24 at 1, 1 of 2" {
+		t.Errorf("with the profile: %q, %v", m.Setting, err)
 	}
 	if _, err := New("awstream", Learned{}); err == nil || !strings.Contains(err.Error(), "no configurations") {
 		t.Errorf("without a profile: %v", err)
