@@ -11,8 +11,9 @@ import (
 // server is the side of the network.
 type server struct {
 	c       Config
-	pending []*pending // in order; at most Keep and two more
-	last    videoext.Findings
+	pending []*pending        // in order; at most Keep and two more
+	last    videoext.Findings // of the last frame of segment at, none behind which has results
+	at      method.Segment
 }
 
 // pending is a segment without its final results.
@@ -119,14 +120,19 @@ func (s *server) missing(segment method.Segment, stream method.Stream, of int) [
 // finish gives a segment's final results, of stream B too if that was looked at.
 func (s *server) finish(p *pending, high *method.Inferred) []method.ServerAction {
 	frames := s.results(p, high)
-	s.last = frames[len(frames)-1]
+	if p.segment >= s.at {
+		s.last, s.at = frames[len(frames)-1], p.segment
+	}
 	s.pending = slices.DeleteFunc(s.pending, func(q *pending) bool { return q == p })
 	return []method.ServerAction{method.Results{Segment: p.segment, Frames: frames, Final: true}}
 }
 
 // results are those of all frames; one that was not sent, or of which nothing is known, has those of the one before.
 func (s *server) results(p *pending, high *method.Inferred) []videoext.Findings {
-	all, last := make([]videoext.Findings, p.of), s.last
+	all, last := make([]videoext.Findings, p.of), videoext.Findings{}
+	if p.segment >= s.at {
+		last = s.last
+	}
 	for frame := range all {
 		if i := slices.Index(p.frames, frame); i >= 0 && p.low != nil {
 			last = s.c.plain(&p.low[i])

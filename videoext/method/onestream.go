@@ -17,7 +17,8 @@ type OneStream struct {
 	Answer func(Inferred) Content
 
 	pending []looked
-	last    videoext.Findings
+	last    videoext.Findings // of the last frame of segment at, none behind which has results
+	at      Segment
 }
 
 // looked is a segment that the network looks at.
@@ -77,14 +78,20 @@ func (s *OneStream) finish(segment Segment, frames []int, found []videoext.Findi
 	if i < 0 {
 		return nil
 	}
-	all := make([]videoext.Findings, s.pending[i].of)
+	all, last := make([]videoext.Findings, s.pending[i].of), videoext.Findings{}
+	if segment >= s.at {
+		last = s.last
+	}
 	for frame := range all {
 		if k := slices.Index(frames, frame); k >= 0 {
-			s.last = videoext.Findings{Detections: videoext.OfClasses(found[k].Detections, s.Classes), Mask: found[k].Mask}
+			last = videoext.Findings{Detections: videoext.OfClasses(found[k].Detections, s.Classes), Mask: found[k].Mask}
 		} else if s.Blank {
 			continue
 		}
-		all[frame] = s.last
+		all[frame] = last
+	}
+	if segment >= s.at {
+		s.last, s.at = last, segment
 	}
 	s.pending = slices.Delete(s.pending, i, i+1)
 	return []ServerAction{Results{Segment: segment, Frames: all, Final: true}}

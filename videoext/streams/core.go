@@ -52,6 +52,7 @@ type Core struct {
 	looks  map[int]method.Infer
 	lastID int
 	time   time.Duration // of the last frame, in its source
+	known  time.Duration // the last one that was no guess
 	wake   time.Duration // that the method asked for; math.MaxInt64: none
 	asked  time.Duration // by the last Wake
 	ended  bool
@@ -174,11 +175,14 @@ func (c *Core) open(now time.Duration, n method.Segment, of int) error {
 func (c *Core) push(now time.Duration, of int, frames []int, times []time.Duration) *segment {
 	s := &segment{number: c.told, came: now, times: make([]time.Duration, of), why: make([]string, of)}
 	for i := range s.times {
-		c.time += time.Duration(float64(time.Second) / c.c.Rate)
+		at := c.time + time.Duration(float64(time.Second)/c.c.Rate)
 		if len(frames) > 0 && frames[0] == i {
-			c.time, frames, times = times[0], frames[1:], times[1:]
+			if at = times[0]; at > c.known && at <= c.time { // the source did not go back: guesses ran ahead
+				at = c.time + time.Millisecond
+			}
+			c.known, frames, times = times[0], frames[1:], times[1:]
 		}
-		s.times[i] = c.time
+		c.time, s.times[i] = at, at
 	}
 	c.under, c.told = append(c.under, s), c.told+1
 	return s
