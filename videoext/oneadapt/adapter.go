@@ -1,0 +1,209 @@
+package oneadapt
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Event is what an Adapter is told.
+type Event interface{ event() }
+
+// Action is what an Adapter asks for.
+type Action interface{ action() }
+
+// Captured says that an interval's data is there. Intervals come in order; some may be left out.
+type Captured struct{ Interval int }
+
+// Answered answers Differentiate: the gradient of an interval is there, and the network has found so many elements in it.
+type Answered struct {
+	Interval int
+	Utility  float64
+}
+
+// Measured answers Measure. Its trials are those that were asked for, in order.
+type Measured struct {
+	Interval int
+	Against  Trial
+	Trials   []Trial
+}
+
+// NoGradient answers Differentiate: nothing will come of it.
+type NoGradient struct{ Interval int }
+
+// NotMeasured answers Measure: nothing will come of it.
+type NotMeasured struct{ Interval int }
+
+func (Captured) event()    {}
+func (Answered) event()    {}
+func (NoGradient) event()  {}
+func (Measured) event()    {}
+func (NotMeasured) event() {}
+
+// Use says how an interval is to be prepared. Each that was captured gets one, in order.
+type Use struct {
+	Interval int
+	Config   Config
+}
+
+// Differentiate asks the server for the gradient of what it sees of an interval. It comes late, or not at all, without harm.
+type Differentiate struct{ Interval int }
+
+// Measure asks for trials of an interval by the gradient of another one. Gradients of earlier intervals than that are needed no more.
+type Measure struct {
+	Interval, Gradient int
+	Probe
+}
+
+func (Use) action()           {}
+func (Differentiate) action() {}
+func (Measure) action()       {}
+
+// Options are how an Adapter works.
+type Options struct {
+	// Ahead measures an interval before it is prepared, by the gradient of one before, so that its own configuration follows. Else what is measured of an
+	// interval is for the next one.
+	Ahead bool
+	Every int // intervals from one gradient to the next, at least
+	Fresh int // intervals for which a gradient may be used
+	// Blind is after how many intervals in which no setting changed the output the dearest configuration is tried for one: a network that sees nothing
+	// has no gradient. Each time in vain doubles it, up to eightfold. 0: never.
+	Blind int
+}
+
+// Usual are the options of the paper, whose intervals are seconds.
+func Usual() Options { return Options{Every: 1, Fresh: 5, Blind: 5} }
+
+// Adapter asks for gradients and trials, and says how each interval is prepared. One goroutine uses it.
+type Adapter struct {
+	options Options
+	rule    Rule
+	dearest Config
+	config  Config // of the next interval
+
+	asked    int // the latest interval whose gradient was asked for; -1: none
+	waits    bool
+	gradient int // the latest interval whose gradient is there; -1: none
+	utility  float64
+	measure  *Measure // under way
+	captured int      // the latest interval; -1: none
+	used     int      // the latest that got its Use; -1: none
+
+	blind    int // intervals without change, one after the other
+	patience int // how many of them there may be
+}
+
+// New begins with the rule's first configuration.
+func New(rule Rule, knobs []Knob, o Options) (*Adapter, error) {
+	if o.Every < 1 || o.Fresh < 1 || o.Blind < 0 {
+		return nil, fmt.Errorf("gradients every %d intervals that are fresh for %d, and blind after %d", o.Every, o.Fresh, o.Blind)
+	}
+	return &Adapter{options: o, rule: rule, dearest: Dearest(knobs), config: rule.Start(), asked: -1, gradient: -1, captured: -1, used: -1, patience: o.Blind}, nil
+}
+
+// Step takes what happened, and returns what is to be done. What is about intervals that are not under way is ignored.
+func (a *Adapter) Step(event Event) []Action {
+	switch e := event.(type) {
+	case Captured:
+		return a.capture(e.Interval)
+	case Answered:
+		if e.Interval > a.gradient && e.Interval <= a.captured && e.Utility >= 0 && !math.IsInf(e.Utility, 0) {
+			a.gradient, a.utility = e.Interval, e.Utility
+		}
+		a.waits = a.waits && e.Interval < a.asked
+	case NoGradient:
+		a.waits = a.waits && e.Interval < a.asked
+	case Measured:
+		return a.measured(&e)
+	case NotMeasured:
+		if a.measure != nil && a.measure.Interval == e.Interval {
+			a.measure = nil
+			return a.use(nil)
+		}
+	}
+	return nil
+}
+
+func (a *Adapter) capture(interval int) (do []Action) {
+	if interval <= a.captured {
+		return nil
+	}
+	if do = a.use(nil); do != nil {
+		a.measure = nil // it takes too long
+	}
+	a.captured = interval
+	if a.measure != nil && interval-a.measure.Interval > a.options.Fresh {
+		a.measure = nil
+	}
+	if a.measure != nil || a.gradient < 0 || interval-a.gradient > a.options.Fresh {
+		return a.use(do)
+	}
+	a.measure = &Measure{interval, a.gradient, a.rule.Probe(a.config)}
+	if a.options.Ahead {
+		return append(do, *a.measure)
+	}
+	return append(a.use(do), *a.measure)
+}
+
+// use lets the interval that was captured last be prepared, if it was not.
+func (a *Adapter) use(do []Action) []Action {
+	if a.used == a.captured {
+		return do
+	}
+	a.used = a.captured
+	do = append(do, Use{a.used, slices.Clone(a.config)})
+	lost := a.used-a.asked > a.options.Fresh
+	if a.asked < 0 || (!a.waits || lost) && a.used-a.asked >= a.options.Every {
+		a.asked, a.waits = a.used, true
+		do = append(do, Differentiate{a.used})
+	}
+	return do
+}
+
+// measured takes in what the settings do.
+func (a *Adapter) measured(e *Measured) []Action {
+	m := a.measure
+	if m == nil || m.Interval != e.Interval {
+		return nil
+	}
+	a.measure = nil
+	if !answers(e, m) {
+		return a.use(nil)
+	}
+	a.config = a.rule.Next(e.Against, e.Trials, a.utility)
+	a.look(e.Trials)
+	return a.use(nil)
+}
+
+// answers says that a measurement is of what was asked for, in numbers that can be reckoned with.
+func answers(e *Measured, m *Measure) bool {
+	if !e.Against.answers(m.Against, m.Parts) || len(e.Trials) != len(m.Configs) {
+		return false
+	}
+	for i := range e.Trials {
+		if !e.Trials[i].answers(m.Configs[i], m.Parts) {
+			return false
+		}
+	}
+	return true
+}
+
+// leastChange is the part of one element below which settings are said to change nothing.
+const leastChange = 0.01
+
+// look tries the dearest configuration when no settings have changed anything for long.
+func (a *Adapter) look(trials []Trial) {
+	most := 0.0
+	for i := range trials {
+		most = max(most, trials[i].change())
+	}
+	switch {
+	case a.options.Blind == 0:
+	case most >= leastChange:
+		a.blind, a.patience = 0, a.options.Blind
+	default:
+		if a.blind++; a.blind >= a.patience {
+			a.config, a.blind, a.patience = slices.Clone(a.dearest), 0, min(2*a.patience, 8*a.options.Blind)
+		}
+	}
+}

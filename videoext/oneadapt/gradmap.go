@@ -1,0 +1,135 @@
+package oneadapt
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Map is DNNGrad as it goes to the sensor: how much the utility of the network's output changes with the input in each part of it, such as a macroblock: the sum
+// of the sizes of its derivatives there. Rows go from the top, or there is one alone.
+type Map struct {
+	Width, Height int
+	Values        []float32 // Width x Height; not negative, finite
+	Utility       float32   // elements that the network has found
+}
+
+// NewMap is a map of zeros.
+func NewMap(width, height int) *Map {
+	return &Map{Width: width, Height: height, Values: make([]float32, width*height)}
+}
+
+// Levels of a value on the wire: the greatest is the highest, each other is a half of the one two above it, and what is less than the lowest is 0.
+const (
+	levels   = 15
+	halfLife = 2
+)
+
+// maxParts is how many parts a map may have.
+const maxParts = 1 << 20
+
+// mapVersion is the form of a map on the wire.
+const mapVersion = 1
+
+// AppendBinary adds the map as it goes over the wire: its version, width and height as varints, the utility and the greatest value as little-endian
+// float32, and the levels of the values, two a byte, by DEFLATE.
+func (m *Map) AppendBinary(to []byte) ([]byte, error) {
+	most := float32(0)
+	for _, v := range m.Values {
+		if !(v >= 0 && v <= math.MaxFloat32) {
+			return nil, fmt.Errorf("a gradient has a part of %v", v)
+		}
+		most = max(most, v)
+	}
+	if err := checkSize(m.Width, m.Height); err != nil || len(m.Values) != m.Width*m.Height {
+		return nil, errors.Join(err, fmt.Errorf("a gradient of %d x %d parts has %d", m.Width, m.Height, len(m.Values)))
+	}
+	to = binary.AppendUvarint(append(to, mapVersion), uint64(m.Width))
+	to = binary.AppendUvarint(to, uint64(m.Height))
+	to = binary.LittleEndian.AppendUint32(to, math.Float32bits(m.Utility))
+	to = binary.LittleEndian.AppendUint32(to, math.Float32bits(most))
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(m.pack(most)); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return append(to, b.Bytes()...), nil
+}
+
+// pack is the levels of the values, two a byte.
+func (m *Map) pack(most float32) []byte {
+	packed := make([]byte, (len(m.Values)+1)/2)
+	for i, v := range m.Values {
+		packed[i/2] |= level(v, most) << (4 * (i % 2))
+	}
+	return packed
+}
+
+func level(v, most float32) byte {
+	if v == 0 {
+		return 0
+	}
+	below := math.Round(halfLife * math.Log2(float64(most)/float64(v)))
+	return byte(max(levels-below, 0))
+}
+
+// value is what a level stands for.
+func value(level byte, most float32) float32 {
+	if level == 0 {
+		return 0
+	}
+	return float32(float64(most) * math.Exp2(float64(int(level)-levels)/halfLife))
+}
+
+func checkSize(width, height int) error {
+	if width < 1 || height < 1 || width > maxParts/height {
+		return fmt.Errorf("a gradient has %d x %d parts, at most %d are read", width, height, maxParts)
+	}
+	return nil
+}
+
+// ReadMap reads a map from the wire.
+func ReadMap(data []byte) (*Map, error) {
+	r := bytes.NewReader(data)
+	if version, err := r.ReadByte(); err != nil || version != mapVersion {
+		return nil, errors.Join(err, fmt.Errorf("a gradient of version %d, this program reads %d", version, mapVersion))
+	}
+	var head struct{ Utility, Most float32 }
+	width, err := binary.ReadUvarint(r)
+	height, failed := binary.ReadUvarint(r)
+	err = errors.Join(err, failed, binary.Read(r, binary.LittleEndian, &head))
+	if err == nil {
+		err = checkSize(int(min(width, maxParts+1)), int(min(height, maxParts+1)))
+	}
+	if err == nil && !(head.Utility >= 0 && head.Utility <= math.MaxFloat32 && head.Most >= 0 && head.Most <= math.MaxFloat32) {
+		err = fmt.Errorf("a gradient of %v elements whose greatest part is %v", head.Utility, head.Most)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := NewMap(int(width), int(height))
+	m.Utility = head.Utility
+	return m, m.unpack(r, head.Most)
+}
+
+// unpack reads the values.
+func (m *Map) unpack(r io.Reader, most float32) error {
+	packed := make([]byte, (len(m.Values)+1)/2)
+	if _, err := io.ReadFull(flate.NewReader(r), packed); err != nil {
+		return fmt.Errorf("a gradient of %d x %d parts: %w", m.Width, m.Height, err)
+	}
+	for i := range m.Values {
+		m.Values[i] = value(packed[i/2]>>(4*(i%2))&15, most)
+	}
+	return nil
+}
