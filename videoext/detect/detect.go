@@ -8,6 +8,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/direct"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -58,35 +60,74 @@ func (d *Detector) Close() { d.network.Close() }
 
 // Detect finds what is in a picture, in the picture's coordinates.
 func (d *Detector) Detect(p *images.Picture) (vision.Result, error) {
-	shape := d.input.Shape(1, p.Height, p.Width)
-	if n := d.input.Bytes(p.Height, p.Width); n > most {
-		return vision.Result{}, fmt.Errorf("a picture of %d x %d (height x width) is too large for a network that takes any size; set one", p.Height, p.Width)
-	}
-	data := make([]byte, d.input.Bytes(p.Height, p.Width))
-	d.input.Write(data, p)
-	computed, err := d.network.Run(shape, data)
+	in, outputs, err := d.look(p)
 	if err != nil {
 		return vision.Result{}, err
+	}
+	r, err := d.o.Decoder.Decode(outputs, in.options)
+	if err != nil {
+		return vision.Result{}, err
+	}
+	size := in.options.Input
+	height, width := d.input.Inner(size.Height, size.Width, p.Height, p.Width)
+	if r.Mask != nil {
+		r.Mask.Crop(height*r.Mask.Height/size.Height, width*r.Mask.Width/size.Width)
+	}
+	r.Place(vision.Size{Height: height, Width: width}, vision.Size{Height: p.Height, Width: p.Width})
+	return r, nil
+}
+
+// Differentiate says how the utility of what is found in a picture changes with its macroblocks.
+func (d *Detector) Differentiate(p *images.Picture, u oneadapt.Utility) (*oneadapt.Map, error) {
+	in, outputs, err := d.look(p)
+	if err != nil {
+		return nil, err
+	}
+	sum, seeds, err := d.o.Decoder.Utility(outputs, in.options, u.Of)
+	if err != nil {
+		return nil, err
+	}
+	weights := make([]direct.Output, len(outputs))
+	for i, o := range outputs {
+		weights[i] = direct.Output{Name: o.Name, Shape: o.Shape, Data: seeds[i]}
+	}
+	derivatives, err := d.network.Gradient(in.shape, in.data, weights)
+	if err != nil {
+		return nil, err
+	}
+	sums, rows, columns := d.input.Pool(derivatives, in.shape, p.Height, p.Width, media.MacroblockSize)
+	return &oneadapt.Map{Width: columns, Height: rows, Values: sums, Utility: float32(sum)}, nil
+}
+
+// input is what the network was shown.
+type input struct {
+	shape   []int
+	data    []byte
+	options vision.Options
+}
+
+// look has the network look at a picture.
+func (d *Detector) look(p *images.Picture) (*input, []vision.Output, error) {
+	in := &input{shape: d.input.Shape(1, p.Height, p.Width), options: d.o.Vision}
+	n := d.input.Bytes(p.Height, p.Width)
+	if n > most {
+		return nil, nil, fmt.Errorf("a picture of %d x %d (height x width) is too large for a network that takes any size; set one", p.Height, p.Width)
+	}
+	in.data = make([]byte, n)
+	d.input.Write(in.data, p)
+	computed, err := d.network.Run(in.shape, in.data)
+	if err != nil {
+		return nil, nil, err
 	}
 	var outputs []vision.Output
 	for _, o := range computed {
 		outputs = append(outputs, vision.Output(o))
 	}
-	o := d.o.Vision
-	o.Input = vision.Size{Height: shape[1], Width: shape[2]}
+	in.options.Input = vision.Size{Height: in.shape[1], Width: in.shape[2]}
 	if d.input.ChannelsFirst {
-		o.Input = vision.Size{Height: shape[2], Width: shape[3]}
+		in.options.Input = vision.Size{Height: in.shape[2], Width: in.shape[3]}
 	}
-	r, err := d.o.Decoder.Decode(outputs, o)
-	if err != nil {
-		return vision.Result{}, err
-	}
-	height, width := d.input.Inner(o.Input.Height, o.Input.Width, p.Height, p.Width)
-	if r.Mask != nil {
-		r.Mask.Crop(height*r.Mask.Height/o.Input.Height, width*r.Mask.Width/o.Input.Width)
-	}
-	r.Place(vision.Size{Height: height, Width: width}, vision.Size{Height: p.Height, Width: p.Width})
-	return r, nil
+	return in, outputs, nil
 }
 
 // most is how many bytes an input may have.

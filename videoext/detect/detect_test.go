@@ -3,16 +3,20 @@
 package detect
 
 import (
+	"cmp"
 	"image"
 	"image/color"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -144,4 +148,60 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := d.Detect(images.FromImage(painted(64, 64))); err == nil || !strings.Contains(err.Error(), "segmentation") || !strings.Contains(err.Error(), "[1 3549 85]") {
 		t.Errorf("outputs of another kind: %v", err)
 	}
+}
+
+func sum(values []float64) (all float64) {
+	for _, v := range values {
+		all += v
+	}
+	return all
+}
+
+// TestDifferentiate: the map of a gradient says where the network looks. Noise on the blocks of the greatest values changes the utility most.
+func TestDifferentiate(t *testing.T) {
+	d, err := open(t, "yolox_nano_416.onnx", "yolox", func(o *Options) { o.Vision.Score = 0.01 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	const width, height, parts = 640, 480, 10
+	rgb := make([]byte, 3*width*height)
+	m := painted(width, height)
+	for i := range width * height {
+		r, g, b, _ := m.At(i%width, i/width).RGBA()
+		rgb[3*i], rgb[3*i+1], rgb[3*i+2] = byte(r>>8), byte(g>>8), byte(b>>8)
+	}
+	u := oneadapt.Utility{Threshold: 0.05, Slope: 20}
+	of := func(rgb []byte) *oneadapt.Map {
+		m, err := d.Differentiate(images.FromRGB(rgb, height, width), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	at := of(rgb)
+	if at.Width != 40 || at.Height != 30 || at.Utility == 0 {
+		t.Fatalf("a map of %d x %d, of %v elements", at.Width, at.Height, at.Utility)
+	}
+	order := make([]int, len(at.Values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(at.Values[b], at.Values[a]) })
+	changes := make([]float64, parts)
+	for seed := range uint64(4) {
+		for part := range changes {
+			noisy, random := slices.Clone(rgb), rand.New(rand.NewPCG(seed, 1))
+			for _, block := range order[part*len(order)/parts : (part+1)*len(order)/parts] {
+				for i := range 16 * 16 * 3 {
+					v := &noisy[3*((block/40*16+i/48)*width+block%40*16)+i%48]
+					*v = byte(min(max(int(*v)+random.IntN(17)-8, 0), 255))
+				}
+			}
+			changes[part] += math.Abs(float64(of(noisy).Utility - at.Utility))
+		}
+	}
+	if top, rest := sum(changes[:3]), sum(changes[3:]); top < 2*rest {
+		t.Errorf("noise on the three tenths of the greatest gradients changes the utility of %v by %v, on the others by %v", at.Utility, top, rest)
+	}
+	t.Logf("utility %.3f, changes by tenths %.4f", at.Utility, changes)
 }

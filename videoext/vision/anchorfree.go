@@ -54,6 +54,7 @@ func yolox(outputs []Output, o Options) (Result, error) {
 	c := collect{o: o}
 	for i, at := range places {
 		v := out.Data[i*row : (i+1)*row]
+		c.row = i
 		class, score := best(v[5:])
 		objectness := c.objectness(v[4], v[5:])
 		if score *= v[4]; c.wants(score, objectness) {
@@ -76,6 +77,7 @@ func fastestDet(outputs []Output, o Options) (Result, error) {
 	}
 	c, scores, v := collect{o: o}, make([]float32, channels-5), [5]float32{}
 	for at := range h * w {
+		c.row = at
 		for k := range v {
 			v[k] = out.Data[k*h*w+at]
 		}

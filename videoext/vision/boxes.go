@@ -41,6 +41,7 @@ type collect struct {
 	o         Options
 	all       []Detection
 	proposals []Detection // their scores are how likely there is a thing
+	row       int         // of the candidate
 }
 
 // wants says whether a candidate is good enough; NaN is not.
@@ -51,7 +52,7 @@ func (c *collect) wants(score, objectness float32) bool {
 // add takes a candidate that is good enough.
 func (c *collect) add(box Box, class int, score, objectness float32) {
 	if score >= c.o.Score && (c.o.Wanted == nil || slices.Contains(c.o.Wanted, class)) {
-		c.all = append(c.all, Detection{Box: box, Class: class, Score: min(score, 1)})
+		c.all = append(c.all, Detection{Box: box, Class: class, Score: min(score, 1), row: c.row})
 	}
 	if c.o.Proposals > 0 && objectness >= c.o.Proposals {
 		c.proposals = append(c.proposals, Detection{Box: box, Score: min(objectness, 1)})

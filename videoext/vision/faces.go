@@ -8,7 +8,26 @@ import (
 
 // ssd reads scores, of which the first is that there is nothing, and the corners of boxes as parts of the picture.
 func ssd(outputs []Output, o Options) (Result, error) {
-	var scores, boxes *Output
+	scores, boxes := ssdOutputs(outputs)
+	if len(outputs) != 2 || scores == nil || boxes == nil || scores.Shape[1] != boxes.Shape[1] || scores.Shape[2] < 2 {
+		return Result{}, fmt.Errorf("it reads scores [1, N, classes] and boxes [1, N, 4]; there are %s", shapes(outputs))
+	}
+	c, classes := collect{o: o}, scores.Shape[2]
+	w, h := float32(o.Input.Width), float32(o.Input.Height)
+	for i := range scores.Shape[1] {
+		c.row = i
+		row := scores.Data[i*classes+1 : (i+1)*classes]
+		class, score := best(row)
+		if objectness := c.objectness(unsaid, row); c.wants(score, objectness) {
+			b := boxes.Data[4*i : 4*i+4]
+			c.add(Box{b[0] * w, b[1] * h, b[2] * w, b[3] * h}, class, score, objectness)
+		}
+	}
+	return c.result(), nil
+}
+
+// ssdOutputs tells scores from boxes.
+func ssdOutputs(outputs []Output) (scores, boxes *Output) {
 	for i := range outputs {
 		switch out := &outputs[i]; {
 		case len(out.Shape) != 3:
@@ -18,20 +37,7 @@ func ssd(outputs []Output, o Options) (Result, error) {
 			scores = out
 		}
 	}
-	if len(outputs) != 2 || scores == nil || boxes == nil || scores.Shape[1] != boxes.Shape[1] || scores.Shape[2] < 2 {
-		return Result{}, fmt.Errorf("it reads scores [1, N, classes] and boxes [1, N, 4]; there are %s", shapes(outputs))
-	}
-	c, classes := collect{o: o}, scores.Shape[2]
-	w, h := float32(o.Input.Width), float32(o.Input.Height)
-	for i := range scores.Shape[1] {
-		row := scores.Data[i*classes+1 : (i+1)*classes]
-		class, score := best(row)
-		if objectness := c.objectness(unsaid, row); c.wants(score, objectness) {
-			b := boxes.Data[4*i : 4*i+4]
-			c.add(Box{b[0] * w, b[1] * h, b[2] * w, b[3] * h}, class, score, objectness)
-		}
-	}
-	return c.result(), nil
+	return scores, boxes
 }
 
 // yunet reads faces in either of the forms in which YuNet comes (Wu and others, "YuNet: A Tiny Millisecond-level

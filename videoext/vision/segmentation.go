@@ -8,56 +8,79 @@ import (
 // segmentation takes the class of the greatest score for each pixel. The smaller one of the second and the last
 // dimension is that of the classes.
 func segmentation(outputs []Output, o Options) (Result, error) {
-	out, err := single(outputs, 4)
+	p, err := pixelsIn(outputs)
 	if err != nil {
 		return Result{}, err
 	}
-	classes, h, w := out.Shape[1], out.Shape[2], out.Shape[3]
-	pixel, class := 1, h*w // how far values of neighbours, and of classes, are apart
-	if out.Shape[3] < out.Shape[1] {
-		h, w, classes = out.Shape[1], out.Shape[2], out.Shape[3]
-		pixel, class = classes, 1
-	}
-	if classes < 2 || classes > 256 || h < 1 || w < 1 {
-		return Result{}, fmt.Errorf("%v has %d classes; there are to be 2 to 256", out.Shape, classes)
-	}
-	m := &Mask{Size: Size{h, w}, Class: make([]uint8, h*w)}
-	for i := range m.Class {
-		top := out.Data[i*pixel]
-		for c := 1; c < classes; c++ {
-			if v := out.Data[i*pixel+c*class]; v > top {
-				top, m.Class[i] = v, uint8(c)
-			}
-		}
-	}
+	m := &Mask{Size: p.Size, Class: make([]uint8, p.Height*p.Width)}
+	values := make([]float32, p.classes)
 	if o.Margins {
-		m.Margin = make([]uint8, h*w)
-		values := make([]float32, classes)
-		for i := range m.Margin {
-			for c := range values {
-				values[c] = out.Data[i*pixel+c*class]
-			}
+		m.Margin = make([]uint8, len(m.Class))
+	}
+	for i := range m.Class {
+		class, _ := best(p.of(i, values))
+		m.Class[i] = uint8(class)
+		if o.Margins {
 			m.Margin[i] = uint8(255*margin(values) + 0.5)
 		}
 	}
 	return Result{Mask: m}, nil
 }
 
-// margin is by how much the first of classes is more likely than the second. Values that are no probabilities are logarithms of such,
-// but for a common term. Of what are no numbers it is 0.
+// pixels are values of classes for each pixel.
+type pixels struct {
+	Size
+	classes      int
+	pixel, class int // how far values of neighbours, and of classes, are apart
+	data         []float32
+}
+
+// pixelsIn reads the only output.
+func pixelsIn(outputs []Output) (*pixels, error) {
+	out, err := single(outputs, 4)
+	if err != nil {
+		return nil, err
+	}
+	p := &pixels{Size{out.Shape[2], out.Shape[3]}, out.Shape[1], 1, out.Shape[2] * out.Shape[3], out.Data}
+	if out.Shape[3] < out.Shape[1] {
+		p = &pixels{Size{out.Shape[1], out.Shape[2]}, out.Shape[3], out.Shape[3], 1, out.Data}
+	}
+	if p.classes < 2 || p.classes > 256 || p.Height < 1 || p.Width < 1 {
+		return nil, fmt.Errorf("%v has %d classes; there are to be 2 to 256", out.Shape, p.classes)
+	}
+	return p, nil
+}
+
+// of reads the values of a pixel into values, and returns them.
+func (p *pixels) of(i int, values []float32) []float32 {
+	for c := range values {
+		values[c] = p.data[i*p.pixel+c*p.class]
+	}
+	return values
+}
+
+// probabilities says that values are such, and not logarithms of them but for a common term.
+func probabilities(values []float32) bool {
+	sum, least := float32(0), float32(0)
+	for _, v := range values {
+		sum, least = sum+v, min(least, v)
+	}
+	return least >= 0 && sum > 0.99 && sum < 1.01
+}
+
+// margin is by how much the first of classes is more likely than the second. Of what are no numbers it is 0.
 func margin(values []float32) float32 {
-	first, second, sum, least := float32(math.Inf(-1)), float32(math.Inf(-1)), float32(0), float32(0)
+	first, second := float32(math.Inf(-1)), float32(math.Inf(-1))
 	for _, v := range values {
 		if v > first {
 			first, second = v, first
 		} else {
 			second = max(second, v)
 		}
-		sum, least = sum+v, min(least, v)
 	}
 	difference := first - second
-	if !(least >= 0 && sum > 0.99 && sum < 1.01) {
-		sum = 0
+	if !probabilities(values) {
+		sum := float32(0)
 		for _, v := range values {
 			sum += exp(v - first)
 		}

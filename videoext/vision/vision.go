@@ -28,6 +28,8 @@ type Detection struct {
 	Class int
 	Label string
 	Score float32 // 0 to 1
+
+	row int // of the network's output, that says so
 }
 
 // Proposal is a part of a picture where there may be a thing, whatever it is.
@@ -114,16 +116,18 @@ type Decoder struct {
 	// labels of the classes, by their number; nil: they have numbers alone
 	labels func(classes int) []string
 	decode func(outputs []Output, o Options) (Result, error)
+	// slopes are how a detection's score changes with the outputs; nil: it has no gradient, or one of pixels
+	slopes func(outputs []Output, d *Detection) []partial
 }
 
 // decoders are all, in the order in which they are listed.
 var decoders = []Decoder{
-	{"yolox", "YOLOX: one output [1, N, 5 + classes] of raw boxes over strides 8, 16 and 32", cocoOf, yolox},
-	{"fastestdet", "FastestDet: one output [1, 5 + classes, H, W]", cocoOf, fastestDet},
-	{"gfl", "NanoDet and PicoDet (generalised focal loss): scores and distances, one output of both or two a stride", cocoOf, gfl},
-	{"ssd", "outputs of scores [1, N, classes with the background] and of boxes [1, N, 4] from 0 to 1, as of RFB faces", faceOf, ssd},
-	{"yunet", "YuNet faces: cls, obj and bbox for each stride, or loc, conf and iou over priors", faceOf, yunet},
-	{"segmentation", "one output of class scores for each pixel, [1, classes, H, W] or [1, H, W, classes]", pixelsOf, segmentation},
+	{"yolox", "YOLOX: one output [1, N, 5 + classes] of raw boxes over strides 8, 16 and 32", cocoOf, yolox, yoloxSlopes},
+	{"fastestdet", "FastestDet: one output [1, 5 + classes, H, W]", cocoOf, fastestDet, fastestDetSlopes},
+	{"gfl", "NanoDet and PicoDet (generalised focal loss): scores and distances, one output of both or two a stride", cocoOf, gfl, nil},
+	{"ssd", "outputs of scores [1, N, classes with the background] and of boxes [1, N, 4] from 0 to 1, as of RFB faces", faceOf, ssd, ssdSlopes},
+	{"yunet", "YuNet faces: cls, obj and bbox for each stride, or loc, conf and iou over priors", faceOf, yunet, nil},
+	{"segmentation", "one output of class scores for each pixel, [1, classes, H, W] or [1, H, W, classes]", pixelsOf, segmentation, nil},
 }
 
 // Names lists the decoders.

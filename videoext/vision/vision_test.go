@@ -267,7 +267,7 @@ func TestSuppress(t *testing.T) {
 		var all []Detection
 		for range random.IntN(40) {
 			x, y := 20*random.Float32(), 20*random.Float32()
-			all = append(all, Detection{Box{x, y, x + 10*random.Float32(), y + 10*random.Float32()}, random.IntN(2), "", random.Float32()})
+			all = append(all, Detection{Box: Box{x, y, x + 10*random.Float32(), y + 10*random.Float32()}, Class: random.IntN(2), Score: random.Float32()})
 		}
 		iou, most := random.Float32(), 1+random.IntN(20)
 		want := suppressed(all, iou, most)

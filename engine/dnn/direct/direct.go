@@ -3,7 +3,9 @@ package direct
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn"
@@ -81,10 +83,30 @@ func (n *Network) Input() wire.TensorSpec { return n.input }
 
 // Run computes all outputs of floating-point numbers for an input of a shape, whose elements are little-endian. An error of
 // engine.CodeTooLong says that they take too much memory.
-func (n *Network) Run(shape []int, data []byte) ([]Output, error) {
+func (n *Network) Run(shape []int, data []byte) ([]Output, error) { return n.run(shape, data, nil) }
+
+// Gradient computes how the sum over seeds of seed x output, each named after an output and of its shape, changes with the input.
+func (n *Network) Gradient(shape []int, data []byte, seeds []Output) ([]float32, error) {
+	defer clear(n.blobs)
+	grad := &engine.Grad{Inputs: []string{n.input.Name}}
+	for _, s := range seeds {
+		data := make([]byte, 4*len(s.Data))
+		for i, v := range s.Data {
+			binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
+		}
+		grad.Seeds = append(grad.Seeds, engine.Ref{Name: s.Name, Type: engine.FP32, Shape: s.Shape, Blob: n.blobs.put(data)})
+	}
+	outputs, err := n.run(shape, data, grad)
+	if err != nil {
+		return nil, err
+	}
+	return outputs[0].Data, nil
+}
+
+func (n *Network) run(shape []int, data []byte, grad *engine.Grad) ([]Output, error) {
 	defer clear(n.blobs)
 	in := engine.Ref{Name: n.input.Name, Type: n.input.Type, Shape: shape, Blob: n.blobs.put(data)}
-	item := &wire.TensorItem{Tensors: engine.Tensors{Inputs: []engine.Ref{in}, Frames: 1}}
+	item := &wire.TensorItem{Tensors: engine.Tensors{Inputs: []engine.Ref{in}, Grad: grad, Frames: 1}}
 	pass, err := n.model.Begin(&wire.Run{Items: []wire.RunItem{{Work: item}}})
 	if err != nil {
 		return nil, err
@@ -99,8 +121,12 @@ func (n *Network) Run(shape []int, data []byte) ([]Output, error) {
 	if result.Err != nil {
 		return nil, result.Err
 	}
-	var outputs []Output
-	for _, ref := range result.Output.(*engine.TensorOutput).Outputs {
+	return n.outputs(result.Output.(*engine.TensorOutput)), nil
+}
+
+// outputs are those of floating-point numbers.
+func (n *Network) outputs(result *engine.TensorOutput) (outputs []Output) {
+	for _, ref := range result.Outputs {
 		typ, ok := map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP16: kernels.F16, engine.BF16: kernels.BF16}[ref.Type]
 		if !ok {
 			continue // such as how many there are
@@ -110,7 +136,7 @@ func (n *Network) Run(shape []int, data []byte) ([]Output, error) {
 		kernels.Expand(values, typ, data)
 		outputs = append(outputs, Output{Name: ref.Name, Shape: ref.Shape, Data: values})
 	}
-	return outputs, nil
+	return outputs
 }
 
 // memory is blobs of this process.
