@@ -200,7 +200,7 @@ func (e *evaluation) clip(name string) error {
 		return err
 	}
 	defer server.detector.Close()
-	tools := emulate.Tools{Codec: e.codec, Server: server, Differ: motion.Differ, Track: motion.Track, Clock: processorTime}
+	tools := emulate.Tools{Codec: e.codec, Server: server, Gradient: server, Differ: motion.Differ, Track: motion.Track, Clock: processorTime}
 	if e.cameraDetector != "" {
 		camera, err := e.open(e.cameraDetector, e.cameraDecoder, "", clip)
 		if err != nil {

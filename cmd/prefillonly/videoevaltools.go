@@ -21,6 +21,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -164,6 +165,11 @@ func (n *evalNetwork) Infer(f *media.Frame) (videoext.Findings, error) {
 	}
 	found.Detections = videoext.Suppress(some, vision.DefaultIoU)
 	return found, nil
+}
+
+// Differentiate implements emulate.Differentiator.
+func (n *evalNetwork) Differentiate(f *media.Frame) (*oneadapt.Map, error) {
+	return n.detector.Slope(f, oneadapt.UsualUtility())
 }
 
 // asOne makes 1 of the wanted classes of pixels, and 0 of the others.

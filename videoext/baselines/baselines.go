@@ -49,12 +49,6 @@ type uplink struct {
 	longest time.Duration
 }
 
-// jammed says whether what waits to be sent takes too long. A link that is said to carry nothing is jammed as soon as something
-// waits.
-func (u *uplink) jammed() bool {
-	return u.Backlog > 0 && float64(u.Backlog) > u.Bandwidth*u.longest.Seconds()
-}
-
 // all numbers the frames of a segment.
 func all(n int) []int {
 	frames := make([]int, n)
@@ -67,7 +61,7 @@ func all(n int) []int {
 // send sends frames of a segment, in their own size, and needs them no more. No frames, or a jammed link: it sends nothing.
 func (u *uplink) send(e method.Captured, frames []int, settings media.Settings) []method.CameraAction {
 	release := method.Release{Segment: e.Segment}
-	if len(frames) == 0 || u.jammed() {
+	if len(frames) == 0 || u.Jammed(u.longest) {
 		return []method.CameraAction{method.Skip{Segment: e.Segment, Stream: method.A, Of: e.Frames}, release}
 	}
 	return []method.CameraAction{method.Encode{Segment: e.Segment, Stream: method.A, Frames: frames, Settings: settings}, release}

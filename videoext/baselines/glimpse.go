@@ -205,7 +205,7 @@ func (g *glimpseCamera) measured(e method.Measured) {
 // one to be sent.
 func (g *glimpseCamera) send(now time.Duration, s *glimpsed) method.CameraAction {
 	s.sent = true
-	if len(s.triggers) > 0 && g.up.jammed() {
+	if len(s.triggers) > 0 && g.up.Jammed(g.up.longest) {
 		s.triggers, g.last = nil, nil
 	}
 	if len(s.triggers) == 0 {

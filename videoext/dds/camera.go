@@ -49,7 +49,7 @@ func (c *camera) onCaptured(now time.Duration, e method.Captured) (do []method.C
 	low, high := c.c.Low, c.c.High
 	qps := c.control.next(e.Segment, now-c.captured, c.link)
 	low.QP, high.QP, c.captured = qps[method.A], qps[method.B], now
-	if c.jammed() {
+	if c.link.Jammed(c.c.MaxBacklog) {
 		return []method.CameraAction{method.Skip{Segment: e.Segment, Stream: method.A, Of: e.Frames}, method.Release{Segment: e.Segment}}
 	}
 	for len(c.recent) >= c.c.Keep {
@@ -85,15 +85,6 @@ func (c *camera) shown(regions []videoext.Region, width, height int) []videoext.
 		}.Intersect(videoext.Whole)
 	}
 	return shown
-}
-
-// jammed says whether what waits to be sent takes too long. A link that is said to carry nothing is jammed as soon as something
-// waits.
-func (c *camera) jammed() bool {
-	if c.link.Backlog == 0 {
-		return false
-	}
-	return float64(c.link.Backlog) > c.link.Bandwidth*c.c.MaxBacklog.Seconds()
 }
 
 // leave gives a recent segment up without stream B.

@@ -4,6 +4,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -34,4 +35,9 @@ func (d *Detector) Find(f *media.Frame) (videoext.Findings, error) {
 		return videoext.Findings{}, err
 	}
 	return r.Findings(vision.Size{Height: f.Height, Width: f.Width}), nil
+}
+
+// Slope says how the utility of what is found in a frame changes with the frame's macroblocks.
+func (d *Detector) Slope(f *media.Frame, u oneadapt.Utility) (*oneadapt.Map, error) {
+	return d.Differentiate(images.FromImage(f.RGBA()), u)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
 // skipBytes is about what a Skip takes.
@@ -25,6 +26,8 @@ func (r *run) cameraDoes(action method.CameraAction) error {
 		return r.measure(a)
 	case method.Track:
 		return r.track(a)
+	case method.Try:
+		return r.try(&a)
 	case method.Results:
 		r.keep(a)
 	case method.Wake:
@@ -123,4 +126,46 @@ func (r *run) track(a method.Track) error {
 	found := tools.Track(r.frames(a.From.Segment, []int{a.From.Frame})[0], a.Detections, r.frames(a.Segment, a.Frames))
 	r.line.At(r.work(tools.Clock()-before), toCamera{method.Tracked{Segment: a.Segment, Frames: a.Frames, Detections: found}})
 	return nil
+}
+
+func (r *run) try(a *method.Try) error {
+	against, trial, took, err := r.variant(a, &a.Against, nil)
+	if err != nil {
+		return err
+	}
+	answer := method.Tried{Segment: a.Segment, Against: trial}
+	for i := range a.Variants {
+		_, trial, more, err := r.variant(a, &a.Variants[i], against)
+		if err != nil {
+			return err
+		}
+		answer.Trials = append(answer.Trials, trial)
+		took += more
+	}
+	r.line.At(r.work(took), toCamera{answer})
+	return nil
+}
+
+// variant is what a segment is like, encoded in a way, and its frames in the size that they were captured in. Against is nil of the variant that others are
+// compared with.
+func (r *run) variant(a *method.Try, v *method.Variant, against []*media.Frame) (shown []*media.Frame, trial method.Trial, took time.Duration, err error) {
+	s := r.segments[a.Segment]
+	coded, name, err := r.lab.encode(s.first, &method.Encode{Segment: a.Segment, Frames: v.Frames, Settings: v.Settings})
+	if err != nil {
+		return nil, trial, 0, err
+	}
+	frames, err := r.lab.decode(name)
+	if err != nil {
+		return nil, trial, 0, err
+	}
+	before := r.lab.tools.Clock()
+	if shown, err = oneadapt.Shown(frames, v.Frames, s.frames, r.lab.clip.Frames[s.first], r.lab.tools.Codec.Scale); err != nil {
+		return nil, trial, 0, err
+	}
+	if against == nil {
+		against = shown
+	}
+	trial.Bytes = coded.Container
+	trial.Changes, err = oneadapt.Changes(a.Gradient, against, shown, a.Parts)
+	return shown, trial, coded.Took + r.lab.tools.Clock() - before, err
 }

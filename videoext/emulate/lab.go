@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
 // Codec encodes on the camera, and decodes and scales on either side.
@@ -32,11 +33,18 @@ type Network interface {
 	Infer(f *media.Frame) (videoext.Findings, error)
 }
 
+// Differentiator says how the utility of what is found in a frame changes with the frame's macroblocks.
+type Differentiator interface {
+	Differentiate(f *media.Frame) (*oneadapt.Map, error)
+}
+
 // Tools are what work is done with. Those of some methods alone may be nil.
 type Tools struct {
 	Codec  Codec
 	Server Network
 	Camera Network // a small one, of methods that Detect
+	// Gradient is of the server's network.
+	Gradient Differentiator
 	// Resolve makes a frame larger by a network for that.
 	Resolve func(f *media.Frame, factor int) (*media.Frame, error)
 	// Differ says how much a frame differs from one before.
@@ -61,6 +69,7 @@ type Lab struct {
 	clip    *Clip
 	coded   map[key]Coded
 	found   map[key]inference
+	slopes  map[key]gradient
 	decoded []decoded // of late, at most maxDecoded
 }
 
@@ -73,6 +82,12 @@ type inference struct {
 	took     time.Duration
 }
 
+// gradient is one as it goes over the wire, and how long it took.
+type gradient struct {
+	data []byte
+	took time.Duration
+}
+
 type decoded struct {
 	key    key
 	frames []*media.Frame
@@ -83,7 +98,7 @@ const maxDecoded = 4
 
 // NewLab begins work on a clip.
 func NewLab(tools Tools, clip *Clip) *Lab {
-	return &Lab{tools: tools, clip: clip, coded: map[key]Coded{}, found: map[key]inference{}}
+	return &Lab{tools: tools, clip: clip, coded: map[key]Coded{}, found: map[key]inference{}, slopes: map[key]gradient{}}
 }
 
 // Truth is what the server's network finds in the frames as they are.
@@ -191,6 +206,24 @@ func (l *Lab) infer(n Network, frames []*media.Frame, k key) (inference, error) 
 	in.took = l.tools.Clock() - before
 	l.found[k] = in
 	return in, nil
+}
+
+// differentiate asks for the gradient of a frame that has a name.
+func (l *Lab) differentiate(f *media.Frame, k key) (gradient, error) {
+	if g, ok := l.slopes[k]; ok {
+		return g, nil
+	}
+	before := l.tools.Clock()
+	m, err := l.tools.Gradient.Differentiate(f)
+	if err != nil {
+		return gradient{}, fmt.Errorf("%s: %w", l.clip.Name, err)
+	}
+	g := gradient{took: l.tools.Clock() - before}
+	if g.data, err = m.AppendBinary(nil); err != nil {
+		return g, fmt.Errorf("%s: %w", l.clip.Name, err)
+	}
+	l.slopes[k] = g
+	return g, nil
 }
 
 // derived names what was made of other work.

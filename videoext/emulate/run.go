@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/timeline"
 )
 
@@ -20,6 +21,9 @@ type Outcome struct {
 	Delay time.Duration
 	// CameraTime and ServerTime are the processor's for encoding and the camera's networks, and for the server's networks.
 	CameraTime, ServerTime time.Duration
+	// GradientTime is the part of ServerTime that gradients took, and Feedback the bytes of those that went to the camera.
+	GradientTime time.Duration
+	Feedback     int
 }
 
 // Run streams the clip. Work on the camera is done one after the other; the server has room for each segment at once, so that a
@@ -146,6 +150,8 @@ func (r *run) serverDoes(action method.ServerAction) error {
 	switch a := action.(type) {
 	case method.Infer:
 		return r.infer(a)
+	case method.Differentiate:
+		return r.differentiate(a)
 	case method.Answer:
 		r.line.At(r.line.Now()+r.link.Travel(), toCamera{a})
 	case method.Results:
@@ -180,6 +186,31 @@ func (r *run) infer(a method.Infer) error {
 	in := l.found[name]
 	r.out.ServerTime += in.took
 	r.line.At(r.line.Now()+in.took, toServer{method.Inferred{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Findings: in.findings}})
+	return nil
+}
+
+// differentiate asks for the gradient of a frame, as its reader gets it.
+func (r *run) differentiate(a method.Differentiate) error {
+	if r.lab.tools.Gradient == nil {
+		return fmt.Errorf("it needs gradients of the server's network")
+	}
+	s := r.segments[a.Segment]
+	frames, err := r.pick(s, method.A, []int{a.Frame})
+	if err != nil {
+		return err
+	}
+	g, err := r.lab.differentiate(frames[0], derived(s.sent[method.A], a.Frame))
+	if err != nil {
+		return err
+	}
+	m, err := oneadapt.ReadMap(g.data)
+	if err != nil {
+		return err
+	}
+	r.out.ServerTime += g.took
+	r.out.GradientTime += g.took
+	r.out.Feedback += len(g.data)
+	r.line.At(r.line.Now()+g.took, toServer{method.Differentiated{Segment: a.Segment, Gradient: m}})
 	return nil
 }
 

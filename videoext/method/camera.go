@@ -5,6 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
 // CameraEvent is what a camera's side is told. It ignores what is about segments that it does not know or has released.
@@ -34,6 +35,11 @@ type Link struct {
 	Backlog   int     // bytes that wait to be sent
 }
 
+// Jammed says whether what waits to be sent takes longer than that. A link that is said to carry nothing is jammed as soon as something waits.
+func (l Link) Jammed(longest time.Duration) bool {
+	return l.Backlog > 0 && float64(l.Backlog) > l.Bandwidth*longest.Seconds()
+}
+
 // Found answers Detect.
 type Found struct {
 	Segment  Segment
@@ -54,6 +60,19 @@ type Tracked struct {
 	Detections [][]videoext.Detection // in each of Frames
 }
 
+// Tried answers Try.
+type Tried struct {
+	Segment Segment
+	Against Trial
+	Trials  []Trial // of each of Variants; none: nothing came of it
+}
+
+// Trial is what a Variant is like.
+type Trial struct {
+	Bytes   int // of the container
+	Changes []float64
+}
+
 // Woke answers Wake.
 type Woke struct{}
 
@@ -64,6 +83,7 @@ func (Link) cameraEvent()     {}
 func (Found) cameraEvent()    {}
 func (Measured) cameraEvent() {}
 func (Tracked) cameraEvent()  {}
+func (Tried) cameraEvent()    {}
 func (Woke) cameraEvent()     {}
 
 // Encode asks for frames of a segment to be encoded and sent. Of each stream of a segment there is either one Encode or one
@@ -122,6 +142,22 @@ type Track struct {
 	Frames     []int   // increasing
 }
 
+// Try asks how much what the network finds in a segment would change if it were encoded in other ways than Against, by a gradient (oneadapt.Changes). Frames are
+// compared in the size that they were captured in.
+type Try struct {
+	Segment  Segment
+	Gradient *oneadapt.Map
+	Parts    bool // a change for each part of the gradient, and not their sum
+	Against  Variant
+	Variants []Variant
+}
+
+// Variant is a way to encode a segment on stream A.
+type Variant struct {
+	Frames   []int // that are sent, increasing, at least one; in place of others the network's findings in the one before stay
+	Settings media.Settings
+}
+
 // Release says that a segment's frames are needed no more.
 type Release struct{ Segment Segment }
 
@@ -133,6 +169,7 @@ func (Skip) cameraAction()    {}
 func (Detect) cameraAction()  {}
 func (Measure) cameraAction() {}
 func (Track) cameraAction()   {}
+func (Try) cameraAction()     {}
 func (Release) cameraAction() {}
 func (Wake) cameraAction()    {}
 func (Results) cameraAction() {}

@@ -1,6 +1,9 @@
 package method
 
-import "github.com/prefillonly/prefillonly/videoext"
+import (
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+)
 
 // ServerEvent is what a server's side is told. It ignores what is about segments that it does not know or has finished.
 type ServerEvent interface{ serverEvent() }
@@ -25,6 +28,12 @@ type Inferred struct {
 	Findings []videoext.Findings // of each of Frames
 }
 
+// Differentiated answers Differentiate.
+type Differentiated struct {
+	Segment  Segment
+	Gradient *oneadapt.Map // nil: nothing came of it
+}
+
 // Failed says that what was sent cannot be used, or that Infer came to nothing.
 type Failed struct {
 	Segment Segment
@@ -35,12 +44,13 @@ type Failed struct {
 // Ended says that nothing more will arrive.
 type Ended struct{}
 
-func (Arrived) serverEvent()  {}
-func (Skip) serverEvent()     {}
-func (Inferred) serverEvent() {}
-func (Failed) serverEvent()   {}
-func (Woke) serverEvent()     {}
-func (Ended) serverEvent()    {}
+func (Arrived) serverEvent()        {}
+func (Skip) serverEvent()           {}
+func (Inferred) serverEvent()       {}
+func (Differentiated) serverEvent() {}
+func (Failed) serverEvent()         {}
+func (Woke) serverEvent()           {}
+func (Ended) serverEvent()          {}
 
 // Infer asks what the network finds in frames that arrived on a stream.
 type Infer struct {
@@ -48,6 +58,12 @@ type Infer struct {
 	Stream  Stream
 	Frames  []int
 	How     How
+}
+
+// Differentiate asks how the utility of what the network finds in a frame changes with the frame's macroblocks. The frame has arrived on stream A.
+type Differentiate struct {
+	Segment Segment
+	Frame   int
 }
 
 // How is what is done to frames before the network sees them.
@@ -84,8 +100,12 @@ type Seen struct {
 	Detections [][]videoext.Detection
 }
 
-func (Wanted) content() {}
-func (Seen) content()   {}
+// Sensitive says where the network looks.
+type Sensitive struct{ Gradient *oneadapt.Map }
+
+func (Wanted) content()    {}
+func (Seen) content()      {}
+func (Sensitive) content() {}
 
 // Results are what was found in each frame of a segment. Each segment that was captured gets one that is final, on one of
 // the sides; before, there may be others.
@@ -95,7 +115,8 @@ type Results struct {
 	Final   bool
 }
 
-func (Infer) serverAction()   {}
-func (Answer) serverAction()  {}
-func (Results) serverAction() {}
-func (Wake) serverAction()    {}
+func (Infer) serverAction()         {}
+func (Differentiate) serverAction() {}
+func (Answer) serverAction()        {}
+func (Results) serverAction()       {}
+func (Wake) serverAction()          {}

@@ -112,6 +112,7 @@ var kinds = []kind{
 		})
 		return func() (method.Method, error) { return checked(&c) }
 	}},
+	{"oneadapt", "knobs of the encoder, or of a filter of frames, that follow gradients of the server's network", oneAdaptSettings},
 }
 
 func ddsSettings(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {

@@ -15,7 +15,8 @@ type Action interface{ action() }
 // Captured says that an interval's data is there. Intervals come in order; some may be left out.
 type Captured struct{ Interval int }
 
-// Answered answers Differentiate: the gradient of an interval is there, and the network has found so many elements in it.
+// Answered says that the gradient of an interval is there, and how many elements the network has found in it. It comes late, or not at all, without
+// harm.
 type Answered struct {
 	Interval int
 	Utility  float64
@@ -28,15 +29,11 @@ type Measured struct {
 	Trials   []Trial
 }
 
-// NoGradient answers Differentiate: nothing will come of it.
-type NoGradient struct{ Interval int }
-
 // NotMeasured answers Measure: nothing will come of it.
 type NotMeasured struct{ Interval int }
 
 func (Captured) event()    {}
 func (Answered) event()    {}
-func (NoGradient) event()  {}
 func (Measured) event()    {}
 func (NotMeasured) event() {}
 
@@ -46,43 +43,36 @@ type Use struct {
 	Config   Config
 }
 
-// Differentiate asks the server for the gradient of what it sees of an interval. It comes late, or not at all, without harm.
-type Differentiate struct{ Interval int }
-
 // Measure asks for trials of an interval by the gradient of another one. Gradients of earlier intervals than that are needed no more.
 type Measure struct {
 	Interval, Gradient int
 	Probe
 }
 
-func (Use) action()           {}
-func (Differentiate) action() {}
-func (Measure) action()       {}
+func (Use) action()     {}
+func (Measure) action() {}
 
 // Options are how an Adapter works.
 type Options struct {
 	// Ahead measures an interval before it is prepared, by the gradient of one before, so that its own configuration follows. Else what is measured of an
 	// interval is for the next one.
 	Ahead bool
-	Every int // intervals from one gradient to the next, at least
 	Fresh int // intervals for which a gradient may be used
 	// Blind is after how many intervals in which no setting changed the output the dearest configuration is tried for one: a network that sees nothing
 	// has no gradient. Each time in vain doubles it, up to eightfold. 0: never.
 	Blind int
 }
 
-// Usual are the options of the paper, whose intervals are seconds.
-func Usual() Options { return Options{Every: 1, Fresh: 5, Blind: 5} }
+// Usual are for intervals of a second.
+func Usual() Options { return Options{Fresh: 5, Blind: 5} }
 
-// Adapter asks for gradients and trials, and says how each interval is prepared. One goroutine uses it.
+// Adapter asks for trials, and says how each interval is prepared. One goroutine uses it.
 type Adapter struct {
 	options Options
 	rule    Rule
 	dearest Config
 	config  Config // of the next interval
 
-	asked    int // the latest interval whose gradient was asked for; -1: none
-	waits    bool
 	gradient int // the latest interval whose gradient is there; -1: none
 	utility  float64
 	measure  *Measure // under way
@@ -95,10 +85,10 @@ type Adapter struct {
 
 // New begins with the rule's first configuration.
 func New(rule Rule, knobs []Knob, o Options) (*Adapter, error) {
-	if o.Every < 1 || o.Fresh < 1 || o.Blind < 0 {
-		return nil, fmt.Errorf("gradients every %d intervals that are fresh for %d, and blind after %d", o.Every, o.Fresh, o.Blind)
+	if o.Fresh < 1 || o.Blind < 0 {
+		return nil, fmt.Errorf("gradients that are fresh for %d intervals, and blind after %d", o.Fresh, o.Blind)
 	}
-	return &Adapter{options: o, rule: rule, dearest: Dearest(knobs), config: rule.Start(), asked: -1, gradient: -1, captured: -1, used: -1, patience: o.Blind}, nil
+	return &Adapter{options: o, rule: rule, dearest: Dearest(knobs), config: rule.Start(), gradient: -1, captured: -1, used: -1, patience: o.Blind}, nil
 }
 
 // Step takes what happened, and returns what is to be done. What is about intervals that are not under way is ignored.
@@ -110,9 +100,6 @@ func (a *Adapter) Step(event Event) []Action {
 		if e.Interval > a.gradient && e.Interval <= a.captured && e.Utility >= 0 && !math.IsInf(e.Utility, 0) {
 			a.gradient, a.utility = e.Interval, e.Utility
 		}
-		a.waits = a.waits && e.Interval < a.asked
-	case NoGradient:
-		a.waits = a.waits && e.Interval < a.asked
 	case Measured:
 		return a.measured(&e)
 	case NotMeasured:
@@ -151,13 +138,7 @@ func (a *Adapter) use(do []Action) []Action {
 		return do
 	}
 	a.used = a.captured
-	do = append(do, Use{a.used, slices.Clone(a.config)})
-	lost := a.used-a.asked > a.options.Fresh
-	if a.asked < 0 || (!a.waits || lost) && a.used-a.asked >= a.options.Every {
-		a.asked, a.waits = a.used, true
-		do = append(do, Differentiate{a.used})
-	}
-	return do
+	return append(do, Use{a.used, slices.Clone(a.config)})
 }
 
 // measured takes in what the settings do.

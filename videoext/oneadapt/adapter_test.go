@@ -88,11 +88,8 @@ func (w *world) play(t *testing.T, a *Adapter, intervals int, gradient func(inte
 					t.Fatalf("interval %d is prepared, %d were", do.Interval, len(used))
 				}
 				used = append(used, do.Config)
-			case Differentiate:
 				if gradient(do.Interval) {
 					todo = append(todo, a.Step(Answered{do.Interval, 4})...)
-				} else {
-					todo = append(todo, a.Step(NoGradient{do.Interval})...)
 				}
 			case Measure:
 				against, trials := w.measure(do.Probe, 4)
@@ -117,7 +114,7 @@ func TestConverges(t *testing.T) {
 			if from == "dearest" {
 				start = Dearest(w.knobs)
 			}
-			rule, err := NewAscent(Ascent{Rate: 0.5, Weight: 1, Separable: separable, Elastic: true}, w.knobs, start)
+			rule, err := NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1, Separable: separable, Elastic: true}, w.knobs, start)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +139,7 @@ func TestConverges(t *testing.T) {
 // TestFaults: without gradients, or by ones that are no numbers, settings stay as they are; afterwards they are good again.
 func TestFaults(t *testing.T) {
 	w := newWorld(0.8, 0.1)
-	rule, err := NewAscent(Ascent{Rate: 0.5, Weight: 1}, w.knobs, Cheapest(w.knobs))
+	rule, err := NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1}, w.knobs, Cheapest(w.knobs))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +161,7 @@ func TestFaults(t *testing.T) {
 func TestNotANumber(t *testing.T) {
 	w := newWorld(0.8)
 	for _, bad := range []float64{math.NaN(), math.Inf(1), -1} {
-		rule, _ := NewAscent(Ascent{Rate: 0.5, Weight: 1}, w.knobs, Config{3})
+		rule, _ := NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1}, w.knobs, Config{3})
 		a, err := New(rule, w.knobs, Usual())
 		if err != nil {
 			t.Fatal(err)
@@ -184,7 +181,7 @@ func TestNotANumber(t *testing.T) {
 	a, _ := New(&Best{knobs: w.knobs}, w.knobs, Usual())
 	a.Step(Captured{0})
 	a.Step(Answered{0, math.NaN()})
-	if do := a.Step(Captured{1}); len(do) != 2 {
+	if do := a.Step(Captured{1}); len(do) != 1 {
 		t.Errorf("with a utility that is no number, %v is done", do)
 	}
 }
@@ -192,7 +189,7 @@ func TestNotANumber(t *testing.T) {
 // TestBlind: a network that sees nothing at cheap settings, and so has no gradient, is shown the dearest ones now and then, ever more rarely.
 func TestBlind(t *testing.T) {
 	w := newWorld(0)
-	rule, _ := NewAscent(Ascent{Rate: 0.5, Weight: 1}, w.knobs, Cheapest(w.knobs))
+	rule, _ := NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1}, w.knobs, Cheapest(w.knobs))
 	a, err := New(rule, w.knobs, Usual())
 	if err != nil {
 		t.Fatal(err)
@@ -218,34 +215,33 @@ func TestTranscript(t *testing.T) {
 	}{
 		{"for the next interval", false, []Event{
 			Captured{0}, Captured{0}, Answered{0, 2}, Captured{1},
-			Measured{1, Trial{Config{3}, []float64{0}, 0.5}, []Trial{{Config{4}, []float64{1}, 0.6}}}, Captured{2}, NotMeasured{2}, NoGradient{1}, Captured{3},
+			Measured{1, Trial{Config{3}, []float64{0}, 0.5}, []Trial{{Config{4}, []float64{1}, 0.6}}}, Captured{2}, NotMeasured{2}, Captured{3},
 		}, `
-			{0} Use{0 [3]} Differentiate{0}
+			{0} Use{0 [3]}
 			{0}
 			{0 2}
-			{1} Use{1 [3]} Differentiate{1} Measure{1 0 {[3] [[4]] 1}}
+			{1} Use{1 [3]} Measure{1 0 {[3] [[4]] 1}}
 			{1 {[3] [0] 0.5} [{[4] [1] 0.6}]}
 			{2} Use{2 [6]} Measure{2 0 {[6] [[5]] 1}}
 			{2}
-			{1}
-			{3} Use{3 [6]} Differentiate{3} Measure{3 0 {[6] [[5]] 1}}`},
+			{3} Use{3 [6]} Measure{3 0 {[6] [[5]] 1}}`},
 		{"ahead", true, []Event{
 			Captured{0}, Answered{0, 2}, Captured{1}, Measured{1, Trial{Config{3}, []float64{0}, 0.5}, []Trial{{Config{4}, []float64{1}, 0.6}}},
 			Captured{2}, Captured{3}, NotMeasured{2}, NotMeasured{3}, Captured{20},
 		}, `
-			{0} Use{0 [3]} Differentiate{0}
+			{0} Use{0 [3]}
 			{0 2}
 			{1} Measure{1 0 {[3] [[4]] 1}}
-			{1 {[3] [0] 0.5} [{[4] [1] 0.6}]} Use{1 [6]} Differentiate{1}
+			{1 {[3] [0] 0.5} [{[4] [1] 0.6}]} Use{1 [6]}
 			{2} Measure{2 0 {[6] [[5]] 1}}
 			{3} Use{2 [6]} Measure{3 0 {[6] [[5]] 1}}
 			{2}
 			{3} Use{3 [6]}
-			{20} Use{20 [6]} Differentiate{20}`},
+			{20} Use{20 [6]}`},
 	}
 	for _, test := range tests {
 		knobs := []Knob{Even("qp", 7)}
-		rule, err := NewAscent(Ascent{Rate: 0.5, Weight: 1}, knobs, Config{3})
+		rule, err := NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1}, knobs, Config{3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,8 +269,8 @@ func TestAnyOrder(t *testing.T) {
 	w := newWorld(0.8, 0.2, 0.4)
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		rule, _ := NewAscent(Ascent{Rate: 0.5, Weight: 1, Separable: seed%2 == 0}, w.knobs, Cheapest(w.knobs))
-		o := Options{Ahead: seed%3 == 0, Every: 1 + r.IntN(3), Fresh: 1 + r.IntN(5), Blind: r.IntN(3)}
+		rule, _ := NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1, Separable: seed%2 == 0}, w.knobs, Cheapest(w.knobs))
+		o := Options{Ahead: seed%3 == 0, Fresh: 1 + r.IntN(5), Blind: r.IntN(3)}
 		a, err := New(rule, w.knobs, o)
 		if err != nil {
 			t.Fatal(err)
@@ -298,13 +294,12 @@ func TestAnyOrder(t *testing.T) {
 						t.Fatalf("seed %d: interval %d is prepared after %d", seed, do.Interval, used)
 					}
 					used = do.Interval
+					waits = append(waits, Answered{do.Interval, r.Float64() * 9})
 					for i, s := range do.Config {
 						if s < 0 || s > 6 {
 							t.Fatalf("seed %d: knob %d has setting %d", seed, i, s)
 						}
 					}
-				case Differentiate:
-					waits = append(waits, Answered{do.Interval, r.Float64() * 9}, NoGradient{do.Interval})
 				case Measure:
 					if do.Gradient < do.Interval-o.Fresh || do.Gradient > do.Interval {
 						t.Fatalf("seed %d: interval %d is measured by the gradient of %d", seed, do.Interval, do.Gradient)

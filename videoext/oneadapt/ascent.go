@@ -11,6 +11,8 @@ import (
 type Ascent struct {
 	Rate   float64 // alpha
 	Weight float64 // lambda: how much accuracy, from 0 to 1, the resource of the dearest configuration is worth
+	// Gain is how many elements a change of one is worth. By the theory that is 1; but changes are sums of sizes, where signs would cancel.
+	Gain float64
 	// Separable says that each knob acts on a part of the input of its own, such as a block, so that one trial with all knobs moved shows what each does. Then
 	// gradients are taken for each knob's part of the whole: a knob of n counts n times.
 	Separable bool
@@ -40,8 +42,8 @@ const (
 
 // begin sets the knobs.
 func (a *Ascent) begin(knobs []Knob, from Config) error {
-	if !(a.Rate > 0) || !(a.Weight >= 0) {
-		return fmt.Errorf("a rate of %v and a weight of %v; the one is above 0, the other not below", a.Rate, a.Weight)
+	if !(a.Rate > 0) || !(a.Weight >= 0) || !(a.Gain > 0) {
+		return fmt.Errorf("a rate of %v, a weight of %v and a gain of %v; a weight is not below 0, the others above", a.Rate, a.Weight, a.Gain)
 	}
 	if len(knobs) == 0 || len(from) != len(knobs) {
 		return fmt.Errorf("%d knobs begin with %d settings", len(knobs), len(from))
@@ -157,7 +159,7 @@ func (a *Ascent) slopes(slopes []float64, used, tried *Trial, utility float64) {
 		if a.Separable {
 			change, share = tried.Changes[i], float64(len(slopes))
 		}
-		slopes[i] = share * (change/utility/math.Abs(by) - a.Weight*(tried.Cost-used.Cost)/moved)
+		slopes[i] = share * (a.Gain*change/utility/math.Abs(by) - a.Weight*(tried.Cost-used.Cost)/moved)
 	}
 }
 

@@ -82,7 +82,7 @@ func (s *Split) price(dearest, cheapest *Trial) float64 {
 // Best tries every configuration of a few knobs, and takes the one of the greatest accuracy less cost (the published code's way for filters of
 // frames). A change is a loss against the dearest configuration.
 type Best struct {
-	Weight float64 // of the resource, as of Ascent
+	Weight, Gain float64 // as of Ascent
 
 	knobs []Knob
 }
@@ -101,8 +101,8 @@ func NewBest(b Best, knobs []Knob) (*Best, error) {
 			return nil, fmt.Errorf("%d knobs have more than %d configurations", len(knobs), maxConfigs)
 		}
 	}
-	if len(knobs) == 0 || !(b.Weight >= 0) {
-		return nil, fmt.Errorf("%d knobs and a weight of %v", len(knobs), b.Weight)
+	if len(knobs) == 0 || !(b.Weight >= 0) || !(b.Gain > 0) {
+		return nil, fmt.Errorf("%d knobs, a weight of %v and a gain of %v", len(knobs), b.Weight, b.Gain)
 	}
 	b.knobs = knobs
 	return &b, nil
@@ -129,7 +129,7 @@ func (b *Best) Probe(Config) Probe {
 func (b *Best) Next(dearest Trial, tried []Trial, utility float64) Config {
 	best, least := dearest.Config, b.Weight*dearest.Cost
 	for i := range tried {
-		if objective := tried[i].change()/max(utility, 1) + b.Weight*tried[i].Cost; objective < least {
+		if objective := b.Gain*tried[i].change()/max(utility, 1) + b.Weight*tried[i].Cost; objective < least {
 			best, least = tried[i].Config, objective
 		}
 	}

@@ -55,7 +55,7 @@ func TestSplitLevels(t *testing.T) {
 // TestBest is held to trying all.
 func TestBest(t *testing.T) {
 	w := newWorld(0.8, 0.05)
-	rule, err := NewBest(Best{Weight: 0.4}, w.knobs)
+	rule, err := NewBest(Best{Weight: 0.4, Gain: 1}, w.knobs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,17 +73,17 @@ func TestWrong(t *testing.T) {
 	knobs := []Knob{Even("a", 3), Even("b", 2)}
 	many := slices.Repeat(knobs, 5)
 	broken := []Knob{{Name: "odd", Places: []float64{0, 0.5, 0.5, 1}}}
-	_, rate := NewAscent(Ascent{Rate: math.NaN(), Weight: 1}, knobs, Config{0, 0})
-	_, short := NewAscent(Ascent{Rate: 1, Weight: 1}, knobs, Config{0})
-	_, beyond := NewAscent(Ascent{Rate: 1, Weight: 1}, knobs, Config{0, 2})
-	_, ladder := NewAscent(Ascent{Rate: 1, Weight: 1}, broken, Config{0})
+	_, rate := NewAscent(Ascent{Rate: math.NaN(), Weight: 1, Gain: 1}, knobs, Config{0, 0})
+	_, short := NewAscent(Ascent{Rate: 1, Weight: 1, Gain: 1}, knobs, Config{0})
+	_, beyond := NewAscent(Ascent{Rate: 1, Weight: 1, Gain: 1}, knobs, Config{0, 2})
+	_, ladder := NewAscent(Ascent{Rate: 1, Weight: 1, Gain: 1}, broken, Config{0})
 	_, uneven := NewSplit(Split{Share: 0.5}, knobs)
 	_, share := NewSplit(Split{Share: 1}, knobs)
-	_, all := NewBest(Best{Weight: 1}, many)
+	_, all := NewBest(Best{Weight: 1, Gain: 1}, many)
 	_, options := New(&Best{}, nil, Options{})
 	for want, err := range map[string]error{
 		"rate of NaN": rate, "2 knobs begin with 1": short, "knob b begins with setting 2 of 2": beyond, "place 0.5 is not below 0.5": ladder,
-		"knob b has 2 settings, a has 3": uneven, "share of 1": share, "more than 64": all, "gradients every 0": options,
+		"knob b has 2 settings, a has 3": uneven, "share of 1": share, "more than 64": all, "fresh for 0 intervals": options,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

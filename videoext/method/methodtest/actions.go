@@ -5,6 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
 // cameraDoes carries out what the camera's side asks for.
@@ -31,6 +32,8 @@ func (w *world) cameraDoes(action method.CameraAction) {
 		w.measure(a, soon)
 	case method.Track:
 		w.track(a, soon)
+	case method.Try:
+		w.try(a, soon)
 	case method.Release:
 		if s := w.held(a.Segment, a); s != nil {
 			s.released = true
@@ -108,6 +111,37 @@ func (w *world) measure(a method.Measure, at time.Duration) {
 	w.add(at, toCamera, method.Measured{Segment: a.Segment, Values: values})
 }
 
+func (w *world) try(a method.Try, at time.Duration) {
+	s := w.held(a.Segment, a)
+	if s == nil {
+		return
+	}
+	if a.Gradient == nil || len(a.Gradient.Values) != a.Gradient.Width*a.Gradient.Height {
+		w.problem("segment %d is tried by the gradient %+v", a.Segment, a.Gradient)
+		return
+	}
+	answer := method.Tried{Segment: a.Segment}
+	for i, v := range append([]method.Variant{a.Against}, a.Variants...) {
+		e := method.Encode{Segment: a.Segment, Frames: v.Frames, Settings: v.Settings}
+		w.frames(s, v.Frames, e)
+		w.settings(e)
+		t := method.Trial{Bytes: 1000 * (1 + w.r.IntN(9)), Changes: []float64{w.r.Float64()}}
+		if a.Parts {
+			t.Changes = make([]float64, len(a.Gradient.Values))
+			t.Changes[w.r.IntN(len(t.Changes))] = w.r.Float64()
+		}
+		if i == 0 {
+			answer.Against = t
+		} else {
+			answer.Trials = append(answer.Trials, t)
+		}
+	}
+	if w.r.Float64() < w.f.failed {
+		answer = method.Tried{Segment: a.Segment}
+	}
+	w.add(at, toCamera, answer)
+}
+
 func (w *world) track(a method.Track, at time.Duration) {
 	s, from := w.held(a.Segment, a), w.held(a.From.Segment, a)
 	if s == nil || from == nil {
@@ -126,6 +160,8 @@ func (w *world) serverDoes(action method.ServerAction) {
 	switch a := action.(type) {
 	case method.Infer:
 		w.infer(a)
+	case method.Differentiate:
+		w.differentiate(a)
 	case method.Answer:
 		if w.of(a.Segment, a) == nil || w.down(w.now()) || w.r.Float64() < w.f.answerLost {
 			return
@@ -169,6 +205,27 @@ func (w *world) infer(a method.Infer) {
 		return
 	}
 	w.add(w.deviceFree, toServer, method.Inferred{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Findings: w.allFindings(a.Segment, a.Frames)})
+}
+
+func (w *world) differentiate(a method.Differentiate) {
+	s := w.of(a.Segment, a)
+	if s == nil {
+		return
+	}
+	w.frames(s, []int{a.Frame}, a)
+	if !s.arrived[method.A] || s.served {
+		w.problem("Differentiate of segment %d, which is not here or whose results are final", a.Segment)
+	}
+	answer := method.Differentiated{Segment: a.Segment}
+	if w.r.Float64() >= w.f.failed {
+		answer.Gradient = oneadapt.NewMap((width+15)/16, (height+15)/16)
+		for i := range answer.Gradient.Values {
+			answer.Gradient.Values[i] = w.r.Float32()
+		}
+		answer.Gradient.Utility = float32(w.r.IntN(9))
+	}
+	w.deviceFree = max(w.deviceFree, w.now()) + 70*time.Millisecond
+	w.add(w.deviceFree, toServer, answer)
 }
 
 func (w *world) results(r method.Results) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
 // mostHeld is how many segments' frames a method may have a camera keep.
@@ -85,14 +86,16 @@ func strangers(t *testing.T, m method.Method) {
 	const n = 7
 	for _, event := range []method.CameraEvent{
 		method.Encoded{Segment: n}, method.Answer{Segment: n, Content: method.Wanted{}}, method.Answer{Segment: n, Content: method.Seen{}},
-		method.Found{Segment: n}, method.Measured{Segment: n}, method.Tracked{Segment: n}, method.Woke{}, method.Link{},
+		method.Answer{Segment: n, Content: method.Sensitive{Gradient: oneadapt.NewMap(1, 1)}},
+		method.Found{Segment: n}, method.Measured{Segment: n}, method.Tracked{Segment: n}, method.Tried{Segment: n}, method.Woke{}, method.Link{},
 	} {
 		if did := camera.Step(0, event); len(did) > 0 {
 			t.Errorf("the camera's side does %+v on %T of a segment that is unknown", did, event)
 		}
 	}
 	for _, event := range []method.ServerEvent{
-		method.Arrived{Segment: n, Stream: method.B, Frames: []int{0}, Of: 1}, method.Inferred{Segment: n}, method.Skip{Segment: n, Stream: method.B, Of: 1},
+		method.Arrived{Segment: n, Stream: method.B, Frames: []int{0}, Of: 1}, method.Inferred{Segment: n}, method.Differentiated{Segment: n, Gradient: oneadapt.NewMap(1, 1)},
+		method.Skip{Segment: n, Stream: method.B, Of: 1},
 		method.Failed{Segment: n, Stream: method.B, Of: 1}, method.Woke{}, method.Ended{},
 	} {
 		if did := server.Step(0, event); len(did) > 0 {

@@ -1,0 +1,58 @@
+// Package adapt streams video by OneAdapt: the camera sets the knobs of its encoder or of its filter by gradients of the server's network (Du and others,
+// "OneAdapt", SoCC 2023; pipelines a, b, c and i).
+package adapt
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+)
+
+// Config is all settings.
+type Config struct {
+	Frames     int   // of a segment, which is an interval of adaptation
+	Classes    []int // that are looked for; nil: all
+	MaxBacklog time.Duration
+	Knobs      Knobs
+	oneadapt.Options
+	// Rule begins with a stream's knobs.
+	Rule func(knobs []oneadapt.Knob) (oneadapt.Rule, error)
+	// Parts is whether the rule wants a change for each knob, each of which acts on a macroblock of its own.
+	Parts bool
+}
+
+// Check says what is wrong with a configuration.
+func (c *Config) Check() error {
+	switch {
+	case c.Frames < 1:
+		return fmt.Errorf("oneadapt: segments of %d frames", c.Frames)
+	case c.MaxBacklog <= 0:
+		return fmt.Errorf("oneadapt: the longest backlog, %v, is to be above 0", c.MaxBacklog)
+	}
+	if err := c.Knobs.check(); err != nil {
+		return err
+	}
+	_, err := c.adapter(leastSide, leastSide)
+	return err
+}
+
+// leastSide is that of the least frame that is encoded.
+const leastSide = 16
+
+func (c *Config) adapter(width, height int) (*oneadapt.Adapter, error) {
+	knobs := c.Knobs.of(width, height)
+	rule, err := c.Rule(knobs)
+	if err != nil {
+		return nil, err
+	}
+	return oneadapt.New(rule, knobs, c.Options)
+}
+
+// New is OneAdapt as a method. The configuration has been checked.
+func (c Config) New() method.Method {
+	return method.Method{Name: "oneadapt", Setting: c.Knobs.name(), Frames: c.Frames, New: func() (method.Camera, method.Server) {
+		return &camera{c: c, segments: map[method.Segment]*segment{}}, newServer(&c)
+	}}
+}

@@ -1,0 +1,116 @@
+package adapt
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/method/methodtest"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+)
+
+// each calls f with every kind of knobs by every preset.
+func each(t *testing.T, f func(t *testing.T, s Settings)) {
+	for _, knobs := range []string{"blocks", "codec", "filter"} {
+		for _, preset := range []string{"paper", "repo", "tuned"} {
+			t.Run(knobs+" "+preset, func(t *testing.T) {
+				s := Usual()
+				s.Knobs, s.Preset = knobs, preset
+				f(t, s)
+			})
+		}
+	}
+}
+
+func TestMethod(t *testing.T) {
+	each(t, func(t *testing.T, s Settings) {
+		c, err := s.Config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		methodtest.Run(t, c.New())
+	})
+}
+
+// TestFollowsTheGradient: settings become finer where the gradient says that the network looks, and coarser elsewhere.
+func TestFollowsTheGradient(t *testing.T) {
+	s := Usual()
+	s.Preset, s.Share = "repo", 0.25
+	c, err := s.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	camera, _ := c.New().New()
+	captured := func(n int) method.Captured {
+		return method.Captured{Segment: method.Segment(n), Frames: 10, Width: 64, Height: 64}
+	}
+	if do := camera.Step(0, captured(0)); qp(t, do[0], 5) != 24 {
+		t.Errorf("the first segment is %+v", do)
+	}
+	m := oneadapt.NewMap(4, 4)
+	m.Utility = 2
+	camera.Step(0, method.Answer{Content: method.Sensitive{Gradient: m}})
+	do := camera.Step(0, captured(1))
+	try, ok := do[0].(method.Try)
+	if !ok || len(try.Variants) != 1 || try.Gradient != m || !try.Parts {
+		t.Fatalf("it does %+v", do)
+	}
+	changes := make([]float64, 16)
+	for i := range changes {
+		changes[i] = float64(i)
+	}
+	do = camera.Step(0, method.Tried{Segment: 1, Against: method.Trial{Bytes: 9000, Changes: make([]float64, 16)}, Trials: []method.Trial{{Bytes: 3000, Changes: changes}}})
+	for i := range changes {
+		want := uint8(36)
+		if i >= 12 {
+			want = 24
+		}
+		if got := qp(t, do[0], i); got != want {
+			t.Errorf("macroblock %d has QP %d, want %d", i, got, want)
+		}
+	}
+}
+
+// qp is the quantiser of a macroblock.
+func qp(t *testing.T, action method.CameraAction, block int) uint8 {
+	t.Helper()
+	e, ok := action.(method.Encode)
+	if !ok {
+		t.Fatalf("it does %+v", action)
+	}
+	return e.Settings.Quality.(media.Maps)[0].QP[block]
+}
+
+// TestFilter: the higher the bias, the fewer frames; the first is always there.
+func TestFilter(t *testing.T) {
+	k := Filter{Biases: []float64{3, 0, -3}}
+	s := &segment{Captured: method.Captured{Frames: 6}, measured: [][]float64{{9, 1, 5, 1, 1, 1}, {9, 1, 1, 1, 5, 1}}}
+	for _, test := range []struct {
+		config oneadapt.Config
+		want   []int
+	}{{oneadapt.Config{0, 0}, []int{0}}, {oneadapt.Config{1, 0}, []int{0, 2}}, {oneadapt.Config{1, 1}, []int{0, 2, 4}}, {oneadapt.Config{2, 0}, []int{0, 1, 2, 3, 4, 5}}} {
+		if got := k.variant(s, test.config); len(got.Frames) != len(test.want) || k.cost(&got, 1) != float64(len(test.want)) {
+			t.Errorf("at %v it sends %v, want %v", test.config, got.Frames, test.want)
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for want, change := range map[string]func(*Settings){
+		"segments of 0":      func(s *Settings) { s.Frames = 0 },
+		`knobs "colour"`:     func(s *Settings) { s.Knobs = "colour" },
+		`preset "mine"`:      func(s *Settings) { s.Preset = "mine" },
+		`not "middle"`:       func(s *Settings) { s.Start = "middle" },
+		"a rate of 0":        func(s *Settings) { s.Rate = 0 },
+		"share of 1":         func(s *Settings) { s.Preset, s.Share = "repo", 1 },
+		"quality 52":         func(s *Settings) { s.Knobs, s.QP = "filter", 52 },
+		"a weight of -1 and": func(s *Settings) { s.Knobs, s.Preset, s.Weight = "filter", "repo", -1 },
+	} {
+		s := Usual()
+		change(&s)
+		if _, err := s.Config(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}

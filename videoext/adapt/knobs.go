@@ -1,0 +1,195 @@
+package adapt
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+)
+
+// Knobs are what a configuration sets of the way in which a segment is encoded.
+type Knobs interface {
+	name() string
+	check() error
+	// of are the knobs for frames of so many pixels.
+	of(width, height int) []oneadapt.Knob
+	// features are what variant has to know of how frames differ.
+	features() []method.Feature
+	// variant is a segment at a configuration.
+	variant(s *segment, c oneadapt.Config) method.Variant
+	// cost is the resource that it takes, in any unit.
+	cost(v *method.Variant, bytes int) float64
+}
+
+// Blocks has a knob for each macroblock: its quantiser (pipelines a and i).
+type Blocks struct {
+	QPs []int // the coarsest first
+}
+
+func (b *Blocks) name() string { return fmt.Sprintf("blocks, QP %v", b.QPs) }
+
+func (b *Blocks) check() error { return ladder("QP", b.QPs, 0, media.MaxQP) }
+
+// ladder holds settings to be at least two, ever finer, and in a range.
+func ladder(what string, values []int, least, most int) error {
+	if len(values) < 2 {
+		return fmt.Errorf("oneadapt: %d settings of %s; a knob has two at least", len(values), what)
+	}
+	for i, v := range values {
+		if v < least || v > most || i > 0 && v >= values[i-1] {
+			return fmt.Errorf("oneadapt: settings of %s are %v; they are to be %d to %d, and go down", what, values, least, most)
+		}
+	}
+	return nil
+}
+
+func (b *Blocks) of(width, height int) []oneadapt.Knob {
+	knobs := make([]oneadapt.Knob, len(grid(width, height).QP))
+	one := quantisers("QP of a macroblock", b.QPs)
+	for i := range knobs {
+		knobs[i] = one
+	}
+	return knobs
+}
+
+// grid is the macroblocks of a frame as it is encoded.
+func grid(width, height int) *media.QPMap {
+	width, height = videoext.Scaled(width, height, 1)
+	return media.NewQPMap(width, height, 0)
+}
+
+// quantisers is a knob of quantisers at their own distances.
+func quantisers(name string, qps []int) oneadapt.Knob {
+	k := oneadapt.Knob{Name: name, Places: make([]float64, len(qps))}
+	for i, qp := range qps {
+		k.Places[i] = float64(qps[0]-qp) / float64(qps[0]-qps[len(qps)-1])
+	}
+	return k
+}
+
+func (b *Blocks) features() []method.Feature { return nil }
+
+func (b *Blocks) variant(s *segment, c oneadapt.Config) method.Variant {
+	m := grid(s.Width, s.Height)
+	for i := range m.QP {
+		m.QP[i] = uint8(b.QPs[c[i]])
+	}
+	settings := videoext.Quality{QP: b.QPs[0], Scale: 1}.Settings(s.Width, s.Height)
+	settings.Quality = media.Maps{m}
+	return method.Variant{Frames: s.all(), Settings: settings}
+}
+
+func (b *Blocks) cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
+
+// Codec has knobs of the encoder, for all of a frame (pipeline b).
+type Codec struct {
+	QPs    []int     // the coarsest first
+	Scales []float64 // of the frame's width and height, the smallest first
+	Biases []int     // to B-frames, the most of them first; one: it is no knob
+}
+
+func (k *Codec) name() string {
+	return fmt.Sprintf("codec, QP %v, scale %v, bias %v", k.QPs, k.Scales, k.Biases)
+}
+
+func (k *Codec) check() error {
+	if len(k.Scales) < 2 || !slices.IsSorted(k.Scales) || k.Scales[0] < 0.1 || k.Scales[len(k.Scales)-1] > 1 || slices.Compact(slices.Clone(k.Scales))[len(k.Scales)-1] == 0 {
+		return fmt.Errorf("oneadapt: scales are %v; they are to be at least two, 0.1 to 1, and go up", k.Scales)
+	}
+	if len(k.Biases) == 0 {
+		return errors.New("oneadapt: no bias to B-frames; name one at least")
+	}
+	if len(k.Biases) > 1 {
+		if err := ladder("bias to B-frames", k.Biases, -100, 100); err != nil {
+			return err
+		}
+	}
+	return ladder("QP", k.QPs, 0, media.MaxQP)
+}
+
+func (k *Codec) of(int, int) []oneadapt.Knob {
+	knobs := []oneadapt.Knob{quantisers("QP", k.QPs), {Name: "scale", Places: make([]float64, len(k.Scales))}}
+	low, high := k.Scales[0], k.Scales[len(k.Scales)-1]
+	for i, s := range k.Scales {
+		knobs[1].Places[i] = (s - low) / (high - low)
+	}
+	if len(k.Biases) > 1 {
+		knobs = append(knobs, quantisers("bias to B-frames", k.Biases))
+	}
+	return knobs
+}
+
+func (k *Codec) features() []method.Feature { return nil }
+
+// bFrames is how many there may be in a row; fewer by their bias.
+const bFrames = 3
+
+func (k *Codec) variant(s *segment, c oneadapt.Config) method.Variant {
+	settings := videoext.Quality{QP: k.QPs[c[0]], Scale: k.Scales[c[1]]}.Settings(s.Width, s.Height)
+	settings.BFrames, settings.BBias = bFrames, k.Biases[0]
+	if len(k.Biases) > 1 {
+		settings.BBias = k.Biases[c[2]]
+	}
+	return method.Variant{Frames: s.all(), Settings: settings}
+}
+
+func (k *Codec) cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
+
+// Filter has two knobs of a filter of frames, for how much they differ by Pixel and by Area from the one before (pipeline c). A frame is sent if either
+// difference is that many standard deviations above the segment's mean, as in the published code.
+type Filter struct {
+	Biases  []float64 // deviations, the most first: the fewest frames
+	Quality videoext.Quality
+}
+
+func (k *Filter) name() string { return fmt.Sprintf("filter, biases %v", k.Biases) }
+
+func (k *Filter) check() error {
+	if len(k.Biases) < 2 {
+		return fmt.Errorf("oneadapt: %d biases of the filter; a knob has two settings at least", len(k.Biases))
+	}
+	for i := range len(k.Biases) - 1 {
+		if !(k.Biases[i] > k.Biases[i+1]) {
+			return fmt.Errorf("oneadapt: biases of the filter are %v; they are to go down", k.Biases)
+		}
+	}
+	return k.Quality.Check()
+}
+
+func (k *Filter) of(int, int) []oneadapt.Knob {
+	return []oneadapt.Knob{oneadapt.Even("bias of pixels", len(k.Biases)), oneadapt.Even("bias of areas", len(k.Biases))}
+}
+
+func (k *Filter) features() []method.Feature { return []method.Feature{method.Pixel, method.Area} }
+
+func (k *Filter) variant(s *segment, c oneadapt.Config) method.Variant {
+	v := method.Variant{Frames: []int{0}, Settings: k.Quality.Settings(s.Width, s.Height)}
+	for frame := 1; frame < s.Frames; frame++ {
+		for feature := range k.features() {
+			if deviation(s.measured[feature], frame) > k.Biases[c[feature]] {
+				v.Frames = append(v.Frames, frame)
+				break
+			}
+		}
+	}
+	return v
+}
+
+// deviation is how many standard deviations a frame's difference is above the mean of those of a segment but its first.
+func deviation(values []float64, frame int) float64 {
+	var sum, squares float64
+	n := float64(len(values) - 1)
+	for _, v := range values[1:] {
+		sum, squares = sum+v, squares+v*v
+	}
+	mean := sum / n
+	return (values[frame] - mean) / math.Max(math.Sqrt(math.Max(squares/n-mean*mean, 0)), 1e-9)
+}
+
+// cost is the frames that the network looks at.
+func (k *Filter) cost(v *method.Variant, _ int) float64 { return float64(len(v.Frames)) }

@@ -1,0 +1,75 @@
+package adapt
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+)
+
+// Settings are a configuration in a few words.
+type Settings struct {
+	Frames  int
+	Classes []int
+	Knobs   string  // blocks, codec or filter
+	Preset  string  // paper: plain gradient ascent; repo: the published code's way for these knobs; tuned: ascent at elastic rates
+	Rate    float64 // alpha
+	Weight  float64 // lambda, of what the dearest configuration costs
+	Gain    float64 // elements that a measured change of one is worth
+	Share   float64 // of macroblocks in the finer quality, where the preset is repo and the knobs are blocks
+	Start   string  // dearest or cheapest configuration
+	QP      int     // of frames that a filter lets through
+}
+
+// Usual are the settings of the paper.
+func Usual() Settings {
+	return Settings{Frames: 10, Knobs: "blocks", Preset: "paper", Rate: 0.5, Weight: 1, Gain: 1, Share: 0.1, Start: "dearest", QP: 24}
+}
+
+// Config is what settings mean. The constants of presets are the published code's (github.com/KuntaiDu/OneAdapt).
+func (s Settings) Config() (Config, error) {
+	c := Config{Frames: s.Frames, Classes: s.Classes, MaxBacklog: 2 * time.Second, Options: oneadapt.Usual()}
+	switch s.Knobs {
+	case "blocks":
+		c.Knobs, c.Parts = &Blocks{QPs: []int{36, 34, 30, 28, 26, 24}}, true
+		if s.Preset == "repo" {
+			c.Knobs = &Blocks{QPs: []int{36, 24}}
+		}
+	case "codec":
+		c.Knobs = &Codec{QPs: []int{50, 46, 42, 38, 34, 30, 28, 26, 24, 22, 20}, Scales: []float64{1. / 3, 0.4, 0.4667, 0.5333, 0.6667, 0.8333, 1}, Biases: []int{100, 50, 0, -50, -100}}
+	case "filter":
+		c.Knobs = &Filter{Biases: []float64{3, 0, -3}, Quality: videoext.Quality{QP: s.QP, Scale: 1}}
+	default:
+		return c, fmt.Errorf("oneadapt: knobs %q; there are blocks, codec and filter", s.Knobs)
+	}
+	if !slices.Contains([]string{"paper", "repo", "tuned"}, s.Preset) {
+		return c, fmt.Errorf("oneadapt: preset %q; there are paper, repo and tuned", s.Preset)
+	}
+	if !slices.Contains([]string{"dearest", "cheapest"}, s.Start) {
+		return c, fmt.Errorf("oneadapt: it starts at the dearest or the cheapest configuration, not %q", s.Start)
+	}
+	c.Ahead = s.Preset != "paper"
+	c.Rule = s.rule
+	return c, c.Check()
+}
+
+// rule begins with a stream's knobs.
+func (s Settings) rule(knobs []oneadapt.Knob) (oneadapt.Rule, error) {
+	a := oneadapt.Ascent{Rate: s.Rate, Weight: s.Weight, Gain: s.Gain, Separable: s.Knobs == "blocks", Elastic: s.Preset == "tuned"}
+	if s.Preset == "repo" {
+		switch s.Knobs {
+		case "blocks":
+			return oneadapt.NewSplit(oneadapt.Split{Share: s.Share}, knobs)
+		case "filter":
+			return oneadapt.NewBest(oneadapt.Best{Weight: s.Weight, Gain: s.Gain}, knobs)
+		}
+		a.Moments, a.Above = &oneadapt.Adam{First: 0.5, Second: 0.5}, true
+	}
+	start := oneadapt.Dearest(knobs)
+	if s.Start == "cheapest" {
+		start = oneadapt.Cheapest(knobs)
+	}
+	return oneadapt.NewAscent(a, knobs, start)
+}

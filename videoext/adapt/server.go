@@ -1,0 +1,39 @@
+package adapt
+
+import (
+	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/method"
+)
+
+// server is the side of the network: it looks at all that arrives, and answers with the gradient of the last frame of a segment. While one is under way no
+// other is asked for, so that gradients that take long are fewer, and not late.
+type server struct {
+	method.OneStream
+	busy    bool
+	segment method.Segment // whose gradient is under way
+}
+
+func newServer(c *Config) *server {
+	return &server{OneStream: method.OneStream{How: method.Plain{}, Classes: c.Classes}}
+}
+
+// Step implements method.Server.
+func (s *server) Step(now time.Duration, event method.ServerEvent) []method.ServerAction {
+	do := s.OneStream.Step(now, event)
+	switch e := event.(type) {
+	case method.Arrived:
+		if e.Stream == method.A && !s.busy {
+			s.busy, s.segment = true, e.Segment
+			do = append(do, method.Differentiate{Segment: e.Segment, Frame: e.Frames[len(e.Frames)-1]})
+		}
+	case method.Differentiated:
+		if s.busy && e.Segment == s.segment {
+			s.busy = false
+			if e.Gradient != nil {
+				do = append(do, method.Answer{Segment: e.Segment, Content: method.Sensitive{Gradient: e.Gradient}})
+			}
+		}
+	}
+	return do
+}

@@ -1,0 +1,98 @@
+package oneadapt
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/videoext/media"
+)
+
+// ofRGB is by how much red, green and blue change with luma, whose range is 219 (BT.601).
+const ofRGB = 255.0 / 219
+
+// Changes are by how much the utility of what a network finds in frames changes, to first order, when it is shown them as they are in one way instead of
+// another one: the size of the gradient in each part of the map, times the mean size of the difference of luma there. Frames of both ways have one size, and are
+// of the same times; the result is the mean over them. There is one change for each part of the map if parts is set, else their sum.
+func Changes(m *Map, against, frames []*media.Frame, parts bool) ([]float64, error) {
+	if len(frames) != len(against) || len(frames) == 0 {
+		return nil, fmt.Errorf("%d frames are compared with %d", len(frames), len(against))
+	}
+	changes := make([]float64, len(m.Values))
+	for i, f := range frames {
+		if f.Width != against[i].Width || f.Height != against[i].Height {
+			return nil, fmt.Errorf("frame %d has %d x %d pixels, and is compared with one of %d x %d", i, f.Width, f.Height, against[i].Width, against[i].Height)
+		}
+		if f != against[i] {
+			m.add(changes, against[i], f)
+		}
+	}
+	sum := 0.0
+	for i := range changes {
+		changes[i] *= ofRGB / float64(len(frames))
+		sum += changes[i]
+	}
+	if !parts {
+		return []float64{sum}, nil
+	}
+	return changes, nil
+}
+
+// add adds the changes between two frames.
+func (m *Map) add(changes []float64, a, b *media.Frame) {
+	for row := range m.Height {
+		from, to := edge(row, m.Height, a.Height), edge(row+1, m.Height, a.Height)
+		for column := range m.Width {
+			part := row*m.Width + column
+			if m.Values[part] == 0 {
+				continue
+			}
+			left, right := edge(column, m.Width, a.Width), edge(column+1, m.Width, a.Width)
+			sum := 0
+			for y := from; y < to; y++ {
+				sum += distance(a.Y[y*a.YStride+left:y*a.YStride+right], b.Y[y*b.YStride+left:])
+			}
+			changes[part] += float64(m.Values[part]) * float64(sum) / float64(max((to-from)*(right-left), 1))
+		}
+	}
+}
+
+// edge is where one of n parts begins on a side of so many pixels: if they are as many as the macroblocks, where that does.
+func edge(part, n, pixels int) int {
+	if (pixels+media.MacroblockSize-1)/media.MacroblockSize == n {
+		return min(part*media.MacroblockSize, pixels)
+	}
+	return part * pixels / n
+}
+
+// distance is the sum of the sizes of differences.
+func distance(a, b []byte) (sum int) {
+	b = b[:len(a)]
+	for i, v := range a {
+		sum += max(int(v)-int(b[i]), int(b[i])-int(v))
+	}
+	return sum
+}
+
+// Shown are all n frames of an interval in the size of whole, as a network's findings stand for them: of those that were sent, whose numbers are these, as they came out, and in
+// place of others the last before.
+func Shown(sent []*media.Frame, numbers []int, n int, whole *media.Frame, scale func(f *media.Frame, width, height int) (*media.Frame, error)) ([]*media.Frame, error) {
+	if len(sent) != len(numbers) || len(sent) == 0 {
+		return nil, fmt.Errorf("%d frames came out of %d", len(sent), len(numbers))
+	}
+	shown, next := make([]*media.Frame, n), 0
+	for i := range shown {
+		if next < len(numbers) && (numbers[next] <= i || i == 0) {
+			f := sent[next]
+			if f.Width != whole.Width || f.Height != whole.Height {
+				var err error
+				if f, err = scale(f, whole.Width, whole.Height); err != nil {
+					return nil, err
+				}
+			}
+			shown[i] = f
+			next++
+			continue
+		}
+		shown[i] = shown[i-1]
+	}
+	return shown, nil
+}
