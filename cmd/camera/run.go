@@ -44,8 +44,9 @@ func newRunCommand() *cobra.Command {
 method asks for, and sends it over one connection of HTTP/2. It needs no settings of the method's own.
 
 When the connection breaks, the server restarts or a camera of RTSP stops, it tries again until they are back, and goes on with the
-segment that the server wants: what has no results yet and is still in memory is sent again. On SIGINT or SIGTERM it sends what it
-has taken, waits for the results, at most 15 seconds, and ends; a second signal ends it at once.
+segment that the server wants: what has no results yet and is still in memory is sent again. At a file's end it waits for the results
+until none has come for two minutes. On SIGINT or SIGTERM it sends what it has taken, waits for the results, at most 15 seconds, and ends; a second
+signal ends it at once.
 
 The API key of the server is read from --api-key-file, or from PREFILLONLY_API_KEY.
 

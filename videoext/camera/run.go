@@ -24,8 +24,6 @@ const (
 	welcomeTimeout = 15 * time.Second // from the beginning of a session on
 	stallTimeout   = 12 * time.Second // without an acknowledgement
 	healthy        = 10 * time.Second // of a session, after which the next one begins soon
-	patience       = 10 * time.Second // at the end, for results
-	farewell       = 5 * time.Second  // after Ended
 )
 
 // runner is the goroutine of Run.
@@ -44,20 +42,21 @@ type runner struct {
 
 	shots    chan shot // nil: no frames are taken yet
 	stopFilm context.CancelFunc
-	ending   time.Duration // when the last frame was taken; negative: there are more
+	ending   ending
 	end      error         // how the source ended
 	goodbye  time.Duration // when Ended was said; negative: not yet
 }
 
-// Run streams until the source ends, or ctx, after which the results of what was taken are waited for, at most 15 seconds. An error
-// says that there never was a session, or that the source or the method cannot be used; Totals are what was done until then.
+// Run streams until the source ends, or ctx, and then waits for the results of what was taken: at most 15 seconds after the end of ctx, else until
+// nothing has come for two minutes. An error says that there never was a session, that results are missing, or that the source or the method
+// cannot be used; Totals are what was done until then.
 func Run(ctx context.Context, c Config) (Totals, error) {
 	if err := c.check(); err != nil {
 		return Totals{}, err
 	}
 	r := &runner{
 		Config: c, stream: newStream(c.Rate, cmp.Or(c.Memory, DefaultMemory)), began: time.Now(), tasks: make(chan task),
-		heard: make(chan heard), ending: -1, goodbye: -1,
+		heard: make(chan heard), goodbye: -1,
 	}
 	r.detects = c.Detector != nil
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -97,7 +96,7 @@ func (r *runner) loop(ctx, inner context.Context, all *sync.WaitGroup, outcomes 
 		select {
 		case <-stop:
 			stop = nil
-			r.finish(nil)
+			r.finish(nil, true)
 		case s := <-r.wanted():
 			r.shot(s)
 		case r.idle() <- r.first():
@@ -120,7 +119,7 @@ func (r *runner) loop(ctx, inner context.Context, all *sync.WaitGroup, outcomes 
 
 // wanted is where frames come from; nil while none are to be taken.
 func (r *runner) wanted() <-chan shot {
-	if r.ending >= 0 || !r.Paced && !r.Live && (!r.room() || len(r.ledger.entries) >= leastSegments) {
+	if r.ending.begun || !r.Paced && !r.Live && (!r.room() || len(r.ledger.entries) >= leastSegments) {
 		return nil
 	}
 	return r.shots
@@ -156,7 +155,7 @@ func (r *runner) shot(s shot) {
 		if !errors.Is(s.end, io.EOF) {
 			r.end = s.end
 		}
-		r.finish(r.end)
+		r.finish(r.end, false)
 	case s.lost != nil:
 		r.observe(SourceLost{s.lost})
 		r.flush(r.now())
@@ -165,21 +164,22 @@ func (r *runner) shot(s shot) {
 	}
 }
 
-// finish takes no more frames.
-func (r *runner) finish(err error) {
-	if r.ending >= 0 {
+// finish takes no more frames. It may have been asked for.
+func (r *runner) finish(err error, asked bool) {
+	now := r.now()
+	if !r.ending.begin(now, asked) {
 		return
 	}
 	if r.stopFilm != nil {
 		r.stopFilm()
 	}
-	r.end, r.ending = err, r.now()
-	r.flush(r.ending)
+	r.end = err
+	r.flush(now)
 }
 
 // film begins to take frames.
 func (r *runner) film(inner context.Context, all *sync.WaitGroup) {
-	if r.shots != nil || r.ending >= 0 {
+	if r.shots != nil || r.ending.begun {
 		return
 	}
 	r.shots = make(chan shot)
@@ -210,7 +210,7 @@ func (r *runner) hears(inner context.Context, all *sync.WaitGroup, h heard) erro
 		if err := r.welcome(r.now(), m); err != nil {
 			return err
 		}
-		t.welcome, r.met = true, true
+		t.welcome, r.met, r.ending.progress = true, true, r.now()
 		r.totals.Sessions++
 		r.observe(Connected{m.Method, m.Next})
 		r.film(inner, all)
@@ -226,7 +226,7 @@ func (r *runner) hears(inner context.Context, all *sync.WaitGroup, h heard) erro
 		return r.lose(err)
 	}
 	for _, finished := range done {
-		t.useful = true
+		t.useful, r.ending.progress = true, r.now()
 		r.observe(finished)
 	}
 	return nil

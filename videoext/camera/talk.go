@@ -136,7 +136,7 @@ var errDropped = errors.New("the session was ended")
 // session begins, looks after and ends sessions, and says whether all is over.
 func (r *runner) session(inner context.Context, all *sync.WaitGroup) (over bool, err error) {
 	now := r.now()
-	if r.ending >= 0 && r.over(now) {
+	if r.ending.begun && r.over(now) {
 		return true, r.result()
 	}
 	t := r.talk
@@ -175,12 +175,12 @@ func (r *runner) over(now time.Duration) bool {
 		return t == nil || now-r.goodbye > farewell
 	case !r.met && r.shots == nil:
 		return true
-	case now-r.ending > patience+farewell:
+	case r.ending.waited(now, farewell):
 		return true
 	case t == nil || !t.welcome:
 		return false
 	}
-	waited := now-r.ending > patience
+	waited := r.ending.waited(now, 0)
 	if _, room := t.body.left(); !room || !waited && len(r.ledger.entries) > 0 {
 		return false
 	}
