@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -143,34 +142,6 @@ func (p *program) follow(name string, enough func(all []frameResult) bool) (all 
 		response.Body.Close()
 		if enough(all) {
 			return all
-		}
-	}
-}
-
-// TestVideoFile: each frame of a file has one result, with what the network finds in that frame, whichever processes are killed meanwhile.
-func TestVideoFile(t *testing.T) {
-	p := serveEye(t)
-	const frames = 24 // of the clip
-	if status, text := p.declare(`{"name":"calm","source":"drawn.mp4"}`); status != http.StatusCreated {
-		t.Fatalf("%d %s", status, text)
-	}
-	calm := p.watch("calm", frames)
-	if status, text := p.declare(`{"name":"struck","source":"drawn.mp4"}`); status != http.StatusCreated {
-		t.Fatalf("%d %s", status, text)
-	}
-	for _, role := range []string{"executor", "video", "scheduler", "frontend"} {
-		time.Sleep(200 * time.Millisecond)
-		p.strike(role, syscall.SIGKILL)
-	}
-	struck := p.watch("struck", frames)
-	for i := range frames {
-		for _, r := range []frameResult{calm[i], struck[i]} {
-			if r.Segment != i || r.Frame != 0 || !r.Final || r.Dropped != "" || len(r.Boxes) != 1 || r.Boxes[0].Box != [4]float32{0.25, 0.25, 0.75, 0.5} {
-				t.Errorf("result %d is %+v", i, r)
-			}
-		}
-		if !t.Failed() && (calm[i].Time != struck[i].Time || calm[i].Boxes[0].Score != struck[i].Boxes[0].Score) {
-			t.Errorf("frame %d: in peace %+v, struck %+v", i, calm[i], struck[i])
 		}
 	}
 }

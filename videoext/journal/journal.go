@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -101,7 +102,7 @@ func (at *Place) replay(text []byte) (whole int, lines [][]byte) {
 		whole, at.Number = read, r.Number
 		lines, pending = append(lines, pending...), nil
 		if r.Final {
-			at.Next, at.Time = method.Segment(r.Segment)+1, time.Duration(r.Time*float64(time.Second))
+			at.Next, at.Time = method.Segment(r.Segment)+1, time.Duration(math.Round(r.Time*float64(time.Second)))
 		}
 	}
 	return whole, lines

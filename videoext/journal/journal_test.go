@@ -34,13 +34,16 @@ func open(t *testing.T, dir string) *book {
 	return &book{t, j, dir, at}
 }
 
+// timeOf is a segment's time, which is no whole number of milliseconds.
+func timeOf(n method.Segment) time.Duration { return (time.Duration(n)*time.Second + 6) / 12 }
+
 // segment adds the results of the next segment, of so many frames, before its final ones as often as told.
 func (b *book) segment(of, before int) error {
 	for i := range before + 1 {
 		lines := make([][]byte, of)
 		for frame := range lines {
 			b.at.Number++
-			r := streams.Result{Number: b.at.Number, Segment: b.at.Next, Frame: frame, Of: of, Final: i == before, Time: time.Duration(b.at.Next) * time.Second}
+			r := streams.Result{Number: b.at.Number, Segment: b.at.Next, Frame: frame, Of: of, Final: i == before, Time: timeOf(b.at.Next)}
 			var err error
 			if lines[frame], err = Line("s", nil, &r, func(int) string { return "" }); err != nil {
 				b.Fatal(err)
@@ -76,7 +79,7 @@ func (b *book) check() *book {
 		b.Fatalf("%d results from %d on, the last is %d and is said to be %d", len(lines), first, b.at.Number, b.Newest())
 	}
 	again := open(b.T, b.dir)
-	if again.at.Number != b.at.Number || again.at.Next != b.at.Next {
+	if again.at.Number != b.at.Number || again.at.Next != b.at.Next || b.at.Next > 0 && again.at.Time != timeOf(b.at.Next-1) {
 		b.Fatalf("another process goes on at %+v, not %+v", again.at, b.at)
 	}
 	same, _, _, _ := again.After(0)
