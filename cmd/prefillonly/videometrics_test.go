@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -40,7 +41,7 @@ func (p *program) figuresOf(stream string) map[string]float64 {
 // removed.
 func TestVideoMetrics(t *testing.T) {
 	p := serveEye(t)
-	if status, text := p.declare(`{"name":"street","source":"drawn.mp4","loop":true,"deadline_ms":5000}`); status != http.StatusCreated {
+	if status, text := p.declare(`{"name":"street","source":"drawn.mp4","loop":true,"deadline_ms":1500}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	const frames = 30 // more than the clip has
@@ -97,4 +98,30 @@ func TestVideoClasses(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestVideoPromises: the network sees a stream's frames again although it was last known to be slower than their deadline.
+func TestVideoPromises(t *testing.T) {
+	cache, file := t.TempDir(), eyeFile(t, 1)
+	if out, err := command([]string{"CACHE_DIRECTORY=" + cache}, "profile", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	found, err := filepath.Glob(filepath.Join(cache, "profile-*.json"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v: %q", err, found)
+	}
+	text, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := regexp.MustCompile(`"(base|token)_ns": \d+`).ReplaceAll(text, []byte(`"${1}_ns": 300000000`))
+	if err := os.WriteFile(found[0], slow, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CACHE_DIRECTORY", cache)
+	p := serveEyes(t, eyeEntry("eye", file))
+	if status, text := p.declare(`{"name":"street","source":"drawn.mp4","loop":true,"rate":1,"deadline_ms":500}`); status != http.StatusCreated || !strings.Contains(text, `"load":0.6`) {
+		t.Fatalf("%d %s", status, text)
+	}
+	p.until("frames are seen", func() bool { f := p.figuresOf("street"); return f["frames_total"]-f["dropped_frames_total"] >= 8 })
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,8 +48,10 @@ type stream struct {
 	stop    context.CancelCauseFunc
 	stopped chan struct{} // closed when nothing of it runs any more
 
-	last   atomic.Pointer[shot]
-	figure metrics.Figures
+	last    atomic.Pointer[shot]
+	refused atomic.Bool  // the network saw nothing of the last look
+	tried   atomic.Int64 // when a frame was looked at without a deadline, since begun
+	figure  metrics.Figures
 
 	mu      sync.Mutex
 	state   string        // guarded by mu
@@ -271,7 +274,12 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 				name += "/b"
 			}
 			var spent metrics.Spent
-			answer.Findings, answer.Why, spent = s.maker.Do(ctx, network, frames, jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.deadline(), User: name})
+			l := jobs.Look{Stream: name, Arrived: arrived, User: name}
+			if !s.tries() {
+				l.Deadline = s.spec.deadline()
+			}
+			answer.Findings, answer.Why, spent = s.maker.Do(ctx, network, frames, l)
+			s.refused.Store(!slices.Contains(answer.Why, ""))
 			s.figure.Spend(spent)
 		}
 		select {
@@ -279,6 +287,16 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 		case <-ctx.Done():
 		}
 	})
+}
+
+// tryEvery is how often a stream whose frames are refused has one looked at without a deadline.
+const tryEvery = 500 * time.Millisecond
+
+// tries says that frames are to be looked at without their deadline. The pool refuses deadlines by what passes took lately, and would not learn that they
+// take less than a few slow ones, such as the first after a start.
+func (s *stream) tries() bool {
+	now, last := int64(time.Since(s.begun)), s.tried.Load()
+	return s.refused.Load() && now-last > int64(tryEvery) && s.tried.CompareAndSwap(last, now)
 }
 
 // deliver gives results to those who listen.
