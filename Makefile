@@ -11,7 +11,7 @@ GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api ./engine/oip ./engine/images ./engine/inference ./engine/wire ./engine/client/... ./engine/frontend ./engine/completion ./engine/detokenize ./engine/metrics ./internal/opened ./internal/contentcoding ./internal/requestid ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config ./videoext/media
 SHELLS := ./internal/mq ./internal/supervise ./engine/tokenizer ./test/pipeline ./cmd/camera ./videoext/media/...
 
-.PHONY: attack help onnx-tests setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak soak-video strikes test-clients bench-cpu bench-dnn figures clean
+.PHONY: attack help onnx-tests setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak soak-video strikes test-clients bench-cpu bench-dnn figures figures-video clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -108,6 +108,9 @@ strikes: build ## 50 kill -9 and 50 SIGSEGV or SIGSTOP under 16 clients
 
 figures: build ## the paper's tables and figures from the simulator, into bench/results
 	tools/figures.sh
+
+figures-video: build ## the comparison of ways to stream video, into bench/results/video
+	tools/figures_video.sh
 
 clean: ## remove what was built
 	rm -rf bin build engine/tokenizer/native/lib engine/tokenizer/native/target

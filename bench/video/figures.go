@@ -110,25 +110,31 @@ func drawCost(rows []Row, clip, dir string) error {
 	return cost.Write(filepath.Join(dir, "video-cost-"+clip+".svg"))
 }
 
-// drawSensitivity has DDS's accuracy and bytes over the objectness from which on regions are asked for.
+// drawSensitivity has DDS's accuracy and bytes over the objectness from which on regions are asked for: means over settings that have the same one.
 func drawSensitivity(rows []Row, clip, dir string) error {
-	c := figures.Chart{Title: "Threshold of regions, " + clip, X: "least objectness", Y: "F1, and part of the dearest's bytes"}
-	most := 0
-	for i := range rows {
-		if _, ok := rows[i].number("objectness"); ok && rows[i].Method == "dds" {
-			most = max(most, rows[i].Container)
-		}
-	}
+	type sums struct{ f1, f1OneAdapt, bytes, n float64 }
+	by := map[float64]sums{}
+	most := 0.0
 	for i := range rows {
 		r := &rows[i]
-		if at, ok := r.number("objectness"); ok && r.Method == "dds" {
-			c.Add("F1 by DDS's rule", at, r.F1DDS)
-			c.Add("F1 by OneAdapt's rule", at, r.F1OneAdapt)
-			c.Add("bytes", at, float64(r.Container)/float64(most))
+		at, ok := r.number("objectness")
+		if !ok || r.Method != "dds" {
+			continue
 		}
+		s := by[at]
+		s = sums{s.f1 + r.F1DDS, s.f1OneAdapt + r.F1OneAdapt, s.bytes + float64(r.Container), s.n + 1}
+		by[at] = s
+		most = max(most, s.bytes/s.n)
 	}
-	if len(c.Series) == 0 || len(c.Series[0].X) < 2 {
+	if len(by) < 3 {
 		return nil
+	}
+	c := figures.Chart{Title: "Threshold of regions, " + clip, X: "least objectness", Y: "F1, and part of the dearest's bytes"}
+	for _, at := range slices.Sorted(maps.Keys(by)) {
+		s := by[at]
+		c.Add("F1 by DDS's rule", at, s.f1/s.n)
+		c.Add("F1 by OneAdapt's rule", at, s.f1OneAdapt/s.n)
+		c.Add("bytes", at, s.bytes/s.n/most)
 	}
 	return c.Write(filepath.Join(dir, "video-sensitivity-"+clip+".svg"))
 }

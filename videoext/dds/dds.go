@@ -72,14 +72,14 @@ func Repo() Config {
 	return c
 }
 
-// Tuned has the constants that do best on the dashcam clips with a detector of one stage, whose proposals are of the classes that are looked for
-// (bench/REPRODUCTION.md): what is asked for is asked for in all frames of a segment, so that it can be predicted from one to the next, and nothing
-// that is blurred by black beside it is used.
+// Tuned has the constants that were best on one half of a dashcam clip, for a detector of one stage whose proposals are of the classes that are looked for
+// (bench/REPRODUCTION.md, which judges them on the other half): what is asked for is asked for in all frames of a segment, so that it can be predicted
+// from one to the next.
 func Tuned() Config {
 	c := Repo()
 	c.Low, c.High = videoext.Quality{QP: 40, Scale: 0.6}, videoext.Quality{QP: 26, Scale: 0.8}
 	c.Weak, c.Largest, c.JoinIoU = false, 0.04, 0
-	c.Objectness, c.Enlarge, c.Hold, c.Blocks = 0.1, 0.3, c.Frames, true
+	c.Objectness, c.Enlarge, c.Hold, c.Blocks = 0.1, 0.5, c.Frames, true
 	return c
 }
 

@@ -142,6 +142,7 @@ func ddsSettings(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 	score(s, &c.Sure, "sure", "score above which what was found in stream A is a result")
 	score(s, &c.Largest, "largest", "area of a region at most, as a part of the frame")
 	s.BoolVar(&c.Blocks, "blocks", c.Blocks, "in black, whole macroblocks are shown")
+	score(s, &c.Margin, "margin", "of masks: likelihood of a pixel's class above that of the next, below which it is asked for")
 	s.IntVar(&c.Hold, "hold", c.Hold, "frames before and after its own for which a region is asked for, too")
 	score(s, &c.Enlarge, "enlarge", "by which regions are enlarged on each side, as a part of their size")
 	s.BoolVar(&c.Weak, "weak", c.Weak, "what was found in stream A and is not sure is asked for, too")
