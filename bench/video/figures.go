@@ -16,7 +16,7 @@ import (
 func Unlimited() Network { return Network{Trace: link.Unlimited(), RTT: 100e6} }
 
 // swept are settings by which a family of settings is one line from few bytes to many.
-var swept = []string{"qp", "low", "high", "budget", "threshold", "frames"}
+var swept = []string{"qp", "low", "high", "budget", "threshold", "share", "frames"}
 
 // family is the line of a chart that a row belongs to: its method, and what its settings are beside those that are swept.
 func (r *Row) family() string {
