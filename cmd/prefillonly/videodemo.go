@@ -40,6 +40,7 @@ type videoDemo struct {
 	quiet    bool // open no browser
 
 	dir      string
+	lock     *os.File     // of dir, which children hold too: they may end after this process
 	children []*demoChild // the last one first
 	ended    chan error   // gets how each of them ended
 	client   http.Client
@@ -82,9 +83,10 @@ func (d *videoDemo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.dir, err = os.MkdirTemp("", "prefillonly-demo-"); err != nil {
+	if d.dir, d.lock, err = claimDemoDir(os.TempDir()); err != nil {
 		return err
 	}
+	defer d.lock.Close()
 	defer os.RemoveAll(d.dir)
 	d.ended = make(chan error, 2)
 	defer d.stop()
@@ -234,7 +236,7 @@ func (d *videoDemo) ask(ctx context.Context, method, url, body string) error {
 // start starts a child in a process group of its own, which Ctrl-C does not reach; it ends with this process, however that ends.
 func (d *videoDemo) start(program string, args ...string) error {
 	c := exec.Command(program, args...)
-	c.Stderr = os.Stderr
+	c.Stderr, c.ExtraFiles = os.Stderr, []*os.File{d.lock}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := c.Start(); err != nil {
 		return err
