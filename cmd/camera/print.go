@@ -104,6 +104,7 @@ type share struct {
 func (p *printer) totals(t *camera.Totals) {
 	shares := []share{
 		{"decode", t.Times.Decode}, {"scale", t.Times.Scale}, {"encode_a", t.Times.EncodeA}, {"encode_b", t.Times.EncodeB}, {"detect", t.Times.Detect}, {"measure", t.Times.Measure}, {"track", t.Times.Track},
+		{"try", t.Times.Try},
 	}
 	if p.json != nil {
 		processor := map[string]float64{}

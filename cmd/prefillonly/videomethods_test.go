@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -22,12 +24,19 @@ func TestCameraMethods(t *testing.T) {
 		"vigil":    {"vigil:frames=5,qp=24", [2]int{1, 30}, 0.8},
 		"glimpse":  {"glimpse:frames=5,qp=24,threshold=0.02", [2]int{30, 30}, 0.8},
 		"reducto":  {"reducto:frames=5,threshold=0.05,qp=24", [2]int{1, 30}, 0.5},
+		"blocks":   {"oneadapt:frames=5,preset=repo,share=0.2", [2]int{30, 30}, 0.9},
+		"codec":    {"oneadapt:frames=5,knobs=codec,preset=tuned", [2]int{30, 30}, 0.8},
+		"filter":   {"oneadapt:frames=5,knobs=filter,preset=repo", [2]int{6, 30}, 0.5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.add(name, c.method)
-			end := s.film(s.base, name, "--realtime=false", "--detector", clip.detector).ends()
+			adapts := strings.HasPrefix(c.method, "oneadapt") // by what the server said of earlier segments
+			end := s.film(s.base, name, fmt.Sprintf("--realtime=%v", adapts), "--detector", clip.detector).ends()
 			if end.Done != end.Segments || end.Sessions != 1 || end.Dropped != 0 {
 				t.Errorf("the camera did %+v", end)
+			}
+			if tried := end.Processor["try_s"] > 0; tried != adapts {
+				t.Errorf("settings were tried for %v s", end.Processor["try_s"])
 			}
 			seen, f1, dropped := s.score(name, s.follow(name, finals(len(clip.truth))))
 			if seen < c.seen[0] || seen > c.seen[1] || f1 < c.f1 {

@@ -127,11 +127,11 @@ var arrows = map[string][]string{
 	"videoext/method/methodtest": {"videoext", "videoext/method", "videoext/oneadapt", "videoext/timeline"},
 	"videoext/timeline":          {},
 	"videoext/emulate":           {"videoext", "videoext/link", "videoext/media", "videoext/method", "videoext/oneadapt", "videoext/timeline"},
-	"videoext/camera":            {"internal/osthread", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods", "videoext/motion", "videoext/session"},
+	"videoext/camera":            {"internal/osthread", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/session"},
 	"videoext/dds":               {"videoext", "videoext/media", "videoext/method"},
 	"videoext/link":              {},
 	"videoext/shaper":            {"videoext/link"},
-	"videoext/session":           {"videoext", "videoext/media", "videoext/method"},
+	"videoext/session":           {"videoext", "videoext/media", "videoext/method", "videoext/oneadapt"},
 	"videoext/motion":            {"videoext", "videoext/media", "videoext/method"},
 	"videoext/methods":           {"videoext", "videoext/adapt", "videoext/baselines", "videoext/dds", "videoext/method"},
 	"videoext/baselines":         {"videoext", "videoext/media", "videoext/method"},
@@ -143,7 +143,7 @@ var arrows = map[string][]string{
 	"videoext/metrics":           {"videoext/method", "videoext/streams"},
 	"videoext/jobs": {
 		"engine", "engine/client", "engine/images", "engine/wire", "internal/osthread", "internal/turns", "kernels", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/metrics",
-		"videoext/vision",
+		"videoext/oneadapt", "videoext/vision",
 	},
 	"videoext/journal": {"videoext", "videoext/method", "videoext/streams"},
 	"videoext/media/ffmpeg/rtsptest": {
@@ -151,7 +151,7 @@ var arrows = map[string][]string{
 	},
 	"videoext/live": {
 		"engine", "engine/api", "engine/images", "internal/osthread", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods",
-		"videoext/metrics", "videoext/session", "videoext/streams", "videoext/vision",
+		"videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/streams", "videoext/vision",
 	},
 
 	// measuring

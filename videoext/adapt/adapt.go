@@ -50,9 +50,13 @@ func (c *Config) adapter(width, height int) (*oneadapt.Adapter, error) {
 	return oneadapt.New(rule, knobs, c.Options)
 }
 
+// gradientLooks is about what a gradient takes, with the look before it whose results are its seeds.
+const gradientLooks = 3.6
+
 // New is OneAdapt as a method. The configuration has been checked.
 func (c Config) New() method.Method {
-	return method.Method{Name: "oneadapt", Setting: c.Knobs.name(), Frames: c.Frames, New: func() (method.Camera, method.Server) {
+	looks := 1 + gradientLooks/float64(c.Frames)
+	return method.Method{Name: "oneadapt", Setting: c.Knobs.name(), Frames: c.Frames, Looks: looks, New: func() (method.Camera, method.Server) {
 		return &camera{c: c, segments: map[method.Segment]*segment{}}, newServer(&c)
 	}}
 }

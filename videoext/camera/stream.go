@@ -165,6 +165,10 @@ func (s *stream) do(now time.Duration, action method.CameraAction) {
 		} else if frames := s.pick(a.Segment, a.Frames); len(frames) > 0 {
 			s.todo = append(s.todo, &detectTask{Detect: a, frames: frames})
 		}
+	case method.Try:
+		if frames := s.held[a.Segment]; len(frames) > 0 {
+			s.todo = append(s.todo, &tryTask{Try: a, frames: frames, rate: s.rate})
+		}
 	case method.Results:
 		data, err := session.Append(nil, &session.Resulted{Results: a})
 		if err != nil {

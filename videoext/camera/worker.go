@@ -42,7 +42,7 @@ type outcome struct {
 }
 
 // Times are the processor's, by what it did.
-type Times struct{ Decode, Scale, EncodeA, EncodeB, Detect, Measure, Track time.Duration }
+type Times struct{ Decode, Scale, EncodeA, EncodeB, Detect, Measure, Track, Try time.Duration }
 
 func (t *Times) add(o Times) {
 	t.Decode += o.Decode
@@ -52,6 +52,7 @@ func (t *Times) add(o Times) {
 	t.Detect += o.Detect
 	t.Measure += o.Measure
 	t.Track += o.Track
+	t.Try += o.Try
 }
 
 // worker does tasks one after the other, on one thread.

@@ -14,7 +14,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/osthread"
 	"github.com/prefillonly/prefillonly/internal/turns"
-	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
@@ -247,26 +246,13 @@ func spatial(to *images.Target, shape []int) (height, width int) {
 
 // read makes findings of what came back.
 func (m *Maker) read(ctx context.Context, n *Network, d *client.Delivery, shape []int, f *media.Frame) (found videoext.Findings, err error) {
-	if d.Result.Err != nil {
-		return found, d.Result.Err
-	}
-	out, ok := d.Result.Output.(*engine.TensorOutput)
-	if !ok || len(out.Outputs) != len(d.Outputs) {
-		return found, fmt.Errorf("the result of its job has %d tensors in a %T", len(d.Outputs), d.Result.Output)
+	outputs, err := readOutputs(d.Result, d.Outputs)
+	if err != nil {
+		return found, err
 	}
 	_, to, err := m.input(ctx, n)
 	if err != nil {
 		return found, err
-	}
-	outputs := make([]vision.Output, 0, len(out.Outputs))
-	for i, ref := range out.Outputs {
-		typ, ok := map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP16: kernels.F16, engine.BF16: kernels.BF16}[ref.Type]
-		if !ok {
-			continue // such as how many there are
-		}
-		values := make([]float32, int64(len(d.Outputs[i]))/typ.Size())
-		kernels.Expand(values, typ, d.Outputs[i])
-		outputs = append(outputs, vision.Output{Name: ref.Name, Shape: ref.Shape, Data: values})
 	}
 	o := n.Vision
 	o.Input.Height, o.Input.Width = spatial(to, shape)

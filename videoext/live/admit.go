@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -34,8 +33,8 @@ func (d demand) atMost(rate float64) demand {
 // load is how many devices a stream takes.
 func (d demand) load(cost time.Duration, spec *Spec) float64 {
 	looks := 1.0
-	if strings.HasPrefix(spec.Method, "dds") {
-		looks = 2 // of each frame, one on each stream
+	if m, err := spec.method(); err == nil && spec.Source == camera {
+		looks = max(looks, m.Looks)
 	}
 	return looks * cost.Seconds() * d.Rate
 }

@@ -45,6 +45,7 @@ type stream struct {
 	gone    chan *cameraSession // those that are over
 	changed chan struct{}       // gets a token when the network is another one
 	looked  chan streams.Looked
+	sloped  chan streams.Sloped
 	stop    context.CancelCauseFunc
 	stopped chan struct{} // closed when nothing of it runs any more
 
@@ -143,6 +144,8 @@ func (s *stream) run(ctx context.Context) {
 		case <-s.changed:
 		case r := <-s.looked:
 			s.step(ctx, r, nil)
+		case r := <-s.sloped:
+			s.step(ctx, r, nil)
 		case <-s.timer.C:
 			s.step(ctx, streams.Tick{}, nil)
 		case <-minute.C:
@@ -229,6 +232,8 @@ func (s *stream) step(ctx context.Context, event streams.Event, from *cameraSess
 		switch a := action.(type) {
 		case streams.Look:
 			s.look(ctx, a)
+		case streams.Slope:
+			s.slope(ctx, a)
 		case streams.Deliver:
 			s.deliver(ctx, a.Results)
 		case streams.Free:

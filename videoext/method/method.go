@@ -22,9 +22,10 @@ type Server interface {
 
 // Method is a way to stream, with all its settings.
 type Method struct {
-	Name    string // such as dds
-	Setting string // tells it from others of that name, such as 36/26
-	Frames  int    // of a segment; the last one of a stream may have fewer
+	Name    string  // such as dds
+	Setting string  // tells it from others of that name, such as 36/26
+	Frames  int     // of a segment; the last one of a stream may have fewer
+	Looks   float64 // of the network, for each frame, gradients included; 0: one
 	// New makes both sides for a new stream.
 	New func() (Camera, Server)
 }

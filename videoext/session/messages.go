@@ -6,6 +6,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
 // maxFrames is how many frames a segment may have.
@@ -14,6 +15,7 @@ const maxFrames = media.MaxFrames
 const (
 	contentWanted byte = iota
 	contentSeen
+	contentSensitive
 )
 
 func write(w *writer, m Message) error {
@@ -131,6 +133,13 @@ func writeContent(w *writer, c method.Content) error {
 		w.data = append(w.data, contentSeen)
 		writeList(w, c.Frames, writeNumber)
 		writeList(w, c.Detections, writeDetections)
+	case method.Sensitive:
+		w.data = append(w.data, contentSensitive)
+		data, err := c.Gradient.AppendBinary(nil)
+		if err != nil {
+			return err
+		}
+		w.bytes(data)
 	default:
 		return fmt.Errorf("an answer of %T has no form for the wire", c)
 	}
@@ -150,6 +159,16 @@ func readContent(r *reader) method.Content {
 			r.fail(fmt.Errorf("it has what was seen in %d frames, of %d", len(s.Detections), len(s.Frames)))
 		}
 		return s
+	case kind[0] == contentSensitive:
+		data := r.bytes()
+		if r.err != nil {
+			return nil
+		}
+		m, err := oneadapt.ReadMap(data)
+		if err != nil {
+			r.fail(err)
+		}
+		return method.Sensitive{Gradient: m}
 	}
 	r.fail(fmt.Errorf("there is no answer of kind %d", kind[0]))
 	return nil

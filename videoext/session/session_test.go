@@ -14,6 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
 func unit(order int, kind byte) media.Unit {
@@ -33,6 +34,7 @@ func messages() []Message {
 		&Skipped{method.Skip{Segment: 8, Of: 10}},
 		&Answered{method.Answer{Segment: 7, Content: method.Wanted{Regions: [][]videoext.Region{{region}, nil}}}},
 		&Answered{method.Answer{Segment: 7, Content: method.Seen{Frames: []int{3, 4}, Detections: [][]videoext.Detection{{car, car}, nil}}}},
+		&Answered{method.Answer{Segment: 7, Content: method.Sensitive{Gradient: &oneadapt.Map{Width: 3, Height: 2, Values: []float32{0, 8, 4, 2, 0, 8}, Utility: 2.5}}}},
 		&Resulted{method.Results{Segment: 7, Final: true, Frames: []videoext.Findings{{Detections: []videoext.Detection{car}}, {}}}},
 		&Ended{},
 	}

@@ -114,6 +114,8 @@ func (c *Core) Step(now time.Duration, event Event) ([]Action, error) {
 		err = c.given(now, e.Results)
 	case Looked:
 		c.looked(now, e)
+	case Sloped:
+		c.step(now, e.Differentiated)
 	case Ended:
 		c.ended = true
 	case Tick:
@@ -308,6 +310,8 @@ func (c *Core) step(now time.Duration, event method.ServerEvent) {
 			c.lastID++
 			c.looks[c.lastID] = a
 			c.add(Look{c.lastID, a})
+		case method.Differentiate:
+			c.add(Slope{a})
 		case method.Answer:
 			c.answer(a)
 		case method.Results:

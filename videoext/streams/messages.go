@@ -41,6 +41,9 @@ type Looked struct {
 	Why      []string
 }
 
+// Sloped answers Slope. Without a gradient nothing came of it.
+type Sloped struct{ method.Differentiated }
+
 // Ended says that nothing more will come, until Begun.
 type Ended struct{}
 
@@ -52,6 +55,7 @@ func (Came) event()   {}
 func (Missed) event() {}
 func (Given) event()  {}
 func (Looked) event() {}
+func (Sloped) event() {}
 func (Ended) event()  {}
 func (Tick) event()   {}
 
@@ -66,6 +70,9 @@ type Look struct {
 	ID int
 	method.Infer
 }
+
+// Slope asks how what the network finds in a frame of stream A changes with the frame. It is always answered.
+type Slope struct{ method.Differentiate }
 
 // Tell is an answer for the camera.
 type Tell struct{ method.Answer }
@@ -87,6 +94,7 @@ type Finished struct{}
 
 func (Welcome) action()  {}
 func (Look) action()     {}
+func (Slope) action()    {}
 func (Tell) action()     {}
 func (Done) action()     {}
 func (Deliver) action()  {}

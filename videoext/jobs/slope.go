@@ -1,0 +1,109 @@
+package jobs
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/metrics"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+	"github.com/prefillonly/prefillonly/videoext/vision"
+)
+
+// Slope says how the utility of what the network finds in a frame changes with the frame's macroblocks: by one job for what it finds, and one for the gradient. Neither is
+// promised: where devices are busy, they are late, which ctx bounds.
+func (m *Maker) Slope(ctx context.Context, n *Network, f *media.Frame, l Look, u oneadapt.Utility) (*oneadapt.Map, metrics.Spent, error) {
+	var spent metrics.Spent
+	served, to, err := m.input(ctx, n)
+	if err != nil {
+		return nil, spent, err
+	}
+	data, shape, took, err := m.write(ctx, to, f)
+	spent.Add(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
+	if err != nil {
+		return nil, spent, err
+	}
+	in := engine.Ref{Name: served.Tensors.Inputs[0].Name, Type: to.Type, Shape: shape}
+	elements := float64(len(data) / to.Type.Size())
+	seen, err := m.outputs(ctx, n, &engine.Tensors{Inputs: []engine.Ref{in}, Frames: served.Tensors.Units(1, elements, false)}, [][]byte{data}, l, &spent)
+	if err != nil {
+		return nil, spent, err
+	}
+	o := n.Vision
+	o.Input.Height, o.Input.Width = spatial(to, shape)
+	sum, seeds, err := n.Decoder.Utility(seen, o, u.Of)
+	if err != nil {
+		return nil, spent, err
+	}
+	work := &engine.Tensors{Inputs: []engine.Ref{in}, Grad: &engine.Grad{Inputs: []string{in.Name}}, Frames: served.Tensors.Units(1, elements, true)}
+	all := [][]byte{data}
+	for i, s := range seeds {
+		work.Grad.Seeds = append(work.Grad.Seeds, engine.Ref{Name: seen[i].Name, Type: engine.FP32, Shape: seen[i].Shape})
+		all = append(all, littleEndian(s))
+	}
+	derivatives, err := m.outputs(ctx, n, work, all, l, &spent)
+	if err != nil {
+		return nil, spent, err
+	}
+	if len(derivatives) != 1 || len(derivatives[0].Data) != int(elements) {
+		return nil, spent, fmt.Errorf("the gradient of %v came as %d tensors", shape, len(derivatives))
+	}
+	sums, rows, columns := to.Pool(derivatives[0].Data, shape, f.Height, f.Width, media.MacroblockSize)
+	return &oneadapt.Map{Width: columns, Height: rows, Values: sums, Utility: float32(sum)}, spent, nil
+}
+
+func littleEndian(values []float32) []byte {
+	data := make([]byte, 4*len(values))
+	for i, v := range values {
+		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
+	}
+	return data
+}
+
+// outputs is what a job of tensors brings, once it is done.
+func (m *Maker) outputs(ctx context.Context, n *Network, work *engine.Tensors, data [][]byte, l Look, spent *metrics.Spent) ([]vision.Output, error) {
+	results := client.NewResults()
+	j, err := m.pool.NewTensors(engine.Job{Model: n.Model, Work: work, User: l.User}, data, l.Arrived, results, 0)
+	if err != nil {
+		return nil, err
+	}
+	if failed := m.pool.Submit([]*client.Job{j}); failed != nil {
+		return nil, failed
+	}
+	taken, err := results.Next(ctx, nil)
+	if err != nil {
+		m.pool.Cancel(j)
+		return nil, err
+	}
+	d := &taken[0]
+	spent.Add(metrics.Spent{Queue: d.Result.Timing.Queued, Device: d.Result.Timing.Running})
+	return readOutputs(d.Result, d.Outputs)
+}
+
+// readOutputs are a result's tensors of floating-point numbers.
+func readOutputs(r *wire.Result, data [][]byte) ([]vision.Output, error) {
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	out, ok := r.Output.(*engine.TensorOutput)
+	if !ok || len(out.Outputs) != len(data) {
+		return nil, fmt.Errorf("the result of its job has %d tensors in a %T", len(data), r.Output)
+	}
+	outputs := make([]vision.Output, 0, len(data))
+	for i, ref := range out.Outputs {
+		typ, ok := map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP16: kernels.F16, engine.BF16: kernels.BF16}[ref.Type]
+		if !ok {
+			continue // such as how many there are
+		}
+		values := make([]float32, int64(len(data[i]))/typ.Size())
+		kernels.Expand(values, typ, data[i])
+		outputs = append(outputs, vision.Output{Name: ref.Name, Shape: ref.Shape, Data: values})
+	}
+	return outputs, nil
+}
