@@ -2,9 +2,12 @@ package frontend
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -26,6 +29,12 @@ func (f *Frontend) proxyVideo(socket string) http.Handler {
 		},
 		Transport:     &http.Transport{DialContext: dial, DisableCompression: true, DisableKeepAlives: true},
 		FlushInterval: -1,
+		ModifyResponse: func(r *http.Response) error {
+			if r.ContentLength < 0 {
+				r.Body = f.untilDrain(r.Body)
+			}
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			x := r.Context().Value(exchangeKey{}).(*exchange)
 			x.ResponseWriter = w
@@ -39,9 +48,40 @@ func (f *Frontend) proxyVideo(socket string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		_ = control.EnableFullDuplex() // writers of tests cannot
-		if r.Method == http.MethodPost && r.ContentLength < 0 {
-			_ = control.SetReadDeadline(time.Time{}) // a camera's session has no end
+		if strings.HasSuffix(r.URL.Path, "/camera") {
+			_ = control.SetReadDeadline(time.Time{}) // a camera's session has no end; who hosts it ends one that says nothing
 		}
 		proxy.ServeHTTP(w, r)
 	})
+}
+
+// endless is an answer that ends when the server drains: that of a camera's session, or of a stream's results.
+type endless struct {
+	io.ReadCloser
+	drained atomic.Bool
+	stop    func() bool
+}
+
+func (f *Frontend) untilDrain(body io.ReadCloser) *endless {
+	e := &endless{ReadCloser: body}
+	e.stop = f.server.OnDrain(func() {
+		e.drained.Store(true)
+		_ = body.Close() // whoever reads it is told here
+	})
+	return e
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	if err != nil && e.drained.Load() {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (e *endless) Close() error {
+	if !e.stop() {
+		return nil // it is closed already
+	}
+	return e.ReadCloser.Close()
 }

@@ -79,10 +79,11 @@ type Server struct {
 	handler http.Handler
 	log     *zap.Logger
 	conns   *connections
+	drains  context.Context // ends when a drain begins
+	leave   context.CancelFunc
 	cut     context.Context // ends, with ErrDraining, when a drain has lasted too long
 	cutOff  context.CancelCauseFunc
 
-	draining atomic.Bool
 	inFlight atomic.Int64
 }
 
@@ -91,12 +92,17 @@ type Server struct {
 func New(cfg Config, handler http.Handler, log *zap.Logger) *Server {
 	cfg = cfg.WithDefaults()
 	s := &Server{cfg: cfg, handler: handler, log: log, conns: newConnections(cfg)}
+	s.drains, s.leave = context.WithCancel(context.Background())
 	s.cut, s.cutOff = context.WithCancelCause(context.Background())
 	return s
 }
 
 // Draining reports whether Serve was told to end: new requests should be refused.
-func (s *Server) Draining() bool { return s.draining.Load() }
+func (s *Server) Draining() bool { return s.drains.Err() != nil }
+
+// OnDrain has a function called in a goroutine of its own when Serve is told to end, unless stop is called before. Answers that have no end of their own
+// are to end then.
+func (s *Server) OnDrain(f func()) (stop func() bool) { return context.AfterFunc(s.drains, f) }
 
 // InFlight is the number of requests that have a header and no answer.
 func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
@@ -134,7 +140,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 
 func (s *Server) drain(server *http.Server) error {
 	begun := time.Now()
-	s.draining.Store(true)
+	s.leave()
 	s.log.Info("draining", zap.Int("open_requests", s.InFlight()), zap.Duration("timeout", s.cfg.DrainTimeout))
 	s.conns.hurry(hurriedRead, hurriedWrite)
 	server.SetKeepAlivesEnabled(false)

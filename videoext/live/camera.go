@@ -91,6 +91,7 @@ func (c *cameraSession) write(w io.Writer, control *http.ResponseController) err
 	put := func(m session.Message) error {
 		data, err := session.Append(nil, m)
 		if err == nil {
+			_ = control.SetWriteDeadline(time.Now().Add(takeTimeout)) // writers of tests have none
 			_, err = w.Write(data)
 		}
 		if err == nil {
@@ -121,6 +122,9 @@ const (
 	helloTimeout = 10 * time.Second // for its first message
 	quietTimeout = 2 * time.Minute  // for the next bytes
 )
+
+// takeTimeout is how long a client may take to take in a piece of what it is told.
+const takeTimeout = 30 * time.Second
 
 // patient reads what a camera sends, and not for ever.
 type patient struct {

@@ -180,6 +180,7 @@ func results(st *stream, w http.ResponseWriter, r *http.Request) error {
 	for {
 		lines, first, changed, over := st.journal.After(at)
 		for i, line := range lines {
+			_ = control.SetWriteDeadline(time.Now().Add(takeTimeout)) // writers of tests have none
 			var err error
 			if events {
 				_, err = fmt.Fprintf(w, "id: %d\ndata: %s\n\n", first+uint64(i), line)
@@ -191,6 +192,7 @@ func results(st *stream, w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 		at = first + uint64(len(lines)) - 1
+		_ = control.SetWriteDeadline(time.Now().Add(takeTimeout + quiet)) // also of what is said when it is quiet
 		if control.Flush() != nil {
 			return nil
 		}
