@@ -1,0 +1,159 @@
+// Package pipeline runs streaming pipelines whose knobs are set interval by interval, and keeps an account of what each way to set them takes (Du and
+// others, "OneAdapt", SoCC 2023, section 4.2 of the dissertation).
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+)
+
+// Pipeline is recorded data of a sensor, a way to prepare it that has knobs, and a network that looks at what is sent. One goroutine uses it.
+type Pipeline interface {
+	Name() string
+	Knobs() []oneadapt.Knob
+	// Parts says that each knob acts on a part of the input of its own, in the order of the parts of a gradient.
+	Parts() bool
+	Intervals() int
+	// Prepare makes what the sensor sends of an interval at a configuration.
+	Prepare(interval int, c oneadapt.Config) (Input, error)
+	// Look is what the network finds in it.
+	Look(in Input) (Result, error)
+	// Slope is how the utility of what the network finds in it changes with its parts.
+	Slope(in Input) (*oneadapt.Map, error)
+	// Changes are by how much that utility differs, to first order, between two inputs of an interval: one for each part, or one in all.
+	Changes(m *oneadapt.Map, against, in Input) ([]float64, error)
+	// Accuracy is how well a result agrees with another one that is taken for the truth, from 0 to 1.
+	Accuracy(truth, got Result) float64
+}
+
+// Input is what a network is shown of an interval: a pointer to what is not changed.
+type Input interface {
+	// Cost is the resource that sending or looking at it takes, in the pipeline's unit: bytes, or frames.
+	Cost() float64
+}
+
+// Result is what a network found in an interval, in a pipeline's own form.
+type Result any
+
+// Way sets the knobs of one stream.
+type Way interface {
+	// Serve deals with the next interval: what is done for it goes through the account.
+	Serve(interval int, a *Account) (Result, error)
+}
+
+// Lab runs ways on one pipeline, and does the same work once.
+type Lab struct {
+	Pipeline
+	inputs  map[key]Input
+	results map[Input]Result
+	slopes  map[Input][]byte
+}
+
+type key struct {
+	interval int
+	config   string
+}
+
+// NewLab begins.
+func NewLab(p Pipeline) *Lab {
+	return &Lab{Pipeline: p, inputs: map[key]Input{}, results: map[Input]Result{}, slopes: map[Input][]byte{}}
+}
+
+// prepare is Prepare, once.
+func (l *Lab) prepare(interval int, c oneadapt.Config) (Input, error) {
+	k := key{interval, fmt.Sprint(c)}
+	if in, ok := l.inputs[k]; ok {
+		return in, nil
+	}
+	in, err := l.Prepare(interval, c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: interval %d at %v: %w", l.Name(), interval, c, err)
+	}
+	l.inputs[k] = in
+	return in, nil
+}
+
+// look is Look, once.
+func (l *Lab) look(in Input) (Result, error) {
+	if r, ok := l.results[in]; ok {
+		return r, nil
+	}
+	r, err := l.Look(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Name(), err)
+	}
+	l.results[in] = r
+	return r, nil
+}
+
+// slope is Slope, once, in its form for the wire.
+func (l *Lab) slope(in Input) ([]byte, error) {
+	if data, ok := l.slopes[in]; ok {
+		return data, nil
+	}
+	m, err := l.Slope(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Name(), err)
+	}
+	data, err := m.AppendBinary(nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Name(), err)
+	}
+	l.slopes[in] = data
+	return data, nil
+}
+
+// truth is what the network finds at the dearest configuration.
+func (l *Lab) truth(interval int) (Result, error) {
+	in, err := l.prepare(interval, oneadapt.Dearest(l.Knobs()))
+	if err != nil {
+		return nil, err
+	}
+	return l.look(in)
+}
+
+// Step is an interval of a run.
+type Step struct {
+	Accuracy float64
+	Cost     float64 // of what was sent, as a part of what the dearest configuration's is
+	Looks    int     // of the network at an interval's data
+	Slopes   int     // gradients
+	Prepared int     // times that the sensor prepared the interval
+	Feedback int     // bytes of gradients
+	Config   oneadapt.Config
+}
+
+// Run runs a way on all intervals.
+func (l *Lab) Run(w Way) ([]Step, error) {
+	steps := make([]Step, l.Intervals())
+	for interval := range steps {
+		a := &Account{lab: l, Step: &steps[interval]}
+		got, err := w.Serve(interval, a)
+		if err != nil {
+			return nil, err
+		}
+		truth, err := l.truth(interval)
+		if err != nil {
+			return nil, err
+		}
+		dearest, err := l.prepare(interval, oneadapt.Dearest(l.Knobs()))
+		if err != nil {
+			return nil, err
+		}
+		steps[interval].Accuracy = l.Accuracy(truth, got)
+		steps[interval].Cost /= max(dearest.Cost(), 1e-9)
+	}
+	return steps, nil
+}
+
+// Mean is the mean of steps; its Config is that of the last.
+func Mean(steps []Step) (m Step) {
+	for i := range steps {
+		s := &steps[i]
+		m.Accuracy, m.Cost = m.Accuracy+s.Accuracy/float64(len(steps)), m.Cost+s.Cost/float64(len(steps))
+		m.Looks, m.Slopes, m.Prepared, m.Feedback = m.Looks+s.Looks, m.Slopes+s.Slopes, m.Prepared+s.Prepared, m.Feedback+s.Feedback
+		m.Config = s.Config
+	}
+	return m
+}
