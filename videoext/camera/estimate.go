@@ -51,7 +51,7 @@ func (e *estimate) see(now time.Duration, delivered, outstanding int) {
 		return
 	}
 	e.carried += came
-	if e.train {
+	if e.train && outstanding > 0 { // else nothing waited for a part of the time
 		e.bytes, e.took = e.bytes+came, e.took+took
 		e.sumUp()
 	}

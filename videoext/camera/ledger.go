@@ -15,7 +15,6 @@ type ledger struct {
 
 	entries []*entry // in order of segments
 	bytes   int      // of all messages
-	lost    int      // segments whose frames were given up
 }
 
 // entry is a segment.
@@ -101,7 +100,6 @@ func (l *ledger) giveUp(e *entry) {
 		e.messages = slices.Insert(e.messages, 0, &message{data: encoded(&skip), sent: begin.sent})
 	}
 	l.bytes -= before - e.size()
-	l.lost++
 }
 
 // encoded is a message that always has a form for the wire.

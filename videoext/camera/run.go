@@ -32,7 +32,6 @@ type runner struct {
 	*stream
 	began time.Time
 	tasks chan task // to the worker
-	busy  bool      // it has one
 
 	talk    *talk // the session; nil: there is none
 	heard   chan heard
@@ -100,9 +99,8 @@ func (r *runner) loop(ctx, inner context.Context, all *sync.WaitGroup, outcomes 
 		case s := <-r.wanted():
 			r.shot(s)
 		case r.idle() <- r.first():
-			r.busy, r.todo = true, r.todo[1:]
+			r.doing, r.todo = r.todo[0], r.todo[1:]
 		case out := <-outcomes:
-			r.busy = false
 			if err := r.worked(r.now(), out); err != nil {
 				r.observe(NotDone{err})
 			}
@@ -127,7 +125,7 @@ func (r *runner) wanted() <-chan shot {
 
 // idle is where tasks go to; nil while there is none, or the worker has one.
 func (r *runner) idle() chan<- task {
-	if r.busy || len(r.todo) == 0 {
+	if r.doing != nil || len(r.todo) == 0 {
 		return nil
 	}
 	return r.tasks

@@ -29,6 +29,7 @@ type stream struct {
 	ledger ledger
 	link   estimate
 	todo   []task // that no worker has yet
+	doing  task   // that the worker has; nil: none
 	totals Totals
 	err    error // why it cannot go on
 }
@@ -93,11 +94,31 @@ func (s *stream) room() bool {
 	if s.spec == "" || len(s.held) >= maxHeld || len(s.todo) >= maxTasks || len(s.ledger.entries) >= maxUnderWay {
 		return false
 	}
-	bytes := 0
-	for _, frames := range s.held {
-		bytes += len(frames) * frameBytes(frames[0])
+	kept := s.kept()
+	return kept == 0 || s.before == nil || kept+s.frames*frameBytes(s.before) <= s.memory
+}
+
+// kept is how many bytes the frames have that are held, worked on, or wait for that.
+func (s *stream) kept() (bytes int) {
+	all := map[*media.Frame]bool{}
+	note := func(frames []*media.Frame) {
+		for _, f := range frames {
+			if f != nil && !all[f] {
+				all[f] = true
+				bytes += frameBytes(f)
+			}
+		}
 	}
-	return bytes == 0 || s.before == nil || bytes+s.frames*frameBytes(s.before) <= s.memory
+	for _, frames := range s.held {
+		note(frames)
+	}
+	for _, t := range s.todo {
+		note(t.keeps())
+	}
+	if s.doing != nil {
+		note(s.doing.keeps())
+	}
+	return bytes
 }
 
 func frameBytes(f *media.Frame) int { return f.Width * f.Height * 3 / 2 }
@@ -227,6 +248,7 @@ func (s *stream) beforeSegment(segment method.Segment) *media.Frame {
 
 // worked takes in what came of a task.
 func (s *stream) worked(now time.Duration, out outcome) error {
+	s.doing = nil
 	s.totals.Times.add(out.took)
 	if out.data == nil && out.event == nil {
 		s.missed(out)

@@ -17,6 +17,8 @@ type tryTask struct {
 	rate   float64
 }
 
+func (t *tryTask) keeps() []*media.Frame { return t.frames }
+
 func (t *tryTask) do(ctx context.Context, w *worker) (out outcome) {
 	since := osthread.Time()
 	out.segment = t.Segment

@@ -29,6 +29,7 @@ type Detector interface {
 // task is work on frames. They are the task's own: the segment may be released meanwhile.
 type task interface {
 	do(ctx context.Context, w *worker) outcome
+	keeps() []*media.Frame // some may be nil
 }
 
 // outcome is what came of a task.
@@ -98,6 +99,8 @@ type encodeTask struct {
 	rate   float64
 }
 
+func (t *encodeTask) keeps() []*media.Frame { return t.frames }
+
 func (t *encodeTask) do(ctx context.Context, w *worker) outcome {
 	out := outcome{segment: t.Segment, stream: t.Stream}
 	segment, err := t.encode(ctx, w, &out.took)
@@ -163,6 +166,8 @@ type detectTask struct {
 	frames []*media.Frame
 }
 
+func (t *detectTask) keeps() []*media.Frame { return t.frames }
+
 // do finds nothing in a frame that the network cannot look at.
 func (t *detectTask) do(_ context.Context, w *worker) (out outcome) {
 	since := osthread.Time()
@@ -184,6 +189,10 @@ type measureTask struct {
 	before *media.Frame // of the first frame; nil: there is none
 	since  *media.Frame // of all; nil: each is compared with the one before
 	frames []*media.Frame
+}
+
+func (t *measureTask) keeps() []*media.Frame {
+	return append([]*media.Frame{t.before, t.since}, t.frames...)
 }
 
 func (t *measureTask) do(_ context.Context, _ *worker) (out outcome) {
@@ -208,6 +217,8 @@ type trackTask struct {
 	from *media.Frame
 	to   []*media.Frame
 }
+
+func (t *trackTask) keeps() []*media.Frame { return append([]*media.Frame{t.from}, t.to...) }
 
 func (t *trackTask) do(_ context.Context, _ *worker) (out outcome) {
 	since := osthread.Time()
