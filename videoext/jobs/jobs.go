@@ -118,6 +118,7 @@ type Look struct {
 	Stream   string        // the stream's name to the pool
 	Arrived  time.Time     // of the frames
 	Deadline time.Duration // from then on; 0: none
+	Promised bool          // the deadline is met, or the frame refused
 	User     string        // key of fairness
 }
 
@@ -197,7 +198,7 @@ func (m *Maker) job(ctx context.Context, n *Network, f *media.Frame, l Look, pla
 		if job.Deadline = time.Until(l.Arrived.Add(l.Deadline)); job.Deadline <= 0 {
 			return nil, nil, fmt.Errorf("its deadline of %v passed before it could be looked at", l.Deadline)
 		}
-		job.Stream, job.Promised = l.Stream, true
+		job.Stream, job.Promised = l.Stream, l.Promised
 		if of > 1 {
 			job.Stream = fmt.Sprintf("%s/%d", l.Stream, place)
 		}

@@ -51,7 +51,7 @@ type stream struct {
 
 	last    atomic.Pointer[shot]
 	refused atomic.Bool  // the network saw nothing of the last look
-	tried   atomic.Int64 // when a frame was looked at without a deadline, since begun
+	tried   atomic.Int64 // when a frame was looked at that may be late, since begun
 	figure  metrics.Figures
 
 	mu      sync.Mutex
@@ -279,9 +279,9 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 				name += "/b"
 			}
 			var spent metrics.Spent
-			l := jobs.Look{Stream: name, Arrived: arrived, User: name}
-			if !s.tries() {
-				l.Deadline = s.spec.deadline()
+			l := jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.deadline(), Promised: true, User: name}
+			if l.Deadline > 0 && s.tries() {
+				l.Deadline, l.Promised = max(2*l.Deadline, tryDeadline), false
 			}
 			answer.Findings, answer.Why, spent = s.maker.Do(ctx, network, frames, l)
 			s.refused.Store(!slices.Contains(answer.Why, ""))
@@ -294,11 +294,14 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 	})
 }
 
-// tryEvery is how often a stream whose frames are refused has one looked at without a deadline.
-const tryEvery = 500 * time.Millisecond
+// tryEvery is how often a stream whose frames are refused has one looked at without a promise, by tryDeadline or twice its own.
+const (
+	tryEvery    = 500 * time.Millisecond
+	tryDeadline = 2 * time.Second
+)
 
-// tries says that frames are to be looked at without their deadline. The pool refuses deadlines by what passes took lately, and would not learn that they
-// take less than a few slow ones, such as the first after a start.
+// tries says that frames are to be looked at although they may be late. The pool refuses deadlines by what passes took lately, and would not learn that
+// they take less than a few slow ones, such as the first after a start.
 func (s *stream) tries() bool {
 	now, last := int64(time.Since(s.begun)), s.tried.Load()
 	return s.refused.Load() && now-last > int64(tryEvery) && s.tried.CompareAndSwap(last, now)
