@@ -2,12 +2,10 @@ package main
 
 import (
 	"bufio"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"syscall"
 	"testing"
@@ -15,7 +13,7 @@ import (
 )
 
 // TestVideoDemo: the demo's page, in a browser, has boxes and numbers of a real stream; the demo ends and leaves nothing. The browser's
-// picture of it is kept as build/video-page.png.
+// picture of it is kept as build/video-page.png. The same browser then adds and removes streams of a server with an API key.
 func TestVideoDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a browser, a server and a camera take 10 s")
@@ -73,6 +71,7 @@ func TestVideoDemo(t *testing.T) {
 	b.until(`document.documentElement.scrollWidth <= 390`)
 	time.Sleep(1200 * time.Millisecond) // charts are drawn once a second
 	b.screenshot("../../build/video-page-phone.png")
+	manageStreams(b)
 }
 
 // buildCamera builds the camera's program into a directory, which it returns.
@@ -85,126 +84,57 @@ func buildCamera(t *testing.T) string {
 	return dir
 }
 
-// browser is Chromium with one page, over the pipe of its DevTools protocol.
-type browser struct {
-	*testing.T
-	to      *os.File
-	from    *bufio.Reader
-	session string
-	number  int
-}
-
-func browse(t *testing.T, chromium, url string) *browser {
-	t.Helper()
-	cmd := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--remote-debugging-pipe", "--window-size=1180,860", "--user-data-dir="+filepath.Join(t.TempDir(), "profile"), "about:blank")
-	ours, theirs := pipes(t), pipes(t)
-	cmd.ExtraFiles = []*os.File{ours[0], theirs[1]} // it reads 3 and writes 4
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ours[0].Close()
-	theirs[1].Close()
-	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait()
-	})
-	b := &browser{T: t, to: ours[1], from: bufio.NewReader(theirs[0])}
-	if err := theirs[0].SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	var target struct{ TargetID string }
-	b.into(&target, "Target.createTarget", map[string]any{"url": url})
-	var attached struct{ SessionID string }
-	b.into(&attached, "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true})
-	b.session = attached.SessionID
-	return b
-}
-
-func pipes(t *testing.T) [2]*os.File {
-	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close(); w.Close() })
-	return [2]*os.File{r, w}
-}
-
-func (b *browser) into(result any, method string, params any) {
-	b.Helper()
-	if err := json.Unmarshal(b.send(method, params), result); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// send sends a command and waits for its result.
-func (b *browser) send(method string, params any) json.RawMessage {
-	b.Helper()
-	b.number++
-	message := map[string]any{"id": b.number, "method": method, "params": params}
-	if b.session != "" {
-		message["sessionId"] = b.session
-	}
-	text, err := json.Marshal(message)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := b.to.Write(append(text, 0)); err != nil {
-		b.Fatal(err)
-	}
-	for {
-		line, err := b.from.ReadBytes(0)
-		if err != nil {
-			b.Fatalf("%s: the browser says no more: %v", method, err)
-		}
-		var said struct {
-			ID     int
-			Result json.RawMessage
-			Error  *struct{ Message string }
-		}
-		if err := json.Unmarshal(line[:len(line)-1], &said); err != nil {
+// manageStreams gives the key where the browser asks for it, adds a stream by keyboard, which is refused with the figure at first, and removes it.
+func manageStreams(b *browser) {
+	file := eyeFile(b.T, 1)
+	b.Setenv("CACHE_DIRECTORY", slowProfile(b.T, file)) // 0.6 s a frame
+	b.Setenv("PREFILLONLY_API_KEY", "sesame")
+	p := serveEyes(b.T, eyeEntry("eye", file))
+	passwords := []string{"guess", "sesame"}
+	b.on = func(method string, params json.RawMessage) {
+		var paused struct{ RequestID string }
+		if err := json.Unmarshal(params, &paused); err != nil {
 			b.Fatal(err)
 		}
-		if said.ID != b.number {
-			continue
+		switch method {
+		case "Fetch.requestPaused":
+			b.post("Fetch.continueRequest", map[string]any{"requestId": paused.RequestID})
+		case "Fetch.authRequired":
+			if len(passwords) == 0 {
+				b.Fatal("the browser asks for the key once more")
+			}
+			answer := map[string]string{"response": "ProvideCredentials", "username": "any", "password": passwords[0]}
+			b.post("Fetch.continueWithAuth", map[string]any{"requestId": paused.RequestID, "authChallengeResponse": answer})
+			passwords = passwords[1:]
 		}
-		if said.Error != nil {
-			b.Fatalf("%s: %s", method, said.Error.Message)
-		}
-		return said.Result
 	}
-}
+	b.send("Fetch.enable", map[string]any{"handleAuthRequests": true})
+	b.send("Page.navigate", map[string]any{"url": p.base + "/video"})
+	b.until(`document.querySelector("#empty")?.hidden === false && document.querySelector("#adding").open && document.querySelector("#summary").textContent === "0 streams"`)
+	if len(passwords) > 0 {
+		b.Errorf("the browser was not asked for the key after a wrong one: %v are left", passwords)
+	}
+	b.send("Fetch.disable", nil)
+	b.on = nil
+	b.send("Emulation.setDeviceMetricsOverride", map[string]any{"width": 320, "height": 640, "deviceScaleFactor": 2, "mobile": true})
+	b.until(`document.documentElement.scrollWidth <= 320`)
 
-// until waits until an expression is true on the page.
-func (b *browser) until(expression string) {
-	b.Helper()
-	for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(150 * time.Millisecond) {
-		var answer struct{ Result struct{ Value any } }
-		b.into(&answer, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true})
-		if answer.Result.Value == true {
-			return
-		}
-	}
-	var page struct{ Result struct{ Value string } }
-	b.into(&page, "Runtime.evaluate", map[string]any{"expression": "document.body.innerText", "returnByValue": true})
-	b.screenshot("../../build/video-page.png")
-	b.Fatalf("not within 40 s: %s\nthe page says:\n%s", expression, page.Result.Value)
-}
-
-func (b *browser) screenshot(name string) {
-	b.Helper()
-	var shot struct{ Data string }
-	b.into(&shot, "Page.captureScreenshot", map[string]any{"format": "png"})
-	data, err := base64.StdEncoding.DecodeString(shot.Data)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(name, data, 0o644); err != nil {
-		b.Fatal(err)
-	}
+	b.tabTo("name")
+	b.fill("gate")
+	b.tabTo("source")
+	b.fill("drawn.mp4")
+	b.key("Enter", "\r")
+	b.until(`!document.querySelector("#refused").hidden && document.querySelector("#refused").textContent.includes("take 7.2 of a device")`)
+	b.tabTo("rate")
+	b.fill("1")
+	b.key("Enter", "\r")
+	b.until(`document.querySelector("[data-stream=gate]") && document.querySelector("#empty").hidden && document.querySelector("#refused").hidden && document.querySelector("#summary").textContent === "1 stream"`)
+	b.until(`parseFloat(document.querySelector('[data-stream=gate] [data-figure="a"]').textContent) > 0`)
+	b.until(`document.documentElement.scrollWidth <= 320`)
+	b.screenshot("../../build/video-page-narrow.png")
+	b.tabTo("Remove")
+	b.key("Enter", "\r")
+	b.until(`document.querySelector(".remove").textContent === "Really remove?"`)
+	b.key("Enter", "\r")
+	b.until(`!document.querySelector("[data-stream]") && !document.querySelector("#empty").hidden`)
 }

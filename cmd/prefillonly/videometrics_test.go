@@ -102,7 +102,19 @@ func TestVideoClasses(t *testing.T) {
 
 // TestVideoPromises: the network sees a stream's frames again although it was last known to be slower than their deadline.
 func TestVideoPromises(t *testing.T) {
-	cache, file := t.TempDir(), eyeFile(t, 1)
+	file := eyeFile(t, 1)
+	t.Setenv("CACHE_DIRECTORY", slowProfile(t, file))
+	p := serveEyes(t, eyeEntry("eye", file))
+	if status, text := p.declare(`{"name":"street","source":"drawn.mp4","loop":true,"rate":1,"deadline_ms":500}`); status != http.StatusCreated || !strings.Contains(text, `"load":0.6`) {
+		t.Fatalf("%d %s", status, text)
+	}
+	p.until("frames are seen", func() bool { f := p.figuresOf("street"); return f["frames_total"]-f["dropped_frames_total"] >= 8 })
+}
+
+// slowProfile makes a directory of profiles by which a frame takes a network 0.6 s.
+func slowProfile(t *testing.T, file string) (cache string) {
+	t.Helper()
+	cache = t.TempDir()
 	if out, err := command([]string{"CACHE_DIRECTORY=" + cache}, "profile", file).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -118,10 +130,5 @@ func TestVideoPromises(t *testing.T) {
 	if err := os.WriteFile(found[0], slow, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("CACHE_DIRECTORY", cache)
-	p := serveEyes(t, eyeEntry("eye", file))
-	if status, text := p.declare(`{"name":"street","source":"drawn.mp4","loop":true,"rate":1,"deadline_ms":500}`); status != http.StatusCreated || !strings.Contains(text, `"load":0.6`) {
-		t.Fatalf("%d %s", status, text)
-	}
-	p.until("frames are seen", func() bool { f := p.figuresOf("street"); return f["frames_total"]-f["dropped_frames_total"] >= 8 })
+	return cache
 }

@@ -75,15 +75,15 @@ class Card {
     this.times.add(now, [late, dropped, latency]);
   }
 
-  // bitrates are those of the last seconds, in kbit/s, of what a camera sent; the server reads other sources by itself.
+  // bitrates are those of the last seconds, in kbit/s. Sources that the server reads have no stream B.
   bitrates(now, stream) {
-    if (stream.source !== "camera") return [null, null];
     this.sent.push({ at: now, a: stream.bytes_a, b: stream.bytes_b });
     if (this.sent.at(-1).a < this.sent[0].a) this.sent = [this.sent.at(-1)]; // the server began anew
     while (this.sent.length > 2 && this.sent[1].at < now - averaged) this.sent.shift();
     const first = this.sent[0], seconds = now - first.at;
     if (seconds < 0.5) return [null, null];
-    return [stream.bytes_a - first.a, stream.bytes_b - first.b].map((bytes) => Math.max(0, bytes) * 8 / 1000 / seconds);
+    const rates = [stream.bytes_a - first.a, stream.bytes_b - first.b].map((bytes) => Math.max(0, bytes) * 8 / 1000 / seconds);
+    return stream.source === "camera" ? rates : [rates[0], null];
   }
 
   // latency is the median of the results since the last time, or of the last ones; without any it is the mean that the server tells.
