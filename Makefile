@@ -100,8 +100,9 @@ SOAK ?= 1h
 soak: build ## mixed traffic with faults for SOAK=1h: what became of every request, and the memory of each process
 	$(GO) run ./test/soak -duration $(SOAK)
 
-soak-video: build ## five ways to stream video for SOAK=1h, with faults: whether each frame got its own results, once, and memory
+soak-video: build ## five ways to stream video for SOAK=1h, then streams of a server beside requests for as long, with faults: results and memory
 	$(GO) run ./test/videosoak -duration $(SOAK)
+	$(GO) run ./test/soak -streams -clients 4 -roles video,executor,scheduler,frontend -duration $(SOAK)
 
 strikes: build ## 50 kill -9 and 50 SIGSEGV or SIGSTOP under 16 clients
 	$(GO) run ./test/soak -duration 0 -every 0 -faults 100 -signals KILL,SEGV,KILL,STOP

@@ -16,33 +16,11 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 )
 
-// eyeFile writes a network of pictures that finds one thing in each, whose score is the picture's mean red. Pictures of so many times
-// 16 x 24 pixels make it slow.
+// eyeFile writes that network of pictures.
 func eyeFile(t *testing.T, size int) string {
 	t.Helper()
-	g := onnxtest.Graph{
-		Inputs: []onnxtest.Value{{Name: "x", Type: onnxtest.Float32, Dims: []any{1, 3, size * 16, size * 24}}},
-		Outputs: []onnxtest.Value{
-			{Name: "scores", Type: onnxtest.Float32, Dims: []any{1, 1, 2}}, {Name: "boxes", Type: onnxtest.Float32, Dims: []any{1, 1, 4}},
-		},
-		Constants: []onnxtest.Tensor{
-			onnxtest.Ints("flat", 1, 3), onnxtest.Ints("two", 1, 1, 2), onnxtest.Ints("four", 1, 1, 4),
-			onnxtest.Floats("red", []int{3, 2}, 0, 1, 0, 0, 0, 0),
-			onnxtest.Floats("none", []int{3, 4}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-			onnxtest.Floats("place", []int{1, 4}, 0.25, 0.25, 0.75, 0.5),
-		},
-		Nodes: []onnxtest.Node{
-			{Op: "GlobalAveragePool", In: []string{"x"}, Out: []string{"mean"}},
-			{Op: "Reshape", In: []string{"mean", "flat"}, Out: []string{"rgb"}},
-			{Op: "MatMul", In: []string{"rgb", "red"}, Out: []string{"s"}},
-			{Op: "Reshape", In: []string{"s", "two"}, Out: []string{"scores"}},
-			{Op: "MatMul", In: []string{"rgb", "none"}, Out: []string{"nothing"}},
-			{Op: "Add", In: []string{"nothing", "place"}, Out: []string{"b"}},
-			{Op: "Reshape", In: []string{"b", "four"}, Out: []string{"boxes"}},
-		},
-	}
 	file := filepath.Join(t.TempDir(), "eye.onnx")
-	if err := os.WriteFile(file, onnxtest.File(17, g), 0o600); err != nil {
+	if err := os.WriteFile(file, onnxtest.File(17, onnxtest.Eye(size)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file

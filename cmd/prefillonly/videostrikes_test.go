@@ -46,7 +46,7 @@ func TestVideoStrikes(t *testing.T) {
 	p.mustDeclare(`{"name":"file","source":"drawn.mp4","loop":true}`)
 	camera := &rtsptest.Camera{Units: rtsptest.Drawn(), Loop: true, Pace: time.Second / rtsptest.Rate}
 	p.mustDeclare(fmt.Sprintf(`{"name":"rtsp","source":%q}`, camera.Start(t)))
-	p.mustDeclare(`{"name":"program","source":"camera","method":"dds:frames=4"}`)
+	p.mustDeclare(`{"name":"program","source":"camera","method":"dds:frames=4,objectness=0.2"}`)
 	names := []string{"file", "rtsp", "program"}
 	program := exec.CommandContext(t.Context(), filepath.Join(buildCamera(t), "camera"), "run", "--server", p.base, "--stream", "program", "--rate", "0", "--loop",
 		"--source", "../../videoext/media/ffmpeg/testdata/drawn.mp4")

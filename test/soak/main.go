@@ -18,6 +18,9 @@ type config struct {
 	device     string
 	models     int    // that are served; 0: the demo model alone
 	frames     bool   // a network is served beside, and asked for frames and gradients
+	streams    bool   // video streams of a file and a camera are kept beside
+	clip       string // their frames
+	camera     string // the camera's program
 	memory     string // --memory of the server; empty: what there is
 	frontends  int
 	clients    int
@@ -38,6 +41,9 @@ func main() {
 	flag.StringVar(&c.device, "device", "cpu", "its --device")
 	flag.IntVar(&c.models, "models", 0, "serve so many models, variants of the demo model of 6 MiB each, and ask all of them; 0: the demo model alone")
 	flag.BoolVar(&c.frames, "frames", true, "serve a network beside, and ask it for frames and gradients; the device null has none")
+	flag.BoolVar(&c.streams, "streams", false, "keep video streams of a file and of a camera with DDS beside, and hold their results to each other")
+	flag.StringVar(&c.clip, "clip", "videoext/media/ffmpeg/testdata/drawn.mp4", "their frames, 24 of them")
+	flag.StringVar(&c.camera, "camera", "bin/camera", "the camera's program")
 	flag.StringVar(&c.memory, "memory", "", "its --memory: less than all models take has them loaded in turn")
 	flag.IntVar(&c.frontends, "frontends", 2, "its --api-server-count")
 	flag.IntVar(&c.clients, "clients", 16, "clients, each with one request at a time")
@@ -93,6 +99,22 @@ func run(ctx context.Context, c config) (*report, error) {
 	traffic, stopTraffic := context.WithCancel(ctx)
 	defer stopTraffic()
 	asked := t.start(traffic)
+	if c.streams {
+		r.streams = newStreams(c, s.url)
+		filmed, err := r.streams.start(traffic)
+		if err != nil {
+			return nil, err
+		}
+		s.camera = &r.streams.pid
+		requests := asked
+		both := make(chan struct{})
+		go func() { // ends with traffic
+			<-requests
+			<-filmed
+			close(both)
+		}()
+		asked = both
+	}
 	sampling, stopSampling := context.WithCancel(ctx)
 	defer stopSampling()
 	sampled := r.memory.start(sampling, s, sampleEvery(c))

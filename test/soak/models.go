@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,9 +19,9 @@ const (
 	side        = 12
 )
 
-// language is how many language models are served under names; a network beside it gives the demo model one.
+// language is how many language models are served under names; a network beside gives the demo model one.
 func (c config) language() int {
-	if c.frames {
+	if c.frames || c.streams {
 		return max(c.models, 1)
 	}
 	return c.models
@@ -37,23 +39,41 @@ func writeModels(c config) (args []string, remove func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.frames {
-		network := filepath.Join(dir, networkName+".onnx")
-		if err := os.WriteFile(network, onnxtest.File(17, edges()), 0o600); err != nil {
-			_ = os.RemoveAll(dir)
-			return nil, nil, err
-		}
-		args = append(args, networkName+"="+network)
+	list, err := writeList(c, dir)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "models.yaml"), []byte(list), 0o600)
 	}
-	for i := range c.language() {
-		model := filepath.Join(dir, modelName(i))
-		if err := demotest.Variant(model, byte(1+i)); err != nil {
-			_ = os.RemoveAll(dir)
-			return nil, nil, err
-		}
-		args = append(args, model)
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, nil, err
+	}
+	args = append(args, "--config", filepath.Join(dir, "models.yaml"))
+	if c.streams {
+		args = append(args, "--video-files", filepath.Dir(c.clip), "--video-state", filepath.Join(dir, "streams"))
 	}
 	return args, func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// writeList writes models into a directory, and returns the list of them.
+func writeList(c config, dir string) (list string, err error) {
+	list = "models:\n"
+	network := func(name string, g onnxtest.Graph, more string) {
+		path := filepath.Join(dir, name+".onnx")
+		err = errors.Join(err, os.WriteFile(path, onnxtest.File(17, g), 0o600))
+		list += fmt.Sprintf("- {name: %s, path: %q%s}\n", name, path, more)
+	}
+	if c.frames {
+		network(networkName, edges(), "")
+	}
+	if c.streams {
+		network(eyeName, onnxtest.Eye(1), ", image: {scale: [255]}, decoder: ssd")
+	}
+	for i := range c.language() {
+		path := filepath.Join(dir, modelName(i))
+		err = errors.Join(err, demotest.Variant(path, byte(1+i)))
+		list += fmt.Sprintf("- {name: %s, path: %q}\n", modelName(i), path)
+	}
+	return list, err
 }
 
 // edges is a convolution of pictures, and the mean of each of its channels.

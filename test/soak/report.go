@@ -46,6 +46,8 @@ type report struct {
 	memory memory
 	took   time.Duration
 
+	streams *streams // nil: there are none
+
 	mu      sync.Mutex
 	tallies map[string]*tally // guarded by mu; by kind
 	faults  []fault           // guarded by mu
@@ -124,7 +126,7 @@ func (r *report) verdict() error {
 			errs = append(errs, fmt.Errorf("%s (process %d) grew from %s to %s", l.name, l.pid, mib(warm), mib(last)))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.streams.verdict())...)
 }
 
 func mib(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
@@ -136,6 +138,7 @@ func (r *report) write(w io.Writer) {
 	fmt.Fprintf(w, "%d clients, %d frontends, device %s, %v, %d faults\n\n", r.config.clients, r.config.frontends, r.config.device, r.took.Round(time.Second), len(r.faults))
 	r.writeRequests(w)
 	r.writeFaults(w)
+	r.streams.write(w)
 	r.writeMemory(w)
 	for _, note := range r.notes {
 		fmt.Fprintln(w, note)

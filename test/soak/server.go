@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,6 +27,8 @@ type server struct {
 	cmd   *exec.Cmd
 	url   string
 	ended chan struct{}
+
+	camera *atomic.Int64 // process that streams to it, or 0; nil: none ever does
 }
 
 // startServer starts the program with these arguments beside the usual ones, and waits until it is ready.
@@ -90,10 +94,13 @@ func (s *server) processes() []process {
 			continue // it is about to become one of them
 		}
 		p := process{child.Args[1], child.Args[1], child.PID}
-		if len(child.Args) > 3 {
-			p.name = child.Args[3]
+		if i := slices.Index(child.Args, "--name"); i > 0 && i+1 < len(child.Args) {
+			p.name = child.Args[i+1]
 		}
 		all = append(all, p)
+	}
+	if s.camera != nil && s.camera.Load() != 0 {
+		all = append(all, process{"camera", "camera", int(s.camera.Load())})
 	}
 	return all
 }

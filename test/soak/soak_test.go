@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 )
 
 // program builds the program under test.
@@ -45,6 +47,31 @@ func TestSoak(t *testing.T) {
 	})
 	if len(r.faults) < 3 {
 		t.Errorf("%d faults, want at least 3", len(r.faults))
+	}
+}
+
+// TestSoakStreams is the short form of the second half of `make soak-video`: streams of a file and of a camera with DDS beside requests.
+func TestSoakStreams(t *testing.T) {
+	if err := ffmpeg.Available(); err != nil {
+		t.Skip(err)
+	}
+	camera := filepath.Join(t.TempDir(), "camera")
+	if text, err := exec.Command("go", "build", "-o", camera, "../../cmd/camera").CombinedOutput(); err != nil {
+		t.Skipf("the camera's program cannot be built: %v\n%s", err, text)
+	}
+	clip, err := filepath.Abs("../../videoext/media/ffmpeg/testdata/drawn.mp4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustSoak(t, config{
+		binary: program(t), device: "cpu", frames: true, streams: true, clip: clip, camera: camera, frontends: 2, clients: 4, duration: 50 * time.Second, every: 3 * time.Second,
+		signals: "KILL,SEGV,STOP", roles: "video,executor,scheduler,frontend", silence: 3 * time.Second, seed: 3, flatWithin: 32 << 20,
+	})
+	if len(r.faults) < 3 || r.streams.cameras < 2 {
+		t.Errorf("%d faults and %d cameras", len(r.faults), r.streams.cameras)
+	}
+	if dds := r.streams.all[1]; dds.number == uint64(dds.final) {
+		t.Error("DDS asked for no region")
 	}
 }
 
