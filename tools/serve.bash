@@ -22,3 +22,15 @@ serve() {
   echo "the server on port $port does not get ready" >&2
   exit 1
 }
+
+# serve_models PORT "{a model's entry}"... [-- FLAGS...]: a server of models as a configuration has them.
+serve_models() {
+  local port=$1 entries=()
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do entries+=("$1"); shift; done
+  { echo models:; printf -- '- %s\n' "${entries[@]}"; } >"$work/$port.yaml"
+  serve "$port" --config "$work/$port.yaml" --video-state "$work/$port" "${@:2}"
+}
+
+# network_entry NETWORK.onnx: its entry, with DECODER=yolox. `prefillonly profile` measures it better than a start beside other models: do that before.
+network_entry() { echo "{path: $(realpath "$1"), name: network, keep: always, decoder: ${DECODER:-yolox}}"; }
