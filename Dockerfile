@@ -43,9 +43,10 @@ CMD ["serve"]
 
 # The camera's side of video alone, which is GPL as a whole (NOTICE):
 #     docker build -t prefillonly:camera --target camera .
+#     docker run prefillonly:camera run --server https://video.example.com --stream gate --source rtsp://10.0.0.7/live
 FROM debian:bookworm-slim AS camera
 # hadolint ignore=DL3008
-RUN apt-get update && apt-get install -y --no-install-recommends libavformat59 libswscale6 libx264-164 \
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libavformat59 libswscale6 libx264-164 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 65532 --create-home prefillonly
 COPY --from=build-cpu /src/bin/camera /usr/local/bin/camera
