@@ -1,6 +1,6 @@
 #!/bin/bash
 # Compute and draw the results of bench/REPRODUCTION.md's chapter about video anew, into bench/results/video: all of them, or the parts that are named.
-#     tools/figures_video.sh [tuning] [short] [bound] [methods] [published] [regions] [links] [density] [segmentation] [faces]
+#     tools/figures_video.sh [tuning] [short] [known] [methods] [published] [regions] [links] [rates] [density] [segmentation] [faces]
 # It takes the clips and networks of $PREFILLONLY_DATA (default: ../shared/data), carn_m_x2.onnx of tools/carn_onnx.py in build/models, and the
 # programs in bin. An idle core takes about an hour and a half.
 set -euo pipefail
@@ -39,11 +39,13 @@ tuning() {
     enlarge=0.3,objectness=0.05 enlarge=0.3,objectness=0.2 enlarge=0.5 enlarge=0.3,hold=0 enlarge=0.3,sure=0.7 enlarge=0.3,blocks=false enlarge=0.3,outside=51)
   evaluate tuning-first --clips "$highway" --seconds 4.4 "${vehicles[@]}" --found 0.3 --methods "$methods"
   evaluate tuning-second --clips "$highway" --from 4.4 "${vehicles[@]}" --found 0.3 --methods "$methods"
+  rm "$out"/tuning-*/*.svg
 }
 
 # The clip of 38 frames, at its own rate.
 short() {
   evaluate short --clips "$short" --rate 0 "${vehicles[@]}" --found 0.3 --methods "$(mpegs 0.6 0.8 1)dds,awstream"
+  evaluate short-published --clips "$short" --rate 0 "${vehicles[@]}" --methods "$(mpegs 0.6 0.8 1)dds"
 }
 
 # All methods on one plot.
@@ -61,16 +63,17 @@ mpegs() {
   echo "$list"
 }
 
-# What the best is that regions can do: things on the camera are found by the server's network itself. Where the rest has the same QP, it is plain H.264
-# in which, as in all QP maps, I frames have that QP too.
-bound() {
+# Regions that are known beforehand: what the server's network finds in the frames as they are, on the camera, and one stream. Where the rest has the same
+# QP, it is plain H.264 in which, as in all QP maps, I frames have that QP too.
+known() {
   local pair qp list=""
   for qp in 28 32 36 40 44; do list+="vigil:frames=15,scale=0.8,qp=$qp,outside=$qp,"; done
   for pair in 44,32 42,30 40,26 38,24 36,22; do list+="vigil:frames=15,scale=0.8,outside=${pair%,*},qp=${pair#*,},"; done
-  evaluate bound-first --clips "$highway" --seconds 4.4 "${vehicles[@]}" --found 0.3 --camera-detector "$data/models/yolox_nano_416.onnx" \
+  evaluate known-first --clips "$highway" --seconds 4.4 "${vehicles[@]}" --found 0.3 --camera-detector "$data/models/yolox_nano_416.onnx" \
     --camera-decoder yolox --methods "$(mpegs 0.6 0.8 1)${list%,}"
-  evaluate bound-second --clips "$highway" --from 4.4 "${vehicles[@]}" --found 0.3 --camera-detector "$data/models/yolox_nano_416.onnx" \
+  evaluate known-second --clips "$highway" --from 4.4 "${vehicles[@]}" --found 0.3 --camera-detector "$data/models/yolox_nano_416.onnx" \
     --camera-decoder yolox --methods "$(mpegs 0.6 0.8 1)${list%,}"
+  rm "$out"/known-*/*.svg
 }
 
 # The published threshold of what is found, 0.5.
@@ -95,6 +98,12 @@ links() {
     --methods "dds:preset=tuned,frames=5,adapt=true,dds:preset=tuned,frames=5,low=42,high=30,mpeg:frames=5,qp=36,scale=0.8,awstream:frames=5"
 }
 
+# One setting for links of several rates, and for one that breaks down and recovers.
+rates() {
+  evaluate rates --clips "$highway" "${vehicles[@]}" --found 0.3 --link 100kbit --link 200kbit --link 400kbit --link 0s:400kbit,3s:120kbit,6s:400kbit \
+    --methods "dds:preset=tuned,frames=5,adapt=true,dds:preset=tuned,frames=5,low=42,high=30,mpeg:frames=5,qp=30,scale=0.8,mpeg:frames=5,qp=36,scale=0.8,awstream:frames=5"
+}
+
 # Parts of a clip with many things and with few.
 density() {
   evaluate density --clips "$highway" --part 1.5 "${vehicles[@]}" --found 0.3 --methods "$(mpegs 0.6 0.8 1)dds"
@@ -111,6 +120,7 @@ segmentation() {
   plain=$(mpegs 1)
   evaluate segmentation-first "${road[@]}" --methods "mpeg:frames=15,qp=24,${plain%,}$list"
   evaluate segmentation-second "${road[@]}" --from 4.4 --methods "mpeg:frames=15,qp=24,${plain%,}$list"
+  rm "$out"/segmentation-*/*.svg
 }
 
 faces() {
@@ -118,6 +128,6 @@ faces() {
 }
 
 if [ $# = 0 ]; then
-  set -- tuning short bound methods published regions links density segmentation faces
+  set -- tuning short known methods published regions links rates density segmentation faces
 fi
 for part; do "$part"; done

@@ -103,6 +103,9 @@ func (c *Chart) Write(path string) error {
 		}
 		line.Color, line.Width = c.colour(i), vg.Points(1.5)
 		marks.Color, marks.Shape, marks.Radius = line.Color, draw.CircleGlyph{}, vg.Points(2.5)
+		if i >= len(palette) { // its colour has been used
+			marks.Shape, marks.Radius, line.Width = draw.TriangleGlyph{}, vg.Points(4), vg.Points(0.75)
+		}
 		if s.Dashed {
 			line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
 		}

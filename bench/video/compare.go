@@ -55,23 +55,26 @@ func f1At(front []Row, f1 func(*Row) float64, bytes float64) float64 {
 }
 
 // plain are the results of plain H.264 on a clip, over a link that carries all at once.
-func plain(rows []Row, clip string) []Row {
-	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Clip != clip || r.Method != "mpeg" || r.Link != "" })
+func plain(rows []Row, clip string) []Row { return by("mpeg", rows, clip) }
+
+// by are the results of a method on a clip, over a link that carries all at once.
+func by(method string, rows []Row, clip string) []Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Clip != clip || r.Method != method || r.Link != "" })
 }
 
 func byDDS(r *Row) float64      { return r.F1DDS }
 func byOneAdapt(r *Row) float64 { return r.F1OneAdapt }
 
-// gain is how a family of settings stands to plain H.264: means over those of its settings of which it can be told.
+// gain is how a family of settings stands to a baseline: means over those of its settings of which it can be told.
 type gain struct {
-	settings int     // with bytes that plain H.264 has
-	f1       float64 // above that of plain H.264 at equal bytes
-	bytes    float64 // relative to those of plain H.264 at equal F1, the geometric mean
-	never    int     // settings whose F1 plain H.264 never has; they are not in bytes
+	settings int     // with bytes that the baseline has
+	f1       float64 // above that of the baseline at equal bytes
+	bytes    float64 // relative to those of the baseline at equal F1, the geometric mean
+	never    int     // settings whose F1 the baseline never has; they are not in bytes
 }
 
-func gainOf(rows, plain []Row, f1 func(*Row) float64) (g gain) {
-	best := front(plain, f1)
+func gainOf(rows, base []Row, f1 func(*Row) float64) (g gain) {
+	best := front(base, f1)
 	logs, n := 0.0, 0
 	for i := range rows {
 		r := &rows[i]
@@ -90,7 +93,7 @@ func gainOf(rows, plain []Row, f1 func(*Row) float64) (g gain) {
 }
 
 // Compare tells how results stand to plain H.264 on the same clip: the difference of F1 at equal bytes, and the bytes relative to those that it takes
-// for an equal F1; of each result, and then of each family of settings. All containers count.
+// for an equal F1; of each result, and then of each family of settings, that against AWStream's too. All containers count.
 func Compare(w io.Writer, rows []Row) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	families := map[[2]string][]Row{}
@@ -113,20 +116,31 @@ func Compare(w io.Writer, rows []Row) error {
 		}
 		fmt.Fprintln(out)
 	}
-	fmt.Fprintln(out, "\nmeans\tfamily\tsettings\tF1 (DDS) at equal bytes\tbytes at equal F1\tF1 (OneAdapt) at equal bytes\tbytes at equal F1")
-	for _, key := range order {
-		all := families[key]
-		fmt.Fprintf(out, "%s\t%s\t%d", key[0], key[1], len(all))
-		for _, f1 := range []func(*Row) float64{byDDS, byOneAdapt} {
-			g := gainOf(all, plain(rows, key[0]), f1)
-			fmt.Fprintf(out, "\t%s\t%s", signed(g.f1), percent(g.bytes))
-			if g.never > 0 {
-				fmt.Fprintf(out, ", without %d that it never has", g.never)
+	for _, against := range []string{"mpeg", "awstream"} {
+		if !slices.ContainsFunc(rows, func(r Row) bool { return r.Method == against && r.Link == "" }) {
+			continue
+		}
+		fmt.Fprintf(out, "\nmeans against %s\tfamily\tsettings\tF1 (DDS) at equal bytes\tbytes at equal F1\tF1 (OneAdapt) at equal bytes\tbytes at equal F1\n", against)
+		for _, key := range order {
+			if base := by(against, rows, key[0]); len(base) > 0 && families[key][0].Method != against {
+				compareFamily(out, key, families[key], base)
 			}
 		}
-		fmt.Fprintln(out)
 	}
 	return out.Flush()
+}
+
+// compareFamily tells how the settings of one family stand to a baseline on the same clip, on average.
+func compareFamily(out io.Writer, key [2]string, family, base []Row) {
+	fmt.Fprintf(out, "%s\t%s\t%d", key[0], key[1], len(family))
+	for _, f1 := range []func(*Row) float64{byDDS, byOneAdapt} {
+		g := gainOf(family, base, f1)
+		fmt.Fprintf(out, "\t%s\t%s", signed(g.f1), percent(g.bytes))
+		if g.never > 0 && g.never < len(family) {
+			fmt.Fprintf(out, ", without %d that it never has", g.never)
+		}
+	}
+	fmt.Fprintln(out)
 }
 
 func signed(v float64) string {

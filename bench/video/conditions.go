@@ -11,7 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/link"
 )
 
-// drawDensity has, for each part of a clip, what DDS's settings gain over plain H.264 at equal bytes, on average, over how many objects there are.
+// drawDensity has, for each part of a clip, what DDS's families of settings gain over plain H.264 at equal bytes, on average, over how many objects there are.
 func drawDensity(rows []Row, dir string) error {
 	parts := map[string][]Row{}
 	for _, r := range rows {
@@ -22,11 +22,15 @@ func drawDensity(rows []Row, dir string) error {
 		return cmp.Or(cmp.Compare(parts[a][0].Objects, parts[b][0].Objects), cmp.Compare(a, b))
 	})
 	for _, name := range order {
-		all := parts[name]
-		some := slices.DeleteFunc(slices.Clone(all), func(r Row) bool { return r.Method != "dds" })
-		if g := gainOf(some, plain(all, name), byDDS); g.settings > 0 {
-			clip, _, _ := strings.Cut(name, "@")
-			c.Add(clip, all[0].Objects, g.f1)
+		families := map[string][]Row{}
+		for _, r := range by("dds", parts[name], name) {
+			families[r.family()] = append(families[r.family()], r)
+		}
+		for _, family := range slices.Sorted(maps.Keys(families)) {
+			if g := gainOf(families[family], plain(parts[name], name), byDDS); g.settings > 0 {
+				clip, _, _ := strings.Cut(name, "@")
+				c.Add(family+", "+clip, parts[name][0].Objects, g.f1)
+			}
 		}
 	}
 	if len(c.Series) == 0 {
