@@ -68,10 +68,8 @@ func (s *stream) serve(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 	c := newCameraSession()
 	var group sync.WaitGroup
-	group.Go(func() { // ended below
-		from := &patient{from: r.Body, control: control, until: time.Now().Add(helloTimeout)}
-		c.end(s.listen(r.Context(), c, from))
-	})
+	from := &patient{from: r.Body, control: control, until: time.Now().Add(helloTimeout)}
+	group.Go(func() { c.end(s.listen(r.Context(), c, from)) }) // ended below
 	_ = control.Flush()
 	err := c.write(w, control)
 	if err != nil {
@@ -82,7 +80,7 @@ func (s *stream) serve(w http.ResponseWriter, r *http.Request) {
 	case s.gone <- c:
 	case <-s.stopped:
 	}
-	_ = control.SetReadDeadline(time.Unix(1, 0))
+	from.end()
 	group.Wait()
 }
 
@@ -130,20 +128,52 @@ const takeTimeout = 30 * time.Second
 type patient struct {
 	from    io.Reader
 	control *http.ResponseController
-	until   time.Time // 0: quietTimeout from each read on
+
+	mu    sync.Mutex
+	until time.Time // guarded by mu; 0: quietTimeout from each read on
+	over  bool      // guarded by mu; nothing more is read
 }
 
 func (p *patient) Read(b []byte) (int, error) {
-	until := p.until
-	if until.IsZero() {
-		until = time.Now().Add(quietTimeout)
+	if !p.extend() {
+		return 0, errOver
 	}
-	_ = p.control.SetReadDeadline(until) // writers of tests have none
 	n, err := p.from.Read(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = errors.New("the camera has said nothing for too long")
 	}
 	return n, err
+}
+
+var errOver = errors.New("the session is over")
+
+// extend sets the deadline of the next read.
+func (p *patient) extend() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	until := p.until
+	if until.IsZero() {
+		until = time.Now().Add(quietTimeout)
+	}
+	if !p.over {
+		_ = p.control.SetReadDeadline(until) // writers of tests have none
+	}
+	return !p.over
+}
+
+// greeted says that the first message has come.
+func (p *patient) greeted() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Time{}
+}
+
+// end ends the read that waits, and those to come.
+func (p *patient) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	_ = p.control.SetReadDeadline(time.Unix(1, 0)) // writers of tests have none
 }
 
 // listen takes in what the camera says, and returns why it does no more.
@@ -161,7 +191,7 @@ func (s *stream) listen(ctx context.Context, c *cameraSession, body *patient) st
 		s.refuse(err)
 		return err.Error()
 	}
-	body.until = time.Time{}
+	body.greeted()
 	s.log.Info("a camera's session begins", zap.String("camera", hello.Camera), zap.Int("width", hello.Width), zap.Int("height", hello.Height), zap.Float64("rate", hello.Rate))
 	for event, f := streams.Event(streams.Begun{}), (*footage)(nil); ; {
 		if !s.offer(ctx, c, incoming{event, f, c}) {
