@@ -27,7 +27,7 @@ func newVideoCommand() *cobra.Command {
 	return commandGroup(&cobra.Command{
 		Use:   "video",
 		Short: "Run networks on pictures and video",
-	}, newDetectCommand(), newEvalCommand(), newVideoDemoCommand(), newVideoServeCommand())
+	}, newDetectCommand(), newEvalCommand(), newPipelinesCommand(), newVideoDemoCommand(), newVideoServeCommand())
 }
 
 // detectFlags are those of `video detect`.

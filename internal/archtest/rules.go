@@ -157,11 +157,12 @@ var arrows = map[string][]string{
 	},
 
 	// measuring
-	"bench/workload": {"engine"},
-	"bench/load":     {"bench/workload", "engine", "engine/api"},
-	"bench/cameras":  {},
-	"bench/figures":  {},
-	"bench/video":    {"bench/figures", "videoext", "videoext/accuracy", "videoext/baselines", "videoext/emulate", "videoext/link", "videoext/method", "videoext/methods"},
+	"bench/workload":  {"engine"},
+	"bench/load":      {"bench/workload", "engine", "engine/api"},
+	"bench/cameras":   {},
+	"bench/figures":   {},
+	"bench/video":     {"bench/figures", "videoext", "videoext/accuracy", "videoext/baselines", "videoext/emulate", "videoext/link", "videoext/method", "videoext/methods"},
+	"bench/pipelines": {"bench/figures", "kernels", "videoext/oneadapt", "videoext/pipeline"},
 	"bench": {
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/cameras", "scheduler/sim/feeds", "scheduler/sim/swaps",
 	},

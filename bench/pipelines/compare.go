@@ -1,0 +1,160 @@
+package pipelines
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/prefillonly/prefillonly/bench/figures"
+)
+
+// Gain is how a setting of OneAdapt stands to a way.
+type Gain struct {
+	Pipeline, Setting, Way string
+	Saved                  float64 // part of the way's resource that is not needed for an equal accuracy; NaN where the way has no such accuracy
+	Above                  float64 // accuracy above the way's at equal resource; NaN where the way has no setting as cheap
+}
+
+// all are the other ways together.
+const all = "all"
+
+// Compare compares each setting of OneAdapt with each other way, and with all of them together.
+func Compare(rows []Row) (gains []Gain) {
+	ways, order := map[[2]string][]Row{}, map[string][]string{}
+	for _, r := range rows {
+		if r.Way == OneAdapt {
+			continue
+		}
+		for _, way := range []string{r.Way, all} {
+			key := [2]string{r.Pipeline, way}
+			if ways[key] == nil && way != all {
+				order[r.Pipeline] = append(order[r.Pipeline], way)
+			}
+			ways[key] = append(ways[key], r)
+		}
+	}
+	for _, r := range rows {
+		if r.Way != OneAdapt {
+			continue
+		}
+		for _, way := range append(slices.Clone(order[r.Pipeline]), all) {
+			f := front(ways[[2]string{r.Pipeline, way}])
+			gains = append(gains, Gain{r.Pipeline, r.Setting, way, 1 - r.Cost/costAt(f, r.Accuracy), r.Accuracy - accuracyAt(f, r.Cost)})
+		}
+	}
+	return gains
+}
+
+// front are the rows that none is better than in both, from the cheapest on.
+func front(rows []Row) (best []Row) {
+	rows = slices.Clone(rows)
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Accuracy, a.Accuracy)) })
+	for _, r := range rows {
+		if len(best) == 0 || r.Accuracy > best[len(best)-1].Accuracy {
+			best = append(best, r)
+		}
+	}
+	return best
+}
+
+// costAt is what a front takes for an accuracy: between two of its rows, as if the stream were partly sent by each.
+func costAt(front []Row, accuracy float64) float64 {
+	for i := range front {
+		b := &front[i]
+		if b.Accuracy < accuracy {
+			continue
+		}
+		if i == 0 {
+			return b.Cost
+		}
+		a := &front[i-1]
+		return a.Cost + (b.Cost-a.Cost)*(accuracy-a.Accuracy)/(b.Accuracy-a.Accuracy)
+	}
+	return math.NaN()
+}
+
+// accuracyAt is a front's accuracy for a cost, likewise.
+func accuracyAt(front []Row, cost float64) float64 {
+	for i := len(front) - 1; i >= 0; i-- {
+		a := &front[i]
+		if a.Cost > cost {
+			continue
+		}
+		if i == len(front)-1 {
+			return a.Accuracy
+		}
+		b := &front[i+1]
+		return a.Accuracy + (b.Accuracy-a.Accuracy)*(cost-a.Cost)/(b.Cost-a.Cost)
+	}
+	return math.NaN()
+}
+
+// WriteGains writes gains as CSV.
+func WriteGains(w io.Writer, gains []Gain) error {
+	t := figures.Table{Header: []string{"pipeline", "oneadapt", "against", "saved", "above"}}
+	for _, g := range gains {
+		t.Add(g.Pipeline, g.Setting, g.Way, g.Saved, g.Above)
+	}
+	return t.CSV(w)
+}
+
+// WriteFindings writes findings as CSV.
+func WriteFindings(w io.Writer, findings []Findings) error {
+	t := figures.Table{Header: []string{"pipeline", "cosine", "pooled cosine", "configurations", "intervals to converge", "worst", "never", "beginnings"}}
+	for _, f := range findings {
+		t.Add(f.Pipeline, f.Cosine, f.Pooled, f.Sample, f.Converged, f.ConvergedWorst, f.Never, f.Beginnings)
+	}
+	return t.CSV(w)
+}
+
+// Print shows rows, gains and findings.
+func Print(w io.Writer, rows []Row, gains []Gain, findings []Findings) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "pipeline\tway\tsetting\taccuracy\tcost\tlooks\tgradients\tfeedback, bytes an interval")
+	for _, r := range rows {
+		n := float64(r.Intervals)
+		fmt.Fprintf(out, "%s\t%s\t%s\t%.3f\t%.3f\t%.2f\t%.2f\t%.0f\n", r.Pipeline, r.Way, r.Setting, r.Accuracy, r.Cost, float64(r.Looks)/n, float64(r.Slopes)/n, float64(r.Feedback)/n)
+	}
+	fmt.Fprintln(out, "\npipeline\toneadapt\tagainst\tresource saved at equal accuracy\taccuracy above at equal resource")
+	for _, g := range gains {
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", g.Pipeline, g.Setting, g.Way, known("%.0f %%", 100*g.Saved), known("%+.3f", g.Above))
+	}
+	fmt.Fprintln(out, "\npipeline\tcosine\tpooled\tof\tintervals to converge\tworst\tnever")
+	for _, f := range findings {
+		fmt.Fprintf(out, "%s\t%.3f\t%.3f\t%d\t%.1f\t%d\t%d of %d\n", f.Pipeline, f.Cosine, f.Pooled, f.Sample, f.Converged, f.ConvergedWorst, f.Never, f.Beginnings)
+	}
+	return out.Flush()
+}
+
+// known is a number, or a dash where it cannot be told.
+func known(format string, v float64) string {
+	if math.IsNaN(v) {
+		return "-"
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// Draw writes a chart of accuracy over resource for each pipeline.
+func Draw(rows []Row, dir string) error {
+	charts := map[string]*figures.Chart{}
+	var order []string
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(a.Cost, b.Cost) })
+	for _, r := range rows {
+		if charts[r.Pipeline] == nil {
+			charts[r.Pipeline] = &figures.Chart{Title: "Accuracy over resource, " + r.Pipeline, X: "resource, part of the dearest configuration's", Y: "accuracy"}
+			order = append(order, r.Pipeline)
+		}
+		charts[r.Pipeline].Add(r.Way, r.Cost, r.Accuracy)
+	}
+	for _, name := range order {
+		if err := charts[name].Write(filepath.Join(dir, "pipeline-"+name+".svg")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package pipelines
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+	"github.com/prefillonly/prefillonly/videoext/pipeline"
+)
+
+// Findings is what a study's gradients do.
+type Findings struct {
+	Pipeline string
+	// Cosine is between AccGrad and OutputGrad, the mean over random configurations and intervals where both are (OneAdapt, figure 4.3). Of a single knob it says
+	// nothing: it is 1.
+	Cosine float64
+	// Pooled is the cosine of the gradients of all these configurations taken as one vector: it says as well how far intervals are told apart in which accuracy
+	// is at stake.
+	Pooled float64
+	Sample int // configurations
+	// Intervals until streams that began with the cheapest and with the dearest configuration agree, to a setting a knob; mean and worst of several beginnings.
+	Converged      float64
+	ConvergedWorst int
+	Never          int // beginnings of which they never did
+	Beginnings     int
+}
+
+const (
+	sample     = 200 // configurations of which the cosine is taken
+	beginnings = 10
+	patience   = 15 // intervals after which there is no convergence
+)
+
+// Find looks at a study's gradients.
+func Find(s *Study, lab *pipeline.Lab) (f Findings, err error) {
+	f.Pipeline = s.Name()
+	if err := f.align(s, lab); err != nil {
+		return f, err
+	}
+	return f, f.converge(s, lab)
+}
+
+// align takes gradients at random configurations.
+func (f *Findings) align(s *Study, lab *pipeline.Lab) error {
+	r := rand.New(rand.NewPCG(1, 1))
+	var allAccuracies, allOutputs []float64
+	sum, n := 0.0, 0
+	for range sample {
+		c := make(oneadapt.Config, len(s.Knobs()))
+		for i, k := range s.Knobs() {
+			c[i] = r.IntN(len(k.Places))
+		}
+		accuracies, outputs, err := lab.Gradients(r.IntN(s.Intervals()), c)
+		if err != nil {
+			return err
+		}
+		allAccuracies, allOutputs = append(allAccuracies, accuracies...), append(allOutputs, outputs...)
+		if cosine := pipeline.Cosine(accuracies, outputs); !math.IsNaN(cosine) {
+			sum, n = sum+cosine, n+1
+		}
+	}
+	f.Cosine, f.Pooled, f.Sample = sum/float64(n), pipeline.Cosine(allAccuracies, allOutputs), n
+	return nil
+}
+
+// converge runs from both ends of all knobs, from several intervals on.
+func (f *Findings) converge(s *Study, lab *pipeline.Lab) error {
+	trade := s.Trades[len(s.Trades)/2]
+	last := max(s.Intervals()-patience, 0)
+	for i := range beginnings {
+		from := i * last / beginnings
+		to := min(from+patience, s.Intervals())
+		up, err := lab.Part(s.way(trade, oneadapt.Cheapest(s.Knobs())), from, to)
+		if err != nil {
+			return err
+		}
+		down, err := lab.Part(s.way(trade, oneadapt.Dearest(s.Knobs())), from, to)
+		if err != nil {
+			return err
+		}
+		f.Beginnings++
+		n := meet(s.Knobs(), up, down)
+		if n < 0 {
+			f.Never++
+			continue
+		}
+		f.Converged += float64(n)
+		f.ConvergedWorst = max(f.ConvergedWorst, n)
+	}
+	f.Converged /= float64(f.Beginnings - f.Never)
+	return nil
+}
+
+// meet is the first interval in which two runs agree, to a setting a knob in the mean; -1: none.
+func meet(knobs []oneadapt.Knob, a, b []pipeline.Step) int {
+	for t := range a {
+		apart := 0
+		for i := range knobs {
+			apart += max(a[t].Config[i]-b[t].Config[i], b[t].Config[i]-a[t].Config[i])
+		}
+		if apart <= len(knobs) {
+			return t
+		}
+	}
+	return -1
+}

@@ -1,0 +1,142 @@
+// Package pipelines compares ways to set the knobs of streaming pipelines: accuracy over resource, how fast settings are found, and how far gradients tell accuracy
+// (OneAdapt, SoCC 2023; section 4.2 of the dissertation).
+package pipelines
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/bench/figures"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+	"github.com/prefillonly/prefillonly/videoext/pipeline"
+)
+
+// Source is what pipelines are made of.
+type Source struct {
+	Data    string // directory with recordings and networks that are not the program's own
+	Seed    uint64 // of what is drawn
+	Backend kernels.Backend
+}
+
+// Setting is a way in one setting.
+type Setting struct {
+	Way, Setting string
+	New          func() pipeline.Way
+}
+
+// Study is a pipeline and what is run on it.
+type Study struct {
+	pipeline.Pipeline
+	Baselines []Setting // beside fixed configurations, which all pipelines are run at
+	// Rule begins at a configuration, with one of Trades: how much accuracy the resource is worth, or what a rule has in place of that.
+	Rule   func(trade float64, from oneadapt.Config) (oneadapt.Rule, error)
+	Trades []float64 // the middle one is that whose convergence is told
+	Close  func()
+}
+
+// registry are the pipelines that there are, in the order of the dissertation's table 4.2.
+var registry = []struct {
+	name string
+	open func(Source) (*Study, error)
+}{}
+
+// Names are those of all pipelines.
+func Names() (names []string) {
+	for _, r := range registry {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// Open is a pipeline's study. Its Close is to be called, from the goroutine of the backend.
+func Open(name string, s Source) (*Study, error) {
+	for _, r := range registry {
+		if r.name == name {
+			study, err := r.open(s)
+			if err != nil {
+				return nil, fmt.Errorf("pipeline %s: %w", name, err)
+			}
+			return study, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no pipeline %s; there are %v", name, Names())
+}
+
+// Row is what a way took in one setting, over a whole stream.
+type Row struct {
+	Pipeline, Way, Setting string
+	Intervals              int
+	pipeline.Step          // accuracy and cost are means, the others sums
+}
+
+// OneAdapt is the way whose gain is told.
+const OneAdapt = "oneadapt"
+
+// way runs a study's rule.
+func (s *Study) way(trade float64, from oneadapt.Config) pipeline.Way {
+	return &pipeline.OneAdapt{Options: oneadapt.Usual(), Rule: func([]oneadapt.Knob) (oneadapt.Rule, error) { return s.Rule(trade, from) }}
+}
+
+// settings are all that is run.
+func (s *Study) settings() []Setting {
+	all := slices.Concat(Uniform(s.Knobs()), s.Baselines)
+	for _, trade := range s.Trades {
+		all = append(all, Setting{OneAdapt, fmt.Sprintf("trade=%g", trade), func() pipeline.Way { return s.way(trade, oneadapt.Dearest(s.Knobs())) }})
+	}
+	return all
+}
+
+// Uniform are the configurations whose knobs all have the same part of their ladder.
+func Uniform(knobs []oneadapt.Knob) (all []Setting) {
+	most := 0
+	for i := range knobs {
+		most = max(most, len(knobs[i].Places)-1)
+	}
+	for level := range most + 1 {
+		c := make(oneadapt.Config, len(knobs))
+		for i := range knobs {
+			c[i] = level * (len(knobs[i].Places) - 1) / most
+		}
+		all = append(all, Setting{"fixed", fmt.Sprintf("level=%d", level), func() pipeline.Way { return pipeline.Fixed{Config: c} }})
+	}
+	return all
+}
+
+// Profiled are profilers that try configurations every so many intervals, by some weights of the resource.
+func Profiled(name string, configs []oneadapt.Config, every []int, weights []float64) (all []Setting) {
+	for _, n := range every {
+		for _, w := range weights {
+			all = append(all, Setting{name, fmt.Sprintf("every=%d,weight=%g", n, w), func() pipeline.Way {
+				return &pipeline.Profiled{Every: n, Weight: w, Configs: configs}
+			}})
+		}
+	}
+	return all
+}
+
+// Run runs all settings of a study. Say is told of each before it runs.
+func Run(s *Study, lab *pipeline.Lab, say func(what string, done, of int)) (rows []Row, err error) {
+	settings := s.settings()
+	for i, set := range settings {
+		say(fmt.Sprintf("%s %s %s", s.Name(), set.Way, set.Setting), i, len(settings))
+		steps, err := lab.Run(set.New())
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, Row{s.Name(), set.Way, set.Setting, len(steps), pipeline.Mean(steps)})
+	}
+	return rows, nil
+}
+
+// Write writes rows as CSV: accuracy, cost as a part of what the dearest configuration's is, and for each interval the looks of the network, gradients, times that
+// the sensor prepared it, and bytes of gradients.
+func Write(w io.Writer, rows []Row) error {
+	t := figures.Table{Header: []string{"pipeline", "way", "setting", "intervals", "accuracy", "cost", "looks", "gradients", "prepared", "feedback"}}
+	for _, r := range rows {
+		each := func(n int) float64 { return float64(n) / float64(r.Intervals) }
+		t.Add(r.Pipeline, r.Way, r.Setting, r.Intervals, r.Accuracy, r.Cost, each(r.Looks), each(r.Slopes), each(r.Prepared), each(r.Feedback))
+	}
+	return t.CSV(w)
+}

@@ -1,0 +1,95 @@
+package pipelines
+
+import (
+	"encoding/csv"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+	"github.com/prefillonly/prefillonly/videoext/pipeline"
+	"github.com/prefillonly/prefillonly/videoext/pipeline/pipelinetest"
+)
+
+// tones is a study of a pipeline whose network is a formula.
+func tones() *Study {
+	p := pipelinetest.NewTones(4, true)
+	return &Study{
+		Pipeline:  p,
+		Baselines: Profiled("chameleon", pipeline.Grid(p.Knobs(), 4), []int{10}, []float64{0.3}),
+		Trades:    []float64{0.2, 0.3, 0.5},
+		Rule: func(trade float64, from oneadapt.Config) (oneadapt.Rule, error) {
+			return oneadapt.NewAscent(oneadapt.Ascent{Rate: 0.5, Weight: trade, Gain: 1, Separable: true, Elastic: true}, p.Knobs(), from)
+		},
+		Close: func() {},
+	}
+}
+
+func TestStudy(t *testing.T) {
+	s := tones()
+	lab := pipeline.NewLab(s)
+	rows, err := Run(s, lab, func(string, int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 5+1+3 {
+		t.Fatalf("there are %d rows", len(rows))
+	}
+	f, err := Find(s, lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !(f.Cosine > 0.9) || f.Never > 0 || f.Converged > 5 || f.ConvergedWorst < 1 {
+		t.Errorf("%+v", f)
+	}
+	gains := Compare(rows)
+	if len(gains) != 3*3 {
+		t.Errorf("there are %d gains", len(gains))
+	}
+	for _, g := range gains {
+		if g.Way == "fixed" && (g.Saved < 0.1 || g.Above < 0.01) { // half of the numbers never count
+			t.Errorf("%+v", g)
+		}
+	}
+	dir := t.TempDir()
+	if err := Draw(rows, dir); err != nil {
+		t.Fatal(err)
+	}
+	if svg, err := os.ReadFile(filepath.Join(dir, "pipeline-tones.svg")); err != nil || !strings.Contains(string(svg), "oneadapt") {
+		t.Errorf("the chart lacks a way: %v", err)
+	}
+	var text strings.Builder
+	if err := Write(&text, rows); err != nil {
+		t.Fatal(err)
+	}
+	if lines, err := csv.NewReader(strings.NewReader(text.String())).ReadAll(); err != nil || len(lines) != 1+len(rows) || lines[1][1] != "fixed" || lines[1][6] != "1" {
+		t.Errorf("%v %v", lines, err)
+	}
+}
+
+func row(way string, cost, accuracy float64) Row {
+	return Row{Pipeline: "p", Way: way, Step: pipeline.Step{Cost: cost, Accuracy: accuracy}}
+}
+
+// TestCompare: between two settings a way may be sent partly by each; a setting that is worse than another does not count.
+func TestCompare(t *testing.T) {
+	rows := []Row{row("a", 0.2, 0.5), row("a", 0.6, 0.9), row("a", 0.7, 0.6), row("b", 0.5, 0.3), row(OneAdapt, 0.2, 0.7), row(OneAdapt, 0.1, 0.95)}
+	want := []Gain{
+		{"p", "", "a", 0.5, 0.2}, {"p", "", "b", math.NaN(), math.NaN()}, {"p", "", all, 0.5, 0.2},
+		{"p", "", "a", math.NaN(), math.NaN()}, {"p", "", "b", math.NaN(), math.NaN()}, {"p", "", all, math.NaN(), math.NaN()},
+	}
+	same := func(a, b float64) bool { return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) < 1e-9 }
+	for i, g := range Compare(rows) {
+		if g.Way != want[i].Way || !same(g.Saved, want[i].Saved) || !same(g.Above, want[i].Above) {
+			t.Errorf("%d: %+v, want %+v", i, g, want[i])
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	if _, err := Open("nothing", Source{}); err == nil || !strings.Contains(err.Error(), "there is no pipeline nothing") {
+		t.Errorf("%v", err)
+	}
+}
