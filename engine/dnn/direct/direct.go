@@ -21,6 +21,7 @@ type Network struct {
 	work    *dnn.Workspace
 	input   wire.TensorSpec
 	blobs   memory
+	file    bool // the network is its own
 }
 
 // Output is a tensor of floating-point numbers that a network computed.
@@ -36,10 +37,21 @@ func Open(file string, backend kernels.Backend, o dnn.Options) (*Network, error)
 	if err != nil {
 		return nil, err
 	}
+	n, err := New(network, backend)
+	if err != nil {
+		_ = network.Close() // it was read alone
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	n.file = true
+	return n, nil
+}
+
+// New makes a Network of one that is the caller's, who closes it later. The backend is the caller's, too.
+func New(network *dnn.Network, backend kernels.Backend) (*Network, error) {
 	n := &Network{network: network, blobs: memory{}}
 	if err := n.load(backend); err != nil {
 		n.Close()
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, err
 	}
 	return n, nil
 }
@@ -67,7 +79,7 @@ func (n *Network) load(backend kernels.Backend) (err error) {
 	return nil
 }
 
-// Close frees the network's memory and its file.
+// Close frees the network's memory, and what Open has read.
 func (n *Network) Close() {
 	if n.model != nil {
 		n.model.Close()
@@ -75,7 +87,9 @@ func (n *Network) Close() {
 	if n.work != nil {
 		n.work.Free()
 	}
-	_ = n.network.Close() // it was read alone
+	if n.file {
+		_ = n.network.Close() // it was read alone
+	}
 }
 
 // Input is what the network takes.
