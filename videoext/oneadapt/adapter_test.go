@@ -136,6 +136,20 @@ func TestConverges(t *testing.T) {
 	}
 }
 
+// TestCosts: of two knobs that change the output as much, the one that costs little goes up and the other one goes down, where it is known what each costs.
+func TestCosts(t *testing.T) {
+	knobs := []Knob{Even("dear", 5), Even("cheap", 5)}
+	rule, err := NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1, Separable: true}, knobs, Config{2, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := rule.Probe(Config{2, 2})
+	got := rule.Next(Trial{Config{2, 2}, []float64{0, 0}, 0.5, []float64{0.45, 0.05}}, []Trial{{probe.Configs[0], []float64{0.075, 0.075}, 0.75, []float64{0.675, 0.075}}}, 1)
+	if !slices.Equal(got, Config{1, 4}) {
+		t.Errorf("the settings are %v", got)
+	}
+}
+
 // TestFaults: without gradients, or by ones that are no numbers, settings stay as they are; afterwards they are good again.
 func TestFaults(t *testing.T) {
 	w := newWorld(0.8, 0.1)
@@ -215,24 +229,24 @@ func TestTranscript(t *testing.T) {
 	}{
 		{"for the next interval", false, []Event{
 			Captured{0}, Captured{0}, Answered{0, 2}, Captured{1},
-			Measured{1, Trial{Config{3}, []float64{0}, 0.5}, []Trial{{Config{4}, []float64{1}, 0.6}}}, Captured{2}, NotMeasured{2}, Captured{3},
+			Measured{1, Trial{Config{3}, []float64{0}, 0.5, nil}, []Trial{{Config{4}, []float64{1}, 0.6, nil}}}, Captured{2}, NotMeasured{2}, Captured{3},
 		}, `
 			{0} Use{0 [3]}
 			{0}
 			{0 2}
 			{1} Use{1 [3]} Measure{1 0 {[3] [[4]] 1}}
-			{1 {[3] [0] 0.5} [{[4] [1] 0.6}]}
+			{1 {[3] [0] 0.5 []} [{[4] [1] 0.6 []}]}
 			{2} Use{2 [6]} Measure{2 0 {[6] [[5]] 1}}
 			{2}
 			{3} Use{3 [6]} Measure{3 0 {[6] [[5]] 1}}`},
 		{"ahead", true, []Event{
-			Captured{0}, Answered{0, 2}, Captured{1}, Measured{1, Trial{Config{3}, []float64{0}, 0.5}, []Trial{{Config{4}, []float64{1}, 0.6}}},
+			Captured{0}, Answered{0, 2}, Captured{1}, Measured{1, Trial{Config{3}, []float64{0}, 0.5, nil}, []Trial{{Config{4}, []float64{1}, 0.6, nil}}},
 			Captured{2}, Captured{3}, NotMeasured{2}, NotMeasured{3}, Captured{20},
 		}, `
 			{0} Use{0 [3]}
 			{0 2}
 			{1} Measure{1 0 {[3] [[4]] 1}}
-			{1 {[3] [0] 0.5} [{[4] [1] 0.6}]} Use{1 [6]}
+			{1 {[3] [0] 0.5 []} [{[4] [1] 0.6 []}]} Use{1 [6]}
 			{2} Measure{2 0 {[6] [[5]] 1}}
 			{3} Use{2 [6]} Measure{3 0 {[6] [[5]] 1}}
 			{2}

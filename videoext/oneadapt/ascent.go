@@ -14,7 +14,7 @@ type Ascent struct {
 	// Gain is how many elements a change of one is worth. By the theory that is 1; but changes are sums of sizes, where signs would cancel.
 	Gain float64
 	// Separable says that each knob acts on a part of the input of its own, such as a block, so that one trial with all knobs moved shows what each does. Then
-	// gradients are taken for each knob's part of the whole: a knob of n counts n times.
+	// gradients are taken for each knob's part of the whole: a knob of n counts n times, or, where it is known what each costs, as much more as it costs less than all do.
 	Separable bool
 	// Moments, where set, averages gradients by Adam.
 	Moments *Adam
@@ -32,6 +32,9 @@ type Ascent struct {
 
 // maxStride is how far a knob's place moves at once.
 const maxStride = 0.5
+
+// leastPart is how much of what knobs cost on average one is taken to cost at least: where next to nothing is sent, chance would decide.
+const leastPart = 0.01
 
 // Of rates that are elastic.
 const (
@@ -155,11 +158,15 @@ func (a *Ascent) slopes(slopes []float64, used, tried *Trial, utility float64) {
 		if by == 0 {
 			continue
 		}
-		change, share := tried.Changes[0], 1.0
+		change, share, cost := tried.Changes[0], 1.0, (tried.Cost-used.Cost)/moved
 		if a.Separable {
 			change, share = tried.Changes[i], float64(len(slopes))
 		}
-		slopes[i] = share * (a.Gain*change/utility/math.Abs(by) - a.Weight*(tried.Cost-used.Cost)/moved)
+		if a.Separable && used.Costs != nil && tried.Costs != nil {
+			cost = (tried.Costs[i] - used.Costs[i]) / by
+			share = 1 / max(cost, leastPart/float64(len(slopes)))
+		}
+		slopes[i] = share * (a.Gain*change/utility/math.Abs(by) - a.Weight*cost)
 	}
 }
 

@@ -21,6 +21,8 @@ type Trial struct {
 	Changes []float64
 	// Cost is the resource it takes, as a part of what the dearest configuration does.
 	Cost float64
+	// Costs are how much of it each knob takes, where that is known and knobs are separable; nil: each as much as the others.
+	Costs []float64
 }
 
 // answers says that a trial is of a configuration, in numbers that can be reckoned with.
@@ -30,7 +32,12 @@ func (t *Trial) answers(c Config, parts int) bool {
 			return false
 		}
 	}
-	return slices.Equal(t.Config, c) && len(t.Changes) == parts && !math.IsNaN(t.Cost) && !math.IsInf(t.Cost, 0)
+	for _, v := range t.Costs {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return slices.Equal(t.Config, c) && len(t.Changes) == parts && !math.IsNaN(t.Cost) && !math.IsInf(t.Cost, 0) && (t.Costs == nil || len(t.Costs) == parts)
 }
 
 // change is the sum over all knobs.

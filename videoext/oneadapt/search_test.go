@@ -45,9 +45,9 @@ func TestSplitLevels(t *testing.T) {
 	if len(probe.Configs) != 2 || !slices.Equal(probe.Configs[1], Config{1, 1, 1}) || !slices.Equal(probe.Against, Config{2, 2, 2}) {
 		t.Fatalf("it asks for %v", probe)
 	}
-	tried := []Trial{{probe.Configs[0], []float64{9, 4, 1}, 0}, {probe.Configs[1], []float64{1, 0.5, 0.9}, 0.5}}
+	tried := []Trial{{probe.Configs[0], []float64{9, 4, 1}, 0, nil}, {probe.Configs[1], []float64{1, 0.5, 0.9}, 0.5, nil}}
 	// the price is 4 for the dearest: block a loses 9, 1 + 2, 4; b 4, 0.5 + 2, 4; c 1, 0.9 + 2, 4
-	if got := rule.Next(Trial{probe.Against, make([]float64, 3), 1}, tried, 1); !slices.Equal(got, Config{1, 1, 0}) {
+	if got := rule.Next(Trial{probe.Against, make([]float64, 3), 1, nil}, tried, 1); !slices.Equal(got, Config{1, 1, 0}) {
 		t.Errorf("the settings are %v", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 type Pipeline interface {
 	Name() string
 	Knobs() []oneadapt.Knob
-	// Parts says that each knob acts on a part of the input of its own, in the order of the parts of a gradient.
+	// Parts says that each knob acts on a part of the input of its own.
 	Parts() bool
 	Intervals() int
 	// Prepare makes what the sensor sends of an interval at a configuration.
@@ -21,7 +21,7 @@ type Pipeline interface {
 	Look(in Input) (Result, error)
 	// Slope is how the utility of what the network finds in it changes with its parts.
 	Slope(in Input) (*oneadapt.Map, error)
-	// Changes are by how much that utility differs, to first order, between two inputs of an interval: one for each part, or one in all.
+	// Changes are by how much that utility differs, to first order, between two inputs of an interval: one for each knob if each has a part of its own, else one in all.
 	Changes(m *oneadapt.Map, against, in Input) ([]float64, error)
 	// Accuracy is how well a result agrees with another one that is taken for the truth, from 0 to 1.
 	Accuracy(truth, got Result) float64
@@ -31,6 +31,12 @@ type Pipeline interface {
 type Input interface {
 	// Cost is the resource that sending or looking at it takes, in the pipeline's unit: bytes, or frames.
 	Cost() float64
+}
+
+// Parted is an Input of which it is known what the part of each knob costs.
+type Parted interface {
+	Input
+	Costs() []float64 // in the unit of Cost; their sum is that
 }
 
 // Result is what a network found in an interval, in a pipeline's own form.

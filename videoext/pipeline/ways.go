@@ -152,9 +152,16 @@ func (o *OneAdapt) measure(do oneadapt.Measure, a *Account) (m oneadapt.Measured
 	if err != nil {
 		return m, err
 	}
+	whole := max(top.Cost(), 1e-9)
 	trial := func(c oneadapt.Config, in Input) (oneadapt.Trial, error) {
 		changes, err := a.Changes(o.slope, against, in)
-		return oneadapt.Trial{Config: c, Changes: changes, Cost: in.Cost() / max(top.Cost(), 1e-9)}, err
+		t := oneadapt.Trial{Config: c, Changes: changes, Cost: in.Cost() / whole}
+		if parted, ok := in.(Parted); ok {
+			for _, cost := range parted.Costs() {
+				t.Costs = append(t.Costs, cost/whole)
+			}
+		}
+		return t, err
 	}
 	if m.Against, err = trial(do.Against, against); err != nil {
 		return m, err

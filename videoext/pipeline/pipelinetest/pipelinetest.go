@@ -29,6 +29,9 @@ func Run(t *testing.T, p pipeline.Pipeline) {
 		if !(low.Cost() >= 0 && low.Cost() <= middle.Cost() && middle.Cost() <= high.Cost() && low.Cost() < high.Cost()) {
 			t.Errorf("interval %d costs %v at the least, %v at %v and %v at the most", interval, low.Cost(), middle.Cost(), random, high.Cost())
 		}
+		if parted, ok := middle.(pipeline.Parted); ok {
+			checkCosts(t, parted, len(knobs))
+		}
 		if again := prepare(t, p, interval, random); again.Cost() != middle.Cost() || total(t, p, slope(t, p, middle), middle, again) != 0 {
 			t.Errorf("interval %d at %v is not the same a second time", interval, random)
 		}
@@ -40,12 +43,21 @@ func Run(t *testing.T, p pipeline.Pipeline) {
 			t.Errorf("interval %d: the accuracy at the cheapest settings is %v", interval, a)
 		}
 		m := slope(t, p, middle)
-		if p.Parts() && len(m.Values) != len(knobs) {
-			t.Errorf("a gradient has %d parts, and there are %d knobs", len(m.Values), len(knobs))
-		}
 		if far := total(t, p, m, middle, low) + total(t, p, m, middle, high); far == 0 && m.Utility > 0.5 {
 			t.Errorf("interval %d: neither the cheapest nor the dearest settings change the output of %v elements", interval, m.Utility)
 		}
+	}
+}
+
+// checkCosts says that what knobs cost is what all costs.
+func checkCosts(t *testing.T, in pipeline.Parted, knobs int) {
+	t.Helper()
+	costs, all := in.Costs(), 0.0
+	for _, c := range costs {
+		all += c
+	}
+	if len(costs) != knobs || math.Abs(all-in.Cost()) > 1e-6*in.Cost() {
+		t.Errorf("the costs of %d of %d knobs are %v, all cost %v", len(costs), knobs, all, in.Cost())
 	}
 }
 
@@ -93,7 +105,7 @@ func total(t *testing.T, p pipeline.Pipeline, m *oneadapt.Map, against, in pipel
 	}
 	want := 1
 	if p.Parts() {
-		want = len(m.Values)
+		want = len(p.Knobs())
 	}
 	if len(changes) != want {
 		t.Errorf("there are %d changes, want %d", len(changes), want)
