@@ -3,12 +3,18 @@ package main
 import (
 	"bytes"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prefillonly/prefillonly/videoext/method"
 )
+
+// twoStreams is DDS with settings that have a drawn street looked at twice.
+const twoStreams = "dds:low=38,high=24,frames=5,objectness=0.1,sure=0.8,patience=2s"
 
 // TestVideoFaults: whatever fails between a camera and its server, each frame has one final result, of that very frame, and the stream goes on.
 // The frames of the clip have little in common, so that a result of another frame is seen.
@@ -20,11 +26,12 @@ func TestVideoFaults(t *testing.T) {
 	}{
 		"outage":     {"mpeg:frames=5,qp=24,backlog=20s", outage},
 		"killed":     {"mpeg:frames=5,qp=24", func(s *streetServer) { s.killCamera() }},
-		"killed dds": {"dds:low=36,high=24,frames=5,patience=2s", func(s *streetServer) { s.killCamera() }},
+		"killed dds": {twoStreams, func(s *streetServer) { s.killCamera() }},
 		"vanishes":   {"mpeg:frames=5,qp=24", vanish},
 		"cut":        {"mpeg:frames=5,qp=24", cutTwice},
 		"processes":  {"mpeg:frames=5,qp=24,backlog=20s", killProcesses},
 		"server":     {"mpeg:frames=5,qp=24,backlog=20s", killServer},
+		"corrupt B":  {twoStreams, corruptHigh},
 		"corrupt":    {"mpeg:frames=5,qp=24", corrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +88,7 @@ func cutTwice(s *streetServer) {
 // corrupt: bytes of one segment are others when they come, and its frames alone have no results.
 func corrupt(s *streetServer) {
 	way := s.relay()
-	way.spoil(4)
+	way.spoil(method.A, 4)
 	if end := s.film(way.url, "street", "--realtime=false").ends(); end.Sessions != 1 {
 		s.Errorf("the camera did %+v", end)
 	}
@@ -95,6 +102,20 @@ func corrupt(s *streetServer) {
 	if seen != len(s.truth)-5 || spoilt != 5 {
 		s.Errorf("%d frames were seen, and others not: %v", seen, dropped)
 	}
+}
+
+// corruptHigh: one segment arrives spoilt on stream B, and its frames have the results of stream A.
+func corruptHigh(s *streetServer) {
+	way := s.relay()
+	way.spoil(method.B, 2)
+	end := s.film(way.url, "street", "--realtime=false").ends()
+	if !strings.Contains(s.logged(), "stream B of segment") {
+		s.Error("no segment was spoilt on stream B")
+	}
+	if end.Sessions != 1 || end.HighBytes == 0 {
+		s.Errorf("the camera did %+v", end)
+	}
+	s.all("street")
 }
 
 // slowly is how a camera streams the clip as fast as there are results, in some seconds.
@@ -132,9 +153,11 @@ func killServer(s *streetServer) {
 type relay struct {
 	url string
 
-	mu     sync.Mutex
-	open   []net.Conn // guarded by mu
-	spoilt int        // guarded by mu: which picture that begins a sequence is spoilt; 0: none
+	mu   sync.Mutex
+	open []net.Conn // guarded by mu
+	// guarded by mu: which segment of a stream is spoilt; 0: none
+	stream method.Stream
+	spoilt int
 }
 
 func (s *streetServer) relay() *relay {
@@ -181,11 +204,11 @@ func (r *relay) cut() {
 	r.open = nil
 }
 
-// spoil has the first picture of a segment arrive as another one; the first segment is 1.
-func (r *relay) spoil(segment int) {
+// spoil has the first picture of a segment arrive as another one: that which comes first on a stream is 1.
+func (r *relay) spoil(stream method.Stream, segment int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.spoilt = segment
+	r.stream, r.spoilt = stream, segment
 }
 
 func (r *relay) pass(to, from net.Conn) {
@@ -201,19 +224,27 @@ func (r *relay) pass(to, from net.Conn) {
 	}
 }
 
+// begun is how a message begins that has encoded frames: its kind, its checksum, the segment, the stream, and how many frames it is of.
+var begun = map[method.Stream]*regexp.Regexp{
+	method.A: regexp.MustCompile(`(?s)\x03.{4}[\x00-\x7f]\x00\x05`), method.B: regexp.MustCompile(`(?s)\x03.{4}[\x00-\x7f]\x01\x05`),
+}
+
 // flip flips a bit of a picture that begins a sequence, when the one that is to be spoilt is there.
 func (r *relay) flip(data []byte) {
-	const behind = 100 // of its start code
+	const before, behind = 1000, 100 // the start code of the picture: of that the message begins, and there is something to flip
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.spoilt > 0 {
-		at := bytes.Index(data, []byte{0, 0, 1, 0x65})
-		if at < 0 || at+behind >= len(data) {
+	for from := 0; r.spoilt > 0; {
+		at := bytes.Index(data[from:], []byte{0, 0, 1, 0x65})
+		if at < 0 || from+at+behind >= len(data) {
 			return
 		}
-		if r.spoilt--; r.spoilt == 0 {
-			data[at+behind] ^= 4
+		at += from
+		if begun[r.stream].Match(data[max(from, at-before):at]) {
+			if r.spoilt--; r.spoilt == 0 {
+				data[at+behind] ^= 4
+			}
 		}
-		data = data[at+behind:]
+		from = at + behind
 	}
 }

@@ -32,7 +32,7 @@ func TestCameraMethods(t *testing.T) {
 			s.add(name, c.method)
 			adapts := strings.HasPrefix(c.method, "oneadapt") // by what the server said of earlier segments
 			end := s.film(s.base, name, fmt.Sprintf("--realtime=%v", adapts), "--detector", clip.detector).ends()
-			if end.Done != end.Segments || end.Sessions != 1 || end.Dropped != 0 {
+			if end.Done != end.Segments || end.Sessions != 1 || end.Dropped != 0 || (end.HighBytes > 0) != (name == "dds") {
 				t.Errorf("the camera did %+v", end)
 			}
 			if tried := end.Processor["try_s"] > 0; tried != adapts {
