@@ -29,7 +29,7 @@ type Chart struct {
 	Title, X, Y string
 	LogX, LogY  bool
 	Steps       bool // lines without marks, for distributions
-	Below       bool // the axis of values goes below 0, where there are such
+	Near        bool // the axis of values is about those there are, and not from 0 on
 	Series      []Series
 }
 
@@ -88,7 +88,7 @@ func (c *Chart) Write(path string) error {
 	}
 	if c.LogY {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	} else if !c.Below {
+	} else if !c.Near {
 		p.Y.Min = 0
 	}
 	drawn := 0

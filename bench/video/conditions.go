@@ -5,19 +5,18 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/prefillonly/prefillonly/bench/figures"
 	"github.com/prefillonly/prefillonly/videoext/link"
 )
 
-// drawDensity has, for each part of a clip, what DDS's families of settings gain over plain H.264 at equal bytes, on average, over how many objects there are.
+// drawDensity has, for each part of all clips, what DDS's families of settings gain over plain H.264 at equal bytes, on average, over how many objects there are.
 func drawDensity(rows []Row, dir string) error {
 	parts := map[string][]Row{}
 	for _, r := range rows {
 		parts[r.Clip] = append(parts[r.Clip], r)
 	}
-	c := figures.Chart{Title: "What DDS gains over the density of objects", X: "objects a frame", Y: "F1 above plain H.264 at equal bytes", Below: true}
+	c := figures.Chart{Title: "What DDS gains over the density of objects", X: "objects a frame", Y: "F1 above plain H.264 at equal bytes", Near: true}
 	order := slices.SortedFunc(maps.Keys(parts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(parts[a][0].Objects, parts[b][0].Objects), cmp.Compare(a, b))
 	})
@@ -28,8 +27,7 @@ func drawDensity(rows []Row, dir string) error {
 		}
 		for _, family := range slices.Sorted(maps.Keys(families)) {
 			if g := gainOf(families[family], plain(parts[name], name), byDDS); g.settings > 0 {
-				clip, _, _ := strings.Cut(name, "@")
-				c.Add(family+", "+clip, parts[name][0].Objects, g.f1)
+				c.Add(family, parts[name][0].Objects, g.f1)
 			}
 		}
 	}
@@ -39,7 +37,8 @@ func drawDensity(rows []Row, dir string) error {
 	return c.Write(filepath.Join(dir, "video-density.svg"))
 }
 
-// drawVarying has accuracy and response delay over how much a link's rate changes, as a part of its mean: means over links that do so alike.
+// drawVarying has accuracy and response delay over how much a link's rate changes, as a part of its mean: means over links that do so alike, and
+// over settings of a family.
 func drawVarying(rows []Row, clip, dir string) error {
 	type point struct {
 		series    string
@@ -53,7 +52,7 @@ func drawVarying(rows []Row, clip, dir string) error {
 		if !ok {
 			continue
 		}
-		p := point{r.Method + " " + r.Setting, deviation}
+		p := point{r.family(), deviation}
 		if _, known := sums[p]; !known {
 			points = append(points, p)
 		}
@@ -65,7 +64,7 @@ func drawVarying(rows []Row, clip, dir string) error {
 	}
 	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.deviation, b.deviation) })
 	const x = "deviation of the link's rate, part of its mean"
-	f1 := figures.Chart{Title: "Accuracy over a link that changes, " + clip, X: x, Y: "F1 by DDS's rule"}
+	f1 := figures.Chart{Title: "Accuracy over a link that changes, " + clip, X: x, Y: "F1 by DDS's rule", Near: true}
 	delay := figures.Chart{Title: "Response delay over a link that changes, " + clip, X: x, Y: "seconds"}
 	for _, p := range points {
 		s := sums[p]

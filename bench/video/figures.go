@@ -69,7 +69,7 @@ func drawAccuracy(rows []Row, clip, dir string) error {
 		{"dds", "F1 by DDS's rule", func(r Row) float64 { return r.F1DDS }},
 		{"oneadapt", "F1 by OneAdapt's rule", func(r Row) float64 { return r.F1OneAdapt }},
 	} {
-		c := figures.Chart{Title: "Accuracy over bandwidth, " + clip, X: "bytes sent, part of the original video's", Y: rule.y, LogX: true}
+		c := figures.Chart{Title: "Accuracy over bandwidth, " + clip, X: "bytes sent, part of the original video's", Y: rule.y, LogX: true, Near: true}
 		for _, r := range rows {
 			c.Add(r.family(), float64(r.Container)/float64(max(r.Original, 1)), rule.f1(r))
 		}
