@@ -36,7 +36,8 @@ families() {
 tuning() {
   local methods
   methods=mpeg$(families enlarge=0.3,low-scale=0.6 enlarge=0.3,low-scale=0.8 enlarge=0.3,low-scale=0.6,high-scale=1 enlarge=0.3,low-scale=1,high-scale=1 \
-    enlarge=0.3,objectness=0.05 enlarge=0.3,objectness=0.2 enlarge=0.5 enlarge=0.3,hold=0 enlarge=0.3,sure=0.7 enlarge=0.3,blocks=false enlarge=0.3,outside=51)
+    enlarge=0.3,objectness=0.05 enlarge=0.3,objectness=0.2 enlarge=0.5 enlarge=0.3,hold=0 enlarge=0.3,sure=0.7 enlarge=0.3,blocks=false enlarge=0.3,outside=51 \
+    enlarge=0.7 enlarge=1)
   evaluate tuning-first --clips "$highway" --seconds 4.4 "${vehicles[@]}" --found 0.3 --methods "$methods"
   evaluate tuning-second --clips "$highway" --from 4.4 "${vehicles[@]}" --found 0.3 --methods "$methods"
   rm "$out"/tuning-*/*.svg
