@@ -175,3 +175,21 @@ func TestDeafListeners(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCameraKeepsItsPart: what a camera said of itself counts while it is away, and in the next process.
+func TestCameraKeepsItsPart(t *testing.T) {
+	h := newHost(t, newEye(t).up())
+	h.mustDeclare(`{"name":"door","source":"camera","method":"mpeg"}`)
+	if s := h.of("door"); s.Load != 0 {
+		t.Errorf("before its camera has come: %+v", s)
+	}
+	c := h.session("door", said(t, &session.Hello{Width: 96, Height: 64, Rate: 100, Camera: "c"}))
+	h.until("door", "running", func(s status) bool { return s.State == stateRunning && s.Load == 0.2 })
+	c.Close()
+	h.until("door", "waiting", func(s status) bool { return s.State == stateWaiting && s.Load == 0.2 })
+	h.end()
+	h.begin()
+	if s := h.of("door"); s.Load != 0.2 {
+		t.Errorf("after a restart: %+v", s)
+	}
+}
