@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"net"
 	"regexp"
 	"strings"
@@ -59,6 +60,11 @@ func (s *streetServer) killCamera() {
 	first.signal(syscall.SIGKILL)
 	<-first.done
 	s.again("street", s.film(s.base, "street", "--realtime=false"))
+	for line := range strings.Lines(s.logged()) {
+		if !json.Valid([]byte(line)) {
+			s.Errorf("a line of the log is no JSON: %s", line)
+		}
+	}
 }
 
 // vanish: a camera stops in mid-stream and its connection goes, and never comes back; another one takes its place.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/prefillonly/prefillonly/engine"
 )
 
@@ -29,6 +31,7 @@ func (f *Frontend) proxyVideo(socket string) http.Handler {
 		},
 		Transport:     &http.Transport{DialContext: dial, DisableCompression: true, DisableKeepAlives: true},
 		FlushInterval: -1,
+		ErrorLog:      zap.NewStdLog(f.log.Named("video")),
 		ModifyResponse: func(r *http.Response) error {
 			if r.ContentLength < 0 {
 				r.Body = f.untilDrain(r.Body)
