@@ -280,6 +280,7 @@ type cameraEvent struct {
 	Event, Error                              string
 	Segment                                   *int
 	Segments, Done, Sessions, Frames, Dropped int
+	LowBytes                                  int                `json:"bytes_a"`
 	HighBytes                                 int                `json:"bytes_b"`
 	Processor                                 map[string]float64 `json:"processor"` // seconds, by what it did
 }

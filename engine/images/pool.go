@@ -2,28 +2,32 @@ package images
 
 import "math"
 
-// Pool sums the sizes of derivatives with respect to an input of a shape, of one picture of height x width, over blocks of block x block of the picture's
-// pixels, row by row: how much what was differentiated changes with the pixels there, whose values are from 0 to 255. What is beyond the picture,
-// as of a letterbox, is left out.
-func (to *Target) Pool(derivatives []float32, shape []int, height, width, block int) (sums []float32, rows, columns int) {
+// Pool adds up the squares of derivatives with respect to an input of a shape, of one picture of height x width, over blocks of block x block of the picture's
+// pixels, row by row, and gives the roots of the sums: how much what was differentiated changes with the pixels there, whose values are from 0 to 255. What
+// is beyond the picture, as of a letterbox, is left out.
+func (to *Target) Pool(derivatives []float32, shape []int, height, width, block int) (sizes []float32, rows, columns int) {
 	rows, columns = (height+block-1)/block, (width+block-1)/block
-	sums = make([]float32, rows*columns)
+	sizes = make([]float32, rows*columns)
 	h, w, value, channel := shape[1], shape[2], 3, 1
 	if to.ChannelsFirst {
 		h, w, value, channel = shape[2], shape[3], 1, shape[2]*shape[3]
 	}
 	inner, across := to.Inner(h, w, height, width)
 	for y := range inner {
-		row := sums[blockOf(y, inner, height, block)*columns:]
+		row := sizes[blockOf(y, inner, height, block)*columns:]
 		for x := range across {
 			sum := float32(0)
 			for c := range 3 {
-				sum += float32(math.Abs(float64(derivatives[(y*w+x)*value+c*channel] / to.scale[c])))
+				d := derivatives[(y*w+x)*value+c*channel] / to.scale[c]
+				sum += d * d
 			}
 			row[blockOf(x, across, width, block)] += sum
 		}
 	}
-	return sums, rows, columns
+	for i, s := range sizes {
+		sizes[i] = float32(math.Sqrt(float64(s)))
+	}
+	return sizes, rows, columns
 }
 
 // blockOf is the block of a picture of so many pixels in which the middle of one of n values lies.

@@ -8,7 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 )
 
-// TestPool holds sums to the definition: each value belongs to the block that its middle is in, and counts by what a pixel's step of one changes.
+// TestPool holds sizes to the definition: each value belongs to the block that its middle is in, and counts by what a pixel's step of one changes.
 func TestPool(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for n := range 40 {
@@ -38,9 +38,10 @@ func TestPool(t *testing.T) {
 				continue
 			}
 			py, px := (float64(y)+0.5)/float64(inner)*float64(height), (float64(x)+0.5)/float64(across)*float64(width)
-			want[int(py+1e-9)/block*columns+int(px+1e-9)/block] += math.Abs(float64(v)) / []float64{2, 4, 8}[c]
+			want[int(py+1e-9)/block*columns+int(px+1e-9)/block] += math.Pow(float64(v)/[]float64{2, 4, 8}[c], 2)
 		}
 		for i := range want {
+			want[i] = math.Sqrt(want[i])
 			if math.Abs(float64(got[i])-want[i]) > 1e-3*(1+want[i]) {
 				t.Fatalf("%v of %d x %d by %d: block %d has %v, want %v", shape, height, width, block, i, got[i], want[i])
 			}

@@ -50,8 +50,8 @@ func (c *Config) adapter(width, height int) (*oneadapt.Adapter, error) {
 	return oneadapt.New(rule, knobs, c.Options)
 }
 
-// gradientLooks is about what a gradient takes, with the look before it whose results are its seeds.
-const gradientLooks = 3.6
+// gradientLooks is about what a gradient takes: a pass forward and one back.
+const gradientLooks = 2.6
 
 // New is OneAdapt as a method. The configuration has been checked.
 func (c Config) New() method.Method {

@@ -6,8 +6,8 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
-// server is the side of the network: it looks at all that arrives, and answers with the gradient of the last frame of a segment. While one is under way no
-// other is asked for, so that gradients that take long are fewer, and not late.
+// server is the side of the network: it looks at all that arrives, and answers with the gradient of the last frame of a segment that it has seen. While one is
+// under way no other is asked for, so that gradients that take long are fewer, and not late.
 type server struct {
 	method.OneStream
 	busy    bool
@@ -19,21 +19,23 @@ func newServer(c *Config) *server {
 }
 
 // Step implements method.Server.
-func (s *server) Step(now time.Duration, event method.ServerEvent) []method.ServerAction {
-	do := s.OneStream.Step(now, event)
+func (s *server) Step(now time.Duration, event method.ServerEvent) (do []method.ServerAction) {
 	switch e := event.(type) {
-	case method.Arrived:
-		if e.Stream == method.A && !s.busy {
+	case method.Inferred:
+		results := s.OneStream.Step(now, event)
+		if len(results) > 0 && !s.busy {
 			s.busy, s.segment = true, e.Segment
-			do = append(do, method.Differentiate{Segment: e.Segment, Frame: e.Frames[len(e.Frames)-1]})
+			do = append(do, method.Differentiate{Segment: e.Segment, Frame: e.Frames[len(e.Frames)-1]}) // before its frames go
 		}
+		return append(do, results...)
 	case method.Differentiated:
-		if s.busy && e.Segment == s.segment {
-			s.busy = false
-			if e.Gradient != nil {
-				do = append(do, method.Answer{Segment: e.Segment, Content: method.Sensitive{Gradient: e.Gradient}})
-			}
+		if !s.busy || e.Segment != s.segment {
+			return nil
 		}
+		if s.busy = false; e.Gradient != nil {
+			do = append(do, method.Answer{Segment: e.Segment, Content: method.Sensitive{Gradient: e.Gradient}})
+		}
+		return do
 	}
-	return do
+	return s.OneStream.Step(now, event)
 }

@@ -38,6 +38,8 @@ type Detector struct {
 	o       Options
 	network *direct.Network
 	input   *images.Target
+	last    *media.Frame // in which Find has looked
+	seen    *seen        // of last
 }
 
 // Open makes a Detector of a file's network. The backend is the caller's.
@@ -52,7 +54,7 @@ func Open(file string, backend kernels.Backend, o Options) (*Detector, error) {
 		network.Close()
 		return nil, fmt.Errorf("%s: input %s: %w", file, in.Name, err)
 	}
-	return &Detector{o, network, input}, nil
+	return &Detector{o: o, network: network, input: input}, nil
 }
 
 // Close frees the network's memory and its file.
@@ -60,15 +62,60 @@ func (d *Detector) Close() { d.network.Close() }
 
 // Detect finds what is in a picture, in the picture's coordinates.
 func (d *Detector) Detect(p *images.Picture) (vision.Result, error) {
-	in, outputs, err := d.look(p)
+	s, err := d.look(p)
 	if err != nil {
 		return vision.Result{}, err
 	}
-	r, err := d.o.Decoder.Decode(outputs, in.options)
+	return d.result(s, p)
+}
+
+// Differentiate says how the utility of what is found in a picture changes with its macroblocks.
+func (d *Detector) Differentiate(p *images.Picture, u oneadapt.Utility) (*oneadapt.Map, error) {
+	s, err := d.look(p)
+	if err != nil {
+		return nil, err
+	}
+	return d.slope(s, p.Height, p.Width, u)
+}
+
+// seen is what the network was shown, and said.
+type seen struct {
+	shape   []int
+	data    []byte
+	options vision.Options
+	outputs []vision.Output
+}
+
+// look has the network look at a picture.
+func (d *Detector) look(p *images.Picture) (*seen, error) {
+	s := &seen{shape: d.input.Shape(1, p.Height, p.Width), options: d.o.Vision}
+	n := d.input.Bytes(p.Height, p.Width)
+	if n > most {
+		return nil, fmt.Errorf("a picture of %d x %d (height x width) is too large for a network that takes any size; set one", p.Height, p.Width)
+	}
+	s.data = make([]byte, n)
+	d.input.Write(s.data, p)
+	computed, err := d.network.Run(s.shape, s.data)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range computed {
+		s.outputs = append(s.outputs, vision.Output(o))
+	}
+	s.options.Input = vision.Size{Height: s.shape[1], Width: s.shape[2]}
+	if d.input.ChannelsFirst {
+		s.options.Input = vision.Size{Height: s.shape[2], Width: s.shape[3]}
+	}
+	return s, nil
+}
+
+// result is what was found, in a picture's coordinates.
+func (d *Detector) result(s *seen, p *images.Picture) (vision.Result, error) {
+	r, err := d.o.Decoder.Decode(s.outputs, s.options)
 	if err != nil {
 		return vision.Result{}, err
 	}
-	size := in.options.Input
+	size := s.options.Input
 	height, width := d.input.Inner(size.Height, size.Width, p.Height, p.Width)
 	if r.Mask != nil {
 		r.Mask.Crop(height*r.Mask.Height/size.Height, width*r.Mask.Width/size.Width)
@@ -77,57 +124,22 @@ func (d *Detector) Detect(p *images.Picture) (vision.Result, error) {
 	return r, nil
 }
 
-// Differentiate says how the utility of what is found in a picture changes with its macroblocks.
-func (d *Detector) Differentiate(p *images.Picture, u oneadapt.Utility) (*oneadapt.Map, error) {
-	in, outputs, err := d.look(p)
+// slope is the gradient of the utility of what was found in a picture of a size.
+func (d *Detector) slope(s *seen, height, width int, u oneadapt.Utility) (*oneadapt.Map, error) {
+	sum, seeds, err := d.o.Decoder.Utility(s.outputs, s.options, u.Of)
 	if err != nil {
 		return nil, err
 	}
-	sum, seeds, err := d.o.Decoder.Utility(outputs, in.options, u.Of)
-	if err != nil {
-		return nil, err
-	}
-	weights := make([]direct.Output, len(outputs))
-	for i, o := range outputs {
+	weights := make([]direct.Output, len(seeds))
+	for i, o := range s.outputs {
 		weights[i] = direct.Output{Name: o.Name, Shape: o.Shape, Data: seeds[i]}
 	}
-	derivatives, err := d.network.Gradient(in.shape, in.data, weights)
+	derivatives, err := d.network.Gradient(s.shape, s.data, weights)
 	if err != nil {
 		return nil, err
 	}
-	sums, rows, columns := d.input.Pool(derivatives, in.shape, p.Height, p.Width, media.MacroblockSize)
-	return &oneadapt.Map{Width: columns, Height: rows, Values: sums, Utility: float32(sum)}, nil
-}
-
-// input is what the network was shown.
-type input struct {
-	shape   []int
-	data    []byte
-	options vision.Options
-}
-
-// look has the network look at a picture.
-func (d *Detector) look(p *images.Picture) (*input, []vision.Output, error) {
-	in := &input{shape: d.input.Shape(1, p.Height, p.Width), options: d.o.Vision}
-	n := d.input.Bytes(p.Height, p.Width)
-	if n > most {
-		return nil, nil, fmt.Errorf("a picture of %d x %d (height x width) is too large for a network that takes any size; set one", p.Height, p.Width)
-	}
-	in.data = make([]byte, n)
-	d.input.Write(in.data, p)
-	computed, err := d.network.Run(in.shape, in.data)
-	if err != nil {
-		return nil, nil, err
-	}
-	var outputs []vision.Output
-	for _, o := range computed {
-		outputs = append(outputs, vision.Output(o))
-	}
-	in.options.Input = vision.Size{Height: in.shape[1], Width: in.shape[2]}
-	if d.input.ChannelsFirst {
-		in.options.Input = vision.Size{Height: in.shape[2], Width: in.shape[3]}
-	}
-	return in, outputs, nil
+	sizes, rows, columns := d.input.Pool(derivatives, s.shape, height, width, media.MacroblockSize)
+	return &oneadapt.Map{Width: columns, Height: rows, Values: sizes, Utility: float32(sum)}, nil
 }
 
 // most is how many bytes an input may have.

@@ -120,7 +120,18 @@ type Look struct {
 	Deadline time.Duration // from then on; 0: none
 	Promised bool          // the deadline is met, or the frame refused
 	User     string        // key of fairness
+	Last     *Seen         // of the last frame, which Do sets; nil: not wanted
 }
+
+// Seen is a frame and what the network said of it.
+type Seen struct {
+	frame   *media.Frame // nil: it has not seen one
+	shape   []int        // of the input
+	outputs []vision.Output
+}
+
+// Whole says that there is a frame.
+func (s *Seen) Whole() bool { return s.frame != nil }
 
 // Do has the network look at frames, each a job of its own. Why says of each frame for which it did not why; it is empty for the others.
 func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Look) (findings []videoext.Findings, why []string, spent metrics.Spent) {
@@ -159,7 +170,10 @@ func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Loo
 			d := &taken[k]
 			delete(open, d.Index)
 			took, err := osthread.Measure(func() (err error) {
-				findings[d.Index], err = m.read(ctx, n, d, shapes[d.Index], frames[d.Index])
+				seen := &Seen{frame: frames[d.Index], shape: shapes[d.Index]}
+				if findings[d.Index], err = m.read(ctx, n, d, seen); err == nil && d.Index == len(frames)-1 && l.Last != nil {
+					*l.Last = *seen
+				}
 				return err
 			})
 			spent.Add(metrics.Spent{Read: took, Queue: d.Result.Timing.Queued, Device: d.Result.Timing.Running})
@@ -245,19 +259,18 @@ func spatial(to *images.Target, shape []int) (height, width int) {
 	return shape[1], shape[2]
 }
 
-// read makes findings of what came back.
-func (m *Maker) read(ctx context.Context, n *Network, d *client.Delivery, shape []int, f *media.Frame) (found videoext.Findings, err error) {
-	outputs, err := readOutputs(d.Result, d.Outputs)
-	if err != nil {
+// read makes findings of what came back of a frame.
+func (m *Maker) read(ctx context.Context, n *Network, d *client.Delivery, seen *Seen) (found videoext.Findings, err error) {
+	if seen.outputs, err = readOutputs(d.Result, d.Outputs); err != nil {
 		return found, err
 	}
 	_, to, err := m.input(ctx, n)
 	if err != nil {
 		return found, err
 	}
-	o := n.Vision
-	o.Input.Height, o.Input.Width = spatial(to, shape)
-	r, err := n.Decoder.Decode(outputs, o)
+	o, f := n.Vision, seen.frame
+	o.Input.Height, o.Input.Width = spatial(to, seen.shape)
+	r, err := n.Decoder.Decode(seen.outputs, o)
 	if err != nil {
 		return found, err
 	}

@@ -16,11 +16,17 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
-// Slope says how the utility of what the network finds in a frame changes with the frame's macroblocks: by one job for what it finds, and one for the gradient. Neither is
-// promised: where devices are busy, they are late, which ctx bounds.
-func (m *Maker) Slope(ctx context.Context, n *Network, f *media.Frame, l Look, u oneadapt.Utility) (*oneadapt.Map, metrics.Spent, error) {
+// Slope says how the utility of what the network found in a frame changes with the frame's macroblocks. Its job is not promised: where devices are busy it is late, which
+// ctx bounds.
+func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u oneadapt.Utility) (*oneadapt.Map, metrics.Spent, error) {
 	var spent metrics.Spent
 	served, to, err := m.input(ctx, n)
+	if err != nil {
+		return nil, spent, err
+	}
+	o, f := n.Vision, seen.frame
+	o.Input.Height, o.Input.Width = spatial(to, seen.shape)
+	sum, seeds, err := n.Decoder.Utility(seen.outputs, o, u.Of)
 	if err != nil {
 		return nil, spent, err
 	}
@@ -30,32 +36,22 @@ func (m *Maker) Slope(ctx context.Context, n *Network, f *media.Frame, l Look, u
 		return nil, spent, err
 	}
 	in := engine.Ref{Name: served.Tensors.Inputs[0].Name, Type: to.Type, Shape: shape}
-	elements := float64(len(data) / to.Type.Size())
-	seen, err := m.outputs(ctx, n, &engine.Tensors{Inputs: []engine.Ref{in}, Frames: served.Tensors.Units(1, elements, false)}, [][]byte{data}, l, &spent)
-	if err != nil {
-		return nil, spent, err
-	}
-	o := n.Vision
-	o.Input.Height, o.Input.Width = spatial(to, shape)
-	sum, seeds, err := n.Decoder.Utility(seen, o, u.Of)
-	if err != nil {
-		return nil, spent, err
-	}
-	work := &engine.Tensors{Inputs: []engine.Ref{in}, Grad: &engine.Grad{Inputs: []string{in.Name}}, Frames: served.Tensors.Units(1, elements, true)}
-	all := [][]byte{data}
+	elements := len(data) / to.Type.Size()
+	work := &engine.Tensors{Inputs: []engine.Ref{in}, Grad: &engine.Grad{Inputs: []string{in.Name}}, Frames: served.Tensors.Units(1, float64(elements), true)}
+	tensors := [][]byte{data}
 	for i, s := range seeds {
-		work.Grad.Seeds = append(work.Grad.Seeds, engine.Ref{Name: seen[i].Name, Type: engine.FP32, Shape: seen[i].Shape})
-		all = append(all, littleEndian(s))
+		work.Grad.Seeds = append(work.Grad.Seeds, engine.Ref{Name: seen.outputs[i].Name, Type: engine.FP32, Shape: seen.outputs[i].Shape})
+		tensors = append(tensors, littleEndian(s))
 	}
-	derivatives, err := m.outputs(ctx, n, work, all, l, &spent)
+	derivatives, err := m.outputs(ctx, n, work, tensors, l, &spent)
 	if err != nil {
 		return nil, spent, err
 	}
-	if len(derivatives) != 1 || len(derivatives[0].Data) != int(elements) {
+	if len(derivatives) != 1 || len(derivatives[0].Data) != elements {
 		return nil, spent, fmt.Errorf("the gradient of %v came as %d tensors", shape, len(derivatives))
 	}
-	sums, rows, columns := to.Pool(derivatives[0].Data, shape, f.Height, f.Width, media.MacroblockSize)
-	return &oneadapt.Map{Width: columns, Height: rows, Values: sums, Utility: float32(sum)}, spent, nil
+	sizes, rows, columns := to.Pool(derivatives[0].Data, shape, f.Height, f.Width, media.MacroblockSize)
+	return &oneadapt.Map{Width: columns, Height: rows, Values: sizes, Utility: float32(sum)}, spent, nil
 }
 
 func littleEndian(values []float32) []byte {

@@ -215,7 +215,7 @@ func (s *Server) start(spec Spec, will demand) error {
 	ctx, stop := context.WithCancelCause(s.ctx)
 	st := &stream{
 		spec: spec, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: kept, from: from,
-		inbox: make(chan incoming), gone: make(chan *cameraSession), looked: make(chan streams.Looked), sloped: make(chan streams.Sloped), changed: make(chan struct{}, 1),
+		inbox: make(chan incoming), gone: make(chan *cameraSession), looked: make(chan sight), sloped: make(chan streams.Sloped), changed: make(chan struct{}, 1),
 		stop: stop, stopped: make(chan struct{}), state: stateWaiting, demand: will,
 	}
 	st.admit = func(ctx context.Context, d demand) error { return s.admitFound(ctx, st, d) }

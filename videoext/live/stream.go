@@ -44,7 +44,7 @@ type stream struct {
 	inbox   chan incoming
 	gone    chan *cameraSession // those that are over
 	changed chan struct{}       // gets a token when the network is another one
-	looked  chan streams.Looked
+	looked  chan sight
 	sloped  chan streams.Sloped
 	stop    context.CancelCauseFunc
 	stopped chan struct{} // closed when nothing of it runs any more
@@ -67,6 +67,7 @@ type stream struct {
 	core    *streams.Core
 	footage map[track]*footage
 	session *cameraSession
+	sight   sight // that the core is told of
 	timer   *time.Timer
 	group   sync.WaitGroup // of looks
 }
@@ -142,8 +143,9 @@ func (s *stream) run(ctx context.Context) {
 				s.lose()
 			}
 		case <-s.changed:
-		case r := <-s.looked:
-			s.step(ctx, r, nil)
+		case s.sight = <-s.looked:
+			s.step(ctx, s.sight.Looked, nil)
+			s.sight.Seen = jobs.Seen{}
 		case r := <-s.sloped:
 			s.step(ctx, r, nil)
 		case <-s.timer.C:
@@ -261,7 +263,7 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 	low, high := s.footage[track{a.Segment, method.A}], s.footage[track{a.Segment, a.Stream}]
 	arrived := time.Now()
 	s.group.Go(func() { // ends with ctx, or before
-		answer := streams.Looked{ID: a.ID}
+		answer := sight{Looked: streams.Looked{ID: a.ID}}
 		network, err := s.sees()
 		var frames []*media.Frame
 		if err == nil {
@@ -279,7 +281,7 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 				name += "/b"
 			}
 			var spent metrics.Spent
-			l := jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.deadline(), Promised: true, User: name}
+			l := jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.deadline(), Promised: true, User: name, Last: &answer.Seen}
 			if l.Deadline > 0 && s.tries() {
 				l.Deadline, l.Promised = max(2*l.Deadline, tryDeadline), false
 			}

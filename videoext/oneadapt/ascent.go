@@ -11,7 +11,7 @@ import (
 type Ascent struct {
 	Rate   float64 // alpha
 	Weight float64 // lambda: how much accuracy, from 0 to 1, the resource of the dearest configuration is worth
-	// Gain is how many elements a change of one is worth. By the theory that is 1; but changes are sums of sizes, where signs would cancel.
+	// Gain is how many elements a change of one is worth: 1 where sizes are right.
 	Gain float64
 	// Separable says that each knob acts on a part of the input of its own, such as a block, so that one trial with all knobs moved shows what each does. Then
 	// gradients are taken for each knob's part of the whole: a knob of n counts n times, or, where it is known what each costs, as much more as it costs less than all do.

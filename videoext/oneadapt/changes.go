@@ -2,6 +2,7 @@ package oneadapt
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/prefillonly/prefillonly/videoext/media"
 )
@@ -9,35 +10,49 @@ import (
 // ofRGB is by how much red, green and blue change with luma, whose range is 219 (BT.601).
 const ofRGB = 255.0 / 219
 
-// Changes are by how much the utility of what a network finds in frames changes, to first order, when it is shown them as they are in one way instead of
-// another one: the size of the gradient in each part of the map, times the mean size of the difference of luma there. Frames of both ways have one size, and are
-// of the same times; the result is the mean over them. There is one change for each part of the map if parts is set, else their sum.
+// Changes are by how much the utility of what a network finds in frames changes when it is shown them as they are in one way instead of another one. Frames of both
+// ways have one size, and are of the same times; what differs is the mean over them. There is one change for each part of the map if parts is set, else one in all.
 func Changes(m *Map, against, frames []*media.Frame, parts bool) ([]float64, error) {
 	if len(frames) != len(against) || len(frames) == 0 {
 		return nil, fmt.Errorf("%d frames are compared with %d", len(frames), len(against))
 	}
-	changes := make([]float64, len(m.Values))
+	squares := make([]float64, len(m.Values))
 	for i, f := range frames {
 		if f.Width != against[i].Width || f.Height != against[i].Height {
 			return nil, fmt.Errorf("frame %d has %d x %d pixels, and is compared with one of %d x %d", i, f.Width, f.Height, against[i].Width, against[i].Height)
 		}
 		if f != against[i] {
-			m.add(changes, against[i], f)
+			m.add(squares, against[i], f)
 		}
 	}
-	sum := 0.0
-	for i := range changes {
-		changes[i] *= ofRGB / float64(len(frames))
-		sum += changes[i]
+	for i := range squares {
+		squares[i] *= ofRGB * ofRGB / float64(len(frames))
 	}
-	if !parts {
-		return []float64{sum}, nil
-	}
-	return changes, nil
+	return Sizes(squares, parts), nil
 }
 
-// add adds the changes between two frames.
-func (m *Map) add(changes []float64, a, b *media.Frame) {
+// Sizes are the size of a sum of many terms whose signs are as likely either way, by the squares of terms in each part: the root of the sum of squares. Products of a gradient with what an
+// encoder changes are such terms: their sizes add up to a hundred times what their sum is. Of parts, each has its share in the size of the whole.
+func Sizes(squares []float64, parts bool) []float64 {
+	sum := 0.0
+	for _, s := range squares {
+		sum += s
+	}
+	root := math.Sqrt(sum)
+	if !parts {
+		return []float64{root}
+	}
+	sizes := make([]float64, len(squares))
+	for i, s := range squares {
+		if s > 0 {
+			sizes[i] = s / root
+		}
+	}
+	return sizes
+}
+
+// add adds the squares of the changes between two frames.
+func (m *Map) add(squares []float64, a, b *media.Frame) {
 	for row := range m.Height {
 		from, to := edge(row, m.Height, a.Height), edge(row+1, m.Height, a.Height)
 		for column := range m.Width {
@@ -50,7 +65,7 @@ func (m *Map) add(changes []float64, a, b *media.Frame) {
 			for y := from; y < to; y++ {
 				sum += distance(a.Y[y*a.YStride+left:y*a.YStride+right], b.Y[y*b.YStride+left:])
 			}
-			changes[part] += float64(m.Values[part]) * float64(sum) / float64(max((to-from)*(right-left), 1))
+			squares[part] += float64(m.Values[part]) * float64(m.Values[part]) * float64(sum) / float64(max((to-from)*(right-left), 1))
 		}
 	}
 }
@@ -63,11 +78,12 @@ func edge(part, n, pixels int) int {
 	return part * pixels / n
 }
 
-// distance is the sum of the sizes of differences.
+// distance is the sum of the squares of differences.
 func distance(a, b []byte) (sum int) {
 	b = b[:len(a)]
 	for i, v := range a {
-		sum += max(int(v)-int(b[i]), int(b[i])-int(v))
+		d := int(v) - int(b[i])
+		sum += d * d
 	}
 	return sum
 }

@@ -10,8 +10,8 @@ import (
 	"math"
 )
 
-// Map is DNNGrad as it goes to the sensor: how much the utility of the network's output changes with the input in each part of it, such as a macroblock: the sum
-// of the sizes of its derivatives there. Rows go from the top, or there is one alone.
+// Map is DNNGrad as it goes to the sensor: how much the utility of the network's output changes with the input in each part of it, such as a macroblock: the root of
+// the sum of the squares of its derivatives there. Rows go from the top, or there is one alone.
 type Map struct {
 	Width, Height int
 	Values        []float32 // Width x Height; not negative, finite

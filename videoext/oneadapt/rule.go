@@ -15,8 +15,8 @@ type Probe struct {
 // Trial is an interval at a configuration, as the sensor measured it.
 type Trial struct {
 	Config Config
-	// Changes are by how much the utility of the network's output differs, to first order, from what it is at Probe.Against: the size of DNNGrad times
-	// InputGrad. There are Probe.Parts: one for each knob if knobs are separable, that is each acts on a part of the input of its own, such as a block;
+	// Changes are by how much the utility of the network's output differs from what it is at Probe.Against: the size of DNNGrad times InputGrad
+	// (Sizes). There are Probe.Parts: one for each knob if knobs are separable, that is each acts on a part of the input of its own, such as a block;
 	// else one for all together.
 	Changes []float64
 	// Cost is the resource it takes, as a part of what the dearest configuration does.
