@@ -54,7 +54,7 @@ func newVideoDemoCommand() *cobra.Command {
 		Long: `Starts a server on this machine, a camera's program that streams to it by DDS, and the page that shows what is found. The
 video is a street that the program draws by itself, and the network one that was trained on such streets; codec, network, server and
 protocol are those of real use. A clip of your own wants a network of your own: the small one knows drawn streets alone.
-Ctrl-C ends all of it and leaves nothing behind.`,
+Ctrl-C ends all of it and leaves nothing behind; of a demo that was killed, the next one removes what is left.`,
 		Args: cobra.NoArgs,
 		Example: `  prefillonly video demo                                    the page is at http://127.0.0.1:8000/video
   prefillonly video demo --port 0 --method mpeg:qp=30       on a free port, in one quality

@@ -8,10 +8,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
@@ -225,4 +227,20 @@ func FuzzReplay(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLineOfMask: of a mask a line has the shares of the classes that are looked for, or of all.
+func TestLineOfMask(t *testing.T) {
+	r := streams.Result{Findings: videoext.Findings{Mask: &videoext.Mask{Width: 4, Height: 1, Class: []uint8{0, 2, 2, 7}}}}
+	for _, c := range []struct {
+		classes []int
+		want    string
+	}{
+		{nil, `"mask":[{"class":0,"label":"c","share":0.25},{"class":2,"label":"c","share":0.5},{"class":7,"label":"c","share":0.25}]`},
+		{[]int{2, 3}, `"mask":[{"class":2,"label":"c","share":0.5}]`},
+	} {
+		if text, err := Line("s", c.classes, &r, func(int) string { return "c" }); err != nil || !strings.Contains(string(text), c.want) {
+			t.Errorf("of %v: %s, %v", c.classes, text, err)
+		}
+	}
 }
