@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 
@@ -26,7 +27,7 @@ type Findings struct {
 }
 
 const (
-	sample     = 200 // configurations of which the cosine is taken
+	sample     = 200 // configurations of which the cosine is taken, if a study does not say
 	beginnings = 10
 	patience   = 15 // intervals after which there is no convergence
 )
@@ -45,7 +46,7 @@ func (f *Findings) align(s *Study, lab *pipeline.Lab) error {
 	r := rand.New(rand.NewPCG(1, 1))
 	var allAccuracies, allOutputs []float64
 	sum, n := 0.0, 0
-	for range sample {
+	for range cmp.Or(s.Sample, sample) {
 		c := make(oneadapt.Config, len(s.Knobs()))
 		for i, k := range s.Knobs() {
 			c[i] = r.IntN(len(k.Places))

@@ -33,6 +33,7 @@ type Study struct {
 	// Rule begins at a configuration, with one of Trades: how much accuracy the resource is worth, or what a rule has in place of that.
 	Rule   func(trade float64, from oneadapt.Config) (oneadapt.Rule, error)
 	Trades []float64 // the middle one is that whose convergence is told
+	Sample int       // configurations of which the cosine of gradients is taken, each of which takes a look for each knob; 0: 200
 	Close  func()
 }
 
@@ -40,7 +41,9 @@ type Study struct {
 var registry = []struct {
 	name string
 	open func(Source) (*Study, error)
-}{}
+}{
+	{"lidar", openLiDAR},
+}
 
 // Names are those of all pipelines.
 func Names() (names []string) {
