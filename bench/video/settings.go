@@ -53,6 +53,10 @@ func Usual(name string, frames int, rate float64) (all []string) {
 		for _, pair := range [][2]int{{44, 32}, {40, 28}, {36, 24}} {
 			add("low=%d,qp=%d,objectness=0.1", pair[0], pair[1])
 		}
+	case "accmpeg":
+		for _, pair := range [][2]int{{44, 34}, {40, 30}, {36, 26}, {32, 22}} {
+			add("low=%d,qp=%d", pair[0], pair[1])
+		}
 	case "oneadapt":
 		for _, share := range []float64{0.0125, 0.05, 0.2} { // of its paper's sweep
 			add("knobs=blocks,preset=repo,share=%g", share)

@@ -26,12 +26,17 @@ type Row struct {
 	NAL, Container, Original int
 	Delay, Camera, Server    time.Duration
 	Objects                  float64 // true ones in a frame, by DDS's rule; 0 for networks of pixels
-	Link                     string  // name of the network; empty: all goes through at once
+	// What adaptation takes: frames that the server's network has looked at, gradients of it and the device's time and bytes to the camera that they took, and
+	// segments that the camera encoded.
+	Looks, Gradients, Feedback, Encodes int
+	GradientTime                        time.Duration
+	Link                                string // name of the network; empty: all goes through at once
 }
 
 // columns are those of results.csv.
 var columns = []string{
-	"clip", "method", "setting", "f1_dds", "f1_oneadapt", "bytes_nal", "bytes_container", "bytes_original", "delay_s", "camera_cpu_s", "server_device_s", "objects", "link",
+	"clip", "method", "setting", "f1_dds", "f1_oneadapt", "bytes_nal", "bytes_container", "bytes_original", "delay_s", "camera_cpu_s", "server_device_s", "objects",
+	"looks", "gradients", "gradient_device_s", "feedback_bytes", "encodes", "link",
 }
 
 func (r *Row) record() []string {
@@ -39,7 +44,8 @@ func (r *Row) record() []string {
 	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 	return []string{
 		r.Clip, r.Method, r.Setting, f1(r.F1DDS), f1(r.F1OneAdapt), strconv.Itoa(r.NAL), strconv.Itoa(r.Container), strconv.Itoa(r.Original),
-		seconds(r.Delay), seconds(r.Camera), seconds(r.Server), strconv.FormatFloat(r.Objects, 'f', 2, 64), r.Link,
+		seconds(r.Delay), seconds(r.Camera), seconds(r.Server), strconv.FormatFloat(r.Objects, 'f', 2, 64),
+		strconv.Itoa(r.Looks), strconv.Itoa(r.Gradients), seconds(r.GradientTime), strconv.Itoa(r.Feedback), strconv.Itoa(r.Encodes), r.Link,
 	}
 }
 
@@ -69,8 +75,8 @@ func Read(r io.Reader) ([]Row, error) {
 	}
 	var rows []Row
 	for n, record := range records[1:] {
-		row := Row{Clip: record[0], Method: record[1], Setting: record[2], Link: record[12]}
-		var numbers [9]float64
+		row := Row{Clip: record[0], Method: record[1], Setting: record[2], Link: record[len(columns)-1]}
+		var numbers [14]float64
 		for i := range numbers {
 			if numbers[i], err = strconv.ParseFloat(record[3+i], 64); err != nil {
 				return nil, fmt.Errorf("results, line %d, %s: %w", n+2, columns[3+i], err)
@@ -80,6 +86,8 @@ func Read(r io.Reader) ([]Row, error) {
 		row.F1DDS, row.F1OneAdapt = numbers[0], numbers[1]
 		row.NAL, row.Container, row.Original = int(numbers[2]), int(numbers[3]), int(numbers[4])
 		row.Delay, row.Camera, row.Server, row.Objects = seconds(numbers[5]), seconds(numbers[6]), seconds(numbers[7]), numbers[8]
+		row.Looks, row.Gradients, row.GradientTime = int(numbers[9]), int(numbers[10]), seconds(numbers[11])
+		row.Feedback, row.Encodes = int(numbers[12]), int(numbers[13])
 		rows = append(rows, row)
 	}
 	return rows, nil
@@ -131,6 +139,7 @@ func Measure(lab *emulate.Lab, m method.Method, n Network, r Rules) (Row, error)
 	row.F1DDS, row.F1OneAdapt = r.f1(truth, out.Found)
 	row.NAL, row.Container = out.NAL, out.Container
 	row.Delay, row.Camera, row.Server = out.Delay, out.CameraTime, out.ServerTime
+	row.Looks, row.Gradients, row.GradientTime, row.Feedback, row.Encodes = out.Looks, out.Gradients, out.GradientTime, out.Feedback, out.Encodes
 	row.Objects, row.Link = r.DDS.Objects(truth), n.Name
 	return row, nil
 }

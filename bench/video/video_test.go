@@ -24,6 +24,7 @@ func rows() (all []Row) {
 			all = append(all, Row{
 				Clip: "road", Method: m.name, Setting: m.setting, F1DDS: 0.5 + 0.1*float64(i), F1OneAdapt: 0.4, NAL: bytes, Container: bytes + 900, Original: 1_000_000,
 				Delay: time.Duration(1500+i) * time.Millisecond, Camera: time.Second, Server: 2 * time.Second, Objects: 2.5,
+				Looks: 15, Gradients: 1, GradientTime: 300 * time.Millisecond, Feedback: 700, Encodes: 3,
 			})
 		}
 	}
@@ -36,8 +37,8 @@ func TestResults(t *testing.T) {
 	if err := Write(&file, rows()); err != nil {
 		t.Fatal(err)
 	}
-	const head = "clip,method,setting,f1_dds,f1_oneadapt,bytes_nal,bytes_container,bytes_original,delay_s,camera_cpu_s,server_device_s,objects,link\n" +
-		"road,mpeg,\"qp=30,scale=0.8\",0.5000,0.4000,100000,100900,1000000,1.500,1.000,2.000,2.50,\n"
+	const head = "clip,method,setting,f1_dds,f1_oneadapt,bytes_nal,bytes_container,bytes_original,delay_s,camera_cpu_s,server_device_s,objects,looks,gradients,gradient_device_s,feedback_bytes,encodes,link\n" +
+		"road,mpeg,\"qp=30,scale=0.8\",0.5000,0.4000,100000,100900,1000000,1.500,1.000,2.000,2.50,15,1,0.300,700,3,\n"
 	if !strings.HasPrefix(file.String(), head) {
 		t.Errorf("it begins\n%.300s", file.String())
 	}

@@ -126,8 +126,8 @@ func (f *evalFlags) check() error {
 	}
 	for _, s := range video.Specifications(f.methods) {
 		switch name, _, _ := strings.Cut(s, ":"); {
-		case name == "vigil" && f.cameraDetector == "":
-			return usageError("vigil finds things on the camera: name a small network with --camera-detector")
+		case (name == "vigil" || name == "accmpeg") && f.cameraDetector == "":
+			return usageError("%s finds things on the camera: name a small network with --camera-detector", name)
 		case name == "cloudseg" && f.resolver == "":
 			return usageError("cloudseg enlarges frames: name a network for that with --resolver (tools/carn_onnx.py makes one)")
 		}

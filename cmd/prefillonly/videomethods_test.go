@@ -21,6 +21,7 @@ func TestCameraMethods(t *testing.T) {
 		"dds":      {"dds:frames=5,low=36,high=24,objectness=0.2,sure=0.6", [2]int{30, 30}, 0.8},
 		"awstream": {"awstream:frames=5,profile=40/0.6/1/10000/0.6+26/1/0/100000/0.95", [2]int{15, 30}, 0.5},
 		"eaar":     {"eaar:frames=5,qp=24,low=40", [2]int{30, 30}, 0.6},
+		"accmpeg":  {"accmpeg:frames=5,qp=24", [2]int{30, 30}, 0.8},
 		"vigil":    {"vigil:frames=5,qp=24", [2]int{1, 30}, 0.8},
 		"glimpse":  {"glimpse:frames=5,qp=24,threshold=0.02", [2]int{30, 30}, 0.8},
 		"reducto":  {"reducto:frames=5,threshold=0.05,qp=24", [2]int{1, 30}, 0.5},

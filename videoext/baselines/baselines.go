@@ -1,5 +1,5 @@
 // Package baselines has the ways to stream video that others are compared with: plain H.264, AWStream, CloudSeg, Vigil, EAAR,
-// Reducto and Glimpse, each after its own paper, all with the same network on the server.
+// AccMPEG, Reducto and Glimpse, each after its own paper, all with the same network on the server.
 package baselines
 
 import (

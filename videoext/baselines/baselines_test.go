@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/method/methodtest"
 )
@@ -20,7 +21,7 @@ var profile = []Operating{
 
 func methods(t *testing.T) (all []method.Method) {
 	plain := Plain{Common: Usual(), Quality: videoext.Quality{QP: 36, Scale: 0.8}}
-	cloudseg, vigil, eaar, glimpse := DefaultCloudSeg(), DefaultVigil(), DefaultEAAR(), DefaultGlimpse()
+	cloudseg, vigil, eaar, accmpeg, glimpse := DefaultCloudSeg(), DefaultVigil(), DefaultEAAR(), DefaultAccMPEG(), DefaultGlimpse()
 	aw, budget := DefaultAWStream(profile), DefaultAWStream(profile)
 	budget.Budget = 30e3
 	reducto := Reducto{Common: Usual(), Quality: plain.Quality, Feature: method.Edge, Threshold: 0.1}
@@ -30,7 +31,7 @@ func methods(t *testing.T) (all []method.Method) {
 	for _, c := range []interface {
 		Check() error
 		New() method.Method
-	}{&plain, &cloudseg, &vigil, &eaar, &glimpse, &aw, &budget, &reducto, &profiled} {
+	}{&plain, &cloudseg, &vigil, &eaar, &accmpeg, &glimpse, &aw, &budget, &reducto, &profiled} {
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -149,5 +150,30 @@ func TestGlimpseFollowsOnTheCamera(t *testing.T) {
 	}
 	if tr, ok := still[1].(method.Track); !ok || tr.Detections[0] != moved || tr.From != (method.Frame{Segment: 0, Frame: 3}) {
 		t.Fatalf("it does not track from where it was: %+v", still)
+	}
+}
+
+// AccMPEG has one map for a segment, by what is in its first and last frames together.
+func TestAccMPEGMap(t *testing.T) {
+	c := DefaultAccMPEG()
+	c.Score, c.Classes = 0.3, []int{2}
+	camera, _ := c.New().New()
+	asked := camera.Step(0, method.Captured{Segment: 0, Frames: 10, Width: 64, Height: 32})
+	if d, ok := asked[0].(method.Detect); !ok || !slices.Equal(d.Frames, []int{0, 9}) {
+		t.Fatalf("it does %+v", asked)
+	}
+	at := func(column float32, class int, score float32) videoext.Detection {
+		return videoext.Detection{Region: videoext.Region{X0: column / 4, Y0: 0, X1: (column + 1) / 4, Y1: 0.5}, Class: class, Score: score}
+	}
+	sent := camera.Step(0, method.Found{Segment: 0, Frames: []int{0, 9}, Findings: []videoext.Findings{
+		{Detections: []videoext.Detection{at(0, 2, 0.8), at(1, 2, 0.4), at(3, 1, 0.9)}}, {Detections: []videoext.Detection{at(1, 2, 0.3)}},
+	}})
+	e, ok := sent[0].(method.Encode)
+	if !ok || len(e.Frames) != 10 {
+		t.Fatalf("it does %+v", sent)
+	}
+	want := []uint8{30, 30, 40, 40, 40, 40, 40, 40}
+	if got := e.Settings.Quality.(media.Maps); len(got) != 1 || !slices.Equal(got[0].QP, want) {
+		t.Errorf("the map is %v, want %v", got[0].QP, want)
 	}
 }

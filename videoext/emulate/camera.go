@@ -57,6 +57,7 @@ func (r *run) encode(a *method.Encode) error {
 		return err
 	}
 	nal := coded.Segment.NALBytes()
+	r.out.Encodes++
 	r.out.NAL += nal
 	r.out.Container += coded.Container
 	s.sent[a.Stream], s.of[a.Stream] = name, a.Frames
@@ -154,6 +155,7 @@ func (r *run) variant(a *method.Try, v *method.Variant, against []*media.Frame) 
 	if err != nil {
 		return nil, trial, 0, err
 	}
+	r.out.Encodes++
 	frames, err := r.lab.decode(name)
 	if err != nil {
 		return nil, trial, 0, err

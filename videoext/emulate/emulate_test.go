@@ -221,6 +221,9 @@ func TestDelay(t *testing.T) {
 	if sent := time.Duration(float64(slow.Container) / 40_000 / 2 * float64(time.Second)); slow.Delay-quick.Delay < sent*9/10 {
 		t.Errorf("on a slow link the delay is %v, on a quick one %v; half of it takes %v", slow.Delay, quick.Delay, sent)
 	}
+	if quick.Looks != 20 || quick.Encodes != 2 || quick.Gradients != 0 {
+		t.Errorf("of 20 frames in 2 segments %d were looked at, in %d that were encoded, with %d gradients", quick.Looks, quick.Encodes, quick.Gradients)
+	}
 	down := run1(t, lab, m, 0) // nothing arrives
 	if rule := accuracy.DDS(); len(down.Found) != 20 || rule.F1(quick.Found, down.Found) != 0 {
 		t.Errorf("without a link: %+v", down)

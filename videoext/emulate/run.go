@@ -24,6 +24,8 @@ type Outcome struct {
 	// GradientTime is the part of ServerTime that gradients took, and Feedback the bytes of those that went to the camera.
 	GradientTime time.Duration
 	Feedback     int
+	// Looks are frames that the server's network has looked at, gradients that it was asked for, and Encodes segments that the camera encoded, to be sent or to be tried.
+	Looks, Gradients, Encodes int
 }
 
 // Run streams the clip. Work on the camera is done one after the other; the server has room for each segment at once, so that a
@@ -185,6 +187,7 @@ func (r *run) infer(a method.Infer) error {
 	}
 	in := l.found[name]
 	r.out.ServerTime += in.took
+	r.out.Looks += len(a.Frames)
 	r.line.At(r.line.Now()+in.took, toServer{method.Inferred{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Findings: in.findings}})
 	return nil
 }
@@ -210,6 +213,7 @@ func (r *run) differentiate(a method.Differentiate) error {
 	r.out.ServerTime += g.took
 	r.out.GradientTime += g.took
 	r.out.Feedback += len(g.data)
+	r.out.Gradients++
 	r.line.At(r.line.Now()+g.took, toServer{method.Differentiated{Segment: a.Segment, Gradient: m}})
 	return nil
 }

@@ -34,13 +34,18 @@ func blocks(pixels int) int { return (pixels + MacroblockSize - 1) / MacroblockS
 
 // Set gives a quantiser to the macroblocks that a rectangle of pixels touches.
 func (m *QPMap) Set(r image.Rectangle, qp uint8) {
+	m.Each(r, func(block int) { m.QP[block] = qp })
+}
+
+// Each calls f with the number of each macroblock that a rectangle of pixels touches.
+func (m *QPMap) Each(r image.Rectangle, f func(block int)) {
 	if r.Empty() {
 		return
 	}
 	grid := image.Rect(r.Min.X>>4, r.Min.Y>>4, (r.Max.X+15)>>4, (r.Max.Y+15)>>4).Intersect(image.Rect(0, 0, m.Columns, m.Rows))
 	for y := grid.Min.Y; y < grid.Max.Y; y++ {
 		for x := grid.Min.X; x < grid.Max.X; x++ {
-			m.QP[y*m.Columns+x] = qp
+			f(y*m.Columns + x)
 		}
 	}
 }

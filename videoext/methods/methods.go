@@ -86,6 +86,14 @@ var kinds = []kind{
 		score(s, &c.Grow, "grow", "by which regions are enlarged on each side, as a part of their size")
 		return func() (method.Method, error) { return checked(&c) }
 	}},
+	{"accmpeg", "macroblocks in which a small network on the camera finds something in high quality, the rest in low quality", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
+		c := baselines.DefaultAccMPEG()
+		common(s, &c.Common)
+		quality(s, &c.High)
+		s.IntVar(&c.Low, "low", c.Low, "QP of the rest")
+		score(s, &c.Score, "score", "of a macroblock in high quality, at least: the mean of what is found in the segment's first and last frames")
+		return func() (method.Method, error) { return checked(&c) }
+	}},
 	{"cloudseg", "small frames, which a network on the server enlarges", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 		c := baselines.DefaultCloudSeg()
 		common(s, &c.Common)
