@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/client"
@@ -16,8 +17,8 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
-// Slope says how the utility of what the network found in a frame changes with the frame's macroblocks. Its job is not promised: where devices are busy it is late, which
-// ctx bounds.
+// Slope says how the utility of what the network found in a frame changes with the frame's macroblocks. Its job is not promised: frames that are go first, and
+// where it has not begun at its deadline it is dropped.
 func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u oneadapt.Utility) (*oneadapt.Map, metrics.Spent, error) {
 	var spent metrics.Spent
 	served, to, err := m.input(ctx, n)
@@ -51,7 +52,8 @@ func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u one
 		return nil, spent, fmt.Errorf("the gradient of %v came as %d tensors", shape, len(derivatives))
 	}
 	sizes, rows, columns := to.Pool(derivatives[0].Data, shape, f.Height, f.Width, media.MacroblockSize)
-	return &oneadapt.Map{Width: columns, Height: rows, Values: sizes, Utility: float32(sum)}, spent, nil
+	g := &oneadapt.Map{Width: columns, Height: rows, Values: sizes, Utility: float32(sum)}
+	return g, spent, g.Check()
 }
 
 func littleEndian(values []float32) []byte {
@@ -65,7 +67,11 @@ func littleEndian(values []float32) []byte {
 // outputs is what a job of tensors brings, once it is done.
 func (m *Maker) outputs(ctx context.Context, n *Network, work *engine.Tensors, data [][]byte, l Look, spent *metrics.Spent) ([]vision.Output, error) {
 	results := client.NewResults()
-	j, err := m.pool.NewTensors(engine.Job{Model: n.Model, Work: work, User: l.User}, data, l.Arrived, results, 0)
+	job := engine.Job{Model: n.Model, Work: work, User: l.User}
+	if l.Deadline > 0 {
+		job.Deadline = max(time.Until(l.Arrived.Add(l.Deadline)), time.Nanosecond)
+	}
+	j, err := m.pool.NewTensors(job, data, l.Arrived, results, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -265,6 +265,17 @@ type status struct {
 	Boxes   float64 `json:"boxes_a_frame"`
 	Score   float64 `json:"mean_score"`
 	Spent   spent   `json:"spent"`
+
+	Gradients *gradients `json:"gradients,omitempty"` // none was asked for: nil
+}
+
+// gradients are those of the network, for the knobs of the camera.
+type gradients struct {
+	Asked    uint64  `json:"asked"`
+	Late     uint64  `json:"late"`
+	Failed   uint64  `json:"failed"`
+	Feedback uint64  `json:"feedback_bytes"`
+	Device   float64 `json:"device_s"`
 }
 
 // spent is where the time went, in seconds.
@@ -286,6 +297,9 @@ func (s *stream) status() status {
 	out := status{
 		Object: "video.stream", Spec: s.spec, Number: s.journal.Newest(), Frames: f.Frames, Late: f.Late, Dropped: f.Dropped, Latency: f.MeanLatency(),
 		BytesA: f.Bytes[method.A], BytesB: f.Bytes[method.B], Regions: f.Regions, Boxes: f.BoxesPerFrame(), Score: f.MeanScore(), Spent: secondsOf(f.Spent),
+	}
+	if g := f.Gradients; g.Asked > 0 {
+		out.Gradients = &gradients{g.Asked, g.Late, g.Failed, g.Feedback, g.Computing.Seconds()}
 	}
 	out.Source = s.spec.shown()
 	out.Load = s.load()

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
@@ -20,26 +21,33 @@ type sight struct {
 	jobs.Seen
 }
 
-// slopePatience is how long a gradient may take: what comes later is of another scene.
-const slopePatience = 2 * time.Second
-
-// slope asks for the gradient of the frame that was seen last: it is asked for when that is told.
+// slope asks for the gradient of the frame that was seen last: it is asked for when that is told. One that has not begun after an interval is dropped; one
+// that has is waited for as long as the camera uses it.
 func (s *stream) slope(ctx context.Context, a streams.Slope) {
-	seen, arrived := s.sight.Seen, time.Now()
+	seen, asked, interval := s.sight.Seen, time.Now(), s.interval()
 	s.group.Go(func() { // ends with ctx, or before
 		answer := streams.Sloped{Differentiated: method.Differentiated{Segment: a.Segment}}
-		limited, stop := context.WithTimeout(ctx, slopePatience)
+		limited, stop := context.WithTimeout(ctx, time.Duration(oneadapt.Usual().Fresh)*interval)
 		defer stop()
-		network, err := s.sees()
-		if err == nil && !seen.Whole() {
-			err = errors.New("the network has not seen its last frame")
-		}
+		look := jobs.Look{Arrived: asked, Deadline: interval, User: "video/" + s.spec.Name}
+		var count metrics.Gradients
+		var err error
+		answer.Gradient, count.Computing, err = s.differentiate(limited, &seen, look)
+		var told []byte
 		if err == nil {
-			var spent metrics.Spent
-			answer.Gradient, spent, err = s.maker.Slope(limited, network, &seen, jobs.Look{Arrived: arrived, User: "video/" + s.spec.Name}, oneadapt.UsualUtility())
-			s.figure.Spend(spent)
+			told, err = answer.Gradient.AppendBinary(nil)
 		}
+		var failed *engine.Error
+		late := errors.As(err, &failed) && failed.Code == engine.CodeDeadline || errors.Is(err, context.DeadlineExceeded) || err == nil && time.Since(asked) > interval
+		switch count.Asked, count.Feedback = 1, uint64(len(told)); {
+		case late:
+			count.Late = 1
+		case err != nil && ctx.Err() == nil:
+			count.Failed = 1
+		}
+		s.figure.Differentiated(count)
 		if err != nil {
+			answer.Gradient = nil
 			s.log.Warn("there is no gradient", zap.Int("segment", int(a.Segment)), zap.Error(err))
 		}
 		select {
@@ -47,4 +55,28 @@ func (s *stream) slope(ctx context.Context, a streams.Slope) {
 		case <-ctx.Done():
 		}
 	})
+}
+
+// differentiate has the gradient of a frame, and what of a device it took.
+func (s *stream) differentiate(ctx context.Context, seen *jobs.Seen, l jobs.Look) (*oneadapt.Map, time.Duration, error) {
+	network, err := s.sees()
+	if err == nil && !seen.Whole() {
+		err = errors.New("the network has not seen its last frame")
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	gradient, spent, err := s.maker.Slope(ctx, network, seen, l, oneadapt.UsualUtility())
+	s.figure.Spend(spent)
+	return gradient, spent.Device, err
+}
+
+// interval is how long a segment of a camera lasts.
+func (s *stream) interval() time.Duration {
+	m, err := s.spec.method()
+	rate := s.rate()
+	if err != nil || rate <= 0 { // the method was checked, and a camera says its rate
+		return time.Second
+	}
+	return time.Duration(float64(m.Frames) / rate * float64(time.Second))
 }

@@ -18,6 +18,7 @@ type Spec struct {
 	Model    string  `json:"model,omitempty"`
 	Source   string  `json:"source"`           // a file, an rtsp:// or rtsps:// URL, or camera
 	Method   string  `json:"method,omitempty"` // of a camera: a specification of videoext/methods
+	Adapt    string  `json:"adapt,omitempty"`  // of a camera: a short form of Method, which takes its place
 	Rate     float64 `json:"rate,omitempty"`   // frames a second at most; 0: the source's
 	Deadline float64 `json:"deadline_ms,omitempty"`
 	Classes  []int   `json:"classes,omitempty"` // that are looked for; none: all
@@ -30,6 +31,7 @@ const camera = "camera"
 
 const (
 	defaultMethod = "dds"
+	adaptMethod   = "oneadapt:preset=repo,share=0.1" // what Adapt stands for
 	maxRate       = 240.0
 	maxDeadline   = 60_000.0 // ms
 	maxClasses    = 1000
@@ -63,6 +65,12 @@ func (s *Spec) check() error {
 		return wrong("classes", "classes has %d numbers, the limit is %d", len(s.Classes), maxClasses)
 	case s.Method != "" && s.Source != camera:
 		return wrong("method", "method is %.80q; only a camera's program sends frames in a way of its own", s.Method)
+	case s.Adapt != "" && s.Method != "":
+		return wrong("adapt", "adapt is %.80q and method %.80q; one of the two says how a camera streams", s.Adapt, s.Method)
+	case s.Adapt != "" && s.Adapt != "oneadapt":
+		return wrong("adapt", "adapt is %.80q; oneadapt is right", s.Adapt)
+	case s.Adapt != "" && s.Source != camera:
+		return wrong("adapt", "adapt is %.80q; only a camera's program has knobs to set", s.Adapt)
 	case s.Loop && (s.Source == camera || s.remote()):
 		return wrong("loop", "loop is for files")
 	}
@@ -74,6 +82,9 @@ func (s *Spec) check() error {
 		if err != nil || u.Scheme != "rtsp" && u.Scheme != "rtsps" || u.Host == "" {
 			return wrong("source", "source is a URL, and none of rtsp:// or rtsps:// with a host")
 		}
+	}
+	if s.Adapt != "" {
+		s.Method, s.Adapt = adaptMethod, ""
 	}
 	if s.Source == camera {
 		if s.Method == "" {

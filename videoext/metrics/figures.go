@@ -33,6 +33,24 @@ type Counted struct {
 	Latency []uint64  // frames by buckets, the last one without a bound
 	Seconds float64   // of latency together
 	Spent   Spent
+
+	Gradients Gradients
+}
+
+// Gradients are those of a network, for the knobs of a camera.
+type Gradients struct {
+	Asked, Late, Failed uint64        // late ones are dropped, or came after their interval; there is nothing of failed ones
+	Feedback            uint64        // bytes of those that the camera was told
+	Computing           time.Duration // in passes of them, which Spent has, too
+}
+
+// Differentiated counts a gradient that was asked for.
+func (f *Figures) Differentiated(g Gradients) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := &f.c.Gradients
+	all.Asked, all.Late, all.Failed = all.Asked+g.Asked, all.Late+g.Late, all.Failed+g.Failed
+	all.Feedback, all.Computing = all.Feedback+g.Feedback, all.Computing+g.Computing
 }
 
 // Figures count. Their methods are safe for concurrent use; the zero value has counted nothing.

@@ -19,6 +19,9 @@ func TestPublish(t *testing.T) {
 	f.Sent(method.B, 20)
 	f.Sent(method.A, 1)
 	f.Spend(Spent{1 * time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second, 6 * time.Second})
+	f.Differentiated(Gradients{Asked: 1, Feedback: 90, Computing: time.Second})
+	f.Differentiated(Gradients{Asked: 1, Late: 1, Computing: 2 * time.Second})
+	f.Differentiated(Gradients{Asked: 1, Failed: 1})
 	f.Count([]streams.Result{
 		{Final: true, Latency: 10 * time.Millisecond}, {Final: true, Latency: 11 * time.Millisecond}, {Latency: time.Second}, {Final: true, Latency: time.Minute},
 	}, streams.Counts{Frames: 3, Late: 2, Dropped: 1, Things: 4, Score: 2.5, Regions: 7})
@@ -41,6 +44,9 @@ func TestPublish(t *testing.T) {
 		`processor_seconds_total{model_name="eye",stream_name="door",work="decode"} 1`, `processor_seconds_total{model_name="eye",stream_name="door",work="scale"} 2`,
 		`processor_seconds_total{model_name="eye",stream_name="door",work="read"} 3`, `wait_seconds_total{model_name="eye",reason="turn",stream_name="door"} 4`,
 		`wait_seconds_total{model_name="eye",reason="queue",stream_name="door"} 5`, `device_seconds_total{model_name="eye",stream_name="door"} 6`,
+		`gradients_total{model_name="eye",stream_name="door"} 3`, `late_gradients_total{model_name="eye",stream_name="door"} 1`,
+		`failed_gradients_total{model_name="eye",stream_name="door"} 1`, `feedback_bytes_total{model_name="eye",stream_name="door"} 90`,
+		`gradient_device_seconds_total{model_name="eye",stream_name="door"} 3`,
 		`latency_seconds_sum{model_name="eye",stream_name="door"} 60.021`, `latency_seconds_count{model_name="eye",stream_name="new"} 0`,
 	} {
 		if !strings.Contains(page, "\nprefillonly:stream_"+want+"\n") {

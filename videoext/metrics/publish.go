@@ -57,6 +57,11 @@ func newCollector(streams func() []Stream) *collector {
 	counter("boxes_total", "Boxes in final results.", func(s *Stream) float64 { return float64(s.Things) })
 	counter("box_scores_total", "Sum of the scores of boxes in final results.", func(s *Stream) float64 { return s.Score })
 	counter("regions_total", "Regions that a camera was asked for.", func(s *Stream) float64 { return float64(s.Regions) })
+	counter("gradients_total", "Gradients of the network that a camera's knobs were to follow.", func(s *Stream) float64 { return float64(s.Gradients.Asked) })
+	counter("late_gradients_total", "Gradients that were dropped at their deadline, or came after it.", func(s *Stream) float64 { return float64(s.Gradients.Late) })
+	counter("failed_gradients_total", "Gradients of which nothing came for another reason.", func(s *Stream) float64 { return float64(s.Gradients.Failed) })
+	counter("feedback_bytes_total", "Bytes of gradients that a camera was told.", func(s *Stream) float64 { return float64(s.Gradients.Feedback) })
+	counter("gradient_device_seconds_total", "Time inside passes of gradients, which is in device_seconds_total, too.", func(s *Stream) float64 { return s.Gradients.Computing.Seconds() })
 	bytes := desc("bytes_total", "Bytes of video that came: of a camera's streams A and B, or of the source (A).", "track")
 	for i, track := range []string{"a", "b"} {
 		add(bytes, prometheus.CounterValue, func(s *Stream) float64 { return float64(s.Bytes[i]) }, track)

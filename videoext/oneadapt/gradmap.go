@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 )
 
 // Map is DNNGrad as it goes to the sensor: how much the utility of the network's output changes with the input in each part of it, such as a macroblock: the root of
@@ -35,19 +36,29 @@ const maxParts = 1 << 20
 // mapVersion is the form of a map on the wire.
 const mapVersion = 1
 
+// Check says why the map is none that can be reckoned with, such as that of a network whose output is no number.
+func (m *Map) Check() error {
+	if err := checkSize(m.Width, m.Height); err != nil || len(m.Values) != m.Width*m.Height {
+		return errors.Join(err, fmt.Errorf("a gradient of %d x %d parts has %d", m.Width, m.Height, len(m.Values)))
+	}
+	if !(m.Utility >= 0 && m.Utility <= math.MaxFloat32) {
+		return fmt.Errorf("a gradient is of %v elements", m.Utility)
+	}
+	for _, v := range m.Values {
+		if !(v >= 0 && v <= math.MaxFloat32) {
+			return fmt.Errorf("a gradient has a part of %v", v)
+		}
+	}
+	return nil
+}
+
 // AppendBinary adds the map as it goes over the wire: its version, width and height as varints, the utility and the greatest value as little-endian
 // float32, and the levels of the values, two a byte, by DEFLATE.
 func (m *Map) AppendBinary(to []byte) ([]byte, error) {
-	most := float32(0)
-	for _, v := range m.Values {
-		if !(v >= 0 && v <= math.MaxFloat32) {
-			return nil, fmt.Errorf("a gradient has a part of %v", v)
-		}
-		most = max(most, v)
+	if err := m.Check(); err != nil {
+		return nil, err
 	}
-	if err := checkSize(m.Width, m.Height); err != nil || len(m.Values) != m.Width*m.Height {
-		return nil, errors.Join(err, fmt.Errorf("a gradient of %d x %d parts has %d", m.Width, m.Height, len(m.Values)))
-	}
+	most := slices.Max(m.Values)
 	to = binary.AppendUvarint(append(to, mapVersion), uint64(m.Width))
 	to = binary.AppendUvarint(to, uint64(m.Height))
 	to = binary.LittleEndian.AppendUint32(to, math.Float32bits(m.Utility))
