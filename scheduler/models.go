@@ -78,6 +78,9 @@ func (c *Core) settle() {
 func (c *Core) welcome(p *fleet.Peer) {
 	w := &wire.Welcome{Epoch: p.Welcomed}
 	if f := p.Frontend; f != nil {
+		if c.fleet.Drifted() {
+			c.fleet.Models++
+		}
 		w.Models, w.Pool, w.States = c.fleet.Models, c.fleet.Counters(), c.states()
 		if f.Knows != w.Models {
 			f.Knows = w.Models

@@ -93,3 +93,48 @@ func TestMeasuredWhileItRuns(t *testing.T) {
 		t.Errorf("another network in its place makes the Core send %v", out)
 	}
 }
+
+// TestCostFollowsPasses: what frontends are told of a network's cost is what its passes take, and they are told again when that has changed.
+func TestCostFollowsPasses(t *testing.T) {
+	w := newWorld(t, DefaultConfig())
+	w.frontend("web")
+	specs := []wire.TensorSpec{{Name: "x", Type: engine.FP32, Shape: []int{-1, 4}}}
+	w.step("cpu", &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1, Executor: &wire.ExecutorInfo{Device: "test", Models: []wire.ModelInfo{{
+		Name: "n", Fingerprint: "f", Cost: wire.Cost{Unit: 100 * time.Millisecond}, Tensors: &wire.TensorLimits{Inputs: specs, MaxPassItems: 1},
+	}}}})
+	models := uint64(0)
+	told := func() []wire.Served {
+		welcome := pick[*wire.Welcome](w.core.Step(w.now, "web", &wire.Hello{Role: wire.RoleFrontend, Name: "web", Epoch: 1, Models: models}))
+		if len(welcome) != 1 {
+			t.Fatalf("%d welcomes", len(welcome))
+		}
+		models = welcome[0].Models
+		return welcome[0].Served
+	}
+	if s := told(); len(s) != 1 || s[0].Cost.Unit != 100*time.Millisecond {
+		t.Fatalf("frontends are told %+v", s)
+	}
+	pass := func(id engine.JobID, took time.Duration) {
+		work := &engine.Tensors{Inputs: []engine.Ref{{Name: "x", Type: engine.FP32, Shape: []int{1, 4}, Blob: "b"}}, Frames: 1}
+		run := pick[*wire.Run](w.step("web", &wire.Submit{Job: engine.Job{ID: id, Model: "n", Work: work}}))
+		if len(run) != 1 {
+			t.Fatalf("job %d: %d passes", id, len(run))
+		}
+		w.now += took
+		w.step("cpu", &wire.Done{Pass: run[0].Pass, Took: took, Items: []wire.ItemResult{{Job: id, Output: &engine.TensorOutput{}}}})
+	}
+	pass(1, 100*time.Millisecond)
+	if s := told(); s != nil {
+		t.Errorf("frontends are told %+v of nothing new", s)
+	}
+	for id := range engine.JobID(60) {
+		pass(2+id, 20*time.Millisecond)
+	}
+	s := told()
+	if len(s) != 1 || s[0].Cost.Unit < 20*time.Millisecond || s[0].Cost.Unit > 25*time.Millisecond {
+		t.Errorf("after 60 passes of 20 ms frontends are told %+v", s)
+	}
+	if s := told(); s != nil {
+		t.Errorf("frontends are told %+v twice", s)
+	}
+}

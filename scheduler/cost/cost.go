@@ -126,6 +126,14 @@ func (m *Model) Upper(w Work) float64 { return m.Seconds(w) * m.errors.upper() }
 // Known says that a profile or a pass has told what work takes.
 func (m *Model) Known() bool { return m.profiled != (rates{}) || m.errors.n > 0 }
 
+// Now is what passes take, as they have told so far; false if none has and there is no profile.
+func (m *Model) Now() (c wire.Cost, known bool) {
+	second := float64(time.Second)
+	return wire.Cost{
+		Base: time.Duration(m.rates.pass * second), Unit: time.Duration(m.rates.unit * second), Pair: m.rates.pair, Load: time.Duration(m.loading * second),
+	}, m.Known()
+}
+
 // Observe refines the rates by a pass. One that loads blocks tells nothing: it computes meanwhile.
 func (m *Model) Observe(w Work, took time.Duration) {
 	if w.Units <= 0 || took <= 0 || w.Loads > 0 {

@@ -24,6 +24,7 @@ type Pool struct {
 	serving []*Lane // those that can be run and whose checkpoint is the first one's: others would answer differently
 	waiting int     // jobs in lanes
 	places  places
+	told    time.Duration // of a unit, in Served
 }
 
 // Pool is that of a model, made if there was none.
@@ -112,6 +113,10 @@ func (p *Pool) Served(now time.Duration) wire.Served {
 		Name: p.Model, State: wire.ModelFailed, Executors: len(p.serving), Keep: first.keep,
 		Bytes: first.bytes(), Step: first.Info.Step, Cost: first.Info.Cost, Tensors: first.Info.Tensors,
 	}
+	if now, known := first.Cost.Now(); known {
+		s.Cost = now
+	}
+	p.told = s.Cost.Unit
 	if first.Info.Tokens != nil {
 		s.Tokens = limitsOf(lanes)
 	}
@@ -126,6 +131,28 @@ func (p *Pool) Served(now time.Duration) wire.Served {
 		s.Reason = cmp.Or(s.Reason, l.failure.reason)
 	}
 	return s
+}
+
+// drifts is how much more or less a frame may take than frontends were told, before they are told again.
+const drifts = 1.25
+
+// Drifted says that frames of a model take more or less than frontends were told, who reckon with that.
+func (f *Fleet) Drifted() bool {
+	for _, p := range f.Pools {
+		if p.drifted() {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Pool) drifted() bool {
+	if len(p.serving) == 0 || p.serving[0].Info.Tensors == nil || p.told == 0 {
+		return false
+	}
+	now, known := p.serving[0].Cost.Now()
+	ratio := now.Unit.Seconds() / p.told.Seconds()
+	return known && (ratio > drifts || ratio < 1/drifts)
 }
 
 // better says that a state is to be told rather than another.

@@ -3,13 +3,16 @@ package live
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
+	"github.com/prefillonly/prefillonly/videoext/media"
 )
 
 // mostUse is the part of the devices that streams may take: what the scheduler promises, and beyond which it refuses frames.
@@ -40,16 +43,49 @@ func (d demand) load(cost time.Duration, spec *Spec) float64 {
 }
 
 // admit refuses a stream that would take more of the devices than is free with the figures. It waits until the pool has told what a frame
-// takes; then `then` takes the stream in, under mu.
+// takes; then `then` takes the stream in, under mu. What the pool has told may be old, or have been measured while devices were busy, and without frames it would never tell
+// better: before a stream is refused, its network looks at some.
 func (s *Server) admit(ctx context.Context, spec *Spec, n *jobs.Network, d demand, then func() error) error {
-	var cost time.Duration
-	devices := 0
+	cost, devices := time.Duration(0), 0
 	if d.Rate > 0 {
 		var err error
 		if cost, devices, err = s.maker.Cost(ctx, n, max(d.Width, 1), max(d.Height, 1)); err != nil {
 			return err
 		}
 	}
+	err := s.fit(spec, d, cost, devices, then)
+	if failed := new(engine.Error); !errors.As(err, &failed) || failed.Code != engine.CodeOverloaded {
+		return err
+	}
+	if measured, ok := s.measure(ctx, n, d, "video/"+spec.Name); ok && measured < cost {
+		return s.fit(spec, d, measured, devices, then)
+	}
+	return err
+}
+
+// What is looked at before a stream is refused.
+const (
+	greyFrames = 5
+	greyTime   = 2 * time.Second // at most
+)
+
+// measure is what the network takes for a grey frame, the median of some; false if it does not look at them in time.
+func (s *Server) measure(ctx context.Context, n *jobs.Network, d demand, user string) (time.Duration, bool) {
+	ctx, stop := context.WithTimeout(ctx, greyTime)
+	defer stop()
+	grey, took := media.NewFrame(max(d.Width&^1, 16), max(d.Height&^1, 16)), make([]time.Duration, greyFrames)
+	for i := range took {
+		_, why, spent := s.maker.Do(ctx, n, []*media.Frame{grey}, jobs.Look{Arrived: time.Now(), User: user})
+		if took[i] = spent.Device; why[0] != "" || spent.Device <= 0 {
+			return 0, false
+		}
+	}
+	slices.Sort(took)
+	return took[greyFrames/2], true
+}
+
+// fit is admit by what a frame takes.
+func (s *Server) fit(spec *Spec, d demand, cost time.Duration, devices int, then func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken := 0.0

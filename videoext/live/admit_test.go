@@ -85,6 +85,22 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
+// TestAdmissionMeasures: before a stream is refused for what the pool has told, frames are looked at; one that takes less than was told is admitted.
+func TestAdmissionMeasures(t *testing.T) {
+	for takes, admitted := range map[time.Duration]bool{frameCost / 4: true, frameCost * 3 / 4: false, frameCost * 2: false} {
+		t.Run(takes.String(), func(t *testing.T) {
+			e := newEye(t).up()
+			e.takes = takes
+			h := newHost(t, e)
+			h.mustDeclare(`{"name":"a","source":"camera","method":"mpeg","rate":240}`)
+			code, text := h.declare(`{"name":"b","source":"camera","method":"mpeg","rate":240}`)
+			if got := code == http.StatusCreated; got != admitted {
+				t.Errorf("%d %s", code, text)
+			}
+		})
+	}
+}
+
 // TestAdmissionAfterRestart: streams that were taken up count as soon as the pool tells what frames take, and nothing waits for that but who asks for more.
 func TestAdmissionAfterRestart(t *testing.T) {
 	h := newHost(t, newEye(t).up())

@@ -73,6 +73,7 @@ type eye struct {
 	scheduler *clienttest.Scheduler
 	refuse    func(s *wire.Submit) *engine.Error  // nil: nothing
 	slope     func(s *wire.Submit) []*wire.Result // answers jobs of gradients
+	takes     time.Duration                       // what its device says that a frame took; 0: nothing
 }
 
 // frameCost is what the pool says that a frame takes.
@@ -132,7 +133,9 @@ func (e *eye) answer(s *wire.Submit) []*wire.Result {
 		spec := outputs()[i]
 		out.Outputs = append(out.Outputs, engine.Ref{Name: spec.Name, Type: spec.Type, Shape: spec.Shape, Blob: name})
 	}
-	return []*wire.Result{{Job: s.ID, Output: out}}
+	r := &wire.Result{Job: s.ID, Output: out}
+	r.Timing.Running = e.takes
+	return []*wire.Result{r}
 }
 
 // gradient answers with derivatives that are all alike.
