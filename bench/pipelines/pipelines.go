@@ -43,6 +43,11 @@ var registry = []struct {
 	open func(Source) (*Study, error)
 }{
 	{"lidar", openLiDAR},
+	{"features-4", openFeatures(rgb, 2)},
+	{"features-16", openFeatures(rgb, 4)},
+	{"features-64", openFeatures(rgb, 8)},
+	{"features-depth-stand-in-16", openFeatures(depth, 4)},
+	{"features-infrared-stand-in-16", openFeatures(infrared, 4)},
 }
 
 // Names are those of all pipelines.

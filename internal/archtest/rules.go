@@ -115,14 +115,17 @@ var arrows = map[string][]string{
 	},
 
 	// video
-	"videoext/media":                 {},
-	"videoext/media/ffmpeg":          {"internal/regular", "videoext/media"},
-	"videoext/media/x264":            {"videoext/media"},
-	"videoext/media/pipe":            {"videoext/media", "videoext/media/ffmpeg"},
-	"videoext":                       {"videoext/media"},
-	"videoext/accuracy":              {"videoext"},
-	"videoext/oneadapt":              {"videoext/media"},
-	"videoext/pipeline":              {"videoext/oneadapt"},
+	"videoext/media":        {},
+	"videoext/media/ffmpeg": {"internal/regular", "videoext/media"},
+	"videoext/media/x264":   {"videoext/media"},
+	"videoext/media/pipe":   {"videoext/media", "videoext/media/ffmpeg"},
+	"videoext":              {"videoext/media"},
+	"videoext/accuracy":     {"videoext"},
+	"videoext/oneadapt":     {"videoext/media"},
+	"videoext/pipeline":     {"videoext/oneadapt"},
+	"videoext/pipeline/features": {
+		"engine/dnn", "engine/dnn/direct", "engine/images", "engine/wire", "kernels", "videoext", "videoext/accuracy", "videoext/media", "videoext/oneadapt", "videoext/pipeline", "videoext/vision",
+	},
 	"videoext/pipeline/lidar":        {"engine/dnn/direct", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/lidar/street"},
 	"videoext/pipeline/lidar/street": {},
 	"videoext/pipeline/pipelinetest": {"videoext/oneadapt", "videoext/pipeline"},
@@ -159,12 +162,14 @@ var arrows = map[string][]string{
 	},
 
 	// measuring
-	"bench/workload":  {"engine"},
-	"bench/load":      {"bench/workload", "engine", "engine/api"},
-	"bench/cameras":   {},
-	"bench/figures":   {},
-	"bench/video":     {"bench/figures", "videoext", "videoext/accuracy", "videoext/baselines", "videoext/emulate", "videoext/link", "videoext/method", "videoext/methods"},
-	"bench/pipelines": {"bench/figures", "engine/dnn", "engine/dnn/direct", "kernels", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/lidar"},
+	"bench/workload": {"engine"},
+	"bench/load":     {"bench/workload", "engine", "engine/api"},
+	"bench/cameras":  {},
+	"bench/figures":  {},
+	"bench/video":    {"bench/figures", "videoext", "videoext/accuracy", "videoext/baselines", "videoext/emulate", "videoext/link", "videoext/method", "videoext/methods"},
+	"bench/pipelines": {
+		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/media", "videoext/media/ffmpeg", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/features", "videoext/pipeline/lidar",
+	},
 	"bench": {
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/cameras", "scheduler/sim/feeds", "scheduler/sim/swaps",
 	},

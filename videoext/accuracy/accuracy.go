@@ -144,3 +144,40 @@ func classAt(m *videoext.Mask, x, y, width, height int) uint8 {
 	}
 	return m.Class[y*m.Height/height*m.Width+x*m.Width/width]
 }
+
+// BoxIoU is the mean IoU of boxes of at least a score: each true box goes with the found one of its class that it overlaps most, the best pairs first, and those of either
+// that have none count as 0. It is the mean over frames; one in which there is nothing, and nothing was found, has 1.
+func BoxIoU(truth, found []videoext.Findings, score float32) float64 {
+	sum, rule := 0.0, Rule{}
+	for i := range truth {
+		sum += boxIoU(rule.counted(truth[i].Detections, score), rule.counted(found[i].Detections, score))
+	}
+	if len(truth) == 0 {
+		return 1
+	}
+	return sum / float64(len(truth))
+}
+
+// boxIoU is that of a frame.
+func boxIoU(truth, found []videoext.Detection) float64 {
+	n, sum := len(truth)+len(found), 0.0
+	if n == 0 {
+		return 1
+	}
+	for {
+		best, at, with := float32(0), 0, 0
+		for i, a := range truth {
+			for j, b := range found {
+				if iou := a.IoU(b.Region); a.Class == b.Class && iou > best {
+					best, at, with = iou, i, j
+				}
+			}
+		}
+		if best == 0 {
+			return sum / float64(n)
+		}
+		truth, found = slices.Delete(truth, at, at+1), slices.Delete(found, with, with+1)
+		sum += float64(best)
+		n-- // two boxes are one
+	}
+}

@@ -176,3 +176,27 @@ func TestObjects(t *testing.T) {
 		t.Errorf("%v objects of no frames", got)
 	}
 }
+
+func TestBoxIoU(t *testing.T) {
+	box := func(x0, x1, score float32, class int) videoext.Detection {
+		return videoext.Detection{Region: videoext.Region{X0: x0, X1: x1, Y1: 1}, Score: score, Class: class}
+	}
+	frame := func(boxes ...videoext.Detection) videoext.Findings { return videoext.Findings{Detections: boxes} }
+	for name, c := range map[string]struct {
+		truth, found []videoext.Findings
+		want         float64
+	}{
+		"no frames":                  {nil, nil, 1},
+		"nothing, and nothing found": {[]videoext.Findings{frame()}, []videoext.Findings{frame(box(0, 1, 0.4, 0))}, 1},
+		"missed":                     {[]videoext.Findings{frame(box(0, 1, 0.9, 0))}, []videoext.Findings{frame()}, 0},
+		"half of it":                 {[]videoext.Findings{frame(box(0, 1, 0.9, 0))}, []videoext.Findings{frame(box(0, 0.5, 0.9, 0))}, 0.5},
+		"of another class":           {[]videoext.Findings{frame(box(0, 1, 0.9, 0))}, []videoext.Findings{frame(box(0, 1, 0.9, 1))}, 0},
+		"one right, one wrong":       {[]videoext.Findings{frame(box(0, 0.5, 0.9, 0))}, []videoext.Findings{frame(box(0, 0.5, 0.9, 0), box(0.5, 1, 0.9, 0))}, 0.5},
+		"each once, the best first":  {[]videoext.Findings{frame(box(0, 0.4, 0.9, 0), box(0, 0.5, 0.9, 0))}, []videoext.Findings{frame(box(0, 0.5, 0.9, 0))}, 0.5},
+		"the mean over frames":       {[]videoext.Findings{frame(), frame(box(0, 1, 0.9, 0))}, []videoext.Findings{frame(), frame()}, 0.5},
+	} {
+		if got := BoxIoU(c.truth, c.found, 0.5); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
