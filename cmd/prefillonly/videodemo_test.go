@@ -15,43 +15,7 @@ import (
 // TestVideoDemo: the demo's page, in a browser, has boxes and numbers of a real stream; the demo ends and leaves nothing. The browser's
 // picture of it is kept as build/video-page.png. The same browser then adds and removes streams of a server with an API key.
 func TestVideoDemo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a browser, a server and a camera take 10 s")
-	}
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("the browser chromium is missing; `make test` as root installs it")
-	}
-	temporary := t.TempDir()
-	bin := buildCamera(t)
-	cmd := command([]string{"TMPDIR=" + temporary, "PATH=" + bin + ":" + os.Getenv("PATH")}, "video", "demo", "--port", "0", "--no-browser")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the demo ends with %v", err)
-		}
-		if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
-			t.Errorf("the demo leaves %v, %v", left, err)
-		}
-	}()
-	url, address := "", regexp.MustCompile(`http://\S+/video`)
-	for lines := bufio.NewScanner(out); url == "" && lines.Scan(); {
-		url = address.FindString(lines.Text())
-	}
-	if url == "" {
-		t.Fatal("the demo does not say where the page is")
-	}
-	b := browse(t, chromium, url)
+	b := demoPage(t)
 	b.until(`document.querySelector(".found")?.textContent.includes("regions asked for")`)
 	for figure, least := range map[string]float64{"a": 1, "b": 0.1, "latency": 1, "frames": 10} {
 		b.until(fmt.Sprintf(`parseFloat(document.querySelector('[data-figure="%s"]').textContent) >= %v`, figure, least))
@@ -72,6 +36,64 @@ func TestVideoDemo(t *testing.T) {
 	time.Sleep(1200 * time.Millisecond) // charts are drawn once a second
 	b.screenshot("../../build/video-page-phone.png")
 	manageStreams(b)
+}
+
+// TestVideoDemoAdapts: of a camera that adapts the page shows the knobs, what was found over time, and the gradient over the frame.
+func TestVideoDemoAdapts(t *testing.T) {
+	b := demoPage(t, "--method", "oneadapt:preset=repo,share=0.1")
+	b.until(`document.querySelector(".set")?.textContent.includes("(24 to 36)")`)
+	b.until(`document.querySelector(".course").getAttribute("aria-label").includes("found")`)
+	const yellow = `(() => { const c = document.querySelector(".picture"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+		let n = 0;
+		for (let i = 0; i < d.length; i += 4) if (d[i] > d[i+2] + 60 && d[i+1] > d[i+2] + 60) n++;
+		return n; })()`
+	b.until(yellow + " < 1000")
+	b.until(`document.querySelector(".sensitive").click() || true`)
+	b.until(yellow + " > 3000")
+	b.until(`parseFloat(document.querySelector('[data-figure="frames"]').textContent) >= 60`) // for charts to have something to show
+	b.screenshot("../../build/video-page-adapts.png")
+}
+
+// demoPage is the page of the demo in a browser. When the test ends the demo does, and leaves nothing.
+func demoPage(t *testing.T, flags ...string) *browser {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser, a server and a camera take 10 s")
+	}
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("the browser chromium is missing; `make test` as root installs it")
+	}
+	temporary := t.TempDir()
+	bin := buildCamera(t)
+	cmd := command([]string{"TMPDIR=" + temporary, "PATH=" + bin + ":" + os.Getenv("PATH")}, append([]string{"video", "demo", "--port", "0", "--no-browser"}, flags...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the demo ends with %v", err)
+		}
+		if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+			t.Errorf("the demo leaves %v, %v", left, err)
+		}
+	})
+	url, address := "", regexp.MustCompile(`http://\S+/video`)
+	for lines := bufio.NewScanner(out); url == "" && lines.Scan(); {
+		url = address.FindString(lines.Text())
+	}
+	if url == "" {
+		t.Fatal("the demo does not say where the page is")
+	}
+	return browse(t, chromium, url)
 }
 
 // buildCamera builds the camera's program into a directory, which it returns.

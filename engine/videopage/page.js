@@ -35,6 +35,8 @@ class Card {
     this.rates = new Chart(this.find(".rates"), "kbit/s", [{ name: "stream A", colour: "--a" }, { name: "stream B", colour: "--b" }]);
     this.times = new Chart(this.find(".times"), "ms", [
       { name: "late", colour: "--late", bars: true }, { name: "dropped", colour: "--dropped", bars: true }, { name: "latency", colour: "--latency" }]);
+    this.course = new Chart(this.find(".course"), "elements, quantiser", [{ name: "found", colour: "--a" }, { name: "quantiser", colour: "--latency" }]);
+    this.segment = -1; // the last whose gradient is known
     this.latencies = []; // of results since the last list
     this.sent = []; // bytes, as lists told
     this.before = null; // the counters that were told last
@@ -73,6 +75,20 @@ class Card {
     this.before = stream;
     this.rates.add(now, [a, b]);
     this.times.add(now, [late, dropped, latency]);
+    this.followKnobs(stream).catch(() => {}); // what is wrong, the list says
+  }
+
+  // follow shows what a camera that adapts has set of late.
+  async followKnobs(stream) {
+    this.find(".knobs").hidden = !stream.gradients;
+    if (!stream.gradients || !this.onScreen || document.hidden) return;
+    const list = (await (await ask(`${this.path()}/segments${this.segment < 0 ? "" : `?after=${this.segment}`}`)).json()).data;
+    const last = list.at(-1), known = list.findLast((s) => s.gradient);
+    if (last) this.find(".set").textContent = knobsOf(last);
+    if (!known) return;
+    this.segment = known.segment;
+    this.picture.gradient = this.find(".sensitive").checked ? known.gradient : null;
+    this.course.add(performance.now() / 1000, [known.found, known.quantisers?.mean ?? null]);
   }
 
   // bitrates are those of the last seconds, in kbit/s. Sources that the server reads have no stream B.
@@ -168,6 +184,14 @@ class Card {
     watcher.unobserve(this.root);
     this.root.remove();
   }
+}
+
+// knobsOf says how a segment was encoded.
+function knobsOf(s) {
+  const q = s.quantisers && [...atob(s.quantisers.values)].map((c) => c.charCodeAt(0));
+  const qp = q ? `QP ${s.quantisers.mean.toFixed(1)} (${Math.min(...q)} to ${Math.max(...q)})` : "QP left to the encoder";
+  const bias = s.b_bias ? `, B-frames by ${s.b_bias}` : "";
+  return `${qp}, ${s.width} × ${s.height}, ${s.frames} of ${s.of} frames${bias}: ${shown(s.bytes * 8 / 1000 / s.seconds)} kbit/s`;
 }
 
 const moods = { running: "good", failed: "bad" };

@@ -8,6 +8,7 @@ export class Picture {
     this.waiting = waiting;
     this.found = found;
     this.events = new Map(); // key of a frame: what is known of it
+    this.gradient = null; // that is shown over the frame
     this.bitmap = this.key = null; // the frame that is shown, or will be
   }
 
@@ -39,6 +40,7 @@ export class Picture {
     draw.drawImage(bitmap, 0, 0);
     this.waiting.hidden = true;
     const wide = Math.max(1, canvas.width / Math.max(1, canvas.clientWidth)); // a pixel of the screen
+    if (this.gradient) shade(draw, this.gradient);
     for (const region of known.regions) outline(draw, region, asked, wide, true);
     for (const box of known.boxes) {
       outline(draw, box.box, colourOf(box.class), wide, false);
@@ -47,6 +49,18 @@ export class Picture {
     const text = sentence(known);
     this.found.textContent = text;
     canvas.setAttribute("aria-label", text);
+  }
+}
+
+// shade shows a gradient: the brighter a block, the more its pixels weigh.
+function shade(draw, { columns, rows, values }) {
+  const { width, height } = draw.canvas, levels = atob(values);
+  const block = [width / columns, height / rows];
+  for (let i = 0; i < levels.length; i++) {
+    const level = levels.charCodeAt(i);
+    if (level < 4) continue;
+    draw.fillStyle = `rgb(255 225 77 / ${(level - 3) / 20})`;
+    draw.fillRect((i % columns) * block[0], Math.floor(i / columns) * block[1], ...block);
   }
 }
 

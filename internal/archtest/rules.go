@@ -138,6 +138,7 @@ var arrows = map[string][]string{
 	"videoext/dds":                   {"videoext", "videoext/media", "videoext/method"},
 	"videoext/link":                  {},
 	"videoext/shaper":                {"videoext/link"},
+	"videoext/course":                {"videoext/media", "videoext/method", "videoext/oneadapt"},
 	"videoext/session":               {"videoext", "videoext/media", "videoext/method", "videoext/oneadapt"},
 	"videoext/motion":                {"videoext", "videoext/media", "videoext/method"},
 	"videoext/methods":               {"videoext", "videoext/adapt", "videoext/baselines", "videoext/dds", "videoext/method"},
@@ -157,7 +158,7 @@ var arrows = map[string][]string{
 		"videoext/media",
 	},
 	"videoext/live": {
-		"engine", "engine/api", "engine/images", "internal/osthread", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods",
+		"engine", "engine/api", "engine/images", "internal/osthread", "videoext", "videoext/course", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods",
 		"videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/streams", "videoext/vision",
 	},
 

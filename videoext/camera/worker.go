@@ -110,6 +110,7 @@ func (t *encodeTask) do(ctx context.Context, w *worker) outcome {
 	}
 	if err == nil {
 		sent := session.Sent{Segment: t.Segment, Stream: t.Stream, Of: t.of, Frames: t.Frames, Container: len(file), Data: segment}
+		sent.Knobs = session.Knobs{Quantisers: t.Settings.Summary(), BBias: t.Settings.BBias}
 		out.data, err = session.Append(nil, &sent)
 	}
 	if err != nil {

@@ -246,6 +246,7 @@ func (s *stream) eventOf(m session.Message) (streams.Event, *footage, error) {
 			times[u.Order] = u.Time
 		}
 		s.figure.Sent(m.Stream, m.Container)
+		s.note(m)
 		f := &footage{numbers: m.Frames, load: func(ctx context.Context) ([]*media.Frame, error) { return s.decode(ctx, m.Data) }}
 		return streams.Came{Segment: m.Segment, Stream: m.Stream, Frames: m.Frames, Times: times, Of: m.Of}, f, nil
 	case *session.Skipped:

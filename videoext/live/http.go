@@ -12,6 +12,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/videoext/course"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/method"
@@ -62,6 +63,7 @@ func (s *Server) Handler() http.Handler {
 	})
 	handle("GET "+Prefix+"streams/{name}/results", of(results))
 	handle("GET "+Prefix+"streams/{name}/frame.jpg", of(picture))
+	handle("GET "+Prefix+"streams/{name}/segments", of(segments))
 	handle("POST "+Prefix+"streams/{name}/camera", of(hostCamera))
 	mux.Handle("GET /metrics", metrics.Handler(s.figures))
 	return mux
@@ -213,6 +215,21 @@ func results(st *stream, w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
+}
+
+// segments gives what became of the last segments of a camera, behind a number.
+func segments(st *stream, w http.ResponseWriter, r *http.Request) error {
+	after := -1
+	if given := r.URL.Query().Get("after"); given != "" {
+		var err error
+		if after, err = strconv.Atoi(given); err != nil || after < 0 {
+			return wrong("after", "after is %.40q; it is to be the number of a segment", given)
+		}
+	}
+	return answer(w, http.StatusOK, struct {
+		Object string           `json:"object"`
+		Data   []course.Segment `json:"data"`
+	}{"list", append([]course.Segment{}, st.course.After(method.Segment(after))...)})
 }
 
 // maxShown is the width in pixels of a frame that is shown.

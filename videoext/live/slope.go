@@ -8,10 +8,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/videoext/course"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
+	"github.com/prefillonly/prefillonly/videoext/session"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
@@ -46,6 +48,9 @@ func (s *stream) slope(ctx context.Context, a streams.Slope) {
 			count.Failed = 1
 		}
 		s.figure.Differentiated(count)
+		if err == nil {
+			s.course.Differentiated(a.Segment, answer.Gradient)
+		}
 		if err != nil {
 			answer.Gradient = nil
 			s.log.Warn("there is no gradient", zap.Int("segment", int(a.Segment)), zap.Error(err))
@@ -69,6 +74,17 @@ func (s *stream) differentiate(ctx context.Context, seen *jobs.Seen, l jobs.Look
 	gradient, spent, err := s.maker.Slope(ctx, network, seen, l, oneadapt.UsualUtility())
 	s.figure.Spend(spent)
 	return gradient, spent.Device, err
+}
+
+// note keeps how a camera has encoded a segment, on the stream that its knobs are of.
+func (s *stream) note(m *session.Sent) {
+	if m.Stream != method.A {
+		return
+	}
+	s.course.Came(course.Segment{
+		Number: m.Segment, Of: m.Of, Frames: len(m.Frames), Bytes: m.Container, Seconds: float64(m.Of) / m.Data.Rate, Width: m.Data.Width, Height: m.Data.Height,
+		Quantisers: course.Quantisers(m.Knobs.Quantisers), BBias: m.Knobs.BBias,
+	})
 }
 
 // interval is how long a segment of a camera lasts.

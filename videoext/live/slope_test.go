@@ -1,12 +1,15 @@
 package live
 
 import (
+	"encoding/json"
 	"math"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/videoext/course"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg/rtsptest"
 	"github.com/prefillonly/prefillonly/videoext/method"
@@ -41,9 +44,10 @@ func TestGradients(t *testing.T) {
 			h.mustDeclare(`{"name":"door","source":"camera","method":"oneadapt:frames=2"}`)
 			talk := h.session("door", said(t, &session.Hello{Width: 96, Height: 64, Rate: 10, Camera: "c"}))
 			const segments = 3
+			knobs := session.Knobs{Quantisers: &media.QPMap{Columns: 2, Rows: 1, QP: []uint8{24, 36}}}
 			units := rtsptest.Drawn()[:2]
 			for n := range segments {
-				talk.say(said(t, &session.Sent{Segment: method.Segment(n), Of: 2, Frames: []int{0, 1}, Data: &media.Segment{Width: 96, Height: 64, Rate: 10, Units: units}}))
+				talk.say(said(t, &session.Sent{Segment: method.Segment(n), Of: 2, Frames: []int{0, 1}, Container: 300, Knobs: knobs, Data: &media.Segment{Width: 96, Height: 64, Rate: 10, Units: units}}))
 				h.until("door", "done with a gradient", func(s status) bool {
 					return s.Frames == uint64(2*n+2) && s.Gradients != nil && s.Gradients.Asked == uint64(n+1)
 				})
@@ -56,6 +60,21 @@ func TestGradients(t *testing.T) {
 			for i, r := range h.results("door", 2*segments) {
 				if r.Segment != i/2 || r.Frame != i%2 || !r.Final {
 					t.Errorf("result %d is %+v", i, r)
+				}
+			}
+			response, err := http.Get(h.web.URL + Prefix + "streams/door/segments?after=0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list struct{ Data []course.Segment }
+			err = json.NewDecoder(response.Body).Decode(&list)
+			response.Body.Close()
+			if err != nil || len(list.Data) != segments-1 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			for i, s := range list.Data {
+				if int(s.Number) != i+1 || s.Frames != 2 || s.Bytes != 300 || s.Width != 96 || s.Quantisers.Mean != 30 || c.told != (s.Found != nil && len(s.Gradient.Values) == 24) {
+					t.Errorf("segment %d is %+v", i+1, s)
 				}
 			}
 			if err := h.remove("door"); err != nil {

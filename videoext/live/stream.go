@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/course"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media"
@@ -53,6 +54,7 @@ type stream struct {
 	refused atomic.Bool  // the network saw nothing of the last look
 	tried   atomic.Int64 // when a frame was looked at that may be late, since begun
 	figure  metrics.Figures
+	course  course.Course // of a camera
 
 	mu      sync.Mutex
 	state   string        // guarded by mu

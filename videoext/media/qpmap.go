@@ -50,6 +50,24 @@ func (m *QPMap) Each(r image.Rectangle, f func(block int)) {
 	}
 }
 
+// Coarse is the map in at most so many cells each way, of equally many macroblocks but for the last ones, each with their mean.
+func (m *QPMap) Coarse(most int) *QPMap {
+	side := max((m.Columns+most-1)/most, (m.Rows+most-1)/most, 1)
+	c := &QPMap{Columns: (m.Columns + side - 1) / side, Rows: (m.Rows + side - 1) / side}
+	for y := range c.Rows {
+		for x := range c.Columns {
+			sum, n := 0, 0
+			for row := y * side; row < min((y+1)*side, m.Rows); row++ {
+				for column := x * side; column < min((x+1)*side, m.Columns); column++ {
+					sum, n = sum+int(m.QP[row*m.Columns+column]), n+1
+				}
+			}
+			c.QP = append(c.QP, uint8((sum+n/2)/n))
+		}
+	}
+	return c
+}
+
 // Check says what is wrong with the map, or why it is none of frames of so many pixels.
 func (m *QPMap) Check(width, height int) error {
 	if m.Columns != blocks(width) || m.Rows != blocks(height) || len(m.QP) != m.Columns*m.Rows {

@@ -110,6 +110,20 @@ func (s *Settings) Check(frames, width, height int) error {
 
 func ratio(r float64) bool { return r == 0 || r >= 0.1 && r <= 10 }
 
+// SummaryCells is how many cells a Summary has at most each way.
+const SummaryCells = 32
+
+// Summary is how finely the last frame is quantised, as a map of one cell or Coarse; nil: that is left to the encoder.
+func (s *Settings) Summary() *QPMap {
+	switch q := s.Quality.(type) {
+	case QP:
+		return &QPMap{Columns: 1, Rows: 1, QP: []uint8{uint8(q)}}
+	case Maps:
+		return q[len(q)-1].Coarse(SummaryCells)
+	}
+	return nil
+}
+
 // Size is that of what is encoded of frames of a size.
 func (s *Settings) Size(width, height int) (int, int) {
 	if s.Width != 0 {

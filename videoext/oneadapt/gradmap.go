@@ -68,7 +68,7 @@ func (m *Map) AppendBinary(to []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.Write(m.pack(most)); err != nil {
+	if _, err := w.Write(m.pack()); err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {
@@ -77,11 +77,20 @@ func (m *Map) AppendBinary(to []byte) ([]byte, error) {
 	return append(to, b.Bytes()...), nil
 }
 
-// pack is the levels of the values, two a byte.
-func (m *Map) pack(most float32) []byte {
-	packed := make([]byte, (len(m.Values)+1)/2)
+// Levels are those of the values, from 0 to 15: the greatest has 15, half of it 13, and what is too small or nothing 0. The map has been checked.
+func (m *Map) Levels() []byte {
+	all, most := make([]byte, len(m.Values)), slices.Max(m.Values)
 	for i, v := range m.Values {
-		packed[i/2] |= level(v, most) << (4 * (i % 2))
+		all[i] = level(v, most)
+	}
+	return all
+}
+
+// pack is the levels of the values, two a byte.
+func (m *Map) pack() []byte {
+	packed := make([]byte, (len(m.Values)+1)/2)
+	for i, l := range m.Levels() {
+		packed[i/2] |= l << (4 * (i % 2))
 	}
 	return packed
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
@@ -115,13 +116,44 @@ func writeSent(w *writer, m *Sent) {
 	w.number(m.Of)
 	writeList(w, m.Frames, writeNumber)
 	w.number(m.Container)
+	writeKnobs(w, &m.Knobs)
 }
 
 func readSent(r *reader) *Sent {
 	m := &Sent{Segment: segment(r), Stream: stream(r), Of: of(r)}
 	m.Frames = r.frames(m.Of)
 	m.Container = r.number()
+	m.Knobs = readKnobs(r)
 	return m
+}
+
+const mostBias = 100
+
+func writeKnobs(w *writer, k *Knobs) {
+	w.number(k.BBias + mostBias)
+	if q := k.Quantisers; q == nil {
+		w.number(0)
+	} else {
+		w.number(q.Columns)
+		w.bytes(q.QP)
+	}
+}
+
+func readKnobs(r *reader) Knobs {
+	k := Knobs{BBias: r.number() - mostBias}
+	columns := r.number()
+	if columns > 0 && r.err == nil {
+		qp := r.bytes()
+		q := &media.QPMap{Columns: columns, Rows: len(qp) / columns, QP: qp}
+		if most := media.SummaryCells; columns > most || q.Rows < 1 || q.Rows > most || columns*q.Rows != len(qp) || slices.Max(qp) > media.MaxQP {
+			r.fail(fmt.Errorf("quantisers of %d cells in rows of %d; at most %d each way are read, from 0 to %d", len(qp), columns, most, media.MaxQP))
+		}
+		k.Quantisers = q
+	}
+	if r.err == nil && (k.BBias < -mostBias || k.BBias > mostBias) {
+		r.fail(fmt.Errorf("a bias of %d to B frames; -%d to %d is right", k.BBias, mostBias, mostBias))
+	}
+	return k
 }
 
 func writeContent(w *writer, c method.Content) error {

@@ -17,7 +17,7 @@ import (
 )
 
 // Version is that of the messages. Both sides must have the same.
-const Version = 2
+const Version = 3
 
 // MaxBytes is how long one message may be.
 const MaxBytes = 64 << 20
@@ -45,7 +45,14 @@ type Sent struct {
 	Of        int            // frames of the segment
 	Frames    []int          // those that were encoded, increasing
 	Container int            // bytes as a file
+	Knobs     Knobs          // that it was encoded by
 	Data      *media.Segment // of Frames
+}
+
+// Knobs are what a server cannot see in what was encoded, for those who watch.
+type Knobs struct {
+	Quantisers *media.QPMap // Settings.Summary; nil: they were left to the encoder
+	BBias      int          // likelihood of B frames, -100 to 100
 }
 
 // Done tells the camera that a segment has final results, and all before it. A session begins with that of the last one.

@@ -28,7 +28,8 @@ func messages() []Message {
 	return []Message{
 		&Hello{Width: 960, Height: 540, Rate: 12.5, Camera: "door"},
 		&Welcome{Method: "dds:preset=paper", Next: 12},
-		&Sent{Segment: 7, Stream: method.B, Of: 10, Frames: []int{0, 9}, Container: 4711, Data: data},
+		&Sent{Segment: 7, Stream: method.B, Of: 10, Frames: []int{0, 9}, Container: 4711, Knobs: Knobs{&media.QPMap{Columns: 2, Rows: 1, QP: []uint8{24, 36}}, -100}, Data: data},
+		&Sent{Of: 2, Frames: []int{0, 1}, Data: data},
 		&Done{7},
 		&Refused{"no room"},
 		&Skipped{method.Skip{Segment: 8, Of: 10}},
@@ -85,6 +86,10 @@ func TestWrongMessages(t *testing.T) {
 	data := messages()[2].(*Sent).Data
 	for want, m := range map[string]Message{
 		"not some of 10":     &Sent{Of: 10, Frames: []int{3, 3}, Data: data},
+		"rows of 3":          &Sent{Of: 10, Frames: []int{3, 4}, Knobs: Knobs{Quantisers: &media.QPMap{Columns: 3, QP: []uint8{1, 2}}}, Data: data},
+		"rows of 33":         &Sent{Of: 10, Frames: []int{3, 4}, Knobs: Knobs{Quantisers: &media.QPMap{Columns: 33, QP: make([]uint8, 33)}}, Data: data},
+		"from 0 to 51":       &Sent{Of: 10, Frames: []int{3, 4}, Knobs: Knobs{Quantisers: &media.QPMap{Columns: 1, QP: []uint8{52}}}, Data: data},
+		"a bias of 101":      &Sent{Of: 10, Frames: []int{3, 4}, Knobs: Knobs{BBias: 101}, Data: data},
 		"2 frames for 1":     &Sent{Of: 10, Frames: []int{3}, Data: data},
 		"of 0 frames":        &Skipped{},
 		"no stream 2":        &Skipped{method.Skip{Stream: 2, Of: 1}},
