@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/blob"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/supervise"
@@ -69,6 +70,11 @@ func runServe(s settings, log *zap.Logger) error {
 	}
 	if cfg.Endpoint == "" {
 		cfg.Endpoint = "ipc://" + filepath.Join(cfg.RuntimeDir, "scheduler.sock")
+	}
+	if path, ok := strings.CutPrefix(cfg.Endpoint, "ipc://"); ok {
+		if err := blob.CheckDir(filepath.Dir(path)); err != nil {
+			return &exitError{exitConfig, fmt.Errorf("--runtime-dir: %w", err)}
+		}
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)))
 	if err != nil {

@@ -21,6 +21,15 @@ import (
 // socketPath is where a store listens; what begins with a dot there does not listen yet.
 func socketPath(dir, store string) string { return filepath.Join(dir, "blobs-"+store+".sock") }
 
+// CheckDir says why no store can listen in a directory: the path of a unix socket has at most 107 bytes.
+func CheckDir(dir string) error {
+	const longest = 107 - len("/.blobs-0123456789abcdef.sock")
+	if len(dir) > longest {
+		return fmt.Errorf("the directory %s has %d bytes, those of sockets have at most %d: choose a shorter one", dir, len(dir), longest)
+	}
+	return nil
+}
+
 // serveHost lets processes of this user find the store in dir.
 func (s *Store) serveHost(dir string) (*server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
