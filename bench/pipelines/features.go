@@ -67,7 +67,7 @@ func openFeatures(sensor, side int) func(Source) (*Study, error) {
 			return oneadapt.NewAscent(oneadapt.Ascent{Rate: 0.5, Weight: trade, Gain: featuresGain[side], Separable: true, Elastic: true}, p.Knobs(), from)
 		}
 		if side == 2 {
-			study.Baselines = append(study.Baselines, Profiled("chameleon", pipeline.Grid(p.Knobs(), 3), []int{10}, []float64{0.1, 0.3, 1})...)
+			study.Baselines = append(study.Baselines, Profiled("chameleon", pipeline.Grid(p.Knobs(), 3), []Period{{10, 1}}, []float64{0.1, 0.3, 1})...)
 		}
 		return study, nil
 	}

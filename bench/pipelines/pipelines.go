@@ -33,6 +33,7 @@ type Study struct {
 	// Rule begins at a configuration, with one of Trades: how much accuracy the resource is worth, or what a rule has in place of that.
 	Rule   func(trade float64, from oneadapt.Config) (oneadapt.Rule, error)
 	Trades []float64 // the middle one is that whose convergence is told
+	Ahead  bool      // as of oneadapt.Options
 	Sample int       // configurations of which the cosine of gradients is taken, each of which takes a look for each knob; 0: 200
 	Close  func()
 }
@@ -48,6 +49,7 @@ var registry = []struct {
 	{"features-64", openFeatures(rgb, 8)},
 	{"features-depth-stand-in-16", openFeatures(depth, 4)},
 	{"features-infrared-stand-in-16", openFeatures(infrared, 4)},
+	{"audio", openAudio},
 }
 
 // Names are those of all pipelines.
@@ -84,7 +86,9 @@ const OneAdapt = "oneadapt"
 
 // way runs a study's rule.
 func (s *Study) way(trade float64, from oneadapt.Config) pipeline.Way {
-	return &pipeline.OneAdapt{Options: oneadapt.Usual(), Rule: func([]oneadapt.Knob) (oneadapt.Rule, error) { return s.Rule(trade, from) }}
+	o := oneadapt.Usual()
+	o.Ahead = s.Ahead
+	return &pipeline.OneAdapt{Options: o, Rule: func([]oneadapt.Knob) (oneadapt.Rule, error) { return s.Rule(trade, from) }}
 }
 
 // settings are all that is run.
@@ -112,12 +116,15 @@ func Uniform(knobs []oneadapt.Knob) (all []Setting) {
 	return all
 }
 
-// Profiled are profilers that try configurations every so many intervals, by some weights of the resource.
-func Profiled(name string, configs []oneadapt.Config, every []int, weights []float64) (all []Setting) {
-	for _, n := range every {
+// Period is how often a profiler tries configurations, and for how long, in intervals.
+type Period struct{ Every, Long int }
+
+// Profiled are profilers that try configurations now and then, by some weights of the resource.
+func Profiled(name string, configs []oneadapt.Config, periods []Period, weights []float64) (all []Setting) {
+	for _, p := range periods {
 		for _, w := range weights {
-			all = append(all, Setting{name, fmt.Sprintf("every=%d,weight=%g", n, w), func() pipeline.Way {
-				return &pipeline.Profiled{Every: n, Weight: w, Configs: configs}
+			all = append(all, Setting{name, fmt.Sprintf("every=%d,long=%d,weight=%g", p.Every, p.Long, w), func() pipeline.Way {
+				return &pipeline.Profiled{Every: p.Every, Long: p.Long, Weight: w, Configs: configs}
 			}})
 		}
 	}

@@ -18,7 +18,7 @@ func tones() *Study {
 	p := pipelinetest.NewTones(4, true)
 	return &Study{
 		Pipeline:  p,
-		Baselines: Profiled("chameleon", pipeline.Grid(p.Knobs(), 4), []int{10}, []float64{0.3}),
+		Baselines: Profiled("chameleon", pipeline.Grid(p.Knobs(), 4), []Period{{10, 1}}, []float64{0.3}),
 		Trades:    []float64{0.2, 0.3, 0.5},
 		Rule: func(trade float64, from oneadapt.Config) (oneadapt.Rule, error) {
 			return oneadapt.NewAscent(oneadapt.Ascent{Rate: 0.5, Weight: trade, Gain: 1, Separable: true, Elastic: true}, p.Knobs(), from)

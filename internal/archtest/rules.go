@@ -129,6 +129,7 @@ var arrows = map[string][]string{
 	"videoext/pipeline/lidar":        {"engine/dnn/direct", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/lidar/street"},
 	"videoext/pipeline/lidar/street": {},
 	"videoext/pipeline/pipelinetest": {"videoext/oneadapt", "videoext/pipeline"},
+	"videoext/pipeline/audio":        {"engine/dnn", "engine/dnn/direct", "kernels", "videoext/oneadapt", "videoext/pipeline"},
 	"videoext/adapt":                 {"videoext", "videoext/media", "videoext/method", "videoext/oneadapt"},
 	"videoext/method":                {"videoext", "videoext/media", "videoext/oneadapt"},
 	"videoext/method/methodtest":     {"videoext", "videoext/method", "videoext/oneadapt", "videoext/timeline"},
@@ -169,7 +170,7 @@ var arrows = map[string][]string{
 	"bench/figures":  {},
 	"bench/video":    {"bench/figures", "videoext", "videoext/accuracy", "videoext/baselines", "videoext/emulate", "videoext/link", "videoext/method", "videoext/methods"},
 	"bench/pipelines": {
-		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/media", "videoext/media/ffmpeg", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/features", "videoext/pipeline/lidar",
+		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/media", "videoext/media/ffmpeg", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/audio", "videoext/pipeline/features", "videoext/pipeline/lidar",
 	},
 	"bench": {
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/cameras", "scheduler/sim/feeds", "scheduler/sim/swaps",

@@ -1,6 +1,8 @@
 package pipeline_test
 
 import (
+	"bytes"
+	"os"
 	"slices"
 	"testing"
 
@@ -8,6 +10,14 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
 	"github.com/prefillonly/prefillonly/videoext/pipeline/pipelinetest"
 )
+
+// TestTonesAreShort: a pipeline is under 100 lines, as docs/pipelines.md says.
+func TestTonesAreShort(t *testing.T) {
+	source, err := os.ReadFile("pipelinetest/tones.go")
+	if lines := bytes.Count(source, []byte("\n")); err != nil || lines < 50 || lines >= 100 {
+		t.Errorf("the pipeline that is an example has %d lines: %v", lines, err)
+	}
+}
 
 func TestSuite(t *testing.T) {
 	pipelinetest.Run(t, pipelinetest.NewTones(6, false))

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
@@ -10,10 +11,10 @@ import (
 type Fixed struct{ Config oneadapt.Config }
 
 // Serve implements Way.
-func (f Fixed) Serve(interval int, a *Account) (Result, error) { return serve(interval, f.Config, a) }
+func (f Fixed) Serve(interval int, a *Account) (Result, error) { return Serve(interval, f.Config, a) }
 
-// serve sends an interval at a configuration.
-func serve(interval int, c oneadapt.Config, a *Account) (Result, error) {
+// Serve sends an interval at a configuration.
+func Serve(interval int, c oneadapt.Config, a *Account) (Result, error) {
 	in, err := a.Prepare(interval, c)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func (h *Heuristic) Serve(interval int, a *Account) (r Result, err error) {
 	if h.told {
 		c = h.Next(h.last)
 	}
-	h.last, err = serve(interval, c, a)
+	h.last, err = Serve(interval, c, a)
 	h.told = true
 	return h.last, err
 }
@@ -45,28 +46,34 @@ func (h *Heuristic) Serve(interval int, a *Account) (r Result, err error) {
 // SIGCOMM 2018, whose candidates are few at a time; Zhang and others, "AWStream", SIGCOMM 2018, who profile all of a grid).
 type Profiled struct {
 	Every   int // intervals
+	Long    int // of them, one after the other, that are profiled; 0: one
 	Weight  float64
 	Configs []oneadapt.Config
 
-	best oneadapt.Config
+	values []float64 // of configurations, over the intervals that are profiled
+	best   oneadapt.Config
 }
 
 // Serve implements Way. An interval that is profiled is sent at the dearest configuration.
 func (p *Profiled) Serve(interval int, a *Account) (Result, error) {
-	if interval%p.Every != 0 {
-		return serve(interval, p.best, a)
+	at, last := interval%p.Every, max(p.Long, 1)-1
+	if at > last && p.best != nil {
+		return Serve(interval, p.best, a)
 	}
-	most := 0.0
+	if at == 0 || p.values == nil {
+		p.values = make([]float64, len(p.Configs))
+	}
 	for i, c := range p.Configs {
 		accuracy, cost, err := a.Profile(interval, c)
 		if err != nil {
 			return nil, err
 		}
-		if value := accuracy - p.Weight*cost; i == 0 || value > most {
-			p.best, most = c, value
-		}
+		p.values[i] += accuracy - p.Weight*cost
 	}
-	return serve(interval, oneadapt.Dearest(a.Knobs()), a)
+	if at >= last {
+		p.best = p.Configs[slices.Index(p.values, slices.Max(p.values))]
+	}
+	return Serve(interval, oneadapt.Dearest(a.Knobs()), a)
 }
 
 // Grid are all configurations of every so-manieth setting of each knob, the dearest among them.

@@ -32,29 +32,22 @@ func NewTones(knobs int, parts bool) *Tones {
 }
 
 type sent struct {
-	interval int
-	numbers  []float64
-	cost     float64
+	numbers []float64
+	cost    float64
 }
 
 // Cost implements pipeline.Input.
 func (s *sent) Cost() float64 { return s.cost }
 
-// Name implements pipeline.Pipeline.
-func (p *Tones) Name() string { return "tones" }
-
-// Knobs implements pipeline.Pipeline.
+// Name and those below implement pipeline.Pipeline.
+func (p *Tones) Name() string           { return "tones" }
 func (p *Tones) Knobs() []oneadapt.Knob { return p.knobs }
-
-// Parts implements pipeline.Pipeline.
-func (p *Tones) Parts() bool { return p.parts }
-
-// Intervals implements pipeline.Pipeline.
-func (p *Tones) Intervals() int { return len(p.numbers) }
+func (p *Tones) Parts() bool            { return p.parts }
+func (p *Tones) Intervals() int         { return len(p.numbers) }
 
 // Prepare implements pipeline.Pipeline.
 func (p *Tones) Prepare(interval int, c oneadapt.Config) (pipeline.Input, error) {
-	s := &sent{interval: interval}
+	s := &sent{}
 	for i, v := range p.numbers[interval] {
 		place := p.knobs[i].Places[c[i]]
 		s.numbers = append(s.numbers, v-0.2*(1-place)*(1-place))
