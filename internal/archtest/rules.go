@@ -142,7 +142,7 @@ var arrows = map[string][]string{
 	"videoext/course":                {"videoext/media", "videoext/method", "videoext/oneadapt"},
 	"videoext/session":               {"videoext", "videoext/media", "videoext/method", "videoext/oneadapt"},
 	"videoext/motion":                {"videoext", "videoext/media", "videoext/method"},
-	"videoext/methods":               {"videoext", "videoext/adapt", "videoext/baselines", "videoext/dds", "videoext/method"},
+	"videoext/methods":               {"videoext", "videoext/adapt", "videoext/baselines", "videoext/dds", "videoext/media", "videoext/method"},
 	"videoext/baselines":             {"videoext", "videoext/media", "videoext/method"},
 	"videoext/vision":                {"videoext"},
 	"videoext/scene":                 {"videoext", "videoext/media"},

@@ -14,6 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/baselines"
 	"github.com/prefillonly/prefillonly/videoext/dds"
+	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
@@ -264,7 +265,11 @@ func New(specification string, l Learned) (method.Method, error) {
 			return method.Method{}, fmt.Errorf("method %s: %s=%s: %w", name, key, value, err)
 		}
 	}
-	return build()
+	m, err := build()
+	if err == nil && m.Frames > media.MaxFrames {
+		return m, fmt.Errorf("method %s: segments of %d frames; a segment has at most %d", name, m.Frames, media.MaxFrames)
+	}
+	return m, err
 }
 
 func flags(name string) *flag.FlagSet {

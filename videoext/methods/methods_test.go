@@ -47,9 +47,12 @@ func TestSettingsTakeEffect(t *testing.T) {
 
 func TestWrongSpecifications(t *testing.T) {
 	for spec, want := range map[string]string{
-		"":                                      "there are mpeg, dds",
-		"ddd":                                   `no method "ddd"`,
-		"dds:lo=3":                              "it has adapt, bframes",
+		"":                     "there are mpeg, dds",
+		"ddd":                  `no method "ddd"`,
+		"dds:lo=3":             "it has adapt, bframes",
+		"mpeg:frames=4000":     "at most 3600",
+		"oneadapt:alpha=1e308": "a rate of 1e+308",
+		"oneadapt:knobs=filter,preset=repo,gain=inf": "a gain of +Inf",
 		"dds:low":                               "name=value",
 		"dds:low=x":                             "low=x",
 		"dds:low=52":                            "QP is to be 0 to 51",

@@ -43,10 +43,15 @@ const (
 	mostRate  = 3
 )
 
+// mostFactor is how large a setting may be that numbers are multiplied by.
+const mostFactor = 1e6
+
+func factor(v float64) bool { return v > 0 && v <= mostFactor }
+
 // begin sets the knobs.
 func (a *Ascent) begin(knobs []Knob, from Config) error {
-	if !(a.Rate > 0) || !(a.Weight >= 0) || !(a.Gain > 0) {
-		return fmt.Errorf("a rate of %v, a weight of %v and a gain of %v; a weight is not below 0, the others above", a.Rate, a.Weight, a.Gain)
+	if !factor(a.Rate) || !(a.Weight == 0 || factor(a.Weight)) || !factor(a.Gain) {
+		return fmt.Errorf("a rate of %v, a weight of %v and a gain of %v; they are above 0 and at most %v, and a weight may be 0", a.Rate, a.Weight, a.Gain, mostFactor)
 	}
 	if len(knobs) == 0 || len(from) != len(knobs) {
 		return fmt.Errorf("%d knobs begin with %d settings", len(knobs), len(from))

@@ -101,7 +101,7 @@ func NewBest(b Best, knobs []Knob) (*Best, error) {
 			return nil, fmt.Errorf("%d knobs have more than %d configurations", len(knobs), maxConfigs)
 		}
 	}
-	if len(knobs) == 0 || !(b.Weight >= 0) || !(b.Gain > 0) {
+	if len(knobs) == 0 || !(b.Weight == 0 || factor(b.Weight)) || !factor(b.Gain) {
 		return nil, fmt.Errorf("%d knobs, a weight of %v and a gain of %v", len(knobs), b.Weight, b.Gain)
 	}
 	b.knobs = knobs
