@@ -1,6 +1,8 @@
 package lidar
 
 import (
+	"math"
+
 	"github.com/prefillonly/prefillonly/engine/dnn/direct"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
@@ -14,7 +16,7 @@ func partAt(row, column int) int  { return row*parts/Cells*parts + column*parts/
 func blockWith(part int) int      { return blockAt(part/parts*Cells/parts, part%parts*Cells/parts) }
 func cellAt(i int) (row, col int) { return i / Cells % Cells, i % Cells }
 
-// Slope implements pipeline.Pipeline, by the last sweep of the interval: the sizes of the derivatives, summed by part.
+// Slope implements pipeline.Pipeline, by the last sweep of the interval: the root of the sum of the squares of the derivatives in each part.
 func (l *LiDAR) Slope(in pipeline.Input) (*oneadapt.Map, error) {
 	derivatives, utility, err := l.differentiate(Pillars(l.sent(in.(*input), sweeps-1)))
 	if err != nil {
@@ -23,7 +25,10 @@ func (l *LiDAR) Slope(in pipeline.Input) (*oneadapt.Map, error) {
 	m := oneadapt.NewMap(parts, parts)
 	m.Utility = float32(utility)
 	for i, d := range derivatives {
-		m.Values[partAt(cellAt(i))] += max(d, -d)
+		m.Values[partAt(cellAt(i))] += d * d
+	}
+	for i, v := range m.Values {
+		m.Values[i] = float32(math.Sqrt(float64(v)))
 	}
 	return m, nil
 }
@@ -44,20 +49,25 @@ func (l *LiDAR) differentiate(pillars []float32) (derivatives []float32, utility
 	return derivatives, utility, err
 }
 
-// Changes implements pipeline.Pipeline: for each block the sum over its parts of the gradient times the mean size of the difference of pillars, of all sweeps.
+// Changes implements pipeline.Pipeline: in a block, products of the gradient with what differs cancel, so that it has the root of the sum of their squares; blocks have different
+// cars, and none cancels another. What differs is the mean over all sweeps.
 func (l *LiDAR) Changes(m *oneadapt.Map, against, in pipeline.Input) ([]float64, error) {
-	changes, differences := make([]float64, len(l.knobs)), make([]float64, parts*parts)
+	changes, squares := make([]float64, len(l.knobs)), make([]float64, parts*parts)
 	for i := range sweeps {
 		before, after := Pillars(l.sent(against.(*input), i)), Pillars(l.sent(in.(*input), i))
 		for i, v := range before {
-			if d := after[i] - v; d != 0 {
-				differences[partAt(cellAt(i))] += float64(max(d, -d))
+			if d := float64(after[i] - v); d != 0 {
+				squares[partAt(cellAt(i))] += d * d
 			}
 		}
 	}
 	const each = sweeps * Slices * Cells * Cells / (parts * parts)
-	for part, d := range differences {
-		changes[blockWith(part)] += float64(m.Values[part]) * d / each
+	for part, s := range squares {
+		v := float64(m.Values[part])
+		changes[blockWith(part)] += v * v * s / each
+	}
+	for i, s := range changes {
+		changes[i] = math.Sqrt(s)
 	}
 	return changes, nil
 }
