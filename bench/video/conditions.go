@@ -16,6 +16,7 @@ func drawDensity(rows []Row, dir string) error {
 	for _, r := range rows {
 		parts[r.Clip] = append(parts[r.Clip], r)
 	}
+	judged := measure{byDDS, Resources[0].of}
 	c := figures.Chart{Title: "What DDS gains over the density of objects", X: "objects a frame", Y: "F1 above plain H.264 at equal bytes", Near: true}
 	order := slices.SortedFunc(maps.Keys(parts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(parts[a][0].Objects, parts[b][0].Objects), cmp.Compare(a, b))
@@ -26,7 +27,7 @@ func drawDensity(rows []Row, dir string) error {
 			families[r.family()] = append(families[r.family()], r)
 		}
 		for _, family := range slices.Sorted(maps.Keys(families)) {
-			if g := gainOf(families[family], plain(parts[name], name), byDDS); g.settings > 0 {
+			if g := judged.gainOf(families[family], plain(parts[name], name)); g.settings > 0 {
 				c.Add(family, parts[name][0].Objects, g.f1)
 			}
 		}

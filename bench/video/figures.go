@@ -1,6 +1,7 @@
 package video
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 func Unlimited() Network { return Network{Trace: link.Unlimited(), RTT: 100e6} }
 
 // swept are settings by which a family of settings is one line from few bytes to many.
-var swept = []string{"qp", "low", "high", "budget", "threshold", "share", "frames"}
+var swept = []string{"qp", "low", "high", "budget", "threshold", "share", "lambda", "frames"}
 
 // family is the line of a chart that a row belongs to: its method, and what its settings are beside those that are swept.
 func (r *Row) family() string {
@@ -32,7 +33,7 @@ func (r *Row) family() string {
 // Draw writes the charts of results to a directory: for each clip accuracy over bytes, by both rules, response delay and cost, and if results differ in
 // it, accuracy over the threshold of regions. Of clips in parts there is one chart, of what DDS gains over the density of objects; of links whose rate
 // changes, accuracy and delay over how much it does.
-func Draw(rows []Row, dir string) error {
+func Draw(rows []Row, cost Resource, dir string) error {
 	byClip, parts, varying := map[string][]Row{}, []Row(nil), map[string][]Row{}
 	for _, r := range rows {
 		switch {
@@ -45,7 +46,10 @@ func Draw(rows []Row, dir string) error {
 		}
 	}
 	for _, clip := range slices.Sorted(maps.Keys(byClip)) {
-		for _, draw := range []func(rows []Row, clip, dir string) error{drawAccuracy, drawCost, drawSensitivity} {
+		if err := drawAccuracy(byClip[clip], cost, clip, dir); err != nil {
+			return err
+		}
+		for _, draw := range []func(rows []Row, clip, dir string) error{drawCost, drawSensitivity} {
 			if err := draw(byClip[clip], clip, dir); err != nil {
 				return err
 			}
@@ -59,9 +63,13 @@ func Draw(rows []Row, dir string) error {
 	return drawDensity(parts, dir)
 }
 
-func drawAccuracy(rows []Row, clip, dir string) error {
+func drawAccuracy(rows []Row, cost Resource, clip, dir string) error {
 	rows = slices.Clone(rows)
-	slices.SortFunc(rows, func(a, b Row) int { return a.Container - b.Container })
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(cost.of(&a), cost.of(&b)) })
+	title, x, whole := "Accuracy over bandwidth, ", "bytes sent, part of the original video's", func(r *Row) float64 { return float64(max(r.Original, 1)) }
+	if cost.Name != "bytes" {
+		title, x, whole = "Accuracy over "+cost.Name+", ", cost.Name+" that the network looks at", func(*Row) float64 { return 1 }
+	}
 	for _, rule := range []struct {
 		name, y string
 		f1      func(Row) float64
@@ -69,9 +77,9 @@ func drawAccuracy(rows []Row, clip, dir string) error {
 		{"dds", "F1 by DDS's rule", func(r Row) float64 { return r.F1DDS }},
 		{"oneadapt", "F1 by OneAdapt's rule", func(r Row) float64 { return r.F1OneAdapt }},
 	} {
-		c := figures.Chart{Title: "Accuracy over bandwidth, " + clip, X: "bytes sent, part of the original video's", Y: rule.y, LogX: true, Near: true}
-		for _, r := range rows {
-			c.Add(r.family(), float64(r.Container)/float64(max(r.Original, 1)), rule.f1(r))
+		c := figures.Chart{Title: title + clip, X: x, Y: rule.y, LogX: true, Near: true}
+		for i := range rows {
+			c.Add(rows[i].family(), cost.of(&rows[i])/whole(&rows[i]), rule.f1(rows[i]))
 		}
 		if err := c.Write(filepath.Join(dir, fmt.Sprintf("video-accuracy-%s-%s.svg", rule.name, clip))); err != nil {
 			return err

@@ -97,12 +97,15 @@ func Read(r io.Reader) ([]Row, error) {
 type Rules struct{ DDS, OneAdapt accuracy.Rule }
 
 // Published are the rules of both papers' evaluations, for the scores that a detector's own threshold cuts: what was found counts from that score on,
-// 0.5 in both. 0: as published.
-func Published(found float32) Rules {
+// 0.5 in both, and for boxes that have at most some part of the frame. 0: as published.
+func Published(found, largest float32) Rules {
 	r := Rules{accuracy.DDS(), accuracy.OneAdapt()}
 	if found > 0 {
 		r.DDS.Found, r.OneAdapt.Found = found, found
 		r.OneAdapt.Truth = found
+	}
+	if largest > 0 {
+		r.DDS.Area, r.OneAdapt.Area = largest, largest
 	}
 	return r
 }

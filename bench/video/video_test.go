@@ -56,7 +56,7 @@ func TestResults(t *testing.T) {
 
 func TestDraw(t *testing.T) {
 	dir := t.TempDir()
-	if err := Draw(rows(), dir); err != nil {
+	if err := Draw(rows(), Resources[0], dir); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
@@ -89,7 +89,7 @@ func TestDrawConditions(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := Draw(all, dir); err != nil {
+	if err := Draw(all, Resources[0], dir); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -149,10 +149,13 @@ func TestUsual(t *testing.T) {
 
 // TestPublished holds that a threshold changes what counts as found, and nothing else by default.
 func TestPublished(t *testing.T) {
-	if r := Published(0); r.DDS.Found != 0.5 || r.DDS.Truth != 0.3 || r.OneAdapt.Truth != 0.5 {
+	if r := Published(0, 0.5); r.DDS.Area != 0.5 || r.OneAdapt.Area != 0.5 || r.DDS.Found != 0.5 {
+		t.Errorf("for boxes of half a frame %+v", r)
+	}
+	if r := Published(0, 0); r.DDS.Found != 0.5 || r.DDS.Truth != 0.3 || r.OneAdapt.Truth != 0.5 {
 		t.Errorf("%+v", r)
 	}
-	if r := Published(0.3); r.DDS.Found != 0.3 || r.DDS.Truth != 0.3 || r.OneAdapt.Truth != 0.3 || r.OneAdapt.Found != 0.3 {
+	if r := Published(0.3, 0); r.DDS.Found != 0.3 || r.DDS.Truth != 0.3 || r.OneAdapt.Truth != 0.3 || r.OneAdapt.Found != 0.3 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -186,7 +189,7 @@ func TestProfileFilter(t *testing.T) {
 		return 0.5
 	}
 	tools := emulate.Tools{Server: seer{}, Differ: differ, Clock: func() time.Duration { return 0 }}
-	p, err := ProfileFilter(tools, clip, 10, Published(0))
+	p, err := ProfileFilter(tools, clip, 10, Published(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +213,7 @@ func TestProfileFilter(t *testing.T) {
 		}
 	}
 	tools.Differ = func(method.Feature, *media.Frame, *media.Frame) float64 { return 0 }
-	if _, err := ProfileFilter(tools, clip, 10, Published(0)); err == nil || !strings.Contains(err.Error(), "do not differ") {
+	if _, err := ProfileFilter(tools, clip, 10, Published(0, 0)); err == nil || !strings.Contains(err.Error(), "do not differ") {
 		t.Errorf("a picture: %v", err)
 	}
 }

@@ -31,7 +31,9 @@ type evalFlags struct {
 	resolver                                         string
 	methods, classes, image, out                     string
 	links                                            []string
-	rate, from, seconds, part, found                 float64
+	rate, from, seconds, part, found, largest        float64
+	resource                                         string
+	against                                          []string
 	rtt                                              time.Duration
 	frames, threads                                  int
 }
@@ -42,7 +44,7 @@ func newEvalCommand() *cobra.Command {
 		Use:   "eval --clips A.mp4,B.mp4 --detector M.onnx --out DIR",
 		Short: "Compare ways to stream video on clips",
 		Long: `Streams clips to a network in many ways and settings, and writes how accurate what it finds is, and what that costs, to
-DIR/results.csv, with charts beside it, and how each stands to plain H.264 (mpeg) to the output. Codecs and networks are real, and encoding is done by the program camera; time and the
+DIR/results.csv, with charts beside it, and how each stands to plain H.264 (mpeg) or to what --against names to the output. Codecs and networks are real, and encoding is done by the program camera; time and the
 link are virtual. What the network finds in the frames as they are is taken for true, and clips should be in the best quality there is.
 
 A method that is named alone is run with several settings; or say which, as dds:preset=tuned,low=40,high=26. Methods and their settings:
@@ -71,6 +73,9 @@ A method that is named alone is run with several settings; or say which, as dds:
 	flags.Float64Var(&f.part, "part", 0, "seconds of parts that each clip is cut into, and which are looked at one by one (default: they are not)")
 	flags.IntVar(&f.frames, "segment", 15, "frames of a segment, of methods without a setting of their own")
 	flags.Float64Var(&f.found, "found", 0, "least score of what counts as found (default: 0.5, as published)")
+	flags.Float64Var(&f.largest, "largest", 0, "area of boxes that count, as a part of the frame, at most (default: as published, 0.04 by DDS's rule and 0.08 by OneAdapt's)")
+	flags.StringVar(&f.resource, "resource", "bytes", "what is to be saved: bytes, or frames that the server's network looks at, with its gradients as the frames that it could look at meanwhile")
+	flags.StringSliceVar(&f.against, "against", []string{"mpeg", "awstream"}, "methods that others are compared with; each result with the first")
 	flags.IntVar(&f.threads, "threads", 1, "threads to compute with; their time is added up")
 	flags.StringVar(&f.out, "out", "", "directory to write to")
 	for _, name := range []string{"clips", "detector", "out"} {
@@ -87,6 +92,10 @@ func (f *evalFlags) run(command *cobra.Command) error {
 		return usageError("--link: %w", err)
 	}
 	if err := f.check(); err != nil {
+		return err
+	}
+	cost, err := f.cost()
+	if err != nil {
 		return err
 	}
 	program, err := pipe.Find()
@@ -107,19 +116,19 @@ func (f *evalFlags) run(command *cobra.Command) error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return err
 	}
-	e := evaluation{evalFlags: f, codec: codec, backend: backend, networks: networks, rules: video.Published(float32(f.found)), say: progressOf()}
+	e := evaluation{evalFlags: f, codec: codec, backend: backend, networks: networks, rules: video.Published(float32(f.found), float32(f.largest)), say: progressOf()}
 	for _, name := range f.clips {
 		if err := e.clip(name); err != nil {
 			return errors.Join(err, e.write())
 		}
 	}
 	e.say("", 0, 0)
-	return errors.Join(e.write(), video.Draw(e.rows, f.out), video.Compare(command.OutOrStdout(), e.rows))
+	return errors.Join(e.write(), video.Draw(e.rows, cost, f.out), video.Compare(command.OutOrStdout(), e.rows, cost, f.against))
 }
 
 // check says which network a method lacks, and which part of a clip there is not.
 func (f *evalFlags) check() error {
-	for name, v := range map[string]float64{"--from": f.from, "--seconds": f.seconds, "--part": f.part, "--rate": f.rate} {
+	for name, v := range map[string]float64{"--from": f.from, "--seconds": f.seconds, "--part": f.part, "--rate": f.rate, "--largest": f.largest} {
 		if !(v >= 0) {
 			return usageError("%s %g is to be 0 or more", name, v)
 		}
@@ -133,6 +142,18 @@ func (f *evalFlags) check() error {
 		}
 	}
 	return nil
+}
+
+// cost is the resource that results are compared by.
+func (f *evalFlags) cost() (video.Resource, error) {
+	i := slices.IndexFunc(video.Resources, func(r video.Resource) bool { return r.Name == f.resource })
+	switch {
+	case i < 0:
+		return video.Resource{}, usageError("--resource %q is to be bytes or frames", f.resource)
+	case len(f.against) == 0:
+		return video.Resource{}, usageError("--against names no method: name one at least")
+	}
+	return video.Resources[i], nil
 }
 
 // networks are the links that methods are run over.

@@ -81,7 +81,7 @@ func TestVideoEval(t *testing.T) {
 	for want, args := range map[string][]string{
 		`no method "mpg"`: {"--methods", "mpg"}, `no class "lorry"`: {"--classes", "lorry"}, "--link: ": {"--link", "fast"}, `no decoder "yolo"`: {"--decoder", "yolo"},
 		"--camera-detector": {"--methods", "mpeg,vigil"}, "--resolver": {"--methods", "cloudseg:qp=30"},
-		"after its first 100 seconds": {"--from", "100"}, "--image": {"--image", "{order: GBR}"}, "--part -1": {"--part", "-1"}, "no deviation": {"--link", "2Mbit~x"},
+		"after its first 100 seconds": {"--from", "100"}, "--image": {"--image", "{order: GBR}"}, "--part -1": {"--part", "-1"}, `--resource "watts"`: {"--resource", "watts"}, "--largest -1": {"--largest", "-1"}, "--against": {"--against", ""}, "no deviation": {"--link", "2Mbit~x"},
 	} {
 		if err := run(args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", args, err, want)

@@ -166,7 +166,7 @@ func TestAccMPEGMap(t *testing.T) {
 		return videoext.Detection{Region: videoext.Region{X0: column / 4, Y0: 0, X1: (column + 1) / 4, Y1: 0.5}, Class: class, Score: score}
 	}
 	sent := camera.Step(0, method.Found{Segment: 0, Frames: []int{0, 9}, Findings: []videoext.Findings{
-		{Detections: []videoext.Detection{at(0, 2, 0.8), at(1, 2, 0.4), at(3, 1, 0.9)}}, {Detections: []videoext.Detection{at(1, 2, 0.3)}},
+		{Detections: []videoext.Detection{at(0, 2, 0.8), at(1, 2, 0.4), at(2, 2, 0.5), at(3, 1, 0.9)}}, {Detections: []videoext.Detection{at(1, 2, 0.3)}},
 	}})
 	e, ok := sent[0].(method.Encode)
 	if !ok || len(e.Frames) != 10 {
