@@ -9,6 +9,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/bench/figures"
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/videoext/emulate"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
 )
@@ -18,6 +19,8 @@ type Source struct {
 	Data    string // directory with recordings and networks that are not the program's own
 	Seed    uint64 // of what is drawn
 	Backend kernels.Backend
+	// Video opens a clip of Data, and what encodes it and finds things of some classes in it.
+	Video func(clip string, classes ...string) (*emulate.Clip, emulate.Tools, func(), error)
 }
 
 // Setting is a way in one setting.
@@ -43,6 +46,8 @@ var registry = []struct {
 	name string
 	open func(Source) (*Study, error)
 }{
+	{"codec", openCodec},
+	{"filter", openFilter},
 	{"lidar", openLiDAR},
 	{"features-4", openFeatures(rgb, 2)},
 	{"features-16", openFeatures(rgb, 4)},

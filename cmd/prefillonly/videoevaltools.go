@@ -119,7 +119,10 @@ func (e *evaluation) open(file, decoder, image string, clip *emulate.Clip) (*eva
 		}
 		o.Image = imageOptions(&entry)
 	}
-	n := &evalNetwork{}
+	n := &evalNetwork{utility: oneadapt.UsualUtility()}
+	if e.found > 0 {
+		n.utility.Threshold = e.found // what counts as found is what gradients are of
+	}
 	if e.classes != "" {
 		if n.wanted, err = classNumbers(o.Decoder, strings.Split(e.classes, ",")); err != nil {
 			return nil, usageError("--classes: %w", err)
@@ -148,6 +151,7 @@ func classNumbers(d *vision.Decoder, labels []string) (numbers []int, err error)
 type evalNetwork struct {
 	detector *detect.Detector
 	wanted   []int // nil: all, each by itself
+	utility  oneadapt.Utility
 }
 
 // Infer implements emulate.Network.
@@ -169,7 +173,7 @@ func (n *evalNetwork) Infer(f *media.Frame) (videoext.Findings, error) {
 
 // Differentiate implements emulate.Differentiator.
 func (n *evalNetwork) Differentiate(f *media.Frame) (*oneadapt.Map, error) {
-	return n.detector.Slope(f, oneadapt.UsualUtility())
+	return n.detector.Slope(f, n.utility)
 }
 
 // asOne makes 1 of the wanted classes of pixels, and 0 of the others.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/prefillonly/prefillonly/bench/pipelines"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
+	"github.com/prefillonly/prefillonly/videoext/emulate"
+	"github.com/prefillonly/prefillonly/videoext/media/pipe"
+	"github.com/prefillonly/prefillonly/videoext/motion"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
 )
 
@@ -67,13 +71,44 @@ func (f *pipelinesFlags) run(command *cobra.Command) error {
 	var rows []pipelines.Row
 	var findings []pipelines.Findings
 	for _, name := range f.pipelines {
-		more, found, err := study(name, pipelines.Source{Data: f.data, Seed: f.seed, Backend: backend})
+		more, found, err := study(name, pipelines.Source{Data: f.data, Seed: f.seed, Backend: backend, Video: f.video(command.Context(), backend)})
 		if err != nil {
 			return errors.Join(err, f.write(rows, findings))
 		}
 		rows, findings = append(rows, more...), append(findings, found)
 	}
 	return errors.Join(f.write(rows, findings), pipelines.Draw(rows, f.out), pipelines.Print(command.OutOrStdout(), rows, pipelines.Compare(rows), findings))
+}
+
+// video opens clips of a pipeline, whose frames are encoded by the program camera.
+func (f *pipelinesFlags) video(ctx context.Context, backend *cpu.Backend) func(string, ...string) (*emulate.Clip, emulate.Tools, func(), error) {
+	return func(name string, classes ...string) (*emulate.Clip, emulate.Tools, func(), error) {
+		program, err := pipe.Find()
+		if err != nil {
+			return nil, emulate.Tools{}, nil, err
+		}
+		client, err := pipe.Start(ctx, program)
+		if err != nil {
+			return nil, emulate.Tools{}, nil, err
+		}
+		codec := &evalCodec{ctx: ctx, client: client}
+		e := evaluation{evalFlags: &evalFlags{rate: pipelines.VideoRate, found: pipelines.VideoFound, classes: strings.Join(classes, ",")}, codec: codec, backend: backend}
+		clip, err := e.readClip(ctx, filepath.Join(f.data, "video", name))
+		if err != nil {
+			codec.close()
+			return nil, emulate.Tools{}, nil, err
+		}
+		server, err := e.open(filepath.Join(f.data, "models", "yolox_nano_416.onnx"), "yolox", "", clip)
+		if err != nil {
+			codec.close()
+			return nil, emulate.Tools{}, nil, err
+		}
+		closeAll := func() {
+			server.detector.Close()
+			codec.close()
+		}
+		return clip, emulate.Tools{Codec: codec, Server: server, Gradient: server, Differ: motion.Differ, Clock: processorTime}, closeAll, nil
+	}
 }
 
 // study runs one pipeline.

@@ -42,7 +42,7 @@ func (c *Config) Check() error {
 const leastSide = 16
 
 func (c *Config) adapter(width, height int) (*oneadapt.Adapter, error) {
-	knobs := c.Knobs.of(width, height)
+	knobs := c.Knobs.Of(width, height)
 	rule, err := c.Rule(knobs)
 	if err != nil {
 		return nil, err
@@ -57,6 +57,6 @@ const gradientLooks = 2.6
 func (c Config) New() method.Method {
 	looks := 1 + gradientLooks/float64(c.Frames)
 	return method.Method{Name: "oneadapt", Setting: c.Knobs.name(), Frames: c.Frames, Looks: looks, New: func() (method.Camera, method.Server) {
-		return &camera{c: c, segments: map[method.Segment]*segment{}}, newServer(&c)
+		return &camera{c: c, segments: map[method.Segment]*Segment{}}, newServer(&c)
 	}}
 }

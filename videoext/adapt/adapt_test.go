@@ -85,12 +85,12 @@ func qp(t *testing.T, action method.CameraAction, block int) uint8 {
 // TestFilter: the higher the bias, the fewer frames; the first is always there.
 func TestFilter(t *testing.T) {
 	k := Filter{Biases: []float64{3, 0, -3}}
-	s := &segment{Captured: method.Captured{Frames: 6}, measured: [][]float64{{9, 1, 5, 1, 1, 1}, {9, 1, 1, 1, 5, 1}}}
+	s := &Segment{Captured: method.Captured{Frames: 6}, Measured: [][]float64{{9, 1, 5, 1, 1, 1}, {9, 1, 1, 1, 5, 1}}}
 	for _, test := range []struct {
 		config oneadapt.Config
 		want   []int
-	}{{oneadapt.Config{0, 0}, []int{0}}, {oneadapt.Config{1, 0}, []int{0, 2}}, {oneadapt.Config{1, 1}, []int{0, 2, 4}}, {oneadapt.Config{2, 0}, []int{0, 1, 2, 3, 4, 5}}} {
-		if got := k.variant(s, test.config); len(got.Frames) != len(test.want) || k.cost(&got, 1) != float64(len(test.want)) {
+	}{{oneadapt.Config{0, 0}, []int{0}}, {oneadapt.Config{1, 2}, []int{0, 2}}, {oneadapt.Config{2, 1}, []int{0, 4}}, {oneadapt.Config{1, 1}, []int{0}}, {oneadapt.Config{2, 2}, []int{0, 1, 2, 3, 4, 5}}} {
+		if got := k.Variant(s, test.config); len(got.Frames) != len(test.want) || k.Cost(&got, 1) != float64(len(test.want)) {
 			t.Errorf("at %v it sends %v, want %v", test.config, got.Frames, test.want)
 		}
 	}

@@ -13,7 +13,7 @@ type camera struct {
 	c        Config
 	adapter  *oneadapt.Adapter // nil before the first segment
 	link     method.Link
-	segments map[method.Segment]*segment // that are not released
+	segments map[method.Segment]*Segment // that are not released
 	gradient *oneadapt.Map               // the newest
 	told     method.Segment              // of it
 
@@ -32,14 +32,14 @@ type trial struct {
 	dearest bool // it is of the dearest configuration
 }
 
-// segment is one on its way.
-type segment struct {
+// Segment is what Knobs have to know of one.
+type Segment struct {
 	method.Captured
-	measured [][]float64 // of each of the features, as far as they are there
+	Measured [][]float64 // of each of the features, as far as they are there
 }
 
 // all numbers the frames.
-func (s *segment) all() []int {
+func (s *Segment) all() []int {
 	frames := make([]int, s.Frames)
 	for i := range frames {
 		frames[i] = i
@@ -74,9 +74,9 @@ func (c *camera) captured(e method.Captured) (do []method.CameraAction) {
 			return []method.CameraAction{method.Skip{Segment: e.Segment, Stream: method.A, Of: e.Frames}, method.Release{Segment: e.Segment}}
 		}
 	}
-	c.segments[e.Segment], c.queue = &segment{Captured: e}, append(c.queue, e.Segment)
+	c.segments[e.Segment], c.queue = &Segment{Captured: e}, append(c.queue, e.Segment)
 	if e.Frames > 1 {
-		for _, f := range c.c.Knobs.features() {
+		for _, f := range c.c.Knobs.Features() {
 			do = append(do, method.Measure{Segment: e.Segment, Feature: f})
 		}
 	}
@@ -85,10 +85,10 @@ func (c *camera) captured(e method.Captured) (do []method.CameraAction) {
 
 func (c *camera) measured(e method.Measured) []method.CameraAction {
 	s := c.segments[e.Segment]
-	if s == nil || len(s.measured) == len(c.c.Knobs.features()) {
+	if s == nil || len(s.Measured) == len(c.c.Knobs.Features()) {
 		return nil
 	}
-	s.measured = append(s.measured, e.Values)
+	s.Measured = append(s.Measured, e.Values)
 	return c.flush()
 }
 
@@ -96,7 +96,7 @@ func (c *camera) measured(e method.Measured) []method.CameraAction {
 func (c *camera) flush() (do []method.CameraAction) {
 	for len(c.queue) > 0 {
 		s := c.segments[c.queue[0]]
-		if s.Frames > 1 && len(s.measured) < len(c.c.Knobs.features()) {
+		if s.Frames > 1 && len(s.Measured) < len(c.c.Knobs.Features()) {
 			break
 		}
 		c.queue = c.queue[1:]
@@ -131,7 +131,7 @@ func (c *camera) use(a oneadapt.Use) []method.CameraAction {
 	if c.link.Jammed(c.c.MaxBacklog) {
 		return []method.CameraAction{method.Skip{Segment: n, Stream: method.A, Of: s.Frames}}
 	}
-	v := c.c.Knobs.variant(s, a.Config)
+	v := c.c.Knobs.Variant(s, a.Config)
 	return []method.CameraAction{method.Encode{Segment: n, Stream: method.A, Frames: v.Frames, Settings: v.Settings}}
 }
 
@@ -143,7 +143,7 @@ func (c *camera) try(a oneadapt.Measure) method.CameraAction {
 	s := c.segments[method.Segment(a.Interval)]
 	configs := append([]oneadapt.Config{a.Against}, a.Configs...)
 	c.asked = len(configs)
-	top := oneadapt.Dearest(c.c.Knobs.of(s.Width, s.Height))
+	top := oneadapt.Dearest(c.c.Knobs.Of(s.Width, s.Height))
 	known := slices.ContainsFunc(configs, func(o oneadapt.Config) bool { return slices.Equal(o, top) })
 	if c.since++; !known && (c.dearest == 0 || c.since > refresh) {
 		configs = append(configs, top)
@@ -151,7 +151,7 @@ func (c *camera) try(a oneadapt.Measure) method.CameraAction {
 	c.trying, c.of = c.trying[:0], s.Segment
 	for _, config := range configs {
 		dearest := slices.Equal(config, top)
-		c.trying = append(c.trying, trial{config, c.c.Knobs.variant(s, config), dearest})
+		c.trying = append(c.trying, trial{config, c.c.Knobs.Variant(s, config), dearest})
 		if dearest {
 			c.since = 0
 		}
@@ -175,7 +175,7 @@ func (c *camera) tried(e method.Tried) []method.CameraAction {
 	measured := make([]oneadapt.Trial, len(trials))
 	for i, t := range trials {
 		one := &c.trying[i]
-		cost := c.c.Knobs.cost(&one.variant, t.Bytes)
+		cost := c.c.Knobs.Cost(&one.variant, t.Bytes)
 		if one.dearest {
 			c.dearest = cost
 		}

@@ -16,14 +16,14 @@ import (
 type Knobs interface {
 	name() string
 	check() error
-	// of are the knobs for frames of so many pixels.
-	of(width, height int) []oneadapt.Knob
-	// features are what variant has to know of how frames differ.
-	features() []method.Feature
-	// variant is a segment at a configuration.
-	variant(s *segment, c oneadapt.Config) method.Variant
-	// cost is the resource that it takes, in any unit.
-	cost(v *method.Variant, bytes int) float64
+	// Of are the knobs for frames of so many pixels.
+	Of(width, height int) []oneadapt.Knob
+	// Features are what Variant has to know of how frames differ.
+	Features() []method.Feature
+	// Variant is a segment at a configuration.
+	Variant(s *Segment, c oneadapt.Config) method.Variant
+	// Cost is the resource that it takes, in any unit.
+	Cost(v *method.Variant, bytes int) float64
 }
 
 // Blocks has a knob for each macroblock: its quantiser (pipelines a and i).
@@ -48,7 +48,7 @@ func ladder(what string, values []int, least, most int) error {
 	return nil
 }
 
-func (b *Blocks) of(width, height int) []oneadapt.Knob {
+func (b *Blocks) Of(width, height int) []oneadapt.Knob {
 	knobs := make([]oneadapt.Knob, len(grid(width, height).QP))
 	one := quantisers("QP of a macroblock", b.QPs)
 	for i := range knobs {
@@ -72,9 +72,9 @@ func quantisers(name string, qps []int) oneadapt.Knob {
 	return k
 }
 
-func (b *Blocks) features() []method.Feature { return nil }
+func (b *Blocks) Features() []method.Feature { return nil }
 
-func (b *Blocks) variant(s *segment, c oneadapt.Config) method.Variant {
+func (b *Blocks) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	m := grid(s.Width, s.Height)
 	for i := range m.QP {
 		m.QP[i] = uint8(b.QPs[c[i]])
@@ -84,7 +84,7 @@ func (b *Blocks) variant(s *segment, c oneadapt.Config) method.Variant {
 	return method.Variant{Frames: s.all(), Settings: settings}
 }
 
-func (b *Blocks) cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
+func (b *Blocks) Cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
 
 // Codec has knobs of the encoder, for all of a frame (pipeline b).
 type Codec struct {
@@ -112,7 +112,7 @@ func (k *Codec) check() error {
 	return ladder("QP", k.QPs, 0, media.MaxQP)
 }
 
-func (k *Codec) of(int, int) []oneadapt.Knob {
+func (k *Codec) Of(int, int) []oneadapt.Knob {
 	knobs := []oneadapt.Knob{quantisers("QP", k.QPs), {Name: "scale", Places: make([]float64, len(k.Scales))}}
 	low, high := k.Scales[0], k.Scales[len(k.Scales)-1]
 	for i, s := range k.Scales {
@@ -124,12 +124,12 @@ func (k *Codec) of(int, int) []oneadapt.Knob {
 	return knobs
 }
 
-func (k *Codec) features() []method.Feature { return nil }
+func (k *Codec) Features() []method.Feature { return nil }
 
 // bFrames is how many there may be in a row; fewer by their bias.
 const bFrames = 3
 
-func (k *Codec) variant(s *segment, c oneadapt.Config) method.Variant {
+func (k *Codec) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	settings := videoext.Quality{QP: k.QPs[c[0]], Scale: k.Scales[c[1]]}.Settings(s.Width, s.Height)
 	settings.BFrames, settings.BBias = bFrames, k.Biases[0]
 	if len(k.Biases) > 1 {
@@ -138,10 +138,10 @@ func (k *Codec) variant(s *segment, c oneadapt.Config) method.Variant {
 	return method.Variant{Frames: s.all(), Settings: settings}
 }
 
-func (k *Codec) cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
+func (k *Codec) Cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
 
-// Filter has two knobs of a filter of frames, for how much they differ by Pixel and by Area from the one before (pipeline c). A frame is sent if either
-// difference is that many standard deviations above the segment's mean, as in the published code.
+// Filter has two knobs of a filter of frames, for how much they differ by Pixel and by Area from the one before (pipeline c). A frame is sent if both
+// differences are that many standard deviations above the segment's mean, as in the published code: it takes the least of what each says.
 type Filter struct {
 	Biases  []float64 // deviations, the most first: the fewest frames
 	Quality videoext.Quality
@@ -161,20 +161,21 @@ func (k *Filter) check() error {
 	return k.Quality.Check()
 }
 
-func (k *Filter) of(int, int) []oneadapt.Knob {
+func (k *Filter) Of(int, int) []oneadapt.Knob {
 	return []oneadapt.Knob{oneadapt.Even("bias of pixels", len(k.Biases)), oneadapt.Even("bias of areas", len(k.Biases))}
 }
 
-func (k *Filter) features() []method.Feature { return []method.Feature{method.Pixel, method.Area} }
+func (k *Filter) Features() []method.Feature { return []method.Feature{method.Pixel, method.Area} }
 
-func (k *Filter) variant(s *segment, c oneadapt.Config) method.Variant {
+func (k *Filter) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	v := method.Variant{Frames: []int{0}, Settings: k.Quality.Settings(s.Width, s.Height)}
 	for frame := 1; frame < s.Frames; frame++ {
-		for feature := range k.features() {
-			if deviation(s.measured[feature], frame) > k.Biases[c[feature]] {
-				v.Frames = append(v.Frames, frame)
-				break
-			}
+		differs := true
+		for feature := range k.Features() {
+			differs = differs && deviation(s.Measured[feature], frame) > k.Biases[c[feature]]
+		}
+		if differs {
+			v.Frames = append(v.Frames, frame)
 		}
 	}
 	return v
@@ -191,5 +192,5 @@ func deviation(values []float64, frame int) float64 {
 	return (values[frame] - mean) / math.Max(math.Sqrt(math.Max(squares/n-mean*mean, 0)), 1e-9)
 }
 
-// cost is the frames that the network looks at.
-func (k *Filter) cost(v *method.Variant, _ int) float64 { return float64(len(v.Frames)) }
+// Cost is the frames that the network looks at.
+func (k *Filter) Cost(v *method.Variant, _ int) float64 { return float64(len(v.Frames)) }
