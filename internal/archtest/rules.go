@@ -123,6 +123,9 @@ var arrows = map[string][]string{
 	"videoext/accuracy":     {"videoext"},
 	"videoext/oneadapt":     {"videoext/media"},
 	"videoext/pipeline":     {"videoext/oneadapt"},
+	"videoext/pipeline/clips": {
+		"videoext", "videoext/adapt", "videoext/emulate", "videoext/media", "videoext/method", "videoext/oneadapt", "videoext/pipeline",
+	},
 	"videoext/pipeline/features": {
 		"engine/dnn", "engine/dnn/direct", "engine/images", "engine/wire", "kernels", "videoext", "videoext/accuracy", "videoext/media", "videoext/oneadapt", "videoext/pipeline", "videoext/vision",
 	},
@@ -170,7 +173,7 @@ var arrows = map[string][]string{
 	"bench/figures":  {},
 	"bench/video":    {"bench/figures", "videoext", "videoext/accuracy", "videoext/baselines", "videoext/emulate", "videoext/link", "videoext/method", "videoext/methods"},
 	"bench/pipelines": {
-		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/media", "videoext/media/ffmpeg", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/audio", "videoext/pipeline/features", "videoext/pipeline/lidar",
+		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/adapt", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/audio", "videoext/pipeline/clips", "videoext/pipeline/features", "videoext/pipeline/lidar",
 	},
 	"bench": {
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/cameras", "scheduler/sim/feeds", "scheduler/sim/swaps",

@@ -96,6 +96,22 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestStart: streams begin at the end of the knobs that is asked for, by each preset.
+func TestStart(t *testing.T) {
+	for _, preset := range []string{"paper", "repo", "tuned"} {
+		s := Usual()
+		s.Preset, s.Start = preset, "cheapest"
+		c, err := s.Config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		camera, _ := c.New().New()
+		if got := qp(t, camera.Step(0, method.Captured{Segment: 0, Frames: 10, Width: 64, Height: 64})[0], 5); got != 36 {
+			t.Errorf("%s begins at QP %d, want 36", preset, got)
+		}
+	}
+}
+
 func TestSettings(t *testing.T) {
 	for want, change := range map[string]func(*Settings){
 		"segments of 0":      func(s *Settings) { s.Frames = 0 },

@@ -58,18 +58,18 @@ func (s Settings) Config() (Config, error) {
 // rule begins with a stream's knobs.
 func (s Settings) rule(knobs []oneadapt.Knob) (oneadapt.Rule, error) {
 	a := oneadapt.Ascent{Rate: s.Rate, Weight: s.Weight, Gain: s.Gain, Separable: s.Knobs == "blocks", Elastic: s.Preset == "tuned"}
+	start := oneadapt.Dearest(knobs)
+	if s.Start == "cheapest" {
+		start = oneadapt.Cheapest(knobs)
+	}
 	if s.Preset == "repo" {
 		switch s.Knobs {
 		case "blocks":
-			return oneadapt.NewSplit(oneadapt.Split{Share: s.Share}, knobs)
+			return oneadapt.NewSplit(oneadapt.Split{Share: s.Share, From: start}, knobs)
 		case "filter":
 			return oneadapt.NewBest(oneadapt.Best{Weight: s.Weight, Gain: s.Gain}, knobs)
 		}
 		a.Moments, a.Above = &oneadapt.Adam{First: 0.5, Second: 0.5}, true
-	}
-	start := oneadapt.Dearest(knobs)
-	if s.Start == "cheapest" {
-		start = oneadapt.Cheapest(knobs)
 	}
 	return oneadapt.NewAscent(a, knobs, start)
 }

@@ -12,18 +12,22 @@ import (
 // cheapest. All knobs have the same number of settings, and are separable.
 type Split struct {
 	Share float64 // of blocks, above 0 and below 1
+	From  Config  // the first configuration; nil: the dearest
 
 	knobs  []Knob
 	levels int
 }
 
-// NewSplit begins with the dearest configuration.
+// NewSplit begins.
 func NewSplit(s Split, knobs []Knob) (*Split, error) {
 	if !(s.Share > 0 && s.Share < 1) {
 		return nil, fmt.Errorf("a share of %v of the blocks is not between 0 and 1", s.Share)
 	}
 	if len(knobs) == 0 {
 		return nil, fmt.Errorf("there are no knobs")
+	}
+	if s.From == nil {
+		s.From = Dearest(knobs)
 	}
 	s.knobs, s.levels = knobs, len(knobs[0].Places)
 	for i := range knobs {
@@ -38,7 +42,7 @@ func NewSplit(s Split, knobs []Knob) (*Split, error) {
 }
 
 // Start implements Rule.
-func (s *Split) Start() Config { return Dearest(s.knobs) }
+func (s *Split) Start() Config { return slices.Clone(s.From) }
 
 // Probe implements Rule: all blocks at each of the settings but the dearest, from the cheapest on.
 func (s *Split) Probe(Config) Probe {
