@@ -126,7 +126,8 @@ func (p *Pipeline) Look(in pipeline.Input) (pipeline.Result, error) {
 	return found, nil
 }
 
-// utility counts persons more gently than the published code does, whose slope of 20 leaves next to no gradient where a score is far from the threshold.
+// utility counts persons more gently than the published code does, by whose slope of 20 next to no gradient is left where a score is far from the threshold: at
+// 0.8 its slope is 0.05, and by 6 it is 0.7.
 var utility = oneadapt.Utility{Threshold: threshold, Slope: 6}
 
 // Slope implements pipeline.Pipeline: at the last frame, for each block the root of the sum of squares.
