@@ -3,6 +3,7 @@
 # that share the machine as the operating system has it. Before that each alone.
 #   tools/together.sh NETWORK.onnx              frames of cameras, each a request of the Open Inference Protocol
 #   tools/together.sh NETWORK.onnx CLIP         live streams of a file, which the server reads, by DECODER=yolox
+#   METHOD=oneadapt:... tools/together.sh NETWORK.onnx CLIP     the same as cameras send them; deadlines are a segment's, and ONLY_TOGETHER=1 leaves out the rest
 #   CAMERAS=2 FPS=10 DEADLINE=100 (ms) SECONDS_EACH=300 SECONDS_APART=300 SECONDS_ALONE=60 TOKENS=4000 (of a prompt)
 # Three prompts at least are measured alone: SECONDS_ALONE is to be above 40 for prompts of 4,000 tokens.
 set -euo pipefail
@@ -44,19 +45,24 @@ frames() {
 
 # streams PORT SECONDS: the same of live streams.
 streams() {
-  local url="http://127.0.0.1:$1/v1/video/streams" i
+  local url="http://127.0.0.1:$1/v1/video/streams" i source running=()
+  source="\"$(basename "$clip")\",\"loop\":true"
+  [ -z "${METHOD:-}" ] || source="\"camera\",\"method\":\"$METHOD\""
   for i in $(seq "$cameras"); do
     curl -s --fail-with-body --retry 10 --retry-delay 1 "$url" -o "$work/declared" \
-      -d "{\"name\":\"s$i\",\"model\":\"network\",\"source\":\"$(basename "$clip")\",\"loop\":true,\"rate\":$fps,\"deadline_ms\":$deadline}" || { cat "$work/declared" >&2; return 1; }
+      -d "{\"name\":\"s$i\",\"model\":\"network\",\"source\":$source,\"rate\":$fps,\"deadline_ms\":$deadline}" || { cat "$work/declared" >&2; return 1; }
   done
   for i in $(seq "$cameras"); do
     curl -sN -m "$2" -H 'Accept: application/x-ndjson' "$url/s$i/results?after=0" >"$work/s$i" & # ends by itself
+    running+=($!)
+    [ -z "${METHOD:-}" ] || { timeout -s INT "$2" "$(dirname "$binary")/camera" run --server "http://127.0.0.1:$1" --stream "s$i" --source "$clip" --rate "$fps" --loop >/dev/null 2>&1 & running+=($!); }
   done
-  wait $(jobs -p | tail -n "$cameras") || true
+  wait "${running[@]}" || true
   for i in $(seq "$cameras"); do curl -fsS "$url/s$i" && curl -fsS -X DELETE "$url/s$i" -o /dev/null; done >"$work/states"
   cat "$work"/s[0-9]* | awk '/"final":true/ { n++; if (/"dropped":/) gone++; else if (/"late":true/) late++ } END { printf "%d %d %d %d ", n, n - late - gone, late, gone }'
   cat "$work"/s[0-9]* | sed -n '/"dropped":/!s/.*"final":true.*"latency_ms":\([0-9.]*\).*/\1/p' | percentiles | tr '\n' ' '
-  sed 's/.*"frames":\([0-9]*\).*"device_s":\([0-9.e-]*\).*/\1 \2/' "$work/states" | awk '{ n += $1; s += $2 } END { print n ? 1000 * s / n : 0 }'
+  sed 's/.*"frames":\([0-9]*\).*"queue_s":[^,]*,"device_s":\([0-9.e-]*\).*/\1 \2/' "$work/states" | awk '{ n += $1; s += $2 } END { print n ? 1000 * s / n : 0 }'
+  [ -z "${METHOD:-}" ] || grep -o '"gradients":{[^}]*}' "$work/states" >&2
 }
 
 # both PORT PORT SECONDS FLAGS: prompts on the first port, frames on the second one.
@@ -76,6 +82,14 @@ row() { # NAME: of what both has left
 }
 
 serve_models 8151 "$llm" "$network" -- "${files[@]}"
+if [ -n "${ONLY_TOGETHER:-}" ]; then
+  both 8151 8151 "$seconds"
+  read -r sent intime late refused p50 p99 worst cost <"$work/frames"
+  read -r speed count q50 q99 slowest <"$work/prompts"
+  echo "frames: $intime of $sent in time, $late late, $refused refused or dropped; P50, P99, worst $p50, $p99, $worst ms; $cost ms of the device each, with gradients"
+  echo "prompts: $count; P50, P99, worst $q50, $q99, $slowest s; $speed tokens/s"
+  exit
+fi
 frames 8151 "$alone" "" >"$work/alone"
 read -r sent intime late refused p50 p99 worst cost <"$work/alone"
 load=$(awk "BEGIN { print $cost / 1000 * $cameras * $fps }")

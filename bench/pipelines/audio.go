@@ -26,7 +26,7 @@ func openAudio(s Source) (*Study, error) {
 		return nil, err
 	}
 	configs := pipeline.Grid(p.Knobs(), 1)
-	baselines := Profiled("chameleon", configs, []Period{{12, 1}, {30, 2}, {60, 5}}, []float64{0.05, 0.1, 0.2, 0.4})
+	baselines := Profiled("chameleon", configs, []Period{{12, 1}, {60, 5}, {120, 10}}, []float64{0.02, 0.05, 0.1, 0.4})
 	for _, low := range []int{0, 2} {
 		for high := low + 1; high < len(audio.Rates); high++ {
 			baselines = append(baselines, Setting{"voice", fmt.Sprintf("low=%d,high=%d", audio.Rates[low], audio.Rates[high]), func() pipeline.Way {

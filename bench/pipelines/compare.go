@@ -49,16 +49,25 @@ func Compare(rows []Row) (gains []Gain) {
 	return gains
 }
 
-// front are the rows that none is better than in both, from the cheapest on.
+// front are the rows that no other is better than in both, nor a stream that is partly sent by each of two others, from the cheapest on.
 func front(rows []Row) (best []Row) {
 	rows = slices.Clone(rows)
 	slices.SortFunc(rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Accuracy, a.Accuracy)) })
 	for _, r := range rows {
-		if len(best) == 0 || r.Accuracy > best[len(best)-1].Accuracy {
-			best = append(best, r)
+		if n := len(best); n > 0 && r.Accuracy <= best[n-1].Accuracy {
+			continue
 		}
+		for n := len(best); n > 1 && below(&best[n-2], &best[n-1], &r); n-- {
+			best = best[:n-1]
+		}
+		best = append(best, r)
 	}
 	return best
+}
+
+// below says that a row is not above the line between two others.
+func below(from, r, to *Row) bool {
+	return (r.Accuracy-from.Accuracy)*(to.Cost-from.Cost) <= (to.Accuracy-from.Accuracy)*(r.Cost-from.Cost)
 }
 
 // costAt is what a front takes for an accuracy: between two of its rows, as if the stream were partly sent by each.

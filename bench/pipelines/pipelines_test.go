@@ -73,9 +73,9 @@ func row(way string, cost, accuracy float64) Row {
 	return Row{Pipeline: "p", Way: way, Step: pipeline.Step{Cost: cost, Accuracy: accuracy}}
 }
 
-// TestCompare: between two settings a way may be sent partly by each; a setting that is worse than another does not count.
+// TestCompare: between two settings a way may be sent partly by each; a setting that is worse than another, or than two so, does not count.
 func TestCompare(t *testing.T) {
-	rows := []Row{row("a", 0.2, 0.5), row("a", 0.6, 0.9), row("a", 0.7, 0.6), row("b", 0.5, 0.3), row(OneAdapt, 0.2, 0.7), row(OneAdapt, 0.1, 0.95)}
+	rows := []Row{row("a", 0.2, 0.5), row("a", 0.6, 0.9), row("a", 0.7, 0.6), row("a", 0.4, 0.55), row("b", 0.5, 0.3), row(OneAdapt, 0.2, 0.7), row(OneAdapt, 0.1, 0.95)}
 	want := []Gain{
 		{"p", "", "a", 0.5, 0.2}, {"p", "", "b", math.NaN(), math.NaN()}, {"p", "", all, 0.5, 0.2},
 		{"p", "", "a", math.NaN(), math.NaN()}, {"p", "", "b", math.NaN(), math.NaN()}, {"p", "", all, math.NaN(), math.NaN()},

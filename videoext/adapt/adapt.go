@@ -14,6 +14,7 @@ import (
 type Config struct {
 	Frames     int   // of a segment, which is an interval of adaptation
 	Classes    []int // that are looked for; nil: all
+	Every      int   // a gradient for each so many segments
 	MaxBacklog time.Duration
 	Knobs      Knobs
 	oneadapt.Options
@@ -28,6 +29,8 @@ func (c *Config) Check() error {
 	switch {
 	case c.Frames < 1:
 		return fmt.Errorf("oneadapt: segments of %d frames", c.Frames)
+	case c.Every < 1 || c.Every > c.Fresh:
+		return fmt.Errorf("oneadapt: a gradient every %d segments, and each is used for %d; 1 to %d are right", c.Every, c.Fresh, c.Fresh)
 	case c.MaxBacklog <= 0:
 		return fmt.Errorf("oneadapt: the longest backlog, %v, is to be above 0", c.MaxBacklog)
 	}
@@ -55,7 +58,7 @@ const gradientLooks = 2.6
 
 // New is OneAdapt as a method. The configuration has been checked.
 func (c Config) New() method.Method {
-	looks := 1 + gradientLooks/float64(c.Frames)
+	looks := 1 + gradientLooks/float64(c.Frames*c.Every)
 	return method.Method{Name: "oneadapt", Setting: c.Knobs.name(), Frames: c.Frames, Looks: looks, New: func() (method.Camera, method.Server) {
 		return &camera{c: c, segments: map[method.Segment]*Segment{}}, newServer(&c)
 	}}

@@ -1,9 +1,11 @@
 package adapt
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/method/methodtest"
@@ -72,6 +74,32 @@ func TestFollowsTheGradient(t *testing.T) {
 	}
 }
 
+// TestEvery: a gradient is asked for as often as is said, and not while one is under way.
+func TestEvery(t *testing.T) {
+	s := Usual()
+	s.Every = 2
+	c, err := s.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, server := c.New().New()
+	var asked []method.Segment
+	for n := method.Segment(3); n < 12; n++ {
+		server.Step(0, method.Arrived{Segment: n, Frames: []int{0}, Of: 1})
+		for _, do := range server.Step(0, method.Inferred{Segment: n, Frames: []int{0}, Findings: make([]videoext.Findings, 1)}) {
+			if d, ok := do.(method.Differentiate); ok {
+				asked = append(asked, d.Segment)
+			}
+		}
+		if n != 5 && n != 6 && n != 7 {
+			server.Step(0, method.Differentiated{Segment: asked[len(asked)-1]})
+		}
+	}
+	if want := []method.Segment{3, 5, 9, 11}; !slices.Equal(asked, want) {
+		t.Errorf("gradients of %v are asked for, want %v", asked, want)
+	}
+}
+
 // qp is the quantiser of a macroblock.
 func qp(t *testing.T, action method.CameraAction, block int) uint8 {
 	t.Helper()
@@ -115,6 +143,8 @@ func TestStart(t *testing.T) {
 func TestSettings(t *testing.T) {
 	for want, change := range map[string]func(*Settings){
 		"segments of 0":      func(s *Settings) { s.Frames = 0 },
+		"every 0 segments":   func(s *Settings) { s.Every = 0 },
+		"every 6 segments":   func(s *Settings) { s.Every = 6 },
 		`knobs "colour"`:     func(s *Settings) { s.Knobs = "colour" },
 		`preset "mine"`:      func(s *Settings) { s.Preset = "mine" },
 		`not "middle"`:       func(s *Settings) { s.Start = "middle" },

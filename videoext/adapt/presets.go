@@ -12,6 +12,7 @@ import (
 // Settings are a configuration in a few words.
 type Settings struct {
 	Frames  int
+	Every   int // a gradient for each so many segments
 	Classes []int
 	Knobs   string  // blocks, codec or filter
 	Preset  string  // paper: plain gradient ascent; repo: the published code's way for these knobs; tuned: ascent at elastic rates
@@ -25,12 +26,12 @@ type Settings struct {
 
 // Usual are the settings of the paper.
 func Usual() Settings {
-	return Settings{Frames: 10, Knobs: "blocks", Preset: "paper", Rate: 0.5, Weight: 1, Gain: 1, Share: 0.1, Start: "dearest", QP: 24}
+	return Settings{Frames: 10, Every: 1, Knobs: "blocks", Preset: "paper", Rate: 0.5, Weight: 1, Gain: 1, Share: 0.1, Start: "dearest", QP: 24}
 }
 
 // Config is what settings mean. The constants of presets are the published code's (github.com/KuntaiDu/OneAdapt).
 func (s Settings) Config() (Config, error) {
-	c := Config{Frames: s.Frames, Classes: s.Classes, MaxBacklog: 2 * time.Second, Options: oneadapt.Usual()}
+	c := Config{Frames: s.Frames, Every: s.Every, Classes: s.Classes, MaxBacklog: 2 * time.Second, Options: oneadapt.Usual()}
 	switch s.Knobs {
 	case "blocks":
 		c.Knobs, c.Parts = &Blocks{QPs: []int{36, 34, 30, 28, 26, 24}}, true

@@ -10,12 +10,13 @@ import (
 // under way no other is asked for, so that gradients that take long are fewer, and not late.
 type server struct {
 	method.OneStream
+	every   method.Segment // segments from one gradient to the next, at least
 	busy    bool
-	segment method.Segment // whose gradient is under way
+	segment method.Segment // whose gradient was asked for last; negative: none
 }
 
 func newServer(c *Config) *server {
-	return &server{OneStream: method.OneStream{How: method.Plain{}, Classes: c.Classes}}
+	return &server{every: method.Segment(c.Every), segment: -1, OneStream: method.OneStream{How: method.Plain{}, Classes: c.Classes}}
 }
 
 // Step implements method.Server.
@@ -23,7 +24,7 @@ func (s *server) Step(now time.Duration, event method.ServerEvent) (do []method.
 	switch e := event.(type) {
 	case method.Inferred:
 		results := s.OneStream.Step(now, event)
-		if len(results) > 0 && !s.busy {
+		if len(results) > 0 && !s.busy && (s.segment < 0 || e.Segment >= s.segment+s.every) {
 			s.busy, s.segment = true, e.Segment
 			do = append(do, method.Differentiate{Segment: e.Segment, Frame: e.Frames[len(e.Frames)-1]}) // before its frames go
 		}

@@ -120,7 +120,7 @@ type Look struct {
 	Deadline time.Duration // from then on; 0: none
 	Promised bool          // the deadline is met, or the frame refused
 	User     string        // key of fairness
-	Last     *Seen         // of the last frame, which Do sets; nil: not wanted
+	Last     *Seen         // of the last frame that was seen, which Do sets; nil: not wanted
 }
 
 // Seen is a frame and what the network said of it.
@@ -137,7 +137,7 @@ func (s *Seen) Whole() bool { return s.frame != nil }
 func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Look) (findings []videoext.Findings, why []string, spent metrics.Spent) {
 	findings, why = make([]videoext.Findings, len(frames)), make([]string, len(frames))
 	results := client.NewResults()
-	open := map[int]*client.Job{}
+	open, last := map[int]*client.Job{}, -1 // the last frame that was seen
 	shapes := make([][]int, len(frames))
 	defer func() {
 		for _, j := range open {
@@ -171,8 +171,8 @@ func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Loo
 			delete(open, d.Index)
 			took, err := osthread.Measure(func() (err error) {
 				seen := &Seen{frame: frames[d.Index], shape: shapes[d.Index]}
-				if findings[d.Index], err = m.read(ctx, n, d, seen); err == nil && d.Index == len(frames)-1 && l.Last != nil {
-					*l.Last = *seen
+				if findings[d.Index], err = m.read(ctx, n, d, seen); err == nil && d.Index > last && l.Last != nil {
+					*l.Last, last = *seen, d.Index
 				}
 				return err
 			})

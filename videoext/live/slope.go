@@ -17,7 +17,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
-// sight is what the network said of frames, and of the last of them whole.
+// sight is what the network said of frames, and of the last of them that it saw whole.
 type sight struct {
 	streams.Looked
 	jobs.Seen
@@ -66,7 +66,7 @@ func (s *stream) slope(ctx context.Context, a streams.Slope) {
 func (s *stream) differentiate(ctx context.Context, seen *jobs.Seen, l jobs.Look) (*oneadapt.Map, time.Duration, error) {
 	network, err := s.sees()
 	if err == nil && !seen.Whole() {
-		err = errors.New("the network has not seen its last frame")
+		err = errors.New("the network has seen no frame of the segment")
 	}
 	if err != nil {
 		return nil, 0, err

@@ -10,6 +10,7 @@ import (
 func oneAdaptSettings(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 	c := adapt.Usual()
 	s.IntVar(&c.Frames, "frames", c.Frames, "of a segment")
+	s.IntVar(&c.Every, "every", c.Every, "segments for each of which the server has one gradient")
 	s.Func("classes", "numbers of the classes that are looked for, joined by +", classes(&c.Classes))
 	s.StringVar(&c.Knobs, "knobs", c.Knobs, "blocks (a quantiser for each macroblock), codec (quantiser, resolution and B-frames) or filter (which frames are sent)")
 	s.StringVar(&c.Preset, "preset", c.Preset, "paper (gradient ascent), repo (the published code's way for these knobs) or tuned (ascent at rates of each knob's own)")
