@@ -115,9 +115,7 @@ func (a *Adapter) capture(interval int) (do []Action) {
 	if interval <= a.captured {
 		return nil
 	}
-	if do = a.use(nil); do != nil {
-		a.measure = nil // it takes too long
-	}
+	do = a.use(nil) // its measurement takes too long, and is for later ones
 	a.captured = interval
 	if a.measure != nil && interval-a.measure.Interval > a.options.Fresh {
 		a.measure = nil

@@ -248,9 +248,9 @@ func TestTranscript(t *testing.T) {
 			{1} Measure{1 0 {[3] [[4]] 1}}
 			{1 {[3] [0] 0.5 []} [{[4] [1] 0.6 []}]} Use{1 [6]}
 			{2} Measure{2 0 {[6] [[5]] 1}}
-			{3} Use{2 [6]} Measure{3 0 {[6] [[5]] 1}}
+			{3} Use{2 [6]} Use{3 [6]}
 			{2}
-			{3} Use{3 [6]}
+			{3}
 			{20} Use{20 [6]}`},
 	}
 	for _, test := range tests {
