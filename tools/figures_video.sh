@@ -1,6 +1,6 @@
 #!/bin/bash
-# Compute and draw the results of bench/REPRODUCTION.md's chapter about video anew, into bench/results/video: all of them, or the parts that are named.
-#     tools/figures_video.sh [tuning] [short] [known] [methods] [published] [regions] [links] [rates] [density] [segmentation] [faces]
+# Compute and draw the results of bench/REPRODUCTION.md's chapters about video anew, into bench/results/video: all of them, or the parts that are named.
+#     tools/figures_video.sh [tuning] [short] [known] [methods] [published] [regions] [links] [rates] [density] [segmentation] [faces] [blocks] [filter]
 # It takes the clips and networks of $PREFILLONLY_DATA (default: ../shared/data), carn_m_x2.onnx of tools/carn_onnx.py in build/models, and the
 # programs in bin. An idle core takes about an hour and a half.
 set -euo pipefail
@@ -128,7 +128,36 @@ faces() {
   evaluate faces --clips "$indoor" --rate 2 --decoder ssd --detector "$data/models/face_rfb_320.onnx" --found 0.3 --methods "$(mpegs 0.6 0.8 1)dds"
 }
 
+# OneAdapt's quantisers of macroblocks, on each half of a clip, from the coarsest on: DDS, AccMPEG and plain H.264 in segments of a second beside it.
+blocks() {
+  local share weight pair qp list="" half
+  for share in 0.05 0.2 0.4; do list+="oneadapt:preset=repo,share=$share,start=cheapest,"; done
+  for weight in 0.3 1 3; do list+="oneadapt:preset=tuned,lambda=$weight,start=cheapest,"; done
+  for qp in 24 28 32 36 40; do list+="mpeg:frames=10,qp=$qp,"; done
+  for qp in 28 32; do list+="mpeg:frames=10,scale=0.8,qp=$qp,"; done
+  for pair in 40,30 36,26 32,22; do list+="accmpeg:frames=10,low=${pair%,*},qp=${pair#*,},"; done
+  for pair in 42,30 40,26 36,22; do list+="dds:preset=tuned,frames=10,low=${pair%,*},high=${pair#*,},"; done
+  for half in "first --seconds" "second --from"; do
+    evaluate "blocks-${half% *}" --clips "$highway" "${half#* }" 4.4 "${vehicles[@]}" --found 0.3 --segment 10 --camera-detector "$data/models/fastestdet_352.onnx" \
+      --against mpeg,dds,accmpeg --methods "${list%,}"
+  done
+}
+
+# OneAdapt's filter of frames, in two parts of a clip, against Reducto.
+filter() {
+  local threshold weight preset part list="mpeg:frames=10,qp=24,reducto:frames=10,qp=24"
+  for threshold in 0.01 0.02 0.05 0.1 0.2; do list+=",reducto:frames=10,qp=24,threshold=$threshold"; done
+  for threshold in 0.02 0.05 0.1 0.2; do list+=",reducto:frames=10,qp=24,feature=pixel,threshold=$threshold"; done
+  for weight in 0.1 0.3 1 3; do
+    for preset in paper repo tuned; do list+=",oneadapt:knobs=filter,preset=$preset,lambda=$weight"; done
+  done
+  for part in "first 10" "second 40"; do
+    evaluate "filter-${part% *}" --clips "$indoor" --from "${part#* }" --seconds 15 --detector "$data/models/yolox_nano_416.onnx" --classes person --found 0.3 --segment 10 \
+      --largest 1 --resource frames --against reducto --methods "$list"
+  done
+}
+
 if [ $# = 0 ]; then
-  set -- tuning short known methods published regions links rates density segmentation faces
+  set -- tuning short known methods published regions links rates density segmentation faces blocks filter
 fi
 for part; do "$part"; done
