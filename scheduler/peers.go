@@ -160,15 +160,16 @@ func (c *Core) removeExecutor(p *fleet.Peer) {
 	e, f := p.Executor, c.fleet
 	if p.Settled() {
 		f.Stats.ExecutorLost++
-		for _, ps := range append([]*fleet.Pass{e.Running, e.Nested}, e.Preparing...) {
-			if ps == nil {
-				continue
-			}
-			for _, j := range ps.Items {
-				if !j.Cancelled {
-					j.Deaths++
-					f.Stats.Retries++
-				}
+	}
+	for _, ps := range append([]*fleet.Pass{e.Running, e.Nested}, e.Preparing...) {
+		if ps == nil {
+			continue
+		}
+		for _, j := range ps.Items {
+			// What has killed one process may have killed the next before that was heard of again.
+			if !j.Cancelled && (p.Settled() || j.Deaths > 0 && j.DiedIn != p.Epoch) {
+				j.Deaths, j.DiedIn = j.Deaths+1, p.Epoch
+				f.Stats.Retries++
 			}
 		}
 	}

@@ -138,3 +138,28 @@ func TestCostFollowsPasses(t *testing.T) {
 		t.Errorf("frontends are told %+v twice", s)
 	}
 }
+
+// TestDeathBeforeItIsHeardOf: a job that one executor has died of is to blame for the next, too, should that die before it has answered its Welcome: it is not run a third time. One that
+// none has died of is not blamed for such.
+func TestDeathBeforeItIsHeardOf(t *testing.T) {
+	w := newWorld(t, DefaultConfig())
+	w.frontend("web")
+	info := llm{Device: "test", Model: "m", Fingerprint: "f", VocabSize: 100, MaxModelLen: 100, BlockTokens: 10, NumBlocks: 10, MaxPassRows: 100}
+	w.executor("cpu", 1, info)
+	if out := w.submit("web", &submission{Job: 1, Tokens: tokens(0, 5), MaxTokens: 1}); len(runs(out)) != 1 {
+		t.Fatalf("the Core sends %v", out)
+	}
+	for epoch := uint64(2); epoch <= 3; epoch++ { // none has answered
+		if out := w.executor("cpu", epoch, info); len(runs(out)) != 1 {
+			t.Fatalf("epoch %d: the Core sends %v", epoch, out)
+		}
+	}
+	w.executor("cpu", 3, info)
+	if out := w.executor("cpu", 4, info); len(runs(out)) != 1 || len(results(out)) != 0 {
+		t.Fatalf("after one death the Core sends %v", out)
+	}
+	out := w.executor("cpu", 5, info)
+	if failed := results(out); len(failed) != 1 || failed[0].Err == nil || failed[0].Err.Code != engine.CodeExecutorLost || len(runs(out)) != 0 {
+		t.Errorf("after two deaths the Core sends %v", out)
+	}
+}

@@ -426,7 +426,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"empty checkpoint", nil, []string{"serve", "--port", "0", "--model", empty}, exitConfig, []string{empty, "config.json"}},
 		{"truncated weights", nil, []string{"serve", "--port", "0", "--model", truncated(t)}, exitConfig, []string{"model.safetensors"}},
-		{"long directory", nil, []string{"serve", "--port", "0", "--runtime-dir", "/tmp/" + strings.Repeat("d", 80)}, exitConfig, []string{"--runtime-dir", "85 bytes", "at most 78"}},
+		{"long directory", nil, []string{"serve", "--port", "0", "--runtime-dir", "/tmp/" + strings.Repeat("d", 90)}, exitConfig, []string{"--runtime-dir", "95 bytes", "at most 85"}},
 		{"unknown model", nil, []string{"serve", "--port", "0", "--model", "nobody/nothing"}, exitConfig, []string{"nobody/nothing", "hf download"}},
 		{"missing directory", nil, []string{"serve", "--port", "0", "--model", "./no/such"}, exitConfig, []string{"./no/such", "no such file", "want the directory of a checkpoint"}},
 		{"a file", nil, []string{"serve", "--port", "0", "--model", file}, exitConfig, []string{file, "not a directory"}},

@@ -106,10 +106,9 @@ func buildCamera(t *testing.T) string {
 	return dir
 }
 
-// manageStreams gives the key where the browser asks for it, adds a stream by keyboard, which is refused with the figure at first, and removes it.
+// manageStreams gives the key where the browser asks for it, adds a stream by keyboard, which is refused with the reason at first, and removes it.
 func manageStreams(b *browser) {
 	file := eyeFile(b.T, 1)
-	b.Setenv("CACHE_DIRECTORY", slowProfile(b.T, file)) // 0.6 s a frame
 	b.Setenv("PREFILLONLY_API_KEY", "sesame")
 	p := serveEyes(b.T, eyeEntry("eye", file))
 	passwords := []string{"guess", "sesame"}
@@ -144,9 +143,11 @@ func manageStreams(b *browser) {
 	b.tabTo("name")
 	b.fill("gate")
 	b.tabTo("source")
-	b.fill("drawn.mp4")
+	b.fill("nothing.mp4")
 	b.key("Enter", "\r")
-	b.until(`!document.querySelector("#refused").hidden && document.querySelector("#refused").textContent.includes("take 7.2 of a device")`)
+	b.until(`!document.querySelector("#refused").hidden && document.querySelector("#refused").textContent.includes("nothing.mp4")`)
+	b.tabTo("source")
+	b.fill("drawn.mp4")
 	b.tabTo("rate")
 	b.fill("1")
 	b.key("Enter", "\r")

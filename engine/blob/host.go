@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -18,12 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketPath is where a store listens; what begins with a dot there does not listen yet.
-func socketPath(dir, store string) string { return filepath.Join(dir, "blobs-"+store+".sock") }
+// socketPath is where a store listens; what begins with a dot there does not listen yet. Names are short, as paths of sockets are.
+func socketPath(dir, store string) string { return filepath.Join(dir, "blob-"+store) }
 
 // CheckDir says why no store can listen in a directory: the path of a unix socket has at most 107 bytes.
 func CheckDir(dir string) error {
-	const longest = 107 - len("/.blobs-0123456789abcdef.sock")
+	const longest = 107 - len("/blob-0123456789abcdef")
 	if len(dir) > longest {
 		return fmt.Errorf("the directory %s has %d bytes, those of sockets have at most %d: choose a shorter one", dir, len(dir), longest)
 	}
@@ -56,7 +57,7 @@ func (s *Store) serveHost(dir string) (*server, error) {
 
 // listenUnix makes a socket that others see once it listens, so that none takes it for one left behind.
 func listenUnix(path string) (net.Listener, error) {
-	hidden := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
+	hidden := filepath.Join(filepath.Dir(path), strings.Replace(filepath.Base(path), "blob-", ".", 1))
 	l, err := net.Listen("unix", hidden)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func listenUnix(path string) (net.Listener, error) {
 
 // sweepDir removes the sockets of processes that were killed. Their memory is gone with them.
 func sweepDir(dir string) {
-	stores, _ := fs.Glob(os.DirFS(dir), "blobs-*.sock")
+	stores, _ := fs.Glob(os.DirFS(dir), "blob-????????????????")
 	for _, file := range stores {
 		path := filepath.Join(dir, file)
 		conn, err := net.DialTimeout("unix", path, dialTimeout)

@@ -65,7 +65,7 @@ func readForever() {
 // stranger connects to the store in a directory, twice, and says what it gets without and with looking whose
 // the store is.
 func stranger() {
-	paths, _ := filepath.Glob(filepath.Join(os.Getenv(dirEnv), "blobs-*"))
+	paths, _ := filepath.Glob(filepath.Join(os.Getenv(dirEnv), "blob-*"))
 	for _, look := range []bool{false, true} {
 		conn, err := net.Dial("unix", paths[0])
 		if err != nil {

@@ -33,6 +33,7 @@ type Job struct {
 	StartedAt time.Duration // when; of the next pass if an executor died in that one or had no room
 	Running   time.Duration // inside passes
 	Deaths    int           // executors that died running it, since a pass of it last went well
+	DiedIn    uint64        // the epoch of the last one
 	Orphaned  time.Duration // when its model had no executor last
 	Cancelled bool          // in a pass whose other items go on
 	Hits      int           // prompt tokens read from the cache by the pass that answered first
