@@ -34,13 +34,12 @@ type world struct {
 
 // book is what a segment is known to be.
 type book struct {
-	of       int
-	sent     map[int]time.Duration // frames that came, and their times
-	high     bool                  // stream B has come, or is known not to
-	looked   [2]bool               // the network was asked of its streams
-	seen     map[int]bool          // frames that the network saw, on stream A
-	answered time.Duration         // when it said so
-	at       time.Duration         // when the segment came
+	of     int
+	sent   map[int]time.Duration // frames that came, and their times
+	high   bool                  // stream B has come, or is known not to
+	looked [2]bool               // the network was asked of its streams
+	seen   map[int]bool          // frames that the network saw, on stream A
+	at     time.Duration         // when the segment came
 }
 
 func (w *world) fail(format string, args ...any) {
