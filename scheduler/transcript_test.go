@@ -2,10 +2,7 @@ package scheduler
 
 import (
 	"bufio"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,37 +10,13 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/transcripttest"
 	"github.com/prefillonly/prefillonly/kvcache"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the transcripts in testdata anew from what the Core says")
-
 // TestTranscripts plays testdata/*.txt. Lines that begin with "> " are told to the Core, those below
 // them are what it said; all others are prose. See script.command for what can be told.
-func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("transcripts: %v, %v", files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, file, string(want))
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(want) {
-				t.Errorf("%s differs from what the Core says (go test -run Transcripts -rewrite writes it anew):\n%s", file, got)
-			}
-		})
-	}
-}
+func TestTranscripts(t *testing.T) { transcripttest.Run(t, play) }
 
 // play returns a transcript with what the Core says now.
 func play(t *testing.T, file, text string) string {

@@ -3,43 +3,17 @@ package residency
 import (
 	"bufio"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write the transcripts in testdata anew from what Memory says")
+	"github.com/prefillonly/prefillonly/internal/transcripttest"
+)
 
 // TestTranscripts plays testdata/*.txt. Lines that begin with "> " are told to a Memory, those below them are what it
 // said; all others are prose. See script.tell for what can be told.
-func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("transcripts: %v, %v", files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, file, string(want))
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(want) {
-				t.Errorf("%s differs from what Memory says (go test -run Transcripts -rewrite writes it anew):\n%s", file, got)
-			}
-		})
-	}
-}
+func TestTranscripts(t *testing.T) { transcripttest.Run(t, play) }
 
 // play returns a transcript with what Memory says now.
 func play(t *testing.T, file, text string) string {

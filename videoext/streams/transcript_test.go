@@ -3,48 +3,21 @@ package streams
 import (
 	"bufio"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/internal/transcripttest"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/methods"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the transcripts in testdata anew from what the Core says")
-
 // TestTranscripts plays testdata/*.txt. Lines that begin with "> " are told to the Core, those below them are what it asks for; all others
 // are prose. See script.event for what can be told.
-func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("transcripts: %v, %v", files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, file, string(want))
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(want) {
-				t.Errorf("%s differs from what the Core asks for (go test -run Transcripts -rewrite writes it anew):\n%s", file, got)
-			}
-		})
-	}
-}
+func TestTranscripts(t *testing.T) { transcripttest.Run(t, play) }
 
 // play returns a transcript with what the Core asks for now.
 func play(t *testing.T, file, text string) string {
