@@ -70,7 +70,7 @@ func TestVideoAdmission(t *testing.T) {
 	refused("at first")
 	p.strike("video", syscall.SIGKILL)
 	after := p.untilStream("first", "is counted again", func(s streamStatus) bool { return s.Load > 0 })
-	if ratio := after.Load / before.Load; ratio < 0.01 || ratio > 100 { // what the pool says that a frame takes is measured anew, now and then
+	if ratio := after.Load / before.Load; ratio < 0.1 || ratio > 10 { // what the pool says that a frame takes is measured anew, now and then
 		t.Errorf("it took %.3f of the device, and takes %.3f after the process was killed", before.Load, after.Load)
 	}
 	refused("after the process was killed")
@@ -81,7 +81,7 @@ func TestVideoAdmission(t *testing.T) {
 	}
 	fast := filepath.Join(t.TempDir(), "fast.mp4")
 	if text, err := exec.Command("ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=96x64:rate=240:duration=1", fast).CombinedOutput(); err != nil {
-		t.Skipf("%v %s", err, text)
+		t.Skipf("the program ffmpeg makes no clip of 240 frames a second: %v %s", err, text)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "camera"), "run", "--server", p.base, "--stream", "fast", "--source", fast, "--rate", "0")
 	var said strings.Builder

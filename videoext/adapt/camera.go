@@ -156,7 +156,7 @@ func (c *camera) try(a oneadapt.Measure) method.CameraAction {
 			c.since = 0
 		}
 	}
-	t := method.Try{Segment: s.Segment, Gradient: c.gradient, Parts: c.c.Parts, Against: c.trying[0].variant}
+	t := method.Try{Segment: s.Segment, Gradient: c.gradient, Parts: a.Parts > 1, Against: c.trying[0].variant}
 	for _, one := range c.trying[1:] {
 		t.Variants = append(t.Variants, one.variant)
 	}

@@ -34,7 +34,7 @@ func (s Settings) Config() (Config, error) {
 	c := Config{Frames: s.Frames, Every: s.Every, Classes: s.Classes, MaxBacklog: 2 * time.Second, Options: oneadapt.Usual()}
 	switch s.Knobs {
 	case "blocks":
-		c.Knobs, c.Parts = &Blocks{QPs: []int{36, 34, 30, 28, 26, 24}}, true
+		c.Knobs = &Blocks{QPs: []int{36, 34, 30, 28, 26, 24}}
 		if s.Preset == "repo" {
 			c.Knobs = &Blocks{QPs: []int{36, 24}}
 		}

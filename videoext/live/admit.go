@@ -57,7 +57,7 @@ func (s *Server) admit(ctx context.Context, spec *Spec, n *jobs.Network, d deman
 	if failed := new(engine.Error); !errors.As(err, &failed) || failed.Code != engine.CodeOverloaded {
 		return err
 	}
-	if measured, ok := s.measure(ctx, n, d, "video/"+spec.Name); ok && measured < cost {
+	if measured, ok := s.sample(ctx, n, d, "video/"+spec.Name); ok && measured < cost {
 		return s.fit(spec, d, measured, devices, then)
 	}
 	return err
@@ -69,8 +69,8 @@ const (
 	greyTime   = 2 * time.Second // at most
 )
 
-// measure is what the network takes for a grey frame, the median of some; false if it does not look at them in time.
-func (s *Server) measure(ctx context.Context, n *jobs.Network, d demand, user string) (time.Duration, bool) {
+// sample is what the network takes for a grey frame, the median of some; false if it does not look at them in time.
+func (s *Server) sample(ctx context.Context, n *jobs.Network, d demand, user string) (time.Duration, bool) {
 	ctx, stop := context.WithTimeout(ctx, greyTime)
 	defer stop()
 	grey, took := media.NewFrame(max(d.Width&^1, 16), max(d.Height&^1, 16)), make([]time.Duration, greyFrames)
