@@ -57,7 +57,7 @@ const gradientLooks = 2.7
 // New is OneAdapt as a method. The configuration has been checked.
 func (c Config) New() method.Method {
 	looks := 1 + gradientLooks/float64(c.Frames*c.Every)
-	return method.Method{Name: "oneadapt", Setting: c.Knobs.name(), Frames: c.Frames, Looks: looks, New: func() (method.Camera, method.Server) {
+	return method.Method{Name: "oneadapt", Setting: c.Knobs.name(), Frames: c.Frames, Slopes: true, Looks: looks, New: func() (method.Camera, method.Server) {
 		return &camera{c: c, segments: map[method.Segment]*Segment{}}, newServer(&c)
 	}}
 }

@@ -85,6 +85,19 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
+// TestAdaptNeedsGradients: a network whose outputs have none is refused for a method that asks for them, and which would have them is told.
+func TestAdaptNeedsGradients(t *testing.T) {
+	h := newHost(t, newEye(t).up())
+	h.SetModels([]Model{{Names: []string{"eye"}, Decoder: "gfl"}})
+	for _, how := range []string{`"adapt":"oneadapt"`, `"method":"oneadapt:knobs=codec"`} {
+		code, text := h.declare(`{"name":"a","source":"camera",` + how + `}`)
+		if code != http.StatusBadRequest || !strings.Contains(text, "decoder gfl has no gradient; these have: yolox") || !strings.Contains(text, `"param":"method"`) {
+			t.Errorf("%s: %d %s", how, code, text)
+		}
+	}
+	h.mustDeclare(`{"name":"a","source":"camera","method":"mpeg"}`)
+}
+
 // TestAdmissionMeasures: before a stream is refused for what the pool has told, frames are looked at; one that takes less than was told is admitted.
 func TestAdmissionMeasures(t *testing.T) {
 	for takes, admitted := range map[time.Duration]bool{frameCost / 4: true, frameCost * 3 / 4: false, frameCost * 2: false} {

@@ -154,6 +154,15 @@ func (s *Server) add(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
+	if spec.Source == camera {
+		m, err := spec.method()
+		if err == nil && m.Slopes {
+			err = n.Decoder.Differentiable()
+		}
+		if err != nil {
+			return wrong("method", "method is %.80q, and of the model %s: %v", spec.Method, n.Model, err)
+		}
+	}
 	if spec.Model == "" {
 		spec.Model = n.Model // also when there are several
 	}

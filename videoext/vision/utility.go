@@ -20,8 +20,8 @@ func (d *Decoder) Utility(outputs []Output, o Options, value func(score float64)
 	if d.Name == "segmentation" {
 		return pixelUtility(outputs, o, value)
 	}
-	if d.slopes == nil {
-		return 0, nil, fmt.Errorf("decoder %s has no gradient; these have: %s", d.Name, strings.Join(differentiable(), ", "))
+	if err := d.Differentiable(); err != nil {
+		return 0, nil, err
 	}
 	r, err := d.Decode(outputs, o)
 	if err != nil {
@@ -41,14 +41,18 @@ func (d *Decoder) Utility(outputs []Output, o Options, value func(score float64)
 	return sum, seeds, nil
 }
 
-// differentiable names decoders with gradients.
-func differentiable() (names []string) {
+// Differentiable says that Utility has no derivatives by a decoder, and by which it has.
+func (d *Decoder) Differentiable() error {
+	var names []string
 	for i := range decoders {
-		if d := &decoders[i]; d.slopes != nil || d.Name == "segmentation" {
-			names = append(names, d.Name)
+		if o := &decoders[i]; o.slopes != nil || o.Name == "segmentation" {
+			names = append(names, o.Name)
 		}
 	}
-	return names
+	if slices.Contains(names, d.Name) {
+		return nil
+	}
+	return fmt.Errorf("decoder %s has no gradient; these have: %s", d.Name, strings.Join(names, ", "))
 }
 
 // yoloxSlopes are of objectness x class.
