@@ -82,7 +82,7 @@ func runServe(s settings, log *zap.Logger) error {
 	}
 	defer listener.Close()
 	cfg.Port = listener.Addr().(*net.TCPAddr).Port
-	socket, err := listener.(*net.TCPListener).File() // of all frontends: whichever lives takes a waiting connection
+	socket, err := supervise.Socket(listener.(*net.TCPListener)) // of all frontends: whichever lives takes a waiting connection
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,11 @@ type server struct {
 	ended chan struct{}
 
 	camera *atomic.Int64 // process that streams to it, or 0; nil: none ever does
+	last   []string      // lines of its log; read after ended
 }
+
+// lastLines is how much of the server's log an error about its end tells.
+const lastLines = 40
 
 // startServer starts the program with these arguments beside the usual ones, and waits until it is ready.
 func startServer(c config, args []string) (*server, error) {
@@ -66,6 +70,7 @@ func (s *server) follow(lines *bufio.Scanner, ready chan struct{}, show bool) {
 		if show {
 			fmt.Fprintln(os.Stderr, lines.Text())
 		}
+		s.last = append(s.last[max(0, len(s.last)-lastLines+1):], lines.Text())
 		var line struct{ Msg, URL, Logger string }
 		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Logger != "serve" {
 			continue
@@ -115,7 +120,7 @@ func (s *server) stop() error {
 		return fmt.Errorf("the server has not ended %v after SIGTERM", endWithin)
 	}
 	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
-		return fmt.Errorf("the server ended with exit code %d", code)
+		return fmt.Errorf("the server ended with exit code %d; the end of its log:\n%s", code, strings.Join(s.last, "\n"))
 	}
 	for _, child := range children {
 		if syscall.Kill(child.PID, 0) == nil {
