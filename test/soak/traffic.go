@@ -161,12 +161,12 @@ func (t *traffic) post(ctx context.Context, client *http.Client, k *kind, body s
 	return response.StatusCode, string(text), err
 }
 
-// ended says that err is what a client sees when the process that holds its connection ends. A port that
-// refuses connections is not that.
+// ended says that err is what a client sees when the process that holds its connection ends; a body that is still
+// sent finds that the client has closed its own end. A port that refuses connections is not that.
 func ended(err error) bool {
 	var op *net.OpError
 	refused := errors.As(err, &op) && op.Op == "dial"
-	return !refused && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return !refused && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		strings.Contains(err.Error(), "connection reset") || strings.Contains(err.Error(), "broken pipe"))
 }
 
