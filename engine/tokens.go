@@ -3,7 +3,7 @@ package engine
 // Tokens is a prompt, and what is asked of it.
 type Tokens struct {
 	IDs  []TokenID // the prompt
-	Max  int       // tokens to generate; 0 asks for prompt logprobs alone
+	Max  int       // tokens to generate; 0 asks for prompt logprobs or a vector alone
 	Stop []TokenID // generation ends on these
 	Ask  Ask
 }
@@ -13,11 +13,12 @@ func (t *Tokens) Units() float64 { return float64(len(t.IDs)) }
 
 func (*Tokens) work() {}
 
-// TokenOutput is one generated token, or the prompt's scores alone where none is generated.
+// TokenOutput is one generated token, or the prompt's scores or vector alone where none is generated.
 type TokenOutput struct {
 	Index  int           // of the token, from 0
 	Answer *Answer       // nil where none is generated
 	Prompt []PromptScore // with the first token: one for each prompt position from 1
+	Vector []float32     // as Ask.Pool says; of PoolAll one vector after the other
 	Cached int           // prompt tokens found in the cache when the first pass began
 }
 
@@ -41,7 +42,28 @@ type Ask struct {
 	Seed           uint64      // seeds the draw; the n-th token of a job draws from (Seed, n)
 	PromptLogprobs bool        // also report each prompt position's own token (echo)
 	PromptTop      int         // with PromptLogprobs: how many of the likeliest to report at each position
+	Pool           Pool        // asks for a vector of the prompt in place of tokens and logprobs
+	Head           bool        // with Pool: through the model's classification head, whose logits take the vector's place
 }
+
+// Pool says how the final hidden states of a prompt's tokens, after the last normalisation, become one vector. The names
+// are those of sentence-transformers' Pooling module.
+type Pool uint8
+
+// The ways. All but PoolLast need the whole prompt computed.
+const (
+	PoolNone  Pool = iota // no vector is asked for
+	PoolLast              // the last token's
+	PoolFirst             // the first token's, which is CLS in encoders
+	PoolMean
+	PoolMax      // the largest number of each dimension
+	PoolRoot     // the sum over the root of their number
+	PoolWeighted // the mean weighted by position: the i-th token, from 1, counts i times
+	PoolAll      // no pooling: all tokens' vectors
+)
+
+// Whole says that the hidden states of all tokens are needed.
+func (p Pool) Whole() bool { return p > PoolLast }
 
 // MaxTop bounds Ask.Top and Ask.PromptTop, as vLLM's --max-logprobs default does.
 const MaxTop = 20

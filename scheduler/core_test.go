@@ -45,6 +45,31 @@ func TestOneJob(t *testing.T) {
 	}
 }
 
+// TestVectors: what needs each position is computed whole, a last token's vector from the cache, and an answer of another
+// size is a fault.
+func TestVectors(t *testing.T) {
+	w := basic(t, nil)
+	vector := func(job engine.JobID, pool engine.Pool) *wire.Run {
+		return runs(w.submit("web", &submission{Job: job, Tokens: tokens(1, 10), Ask: engine.Ask{Pool: pool}}))[0]
+	}
+	done := func(run *wire.Run, n int) *wire.Result {
+		items := []wire.ItemResult{{Job: run.Items[0].Job, Output: &engine.TokenOutput{Vector: make([]float32, n)}}}
+		return results(w.step("cpu", &wire.Done{Pass: run.Pass, Items: items}))[0]
+	}
+	if r := done(vector(5, engine.PoolMean), hiddenSize); r.Err != nil || len(output(r).Vector) != hiddenSize || r.Finish == engine.FinishNone {
+		t.Errorf("a mean is answered with %+v", r)
+	}
+	for pool, want := range map[engine.Pool]int{engine.PoolLast: 8, engine.PoolAll: 0} {
+		run := vector(6, pool)
+		if got := item(run, 0).Cached; got != want {
+			t.Errorf("pooling %d: %d tokens are cached, want %d", pool, got, want)
+		}
+		if r := done(run, 3); r.Err == nil || r.Err.Code != engine.CodeInternal {
+			t.Errorf("pooling %d: three numbers are an answer: %+v", pool, r)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -54,7 +79,10 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"no tokens", submission{MaxTokens: 1}, engine.CodeBadTokens, "the prompt has no tokens"},
 		{"nothing asked", submission{Tokens: tokens(1, 1)}, engine.CodeBadTokens,
-			"max_tokens is 0 and no prompt logprobs are asked for: nothing to answer"},
+			"max_tokens is 0 and neither prompt logprobs nor a vector are asked for: nothing to answer"},
+		{"tokens and a vector", submission{Tokens: tokens(1, 1), MaxTokens: 1, Ask: engine.Ask{Pool: engine.PoolLast}}, engine.CodeBadTokens,
+			"a vector is asked for, and tokens or prompt logprobs too: these are two jobs"},
+		{"no pooling", submission{Tokens: tokens(1, 1), Ask: engine.Ask{Head: true}}, engine.CodeBadTokens, "pooling 0 with head true is unknown"},
 		{"too long", submission{Tokens: tokens(1, 1<<20), MaxTokens: 1}, engine.CodeTooLong,
 			"the prompt has 1048576 tokens and max_tokens is 1, 1048577 together; the limit is 1048576"},
 		{"too much to keep", submission{Tokens: tokens(1, 300), MaxTokens: 102}, engine.CodeTooLong,

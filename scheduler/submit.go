@@ -68,8 +68,12 @@ func checkPrompt(t *engine.Tokens) *engine.Error {
 		return engine.Errorf(engine.CodeBadTokens, "the prompt has no tokens")
 	case t.Max < 0:
 		return engine.Errorf(engine.CodeBadTokens, "max_tokens is %d, want 0 or more", t.Max)
-	case t.Max == 0 && !a.PromptLogprobs:
-		return engine.Errorf(engine.CodeBadTokens, "max_tokens is 0 and no prompt logprobs are asked for: nothing to answer")
+	case a.Pool > engine.PoolAll, a.Head && a.Pool == engine.PoolNone:
+		return engine.Errorf(engine.CodeBadTokens, "pooling %d with head %t is unknown", a.Pool, a.Head)
+	case a.Pool != engine.PoolNone && (t.Max > 0 || a.PromptLogprobs):
+		return engine.Errorf(engine.CodeBadTokens, "a vector is asked for, and tokens or prompt logprobs too: these are two jobs")
+	case t.Max == 0 && !a.PromptLogprobs && a.Pool == engine.PoolNone:
+		return engine.Errorf(engine.CodeBadTokens, "max_tokens is 0 and neither prompt logprobs nor a vector are asked for: nothing to answer")
 	case a.Top < 0 || a.Top > engine.MaxTop:
 		return engine.Errorf(engine.CodeBadTokens, "%d top logprobs are asked for, at most %d are given", a.Top, engine.MaxTop)
 	case a.PromptTop < 0 || a.PromptTop > engine.MaxTop:

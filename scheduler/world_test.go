@@ -64,7 +64,7 @@ func (x *llm) info() *wire.ExecutorInfo {
 		Cost: wire.Cost{Base: x.CostBase, Unit: x.CostToken, Pair: x.CostPair, Load: x.CostLoad},
 		Tokens: &wire.TokenLimits{
 			VocabSize: x.VocabSize, MaxModelLen: x.MaxModelLen, BlockTokens: x.BlockTokens, NumBlocks: x.NumBlocks,
-			HostBlocks: x.HostBlocks, MaxPassRows: x.MaxPassRows, CopiesParts: x.CopiesParts,
+			HostBlocks: x.HostBlocks, MaxPassRows: x.MaxPassRows, CopiesParts: x.CopiesParts, Hidden: hiddenSize,
 		},
 	}}}
 }
@@ -76,6 +76,9 @@ func executorInfo() llm {
 		BlockTokens: 4, NumBlocks: 100, MaxPassRows: 4096, CanPause: true,
 	}
 }
+
+// hiddenSize is how many numbers a vector has.
+const hiddenSize = 6
 
 // submission is a Submit of tokens.
 type submission struct {

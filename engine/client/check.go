@@ -79,6 +79,9 @@ func checkTokens(t *engine.Tokens, limits *wire.TokenLimits) error {
 	if len(t.IDs) == 0 || t.Max < 0 || t.Max > limits.MaxModelLen || len(t.IDs) > limits.MaxModelLen-t.Max {
 		return &LengthError{Prompt: len(t.IDs), Generate: t.Max, Limit: limits.MaxModelLen}
 	}
+	if err := checkPool(t, limits); err != nil {
+		return err
+	}
 	vocab := limits.VocabSize
 	for _, list := range []struct {
 		part Part
@@ -102,6 +105,19 @@ func checkTokens(t *engine.Tokens, limits *wire.TokenLimits) error {
 				return &TokenError{PartBans, id, vocab}
 			}
 		}
+	}
+	return nil
+}
+
+// checkPool holds what is asked to what the model can answer.
+func checkPool(t *engine.Tokens, limits *wire.TokenLimits) error {
+	switch pooled := t.Ask.Pool != engine.PoolNone; {
+	case !pooled && limits.VectorsOnly:
+		return engine.Errorf(engine.CodeBadTokens, "the model has no LM head: it gives vectors and no tokens")
+	case pooled && limits.Hidden == 0:
+		return engine.Errorf(engine.CodeBadTokens, "the model gives no vectors")
+	case t.Ask.Head && limits.Labels == 0:
+		return engine.Errorf(engine.CodeBadTokens, "the model has no classification head")
 	}
 	return nil
 }

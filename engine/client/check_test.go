@@ -21,6 +21,31 @@ func detector() wire.Served {
 	}}
 }
 
+// TestVectorsAreChecked: a vector is asked of a model that gives one, and no token of one that gives none.
+func TestVectorsAreChecked(t *testing.T) {
+	decoder := wire.TokenLimits{VocabSize: 10, MaxModelLen: 10, Hidden: 4}
+	classifier := wire.TokenLimits{VocabSize: 10, MaxModelLen: 10, Hidden: 4, Labels: 2, VectorsOnly: true}
+	for _, x := range []struct {
+		name   string
+		limits wire.TokenLimits
+		ask    engine.Ask
+		max    int
+		want   string // in the error; empty for none
+	}{
+		{"a decoder's tokens", decoder, engine.Ask{}, 1, ""},
+		{"a decoder's vector", decoder, engine.Ask{Pool: engine.PoolMean}, 0, ""},
+		{"a decoder's labels", decoder, engine.Ask{Pool: engine.PoolLast, Head: true}, 0, "no classification head"},
+		{"a classifier's labels", classifier, engine.Ask{Pool: engine.PoolLast, Head: true}, 0, ""},
+		{"a classifier's tokens", classifier, engine.Ask{}, 1, "no LM head"},
+		{"vectors of a model without", wire.TokenLimits{VocabSize: 10, MaxModelLen: 10}, engine.Ask{Pool: engine.PoolLast}, 0, "no vectors"},
+	} {
+		err := checkTokens(&engine.Tokens{IDs: []engine.TokenID{1}, Max: x.max, Ask: x.ask}, &x.limits)
+		if (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v, want %q", x.name, err, x.want)
+		}
+	}
+}
+
 // withDetector is a client of a pool of "demo", of 300 tokens, and the detector.
 func withDetector() (*Client, *clienttest.Scheduler) {
 	c, s := newClient(Config{}, nil)

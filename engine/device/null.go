@@ -60,5 +60,6 @@ func nullLimits(c weights.Config, m host.Model) *wire.TokenLimits {
 	}
 	return &wire.TokenLimits{
 		VocabSize: c.VocabSize, MaxModelLen: maxLen, BlockTokens: m.Prompts.BlockTokens, NumBlocks: 1 << 20 / m.Prompts.BlockTokens, MaxPassRows: maxLen, CopiesParts: true,
+		Hidden: c.HiddenSize,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -59,7 +60,7 @@ func (n *Null) Begin(run *wire.Run) (Pass, error) {
 			return nil, err
 		}
 	}
-	return &nullPass{vocab: m.Tokens.VocabSize, run: run}, nil
+	return &nullPass{limits: m.Tokens, run: run}, nil
 }
 
 // checkTokens refuses an item that is not within the limits.
@@ -94,9 +95,9 @@ func (n *Null) Close() {}
 
 // nullPass has one step, which does nothing.
 type nullPass struct {
-	vocab int
-	run   *wire.Run
-	share float64
+	limits *wire.TokenLimits
+	run    *wire.Run
+	share  float64
 }
 
 func (p *nullPass) Step() (bool, error) { p.share = 1; return true, nil }
@@ -108,7 +109,11 @@ func (p *nullPass) Results() []wire.ItemResult {
 	out := make([]wire.ItemResult, len(p.run.Items))
 	for i := range out {
 		item := p.run.Items[i].Work.(*wire.TokenItem)
-		out[i] = wire.ItemResult{Job: p.run.Items[i].Job, Output: &engine.TokenOutput{Answer: p.answer(item), Prompt: p.prompt(item)}}
+		found := &engine.TokenOutput{Vector: p.vector(item)}
+		if found.Vector == nil {
+			found.Answer, found.Prompt = p.answer(item), p.prompt(item)
+		}
+		out[i] = wire.ItemResult{Job: p.run.Items[i].Job, Output: found}
 	}
 	return out
 }
@@ -118,19 +123,13 @@ func (p *nullPass) support(ask *engine.Ask) (int, func(n int) engine.TokenID) {
 	if len(ask.Allowed) > 0 {
 		return len(ask.Allowed), func(n int) engine.TokenID { return ask.Allowed[n] }
 	}
-	return p.vocab, func(n int) engine.TokenID { return engine.TokenID(n) }
+	return p.limits.VocabSize, func(n int) engine.TokenID { return engine.TokenID(n) }
 }
 
 func (p *nullPass) answer(item *wire.TokenItem) *engine.Answer {
 	n, nth := p.support(&item.Ask)
 	logprob := float32(-math.Log(float64(n)))
-	h := fnv.New64a()
-	var word [4]byte
-	for _, id := range item.Tokens {
-		binary.LittleEndian.PutUint32(word[:], id)
-		_, _ = h.Write(word[:])
-	}
-	a := &engine.Answer{Token: nth(int(h.Sum64() % uint64(n))), Logprob: logprob}
+	a := &engine.Answer{Token: nth(int(hashOf(item.Tokens) % uint64(n))), Logprob: logprob}
 	for i := range min(item.Ask.Top, n) {
 		a.Top = append(a.Top, engine.TokenLogprob{ID: nth(i), Logprob: logprob})
 	}
@@ -140,15 +139,44 @@ func (p *nullPass) answer(item *wire.TokenItem) *engine.Answer {
 	return a
 }
 
+// vector is numbers of the tokens' hash; nil if none is asked for.
+func (p *nullPass) vector(item *wire.TokenItem) []float32 {
+	if item.Ask.Pool == engine.PoolNone {
+		return nil
+	}
+	n := p.limits.Hidden
+	if item.Ask.Head {
+		n = p.limits.Labels
+	}
+	if item.Ask.Pool == engine.PoolAll {
+		n *= len(item.Tokens)
+	}
+	v, random := make([]float32, n), rand.New(rand.NewPCG(hashOf(item.Tokens), 0))
+	for i := range v {
+		v[i] = random.Float32() - 0.5
+	}
+	return v
+}
+
+func hashOf(tokens []engine.TokenID) uint64 {
+	h := fnv.New64a()
+	var word [4]byte
+	for _, id := range tokens {
+		binary.LittleEndian.PutUint32(word[:], id)
+		_, _ = h.Write(word[:])
+	}
+	return h.Sum64()
+}
+
 func (p *nullPass) prompt(item *wire.TokenItem) []engine.PromptScore {
 	if !item.Ask.PromptLogprobs {
 		return nil
 	}
 	scores := make([]engine.PromptScore, len(item.Tokens)-1)
-	logprob := float32(-math.Log(float64(p.vocab)))
+	logprob := float32(-math.Log(float64(p.limits.VocabSize)))
 	for i := range scores {
 		scores[i].Logprob = logprob
-		for id := range min(item.Ask.PromptTop, p.vocab) {
+		for id := range min(item.Ask.PromptTop, p.limits.VocabSize) {
 			scores[i].Top = append(scores[i].Top, engine.TokenLogprob{ID: engine.TokenID(id), Logprob: logprob})
 		}
 	}

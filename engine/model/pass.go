@@ -157,8 +157,8 @@ func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 			in.Part.Tokens, in.Part.Block, m.pages.count, in.Cached, m.opts.BlockTokens)
 	case in.Draw < 0 || in.Draw >= tokens:
 		return engine.Errorf(engine.CodeInternal, "%d of %d tokens are said to be generated", in.Draw, tokens)
-	case in.Cached > 0 && in.Ask.PromptLogprobs:
-		return engine.Errorf(engine.CodeInternal, "prompt logprobs need the whole prompt computed, but %d tokens are said to be cached", in.Cached)
+	case in.Cached > 0 && (in.Ask.PromptLogprobs || in.Ask.Pool.Whole()):
+		return engine.Errorf(engine.CodeInternal, "prompt logprobs need the whole prompt computed, and so does a vector of it, but %d tokens are said to be cached", in.Cached)
 	}
 	for i, id := range in.Tokens {
 		if int64(id) >= int64(m.spec.vocab) {

@@ -98,6 +98,7 @@ var samples = []struct {
 		Inputs: []engine.Ref{frame1}, Frames: 1.75,
 		Grad: &engine.Grad{Seeds: []engine.Ref{{Name: "scores", Type: engine.FP32, Shape: []int{1, 3549}, Blob: "frontend-0/8"}}, Inputs: []string{"images"}},
 	}}}},
+	{"submit-vector", &Submit{engine.Job{ID: 9, Model: "embedder", Work: &engine.Tokens{IDs: []engine.TokenID{1, 2}, Ask: engine.Ask{Pool: engine.PoolAll, Head: true}}}}},
 	{"submit-empty", &Submit{}},
 	{"cancel", &Cancel{Job: 5}},
 	{"result", &Result{
@@ -106,6 +107,7 @@ var samples = []struct {
 			Index: 1, Answer: &answer, Prompt: []engine.PromptScore{{Logprob: -2, Rank: 3}, {Logprob: -3, Rank: 1 << 17, Top: answer.Top}}, Cached: 64,
 		},
 	}},
+	{"result-vector", &Result{Job: 5, Output: &engine.TokenOutput{Vector: []float32{-0.5, 0, 1e-9}, Cached: 64}, Finish: engine.FinishLength}},
 	{"result-tensors", &Result{Job: 7, Output: &engine.TensorOutput{Outputs: []engine.Ref{frame1, {Name: "scores"}}}, Finish: engine.FinishStop}},
 	{"result-error", &Result{Job: 5, Err: &engine.Error{Code: engine.CodeOverloaded, Message: "the queue is full", RetryAfter: time.Second}}},
 	{"run", &Run{Pass: 9, Model: "demo", Saves: []Copy{{Device: 4, Host: 1 << 20}}, Loads: []Copy{{Device: 4, Host: 2}, {Device: 5, Host: 1}}, Items: []RunItem{

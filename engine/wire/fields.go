@@ -89,6 +89,9 @@ func (f *fields) logprobs(key string, v *[]engine.TokenLogprob) {
 func (f *fields) promptScores(key string, v *[]engine.PromptScore) {
 	field(f, key, v, (*writer).promptScores, (*reader).promptScores)
 }
+func (f *fields) vector(key string, v *[]float32) {
+	field(f, key, v, (*writer).vector, (*reader).vector)
+}
 
 // signed is a number that may be negative; count is one that may not and fits 31 bits.
 func (f *fields) signed(key string, v *int) { field(f, key, v, writeInt[int], (*reader).int) }

@@ -89,6 +89,9 @@ type TokenLimits struct {
 	HostBlocks  int  // pages of host memory for blocks that it evicts; 0: none
 	MaxPassRows int  // new tokens one packed pass may hold
 	CopiesParts bool // takes TokenItem.Part
+	Hidden      int  // numbers in a vector of Ask.Pool; 0: it gives none
+	Labels      int  // numbers that its classification head gives; 0: it has none
+	VectorsOnly bool // it has no LM head: vectors alone can be asked of it
 }
 
 // TensorLimits is what a model that takes Tensors accepts.

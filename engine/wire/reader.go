@@ -322,6 +322,21 @@ func (r *reader) weights() []Weight {
 	return list
 }
 
+func (r *reader) vector() []float32 {
+	n, f := r.nextFrame()
+	if r.err == nil && len(f) != 4*n {
+		r.fail("a frame of %d bytes where %d numbers belong", len(f), n)
+	}
+	if r.err != nil || n == 0 {
+		return nil
+	}
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(f[4*i:]))
+	}
+	return v
+}
+
 func (r *reader) promptScores() []engine.PromptScore {
 	n, f := r.nextFrame()
 	if r.err == nil && n > len(f)/12 {

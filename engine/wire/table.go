@@ -55,6 +55,9 @@ func (m *TokenLimits) fields(f *fields) {
 	f.count("host_blocks", &m.HostBlocks)
 	f.count("pass_rows", &m.MaxPassRows)
 	f.bool("parts", &m.CopiesParts)
+	f.count("hidden", &m.Hidden)
+	f.count("labels", &m.Labels)
+	f.bool("vectors_only", &m.VectorsOnly)
 }
 
 func (m *TensorLimits) fields(f *fields) {
@@ -324,6 +327,7 @@ func (m *tokenOutputBody) fields(f *fields) {
 	f.count("index", &m.Index)
 	partOf(f, "answer", &m.Answer, func(a *engine.Answer) body { return (*answerBody)(a) })
 	f.promptScores("prompt", &m.Prompt)
+	f.vector("vector", &m.Vector)
 	f.count("cached", &m.Cached)
 }
 
@@ -340,6 +344,8 @@ func (m *askBody) fields(f *fields) {
 	number(f, "seed", &m.Seed)
 	f.bool("prompt", &m.PromptLogprobs)
 	f.count("prompt_top", &m.PromptTop)
+	upTo(f, "pool", &m.Pool, engine.PoolAll)
+	f.bool("head", &m.Head)
 }
 
 func (m *answerBody) fields(f *fields) {

@@ -215,6 +215,19 @@ func (w *writer) promptScores(k string, scores []engine.PromptScore) {
 	w.frames = append(w.frames, b)
 }
 
+// vector appends a frame of little-endian numbers.
+func (w *writer) vector(k string, v []float32) {
+	if len(v) == 0 {
+		return
+	}
+	b := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	w.uint(k, uint64(len(v)))
+	w.frames = append(w.frames, b)
+}
+
 // writeFrame appends a frame of ids and writes their number into the header.
 func writeFrame[T ~uint32](w *writer, k string, ids []T) {
 	if len(ids) == 0 {

@@ -57,8 +57,26 @@ func (j *Job) Fault(item *wire.ItemResult) *engine.Error {
 		return engine.Errorf(engine.CodeInternal, "executor %s answered %T with %T", executor, j.Submit.Work, item.Output)
 	case j.Asks.Max > 0 && out.Answer == nil:
 		return engine.Errorf(engine.CodeInternal, "executor %s gave no answer", executor)
-	case j.ScoresPrompt() && len(out.Prompt) != len(j.Asks.IDs)-1:
+	case j.Asks.Ask.Pool != engine.PoolNone:
+		return j.vectorFault(out)
+	case j.Asks.Ask.PromptLogprobs && j.Generated() == 0 && len(out.Prompt) != len(j.Asks.IDs)-1:
 		return engine.Errorf(engine.CodeInternal, "executor %s gave logprobs of %d positions of a prompt of %d tokens", executor, len(out.Prompt), len(j.Asks.IDs))
+	}
+	return nil
+}
+
+// vectorFault is what is wrong with the vector of a prompt; nil if nothing is.
+func (j *Job) vectorFault(out *engine.TokenOutput) *engine.Error {
+	limits, rows := j.Lane.limits, 1
+	if j.Asks.Ask.Pool == engine.PoolAll {
+		rows = len(j.Asks.IDs)
+	}
+	want := rows * limits.Hidden
+	if j.Asks.Ask.Head {
+		want = rows * limits.Labels
+	}
+	if len(out.Vector) != want {
+		return engine.Errorf(engine.CodeInternal, "executor %s gave %d numbers where %d belong", j.Lane.Executor.Peer.Name.Name, len(out.Vector), want)
 	}
 	return nil
 }
@@ -67,7 +85,7 @@ func (j *Job) Fault(item *wire.ItemResult) *engine.Error {
 func (j *Job) Token(found *engine.TokenOutput) (*engine.TokenOutput, engine.Finish) {
 	out := &engine.TokenOutput{Cached: j.Hits}
 	if j.Generated() == 0 {
-		out.Prompt = found.Prompt
+		out.Prompt, out.Vector = found.Prompt, found.Vector
 	}
 	if j.Asks.Max == 0 {
 		return out, engine.FinishLength

@@ -65,7 +65,7 @@ func (j *Job) Late(now time.Duration) bool { return j.deadline > 0 && now > j.de
 // asking is what the job's next pass is asked.
 func (j *Job) asking() engine.Ask {
 	ask := j.Asks.Ask
-	if !j.ScoresPrompt() {
+	if j.Generated() > 0 {
 		ask.PromptLogprobs, ask.PromptTop = false, 0
 	}
 	return ask

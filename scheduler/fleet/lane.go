@@ -222,7 +222,7 @@ func (f *Fleet) lease(j *Job) bool {
 // countHits counts what a job's lease has found in the cache.
 func (j *Job) countHits() {
 	found, loaded := j.Lease.Reused*j.ChainOf+j.Lease.Part.Tokens, len(j.Lease.Loads)*j.ChainOf
-	if !j.ScoresPrompt() {
+	if !j.AsksWhole() {
 		s := &j.Pool.Stats
 		s.PrefixQueries += uint64(len(j.Tokens))
 		s.PrefixHits += uint64(found)

@@ -48,7 +48,7 @@ type turn = rotation.Entry[Flow, *Job]
 type Sequence struct {
 	Tokens  []engine.TokenID // prompt and generated tokens
 	Prompt  int              // leading ones that are the prompt's
-	Scored  bool             // prompt logprobs are asked for
+	Whole   bool             // the pass that answers first computes all of the prompt: each position is asked for
 	Parts   bool             // blocks may be read in part where it waits
 	Chain   []kvcache.Hash   // of the prompt's full blocks
 	ChainOf int              // block size that Chain was made with; 0: it was not
@@ -71,13 +71,13 @@ func (s *Sequence) Generated() int { return len(s.Tokens) - s.Prompt }
 // it got after it had lost those, to a dead executor or a failed pass, are empty.
 func (s *Sequence) Continues() bool { return s.Lease != nil && s.Filled }
 
-// ScoresPrompt says that the next pass is asked for prompt logprobs: the one that answers first is.
-func (s *Sequence) ScoresPrompt() bool { return s.Scored && s.Generated() == 0 }
+// AsksWhole says that the next pass computes all of the prompt, whatever of it is cached: the one that answers first.
+func (s *Sequence) AsksWhole() bool { return s.Whole && s.Generated() == 0 }
 
 // Usable is the number of leading blocks a pass may read from the cache: at least one token is
 // always computed, and all are where each position is asked for.
 func (s *Sequence) Usable() int {
-	if s.ScoresPrompt() || s.ChainOf == 0 {
+	if s.AsksWhole() || s.ChainOf == 0 {
 		return 0
 	}
 	return min(len(s.Chain), max(len(s.Tokens)-1, 0)/s.ChainOf)
@@ -99,7 +99,7 @@ func (s *Sequence) Compared() kvcache.Sequence {
 		return kvcache.Sequence{}
 	}
 	c := kvcache.Sequence{Tokens: s.Tokens[:s.Prompt], Root: s.Root}
-	if !s.ScoresPrompt() {
+	if !s.AsksWhole() {
 		c.Most = len(s.Tokens) - 1
 	}
 	return c
