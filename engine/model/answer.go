@@ -37,6 +37,19 @@ func (g *askedRows) questions() []question {
 	return all
 }
 
+// like says that both questions are answered in the same way.
+func (q question) like(other question) bool {
+	return q.pooled() == other.pooled() && slices.Equal(q.ids, other.ids)
+}
+
+// ask answers questions that are alike.
+func (p *Pass) ask(x kernels.Mat, all []question) error {
+	if all[0].pooled() {
+		return p.pool(x, all)
+	}
+	return p.head(x, all)
+}
+
 // head answers questions of equal columns. Rows of logits leave the device one by one, as many at a
 // time as there are processors to normalise them.
 func (p *Pass) head(x kernels.Mat, all []question) error {

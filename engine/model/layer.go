@@ -2,7 +2,6 @@ package model
 
 import (
 	"math"
-	"slices"
 
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -76,7 +75,7 @@ func (p *Pass) newTail() tail {
 	return tail{groups: groups}
 }
 
-// answer computes logits of rows whose columns are the same, and answers their questions; before, if there
+// answer answers questions of one kind, of logits whose columns are the same or of vectors; before, if there
 // are no such rows, it takes the next group through the rest of the layer.
 func (p *Pass) answer(l *lastLayer, window int) error {
 	t := &p.tail
@@ -86,10 +85,10 @@ func (p *Pass) answer(l *lastLayer, window int) error {
 		p.progress.done += p.m.spec.restFLOPs(g.segs)
 	}
 	n := 1
-	for n < min(len(t.asked), p.m.work.logits.Rows) && slices.Equal(t.asked[n].ids, t.asked[0].ids) {
+	for n < min(len(t.asked), logitRows) && t.asked[0].like(t.asked[n]) {
 		n++
 	}
-	err := p.head(t.x.Slice(0, n), t.asked[:n])
+	err := p.ask(t.x.Slice(0, n), t.asked[:n])
 	p.progress.done += p.m.spec.headFLOPs(t.asked[:n])
 	t.x, t.asked = t.x.Slice(n, t.x.Rows), t.asked[n:]
 	return err

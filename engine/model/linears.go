@@ -18,7 +18,7 @@ type matrix struct {
 
 // matrices lists the linear layers of layer i.
 func (s *spec) matrices(i int) []matrix {
-	name := layerName(i)
+	name := s.layerName(i)
 	q, kv := s.heads.Q*s.heads.Dim, s.heads.KV*s.heads.Dim
 	return []matrix{
 		{name + "self_attn.q_proj", q, s.hidden, 0},
@@ -36,7 +36,7 @@ func (s *spec) quantize(q *weights.Quantization) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	if q.Linear(lmHead) && !s.tied {
+	if q.Linear(lmHead) && !s.tied && !s.vectorsOnly {
 		return fmt.Errorf("quantization_config: %s is quantised; supported is an LM head that ignore lists", lmHead)
 	}
 	s.fp8 = map[string]bool{}

@@ -25,29 +25,29 @@ type lastLayer struct {
 }
 
 // layerName is what the names of a layer's tensors begin with.
-func layerName(i int) string { return fmt.Sprintf("model.layers.%d.", i) }
+func (s *spec) layerName(i int) string { return fmt.Sprintf("%slayers.%d.", s.trunk, i) }
 
 // weightChunks lists what the model is made of: the embedding, its layers, and what comes after them. Loaded
 // parts become fields of the model.
 func (m *Model) weightChunks() []store.Chunk {
 	s := &m.spec
-	table := m.part("table", set(&m.table), tensor("model.embed_tokens.weight", s.vocab, s.hidden))
-	if s.tied {
+	table := m.part("table", set(&m.table), tensor(s.embedding(), s.vocab, s.hidden))
+	if s.tied && !s.vectorsOnly {
 		table.Set = both(set(&m.table), set(&m.head))
 	}
 	list := []store.Chunk{{Name: "embedding", Parts: []store.Part{table}}}
 	for i := range s.layers {
 		list = append(list, store.Chunk{Name: fmt.Sprintf("layer %d", i), Parts: m.layerParts(i)})
 	}
-	last := []store.Part{m.part("vector", set(&m.norm), tensor("model.norm.weight", s.hidden)), m.ropePart()}
-	if !s.tied {
+	last := append(s.headParts(&m.pooled), m.normPart(tensor(s.trunk+"norm.weight", s.hidden)), m.ropePart())
+	if !s.tied && !s.vectorsOnly {
 		last = append(last, m.part("table", set(&m.head), tensor(lmHead+".weight", s.vocab, s.hidden)))
 	}
 	return append(list, store.Chunk{Name: "head", Parts: last})
 }
 
 func (m *Model) layerParts(i int) []store.Part {
-	s, name, last := &m.spec, layerName(i), i == m.spec.layers-1
+	s, name, last := &m.spec, m.spec.layerName(i), i == m.spec.layers-1
 	x := s.matrices(i)
 	qkv, out, gateUp, down := x[:3], x[3:4], x[4:6], x[6:]
 	l := &m.last.layer
@@ -165,7 +165,7 @@ func (m *Model) find(source Source, chunks []store.Chunk) error {
 // biases, adapters or scales that its config.json does not announce.
 func (m *Model) checkUntaken(source Source) error {
 	for _, name := range source.Untaken() {
-		known := strings.HasSuffix(name, "rotary_emb.inv_freq") || m.spec.tied && name == lmHead+".weight"
+		known := strings.HasSuffix(name, "rotary_emb.inv_freq") || (m.spec.tied || m.spec.vectorsOnly) && name == lmHead+".weight"
 		if !known {
 			return fmt.Errorf("the checkpoint's tensor %q has no place in the model that config.json describes", name)
 		}

@@ -73,6 +73,7 @@ type Model struct {
 	table  kernels.Table // these are nil while their chunks are not resident
 	head   kernels.Table // the same as table where tied
 	norm   kernels.Vector
+	pooled pooledHead
 	rope   kernels.Rope
 	layers []layer // all but the last
 	last   lastLayer
@@ -121,6 +122,9 @@ func New(config weights.Config, source Source, b kernels.Backend, opts Options) 
 // working memory yet. The source must live as long as the model, and be closed by nobody else.
 func Open(config weights.Config, source Source, st *store.Store, opts Options) (*Model, error) {
 	m, err := describe(config, st.Backend(), opts)
+	if err == nil {
+		err = m.findTrunk(config, source)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +197,9 @@ func (m *Model) Info() wire.ModelInfo {
 			HostBlocks:  m.host.count,
 			MaxPassRows: m.opts.MaxLen,
 			CopiesParts: true,
+			Hidden:      m.spec.hidden,
+			Labels:      m.spec.labels(),
+			VectorsOnly: m.spec.vectorsOnly,
 		},
 	}
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/pooling"
 	"github.com/prefillonly/prefillonly/engine/sampling"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -31,7 +32,8 @@ type item struct {
 	index  int // in results
 	row    int // first row, counted through the pass's chunks
 	rows   int // new tokens
-	asked  int // first row, from row on, whose logits are wanted
+	asked  int // first row, from row on, that is asked about
+	pool   *pooling.Pool
 	blocks []kernels.KVBlock
 }
 
@@ -68,8 +70,11 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 		}
 		p.results[i].Output = &engine.TokenOutput{}
 		it := item{TokenItem: in, index: i, row: rows, rows: len(in.Tokens) - in.Cached}
-		if !in.Ask.PromptLogprobs {
+		if !in.Ask.PromptLogprobs && !in.Ask.Pool.Whole() {
 			it.asked = it.rows - 1
+		}
+		if in.Ask.Pool != engine.PoolNone {
+			it.pool = pooling.New(in.Ask.Pool, m.spec.hidden)
 		}
 		it.blocks = make([]kernels.KVBlock, m.blocksOf(len(in.Tokens)))
 		for b := len(in.Blocks); b < len(it.blocks); b++ {
@@ -169,6 +174,9 @@ func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 		if int64(b) >= int64(m.pages.count) {
 			return engine.Errorf(engine.CodeInternal, "block %d is outside the cache of %d", b, m.pages.count)
 		}
+	}
+	if err := m.spec.checkPool(&in.Ask); err != nil {
+		return err
 	}
 	return sampling.Check(&in.Ask, m.spec.vocab)
 }

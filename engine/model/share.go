@@ -67,8 +67,11 @@ func (s *spec) restFLOPs(segs []kernels.Segment) float64 {
 
 func (s *spec) headFLOPs(asked []question) (sum float64) {
 	for _, q := range asked {
-		columns := s.vocab
-		if q.ids != nil {
+		columns := s.columns()
+		switch {
+		case q.pooled():
+			columns = 0
+		case q.ids != nil:
 			columns = len(q.ids)
 		}
 		sum += 2 * float64(s.hidden) * float64(columns)

@@ -3,7 +3,6 @@ package model
 import (
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -25,16 +24,31 @@ type spec struct {
 	tied    bool // the embedding is the LM head
 	maxLen  int  // max_position_embeddings
 
+	trunk       string   // what names of tensors begin with, but for heads
+	vectorsOnly bool     // there is no LM head
+	head        []linear // the classification head; nil for none
+
 	fp8 map[string]bool // names of the linear layers whose weights are FP8
 }
 
-// families maps the names in config.json's architectures to what sets them apart from the common
+// families maps the beginnings of names in config.json's architectures to what sets them apart from the common
 // part, each in a file of its own.
 var families = map[string]func(*weights.Config, *spec) error{
-	"LlamaForCausalLM":   llama,
-	"MistralForCausalLM": mistral,
-	"Qwen2ForCausalLM":   qwen2,
-	"Qwen3ForCausalLM":   qwen3,
+	"Llama":   llama,
+	"Mistral": mistral,
+	"Qwen2":   qwen2,
+	"Qwen3":   qwen3,
+}
+
+// supported are the names in config.json's architectures.
+func supported() (names []string) {
+	for family := range families {
+		for purpose := range purposes {
+			names = append(names, family+purpose)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // CheckConfig says whether this engine can run the model that a configuration describes, or what stands against it.
@@ -44,17 +58,25 @@ func CheckConfig(c weights.Config) error {
 }
 
 // newSpec reads a configuration, and refuses what the graph would compute wrongly.
-func newSpec(c *weights.Config) (spec, error) {
-	if len(c.Architectures) != 1 || families[c.Architectures[0]] == nil {
-		return spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, strings.Join(slices.Sorted(maps.Keys(families)), ", "))
+func newSpec(c *weights.Config) (spec, error) { return specIn(c, usualTrunk) }
+
+// specIn is newSpec of a checkpoint whose tensors have names that begin so.
+func specIn(c *weights.Config, trunk string) (spec, error) {
+	if len(c.Architectures) != 1 || !slices.Contains(supported(), c.Architectures[0]) {
+		return spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, strings.Join(supported(), ", "))
 	}
+	family, purpose := purposeOf(c.Architectures[0])
 	var s spec
 	err := c.CheckSizes()
 	if err == nil {
 		s, err = commonSpec(c)
 	}
 	if err == nil {
-		err = families[c.Architectures[0]](c, &s)
+		s.trunk = trunk
+		err = families[family](c, &s)
+	}
+	if err == nil {
+		err = purposes[purpose](c, &s)
 	}
 	if err == nil {
 		err = s.check()

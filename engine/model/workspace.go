@@ -38,7 +38,7 @@ func (m *Model) views() workspace {
 		qkv:      mat(o.ChunkRows, s.heads.QKVCols(), act),
 		attn:     mat(o.ChunkRows, s.heads.Q*s.heads.Dim, act),
 		asked:    mat(o.ChunkRows, s.hidden, kernels.F32),
-		logits:   mat(min(logitRows, o.ChunkRows), s.vocab, kernels.F32),
+		logits:   mat(min(logitRows, o.ChunkRows), s.columns(), kernels.F32),
 	}
 }
 
@@ -67,7 +67,7 @@ func (m *Model) workSize() workSize {
 	slots, resident, slot := residualSlots(o), residentSlots(o), matBytes(v.residual.Slot)
 	size := workSize{
 		streams: streams.Size{Resident: int64(resident) * slot, Host: int64(slots-resident) * slot},
-		row:     4 * int64(s.hidden), vocab: s.vocab,
+		row:     4 * int64(s.hidden), vocab: s.columns(),
 		regions: [regions]int64{
 			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), logitsRegion: matBytes(v.logits),
 			kvRegion: int64(scratchBlocks(o)) * b.KVBlockBytes(s.heads, o.BlockTokens),
@@ -79,7 +79,7 @@ func (m *Model) workSize() workSize {
 	q := s.heads.Q * s.heads.Dim
 	widest := max(2*s.intermediate, s.heads.QKVCols(), s.hidden)
 	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest, s.largestFP8())
-	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.vocab, 0))
+	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.columns(), 0))
 	return size
 }
 

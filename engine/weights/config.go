@@ -36,7 +36,21 @@ type Config struct {
 	RopeParameters      *Rope    `json:"rope_parameters"` // as written by transformers 5
 	PartialRotaryFactor *float64 `json:"partial_rotary_factor"`
 
+	ID2Label  map[string]string `json:"id2label"` // of a classification head: its labels by their index
+	NumLabels *int              `json:"num_labels"`
+
 	QuantizationConfig *Quantization `json:"quantization_config"`
+}
+
+// Labels is how many logits a classification head gives; two where nothing is said, as transformers has it.
+func (c *Config) Labels() int {
+	switch {
+	case c.NumLabels != nil:
+		return *c.NumLabels
+	case len(c.ID2Label) > 0:
+		return len(c.ID2Label)
+	}
+	return 2
 }
 
 // Rope is rope_scaling or rope_parameters. Type holds rope_type, or type as older files spell it.
