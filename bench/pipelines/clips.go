@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"github.com/prefillonly/prefillonly/videoext/adapt"
+	"github.com/prefillonly/prefillonly/videoext/emulate"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
 	"github.com/prefillonly/prefillonly/videoext/pipeline/clips"
@@ -14,19 +15,6 @@ const (
 	// videoIoU is that of boxes of one thing, as in OneAdapt's published evaluation.
 	videoIoU = 0.5
 )
-
-// openCodec is pipeline b of the dissertation's table 4.2: quantiser, resolution and B-frames of a dashcam's video, against Chameleon, which profiles a part of
-// the configurations at a time.
-func openCodec(s Source) (*Study, error) {
-	settings := adapt.Usual()
-	settings.Knobs = "codec"
-	study, err := openClip(s, settings, "dashcam_highway_960x540.mp4", 0, "car", "bus", "train", "truck")
-	if err != nil {
-		return nil, err
-	}
-	study.Baselines = Profiled("chameleon", pipeline.Grid(study.Knobs(), 5), []Period{{8, 1}}, []float64{0.3, 1})
-	return study, nil
-}
 
 // filterSeconds are how much is taken of the clip of persons.
 const filterSeconds = 40
@@ -45,10 +33,6 @@ func openFilter(s Source) (*Study, error) {
 
 // openClip is a study of a clip, all of it if seconds are 0.
 func openClip(s Source, settings adapt.Settings, file string, seconds int, classes ...string) (*Study, error) {
-	config, err := settings.Config()
-	if err != nil {
-		return nil, err
-	}
 	clip, tools, done, err := s.Video(file, classes...)
 	if err != nil {
 		return nil, err
@@ -56,9 +40,19 @@ func openClip(s Source, settings adapt.Settings, file string, seconds int, class
 	if n := seconds * VideoRate; n > 0 && n < len(clip.Frames) {
 		clip.Frames = clip.Frames[:n]
 	}
+	return studyClip(settings.Knobs, settings, clip, tools, done)
+}
+
+// studyClip is a study of what there is of a clip. Done is its Close, and is called if there is an error.
+func studyClip(name string, settings adapt.Settings, clip *emulate.Clip, tools emulate.Tools, done func()) (*Study, error) {
+	config, err := settings.Config()
+	if err != nil {
+		done()
+		return nil, err
+	}
 	utility := oneadapt.UsualUtility()
 	utility.Threshold = VideoFound
-	p, err := clips.New(clips.Options{Name: settings.Knobs, Tools: tools, Clip: clip, Frames: settings.Frames, Knobs: config.Knobs, Accuracy: clips.Soft(utility, videoIoU)})
+	p, err := clips.New(clips.Options{Name: name, Tools: tools, Clip: clip, Frames: settings.Frames, Knobs: config.Knobs, Accuracy: clips.Soft(utility, videoIoU)})
 	if err != nil {
 		done()
 		return nil, err

@@ -67,9 +67,7 @@ func (f *Findings) align(s *Study, lab *pipeline.Lab) error {
 // converge runs from both ends of all knobs, from several intervals on.
 func (f *Findings) converge(s *Study, lab *pipeline.Lab) error {
 	trade := s.Trades[len(s.Trades)/2]
-	last := max(s.Intervals()-patience, 0)
-	for i := range beginnings {
-		from := i * last / beginnings
+	for _, from := range starts(s.Intervals()) {
 		to := min(from+patience, s.Intervals())
 		up, err := lab.Part(s.way(trade, oneadapt.Cheapest(s.Knobs())), from, to)
 		if err != nil {
@@ -90,6 +88,17 @@ func (f *Findings) converge(s *Study, lab *pipeline.Lab) error {
 	}
 	f.Converged /= float64(f.Beginnings - f.Never)
 	return nil
+}
+
+// starts are the intervals that beginnings are in: as many as are wanted, or as there are with as much behind each as patience has. A stream that is too short for
+// two has one.
+func starts(intervals int) (all []int) {
+	last := max(intervals-patience, 0)
+	n := min(beginnings, last+1)
+	for i := range n {
+		all = append(all, i*last/max(n-1, 1))
+	}
+	return all
 }
 
 // meet is the first interval in which two runs agree, to a setting a knob in the mean; -1: none.

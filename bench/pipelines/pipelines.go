@@ -21,6 +21,8 @@ type Source struct {
 	Backend kernels.Backend
 	// Video opens a clip of Data, and what encodes it and finds things of some classes in it.
 	Video func(clip string, classes ...string) (*emulate.Clip, emulate.Tools, func(), error)
+	// Drawn has what encodes a clip that was drawn, and finds things in it by a network in a file.
+	Drawn func(clip *emulate.Clip, network, decoder string) (emulate.Tools, func(), error)
 }
 
 // Setting is a way in one setting.
@@ -34,11 +36,12 @@ type Study struct {
 	pipeline.Pipeline
 	Baselines []Setting // beside fixed configurations, which all pipelines are run at
 	// Rule begins at a configuration, with one of Trades: how much accuracy the resource is worth, or what a rule has in place of that.
-	Rule   func(trade float64, from oneadapt.Config) (oneadapt.Rule, error)
-	Trades []float64 // the middle one is that whose convergence is told
-	Ahead  bool      // as of oneadapt.Options
-	Sample int       // configurations of which the cosine of gradients is taken, each of which takes a look for each knob; 0: 200
-	Close  func()
+	Rule    func(trade float64, from oneadapt.Config) (oneadapt.Rule, error)
+	Trades  []float64 // the middle one is that whose convergence is told
+	Ahead   bool      // as of oneadapt.Options
+	Sample  int       // configurations of which the cosine of gradients is taken, each of which takes a look for each knob; 0: 200
+	Ladders [][]int   // the settings of each knob that a policy is trained to choose among; nil: there is none
+	Close   func()
 }
 
 // registry are the pipelines that there are, in the order of the dissertation's table 4.2.
@@ -47,6 +50,7 @@ var registry = []struct {
 	open func(Source) (*Study, error)
 }{
 	{"codec", openCodec},
+	{"codec-streets", openStreets},
 	{"filter", openFilter},
 	{"lidar", openLiDAR},
 	{"features-4", openFeatures(rgb, 2)},
@@ -124,12 +128,12 @@ func Uniform(knobs []oneadapt.Knob) (all []Setting) {
 // Period is how often a profiler tries configurations, and for how long, in intervals.
 type Period struct{ Every, Long int }
 
-// Profiled are profilers that try configurations now and then, by some weights of the resource.
+// Profiled are profilers that try configurations now and then, by some weights of the resource, on a server that has time for as many looks as they take.
 func Profiled(name string, configs []oneadapt.Config, periods []Period, weights []float64) (all []Setting) {
 	for _, p := range periods {
 		for _, w := range weights {
 			all = append(all, Setting{name, fmt.Sprintf("every=%d,long=%d,weight=%g", p.Every, p.Long, w), func() pipeline.Way {
-				return &pipeline.Profiled{Every: p.Every, Long: p.Long, Weight: w, Configs: configs}
+				return &pipeline.Profiled{Every: p.Every, Long: p.Long, Goal: pipeline.Goal{Weight: w}, Search: pipeline.All(configs)}
 			}})
 		}
 	}

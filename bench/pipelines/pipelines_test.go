@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func tones() *Study {
 
 func TestStudy(t *testing.T) {
 	s := tones()
-	lab := pipeline.NewLab(s)
+	lab := pipeline.NewLab(s.Pipeline)
 	rows, err := Run(s, lab, func(string, int, int) {})
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +85,15 @@ func TestCompare(t *testing.T) {
 	for i, g := range Compare(rows) {
 		if g.Way != want[i].Way || !same(g.Saved, want[i].Saved) || !same(g.Above, want[i].Above) {
 			t.Errorf("%d: %+v, want %+v", i, g, want[i])
+		}
+	}
+}
+
+// TestStarts: beginnings differ, and each has as many intervals behind it as there is patience for, if the stream is that long.
+func TestStarts(t *testing.T) {
+	for intervals, want := range map[int][]int{8: {0}, 15: {0}, 16: {0, 1}, 18: {0, 1, 2, 3}, 60: {0, 5, 10, 15, 20, 25, 30, 35, 40, 45}, 25: {0, 1, 2, 3, 4, 5, 6, 7, 8, 10}} {
+		if got := starts(intervals); !slices.Equal(got, want) {
+			t.Errorf("%d intervals: %v, want %v", intervals, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,12 +17,14 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
 	"github.com/prefillonly/prefillonly/videoext/motion"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
+	"github.com/prefillonly/prefillonly/videoext/pipeline/casva/learn"
 )
 
 // pipelinesFlags are those of `video pipelines`.
 type pipelinesFlags struct {
 	pipelines []string
 	data, out string
+	table     string // that is written in place of all else
 	seed      uint64
 	threads   int
 }
@@ -43,6 +46,7 @@ taken for true. Time is virtual, networks and data are real.`,
 	flags.StringSliceVar(&f.pipelines, "pipelines", nil, "pipelines, with commas between them: "+strings.Join(pipelines.Names(), ", ")+" (default: all)")
 	flags.StringVar(&f.data, "data", os.Getenv("PREFILLONLY_DATA"), "directory with recordings and networks (default: $PREFILLONLY_DATA)")
 	flags.StringVar(&f.out, "out", "", "directory to write to")
+	flags.StringVar(&f.table, "record", "", "file in --out to write what each configuration of each interval takes and gives to, in place of all else: what CASVA's policy is trained on (tools/casva)")
 	flags.Uint64Var(&f.seed, "seed", 1, "of what is drawn; 1 is not what constants were chosen on")
 	flags.IntVar(&f.threads, "threads", 1, "threads to compute with")
 	if err := command.MarkFlagRequired("out"); err != nil {
@@ -68,10 +72,14 @@ func (f *pipelinesFlags) run(command *cobra.Command) error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return err
 	}
+	source := pipelines.Source{Data: f.data, Seed: f.seed, Backend: backend, Video: f.video(command.Context(), backend), Drawn: f.drawn(command.Context(), backend)}
+	if f.table != "" {
+		return f.record(source)
+	}
 	var rows []pipelines.Row
 	var findings []pipelines.Findings
 	for _, name := range f.pipelines {
-		more, found, err := study(name, pipelines.Source{Data: f.data, Seed: f.seed, Backend: backend, Video: f.video(command.Context(), backend)})
+		more, found, err := study(name, source)
 		if err != nil {
 			return errors.Join(err, f.write(rows, findings))
 		}
@@ -80,35 +88,53 @@ func (f *pipelinesFlags) run(command *cobra.Command) error {
 	return errors.Join(f.write(rows, findings), pipelines.Draw(rows, f.out), pipelines.Print(command.OutOrStdout(), rows, pipelines.Compare(rows), findings))
 }
 
-// video opens clips of a pipeline, whose frames are encoded by the program camera.
+// video opens clips of a pipeline, at which YOLOX-nano looks.
 func (f *pipelinesFlags) video(ctx context.Context, backend *cpu.Backend) func(string, ...string) (*emulate.Clip, emulate.Tools, func(), error) {
 	return func(name string, classes ...string) (*emulate.Clip, emulate.Tools, func(), error) {
-		program, err := pipe.Find()
-		if err != nil {
-			return nil, emulate.Tools{}, nil, err
-		}
-		client, err := pipe.Start(ctx, program)
-		if err != nil {
-			return nil, emulate.Tools{}, nil, err
-		}
-		codec := &evalCodec{ctx: ctx, client: client}
-		e := evaluation{evalFlags: &evalFlags{rate: pipelines.VideoRate, found: pipelines.VideoFound, classes: strings.Join(classes, ",")}, codec: codec, backend: backend}
+		e := pipelinesEvaluation(backend)
+		e.classes = strings.Join(classes, ",")
 		clip, err := e.readClip(ctx, filepath.Join(f.data, "video", name))
 		if err != nil {
-			codec.close()
 			return nil, emulate.Tools{}, nil, err
 		}
-		server, err := e.open(filepath.Join(f.data, "models", "yolox_nano_416.onnx"), "yolox", "", clip)
-		if err != nil {
-			codec.close()
-			return nil, emulate.Tools{}, nil, err
-		}
-		closeAll := func() {
-			server.detector.Close()
-			codec.close()
-		}
-		return clip, emulate.Tools{Codec: codec, Server: server, Gradient: server, Differ: motion.Differ, Clock: processorTime}, closeAll, nil
+		tools, done, err := e.pipelineTools(ctx, clip, filepath.Join(f.data, "models", "yolox_nano_416.onnx"), "yolox")
+		return clip, tools, done, err
 	}
+}
+
+// drawn makes what encodes drawn frames, and looks at them by a network in a file.
+func (f *pipelinesFlags) drawn(ctx context.Context, backend *cpu.Backend) func(*emulate.Clip, string, string) (emulate.Tools, func(), error) {
+	return func(clip *emulate.Clip, network, decoder string) (emulate.Tools, func(), error) {
+		e := pipelinesEvaluation(backend)
+		return e.pipelineTools(ctx, clip, network, decoder)
+	}
+}
+
+func pipelinesEvaluation(backend *cpu.Backend) *evaluation {
+	return &evaluation{evalFlags: &evalFlags{rate: pipelines.VideoRate, found: pipelines.VideoFound}, backend: backend}
+}
+
+// pipelineTools encode by the program camera.
+func (e *evaluation) pipelineTools(ctx context.Context, clip *emulate.Clip, network, decoder string) (emulate.Tools, func(), error) {
+	program, err := pipe.Find()
+	if err != nil {
+		return emulate.Tools{}, nil, err
+	}
+	client, err := pipe.Start(ctx, program)
+	if err != nil {
+		return emulate.Tools{}, nil, err
+	}
+	e.codec = &evalCodec{ctx: ctx, client: client}
+	server, err := e.open(network, decoder, "", clip)
+	if err != nil {
+		e.codec.close()
+		return emulate.Tools{}, nil, err
+	}
+	closeAll := func() {
+		server.detector.Close()
+		e.codec.close()
+	}
+	return emulate.Tools{Codec: e.codec, Server: server, Gradient: server, Differ: motion.Differ, Clock: processorTime}, closeAll, nil
 }
 
 // study runs one pipeline.
@@ -118,7 +144,7 @@ func study(name string, source pipelines.Source) ([]pipelines.Row, pipelines.Fin
 		return nil, pipelines.Findings{}, err
 	}
 	defer s.Close()
-	lab, say := pipeline.NewLab(s), progressOf()
+	lab, say := pipeline.NewLab(s.Pipeline), progressOf()
 	rows, err := pipelines.Run(s, lab, say)
 	if err != nil {
 		return nil, pipelines.Findings{}, err
@@ -126,6 +152,27 @@ func study(name string, source pipelines.Source) ([]pipelines.Row, pipelines.Fin
 	found, err := pipelines.Find(s, lab)
 	say("", 0, 0)
 	return rows, found, err
+}
+
+// record writes what a policy is trained on.
+func (f *pipelinesFlags) record(source pipelines.Source) error {
+	if len(f.pipelines) != 1 {
+		return usageError("--record: of one pipeline, which --pipelines names")
+	}
+	s, err := pipelines.Open(f.pipelines[0], source)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if s.Ladders == nil {
+		return usageError("--record: nothing learns pipeline %s", s.Name())
+	}
+	say := progressOf()
+	table, err := learn.Record(pipeline.NewLab(s.Pipeline), s.Ladders, func(interval, of int) { say(fmt.Sprintf("interval %d", interval), interval, of) })
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(f.out, f.table), func(w *os.File) error { return table.Write(w) })
 }
 
 func (f *pipelinesFlags) write(rows []pipelines.Row, findings []pipelines.Findings) error {

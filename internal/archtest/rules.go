@@ -116,14 +116,16 @@ var arrows = map[string][]string{
 	},
 
 	// video
-	"videoext/media":        {},
-	"videoext/media/ffmpeg": {"internal/regular", "videoext/media"},
-	"videoext/media/x264":   {"videoext/media"},
-	"videoext/media/pipe":   {"videoext/media", "videoext/media/ffmpeg"},
-	"videoext":              {"videoext/media"},
-	"videoext/accuracy":     {"videoext"},
-	"videoext/oneadapt":     {"videoext/media"},
-	"videoext/pipeline":     {"videoext/oneadapt"},
+	"videoext/media":                {},
+	"videoext/media/ffmpeg":         {"internal/regular", "videoext/media"},
+	"videoext/media/x264":           {"videoext/media"},
+	"videoext/media/pipe":           {"videoext/media", "videoext/media/ffmpeg"},
+	"videoext":                      {"videoext/media"},
+	"videoext/accuracy":             {"videoext"},
+	"videoext/oneadapt":             {"videoext/media"},
+	"videoext/pipeline":             {"videoext/oneadapt"},
+	"videoext/pipeline/casva":       {"videoext/oneadapt", "videoext/pipeline"},
+	"videoext/pipeline/casva/learn": {"videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva"},
 	"videoext/pipeline/clips": {
 		"videoext", "videoext/adapt", "videoext/emulate", "videoext/media", "videoext/method", "videoext/oneadapt", "videoext/pipeline",
 	},
@@ -174,7 +176,7 @@ var arrows = map[string][]string{
 	"bench/figures":  {},
 	"bench/video":    {"bench/figures", "videoext", "videoext/accuracy", "videoext/baselines", "videoext/emulate", "videoext/link", "videoext/method", "videoext/methods"},
 	"bench/pipelines": {
-		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/adapt", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/audio", "videoext/pipeline/clips", "videoext/pipeline/features", "videoext/pipeline/lidar",
+		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/adapt", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/audio", "videoext/pipeline/casva", "videoext/pipeline/casva/learn", "videoext/pipeline/clips", "videoext/pipeline/features", "videoext/pipeline/lidar", "videoext/scene",
 	},
 	"bench": {
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/cameras", "scheduler/sim/feeds", "scheduler/sim/swaps",
@@ -216,6 +218,7 @@ var arrows = map[string][]string{
 	},
 
 	// the build
+	"tools/casva":      {"videoext/pipeline/casva/learn"},
 	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},
 	"tools/lidar":      {"videoext/oneadapt", "videoext/pipeline/lidar", "videoext/pipeline/lidar/street"},
 	"tools/scene":      {"videoext", "videoext/scene"},

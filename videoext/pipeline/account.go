@@ -45,24 +45,29 @@ func (a *Account) Changes(m *oneadapt.Map, against, in Input) ([]float64, error)
 	return a.lab.Changes(m, against, in)
 }
 
-// Profile is how accurate a configuration is for an interval. The dearest one is sent for it, and both are looked at.
-func (a *Account) Profile(interval int, c oneadapt.Config) (accuracy, cost float64, err error) {
-	best := oneadapt.Dearest(a.Knobs())
-	dearest, err := a.Prepare(interval, best)
+// Sense is what the sensor knows of an interval's content before it prepares it. The pipeline is a Sensed.
+func (a *Account) Sense(interval int) ([]float64, error) { return a.lab.Sense(interval) }
+
+// Sure is how sure the network is of a result. The pipeline is a Sensed.
+func (a *Account) Sure(r Result) float64 { return a.lab.Pipeline.(Sensed).Sure(r) }
+
+// Measure is what an interval would cost at a configuration, which is not counted: a figure that a way is set by.
+func (a *Account) Measure(interval int, c oneadapt.Config) (cost float64, err error) {
+	in, err := a.lab.prepare(interval, c)
+	if err != nil {
+		return 0, err
+	}
+	return in.Cost(), nil
+}
+
+// Try has the server make a configuration of an interval whose dearest one was sent, and the network look at it: how accurate it is, and what it would cost as a
+// part of the dearest one's.
+func (a *Account) Try(interval int, c oneadapt.Config) (accuracy, cost float64, err error) {
+	a.Looks++
+	accuracy, cost, _, err = a.lab.Try(interval, c)
 	if err != nil {
 		return 0, 0, err
 	}
-	in, err := a.Prepare(interval, c)
-	if err != nil {
-		return 0, 0, err
-	}
-	truth, err := a.lab.look(dearest)
-	if err != nil {
-		return 0, 0, err
-	}
-	got, err := a.Look(in)
-	if err != nil {
-		return 0, 0, err
-	}
-	return a.lab.Accuracy(truth, got), in.Cost() / max(dearest.Cost(), 1e-9), nil
+	whole, err := a.Measure(interval, oneadapt.Dearest(a.Knobs()))
+	return accuracy, cost / max(whole, 1e-9), err
 }

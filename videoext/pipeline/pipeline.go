@@ -39,6 +39,15 @@ type Parted interface {
 	Costs() []float64 // in the unit of Cost; their sum is that
 }
 
+// Sensed is a Pipeline of which something is known beside what its network finds.
+type Sensed interface {
+	Pipeline
+	// Sense is what a sensor tells of an interval's content before it prepares it, each from 0 to 1.
+	Sense(interval int) ([]float64, error)
+	// Sure is how sure the network is of what it found, from 0 to 1.
+	Sure(r Result) float64
+}
+
 // Result is what a network found in an interval, in a pipeline's own form.
 type Result any
 
@@ -117,6 +126,31 @@ func (l *Lab) truth(interval int) (Result, error) {
 		return nil, err
 	}
 	return l.look(in)
+}
+
+// Sense is what the sensor of a Sensed tells of an interval.
+func (l *Lab) Sense(interval int) ([]float64, error) {
+	sensed, ok := l.Pipeline.(Sensed)
+	if !ok {
+		return nil, fmt.Errorf("%s: the sensor tells nothing of an interval's content", l.Name())
+	}
+	return sensed.Sense(interval)
+}
+
+// Try is how accurate a configuration is for an interval, what it costs, and what the network finds, whoever pays for that.
+func (l *Lab) Try(interval int, c oneadapt.Config) (accuracy, cost float64, r Result, err error) {
+	truth, err := l.truth(interval)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	in, err := l.prepare(interval, c)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	if r, err = l.look(in); err != nil {
+		return 0, 0, nil, err
+	}
+	return l.Accuracy(truth, r), in.Cost(), r, nil
 }
 
 // Step is an interval of a run.

@@ -65,15 +65,82 @@ func TestWithoutGradients(t *testing.T) {
 	}
 }
 
+// TestProfiled: the dearest configuration, which the stream was sent at, takes no look of its own, and the server makes candidates without the sensor.
 func TestProfiled(t *testing.T) {
 	p := pipelinetest.NewTones(2, false)
 	grid := pipeline.Grid(p.Knobs(), 2)
 	if len(grid) != 9 {
 		t.Errorf("the grid has %d configurations", len(grid))
 	}
-	got := run(t, p, &pipeline.Profiled{Every: 10, Weight: 0.3, Configs: grid})
-	if got.Looks != 20+2*9 || got.Accuracy < 0.85 || got.Cost >= 1 {
+	got := run(t, p, &pipeline.Profiled{Every: 10, Goal: pipeline.Goal{Weight: 0.3}, Search: pipeline.All(grid)})
+	if got.Looks != 20+2*8 || got.Prepared != 20 || got.Accuracy < 0.85 || got.Cost >= 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestProfilePays: intervals that are profiled cost what the dearest configuration does, and a server with little time keeps the stream waiting for what is better.
+func TestProfilePays(t *testing.T) {
+	p := pipelinetest.NewTones(2, false)
+	search := pipeline.All(pipeline.Grid(p.Knobs(), 2))
+	for _, test := range []struct {
+		spare float64
+		long  int
+		every int
+		full  []int // intervals that cost all
+		looks int
+	}{
+		{0, 1, 10, []int{0, 10}, 20 + 16},
+		{0, 2, 10, []int{0, 1, 10, 11}, 20 + 32},
+		{2, 1, 10, []int{0, 1, 2, 3, 10}, 20 + 16}, // 8 looks in 4 intervals
+		{2, 1, 3, []int{0, 1, 2, 3, 4, 8, 12, 16}, 20 + 40},
+		{0.25, 1, 3, nil, 20 + 5}, // it is never done
+	} {
+		w := &pipeline.Profiled{Every: test.every, Long: test.long, Goal: pipeline.Goal{Budget: 0.5}, Search: search, Spare: test.spare}
+		steps, err := pipeline.NewLab(p).Run(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range steps {
+			if want := test.full == nil || slices.Contains(test.full, i); want != (s.Cost == 1) || !want && s.Cost > 0.5 {
+				t.Errorf("%+v: interval %d costs %v", test, i, s.Cost)
+			}
+		}
+		if m := pipeline.Mean(steps); m.Looks != test.looks {
+			t.Errorf("%+v: %d looks", test, m.Looks)
+		}
+	}
+}
+
+// TestKnown: a stream begins with the best of what is known, until a profile of its own is done.
+func TestKnown(t *testing.T) {
+	p := pipelinetest.NewTones(2, false)
+	known := []pipeline.Tried{{Config: oneadapt.Config{2, 4}, Accuracy: 0.9, Cost: 0.6}, {Config: oneadapt.Config{1, 1}, Accuracy: 0.8, Cost: 0.3}, {Config: oneadapt.Config{1, 2}, Accuracy: 0.85, Cost: 0.5}}
+	steps, err := pipeline.NewLab(p).Run(&pipeline.Profiled{Every: 10, Goal: pipeline.Goal{Budget: 0.5}, Search: pipeline.All(pipeline.Grid(p.Knobs(), 2)), Spare: 2, Known: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []oneadapt.Config{{4, 4}, {1, 2}, {1, 2}, {1, 2}, {0, 2}} {
+		if !slices.Equal(steps[i].Config, want) {
+			t.Errorf("interval %d is sent at %v, want %v", i, steps[i].Config, want)
+		}
+	}
+}
+
+// TestIndependent: of knobs whose parts add up, as many configurations as one knob has times the knobs are enough to find about the best of all.
+func TestIndependent(t *testing.T) {
+	p := pipelinetest.NewTones(4, false)
+	goal := pipeline.Goal{Budget: 0.7}
+	search := &pipeline.Independent{Knobs: p.Knobs(), Stride: []int{2, 2, 2, 1}, Top: 5, Again: 3, Goal: goal}
+	if n := len(search.Candidates()); n != 1+2+2+2+4 {
+		t.Errorf("there are %d candidates", n)
+	}
+	independent := run(t, p, &pipeline.Profiled{Every: 5, Search: search, Goal: goal})
+	all := run(t, p, &pipeline.Profiled{Every: 5, Search: pipeline.All(pipeline.Grid(p.Knobs(), 2, 2, 2, 1)), Goal: goal})
+	if most := 20 + 2*10 + 2*5; independent.Looks > most || all.Looks != 20+4*134 {
+		t.Errorf("it takes %d looks, want %d at most; all configurations take %d", independent.Looks, most, all.Looks)
+	}
+	if independent.Accuracy < all.Accuracy-0.05 || independent.Cost > all.Cost+0.02 || all.Accuracy < 0.9 {
+		t.Errorf("%+v, and all configurations have %+v", independent, all)
 	}
 }
 

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
@@ -40,55 +39,6 @@ func (h *Heuristic) Serve(interval int, a *Account) (r Result, err error) {
 	h.last, err = Serve(interval, c, a)
 	h.told = true
 	return h.last, err
-}
-
-// Profiled tries some configurations every so many intervals, and keeps the one of the greatest accuracy less Weight x cost (Jiang and others, "Chameleon",
-// SIGCOMM 2018, whose candidates are few at a time; Zhang and others, "AWStream", SIGCOMM 2018, who profile all of a grid).
-type Profiled struct {
-	Every   int // intervals
-	Long    int // of them, one after the other, that are profiled; 0: one
-	Weight  float64
-	Configs []oneadapt.Config
-
-	values []float64 // of configurations, over the intervals that are profiled
-	best   oneadapt.Config
-}
-
-// Serve implements Way. An interval that is profiled is sent at the dearest configuration.
-func (p *Profiled) Serve(interval int, a *Account) (Result, error) {
-	at, last := interval%p.Every, max(p.Long, 1)-1
-	if at > last && p.best != nil {
-		return Serve(interval, p.best, a)
-	}
-	if at == 0 || p.values == nil {
-		p.values = make([]float64, len(p.Configs))
-	}
-	for i, c := range p.Configs {
-		accuracy, cost, err := a.Profile(interval, c)
-		if err != nil {
-			return nil, err
-		}
-		p.values[i] += accuracy - p.Weight*cost
-	}
-	if at >= last {
-		p.best = p.Configs[slices.Index(p.values, slices.Max(p.values))]
-	}
-	return Serve(interval, oneadapt.Dearest(a.Knobs()), a)
-}
-
-// Grid are all configurations of every so-manieth setting of each knob, the dearest among them.
-func Grid(knobs []oneadapt.Knob, every int) []oneadapt.Config {
-	all := []oneadapt.Config{{}}
-	for i := range knobs {
-		var more []oneadapt.Config
-		for _, c := range all {
-			for s := len(knobs[i].Places) - 1; s >= 0; s -= every {
-				more = append(more, append(c[:len(c):len(c)], s))
-			}
-		}
-		all = more
-	}
-	return all
 }
 
 // OneAdapt sets the knobs by gradients, which are those of the interval before.

@@ -115,6 +115,32 @@ func (p *Pipeline) segment(interval int) *adapt.Segment {
 	return s
 }
 
+// Sense implements pipeline.Sensed: how a frame differs from the one before, in the mean, by pixels, by area and by edges.
+func (p *Pipeline) Sense(interval int) ([]float64, error) {
+	frames := p.frames(interval)
+	means := make([]float64, 3)
+	for i, feature := range []method.Feature{method.Pixel, method.Area, method.Edge} {
+		for at := range frames[1:] {
+			means[i] += p.o.Tools.Differ(feature, frames[at], frames[at+1]) / float64(len(frames)-1)
+		}
+	}
+	return means, nil
+}
+
+// Sure implements pipeline.Sensed: the mean score of what was found, each weighed by its score; 1 where there is nothing.
+func (p *Pipeline) Sure(r pipeline.Result) float64 {
+	sum, squares := 0.0, 0.0
+	for _, found := range r.([]videoext.Findings) {
+		for _, d := range found.Detections {
+			sum, squares = sum+float64(d.Score), squares+float64(d.Score)*float64(d.Score)
+		}
+	}
+	if sum == 0 {
+		return 1
+	}
+	return squares / sum
+}
+
 // Look implements pipeline.Pipeline: a frame that was not sent has what was found in the one before.
 func (p *Pipeline) Look(in pipeline.Input) (pipeline.Result, error) {
 	i := in.(*input)

@@ -1,0 +1,109 @@
+package learn
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/prefillonly/prefillonly/videoext/pipeline/casva"
+)
+
+// Stream is a recording of a table that is sent over a link, interval by interval.
+type Stream struct {
+	table   *Table
+	at      int
+	link    casva.Link
+	rate    float64 // of the link, in an interval
+	history *casva.History
+	change  func(rate float64) float64 // of the link from one interval to the next
+}
+
+// Begin starts at an interval of a table, on a link whose rate is a part of what the intervals cost at the dearest configuration in the mean. Change nil: it stays.
+func Begin(t *Table, at int, share float64, change func(float64) float64) *Stream {
+	rate := share * t.dearest()
+	return &Stream{table: t, at: at, rate: rate, history: casva.Begin(len(t.Ladders), rate), change: change}
+}
+
+// dearest is what an interval costs with the last setting of all ladders, in the mean.
+func (t *Table) dearest() (mean float64) {
+	for _, one := range t.Intervals {
+		mean += one.Trials[len(one.Trials)-1].Cost / float64(len(t.Intervals))
+	}
+	return mean
+}
+
+// cheapest is what one costs with the first ones, as a part of that.
+func (t *Table) cheapest() (share float64) {
+	for _, one := range t.Intervals {
+		share += one.Trials[0].Cost / float64(len(t.Intervals))
+	}
+	return share / t.dearest()
+}
+
+// State is what the policy knows before the next interval.
+func (s *Stream) State() []float64 { return s.history.State(s.now().Content) }
+
+func (s *Stream) now() *Interval { return &s.table.Intervals[s.at%len(s.table.Intervals)] }
+
+// The reward is the paper's for low latency: accuracy, less what the delay is beyond the interval itself, and less one for each interval that is left out. The delay counts up to a
+// bound, without which streams over links that carry next to nothing would be most of what is learned.
+const (
+	accuracyWeight = 5
+	longest        = 10 // intervals
+)
+
+// Send sends the next interval by a choice, and leaves out those behind it that find the link jammed, which are trials of nothing.
+func (s *Stream) Send(p *casva.Policy, choice []int) (reward float64, trials []Trial) {
+	trial := s.now().Trials[s.table.at(choice)]
+	trials = append(trials, trial)
+	delay, lag := s.link.Send(trial.Cost, s.rate)
+	s.history.Sent(p, choice, trial.Cost, s.rate, lag, trial.Sure)
+	reward = accuracyWeight*trial.Accuracy - min(max(delay-1, 0), longest)
+	s.next()
+	for s.link.Jammed(s.rate) {
+		_, s.history.Lag = s.link.Send(0, s.rate)
+		trials = append(trials, Trial{})
+		reward--
+		s.next()
+	}
+	return reward, trials
+}
+
+func (s *Stream) next() {
+	s.at++
+	if s.change != nil {
+		s.rate = s.change(s.rate)
+	}
+}
+
+// wander is a link that now and then has another rate.
+func wander(t *Table, r *rand.Rand) func(float64) float64 {
+	return func(rate float64) float64 {
+		if r.Float64() < 0.1 {
+			return t.anyShare(r) * t.dearest()
+		}
+		return rate
+	}
+}
+
+// anyShare is the rate of a link, from twice what the cheapest configuration takes to more than the dearest one does, as likely between any number and its double.
+func (t *Table) anyShare(r *rand.Rand) float64 {
+	least := 2 * t.cheapest()
+	return least * math.Pow(1.3/least, r.Float64())
+}
+
+// Chooser is a way to choose; a Policy's Choose is one.
+type Chooser func(state []float64) []int
+
+// Judge is the mean reward, accuracy, and cost as a part of the dearest configuration's, of an interval of a table that is sent once over a link that stays as it is.
+func Judge(t *Table, p *casva.Policy, choose Chooser, share float64) (reward, accuracy, cost float64) {
+	s, sent := Begin(t, 0, share, nil), 0
+	for sent < len(t.Intervals) {
+		got, trials := s.Send(p, choose(s.State()))
+		reward, sent = reward+got, sent+len(trials)
+		for _, trial := range trials {
+			accuracy, cost = accuracy+trial.Accuracy, cost+trial.Cost
+		}
+	}
+	n := float64(sent)
+	return reward / n, accuracy / n, cost / n / t.dearest()
+}
