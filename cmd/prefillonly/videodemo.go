@@ -93,7 +93,7 @@ func (d *videoDemo) run(ctx context.Context) (err error) {
 	if d.clip == "" {
 		fmt.Fprintln(d.out, "drawing a street ...")
 		d.clip = filepath.Join(d.dir, "street.ivf")
-		if err := drawClip(ctx, program, d.clip, clipSeconds, time.Second/clipRate); err != nil {
+		if err := drawClip(ctx, program, d.clip, clipRate, drawing{1, clipSeconds * clipRate, time.Second / clipRate}); err != nil {
 			return ignoreCancelled(ctx, err)
 		}
 	}
@@ -131,31 +131,43 @@ func ignoreCancelled(ctx context.Context, err error) error {
 const (
 	clipWidth, clipHeight = 640, 360
 	clipRate, clipSeconds = 10, 20
+	clipGroup             = 10 // frames of a segment
 )
 
-// drawClip draws a street and has the camera's program encode it, well. From each frame to the next so much time passes in the street.
-func drawClip(ctx context.Context, program, name string, seconds int, step time.Duration) error {
+// drawing is a street as a clip shows it.
+type drawing struct {
+	seed   uint64
+	frames int
+	step   time.Duration // of the street, from each frame to the next
+}
+
+// drawClip draws streets, one after the other, and has the camera's program encode them, well. All of them begin with the clip, which has so many frames a second.
+func drawClip(ctx context.Context, program, name string, rate int, drawings ...drawing) error {
 	encoder, err := pipe.Start(ctx, program)
 	if err != nil {
 		return err
 	}
 	defer encoder.Close()
-	street := scene.New(clipWidth, clipHeight, 1)
-	settings := media.Settings{Rate: clipRate, Quality: media.CRF(14), Preset: "veryfast"}
+	settings := media.Settings{Rate: float64(rate), Quality: media.CRF(14), Preset: "veryfast"}
 	var segments []*media.Segment
-	for second := range seconds {
-		frames := make([]*media.Frame, clipRate)
-		for i := range frames {
-			frames[i], _ = street.Frame(time.Duration(second*clipRate+i) * step)
+	drawn := 0
+	for _, d := range drawings {
+		street := scene.New(clipWidth, clipHeight, d.seed)
+		for end := drawn + d.frames; drawn < end; {
+			frames := make([]*media.Frame, min(clipGroup, end-drawn))
+			for i := range frames {
+				frames[i], _ = street.Frame(time.Duration(drawn) * d.step)
+				drawn++
+			}
+			segment, err := encoder.Encode(ctx, frames, settings)
+			if err != nil {
+				return err
+			}
+			segments = append(segments, segment)
 		}
-		segment, err := encoder.Encode(ctx, frames, settings)
-		if err != nil {
-			return err
-		}
-		segments = append(segments, segment)
 	}
 	return writeFile(name, func(f *os.File) error {
-		return media.WriteIVF(f, clipWidth, clipHeight, clipRate, segments)
+		return media.WriteIVF(f, clipWidth, clipHeight, rate, segments)
 	})
 }
 

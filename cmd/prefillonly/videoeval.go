@@ -34,7 +34,7 @@ type evalFlags struct {
 	rate, from, seconds, part, found, largest        float64
 	resource                                         string
 	against                                          []string
-	rtt                                              time.Duration
+	rtt, gradientWait                                time.Duration
 	frames, threads                                  int
 }
 
@@ -67,6 +67,7 @@ A method that is named alone is run with several settings; or say which, as dds:
 	flags.StringArrayVar(&f.links, "link", nil, `rate of the link: as 2Mbit; in steps, as 0s:2Mbit,10s:500kbit; changing each second, as 2Mbit~0.3, by a deviation of
 0.3 of it (2Mbit~0.3#7: other chances); or a file with lines of seconds and kbit (default: all at once). Several: each method is run over each`)
 	flags.DurationVar(&f.rtt, "rtt", 100*time.Millisecond, "round trip of the link")
+	flags.DurationVar(&f.gradientWait, "gradient-wait", 0, "for how long each gradient of oneadapt waits for the device, beside other work")
 	flags.Float64Var(&f.rate, "rate", 10, "frames a second that are taken of clips, at most; 0: all")
 	flags.Float64Var(&f.from, "from", 0, "seconds of each clip that are left out at its beginning")
 	flags.Float64Var(&f.seconds, "seconds", 0, "how much is taken of each clip (default: all)")
@@ -132,6 +133,9 @@ func (f *evalFlags) check() error {
 		if !(v >= 0) {
 			return usageError("%s %g is to be 0 or more", name, v)
 		}
+	}
+	if f.gradientWait < 0 {
+		return usageError("--gradient-wait %v is to be 0 or more", f.gradientWait)
 	}
 	for _, s := range video.Specifications(f.methods) {
 		switch name, _, _ := strings.Cut(s, ":"); {
@@ -221,7 +225,7 @@ func (e *evaluation) clip(name string) error {
 		return err
 	}
 	defer server.detector.Close()
-	tools := emulate.Tools{Codec: e.codec, Server: server, Gradient: server, Differ: motion.Differ, Track: motion.Track, Clock: processorTime}
+	tools := emulate.Tools{Codec: e.codec, Server: server, Gradient: server, Differ: motion.Differ, Track: motion.Track, Clock: processorTime, GradientWait: e.gradientWait}
 	if e.cameraDetector != "" {
 		camera, err := e.open(e.cameraDetector, e.cameraDecoder, "", clip)
 		if err != nil {

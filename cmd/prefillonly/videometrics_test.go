@@ -27,7 +27,7 @@ func (p *program) figuresOf(stream string) map[string]float64 {
 	all := map[string]float64{}
 	for _, line := range regexp.MustCompile(`(?m)^prefillonly:stream_(\w+)\{(.*)\} (\S+)$`).FindAllStringSubmatch(text, -1) {
 		if labels := line[2]; strings.Contains(labels, `stream_name="`+stream+`"`) {
-			rest := strings.NewReplacer(`model_name="eye"`, "", `stream_name="`+stream+`"`, "", ",", "").Replace(labels)
+			rest := regexp.MustCompile(`model_name="[^"]*"|stream_name="[^"]*"|,`).ReplaceAllString(labels, "")
 			all[line[1]+rest], err = strconv.ParseFloat(line[3], 64)
 			if err != nil {
 				p.Fatal(err)

@@ -32,11 +32,12 @@ type drawn struct {
 	camera   string // the program
 	detector string // file
 	clip     string
+	rate     int                 // frames a second
 	truth    []videoext.Findings // of each frame of the clip
 }
 
-// drawStreet draws a clip in which so much time passes from each frame to the next.
-func drawStreet(t *testing.T, seconds int, step time.Duration) *drawn {
+// drawStreet draws a clip of so many frames a second.
+func drawStreet(t *testing.T, rate int, drawings ...drawing) *drawn {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a server and cameras take some seconds")
@@ -45,11 +46,11 @@ func drawStreet(t *testing.T, seconds int, step time.Duration) *drawn {
 		t.Skip(err)
 	}
 	dir := t.TempDir()
-	d := &drawn{camera: filepath.Join(buildCamera(t), "camera"), clip: filepath.Join(dir, "street.ivf"), detector: filepath.Join(dir, "street.onnx")}
+	d := &drawn{rate: rate, camera: filepath.Join(buildCamera(t), "camera"), clip: filepath.Join(dir, "street.ivf"), detector: filepath.Join(dir, "street.onnx")}
 	if err := os.WriteFile(d.detector, scene.Detector, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := drawClip(t.Context(), d.camera, d.clip, seconds, step); err != nil {
+	if err := drawClip(t.Context(), d.camera, d.clip, rate, drawings...); err != nil {
 		t.Fatal(err)
 	}
 	d.look(t)
@@ -176,7 +177,9 @@ func (s *streetServer) final(name string, all []frameResult) (final []*frameResu
 }
 
 // number is which frame of the clip a result is of.
-func (d *drawn) number(r *frameResult) int { return int(math.Round(r.Time*clipRate)) % len(d.truth) }
+func (d *drawn) number(r *frameResult) int {
+	return int(math.Round(r.Time*float64(d.rate))) % len(d.truth)
+}
 
 // check holds that each frame has one final result, and that the network saw that very frame or it says why not. It returns how many were
 // seen, and why others were not.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/accuracy"
+	"github.com/prefillonly/prefillonly/videoext/adapt"
 	"github.com/prefillonly/prefillonly/videoext/baselines"
 	"github.com/prefillonly/prefillonly/videoext/dds"
 	"github.com/prefillonly/prefillonly/videoext/link"
@@ -18,6 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
 func clock() time.Duration {
@@ -300,6 +302,35 @@ func TestShown(t *testing.T) {
 			if got[0].Y[y*got[0].YStride+x] != luma {
 				t.Fatalf("at %d, %d it is %d, want %d", x, y, got[0].Y[y*got[0].YStride+x], luma)
 			}
+		}
+	}
+}
+
+// flat has a gradient that is the same everywhere.
+type flat struct{}
+
+func (flat) Differentiate(f *media.Frame) (*oneadapt.Map, error) {
+	m := oneadapt.NewMap(4, 3)
+	for i := range m.Values {
+		m.Values[i] = 1
+	}
+	return m, nil
+}
+
+// TestGradientsWait: one that waits holds up the next, which is then of a later segment.
+func TestGradientsWait(t *testing.T) {
+	settings := adapt.Usual()
+	settings.Frames, settings.Preset = 2, "repo"
+	c, err := settings.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := newLab(t, scene(16))
+	l.tools.Gradient = flat{}
+	for wait, want := range map[time.Duration]int{0: 8, 300 * time.Millisecond: 4, time.Hour: 1} {
+		l.tools.GradientWait = wait
+		if out := run1(t, l, c.New(), 1e9); out.Gradients != want {
+			t.Errorf("%d gradients that wait %v, want %d", out.Gradients, wait, want)
 		}
 	}
 }

@@ -45,6 +45,8 @@ type Tools struct {
 	Camera Network // a small one, of methods that Detect
 	// Gradient is of the server's network.
 	Gradient Differentiator
+	// GradientWait is for how long each gradient waits for the device, beside other work. While one does the server's side knows that it is under way.
+	GradientWait time.Duration
 	// Resolve makes a frame larger by a network for that.
 	Resolve func(f *media.Frame, factor int) (*media.Frame, error)
 	// Differ says how much a frame differs from one before.

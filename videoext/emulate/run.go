@@ -214,7 +214,7 @@ func (r *run) differentiate(a method.Differentiate) error {
 	r.out.GradientTime += g.took
 	r.out.Feedback += len(g.data)
 	r.out.Gradients++
-	r.line.At(r.line.Now()+g.took, toServer{method.Differentiated{Segment: a.Segment, Gradient: m}})
+	r.line.At(r.line.Now()+r.lab.tools.GradientWait+g.took, toServer{method.Differentiated{Segment: a.Segment, Gradient: m}})
 	return nil
 }
 

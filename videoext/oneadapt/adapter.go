@@ -71,7 +71,7 @@ type Adapter struct {
 	options Options
 	rule    Rule
 	dearest Config
-	config  Config // of the next interval
+	config  Config // the rule's, of the next interval
 
 	gradient int // the latest interval whose gradient is there; -1: none
 	utility  float64
@@ -79,8 +79,9 @@ type Adapter struct {
 	captured int      // the latest interval; -1: none
 	used     int      // the latest that got its Use; -1: none
 
-	blind    int // intervals without change, one after the other
-	patience int // how many of them there may be
+	blind    int  // intervals without change, one after the other
+	patience int  // how many of them there may be
+	looks    bool // the next interval alone has the dearest configuration
 }
 
 // New begins with the rule's first configuration.
@@ -136,7 +137,11 @@ func (a *Adapter) use(do []Action) []Action {
 		return do
 	}
 	a.used = a.captured
-	return append(do, Use{a.used, slices.Clone(a.config)})
+	config := a.config
+	if a.looks {
+		config, a.looks = a.dearest, false
+	}
+	return append(do, Use{a.used, slices.Clone(config)})
 }
 
 // measured takes in what the settings do.
@@ -182,7 +187,7 @@ func (a *Adapter) look(trials []Trial) {
 		a.blind, a.patience = 0, a.options.Blind
 	default:
 		if a.blind++; a.blind >= a.patience {
-			a.config, a.blind, a.patience = slices.Clone(a.dearest), 0, min(2*a.patience, 8*a.options.Blind)
+			a.looks, a.blind, a.patience = true, 0, min(2*a.patience, 8*a.options.Blind)
 		}
 	}
 }

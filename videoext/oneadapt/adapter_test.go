@@ -219,6 +219,21 @@ func TestBlind(t *testing.T) {
 	}
 }
 
+// TestLookEnds: if no gradient comes behind the dearest configuration, that stays for its one interval all the same.
+func TestLookEnds(t *testing.T) {
+	w := newWorld(0)
+	rule, _ := NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1}, w.knobs, Cheapest(w.knobs))
+	a, err := New(rule, w.knobs, Options{Fresh: 1, Blind: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, c := range w.play(t, a, 40, func(interval int) bool { return interval < 5 }) {
+		if dear := c[0] > 0; dear != (n == 6) {
+			t.Errorf("interval %d has %v", n, c)
+		}
+	}
+}
+
 // TestTranscript is what is said of a few intervals, word for word.
 func TestTranscript(t *testing.T) {
 	tests := []struct {

@@ -9,7 +9,7 @@ import (
 
 // Split gives each block the setting of least loss and cost, in closed form (the published code's way for quantisers of macroblocks): what a block loses at
 // a setting is its change against the dearest one, and the price of resource is such that Share of the blocks prefer the dearest setting to the
-// cheapest. All knobs have the same number of settings, and are separable.
+// cheapest. Where fewer blocks lose anything, only these have settings above the cheapest; where none does there is nothing to go by, and all have the dearest. All knobs have the same number of settings, and are separable.
 type Split struct {
 	Share float64 // of blocks, above 0 and below 1
 	From  Config  // the first configuration; nil: the dearest
@@ -59,12 +59,15 @@ func (s *Split) Probe(Config) Probe {
 
 // Next implements Rule.
 func (s *Split) Next(dearest Trial, tried []Trial, _ float64) Config {
+	if tried[0].change() == 0 {
+		return Dearest(s.knobs)
+	}
 	price, c := s.price(&dearest, &tried[0]), make(Config, len(s.knobs))
 	for i := range c {
 		c[i] = s.levels - 1
 		least := price * dearest.Cost
-		for level := range tried {
-			if objective := tried[level].Changes[i] + price*tried[level].Cost; objective < least {
+		for level := len(tried) - 1; level >= 0; level-- {
+			if objective := tried[level].Changes[i] + price*tried[level].Cost; objective < least || objective == least && tried[level].Changes[i] == 0 {
 				c[i], least = level, objective
 			}
 		}

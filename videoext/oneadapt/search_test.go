@@ -101,3 +101,30 @@ func TestAdam(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitFew: where fewer blocks than the share lose anything these alone are dear, and where none does all are.
+func TestSplitFew(t *testing.T) {
+	for name, c := range map[string]struct {
+		losses []float64
+		want   Config
+	}{
+		"few":  {[]float64{0, 0, 3, 0, 0, 0, 0, 0}, Config{0, 0, 2, 0, 0, 0, 0, 0}},
+		"none": {make([]float64, 8), Config{2, 2, 2, 2, 2, 2, 2, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			knobs := make([]Knob, len(c.losses))
+			for i := range knobs {
+				knobs[i] = Even("block", 3)
+			}
+			rule, err := NewSplit(Split{Share: 0.5}, knobs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			probe := rule.Probe(nil)
+			tried := []Trial{{probe.Configs[0], c.losses, 0.2, nil}, {probe.Configs[1], c.losses, 0.5, nil}}
+			if got := rule.Next(Trial{probe.Against, make([]float64, len(knobs)), 1, nil}, tried, 1); !slices.Equal(got, c.want) {
+				t.Errorf("the settings are %v, want %v", got, c.want)
+			}
+		})
+	}
+}
