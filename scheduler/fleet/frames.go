@@ -125,7 +125,7 @@ func (f *Fleet) Older(j *Job) *Job {
 // loaded for the frames to come.
 func (f *Fleet) admit(j *Job, l *Lane) *engine.Error {
 	seconds, deadline := l.Cost.Upper(j.Size(0).Alone()), j.Submit.Deadline.Seconds()
-	r := l.Executor.ledger.Admit(f.Seconds(), j.stream(), promise.Frame{Model: l.Info.Name, Cost: seconds, Deadline: deadline}, l.Executor.block(l))
+	r := l.Executor.ledger.Admit(f.Seconds(), j.stream(), promise.Frame{Model: l.Info.Name, Cost: seconds, Deadline: deadline, Priority: max(j.Priority, 0)}, l.Executor.block(l))
 	switch others := l.Executor.loading != nil && l.Executor.loadFor != l; {
 	case r != nil:
 		f.Stats.RefusedUtilisation++
@@ -180,7 +180,7 @@ func (f *Fleet) due(e *Executor) []*Job {
 	l := e.promised[i].Lane
 	var same []*Job
 	for _, j := range e.promised[i:] {
-		if j.Lane == l {
+		if j.Lane == l && j.Priority == e.promised[i].Priority { // what was admitted beside others' promises was so by its own length
 			same = append(same, j)
 		}
 	}

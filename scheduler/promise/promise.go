@@ -12,6 +12,7 @@ type Frame struct {
 	Model    string
 	Cost     float64 // an upper estimate of the device's seconds
 	Deadline float64 // from arrival
+	Priority int     // lower first: promises to streams of a higher number stand back
 }
 
 // MostUse is the share of a device that frames may be promised.
@@ -78,31 +79,32 @@ func (s *stream) peak() float64 {
 
 // Ledger is the streams of one device. The zero value is one without any.
 type Ledger struct {
-	streams []*stream // those admitted in the order of admission
+	streams []*stream // by priority, and of one those admitted in the order of admission
 }
 
-// Admit takes in a frame that comes now, if this and all frames of streams admitted before can be in time. Block
-// is the longest time for which the device, once a frame is to run, may go on with other work. A stream that is
-// refused is out: its next frame asks anew, behind all others.
+// Admit takes in a frame that comes now, if this and all frames of streams before it can be in time. Before it are those of lower numbers of
+// priority, and of its own those admitted earlier: what is promised to others it does not heed, and these are held against it when they send
+// their next frame. Block is the longest time for which the device, once a frame is to run, may go on with other work. A stream that is
+// refused is out: its next frame asks anew, behind all others of its priority.
 //
-// The test is that of Liu and Layland for the earliest deadline first, with Block for work that is not pre-empted, and the
-// shorter of period and deadline for the period (Liu, Real-Time Systems, theorem 6.2): block / (shortest deadline) + sum of
+// The test is that of Liu and Layland for the earliest deadline first, with Block for work that is not pre-empted, which frames of later
+// deadlines are, too, and the shorter of period and deadline for the period (Liu, Real-Time Systems, theorem 6.2): block / (shortest deadline) + sum of
 // cost / min(period, deadline) is at most 1 - Spare, or 1 for a stream that was admitted before; and the sum of
 // cost / period is at most MostUse, as costs vary.
 func (l *Ledger) Admit(now float64, name string, f Frame, block float64) *Refusal {
 	l.prune(now)
-	s := l.heard(now, name)
-	s.Frame = f
+	s := l.heard(now, name, f)
 	r := Refusal{}
 	shortest := f.Deadline
-	for _, t := range l.streams {
-		if t == s || t.admitted {
-			r.Use += t.use()
-			r.Peak += t.peak()
-			shortest = min(shortest, t.Deadline)
-		}
-		if t == s {
-			break
+	before := l.before(s)
+	for _, t := range before {
+		r.Use += t.use()
+		r.Peak += t.peak()
+		shortest = min(shortest, t.Deadline)
+	}
+	for _, t := range before {
+		if t.Deadline > shortest {
+			block = max(block, t.Cost)
 		}
 	}
 	r.Block = block / shortest
@@ -120,20 +122,38 @@ func (l *Ledger) Admit(now float64, name string, f Frame, block float64) *Refusa
 	return &r
 }
 
-// heard notes that a stream has sent a frame. One that is not admitted goes behind all others.
-func (l *Ledger) heard(now float64, name string) *stream {
-	s := &stream{name: name, last: now}
+// before lists the admitted streams up to one, and that.
+func (l *Ledger) before(s *stream) (list []*stream) {
+	for _, t := range l.streams {
+		if t == s {
+			break
+		}
+		if t.admitted {
+			list = append(list, t)
+		}
+	}
+	return append(list, s)
+}
+
+// heard notes that a stream has sent a frame. One that is not admitted goes behind all others of its priority.
+func (l *Ledger) heard(now float64, name string, f Frame) *stream {
+	s := &stream{name: name, Frame: f, last: now}
 	if i := l.find(name); i >= 0 {
 		s = l.streams[i]
 		s.gaps = append(s.gaps, now-s.last)
 		s.gaps = s.gaps[max(0, len(s.gaps)-gaps):]
 		s.last = now
-		if s.admitted {
+		stays := s.admitted && s.Priority == f.Priority
+		if s.Frame = f; stays {
 			return s
 		}
 		l.streams = slices.Delete(l.streams, i, i+1)
 	}
-	l.streams = append(l.streams, s)
+	at := slices.IndexFunc(l.streams, func(t *stream) bool { return t.Priority > f.Priority })
+	if at < 0 {
+		at = len(l.streams)
+	}
+	l.streams = slices.Insert(l.streams, at, s)
 	return s
 }
 

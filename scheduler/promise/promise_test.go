@@ -46,7 +46,7 @@ func TestAdmission(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l := &Ledger{}
 			admitted := 0
-			for i, n := range arrivals(l, tt.streams, fps, 5, Frame{"m", tt.cost, tt.deadline}, tt.block, 0.002) {
+			for i, n := range arrivals(l, tt.streams, fps, 5, Frame{"m", tt.cost, tt.deadline, 0}, tt.block, 0.002) {
 				if n == 0 {
 					admitted++
 					if i != admitted-1 {
@@ -69,20 +69,20 @@ func TestAdmission(t *testing.T) {
 // TestAStreamThatEndsLeavesItsRoom, and is not forgotten between two of its frames.
 func TestAStreamThatEndsLeavesItsRoom(t *testing.T) {
 	l := &Ledger{}
-	slow := Frame{"m", 1.2, 2}
+	slow := Frame{"m", 1.2, 2, 0}
 	for k := range 10 {
 		if r := l.Admit(2*float64(k), "slow", slow, 0); r != nil {
 			t.Fatalf("frame %d: %v", k, r)
 		}
 	}
-	r := l.Admit(19, "other", Frame{"n", 0.4, 1}, 0)
+	r := l.Admit(19, "other", Frame{"n", 0.4, 1, 0}, 0)
 	if r == nil || !strings.Contains(r.Error(), "100 % of the device, the limit is 70 %") {
 		t.Errorf("beside it another gets %v", r)
 	}
 	if !l.Needs(19, "m") || l.Needs(19, "n") || !l.Holds("slow") || l.Holds("other") {
 		t.Error("what is promised is not what was admitted")
 	}
-	if r := l.Admit(39, "other", Frame{"n", 0.4, 1}, 0); r != nil {
+	if r := l.Admit(39, "other", Frame{"n", 0.4, 1, 0}, 0); r != nil {
 		t.Errorf("after its end: %v", r)
 	}
 }
@@ -90,7 +90,7 @@ func TestAStreamThatEndsLeavesItsRoom(t *testing.T) {
 // TestAFasterStreamIsOut: one that sends more than it was admitted for is refused, not those before it.
 func TestAFasterStreamIsOut(t *testing.T) {
 	l := &Ledger{}
-	f := Frame{"m", 0.01, 0.1}
+	f := Frame{"m", 0.01, 0.1, 0}
 	out := map[string]int{}
 	for k := range 400 {
 		at := float64(k) * 0.01
@@ -127,7 +127,7 @@ func TestForget(t *testing.T) {
 // TestSpare: what is left to streams that were admitted is not there for others, and they are out when it is used up.
 func TestSpare(t *testing.T) {
 	l := &Ledger{}
-	f := Frame{"m", 0.03, 0.1}
+	f := Frame{"m", 0.03, 0.1, 0}
 	admit := func(k int, name string, block float64, want bool) {
 		t.Helper()
 		if r := l.Admit(float64(k)*0.1, name, f, block); (r == nil) != want {
@@ -147,4 +147,29 @@ func TestSpare(t *testing.T) {
 	admit(12, "two", 0.041, false)
 	admit(13, "two", 0.035, false)
 	admit(14, "two", 0.029, true)
+}
+
+// TestPriority: streams of a higher number stand back: they are admitted by what all others need, and refused when one of those comes that needs their room; and
+// a frame of a later deadline counts as work that others wait for.
+func TestPriority(t *testing.T) {
+	l := &Ledger{}
+	frame, gradient := Frame{"m", 0.02, 0.1, 0}, Frame{"m", 0.05, 1, 1}
+	admit := func(now float64, name string, f Frame, want bool) {
+		t.Helper()
+		if r := l.Admit(now, name, f, 0.01); (r == nil) != want {
+			t.Errorf("%s at %v: %v", name, now, r)
+		}
+	}
+	admit(0, "one", frame, true)
+	admit(0, "one/gradient", gradient, true) // 0.05/0.1 and 0.2 + 0.05
+	admit(0.1, "two", frame, true)           // 0.01/0.1 and 0.4
+	admit(0.1, "two/gradient", gradient, false)
+	for n := range 19 {
+		admit(0.2+0.1*float64(n), "one", frame, true)
+		admit(0.2+0.1*float64(n), "two", frame, true)
+	}
+	admit(2, "short", Frame{"m", 0.01, 0.04, 0}, false) // 0.02/0.04, for which it may wait for one of the others, and 0.65
+	admit(2, "one/gradient", gradient, true)            // 0.05/0.1 and 0.45: it was admitted before
+	admit(2, "four", Frame{"m", 0.01, 0.1, 0}, true)    // 0.01/0.1 and 0.5
+	admit(2.1, "one/gradient", gradient, false)
 }

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -17,8 +18,8 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
-// Slope says how the utility of what the network found in a frame changes with the frame's macroblocks. Its job is not promised: frames that are go first, and
-// where it has not begun at its deadline it is dropped.
+// Slope says how the utility of what the network found in a frame changes with the frame's macroblocks. Where its job is promised it stands back behind
+// frames that are; if there is no room for that it waits for a free device. Where it has not begun at its deadline it is dropped.
 func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u oneadapt.Utility) (*oneadapt.Map, metrics.Spent, error) {
 	var spent metrics.Spent
 	served, to, err := m.input(ctx, n)
@@ -45,6 +46,11 @@ func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u one
 		tensors = append(tensors, littleEndian(s))
 	}
 	derivatives, err := m.outputs(ctx, n, work, tensors, l, &spent)
+	var refused *engine.Error
+	if l.Promised && errors.As(err, &refused) && (refused.Code == engine.CodeOverloaded || refused.Code == engine.CodeDeadline) && time.Since(l.Arrived) < l.Deadline {
+		l.Promised = false
+		derivatives, err = m.outputs(ctx, n, work, tensors, l, &spent)
+	}
 	if err != nil {
 		return nil, spent, err
 	}
@@ -55,6 +61,9 @@ func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u one
 	g := &oneadapt.Map{Width: columns, Height: rows, Values: sizes, Utility: float32(sum)}
 	return g, spent, g.Check()
 }
+
+// behindFrames is the priority of promises that stand back behind those to frames.
+const behindFrames = 1
 
 func littleEndian(values []float32) []byte {
 	data := make([]byte, 4*len(values))
@@ -68,6 +77,9 @@ func littleEndian(values []float32) []byte {
 func (m *Maker) outputs(ctx context.Context, n *Network, work *engine.Tensors, data [][]byte, l Look, spent *metrics.Spent) ([]vision.Output, error) {
 	results := client.NewResults()
 	job := engine.Job{Model: n.Model, Work: work, User: l.User}
+	if l.Promised {
+		job.Stream, job.Promised, job.Priority = l.Stream, true, behindFrames
+	}
 	if l.Deadline > 0 {
 		job.Deadline = max(time.Until(l.Arrived.Add(l.Deadline)), time.Nanosecond)
 	}

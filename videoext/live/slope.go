@@ -31,7 +31,8 @@ func (s *stream) slope(ctx context.Context, a streams.Slope) {
 		answer := streams.Sloped{Differentiated: method.Differentiated{Segment: a.Segment}}
 		limited, stop := context.WithTimeout(ctx, time.Duration(oneadapt.Usual().Fresh)*interval)
 		defer stop()
-		look := jobs.Look{Arrived: asked, Deadline: interval, User: "video/" + s.spec.Name}
+		name := "video/" + s.spec.Name
+		look := jobs.Look{Stream: name + "/gradient", Arrived: asked, Deadline: interval, Promised: s.spec.deadline() > 0, User: name}
 		var count metrics.Gradients
 		var err error
 		answer.Gradient, count.Computing, err = s.differentiate(limited, &seen, look)

@@ -2,6 +2,7 @@ package live
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"testing"
@@ -89,6 +90,37 @@ func TestGradients(t *testing.T) {
 			}
 			if want := map[bool]int{true: segments}[c.told]; told != want {
 				t.Errorf("the camera is told %d gradients, want %d: %v", told, want, before)
+			}
+		})
+	}
+}
+
+// TestGradientsStandBack: beside a stream with a deadline a gradient is promised its interval behind all frames, and where that is refused it is asked for once more
+// without.
+func TestGradientsStandBack(t *testing.T) {
+	for _, code := range []engine.Code{0, engine.CodeOverloaded, engine.CodeDeadline} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			e := newEye(t).up()
+			asked := 0
+			e.slope = func(s *wire.Submit) []*wire.Result {
+				if asked++; asked%2 == 1 && code > 0 {
+					if !s.Promised || s.Stream != "video/door/gradient" || s.Priority != 1 || s.Deadline <= 0 {
+						t.Errorf("a gradient comes as %+v", s.Job)
+					}
+					return []*wire.Result{{Job: s.ID, Err: engine.Errorf(code, "there is no room")}}
+				}
+				if s.Promised != (code == 0) || s.Deadline <= 0 {
+					t.Errorf("a gradient comes as %+v", s.Job)
+				}
+				return e.gradient(s, 1)
+			}
+			h := newHost(t, e)
+			h.mustDeclare(`{"name":"door","source":"camera","method":"oneadapt:frames=2","deadline_ms":60000}`)
+			talk := h.session("door", said(t, &session.Hello{Width: 96, Height: 64, Rate: 0.1, Camera: "c"}))
+			talk.say(said(t, &session.Sent{Of: 2, Frames: []int{0, 1}, Container: 300, Data: &media.Segment{Width: 96, Height: 64, Rate: 10, Units: rtsptest.Drawn()[:2]}}))
+			h.until("door", "done with a gradient", func(s status) bool { return s.Gradients != nil && s.Gradients.Asked == 1 })
+			if g := *h.of("door").Gradients; g.Feedback == 0 || g.Late+g.Failed > 0 || asked != map[bool]int{true: 2, false: 1}[code > 0] {
+				t.Errorf("it was asked for %d times: %+v", asked, g)
 			}
 		})
 	}

@@ -19,7 +19,8 @@ type Setting struct {
 	Cameras  int
 	Rate     float64       // frames a second of each camera, whose deadline is a period
 	Frame    time.Duration // of a detector's pass of one frame
-	Gradient float64       // a second, for all cameras; each takes Frame 2.2 times
+	Gradient float64       // a second, of the cameras in turn; each takes Frame 2.2 times
+	Plain    bool          // gradients are promised nothing
 	Prompt   int           // tokens of the language model's prompts; four wait or run at any time
 	Chunk    int           // rows of a step of the language model; 0: whole layers
 	Seconds  int
@@ -40,14 +41,14 @@ const (
 
 // Outcome is what became of the jobs.
 type Outcome struct {
-	Admitted, Late, Refused int // frames: promised their deadline, of them not answered in time, and not promised
-	Nested                  int // passes of frames inside others
-	Gradients               int // answered
-	Tokens                  int // of answered prompts
-	Seconds                 float64
-	Frames, Slopes          float64       // seconds of the device that frames and gradients took
-	Step                    time.Duration // of the language model, the longest
-	Worst                   time.Duration // time from a frame to its answer
+	Admitted, Late, Refused  int // frames: promised their deadline, of them not answered in time, and not promised
+	Nested                   int // passes of frames inside others
+	Gradients, LateGradients int // answered in time, and not
+	Tokens                   int // of answered prompts
+	Seconds                  float64
+	Frames, Slopes           float64       // seconds of the device that frames and gradients took
+	Step                     time.Duration // of the language model, the longest
+	Worst                    time.Duration // time from a frame to its answer
 }
 
 // Share is the language model's throughput as a share of what the device could compute in the time that the others left.
@@ -92,6 +93,7 @@ type world struct {
 // job is one that has no answer yet.
 type job struct {
 	kind     kind
+	promised bool
 	at       time.Duration
 	deadline time.Duration
 }
@@ -167,7 +169,7 @@ func Run(s Setting) (*Outcome, error) {
 // arrivals yields the times of frames and gradients, and what happens then.
 func (w *world) arrivals() iter.Seq2[time.Duration, func()] {
 	return func(yield func(time.Duration, func()) bool) {
-		period := seconds(1 / w.Rate)
+		period, gradients := seconds(1/w.Rate), 0
 		next := make([]time.Duration, w.Cameras+1)
 		for i := range next {
 			next[i] = time.Duration(w.rng.Int64N(int64(period)))
@@ -186,8 +188,13 @@ func (w *world) arrivals() iter.Seq2[time.Duration, func()] {
 			do := func() { w.submit(frame, fmt.Sprintf("camera-%d", first)) }
 			next[first] += period
 			if first == w.Cameras {
-				do = func() { w.submit(gradient, "") }
+				stream := fmt.Sprintf("camera-%d/gradient", gradients%w.Cameras)
+				if w.Plain {
+					stream = ""
+				}
+				do = func() { w.submit(gradient, stream) }
 				next[first] = at + seconds(1/w.Gradient)
+				gradients++
 			}
 			if !yield(at, do) {
 				return
@@ -212,9 +219,12 @@ func (w *world) submit(k kind, stream string) {
 		m.Work = &engine.Tensors{Inputs: []engine.Ref{{Name: "images"}}, Frames: 1}
 	case gradient:
 		m.Deadline = gradientWithin
+		if m.Stream, m.Promised, m.Priority = stream, true, 1; stream == "" {
+			m.Promised = false
+		}
 		m.Work = &engine.Tensors{Inputs: []engine.Ref{{Name: "images"}}, Frames: 1 + backward, Grad: &engine.Grad{Inputs: []string{"images"}}}
 	}
-	w.jobs[m.ID] = job{kind: k, at: w.now, deadline: w.now + m.Deadline}
+	w.jobs[m.ID] = job{kind: k, promised: m.Promised, at: w.now, deadline: w.now + m.Deadline}
 	w.tell(web, &wire.Submit{Job: m})
 }
 
@@ -253,9 +263,13 @@ func (w *world) answered(r *wire.Result) {
 			w.out.Tokens += w.Prompt
 		}
 		w.submit(prompt, "")
+	case j.kind == gradient && j.promised && r.Err != nil && r.Err.Code == engine.CodeOverloaded:
+		w.submit(gradient, "") // now it is promised nothing
 	case !w.counts():
-	case j.kind == gradient && r.Err == nil:
+	case j.kind == gradient && r.Err == nil && w.now <= j.deadline:
 		w.out.Gradients++
+	case j.kind == gradient:
+		w.out.LateGradients++
 	case j.kind == frame && r.Err != nil && r.Err.Code == engine.CodeOverloaded:
 		w.out.Refused++
 	case j.kind == frame:

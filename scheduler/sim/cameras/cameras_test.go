@@ -10,6 +10,35 @@ func h200(prompt, chunk int, frame time.Duration) Setting {
 	return Setting{Cameras: 8, Rate: 30, Frame: frame, Gradient: 8, Prompt: prompt, Chunk: chunk, Seconds: 20, Seed: 1}
 }
 
+// TestGradients: a gradient that is promised its deadline behind frames is in time beside prompts that take longer than that, and no frame is late for it. One
+// that is promised nothing waits for the end of such a prompt. Where a frame could be late for gradients, these are promised nothing.
+func TestGradients(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		set   func(s *Setting)
+		least float64 // part of gradients that are in time
+		most  float64
+	}{
+		{"promised", func(*Setting) {}, 0.99, 1},
+		{"plain", func(s *Setting) { s.Plain = true }, 0, 0.5},
+		{"frames of 20 ms", func(s *Setting) { s.Rate, s.Frame, s.Cameras, s.Gradient = 20, 20*time.Millisecond, 1, 1 }, 0, 0.9},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := h200(131072, 4096, 1400*time.Microsecond)
+			s.Seconds = 40
+			tt.set(&s)
+			o, err := Run(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d gradients, %d late; %d frames, %d late, %d refused; worst %v, the model gets %.3f of the remainder", o.Gradients, o.LateGradients, o.Admitted, o.Late, o.Refused, o.Worst, o.Share(s))
+			if part := float64(o.Gradients) / float64(o.Gradients+o.LateGradients); part < tt.least || part > tt.most || o.Late > 0 || o.Refused > o.Admitted/100 {
+				t.Errorf("%.3f of gradients are in time, %d frames late and %d refused", part, o.Late, o.Refused)
+			}
+		})
+	}
+}
+
 // TestPromisesAreKept holds the device to its promises where frames take up to 0.7 of it, and the language model to what
 // they leave.
 func TestPromisesAreKept(t *testing.T) {

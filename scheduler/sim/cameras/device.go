@@ -33,7 +33,7 @@ func (d *device) receive(m wire.Message) {
 		return
 	}
 	p := &pass{run: run, took: d.time(run), since: d.world.now}
-	p.step = p.took
+	p.step = d.world.Frame // a layer of a gradient takes no longer
 	if run.Model == llm {
 		p.step = d.world.step()
 	}
