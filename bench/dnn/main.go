@@ -2,8 +2,8 @@
 //
 // It prints the seconds from opening the file to the end of the first pass, and then answers lines: `pass` with the
 // seconds that a pass takes, inputs set and outputs read, `gradient` with those of a pass that also computes the
-// gradients of the first float input, `calls`, if given -calls, with where the time of all passes went, and `memory`
-// with the most memory that the process has held, in bytes.
+// gradients of the first float input, `calls`, if given -calls, with where the time of all passes went, `memory`
+// with the most memory that the process has held, in bytes, and `arenas` with what a pass and one with gradients compute in.
 package main
 
 import (
@@ -78,11 +78,15 @@ func run(file string, config cpu.Config, calls bool) error {
 			}
 			fmt.Println(bytes)
 			continue
-		case "gradient":
+		case "gradient", "arenas":
 			if backward == nil {
 				if backward, err = prepareGradient(device, m.Graph); err != nil {
 					return err
 				}
+			}
+			if lines.Text() == "arenas" {
+				fmt.Println(forward.plan.ArenaBytes, backward.plan.ArenaBytes)
+				continue
 			}
 			c = backward
 		}

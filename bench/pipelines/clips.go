@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/adapt"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
@@ -10,10 +11,10 @@ import (
 
 // Of pipelines of video.
 const (
-	VideoRate  = 10  // frames a second
+	VideoRate  = 10  // frames a second, at most
 	VideoFound = 0.3 // the least score of what counts
-	// videoIoU is that of boxes of one thing, as in OneAdapt's published evaluation.
-	videoIoU = 0.5
+	videoIoU   = 0.5 // of boxes of one thing, as in OneAdapt's published evaluation
+	yolox      = "yolox_nano_416.onnx"
 )
 
 // filterSeconds are how much is taken of the clip of persons.
@@ -23,7 +24,7 @@ const filterSeconds = 40
 func openFilter(s Source) (*Study, error) {
 	settings := adapt.Usual()
 	settings.Knobs = "filter"
-	study, err := openClip(s, settings, "indoor_persons_768x432.mp4", filterSeconds, "person")
+	study, err := openClip(s, settings, Video{Clip: "indoor_persons_768x432.mp4", Network: yolox, Decoder: "yolox", Classes: []string{"person"}, Found: VideoFound, Seconds: filterSeconds})
 	if err != nil {
 		return nil, err
 	}
@@ -31,14 +32,23 @@ func openFilter(s Source) (*Study, error) {
 	return study, nil
 }
 
-// openClip is a study of a clip, all of it if seconds are 0.
-func openClip(s Source, settings adapt.Settings, file string, seconds int, classes ...string) (*Study, error) {
-	clip, tools, done, err := s.Video(file, classes...)
+// vehicles are what a dashcam sees of others on a highway, from some seconds on.
+func vehicles(from, seconds float64) Video {
+	return Video{Clip: "dashcam_highway_960x540.mp4", Network: yolox, Decoder: "yolox", Camera: "fastestdet_352.onnx", Classes: []string{"car", "bus", "train", "truck"}, Found: VideoFound, From: from, Seconds: seconds}
+}
+
+// boxes is how far boxes agree, as OneAdapt's published evaluation counts them.
+func boxes() func(truth, got []videoext.Findings) float64 {
+	utility := oneadapt.UsualUtility()
+	utility.Threshold = VideoFound
+	return clips.Soft(utility, videoIoU)
+}
+
+// openClip is a study of things in a clip.
+func openClip(s Source, settings adapt.Settings, v Video) (*Study, error) {
+	clip, tools, done, err := s.Video(v)
 	if err != nil {
 		return nil, err
-	}
-	if n := seconds * VideoRate; n > 0 && n < len(clip.Frames) {
-		clip.Frames = clip.Frames[:n]
 	}
 	return studyClip(settings.Knobs, settings, clip, tools, done)
 }
@@ -50,9 +60,7 @@ func studyClip(name string, settings adapt.Settings, clip *emulate.Clip, tools e
 		done()
 		return nil, err
 	}
-	utility := oneadapt.UsualUtility()
-	utility.Threshold = VideoFound
-	p, err := clips.New(clips.Options{Name: name, Tools: tools, Clip: clip, Frames: settings.Frames, Knobs: config.Knobs, Accuracy: clips.Soft(utility, videoIoU)})
+	p, err := clips.New(clips.Options{Name: name, Tools: tools, Clip: clip, Frames: settings.Frames, Knobs: config.Knobs, Accuracy: boxes()})
 	if err != nil {
 		done()
 		return nil, err
@@ -66,4 +74,16 @@ func studyClip(name string, settings adapt.Settings, clip *emulate.Clip, tools e
 		Sample: 24,
 		Close:  done,
 	}, nil
+}
+
+// stream makes a pipeline of a clip.
+func stream(s Source, v Video, o clips.Options) (p *clips.Pipeline, done func(), err error) {
+	if o.Clip, o.Tools, done, err = s.Video(v); err != nil {
+		return nil, nil, err
+	}
+	if p, err = clips.New(o); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return p, done, nil
 }

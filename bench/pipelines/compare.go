@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/prefillonly/prefillonly/bench/figures"
@@ -26,7 +27,7 @@ const all = "all"
 func Compare(rows []Row) (gains []Gain) {
 	ways, order := map[[2]string][]Row{}, map[string][]string{}
 	for _, r := range rows {
-		if r.Way == OneAdapt {
+		if r.ours() {
 			continue
 		}
 		for _, way := range []string{r.Way, all} {
@@ -38,12 +39,13 @@ func Compare(rows []Row) (gains []Gain) {
 		}
 	}
 	for _, r := range rows {
-		if r.Way != OneAdapt {
+		if !r.ours() {
 			continue
 		}
+		setting := strings.TrimSpace(strings.TrimPrefix(r.Way, OneAdapt) + " " + r.Setting)
 		for _, way := range append(slices.Clone(order[r.Pipeline]), all) {
 			f := front(ways[[2]string{r.Pipeline, way}])
-			gains = append(gains, Gain{r.Pipeline, r.Setting, way, 1 - r.Cost/costAt(f, r.Accuracy), r.Accuracy - accuracyAt(f, r.Cost)})
+			gains = append(gains, Gain{r.Pipeline, setting, way, 1 - r.Cost/costAt(f, r.Accuracy), r.Accuracy - accuracyAt(f, r.Cost)})
 		}
 	}
 	return gains

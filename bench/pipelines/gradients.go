@@ -28,8 +28,8 @@ type Findings struct {
 
 const (
 	sample     = 200 // configurations of which the cosine is taken, if a study does not say
-	beginnings = 10
-	patience   = 15 // intervals after which there is no convergence
+	beginnings = 10  // at most
+	patience   = 15  // intervals after which there is no convergence, if a study does not say
 )
 
 // Find looks at a study's gradients.
@@ -48,8 +48,11 @@ func (f *Findings) align(s *Study, lab *pipeline.Lab) error {
 	sum, n := 0.0, 0
 	for range cmp.Or(s.Sample, sample) {
 		c := make(oneadapt.Config, len(s.Knobs()))
-		for i, k := range s.Knobs() {
-			c[i] = r.IntN(len(k.Places))
+		for _, group := range lab.Groups() {
+			setting := r.IntN(len(s.Knobs()[group[0]].Places))
+			for _, i := range group {
+				c[i] = setting
+			}
 		}
 		accuracies, outputs, err := lab.Gradients(r.IntN(s.Intervals()), c)
 		if err != nil {
@@ -67,13 +70,14 @@ func (f *Findings) align(s *Study, lab *pipeline.Lab) error {
 // converge runs from both ends of all knobs, from several intervals on.
 func (f *Findings) converge(s *Study, lab *pipeline.Lab) error {
 	trade := s.Trades[len(s.Trades)/2]
-	for _, from := range starts(s.Intervals()) {
+	patience := cmp.Or(s.Patience, patience)
+	for _, from := range starts(s.Intervals(), patience) {
 		to := min(from+patience, s.Intervals())
-		up, err := lab.Part(s.way(trade, oneadapt.Cheapest(s.Knobs())), from, to)
+		up, err := lab.Part(s.way(s.usual(), trade, oneadapt.Cheapest(s.Knobs())), from, to)
 		if err != nil {
 			return err
 		}
-		down, err := lab.Part(s.way(trade, oneadapt.Dearest(s.Knobs())), from, to)
+		down, err := lab.Part(s.way(s.usual(), trade, oneadapt.Dearest(s.Knobs())), from, to)
 		if err != nil {
 			return err
 		}
@@ -92,7 +96,7 @@ func (f *Findings) converge(s *Study, lab *pipeline.Lab) error {
 
 // starts are the intervals that beginnings are in: as many as are wanted, or as there are with as much behind each as patience has. A stream that is too short for
 // two has one.
-func starts(intervals int) (all []int) {
+func starts(intervals, patience int) (all []int) {
 	last := max(intervals-patience, 0)
 	n := min(beginnings, last+1)
 	for i := range n {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/prefillonly/prefillonly/bench/figures"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -19,10 +20,21 @@ type Source struct {
 	Data    string // directory with recordings and networks that are not the program's own
 	Seed    uint64 // of what is drawn
 	Backend kernels.Backend
-	// Video opens a clip of Data, and what encodes it and finds things of some classes in it.
-	Video func(clip string, classes ...string) (*emulate.Clip, emulate.Tools, func(), error)
+	// Video opens a clip of Data, and what encodes it and finds things in it.
+	Video func(Video) (*emulate.Clip, emulate.Tools, func(), error)
 	// Drawn has what encodes a clip that was drawn, and finds things in it by a network in a file.
 	Drawn func(clip *emulate.Clip, network, decoder string) (emulate.Tools, func(), error)
+}
+
+// Video says what is streamed, and to which network.
+type Video struct {
+	Clip             string // a file of Data's directory video
+	Network, Decoder string // a file of Data's directory models, and what its outputs mean
+	Image            string // how frames become its input, as `image` of a model's entry; empty: as the decoder's networks are published
+	Camera           string // a FastestDet on the camera, for ways that have one; empty: there is none
+	Classes          []string
+	Found            float64 // the least score of what counts; 0: as usual
+	From, Seconds    float64 // of the clip; 0 seconds: all from there on
 }
 
 // Setting is a way in one setting.
@@ -36,12 +48,25 @@ type Study struct {
 	pipeline.Pipeline
 	Baselines []Setting // beside fixed configurations, which all pipelines are run at
 	// Rule begins at a configuration, with one of Trades: how much accuracy the resource is worth, or what a rule has in place of that.
-	Rule    func(trade float64, from oneadapt.Config) (oneadapt.Rule, error)
-	Trades  []float64 // the middle one is that whose convergence is told
-	Ahead   bool      // as of oneadapt.Options
-	Sample  int       // configurations of which the cosine of gradients is taken, each of which takes a look for each knob; 0: 200
-	Ladders [][]int   // the settings of each knob that a policy is trained to choose among; nil: there is none
-	Close   func()
+	Rule   func(trade float64, from oneadapt.Config) (oneadapt.Rule, error)
+	Trades []float64                                       // the middle one is that whose convergence is told
+	Ahead  bool                                            // as of oneadapt.Options
+	Sees   bool                                            // the network sees something always, so that the dearest settings are not tried for what it might see (oneadapt.Options.Blind)
+	Move   func(m *oneadapt.Map, of, in int) *oneadapt.Map // as of pipeline.OneAdapt
+	// Variants are further ways to come by gradients, in each of the trades.
+	Variants []Variant
+	Warm     int     // intervals at the beginning in which all ways run, and that do not count
+	Sample   int     // configurations of which the cosine of gradients is taken, each of which takes a look for each knob; 0: 200
+	Ladders  [][]int // the settings of each knob that a policy is trained to choose among; nil: there is none
+	Patience int     // intervals in which streams from both ends are to meet; 0: 15
+	Close    func()
+}
+
+// Variant is a way to come by gradients.
+type Variant struct {
+	Name string
+	Lag  int // as of pipeline.OneAdapt
+	Move func(m *oneadapt.Map, of, in int) *oneadapt.Map
 }
 
 // registry are the pipelines that there are, in the order of the dissertation's table 4.2.
@@ -49,6 +74,7 @@ var registry = []struct {
 	name string
 	open func(Source) (*Study, error)
 }{
+	{"blocks", openBlocks},
 	{"codec", openCodec},
 	{"codec-streets", openStreets},
 	{"filter", openFilter},
@@ -59,6 +85,7 @@ var registry = []struct {
 	{"features-depth-stand-in-16", openFeatures(depth, 4)},
 	{"features-infrared-stand-in-16", openFeatures(infrared, 4)},
 	{"audio", openAudio},
+	{"segmentation", openSegmentation},
 }
 
 // Names are those of all pipelines.
@@ -90,21 +117,32 @@ type Row struct {
 	pipeline.Step          // accuracy and cost are means, the others sums
 }
 
-// OneAdapt is the way whose gain is told.
+// OneAdapt is the way whose gain is told, and what names of its variants begin with.
 const OneAdapt = "oneadapt"
 
+// ours says that a row is OneAdapt's.
+func (r *Row) ours() bool { return strings.HasPrefix(r.Way, OneAdapt) }
+
+// usual has gradients of the interval before.
+func (s *Study) usual() Variant { return Variant{Lag: 1, Move: s.Move} }
+
 // way runs a study's rule.
-func (s *Study) way(trade float64, from oneadapt.Config) pipeline.Way {
+func (s *Study) way(v Variant, trade float64, from oneadapt.Config) pipeline.Way {
 	o := oneadapt.Usual()
 	o.Ahead = s.Ahead
-	return &pipeline.OneAdapt{Options: o, Rule: func([]oneadapt.Knob) (oneadapt.Rule, error) { return s.Rule(trade, from) }}
+	if s.Sees {
+		o.Blind = 0
+	}
+	return &pipeline.OneAdapt{Options: o, Lag: v.Lag, Move: v.Move, Rule: func([]oneadapt.Knob) (oneadapt.Rule, error) { return s.Rule(trade, from) }}
 }
 
 // settings are all that is run.
 func (s *Study) settings() []Setting {
 	all := slices.Concat(Uniform(s.Knobs()), s.Baselines)
-	for _, trade := range s.Trades {
-		all = append(all, Setting{OneAdapt, fmt.Sprintf("trade=%g", trade), func() pipeline.Way { return s.way(trade, oneadapt.Dearest(s.Knobs())) }})
+	for _, v := range append([]Variant{s.usual()}, s.Variants...) {
+		for _, trade := range s.Trades {
+			all = append(all, Setting{strings.TrimSpace(OneAdapt + " " + v.Name), fmt.Sprintf("trade=%g", trade), func() pipeline.Way { return s.way(v, trade, oneadapt.Dearest(s.Knobs())) }})
+		}
 	}
 	return all
 }
@@ -149,6 +187,7 @@ func Run(s *Study, lab *pipeline.Lab, say func(what string, done, of int)) (rows
 		if err != nil {
 			return nil, err
 		}
+		steps = steps[s.Warm:]
 		rows = append(rows, Row{s.Name(), set.Way, set.Setting, len(steps), pipeline.Mean(steps)})
 	}
 	return rows, nil

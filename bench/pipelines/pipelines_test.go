@@ -70,6 +70,32 @@ func TestStudy(t *testing.T) {
 	}
 }
 
+// TestVariants: a variant is a way of its own, that is none of the others which OneAdapt stands to, and what comes before the study's beginning does not count.
+func TestVariants(t *testing.T) {
+	s := tones()
+	s.Variants, s.Warm, s.Trades = []Variant{{Name: "lag=2", Lag: 2}}, 3, []float64{0.3}
+	rows, err := Run(s, pipeline.NewLab(s.Pipeline), func(string, int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 5+1+2 || rows[7].Way != "oneadapt lag=2" || rows[7].Intervals != s.Intervals()-3 || rows[7].Cost >= rows[4].Cost {
+		t.Errorf("%+v", rows)
+	}
+	gains := Compare(rows)
+	if len(gains) != 2*3 || gains[0].Setting != "trade=0.3" || gains[3].Setting != "lag=2 trade=0.3" {
+		t.Errorf("%+v", gains)
+	}
+	for _, g := range gains {
+		if strings.Contains(g.Way, OneAdapt) {
+			t.Errorf("OneAdapt stands to itself: %+v", g)
+		}
+	}
+	f, err := Find(s, pipeline.NewLab(s.Pipeline))
+	if err != nil || f.Beginnings > s.Intervals()-patience+1 {
+		t.Errorf("%d beginnings of %d intervals: %v", f.Beginnings, s.Intervals(), err)
+	}
+}
+
 func row(way string, cost, accuracy float64) Row {
 	return Row{Pipeline: "p", Way: way, Step: pipeline.Step{Cost: cost, Accuracy: accuracy}}
 }
@@ -92,7 +118,7 @@ func TestCompare(t *testing.T) {
 // TestStarts: beginnings differ, and each has as many intervals behind it as there is patience for, if the stream is that long.
 func TestStarts(t *testing.T) {
 	for intervals, want := range map[int][]int{8: {0}, 15: {0}, 16: {0, 1}, 18: {0, 1, 2, 3}, 60: {0, 5, 10, 15, 20, 25, 30, 35, 40, 45}, 25: {0, 1, 2, 3, 4, 5, 6, 7, 8, 10}} {
-		if got := starts(intervals); !slices.Equal(got, want) {
+		if got := starts(intervals, patience); !slices.Equal(got, want) {
 			t.Errorf("%d intervals: %v, want %v", intervals, got, want)
 		}
 	}

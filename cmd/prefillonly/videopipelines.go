@@ -88,17 +88,30 @@ func (f *pipelinesFlags) run(command *cobra.Command) error {
 	return errors.Join(f.write(rows, findings), pipelines.Draw(rows, f.out), pipelines.Print(command.OutOrStdout(), rows, pipelines.Compare(rows), findings))
 }
 
-// video opens clips of a pipeline, at which YOLOX-nano looks.
-func (f *pipelinesFlags) video(ctx context.Context, backend *cpu.Backend) func(string, ...string) (*emulate.Clip, emulate.Tools, func(), error) {
-	return func(name string, classes ...string) (*emulate.Clip, emulate.Tools, func(), error) {
+// video opens clips of a pipeline, and what looks at them.
+func (f *pipelinesFlags) video(ctx context.Context, backend *cpu.Backend) func(pipelines.Video) (*emulate.Clip, emulate.Tools, func(), error) {
+	return func(v pipelines.Video) (*emulate.Clip, emulate.Tools, func(), error) {
 		e := pipelinesEvaluation(backend)
-		e.classes = strings.Join(classes, ",")
-		clip, err := e.readClip(ctx, filepath.Join(f.data, "video", name))
+		e.from, e.seconds, e.found, e.classes = v.From, v.Seconds, v.Found, strings.Join(v.Classes, ",")
+		clip, err := e.readClip(ctx, filepath.Join(f.data, "video", v.Clip))
 		if err != nil {
 			return nil, emulate.Tools{}, nil, err
 		}
-		tools, done, err := e.pipelineTools(ctx, clip, filepath.Join(f.data, "models", "yolox_nano_416.onnx"), "yolox")
-		return clip, tools, done, err
+		file := func(name string) string { return filepath.Join(f.data, "models", name) }
+		tools, done, err := e.pipelineTools(ctx, clip, file(v.Network), v.Decoder, v.Image)
+		if err != nil || v.Camera == "" {
+			return clip, tools, done, err
+		}
+		camera, err := e.open(file(v.Camera), "fastestdet", "", clip)
+		if err != nil {
+			done()
+			return nil, emulate.Tools{}, nil, err
+		}
+		tools.Camera = camera
+		return clip, tools, func() {
+			camera.detector.Close()
+			done()
+		}, nil
 	}
 }
 
@@ -106,7 +119,7 @@ func (f *pipelinesFlags) video(ctx context.Context, backend *cpu.Backend) func(s
 func (f *pipelinesFlags) drawn(ctx context.Context, backend *cpu.Backend) func(*emulate.Clip, string, string) (emulate.Tools, func(), error) {
 	return func(clip *emulate.Clip, network, decoder string) (emulate.Tools, func(), error) {
 		e := pipelinesEvaluation(backend)
-		return e.pipelineTools(ctx, clip, network, decoder)
+		return e.pipelineTools(ctx, clip, network, decoder, "")
 	}
 }
 
@@ -115,7 +128,7 @@ func pipelinesEvaluation(backend *cpu.Backend) *evaluation {
 }
 
 // pipelineTools encode by the program camera.
-func (e *evaluation) pipelineTools(ctx context.Context, clip *emulate.Clip, network, decoder string) (emulate.Tools, func(), error) {
+func (e *evaluation) pipelineTools(ctx context.Context, clip *emulate.Clip, network, decoder, image string) (emulate.Tools, func(), error) {
 	program, err := pipe.Find()
 	if err != nil {
 		return emulate.Tools{}, nil, err
@@ -125,7 +138,7 @@ func (e *evaluation) pipelineTools(ctx context.Context, clip *emulate.Clip, netw
 		return emulate.Tools{}, nil, err
 	}
 	e.codec = &evalCodec{ctx: ctx, client: client}
-	server, err := e.open(network, decoder, "", clip)
+	server, err := e.open(network, decoder, image, clip)
 	if err != nil {
 		e.codec.close()
 		return emulate.Tools{}, nil, err

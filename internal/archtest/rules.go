@@ -127,7 +127,7 @@ var arrows = map[string][]string{
 	"videoext/pipeline/casva":       {"videoext/oneadapt", "videoext/pipeline"},
 	"videoext/pipeline/casva/learn": {"videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva"},
 	"videoext/pipeline/clips": {
-		"videoext", "videoext/adapt", "videoext/emulate", "videoext/media", "videoext/method", "videoext/oneadapt", "videoext/pipeline",
+		"videoext", "videoext/adapt", "videoext/emulate", "videoext/link", "videoext/media", "videoext/method", "videoext/oneadapt", "videoext/pipeline",
 	},
 	"videoext/pipeline/features": {
 		"engine/dnn", "engine/dnn/direct", "engine/images", "engine/wire", "kernels", "videoext", "videoext/accuracy", "videoext/media", "videoext/oneadapt", "videoext/pipeline", "videoext/vision",
@@ -176,7 +176,7 @@ var arrows = map[string][]string{
 	"bench/figures":  {},
 	"bench/video":    {"bench/figures", "videoext", "videoext/accuracy", "videoext/baselines", "videoext/emulate", "videoext/link", "videoext/method", "videoext/methods"},
 	"bench/pipelines": {
-		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/adapt", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/audio", "videoext/pipeline/casva", "videoext/pipeline/casva/learn", "videoext/pipeline/clips", "videoext/pipeline/features", "videoext/pipeline/lidar", "videoext/scene",
+		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext", "videoext/accuracy", "videoext/adapt", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/methods", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/audio", "videoext/pipeline/casva", "videoext/pipeline/casva/learn", "videoext/pipeline/clips", "videoext/pipeline/features", "videoext/pipeline/lidar", "videoext/scene",
 	},
 	"bench": {
 		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/cameras", "scheduler/sim/feeds", "scheduler/sim/swaps",

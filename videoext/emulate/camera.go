@@ -60,6 +60,7 @@ func (r *run) encode(a *method.Encode) error {
 	r.out.Encodes++
 	r.out.NAL += nal
 	r.out.Container += coded.Container
+	s.bytes += coded.Container
 	s.sent[a.Stream], s.of[a.Stream] = name, a.Frames
 	done := r.work(coded.Took)
 	r.line.At(done, toCamera{method.Encoded{Segment: a.Segment, Stream: a.Stream, NAL: nal, Container: coded.Container}})

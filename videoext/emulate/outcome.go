@@ -13,6 +13,7 @@ func (r *run) outcome() (*Outcome, error) {
 	var delays time.Duration
 	things := 0
 	for i, s := range r.segments {
+		r.out.Segments = append(r.out.Segments, s.bytes)
 		if n := len(s.results); n == 0 || !s.results[n-1].Final {
 			return nil, fmt.Errorf("%s %s: segment %d has no final results", r.method.Name, r.method.Setting, i)
 		}

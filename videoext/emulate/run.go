@@ -17,6 +17,7 @@ import (
 type Outcome struct {
 	Found          []videoext.Findings // the final ones of each frame
 	NAL, Container int                 // bytes that were sent
+	Segments       []int               // of Container, those of each segment
 	// Delay is the mean over the things in Found: from when the frame was captured to when a result first had the thing.
 	Delay time.Duration
 	// CameraTime and ServerTime are the processor's for encoding and the camera's networks, and for the server's networks.
@@ -72,6 +73,7 @@ type run struct {
 // segmentRun is a segment on its way.
 type segmentRun struct {
 	first, frames int
+	bytes         int      // that were sent
 	sent          [2]key   // the work of each stream
 	of            [2][]int // their frames
 	told          bool     // the server's side has been told of stream A

@@ -153,3 +153,21 @@ func (m *Map) unpack(r io.Reader, most float32) error {
 	}
 	return nil
 }
+
+// Spread is the map in which each part has the root of the mean of the squares of all that are at most so many parts away, each way.
+func (m *Map) Spread(parts int) *Map {
+	to := NewMap(m.Width, m.Height)
+	to.Utility = m.Utility
+	for i := range to.Values {
+		column, row := i%m.Width, i/m.Width
+		sum, n := 0.0, 0
+		for y := max(row-parts, 0); y <= min(row+parts, m.Height-1); y++ {
+			for x := max(column-parts, 0); x <= min(column+parts, m.Width-1); x++ {
+				v := float64(m.Values[y*m.Width+x])
+				sum, n = sum+v*v, n+1
+			}
+		}
+		to.Values[i] = float32(math.Sqrt(sum / float64(n)))
+	}
+	return to
+}

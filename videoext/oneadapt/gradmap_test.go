@@ -3,6 +3,7 @@ package oneadapt
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -81,4 +82,24 @@ func FuzzReadMap(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestSpread: squares go around, and are as many within the map.
+func TestSpread(t *testing.T) {
+	m := NewMap(5, 5)
+	m.Values[2*5+2] = 6
+	for i, v := range m.Spread(1).Values {
+		want := float32(0)
+		if x, y := i%5, i/5; x >= 1 && x <= 3 && y >= 1 && y <= 3 {
+			want = 2
+		}
+		if v != want {
+			t.Errorf("part %d has %v, not %v", i, v, want)
+		}
+	}
+	m = NewMap(2, 2)
+	m.Values[0] = 6
+	if got := m.Spread(3).Values; !slices.Equal(got, []float32{3, 3, 3, 3}) {
+		t.Errorf("a map of four has %v", got)
+	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
-// Gradients are AccGrad and OutputGrad at a configuration (OneAdapt, 4.1.4): for each knob, by how much accuracy differs when it moves by one setting, and by how much a
-// gradient says that the output does, over how far that is. Each knob takes a look of the network.
+// Gradients are AccGrad and OutputGrad at a configuration (OneAdapt, 4.1.4): for each knob, or group of knobs, by how much accuracy differs when it moves by one setting, and by how much a
+// gradient says that the output does, over how far that is. Each takes a look of the network.
 func (l *Lab) Gradients(interval int, c oneadapt.Config) (accuracies, outputs []float64, err error) {
 	against, err := l.prepare(interval, c)
 	if err != nil {
@@ -31,11 +31,8 @@ func (l *Lab) Gradients(interval int, c oneadapt.Config) (accuracies, outputs []
 		return nil, nil, err
 	}
 	was := l.Accuracy(truth, base)
-	for i, knob := range l.Knobs() {
-		moved := slices.Clone(c)
-		if moved[i]++; moved[i] == len(knob.Places) {
-			moved[i] -= 2
-		}
+	for _, group := range l.Groups() {
+		moved, by := l.moved(c, group)
 		in, err := l.prepare(interval, moved)
 		if err != nil {
 			return nil, nil, err
@@ -48,11 +45,31 @@ func (l *Lab) Gradients(interval int, c oneadapt.Config) (accuracies, outputs []
 		if err != nil {
 			return nil, nil, err
 		}
-		by := math.Abs(knob.Places[moved[i]] - knob.Places[c[i]])
 		accuracies = append(accuracies, math.Abs(l.Accuracy(truth, got)-was)/by)
 		outputs = append(outputs, sum(changes)/by)
 	}
 	return accuracies, outputs, nil
+}
+
+// Groups are the knobs that move together where gradients are compared with accuracy.
+func (l *Lab) Groups() [][]int {
+	if grouped, ok := l.Pipeline.(Grouped); ok {
+		return grouped.Groups()
+	}
+	return Each(len(l.Knobs()))
+}
+
+// moved is a configuration with some knobs one setting up, or down where there is none, and how far that is in the mean of them.
+func (l *Lab) moved(c oneadapt.Config, group []int) (moved oneadapt.Config, by float64) {
+	moved = slices.Clone(c)
+	knobs := l.Knobs()
+	for _, i := range group {
+		if moved[i]++; moved[i] == len(knobs[i].Places) {
+			moved[i] -= 2
+		}
+		by += math.Abs(knobs[i].Places[moved[i]]-knobs[i].Places[c[i]]) / float64(len(group))
+	}
+	return moved, by
 }
 
 // Alignment is the cosine between AccGrad and OutputGrad at a configuration; NaN where accuracy, or the output, does not change by any knob.

@@ -33,6 +33,20 @@ type Input interface {
 	Cost() float64
 }
 
+// Grouped is a Pipeline of which so many knobs move together where gradients are compared with accuracy, knob by knob.
+type Grouped interface {
+	Groups() [][]int // numbers of knobs
+}
+
+// Each are groups of one knob.
+func Each(knobs int) [][]int {
+	groups := make([][]int, knobs)
+	for i := range groups {
+		groups[i] = []int{i}
+	}
+	return groups
+}
+
 // Parted is an Input of which it is known what the part of each knob costs.
 type Parted interface {
 	Input

@@ -34,7 +34,7 @@ func run(t *testing.T, p pipeline.Pipeline, w pipeline.Way) pipeline.Step {
 }
 
 func ascent(start func([]oneadapt.Knob) oneadapt.Config, parts bool) *pipeline.OneAdapt {
-	return &pipeline.OneAdapt{Options: oneadapt.Usual(), Rule: func(knobs []oneadapt.Knob) (oneadapt.Rule, error) {
+	return &pipeline.OneAdapt{Options: oneadapt.Usual(), Lag: 1, Rule: func(knobs []oneadapt.Knob) (oneadapt.Rule, error) {
 		return oneadapt.NewAscent(oneadapt.Ascent{Rate: 0.5, Weight: 0.3, Gain: 1, Separable: parts, Elastic: true}, knobs, start(knobs))
 	}}
 }
@@ -64,6 +64,45 @@ func TestWithoutGradients(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestLag: gradients of the very interval and of two before come when they are said to, and Move has what it is of.
+func TestLag(t *testing.T) {
+	for _, lag := range []int{0, 1, 2} {
+		w := ascent(oneadapt.Dearest, true)
+		w.Lag = lag
+		moved := 0
+		w.Move = func(m *oneadapt.Map, of, in int) *oneadapt.Map {
+			if moved++; in-of != lag {
+				t.Errorf("lag %d: a gradient of interval %d comes in %d", lag, of, in)
+			}
+			return m
+		}
+		got := run(t, pipelinetest.NewTones(6, true), w)
+		if want := 20 - max(lag, 1); moved != want || got.Accuracy < 0.9 || got.Cost > 0.85 {
+			t.Errorf("lag %d: %d gradients came, not %d: %+v", lag, moved, want, got)
+		}
+	}
+}
+
+// TestGroups: knobs that move together have one gradient, whose size is that of all.
+func TestGroups(t *testing.T) {
+	p := pipelinetest.NewTones(6, true)
+	accuracies, outputs, err := pipeline.NewLab(grouped{p}).Gradients(0, slices.Repeat(oneadapt.Config{2}, 6))
+	if err != nil || len(accuracies) != 2 || len(outputs) != 2 {
+		t.Fatalf("%v %v %v", accuracies, outputs, err)
+	}
+	all, _, err := pipeline.NewLab(p).Gradients(0, slices.Repeat(oneadapt.Config{2}, 6))
+	if err != nil || len(all) != 6 {
+		t.Fatalf("%v %v", all, err)
+	}
+	if one := slices.Max(all[:3]); accuracies[0] < one {
+		t.Errorf("three numbers change accuracy by %v, and one of them by %v", accuracies[0], one)
+	}
+}
+
+type grouped struct{ pipeline.Pipeline }
+
+func (grouped) Groups() [][]int { return [][]int{{0, 1, 2}, {3, 4, 5}} }
 
 // TestProfiled: the dearest configuration, which the stream was sent at, takes no look of its own, and the server makes candidates without the sensor.
 func TestProfiled(t *testing.T) {

@@ -41,15 +41,28 @@ func (h *Heuristic) Serve(interval int, a *Account) (r Result, err error) {
 	return h.last, err
 }
 
-// OneAdapt sets the knobs by gradients, which are those of the interval before.
+// OneAdapt sets the knobs by gradients.
 type OneAdapt struct {
 	Rule    func(knobs []oneadapt.Knob) (oneadapt.Rule, error)
 	Options oneadapt.Options
+	// Lag is how many intervals old gradients are when they come. Usual is one. 0 is an oracle: it has the gradient of an interval before that is sent, at the
+	// configuration of the one before.
+	Lag int
+	// Move, where set, makes of an interval's gradient what it is taken to be in a later one.
+	Move func(m *oneadapt.Map, of, in int) *oneadapt.Map
 	// Lose says of which intervals no gradient comes; nil: of none.
 	Lose func(interval int) bool
 
 	adapter *oneadapt.Adapter
-	slope   *oneadapt.Map
+	slope   *oneadapt.Map // that trials are measured by
+	waiting []gradient    // on their way, the oldest first
+	used    oneadapt.Config
+}
+
+// gradient is that of an interval.
+type gradient struct {
+	*oneadapt.Map
+	of int
 }
 
 // Serve implements Way.
@@ -63,6 +76,9 @@ func (o *OneAdapt) Serve(interval int, a *Account) (r Result, err error) {
 			return nil, err
 		}
 	}
+	if err := o.receive(interval, a); err != nil {
+		return nil, err
+	}
 	todo := o.adapter.Step(oneadapt.Captured{Interval: interval})
 	var sent Input
 	for len(todo) > 0 {
@@ -70,6 +86,7 @@ func (o *OneAdapt) Serve(interval int, a *Account) (r Result, err error) {
 		todo = todo[1:]
 		switch do := action.(type) {
 		case oneadapt.Use:
+			o.used = do.Config
 			if sent, err = a.Prepare(interval, do.Config); err != nil {
 				return nil, err
 			}
@@ -88,14 +105,43 @@ func (o *OneAdapt) Serve(interval int, a *Account) (r Result, err error) {
 	if sent == nil {
 		return nil, fmt.Errorf("interval %d was not sent", interval)
 	}
-	if o.Lose != nil && o.Lose(interval) {
+	if o.Lag == 0 {
 		return r, nil
 	}
-	if o.slope, err = a.Slope(sent); err != nil {
-		return nil, err
+	return r, o.differentiate(interval, sent, a)
+}
+
+// differentiate asks for the gradient of an interval.
+func (o *OneAdapt) differentiate(interval int, in Input, a *Account) error {
+	if o.Lose != nil && o.Lose(interval) {
+		return nil
 	}
-	o.adapter.Step(oneadapt.Answered{Interval: interval, Utility: float64(o.slope.Utility)})
-	return r, nil
+	m, err := a.Slope(in)
+	o.waiting = append(o.waiting, gradient{m, interval})
+	return err
+}
+
+// receive takes the gradient that has come when an interval is there. One that is of the interval itself is given for that of the one before.
+func (o *OneAdapt) receive(interval int, a *Account) error {
+	if o.Lag == 0 && o.used != nil {
+		in, err := a.lab.prepare(interval, o.used)
+		if err == nil {
+			err = o.differentiate(interval, in, a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for len(o.waiting) > 0 && o.waiting[0].of <= interval-o.Lag {
+		g := o.waiting[0]
+		o.waiting = o.waiting[1:]
+		o.slope = g.Map
+		if o.Move != nil {
+			o.slope = o.Move(g.Map, g.of, interval)
+		}
+		o.adapter.Step(oneadapt.Answered{Interval: min(g.of, interval-1), Utility: float64(g.Utility)})
+	}
+	return nil
 }
 
 // measure carries out trials.

@@ -23,6 +23,8 @@ type Options struct {
 	Knobs  adapt.Knobs
 	// Accuracy of what was found in an interval's frames.
 	Accuracy func(truth, got []videoext.Findings) float64
+	// Squares is how many macroblocks, each way, are set as one where accuracy is measured knob by knob; 0: knobs are of the whole frame.
+	Squares int
 }
 
 // Pipeline implements pipeline.Pipeline. Its inputs are segments as they come out of the decoder, its results []videoext.Findings.
@@ -48,7 +50,25 @@ func (p *Pipeline) Name() string { return p.o.Name }
 func (p *Pipeline) Knobs() []oneadapt.Knob { return p.knobs }
 
 // Parts implements pipeline.Pipeline.
-func (p *Pipeline) Parts() bool { return false }
+func (p *Pipeline) Parts() bool { return p.o.Squares > 0 }
+
+// Groups implements pipeline.Grouped: macroblocks in squares, of which those at the right and lower edge may be cut.
+func (p *Pipeline) Groups() [][]int {
+	if !p.Parts() {
+		return pipeline.Each(len(p.knobs))
+	}
+	columns := (p.o.Clip.Frames[0].Width + media.MacroblockSize - 1) / media.MacroblockSize
+	across := (columns + p.o.Squares - 1) / p.o.Squares
+	var groups [][]int
+	for knob := range p.knobs {
+		square := knob/columns/p.o.Squares*across + knob%columns/p.o.Squares
+		for square >= len(groups) {
+			groups = append(groups, nil)
+		}
+		groups[square] = append(groups[square], knob)
+	}
+	return groups
+}
 
 // Intervals implements pipeline.Pipeline.
 func (p *Pipeline) Intervals() int { return len(p.o.Clip.Frames) / p.o.Frames }
@@ -181,7 +201,7 @@ func (p *Pipeline) Changes(m *oneadapt.Map, against, in pipeline.Input) ([]float
 	if err != nil {
 		return nil, err
 	}
-	return oneadapt.Changes(m, before, after, false)
+	return oneadapt.Changes(m, before, after, p.Parts())
 }
 
 // Accuracy implements pipeline.Pipeline.
@@ -212,7 +232,7 @@ func Soft(u oneadapt.Utility, iou float32) func(truth, got []videoext.Findings) 
 		if all == 0 {
 			return 1
 		}
-		return 2 * both / all
+		return min(2*both/all, 1)
 	}
 }
 

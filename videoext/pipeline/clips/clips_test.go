@@ -3,6 +3,7 @@ package clips
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,9 +13,11 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
+	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/motion"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
+	"github.com/prefillonly/prefillonly/videoext/pipeline/pipelinetest"
 )
 
 // codec is the real one, in this process.
@@ -100,14 +103,16 @@ func drawn(frames int) *emulate.Clip {
 	return clip
 }
 
-func open(t *testing.T, knobs adapt.Knobs) (*Pipeline, *column) {
+func open(t *testing.T, knobs adapt.Knobs) (*Pipeline, *column) { return openSquares(t, knobs, 0) }
+
+func openSquares(t *testing.T, knobs adapt.Knobs, squares int) (*Pipeline, *column) {
 	t.Helper()
 	clip, c, network := drawn(24), &codec{}, &column{}
 	if _, err := c.Encode(clip.Frames[:1], media.Settings{Rate: 1, Quality: media.QP(20)}); err != nil {
 		t.Skip(err)
 	}
 	tools := emulate.Tools{Codec: c, Server: network, Gradient: network, Differ: motion.Differ, Clock: func() time.Duration { return 0 }}
-	p, err := New(Options{Name: "drawn", Tools: tools, Clip: clip, Frames: 8, Knobs: knobs, Accuracy: Soft(oneadapt.UsualUtility(), 0.5)})
+	p, err := New(Options{Name: "drawn", Tools: tools, Clip: clip, Frames: 8, Knobs: knobs, Squares: squares, Accuracy: Soft(oneadapt.UsualUtility(), 0.5)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +169,85 @@ func TestCodec(t *testing.T) {
 			continue
 		}
 		last = changes[0]
+	}
+}
+
+// TestBlocks: each macroblock has a change of its own, which is nothing where nothing is set otherwise, and squares have all of them once.
+func TestBlocks(t *testing.T) {
+	p, _ := openSquares(t, &adapt.Blocks{QPs: []int{46, 22}}, 3)
+	pipelinetest.Run(t, p)
+	groups := p.Groups()
+	all := slices.Concat(groups...)
+	slices.Sort(all)
+	if len(groups) != 3*2 || len(all) != 8*4 || all[0] != 0 || len(slices.Compact(all)) != 8*4 || !slices.Equal(groups[5], []int{30, 31}) {
+		t.Errorf("the squares are %v", groups)
+	}
+	left := oneadapt.Cheapest(p.Knobs())
+	for i := range left {
+		if i%8 < 3 {
+			left[i] = 1
+		}
+	}
+	var inputs []pipeline.Input
+	for _, c := range []oneadapt.Config{oneadapt.Cheapest(p.Knobs()), left} {
+		in, err := p.Prepare(0, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inputs = append(inputs, in)
+	}
+	m, err := p.Slope(inputs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, err := p.Changes(m, inputs[0], inputs[1])
+	if err != nil || len(changes) != 8*4 {
+		t.Fatalf("%v %v", changes, err)
+	}
+	here, there := 0.0, 0.0
+	for i, c := range changes {
+		if i%8 < 3 {
+			here += c
+		} else if i%8 > 3 { // the filter of edges reaches the next one
+			there += c
+		}
+	}
+	if here < 4*there {
+		t.Errorf("the finer macroblocks change the output by %v, and the others by %v", here, there)
+	}
+}
+
+// TestStreamed: plain H.264 as a method is a fixed configuration, segment by segment; DDS looks twice.
+func TestStreamed(t *testing.T) {
+	p, _ := openSquares(t, &adapt.Blocks{QPs: []int{46, 22}}, 3)
+	lab := pipeline.NewLab(p)
+	way := func(specification string) pipeline.Step {
+		m, err := methods.New(specification, methods.Learned{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps, err := lab.Part(&Streamed{Pipeline: p, Method: m}, 1, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pipeline.Mean(steps)
+	}
+	fine, coarse, dds := way("mpeg:frames=8,qp=22"), way("mpeg:frames=8,qp=46"), way("dds:frames=8,low=46,high=22")
+	if fine.Accuracy < 0.7 || math.Abs(fine.Cost-1) > 0.4 || fine.Looks != 2 { // its I-frames are finer than those of a map of quantisers
+		t.Errorf("at the dearest QP: %+v", fine)
+	}
+	if !(coarse.Cost < 0.8*fine.Cost) || coarse.Looks != 2 {
+		t.Errorf("at the cheapest QP: %+v, at the dearest %+v", coarse, fine)
+	}
+	if dds.Cost < coarse.Cost || dds.Looks < 2 || dds.Looks > 4 {
+		t.Errorf("DDS: %+v", dds)
+	}
+	m, err := methods.New("mpeg:frames=7", methods.Learned{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lab.Run(&Streamed{Pipeline: p, Method: m}); err == nil {
+		t.Error("segments of 7 frames are intervals of 8")
 	}
 }
 
