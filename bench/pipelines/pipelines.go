@@ -49,10 +49,11 @@ type Study struct {
 	Baselines []Setting // beside fixed configurations, which all pipelines are run at
 	// Rule begins at a configuration, with one of Trades: how much accuracy the resource is worth, or what a rule has in place of that.
 	Rule   func(trade float64, from oneadapt.Config) (oneadapt.Rule, error)
-	Trades []float64                                       // the middle one is that whose convergence is told
-	Ahead  bool                                            // as of oneadapt.Options
-	Sees   bool                                            // the network sees something always, so that the dearest settings are not tried for what it might see (oneadapt.Options.Blind)
-	Move   func(m *oneadapt.Map, of, in int) *oneadapt.Map // as of pipeline.OneAdapt
+	Trades []float64 // the middle one is that whose convergence is told
+	Ahead  bool      // as of oneadapt.Options
+	Sees   bool      // the network sees something always, so that the dearest settings are not tried for what it might see (oneadapt.Options.Blind)
+	// Move is as of pipeline.OneAdapt.
+	Move func(m *oneadapt.Map, of, in int) *oneadapt.Map
 	// Variants are further ways to come by gradients, in each of the trades.
 	Variants []Variant
 	Warm     int     // intervals at the beginning in which all ways run, and that do not count
