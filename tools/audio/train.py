@@ -11,17 +11,17 @@ speech that runs backwards, and now and then a low sampling rate.
 
 import pathlib
 import sys
-import time
 import wave
 
 import numpy as np
-import onnx
 import torch
-from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 from torch.nn import functional as F
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
+sys.path.append(str(ROOT / "tools"))
+from training import Graph, fit  # noqa: E402
+
 RATE, HOP, WINDOW, BANDS = 8000, 80, 256, 32
 FRAMES, STEPS, NONE = RATE // HOP, RATE // HOP // 4, 10
 FLOOR = 1e-5
@@ -167,20 +167,12 @@ class Recogniser(nn.Module):
 
 def train(recordings, steps, size, rng):
     net = Recogniser()
-    optimizer = torch.optim.AdamW(net.parameters(), lr=4e-3, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, steps, pct_start=0.1)
-    began = time.time()
-    for step in range(steps):
+
+    def loss():
         x, label = batch(rng, recordings, size)
-        loss = F.cross_entropy(net(x), label, ignore_index=-1)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(net.parameters(), 5)
-        optimizer.step()
-        schedule.step()
-        if step % 50 == 49:
-            print(f"step {step + 1} of {steps}: loss {loss.item():.3f}, {time.time() - began:.0f} s", flush=True)
-    return net.eval()
+        return F.cross_entropy(net(x), label, ignore_index=-1)
+
+    return fit(net, loss, steps, 4e-3, 1e-2, 5)
 
 
 def accuracy(net, recordings, rate=None):
@@ -200,35 +192,13 @@ def accuracy(net, recordings, rate=None):
 
 def export(net, path):
     """ONNX, with the normalisations folded into the convolutions."""
-    nodes, weights, at = [], [], "spectrogram"
-
-    def constant(value):
-        weights.append(numpy_helper.from_array(np.ascontiguousarray(value), f"w{len(weights)}"))
-        return weights[-1].name
-
-    def node(op, inputs, output=None, **attributes):
-        nodes.append(helper.make_node(op, inputs, [output or f"t{len(nodes)}"], **attributes))
-        return nodes[-1].output[0]
-
-    def conv(x, layer, norm=None):
-        weight, bias = layer.weight.detach(), layer.bias
-        if norm:
-            scale = norm.weight.detach() / (norm.running_var + norm.eps).sqrt()
-            weight, bias = weight * scale[:, None, None, None], norm.bias.detach() - norm.running_mean * scale
-        return node("Conv", [x, constant(weight.numpy()), constant(bias.detach().numpy())], pads=list(layer.padding) * 2, strides=list(layer.stride),
-                    dilations=list(layer.dilation), kernel_shape=list(layer.kernel_size))
-
+    g, at = Graph(), "spectrogram"
     for i, (layer, norm) in enumerate(net.layers):
-        y = node("Relu", [conv(at, layer, norm)])
-        at = node("Add", [at, y]) if i > 2 else y
-    node("Softmax", [conv(at, net.head)], "digits", axis=1)
-    graph = helper.make_graph(
-        nodes, "spoken digits", [helper.make_tensor_value_info("spectrogram", TensorProto.FLOAT, [1, 1, BANDS, FRAMES])],
-        [helper.make_tensor_value_info("digits", TensorProto.FLOAT, [1, NONE + 1, 1, STEPS])], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="tools/audio/train.py",
-                              doc_string="Trained on the Free Spoken Digit Dataset, CC BY-SA 4.0")
-    onnx.checker.check_model(model)
-    onnx.save(model, path)
+        y = g.node("Relu", [g.conv(at, layer, norm)])
+        at = g.node("Add", [at, y]) if i > 2 else y
+    g.node("Softmax", [g.conv(at, net.head)], "digits", axis=1)
+    g.save(path, "spoken digits", {"spectrogram": [1, 1, BANDS, FRAMES]}, {"digits": [1, NONE + 1, 1, STEPS]},
+           producer_name="tools/audio/train.py", doc_string="Trained on the Free Spoken Digit Dataset, CC BY-SA 4.0")
 
 
 def main():

@@ -8,17 +8,18 @@ the last digits. Streets of seeds 100 to 163 are trained on; the test of videoex
 
 import pathlib
 import subprocess
+import sys
 import tempfile
-import time
 
 import numpy as np
-import onnx
 import torch
-from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 from torch.nn import functional as F
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
+sys.path.append(str(ROOT / "tools"))
+from training import Graph, fit  # noqa: E402
+
 SIDE, CELLS, SLICES, STRIDE = 64.0, 128, 6, 2  # as videoext/pipeline/lidar has them
 PLACES = CELLS // STRIDE
 WIDTH = 24
@@ -118,58 +119,24 @@ def sample(rng, places, values, cars):
 
 def train(data, rng):
     net = Network()
-    optimizer = torch.optim.AdamW(net.parameters(), lr=5e-3, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, STEPS, pct_start=0.1)
-    began, mean = time.time(), 0.0
-    for step in range(STEPS):
+
+    def loss():
         x, *true = (torch.from_numpy(np.stack(part)) for part in zip(*(sample(rng, *data[rng.integers(len(data))]) for _ in range(BATCH))))
-        loss = loss_of(*net(x), *true)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(net.parameters(), 10)
-        optimizer.step()
-        schedule.step()
-        mean = mean * 0.96 + loss.item() * 0.04
-        if step % 50 == 49:
-            print(f"step {step + 1} of {STEPS}: loss {mean:.3f}, {time.time() - began:.0f} s", flush=True)
-    return net.eval()
+        return loss_of(*net(x), *true)
+
+    return fit(net, loss, STEPS, 5e-3, 1e-3, 10)
 
 
 def export(net, path):
     """ONNX, with the normalisations folded into the convolutions."""
-    nodes, weights = [], []
-
-    def constant(value):
-        weights.append(numpy_helper.from_array(np.ascontiguousarray(value), f"w{len(weights)}"))
-        return weights[-1].name
-
-    def node(op, inputs, output=None, **attributes):
-        output = output or f"t{len(nodes)}"
-        nodes.append(helper.make_node(op, inputs, [output], **attributes))
-        return output
-
-    def conv(x, layer, norm=None, output=None):
-        weight = layer.weight.detach()
-        bias = layer.bias.detach() if layer.bias is not None else torch.zeros(len(weight))
-        if norm:
-            scale = norm.weight.detach() / (norm.running_var + norm.eps).sqrt()
-            weight, bias = weight * scale[:, None, None, None], norm.bias.detach() - norm.running_mean * scale
-        p, d = layer.padding[0], layer.dilation[0]
-        return node("Conv", [x, constant(weight.numpy()), constant(bias.numpy())], output, pads=[p] * 4, strides=list(layer.stride), dilations=[d, d],
-                    kernel_shape=list(layer.kernel_size))
-
-    at = node("Relu", [conv("pillars", net.stem, net.norm)])
+    g = Graph()
+    at = g.node("Relu", [g.conv("pillars", net.stem, net.norm)])
     for block in net.blocks:
-        at = node("Add", [at, node("Relu", [conv(at, block.conv, block.norm)])])
-    node("Sigmoid", [conv(at, net.there)], "scores")
-    conv(at, net.box, output="boxes")
-    graph = helper.make_graph(
-        nodes, "cars", [helper.make_tensor_value_info("pillars", TensorProto.FLOAT, [1, SLICES, CELLS, CELLS])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 1, PLACES, PLACES]),
-         helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [1, 6, PLACES, PLACES])], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="tools/lidar/train.py")
-    onnx.checker.check_model(model)
-    onnx.save(model, path)
+        at = g.node("Add", [at, g.node("Relu", [g.conv(at, block.conv, block.norm)])])
+    g.node("Sigmoid", [g.conv(at, net.there)], "scores")
+    g.conv(at, net.box, output="boxes")
+    g.save(path, "cars", {"pillars": [1, SLICES, CELLS, CELLS]}, {"scores": [1, 1, PLACES, PLACES], "boxes": [1, 6, PLACES, PLACES]},
+           producer_name="tools/lidar/train.py")
 
 
 def main():

@@ -9,17 +9,18 @@ to 903 tell how good it is; the demo and the tests show others.
 
 import pathlib
 import subprocess
+import sys
 import tempfile
-import time
 
 import numpy as np
-import onnx
 import torch
-from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 from torch.nn import functional as F
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
+sys.path.append(str(ROOT / "tools"))
+from training import Graph, fit  # noqa: E402
+
 W, H, STRIDE = 512, 288, 8
 CROP_W, CROP_H = 192, 128
 CLASSES = 3
@@ -133,22 +134,14 @@ def crop(rng, picture, boxes):
 
 def train(data, steps, batch, rng):
     net = Detector()
-    optimizer = torch.optim.AdamW(net.parameters(), lr=4e-3, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, steps, pct_start=0.1)
-    began = time.time()
-    for step in range(steps):
+
+    def loss():
         parts = [crop(rng, *data[rng.integers(len(data))]) for _ in range(batch)]
         x = torch.stack([p for p, _ in parts])
         box, label = (torch.from_numpy(np.stack([t[k] for _, t in parts])) for k in range(2))
-        loss = loss_of(net(x), box, label)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(net.parameters(), 10)
-        optimizer.step()
-        schedule.step()
-        if step % 50 == 49:
-            print(f"step {step + 1} of {steps}: loss {loss.item():.3f}, {time.time() - began:.0f} s", flush=True)
-    return net.eval()
+        return loss_of(net(x), box, label)
+
+    return fit(net, loss, steps, 4e-3, 1e-3, 10)
 
 
 def found_in(out, least):
@@ -181,39 +174,14 @@ def f1(net, data):
 
 def export(net, path):
     """ONNX, with the normalisations folded into the convolutions."""
-    nodes, weights, at = [], [], "picture"
-
-    def constant(value):
-        weights.append(numpy_helper.from_array(np.ascontiguousarray(value), f"w{len(weights)}"))
-        return weights[-1].name
-
-    def node(op, inputs, output=None, **attributes):
-        output = output or f"t{len(nodes)}"
-        nodes.append(helper.make_node(op, inputs, [output] if isinstance(output, str) else output, **attributes))
-        return output
-
-    def conv(x, layer, norm=None):
-        weight = layer.weight.detach()
-        bias = layer.bias.detach() if layer.bias is not None else torch.zeros(len(weight))
-        if norm:
-            scale = norm.weight.detach() / (norm.running_var + norm.eps).sqrt()
-            weight, bias = weight * scale[:, None, None, None], norm.bias.detach() - norm.running_mean * scale
-        p, d = layer.padding[0], layer.dilation[0]
-        return node("Conv", [x, constant(weight.numpy()), constant(bias.numpy())], pads=[p] * 4, strides=list(layer.stride), dilations=[d, d],
-                    kernel_shape=list(layer.kernel_size))
-
+    g, at = Graph(), "picture"
     for layer in net.stem:
-        at = node("Relu", [conv(at, layer[0], layer[1])])
+        at = g.node("Relu", [g.conv(at, layer[0], layer[1])])
     for block in net.blocks:
-        at = node("Add", [at, node("Relu", [conv(at, block.conv, block.norm)])])
-    there, box, label = node("Split", [conv(at, net.head), constant(np.array([1, 4, CLASSES]))], ["there", "box", "label"], axis=1)
-    node("Concat", [node("Sigmoid", [there]), box, node("Softmax", [label], axis=1)], "things", axis=1)
-    graph = helper.make_graph(
-        nodes, "streets", [helper.make_tensor_value_info("picture", TensorProto.FLOAT, [1, 3, H, W])],
-        [helper.make_tensor_value_info("things", TensorProto.FLOAT, [1, 5 + CLASSES, H // STRIDE, W // STRIDE])], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="tools/scene/train.py")
-    onnx.checker.check_model(model)
-    onnx.save(model, path)
+        at = g.node("Add", [at, g.node("Relu", [g.conv(at, block.conv, block.norm)])])
+    there, box, label = g.node("Split", [g.conv(at, net.head), g.constant(np.array([1, 4, CLASSES]))], ["there", "box", "label"], axis=1)
+    g.node("Concat", [g.node("Sigmoid", [there]), box, g.node("Softmax", [label], axis=1)], "things", axis=1)
+    g.save(path, "streets", {"picture": [1, 3, H, W]}, {"things": [1, 5 + CLASSES, H // STRIDE, W // STRIDE]}, producer_name="tools/scene/train.py")
 
 
 def main():
