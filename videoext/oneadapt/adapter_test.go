@@ -347,3 +347,32 @@ func TestAnyOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestFree: a knob that costs nothing and changes nothing comes to its cheapest setting, as fast as one that costs and changes nothing; one that costs nothing and changes something to its dearest.
+func TestFree(t *testing.T) {
+	knobs := []Knob{Even("free", 5), Even("vain", 5), Even("gift", 5)}
+	for _, from := range []Config{Dearest(knobs), {2, 2, 2}, Cheapest(knobs)} {
+		rule, err := NewAscent(Ascent{Rate: 0.5, Weight: 0.4, Gain: 1, Separable: true, Elastic: true}, knobs, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial := func(c Config) Trial {
+			gift, vain := knobs[2].Places[c[2]], knobs[1].Places[c[1]]
+			return Trial{Config: c, Changes: []float64{0, 0, 1 - gift}, Cost: vain, Costs: []float64{0, vain, 0}}
+		}
+		used := rule.Start()
+		for range 5 {
+			probe := rule.Probe(used)
+			against, tried := trial(probe.Against), []Trial(nil)
+			for _, c := range probe.Configs {
+				one := trial(c)
+				one.Changes[2] = math.Abs(one.Changes[2] - against.Changes[2])
+				tried = append(tried, one)
+			}
+			used = rule.Next(against, tried, 1)
+		}
+		if !slices.Equal(used, Config{0, 0, 4}) {
+			t.Errorf("from %v they come to %v", from, used)
+		}
+	}
+}

@@ -33,7 +33,8 @@ type Ascent struct {
 // maxStride is how far a knob's place moves at once.
 const maxStride = 0.5
 
-// leastPart is how much of what knobs cost on average one is taken to cost at least: where next to nothing is sent, chance would decide.
+// leastPart is how much of what knobs cost on average one is taken to cost at least: where next to nothing is sent, chance would decide, and a knob that costs nothing
+// would stay where it is (the published code has one price for all blocks, so that one of no use takes its cheapest setting).
 const leastPart = 0.01
 
 // Of rates that are elastic.
@@ -168,8 +169,8 @@ func (a *Ascent) slopes(slopes []float64, used, tried *Trial, utility float64) {
 			change, share = tried.Changes[i], float64(len(slopes))
 		}
 		if a.Separable && used.Costs != nil && tried.Costs != nil {
-			cost = (tried.Costs[i] - used.Costs[i]) / by
-			share = 1 / max(cost, leastPart/float64(len(slopes)))
+			cost = max((tried.Costs[i]-used.Costs[i])/by, leastPart/float64(len(slopes)))
+			share = 1 / cost
 		}
 		slopes[i] = share * (a.Gain*change/utility/math.Abs(by) - a.Weight*cost)
 	}

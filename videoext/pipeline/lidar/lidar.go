@@ -37,20 +37,22 @@ type Options struct {
 	Streets []uint64 // seeds
 	Seconds int      // of each drive
 	Repeats int      // the paper takes the mean of five
+	// Gradients are of how many sweeps of each interval they are taken, of 1 to 10.
+	Gradients int
 }
 
 // LiDAR is the pipeline.
 type LiDAR struct {
-	network *direct.Network
-	utility oneadapt.Utility
-	knobs   []oneadapt.Knob
-	repeats int
-	sweeps  [][]street.Point // of all drives
+	network   *direct.Network
+	knobs     []oneadapt.Knob
+	repeats   int
+	gradients int
+	sweeps    [][]street.Point // of all drives
 }
 
 // New makes a LiDAR of a network that was opened of a file with Network in it. The network is the caller's.
 func New(network *direct.Network, o Options) *LiDAR {
-	l := &LiDAR{network: network, utility: oneadapt.UsualUtility(), knobs: Knobs(), repeats: o.Repeats}
+	l := &LiDAR{network: network, knobs: Knobs(), repeats: o.Repeats, gradients: o.Gradients}
 	for _, seed := range o.Streets {
 		s := street.New(seed)
 		for i := range o.Seconds * sweeps {
@@ -61,7 +63,12 @@ func New(network *direct.Network, o Options) *LiDAR {
 }
 
 // Name implements pipeline.Pipeline.
-func (l *LiDAR) Name() string { return "lidar" }
+func (l *LiDAR) Name() string {
+	if l.gradients > 1 {
+		return fmt.Sprintf("lidar-%d-gradients", l.gradients)
+	}
+	return "lidar"
+}
 
 // Knobs implements pipeline.Pipeline.
 func (l *LiDAR) Knobs() []oneadapt.Knob { return l.knobs }

@@ -38,7 +38,7 @@ func open(t *testing.T, o Options) *LiDAR {
 	return New(network, o)
 }
 
-func TestSuite(t *testing.T) { pipelinetest.Run(t, open(t, Options{[]uint64{1}, 2, 2})) }
+func TestSuite(t *testing.T) { pipelinetest.Run(t, open(t, Options{[]uint64{1}, 2, 2, 2})) }
 
 // TestNetwork: it finds the cars of streets that it was not trained on, of which at least five points are there.
 func TestNetwork(t *testing.T) {
@@ -79,7 +79,7 @@ func seen(sweep *street.Sweep) (cars []street.Box) {
 
 // TestSlope: the gradient of the soft count of cars is what it changes by when all pillars change a little, along the gradient's own signs.
 func TestSlope(t *testing.T) {
-	l := open(t, Options{[]uint64{1}, 1, 1})
+	l := open(t, Options{[]uint64{1}, 1, 1, 1})
 	in, err := l.Prepare(0, oneadapt.Config(make([]int, Blocks*Blocks)))
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestSlope(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range cars {
-			worth, _ := l.utility.Of(float64(scores.Data[c.place]))
+			worth, _ := counting.Of(float64(scores.Data[c.place]))
 			sum += worth
 		}
 		return sum
@@ -116,6 +116,38 @@ func TestSlope(t *testing.T) {
 	}
 	if got := (count(step) - count(-step)) / (2 * step); len(cars) == 0 || math.Abs(got-want) > 0.1*want {
 		t.Errorf("the gradient of %d cars is %v, by differences %v", len(cars), want, got)
+	}
+}
+
+// TestGradients: of several sweeps a part has the root of the mean of the squares that each has alone.
+func TestGradients(t *testing.T) {
+	l := open(t, Options{[]uint64{1}, 1, 1, 2})
+	in, err := l.Prepare(0, oneadapt.Dearest(l.Knobs()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.Slope(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, utility := make([]float64, parts*parts), 0.0
+	for _, sweep := range []int{4, 9} {
+		derivatives, found, err := l.differentiate(Pillars(l.sent(in.(*input), sweep)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, d := range derivatives {
+			want[partAt(cellAt(i))] += float64(d) * float64(d) / 2
+		}
+		utility += found / 2
+	}
+	if math.Abs(float64(got.Utility)-utility) > 1e-4 || utility == 0 {
+		t.Errorf("the utility is %v, want %v", got.Utility, utility)
+	}
+	for i, v := range got.Values {
+		if math.Abs(float64(v)-math.Sqrt(want[i])) > 1e-3*math.Sqrt(want[i]) {
+			t.Fatalf("part %d has %v, want %v", i, v, math.Sqrt(want[i]))
+		}
 	}
 }
 

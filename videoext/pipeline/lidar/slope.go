@@ -16,22 +16,28 @@ func partAt(row, column int) int  { return row*parts/Cells*parts + column*parts/
 func blockWith(part int) int      { return blockAt(part/parts*Cells/parts, part%parts*Cells/parts) }
 func cellAt(i int) (row, col int) { return i / Cells % Cells, i % Cells }
 
-// Slope implements pipeline.Pipeline, by the last sweep of the interval: the root of the sum of the squares of the derivatives in each part.
+// Slope implements pipeline.Pipeline: the root of the sum of the squares of the derivatives in each part, by the last sweep of the interval; of more, which are as far apart as can
+// be, the root of the mean of these sums, and the mean utility.
 func (l *LiDAR) Slope(in pipeline.Input) (*oneadapt.Map, error) {
-	derivatives, utility, err := l.differentiate(Pillars(l.sent(in.(*input), sweeps-1)))
-	if err != nil {
-		return nil, err
-	}
 	m := oneadapt.NewMap(parts, parts)
-	m.Utility = float32(utility)
-	for i, d := range derivatives {
-		m.Values[partAt(cellAt(i))] += d * d
+	for n := range l.gradients {
+		derivatives, utility, err := l.differentiate(Pillars(l.sent(in.(*input), (n+1)*sweeps/l.gradients-1)))
+		if err != nil {
+			return nil, err
+		}
+		m.Utility += float32(utility) / float32(l.gradients)
+		for i, d := range derivatives {
+			m.Values[partAt(cellAt(i))] += d * d / float32(l.gradients)
+		}
 	}
 	for i, v := range m.Values {
 		m.Values[i] = float32(math.Sqrt(float64(v)))
 	}
 	return m, nil
 }
+
+// counting counts cars more gently than the published code does, by whose slope of 20 next to no gradient is left of cars that the network is sure of, nor of those it hardly sees.
+var counting = oneadapt.Utility{Threshold: 0.5, Slope: 6}
 
 // differentiate is how the soft count of cars changes with pillars, and that count.
 func (l *LiDAR) differentiate(pillars []float32) (derivatives []float32, utility float64, err error) {
@@ -41,7 +47,7 @@ func (l *LiDAR) differentiate(pillars []float32) (derivatives []float32, utility
 	}
 	seeds := make([]float32, len(scores.Data))
 	for _, c := range read(scores, boxes) {
-		worth, slope := l.utility.Of(c.Score)
+		worth, slope := counting.Of(c.Score)
 		utility += worth
 		seeds[c.place] = float32(slope)
 	}
