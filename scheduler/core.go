@@ -183,5 +183,6 @@ func (c *Core) reset(from PeerID, serial uint64) {
 			done.Held += held
 		}
 	}
+	c.fleet.Scores.Clear()
 	c.fleet.Send(from, done)
 }

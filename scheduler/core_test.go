@@ -70,6 +70,64 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// TestKnownScores: a prompt that begins as one before did is asked for the log-probabilities of the rest alone, and its client
+// gets all of them.
+func TestKnownScores(t *testing.T) {
+	w := basic(t, nil)
+	// scored answers a prompt's pass as a model does whose every score is a number of the tokens up to there.
+	scored := func(job engine.JobID, prompt []engine.TokenID, top int) (cached, known int) {
+		t.Helper()
+		run := runs(w.submit("web", &submission{Job: job, Tokens: prompt, Ask: engine.Ask{PromptLogprobs: true, PromptTop: top}}))[0]
+		it, sum, out := item(run, 0), float32(0), &engine.TokenOutput{}
+		for i, id := range prompt {
+			if sum = sum*3 + float32(id); i >= max(it.Known, 1) {
+				out.Prompt = append(out.Prompt, engine.PromptScore{Logprob: -sum, Top: make([]engine.TokenLogprob, it.Ask.PromptTop)})
+			}
+		}
+		r := results(w.step("cpu", &wire.Done{Pass: run.Pass, Items: []wire.ItemResult{{Job: job, Output: out}}}))[0]
+		if r.Err != nil || len(output(r).Prompt) != len(prompt)-1 || output(r).Answer != nil || r.Finish != engine.FinishLength {
+			t.Fatalf("answered with %+v", r)
+		}
+		sum = float32(prompt[0])
+		for i, s := range output(r).Prompt {
+			if sum = sum*3 + float32(prompt[i+1]); s.Logprob != -sum || len(s.Top) != top {
+				t.Errorf("position %d has the score %v with %d others, want %v with %d", i+1, s.Logprob, len(s.Top), -sum, top)
+			}
+		}
+		return it.Cached, it.Known
+	}
+	prompt := tokens(1, 18) // four blocks of 4 and a part
+	other := append(tokens(1, 8), 99, 98, 97, 96, 95)
+	for i, c := range []struct {
+		what          string
+		prompt        []engine.TokenID
+		top           int
+		cached, known int
+	}{
+		{"cold", prompt, 2, 0, 0},
+		{"the same", prompt, 2, 12, 16},
+		{"less of it", prompt[:8], 2, 4, 8},
+		{"with fewer others", prompt, 0, 12, 16},
+		{"with more others", prompt, 3, 0, 0},
+		{"and again", prompt, 3, 12, 16},
+		{"another end", other, 2, 4, 8},
+		{"less than a block", prompt[:3], 1, 0, 0},
+	} {
+		if cached, known := scored(engine.JobID(10+i), c.prompt, c.top); cached != c.cached || known != c.known {
+			t.Errorf("%s: %d tokens are cached and %d known, want %d and %d", c.what, cached, known, c.cached, c.known)
+		}
+	}
+	w.step("web", &wire.Reset{Serial: 1})
+	if cached, known := scored(30, prompt, 2); cached != 0 || known != 0 {
+		t.Errorf("after a reset %d tokens are cached and %d known", cached, known)
+	}
+	short := runs(w.submit("web", &submission{Job: 31, Tokens: prompt, Ask: engine.Ask{PromptLogprobs: true}}))[0]
+	r := results(w.step("cpu", &wire.Done{Pass: short.Pass, Items: []wire.ItemResult{{Job: 31, Output: &engine.TokenOutput{Prompt: make([]engine.PromptScore, 17)}}}}))[0]
+	if r.Err == nil || r.Err.Code != engine.CodeInternal {
+		t.Errorf("scores of all positions answer a pass that was asked for two: %+v", r)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -293,21 +351,6 @@ func TestGeneration(t *testing.T) {
 	run = runs(w.submit("web", &submission{Job: 2, Tokens: tokens(1, 10), MaxTokens: 9, StopTokens: []engine.TokenID{7}}))[0]
 	if r := results(w.step("cpu", answer(run, time.Second))); r[0].Finish != engine.FinishStop {
 		t.Errorf("a stop token gives %+v", r[0])
-	}
-}
-
-func TestPromptLogprobs(t *testing.T) {
-	w := basic(t, nil)
-	for job := range engine.JobID(2) {
-		run := runs(w.submit("web", &submission{Job: job + 1, Tokens: tokens(1, 10), Ask: engine.Ask{PromptLogprobs: true}}))[0]
-		if item(run, 0).Cached != 0 {
-			t.Errorf("a pass for each position's logprob has %d tokens cached", item(run, 0).Cached)
-		}
-		done := &wire.Done{Pass: run.Pass, Took: 1, Items: []wire.ItemResult{{Job: job + 1, Output: &engine.TokenOutput{Prompt: make([]engine.PromptScore, 9)}}}}
-		r := results(w.step("cpu", done))[0]
-		if output(r).Answer != nil || len(output(r).Prompt) != 9 || r.Finish != engine.FinishLength {
-			t.Errorf("result %+v, want 9 scores and no answer", r)
-		}
 	}
 }
 

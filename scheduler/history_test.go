@@ -181,7 +181,7 @@ func (h *history) finish(executor PeerID) {
 	for _, item := range parts(run) {
 		result := answered(item.Job, &engine.Answer{Token: 7})
 		if item.Ask.PromptLogprobs {
-			result.Output.(*engine.TokenOutput).Prompt = make([]engine.PromptScore, len(item.Tokens)-1)
+			result.Output.(*engine.TokenOutput).Prompt = unknownScores(item.TokenItem)
 		}
 		d.Items = append(d.Items, result)
 	}
@@ -259,8 +259,8 @@ func (h *history) started(to PeerID, run *wire.Run) {
 		if item.Cached >= len(item.Tokens) || item.Cached-item.Part.Tokens > len(item.Blocks)*h.info.BlockTokens {
 			h.t.Fatalf("job %v: %d of %d tokens cached in %d blocks", item.Job, item.Cached, len(item.Tokens), len(item.Blocks))
 		}
-		if item.Ask.PromptLogprobs && item.Cached > 0 {
-			h.t.Fatalf("job %v: prompt logprobs are asked for beside %d cached tokens", item.Job, item.Cached)
+		if item.Ask.PromptLogprobs && item.Cached > 0 && item.Cached >= item.Known || !item.Ask.PromptLogprobs && item.Known > 0 {
+			h.t.Fatalf("job %v: prompt logprobs are asked for from token %d on, beside %d cached ones", item.Job, item.Known, item.Cached)
 		}
 		h.checkCached(to, &item)
 	}

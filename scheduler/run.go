@@ -59,6 +59,7 @@ func (c *Core) done(e *fleet.Executor, m *wire.Done) {
 		}
 		if faults[i] == nil { // else there is no telling what is in its pages
 			f.Commit(j)
+			f.KeepScores(j, m.Items[i].Output)
 		}
 	}
 	for i, j := range p.Items {

@@ -235,7 +235,7 @@ func (s *script) done(peer PeerID, o opts) wire.Message {
 		}
 		r := answered(it.Job, &engine.Answer{Token: engine.TokenID(o.num("token", 7))})
 		if it.Ask.PromptLogprobs {
-			r.Output.(*engine.TokenOutput).Prompt = make([]engine.PromptScore, len(it.Tokens)-1)
+			r.Output.(*engine.TokenOutput).Prompt = unknownScores(it.TokenItem)
 		}
 		d.Items = append(d.Items, r)
 	}

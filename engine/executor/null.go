@@ -172,7 +172,7 @@ func (p *nullPass) prompt(item *wire.TokenItem) []engine.PromptScore {
 	if !item.Ask.PromptLogprobs {
 		return nil
 	}
-	scores := make([]engine.PromptScore, len(item.Tokens)-1)
+	scores := make([]engine.PromptScore, len(item.Tokens)-min(max(item.Known, 1), len(item.Tokens)))
 	logprob := float32(-math.Log(float64(p.limits.VocabSize)))
 	for i := range scores {
 		scores[i].Logprob = logprob

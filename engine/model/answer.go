@@ -30,7 +30,7 @@ func (g *askedRows) questions() []question {
 			if at == r.it.rows-1 {
 				all = append(all, question{it: r.it, ids: allowed})
 			} else {
-				all = append(all, question{it: r.it, prompt: at + 1})
+				all = append(all, question{it: r.it, prompt: r.it.Cached + at + 1})
 			}
 		}
 	}

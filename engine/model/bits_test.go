@@ -194,3 +194,27 @@ func TestThreadsKeepTheBits(t *testing.T) {
 	equalAnswers(t, "two threads", answers[1], answers[0])
 	equalAnswers(t, "three threads", answers[2], answers[0])
 }
+
+// TestKnownScores: scores behind ones that are known have the bits of those of the whole prompt, whatever of it is cached.
+func TestKnownScores(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b kernels.Backend) {
+		m := newModel(t, "qwen3", b, bitsOptions)
+		if err := m.NewPages(48); err != nil {
+			t.Fatal(err)
+		}
+		tokens, ask := goldenPrompt(200, m.spec.vocab), engine.Ask{Top: 2, PromptLogprobs: true, PromptTop: 3}
+		want := run(t, m, wire.TokenItem{Tokens: tokens, Blocks: blockRange(5, 12), Ask: ask})[0]
+		for _, c := range []struct{ known, cached int }{{64, 0}, {64, 48}, {192, 176}, {16, 0}, {199, 192}, {200, 192}} {
+			item := wire.TokenItem{Tokens: tokens, Known: c.known, Cached: c.cached, Blocks: blockRange(5, 12), Ask: ask}
+			got := run(t, m, item)[0]
+			if got.Err != nil || !reflect.DeepEqual(got.Prompt, want.Prompt[c.known-1:]) && len(got.Prompt) > 0 || len(got.Prompt) != 200-c.known || !reflect.DeepEqual(got.Answer, want.Answer) {
+				t.Errorf("%d known, %d cached: %d scores, %v", c.known, c.cached, len(got.Prompt), got.Err)
+			}
+		}
+		for _, c := range []struct{ known, cached int }{{48, 48}, {-1, 0}} {
+			if got := run(t, m, wire.TokenItem{Tokens: tokens, Known: c.known, Cached: c.cached, Blocks: blockRange(5, 12), Ask: ask})[0]; got.Err == nil {
+				t.Errorf("%d known, %d cached: there is no row that the next score is of, and %d came", c.known, c.cached, len(got.Prompt))
+			}
+		}
+	})
+}

@@ -70,7 +70,10 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 		}
 		p.results[i].Output = &engine.TokenOutput{}
 		it := item{TokenItem: in, index: i, row: rows, rows: len(in.Tokens) - in.Cached}
-		if !in.Ask.PromptLogprobs && !in.Ask.Pool.Whole() {
+		switch {
+		case in.Ask.PromptLogprobs:
+			it.asked = min(max(in.Known-1, 0)-in.Cached, it.rows-1)
+		case !in.Ask.Pool.Whole():
 			it.asked = it.rows - 1
 		}
 		if in.Ask.Pool != engine.PoolNone {
@@ -162,7 +165,9 @@ func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 			in.Part.Tokens, in.Part.Block, m.pages.count, in.Cached, m.opts.BlockTokens)
 	case in.Draw < 0 || in.Draw >= tokens:
 		return engine.Errorf(engine.CodeInternal, "%d of %d tokens are said to be generated", in.Draw, tokens)
-	case in.Cached > 0 && (in.Ask.PromptLogprobs || in.Ask.Pool.Whole()):
+	case in.Known < 0 || in.Known > 0 && !in.Ask.PromptLogprobs:
+		return engine.Errorf(engine.CodeInternal, "the scores of %d tokens are said to be known, with prompt logprobs %t", in.Known, in.Ask.PromptLogprobs)
+	case in.Cached > 0 && (in.Ask.PromptLogprobs && in.Cached >= in.Known || in.Ask.Pool.Whole()):
 		return engine.Errorf(engine.CodeInternal, "prompt logprobs need the whole prompt computed, and so does a vector of it, but %d tokens are said to be cached", in.Cached)
 	}
 	for i, id := range in.Tokens {

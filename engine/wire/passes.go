@@ -46,6 +46,7 @@ type TokenItem struct {
 	Cached int              // < len(Tokens)
 	Blocks []BlockID        // raw frame
 	Part   Part             // the last of the cached tokens, in a page of another sequence
+	Known  int              // with Ask.PromptLogprobs: leading tokens of which these are not wanted; Cached < Known, if it is not 0
 	Draw   int              // tokens generated so far, the last of Tokens; with the seed it fixes the draw
 	Ask    engine.Ask
 }

@@ -216,6 +216,7 @@ func (m *TokenItem) fields(f *fields) {
 	frame(f, "blocks", &m.Blocks)
 	number(f, "part_block", &m.Part.Block)
 	f.count("part_tokens", &m.Part.Tokens)
+	f.count("known", &m.Known)
 	f.count("draw", &m.Draw)
 	f.object("ask", (*askBody)(&m.Ask))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/scores"
 )
 
 // Ended notes that a pass has ended and, if it went well, that it took so long by its executor's clock; 0 if that does
@@ -59,7 +60,7 @@ func (j *Job) Fault(item *wire.ItemResult) *engine.Error {
 		return engine.Errorf(engine.CodeInternal, "executor %s gave no answer", executor)
 	case j.Asks.Ask.Pool != engine.PoolNone:
 		return j.vectorFault(out)
-	case j.Asks.Ask.PromptLogprobs && j.Generated() == 0 && len(out.Prompt) != len(j.Asks.IDs)-1:
+	case j.Asks.Ask.PromptLogprobs && j.Generated() == 0 && len(out.Prompt) != len(j.Asks.IDs)-min(max(j.Known, 1), len(j.Asks.IDs)):
 		return engine.Errorf(engine.CodeInternal, "executor %s gave logprobs of %d positions of a prompt of %d tokens", executor, len(out.Prompt), len(j.Asks.IDs))
 	}
 	return nil
@@ -85,7 +86,7 @@ func (j *Job) vectorFault(out *engine.TokenOutput) *engine.Error {
 func (j *Job) Token(found *engine.TokenOutput) (*engine.TokenOutput, engine.Finish) {
 	out := &engine.TokenOutput{Cached: j.Hits}
 	if j.Generated() == 0 {
-		out.Prompt, out.Vector = found.Prompt, found.Vector
+		out.Prompt, out.Vector = scores.Join(j.known, j.Asks.Ask.PromptTop, found.Prompt), found.Vector
 	}
 	if j.Asks.Max == 0 {
 		return out, engine.FinishLength

@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/events"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
+	"github.com/prefillonly/prefillonly/scheduler/scores"
 )
 
 // PeerID is the address of a peer on the scheduler's connection.
@@ -54,6 +55,7 @@ type Fleet struct {
 	QueuedJobs   int    // not started
 	QueuedTokens int    // of those
 
+	Scores    *scores.Cache // of prompts
 	hasher    kvcache.Hasher
 	orders    uint64   // jobs so far
 	passes    uint64   // passes so far
@@ -64,9 +66,13 @@ type Fleet struct {
 	waiting   []*Pool // that have jobs in lanes
 }
 
+// scoreBytes is how much memory the log-probabilities of prompts' positions take at most: about 600,000 positions with
+// five of the likeliest tokens each.
+const scoreBytes = 64 << 20
+
 // New makes a Fleet without executors. What it tells of models is numbered from a number on.
 func New(o Options, models uint64) *Fleet {
-	return &Fleet{Options: o, Pools: map[string]*Pool{}, Models: models, users: newUsers()}
+	return &Fleet{Options: o, Pools: map[string]*Pool{}, Models: models, users: newUsers(), Scores: scores.New(scoreBytes)}
 }
 
 // Send sends a message.

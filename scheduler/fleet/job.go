@@ -6,6 +6,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
+	"github.com/prefillonly/prefillonly/scheduler/scores"
 )
 
 // State is where a job is.
@@ -43,6 +44,7 @@ type Job struct {
 	paced    bool          // Aged is settled
 	blocked  bool          // waits for pages that other jobs hold
 	deadline time.Duration // of a frame: when it is late
+	known    []*scores.Block
 }
 
 // of is whose place in a queue this is; nil of none.

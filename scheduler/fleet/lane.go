@@ -236,6 +236,16 @@ func (j *Job) countHits() {
 	}
 }
 
+// weights names the model and its weights.
+func (l *Lane) weights() string { return l.Info.Name + "\x00" + l.Info.Fingerprint }
+
+// KeepScores keeps what a pass has found of a prompt's positions.
+func (f *Fleet) KeepScores(j *Job, found engine.Output) {
+	if out, ok := found.(*engine.TokenOutput); ok && j.Asks.Ask.PromptLogprobs && j.Generated() == 0 {
+		f.Scores.Add(j.Lane.weights(), j.Chain, j.ChainOf, max(j.Known, 1), j.Asks.Ask.PromptTop, out.Prompt)
+	}
+}
+
 // Commit makes the blocks that a job's pass has filled matchable.
 func (f *Fleet) Commit(j *Job) {
 	stored := j.Lane.Index.Commit(j.Lease)

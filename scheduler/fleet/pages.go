@@ -37,8 +37,16 @@ func (j *Job) item() wire.ItemWork {
 	}
 	return &wire.TokenItem{
 		Tokens: j.Tokens, Cached: j.CachedTokens(), Blocks: toPages(j.Lease.Pages), Part: j.copied(),
-		Draw: j.Generated(), Ask: j.asking(),
+		Known: j.knownTokens(), Draw: j.Generated(), Ask: j.asking(),
 	}
+}
+
+// knownTokens are the leading ones whose scores the next pass is not asked for.
+func (j *Job) knownTokens() int {
+	if !j.Asks.Ask.PromptLogprobs || j.Generated() > 0 {
+		return 0
+	}
+	return j.Known
 }
 
 // copied is what the job's pass is to copy from a block of another one.

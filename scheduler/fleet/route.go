@@ -181,6 +181,10 @@ func (f *Fleet) hash(j *Job, l *Lane) {
 		keys := kvcache.Keys{Salt: j.Submit.Salt}
 		j.Chain, j.Root = f.hasher.Chain(j.Asks.IDs, j.ChainOf, keys), f.hasher.Root(keys)
 	}
+	if j.Asks.Ask.PromptLogprobs {
+		j.known = f.Scores.Known(l.weights(), j.Chain, j.Asks.Ask.PromptTop)
+		j.Known = len(j.known) * j.ChainOf
+	}
 }
 
 // Enqueue puts a job in a lane.

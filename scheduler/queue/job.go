@@ -49,6 +49,7 @@ type Sequence struct {
 	Tokens  []engine.TokenID // prompt and generated tokens
 	Prompt  int              // leading ones that are the prompt's
 	Whole   bool             // the pass that answers first computes all of the prompt: each position is asked for
+	Known   int              // with Whole: leading tokens of which it is known what they are asked for
 	Parts   bool             // blocks may be read in part where it waits
 	Chain   []kvcache.Hash   // of the prompt's full blocks
 	ChainOf int              // block size that Chain was made with; 0: it was not
@@ -71,16 +72,26 @@ func (s *Sequence) Generated() int { return len(s.Tokens) - s.Prompt }
 // it got after it had lost those, to a dead executor or a failed pass, are empty.
 func (s *Sequence) Continues() bool { return s.Lease != nil && s.Filled }
 
-// AsksWhole says that the next pass computes all of the prompt, whatever of it is cached: the one that answers first.
+// AsksWhole says that the next pass computes all of the prompt from Known on, whatever of it is cached: the one that
+// answers first.
 func (s *Sequence) AsksWhole() bool { return s.Whole && s.Generated() == 0 }
 
-// Usable is the number of leading blocks a pass may read from the cache: at least one token is
-// always computed, and all are where each position is asked for.
+// readable is the number of leading tokens that a pass may read from the cache: at least one is always computed, and
+// where each position is asked for, the one before the first that is not known.
+func (s *Sequence) readable() int {
+	n := len(s.Tokens) - 1
+	if s.AsksWhole() {
+		n = min(n, s.Known-1)
+	}
+	return max(n, 0)
+}
+
+// Usable is the number of leading blocks a pass may read from the cache.
 func (s *Sequence) Usable() int {
-	if s.AsksWhole() || s.ChainOf == 0 {
+	if s.ChainOf == 0 {
 		return 0
 	}
-	return min(len(s.Chain), max(len(s.Tokens)-1, 0)/s.ChainOf)
+	return min(len(s.Chain), s.readable()/s.ChainOf)
 }
 
 // CachedTokens is the number of tokens a pass starting now would not compute, given that what was
@@ -98,11 +109,7 @@ func (s *Sequence) Compared() kvcache.Sequence {
 	if s.Root == (kvcache.Hash{}) || !s.Parts {
 		return kvcache.Sequence{}
 	}
-	c := kvcache.Sequence{Tokens: s.Tokens[:s.Prompt], Root: s.Root}
-	if !s.AsksWhole() {
-		c.Most = len(s.Tokens) - 1
-	}
-	return c
+	return kvcache.Sequence{Tokens: s.Tokens[:s.Prompt], Root: s.Root, Most: s.readable()}
 }
 
 // Found notes what of the prompt is in the cache, in whole blocks.
