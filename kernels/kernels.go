@@ -154,12 +154,13 @@ type Segment struct {
 	Row, Rows int
 	Pos       int
 	Blocks    []KVBlock
+	Len       int // of the whole sequence, for attention that looks both ways; else not used
 }
 
 // RopeSpec says how StoreKV treats queries and keys.
 type RopeSpec struct {
 	Heads Heads
-	Rope  Rope
+	Rope  Rope   // nil: no rotation, which Encoders alone compute
 	QNorm Vector // nil, or per-head RMS normalisation before the rotation (Qwen3)
 	KNorm Vector
 	Eps   float32

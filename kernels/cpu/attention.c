@@ -49,6 +49,14 @@ static inline int first_key(const pf_attention_args *a, int pos)
 	return a->window > 0 ? pf_max(0, pos - a->window + 1) : 0;
 }
 
+// key_end is the position behind the last that the query at pos sees.
+static inline int key_end(const pf_attention_args *a, const pf_segment *s, int pos)
+{
+	if (!a->both_ways)
+		return pos + 1;
+	return a->window > 0 ? pf_min(s->len, pos + a->window) : s->len;
+}
+
 // block_of is block i of a task's rows in the thread's scratch.
 static pf_attention_rows block_of(const attention *at, int thread, int i, int rows)
 {
@@ -92,17 +100,17 @@ static int see_keys(const attention *at, const pf_segment *s, int row, int start
 {
 	int begin = s->pos + row / at->group, end = s->pos + (row + r->count - 1) / at->group;
 	int low = pf_max(0, first_key(at->args, begin) - start);
-	k->end = pf_min(at->ops->keys, end + 1 - start);
+	k->end = pf_min(at->ops->keys, key_end(at->args, s, end) - start);
 	k->low = low;
 	k->group = low / PF_KV_GROUP;
 	if (low >= k->end)
 		return 0;
-	r->masked = begin + 1 - start < k->end || first_key(at->args, end) - start > low / at->ops->step * at->ops->step ||
+	r->masked = key_end(at->args, s, begin) - start < k->end || first_key(at->args, end) - start > low / at->ops->step * at->ops->step ||
 	            k->end % at->ops->step != 0;
 	for (int i = 0; r->masked && i < PF_ROW_BLOCK; i++) {
 		int pos = s->pos + (row + pf_min(i, r->count - 1)) / at->group;
 		r->first[i] = first_key(at->args, pos) - start;
-		r->last[i] = pos + 1 - start;
+		r->last[i] = key_end(at->args, s, pos) - start;
 	}
 	return 1;
 }
@@ -142,7 +150,7 @@ static void run_task(void *arg, int index, int thread)
 		pf_attention_rows r = block_of(at, thread, i, rows);
 		load_rows(at, s, t, t->row + i * block, &r);
 	}
-	int end = s->pos + (t->row + rows - 1) / at->group + 1;
+	int end = key_end(at->args, s, s->pos + (t->row + rows - 1) / at->group);
 	if (at->ops->begin)
 		at->ops->begin();
 	for (int start = first_key(at->args, s->pos + t->row / at->group) / tile * tile; start < end; start += tile) {
@@ -168,7 +176,7 @@ static int64_t keys_of(const attention *at, const task *t)
 	const pf_segment *s = &at->args->segments[t->segment];
 	int rows = pf_min(at->rows, s->rows * at->group - t->row);
 	int pos = s->pos + (t->row + rows - 1) / at->group;
-	return (int64_t)rows * (pos + 1 - first_key(at->args, pos));
+	return (int64_t)rows * (key_end(at->args, s, pos) - first_key(at->args, pos));
 }
 
 // next moves t on to the following task, and returns 0 after the last.

@@ -43,8 +43,8 @@ func grow(p *unsafe.Pointer, have *uintptr, need uintptr) {
 func (b *Backend) segmentList(op string, rows int, heads kernels.Heads, blockTokens int, segs []kernels.Segment) (*C.pf_segment, bool) {
 	total := 0
 	for _, s := range segs {
-		if s.Row < 0 || s.Rows < 0 || s.Pos < 0 || s.Row+s.Rows > rows || s.Pos+s.Rows > len(s.Blocks)*blockTokens {
-			b.fail("%s: segment of rows [%d, %d) of %d at position %d with %d blocks of %d tokens", op, s.Row, s.Row+s.Rows, rows, s.Pos, len(s.Blocks), blockTokens)
+		if s.Row < 0 || s.Rows < 0 || s.Pos < 0 || s.Row+s.Rows > rows || max(s.Len, s.Pos+s.Rows) > len(s.Blocks)*blockTokens {
+			b.fail("%s: segment of rows [%d, %d) of %d at position %d of %d with %d blocks of %d tokens", op, s.Row, s.Row+s.Rows, rows, s.Pos, s.Len, len(s.Blocks), blockTokens)
 			return nil, false
 		}
 		total += len(s.Blocks)
@@ -57,7 +57,7 @@ func (b *Backend) segmentList(op string, rows int, heads kernels.Heads, blockTok
 	bytes := b.KVBlockBytes(heads, blockTokens)
 	next := 0
 	for i, s := range segs {
-		list[i] = C.pf_segment{row: C.int(s.Row), rows: C.int(s.Rows), pos: C.int(s.Pos), blocks: (*unsafe.Pointer)(unsafe.Add(a.blocks, uintptr(next)*unsafe.Sizeof(uintptr(0))))}
+		list[i] = C.pf_segment{row: C.int(s.Row), rows: C.int(s.Rows), pos: C.int(s.Pos), len: C.int(s.Len), blocks: (*unsafe.Pointer)(unsafe.Add(a.blocks, uintptr(next)*unsafe.Sizeof(uintptr(0))))}
 		for _, block := range s.Blocks {
 			if block.Off < 0 || block.Off+bytes > block.Buf.Bytes() {
 				b.fail("%s: a block ends at byte %d of a buffer of %d", op, block.Off+bytes, block.Buf.Bytes())
@@ -117,17 +117,25 @@ func (b *Backend) headNorm(w kernels.Vector, dim int) *C.float {
 
 // Attention is exact and causal, tiled along absolute positions.
 func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
+	b.attend("Attention", dst, qkv, spec, false, blockTokens, segs)
+}
+
+func (b *Backend) attend(op string, dst, qkv kernels.Mat, spec kernels.AttentionSpec, bothWays bool, blockTokens int, segs []kernels.Segment) {
 	h := spec.Heads
-	if !b.fits("Attention", "qkv", qkv, qkv.Rows, h.QKVCols(), kernels.BF16) || !b.fits("Attention", "dst", dst, qkv.Rows, h.Q*h.Dim, kernels.BF16) {
+	if !b.fits(op, "qkv", qkv, qkv.Rows, h.QKVCols(), kernels.BF16) || !b.fits(op, "dst", dst, qkv.Rows, h.Q*h.Dim, kernels.BF16) {
 		return
 	}
-	list, ok := b.segmentList("Attention", qkv.Rows, h, blockTokens, segs)
+	list, ok := b.segmentList(op, qkv.Rows, h, blockTokens, segs)
 	if !ok {
 		return
 	}
-	C.pf_attention(b.pool, b.isa, &C.pf_attention_args{
+	args := C.pf_attention_args{
 		qkv: bf16(qkv), qkv_stride: C.size_t(qkv.Stride), dst: bf16(dst), dst_stride: C.size_t(dst.Stride),
 		q_heads: C.int(h.Q), kv_heads: C.int(h.KV), dim: C.int(h.Dim), scale: C.float(spec.Scale), window: C.int(spec.Window),
 		block_tokens: C.int(blockTokens), segments: list, segment_count: C.int(len(segs)),
-	})
+	}
+	if bothWays {
+		args.both_ways = 1
+	}
+	C.pf_attention(b.pool, b.isa, &args)
 }

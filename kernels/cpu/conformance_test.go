@@ -27,6 +27,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+func TestEncoders(t *testing.T) {
+	for _, isa := range cpu.ISAs {
+		t.Run(isa, func(t *testing.T) { kerneltest.RunEncoders(t, open(isa, 2), tolerance) })
+	}
+}
+
 func TestFP8(t *testing.T) {
 	for _, isa := range cpu.ISAs {
 		t.Run(isa, func(t *testing.T) { kerneltest.RunFP8(t, open(isa, 2), tolerance, false) })
@@ -49,6 +55,9 @@ func FuzzNetworks(f *testing.F) { networktest.Fuzz(f, open("", 2)) }
 
 func TestThreadsDoNotChangeBits(t *testing.T) {
 	for _, isa := range cpu.ISAs {
-		t.Run(isa, func(t *testing.T) { kerneltest.SameBits(t, open(isa, 1), open(isa, 5)) })
+		t.Run(isa, func(t *testing.T) {
+			kerneltest.SameBits(t, open(isa, 1), open(isa, 5))
+			kerneltest.SameBitsOfEncoders(t, open(isa, 1), open(isa, 5))
+		})
 	}
 }

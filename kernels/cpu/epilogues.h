@@ -52,3 +52,19 @@ static void swiglu(pf_bf16 *dst, const float *c, int rows)
 		}
 	}
 }
+
+static void geglu(pf_bf16 *dst, const float *c, const pf_gelu *g, int rows)
+{
+	for (int r = 0; r < rows; r++, c += PF_PANEL, dst += PF_PANEL / 2)
+		for (int j = 0; j < PF_PANEL / 2; j += PF_LANES)
+			vf_narrow(dst + j, vf_gelu(vf_load(c + j), g) * vf_load(c + PF_PANEL / 2 + j));
+}
+
+static void gelu(pf_bf16 *dst, const float *c, const float *bias, const pf_gelu *g, int rows)
+{
+	for (int r = 0; r < rows; r++, c += PF_PANEL, dst += PF_PANEL)
+		for (int j = 0; j < PF_PANEL; j += PF_LANES) {
+			vf v = vf_load(c + j);
+			vf_narrow(dst + j, vf_gelu(bias ? v + vf_load(bias + j) : v, g));
+		}
+}

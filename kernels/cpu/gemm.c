@@ -57,8 +57,9 @@ static void pack_task(void *arg, int tile, int thread)
 		return;
 	}
 	pf_bf16 *normal = pf_pool_scratch(p->pool, thread);
+	float *room = (float *)(normal + (size_t)PF_TILE_ROWS * p->pairs * 2);
 	for (int i = 0; i < rows; i++)
-		p->ops->norm(normal + (size_t)i * p->k, p->x->x + (row + i) * p->x->stride, p->x->weight, p->x->eps, p->k);
+		p->ops->norm(normal + (size_t)i * p->k, p->x->x + (row + i) * p->x->stride, p->x, room);
 	p->ops->pack(dst, 0, normal, (size_t)p->k, rows, p->k, p->pairs);
 }
 
@@ -119,27 +120,75 @@ int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *sr
 	return 0;
 }
 
-static void mlp_chunk(pf_pool *pool, const pf_ops *ops, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *gated,
-                      const pf_linear *down, void *memory)
+const pf_gelu pf_gelu_erf = {4.2f, {
+	0.398465872f, -0.0655281991f, 0.00929822866f, -0.000950657355f, 6.68906796e-05f, -3.03793058e-06f, 7.94133612e-08f, -9.01752728e-10f,
+}};
+
+const pf_gelu pf_gelu_tanh = {4.1f, {
+	0.398494244f, -0.0658792928f, 0.00952436216f, -0.00100728706f, 7.41418407e-05f, -3.54417807e-06f, 9.77671846e-08f, -1.17234322e-09f,
+}};
+
+static pf_end end_of(const pf_linear *up, pf_activation act)
+{
+	if (!up->gated)
+		return PF_GELU;
+	return act == PF_SILU ? PF_SWIGLU : PF_GEGLU;
+}
+
+static void mlp_chunk(pf_pool *pool, const pf_ops *ops, float *dst, size_t dst_stride, const pf_rows *x, pf_activation act,
+                      const pf_linear *up, const pf_linear *down, void *memory)
 {
 	pf_plan plan = pf_plan_rows(ops, x->rows);
-	void *inner = (char *)memory + plan.tiles * pf_tile_bytes(ops, gated->pairs);
+	void *inner = (char *)memory + plan.tiles * pf_tile_bytes(ops, up->pairs);
 	pack(pool, &(packing){.ops = ops, .plan = plan, .dst = memory, .k = x->cols, .x = x});
-	multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = memory, .l = gated, .end = PF_SWIGLU, .dst = inner, .stride = (size_t)down->pairs});
+	multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = memory, .l = up, .end = end_of(up, act), .dst = inner, .stride = (size_t)down->pairs,
+	                             .gelu = act == PF_GELU_TANH ? &pf_gelu_tanh : &pf_gelu_erf});
 	multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = inner, .l = down, .end = PF_ADD_F32, .dst = dst, .stride = dst_stride});
 }
 
-int pf_mlp(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *gated, const pf_linear *down)
+int pf_mlp(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, pf_activation act, const pf_linear *up,
+           const pf_linear *down)
 {
 	const pf_ops *ops = pf_ops_of(isa);
-	void *memory = pf_pool_shared(pool, packed_bytes(ops, x->rows, gated->pairs) + packed_bytes(ops, x->rows, down->pairs));
+	void *memory = pf_pool_shared(pool, packed_bytes(ops, x->rows, up->pairs) + packed_bytes(ops, x->rows, down->pairs));
 	if (!memory)
 		return -1;
 	for (int row = 0, rows = chunk_of(x->rows); row < x->rows; row += rows) {
 		pf_rows part = rows_of(x, row, rows);
-		mlp_chunk(pool, ops, dst + row * dst_stride, dst_stride, &part, gated, down, memory);
+		mlp_chunk(pool, ops, dst + row * dst_stride, dst_stride, &part, act, up, down, memory);
 	}
 	return 0;
+}
+
+typedef struct normalising {
+	const pf_ops *ops;
+	pf_pool *pool;
+	const pf_rows *x;
+	void *dst;
+	pf_type type;
+	size_t stride;
+} normalising;
+
+enum { NORM_ROWS = 16 }; // of one task
+
+static void layer_norm_task(void *arg, int task, int thread)
+{
+	const normalising *n = arg;
+	for (int r = task * NORM_ROWS; r < pf_min(n->x->rows, (task + 1) * NORM_ROWS); r++) {
+		const float *x = n->x->x + r * n->x->stride;
+		if (n->type == PF_BF16)
+			n->ops->norm((pf_bf16 *)n->dst + r * n->stride, x, n->x, pf_pool_scratch(n->pool, thread));
+		else if (n->x->norm == PF_LAYER_NORM)
+			n->ops->layer_norm((float *)n->dst + r * n->stride, x, n->x);
+		else
+			memmove((float *)n->dst + r * n->stride, x, (size_t)n->x->cols * sizeof *x);
+	}
+}
+
+void pf_layer_norm(pf_pool *pool, pf_isa isa, void *dst, pf_type type, size_t dst_stride, const pf_rows *x)
+{
+	normalising n = {pf_ops_of(isa), pool, x, dst, type, dst_stride};
+	pf_parallel(pool, layer_norm_task, &n, pf_ceil(x->rows, NORM_ROWS));
 }
 
 typedef struct logits {

@@ -317,6 +317,13 @@ static void multiply(const pf_product *g, pf_part part, void *scratch)
 		case PF_SWIGLU:
 			multiply_as(PF_SWIGLU, &w, sums, ring);
 			zero_tail(g, part);
+			break;
+		case PF_GEGLU:
+			multiply_as(PF_GEGLU, &w, sums, ring);
+			zero_tail(g, part);
+			break;
+		case PF_GELU:
+			multiply_as(PF_GELU, &w, sums, ring);
 		}
 		pf_tiles_end();
 	}
@@ -357,5 +364,5 @@ static void pack(void *tile, int pair, const pf_bf16 *src, size_t stride, int ro
 }
 
 const pf_ops pf_ops_amx = {
-	.rows = 32, .whole = 1, .pair_bytes = A_STEP / STEP_PAIRS, .pack = pack, .norm = norm, .cut = cut, .multiply = multiply,
+	.rows = 32, .whole = 1, .pair_bytes = A_STEP / STEP_PAIRS, .pack = pack, .norm = norm, .layer_norm = layer_norm, .cut = cut, .multiply = multiply,
 };

@@ -17,6 +17,7 @@ typedef struct ending {
 	char *dst;      // of the next row
 	size_t stride;  // bytes
 	const float *scale, *bias; // [PF_PANEL]
+	const pf_gelu *gelu;
 	__mmask32 cols;
 	int rows; // left
 } ending;
@@ -25,7 +26,7 @@ typedef struct ending {
 INLINE void end_row(const pf_end end, ending *e)
 {
 	vf low = vf_load(e->c) * vf_load(e->scale), high = vf_load(e->c + 16) * vf_load(e->scale + 16);
-	if (end == PF_STORE_BF16 || end == PF_ADD_F32) {
+	if (end == PF_STORE_BF16 || end == PF_ADD_F32 || end == PF_GELU) {
 		low += vf_load(e->bias);
 		high += vf_load(e->bias + 16);
 	}
@@ -42,6 +43,10 @@ INLINE void end_row(const pf_end end, ending *e)
 	}
 	if (end == PF_SWIGLU)
 		vf_narrow((pf_bf16 *)e->dst, low / (1.0f + exp2_below(low * -1.44269504f)) * high);
+	if (end == PF_GEGLU)
+		vf_narrow((pf_bf16 *)e->dst, vf_gelu(low, e->gelu) * high);
+	if (end == PF_GELU)
+		_mm512_storeu_si512(e->dst, (__m512i)_mm512_cvtne2ps_pbh((__m512)vf_gelu(high, e->gelu), (__m512)vf_gelu(low, e->gelu)));
 	e->c += PF_PANEL;
 	e->dst += e->stride;
 	e->rows--;
@@ -76,9 +81,11 @@ static ending ending_of(const pf_product *g, const float *c, int tile, int panel
 	e.scale = l->scale ? l->scale + panel * PF_PANEL : ones;
 	e.bias = l->bias ? l->bias + panel * PF_PANEL : zeros;
 	e.cols = 0xffffffffu >> (PF_PANEL - pf_max(0, pf_panel_cols(l, panel)));
-	if (g->end == PF_SWIGLU) {
+	e.gelu = g->gelu;
+	if (g->end == PF_SWIGLU || g->end == PF_GEGLU || g->end == PF_GELU) { // a panel is half a step, or one
+		size_t at = l->gated ? (size_t)(panel / 2) * A_STEP + panel % 2 * (A_ROW / 2) : (size_t)panel * A_STEP;
 		e.stride = A_ROW;
-		e.dst = (char *)pf_tile_at(g->ops, g->dst, (int)g->stride, tile) + (size_t)(panel / 2) * A_STEP + panel % 2 * (A_ROW / 2);
+		e.dst = (char *)pf_tile_at(g->ops, g->dst, (int)g->stride, tile) + at;
 		return e;
 	}
 	size_t size = g->end == PF_STORE_BF16 ? sizeof(pf_bf16) : sizeof(float);

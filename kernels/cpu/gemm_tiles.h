@@ -53,16 +53,20 @@ static void cut(pf_product *g, int threads)
 	g->runs = pf_min(pf_ceil(wanted, g->groups), most_runs);
 }
 
-// end_swiglu writes 16 columns of the activation into the packed tiles of the next product; after the
-// last come zeros to the end of the tile.
-static void end_swiglu(const pf_product *g, const float *c, int tile, int panel)
+// end_activation writes the activation, 16 columns of gated matrices and 32 of others, into the packed tiles of the next
+// product; after the last come zeros to the end of the tile.
+static void end_activation(const pf_product *g, const float *c, int tile, int panel)
 {
-	enum { HALF = PF_PANEL / 2 };
-	pf_bf16 part[PF_TILE_ROWS * HALF];
-	int rows = pf_tile_height(g->plan, tile);
-	swiglu(part, c, rows);
-	int pair = panel * HALF / 2, pairs = panel == g->l->panels - 1 ? (int)g->stride - pair : HALF / 2;
-	pack((void *)pf_tile_at(g->ops, g->dst, (int)g->stride, tile), pair, part, HALF, rows, HALF, pairs);
+	pf_bf16 part[PF_TILE_ROWS * PF_PANEL];
+	int rows = pf_tile_height(g->plan, tile), width = g->l->gated ? PF_PANEL / 2 : PF_PANEL;
+	if (g->end == PF_SWIGLU)
+		swiglu(part, c, rows);
+	else if (g->end == PF_GEGLU)
+		geglu(part, c, g->gelu, rows);
+	else
+		gelu(part, c, pf_panel_bias(g->l, panel), g->gelu, rows);
+	int pair = panel * width / 2, pairs = panel == g->l->panels - 1 ? (int)g->stride - pair : width / 2;
+	pack((void *)pf_tile_at(g->ops, g->dst, (int)g->stride, tile), pair, part, (size_t)width, rows, width, pairs);
 }
 
 // finish ends the product of a tile with a panel.
@@ -85,7 +89,9 @@ static void finish(const pf_product *g, float *c, int tile, int panel)
 		add_f32((float *)g->dst + at, g->stride, c, pf_panel_bias(l, panel), rows, cols);
 		break;
 	case PF_SWIGLU:
-		end_swiglu(g, c, tile, panel);
+	case PF_GEGLU:
+	case PF_GELU:
+		end_activation(g, c, tile, panel);
 	}
 }
 

@@ -17,6 +17,8 @@ typedef enum pf_end {
 	PF_STORE_F32,  // float dst [rows][stride] = product
 	PF_ADD_F32,    // float dst [rows][stride] += product + bias
 	PF_SWIGLU,     // packed tiles of `stride` pairs = silu(gate) * up, then zeros
+	PF_GEGLU,      // the same with gelu
+	PF_GELU,       // packed tiles of `stride` pairs = gelu(product + bias), then zeros
 } pf_end;
 
 // pf_product is packed tiles times a packed matrix.
@@ -28,6 +30,7 @@ typedef struct pf_product {
 	pf_end end;
 	void *dst;
 	size_t stride;
+	const struct pf_gelu *gelu; // of PF_GEGLU and PF_GELU
 	pf_pool *pool;
 
 	// Tasks, set by cut: runs of tiles by groups of panels.
@@ -57,8 +60,11 @@ typedef struct pf_ops {
 	// there are zeros. pair is a multiple of 8.
 	void (*pack)(void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs);
 
-	// norm sets dst = RMSNorm(x; weight, eps).
-	void (*norm)(pf_bf16 *dst, const float *x, const float *weight, float eps, int n);
+	// norm sets dst to row x of rows, normalised as they say. room is for a row of floats.
+	void (*norm)(pf_bf16 *dst, const float *x, const pf_rows *rows, float *room);
+
+	// layer_norm sets dst to row x of rows, whose norm is PF_LAYER_NORM. It may be x.
+	void (*layer_norm)(float *dst, const float *x, const pf_rows *rows);
 
 	// cut sets the product's tasks, for so many threads.
 	void (*cut)(pf_product *g, int threads);
@@ -66,6 +72,15 @@ typedef struct pf_ops {
 	// multiply runs a task. scratch is aligned to a page: PF_MULTIPLY_BYTES, or for FP8 all of a thread's.
 	void (*multiply)(const pf_product *g, pf_part part, void *scratch);
 } pf_ops;
+
+// pf_gelu approximates the share of the normal distribution below x, or what tanh makes of it, by
+// 0.5 + c * sum of terms[i] c^2i, where c is x clamped to +-limit, at which the sum is +-0.5: minimax for x times it, which
+// is off by 8e-5, a fortieth of what bf16 tells apart at 1.
+typedef struct pf_gelu {
+	float limit, terms[8];
+} pf_gelu;
+
+extern const pf_gelu pf_gelu_erf, pf_gelu_tanh;
 
 #define PF_MULTIPLY_BYTES ((size_t)3 << 19)
 

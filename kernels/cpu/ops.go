@@ -31,18 +31,23 @@ func (b *Backend) residual(op string, x kernels.Mat, w kernels.Vector, eps float
 
 // Embed looks rows up; an id beyond the table is an error.
 func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
-	for _, id := range ids {
-		if int(id) >= t.Rows() {
-			b.fail("Embed: token %d of a vocabulary of %d", id, t.Rows())
-			return
-		}
-	}
-	if !b.fits("Embed", "x", x, len(ids), t.Cols(), kernels.F32) {
-		return
-	}
-	if rows, ok := b.residual("Embed", x, nil, 0); ok {
+	if rows, ok := b.embedded("Embed", x, t, ids); ok {
 		C.pf_embed(b.pool, &rows, t.(*table).bf16(), (*C.uint32_t)(unsafe.SliceData(ids)))
 	}
+}
+
+// embedded checks the operands of an embedding.
+func (b *Backend) embedded(op string, x kernels.Mat, t kernels.Table, ids []uint32) (C.pf_rows, bool) {
+	for _, id := range ids {
+		if int(id) >= t.Rows() {
+			b.fail("%s: token %d of a vocabulary of %d", op, id, t.Rows())
+			return C.pf_rows{}, false
+		}
+	}
+	if !b.fits(op, "x", x, len(ids), t.Cols(), kernels.F32) {
+		return C.pf_rows{}, false
+	}
+	return b.residual(op, x, nil, 0)
 }
 
 // NormLinear normalises while it packs the rows of x.
@@ -72,13 +77,21 @@ func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down 
 
 // mlp adds the product to dst.
 func (b *Backend) mlp(op string, dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	if gated.In() != x.Cols || gated.Out() != down.In() || down.Out() != x.Cols {
-		b.fail("%s: [%d, %d] and [%d, %d] on %d columns", op, gated.Out(), gated.In(), down.Out(), down.In(), x.Cols)
+	if !b.inner(op, x, gated, down) {
 		return
 	}
 	if rows, ok := b.residual(op, x, w, eps); ok {
-		b.check(op, C.pf_mlp(b.pool, b.isa, float32s(dst), C.size_t(dst.Stride), &rows, &gated.(*linear).c, &down.(*linear).c))
+		b.check(op, C.pf_mlp(b.pool, b.isa, float32s(dst), C.size_t(dst.Stride), &rows, C.PF_SILU, &gated.(*linear).c, &down.(*linear).c))
 	}
+}
+
+// inner checks the matrices of an MLP.
+func (b *Backend) inner(op string, x kernels.Mat, up, down kernels.Linear) bool {
+	if up.In() != x.Cols || up.Out() != down.In() || down.Out() != x.Cols {
+		b.fail("%s: [%d, %d] and [%d, %d] on %d columns", op, up.Out(), up.In(), down.Out(), down.In(), x.Cols)
+		return false
+	}
+	return true
 }
 
 // Logits packs 32 rows of the table at a time, so that one row of x reads the table once, and many

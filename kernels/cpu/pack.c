@@ -164,3 +164,28 @@ void pf_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint3
 	embedding e = {x, table, ids};
 	pf_parallel(pool, embed_task, &e, pf_ceil(x->rows, EMBED_ROWS));
 }
+
+static void add_embed_task(void *arg, int task, int thread)
+{
+	(void)thread;
+	const embedding *e = arg;
+	int end = pf_min((task + 1) * EMBED_ROWS, e->x->rows), cols = e->x->cols, whole = cols / PF_LANES * PF_LANES;
+	for (int i = task * EMBED_ROWS; i < end; i++) {
+		float *x = e->x->x + i * e->x->stride;
+		const pf_bf16 *row = e->table + (size_t)e->ids[i] * cols;
+		for (int j = 0; j < whole; j += PF_LANES)
+			vf_store(x + j, vf_load(x + j) + vf_widen(row + j));
+		for (int j = whole; j < cols; j++) {
+			uint32_t bits = (uint32_t)row[j] << 16;
+			float add;
+			memcpy(&add, &bits, sizeof add);
+			x[j] += add;
+		}
+	}
+}
+
+void pf_add_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids)
+{
+	embedding e = {x, table, ids};
+	pf_parallel(pool, add_embed_task, &e, pf_ceil(x->rows, EMBED_ROWS));
+}

@@ -102,8 +102,9 @@ static inline size_t pf_v_index(pf_kv_layout layout, int t, int padded)
 
 // pf_segment is one sequence's part of a chunk: rows [row, row+rows) are its positions
 // [pos, pos+rows); blocks[i] holds positions [i*block_tokens, (i+1)*block_tokens).
+// Attention that looks both ways sees positions up to len.
 typedef struct pf_segment {
-	int row, rows, pos;
+	int row, rows, pos, len;
 	void **blocks;
 } pf_segment;
 
@@ -127,7 +128,8 @@ typedef struct pf_attention_args {
 	size_t dst_stride;
 	int q_heads, kv_heads, dim;
 	float scale;
-	int window; // 0 = all positions up to the row's own
+	int window;    // 0 = all positions up to the row's own
+	int both_ways; // else those behind it, too; a window reaches to both sides
 	int block_tokens;
 	const pf_segment *segments;
 	int segment_count;
@@ -137,7 +139,7 @@ typedef struct pf_attention_args {
 // values into the blocks, zero padding included.
 void pf_store_kv(pf_pool *pool, pf_isa isa, const pf_store_kv_args *args);
 
-// pf_attention sets dst to softmax(q k^T scale) v, causal.
+// pf_attention sets dst to softmax(q k^T scale) v, causal or both ways.
 void pf_attention(pf_pool *pool, pf_isa isa, const pf_attention_args *args);
 
 
@@ -180,22 +182,32 @@ void pf_to_bf16(pf_bf16 *dst, const void *src, pf_type type, size_t n);
 void pf_to_f32(float *dst, const void *src, pf_type type, size_t n);
 
 // pf_rows is a view of rows of the residual stream with the normalisation that an operation applies
-// to them first: RMSNorm(x; weight, eps).
+// to them first.
+typedef enum pf_norm { PF_RMS_NORM, PF_LAYER_NORM, PF_NO_NORM } pf_norm;
 typedef struct pf_rows {
 	float *x;
 	size_t stride;
 	int rows, cols;
-	const float *weight; // [cols]
+	pf_norm norm;
+	const float *weight, *bias; // [cols]; bias of PF_LAYER_NORM may be NULL
 	float eps;
 } pf_rows;
+
+// pf_activation is what stands between the matrices of an MLP. A matrix up that is gated has gate and up.
+typedef enum pf_activation { PF_GELU_ERF, PF_GELU_TANH, PF_SILU } pf_activation;
 
 // The operations of kernels.Backend of the same names. They return 0, or -1 when no memory for
 // intermediates can be had; nothing has been written then.
 int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const pf_rows *x, const pf_linear *l);
 int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *src, size_t src_stride, const pf_linear *l);
 
-// pf_mlp adds down(silu(g) * u) to rows of dst, which are those of x or others.
-int pf_mlp(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *gated, const pf_linear *down);
+// pf_mlp adds down(act(g) * u), or down(act(u)) if up is not gated, to rows of dst, which are those of x or others.
+// PF_SILU is for gated matrices.
+int pf_mlp(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, pf_activation act, const pf_linear *up,
+           const pf_linear *down);
+
+// pf_layer_norm sets rows of dst, floats or bf16, to those of x normalised, which may be the same memory.
+void pf_layer_norm(pf_pool *pool, pf_isa isa, void *dst, pf_type type, size_t dst_stride, const pf_rows *x);
 
 // pf_logits dots every normalised row with the table's rows ids[0..count), or 0..count-1 when ids is
 // NULL. The table is row-major bf16, x->cols wide.
@@ -204,6 +216,9 @@ int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf
 
 // pf_embed sets row i of x to table row ids[i].
 void pf_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids);
+
+// pf_add_embed adds table row ids[i] to row i of x.
+void pf_add_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids);
 
 // pf_clear sets rows of x to zero.
 void pf_clear(pf_pool *pool, const pf_rows *x);

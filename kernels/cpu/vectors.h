@@ -4,7 +4,7 @@
 #ifndef PREFILLONLY_VECTORS_H
 #define PREFILLONLY_VECTORS_H
 
-#include "prefillonly_kernels.h"
+#include "internal.h"
 
 #include <string.h>
 
@@ -53,6 +53,17 @@ static inline void vf_narrow(pf_bf16 *p, vf v)
 
 // vf_choose is a where the mask is all ones, b where it is zero.
 static inline vf vf_choose(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+
+// vf_gelu is x times what g approximates.
+static inline vf vf_gelu(vf x, const struct pf_gelu *g)
+{
+	vf limit = vf_set(g->limit), c = vf_choose(x > limit, limit, x);
+	c = vf_choose(c < -limit, -limit, c);
+	vf square = c * c, p = vf_set(g->terms[7]);
+	for (int i = 6; i >= 0; i--)
+		p = p * square + g->terms[i];
+	return x * (0.5f + c * p);
+}
 
 // vf_exp is e^x to about one unit in the last place between -87 and 88, and clamped beyond; NaN stays
 // NaN. Reduction by powers of two and a polynomial of degree 6 (Cephes, expf).

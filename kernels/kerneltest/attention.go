@@ -54,6 +54,7 @@ type attentionRun struct {
 	freq         []float32
 	scale        float64 // of the rotation
 	qNorm, kNorm []float64
+	bothWays     kernels.Encoders // nil: attention is causal
 }
 
 func newAttentionRun(d *device, c attentionCase) *attentionRun {
@@ -119,14 +120,18 @@ func (r *attentionRun) call(attend bool, parts ...part) (qkv, dst kernels.Mat) {
 	rows := 0
 	for _, p := range parts {
 		values = append(values, p.qkv[p.from*h.QKVCols():p.to*h.QKVCols()]...)
-		segs = append(segs, kernels.Segment{Row: rows, Rows: p.to - p.from, Pos: p.from, Blocks: p.blocks})
+		segs = append(segs, kernels.Segment{Row: rows, Rows: p.to - p.from, Pos: p.from, Blocks: p.blocks, Len: p.tokens})
 		rows += p.to - p.from
 	}
 	qkv = r.mat(r.ActType(), rows, h.QKVCols(), values)
 	r.StoreKV(qkv, r.spec, r.c.blockTokens, segs)
 	if attend {
 		dst = r.mat(r.ActType(), rows, h.Q*h.Dim, nil)
-		r.Attention(dst, qkv, r.attention(), r.c.blockTokens, segs)
+		if r.bothWays != nil {
+			r.bothWays.AttentionBothWays(dst, qkv, r.attention(), r.c.blockTokens, segs)
+		} else {
+			r.Attention(dst, qkv, r.attention(), r.c.blockTokens, segs)
+		}
 	}
 	r.sync()
 	return qkv, dst
@@ -151,7 +156,10 @@ func (r *attentionRun) head(s *sequence, pos, place int) []float64 {
 	if norm != nil {
 		v = rmsNorm(v, norm, normEps)
 	}
-	return rounded(r.ActType(), rotate(v, r.freq, r.scale, pos))
+	if r.spec.Rope != nil {
+		v = rotate(v, r.freq, r.scale, pos)
+	}
+	return rounded(r.ActType(), v)
 }
 
 // expected is what the oracle says of the part's queries after StoreKV and of its attention.
@@ -161,24 +169,33 @@ func (r *attentionRun) expected(p part) (queries, out []float64) {
 	out = make([]float64, (p.to-p.from)*h.Q*h.Dim)
 	queries = make([]float64, len(out))
 	for kv := range h.KV {
-		keys, values := make([][]float64, p.to), make([][]float64, p.to)
-		for pos := range p.to {
+		keys, values := make([][]float64, p.tokens), make([][]float64, p.tokens)
+		for pos := range p.tokens {
 			keys[pos], values[pos] = r.head(p.sequence, pos, h.Q+kv), r.head(p.sequence, pos, h.Q+h.KV+kv)
 		}
 		for pos := p.from; pos < p.to; pos++ {
-			first := 0
-			if r.c.window > 0 {
-				first = max(0, pos-r.c.window+1)
-			}
+			first, end := r.sees(p.sequence, pos)
 			for head := kv * group; head < (kv+1)*group; head++ {
 				at := ((pos-p.from)*h.Q + head) * h.Dim
 				q := r.head(p.sequence, pos, head)
 				copy(queries[at:], q)
-				copy(out[at:], attend(q, keys, values, first, pos+1, float64(r.attention().Scale)))
+				copy(out[at:], attend(q, keys, values, first, end, float64(r.attention().Scale)))
 			}
 		}
 	}
 	return queries, out
+}
+
+// sees is the positions [first, end) that the query at pos sees.
+func (r *attentionRun) sees(s *sequence, pos int) (first, end int) {
+	end = pos + 1
+	if r.bothWays != nil {
+		end = s.tokens
+	}
+	if w := r.c.window; w > 0 {
+		first, end = max(0, pos-w+1), min(end, pos+w)
+	}
+	return first, end
 }
 
 // queriesOf picks the queries out of rows of queries, keys and values.

@@ -125,8 +125,12 @@ func (s suite) testRowsOfLinears(t *testing.T) {
 func (s suite) rowsOfLinears(t *testing.T, shape opsShape) {
 	d := newDevice(t, s.open)
 	const n = 600
+	s.rowsOf(t, d, n, d.linearOps(shape, n))
+}
+
+func (s suite) rowsOf(t *testing.T, d *device, n int, ops []rowsOp) {
 	all := d.random.Perm(n)
-	for _, op := range d.linearOps(shape, n) {
+	for _, op := range ops {
 		t.Run(op.name, func(t *testing.T) {
 			d := &device{d.Backend, t, d.random}
 			want := make([][]byte, n)

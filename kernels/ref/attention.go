@@ -33,7 +33,11 @@ func slot(h kernels.Heads, blockTokens int, blocks []kernels.KVBlock, plane, pos
 
 // StoreKV normalises (if asked) and rotates queries and keys, and writes keys and values away.
 func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens int, segs []kernels.Segment) {
-	h, angles := spec.Heads, spec.Rope.(*rope)
+	h := spec.Heads
+	angles, _ := spec.Rope.(*rope)
+	if angles == nil {
+		angles = &rope{max: math.MaxInt}
+	}
 	for _, s := range segs {
 		if !b.fits(s, blockTokens) {
 			return
@@ -60,8 +64,8 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 
 // fits says whether the segment's blocks reach its last position.
 func (b *Backend) fits(s kernels.Segment, blockTokens int) bool {
-	if s.Pos < 0 || s.Pos+s.Rows > len(s.Blocks)*blockTokens {
-		b.fail("positions %d to %d do not fit in %d blocks of %d tokens", s.Pos, s.Pos+s.Rows-1, len(s.Blocks), blockTokens)
+	if s.Pos < 0 || max(s.Len, s.Pos+s.Rows) > len(s.Blocks)*blockTokens {
+		b.fail("positions %d to %d of %d do not fit in %d blocks of %d tokens", s.Pos, s.Pos+s.Rows-1, s.Len, len(s.Blocks), blockTokens)
 		return false
 	}
 	return true
@@ -84,6 +88,11 @@ func prepare(v []float32, w kernels.Vector, eps float32, r *rope, pos int) {
 
 // Attention is causal softmax attention, two passes over the keys of each query.
 func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
+	b.attention(dst, qkv, spec, blockTokens, segs, func(_ kernels.Segment, pos int) int { return pos + 1 })
+}
+
+// attention lets each query see the positions from its window's first one up to end.
+func (b *Backend) attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment, end func(s kernels.Segment, pos int) int) {
 	h := spec.Heads
 	for _, s := range segs {
 		if !b.fits(s, blockTokens) {
@@ -91,21 +100,20 @@ func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, bl
 		}
 		parallel(s.Rows*h.Q, func(task int) {
 			i, head := task/h.Q, task%h.Q
-			at := head * h.Dim
-			attend(row(dst, s.Row+i)[at:at+h.Dim], row(qkv, s.Row+i)[at:at+h.Dim], spec, blockTokens, s.Blocks, head, s.Pos+i)
+			at, first := head*h.Dim, 0
+			if spec.Window > 0 {
+				first = max(0, s.Pos+i-spec.Window+1)
+			}
+			attend(row(dst, s.Row+i)[at:at+h.Dim], row(qkv, s.Row+i)[at:at+h.Dim], spec, blockTokens, s.Blocks, head, first, end(s, s.Pos+i))
 		})
 	}
 }
 
-// attend computes one query of one head.
-func attend(out, q []float32, spec kernels.AttentionSpec, blockTokens int, blocks []kernels.KVBlock, head, pos int) {
+// attend computes one query of one head, which sees positions [first, end).
+func attend(out, q []float32, spec kernels.AttentionSpec, blockTokens int, blocks []kernels.KVBlock, head, first, end int) {
 	h := spec.Heads
 	kvHead := head / (h.Q / h.KV)
-	first := 0
-	if spec.Window > 0 {
-		first = max(0, pos-spec.Window+1)
-	}
-	scores := make([]float32, pos+1-first)
+	scores := make([]float32, end-first)
 	top := float32(math.Inf(-1))
 	for i := range scores {
 		scores[i] = dot(q, keysAt(h, blockTokens, blocks, kvHead, first+i)) * spec.Scale

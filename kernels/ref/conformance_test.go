@@ -20,6 +20,8 @@ var tolerance = kerneltest.Tolerance{Max: 2e-5, RMS: 2e-6}
 
 func TestConformance(t *testing.T) { kerneltest.Run(t, open, tolerance) }
 
+func TestEncoders(t *testing.T) { kerneltest.RunEncoders(t, open, tolerance) }
+
 func TestFP8(t *testing.T) {
 	t.Run("weights", func(t *testing.T) { kerneltest.RunFP8(t, open, tolerance, false) })
 	t.Run("activations too", func(t *testing.T) {
@@ -49,6 +51,7 @@ func TestProcessorsDoNotChangeBits(t *testing.T) {
 		}
 	}
 	kerneltest.SameBits(t, on(1), on(4))
+	kerneltest.SameBitsOfEncoders(t, on(1), on(4))
 	networktest.SameBits(t, on(1), on(4))
 }
 

@@ -1,0 +1,82 @@
+//go:build cgo && linux && amd64
+
+package cpu
+
+/*
+#include "prefillonly_kernels.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+var _ kernels.Encoders = (*Backend)(nil)
+
+// AddEmbed looks rows up; an id beyond the table is an error.
+func (b *Backend) AddEmbed(x kernels.Mat, t kernels.Table, ids []uint32) {
+	if rows, ok := b.embedded("AddEmbed", x, t, ids); ok {
+		C.pf_add_embed(b.pool, &rows, t.(*table).bf16(), (*C.uint32_t)(unsafe.SliceData(ids)))
+	}
+}
+
+// normalised describes x and the layer normalisation that the operation begins with.
+func (b *Backend) normalised(op string, x kernels.Mat, n kernels.Norm) (C.pf_rows, bool) {
+	rows, ok := b.residual(op, x, n.Weight, n.Eps)
+	rows.norm = C.PF_NO_NORM
+	if n.Weight != nil {
+		rows.norm = C.PF_LAYER_NORM
+	}
+	if n.Bias != nil {
+		if n.Bias.Len() != x.Cols {
+			b.fail("%s: a norm's bias of %d for %d columns", op, n.Bias.Len(), x.Cols)
+			return rows, false
+		}
+		rows.bias = n.Bias.(*vector).floats()
+	}
+	return rows, ok
+}
+
+// LayerNorm normalises rows by all threads.
+func (b *Backend) LayerNorm(dst, x kernels.Mat, n kernels.Norm) {
+	if dst.Type != kernels.F32 && dst.Type != kernels.BF16 || !b.fits("LayerNorm", "dst", dst, x.Rows, x.Cols, dst.Type) {
+		b.fail("LayerNorm: dst is %s", dst.Type)
+		return
+	}
+	if rows, ok := b.normalised("LayerNorm", x, n); ok {
+		C.pf_layer_norm(b.pool, b.isa, dst.Buf.(*buffer).At(dst.Off), C.pf_type(dst.Type), C.size_t(dst.Stride), &rows)
+	}
+}
+
+// LayerNormLinear normalises while it packs the rows of x.
+func (b *Backend) LayerNormLinear(dst, x kernels.Mat, n kernels.Norm, l kernels.Linear) {
+	if !b.fits("LayerNormLinear", "dst", dst, x.Rows, l.Out(), kernels.BF16) || !b.fits("LayerNormLinear", "x", x, x.Rows, l.In(), kernels.F32) {
+		return
+	}
+	if rows, ok := b.normalised("LayerNormLinear", x, n); ok {
+		b.check("LayerNormLinear", C.pf_norm_linear(b.pool, b.isa, bf16(dst), C.size_t(dst.Stride), &rows, &l.(*linear).c))
+	}
+}
+
+// LayerNormMLP keeps the activation between its two products packed, some rows at a time.
+func (b *Backend) LayerNormMLP(x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
+	of := map[kernels.Activation]C.pf_activation{kernels.GELU: C.PF_GELU_ERF, kernels.GELUTanh: C.PF_GELU_TANH}
+	how, known := of[act]
+	if !known {
+		b.fail("LayerNormMLP: there is no %v", act)
+		return
+	}
+	if !b.inner("LayerNormMLP", x, up, down) {
+		return
+	}
+	if rows, ok := b.normalised("LayerNormMLP", x, n); ok {
+		b.check("LayerNormMLP", C.pf_mlp(b.pool, b.isa, float32s(x), C.size_t(x.Stride), &rows, how, &up.(*linear).c, &down.(*linear).c))
+	}
+}
+
+// AttentionBothWays is exact, tiled along absolute positions.
+func (b *Backend) AttentionBothWays(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
+	b.attend("AttentionBothWays", dst, qkv, spec, true, blockTokens, segs)
+}
