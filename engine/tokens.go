@@ -43,7 +43,7 @@ type Ask struct {
 	PromptLogprobs bool        // also report each prompt position's own token (echo)
 	PromptTop      int         // with PromptLogprobs: how many of the likeliest to report at each position
 	Pool           Pool        // asks for a vector of the prompt in place of tokens and logprobs
-	Head           bool        // with Pool: through the model's classification head, whose logits take the vector's place
+	Head           bool        // with Pool: through the model's classification head, whose logits take the vector's place; encoders pool for it as it was trained, whatever Pool is
 }
 
 // Pool says how the final hidden states of a prompt's tokens, after the last normalisation, become one vector. The names

@@ -50,7 +50,7 @@ def stream(name, count):
 
 def spread(name, cols):
     deviation, offset = 1 / math.sqrt(cols), 0.0
-    if name.endswith("norm.weight"):
+    if name.endswith(("norm.weight", "Norm.weight")):
         deviation, offset = 0.125, 1.0
     elif name.endswith(".bias"):
         deviation = 0.25

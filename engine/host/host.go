@@ -37,7 +37,7 @@ type Options struct {
 	Loading func(model string, done, total int64)
 }
 
-// Host is an executor.Runner of LLMs and networks, and an executor.Saver. Its methods are called on one thread.
+// Host is an executor.Runner of LLMs, encoders and networks, and an executor.Saver. Its methods are called on one thread.
 type Host struct {
 	o       Options
 	sources sources

@@ -13,6 +13,7 @@ type kind int
 
 const (
 	prompts  kind = iota // LLMs
+	encoders             // of texts
 	networks             // DNNs
 	kinds
 )

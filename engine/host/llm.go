@@ -7,13 +7,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// checkpoint is the source of an LLM.
+// checkpoint is the source of an LLM or an encoder.
 type checkpoint struct {
 	of     *sources
 	config weights.Config
@@ -46,6 +47,9 @@ func (s *sources) readCheckpoint(ctx context.Context, m Model) (source, error) {
 }
 
 func (c *checkpoint) open(h *Host, m Model) (tenant, error) {
+	if encoder.Is(c.config) {
+		return c.openEncoder(h, m)
+	}
 	options := h.o.Passes
 	options.MaxLen, options.BlockTokens = m.Prompts.MaxLen, m.Prompts.BlockTokens
 	if h.o.Loading != nil {

@@ -6,13 +6,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/dnn"
+	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
 )
 
 // area is the working memory of passes of a kind, and what it takes: of each rank, and of host memory.
 type area struct {
-	memory      interface{ Free() } // *model.Workspace or *dnn.Workspace
+	memory      interface{ Free() } // *model.Workspace, *encoder.Workspace or *dnn.Workspace
 	bytes, host int64
 	beside      int64 // of bytes: what is not the memory's
 }
@@ -55,9 +56,12 @@ func demands(models []*hosted) []demand {
 // compute makes working memory for passes of those of the models that are of a kind.
 func (h *Host) compute(k kind, models []*hosted) (err error) {
 	a := measure(models)[k]
-	if k == networks {
+	switch k {
+	case networks:
 		a.memory, err = dnn.NewWorkspace(h.o.Backend, a.bytes)
-	} else {
+	case encoders:
+		a.memory, err = encoder.NewWorkspace(h.o.Backend, a.bytes-a.beside)
+	default:
 		var plans []model.Plan
 		for _, m := range models {
 			plans = append(plans, m.demand.plan)
@@ -77,8 +81,10 @@ func measure(models []*hosted) [kinds]*area {
 	for _, m := range models {
 		f = *f.with(&m.demand)
 	}
+	others := f.work - f.encoder.Total() - f.frames
 	return [kinds]*area{
-		prompts:  {bytes: f.work - f.frames, beside: f.work - f.frames - f.shared, host: f.host},
+		prompts:  {bytes: others, beside: others - f.shared, host: f.host},
+		encoders: {bytes: f.encoder.Total(), beside: f.encoder.Scratch},
 		networks: {bytes: f.frames},
 	}
 }

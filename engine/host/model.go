@@ -6,7 +6,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// Model is a model to host: an LLM or a network.
+// Model is a model to host: an LLM, an encoder or a network.
 type Model struct {
 	Name    string        // as requests name it
 	Path    string        // of its files, which tell what it is: see dnn.File
@@ -14,11 +14,11 @@ type Model struct {
 	Idle    time.Duration // with wire.KeepIdle
 	Profile string        // file of what its passes cost, which must be there; empty: the one in the cache directory, if it fits
 
-	Prompts Prompts // of an LLM
+	Prompts Prompts // of an LLM or an encoder
 	Frames  Frames  // of a network
 }
 
-// Prompts say how an LLM is hosted.
+// Prompts say how an LLM is hosted, and the first of them how an encoder is.
 type Prompts struct {
 	MaxLen      int     // longest sequence in tokens; 0: the model's
 	BlockTokens int     // tokens of a block of its prefix cache; 0: engine/model's

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 
+	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/model"
 )
 
@@ -17,14 +18,15 @@ type Limits struct {
 	Padding    float64 // by which packed weights may exceed what is expected of them, as a share
 }
 
-// demand is what one model asks of a device: an LLM by its plan, a network by its frames.
+// demand is what one model asks of a device: an LLM by its plan, an encoder and a network by what their passes take.
 type demand struct {
-	plan   model.Plan
-	extra  int64   // working memory beside the plan's
-	share  float64 // of the memory for prefix caches; 0: an equal part of what others leave
-	frames int64   // working memory of a network's passes
-	pieces []piece // of its weights
-	always bool    // its weights are never dropped
+	plan    model.Plan
+	extra   int64        // working memory beside the plan's
+	share   float64      // of the memory for prefix caches; 0: an equal part of what others leave
+	encoder encoder.Size // working memory of an encoder's passes
+	frames  int64        // working memory of a network's passes
+	pieces  []piece      // of its weights
+	always  bool         // its weights are never dropped
 }
 
 // caches says that the model has a prefix cache.
@@ -139,6 +141,7 @@ type fitting struct {
 	shaping      []model.Plan // of models that make the shared working memory as large as it is
 	shared, host int64        // that, on a rank and in host memory
 	extra, stage int64        // the most of a model
+	encoder      encoder.Size // of encoders, which share it
 	frames       int64        // of networks, which share it
 	work         int64        // all of these on a rank
 }
@@ -170,13 +173,14 @@ func (f *fitting) with(d *demand) *fitting {
 	if d.caches() {
 		next.cached++
 	}
-	next.extra, next.stage, next.frames = max(f.extra, d.extra), max(f.stage, d.plan.Stage), max(f.frames, d.frames)
+	next.extra, next.stage = max(f.extra, d.extra), max(f.stage, d.plan.Stage)
+	next.encoder, next.frames = f.encoder.Larger(d.encoder), max(f.frames, d.frames)
 	next.shaping = append(f.shaping[:len(f.shaping):len(f.shaping)], d.plan)
 	work, host := model.Shared(next.shaping...)
 	if work == f.shared && host == f.host {
 		next.shaping = f.shaping
 	}
-	next.shared, next.host, next.work = work, host, work+next.extra+next.frames
+	next.shared, next.host, next.work = work, host, work+next.extra+next.encoder.Total()+next.frames
 	if next.count > 1 { // one is loaded before pages and passes fill their memory
 		next.work += next.stage
 	}
@@ -210,7 +214,10 @@ func (f *fitting) check(l Limits, d *demand) error {
 			beside = ", with what the models beside it must have"
 		}
 		working, lower := "working set of the longest prompt", "--max-model-len or --kv-cache-memory-bytes"
-		if !d.caches() {
+		switch {
+		case d.encoder.Views > 0:
+			working, lower = "working memory of its passes", "--max-model-len"
+		case !d.caches():
 			working, lower = "working memory of its passes", "its work-memory"
 		}
 		return &MemoryError{fmt.Errorf("%s are available, but the weights take %v, the %s %v, and the prefix cache %v%s: lower %s, take a smaller model, or on a GPU raise --gpu-memory-utilization",

@@ -4,6 +4,7 @@ package inspect
 import (
 	"path/filepath"
 
+	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/weights/store"
@@ -71,13 +72,26 @@ func OpenCheckpoint(dir string) (*Checkpoint, error) {
 }
 
 // sizing is a backend by which memory is planned: like devices it computes in bfloat16, and it never computes.
-type sizing struct{ kernels.Backend }
+type sizing struct{ kernels.Encoders }
 
 func (sizing) ActType() kernels.DType { return kernels.BF16 }
 
+// open describes the model to a store.
+func (m *Checkpoint) open() (interface{ Chunks() []store.Info }, error) {
+	b, err := kernels.EncodersOf(ref.New())
+	if err != nil {
+		return nil, err
+	}
+	st := store.New(sizing{b})
+	if encoder.Is(m.config) {
+		return encoder.Open(m.config, m.checkpoint, st, encoder.Options{})
+	}
+	return model.Open(m.config, m.checkpoint, st, model.Options{})
+}
+
 // describe lists the chunks, by what is known now of the tensors' content.
 func (m *Checkpoint) describe() {
-	opened, err := model.Open(m.config, m.checkpoint, store.New(sizing{ref.New()}), model.Options{})
+	opened, err := m.open()
 	if err != nil {
 		m.Refused = err.Error()
 		return

@@ -40,6 +40,8 @@ type Config struct {
 	NumLabels *int              `json:"num_labels"`
 
 	QuantizationConfig *Quantization `json:"quantization_config"`
+
+	EncoderConfig
 }
 
 // Labels is how many logits a classification head gives; two where nothing is said, as transformers has it.
@@ -63,6 +65,9 @@ type Rope struct {
 	HighFreqFactor                float64  `json:"high_freq_factor"`
 	OriginalMaxPositionEmbeddings float64  `json:"original_max_position_embeddings"`
 	PartialRotaryFactor           *float64 `json:"partial_rotary_factor"`
+
+	Full    *Rope `json:"full_attention"` // of layers that layer_types tells apart, where these have angles of their own
+	Sliding *Rope `json:"sliding_attention"`
 }
 
 // OptionalInt tells three states of a key apart: absent (zero value), null, and a number.

@@ -119,7 +119,7 @@ const sumDeviation = 37837.0
 func spread(name string, cols int) (scale, offset float32) {
 	deviation := 1 / math.Sqrt(float64(cols))
 	switch {
-	case strings.HasSuffix(name, "norm.weight"):
+	case strings.HasSuffix(name, "norm.weight") || strings.HasSuffix(name, "Norm.weight"):
 		deviation, offset = 0.125, 1
 	case strings.HasSuffix(name, ".bias"):
 		deviation = 0.25

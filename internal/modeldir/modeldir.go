@@ -13,6 +13,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/demo"
 	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
+	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/internal/config"
@@ -92,7 +93,11 @@ func check(dir string) error {
 	if err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
-	if err := model.CheckConfig(c); err != nil {
+	check := model.CheckConfig
+	if encoder.Is(c) {
+		check = encoder.CheckConfig
+	}
+	if err := check(c); err != nil {
 		return fmt.Errorf("model: %s: %w", dir, err)
 	}
 	return nil

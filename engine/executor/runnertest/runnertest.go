@@ -59,6 +59,8 @@ type test struct {
 func kindsOf(r executor.Runner, m *wire.ModelInfo) []kind {
 	_, blobs := r.(Blobs)
 	switch {
+	case m.Tokens != nil && m.Tokens.VectorsOnly:
+		return []kind{vectors}
 	case m.Tokens != nil:
 		return []kind{tokens}
 	case m.Tensors != nil && blobs && m.Tensors.Backward > 0:

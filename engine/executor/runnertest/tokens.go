@@ -208,7 +208,7 @@ func testPrompt(s *subject) {
 func (s *subject) badTokens() map[string]bad {
 	l := s.model.Tokens
 	change := func(f func(it *wire.TokenItem)) *wire.TokenItem {
-		it := s.tokens(20, 1)
+		it := s.kind.work(s, 20, 1).(*wire.TokenItem)
 		f(it)
 		return it
 	}

@@ -1,0 +1,106 @@
+package encoder
+
+import (
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/pooling"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// answer pools the hidden states of a group, and takes through the classification head what is to go there.
+func (p *Pass) answer(g *group) error {
+	m := p.m
+	if m.final.weight != nil {
+		x := m.work.x.Slice(0, g.rows)
+		m.backend.LayerNorm(x, x, m.final.of(&m.spec))
+	}
+	if err := m.backend.Sync(); err != nil {
+		return err
+	}
+	var classified []*engine.TokenOutput
+	for i := range g.items {
+		it := &g.items[i]
+		out, way := p.results[it.index].Output.(*engine.TokenOutput), it.Ask.Pool
+		if it.Ask.Head {
+			way = m.spec.head.pool
+			classified = append(classified, out)
+		}
+		out.Vector = m.pooled(it, way)
+	}
+	if len(classified) > 0 {
+		m.classify(classified)
+	}
+	for i := range g.items {
+		res := &p.results[g.items[i].index]
+		if slices.ContainsFunc(res.Output.(*engine.TokenOutput).Vector, notFinite) {
+			*res = wire.ItemResult{Job: res.Job, Err: engine.Errorf(engine.CodeInternal, "the model's vector of the prompt is not finite")}
+		}
+	}
+	return m.backend.Sync()
+}
+
+func notFinite(v float32) bool { return v-v != 0 }
+
+// pooled is the vector of an item's hidden states.
+func (m *Model) pooled(it *item, way engine.Pool) []float32 {
+	n, width := len(it.Tokens), m.spec.hidden
+	from, to := 0, n
+	switch way {
+	case engine.PoolLast:
+		from = n - 1
+	case engine.PoolFirst:
+		to = 1
+	}
+	pool := pooling.New(way, width)
+	for ; from < to; from += rowsOnHost {
+		rows := m.work.rows[:min(rowsOnHost, to-from)*width]
+		m.backend.Read(bytesOf(rows), m.work.x.Buf, m.work.x.Off+4*int64(it.row+from)*int64(width))
+		for ; len(rows) > 0; rows = rows[width:] {
+			pool.Add(rows[:width])
+		}
+	}
+	return pool.Vector()
+}
+
+// classify puts the logits of the classification head in the place of vectors.
+func (m *Model) classify(vectors []*engine.TokenOutput) {
+	b, s, h := m.backend, &m.spec, &m.head
+	n := len(vectors)
+	x, narrow, logits := m.work.x.Slice(0, n), m.work.attn.Slice(0, n), m.work.logits.Slice(0, n)
+	for i, v := range vectors {
+		b.Write(x.Buf, x.Off+4*int64(i*s.hidden), bytesOf(v.Vector))
+	}
+	b.LayerNorm(narrow, x, kernels.Norm{})
+	m.product(x, narrow, h.dense)
+	dense := make([]float32, n*s.hidden)
+	b.Read(bytesOf(dense), x.Buf, x.Off)
+	for i, v := range dense {
+		if s.head.tanh {
+			dense[i] = float32(math.Tanh(float64(v)))
+		} else {
+			dense[i] = float32(float64(v) / 2 * math.Erfc(-float64(v)/math.Sqrt2))
+		}
+	}
+	b.Write(x.Buf, x.Off, bytesOf(dense))
+	b.LayerNorm(narrow, x, h.norm.of(s))
+	m.product(logits, narrow, h.labels)
+	for i, v := range vectors {
+		v.Vector = make([]float32, s.head.labels)
+		b.Read(bytesOf(v.Vector), logits.Buf, logits.Off+4*int64(i*s.head.labels))
+	}
+}
+
+// product sets dst = src l^T + bias.
+func (m *Model) product(dst, src kernels.Mat, l kernels.Linear) {
+	m.backend.Write(dst.Buf, dst.Off, make([]byte, 4*dst.Rows*dst.Cols))
+	m.backend.AddLinear(dst, src, l)
+}
+
+// bytesOf is the memory of v; the hosts of all backends are little-endian, as the backends are.
+func bytesOf(v []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
+}

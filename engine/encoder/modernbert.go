@@ -1,0 +1,89 @@
+package encoder
+
+import (
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/weights"
+)
+
+// modernBERT is ModernBERT (Warner et al. 2024): rotary positions, gated MLPs, normalisation before the blocks, and layers
+// that attend to neighbours alone between some that attend to all.
+func modernBERT(c *weights.Config, s *spec) (err error) {
+	s.gated, s.eps, s.normBias, s.bias = true, float32(or(c.NormEps, 1e-5)), c.NormBias, c.AttentionBias
+	if c.MLPBias {
+		return fmt.Errorf("mlp_bias is true, which no backend computes")
+	}
+	if s.act, err = activation("hidden_activation", c.HiddenActivation); err != nil {
+		return err
+	}
+	if err = s.alternate(c); err != nil {
+		return err
+	}
+	if classifies(c) {
+		s.head = headSpec{labels: c.Labels(), pool: engine.PoolFirst, norm: true, bias: c.ClassifierBias}
+		if c.ClassifierActivation != "" && c.ClassifierActivation != "gelu" {
+			return fmt.Errorf("classifier_activation is %q, want gelu", c.ClassifierActivation)
+		}
+		switch c.ClassifierPooling {
+		case "", "cls":
+		case "mean":
+			s.head.pool = engine.PoolMean
+		default:
+			return fmt.Errorf("classifier_pooling is %q, want cls or mean", c.ClassifierPooling)
+		}
+	}
+	s.names = names{
+		prefixes: prefixes(c, "model."),
+		word:     "embeddings.tok_embeddings", norm: "embeddings.norm", layer: "layers.%d.",
+		qkv: []string{"attn.Wqkv"}, out: "attn.Wo", attnNorm: "attn_norm",
+		up: "mlp.Wi", down: "mlp.Wo", mlpNorm: "mlp_norm", final: "final_norm",
+		dense: "head.dense", headNorm: "head.norm", labels: "classifier",
+		unused: []string{"head.", "decoder."},
+	}
+	return nil
+}
+
+// alternate gives each layer its window and its rotary angles.
+func (s *spec) alternate(c *weights.Config) error {
+	every, window := or(c.GlobalAttnEveryNLayers, 3), or(c.LocalAttention, 128)
+	if every < 1 || window < 2 || c.LayerTypes != nil && len(c.LayerTypes) != s.layers {
+		return fmt.Errorf("global_attn_every_n_layers %d, local_attention %d and %d layer_types make no sense for %d layers", every, window, len(c.LayerTypes), s.layers)
+	}
+	global, local := or(c.GlobalRopeTheta, 160000), or(c.LocalRopeTheta, 10000)
+	if r := c.RopeParameters; r != nil {
+		var err error
+		if global, err = theta(r.Full, global); err == nil {
+			local, err = theta(r.Sliding, local)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if c.RopeScaling != nil || !(global > 0) || !(local > 0) {
+		return fmt.Errorf("rotary angles of theta %g and %g: rope_scaling is not supported, and both are to be positive", global, local)
+	}
+	s.freqs = [][]float32{frequencies(global, s.heads.Dim), frequencies(local, s.heads.Dim)}
+	for i := range s.layers {
+		sliding := i%every != 0
+		if c.LayerTypes != nil {
+			if sliding = c.LayerTypes[i] == "sliding_attention"; !sliding && c.LayerTypes[i] != "full_attention" {
+				return fmt.Errorf("layer_types[%d] is %q, want full_attention or sliding_attention", i, c.LayerTypes[i])
+			}
+		}
+		if s.rope[i] = 0; sliding {
+			s.rope[i], s.windows[i] = 1, window/2+1
+		}
+	}
+	return nil
+}
+
+func theta(r *weights.Rope, def float64) (float64, error) {
+	if r == nil {
+		return def, nil
+	}
+	if r.Type != "" && r.Type != "default" {
+		return 0, fmt.Errorf("rope type %q is not supported, want default", r.Type)
+	}
+	return or(r.Theta, def), nil
+}

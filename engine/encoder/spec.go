@@ -1,0 +1,181 @@
+package encoder
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// spec is all that the graph knows of an architecture.
+type spec struct {
+	layers, hidden, intermediate, vocab int
+
+	heads     kernels.Heads
+	positions int // rows of the table of positions; 0: queries and keys are rotated
+	first     int // the row of a prompt's first token
+	types     int // rows of the table of token types; 0: there is none
+	maxLen    int
+	eps       float32
+	act       kernels.Activation
+	gated     bool // the MLP
+	after     bool // blocks are followed by their normalisation, and not preceded
+	bias      bool // of linear layers
+	normBias  bool
+
+	windows []int       // of each layer: as kernels.AttentionSpec.Window, to both sides
+	rope    []int       // of each layer: which of freqs; -1: none
+	freqs   [][]float32 // inverse frequencies
+
+	head  headSpec
+	names names
+}
+
+// headSpec is a classification head: out(norm(act(dense(x)))) of a pooled vector x.
+type headSpec struct {
+	labels int // 0: there is none
+	pool   engine.Pool
+	tanh   bool // act; else GELU
+	norm   bool
+	bias   bool // of dense
+}
+
+// names are those of a checkpoint's tensors, without .weight and .bias.
+type names struct {
+	prefixes                []string // of which the trunk's tensors have one
+	word, position, typ     string
+	norm                    string   // of the embedding
+	layer                   string   // what a layer's tensors begin with, with its number
+	qkv                     []string // stacked
+	out, attnNorm           string
+	up, down, mlpNorm       string
+	final                   string // normalisation of the last hidden states; empty: there is none
+	trunkDense              bool   // dense has the trunk's prefix
+	dense, headNorm, labels string
+	unused                  []string // beginnings of other tensors that checkpoints have, the trunk's prefix aside
+}
+
+// families maps the names in config.json's architectures to what sets them apart, each in a file of its own.
+var families = map[string]func(*weights.Config, *spec) error{
+	"BertModel":                           bert,
+	"BertForMaskedLM":                     bert,
+	"BertForSequenceClassification":       bert,
+	"RobertaModel":                        roberta,
+	"RobertaForMaskedLM":                  roberta,
+	"RobertaForSequenceClassification":    roberta,
+	"XLMRobertaModel":                     roberta,
+	"XLMRobertaForMaskedLM":               roberta,
+	"XLMRobertaForSequenceClassification": roberta,
+	"ModernBertModel":                     modernBERT,
+	"ModernBertForMaskedLM":               modernBERT,
+	"ModernBertForSequenceClassification": modernBERT,
+}
+
+// Is says whether a configuration is one of an encoder.
+func Is(c weights.Config) bool {
+	return len(c.Architectures) == 1 && families[c.Architectures[0]] != nil
+}
+
+// Architectures lists the names in config.json's architectures that this package runs.
+func Architectures() []string { return slices.Sorted(maps.Keys(families)) }
+
+// CheckConfig says whether this engine can run the encoder that a configuration describes, or what stands against it.
+func CheckConfig(c weights.Config) error {
+	_, err := newSpec(&c)
+	return err
+}
+
+// newSpec reads a configuration, and refuses what the graph would compute wrongly.
+func newSpec(c *weights.Config) (spec, error) {
+	if !Is(*c) {
+		return spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, strings.Join(Architectures(), ", "))
+	}
+	var s spec
+	err := c.CheckSizes()
+	if err == nil {
+		s, err = commonSpec(c)
+	}
+	if err == nil {
+		err = families[c.Architectures[0]](c, &s)
+	}
+	if err == nil && classifies(c) && (s.head.labels < 1 || s.head.labels > 1<<20) {
+		err = fmt.Errorf("num_labels is %d, want 1 to %d", s.head.labels, 1<<20)
+	}
+	if err != nil {
+		return spec{}, fmt.Errorf("config.json (%s): %w", c.Architectures[0], err)
+	}
+	return s, nil
+}
+
+// most is the largest width of a layer: what bounds a row in the kernels' memory.
+const most = 1 << 14
+
+func commonSpec(c *weights.Config) (spec, error) {
+	s := spec{
+		layers: c.NumHiddenLayers, hidden: c.HiddenSize, intermediate: c.IntermediateSize, vocab: c.VocabSize,
+		heads:  kernels.Heads{Q: c.NumAttentionHeads, KV: c.NumAttentionHeads, Dim: c.HiddenSize / c.NumAttentionHeads},
+		maxLen: c.MaxPositionEmbeddings, windows: make([]int, c.NumHiddenLayers), rope: make([]int, c.NumHiddenLayers),
+	}
+	switch {
+	case c.HiddenSize%c.NumAttentionHeads != 0:
+		return s, fmt.Errorf("hidden_size %d is no multiple of %d attention heads", c.HiddenSize, c.NumAttentionHeads)
+	case s.hidden > most || s.intermediate > most:
+		return s, fmt.Errorf("hidden_size %d or intermediate_size %d is beyond %d", s.hidden, s.intermediate, most)
+	case s.heads.Dim%2 != 0 || s.heads.Dim > 512:
+		return s, fmt.Errorf("head dimension %d is not an even number up to 512", s.heads.Dim)
+	case c.QuantizationConfig != nil:
+		return s, fmt.Errorf("quantization_config: encoders are computed from unquantised weights alone")
+	case c.IsDecoder:
+		return s, fmt.Errorf("is_decoder is true: attention would look one way")
+	}
+	for i := range s.rope {
+		s.rope[i] = -1
+	}
+	return s, nil
+}
+
+// activation is that of hidden_act's name.
+func activation(key, name string) (kernels.Activation, error) {
+	switch name {
+	case "", "gelu":
+		return kernels.GELU, nil
+	case "gelu_new", "gelu_pytorch_tanh", "gelu_fast":
+		return kernels.GELUTanh, nil
+	}
+	return 0, fmt.Errorf("%s is %q, want gelu, gelu_new or gelu_pytorch_tanh", key, name)
+}
+
+// or is a key's value, or the default where it is absent.
+func or[T any](value *T, def T) T {
+	if value == nil {
+		return def
+	}
+	return *value
+}
+
+// frequencies are those of whole heads, in float32 as transformers computes them.
+func frequencies(theta float64, dim int) []float32 {
+	freq := make([]float32, dim/2)
+	for i := range freq {
+		freq[i] = 1 / float32(math.Pow(theta, float64(float32(2*i)/float32(dim))))
+	}
+	return freq
+}
+
+func classifies(c *weights.Config) bool {
+	return strings.HasSuffix(c.Architectures[0], "ForSequenceClassification")
+}
+
+// prefixes are what the names of the trunk's tensors begin with, the likelier one first: checkpoints of a bare model
+// have none, those with a head one of their own.
+func prefixes(c *weights.Config, own string) []string {
+	if strings.HasSuffix(c.Architectures[0], "Model") {
+		return []string{"", own}
+	}
+	return []string{own, ""}
+}

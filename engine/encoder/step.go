@@ -1,0 +1,140 @@
+package encoder
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Step computes rows of a group in a layer, as many as are expected to take pace.Step: their queries, keys and values or,
+// when all of these are there, the rest of the layer. With the last rows of the last layer it answers. Step says whether
+// the pass is done; after an error it can only be closed.
+func (p *Pass) Step() (done bool, err error) {
+	if len(p.groups) == 0 {
+		return true, nil
+	}
+	start, before, layer := time.Now(), p.progress.done, p.layer
+	p.advance()
+	if p.layer == p.m.spec.layers {
+		err = p.answer(&p.groups[0])
+		p.groups, p.layer = p.groups[1:], 0
+	} else {
+		err = p.m.backend.Sync()
+	}
+	if err != nil {
+		return false, fmt.Errorf("layer %d: %w", layer, err)
+	}
+	p.m.pace.Took(p.progress.done-before, time.Since(start))
+	return len(p.groups) == 0, nil
+}
+
+// advance computes the next rows: of a whole group that takes no longer than a step, a whole layer.
+func (p *Pass) advance() {
+	g, s := &p.groups[0], &p.m.spec
+	if p.Boundary() {
+		p.embed(g)
+	}
+	if !p.mixing {
+		n := p.rowsOf(g, s.projectFLOPs(g.rows-p.row)+s.mixFLOPs(g, p.layer, p.row, g.rows))
+		p.project(g, n)
+		p.progress.done += s.projectFLOPs(n)
+		if p.row += n; p.row == g.rows {
+			p.row, p.mixing = 0, true
+		}
+		if n < g.rows {
+			return
+		}
+	}
+	n := p.rowsOf(g, s.mixFLOPs(g, p.layer, p.row, g.rows))
+	p.mix(g, n)
+	p.progress.done += s.mixFLOPs(g, p.layer, p.row, p.row+n)
+	if p.row += n; p.row == g.rows {
+		p.row, p.mixing, p.layer = 0, false, p.layer+1
+	}
+}
+
+// rowsOf is how many of the group's rows that are left, which take so many FLOPs together, to compute.
+func (p *Pass) rowsOf(g *group, flops float64) int { return p.m.pace.Rows(g.rows-p.row, flops) }
+
+// embed begins a group's residual stream.
+func (p *Pass) embed(g *group) {
+	m, b, e := p.m, p.m.backend, &p.m.embedding
+	x := m.work.x.Slice(0, g.rows)
+	words, positions, types := make([]uint32, 0, g.rows), make([]uint32, 0, g.rows), make([]uint32, 0, g.rows)
+	for i := range g.items {
+		typ := uint32(0)
+		for at, id := range g.items[i].Tokens {
+			words, positions, types = append(words, id), append(positions, uint32(m.spec.first+at)), append(types, typ)
+			if m.opts.Pairs.Typed && m.spec.types > 1 && id == m.opts.Pairs.Separator {
+				typ = 1
+			}
+		}
+	}
+	b.Embed(x, e.words, words)
+	if e.types != nil {
+		b.AddEmbed(x, e.types, types)
+	}
+	if e.positions != nil {
+		b.AddEmbed(x, e.positions, positions)
+	}
+	b.LayerNorm(x, x, e.norm.of(&m.spec))
+}
+
+// project computes queries, keys and values of the next n rows.
+func (p *Pass) project(g *group, n int) {
+	m, l, s := p.m, &p.m.layers[p.layer], &p.m.spec
+	var before kernels.Norm
+	if !s.after {
+		before = l.attnNorm.of(s)
+	}
+	to := p.row + n
+	qkv := m.work.qkv.Slice(p.row, to)
+	m.backend.LayerNormLinear(qkv, m.work.x.Slice(p.row, to), before, l.qkv)
+	spec := kernels.RopeSpec{Heads: s.heads}
+	if i := s.rope[p.layer]; i >= 0 {
+		spec.Rope = m.ropes[i]
+	}
+	m.backend.StoreKV(qkv, spec, blockTokens, g.segments(p.row, to))
+}
+
+// mix computes the rest of the layer for the next n rows.
+func (p *Pass) mix(g *group, n int) {
+	m, b, l, s := p.m, p.m.backend, &p.m.layers[p.layer], &p.m.spec
+	to := p.row + n
+	x, attn := m.work.x.Slice(p.row, to), m.work.attn.Slice(p.row, to)
+	spec := kernels.AttentionSpec{Heads: s.heads, Scale: float32(1 / math.Sqrt(float64(s.heads.Dim))), Window: s.windows[p.layer]}
+	b.AttentionBothWays(attn, m.work.qkv.Slice(p.row, to), spec, blockTokens, g.segments(p.row, to))
+	b.AddLinear(x, attn, l.out)
+	if !s.after {
+		b.LayerNormMLP(x, l.mlpNorm.of(s), s.act, l.up, l.down)
+		return
+	}
+	b.LayerNorm(x, x, l.attnNorm.of(s))
+	b.LayerNormMLP(x, kernels.Norm{}, s.act, l.up, l.down)
+	b.LayerNorm(x, x, l.mlpNorm.of(s))
+}
+
+// projectFLOPs are those of queries, keys and values of so many rows in a layer.
+func (s *spec) projectFLOPs(rows int) float64 {
+	return 2 * float64(rows) * float64(s.hidden) * float64(s.heads.QKVCols())
+}
+
+// mixFLOPs are those of the rest of the layer of rows [from, to) of a group.
+func (s *spec) mixFLOPs(g *group, layer, from, to int) float64 {
+	matrices := s.heads.Q*s.heads.Dim + 2*s.intermediate
+	if s.gated {
+		matrices += s.intermediate
+	}
+	sum := 2 * float64(to-from) * float64(s.hidden) * float64(matrices)
+	for i := range g.items {
+		it := &g.items[i]
+		rows, seen := min(to, it.row+len(it.Tokens))-max(from, it.row), len(it.Tokens)
+		if w := s.windows[layer]; w > 0 {
+			seen = min(seen, 2*w-1)
+		}
+		sum += 4 * float64(max(0, rows)) * float64(seen) * float64(s.heads.Q*s.heads.Dim)
+	}
+	return sum
+}
