@@ -28,6 +28,7 @@ func TestVideoFaults(t *testing.T) {
 		"outage":     {"mpeg:frames=5,qp=24,backlog=20s", outage},
 		"killed":     {"mpeg:frames=5,qp=24", func(s *streetServer) { s.killCamera() }},
 		"killed dds": {twoStreams, func(s *streetServer) { s.killCamera() }},
+		"replaced":   {"mpeg:frames=5,qp=24", replaceCameras},
 		"vanishes":   {"mpeg:frames=5,qp=24", vanish},
 		"cut":        {"mpeg:frames=5,qp=24", cutTwice},
 		"processes":  {"mpeg:frames=5,qp=24,backlog=20s", killProcesses},
@@ -65,6 +66,30 @@ func (s *streetServer) killCamera() {
 			s.Errorf("a line of the log is no JSON: %s", line)
 		}
 	}
+}
+
+// replaceCameras: two cameras of one stream take each other's place again and again; a third one streams all of the clip when they are gone.
+func replaceCameras(s *streetServer) {
+	both := []*cameraProcess{s.film(s.base, "street", "--loop"), s.film(s.base, "street", "--loop")}
+	s.until("each has been replaced", func() bool {
+		for _, c := range both {
+			replaced := 0
+			for _, e := range c.events() {
+				if e.Event == "disconnected" && strings.Contains(e.Error, "another session") {
+					replaced++
+				}
+			}
+			if replaced < 3 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, c := range both {
+		c.signal(syscall.SIGKILL)
+		<-c.done
+	}
+	s.again("street", s.film(s.base, "street", "--realtime=false"))
 }
 
 // vanish: a camera stops in mid-stream and its connection goes, and never comes back; another one takes its place.
