@@ -1,6 +1,8 @@
 package adapt
 
 import (
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -159,4 +161,54 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}
+}
+
+// TestOtherMaps: gradients of other sizes than the frames', and of the greatest numbers, come from no server that is right: each segment is sent all the same, and knobs of
+// macroblocks stay.
+func TestOtherMaps(t *testing.T) {
+	before, after := media.NewFrame(64, 64), media.NewFrame(64, 64)
+	for i := range after.Y {
+		after.Y[i] = byte(i)
+	}
+	each(t, func(t *testing.T, s Settings) {
+		c, err := s.Config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		camera, _ := c.New().New()
+		first, sent := media.Settings{}, 0
+		for n, size := range [][2]int{{1, 1}, {1, 1}, {9, 9}, {4, 4000}, {1000, 1}, {1, 1}} {
+			var try func(do []method.CameraAction)
+			try = func(do []method.CameraAction) {
+				for _, action := range do {
+					switch a := action.(type) {
+					case method.Measure:
+						try(camera.Step(0, method.Measured{Segment: a.Segment, Values: []float64{1, 2}}))
+					case method.Try:
+						trial := method.Trial{Bytes: 1000}
+						if trial.Changes, err = oneadapt.Changes(a.Gradient, []*media.Frame{before}, []*media.Frame{after}, a.Parts); err != nil {
+							t.Fatal(err)
+						}
+						try(camera.Step(0, method.Tried{Segment: a.Segment, Against: trial, Trials: slices.Repeat([]method.Trial{trial}, len(a.Variants))}))
+					case method.Encode:
+						if sent++; sent == 1 {
+							first = a.Settings
+						} else if s.Knobs == "blocks" && !reflect.DeepEqual(a.Settings, first) {
+							t.Errorf("segment %d is sent by %+v, the first by %+v", a.Segment, a.Settings, first)
+						}
+					}
+				}
+			}
+			try(camera.Step(0, method.Captured{Segment: method.Segment(n), Frames: 2, Width: 64, Height: 64}))
+			m := oneadapt.NewMap(size[0], size[1])
+			m.Utility = math.MaxFloat32
+			for i := range m.Values {
+				m.Values[i] = math.MaxFloat32
+			}
+			try(camera.Step(0, method.Answer{Segment: method.Segment(n), Content: method.Sensitive{Gradient: m}}))
+		}
+		if sent != 6 {
+			t.Errorf("%d of 6 segments are sent", sent)
+		}
+	})
 }

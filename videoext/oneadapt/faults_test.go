@@ -8,23 +8,28 @@ import (
 )
 
 // rules are those of the presets that live streams have.
-var rules = map[string]func(knobs []Knob, start Config) (Rule, error){
-	"paper": func(knobs []Knob, start Config) (Rule, error) {
+var rules = map[string]struct {
+	make func(knobs []Knob, start Config) (Rule, error)
+	gap  float64 // how far from the greatest objective it may settle; repo's price is of a share, and not this world's
+	step int     // by how many settings a knob may go to and fro
+}{
+	"paper": {func(knobs []Knob, start Config) (Rule, error) {
 		return NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1, Separable: true}, knobs, start)
-	},
-	"tuned": func(knobs []Knob, start Config) (Rule, error) {
+	}, 0.07, 2},
+	"tuned": {func(knobs []Knob, start Config) (Rule, error) {
 		return NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1, Separable: true, Elastic: true}, knobs, start)
-	},
-	"repo": func(knobs []Knob, _ Config) (Rule, error) { return NewSplit(Split{Share: 0.5}, knobs) },
+	}, 0.05, 1},
+	"repo": {func(knobs []Knob, _ Config) (Rule, error) { return NewSplit(Split{Share: 0.5}, knobs) }, 0.25, 0},
 }
 
-// eachRule calls f with an adapter of each rule, from either end of all knobs, and with the objective that it settles at if nothing is wrong.
-func eachRule(t *testing.T, w *world, f func(t *testing.T, a *Adapter, settled float64)) {
-	for name, make := range rules {
+// eachRule calls f with an adapter of each rule, from either end of all knobs, and with the objective that it settles at if nothing is wrong. Holds tells
+// of configurations from an interval on whether they stand still, and end near the best of all, which is found by trying them.
+func eachRule(t *testing.T, w *world, f func(t *testing.T, a *Adapter, holds func(used []Config, from int), settled float64)) {
+	for name, r := range rules {
 		for end, start := range map[string]Config{"cheapest": Cheapest(w.knobs), "dearest": Dearest(w.knobs)} {
 			t.Run(name+" "+end, func(t *testing.T) {
 				adapter := func() *Adapter {
-					rule, err := make(w.knobs, start)
+					rule, err := r.make(w.knobs, start)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -36,8 +41,32 @@ func eachRule(t *testing.T, w *world, f func(t *testing.T, a *Adapter, settled f
 					}
 					return a
 				}
-				f(t, adapter(), w.objective(w.play(t, adapter(), 60, always)[59], 1))
+				holds := func(used []Config, from int) {
+					t.Helper()
+					steady(t, used, from, r.step)
+					last := used[len(used)-1]
+					if settled, best := w.objective(last, 1), w.best(1); w.objective(best, 1)-settled > r.gap {
+						t.Errorf("it settles at %v: %.3f, and %v has %.3f", last, settled, best, w.objective(best, 1))
+					}
+				}
+				calm := w.play(t, adapter(), 60, always)
+				holds(calm, 30)
+				f(t, adapter(), holds, w.objective(calm[59], 1))
 			})
+		}
+	}
+}
+
+// steady holds that no knob goes to and fro by more than some settings from an interval on.
+func steady(t *testing.T, used []Config, from, step int) {
+	t.Helper()
+	for knob := range used[from] {
+		least, most := used[from][knob], used[from][knob]
+		for _, c := range used[from:] {
+			least, most = min(least, c[knob]), max(most, c[knob])
+		}
+		if most-least > step {
+			t.Errorf("knob %d goes from setting %d to %d and back from interval %d on", knob, least, most, from)
 		}
 	}
 }
@@ -49,7 +78,7 @@ const goodAfter = 5
 // swing ever more.
 func TestSceneCut(t *testing.T) {
 	w := newWorld(0.9, 0.9, 0.02, 0.02)
-	eachRule(t, w, func(t *testing.T, a *Adapter, _ float64) {
+	eachRule(t, w, func(t *testing.T, a *Adapter, holds func([]Config, int), _ float64) {
 		w.weights = []float64{0.9, 0.9, 0.02, 0.02}
 		const cut = 20
 		used := w.play(t, a, 60, func(interval int) bool {
@@ -58,6 +87,7 @@ func TestSceneCut(t *testing.T) {
 			}
 			return true
 		})
+		holds(used, 40)
 		settled := w.objective(used[59], 1)
 		before := w.objective(used[cut], 1) // of the new scene
 		if settled <= before {
@@ -80,8 +110,9 @@ func TestLostGradients(t *testing.T) {
 		"not for a while": func(n int) bool { return n < 15 || n >= 25 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachRule(t, w, func(t *testing.T, a *Adapter, settled float64) {
+			eachRule(t, w, func(t *testing.T, a *Adapter, holds func([]Config, int), settled float64) {
 				used := w.play(t, a, 60, comes)
+				holds(used, 35)
 				for n := 30; n < 60; n++ {
 					if got := w.objective(used[n], 1); settled-got > 0.1 {
 						t.Errorf("interval %d has %v: %.3f of %.3f", n, used[n], got, settled)
@@ -97,7 +128,7 @@ func TestUselessGradients(t *testing.T) {
 	for _, bad := range []float64{0, math.NaN(), math.Inf(1)} {
 		t.Run(fmt.Sprint(bad), func(t *testing.T) {
 			w := newWorld(0.9, 0.9, 0.02, 0.02)
-			eachRule(t, w, func(t *testing.T, a *Adapter, settled float64) {
+			eachRule(t, w, func(t *testing.T, a *Adapter, holds func([]Config, int), settled float64) {
 				var used []Config
 				for n := range 50 {
 					var step func(do []Action)
@@ -128,6 +159,7 @@ func TestUselessGradients(t *testing.T) {
 				if bad != 0 && !slices.Equal(used[22], used[29]) {
 					t.Errorf("settings went from %v to %v by what is no number", used[22], used[29])
 				}
+				holds(used, 40)
 				for n, c := range used[30+goodAfter:] {
 					if got := w.objective(c, 1); settled-got > 0.1 {
 						t.Errorf("%d intervals later settings are %v: %.3f of %.3f", n+goodAfter, c, got, settled)
