@@ -39,12 +39,16 @@ func openBlocks(s Source) (*Study, error) {
 	list = append(list, ofPairs("dds:preset=tuned,low=%d,high=%d", 44, 32, 42, 30, 40, 26)...)
 	list = append(list, ofPairs("accmpeg:low=%d,qp=%d", 40, 30, 36, 26)...)
 	list = append(list, ofPairs("eaar:low=%d,qp=%d,objectness=0.1", 44, 32, 40, 28, 36, 24)...)
-	return openQuantisers(s, vehicles(at.from, at.seconds), at.warm, 1, clips.Options{Name: "blocks", Accuracy: boxes()}, list)
+	study, err := openQuantisers(s, vehicles(at.from, at.seconds), at.warm, 1, clips.Options{Name: "blocks", Accuracy: boxes()}, list)
+	if err == nil {
+		study.Variants = []Variant{{Name: "lag=0", Move: spread}, {Name: "lag=2", Lag: 2, Move: spread}}
+	}
+	return study, err
 }
 
 // openSegmentation is pipeline i, on a network of pixels: what of a road has marks on it.
 func openSegmentation(s Source) (*Study, error) {
-	at := part{4.5, 4, 3}
+	at := part{4.5, 3.5, 3}
 	if s.Seed == 0 {
 		at = part{0, 3, 2}
 	}
@@ -86,10 +90,6 @@ func openQuantisers(s Source, v Video, warm int, gain float64, o clips.Options, 
 			return oneadapt.NewAscent(oneadapt.Ascent{Rate: 0.5, Weight: trade, Gain: gain, Separable: true, Elastic: true}, p.Knobs(), from)
 		},
 		Move: spread,
-		Variants: []Variant{
-			{Name: "lag=0", Move: spread},
-			{Name: "lag=2", Lag: 2, Move: spread},
-		},
 	}
 	for _, specification := range list {
 		set, err := method(p, specification)
