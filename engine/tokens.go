@@ -44,6 +44,7 @@ type Ask struct {
 	PromptTop      int         // with PromptLogprobs: how many of the likeliest to report at each position
 	Pool           Pool        // asks for a vector of the prompt in place of tokens and logprobs
 	Head           bool        // with Pool: through the model's classification head, whose logits take the vector's place; encoders pool for it as it was trained, whatever Pool is
+	Second         int         // with Pool: where the second text of a pair begins, for models that tell the two apart; 0: one text
 }
 
 // Pool says how the final hidden states of a prompt's tokens, after the last normalisation, become one vector. The names

@@ -3,6 +3,7 @@ package main
 import (
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/images"
@@ -38,7 +39,9 @@ func served(cfg *config.Config) (list []frontend.Model) {
 		m := &cfg.Models[i]
 		next := frontend.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: imageOptions(&m.Image)}
 		if m.Task != config.TaskInfer {
-			next.Open, next.TextKey = func() (*frontend.Text, error) { return openText(m) }, m.Path+"\x00"+m.ChatTemplate
+			is, err := checkpoint.Open(m.Path, m.Names[0])
+			next.Checkpoint, next.TextKey = is, m.Path+"\x00"+m.ChatTemplate
+			next.Open = func() (*frontend.Text, error) { return openText(m, err) }
 		}
 		list = append(list, next)
 	}
@@ -57,12 +60,16 @@ func imageOptions(i *config.Image) images.Options {
 	return o
 }
 
-func openText(m *config.Model) (*frontend.Text, error) {
-	text, free, err := texts.Open(m.Path, m.ChatTemplate)
+// openText opens what a model's texts are read with, unless its files do not say what it is for.
+func openText(m *config.Model, unknown error) (*frontend.Text, error) {
+	if unknown != nil {
+		return nil, unknown
+	}
+	text, err := texts.Open(m.Path, m.ChatTemplate)
 	if err != nil {
 		return nil, err
 	}
-	return &frontend.Text{Text: text, Close: free}, nil
+	return &frontend.Text{Text: text.Text, Specials: text.Specials, Close: text.Close}, nil
 }
 
 // openOnly opens the texts of a model that is alone: without them nothing can be served.

@@ -76,9 +76,9 @@ func (e *Error) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decode fills into from body. Unknown fields are ignored, as OpenAI's clients and load generators
+// Decode fills into from body. Unknown fields are ignored, as OpenAI's clients and load generators
 // send many; a key given twice is refused wherever it is.
-func decode(body []byte, into any) *Error {
+func Decode(body []byte, into any) *Error {
 	err := json.Unmarshal(body, into)
 	if err == nil {
 		return checkOnce(body)

@@ -17,7 +17,7 @@ const Floor = -9999.0
 func (c *Completion) AppendJSON(b []byte, spill Spill) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
 	b = c.Choices.append(b, spill, func(b []byte, choice CompletionChoice) []byte { return choice.append(b, spill) })
-	b = c.Usage.append(b)
+	b = c.Usage.Append(b)
 	return append(b, '}')
 }
 
@@ -25,7 +25,7 @@ func (c *Completion) AppendJSON(b []byte, spill Spill) []byte {
 func (c *Chat) AppendJSON(b []byte, spill Spill) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
 	b = c.Choices.append(b, spill, func(b []byte, choice ChatChoice) []byte { return choice.append(b, spill) })
-	b = c.Usage.append(b)
+	b = c.Usage.Append(b)
 	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs, spill)
 	b = appendPromptLogprobs(b, c.PromptLogprobs, spill)
 	return append(b, '}')
@@ -40,20 +40,20 @@ func (t *Tokenized) AppendJSON(b []byte, spill Spill) []byte {
 	if t.TokenStrs.len() == 0 {
 		return append(b, "null}"...)
 	}
-	return append(t.TokenStrs.append(b, spill, appendString), '}')
+	return append(t.TokenStrs.append(b, spill, AppendString), '}')
 }
 
 func appendHead(b []byte, id, object string, created int64, model string) []byte {
-	b = appendString(append(b, `{"id":`...), id)
-	b = appendString(append(b, `,"object":`...), object)
+	b = AppendString(append(b, `{"id":`...), id)
+	b = AppendString(append(b, `,"object":`...), object)
 	b = strconv.AppendInt(append(b, `,"created":`...), created, 10)
-	b = appendString(append(b, `,"model":`...), model)
+	b = AppendString(append(b, `,"model":`...), model)
 	return append(b, `,"choices":`...)
 }
 
 func (c *CompletionChoice) append(b []byte, spill Spill) []byte {
 	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)
-	b = appendString(append(b, `,"text":`...), c.Text)
+	b = AppendString(append(b, `,"text":`...), c.Text)
 	b = c.Logprobs.append(append(b, `,"logprobs":`...), spill)
 	b = appendFinish(b, c.FinishReason, c.StopReason)
 	b = appendIDs(b, `,"token_ids":`, c.TokenIDs, spill)
@@ -79,10 +79,10 @@ func (c *ChatChoice) append(b []byte, spill Spill) []byte {
 func (m *ChatMessage) append(b []byte) []byte {
 	b = append(b, '{')
 	if m.Role != "" {
-		b = appendString(append(b, `"role":`...), m.Role)
+		b = AppendString(append(b, `"role":`...), m.Role)
 		b = append(b, ',')
 	}
-	b = appendString(append(b, `"content":`...), m.Content)
+	b = AppendString(append(b, `"content":`...), m.Content)
 	return append(b, '}')
 }
 
@@ -91,7 +91,7 @@ func appendFinish(b []byte, finish string, stop StopReason) []byte {
 	if finish == "" {
 		b = append(b, "null"...)
 	} else {
-		b = appendString(b, finish)
+		b = AppendString(b, finish)
 	}
 	return stop.append(append(b, `,"stop_reason":`...))
 }
@@ -99,14 +99,15 @@ func appendFinish(b []byte, finish string, stop StopReason) []byte {
 func (r StopReason) append(b []byte) []byte {
 	switch {
 	case r.Text != "":
-		return appendString(b, r.Text)
+		return AppendString(b, r.Text)
 	case r.Token != nil:
 		return strconv.AppendUint(b, uint64(*r.Token), 10)
 	}
 	return append(b, "null"...)
 }
 
-func (u *Usage) append(b []byte) []byte {
+// Append appends u as a further member of an object.
+func (u *Usage) Append(b []byte) []byte {
 	if u == nil {
 		return append(b, `,"usage":null`...)
 	}
@@ -133,7 +134,7 @@ func (l *CompletionLogprobs) append(b []byte, spill Spill) []byte {
 		}
 		return appendLogprob(b, *v)
 	})
-	b = appendList(append(b, `,"tokens":`...), l.Tokens, spill, appendString)
+	b = appendList(append(b, `,"tokens":`...), l.Tokens, spill, AppendString)
 	b = l.TopLogprobs.append(append(b, `,"top_logprobs":`...), spill, func(b []byte, d TokenDict) []byte { return d.append(b) })
 	return append(b, '}')
 }
@@ -147,7 +148,7 @@ func (d TokenDict) append(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendString(b, entry.Token), ':')
+		b = append(AppendString(b, entry.Token), ':')
 		b = appendLogprob(b, entry.Logprob)
 	}
 	return append(b, '}')
@@ -168,7 +169,7 @@ func (l *ChatLogprobs) append(b []byte, spill Spill) []byte {
 }
 
 func (t *TokenLogprob) appendFields(b []byte) []byte {
-	b = appendString(append(b, `"token":`...), t.Token)
+	b = AppendString(append(b, `"token":`...), t.Token)
 	b = appendLogprob(append(b, `,"logprob":`...), t.Logprob)
 	b = append(b, `,"bytes":`...)
 	if t.Bytes == nil {
@@ -193,7 +194,7 @@ func appendPromptLogprobs(b []byte, positions List[PromptTokens], spill Spill) [
 			b = strconv.AppendUint(append(b, '"'), uint64(t.ID), 10)
 			b = appendLogprob(append(b, `":{"logprob":`...), t.Logprob)
 			b = strconv.AppendInt(append(b, `,"rank":`...), int64(t.Rank), 10)
-			b = appendString(append(b, `,"decoded_token":`...), t.Decoded)
+			b = AppendString(append(b, `,"decoded_token":`...), t.Decoded)
 			b = append(b, '}')
 		}
 		return append(b, '}')
@@ -225,8 +226,8 @@ func appendLogprob(b []byte, v float32) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString writes s as a JSON string; what is not UTF-8 in it becomes U+FFFD.
-func appendString(b []byte, s string) []byte {
+// AppendString writes s as a JSON string; what is not UTF-8 in it becomes U+FFFD.
+func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
 	for i := 0; i < len(s); {

@@ -164,7 +164,7 @@ func FuzzAppendString(f *testing.F) {
 			t.Fatal(err)
 		}
 		var a, b string
-		if err := json.Unmarshal(appendString(nil, s), &a); err != nil {
+		if err := json.Unmarshal(AppendString(nil, s), &a); err != nil {
 			t.Fatalf("%q: %v", s, err)
 		}
 		if err := json.Unmarshal(want.Bytes(), &b); err != nil || a != b {

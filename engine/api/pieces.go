@@ -47,14 +47,15 @@ func (l *List[T]) append(b []byte, spill Spill, element func(b []byte, v T) []by
 	if l.Items != nil {
 		at = func(i int) T { return l.Items[i] }
 	}
-	return appendElements(b, l.len(), spill, func(b []byte, i int) []byte { return element(b, at(i)) })
+	return AppendElements(b, l.len(), spill, func(b []byte, i int) []byte { return element(b, at(i)) })
 }
 
 func appendList[T any](b []byte, list []T, spill Spill, element func(b []byte, v T) []byte) []byte {
-	return appendElements(b, len(list), spill, func(b []byte, i int) []byte { return element(b, list[i]) })
+	return AppendElements(b, len(list), spill, func(b []byte, i int) []byte { return element(b, list[i]) })
 }
 
-func appendElements(b []byte, n int, spill Spill, element func(b []byte, i int) []byte) []byte {
+// AppendElements appends a list of n elements, of which element appends the i-th. It ends early when there is no use in going on.
+func AppendElements(b []byte, n int, spill Spill, element func(b []byte, i int) []byte) []byte {
 	b = append(b, '[')
 	for i := range n {
 		if i > 0 {

@@ -19,9 +19,12 @@ type Prompt struct {
 func (p *Prompt) Len() int { return len(p.Texts) + len(p.Tokens) }
 
 // UnmarshalJSON decodes one of the four forms. A null leaves p as it is.
-func (p *Prompt) UnmarshalJSON(raw []byte) error {
+func (p *Prompt) UnmarshalJSON(raw []byte) error { return p.Read("prompt", raw) }
+
+// Read decodes one of the four forms, which errors call field.
+func (p *Prompt) Read(field string, raw []byte) error {
 	text := func(s *scanner) (err error) { p.Texts, err = s.lone(); return err }
-	return decodeList(raw, "prompt", "a string, a list of strings, a list of token ids, or a list of lists of token ids", text, p.list)
+	return decodeList(raw, field, "a string, a list of strings, a list of token ids, or a list of lists of token ids", text, p.list)
 }
 
 // decodeList reads a value that is null, a string or a list, at whose start text and list are called; a nil
@@ -43,7 +46,7 @@ func decodeList(raw []byte, field, wanted string, text, list func(s *scanner) er
 func (p *Prompt) list(s *scanner) error {
 	switch s.afterBracket() {
 	case ']':
-		return Invalid("prompt", "prompt is an empty list; give at least one prompt")
+		return Invalid(s.field, "%s is an empty list; give at least one prompt", s.field)
 	case '"':
 		texts, err := s.texts()
 		p.Texts = texts
@@ -51,7 +54,7 @@ func (p *Prompt) list(s *scanner) error {
 	case '[':
 		return s.each(func() error {
 			if s.peek() != '[' {
-				return Invalid("prompt", "prompt mixes lists of token ids with other values")
+				return Invalid(s.field, "%s mixes lists of token ids with other values", s.field)
 			}
 			ids, err := s.tokens()
 			p.Tokens = append(p.Tokens, ids)
@@ -67,10 +70,7 @@ func (p *Prompt) list(s *scanner) error {
 type TokenList []uint32
 
 // UnmarshalJSON decodes a list of integers. A null leaves l as it is.
-func (l *TokenList) UnmarshalJSON(raw []byte) error {
-	list := func(s *scanner) (err error) { *l, err = s.tokens(); return err }
-	return decodeList(raw, tokenListField, "a list of integers", nil, list)
-}
+func (l *TokenList) UnmarshalJSON(raw []byte) error { return l.Read(tokenListField, raw) }
 
 // nameList finds which of the body's token lists cannot be decoded, and returns its error with
 // the name of the field, which an UnmarshalJSON method does not know.
@@ -92,14 +92,23 @@ func nameList(body []byte, unnamed *Error) *Error {
 // tokenListField stands in errors for the name of a TokenList's field until nameList puts it in.
 const tokenListField = "token ids"
 
+// Read decodes a list of integers, which errors call field.
+func (l *TokenList) Read(field string, raw []byte) error {
+	list := func(s *scanner) (err error) { *l, err = s.tokens(); return err }
+	return decodeList(raw, field, "a list of integers", nil, list)
+}
+
 // Strings is a list of strings; on the wire a lone string stands for a list of one.
 type Strings []string
 
 // UnmarshalJSON decodes a string or a list of strings. A null leaves l as it is.
-func (l *Strings) UnmarshalJSON(raw []byte) error {
+func (l *Strings) UnmarshalJSON(raw []byte) error { return l.Read("stop", raw) }
+
+// Read decodes a string or a list of strings, which errors call field.
+func (l *Strings) Read(field string, raw []byte) error {
 	text := func(s *scanner) (err error) { *l, err = s.lone(); return err }
 	list := func(s *scanner) (err error) { *l, err = s.texts(); return err }
-	return decodeList(raw, "stop", "a string or a list of strings", text, list)
+	return decodeList(raw, field, "a string or a list of strings", text, list)
 }
 
 // scanner walks one JSON value that encoding/json has already found to be well formed. Token

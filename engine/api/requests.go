@@ -25,7 +25,7 @@ func DecodeCompletion(body []byte) (*CompletionRequest, *Error) {
 	}
 	in.Params = defaultParams()
 	in.AddSpecialTokens = true
-	if err := decode(body, &in); err != nil {
+	if err := Decode(body, &in); err != nil {
 		return nil, err
 	}
 	r := &in.CompletionRequest
@@ -83,7 +83,8 @@ func (t *Templating) GenerationPrompt() bool {
 	return *t.AddGenerationPrompt
 }
 
-func (t *Templating) validate() *Error {
+// Validate checks t.
+func (t *Templating) Validate() *Error {
 	if t.ContinueFinalMessage && t.GenerationPrompt() {
 		return Invalid("continue_final_message", "continue_final_message and add_generation_prompt cannot both be true; leave one out")
 	}
@@ -98,7 +99,7 @@ func DecodeChat(body []byte) (*ChatRequest, *Error) {
 		unsupported
 	}
 	in.Params = defaultParams()
-	if err := decode(body, &in); err != nil {
+	if err := Decode(body, &in); err != nil {
 		return nil, err
 	}
 	r := &in.ChatRequest
@@ -129,16 +130,17 @@ func (r *ChatRequest) validate() *Error {
 	case r.MaxTokens != nil && *r.MaxTokens == 0 && r.PromptLogprobs == nil:
 		return Invalid("max_tokens", "max_tokens is 0, which needs prompt_logprobs; otherwise ask for 1 or more")
 	case r.Echo:
-		return refuse("echo")
+		return Unsupported("echo")
 	}
-	if err := r.Templating.validate(); err != nil {
+	if err := r.Templating.Validate(); err != nil {
 		return err
 	}
-	return checkMessages(r.Messages)
+	return CheckMessages(r.Messages)
 }
 
-func checkMessages(raw json.RawMessage) *Error {
-	if neutral(raw, "") {
+// CheckMessages refuses what is no list of messages of text.
+func CheckMessages(raw json.RawMessage) *Error {
+	if Neutral(raw, "") {
 		return Invalid("messages", "messages is missing; give a list of {\"role\", \"content\"} objects")
 	}
 	var messages []struct {
@@ -196,22 +198,22 @@ type TokenizeRequest struct {
 // DecodeTokenize decodes and validates a tokenize request.
 func DecodeTokenize(body []byte) (*TokenizeRequest, *Error) {
 	r := &TokenizeRequest{}
-	if err := decode(body, r); err != nil {
+	if err := Decode(body, r); err != nil {
 		return nil, err
 	}
 	if r.Prompt != nil {
-		if !neutral(r.Messages, "") {
+		if !Neutral(r.Messages, "") {
 			return nil, Invalid("prompt", "give prompt or messages, not both")
 		}
 		return r, nil
 	}
-	if neutral(r.Messages, "") {
+	if Neutral(r.Messages, "") {
 		return nil, Invalid("prompt", "prompt is missing; give a string, or messages")
 	}
-	if err := r.Templating.validate(); err != nil {
+	if err := r.Templating.Validate(); err != nil {
 		return nil, err
 	}
-	return r, checkMessages(r.Messages)
+	return r, CheckMessages(r.Messages)
 }
 
 // DetokenizeRequest is the body of POST /detokenize.
@@ -223,7 +225,7 @@ type DetokenizeRequest struct {
 // DecodeDetokenize decodes and validates a detokenize request.
 func DecodeDetokenize(body []byte) (*DetokenizeRequest, *Error) {
 	r := &DetokenizeRequest{}
-	if err := decode(body, r); err != nil {
+	if err := Decode(body, r); err != nil {
 		return nil, err
 	}
 	if r.Tokens == nil {

@@ -137,6 +137,9 @@ type Model struct {
 	// DefaultMaxTokens bounds a chat answer whose request gives no bound; 0: MaxModelLen does.
 	DefaultMaxTokens int `json:"default_max_tokens,omitempty"`
 
+	// Capabilities are what the model can be asked for; nil: not known.
+	Capabilities []string `json:"capabilities,omitempty"`
+
 	State  string `json:"state"`            // absent: it is loaded when a request needs it; loading, ready, unloading, failed
 	Reason string `json:"reason,omitempty"` // of a failure, the last one where it is not in State
 	Bytes  uint64 `json:"bytes,omitempty"`  // of its weights on one executor

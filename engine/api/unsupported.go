@@ -60,12 +60,12 @@ func (u *unsupported) check(p *Params) *Error {
 		{"chat_template", u.ChatTemplate, ""},
 		{"truncation_side", u.TruncationSide, `"left"`},
 	} {
-		if len(f.raw) > 0 && !neutral(f.raw, f.neutral) {
-			return refuse(f.name)
+		if len(f.raw) > 0 && !Neutral(f.raw, f.neutral) {
+			return Unsupported(f.name)
 		}
 	}
-	if !neutral(u.ResponseFormat, "") && !isTextFormat(u.ResponseFormat) {
-		return refuse("response_format")
+	if !Neutral(u.ResponseFormat, "") && !isTextFormat(u.ResponseFormat) {
+		return Unsupported("response_format")
 	}
 	return u.checkNumbers(p)
 }
@@ -84,7 +84,7 @@ func (u *unsupported) checkNumbers(p *Params) *Error {
 		{"frequency_penalty", u.FrequencyPenalty, 0, oneToken},
 		{"repetition_penalty", u.RepetitionPenalty, 1, false},
 	} {
-		if len(f.raw) == 0 || neutral(f.raw, "") {
+		if len(f.raw) == 0 || Neutral(f.raw, "") {
 			continue
 		}
 		value, err := strconv.ParseFloat(string(f.raw), 64)
@@ -92,20 +92,21 @@ func (u *unsupported) checkNumbers(p *Params) *Error {
 			return Invalid(f.name, "%s must be a number", f.name)
 		}
 		if !f.harmless && value != f.neutral {
-			return refuse(f.name)
+			return Unsupported(f.name)
 		}
 	}
 	return nil
 }
 
-func refuse(name string) *Error {
+// Unsupported is the refusal of a field that would change the answer and is not served.
+func Unsupported(name string) *Error {
 	e := Invalid(name, "%s is not supported by this server; leave it out", name)
 	e.Code = "unsupported_parameter"
 	return e
 }
 
-// neutral reports whether raw is absent, null or, white space aside, one of the lines of literals.
-func neutral(raw json.RawMessage, literals string) bool {
+// Neutral reports whether raw is absent, null or, white space aside, one of the lines of literals.
+func Neutral(raw json.RawMessage, literals string) bool {
 	var short [16]byte // no literal is longer
 	packed := short[:0]
 	for _, c := range raw {

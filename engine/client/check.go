@@ -118,6 +118,8 @@ func checkPool(t *engine.Tokens, limits *wire.TokenLimits) error {
 		return engine.Errorf(engine.CodeBadTokens, "the model gives no vectors")
 	case t.Ask.Head && limits.Labels == 0:
 		return engine.Errorf(engine.CodeBadTokens, "the model has no classification head")
+	case t.Ask.Second < 0 || t.Ask.Second > len(t.IDs):
+		return engine.Errorf(engine.CodeBadTokens, "the second text begins at token %d; the prompt has %d", t.Ask.Second, len(t.IDs))
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package completion
 
 import (
-	"sync/atomic"
-
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 )
@@ -40,28 +38,13 @@ func (c *Call) checkLogprobs(ask *engine.Ask) error {
 // budgetRequests is how many requests of the greatest size may hold their log-probabilities at a time.
 const budgetRequests = 4
 
-// budget counts the log-probabilities that open requests hold, or will when their prompts are scored.
-type budget struct {
-	limit int64 // set once
-	held  atomic.Int64
-}
-
-// hold counts n that are to come, if there is room for them.
-func (b *budget) hold(n int64) error {
-	if held := b.held.Add(n); n > 0 && held > b.limit {
-		b.held.Add(-n)
-		return engine.Errorf(engine.CodeOverloaded, "open requests hold %d log-probabilities of the %d that the server has memory for, and this one asks for %d; come back later", held-n, b.limit, n)
+// hold counts n log-probabilities that are to come, if there is room for them.
+func (s *Service) hold(n int64) error {
+	if others, ok := s.logprobs.Hold(n); !ok {
+		return engine.Errorf(engine.CodeOverloaded, "open requests hold %d log-probabilities of the %d that the server has memory for, and this one asks for %d; come back later", others, s.logprobs.Limit(), n)
 	}
 	return nil
 }
-
-// add counts n that came, and returns n.
-func (b *budget) add(n int) int64 {
-	b.held.Add(int64(n))
-	return int64(n)
-}
-
-func (b *budget) release(n int64) { b.held.Add(-n) }
 
 // logprobBytes is about what a log-probability takes from its arrival to the end of its answer.
 const logprobBytes = 16

@@ -60,8 +60,8 @@ type Record struct {
 	Memory           int64  // bytes of log-probabilities
 }
 
-// note times a Result, the first of its choice or a later one.
-func (r *Record) note(d client.Delivery, first bool) {
+// Note times a Result, the first of its choice or a later one.
+func (r *Record) Note(d client.Delivery, first bool) {
 	if r.FirstToken.IsZero() {
 		r.FirstToken = d.At
 	}
@@ -75,7 +75,7 @@ func (r *Record) note(d client.Delivery, first bool) {
 
 // Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
 func (c *Call) Submit() error {
-	if err := c.s.logprobs.hold(c.asked.ofPrompts()); err != nil {
+	if err := c.s.hold(c.asked.ofPrompts()); err != nil {
 		return err
 	}
 	c.held = c.asked.ofPrompts()
@@ -96,7 +96,7 @@ func (c *Call) Close() {
 }
 
 func (c *Call) release() {
-	c.s.logprobs.release(c.held)
+	c.s.logprobs.Release(c.held)
 	c.Record.Memory += c.held * logprobBytes
 	c.held = 0
 }
@@ -126,7 +126,7 @@ func (c *Call) Next(ctx context.Context) ([]int, error) {
 			}
 		}
 		if answer := d.Result.Output.(*engine.TokenOutput).Answer; answer != nil {
-			c.held += c.s.logprobs.add(len(answer.Top) + len(answer.Labels))
+			c.held += c.s.logprobs.Add(len(answer.Top) + len(answer.Labels))
 		}
 	}
 	return c.fresh, nil
@@ -138,7 +138,7 @@ func (c *Call) accept(i int, d client.Delivery) error {
 	if ch.done() {
 		return nil // a stop string ended it; this Result was under way
 	}
-	c.Record.note(d, ch.last.IsZero())
+	c.Record.Note(d, ch.last.IsZero())
 	if !ch.last.IsZero() && c.from.Between != nil {
 		c.from.Between(d.At.Sub(ch.last))
 	}

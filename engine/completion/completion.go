@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/internal/budget"
 )
 
 // Config is how requests are answered.
@@ -24,14 +25,12 @@ type Service struct {
 	cfg  Config
 	pool *client.Client
 
-	logprobs budget
+	logprobs *budget.Budget
 }
 
 // New makes a Service.
 func New(cfg Config, pool *client.Client) *Service {
-	s := &Service{cfg: cfg, pool: pool}
-	s.logprobs.limit = budgetRequests * int64(cfg.MaxLogprobs)
-	return s
+	return &Service{cfg: cfg, pool: pool, logprobs: budget.New(budgetRequests * int64(cfg.MaxLogprobs))}
 }
 
 // Origin is what is known of a request beside its body.

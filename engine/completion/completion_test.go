@@ -128,7 +128,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %v of %q that says %q", c.body, err, c.code, c.field, c.says)
 		}
 	}
-	if held := s.logprobs.held.Load(); held != 0 {
+	if held, _ := s.logprobs.Hold(0); held != 0 {
 		t.Errorf("%d log-probabilities are still counted", held)
 	}
 }

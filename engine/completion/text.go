@@ -3,6 +3,7 @@ package completion
 import (
 	"context"
 	"encoding/json"
+	"maps"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
@@ -63,6 +64,22 @@ func (t *Text) Messages(messages []byte, o *api.Templating) (string, error) {
 		return "", api.Invalid("messages", "the chat template cannot render messages: %v", err)
 	}
 	return text, nil
+}
+
+// RenderPair renders a query and a document as messages of these roles, for templates of rerankers. Such a template may
+// take an instruction.
+func (t *Text) RenderPair(query, document, instruction string, o *api.Templating) (string, error) {
+	messages, err := json.Marshal([]map[string]string{{"role": "query", "content": query}, {"role": "document", "content": document}})
+	if err != nil {
+		return "", err
+	}
+	with := *o
+	if instruction != "" {
+		with.ChatTemplateKwargs = map[string]json.RawMessage{}
+		maps.Copy(with.ChatTemplateKwargs, o.ChatTemplateKwargs)
+		with.ChatTemplateKwargs["instruction"], _ = json.Marshal(instruction) // a string has a JSON form
+	}
+	return t.Messages(messages, &with)
 }
 
 // Untokenizable is the refusal of a text, or of ids, in field that the model's tokenizer fails on.

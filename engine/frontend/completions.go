@@ -23,11 +23,11 @@ func (f *Frontend) answerChat(x *exchange, r *http.Request) {
 // prepareCompletion decodes a completion request and tokenizes its prompts.
 func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*completion.Call, *refusal) {
 	return prepare(f, x, r, api.DecodeCompletion, func(request *api.CompletionRequest) (*completion.Call, *refusal) {
-		text, from, refused := f.origin(x, r, &request.Params)
+		_, text, from, refused := f.origin(x, r, askerOf(&request.Params))
 		if refused != nil {
 			return nil, refused
 		}
-		c, err := f.completions.Completion(r.Context(), text, from, request)
+		c, err := f.completions.Completion(r.Context(), &text.Text, from, request)
 		return c, f.orRefused(r, err)
 	})
 }
@@ -35,11 +35,11 @@ func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*completion.
 // prepareChat decodes a chat request, renders its template and tokenizes the result.
 func (f *Frontend) prepareChat(x *exchange, r *http.Request) (*completion.Call, *refusal) {
 	return prepare(f, x, r, api.DecodeChat, func(request *api.ChatRequest) (*completion.Call, *refusal) {
-		text, from, refused := f.origin(x, r, &request.Params)
+		_, text, from, refused := f.origin(x, r, askerOf(&request.Params))
 		if refused != nil {
 			return nil, refused
 		}
-		c, err := f.completions.Chat(r.Context(), text, from, request)
+		c, err := f.completions.Chat(r.Context(), &text.Text, from, request)
 		return c, f.orRefused(r, err)
 	})
 }
@@ -52,23 +52,28 @@ func (f *Frontend) orRefused(r *http.Request, err error) *refusal {
 	return nil
 }
 
+// asker is what a body says of the model that it asks, and of who asks.
+type asker struct{ model, user, salt, requestID string }
+
+func askerOf(p *api.Params) asker { return asker{p.Model, p.User, p.CacheSalt, p.RequestID} }
+
 // origin finds the model that a request names, and notes what its header says.
-func (f *Frontend) origin(x *exchange, r *http.Request, p *api.Params) (text *completion.Text, from completion.Origin, refused *refusal) {
-	m, refused := f.model(x, p.Model)
+func (f *Frontend) origin(x *exchange, r *http.Request, a asker) (m *Model, text *Text, from completion.Origin, refused *refusal) {
+	m, refused = f.model(x, a.model)
 	if refused != nil {
-		return nil, from, refused
+		return nil, nil, from, refused
 	}
-	if p.RequestID != "" && r.Header.Get("X-Request-Id") == "" {
-		x.id = requestid.Of(p.RequestID)
+	if a.requestID != "" && r.Header.Get("X-Request-Id") == "" {
+		x.id = requestid.Of(a.requestID)
 		x.Header().Set("X-Request-Id", x.id)
 	}
 	deadline, refused := deadlineOf(r.Header)
 	if refused != nil {
-		return nil, from, refused
+		return nil, nil, from, refused
 	}
 	text, refused = f.text(r.Context(), x, m)
-	return text, completion.Origin{
-		ID: x.id, Arrived: x.start, Model: m.Name, User: user(r.Header, p.User), Salt: x.owner.Salt(p.CacheSalt), Deadline: deadline,
+	return m, text, completion.Origin{
+		ID: x.id, Arrived: x.start, Model: m.Name, User: user(r.Header, a.user), Salt: x.owner.Salt(a.salt), Deadline: deadline,
 		Between: f.metrics.Of(m.Name).Between,
 	}, refused
 }

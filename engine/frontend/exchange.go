@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/apikey"
+	"github.com/prefillonly/prefillonly/engine/oip"
 	"github.com/prefillonly/prefillonly/internal/requestid"
 )
 
@@ -23,8 +26,8 @@ type exchange struct {
 	memory              int64        // bytes that it took beyond what every request does
 	model               string       // the pool's name of the model that the request names
 	call                outcome      // of a request that asks a model; may be nil
-	v2                  bool         // errors are in the words of the Open Inference Protocol
-	release             func()       // gives back what the texts of the model are read with; may be nil
+	errors              errorBody
+	release             func() // gives back what the texts of the model are read with; may be nil
 	recorder            recorder
 }
 
@@ -32,11 +35,34 @@ type exchangeKey struct{}
 
 // begin makes the exchange of a request, and the writer and the request for what comes next.
 func begin(w http.ResponseWriter, r *http.Request) (*exchange, http.ResponseWriter, *http.Request) {
-	x := &exchange{id: requestid.Of(r.Header.Get("X-Request-Id")), start: time.Now(), v2: isV2(r.URL.Path)}
+	x := &exchange{id: requestid.Of(r.Header.Get("X-Request-Id")), start: time.Now(), errors: errorsOf(r.URL.Path)}
 	x.recorder = recorder{ResponseWriter: w, x: x}
 	x.ResponseWriter = &x.recorder
 	return x, x.ResponseWriter, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 }
+
+// errorBody puts an error of OpenAI's API, under its status, into the words of another.
+type errorBody func(status int, e *api.Error) (int, any)
+
+// errorsOf are the words in which requests to a path are refused before a handler knows more.
+func errorsOf(path string) errorBody {
+	if dialect, ok := dialects[path]; ok {
+		return dialect.Error
+	}
+	if isV2(path) {
+		return func(status int, e *api.Error) (int, any) { return status, oip.Error{Message: e.Message} }
+	}
+	return pooling.OpenAI.Error
+}
+
+// dialects are those of the endpoints of scoring, as far as their paths tell.
+var dialects = func() map[string]pooling.Dialect {
+	of := map[string]pooling.Dialect{}
+	for _, e := range pooling.Endpoints() {
+		of[e.Path] = e.Errors(nil)
+	}
+	return of
+}()
 
 // handle turns a handler of exchanges into one for the router.
 func handle(h func(*exchange, *http.Request)) http.HandlerFunc {

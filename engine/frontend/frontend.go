@@ -18,6 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
+	"github.com/prefillonly/prefillonly/engine/scoring"
 	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/opened"
@@ -68,6 +69,7 @@ type Frontend struct {
 	log         *zap.Logger
 	pool        *client.Client
 	completions *completion.Service
+	scoring     *scoring.Service
 	inference   *inference.Service
 	texts       *opened.Cache[string, *Text]
 	metrics     *metrics.Metrics
@@ -90,6 +92,7 @@ func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Fro
 	f := &Frontend{
 		cfg: cfg, log: log, pool: pool,
 		completions: completion.New(completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens}, pool),
+		scoring:     scoring.New(pool),
 		inference:   inference.New(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, pool),
 		texts:       opened.New[string](cfg.MaxTokenizers, (*Text).close),
 		prepare:     turns.New(max(1, runtime.GOMAXPROCS(0)/2), preparePace),

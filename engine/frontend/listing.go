@@ -9,6 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/scoring"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -20,6 +21,9 @@ func (f *Frontend) listed(m *Model, name string) api.Model {
 	}
 	if m.Open == nil {
 		out.DefaultMaxTokens = 0
+	}
+	if m.Checkpoint != nil {
+		out.Capabilities = scoring.Capabilities(m.Checkpoint)
 	}
 	if served := f.pool.State().Models[m.Name]; served != nil {
 		out.State, out.Reason, out.Bytes = served.State.String(), served.Reason, served.Bytes

@@ -10,8 +10,10 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/engine/scoring"
 )
 
 // Model is a model of the pool that requests may name.
@@ -21,8 +23,9 @@ type Model struct {
 	Always bool     // the server is not ready without it
 	// Open opens what the model's texts are read and written with, when a request needs it; it is closed when many
 	// others were needed since. Nil: the model takes no text.
-	Open  func() (*Text, error)
-	Image images.Options // how the model's pictures become its input
+	Open       func() (*Text, error)
+	Checkpoint *checkpoint.Model // what the model is for; nil: not known
+	Image      images.Options    // how the model's pictures become its input
 	// Models of equal TextKey share what one of them opens, also with those of an earlier SetModels; an empty one is the
 	// model's own until the next.
 	TextKey string
@@ -31,7 +34,8 @@ type Model struct {
 // Text is what a model's texts are read and written with.
 type Text struct {
 	completion.Text
-	Close func() // frees it; may be nil
+	Specials scoring.Specials
+	Close    func() // frees it; may be nil
 }
 
 func (t *Text) close() {
@@ -106,7 +110,7 @@ func (f *Frontend) model(x *exchange, name string) (*Model, *refusal) {
 }
 
 // text opens what the texts of a model are read with, for as long as the exchange goes on.
-func (f *Frontend) text(ctx context.Context, x *exchange, m *Model) (*completion.Text, *refusal) {
+func (f *Frontend) text(ctx context.Context, x *exchange, m *Model) (*Text, *refusal) {
 	if m.Open == nil {
 		return nil, invalid(api.Invalid("model", "the model `%s` takes tensors, not text", m.Name))
 	}
@@ -118,7 +122,7 @@ func (f *Frontend) text(ctx context.Context, x *exchange, m *Model) (*completion
 		return nil, textFailed(m, err)
 	}
 	x.release = release
-	return &text.Text, nil
+	return text, nil
 }
 
 // openTexts opens what texts are read with ahead of requests, as many as stay open.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -151,7 +152,7 @@ func TestListing(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %s %d %d %q", m.ID, m.Root, m.State, m.MaxModelLen, m.Bytes, m.Reason))
 		var one api.Model
 		decodeBody(t, do(f, http.MethodGet, "/v1/models/"+strings.ReplaceAll(m.ID, " ", "%20"), "").Body, &one)
-		if one != m {
+		if !reflect.DeepEqual(one, m) {
 			t.Errorf("alone %+v, in the list %+v", one, m)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/pooling"
 )
 
 // open are the paths that need no API key, as probes do not hold secrets; watched are those that are served
@@ -30,6 +31,9 @@ func (f *Frontend) routes() http.Handler {
 	post("/v1/completions/render", f.renderCompletions)
 	post("/v1/chat/completions", f.answerChat)
 	post("/v1/chat/completions/render", f.renderChat)
+	for _, e := range pooling.Endpoints() {
+		post(e.Path, f.answerScoring(e))
+	}
 	get("/v1/models", f.listModels)
 	get("/v1/models/*", f.getModel)
 	post("/v1/models/*", f.setModel)

@@ -52,7 +52,7 @@ func (f *Frontend) tokenized(ctx context.Context, x *exchange, request *api.Toke
 }
 
 // reader is the model that a request names, and what its texts are read with.
-func (f *Frontend) reader(ctx context.Context, x *exchange, name string) (*Model, *completion.Text, *refusal) {
+func (f *Frontend) reader(ctx context.Context, x *exchange, name string) (*Model, *Text, *refusal) {
 	m, refused := f.model(x, name)
 	if refused != nil {
 		return nil, nil, refused

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/api"
-	"github.com/prefillonly/prefillonly/engine/oip"
 )
 
 // refuse answers with r, unless an answer has begun.
@@ -26,11 +25,8 @@ func (f *Frontend) refuse(x *exchange, r *refusal) {
 	if r.noRetry {
 		h.Set("X-Should-Retry", "false")
 	}
-	if x.v2 {
-		f.writeJSON(x, r.status, oip.Error{Message: r.body.Message})
-		return
-	}
-	f.writeJSON(x, r.status, r.body)
+	status, body := x.errors(r.status, r.body)
+	f.writeJSON(x, status, body)
 }
 
 // writeJSON answers with value, by reflection; for all but the serving path.

@@ -7,25 +7,42 @@ import (
 	"fmt"
 
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/scoring"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
+// Texts are what a checkpoint's texts are read and written with. The owner calls Close when nobody uses them any more.
+type Texts struct {
+	completion.Text
+	Specials scoring.Specials
+	Close    func()
+}
+
 // Open opens the texts of the checkpoint in dir. A file of a template is used in place of the checkpoint's own one; it
-// may be empty. The caller calls free when nobody uses them any more.
-func Open(dir, template string) (text completion.Text, free func(), err error) {
+// may be empty.
+func Open(dir, template string) (*Texts, error) {
 	t := chatTemplate{}
 	if template != "" {
 		content, err := regular.ReadFile(template, tokenizer.MaxTemplate)
 		if err != nil {
-			return text, nil, fmt.Errorf("chat-template: %w", err)
+			return nil, fmt.Errorf("chat-template: %w", err)
 		}
 		t.override = string(content)
 	}
+	var err error
 	if t.Tokenizer, err = tokenizer.Open(dir); err != nil {
-		return text, nil, err
+		return nil, err
 	}
-	return completion.Text{Tokenizer: t.Tokenizer, Template: t}, t.Close, nil
+	return &Texts{completion.Text{Tokenizer: t.Tokenizer, Template: t}, specials{t.Tokenizer}, t.Close}, nil
+}
+
+// specials adapts the tokenizer's special tokens to scoring.
+type specials struct{ *tokenizer.Tokenizer }
+
+func (s specials) Pair() (scoring.Pair, error) {
+	p, err := s.Tokenizer.Pair()
+	return scoring.Pair(p), err
 }
 
 // chatTemplate adapts the tokenizer's templates to completions.

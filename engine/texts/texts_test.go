@@ -20,11 +20,11 @@ func TestTemplate(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, free, err := Open(dir, file)
+	text, err := Open(dir, file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer free()
+	defer text.Close()
 	got, err := text.RenderChat([]byte(`[{"role":"user","content":"hi"}]`), completion.ChatOptions{})
 	if err != nil || got != "<user>hi" {
 		t.Errorf("RenderChat = %q, %v", got, err)
@@ -37,7 +37,7 @@ func TestTemplate(t *testing.T) {
 // TestMistakes: what cannot be opened is named.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ dir, template, want string }{{t.TempDir(), "", "tokenizer.json"}, {t.TempDir(), "/no/template", "chat-template: "}} {
-		if _, _, err := Open(c.dir, c.template); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Open(c.dir, c.template); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -22,6 +22,7 @@ func NewBytes() *Tokenizer {
 		model:   bytesModel{},
 		chat:    newChat(&files{}),
 		leading: []engine.TokenID{bytesBOS},
+		pair:    Pair{Before: []engine.TokenID{bytesBOS}, Typed: true},
 		bos:     bytesBOS,
 		hasBOS:  true,
 		eos:     []engine.TokenID{bytesEOS},

@@ -36,10 +36,13 @@ type Tokenizer struct {
 	words    *chunkCache // of short texts, and of chunks; nil as chunks is
 	leading  []engine.TokenID
 	trailing []engine.TokenID // special tokens that Encode puts before and after a text
+	pair     Pair
 	bos      engine.TokenID
 	hasBOS   bool
 	eos      []engine.TokenID
 	widest   int // see BytesPerToken
+
+	pairError error // why there is no pair
 }
 
 // maxTokenizer is the most bytes of a tokenizer.json; those of large vocabularies have 33 MB.
@@ -70,6 +73,7 @@ func Open(dir string) (*Tokenizer, error) {
 		m.close()
 		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
 	}
+	t.readPair(text)
 	return t, nil
 }
 

@@ -98,7 +98,7 @@ var samples = []struct {
 		Inputs: []engine.Ref{frame1}, Frames: 1.75,
 		Grad: &engine.Grad{Seeds: []engine.Ref{{Name: "scores", Type: engine.FP32, Shape: []int{1, 3549}, Blob: "frontend-0/8"}}, Inputs: []string{"images"}},
 	}}}},
-	{"submit-vector", &Submit{engine.Job{ID: 9, Model: "embedder", Work: &engine.Tokens{IDs: []engine.TokenID{1, 2}, Ask: engine.Ask{Pool: engine.PoolAll, Head: true}}}}},
+	{"submit-vector", &Submit{engine.Job{ID: 9, Model: "embedder", Work: &engine.Tokens{IDs: []engine.TokenID{1, 2}, Ask: engine.Ask{Pool: engine.PoolAll, Head: true, Second: 1}}}}},
 	{"submit-empty", &Submit{}},
 	{"cancel", &Cancel{Job: 5}},
 	{"result", &Result{

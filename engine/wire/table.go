@@ -347,6 +347,7 @@ func (m *askBody) fields(f *fields) {
 	f.count("prompt_top", &m.PromptTop)
 	upTo(f, "pool", &m.Pool, engine.PoolAll)
 	f.bool("head", &m.Head)
+	f.count("second", &m.Second)
 }
 
 func (m *answerBody) fields(f *fields) {

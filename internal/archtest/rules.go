@@ -98,9 +98,11 @@ var arrows = map[string][]string{
 
 	// edge
 	"engine/api":               {"engine"},
+	"engine/api/pooling":       {"engine/api"},
+	"engine/checkpoint":        {"engine", "internal/regular"},
 	"engine/tokenizer":         {"engine", "internal/regular"},
 	"engine/demo":              {},
-	"engine/texts":             {"engine/completion", "engine/tokenizer", "internal/regular"},
+	"engine/texts":             {"engine/completion", "engine/scoring", "engine/tokenizer", "internal/regular"},
 	"engine/demo/demotest":     {"engine/demo"},
 	"engine/oip":               {"engine"},
 	"engine/images":            {"engine"},
@@ -110,10 +112,12 @@ var arrows = map[string][]string{
 	"engine/client":            {"engine", "engine/wire"},
 	"engine/client/clienttest": {"engine", "engine/wire"},
 	"engine/detokenize":        {"engine"},
-	"engine/completion":        {"engine", "engine/api", "engine/client", "engine/detokenize"},
+	"engine/completion":        {"engine", "engine/api", "engine/client", "engine/detokenize", "internal/budget"},
+	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/completion", "engine/wire", "internal/budget"},
 	"engine/metrics":           {"engine/client", "engine/completion", "engine/inference", "engine/oip", "engine/wire", "internal/httpserve"},
 	"engine/frontend": {
-		"engine", "engine/api", "engine/apikey", "engine/client", "engine/completion", "engine/images", "engine/inference", "engine/metrics", "engine/oip", "engine/videopage", "engine/wire",
+		"engine", "engine/api", "engine/api/pooling", "engine/apikey", "engine/checkpoint", "engine/client", "engine/completion", "engine/images", "engine/inference", "engine/metrics", "engine/oip",
+		"engine/scoring", "engine/videopage", "engine/wire",
 		"internal/contentcoding", "internal/cors", "internal/httpserve", "internal/opened", "internal/requestid", "internal/turns",
 	},
 
@@ -193,6 +197,7 @@ var arrows = map[string][]string{
 	"internal/archtest":       {},
 	"internal/config":         {"engine/apikey", "internal/regular", "scheduler"},
 	"internal/httpserve":      {},
+	"internal/budget":         {},
 	"internal/contentcoding":  {},
 	"internal/cors":           {},
 	"internal/modeldir":       {"engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model", "engine/weights", "internal/config"},
@@ -253,7 +258,7 @@ var externals = []struct {
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
 	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics"}, "HTTP stays at the edge, and with what asks it"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/api/pooling", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

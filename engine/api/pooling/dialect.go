@@ -1,0 +1,59 @@
+package pooling
+
+import "github.com/prefillonly/prefillonly/engine/api"
+
+// Dialect is an API's form of an error.
+type Dialect uint8
+
+// The dialects.
+const (
+	OpenAI Dialect = iota // {"error":{"message","type","param","code"}}
+	TEI                   // {"error","error_type"}, with statuses of its own
+	Cohere                // {"message"}
+)
+
+// teiErrors are TEI's statuses and kinds of what OpenAI's API answers with a status.
+var teiErrors = map[int]teiKind{400: {422, "Validation"}, 413: {413, "Validation"}, 429: {429, "Overloaded"}, 500: {424, "Backend"}, 503: {503, "Unhealthy"}, 504: {504, "Overloaded"}}
+
+type teiKind struct {
+	status int
+	name   string
+}
+
+// Error is e, an error of OpenAI's API under status, in the words of d.
+func (d Dialect) Error(status int, e *api.Error) (int, any) {
+	switch d {
+	case TEI:
+		kind, known := teiErrors[status]
+		switch {
+		case e.Code == "tokenization_failed":
+			kind.name = "Tokenizer"
+		case e.Code == codeEmpty:
+			kind = teiKind{400, "Empty"}
+		case !known:
+			kind = teiKind{status, "Validation"}
+		}
+		return kind.status, teiError{e.Message, kind.name}
+	case Cohere:
+		return status, cohereError{e.Message}
+	}
+	return status, e
+}
+
+type teiError struct {
+	Error string `json:"error"`
+	Type  string `json:"error_type"`
+}
+
+type cohereError struct {
+	Message string `json:"message"`
+}
+
+// codeEmpty marks a body with nothing to compute, which TEI tells from others that are wrong.
+const codeEmpty = "empty_input"
+
+func empty(field, format string, args ...any) *api.Error {
+	e := api.Invalid(field, format, args...)
+	e.Code = codeEmpty
+	return e
+}

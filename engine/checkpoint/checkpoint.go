@@ -1,0 +1,199 @@
+// Package checkpoint says what a checkpoint of a text model is for (to generate, to embed, to classify or to rank) and how its
+// vectors and logits become answers, by its own files: config.json and those of sentence-transformers.
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/regular"
+)
+
+// Kind is what a checkpoint is for.
+type Kind uint8
+
+// The kinds.
+const (
+	Generator  Kind = iota // an LM: tokens, and a vector of its last token
+	Embedder               // vectors of texts
+	Classifier             // logits of classes; of one class it ranks pairs
+	Reward                 // logits that rate a text, or each of its tokens
+	Reranker               // an LM that answers yes or no to a pair
+)
+
+var kindNames = [...]string{"generator", "embedder", "classifier", "reward model", "reranker"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Activation is what makes scores of logits.
+type Activation uint8
+
+// The activations.
+const (
+	Identity Activation = iota
+	Sigmoid
+	Softmax
+)
+
+// Similarity is how two vectors are compared.
+type Similarity uint8
+
+// The similarities, as sentence-transformers has them: distances are negative.
+const (
+	Cosine Similarity = iota
+	Dot
+	Euclidean
+	Manhattan
+)
+
+// Pairs is how a query and a document become one input.
+type Pairs uint8
+
+// The ways.
+const (
+	ByTokenizer Pairs = iota // by the pair template of the tokenizer
+	ByQwen3                  // by the text that Qwen3-Reranker was trained on
+	ByTemplate               // by the chat template, of messages whose roles are query and document
+)
+
+// Model is what a checkpoint's files say.
+type Model struct {
+	Kind       Kind
+	Pool       engine.Pool // of its vectors, or of what its head reads
+	Normalize  bool        // its vectors have the length 1
+	Width      int         // numbers of a vector; 0: not known
+	Dimensions []int       // that vectors may be cut to; nil: any up to Width
+	Prompts    map[string]string
+	Default    string // name of the prompt that texts get without another; may be empty
+	Similarity Similarity
+	MaxTokens  int // of an input, where it is less than the model's; 0: the model's
+
+	Labels     []string   // of the head, in the order of its logits
+	Activation Activation // of the head
+	PerToken   bool       // the head rates each token
+	Pairs      Pairs
+}
+
+// config is what of config.json matters.
+type config struct {
+	Architectures     []string          `json:"architectures"`
+	HiddenSize        int               `json:"hidden_size"`
+	NumLabels         *int              `json:"num_labels"`
+	ID2Label          map[string]string `json:"id2label"`
+	ProblemType       string            `json:"problem_type"`
+	ClassifierPooling string            `json:"classifier_pooling"`
+	Matryoshka        []int             `json:"matryoshka_dimensions"`
+	OldActivation     string            `json:"sbert_ce_default_activation_function"`
+	Sentence          struct {
+		Activation string `json:"activation_fn"`
+	} `json:"sentence_transformers"`
+}
+
+// maxFile is the most that is read of one file, in bytes.
+const maxFile = 16 << 20
+
+// Open reads what the checkpoint in dir is for. Name is the model's: a CausalLM that is Qwen3's reranker is told by its name alone.
+func Open(dir, name string) (*Model, error) {
+	var c config
+	if found, err := read(dir, "config.json", &c); err != nil || !found {
+		return nil, errors.Join(err, missing(found, dir))
+	}
+	architecture := ""
+	if len(c.Architectures) > 0 {
+		architecture = c.Architectures[0]
+	}
+	m := &Model{Width: c.HiddenSize, Dimensions: c.Matryoshka, Pool: poolOf(architecture)}
+	if err := m.sentence(dir); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	m.Kind = m.kindOf(architecture, name, filepath.Base(dir))
+	switch m.Kind {
+	case Classifier, Reward:
+		if err := m.head(&c, architecture); err != nil {
+			return nil, fmt.Errorf("%s: config.json: %w", dir, err)
+		}
+	case Reranker:
+		m.Pairs, m.Labels = ByQwen3, []string{"yes"}
+	}
+	if qwen3Reranker(architecture, name, filepath.Base(dir)) {
+		m.Pairs = ByQwen3
+	}
+	return m, nil
+}
+
+func missing(found bool, dir string) error {
+	if found {
+		return nil
+	}
+	return fmt.Errorf("%s has no config.json", dir)
+}
+
+// read decodes a file of dir, if it is there.
+func read(dir, name string, into any) (found bool, err error) {
+	path := filepath.Join(dir, name)
+	text, err := regular.ReadFile(path, maxFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return true, fmt.Errorf("%s: %w", path, err)
+	}
+	return true, nil
+}
+
+// kindOf tells the kind by the architecture, and by modules that m has read.
+func (m *Model) kindOf(architecture string, names ...string) Kind {
+	switch {
+	case strings.HasSuffix(architecture, "ForSequenceClassification"), strings.HasSuffix(architecture, "ForTokenClassification"):
+		return Classifier
+	case strings.HasSuffix(architecture, "RewardModel"):
+		return Reward
+	case m.Kind == Embedder:
+		return Embedder
+	case !generates(architecture):
+		return Embedder
+	case qwen3Reranker(architecture, names...):
+		return Reranker
+	}
+	return Generator
+}
+
+// generates says whether an architecture has an LM head that says the next token.
+func generates(architecture string) bool {
+	return strings.Contains(architecture, "CausalLM") || strings.HasSuffix(architecture, "LMHeadModel") || strings.HasSuffix(architecture, "ForConditionalGeneration")
+}
+
+// qwen3Reranker says whether it is one, or made of one: nothing in its files tells.
+func qwen3Reranker(architecture string, names ...string) bool {
+	if !strings.HasPrefix(architecture, "Qwen3For") {
+		return false
+	}
+	for _, name := range names {
+		if strings.Contains(strings.ToLower(name), "qwen3-reranker") {
+			return true
+		}
+	}
+	return false
+}
+
+// encoders are how architectures begin whose tokens see those behind them.
+var encoders = []string{"Bert", "Roberta", "XLMRoberta", "ModernBert", "Camembert", "Distil", "MPNet", "Deberta", "Electra", "Nomic", "New", "Gte", "JinaBert", "Eurobert"}
+
+// poolOf is the pooling of an architecture whose files name none: that of sentence-transformers for encoders, and the last
+// token's for decoders.
+func poolOf(architecture string) engine.Pool {
+	for _, prefix := range encoders {
+		if strings.HasPrefix(architecture, prefix) {
+			return engine.PoolMean
+		}
+	}
+	return engine.PoolLast
+}

@@ -1,0 +1,108 @@
+package checkpoint
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
+
+// files writes a checkpoint's files below a folder of a name.
+func files(t *testing.T, name string, contents map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	for path, text := range contents {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const (
+	modules = `[{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"},
+		{"idx":1,"name":"1","path":"1_Pooling","type":"sentence_transformers.models.Pooling"},{"idx":2,"name":"2","path":"2_Normalize","type":"sentence_transformers.models.Normalize"}]`
+	lastToken = `{"word_embedding_dimension":1024,"pooling_mode_cls_token":false,"pooling_mode_mean_tokens":false,"pooling_mode_max_tokens":false,
+		"pooling_mode_mean_sqrt_len_tokens":false,"pooling_mode_weightedmean_tokens":false,"pooling_mode_lasttoken":true,"include_prompt":true}`
+)
+
+// TestKinds: checkpoints as their authors publish them.
+func TestKinds(t *testing.T) {
+	config := func(text string) map[string]string { return map[string]string{"config.json": text} }
+	for _, c := range []struct {
+		name, served string
+		files        map[string]string
+		want         Model
+	}{
+		{"demo", "demo", config(`{"architectures":["LlamaForCausalLM"],"hidden_size":64}`), Model{Kind: Generator, Pool: engine.PoolLast, Normalize: true, Width: 64}},
+		{"Qwen3-Embedding-0.6B", "e", map[string]string{
+			"config.json": `{"architectures":["Qwen3ForCausalLM"],"hidden_size":1024}`, "modules.json": modules, "1_Pooling/config.json": lastToken,
+			"config_sentence_transformers.json": `{"prompts":{"query":"Instruct: X\nQuery:","document":""},"default_prompt_name":null,"similarity_fn_name":"cosine"}`,
+		}, Model{Kind: Embedder, Pool: engine.PoolLast, Normalize: true, Width: 1024, Prompts: map[string]string{"query": "Instruct: X\nQuery:", "document": ""}}},
+		{"all-MiniLM-L6-v2", "e", map[string]string{
+			"config.json": `{"architectures":["BertModel"],"hidden_size":384}`, "modules.json": strings.Split(modules, `,{"idx":2`)[0] + "]",
+			"1_Pooling/config.json": `{"pooling_mode":"mean"}`, "sentence_bert_config.json": `{"max_seq_length":256,"do_lower_case":false}`,
+			"config_sentence_transformers.json": `{"prompts":{"q":"q: "},"default_prompt_name":"q","similarity_fn_name":"dot"}`,
+		}, Model{Kind: Embedder, Pool: engine.PoolMean, Width: 384, MaxTokens: 256, Prompts: map[string]string{"q": "q: "}, Default: "q", Similarity: Dot}},
+		{"bare", "e", config(`{"architectures":["XLMRobertaModel"],"matryoshka_dimensions":[64,128]}`), Model{Kind: Embedder, Pool: engine.PoolMean, Normalize: true, Dimensions: []int{64, 128}}},
+		{"ms-marco", "r", config(`{"architectures":["BertForSequenceClassification"],"id2label":{"0":"LABEL_0"},"sbert_ce_default_activation_function":"torch.nn.modules.linear.Identity"}`),
+			Model{Kind: Classifier, Pool: engine.PoolFirst, Normalize: true, Labels: []string{"LABEL_0"}}},
+		{"bge", "r", config(`{"architectures":["XLMRobertaForSequenceClassification"],"num_labels":1}`), Model{Kind: Classifier, Pool: engine.PoolFirst, Normalize: true, Labels: []string{"LABEL_0"}, Activation: Sigmoid}},
+		{"gte", "r", config(`{"architectures":["ModernBertForSequenceClassification"],"classifier_pooling":"mean","id2label":{"0":"x"},"sentence_transformers":{"activation_fn":"torch.nn.modules.activation.Sigmoid"}}`),
+			Model{Kind: Classifier, Pool: engine.PoolMean, Normalize: true, Labels: []string{"x"}, Activation: Sigmoid}},
+		{"sst2", "c", config(`{"architectures":["LlamaForSequenceClassification"],"id2label":{"1":"pos","0":"neg"}}`), Model{Kind: Classifier, Pool: engine.PoolLast, Normalize: true, Labels: []string{"neg", "pos"}, Activation: Softmax}},
+		{"emotions", "c", config(`{"architectures":["BertForSequenceClassification"],"problem_type":"multi_label_classification"}`), Model{Kind: Classifier, Pool: engine.PoolFirst, Normalize: true, Labels: []string{"LABEL_0", "LABEL_1"}, Activation: Sigmoid}},
+		{"skywork", "w", config(`{"architectures":["Qwen2ForRewardModel"]}`), Model{Kind: Reward, Pool: engine.PoolLast, Normalize: true, Labels: []string{"LABEL_0"}}},
+		{"prm", "w", config(`{"architectures":["Qwen2ForProcessRewardModel"],"num_labels":2}`), Model{Kind: Reward, Pool: engine.PoolLast, Normalize: true, Labels: []string{"LABEL_0", "LABEL_1"}, Activation: Softmax, PerToken: true}},
+		{"Qwen3-Reranker-0.6B", "r", config(`{"architectures":["Qwen3ForCausalLM"]}`), Model{Kind: Reranker, Pool: engine.PoolLast, Normalize: true, Labels: []string{"yes"}, Pairs: ByQwen3}},
+		{"snapshot", "org/qwen3-reranker-4b", config(`{"architectures":["Qwen3ForCausalLM"]}`), Model{Kind: Reranker, Pool: engine.PoolLast, Normalize: true, Labels: []string{"yes"}, Pairs: ByQwen3}},
+		{"Qwen3-Reranker-0.6B-seq-cls", "r", config(`{"architectures":["Qwen3ForSequenceClassification"],"id2label":{"0":"LABEL_0"}}`), Model{Kind: Classifier, Pool: engine.PoolLast, Normalize: true, Labels: []string{"LABEL_0"}, Activation: Sigmoid, Pairs: ByQwen3}},
+	} {
+		got, err := Open(files(t, c.name, c.files), c.served)
+		if err != nil || fmt.Sprintf("%+v", *got) != fmt.Sprintf("%+v", c.want) {
+			t.Errorf("%s: got %+v, %v\nwant %+v", c.name, got, err, c.want)
+		}
+	}
+}
+
+// TestPoolings: each way that sentence-transformers writes.
+func TestPoolings(t *testing.T) {
+	for i, mode := range modes {
+		for _, text := range []string{fmt.Sprintf(`{%q:true}`, mode.key), fmt.Sprintf(`{"pooling_mode":%q}`, mode.name)} {
+			m, err := Open(files(t, "m", map[string]string{"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": text}), "m")
+			if err != nil || m.Pool != mode.pool {
+				t.Errorf("%d %s: %+v, %v", i, text, m, err)
+			}
+		}
+	}
+}
+
+// TestMistakes: what cannot be served is named.
+func TestMistakes(t *testing.T) {
+	for want, contents := range map[string]map[string]string{
+		"has no config.json":                    {},
+		"config.json: unexpected end":           {"config.json": `{`},
+		`a module of the type "Dense"`:          {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.Dense","path":"2_Dense"}]`},
+		"1_Pooling/config.json is missing":      {"config.json": `{}`, "modules.json": modules},
+		"chooses 0 ways":                        {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{}`},
+		"chooses 2 ways":                        {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":true,"pooling_mode_max_tokens":true}`},
+		"include_prompt":                        {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"mean","include_prompt":false}`},
+		"not inside the checkpoint":             {"config.json": `{}`, "modules.json": strings.ReplaceAll(modules, "1_Pooling", "../../etc")},
+		`default_prompt_name is "q"`:            {"config.json": `{}`, "config_sentence_transformers.json": `{"default_prompt_name":"q"}`},
+		`similarity_fn_name is "hamming"`:       {"config.json": `{}`, "config_sentence_transformers.json": `{"similarity_fn_name":"hamming"}`},
+		"do_lower_case":                         {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`},
+		"id2label has 1 entries and none for 0": {"config.json": `{"architectures":["BertForSequenceClassification"],"id2label":{"4":"x"}}`},
+		"num_labels is -1":                      {"config.json": `{"architectures":["BertForSequenceClassification"],"num_labels":-1}`},
+	} {
+		if m, err := Open(files(t, "m", contents), "m"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %+v, %v; want %q", contents, m, err, want)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
+
+// sentence reads the files of sentence-transformers, where there are any: then the checkpoint is an Embedder.
+func (m *Model) sentence(dir string) error {
+	var modules []struct{ Path, Type string }
+	found, err := read(dir, "modules.json", &modules)
+	if err != nil {
+		return err
+	}
+	m.Normalize = !found
+	for _, module := range modules {
+		switch kind := module.Type[strings.LastIndexByte(module.Type, '.')+1:]; kind {
+		case "Transformer":
+		case "Pooling":
+			m.Kind = Embedder
+			if err := m.pooling(dir, module.Path); err != nil {
+				return err
+			}
+		case "Normalize":
+			m.Normalize = true
+		default:
+			return fmt.Errorf("modules.json has a module of the type %.60q, which is not supported: only Transformer, Pooling and Normalize are", kind)
+		}
+	}
+	if err := m.prompts(dir); err != nil {
+		return err
+	}
+	var limits struct {
+		MaxTokens *int `json:"max_seq_length"`
+		LowerCase bool `json:"do_lower_case"`
+	}
+	if _, err := read(dir, "sentence_bert_config.json", &limits); err != nil {
+		return err
+	}
+	if limits.LowerCase {
+		return fmt.Errorf("sentence_bert_config.json has do_lower_case, which is not supported")
+	}
+	if limits.MaxTokens != nil && *limits.MaxTokens > 0 {
+		m.MaxTokens = *limits.MaxTokens
+	}
+	return nil
+}
+
+// modes are the keys of a pooling's file, and newer names for them.
+var modes = []struct {
+	key, name string
+	pool      engine.Pool
+}{
+	{"pooling_mode_cls_token", "cls", engine.PoolFirst},
+	{"pooling_mode_mean_tokens", "mean", engine.PoolMean},
+	{"pooling_mode_max_tokens", "max", engine.PoolMax},
+	{"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", engine.PoolRoot},
+	{"pooling_mode_weightedmean_tokens", "weightedmean", engine.PoolWeighted},
+	{"pooling_mode_lasttoken", "lasttoken", engine.PoolLast},
+}
+
+// pooling reads the module's own file below dir.
+func (m *Model) pooling(dir, path string) error {
+	if !filepath.IsLocal(path) {
+		return fmt.Errorf("modules.json names the folder %.80q, which is not inside the checkpoint", path)
+	}
+	name := filepath.Join(path, "config.json")
+	var keys map[string]json.RawMessage
+	found, err := read(dir, name, &keys)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("%s is missing, which modules.json asks for", name)
+	}
+	newer := strings.Trim(string(keys["pooling_mode"]), `"`)
+	chosen := 0
+	for _, mode := range modes {
+		if string(keys[mode.key]) == "true" || newer == mode.name {
+			m.Pool = mode.pool
+			chosen++
+		}
+	}
+	if chosen != 1 {
+		return fmt.Errorf("%s chooses %d ways of pooling; only one is supported at a time", name, chosen)
+	}
+	if string(keys["include_prompt"]) == "false" && m.Pool != engine.PoolLast && m.Pool != engine.PoolFirst {
+		return fmt.Errorf("%s has include_prompt false, which is not supported", name)
+	}
+	return nil
+}
+
+// prompts reads what texts get in front, and how vectors are compared.
+func (m *Model) prompts(dir string) error {
+	const name = "config_sentence_transformers.json"
+	var c struct {
+		Prompts    map[string]string `json:"prompts"`
+		Default    *string           `json:"default_prompt_name"`
+		Similarity *string           `json:"similarity_fn_name"`
+	}
+	if _, err := read(dir, name, &c); err != nil {
+		return err
+	}
+	m.Prompts = c.Prompts
+	if c.Default != nil && *c.Default != "" {
+		if _, ok := c.Prompts[*c.Default]; !ok {
+			return fmt.Errorf("%s: default_prompt_name is %.60q, which is not among its prompts", name, *c.Default)
+		}
+		m.Default = *c.Default
+	}
+	if c.Similarity == nil {
+		return nil
+	}
+	known := map[string]Similarity{"cosine": Cosine, "dot": Dot, "euclidean": Euclidean, "manhattan": Manhattan}
+	similarity, ok := known[*c.Similarity]
+	if !ok {
+		return fmt.Errorf("%s: similarity_fn_name is %.60q; cosine, dot, euclidean and manhattan are supported", name, *c.Similarity)
+	}
+	m.Similarity = similarity
+	return nil
+}

@@ -1,0 +1,92 @@
+package frontend
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/checkpoint"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/scoring"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// noSpecials is a tokenizer without special tokens.
+type noSpecials struct{}
+
+func (noSpecials) Around() (before, after []engine.TokenID) { return nil, nil }
+func (noSpecials) Pair() (scoring.Pair, error)              { return scoring.Pair{}, nil }
+
+// newEmbedder makes a Frontend of a model of vectors of 2 numbers, of m's kind.
+func newEmbedder(t *testing.T, m *checkpoint.Model, answer func(*wire.Submit) []*wire.Result) *Frontend {
+	t.Helper()
+	f, _ := newUnwelcomed(t, Config{}, client.Config{}, answer)
+	served := demo(byteTokenizer{})
+	open := served.Open
+	served.TextKey, served.Checkpoint = "embedder", m
+	served.Open = func() (*Text, error) {
+		text, err := open()
+		text.Specials = noSpecials{}
+		return text, err
+	}
+	if err := f.SetModels([]Model{served}); err != nil {
+		t.Fatal(err)
+	}
+	w := welcome(1)
+	w.Served[1].Tokens.Hidden = 2
+	f.pool.Deliver(w)
+	return f
+}
+
+func vector(s *wire.Submit) []*wire.Result {
+	return []*wire.Result{{Job: s.ID, Finish: engine.FinishLength, Output: &engine.TokenOutput{Vector: []float32{3, float32(len(tokens(s).IDs))}}}}
+}
+
+// TestScoring: an endpoint of scoring answers, is counted and listed, and refuses in its own words.
+func TestScoring(t *testing.T) {
+	f := newEmbedder(t, &checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolLast, Normalize: true}, vector)
+	w := do(f, http.MethodPost, "/v1/embeddings", `{"model":"alias","input":["abcd","abcd"],"request_id":"mine"}`)
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"embedding":[0.6,0.8]`) || !strings.Contains(w.Body.String(), `"id":"embd-mine"`) || w.Header().Get("X-Request-Id") != "mine" {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+	var list api.Models
+	decodeBody(t, do(f, http.MethodGet, "/v1/models", "").Body, &list)
+	if got := strings.Join(list.Data[0].Capabilities, " "); got != "embeddings pooling score rerank" {
+		t.Errorf("capabilities %q", got)
+	}
+	metrics := do(f, http.MethodGet, "/metrics", "").Body.String()
+	for _, want := range []string{`vllm:prompt_tokens_total{engine="0",model_name="demo"} 8`, `vllm:request_success_total{engine="0",finished_reason="stop",model_name="demo"} 1`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no metric %s", want)
+		}
+	}
+	if openJobs(f) != 0 {
+		t.Error("jobs stay open")
+	}
+	for body, want := range map[string]string{
+		`{"model":"nope","input":"a"}`: `"code":"model_not_found"`,
+		`{"model":"demo"`:              `"code":"invalid_json"`,
+		`{"input":7}`:                  `"param":"input"`,
+	} {
+		if w := do(f, http.MethodPost, "/v1/embeddings", body); w.Code < 400 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: status %d: %s", body, w.Code, w.Body)
+		}
+	}
+}
+
+// TestScoringFails: an error of the engine ends the request, and the rest of its jobs.
+func TestScoringFails(t *testing.T) {
+	f := newEmbedder(t, &checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolLast}, func(s *wire.Submit) []*wire.Result {
+		return []*wire.Result{{Job: s.ID, Err: engine.Errorf(engine.CodeOverloaded, "m")}}
+	})
+	w := do(f, http.MethodPost, "/v1/embeddings", `{"input":["a","b"]}`)
+	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || openJobs(f) != 0 {
+		t.Errorf("status %d, %d jobs: %s", w.Code, openJobs(f), w.Body)
+	}
+	f = newEmbedder(t, nil, vector)
+	if w := do(f, http.MethodPost, "/v1/embeddings", `{"input":"a"}`); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "not known what the model") {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+}

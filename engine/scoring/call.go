@@ -1,0 +1,204 @@
+package scoring
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/pooling"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// Call is one request on its way. One goroutine uses it.
+type Call struct {
+	*pooling.Request
+	Record completion.Record
+
+	s       *Service
+	subject *Subject
+	from    completion.Origin
+	model   string                      // as the client named it
+	known   map[string][]engine.TokenID // texts that were tokenized
+
+	ask      engine.Ask
+	max      int // tokens to be generated
+	prompts  []prompt
+	jobs     []*client.Job
+	results  *client.Results
+	received []client.Delivery
+	found    []pooling.Result // of the prompts
+	open     int              // prompts without a result
+	numbers  int64            // asked for
+	held     int64            // of numbers, in Service.numbers
+}
+
+// limit is how many tokens an input may have, of a model whose context holds so many.
+func (c *Call) limit(context int) int {
+	if n := c.subject.MaxTokens; n > 0 && n < context {
+		return n
+	}
+	return context - c.max
+}
+
+// Admit waits until the model's limits are known, fits the prompts into them, and makes a job of each.
+func (c *Call) Admit(ctx context.Context) error {
+	m, err := c.s.pool.Model(ctx, c.from.Model)
+	switch {
+	case err != nil:
+		return err
+	case m.Tokens == nil:
+		return api.Invalid("model", "the model `%s` takes tensors, not text", c.model)
+	}
+	if err := c.checkDimensions(m.Tokens); err != nil {
+		return err
+	}
+	c.results, c.found, c.open = client.NewResults(), make([]pooling.Result, len(c.prompts)), len(c.prompts)
+	limit := c.limit(m.Tokens.MaxModelLen)
+	for i := range c.prompts {
+		if err := c.admit(i, limit, m.Tokens); err != nil {
+			return err
+		}
+	}
+	c.Record.Jobs, c.Record.N, c.Record.MaxTokens = len(c.jobs), 1, c.max
+	if c.numbers > maxNumbers {
+		return api.Invalid(c.Field, "the answer would have %d numbers; one request may ask for %d; ask in several requests", c.numbers, maxNumbers)
+	}
+	return nil
+}
+
+// admit makes the job of prompt i.
+func (c *Call) admit(i, limit int, limits *wire.TokenLimits) error {
+	p := &c.prompts[i]
+	if most := c.Fit.Most; most != 0 && !p.whole {
+		if most < 0 {
+			most = limit
+		}
+		p.cut(most, c.Fit.Left)
+	}
+	if p.len() > limit {
+		return c.tooLong(p, limit)
+	}
+	ask := c.ask
+	if p.typed {
+		ask.Second = len(p.before) + len(p.first) + len(p.between)
+	}
+	job, err := c.s.pool.NewJob(engine.Job{
+		Model: c.from.Model, User: c.from.User, Salt: c.from.Salt, Priority: c.Priority, Deadline: c.from.Deadline,
+		Work: &engine.Tokens{IDs: p.ids(), Max: c.max, Ask: ask},
+	}, c.from.Arrived, c.results, i)
+	if err != nil {
+		return c.misfit(p, err)
+	}
+	c.jobs = append(c.jobs, job)
+	c.Record.PromptTokens += p.len()
+	c.numbers += numbersOf(&ask, p.len(), limits)
+	return nil
+}
+
+// numbersOf is how many numbers a prompt of n tokens is answered with.
+func numbersOf(ask *engine.Ask, n int, limits *wire.TokenLimits) int64 {
+	if ask.Pool == engine.PoolNone {
+		return int64(len(ask.Labels))
+	}
+	width := limits.Hidden
+	if ask.Head {
+		width = limits.Labels
+	}
+	if ask.Pool != engine.PoolAll {
+		n = 1
+	}
+	return int64(width) * int64(n)
+}
+
+// misfit says in the request's words why the model does not take a prompt.
+func (c *Call) misfit(p *prompt, err error) error {
+	var token *client.TokenError
+	var length *client.LengthError
+	switch {
+	case errors.As(err, &token) && token.Part == client.PartLabels:
+		return api.Invalid("label_token_ids", "label_token_ids has token id %d; the model's vocabulary has %d tokens (0 to %d)", token.ID, token.Vocab, token.Vocab-1)
+	case errors.As(err, &token):
+		return api.Invalid(p.field, "%s[%d] has token id %d; the model's vocabulary has %d tokens (0 to %d)", p.field, p.index, token.ID, token.Vocab, token.Vocab-1)
+	case errors.As(err, &length) && length.Prompt == 0:
+		return api.Invalid(p.field, "%s[%d] has no tokens; give at least one", p.field, p.index)
+	}
+	return err
+}
+
+// Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
+func (c *Call) Submit() error {
+	others, ok := c.s.numbers.Hold(c.numbers)
+	if !ok {
+		return engine.Errorf(engine.CodeOverloaded, "open requests hold %d numbers of vectors of the %d that the server has memory for, and this one asks for %d; come back later", others, c.s.numbers.Limit(), c.numbers)
+	}
+	c.held = c.numbers
+	if err := c.s.pool.Submit(c.jobs); err != nil {
+		c.release()
+		return err
+	}
+	return nil
+}
+
+// Close withdraws what is not done.
+func (c *Call) Close() {
+	if c.open > 0 {
+		c.s.pool.Cancel(c.jobs...)
+	}
+	c.release()
+}
+
+func (c *Call) release() {
+	c.s.numbers.Release(c.held)
+	c.Record.Memory += c.held * numberBytes
+	c.held = 0
+}
+
+// Wait waits for all results.
+func (c *Call) Wait(ctx context.Context) error {
+	for c.open > 0 {
+		received, err := c.results.Next(ctx, c.received)
+		if err != nil {
+			return err
+		}
+		c.received = received
+		for _, d := range received {
+			if d.Result.Err != nil {
+				return d.Result.Err
+			}
+			if err := c.accept(d); err != nil {
+				return err
+			}
+		}
+	}
+	c.Record.Finish = "stop"
+	c.received = nil
+	return nil
+}
+
+// accept takes the result of a prompt.
+func (c *Call) accept(d client.Delivery) error {
+	c.Record.Note(d, true)
+	out := d.Result.Output.(*engine.TokenOutput)
+	c.Record.CachedTokens += out.Cached
+	c.open--
+	if c.max > 0 {
+		return c.acceptLabels(d.Index, out)
+	}
+	return c.acceptVector(d.Index, out)
+}
+
+// Answer is that of a call that is done.
+func (c *Call) Answer() api.Encoder {
+	results := c.found
+	if c.Task == pooling.Score || c.Task == pooling.Similarity {
+		results = c.pairs()
+	}
+	n := c.Record.PromptTokens
+	return c.Answered(pooling.Answer{
+		ID: c.from.ID, Created: c.from.Arrived.Unix(), Model: c.model, Results: results, Classes: c.subject.Labels,
+		Usage: &api.Usage{PromptTokens: n, TotalTokens: n, Details: &api.PromptTokensDetails{CachedTokens: c.Record.CachedTokens}},
+	})
+}

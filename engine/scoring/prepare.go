@@ -1,0 +1,164 @@
+package scoring
+
+import (
+	"context"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/pooling"
+	"github.com/prefillonly/prefillonly/engine/checkpoint"
+)
+
+// prepare makes the prompts of a call and what is asked of them.
+func (c *Call) prepare(ctx context.Context) error {
+	m := c.subject.Model
+	switch c.Task {
+	case pooling.Embed:
+		c.ask = engine.Ask{Pool: m.Pool}
+		return c.inputs(ctx)
+	case pooling.EmbedTokens:
+		c.ask = engine.Ask{Pool: engine.PoolAll}
+		return c.inputs(ctx)
+	case pooling.Classify:
+		c.ask = engine.Ask{Pool: m.Pool, Head: true}
+		return c.inputs(ctx)
+	case pooling.ClassifyToken:
+		c.ask = engine.Ask{Pool: engine.PoolAll, Head: true}
+		return c.inputs(ctx)
+	case pooling.Labels:
+		return c.labels(ctx)
+	}
+	return c.score(ctx)
+}
+
+// score makes the prompts of pairs: one a pair or, for an embedder, one a text.
+func (c *Call) score(ctx context.Context) error {
+	switch c.subject.Kind {
+	case checkpoint.Embedder:
+		c.ask = engine.Ask{Pool: c.subject.Pool}
+		return c.apart(ctx)
+	case checkpoint.Reranker:
+		if err := c.yesNo(ctx); err != nil {
+			return err
+		}
+	default:
+		c.ask = engine.Ask{Pool: c.subject.Pool, Head: true}
+	}
+	for i, document := range c.Documents {
+		p, err := c.pair(ctx, c.QueryField, c.Field, i, c.Queries[min(i, len(c.Queries)-1)], document)
+		if err != nil {
+			return err
+		}
+		c.prompts = append(c.prompts, p)
+	}
+	return nil
+}
+
+// apart makes a prompt of each query and behind them one of each document. Of a Score they get the checkpoint's prompts of
+// those names, as sentence-transformers' encode_query and encode_document have it.
+func (c *Call) apart(ctx context.Context) error {
+	query, err := c.prefix(c.Prompt)
+	if err != nil {
+		return err
+	}
+	document := query
+	if c.Task == pooling.Score {
+		query, document = c.promptOf(query, "query"), c.promptOf(document, "document", "passage", "corpus")
+	}
+	for _, list := range []struct {
+		texts         []string
+		field, prefix string
+		most          int
+	}{{c.Queries, c.QueryField, query, c.Fit.Query}, {c.Documents, c.Field, document, c.Fit.Document}} {
+		for i, text := range list.texts {
+			if text, err = c.part(ctx, list.field, text, list.most); err != nil {
+				return err
+			}
+			p, err := c.one(ctx, i, list.prefix, text)
+			if err != nil {
+				return err
+			}
+			p.field = list.field
+			c.prompts = append(c.prompts, p)
+		}
+	}
+	return nil
+}
+
+// promptOf is the first of the checkpoint's prompts with one of these names, or usual.
+func (c *Call) promptOf(usual string, names ...string) string {
+	for _, name := range names {
+		if text, ok := c.subject.Prompts[name]; ok {
+			return text
+		}
+	}
+	return usual
+}
+
+// yesNo asks for the probabilities of the two answers of a reranker.
+func (c *Call) yesNo(ctx context.Context) error {
+	c.max = 1
+	for _, answer := range []string{"yes", "no"} {
+		ids, err := c.tokens(ctx, "model", answer)
+		if err != nil {
+			return err
+		}
+		if len(ids) != 1 {
+			return engine.Errorf(engine.CodeUnavailable, "the model `%s` cannot rank: %q is %d tokens of its vocabulary, not one", c.model, answer, len(ids))
+		}
+		c.ask.Labels = append(c.ask.Labels, ids[0])
+	}
+	return nil
+}
+
+// labels makes a prompt of the query and each item, and asks for the probabilities of the labels behind it.
+func (c *Call) labels(ctx context.Context) error {
+	c.max, c.ask.Labels = 1, c.Labels
+	if !c.Separate && c.Query.Tokens == nil {
+		for i := range c.Inputs {
+			text := c.Query.Text + c.Inputs[i].Text
+			if c.ItemFirst {
+				text = c.Inputs[i].Text + c.Query.Text
+			}
+			p, err := c.one(ctx, i, "", text)
+			if err != nil {
+				return err
+			}
+			c.prompts = append(c.prompts, p)
+		}
+		return nil
+	}
+	query, err := c.labelPart(ctx, "query", c.Query)
+	if err != nil {
+		return err
+	}
+	for i := range c.Inputs {
+		item, err := c.labelPart(ctx, c.Field, &c.Inputs[i])
+		if err != nil {
+			return err
+		}
+		p := prompt{first: query, second: item, field: c.Field, index: i}
+		if c.ItemFirst {
+			p.first, p.second = item, query
+		}
+		if c.AddSpecial && c.Query.Tokens == nil {
+			p.before, _ = c.subject.Specials.Around()
+		}
+		c.prompts = append(c.prompts, p)
+	}
+	return nil
+}
+
+func (c *Call) labelPart(ctx context.Context, field string, in *pooling.Input) ([]engine.TokenID, error) {
+	if in.Tokens != nil {
+		return in.Tokens, nil
+	}
+	return c.tokens(ctx, field, in.Text)
+}
+
+// tooLong refuses prompt p, which has n tokens where limit are taken.
+func (c *Call) tooLong(p *prompt, limit int) *api.Error {
+	e := api.Invalid(p.field, "%s[%d] has %d tokens, special tokens included; the model `%s` takes %d; shorten it, or ask for it to be truncated", p.field, p.index, p.len(), c.model, limit)
+	e.Code = "context_length_exceeded"
+	return e
+}

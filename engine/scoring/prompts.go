@@ -1,0 +1,242 @@
+package scoring
+
+import (
+	"context"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/pooling"
+	"github.com/prefillonly/prefillonly/engine/checkpoint"
+	"github.com/prefillonly/prefillonly/engine/completion"
+)
+
+// prompt is what one job reads, as parts that are cut to fit before they are put together.
+type prompt struct {
+	before, first, between, second, after []engine.TokenID
+	typed                                 bool // the model is told where second begins
+	whole                                 bool // it cannot be cut
+	field                                 string
+	index                                 int // in field
+}
+
+func (p *prompt) around() int { return len(p.before) + len(p.between) + len(p.after) }
+
+func (p *prompt) len() int { return p.around() + len(p.first) + len(p.second) }
+
+// cut shortens the texts of p so that p has at most n tokens, the longer text first, as tokenizers do.
+func (p *prompt) cut(n int, left bool) {
+	room := max(0, n-p.around())
+	a, b := longestFirst(len(p.first), len(p.second), room)
+	p.first, p.second = keep(p.first, a, left), keep(p.second, b, left)
+}
+
+// longestFirst is how many tokens are left of two texts that may have n together.
+func longestFirst(a, b, n int) (int, int) {
+	switch short := min(a, b); {
+	case a+b <= n:
+		return a, b
+	case short > n/2: // both are cut
+		if a > b {
+			return n/2 + n%2, n / 2
+		}
+		return n / 2, n/2 + n%2
+	case a > b:
+		return n - b, b
+	}
+	return a, n - a
+}
+
+func keep(ids []engine.TokenID, n int, left bool) []engine.TokenID {
+	if n >= len(ids) {
+		return ids
+	}
+	if left {
+		return ids[len(ids)-n:]
+	}
+	return ids[:n]
+}
+
+func (p *prompt) ids() []engine.TokenID {
+	return slices.Concat(p.before, p.first, p.between, p.second, p.after)
+}
+
+// tokens tokenizes a text without special tokens; each text of a call once.
+func (c *Call) tokens(ctx context.Context, field, text string) ([]engine.TokenID, error) {
+	if ids, ok := c.known[text]; ok {
+		return ids, nil
+	}
+	if err := c.checkText(field, text); err != nil {
+		return nil, err
+	}
+	ids, err := c.subject.Text.Tokens(ctx, c.from.Salt, field, text, false)
+	if err == nil {
+		c.known[text] = ids
+	}
+	return ids, err
+}
+
+// checkText refuses a text that no tokenization can fit into the context, before time is spent on it.
+func (c *Call) checkText(field, text string) error {
+	m := c.s.pool.State().Models[c.from.Model]
+	if m == nil || m.Tokens == nil || c.Fit != (pooling.Fit{}) {
+		return nil
+	}
+	limit, width := c.limit(m.Tokens.MaxModelLen), c.subject.Text.BytesPerToken()
+	if len(text)/width <= limit {
+		return nil
+	}
+	return &completion.FieldError{Field: field, Err: engine.Errorf(engine.CodeTooLong,
+		"the model takes %d tokens, of at most %d bytes each: no more than %d bytes; a text of %s has %d; shorten it or ask for truncation", limit, width, limit*width, field, len(text))}
+}
+
+// one is the prompt of a text behind a prefix.
+func (c *Call) one(ctx context.Context, index int, prefix, text string) (prompt, error) {
+	ids, err := c.tokens(ctx, c.Field, prefix+text)
+	p := prompt{first: ids, field: c.Field, index: index}
+	if c.AddSpecial {
+		p.before, p.after = c.subject.Specials.Around()
+	}
+	return p, err
+}
+
+// input is the prompt of one input, as the model reads one text, or two.
+func (c *Call) input(ctx context.Context, i int, prefix string) (prompt, error) {
+	switch in := c.Inputs[i]; {
+	case in.Tokens != nil:
+		return prompt{first: in.Tokens, field: c.Field, index: i}, nil
+	case in.Pair != nil:
+		return c.pair(ctx, c.Field, c.Field, i, in.Text, *in.Pair)
+	default:
+		return c.one(ctx, i, prefix, in.Text)
+	}
+}
+
+// inputs makes a prompt of each input, with the checkpoint's prompt in front of texts.
+func (c *Call) inputs(ctx context.Context) error {
+	if c.Messages != nil {
+		text, err := c.subject.Text.Messages(c.Messages, &c.Templating)
+		if err != nil {
+			return err
+		}
+		p, err := c.one(ctx, 0, "", text)
+		c.prompts = []prompt{p}
+		return err
+	}
+	prefix, err := c.prefix(c.Prompt)
+	if err != nil {
+		return err
+	}
+	for i := range c.Inputs {
+		p, err := c.input(ctx, i, prefix)
+		if err != nil {
+			return err
+		}
+		c.prompts = append(c.prompts, p)
+	}
+	return nil
+}
+
+// prefix is the checkpoint's prompt of a name, or that which texts get without one.
+func (c *Call) prefix(name *string) (string, error) {
+	if name == nil {
+		return c.subject.Prompts[c.subject.Default], nil
+	}
+	text, ok := c.subject.Prompts[*name]
+	if !ok {
+		return "", api.Invalid("prompt_name", "the model `%s` has no prompt %.60q; it has %s", c.model, *name, promptNames(c.subject.Prompts))
+	}
+	return text, nil
+}
+
+func promptNames(prompts map[string]string) string {
+	if len(prompts) == 0 {
+		return "none"
+	}
+	var names []string
+	for name := range prompts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return listed(names)
+}
+
+// pair is the prompt of a query and a document.
+func (c *Call) pair(ctx context.Context, queryField, documentField string, index int, query, document string) (prompt, error) {
+	p := prompt{field: documentField, index: index}
+	a, err := c.part(ctx, queryField, query, c.Fit.Query)
+	if err != nil {
+		return p, err
+	}
+	b, err := c.part(ctx, documentField, document, c.Fit.Document)
+	if err != nil {
+		return p, err
+	}
+	switch c.subject.Pairs {
+	case checkpoint.ByQwen3:
+		return c.qwen3(ctx, p, a, b)
+	case checkpoint.ByTemplate:
+		return c.templated(ctx, p, a, b)
+	}
+	around, err := c.subject.Specials.Pair()
+	if err != nil {
+		return p, engine.Errorf(engine.CodeUnavailable, "the model `%s` cannot read pairs: %v", c.model, err)
+	}
+	p.before, p.between, p.after, p.typed = around.Before, around.Between, around.After, around.Typed
+	if p.first, err = c.tokens(ctx, queryField, a); err != nil {
+		return p, err
+	}
+	p.second, err = c.tokens(ctx, documentField, b)
+	return p, err
+}
+
+// part is a text cut to its first n tokens, if n is not 0.
+func (c *Call) part(ctx context.Context, field, text string, n int) (string, error) {
+	if n == 0 {
+		return text, nil
+	}
+	ids, err := c.tokens(ctx, field, text)
+	if err != nil || len(ids) <= n {
+		return text, err
+	}
+	short, err := c.subject.Text.Decode(ids[:n], false)
+	if err != nil {
+		return "", completion.Untokenizable(field, err)
+	}
+	return short, nil
+}
+
+// The text around a pair, and the instruction where none is given, on which Qwen3-Reranker was trained: those of its model card.
+const (
+	qwen3Before = "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. " +
+		"Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n"
+	qwen3After       = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+	qwen3Instruction = "Given a web search query, retrieve relevant passages that answer the query"
+)
+
+func (c *Call) qwen3(ctx context.Context, p prompt, query, document string) (prompt, error) {
+	instruction := c.Instruction
+	if instruction == "" {
+		instruction = qwen3Instruction
+	}
+	var err error
+	for _, part := range []struct {
+		ids  *[]engine.TokenID
+		text string
+	}{{&p.before, qwen3Before}, {&p.first, "<Instruct>: " + instruction + "\n<Query>: " + query + "\n<Document>: " + document}, {&p.after, qwen3After}} {
+		if *part.ids, err = c.tokens(ctx, p.field, part.text); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+func (c *Call) templated(ctx context.Context, p prompt, query, document string) (prompt, error) {
+	text, err := c.subject.Text.RenderPair(query, document, c.Instruction, &c.Templating)
+	if err != nil {
+		return p, err
+	}
+	p.first, err = c.tokens(ctx, p.field, text)
+	p.whole = true
+	return p, err
+}

@@ -1,0 +1,170 @@
+// Package scoring answers requests for embeddings, scores, rankings and classes: it makes jobs of the pool of a decoded request,
+// by what the model's checkpoint is for, and of their vectors, logits and probabilities the answer. It knows no HTTP.
+package scoring
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/pooling"
+	"github.com/prefillonly/prefillonly/engine/checkpoint"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/internal/budget"
+)
+
+// Bounds on the numbers of vectors that one request may ask for, and that open requests may hold.
+const (
+	maxNumbers     = 1 << 26
+	budgetRequests = 4
+	numberBytes    = 4
+)
+
+// Service answers requests by jobs of a pool. Its methods are safe for concurrent use.
+type Service struct {
+	pool    *client.Client // set once
+	numbers *budget.Budget
+}
+
+// New makes a Service.
+func New(pool *client.Client) *Service {
+	return &Service{pool: pool, numbers: budget.New(budgetRequests * maxNumbers)}
+}
+
+// Pair is what a tokenizer puts around and between two texts that are one input.
+type Pair struct {
+	Before, Between, After []engine.TokenID
+	Typed                  bool // the second text's tokens are of another type than the first one's
+}
+
+// Specials are the special tokens of a tokenizer.
+type Specials interface {
+	Around() (before, after []engine.TokenID) // one text
+	Pair() (Pair, error)                      // an error says why there is none
+}
+
+// Subject is the model that a request asks.
+type Subject struct {
+	Text     *completion.Text
+	Specials Specials
+	*checkpoint.Model
+}
+
+// Call tokenizes what a request brings. Its errors, as those of Call's methods, are an *api.Error of the request, an
+// *engine.Error, which may be in a *completion.FieldError, and why ctx has ended.
+func (s *Service) Call(ctx context.Context, subject *Subject, from completion.Origin, request *pooling.Request) (*Call, error) {
+	c := &Call{s: s, subject: subject, from: from, Request: request, model: request.Model, known: map[string][]engine.TokenID{}}
+	if c.model == "" {
+		c.model = from.Model
+	}
+	if c.Task == pooling.ByModel {
+		c.Task = usual(subject.Model)
+	}
+	if err := c.able(); err != nil {
+		return nil, err
+	}
+	if err := c.prepare(ctx); err != nil {
+		return nil, err
+	}
+	c.known = nil
+	return c, nil
+}
+
+// usual is what a model is for.
+func usual(m *checkpoint.Model) pooling.Task {
+	switch {
+	case m.Kind == checkpoint.Generator || m.Kind == checkpoint.Embedder:
+		return pooling.Embed
+	case m.PerToken:
+		return pooling.ClassifyToken
+	}
+	return pooling.Classify
+}
+
+// What a model can be asked for, in the order in which it is told.
+const (
+	completions = "completions"
+	embeddings  = "embeddings"
+	classes     = "classify"
+	scores      = "score"
+	ranking     = "rerank"
+	vectors     = "pooling"
+	labels      = "generative_scoring"
+)
+
+// Capabilities are what a model can be asked for.
+func Capabilities(m *checkpoint.Model) []string {
+	switch m.Kind {
+	case checkpoint.Generator:
+		return []string{completions, embeddings, vectors, labels}
+	case checkpoint.Embedder:
+		return []string{embeddings, vectors, scores, ranking}
+	case checkpoint.Reranker:
+		return []string{completions, scores, ranking, labels}
+	}
+	switch {
+	case m.PerToken:
+		return []string{vectors}
+	case len(m.Labels) == 1 && m.Kind == checkpoint.Classifier:
+		return []string{classes, vectors, scores, ranking}
+	}
+	return []string{classes, vectors}
+}
+
+// able refuses what the model is not for, and says what it is for.
+func (c *Call) able() error {
+	m, need := c.subject.Model, ""
+	switch c.Task {
+	case pooling.Embed, pooling.EmbedTokens:
+		need = embeddings
+	case pooling.Classify:
+		need = classes
+	case pooling.ClassifyToken:
+		if len(m.Labels) > 0 && m.Kind != checkpoint.Reranker {
+			return nil
+		}
+		need = classes
+	case pooling.Score:
+		need = scores
+	case pooling.Similarity:
+		if need = scores; m.Kind != checkpoint.Embedder {
+			need = "the similarity of embeddings"
+		}
+	case pooling.Labels:
+		need = labels
+	}
+	can := Capabilities(m)
+	for _, one := range can {
+		if one == need {
+			return nil
+		}
+	}
+	e := api.Invalid("model", "the model `%s` is %s: it does not answer %s, but %s", c.model, described(m), need, listed(can))
+	e.Code = "unsupported_task"
+	return e
+}
+
+// described is a model as errors call it.
+func described(m *checkpoint.Model) string {
+	switch m.Kind {
+	case checkpoint.Classifier:
+		return fmt.Sprintf("a classifier of %d classes", len(m.Labels))
+	case checkpoint.Embedder:
+		return "an embedder"
+	}
+	return "a " + m.Kind.String()
+}
+
+func listed(names []string) string {
+	text := names[0]
+	for i, name := range names[1:] {
+		if i == len(names)-2 {
+			text += " and " + name
+		} else {
+			text += ", " + name
+		}
+	}
+	return text
+}
