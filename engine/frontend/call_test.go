@@ -239,7 +239,8 @@ func TestPulse(t *testing.T) {
 		t.Errorf("before any executor: %+v", p)
 	}
 	s.Inbox <- welcome(5)
-	for !(<-pulses).ready { // until it is
+	for !(<-pulses).ready { // until it is; a scheduler that is silent for some heartbeats is not
+		s.Inbox <- welcome(5)
 	}
 	release := s.Hold()
 	time.Sleep(50 * time.Millisecond) // the pulse that was under way is over
