@@ -21,7 +21,6 @@ func openCodec(s Source) (*Study, error) {
 	if err != nil {
 		return nil, err
 	}
-	study.Sample = 12
 	return codecStudy(study)
 }
 
@@ -93,8 +92,8 @@ func codecStudy(study *Study) (*Study, error) {
 		study.Close()
 		return nil, err
 	}
-	study.Ladders = codecLadders
-	knobs, known := study.Knobs(), table.Profile()
+	study.Ladders, study.Known = codecLadders, table.Profile()
+	knobs, known := study.Knobs(), study.Known
 	for _, share := range []float64{0.1, 0.2, 0.4} {
 		goal := pipeline.Goal{Budget: share}
 		for _, spare := range []float64{codecSpare, 0} {

@@ -115,9 +115,9 @@ func WriteGains(w io.Writer, gains []Gain) error {
 
 // WriteFindings writes findings as CSV.
 func WriteFindings(w io.Writer, findings []Findings) error {
-	t := figures.Table{Header: []string{"pipeline", "cosine", "pooled cosine", "configurations", "intervals to converge", "worst", "never", "beginnings"}}
+	t := figures.Table{Header: []string{"pipeline", "cosine", "pooled cosine", "configurations", "intervals to converge", "worst", "never", "intervals to do equally well", "worst", "never", "beginnings"}}
 	for _, f := range findings {
-		t.Add(f.Pipeline, f.Cosine, f.Pooled, f.Sample, f.Converged, f.ConvergedWorst, f.Never, f.Beginnings)
+		t.Add(f.Pipeline, f.Cosine, f.Pooled, f.Sample, f.Converged, f.ConvergedWorst, f.Never, f.Even, f.EvenWorst, f.EvenNever, f.Beginnings)
 	}
 	return t.CSV(w)
 }
@@ -134,9 +134,10 @@ func Print(w io.Writer, rows []Row, gains []Gain, findings []Findings) error {
 	for _, g := range gains {
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", g.Pipeline, g.Setting, g.Way, known("%.0f %%", 100*g.Saved), known("%+.3f", g.Above))
 	}
-	fmt.Fprintln(out, "\npipeline\tcosine\tpooled\tof\tintervals to converge\tworst\tnever")
+	fmt.Fprintln(out, "\npipeline\tcosine\tpooled\tof\tintervals to converge\tworst\tnever\tto do equally well\tworst\tnever")
 	for _, f := range findings {
-		fmt.Fprintf(out, "%s\t%.3f\t%.3f\t%d\t%.1f\t%d\t%d of %d\n", f.Pipeline, f.Cosine, f.Pooled, f.Sample, f.Converged, f.ConvergedWorst, f.Never, f.Beginnings)
+		fmt.Fprintf(out, "%s\t%.3f\t%.3f\t%d\t%s\t%d\t%d of %d\t%s\t%d\t%d of %d\n", f.Pipeline, f.Cosine, f.Pooled, f.Sample,
+			known("%.1f", f.Converged), f.ConvergedWorst, f.Never, f.Beginnings, known("%.1f", f.Even), f.EvenWorst, f.EvenNever, f.Beginnings)
 	}
 	return out.Flush()
 }

@@ -24,6 +24,10 @@ type Findings struct {
 	ConvergedWorst int
 	Never          int // beginnings of which they never did
 	Beginnings     int
+	// The same until they do equally well, whatever their settings: a knob that changes neither accuracy nor resource stays where it began.
+	Even      float64
+	EvenWorst int
+	EvenNever int
 }
 
 const (
@@ -82,16 +86,22 @@ func (f *Findings) converge(s *Study, lab *pipeline.Lab) error {
 			return err
 		}
 		f.Beginnings++
-		n := meet(s.Knobs(), up, down)
-		if n < 0 {
-			f.Never++
-			continue
-		}
-		f.Converged += float64(n)
-		f.ConvergedWorst = max(f.ConvergedWorst, n)
+		count(meet(s.Knobs(), up, down), &f.Converged, &f.ConvergedWorst, &f.Never)
+		count(even(trade, up, down), &f.Even, &f.EvenWorst, &f.EvenNever)
 	}
 	f.Converged /= float64(f.Beginnings - f.Never)
+	f.Even /= float64(f.Beginnings - f.EvenNever)
 	return nil
+}
+
+// count adds up how long something took; below 0: it never came.
+func count(n int, sum *float64, worst, never *int) {
+	if n < 0 {
+		*never++
+		return
+	}
+	*sum += float64(n)
+	*worst = max(*worst, n)
 }
 
 // starts are the intervals that beginnings are in: as many as are wanted, or as there are with as much behind each as patience has. A stream that is too short for
@@ -114,6 +124,25 @@ func meet(knobs []oneadapt.Knob, a, b []pipeline.Step) int {
 		}
 		if apart <= len(knobs) {
 			return t
+		}
+	}
+	return -1
+}
+
+const (
+	near = 0.05 // of accuracy
+	stay = 3    // intervals
+)
+
+// even is the first interval of some in which two runs are about equally good, by accuracy less trade x cost; -1: none.
+func even(trade float64, a, b []pipeline.Step) int {
+	good := func(s *pipeline.Step) float64 { return s.Accuracy - trade*s.Cost }
+	for t, held := 0, 0; t < len(a); t++ {
+		if held++; math.Abs(good(&a[t])-good(&b[t])) > near {
+			held = 0
+		}
+		if held == stay {
+			return t - stay + 1
 		}
 	}
 	return -1

@@ -56,8 +56,10 @@ type Study struct {
 	Move func(m *oneadapt.Map, of, in int) *oneadapt.Map
 	// Variants are further ways to come by gradients, in each of the trades.
 	Variants []Variant
-	Warm     int     // intervals at the beginning in which all ways run, and that do not count
-	Sample   int     // configurations of which the cosine of gradients is taken, each of which takes a look for each knob; 0: 200
+	Warm     int // intervals at the beginning in which all ways run, and that do not count
+	Sample   int // configurations of which the cosine of gradients is taken, each of which takes a look for each knob; 0: 200
+	// Known is what was found out beforehand, on other recordings: OneAdapt begins with the best of it as well, as ways that profile do. Nil: with the dearest configuration alone.
+	Known    []pipeline.Tried
 	Ladders  [][]int // the settings of each knob that a policy is trained to choose among; nil: there is none
 	Patience int     // intervals in which streams from both ends are to meet; 0: 15
 	Close    func()
@@ -142,8 +144,14 @@ func (s *Study) way(v Variant, trade float64, from oneadapt.Config) pipeline.Way
 func (s *Study) settings() []Setting {
 	all := slices.Concat(Uniform(s.Knobs()), s.Baselines)
 	for _, v := range append([]Variant{s.usual()}, s.Variants...) {
+		name := strings.TrimSpace(OneAdapt + " " + v.Name)
 		for _, trade := range s.Trades {
-			all = append(all, Setting{strings.TrimSpace(OneAdapt + " " + v.Name), fmt.Sprintf("trade=%g", trade), func() pipeline.Way { return s.way(v, trade, oneadapt.Dearest(s.Knobs())) }})
+			all = append(all, Setting{name, fmt.Sprintf("trade=%g", trade), func() pipeline.Way { return s.way(v, trade, oneadapt.Dearest(s.Knobs())) }})
+			if s.Known == nil {
+				continue
+			}
+			from := pipeline.Goal{Weight: trade}.Best(s.Known)
+			all = append(all, Setting{name, fmt.Sprintf("trade=%g,begun=known", trade), func() pipeline.Way { return s.way(v, trade, from) }})
 		}
 	}
 	return all

@@ -21,6 +21,7 @@ func tones() *Study {
 		Pipeline:  p,
 		Baselines: Profiled("chameleon", pipeline.Grid(p.Knobs(), 4), []Period{{10, 1}}, []float64{0.3}),
 		Trades:    []float64{0.2, 0.3, 0.5},
+		Known:     []pipeline.Tried{{Config: oneadapt.Config{4, 4, 4, 4}, Accuracy: 1, Cost: 1}, {Config: oneadapt.Config{1, 3, 1, 3}, Accuracy: 0.95, Cost: 0.5}},
 		Rule: func(trade float64, from oneadapt.Config) (oneadapt.Rule, error) {
 			return oneadapt.NewAscent(oneadapt.Ascent{Rate: 0.5, Weight: trade, Gain: 1, Separable: true, Elastic: true}, p.Knobs(), from)
 		},
@@ -35,18 +36,18 @@ func TestStudy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != 5+1+3 {
+	if len(rows) != 5+1+2*3 || rows[7].Setting != "trade=0.2,begun=known" || rows[7].Cost >= rows[6].Cost {
 		t.Fatalf("there are %d rows", len(rows))
 	}
 	f, err := Find(s, lab)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !(f.Cosine > 0.9) || f.Never > 0 || f.Converged > 5 || f.ConvergedWorst < 1 {
+	if !(f.Cosine > 0.9) || f.Never > 0 || f.Converged > 5 || f.ConvergedWorst < 1 || f.EvenNever > 0 || f.Even > f.Converged+1 {
 		t.Errorf("%+v", f)
 	}
 	gains := Compare(rows)
-	if len(gains) != 3*3 {
+	if len(gains) != 2*3*3 {
 		t.Errorf("there are %d gains", len(gains))
 	}
 	for _, g := range gains {
@@ -73,7 +74,7 @@ func TestStudy(t *testing.T) {
 // TestVariants: a variant is a way of its own, that is none of the others which OneAdapt stands to, and what comes before the study's beginning does not count.
 func TestVariants(t *testing.T) {
 	s := tones()
-	s.Variants, s.Warm, s.Trades = []Variant{{Name: "lag=2", Lag: 2}}, 3, []float64{0.3}
+	s.Variants, s.Warm, s.Trades, s.Known = []Variant{{Name: "lag=2", Lag: 2}}, 3, []float64{0.3}, nil
 	rows, err := Run(s, pipeline.NewLab(s.Pipeline), func(string, int, int) {})
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +121,26 @@ func TestStarts(t *testing.T) {
 	for intervals, want := range map[int][]int{8: {0}, 15: {0}, 16: {0, 1}, 18: {0, 1, 2, 3}, 60: {0, 5, 10, 15, 20, 25, 30, 35, 40, 45}, 25: {0, 1, 2, 3, 4, 5, 6, 7, 8, 10}} {
 		if got := starts(intervals, patience); !slices.Equal(got, want) {
 			t.Errorf("%d intervals: %v, want %v", intervals, got, want)
+		}
+	}
+}
+
+// TestEven: runs are even once they are so for three intervals.
+func TestEven(t *testing.T) {
+	steps := func(accuracies ...float64) (all []pipeline.Step) {
+		for _, a := range accuracies {
+			all = append(all, pipeline.Step{Accuracy: a, Cost: 2 * (a - 0.5)})
+		}
+		return all
+	}
+	flat := steps(0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
+	for _, test := range []struct {
+		trade float64
+		other []pipeline.Step
+		want  int
+	}{{0, flat, 0}, {0, steps(0.6, 0.54, 0.5, 0.6, 0.47, 0.5), -1}, {0, steps(0.6, 0.6, 0.54, 0.5, 0.46, 0.9), 2}, {0.5, steps(0.9, 0.2, 0.6, 0.7, 0.8, 0.9), 0}} {
+		if got := even(test.trade, flat, test.other); got != test.want {
+			t.Errorf("%v: %d, want %d", test.other, got, test.want)
 		}
 	}
 }

@@ -61,12 +61,17 @@ func (g Goal) Worth(t Tried) float64 {
 	return t.Accuracy
 }
 
+// Best is the configuration that is worth most.
+func (g Goal) Best(known []Tried) oneadapt.Config {
+	return slices.MaxFunc(known, func(a, b Tried) int { return cmp.Compare(g.Worth(a), g.Worth(b)) }).Config
+}
+
 // Serve implements Way.
 func (p *Profiled) Serve(interval int, a *Account) (Result, error) {
 	dearest := oneadapt.Dearest(a.Knobs())
 	if p.best == nil {
 		if p.best = dearest; p.Known != nil {
-			p.best = p.choose(p.Known)
+			p.best = p.Goal.Best(p.Known)
 		}
 		p.begin(interval)
 	} else if p.profile == nil && interval >= p.began+p.Every {
@@ -126,11 +131,7 @@ func (p *Profiled) finish(intervals float64) {
 		t := &p.profile.tried[i]
 		t.Accuracy, t.Cost = t.Accuracy/intervals, t.Cost/intervals
 	}
-	p.best, p.profile = p.choose(p.Search.Learn(p.profile.tried)), nil
-}
-
-func (p *Profiled) choose(known []Tried) oneadapt.Config {
-	return slices.MaxFunc(known, func(a, b Tried) int { return cmp.Compare(p.Goal.Worth(a), p.Goal.Worth(b)) }).Config
+	p.best, p.profile = p.Goal.Best(p.Search.Learn(p.profile.tried)), nil
 }
 
 // All tries the same configurations each time (Zhang and others, "AWStream", SIGCOMM 2018, whose online profiles take some of all configurations).
