@@ -6,6 +6,7 @@
 
 #include "internal.h"
 
+#include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
@@ -61,43 +62,131 @@ static void narrow(pf_bf16 *restrict dst, const float *restrict src, int n)
 
 static void store_key(pf_kv_layout layout, pf_bf16 *keys, int slot, const pf_bf16 *key, int padded)
 {
-	int run = layout == PF_KV_TILES ? 32 : 2; // elements that stay side by side
-	for (int d = 0; d < padded; d += run)
-		memcpy(keys + pf_k_index(layout, slot, d, padded), key + d, (size_t)run * sizeof *key);
+	pf_bf16 *to = keys + pf_k_index(layout, slot, 0, padded);
+	if (layout == PF_KV_TILES)
+		for (int d = 0; d < padded; d += 32, to += PF_KV_GROUP * 32)
+			memcpy(to, key + d, 32 * sizeof *key);
+	else
+		for (int d = 0; d < padded; d += 2, to += PF_KV_GROUP * 2)
+			memcpy(to, key + d, 2 * sizeof *key);
 }
 
 static void store_value(pf_kv_layout layout, pf_bf16 *values, int slot, const pf_bf16 *value, int padded, int tokens)
 {
 	pf_bf16 *to = values + pf_v_index(layout, slot, padded);
 	int stride = pf_v_stride(layout, slot, tokens);
-	for (int d = 0; d < padded; d++)
-		to[(size_t)stride * d] = value[d];
+	for (int d = 0; d < padded; d += 8, to += (size_t)stride * 8)
+		for (int i = 0; i < 8; i++)
+			to[(size_t)stride * i] = value[d + i];
 }
 
-static void store_token(pf_kv_layout layout, const pf_store_kv_args *a, const pf_segment *s, int row)
+// store_values stores those of 8 tokens from `slot` on, a multiple of 8, whose heads are src_stride apart and as wide as
+// in memory, in PF_KV_TILES.
+static void store_values(pf_bf16 *values, int slot, const pf_bf16 *value, size_t src_stride, int padded, int tokens)
+{
+	pf_bf16 *to = values + pf_v_index(PF_KV_TILES, slot, padded);
+	int stride = pf_v_stride(PF_KV_TILES, slot, tokens);
+	for (int d = 0; d < padded; d += 8) {
+		__m128i v[8], t[8];
+		for (int i = 0; i < 8; i++)
+			v[i] = _mm_loadu_si128((const __m128i *)(value + i * src_stride + d));
+		for (int i = 0; i < 4; i++) {
+			t[2 * i] = _mm_unpacklo_epi16(v[i], v[i + 4]);
+			t[2 * i + 1] = _mm_unpackhi_epi16(v[i], v[i + 4]);
+		}
+		for (int i = 0; i < 4; i++) {
+			v[2 * i] = _mm_unpacklo_epi16(t[i], t[i + 4]);
+			v[2 * i + 1] = _mm_unpackhi_epi16(t[i], t[i + 4]);
+		}
+		for (int i = 0; i < 4; i++) {
+			t[2 * i] = _mm_unpacklo_epi16(v[i], v[i + 4]);
+			t[2 * i + 1] = _mm_unpackhi_epi16(v[i], v[i + 4]);
+		}
+		for (int i = 0; i < 8; i++, to += stride)
+			_mm_storeu_si128((__m128i *)to, t[i]);
+	}
+}
+
+// turned is the head that prepare makes of one, in room unless it is the same.
+static const pf_bf16 *turned(pf_bf16 *room, const pf_bf16 *head, const pf_store_kv_args *a, const float *weight, const float *cosines, const float *sines)
 {
 	float x[MAX_DIM + SUMS];
-	pf_bf16 padded_row[MAX_DIM];
-	int pos = s->pos + row, slot = pos % a->block_tokens, half = a->rope_dim / 2, padded = pf_kv_padded(a->dim);
-	const float *cosines = a->cosines + (size_t)pos * half, *sines = a->sines + (size_t)pos * half;
+	if (!weight && a->rope_dim == 0)
+		return head;
 	memset(x + a->dim, 0, SUMS * sizeof *x);
-	pf_bf16 *query = a->qkv + (size_t)(s->row + row) * a->qkv_stride;
-	for (int h = 0; h < a->q_heads; h++, query += a->dim) {
-		widen(x, query, a->dim);
-		prepare(x, a->dim, a->q_norm, a->eps, cosines, sines, half);
-		narrow(query, x, a->dim);
+	widen(x, head, a->dim);
+	prepare(x, a->dim, weight, a->eps, cosines, sines, a->rope_dim / 2);
+	narrow(room, x, a->dim);
+	return room;
+}
+
+// padded_to is the head with the zeros that follow it, in room unless there are none.
+static const pf_bf16 *padded_to(pf_bf16 *room, const pf_bf16 *head, int dim, int padded)
+{
+	if (dim == padded)
+		return head;
+	memmove(room, head, (size_t)dim * sizeof *head);
+	memset(room + dim, 0, (size_t)(padded - dim) * sizeof *head);
+	return room;
+}
+
+typedef struct angles {
+	const float *cosines, *sines;
+} angles;
+
+static angles angles_of(const pf_store_kv_args *a, int pos)
+{
+	size_t at = (size_t)pos * (a->rope_dim / 2);
+	return (angles){a->rope_dim ? a->cosines + at : NULL, a->rope_dim ? a->sines + at : NULL};
+}
+
+static void turn_queries(const pf_store_kv_args *a, const pf_segment *s, int row, int rows)
+{
+	if (!a->q_norm && a->rope_dim == 0)
+		return;
+	for (int r = row; r < row + rows; r++) {
+		angles at = angles_of(a, s->pos + r);
+		pf_bf16 *query = a->qkv + (size_t)(s->row + r) * a->qkv_stride;
+		for (int h = 0; h < a->q_heads; h++, query += a->dim)
+			turned(query, query, a, a->q_norm, at.cosines, at.sines);
 	}
-	const pf_bf16 *key = query, *value = key + a->kv_heads * a->dim;
+}
+
+// store_run stores rows that lie in one block, head by head, so that a head's part of the block stays in the first-level
+// cache.
+static void store_run(pf_kv_layout layout, const pf_store_kv_args *a, const pf_segment *s, int row, int rows)
+{
+	pf_bf16 room[MAX_DIM];
+	int slot = (s->pos + row) % a->block_tokens, padded = pf_kv_padded(a->dim);
 	size_t elements = pf_kv_elems(a->block_tokens, a->dim);
-	pf_bf16 *block = s->blocks[pos / a->block_tokens];
-	memset(padded_row + a->dim, 0, (size_t)(padded - a->dim) * sizeof *padded_row);
-	for (int h = 0; h < a->kv_heads; h++, key += a->dim, value += a->dim, block += 2 * elements) {
-		widen(x, key, a->dim);
-		prepare(x, a->dim, a->k_norm, a->eps, cosines, sines, half);
-		narrow(padded_row, x, a->dim);
-		store_key(layout, block, slot, padded_row, padded);
-		memcpy(padded_row, value, (size_t)a->dim * sizeof *value);
-		store_value(layout, block + elements, slot, padded_row, padded, a->block_tokens);
+	pf_bf16 *block = s->blocks[(s->pos + row) / a->block_tokens];
+	const pf_bf16 *first = a->qkv + (size_t)(s->row + row) * a->qkv_stride + (size_t)a->q_heads * a->dim;
+	for (int h = 0; h < a->kv_heads; h++, first += a->dim, block += 2 * elements) {
+		const pf_bf16 *key = first, *value = first + (size_t)a->kv_heads * a->dim;
+		for (int r = 0; r < rows; r++, key += a->qkv_stride) {
+			angles at = angles_of(a, s->pos + row + r);
+			store_key(layout, block, slot + r, padded_to(room, turned(room, key, a, a->k_norm, at.cosines, at.sines), a->dim, padded), padded);
+		}
+		for (int r = 0; r < rows;) {
+			const pf_bf16 *from = value + r * a->qkv_stride;
+			if (layout == PF_KV_TILES && a->dim == padded && (slot + r) % 8 == 0 && r + 8 <= rows) {
+				store_values(block + elements, slot + r, from, a->qkv_stride, padded, a->block_tokens);
+				r += 8;
+				continue;
+			}
+			store_value(layout, block + elements, slot + r, padded_to(room, from, a->dim, padded), padded, a->block_tokens);
+			r++;
+		}
+	}
+}
+
+// store_rows stores rows of a segment, block by block.
+static void store_rows(pf_kv_layout layout, const pf_store_kv_args *a, const pf_segment *s, int row, int rows)
+{
+	turn_queries(a, s, row, rows);
+	for (int n; rows > 0; row += n, rows -= n) {
+		n = pf_min(rows, a->block_tokens - (s->pos + row) % a->block_tokens);
+		store_run(layout, a, s, row, n);
 	}
 }
 
@@ -116,8 +205,8 @@ static void store_share(void *arg, int task, int thread)
 	int64_t before = 0; // rows of earlier segments
 	for (int i = 0; i < st->args->segment_count && before < to; i++) {
 		const pf_segment *s = &st->args->segments[i];
-		for (int64_t row = from > before ? from - before : 0; row < s->rows && before + row < to; row++)
-			store_token(st->layout, st->args, s, (int)row);
+		int first = (int)(from > before ? from - before : 0), end = (int)(to - before < s->rows ? to - before : s->rows);
+		store_rows(st->layout, st->args, s, first, end - first);
 		before += s->rows;
 	}
 }
