@@ -83,7 +83,7 @@ lint: setup ## gofmt, vet, staticcheck
 check-cudnn: ## every plan of attention by cuDNN for three GPUs, and some of convolutions, without a GPU (fetches cuDNN, 1.4 GB)
 	tools/cudnn_check.sh
 
-test-clients: build ## unmodified clients: openai, lm-eval, tritonclient and perf_analyzer from PyPI, llm-d's index of KV events
+test-clients: build ## unmodified clients: openai, cohere, huggingface_hub, lm-eval, tritonclient and perf_analyzer from PyPI, llm-d's index of KV events
 	tools/clients/run.sh
 	cd test/llmd && $(GO) test ./...
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -98,7 +99,7 @@ func Decode(body []byte, into any) *Error {
 	case errors.As(err, &mismatch) && mismatch.Field == "":
 		return invalidJSON("the request body is a JSON %s; it must be an object", mismatch.Value)
 	case errors.As(err, &mismatch):
-		field := fieldName(mismatch.Field)
+		field := fieldName(into, mismatch.Field)
 		return Invalid(field, "%s must be %s, not %s", field, typeName(mismatch), mismatch.Value)
 	}
 	return invalidJSON("the request body cannot be decoded: %v", err)
@@ -110,11 +111,15 @@ func invalidJSON(format string, args ...any) *Error {
 	return e
 }
 
-// fieldName drops the Go names of embedded structs, which no JSON field has, from a decoder's path.
-func fieldName(path string) string {
-	parts := strings.Split(path, ".")
-	for len(parts) > 1 && parts[0] != strings.ToLower(parts[0]) {
-		parts = parts[1:]
+// fieldName drops the Go names of embedded structs, which no JSON field has, from a decoder's path into a value of into's type.
+func fieldName(into any, path string) string {
+	parts, at := strings.Split(path, "."), reflect.TypeOf(into).Elem()
+	for len(parts) > 1 && at.Kind() == reflect.Struct {
+		embedded, ok := at.FieldByName(parts[0])
+		if !ok || !embedded.Anonymous {
+			break
+		}
+		parts, at = parts[1:], embedded.Type
 	}
 	return strings.Join(parts, ".")
 }

@@ -56,9 +56,8 @@ type Pairs uint8
 
 // The ways.
 const (
-	ByTokenizer Pairs = iota // by the pair template of the tokenizer
+	ByTokenizer Pairs = iota // by the chat template, if it knows of queries and documents, or the pair template of the tokenizer
 	ByQwen3                  // by the text that Qwen3-Reranker was trained on
-	ByTemplate               // by the chat template, of messages whose roles are query and document
 )
 
 // Model is what a checkpoint's files say.

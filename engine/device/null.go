@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/host"
@@ -58,8 +59,12 @@ func nullLimits(c weights.Config, m host.Model) *wire.TokenLimits {
 	if m.Prompts.MaxLen > 0 {
 		maxLen = m.Prompts.MaxLen
 	}
+	labels := 0
+	if len(c.Architectures) > 0 && strings.HasSuffix(c.Architectures[0], "ForSequenceClassification") {
+		labels = c.Labels()
+	}
 	return &wire.TokenLimits{
 		VocabSize: c.VocabSize, MaxModelLen: maxLen, BlockTokens: m.Prompts.BlockTokens, NumBlocks: 1 << 20 / m.Prompts.BlockTokens, MaxPassRows: maxLen, CopiesParts: true,
-		Hidden: c.HiddenSize,
+		Hidden: c.HiddenSize, Labels: labels,
 	}
 }

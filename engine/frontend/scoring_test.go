@@ -17,6 +17,7 @@ import (
 type noSpecials struct{}
 
 func (noSpecials) Around() (before, after []engine.TokenID) { return nil, nil }
+func (noSpecials) Templated() bool                          { return false }
 func (noSpecials) Pair() (scoring.Pair, error)              { return scoring.Pair{}, nil }
 
 // newEmbedder makes a Frontend of a model of vectors of 2 numbers, of m's kind.
@@ -73,6 +74,32 @@ func TestScoring(t *testing.T) {
 		if w := do(f, http.MethodPost, "/v1/embeddings", body); w.Code < 400 || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: status %d: %s", body, w.Code, w.Body)
 		}
+	}
+}
+
+// TestScoringRefuses: each API's own form of an error, also before a body is read.
+func TestScoringRefuses(t *testing.T) {
+	f := newEmbedder(t, &checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolLast}, vector)
+	for _, c := range []struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		{"/embed", `{}`, 400, `{"error":"inputs is missing; give a string, a list of strings, or token ids","error_type":"Empty"}`},
+		{"/embed", `{"model":"nope","inputs":"a"}`, 404, `"error_type":"Validation"`},
+		{"/predict", `{"inputs":"a"}`, 422, `"error_type":"Validation"`},
+		{"/rerank", `{"texts":["a"]}`, 400, `"error_type":"Empty"`},
+		{"/rerank", `{"documents":["a"]}`, 400, `"param":"query"`},
+		{"/v2/rerank", `{"documents":["a"]}`, 400, `{"message":"query is missing; give a string"}`},
+		{"/v2/models/x", `{}`, 404, `{"error":"`},
+	} {
+		w := do(f, http.MethodPost, c.path, c.body)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s: status %d: %s", c.path, c.body, w.Code, w.Body)
+		}
+	}
+	if w := do(f, http.MethodPost, "/v2/rerank", `a=b`, "Content-Type", "text/plain"); w.Code != http.StatusUnsupportedMediaType || !strings.HasPrefix(w.Body.String(), `{"message":`) {
+		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 }
 

@@ -172,10 +172,10 @@ func (c *Call) pair(ctx context.Context, queryField, documentField string, index
 	if err != nil {
 		return p, err
 	}
-	switch c.subject.Pairs {
-	case checkpoint.ByQwen3:
+	switch {
+	case c.subject.Pairs == checkpoint.ByQwen3:
 		return c.qwen3(ctx, p, a, b)
-	case checkpoint.ByTemplate:
+	case c.subject.Specials.Templated():
 		return c.templated(ctx, p, a, b)
 	}
 	around, err := c.subject.Specials.Pair()

@@ -39,10 +39,11 @@ type Pair struct {
 	Typed                  bool // the second text's tokens are of another type than the first one's
 }
 
-// Specials are the special tokens of a tokenizer.
+// Specials are what a tokenizer, or its chat template, puts around texts.
 type Specials interface {
 	Around() (before, after []engine.TokenID) // one text
 	Pair() (Pair, error)                      // an error says why there is none
+	Templated() bool                          // the chat template makes pairs, of messages whose roles are query and document
 }
 
 // Subject is the model that a request asks.

@@ -50,10 +50,15 @@ func newWorld(t *testing.T, m checkpoint.Model) *world {
 	limits.Hidden, limits.Labels, limits.MaxModelLen = hidden, labels, longest
 	pool.Deliver(w)
 	tok := tokenizer.NewBytes()
-	return &world{New(pool), t, s, &Subject{Text: &completion.Text{Tokenizer: tok}, Specials: specials{tok}, Model: &m}}
+	return &world{New(pool), t, s, &Subject{Text: &completion.Text{Tokenizer: tok}, Specials: specials{Tokenizer: tok}, Model: &m}}
 }
 
-type specials struct{ *tokenizer.Tokenizer }
+type specials struct {
+	*tokenizer.Tokenizer
+	templated bool
+}
+
+func (s specials) Templated() bool { return s.templated }
 
 func (s specials) Pair() (Pair, error) {
 	p, err := s.Tokenizer.Pair()
@@ -165,7 +170,7 @@ func (w *world) check(path, body, want string, prompts ...string) {
 	if err != nil {
 		got = err.Error()
 	}
-	if got != want && (err == nil || !strings.Contains(got, want)) {
+	if !strings.Contains(got, want) {
 		w.t.Errorf("%s %s\ngot  %s\nwant %s", path, body, got, want)
 	}
 	if all := w.prompts(); len(prompts) > 0 && !slices.Equal(all[max(0, len(all)-len(prompts)):], prompts) {

@@ -5,6 +5,7 @@ package texts
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/scoring"
@@ -34,12 +35,31 @@ func Open(dir, template string) (*Texts, error) {
 	if t.Tokenizer, err = tokenizer.Open(dir); err != nil {
 		return nil, err
 	}
-	return &Texts{completion.Text{Tokenizer: t.Tokenizer, Template: t}, specials{t.Tokenizer}, t.Close}, nil
+	return &Texts{completion.Text{Tokenizer: t.Tokenizer, Template: t}, specials{t.Tokenizer, ranks(t.TokenizerInfo())}, t.Close}, nil
 }
 
 // specials adapts the tokenizer's special tokens to scoring.
-type specials struct{ *tokenizer.Tokenizer }
+type specials struct {
+	*tokenizer.Tokenizer
+	templated bool
+}
 
+// Templated implements scoring.Specials.
+func (s specials) Templated() bool { return s.templated }
+
+// ranks says whether a tokenizer's template knows the roles of a reranker's messages.
+func ranks(info map[string]json.RawMessage) bool {
+	var template string
+	if json.Unmarshal(info["chat_template"], &template) != nil {
+		return false
+	}
+	has := func(role string) bool {
+		return strings.Contains(template, `"`+role+`"`) || strings.Contains(template, "'"+role+"'")
+	}
+	return has("query") && has("document")
+}
+
+// Pair implements scoring.Specials.
 func (s specials) Pair() (scoring.Pair, error) {
 	p, err := s.Tokenizer.Pair()
 	return scoring.Pair(p), err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/demo"
 )
@@ -31,6 +32,34 @@ func TestTemplate(t *testing.T) {
 	}
 	if info := string(text.TokenizerInfo()["chat_template"]); !strings.Contains(info, "m.role") {
 		t.Errorf("the tokenizer's information has the template %s", info)
+	}
+}
+
+// TestRankingTemplate: a template of queries and documents makes pairs.
+func TestRankingTemplate(t *testing.T) {
+	dir, err := demo.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rank.jinja")
+	if err := os.WriteFile(file, []byte(`{% for m in messages %}{% if m.role == "query" %}Q{% elif m.role == 'document' %}D{% endif %}{{ m.content }}{% endfor %}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for template, want := range map[string]bool{file: true, "": false} {
+		text, err := Open(dir, template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer text.Close()
+		if got := text.Specials.Templated(); got != want {
+			t.Errorf("%q: %v", template, got)
+		}
+		if !want {
+			continue
+		}
+		if got, err := text.RenderPair("a", "b", "", &api.Templating{}); err != nil || got != "QaDb" {
+			t.Errorf("rendered %q, %v", got, err)
+		}
 	}
 }
 

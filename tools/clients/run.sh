@@ -1,13 +1,13 @@
 #!/bin/sh
-# Runs unmodified clients: openai and lm-eval against a served demo model, tritonclient and
-# perf_analyzer against a network. Needs
+# Runs unmodified clients: openai and lm-eval against a served demo model, openai and cohere against an embedder, a ranker and a
+# classifier, huggingface_hub against an embedder and a classifier, tritonclient and perf_analyzer against a network. Needs
 # bin/prefillonly.
 set -eu
 cd "$(dirname "$0")/../.."
 mkdir -p build
 venv=${CLIENTS_VENV:-build/clients}
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-"$venv/bin/pip" install -q openai==3.52.0 "lm-eval[api]==0.4.13" transformers==5.5.4 "tritonclient[http]==2.73.0" onnx==1.23.2 pillow==13.0.0
+"$venv/bin/pip" install -q openai==3.52.0 cohere==7.3.1 huggingface_hub numpy "lm-eval[api]==0.4.13" transformers==5.5.4 "tritonclient[http]==2.73.0" onnx==1.23.2 pillow==13.0.0
 port=${PORT:-8123}
 key=clients-test-key
 server=
@@ -35,6 +35,19 @@ serve build/clients.log
 unset PREFILLONLY_API_KEY
 "$venv/bin/python" tools/clients/openai_client.py "http://127.0.0.1:$port/v1" "$key"
 OPENAI_API_KEY=$key "$venv/bin/python" tools/clients/lm_eval_client.py "http://127.0.0.1:$port/v1/completions"
+
+"$venv/bin/python" tools/clients/make_scorers.py engine/demo/files build/scorers
+printf '%s\n' "$key" >build/scorers.keys
+{
+    echo models:
+    for m in embedder ranker classifier; do echo "- {path: $PWD/build/scorers/$m, keep: always}"; done
+} >build/scorers.yaml
+serve build/scorers.log --config build/scorers.yaml --api-key-file build/scorers.keys
+"$venv/bin/python" tools/clients/scoring_client.py "http://127.0.0.1:$port" "$key"
+for m in embedder classifier; do
+    serve build/scorers.log "$PWD/build/scorers/$m" --api-key-file build/scorers.keys
+    "$venv/bin/python" tools/clients/tei_client.py $m "http://127.0.0.1:$port" "$key"
+done
 
 "$venv/bin/python" tools/clients/make_network.py build/pixels.onnx
 printf '%s\n%s @admin\n' "$key" "$key-admin" >build/clients.keys

@@ -82,6 +82,9 @@ func (r *Request) inputs(field string, raw json.RawMessage, c *chat, addSpecial 
 
 func (r *Request) readInputs(field string, raw json.RawMessage) *api.Error {
 	var p api.Prompt
+	if api.Neutral(raw, "[]") {
+		return empty(field, "%s is an empty list; give at least one", field)
+	}
 	if err := refused(p.Read(field, raw)); err != nil {
 		return err
 	}

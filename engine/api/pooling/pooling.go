@@ -121,5 +121,17 @@ func Endpoints() []Endpoint {
 		}
 	}
 	add(OpenAI, decodeEmbeddings, "/v1/embeddings", "/embeddings")
+	add(OpenAI, decodeScore, "/v1/score", "/score")
+	add(OpenAI, decodeRerank, "/v1/rerank", "/v1/reranking", "/reranking")
+	add(Cohere, decodeCohereRerank, "/v2/rerank")
+	add(OpenAI, decodeNIMRanking, "/v1/ranking")
+	add(OpenAI, decodeGenerative, "/generative_scoring")
+	add(OpenAI, decodeClassify, "/v1/classify", "/classify")
+	add(OpenAI, decodePooling, "/pooling")
+	add(TEI, decodeEmbed, "/embed")
+	add(TEI, decodeEmbedAll, "/embed_all")
+	add(TEI, decodePredict, "/predict")
+	add(TEI, decodeSimilarity, "/similarity")
+	list = append(list, Endpoint{"/rerank", rerankDialect, decodeEitherRerank})
 	return list
 }

@@ -1,0 +1,254 @@
+package pooling
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/prefillonly/prefillonly/engine/api"
+)
+
+// teiCommon is what TEI's bodies have in common, and the model, which TEI has no field for, as it serves one.
+type teiCommon struct {
+	Model      string  `json:"model"`
+	Truncate   *bool   `json:"truncate"`
+	Direction  *string `json:"truncation_direction"`
+	PromptName *string `json:"prompt_name"`
+}
+
+func (c *teiCommon) request(task Task) (*Request, *api.Error) {
+	r := &Request{Model: c.Model, Task: task, Prompt: c.PromptName, AddSpecial: true}
+	if c.Truncate != nil && *c.Truncate {
+		r.Fit.Most = -1
+	}
+	if c.Direction != nil {
+		left, err := side("truncation_direction", string(bytes.ToLower([]byte(*c.Direction))), "left", "right")
+		if err != nil {
+			return nil, err
+		}
+		r.Fit.Left = left
+	}
+	return r, nil
+}
+
+// decodeEmbed decodes the body of POST /embed.
+func decodeEmbed(body []byte) (*Request, *api.Error) {
+	var in struct {
+		teiCommon
+		Inputs     json.RawMessage `json:"inputs"`
+		Normalize  *bool           `json:"normalize"`
+		Dimensions *int            `json:"dimensions"`
+	}
+	if err := api.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	r, err := in.request(Embed)
+	if err != nil {
+		return nil, err
+	}
+	if in.Normalize == nil {
+		in.Normalize = new(bool)
+		*in.Normalize = true
+	}
+	if err := (&embedding{Dimensions: in.Dimensions, Normalize: in.Normalize, PromptName: in.PromptName}).apply(r); err != nil {
+		return nil, err
+	}
+	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
+		return api.AppendElements(b, len(a.Results), spill, func(b []byte, i int) []byte { return appendFloats(b, a.Results[i].Vector) })
+	}
+	return r, r.inputs("inputs", in.Inputs, nil, nil)
+}
+
+// decodeEmbedAll decodes the body of POST /embed_all.
+func decodeEmbedAll(body []byte) (*Request, *api.Error) {
+	var in struct {
+		teiCommon
+		Inputs json.RawMessage `json:"inputs"`
+	}
+	if err := api.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	r, err := in.request(EmbedTokens)
+	if err != nil {
+		return nil, err
+	}
+	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
+		return api.AppendElements(b, len(a.Results), spill, func(b []byte, i int) []byte { return appendVector(b, &a.Results[i], false, true) })
+	}
+	return r, r.inputs("inputs", in.Inputs, nil, nil)
+}
+
+// decodePredict decodes the body of POST /predict. Its inputs are one text, a pair of texts in a list, or a list of lists of one
+// text or of a pair.
+func decodePredict(body []byte) (*Request, *api.Error) {
+	var in struct {
+		teiCommon
+		Inputs    json.RawMessage `json:"inputs"`
+		RawScores bool            `json:"raw_scores"`
+	}
+	if err := api.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	r, err := in.request(Classify)
+	if err != nil {
+		return nil, err
+	}
+	r.Field = "inputs"
+	if r.Activate = nil; in.RawScores {
+		r.Activate = new(bool)
+	}
+	many, err := r.readSequences(in.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
+		if !many {
+			return a.predicted(b, 0)
+		}
+		return api.AppendElements(b, len(a.Results), spill, a.predicted)
+	}
+	return r, nil
+}
+
+// readSequences reads the inputs of /predict, and says whether they are a list of inputs.
+func (r *Request) readSequences(raw json.RawMessage) (many bool, err *api.Error) {
+	if api.Neutral(raw, "") {
+		return false, empty("inputs", "inputs is missing; give a text, a pair of texts, or a list of lists of them")
+	}
+	var list [][]string
+	if json.Unmarshal(raw, &list) == nil {
+		many = true
+	} else {
+		one, err := readStrings("inputs", raw)
+		if err != nil {
+			return false, err
+		}
+		list = [][]string{one}
+	}
+	if len(list) == 0 {
+		return false, empty("inputs", "inputs is an empty list; give at least one")
+	}
+	for i, texts := range list {
+		switch len(texts) {
+		case 1:
+			r.Inputs = append(r.Inputs, Input{Text: texts[0]})
+		case 2:
+			r.Inputs = append(r.Inputs, Input{Text: texts[0], Pair: &texts[1]})
+		default:
+			return many, api.Invalid("inputs", "input %d of inputs has %d texts; it must have one, or a pair", i, len(texts))
+		}
+	}
+	return many, tooMany("inputs", len(list))
+}
+
+// predicted appends the classes of an input, the likeliest first.
+func (a *Answer) predicted(b []byte, i int) []byte {
+	scores := a.Results[i].Scores
+	best := make([]int, len(scores))
+	for k := range best {
+		best[k] = k
+	}
+	slices.SortStableFunc(best, func(x, y int) int {
+		switch {
+		case scores[x] > scores[y]:
+			return -1
+		case scores[x] < scores[y]:
+			return 1
+		}
+		return 0
+	})
+	return api.AppendElements(b, len(best), nil, func(b []byte, k int) []byte {
+		b = appendScore(append(b, `{"score":`...), scores[best[k]])
+		return append(api.AppendString(append(b, `,"label":`...), a.Classes[best[k]]), '}')
+	})
+}
+
+// decodeSimilarity decodes the body of POST /similarity.
+func decodeSimilarity(body []byte) (*Request, *api.Error) {
+	var in struct {
+		Model  string `json:"model"`
+		Inputs struct {
+			Source    *string         `json:"source_sentence"`
+			Sentences json.RawMessage `json:"sentences"`
+		} `json:"inputs"`
+		Parameters teiCommon `json:"parameters"`
+	}
+	if err := api.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	in.Parameters.Model = in.Model
+	r, err := in.Parameters.request(Similarity)
+	if err != nil {
+		return nil, err
+	}
+	r.QueryField, r.Field = "inputs.source_sentence", "inputs.sentences"
+	if in.Inputs.Source == nil {
+		return nil, empty(r.QueryField, "%s is missing; give a string", r.QueryField)
+	}
+	r.Queries = []string{*in.Inputs.Source}
+	if r.Documents, err = readStrings(r.Field, in.Inputs.Sentences); err != nil {
+		return nil, err
+	}
+	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
+		return api.AppendElements(b, len(a.Results), spill, func(b []byte, i int) []byte { return appendScore(b, a.Results[i].Scores[0]) })
+	}
+	return r, nil
+}
+
+// rerankDialect tells TEI's body of /rerank from others by its texts.
+func rerankDialect(body []byte) Dialect {
+	var in struct {
+		Texts json.RawMessage `json:"texts"`
+	}
+	if json.Unmarshal(body, &in) == nil && in.Texts != nil {
+		return TEI
+	}
+	return OpenAI
+}
+
+func decodeEitherRerank(body []byte) (*Request, *api.Error) {
+	if rerankDialect(body) == TEI {
+		return decodeTEIRerank(body)
+	}
+	return decodeRerank(body)
+}
+
+// decodeTEIRerank decodes TEI's body of POST /rerank.
+func decodeTEIRerank(body []byte) (*Request, *api.Error) {
+	var in struct {
+		teiCommon
+		Query      *string         `json:"query"`
+		Texts      json.RawMessage `json:"texts"`
+		RawScores  bool            `json:"raw_scores"`
+		ReturnText bool            `json:"return_text"`
+	}
+	if err := api.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	r, err := in.request(Score)
+	if err != nil {
+		return nil, err
+	}
+	if in.Query == nil {
+		return nil, empty("query", "query is missing; give a string")
+	}
+	activate := !in.RawScores
+	r.QueryField, r.Field, r.Queries, r.Activate = "query", "texts", []string{*in.Query}, &activate
+	if r.Documents, err = readStrings("texts", in.Texts); err != nil {
+		return nil, err
+	}
+	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
+		best := a.order(0)
+		return api.AppendElements(b, len(best), spill, func(b []byte, k int) []byte {
+			i := best[k]
+			b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)
+			if in.ReturnText {
+				b = api.AppendString(append(b, `,"text":`...), r.Documents[i])
+			}
+			b = appendScore(append(b, `,"score":`...), a.Results[i].Scores[0])
+			return append(b, '}')
+		})
+	}
+	return r, nil
+}

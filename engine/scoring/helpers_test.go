@@ -1,0 +1,49 @@
+package scoring
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/client/clienttest"
+	"github.com/prefillonly/prefillonly/engine/completion"
+)
+
+// last is what was submitted last.
+func (w *world) last() *engine.Tokens {
+	submits, _ := w.scheduler.Seen()
+	return submits[len(submits)-1].Work.(*engine.Tokens)
+}
+
+// widen gives the model a context of n tokens.
+func (w *world) widen(n int) {
+	welcome := clienttest.Welcome(2, 300)
+	welcome.Served[1].Tokens.MaxModelLen = n
+	w.pool.Deliver(welcome)
+}
+
+// words has one token for yes and for no.
+type words struct{ completion.Tokenizer }
+
+func (w words) Encode(ctx context.Context, salt, text string, addSpecial bool) ([]engine.TokenID, error) {
+	switch text {
+	case "yes":
+		return []engine.TokenID{'Y'}, nil
+	case "no":
+		return []engine.TokenID{'N'}, nil
+	}
+	return w.Tokenizer.Encode(ctx, salt, text, addSpecial)
+}
+
+// template writes the variables of a template, the query and the document.
+type template struct{ completion.Template }
+
+func (template) RenderChat(messages []byte, o completion.ChatOptions) (string, error) {
+	var list []struct{ Role, Content string }
+	if err := json.Unmarshal(messages, &list); err != nil || list[0].Role != "query" || list[1].Role != "document" {
+		return "", fmt.Errorf("%s: %w", messages, err)
+	}
+	variables, err := json.Marshal(o.Variables)
+	return fmt.Sprintf("%s:%s;%s", variables, list[0].Content, list[1].Content), err
+}

@@ -1,0 +1,63 @@
+"""Drives servers of one embedder and of one classifier with huggingface_hub's unmodified InferenceClient, as text-embeddings-inference is."""
+import math
+import sys
+import time
+import urllib.request
+
+import huggingface_hub
+from huggingface_hub.errors import HfHubHTTPError
+
+kind, url, key = sys.argv[1:4]
+done = []
+
+
+def check(name, condition, got=None):
+    if not condition:
+        sys.exit(f"FAIL {name}: {got}")
+    done.append(name)
+
+
+def ready():
+    try:
+        return urllib.request.urlopen(url + "/ready", timeout=5).status == 200
+    except OSError:
+        return False
+
+
+def client(path):
+    return huggingface_hub.InferenceClient(model=url + path, token=key, timeout=60)
+
+
+def refused(call):
+    """The error body that the call's refusal carries."""
+    try:
+        call()
+    except HfHubHTTPError as error:
+        return error.response.status_code, error.response.json()
+    sys.exit("FAIL: not refused")
+
+
+for _ in range(300):
+    if ready():
+        break
+    time.sleep(0.1)
+
+texts = ["The cat sat on the mat.", "A feline rested.", "Stocks fell on Monday."]
+if kind == "embedder":
+    vector = client("/embed").feature_extraction(texts[0], normalize=True)
+    check("embed", vector.shape == (1, 256) and abs(math.hypot(*vector[0]) - 1) < 1e-5, vector.shape)
+    prompted = client("/embed").feature_extraction(texts[0], prompt_name="query")
+    check("prompt_name", abs(prompted - vector).max() > 1e-4, prompted)
+    long = "word " * 20000
+    status, body = refused(lambda: client("/embed").feature_extraction(long))
+    check("too long", status == 422 and body["error_type"] == "Validation", body)
+    cut = client("/embed").feature_extraction(long, truncate=True, truncation_direction="Right")
+    check("truncate", cut.shape == (1, 256), cut.shape)
+    similar = client("/similarity").sentence_similarity(texts[0], other_sentences=[texts[0], texts[2]])
+    check("similarity", abs(similar[0] - 1) < 1e-6 and similar[1] < similar[0], similar)
+else:
+    likeliest = client("/predict").text_classification(texts[0])  # which is the first of the list
+    check("predict", likeliest.label in ("no", "maybe", "yes") and 1 / 3 < likeliest.score < 1, likeliest)
+    status, body = refused(lambda: client("/embed").feature_extraction(texts[0]))
+    check("not for it", status == 422 and "classifier of 3 classes" in body["error"], body)
+print(f"huggingface_hub {huggingface_hub.__version__}, {kind}: {len(done)} checks passed: {', '.join(done)}")
