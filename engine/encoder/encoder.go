@@ -31,9 +31,6 @@ type Options struct {
 	MaxLen    int // longest prompt in tokens; default what the model's positions allow
 	ChunkRows int // rows of prompts that go through the model together, about: a longer prompt goes alone; default 512
 
-	// Pairs says how the tokenizer marks the second text of a pair; see weights.ReadPairs.
-	Pairs weights.Pairs
-
 	Progress func(done, total int64) // called after each matrix with the bytes of tensors; may be nil
 }
 
@@ -95,7 +92,7 @@ func Open(config weights.Config, source Source, st *store.Store, opts Options) (
 	if err != nil {
 		return nil, errors.Join(err, source.Close())
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%v %v", s, opts.Pairs))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%v", s))
 	m.print = fmt.Sprintf("%s-%x", print, sum[:8])
 	m.weights = st.Weights(source, chunks)
 	m.weights.Progress = opts.Progress

@@ -46,31 +46,33 @@ func readJSON(t testing.TB, into any, path ...string) {
 	}
 }
 
-// goldenSource is the configuration and the weights of a directory of testdata, and how its prompts are pairs.
-func goldenSource(t testing.TB, name string) (weights.Config, weights.Random, weights.Pairs) {
+// goldenSource is the configuration and the weights of a directory of testdata.
+func goldenSource(t testing.TB, name string) (weights.Config, weights.Random) {
 	t.Helper()
 	config, err := weights.ReadConfig(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stored struct {
-		DType string
-		Pair  *uint32 `json:"golden_pair"`
-	}
+	var stored struct{ DType string }
 	readJSON(t, &stored, name, "config.json")
 	types := map[string]kernels.DType{"bfloat16": kernels.BF16, "float16": kernels.F16, "float32": kernels.F32}
-	var pairs weights.Pairs
-	if stored.Pair != nil {
-		pairs = weights.Pairs{Typed: true, Separator: *stored.Pair}
+	return config, weights.Random{Seed: goldenSeed, Type: types[stored.DType]}
+}
+
+// goldenPair is the token between the two texts of the prompts of a directory of testdata; 0: they are one.
+func goldenPair(t testing.TB, name string) engine.TokenID {
+	t.Helper()
+	var stored struct {
+		Pair engine.TokenID `json:"golden_pair"`
 	}
-	return config, weights.Random{Seed: goldenSeed, Type: types[stored.DType]}, pairs
+	readJSON(t, &stored, name, "config.json")
+	return stored.Pair
 }
 
 // openModel is a golden model with all its weights, and memory of its own.
 func openModel(t testing.TB, name string, b kernels.Backend, opts Options) *Model {
 	t.Helper()
-	config, source, pairs := goldenSource(t, name)
-	opts.Pairs = pairs
+	config, source := goldenSource(t, name)
 	m, err := Open(config, source, store.New(b), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +96,7 @@ func openModel(t testing.TB, name string, b kernels.Backend, opts Options) *Mode
 	return m
 }
 
-// goldenPrompt is tools/golden_encoders.py's prompt of n tokens.
+// goldenPrompt is tools/golden_encoders.py's prompt of n tokens, as one text.
 func (m *Model) goldenPrompt(n int) []engine.TokenID {
 	hash := fnv.New64a()
 	hash.Write([]byte("prompt"))
@@ -107,9 +109,6 @@ func (m *Model) goldenPrompt(n int) []engine.TokenID {
 	tokens := make([]engine.TokenID, n)
 	for i := range tokens {
 		tokens[i] = engine.TokenID(reserved + mix(key+uint64(i)*0x9e3779b97f4a7c15)%uint64(m.spec.vocab-reserved))
-	}
-	if m.opts.Pairs.Typed && n > 2 {
-		tokens[n/2] = m.opts.Pairs.Separator
 	}
 	return tokens
 }
@@ -163,9 +162,13 @@ func compare(t *testing.T, m *Model, name string, angle, logits float64) {
 	readJSON(t, &g, name, "golden.json")
 	var items []*wire.TokenItem
 	for _, c := range g.Cases {
-		prompt := m.goldenPrompt(c.Length)
+		prompt, second := m.goldenPrompt(c.Length), 0
+		if pair := goldenPair(t, name); pair > 0 && c.Length > 2 {
+			prompt[c.Length/2], second = pair, c.Length/2+1
+		}
 		for _, ask := range []engine.Ask{{Pool: engine.PoolMean}, {Pool: engine.PoolFirst}, {Pool: engine.PoolFirst, Head: true}} {
 			if !ask.Head || c.Logits != nil {
+				ask.Second = second
 				items = append(items, &wire.TokenItem{Tokens: prompt, Ask: ask})
 			}
 		}

@@ -28,8 +28,8 @@ func newRunner(t *testing.T, b kernels.Backend, names ...string) *runner {
 	t.Helper()
 	r, st, size := &runner{names: names}, store.New(b), Size{}
 	for i, name := range names {
-		config, source, pairs := goldenSource(t, name)
-		m, err := Open(config, source, st, Options{ChunkRows: 32, MaxLen: 100, Pairs: pairs})
+		config, source := goldenSource(t, name)
+		m, err := Open(config, source, st, Options{ChunkRows: 32, MaxLen: 100})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,12 +64,12 @@ func (p *Pass) embed(g *group) {
 	x := m.work.x.Slice(0, g.rows)
 	words, positions, types := make([]uint32, 0, g.rows), make([]uint32, 0, g.rows), make([]uint32, 0, g.rows)
 	for i := range g.items {
-		typ := uint32(0)
+		second, typ := g.items[i].Ask.Second, uint32(0)
 		for at, id := range g.items[i].Tokens {
-			words, positions, types = append(words, id), append(positions, uint32(m.spec.first+at)), append(types, typ)
-			if m.opts.Pairs.Typed && m.spec.types > 1 && id == m.opts.Pairs.Separator {
+			if second > 0 && at == second && m.spec.types > 1 {
 				typ = 1
 			}
+			words, positions, types = append(words, id), append(positions, uint32(m.spec.first+at)), append(types, typ)
 		}
 	}
 	b.Embed(x, e.words, words)

@@ -8,7 +8,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
-	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -17,10 +16,6 @@ func (c *checkpoint) openEncoder(h *Host, m Model) (tenant, error) {
 	options := encoder.Options{MaxLen: m.Prompts.MaxLen, ChunkRows: h.o.Passes.ChunkRows}
 	if h.o.Loading != nil {
 		options.Progress = func(done, total int64) { h.o.Loading(m.Name, done, total) }
-	}
-	var err error
-	if options.Pairs, err = weights.ReadPairs(m.Path); err != nil {
-		return nil, err
 	}
 	opened, err := encoder.Open(c.config, c.files, h.store, options)
 	if err != nil {

@@ -54,6 +54,7 @@ func (s *special) UnmarshalJSON(raw []byte) error {
 }
 
 // readPair learns from a tokenizer.json how texts become one input. What it says of one text has to be what the tokenizer does.
+// Where model_input_names of the tokenizer's configuration leave token_type_ids out, the model is given none.
 func (t *Tokenizer) readPair(tokenizerJSON []byte) {
 	var file struct {
 		Processor *postProcessor `json:"post_processor"`
@@ -68,6 +69,10 @@ func (t *Tokenizer) readPair(tokenizerJSON []byte) {
 	}
 	if err == nil {
 		t.pair, err = p.around(p.Pair, "A", "B")
+	}
+	var inputs []string
+	if json.Unmarshal(t.chat.config["model_input_names"], &inputs) == nil && inputs != nil && !slices.Contains(inputs, "token_type_ids") {
+		t.pair.Typed = false
 	}
 	for _, id := range slices.Concat(t.pair.Before, t.pair.Between, t.pair.After) {
 		if int(id) >= len(t.tokens) && err == nil {

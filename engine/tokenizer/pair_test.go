@@ -1,7 +1,9 @@
 package tokenizer
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,7 +35,7 @@ func TestPairs(t *testing.T) {
 		{`{"type":"New","single":[]}`, "[] []", "leaves a text out"},
 		{`{"type":"BertProcessing","sep":3}`, "[] []", "cannot unmarshal"},
 	} {
-		tok := &Tokenizer{tokens: make([]token, 300)}
+		tok := &Tokenizer{tokens: make([]token, 300), chat: newChat(&files{})}
 		var before, after int
 		if _, err := fmt.Sscanf(c.around, "[%d] [%d]", &before, &after); err == nil {
 			tok.leading, tok.trailing = []engine.TokenID{engine.TokenID(before)}, []engine.TokenID{engine.TokenID(after)}
@@ -48,4 +50,33 @@ func TestPairs(t *testing.T) {
 			t.Errorf("%.120s: got %s, want %s", c.processor, got, c.want)
 		}
 	}
+}
+
+// TestUntypedPairs: a tokenizer gives types only to models that take them.
+func TestUntypedPairs(t *testing.T) {
+	for names, want := range map[string]bool{`["input_ids","token_type_ids"]`: true, `["input_ids","attention_mask"]`: false, `null`: true, `7`: true} {
+		tok := &Tokenizer{chat: newChat(&files{config: map[string]json.RawMessage{"model_input_names": json.RawMessage(names)}})}
+		if tok.readPair([]byte(`{}`)); tok.pairError != nil || tok.pair.Typed != want {
+			t.Errorf("%s: %+v, %v", names, tok.pair, tok.pairError)
+		}
+	}
+}
+
+// FuzzReadPair: any file gives a template of pairs within the vocabulary, or an error.
+func FuzzReadPair(f *testing.F) {
+	for _, processor := range []string{
+		`null`, `{"type":"ByteLevel"}`, `{"type":"BertProcessing","sep":["s",2],"cls":["c",1]}`, `{"type":"RobertaProcessing","sep":["s",2],"cls":["c",1]}`,
+		`{"type":"Sequence","processors":[{"type":"Sequence","processors":[]}]}`,
+		`{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}}],"pair":[{"Sequence":{"id":"A"}},{"SpecialToken":{"id":"x"}},{"Sequence":{"id":"B","type_id":1}}],"special_tokens":{"x":{"ids":[1,2]}}}`,
+	} {
+		f.Add([]byte(`{"post_processor":` + processor + `}`))
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		tok := &Tokenizer{tokens: make([]token, 3), chat: newChat(&files{})}
+		tok.readPair(file)
+		p, err := tok.Pair()
+		if all := append(append(p.Before, p.Between...), p.After...); err != nil && len(all) > 0 || len(all) > 0 && slices.Max(all) > 2 {
+			t.Errorf("%v, %v", p, err)
+		}
+	})
 }
