@@ -16,6 +16,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/decision"
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
 	"github.com/prefillonly/prefillonly/engine/scoring"
@@ -70,6 +71,7 @@ type Frontend struct {
 	pool        *client.Client
 	completions *completion.Service
 	scoring     *scoring.Service
+	decisions   *decision.Service
 	inference   *inference.Service
 	texts       *opened.Cache[string, *Text]
 	metrics     *metrics.Metrics
@@ -93,6 +95,7 @@ func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Fro
 		cfg: cfg, log: log, pool: pool,
 		completions: completion.New(completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens}, pool),
 		scoring:     scoring.New(pool),
+		decisions:   decision.New(pool),
 		inference:   inference.New(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, pool),
 		texts:       opened.New[string](cfg.MaxTokenizers, (*Text).close),
 		prepare:     turns.New(max(1, runtime.GOMAXPROCS(0)/2), preparePace),

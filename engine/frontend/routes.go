@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/decisions"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 )
 
@@ -34,6 +35,8 @@ func (f *Frontend) routes() http.Handler {
 	for _, e := range pooling.Endpoints() {
 		post(e.Path, f.answerScoring(e))
 	}
+	post("/v1/decisions", f.answerDecision(decisions.Decode))
+	post("/v1/systemone", f.answerDecision(decisions.DecodeSystemOne))
 	get("/v1/models", f.listModels)
 	get("/v1/models/*", f.getModel)
 	post("/v1/models/*", f.setModel)

@@ -56,6 +56,21 @@ r = client.completions.create(model=model, prompt="Yes or no?", max_tokens=1, te
 total = sum(math.exp(p) for p in r.choices[0].logprobs.top_logprobs[0].values())
 check("allowed set", abs(total - 1) < 1e-4, r)
 
+r = client.decisions.create(model=model, input="The parcel came late.", questions=[
+    {"type": "predicate", "instructions": "Is it about a parcel?", "name": "parcel"},
+    {"type": "choice", "instructions": "Which?", "choices": [{"value": "late"}, {"value": True}]},
+    {"type": "score", "instructions": "How late?", "levels": [{"label": "a bit"}, {"label": "very"}]}])
+predicate, choice, score = r.answers
+check("predicate", predicate.type == "predicate" and predicate.name == "parcel" and 0 < predicate.probability < 1, r)
+check("choice", choice.choice in ("late", True) and choice.probabilities[1].value is True and
+      abs(sum(p.probability for p in choice.probabilities) - 1) < 1e-6, r)
+check("score", abs(score.score - score.probabilities[1].probability) < 1e-6 and r.usage.input_tokens_details.cached_tokens > 0, r)
+try:
+    client.decisions.create(model=model, input="x", questions=[{"type": "riddle", "instructions": "x"}])
+    sys.exit("a riddle was not refused")
+except openai.BadRequestError as error:
+    check("question refused", error.param == "questions[0].type", error)
+
 r = client.chat.completions.create(model=model, messages=[{"role": "user", "content": "Hello"}], max_tokens=4,
                                    logprobs=True, top_logprobs=3)
 check("chat", r.choices[0].message.role == "assistant" and len(r.choices[0].logprobs.content) == r.usage.completion_tokens, r)

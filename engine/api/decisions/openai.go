@@ -1,0 +1,309 @@
+package decisions
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/api"
+)
+
+// Decode decodes and validates the body of POST /v1/decisions.
+func Decode(body []byte) (*Request, *api.Error) {
+	var in struct {
+		Model              string                     `json:"model"`
+		Input              json.RawMessage            `json:"input"`
+		Questions          []question                 `json:"questions"`
+		PromptCacheKey     string                     `json:"prompt_cache_key"`
+		SafetyIdentifier   string                     `json:"safety_identifier"`
+		ChatTemplateKwargs map[string]json.RawMessage `json:"chat_template_kwargs"`
+		CacheSalt          string                     `json:"cache_salt"`
+		Priority           int                        `json:"priority"`
+		RequestID          string                     `json:"request_id"`
+		Joint              json.RawMessage            `json:"joint"`
+	}
+	if err := api.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	if joint := string(in.Joint); joint != "" && joint != "null" && joint != "false" {
+		return nil, api.Invalid("joint", "joint is not supported: each question is answered by itself; leave it out")
+	}
+	messages, err := messagesOf(in.Input)
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{
+		Model: in.Model, Messages: messages, ChatTemplateKwargs: in.ChatTemplateKwargs, User: in.SafetyIdentifier,
+		Salt: in.CacheSalt, Priority: in.Priority, RequestID: in.RequestID, answer: (*Request).decision,
+	}
+	if in.PromptCacheKey != "" {
+		r.Salt = in.PromptCacheKey + "\x00" + r.Salt
+	}
+	for i := range in.Questions {
+		q, err := in.Questions[i].read(fmt.Sprintf("questions[%d]", i))
+		if err != nil {
+			return nil, err
+		}
+		r.Questions = append(r.Questions, q)
+	}
+	return r, r.validate()
+}
+
+// validate holds what both APIs have in common.
+func (r *Request) validate() *api.Error {
+	switch n := len(r.Questions); {
+	case n == 0:
+		return api.Invalid("questions", "questions is missing; ask at least one")
+	case n > MaxQuestions:
+		return api.Invalid("questions", "questions has %d entries, at most %d are answered at a time", n, MaxQuestions)
+	case len(r.Salt) > 2*api.MaxSaltBytes || len(r.User) > api.MaxSaltBytes:
+		return api.Invalid("cache_salt", "cache_salt, prompt_cache_key and safety_identifier may have %d bytes", api.MaxSaltBytes)
+	}
+	return nil
+}
+
+// question is one of /v1/decisions.
+type question struct {
+	Type         Kind            `json:"type"`
+	Name         *string         `json:"name"`
+	Instructions json.RawMessage `json:"instructions"`
+	Choices      []struct {
+		Value       json.RawMessage `json:"value"`
+		Description string          `json:"description"`
+	} `json:"choices"`
+	Levels []struct {
+		Label       string `json:"label"`
+		Description string `json:"description"`
+	} `json:"levels"`
+}
+
+func (q *question) read(field string) (Question, *api.Error) {
+	text, err := contentOf(q.Instructions, field+".instructions")
+	if err == nil && strings.TrimSpace(text) == "" {
+		err = api.Invalid(field+".instructions", "%s.instructions is missing; say what is asked", field)
+	}
+	out := Question{Kind: q.Type, Name: q.Name, Instructions: text}
+	switch {
+	case err != nil:
+		return out, err
+	case q.Type == Predicate:
+		out.Options = binary("", "")
+		return out, nil
+	case q.Type == Choice:
+		out.Options, err = q.choices(field + ".choices")
+		return out, err
+	case q.Type == Score:
+		for _, l := range q.Levels {
+			out.Options = append(out.Options, Option{Text: l.Label, Description: l.Description})
+		}
+		return out, checkOptions(out.Options, field+".levels", MaxLevels)
+	}
+	return out, api.Invalid(field+".type", "%s.type is %.40q; it must be predicate, choice or score", field, q.Type)
+}
+
+func (q *question) choices(field string) ([]Option, *api.Error) {
+	var options []Option
+	for i, c := range q.Choices {
+		o := Option{Description: c.Description, Value: c.Value}
+		var text string
+		switch value := string(bytes.TrimSpace(c.Value)); {
+		case json.Unmarshal(c.Value, &text) == nil && value != "null":
+			o.Text = text
+		case value == "true" || value == "false":
+			o.Text = value
+		default:
+			return nil, api.Invalid(field, "%s[%d].value must be a string, or true or false", field, i)
+		}
+		options = append(options, o)
+	}
+	return options, checkOptions(options, field, MaxOptions)
+}
+
+// checkOptions refuses too few or too many options, empty ones and some that are alike. A string is another value than a
+// boolean of the same text.
+func checkOptions(options []Option, field string, most int) *api.Error {
+	if len(options) < 2 || len(options) > most {
+		return api.Invalid(field, "%s has %d entries, want 2 to %d", field, len(options), most)
+	}
+	seen := map[string]bool{}
+	for i, o := range options {
+		key := o.Text
+		if len(o.Value) > 0 && o.Value[0] != '"' {
+			key = "\x00" + key
+		}
+		switch {
+		case strings.TrimSpace(o.Text) == "":
+			return api.Invalid(field, "%s[%d] is empty", field, i)
+		case seen[key]:
+			return api.Invalid(field, "%s[%d] is there before: %.100q", field, i, o.Text)
+		}
+		seen[key] = true
+	}
+	return nil
+}
+
+// item is one of a list of input: a message, a call or what it returned.
+type item struct {
+	Type      string          `json:"type"`
+	Role      string          `json:"role"`
+	Content   json.RawMessage `json:"content"`
+	CallID    string          `json:"call_id"`
+	Name      string          `json:"name"`
+	Arguments string          `json:"arguments"`
+	Input     string          `json:"input"`
+	Output    json.RawMessage `json:"output"`
+}
+
+// messagesOf reads input: a string, or a list of items. Calls and their outputs become text of the assistant and the user,
+// which every chat template takes.
+func messagesOf(raw json.RawMessage) ([]Message, *api.Error) {
+	var text string
+	var items []item
+	switch trimmed := bytes.TrimSpace(raw); {
+	case len(trimmed) == 0 || string(trimmed) == "null":
+		return nil, api.Invalid("input", "input is missing; give a text, or a list of messages")
+	case json.Unmarshal(raw, &text) == nil:
+		return []Message{{"user", text}}, nil
+	case json.Unmarshal(raw, &items) != nil:
+		return nil, api.Invalid("input", "input must be a string, or a list of messages, function calls and their outputs")
+	case len(items) == 0:
+		return nil, api.Invalid("input", "input is an empty list; give at least one message")
+	}
+	messages := make([]Message, len(items))
+	for i := range items {
+		m, err := items[i].message(fmt.Sprintf("input[%d]", i))
+		if err != nil {
+			return nil, err
+		}
+		messages[i] = m
+	}
+	return messages, nil
+}
+
+func (it *item) message(field string) (m Message, err *api.Error) {
+	switch it.Type {
+	case "", "message":
+		if m.Role = it.Role; m.Role == "developer" {
+			m.Role = "system"
+		}
+		if m.Role != "user" && m.Role != "system" && m.Role != "assistant" {
+			return m, api.Invalid(field+".role", "%s.role is %.40q; it must be user, developer, system or assistant", field, it.Role)
+		}
+		m.Content, err = contentOf(it.Content, field+".content")
+	case "function_call":
+		m = Message{"assistant", fmt.Sprintf("Call %s of %s: %s", it.CallID, it.Name, it.Arguments)}
+	case "custom_tool_call":
+		m = Message{"assistant", fmt.Sprintf("Call %s of %s: %s", it.CallID, it.Name, it.Input)}
+	case "function_call_output", "custom_tool_call_output":
+		m.Role = "user"
+		m.Content, err = contentOf(it.Output, field+".output")
+		m.Content = fmt.Sprintf("Output of call %s: %s", it.CallID, m.Content)
+	default:
+		err = api.Invalid(field+".type", "%s.type is %.40q; it must be message, or a call of a function or custom tool or its output", field, it.Type)
+	}
+	return m, err
+}
+
+// contentOf reads a string, or a list of parts of text and JSON, which follow each other in lines.
+func contentOf(raw json.RawMessage, field string) (string, *api.Error) {
+	var text string
+	if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || string(trimmed) == "null" || json.Unmarshal(raw, &text) == nil {
+		return text, nil
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(raw, &parts) != nil {
+		return "", api.Invalid(field, "%s must be a string or a list of parts", field)
+	}
+	lines := make([]string, len(parts))
+	for i, raw := range parts {
+		line, err := partOf(raw, fmt.Sprintf("%s[%d]", field, i))
+		if err != nil {
+			return "", err
+		}
+		lines[i] = line
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+func partOf(raw json.RawMessage, field string) (string, *api.Error) {
+	var part struct {
+		Type    string          `json:"type"`
+		Text    *string         `json:"text"`
+		Refusal string          `json:"refusal"`
+		JSON    json.RawMessage `json:"json"`
+		Value   json.RawMessage `json:"value"`
+	}
+	if json.Unmarshal(raw, &part) != nil {
+		return "", api.Invalid(field, "%s must be an object with a type", field)
+	}
+	switch {
+	case strings.Contains(part.Type, "image"):
+		return "", api.Invalid(field, "%s is an image; the models of this server read text alone", field)
+	case part.Text != nil:
+		return *part.Text, nil
+	case part.Type == "refusal":
+		return part.Refusal, nil
+	case len(part.JSON) > 0:
+		return string(part.JSON), nil
+	case len(part.Value) > 0:
+		return string(part.Value), nil
+	}
+	return "", api.Invalid(field+".type", "%s.type is %.40q; it must be input_text, output_text, refusal or JSON", field, part.Type)
+}
+
+type usage struct {
+	Input        int `json:"input_tokens"`
+	InputDetails struct {
+		Cached int `json:"cached_tokens"`
+		Write  int `json:"cache_write_tokens"`
+	} `json:"input_tokens_details"`
+	Output        int `json:"output_tokens"`
+	OutputDetails struct {
+		Reasoning int `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+	Total int `json:"total_tokens"`
+}
+
+// valued is a possible answer with its probability.
+type valued struct {
+	Value       json.RawMessage `json:"value"`
+	Label       string          `json:"label,omitempty"`
+	Probability float64         `json:"probability"`
+}
+
+// decision is the reply of /v1/decisions. Of a question whose labels were scored as sequences it says so.
+func (r *Request) decision(a *Answered) api.Encoder {
+	answers := make([]map[string]any, len(r.Questions))
+	for i, q := range r.Questions {
+		answers[i] = q.decided(&a.Questions[i])
+	}
+	u := usage{Input: a.Tokens, Output: len(r.Questions), Total: a.Tokens + len(r.Questions)}
+	u.InputDetails.Cached = a.Cached
+	return reply{map[string]any{"model": a.Model, "answers": answers, "usage": u}}
+}
+
+func (q *Question) decided(f *Found) map[string]any {
+	out := map[string]any{"type": q.Kind, "name": q.Name}
+	if f.Sequences {
+		out["scored"] = "sequences"
+	}
+	if q.Kind == Predicate {
+		out["probability"] = f.Probabilities[1]
+		return out
+	}
+	list := make([]valued, len(q.Options))
+	for i, o := range q.Options {
+		list[i] = valued{Value: o.Value, Probability: f.Probabilities[i]}
+		if q.Kind == Score {
+			list[i].Value, list[i].Label = json.RawMessage(fmt.Sprint(i)), o.Text
+		}
+	}
+	out["probabilities"], out["confidence"] = list, f.confidence()
+	if q.Kind == Score {
+		out["score"] = f.mean()
+	} else {
+		out["choice"] = q.Options[f.top()].Value
+	}
+	return out
+}

@@ -1,0 +1,210 @@
+package decisions
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/api"
+)
+
+// DecodeSystemOne decodes and validates the body of POST /v1/systemone.
+func DecodeSystemOne(body []byte) (*Request, *api.Error) {
+	var in struct {
+		Model              string                     `json:"model"`
+		State              json.RawMessage            `json:"state"`
+		Instructions       string                     `json:"instructions"`
+		Questions          ordered                    `json:"questions"`
+		ChatTemplateKwargs map[string]json.RawMessage `json:"chat_template_kwargs"`
+		CacheSalt          string                     `json:"cache_salt"`
+		Priority           int                        `json:"priority"`
+		RequestID          string                     `json:"request_id"`
+		User               string                     `json:"user"`
+		Images             json.RawMessage            `json:"images"`
+		Files              json.RawMessage            `json:"files"`
+		Audio              json.RawMessage            `json:"audio"`
+		Videos             json.RawMessage            `json:"videos"`
+	}
+	if err := api.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	for field, raw := range map[string]json.RawMessage{"images": in.Images, "files": in.Files, "audio": in.Audio, "videos": in.Videos} {
+		if text := string(bytes.TrimSpace(raw)); text != "" && text != "null" && text != "[]" {
+			return nil, api.Invalid(field, "%s cannot be read: the models of this server read text alone", field)
+		}
+	}
+	r := &Request{
+		Model: in.Model, ChatTemplateKwargs: in.ChatTemplateKwargs, Salt: in.CacheSalt, User: in.User, Priority: in.Priority,
+		RequestID: in.RequestID, answer: (*Request).systemOne,
+	}
+	if in.Instructions != "" {
+		r.Messages = append(r.Messages, Message{"system", in.Instructions})
+	}
+	r.Messages = append(r.Messages, Message{"user", stateText(in.State)})
+	for _, e := range in.Questions {
+		q, err := readSystemOne(e.name, e.value)
+		if err != nil {
+			return nil, err
+		}
+		r.Questions = append(r.Questions, q)
+	}
+	return r, r.validate()
+}
+
+// stateText is a state as a model reads it: a string by itself, everything else as JSON.
+func stateText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text // "" of null
+	}
+	return string(bytes.TrimSpace(raw))
+}
+
+func readSystemOne(name string, raw json.RawMessage) (Question, *api.Error) {
+	field := "questions." + name
+	var in struct {
+		Type         Kind            `json:"type"`
+		Instructions string          `json:"instructions"`
+		Criteria     json.RawMessage `json:"criteria"`
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return Question{}, api.Invalid(field, "%s must be an object with type, instructions and criteria", field)
+	}
+	q := Question{Kind: in.Type, Name: &name, Instructions: in.Instructions}
+	if strings.TrimSpace(in.Instructions) == "" {
+		return q, api.Invalid(field+".instructions", "%s.instructions is missing; say what is asked", field)
+	}
+	var err *api.Error
+	switch in.Type {
+	case Choice:
+		q.Options, err = criteria(in.Criteria, field+".criteria")
+	case Noul:
+		var when struct{ True, False string }
+		if len(in.Criteria) > 0 && json.Unmarshal(in.Criteria, &when) != nil {
+			return q, api.Invalid(field+".criteria", "%s.criteria must be an object of true and false", field)
+		}
+		q.Options = binary(when.False, when.True)
+	case Score:
+		var levels []string
+		if json.Unmarshal(in.Criteria, &levels) != nil {
+			return q, api.Invalid(field+".criteria", "%s.criteria must be a list of levels", field)
+		}
+		for _, l := range levels {
+			q.Options = append(q.Options, Option{Text: l})
+		}
+		err = checkOptions(q.Options, field+".criteria", MaxLevels)
+	default:
+		err = api.Invalid(field+".type", "%s.type is %.40q; it must be choice, noul or score", field, in.Type)
+	}
+	return q, err
+}
+
+// criteria are a choice's options, in the order in which they are written.
+func criteria(raw json.RawMessage, field string) ([]Option, *api.Error) {
+	var list ordered
+	if json.Unmarshal(raw, &list) != nil {
+		return nil, api.Invalid(field, "%s must be an object from options to what they mean, or null", field)
+	}
+	var options []Option
+	for _, e := range list {
+		var description *string
+		if json.Unmarshal(e.value, &description) != nil {
+			return nil, api.Invalid(field, "%s.%s must be a text or null", field, e.name)
+		}
+		o := Option{Text: e.name}
+		if description != nil {
+			o.Description = *description
+		}
+		options = append(options, o)
+	}
+	return options, checkOptions(options, field, MaxOptions)
+}
+
+// ordered is the members of a JSON object in the order in which they are written.
+type ordered []member
+
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// UnmarshalJSON decodes an object.
+func (o *ordered) UnmarshalJSON(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return fmt.Errorf("%.20s is not an object", raw)
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		m := member{name: name.(string)}
+		if err := d.Decode(&m.value); err != nil {
+			return err
+		}
+		*o = append(*o, m)
+	}
+	return nil
+}
+
+// MarshalJSON encodes the object in its order.
+func (o ordered) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(api.AppendString(b, m.name), ':'), m.value...)
+	}
+	return append(b, '}'), nil
+}
+
+// systemOne is the reply of /v1/systemone.
+func (r *Request) systemOne(a *Answered) api.Encoder {
+	var answers, diagnostics ordered
+	for i, q := range r.Questions {
+		f := &a.Questions[i]
+		answers = append(answers, member{*q.Name, encoded(q.systemOne(f))})
+		seen := map[string]any{"label_mass": f.Mass, "argmax_is_label": f.Likeliest}
+		if f.Sequences {
+			seen["scored"] = "sequences"
+		}
+		diagnostics = append(diagnostics, member{*q.Name, encoded(seen)})
+	}
+	return reply{map[string]any{
+		"id": "systemone-" + a.ID, "object": "structured_decision", "created": a.Created, "model": a.Model,
+		"answers": answers, "diagnostics": diagnostics, "usage": map[string]int{"input_tokens": a.Tokens, "output_tokens": len(r.Questions)},
+	}}
+}
+
+func (q *Question) systemOne(f *Found) map[string]any {
+	var probabilities, legend ordered
+	for i, o := range q.Options {
+		name := o.Text
+		if q.Kind == Score {
+			name = fmt.Sprint(i)
+			legend = append(legend, member{name, encoded(o.Text)})
+		}
+		probabilities = append(probabilities, member{name, encoded(f.Probabilities[i])})
+	}
+	out := map[string]any{"type": q.Kind, "probabilities": probabilities, "confidence": f.confidence()}
+	switch q.Kind {
+	case Noul:
+		out["noul"] = f.Probabilities[1]
+	case Score:
+		out["score"], out["legend"] = f.mean(), legend
+	default:
+		out["choice"] = q.Options[f.top()].Text
+	}
+	return out
+}
+
+func encoded(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // numbers and strings alone, all of them finite
+	}
+	return raw
+}

@@ -1,0 +1,135 @@
+package decision
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/decisions"
+	"github.com/prefillonly/prefillonly/engine/completion"
+)
+
+// The words around a question are vLLM's, but that what holds for all questions stands before them: they share this part of
+// the prompt, too.
+const (
+	rule  = "Answer with the letter of one option only."
+	asked = "Question: "
+	// marker stands for a question where only what follows it is wanted.
+	marker = "prefillonly-question"
+)
+
+// labelNames are what options are called: letters, and pairs of letters where there are more options than letters.
+func labelNames() (names []string) {
+	for a := 'A'; a <= 'Z'; a++ {
+		names = append(names, string(a))
+	}
+	for a := 'A'; a <= 'Z'; a++ {
+		for b := 'A'; b <= 'Z'; b++ {
+			names = append(names, string(a)+string(b))
+		}
+	}
+	return names
+}
+
+// read renders and tokenizes a question, and finds its options' labels.
+func (c *Call) read(ctx context.Context, text *completion.Text, q *decisions.Question) (out question, err error) {
+	end, err := c.render(text, []string{marker}) // what follows a question is the same behind all
+	if err != nil {
+		return out, err
+	}
+	end = end[strings.LastIndex(end, marker)+len(marker):]
+	names, labels, err := c.labels(ctx, text, end, len(q.Options))
+	if err != nil {
+		return out, err
+	}
+	prompt, err := c.render(text, questionText(q, names))
+	if err != nil {
+		return out, err
+	}
+	out.labels = labels
+	out.prompt, err = text.Tokens(ctx, c.from.Salt, "input", prompt, false)
+	return out, err
+}
+
+func questionText(q *decisions.Question, names []string) []string {
+	lines := []string{rule, asked + q.Instructions}
+	for i, o := range q.Options {
+		line := names[i] + ": " + o.Text
+		if o.Description != "" {
+			line += " - " + o.Description
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// render is the prompt of the input and lines of a question. These follow the last message where that is the user's.
+func (c *Call) render(text *completion.Text, lines []string) (string, error) {
+	messages := slices.Clone(c.request.Messages)
+	body := strings.Join(lines, "\n")
+	if last := &messages[len(messages)-1]; last.Role == "user" {
+		last.Content = strings.TrimLeft(last.Content+"\n\n"+body, "\n")
+	} else {
+		messages = append(messages, decisions.Message{Role: "user", Content: body})
+	}
+	raw, err := json.Marshal(messages)
+	if err != nil {
+		return "", err
+	}
+	variables := map[string]json.RawMessage{"enable_thinking": json.RawMessage("false")}
+	maps.Copy(variables, c.request.ChatTemplateKwargs)
+	return text.Messages(raw, &api.Templating{ChatTemplateKwargs: variables})
+}
+
+// labels finds names for so many options that are distinct single tokens behind the end of a prompt. Where there are
+// too few of these, the first names do, by all of their tokens.
+func (c *Call) labels(ctx context.Context, text *completion.Text, end string, n int) (names []string, labels [][]engine.TokenID, err error) {
+	before, err := text.Tokens(ctx, c.from.Salt, "questions", end, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := labelNames()
+	seen := map[engine.TokenID]bool{}
+	whole := make([][]engine.TokenID, n)
+	for i, name := range all {
+		ids, err := text.Tokens(ctx, c.from.Salt, "questions", end+name, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(ids) <= len(before) || !slices.Equal(ids[:len(before)], before) {
+			return nil, nil, api.Invalid("model", "the tokenizer of `%s` joins the label %s with the end of the prompt; its questions cannot be answered", c.request.Model, name)
+		}
+		label := slices.Clone(ids[len(before):])
+		if i < n {
+			whole[i] = label
+		}
+		if len(label) == 1 && !seen[label[0]] {
+			seen[label[0]] = true
+			names, labels = append(names, name), append(labels, label)
+		}
+		if len(labels) == n {
+			return names, labels, nil
+		}
+	}
+	if i := firstAlike(whole); i >= 0 {
+		return nil, nil, fmt.Errorf("the labels %s and another one are the same tokens of `%s`", all[i], c.request.Model)
+	}
+	return all[:n], whole, nil
+}
+
+// firstAlike is a label whose tokens are those of one before it; -1 where there is none.
+func firstAlike(labels [][]engine.TokenID) int {
+	for i, l := range labels {
+		for _, other := range labels[:i] {
+			if slices.Equal(l, other) {
+				return i
+			}
+		}
+	}
+	return -1
+}
