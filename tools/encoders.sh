@@ -1,13 +1,13 @@
 #!/bin/sh
 # Times 1,000 short texts by this engine, below its HTTP and tokenizing, and by sentence-transformers, one after the other,
-# twice. See tools/encoders_torch.py for what its Python needs.
+# TIMES times (2). See tools/encoders_torch.py for what its Python needs.
 #
 #     tools/encoders.sh [SHAPE ...]     minilm-l6, bert-base, modernbert; all of them
 set -e
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 for shape in ${*:-minilm-l6 bert-base modernbert}; do
-	for _ in 1 2; do
+	for _ in $(seq "${TIMES:-2}"); do
 		go test ./engine/encoder -run xxx -bench "Texts/$shape\$" -benchtime 3x -count 1 | grep texts/s
 		"$python" tools/encoders_torch.py "$shape" 2>/dev/null | grep texts/s
 	done

@@ -10,10 +10,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/executor/runnertest"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/ref"
@@ -23,6 +25,12 @@ import (
 var testConfig = weights.Config{
 	Architectures: []string{"LlamaForCausalLM"}, ModelType: "llama", HiddenAct: "silu",
 	VocabSize: 300, HiddenSize: 64, IntermediateSize: 96, NumHiddenLayers: 4, NumAttentionHeads: 4, MaxPositionEmbeddings: 4096,
+}
+
+// textsConfig is an encoder of three layers.
+var textsConfig = weights.Config{
+	Architectures: []string{"BertModel"}, ModelType: "bert", HiddenAct: "gelu",
+	VocabSize: 200, HiddenSize: 64, IntermediateSize: 96, NumHiddenLayers: 3, NumAttentionHeads: 2, MaxPositionEmbeddings: 128,
 }
 
 // recorder remembers the tensors that a model asks of a random source. Those whose names begin with tuned are
@@ -43,6 +51,28 @@ func (r *recorder) Tensor(name string, shape ...int) (kernels.HostTensor, error)
 	return t, err
 }
 
+// record asks for all tensors of a model.
+func (r *recorder) record(c weights.Config) error {
+	if !encoder.Is(c) {
+		m, err := model.New(c, r, ref.New(), model.Options{MaxLen: 16})
+		if err == nil {
+			m.Close()
+		}
+		return err
+	}
+	m, err := encoder.Open(c, r, store.New(ref.New()), encoder.Options{})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	for i := range m.Chunks() {
+		if err := m.LoadChunk(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // write makes a checkpoint of random weights in a new directory.
 func write(t testing.TB, c weights.Config, seed uint64) string { return writeTuned(t, c, seed, "") }
 
@@ -50,11 +80,9 @@ func write(t testing.TB, c weights.Config, seed uint64) string { return writeTun
 func writeTuned(t testing.TB, c weights.Config, seed uint64, tuned string) string {
 	t.Helper()
 	r := &recorder{Random: weights.Random{Seed: seed, Type: kernels.BF16}, tuned: tuned}
-	m, err := model.New(c, r, ref.New(), model.Options{MaxLen: 16})
-	if err != nil {
+	if err := r.record(c); err != nil {
 		t.Fatal(err)
 	}
-	m.Close()
 	dir := t.TempDir()
 	raw, err := json.Marshal(map[string]any{
 		"architectures": c.Architectures, "model_type": c.ModelType, "hidden_act": c.HiddenAct, "vocab_size": c.VocabSize, "hidden_size": c.HiddenSize,

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
@@ -87,14 +88,29 @@ func backends(t *testing.T) map[string]func() kernels.Backend {
 	return all
 }
 
-// TestRunnerOfBothKinds holds a host of an LLM and networks to the suite of runners.
-func TestRunnerOfBothKinds(t *testing.T) {
-	base := write(t, testConfig, 1)
-	models := []Model{
+// TestEncoderOnGPU: a GPU computes no encoders, and hosts what there is beside one.
+func TestEncoderOnGPU(t *testing.T) {
+	o := testOptions()
+	o.Backend = cuda.New(simt.New())
+	h := open(t, o, []Model{{Name: "texts", Path: write(t, textsConfig, 8)}, {Name: "base", Path: write(t, testConfig, 1), Prompts: Prompts{MaxLen: 400, BlockTokens: 32}}})
+	if texts, base := infoOf(t, h, "texts"), infoOf(t, h, "base"); !strings.Contains(texts.Reason, "computes no encoders") || base.Reason != "" {
+		t.Errorf("the encoder: %q; the LLM: %q", texts.Reason, base.Reason)
+	}
+}
+
+// TestRunnerOfAllKinds holds a host of an LLM, networks and, where the device computes some, encoders to the suite of
+// runners.
+func TestRunnerOfAllKinds(t *testing.T) {
+	base, texts := write(t, testConfig, 1), Model{Name: "texts", Path: write(t, textsConfig, 8), Prompts: Prompts{MaxLen: 100}}
+	shared := []Model{
 		{Name: "base", Path: base, Prompts: Prompts{MaxLen: 400, BlockTokens: 32}}, {Name: "faces", Path: writeNetwork(t, perceptron(50, 40, 7, 4, 5))},
 		{Name: "plates", Path: writeNetwork(t, perceptron(50, 40, 3, 4, 6))}, {Name: "filter", Path: writeNetwork(t, filter(7))},
 	}
 	for name, backend := range backends(t) {
+		models := shared
+		if name != "GPU" {
+			models = append(models[:len(models):len(models)], texts)
+		}
 		t.Run(name, func(t *testing.T) {
 			runnertest.Run(t, func(t *testing.T) executor.Runner {
 				o, blobs := testOptions(), &runnertest.Memory{}

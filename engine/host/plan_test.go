@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
@@ -87,6 +88,10 @@ func TestDivide(t *testing.T) {
 		for i := range demands {
 			d := demand{plan: plans[rng.IntN(len(plans))], extra: rng.Int64N(1 << 16), always: rng.IntN(3) == 0}
 			d.plan.Stage = rng.Int64N(1 << 18)
+			if rng.IntN(4) == 0 {
+				d.plan = model.Plan{Stage: d.plan.Stage}
+				d.encoder = encoder.Size{Views: rng.Int64N(1 << 20), Scratch: rng.Int64N(1 << 20)}
+			}
 			for at, bytes := range sizes {
 				if rng.IntN(3) == 0 {
 					d.pieces = append(d.pieces, piece{uint32(at), bytes})
@@ -109,9 +114,9 @@ func TestDivide(t *testing.T) {
 					continue
 				}
 				need := needs(l, append(fit[:len(fit):len(fit)], d))
-				ok := need+l.CacheBytes <= l.Device && needs(l, []demand{d})+l.CacheBytes <= l.Device
+				ok := need <= l.Device && needs(l, []demand{d}) <= l.Device
 				if ok != (p.refused[i] == nil) {
-					t.Fatalf("%d bytes are needed of %d, with %d for caches: %v", need, l.Device, l.CacheBytes, p.refused[i])
+					t.Fatalf("%d bytes are needed of %d: %v", need, l.Device, p.refused[i])
 				}
 				var memory *MemoryError
 				if ok {
@@ -122,7 +127,9 @@ func TestDivide(t *testing.T) {
 				}
 			}
 		}
-		if need := needs(l, fit); need+p.caches > l.Device && len(fit) > 0 {
+		without := l
+		without.CacheBytes = 0
+		if need := needs(without, fit); need+p.caches > l.Device && len(fit) > 0 {
 			t.Fatalf("%d bytes are needed beside caches of %d, there are %d", need, p.caches, l.Device)
 		}
 		var pages int64
@@ -138,13 +145,18 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// needs is what models take at the least: the working memory, what is always kept, and the model with most beside it.
+// needs is what models take at the least: the working memory, what is always kept, the model with most beside it, and what
+// caches are to have, if one of them has a cache.
 func needs(l Limits, demands []demand) int64 {
 	var plans []model.Plan
-	var extra, stage, most, all int64
+	var extra, stage, most, all, views, scratch, caches int64
 	kept := map[uint32]int64{}
 	for _, d := range demands {
 		plans, extra, stage = append(plans, d.plan), max(extra, d.extra), max(stage, d.plan.Stage)
+		if d.caches() {
+			caches = l.CacheBytes
+		}
+		views, scratch = max(views, d.encoder.Views), max(scratch, d.encoder.Scratch)
 		for _, p := range d.pieces {
 			if d.always {
 				kept[p.at] = p.bytes
@@ -167,7 +179,7 @@ func needs(l Limits, demands []demand) int64 {
 	if len(demands) == 1 {
 		stage = 0
 	}
-	return work + extra + stage + l.padded(all+most)
+	return work + extra + stage + views + scratch + caches + l.padded(all+most)
 }
 
 // TestCachesBesideManyModels: as many models as do not fit together leave room for caches, and one that
