@@ -106,3 +106,21 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 }
+
+// FuzzOpen: any files are read or refused, and what is read can be worked with.
+func FuzzOpen(f *testing.F) {
+	f.Add([]byte(`{"architectures":["BertForSequenceClassification"],"id2label":{"0":"a"},"sentence_transformers":{"activation_fn":"x.Sigmoid"}}`), []byte(modules), []byte(lastToken), []byte(`{"prompts":{"q":"q: "},"default_prompt_name":"q"}`))
+	f.Add([]byte(`{"architectures":["Qwen3ForCausalLM"],"matryoshka_dimensions":[1]}`), []byte(`[{"type":"a.Normalize"}]`), []byte(`{"pooling_mode":"mean"}`), []byte(`{"similarity_fn_name":"dot"}`))
+	f.Add([]byte(`{"architectures":["Qwen2ForProcessRewardModel"],"num_labels":3}`), []byte(`[]`), []byte(`{}`), []byte(`null`))
+	f.Fuzz(func(t *testing.T, config, modules, pooling, prompts []byte) {
+		m, err := Open(files(t, "m", map[string]string{
+			"config.json": string(config), "modules.json": string(modules), "1_Pooling/config.json": string(pooling), "config_sentence_transformers.json": string(prompts),
+		}), "m")
+		if err != nil {
+			return
+		}
+		if m.Pool == engine.PoolNone || m.Pool > engine.PoolAll || m.Kind.String() == "" || (m.Kind == Classifier || m.Kind == Reward) && len(m.Labels) == 0 {
+			t.Errorf("%+v", m)
+		}
+	})
+}

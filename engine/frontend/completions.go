@@ -7,6 +7,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/scoring"
 	"github.com/prefillonly/prefillonly/internal/requestid"
 )
 
@@ -23,7 +24,7 @@ func (f *Frontend) answerChat(x *exchange, r *http.Request) {
 // prepareCompletion decodes a completion request and tokenizes its prompts.
 func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*completion.Call, *refusal) {
 	return prepare(f, x, r, api.DecodeCompletion, func(request *api.CompletionRequest) (*completion.Call, *refusal) {
-		_, text, from, refused := f.origin(x, r, askerOf(&request.Params))
+		text, from, refused := f.generator(x, r, &request.Params)
 		if refused != nil {
 			return nil, refused
 		}
@@ -35,7 +36,7 @@ func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*completion.
 // prepareChat decodes a chat request, renders its template and tokenizes the result.
 func (f *Frontend) prepareChat(x *exchange, r *http.Request) (*completion.Call, *refusal) {
 	return prepare(f, x, r, api.DecodeChat, func(request *api.ChatRequest) (*completion.Call, *refusal) {
-		_, text, from, refused := f.origin(x, r, askerOf(&request.Params))
+		text, from, refused := f.generator(x, r, &request.Params)
 		if refused != nil {
 			return nil, refused
 		}
@@ -76,6 +77,19 @@ func (f *Frontend) origin(x *exchange, r *http.Request, a asker) (m *Model, text
 		ID: x.id, Arrived: x.start, Model: m.Name, User: user(r.Header, a.user), Salt: x.owner.Salt(a.salt), Deadline: deadline,
 		Between: f.metrics.Of(m.Name).Between,
 	}, refused
+}
+
+// generator is origin for requests that ask for tokens, which not all models give.
+func (f *Frontend) generator(x *exchange, r *http.Request, p *api.Params) (*Text, completion.Origin, *refusal) {
+	m, text, from, refused := f.origin(x, r, askerOf(p))
+	if refused != nil {
+		return nil, from, refused
+	}
+	served := f.pool.State().Models[m.Name]
+	if m.Checkpoint != nil && served != nil && served.Tokens != nil && served.Tokens.VectorsOnly {
+		return nil, from, invalid(scoring.Unable(m.Checkpoint, m.Name, "completions"))
+	}
+	return text, from, nil
 }
 
 // answer runs a call and answers when all of it is done, or as it goes.

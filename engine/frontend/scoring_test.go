@@ -103,6 +103,20 @@ func TestScoringRefuses(t *testing.T) {
 	}
 }
 
+// TestNoTokens: a model without an LM head is not asked for tokens, and the refusal says what to ask for.
+func TestNoTokens(t *testing.T) {
+	f := newEmbedder(t, &checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolMean}, vector)
+	w := welcome(2)
+	w.Served[1].Tokens.VectorsOnly = true
+	f.pool.Deliver(w)
+	for path, body := range map[string]string{"/v1/completions": `{"prompt":"a"}`, "/v1/chat/completions": `{"messages":[{"role":"user","content":"a"}]}`} {
+		w := do(f, http.MethodPost, path, body)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "is an embedder: it does not answer completions, but embeddings, pooling, score and rerank") {
+			t.Errorf("%s: status %d: %s", path, w.Code, w.Body)
+		}
+	}
+}
+
 // TestScoringFails: an error of the engine ends the request, and the rest of its jobs.
 func TestScoringFails(t *testing.T) {
 	f := newEmbedder(t, &checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolLast}, func(s *wire.Submit) []*wire.Result {

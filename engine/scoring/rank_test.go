@@ -136,6 +136,9 @@ func TestClassify(t *testing.T) {
 	w.check("/pooling", `{"input":"aab"}`, head("pool")+`{"index":0,"object":"pooling","data":[0.7310586,0.26894143]}]`+usage(4, 1))
 	w.check("/pooling", `{"input":"ab","task":"token_classify","use_activation":false}`, head("pool")+`{"index":0,"object":"pooling","data":[[0,0],[1,0],[0,1]]}]`+usage(3, 1))
 	w.check("/pooling", `{"input":"a","task":"embed"}`, "it does not answer embeddings")
+	encoder := m
+	encoder.Pool = engine.PoolFirst
+	newWorld(t, encoder).check("/pooling", `{"input":"a","task":"token_classify"}`, "it does not answer token_classify, but classify and pooling")
 	w.check("/pooling", `{"input":"a","task":"plugin"}`, `task is "plugin"`)
 	w.check("/predict", `{"inputs":[["a","b","c"]]}`, "input 0 of inputs has 3 texts")
 	w.check("/predict", `{"inputs":[]}`, "inputs is an empty list")

@@ -5,6 +5,7 @@ package scoring
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
@@ -123,10 +124,10 @@ func (c *Call) able() error {
 	case pooling.Classify:
 		need = classes
 	case pooling.ClassifyToken:
-		if len(m.Labels) > 0 && m.Kind != checkpoint.Reranker {
+		if headed := m.Kind == checkpoint.Classifier || m.Kind == checkpoint.Reward; headed && (m.PerToken || m.Pool == engine.PoolLast) {
 			return nil
 		}
-		need = classes
+		need = "token_classify" // an encoder's head reads what is pooled
 	case pooling.Score:
 		need = scores
 	case pooling.Similarity:
@@ -136,13 +137,15 @@ func (c *Call) able() error {
 	case pooling.Labels:
 		need = labels
 	}
-	can := Capabilities(m)
-	for _, one := range can {
-		if one == need {
-			return nil
-		}
+	if slices.Contains(Capabilities(m), need) {
+		return nil
 	}
-	e := api.Invalid("model", "the model `%s` is %s: it does not answer %s, but %s", c.model, described(m), need, listed(can))
+	return Unable(m, c.model, need)
+}
+
+// Unable refuses to ask the model of this name for what it is not for.
+func Unable(m *checkpoint.Model, name, need string) *api.Error {
+	e := api.Invalid("model", "the model `%s` is %s: it does not answer %s, but %s", name, described(m), need, listed(Capabilities(m)))
 	e.Code = "unsupported_task"
 	return e
 }
