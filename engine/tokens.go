@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // Tokens is a prompt, and what is asked of it.
 type Tokens struct {
 	IDs  []TokenID // the prompt
@@ -80,6 +82,15 @@ type TokenBias struct {
 type Ban struct {
 	Tokens []TokenID // at least one
 	Before int       // forbidden only as one of the first Before tokens; 0: always
+}
+
+// Applies reports whether the token after those generated so far would be the one that b forbids here.
+func (b Ban) Applies(generated []TokenID) bool {
+	if b.Before > 0 && len(generated) >= b.Before {
+		return false
+	}
+	before := b.Tokens[:len(b.Tokens)-1]
+	return len(before) <= len(generated) && slices.Equal(before, generated[len(generated)-len(before):])
 }
 
 // TokenLogprob is one entry of a distribution.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the static library of tokenizers and chat templates (engine/tokenizer/native) into
+# Builds the static library of tokenizers, chat templates and grammars (engine/tokenizer/native) into
 # engine/tokenizer/native/lib. Takes its Rust crates from the registry, and the source of
 # github.com/daulet/tokenizers from the Go module of the version in go.mod. Does nothing when the
 # library was built from the same inputs.
@@ -19,7 +19,7 @@ line="static const char native_inputs[] __attribute__((used)) = \"$inputs\";"
 if [ -f $library ] && [ "$(cat $stamp 2>/dev/null)" = "$line" ]; then exit 0; fi
 
 if ! command -v cargo >/dev/null 2>&1; then
-    echo "native: cargo (Rust 1.78 or newer) is not installed; run tools/setup.sh" >&2
+    echo "native: cargo (Rust 1.87 or newer) is not installed; run tools/setup.sh" >&2
     exit 1
 fi
 go=$(tools/go.sh)

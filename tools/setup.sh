@@ -12,7 +12,7 @@ candidate() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
 minor() { command -v "$1" >/dev/null 2>&1 && "$@" 2>/dev/null | grep -oE '1\.[0-9]+' | head -n 1 | cut -d. -f2 || echo 0; }
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
-    echo "setup: this is not a Debian system. Install a C compiler, Go 1.26, Rust 1.78 or newer," >&2
+    echo "setup: this is not a Debian system. Install a C compiler, Go 1.26, Rust 1.87 or newer," >&2
     echo "setup: libzmq (4.3), oneDNN (2.6 or 3), FFmpeg (5.1 or newer) and x264 with their headers by hand, then run 'make build'." >&2
     exit 1
 fi
@@ -24,7 +24,7 @@ for package in gcc g++ libc6-dev pkg-config ca-certificates libzmq3-dev libdnnl-
 done
 # Any Go of 1.21 or later fetches the version go.mod names; an older one fetches it through tools/go.sh.
 [ "$(minor go version)" -gt 0 ] || missing="$missing golang-go"
-if [ "$(minor cargo --version)" -lt 78 ]; then
+if [ "$(minor cargo --version)" -lt 87 ]; then
     # Debian 12 carries its newer compiler under another name.
     if [ -n "$missing" ] && [ "$(id -u)" = 0 ]; then apt-get update -qq; fi
     if candidate cargo-web; then missing="$missing cargo-web rustc-web"; else missing="$missing cargo"; fi

@@ -53,8 +53,9 @@ type Params struct {
 	TruncatePromptTokens   *int           `json:"truncate_prompt_tokens"`
 	AddSpecialTokens       bool           `json:"add_special_tokens"`
 
-	WantLogprobs bool `json:"-"` // logprobs of generated tokens are reported
-	Top          int  `json:"-"` // how many of the likeliest tokens at each
+	WantLogprobs bool  `json:"-"` // logprobs of generated tokens are reported
+	Top          int   `json:"-"` // how many of the likeliest tokens at each
+	Form         *Form `json:"-"` // of what is generated; nil: any
 }
 
 // StreamOptions says what a stream carries beside text.

@@ -21,6 +21,7 @@ type CompletionRequest struct {
 func DecodeCompletion(body []byte) (*CompletionRequest, *Error) {
 	var in struct {
 		CompletionRequest
+		formFields
 		unsupported
 	}
 	in.Params = defaultParams()
@@ -35,7 +36,9 @@ func DecodeCompletion(body []byte) (*CompletionRequest, *Error) {
 	if err := in.check(&r.Params); err != nil {
 		return nil, err
 	}
-	return r, nil
+	var err *Error
+	r.Form, err = in.form(&r.Params)
+	return r, err
 }
 
 func (r *CompletionRequest) validate() *Error {
@@ -96,6 +99,7 @@ func (t *Templating) Validate() *Error {
 func DecodeChat(body []byte) (*ChatRequest, *Error) {
 	var in struct {
 		ChatRequest
+		formFields
 		unsupported
 	}
 	in.Params = defaultParams()
@@ -109,7 +113,9 @@ func DecodeChat(body []byte) (*ChatRequest, *Error) {
 	if err := in.check(&r.Params); err != nil {
 		return nil, err
 	}
-	return r, nil
+	var err *Error
+	r.Form, err = in.form(&r.Params)
+	return r, err
 }
 
 func (r *ChatRequest) validate() *Error {

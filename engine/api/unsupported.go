@@ -15,13 +15,7 @@ type unsupported struct {
 	Functions         json.RawMessage `json:"functions"`
 	FunctionCall      json.RawMessage `json:"function_call"`
 	ToolChoice        json.RawMessage `json:"tool_choice"`
-	ResponseFormat    json.RawMessage `json:"response_format"`
 	Documents         json.RawMessage `json:"documents"`
-	StructuredOutputs json.RawMessage `json:"structured_outputs"`
-	GuidedJSON        json.RawMessage `json:"guided_json"`
-	GuidedRegex       json.RawMessage `json:"guided_regex"`
-	GuidedChoice      json.RawMessage `json:"guided_choice"`
-	GuidedGrammar     json.RawMessage `json:"guided_grammar"`
 	LogitsProcessors  json.RawMessage `json:"logits_processors"`
 	Modalities        json.RawMessage `json:"modalities"`
 	Audio             json.RawMessage `json:"audio"`
@@ -47,11 +41,6 @@ func (u *unsupported) check(p *Params) *Error {
 		{"function_call", u.FunctionCall, "\"none\"\n\"auto\""},
 		{"tool_choice", u.ToolChoice, "\"none\"\n\"auto\""},
 		{"documents", u.Documents, `[]`},
-		{"structured_outputs", u.StructuredOutputs, ""},
-		{"guided_json", u.GuidedJSON, ""},
-		{"guided_regex", u.GuidedRegex, ""},
-		{"guided_choice", u.GuidedChoice, `[]`},
-		{"guided_grammar", u.GuidedGrammar, ""},
 		{"logits_processors", u.LogitsProcessors, `[]`},
 		{"modalities", u.Modalities, `["text"]`},
 		{"audio", u.Audio, ""},
@@ -63,9 +52,6 @@ func (u *unsupported) check(p *Params) *Error {
 		if len(f.raw) > 0 && !Neutral(f.raw, f.neutral) {
 			return Unsupported(f.name)
 		}
-	}
-	if !Neutral(u.ResponseFormat, "") && !isTextFormat(u.ResponseFormat) {
-		return Unsupported("response_format")
 	}
 	return u.checkNumbers(p)
 }
@@ -128,11 +114,4 @@ func Neutral(raw json.RawMessage, literals string) bool {
 		}
 	}
 	return false
-}
-
-func isTextFormat(raw json.RawMessage) bool {
-	var format struct {
-		Type string `json:"type"`
-	}
-	return json.Unmarshal(raw, &format) == nil && format.Type == "text"
 }

@@ -231,7 +231,7 @@ func TestJobLimit(t *testing.T) {
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	err := c.Submit([]*Job{one, c.Draw(one, 8, 1)})
+	err := c.Submit([]*Job{one, c.Like(one, asking('c').Work.(*engine.Tokens), 1)})
 	if err == nil || err.Code != engine.CodeOverloaded || !strings.Contains(err.Message, "1 jobs are open and 2 more would pass the limit of 2") {
 		t.Errorf("refused with %v", err)
 	}

@@ -42,14 +42,25 @@ func (c *Client) newJob(job engine.Job, arrived time.Time, results *Results, ind
 	return &Job{submit: wire.Submit{Job: job}, arrived: arrived, results: results, index: index}
 }
 
-// Draw makes a job that draws once more after the prompt of j, one of Tokens: with another seed, and without the
-// scores of the prompt, which j brings.
-func (c *Client) Draw(j *Job, seed uint64, index int) *Job {
-	work := *j.submit.Work.(*engine.Tokens)
-	work.Ask.Seed, work.Ask.PromptLogprobs, work.Ask.PromptTop = seed, false, 0
+// Like makes a job with other work after one whose work was found fit, as this must be.
+func (c *Client) Like(j *Job, work *engine.Tokens, index int) *Job {
 	job := j.submit.Job
-	job.Work = &work
+	job.Work = work
 	return c.newJob(job, j.arrived, j.results, index)
+}
+
+// Follow runs a job that goes on from j, which has ended, in its place: of the same owner, who does not wait for room
+// once more, and after the first token, which j's Deadline was for.
+func (c *Client) Follow(j *Job, work *engine.Tokens) *Job {
+	next := c.Like(j, work, j.index)
+	next.submit.Deadline = 0
+	c.mu.Lock()
+	connected := c.begin(next)
+	c.mu.Unlock()
+	if connected {
+		c.send(next, &next.submit)
+	}
+	return next
 }
 
 func (c *Client) newID() engine.JobID {
@@ -83,15 +94,7 @@ func (c *Client) Submit(jobs []*Job) *engine.Error {
 		c.letGo(jobs...)
 		return engine.Errorf(engine.CodeOverloaded, "%d jobs are open and %d more would pass the limit of %d; come back later", open, len(jobs), c.cfg.MaxJobs)
 	}
-	connected := c.connected
-	for _, j := range jobs {
-		j.id, j.sent = j.submit.ID, connected
-		if j.tensors != nil {
-			j.tensors.data = nil // it is the caller's again
-		}
-		c.open[j.id] = j
-		c.openOf[j.submit.Model]++
-	}
+	connected := c.begin(jobs...)
 	c.mu.Unlock()
 	if !connected {
 		return nil
@@ -100,6 +103,19 @@ func (c *Client) Submit(jobs []*Job) *engine.Error {
 		c.send(j, &j.submit)
 	}
 	return nil
+}
+
+// begin opens jobs, and says whether they can be sent; the caller holds mu.
+func (c *Client) begin(jobs ...*Job) (connected bool) {
+	for _, j := range jobs {
+		j.id, j.sent = j.submit.ID, c.connected
+		if j.tensors != nil {
+			j.tensors.data = nil // it is the caller's again
+		}
+		c.open[j.id] = j
+		c.openOf[j.submit.Model]++
+	}
+	return c.connected
 }
 
 // end forgets an open job; the caller holds mu.

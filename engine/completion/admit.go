@@ -8,6 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
 // maxJobs bounds prompts times n of one request.
@@ -40,8 +41,11 @@ func (c *Call) Admit(ctx context.Context) error {
 	c.choices = make([]choice, 0, count)
 	c.jobs = make([]*client.Job, 0, len(c.prompts)*c.perPrompt)
 	c.open = count
+	if c.form, err = c.constraint(ctx); err != nil {
+		return err
+	}
 	for i := range c.prompts {
-		if err := c.admitPrompt(i, m.Tokens.MaxModelLen, ask); err != nil {
+		if err := c.admitPrompt(i, m.Tokens, ask); err != nil {
 			return err
 		}
 	}
@@ -51,15 +55,16 @@ func (c *Call) Admit(ctx context.Context) error {
 }
 
 // admitPrompt makes the jobs and choices of prompt i.
-func (c *Call) admitPrompt(i, limit int, ask engine.Ask) error {
+func (c *Call) admitPrompt(i int, limits *wire.TokenLimits, ask engine.Ask) error {
 	p := &c.prompts[i]
 	var err error
-	if p.maxTokens, err = c.fit(i, limit); err != nil {
+	if p.maxTokens, err = c.fit(i, limits.MaxModelLen); err != nil {
 		return err
 	}
+	work := &engine.Tokens{IDs: p.ids, Max: p.maxTokens, Stop: c.stopTokens(), Ask: ask}
 	job, err := c.s.pool.NewJob(engine.Job{
 		Model: c.from.Model, User: c.from.User, Salt: c.from.Salt, Priority: c.Priority, Deadline: c.from.Deadline,
-		Work: &engine.Tokens{IDs: p.ids, Max: p.maxTokens, Stop: c.stopTokens(), Ask: ask},
+		Work: work,
 	}, c.from.Arrived, c.results, len(c.jobs))
 	if err != nil {
 		return c.misfit(i, err)
@@ -67,9 +72,10 @@ func (c *Call) admitPrompt(i, limit int, ask engine.Ask) error {
 	if err := c.spell(p); err != nil {
 		return err
 	}
-	c.jobs = append(c.jobs, job)
-	for k := 1; k < c.perPrompt; k++ {
-		c.jobs = append(c.jobs, c.s.pool.Draw(job, ask.Seed+uint64(k), len(c.jobs)))
+	for k := range c.perPrompt {
+		if err := c.addJob(job, work, k, limits.VocabSize); err != nil {
+			return err
+		}
 	}
 	for range c.N {
 		c.choices = append(c.choices, newChoice(c, i))
@@ -77,6 +83,28 @@ func (c *Call) admitPrompt(i, limit int, ask engine.Ask) error {
 	c.asked.positions += c.N * len(p.ids)
 	c.asked.tokens += c.N * p.maxTokens
 	c.Record.PromptTokens += len(p.ids)
+	return nil
+}
+
+// addJob adds the k-th job of a prompt, of which first is the first one and asks for work. The others draw once more, and
+// leave it to the first to bring the scores of the prompt. A job whose answer must have a form asks for a part of work.
+func (c *Call) addJob(first *client.Job, work *engine.Tokens, k, vocab int) error {
+	job, index := first, len(c.jobs)
+	if k > 0 {
+		again := *work
+		again.Ask.Seed, again.Ask.PromptLogprobs, again.Ask.PromptTop = work.Ask.Seed+uint64(k), false, 0
+		work = &again
+		job = c.s.pool.Like(first, work, index)
+	}
+	if c.form != nil {
+		g, err := c.guide(work, vocab)
+		if err != nil {
+			return err
+		}
+		c.guided = append(c.guided, g)
+		job = c.s.pool.Like(first, g.next(), index)
+	}
+	c.jobs = append(c.jobs, job)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/grammar"
 )
 
 // prompt is one prompt of a request. Text is kept only where it is to be echoed.
@@ -35,7 +36,9 @@ type Call struct {
 	prompts   []prompt
 	choices   []choice // prompt by prompt, N for each
 	jobs      []*client.Job
-	perPrompt int // jobs: N, or 1 where all choices are the same
+	form      grammar.Constraint // of the answers; nil: any
+	guided    []*guided          // the answers by job, if they must have a form
+	perPrompt int                // jobs: N, or 1 where all choices are the same
 	results   *client.Results
 	received  []client.Delivery
 	fresh     []int // choices that have news
@@ -80,6 +83,7 @@ func (c *Call) Submit() error {
 	}
 	c.held = c.asked.ofPrompts()
 	if err := c.s.pool.Submit(c.jobs); err != nil {
+		c.closeForms()
 		c.release()
 		return err
 	}
@@ -92,6 +96,7 @@ func (c *Call) Close() {
 	if c.open > 0 {
 		c.s.pool.Cancel(c.jobs...)
 	}
+	c.closeForms()
 	c.release()
 }
 
@@ -116,20 +121,32 @@ func (c *Call) Next(ctx context.Context) ([]int, error) {
 		if d.Result.Err != nil {
 			return nil, d.Result.Err
 		}
-		first := d.Index
-		if c.perPrompt < c.N {
-			first *= c.N
+		results, err := c.known(d)
+		if err != nil {
+			return nil, err
 		}
-		for i := first; i < first+c.N/c.perPrompt; i++ {
-			if err := c.accept(i, d); err != nil {
+		for _, d.Result = range results {
+			if err := c.acceptAll(d); err != nil {
 				return nil, err
 			}
 		}
-		if answer := d.Result.Output.(*engine.TokenOutput).Answer; answer != nil {
-			c.held += c.s.logprobs.Add(len(answer.Top) + len(answer.Labels))
-		}
+		c.follow(d)
 	}
 	return c.fresh, nil
+}
+
+// acceptAll adds a Result to the choices that its job is of.
+func (c *Call) acceptAll(d client.Delivery) error {
+	n := c.N / c.perPrompt
+	for i := d.Index * n; i < (d.Index+1)*n; i++ {
+		if err := c.accept(i, d); err != nil {
+			return err
+		}
+	}
+	if answer := d.Result.Output.(*engine.TokenOutput).Answer; answer != nil {
+		c.held += c.s.logprobs.Add(len(answer.Top) + len(answer.Labels))
+	}
+	return nil
 }
 
 // accept adds a Result to choice i.

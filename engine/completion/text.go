@@ -37,6 +37,7 @@ type ChatOptions struct {
 type Text struct {
 	Tokenizer
 	Template
+	Grammars // may be nil
 }
 
 // Tokens tokenizes text, which came in field. Salt separates what is remembered of texts as it separates

@@ -65,7 +65,7 @@ func (d *distribution) ban(bans []engine.Ban, generated []engine.TokenID) *engin
 		return nil
 	}
 	for _, b := range bans {
-		if !applies(b, generated) {
+		if !b.Applies(generated) {
 			continue
 		}
 		if c, ok := d.column(b.Tokens[len(b.Tokens)-1]); ok {
@@ -77,15 +77,6 @@ func (d *distribution) ban(bans []engine.Ban, generated []engine.TokenID) *engin
 		return engine.Errorf(engine.CodeBadTokens, "bad_words and min_tokens forbid every token that may be chosen as token %d", len(generated))
 	}
 	return nil
-}
-
-// applies reports whether the next token would be the one that b forbids here.
-func applies(b engine.Ban, generated []engine.TokenID) bool {
-	if b.Before > 0 && len(generated) >= b.Before {
-		return false
-	}
-	before := b.Tokens[:len(b.Tokens)-1]
-	return len(before) <= len(generated) && slices.Equal(before, generated[len(generated)-len(before):])
 }
 
 // uniform is in [0, 1), a function of its arguments alone.

@@ -35,7 +35,7 @@ func Open(dir, template string) (*Texts, error) {
 	if t.Tokenizer, err = tokenizer.Open(dir); err != nil {
 		return nil, err
 	}
-	return &Texts{completion.Text{Tokenizer: t.Tokenizer, Template: t}, specials{t.Tokenizer, ranks(t.TokenizerInfo())}, t.Close}, nil
+	return &Texts{completion.Text{Tokenizer: t.Tokenizer, Template: t, Grammars: t.Tokenizer}, specials{t.Tokenizer, ranks(t.TokenizerInfo())}, t.Close}, nil
 }
 
 // specials adapts the tokenizer's special tokens to scoring.

@@ -30,3 +30,10 @@ func templateBudget(contextBytes int) budget {
 
 // templateTime is what a template may take with messages of no length; the tests lower it.
 var templateTime = 5 * time.Second
+
+func grammarBudget(textBytes int) budget {
+	return budget{128<<20 + 256*textBytes, 5 * time.Second}
+}
+
+// stepBudget is what one step of a compiled form may add.
+var stepBudget = budget{64 << 20, 2 * time.Second}

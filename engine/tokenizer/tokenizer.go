@@ -41,6 +41,7 @@ type Tokenizer struct {
 	hasBOS   bool
 	eos      []engine.TokenID
 	widest   int // see BytesPerToken
+	grammars grammars
 
 	pairError error // why there is no pair
 }
@@ -123,7 +124,10 @@ func (t *Tokenizer) findSurroundings() error {
 }
 
 // Close frees the native library's memory. No other call may be running or follow.
-func (t *Tokenizer) Close() { t.model.close() }
+func (t *Tokenizer) Close() {
+	t.closeGrammars()
+	t.model.close()
+}
 
 // Encode returns the ids of text; with addSpecial the tokenizer's own special tokens around it
 // (such as <|begin_of_text|>). Special tokens spelt out in text become their ids. Invalid UTF-8 is

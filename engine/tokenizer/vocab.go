@@ -48,6 +48,7 @@ type addedToken struct {
 	LStrip     bool           `json:"lstrip"`
 	RStrip     bool           `json:"rstrip"`
 	SingleWord bool           `json:"single_word"`
+	Special    bool           `json:"special"`
 }
 
 // spelling is how the vocabulary writes bytes.
@@ -63,6 +64,7 @@ const (
 type token struct {
 	text     string
 	spelling spelling
+	special  bool // no part of a text
 }
 
 // bytes is what the token stands for.
@@ -113,11 +115,11 @@ func (p *parts) tokens() []token {
 	tokens := make([]token, len(p.Vocab))
 	for id, text := range p.Vocab {
 		if text != nil {
-			tokens[id] = token{*text, s}
+			tokens[id] = token{text: *text, spelling: s}
 		}
 	}
 	for _, a := range p.Added {
-		tokens[a.ID] = token{a.Content, plainSpelling}
+		tokens[a.ID] = token{text: a.Content, special: a.Special}
 	}
 	return tokens
 }

@@ -102,7 +102,8 @@ var arrows = map[string][]string{
 	"engine/api/decisions":     {"engine/api"},
 	"engine/decision":          {"engine", "engine/api", "engine/api/decisions", "engine/client", "engine/completion"},
 	"engine/checkpoint":        {"engine", "internal/regular"},
-	"engine/tokenizer":         {"engine", "internal/regular"},
+	"engine/grammar":           {"engine"},
+	"engine/tokenizer":         {"engine", "engine/grammar", "internal/regular"},
 	"engine/demo":              {},
 	"engine/texts":             {"engine/completion", "engine/scoring", "engine/tokenizer", "internal/regular"},
 	"engine/demo/demotest":     {"engine/demo"},
@@ -114,7 +115,7 @@ var arrows = map[string][]string{
 	"engine/client":            {"engine", "engine/wire"},
 	"engine/client/clienttest": {"engine", "engine/wire"},
 	"engine/detokenize":        {"engine"},
-	"engine/completion":        {"engine", "engine/api", "engine/client", "engine/detokenize", "internal/budget"},
+	"engine/completion":        {"engine", "engine/api", "engine/client", "engine/detokenize", "engine/grammar", "engine/wire", "internal/budget"},
 	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/completion", "engine/wire", "internal/budget"},
 	"engine/metrics":           {"engine/client", "engine/completion", "engine/inference", "engine/oip", "engine/wire", "internal/httpserve"},
 	"engine/frontend": {

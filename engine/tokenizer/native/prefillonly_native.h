@@ -46,6 +46,23 @@ int prefillonly_template_render(const void *template_, const uint8_t *context, s
                                 struct prefillonly_bytes *out, struct prefillonly_bytes *error);
 void prefillonly_template_free(void *template_);
 
+// Constraints on generated text. What is opened is freed before the tokenizer and after all that is compiled of it; one
+// call at a time uses a compiled grammar.
+enum { prefillonly_grammar_json_schema, prefillonly_grammar_regex, prefillonly_grammar_lark };
+void *prefillonly_grammars_open(const void *tokenizer, const uint8_t *bytes, const uint32_t *ends, size_t count,
+                                struct prefillonly_budget, struct prefillonly_bytes *error);
+void prefillonly_grammars_free(void *grammars);
+void *prefillonly_grammar_compile(const void *grammars, uint32_t kind, const uint8_t *text, size_t len,
+                                  struct prefillonly_budget, struct prefillonly_bytes *error);
+void *prefillonly_grammar_clone(const void *grammar, struct prefillonly_budget, struct prefillonly_bytes *error);
+void prefillonly_grammar_free(void *grammar);
+// 0, 1 when the text is complete, or -1 and *error.
+int prefillonly_grammar_advance(void *grammar, const uint32_t *ids, size_t len, struct prefillonly_budget,
+                                struct prefillonly_ids *forced, struct prefillonly_bytes *error);
+// 0, 1 when the text may end here, or -1 and *error.
+int prefillonly_grammar_mask(void *grammar, uint32_t *bits, size_t words, struct prefillonly_budget,
+                             struct prefillonly_bytes *error);
+
 // Of github.com/daulet/tokenizers; the second fails to link when the library is of another version.
 void tokenizers_free_tokenizer(void *tokenizer);
 void tokenizers_version_1_22_1(void);

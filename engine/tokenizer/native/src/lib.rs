@@ -1,4 +1,4 @@
-//! Tokenizers and chat templates as one static library with a C interface; `prefillonly_native.h`
+//! Tokenizers, chat templates and grammars as one static library with a C interface; `prefillonly_native.h`
 //! is its header. One library, since two of Rust's would define the same symbols twice.
 
 #![feature(alloc_error_hook)] // see budget.rs; tools/native.sh permits it to this crate
@@ -8,10 +8,12 @@
 mod daulet;
 mod budget;
 mod ffi;
+mod grammar;
 mod json;
 mod template;
 mod tokenizer;
 
 pub use daulet::*;
+pub use grammar::*;
 pub use template::*;
 pub use tokenizer::*;

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// formed is an answer whose text must have a form.
+type formed struct {
+	Choices []struct {
+		Text         string
+		Message      struct{ Content string }
+		FinishReason string `json:"finish_reason"`
+		StopReason   any    `json:"stop_reason"`
+		Logprobs     struct {
+			Tokens        []string
+			TokenLogprobs []float64            `json:"token_logprobs"`
+			TopLogprobs   []map[string]float64 `json:"top_logprobs"`
+		}
+	}
+	Usage struct {
+		Completion int `json:"completion_tokens"`
+		Prompt     int `json:"prompt_tokens"`
+	}
+	Error struct{ Message, Param string }
+}
+
+// formed asks for a completion with these fields.
+func (p *program) formed(t *testing.T, fields string) (f formed) {
+	t.Helper()
+	response, err := http.Post(p.base+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"Will the user like it? Answer:",`+fields+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := readAll(t, response)
+	if err := json.Unmarshal([]byte(text), &f); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return f
+}
+
+func (f *formed) texts() (all []string) {
+	for _, c := range f.Choices {
+		all = append(all, c.Text)
+	}
+	return all
+}
+
+// TestStructuredOutputs asks the demo model for answers of each kind of form.
+func TestStructuredOutputs(t *testing.T) {
+	p := serve(t, nil)
+	t.Run("choice", func(t *testing.T) {
+		got := p.formed(t, `"guided_choice":["positive","negative","neither","not"],"n":40,"seed":1,"temperature":2,"max_tokens":20`)
+		seen := map[string]int{}
+		for _, c := range got.Choices {
+			seen[c.Text]++
+			if c.FinishReason != "stop" || c.StopReason != nil {
+				t.Errorf("%+v", c)
+			}
+		}
+		if seen["positive"] == 0 || len(seen) < 3 || seen["positive"]+seen["negative"]+seen["neither"]+seen["not"] != 40 {
+			t.Errorf("answers %v", seen)
+		}
+	})
+	t.Run("choice by its first token", func(t *testing.T) {
+		form := p.formed(t, `"guided_choice":["Yes","No"],"temperature":0,"logprobs":2,"max_tokens":5`)
+		c := form.Choices[0]
+		var sum float64
+		for _, logprob := range c.Logprobs.TopLogprobs[0] {
+			sum += math.Exp(logprob)
+		}
+		if len(c.Logprobs.TopLogprobs[0]) != 2 || sum < 0.9999 || sum > 1.0001 || !slices.Contains([]string{"Yes", "No"}, c.Text) {
+			t.Errorf("%+v: the choices have %v of the probability", form, sum)
+		}
+		for _, logprob := range c.Logprobs.TokenLogprobs[1:] {
+			if logprob != 0 {
+				t.Errorf("a token that must follow has %v", logprob)
+			}
+		}
+	})
+	t.Run("regex", func(t *testing.T) {
+		want := regexp.MustCompile(`^[a-c]{3}-[0-9]{2}$`)
+		got := p.formed(t, `"structured_outputs":{"regex":"^[a-c]{3}-[0-9]{2}$"},"n":8,"seed":4,"max_tokens":30`)
+		for _, text := range got.texts() {
+			if !want.MatchString(text) {
+				t.Errorf("%q", text)
+			}
+		}
+		if len(slices.Compact(slices.Sorted(slices.Values(got.texts())))) < 3 {
+			t.Errorf("drawn texts %q", got.texts())
+		}
+		if again := p.formed(t, `"structured_outputs":{"regex":"^[a-c]{3}-[0-9]{2}$"},"n":8,"seed":4,"max_tokens":30`); !reflect.DeepEqual(again.texts(), got.texts()) {
+			t.Errorf("a seed gives %q and %q", got.texts(), again.texts())
+		}
+	})
+	t.Run("grammar", func(t *testing.T) {
+		got := p.formed(t, `"guided_grammar":"start: \"(\" (\"a\" | \"bc\" | start) \")\"","n":8,"seed":5,"max_tokens":100`)
+		for i, text := range got.texts() {
+			inner := strings.Trim(text, "()")
+			if got.Choices[i].FinishReason == "stop" && (inner != "a" && inner != "bc" || strings.Count(text, "(") != strings.Count(text, ")")) {
+				t.Errorf("%q", text)
+			}
+		}
+	})
+	t.Run("JSON schema", func(t *testing.T) {
+		const schema = `{"type":"object","properties":{"name":{"type":"string","maxLength":12},"age":{"type":"integer","minimum":0,"maximum":120},"ok":{"type":"boolean"},"kind":{"enum":["a","b\"c"]}},"required":["name","age","ok","kind"],"additionalProperties":false}`
+		judge := judgeOf(t, schema)
+		for _, form := range []string{`"guided_json":` + schema, `"structured_outputs":{"json":` + schema + `,"disable_any_whitespace":true}`, `"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":` + schema + `}}`} {
+			got := p.formed(t, form+`,"n":6,"seed":7,"temperature":1.5,"max_tokens":200`)
+			for _, text := range got.texts() {
+				var v any
+				if err := json.Unmarshal([]byte(text), &v); err != nil {
+					t.Errorf("%q: %v", text, err)
+				} else if err := judge.Validate(v); err != nil {
+					t.Errorf("%q: %v", text, err)
+				}
+			}
+		}
+	})
+	t.Run("chat", func(t *testing.T) {
+		got := p.score(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"like it?"}],"guided_choice":["maybe not","may"],"max_tokens":9}`)
+		if text := got.Choices[0].Message.Content; text != "maybe not" && text != "may" {
+			t.Errorf("%q", text)
+		}
+	})
+	t.Run("stream", func(t *testing.T) {
+		const body = `{"prompt":"like it?","guided_regex":"[0-9]{3}(-[a-f]{4}){2}","seed":11,"logprobs":3,"max_tokens":40`
+		whole, stream := p.score(t, "/v1/completions", body+`}`), p.score(t, "/v1/completions", body+`,"stream":true}`)
+		if !reflect.DeepEqual(whole, stream) || len(whole.Choices[0].Text) != 13 {
+			t.Errorf("whole %+v\nas a stream %+v", whole, stream)
+		}
+	})
+	t.Run("prompt_logprobs", func(t *testing.T) {
+		const prompt = `{"prompt":"like it? Answer Yes or No, if you please:","logprobs":1,"prompt_logprobs":1,`
+		with := p.score(t, "/v1/completions", prompt+`"guided_regex":"certainly[0-9]","max_tokens":9}`)
+		without := p.score(t, "/v1/completions", prompt+`"max_tokens":1}`)
+		if got, want := with.Choices[0].PromptLogprobs, without.Choices[0].PromptLogprobs; len(want) < 5 || !reflect.DeepEqual(got, want) {
+			t.Errorf("the prompt's are %v, without a form %v", got, want)
+		}
+	})
+	t.Run("echo", func(t *testing.T) {
+		got := p.formed(t, `"echo":true,"guided_choice":["certainly"],"logprobs":0`)
+		if c := got.Choices[0]; c.Text != "Will the user like it? Answer:certainly" || !strings.HasSuffix(strings.Join(c.Logprobs.Tokens, ""), c.Text) {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("ends", func(t *testing.T) {
+		const long = `"guided_choice":["a very long answer","another long answer"],"temperature":0`
+		all := p.formed(t, long+`,"max_tokens":50`)
+		n := all.Usage.Completion
+		if c := all.Choices[0]; c.FinishReason != "stop" || n < 5 {
+			t.Fatalf("%+v", all)
+		}
+		for most := 1; most <= n+1; most++ {
+			got := p.formed(t, fmt.Sprintf(`%s,"max_tokens":%d`, long, most))
+			want := "length"
+			if most >= n {
+				want = "stop"
+			}
+			if c := got.Choices[0]; c.FinishReason != want || !strings.HasPrefix(all.Choices[0].Text, c.Text) || got.Usage.Completion != min(most, n) {
+				t.Errorf("max_tokens %d: %+v of %+v", most, got, all)
+			}
+		}
+		if c := p.formed(t, long+`,"max_tokens":50,"stop":["ng a"]`).Choices[0]; c.StopReason != "ng a" || !strings.HasSuffix(c.Text, "lo") {
+			t.Errorf("at a stop string: %+v", c)
+		}
+		if got := p.formed(t, `"guided_regex":"[ab]*","min_tokens":6,"max_tokens":60,"seed":2,"n":5`); slices.ContainsFunc(got.texts(), func(s string) bool { return len(s) < 6 }) {
+			t.Errorf("min_tokens: %q", got.texts())
+		}
+		if got := p.formed(t, `"guided_choice":["ab","ac","b"],"bad_words":["b"],"n":5,"max_tokens":9`); slices.ContainsFunc(got.texts(), func(s string) bool { return s == "b" }) {
+			t.Errorf("bad_words: %q", got.texts())
+		}
+	})
+	t.Run("greedy", func(t *testing.T) {
+		got := p.formed(t, `"guided_regex":"[a-f]{6}","temperature":0,"n":3,"max_tokens":20`)
+		if all := got.texts(); len(all) != 3 || len(all[0]) != 6 || all[0] != all[1] || all[1] != all[2] {
+			t.Errorf("%q", all)
+		}
+	})
+	t.Run("errors", func(t *testing.T) {
+		for _, c := range []struct{ fields, param, says string }{
+			{`"guided_json":{"type":"objekt"}`, "guided_json", "objekt"},
+			{`"structured_outputs":{"regex":"(ab"}`, "structured_outputs.regex", "unclosed group"},
+			{`"guided_grammar":"start: foo"`, "guided_grammar", `unknown name: \"foo\"`},
+			{`"response_format":{"type":"json_schema","json_schema":{"schema":{"$ref":"#"}}}`, "response_format.json_schema.schema", "no text has this form"},
+			{`"guided_regex":"()"`, "guided_regex", "the empty text"},
+			{`"guided_json":{"type":"array","items":` + strings.Repeat(`{"items":`, 200) + `{}` + strings.Repeat("}", 200) + `}`, "guided_json", "recursion limit"},
+		} {
+			got := p.formed(t, c.fields)
+			if says, _ := json.Marshal(got.Error.Message); got.Error.Param != c.param || !strings.Contains(string(says), c.says) {
+				t.Errorf("%.80s: %+v", c.fields, got.Error)
+			}
+		}
+	})
+}
+
+func judgeOf(t *testing.T, schema string) *jsonschema.Schema {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("schema.json", v); err != nil {
+		t.Fatal(err)
+	}
+	judge, err := compiler.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return judge
+}

@@ -1,0 +1,201 @@
+package api
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Form is what a generated text must be: one of Choices, or what Text says in the language of Kind.
+type Form struct {
+	Field   string // that it came in, for errors
+	Kind    FormKind
+	Choices []string
+	Text    string
+	Compact bool // of JSON: no spaces between its parts
+}
+
+// FormKind is the language of a Form.
+type FormKind uint8
+
+// The kinds.
+const (
+	FormChoice  FormKind = iota
+	FormJSON             // a JSON schema
+	FormRegex            // of the whole text
+	FormGrammar          // in Lark's syntax
+)
+
+// MaxFormChoices bounds the choices of a Form.
+const MaxFormChoices = 4096
+
+// anyObject is the schema of response_format json_object.
+const anyObject = `{"type":"object"}`
+
+// formFields are the fields of a request that say a Form: OpenAI's, vLLM's, and those that vLLM had before.
+type formFields struct {
+	ResponseFormat    json.RawMessage `json:"response_format"`
+	StructuredOutputs json.RawMessage `json:"structured_outputs"`
+	GuidedJSON        json.RawMessage `json:"guided_json"`
+	GuidedRegex       json.RawMessage `json:"guided_regex"`
+	GuidedChoice      json.RawMessage `json:"guided_choice"`
+	GuidedGrammar     json.RawMessage `json:"guided_grammar"`
+	GuidedWhitespace  json.RawMessage `json:"guided_whitespace_pattern"`
+}
+
+// form is the one Form that the fields say; nil where they say none.
+func (f *formFields) form(p *Params) (*Form, *Error) {
+	forms, err := formsOf("", map[string]json.RawMessage{
+		"guided_json": f.GuidedJSON, "guided_regex": f.GuidedRegex, "guided_choice": f.GuidedChoice, "guided_grammar": f.GuidedGrammar,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, more := range []func() ([]*Form, *Error){f.outputs, f.format} {
+		also, err := more()
+		if err != nil {
+			return nil, err
+		}
+		forms = append(forms, also...)
+	}
+	switch {
+	case !Neutral(f.GuidedWhitespace, ""):
+		return nil, Unsupported("guided_whitespace_pattern")
+	case len(forms) == 0:
+		return nil, nil
+	case len(forms) > 1:
+		return nil, Invalid(forms[1].Field, "%s and %s both say what the answer must be; give one", forms[0].Field, forms[1].Field)
+	case len(p.AllowedTokenIDs) > 0:
+		return nil, Invalid("allowed_token_ids", "allowed_token_ids and %s both say which tokens may come; give one", forms[0].Field)
+	}
+	return forms[0], nil
+}
+
+// formsOf reads those of choice, regex, json and grammar that are given, whose fields are called prefix and their name.
+func formsOf(prefix string, given map[string]json.RawMessage) ([]*Form, *Error) {
+	var forms []*Form
+	for _, name := range []string{"choice", "guided_choice", "json", "guided_json", "regex", "guided_regex", "grammar", "guided_grammar"} {
+		raw := given[name]
+		if len(raw) == 0 || Neutral(raw, "") {
+			continue
+		}
+		form, err := newForm(prefix+name, strings.TrimPrefix(name, "guided_"), raw)
+		if err != nil {
+			return nil, err
+		}
+		forms = append(forms, form)
+	}
+	return forms, nil
+}
+
+func newForm(field, kind string, raw json.RawMessage) (*Form, *Error) {
+	f := &Form{Field: field}
+	switch kind {
+	case "choice":
+		return f, f.readChoices(raw)
+	case "json":
+		f.Kind = FormJSON
+		return f, f.readSchema(raw)
+	case "regex":
+		f.Kind = FormRegex
+	case "grammar":
+		f.Kind = FormGrammar
+	}
+	if json.Unmarshal(raw, &f.Text) != nil || f.Text == "" {
+		return nil, Invalid(field, "%s must be a string that is not empty", field)
+	}
+	return f, nil
+}
+
+func (f *Form) readChoices(raw json.RawMessage) *Error {
+	if json.Unmarshal(raw, &f.Choices) != nil {
+		return Invalid(f.Field, "%s must be a list of strings", f.Field)
+	}
+	if n := len(f.Choices); n == 0 || n > MaxFormChoices {
+		return Invalid(f.Field, "%s has %d choices; it must have 1 to %d", f.Field, n, MaxFormChoices)
+	}
+	for i, choice := range f.Choices {
+		if choice == "" {
+			return Invalid(f.Field, "%s: choice %d is empty", f.Field, i)
+		}
+	}
+	return nil
+}
+
+// readSchema takes a schema as it is, or as a string of JSON.
+func (f *Form) readSchema(raw json.RawMessage) *Error {
+	f.Text = strings.TrimSpace(string(raw))
+	if strings.HasPrefix(f.Text, `"`) {
+		if json.Unmarshal(raw, &f.Text) != nil || !json.Valid([]byte(f.Text)) {
+			return Invalid(f.Field, "%s is a string that is not the JSON of a schema", f.Field)
+		}
+		f.Text = strings.TrimSpace(f.Text)
+	}
+	if !strings.HasPrefix(f.Text, "{") {
+		return Invalid(f.Field, "%s must be a JSON schema: an object", f.Field)
+	}
+	return nil
+}
+
+// outputs reads vLLM's structured_outputs.
+func (f *formFields) outputs() ([]*Form, *Error) {
+	if Neutral(f.StructuredOutputs, "") {
+		return nil, nil
+	}
+	given := map[string]json.RawMessage{}
+	if json.Unmarshal(f.StructuredOutputs, &given) != nil {
+		return nil, Invalid("structured_outputs", "structured_outputs must be an object with one of choice, json, regex, grammar and json_object")
+	}
+	for _, name := range []string{"structural_tag", "whitespace_pattern", "disable_additional_properties"} {
+		if raw := given[name]; len(raw) > 0 && !Neutral(raw, "false") {
+			return nil, Unsupported("structured_outputs." + name)
+		}
+	}
+	forms, err := formsOf("structured_outputs.", given)
+	if err != nil {
+		return nil, err
+	}
+	if !Neutral(given["json_object"], "false") {
+		forms = append(forms, &Form{Field: "structured_outputs.json_object", Kind: FormJSON, Text: anyObject})
+	}
+	if len(forms) == 0 {
+		return nil, Invalid("structured_outputs", "structured_outputs has none of choice, json, regex, grammar and json_object")
+	}
+	forms[0].Compact = !Neutral(given["disable_any_whitespace"], "false")
+	return forms, nil
+}
+
+// format reads OpenAI's response_format.
+func (f *formFields) format() ([]*Form, *Error) {
+	if Neutral(f.ResponseFormat, "") {
+		return nil, nil
+	}
+	var format struct {
+		Type       string `json:"type"`
+		JSONSchema *struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
+	}
+	if json.Unmarshal(f.ResponseFormat, &format) != nil {
+		return nil, Invalid("response_format", "response_format must be an object with a type of text, json_object or json_schema")
+	}
+	switch format.Type {
+	case "text":
+		return nil, nil
+	case "json_object":
+		return []*Form{{Field: "response_format", Kind: FormJSON, Text: anyObject}}, nil
+	case "json_schema":
+		if format.JSONSchema == nil {
+			return nil, Invalid("response_format.json_schema", "response_format.json_schema is missing")
+		}
+		const field = "response_format.json_schema.schema"
+		if Neutral(format.JSONSchema.Schema, "") {
+			return nil, Invalid(field, "%s is missing", field)
+		}
+		form, err := newForm(field, "json", format.JSONSchema.Schema)
+		if err != nil {
+			return nil, err
+		}
+		return []*Form{form}, nil
+	}
+	return nil, Invalid("response_format.type", "response_format.type is %.40q; it must be text, json_object or json_schema", format.Type)
+}

@@ -1,0 +1,129 @@
+package completion
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/grammar"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// Grammars compiles the forms of texts for the tokens of one tokenizer. It is safe for concurrent use.
+type Grammars interface {
+	Grammar(kind grammar.Kind, text string) (grammar.Constraint, error)
+}
+
+// constraint makes what holds the call's answers to their form; nil if they may be anything.
+func (c *Call) constraint(ctx context.Context) (grammar.Constraint, error) {
+	form := c.Form
+	if form == nil || c.MaxTokens != nil && *c.MaxTokens == 0 {
+		return nil, nil
+	}
+	if form.Kind == api.FormChoice {
+		return c.choicesOf(ctx, form)
+	}
+	if c.text.Grammars == nil {
+		return nil, api.Invalid(form.Field, "%s cannot be served with this model's tokenizer", form.Field)
+	}
+	kind, text := grammar.Lark, form.Text
+	switch form.Kind {
+	case api.FormJSON:
+		kind, text = grammar.JSONSchema, grammar.Schema(text, form.Compact)
+	case api.FormRegex:
+		kind, text = grammar.Regex, grammar.WholeRegex(text)
+	}
+	made, err := c.text.Grammar(kind, text)
+	if err != nil {
+		return nil, api.Invalid(form.Field, "%s cannot be used: %v", form.Field, err)
+	}
+	return made, nil
+}
+
+// choicesOf takes each choice in the tokens that the tokenizer gives it, so that choices that begin apart are told apart by
+// one token.
+func (c *Call) choicesOf(ctx context.Context, form *api.Form) (grammar.Constraint, error) {
+	all := make([][]engine.TokenID, len(form.Choices))
+	for i, text := range form.Choices {
+		ids, err := c.exactly(ctx, form.Field, text)
+		if err != nil {
+			return nil, err
+		}
+		if ids == nil {
+			return nil, api.Invalid(form.Field, "%s: the model's tokenizer has no tokens for exactly choice %d, %.100q", form.Field, i, text)
+		}
+		all[i] = ids
+	}
+	return grammar.NewChoices(all), nil
+}
+
+// exactly are the tokens that stand for the bytes of text and no others; nil if there are none. A tokenizer that puts a
+// space before a text leaves it out behind a line's end.
+func (c *Call) exactly(ctx context.Context, field, text string) ([]engine.TokenID, error) {
+	for _, before := range []string{"", "\n"} {
+		ids, err := c.tokens(ctx, field, before+text, false)
+		if err != nil {
+			return nil, err
+		}
+		rest := text
+		for i := len(ids) - 1; i >= 0 && rest != ""; i-- {
+			own := string(c.text.TokenBytes(ids[i]))
+			if own == "" || !strings.HasSuffix(rest, own) {
+				break
+			}
+			if rest = strings.TrimSuffix(rest, own); rest == "" {
+				return ids[i:], nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// guide begins an answer to work in the form of the call.
+func (c *Call) guide(work *engine.Tokens, vocab int) (*guided, error) {
+	form, err := c.form.Clone()
+	if err != nil {
+		return nil, api.Invalid(c.Form.Field, "%s cannot be used: %v", c.Form.Field, err)
+	}
+	g := &guided{
+		form: form, ask: work.Ask, stop: work.Stop, ids: slices.Clone(work.IDs), prompt: len(work.IDs), most: work.Max, vocab: vocab,
+	}
+	if !c.IgnoreEOS {
+		g.eos = c.eos
+	}
+	if err := g.begin(); err != nil {
+		form.Close()
+		return nil, api.Invalid(c.Form.Field, "%s cannot be used: %v", c.Form.Field, err)
+	}
+	return g, nil
+}
+
+// known are the Results of all tokens that are known with that of a job.
+func (c *Call) known(d client.Delivery) ([]*wire.Result, error) {
+	if c.guided == nil {
+		return []*wire.Result{d.Result}, nil
+	}
+	return c.guided[d.Index].take(d.Result)
+}
+
+// follow asks for the token after those of d, whose Result is the last that is known, unless they end the answer.
+func (c *Call) follow(d client.Delivery) {
+	if c.guided == nil || d.Result.Finish != engine.FinishNone || c.choices[d.Index*c.N/c.perPrompt].done() {
+		return
+	}
+	c.jobs[d.Index] = c.s.pool.Follow(c.jobs[d.Index], c.guided[d.Index].next())
+}
+
+// closeForms frees the constraints of the call, which ends.
+func (c *Call) closeForms() {
+	for _, g := range c.guided {
+		g.form.Close()
+	}
+	if c.form != nil {
+		c.form.Close()
+	}
+	c.guided, c.form = nil, nil
+}

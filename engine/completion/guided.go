@@ -1,0 +1,177 @@
+package completion
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/grammar"
+	"github.com/prefillonly/prefillonly/engine/wire"
+)
+
+// guided is an answer that must have a form, on its way. Each token that the form leaves open is a job of its own, whose
+// prompt is all that came before: of that, the pool's cache keeps the blocks.
+type guided struct {
+	form   grammar.Constraint
+	ask    engine.Ask       // of an answer that may be anything
+	stop   []engine.TokenID // tokens that end the answer
+	eos    []engine.TokenID // those of stop that also end it where the form does not go on
+	ids    []engine.TokenID // the prompt, and what was generated
+	prompt int              // of ids
+	most   int              // to be generated
+	vocab  int              // of the model
+	said   int              // of the generated tokens, those that Results have told
+	forced []engine.TokenID // at the end of ids: not told yet
+	open   []engine.TokenID // what the next token may be
+	final  bool             // the next token is the last one
+	done   bool             // the form ends behind ids or, if final, behind the next token
+}
+
+// begin finds what the answer begins with, and leaves one token at least to ask for.
+func (g *guided) begin() error {
+	if err := g.advance(); err != nil {
+		return err
+	}
+	n := min(len(g.forced), g.most)
+	if n == 0 && g.done {
+		return engine.Errorf(engine.CodeBadTokens, "the form of the answer is the empty text")
+	}
+	if !g.done && n < g.most {
+		return nil
+	}
+	g.final, g.done = true, g.done && n == len(g.forced)
+	g.open, g.forced = g.forced[n-1:n], g.forced[:n-1]
+	g.ids = g.ids[:g.prompt+n-1]
+	return nil
+}
+
+// advance takes tokens that the model has chosen, and what must follow them, until there is something to choose.
+func (g *guided) advance(ids ...engine.TokenID) error {
+	for {
+		more, done, err := g.form.Advance(ids...)
+		if err != nil {
+			return g.tooComplex(err)
+		}
+		g.follow(more)
+		if g.done = done; done || g.generated() >= g.most {
+			return nil
+		}
+		if err := g.find(); err != nil || g.done || len(g.open) > 1 {
+			return err
+		}
+		ids = g.open
+		g.follow(ids)
+	}
+}
+
+func (g *guided) generated() int { return len(g.ids) - g.prompt }
+
+func (g *guided) follow(ids []engine.TokenID) {
+	g.ids, g.forced = append(g.ids, ids...), append(g.forced, ids...)
+}
+
+func (g *guided) tooComplex(err error) error {
+	return engine.Errorf(engine.CodeBadTokens, "the form of the answer cannot be followed behind %d tokens: %v", g.generated(), err)
+}
+
+// find finds what the next token may be: where the form may end, also what ends an answer.
+func (g *guided) find() error {
+	open, end, err := g.form.Allowed()
+	if err != nil {
+		return g.tooComplex(err)
+	}
+	open = choosable(open, g.vocab)
+	if len(open) == 0 && !end {
+		return g.tooComplex(errors.New("no token of the model goes on with it"))
+	}
+	g.done = len(open) == 0
+	if end {
+		open = append(slices.Clip(open), g.eos...)
+	}
+	g.open = open
+	return nil
+}
+
+// next is the work that asks for the next token. What bans tokens, and what draws go on from, depends on those that were
+// generated, which are a part of its prompt.
+func (g *guided) next() *engine.Tokens {
+	ask := g.ask
+	ask.Allowed, ask.Bans = g.open, nil
+	ask.Seed = rand.NewPCG(ask.Seed, uint64(g.generated())).Uint64()
+	for _, b := range g.ask.Bans {
+		if b.Applies(g.ids[g.prompt:]) {
+			ask.Bans = append(ask.Bans, engine.Ban{Tokens: b.Tokens[len(b.Tokens)-1:]})
+		}
+	}
+	g.ask.PromptLogprobs, g.ask.PromptTop = false, 0 // the first job brings them
+	return &engine.Tokens{IDs: slices.Clip(g.ids), Max: 1, Stop: g.stop, Ask: ask}
+}
+
+// take makes of a job's Result those of all tokens that are known with it. Another job is to follow unless the last of them
+// ends the answer.
+func (g *guided) take(r *wire.Result) ([]*wire.Result, error) {
+	answer := r.Output.(*engine.TokenOutput).Answer
+	answers := append(g.sure(), answer)
+	g.ids = append(g.ids, answer.Token)
+	if !g.final && !slices.Contains(g.stop, answer.Token) {
+		if err := g.advance(answer.Token); err != nil {
+			return nil, err
+		}
+		answers = append(answers, g.sure()...)
+	}
+	return g.tell(r, answers), nil
+}
+
+// sure are the answers of the forced tokens, which nothing else could have been.
+func (g *guided) sure() []*engine.Answer {
+	answers := make([]*engine.Answer, 0, len(g.forced)+1)
+	for _, id := range g.forced {
+		a := &engine.Answer{Token: id}
+		if g.ask.Top > 0 {
+			a.Top = []engine.TokenLogprob{{ID: id}}
+		}
+		for _, label := range g.ask.Labels {
+			entry := engine.TokenLogprob{ID: label}
+			if label != id {
+				entry.Logprob = float32(math.Inf(-1))
+			}
+			a.Labels = append(a.Labels, entry)
+		}
+		answers = append(answers, a)
+	}
+	g.forced = nil
+	return answers
+}
+
+// tell makes the Results of answers, which r is the cause of.
+func (g *guided) tell(r *wire.Result, answers []*engine.Answer) (results []*wire.Result) {
+	from := r.Output.(*engine.TokenOutput)
+	put := func(a *engine.Answer, finish engine.Finish) {
+		told := *r
+		out := &engine.TokenOutput{Index: g.said, Answer: a}
+		if g.said == 0 {
+			out.Prompt = from.Prompt[:min(len(from.Prompt), g.prompt-1)] // the rest is of forced tokens
+			out.Cached = min(from.Cached, g.prompt)
+		}
+		told.Output, told.Finish = out, finish
+		results = append(results, &told)
+		g.said++
+	}
+	for i, a := range answers {
+		switch ends := g.done && i == len(answers)-1; {
+		case slices.Contains(g.stop, a.Token):
+			put(a, engine.FinishStop)
+			return results
+		case g.said+1 == g.most && !ends:
+			put(a, engine.FinishLength)
+			return results
+		}
+		put(a, engine.FinishNone)
+	}
+	if g.done {
+		put(nil, engine.FinishStop)
+	}
+	return results
+}

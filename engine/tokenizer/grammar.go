@@ -1,0 +1,50 @@
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/grammar"
+)
+
+// grammars is what the constraints of a tokenizer share, made at the first one.
+type grammars struct {
+	once   sync.Once
+	shared *nativeGrammars // set once
+	err    error           // set once
+}
+
+// MaxGrammar is the most bytes of a schema, a regular expression or a grammar.
+const MaxGrammar = 256 << 10
+
+// Grammar compiles the form that a text is to have. Its error says what is wrong with text. It is closed before t is.
+func (t *Tokenizer) Grammar(kind grammar.Kind, text string) (grammar.Constraint, error) {
+	if len(text) > MaxGrammar {
+		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(text), MaxGrammar)
+	}
+	t.grammars.once.Do(func() { t.grammars.shared, t.grammars.err = openGrammars(t.model, t.spellings()) })
+	if t.grammars.err != nil {
+		return nil, t.grammars.err
+	}
+	return t.grammars.shared.compile(kind, text)
+}
+
+// closeGrammars frees what the constraints have shared.
+func (t *Tokenizer) closeGrammars() {
+	if t.grammars.shared != nil {
+		t.grammars.shared.close()
+	}
+}
+
+// spellings are the bytes of each token that may be part of a text: none of those that end one, nor of other special ones.
+func (t *Tokenizer) spellings() [][]byte {
+	all := make([][]byte, len(t.tokens))
+	for id, token := range t.tokens {
+		if !token.special && !slices.Contains(t.eos, engine.TokenID(id)) {
+			all[id] = token.bytes()
+		}
+	}
+	return all
+}
