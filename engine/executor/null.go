@@ -73,6 +73,9 @@ func checkTokens(run *wire.RunItem, limits *wire.TokenLimits) error {
 		return engine.Errorf(engine.CodeTooLong, "job %v has %d tokens, %d of them cached; the model takes up to %d and at least one that is not cached",
 			run.Job, len(item.Tokens), item.Cached, limits.MaxModelLen)
 	}
+	if limits.VectorsOnly && item.Ask.Pool == engine.PoolNone {
+		return engine.Errorf(engine.CodeBadTokens, "job %v asks for tokens, and the model gives vectors alone", run.Job)
+	}
 	if len(item.Blocks)*limits.BlockTokens < item.Cached-item.Part.Tokens || item.Part.Tokens > 0 && int(item.Part.Block) >= limits.NumBlocks {
 		return fmt.Errorf("job %v: %d cached tokens in %d blocks of %d, %d of them in block %d of %d",
 			run.Job, item.Cached, len(item.Blocks), limits.BlockTokens, item.Part.Tokens, item.Part.Block, limits.NumBlocks)

@@ -122,6 +122,9 @@ func measure(r executor.Runner, info *wire.ModelInfo, input, cached int) (took, 
 		blocks[i] = wire.BlockID(i)
 	}
 	ask := engine.Ask{Allowed: []engine.TokenID{0, 1}}
+	if info.Tokens.VectorsOnly {
+		ask = engine.Ask{Pool: engine.PoolLast}
+	}
 	if cached > 0 {
 		if _, _, err := run(r, info.Name, wire.TokenItem{Tokens: tokens[:cached], Blocks: blocks, Ask: ask}); err != nil {
 			return 0, 0, err

@@ -130,6 +130,14 @@ func TestApply(t *testing.T) {
 }
 
 func TestMeasure(t *testing.T) {
+	vectors := info
+	vectors.Tokens = &wire.TokenLimits{VocabSize: 1000, MaxModelLen: 4097, BlockTokens: 16, Hidden: 8, VectorsOnly: true}
+	for _, m := range []wire.ModelInfo{info, vectors} {
+		testMeasure(t, m)
+	}
+}
+
+func testMeasure(t *testing.T, info wire.ModelInfo) {
 	calls := 0
 	points, err := Measure(executor.NewNull(wire.ExecutorInfo{Device: device, Weights: make([]wire.Weight, 2), Models: []wire.ModelInfo{info}}), "m", Options{MaxTokens: 500, Repeat: 3, Progress: func(done, total int, _ Sample) {
 		calls++
