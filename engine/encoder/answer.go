@@ -24,12 +24,11 @@ func (p *Pass) answer(g *group) error {
 	var classified []*engine.TokenOutput
 	for i := range g.items {
 		it := &g.items[i]
-		out, way := p.results[it.index].Output.(*engine.TokenOutput), it.Ask.Pool
+		out := p.results[it.index].Output.(*engine.TokenOutput)
 		if it.Ask.Head {
-			way = m.spec.head.pool
 			classified = append(classified, out)
 		}
-		out.Vector = m.pooled(it, way)
+		out.Vector = m.pooled(it, m.way(it))
 	}
 	if len(classified) > 0 {
 		m.classify(classified)
@@ -44,6 +43,14 @@ func (p *Pass) answer(g *group) error {
 }
 
 func notFinite(v float32) bool { return v-v != 0 }
+
+// way is how an item's hidden states become its vector: a head is given what it was trained with.
+func (m *Model) way(it *item) engine.Pool {
+	if it.Ask.Head {
+		return m.spec.head.pool
+	}
+	return it.Ask.Pool
+}
 
 // pooled is the vector of an item's hidden states.
 func (m *Model) pooled(it *item, way engine.Pool) []float32 {

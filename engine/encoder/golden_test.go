@@ -246,6 +246,16 @@ func TestSameBits(t *testing.T) {
 						t.Errorf("item %d alone has other bits", i)
 					}
 				}
+				var firsts []*wire.TokenItem // of which the last layer computes no other rows
+				for _, it := range items {
+					firsts = append(firsts, &wire.TokenItem{Tokens: it.Tokens, Ask: engine.Ask{Pool: engine.PoolFirst}})
+				}
+				for i, v := range vectors(t, m.run(t, firsts...)) {
+					states := vectors(t, m.run(t, &wire.TokenItem{Tokens: items[i].Tokens, Ask: engine.Ask{Pool: engine.PoolAll}}))
+					if !slices.Equal(v, states[0][:m.spec.hidden]) {
+						t.Errorf("item %d's first state has other bits than among all its states", i)
+					}
+				}
 				small := openModel(t, name, b, Options{ChunkRows: 48, MaxLen: 310})
 				small.pace.Took(1e9, 1e9) // slow: steps of few rows
 				slices.Reverse(items)

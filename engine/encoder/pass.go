@@ -23,6 +23,8 @@ type Pass struct {
 type group struct {
 	items        []item
 	rows, blocks int
+	whole        bool // hidden states of other tokens than the first ones are wanted
+	gathered     bool // a row is a prompt's first token
 }
 
 // item is a run's item that is being computed.
@@ -79,6 +81,7 @@ func (p *Pass) add(it item) {
 		it.blocks[i] = kernels.KVBlock{Buf: p.m.work.kv, Off: p.m.work.kvOff + int64(g.blocks+i)*size}
 	}
 	g.items = append(g.items, it)
+	g.whole = g.whole || p.m.way(&it) != engine.PoolFirst
 	g.rows += tokens
 	g.blocks += blocks
 }
@@ -120,6 +123,9 @@ func (g *group) segments(from, to int) []kernels.Segment {
 	for i := range g.items {
 		it := &g.items[i]
 		first, end := max(from, it.row), min(to, it.row+len(it.Tokens))
+		if g.gathered {
+			end = min(to, it.row+1)
+		}
 		if first < end {
 			segs = append(segs, kernels.Segment{Row: first - from, Rows: end - first, Pos: first - it.row, Blocks: it.blocks, Len: len(it.Tokens)})
 		}

@@ -47,6 +47,13 @@ func (p *Pass) advance() {
 			return
 		}
 	}
+	if !g.whole && p.layer == s.layers-1 {
+		p.progress.done += s.mixFLOPs(g, p.layer, 0, g.rows)
+		p.gather(g)
+		p.mix(g, g.rows)
+		p.row, p.mixing, p.layer = 0, false, p.layer+1
+		return
+	}
 	n := p.rowsOf(g, s.mixFLOPs(g, p.layer, p.row, g.rows))
 	p.mix(g, n)
 	p.progress.done += s.mixFLOPs(g, p.layer, p.row, p.row+n)
@@ -99,6 +106,25 @@ func (p *Pass) project(g *group, n int) {
 	m.backend.StoreKV(qkv, spec, blockTokens, g.segments(p.row, to))
 }
 
+// gather leaves the first token of each prompt, whose rows no later one's replaces: the keys and values of the others are
+// in their blocks.
+func (p *Pass) gather(g *group) {
+	w, b := &p.m.work, p.m.backend
+	row := make([]byte, max(matBytes(w.x.Slice(0, 1)), matBytes(w.qkv.Slice(0, 1))))
+	for i := range g.items {
+		it := &g.items[i]
+		for _, m := range []kernels.Mat{w.x, w.qkv} {
+			from, to := m.Slice(it.row, it.row+1), m.Slice(i, i+1)
+			b.Read(row[:matBytes(from)], m.Buf, from.Off)
+			b.Write(m.Buf, to.Off, row[:matBytes(to)])
+		}
+		it.row = i
+	}
+	g.rows, g.gathered = len(g.items), true
+}
+
+func matBytes(m kernels.Mat) int64 { return int64(m.Rows) * int64(m.Cols) * m.Type.Size() }
+
 // mix computes the rest of the layer for the next n rows.
 func (p *Pass) mix(g *group, n int) {
 	m, b, l, s := p.m, p.m.backend, &p.m.layers[p.layer], &p.m.spec
@@ -127,12 +153,19 @@ func (s *spec) mixFLOPs(g *group, layer, from, to int) float64 {
 	if s.gated {
 		matrices += s.intermediate
 	}
+	firsts := !g.whole && layer == s.layers-1
+	if firsts {
+		to = from + len(g.items)
+	}
 	sum := 2 * float64(to-from) * float64(s.hidden) * float64(matrices)
 	for i := range g.items {
 		it := &g.items[i]
 		rows, seen := min(to, it.row+len(it.Tokens))-max(from, it.row), len(it.Tokens)
 		if w := s.windows[layer]; w > 0 {
 			seen = min(seen, 2*w-1)
+		}
+		if firsts {
+			rows = 1
 		}
 		sum += 4 * float64(max(0, rows)) * float64(seen) * float64(s.heads.Q*s.heads.Dim)
 	}
