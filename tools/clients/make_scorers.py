@@ -30,7 +30,7 @@ def add_head(folder, labels):
     raw = (folder / "model.safetensors").read_bytes()
     size, = struct.unpack("<Q", raw[:8])
     header, data = json.loads(raw[8:8 + size]), raw[8 + size:]
-    weight = struct.pack(f"<{labels * config['hidden_size']}f", *(random.gauss(0, 1) for _ in range(labels * config["hidden_size"])))
+    weight = struct.pack(f"<{labels * config['hidden_size']}f", *(random.gauss(0, 0.05) for _ in range(labels * config["hidden_size"])))
     header["score.weight"] = {"dtype": "F32", "shape": [labels, config["hidden_size"]], "data_offsets": [len(data), len(data) + len(weight)]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -46,4 +46,7 @@ embedder = begin("embedder")
 (embedder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": {"query": "query: "}, "default_prompt_name": None, "similarity_fn_name": "cosine"}))
 for name, labels in {"ranker": ["LABEL_0"], "classifier": ["no", "maybe", "yes"]}.items():
     folder = begin(name, architectures=["LlamaForSequenceClassification"], id2label={str(i): label for i, label in enumerate(labels)})
+    tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
+    tokenizer.pop("chat_template", None)  # sentence-transformers would make pairs by it
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     add_head(folder, len(labels))
