@@ -219,3 +219,93 @@ func judgeOf(t *testing.T, schema string) *jsonschema.Schema {
 	}
 	return judge
 }
+
+// called is a chat answer that calls a function, whole or in the events of a stream.
+type called struct {
+	Choices []struct {
+		Message, Delta struct {
+			Content   *string
+			ToolCalls []struct {
+				ID, Type string
+				Function struct{ Name, Arguments string }
+			} `json:"tool_calls"`
+		}
+		FinishReason string `json:"finish_reason"`
+	}
+	Error struct{ Message, Param string }
+}
+
+// TestToolCalls has the demo model call functions.
+func TestToolCalls(t *testing.T) {
+	p := serve(t, nil)
+	parameters := map[string]string{
+		"weather": `{"type":"object","properties":{"city":{"$ref":"#/$defs/city"},"days":{"type":"integer","minimum":1,"maximum":9}},"required":["city","days"],"additionalProperties":false,"$defs":{"city":{"enum":["Rome","Riga"]}}}`,
+		"like":    `{"type":"object","properties":{"sure":{"type":"boolean"}},"required":["sure"],"additionalProperties":false}`,
+	}
+	tools := `"tools":[{"type":"function","function":{"name":"weather","parameters":` + parameters["weather"] + `}},` +
+		`{"type":"function","function":{"name":"like","description":"x","parameters":` + parameters["like"] + `}},{"type":"function","function":{"name":"stop"}}]`
+	ask := func(t *testing.T, fields string) (all []called) {
+		response, err := http.Post(p.base+"/v1/chat/completions", "application/json", strings.NewReader(`{"messages":[{"role":"user","content":"Call it"}],`+tools+`,"max_tokens":60,`+fields+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(readAll(t, response), "\n") {
+			var one called
+			if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &one) == nil {
+				all = append(all, one)
+			}
+		}
+		return all
+	}
+	check := func(t *testing.T, name, arguments string) {
+		t.Helper()
+		var v any
+		schema := parameters[name]
+		if schema == "" {
+			schema = `{"type":"object","additionalProperties":false}`
+		}
+		if err := json.Unmarshal([]byte(arguments), &v); err != nil {
+			t.Errorf("%s is called with %q: %v", name, arguments, err)
+		} else if err := judgeOf(t, schema).Validate(v); err != nil {
+			t.Errorf("%s is called with %q: %v", name, arguments, err)
+		}
+	}
+	for _, choice := range []string{`"required"`, `{"type":"function","function":{"name":"weather"}}`, `{"type":"function","function":{"name":"stop"}}`} {
+		seen := map[string]int{}
+		for seed := range 12 {
+			fields := fmt.Sprintf(`"tool_choice":%s,"seed":%d,"temperature":50`, choice, seed)
+			whole := ask(t, fields)[0].Choices[0]
+			if len(whole.Message.ToolCalls) != 1 || whole.Message.Content != nil || whole.FinishReason != "tool_calls" {
+				t.Fatalf("%s: %+v", fields, whole)
+			}
+			call := whole.Message.ToolCalls[0]
+			if seen[call.Function.Name]++; call.Type != "function" || !strings.HasPrefix(call.ID, "call_") {
+				t.Errorf("%+v", call)
+			}
+			check(t, call.Function.Name, call.Function.Arguments)
+			var name, arguments, finish string
+			for _, event := range ask(t, fields+`,"stream":true`) {
+				c := event.Choices[0]
+				finish = c.FinishReason
+				for _, part := range c.Delta.ToolCalls {
+					if (name == "") != (part.ID != "") {
+						t.Errorf("%s: part %+v behind %s", fields, part, name)
+					}
+					name, arguments = name+part.Function.Name, arguments+part.Function.Arguments
+				}
+			}
+			if name != call.Function.Name || arguments != call.Function.Arguments || finish != "tool_calls" {
+				t.Errorf("%s: as a stream %s(%s) %s, whole %+v", fields, name, arguments, finish, call)
+			}
+		}
+		if several := choice[0] != '{'; several != (len(seen) > 1) {
+			t.Errorf("%s: called %v", choice, seen)
+		}
+	}
+	if free := ask(t, `"tool_choice":"auto"`)[0].Choices[0]; free.Message.Content == nil || len(free.Message.ToolCalls) != 0 {
+		t.Errorf("auto: %+v", free)
+	}
+	if cut := ask(t, `"tool_choice":"required","max_completion_tokens":2`)[0].Choices[0]; cut.FinishReason != "length" {
+		t.Errorf("cut: %+v", cut)
+	}
+}

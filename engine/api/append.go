@@ -65,10 +65,10 @@ func (c *CompletionChoice) append(b []byte, spill Spill) []byte {
 func (c *ChatChoice) append(b []byte, spill Spill) []byte {
 	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)
 	if c.Message != nil {
-		b = c.Message.append(append(b, `,"message":`...))
+		b = c.Message.append(append(b, `,"message":`...), false)
 	}
 	if c.Delta != nil {
-		b = c.Delta.append(append(b, `,"delta":`...))
+		b = c.Delta.append(append(b, `,"delta":`...), true)
 	}
 	b = c.Logprobs.append(append(b, `,"logprobs":`...), spill)
 	b = appendFinish(b, c.FinishReason, c.StopReason)
@@ -76,13 +76,20 @@ func (c *ChatChoice) append(b []byte, spill Spill) []byte {
 	return append(b, '}')
 }
 
-func (m *ChatMessage) append(b []byte) []byte {
+func (m *ChatMessage) append(b []byte, event bool) []byte {
 	b = append(b, '{')
 	if m.Role != "" {
 		b = AppendString(append(b, `"role":`...), m.Role)
 		b = append(b, ',')
 	}
-	b = AppendString(append(b, `"content":`...), m.Content)
+	if m.Calls {
+		b = append(b, `"content":null`...)
+	} else {
+		b = AppendString(append(b, `"content":`...), m.Content)
+	}
+	if len(m.ToolCalls) > 0 {
+		b = m.ToolCalls[0].append(append(b, `,"tool_calls":`...), event)
+	}
 	return append(b, '}')
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 )
 
 // DefaultMaxTokens is how many tokens a completion generates when max_tokens is absent, if the
@@ -22,6 +23,7 @@ func DecodeCompletion(body []byte) (*CompletionRequest, *Error) {
 	var in struct {
 		CompletionRequest
 		formFields
+		chatOnly
 		unsupported
 	}
 	in.Params = defaultParams()
@@ -33,7 +35,10 @@ func DecodeCompletion(body []byte) (*CompletionRequest, *Error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	if err := in.check(&r.Params); err != nil {
+	if err := in.unsupported.check(&r.Params); err != nil {
+		return nil, err
+	}
+	if err := in.chatOnly.check(); err != nil {
 		return nil, err
 	}
 	var err *Error
@@ -68,6 +73,7 @@ type ChatRequest struct {
 	Messages    json.RawMessage `json:"messages"`
 	Logprobs    bool            `json:"logprobs"`
 	TopLogprobs *int            `json:"top_logprobs"`
+	ToolChoice  json.RawMessage `json:"tool_choice"`
 	Echo        bool            `json:"echo"` // refused
 }
 
@@ -76,6 +82,17 @@ type Templating struct {
 	AddGenerationPrompt  *bool                      `json:"add_generation_prompt"`  // nil: unless the final message is continued
 	ContinueFinalMessage bool                       `json:"continue_final_message"` // the prompt ends with the last message's text
 	ChatTemplateKwargs   map[string]json.RawMessage `json:"chat_template_kwargs"`
+	Tools                json.RawMessage            `json:"tools"` // a variable of the template
+}
+
+// Variables are those of the template beside the messages.
+func (t *Templating) Variables() map[string]json.RawMessage {
+	if Neutral(t.Tools, "[]") {
+		return t.ChatTemplateKwargs
+	}
+	all := map[string]json.RawMessage{"tools": t.Tools}
+	maps.Copy(all, t.ChatTemplateKwargs)
+	return all
 }
 
 // GenerationPrompt reports whether the prompt ends with the opening of an assistant's message.
@@ -114,8 +131,10 @@ func DecodeChat(body []byte) (*ChatRequest, *Error) {
 		return nil, err
 	}
 	var err *Error
-	r.Form, err = in.form(&r.Params)
-	return r, err
+	if r.Form, err = in.form(&r.Params); err != nil {
+		return nil, err
+	}
+	return r, r.readTools()
 }
 
 func (r *ChatRequest) validate() *Error {

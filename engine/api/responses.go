@@ -100,10 +100,13 @@ type ChatChoice struct {
 	TokenIDs     []uint32      `json:"token_ids,omitempty"`
 }
 
-// ChatMessage is what the model said. Role is empty in a delta that continues one.
+// ChatMessage is what the model said. Role is empty in a delta that continues one. Content is null where a function is
+// called.
 type ChatMessage struct {
-	Role    string `json:"role,omitempty"`
-	Content string `json:"content"`
+	Role      string     `json:"role,omitempty"`
+	Content   string     `json:"content"`
+	Calls     bool       `json:"-"` // a function is called
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 
 // ChatLogprobs holds the logprobs of a message's tokens.

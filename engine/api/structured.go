@@ -5,13 +5,15 @@ import (
 	"strings"
 )
 
-// Form is what a generated text must be: one of Choices, or what Text says in the language of Kind.
+// Form is what a generated text must be: one of Choices, a call of one of Functions, or what Text says in the language of Kind.
 type Form struct {
 	Field   string // that it came in, for errors
 	Kind    FormKind
 	Choices []string
 	Text    string
 	Compact bool // of JSON: no spaces between its parts
+
+	Functions []Function // one of which is to be called
 }
 
 // FormKind is the language of a Form.
@@ -23,6 +25,7 @@ const (
 	FormJSON             // a JSON schema
 	FormRegex            // of the whole text
 	FormGrammar          // in Lark's syntax
+	FormCall             // of one of Functions
 )
 
 // MaxFormChoices bounds the choices of a Form.

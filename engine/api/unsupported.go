@@ -11,10 +11,8 @@ import (
 // ignored.
 type unsupported struct {
 	Suffix            json.RawMessage `json:"suffix"`
-	Tools             json.RawMessage `json:"tools"`
 	Functions         json.RawMessage `json:"functions"`
 	FunctionCall      json.RawMessage `json:"function_call"`
-	ToolChoice        json.RawMessage `json:"tool_choice"`
 	Documents         json.RawMessage `json:"documents"`
 	LogitsProcessors  json.RawMessage `json:"logits_processors"`
 	Modalities        json.RawMessage `json:"modalities"`
@@ -28,6 +26,27 @@ type unsupported struct {
 	RepetitionPenalty json.RawMessage `json:"repetition_penalty"`
 }
 
+// chatOnly are fields that change a chat answer, and that a completion does not have.
+type chatOnly struct {
+	Tools      json.RawMessage `json:"tools"`
+	ToolChoice json.RawMessage `json:"tool_choice"`
+}
+
+func (c *chatOnly) check() *Error {
+	for _, f := range [...]struct {
+		name    string
+		raw     json.RawMessage
+		neutral string
+	}{{"tools", c.Tools, "[]"}, {"tool_choice", c.ToolChoice, "\"none\"\n\"auto\""}} {
+		if !Neutral(f.raw, f.neutral) {
+			e := Unsupported(f.name)
+			e.Message = f.name + " is served by /v1/chat/completions alone; leave it out"
+			return e
+		}
+	}
+	return nil
+}
+
 // check refuses fields of u that would change the answer of a request with parameters p.
 func (u *unsupported) check(p *Params) *Error {
 	for _, f := range [...]struct {
@@ -36,10 +55,8 @@ func (u *unsupported) check(p *Params) *Error {
 		neutral string // JSON literals, one a line
 	}{
 		{"suffix", u.Suffix, `""`},
-		{"tools", u.Tools, `[]`},
 		{"functions", u.Functions, `[]`},
 		{"function_call", u.FunctionCall, "\"none\"\n\"auto\""},
-		{"tool_choice", u.ToolChoice, "\"none\"\n\"auto\""},
 		{"documents", u.Documents, `[]`},
 		{"logits_processors", u.LogitsProcessors, `[]`},
 		{"modalities", u.Modalities, `["text"]`},

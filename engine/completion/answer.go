@@ -1,6 +1,9 @@
 package completion
 
-import "github.com/prefillonly/prefillonly/engine/api"
+import (
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
+)
 
 // Answer is that of a call that is done: once, as it gives memory back on the way.
 func (c *Call) Answer() api.Encoder {
@@ -52,7 +55,8 @@ func (c *Call) chatAnswer() *api.Chat {
 	answer.Choices = api.Made(len(c.choices), func(i int) api.ChatChoice {
 		ch := &c.choices[i]
 		part := ch.chatPart(i, 0)
-		part.Message = &api.ChatMessage{Role: "assistant", Content: ch.fresh()}
+		part.Message = ch.message(i)
+		part.Message.Role = "assistant"
 		return part
 	})
 	answer.PromptLogprobs = c.choices[0].promptLogprobs()
@@ -69,6 +73,9 @@ func (c *Call) chatOf(object string) *api.Chat {
 // chatPart is choice i without its message.
 func (ch *choice) chatPart(i, first int) api.ChatChoice {
 	out := api.ChatChoice{Index: i, Logprobs: ch.chatLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
+	if ch.c.calls() && ch.finish == engine.FinishStop.String() && ch.stop == (api.StopReason{}) {
+		out.FinishReason = "tool_calls"
+	}
 	if ch.c.ReturnTokenIDs {
 		out.TokenIDs = ch.tokens(first)
 	}

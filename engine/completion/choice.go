@@ -24,6 +24,9 @@ type choice struct {
 	echoed int  // characters of the prompt, if it is echoed with logprobs
 	begun  bool // an event of it is out
 	said   int  // answers that are out as events
+
+	called  string // the function that it calls, once it is known
+	opening string // of its text, as long as that is not known
 }
 
 func newChoice(c *Call, promptIndex int) choice {

@@ -19,10 +19,10 @@ func (c *Call) AppendEvents(b []byte, spill api.Spill, i int) []byte {
 	}
 	if c.chat {
 		if !ch.begun {
-			b = c.chatEvent(b, spill, usage, api.ChatChoice{Index: i, Delta: &api.ChatMessage{Role: "assistant"}})
+			b = c.chatEvent(b, spill, usage, api.ChatChoice{Index: i, Delta: &api.ChatMessage{Role: "assistant", Calls: c.calls()}})
 		}
 		part := ch.chatPart(i, first)
-		part.Delta = &api.ChatMessage{Content: ch.fresh()}
+		part.Delta = ch.message(i)
 		b = c.chatEvent(b, spill, usage, part)
 	} else {
 		b = c.completionEvent(b, spill, usage, ch.completionPart(i, first))

@@ -35,6 +35,8 @@ func (c *Call) constraint(ctx context.Context) (grammar.Constraint, error) {
 		kind, text = grammar.JSONSchema, grammar.Schema(text, form.Compact)
 	case api.FormRegex:
 		kind, text = grammar.Regex, grammar.WholeRegex(text)
+	case api.FormCall:
+		kind, text = callForm(form.Functions)
 	}
 	made, err := c.text.Grammar(kind, text)
 	if err != nil {

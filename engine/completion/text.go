@@ -30,7 +30,7 @@ type Template interface {
 type ChatOptions struct {
 	AddGenerationPrompt  bool
 	ContinueFinalMessage bool                       // end with the last message's text
-	Variables            map[string]json.RawMessage // chat_template_kwargs
+	Variables            map[string]json.RawMessage // chat_template_kwargs, tools
 }
 
 // Text is what a model's texts are read and written with.
@@ -59,7 +59,7 @@ func (t *Text) Tokens(ctx context.Context, salt, field, text string, addSpecial 
 // Messages renders messages as the prompt of a chat.
 func (t *Text) Messages(messages []byte, o *api.Templating) (string, error) {
 	text, err := t.RenderChat(messages, ChatOptions{
-		AddGenerationPrompt: o.GenerationPrompt(), ContinueFinalMessage: o.ContinueFinalMessage, Variables: o.ChatTemplateKwargs,
+		AddGenerationPrompt: o.GenerationPrompt(), ContinueFinalMessage: o.ContinueFinalMessage, Variables: o.Variables(),
 	})
 	if err != nil {
 		return "", api.Invalid("messages", "the chat template cannot render messages: %v", err)

@@ -1,6 +1,9 @@
 package grammar
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Schema is a JSON schema, an object, whose texts have one layout: spaces behind commas and colons as in most JSON that models
 // have seen, or none at all if compact, and no others. So what a model does not decide needs no pass, and it cannot go on
@@ -25,4 +28,18 @@ func WholeRegex(text string) string {
 		return bare
 	}
 	return text
+}
+
+// Call opens the text that calls the function of a name, of letters, digits and _.-; its arguments follow.
+func Call(name string) string { return `{"name": "` + name + `", "arguments": ` }
+
+// Calls is the grammar, in Lark, of the texts that call one of some functions: Call of its name, and then JSON of the schema
+// of its arguments.
+func Calls(names, schemas []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		b.WriteString([]string{"start: ", "\n    | "}[min(i, 1)])
+		b.WriteString(strconv.Quote(Call(name)) + " %json " + Schema(schemas[i], false))
+	}
+	return b.String() + "\n"
 }

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 mkdir -p build
 venv=${CLIENTS_VENV:-build/clients}
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-"$venv/bin/pip" install -q openai==3.52.0 cohere==7.3.1 huggingface_hub numpy "lm-eval[api]==0.4.13" transformers==5.5.4 "tritonclient[http]==2.73.0" onnx==1.23.2 pillow==13.0.0
+"$venv/bin/pip" install -q openai==3.52.0 jsonschema cohere==7.3.1 huggingface_hub numpy "lm-eval[api]==0.4.13" transformers==5.5.4 "tritonclient[http]==2.73.0" onnx==1.23.2 pillow==13.0.0
 port=${PORT:-8123}
 key=clients-test-key
 server=
@@ -34,6 +34,7 @@ export PREFILLONLY_API_KEY=$key
 serve build/clients.log
 unset PREFILLONLY_API_KEY
 "$venv/bin/python" tools/clients/openai_client.py "http://127.0.0.1:$port/v1" "$key"
+"$venv/bin/python" tools/clients/structured_client.py "http://127.0.0.1:$port/v1" "$key"
 OPENAI_API_KEY=$key "$venv/bin/python" tools/clients/lm_eval_client.py "http://127.0.0.1:$port/v1/completions"
 
 "$venv/bin/python" tools/clients/make_scorers.py engine/demo/files build/scorers
