@@ -72,18 +72,23 @@ func TestStructuredOutputs(t *testing.T) {
 		}
 	})
 	t.Run("choice by its first token", func(t *testing.T) {
-		form := p.formed(t, `"guided_choice":["Yes","No"],"temperature":0,"logprobs":2,"max_tokens":5`)
+		form := p.formed(t, `"guided_choice":["Yes indeed","No way"],"temperature":0,"logprobs":2,"max_tokens":5`)
 		c := form.Choices[0]
 		var sum float64
 		for _, logprob := range c.Logprobs.TopLogprobs[0] {
 			sum += math.Exp(logprob)
 		}
-		if len(c.Logprobs.TopLogprobs[0]) != 2 || sum < 0.9999 || sum > 1.0001 || !slices.Contains([]string{"Yes", "No"}, c.Text) {
+		if len(c.Logprobs.TopLogprobs[0]) != 2 || sum < 0.9999 || sum > 1.0001 || !slices.Contains([]string{"Yes indeed", "No way"}, c.Text) {
 			t.Errorf("%+v: the choices have %v of the probability", form, sum)
 		}
 		for _, logprob := range c.Logprobs.TokenLogprobs[1:] {
 			if logprob != 0 {
 				t.Errorf("a token that must follow has %v", logprob)
+			}
+		}
+		for i, top := range c.Logprobs.TopLogprobs[1:] {
+			if logprob, found := top[c.Logprobs.Tokens[1+i]]; len(top) != 1 || !found || logprob != 0 {
+				t.Errorf("beside a token that must follow: %v", top)
 			}
 		}
 	})
@@ -127,7 +132,12 @@ func TestStructuredOutputs(t *testing.T) {
 		}
 	})
 	t.Run("chat", func(t *testing.T) {
-		got := p.score(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"like it?"}],"guided_choice":["maybe not","may"],"max_tokens":9}`)
+		got := p.score(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"like it?"}],"guided_choice":["maybe not","may"],"max_tokens":9,"logprobs":true,"top_logprobs":1}`)
+		for _, token := range got.Choices[0].Logprobs.Content {
+			if top := token.(map[string]any)["top_logprobs"]; len(top.([]any)) != 1 {
+				t.Errorf("%v", token)
+			}
+		}
 		if text := got.Choices[0].Message.Content; text != "maybe not" && text != "may" {
 			t.Errorf("%q", text)
 		}
@@ -175,6 +185,9 @@ func TestStructuredOutputs(t *testing.T) {
 		}
 		if got := p.formed(t, `"guided_regex":"[ab]*","min_tokens":6,"max_tokens":60,"seed":2,"n":5`); slices.ContainsFunc(got.texts(), func(s string) bool { return len(s) < 6 }) {
 			t.Errorf("min_tokens: %q", got.texts())
+		}
+		if got := p.formed(t, `"guided_regex":"[ab]{0,60}","temperature":50,"max_tokens":60,"seed":2,"n":8`); !slices.ContainsFunc(got.texts(), func(s string) bool { return len(s) < 60 }) {
+			t.Errorf("no end-of-text token ends one of %q", got.texts())
 		}
 		if got := p.formed(t, `"guided_choice":["ab","ac","b"],"bad_words":["b"],"n":5,"max_tokens":9`); slices.ContainsFunc(got.texts(), func(s string) bool { return s == "b" }) {
 			t.Errorf("bad_words: %q", got.texts())

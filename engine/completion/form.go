@@ -116,6 +116,7 @@ func (c *Call) follow(d client.Delivery) {
 	if c.guided == nil || d.Result.Finish != engine.FinishNone || c.choices[d.Index*c.N/c.perPrompt].done() {
 		return
 	}
+	c.Record.Jobs++
 	c.jobs[d.Index] = c.s.pool.Follow(c.jobs[d.Index], c.guided[d.Index].next())
 }
 
