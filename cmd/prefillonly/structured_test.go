@@ -206,6 +206,7 @@ func TestStructuredOutputs(t *testing.T) {
 			{`"guided_grammar":"start: foo"`, "guided_grammar", `unknown name: \"foo\"`},
 			{`"response_format":{"type":"json_schema","json_schema":{"schema":{"$ref":"#"}}}`, "response_format.json_schema.schema", "no text has this form"},
 			{`"guided_regex":"()"`, "guided_regex", "the empty text"},
+			{`"guided_choice":["a","b<|end_of_text|>"]`, "guided_choice", "choice 1"},
 			{`"guided_json":{"type":"array","items":` + strings.Repeat(`{"items":`, 200) + `{}` + strings.Repeat("}", 200) + `}`, "guided_json", "recursion limit"},
 		} {
 			got := p.formed(t, c.fields)

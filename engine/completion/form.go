@@ -57,9 +57,19 @@ func (c *Call) choicesOf(ctx context.Context, form *api.Form) (grammar.Constrain
 		if ids == nil {
 			return nil, api.Invalid(form.Field, "%s: the model's tokenizer has no tokens for exactly choice %d, %.100q", form.Field, i, text)
 		}
+		if c.special(ids) {
+			return nil, api.Invalid(form.Field, "%s: choice %d, %.100q, has a special token, which answers leave out", form.Field, i, text)
+		}
 		all[i] = ids
 	}
 	return grammar.NewChoices(all), nil
+}
+
+// special says that some of ids are no text.
+func (c *Call) special(ids []engine.TokenID) bool {
+	all, err := c.text.Decode(ids, false)
+	text, failed := c.text.Decode(ids, true)
+	return err == nil && failed == nil && all != text
 }
 
 // exactly are the tokens that stand for the bytes of text and no others; nil if there are none. A tokenizer that puts a
