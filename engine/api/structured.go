@@ -136,6 +136,7 @@ func (f *Form) readSchema(raw json.RawMessage) *Error {
 	if !strings.HasPrefix(f.Text, "{") {
 		return Invalid(f.Field, "%s must be a JSON schema: an object", f.Field)
 	}
+	f.Text = closed(f.Text)
 	return nil
 }
 
