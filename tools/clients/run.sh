@@ -45,6 +45,17 @@ printf '%s\n' "$key" >build/scorers.keys
 } >build/scorers.yaml
 serve build/scorers.log --config build/scorers.yaml --api-key-file build/scorers.keys
 "$venv/bin/python" tools/clients/scoring_client.py "http://127.0.0.1:$port" "$key"
+# Packages that want an older openai.
+adapters=${ADAPTERS_VENV:-build/clients-adapters}
+[ -x "$adapters/bin/python" ] || python3 -m venv "$adapters"
+"$adapters/bin/pip" install -q litellm==1.106.2 langchain-openai==1.7.3 instructor==1.17.0
+{
+    echo models:
+    echo "- {path: $PWD/engine/demo/files, name: lm, keep: always}"
+    for m in embedder ranker; do echo "- {path: $PWD/build/scorers/$m, keep: always}"; done
+} >build/adapters.yaml
+serve build/adapters.log --config build/adapters.yaml --api-key-file build/scorers.keys
+LITELLM_LOCAL_MODEL_COST_MAP=True "$adapters/bin/python" tools/clients/adapters_client.py "http://127.0.0.1:$port" "$key" lm
 for m in embedder classifier; do
     serve build/scorers.log "$PWD/build/scorers/$m" --api-key-file build/scorers.keys
     "$venv/bin/python" tools/clients/tei_client.py $m "http://127.0.0.1:$port" "$key"
