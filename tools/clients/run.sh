@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs unmodified clients: openai and lm-eval against a served demo model, openai and cohere against an embedder, a ranker and a
-# classifier, huggingface_hub against an embedder and a classifier, tritonclient and perf_analyzer against a network. Needs
+# classifier, litellm, langchain-openai and instructor against both kinds, huggingface_hub against an embedder and a classifier, tritonclient and perf_analyzer against a network. Needs
 # bin/prefillonly.
 set -eu
 cd "$(dirname "$0")/../.."
