@@ -53,10 +53,10 @@ func TestModelShow(t *testing.T) {
 	if len(m.Tensors) == 0 || m.Bytes == 0 || len(m.Chunks) != 6 || m.DeviceBytes < m.Bytes {
 		t.Errorf("as JSON: %d tensors of %d bytes, %d chunks of %d", len(m.Tensors), m.Bytes, len(m.Chunks), m.DeviceBytes)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"architectures":["BertModel"]}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"architectures":["GPT2Model"]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text := output(t, "model", "show", dir); !strings.Contains(text, `cannot be served: config.json: unsupported architecture [BertModel]`) {
+	if text := output(t, "model", "show", dir); !strings.Contains(text, `cannot be served: config.json: unsupported architecture [GPT2Model]`) {
 		t.Errorf("model show of another architecture:\n%s", text)
 	}
 }

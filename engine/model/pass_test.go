@@ -138,7 +138,7 @@ func TestInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := m.Info()
-	want := wire.ModelInfo{Fingerprint: got.Fingerprint, Tokens: &wire.TokenLimits{VocabSize: 517, MaxModelLen: 300, BlockTokens: 32, NumBlocks: 7, MaxPassRows: 300, CopiesParts: true}}
+	want := wire.ModelInfo{Fingerprint: got.Fingerprint, Tokens: &wire.TokenLimits{VocabSize: 517, MaxModelLen: 300, BlockTokens: 32, NumBlocks: 7, MaxPassRows: 300, CopiesParts: true, Hidden: m.spec.hidden}}
 	if !reflect.DeepEqual(got, want) || got.Fingerprint == "" {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -40,15 +40,14 @@ var families = map[string]func(*weights.Config, *spec) error{
 	"Qwen3":   qwen3,
 }
 
-// supported are the names in config.json's architectures.
-func supported() (names []string) {
+// supported says which names in config.json's architectures are.
+func supported() string {
+	var names []string
 	for family := range families {
-		for purpose := range purposes {
-			names = append(names, family+purpose)
-		}
+		names = append(names, family+"ForCausalLM")
 	}
 	slices.Sort(names)
-	return names
+	return strings.Join(names, ", ") + ", each also as Model and ForSequenceClassification, Qwen2ForRewardModel, or an encoder: Bert, Roberta, XLMRoberta and ModernBert"
 }
 
 // CheckConfig says whether this engine can run the model that a configuration describes, or what stands against it.
@@ -62,10 +61,13 @@ func newSpec(c *weights.Config) (spec, error) { return specIn(c, usualTrunk) }
 
 // specIn is newSpec of a checkpoint whose tensors have names that begin so.
 func specIn(c *weights.Config, trunk string) (spec, error) {
-	if len(c.Architectures) != 1 || !slices.Contains(supported(), c.Architectures[0]) {
-		return spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, strings.Join(supported(), ", "))
+	var family, purpose string
+	if len(c.Architectures) == 1 {
+		family, purpose = purposeOf(c.Architectures[0])
 	}
-	family, purpose := purposeOf(c.Architectures[0])
+	if family == "" {
+		return spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, supported())
+	}
 	var s spec
 	err := c.CheckSizes()
 	if err == nil {

@@ -25,10 +25,11 @@ var purposes = map[string]func(*weights.Config, *spec) error{
 	"ForRewardModel":            reward,
 }
 
-// purposeOf cuts an architecture's name into its family and its purpose.
+// purposeOf cuts an architecture's name into its family and its purpose; both are empty of one that is not supported.
 func purposeOf(architecture string) (family, purpose string) {
 	for purpose := range purposes {
-		if family, found := strings.CutSuffix(architecture, purpose); found && families[family] != nil {
+		family, found := strings.CutSuffix(architecture, purpose)
+		if found && families[family] != nil && (purpose != "ForRewardModel" || family == "Qwen2") {
 			return family, purpose
 		}
 	}

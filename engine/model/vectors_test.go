@@ -197,6 +197,18 @@ func TestReward(t *testing.T) {
 	}
 }
 
+// TestPurposes: names of architectures are taken apart, and those that nobody has are refused.
+func TestPurposes(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"Qwen3ForCausalLM": {"Qwen3", "ForCausalLM"}, "LlamaModel": {"Llama", "Model"}, "Qwen2ForRewardModel": {"Qwen2", "ForRewardModel"},
+		"Qwen3ForRewardModel": {}, "ForCausalLM": {}, "GPT2Model": {}, "Llama": {},
+	} {
+		if family, purpose := purposeOf(name); family != want[0] || purpose != want[1] {
+			t.Errorf("%s is %q for %q, want %q", name, family, purpose, want)
+		}
+	}
+}
+
 // bare is a source whose tensors have names without the usual prefix.
 type bare struct{ weights.Random }
 
