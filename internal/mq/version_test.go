@@ -114,7 +114,7 @@ func serving(t *testing.T, l *Listener) {
 // TestOtherVersionIsRefused: a peer of an older or a newer version is told so in a message of its own version, once
 // in a while, and reported once.
 func TestOtherVersionIsRefused(t *testing.T) {
-	for _, version := range []uint64{2, 4, 1 << 40} {
+	for _, version := range []uint64{2, newer, 1 << 40} {
 		l, p, refused, _ := joined(t)
 		serving(t, l)
 		for range 50 {
@@ -148,12 +148,15 @@ func TestOtherVersionIsRefused(t *testing.T) {
 	}
 }
 
-// refusal is what a scheduler of version 4 says to one of ours.
+// newer is the version after ours.
+const newer = wire.Version + 1
+
+// refusal is what a scheduler of a newer version says to one of ours.
 func refusal(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	e := msgpack.NewEncoder(&b)
-	if err := errors.Join(e.EncodeMapLen(4), e.EncodeMulti("v", wire.Version, "k", int(wire.KindRefused), "version", 4, "release", "2.0")); err != nil {
+	if err := errors.Join(e.EncodeMapLen(4), e.EncodeMulti("v", wire.Version, "k", int(wire.KindRefused), "version", newer, "release", "2.0")); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -165,7 +168,7 @@ func wantBothSides(t *testing.T, err error) {
 	if !errors.As(err, &refused) {
 		t.Fatalf("%v, want a RefusedError", err)
 	}
-	for _, want := range []string{`"2.0" and speaks version 4`, `"1.4", which speaks version 3`, "the same release on both sides"} {
+	for _, want := range []string{fmt.Sprintf(`"2.0" and speaks version %d`, newer), fmt.Sprintf(`"1.4", which speaks version %d`, wire.Version), "the same release on both sides"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %s", err, want)
 		}
@@ -208,7 +211,7 @@ func TestForeignScheduler(t *testing.T) {
 	mustServe(t, l, "f")
 	var refused *RefusedError
 	for _, err := range atListener.all() {
-		if errors.As(err, &refused) && refused.Version == 4 && refused.Peer == "peer" {
+		if errors.As(err, &refused) && refused.Version == newer && refused.Peer == "peer" {
 			return
 		}
 	}
@@ -236,7 +239,7 @@ func TestSilentScheduler(t *testing.T) {
 		if answers != (len(list) == 0) || len(list) > 1 {
 			t.Errorf("answered: %v, the peer reports %q", answers, list)
 		}
-		if !answers && !strings.Contains(list[0].Error(), `has answered nothing for 50ms: it hangs, or is of another release; this is prefillonly "1.4", which speaks version 3`) {
+		if !answers && !strings.Contains(list[0].Error(), fmt.Sprintf(`has answered nothing for 50ms: it hangs, or is of another release; this is prefillonly "1.4", which speaks version %d`, wire.Version)) {
 			t.Errorf("the report is %q", list[0])
 		}
 	}
