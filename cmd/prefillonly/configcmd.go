@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/usage"
 )
@@ -39,13 +40,13 @@ func newConfigCommand() *cobra.Command {
 		usage.AddHelp(c, config.Serve)
 		usage.AddCompletion(c)
 	}
-	return commandGroup(&cobra.Command{Use: "config", Short: "Check or show a configuration"}, check, show)
+	return cli.Group(&cobra.Command{Use: "config", Short: "Check or show a configuration"}, check, show)
 }
 
 func checkedConfig(command *cobra.Command) (*config.Loaded, error) {
 	cfg, err := loadConfig(command, nil)
 	if err != nil {
-		return nil, configError(err)
+		return nil, cli.ConfigError(err)
 	}
 	return cfg, nil
 }

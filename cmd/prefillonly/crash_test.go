@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prefillonly/prefillonly/internal/cli"
 )
 
 // fatal are the signals of a crash: memory faults, an abort in a library, and Go's own way to end with
@@ -56,7 +58,7 @@ func TestFinalCodes(t *testing.T) {
 		if final && (code <= goRuntime || code == rustRuntime || code >= signals) {
 			t.Errorf("exit code %d is final, and may come from a runtime", code)
 		}
-		if meant := code == exitUsage || code == exitConfig; meant && !permanent(code, false) {
+		if meant := code == cli.ExitUsage || code == cli.ExitConfig; meant && !permanent(code, false) {
 			t.Errorf("exit code %d, which a process gives on purpose, is not final", code)
 		}
 	}

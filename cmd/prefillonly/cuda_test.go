@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
-	"go.uber.org/zap"
 )
 
 // TestNoDevice: without a usable GPU serve ends with the exit code that systemd does not restart
@@ -19,8 +21,8 @@ func TestNoDevice(t *testing.T) {
 	}
 	serve := command(nil, "serve", "--device", "cuda:0,1", "--port", "0")
 	out, _ := serve.CombinedOutput()
-	if code := serve.ProcessState.ExitCode(); code != exitDevice {
-		t.Errorf("exit code %d, want %d", code, exitDevice)
+	if code := serve.ProcessState.ExitCode(); code != cli.ExitDevice {
+		t.Errorf("exit code %d, want %d", code, cli.ExitDevice)
 	}
 	for _, want := range []string{noDevice, "--device cpu"} {
 		if !strings.Contains(string(out), want) {
@@ -51,8 +53,8 @@ func TestExecutorChildren(t *testing.T) {
 // TestPermanent: what a restart cannot help, at first and later.
 func TestPermanent(t *testing.T) {
 	for code, want := range map[int][2]bool{
-		exitFailure: {false, false}, exitUsage: {true, true}, exitConfig: {true, true},
-		exitDevice: {true, false}, exitMemory: {true, false}, exitLost: {false, false},
+		cli.ExitFailure: {false, false}, cli.ExitUsage: {true, true}, cli.ExitConfig: {true, true},
+		cli.ExitDevice: {true, false}, cli.ExitMemory: {true, false}, cli.ExitLost: {false, false},
 	} {
 		if got := [2]bool{permanent(code, true), permanent(code, false)}; got != want {
 			t.Errorf("exit code %d: permanent at first and later %v, want %v", code, got, want)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/dnn"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/vitals"
@@ -28,7 +29,7 @@ var openRunner = func(cfg *config.Config, blobs dnn.Blobs, v *vitals.Vitals, log
 
 // deviceOptions are the parameters that say which device to open, and how.
 func deviceOptions(cfg *config.Config, log *zap.Logger) device.Options {
-	dir, err := cacheDir()
+	dir, err := cli.CacheDir()
 	if err != nil {
 		dir = ""
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/procfs"
 )
 
@@ -57,8 +58,8 @@ func TestDrainCutOff(t *testing.T) {
 	if got := <-answer; !strings.HasPrefix(got, "503 <nil>") || !strings.Contains(got, `"code":"shutting_down"`) {
 		t.Errorf("the open request got %s", got)
 	}
-	if code := p.wait(20 * time.Second); code != exitFailure {
-		t.Errorf("exit code %d, want %d", code, exitFailure)
+	if code := p.wait(20 * time.Second); code != cli.ExitFailure {
+		t.Errorf("exit code %d, want %d", code, cli.ExitFailure)
 	}
 }
 

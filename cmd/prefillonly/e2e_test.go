@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/procfs"
 )
 
@@ -424,24 +425,24 @@ func TestRefusals(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"empty checkpoint", nil, []string{"serve", "--port", "0", "--model", empty}, exitConfig, []string{empty, "config.json"}},
-		{"truncated weights", nil, []string{"serve", "--port", "0", "--model", truncated(t)}, exitConfig, []string{"model.safetensors"}},
-		{"long directory", nil, []string{"serve", "--port", "0", "--runtime-dir", "/tmp/" + strings.Repeat("d", 90)}, exitConfig, []string{"--runtime-dir", "95 bytes", "at most 85"}},
-		{"unknown model", nil, []string{"serve", "--port", "0", "--model", "nobody/nothing"}, exitConfig, []string{"nobody/nothing", "hf download"}},
-		{"missing directory", nil, []string{"serve", "--port", "0", "--model", "./no/such"}, exitConfig, []string{"./no/such", "no such file", "want the directory of a checkpoint"}},
-		{"a file", nil, []string{"serve", "--port", "0", "--model", file}, exitConfig, []string{file, "not a directory"}},
-		{"gpt2", nil, []string{"serve", "--port", "0", "--model", gpt2}, exitConfig, []string{gpt2, "unsupported architecture [GPT2LMHeadModel], want one of LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"}},
-		{"too little memory", nil, []string{"serve", "--port", "0", "--kv-cache-memory-bytes", "500TiB"}, exitMemory, []string{"available", "--max-model-len"}},
-		{"unknown flag", nil, []string{"serve", "--prot", "1"}, exitUsage, []string{"--prot", "nearest is --port"}},
-		{"bad value", nil, []string{"serve", "--port", "many"}, exitConfig, []string{"--port", "many"}},
-		{"unknown variable", []string{"PREFILLONLY_PROT=1"}, []string{"serve"}, exitConfig, []string{"PREFILLONLY_PROT", "PREFILLONLY_PORT"}},
-		{"key in argv", nil, []string{"serve", "--api-key", "k"}, exitUsage, []string{"--api-key-file", "PREFILLONLY_API_KEY"}},
-		{"port in use", nil, []string{"serve", "--port", port}, exitFailure, []string{port, "--port"}},
-		{"role without scheduler", nil, []string{"executor"}, exitConfig, []string{"--scheduler-endpoint"}},
-		{"open tcp", nil, []string{"scheduler", "--scheduler-endpoint", "tcp://0.0.0.0:0"}, exitConfig, []string{"CURVE", "keygen"}},
-		{"loopback tcp without keys", nil, []string{"scheduler", "--scheduler-endpoint", "tcp://127.0.0.1:0"}, exitConfig, []string{"forge answers", "keygen", "--allow-unauthenticated-tcp"}},
-		{"executor without keys", nil, []string{"executor", "--scheduler-endpoint", "tcp://127.0.0.1:1"}, exitConfig, []string{"forge answers"}},
-		{"unhealthy", nil, []string{"healthcheck", "--port", "1"}, exitFailure, []string{"refused"}},
+		{"empty checkpoint", nil, []string{"serve", "--port", "0", "--model", empty}, cli.ExitConfig, []string{empty, "config.json"}},
+		{"truncated weights", nil, []string{"serve", "--port", "0", "--model", truncated(t)}, cli.ExitConfig, []string{"model.safetensors"}},
+		{"long directory", nil, []string{"serve", "--port", "0", "--runtime-dir", "/tmp/" + strings.Repeat("d", 90)}, cli.ExitConfig, []string{"--runtime-dir", "95 bytes", "at most 85"}},
+		{"unknown model", nil, []string{"serve", "--port", "0", "--model", "nobody/nothing"}, cli.ExitConfig, []string{"nobody/nothing", "hf download"}},
+		{"missing directory", nil, []string{"serve", "--port", "0", "--model", "./no/such"}, cli.ExitConfig, []string{"./no/such", "no such file", "want the directory of a checkpoint"}},
+		{"a file", nil, []string{"serve", "--port", "0", "--model", file}, cli.ExitConfig, []string{file, "not a directory"}},
+		{"gpt2", nil, []string{"serve", "--port", "0", "--model", gpt2}, cli.ExitConfig, []string{gpt2, "unsupported architecture [GPT2LMHeadModel], want one of LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"}},
+		{"too little memory", nil, []string{"serve", "--port", "0", "--kv-cache-memory-bytes", "500TiB"}, cli.ExitMemory, []string{"available", "--max-model-len"}},
+		{"unknown flag", nil, []string{"serve", "--prot", "1"}, cli.ExitUsage, []string{"--prot", "nearest is --port"}},
+		{"bad value", nil, []string{"serve", "--port", "many"}, cli.ExitConfig, []string{"--port", "many"}},
+		{"unknown variable", []string{"PREFILLONLY_PROT=1"}, []string{"serve"}, cli.ExitConfig, []string{"PREFILLONLY_PROT", "PREFILLONLY_PORT"}},
+		{"key in argv", nil, []string{"serve", "--api-key", "k"}, cli.ExitUsage, []string{"--api-key-file", "PREFILLONLY_API_KEY"}},
+		{"port in use", nil, []string{"serve", "--port", port}, cli.ExitFailure, []string{port, "--port"}},
+		{"role without scheduler", nil, []string{"executor"}, cli.ExitConfig, []string{"--scheduler-endpoint"}},
+		{"open tcp", nil, []string{"scheduler", "--scheduler-endpoint", "tcp://0.0.0.0:0"}, cli.ExitConfig, []string{"CURVE", "keygen"}},
+		{"loopback tcp without keys", nil, []string{"scheduler", "--scheduler-endpoint", "tcp://127.0.0.1:0"}, cli.ExitConfig, []string{"forge answers", "keygen", "--allow-unauthenticated-tcp"}},
+		{"executor without keys", nil, []string{"executor", "--scheduler-endpoint", "tcp://127.0.0.1:1"}, cli.ExitConfig, []string{"forge answers"}},
+		{"unhealthy", nil, []string{"healthcheck", "--port", "1"}, cli.ExitFailure, []string{"refused"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			start := time.Now()

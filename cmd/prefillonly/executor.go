@@ -12,6 +12,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
@@ -77,7 +78,7 @@ func runExecutor(s settings, name string, lines bool, log *zap.Logger) error {
 	reloading.Wait()
 	<-watched
 	if executor.DeviceLost(err) {
-		return &exitError{exitLost, err}
+		return cli.Exit(cli.ExitLost, err)
 	}
 	return err
 }
@@ -131,5 +132,5 @@ func changeModels(ctx context.Context, s settings, runner device.Runner, changes
 // dieWithGPU ends a process that its lost GPU does not let end.
 func dieWithGPU(err error) {
 	fmt.Fprintln(os.Stderr, "prefillonly: killed by itself, since the GPU does not let it end:", err)
-	os.Exit(exitLost)
+	os.Exit(cli.ExitLost)
 }

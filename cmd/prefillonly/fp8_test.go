@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -143,7 +144,7 @@ func TestRefusesOtherQuantisation(t *testing.T) {
 	announce(t, dir, `{"quant_method":"gptq","bits":4}`)
 	text, err := command(nil, "serve", "--port", "0", "--model", dir).CombinedOutput()
 	exit, ok := err.(*exec.ExitError)
-	if !ok || exit.ExitCode() != exitConfig || !strings.Contains(string(text), `quant_method is "gptq"`) || !strings.Contains(string(text), "FP8-dynamic") {
+	if !ok || exit.ExitCode() != cli.ExitConfig || !strings.Contains(string(text), `quant_method is "gptq"`) || !strings.Contains(string(text), "FP8-dynamic") {
 		t.Errorf("%v: %s", err, text)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
@@ -65,11 +66,11 @@ func runFrontend(s settings, name string, log *zap.Logger) error {
 	defer remove()
 	keys, err := apiKeys(cfg)
 	if err != nil {
-		return &exitError{exitConfig, err}
+		return cli.Exit(cli.ExitConfig, err)
 	}
 	models := served(cfg)
 	if err := openOnly(models); err != nil {
-		return &exitError{exitConfig, err}
+		return cli.Exit(cli.ExitConfig, err)
 	}
 	listener, err := openListener(cfg)
 	if err != nil {
@@ -87,7 +88,7 @@ func runFrontend(s settings, name string, log *zap.Logger) error {
 		Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: func() { pulse(f.State()) }, Inputs: tensors, Outputs: tensors,
 	}, peer, log)
 	if f, err = frontend.New(frontendConfig(cfg, keys, name), models, pool, log); err != nil {
-		return &exitError{exitConfig, err}
+		return cli.Exit(cli.ExitConfig, err)
 	}
 	return serveFrontend(ctx, s, f, pool, listener, log)
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/nvml/nvmltest"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
@@ -362,11 +363,11 @@ func TestGPURefusals(t *testing.T) {
 		code  int
 		want  []string
 	}{
-		{"old driver", []string{"driver 535.104.05"}, nil, nil, exitDevice, []string{"the NVIDIA driver 535.104.05 is too old, 580 or newer is wanted"}},
-		{"no such GPU", nil, nil, []string{"--device", "cuda:0,7"}, exitDevice, []string{"cuda:7 is wanted, but there are cuda:0 (Fake GPU, " + nvmltest.UUID(0)}},
-		{"named twice", nil, nil, []string{"--device", "cuda:1," + nvmltest.UUID(1)}, exitDevice, []string{"named before"}},
-		{"none visible", nil, []string{"CUDA_VISIBLE_DEVICES=5"}, nil, exitDevice, []string{"2 answer", `CUDA_VISIBLE_DEVICES="5"`, "--device cpu"}},
-		{"memory held", []string{"pid 1", "used 15032385536"}, nil, []string{"--device", "cuda:0", "--gpu-memory-utilization", "0.001"}, exitMemory,
+		{"old driver", []string{"driver 535.104.05"}, nil, nil, cli.ExitDevice, []string{"the NVIDIA driver 535.104.05 is too old, 580 or newer is wanted"}},
+		{"no such GPU", nil, nil, []string{"--device", "cuda:0,7"}, cli.ExitDevice, []string{"cuda:7 is wanted, but there are cuda:0 (Fake GPU, " + nvmltest.UUID(0)}},
+		{"named twice", nil, nil, []string{"--device", "cuda:1," + nvmltest.UUID(1)}, cli.ExitDevice, []string{"named before"}},
+		{"none visible", nil, []string{"CUDA_VISIBLE_DEVICES=5"}, nil, cli.ExitDevice, []string{"2 answer", `CUDA_VISIBLE_DEVICES="5"`, "--device cpu"}},
+		{"memory held", []string{"pid 1", "used 15032385536"}, nil, []string{"--device", "cuda:0", "--gpu-memory-utilization", "0.001"}, cli.ExitMemory,
 			[]string{"cuda:0 (simulated)", "of its 16384 MiB", "--gpu-memory-utilization", "other processes hold memory of it: pid 1 ", "14336 MiB"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/mq"
 )
 
@@ -89,7 +90,7 @@ func TestSeveralHosts(t *testing.T) {
 func TestFrontendsKeyRunsNothing(t *testing.T) {
 	h := newHosts(t)
 	out, err := h.command("other", "main.pub", "executor", "--device", "null", "--name", "null-8").CombinedOutput()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != exitConfig || !strings.Contains(string(out), "other.key is the key of one frontend, this is the executor") {
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != cli.ExitConfig || !strings.Contains(string(out), "other.key is the key of one frontend, this is the executor") {
 		t.Errorf("an executor with a frontend's key: %v\n%s", err, out)
 	}
 	curve, err := mq.LoadCurve(wire.RoleFrontend, h.file("other.key"), h.file("main.pub"))

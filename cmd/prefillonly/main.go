@@ -1,5 +1,5 @@
 // Command prefillonly serves models for work that is one forward pass: scoring, choosing, ranking,
-// classifying. Each subcommand is in a file of its name.
+// classifying. Each role of a server is in a file of its name, the other subcommands in packages beside.
 package main
 
 import (
@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/bench"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/model"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 )
 
@@ -41,10 +44,10 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		newSchedulerCommand(),
 		newExecutorCommand(),
 		newProfileCommand(),
-		newBenchCommand(),
+		bench.New(),
 		newSimulateCommand(),
-		newModelCommand(),
-		newVideoCommand(),
+		model.New(),
+		video.New(newVideoServeCommand()),
 		newConfigCommand(),
 		newKeygenCommand(),
 		newHealthcheckCommand(),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
 	"github.com/prefillonly/prefillonly/engine/inspect"
+	"github.com/prefillonly/prefillonly/internal/cli"
 )
 
 // tunedDemo is the demo model with other bits in the last layer's last tensor, and the demo model itself.
@@ -97,8 +98,8 @@ func TestModelDiff(t *testing.T) {
 func TestModelExits(t *testing.T) {
 	empty := t.TempDir()
 	for line, want := range map[string]int{
-		"model show": exitUsage, "model diff " + empty: exitUsage, "model shew x": exitUsage,
-		"model show " + empty: exitConfig, "model show /nowhere": exitConfig, "model diff no/such " + empty: exitConfig,
+		"model show": cli.ExitUsage, "model diff " + empty: cli.ExitUsage, "model shew x": cli.ExitUsage,
+		"model show " + empty: cli.ExitConfig, "model show /nowhere": cli.ExitConfig, "model diff no/such " + empty: cli.ExitConfig,
 	} {
 		cmd := command([]string{"HF_HOME=" + empty}, strings.Fields(line)...)
 		out, err := cmd.CombinedOutput()

@@ -6,7 +6,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/frontend"
-	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/texts"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
@@ -37,7 +36,7 @@ func nameModelGPUs(cfg *config.Config, log *zap.Logger) error {
 func served(cfg *config.Config) (list []frontend.Model) {
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
-		next := frontend.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: imageOptions(&m.Image)}
+		next := frontend.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
 		if m.Task != config.TaskInfer {
 			is, err := checkpoint.Open(m.Path, m.Names[0])
 			next.Checkpoint, next.TextKey = is, m.Path+"\x00"+m.ChatTemplate
@@ -46,18 +45,6 @@ func served(cfg *config.Config) (list []frontend.Model) {
 		list = append(list, next)
 	}
 	return list
-}
-
-// imageOptions are how a model's pictures become its input.
-func imageOptions(i *config.Image) images.Options {
-	o := images.Options{Mean: i.Mean, Scale: i.Scale, BGR: i.Order == "BGR", Layout: i.Layout, Letterbox: len(i.Letterbox) > 0}
-	if o.Letterbox {
-		o.Grey = float64(i.Letterbox[0])
-	}
-	if len(i.Size) == 2 {
-		o.Height, o.Width = i.Size[0], i.Size[1]
-	}
-	return o
 }
 
 // openText opens what a model's texts are read with, unless its files do not say what it is for.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/demo/demotest"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/mq"
 )
 
@@ -254,7 +255,7 @@ func TestMemoryForOneOfTwo(t *testing.T) {
 	defer cancel()
 	small := commandContext(ctx, nil, append([]string{"serve", "--port", "0"}, append(args, fmt.Sprintf("%dMiB", memory-both/2))...)...)
 	out, _ := small.CombinedOutput()
-	if code := small.ProcessState.ExitCode(); code != exitMemory || !strings.Contains(string(out), "MiB are available, but the weights take") {
+	if code := small.ProcessState.ExitCode(); code != cli.ExitMemory || !strings.Contains(string(out), "MiB are available, but the weights take") {
 		t.Errorf("in memory for none: exit code %d\n%s", code, out)
 	}
 }
@@ -327,7 +328,7 @@ func TestBrokenModel(t *testing.T) {
 
 	none := command(nil, "serve", "--port", "0", "x="+whale, "y="+cut)
 	out, _ := none.CombinedOutput()
-	if code := none.ProcessState.ExitCode(); code != exitConfig || !strings.Contains(string(out), "Whale") {
+	if code := none.ProcessState.ExitCode(); code != cli.ExitConfig || !strings.Contains(string(out), "Whale") {
 		t.Errorf("only broken models: exit code %d\n%s", code, out)
 	}
 }
@@ -358,7 +359,7 @@ func TestOtherRelease(t *testing.T) {
 		peer := commandContext(ctx, nil, args...)
 		out, _ := peer.CombinedOutput()
 		cancel()
-		if code := peer.ProcessState.ExitCode(); code != exitConfig || !strings.Contains(string(out), `the scheduler is prefillonly "7.0" and speaks version 9`) {
+		if code := peer.ProcessState.ExitCode(); code != cli.ExitConfig || !strings.Contains(string(out), `the scheduler is prefillonly "7.0" and speaks version 9`) {
 			t.Errorf("the %s ended with %d:\n%s", role, code, out)
 		}
 	}

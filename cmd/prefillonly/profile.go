@@ -4,18 +4,19 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/executor/profile"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/osthread"
 	"github.com/prefillonly/prefillonly/internal/vitals"
-	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 )
 
 // newProfileCommand makes `prefillonly profile`.
@@ -49,7 +50,7 @@ func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log 
 	}
 	defer remove()
 	if len(cfg.Models) > 1 {
-		return &exitError{exitConfig, fmt.Errorf("%d models are given, want the one to measure", len(cfg.Models))}
+		return cli.Exit(cli.ExitConfig, fmt.Errorf("%d models are given, want the one to measure", len(cfg.Models)))
 	}
 	if err := nameGPUs(cfg, false, log); err != nil {
 		return err
@@ -140,18 +141,9 @@ func profilePath(given, device string, model *wire.ModelInfo) (string, error) {
 	return defaultProfile(device, model)
 }
 
-// cacheDir is systemd's cache directory of the service, or the user's.
-func cacheDir() (string, error) {
-	if dir := os.Getenv("CACHE_DIRECTORY"); dir != "" {
-		return dir, nil
-	}
-	dir, err := os.UserCacheDir()
-	return filepath.Join(dir, "prefillonly"), err
-}
-
 // defaultProfile is where the profile of a model on a device is kept.
 func defaultProfile(device string, model *wire.ModelInfo) (string, error) {
-	dir, err := cacheDir()
+	dir, err := cli.CacheDir()
 	if err != nil {
 		return "", fmt.Errorf("no place for profiles: %w; name a file with --profile", err)
 	}

@@ -3,10 +3,11 @@ package main
 import (
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/prefillonly/prefillonly/engine/executor/profile"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"go.uber.org/zap"
 )
 
 // TestDefaultProfile: the place where `prefillonly profile` stores is the one where executors look.

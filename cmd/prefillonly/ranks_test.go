@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/internal/cli"
 )
 
 // likes is the demo model's logprobs of " Yes" and " No" about a post that the user likes.
@@ -66,8 +68,8 @@ func TestImpossibleRanks(t *testing.T) {
 		cmd := command([]string{"TMPDIR=" + t.TempDir()}, append([]string{"serve", "--port", "0"}, args...)...)
 		var output bytes.Buffer
 		cmd.Stderr = &output
-		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != exitConfig || !strings.Contains(output.String(), want) {
-			t.Errorf("serve %v: %v, want exit code %d and %q in\n%s", args, err, exitConfig, want, output.String())
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != cli.ExitConfig || !strings.Contains(output.String(), want) {
+			t.Errorf("serve %v: %v, want exit code %d and %q in\n%s", args, err, cli.ExitConfig, want, output.String())
 		}
 	}
 }

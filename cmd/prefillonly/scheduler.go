@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/mq"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
@@ -42,19 +43,19 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 	}
 	listener, err := mq.Listen(cfg.Endpoint, options)
 	if err != nil {
-		return &exitError{exitConfig, err}
+		return cli.Exit(cli.ExitConfig, err)
 	}
 	defer listener.Close()
 	start := time.Now()
 	server, err := scheduler.NewServer(cfg.Scheduler, rand.Uint64()|1, func() time.Duration { return time.Since(start) })
 	if err != nil {
-		return &exitError{exitConfig, err}
+		return cli.Exit(cli.ExitConfig, err)
 	}
 	server.OnTick(sayAlive)
 	if cfg.KVEvents.Enabled {
 		events, err := publisher(&cfg.KVEvents, log)
 		if err != nil {
-			return &exitError{exitConfig, err}
+			return cli.Exit(cli.ExitConfig, err)
 		}
 		defer events.Close()
 		server.PublishTo(events)

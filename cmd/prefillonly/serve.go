@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/blob"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/supervise"
@@ -57,7 +58,7 @@ func runServe(s settings, log *zap.Logger) error {
 	defer remove()
 	modellist.Report(cfg, failed, log)
 	if _, err := apiKeys(cfg); err != nil {
-		return &exitError{exitConfig, err}
+		return cli.Exit(cli.ExitConfig, err)
 	}
 	if err := nameGPUs(cfg, true, log); err != nil {
 		return err
@@ -73,7 +74,7 @@ func runServe(s settings, log *zap.Logger) error {
 	}
 	if path, ok := strings.CutPrefix(cfg.Endpoint, "ipc://"); ok {
 		if err := blob.CheckDir(filepath.Dir(path)); err != nil {
-			return &exitError{exitConfig, fmt.Errorf("--runtime-dir: %w", err)}
+			return cli.Exit(cli.ExitConfig, fmt.Errorf("--runtime-dir: %w", err))
 		}
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)))
@@ -158,11 +159,13 @@ func executorChild(cfg *config.Config, device string, i int) *supervise.Child {
 // permanent tells exit codes that a restart would only repeat: those that a process gives on purpose, never
 // that of a crash. A device or memory that was there for an earlier process may come back.
 func permanent(code int, first bool) bool {
-	return code == exitUsage || code == exitConfig || slow(code) && code != exitLost && first
+	return code == cli.ExitUsage || code == cli.ExitConfig || slow(code) && code != cli.ExitLost && first
 }
 
 // slow tells exit codes of processes that miss their device or its memory.
-func slow(code int) bool { return code == exitLost || code == exitDevice || code == exitMemory }
+func slow(code int) bool {
+	return code == cli.ExitLost || code == cli.ExitDevice || code == cli.ExitMemory
+}
 
 // childEnv is this environment with the parameters of one role in place of all of them; those of models are in
 // modellist.File, which may change. Whatever is secret goes to its role alone.

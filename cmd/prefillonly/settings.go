@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/mq"
 	"github.com/prefillonly/prefillonly/internal/supervise"
@@ -44,11 +45,11 @@ func reconfigured(command *cobra.Command, roles config.Role, run func(s settings
 		reload := reloads() // before anything is read
 		cfg, err := loadConfig(command, args)
 		if err != nil {
-			return configError(err)
+			return cli.ConfigError(err)
 		}
 		log, err := telemetry.NewLogger(cfg.LogLevel, cfg.LogFormat, command.Name())
 		if err != nil {
-			return &exitError{exitConfig, err}
+			return cli.Exit(cli.ExitConfig, err)
 		}
 		defer func() { _ = log.Sync() }()
 		for _, w := range cfg.Warnings {
@@ -133,7 +134,7 @@ func mqOptions(cfg *config.Config, role wire.Role, log *zap.Logger) (mq.Options,
 	}
 	var err error
 	if o.Curve, err = mq.LoadCurve(role, cfg.CurveKeyFile, cfg.CurvePeersFile); err != nil {
-		return o, &exitError{exitConfig, err}
+		return o, cli.Exit(cli.ExitConfig, err)
 	}
 	return o, nil
 }
@@ -141,7 +142,7 @@ func mqOptions(cfg *config.Config, role wire.Role, log *zap.Logger) (mq.Options,
 // dial connects a frontend or executor to the scheduler.
 func dial(cfg *config.Config, role wire.Role, log *zap.Logger) (*mq.Peer, error) {
 	if cfg.Endpoint == "" {
-		return nil, &exitError{exitConfig, fmt.Errorf("no --scheduler-endpoint is given; `prefillonly serve` starts all processes and needs none")}
+		return nil, cli.Exit(cli.ExitConfig, fmt.Errorf("no --scheduler-endpoint is given; `prefillonly serve` starts all processes and needs none"))
 	}
 	options, err := mqOptions(cfg, role, log)
 	if err != nil {
@@ -149,7 +150,7 @@ func dial(cfg *config.Config, role wire.Role, log *zap.Logger) (*mq.Peer, error)
 	}
 	peer, err := mq.Dial(cfg.Endpoint, options)
 	if err != nil {
-		return nil, &exitError{exitConfig, err}
+		return nil, cli.Exit(cli.ExitConfig, err)
 	}
 	return peer, nil
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/prefillonly/prefillonly/bench"
+	"github.com/prefillonly/prefillonly/internal/cli"
 )
 
 // newSimulateCommand makes `prefillonly simulate`.
@@ -38,14 +39,14 @@ same bytes. Experiments:
 		RunE: func(command *cobra.Command, args []string) error {
 			x.Log = command.OutOrStdout()
 			if x.Repeats < 1 {
-				return usageError("repeats %d is below 1", x.Repeats)
+				return cli.UsageError("repeats %d is below 1", x.Repeats)
 			}
 			if x.Users < 1 {
-				return usageError("users %d is below 1", x.Users)
+				return cli.UsageError("users %d is below 1", x.Users)
 			}
 			if tableFile != "" {
 				if len(args) != 1 || args[0] != "table-5.2" {
-					return usageError("--csv names the file of table-5.2 alone; give --out a folder for %s", strings.Join(args, ", "))
+					return cli.UsageError("--csv names the file of table-5.2 alone; give --out a folder for %s", strings.Join(args, ", "))
 				}
 				return saveTable52(x.Log, tableFile)
 			}
@@ -74,7 +75,7 @@ func saveTable52(out io.Writer, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(file, func(w *os.File) error { return table.CSV(w) }); err != nil {
+	if err := cli.WriteFile(file, func(w *os.File) error { return table.CSV(w) }); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s\nwritten to %s\n", table.Markdown(), file)

@@ -131,7 +131,7 @@ func liveConfig(cfg *config.Config) live.Config {
 		}
 		image := detect.Usual(m.Decoder)
 		if m.Image.String() != "" {
-			image = imageOptions(&m.Image)
+			image = modellist.ImageOptions(&m.Image)
 		}
 		c.Models = append(c.Models, live.Model{Names: m.Names, Image: image, Decoder: m.Decoder})
 	}

@@ -18,12 +18,14 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/accuracy"
 	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/scene"
+	"github.com/prefillonly/prefillonly/videoext/scene/clip"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -36,8 +38,11 @@ type drawn struct {
 	truth    []videoext.Findings // of each frame of the clip
 }
 
+// clipRate is of a clip that is played as fast as it was drawn, in frames a second.
+const clipRate = 10
+
 // drawStreet draws a clip of so many frames a second.
-func drawStreet(t *testing.T, rate int, drawings ...drawing) *drawn {
+func drawStreet(t *testing.T, rate int, drawings ...clip.Drawing) *drawn {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a server and cameras take some seconds")
@@ -50,7 +55,8 @@ func drawStreet(t *testing.T, rate int, drawings ...drawing) *drawn {
 	if err := os.WriteFile(d.detector, scene.Detector, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := drawClip(t.Context(), d.camera, d.clip, rate, drawings...); err != nil {
+	err := cli.WriteFile(d.clip, func(f *os.File) error { return clip.Write(t.Context(), d.camera, f, rate, drawings...) })
+	if err != nil {
 		t.Fatal(err)
 	}
 	d.look(t)
@@ -67,7 +73,7 @@ type streetServer struct {
 
 func (d *drawn) serve(t *testing.T) *streetServer {
 	t.Helper()
-	port, err := unusedPort()
+	port, err := cli.UnusedPort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg/rtsptest"
 )
 
@@ -32,8 +33,8 @@ func TestVideoStrikes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("15 processes are struck, one after the other")
 	}
-	const frames = 24         // of the clip
-	port, err := unusedPort() // for a server that follows another
+	const frames = 24             // of the clip
+	port, err := cli.UnusedPort() // for a server that follows another
 	if err != nil {
 		t.Fatal(err)
 	}

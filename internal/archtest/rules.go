@@ -161,6 +161,7 @@ var arrows = map[string][]string{
 	"videoext/baselines":             {"videoext", "videoext/media", "videoext/method"},
 	"videoext/vision":                {"videoext"},
 	"videoext/scene":                 {"videoext", "videoext/media"},
+	"videoext/scene/clip":            {"videoext/media", "videoext/media/pipe", "videoext/scene"},
 	"videoext/detect":                {"engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext", "videoext/media", "videoext/oneadapt", "videoext/vision"},
 	"videoext/resolve":               {"engine", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/media"},
 	"videoext/streams":               {"videoext", "videoext/method"},
@@ -204,7 +205,7 @@ var arrows = map[string][]string{
 	"internal/contentcoding":  {},
 	"internal/cors":           {},
 	"internal/modeldir":       {"engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model", "engine/weights", "internal/config"},
-	"internal/modellist":      {"engine/host", "engine/wire", "internal/config", "internal/modeldir"},
+	"internal/modellist":      {"engine/host", "engine/images", "engine/wire", "internal/config", "internal/modeldir"},
 	"internal/mapped":         {"internal/regular"},
 	"internal/mq":             {"engine/wire"},
 	"internal/nvml":           {},
@@ -219,7 +220,19 @@ var arrows = map[string][]string{
 	"internal/telemetry":      {},
 	"internal/turns":          {},
 	"internal/usage":          {"internal/config"},
+	"internal/cli":            {"internal/config"},
 	"internal/vitals":         {"engine/wire", "internal/nvml"},
+
+	// subcommands
+	"cmd/prefillonly/bench": {
+		"bench", "bench/cameras", "bench/load", "bench/workload", "engine", "internal/cli", "internal/usage",
+	},
+	"cmd/prefillonly/model": {
+		"engine/dnn", "engine/inspect", "engine/weights/catalog", "internal/cli", "internal/modeldir", "internal/usage",
+	},
+	"cmd/prefillonly/video": {
+		"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/scene/clip", "videoext/shaper", "videoext/vision",
+	},
 
 	// the camera's program
 	"cmd/camera": {
@@ -257,11 +270,11 @@ var externals = []struct {
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
-	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
+	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/model", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
-	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics"}, "HTTP stays at the edge, and with what asks it"},
+	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics"}, "HTTP stays at the edge, and with what asks it"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/api/decisions", "engine/api/pooling", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/api/decisions", "engine/api/pooling", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

@@ -1,4 +1,4 @@
-package main
+package video
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prefillonly/prefillonly/bench/pipelines"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
@@ -61,7 +62,7 @@ func (f *pipelinesFlags) run(command *cobra.Command) error {
 	}
 	for _, name := range f.pipelines {
 		if !slices.Contains(pipelines.Names(), name) {
-			return usageError("--pipelines: there is no pipeline %q; there are %s", name, strings.Join(pipelines.Names(), ", "))
+			return cli.UsageError("--pipelines: there is no pipeline %q; there are %s", name, strings.Join(pipelines.Names(), ", "))
 		}
 	}
 	backend, err := cpu.New(cpu.Config{Threads: f.threads})
@@ -170,7 +171,7 @@ func study(name string, source pipelines.Source) ([]pipelines.Row, pipelines.Fin
 // record writes what a policy is trained on.
 func (f *pipelinesFlags) record(source pipelines.Source) error {
 	if len(f.pipelines) != 1 {
-		return usageError("--record: of one pipeline, which --pipelines names")
+		return cli.UsageError("--record: of one pipeline, which --pipelines names")
 	}
 	s, err := pipelines.Open(f.pipelines[0], source)
 	if err != nil {
@@ -178,19 +179,19 @@ func (f *pipelinesFlags) record(source pipelines.Source) error {
 	}
 	defer s.Close()
 	if s.Ladders == nil {
-		return usageError("--record: nothing learns pipeline %s", s.Name())
+		return cli.UsageError("--record: nothing learns pipeline %s", s.Name())
 	}
 	say := progressOf()
 	table, err := learn.Record(pipeline.NewLab(s.Pipeline), s.Ladders, func(interval, of int) { say(fmt.Sprintf("interval %d", interval), interval, of) })
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(f.out, f.table), func(w *os.File) error { return table.Write(w) })
+	return cli.WriteFile(filepath.Join(f.out, f.table), func(w *os.File) error { return table.Write(w) })
 }
 
 func (f *pipelinesFlags) write(rows []pipelines.Row, findings []pipelines.Findings) error {
 	return errors.Join(
-		writeFile(filepath.Join(f.out, "results.csv"), func(w *os.File) error { return pipelines.Write(w, rows) }),
-		writeFile(filepath.Join(f.out, "gains.csv"), func(w *os.File) error { return pipelines.WriteGains(w, pipelines.Compare(rows)) }),
-		writeFile(filepath.Join(f.out, "gradients.csv"), func(w *os.File) error { return pipelines.WriteFindings(w, findings) }))
+		cli.WriteFile(filepath.Join(f.out, "results.csv"), func(w *os.File) error { return pipelines.Write(w, rows) }),
+		cli.WriteFile(filepath.Join(f.out, "gains.csv"), func(w *os.File) error { return pipelines.WriteGains(w, pipelines.Compare(rows)) }),
+		cli.WriteFile(filepath.Join(f.out, "gradients.csv"), func(w *os.File) error { return pipelines.WriteFindings(w, findings) }))
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/bench/cameras"
 	"github.com/prefillonly/prefillonly/bench/load"
+	"github.com/prefillonly/prefillonly/internal/cli"
 )
 
 func newBenchCamerasCommand() *cobra.Command {
@@ -36,7 +37,7 @@ cannot promise it refuses, and what would be late it drops. A frame that is due 
 			defer stop()
 			client, err := cameras.New(o)
 			if err != nil {
-				return usageError("%w", err)
+				return cli.UsageError("%w", err)
 			}
 			defer client.Close()
 			return runCameras(ctx, command, client)

@@ -1,4 +1,4 @@
-package main
+package video
 
 import (
 	"context"
@@ -14,7 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
@@ -110,14 +112,14 @@ const maxClip = 2 << 30
 func (e *evaluation) open(file, decoder, image string, clip *emulate.Clip) (*evalNetwork, error) {
 	o, err := detect.ForFrames(decoder, clip.Frames[0].Width, clip.Frames[0].Height)
 	if err != nil {
-		return nil, usageError("%w", err)
+		return nil, cli.UsageError("%w", err)
 	}
 	if image != "" {
 		entry, err := config.ParseImage(image)
 		if err != nil {
-			return nil, usageError("--image: %w", err)
+			return nil, cli.UsageError("--image: %w", err)
 		}
-		o.Image = imageOptions(&entry)
+		o.Image = modellist.ImageOptions(&entry)
 	}
 	n := &evalNetwork{utility: oneadapt.UsualUtility()}
 	if e.found > 0 {
@@ -125,7 +127,7 @@ func (e *evaluation) open(file, decoder, image string, clip *emulate.Clip) (*eva
 	}
 	if e.classes != "" {
 		if n.wanted, err = classNumbers(o.Decoder, strings.Split(e.classes, ",")); err != nil {
-			return nil, usageError("--classes: %w", err)
+			return nil, cli.UsageError("--classes: %w", err)
 		}
 		o.Vision.Wanted = n.wanted
 	}

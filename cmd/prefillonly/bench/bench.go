@@ -1,4 +1,5 @@
-package main
+// Package bench holds the subcommands of `prefillonly bench`: load on a server, and charts of it.
+package bench
 
 import (
 	"context"
@@ -19,6 +20,7 @@ import (
 	"github.com/prefillonly/prefillonly/bench/load"
 	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
@@ -37,9 +39,9 @@ type benchFlags struct {
 	vocabulary string
 }
 
-// newBenchCommand makes `prefillonly bench`.
-func newBenchCommand() *cobra.Command {
-	return commandGroup(&cobra.Command{
+// New makes `prefillonly bench`.
+func New() *cobra.Command {
+	return cli.Group(&cobra.Command{
 		Use:   "bench",
 		Short: "Put load on a server and measure it",
 	}, newBenchServeCommand(), newBenchSweepCommand(), newBenchCamerasCommand(), newBenchPlotCommand())
@@ -75,7 +77,7 @@ func (f *benchFlags) prepare(ctx context.Context) (*load.Client, error) {
 	from, errLow := strconv.ParseUint(low, 10, 32)
 	to, errHigh := strconv.ParseUint(high, 10, 32)
 	if err := errors.Join(errLow, errHigh); err != nil {
-		return nil, usageError("vocabulary %q is not of the form LOW:HIGH: %w", f.vocabulary, err)
+		return nil, cli.UsageError("vocabulary %q is not of the form LOW:HIGH: %w", f.vocabulary, err)
 	}
 	f.client.Vocabulary = workload.Vocabulary{Low: engine.TokenID(from), High: engine.TokenID(to)}
 	client, err := load.New(f.client)
@@ -125,7 +127,7 @@ func (f *benchFlags) requests(rate float64) ([]workload.Request, error) {
 func (f *benchFlags) trace(rate float64, unknown error) ([]workload.Request, error) {
 	file, err := os.Open(f.workload)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, usageError("%w, and no trace file has this name", unknown)
+		return nil, cli.UsageError("%w, and no trace file has this name", unknown)
 	} else if err != nil {
 		return nil, err
 	}
@@ -154,22 +156,13 @@ func (f *benchFlags) measure(client *load.Client) bench.Measure {
 	}
 }
 
-// writeFile writes a file through f, and reports a failed close too.
-func writeFile(path string, write func(*os.File) error) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(file), file.Close())
-}
-
 func parseRate(text string) (float64, error) {
 	if text == "" {
 		return 0, nil
 	}
 	rate, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return 0, usageError("request rate %q is neither a number of requests per second nor inf", text)
+		return 0, cli.UsageError("request rate %q is neither a number of requests per second nor inf", text)
 	}
 	return rate, workload.Arrivals{Rate: rate}.Validate()
 }
@@ -193,7 +186,7 @@ func newBenchServeCommand() *cobra.Command {
 				return err
 			}
 			if save != "" {
-				if err := writeFile(save, func(w *os.File) error { return workload.WriteTrace(w, requests) }); err != nil {
+				if err := cli.WriteFile(save, func(w *os.File) error { return workload.WriteTrace(w, requests) }); err != nil {
 					return err
 				}
 			}
@@ -209,7 +202,7 @@ func newBenchServeCommand() *cobra.Command {
 				fmt.Fprint(command.OutOrStdout(), bench.Report(load.Summarize(records)))
 			}
 			if f.csv != "" {
-				err = errors.Join(err, writeFile(f.csv, func(w *os.File) error { return load.WriteCSV(w, records) }))
+				err = errors.Join(err, cli.WriteFile(f.csv, func(w *os.File) error { return load.WriteCSV(w, records) }))
 			}
 			return err
 		},
@@ -248,7 +241,7 @@ rates, give the x that one of them reached to the others by --saturation.`,
 			defer client.Close()
 			points, err := sweep.Run(ctx, f.measure(client), command.OutOrStdout())
 			if f.csv != "" {
-				err = errors.Join(err, writeFile(f.csv, func(w *os.File) error { return bench.WritePoints(w, points) }))
+				err = errors.Join(err, cli.WriteFile(f.csv, func(w *os.File) error { return bench.WritePoints(w, points) }))
 			}
 			return err
 		},
@@ -288,7 +281,7 @@ the medians are drawn, and a table of them with the lowest and highest round is 
 			}
 			points = medians
 			if csv != "" {
-				if err := writeFile(csv, func(w *os.File) error { return bench.WritePoints(w, points) }); err != nil {
+				if err := cli.WriteFile(csv, func(w *os.File) error { return bench.WritePoints(w, points) }); err != nil {
 					return err
 				}
 			}

@@ -1,4 +1,5 @@
-package main
+// Package video holds the subcommands of `prefillonly video`: networks on pictures, ways to stream compared, and a demo.
+package video
 
 import (
 	"encoding/json"
@@ -16,18 +17,20 @@ import (
 	"golang.org/x/term"
 
 	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
-// newVideoCommand makes `prefillonly video`.
-func newVideoCommand() *cobra.Command {
-	return commandGroup(&cobra.Command{
+// New makes `prefillonly video`, of which serve is the process of a server.
+func New(serve *cobra.Command) *cobra.Command {
+	return cli.Group(&cobra.Command{
 		Use:   "video",
 		Short: "Run networks on pictures and video",
-	}, newDetectCommand(), newEvalCommand(), newPipelinesCommand(), newVideoDemoCommand(), newVideoServeCommand())
+	}, newDetectCommand(), newEvalCommand(), newPipelinesCommand(), newDemoCommand(), serve)
 }
 
 // detectFlags are those of `video detect`.
@@ -116,19 +119,19 @@ func (f *detectFlags) options(model string) (file string, o detect.Options, err 
 		entry.Decoder = f.decoder
 	}
 	if entry.Decoder == "" {
-		return "", o, usageError("say with --decoder what the outputs of %s mean: %s", model, strings.Join(vision.Names(), ", "))
+		return "", o, cli.UsageError("say with --decoder what the outputs of %s mean: %s", model, strings.Join(vision.Names(), ", "))
 	}
 	if o.Decoder, err = vision.Find(entry.Decoder); err != nil {
-		return "", o, usageError("%w", err)
+		return "", o, cli.UsageError("%w", err)
 	}
 	if f.image != "" {
 		if entry.Image, err = config.ParseImage(f.image); err != nil {
-			return "", o, usageError("--image: %w", err)
+			return "", o, cli.UsageError("--image: %w", err)
 		}
 	}
 	o.Image = detect.Usual(entry.Decoder)
 	if entry.Image.String() != "" {
-		o.Image = imageOptions(&entry.Image)
+		o.Image = modellist.ImageOptions(&entry.Image)
 	}
 	o.Vision = vision.Options{Score: f.score, IoU: f.iou}
 	if f.labels != "" {
@@ -148,14 +151,14 @@ func modelEntry(file, name string) (config.Model, error) {
 		err = loaded.Validate()
 	}
 	if err != nil {
-		return config.Model{}, configError(err)
+		return config.Model{}, cli.ConfigError(err)
 	}
 	for _, m := range loaded.Serving() {
 		if slices.Contains(m.Names, name) || m.Path == name {
 			return m, nil
 		}
 	}
-	return config.Model{}, usageError("%s has no model %q", file, name)
+	return config.Model{}, cli.UsageError("%s has no model %q", file, name)
 }
 
 // found is the JSON of a picture.
@@ -206,7 +209,7 @@ func (f *detectFlags) one(out io.Writer, detector *detect.Detector, model, pictu
 	}
 	drawn := filepath.Join(f.out, name+".found.jpg")
 	fmt.Fprintf(out, "%s: %s\n", drawn, summary(&r))
-	return writeFile(drawn, func(w *os.File) error {
+	return cli.WriteFile(drawn, func(w *os.File) error {
 		return jpeg.Encode(w, vision.Draw(pixels, &r), &jpeg.Options{Quality: 92})
 	})
 }

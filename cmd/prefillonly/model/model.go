@@ -1,4 +1,5 @@
-package main
+// Package model holds the subcommands of `prefillonly model`: what is in checkpoints and networks.
+package model
 
 import (
 	"encoding/json"
@@ -8,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -18,12 +18,13 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/engine/weights/catalog"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
-// newModelCommand makes `prefillonly model`.
-func newModelCommand() *cobra.Command {
+// New makes `prefillonly model`.
+func New() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "show MODEL",
 		Short: "List a checkpoint's tensors and chunks, or a network's inputs, outputs and operations",
@@ -68,7 +69,7 @@ hashed, once for as long as the files stay what they are.`,
 			return err
 		}
 	}
-	return commandGroup(&cobra.Command{Use: "model", Short: "Look into models' files"}, show, diff)
+	return cli.Group(&cobra.Command{Use: "model", Short: "Look into models' files"}, show, diff)
 }
 
 // openCheckpoint reads the headers of a checkpoint by directory or name.
@@ -89,7 +90,7 @@ func modelError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &exitError{exitConfig, err}
+	return cli.Exit(cli.ExitConfig, err)
 }
 
 func showModel(_ *cobra.Command, args []string) (any, func(io.Writer), error) {
@@ -109,7 +110,7 @@ func diffModels(command *cobra.Command, args []string) (any, func(io.Writer), er
 			return nil, nil, err
 		}
 	}
-	cache, err := cacheDir()
+	cache, err := cli.CacheDir()
 	if err != nil {
 		cache = "" // hashes are not kept
 	}
@@ -135,15 +136,6 @@ func hashing() func(done, total int64) {
 	}
 }
 
-// table writes rows of columns, which are divided by tabs.
-func table(w io.Writer, rows ...string) {
-	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(columns, row)
-	}
-	_ = columns.Flush() // to memory
-}
-
 // stored says how many tensors there are, in how many files, and of which types.
 func stored(tensors, files int, bytes int64, byType map[string]int64) string {
 	in := "1 file"
@@ -163,7 +155,7 @@ func writeCheckpoint(w io.Writer, m *inspect.Checkpoint) {
 	for _, a := range inspect.Group(m.Tensors) {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%v\t%d\t%s", a.Names, a.Type, a.Shape, a.Count, amount(a.Bytes)))
 	}
-	table(w, rows...)
+	cli.Table(w, rows...)
 	if m.Refused != "" {
 		fmt.Fprintf(w, "\nIt cannot be served: %s\n", m.Refused)
 		return
@@ -182,7 +174,7 @@ func writeCheckpoint(w io.Writer, m *inspect.Checkpoint) {
 		rows = append(rows, fmt.Sprintf("%s\t%d%s\t%s%s\t%s%s", name, c.Tensors, each, amount(c.Bytes), each, amount(c.DeviceBytes), each))
 		from = to
 	}
-	table(w, append(rows, fmt.Sprintf("all\t%d\t%s\t%s", len(m.Tensors), amount(m.Bytes), amount(m.DeviceBytes)))...)
+	cli.Table(w, append(rows, fmt.Sprintf("all\t%d\t%s\t%s", len(m.Tensors), amount(m.Bytes), amount(m.DeviceBytes)))...)
 }
 
 // alike says whether two chunks differ in their names alone.
@@ -200,7 +192,7 @@ func writeComparison(w io.Writer, c *inspect.Comparison) {
 		rows = append(rows, fmt.Sprintf("on a device\t%s\t%s", amount(d.A), amount(d.B)))
 	}
 	fmt.Fprintf(w, "A  %s\nB  %s\n\n", c.A.Path, c.B.Path)
-	table(w, rows...)
+	cli.Table(w, rows...)
 	if d := c.Device; d != nil {
 		fmt.Fprintf(w, "\nTogether they take %s, %.2f times what A takes; loading B beside A loads %s.\n", amount(d.Together), float64(d.Together)/float64(d.A), amount(d.Load))
 		fmt.Fprintf(w, "%d of B's %d chunks are A's", d.Shared, d.Chunks)
@@ -229,7 +221,7 @@ func writeComparison(w io.Writer, c *inspect.Comparison) {
 			rows = append(rows, fmt.Sprintf("%s\t%s\t%v\t%d\t%s\t%s", a.Names, a.Type, a.Shape, a.Count, amount(a.Bytes), where.text))
 		}
 	}
-	table(w, rows...)
+	cli.Table(w, rows...)
 }
 
 // amount is a number of bytes in the largest unit that leaves a digit before the point.

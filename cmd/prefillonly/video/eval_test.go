@@ -1,4 +1,4 @@
-package main
+package video
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/prefillonly/prefillonly/bench/video"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 )
@@ -17,7 +19,7 @@ import (
 func TestVideoEval(t *testing.T) {
 	data := os.Getenv("PREFILLONLY_DATA")
 	if data == "" {
-		data = filepath.Join("..", "..", "..", "shared", "data")
+		data = filepath.Join("..", "..", "..", "..", "shared", "data")
 	}
 	network, clip := filepath.Join(data, "models", "yolox_nano_416.onnx"), filepath.Join(data, "video", "dashcam_highway_960x540.mp4")
 	for _, file := range []string{network, clip} {
@@ -31,13 +33,13 @@ func TestVideoEval(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if text, err := exec.Command("go", "build", "-o", filepath.Join(dir, "camera"), "../camera").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-o", filepath.Join(dir, "camera"), "../../camera").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out := filepath.Join(dir, "out")
 	run := func(args ...string) error {
-		command := newVideoCommand()
+		command := New(&cobra.Command{Use: "serve"})
 		command.SetArgs(append([]string{"eval", "--clips", clip, "--detector", network, "--out", out, "--seconds", "0.5", "--segment", "3"}, args...))
 		return command.ExecuteContext(context.Background())
 	}

@@ -1,4 +1,4 @@
-package main
+package video
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/prefillonly/prefillonly/bench/video"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
@@ -90,7 +91,7 @@ A method that is named alone is run with several settings; or say which, as dds:
 func (f *evalFlags) run(command *cobra.Command) error {
 	networks, err := f.networks()
 	if err != nil {
-		return usageError("--link: %w", err)
+		return cli.UsageError("--link: %w", err)
 	}
 	if err := f.check(); err != nil {
 		return err
@@ -131,18 +132,18 @@ func (f *evalFlags) run(command *cobra.Command) error {
 func (f *evalFlags) check() error {
 	for name, v := range map[string]float64{"--from": f.from, "--seconds": f.seconds, "--part": f.part, "--rate": f.rate, "--largest": f.largest} {
 		if !(v >= 0) {
-			return usageError("%s %g is to be 0 or more", name, v)
+			return cli.UsageError("%s %g is to be 0 or more", name, v)
 		}
 	}
 	if f.gradientWait < 0 {
-		return usageError("--gradient-wait %v is to be 0 or more", f.gradientWait)
+		return cli.UsageError("--gradient-wait %v is to be 0 or more", f.gradientWait)
 	}
 	for _, s := range video.Specifications(f.methods) {
 		switch name, _, _ := strings.Cut(s, ":"); {
 		case (name == "vigil" || name == "accmpeg") && f.cameraDetector == "":
-			return usageError("%s finds things on the camera: name a small network with --camera-detector", name)
+			return cli.UsageError("%s finds things on the camera: name a small network with --camera-detector", name)
 		case name == "cloudseg" && f.resolver == "":
-			return usageError("cloudseg enlarges frames: name a network for that with --resolver (tools/carn_onnx.py makes one)")
+			return cli.UsageError("cloudseg enlarges frames: name a network for that with --resolver (tools/carn_onnx.py makes one)")
 		}
 	}
 	return nil
@@ -153,9 +154,9 @@ func (f *evalFlags) cost() (video.Resource, error) {
 	i := slices.IndexFunc(video.Resources, func(r video.Resource) bool { return r.Name == f.resource })
 	switch {
 	case i < 0:
-		return video.Resource{}, usageError("--resource %q is to be bytes or frames", f.resource)
+		return video.Resource{}, cli.UsageError("--resource %q is to be bytes or frames", f.resource)
 	case len(f.against) == 0:
-		return video.Resource{}, usageError("--against names no method: name one at least")
+		return video.Resource{}, cli.UsageError("--against names no method: name one at least")
 	}
 	return video.Resources[i], nil
 }
@@ -200,7 +201,7 @@ func progressOf() func(what string, done, of int) {
 
 // write writes what is there so far.
 func (e *evaluation) write() error {
-	return writeFile(filepath.Join(e.out, "results.csv"), func(w *os.File) error { return video.Write(w, e.rows) })
+	return cli.WriteFile(filepath.Join(e.out, "results.csv"), func(w *os.File) error { return video.Write(w, e.rows) })
 }
 
 // evaluation is one run of `video eval`.
@@ -268,7 +269,7 @@ func (e *evaluation) methodsOn(clip *emulate.Clip, tools emulate.Tools) error {
 	for i, specification := range all {
 		m, err := methods.New(specification, learned)
 		if err != nil {
-			return usageError("%w", err)
+			return cli.UsageError("%w", err)
 		}
 		_, m.Setting, _ = strings.Cut(specification, ":")
 		for k, network := range e.networks {

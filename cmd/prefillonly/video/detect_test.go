@@ -1,4 +1,4 @@
-package main
+package video
 
 import (
 	"encoding/json"
@@ -8,11 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prefillonly/prefillonly/internal/cli"
 )
 
 // TestVideoDetect looks at pictures with a real network: what is no picture is named, and the others are looked at.
 func TestVideoDetect(t *testing.T) {
-	network := filepath.Join("..", "..", "..", "shared", "data", "models", "road_segmentation_adas_0001.onnx")
+	network := filepath.Join("..", "..", "..", "..", "shared", "data", "models", "road_segmentation_adas_0001.onnx")
 	if dir := os.Getenv("PREFILLONLY_DATA"); dir != "" {
 		network = filepath.Join(dir, "models", filepath.Base(network))
 	}
@@ -21,7 +25,7 @@ func TestVideoDetect(t *testing.T) {
 	}
 	dir := t.TempDir()
 	picture, other, list := filepath.Join(dir, "grey.png"), filepath.Join(dir, "text.jpg"), filepath.Join(dir, "models.yaml")
-	if err := writeFile(picture, func(w *os.File) error { return png.Encode(w, image.NewGray(image.Rect(0, 0, 90, 50))) }); err != nil {
+	if err := cli.WriteFile(picture, func(w *os.File) error { return png.Encode(w, image.NewGray(image.Rect(0, 0, 90, 50))) }); err != nil {
 		t.Fatal(err)
 	}
 	entry := "models: [{name: road, path: " + network + ", image: {order: BGR}, decoder: segmentation}]\n"
@@ -32,7 +36,7 @@ func TestVideoDetect(t *testing.T) {
 	}
 	out := filepath.Join(dir, "out")
 	var b strings.Builder
-	command := newVideoCommand()
+	command := New(&cobra.Command{Use: "serve"})
 	command.SetOut(&b)
 	command.SetArgs([]string{"detect", "road", other, picture, "--config", list, "--out", out})
 	if err := command.Execute(); err == nil || !strings.Contains(err.Error(), "text.jpg: it is neither JPEG nor PNG") {
@@ -58,7 +62,7 @@ func TestVideoDetect(t *testing.T) {
 		"say with --decoder": {network, picture}, `no decoder "yolo"`: {network, picture, "--decoder", "yolo"},
 		"--image: ": {network, picture, "--decoder", "ssd", "--image", "{order: X}"}, `has no model "roads"`: {"roads", picture, "--config", list},
 	} {
-		command := newVideoCommand()
+		command := New(&cobra.Command{Use: "serve"})
 		command.SetOut(&b)
 		command.SetErr(&b)
 		command.SetArgs(append([]string{"detect"}, args...))

@@ -1,11 +1,10 @@
-package main
+package video
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,19 +17,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
 	"github.com/prefillonly/prefillonly/videoext/scene"
+	"github.com/prefillonly/prefillonly/videoext/scene/clip"
 )
 
-// demoChild is a process of the demo.
-type demoChild struct {
+// process is a process of the demo.
+type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 }
 
-// videoDemo is one run of `video demo`.
-type videoDemo struct {
+// demo is one run of `video demo`.
+type demo struct {
 	out      io.Writer
 	port     int
 	clip     string
@@ -40,14 +40,14 @@ type videoDemo struct {
 	quiet    bool // open no browser
 
 	dir      string
-	lock     *os.File     // of dir, which children hold too: they may end after this process
-	children []*demoChild // the last one first
-	ended    chan error   // gets how each of them ended
+	lock     *os.File   // of dir, which children hold too: they may end after this process
+	children []*process // the last one first
+	ended    chan error // gets how each of them ended
 	client   http.Client
 }
 
-func newVideoDemoCommand() *cobra.Command {
-	d := &videoDemo{}
+func newDemoCommand() *cobra.Command {
+	d := &demo{}
 	command := &cobra.Command{
 		Use:   "demo",
 		Short: "Show a video stream in the browser, with everything it needs",
@@ -76,7 +76,7 @@ Ctrl-C ends all of it and leaves nothing behind; of a demo that was killed, the 
 	return command
 }
 
-func (d *videoDemo) run(ctx context.Context) (err error) {
+func (d *demo) run(ctx context.Context) (err error) {
 	runtime.LockOSThread() // children end with the thread that started them
 	defer runtime.UnlockOSThread()
 	program, err := pipe.Find()
@@ -93,7 +93,10 @@ func (d *videoDemo) run(ctx context.Context) (err error) {
 	if d.clip == "" {
 		fmt.Fprintln(d.out, "drawing a street ...")
 		d.clip = filepath.Join(d.dir, "street.ivf")
-		if err := drawClip(ctx, program, d.clip, clipRate, drawing{1, clipSeconds * clipRate, time.Second / clipRate}); err != nil {
+		err := cli.WriteFile(d.clip, func(f *os.File) error {
+			return clip.Write(ctx, program, f, clipRate, clip.Drawing{Seed: 1, Frames: clipSeconds * clipRate, Step: time.Second / clipRate})
+		})
+		if err != nil {
 			return ignoreCancelled(ctx, err)
 		}
 	}
@@ -128,51 +131,10 @@ func ignoreCancelled(ctx context.Context, err error) error {
 }
 
 // The drawn clip: it is played again and again.
-const (
-	clipWidth, clipHeight = 640, 360
-	clipRate, clipSeconds = 10, 20
-	clipGroup             = 10 // frames of a segment
-)
-
-// drawing is a street as a clip shows it.
-type drawing struct {
-	seed   uint64
-	frames int
-	step   time.Duration // of the street, from each frame to the next
-}
-
-// drawClip draws streets, one after the other, and has the camera's program encode them, well. All of them begin with the clip, which has so many frames a second.
-func drawClip(ctx context.Context, program, name string, rate int, drawings ...drawing) error {
-	encoder, err := pipe.Start(ctx, program)
-	if err != nil {
-		return err
-	}
-	defer encoder.Close()
-	settings := media.Settings{Rate: float64(rate), Quality: media.CRF(14), Preset: "veryfast"}
-	var segments []*media.Segment
-	drawn := 0
-	for _, d := range drawings {
-		street := scene.New(clipWidth, clipHeight, d.seed)
-		for end := drawn + d.frames; drawn < end; {
-			frames := make([]*media.Frame, min(clipGroup, end-drawn))
-			for i := range frames {
-				frames[i], _ = street.Frame(time.Duration(drawn) * d.step)
-				drawn++
-			}
-			segment, err := encoder.Encode(ctx, frames, settings)
-			if err != nil {
-				return err
-			}
-			segments = append(segments, segment)
-		}
-	}
-	return writeFile(name, func(f *os.File) error {
-		return media.WriteIVF(f, clipWidth, clipHeight, rate, segments)
-	})
-}
+const clipRate, clipSeconds = 10, 20
 
 // serve starts the server, waits until it is ready, and returns its URL.
-func (d *videoDemo) serve(ctx context.Context) (base string, err error) {
+func (d *demo) serve(ctx context.Context) (base string, err error) {
 	config := filepath.Join(d.dir, "demo.yaml")
 	network, err := filepath.Abs(d.detector)
 	if d.detector == "" {
@@ -187,7 +149,7 @@ func (d *videoDemo) serve(ctx context.Context) (base string, err error) {
 		return "", err
 	}
 	if d.port == 0 {
-		if d.port, err = unusedPort(); err != nil {
+		if d.port, err = cli.UnusedPort(); err != nil {
 			return "", err
 		}
 	}
@@ -214,21 +176,12 @@ func (d *videoDemo) serve(ctx context.Context) (base string, err error) {
 	}
 }
 
-func unusedPort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
 // declare adds the camera's stream.
-func (d *videoDemo) declare(ctx context.Context, base string) error {
+func (d *demo) declare(ctx context.Context, base string) error {
 	return d.ask(ctx, http.MethodPost, base+"/v1/video/streams", `{"name":"street","model":"detector","source":"camera","score":0.5,"deadline_ms":2000,"method":`+strconv.Quote(d.method)+`}`)
 }
 
-func (d *videoDemo) ask(ctx context.Context, method, url, body string) error {
+func (d *demo) ask(ctx context.Context, method, url, body string) error {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
 	if err != nil {
 		return err
@@ -246,25 +199,25 @@ func (d *videoDemo) ask(ctx context.Context, method, url, body string) error {
 }
 
 // start starts a child in a process group of its own, which Ctrl-C does not reach; it ends with this process, however that ends.
-func (d *videoDemo) start(program string, args ...string) error {
+func (d *demo) start(program string, args ...string) error {
 	c := exec.Command(program, args...)
 	c.Stderr, c.ExtraFiles = os.Stderr, []*os.File{d.lock}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := c.Start(); err != nil {
 		return err
 	}
-	child := &demoChild{c, make(chan struct{})}
+	child := &process{c, make(chan struct{})}
 	go func() { // ends with the child
 		err := c.Wait()
 		d.ended <- fmt.Errorf("%s %s: %v", filepath.Base(program), args[0], err)
 		close(child.done)
 	}()
-	d.children = append([]*demoChild{child}, d.children...)
+	d.children = append([]*process{child}, d.children...)
 	return nil
 }
 
 // stop ends the children, the camera first.
-func (d *videoDemo) stop() {
+func (d *demo) stop() {
 	for _, c := range d.children {
 		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		stuck := time.AfterFunc(20*time.Second, func() { _ = c.cmd.Process.Kill() })

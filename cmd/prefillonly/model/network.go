@@ -1,4 +1,4 @@
-package main
+package model
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/inspect"
+	"github.com/prefillonly/prefillonly/internal/cli"
 )
 
 func writeNetwork(w io.Writer, n *inspect.Network) {
@@ -30,7 +31,7 @@ func writeNetwork(w io.Writer, n *inspect.Network) {
 		}
 		rows = append(rows, row)
 	}
-	table(w, rows...)
+	cli.Table(w, rows...)
 	fmt.Fprintln(w)
 	switch {
 	case n.Refused != "":
