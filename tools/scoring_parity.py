@@ -1,6 +1,6 @@
 """Compares a server's embeddings, scores and rankings with sentence-transformers' on checkpoints of random weights.
 
-Usage: scoring_parity.py BINARY SCORERS OUT, with SCORERS as tools/clients/make_scorers.py writes them. Needs sentence-transformers.
+Usage: scoring_parity.py BINARY SCORERS OUT, with SCORERS as tools/clients/lib/make_scorers.py writes them. Needs sentence-transformers.
 """
 import json
 import pathlib

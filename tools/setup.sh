@@ -2,7 +2,8 @@
 # Installs what a Debian machine lacks to build and test prefillonly: C and Rust compilers, libzmq, Go,
 # the headers of FFmpeg and x264 for video, and for tests alone oneDNN, the ffmpeg program and Python (whose package index
 # has the compiler of the GPU kernels).
-# As root it installs; otherwise it prints the one command to run. Does nothing when all is there.
+# Arguments are further packages, which some checks alone need. As root it installs; otherwise it prints the one command
+# to run. Does nothing when all is there.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,7 @@ fi
 
 missing=
 for package in gcc g++ libc6-dev pkg-config ca-certificates libzmq3-dev libdnnl-dev python3-venv \
-    libavformat-dev libswscale-dev libx264-dev ffmpeg; do
+    libavformat-dev libswscale-dev libx264-dev ffmpeg "$@"; do
     installed "$package" || missing="$missing $package"
 done
 # Any Go of 1.21 or later fetches the version go.mod names; an older one fetches it through tools/go.sh.

@@ -11,6 +11,8 @@ from lm_eval.models.openai_completions import LocalCompletionsAPI  # noqa: E402
 from lm_eval.utils import RemoteTokenizer  # noqa: E402
 import requests  # noqa: E402
 
+from checks import check, report  # noqa: E402
+
 url = sys.argv[1]
 headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
 model = requests.get(url.replace("/completions", "/models"), headers=headers, timeout=60).json()["data"][0]["id"]
@@ -28,13 +30,13 @@ for (context, continuation), (total, greedy) in zip(requests_, scores):
         answer = requests.post(url, json=body, headers=headers, timeout=60).json()["choices"][0]["logprobs"]
         alone += answer["top_logprobs"][0][f"token_id:{token}"]
         is_greedy &= answer["tokens"][0] == f"token_id:{token}"
-    if abs(total - alone) > 1e-3 or greedy != is_greedy:
-        sys.exit(f"FAIL {context} -> {continuation}: lm-eval {total} {greedy}, one by one {alone} {is_greedy}")
+    check("loglikelihood", abs(total - alone) <= 1e-3 and greedy == is_greedy,
+          f"{context} -> {continuation}: lm-eval {total} {greedy}, one by one {alone} {is_greedy}")
 
 remote = RemoteTokenizer(url, auth_token=os.environ["OPENAI_API_KEY"])
 messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Yes or no?"}]
 rendered = remote.apply_chat_template(messages, bos_token=remote.bos_token)
 theirs = requests.post(url.replace("/v1/completions", "/tokenize"), json={"messages": messages}, headers=headers, timeout=60).json()["tokens"]
-if remote.encode(rendered) != theirs or remote.decode(theirs) != rendered or remote.eos_token_id is None:
-    sys.exit(f"FAIL remote tokenizer: {rendered!r} becomes {remote.encode(rendered)}, the server's prompt is {theirs}")
-print(f"lm-eval {lm_eval.__version__}: {len(scores)} loglikelihoods equal the one-token requests; the remote tokenizer renders as the server")
+check("remote tokenizer", remote.encode(rendered) == theirs and remote.decode(theirs) == rendered and remote.eos_token_id is not None,
+      f"{rendered!r} becomes {remote.encode(rendered)}, the server's prompt is {theirs}")
+report(f"lm-eval {lm_eval.__version__}")

@@ -1,27 +1,13 @@
 """Drives servers of one embedder and of one classifier with huggingface_hub's unmodified InferenceClient, as text-embeddings-inference is."""
 import math
 import sys
-import time
-import urllib.request
 
 import huggingface_hub
 from huggingface_hub.errors import HfHubHTTPError
 
+from checks import check, report
+
 kind, url, key = sys.argv[1:4]
-done = []
-
-
-def check(name, condition, got=None):
-    if not condition:
-        sys.exit(f"FAIL {name}: {got}")
-    done.append(name)
-
-
-def ready():
-    try:
-        return urllib.request.urlopen(url + "/ready", timeout=5).status == 200
-    except OSError:
-        return False
 
 
 def client(path):
@@ -36,11 +22,6 @@ def refused(call):
         return error.response.status_code, error.response.json()
     sys.exit("FAIL: not refused")
 
-
-for _ in range(300):
-    if ready():
-        break
-    time.sleep(0.1)
 
 texts = ["The cat sat on the mat.", "A feline rested.", "Stocks fell on Monday."]
 if kind == "embedder":
@@ -60,4 +41,4 @@ else:
     check("predict", likeliest.label in ("no", "maybe", "yes") and 1 / 3 < likeliest.score < 1, likeliest)
     status, body = refused(lambda: client("/embed").feature_extraction(texts[0]))
     check("not for it", status == 422 and "classifier of 3 classes" in body["error"], body)
-print(f"huggingface_hub {huggingface_hub.__version__}, {kind}: {len(done)} checks passed: {', '.join(done)}")
+report(f"huggingface_hub {huggingface_hub.__version__}, {kind}")

@@ -7,17 +7,12 @@ import jsonschema
 import openai
 import pydantic
 
+from checks import check, refused, report
+
 base_url, key = sys.argv[1:3]
 client = openai.OpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=60)
 model = client.models.list().data[0].id
 messages = [{"role": "user", "content": "Describe a person."}]
-done = []
-
-
-def check(name, condition, got):
-    if not condition:
-        sys.exit(f"FAIL {name}: {got}")
-    done.append(name)
 
 
 class Address(pydantic.BaseModel):
@@ -62,16 +57,12 @@ for choice in ["required", {"type": "function", "function": {"name": "Move"}}]:
 schema = {"type": "array", "items": {"type": ["integer", "null"], "minimum": -3, "maximum": 3}, "minItems": 1, "maxItems": 4}
 for seed in range(5):
     r = client.completions.create(model=model, prompt="Numbers:", max_tokens=60, seed=seed, temperature=2, extra_body={"structured_outputs": {"json": schema}})
-    jsonschema.validate(json.loads(r.choices[0].text), schema)
-done.append("jsonschema")
+    check(f"jsonschema {seed}", jsonschema.Draft202012Validator(schema).is_valid(json.loads(r.choices[0].text)), r)
 
 r = client.completions.create(model=model, prompt="Will the user like it? ", max_tokens=5, temperature=0, logprobs=2, extra_body={"guided_choice": ["Yes", "No"]})
 check("guided_choice", r.choices[0].text in ("Yes", "No") and len(r.choices[0].logprobs.top_logprobs[0]) == 2, r)
 
-try:
-    client.completions.create(model=model, prompt="x", extra_body={"guided_json": {"type": "objekt"}})
-    sys.exit("FAIL a schema that is none was taken")
-except openai.BadRequestError as error:
-    check("bad schema", error.param == "guided_json" and "objekt" in error.message, error)
+error = refused("bad schema", openai.BadRequestError, lambda: client.completions.create(model=model, prompt="x", extra_body={"guided_json": {"type": "objekt"}}))
+check("bad schema", error.param == "guided_json" and "objekt" in error.message, error)
 
-print(f"openai {openai.__version__}: {len(done)} checks of structured answers passed: {', '.join(done)}")
+report(f"openai {openai.__version__}, structured answers")

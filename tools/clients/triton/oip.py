@@ -12,19 +12,13 @@ from PIL import Image
 import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
 
+from checks import check, report
+
 url, key, admin_key = sys.argv[1:4]
 client = triton.InferenceServerClient(url, concurrency=4)
 auth = {"Authorization": "Bearer " + key}
 admin = {"Authorization": "Bearer " + admin_key}
 model = "pixels"
-done = []
-
-
-def check(name, condition, got=None):
-    if not condition:
-        sys.exit(f"FAIL {name}: {got}")
-    done.append(name)
-
 
 def refused(name, status, says, call):
     try:
@@ -148,4 +142,4 @@ check("unload", not client.is_model_ready(model, headers=auth) and index[model][
 client.load_model(model, headers=admin)
 check("load again", right(infer([tensor("images", frames)]), frames, 2))
 client.close()
-print(f"tritonclient {version('tritonclient')}: {len(done)} checks passed: {', '.join(dict.fromkeys(done))}")
+report(f"tritonclient {version('tritonclient')}")

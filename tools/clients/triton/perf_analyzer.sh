@@ -4,7 +4,7 @@
 # libb64 (of the system, or Debian's package, unpacked); without these it says so and is not run.
 set -eu
 pip=$1 url=$2 key=$3
-dir=$PWD/build/perf_analyzer
+dir=$PWD/build/clients/triton/perf_analyzer
 [ -x "$dir/bin/perf_analyzer" ] || "$pip" install -q --no-deps --target "$dir" tritonclient==2.50.0 nvidia-cuda-runtime-cu12==12.9.79
 libraries=$dir/nvidia/cuda_runtime/lib
 if ! ldconfig -p | grep -q libb64.so.0d; then
@@ -17,5 +17,5 @@ for form in binary json; do
     LD_LIBRARY_PATH=$libraries "$dir/bin/perf_analyzer" -m pixels -u "$url" -i http -H "Authorization: Bearer $key" -z -b 2 \
         --input-tensor-format $form --output-tensor-format $form --concurrency-range 2 --request-count 200 >"$dir/$form.log" 2>&1 ||
         { cat "$dir/$form.log"; exit 1; }
-    echo "perf_analyzer 2.50.0, $form: $(grep -o 'Throughput: .*' "$dir/$form.log" | head -n 1)"
+    echo "perf_analyzer 2.50.0, $form: 1 checks passed: $(grep -o 'Throughput: .*' "$dir/$form.log" | head -n 1)"
 done

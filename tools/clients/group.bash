@@ -1,0 +1,55 @@
+# Sourced first by the run.sh of each group of clients. Leaves the repository's root as the directory, and
+#   $here            the group's directory
+#   $build           a directory of the group's own that is kept, and $work one that is not
+#   $url, $key       of the server, once there is one; $admin is a key that may load models, $port the port of $url
+#   venv             makes $python and $pip, with what requirements.txt of the group pins
+#   models NAME...   serves some of the small models: lm (the demo model), embedder, ranker, classifier
+#   serve, stop      any other server (tools/serve.bash); "${keys[@]}" are the flags for the two keys
+#   go_tests DIR     runs the Go tests of that module
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+group=$(basename "$(dirname "$0")")
+here=tools/clients/$group
+build=build/clients/$group
+mkdir -p "$build"
+command -v curl >/dev/null || tools/setup.sh curl
+. tools/serve.bash
+
+port=${PORT:-$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')}
+url=http://127.0.0.1:$port
+key=clients-test-key
+admin=clients-admin-key
+printf '%s\n%s @admin\n' "$key" "$admin" >"$work/keys"
+keys=(--api-key-file "$work/keys")
+export PYTHONPATH=tools/clients/lib PYTHONDONTWRITEBYTECODE=1
+
+venv() {
+    local made=$build/venv
+    python=$made/bin/python pip=$made/bin/pip
+    if ! cmp -s "$here/requirements.txt" "$made/installed"; then
+        rm -rf "$made"
+        python3 -m venv "$made"
+        "$pip" install -q --disable-pip-version-check -r "$here/requirements.txt"
+        cp "$here/requirements.txt" "$made/installed"
+    fi
+}
+
+models() {
+    local entries=() name
+    python3 tools/clients/lib/make_scorers.py engine/demo/files "$work/models"
+    for name in "$@"; do
+        case $name in
+        lm) entries+=("{path: $PWD/engine/demo/files, name: lm, keep: always}") ;;
+        *) entries+=("{path: $work/models/$name, keep: always}") ;;
+        esac
+    done
+    serve_models "$port" "${entries[@]}" -- "${keys[@]}"
+}
+
+# go_tests DIRECTORY: runs the tests of a module of its own; each is a check.
+go_tests() {
+    local go
+    go=$(tools/go.sh)
+    (cd "$1" && "$go" test -count 1 -v ./...) 2>&1 | tee "$work/tests" | sed -E '/^(=== |PASS|ok )/d'
+    echo "$1: $(grep -c -- '--- PASS' "$work/tests") checks passed"
+}

@@ -1,0 +1,6 @@
+#!/bin/bash
+# instructor: chats parsed into pydantic models.
+. "$(dirname "$0")/../group.bash"
+venv
+models lm
+"$python" $here/client.py "$url" "$key"

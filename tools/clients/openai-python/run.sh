@@ -1,0 +1,10 @@
+#!/bin/bash
+# openai (Python): completions, chats, decisions, structured answers, embeddings, scores, classes.
+. "$(dirname "$0")/../group.bash"
+venv
+models lm
+"$python" $here/completions.py "$url/v1" "$key"
+"$python" $here/structured.py "$url/v1" "$key"
+stop
+models embedder ranker classifier
+"$python" $here/embeddings.py "$url/v1" "$key"
