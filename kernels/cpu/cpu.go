@@ -27,6 +27,8 @@ type Backend struct {
 	isa  C.pf_isa
 	err  error // first since the last Sync
 
+	products C.pf_isa // of matrix products and of norms, isa or one below it
+
 	segments segmentArena
 }
 
@@ -39,13 +41,14 @@ func New(config Config) (*Backend, error) {
 	if best == C.PF_NONE {
 		return nil, fmt.Errorf("kernels/cpu: this processor has no AVX2, FMA and F16C; use the reference backend")
 	}
-	isa := best
+	isa, products := best, C.pf_isa_products(best)
 	if config.ISA != "" {
 		index := isaIndex(config.ISA)
 		if index < 0 {
 			return nil, fmt.Errorf("kernels/cpu: unknown instruction set %q; known: %v", config.ISA, ISAs)
 		}
 		isa = C.pf_isa(index)
+		products = isa
 	}
 	if isa > best {
 		return nil, fmt.Errorf("kernels/cpu: this processor has no %s, only %s", config.ISA, ISAs[best])
@@ -58,7 +61,7 @@ func New(config Config) (*Backend, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("kernels/cpu: cannot start %d threads", threads)
 	}
-	b := &Backend{pool: pool, isa: isa}
+	b := &Backend{pool: pool, isa: isa, products: products}
 	var err error
 	b.Networks, err = networks.New(networks.Threads{
 		Pool: unsafe.Pointer(pool), Count: threads,
@@ -71,8 +74,13 @@ func New(config Config) (*Backend, error) {
 	return b, nil
 }
 
-// Name is "cpu" and the instruction set.
-func (b *Backend) Name() string { return "cpu " + ISAs[b.isa] }
+// Name is "cpu" and the instruction set, and that of products if it is another.
+func (b *Backend) Name() string {
+	if b.products != b.isa {
+		return "cpu " + ISAs[b.isa] + " with products of " + ISAs[b.products]
+	}
+	return "cpu " + ISAs[b.isa]
+}
 
 // ActType is bfloat16.
 func (b *Backend) ActType() kernels.DType { return kernels.BF16 }
@@ -110,7 +118,7 @@ func (b *Backend) check(op string, code C.int) {
 
 // ScratchBytes bounds the memory for intermediates: packed activations, and each thread's scratch.
 func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, _ int64) int64 {
-	shared := C.pf_shared_bytes(b.isa, C.int(rows), C.int(maxIn), C.int(maxOut))
+	shared := C.pf_shared_bytes(b.products, C.int(rows), C.int(maxIn), C.int(maxOut))
 	return int64(shared) + int64(b.Threads())*C.PF_SCRATCH_BYTES
 }
 

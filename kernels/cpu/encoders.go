@@ -46,7 +46,7 @@ func (b *Backend) LayerNorm(dst, x kernels.Mat, n kernels.Norm) {
 		return
 	}
 	if rows, ok := b.normalised("LayerNorm", x, n); ok {
-		C.pf_layer_norm(b.pool, b.isa, dst.Buf.(*buffer).At(dst.Off), C.pf_type(dst.Type), C.size_t(dst.Stride), &rows)
+		C.pf_layer_norm(b.pool, b.products, dst.Buf.(*buffer).At(dst.Off), C.pf_type(dst.Type), C.size_t(dst.Stride), &rows)
 	}
 }
 
@@ -56,7 +56,7 @@ func (b *Backend) LayerNormLinear(dst, x kernels.Mat, n kernels.Norm, l kernels.
 		return
 	}
 	if rows, ok := b.normalised("LayerNormLinear", x, n); ok {
-		b.check("LayerNormLinear", C.pf_norm_linear(b.pool, b.isa, bf16(dst), C.size_t(dst.Stride), &rows, &l.(*linear).c))
+		b.check("LayerNormLinear", C.pf_norm_linear(b.pool, b.products, bf16(dst), C.size_t(dst.Stride), &rows, &l.(*linear).c))
 	}
 }
 
@@ -72,7 +72,7 @@ func (b *Backend) LayerNormMLP(x kernels.Mat, n kernels.Norm, act kernels.Activa
 		return
 	}
 	if rows, ok := b.normalised("LayerNormMLP", x, n); ok {
-		b.check("LayerNormMLP", C.pf_mlp(b.pool, b.isa, float32s(x), C.size_t(x.Stride), &rows, how, &up.(*linear).c, &down.(*linear).c))
+		b.check("LayerNormMLP", C.pf_mlp(b.pool, b.products, float32s(x), C.size_t(x.Stride), &rows, how, &up.(*linear).c, &down.(*linear).c))
 	}
 }
 

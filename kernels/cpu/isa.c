@@ -42,3 +42,14 @@ pf_isa pf_isa_detect(void)
 		return PF_AVX512;
 	return has_amx() ? PF_AMX : PF_AVX512_BF16;
 }
+
+static int is_intel(void)
+{
+	unsigned a, b, c, d;
+	return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && c == signature_INTEL_ecx && d == signature_INTEL_edx;
+}
+
+pf_isa pf_isa_products(pf_isa isa)
+{
+	return isa == PF_AVX512_BF16 && is_intel() ? PF_AVX512 : isa;
+}

@@ -56,7 +56,7 @@ func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, 
 		return
 	}
 	if rows, ok := b.residual("NormLinear", x, w, eps); ok {
-		b.check("NormLinear", C.pf_norm_linear(b.pool, b.isa, bf16(dst), C.size_t(dst.Stride), &rows, &l.(*linear).c))
+		b.check("NormLinear", C.pf_norm_linear(b.pool, b.products, bf16(dst), C.size_t(dst.Stride), &rows, &l.(*linear).c))
 	}
 }
 
@@ -66,7 +66,7 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 		return
 	}
 	if rows, ok := b.residual("AddLinear", x, nil, 0); ok {
-		b.check("AddLinear", C.pf_add_linear(b.pool, b.isa, &rows, bf16(src), C.size_t(src.Stride), &l.(*linear).c))
+		b.check("AddLinear", C.pf_add_linear(b.pool, b.products, &rows, bf16(src), C.size_t(src.Stride), &l.(*linear).c))
 	}
 }
 
@@ -81,7 +81,7 @@ func (b *Backend) mlp(op string, dst, x kernels.Mat, w kernels.Vector, eps float
 		return
 	}
 	if rows, ok := b.residual(op, x, w, eps); ok {
-		b.check(op, C.pf_mlp(b.pool, b.isa, float32s(dst), C.size_t(dst.Stride), &rows, C.PF_SILU, &gated.(*linear).c, &down.(*linear).c))
+		b.check(op, C.pf_mlp(b.pool, b.products, float32s(dst), C.size_t(dst.Stride), &rows, C.PF_SILU, &gated.(*linear).c, &down.(*linear).c))
 	}
 }
 
@@ -111,7 +111,7 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 		return
 	}
 	if rows, ok := b.residual("Logits", x, w, eps); ok {
-		b.check("Logits", C.pf_logits(b.pool, b.isa, float32s(dst), C.size_t(dst.Stride), &rows, t.(*table).bf16(),
+		b.check("Logits", C.pf_logits(b.pool, b.products, float32s(dst), C.size_t(dst.Stride), &rows, t.(*table).bf16(),
 			(*C.uint32_t)(unsafe.SliceData(ids)), C.int(count)))
 	}
 }

@@ -25,6 +25,11 @@ typedef enum pf_isa {
 // pf_isa_detect is the best instruction set of this machine.
 pf_isa pf_isa_detect(void);
 
+// pf_isa_products is the set that products are fastest with on a machine of this best one. Intel's cores end a vdpbf16ps of
+// 512 bits every other cycle and two vfmadd a cycle: on two CPUs of an Emerald Rapids VM without AMX 167 and 290 GFLOP/s,
+// a layer of 512 rows of Qwen2.5-0.5B 163 and 247. Attention is faster with the former all the same.
+pf_isa pf_isa_products(pf_isa isa);
+
 // Thread pool: the calling thread and threads-1 persistent workers, which spin briefly after a job
 // and then sleep. One thread calls at a time.
 typedef struct pf_pool pf_pool;
