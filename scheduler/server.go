@@ -39,6 +39,7 @@ type Server struct {
 	tick   time.Duration // when the last tick was
 	events publisher     // nil: nobody listens
 	ticked func()        // hears that the loop goes round; may be nil
+	later  []Envelope    // memory of executorsFirst
 }
 
 // NewServer makes a Server. The epoch tells it from schedulers before it; clock returns the time
@@ -103,13 +104,28 @@ func (s *Server) recv(ctx context.Context, c conn) (string, wire.Message, error)
 // Hello again.
 func (s *Server) step(c conn, from PeerID, m wire.Message) {
 	for pending := []inbound{{from, m}}; len(pending) > 0; pending = pending[1:] {
-		for _, e := range s.core.Step(s.clock(), pending[0].from, pending[0].msg) {
+		for _, e := range s.executorsFirst(s.core.Step(s.clock(), pending[0].from, pending[0].msg)) {
 			if err := c.Send(string(e.To), e.Msg); err != nil && s.core.executorAt(e.To) != nil {
 				pending = append(pending, inbound{e.To, &wire.Lost{}})
 			}
 		}
 		s.publish(s.core.CacheEvents())
 	}
+}
+
+// executorsFirst orders what goes out so that a device does not wait for its next pass until the results of the last one are
+// sent. What one peer gets stays in its order.
+func (s *Server) executorsFirst(out []Envelope) []Envelope {
+	s.later = s.later[:0]
+	first := out[:0]
+	for _, e := range out {
+		if s.core.executorAt(e.To) != nil {
+			first = append(first, e)
+		} else {
+			s.later = append(s.later, e)
+		}
+	}
+	return append(first, s.later...)
 }
 
 // publish cuts the events of a step into batches of one rank.

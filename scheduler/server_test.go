@@ -94,6 +94,20 @@ func TestServerRunsAJob(t *testing.T) {
 	})
 }
 
+func TestServerSendsTheNextPassBeforeResults(t *testing.T) {
+	serve(t, func(p *pipe) {
+		run := p.await().Msg.(*wire.Run)
+		p.in <- inbound{"web", (&submission{Job: 2, Model: "m", Tokens: tokens(2, 10), MaxTokens: 1}).message()}
+		p.in <- inbound{"cpu", answer(run, time.Second)}
+		if next, ok := p.await().Msg.(*wire.Run); !ok || next.Pass == run.Pass {
+			t.Errorf("after the first pass comes %T %+v, want the next one", next, next)
+		}
+		if r, ok := p.await().Msg.(*wire.Result); !ok || r.Job != 1 {
+			t.Errorf("then %+v, want the result of job 1", r)
+		}
+	})
+}
+
 // batches is a publisher whose subscriber is the test.
 type batches chan []byte
 
