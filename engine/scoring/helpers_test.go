@@ -19,7 +19,7 @@ func (w *world) last() *engine.Tokens {
 // widen gives the model a context of n tokens.
 func (w *world) widen(n int) {
 	welcome := clienttest.Welcome(2, 300)
-	welcome.Served[1].Tokens.MaxModelLen = n
+	welcome.Served[1].Tokens.Hidden, welcome.Served[1].Tokens.MaxModelLen = hidden, n
 	w.pool.Deliver(welcome)
 }
 

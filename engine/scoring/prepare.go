@@ -44,6 +44,9 @@ func (c *Call) score(ctx context.Context) error {
 	default:
 		c.ask = engine.Ask{Pool: c.subject.Pool, Head: true}
 	}
+	if c.bare() {
+		c.ahead(ctx, "", c.Documents)
+	}
 	for i, document := range c.Documents {
 		p, err := c.pair(ctx, c.QueryField, c.Field, i, c.Queries[min(i, len(c.Queries)-1)], document)
 		if err != nil {
@@ -52,6 +55,11 @@ func (c *Call) score(ctx context.Context) error {
 		c.prompts = append(c.prompts, p)
 	}
 	return nil
+}
+
+// bare says whether documents are tokenized as they are: uncut, and in no template.
+func (c *Call) bare() bool {
+	return c.Fit.Document == 0 && c.subject.Pairs != checkpoint.ByQwen3 && !c.subject.Specials.Templated()
 }
 
 // apart makes a prompt of each query and behind them one of each document. Of a Score they get the checkpoint's prompts of
@@ -70,6 +78,9 @@ func (c *Call) apart(ctx context.Context) error {
 		field, prefix string
 		most          int
 	}{{c.Queries, c.QueryField, query, c.Fit.Query}, {c.Documents, c.Field, document, c.Fit.Document}} {
+		if list.most == 0 {
+			c.ahead(ctx, list.prefix, list.texts)
+		}
 		for i, text := range list.texts {
 			if text, err = c.part(ctx, list.field, text, list.most); err != nil {
 				return err

@@ -127,6 +127,7 @@ func (c *Call) inputs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.ahead(ctx, prefix, c.plain())
 	for i := range c.Inputs {
 		p, err := c.input(ctx, i, prefix)
 		if err != nil {
@@ -135,6 +136,16 @@ func (c *Call) inputs(ctx context.Context) error {
 		c.prompts = append(c.prompts, p)
 	}
 	return nil
+}
+
+// plain are the inputs that are one text.
+func (c *Call) plain() (texts []string) {
+	for _, in := range c.Inputs {
+		if in.Tokens == nil && in.Pair == nil {
+			texts = append(texts, in.Text)
+		}
+	}
+	return texts
 }
 
 // prefix is the checkpoint's prompt of a name, or that which texts get without one.

@@ -27,11 +27,12 @@ const (
 type Service struct {
 	pool    *client.Client // set once
 	numbers *budget.Budget
+	helpers helpers
 }
 
 // New makes a Service.
 func New(pool *client.Client) *Service {
-	return &Service{pool: pool, numbers: budget.New(budgetRequests * maxNumbers)}
+	return &Service{pool: pool, numbers: budget.New(budgetRequests * maxNumbers), helpers: newHelpers()}
 }
 
 // Pair is what a tokenizer puts around and between two texts that are one input.
