@@ -1,6 +1,6 @@
 #!/bin/sh
 # Times 1,000 short texts by this engine, below its HTTP and tokenizing, and by sentence-transformers, one after the other,
-# TIMES times (2). See tools/encoders_torch.py for what its Python needs.
+# TIMES times (2); tools/encoders_http.py does so through HTTP. See tools/encoders_torch.py for what its Python needs.
 #
 #     tools/encoders.sh [SHAPE ...]     minilm-l6, bert-base, modernbert; all of them
 set -e

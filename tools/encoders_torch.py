@@ -43,11 +43,18 @@ def texts(n):
     return [" ".join(f"w{(i * 31 + j * 17) % WORDS}" for j in range(6 + i * 17 % 41)) for i in range(n)]
 
 
+def save(shape, directory):
+    """Writes the checkpoint of a shape, as sentence-transformers does."""
+    with tempfile.TemporaryDirectory() as bare:
+        transformers.AutoModel.from_config(SHAPES[shape]).save_pretrained(bare)
+        tokenizer().save_pretrained(bare)
+        SentenceTransformer(modules=[Transformer(bare), Pooling(SHAPES[shape].hidden_size, "mean")], device="cpu").save(directory)
+
+
 def measure(shape, dtype, batch):
     with tempfile.TemporaryDirectory() as directory:
-        transformers.AutoModel.from_config(SHAPES[shape]).save_pretrained(directory)
-        tokenizer().save_pretrained(directory)
-        model = SentenceTransformer(modules=[Transformer(directory, model_kwargs={"dtype": dtype}), Pooling(SHAPES[shape].hidden_size, "mean")], device="cpu")
+        save(shape, directory)
+        model = SentenceTransformer(directory, device="cpu", model_kwargs={"dtype": dtype})
         sentences = texts(1000)
         model.encode(sentences[:64], batch_size=batch)
         best = 0.0
