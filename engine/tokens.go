@@ -34,7 +34,7 @@ func (*TokenOutput) output() {}
 type Ask struct {
 	Top            int         // how many of the likeliest tokens to report, 0..MaxTop
 	Labels         []TokenID   // tokens to report whatever their rank (logprob_token_ids)
-	Allowed        []TokenID   // the only tokens that may be chosen; probabilities are renormalised over them
+	Allowed        TokenSet    // the only tokens that may be chosen; probabilities are renormalised over them
 	Bias           []TokenBias // added to the logits (logit_bias)
 	Bans           []Ban       // tokens that may not be chosen (bad_words, min_tokens)
 	Temperature    float32     // 0 chooses the likeliest token, whatever MinP, TopK and TopP are

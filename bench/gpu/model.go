@@ -53,7 +53,7 @@ func (b *bench) load(longest, spare, chunk, pages int) (*model.Model, error) {
 }
 
 // labels asks for the probabilities of two tokens, as the paper's requests do.
-var labels = engine.Ask{Allowed: []engine.TokenID{1, 2}}
+var labels = engine.Ask{Allowed: engine.NewTokenSet(1, 2)}
 
 // prompt is n tokens; tools/cuda_torch.py makes the same.
 func (b *bench) prompt(seed, n int, ask engine.Ask) wire.TokenItem {

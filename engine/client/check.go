@@ -83,10 +83,14 @@ func checkTokens(t *engine.Tokens, limits *wire.TokenLimits) error {
 		return err
 	}
 	vocab := limits.VocabSize
+	var allowed []engine.TokenID // the greatest stands for all
+	if !t.Ask.Allowed.Empty() {
+		allowed = []engine.TokenID{t.Ask.Allowed.Last()}
+	}
 	for _, list := range []struct {
 		part Part
 		ids  []engine.TokenID
-	}{{PartPrompt, t.IDs}, {PartAllowed, t.Ask.Allowed}, {PartLabels, t.Ask.Labels}, {PartStop, t.Stop}} {
+	}{{PartPrompt, t.IDs}, {PartAllowed, allowed}, {PartLabels, t.Ask.Labels}, {PartStop, t.Stop}} {
 		if i := slices.IndexFunc(list.ids, func(id engine.TokenID) bool { return int(id) >= vocab }); i >= 0 {
 			return &TokenError{list.part, list.ids[i], vocab}
 		}

@@ -71,7 +71,7 @@ func TestTokensAreChecked(t *testing.T) {
 		{"prompt", engine.Tokens{IDs: ids(5, 300), Max: 1}, id(PartPrompt)},
 		{"stop", engine.Tokens{IDs: ids(5, 1), Stop: ids(2, 300)}, id(PartStop)},
 		{"labels", engine.Tokens{IDs: ids(5, 1), Ask: engine.Ask{Labels: ids(2, 300)}}, id(PartLabels)},
-		{"allowed", engine.Tokens{IDs: ids(5, 1), Ask: engine.Ask{Allowed: ids(2, 300)}}, id(PartAllowed)},
+		{"allowed", engine.Tokens{IDs: ids(5, 1), Ask: engine.Ask{Allowed: engine.NewTokenSet(ids(2, 300)...)}}, id(PartAllowed)},
 		{"bias", engine.Tokens{IDs: ids(5, 1), Ask: engine.Ask{Bias: []engine.TokenBias{{ID: 300}}}}, id(PartBias)},
 		{"bans", engine.Tokens{IDs: ids(5, 1), Ask: engine.Ask{Bans: []engine.Ban{{Tokens: ids(2, 300)}}}}, id(PartBans)},
 		{"no prompt", engine.Tokens{Max: 1}, length(0, 1)},

@@ -14,7 +14,7 @@ import (
 func (c *Call) ask(ctx context.Context) (engine.Ask, error) {
 	bans, err := c.bans(ctx)
 	a := engine.Ask{
-		Top: c.Top, Labels: c.LogprobTokenIDs, Allowed: c.AllowedTokenIDs, Bans: bans,
+		Top: c.Top, Labels: c.LogprobTokenIDs, Allowed: engine.NewTokenSet(c.AllowedTokenIDs...), Bans: bans,
 		Temperature: float32(c.Temperature), TopP: float32(c.TopP), TopK: c.TopK, MinP: float32(c.MinP),
 	}
 	if c.Seed != nil {

@@ -24,7 +24,7 @@ type guided struct {
 	vocab  int              // of the model
 	said   int              // of the generated tokens, those that Results have told
 	forced []engine.TokenID // at the end of ids: not told yet
-	open   []engine.TokenID // what the next token may be
+	open   engine.TokenSet  // what the next token may be
 	final  bool             // the next token is the last one
 	done   bool             // the form ends behind ids or, if final, behind the next token
 }
@@ -42,7 +42,7 @@ func (g *guided) begin() error {
 		return nil
 	}
 	g.final, g.done = true, g.done && n == len(g.forced)
-	g.open, g.forced = g.forced[n-1:n], g.forced[:n-1]
+	g.open, g.forced = engine.NewTokenSet(g.forced[n-1]), g.forced[:n-1]
 	g.ids = g.ids[:g.prompt+n-1]
 	return nil
 }
@@ -58,10 +58,10 @@ func (g *guided) advance(ids ...engine.TokenID) error {
 		if g.done = done; done || g.generated() >= g.most {
 			return nil
 		}
-		if err := g.find(); err != nil || g.done || len(g.open) > 1 {
+		if err := g.find(); err != nil || g.done || g.open.Len() > 1 {
 			return err
 		}
-		ids = g.open
+		ids = g.open.IDs()
 		g.follow(ids)
 	}
 }
@@ -82,15 +82,14 @@ func (g *guided) find() error {
 	if err != nil {
 		return g.tooComplex(err)
 	}
-	open = choosable(open, g.vocab)
-	if len(open) == 0 && !end {
+	g.open = open.Below(g.vocab)
+	g.done = g.open.Empty()
+	if g.done && !end {
 		return g.tooComplex(errors.New("no token of the model goes on with it"))
 	}
-	g.done = len(open) == 0
 	if end {
-		open = append(slices.Clip(open), g.eos...)
+		g.open = g.open.With(g.eos...)
 	}
-	g.open = open
 	return nil
 }
 

@@ -110,7 +110,7 @@ func (s scorer) score(t *testing.T, prompt string, chat bool) float64 {
 		}
 		ids = s.encode(t, text, false)
 	}
-	pass, err := s.model.Begin(&wire.Run{Items: []wire.RunItem{{Work: &wire.TokenItem{Tokens: ids, Ask: engine.Ask{Allowed: labels, Labels: labels}}}}})
+	pass, err := s.model.Begin(&wire.Run{Items: []wire.RunItem{{Work: &wire.TokenItem{Tokens: ids, Ask: engine.Ask{Allowed: engine.NewTokenSet(labels...), Labels: labels}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,8 +123,8 @@ func (p *nullPass) Results() []wire.ItemResult {
 
 // support is the number of equally likely tokens, and nth the n-th of them.
 func (p *nullPass) support(ask *engine.Ask) (int, func(n int) engine.TokenID) {
-	if len(ask.Allowed) > 0 {
-		return len(ask.Allowed), func(n int) engine.TokenID { return ask.Allowed[n] }
+	if !ask.Allowed.Empty() {
+		return ask.Allowed.Len(), ask.Allowed.Nth
 	}
 	return p.limits.VocabSize, func(n int) engine.TokenID { return engine.TokenID(n) }
 }

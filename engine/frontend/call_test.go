@@ -205,7 +205,7 @@ func TestSubmitCarriesTheRequest(t *testing.T) {
 	got := *submits[1]
 	work := engine.Tokens{
 		IDs: []engine.TokenID{1, 2}, Max: 3, Stop: []engine.TokenID{7, tokenEOS},
-		Ask: engine.Ask{Top: 4, Labels: []engine.TokenID{5}, Allowed: []engine.TokenID{3, 5}, Bias: []engine.TokenBias{{ID: 3, Bias: 2}, {ID: 5, Bias: -1}},
+		Ask: engine.Ask{Top: 4, Labels: []engine.TokenID{5}, Allowed: engine.NewTokenSet(3, 5), Bias: []engine.TokenBias{{ID: 3, Bias: 2}, {ID: 5, Bias: -1}},
 			Temperature: 0.5, TopP: 0.9, Seed: 0},
 	}
 	want := wire.Submit{Job: engine.Job{

@@ -59,7 +59,8 @@ func (c *Choices) take(id engine.TokenID) error {
 }
 
 // Allowed implements Constraint.
-func (c *Choices) Allowed() (ids []engine.TokenID, end bool, err error) {
+func (c *Choices) Allowed() (set engine.TokenSet, end bool, err error) {
+	var ids []engine.TokenID
 	for _, text := range c.open {
 		switch {
 		case len(text) == c.at:
@@ -68,7 +69,7 @@ func (c *Choices) Allowed() (ids []engine.TokenID, end bool, err error) {
 			ids = append(ids, text[c.at])
 		}
 	}
-	return ids, end, nil
+	return engine.NewTokenSet(ids...), end, nil
 }
 
 // Clone implements Constraint.

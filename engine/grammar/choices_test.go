@@ -11,10 +11,11 @@ import (
 // walk lists all texts that c allows from where it is, behind text.
 func walk(t *testing.T, c Constraint, text string) []string {
 	t.Helper()
-	ids, end, err := c.Allowed()
+	set, end, err := c.Allowed()
 	if err != nil {
 		t.Fatal(err)
 	}
+	ids := set.IDs()
 	if !slices.IsSorted(ids) || len(ids) == 0 {
 		t.Errorf("behind %q %v may come", text, ids)
 	}

@@ -19,13 +19,10 @@ type question struct {
 }
 
 // questions lists those of gathered rows, in order.
-func (g *askedRows) questions() []question {
+func (g *askedRows) questions(vocab int) []question {
 	all := make([]question, 0, g.count)
 	for _, r := range g.runs {
-		var allowed []engine.TokenID
-		if len(r.it.Ask.Allowed) > 0 {
-			allowed = slices.Compact(slices.Sorted(slices.Values(r.it.Ask.Allowed)))
-		}
+		allowed := columnsOf(r.it.Ask.Allowed, vocab)
 		for at := r.at; at < r.at+r.n; at++ {
 			if at == r.it.rows-1 {
 				all = append(all, question{it: r.it, ids: allowed})
@@ -35,6 +32,18 @@ func (g *askedRows) questions() []question {
 		}
 	}
 	return all
+}
+
+// gathered is the share of a vocabulary, in percent, up to which the LM head computes the allowed tokens alone. Beyond it
+// little is saved, and rows of any asks go through the whole head together.
+const gathered = 80
+
+// columnsOf are the columns of logits that are computed for a set; nil for all.
+func columnsOf(allowed engine.TokenSet, vocab int) []engine.TokenID {
+	if allowed.Empty() || allowed.Bits() != nil && allowed.Len()*100 > vocab*gathered {
+		return nil
+	}
+	return allowed.IDs()
 }
 
 // like says that both questions are answered in the same way.

@@ -42,7 +42,7 @@ func benchModel(b *testing.B, opts Options) *Model {
 }
 
 // scoring is what most requests are: two labels of the next token.
-var scoring = engine.Ask{Allowed: []engine.TokenID{9454, 2753}, Labels: []engine.TokenID{9454, 2753}}
+var scoring = engine.Ask{Allowed: engine.NewTokenSet(9454, 2753), Labels: []engine.TokenID{9454, 2753}}
 
 // BenchmarkPrefill runs prompts at Qwen2.5-0.5B's shape: cold, for two labels or for the whole
 // vocabulary's top 5; twenty short suffixes on a resident prefix, together and alone.

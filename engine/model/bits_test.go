@@ -70,7 +70,7 @@ func sameBits(t *testing.T, name string, b kernels.Backend) {
 	equalAnswers(t, "continued a token at a time", answer(t, m, wire.TokenItem{Tokens: tokens, Cached: 199, Blocks: blockRange(20, 13), Ask: ask}), want)
 
 	packed := run(t, m,
-		wire.TokenItem{Tokens: goldenPrompt(37, m.spec.vocab)[4:], Ask: engine.Ask{Allowed: []engine.TokenID{9, 2}}},
+		wire.TokenItem{Tokens: goldenPrompt(37, m.spec.vocab)[4:], Ask: engine.Ask{Allowed: engine.NewTokenSet(9, 2)}},
 		wire.TokenItem{Tokens: tokens, Ask: ask},
 		wire.TokenItem{Tokens: tokens, Cached: 192, Blocks: blockRange(5, 12), Ask: ask},
 		wire.TokenItem{Tokens: tokens[:61], Blocks: blockRange(40, 2), Ask: engine.Ask{PromptLogprobs: true}},

@@ -81,7 +81,7 @@ func (p *Pass) answer(l *lastLayer, window int) error {
 	t := &p.tail
 	if len(t.asked) == 0 {
 		g := &t.groups[0]
-		t.x, t.asked, t.groups = p.rest(l, window, g), g.questions(), t.groups[1:]
+		t.x, t.asked, t.groups = p.rest(l, window, g), g.questions(p.m.spec.vocab), t.groups[1:]
 		p.progress.done += p.m.spec.restFLOPs(g.segs)
 	}
 	n := 1

@@ -27,7 +27,7 @@ func (p *Pass) predict() {
 	p.progress.whole += p.eachChunk(func(c *chunk) float64 { return s.partFLOPs(c, last) })
 	for i := range p.tail.groups {
 		g := &p.tail.groups[i]
-		p.progress.whole += s.restFLOPs(g.segs) + s.headFLOPs(g.questions())
+		p.progress.whole += s.restFLOPs(g.segs) + s.headFLOPs(g.questions(s.vocab))
 	}
 }
 

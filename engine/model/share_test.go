@@ -42,7 +42,7 @@ func TestShareAddsUp(t *testing.T) {
 		m := newModel(t, name, ref.New(), opts)
 		for _, items := range [][]wire.TokenItem{
 			{{Tokens: goldenPrompt(200, m.spec.vocab)}},
-			{{Tokens: goldenPrompt(90, m.spec.vocab), Ask: engine.Ask{PromptLogprobs: true}}, {Tokens: goldenPrompt(7, m.spec.vocab), Ask: engine.Ask{Allowed: []engine.TokenID{1, 2}}}},
+			{{Tokens: goldenPrompt(90, m.spec.vocab), Ask: engine.Ask{PromptLogprobs: true}}, {Tokens: goldenPrompt(7, m.spec.vocab), Ask: engine.Ask{Allowed: engine.NewTokenSet(1, 2)}}},
 		} {
 			p, err := m.Begin(&wire.Run{Items: itemsOf(items...)})
 			if err != nil {

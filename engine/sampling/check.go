@@ -24,7 +24,10 @@ func Check(a *engine.Ask, vocab int) *engine.Error {
 }
 
 func checkIDs(a *engine.Ask, vocab int) *engine.Error {
-	lists := [][]engine.TokenID{a.Labels, a.Allowed}
+	lists := [][]engine.TokenID{a.Labels}
+	if !a.Allowed.Empty() {
+		lists = append(lists, []engine.TokenID{a.Allowed.Last()})
+	}
 	for _, b := range a.Bans {
 		if len(b.Tokens) == 0 || b.Before < 0 {
 			return engine.Errorf(engine.CodeBadTokens, "a ban of %d tokens before token %d is none", len(b.Tokens), b.Before)

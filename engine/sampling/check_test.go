@@ -25,7 +25,7 @@ func TestCheck(t *testing.T) {
 		"before token -1":       {Bans: []engine.Ban{{Tokens: []engine.TokenID{1}, Before: -1}}},
 		"token 12 is outside the vocabulary of 10": {Bans: []engine.Ban{{Tokens: []engine.TokenID{1, 12}}}},
 		"token 10 is outside the vocabulary of 10": {Labels: []engine.TokenID{9, 10}},
-		"token 11 is outside the vocabulary of 10": {Allowed: []engine.TokenID{11}},
+		"token 11 is outside the vocabulary of 10": {Allowed: engine.NewTokenSet(11)},
 		"token 4294967295 with a bias is outside":  {Bias: []engine.TokenBias{{ID: math.MaxUint32}}},
 		"the bias of token 3 is not finite":        {Bias: []engine.TokenBias{{ID: 3, Bias: inf}}},
 	} {

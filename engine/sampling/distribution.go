@@ -67,12 +67,12 @@ func (d *distribution) column(id engine.TokenID) (int, bool) {
 	return slices.BinarySearch(d.ids, id)
 }
 
-// best are the columns of the n largest logits, largest first, ties by lower id.
+// best are the columns of the n largest logits above minus infinity, largest first, ties by lower id.
 func (d *distribution) best(n int) []int {
 	columns := make([]int, 0, n+1)
 	floor := float32(math.Inf(-1)) // what a logit must exceed once there are n
 	for c, l := range d.logits {
-		if len(columns) == n && !(l > floor) {
+		if !(l > floor) {
 			continue
 		}
 		at := len(columns)

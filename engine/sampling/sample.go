@@ -32,7 +32,7 @@ func (d *distribution) drawn(ask *engine.Ask) []int {
 // likely returns, in their order, the columns of at least MinP of the likeliest one's probability that
 // are not less likely than the TopK-th of them.
 func (d *distribution) likely(ask *engine.Ask) []int {
-	least := float32(math.Inf(-1))
+	least := float32(-math.MaxFloat32) // below it is what cannot be drawn
 	if ask.MinP > 0 {
 		least = d.peak + ask.Temperature*float32(math.Log(float64(ask.MinP)))
 	}

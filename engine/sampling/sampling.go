@@ -3,6 +3,7 @@ package sampling
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -20,10 +21,13 @@ func Score(logits []float32, token engine.TokenID, top int) (engine.PromptScore,
 }
 
 // Choose makes an answer out of logits over ids (ascending; the whole vocabulary if nil), which it
-// overwrites. Generated are the tokens that the job has got so far. A label outside ids has a logprob
-// of minus infinity.
+// overwrites. Ids are the tokens that the ask allows, or more of them. Generated are the tokens that the job has got so
+// far. A label that is not allowed has a logprob of minus infinity.
 func Choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated []engine.TokenID) (*engine.Answer, *engine.Error) {
 	biased := distribution{logits: logits, ids: ids}
+	if ids == nil && !ask.Allowed.Empty() {
+		biased.keep(ask.Allowed)
+	}
 	for _, b := range ask.Bias {
 		if c, ok := biased.column(b.ID); ok {
 			logits[c] += b.Bias
@@ -43,6 +47,32 @@ func Choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated [
 	}
 	answer.Token, answer.Logprob = d.id(chosen), d.logprob(chosen)
 	return answer, nil
+}
+
+// keep makes minus infinity of the logits, over the whole vocabulary, of tokens that are not allowed.
+func (d *distribution) keep(allowed engine.TokenSet) {
+	never := float32(math.Inf(-1))
+	words := allowed.Bits()
+	if words == nil { // a few
+		words = make([]uint32, allowed.Last()/32+1)
+		for _, id := range allowed.IDs() {
+			words[id/32] |= 1 << (id % 32)
+		}
+	}
+	for i, from := 0, 0; from < len(d.logits); i, from = i+1, from+32 {
+		columns := d.logits[from:min(from+32, len(d.logits))]
+		if i >= len(words) {
+			for c := range columns {
+				columns[c] = never
+			}
+			continue
+		}
+		for w := ^words[i]; w != 0; w &= w - 1 {
+			if c := bits.TrailingZeros32(w); c < len(columns) {
+				columns[c] = never
+			}
+		}
+	}
 }
 
 // labels reports tokens in the order given.

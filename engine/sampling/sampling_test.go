@@ -104,6 +104,48 @@ func TestChooseAmongAllowed(t *testing.T) {
 	}
 }
 
+// TestChooseAmongMany holds that logits of the whole vocabulary and a set of any size give what those of the set's tokens
+// alone do.
+func TestChooseAmongMany(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		logits := make([]float32, 33+random.IntN(100))
+		var ids []engine.TokenID
+		share := 1 + random.IntN(10)
+		for i := range logits {
+			logits[i] = 8*random.Float32() - 4
+			if random.IntN(10) < share {
+				ids = append(ids, engine.TokenID(i))
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		ask := engine.Ask{
+			Top: 20, Labels: []engine.TokenID{0, ids[0]}, Allowed: engine.NewTokenSet(ids...), Bias: []engine.TokenBias{{ID: 3, Bias: 2}},
+			Seed: random.Uint64(), Temperature: float32(random.IntN(2)), TopK: 3 * random.IntN(20), TopP: 0.9 * float32(random.IntN(2)), MinP: 0.05 * float32(random.IntN(2)),
+		}
+		var some []float32
+		for _, id := range ids {
+			some = append(some, logits[id])
+		}
+		want, err := Choose(some, ids, &ask, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Choose(logits, nil, &ask, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near := func(a, b engine.TokenLogprob) bool {
+			return a.ID == b.ID && (a.Logprob == b.Logprob || math.Abs(float64(a.Logprob-b.Logprob)) < 1e-5)
+		}
+		if got.Token != want.Token || !slices.EqualFunc(got.Top, want.Top, near) || !slices.EqualFunc(got.Labels, want.Labels, near) {
+			t.Fatalf("of all logits %+v\nof some %+v\nwith %+v", got, want, ask)
+		}
+	}
+}
+
 // TestSampleFollowsTheNucleus draws often and compares frequencies with the nucleus's probabilities.
 func TestSampleFollowsTheNucleus(t *testing.T) {
 	logits := []float32{0, 2, -1, 2, 1.5, -30, 0.5}

@@ -7,7 +7,6 @@ import "C"
 
 import (
 	"errors"
-	"math/bits"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -57,11 +56,11 @@ func (g *nativeGrammars) compile(kind grammar.Kind, text string) (grammar.Constr
 // constraint is a compiled form in a state.
 type constraint struct {
 	handle unsafe.Pointer // nil when it is closed
-	mask   []C.uint32_t
+	vocab  int
 }
 
 func newConstraint(handle unsafe.Pointer, vocab int) *constraint {
-	c := &constraint{handle, make([]C.uint32_t, (vocab+31)/32)}
+	c := &constraint{handle, vocab}
 	runtime.SetFinalizer(c, (*constraint).Close)
 	return c
 }
@@ -88,24 +87,15 @@ func (c *constraint) Advance(ids ...engine.TokenID) (forced []engine.TokenID, do
 }
 
 // Allowed implements grammar.Constraint.
-func (c *constraint) Allowed() (ids []engine.TokenID, end bool, err error) {
+func (c *constraint) Allowed() (set engine.TokenSet, end bool, err error) {
 	var failure C.struct_prefillonly_bytes
-	state := C.prefillonly_grammar_mask(c.handle, unsafe.SliceData(c.mask), C.size_t(len(c.mask)), stepBudget.native(), &failure)
+	mask := make([]uint32, (c.vocab+31)/32)
+	state := C.prefillonly_grammar_mask(c.handle, (*C.uint32_t)(unsafe.SliceData(mask)), C.size_t(len(mask)), stepBudget.native(), &failure)
 	runtime.KeepAlive(c)
 	if state < 0 {
-		return nil, false, takeError(failure)
+		return engine.TokenSet{}, false, takeError(failure)
 	}
-	count := 0
-	for _, word := range c.mask {
-		count += bits.OnesCount32(uint32(word))
-	}
-	ids = make([]engine.TokenID, 0, count)
-	for i, word := range c.mask {
-		for w := uint32(word); w != 0; w &= w - 1 {
-			ids = append(ids, engine.TokenID(32*i+bits.TrailingZeros32(w)))
-		}
-	}
-	return ids, state == 1, nil
+	return engine.TokenSetOfBits(mask), state == 1, nil
 }
 
 // Clone implements grammar.Constraint.
@@ -116,5 +106,5 @@ func (c *constraint) Clone() (grammar.Constraint, error) {
 	if handle == nil {
 		return nil, takeError(failure)
 	}
-	return newConstraint(handle, 32*len(c.mask)), nil
+	return newConstraint(handle, c.vocab), nil
 }

@@ -41,10 +41,11 @@ func draw(t testing.TB, tok *Tokenizer, c grammar.Constraint, random *rand.Rand)
 		if done {
 			return spelled(tok, all), drawn, forced
 		}
-		open, end, err := c.Allowed()
+		set, end, err := c.Allowed()
 		if err != nil {
 			t.Fatalf("behind %q: %v", spelled(tok, all), err)
 		}
+		open := set.IDs()
 		if end && (len(open) == 0 || random.IntN(8) == 0) {
 			return spelled(tok, all), drawn, forced
 		}
@@ -201,12 +202,12 @@ func TestHostileGrammars(t *testing.T) {
 			next := []engine.TokenID(nil)
 			for ; steps < 60 && err == nil; steps++ {
 				var done bool
-				var open []engine.TokenID
+				var open engine.TokenSet
 				if _, done, err = form.Advance(next...); done || err != nil {
 					break
 				}
-				if open, _, err = form.Allowed(); err == nil && len(open) > 0 {
-					next = []engine.TokenID{open[random.IntN(len(open))]}
+				if open, _, err = form.Allowed(); err == nil && !open.Empty() {
+					next = []engine.TokenID{open.Nth(random.IntN(open.Len()))}
 				}
 			}
 			form.Close()

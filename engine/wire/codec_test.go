@@ -20,7 +20,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 var ask = engine.Ask{
-	Top: 5, Labels: []engine.TokenID{9642, 2822}, Allowed: []engine.TokenID{9642, 2822, 1 << 17},
+	Top: 5, Labels: []engine.TokenID{9642, 2822}, Allowed: engine.NewTokenSet(9642, 2822, 1<<17),
 	Bias: []engine.TokenBias{{ID: 7, Bias: -100}}, Temperature: 0.5, TopP: 0.9, TopK: 40, MinP: 0.05,
 	Bans: []engine.Ban{{Tokens: []engine.TokenID{2}, Before: 3}, {Tokens: []engine.TokenID{5, 1 << 17}}},
 	Seed: 42, PromptLogprobs: true, PromptTop: 2,
@@ -90,6 +90,7 @@ var samples = []struct {
 		ID: 0xabcdef0000000001, Model: "demo", Work: &engine.Tokens{IDs: []engine.TokenID{1, 2, 1 << 20}, Max: 1, Stop: []engine.TokenID{2}, Ask: ask},
 		User: "alice", Salt: "s", Priority: -3, Deadline: time.Second, Waited: time.Millisecond,
 	}}},
+	{"submit-bits", &Submit{engine.Job{ID: 4, Model: "demo", Work: &engine.Tokens{IDs: []engine.TokenID{1}, Max: 1, Ask: engine.Ask{Allowed: engine.TokenSetOfBits([]uint32{^uint32(0), 0xfffffffe, 7})}}}}},
 	{"submit-tensors", &Submit{engine.Job{
 		ID: 7, Model: "detector", Stream: "camera-3", Promised: true, Deadline: 100 * time.Millisecond,
 		Work: &engine.Tensors{Inputs: []engine.Ref{frame1}, Outputs: []string{"boxes", "scores"}, Frames: 1},
@@ -203,6 +204,12 @@ func fill(v reflect.Value, rng *rand.Rand) {
 		v.Set(reflect.New(forms[v.Type()][rng.IntN(2)]))
 		fill(v.Elem().Elem(), rng)
 	case reflect.Struct:
+		if set, ok := v.Addr().Interface().(*engine.TokenSet); ok {
+			for range rng.IntN(40) {
+				*set = set.With(rng.Uint32N(200))
+			}
+			return
+		}
 		for i := range v.NumField() {
 			fill(v.Field(i), rng)
 		}
@@ -261,6 +268,14 @@ func header(t *testing.T, pairs ...any) []byte {
 	return []byte(b.String())
 }
 
+// setTwice is an ask that gives its allowed tokens in both forms.
+type setTwice struct{}
+
+func (setTwice) EncodeMsgpack(e *msgpack.Encoder) error {
+	return errors.Join(e.EncodeMapLen(1), e.EncodeString("ask"), e.EncodeMapLen(2),
+		e.EncodeMulti("allowed", []byte{1, 0, 0, 0, 9, 0, 0, 0}, "allowed_bits", []byte{1, 0, 0, 0}))
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	submit := func(frames ...[]byte) [][]byte {
 		return append([][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", map[string]int{"ids": 2})}, frames...)
@@ -286,6 +301,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"ragged list", "3 bytes where elements have 4", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", map[string]any{"stop": []byte{1, 2, 3}})}},
 		{"huge array", "claims 4294967295 elements", [][]byte{{0x83, 0xa1, 'v', Version, 0xa1, 'k', byte(KindRun), 0xa5, 'i', 't', 'e', 'm', 's', 0xdd, 255, 255, 255, 255}}},
 		{"huge string", "claims 4294967295 elements", [][]byte{{0x83, 0xa1, 'v', Version, 0xa1, 'k', byte(KindHello), 0xa4, 'n', 'a', 'm', 'e', 0xdb, 255, 255, 255, 255}}},
+		{"set of no tokens", "a set of 0 tokens, 0 of them in another form", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", map[string]any{"ask": map[string]any{"allowed_bits": make([]byte, 12)}})}},
+		{"two sets", "2 of them in another form", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", setTwice{})}},
 		{"ragged bans", "ban 1 is cut off", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", map[string]any{"ask": map[string]any{"bans": make([]byte, 12)}})}},
 		{"trailing bytes", "1 bytes after the header", [][]byte{append(header(t, "v", Version, "k", int(KindCancel), "job", 1), 0)}},
 		{"long key", "a key of 40 bytes", [][]byte{header(t, "v", Version, "k", int(KindCancel), strings.Repeat("x", 40), 1)}},
@@ -375,11 +392,17 @@ func BenchmarkCodec(b *testing.B) {
 		work := &engine.Tokens{IDs: make([]engine.TokenID, tokens), Max: 1, Ask: engine.Ask{Top: 5, Temperature: 1}}
 		return &Submit{engine.Job{ID: 1 << 40, Model: "demo", Work: work, User: "alice"}}
 	}
+	nearly := make([]uint32, 151936/32)
+	for i := range nearly {
+		nearly[i] = 1<<32 - 3
+	}
+	open := submit(32)
+	open.Work.(*engine.Tokens).Ask.Allowed = engine.TokenSetOfBits(nearly)
 	done := &Done{Pass: 1, Took: 1, Items: []ItemResult{{Job: 1 << 40, Output: &engine.TokenOutput{Answer: &answer}}}}
 	for _, c := range []struct {
 		name string
 		msg  Message
-	}{{"submit-32", submit(32)}, {"submit-100k", submit(100_000)}, {"done", done}} {
+	}{{"submit-32", submit(32)}, {"submit-100k", submit(100_000)}, {"allowed-147k-of-152k", open}, {"done", done}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -78,7 +78,22 @@ func (f *fields) copies(key string, v *[]Copy) { field(f, key, v, (*writer).copi
 func (f *fields) weights(key string, v *[]Weight) {
 	field(f, key, v, (*writer).weights, (*reader).weights)
 }
-func (f *fields) words(key string, v *[]uint32)    { field(f, key, v, (*writer).words, (*reader).words) }
+func (f *fields) words(key string, v *[]uint32) { field(f, key, v, (*writer).words, (*reader).words) }
+
+// tokenSet is a set of tokens, under one key as ids or under the other as bits.
+func (f *fields) tokenSet(ids, bits string, v *engine.TokenSet) {
+	field(f, ids, v,
+		func(w *writer, key string, s engine.TokenSet) {
+			if s.Bits() == nil {
+				w.words(key, s.IDs())
+			}
+		},
+		func(r *reader) engine.TokenSet { return r.tokenSet(*v, engine.NewTokenSet(r.words()...)) })
+	field(f, bits, v,
+		func(w *writer, key string, s engine.TokenSet) { w.words(key, s.Bits()) },
+		func(r *reader) engine.TokenSet { return r.tokenSet(*v, engine.TokenSetOfBits(r.words())) })
+}
+
 func (f *fields) bans(key string, v *[]engine.Ban) { field(f, key, v, (*writer).bans, (*reader).bans) }
 func (f *fields) biases(key string, v *[]engine.TokenBias) {
 	field(f, key, v, (*writer).biases, (*reader).biases)

@@ -213,6 +213,14 @@ func (r *reader) counts() []uint64 {
 
 func (r *reader) words() []uint32 { return readWords[uint32](r.packed(4)) }
 
+// tokenSet passes on a set that was read where before none was. An empty one would allow all tokens.
+func (r *reader) tokenSet(before, s engine.TokenSet) engine.TokenSet {
+	if s.Empty() || !before.Empty() {
+		r.fail("header: a set of %d tokens, %d of them in another form", s.Len()+before.Len(), before.Len())
+	}
+	return s
+}
+
 func (r *reader) strings() (list []string) {
 	for range r.arrayLen() {
 		list = append(list, r.string())

@@ -335,7 +335,7 @@ func (m *tokenOutputBody) fields(f *fields) {
 func (m *askBody) fields(f *fields) {
 	f.count("top", &m.Top)
 	f.words("labels", &m.Labels)
-	f.words("allowed", &m.Allowed)
+	f.tokenSet("allowed", "allowed_bits", &m.Allowed)
 	f.biases("bias", &m.Bias)
 	f.bans("bans", &m.Bans)
 	f.float32("temperature", &m.Temperature)

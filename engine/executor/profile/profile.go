@@ -121,7 +121,7 @@ func measure(r executor.Runner, info *wire.ModelInfo, input, cached int) (took, 
 	for i := range blocks {
 		blocks[i] = wire.BlockID(i)
 	}
-	ask := engine.Ask{Allowed: []engine.TokenID{0, 1}}
+	ask := engine.Ask{Allowed: engine.NewTokenSet(0, 1)}
 	if info.Tokens.VectorsOnly {
 		ask = engine.Ask{Pool: engine.PoolLast}
 	}

@@ -17,6 +17,7 @@ var tokens = kind{
 	bad:  (*subject).badTokens,
 	tests: []test{
 		{"answers", testAnswers},
+		{"all but one", testAllButOne},
 		{"same bits cached", testCached},
 		{"same bits from parts of blocks", testParts},
 		{"same bits loaded", testLoaded},
@@ -64,15 +65,32 @@ func testAnswers(s *subject) {
 	if len(a.Labels) != 2 || a.Labels[0].ID != it.Ask.Labels[0] || a.Labels[1].ID != it.Ask.Labels[1] {
 		s.Errorf("Labels = %v, want those asked, in their order", a.Labels)
 	}
-	it.Ask.Allowed = []engine.TokenID{1, engine.TokenID(vocab - 1)}
+	it.Ask.Allowed = engine.NewTokenSet(1, engine.TokenID(vocab-1))
 	it.Ask.Top = 2
 	a = s.answered(it).Answer
 	sum := 0.0
 	for _, e := range a.Top {
 		sum += math.Exp(float64(e.Logprob))
 	}
-	if !slices.Contains(it.Ask.Allowed, a.Token) || math.Abs(sum-1) > 1e-4 {
+	if !it.Ask.Allowed.Has(a.Token) || math.Abs(sum-1) > 1e-4 {
 		s.Errorf("with two tokens allowed: %+v, probabilities sum to %v", a, sum)
+	}
+}
+
+// testAllButOne allows nearly all tokens: the likeliest one alone may not come.
+func testAllButOne(s *subject) {
+	it := s.tokens(40, 1)
+	first := s.answered(it).Answer.Token
+	all := make([]engine.TokenID, 0, s.model.Tokens.VocabSize)
+	for id := range engine.TokenID(s.model.Tokens.VocabSize) {
+		if id != first {
+			all = append(all, id)
+		}
+	}
+	it.Ask.Allowed = engine.NewTokenSet(all...)
+	a := s.answered(it).Answer
+	if a.Token == first || slices.ContainsFunc(a.Top, func(e engine.TokenLogprob) bool { return e.ID == first }) {
+		s.Errorf("with all tokens allowed but %d: %+v", first, a)
 	}
 }
 
