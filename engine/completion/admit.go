@@ -17,6 +17,14 @@ const maxJobs = 4096
 // Admit waits until the model's limits are known, fits the prompts into them, and makes a job for each choice. Where
 // all choices of a prompt are the same, one job stands for them.
 func (c *Call) Admit(ctx context.Context) error {
+	err := c.admit(ctx)
+	if err != nil {
+		c.closeForms()
+	}
+	return err
+}
+
+func (c *Call) admit(ctx context.Context) error {
 	m, err := c.s.pool.Model(ctx, c.from.Model)
 	switch {
 	case err != nil:
@@ -45,7 +53,7 @@ func (c *Call) Admit(ctx context.Context) error {
 		return err
 	}
 	for i := range c.prompts {
-		if err := c.admitPrompt(i, m.Tokens, ask); err != nil {
+		if err := c.admitPrompt(ctx, i, m.Tokens, ask); err != nil {
 			return err
 		}
 	}
@@ -55,7 +63,7 @@ func (c *Call) Admit(ctx context.Context) error {
 }
 
 // admitPrompt makes the jobs and choices of prompt i.
-func (c *Call) admitPrompt(i int, limits *wire.TokenLimits, ask engine.Ask) error {
+func (c *Call) admitPrompt(ctx context.Context, i int, limits *wire.TokenLimits, ask engine.Ask) error {
 	p := &c.prompts[i]
 	var err error
 	if p.maxTokens, err = c.fit(i, limits.MaxModelLen); err != nil {
@@ -73,7 +81,7 @@ func (c *Call) admitPrompt(i int, limits *wire.TokenLimits, ask engine.Ask) erro
 		return err
 	}
 	for k := range c.perPrompt {
-		if err := c.addJob(job, work, k, limits.VocabSize); err != nil {
+		if err := c.addJob(ctx, job, work, k, limits.VocabSize); err != nil {
 			return err
 		}
 	}
@@ -88,7 +96,7 @@ func (c *Call) admitPrompt(i int, limits *wire.TokenLimits, ask engine.Ask) erro
 
 // addJob adds the k-th job of a prompt, of which first is the first one and asks for work. The others draw once more, and
 // leave it to the first to bring the scores of the prompt. A job whose answer must have a form asks for a part of work.
-func (c *Call) addJob(first *client.Job, work *engine.Tokens, k, vocab int) error {
+func (c *Call) addJob(ctx context.Context, first *client.Job, work *engine.Tokens, k, vocab int) error {
 	job, index := first, len(c.jobs)
 	if k > 0 {
 		again := *work
@@ -97,7 +105,7 @@ func (c *Call) addJob(first *client.Job, work *engine.Tokens, k, vocab int) erro
 		job = c.s.pool.Like(first, work, index)
 	}
 	if c.form != nil {
-		g, err := c.guide(work, vocab)
+		g, err := c.guide(ctx, work, vocab)
 		if err != nil {
 			return err
 		}

@@ -79,6 +79,7 @@ func (r *Record) Note(d client.Delivery, first bool) {
 // Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
 func (c *Call) Submit() error {
 	if err := c.s.hold(c.asked.ofPrompts()); err != nil {
+		c.closeForms()
 		return err
 	}
 	c.held = c.asked.ofPrompts()

@@ -2,6 +2,7 @@ package completion
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -12,9 +13,10 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// Grammars compiles the forms of texts for the tokens of one tokenizer. It is safe for concurrent use.
+// Grammars compiles the forms of texts for the tokens of one tokenizer. It is safe for concurrent use. An error that is no
+// *engine.Error, and not why ctx has ended, says what is wrong with the text.
 type Grammars interface {
-	Grammar(kind grammar.Kind, text string) (grammar.Constraint, error)
+	Grammar(ctx context.Context, kind grammar.Kind, text string) (grammar.Constraint, error)
 }
 
 // constraint makes what holds the call's answers to their form; nil if they may be anything.
@@ -38,11 +40,23 @@ func (c *Call) constraint(ctx context.Context) (grammar.Constraint, error) {
 	case api.FormCall:
 		kind, text = callForm(form.Functions)
 	}
-	made, err := c.text.Grammar(kind, text)
+	made, err := c.text.Grammar(ctx, kind, text)
 	if err != nil {
-		return nil, api.Invalid(form.Field, "%s cannot be used: %v", form.Field, err)
+		return nil, c.formError(ctx, err)
 	}
 	return made, nil
+}
+
+// formError says whose fault it is that a form cannot be used.
+func (c *Call) formError(ctx context.Context, err error) error {
+	var busy *engine.Error
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &busy) && busy.Code == engine.CodeOverloaded:
+		return &FieldError{c.Form.Field, busy}
+	}
+	return api.Invalid(c.Form.Field, "%s cannot be used: %v", c.Form.Field, err)
 }
 
 // choicesOf takes each choice in the tokens that the tokenizer gives it, so that choices that begin apart are told apart by
@@ -95,10 +109,10 @@ func (c *Call) exactly(ctx context.Context, field, text string) ([]engine.TokenI
 }
 
 // guide begins an answer to work in the form of the call.
-func (c *Call) guide(work *engine.Tokens, vocab int) (*guided, error) {
+func (c *Call) guide(ctx context.Context, work *engine.Tokens, vocab int) (*guided, error) {
 	form, err := c.form.Clone()
 	if err != nil {
-		return nil, api.Invalid(c.Form.Field, "%s cannot be used: %v", c.Form.Field, err)
+		return nil, c.formError(ctx, err)
 	}
 	g := &guided{
 		form: form, ask: work.Ask, stop: work.Stop, ids: slices.Clone(work.IDs), prompt: len(work.IDs), most: work.Max, vocab: vocab,
@@ -108,7 +122,7 @@ func (c *Call) guide(work *engine.Tokens, vocab int) (*guided, error) {
 	}
 	if err := g.begin(); err != nil {
 		form.Close()
-		return nil, api.Invalid(c.Form.Field, "%s cannot be used: %v", c.Form.Field, err)
+		return nil, c.formError(ctx, err)
 	}
 	return g, nil
 }

@@ -73,6 +73,10 @@ func (g *guided) follow(ids []engine.TokenID) {
 }
 
 func (g *guided) tooComplex(err error) error {
+	var busy *engine.Error
+	if errors.As(err, &busy) {
+		return busy
+	}
 	return engine.Errorf(engine.CodeBadTokens, "the form of the answer cannot be followed behind %d tokens: %v", g.generated(), err)
 }
 

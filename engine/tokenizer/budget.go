@@ -1,6 +1,9 @@
 package tokenizer
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // budget bounds what one call of the native library may take, so that no checkpoint and no text can
 // take all. It is for the library to keep.
@@ -35,5 +38,11 @@ func grammarBudget(textBytes int) budget {
 	return budget{128<<20 + 256*textBytes, 5 * time.Second}
 }
 
+// quickTime is what a form takes that is compiled at once, before those that take longer.
+const quickTime = 20 * time.Millisecond
+
+// late is the library's error when the time is over.
+func (b budget) late() string { return fmt.Sprintf("it takes more than %g s", b.time.Seconds()) }
+
 // stepBudget is what one step of a compiled form may add.
-var stepBudget = budget{64 << 20, 2 * time.Second}
+var stepBudget = budget{64 << 20, 500 * time.Millisecond}

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,8 +20,10 @@ type grammars struct {
 // MaxGrammar is the most bytes of a schema, a regular expression or a grammar.
 const MaxGrammar = 256 << 10
 
-// Grammar compiles the form that a text is to have. Its error says what is wrong with text. It is closed before t is.
-func (t *Tokenizer) Grammar(kind grammar.Kind, text string) (grammar.Constraint, error) {
+// Grammar compiles the form that a text is to have, or takes it from those that were: the texts of one form share what was
+// found of it. Its error is an *engine.Error where all forms take too much of the process, ctx's when ctx ends, and else says
+// what is wrong with text. It is closed before t is.
+func (t *Tokenizer) Grammar(ctx context.Context, kind grammar.Kind, text string) (grammar.Constraint, error) {
 	if len(text) > MaxGrammar {
 		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(text), MaxGrammar)
 	}
@@ -28,12 +31,13 @@ func (t *Tokenizer) Grammar(kind grammar.Kind, text string) (grammar.Constraint,
 	if t.grammars.err != nil {
 		return nil, t.grammars.err
 	}
-	return t.grammars.shared.compile(kind, text)
+	return compiledForms.open(ctx, t.grammars.shared, kind, text)
 }
 
 // closeGrammars frees what the constraints have shared.
 func (t *Tokenizer) closeGrammars() {
 	if t.grammars.shared != nil {
+		compiledForms.forget(t.grammars.shared)
 		t.grammars.shared.close()
 	}
 }

@@ -3,6 +3,7 @@
 package tokenizer
 
 import (
+	"context"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/grammar"
@@ -14,7 +15,7 @@ func BenchmarkGrammar(b *testing.B) {
 	compiled(b, tok, grammar.JSONSchema, schema)
 	b.Run("compile", func(b *testing.B) {
 		for b.Loop() {
-			c, _ := tok.Grammar(grammar.JSONSchema, schema)
+			c, _ := tok.Grammar(context.Background(), grammar.JSONSchema, schema)
 			c.Close()
 		}
 	})

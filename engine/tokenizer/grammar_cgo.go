@@ -7,8 +7,8 @@ import "C"
 
 import (
 	"errors"
-	"runtime"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -43,42 +43,47 @@ func openGrammars(m model, spellings [][]byte) (*nativeGrammars, error) {
 
 func (g *nativeGrammars) close() { C.prefillonly_grammars_free(g.handle) }
 
-func (g *nativeGrammars) compile(kind grammar.Kind, text string) (grammar.Constraint, error) {
-	var failure C.struct_prefillonly_bytes
-	handle := C.prefillonly_grammar_compile(g.handle, C.uint32_t(kind), (*C.uint8_t)(unsafe.StringData(text)), C.size_t(len(text)),
-		grammarBudget(len(text)).native(), &failure)
-	if handle == nil {
-		return nil, takeError(failure)
-	}
-	return newConstraint(handle, g.vocab), nil
-}
-
-// constraint is a compiled form in a state.
-type constraint struct {
-	handle unsafe.Pointer // nil when it is closed
+// nativeForm is a compiled form in a state.
+type nativeForm struct {
+	handle unsafe.Pointer
 	vocab  int
 }
 
-func newConstraint(handle unsafe.Pointer, vocab int) *constraint {
-	c := &constraint{handle, vocab}
-	runtime.SetFinalizer(c, (*constraint).Close)
-	return c
-}
-
-// Close implements grammar.Constraint.
-func (c *constraint) Close() {
-	if c.handle != nil {
-		C.prefillonly_grammar_free(c.handle)
-		c.handle = nil
+// compile makes a form, which and whose clones keep no more than b allows; *cancelled ends it when it becomes other than 0.
+func (g *nativeGrammars) compile(kind grammar.Kind, text string, b budget, cancelled *atomic.Int32) (*nativeForm, error) {
+	var failure C.struct_prefillonly_bytes
+	handle := C.prefillonly_grammar_compile(g.handle, C.uint32_t(kind), (*C.uint8_t)(unsafe.StringData(text)), C.size_t(len(text)),
+		b.native(), C.size_t(b.bytes), (*C.int32_t)(unsafe.Pointer(cancelled)), &failure)
+	if handle == nil {
+		return nil, takeError(failure)
 	}
+	return &nativeForm{handle, g.vocab}, nil
 }
 
-// Advance implements grammar.Constraint.
-func (c *constraint) Advance(ids ...engine.TokenID) (forced []engine.TokenID, done bool, err error) {
+func (f *nativeForm) clone() (*nativeForm, error) {
+	var failure C.struct_prefillonly_bytes
+	handle := C.prefillonly_grammar_clone(f.handle, stepBudget.native(), &failure)
+	if handle == nil {
+		return nil, takeError(failure)
+	}
+	return &nativeForm{handle, f.vocab}, nil
+}
+
+func (f *nativeForm) close() { C.prefillonly_grammar_free(f.handle) }
+
+// limitForms bounds what all forms hold; formsHeld is that.
+func limitForms(bytes int) { C.prefillonly_kept_limit(C.size_t(bytes)) }
+func formsHeld() int       { return int(C.prefillonly_kept()) }
+
+// isFull says that this bound is reached, isBroken that a clone has failed.
+func isFull(err error) bool   { return err != nil && err.Error() == C.prefillonly_full }
+func isBroken(err error) bool { return err != nil && err.Error() == C.prefillonly_broken }
+
+// advance takes ids and what must follow them, which is forced.
+func (f *nativeForm) advance(ids []engine.TokenID) (forced []engine.TokenID, done bool, err error) {
 	var out C.struct_prefillonly_ids
 	var failure C.struct_prefillonly_bytes
-	state := C.prefillonly_grammar_advance(c.handle, (*C.uint32_t)(unsafe.SliceData(ids)), C.size_t(len(ids)), stepBudget.native(), &out, &failure)
-	runtime.KeepAlive(c)
+	state := C.prefillonly_grammar_advance(f.handle, (*C.uint32_t)(unsafe.SliceData(ids)), C.size_t(len(ids)), stepBudget.native(), &out, &failure)
 	if state < 0 {
 		return nil, false, takeError(failure)
 	}
@@ -86,25 +91,13 @@ func (c *constraint) Advance(ids ...engine.TokenID) (forced []engine.TokenID, do
 	return slices.Clone(unsafe.Slice((*engine.TokenID)(out.data), int(out.len))), state == 1, nil
 }
 
-// Allowed implements grammar.Constraint.
-func (c *constraint) Allowed() (set engine.TokenSet, end bool, err error) {
+// allowed are the tokens that may follow; end says that the text may end.
+func (f *nativeForm) allowed() (set engine.TokenSet, end bool, err error) {
 	var failure C.struct_prefillonly_bytes
-	mask := make([]uint32, (c.vocab+31)/32)
-	state := C.prefillonly_grammar_mask(c.handle, (*C.uint32_t)(unsafe.SliceData(mask)), C.size_t(len(mask)), stepBudget.native(), &failure)
-	runtime.KeepAlive(c)
+	mask := make([]uint32, (f.vocab+31)/32)
+	state := C.prefillonly_grammar_mask(f.handle, (*C.uint32_t)(unsafe.SliceData(mask)), C.size_t(len(mask)), stepBudget.native(), &failure)
 	if state < 0 {
 		return engine.TokenSet{}, false, takeError(failure)
 	}
 	return engine.TokenSetOfBits(mask), state == 1, nil
-}
-
-// Clone implements grammar.Constraint.
-func (c *constraint) Clone() (grammar.Constraint, error) {
-	var failure C.struct_prefillonly_bytes
-	handle := C.prefillonly_grammar_clone(c.handle, stepBudget.native(), &failure)
-	runtime.KeepAlive(c)
-	if handle == nil {
-		return nil, takeError(failure)
-	}
-	return newConstraint(handle, c.vocab), nil
 }

@@ -3,6 +3,7 @@
 package tokenizer
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func FuzzGrammar(f *testing.F) {
 				t.Errorf("it took %v", took)
 			}
 		}()
-		c, err := tok.Grammar(grammar.Kind(kind%3), text)
+		c, err := tok.Grammar(context.Background(), grammar.Kind(kind%3), text)
 		if err != nil {
 			return
 		}

@@ -3,6 +3,7 @@
 package tokenizer
 
 import (
+	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"regexp"
@@ -19,7 +20,7 @@ import (
 // compiled makes a constraint of text.
 func compiled(t testing.TB, tok *Tokenizer, kind grammar.Kind, text string) grammar.Constraint {
 	t.Helper()
-	c, err := tok.Grammar(kind, text)
+	c, err := tok.Grammar(context.Background(), kind, text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -195,7 +196,7 @@ func TestHostileGrammars(t *testing.T) {
 		{"too long", grammar.Regex, strings.Repeat("a", MaxGrammar+1)},
 	} {
 		began := time.Now()
-		form, err := tok.Grammar(c.kind, c.text)
+		form, err := tok.Grammar(context.Background(), c.kind, c.text)
 		steps := 0
 		if err == nil {
 			random := rand.New(rand.NewPCG(5, 6))
@@ -237,11 +238,11 @@ func TestGrammarErrors(t *testing.T) {
 		{grammar.Lark, `start: foo`, `unknown name: "foo"`},
 		{grammar.Lark, `root ::= "a"`, "Expected token"},
 	} {
-		if _, err := tok.Grammar(c.kind, c.text); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := tok.Grammar(context.Background(), c.kind, c.text); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want it to say %q", c.text, err, c.says)
 		}
 	}
-	if _, err := NewBytes().Grammar(grammar.Regex, "a"); err == nil {
+	if _, err := NewBytes().Grammar(context.Background(), grammar.Regex, "a"); err == nil {
 		t.Error("a tokenizer of bytes has grammars")
 	}
 }

@@ -4,7 +4,9 @@ package tokenizer
 
 import (
 	"errors"
+	"sync/atomic"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/grammar"
 )
 
@@ -26,6 +28,25 @@ func openGrammars(model, [][]byte) (*nativeGrammars, error) { return nil, errNoL
 
 func (*nativeGrammars) close() {}
 
-func (*nativeGrammars) compile(grammar.Kind, string) (grammar.Constraint, error) {
+func (*nativeGrammars) compile(grammar.Kind, string, budget, *atomic.Int32) (*nativeForm, error) {
 	return nil, errNoLibrary
 }
+
+// nativeForm is a compiled form, which this build cannot make.
+type nativeForm struct{}
+
+func (*nativeForm) clone() (*nativeForm, error) { return nil, errNoLibrary }
+func (*nativeForm) close()                      {}
+
+func (*nativeForm) advance([]engine.TokenID) ([]engine.TokenID, bool, error) {
+	return nil, false, errNoLibrary
+}
+
+func (*nativeForm) allowed() (engine.TokenSet, bool, error) {
+	return engine.TokenSet{}, false, errNoLibrary
+}
+
+func limitForms(int)      {}
+func formsHeld() int      { return 0 }
+func isFull(error) bool   { return false }
+func isBroken(error) bool { return false }

@@ -103,7 +103,7 @@ var arrows = map[string][]string{
 	"engine/decision":          {"engine", "engine/api", "engine/api/decisions", "engine/client", "engine/completion"},
 	"engine/checkpoint":        {"engine", "internal/regular"},
 	"engine/grammar":           {"engine"},
-	"engine/tokenizer":         {"engine", "engine/grammar", "internal/regular"},
+	"engine/tokenizer":         {"engine", "engine/grammar", "internal/regular", "internal/turns"},
 	"engine/demo":              {},
 	"engine/texts":             {"engine/completion", "engine/scoring", "engine/tokenizer", "internal/regular"},
 	"engine/demo/demotest":     {"engine/demo"},

@@ -52,8 +52,16 @@ enum { prefillonly_grammar_json_schema, prefillonly_grammar_regex, prefillonly_g
 void *prefillonly_grammars_open(const void *tokenizer, const uint8_t *bytes, const uint32_t *ends, size_t count,
                                 struct prefillonly_budget, struct prefillonly_bytes *error);
 void prefillonly_grammars_free(void *grammars);
+// A compiled grammar and its clones keep at most `most` bytes together, and all grammars what prefillonly_kept_limit says:
+// beyond that calls fail with the text prefillonly_full. prefillonly_broken is the text of those that follow a failure of a
+// clone.
+#define prefillonly_full "the memory of all forms is used up"
+#define prefillonly_broken "another text of the same form has failed"
+size_t prefillonly_kept_limit(size_t bytes);
+size_t prefillonly_kept(void);
 void *prefillonly_grammar_compile(const void *grammars, uint32_t kind, const uint8_t *text, size_t len,
-                                  struct prefillonly_budget, struct prefillonly_bytes *error);
+                                  struct prefillonly_budget, size_t most, const int32_t *cancelled,
+                                  struct prefillonly_bytes *error);
 void *prefillonly_grammar_clone(const void *grammar, struct prefillonly_budget, struct prefillonly_bytes *error);
 void prefillonly_grammar_free(void *grammar);
 // 0, 1 when the text is complete, or -1 and *error.

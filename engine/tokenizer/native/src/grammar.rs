@@ -1,7 +1,7 @@
 //! Constraints on what is generated: JSON schemas, regular expressions and grammars by llguidance, over the tokens of
 //! one tokenizer.
 
-use crate::budget::{apart, within, Budget};
+use crate::budget::{apart, release, within, Bounds, Budget, Kept, FREE};
 use crate::daulet::UnifiedTokenizer;
 use crate::ffi::{answer, slice, Bytes, Failure, Ids};
 use llguidance::api::{GrammarWithLexer, ParserLimits, TopLevelGrammar};
@@ -9,6 +9,7 @@ use llguidance::toktrie::{TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 use llguidance::{Matcher, ParserFactory};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::AtomicI32;
 use std::sync::Arc;
 
 /// Vocabulary of a tokenizer for llguidance. Its last token is none of the tokenizer's: it stands for the end of the text.
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn prefillonly_grammars_open(
 ) -> *mut c_void {
     let ends = slice(ends, count);
     let bytes = slice(bytes, ends.last().map_or(0, |&n| n as usize));
-    let made = within(&budget, null(), || {
+    let made = within(&budget, FREE, || {
         let mut words = Vec::with_capacity(count + 1);
         let mut start = 0;
         for &end in ends {
@@ -92,32 +93,47 @@ pub unsafe extern "C" fn prefillonly_grammars_free(factory: *mut c_void) {
     drop(Box::from_raw(factory.cast::<ParserFactory>()));
 }
 
-/// Compiles a grammar in Lark's syntax, in which `%json {...}` is a JSON schema; null and `error` when it is not one.
+/// A compiled form in a state, and the account of all that are clones of each other.
+struct Form {
+    matcher: Matcher,
+    kept: Arc<Kept>,
+}
+
+impl Form {
+    fn bounds(&self) -> Bounds {
+        Bounds { cancelled: null(), kept: Arc::as_ptr(&self.kept) }
+    }
+}
+
+/// Compiles a grammar in Lark's syntax, in which `%json {...}` is a JSON schema; null and `error` when it is not one. It and
+/// its clones keep at most `most` bytes. A `*cancelled` other than 0 ends it.
 ///
 /// # Safety
-/// `factory` is open; `text` points to `len` bytes.
+/// `factory` is open; `text` points to `len` bytes; `cancelled` is null or outlives the call.
 #[no_mangle]
 pub unsafe extern "C" fn prefillonly_grammar_compile(
-    factory: *const c_void, kind: u32, text: *const u8, len: usize, budget: Budget, error: *mut Bytes,
+    factory: *const c_void, kind: u32, text: *const u8, len: usize, budget: Budget, most: usize, cancelled: *const AtomicI32,
+    error: *mut Bytes,
 ) -> *mut c_void {
     struct Shared<'a>(&'a ParserFactory);
     unsafe impl Send for Shared<'_> {} // one thread at a time uses what it is given
     let shared = Shared(&*factory.cast::<ParserFactory>());
     let text = slice(text, len);
-    let made = apart(&budget, || {
+    let kept = Arc::new(Kept::new(most));
+    let made = apart(&budget, Bounds { cancelled, kept: Arc::as_ptr(&kept) }, || {
         let shared = shared;
         let grammar = read(kind, std::str::from_utf8(text)?)?;
         let matcher = Matcher::new(shared.0.create_parser(TopLevelGrammar::from_grammar(grammar)));
         match matcher.get_error() {
             Some(why) => Err(explain(why)),
-            None => Ok(Owned(Box::new(matcher))),
+            None => Ok(Owned(matcher)),
         }
     });
-    answer(error, made).map_or(null_mut(), |(m, _)| Box::into_raw(m.0).cast())
+    answer(error, made).map_or(null_mut(), |(m, _)| Box::into_raw(Box::new(Form { matcher: m.0, kept })).cast())
 }
 
 /// A matcher on its way from the thread that made it.
-struct Owned(Box<Matcher>);
+struct Owned(Matcher);
 unsafe impl Send for Owned {}
 
 /// What llguidance says of an error, less its own state.
@@ -126,6 +142,7 @@ fn explain(why: impl ToString) -> Failure {
     let why: String = why.trim().chars().take(500).collect();
     Failure(match why.as_str() {
         "NoExtensionBias" => "no text has this form".into(),
+        _ if why.contains("PoisonError") => "another text of the same form has failed".into(), // prefillonly_broken
         _ => why,
     })
 }
@@ -142,42 +159,47 @@ fn read(kind: u32, text: &str) -> Result<GrammarWithLexer, Failure> {
 /// A constraint in the state of another one, from where both go on apart, with one lexer that learns for both.
 ///
 /// # Safety
-/// `matcher` is a compiled grammar.
+/// `form` is a compiled grammar.
 #[no_mangle]
 pub unsafe extern "C" fn prefillonly_grammar_clone(
-    matcher: *const c_void, budget: Budget, error: *mut Bytes,
+    form: *const c_void, budget: Budget, error: *mut Bytes,
 ) -> *mut c_void {
-    let made = within(&budget, null(), || Ok(Box::new((*matcher.cast::<Matcher>()).clone())));
-    answer(error, made).map_or(null_mut(), |m| Box::into_raw(m).cast())
+    let form = &*form.cast::<Form>();
+    let made = within(&budget, form.bounds(), || Ok(form.matcher.clone()));
+    answer(error, made).map_or(null_mut(), |matcher| Box::into_raw(Box::new(Form { matcher, kept: form.kept.clone() })).cast())
 }
 
 /// # Safety
-/// `matcher` is a compiled grammar and is not used again.
+/// `form` is a compiled grammar and is not used again.
 #[no_mangle]
-pub unsafe extern "C" fn prefillonly_grammar_free(matcher: *mut c_void) {
-    drop(Box::from_raw(matcher.cast::<Matcher>()));
+pub unsafe extern "C" fn prefillonly_grammar_free(form: *mut c_void) {
+    let form = Box::from_raw(form.cast::<Form>());
+    release(form.matcher, &form.kept);
 }
 
 /// Takes `ids` and then the tokens that must follow them, which `forced` lists; 0, 1 when the text is complete and
 /// nothing can follow, or -1 and `error`.
 ///
 /// # Safety
-/// `matcher` is a compiled grammar; `ids` points to `len` ids.
+/// `form` is a compiled grammar; `ids` points to `len` ids.
 #[no_mangle]
 pub unsafe extern "C" fn prefillonly_grammar_advance(
-    matcher: *mut c_void, ids: *const u32, len: usize, budget: Budget, forced: *mut Ids, error: *mut Bytes,
+    form: *mut c_void, ids: *const u32, len: usize, budget: Budget, forced: *mut Ids, error: *mut Bytes,
 ) -> i32 {
-    let m = &mut *matcher.cast::<Matcher>();
-    let done = within(&budget, null(), || {
+    let form = &mut *form.cast::<Form>();
+    let bounds = form.bounds();
+    let m = &mut form.matcher;
+    let done = within(&budget, bounds, || {
         m.consume_tokens(slice(ids, len)).map_err(explain)?;
         let more = if m.is_stopped() { Vec::new() } else { m.consume_ff_tokens() };
         match m.get_error() {
             Some(why) => Err(explain(why)),
-            None => Ok((more, m.is_stopped())),
+            None => Ok((more.into_boxed_slice(), m.is_stopped())),
         }
     });
     answer(error, done).map_or(-1, |(more, stopped)| {
-        forced.write(more.into());
+        form.kept.give(size_of_val(&*more) as isize); // the caller's
+        forced.write(more.into_vec().into());
         stopped.into()
     })
 }
@@ -185,14 +207,16 @@ pub unsafe extern "C" fn prefillonly_grammar_advance(
 /// Sets in `bits`, of `words` words, the tokens that may follow; 0, 1 when the text may also end here, or -1 and `error`.
 ///
 /// # Safety
-/// `matcher` is a compiled grammar that is not complete; `bits` points to `words` words.
+/// `form` is a compiled grammar that is not complete; `bits` points to `words` words.
 #[no_mangle]
 pub unsafe extern "C" fn prefillonly_grammar_mask(
-    matcher: *mut c_void, bits: *mut u32, words: usize, budget: Budget, error: *mut Bytes,
+    form: *mut c_void, bits: *mut u32, words: usize, budget: Budget, error: *mut Bytes,
 ) -> i32 {
-    let m = &mut *matcher.cast::<Matcher>();
+    let form = &mut *form.cast::<Form>();
+    let bounds = form.bounds();
+    let m = &mut form.matcher;
     let bits = std::slice::from_raw_parts_mut(bits, words);
-    let done = within(&budget, null(), || {
+    let done = within(&budget, bounds, || {
         let mask = m.compute_mask().map_err(explain)?;
         let end = m.tok_env()?.tok_trie().eos_token();
         let may_end = mask.is_allowed(end);

@@ -1,6 +1,6 @@
 //! Chat templates, rendered as `apply_chat_template` of transformers does with Jinja2.
 
-use crate::budget::{apart, deep, Budget};
+use crate::budget::{apart, deep, Budget, FREE};
 use crate::ffi::{answer, slice, Bytes, Failure};
 use crate::json::{dump, repr, Layout};
 use minijinja::value::{Kwargs, ValueKind};
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn prefillonly_template_compile(
     source: *const u8, len: usize, fuel: u64, budget: Budget, error: *mut Bytes,
 ) -> *mut c_void {
     let source = slice(source, len);
-    let made = apart(&budget, || Ok(Box::new(Template::compile(&String::from_utf8_lossy(source), fuel)?)));
+    let made = apart(&budget, FREE, || Ok(Box::new(Template::compile(&String::from_utf8_lossy(source), fuel)?)));
     answer(error, made).map_or(std::ptr::null_mut(), |(t, _)| Box::into_raw(t).cast())
 }
 

@@ -1,12 +1,11 @@
 //! Encoding and decoding on a tokenizer of the daulet crate, with lengths instead of NUL-terminated
 //! strings, since NUL is a character like any other in a prompt and in a vocabulary.
 
-use crate::budget::{within, Budget};
+use crate::budget::{within, Bounds, Budget, FREE};
 use crate::daulet::UnifiedTokenizer;
 use crate::ffi::{answer, slice, Bytes, Failure, Ids};
 use serde_json::json;
 use std::ffi::c_void;
-use std::ptr::null;
 use std::sync::atomic::AtomicI32;
 use tokenizers::{ModelWrapper, Tokenizer};
 
@@ -27,7 +26,7 @@ pub unsafe extern "C" fn prefillonly_tokenizer_open(
     text: *const u8, len: usize, budget: Budget, error: *mut Bytes,
 ) -> *mut c_void {
     let text = slice(text, len);
-    let made = within(&budget, null(), || {
+    let made = within(&budget, FREE, || {
         count_added(text)?;
         let mut t = Tokenizer::from_bytes(text)?;
         t.with_truncation(None)?;
@@ -61,7 +60,7 @@ pub unsafe extern "C" fn prefillonly_tokenizer_encode(
     t: *const c_void, text: *const u8, len: usize, add_special: bool, budget: Budget, cancelled: *const AtomicI32,
     out: *mut Ids, error: *mut Bytes,
 ) -> i32 {
-    let ids = within(&budget, cancelled, || {
+    let ids = within(&budget, Bounds { cancelled, ..FREE }, || {
         let text = String::from_utf8_lossy(slice(text, len));
         Ok(inner(t)?.encode_fast(text.as_ref(), add_special)?.get_ids().to_vec())
     });
@@ -79,7 +78,7 @@ pub unsafe extern "C" fn prefillonly_tokenizer_encode(
 pub unsafe extern "C" fn prefillonly_tokenizer_decode(
     t: *const c_void, ids: *const u32, len: usize, skip_special: bool, budget: Budget, out: *mut Bytes, error: *mut Bytes,
 ) -> i32 {
-    let text = within(&budget, null(), || Ok(inner(t)?.decode(slice(ids, len), skip_special)?));
+    let text = within(&budget, FREE, || Ok(inner(t)?.decode(slice(ids, len), skip_special)?));
     answer(error, text).map_or(1, |text| {
         out.write(text.into_bytes().into());
         0
@@ -96,7 +95,7 @@ pub unsafe extern "C" fn prefillonly_tokenizer_decode(
 pub unsafe extern "C" fn prefillonly_tokenizer_describe(
     t: *const c_void, budget: Budget, out: *mut Bytes, error: *mut Bytes,
 ) -> i32 {
-    let text = within(&budget, null(), || {
+    let text = within(&budget, FREE, || {
         let t = inner(t)?;
         let added: Vec<_> = t.get_added_tokens_decoder().into_iter().map(|(id, a)| {
             json!({"id": id, "content": a.content, "special": a.special, "normalized": a.normalized,

@@ -1,0 +1,66 @@
+package tokenizer
+
+import (
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/grammar"
+)
+
+// constraint is a text that is held to a form.
+type constraint struct {
+	all   *forms
+	of    *form
+	state *nativeForm // nil when it is closed
+}
+
+// hold makes a text in the state from, of a form that its caller has taken for it.
+func (all *forms) hold(of *form, from *nativeForm) (grammar.Constraint, error) {
+	c := &constraint{all: all, of: of}
+	err := all.step(of, func() (err error) {
+		c.state, err = from.clone()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close implements grammar.Constraint.
+func (c *constraint) Close() {
+	if c.state == nil {
+		return
+	}
+	c.of.stepping.Lock()
+	c.state.close()
+	c.of.stepping.Unlock()
+	c.state = nil
+	c.all.leave(c.of)
+}
+
+// Advance implements grammar.Constraint.
+func (c *constraint) Advance(ids ...engine.TokenID) (forced []engine.TokenID, done bool, err error) {
+	err = c.all.step(c.of, func() (err error) {
+		forced, done, err = c.state.advance(ids)
+		return err
+	})
+	return forced, done, err
+}
+
+// Allowed implements grammar.Constraint.
+func (c *constraint) Allowed() (set engine.TokenSet, end bool, err error) {
+	err = c.all.step(c.of, func() (err error) {
+		set, end, err = c.state.allowed()
+		return err
+	})
+	return set, end, err
+}
+
+// Clone implements grammar.Constraint.
+func (c *constraint) Clone() (grammar.Constraint, error) {
+	c.all.again(c.of)
+	twin, err := c.all.hold(c.of, c.state)
+	if err != nil {
+		c.all.leave(c.of)
+	}
+	return twin, err
+}

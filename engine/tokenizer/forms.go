@@ -1,0 +1,250 @@
+package tokenizer
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/grammar"
+	"github.com/prefillonly/prefillonly/internal/turns"
+)
+
+// FormsMemory is what all forms of a process may hold: those that texts are held to, and those that are kept for the next
+// text of the same form.
+const FormsMemory = 512 << 20
+
+const (
+	maxForms = 1024             // kept, those that could not be compiled among them
+	maxLine  = 10 * time.Second // that a form waits for others to be compiled
+)
+
+// compiledForms are those of all tokenizers of the process, as the library's memory is one.
+var compiledForms = newForms(FormsMemory)
+
+// forms keeps what was compiled: each form once, however many texts are held to it. A form that takes no longer than
+// quickTime never waits for those that do.
+type forms struct {
+	limit int
+	quick *turns.Turns // small texts first
+	slow  *turns.Turns // in their order
+	steps *turns.Turns // of texts; those whose last step was short go first
+
+	mu     sync.Mutex
+	byKey  map[formKey]*form // guarded by mu
+	recent *list.List        // of *form, the last used first; guarded by mu
+}
+
+type formKey struct {
+	of   *nativeGrammars
+	kind grammar.Kind
+	text [sha256.Size]byte
+}
+
+// form is one that is compiled, or on its way.
+type form struct {
+	key       formKey
+	place     *list.Element // nil when it is forgotten; guarded by forms.mu
+	users     int           // texts, and those who wait for it; guarded by forms.mu
+	cancelled atomic.Int32  // other than 0 when nobody waits for it any more
+	ready     chan struct{}
+
+	made *nativeForm // set before ready is closed; nil if there is err
+	err  error       // the same
+
+	stepping sync.Mutex    // texts of one form share one lexer, and so take turns
+	last     time.Duration // of their last step; guarded by stepping
+}
+
+func newForms(limit int) *forms {
+	n := runtime.GOMAXPROCS(0)
+	limitForms(limit)
+	return &forms{
+		limit: limit, quick: turns.New(n, 10*time.Microsecond), slow: turns.New(max(1, n/2), 0), steps: turns.New(n, time.Microsecond),
+		byKey: map[formKey]*form{}, recent: list.New(),
+	}
+}
+
+// open makes a Constraint of a form.
+func (all *forms) open(ctx context.Context, of *nativeGrammars, kind grammar.Kind, text string) (grammar.Constraint, error) {
+	f := all.take(formKey{of, kind, sha256.Sum256([]byte(text))}, text)
+	select {
+	case <-f.ready:
+	case <-ctx.Done():
+		all.leave(f)
+		return nil, context.Cause(ctx)
+	}
+	if f.err != nil {
+		all.leave(f)
+		return nil, f.err
+	}
+	c, err := all.hold(f, f.made)
+	if err != nil {
+		all.leave(f)
+	}
+	return c, err
+}
+
+// take is the form of a key, for one more user.
+func (all *forms) take(key formKey, text string) *form {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	f := all.byKey[key]
+	if f == nil {
+		f = &form{key: key, ready: make(chan struct{})}
+		f.place = all.recent.PushFront(f)
+		all.byKey[key] = f
+		go all.compile(f, text) // ends with what it compiles, or when nobody waits for that
+	}
+	f.users++
+	all.recent.MoveToFront(f.place)
+	return f
+}
+
+// again takes a form in use for one more user.
+func (all *forms) again(f *form) {
+	all.mu.Lock()
+	f.users++
+	all.mu.Unlock()
+}
+
+// leave ends a use of f.
+func (all *forms) leave(f *form) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	f.users--
+	if f.users > 0 {
+		return
+	}
+	select {
+	case <-f.ready:
+		if f.place == nil {
+			f.free()
+		}
+	default:
+		f.cancelled.Store(1)
+		all.drop(f)
+	}
+	all.trim(all.limit / 2)
+}
+
+// forget drops the forms of a tokenizer, which nobody uses.
+func (all *forms) forget(of *nativeGrammars) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for key, f := range all.byKey {
+		if key.of == of {
+			all.drop(f)
+		}
+	}
+}
+
+// drop takes f out of the forms that are kept, and frees it if nobody uses it. The caller holds mu.
+func (all *forms) drop(f *form) {
+	if f.place != nil {
+		all.recent.Remove(f.place)
+		delete(all.byKey, f.key)
+		f.place = nil
+	}
+	if f.users == 0 {
+		f.free()
+	}
+}
+
+// free frees what was compiled.
+func (f *form) free() {
+	if f.made != nil {
+		f.made.close()
+		f.made = nil
+	}
+}
+
+// trim drops forms that nobody uses, the least recently used first, until all hold no more than most. The caller holds mu.
+func (all *forms) trim(most int) {
+	for e := all.recent.Back(); e != nil && (formsHeld() > most || all.recent.Len() > maxForms); {
+		f, before := e.Value.(*form), e.Prev()
+		if f.users == 0 {
+			all.drop(f)
+		}
+		e = before
+	}
+}
+
+// compile makes f, within quickTime or in the line of those that take longer.
+func (all *forms) compile(f *form, text string) {
+	made, err := all.build(f, text)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	f.made, f.err = made, err
+	close(f.ready)
+	var busy *engine.Error
+	if f.users == 0 || errors.As(err, &busy) { // the next one tries again
+		all.drop(f)
+	}
+	all.trim(all.limit / 2)
+}
+
+func (all *forms) build(f *form, text string) (*nativeForm, error) {
+	ctx, stop := context.WithTimeoutCause(context.Background(), maxLine, engine.Errorf(engine.CodeOverloaded,
+		"other forms of answers are being compiled, which take long; this one has waited for %v; come back later", maxLine))
+	defer stop()
+	bound := grammarBudget(len(text))
+	quick := bound
+	quick.time = quickTime
+	made, err := all.within(ctx, all.quick, f, text, quick)
+	if err == nil || err.Error() != quick.late() {
+		return made, err
+	}
+	return all.within(ctx, all.slow, f, text, bound)
+}
+
+// within compiles when there is a turn; where the memory of all forms is used up, once more without those that nobody uses.
+func (all *forms) within(ctx context.Context, line *turns.Turns, f *form, text string, b budget) (*nativeForm, error) {
+	if line.Take(ctx, len(text)) != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer line.Give()
+	made, err := f.key.of.compile(f.key.kind, text, b, &f.cancelled)
+	if !isFull(err) {
+		return made, err
+	}
+	all.mu.Lock()
+	all.trim(0)
+	all.mu.Unlock()
+	made, err = f.key.of.compile(f.key.kind, text, b, &f.cancelled)
+	return made, all.explain(err)
+}
+
+// step runs one step of a text of f.
+func (all *forms) step(f *form, run func() error) error {
+	f.stepping.Lock()
+	defer f.stepping.Unlock()
+	_ = all.steps.Take(context.Background(), int(f.last.Microseconds())) // steps end by themselves
+	defer all.steps.Give()
+	began := time.Now()
+	err := run()
+	if f.last = time.Since(began); err == nil {
+		return nil
+	}
+	all.mu.Lock()
+	all.drop(f) // the next one compiles it anew
+	all.mu.Unlock()
+	return all.explain(err)
+}
+
+// explain makes an Error of what is no fault of a form.
+func (all *forms) explain(err error) error {
+	switch {
+	case isFull(err):
+		return engine.Errorf(engine.CodeOverloaded, "the forms of open requests hold %d MiB of the %d MiB that all may; come back later, or ask for a simpler form",
+			formsHeld()>>20, all.limit>>20)
+	case isBroken(err):
+		return engine.Errorf(engine.CodeOverloaded, "another answer of the same form took too much; ask again")
+	}
+	return err
+}
