@@ -6,30 +6,29 @@ import (
 	"strings"
 )
 
-// closed is a JSON schema in which an object that lists properties, and does not say whether it may have others, has none: a
-// model could go on with others for ever. All that it allows, schema does. Where schemas are joined (allOf, or properties
-// beside anyOf and the like) one of them may name what another one does not, so there it is as it was.
-func closed(schema string) string {
-	if strings.Contains(schema, `"allOf"`) {
-		return schema
-	}
-	return string(closedAt(json.RawMessage(schema), 0))
+// tight is a JSON schema that allows only what schema does, and less where that says more than its author is likely to mean. An
+// object that lists properties, and does not say whether it may have others, has none: a model could go on with others for ever.
+// Where schemas are joined (allOf, or properties beside anyOf and the like) one of them may name what another one does not, so
+// there it is as it was. Patterns are narrowed.
+func tight(schema string) string {
+	return string(tightAt(json.RawMessage(schema), !strings.Contains(schema, `"allOf"`), 0))
 }
 
-// maxSchemaDepth is where closed stops; no schema of that depth is taken.
+// maxSchemaDepth is where tight stops; no schema of that depth is taken.
 const maxSchemaDepth = 128
 
 // Where a schema has others.
 var (
 	schemaMaps  = map[string]bool{"properties": true, "patternProperties": true, "$defs": true, "definitions": true, "dependentSchemas": true}
-	schemaParts = map[string]bool{"items": true, "prefixItems": true, "additionalProperties": true, "contains": true, "anyOf": true, "oneOf": true}
+	schemaParts = map[string]bool{"items": true, "prefixItems": true, "additionalProperties": true, "contains": true, "anyOf": true, "oneOf": true, "allOf": true}
 	schemaJoins = map[string]bool{"anyOf": true, "oneOf": true, "if": true, "$ref": true, "dependentSchemas": true, "unevaluatedProperties": true, "additionalProperties": true}
 )
 
-func closedAt(raw json.RawMessage, depth int) json.RawMessage {
+// tightAt closes objects if closing says so.
+func tightAt(raw json.RawMessage, closing bool, depth int) json.RawMessage {
 	if list, ok := elements(raw); ok && depth < maxSchemaDepth {
 		for i := range list {
-			list[i] = closedAt(list[i], depth+1)
+			list[i] = tightAt(list[i], closing, depth+1)
 		}
 		return append(append(json.RawMessage("["), bytes.Join(list, []byte(","))...), ']')
 	}
@@ -44,27 +43,41 @@ func closedAt(raw json.RawMessage, depth int) json.RawMessage {
 	for i, key := range keys {
 		switch {
 		case schemaMaps[key]:
-			values[i] = closedAll(values[i], depth+1)
-		case schemaParts[key] && !(lists && (key == "anyOf" || key == "oneOf")):
-			values[i] = closedAt(values[i], depth+1)
+			values[i] = tightAll(values[i], key == "patternProperties", closing, depth+1)
+		case schemaParts[key]:
+			values[i] = tightAt(values[i], closing && !(lists && (key == "anyOf" || key == "oneOf")), depth+1)
+		case key == "pattern":
+			values[i] = narrowedText(values[i])
 		}
 	}
-	if lists && !joined {
+	if lists && !joined && closing {
 		keys, values = append(keys, "additionalProperties"), append(values, json.RawMessage("false"))
 	}
 	return object(keys, values)
 }
 
-// closedAll closes the schemas of a map.
-func closedAll(raw json.RawMessage, depth int) json.RawMessage {
+// tightAll is tightAt of the schemas of a map, whose keys are patterns if it says so.
+func tightAll(raw json.RawMessage, patterns, closing bool, depth int) json.RawMessage {
 	keys, values, ok := members(raw)
 	if !ok {
 		return raw
 	}
 	for i := range values {
-		values[i] = closedAt(values[i], depth+1)
+		values[i] = tightAt(values[i], closing, depth+1)
+		if patterns {
+			keys[i] = narrowed(keys[i])
+		}
 	}
 	return object(keys, values)
+}
+
+// narrowedText is the JSON of a pattern, narrowed; what is no text is as it was.
+func narrowedText(raw json.RawMessage) json.RawMessage {
+	var pattern string
+	if json.Unmarshal(raw, &pattern) != nil {
+		return raw
+	}
+	return AppendString(nil, narrowed(pattern))
 }
 
 // elements are those of a list.

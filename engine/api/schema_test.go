@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestClosed(t *testing.T) {
+func TestTight(t *testing.T) {
 	const closing = `,"additionalProperties":false`
 	for _, c := range []struct{ schema, want string }{
 		{`{"type":"object"}`, `{"type":"object"}`},
@@ -19,12 +19,12 @@ func TestClosed(t *testing.T) {
 		{`{"const":{"properties":{"a":{}}},"enum":[{"properties":1}]}`, `{"const":{"properties":{"a":{}}},"enum":[{"properties":1}]}`},
 		{`{"properties":3}`, `{"properties":3` + closing + `}`},
 	} {
-		if got := closed(c.schema); got != c.want {
+		if got := tight(c.schema); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.schema, got, c.want)
 		}
 	}
 	deep := strings.Repeat(`{"items":`, 5000) + `{}` + strings.Repeat("}", 5000)
-	if got := closed(deep); got != deep {
+	if got := tight(deep); got != deep {
 		t.Error("a deep schema is changed")
 	}
 }

@@ -106,6 +106,9 @@ func newForm(field, kind string, raw json.RawMessage) (*Form, *Error) {
 	if json.Unmarshal(raw, &f.Text) != nil || f.Text == "" {
 		return nil, Invalid(field, "%s must be a string that is not empty", field)
 	}
+	if f.Kind == FormRegex {
+		f.Text = narrowed(f.Text)
+	}
 	return f, nil
 }
 
@@ -136,7 +139,7 @@ func (f *Form) readSchema(raw json.RawMessage) *Error {
 	if !strings.HasPrefix(f.Text, "{") {
 		return Invalid(f.Field, "%s must be a JSON schema: an object", f.Field)
 	}
-	f.Text = closed(f.Text)
+	f.Text = tight(f.Text)
 	return nil
 }
 
