@@ -3,7 +3,7 @@
 #   $build           a directory of the group's own that is kept, and $work one that is not
 #   $url, $key       of the server, once there is one; $admin is a key that may load models, $port the port of $url
 #   venv             makes $python and $pip, with what requirements.txt of the group pins
-#   models NAME...   serves some of the small models: lm (the demo model), embedder, ranker, classifier
+#   models NAME... [-- FLAG...]  serves some of the small models: lm (the demo model), embedder, ranker, classifier
 #   serve, stop      any other server (tools/serve.bash); "${keys[@]}" are the flags for the two keys
 #   go_tests DIR     runs the Go tests of that module
 set -euo pipefail
@@ -37,13 +37,15 @@ venv() {
 models() {
     local entries=() name
     python3 tools/clients/lib/make_scorers.py engine/demo/files "$work/models"
-    for name in "$@"; do
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        name=$1
+        shift
         case $name in
         lm) entries+=("{path: $PWD/engine/demo/files, name: lm, keep: always}") ;;
         *) entries+=("{path: $work/models/$name, keep: always}") ;;
         esac
     done
-    serve_models "$port" "${entries[@]}" -- "${keys[@]}"
+    serve_models "$port" "${entries[@]}" -- "${keys[@]}" "${@:2}"
 }
 
 # go_tests DIRECTORY: runs the tests of a module of its own; each is a check.

@@ -10,6 +10,7 @@ const (
 	OpenAI Dialect = iota // {"error":{"message","type","param","code"}}
 	TEI                   // {"error","error_type"}, with statuses of its own
 	Cohere                // {"message"}
+	Jina                  // OpenAI's, and {"detail"} beside it, which Jina's clients read
 )
 
 // teiErrors are TEI's statuses and kinds of what OpenAI's API answers with a status.
@@ -36,6 +37,8 @@ func (d Dialect) Error(status int, e *api.Error) (int, any) {
 		return kind.status, teiError{e.Message, kind.name}
 	case Cohere:
 		return status, cohereError{e.Message}
+	case Jina:
+		return status, jinaError{e}
 	}
 	return status, e
 }
@@ -47,6 +50,17 @@ type teiError struct {
 
 type cohereError struct {
 	Message string `json:"message"`
+}
+
+type jinaError struct{ *api.Error }
+
+// MarshalJSON implements json.Marshaler.
+func (e jinaError) MarshalJSON() ([]byte, error) {
+	b, err := e.Error.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return append(api.AppendString(append(b[:len(b)-1], `,"detail":`...), e.Message), '}'), nil
 }
 
 // codeEmpty marks a body with nothing to compute, which TEI tells from others that are wrong.

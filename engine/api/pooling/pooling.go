@@ -120,9 +120,9 @@ func Endpoints() []Endpoint {
 			list = append(list, Endpoint{path, func([]byte) Dialect { return errors }, decode})
 		}
 	}
-	add(OpenAI, decodeEmbeddings, "/v1/embeddings", "/embeddings")
+	add(Jina, decodeEmbeddings, "/v1/embeddings", "/embeddings")
 	add(OpenAI, decodeScore, "/v1/score", "/score")
-	add(OpenAI, decodeRerank, "/v1/rerank", "/v1/reranking", "/reranking")
+	add(Jina, decodeRerank, "/v1/rerank", "/v1/reranking", "/reranking")
 	add(Cohere, decodeCohereRerank, "/v2/rerank")
 	add(OpenAI, decodeNIMRanking, "/v1/ranking")
 	add(OpenAI, decodeGenerative, "/generative_scoring")

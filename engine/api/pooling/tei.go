@@ -204,7 +204,7 @@ func rerankDialect(body []byte) Dialect {
 	if json.Unmarshal(body, &in) == nil && in.Texts != nil {
 		return TEI
 	}
-	return OpenAI
+	return Jina
 }
 
 func decodeEitherRerank(body []byte) (*Request, *api.Error) {

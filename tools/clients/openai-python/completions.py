@@ -1,4 +1,5 @@
 """Drives a prefillonly server with the unmodified openai package and checks what comes back."""
+import asyncio
 import math
 import sys
 
@@ -84,6 +85,35 @@ check("continued prompt", r.choices[0].text.endswith("The answer is"), r)
 limit = client.models.list().data[0].default_max_tokens
 r = client.chat.completions.create(model=model, messages=messages[:1], extra_body={"ignore_eos": True})
 check("default of max_tokens", r.usage.completion_tokens == limit and r.choices[0].finish_reason == "length", (limit, r.usage))
+
+raw = client.completions.with_raw_response.create(model=model, prompt="Once", max_tokens=1, temperature=0, extra_headers={"X-Request-Id": "mine-7"})
+check("with_raw_response", raw.status_code == 200 and raw.request_id == "mine-7" and int(raw.headers["openai-processing-ms"]) >= 0 and
+      raw.parse().choices[0].text, raw.headers)
+check("request id", client.completions.create(model=model, prompt="Once", max_tokens=1)._request_id, None)
+with client.chat.completions.with_streaming_response.create(model=model, messages=messages[:1], max_tokens=3, stream=True) as raw:
+    lines = [line for line in raw.iter_lines() if line]
+check("with_streaming_response", raw.headers["content-type"].startswith("text/event-stream") and lines[-1] == "data: [DONE]", lines)
+with client.chat.completions.stream(model=model, messages=messages[:1], max_tokens=4, temperature=0) as stream:
+    kinds = {event.type for event in stream}
+    final = stream.get_final_completion()
+check("chat stream events", {"chunk", "content.delta"} <= kinds and final.choices[0].finish_reason in ("length", "stop"), kinds)
+left = client.completions.create(model=model, prompt="Once", max_tokens=200, stream=True, extra_body={"ignore_eos": True})
+next(iter(left))
+left.close()
+check("stream left", client.completions.create(model=model, prompt="Once", max_tokens=1).choices, None)
+check("models", client.models.retrieve(model).id == model, None)
+
+
+async def together():
+    async with openai.AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=60) as asked:
+        async def streamed():
+            return "".join([c.choices[0].text async for c in await asked.completions.create(model=model, prompt="Once", max_tokens=8, stream=True, temperature=0)])
+        return await asyncio.gather(streamed(), asked.chat.completions.create(model=model, messages=messages[:1], max_tokens=2),
+                                    asked.decisions.create(model=model, input="x", questions=[{"type": "predicate", "instructions": "Is it?"}]),
+                                    *(asked.completions.create(model=model, prompt="Once", max_tokens=8, temperature=0) for _ in range(16)))
+
+streamed, chat, decision, *all_ = asyncio.run(together())
+check("async", streamed == whole.choices[0].text and chat.choices and decision.answers and all(r.choices[0].text == streamed for r in all_), streamed)
 
 error = refused("token id out of range", openai.BadRequestError, lambda: client.completions.create(model=model, prompt=[10**9], max_tokens=1))
 check("token id out of range", "1000000000" in error.message, error)

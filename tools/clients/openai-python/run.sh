@@ -1,5 +1,5 @@
 #!/bin/bash
-# openai (Python): completions, chats, decisions, structured answers, embeddings, scores, classes.
+# openai (Python): completions, chats, decisions, structured answers, embeddings, scores, classes; errors, retries and timeouts.
 . "$(dirname "$0")/../group.bash"
 venv
 models lm
@@ -8,3 +8,6 @@ models lm
 stop
 models embedder ranker classifier
 "$python" $here/embeddings.py "$url/v1" "$key"
+stop
+models lm -- --max-num-queued-reqs 8 --drain-grace-period 10s
+"$python" $here/failures.py "$url/v1" "$key" "${servers[-1]}"
