@@ -38,13 +38,19 @@ func served(cfg *config.Config) (list []frontend.Model) {
 		m := &cfg.Models[i]
 		next := frontend.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
 		if m.Task != config.TaskInfer {
-			is, err := checkpoint.Open(m.Path, m.Names[0])
+			is, err := checkpoint.Open(m.Path, m.Names[0], overridesOf(m))
 			next.Checkpoint, next.TextKey = is, m.Path+"\x00"+m.ChatTemplate
 			next.Open = func() (*frontend.Text, error) { return openText(m, err) }
 		}
 		list = append(list, next)
 	}
 	return list
+}
+
+// overridesOf are the keys that a model's config.json lacks.
+func overridesOf(m *config.Model) checkpoint.Overrides {
+	o := &m.Overrides
+	return checkpoint.Overrides{AnswerTokens: o.ClassifierFromToken, Method: o.Method, Qwen3Reranker: o.Original}
 }
 
 // openText opens what a model's texts are read with, unless its files do not say what it is for.

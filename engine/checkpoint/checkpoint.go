@@ -51,12 +51,12 @@ const (
 	Manhattan
 )
 
-// Pairs is how a query and a document become one input.
+// Pairs is how a query and a document become one input, unless the chat template knows of queries and documents: then it does.
 type Pairs uint8
 
 // The ways.
 const (
-	ByTokenizer Pairs = iota // by the chat template, if it knows of queries and documents, or the pair template of the tokenizer
+	ByTokenizer Pairs = iota // by the pair template of the tokenizer
 	ByQwen3                  // by the text that Qwen3-Reranker was trained on
 )
 
@@ -76,6 +76,9 @@ type Model struct {
 	Activation Activation // of the head
 	PerToken   bool       // the head rates each token
 	Pairs      Pairs
+
+	Yes, No           Token                      // the two answers of a Reranker
+	TemplateVariables map[string]json.RawMessage // of the chat template, for pairs; nil: none
 }
 
 // config is what of config.json matters.
@@ -88,6 +91,9 @@ type config struct {
 	ClassifierPooling string            `json:"classifier_pooling"`
 	Matryoshka        []int             `json:"matryoshka_dimensions"`
 	OldActivation     string            `json:"sbert_ce_default_activation_function"`
+	AnswerTokens      []string          `json:"classifier_from_token"`
+	AnswerMethod      string            `json:"method"`
+	Qwen3Reranker     bool              `json:"is_original_qwen3_reranker"`
 	Sentence          struct {
 		Activation string `json:"activation_fn"`
 	} `json:"sentence_transformers"`
@@ -96,31 +102,36 @@ type config struct {
 // maxFile is the most that is read of one file, in bytes.
 const maxFile = 16 << 20
 
-// Open reads what the checkpoint in dir is for. Name is the model's: a CausalLM that is Qwen3's reranker is told by its name alone.
-func Open(dir, name string) (*Model, error) {
+// Open reads what the checkpoint in dir is for. Name is the model's: of a CausalLM that is Qwen3's reranker, as it was first
+// published, the name alone tells, unless overrides do.
+func Open(dir, name string, overrides Overrides) (*Model, error) {
 	var c config
 	if found, err := read(dir, "config.json", &c); err != nil || !found {
 		return nil, errors.Join(err, missing(found, dir))
 	}
+	overrides.apply(&c)
 	architecture := ""
 	if len(c.Architectures) > 0 {
 		architecture = c.Architectures[0]
 	}
 	m := &Model{Width: c.HiddenSize, Dimensions: c.Matryoshka, Pool: poolOf(architecture)}
-	if err := m.sentence(dir); err != nil {
+	if err := m.sentence(dir, &c); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	m.Kind = m.kindOf(architecture, name, filepath.Base(dir))
+	named := qwen3Reranker(architecture, name, filepath.Base(dir))
+	m.Kind = m.kindOf(architecture, &c, named)
+	if named || c.Qwen3Reranker {
+		m.Pairs = ByQwen3
+	}
 	switch m.Kind {
 	case Classifier, Reward:
 		if err := m.head(&c, architecture); err != nil {
 			return nil, fmt.Errorf("%s: config.json: %w", dir, err)
 		}
 	case Reranker:
-		m.Pairs, m.Labels = ByQwen3, []string{"yes"}
-	}
-	if qwen3Reranker(architecture, name, filepath.Base(dir)) {
-		m.Pairs = ByQwen3
+		if err := m.reranker(&c); err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
 	}
 	return m, nil
 }
@@ -148,9 +159,11 @@ func read(dir, name string, into any) (found bool, err error) {
 	return true, nil
 }
 
-// kindOf tells the kind by the architecture, and by modules that m has read.
-func (m *Model) kindOf(architecture string, names ...string) Kind {
+// kindOf tells the kind by the architecture, by modules that m has read, and by whether the model is named as Qwen3's reranker.
+func (m *Model) kindOf(architecture string, c *config, named bool) Kind {
 	switch {
+	case m.Kind == Reranker:
+		return Reranker
 	case strings.HasSuffix(architecture, "ForSequenceClassification"), strings.HasSuffix(architecture, "ForTokenClassification"):
 		return Classifier
 	case strings.HasSuffix(architecture, "RewardModel"):
@@ -159,7 +172,7 @@ func (m *Model) kindOf(architecture string, names ...string) Kind {
 		return Embedder
 	case !generates(architecture):
 		return Embedder
-	case qwen3Reranker(architecture, names...):
+	case named, c.Qwen3Reranker, len(c.AnswerTokens) > 0:
 		return Reranker
 	}
 	return Generator
@@ -170,7 +183,7 @@ func generates(architecture string) bool {
 	return strings.Contains(architecture, "CausalLM") || strings.HasSuffix(architecture, "LMHeadModel") || strings.HasSuffix(architecture, "ForConditionalGeneration")
 }
 
-// qwen3Reranker says whether it is one, or made of one: nothing in its files tells.
+// qwen3Reranker says whether the names are those of one, or of a classifier made of one.
 func qwen3Reranker(architecture string, names ...string) bool {
 	if !strings.HasPrefix(architecture, "Qwen3For") {
 		return false

@@ -1,7 +1,9 @@
 package checkpoint
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,13 +63,60 @@ func TestKinds(t *testing.T) {
 		{"emotions", "c", config(`{"architectures":["BertForSequenceClassification"],"problem_type":"multi_label_classification"}`), Model{Kind: Classifier, Pool: engine.PoolFirst, Normalize: true, Labels: []string{"LABEL_0", "LABEL_1"}, Activation: Sigmoid}},
 		{"skywork", "w", config(`{"architectures":["Qwen2ForRewardModel"]}`), Model{Kind: Reward, Pool: engine.PoolLast, Normalize: true, Labels: []string{"LABEL_0"}}},
 		{"prm", "w", config(`{"architectures":["Qwen2ForProcessRewardModel"],"num_labels":2}`), Model{Kind: Reward, Pool: engine.PoolLast, Normalize: true, Labels: []string{"LABEL_0", "LABEL_1"}, Activation: Softmax, PerToken: true}},
-		{"Qwen3-Reranker-0.6B", "r", config(`{"architectures":["Qwen3ForCausalLM"]}`), Model{Kind: Reranker, Pool: engine.PoolLast, Normalize: true, Labels: []string{"yes"}, Pairs: ByQwen3}},
-		{"snapshot", "org/qwen3-reranker-4b", config(`{"architectures":["Qwen3ForCausalLM"]}`), Model{Kind: Reranker, Pool: engine.PoolLast, Normalize: true, Labels: []string{"yes"}, Pairs: ByQwen3}},
+		{"Qwen3-Reranker-0.6B", "r", config(`{"architectures":["Qwen3ForCausalLM"]}`), Model{Kind: Reranker, Pool: engine.PoolLast, Normalize: true, Labels: []string{"yes"}, Activation: Sigmoid, Pairs: ByQwen3, No: Token{Text: "no"}, Yes: Token{Text: "yes"}}},
+		{"snapshot", "org/qwen3-reranker-4b", config(`{"architectures":["Qwen3ForCausalLM"]}`), Model{Kind: Reranker, Pool: engine.PoolLast, Normalize: true, Labels: []string{"yes"}, Activation: Sigmoid, Pairs: ByQwen3, No: Token{Text: "no"}, Yes: Token{Text: "yes"}}},
 		{"Qwen3-Reranker-0.6B-seq-cls", "r", config(`{"architectures":["Qwen3ForSequenceClassification"],"id2label":{"0":"LABEL_0"}}`), Model{Kind: Classifier, Pool: engine.PoolLast, Normalize: true, Labels: []string{"LABEL_0"}, Activation: Sigmoid, Pairs: ByQwen3}},
 	} {
-		got, err := Open(files(t, c.name, c.files), c.served)
+		got, err := Open(files(t, c.name, c.files), c.served, Overrides{})
 		if err != nil || fmt.Sprintf("%+v", *got) != fmt.Sprintf("%+v", c.want) {
 			t.Errorf("%s: got %+v, %v\nwant %+v", c.name, got, err, c.want)
+		}
+	}
+}
+
+// TestRerankers: language models whose files, or overrides, say that they answer to pairs.
+func TestRerankers(t *testing.T) {
+	const qwen, sentence = `{"architectures":["Qwen3ForCausalLM"]}`, `[{"path":"","type":"sentence_transformers.base.modules.transformer.Transformer"},
+		{"path":"1_LogitScore","type":"sentence_transformers.cross_encoder.modules.logit_score.LogitScore"}]`
+	base := Model{Kind: Reranker, Pool: engine.PoolLast, Normalize: true, Labels: []string{"yes"}, Activation: Sigmoid, No: Token{Text: "no"}, Yes: Token{Text: "yes"}}
+	as := func(change func(*Model)) Model { m := base; change(&m); return m }
+	for i, c := range []struct {
+		config string
+		over   Overrides
+		files  map[string]string
+		want   Model
+	}{
+		{qwen, Overrides{AnswerTokens: []string{"no", "yes"}, Qwen3Reranker: true}, nil, as(func(m *Model) { m.Pairs = ByQwen3 })},
+		{qwen, Overrides{Qwen3Reranker: true}, nil, as(func(m *Model) { m.Pairs = ByQwen3 })},
+		{`{"architectures":["Qwen3ForCausalLM"],"classifier_from_token":["no","yes"],"is_original_qwen3_reranker":true}`, Overrides{}, nil, as(func(m *Model) { m.Pairs = ByQwen3 })},
+		{`{"architectures":["Qwen2ForCausalLM"]}`, Overrides{AnswerTokens: []string{"0", "1"}, Method: "from_2_way_softmax"}, nil, as(func(m *Model) { m.No, m.Yes = Token{Text: "0"}, Token{Text: "1"} })},
+		{qwen, Overrides{}, map[string]string{"modules.json": sentence, "1_LogitScore/config.json": `{"true_token_id":9693,"false_token_id":2152,"module_input_name":"causal_logits"}`,
+			"sentence_bert_config.json":         `{"transformer_task":"text-generation","processing_kwargs":{"chat_template":{"add_generation_prompt":true,"max_length":9}}}`,
+			"config_sentence_transformers.json": `{"activation_fn":"torch.nn.modules.linear.Identity","prompts":{"web":"Find it"},"default_prompt_name":"web"}`},
+			as(func(m *Model) {
+				m.Normalize, m.Activation, m.No, m.Yes = false, Identity, Token{ID: 2152}, Token{ID: 9693}
+				m.Prompts, m.Default, m.TemplateVariables = map[string]string{"web": "Find it"}, "web", map[string]json.RawMessage{"add_generation_prompt": json.RawMessage("true")}
+			})},
+	} {
+		all := map[string]string{"config.json": c.config}
+		maps.Copy(all, c.files)
+		got, err := Open(files(t, "m", all), "m", c.over)
+		if err != nil || fmt.Sprintf("%+v", *got) != fmt.Sprintf("%+v", c.want) {
+			t.Errorf("%d: got %+v, %v\nwant %+v", i, got, err, c.want)
+		}
+	}
+	for want, over := range map[string]Overrides{
+		`classifier_from_token has 1 tokens and method is ""`: {AnswerTokens: []string{"Yes"}}, `two tokens, that of no first`: {AnswerTokens: []string{"a", "b", "c"}, Qwen3Reranker: true},
+		`method is "no_post_processing"`: {AnswerTokens: []string{"a", "b"}, Method: "no_post_processing"},
+	} {
+		if _, err := Open(files(t, "m", map[string]string{"config.json": qwen}), "m", over); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", over, err, want)
+		}
+	}
+	for want, score := range map[string]string{"has no true_token_id": `{}`, "has no false_token_id": `{"true_token_id":1}`, `module_input_name is "x"`: `{"true_token_id":1,"false_token_id":2,"module_input_name":"x"}`} {
+		_, err := Open(files(t, "m", map[string]string{"config.json": qwen, "modules.json": sentence, "1_LogitScore/config.json": score}), "m", Overrides{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", score, err, want)
 		}
 	}
 }
@@ -76,7 +125,7 @@ func TestKinds(t *testing.T) {
 func TestPoolings(t *testing.T) {
 	for i, mode := range modes {
 		for _, text := range []string{fmt.Sprintf(`{%q:true}`, mode.key), fmt.Sprintf(`{"pooling_mode":%q}`, mode.name)} {
-			m, err := Open(files(t, "m", map[string]string{"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": text}), "m")
+			m, err := Open(files(t, "m", map[string]string{"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": text}), "m", Overrides{})
 			if err != nil || m.Pool != mode.pool {
 				t.Errorf("%d %s: %+v, %v", i, text, m, err)
 			}
@@ -99,9 +148,10 @@ func TestMistakes(t *testing.T) {
 		`similarity_fn_name is "hamming"`:       {"config.json": `{}`, "config_sentence_transformers.json": `{"similarity_fn_name":"hamming"}`},
 		"do_lower_case":                         {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`},
 		"id2label has 1 entries and none for 0": {"config.json": `{"architectures":["BertForSequenceClassification"],"id2label":{"4":"x"}}`},
+		`classifier_pooling is "max"`:           {"config.json": `{"architectures":["ModernBertForSequenceClassification"],"classifier_pooling":"max"}`},
 		"num_labels is -1":                      {"config.json": `{"architectures":["BertForSequenceClassification"],"num_labels":-1}`},
 	} {
-		if m, err := Open(files(t, "m", contents), "m"); err == nil || !strings.Contains(err.Error(), want) {
+		if m, err := Open(files(t, "m", contents), "m", Overrides{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %+v, %v; want %q", contents, m, err, want)
 		}
 	}
@@ -115,7 +165,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, config, modules, pooling, prompts []byte) {
 		m, err := Open(files(t, "m", map[string]string{
 			"config.json": string(config), "modules.json": string(modules), "1_Pooling/config.json": string(pooling), "config_sentence_transformers.json": string(prompts),
-		}), "m")
+		}), "m", Overrides{})
 		if err != nil {
 			return
 		}

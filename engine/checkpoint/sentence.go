@@ -10,7 +10,7 @@ import (
 )
 
 // sentence reads the files of sentence-transformers, where there are any: then the checkpoint is an Embedder.
-func (m *Model) sentence(dir string) error {
+func (m *Model) sentence(dir string, c *config) error {
 	var modules []struct{ Path, Type string }
 	found, err := read(dir, "modules.json", &modules)
 	if err != nil {
@@ -27,16 +27,23 @@ func (m *Model) sentence(dir string) error {
 			}
 		case "Normalize":
 			m.Normalize = true
+		case "LogitScore":
+			if err := m.logitScore(dir, module.Path); err != nil {
+				return err
+			}
 		default:
-			return fmt.Errorf("modules.json has a module of the type %.60q, which is not supported: only Transformer, Pooling and Normalize are", kind)
+			return fmt.Errorf("modules.json has a module of the type %.60q, which is not supported: only Transformer, Pooling, Normalize and LogitScore are", kind)
 		}
 	}
-	if err := m.prompts(dir); err != nil {
+	if err := m.prompts(dir, c); err != nil {
 		return err
 	}
 	var limits struct {
 		MaxTokens *int `json:"max_seq_length"`
 		LowerCase bool `json:"do_lower_case"`
+		Processor struct {
+			Template map[string]json.RawMessage `json:"chat_template"`
+		} `json:"processing_kwargs"`
 	}
 	if _, err := read(dir, "sentence_bert_config.json", &limits); err != nil {
 		return err
@@ -44,6 +51,7 @@ func (m *Model) sentence(dir string) error {
 	if limits.LowerCase {
 		return fmt.Errorf("sentence_bert_config.json has do_lower_case, which is not supported")
 	}
+	m.templating(limits.Processor.Template)
 	if limits.MaxTokens != nil && *limits.MaxTokens > 0 {
 		m.MaxTokens = *limits.MaxTokens
 	}
@@ -66,7 +74,7 @@ var modes = []struct {
 // pooling reads the module's own file below dir.
 func (m *Model) pooling(dir, path string) error {
 	if !filepath.IsLocal(path) {
-		return fmt.Errorf("modules.json names the folder %.80q, which is not inside the checkpoint", path)
+		return outside(path)
 	}
 	name := filepath.Join(path, "config.json")
 	var keys map[string]json.RawMessage
@@ -94,18 +102,22 @@ func (m *Model) pooling(dir, path string) error {
 	return nil
 }
 
-// prompts reads what texts get in front, and how vectors are compared.
-func (m *Model) prompts(dir string) error {
+// prompts reads what texts get in front, how vectors are compared, and what makes scores of logits.
+func (m *Model) prompts(dir string, model *config) error {
 	const name = "config_sentence_transformers.json"
 	var c struct {
 		Prompts    map[string]string `json:"prompts"`
 		Default    *string           `json:"default_prompt_name"`
 		Similarity *string           `json:"similarity_fn_name"`
+		Activation string            `json:"activation_fn"`
 	}
 	if _, err := read(dir, name, &c); err != nil {
 		return err
 	}
 	m.Prompts = c.Prompts
+	if c.Activation != "" {
+		model.Sentence.Activation = c.Activation
+	}
 	if c.Default != nil && *c.Default != "" {
 		if _, ok := c.Prompts[*c.Default]; !ok {
 			return fmt.Errorf("%s: default_prompt_name is %.60q, which is not among its prompts", name, *c.Default)

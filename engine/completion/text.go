@@ -67,10 +67,14 @@ func (t *Text) Messages(messages []byte, o *api.Templating) (string, error) {
 	return text, nil
 }
 
-// RenderPair renders a query and a document as messages of these roles, for templates of rerankers. Such a template may
-// take an instruction.
+// RenderPair renders a query and a document as messages of these roles, for templates of rerankers. An instruction is a variable
+// of such a template, as vLLM has it, and a message of the system in front, as sentence-transformers has it.
 func (t *Text) RenderPair(query, document, instruction string, o *api.Templating) (string, error) {
-	messages, err := json.Marshal([]map[string]string{{"role": "query", "content": query}, {"role": "document", "content": document}})
+	list := []map[string]string{{"role": "system", "content": instruction}, {"role": "query", "content": query}, {"role": "document", "content": document}}
+	if instruction == "" {
+		list = list[1:]
+	}
+	messages, err := json.Marshal(list)
 	if err != nil {
 		return "", err
 	}

@@ -72,7 +72,7 @@ func (c *Call) Admit(ctx context.Context) error {
 // admit makes the job of prompt i.
 func (c *Call) admit(i, limit int, limits *wire.TokenLimits) error {
 	p := &c.prompts[i]
-	if most := c.Fit.Most; most != 0 && !p.whole {
+	if most := c.Fit.Most; most != 0 {
 		if most < 0 {
 			most = limit
 		}

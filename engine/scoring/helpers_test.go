@@ -19,7 +19,8 @@ func (w *world) last() *engine.Tokens {
 // widen gives the model a context of n tokens.
 func (w *world) widen(n int) {
 	welcome := clienttest.Welcome(2, 300)
-	welcome.Served[1].Tokens.Hidden, welcome.Served[1].Tokens.MaxModelLen = hidden, n
+	limits := welcome.Served[1].Tokens
+	limits.Hidden, limits.Labels, limits.MaxModelLen = hidden, max(1, len(w.subject.Labels)), n
 	w.pool.Deliver(welcome)
 }
 
@@ -41,9 +42,13 @@ type template struct{ completion.Template }
 
 func (template) RenderChat(messages []byte, o completion.ChatOptions) (string, error) {
 	var list []struct{ Role, Content string }
-	if err := json.Unmarshal(messages, &list); err != nil || list[0].Role != "query" || list[1].Role != "document" {
+	if err := json.Unmarshal(messages, &list); err != nil || len(list) < 2 {
 		return "", fmt.Errorf("%s: %w", messages, err)
 	}
+	text := ""
+	for _, m := range list {
+		text += m.Role[:1] + ":" + m.Content + ";"
+	}
 	variables, err := json.Marshal(o.Variables)
-	return fmt.Sprintf("%s:%s;%s", variables, list[0].Content, list[1].Content), err
+	return fmt.Sprintf("%s%v%s", text, o.AddGenerationPrompt, variables), err
 }

@@ -106,22 +106,6 @@ func (c *Call) promptOf(usual string, names ...string) string {
 	return usual
 }
 
-// yesNo asks for the probabilities of the two answers of a reranker.
-func (c *Call) yesNo(ctx context.Context) error {
-	c.max = 1
-	for _, answer := range []string{"yes", "no"} {
-		ids, err := c.tokens(ctx, "model", answer)
-		if err != nil {
-			return err
-		}
-		if len(ids) != 1 {
-			return engine.Errorf(engine.CodeUnavailable, "the model `%s` cannot rank: %q is %d tokens of its vocabulary, not one", c.model, answer, len(ids))
-		}
-		c.ask.Labels = append(c.ask.Labels, ids[0])
-	}
-	return nil
-}
-
 // labels makes a prompt of the query and each item, and asks for the probabilities of the labels behind it.
 func (c *Call) labels(ctx context.Context) error {
 	c.max, c.ask.Labels = 1, c.Labels
@@ -170,6 +154,9 @@ func (c *Call) labelPart(ctx context.Context, field string, in *pooling.Input) (
 // tooLong refuses prompt p, which has n tokens where limit are taken.
 func (c *Call) tooLong(p *prompt, limit int) *api.Error {
 	e := api.Invalid(p.field, "%s[%d] has %d tokens, special tokens included; the model `%s` takes %d; shorten it, or ask for it to be truncated", p.field, p.index, p.len(), c.model, limit)
+	if around := p.around(); around > limit {
+		e = api.Invalid(p.field, "%s[%d] is read with %d tokens around it, which are never truncated; the model `%s` takes %d; shorten the query or the instruction", p.field, p.index, around, c.model, limit)
+	}
 	e.Code = "context_length_exceeded"
 	return e
 }

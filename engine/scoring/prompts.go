@@ -15,7 +15,6 @@ import (
 type prompt struct {
 	before, first, between, second, after []engine.TokenID
 	typed                                 bool // the model is told where second begins
-	whole                                 bool // it cannot be cut
 	field                                 string
 	index                                 int // in field
 }
@@ -184,10 +183,10 @@ func (c *Call) pair(ctx context.Context, queryField, documentField string, index
 		return p, err
 	}
 	switch {
-	case c.subject.Pairs == checkpoint.ByQwen3:
-		return c.qwen3(ctx, p, a, b)
 	case c.subject.Specials.Templated():
-		return c.templated(ctx, p, a, b)
+		return c.rendered(ctx, p, c.template, a, b)
+	case c.subject.Pairs == checkpoint.ByQwen3:
+		return c.rendered(ctx, p, c.qwen3, a, b)
 	}
 	around, err := c.subject.Specials.Pair()
 	if err != nil {
@@ -215,39 +214,4 @@ func (c *Call) part(ctx context.Context, field, text string, n int) (string, err
 		return "", completion.Untokenizable(field, err)
 	}
 	return short, nil
-}
-
-// The text around a pair, and the instruction where none is given, on which Qwen3-Reranker was trained: those of its model card.
-const (
-	qwen3Before = "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. " +
-		"Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n"
-	qwen3After       = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
-	qwen3Instruction = "Given a web search query, retrieve relevant passages that answer the query"
-)
-
-func (c *Call) qwen3(ctx context.Context, p prompt, query, document string) (prompt, error) {
-	instruction := c.Instruction
-	if instruction == "" {
-		instruction = qwen3Instruction
-	}
-	var err error
-	for _, part := range []struct {
-		ids  *[]engine.TokenID
-		text string
-	}{{&p.before, qwen3Before}, {&p.first, "<Instruct>: " + instruction + "\n<Query>: " + query + "\n<Document>: " + document}, {&p.after, qwen3After}} {
-		if *part.ids, err = c.tokens(ctx, p.field, part.text); err != nil {
-			return p, err
-		}
-	}
-	return p, nil
-}
-
-func (c *Call) templated(ctx context.Context, p prompt, query, document string) (prompt, error) {
-	text, err := c.subject.Text.RenderPair(query, document, c.Instruction, &c.Templating)
-	if err != nil {
-		return p, err
-	}
-	p.first, err = c.tokens(ctx, p.field, text)
-	p.whole = true
-	return p, err
 }

@@ -1,6 +1,7 @@
 package scoring
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -69,7 +70,7 @@ func TestScoreByVectors(t *testing.T) {
 
 // TestReranker: Qwen3-Reranker's P(yes) / (P(yes) + P(no)) behind its own text.
 func TestReranker(t *testing.T) {
-	w := newWorld(t, checkpoint.Model{Kind: checkpoint.Reranker, Labels: []string{"yes"}, Pairs: checkpoint.ByQwen3})
+	w := newWorld(t, checkpoint.Model{Kind: checkpoint.Reranker, Labels: []string{"yes"}, Activation: checkpoint.Sigmoid, Pairs: checkpoint.ByQwen3, Yes: checkpoint.Token{Text: "yes"}, No: checkpoint.Token{Text: "no"}})
 	w.check("/score", `{"queries":"q","documents":"d"}`, `"yes" is 3 tokens of its vocabulary, not one`)
 	w.subject.Text.Tokenizer = words{w.subject.Text.Tokenizer}
 	w.widen(2000)
@@ -89,13 +90,35 @@ func TestReranker(t *testing.T) {
 	if text := w.prompts()[4]; !strings.HasPrefix(text, qwen3Before) || !strings.HasSuffix(text, "d"+qwen3After) {
 		t.Errorf("truncated to %q", text)
 	}
+	w.check("/score", `{"queries":"q","documents":"`+strings.Repeat("d", 3000)+`end","truncate_prompt_tokens":-1,"truncation_side":"left"}`, `"prompt_tokens":1999`)
+	if text := w.prompts()[5]; !strings.Contains(text, "<Query>: q\n<Document>: ddd") || !strings.HasSuffix(text, "dend"+qwen3After) {
+		t.Errorf("truncated to %q", text)
+	}
+	written, err := json.Marshal(map[string]any{"query": qwen3Before + "<Instruct>: I\n<Query>: q\n", "documents": []string{"<Document>: d" + qwen3After}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.check("/rerank", string(written), `"relevance_score":0.33`, qwen3Before+"<Instruct>: I\n<Query>: q\n<Document>: d"+qwen3After)
+	w.subject.Yes, w.subject.No, w.subject.Activation = checkpoint.Token{ID: 'Y'}, checkpoint.Token{ID: 'N'}, checkpoint.Identity
+	w.check("/score", `{"queries":"q","documents":"YYY"}`, `"score":0.693147`)
+	w.check("/score", `{"queries":"q","documents":"YYY","use_activation":true}`, `"score":0.693147`)
+	w.check("/rerank", `{"query":"q","texts":["YYY"]}`, `"score":0.666666`)
 }
 
 // TestTemplatedPairs: a chat template of queries and documents makes the pairs of a reranker that has one.
 func TestTemplatedPairs(t *testing.T) {
 	w := newWorld(t, crossEncoder)
 	w.subject.Text.Template, w.subject.Specials = template{}, specials{templated: true}
-	w.check("/score", `{"queries":"x","documents":"aa","instruction":"i"}`, scoresOf("score", 24, 1, "0.8807970779778823"), `{"instruction":"i"}:x;aa`+"")
+	w.widen(60)
+	w.check("/score", `{"queries":"x","documents":"ab","instruction":"i"}`, `"score":0.`, `s:i;q:x;d:ab;false{"instruction":"i"}`)
+	w.subject.Prompts, w.subject.Default = map[string]string{"web": "w"}, "web"
+	w.subject.TemplateVariables = map[string]json.RawMessage{"add_generation_prompt": json.RawMessage("true"), "y": json.RawMessage("1"), "z": json.RawMessage("2")}
+	w.check("/score", `{"queries":"x","documents":"ab","chat_template_kwargs":{"z":3}}`, `"score":0.`, `s:w;q:x;d:ab;true{"instruction":"w","y":1,"z":3}`)
+	w.subject.TemplateVariables = nil
+	long := strings.Repeat("a", 30) + strings.Repeat("b", 30)
+	w.check("/score", `{"queries":"x","documents":"`+long+`","truncate_prompt_tokens":50}`, `"prompt_tokens":50`, `s:w;q:x;d:aaaaaaaaaaaaaaa;false{"instruction":"w"}`)
+	w.check("/score", `{"queries":"x","documents":"`+long+`","truncate_prompt_tokens":50,"truncation_side":"left"}`, `"prompt_tokens":50`, `s:w;q:x;d:bbbbbbbbbbbbbbb;false{"instruction":"w"}`)
+	w.check("/score", `{"queries":"`+long+`","documents":"a","truncate_prompt_tokens":50}`, `documents[0] is read with 94 tokens around it, which are never truncated; the model `+"`demo` takes 60")
 }
 
 // TestRerank: the best first, in the forms of Jina, Cohere, TEI and NIM.

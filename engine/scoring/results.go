@@ -97,12 +97,8 @@ func (c *Call) acceptLogits(r *pooling.Result, v []float32) error {
 	for i, x := range v {
 		r.Scores[i] = float64(x)
 	}
-	how := c.subject.Activation
-	if c.Activate != nil {
-		how = forced(*c.Activate, width)
-	}
 	for i := range r.Rows {
-		activate(how, r.Scores[i*width:(i+1)*width])
+		c.activate(r.Scores[i*width : (i+1)*width])
 	}
 	return nil
 }
@@ -118,7 +114,12 @@ func forced(on bool, labels int) checkpoint.Activation {
 	return checkpoint.Softmax
 }
 
-func activate(how checkpoint.Activation, v []float64) {
+// activate makes scores of logits, as the request or else the checkpoint says.
+func (c *Call) activate(v []float64) {
+	how := c.subject.Activation
+	if c.Activate != nil {
+		how = forced(*c.Activate, len(v))
+	}
 	switch how {
 	case checkpoint.Sigmoid:
 		for i, x := range v {
@@ -154,12 +155,9 @@ func (c *Call) acceptLabels(i int, out *engine.TokenOutput) error {
 		v[k] = max(v[k], api.Floor)
 	}
 	switch {
-	case c.Task == pooling.Score && c.Activate != nil && !*c.Activate:
-		c.found[i].Scores = []float64{v[0] - v[1]} // the logit of yes against no
-		return nil
-	case c.Task == pooling.Score:
-		softmax(v, 1)
-		v = v[:1]
+	case c.Task == pooling.Score: // the logit of yes against no
+		v = []float64{v[0] - v[1]}
+		c.activate(v)
 	case c.Softmax:
 		softmax(v, c.Temperature)
 	default:

@@ -16,6 +16,7 @@ type Config struct {
 	ServedModelName []string
 	MaxModelLen     Length
 	ChatTemplate    string
+	Overrides       Overrides
 
 	Host             string
 	Port             int

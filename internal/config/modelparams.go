@@ -53,6 +53,10 @@ var ModelParams = []ModelParam{
 		Help:  "Jinja chat template to use in place of the checkpoint's own",
 		field: func(m *Model) any { return &m.ChatTemplate },
 	}, {
+		Name: "hf-overrides", Value: "MAP",
+		Help:  "keys that the checkpoint's config.json lacks, as vLLM has them: classifier_from_token, the tokens that say no and yes, makes a language model a ranker; is_original_qwen3_reranker: true, it is one that reads pairs as Qwen3-Reranker does",
+		field: func(m *Model) any { return &m.Overrides },
+	}, {
 		Name: "profile", Value: "FILE",
 		Help:  "cost model of this model on its device; default: the one that `prefillonly profile` has stored, if any",
 		field: func(m *Model) any { return &m.Profile },
@@ -175,6 +179,8 @@ func decodeField(field any, n ast.Node) error {
 		return decodeKeep(f, n)
 	case *Image:
 		return decodeImage(f, n)
+	case *Overrides:
+		return decodeOverrides(f, n)
 	}
 	text, err := scalar(n)
 	if err != nil {
@@ -251,7 +257,7 @@ func showField(field any, text string) string {
 		if f.When == KeepIdle {
 			return "{" + KeepIdle + ": " + f.Idle.String() + "}"
 		}
-	case *float64, *Length, *Image:
+	case *float64, *Length, *Image, *Overrides:
 		return text
 	}
 	return strconv.Quote(text)

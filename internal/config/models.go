@@ -19,6 +19,7 @@ type Model struct {
 	CacheShare   float64 // 0: an equal part of what the others leave
 	MaxModelLen  Length
 	ChatTemplate string
+	Overrides    Overrides
 	Profile      string
 	Image        Image  // of a network that takes pictures
 	Decoder      string // of a network's outputs
@@ -53,7 +54,7 @@ const maxName = 256
 func (c *Config) Serving() []Model {
 	list := slices.Clone(c.Models)
 	if len(list) == 0 {
-		list = []Model{{Names: c.ServedModelName, Path: c.Model, ChatTemplate: c.ChatTemplate, Profile: c.Profile}}
+		list = []Model{{Names: c.ServedModelName, Path: c.Model, ChatTemplate: c.ChatTemplate, Overrides: c.Overrides, Profile: c.Profile}}
 	}
 	for i := range list {
 		m := &list[i]
@@ -73,7 +74,7 @@ func (c *Config) Serving() []Model {
 
 // SetModels makes list, which Serving has given, the models to serve.
 func (c *Config) SetModels(list []Model) {
-	c.Models, c.Model, c.ServedModelName, c.ChatTemplate, c.Profile, c.MaxModelLen = list, "", nil, "", "", 0
+	c.Models, c.Model, c.ServedModelName, c.ChatTemplate, c.Overrides, c.Profile, c.MaxModelLen = list, "", nil, "", Overrides{}, "", 0
 }
 
 // HostedOn says that executors on a device (one of Devices) run the model.
@@ -123,7 +124,7 @@ func (l *Loaded) validateModels() error {
 	if len(l.Models) == 0 {
 		return checkNames("served-model-name ("+l.Origin["served-model-name"]+")", l.ServedModelName, map[string]string{})
 	}
-	for _, p := range []string{"model", "served-model-name", "chat-template", "profile"} {
+	for _, p := range []string{"model", "served-model-name", "chat-template", "hf-overrides", "profile"} {
 		if o := l.Origin[p]; show(Find(p).field(&l.Config)) != "" {
 			return fmt.Errorf("%s (%s) is for one model, and models (%s) lists %d: say it there, or leave one of the two out", p, o, l.Origin["models"], len(l.Models))
 		}

@@ -28,6 +28,7 @@ models:
   cache_share: 0.25
   max-model-len: 8K
   chat-template: `+template+`
+  hf_overrides: {"architectures": ["Qwen3ForSequenceClassification"], "classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": true}
 - {path: C, keep: always}
 `, nil)
 	if err != nil {
@@ -38,13 +39,14 @@ models:
 		{
 			Names: []string{"b", "bee"}, Path: "org/B", Task: TaskGenerate, Devices: "cpu", Keep: Keep{KeepIdle, 5 * time.Minute}, CacheShare: 0.25,
 			MaxModelLen: 8192, ChatTemplate: template,
+			Overrides: Overrides{Architectures: []string{"Qwen3ForSequenceClassification"}, ClassifierFromToken: []string{"no", "yes"}, Original: true},
 		},
 		{Path: "C", Keep: Keep{When: KeepAlways}, MaxModelLen: 4096},
 	}
 	if got := l.Serving(); !reflect.DeepEqual(got, want) {
 		t.Errorf("serving\n%+v\nwant\n%+v", got, want)
 	}
-	for i, line := range []string{":4", ":5", ":13"} {
+	for i, line := range []string{":4", ":5", ":14"} {
 		if origin := l.ModelOrigin(i); !strings.Contains(origin, "c.yaml"+line+")") {
 			t.Errorf("model %d is from %s, want line %s", i, origin, line)
 		}
@@ -56,8 +58,9 @@ models:
 
 // TestOneModel: what the flags for one model say is the list of one.
 func TestOneModel(t *testing.T) {
-	l, err := load(t, "", nil, "--model", "./A", "--served-model-name", "a,b", "--max-model-len", "2K")
-	want := []Model{{Names: []string{"a", "b"}, Path: "./A", Keep: Keep{When: KeepAlways}, MaxModelLen: 2048}}
+	l, err := load(t, "", nil, "--model", "./A", "--served-model-name", "a,b", "--max-model-len", "2K",
+		"--hf-overrides", `{"classifier_from_token":["0","1"],"method":"from_2_way_softmax"}`)
+	want := []Model{{Names: []string{"a", "b"}, Path: "./A", Keep: Keep{When: KeepAlways}, MaxModelLen: 2048, Overrides: Overrides{ClassifierFromToken: []string{"0", "1"}, Method: "from_2_way_softmax"}}}
 	if err != nil || !reflect.DeepEqual(l.Serving(), want) {
 		t.Errorf("%v, serving %+v, want %+v", err, l, want)
 	}
@@ -130,6 +133,8 @@ func TestModelErrorsTeach(t *testing.T) {
 		"models:\n- {path: A, chat-template: /nowhere/t}\n":                       {"c.yaml:2", "chat-template", "/nowhere/t"},
 		"models:\n- path: A\n  image: {mean: 1, scala: 2}\n":                      {"line 3", "image", `"scala"`, `"scale"`},
 		"models:\n- path: A\n  image: {mean: x}\n":                                {"line 3", "image", "mean", `"x" is not a number`},
+		"models:\n- path: A\n  hf-overrides: {rope_theta: 3}\n":                   {"line 3", "hf-overrides", `"rope_theta"`, "classifier_from_token"},
+		"models:\n- path: A\n  hf-overrides: yes\n":                               {"line 3", "hf-overrides", "want a map"},
 		"models:\n- path: A\n  image: pictures\n":                                 {"line 3", "image", "want a map"},
 		"models:\n- {path: A, image: {scale: [1, 0]}}\n":                          {"c.yaml:2", "image", "scale is 0"},
 		"models:\n- {path: A, image: {mean: NaN}}\n":                              {"c.yaml:2", "image", "mean is NaN"},
@@ -210,6 +215,7 @@ func someModels(rng *rand.Rand) []Model {
 			m.Image = Image{Mean: []float64{rng.Float64(), 1, -2.5}, Order: "BGR", Size: []int{416, 1 + rng.IntN(1000)}, Letterbox: []int{rng.IntN(256)}}
 		}
 		if rng.IntN(2) == 0 {
+			m.Overrides = Overrides{ClassifierFromToken: []string{text(), "1"}, Method: text(), Original: rng.IntN(2) == 0}
 			m.Image.Scale, m.Image.Layout, m.Decoder, m.WorkMemory = []float64{255}, "NHWC", text(), Bytes(1+rng.IntN(1<<30))
 		}
 		list = append(list, m)

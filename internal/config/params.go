@@ -100,6 +100,10 @@ var Params = []Param{
 		Name: "chat-template", Group: GroupModel, Roles: Frontend, Value: "FILE",
 		Help:  "Jinja chat template to use in place of the checkpoint's own",
 		field: func(c *Config) any { return &c.ChatTemplate },
+	}, {
+		Name: "hf-overrides", Group: GroupModel, Roles: Frontend, Value: "MAP",
+		Help:  `keys that config.json lacks, as vLLM has them: {"classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": true} makes a Qwen3 a reranker`,
+		field: func(c *Config) any { return &c.Overrides },
 	},
 
 	{

@@ -88,6 +88,8 @@ func set(field any, text string) (err error) {
 		*p, err = parseLength(text)
 	case *KVEvents:
 		*p, err = parseKVEvents(text)
+	case *Overrides:
+		*p, err = parseOverrides(text)
 	case *[]Model:
 		*p, _, err = parseModels(text)
 	case *[]float64:
@@ -154,6 +156,8 @@ func show(field any) string {
 	case *[]int:
 		return showList(*p)
 	case *Image:
+		return p.String()
+	case *Overrides:
 		return p.String()
 	case *[]string:
 		return strings.Join(*p, ",")
