@@ -17,8 +17,15 @@ func (m *Model) head(c *config, architecture string) error {
 		return err
 	}
 	if m.Pool == engine.PoolMean { // an encoder's
-		if m.Pool = engine.PoolFirst; c.ClassifierPooling == "mean" {
+		m.Pool = engine.PoolFirst
+	}
+	if strings.HasPrefix(architecture, "ModernBert") { // which alone has the key
+		switch c.ClassifierPooling {
+		case "", "cls":
+		case "mean":
 			m.Pool = engine.PoolMean
+		default:
+			return fmt.Errorf("classifier_pooling is %q, want cls or mean", c.ClassifierPooling)
 		}
 	}
 	m.PerToken = strings.HasSuffix(architecture, "ForTokenClassification") || strings.HasSuffix(architecture, "ProcessRewardModel")

@@ -38,7 +38,6 @@ type Call struct {
 	questions []question
 	jobs      []*client.Job
 	results   *client.Results
-	received  []client.Delivery
 	open      int // jobs without a result
 }
 
@@ -165,18 +164,9 @@ func (c *Call) Close() {
 
 // Wait waits for all results.
 func (c *Call) Wait(ctx context.Context) error {
-	for c.open > 0 {
-		received, err := c.results.Next(ctx, c.received)
-		if err != nil {
-			return err
-		}
-		c.received = received
-		for _, d := range received {
-			if d.Result.Err != nil {
-				return d.Result.Err
-			}
-			c.accept(d)
-		}
+	var err error
+	if c.open, err = c.results.All(ctx, c.open, c.accept); err != nil {
+		return err
 	}
 	c.Record.Finish = engine.FinishLength.String()
 	for i := range c.questions {
@@ -186,8 +176,7 @@ func (c *Call) Wait(ctx context.Context) error {
 }
 
 // accept takes the result of a job.
-func (c *Call) accept(d client.Delivery) {
-	c.open--
+func (c *Call) accept(d client.Delivery) error {
 	c.Record.Note(d, true)
 	out := d.Result.Output.(*engine.TokenOutput)
 	c.Record.CachedTokens += out.Cached
@@ -197,6 +186,7 @@ func (c *Call) accept(d client.Delivery) {
 	}
 	c.questions[i].accept(out, d.Index-c.questions[i].first)
 	c.Record.CompletionTokens = len(c.questions)
+	return nil
 }
 
 // Answer is that of a call that is done.

@@ -28,7 +28,7 @@ func (p *Pass) answer(g *group) error {
 		if it.Ask.Head {
 			classified = append(classified, out)
 		}
-		out.Vector = m.pooled(it, m.way(it))
+		out.Vector = m.pooled(it)
 	}
 	if len(classified) > 0 {
 		m.classify(classified)
@@ -44,25 +44,17 @@ func (p *Pass) answer(g *group) error {
 
 func notFinite(v float32) bool { return v-v != 0 }
 
-// way is how an item's hidden states become its vector: a head is given what it was trained with.
-func (m *Model) way(it *item) engine.Pool {
-	if it.Ask.Head {
-		return m.spec.head.pool
-	}
-	return it.Ask.Pool
-}
-
 // pooled is the vector of an item's hidden states.
-func (m *Model) pooled(it *item, way engine.Pool) []float32 {
+func (m *Model) pooled(it *item) []float32 {
 	n, width := len(it.Tokens), m.spec.hidden
 	from, to := 0, n
-	switch way {
+	switch it.Ask.Pool {
 	case engine.PoolLast:
 		from = n - 1
 	case engine.PoolFirst:
 		to = 1
 	}
-	pool := pooling.New(way, width)
+	pool := pooling.New(it.Ask.Pool, width)
 	for ; from < to; from += rowsOnHost {
 		rows := m.work.rows[:min(rowsOnHost, to-from)*width]
 		m.backend.Read(bytesOf(rows), m.work.x.Buf, m.work.x.Off+4*int64(it.row+from)*int64(width))

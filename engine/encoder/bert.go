@@ -3,7 +3,6 @@ package encoder
 import (
 	"fmt"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/weights"
 )
 
@@ -46,7 +45,7 @@ func learned(c *weights.Config, s *spec) (err error) {
 		return fmt.Errorf("type_vocab_size is %d, want a number in 1..65536", s.types)
 	}
 	if classifies(c) {
-		s.head = headSpec{labels: c.Labels(), pool: engine.PoolFirst, tanh: true, bias: true}
+		s.head = headSpec{labels: c.Labels(), tanh: true, bias: true}
 	}
 	s.names = names{
 		word: "embeddings.word_embeddings", position: "embeddings.position_embeddings", typ: "embeddings.token_type_embeddings",

@@ -160,13 +160,21 @@ func cosine(got []float32, want []float64) float64 {
 func compare(t *testing.T, m *Model, name string, angle, logits float64) {
 	var g golden
 	readJSON(t, &g, name, "golden.json")
+	var stored struct {
+		Pooling string `json:"classifier_pooling"`
+	}
+	readJSON(t, &stored, name, "config.json")
+	head := engine.Ask{Pool: engine.PoolFirst, Head: true}
+	if stored.Pooling == "mean" {
+		head.Pool = engine.PoolMean
+	}
 	var items []*wire.TokenItem
 	for _, c := range g.Cases {
 		prompt, second := m.goldenPrompt(c.Length), 0
 		if pair := goldenPair(t, name); pair > 0 && c.Length > 2 {
 			prompt[c.Length/2], second = pair, c.Length/2+1
 		}
-		for _, ask := range []engine.Ask{{Pool: engine.PoolMean}, {Pool: engine.PoolFirst}, {Pool: engine.PoolFirst, Head: true}} {
+		for _, ask := range []engine.Ask{{Pool: engine.PoolMean}, {Pool: engine.PoolFirst}, head} {
 			if !ask.Head || c.Logits != nil {
 				ask.Second = second
 				items = append(items, &wire.TokenItem{Tokens: prompt, Ask: ask})

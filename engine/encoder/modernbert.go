@@ -3,7 +3,6 @@ package encoder
 import (
 	"fmt"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/weights"
 )
 
@@ -21,16 +20,9 @@ func modernBERT(c *weights.Config, s *spec) (err error) {
 		return err
 	}
 	if classifies(c) {
-		s.head = headSpec{labels: c.Labels(), pool: engine.PoolFirst, norm: true, bias: c.ClassifierBias}
+		s.head = headSpec{labels: c.Labels(), norm: true, bias: c.ClassifierBias}
 		if c.ClassifierActivation != "" && c.ClassifierActivation != "gelu" {
 			return fmt.Errorf("classifier_activation is %q, want gelu", c.ClassifierActivation)
-		}
-		switch c.ClassifierPooling {
-		case "", "cls":
-		case "mean":
-			s.head.pool = engine.PoolMean
-		default:
-			return fmt.Errorf("classifier_pooling is %q, want cls or mean", c.ClassifierPooling)
 		}
 	}
 	s.names = names{

@@ -81,7 +81,7 @@ func (p *Pass) add(it item) {
 		it.blocks[i] = kernels.KVBlock{Buf: p.m.work.kv, Off: p.m.work.kvOff + int64(g.blocks+i)*size}
 	}
 	g.items = append(g.items, it)
-	g.whole = g.whole || p.m.way(&it) != engine.PoolFirst
+	g.whole = g.whole || it.Ask.Pool != engine.PoolFirst
 	g.rows += tokens
 	g.blocks += blocks
 }
@@ -108,6 +108,8 @@ func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 		return engine.Errorf(engine.CodeBadTokens, "an encoder gives vectors of a prompt alone, by one of %d ways, and way %d is asked for", engine.PoolAll, ask.Pool)
 	case ask.Head && m.spec.head.labels == 0:
 		return engine.Errorf(engine.CodeBadTokens, "the model has no classification head")
+	case ask.Head && ask.Pool == engine.PoolAll:
+		return engine.Errorf(engine.CodeBadTokens, "an encoder's classification head reads one vector of a prompt, not each token's")
 	}
 	for i, id := range in.Tokens {
 		if int64(id) >= int64(m.spec.vocab) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -38,8 +37,7 @@ type spec struct {
 
 // headSpec is a classification head: out(norm(act(dense(x)))) of a pooled vector x.
 type headSpec struct {
-	labels int // 0: there is none
-	pool   engine.Pool
+	labels int  // 0: there is none
 	tanh   bool // act; else GELU
 	norm   bool
 	bias   bool // of dense

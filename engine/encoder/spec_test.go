@@ -34,7 +34,6 @@ func TestRefusals(t *testing.T) {
 		{"ModernBertModel", `"global_attn_every_n_layers":0`, "global_attn_every_n_layers"},
 		{"ModernBertModel", `"global_rope_theta":-1`, "theta"},
 		{"ModernBertModel", `"rope_parameters":{"full_attention":{"rope_type":"yarn"}}`, "yarn"},
-		{"ModernBertForSequenceClassification", `"classifier_pooling":"max"`, "classifier_pooling"},
 		{"ModernBertForSequenceClassification", `"classifier_activation":"relu"`, "classifier_activation"},
 		{"T5Model", ``, "T5Model"},
 	} {

@@ -23,16 +23,15 @@ type Call struct {
 	model   string                      // as the client named it
 	known   map[string][]engine.TokenID // texts that were tokenized
 
-	ask      engine.Ask
-	max      int // tokens to be generated
-	prompts  []prompt
-	jobs     []*client.Job
-	results  *client.Results
-	received []client.Delivery
-	found    []pooling.Result // of the prompts
-	open     int              // prompts without a result
-	numbers  int64            // asked for
-	held     int64            // of numbers, in Service.numbers
+	ask     engine.Ask
+	max     int // tokens to be generated
+	prompts []prompt
+	jobs    []*client.Job
+	results *client.Results
+	found   []pooling.Result // of the prompts
+	open    int              // prompts without a result
+	numbers int64            // asked for
+	held    int64            // of numbers, in Service.numbers
 }
 
 // limit is how many tokens an input may have, of a model whose context holds so many.
@@ -158,23 +157,11 @@ func (c *Call) release() {
 
 // Wait waits for all results.
 func (c *Call) Wait(ctx context.Context) error {
-	for c.open > 0 {
-		received, err := c.results.Next(ctx, c.received)
-		if err != nil {
-			return err
-		}
-		c.received = received
-		for _, d := range received {
-			if d.Result.Err != nil {
-				return d.Result.Err
-			}
-			if err := c.accept(d); err != nil {
-				return err
-			}
-		}
+	var err error
+	if c.open, err = c.results.All(ctx, c.open, c.accept); err != nil {
+		return err
 	}
 	c.Record.Finish = "stop"
-	c.received = nil
 	return nil
 }
 
@@ -183,7 +170,6 @@ func (c *Call) accept(d client.Delivery) error {
 	c.Record.Note(d, true)
 	out := d.Result.Output.(*engine.TokenOutput)
 	c.Record.CachedTokens += out.Cached
-	c.open--
 	if c.max > 0 {
 		return c.acceptLabels(d.Index, out)
 	}

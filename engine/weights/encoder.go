@@ -16,7 +16,6 @@ type EncoderConfig struct {
 	GlobalRopeTheta        *float64 `json:"global_rope_theta"` // as written by transformers 4
 	LocalRopeTheta         *float64 `json:"local_rope_theta"`
 
-	ClassifierPooling    string `json:"classifier_pooling"`
 	ClassifierBias       bool   `json:"classifier_bias"`
 	ClassifierActivation string `json:"classifier_activation"`
 }
