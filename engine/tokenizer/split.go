@@ -18,6 +18,8 @@ import (
 //     character before the cut ends there, having looked no further than the space; and none looks
 //     back. The same holds for a line feed after a letter or digit, and for U+3002 (the full stop
 //     of Chinese) after an ideograph.
+//   - BERT's normalizer changes one character at a time, but for accents that it decomposes and drops, and its pre-tokenizer
+//     drops white space and sets punctuation and ideographs apart; words are encoded each by itself.
 //   - With SentencePiece's BPE a space is U+2581 and merges go over the whole text; but each step of
 //     a merge is in the vocabulary, and no entry has U+2581 after another character (checked), so no
 //     merge goes over the cut. A chunk is encoded without its leading space, since the tokenizer
@@ -55,6 +57,9 @@ func (p *parts) splitter() *splitter {
 		return nil
 	}
 	if (normalizer.Type == "" || normalizer.Type == "NFC") && pre.splitsWords() {
+		return &splitter{}
+	}
+	if normalizer.Type == "BertNormalizer" && pre.Type == "BertPreTokenizer" {
 		return &splitter{}
 	}
 	if sentencePiece(normalizer, pre) && p.spacesLead() {
