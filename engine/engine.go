@@ -26,6 +26,7 @@ type Job struct {
 	Salt     string        // separates the prefix cache; may be empty
 	Stream   string        // names the stream that a frame is of; empty: the job is no frame
 	Promised bool          // of a frame with a Deadline: it is met, or the job refused; of these only a stream's newest waits
+	Request  JobID         // the first job of the request that it is a part of, whose answer waits for all of them; 0: it is wanted by itself
 	Priority int           // lower first, under the priority policy and among promises
 	Deadline time.Duration // from arrival; 0: none
 	Waited   time.Duration // how long its client has held it already, after a restart of the scheduler

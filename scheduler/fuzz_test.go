@@ -123,7 +123,7 @@ func hostileHello(c *choices) wire.Message {
 func hostileSubmit(c *choices) wire.Message {
 	m := &submission{
 		Job: engine.JobID(c.IntN(6)), Model: []string{"m", "n", ""}[c.IntN(3)], Tokens: tokens(c.IntN(2), c.IntN(30)),
-		MaxTokens: c.IntN(6) - 1, Priority: c.IntN(256) - 128,
+		MaxTokens: c.IntN(6) - 1, Priority: c.IntN(256) - 128, Request: engine.JobID(c.IntN(3)),
 		Deadline: time.Duration(c.IntN(4)-1) * time.Second, Waited: time.Duration(c.IntN(4)-1) * time.Second,
 	}
 	for i := range m.Tokens {

@@ -12,10 +12,10 @@ import (
 // TestPacking looks at the first pass of an executor that finds prompts waiting. A stem's prompts
 // begin alike.
 func TestPacking(t *testing.T) {
-	type prompt struct{ stem, tokens int }
+	type prompt struct{ stem, tokens, request int }
 	many := func(n int, p prompt) (out []prompt) {
 		for i := range n {
-			out = append(out, prompt{p.stem + i, p.tokens})
+			out = append(out, prompt{p.stem + i, p.tokens, p.request})
 		}
 		return out
 	}
@@ -26,19 +26,23 @@ func TestPacking(t *testing.T) {
 		base    float64
 		want    []int // tokens of the items
 	}{
-		{"short ones go together", many(4, prompt{1, 40}), 1000, 128, []int{40, 40, 40, 40}},
-		{"as many as the rows hold", many(4, prompt{1, 50}), 120, 128, []int{50, 50}},
-		{"one over the limit runs alone", many(2, prompt{1, 500}), 120, 128, []int{500}},
-		{"a longer one would hold up the first by more than it spares", many(2, prompt{1, 129}), 1000, 128, []int{129}},
-		{"nor is anything spared where an empty pass costs nothing", many(4, prompt{1, 50}), 1000, 0, []int{50}},
-		{"a prefix that is being filled is waited for", []prompt{{1, 50}, {1, 51}, {1, 52}}, 1000, 128, []int{50}},
-		{"prompts shorter than a block share nothing to wait for", []prompt{{1, 3}, {1, 3}, {1, 3}}, 1000, 128, []int{3, 3, 3}},
+		{"short ones go together", many(4, prompt{1, 40, 0}), 1000, 128, []int{40, 40, 40, 40}},
+		{"as many as the rows hold", many(4, prompt{1, 50, 0}), 120, 128, []int{50, 50}},
+		{"one over the limit runs alone", many(2, prompt{1, 500, 0}), 120, 128, []int{500}},
+		{"a longer one would hold up the first by more than it spares", many(2, prompt{1, 129, 0}), 1000, 128, []int{129}},
+		{"nor is anything spared where an empty pass costs nothing", many(4, prompt{1, 50, 0}), 1000, 0, []int{50}},
+		{"a prefix that is being filled is waited for", []prompt{{1, 50, 0}, {1, 51, 0}, {1, 52, 0}}, 1000, 128, []int{50}},
+		{"the last of many would hold up the others by more than it is spared", many(5, prompt{1, 50, 0}), 1000, 70, []int{50, 50, 50}},
+		{"those of its own request wait for it", many(5, prompt{1, 50, 7}), 1000, 70, []int{50, 50, 50, 50, 50}},
+		{"others do not", append(many(3, prompt{1, 50, 7}), many(3, prompt{4, 50, 8})...), 1000, 70, []int{50, 50, 50, 50}},
+		{"nor does what comes meanwhile, where it takes more than an empty pass", many(3, prompt{1, 71, 7}), 1000, 70, []int{71, 71}},
+		{"prompts shorter than a block share nothing to wait for", []prompt{{1, 3, 0}, {1, 3, 0}, {1, 3, 0}}, 1000, 128, []int{3, 3, 3}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, DefaultConfig())
 			w.frontend("web")
 			for i, p := range tt.prompts {
-				w.submit("web", &submission{Job: engine.JobID(i + 1), Tokens: tokens(p.stem, p.tokens), MaxTokens: 1})
+				w.submit("web", &submission{Job: engine.JobID(i + 1), Tokens: tokens(p.stem, p.tokens), MaxTokens: 1, Request: engine.JobID(p.request)})
 			}
 			info := executorInfo()
 			info.MaxPassRows = tt.rows

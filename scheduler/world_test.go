@@ -87,13 +87,14 @@ type submission struct {
 	Tokens, StopTokens []engine.TokenID
 	MaxTokens          int
 	Ask                engine.Ask
+	Request            engine.JobID
 	Priority           int
 	Deadline, Waited   time.Duration
 }
 
 func (s *submission) message() *wire.Submit {
 	return &wire.Submit{Job: engine.Job{
-		ID: s.Job, Model: s.Model, User: s.User, Salt: s.Salt, Priority: s.Priority, Deadline: s.Deadline, Waited: s.Waited,
+		ID: s.Job, Model: s.Model, User: s.User, Salt: s.Salt, Request: s.Request, Priority: s.Priority, Deadline: s.Deadline, Waited: s.Waited,
 		Work: &engine.Tokens{IDs: s.Tokens, Max: s.MaxTokens, Stop: s.StopTokens, Ask: s.Ask},
 	}}
 }

@@ -49,6 +49,13 @@ func (c *Client) Like(j *Job, work *engine.Tokens, index int) *Job {
 	return c.newJob(job, j.arrived, j.results, index)
 }
 
+// Together makes jobs, before they are submitted, parts of one request whose answer waits for all of them.
+func Together(jobs []*Job) {
+	for _, j := range jobs {
+		j.submit.Request = jobs[0].submit.ID
+	}
+}
+
 // Follow runs a job that goes on from j, which has ended, in its place: of the same owner, who does not wait for room
 // once more, and after the first token, which j's Deadline was for.
 func (c *Client) Follow(j *Job, work *engine.Tokens) *Job {

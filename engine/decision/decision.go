@@ -75,9 +75,13 @@ func (s *Service) Prepare(ctx context.Context, text *completion.Text, from compl
 	if request.Model == "" {
 		request.Model = from.Model
 	}
+	end, err := c.ending(text)
+	if err != nil {
+		return nil, err
+	}
 	tokens := 0
 	for i := range request.Questions {
-		q, err := c.read(ctx, text, &request.Questions[i])
+		q, err := c.read(ctx, text, end, &request.Questions[i])
 		if err != nil {
 			return nil, err
 		}
@@ -149,6 +153,7 @@ func (c *Call) job(prompt []engine.TokenID, work *engine.Tokens, limit int) erro
 
 // Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
 func (c *Call) Submit() error {
+	client.Together(c.jobs)
 	if err := c.s.pool.Submit(c.jobs); err != nil {
 		return err
 	}

@@ -115,6 +115,9 @@ func decide(t *testing.T, request *decisions.Request) (reply map[string]any, pro
 	}
 	submits, _ := s.Seen()
 	for _, m := range submits {
+		if m.Request != submits[0].ID {
+			t.Errorf("job %v is of request %v, want the first one's %v: their answer waits for all", m.ID, m.Request, submits[0].ID)
+		}
 		var b bytes.Buffer
 		for _, id := range m.Work.(*engine.Tokens).IDs {
 			b.WriteByte(byte(id))

@@ -36,13 +36,17 @@ func labelNames() (names []string) {
 	return names
 }
 
-// read renders and tokenizes a question, and finds its options' labels.
-func (c *Call) read(ctx context.Context, text *completion.Text, q *decisions.Question) (out question, err error) {
-	end, err := c.render(text, []string{marker}) // what follows a question is the same behind all
+// ending is what follows a question, the same behind all.
+func (c *Call) ending(text *completion.Text) (string, error) {
+	prompt, err := c.render(text, []string{marker})
 	if err != nil {
-		return out, err
+		return "", err
 	}
-	end = end[strings.LastIndex(end, marker)+len(marker):]
+	return prompt[strings.LastIndex(prompt, marker)+len(marker):], nil
+}
+
+// read renders and tokenizes a question, and finds its options' labels.
+func (c *Call) read(ctx context.Context, text *completion.Text, end string, q *decisions.Question) (out question, err error) {
 	names, labels, err := c.labels(ctx, text, end, len(q.Options))
 	if err != nil {
 		return out, err

@@ -134,6 +134,7 @@ func (c *Call) Submit() error {
 		return engine.Errorf(engine.CodeOverloaded, "open requests hold %d numbers of vectors of the %d that the server has memory for, and this one asks for %d; come back later", others, c.s.numbers.Limit(), c.numbers)
 	}
 	c.held = c.numbers
+	client.Together(c.jobs)
 	if err := c.s.pool.Submit(c.jobs); err != nil {
 		c.release()
 		return err

@@ -143,6 +143,9 @@ func (w *world) prompts() []string {
 	var list []string
 	submits, _ := w.scheduler.Seen()
 	for _, s := range submits {
+		if s.Request == 0 || s.Request > s.ID {
+			w.t.Errorf("job %v is of request %v, want the first job of its own: their answer waits for all", s.ID, s.Request)
+		}
 		work := s.Work.(*engine.Tokens)
 		text := ""
 		for i, id := range work.IDs {

@@ -88,7 +88,7 @@ var samples = []struct {
 	{"welcome-states", &Welcome{Epoch: 7, States: []ExecutorState{state, {Name: "cpu-1"}}}},
 	{"submit", &Submit{engine.Job{
 		ID: 0xabcdef0000000001, Model: "demo", Work: &engine.Tokens{IDs: []engine.TokenID{1, 2, 1 << 20}, Max: 1, Stop: []engine.TokenID{2}, Ask: ask},
-		User: "alice", Salt: "s", Priority: -3, Deadline: time.Second, Waited: time.Millisecond,
+		User: "alice", Salt: "s", Request: 0xabcdef0000000000, Priority: -3, Deadline: time.Second, Waited: time.Millisecond,
 	}}},
 	{"submit-bits", &Submit{engine.Job{ID: 4, Model: "demo", Work: &engine.Tokens{IDs: []engine.TokenID{1}, Max: 1, Ask: engine.Ask{Allowed: engine.TokenSetOfBits([]uint32{^uint32(0), 0xfffffffe, 7})}}}}},
 	{"submit-tensors", &Submit{engine.Job{

@@ -155,6 +155,7 @@ func (m *Submit) fields(f *fields) {
 	f.string("salt", &m.Salt)
 	f.string("stream", &m.Stream)
 	f.bool("promised", &m.Promised)
+	number(f, "request", &m.Request)
 	f.signed("priority", &m.Priority)
 	f.duration("deadline", &m.Deadline)
 	f.duration("waited", &m.Waited)

@@ -10,7 +10,10 @@ import (
 //
 // Packing a job with m more tokens spares everybody who waits behind, and itself, one base cost,
 // and delays the k jobs already in the pass by m. Those in the pass that will generate once more wait behind
-// as well. Only the very next job of each kind is ever considered, so nobody in its lane is overtaken because of
+// as well. Those of the job's own request are not delayed, since their answer waits for it, too; but a job of more than
+// a base cost counts as if they were, so that passes stay short for those who come meanwhile.
+//
+// Only the very next job of each kind is ever considered, so nobody in its lane is overtaken because of
 // packing. Jobs of other lanes that would go before it are: they are delayed like those in the pass.
 type packing struct {
 	fleet   *Fleet
@@ -103,7 +106,21 @@ func (k *packing) mixedRows() int {
 func (k *packing) pays(j *Job) bool {
 	m := &k.lane.Cost
 	added := m.Extra(j.Size(j.CachedTokens())) + m.Load*float64(j.Loads)
-	return m.Base*float64(k.lane.Queue.Len()+k.again) > added*float64(len(k.pass.Items)+k.overtaken(j))
+	delayed := len(k.pass.Items) + k.overtaken(j)
+	if added <= m.Base {
+		delayed -= k.siblings(j)
+	}
+	return m.Base*float64(k.lane.Queue.Len()+k.again) > added*float64(delayed)
+}
+
+// siblings is how many jobs in the pass are of a job's request.
+func (k *packing) siblings(j *Job) (n int) {
+	for _, other := range k.pass.Items {
+		if j.Submit.Request != 0 && other.Submit.Request == j.Submit.Request {
+			n++
+		}
+	}
+	return n
 }
 
 // face lists the lanes with which jobs are to be compared.
