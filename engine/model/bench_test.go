@@ -85,6 +85,32 @@ func BenchmarkPrefill(b *testing.B) {
 	measure("prefix=4096/suffix=150/packed=20", suffixes...)
 }
 
+// BenchmarkQuestions runs what questions about one text take, at Qwen2.5-0.5B's shape: the text with the first of them,
+// and 63 more of 20 tokens each behind the text's pages.
+func BenchmarkQuestions(b *testing.B) {
+	m := benchModel(b, Options{MaxLen: 16384})
+	const text, each = 4096, 20
+	if err := m.NewPages(text / m.opts.BlockTokens); err != nil {
+		b.Fatal(err)
+	}
+	pages, prompt := blockRange(0, text/m.opts.BlockTokens), goldenPrompt(8192, m.spec.vocab)
+	question := func(i int) []engine.TokenID {
+		return append(prompt[:text:text], prompt[text+each*i:text+each*(i+1)]...)
+	}
+	more := make([]wire.TokenItem, 63)
+	for i := range more {
+		more[i] = wire.TokenItem{Tokens: question(i + 1), Cached: text, Blocks: pages, Ask: scoring}
+	}
+	for b.Loop() {
+		start := time.Now()
+		answer(b, m, wire.TokenItem{Tokens: question(0), Blocks: pages, Ask: scoring})
+		first := time.Since(start)
+		run(b, m, more...)
+		b.ReportMetric(first.Seconds(), "s_first")
+		b.ReportMetric(time.Since(start).Seconds()/first.Seconds(), "times")
+	}
+}
+
 // BenchmarkMemory runs one prompt of 32,768 tokens beside a prefix cache of 64 MB and reports the
 // peak resident memory above the weights, in 10^6 bytes.
 func BenchmarkMemory(b *testing.B) {

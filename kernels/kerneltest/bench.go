@@ -13,6 +13,7 @@ import (
 // its ratio to the backend's own matrix product of 512 x 896 x 4864.
 func Bench(b *testing.B, open Open) {
 	small, large := kernels.Heads{Q: 14, KV: 2, Dim: 64}, kernels.Heads{Q: 32, KV: 8, Dim: 128}
+	lone := kernels.Heads{Q: 14, KV: 14, Dim: 64} // a KV head for each query head
 	for _, c := range []struct {
 		heads      kernels.Heads
 		rows, keys int
@@ -29,7 +30,12 @@ func Bench(b *testing.B, open Open) {
 		{large, 1, 14336},
 	} {
 		name := fmt.Sprintf("%d-%dx%d/%d-rows-%d-keys", c.heads.Q, c.heads.KV, c.heads.Dim, c.rows, c.keys)
-		b.Run("Attention/"+name, func(b *testing.B) { benchAttention(b, open, c.heads, c.rows, c.keys) })
+		b.Run("Attention/"+name, func(b *testing.B) { benchAttention(b, open, c.heads, 1, c.rows, c.keys) })
+	}
+	for _, heads := range []kernels.Heads{small, large, lone} {
+		name := fmt.Sprintf("Attention/%d-%dx%d/", heads.Q, heads.KV, heads.Dim)
+		b.Run(name+"20-prompts-of-20-rows-share-4096-keys", func(b *testing.B) { benchAttention(b, open, heads, 20, 20, 4116) })
+		b.Run(name+"400-rows-4496-keys", func(b *testing.B) { benchAttention(b, open, heads, 1, 400, 4496) })
 	}
 	for _, heads := range []kernels.Heads{small, large} {
 		b.Run(fmt.Sprintf("StoreKV/%d-%dx%d", heads.Q, heads.KV, heads.Dim), func(b *testing.B) { benchStoreKV(b, open, heads) })
@@ -87,16 +93,25 @@ func (d *device) filledBlocks(h kernels.Heads, blockTokens, tokens int) []kernel
 	return blocks
 }
 
-func benchAttention(b *testing.B, open Open, h kernels.Heads, rows, keys int) {
+// benchAttention has prompts of so many rows each, which are their last tokens of so many; they share the blocks before the one
+// in which their rows begin.
+func benchAttention(b *testing.B, open Open, h kernels.Heads, prompts, rows, keys int) {
 	const blockTokens = 64
 	d := newDevice(b, open)
-	qkv := d.mat(d.ActType(), rows, h.QKVCols(), d.normal(rows*h.QKVCols(), 1))
-	dst := d.mat(d.ActType(), rows, h.Q*h.Dim, nil)
-	segs := []kernels.Segment{{Rows: rows, Pos: keys - rows, Blocks: d.filledBlocks(h, blockTokens, keys)}}
+	qkv := d.mat(d.ActType(), prompts*rows, h.QKVCols(), d.normal(prompts*rows*h.QKVCols(), 1))
+	dst := d.mat(d.ActType(), prompts*rows, h.Q*h.Dim, nil)
+	shared := (keys - rows) / blockTokens * blockTokens
+	own := (keys - shared + blockTokens - 1) / blockTokens
+	blocks := d.filledBlocks(h, blockTokens, shared+prompts*own*blockTokens)
+	var segs []kernels.Segment
+	for i := range prompts {
+		list := append(blocks[:shared/blockTokens:shared/blockTokens], blocks[shared/blockTokens+i*own:][:own]...)
+		segs = append(segs, kernels.Segment{Row: i * rows, Rows: rows, Pos: keys - rows, Blocks: list})
+	}
 	spec := kernels.AttentionSpec{Heads: h, Scale: 0.1}
 	matmul := d.matmulRate()
 	best := Shortest(b, b.Loop, d, func() { d.Attention(dst, qkv, spec, blockTokens, segs) })
-	seen := float64(rows)*float64(keys-rows) + float64(rows)*float64(rows+1)/2
+	seen := float64(prompts) * (float64(rows)*float64(keys-rows) + float64(rows)*float64(rows+1)/2)
 	rate := Gigaflops(4*float64(h.Q*h.Dim)*seen, best)
 	b.ReportMetric(rate, "GFLOP/s")
 	b.ReportMetric(rate/matmul, "of-matmul")
