@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -17,8 +18,14 @@ func (m *Model) sentence(dir string, c *config) error {
 		return err
 	}
 	m.Normalize = !found
+	seen := map[string]bool{}
 	for _, module := range modules {
-		switch kind := module.Type[strings.LastIndexByte(module.Type, '.')+1:]; kind {
+		kind := module.Type[strings.LastIndexByte(module.Type, '.')+1:]
+		if seen[kind] {
+			return fmt.Errorf("modules.json has more than one module of the type %.60q, which is not supported", kind)
+		}
+		seen[kind] = true
+		switch kind {
 		case "Transformer":
 		case "Pooling":
 			m.Kind = Embedder
@@ -95,6 +102,11 @@ func (m *Model) pooling(dir, path string) error {
 	}
 	if chosen != 1 {
 		return fmt.Errorf("%s chooses %d ways of pooling; only one is supported at a time", name, chosen)
+	}
+	for _, key := range []string{"word_embedding_dimension", "embedding_dimension"} {
+		if width := string(keys[key]); width != "" && m.Width > 0 && width != strconv.Itoa(m.Width) {
+			return fmt.Errorf("%s: %s is %.20s, and hidden_size of config.json %d", name, key, width, m.Width)
+		}
 	}
 	if string(keys["include_prompt"]) == "false" && m.Pool != engine.PoolLast && m.Pool != engine.PoolFirst {
 		return fmt.Errorf("%s has include_prompt false, which is not supported", name)

@@ -101,6 +101,9 @@ func newSpec(c *weights.Config) (spec, error) {
 	if err == nil {
 		err = families[c.Architectures[0]](c, &s)
 	}
+	if err == nil && !(s.eps >= 0 && s.eps < 1) {
+		err = fmt.Errorf("layer_norm_eps or norm_eps is %g, want a number from 0 to less than 1", s.eps)
+	}
 	if err == nil && classifies(c) && (s.head.labels < 1 || s.head.labels > 1<<20) {
 		err = fmt.Errorf("num_labels is %d, want 1 to %d", s.head.labels, 1<<20)
 	}

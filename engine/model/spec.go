@@ -130,6 +130,8 @@ func (s *spec) check() error {
 	switch {
 	case h.Q%h.KV != 0:
 		return fmt.Errorf("%d attention heads cannot share %d key-value heads evenly", h.Q, h.KV)
+	case !(s.eps >= 0 && s.eps < 1):
+		return fmt.Errorf("rms_norm_eps is %g, want a number from 0 to less than 1", s.eps)
 	case h.Dim <= 0 || h.Dim%2 != 0:
 		return fmt.Errorf("head dimension %d is not a positive even number", h.Dim)
 	}

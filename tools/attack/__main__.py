@@ -4,7 +4,7 @@
     python3 tools/attack [--binary bin/prefillonly] [--list] [NAME...]
 
 Prints a Markdown table of what was done, what is wanted, and what came out; exits with 1 if an attack
-succeeded. Everything stays on this machine's loopback addresses. About 15 minutes for all of them.
+succeeded. Everything stays on this machine's loopback addresses. About 20 minutes for all of them.
 """
 
 import argparse
@@ -14,12 +14,13 @@ import traceback
 
 import connections
 import crashes
+import encoders
 import files
 import models
 import requests
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, files, models, tensors) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, files, models, tensors, encoders) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):
