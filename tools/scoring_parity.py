@@ -43,8 +43,8 @@ def post(path, **body):
 
 def row(name, kind, path, what, off, bar, order=None, span=None, half=None):
     """half is how far transformers' own bfloat16 is."""
-    ok = off <= bar and order is not False
-    rows.append((kind, path, what, off, {True: "equal", False: "**other**", None: ""}[order], span, half))
+    ok = off <= bar and order != "**other**"
+    rows.append((kind, path, what, off, order, span, half))
     print(f"{name:28} {path:16} {what:12} {off:9.2g} {'' if half is None else f'transformers in bf16 {half:.2g}'} {'' if span is None else f'span {span:.2g}'} {'' if order is None else 'order ' + str(order)} {'' if ok else 'TOO FAR'}", flush=True)
     if not ok:
         wrong.append(f"{name} {path}")
@@ -102,16 +102,22 @@ def compare_ranks(name, kind, want, half, documents=documents, query=TEXTS[0], *
     raw = ask(documents, use_activation=False)
     same_bits(name, raw, [ask([d], use_activation=False)[0] for d in documents])
     best = [int(i) for i in np.argsort(-want, kind="stable")]
-    clear = min(abs(np.diff(np.sort(want))), default=1) > 0.03  # else their order is chance
+    far = np.subtract.outer(want, want) > 0.03  # of others, the order may be chance
+
+    def ordered(order):
+        """Whether the order is that of want: equal, equal but for those that are close together, or other."""
+        place = np.argsort(order)
+        return "equal" if order == best else "equal beyond 0.03" if not (far & np.greater.outer(place, place)).any() else "**other**"
+
     row(name, kind, "/score, raw", "logit", abs(want - raw).max(), 0.03, span=np.ptp(want), half=abs(want - half).max())
     row(name, kind, "/score", "score", abs(probability - ask(documents)).max(), 0.03)
     ranked = post("/rerank", model=name, query=query, documents=documents, **{"truncate_prompt_tokens": -1, **more})["results"]
     order = [r["index"] for r in ranked]
     scores = np.array([r["relevance_score"] for r in ranked])
-    row(name, kind, "/rerank", "score", abs(probability[order] - scores).max(), 0.03, order == best if clear else None)
+    row(name, kind, "/rerank", "score", abs(probability[order] - scores).max(), 0.03, ordered(order))
     if not more:
         tei = post("/rerank", model=name, query=query, texts=documents, truncate=True)
-        row(name, kind, "/rerank, TEI's", "score", max(abs(probability[r["index"]] - r["score"]) for r in tei), 0.03, [r["index"] for r in tei] == best if clear else None)
+        row(name, kind, "/rerank, TEI's", "score", max(abs(probability[r["index"]] - r["score"]) for r in tei), 0.03, ordered([r["index"] for r in tei]))
 
 
 def ranker(name, kind, folder, answers=0):

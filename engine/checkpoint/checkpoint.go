@@ -81,6 +81,14 @@ type Model struct {
 	TemplateVariables map[string]json.RawMessage // of the chat template, for pairs; nil: none
 }
 
+// Longest is how many tokens an input may have, of a model whose context holds so many.
+func (m *Model) Longest(context int) int {
+	if n := m.MaxTokens; n > 0 && n < context {
+		return n
+	}
+	return context
+}
+
 // config is what of config.json matters.
 type config struct {
 	Architectures     []string          `json:"architectures"`

@@ -61,6 +61,9 @@ var dialects = func() map[string]pooling.Dialect {
 	for _, e := range pooling.Endpoints() {
 		of[e.Path] = e.Errors(nil)
 	}
+	for _, path := range []string{"/info", "/decode", "/embed_sparse"} {
+		of[path] = pooling.TEI
+	}
 	return of
 }()
 

@@ -103,6 +103,53 @@ func TestScoringRefuses(t *testing.T) {
 	}
 }
 
+// TestTEI: what clients of text-embeddings-inference ask beside vectors.
+func TestTEI(t *testing.T) {
+	f := newEmbedder(t, &checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolMean, MaxTokens: 30, Prompts: map[string]string{"q": "q:"}}, vector)
+	for _, c := range []struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		{"/tokenize", `{"inputs":["ab","é"],"prompt_name":"q"}`, 200, `[[{"id":113,"text":"q","special":false,"start":0,"stop":1},{"id":58,"text":":","special":false,"start":1,"stop":2},{"id":97,"text":"a","special":false,"start":2,"stop":3}`},
+		{"/tokenize", `{"inputs":"a","prompt_name":"x"}`, 422, `{"error":"the model`},
+		{"/tokenize", `{"inputs":[]}`, 400, `"error_type":"Empty"`},
+		{"/tokenize", `{"prompt":"ab"}`, 200, `"tokens":[256,97,98]`},
+		{"/tokenize", `{}`, 400, `"param":"prompt"`},
+		{"/decode", `{"ids":[97,98]}`, 200, `["ab"]`},
+		{"/decode", `{"ids":[[97],[98]],"skip_special_tokens":false}`, 200, `["a","b"]`},
+		{"/decode", `{"ids":[999999]}`, 422, `{"error":"ids has token id 999999; the vocabulary has`},
+		{"/decode", `{"model":"nope","ids":[1]}`, 404, `"error_type":"Validation"`},
+		{"/embed_sparse", `{"inputs":"a"}`, 424, `{"error":"Backend error: Model is not an embedding model with SPLADE pooling","error_type":"Backend"}`},
+		{"/embed_sparse", `{}`, 400, `"error_type":"Empty"`},
+		{"/v2/embed", `{}`, 400, `{"message":"texts is missing; give a list of strings"}`},
+	} {
+		w := do(f, http.MethodPost, c.path, c.body)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s: status %d: %s", c.path, c.body, w.Code, w.Body)
+		}
+	}
+	w := do(f, http.MethodGet, "/info", "")
+	for _, want := range []string{`"model_id":"demo"`, `"model_type":{"embedding":{"pooling":"mean"}}`, `"max_input_length":30`, `"max_client_batch_size":4096`, `"auto_truncate":false`, `"model_sha":null`} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("/info has no %s: %s", want, w.Body)
+		}
+	}
+	f = newEmbedder(t, &checkpoint.Model{Kind: checkpoint.Classifier, Pool: engine.PoolFirst, Labels: []string{"x"}}, vector)
+	if w := do(f, http.MethodGet, "/info", ""); !strings.Contains(w.Body.String(), `"model_type":{"reranker":{"id2label":{"0":"x"},"label2id":{"x":0}}}`) {
+		t.Errorf("/info: %s", w.Body)
+	}
+	if w := do(f, http.MethodGet, "/info?model=nope", ""); w.Code != http.StatusNotFound || !strings.HasPrefix(w.Body.String(), `{"error":"`) {
+		t.Errorf("/info: status %d: %s", w.Code, w.Body)
+	}
+	f, _ = newFrontend(t, Config{Keys: ring(t, "one")}, nil)
+	for _, path := range []string{"/info", "/decode", "/embed_sparse", "/v2/embed", "/v1/embed", "/tokenize"} {
+		if w := do(f, http.MethodPost, path, `{}`); w.Code != http.StatusUnauthorized {
+			t.Errorf("%s without a key: status %d", path, w.Code)
+		}
+	}
+}
+
 // TestNoTokens: a model without an LM head is not asked for tokens, and the refusal says what to ask for.
 func TestNoTokens(t *testing.T) {
 	f := newEmbedder(t, &checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolMean}, vector)

@@ -5,18 +5,44 @@ import (
 	"net/http"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/completion"
 )
 
+// tokenizing is what a body of /tokenize asks: vLLM's, or TEI's.
+type tokenizing struct {
+	prompt *api.TokenizeRequest
+	texts  *pooling.TextsRequest
+}
+
 func (f *Frontend) tokenize(x *exchange, r *http.Request) {
-	answer, refused := prepare(f, x, r, api.DecodeTokenize, func(request *api.TokenizeRequest) (*api.Tokenized, *refusal) {
-		return f.tokenized(r.Context(), x, request)
-	})
-	if refused != nil {
-		f.refuse(x, refused)
-		return
+	decode := func(body []byte) (t *tokenizing, err *api.Error) {
+		t = &tokenizing{}
+		if !pooling.TokenizesTexts(body) {
+			t.prompt, err = api.DecodeTokenize(body)
+			return t, err
+		}
+		x.errors = pooling.TEI.Error
+		t.texts, err = pooling.DecodeTokenize(body)
+		return t, err
 	}
-	f.writePieces(x, answer)
+	var whole *api.Tokenized
+	tokens, refused := prepare(f, x, r, decode, func(t *tokenizing) (*[][]pooling.Token, *refusal) {
+		if t.texts != nil {
+			return f.textsTokens(r.Context(), x, t.texts)
+		}
+		var refused *refusal
+		whole, refused = f.tokenized(r.Context(), x, t.prompt)
+		return nil, refused
+	})
+	switch {
+	case refused != nil:
+		f.refuse(x, refused)
+	case whole != nil:
+		f.writePieces(x, whole)
+	default:
+		f.writeJSON(x, http.StatusOK, tokens)
+	}
 }
 
 func (f *Frontend) tokenized(ctx context.Context, x *exchange, request *api.TokenizeRequest) (*api.Tokenized, *refusal) {

@@ -36,10 +36,7 @@ type Call struct {
 
 // limit is how many tokens an input may have, of a model whose context holds so many.
 func (c *Call) limit(context int) int {
-	if n := c.subject.MaxTokens; n > 0 && n < context {
-		return n
-	}
-	return context - c.max
+	return c.subject.Longest(context - c.max)
 }
 
 // Admit waits until the model's limits are known, fits the prompts into them, and makes a job of each.

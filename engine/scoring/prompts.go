@@ -147,14 +147,23 @@ func (c *Call) plain() (texts []string) {
 	return texts
 }
 
-// prefix is the checkpoint's prompt of a name, or that which texts get without one.
+// prefix is the prompt that texts of the request get.
 func (c *Call) prefix(name *string) (string, error) {
-	if name == nil {
-		return c.subject.Prompts[c.subject.Default], nil
+	text, err := PromptOf(c.subject.Model, c.model, name)
+	if err != nil || name != nil {
+		return text, err
 	}
-	text, ok := c.subject.Prompts[*name]
+	return c.promptOf(text, c.PromptAmong...), nil
+}
+
+// PromptOf is the prompt of a name that the model has or, without one, that which texts get then.
+func PromptOf(m *checkpoint.Model, model string, name *string) (string, error) {
+	if name == nil {
+		return m.Prompts[m.Default], nil
+	}
+	text, ok := m.Prompts[*name]
 	if !ok {
-		return "", api.Invalid("prompt_name", "the model `%s` has no prompt %.60q; it has %s", c.model, *name, promptNames(c.subject.Prompts))
+		return "", api.Invalid("prompt_name", "the model `%s` has no prompt %.60q; it has %s", model, *name, promptNames(m.Prompts))
 	}
 	return text, nil
 }

@@ -231,6 +231,24 @@ func TestEmbeddings(t *testing.T) {
 	}
 }
 
+// TestCohere: vectors in each type of number, with the checkpoint's prompt for what the input is.
+func TestCohere(t *testing.T) {
+	w := newWorld(t, checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolMean, Normalize: true, Prompts: map[string]string{"query": "q:", "passage": "p:", "usual": "u:"}, Default: "usual"})
+	const meta = `,"meta":{"api_version":{"version":"2"},"billed_units":{"input_tokens":`
+	w.check("/v2/embed", `{"texts":["aaabbbb","d"],"input_type":"search_query"}`,
+		`{"id":"x","response_type":"embeddings_by_type","embeddings":{"float":[[0.6,0.8,0,0],[0,0,0,1]]},"texts":["aaabbbb","d"]`+meta+`14}}}`, "^q:aaabbbb", "^q:d")
+	w.check("/v2/embed", `{"inputs":[{"content":[{"type":"text","text":"aaabbbb"}]}],"input_type":"search_document","embedding_types":["ubinary","binary","uint8","int8"]}`,
+		`"embeddings":{"int8":[[76,102,0,0]],"uint8":[[204,230,128,128]],"binary":[[64]],"ubinary":[[192]]},"texts":["aaabbbb"]`, "^p:aaabbbb")
+	w.check("/v2/embed", `{"texts":["a"],"input_type":"clustering"}`, `{"float":[[1,0,0,0]]}`, "^u:a")
+	w.check("/v1/embed", `{"texts":["a"]}`, `{"id":"x","response_type":"embeddings_floats","embeddings":[[1,0,0,0]],"texts":["a"],"meta":{"api_version":{"version":"1"},"billed_units":{"input_tokens":4}}}`, "^u:a")
+	w.check("/v1/embed", `{"texts":["a"],"embedding_types":["base64"]}`, `"response_type":"embeddings_by_type","embeddings":{"base64":["AACAPwAAAAAAAAAAAAAAAA=="]}`)
+	long := strings.Repeat("a", 60)
+	w.check("/v2/embed", `{"texts":["`+long+`b"],"truncate":"START","max_tokens":5}`, `"input_tokens":5`, "^aaab")
+	w.check("/v2/embed", `{"texts":["`+long+`b"],"truncate":"END","output_dimension":2}`, `"float":[[1,0]]`)
+	w.check("/v2/embed", `{"texts":["`+long+`"]}`, "no more than 40 bytes")
+	w.check("/v2/embed", `{"texts":["a"],"input_type":"image"}`, `input_type is "image"`)
+}
+
 // TestTruncation: only where it is asked for, at the side that is asked for, and never of special tokens.
 func TestTruncation(t *testing.T) {
 	w := newWorld(t, checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolMean, MaxTokens: 10})

@@ -64,6 +64,7 @@ type Request struct {
 	Fit        Fit
 
 	Prompt      *string       `json:",omitempty"` // name of the checkpoint's prompt that texts get in front
+	PromptAmong []string      `json:",omitempty"` // names, of which the first that the checkpoint has is Prompt
 	Instruction string        `json:",omitempty"` // of a reranker that takes one
 	Dimensions  int           `json:",omitempty"` // that are left of a vector; 0: all
 	Normalize   *bool         `json:",omitempty"` // vectors have the length 1; nil: as the checkpoint says
@@ -124,6 +125,8 @@ func Endpoints() []Endpoint {
 	add(OpenAI, decodeScore, "/v1/score", "/score")
 	add(Jina, decodeRerank, "/v1/rerank", "/v1/reranking", "/reranking")
 	add(Cohere, decodeCohereRerank, "/v2/rerank")
+	add(Cohere, decodeCohereEmbed("1"), "/v1/embed")
+	add(Cohere, decodeCohereEmbed("2"), "/v2/embed")
 	add(OpenAI, decodeNIMRanking, "/v1/ranking")
 	add(OpenAI, decodeGenerative, "/generative_scoring")
 	add(OpenAI, decodeClassify, "/v1/classify", "/classify")

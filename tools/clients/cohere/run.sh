@@ -1,6 +1,6 @@
 #!/bin/bash
-# cohere: rankings, as Cohere's API has them.
+# cohere: rankings and vectors, as Cohere's API has them.
 . "$(dirname "$0")/../group.bash"
 venv
-models ranker
+models ranker embedder
 "$python" $here/client.py "$url" "$key"

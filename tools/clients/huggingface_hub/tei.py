@@ -14,6 +14,11 @@ def client(path):
     return huggingface_hub.InferenceClient(model=url + path, token=key, timeout=60)
 
 
+def about():
+    """What /info tells."""
+    return huggingface_hub.InferenceClient(model=url, provider="hf-inference", token=key, timeout=60).get_endpoint_info()
+
+
 def refused(call):
     """The error body that the call's refusal carries."""
     try:
@@ -35,10 +40,15 @@ if kind == "embedder":
     cut = client("/embed").feature_extraction(long, truncate=True, truncation_direction="Right")
     check("truncate", cut.shape == (1, 256), cut.shape)
     similar = client("/similarity").sentence_similarity(texts[0], other_sentences=[texts[0], texts[2]])
+    told = about()
+    check("info", told["model_type"] == {"embedding": {"pooling": "mean"}} and told["max_client_batch_size"] > 1, told)
+    status, body = refused(lambda: client("/embed_sparse").feature_extraction(texts[0]))
+    check("embed_sparse", status == 424 and body["error_type"] == "Backend" and "SPLADE" in body["error"], body)
     check("similarity", abs(similar[0] - 1) < 1e-6 and similar[1] < similar[0], similar)
 else:
     likeliest = client("/predict").text_classification(texts[0])  # which is the first of the list
     check("predict", likeliest.label in ("no", "maybe", "yes") and 1 / 3 < likeliest.score < 1, likeliest)
+    check("info", list(about()["model_type"]["classifier"]["id2label"].values()) == ["no", "maybe", "yes"])
     status, body = refused(lambda: client("/embed").feature_extraction(texts[0]))
     check("not for it", status == 422 and "classifier of 3 classes" in body["error"], body)
 report(f"huggingface_hub {huggingface_hub.__version__}, {kind}")
