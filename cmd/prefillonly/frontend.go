@@ -95,9 +95,13 @@ func runFrontend(s settings, name string, log *zap.Logger) error {
 
 func frontendConfig(cfg *config.Config, keys *apikey.Ring, name string) frontend.Config {
 	socket, siblings := metricsSockets(cfg, name)
+	parser := ""
+	if cfg.AutoToolChoice {
+		parser = cfg.ToolCallParser
+	}
 	return frontend.Config{
 		Name: name, Keys: keys, Version: version,
-		MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens,
+		MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: parser,
 		HTTP: httpserve.Config{
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,

@@ -249,6 +249,84 @@ type called struct {
 	Error struct{ Message, Param string }
 }
 
+// TestAutoToolCalls has the demo model write calls, to which its words are held, in each parser's form: they are told as calls, whole
+// and as a stream. Without a parser auto is refused in vLLM's words.
+func TestAutoToolCalls(t *testing.T) {
+	const tools = `{"messages":[{"role":"user","content":"Call it"}],"tools":[{"type":"function","function":{"name":"weather"}}],"max_tokens":200,`
+	ask := func(t *testing.T, p *program, fields string) string {
+		response, err := http.Post(p.base+"/v1/chat/completions", "application/json", strings.NewReader(tools+fields+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return readAll(t, response)
+	}
+	plain := serve(t, nil, "--tool-call-parser", "hermes")
+	for _, choice := range []string{`"seed":1`, `"tool_choice":"auto"`} {
+		if text := ask(t, plain, choice); !strings.Contains(text, `\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`) {
+			t.Errorf("auto without a parser: %s", text)
+		}
+	}
+	for parser, words := range map[string]string{
+		"hermes":      `So. <tool_call>{"name": "weather", "arguments": {"n": 7}}</tool_call> <tool_call>{"name": "b", "arguments": {}}</tool_call>`,
+		"llama3_json": `{"name": "weather", "parameters": {"n": 7}}; {"name": "b", "parameters": {}}`,
+		"mistral":     `So. [TOOL_CALLS][{"name": "weather", "arguments": {"n": 7}}, {"name": "b", "arguments": {}}]`,
+	} {
+		t.Run(parser, func(t *testing.T) {
+			p := serve(t, nil, "--enable-auto-tool-choice", "--tool-call-parser", parser)
+			exactly, _ := json.Marshal(regexp.QuoteMeta(words))
+			fields := `"guided_regex":` + string(exactly)
+			var whole called
+			if err := json.Unmarshal([]byte(ask(t, p, fields)), &whole); err != nil {
+				t.Fatal(err)
+			}
+			c := whole.Choices[0]
+			if len(c.Message.ToolCalls) != 2 || c.FinishReason != "tool_calls" || (c.Message.Content == nil) != (parser == "llama3_json") {
+				t.Fatalf("%+v", c)
+			}
+			for i, want := range []string{`weather {"n": 7}`, `b {}`} {
+				if call := c.Message.ToolCalls[i]; call.Function.Name+" "+call.Function.Arguments != want || call.ID == "" || call.Type != "function" {
+					t.Errorf("call %d is %+v, want %s", i, call, want)
+				}
+			}
+			var told [2]string
+			finish := ""
+			for line := range strings.SplitSeq(ask(t, p, fields+`,"stream":true`), "\n") {
+				var event struct {
+					Choices []struct {
+						Delta struct {
+							ToolCalls []struct {
+								Index    int
+								ID       string
+								Function struct{ Name, Arguments string }
+							} `json:"tool_calls"`
+						}
+						FinishReason string `json:"finish_reason"`
+					}
+				}
+				if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &event) != nil || len(event.Choices) == 0 {
+					continue
+				}
+				finish = event.Choices[0].FinishReason
+				for _, part := range event.Choices[0].Delta.ToolCalls {
+					if part.ID != "" {
+						told[part.Index] += part.Function.Name + " "
+					}
+					told[part.Index] += part.Function.Arguments
+				}
+			}
+			if told != [2]string{`weather {"n": 7}`, `b {}`} || finish != "tool_calls" {
+				t.Errorf("as a stream %q, %s", told, finish)
+			}
+			if text := ask(t, p, fields+`,"tool_choice":"none"`); strings.Contains(text, `"tool_calls"`) {
+				t.Errorf("none: %s", text)
+			}
+			if text := ask(t, p, `"guided_regex":"So"`); !strings.Contains(text, `"content":"So"`) || !strings.Contains(text, `"finish_reason":"stop"`) {
+				t.Errorf("words that are no call: %s", text)
+			}
+		})
+	}
+}
+
 // TestToolCalls has the demo model call functions.
 func TestToolCalls(t *testing.T) {
 	p := serve(t, nil)
@@ -316,8 +394,8 @@ func TestToolCalls(t *testing.T) {
 			t.Errorf("%s: called %v", choice, seen)
 		}
 	}
-	if free := ask(t, `"tool_choice":"auto"`)[0].Choices[0]; free.Message.Content == nil || len(free.Message.ToolCalls) != 0 {
-		t.Errorf("auto: %+v", free)
+	if free := ask(t, `"tool_choice":"none"`)[0].Choices[0]; free.Message.Content == nil || len(free.Message.ToolCalls) != 0 {
+		t.Errorf("none: %+v", free)
 	}
 	if cut := ask(t, `"tool_choice":"required","max_completion_tokens":2`)[0].Choices[0]; cut.FinishReason != "length" {
 		t.Errorf("cut: %+v", cut)

@@ -87,8 +87,12 @@ func (m *ChatMessage) append(b []byte, event bool) []byte {
 	} else {
 		b = AppendString(append(b, `"content":`...), m.Content)
 	}
+	for i := range m.ToolCalls {
+		b = append(b, [2]string{`,"tool_calls":[`, `,`}[min(i, 1)]...)
+		b = m.ToolCalls[i].append(b, event)
+	}
 	if len(m.ToolCalls) > 0 {
-		b = m.ToolCalls[0].append(append(b, `,"tool_calls":`...), event)
+		b = append(b, ']')
 	}
 	return append(b, '}')
 }

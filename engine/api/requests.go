@@ -75,6 +75,7 @@ type ChatRequest struct {
 	TopLogprobs *int            `json:"top_logprobs"`
 	ToolChoice  json.RawMessage `json:"tool_choice"`
 	Echo        bool            `json:"echo"` // refused
+	AutoTools   bool            `json:"-"`    // the model may call tools, and says in its own words whether it does
 }
 
 // Templating says how messages become a prompt.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 )
 
 // Function is a tool that an answer may call: its name, and the JSON schema of its arguments.
@@ -70,6 +71,7 @@ func (r *ChatRequest) readTools() *Error {
 	}
 	called, err := r.chosen(all)
 	if err != nil || len(called) == 0 {
+		r.AutoTools = err == nil && len(all) > 0 && Neutral(r.ToolChoice, `"auto"`)
 		return err
 	}
 	if r.Form != nil {
@@ -112,6 +114,7 @@ func (r *ChatRequest) chosen(all []Function) ([]Function, *Error) {
 
 // ToolCall is a function's name and its arguments as JSON text. In an event ID is empty where it goes on with arguments.
 type ToolCall struct {
+	Index    int          `json:"-"` // of the answer's calls; in events alone
 	ID       string       `json:"id,omitempty"`
 	Type     string       `json:"type,omitempty"` // "function"
 	Function CalledByName `json:"function"`
@@ -123,11 +126,11 @@ type CalledByName struct {
 	Arguments string `json:"arguments"`
 }
 
-// append writes a call; an answer has one at most.
+// append writes a call, as an element of a list.
 func (c *ToolCall) append(b []byte, event bool) []byte {
-	b = append(b, `[{`...)
+	b = append(b, '{')
 	if event {
-		b = append(b, `"index":0,`...)
+		b = append(strconv.AppendInt(append(b, `"index":`...), int64(c.Index), 10), ',')
 	}
 	if c.ID != "" {
 		b = AppendString(append(b, `"id":`...), c.ID)
@@ -139,5 +142,5 @@ func (c *ToolCall) append(b []byte, event bool) []byte {
 		b = append(b, ',')
 	}
 	b = AppendString(append(b, `"arguments":`...), c.Function.Arguments)
-	return append(b, `}}]`...)
+	return append(b, `}}`...)
 }

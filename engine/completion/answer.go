@@ -54,9 +54,10 @@ func (c *Call) chatAnswer() *api.Chat {
 	answer.Usage = c.usage()
 	answer.Choices = api.Made(len(c.choices), func(i int) api.ChatChoice {
 		ch := &c.choices[i]
+		message := ch.message(i)
+		message.Role = "assistant"
 		part := ch.chatPart(i, 0)
-		part.Message = ch.message(i)
-		part.Message.Role = "assistant"
+		part.Message = message
 		return part
 	})
 	answer.PromptLogprobs = c.choices[0].promptLogprobs()
@@ -70,10 +71,10 @@ func (c *Call) chatOf(object string) *api.Chat {
 	return &api.Chat{ID: c.id, Object: object, Created: c.from.Arrived.Unix(), Model: c.model}
 }
 
-// chatPart is choice i without its message.
+// chatPart is choice i without its message, which comes before: its calls are known then.
 func (ch *choice) chatPart(i, first int) api.ChatChoice {
 	out := api.ChatChoice{Index: i, Logprobs: ch.chatLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
-	if ch.c.calls() && ch.finish == engine.FinishStop.String() && ch.stop == (api.StopReason{}) {
+	if (ch.c.calls() || ch.calls > 0) && ch.finish == engine.FinishStop.String() && ch.stop == (api.StopReason{}) {
 		out.FinishReason = "tool_calls"
 	}
 	if ch.c.ReturnTokenIDs {
@@ -84,6 +85,7 @@ func (ch *choice) chatPart(i, first int) api.ChatChoice {
 
 // Rendered is an admitted call as jobs would ask it: one for each prompt.
 func (c *Call) Rendered() []api.Rendered {
+	c.closeForms() // nothing follows
 	list := make([]api.Rendered, len(c.prompts))
 	for i := range list {
 		list[i] = api.Rendered{

@@ -32,6 +32,8 @@ type Call struct {
 	chat  bool
 	echo  bool
 
+	toolParser string // of the answers' words; empty: calls are not looked for
+
 	eos       []engine.TokenID // that the model can choose
 	prompts   []prompt
 	choices   []choice // prompt by prompt, N for each

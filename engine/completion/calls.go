@@ -2,10 +2,14 @@ package completion
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
+	"strconv"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/grammar"
+	"github.com/prefillonly/prefillonly/engine/toolcalls"
 )
 
 // callForm is the form of an answer that calls one of functions: of one its arguments, of several also which.
@@ -25,18 +29,71 @@ func (c *Call) calls() bool { return c.Form != nil && c.Form.Kind == api.FormCal
 
 // message is what the choice has to say that was not said yet.
 func (ch *choice) message(i int) *api.ChatMessage {
-	if !ch.c.calls() {
+	switch {
+	case ch.parser != nil && ch.c.Stream:
+		return ch.heard(i)
+	case ch.parser != nil:
+		return ch.parsed(i)
+	case !ch.c.calls():
 		return &api.ChatMessage{Content: ch.fresh()}
 	}
 	m := &api.ChatMessage{Calls: true}
 	if text, first, known := ch.arguments(); known && (first || text != "") {
 		call := api.ToolCall{Function: api.CalledByName{Arguments: text}}
 		if first {
-			call.ID, call.Type, call.Function.Name = fmt.Sprintf("call_%s_%d", ch.c.from.ID, i), "function", ch.called
+			call.ID, call.Type, call.Function.Name = ch.callID(i, 0), "function", ch.called
 		}
 		m.ToolCalls = []api.ToolCall{call}
 	}
 	return m
+}
+
+// parsed is a whole answer, in whose words calls are looked for.
+func (ch *choice) parsed(i int) *api.ChatMessage {
+	content, calls := toolcalls.Parse(ch.c.toolParser, ch.fresh())
+	m := &api.ChatMessage{Content: content, Calls: content == "" && len(calls) > 0}
+	for n, call := range calls {
+		m.ToolCalls = append(m.ToolCalls, api.ToolCall{ID: ch.callID(i, n), Type: "function", Function: api.CalledByName(call)})
+	}
+	ch.calls = len(calls)
+	return m
+}
+
+// heard is what is new of an answer in whose words calls are looked for.
+func (ch *choice) heard(i int) *api.ChatMessage {
+	m := &api.ChatMessage{}
+	for _, part := range ch.parser.Add(ch.fresh(), ch.done()) {
+		call := api.ToolCall{Index: part.Call, Function: api.CalledByName{Name: part.Name, Arguments: part.Arguments}}
+		switch n := len(m.ToolCalls); {
+		case part.Name != "":
+			call.ID, call.Type = ch.callID(i, part.Call), "function"
+			m.ToolCalls = append(m.ToolCalls, call)
+		case part.Arguments == "":
+			m.Content += part.Text
+		case n > 0 && m.ToolCalls[n-1].Index == part.Call:
+			m.ToolCalls[n-1].Function.Arguments += part.Arguments
+		default:
+			m.ToolCalls = append(m.ToolCalls, call)
+		}
+	}
+	ch.calls = ch.parser.Calls()
+	m.Calls = m.Content == "" && ch.calls > 0
+	return m
+}
+
+// callID names a call of choice i. Mistral's templates take names of 9 letters and digits alone.
+func (ch *choice) callID(i, call int) string {
+	id := fmt.Sprintf("call_%s_%d", ch.c.from.ID, i)
+	if ch.parser == nil {
+		return id
+	}
+	id = fmt.Sprintf("%s_%d", id, call)
+	if ch.c.toolParser != "mistral" {
+		return id
+	}
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, id)
+	return fmt.Sprintf("%09s", strconv.FormatUint(h.Sum64()%101559956668416, 36)) // 36^9
 }
 
 // arguments are those of the function called that were not said yet; they are known as soon as it is. First says that

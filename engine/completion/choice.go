@@ -7,6 +7,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/detokenize"
+	"github.com/prefillonly/prefillonly/engine/toolcalls"
 )
 
 // choice gathers one answer to a prompt.
@@ -27,11 +28,18 @@ type choice struct {
 
 	called  string // the function that it calls, once it is known
 	opening string // of its text, as long as that is not known
+
+	parser *toolcalls.Parser // of an answer whose calls stand in its words
+	calls  int               // of those that are known
 }
 
 func newChoice(c *Call, promptIndex int) choice {
 	p := &c.prompts[promptIndex]
-	return choice{c: c, prompt: p, text: detokenize.NewText(c.text, c.SkipSpecialTokens, p.ids)}
+	ch := choice{c: c, prompt: p, text: detokenize.NewText(c.text, c.SkipSpecialTokens, p.ids)}
+	if c.toolParser != "" {
+		ch.parser = toolcalls.New(c.toolParser)
+	}
+	return ch
 }
 
 func (ch *choice) done() bool { return ch.finish != "" }

@@ -17,6 +17,8 @@ import (
 type Config struct {
 	MaxLogprobs      int // log-probabilities that one request may ask for
 	DefaultMaxTokens int // most tokens of a chat answer whose request gives no bound; 0: the context
+
+	ToolParser string // the name of package toolcalls' by which calls are found where the model chooses; empty: they are refused
 }
 
 // Service answers requests by jobs of a pool. Its methods are safe for concurrent use.
@@ -85,6 +87,13 @@ func (s *Service) Completion(ctx context.Context, text *Text, from Origin, reque
 func (s *Service) Chat(ctx context.Context, text *Text, from Origin, request *api.ChatRequest) (*Call, error) {
 	c := s.newCall(text, from, &request.Params, "chatcmpl-")
 	c.chat = true
+	if request.AutoTools {
+		if s.cfg.ToolParser == "" { // vLLM's words
+			return nil, api.Invalid("tool_choice", `"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`)
+		}
+		c.toolParser = s.cfg.ToolParser
+		c.SkipSpecialTokens = false // some of them stand around calls
+	}
 	rendered, err := text.Messages(request.Messages, &request.Templating)
 	if err != nil {
 		return nil, err

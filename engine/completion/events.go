@@ -21,8 +21,9 @@ func (c *Call) AppendEvents(b []byte, spill api.Spill, i int) []byte {
 		if !ch.begun {
 			b = c.chatEvent(b, spill, usage, api.ChatChoice{Index: i, Delta: &api.ChatMessage{Role: "assistant", Calls: c.calls()}})
 		}
+		delta := ch.message(i)
 		part := ch.chatPart(i, first)
-		part.Delta = ch.message(i)
+		part.Delta = delta
 		b = c.chatEvent(b, spill, usage, part)
 	} else {
 		b = c.completionEvent(b, spill, usage, ch.completionPart(i, first))

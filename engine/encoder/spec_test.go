@@ -24,6 +24,8 @@ func TestRefusals(t *testing.T) {
 		{"BertModel", `"num_attention_heads":3`, "attention heads"},
 		{"BertModel", `"num_attention_heads":8`, "head dimension"},
 		{"BertModel", `"type_vocab_size":0`, "type_vocab_size"},
+		{"BertModel", `"layer_norm_eps":-1`, "layer_norm_eps"},
+		{"ModernBertModel", `"norm_eps":2`, "norm_eps"},
 		{"BertModel", `"hidden_size":32768`, "hidden_size"},
 		{"BertModel", `"num_hidden_layers":0`, "num_hidden_layers"},
 		{"BertForSequenceClassification", `"id2label":{},"num_labels":0`, "num_labels"},

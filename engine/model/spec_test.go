@@ -46,6 +46,7 @@ func TestSpecRefuses(t *testing.T) {
 		{"llama2", "head_dim", `15`, "head dimension 15"},
 		{"llama2", "partial_rotary_factor", `0.5`, "partial_rotary_factor is 0.5"},
 		{"llama2", "rope_theta", `-1`, "rope_theta is -1"},
+		{"llama2", "rms_norm_eps", `-1`, "rms_norm_eps is -1"},
 		{"llama2", "rope_scaling", `{"type":"yarn","factor":2}`, `rope type "yarn" is unknown, want one of default, linear, llama3`},
 		{"llama2", "rope_scaling", `{"type":"linear"}`, "rope type linear: factor is 0"},
 		{"llama3", "rope_scaling", `{"rope_type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":1}`, "low_freq_factor 4, high_freq_factor 1"},

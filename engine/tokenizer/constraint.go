@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"runtime"
+
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/grammar"
 )
@@ -22,6 +24,7 @@ func (all *forms) hold(of *form, from *nativeForm) (grammar.Constraint, error) {
 	if err != nil {
 		return nil, err
 	}
+	runtime.SetFinalizer(c, (*constraint).Close) // of a request that ended in a defect of ours
 	return c, nil
 }
 
@@ -34,6 +37,7 @@ func (c *constraint) Close() {
 	c.state.close()
 	c.of.stepping.Unlock()
 	c.state = nil
+	runtime.SetFinalizer(c, nil)
 	c.all.leave(c.of)
 }
 

@@ -248,34 +248,60 @@ func TestFullForms(t *testing.T) {
 	all.mu.Unlock()
 }
 
-// TestLeftForms holds that nobody's form is compiled no further, and that one leaves without the others.
+// TestLeftForms holds that a form is compiled no further when nobody waits for it, and is when one of two leaves.
 func TestLeftForms(t *testing.T) {
 	tok := openShape(t, "llama3")
 	all := formsOf(t, 256<<20)
-	ctx, leave := context.WithCancelCause(t.Context())
+	text := "start: " + strings.Repeat(`"a" `, 60000)
 	left := errors.New("the client left")
-	var big strings.Builder
-	for i := range 15000 {
-		fmt.Fprintf(&big, `"%d",`, i*i)
+	ask := func(ctx context.Context) chan error {
+		done := make(chan error, 1)
+		go func() {
+			c, err := tok.Grammar(ctx, grammar.Lark, text)
+			if err == nil {
+				c.Close()
+			}
+			done <- err
+		}()
+		return done
 	}
-	text := `{"enum":[` + big.String() + `"b"]}`
-	if _, err := tok.Grammar(t.Context(), grammar.Regex, "x"); err != nil {
-		t.Fatal(err)
+	underway := func() (f *form) {
+		for f == nil {
+			all.mu.Lock()
+			if e := all.recent.Front(); e != nil {
+				f = e.Value.(*form)
+			}
+			all.mu.Unlock()
+			time.Sleep(time.Millisecond)
+		}
+		return f
 	}
-	time.AfterFunc(10*time.Millisecond, func() { leave(left) })
-	if _, err := tok.Grammar(ctx, grammar.JSONSchema, text); err != nil && !errors.Is(err, left) {
+	ctx, leave := context.WithCancelCause(t.Context())
+	first := ask(ctx)
+	f := underway()
+	leave(left)
+	if err := <-first; !errors.Is(err, left) {
 		t.Errorf("who leaves gets %v", err)
 	}
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+	if <-f.ready; f.err == nil || f.err.Error() != "cancelled" {
+		t.Errorf("a form that nobody waits for is compiled: %v", f.err)
+	}
+
+	ctx, leave = context.WithCancelCause(t.Context())
+	first, second := ask(ctx), ask(t.Context())
+	for f = underway(); ; time.Sleep(time.Millisecond) {
 		all.mu.Lock()
-		all.trim(0)
-		n := all.recent.Len()
+		n := f.users
 		all.mu.Unlock()
-		if n <= 1 && formsHeld() < 1<<20 { // x is in use
+		if n == 2 {
 			break
 		}
-		if time.Since(began) > 30*time.Second {
-			t.Fatalf("%d forms of %d bytes are still there", n, formsHeld())
-		}
+	}
+	leave(left)
+	if err := <-first; !errors.Is(err, left) {
+		t.Errorf("who leaves gets %v", err)
+	}
+	if err := <-second; err != nil && (err.Error() == "cancelled" || errors.Is(err, left)) {
+		t.Errorf("who stays gets %v", err)
 	}
 }

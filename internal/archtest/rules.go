@@ -103,6 +103,7 @@ var arrows = map[string][]string{
 	"engine/decision":          {"engine", "engine/api", "engine/api/decisions", "engine/client", "engine/completion"},
 	"engine/checkpoint":        {"engine", "internal/regular"},
 	"engine/grammar":           {"engine"},
+	"engine/toolcalls":         {},
 	"engine/tokenizer":         {"engine", "engine/grammar", "internal/regular", "internal/turns"},
 	"engine/demo":              {},
 	"engine/texts":             {"engine/completion", "engine/scoring", "engine/tokenizer", "internal/regular"},
@@ -115,7 +116,7 @@ var arrows = map[string][]string{
 	"engine/client":            {"engine", "engine/wire"},
 	"engine/client/clienttest": {"engine", "engine/wire"},
 	"engine/detokenize":        {"engine"},
-	"engine/completion":        {"engine", "engine/api", "engine/client", "engine/detokenize", "engine/grammar", "engine/wire", "internal/budget"},
+	"engine/completion":        {"engine", "engine/api", "engine/client", "engine/detokenize", "engine/grammar", "engine/toolcalls", "engine/wire", "internal/budget"},
 	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/completion", "engine/wire", "internal/budget"},
 	"engine/metrics":           {"engine/client", "engine/completion", "engine/inference", "engine/oip", "engine/wire", "internal/httpserve"},
 	"engine/frontend": {
@@ -199,7 +200,7 @@ var arrows = map[string][]string{
 
 	// plumbing
 	"internal/archtest":       {},
-	"internal/config":         {"engine/apikey", "internal/regular", "scheduler"},
+	"internal/config":         {"engine/apikey", "engine/toolcalls", "internal/regular", "scheduler"},
 	"internal/httpserve":      {},
 	"internal/budget":         {},
 	"internal/contentcoding":  {},
@@ -274,7 +275,7 @@ var externals = []struct {
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
 	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics"}, "HTTP stays at the edge, and with what asks it"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/api/decisions", "engine/api/pooling", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/toolcalls", "engine/api/decisions", "engine/api/pooling", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

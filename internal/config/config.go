@@ -30,6 +30,8 @@ type Config struct {
 	DrainTimeout     time.Duration
 	DrainGrace       time.Duration
 	DefaultMaxTokens int
+	AutoToolChoice   bool
+	ToolCallParser   string
 
 	MaxLogprobs              int
 	MaxConnections           int

@@ -147,6 +147,14 @@ var Params = []Param{
 		Help:  "most tokens of a chat answer whose request gives no max_tokens (of a completion it is OpenAI's 16); 0 is as many as the context holds",
 		field: func(c *Config) any { return &c.DefaultMaxTokens },
 	}, {
+		Name: "enable-auto-tool-choice", Group: GroupHTTP, Roles: Frontend,
+		Help:  "serve chat requests with tools whose tool_choice is auto: calls are found in the answer by --tool-call-parser; without it they get 400, as vLLM has it",
+		field: func(c *Config) any { return &c.AutoToolChoice },
+	}, {
+		Name: "tool-call-parser", Group: GroupHTTP, Roles: Frontend, Value: "PARSER",
+		Help:  "how the models write calls, by vLLM's names: hermes (also Qwen's: <tool_call>{...}</tool_call>), llama3_json ({...}; {...}), mistral ([TOOL_CALLS]...)",
+		field: func(c *Config) any { return &c.ToolCallParser },
+	}, {
 		Name: "allowed-origins", Group: GroupHTTP, Roles: Frontend, Value: "ORIGIN,...",
 		Help:  "pages of these origins (https://app.example.com, or * for all) may use the server from a browser; default: none, as any page could otherwise use a server without keys that its reader runs",
 		field: func(c *Config) any { return &c.AllowedOrigins },

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine/toolcalls"
 	"github.com/prefillonly/prefillonly/scheduler"
 )
 
@@ -39,6 +40,8 @@ func (l *Loaded) Validate() error {
 		{"allowed-origins", !slices.ContainsFunc(l.AllowedOrigins, notOrigin), "* or origins such as https://app.example.com or http://localhost:3000, separated by commas"},
 		{"allow-credentials", !l.AllowCredentials || !slices.Contains(l.AllowedOrigins, "*"), "false unless allowed-origins lists the origins, as browsers want"},
 		{"default-max-tokens", l.DefaultMaxTokens >= 0, "0 or more"},
+		{"tool-call-parser", l.ToolCallParser == "" || slices.Contains(toolcalls.Names(), l.ToolCallParser), strings.Join(toolcalls.Names(), ", ")},
+		{"tool-call-parser", l.ToolCallParser != "" || !l.AutoToolChoice, "given with enable-auto-tool-choice: " + strings.Join(toolcalls.Names(), ", ")},
 		{"tensor-parallel-size", l.Ranks >= 1 && l.Ranks <= 64 && (l.Device != "null" || l.Ranks == 1), "1 to 64, and 1 on the device null"},
 		{"device", isDevice(l.Device, l.Ranks), "cpu, cuda, GPUs like cuda:0,1 or cuda:GPU-8932f937, or null"},
 		{"tensor-parallel-size", l.Devices() != nil, fmt.Sprintf("a divisor of the %d GPUs of %s", len(l.GPUs()), l.Device)},
