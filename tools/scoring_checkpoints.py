@@ -81,7 +81,7 @@ FAMILIES = {
     "qwen2": ("Qwen2", "qwen", {**DECODER}),
     "qwen3": ("Qwen3", "qwen", {**DECODER}),
     "llama": ("Llama", "llama", {**DECODER}),
-    "mistral": ("Mistral", "llama", {**DECODER, "sliding_window": None}),
+    "mistral": ("Mistral", "llama", {**DECODER, "sliding_window": 64}),
 }
 
 
@@ -145,6 +145,23 @@ def sentence(folder, pooling, *, normalize=True, prompts=None, default=None, sim
     write_json(folder / "config_sentence_transformers.json", {"prompts": prompts or {}, "default_prompt_name": default, "similarity_fn_name": similarity})
     if bert:
         write_json(folder / "sentence_bert_config.json", bert)
+    return folder
+
+
+def layered(folder, source, pooling, layers, **prompts):
+    """An embedder as sentence-transformers saves one whose vectors go through linear layers: pairs of a width and a function."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    shutil.rmtree(folder, ignore_errors=True)
+    modules, width = [Transformer(str(source)), Pooling(SHAPE["hidden_size"], pooling)], SHAPE["hidden_size"]
+    for out, function in layers:
+        layer = Dense(width, out, bias=function is not None, activation_function=function)
+        layer.linear.weight.data = torch.randn(out, width) / width ** 0.5
+        modules.append(layer)
+        width = out
+    SentenceTransformer(modules=[*modules, Normalize()], device="cpu", **prompts).save(str(folder))
     return folder
 
 

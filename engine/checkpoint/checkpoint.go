@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/pooling"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
@@ -63,11 +64,14 @@ const (
 // Model is what a checkpoint's files say.
 type Model struct {
 	Kind       Kind
-	Pool       engine.Pool // of its vectors, or of what its head reads
-	Normalize  bool        // its vectors have the length 1
-	Width      int         // numbers of a vector; 0: not known
-	Dimensions []int       // that vectors may be cut to; nil: any up to Width
+	Pool       engine.Pool  // of its vectors, or of what its head reads
+	Dense      pooling.Head // that its vectors go through when they are pooled; nil: none
+	Normalize  bool         // its vectors have the length 1 then
+	Width      int          // numbers of a vector; 0: not known
+	Dimensions []int        // that vectors may be cut to; nil: any up to Width
 	Prompts    map[string]string
+	Unprompted bool   // the tokens of the prompt are not pooled
+	LowerCase  bool   // texts are read in lower case, which the tokenizer does not see to
 	Default    string // name of the prompt that texts get without another; may be empty
 	Similarity Similarity
 	MaxTokens  int // of an input, where it is less than the model's; 0: the model's

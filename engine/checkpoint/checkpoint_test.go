@@ -16,6 +16,12 @@ import (
 func files(t *testing.T, name string, contents map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
+	writeFiles(t, dir, contents)
+	return dir
+}
+
+func writeFiles(t *testing.T, dir string, contents map[string]string) {
+	t.Helper()
 	for path, text := range contents {
 		path = filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -25,7 +31,6 @@ func files(t *testing.T, name string, contents map[string]string) string {
 			t.Fatal(err)
 		}
 	}
-	return dir
 }
 
 const (
@@ -138,17 +143,19 @@ func TestMistakes(t *testing.T) {
 	for want, contents := range map[string]map[string]string{
 		"has no config.json":               {},
 		"config.json: unexpected end":      {"config.json": `{`},
-		`a module of the type "Dense"`:     {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.Dense","path":"2_Dense"}]`},
+		`a module of the type "LSTM"`:      {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.LSTM","path":"2_LSTM"}]`},
+		"a Dense before the Pooling":       {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.Dense","path":"2_Dense"}]`},
 		"1_Pooling/config.json is missing": {"config.json": `{}`, "modules.json": modules},
 		"chooses 0 ways":                   {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{}`},
 		"chooses 2 ways":                   {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":true,"pooling_mode_max_tokens":true}`},
-		"include_prompt":                   {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"mean","include_prompt":false}`},
+		"include_prompt":                   {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"weightedmean","include_prompt":false}`},
 		"not inside the checkpoint":        {"config.json": `{}`, "modules.json": strings.ReplaceAll(modules, "1_Pooling", "../../etc")},
 		`default_prompt_name is "q"`:       {"config.json": `{}`, "config_sentence_transformers.json": `{"default_prompt_name":"q"}`},
 		`similarity_fn_name is "hamming"`:  {"config.json": `{}`, "config_sentence_transformers.json": `{"similarity_fn_name":"hamming"}`},
 		"word_embedding_dimension is 9, and hidden_size of config.json 8": {"config.json": `{"hidden_size":8}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":true,"word_embedding_dimension":9}`},
 		"more than one module of the type \"Normalize\"":                  {"config.json": `{}`, "modules.json": `[{"type":"a.Normalize"},{"type":"b.Normalize"}]`},
-		"do_lower_case":                         {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`},
+		"tokenizer.json":                        {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`},
+		"tokenizer.json: invalid":               {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`, "tokenizer.json": `{x`},
 		"id2label has 1 entries and none for 0": {"config.json": `{"architectures":["BertForSequenceClassification"],"id2label":{"4":"x"}}`},
 		`classifier_pooling is "max"`:           {"config.json": `{"architectures":["ModernBertForSequenceClassification"],"classifier_pooling":"max"}`},
 		"num_labels is -1":                      {"config.json": `{"architectures":["BertForSequenceClassification"],"num_labels":-1}`},
@@ -175,4 +182,35 @@ func FuzzOpen(f *testing.F) {
 			t.Errorf("%+v", m)
 		}
 	})
+}
+
+// TestTexts: how long texts may be and in which case they are read, whoever says so.
+func TestTexts(t *testing.T) {
+	base := map[string]string{"config.json": `{"architectures":["BertModel"]}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"cls","include_prompt":false}`}
+	for _, c := range []struct {
+		files map[string]string
+		most  int
+		lower bool
+	}{
+		{nil, 0, false},
+		{map[string]string{"tokenizer_config.json": `{"model_max_length":512}`}, 512, false},
+		{map[string]string{"tokenizer_config.json": `{"model_max_length":1000000000000000019884624838656}`}, 0, false},
+		{map[string]string{"tokenizer_config.json": `{"model_max_length":512}`, "sentence_bert_config.json": `{"max_seq_length":128}`}, 128, false},
+		{map[string]string{"sentence_bert_config.json": `{"do_lower_case":true}`, "tokenizer.json": `{"normalizer":null}`}, 0, true},
+		{map[string]string{"sentence_bert_config.json": `{"do_lower_case":true}`, "tokenizer.json": `{"normalizer":{"type":"BertNormalizer","lowercase":true}}`}, 0, false},
+		{map[string]string{"sentence_bert_config.json": `{"do_lower_case":true}`, "tokenizer.json": `{"normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Lowercase"}]}}`}, 0, false},
+		{map[string]string{"sentence_bert_config.json": `{"do_lower_case":false}`, "tokenizer.json": `{"normalizer":{"type":"NFC"}}`}, 0, false},
+	} {
+		all := maps.Clone(base)
+		maps.Copy(all, c.files)
+		m, err := Open(files(t, "m", all), "m", Overrides{})
+		if err != nil || m.MaxTokens != c.most || m.LowerCase != c.lower || !m.Unprompted {
+			t.Errorf("%v: %+v, %v", c.files, m, err)
+		}
+	}
+	delete(base, "modules.json")
+	base["tokenizer_config.json"] = `{"model_max_length":512}`
+	if m, err := Open(files(t, "m", base), "m", Overrides{}); err != nil || m.MaxTokens != 0 {
+		t.Errorf("no sentence-transformers': %+v, %v", m, err)
+	}
 }

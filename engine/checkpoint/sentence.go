@@ -4,47 +4,63 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
 // sentence reads the files of sentence-transformers, where there are any: then the checkpoint is an Embedder.
 func (m *Model) sentence(dir string, c *config) error {
-	var modules []struct{ Path, Type string }
+	var modules []module
 	found, err := read(dir, "modules.json", &modules)
 	if err != nil {
 		return err
 	}
 	m.Normalize = !found
 	seen := map[string]bool{}
-	for _, module := range modules {
-		kind := module.Type[strings.LastIndexByte(module.Type, '.')+1:]
-		if seen[kind] {
+	for _, next := range modules {
+		kind := next.Type[strings.LastIndexByte(next.Type, '.')+1:]
+		if seen[kind] && kind != "Dense" {
 			return fmt.Errorf("modules.json has more than one module of the type %.60q, which is not supported", kind)
 		}
 		seen[kind] = true
-		switch kind {
-		case "Transformer":
-		case "Pooling":
-			m.Kind = Embedder
-			if err := m.pooling(dir, module.Path); err != nil {
-				return err
-			}
-		case "Normalize":
-			m.Normalize = true
-		case "LogitScore":
-			if err := m.logitScore(dir, module.Path); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("modules.json has a module of the type %.60q, which is not supported: only Transformer, Pooling, Normalize and LogitScore are", kind)
+		if err := m.module(dir, kind, next.Path); err != nil {
+			return err
 		}
 	}
 	if err := m.prompts(dir, c); err != nil {
 		return err
 	}
+	return m.limits(dir, found)
+}
+
+// module is one of modules.json.
+type module struct{ Path, Type string }
+
+// module reads one of modules.json by its kind.
+func (m *Model) module(dir, kind, path string) error {
+	switch kind {
+	case "Transformer":
+		return nil
+	case "Pooling":
+		m.Kind = Embedder
+		return m.pooling(dir, path)
+	case "Dense":
+		return m.dense(dir, path)
+	case "Normalize":
+		m.Normalize = true
+		return nil
+	case "LogitScore":
+		return m.logitScore(dir, path)
+	}
+	return fmt.Errorf("modules.json has a module of the type %.60q, which is not supported: Transformer, Pooling, Dense, Normalize and LogitScore are; save the model without it, if its vectors will do", kind)
+}
+
+// limits reads how texts are read: how many tokens of them, in which case, and by which variables of the template.
+func (m *Model) limits(dir string, sentence bool) error {
 	var limits struct {
 		MaxTokens *int `json:"max_seq_length"`
 		LowerCase bool `json:"do_lower_case"`
@@ -56,13 +72,55 @@ func (m *Model) sentence(dir string, c *config) error {
 		return err
 	}
 	if limits.LowerCase {
-		return fmt.Errorf("sentence_bert_config.json has do_lower_case, which is not supported")
+		lowers, err := tokenizerLowers(dir)
+		if err != nil {
+			return err
+		}
+		m.LowerCase = !lowers
 	}
 	m.templating(limits.Processor.Template)
 	if limits.MaxTokens != nil && *limits.MaxTokens > 0 {
 		m.MaxTokens = *limits.MaxTokens
+		return nil
 	}
-	return nil
+	var tokenizer struct {
+		MaxTokens float64 `json:"model_max_length"` // 1e30 where nothing bounds it
+	}
+	if !sentence {
+		return nil
+	}
+	_, err := read(dir, "tokenizer_config.json", &tokenizer)
+	if n := tokenizer.MaxTokens; n >= 1 && n < 1<<30 {
+		m.MaxTokens = int(n)
+	}
+	return err
+}
+
+// maxTokenizer is the most that is read of tokenizer.json, in bytes.
+const maxTokenizer = 256 << 20
+
+// normalizer is what of a tokenizer's normalization matters.
+type normalizer struct {
+	Type      string       `json:"type"`
+	LowerCase bool         `json:"lowercase"`
+	List      []normalizer `json:"normalizers"`
+}
+
+func (n *normalizer) lowers() bool {
+	return n.Type == "Lowercase" || n.LowerCase || slices.ContainsFunc(n.List, func(n normalizer) bool { return n.lowers() })
+}
+
+// tokenizerLowers says whether the tokenizer reads texts in lower case.
+func tokenizerLowers(dir string) (bool, error) {
+	text, err := regular.ReadFile(filepath.Join(dir, "tokenizer.json"), maxTokenizer)
+	if err != nil {
+		return false, err
+	}
+	var tokenizer struct{ Normalizer normalizer }
+	if err := json.Unmarshal(text, &tokenizer); err != nil {
+		return false, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	return tokenizer.Normalizer.lowers(), nil
 }
 
 // modes are the keys of a pooling's file, and newer names for them.
@@ -108,8 +166,9 @@ func (m *Model) pooling(dir, path string) error {
 			return fmt.Errorf("%s: %s is %.20s, and hidden_size of config.json %d", name, key, width, m.Width)
 		}
 	}
-	if string(keys["include_prompt"]) == "false" && m.Pool != engine.PoolLast && m.Pool != engine.PoolFirst {
-		return fmt.Errorf("%s has include_prompt false, which is not supported", name)
+	m.Unprompted = string(keys["include_prompt"]) == "false" && m.Pool != engine.PoolLast
+	if m.Unprompted && m.Pool == engine.PoolWeighted {
+		return fmt.Errorf("%s has include_prompt false with weightedmean tokens, which is not supported", name)
 	}
 	return nil
 }

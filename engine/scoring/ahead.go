@@ -42,7 +42,7 @@ func (c *Call) ahead(ctx context.Context, prefix string, texts []string) {
 		for i := int(next.Add(1)) - 1; i < len(list); i = int(next.Add(1)) - 1 {
 			var err error
 			if err = c.checkText("", list[i]); err == nil {
-				found[i], err = c.subject.Text.Tokens(ctx, c.from.Salt, "", list[i], false)
+				found[i], err = c.encode(ctx, "", list[i])
 			}
 			if err != nil {
 				next.Store(int64(len(list)))

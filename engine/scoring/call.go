@@ -77,7 +77,7 @@ func (c *Call) admit(i, limit int, limits *wire.TokenLimits) error {
 	if p.len() > limit {
 		return c.tooLong(p, limit)
 	}
-	ask := c.ask
+	ask := c.asks(p)
 	if p.typed {
 		ask.Second = len(p.before) + len(p.first) + len(p.between)
 	}
@@ -92,6 +92,15 @@ func (c *Call) admit(i, limit int, limits *wire.TokenLimits) error {
 	c.Record.PromptTokens += p.len()
 	c.numbers += numbersOf(&ask, p.len(), limits)
 	return nil
+}
+
+// asks is what is asked of a prompt: of one whose first tokens are not pooled, the vectors of all.
+func (c *Call) asks(p *prompt) engine.Ask {
+	ask := c.ask
+	if p.prompted > 0 {
+		ask.Pool = engine.PoolAll
+	}
+	return ask
 }
 
 // numbersOf is how many numbers a prompt of n tokens is answered with.

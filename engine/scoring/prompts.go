@@ -3,6 +3,7 @@ package scoring
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
@@ -15,6 +16,7 @@ import (
 type prompt struct {
 	before, first, between, second, after []engine.TokenID
 	typed                                 bool // the model is told where second begins
+	prompted                              int  // how many of its first tokens are a prompt's that is not pooled
 	field                                 string
 	index                                 int // in field
 }
@@ -27,6 +29,9 @@ func (p *prompt) len() int { return p.around() + len(p.first) + len(p.second) }
 func (p *prompt) cut(n int, left bool) {
 	room := max(0, n-p.around())
 	a, b := longestFirst(len(p.first), len(p.second), room)
+	if left {
+		p.prompted = min(p.prompted, max(len(p.before), p.prompted-len(p.first)+a))
+	}
 	p.first, p.second = keep(p.first, a, left), keep(p.second, b, left)
 }
 
@@ -68,11 +73,19 @@ func (c *Call) tokens(ctx context.Context, field, text string) ([]engine.TokenID
 	if err := c.checkText(field, text); err != nil {
 		return nil, err
 	}
-	ids, err := c.subject.Text.Tokens(ctx, c.from.Salt, field, text, false)
+	ids, err := c.encode(ctx, field, text)
 	if err == nil {
 		c.known[text] = ids
 	}
 	return ids, err
+}
+
+// encode tokenizes a text without special tokens, in lower case where the checkpoint says so.
+func (c *Call) encode(ctx context.Context, field, text string) ([]engine.TokenID, error) {
+	if c.subject.LowerCase {
+		text = strings.ToLower(strings.ReplaceAll(text, "İ", "i\u0307")) // the one character that becomes two
+	}
+	return c.subject.Text.Tokens(ctx, c.from.Salt, field, text, false)
 }
 
 // checkText refuses a text that no tokenization can fit into the context, before time is spent on it.
@@ -96,6 +109,11 @@ func (c *Call) one(ctx context.Context, index int, prefix, text string) (prompt,
 	if c.AddSpecial {
 		p.before, p.after = c.subject.Specials.Around()
 	}
+	if err != nil || prefix == "" || !c.subject.Unprompted || c.ask.Pool != c.subject.Pool {
+		return p, err
+	}
+	alone, err := c.tokens(ctx, c.Field, prefix)
+	p.prompted = len(p.before) + len(alone)
 	return p, err
 }
 

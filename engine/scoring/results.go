@@ -8,27 +8,31 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
+	pools "github.com/prefillonly/prefillonly/engine/pooling"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
 // checkDimensions refuses a length to which the model's vectors cannot be cut.
 func (c *Call) checkDimensions(limits *wire.TokenLimits) error {
-	n, listed := c.Dimensions, c.subject.Dimensions
+	n, listed, hidden := c.Dimensions, c.subject.Dimensions, limits.Hidden
+	if c.subject.Dense != nil && c.Task != pooling.EmbedTokens {
+		hidden = c.subject.Width
+	}
 	switch {
 	case n == 0:
-	case len(listed) > 0 && !slices.Contains(listed, n) && n != limits.Hidden:
+	case len(listed) > 0 && !slices.Contains(listed, n) && n != hidden:
 		return api.Invalid("dimensions", "dimensions is %d; vectors of the model `%s` can be cut to %v", n, c.model, listed)
-	case n > limits.Hidden:
-		return api.Invalid("dimensions", "dimensions is %d; vectors of the model `%s` have %d", n, c.model, limits.Hidden)
+	case n > hidden:
+		return api.Invalid("dimensions", "dimensions is %d; vectors of the model `%s` have %d", n, c.model, hidden)
 	}
 	return nil
 }
 
 // acceptVector makes of the vector, or the logits, of prompt i what is asked for.
 func (c *Call) acceptVector(i int, out *engine.TokenOutput) error {
-	rows := 1
-	if c.ask.Pool == engine.PoolAll {
-		rows = c.prompts[i].len()
+	p, rows := &c.prompts[i], 1
+	if c.asks(p).Pool == engine.PoolAll {
+		rows = p.len()
 	}
 	v := out.Vector
 	if len(v) == 0 || len(v)%rows != 0 {
@@ -44,8 +48,35 @@ func (c *Call) acceptVector(i int, out *engine.TokenOutput) error {
 	if c.ask.Head {
 		return c.acceptLogits(r, v)
 	}
-	r.Vector = c.finish(v, rows)
+	if c.Task != pooling.EmbedTokens {
+		var err error
+		if v, err = c.vector(v, rows, p.prompted); err != nil {
+			return err
+		}
+		r.Rows = 1
+	}
+	r.Vector = c.finish(v, r.Rows)
 	return nil
+}
+
+// vector takes a vector through the layers behind the pooling. Where tokens of a prompt are not pooled, it first pools the
+// vectors of those behind them.
+func (c *Call) vector(v []float32, rows, prompted int) ([]float32, error) {
+	if prompted > 0 {
+		width := len(v) / rows
+		pool := pools.New(c.subject.Pool, width)
+		for at := min(prompted, rows-1); at < rows; at++ {
+			pool.Add(v[at*width : (at+1)*width])
+		}
+		v = pool.Vector()
+	}
+	if c.subject.Dense == nil {
+		return v, nil
+	}
+	if want := c.subject.Dense[0].Weight.Cols; len(v) != want {
+		return nil, engine.Errorf(engine.CodeInternal, "the model gave %d numbers; the layer behind its pooling reads %d", len(v), want)
+	}
+	return c.subject.Dense.Apply(v), nil
 }
 
 // finish cuts vectors to the dimensions asked for, and gives them the length 1 where that is asked for.

@@ -22,6 +22,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	pools "github.com/prefillonly/prefillonly/engine/pooling"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -247,6 +248,42 @@ func TestCohere(t *testing.T) {
 	w.check("/v2/embed", `{"texts":["`+long+`b"],"truncate":"END","output_dimension":2}`, `"float":[[1,0]]`)
 	w.check("/v2/embed", `{"texts":["`+long+`"]}`, "no more than 40 bytes")
 	w.check("/v2/embed", `{"texts":["a"],"input_type":"image"}`, `input_type is "image"`)
+}
+
+// TestBehindPooling: a vector goes through the layers that the checkpoint has behind its pooling, before it is cut and gets the
+// length 1; those of all tokens do not.
+func TestBehindPooling(t *testing.T) {
+	half := pools.Layer{Weight: &pools.Matrix{Rows: 3, Cols: 4, Data: []float32{1, 0, 0, 0, 0, 2, 0, 0, 0, 0, -1, 0}}, After: pools.ReLU}
+	last := pools.Layer{Weight: &pools.Matrix{Rows: 2, Cols: 3, Data: []float32{3, 0, 1, 0, 2, 1}}, Bias: &pools.Matrix{Rows: 1, Cols: 2, Data: []float32{0, 0}}}
+	w := newWorld(t, checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolMean, Dense: pools.Head{half, last}, Width: 2, Normalize: true, LowerCase: true})
+	w.check("/v1/embeddings", `{"input":"abccc"}`, `"embedding":[0.6,0.8]`, "^abccc")
+	w.check("/v1/embeddings", `{"input":"ABİ","normalize":false,"add_special_tokens":false}`, `"embedding":[3,4]`)
+	if ids := w.last().IDs; string(rune(ids[2])) != "i" || len(ids) != 5 {
+		t.Errorf("asked %v", ids)
+	}
+	w.check("/v1/embeddings", `{"input":"ab","dimensions":1,"normalize":false}`, `"embedding":[3]`)
+	w.check("/v1/embeddings", `{"input":"ab","dimensions":3}`, "have 2")
+	w.check("/embed_all", `{"inputs":"b"}`, `[[[0,0,0,0],[0,1,0,0]]]`)
+	w.check("/score", `{"text_1":"a","text_2":["b"]}`, `"score":0`)
+	w.subject.Dense = w.subject.Dense[1:]
+	w.check("/v1/embeddings", `{"input":"a"}`, "the model gave 4 numbers; the layer behind its pooling reads 3")
+}
+
+// TestUnprompted: of a model that does not pool its prompt's tokens, the vectors of those behind them are pooled.
+func TestUnprompted(t *testing.T) {
+	for kind, want := range map[engine.Pool]string{engine.PoolMean: "[0.5,0.5,0,0]", engine.PoolMax: "[1,1,0,0]", engine.PoolFirst: "[1,0,0,0]"} {
+		w := newWorld(t, checkpoint.Model{Kind: checkpoint.Embedder, Pool: kind, Unprompted: true, Prompts: map[string]string{"q": "cc:"}})
+		w.check("/v1/embeddings", `{"input":"ab","prompt_name":"q"}`, `"embedding":`+want, "^cc:ab")
+		if ask := w.last().Ask; ask.Pool != engine.PoolAll {
+			t.Errorf("asked %+v", ask)
+		}
+		w.check("/v1/embeddings", `{"input":"dddab","prompt_name":"q","truncate_prompt_tokens":3,"truncation_side":"left"}`, `"embedding":`+want, "^ab")
+		w.check("/v1/embeddings", `{"input":"","prompt_name":"q"}`, `"embedding":[0,0,0,0]`, "^cc:")
+		w.check("/v1/embeddings", `{"input":"ab"}`, `"embedding":[1,1,0,0]`, "^ab") // pooled where the model runs
+		if ask := w.last().Ask; ask.Pool != kind {
+			t.Errorf("asked %+v", ask)
+		}
+	}
 }
 
 // TestTruncation: only where it is asked for, at the side that is asked for, and never of special tokens.

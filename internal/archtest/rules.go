@@ -101,7 +101,7 @@ var arrows = map[string][]string{
 	"engine/api/pooling":       {"engine/api"},
 	"engine/api/decisions":     {"engine/api"},
 	"engine/decision":          {"engine", "engine/api", "engine/api/decisions", "engine/client", "engine/completion"},
-	"engine/checkpoint":        {"engine", "internal/regular"},
+	"engine/checkpoint":        {"engine", "engine/pooling", "engine/weights", "internal/regular"},
 	"engine/grammar":           {"engine"},
 	"engine/toolcalls":         {},
 	"engine/tokenizer":         {"engine", "engine/grammar", "internal/regular", "internal/turns"},
@@ -117,7 +117,7 @@ var arrows = map[string][]string{
 	"engine/client/clienttest": {"engine", "engine/wire"},
 	"engine/detokenize":        {"engine"},
 	"engine/completion":        {"engine", "engine/api", "engine/client", "engine/detokenize", "engine/grammar", "engine/toolcalls", "engine/wire", "internal/budget"},
-	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/completion", "engine/wire", "internal/budget"},
+	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/completion", "engine/pooling", "engine/wire", "internal/budget"},
 	"engine/metrics":           {"engine/client", "engine/completion", "engine/inference", "engine/oip", "engine/wire", "internal/httpserve"},
 	"engine/frontend": {
 		"engine", "engine/api", "engine/api/decisions", "engine/api/pooling", "engine/apikey", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/images", "engine/inference", "engine/metrics", "engine/oip",
