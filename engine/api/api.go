@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/api/fields"
 )
 
 // Error is the body of every refusal, inside {"error": ...}. Param names the field at fault, Code
@@ -78,11 +80,15 @@ func (e *Error) UnmarshalJSON(data []byte) error {
 }
 
 // Decode fills into from body. Unknown fields are ignored, as OpenAI's clients and load generators
-// send many; a key given twice is refused wherever it is.
+// send many; a key given twice is refused wherever it is, and a field that is not as its tags say (package fields).
 func Decode(body []byte, into any) *Error {
+	fields.SetDefaults(into)
 	err := json.Unmarshal(body, into)
 	if err == nil {
-		return checkOnce(body)
+		if err := checkOnce(body); err != nil {
+			return err
+		}
+		return checkTags(into)
 	}
 	var refused *Error
 	var syntax *json.SyntaxError
@@ -103,6 +109,18 @@ func Decode(body []byte, into any) *Error {
 		return Invalid(field, "%s must be %s, not %s", field, typeName(mismatch), mismatch.Value)
 	}
 	return invalidJSON("the request body cannot be decoded: %v", err)
+}
+
+func checkTags(decoded any) *Error {
+	wrong := fields.Check(decoded)
+	if wrong == nil {
+		return nil
+	}
+	e := Invalid(wrong.Field, "%s", wrong.Message)
+	if wrong.Refused {
+		e.Code = codeUnsupported
+	}
+	return e
 }
 
 func invalidJSON(format string, args ...any) *Error {

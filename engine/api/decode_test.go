@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/engine"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected part of testdata files")
@@ -137,7 +139,7 @@ func FuzzDecodeCompletion(f *testing.F) {
 			}
 			return
 		}
-		if r.MaxTokens != nil && *r.MaxTokens < 0 || r.N < 1 || r.Prompt.Len() < 1 || r.Top > MaxTop {
+		if r.MaxTokens != nil && *r.MaxTokens < 0 || r.N < 1 || r.Prompt.Len() < 1 || r.Top > engine.MaxTop {
 			t.Fatalf("invalid request passed: %+v", r)
 		}
 	})

@@ -13,32 +13,32 @@ const DefaultMaxTokens = 16
 // CompletionRequest is the body of POST /v1/completions.
 type CompletionRequest struct {
 	Params
-	Prompt   Prompt `json:"prompt"`
-	Echo     bool   `json:"echo"`
-	Logprobs *int   `json:"logprobs"`
+	Prompt           Prompt `json:"prompt" required:"true"`
+	Echo             bool   `json:"echo" default:"false"`
+	Logprobs         *int   `json:"logprobs" min:"0" max:"20"`
+	AddSpecialTokens bool   `json:"add_special_tokens" default:"true"`
+}
+
+// completionBody is what a completion request is decoded into.
+type completionBody struct {
+	CompletionRequest
+	formFields
+	chatOnly
+	unsupported
 }
 
 // DecodeCompletion decodes and validates a completion request.
 func DecodeCompletion(body []byte) (*CompletionRequest, *Error) {
-	var in struct {
-		CompletionRequest
-		formFields
-		chatOnly
-		unsupported
-	}
-	in.Params = defaultParams()
-	in.AddSpecialTokens = true
+	var in completionBody
 	if err := Decode(body, &in); err != nil {
 		return nil, err
 	}
 	r := &in.CompletionRequest
+	r.AddSpecial = r.AddSpecialTokens
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
 	if err := in.unsupported.check(&r.Params); err != nil {
-		return nil, err
-	}
-	if err := in.chatOnly.check(); err != nil {
 		return nil, err
 	}
 	var err *Error
@@ -48,9 +48,6 @@ func DecodeCompletion(body []byte) (*CompletionRequest, *Error) {
 
 func (r *CompletionRequest) validate() *Error {
 	if r.Logprobs != nil {
-		if err := checkTop("logprobs", *r.Logprobs); err != nil {
-			return err
-		}
 		r.WantLogprobs, r.Top = true, *r.Logprobs
 	}
 	if err := r.Params.validate(); err != nil {
@@ -70,20 +67,28 @@ func (r *CompletionRequest) validate() *Error {
 type ChatRequest struct {
 	Params
 	Templating
-	Messages    json.RawMessage `json:"messages"`
-	Logprobs    bool            `json:"logprobs"`
-	TopLogprobs *int            `json:"top_logprobs"`
-	ToolChoice  json.RawMessage `json:"tool_choice"`
-	Echo        bool            `json:"echo"` // refused
-	AutoTools   bool            `json:"-"`    // the model may call tools, and says in its own words whether it does
+	Messages         json.RawMessage `json:"messages" is:"Messages" required:"true"`
+	Logprobs         bool            `json:"logprobs" default:"false"`
+	TopLogprobs      *int            `json:"top_logprobs" min:"0" max:"20"`
+	ToolChoice       json.RawMessage `json:"tool_choice" is:"ToolChoice"`
+	Echo             json.RawMessage `json:"echo" only:"false"`
+	AddSpecialTokens bool            `json:"add_special_tokens" default:"false"`
+	AutoTools        bool            `json:"-"` // the model may call tools, and says in its own words whether it does
+}
+
+// chatBody is what a chat request is decoded into.
+type chatBody struct {
+	ChatRequest
+	formFields
+	unsupported
 }
 
 // Templating says how messages become a prompt.
 type Templating struct {
-	AddGenerationPrompt  *bool                      `json:"add_generation_prompt"`  // nil: unless the final message is continued
-	ContinueFinalMessage bool                       `json:"continue_final_message"` // the prompt ends with the last message's text
+	AddGenerationPrompt  *bool                      `json:"add_generation_prompt"`                  // nil: unless the final message is continued
+	ContinueFinalMessage bool                       `json:"continue_final_message" default:"false"` // the prompt ends with the last message's text
 	ChatTemplateKwargs   map[string]json.RawMessage `json:"chat_template_kwargs"`
-	Tools                json.RawMessage            `json:"tools"` // a variable of the template
+	Tools                json.RawMessage            `json:"tools" is:"Tools"` // a variable of the template
 }
 
 // Variables are those of the template beside the messages.
@@ -115,16 +120,12 @@ func (t *Templating) Validate() *Error {
 // DecodeChat decodes and validates a chat request. Its MaxTokens is nil when the client left the
 // length to the model.
 func DecodeChat(body []byte) (*ChatRequest, *Error) {
-	var in struct {
-		ChatRequest
-		formFields
-		unsupported
-	}
-	in.Params = defaultParams()
+	var in chatBody
 	if err := Decode(body, &in); err != nil {
 		return nil, err
 	}
 	r := &in.ChatRequest
+	r.AddSpecial = r.AddSpecialTokens
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
@@ -140,9 +141,6 @@ func DecodeChat(body []byte) (*ChatRequest, *Error) {
 
 func (r *ChatRequest) validate() *Error {
 	if r.TopLogprobs != nil {
-		if err := checkTop("top_logprobs", *r.TopLogprobs); err != nil {
-			return err
-		}
 		if *r.TopLogprobs > 0 && !r.Logprobs {
 			return Invalid("top_logprobs", "top_logprobs needs logprobs to be true")
 		}
@@ -155,8 +153,6 @@ func (r *ChatRequest) validate() *Error {
 	switch {
 	case r.MaxTokens != nil && *r.MaxTokens == 0 && r.PromptLogprobs == nil:
 		return Invalid("max_tokens", "max_tokens is 0, which needs prompt_logprobs; otherwise ask for 1 or more")
-	case r.Echo:
-		return Unsupported("echo")
 	}
 	if err := r.Templating.Validate(); err != nil {
 		return err
@@ -214,11 +210,11 @@ func checkContent(index int, raw json.RawMessage) *Error {
 // TokenizeRequest is the body of POST /tokenize: a Prompt, or Messages to render first.
 type TokenizeRequest struct {
 	Templating
-	Model            string          `json:"model"`
+	Model            string          `json:"model" is:"ModelName"`
 	Prompt           *string         `json:"prompt"`
-	Messages         json.RawMessage `json:"messages"`
-	AddSpecialTokens *bool           `json:"add_special_tokens"` // nil: true for a prompt, false for messages
-	ReturnTokenStrs  bool            `json:"return_token_strs"`
+	Messages         json.RawMessage `json:"messages" is:"Messages"`
+	AddSpecialTokens *bool           `json:"add_special_tokens" about:"Default true for a prompt, false for messages."`
+	ReturnTokenStrs  bool            `json:"return_token_strs" default:"false"`
 }
 
 // DecodeTokenize decodes and validates a tokenize request.
@@ -244,8 +240,8 @@ func DecodeTokenize(body []byte) (*TokenizeRequest, *Error) {
 
 // DetokenizeRequest is the body of POST /detokenize.
 type DetokenizeRequest struct {
-	Model  string    `json:"model"`
-	Tokens TokenList `json:"tokens"`
+	Model  string    `json:"model" is:"ModelName"`
+	Tokens TokenList `json:"tokens" required:"true"`
 }
 
 // DecodeDetokenize decodes and validates a detokenize request.

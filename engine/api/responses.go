@@ -34,7 +34,7 @@ type CompletionChoice struct {
 	Index          int                 `json:"index"`
 	Text           string              `json:"text"`
 	Logprobs       *CompletionLogprobs `json:"logprobs"`
-	FinishReason   string              `json:"finish_reason"` // "" is null: not finished
+	FinishReason   string              `json:"finish_reason" null:"true"` // "" is null: not finished
 	StopReason     StopReason          `json:"stop_reason"`
 	TokenIDs       []uint32            `json:"token_ids,omitempty"`
 	PromptTokenIDs []uint32            `json:"prompt_token_ids,omitempty"`
@@ -95,7 +95,7 @@ type ChatChoice struct {
 	Message      *ChatMessage  `json:"message,omitempty"`
 	Delta        *ChatMessage  `json:"delta,omitempty"`
 	Logprobs     *ChatLogprobs `json:"logprobs"`
-	FinishReason string        `json:"finish_reason"` // "" is null: not finished
+	FinishReason string        `json:"finish_reason" null:"true"` // "" is null: not finished
 	StopReason   StopReason    `json:"stop_reason"`
 	TokenIDs     []uint32      `json:"token_ids,omitempty"`
 }

@@ -36,13 +36,13 @@ const anyObject = `{"type":"object"}`
 
 // formFields are the fields of a request that say a Form: OpenAI's, vLLM's, and those that vLLM had before.
 type formFields struct {
-	ResponseFormat    json.RawMessage `json:"response_format"`
-	StructuredOutputs json.RawMessage `json:"structured_outputs"`
-	GuidedJSON        json.RawMessage `json:"guided_json"`
-	GuidedRegex       json.RawMessage `json:"guided_regex"`
-	GuidedChoice      json.RawMessage `json:"guided_choice"`
-	GuidedGrammar     json.RawMessage `json:"guided_grammar"`
-	GuidedWhitespace  json.RawMessage `json:"guided_whitespace_pattern"`
+	ResponseFormat    json.RawMessage `json:"response_format" is:"ResponseFormat"`
+	StructuredOutputs json.RawMessage `json:"structured_outputs" is:"StructuredOutputs"`
+	GuidedJSON        json.RawMessage `json:"guided_json" is:"JSONSchema"`
+	GuidedRegex       json.RawMessage `json:"guided_regex" is:"Text"`
+	GuidedChoice      json.RawMessage `json:"guided_choice" is:"Choices"`
+	GuidedGrammar     json.RawMessage `json:"guided_grammar" is:"Text"`
+	GuidedWhitespace  json.RawMessage `json:"guided_whitespace_pattern" only:""`
 }
 
 // form is the one Form that the fields say; nil where they say none.
@@ -61,8 +61,6 @@ func (f *formFields) form(p *Params) (*Form, *Error) {
 		forms = append(forms, also...)
 	}
 	switch {
-	case !Neutral(f.GuidedWhitespace, ""):
-		return nil, Unsupported("guided_whitespace_pattern")
 	case len(forms) == 0:
 		return nil, nil
 	case len(forms) > 1:

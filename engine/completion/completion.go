@@ -67,7 +67,7 @@ func (s *Service) Completion(ctx context.Context, text *Text, from Origin, reque
 		if err := c.checkText(i, text); err != nil {
 			return nil, err
 		}
-		ids, err := c.tokens(ctx, "prompt", text, c.AddSpecialTokens)
+		ids, err := c.tokens(ctx, "prompt", text, c.AddSpecial)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ func (s *Service) Chat(ctx context.Context, text *Text, from Origin, request *ap
 	if err := c.checkText(0, rendered); err != nil {
 		return nil, err
 	}
-	ids, err := c.tokens(ctx, "messages", rendered, c.AddSpecialTokens)
+	ids, err := c.tokens(ctx, "messages", rendered, c.AddSpecial)
 	if err != nil {
 		return nil, err
 	}

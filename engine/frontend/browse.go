@@ -12,9 +12,10 @@ import (
 
 // browsed says that a path is one that the page of video streams asks for. A browser cannot send a bearer's token with pages, pictures
 // and events, so the key may come as the password of HTTP Basic there.
-func browsed(r *http.Request) bool {
-	path := r.URL.Path
-	return path == "/video" || strings.HasPrefix(path, "/video/") || strings.HasPrefix(path, "/v1/video/") || path == "/v1/models" && r.Method == http.MethodGet
+func browsed(r *http.Request) bool { return browsedPath(r.Method, r.URL.Path) }
+
+func browsedPath(method, path string) bool {
+	return path == "/video" || strings.HasPrefix(path, "/video/") || strings.HasPrefix(path, "/v1/video/") || path == "/v1/models" && method == http.MethodGet
 }
 
 // challenge says how a key is sent.

@@ -108,9 +108,7 @@ func (f *Frontend) statistics(m *Model, name string) oip.ModelStatistics {
 // index lists the models of the repository, which are those of the configuration. It changes nothing, so its body may
 // have any Content-Type, as that of an inference may.
 func (f *Frontend) index(x *exchange, r *http.Request) {
-	var asked struct {
-		Ready bool `json:"ready"`
-	}
+	var asked indexRequest
 	if refused := f.readOptional(x, r, &asked); refused != nil {
 		f.refuse(x, refused)
 		return

@@ -10,8 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/api"
-	"github.com/prefillonly/prefillonly/engine/api/decisions"
-	"github.com/prefillonly/prefillonly/engine/api/pooling"
 )
 
 // open are the paths that need no API key, as probes do not hold secrets; watched are those that are served
@@ -26,49 +24,12 @@ var (
 func (f *Frontend) routes() http.Handler {
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead) // some probes ask for headers alone
-	get := func(path string, h func(*exchange, *http.Request)) { router.Get(path, handle(h)) }
-	post := func(path string, h func(*exchange, *http.Request)) { router.Post(path, handle(h)) }
-	post("/v1/completions", f.answerCompletion)
-	post("/v1/completions/render", f.renderCompletions)
-	post("/v1/chat/completions", f.answerChat)
-	post("/v1/chat/completions/render", f.renderChat)
-	for _, e := range pooling.Endpoints() {
-		post(e.Path, f.answerScoring(e))
+	for _, r := range f.table() {
+		router.Method(r.method, r.pattern, r.serve)
 	}
-	post("/v1/decisions", f.answerDecision(decisions.Decode))
-	post("/v1/systemone", f.answerDecision(decisions.DecodeSystemOne))
-	get("/v1/models", f.listModels)
-	get("/v1/models/*", f.getModel)
-	post("/v1/models/*", f.setModel)
-	post("/tokenize", f.tokenize)
-	post("/detokenize", f.detokenize)
-	post("/decode", f.decodeIDs)
-	post("/embed_sparse", f.embedSparse)
-	get("/info", f.info)
-	get("/tokenizer_info", f.tokenizerInfo)
-	get("/v2", f.describeServer)
-	get("/v2/health/live", f.live)
-	get("/v2/health/ready", f.liveReady)
-	get("/v2/models/stats", f.allStatistics)
-	get("/v2/models/*", f.describeModel)
-	post("/v2/models/*", f.infer)
-	post("/v2/repository/index", f.index)
-	post("/v2/repository/models/*", f.setRepositoryModel)
 	if f.video != nil {
-		router.Handle("/v1/video/*", f.video)
+		router.Handle(videoPaths, f.video)
 	}
-	if f.cfg.DevMode {
-		post("/reset_prefix_cache", f.resetPrefixCache)
-	}
-	get("/ping", f.health)
-	post("/ping", f.health)
-	get("/health", f.health)
-	get("/ready", f.ready)
-	get("/version", f.version)
-	get("/load", f.serverLoad)
-	get("/video", f.videoPage)
-	get("/video/{file}", f.videoPage)
-	router.Method(http.MethodGet, "/metrics", f.metrics.Handler())
 	router.NotFound(handle(func(x *exchange, r *http.Request) { f.refuse(x, unknownPath(r.URL.Path)) }))
 	router.MethodNotAllowed(handle(func(x *exchange, r *http.Request) {
 		var allowed []string

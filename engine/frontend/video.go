@@ -19,7 +19,8 @@ import (
 const videoTimeout = 2 * time.Second
 
 // proxyVideo hands requests to the process that keeps video streams, both ways as they come. Each has a connection of its own there, so that
-// one whose camera says more than is taken in holds up no other.
+// one whose camera says more than is taken in holds up no other. No connection is kept for another request; with DisableKeepAlives the other side
+// would hang up with a refusal that it gives before a body's end, and the refusal be lost.
 func (f *Frontend) proxyVideo(socket string) http.Handler {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{Timeout: videoTimeout}).DialContext(ctx, "unix", socket)
@@ -29,7 +30,7 @@ func (f *Frontend) proxyVideo(socket string) http.Handler {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "video"
 			r.Out.Header.Del("Authorization") // it was looked at here
 		},
-		Transport:     &http.Transport{DialContext: dial, DisableCompression: true, DisableKeepAlives: true},
+		Transport:     &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: -1},
 		FlushInterval: -1,
 		ErrorLog:      zap.NewStdLog(f.log.Named("video")),
 		ModifyResponse: func(r *http.Response) error {

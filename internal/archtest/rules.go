@@ -97,9 +97,11 @@ var arrows = map[string][]string{
 	},
 
 	// edge
-	"engine/api":               {"engine"},
-	"engine/api/pooling":       {"engine/api"},
-	"engine/api/decisions":     {"engine/api"},
+	"engine/api":               {"engine", "engine/api/fields"},
+	"engine/api/fields":        {},
+	"engine/api/openapi":       {"engine/api/fields"},
+	"engine/api/pooling":       {"engine/api", "engine/api/fields"},
+	"engine/api/decisions":     {"engine/api", "engine/api/fields"},
 	"engine/decision":          {"engine", "engine/api", "engine/api/decisions", "engine/client", "engine/completion"},
 	"engine/checkpoint":        {"engine", "engine/pooling", "engine/weights", "internal/regular"},
 	"engine/grammar":           {"engine"},
@@ -120,7 +122,7 @@ var arrows = map[string][]string{
 	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/completion", "engine/pooling", "engine/wire", "internal/budget"},
 	"engine/metrics":           {"engine/client", "engine/completion", "engine/inference", "engine/oip", "engine/wire", "internal/httpserve"},
 	"engine/frontend": {
-		"engine", "engine/api", "engine/api/decisions", "engine/api/pooling", "engine/apikey", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/images", "engine/inference", "engine/metrics", "engine/oip",
+		"engine", "engine/api", "engine/api/decisions", "engine/api/fields", "engine/api/openapi", "engine/api/pooling", "engine/apikey", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/images", "engine/inference", "engine/metrics", "engine/oip",
 		"engine/scoring", "engine/videopage", "engine/wire",
 		"internal/contentcoding", "internal/cors", "internal/httpserve", "internal/opened", "internal/requestid", "internal/turns",
 	},
@@ -275,7 +277,7 @@ var externals = []struct {
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
 	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics"}, "HTTP stays at the edge, and with what asks it"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/toolcalls", "engine/api/decisions", "engine/api/pooling", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

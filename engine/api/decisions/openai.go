@@ -9,25 +9,25 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 )
 
+// decisionBody is the body of POST /v1/decisions.
+type decisionBody struct {
+	Model              string                     `json:"model" is:"ModelName"`
+	Input              json.RawMessage            `json:"input" is:"DecisionInput" required:"true"`
+	Questions          []question                 `json:"questions" items:"400" required:"true"`
+	PromptCacheKey     string                     `json:"prompt_cache_key" bytes:"256"`
+	SafetyIdentifier   string                     `json:"safety_identifier" bytes:"256"`
+	ChatTemplateKwargs map[string]json.RawMessage `json:"chat_template_kwargs"`
+	CacheSalt          string                     `json:"cache_salt" bytes:"256"`
+	Priority           int                        `json:"priority" default:"0"`
+	RequestID          string                     `json:"request_id"`
+	Joint              json.RawMessage            `json:"joint" only:"false" refused:"is not supported: each question is answered by itself; leave it out"`
+}
+
 // Decode decodes and validates the body of POST /v1/decisions.
 func Decode(body []byte) (*Request, *api.Error) {
-	var in struct {
-		Model              string                     `json:"model"`
-		Input              json.RawMessage            `json:"input"`
-		Questions          []question                 `json:"questions"`
-		PromptCacheKey     string                     `json:"prompt_cache_key"`
-		SafetyIdentifier   string                     `json:"safety_identifier"`
-		ChatTemplateKwargs map[string]json.RawMessage `json:"chat_template_kwargs"`
-		CacheSalt          string                     `json:"cache_salt"`
-		Priority           int                        `json:"priority"`
-		RequestID          string                     `json:"request_id"`
-		Joint              json.RawMessage            `json:"joint"`
-	}
+	var in decisionBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
-	}
-	if joint := string(in.Joint); joint != "" && joint != "null" && joint != "false" {
-		return nil, api.Invalid("joint", "joint is not supported: each question is answered by itself; leave it out")
 	}
 	messages, err := messagesOf(in.Input)
 	if err != nil {
@@ -52,30 +52,25 @@ func Decode(body []byte) (*Request, *api.Error) {
 
 // validate holds what both APIs have in common.
 func (r *Request) validate() *api.Error {
-	switch n := len(r.Questions); {
-	case n == 0:
+	if len(r.Questions) == 0 {
 		return api.Invalid("questions", "questions is missing; ask at least one")
-	case n > MaxQuestions:
-		return api.Invalid("questions", "questions has %d entries, at most %d are answered at a time", n, MaxQuestions)
-	case len(r.Salt) > 2*api.MaxSaltBytes || len(r.User) > api.MaxSaltBytes:
-		return api.Invalid("cache_salt", "cache_salt, prompt_cache_key and safety_identifier may have %d bytes", api.MaxSaltBytes)
 	}
 	return nil
 }
 
 // question is one of /v1/decisions.
 type question struct {
-	Type         Kind            `json:"type"`
+	Type         Kind            `json:"type" enum:"predicate,choice,score" required:"true"`
 	Name         *string         `json:"name"`
-	Instructions json.RawMessage `json:"instructions"`
+	Instructions json.RawMessage `json:"instructions" is:"DecisionText" required:"true"`
 	Choices      []struct {
-		Value       json.RawMessage `json:"value"`
+		Value       json.RawMessage `json:"value" is:"OptionValue" required:"true"`
 		Description string          `json:"description"`
-	} `json:"choices"`
+	} `json:"choices" items:"255"`
 	Levels []struct {
-		Label       string `json:"label"`
+		Label       string `json:"label" required:"true"`
 		Description string `json:"description"`
-	} `json:"levels"`
+	} `json:"levels" items:"10"`
 }
 
 func (q *question) read(field string) (Question, *api.Error) {
@@ -145,14 +140,14 @@ func checkOptions(options []Option, field string, most int) *api.Error {
 
 // item is one of a list of input: a message, a call or what it returned.
 type item struct {
-	Type      string          `json:"type"`
-	Role      string          `json:"role"`
-	Content   json.RawMessage `json:"content"`
+	Type      string          `json:"type" enum:"message,function_call,custom_tool_call,function_call_output,custom_tool_call_output" default:"message"`
+	Role      string          `json:"role" enum:"user,developer,system,assistant"`
+	Content   json.RawMessage `json:"content" is:"DecisionText"`
 	CallID    string          `json:"call_id"`
 	Name      string          `json:"name"`
 	Arguments string          `json:"arguments"`
 	Input     string          `json:"input"`
-	Output    json.RawMessage `json:"output"`
+	Output    json.RawMessage `json:"output" is:"DecisionText"`
 }
 
 // messagesOf reads input: a string, or a list of items. Calls and their outputs become text of the assistant and the user,

@@ -4,35 +4,35 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/fields"
 )
+
+// systemOneBody is the body of POST /v1/systemone.
+type systemOneBody struct {
+	Model              string                     `json:"model" is:"ModelName"`
+	State              json.RawMessage            `json:"state" is:"Any"`
+	Instructions       string                     `json:"instructions"`
+	Questions          named                      `json:"questions" items:"400" required:"true"`
+	ChatTemplateKwargs map[string]json.RawMessage `json:"chat_template_kwargs"`
+	CacheSalt          string                     `json:"cache_salt" bytes:"256"`
+	Priority           int                        `json:"priority" default:"0"`
+	RequestID          string                     `json:"request_id"`
+	User               string                     `json:"user" bytes:"256"`
+	Images             json.RawMessage            `json:"images" only:"[]" refused:"cannot be read: the models of this server read text alone"`
+	Files              json.RawMessage            `json:"files" only:"[]" refused:"cannot be read: the models of this server read text alone"`
+	Audio              json.RawMessage            `json:"audio" only:"[]" refused:"cannot be read: the models of this server read text alone"`
+	Videos             json.RawMessage            `json:"videos" only:"[]" refused:"cannot be read: the models of this server read text alone"`
+}
 
 // DecodeSystemOne decodes and validates the body of POST /v1/systemone.
 func DecodeSystemOne(body []byte) (*Request, *api.Error) {
-	var in struct {
-		Model              string                     `json:"model"`
-		State              json.RawMessage            `json:"state"`
-		Instructions       string                     `json:"instructions"`
-		Questions          ordered                    `json:"questions"`
-		ChatTemplateKwargs map[string]json.RawMessage `json:"chat_template_kwargs"`
-		CacheSalt          string                     `json:"cache_salt"`
-		Priority           int                        `json:"priority"`
-		RequestID          string                     `json:"request_id"`
-		User               string                     `json:"user"`
-		Images             json.RawMessage            `json:"images"`
-		Files              json.RawMessage            `json:"files"`
-		Audio              json.RawMessage            `json:"audio"`
-		Videos             json.RawMessage            `json:"videos"`
-	}
+	var in systemOneBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
-	}
-	for field, raw := range map[string]json.RawMessage{"images": in.Images, "files": in.Files, "audio": in.Audio, "videos": in.Videos} {
-		if text := string(bytes.TrimSpace(raw)); text != "" && text != "null" && text != "[]" {
-			return nil, api.Invalid(field, "%s cannot be read: the models of this server read text alone", field)
-		}
 	}
 	r := &Request{
 		Model: in.Model, ChatTemplateKwargs: in.ChatTemplateKwargs, Salt: in.CacheSalt, User: in.User, Priority: in.Priority,
@@ -61,13 +61,15 @@ func stateText(raw json.RawMessage) string {
 	return string(bytes.TrimSpace(raw))
 }
 
+type systemOneQuestion struct {
+	Type         Kind            `json:"type" enum:"choice,noul,score" required:"true"`
+	Instructions string          `json:"instructions" required:"true"`
+	Criteria     json.RawMessage `json:"criteria" is:"Criteria"`
+}
+
 func readSystemOne(name string, raw json.RawMessage) (Question, *api.Error) {
 	field := "questions." + name
-	var in struct {
-		Type         Kind            `json:"type"`
-		Instructions string          `json:"instructions"`
-		Criteria     json.RawMessage `json:"criteria"`
-	}
+	var in systemOneQuestion
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return Question{}, api.Invalid(field, "%s must be an object with type, instructions and criteria", field)
 	}
@@ -119,6 +121,17 @@ func criteria(raw json.RawMessage, field string) ([]Option, *api.Error) {
 		options = append(options, o)
 	}
 	return options, checkOptions(options, field, MaxOptions)
+}
+
+// named are the questions of a systemOneBody, by name.
+type named ordered
+
+// UnmarshalJSON decodes an object.
+func (n *named) UnmarshalJSON(raw []byte) error { return (*ordered)(n).UnmarshalJSON(raw) }
+
+// JSONSchema implements fields.Shaped.
+func (n *named) JSONSchema() fields.Schema {
+	return fields.Schema{"type": "object", "additionalProperties": fields.Body(reflect.TypeFor[systemOneQuestion]())}
 }
 
 // ordered is the members of a JSON object in the order in which they are written.

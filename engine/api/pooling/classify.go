@@ -8,22 +8,22 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 )
 
+// classifyBody is vLLM's and SGLang's.
+type classifyBody struct {
+	common
+	chat
+	Input      json.RawMessage `json:"input" is:"Inputs" about:"Or messages in place of it."`
+	Activation *bool           `json:"use_activation"`
+	OldName    *bool           `json:"activation"`
+}
+
 // decodeClassify decodes the body of POST /classify, vLLM's and SGLang's.
 func decodeClassify(body []byte) (*Request, *api.Error) {
-	var in struct {
-		common
-		chat
-		Input      json.RawMessage `json:"input"`
-		Activation *bool           `json:"use_activation"`
-		OldName    *bool           `json:"activation"`
-	}
+	var in classifyBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r, err := in.request(Classify)
-	if err != nil {
-		return nil, err
-	}
+	r := in.request(Classify)
 	r.Activate = raw(in.Activation, in.OldName)
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
 		b = a.list(b, spill, "classify-", func(b []byte, i int) []byte {
@@ -42,34 +42,24 @@ func decodeClassify(body []byte) (*Request, *api.Error) {
 // tasks are vLLM's names of them.
 var tasks = map[string]Task{"": ByModel, "embed": Embed, "token_embed": EmbedTokens, "classify": Classify, "token_classify": ClassifyToken}
 
+// poolingBody is vLLM's.
+type poolingBody struct {
+	common
+	chat
+	encoding
+	embedding
+	Input json.RawMessage `json:"input" is:"Inputs" about:"Or messages in place of it."`
+	Task  string          `json:"task" enum:"embed,token_embed,classify,token_classify"`
+}
+
 // decodePooling decodes the body of POST /pooling, vLLM's.
 func decodePooling(body []byte) (*Request, *api.Error) {
-	var in struct {
-		common
-		chat
-		encoding
-		embedding
-		Input json.RawMessage `json:"input"`
-		Task  string          `json:"task"`
-	}
+	var in poolingBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	task, ok := tasks[in.Task]
-	if !ok {
-		return nil, api.Invalid("task", "task is %.40q; it must be embed, token_embed, classify or token_classify", in.Task)
-	}
-	r, err := in.request(task)
-	if err != nil {
-		return nil, err
-	}
-	base64, err := in.base64()
-	if err == nil {
-		err = in.apply(r)
-	}
-	if err != nil {
-		return nil, err
-	}
+	r, base64 := in.request(tasks[in.Task]), in.Format == "base64"
+	in.apply(r)
 	r.Activate = raw(in.Activation)
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
 		b = a.list(b, spill, "pool-", func(b []byte, i int) []byte {

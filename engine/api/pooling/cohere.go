@@ -72,48 +72,31 @@ func appendIntegers(b []byte, v []int, offset int) []byte {
 // cohereEmbed is the body of Cohere's POST /v1/embed and /v2/embed.
 type cohereEmbed struct {
 	common
-	Texts     json.RawMessage `json:"texts"`
-	Inputs    json.RawMessage `json:"inputs"`
-	Images    json.RawMessage `json:"images"`
-	InputType string          `json:"input_type"`
-	MaxTokens int             `json:"max_tokens"`
-	Dimension int             `json:"output_dimension"`
-	Types     []string        `json:"embedding_types"`
-	Cut       string          `json:"truncate"`
+	Texts     json.RawMessage `json:"texts" is:"Texts" about:"Or inputs in place of it."`
+	Inputs    json.RawMessage `json:"inputs" is:"Texts"`
+	Images    json.RawMessage `json:"images" only:"[]"`
+	InputType string          `json:"input_type" enum:"search_query,search_document,classification,clustering"`
+	MaxTokens int             `json:"max_tokens" default:"0" min:"0" about:"0: all. More than 0 needs truncate START or END."`
+	Dimension int             `json:"output_dimension" default:"0" min:"0" says:"1 or more, or 0 for all"`
+	Types     []string        `json:"embedding_types" enum:"float,int8,uint8,binary,ubinary,base64"`
+	Cut       string          `json:"truncate" enum:"NONE,START,END"`
 }
 
 // apply fills in what is not the same in other APIs.
 func (c *cohereEmbed) apply(r *Request) *api.Error {
-	if c.InputType != "" {
-		names, known := inputTypes[c.InputType]
-		if !known {
-			return api.Invalid("input_type", "input_type is %.40q; it must be search_query, search_document, classification or clustering", c.InputType)
-		}
-		r.PromptAmong = names
-	}
-	switch c.Cut {
-	case "END", "START":
+	r.PromptAmong = inputTypes[c.InputType]
+	if c.Cut == "END" || c.Cut == "START" {
 		r.Fit.Most, r.Fit.Left = -1, c.Cut == "START"
-	case "", "NONE":
-	default:
-		return api.Invalid("truncate", "truncate is %.40q; it must be \"NONE\", \"START\" or \"END\"", c.Cut)
-	}
-	switch {
-	case c.MaxTokens < 0 || c.MaxTokens > 0 && c.Cut == "NONE":
-		return api.Invalid("max_tokens", "max_tokens is %d; it must be 1 or more, and truncate \"START\" or \"END\" with it", c.MaxTokens)
-	case c.MaxTokens > 0:
-		r.Fit.Most = c.MaxTokens
-	}
-	if c.Dimension < 0 {
-		return api.Invalid("output_dimension", "output_dimension is %d; it must be 1 or more", c.Dimension)
 	}
 	r.Dimensions = c.Dimension
-	for _, name := range c.Types {
-		if !slices.ContainsFunc(numberTypes, func(t numberType) bool { return t.name == name }) {
-			return api.Invalid("embedding_types", "embedding_types has %.40q; it may have float, int8, uint8, binary, ubinary and base64", name)
-		}
+	if c.MaxTokens == 0 {
+		return nil
 	}
-	return checkUnsupported(field{"images", c.Images, "[]"})
+	if c.Cut == "NONE" {
+		return api.Invalid("max_tokens", "max_tokens is %d; it needs truncate \"START\" or \"END\"", c.MaxTokens)
+	}
+	r.Fit.Most = c.MaxTokens
+	return nil
 }
 
 // texts reads the texts in either form.
@@ -143,11 +126,8 @@ func decodeCohereEmbed(version string) func(body []byte) (*Request, *api.Error) 
 		if err := api.Decode(body, &in); err != nil {
 			return nil, err
 		}
-		r, err := in.request(Embed)
-		if err == nil {
-			err = in.apply(r)
-		}
-		if err != nil {
+		r := in.request(Embed)
+		if err := in.apply(r); err != nil {
 			return nil, err
 		}
 		texts, err := in.texts(r)

@@ -8,54 +8,33 @@ import (
 
 // common is what bodies of OpenAI's and vLLM's kind have in common.
 type common struct {
-	Model          string  `json:"model"`
-	User           string  `json:"user"`
-	CacheSalt      string  `json:"cache_salt"`
-	RequestID      string  `json:"request_id"`
-	Priority       int     `json:"priority"`
-	AddSpecial     *bool   `json:"add_special_tokens"`
-	Truncate       *int    `json:"truncate_prompt_tokens"`
-	TruncationSide *string `json:"truncation_side"`
+	Model          string `json:"model" is:"ModelName"`
+	User           string `json:"user" bytes:"256"`
+	CacheSalt      string `json:"cache_salt" bytes:"256"`
+	RequestID      string `json:"request_id" bytes:"256"`
+	Priority       int    `json:"priority" default:"0"`
+	AddSpecial     *bool  `json:"add_special_tokens" default:"true"`
+	Truncate       *int   `json:"truncate_prompt_tokens" min:"-1" except:"0" says:"1 or more, or -1 for the model's limit"`
+	TruncationSide string `json:"truncation_side" enum:"left,right"`
 }
 
 // request begins the request that c's body asks.
-func (c *common) request(task Task) (*Request, *api.Error) {
+func (c *common) request(task Task) *Request {
 	r := &Request{Model: c.Model, User: c.User, Salt: c.CacheSalt, RequestID: c.RequestID, Priority: c.Priority, Task: task, AddSpecial: true}
-	for _, s := range []struct{ param, value string }{{"cache_salt", r.Salt}, {"user", r.User}, {"request_id", r.RequestID}} {
-		if len(s.value) > api.MaxSaltBytes {
-			return nil, api.Invalid(s.param, "%s has %d bytes; the limit is %d", s.param, len(s.value), api.MaxSaltBytes)
-		}
-	}
 	if c.AddSpecial != nil {
 		r.AddSpecial = *c.AddSpecial
 	}
 	if c.Truncate != nil {
-		if *c.Truncate < -1 || *c.Truncate == 0 {
-			return nil, api.Invalid("truncate_prompt_tokens", "truncate_prompt_tokens is %d; it must be 1 or more, or -1 for the model's limit", *c.Truncate)
-		}
 		r.Fit.Most = *c.Truncate
 	}
-	if c.TruncationSide != nil {
-		left, err := side("truncation_side", *c.TruncationSide, "left", "right")
-		if err != nil {
-			return nil, err
-		}
-		r.Fit.Left = left
-	}
-	return r, nil
-}
-
-func side(field, value, left, right string) (isLeft bool, err *api.Error) {
-	if value != left && value != right {
-		return false, api.Invalid(field, "%s is %.40q; it must be %q or %q", field, value, left, right)
-	}
-	return value == left, nil
+	r.Fit.Left = c.TruncationSide == "left"
+	return r
 }
 
 // chat is what bodies have that may bring messages in place of inputs.
 type chat struct {
 	api.Templating
-	Messages json.RawMessage `json:"messages"`
+	Messages json.RawMessage `json:"messages" is:"Messages"`
 }
 
 // inputs fills in what raw, which came in field, or the messages of c bring.
@@ -128,20 +107,4 @@ func readStrings(field string, raw json.RawMessage) ([]string, *api.Error) {
 		return nil, empty(field, "%s is an empty list; give at least one", field)
 	}
 	return list, tooMany(field, len(list))
-}
-
-// field is a field of a body that changes the answer and is not served, with the values at which it does not.
-type field struct {
-	name    string
-	raw     json.RawMessage
-	neutral string // JSON literals, one a line
-}
-
-func checkUnsupported(fields ...field) *api.Error {
-	for _, f := range fields {
-		if !api.Neutral(f.raw, f.neutral) {
-			return api.Unsupported(f.name)
-		}
-	}
-	return nil
 }

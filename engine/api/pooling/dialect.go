@@ -1,6 +1,9 @@
 package pooling
 
-import "github.com/prefillonly/prefillonly/engine/api"
+import (
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/fields"
+)
 
 // Dialect is an API's form of an error.
 type Dialect uint8
@@ -29,7 +32,7 @@ func (d Dialect) Error(status int, e *api.Error) (int, any) {
 		switch {
 		case e.Code == "tokenization_failed":
 			kind.name = "Tokenizer"
-		case e.Code == codeEmpty:
+		case e.Code == CodeEmpty:
 			kind = teiKind{400, "Empty"}
 		case !known:
 			kind = teiKind{status, "Validation"}
@@ -63,11 +66,18 @@ func (e jinaError) MarshalJSON() ([]byte, error) {
 	return append(api.AppendString(append(b[:len(b)-1], `,"detail":`...), e.Message), '}'), nil
 }
 
-// codeEmpty marks a body with nothing to compute, which TEI tells from others that are wrong.
-const codeEmpty = "empty_input"
+// JSONSchema implements fields.Shaped.
+func (e jinaError) JSONSchema() fields.Schema {
+	s := (*api.Error)(nil).JSONSchema()
+	s["properties"].(fields.Schema)["detail"] = word
+	return s
+}
+
+// CodeEmpty marks a body with nothing to compute, which TEI tells from others that are wrong.
+const CodeEmpty = "empty_input"
 
 func empty(field, format string, args ...any) *api.Error {
 	e := api.Invalid(field, format, args...)
-	e.Code = codeEmpty
+	e.Code = CodeEmpty
 	return e
 }

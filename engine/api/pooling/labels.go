@@ -10,11 +10,11 @@ import (
 // labelled is what the two bodies that ask for probabilities of labels share.
 type labelled struct {
 	common
-	Query     json.RawMessage `json:"query"`
-	Items     json.RawMessage `json:"items"`
-	Labels    json.RawMessage `json:"label_token_ids"`
+	Query     json.RawMessage `json:"query" is:"TextOrTokens" required:"true"`
+	Items     json.RawMessage `json:"items" is:"Inputs" required:"true"`
+	Labels    json.RawMessage `json:"label_token_ids" is:"Labels" required:"true"`
 	Softmax   *bool           `json:"apply_softmax"`
-	ItemFirst bool            `json:"item_first"`
+	ItemFirst bool            `json:"item_first" default:"false"`
 }
 
 // apply fills in the query, the items and the labels.
@@ -58,10 +58,7 @@ func decodeGenerative(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r, err := in.request(Labels)
-	if err != nil {
-		return nil, err
-	}
+	r := in.request(Labels)
 	if err := in.apply(r); err != nil {
 		return nil, err
 	}
@@ -73,31 +70,37 @@ func decodeGenerative(body []byte) (*Request, *api.Error) {
 	return r, nil
 }
 
+// labelScoresBody is SGLang's.
+type labelScoresBody struct {
+	labelled
+	Temperature *float64        `json:"temperature" above:"0" about:"Another than 1 needs apply_softmax."`
+	Logprobs    json.RawMessage `json:"return_token_logprobs" only:"false"`
+	Hidden      json.RawMessage `json:"return_pooled_hidden_states" only:"false"`
+	Extraction  json.RawMessage `json:"score_extraction_token" only:""`
+}
+
+// asksLabels tells SGLang's body of POST /score from vLLM's.
+func asksLabels(body []byte) bool {
+	var in struct {
+		Query  json.RawMessage `json:"query"`
+		Labels json.RawMessage `json:"label_token_ids"`
+	}
+	return json.Unmarshal(body, &in) == nil && (in.Query != nil || in.Labels != nil)
+}
+
 // decodeLabelScores decodes SGLang's body of POST /v1/score.
 func decodeLabelScores(body []byte) (*Request, *api.Error) {
-	var in struct {
-		labelled
-		Temperature *float64        `json:"temperature"`
-		Logprobs    json.RawMessage `json:"return_token_logprobs"`
-		Hidden      json.RawMessage `json:"return_pooled_hidden_states"`
-		Extraction  json.RawMessage `json:"score_extraction_token"`
-	}
+	var in labelScoresBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r, err := in.request(Labels)
-	if err != nil {
-		return nil, err
-	}
+	r := in.request(Labels)
 	if err := in.apply(r); err != nil {
 		return nil, err
 	}
-	if err := checkUnsupported(field{"return_token_logprobs", in.Logprobs, "false"}, field{"return_pooled_hidden_states", in.Hidden, "false"}, field{"score_extraction_token", in.Extraction, ""}); err != nil {
-		return nil, err
-	}
 	if t := in.Temperature; t != nil {
-		if !(*t > 0) || *t != 1 && !r.Softmax {
-			return nil, api.Invalid("temperature", "temperature is %g; it must be above 0, and 1 without apply_softmax", *t)
+		if *t != 1 && !r.Softmax {
+			return nil, api.Invalid("temperature", "temperature is %g; it must be 1 without apply_softmax", *t)
 		}
 		r.Temperature = *t
 	}

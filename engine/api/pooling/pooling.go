@@ -4,8 +4,10 @@ package pooling
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/fields"
 )
 
 // Task is what a request asks of the model.
@@ -109,32 +111,38 @@ func (a *Answer) AppendJSON(b []byte, spill api.Spill) []byte { return a.request
 // Endpoint is a path with its shapes.
 type Endpoint struct {
 	Path   string
+	About  string                    // what it answers
+	Bodies []fields.Schema           // that it takes, any of them
+	Answer fields.Schema             // of a 200
 	Errors func(body []byte) Dialect // in which a body, or nil, is refused
+	Forms  []Dialect                 // that Errors may be
 	Decode func(body []byte) (*Request, *api.Error)
 }
 
 // Endpoints are all of them.
 func Endpoints() []Endpoint {
 	var list []Endpoint
-	add := func(errors Dialect, decode func([]byte) (*Request, *api.Error), paths ...string) {
+	add := func(errors Dialect, decode func([]byte) (*Request, *api.Error), about string, answer fields.Schema, bodies []fields.Schema, paths ...string) {
 		for _, path := range paths {
-			list = append(list, Endpoint{path, func([]byte) Dialect { return errors }, decode})
+			list = append(list, Endpoint{path, about, bodies, answer, func([]byte) Dialect { return errors }, []Dialect{errors}, decode})
 		}
 	}
-	add(Jina, decodeEmbeddings, "/v1/embeddings", "/embeddings")
-	add(OpenAI, decodeScore, "/v1/score", "/score")
-	add(Jina, decodeRerank, "/v1/rerank", "/v1/reranking", "/reranking")
-	add(Cohere, decodeCohereRerank, "/v2/rerank")
-	add(Cohere, decodeCohereEmbed("1"), "/v1/embed")
-	add(Cohere, decodeCohereEmbed("2"), "/v2/embed")
-	add(OpenAI, decodeNIMRanking, "/v1/ranking")
-	add(OpenAI, decodeGenerative, "/generative_scoring")
-	add(OpenAI, decodeClassify, "/v1/classify", "/classify")
-	add(OpenAI, decodePooling, "/pooling")
-	add(TEI, decodeEmbed, "/embed")
-	add(TEI, decodeEmbedAll, "/embed_all")
-	add(TEI, decodePredict, "/predict")
-	add(TEI, decodeSimilarity, "/similarity")
-	list = append(list, Endpoint{"/rerank", rerankDialect, decodeEitherRerank})
-	return list
+	add(Jina, decodeEmbeddings, "Vectors of inputs, in OpenAI's form", listed("embedding", vectorText), body[embeddingsBody](), "/v1/embeddings", "/embeddings")
+	add(OpenAI, decodeScore, "How well pairs of texts fit, in vLLM's form, or probabilities of labels, in SGLang's", fields.AnyOf(listed("score", number), labelScores), slices.Concat(body[scoreBody](), body[labelScoresBody]()), "/v1/score", "/score")
+	add(Jina, decodeRerank, "Documents, the best first, in Jina's form", reranked, body[ranking](), "/v1/rerank", "/v1/reranking", "/reranking")
+	add(Cohere, decodeCohereRerank, "Documents, the best first, in Cohere's form", cohereRanked, body[ranking](), "/v2/rerank")
+	add(Cohere, decodeCohereEmbed("1"), "Vectors of texts, in Cohere's first form", cohereVectors, body[cohereEmbed](), "/v1/embed")
+	add(Cohere, decodeCohereEmbed("2"), "Vectors of texts, in Cohere's second form", cohereVectors, body[cohereEmbed](), "/v2/embed")
+	add(OpenAI, decodeNIMRanking, "Passages, the best first, in NIM's form", rankings, body[rankingBody](), "/v1/ranking")
+	add(OpenAI, decodeGenerative, "The probability of the first label behind each item, in vLLM's form", listed("score", number), body[labelled](), "/generative_scoring")
+	add(OpenAI, decodeClassify, "Classes of inputs, in vLLM's form", classified, body[classifyBody](), "/v1/classify", "/classify")
+	add(OpenAI, decodePooling, "What the model is for, or the task asks, of inputs, in vLLM's form", listed("data", fields.AnyOf(vectorText, fields.ListOf(numbers))), body[poolingBody](), "/pooling")
+	add(TEI, decodeEmbed, "Vectors of inputs, in TEI's form", fields.ListOf(numbers), body[embedBody](), "/embed")
+	add(TEI, decodeEmbedAll, "Vectors of the tokens of inputs, in TEI's form", fields.ListOf(fields.ListOf(numbers)), body[embedAllBody](), "/embed_all")
+	add(TEI, decodePredict, "Classes of inputs, in TEI's form", fields.AnyOf(predictions, fields.ListOf(predictions)), body[predictBody](), "/predict")
+	add(TEI, decodeSimilarity, "How alike sentences are, in TEI's form", numbers, body[similarityBody](), "/similarity")
+	return append(list, Endpoint{
+		"/rerank", "Documents, the best first, in Jina's form or in TEI's", slices.Concat(body[ranking](), body[teiRerankBody]()), fields.AnyOf(reranked, teiRanked),
+		rerankDialect, []Dialect{Jina, TEI}, decodeEitherRerank,
+	})
 }

@@ -89,7 +89,7 @@ func TestDialects(t *testing.T) {
 		{Cohere, 429, "c", `429 {"message":"m"}`},
 		{TEI, 400, "c", `422 {"error":"m","error_type":"Validation"}`},
 		{TEI, 400, "tokenization_failed", `422 {"error":"m","error_type":"Tokenizer"}`},
-		{TEI, 400, codeEmpty, `400 {"error":"m","error_type":"Empty"}`},
+		{TEI, 400, CodeEmpty, `400 {"error":"m","error_type":"Empty"}`},
 		{TEI, 401, "c", `401 {"error":"m","error_type":"Validation"}`},
 		{TEI, 413, "c", `413 {"error":"m","error_type":"Validation"}`},
 		{TEI, 429, "c", `429 {"error":"m","error_type":"Overloaded"}`},

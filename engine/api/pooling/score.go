@@ -13,26 +13,17 @@ import (
 
 // pairing is what bodies of pairs have in common.
 type pairing struct {
-	chat
+	api.Templating
 	Instruction string `json:"instruction"`
-	PerQuery    int    `json:"max_tokens_per_query"`
-	PerDocument int    `json:"max_tokens_per_doc"`
+	PerQuery    int    `json:"max_tokens_per_query" default:"0" min:"0" says:"1 or more, or 0 for all"`
+	PerDocument int    `json:"max_tokens_per_doc" default:"0" min:"0" says:"1 or more, or 0 for all"`
 	Activation  *bool  `json:"use_activation"`
 	OldName     *bool  `json:"activation"` // of use_activation
 }
 
-func (p *pairing) apply(r *Request) *api.Error {
-	for _, n := range []struct {
-		name  string
-		value int
-	}{{"max_tokens_per_query", p.PerQuery}, {"max_tokens_per_doc", p.PerDocument}} {
-		if n.value < 0 {
-			return api.Invalid(n.name, "%s is %d; it must be 1 or more, or 0 for all", n.name, n.value)
-		}
-	}
+func (p *pairing) apply(r *Request) {
 	r.Templating, r.Instruction, r.Fit.Query, r.Fit.Document = p.Templating, p.Instruction, p.PerQuery, p.PerDocument
 	r.Activate = raw(p.Activation, p.OldName)
-	return nil
 }
 
 // raw is false where the first of these that is given is, and else nil: the checkpoint says.
@@ -59,44 +50,41 @@ func (r *Request) pairs() *api.Error {
 // pairForms are the keys in which vLLM takes pairs.
 var pairForms = [][2]string{{"queries", "documents"}, {"queries", "items"}, {"data_1", "data_2"}, {"text_1", "text_2"}}
 
+// scoreBody is vLLM's.
+type scoreBody struct {
+	common
+	pairing
+	Queries json.RawMessage `json:"queries" is:"Texts"`
+	Docs    json.RawMessage `json:"documents" is:"Texts"`
+	Items   json.RawMessage `json:"items" is:"Texts" about:"In place of documents."`
+	Data1   json.RawMessage `json:"data_1" is:"Texts" about:"With data_2, in place of queries and documents."`
+	Data2   json.RawMessage `json:"data_2" is:"Texts"`
+	Text1   json.RawMessage `json:"text_1" is:"Texts" about:"With text_2, in place of queries and documents."`
+	Text2   json.RawMessage `json:"text_2" is:"Texts"`
+}
+
 // decodeScore decodes the body of POST /score: vLLM's pairs of texts or, told by its query, SGLang's.
 func decodeScore(body []byte) (*Request, *api.Error) {
-	var in struct {
-		common
-		pairing
-		Query   json.RawMessage `json:"query"`
-		Labels  json.RawMessage `json:"label_token_ids"`
-		Queries json.RawMessage `json:"queries"`
-		Docs    json.RawMessage `json:"documents"`
-		Items   json.RawMessage `json:"items"`
-		Data1   json.RawMessage `json:"data_1"`
-		Data2   json.RawMessage `json:"data_2"`
-		Text1   json.RawMessage `json:"text_1"`
-		Text2   json.RawMessage `json:"text_2"`
+	if asksLabels(body) {
+		return decodeLabelScores(body)
 	}
+	var in scoreBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	if in.Query != nil || in.Labels != nil {
-		return decodeLabelScores(body)
-	}
-	r, err := in.request(Score)
-	if err != nil {
-		return nil, err
-	}
-	if err := in.apply(r); err != nil {
-		return nil, err
-	}
-	fields := map[string]json.RawMessage{"queries": in.Queries, "documents": in.Docs, "items": in.Items, "data_1": in.Data1, "data_2": in.Data2, "text_1": in.Text1, "text_2": in.Text2}
+	r := in.request(Score)
+	in.apply(r)
+	given := map[string]json.RawMessage{"queries": in.Queries, "documents": in.Docs, "items": in.Items, "data_1": in.Data1, "data_2": in.Data2, "text_1": in.Text1, "text_2": in.Text2}
 	for _, form := range pairForms {
-		if fields[form[0]] == nil || fields[form[1]] == nil {
+		if given[form[0]] == nil || given[form[1]] == nil {
 			continue
 		}
 		r.QueryField, r.Field = form[0], form[1]
-		if r.Queries, err = readTexts(r.QueryField, fields[form[0]]); err != nil {
+		var err *api.Error
+		if r.Queries, err = readTexts(r.QueryField, given[form[0]]); err != nil {
 			return nil, err
 		}
-		if r.Documents, err = readTexts(r.Field, fields[form[1]]); err != nil {
+		if r.Documents, err = readTexts(r.Field, given[form[1]]); err != nil {
 			return nil, err
 		}
 		r.answer = answerScores
@@ -173,14 +161,14 @@ func readText(field string, raw json.RawMessage) (string, *api.Error) {
 type ranking struct {
 	common
 	pairing
-	Query           json.RawMessage `json:"query"`
-	Documents       json.RawMessage `json:"documents"`
-	TopN            *int            `json:"top_n"`
-	ReturnDocuments *bool           `json:"return_documents"`
-	Instruct        string          `json:"instruct"`    // SGLang's
-	RawScores       *bool           `json:"raw_scores"`  // Infinity's
-	RankFields      json.RawMessage `json:"rank_fields"` // Cohere's
-	PerDocChunks    json.RawMessage `json:"max_chunks_per_doc"`
+	Query           json.RawMessage `json:"query" is:"TextForm" required:"true"`
+	Documents       json.RawMessage `json:"documents" is:"Texts" required:"true"`
+	TopN            *int            `json:"top_n" default:"0" min:"0" says:"1 or more, or 0 for all documents"`
+	ReturnDocuments *bool           `json:"return_documents" about:"Default true; false at /v2/rerank."`
+	Instruct        string          `json:"instruct"`                         // SGLang's
+	RawScores       *bool           `json:"raw_scores" default:"false"`       // Infinity's
+	RankFields      json.RawMessage `json:"rank_fields" only:"[]|[\"text\"]"` // Cohere's
+	PerDocChunks    json.RawMessage `json:"max_chunks_per_doc" only:"1"`
 }
 
 // decodeRanking decodes a body and returns how many documents are to be answered.
@@ -189,16 +177,8 @@ func decodeRanking(body []byte) (*Request, *ranking, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, nil, err
 	}
-	r, err := in.request(Score)
-	if err == nil {
-		err = in.apply(r)
-	}
-	if err == nil {
-		err = checkUnsupported(field{"rank_fields", in.RankFields, "[]\n[\"text\"]"}, field{"max_chunks_per_doc", in.PerDocChunks, "1"})
-	}
-	if err != nil {
-		return nil, nil, err
-	}
+	r := in.request(Score)
+	in.apply(r)
 	if r.Instruction == "" {
 		r.Instruction = in.Instruct
 	}
@@ -219,9 +199,6 @@ func decodeRanking(body []byte) (*Request, *ranking, *api.Error) {
 	}
 	if in.TopN == nil {
 		in.TopN = new(int)
-	}
-	if *in.TopN < 0 {
-		return nil, nil, api.Invalid("top_n", "top_n is %d; it must be 1 or more, or 0 for all documents", *in.TopN)
 	}
 	return r, &in, nil
 }
@@ -288,29 +265,25 @@ func (a *Answer) ranked(b []byte, spill api.Spill, n int, withText bool) []byte 
 	})
 }
 
+type rankingBody struct {
+	common
+	Query    json.RawMessage `json:"query" is:"Texts" required:"true"`
+	Passages json.RawMessage `json:"passages" is:"Texts" required:"true"`
+	Truncate string          `json:"truncate" enum:"NONE,END"`
+}
+
 // decodeNIMRanking decodes the body of POST /v1/ranking, NVIDIA NIM's, whose scores are logits.
 func decodeNIMRanking(body []byte) (*Request, *api.Error) {
-	var in struct {
-		common
-		Query    json.RawMessage `json:"query"`
-		Passages json.RawMessage `json:"passages"`
-		Truncate string          `json:"truncate"`
-	}
+	var in rankingBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r, err := in.request(Score)
-	if err != nil {
-		return nil, err
-	}
+	r := in.request(Score)
 	r.QueryField, r.Field, r.Activate = "query", "passages", new(bool)
-	switch in.Truncate {
-	case "END":
+	if in.Truncate == "END" {
 		r.Fit.Most = -1
-	case "", "NONE":
-	default:
-		return nil, api.Invalid("truncate", "truncate is %.40q; it must be \"NONE\" or \"END\"", in.Truncate)
 	}
+	var err *api.Error
 	if r.Queries, err = readTexts(r.QueryField, in.Query); err != nil {
 		return nil, err
 	}

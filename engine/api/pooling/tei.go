@@ -1,99 +1,88 @@
 package pooling
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/api"
 )
 
 // teiCommon is what TEI's bodies have in common, and the model, which TEI has no field for, as it serves one.
 type teiCommon struct {
-	Model      string  `json:"model"`
-	Truncate   *bool   `json:"truncate"`
-	Direction  *string `json:"truncation_direction"`
+	Model      string  `json:"model" is:"ModelName"`
+	Truncate   *bool   `json:"truncate" default:"false"`
+	Direction  string  `json:"truncation_direction" enum:"Left,Right,left,right"`
 	PromptName *string `json:"prompt_name"`
 }
 
-func (c *teiCommon) request(task Task) (*Request, *api.Error) {
+func (c *teiCommon) request(task Task) *Request {
 	r := &Request{Model: c.Model, Task: task, Prompt: c.PromptName, AddSpecial: true}
 	if c.Truncate != nil && *c.Truncate {
 		r.Fit.Most = -1
 	}
-	if c.Direction != nil {
-		left, err := side("truncation_direction", string(bytes.ToLower([]byte(*c.Direction))), "left", "right")
-		if err != nil {
-			return nil, err
-		}
-		r.Fit.Left = left
-	}
-	return r, nil
+	r.Fit.Left = strings.EqualFold(c.Direction, "left")
+	return r
+}
+
+type embedBody struct {
+	teiCommon
+	Inputs     json.RawMessage `json:"inputs" is:"Inputs" required:"true"`
+	Normalize  *bool           `json:"normalize" default:"true"`
+	Dimensions *int            `json:"dimensions" min:"1"`
 }
 
 // decodeEmbed decodes the body of POST /embed.
 func decodeEmbed(body []byte) (*Request, *api.Error) {
-	var in struct {
-		teiCommon
-		Inputs     json.RawMessage `json:"inputs"`
-		Normalize  *bool           `json:"normalize"`
-		Dimensions *int            `json:"dimensions"`
-	}
+	var in embedBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r, err := in.request(Embed)
-	if err != nil {
-		return nil, err
-	}
+	r := in.request(Embed)
 	if in.Normalize == nil {
 		in.Normalize = new(bool)
 		*in.Normalize = true
 	}
-	if err := (&embedding{Dimensions: in.Dimensions, Normalize: in.Normalize, PromptName: in.PromptName}).apply(r); err != nil {
-		return nil, err
-	}
+	(&embedding{Dimensions: in.Dimensions, Normalize: in.Normalize, PromptName: in.PromptName}).apply(r)
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
 		return api.AppendElements(b, len(a.Results), spill, func(b []byte, i int) []byte { return appendFloats(b, a.Results[i].Vector) })
 	}
 	return r, r.inputs("inputs", in.Inputs, nil, nil)
 }
 
+type embedAllBody struct {
+	teiCommon
+	Inputs json.RawMessage `json:"inputs" is:"Inputs" required:"true"`
+}
+
 // decodeEmbedAll decodes the body of POST /embed_all.
 func decodeEmbedAll(body []byte) (*Request, *api.Error) {
-	var in struct {
-		teiCommon
-		Inputs json.RawMessage `json:"inputs"`
-	}
+	var in embedAllBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r, err := in.request(EmbedTokens)
-	if err != nil {
-		return nil, err
-	}
+	r := in.request(EmbedTokens)
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
 		return api.AppendElements(b, len(a.Results), spill, func(b []byte, i int) []byte { return appendVector(b, &a.Results[i], false, true) })
 	}
 	return r, r.inputs("inputs", in.Inputs, nil, nil)
 }
 
+type predictBody struct {
+	teiCommon
+	Inputs    json.RawMessage `json:"inputs" is:"Sequences" required:"true"`
+	RawScores bool            `json:"raw_scores" default:"false"`
+}
+
 // decodePredict decodes the body of POST /predict. Its inputs are one text, a pair of texts in a list, or a list of lists of one
 // text or of a pair.
 func decodePredict(body []byte) (*Request, *api.Error) {
-	var in struct {
-		teiCommon
-		Inputs    json.RawMessage `json:"inputs"`
-		RawScores bool            `json:"raw_scores"`
-	}
+	var in predictBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r, err := in.request(Classify)
-	if err != nil {
-		return nil, err
-	}
+	r := in.request(Classify)
 	r.Field = "inputs"
 	if r.Activate = nil; in.RawScores {
 		r.Activate = new(bool)
@@ -164,29 +153,29 @@ func (a *Answer) predicted(b []byte, i int) []byte {
 	})
 }
 
+type similarityBody struct {
+	Model  string `json:"model" is:"ModelName"`
+	Inputs struct {
+		Source    *string         `json:"source_sentence" required:"true"`
+		Sentences json.RawMessage `json:"sentences" is:"Strings" required:"true"`
+	} `json:"inputs" required:"true"`
+	Parameters teiCommon `json:"parameters"`
+}
+
 // decodeSimilarity decodes the body of POST /similarity.
 func decodeSimilarity(body []byte) (*Request, *api.Error) {
-	var in struct {
-		Model  string `json:"model"`
-		Inputs struct {
-			Source    *string         `json:"source_sentence"`
-			Sentences json.RawMessage `json:"sentences"`
-		} `json:"inputs"`
-		Parameters teiCommon `json:"parameters"`
-	}
+	var in similarityBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
 	in.Parameters.Model = in.Model
-	r, err := in.Parameters.request(Similarity)
-	if err != nil {
-		return nil, err
-	}
+	r := in.Parameters.request(Similarity)
 	r.QueryField, r.Field = "inputs.source_sentence", "inputs.sentences"
 	if in.Inputs.Source == nil {
 		return nil, empty(r.QueryField, "%s is missing; give a string", r.QueryField)
 	}
 	r.Queries = []string{*in.Inputs.Source}
+	var err *api.Error
 	if r.Documents, err = readStrings(r.Field, in.Inputs.Sentences); err != nil {
 		return nil, err
 	}
@@ -214,27 +203,27 @@ func decodeEitherRerank(body []byte) (*Request, *api.Error) {
 	return decodeRerank(body)
 }
 
+type teiRerankBody struct {
+	teiCommon
+	Query      *string         `json:"query" required:"true"`
+	Texts      json.RawMessage `json:"texts" is:"Strings" required:"true"`
+	RawScores  bool            `json:"raw_scores" default:"false"`
+	ReturnText bool            `json:"return_text" default:"false"`
+}
+
 // decodeTEIRerank decodes TEI's body of POST /rerank.
 func decodeTEIRerank(body []byte) (*Request, *api.Error) {
-	var in struct {
-		teiCommon
-		Query      *string         `json:"query"`
-		Texts      json.RawMessage `json:"texts"`
-		RawScores  bool            `json:"raw_scores"`
-		ReturnText bool            `json:"return_text"`
-	}
+	var in teiRerankBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r, err := in.request(Score)
-	if err != nil {
-		return nil, err
-	}
+	r := in.request(Score)
 	if in.Query == nil {
 		return nil, empty("query", "query is missing; give a string")
 	}
 	activate := !in.RawScores
 	r.QueryField, r.Field, r.Queries, r.Activate = "query", "texts", []string{*in.Query}, &activate
+	var err *api.Error
 	if r.Documents, err = readStrings("texts", in.Texts); err != nil {
 		return nil, err
 	}

@@ -25,14 +25,16 @@ func TokenizesTexts(body []byte) bool {
 	return json.Unmarshal(body, &in) == nil && in.Inputs != nil
 }
 
+type textsBody struct {
+	Model      string          `json:"model" is:"ModelName"`
+	Inputs     json.RawMessage `json:"inputs" is:"Strings" required:"true"`
+	AddSpecial *bool           `json:"add_special_tokens" default:"true"`
+	Prompt     *string         `json:"prompt_name"`
+}
+
 // DecodeTokenize decodes TEI's body of POST /tokenize.
 func DecodeTokenize(body []byte) (*TextsRequest, *api.Error) {
-	var in struct {
-		Model      string          `json:"model"`
-		Inputs     json.RawMessage `json:"inputs"`
-		AddSpecial *bool           `json:"add_special_tokens"`
-		Prompt     *string         `json:"prompt_name"`
-	}
+	var in textsBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
@@ -47,13 +49,15 @@ type IDsRequest struct {
 	SkipSpecial bool
 }
 
+type idsBody struct {
+	Model       string          `json:"model" is:"ModelName"`
+	IDs         json.RawMessage `json:"ids" is:"TokenLists" required:"true"`
+	SkipSpecial *bool           `json:"skip_special_tokens" default:"true"`
+}
+
 // DecodeIDs decodes TEI's body of POST /decode.
 func DecodeIDs(body []byte) (*IDsRequest, *api.Error) {
-	var in struct {
-		Model       string          `json:"model"`
-		IDs         json.RawMessage `json:"ids"`
-		SkipSpecial *bool           `json:"skip_special_tokens"`
-	}
+	var in idsBody
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,82 @@
+package pooling
+
+import (
+	"reflect"
+
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/fields"
+)
+
+// body is what a request's struct takes.
+func body[Of any]() []fields.Schema { return []fields.Schema{fields.Body(reflect.TypeFor[Of]())} }
+
+// TextsBody and IDsBody are the bodies of TEI's /tokenize and /decode, and TokensAnswer what the former answers.
+var (
+	TextsBody    = fields.Body(reflect.TypeFor[textsBody]())
+	IDsBody      = fields.Body(reflect.TypeFor[idsBody]())
+	TokensAnswer = fields.ListOf(fields.ListOf(fields.Answer(reflect.TypeFor[Token]())))
+)
+
+// Shapes are what fields are that are decoded by hand, by the names that tags have for them; others are those of package api.
+func Shapes() map[string]fields.Schema {
+	text, texts := fields.Schema{"type": "string"}, fields.Schema{"type": "array", "items": fields.Schema{"type": "string"}, "minItems": 1, "maxItems": MaxInputs}
+	part := fields.Schema{"type": "object", "properties": fields.Schema{"type": fields.Schema{"const": "text"}, "text": text}, "required": []string{"text"}}
+	form := fields.AnyOf(text,
+		fields.Schema{"type": "object", "properties": fields.Schema{"text": text}, "required": []string{"text"}},
+		fields.Schema{"type": "object", "properties": fields.Schema{"content": fields.Schema{"type": "array", "items": part, "minItems": 1}}, "required": []string{"content"}})
+	tokens := fields.Schema{"type": "array", "items": api.TokenSchema(), "minItems": 1}
+	lists := fields.Schema{"type": "array", "items": tokens, "minItems": 1, "maxItems": MaxInputs}
+	sequence := fields.Schema{"type": "array", "items": text, "minItems": 1, "maxItems": 2}
+	return map[string]fields.Schema{
+		"Inputs":       fields.AnyOf(text, texts, tokens, lists),
+		"Texts":        fields.AnyOf(form, fields.Schema{"type": "array", "items": fields.Ref("TextForm"), "minItems": 1, "maxItems": MaxInputs}),
+		"TextForm":     form,
+		"Strings":      fields.AnyOf(text, texts),
+		"TokenLists":   fields.AnyOf(tokens, lists),
+		"TextOrTokens": fields.AnyOf(text, tokens),
+		"Labels":       fields.Schema{"type": "array", "items": api.TokenSchema(), "minItems": 1, "maxItems": MaxLabels},
+		"Sequences":    fields.AnyOf(text, sequence, fields.Schema{"type": "array", "items": sequence, "minItems": 1, "maxItems": MaxInputs}),
+	}
+}
+
+// What endpoints answer.
+var (
+	word, number, integer = fields.Schema{"type": "string"}, fields.Schema{"type": "number"}, fields.Schema{"type": "integer"}
+	numbers               = fields.ListOf(number)
+	vectorText            = fields.AnyOf(numbers, word)
+	usage                 = fields.Answer(reflect.TypeFor[api.Usage]())
+	reranked              = record("id", word, "object", fields.Schema{"const": "rerank"}, "created", integer, "model", word, "results", rankedList, "usage", usage)
+	rankedList            = fields.ListOf(with(record("index", integer, "relevance_score", number), "document", record("text", word)))
+	cohereRanked          = record("id", word, "results", rankedList, "meta", fields.Schema{"type": "object"})
+	cohereVectors         = record("id", word, "response_type", word, "embeddings", fields.AnyOf(fields.ListOf(numbers), fields.Schema{"type": "object"}), "texts", fields.ListOf(word), "meta", fields.Schema{"type": "object"})
+	labelScores           = record("object", fields.Schema{"const": "scoring"}, "scores", fields.ListOf(numbers), "model", word, "usage", usage)
+	rankings              = record("rankings", fields.ListOf(record("index", integer, "logit", number)), "usage", usage)
+	classified            = list(record("index", integer, "label", word, "probs", numbers, "num_classes", integer))
+	predictions           = fields.ListOf(record("score", number, "label", word))
+	teiRanked             = fields.ListOf(with(record("index", integer, "score", number), "text", word))
+)
+
+// record is an object of fields, all of which it has: names with schemas between them.
+func record(of ...any) fields.Schema {
+	properties, required := fields.Schema{}, []string{}
+	for i := 0; i < len(of); i += 2 {
+		name := of[i].(string)
+		properties[name], required = of[i+1], append(required, name)
+	}
+	return fields.Schema{"type": "object", "properties": properties, "required": required}
+}
+
+// with is a record that may have one field more.
+func with(r fields.Schema, name string, of fields.Schema) fields.Schema {
+	r["properties"].(fields.Schema)[name] = of
+	return r
+}
+
+func list(element fields.Schema) fields.Schema {
+	return record("id", word, "object", fields.Schema{"const": "list"}, "created", integer, "model", word, "data", fields.ListOf(element), "usage", usage)
+}
+
+// listed is a list of elements that have an index, and a value under a name.
+func listed(name string, value fields.Schema) fields.Schema {
+	return list(record("index", integer, "object", word, name, value))
+}
