@@ -177,11 +177,37 @@ type adapting struct {
 	name string
 }
 
-// adapts has a camera stream the clip by a method.
+// adapts has a camera stream the clip by a method. A server that measured its first frames on a busy machine refuses cameras until others' frames have shown that they
+// take less.
 func (s *streetServer) adapts(name, method string, args ...string) *adapting {
 	s.Helper()
 	s.add(name, method)
-	return &adapting{s, s.film(s.base, name, args...), name}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		c := s.film(s.base, name, args...)
+		if !c.refused() || time.Now().After(end) {
+			return &adapting{s, c, name}
+		}
+	}
+}
+
+// refused waits until a camera's session has begun, or its process has ended because the streams of a server take all that they may.
+func (c *cameraProcess) refused() bool {
+	for ; ; time.Sleep(10 * time.Millisecond) {
+		if c.said(`"connected"`) {
+			return false
+		}
+		select {
+		case <-c.done:
+			return c.said("that streams may take of")
+		default:
+		}
+	}
+}
+
+func (c *cameraProcess) said(text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Contains(c.says.String(), text)
 }
 
 // good holds that each frame has one final result, and that what was sent of some seconds was good by itself, and by what was sent of another stream, if there is one. Their
