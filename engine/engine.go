@@ -59,8 +59,10 @@ func (f Finish) String() string {
 
 // Timing is where a job's time went, measured by the scheduler.
 type Timing struct {
-	Queued  time.Duration // from Submit to the start of its first pass
-	Running time.Duration // inside passes
+	Queued   time.Duration // from Submit to the start of its first pass
+	Loading  time.Duration // of Queued, until the weights of its model were there
+	Running  time.Duration // inside passes
+	Executor string        // that ran it; empty while none has
 }
 
 // Code classifies a refusal or failure; the frontend alone maps codes to HTTP.

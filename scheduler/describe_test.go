@@ -121,7 +121,11 @@ func describeResult(r *wire.Result) string {
 	if r.Finish != 0 {
 		text += fmt.Sprintf(", finished by %s", r.Finish)
 	}
-	return text + fmt.Sprintf(" (%d tokens cached, queued %v, running %v)", out.Cached, r.Timing.Queued, r.Timing.Running)
+	queued := fmt.Sprint(r.Timing.Queued)
+	if r.Timing.Loading > 0 {
+		queued += fmt.Sprintf(", of which for weights %v", r.Timing.Loading)
+	}
+	return text + fmt.Sprintf(" (%d tokens cached, queued %s, running %v)", out.Cached, queued, r.Timing.Running)
 }
 
 func describeCopies(verb string, copies []wire.Copy) string {

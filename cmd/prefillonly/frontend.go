@@ -25,6 +25,7 @@ import (
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
+	"github.com/prefillonly/prefillonly/internal/tracing"
 )
 
 // What the supervisor hands down to a frontend: the descriptor of the listening socket, and how many
@@ -81,26 +82,31 @@ func runFrontend(s settings, name string, log *zap.Logger) error {
 		return err
 	}
 	defer peer.Close()
+	tracer, endTracing, err := startTracing(cfg, name, log)
+	if err != nil {
+		return err
+	}
+	defer endTracing()
 	tensors := newBlobs(cfg, 0)
 	defer tensors.Close()
 	var f *frontend.Frontend
 	pool := client.New(client.Config{
 		Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: func() { pulse(f.State()) }, Inputs: tensors, Outputs: tensors,
 	}, peer, log)
-	if f, err = frontend.New(frontendConfig(cfg, keys, name), models, pool, log); err != nil {
+	if f, err = frontend.New(frontendConfig(cfg, keys, tracer, name), models, pool, log); err != nil {
 		return cli.Exit(cli.ExitConfig, err)
 	}
 	return serveFrontend(ctx, s, f, pool, listener, log)
 }
 
-func frontendConfig(cfg *config.Config, keys *apikey.Ring, name string) frontend.Config {
+func frontendConfig(cfg *config.Config, keys *apikey.Ring, tracer *tracing.Tracer, name string) frontend.Config {
 	socket, siblings := metricsSockets(cfg, name)
 	parser := ""
 	if cfg.AutoToolChoice {
 		parser = cfg.ToolCallParser
 	}
 	return frontend.Config{
-		Name: name, Keys: keys, Version: version,
+		Name: name, Keys: keys, Tracer: tracer, Version: version,
 		MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: parser,
 		HTTP: httpserve.Config{
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,

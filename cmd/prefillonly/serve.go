@@ -60,6 +60,9 @@ func runServe(s settings, log *zap.Logger) error {
 	if _, err := apiKeys(cfg); err != nil {
 		return cli.Exit(cli.ExitConfig, err)
 	}
+	if _, err := traceSettings(cfg, ""); err != nil {
+		return err
+	}
 	if err := nameGPUs(cfg, true, log); err != nil {
 		return err
 	}
@@ -172,7 +175,8 @@ func slow(code int) bool {
 func childEnv(cfg *config.Config, role config.Role) []string {
 	var env []string
 	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "PREFILLONLY_") && !strings.HasPrefix(pair, "NOTIFY_SOCKET=") {
+		tracing := strings.HasPrefix(pair, "OTEL_") && role != config.Frontend // may hold the collector's key
+		if !tracing && !strings.HasPrefix(pair, "PREFILLONLY_") && !strings.HasPrefix(pair, "NOTIFY_SOCKET=") {
 			env = append(env, pair)
 		}
 	}

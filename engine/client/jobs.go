@@ -21,10 +21,11 @@ type Job struct {
 	tensors *tensors // nil of one that brings none
 
 	// guarded by Client.mu
-	id   engine.JobID // the present one
-	next int          // index of the next token expected
-	sent bool         // the present scheduler has it
-	gaps int          // times that a Result before the one that came was lost
+	id    engine.JobID // the present one
+	next  int          // index of the next token expected
+	begun time.Time    // when it was opened
+	sent  bool         // the present scheduler has it
+	gaps  int          // times that a Result before the one that came was lost
 }
 
 // NewJob makes a job, under an id of its own, that its model can take: whose limits are known, as after Model.
@@ -114,8 +115,9 @@ func (c *Client) Submit(jobs []*Job) *engine.Error {
 
 // begin opens jobs, and says whether they can be sent; the caller holds mu.
 func (c *Client) begin(jobs ...*Job) (connected bool) {
+	now := time.Now()
 	for _, j := range jobs {
-		j.id, j.sent = j.submit.ID, c.connected
+		j.id, j.begun, j.sent = j.submit.ID, now, c.connected
 		if j.tensors != nil {
 			j.tensors.data = nil // it is the caller's again
 		}
@@ -176,8 +178,12 @@ func (c *Client) Abandon(model string, why *engine.Error) {
 	c.mu.Unlock()
 	for _, j := range ended {
 		c.withdraw(j.id)
-		j.results.put(Delivery{Index: j.index, Result: &wire.Result{Job: j.id, Err: why}, At: time.Now()})
+		j.results.put(j.delivery(&wire.Result{Job: j.id, Err: why}, nil))
 	}
+}
+
+func (j *Job) delivery(r *wire.Result, outputs [][]byte) Delivery {
+	return Delivery{Index: j.index, Result: r, Units: j.submit.Work.Units(), Submitted: j.begun, Outputs: outputs, At: time.Now()}
 }
 
 func (c *Client) withdraw(id engine.JobID) {
@@ -226,7 +232,7 @@ func (c *Client) result(r *wire.Result) {
 		c.end(j)
 	}
 	c.mu.Unlock()
-	j.results.put(Delivery{Index: j.index, Result: r, At: time.Now()})
+	j.results.put(j.delivery(r, nil))
 }
 
 // indexOf is the place of a Result among its job's; of one without a place of its own it is due.

@@ -10,8 +10,10 @@ import (
 
 // Delivery is a Result of a job, and when it came.
 type Delivery struct {
-	Index  int // the job's, as NewJob was told
-	Result *wire.Result
+	Index     int // the job's, as NewJob was told
+	Result    *wire.Result
+	Units     float64   // of the job's work
+	Submitted time.Time // when the job was
 	// Outputs are the bytes of an *engine.TensorOutput, of its tensors in their order.
 	Outputs [][]byte
 	At      time.Time

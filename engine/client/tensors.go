@@ -138,7 +138,7 @@ func (c *Client) fetch(j *Job, r *wire.Result, out *engine.TensorOutput) {
 	}
 	c.end(j)
 	c.mu.Unlock()
-	j.results.put(Delivery{Index: j.index, Result: r, Outputs: data, At: time.Now()})
+	j.results.put(j.delivery(r, data))
 }
 
 // take brings the bytes of tensors.

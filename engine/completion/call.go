@@ -61,12 +61,14 @@ type Record struct {
 	Prefilled        time.Duration // of Running, what came before the first token
 	FirstToken       time.Time
 	LastToken        time.Time
-	Finish           string // of the first choice, once all are done
-	Memory           int64  // bytes of log-probabilities
+	Finish           string        // of the first choice, once all are done
+	Memory           int64         // bytes of log-probabilities
+	Trace            *client.Trace // of the jobs one by one; nil: not kept
 }
 
 // Note times a Result, the first of its choice or a later one.
 func (r *Record) Note(d client.Delivery, first bool) {
+	r.Trace.Note(d)
 	if r.FirstToken.IsZero() {
 		r.FirstToken = d.At
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
+	"github.com/prefillonly/prefillonly/engine/spans"
 )
 
 // observe counts a finished exchange.
@@ -26,24 +27,25 @@ func (f *Frontend) observe(x *exchange) {
 	case x.refusedWith != "":
 		requests.Failed(x.start)
 	default:
-		x.call.count(requests, x.start)
+		x.call.count(requests, x)
 	}
 }
 
 // outcome is what is known of a request that asks a model.
 type outcome interface {
-	asked() bool                                         // jobs were made of it
-	count(requests *metrics.Requests, arrived time.Time) // as answered, if it was run
+	asked() bool                                   // jobs were made of it
+	count(requests *metrics.Requests, x *exchange) // as answered, if it was run
 	fields() []zap.Field
+	tell(*spans.Exchange)
 }
 
 type ofCompletion struct{ *completion.Record }
 
 func (r ofCompletion) asked() bool { return r.Jobs > 0 }
 
-func (r ofCompletion) count(requests *metrics.Requests, arrived time.Time) {
+func (r ofCompletion) count(requests *metrics.Requests, x *exchange) {
 	if r.Finish != "" { // not rendered, but run
-		requests.Answered(arrived, r.Record)
+		requests.Answered(x.start, r.Record, x.traceID())
 	}
 }
 
@@ -58,9 +60,9 @@ type ofInference struct{ *inference.Record }
 
 func (r ofInference) asked() bool { return r.Frames > 0 }
 
-func (r ofInference) count(requests *metrics.Requests, arrived time.Time) {
+func (r ofInference) count(requests *metrics.Requests, x *exchange) {
 	if r.Answered {
-		requests.Inferred(arrived, r.Record)
+		requests.Inferred(x.start, r.Record, x.traceID())
 	}
 }
 
@@ -87,10 +89,13 @@ func (f *Frontend) logAccess(x *exchange, r *http.Request) {
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 13)
+	fields := make([]zap.Field, 0, 14)
 	fields = append(fields,
 		zap.String("request_id", x.id), zap.String("method", r.Method), zap.String("path", r.URL.Path),
 		zap.Int("status", x.status), milliseconds("total_ms", time.Since(x.start)))
+	if id := x.traceID(); id != "" {
+		fields = append(fields, zap.String("trace_id", id))
+	}
 	if x.model != "" {
 		fields = append(fields, zap.String("model", x.model))
 	}

@@ -95,7 +95,7 @@ func (f *Frontend) generator(x *exchange, r *http.Request, p *api.Params) (*Text
 // answer runs a call and answers when all of it is done, or as it goes.
 func (f *Frontend) answer(x *exchange, r *http.Request, c *completion.Call, refused *refusal) {
 	if refused == nil {
-		x.call = ofCompletion{&c.Record}
+		x.call, c.Record.Trace = ofCompletion{&c.Record}, x.times()
 		refused = f.run(x, r, c)
 		x.memory += c.Record.Memory
 	}

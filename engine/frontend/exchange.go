@@ -25,6 +25,7 @@ type exchange struct {
 	owner               apikey.Owner // of the key that the request carries
 	memory              int64        // bytes that it took beyond what every request does
 	model               string       // the pool's name of the model that the request names
+	trace               *traced      // nil: it has no spans
 	call                outcome      // of a request that asks a model; may be nil
 	errors              errorBody
 	release             func() // gives back what the texts of the model are read with; may be nil
@@ -72,6 +73,7 @@ func handle(h func(*exchange, *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x := r.Context().Value(exchangeKey{}).(*exchange)
 		x.ResponseWriter = w
+		x.routed(r)
 		h(x, r)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/opened"
+	"github.com/prefillonly/prefillonly/internal/tracing"
 	"github.com/prefillonly/prefillonly/internal/turns"
 )
 
@@ -44,6 +45,7 @@ type Config struct {
 	// of all of them; empty where it is alone.
 	Socket   string
 	Siblings []string
+	Tracer   *tracing.Tracer // sends the spans of requests; nil: they have none
 	// Video is the socket of the process that keeps video streams; empty where there is none.
 	Video string
 }
@@ -106,7 +108,7 @@ func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Fro
 	if err := f.SetModels(served); err != nil {
 		return nil, err
 	}
-	f.metrics = metrics.New(metrics.Config{Name: cfg.Name, Models: f.models.Load().names(), Socket: cfg.Socket, Siblings: cfg.Siblings, Video: cfg.Video},
+	f.metrics = metrics.New(metrics.Config{Name: cfg.Name, Models: f.models.Load().names(), Socket: cfg.Socket, Siblings: cfg.Siblings, Spans: f.spanCounts(), Video: cfg.Video},
 		pool, func() httpserve.Counts { return f.server.Connections() })
 	if cfg.Video != "" {
 		f.video = f.proxyVideo(cfg.Video)

@@ -39,7 +39,7 @@ func (f *Frontend) runInference(x *exchange, r *http.Request, m *Model, name str
 		return refused
 	}
 	defer c.Close()
-	x.call = ofInference{&c.Record}
+	x.call, c.Record.Trace = ofInference{&c.Record}, x.times()
 	answer, err := c.Wait()
 	if err != nil {
 		return refusalOf(r.Context(), err)

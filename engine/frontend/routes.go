@@ -56,6 +56,7 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 			x.end()
 			f.observe(x)
 			f.logAccess(x, r)
+			f.endTrace(x, r)
 			f.giveBack(x.memory)
 		}()
 		if f.cfg.CORS.Serve(w, r) {
@@ -68,6 +69,7 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 			f.refuse(x, refused)
 			return
 		}
+		f.trace(x, r)
 		if f.server.Draining() && !watched[r.URL.Path] {
 			f.refuse(x, draining())
 			return

@@ -45,7 +45,7 @@ type question interface {
 
 // answerWhole takes a request through the pool and answers it, unless it returns a refusal.
 func (f *Frontend) answerWhole(x *exchange, r *http.Request, q question, record *completion.Record) *refusal {
-	x.call = ofCompletion{record}
+	x.call, record.Trace = ofCompletion{record}, x.times()
 	if err := q.Admit(r.Context()); err != nil {
 		return refusalOf(r.Context(), err)
 	}

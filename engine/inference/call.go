@@ -49,6 +49,7 @@ type Record struct {
 	Queued, Running time.Duration
 	Written         time.Duration // the making and sending of the answer; the caller's
 	Answered        bool
+	Trace           *client.Trace // of the job; nil: not kept
 }
 
 // limit gives the call a context that its deadline ends.
@@ -261,6 +262,7 @@ func (c *Call) Wait() (*oip.Response, error) {
 	}
 	c.open = false
 	d := &received[0]
+	c.Record.Trace.Note(*d)
 	c.Record.Queued, c.Record.Running = d.Result.Timing.Queued, d.Result.Timing.Running
 	if d.Result.Err != nil {
 		return nil, d.Result.Err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
+	"github.com/prefillonly/prefillonly/internal/tracing"
 )
 
 // Config is what the figures are of.
@@ -25,7 +26,8 @@ type Config struct {
 	// of all of them; empty where it is alone.
 	Socket   string
 	Siblings []string
-	Video    string // where the process that keeps video streams tells its own; empty: there is none
+	Spans    func() tracing.Counts // what has become of the spans of requests; nil: they have none
+	Video    string                // where the process that keeps video streams tells its own; empty: there is none
 }
 
 // atOnce is how many models have their figures, which are 0, before their first request.
@@ -68,7 +70,7 @@ func New(cfg Config, pool *client.Client, connections func() httpserve.Counts) *
 	}
 	all := append(sources(cfg.Socket, append(slices.Clone(cfg.Siblings), cfg.Video)...), own, server)
 	m := &Metrics{
-		cfg: cfg, own: own, handler: promhttp.HandlerFor(all, promhttp.HandlerOpts{}),
+		cfg: cfg, own: own, handler: promhttp.HandlerFor(all, promhttp.HandlerOpts{EnableOpenMetrics: true}),
 		requests: newRequestVectors(registry, labels),
 		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prefillonly:refused_requests_total", Help: "Requests refused or failed, by HTTP status.", ConstLabels: whole}, []string{"status"}),
 	}
@@ -79,6 +81,9 @@ func New(cfg Config, pool *client.Client, connections func() httpserve.Counts) *
 	registry.MustRegister(m.refused, open, beyond)
 	server.MustRegister(newModelCollector(pool, labels, cfg.first()), newPoolCollector(pool, whole), newDeviceCollector(pool))
 	registerConnections(registry, whole, connections)
+	if cfg.Spans != nil {
+		registerSpans(registry, labels, cfg.Spans)
+	}
 	for _, model := range cfg.first() {
 		m.Of(model)
 	}

@@ -109,19 +109,20 @@ func (r *Requests) Failed(arrived time.Time) {
 	r.failed.Observe(time.Since(arrived).Seconds())
 }
 
-// Answered counts a request that arrived then and is answered now.
-func (r *Requests) Answered(arrived time.Time, c *completion.Record) {
+// Answered counts a request that arrived then and is answered now. Trace is its id, where it has one.
+func (r *Requests) Answered(arrived time.Time, c *completion.Record, trace string) {
+	of := exemplar(trace)
 	r.finished[c.Finish].Inc()
 	r.promptTokens.Add(float64(c.PromptTokens))
 	r.generationTokens.Add(float64(c.CompletionTokens))
 	r.cachedTokens.Add(float64(c.CachedTokens))
-	r.e2e.Observe(time.Since(arrived).Seconds())
-	r.firstToken.Observe(c.FirstToken.Sub(arrived).Seconds())
+	observe(r.e2e, time.Since(arrived).Seconds(), of)
+	observe(r.firstToken, c.FirstToken.Sub(arrived).Seconds(), of)
 	decode := c.LastToken.Sub(c.FirstToken)
-	r.queue.Observe(c.Queued.Seconds())
-	r.inference.Observe((c.Prefilled + decode).Seconds())
-	r.prefill.Observe(c.Prefilled.Seconds())
-	r.decode.Observe(decode.Seconds())
+	observe(r.queue, c.Queued.Seconds(), of)
+	observe(r.inference, (c.Prefilled + decode).Seconds(), of)
+	observe(r.prefill, c.Prefilled.Seconds(), of)
+	observe(r.decode, decode.Seconds(), of)
 	r.promptLength.Observe(float64(c.PromptTokens))
 	r.computedLength.Observe(float64(c.PromptTokens - c.CachedTokens))
 	r.outputLength.Observe(float64(c.CompletionTokens))

@@ -43,7 +43,12 @@ func sources(own string, sockets ...string) (all prometheus.Gatherers) {
 // Gather implements prometheus.Gatherer. A process that is dead or stands still has nothing to tell; it
 // is started again, and its counters begin anew.
 func (s *source) Gather() ([]*dto.MetricFamily, error) {
-	response, err := s.client.Get("http://process/metrics")
+	request, err := http.NewRequest(http.MethodGet, "http://process/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeProtoDelim))) // which has exemplars
+	response, err := s.client.Do(request)
 	if err != nil {
 		return nil, nil
 	}

@@ -38,14 +38,15 @@ func (v *tensorVectors) of(model string) *tensorRequests {
 	return &tensorRequests{frames: v.frames.WithLabelValues(model), prepare: v.prepare.WithLabelValues(model), answer: v.answer.WithLabelValues(model)}
 }
 
-// Inferred counts a request of tensors that arrived then and is answered now.
-func (r *Requests) Inferred(arrived time.Time, c *inference.Record) {
+// Inferred counts a request of tensors that arrived then and is answered now. Trace is its id, where it has one.
+func (r *Requests) Inferred(arrived time.Time, c *inference.Record, trace string) {
+	of := exemplar(trace)
 	t := r.tensors()
 	t.last.Store(time.Now().UnixMilli())
 	r.finished["stop"].Inc()
-	r.e2e.Observe(time.Since(arrived).Seconds())
-	r.queue.Observe(c.Queued.Seconds())
-	r.inference.Observe(c.Running.Seconds())
+	observe(r.e2e, time.Since(arrived).Seconds(), of)
+	observe(r.queue, c.Queued.Seconds(), of)
+	observe(r.inference, c.Running.Seconds(), of)
 	t.frames.Add(c.Frames)
 	t.prepare.Observe(c.Prepared.Seconds())
 	t.answer.Observe(c.Written.Seconds())

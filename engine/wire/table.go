@@ -168,7 +168,9 @@ func (m *Result) fields(f *fields) {
 	outputs(f, &m.Output)
 	upTo(f, "finish", &m.Finish, engine.FinishLength)
 	f.duration("queued", &m.Timing.Queued)
+	f.duration("loading", &m.Timing.Loading)
 	f.duration("running", &m.Timing.Running)
+	f.string("executor", &m.Timing.Executor)
 	failure(f, &m.Err)
 }
 

@@ -71,9 +71,10 @@ type Config struct {
 
 	UnauthenticatedTCP bool
 
-	LogLevel  string
-	LogFormat string
-	DebugPort int
+	LogLevel   string
+	LogFormat  string
+	DebugPort  int
+	OTLPTraces string
 }
 
 // Default is the configuration of a user who says nothing.

@@ -362,6 +362,10 @@ var Params = []Param{
 		Name: "debug-port", Group: GroupLogs, Roles: Serve, Value: "PORT",
 		Help:  "serve pprof on 127.0.0.1: the first frontend here, the scheduler one port higher, executors from two higher on, more frontends behind them; 0 is off",
 		field: func(c *Config) any { return &c.DebugPort },
+	}, {
+		Name: "otlp-traces-endpoint", Group: GroupLogs, Roles: Frontend, Value: "URL",
+		Help:  "send a trace of every request to an OpenTelemetry collector: http://host:4317 or grpc://host:4317 by gRPC, http://host:4318/v1/traces by HTTP, https:// encrypted; OpenTelemetry's variables (OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and others) say how",
+		field: func(c *Config) any { return &c.OTLPTraces },
 	},
 }
 

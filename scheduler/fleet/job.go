@@ -32,6 +32,7 @@ type Job struct {
 
 	Started   bool          // its first pass has begun
 	StartedAt time.Duration // when; of the next pass if an executor died in that one or had no room
+	Loading   time.Duration // from its arrival until the weights for its first pass were there
 	Running   time.Duration // inside passes
 	Deaths    int           // executors that died running it, since a pass of it last went well
 	DiedIn    uint64        // the epoch of the last one
@@ -88,7 +89,11 @@ func (j *Job) Timing() engine.Timing {
 	if !j.Started {
 		return engine.Timing{}
 	}
-	return engine.Timing{Queued: j.StartedAt - j.Arrival, Running: j.Running}
+	t := engine.Timing{Queued: j.StartedAt - j.Arrival, Loading: j.Loading, Running: j.Running}
+	if j.Lane != nil {
+		t.Executor = j.Lane.Executor.Peer.Name.Name
+	}
+	return t
 }
 
 // begin marks a job as in a pass, and as started at its first.
@@ -101,6 +106,7 @@ func (f *Fleet) begin(j *Job) {
 		return
 	}
 	j.Started = true
+	j.Loading = max(0, j.Lane.readyAt-j.Arrival)
 	f.expiries.forget(j)
 	f.QueuedJobs--
 	f.QueuedTokens -= len(j.Asks.IDs)

@@ -36,7 +36,8 @@ type Lane struct {
 	longest float64          // seconds that its passes have taken lately at most
 
 	model     residency.Model
-	ready     bool // all weights are there
+	ready     bool          // all weights are there
+	readyAt   time.Duration // when they last came; 0: they were there from the first
 	keep      wire.Keep
 	unloading bool // takes no new job, and is dropped when it has none
 	failure   failure

@@ -114,6 +114,7 @@ func (f *Fleet) Loaded(e *Executor, m *wire.Loaded) (failed *Lane) {
 			if was := user.ready; !was {
 				if user.settle(); user.ready {
 					user.Pool.Stats.Loads++
+					user.readyAt = f.Now
 				}
 			}
 		}
