@@ -4,6 +4,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -27,10 +28,21 @@ type Job struct {
 	Stream   string        // names the stream that a frame is of; empty: the job is no frame
 	Promised bool          // of a frame with a Deadline: it is met, or the job refused; of these only a stream's newest waits
 	Request  JobID         // the first job of the request that it is a part of, whose answer waits for all of them; 0: it is wanted by itself
-	Priority int           // lower first, under the priority policy and among promises
+	Priority int           // lower first, under the priority policy and among promises; see Lowest
 	Deadline time.Duration // from arrival; 0: none
 	Waited   time.Duration // how long its client has held it already, after a restart of the scheduler
 }
+
+// Lowest is the Priority of jobs that fill what all others leave idle: under every policy they come after those, hold
+// none of them up for longer than a step of their pass, and starve while others leave nothing. Frames with a deadline
+// are none of them, whatever their Priority.
+const Lowest = math.MaxInt32
+
+// IsLowest says that the job fills what others leave idle.
+func (j *Job) IsLowest() bool { return j.Priority >= Lowest && !j.IsFrame() }
+
+// IsFrame says that the job is of no use after its deadline, even if it has been started.
+func (j *Job) IsFrame() bool { return j.Stream != "" && j.Deadline > 0 }
 
 // Work is what a job computes: *Tokens or *Tensors. There is no third kind: an embedding is another
 // Ask of Tokens, a gradient another request of Tensors.

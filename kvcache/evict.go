@@ -13,6 +13,10 @@ const (
 	// prefixes that come in turn, more than there is room for, do not flush each other. How many pages
 	// may be protected follows from which blocks come again after they were turned away or evicted (as in
 	// ARC, Megiddo and Modha, FAST 2003): none at first, nor where new users replace those who are gone.
+	//
+	// Under both policies blocks that lowest sequences alone have stored or read go first and are not kept in host
+	// memory. Such a sequence takes the place of those, then of blocks on probation, and of protected ones only for
+	// pages that it must hold.
 	EvictReuse Eviction = "reuse"
 	// EvictLRU evicts the least recently used leaf, whatever for and whoever waits for it: the baseline.
 	EvictLRU Eviction = "lru"
@@ -21,7 +25,8 @@ const (
 type segment uint8
 
 const (
-	probation segment = iota
+	lowest segment = iota // of lowest sequences alone
+	probation
 	protected
 	numSegments
 )
@@ -88,14 +93,21 @@ func (x *Index) adapt(missing []Hash) {
 	x.shrinkProtected()
 }
 
-// promote protects a pinned page that a second sequence reads.
-func (x *Index) promote(p Page) {
-	pg := &x.pages[p]
+// promote protects a pinned page that a second sequence reads; under EvictLRU it makes it like all others. What a lowest
+// sequence reads stays what it is.
+func (x *Index) promote(p Page, by *Lease) {
+	if by.lowest {
+		return
+	}
+	pg, to := &x.pages[p], protected
 	pg.reused = true
-	if x.cfg.Eviction == EvictReuse && pg.segment == probation {
-		pg.segment = protected
-		x.segments.count[probation]--
-		x.segments.count[protected]++
+	if x.cfg.Eviction == EvictLRU {
+		to = probation
+	}
+	if pg.segment < to {
+		x.segments.count[pg.segment]--
+		pg.segment = to
+		x.segments.count[to]++
 	}
 }
 
@@ -126,7 +138,7 @@ type taker struct {
 // try takes a page for block i of the chain, if room and policy allow.
 func (t *taker) try(i int) (Page, bool) {
 	x := t.index
-	if p, ok := t.newcomer(); ok || x.cfg.Eviction == EvictLRU {
+	if p, ok := t.newcomer(); ok || x.cfg.Eviction == EvictLRU || t.request.Lowest {
 		return p, ok
 	}
 	if g, seen := x.ghosts.seen(t.request.Chain[i]); i >= t.request.Shared && !(seen && x.outdates(g.used)) {
@@ -138,12 +150,23 @@ func (t *taker) try(i int) (Page, bool) {
 	return t.any() // wanted against wanted: the one that comes first has just been chosen
 }
 
-// newcomer takes a page that is free or on probation.
+// newcomer takes a page that is free, of lowest sequences or on probation.
 func (t *taker) newcomer() (Page, bool) {
 	if p, ok := t.fromFree(); ok {
 		return p, true
 	}
+	if p, ok := t.fromSegment(lowest, true); ok {
+		return p, true
+	}
 	return t.fromSegment(probation, true)
+}
+
+// forLoad takes a page for a block that is in host memory.
+func (t *taker) forLoad() (Page, bool) {
+	if t.request.Lowest {
+		return t.newcomer()
+	}
+	return t.any()
 }
 
 // any takes a page whatever the policy, the least valuable first.
@@ -152,7 +175,7 @@ func (t *taker) any() (Page, bool) {
 		return p, true
 	}
 	for _, spare := range []bool{true, false} {
-		for s := probation; s < numSegments; s++ {
+		for s := range numSegments {
 			if p, ok := t.fromSegment(s, spare); ok {
 				return p, true
 			}

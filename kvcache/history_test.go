@@ -131,7 +131,7 @@ func (h *history) commit(l *Lease) {
 func (h *history) request(chain []Hash) Request {
 	r := Request{
 		Chain: chain, Reuse: h.rng.IntN(len(chain) + 1), Load: h.rng.IntN(4) > 0,
-		Fill: h.rng.IntN(len(chain) + 1), Shared: h.rng.IntN(3),
+		Fill: h.rng.IntN(len(chain) + 1), Shared: h.rng.IntN(3), Lowest: h.rng.IntN(4) == 0,
 	}
 	if h.rng.IntN(3) == 0 {
 		r.Pages = len(chain) + h.rng.IntN(3)

@@ -162,9 +162,13 @@ type Stored struct {
 	Hashes []Hash // in chain order; a view of the lease's chain
 }
 
-// insert makes a private page resident, pinned once, and found by its hash.
-func (x *Index) insert(p Page, h Hash, parent Page) {
-	x.occupy(p, parent, x.admit(h, parent))
+// insert makes a private page of a lease resident, pinned once, and found by its hash.
+func (x *Index) insert(p Page, h Hash, parent Page, by *Lease) {
+	s := lowest
+	if !by.lowest {
+		s = x.admit(h, parent)
+	}
+	x.occupy(p, parent, s)
 	g, _ := x.ghosts.seen(h)
 	x.pages[p].hash, x.pages[p].reused = h, g.reused
 	x.byHash[h] = p
@@ -208,7 +212,9 @@ func (x *Index) remove(p Page) (h, parent Hash, whole bool) {
 		return Hash{}, parent, false
 	}
 	delete(x.byHash, pg.hash)
-	x.ghosts.add(pg.hash, pg.used, pg.reused)
+	if pg.segment != lowest {
+		x.ghosts.add(pg.hash, pg.used, pg.reused)
+	}
 	return pg.hash, parent, true
 }
 
@@ -221,6 +227,10 @@ func (x *Index) save(p Page, parent Hash, m *Moves) {
 	}
 	if copied, ok := x.host.byHash[pg.hash]; ok {
 		x.host.touch(copied, pg.used)
+		return
+	}
+	if pg.segment == lowest {
+		m.Lost = append(m.Lost, pg.hash)
 		return
 	}
 	to, replaced, ok := x.host.save(pg.hash, parent, pg.used)

@@ -9,6 +9,7 @@ type Request struct {
 	Shared   int      // this many leading blocks are known to be wanted by others as well
 	Pages    int      // pages the sequence must hold, from its first token on; 0: as many of Fill as find room
 	Sequence Sequence // of which Chain are the full blocks
+	Lowest   bool     // the sequence takes the place of what others read only where it must; see EvictReuse
 	// Wanted says whether a waiting sequence would read this block, were it to start now. Such
 	// blocks are the last that EvictReuse evicts. Nil: none is.
 	Wanted func(Hash) bool
@@ -23,6 +24,7 @@ type Lease struct {
 	chain    []Hash
 	sequence Sequence
 	fill     int    // pages Reused..fill-1 become matchable by Commit
+	lowest   bool   // of Request.Lowest
 	partial  bool   // the page after the chain's blocks holds the prompt's last tokens, and is kept by Commit
 	pinned   []Page // resident pages this lease pins
 	hosts    []Page // of host memory, pinned until the loads are done
@@ -38,17 +40,19 @@ func (l *Lease) Cached() int { return l.Reused + len(l.Loads) }
 // discards the rest of the suffix; otherwise it takes exactly Pages, or fails with a nil Lease and
 // changes nothing. The slices of Moves are the caller's.
 func (x *Index) Acquire(r Request) (*Lease, Moves) {
-	x.clock += uint64(max(1, len(r.Chain)))
+	if !r.Lowest {
+		x.clock += uint64(max(1, len(r.Chain)))
+	}
 	resident := x.Match(r.Chain)
 	reused := min(resident, r.Reuse)
 	if r.Pages > 0 && r.Pages-reused > x.Available()-x.countUnpinned(r.Chain[:reused]) {
 		return nil, Moves{}
 	}
-	l := &Lease{Reused: reused, fill: reused, chain: r.Chain, sequence: r.Sequence, epoch: x.epoch}
+	l := &Lease{Reused: reused, fill: reused, chain: r.Chain, sequence: r.Sequence, lowest: r.Lowest, epoch: x.epoch}
 	for _, h := range r.Chain[:reused] {
 		p := x.byHash[h]
 		x.pin(p)
-		x.promote(p)
+		x.promote(p, l)
 		l.Pages = append(l.Pages, p)
 		l.pinned = append(l.pinned, p)
 	}
@@ -59,7 +63,9 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 		if len(l.Loads) > 0 {
 			x.dropPart(l)
 		}
-		x.adapt(r.Chain[l.fill:max(l.fill, min(r.Fill, len(r.Chain)))])
+		if !r.Lowest {
+			x.adapt(r.Chain[l.fill:max(l.fill, min(r.Fill, len(r.Chain)))])
+		}
 	}
 	if r.Pages > 0 {
 		for len(l.Pages) < r.Pages {
@@ -95,7 +101,7 @@ func (x *Index) load(l *Lease, take *taker) {
 		l.hosts = append(l.hosts, p)
 	}
 	for _, from := range l.hosts {
-		p, ok := take.any()
+		p, ok := take.forLoad()
 		if !ok {
 			break
 		}
@@ -129,7 +135,7 @@ func (x *Index) fill(l *Lease, take *taker) {
 		l.Pages = append(l.Pages, p)
 		l.fill++
 	}
-	for i := want - 1; i >= l.fill; i-- {
+	for i := want - 1; i >= l.fill && !l.lowest; i-- {
 		g, _ := x.ghosts.seen(l.chain[i])
 		x.ghosts.add(l.chain[i], x.clock, g.reused)
 	}
@@ -169,14 +175,14 @@ func (x *Index) Commit(l *Lease) Stored {
 			break
 		}
 		x.pin(twin)
-		x.promote(twin)
+		x.promote(twin, l)
 		l.pinned = append(l.pinned, twin)
 		parent, parentHash = twin, l.chain[i]
 	}
 	s := Stored{Parent: parentHash, First: i, Hashes: l.chain[i:l.fill]}
 	for ; i < l.fill; i++ {
 		p := l.Pages[i]
-		x.insert(p, l.chain[i], parent)
+		x.insert(p, l.chain[i], parent, l)
 		if l.sequence.Tokens != nil {
 			x.join(p, l.sequence.before(l.chain, i), l.sequence.block(i, x.cfg.BlockTokens))
 		}

@@ -114,7 +114,7 @@ func (x *Index) pinPart(l *Lease, r *Request) {
 	x.pin(part.Page)
 	l.pinned = append(l.pinned, part.Page)
 	if part.Tokens >= x.cfg.BlockTokens/2 {
-		x.promote(part.Page)
+		x.promote(part.Page, l)
 	}
 }
 
@@ -151,7 +151,11 @@ func (x *Index) commitTail(l *Lease, parent Page) {
 		return
 	}
 	p := l.Pages[len(l.chain)]
-	x.occupy(p, parent, probation)
+	s := probation
+	if l.lowest {
+		s = lowest
+	}
+	x.occupy(p, parent, s)
 	x.pages[p].partial = true
 	x.partial++
 	x.join(p, before, tokens)

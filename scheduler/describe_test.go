@@ -57,6 +57,9 @@ func describeMessage(m wire.Message) string {
 		if m.Nested {
 			of += " inside the running one"
 		}
+		if m.Lowest {
+			of += " beside all others"
+		}
 		return fmt.Sprintf("run pass %d%s: %s%s%s", m.Pass, of, describeCopies("save", m.Saves), describeCopies("load", m.Loads), strings.Join(items, "; "))
 	case *wire.Pause:
 		return fmt.Sprintf("pause pass %d", m.Pass)

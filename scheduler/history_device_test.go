@@ -31,7 +31,7 @@ func (h *poolHistory) obey(d *hostOfMany, m wire.Message) (pause bool) {
 }
 
 func (d *hostOfMany) passes() (list []*wire.Run) {
-	for _, run := range slices.Concat([]*wire.Run{d.running, d.nested}, d.parked, d.prepares) {
+	for _, run := range slices.Concat([]*wire.Run{d.running, d.nested}, d.parked, d.prepares, d.lowest) {
 		if run != nil {
 			list = append(list, run)
 		}
@@ -64,6 +64,12 @@ func (h *poolHistory) run(d *hostOfMany, run *wire.Run) {
 	case run.Nested:
 		d.nested = run
 		h.seen.nested++
+	case run.Lowest && len(d.lowest) > 1:
+		h.t.Fatalf("%s gets pass %d of lowest jobs, beside %d", d.name, run.Pass, len(d.lowest))
+	case run.Lowest:
+		d.lowest = append(d.lowest, run)
+		h.seen.lowest++
+		h.checkRoom(d, run)
 	case d.running != nil:
 		h.t.Fatalf("%s is to run pass %d while it runs %d", d.name, run.Pass, d.running.Pass)
 	default:
@@ -142,7 +148,7 @@ func (d *hostOfMany) abort(pass wire.PassID) {
 	if is(d.running) {
 		d.running, d.nested = d.nested, nil
 	}
-	d.parked = slices.DeleteFunc(d.parked, is)
+	d.parked, d.lowest = slices.DeleteFunc(d.parked, is), slices.DeleteFunc(d.lowest, is)
 	if i := slices.IndexFunc(d.prepares, is); i >= 0 {
 		d.prepares = slices.Delete(d.prepares, i, i+1)
 		if i < d.prepared {
@@ -193,7 +199,7 @@ func TestHistoriesOfManyModels(t *testing.T) {
 					t.Fatalf("in history %d", seed)
 				}
 			}
-			least := min(seen.passes, seen.nested, seen.loads, seen.drops, seen.failed, seen.late, seen.refused, seen.tensors, seen.prepared)
+			least := min(seen.passes, seen.nested, seen.lowest, seen.loads, seen.drops, seen.failed, seen.late, seen.refused, seen.tensors, seen.prepared)
 			if least < *histories/2000 {
 				t.Errorf("too little happened to tell: %+v", seen)
 			}

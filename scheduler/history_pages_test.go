@@ -76,10 +76,16 @@ func (h *history) checkCached(to PeerID, item *part) {
 	}
 }
 
+// passesOf lists all passes of an executor.
+func (h *history) passesOf(of PeerID) []*wire.Run {
+	list := slices.Concat(h.parked[of], h.lowest[of], []*wire.Run{h.current[of]})
+	return slices.DeleteFunc(list, func(run *wire.Run) bool { return run == nil })
+}
+
 // checkPages holds that no page is written by one item and in the hands of another.
 func (h *history) checkPages(to PeerID) {
 	written, read := map[wire.BlockID]engine.JobID{}, map[wire.BlockID]engine.JobID{}
-	for _, run := range append(h.parked[to], h.current[to]) {
+	for _, run := range h.passesOf(to) {
 		for _, item := range parts(run) {
 			for i, b := range item.Blocks {
 				if other, ok := written[b]; ok {
@@ -102,7 +108,7 @@ func (h *history) checkPages(to PeerID) {
 // checkParts holds that no item writes what another is to copy.
 func (h *history) checkParts(to PeerID) {
 	copied := map[wire.BlockID]int{} // tokens
-	runs := append(h.parked[to], h.current[to])
+	runs := h.passesOf(to)
 	for _, run := range runs {
 		for _, item := range parts(run) {
 			copied[item.Part.Block] = max(copied[item.Part.Block], item.Part.Tokens)

@@ -27,7 +27,7 @@ type poolHistory struct {
 }
 
 // counts are what happened in histories, so that a test can tell that something did.
-type counts struct{ passes, nested, loads, drops, failed, late, refused, tensors, prepared int }
+type counts struct{ passes, nested, lowest, loads, drops, failed, late, refused, tensors, prepared int }
 
 // hostOfMany is an executor of many models as it really is.
 type hostOfMany struct {
@@ -40,6 +40,7 @@ type hostOfMany struct {
 	running  *wire.Run
 	nested   *wire.Run
 	parked   []*wire.Run
+	lowest   []*wire.Run // beside the running one
 	prepares []*wire.Run // that could not begin; the first ones are prepared, and of no more than an Abort
 	prepared int
 	loading  *wire.Load
@@ -167,6 +168,8 @@ func (h *poolHistory) submit() {
 		m.Stream, m.Deadline = "feed", time.Duration(20+h.pick.IntN(400))*time.Millisecond
 	case 3:
 		m.Deadline = time.Duration(1+h.pick.IntN(400)) * time.Millisecond
+	case 4:
+		m.Priority = engine.Lowest
 	}
 	h.open[h.next] = true
 	h.send("web", m)
@@ -181,8 +184,11 @@ func (h *poolHistory) finish(d *hostOfMany) {
 		return
 	}
 	run := d.running
-	if d.nested != nil {
+	switch {
+	case d.nested != nil:
 		run = d.nested
+	case run == nil && len(d.lowest) > 0:
+		run = d.lowest[0]
 	}
 	if run == nil || !d.greeted {
 		return
@@ -190,11 +196,7 @@ func (h *poolHistory) finish(d *hostOfMany) {
 	if h.prepares(d, run) {
 		return
 	}
-	if d.nested != nil {
-		d.nested = nil
-	} else {
-		d.running = nil
-	}
+	d.end(run)
 	done := &wire.Done{Pass: run.Pass, Took: time.Duration(1+h.pick.IntN(30)) * time.Millisecond}
 	for _, it := range run.Items {
 		r := wire.ItemResult{Job: it.Job, Output: &engine.TensorOutput{}}
@@ -214,14 +216,22 @@ func (h *poolHistory) prepares(d *hostOfMany, run *wire.Run) bool {
 	if _, ok := run.Items[0].Work.(*wire.TensorItem); !ok || h.pick.IntN(4) > 0 {
 		return false
 	}
-	if d.nested == run {
-		d.nested = nil
-	} else {
-		d.running = nil
-	}
+	d.end(run)
 	d.prepares = append(d.prepares, run)
 	h.send(d.name, &wire.Paused{Pass: run.Pass, Prepares: true})
 	return true
+}
+
+// end takes a pass off a device.
+func (d *hostOfMany) end(run *wire.Run) {
+	switch run {
+	case d.nested:
+		d.nested = nil
+	case d.running:
+		d.running = nil
+	default:
+		d.lowest = d.lowest[1:]
+	}
 }
 
 // loaded lets a device answer a Load, or fail in it.
@@ -281,7 +291,7 @@ func (d *hostOfMany) reset() {
 	d.epoch++
 	d.greeted = false
 	d.running, d.nested, d.parked, d.loading, d.pausing = nil, nil, nil, nil, false
-	d.prepares, d.prepared = nil, 0
+	d.prepares, d.prepared, d.lowest = nil, 0, nil
 }
 
 // change gives a device other models, or the same at another cost.

@@ -37,6 +37,7 @@ type history struct {
 	scored  map[engine.JobID]int    // tokens of the prompts whose logprobs are asked for
 	current map[PeerID]*wire.Run    // the pass an executor is in
 	parked  map[PeerID][]*wire.Run
+	lowest  map[PeerID][]*wire.Run                       // of engine.Lowest, beside the current one
 	pages   map[PeerID]map[wire.BlockID][]engine.TokenID // the sequence up to what each page holds
 	memory  map[PeerID]map[wire.BlockID][]engine.TokenID // likewise, of host memory
 	epochs  map[PeerID]uint64                            // the executors' own
@@ -46,6 +47,8 @@ type history struct {
 	passed  map[PeerID]passedOver
 	longest int                // tokens of a prompt
 	room    int                // rows that an executor has for its passes together, paused ones included; 0: enough
+	idle    int                // passes of lowest jobs that ended
+	yielded int                // such passes that gave up their room
 	refused int                // passes for which there was no room
 	loads   int                // blocks loaded from host memory
 	parts   int                // items that copied part of a block
@@ -61,7 +64,7 @@ var (
 func newHistory(t testing.TB, pick chooser, cfg Config, twin queue.Policy) *history {
 	h := &history{
 		t: t, pick: pick, open: map[engine.JobID]PeerID{}, tokens: map[engine.JobID]int{}, scored: map[engine.JobID]int{},
-		current: map[PeerID]*wire.Run{}, parked: map[PeerID][]*wire.Run{},
+		current: map[PeerID]*wire.Run{}, parked: map[PeerID][]*wire.Run{}, lowest: map[PeerID][]*wire.Run{},
 		epochs: map[PeerID]uint64{}, known: map[PeerID]uint64{}, full: map[PeerID]bool{}, info: executorInfo(),
 		pages:   map[PeerID]map[wire.BlockID][]engine.TokenID{},
 		memory:  map[PeerID]map[wire.BlockID][]engine.TokenID{},
@@ -129,6 +132,7 @@ func (h *history) restart(executor PeerID) {
 func (h *history) forgetPasses(executor PeerID) {
 	delete(h.current, executor)
 	delete(h.parked, executor)
+	delete(h.lowest, executor)
 	delete(h.full, executor)
 	delete(h.passed, executor)
 	h.pages[executor] = map[wire.BlockID][]engine.TokenID{}
@@ -164,6 +168,9 @@ func (h *history) submit(from PeerID) {
 	case 3:
 		m.Salt = "salt"
 	}
+	if h.pick.IntN(4) == 0 {
+		m.Priority = engine.Lowest
+	}
 	if m.Ask.PromptLogprobs {
 		h.scored[m.Job] = len(m.Tokens)
 	}
@@ -174,6 +181,10 @@ func (h *history) submit(from PeerID) {
 // finish lets an executor answer its pass, or a Pause it was sent.
 func (h *history) finish(executor PeerID) {
 	run := h.current[executor]
+	if run == nil && len(h.lowest[executor]) > 0 {
+		run = h.lowest[executor][0]
+		h.idle++
+	}
 	if run == nil {
 		return
 	}
@@ -191,7 +202,7 @@ func (h *history) finish(executor PeerID) {
 	case 1:
 		d.Items[0] = wire.ItemResult{Job: d.Items[0].Job, Err: engine.Errorf(engine.CodeInternal, "a bad item")}
 	}
-	delete(h.current, executor)
+	h.drop(executor, run.Pass)
 	delete(h.full, executor)
 	h.filled(executor, run, d)
 	h.send(executor, d)
@@ -238,6 +249,7 @@ func (h *history) send(from PeerID, m wire.Message) {
 		h.restart(e)
 	}
 	for _, e := range begun {
+		h.yield(e)
 		h.refuse(e)
 	}
 	for _, e := range pauses {
@@ -246,13 +258,21 @@ func (h *history) send(from PeerID, m wire.Message) {
 }
 
 func (h *history) started(to PeerID, run *wire.Run) {
-	if h.current[to] != nil {
+	if n := len(h.lowest[to]); run.Lowest && n > 1 {
+		h.t.Fatalf("%s gets pass %d of lowest jobs, beside %d", to, run.Pass, n)
+	}
+	if h.current[to] != nil && !run.Lowest {
 		h.t.Fatalf("%s gets pass %d while it runs %d", to, run.Pass, h.current[to].Pass)
 	}
 	if h.full[to] {
 		h.t.Fatalf("%s gets pass %d, although it has refused one and ended none since", to, run.Pass)
 	}
-	h.current[to] = run
+	if run.Lowest {
+		h.lowest[to] = append(h.lowest[to], run)
+	} else {
+		h.current[to] = run
+	}
+	h.checkClass(to, run)
 	h.copy(to, run)
 	rows := newRowsOf(run)
 	for _, item := range parts(run) {
@@ -268,7 +288,9 @@ func (h *history) started(to PeerID, run *wire.Run) {
 		h.t.Fatalf("a packed pass of %d rows, at most %d fit", rows, h.info.MaxPassRows)
 	}
 	h.checkPages(to)
-	h.checkTurns(to, run)
+	if !run.Lowest {
+		h.checkTurns(to, run)
+	}
 }
 
 // paused lets an executor obey a Pause.
@@ -295,15 +317,16 @@ func (h *history) resumed(to PeerID, m *wire.Resume) {
 
 func (h *history) aborted(to PeerID, m *wire.Abort) {
 	delete(h.full, to)
-	if run := h.current[to]; run != nil && run.Pass == m.Pass {
-		delete(h.current, to)
+	h.drop(to, m.Pass)
+}
+
+// drop takes a pass from wherever an executor has it.
+func (h *history) drop(of PeerID, pass wire.PassID) {
+	if run := h.current[of]; run != nil && run.Pass == pass {
+		delete(h.current, of)
 	}
-	for i, run := range h.parked[to] {
-		if run.Pass == m.Pass {
-			h.parked[to] = append(h.parked[to][:i:i], h.parked[to][i+1:]...)
-			return
-		}
-	}
+	isIt := func(run *wire.Run) bool { return run.Pass == pass }
+	h.parked[of], h.lowest[of] = slices.DeleteFunc(h.parked[of], isIt), slices.DeleteFunc(h.lowest[of], isIt)
 }
 
 func (h *history) result(to PeerID, r *wire.Result) {
@@ -389,7 +412,7 @@ func (r rescan) Weigh(j *queue.Job, score float64, s queue.Scale) float64 {
 // TestChoicesEqualFullRescan runs histories on the Core and on one that scans its whole queue at
 // every choice; all they say must be equal.
 func TestChoicesEqualFullRescan(t *testing.T) {
-	loads, parts := 0, 0
+	loads, parts, idle := 0, 0, 0
 	for seed := range *histories {
 		rng := rand.New(rand.NewPCG(uint64(seed), 52))
 		cfg := DefaultConfig()
@@ -405,13 +428,16 @@ func TestChoicesEqualFullRescan(t *testing.T) {
 			h.move()
 		}
 		h.drain()
-		parts += h.parts
+		parts, idle = parts+h.parts, idle+h.idle
 		if loads += h.loads; t.Failed() {
 			t.Fatalf("in history %d", seed)
 		}
 	}
 	if parts < *histories/10 {
 		t.Errorf("%d blocks were copied in part: too few to tell", parts)
+	}
+	if idle < *histories/10 {
+		t.Errorf("%d passes of lowest jobs: too few to tell", idle)
 	}
 	if loads < *histories/10 {
 		t.Errorf("%d blocks were loaded from host memory: too few to tell", loads)

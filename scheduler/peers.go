@@ -161,10 +161,7 @@ func (c *Core) removeExecutor(p *fleet.Peer) {
 	if p.Settled() {
 		f.Stats.ExecutorLost++
 	}
-	for _, ps := range append([]*fleet.Pass{e.Running, e.Nested}, e.Preparing...) {
-		if ps == nil {
-			continue
-		}
+	for _, ps := range e.Suspects() {
 		for _, j := range ps.Items {
 			// What has killed one process may have killed the next before that was heard of again.
 			if !j.Cancelled && (p.Settled() || j.Deaths > 0 && j.DiedIn != p.Epoch) {

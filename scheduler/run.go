@@ -23,13 +23,14 @@ func (c *Core) dispatch(e *fleet.Executor) {
 		default:
 			f.Preempt(e)
 		}
-		return
+	} else {
+		if e.Idle() {
+			f.Steal(e)
+			f.Supply(e)
+		}
+		f.Begin(e)
 	}
-	if e.Idle() {
-		f.Steal(e)
-		f.Supply(e)
-	}
-	f.Begin(e)
+	f.BeginLowest(e)
 }
 
 // done takes the answer to a running pass.
@@ -44,9 +45,8 @@ func (c *Core) done(e *fleet.Executor, m *wire.Done) {
 	f := c.fleet
 	nested := p == e.Nested
 	f.End(e, p)
-	if !nested && m.Err != nil && m.Err.Code == engine.CodeOverloaded && len(e.Parked) > 0 {
-		e.Full = true
-		c.putBack(p)
+	if m.Err != nil && m.Err.Code == engine.CodeOverloaded && (p.IsLowest() || !nested && len(e.Parked) > 0) {
+		f.Refused(e, p)
 		c.dispatch(e)
 		return
 	}
@@ -86,22 +86,6 @@ func (c *Core) done(e *fleet.Executor, m *wire.Done) {
 	c.dispatch(e)
 }
 
-// putBack returns the jobs of a pass that has not begun to their lane. If it found no room beside the paused ones, until a
-// pass has ended, and left its room, the executor starts and pauses none: the paused ones go on. Jobs
-// that generate keep their pages, in which is what they have computed.
-func (c *Core) putBack(p *fleet.Pass) {
-	for _, j := range p.Items {
-		if j.Cancelled {
-			c.fleet.Forget(j)
-			continue
-		}
-		if !j.Continues() {
-			j.Release()
-		}
-		c.fleet.Enqueue(j, p.Lane)
-	}
-}
-
 // paused parks a pass that stands still. One that prepares does so beside the device; when it comes back its jobs go to
 // their lane, where they are run in their turn.
 func (c *Core) paused(e *fleet.Executor, m *wire.Paused) {
@@ -118,7 +102,7 @@ func (c *Core) paused(e *fleet.Executor, m *wire.Paused) {
 		}
 		f.Send(e.Peer.ID, &wire.Abort{Pass: p.ID})
 		f.End(e, p)
-		c.putBack(p)
+		f.PutBack(p)
 	case m.Prepares:
 		e.Prepare(f.Now, p)
 	case p == e.Running && p.Pausing():

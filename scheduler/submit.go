@@ -94,14 +94,15 @@ func promptTokens(m *wire.Submit) int {
 	return 0
 }
 
-// admit holds a new job against the admission bounds. A job that an earlier scheduler had taken in
-// is always taken.
+// admit holds a new job against the admission bounds, to lowest jobs and to others for themselves. A job that an earlier
+// scheduler had taken in is always taken; a lowest one however long it may wait.
 func (c *Core) admit(m *wire.Submit) *engine.Error {
 	if m.Waited > 0 {
 		return nil
 	}
 	f, n := c.fleet, promptTokens(m)
-	jobs, tokens := f.QueuedJobs >= c.cfg.MaxQueuedJobs, f.QueuedTokens+n > c.cfg.MaxQueuedTokens
+	queued := f.QueueOf(m)
+	jobs, tokens := queued.Jobs >= c.cfg.MaxQueuedJobs, queued.Tokens+n > c.cfg.MaxQueuedTokens
 	var wait time.Duration
 	if c.cfg.MaxQueueTime > 0 || jobs || tokens {
 		wait = f.PredictedWait(m.Model)
@@ -114,11 +115,11 @@ func (c *Core) admit(m *wire.Submit) *engine.Error {
 	switch {
 	case jobs:
 		f.Stats.RefusedJobs++
-		return overloaded("%d requests wait, the limit is %d", f.QueuedJobs, c.cfg.MaxQueuedJobs)
+		return overloaded("%d requests wait, the limit is %d", queued.Jobs, c.cfg.MaxQueuedJobs)
 	case tokens:
 		f.Stats.RefusedTokens++
-		return overloaded("%d tokens wait and the prompt has %d, the limit is %d", f.QueuedTokens, n, c.cfg.MaxQueuedTokens)
-	case c.cfg.MaxQueueTime > 0 && wait > c.cfg.MaxQueueTime && !m.Promised:
+		return overloaded("%d tokens wait and the prompt has %d, the limit is %d", queued.Tokens, n, c.cfg.MaxQueuedTokens)
+	case c.cfg.MaxQueueTime > 0 && wait > c.cfg.MaxQueueTime && !m.Promised && !m.IsLowest():
 		f.Stats.RefusedTime++
 		err := overloaded("the predicted wait is %.1f s, the limit is %.1f s", wait.Seconds(), c.cfg.MaxQueueTime.Seconds())
 		err.RetryAfter = max(wait-c.cfg.MaxQueueTime, time.Second)

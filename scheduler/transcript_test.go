@@ -3,6 +3,7 @@ package scheduler
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func TestTranscripts(t *testing.T) { transcripttest.Run(t, play) }
 
 // play returns a transcript with what the Core says now.
 func play(t *testing.T, file, text string) string {
-	s := &script{t: t, cfg: DefaultConfig(), names: map[string]engine.JobID{}, infos: map[PeerID]llm{}, layers: map[PeerID]int{}, many: map[PeerID]*manyModels{}, nested: map[PeerID]*wire.Run{},
+	s := &script{t: t, cfg: DefaultConfig(), names: map[string]engine.JobID{}, infos: map[PeerID]llm{}, layers: map[PeerID]int{}, many: map[PeerID]*manyModels{}, nested: map[PeerID]*wire.Run{}, lowest: map[PeerID][]*wire.Run{},
 		runs: map[wire.PassID]*wire.Run{}, passes: map[PeerID]*wire.Run{}}
 	var out strings.Builder
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -51,8 +52,9 @@ type script struct {
 	infos  map[PeerID]llm
 	layers map[PeerID]int
 	many   map[PeerID]*manyModels
-	nested map[PeerID]*wire.Run // in the pass of each executor, not answered yet
-	serial uint64               // of the last SetModel
+	nested map[PeerID]*wire.Run   // in the pass of each executor, not answered yet
+	lowest map[PeerID][]*wire.Run // of lowest jobs, that each executor was told to run and has not answered
+	serial uint64                 // of the last SetModel
 }
 
 // tell gives the Core what a command says, at its time ("3s" before the command), and returns the
@@ -76,11 +78,16 @@ func (s *script) tell(words []string) string {
 		switch m := e.Msg.(type) {
 		case *wire.Run:
 			s.runs[m.Pass] = m
-			if m.Nested {
+			switch {
+			case m.Nested:
 				s.nested[e.To] = m
-			} else {
+			case m.Lowest:
+				s.lowest[e.To] = append(s.lowest[e.To], m)
+			default:
 				s.passes[e.To] = m
 			}
+		case *wire.Abort:
+			s.lowest[e.To] = slices.DeleteFunc(s.lowest[e.To], func(run *wire.Run) bool { return run.Pass == m.Pass })
 		case *wire.Load:
 			s.many[e.To].loading = m
 		case *wire.Resume:
@@ -98,9 +105,10 @@ func (s *script) tell(words []string) string {
 //
 //	set policy=P fairness=N routing=R pack=N paused=N eviction=E maxjobs=N fullkv   (before all others)
 //	hello web | hello cpu executor epoch=N block=N blocks=N host=N rows=N limit=N token=D load=D layers=N
-//	submit web A tokens=N stem=N max=N user=U priority=N deadline=D stop=ID salt=S waited=D logprobs
+//	submit web A tokens=N stem=N max=N user=U priority=N deadline=D stop=ID salt=S waited=D logprobs lowest
 //	cancel web A
 //	done cpu [token=ID] [fails] [full] [took=D]   (of the pass nested in another, if there is one)
+//	done cpu lowest ...   (of the first pass of lowest jobs)
 //	paused cpu [layer=N] | lost cpu | tick
 //
 // or what poolCommand says, where tokens of equal stems begin alike, up to fork=N if that is given.
@@ -202,6 +210,9 @@ func (s *script) submit(name string, o opts) wire.Message {
 	}
 	full.Stream = o["stream"]
 	_, full.Promised = o["promised"]
+	if _, ok := o["lowest"]; ok {
+		full.Priority = engine.Lowest
+	}
 	return full
 }
 
@@ -218,6 +229,9 @@ func (s *script) done(peer PeerID, o opts) wire.Message {
 	if inner := s.nested[peer]; inner != nil {
 		run = inner
 		delete(s.nested, peer)
+	}
+	if _, ok := o["lowest"]; ok {
+		run, s.lowest[peer] = s.lowest[peer][0], s.lowest[peer][1:]
 	}
 	d := &wire.Done{Pass: run.Pass, Took: o.dur("took")}
 	if _, ok := o["fails"]; ok {

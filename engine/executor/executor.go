@@ -187,7 +187,7 @@ func (e *executor) alive() {
 
 // busy says that there is work to do.
 func (e *executor) busy() bool {
-	return e.settled && (e.running() || len(e.nested)+len(e.loads) > 0)
+	return e.settled && (e.running() || len(e.nested)+len(e.loads)+len(e.lowest) > 0)
 }
 
 // work does what is next: a nested pass, a piece of weights or a step.

@@ -26,6 +26,7 @@ type timed struct {
 	log       *transcript
 	failed    map[uint32]error              // what loading a piece comes to
 	preparing map[wire.PassID]time.Duration // of passes that are to be prepared, for how long; 0 panics
+	alone     map[wire.PassID]bool          // passes that find no room beside others
 	opened    int                           // passes that are not closed
 	reason    string                        // why the first model cannot be run
 	step      time.Duration                 // 0: stepTime
@@ -74,6 +75,9 @@ func (r *timed) Begin(run *wire.Run) (executor.Pass, error) {
 	p, err := r.Null.Begin(run)
 	if err != nil {
 		return nil, err
+	}
+	if r.alone[run.Pass] && r.opened > 0 {
+		return nil, engine.Errorf(engine.CodeOverloaded, "no room")
 	}
 	r.log.add("begin %d", run.Pass)
 	r.opened++

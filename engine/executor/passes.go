@@ -12,12 +12,14 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// passes are those of an executor. All but current have not begun or are at a boundary.
+// passes are those of an executor. All but current and the first of the lowest have not begun or are at a boundary; of
+// these two one is.
 type passes struct {
 	current *task
 	ready   []*task // in the order of their Run or Resume
 	paused  map[wire.PassID]*task
 	nested  []*task // not begun
+	lowest  []*task // in the order of their Run; all but the first have not begun
 }
 
 // task is one pass on its way.
@@ -32,12 +34,12 @@ type task struct {
 	dropped bool          // nobody wants it, once it is prepared
 }
 
-// running says that there is a pass to be stepped.
+// running says that there is a pass to be stepped that is not of lowest jobs.
 func (p *passes) running() bool { return p.current != nil || len(p.ready) > 0 }
 
 // all lists the passes.
 func (p *passes) all() []*task {
-	list := slices.AppendSeq(slices.Concat(p.ready, p.nested), maps.Values(p.paused))
+	list := slices.AppendSeq(slices.Concat(p.ready, p.nested, p.lowest), maps.Values(p.paused))
 	if p.current != nil {
 		list = append(list, p.current)
 	}
@@ -57,7 +59,7 @@ func (p *passes) find(id wire.PassID) *task {
 // remove takes a pass from where it is.
 func (p *passes) remove(t *task) {
 	this := func(other *task) bool { return other == t }
-	p.ready, p.nested = slices.DeleteFunc(p.ready, this), slices.DeleteFunc(p.nested, this)
+	p.ready, p.nested, p.lowest = slices.DeleteFunc(p.ready, this), slices.DeleteFunc(p.nested, this), slices.DeleteFunc(p.lowest, this)
 	delete(p.paused, t.run.Pass)
 	if p.current == t {
 		p.current = nil
@@ -66,11 +68,26 @@ func (p *passes) remove(t *task) {
 
 // accept takes a run up.
 func (e *executor) accept(run *wire.Run) {
-	if t := (&task{run: run}); run.Nested {
+	switch t := (&task{run: run}); {
+	case run.Nested:
 		e.nested = append(e.nested, t)
-	} else {
+	case run.Lowest:
+		e.lowest = append(e.lowest, t)
+	default:
 		e.ready = append(e.ready, t)
 	}
+}
+
+// next is the pass to be stepped, at which some are: the first of lowest jobs if there is no other, or to bring it to
+// where another may go on.
+func (p *passes) next() *task {
+	if len(p.lowest) > 0 && (!p.running() || p.lowest[0].inside) {
+		return p.lowest[0]
+	}
+	if p.current == nil {
+		p.current, p.ready = p.ready[0], p.ready[1:]
+	}
+	return p.current
 }
 
 // pause has a pass stop at its next boundary.
@@ -124,12 +141,9 @@ func (e *executor) dropAll() {
 	}
 }
 
-// step takes a step of the current pass, or begins the next one. It fails when the device is lost.
+// step takes a step of the pass that is next, or begins it. It fails when the device is lost.
 func (e *executor) step() error {
-	if e.current == nil {
-		e.current, e.ready = e.ready[0], e.ready[1:]
-	}
-	t := e.current
+	t := e.next()
 	before := t.took
 	done, err := e.advance(t)
 	e.owed -= t.took - before
@@ -190,13 +204,27 @@ func (e *executor) begin(t *task) (err error) {
 	if len(t.run.Items) == 0 {
 		return errors.New("a pass without items")
 	}
-	if t.pass, err = e.runner.Begin(t.run); err != nil {
+	t.pass, err = e.runner.Begin(t.run)
+	if err != nil && e.yield(t, err) {
+		t.pass, err = e.runner.Begin(t.run)
+	}
+	if err != nil {
 		return err
 	}
 	if p, ok := t.pass.(Preparer); ok {
 		t.prepare = p.Prepare()
 	}
 	return nil
+}
+
+// yield drops the pass of lowest jobs that stands still, if another one finds no room beside it; it says whether it has.
+func (e *executor) yield(to *task, err error) bool {
+	var full *engine.Error
+	if to.run.Lowest || !errors.As(err, &full) || full.Code != engine.CodeOverloaded || len(e.lowest) == 0 || e.lowest[0].pass == nil {
+		return false
+	}
+	e.finish(e.lowest[0], engine.Errorf(engine.CodeOverloaded, "pass %d took its room", to.run.Pass))
+	return true
 }
 
 // finish answers for a pass that has come to its end, or to the error that is it.

@@ -23,7 +23,8 @@ type Runner interface {
 	// Begin checks a run and starts its pass, which gets its work memory. It refuses a model whose weights
 	// are not all there. The runner may have several passes begun at a time. One is begun, or stepped
 	// after another one, only where that other has ended or is at a boundary; a nested one also
-	// elsewhere. An *engine.Error keeps its code on the way to the client, any other error is internal.
+	// elsewhere. A pass of Run.Lowest is to be at a boundary wherever it can; another one that finds no room beside it is
+	// refused with CodeOverloaded, and begun again when the lowest one is closed. An *engine.Error keeps its code on the way to the client, any other error is internal.
 	Begin(run *wire.Run) (Pass, error)
 	// Close frees the device; all passes are closed by then.
 	Close()

@@ -23,7 +23,7 @@ func TestMetricNames(t *testing.T) {
 	w := welcome(1)
 	w.Pool = wire.Stats{Preemptions: 5, RefusedJobs: 1, RefusedTokens: 2, RefusedTime: 3}
 	w.Stats = []wire.ModelStats{{
-		Model: "demo", Waiting: 3, Running: 2, CacheUsed: 0.25,
+		Model: "demo", Waiting: 3, Running: 2, Lowest: 4, PassTime: 1500 * time.Millisecond, CacheUsed: 0.25,
 		PrefixQueries: 100, PrefixHits: 40, HostQueries: 60, HostHits: 20, ComputedUnits: 20_000,
 		PassUnits: make([]uint64, len(wire.PassUnitBounds)+1),
 	}}
@@ -39,6 +39,8 @@ func TestMetricNames(t *testing.T) {
 	for _, line := range []string{
 		`vllm:num_requests_running{` + labels + `} 2`,
 		`vllm:num_requests_waiting{` + labels + `} 3`,
+		`prefillonly:num_requests_lowest{` + labels + `} 4`,
+		`prefillonly:pass_seconds_total{` + labels + `} 1.5`,
 		`vllm:kv_cache_usage_perc{` + labels + `} 0.25`,
 		`vllm:cache_config_info{block_size="16",` + labels + `,num_gpu_blocks="100"} 1`,
 		`vllm:prefix_cache_queries_total{` + labels + `} 100`,

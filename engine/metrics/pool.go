@@ -97,14 +97,17 @@ func newModelCollector(pool *client.Client, labels prometheus.Labels, first []st
 	gauge("vllm:num_requests_running", "Jobs in passes.", func(m modelState) float64 { return float64(m.stats.Running) })
 	// Jobs that came since the last Welcome are waiting too; routers must not see an idle server.
 	gauge("vllm:num_requests_waiting", "Jobs waiting for a pass.", func(m modelState) float64 {
-		return float64(max(m.stats.Waiting, m.open-m.stats.Running))
+		return float64(max(m.stats.Waiting, m.open-m.stats.Running-m.stats.Lowest))
 	})
+	gauge("prefillonly:num_requests_lowest", "Jobs of the lowest priority, waiting or in passes, which the other two do not count.", func(m modelState) float64 { return float64(m.stats.Lowest) })
 	gauge("vllm:kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1.", func(m modelState) float64 { return m.stats.CacheUsed })
 	counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", func(s *wire.ModelStats) uint64 { return s.PrefixQueries })
 	counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", func(s *wire.ModelStats) uint64 { return s.PrefixHits })
 	counter("vllm:external_prefix_cache_queries_total", "Prompt tokens looked up in host memory, as the device does not hold them.", func(s *wire.ModelStats) uint64 { return s.HostQueries })
 	counter("vllm:external_prefix_cache_hits_total", "Prompt tokens loaded from host memory.", func(s *wire.ModelStats) uint64 { return s.HostHits })
 	counter("prefillonly:passes_total", "Passes run.", func(s *wire.ModelStats) uint64 { return s.Passes })
+	c.figures = append(c.figures, figure[modelState]{desc("prefillonly:pass_seconds_total", "Time that executors spent in passes which have ended."), prometheus.CounterValue,
+		func(m modelState) float64 { return m.stats.PassTime.Seconds() }})
 	counter("prefillonly:kv_evictions_total", "KV blocks evicted.", func(s *wire.ModelStats) uint64 { return s.Evictions })
 	counter("prefillonly:model_loads_total", "Times that the model became ready.", func(s *wire.ModelStats) uint64 { return s.Loads })
 	counter("prefillonly:model_drops_total", "Times that the model ceased to be ready.", func(s *wire.ModelStats) uint64 { return s.Drops })

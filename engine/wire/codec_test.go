@@ -80,7 +80,7 @@ var samples = []struct {
 			RefusedJobs: 7, RefusedTokens: 11, RefusedTime: 12, RefusedUtilisation: 13,
 		},
 		Stats: []ModelStats{{
-			Model: "demo", Waiting: 3, Running: 2, CacheUsed: 0.75, Passes: 1, ComputedUnits: 13, PrefixQueries: 4, PrefixHits: 5, HostQueries: 9, HostHits: 10,
+			Model: "demo", Waiting: 3, Running: 2, Lowest: 5000, CacheUsed: 0.75, Passes: 1, ComputedUnits: 13, PassTime: time.Minute, PrefixQueries: 4, PrefixHits: 5, HostQueries: 9, HostHits: 10,
 			Evictions: 6, Loads: 2, Drops: 1, LoadedBytes: 1 << 31, LoadTime: time.Second, Late: 14, Superseded: 15, PassUnits: []uint64{0, 1 << 40, 3},
 		}},
 	}},
@@ -118,6 +118,7 @@ var samples = []struct {
 	{"run-tensors", &Run{Pass: 10, Model: "detector", Nested: true, Items: []RunItem{
 		{7, &TensorItem{engine.Tensors{Inputs: []engine.Ref{frame1}, Outputs: []string{"boxes"}, Frames: 1}}},
 	}}},
+	{"run-lowest", &Run{Pass: 11, Model: "demo", Lowest: true, Items: []RunItem{{8, &TokenItem{Tokens: []engine.TokenID{1}}}}}},
 	{"load", &Load{Serial: 3, Model: "demo", Weights: []uint32{1, 0}}},
 	{"drop", &Drop{Weights: []uint32{7}}},
 	{"loaded", &Loaded{Serial: 3, Count: 1, Took: time.Second, Err: engine.Errorf(engine.CodeUnavailable, "model.safetensors has changed")}},

@@ -22,6 +22,7 @@ type Run struct {
 	Pass   PassID
 	Model  string
 	Nested bool   // runs to its end at the next step of the running pass, which then goes on
+	Lowest bool   // of engine.Lowest: stepped while no other pass is to be, in the order of their Runs; no Pause, no Resume
 	Saves  []Copy // raw frame; from the device to host memory
 	Loads  []Copy // raw frame; from host memory to the device, to pages that the items read
 	Items  []RunItem

@@ -182,14 +182,16 @@ type Stats struct {
 // ModelStats are one model's counters since the scheduler's start, and its gauges.
 type ModelStats struct {
 	Model            string
-	Waiting, Running int     // jobs in queues, and in passes
+	Waiting, Running int     // jobs in queues, and in passes, but for those of engine.Lowest
+	Lowest           int     // of engine.Lowest, in both
 	CacheUsed        float64 // share of KV blocks in use, 0..1
 
 	Passes, ComputedUnits     uint64
-	PrefixQueries, PrefixHits uint64 // tokens
-	HostQueries, HostHits     uint64 // tokens not found on the device, and those of them in host memory
-	Evictions                 uint64 // of blocks
-	Loads, Drops              uint64 // times that it became ready, and that it ceased to be
+	PassTime                  time.Duration // inside runners, of passes that have ended
+	PrefixQueries, PrefixHits uint64        // tokens
+	HostQueries, HostHits     uint64        // tokens not found on the device, and those of them in host memory
+	Evictions                 uint64        // of blocks
+	Loads, Drops              uint64        // times that it became ready, and that it ceased to be
 	LoadedBytes               uint64
 	LoadTime                  time.Duration
 	Late, Superseded          uint64 // frames dropped because their deadline could not be met, or a newer one came

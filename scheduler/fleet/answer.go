@@ -17,12 +17,17 @@ func (f *Fleet) Ended(p *Pass, took time.Duration, well bool) (ran time.Duration
 	if !well {
 		return ran
 	}
-	if took <= 0 {
+	if took <= 0 && p.class == live {
 		took = ran
 	}
 	l := p.Lane
-	l.Cost.Observe(p.Work, took)
-	l.longest = max(took.Seconds(), fading*l.longest)
+	if took > 0 {
+		l.Pool.Stats.PassTime += took
+		l.Cost.Observe(p.Work, took)
+	}
+	if p.class == live { // nobody waits for others to end
+		l.longest = max(took.Seconds(), fading*l.longest)
+	}
 	if l.Info.Cost.Unit <= 0 {
 		l.Executor.setAging(f.Fairness)
 	}

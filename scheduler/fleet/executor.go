@@ -51,17 +51,14 @@ type Executor struct {
 	Nested    *Pass   // in the running one
 	Parked    []*Pass // paused, oldest first
 	Preparing []*Pass // that could not begin, until what they need is made beside the device
+	Lowest    []*Pass // of engine.Lowest, in the order in which they are run
 	Full      bool    // a pass did not fit beside the paused ones, and none has ended since; see PutBack
 
-	// passedOver says that the pass started last began with a job of the policy's choice and left some that
-	// generate behind: the next one begins with those. So where both kinds wait, of two passes that start one
-	// after the other at least one begins with the policy's choice, and at least one has a job that generates.
-	passedOver bool
-
+	line             // of all but the lowest jobs
+	low      line    // of these
+	noRoom   bool    // a lowest pass was dropped for want of room, and no pass has ended since
 	salt     uint64  // of its name, for rendezvous hashing
 	aging    float64 // seconds of work that a second of waiting outweighs
-	busy     []*Lane // those in which jobs wait
-	turns    int     // jobs that wait to generate
 	feeds    int     // frames that wait and are promised nothing
 	promised []*Job  // frames that wait and are promised their deadlines, the earliest first
 	ledger   promise.Ledger
@@ -77,9 +74,14 @@ func (e *Executor) lane(model string) *Lane {
 	return e.Lanes[i]
 }
 
-// load predicts the seconds of work that an executor has to do.
-func (e *Executor) load(now time.Duration) float64 {
+// load predicts the seconds of work that an executor has to do before a job of a class that comes now.
+func (e *Executor) load(now time.Duration, c class) float64 {
 	sum := 0.0
+	for _, l := range e.low.busy {
+		if c == lowest {
+			sum += l.Cost.Seconds(l.Lowest.Predicted)
+		}
+	}
 	for _, l := range e.busy {
 		sum += l.Cost.Seconds(l.Queue.Predicted) + l.frames.seconds(l)
 	}
@@ -87,15 +89,25 @@ func (e *Executor) load(now time.Duration) float64 {
 		sum += j.Lane.Cost.Seconds(j.Left())
 	}
 	for _, p := range e.Passes() {
-		sum += e.left(p, now)
+		if p.class <= c {
+			sum += e.left(p, now)
+		}
 	}
 	return sum
 }
 
 // Busy lists the lanes in which jobs wait.
-func (e *Executor) Busy() []*Lane { return e.busy }
+func (e *Executor) Busy() []*Lane {
+	list := slices.Clone(e.busy)
+	for _, l := range e.low.busy {
+		if !slices.Contains(list, l) {
+			list = append(list, l)
+		}
+	}
+	return list
+}
 
-// Idle says that nothing waits for the executor, nor stands still there.
+// Idle says that nothing waits for the executor, nor stands still there, but for lowest jobs.
 func (e *Executor) Idle() bool { return len(e.busy) == 0 && len(e.Parked) == 0 }
 
 // Differs says whether what an executor tells of itself is news. Which weights are there is known.
@@ -108,8 +120,12 @@ func (e *Executor) Differs(info *wire.ExecutorInfo) bool {
 
 // scale is by what jobs of a lane are compared with those of others, when so many seconds are left to load it that
 // each of them pays its part of.
-func (e *Executor) scale(l *Lane, now, load float64) queue.Scale {
-	return queue.Scale{Now: now, Rate: l.Cost.Rate(), Load: load / float64(max(l.waiting, 1)), Aging: e.aging}
+func (e *Executor) scale(l *Lane, c class, now, load float64) queue.Scale {
+	waiting := l.waiting
+	if c == lowest {
+		waiting = l.Lowest.Len()
+	}
+	return queue.Scale{Now: now, Rate: l.Cost.Rate(), Load: load / float64(max(waiting, 1)), Aging: e.aging}
 }
 
 // setAging finds how jobs of different lanes age: for all alike, or one lane that is overloaded would starve the
@@ -128,9 +144,19 @@ func (e *Executor) setAging(fairness float64) {
 	}
 }
 
-// waits notes that so many jobs more, or less, wait in a lane.
-func (f *Fleet) waits(l *Lane, jobs int) {
+// waits notes that so many jobs more, or less, of a class wait in a lane.
+func (f *Fleet) waits(l *Lane, c class, jobs int) {
 	e, p := l.Executor, l.Pool
+	if c == lowest {
+		f.lowestWaiting += jobs
+		if n := l.Lowest.Len(); jobs > 0 && n == jobs {
+			e.low.busy = append(e.low.busy, l)
+		} else if n == 0 {
+			e.low.busy = slices.DeleteFunc(e.low.busy, func(o *Lane) bool { return o == l })
+			l.idleSince = f.Now
+		}
+		return
+	}
 	before, waited := l.waiting, p.waiting
 	l.waiting += jobs
 	p.waiting += jobs

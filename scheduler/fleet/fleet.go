@@ -45,26 +45,29 @@ type Options struct {
 // use.
 type Fleet struct {
 	Options
-	Now          time.Duration // of the step
-	Out          []Envelope    // what is to be sent, in order
-	Events       events.Log    // of the prefix caches
-	Executors    []*Executor   // in the order of registration
-	Pools        map[string]*Pool
-	Stats        wire.Stats
-	Models       uint64 // changes when what is told of models does; see wire.Welcome
-	QueuedJobs   int    // not started
-	QueuedTokens int    // of those
+	Now       time.Duration // of the step
+	Out       []Envelope    // what is to be sent, in order
+	Events    events.Log    // of the prefix caches
+	Executors []*Executor   // in the order of registration
+	Pools     map[string]*Pool
+	Stats     wire.Stats
+	Models    uint64 // changes when what is told of models does; see wire.Welcome
 
-	Scores    *scores.Cache // of prompts
-	hasher    kvcache.Hasher
-	orders    uint64   // jobs so far
-	passes    uint64   // passes so far
-	expiries  expiries // of jobs not started
-	users     users
-	marks     uint64  // times that lanes were marked; see mark
-	markedFor *Job    // for which they are marked now
-	waiting   []*Pool // that have jobs in lanes
+	Scores        *scores.Cache // of prompts
+	hasher        kvcache.Hasher
+	waitingJobs   [classes]Queued
+	lowestWaiting int      // in lanes
+	orders        uint64   // jobs so far
+	passes        uint64   // passes so far
+	expiries      expiries // of jobs not started
+	users         users
+	marks         uint64  // times that lanes were marked; see mark
+	markedFor     *Job    // for which they are marked now
+	waiting       []*Pool // that have jobs in lanes
 }
+
+// Queued is jobs that have not been started, and the tokens of their prompts.
+type Queued struct{ Jobs, Tokens int }
 
 // scoreBytes is how much memory the log-probabilities of prompts' positions take at most: about 600,000 positions with
 // five of the likeliest tokens each.

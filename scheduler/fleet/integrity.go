@@ -53,8 +53,10 @@ func (f *Fleet) checkLane(l *Lane) error {
 		}
 	}
 	switch {
-	case len(waiting) != l.waiting:
-		return fmt.Errorf("%d jobs wait, counted %d", len(waiting), l.waiting)
+	case len(waiting) != l.waiting+l.Lowest.Len():
+		return fmt.Errorf("%d jobs wait, counted %d and %d lowest ones", len(waiting), l.waiting, l.Lowest.Len())
+	case slices.Contains(l.Executor.low.busy, l) != (l.Lowest.Len() > 0):
+		return fmt.Errorf("%d lowest jobs wait, it is taken to be busy: %v", l.Lowest.Len(), l.Lowest.Len() == 0)
 	case slices.Contains(l.Executor.busy, l) != (l.waiting > 0):
 		return fmt.Errorf("%d jobs wait, it is taken to be busy: %v", l.waiting, l.waiting == 0)
 	case !slices.IsSortedFunc(l.frames.jobs, byDeadline):
@@ -62,8 +64,10 @@ func (f *Fleet) checkLane(l *Lane) error {
 	case !l.failure.always && l.ready != l.Executor.memory.Ready(l.model):
 		return fmt.Errorf("it is taken to be loaded: %v", l.ready)
 	}
-	if err := l.Queue.CheckIntegrity(f.Seconds()); err != nil {
-		return err
+	for c := range classes {
+		if err := l.queue(c).CheckIntegrity(f.Seconds()); err != nil {
+			return err
+		}
 	}
 	return l.Index.CheckIntegrity(leases)
 }
@@ -73,7 +77,8 @@ func (f *Fleet) checkExecutor(e *Executor) error {
 	for _, p := range e.Passes() {
 		most = max(most, p.Lane.Info.Work)
 	}
-	ready := slices.ContainsFunc(e.busy, func(l *Lane) bool { return l.ready })
+	isReady := func(l *Lane) bool { return l.ready }
+	ready := slices.ContainsFunc(e.busy, isReady)
 	switch {
 	case most != e.area:
 		return fmt.Errorf("passes work in %d bytes, counted %d", most, e.area)
@@ -83,6 +88,8 @@ func (f *Fleet) checkExecutor(e *Executor) error {
 		return fmt.Errorf("pass %d is nested in none", e.Nested.ID)
 	case e.Running == nil && len(e.Parked) > 0 && e.loading == nil:
 		return fmt.Errorf("it is idle while %d passes are paused", len(e.Parked))
+	case len(e.Lowest)+len(e.Preparing) == 0 && e.Running == nil && slices.ContainsFunc(e.low.busy, isReady) && f.leaves(e) && e.Info.Memory == 0:
+		return fmt.Errorf("it is idle while lowest jobs wait for models that are there")
 	case e.Running == nil && ready && e.loading == nil && e.Info.Memory == 0: // else there may be no room for it
 		return fmt.Errorf("it is idle while jobs wait for models that are there")
 	}

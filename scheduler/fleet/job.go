@@ -28,6 +28,7 @@ type Job struct {
 	Pool     *Pool
 	Lane     *Lane // whose it is; nil for an orphan
 	State    State
+	class    class
 	Arrival  time.Duration // with the wait before a restart of the scheduler taken off
 
 	Started   bool          // its first pass has begun
@@ -57,7 +58,7 @@ func of(q *queue.Job) *Job {
 }
 
 // isFrame says that the job is of no use after its deadline, even if it has been started.
-func (j *Job) isFrame() bool { return j.Submit.Stream != "" && j.Submit.Deadline > 0 }
+func (j *Job) isFrame() bool { return j.Submit.IsFrame() }
 
 // isPromised says that the job's deadline is promised.
 func (j *Job) isPromised() bool { return j.Submit.Promised && j.isFrame() }
@@ -108,6 +109,5 @@ func (f *Fleet) begin(j *Job) {
 	j.Started = true
 	j.Loading = max(0, j.Lane.readyAt-j.Arrival)
 	f.expiries.forget(j)
-	f.QueuedJobs--
-	f.QueuedTokens -= len(j.Asks.IDs)
+	f.queued(j, -1)
 }

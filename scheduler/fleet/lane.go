@@ -21,17 +21,18 @@ type Lane struct {
 	Pool     *Pool
 	Cost     cost.Model
 	Index    *kvcache.Index // without pages where the model has no prefix cache
-	Queue    *queue.Queue   // of requests
+	Queue    *queue.Queue   // of requests but the lowest
+	Lowest   *queue.Queue   // of requests of engine.Lowest
 	Cache    events.Cache   // Index, as events name it
 
 	limits  wire.TokenLimits // of a model of tensors none but those that it makes no use of
 	most    int              // jobs in a pass
 	margin  float64          // units by which a job must be shorter than what remains of a pass that makes way for it
 	frames  frames           // of streams, that are promised nothing
-	waiting int              // jobs, frames with and without a promise included
+	waiting int              // jobs but the lowest, frames with and without a promise included
 	marked  uint64           // by the last job of which a prefix may be here; see Fleet.mark
 	saves   []wire.Copy      // that go with the next pass
-	blocked *Job             // waits for pages that other jobs hold; see lease
+	blocked [classes]*Job    // wait for pages that other jobs hold; see lease
 	turned  wire.PassID      // the last pass that began with a job that generates
 	longest float64          // seconds that its passes have taken lately at most
 
@@ -43,6 +44,7 @@ type Lane struct {
 	failure   failure
 	arrivals  residency.Arrivals
 	idleSince time.Duration
+	used      time.Duration // when a job but a lowest one came last; 0: none has
 	stuck     time.Duration // since when it has had no room beside promises; 0: it has
 }
 
@@ -92,8 +94,14 @@ func (l *Lane) open(f *Fleet) (err error) {
 		return err
 	}
 	l.Cache = events.Cache{Model: l.Info.Name, BlockTokens: l.limits.BlockTokens}
-	l.Queue = queue.New(f.Policy, &l.Cost, l.Index, l.limits.BlockTokens)
+	l.newQueues(f.Policy)
 	return nil
+}
+
+// newQueues has requests wait in new queues.
+func (l *Lane) newQueues(p queue.Policy) {
+	l.Queue = queue.New(p, &l.Cost, l.Index, l.limits.BlockTokens)
+	l.Lowest = queue.New(p, &l.Cost, l.Index, l.limits.BlockTokens)
 }
 
 // push puts a job among those that wait in its lane, and take takes one out.
@@ -106,11 +114,12 @@ func (f *Fleet) push(j *Job) {
 		l.frames.add(j, f.Seconds())
 		e.feeds++
 	default:
-		e.turns -= l.Queue.Generating()
-		l.Queue.Push(&j.Job)
-		e.turns += l.Queue.Generating()
+		q, line := l.queue(j.class), e.lineOf(j.class)
+		line.turns -= q.Generating()
+		q.Push(&j.Job)
+		line.turns += q.Generating()
 	}
-	f.waits(l, 1)
+	f.waits(l, j.class, 1)
 }
 
 func (f *Fleet) take(j *Job) {
@@ -123,20 +132,23 @@ func (f *Fleet) take(j *Job) {
 		l.frames.jobs = slices.DeleteFunc(l.frames.jobs, isIt)
 		e.feeds--
 	default:
-		e.turns -= l.Queue.Generating()
-		l.Queue.Remove(&j.Job)
-		e.turns += l.Queue.Generating()
+		q, line := l.queue(j.class), e.lineOf(j.class)
+		line.turns -= q.Generating()
+		q.Remove(&j.Job)
+		line.turns += q.Generating()
 	}
-	f.waits(l, -1)
-	if l.blocked == j {
-		l.blocked, j.blocked = nil, false
+	f.waits(l, j.class, -1)
+	if l.blocked[j.class] == j {
+		l.blocked[j.class], j.blocked = nil, false
 	}
 }
 
 // jobs lists those that wait in the lane, in no order that matters.
 func (l *Lane) jobs() (list []*Job) {
-	for q := range l.Queue.All() {
-		list = append(list, of(q))
+	for c := range classes {
+		for q := range l.queue(c).All() {
+			list = append(list, of(q))
+		}
 	}
 	list = append(list, l.frames.jobs...)
 	for _, j := range l.Executor.promised {
@@ -172,12 +184,13 @@ func (l *Lane) expected(j *Job) cost.Work {
 		return j.Size(len(j.Tokens) - 1).Alone()
 	}
 	chain := j.Chain[:j.Usable()]
-	found := l.Queue.Reach(&j.Job)
-	cached, loads := l.Queue.Useful(found)
-	n := l.Queue.Shared(chain, found.Device)
-	if p := l.Executor.Running; p != nil && p.Lane == l {
+	q := l.queue(j.class)
+	found := q.Reach(&j.Job)
+	cached, loads := q.Useful(found)
+	n := q.Shared(chain, found.Device)
+	for _, p := range l.Executor.under(j.class) {
 		for _, other := range p.Items {
-			if other.ChainOf == j.ChainOf {
+			if p.Lane == l && other.ChainOf == j.ChainOf {
 				n = max(n, queue.CommonBlocks(other.Chain, chain))
 			}
 		}
@@ -198,26 +211,49 @@ func (f *Fleet) lease(j *Job) bool {
 		return true
 	}
 	l := j.Lane
-	lease, moves := l.Index.Acquire(kvcache.Request{
-		Chain: j.Chain, Reuse: j.Usable(), Load: j.Loads > 0, Fill: len(j.Chain), Pages: j.pages(f.FullKV, l.limits.BlockTokens),
-		Shared: l.Queue.Shared(j.Chain, j.Cached),
-		Wanted: l.Queue.Wanted, Sequence: j.Compared(),
-	})
+	lease, moves := f.acquire(j)
+	for lease == nil && j.class == live && f.spare(l) {
+		lease, moves = f.acquire(j)
+	}
 	if lease == nil {
-		l.blocked, j.blocked = j, true
+		l.blocked[j.class], j.blocked = j, true
 		return false
 	}
 	if j.blocked {
-		l.blocked, j.blocked = nil, false
+		l.blocked[j.class], j.blocked = nil, false
 	}
 	l.Pool.Stats.Evictions += uint64(len(moves.Evicted))
-	l.Queue.Evicted(moves.Evicted, moves.Lost)
+	l.evicted(moves.Evicted, moves.Lost)
 	l.saves = appendSaves(l.saves, moves.Saves)
 	f.Events.Moved(l.Cache, &moves)
 	j.Lease, j.Filled = lease, false
 	j.Cached, j.Loads, j.Part = lease.Cached(), len(lease.Loads), lease.Part.Tokens
 	j.countHits()
 	return true
+}
+
+// acquire asks the lane's index for a job's pages. A lowest job leaves those to others who wait for some.
+func (f *Fleet) acquire(j *Job) (*kvcache.Lease, kvcache.Moves) {
+	l, q := j.Lane, j.Lane.queue(j.class)
+	r := kvcache.Request{
+		Chain: j.Chain, Reuse: j.Usable(), Load: j.Loads > 0, Fill: len(j.Chain), Pages: j.pages(f.FullKV, l.limits.BlockTokens),
+		Shared: q.Shared(j.Chain, j.Cached),
+		Wanted: q.Wanted, Sequence: j.Compared(),
+	}
+	if j.class == lowest {
+		if r.Lowest = true; r.Pages > 0 && l.blocked[live] != nil {
+			return nil, kvcache.Moves{}
+		}
+		r.Wanted = func(h kvcache.Hash) bool { return l.Queue.Wanted(h) || l.Lowest.Wanted(h) }
+	}
+	return l.Index.Acquire(r)
+}
+
+// evicted has the lane's queues follow blocks that left the device.
+func (l *Lane) evicted(hashes, lost []kvcache.Hash) {
+	for c := range classes {
+		l.queue(c).Evicted(hashes, lost)
+	}
 }
 
 // countHits counts what a job's lease has found in the cache.
@@ -250,7 +286,9 @@ func (f *Fleet) KeepScores(j *Job, found engine.Output) {
 // Commit makes the blocks that a job's pass has filled matchable.
 func (f *Fleet) Commit(j *Job) {
 	stored := j.Lane.Index.Commit(j.Lease)
-	j.Lane.Queue.Stored(stored.Hashes)
+	for c := range classes {
+		j.Lane.queue(c).Stored(stored.Hashes)
+	}
 	f.Events.Stored(j.Lane.Cache, j.Asks.IDs, j.Submit.Salt, stored)
 }
 
@@ -265,7 +303,7 @@ func (j *Job) Release() {
 // Clear drops what the lane's cache holds, but for what jobs hold of it.
 func (f *Fleet) Clear(l *Lane) (dropped, held int) {
 	cleared := l.Index.Clear()
-	l.Queue.Evicted(cleared.Device, cleared.Lost)
+	l.evicted(cleared.Device, cleared.Lost)
 	f.Events.Emptied(l.Cache, cleared.Host, cleared.Device)
 	l.Pool.Stats.Evictions += uint64(len(cleared.Device))
 	return len(cleared.Device) + len(cleared.Host), cleared.Held

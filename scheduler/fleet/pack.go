@@ -18,6 +18,7 @@ import (
 type packing struct {
 	fleet   *Fleet
 	lane    *Lane
+	queue   *queue.Queue // of the lane, for the pass's class
 	pass    *Pass
 	limit   int                   // of items
 	rows    int                   // new tokens so far
@@ -35,7 +36,7 @@ type rival struct {
 // fill packs the requests that come next in its lane into a pass that has its first. Its own kind goes before the other.
 func (f *Fleet) fill(p *Pass) {
 	first := p.Items[0]
-	k := packing{fleet: f, lane: p.Lane, pass: p, limit: p.Lane.most, missing: map[kvcache.Hash]bool{}}
+	k := packing{fleet: f, lane: p.Lane, queue: p.Lane.queue(p.class), pass: p, limit: p.Lane.most, missing: map[kvcache.Hash]bool{}}
 	if first.Deaths > 0 || k.limit < 2 {
 		return // one that may have killed an executor runs alone
 	}
@@ -45,7 +46,7 @@ func (f *Fleet) fill(p *Pass) {
 		k.addGenerating()
 		k.addByPolicy(k.mixedRows())
 	} else {
-		k.addByPolicy(k.lane.limits.MaxPassRows)
+		k.addByPolicy(k.mostRows())
 		k.rideAlong()
 	}
 }
@@ -53,8 +54,8 @@ func (f *Fleet) fill(p *Pass) {
 // addByPolicy packs jobs that are to be computed, up to so many rows in all.
 func (k *packing) addByPolicy(rows int) {
 	for len(k.pass.Items) < k.limit {
-		j := k.fleet.unblocked(k.lane)
-		if j == nil || j.Deaths > 0 || k.rows+mostRows(j) > rows || k.fleet.parkedBefore(k.lane.Executor, j) >= 0 {
+		j := k.fleet.unblocked(k.lane, k.pass.class)
+		if j == nil || j.Deaths > 0 || k.rows+mostRows(j) > rows || j.class == live && k.fleet.parkedBefore(k.lane.Executor, j) >= 0 {
 			return
 		}
 		if j.Loads > 0 && k.lane.Index.Available() < j.Cached {
@@ -80,10 +81,18 @@ func (k *packing) rideAlong() {
 	}
 }
 
+// mostRows is how many rows a pass may have.
+func (k *packing) mostRows() int {
+	if k.pass.class == lowest {
+		return min(lowestRows, k.lane.limits.MaxPassRows)
+	}
+	return k.lane.limits.MaxPassRows
+}
+
 // addGenerating packs jobs that go on from a token, in turn.
 func (k *packing) addGenerating() {
-	for len(k.pass.Items) < k.limit && k.rows < k.lane.limits.MaxPassRows {
-		j := of(k.lane.Queue.Turn())
+	for len(k.pass.Items) < k.limit && k.rows < k.mostRows() {
+		j := of(k.queue.Turn())
 		if j == nil || !k.pays(j) {
 			return
 		}
@@ -95,7 +104,7 @@ func (k *packing) addGenerating() {
 // mixedRows is how many rows a pass of both kinds may have. One that may be paused has none that generate:
 // they would stand still with it.
 func (k *packing) mixedRows() int {
-	most := k.lane.limits.MaxPassRows
+	most := k.mostRows()
 	if _, pauses := k.fleet.Policy.(queue.Preemptive); pauses && k.lane.Executor.Info.CanPause {
 		return min(preemptMargin, most)
 	}
@@ -110,7 +119,7 @@ func (k *packing) pays(j *Job) bool {
 	if added <= m.Base {
 		delayed -= k.siblings(j)
 	}
-	return m.Base*float64(k.lane.Queue.Len()+k.again) > added*float64(delayed)
+	return m.Base*float64(k.queue.Len()+k.again) > added*float64(delayed)
 }
 
 // siblings is how many jobs in the pass are of a job's request.
@@ -126,12 +135,14 @@ func (k *packing) siblings(j *Job) (n int) {
 // face lists the lanes with which jobs are to be compared.
 func (k *packing) face() {
 	e := k.lane.Executor
-	if len(e.busy) < 2 {
+	busy := e.lineOf(k.pass.class).busy
+	if len(busy) < 2 {
 		return
 	}
-	for _, l := range e.busy {
-		if j := k.fleet.head(l, 0); j != nil && l != k.lane && l.ready {
-			k.others = append(k.others, rival{l.Queue.Weigh(&j.Job, e.scale(l, k.fleet.Seconds(), 0)), l.Queue.Len()})
+	for _, l := range busy {
+		if j := k.fleet.head(l, k.pass.class, 0); j != nil && l != k.lane && l.ready {
+			q := l.queue(k.pass.class)
+			k.others = append(k.others, rival{q.Weigh(&j.Job, e.scale(l, k.pass.class, k.fleet.Seconds(), 0)), q.Len()})
 		}
 	}
 }
@@ -141,7 +152,7 @@ func (k *packing) overtaken(j *Job) (n int) {
 	if len(k.others) == 0 || j.Continues() {
 		return 0
 	}
-	weight := k.lane.Queue.Weigh(&j.Job, k.lane.Executor.scale(k.lane, k.fleet.Seconds(), 0))
+	weight := k.queue.Weigh(&j.Job, k.lane.Executor.scale(k.lane, k.pass.class, k.fleet.Seconds(), 0))
 	for _, o := range k.others {
 		if o.weight < weight {
 			n += o.waiting
@@ -170,12 +181,17 @@ func (k *packing) note(j *Job) {
 func newRows(j *Job) int { return len(j.Tokens) - j.CachedTokens() }
 
 // mostRows is the number of tokens that a job may have to compute, once it has its lease: one that needs
-// pages of its own takes the page of a part before the part; see kvcache.Part.
+// pages of its own takes the page of a part before the part, and a lowest one may find no page for what is in host
+// memory; see kvcache.Part and kvcache.Request.
 func mostRows(j *Job) int {
+	rows := newRows(j)
 	if j.Paged {
-		return newRows(j) + j.Part
+		rows += j.Part
 	}
-	return newRows(j)
+	if j.class == lowest {
+		rows += j.Loads * j.ChainOf
+	}
+	return rows
 }
 
 // nextMissing is the first full block of a job's prompt that is not on the device.

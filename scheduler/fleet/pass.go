@@ -14,6 +14,7 @@ type Pass struct {
 	ID       wire.PassID
 	Lane     *Lane
 	Items    []*Job
+	class    class
 	Work     cost.Work     // of the whole pass
 	Ran      time.Duration // before it last started
 	Started  time.Duration // when it last started
@@ -24,7 +25,9 @@ type Pass struct {
 }
 
 // newPass makes a pass that begins with a job.
-func newPass(first *Job) *Pass { return &Pass{Lane: first.Lane, Items: []*Job{first}} }
+func newPass(first *Job) *Pass {
+	return &Pass{Lane: first.Lane, Items: []*Job{first}, class: first.class}
+}
 
 // spent is how long a pass has run so far, in seconds.
 func (e *Executor) spent(p *Pass, now time.Duration) float64 {
@@ -32,7 +35,7 @@ func (e *Executor) spent(p *Pass, now time.Duration) float64 {
 	switch {
 	case p == e.Running && e.Nested != nil:
 		ran += e.Nested.Started - p.Started
-	case p == e.Running || p == e.Nested:
+	case p == e.Running || p == e.Nested || p.class == lowest:
 		ran += now - p.Started
 	}
 	return ran.Seconds()
@@ -80,7 +83,7 @@ func (e *Executor) Prepare(now time.Duration, p *Pass) {
 // that was nested in it, and has come too late for that, is the running one.
 func (f *Fleet) End(e *Executor, p *Pass) {
 	e.leave(f.Now, p)
-	e.Full = false
+	e.Full, e.noRoom = false, false
 	e.endArea(p.Lane)
 }
 
@@ -98,13 +101,13 @@ func (e *Executor) leave(now time.Duration, p *Pass) {
 		}
 	default:
 		isIt := func(o *Pass) bool { return o == p }
-		e.Parked, e.Preparing = slices.DeleteFunc(e.Parked, isIt), slices.DeleteFunc(e.Preparing, isIt)
+		e.Parked, e.Preparing, e.Lowest = slices.DeleteFunc(e.Parked, isIt), slices.DeleteFunc(e.Preparing, isIt), slices.DeleteFunc(e.Lowest, isIt)
 	}
 }
 
-// Find is the pass of an id that runs, by itself or in another, or prepares; nil if there is none.
+// Find is the pass of an id that runs, by itself, in another or beside it, or prepares; nil if there is none.
 func (e *Executor) Find(id wire.PassID) *Pass {
-	for _, p := range append([]*Pass{e.Running, e.Nested}, e.Preparing...) {
+	for _, p := range slices.Concat([]*Pass{e.Running, e.Nested}, e.Preparing, e.Lowest) {
 		if p != nil && p.ID == id {
 			return p
 		}
@@ -112,15 +115,43 @@ func (e *Executor) Find(id wire.PassID) *Pass {
 	return nil
 }
 
-// Passes lists the running pass, the one nested in it, the paused and the preparing ones.
+// Passes lists the running pass, the one nested in it, the paused, the preparing and the lowest ones.
 func (e *Executor) Passes() []*Pass {
-	var all []*Pass
+	all := slices.Concat([]*Pass{e.Running, e.Nested}, e.Parked, e.Preparing, e.Lowest)
+	return slices.DeleteFunc(all, func(p *Pass) bool { return p == nil })
+}
+
+// under lists the passes that run for jobs of a class.
+func (e *Executor) under(c class) []*Pass {
+	switch {
+	case c == lowest:
+		return e.Lowest
+	case e.Running != nil:
+		return []*Pass{e.Running}
+	}
+	return nil
+}
+
+// Suspects lists the passes that may have killed the executor: those that ran or prepared. Lowest ones stand still while
+// there are others.
+func (e *Executor) Suspects() []*Pass {
+	list := slices.Clone(e.Preparing)
 	for _, p := range []*Pass{e.Running, e.Nested} {
 		if p != nil {
-			all = append(all, p)
+			list = append(list, p)
 		}
 	}
-	return append(append(all, e.Parked...), e.Preparing...)
+	if e.Running == nil && len(e.Lowest) > 0 {
+		list = append(list, e.Lowest[0])
+	}
+	return list
+}
+
+// abort has an executor drop a pass. It handles the Abort before any later Run, so that the pages can be given away at
+// once.
+func (f *Fleet) abort(e *Executor, p *Pass) {
+	f.Send(e.Peer.ID, &wire.Abort{Pass: p.ID})
+	f.End(e, p)
 }
 
 // count counts a pass that has ended.

@@ -20,42 +20,44 @@ func (f *Fleet) Begin(e *Executor) {
 	if f.start(e, f.due(e), false) || e.loading != nil && !e.Info.Aside {
 		return // a load takes the device's own time
 	}
-	if j := f.turn(e); j != nil && e.passedOver && f.beginWith(j) {
+	if j := f.turn(e, live); j != nil && e.passedOver && f.beginWith(j) {
 		return
 	}
-	if f.choose(e) {
+	if f.choose(e, live) {
 		return
 	}
-	if j := f.turn(e); j != nil {
+	if j := f.turn(e, live); j != nil {
 		f.beginWith(j)
 	}
 }
 
-// turn is the job of an executor that is to generate next: lanes in which jobs do take turns. It is nil if there is none.
-func (f *Fleet) turn(e *Executor) *Job {
-	if e.turns == 0 {
+// turn is the job of a class that is to generate next on an executor: lanes in which jobs do take turns. It is nil if
+// there is none.
+func (f *Fleet) turn(e *Executor, c class) *Job {
+	line := e.lineOf(c)
+	if line.turns == 0 {
 		return nil
 	}
 	var best *Lane
-	for _, l := range e.busy {
-		if l.ready && l.Queue.Generating() > 0 && (best == nil || l.turned < best.turned) {
+	for _, l := range line.busy {
+		if l.ready && l.queue(c).Generating() > 0 && (best == nil || l.turned < best.turned) {
 			best = l
 		}
 	}
 	if best == nil {
 		return nil
 	}
-	return of(best.Queue.Turn())
+	return of(best.queue(c).Turn())
 }
 
-// choose begins a pass with the job that is to be computed next, or with frames, or lets a paused pass go on; it says
-// whether there was one. Jobs that lack pages wait for those that generate to end.
-func (f *Fleet) choose(e *Executor) bool {
+// choose begins a pass with the job of a class that is to be computed next, or with frames, or lets a paused pass go
+// on; it says whether there was one. Jobs that lack pages wait for those that generate to end.
+func (f *Fleet) choose(e *Executor, c class) bool {
 	tried := map[*Lane]int{}
 	for {
-		l, isFrame := f.best(e, tried)
+		l, isFrame := f.best(e, c, tried)
 		if l == nil {
-			return f.resume(e, f.parkedBefore(e, nil))
+			return c == live && f.resume(e, f.parkedBefore(e, nil))
 		}
 		if isFrame {
 			if f.start(e, l.batch(l.frames.jobs, f.Now), false) {
@@ -64,8 +66,8 @@ func (f *Fleet) choose(e *Executor) bool {
 			tried[l] = notNow
 			continue
 		}
-		j := f.first(l, tried[l])
-		if i := f.parkedBefore(e, j); i >= 0 {
+		j := f.first(l, c, tried[l])
+		if i := f.parkedBefore(e, j); i >= 0 && c == live {
 			return f.resume(e, i)
 		}
 		if f.beginWith(j) {
@@ -81,33 +83,33 @@ const (
 	notNow  = 2 // nor can any other begin
 )
 
-// best finds the lane whose next job is to be computed before those of all others on the device, or whose frames are.
-func (f *Fleet) best(e *Executor, tried map[*Lane]int) (best *Lane, isFrame bool) {
-	least, request := math.Inf(1), (*Job)(nil)
-	for _, l := range e.busy {
+// best finds the lane whose next job is to be computed before those of its class on the device, or whose frames are.
+func (f *Fleet) best(e *Executor, c class, tried map[*Lane]int) (best *Lane, isFrame bool) {
+	least, request, busy := math.Inf(1), (*Job)(nil), e.lineOf(c).busy
+	for _, l := range busy {
 		if !l.ready || tried[l] == notNow {
 			continue
 		}
-		j := f.head(l, tried[l])
+		j := f.head(l, c, tried[l])
 		if j == nil {
 			continue
 		}
 		weight := 0.0
-		if len(e.busy) > 1 {
-			weight = l.Queue.Weigh(&j.Job, e.scale(l, f.Seconds(), 0))
+		if len(busy) > 1 {
+			weight = l.queue(c).Weigh(&j.Job, e.scale(l, c, f.Seconds(), 0))
 		}
 		if best == nil || weight < least || weight == least && j.Order < request.Order {
 			best, least, request = l, weight, j
 		}
 	}
-	if e.feeds == 0 {
+	if e.feeds == 0 || c == lowest {
 		return best, false
 	}
 	limit := math.Inf(1)
 	if best != nil {
 		limit = f.urgency(best, request)
 	}
-	for _, l := range e.busy {
+	for _, l := range busy {
 		if !l.ready || tried[l] == notNow {
 			continue
 		}
@@ -123,41 +125,41 @@ func (f *Fleet) urgency(l *Lane, j *Job) float64 {
 	return l.Cost.Seconds(j.Left()) - l.Executor.aging*(f.Seconds()-j.Aged)
 }
 
-// head is the job of a lane's policy's choice, or if there are no pages for that, of those that need none.
-func (f *Fleet) head(l *Lane, tried int) *Job {
+// head is the job of a class that is a lane's policy's choice, or if there are no pages for that, of those that need none.
+func (f *Fleet) head(l *Lane, c class, tried int) *Job {
 	if tried == noPages {
-		return of(l.Queue.FirstPlain(f.Seconds()))
+		return of(l.queue(c).FirstPlain(f.Seconds()))
 	}
 	var blocked *queue.Job
-	if l.blocked != nil {
-		blocked = &l.blocked.Job
+	if j := l.blocked[c]; j != nil {
+		blocked = &j.Job
 	}
-	return of(l.Queue.First(f.Seconds(), blocked))
+	return of(l.queue(c).First(f.Seconds(), blocked))
 }
 
 // first is head, with what the job finds of the cache as it is now.
-func (f *Fleet) first(l *Lane, tried int) *Job {
-	j := f.head(l, tried)
+func (f *Fleet) first(l *Lane, c class, tried int) *Job {
+	j := f.head(l, c, tried)
 	if j != nil {
-		l.Queue.Find(&j.Job)
+		l.queue(c).Find(&j.Job)
 	}
 	return j
 }
 
-// unblocked is the job that the policy runs next in a lane among those for which there may be pages; nil if
+// unblocked is the job of a class that the policy runs next in a lane among those for which there may be pages; nil if
 // there is none.
-func (f *Fleet) unblocked(l *Lane) *Job {
-	if l.blocked != nil {
-		return f.first(l, noPages)
+func (f *Fleet) unblocked(l *Lane, c class) *Job {
+	if l.blocked[c] != nil {
+		return f.first(l, c, noPages)
 	}
-	return f.first(l, 0)
+	return f.first(l, c, 0)
 }
 
 // beginWith begins a pass with a waiting request, and those that are to share it, if that has its pages and there is
 // room for the pass.
 func (f *Fleet) beginWith(j *Job) bool {
 	l := j.Lane
-	if !f.beginArea(l) {
+	if !f.beginArea(l, j.class) {
 		return false
 	}
 	f.take(j)
@@ -174,7 +176,7 @@ func (f *Fleet) beginWith(j *Job) bool {
 
 // start begins a pass of waiting frames.
 func (f *Fleet) start(e *Executor, frames []*Job, nested bool) bool {
-	if len(frames) == 0 || !f.beginArea(frames[0].Lane) {
+	if len(frames) == 0 || !f.beginArea(frames[0].Lane, live) {
 		return false
 	}
 	p := newPass(frames[0])
@@ -200,7 +202,7 @@ func (f *Fleet) run(e *Executor, p *Pass, nested bool) {
 	p.ID = wire.PassID(f.passes)
 	p.Started = f.Now
 	l := p.Lane
-	run := &wire.Run{Pass: p.ID, Model: l.Info.Name, Nested: nested, Saves: l.saves, Items: make([]wire.RunItem, len(p.Items))}
+	run := &wire.Run{Pass: p.ID, Model: l.Info.Name, Nested: nested, Lowest: p.class == lowest, Saves: l.saves, Items: make([]wire.RunItem, len(p.Items))}
 	l.saves = nil
 	p.Work = cost.Work{Passes: 1}
 	generates := p.Items[0].Continues()
@@ -215,14 +217,19 @@ func (f *Fleet) run(e *Executor, p *Pass, nested bool) {
 		f.begin(j)
 		l.Pool.places.add(j, l)
 	}
-	if nested {
+	switch {
+	case nested:
 		e.Nested = p
-	} else {
+	case p.class == lowest:
+		e.Lowest = append(e.Lowest, p)
+	default:
 		e.Running = p
+	}
+	if !nested {
 		if generates {
 			l.turned = p.ID
 		}
-		e.passedOver = !generates && f.turn(e) != nil
+		e.lineOf(p.class).passedOver = !generates && f.turn(e, p.class) != nil
 	}
 	f.Send(e.Peer.ID, run)
 }
@@ -246,8 +253,8 @@ func (f *Fleet) Preempt(e *Executor) {
 	if !f.mayPause(e) || e.Full {
 		return
 	}
-	if l, isFrame := f.best(e, map[*Lane]int{}); l != nil && !isFrame {
-		if j := f.unblocked(l); j != nil && f.overtakes(j, e.Running) {
+	if l, isFrame := f.best(e, live, map[*Lane]int{}); l != nil && !isFrame {
+		if j := f.unblocked(l, live); j != nil && f.overtakes(j, e.Running) {
 			f.Pause(e)
 		}
 	}

@@ -88,8 +88,13 @@ func (p *Pool) Gauges() wire.ModelStats {
 	s.Waiting = p.waiting + len(p.Orphans)
 	used, blocks := 0, 0
 	for _, l := range p.Lanes {
+		s.Lowest += l.Lowest.Len()
 		for _, ps := range l.Executor.Passes() {
-			if ps.Lane == l {
+			switch {
+			case ps.Lane != l:
+			case ps.class == lowest:
+				s.Lowest += len(ps.Items)
+			default:
 				s.Running += len(ps.Items)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
-	"github.com/prefillonly/prefillonly/scheduler/queue"
 	"github.com/prefillonly/prefillonly/scheduler/residency"
 )
 
@@ -128,7 +127,7 @@ func (f *Fleet) renew(l *Lane, m wire.ModelInfo) (displaced []*Job) {
 	if !slices.Equal(old.Weights, m.Weights) || old.Work != m.Work {
 		f.refurnish(l)
 	}
-	if l.failure.always && l.waiting > 0 {
+	if l.failure.always && l.waiting+l.Lowest.Len() > 0 {
 		l.Pool.elect()
 		return f.Empty(l)
 	}
@@ -140,7 +139,7 @@ func (f *Fleet) renew(l *Lane, m wire.ModelInfo) (displaced []*Job) {
 		f.take(j)
 	}
 	l.Cost = cost.New(m.Cost)
-	l.Queue = queue.New(f.Policy, &l.Cost, l.Index, l.limits.BlockTokens)
+	l.newQueues(f.Policy)
 	for _, j := range jobs {
 		f.Enqueue(j, l)
 	}
@@ -153,8 +152,7 @@ func (f *Fleet) removeLane(l *Lane) []*Job {
 	jobs := f.displace(l)
 	for _, p := range slices.Clone(e.Passes()) {
 		if p.Lane == l {
-			f.Send(e.Peer.ID, &wire.Abort{Pass: p.ID})
-			f.End(e, p)
+			f.abort(e, p)
 		}
 	}
 	f.forgetLane(l)

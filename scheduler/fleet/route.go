@@ -38,11 +38,21 @@ func (f *Fleet) NewJob(m *wire.Submit, from *Frontend) *Job {
 		j.deadline = j.expires
 	}
 	f.orders++
-	f.QueuedJobs++
-	f.QueuedTokens += len(j.Asks.IDs)
+	j.class = classOf(m.IsLowest())
+	f.queued(j, 1)
 	j.Pool.Asked = true
 	return j
 }
+
+// queued counts so many jobs more, or less, that have not been started.
+func (f *Fleet) queued(j *Job, jobs int) {
+	q := f.QueueOf(j.Submit)
+	q.Jobs += jobs
+	q.Tokens += jobs * len(j.Asks.IDs)
+}
+
+// QueueOf is the jobs that wait with a job, and against which it is admitted: lowest ones apart from all others.
+func (f *Fleet) QueueOf(m *wire.Submit) *Queued { return &f.waitingJobs[classOf(m.IsLowest())] }
 
 // Place finds a lane for a job that has none and puts it there, or among the orphans of its model, or says why no lane
 // takes it. It returns the lane, or one whose model is to be loaded for the frames after this one; nil if there is none.
@@ -122,7 +132,7 @@ func (f *Fleet) promised(j *Job, l *Lane) (float64, *engine.Error) {
 // finish predicts the seconds until a job would be done in a lane, its own work weighed by
 // locality where that counts. Beyond the limit it need not be exact.
 func (f *Fleet) finish(j *Job, l *Lane, limit float64) float64 {
-	seconds := l.Executor.load(f.Now) + l.loading()
+	seconds := l.Executor.load(f.Now, j.class) + l.loading()
 	if f.Routing == RoutePrefix && seconds < limit {
 		f.mark(j, l)
 		todo := j.Size(0).Alone()
@@ -193,13 +203,16 @@ func (f *Fleet) Enqueue(j *Job, l *Lane) {
 	j.Lane, j.State = l, Waiting
 	j.Paged = j.pages(f.FullKV, l.limits.BlockTokens) > 0
 	j.Predicted = l.expected(j)
-	if f.UserFairness && !j.paced {
+	if f.UserFairness && !j.paced && j.class == live {
 		j.Aged, j.paced = f.users.pace(j.Submit.User, j.Aged, l.Cost.Seconds(j.Predicted)), true
 	}
 	if !j.Started {
 		cached, _ := l.Queue.Useful(l.Queue.Reach(&j.Job))
 		j.CachedAtArrival = cached * j.ChainOf
-		l.arrivals.Add(f.Seconds())
+		if j.class == live {
+			l.arrivals.Add(f.Seconds())
+			l.used = max(f.Now, 1)
+		}
 		if j.isFrame() {
 			f.expiries.set(j, j.latest())
 		}
@@ -215,9 +228,8 @@ func (f *Fleet) Homecoming(l *Lane) (moving []*Job) {
 		if other == l || f.Routing != RouteUser {
 			continue
 		}
-		for q := range other.Queue.All() {
-			j := of(q)
-			if user := hashName(j.Submit.User); j.Lease == nil && j.Submit.User != "" && home(user, l.Executor) > home(user, other.Executor) {
+		for _, j := range other.jobs() {
+			if user := hashName(j.Submit.User); !j.isFrame() && j.Lease == nil && j.Submit.User != "" && home(user, l.Executor) > home(user, other.Executor) {
 				moving = append(moving, j)
 			}
 		}
@@ -230,34 +242,43 @@ func (f *Fleet) Homecoming(l *Lane) (moving []*Job) {
 }
 
 // Steal moves the newest request of the most loaded executor of a model to one that has nothing to do, if it would be
-// done here before all the work there.
+// done here before all the work there; a lowest one, if no other waits.
 func (f *Fleet) Steal(e *Executor) {
 	if f.Routing == RouteUser {
 		return
 	}
-	for _, p := range f.waiting {
-		i := slices.IndexFunc(p.serving, func(l *Lane) bool { return l.Executor == e })
-		if i >= 0 && p.serving[i].closed(f.Now) == nil && f.stealFor(p.serving[i]) {
-			return
+	for c := range classes {
+		pools := f.waiting
+		if c == lowest {
+			if f.lowestWaiting == 0 || len(e.low.busy)+len(e.Lowest) > 0 {
+				return
+			}
+			pools = f.Sorted()
+		}
+		for _, p := range pools {
+			i := slices.IndexFunc(p.serving, func(l *Lane) bool { return l.Executor == e })
+			if i >= 0 && p.serving[i].closed(f.Now) == nil && f.stealFor(p.serving[i], c) {
+				return
+			}
 		}
 	}
 }
 
-func (f *Fleet) stealFor(l *Lane) bool {
+func (f *Fleet) stealFor(l *Lane, c class) bool {
 	var from *Lane
 	var most float64
 	for _, other := range l.Pool.serving {
-		if other.Queue.Len() == 0 || other.Executor.Running == nil {
+		if other == l || other.queue(c).Len() == 0 || len(other.Executor.under(c)) == 0 {
 			continue
 		}
-		if load := other.Executor.load(f.Now); load > most {
+		if load := other.Executor.load(f.Now, c); load > most {
 			from, most = other, load
 		}
 	}
 	if from == nil {
 		return false
 	}
-	q := from.Queue.Newest()
+	q := from.queue(c).Newest()
 	for q != nil && q.Lease != nil {
 		q = q.Older() // its pages are there
 	}
@@ -274,8 +295,7 @@ func (f *Fleet) stealFor(l *Lane) bool {
 func (f *Fleet) Forget(j *Job) {
 	f.expiries.forget(j)
 	if !j.Started {
-		f.QueuedJobs--
-		f.QueuedTokens -= len(j.Asks.IDs)
+		f.queued(j, -1)
 	}
 	switch {
 	case j.Lane == nil:
@@ -304,8 +324,34 @@ func (f *Fleet) displace(l *Lane) []*Job {
 	return jobs
 }
 
+// PutBack returns the jobs of a pass that is not on its executor any more to their lane. Jobs that generate keep their
+// pages, in which is what they have computed.
+func (f *Fleet) PutBack(p *Pass) {
+	for _, j := range p.Items {
+		if j.Cancelled {
+			f.Forget(j)
+			continue
+		}
+		if !j.Continues() {
+			j.Release()
+		}
+		f.Enqueue(j, p.Lane)
+	}
+}
+
+// Refused says that a pass found no room beside others, and puts its jobs back. Until a pass has ended, and left its
+// room, none of its class begins there.
+func (f *Fleet) Refused(e *Executor, p *Pass) {
+	if p.class == lowest {
+		e.noRoom = true
+	} else {
+		e.Full = true
+	}
+	f.PutBack(p)
+}
+
 // PredictedWait is the shortest predicted time until an executor of a model has done all that
-// waits for it now.
+// waits for it now, but for lowest jobs.
 func (f *Fleet) PredictedWait(model string) time.Duration {
 	p := f.Pools[model]
 	if p == nil || len(p.serving) == 0 {
@@ -313,7 +359,7 @@ func (f *Fleet) PredictedWait(model string) time.Duration {
 	}
 	least := math.Inf(1)
 	for _, l := range p.serving {
-		least = min(least, l.Executor.load(f.Now)+l.loading())
+		least = min(least, l.Executor.load(f.Now, live)+l.loading())
 	}
 	return duration(least)
 }

@@ -57,7 +57,7 @@ func (f *Fleet) IsSet(model string, unload bool) (done bool, err *engine.Error) 
 
 // idle says that nothing is to be done in a lane, nor on the way to it.
 func (l *Lane) idle() bool {
-	if l.waiting > 0 || l.Executor.loadFor == l {
+	if l.waiting+l.Lowest.Len() > 0 || l.Executor.loadFor == l {
 		return false
 	}
 	for _, p := range l.Executor.Passes() {

@@ -25,6 +25,22 @@ func (f *Fleet) Supply(e *Executor) {
 	if e.loading != nil || busy || !e.wants(f.Seconds()) {
 		return
 	}
+	wanting := slices.ContainsFunc(e.busy, absent)
+	if wanting && slices.ContainsFunc(e.busy, e.lacks) { // then what lowest passes hold goes first
+		f.yield(e, all)
+	}
+	if !f.load(e) && wanting && f.yield(e, all) {
+		f.load(e)
+	}
+}
+
+// lacks says that there is no free memory for what is absent of a lane's weights.
+func (e *Executor) lacks(l *Lane) bool {
+	return !l.ready && float64(e.memory.Free()) < e.memory.Load(l.model)*e.rate()
+}
+
+// load tells an executor which weights to drop and to load next; it says whether there are some to load.
+func (f *Fleet) load(e *Executor) bool {
 	var drop []uint32
 	load := &wire.Load{}
 	seconds := 0.0
@@ -43,13 +59,15 @@ func (f *Fleet) Supply(e *Executor) {
 		drop = append(drop, e.dropped(a.Evict)...)
 	}
 	f.drop(e, drop)
-	if len(load.Weights) > 0 {
-		e.serial++
-		load.Serial = e.serial
-		e.loading = load
-		f.Models++
-		f.Send(e.Peer.ID, load)
+	if len(load.Weights) == 0 {
+		return false
 	}
+	e.serial++
+	load.Serial = e.serial
+	e.loading = load
+	f.Models++
+	f.Send(e.Peer.ID, load)
+	return true
 }
 
 // rate is the bytes of weights that are loaded a second.
@@ -62,8 +80,7 @@ func (e *Executor) rate() float64 {
 
 // wants says whether anything is to be loaded.
 func (e *Executor) wants(now float64) bool {
-	absent := func(l *Lane) bool { return !l.ready }
-	return slices.ContainsFunc(e.busy, absent) || slices.ContainsFunc(e.keepers, absent) || len(e.awaited(now)) > 0
+	return slices.ContainsFunc(slices.Concat(e.busy, e.keepers, e.low.busy), absent) || len(e.awaited(now)) > 0
 }
 
 // lanes is the lane of a model by its number in memory.

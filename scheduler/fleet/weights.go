@@ -203,6 +203,9 @@ func (l *Lane) settle() {
 // some, and those that are to be kept and are not there.
 func (f *Fleet) asks(e *Executor) (lanes []residency.Lane) {
 	now := f.Seconds()
+	if len(e.busy) == 0 && len(e.low.busy) > 0 && len(e.awaited(now)) == 0 && !slices.ContainsFunc(e.keepers, absent) {
+		return f.asksLowest(e)
+	}
 	mixed := e.feeds > 0
 	seconds := mixed || queue.InSeconds(f.Policy)
 	for _, l := range e.busy {
@@ -252,8 +255,8 @@ type asked struct {
 func (a asked) Key(load, back float64) float64 {
 	l, now := a.lane, a.fleet.Seconds()
 	key := math.Inf(1)
-	s := l.Executor.scale(l, now, load+back)
-	j, turn := a.fleet.head(l, 0), of(l.Queue.Turn())
+	s := l.Executor.scale(l, live, now, load+back)
+	j, turn := a.fleet.head(l, live, 0), of(l.Queue.Turn())
 	switch {
 	case a.mixed:
 		for _, j := range []*Job{j, turn} {
@@ -320,7 +323,7 @@ func (f *Fleet) beside(l *Lane) (need uint64, fits bool) {
 // after some time.
 func (f *Fleet) Stuck(l *Lane, after time.Duration) *engine.Error {
 	need, fits := f.beside(l)
-	if fits || l.waiting == 0 {
+	if fits || l.waiting+l.Lowest.Len() == 0 {
 		l.stuck = 0
 		return nil
 	}
@@ -335,14 +338,24 @@ func (f *Fleet) Stuck(l *Lane, after time.Duration) *engine.Error {
 }
 
 // beginArea makes room for a pass of a lane, and holds its weights until endArea; it says whether that could be.
-func (f *Fleet) beginArea(l *Lane) bool {
+// Passes of lowest jobs make way for others.
+func (f *Fleet) beginArea(l *Lane, c class) bool {
 	e := l.Executor
 	area := max(l.Info.Work, e.area) - e.area
 	var asks []residency.Lane
 	if e.memory.Free() < int64(area) {
-		asks = f.asks(e)
+		if asks = f.asks(e); c == lowest {
+			asks = f.asksLowest(e)
+		}
 	}
-	evict, ok := e.memory.Begin(l.model, int64(area), asks)
+	begin := e.memory.Begin
+	if c == lowest {
+		begin = e.memory.BeginUnused
+	}
+	evict, ok := begin(l.model, int64(area), asks)
+	if !ok && c == live && f.yield(e, all) {
+		return f.beginArea(l, c)
+	}
 	if ok {
 		e.area += area
 		f.drop(e, e.dropped(evict))
@@ -363,6 +376,7 @@ func (e *Executor) endArea(l *Lane) {
 // Tend drops the weights of models that have been idle for as long as they are kept, or are to be unloaded, and tries
 // again those to be kept that have failed.
 func (f *Fleet) Tend(e *Executor) {
+	e.noRoom = false
 	for _, l := range e.Lanes {
 		if l.failure.always {
 			continue
@@ -372,7 +386,7 @@ func (f *Fleet) Tend(e *Executor) {
 			l.suspend(false)
 		}
 		idle := l.ready && l.keep == wire.KeepIdle && f.Now-l.idleSince >= l.Info.Idle
-		if l.waiting == 0 && (l.unloading || idle) {
+		if l.waiting+l.Lowest.Len() == 0 && (l.unloading || idle) {
 			f.drop(e, e.dropped(e.memory.Unload(l.model)))
 		}
 	}

@@ -321,6 +321,18 @@ func (m *Memory) room(bytes int64, by *model, bar float64) (out []*chunk, ok boo
 // Begin reserves the work area of a pass of a model that is ready, and holds its chunks until End. It returns what is to
 // be dropped before; ok is false if other passes, kept lanes and the model that is being loaded leave no such room now.
 func (m *Memory) Begin(id Model, area int64, lanes []Lane) (evict []Chunk, ok bool) {
+	evict, ok = m.BeginUnused(id, area, lanes)
+	if ok {
+		m.clock++
+		for _, c := range m.models[id].chunks {
+			c.used = m.clock
+		}
+	}
+	return evict, ok
+}
+
+// BeginUnused is Begin of a pass that does not count as a use: what was used longest ago goes first.
+func (m *Memory) BeginUnused(id Model, area int64, lanes []Lane) (evict []Chunk, ok bool) {
 	x := m.models[id]
 	if m.free() < area {
 		m.survey(lanes)
@@ -328,12 +340,10 @@ func (m *Memory) Begin(id Model, area int64, lanes []Lane) (evict []Chunk, ok bo
 			return nil, false
 		}
 	}
-	m.clock++
 	m.areas += area
 	x.passes++
 	for _, c := range x.chunks {
 		c.begun++
-		c.used = m.clock
 	}
 	return evict, true
 }
