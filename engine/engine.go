@@ -38,6 +38,10 @@ type Job struct {
 // are none of them, whatever their Priority.
 const Lowest = math.MaxInt32
 
+// LowestRows is how many tokens or frames a pass of several lowest jobs computes at most: more make it no faster, and what
+// it holds while it stands still is to leave room for others.
+const LowestRows = 4096
+
 // IsLowest says that the job fills what others leave idle.
 func (j *Job) IsLowest() bool { return j.Priority >= Lowest && !j.IsFrame() }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine/model/pace"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -63,7 +64,9 @@ func (p *Pass) advance() {
 }
 
 // rowsOf is how many of the group's rows that are left, which take so many FLOPs together, to compute.
-func (p *Pass) rowsOf(g *group, flops float64) int { return p.m.pace.Rows(g.rows-p.row, flops) }
+func (p *Pass) rowsOf(g *group, flops float64) int {
+	return p.m.pace.Rows(g.rows-p.row, flops, pace.Step)
+}
 
 // embed begins a group's residual stream.
 func (p *Pass) embed(g *group) {

@@ -84,8 +84,11 @@ func (p *Pass) answer(l *lastLayer, window int) error {
 		t.x, t.asked, t.groups = p.rest(l, window, g), g.questions(p.m.spec.vocab), t.groups[1:]
 		p.progress.done += p.m.spec.restFLOPs(g.segs)
 	}
-	n := 1
-	for n < min(len(t.asked), logitRows) && t.asked[0].like(t.asked[n]) {
+	n, most := 1, min(len(t.asked), logitRows)
+	if p.lowest {
+		most = p.m.pace.AtLeast(lowestLogitRows, most, p.m.spec.headFLOPs(t.asked[:most]), p.limit())
+	}
+	for n < most && t.asked[0].like(t.asked[n]) {
 		n++
 	}
 	err := p.ask(t.x.Slice(0, n), t.asked[:n])
@@ -145,6 +148,9 @@ func (p *Pass) copyRows(x kernels.Mat, c *chunk, at int) {
 // gather copies the asked rows of the residual stream side by side.
 func (p *Pass) gather(g *askedRows) kernels.Mat {
 	x := p.m.work.asked.Slice(0, g.count)
+	if p.lowest {
+		x = p.m.work.askedLowest.Slice(0, g.count)
+	}
 	to := 0
 	for _, r := range g.runs {
 		for row, left := r.it.row+r.at, r.n; left > 0; {

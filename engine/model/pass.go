@@ -10,9 +10,13 @@ import (
 
 // Pass is one Run in progress. Between two layers its whole state is its residual stream, so any number of
 // passes may stand still there while others go on; inside a layer the keys and values that are dropped with
-// it, and whatever else the workspace holds, are the pass's.
+// it, and whatever else the workspace holds, are the pass's. A lowest pass, of which there is one, has a part of the
+// workspace to itself, and may stand still inside a layer too.
 type Pass struct {
 	m       *Model
+	lowest  bool
+	scratch int64 // bytes of keys and values that it has of the workspace; -1: none was taken
+	spills  bool  // chunks of it are in host memory
 	items   []item
 	results []wire.ItemResult // of the run's items, refused ones included
 	chunks  []chunk           // the residual stream of all items' new tokens
@@ -59,7 +63,7 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 	if !m.Ready() {
 		return nil, engine.Errorf(engine.CodeInternal, "the weights are not all loaded, or there is no working memory")
 	}
-	p := &Pass{m: m, results: make([]wire.ItemResult, len(run.Items))}
+	p := &Pass{m: m, lowest: run.Lowest, scratch: -1, results: make([]wire.ItemResult, len(run.Items))}
 	rows, scratch := 0, 0
 	for i := range run.Items {
 		p.results[i].Job = run.Items[i].Job
@@ -81,13 +85,14 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 		}
 		it.blocks = make([]kernels.KVBlock, m.blocksOf(len(in.Tokens)))
 		for b := len(in.Blocks); b < len(it.blocks); b++ {
-			it.blocks[b] = kernels.KVBlock{Buf: m.work.scratch, Off: int64(scratch) * m.pages.bytes}
+			it.blocks[b] = m.work.scratch.at(scratch, m.pages.bytes, p.lowest)
 			scratch++
 		}
 		rows += it.rows
 		p.items = append(p.items, it)
 	}
 	if err := p.take(rows, scratch); err != nil {
+		p.Close()
 		return nil, err
 	}
 	if err := p.load(run.Loads); err != nil {
@@ -128,6 +133,11 @@ func (p *Pass) take(rows, scratch int) error {
 	if have := scratchBlocks(o); scratch > have {
 		return engine.Errorf(engine.CodeTooLong, "a pass of %d items needs %d blocks of scratch memory, there are %d", len(p.items), scratch, have)
 	}
+	bytes := p.m.scratchBytes(scratch, p.lowest)
+	if err := w.scratch.take(bytes, p.lowest); err != nil {
+		return err
+	}
+	p.scratch = bytes
 	if rows == 0 {
 		return nil // all items were refused
 	}
@@ -137,9 +147,19 @@ func (p *Pass) take(rows, scratch int) error {
 		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, w.residual.Left()*o.ChunkRows)
 	}
 	for i, slot := range slots {
+		p.spills = p.spills || w.residual.Spilled(slot)
 		p.chunks = append(p.chunks, p.part(w.residual.Place(slot, 0).Slice(0, min(p.per, rows-i*p.per)), slot, i*p.per))
 	}
 	return nil
+}
+
+// scratchBytes is what so many blocks take of the scratch memory: those of a lowest pass end with the last whole block.
+func (m *Model) scratchBytes(blocks int, lowest bool) int64 {
+	bytes := int64(blocks) * m.pages.bytes
+	if lowest && blocks > 0 {
+		bytes += m.work.scratch.bytes % m.pages.bytes
+	}
+	return bytes
 }
 
 // tokensOf is an item's work if the model can do it.
@@ -225,5 +245,8 @@ func (p *Pass) Close() {
 	for _, c := range p.chunks {
 		p.m.work.residual.Give(c.slot)
 	}
-	p.items, p.chunks = nil, nil
+	if p.scratch >= 0 {
+		p.m.work.scratch.give(p.scratch, p.lowest)
+	}
+	p.items, p.chunks, p.scratch = nil, nil, -1
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -67,3 +68,9 @@ func (o Options) evenly(rows int) int {
 // scratchBlocks is enough for a longest prompt without pages, and for as many rows cut into
 // MaxItems items, each of which rounds up to a whole block.
 func scratchBlocks(o Options) int { return o.MaxLen/o.BlockTokens + o.MaxItems }
+
+// lowestBlocks are beside those, for a lowest pass that stands still inside a layer. One of a longer prompt takes more,
+// and is dropped where another pass has need of that.
+func lowestBlocks(o Options) int {
+	return min(scratchBlocks(o), engine.LowestRows/o.BlockTokens+o.MaxItems)
+}

@@ -66,7 +66,7 @@ func (p *Pass) stage(from int) {
 // unstage waits for the load that a pass which is dropped inside a layer has begun: its place on the device
 // is the next pass's.
 func (p *Pass) unstage() {
-	if !p.Boundary() {
+	if !p.between() {
 		p.m.work.residual.Settle()
 	}
 }

@@ -3,6 +3,8 @@ package model
 import (
 	"fmt"
 	"time"
+
+	"github.com/prefillonly/prefillonly/engine/model/pace"
 )
 
 // Step computes rows of a chunk in a layer, as many as are expected to take pace.Step: in the first layer after their
@@ -15,7 +17,7 @@ func (p *Pass) Step() (done bool, err error) {
 	}
 	start, before := time.Now(), p.progress.done
 	layer, last := p.layer, p.m.spec.layers-1
-	if p.Boundary() {
+	if p.between() {
 		p.enter()
 	}
 	if p.chunk < len(p.chunks) {
@@ -40,8 +42,20 @@ func (p *Pass) Step() (done bool, err error) {
 // done says that there is nothing left to compute.
 func (p *Pass) done() bool { return len(p.items) == 0 || p.layer == p.m.spec.layers }
 
-// Boundary says that the pass is between two layers.
-func (p *Pass) Boundary() bool { return p.chunk == 0 && p.row == 0 }
+// Boundary says that others may go on before the pass does: between two layers, or anywhere if it is a lowest one that is
+// on the device.
+func (p *Pass) Boundary() bool { return p.between() || p.lowest && !p.spills }
+
+// between says that the pass is between two layers.
+func (p *Pass) between() bool { return p.chunk == 0 && p.row == 0 }
+
+// limit is how long a step is to take, about.
+func (p *Pass) limit() time.Duration {
+	if p.lowest {
+		return pace.LowestStep
+	}
+	return pace.Step
+}
 
 // enter prepares the layer to be computed.
 func (p *Pass) enter() {
@@ -61,7 +75,7 @@ func (p *Pass) computeNext() {
 	}
 	first, left := p.chunk*p.per+p.row, whole.x.Slice(p.row, whole.x.Rows)
 	c := p.part(left, whole.slot, first)
-	if n := m.pace.Rows(left.Rows, s.partFLOPs(&c, p.layer)); n < left.Rows {
+	if n := m.pace.Rows(left.Rows, s.partFLOPs(&c, p.layer), p.limit()); n < left.Rows {
 		c = p.part(left.Slice(0, n), whole.slot, first)
 	}
 	p.embed(&c)

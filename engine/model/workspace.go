@@ -11,17 +11,22 @@ import (
 // logitRows is how many rows go through the LM head at a time.
 const logitRows = 64
 
+// lowestLogitRows is as many as a lowest pass takes through it at the least, however long that is: it reads all of the
+// head for them.
+const lowestLogitRows = 8
+
 // hostRows is how many rows of logits are normalised at once.
 func hostRows() int { return min(runtime.GOMAXPROCS(0), logitRows) }
 
 // workspace is a model's view of the memory that passes compute in.
 type workspace struct {
-	residual streams.Slots  // lent to passes
-	scratch  kernels.Buffer // KV of the layer being computed, where no page is given
-	qkv      kernels.Mat    // a chunk's queries, keys and values
-	attn     kernels.Mat    // a chunk's attention
-	asked    kernels.Mat    // a chunk's asked rows of the residual stream in the last layer
-	logits   kernels.Mat    // float32
+	residual    streams.Slots // lent to passes
+	scratch     *scratch      // KV of the layer being computed, where no page is given; nil: there is no memory
+	qkv         kernels.Mat   // a chunk's queries, keys and values
+	attn        kernels.Mat   // a chunk's attention
+	asked       kernels.Mat   // a chunk's asked rows of the residual stream in the last layer
+	askedLowest kernels.Mat   // likewise, of a lowest pass
+	logits      kernels.Mat   // float32
 
 	rowOnHost  []byte      // of the residual stream
 	rowsOnHost [][]float32 // of logits, one for each processor
@@ -34,11 +39,12 @@ func (m *Model) views() workspace {
 		return kernels.Mat{Rows: rows, Cols: cols, Stride: cols, Type: typ}
 	}
 	return workspace{
-		residual: streams.Slots{Slot: mat(o.ChunkRows, s.hidden, kernels.F32)},
-		qkv:      mat(o.ChunkRows, s.heads.QKVCols(), act),
-		attn:     mat(o.ChunkRows, s.heads.Q*s.heads.Dim, act),
-		asked:    mat(o.ChunkRows, s.hidden, kernels.F32),
-		logits:   mat(min(logitRows, o.ChunkRows), s.columns(), kernels.F32),
+		residual:    streams.Slots{Slot: mat(o.ChunkRows, s.hidden, kernels.F32)},
+		qkv:         mat(o.ChunkRows, s.heads.QKVCols(), act),
+		attn:        mat(o.ChunkRows, s.heads.Q*s.heads.Dim, act),
+		asked:       mat(o.ChunkRows, s.hidden, kernels.F32),
+		askedLowest: mat(o.ChunkRows, s.hidden, kernels.F32),
+		logits:      mat(min(logitRows, o.ChunkRows), s.columns(), kernels.F32),
 	}
 }
 
@@ -48,6 +54,7 @@ const (
 	qkvRegion
 	attnRegion
 	askedRegion
+	askedLowestRegion
 	logitsRegion
 	kvRegion
 	regions
@@ -69,8 +76,8 @@ func (m *Model) workSize() workSize {
 		streams: streams.Size{Resident: int64(resident) * slot, Host: int64(slots-resident) * slot},
 		row:     4 * int64(s.hidden), vocab: s.columns(),
 		regions: [regions]int64{
-			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), logitsRegion: matBytes(v.logits),
-			kvRegion: int64(scratchBlocks(o)) * b.KVBlockBytes(s.heads, o.BlockTokens),
+			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), askedLowestRegion: matBytes(v.askedLowest), logitsRegion: matBytes(v.logits),
+			kvRegion: int64(scratchBlocks(o)+lowestBlocks(o)) * b.KVBlockBytes(s.heads, o.BlockTokens),
 		},
 	}
 	if size.streams.Host > 0 {
@@ -120,6 +127,7 @@ type Workspace struct {
 	streams    streams.Memory
 	rowOnHost  []byte
 	rowsOnHost [][]float32
+	scratch    scratch
 }
 
 // NewWorkspace takes memory for passes of models of these plans.
@@ -140,6 +148,7 @@ func (w *Workspace) alloc() error {
 		}
 		w.buffers[i] = buf
 	}
+	w.scratch = scratch{buf: w.buffers[kvRegion], bytes: w.size.regions[kvRegion]}
 	w.rowOnHost = make([]byte, w.size.row)
 	for range hostRows() {
 		w.rowsOnHost = append(w.rowsOnHost, make([]float32, w.size.vocab))
@@ -165,10 +174,10 @@ func (m *Model) Use(w *Workspace) error {
 	}
 	v := m.views()
 	v.residual.Memory = &w.streams
-	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, askedRegion: &v.asked, logitsRegion: &v.logits} {
+	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, askedRegion: &v.asked, askedLowestRegion: &v.askedLowest, logitsRegion: &v.logits} {
 		at.Buf = w.buffers[i]
 	}
-	v.scratch = w.buffers[kvRegion]
+	v.scratch = &w.scratch
 	v.rowOnHost = w.rowOnHost[:4*m.spec.hidden]
 	v.rowsOnHost = w.rowsOnHost
 	m.work = v

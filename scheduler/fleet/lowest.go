@@ -52,13 +52,8 @@ func (l *Lane) queue(c class) *queue.Queue {
 	return l.Queue
 }
 
-const (
-	// lowestAhead is how many passes of lowest jobs an executor has, so that it need not wait for the next one.
-	lowestAhead = 2
-	// lowestRows is how many rows such a pass has at most, if it has several jobs: more make it no faster, and what it
-	// holds while it stands still is to leave room for others.
-	lowestRows = 4096
-)
+// lowestAhead is how many passes of lowest jobs an executor has, so that it need not wait for the next one.
+const lowestAhead = 2
 
 // BeginLowest gives an executor passes of lowest jobs, beside whatever runs there: it steps them when it has no other
 // to step. None is begun while others wait for room.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
@@ -84,7 +85,7 @@ func (k *packing) rideAlong() {
 // mostRows is how many rows a pass may have.
 func (k *packing) mostRows() int {
 	if k.pass.class == lowest {
-		return min(lowestRows, k.lane.limits.MaxPassRows)
+		return min(engine.LowestRows, k.lane.limits.MaxPassRows)
 	}
 	return k.lane.limits.MaxPassRows
 }

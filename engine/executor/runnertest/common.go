@@ -147,6 +147,35 @@ func testNested(s *subject) {
 	}
 }
 
+// testLowest runs a pass of each model wherever a lowest pass stands still; one that finds no room beside it runs when that
+// is closed. The runner computes one lowest pass at a time.
+func testLowest(s *subject) {
+	it := s.item(50, 1)
+	want := s.run(it)
+	for _, o := range append(s.others(), s) {
+		other := o.item(30, 2)
+		wantOther := o.run(other)
+		run := &wire.Run{Pass: 3, Model: s.model.Name, Lowest: true, Items: []wire.RunItem{it}}
+		p, err := s.r.Begin(run)
+		if err != nil {
+			s.Fatalf("a lowest pass: %v", err)
+		}
+		for ended := false; !ended; {
+			if ended = s.toBoundary(p); !ended {
+				o.equal("while a lowest pass stands still", o.run(other), wantOther)
+			}
+		}
+		s.equal("of a lowest pass", s.outcomes(p.Results()), want)
+		p.Close()
+		if p, err = s.r.Begin(run); err != nil {
+			s.Fatalf("a second lowest pass: %v", err)
+		}
+		s.toBoundary(p)
+		p.Close()
+		o.equal("after a lowest pass that was dropped", o.run(other), wantOther)
+	}
+}
+
 // testLoadedAgain drops and loads the weights in other orders; those that are there may be loaded again.
 func testLoadedAgain(s *subject) {
 	it := s.item(30, 1)

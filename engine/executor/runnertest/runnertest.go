@@ -80,6 +80,7 @@ var common = []test{
 	{"same bits interleaved", testInterleaved},
 	{"same bits beside other models", testBeside},
 	{"same bits around nested passes", testNested},
+	{"same bits of lowest passes that stand still", testLowest},
 	{"same bits loaded again", testLoadedAgain},
 	{"dropped pass", testDropped},
 	{"missing weights", testMissing},

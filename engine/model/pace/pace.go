@@ -8,6 +8,9 @@ import "time"
 // stop in between.
 const Step = 8 * time.Millisecond
 
+// LowestStep is Step for passes of lowest jobs, whose step all others wait for.
+const LowestStep = Step / 2
+
 const (
 	// Least is the fewest rows of a step, and what other numbers of them are multiples of: kernels' tiles are
 	// as high or half as high, and from here on products run at about the rate of long ones.
@@ -34,12 +37,17 @@ func (p *Pace) Took(flops float64, took time.Duration) {
 }
 
 // Rows is how many of so many rows, which take so many FLOPs together, are to be computed in a step, for all of them
-// to take the fewest steps of about Step. Before anything is known it is Least.
-func (p *Pace) Rows(rows int, flops float64) int {
+// to take the fewest steps of about so long. Before anything is known it is Least.
+func (p *Pace) Rows(rows int, flops float64, step time.Duration) int {
+	return p.AtLeast(Least, rows, flops, step)
+}
+
+// AtLeast is Rows where other numbers of rows are computed: multiples of the least.
+func (p *Pace) AtLeast(least, rows int, flops float64, step time.Duration) int {
 	if p.perFLOP == 0 {
-		return min(rows, Least)
+		return min(rows, least)
 	}
-	steps := max(1, int(flops*p.perFLOP/Step.Seconds()+0.5))
+	steps := max(1, int(flops*p.perFLOP/step.Seconds()+0.5))
 	each := (rows + steps - 1) / steps
-	return min(rows, (each+Least-1)/Least*Least)
+	return min(rows, (each+least-1)/least*least)
 }

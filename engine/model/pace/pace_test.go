@@ -15,7 +15,7 @@ func (d device) took(flops float64) time.Duration {
 // chunk takes rows of a chunk step by step and returns the longest step and how many there were.
 func chunk(p *Pace, d device, rows int, perRow float64) (longest time.Duration, steps int) {
 	for rows > 0 {
-		n := p.Rows(rows, perRow*float64(rows))
+		n := p.Rows(rows, perRow*float64(rows), Step)
 		took := d.took(perRow * float64(n))
 		p.Took(perRow*float64(n), took)
 		longest, rows, steps = max(longest, took), rows-n, steps+1
@@ -30,7 +30,7 @@ func TestSteps(t *testing.T) {
 	for _, rate := range []float64{1e9, 1e10, 5e10, 2e11, 1e12, 1e13, 5e14} {
 		var p Pace
 		d := device{1 / rate, 20e-6}
-		if n := p.Rows(rows, rows*perRow); n != Least {
+		if n := p.Rows(rows, rows*perRow, Step); n != Least {
 			t.Errorf("%v FLOP/s: the first step takes %d rows", rate, n)
 		}
 		for range 20 {
