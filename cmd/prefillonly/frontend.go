@@ -101,13 +101,9 @@ func runFrontend(s settings, name string, log *zap.Logger) error {
 
 func frontendConfig(cfg *config.Config, keys *apikey.Ring, tracer *tracing.Tracer, name string) frontend.Config {
 	socket, siblings := metricsSockets(cfg, name)
-	parser := ""
-	if cfg.AutoToolChoice {
-		parser = cfg.ToolCallParser
-	}
 	return frontend.Config{
 		Name: name, Keys: keys, Tracer: tracer, Version: version,
-		MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: parser,
+		MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: toolParser(cfg),
 		HTTP: httpserve.Config{
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
@@ -115,6 +111,14 @@ func frontendConfig(cfg *config.Config, keys *apikey.Ring, tracer *tracing.Trace
 		Socket: socket, Siblings: siblings, DevMode: cfg.DevMode, Video: videoSocket(cfg),
 		CORS: cors.Config{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
 	}
+}
+
+// toolParser finds calls of tools in answers; empty where that is not asked for.
+func toolParser(cfg *config.Config) string {
+	if cfg.AutoToolChoice {
+		return cfg.ToolCallParser
+	}
+	return ""
 }
 
 // serveFrontend answers requests until ctx ends, and sets the models anew on SIGHUP. It drains, and returns an error,

@@ -52,6 +52,7 @@ func TestEveryCommandHelps(t *testing.T) {
 func TestHelpShowsFlags(t *testing.T) {
 	for line, roles := range map[string]config.Role{
 		"serve": config.Serve, "config show": config.Serve, "healthcheck": config.Probe, "profile": config.Executor, "frontend": config.Frontend,
+		"run-batch": config.Scheduler | config.Executor | config.Lines,
 	} {
 		text := output(t, append(strings.Fields(line), "--help=all")...)
 		for i := range config.Params {

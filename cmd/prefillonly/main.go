@@ -43,6 +43,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		newFrontendCommand(),
 		newSchedulerCommand(),
 		newExecutorCommand(),
+		newRunBatchCommand(),
 		newProfileCommand(),
 		bench.New(),
 		newSimulateCommand(),

@@ -31,6 +31,7 @@ type Config struct {
 	Heartbeat   time.Duration // between two Hellos to the scheduler; default 1 s
 	AwayTimeout time.Duration // how long the scheduler may be silent, or a model's first executor on its way; default 60 s
 	Pulse       func()        // called at each heartbeat while neither the connection nor the jobs are held for ever; may be nil
+	Lowest      bool          // all jobs have the Priority engine.Lowest, whatever they ask for
 	// Inputs and Outputs pass the bytes of tensors to executors and back. Without Inputs there are no jobs of
 	// NewTensors, and without Outputs a Delivery names what it does not bring.
 	Inputs  Inputs

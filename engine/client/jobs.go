@@ -40,6 +40,9 @@ func (c *Client) NewJob(job engine.Job, arrived time.Time, results *Results, ind
 
 func (c *Client) newJob(job engine.Job, arrived time.Time, results *Results, index int) *Job {
 	job.ID = c.newID()
+	if c.cfg.Lowest {
+		job.Priority = engine.Lowest
+	}
 	return &Job{submit: wire.Submit{Job: job}, arrived: arrived, results: results, index: index}
 }
 

@@ -114,6 +114,8 @@ var arrows = map[string][]string{
 	"engine/images":            {"engine"},
 	"engine/inference":         {"engine", "engine/client", "engine/images", "engine/oip", "engine/wire", "internal/turns"},
 	"engine/apikey":            {},
+	"engine/batch":             {},
+	"engine/batch/runner":      {"engine/batch"},
 	"engine/videopage":         {},
 	"engine/client":            {"engine", "engine/wire"},
 	"engine/client/clienttest": {"engine", "engine/wire"},
@@ -282,13 +284,14 @@ var externals = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/batch", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin
 // shell around them.
 var pure = map[string][]string{
 	"engine":                         {},
+	"engine/batch":                   {},
 	"engine/wire":                    {},
 	"engine/oip":                     {},
 	"engine/images":                  {},

@@ -8,7 +8,7 @@ import (
 )
 
 // Role is a set of the processes that read a parameter.
-type Role uint8
+type Role uint16
 
 // The roles.
 const (
@@ -18,7 +18,8 @@ const (
 	Supervisor // serve itself; it also has the parameters of the three above
 	Probe      // healthcheck
 	Video
-	Serve = Frontend | Scheduler | Executor | Supervisor | Video
+	Lines // what sends the lines of batch files
+	Serve = Frontend | Scheduler | Executor | Supervisor | Video | Lines
 )
 
 // Group gathers parameters in the help.
@@ -81,15 +82,15 @@ const envPrefix = "PREFILLONLY_"
 // Params is the table.
 var Params = []Param{
 	{
-		Name: "model", Group: GroupModel, Roles: Frontend | Executor | Video, Common: true, Value: "DIR|ID|FILE",
+		Name: "model", Group: GroupModel, Roles: Frontend | Executor | Video | Lines, Common: true, Value: "DIR|ID|FILE",
 		Help:  "directory of a Hugging Face checkpoint, the name of one in the local Hugging Face cache, or a network's .onnx file; without it the built-in demo model is served",
 		field: func(c *Config) any { return &c.Model },
 	}, {
-		Name: "models", Group: GroupModel, Roles: Frontend | Executor | Video, Common: true, Value: "LIST",
+		Name: "models", Group: GroupModel, Roles: Frontend | Executor | Video | Lines, Common: true, Value: "LIST",
 		Help:  "several models in place of one, in the file a list of maps: path, name, keep and others (--help=models)",
 		field: func(c *Config) any { return &c.Models },
 	}, {
-		Name: "served-model-name", Group: GroupModel, Roles: Frontend | Executor | Video, Common: true, Value: "NAME,...",
+		Name: "served-model-name", Group: GroupModel, Roles: Frontend | Executor | Video | Lines, Common: true, Value: "NAME,...",
 		Help:  "names that requests may give; default: the model as given",
 		field: func(c *Config) any { return &c.ServedModelName },
 	}, {
@@ -97,11 +98,11 @@ var Params = []Param{
 		Help:  "longest prompt plus answer, e.g. 32768 or 32K; default: the model's own limit",
 		field: func(c *Config) any { return &c.MaxModelLen },
 	}, {
-		Name: "chat-template", Group: GroupModel, Roles: Frontend, Value: "FILE",
+		Name: "chat-template", Group: GroupModel, Roles: Frontend | Lines, Value: "FILE",
 		Help:  "Jinja chat template to use in place of the checkpoint's own",
 		field: func(c *Config) any { return &c.ChatTemplate },
 	}, {
-		Name: "hf-overrides", Group: GroupModel, Roles: Frontend, Value: "MAP",
+		Name: "hf-overrides", Group: GroupModel, Roles: Frontend | Lines, Value: "MAP",
 		Help:  `keys that config.json lacks, as vLLM has them: {"classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": true} makes a Qwen3 a reranker`,
 		field: func(c *Config) any { return &c.Overrides },
 	},
@@ -131,27 +132,27 @@ var Params = []Param{
 		Help:  "key: requests find what those of the same key, or its group, left in the prefix cache, so that nobody learns from cached_tokens or from the time taken what others asked; none: all share it. A request's cache_salt divides it further",
 		field: func(c *Config) any { return &c.CacheIsolation },
 	}, {
-		Name: "max-body-size", Group: GroupHTTP, Roles: Frontend, Value: "SIZE",
+		Name: "max-body-size", Group: GroupHTTP, Roles: Frontend | Lines, Value: "SIZE",
 		Help:  "largest request body",
 		field: func(c *Config) any { return &c.MaxBody },
 	}, {
-		Name: "max-open-jobs", Group: GroupHTTP, Roles: Frontend, Value: "N",
+		Name: "max-open-jobs", Group: GroupHTTP, Roles: Frontend | Lines, Value: "N",
 		Help:  "prompts being served at a time; beyond it requests get 429",
 		field: func(c *Config) any { return &c.MaxOpenJobs },
 	}, {
-		Name: "max-logprobs-per-request", Group: GroupHTTP, Roles: Frontend, Value: "N",
+		Name: "max-logprobs-per-request", Group: GroupHTTP, Roles: Frontend | Lines, Value: "N",
 		Help:  "log-probabilities that one request may ask for, at some 16 bytes each: answers x positions x (1 + the likeliest); beyond it a request gets 400, and while open ones hold four times as many others get 429",
 		field: func(c *Config) any { return &c.MaxLogprobs },
 	}, {
-		Name: "default-max-tokens", Group: GroupHTTP, Roles: Frontend, Value: "N",
+		Name: "default-max-tokens", Group: GroupHTTP, Roles: Frontend | Lines, Value: "N",
 		Help:  "most tokens of a chat answer whose request gives no max_tokens (of a completion it is OpenAI's 16); 0 is as many as the context holds",
 		field: func(c *Config) any { return &c.DefaultMaxTokens },
 	}, {
-		Name: "enable-auto-tool-choice", Group: GroupHTTP, Roles: Frontend,
+		Name: "enable-auto-tool-choice", Group: GroupHTTP, Roles: Frontend | Lines,
 		Help:  "serve chat requests with tools whose tool_choice is auto: calls are found in the answer by --tool-call-parser; without it they get 400, as vLLM has it",
 		field: func(c *Config) any { return &c.AutoToolChoice },
 	}, {
-		Name: "tool-call-parser", Group: GroupHTTP, Roles: Frontend, Value: "PARSER",
+		Name: "tool-call-parser", Group: GroupHTTP, Roles: Frontend | Lines, Value: "PARSER",
 		Help:  "how the models write calls, by vLLM's names: hermes (also Qwen's: <tool_call>{...}</tool_call>), llama3_json ({...}; {...}), mistral ([TOOL_CALLS]...)",
 		field: func(c *Config) any { return &c.ToolCallParser },
 	}, {
@@ -313,7 +314,7 @@ var Params = []Param{
 		Help:  "where the scheduler listens: ipc:///path or tcp://host:port; serve makes a private ipc one",
 		field: func(c *Config) any { return &c.Endpoint },
 	}, {
-		Name: "runtime-dir", Group: GroupProcesses, Roles: Supervisor | Frontend | Executor | Video, Value: "DIR",
+		Name: "runtime-dir", Group: GroupProcesses, Roles: Supervisor | Frontend | Executor | Video | Lines, Value: "DIR",
 		Help:  "directory for sockets and the unpacked demo model; default: a new private one",
 		field: func(c *Config) any { return &c.RuntimeDir },
 	}, {
@@ -325,27 +326,27 @@ var Params = []Param{
 		Help:  "directory that keeps the declared streams and their last results, so that a server that is started again goes on with them; default: below runtime-dir",
 		field: func(c *Config) any { return &c.VideoState },
 	}, {
-		Name: "hang-timeout", Group: GroupProcesses, Roles: Supervisor, Value: "TIME",
+		Name: "hang-timeout", Group: GroupProcesses, Roles: Supervisor | Lines, Value: "TIME",
 		Help:  "how long a process may give no sign of life before it is killed and started again, at least 3s; an executor is given ten times as long while it computes or reads; 0 is for ever",
 		field: func(c *Config) any { return &c.HangTimeout },
 	}, {
-		Name: "tensor-memory", Group: GroupProcesses, Roles: Frontend | Executor | Video, Value: "SIZE",
+		Name: "tensor-memory", Group: GroupProcesses, Roles: Frontend | Executor | Video | Lines, Value: "SIZE",
 		Help:  "memory that tensors of open requests may take in each frontend, and outputs that are not fetched yet in each executor; it is taken as they come, and beyond it requests get 429",
 		field: func(c *Config) any { return &c.TensorMemory },
 	}, {
-		Name: "tensor-address", Group: GroupProcesses, Roles: Frontend | Executor | Video, Value: "HOST[:PORT]",
+		Name: "tensor-address", Group: GroupProcesses, Roles: Frontend | Executor | Video | Lines, Value: "HOST[:PORT]",
 		Help:  "with a tcp scheduler-endpoint: where other hosts fetch this process's tensors, over TLS with a key of its own; default: the address from which it reaches the scheduler, and a free port",
 		field: func(c *Config) any { return &c.TensorAddress },
 	}, {
-		Name: "curve-key-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor | Video, Value: "FILE",
+		Name: "curve-key-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor | Video | Lines, Value: "FILE",
 		Help:  "this process's keys, made by `prefillonly keygen`; needed for tcp",
 		field: func(c *Config) any { return &c.CurveKeyFile },
 	}, {
-		Name: "curve-peers-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor | Video, Value: "FILE",
+		Name: "curve-peers-file", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor | Video | Lines, Value: "FILE",
 		Help:  "public keys of the other side: of the scheduler, or for it of all that may connect",
 		field: func(c *Config) any { return &c.CurvePeersFile },
 	}, {
-		Name: "allow-unauthenticated-tcp", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor | Video,
+		Name: "allow-unauthenticated-tcp", Group: GroupProcesses, Roles: Frontend | Scheduler | Executor | Video | Lines,
 		Help:  "join frontends, scheduler and executors of one machine over loopback tcp without keys: every user of the machine can then read all prompts and forge answers",
 		field: func(c *Config) any { return &c.UnauthenticatedTCP },
 	},

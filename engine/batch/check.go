@@ -1,0 +1,79 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// Totals are what a fit file has.
+type Totals struct {
+	Lines    int
+	Answered int // of these, before
+	Failed   int // of these, with another status than 200
+}
+
+// maxErrors bounds how many lines that are wrong are told of.
+const maxErrors = 100
+
+// Check reads a whole file. It returns what is wrong with it, of its first lines that are; or else how many lines there are
+// and how many of them done answers. An error of another kind is that of reading it, or of answers to another file.
+// MaxLines bounds the lines.
+func Check(in io.Reader, rules Rules, maxLines int, done Answered) (t Totals, wrong []LineError, err error) {
+	seen := map[Key]int{} // the number of its line
+	note := func(e *LineError) {
+		if len(wrong) < maxErrors {
+			wrong = append(wrong, *e)
+		}
+	}
+	for r := NewReader(in, rules); ; {
+		line, err := r.Next()
+		var bad *LineError
+		switch {
+		case err == io.EOF:
+			return t, wrong, whole(&t, done, &wrong)
+		case errors.As(err, &bad):
+			note(bad)
+			continue
+		case err != nil:
+			return t, nil, err
+		}
+		key := line.Key()
+		if before, twice := seen[key]; twice {
+			note(&LineError{line.Number, "duplicate_custom_id", "custom_id", fmt.Sprintf("custom_id %.100q is that of line %d too; give each line one of its own", line.CustomID, before)})
+			continue
+		}
+		seen[key] = line.Number
+		if t.Lines++; t.Lines > maxLines {
+			return t, []LineError{{line.Number, "too_many_requests", "", fmt.Sprintf("the file has more than %d requests, which is the limit of a batch; divide it", maxLines)}}, nil
+		}
+		if answer, answered := done[key]; answered {
+			if answer.of != line.ID {
+				return t, nil, fmt.Errorf("line %d was answered before with another text", line.Number)
+			}
+			t.add(answer)
+		}
+	}
+}
+
+func (t *Totals) add(a Outcome) {
+	t.Answered++
+	if !a.OK {
+		t.Failed++
+	}
+}
+
+// whole looks at a file at its end.
+func whole(t *Totals, done Answered, wrong *[]LineError) error {
+	if t.Lines == 0 && len(*wrong) == 0 {
+		*wrong = []LineError{{0, "empty_file", "", "the file has no lines"}}
+	}
+	if len(*wrong) == 0 && t.Answered < len(done) {
+		return fmt.Errorf("%d of the %d answers given before are to lines that it does not have", len(done)-t.Answered, len(done))
+	}
+	return nil
+}
+
+// count is a number of bytes in words.
+func count(bytes int) string { return strconv.Itoa(bytes) + " bytes" }

@@ -1,0 +1,111 @@
+// Package batch is OpenAI's batch files: their lines, each a request, and the answers to them. It says which lines are
+// fit, which were answered before, and which answers are final; it knows neither files nor HTTP.
+package batch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// maxCustomID bounds a custom_id in bytes.
+const maxCustomID = 512
+
+// Line is a request of a batch file.
+type Line struct {
+	Number   int // from 1
+	ID       string
+	CustomID string
+	URL      string
+	Body     json.RawMessage
+	Size     int // of the line in bytes
+}
+
+// Key stands for a custom_id among those of a file.
+type Key [16]byte
+
+// Key is that of the line.
+func (l *Line) Key() Key { return keyOf(l.CustomID) }
+
+func keyOf(customID string) (k Key) {
+	sum := sha256.Sum256([]byte(customID))
+	copy(k[:], sum[:])
+	return k
+}
+
+// idPrefix begins the ids of answers.
+const idPrefix = "batch_req_"
+
+// idOf names the answer to a line by the line's text: another text has another.
+func idOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return idPrefix + hex.EncodeToString(sum[:12])
+}
+
+// LineError says what is wrong with a line, or with a file as a whole.
+type LineError struct {
+	Line    int // 0: none
+	Code    string
+	Param   string // the field at fault; may be empty
+	Message string
+}
+
+func (e *LineError) Error() string {
+	if e.Line == 0 {
+		return e.Message
+	}
+	return fmt.Sprintf("line %d: %s", e.Line, e.Message)
+}
+
+// Rules are what lines must be.
+type Rules struct {
+	MaxLine  int                    // bytes
+	Endpoint string                 // that all lines must be of; empty: any that Serves
+	Serves   func(path string) bool // whether requests to a path may be in a batch
+}
+
+// parse reads the text of a line.
+func (r *Rules) parse(number int, text []byte) (*Line, *LineError) {
+	wrong := func(code, param, format string, args ...any) (*Line, *LineError) {
+		return nil, &LineError{number, code, param, fmt.Sprintf(format, args...)}
+	}
+	var in struct {
+		CustomID *string         `json:"custom_id"`
+		Method   *string         `json:"method"`
+		URL      *string         `json:"url"`
+		Body     json.RawMessage `json:"body"`
+	}
+	if !utf8.Valid(text) {
+		return wrong("invalid_json_line", "", "the line is not UTF-8; write the file anew as UTF-8")
+	}
+	if err := json.Unmarshal(text, &in); err != nil {
+		return wrong("invalid_json_line", "", "the line is not a JSON object with custom_id, method, url and body: %v", err)
+	}
+	switch {
+	case in.CustomID == nil || *in.CustomID == "":
+		return wrong("missing_required_parameter", "custom_id", "custom_id is missing; give each line one of its own")
+	case len(*in.CustomID) > maxCustomID:
+		return wrong("invalid_custom_id", "custom_id", "custom_id has %d bytes; the limit is %d", len(*in.CustomID), maxCustomID)
+	case in.Method == nil || *in.Method != "POST":
+		return wrong("invalid_method", "method", "method must be POST")
+	case in.URL == nil:
+		return wrong("missing_required_parameter", "url", "url is missing; give a path such as /v1/chat/completions")
+	case !r.Serves(*in.URL):
+		return wrong("invalid_url", "url", "url %.100q is no path that scores, embeds or completes; use one such as /v1/chat/completions or /v1/embeddings", *in.URL)
+	case r.Endpoint != "" && *in.URL != r.Endpoint:
+		return wrong("mismatched_url", "url", "url is %.100q, and the batch is of %s; a batch has one endpoint", *in.URL, r.Endpoint)
+	}
+	if body := bytes.TrimSpace(in.Body); len(body) == 0 || body[0] != '{' {
+		return wrong("missing_required_parameter", "body", "body must be a JSON object: the request's")
+	}
+	var flags struct {
+		Stream any `json:"stream"`
+	}
+	if json.Unmarshal(in.Body, &flags) == nil && flags.Stream == true {
+		return wrong("invalid_request", "body.stream", "stream is true; answers in a batch come as a whole, so leave it out")
+	}
+	return &Line{Number: number, ID: idOf(text), CustomID: *in.CustomID, URL: *in.URL, Body: in.Body, Size: len(text)}, nil
+}
