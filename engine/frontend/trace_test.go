@@ -116,6 +116,11 @@ func TestTrace(t *testing.T) {
 	if took := time.Duration(load.EndTimeUnixNano - load.StartTimeUnixNano); took != 20*time.Millisecond || load.StartTimeUnixNano != queue.StartTimeUnixNano || pass.StartTimeUnixNano != queue.EndTimeUnixNano {
 		t.Errorf("queue %v, load %v, pass %v", queue, load, pass)
 	}
+	for limit := time.Now().Add(time.Minute); f.cfg.Tracer.Counts().Sent < 5; time.Sleep(time.Millisecond) { // the collector's answer is on its way
+		if time.Now().After(limit) {
+			t.Fatalf("%+v a minute later", f.cfg.Tracer.Counts())
+		}
+	}
 	text := do(f, http.MethodGet, "/metrics", "", "Accept", "application/openmetrics-text; version=1.0.0").Body.String()
 	for _, want := range []string{`vllm:time_to_first_token_seconds_bucket`, `# {trace_id="0af7651916cd43dd8448eb211c80319c"}`, `prefillonly:trace_spans_total{engine="0",result="sent"} 5`} {
 		if !strings.Contains(text, want) {
