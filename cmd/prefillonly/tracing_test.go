@@ -3,10 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -115,4 +118,54 @@ func TestTracesRefused(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitConfig || !strings.Contains(string(out), "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(string(out), "tell-nobody") {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// BenchmarkTraces compares servers that send no spans and spans of every request to a collector that drops them, in turns:
+// requests a second of 64 connections, and the processor time that all processes of the server take for a request.
+func BenchmarkTraces(b *testing.B) {
+	drops := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer drops.Close()
+	servers := []*program{
+		serve(b, nil, "--device", "null"),
+		serve(b, nil, "--device", "null", "--otlp-traces-endpoint", drops.URL+"/v1/traces"),
+	}
+	const body = `{"model":"prefillonly-demo","prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],"max_tokens":1,"logprobs":5}`
+	var wall, busy [2]time.Duration
+	for range 10 {
+		for i, p := range servers {
+			before := p.processorTime()
+			flood(b, p.base+"/v1/completions", body, 64, 0)
+			wall[i] += b.Elapsed()
+			busy[i] += p.processorTime() - before
+		}
+	}
+	for i, name := range []string{"off", "on"} {
+		b.ReportMetric(float64(10*b.N)/wall[i].Seconds(), name+"-requests/s")
+		b.ReportMetric(float64(busy[i].Microseconds())/float64(10*b.N), name+"-cpu-us/request")
+	}
+	b.ReportMetric(busy[1].Seconds()/busy[0].Seconds(), "on/off-cpu")
+}
+
+// processorTime is what all processes of a server have used of processors.
+func (p *program) processorTime() (sum time.Duration) {
+	p.Helper()
+	pids := []int{p.cmd.Process.Pid}
+	for _, child := range procfs.Children(p.cmd.Process.Pid) {
+		pids = append(pids, child.PID)
+	}
+	for _, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			p.Fatal(err)
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		for _, ticks := range fields[11:13] {
+			n, err := strconv.Atoi(ticks)
+			if err != nil {
+				p.Fatal(err)
+			}
+			sum += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return sum
 }

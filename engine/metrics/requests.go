@@ -32,8 +32,9 @@ type requestVectors struct {
 type Requests struct {
 	promptTokens, generationTokens, cachedTokens prometheus.Counter
 	finished                                     map[string]prometheus.Counter // by reason
-	e2e, firstToken, betweenTokens               prometheus.Observer
-	queue, inference, prefill, decode            prometheus.Observer
+	e2e, firstToken                              latency
+	queue, inference, prefill, decode            latency
+	betweenTokens                                prometheus.Observer
 	promptLength, computedLength, outputLength   prometheus.Observer
 	maxTokens, n                                 prometheus.Observer
 	failed                                       prometheus.Observer
@@ -85,9 +86,9 @@ func (v *requestVectors) of(model string) *Requests {
 	r := &Requests{
 		promptTokens: v.promptTokens.WithLabelValues(model), generationTokens: v.generationTokens.WithLabelValues(model),
 		cachedTokens: v.cachedTokens.WithLabelValues(model), finished: map[string]prometheus.Counter{},
-		e2e: v.e2e.WithLabelValues(model), firstToken: v.firstToken.WithLabelValues(model), betweenTokens: v.betweenTokens.WithLabelValues(model),
-		queue: v.queue.WithLabelValues(model), inference: v.inference.WithLabelValues(model),
-		prefill: v.prefill.WithLabelValues(model), decode: v.decode.WithLabelValues(model),
+		e2e: newLatency(v.e2e.WithLabelValues(model)), firstToken: newLatency(v.firstToken.WithLabelValues(model)), betweenTokens: v.betweenTokens.WithLabelValues(model),
+		queue: newLatency(v.queue.WithLabelValues(model)), inference: newLatency(v.inference.WithLabelValues(model)),
+		prefill: newLatency(v.prefill.WithLabelValues(model)), decode: newLatency(v.decode.WithLabelValues(model)),
 		promptLength: v.promptLength.WithLabelValues(model), computedLength: v.computedLength.WithLabelValues(model),
 		outputLength: v.outputLength.WithLabelValues(model), maxTokens: v.maxTokens.WithLabelValues(model), n: v.n.WithLabelValues(model),
 		failed:  v.failed.WithLabelValues(model),
@@ -111,18 +112,17 @@ func (r *Requests) Failed(arrived time.Time) {
 
 // Answered counts a request that arrived then and is answered now. Trace is its id, where it has one.
 func (r *Requests) Answered(arrived time.Time, c *completion.Record, trace string) {
-	of := exemplar(trace)
 	r.finished[c.Finish].Inc()
 	r.promptTokens.Add(float64(c.PromptTokens))
 	r.generationTokens.Add(float64(c.CompletionTokens))
 	r.cachedTokens.Add(float64(c.CachedTokens))
-	observe(r.e2e, time.Since(arrived).Seconds(), of)
-	observe(r.firstToken, c.FirstToken.Sub(arrived).Seconds(), of)
+	r.e2e.observe(time.Since(arrived), trace)
+	r.firstToken.observe(c.FirstToken.Sub(arrived), trace)
 	decode := c.LastToken.Sub(c.FirstToken)
-	observe(r.queue, c.Queued.Seconds(), of)
-	observe(r.inference, (c.Prefilled + decode).Seconds(), of)
-	observe(r.prefill, c.Prefilled.Seconds(), of)
-	observe(r.decode, decode.Seconds(), of)
+	r.queue.observe(c.Queued, trace)
+	r.inference.observe(c.Prefilled+decode, trace)
+	r.prefill.observe(c.Prefilled, trace)
+	r.decode.observe(decode, trace)
 	r.promptLength.Observe(float64(c.PromptTokens))
 	r.computedLength.Observe(float64(c.PromptTokens - c.CachedTokens))
 	r.outputLength.Observe(float64(c.CompletionTokens))

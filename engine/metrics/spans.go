@@ -1,6 +1,10 @@
 package metrics
 
 import (
+	"slices"
+	"sync/atomic"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/prefillonly/prefillonly/internal/tracing"
@@ -20,19 +24,27 @@ func registerSpans(registry prometheus.Registerer, labels prometheus.Labels, cou
 	}
 }
 
-// observe adds a figure to a histogram, with the trace that it is of.
-func observe(to prometheus.Observer, seconds float64, of prometheus.Labels) {
-	if exemplars, ok := to.(prometheus.ExemplarObserver); ok && of != nil {
-		exemplars.ObserveWithExemplar(seconds, of)
-		return
-	}
-	to.Observe(seconds)
+// latency is a histogram of seconds whose buckets name a trace that fell into them, each once a second at most: more would cost much
+// and nobody would see them.
+type latency struct {
+	prometheus.Observer
+	named []atomic.Int64 // when a bucket's trace was noted, in milliseconds of Unix time
 }
 
-// exemplar are the labels of a trace; nil of none.
-func exemplar(trace string) prometheus.Labels {
-	if trace == "" {
-		return nil
+func newLatency(of prometheus.Observer) latency {
+	return latency{of, make([]atomic.Int64, len(secondsBuckets)+1)}
+}
+
+// observe adds a figure of a trace, which may be empty.
+func (l latency) observe(took time.Duration, trace string) {
+	seconds := took.Seconds()
+	if trace != "" {
+		bucket, _ := slices.BinarySearch(secondsBuckets, seconds)
+		now, last := time.Now().UnixMilli(), l.named[bucket].Load()
+		if exemplars, ok := l.Observer.(prometheus.ExemplarObserver); ok && now-last >= 1000 && l.named[bucket].CompareAndSwap(last, now) {
+			exemplars.ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": trace})
+			return
+		}
 	}
-	return prometheus.Labels{"trace_id": trace}
+	l.Observe(seconds)
 }

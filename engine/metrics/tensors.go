@@ -40,13 +40,12 @@ func (v *tensorVectors) of(model string) *tensorRequests {
 
 // Inferred counts a request of tensors that arrived then and is answered now. Trace is its id, where it has one.
 func (r *Requests) Inferred(arrived time.Time, c *inference.Record, trace string) {
-	of := exemplar(trace)
 	t := r.tensors()
 	t.last.Store(time.Now().UnixMilli())
 	r.finished["stop"].Inc()
-	observe(r.e2e, time.Since(arrived).Seconds(), of)
-	observe(r.queue, c.Queued.Seconds(), of)
-	observe(r.inference, c.Running.Seconds(), of)
+	r.e2e.observe(time.Since(arrived), trace)
+	r.queue.observe(c.Queued, trace)
+	r.inference.observe(c.Running, trace)
 	t.frames.Add(c.Frames)
 	t.prepare.Observe(c.Prepared.Seconds())
 	t.answer.Observe(c.Written.Seconds())
@@ -60,8 +59,8 @@ func (r *Requests) Statistics(name, version string) oip.ModelStatistics {
 	return oip.ModelStatistics{
 		Name: name, Version: version, LastInference: t.last.Load(), InferenceCount: uint64(frames.GetCounter().GetValue()), Batch: []struct{}{},
 		Inference: oip.InferenceStats{
-			Success: total(r.e2e), Fail: total(r.failed), Queue: total(r.queue),
-			ComputeInput: total(t.prepare), ComputeInfer: total(r.inference), ComputeOutput: total(t.answer),
+			Success: total(r.e2e.Observer), Fail: total(r.failed), Queue: total(r.queue.Observer),
+			ComputeInput: total(t.prepare), ComputeInfer: total(r.inference.Observer), ComputeOutput: total(t.answer),
 		},
 	}
 }
