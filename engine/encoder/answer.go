@@ -15,7 +15,7 @@ import (
 func (p *Pass) answer(g *group) error {
 	m := p.m
 	if m.final.weight != nil {
-		x := m.work.x.Slice(0, g.rows)
+		x := p.work.x.Slice(0, g.rows)
 		m.backend.LayerNorm(x, x, m.final.of(&m.spec))
 	}
 	if err := m.backend.Sync(); err != nil {
@@ -28,10 +28,10 @@ func (p *Pass) answer(g *group) error {
 		if it.Ask.Head {
 			classified = append(classified, out)
 		}
-		out.Vector = m.pooled(it)
+		out.Vector = p.pooled(it)
 	}
 	if len(classified) > 0 {
-		m.classify(classified)
+		p.classify(classified)
 	}
 	for i := range g.items {
 		res := &p.results[g.items[i].index]
@@ -45,7 +45,8 @@ func (p *Pass) answer(g *group) error {
 func notFinite(v float32) bool { return v-v != 0 }
 
 // pooled is the vector of an item's hidden states.
-func (m *Model) pooled(it *item) []float32 {
+func (p *Pass) pooled(it *item) []float32 {
+	m := p.m
 	n, width := len(it.Tokens), m.spec.hidden
 	from, to := 0, n
 	switch it.Ask.Pool {
@@ -56,8 +57,8 @@ func (m *Model) pooled(it *item) []float32 {
 	}
 	pool := pooling.New(it.Ask.Pool, width)
 	for ; from < to; from += rowsOnHost {
-		rows := m.work.rows[:min(rowsOnHost, to-from)*width]
-		m.backend.Read(bytesOf(rows), m.work.x.Buf, m.work.x.Off+4*int64(it.row+from)*int64(width))
+		rows := p.work.rows[:min(rowsOnHost, to-from)*width]
+		m.backend.Read(bytesOf(rows), p.work.x.Buf, p.work.x.Off+4*int64(it.row+from)*int64(width))
 		for ; len(rows) > 0; rows = rows[width:] {
 			pool.Add(rows[:width])
 		}
@@ -66,10 +67,11 @@ func (m *Model) pooled(it *item) []float32 {
 }
 
 // classify puts the logits of the classification head in the place of vectors.
-func (m *Model) classify(vectors []*engine.TokenOutput) {
+func (p *Pass) classify(vectors []*engine.TokenOutput) {
+	m := p.m
 	b, s, h := m.backend, &m.spec, &m.head
 	n := len(vectors)
-	x, narrow, logits := m.work.x.Slice(0, n), m.work.attn.Slice(0, n), m.work.logits.Slice(0, n)
+	x, narrow, logits := p.work.x.Slice(0, n), p.work.attn.Slice(0, n), p.work.logits.Slice(0, n)
 	for i, v := range vectors {
 		b.Write(x.Buf, x.Off+4*int64(i*s.hidden), bytesOf(v.Vector))
 	}

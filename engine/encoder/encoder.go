@@ -65,8 +65,8 @@ type Model struct {
 	final     norm
 	head      head
 
-	pace pace.Pace
-	work workspace
+	pace         pace.Pace
+	work, lowest workspace // of passes, and of the lowest one
 }
 
 // Open describes the model to a store, checked against the source's headers: it has no weights and no working memory
@@ -113,7 +113,7 @@ func (m *Model) Ready() bool { return m.work.x.Buf != nil && m.weights.Ready() }
 
 // Close frees all the model holds. Passes must be closed before.
 func (m *Model) Close() {
-	m.work = workspace{}
+	m.work, m.lowest = workspace{}, workspace{}
 	m.weights.DropAll()
 }
 

@@ -7,9 +7,11 @@ import (
 )
 
 // Pass is one Run in progress. Its prompts go through the whole model group by group; between two groups nothing of it is
-// on the device, so that any number of passes may stand still there while others go on.
+// on the device, so that any number of passes may stand still there while others go on. A lowest pass, of which there is
+// one, has memory to itself, and may stand still anywhere.
 type Pass struct {
 	m       *Model
+	work    *workspace
 	results []wire.ItemResult // of the run's items, refused ones included
 	groups  []group           // that are still to be computed
 
@@ -46,7 +48,10 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 	case !m.Ready():
 		return nil, engine.Errorf(engine.CodeInternal, "the weights are not all loaded, or there is no working memory")
 	}
-	p := &Pass{m: m, results: make([]wire.ItemResult, len(run.Items))}
+	p := &Pass{m: m, work: &m.work, results: make([]wire.ItemResult, len(run.Items))}
+	if run.Lowest {
+		p.work = &m.lowest
+	}
 	for i := range run.Items {
 		p.results[i].Job = run.Items[i].Job
 		in, err := m.tokensOf(run.Items[i].Work)
@@ -78,7 +83,7 @@ func (p *Pass) add(it item) {
 	it.row, it.blocks = g.rows, make([]kernels.KVBlock, blocks)
 	for i := range it.blocks {
 		size := p.m.backend.KVBlockBytes(p.m.spec.heads, blockTokens)
-		it.blocks[i] = kernels.KVBlock{Buf: p.m.work.kv, Off: p.m.work.kvOff + int64(g.blocks+i)*size}
+		it.blocks[i] = kernels.KVBlock{Buf: p.work.kv, Off: p.work.kvOff + int64(g.blocks+i)*size}
 	}
 	g.items = append(g.items, it)
 	g.whole = g.whole || it.Ask.Pool != engine.PoolFirst
@@ -141,8 +146,11 @@ func (p *Pass) Results() []wire.ItemResult { return p.results }
 // Close drops the pass, done or not.
 func (p *Pass) Close() { p.groups = nil }
 
-// Boundary says that the pass is between two groups.
-func (p *Pass) Boundary() bool { return p.layer == 0 && p.row == 0 && !p.mixing }
+// Boundary says that others may go on before the pass does: between two groups, or anywhere if it is a lowest one.
+func (p *Pass) Boundary() bool { return p.between() || p.work == &p.m.lowest }
+
+// between says that the pass is between two groups.
+func (p *Pass) between() bool { return p.layer == 0 && p.row == 0 && !p.mixing }
 
 // Share is how much of the pass is done.
 func (p *Pass) Share() float64 {

@@ -34,7 +34,7 @@ func (p *Pass) Step() (done bool, err error) {
 // advance computes the next rows: of a whole group that takes no longer than a step, a whole layer.
 func (p *Pass) advance() {
 	g, s := &p.groups[0], &p.m.spec
-	if p.Boundary() {
+	if p.between() {
 		p.embed(g)
 	}
 	if !p.mixing {
@@ -65,13 +65,17 @@ func (p *Pass) advance() {
 
 // rowsOf is how many of the group's rows that are left, which take so many FLOPs together, to compute.
 func (p *Pass) rowsOf(g *group, flops float64) int {
-	return p.m.pace.Rows(g.rows-p.row, flops, pace.Step)
+	step := pace.Step
+	if p.work == &p.m.lowest {
+		step = pace.LowestStep
+	}
+	return p.m.pace.Rows(g.rows-p.row, flops, step)
 }
 
 // embed begins a group's residual stream.
 func (p *Pass) embed(g *group) {
 	m, b, e := p.m, p.m.backend, &p.m.embedding
-	x := m.work.x.Slice(0, g.rows)
+	x := p.work.x.Slice(0, g.rows)
 	words, positions, types := make([]uint32, 0, g.rows), make([]uint32, 0, g.rows), make([]uint32, 0, g.rows)
 	for i := range g.items {
 		second, typ := g.items[i].Ask.Second, uint32(0)
@@ -100,8 +104,8 @@ func (p *Pass) project(g *group, n int) {
 		before = l.attnNorm.of(s)
 	}
 	to := p.row + n
-	qkv := m.work.qkv.Slice(p.row, to)
-	m.backend.LayerNormLinear(qkv, m.work.x.Slice(p.row, to), before, l.qkv)
+	qkv := p.work.qkv.Slice(p.row, to)
+	m.backend.LayerNormLinear(qkv, p.work.x.Slice(p.row, to), before, l.qkv)
 	spec := kernels.RopeSpec{Heads: s.heads}
 	if i := s.rope[p.layer]; i >= 0 {
 		spec.Rope = m.ropes[i]
@@ -112,7 +116,7 @@ func (p *Pass) project(g *group, n int) {
 // gather leaves the first token of each prompt, whose rows no later one's replaces: the keys and values of the others are
 // in their blocks.
 func (p *Pass) gather(g *group) {
-	w, b := &p.m.work, p.m.backend
+	w, b := p.work, p.m.backend
 	row := make([]byte, max(matBytes(w.x.Slice(0, 1)), matBytes(w.qkv.Slice(0, 1))))
 	for i := range g.items {
 		it := &g.items[i]
@@ -130,11 +134,11 @@ func matBytes(m kernels.Mat) int64 { return int64(m.Rows) * int64(m.Cols) * m.Ty
 
 // mix computes the rest of the layer for the next n rows.
 func (p *Pass) mix(g *group, n int) {
-	m, b, l, s := p.m, p.m.backend, &p.m.layers[p.layer], &p.m.spec
+	b, l, s := p.m.backend, &p.m.layers[p.layer], &p.m.spec
 	to := p.row + n
-	x, attn := m.work.x.Slice(p.row, to), m.work.attn.Slice(p.row, to)
+	x, attn := p.work.x.Slice(p.row, to), p.work.attn.Slice(p.row, to)
 	spec := kernels.AttentionSpec{Heads: s.heads, Scale: float32(1 / math.Sqrt(float64(s.heads.Dim))), Window: s.windows[p.layer]}
-	b.AttentionBothWays(attn, m.work.qkv.Slice(p.row, to), spec, blockTokens, g.segments(p.row, to))
+	b.AttentionBothWays(attn, p.work.qkv.Slice(p.row, to), spec, blockTokens, g.segments(p.row, to))
 	b.AddLinear(x, attn, l.out)
 	if !s.after {
 		b.LayerNormMLP(x, l.mlpNorm.of(s), s.act, l.up, l.down)

@@ -47,13 +47,13 @@ func (m *Model) groupBlocks() int { return max(blocksOf(m.opts.MaxLen), m.opts.C
 
 func blocksOf(tokens int) int { return (tokens + blockTokens - 1) / blockTokens }
 
-// views lays the workspace out from the beginning of a buffer, and says how long that must be.
-func (m *Model) views(buf kernels.Buffer) (w workspace, bytes int64) {
+// views lays the workspace out in a buffer, from a byte on, and says where it ends.
+func (m *Model) views(buf kernels.Buffer, from int64) (w workspace, to int64) {
+	to = from
 	s, act, rows := &m.spec, m.backend.ActType(), m.groupRows()
 	mat := func(rows, cols int, typ kernels.DType) kernels.Mat {
-		const aligned = 64
-		at := kernels.Mat{Buf: buf, Off: bytes, Rows: rows, Cols: cols, Stride: cols, Type: typ}
-		bytes += (int64(rows)*int64(cols)*typ.Size() + aligned - 1) / aligned * aligned
+		at := kernels.Mat{Buf: buf, Off: to, Rows: rows, Cols: cols, Stride: cols, Type: typ}
+		to += align(int64(rows) * int64(cols) * typ.Size())
 		return at
 	}
 	w = workspace{
@@ -61,21 +61,24 @@ func (m *Model) views(buf kernels.Buffer) (w workspace, bytes int64) {
 		qkv:    mat(rows, s.heads.QKVCols(), act),
 		attn:   mat(rows, s.heads.Q*s.heads.Dim, act),
 		logits: mat(m.groupBlocks(), s.head.labels, kernels.F32),
-		kv:     buf, kvOff: bytes,
+		kv:     buf, kvOff: to,
 	}
-	return w, bytes + int64(m.groupBlocks())*m.backend.KVBlockBytes(s.heads, blockTokens)
+	return w, to + align(int64(m.groupBlocks())*m.backend.KVBlockBytes(s.heads, blockTokens))
 }
+
+// align rounds up to a multiple of 64 bytes.
+func align(bytes int64) int64 { return (bytes + 63) &^ 63 }
 
 // Size is what the model's passes take.
 func (m *Model) Size() Size {
 	s := &m.spec
-	_, views := m.views(nil)
+	_, views := m.views(nil, 0)
 	widest := max(2*s.intermediate, s.heads.QKVCols())
-	return Size{views, m.backend.ScratchBytes(m.groupRows(), max(s.hidden, s.intermediate), widest, 0) + 4*rowsOnHost*int64(s.hidden)}
+	return Size{2 * views, m.backend.ScratchBytes(m.groupRows(), max(s.hidden, s.intermediate), widest, 0) + 4*rowsOnHost*int64(s.hidden)}
 }
 
 // Workspace is the memory that passes compute in. Models of one backend share it, since one pass computes at a time, and
-// between groups of prompts a pass keeps nothing there.
+// between groups of prompts a pass keeps nothing there. The second half of it is for the one lowest pass.
 type Workspace struct{ buf kernels.Buffer }
 
 // NewWorkspace takes memory of so many bytes, which Size.Views is of a model.
@@ -92,11 +95,14 @@ func (w *Workspace) Free() { w.buf.Free() }
 
 // Use lets the model's passes compute in w. No pass may be open.
 func (m *Model) Use(w *Workspace) error {
-	views, bytes := m.views(w.buf)
-	if bytes > w.buf.Bytes() {
-		return fmt.Errorf("working memory of %d bytes is not enough for a model that takes %d", w.buf.Bytes(), bytes)
+	half := w.buf.Bytes() / 2 &^ 63
+	views, bytes := m.views(w.buf, 0)
+	if bytes > half {
+		return fmt.Errorf("working memory of %d bytes is not enough for a model that takes %d", w.buf.Bytes(), 2*bytes)
 	}
-	views.rows = make([]float32, rowsOnHost*m.spec.hidden)
 	m.work = views
+	m.lowest, _ = m.views(w.buf, half)
+	rows := make([]float32, rowsOnHost*m.spec.hidden)
+	m.work.rows, m.lowest.rows = rows, rows
 	return nil
 }
