@@ -168,7 +168,7 @@ func TestRereadModels(t *testing.T) {
 	}
 	c := serveFile(t, list("a="+a, "b="+b), "--api-server-count", "2")
 	wantA, wantB := c.says("a"), c.says("b")
-	stop := c.clients("a", wantA)
+	ask := c.clients("a", wantA)
 	const told = "models read anew"
 	c.reread(list("a="+a, "b="+b, "c="+other), told)
 	c.until("c is served", func() bool { return c.always("c", 200) })
@@ -181,7 +181,7 @@ func TestRereadModels(t *testing.T) {
 		status, answer := c.askModel("none")
 		return status == 503 && strings.Contains(answer, "/no/where")
 	})
-	stop()
+	ask.stop()
 	if n := strings.Count(c.logged(), "started again"); n != 0 {
 		t.Errorf("%d processes were started again", n)
 	}
@@ -199,27 +199,54 @@ func (p *program) always(model string, want int) bool {
 }
 
 // clients ask a model again and again until stop; each answer must be the same.
-func (p *program) clients(model, want string) (stop func()) {
-	var group sync.WaitGroup
-	var over atomic.Bool
-	var answered atomic.Int64
-	for range 3 {
-		group.Go(func() {
-			for !over.Load() {
+func (p *program) clients(model, want string) *crowd {
+	c := &crowd{p: p, model: model}
+	for i := range c.answered {
+		c.group.Go(func() {
+			for !c.over.Load() {
 				status, answer := p.post("/v1/completions", "key", fmt.Sprintf(`{"model":%q,"prompt":"Will the user like it? Answer Yes or No:","max_tokens":1,"temperature":0,"logprobs":1}`, model))
 				if status != 200 || !strings.Contains(answer, want) {
 					p.Errorf("%s: %d %s, want %s", model, status, answer, want)
 					return
 				}
-				answered.Add(1)
+				c.answered[i].Add(1)
 			}
 		})
 	}
-	return func() {
-		over.Store(true)
-		group.Wait()
-		if answered.Load() == 0 {
-			p.Errorf("nobody asked %s", model)
+	return c
+}
+
+// crowd is clients that ask a model without pause.
+type crowd struct {
+	p        *program
+	model    string
+	group    sync.WaitGroup
+	over     atomic.Bool
+	answered [3]atomic.Int64
+}
+
+// stop ends the clients, of which one at least has had an answer.
+func (c *crowd) stop() {
+	c.over.Store(true)
+	c.group.Wait()
+	sum := int64(0)
+	for i := range c.answered {
+		sum += c.answered[i].Load()
+	}
+	if sum == 0 {
+		c.p.Errorf("nobody asked %s", c.model)
+	}
+}
+
+// round waits until each client has had an answer: what was asked before is answered.
+func (c *crowd) round() {
+	for i := range c.answered {
+		n := &c.answered[i]
+		before := n.Load()
+		for deadline := time.Now().Add(60 * time.Second); n.Load() == before && !c.p.Failed(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				c.p.Fatalf("%s: no answer", c.model)
+			}
 		}
 	}
 }
@@ -244,10 +271,10 @@ func TestMemoryForOneOfTwo(t *testing.T) {
 			t.Errorf("b says %s, want %s", got, wantB)
 		}
 	}
-	stopA, stopB := p.clients("a", wantA), p.clients("b", wantB)
+	askA, askB := p.clients("a", wantA), p.clients("b", wantB)
 	time.Sleep(2 * time.Second)
-	stopA()
-	stopB()
+	askA.stop()
+	askB.stop()
 	p.until("one of them ready", func() bool { s := p.states(); return s["a"] != s["b"] && (s["a"] == "ready" || s["b"] == "ready") })
 	_ = p.cmd.Process.Kill()
 
@@ -284,13 +311,14 @@ func TestKilledInLoad(t *testing.T) {
 	}
 	p.says("a")
 	wantA, wantB := p.says("a"), p.says("b")
-	stopA, stopB := p.clients("a", wantA), p.clients("b", wantB)
-	for range 3 { // at any time
+	askA, askB := p.clients("a", wantA), p.clients("b", wantB)
+	for range 3 { // at any time; but no request is struck twice, which would fail it
 		p.strike("executor", syscall.SIGKILL)
-		time.Sleep(300 * time.Millisecond)
+		askA.round()
+		askB.round()
 	}
-	stopA()
-	stopB()
+	askA.stop()
+	askB.stop()
 }
 
 // TestBrokenModel: a model whose files are broken, from the start or later, is refused with the cause, and the other
