@@ -114,7 +114,7 @@ func freePort(t *testing.T) int {
 
 func (r *router) until(what string, done func() bool) {
 	r.Helper()
-	for end := time.Now().Add(40 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.Fatalf("not within 40 s: %s", what)
 		}

@@ -2,7 +2,8 @@
 #   $here            the group's directory
 #   $build           a directory of the group's own that is kept, and $work one that is not
 #   $url, $key       of the server, once there is one; $admin is a key that may load models, $port the port of $url
-#   venv             makes $python and $pip, with what requirements.txt of the group pins
+#   venv             makes $python and $pip, with what requirements.txt of the group pins; overrides.txt says what is left out of it
+#   unreached WHAT   ends the group with 69, which says that it was not run, for a package index cannot be reached
 #   models NAME... [-- FLAG...]  serves some of the small models: lm (the demo model), embedder, ranker, classifier
 #   serve, stop      any other server (tools/serve.bash); "${keys[@]}" are the flags for the two keys
 #   go_tests DIR     runs the Go tests of that module
@@ -21,17 +22,40 @@ key=clients-test-key
 admin=clients-admin-key
 printf '%s\n%s @admin\n' "$key" "$admin" >"$work/keys"
 keys=(--api-key-file "$work/keys")
-export PYTHONPATH=tools/clients/lib PYTHONDONTWRITEBYTECODE=1
+# What is imported is compiled once, and nothing is written beside the sources.
+export PYTHONPATH=tools/clients/lib PYTHONPYCACHEPREFIX=$PWD/build/clients/pycache
+
+unreached() {
+    echo "$group: not run: $1 cannot be reached"
+    exit 69
+}
 
 venv() {
-    local made=$build/venv
+    local made=$build/venv pins=("$here"/requirements.txt) overrides=()
     python=$made/bin/python pip=$made/bin/pip
-    if ! cmp -s "$here/requirements.txt" "$made/installed"; then
-        rm -rf "$made"
-        python3 -m venv "$made"
-        "$pip" install -q --disable-pip-version-check -r "$here/requirements.txt"
-        cp "$here/requirements.txt" "$made/installed"
-    fi
+    [ ! -f "$here/overrides.txt" ] || { overrides=(--override "$here/overrides.txt") && pins+=("$here/overrides.txt"); }
+    cat "${pins[@]}" >"$work/pins"
+    ! cmp -s "$work/pins" "$made/installed" || return 0
+    rm -rf "$made"
+    python3 -m venv "$made"
+    installer
+    install "${overrides[@]}" || install "${overrides[@]}" || {
+        "$pip" download -q --no-deps --no-cache-dir -d "$work/probe" "$uv" || unreached "the Python package index"
+        return 1
+    }
+    cp "$work/pins" "$made/installed"
+}
+
+# installer leaves uv, which keeps what it fetches for all groups, in build/clients/uv.
+uv=uv==0.13.8
+installer() {
+    [ "$(cat build/clients/uv/installed 2>/dev/null)" != $uv ] || return 0
+    "$pip" install -q --disable-pip-version-check --upgrade --target build/clients/uv "$uv" || unreached "the Python package index"
+    echo $uv >build/clients/uv/installed
+}
+
+install() {
+    UV_CACHE_DIR=build/clients/cache UV_HTTP_TIMEOUT=180 build/clients/uv/bin/uv pip install -q --python "$python" "$@" -r "$here/requirements.txt"
 }
 
 models() {
@@ -52,6 +76,10 @@ models() {
 go_tests() {
     local go
     go=$(tools/go.sh)
+    (cd "$1" && "$go" mod download) || {
+        (cd "$1" && GOFLAGS=-mod=mod "$go" list -m golang.org/x/mod@latest) || unreached "the module proxy"
+        return 1
+    }
     (cd "$1" && "$go" test -count 1 -v ./...) 2>&1 | tee "$work/tests" | sed -E '/^(=== |PASS|ok )/d'
     echo "$1: $(grep -c -- '--- PASS' "$work/tests") checks passed"
 }

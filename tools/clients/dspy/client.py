@@ -76,7 +76,7 @@ class Review(dspy.Signature):
     stars: Score["bad", "fair", "good"] = dspy.OutputField(desc="How good the product is.")
 
 
-with dspy.context(lm=TypeSafe("lm", api_key=key, base_url=url, cache=False, timeout=60)):
+with dspy.context(lm=TypeSafe("lm", api_key=key, base_url=url, cache=False, timeout=600)):
     got = dspy.Predict(Review)(review="Cheap and well made.")
     check("noul", got.good.value in (True, False) and 0 <= got.good.probability <= 1, got)
     check("choice", got.about.value in ("price", "quality") and abs(sum(got.about.probabilities.values()) - 1) < 1e-4, got)

@@ -11,12 +11,12 @@ kind, url, key = sys.argv[1:4]
 
 
 def client(path):
-    return huggingface_hub.InferenceClient(model=url + path, token=key, timeout=60)
+    return huggingface_hub.InferenceClient(model=url + path, token=key, timeout=600)
 
 
 def about():
     """What /info tells."""
-    return huggingface_hub.InferenceClient(model=url, provider="hf-inference", token=key, timeout=60).get_endpoint_info()
+    return huggingface_hub.InferenceClient(model=url, provider="hf-inference", token=key, timeout=600).get_endpoint_info()
 
 
 def refused(call):

@@ -15,7 +15,7 @@ from checks import check, report  # noqa: E402
 
 url = sys.argv[1]
 headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
-model = requests.get(url.replace("/completions", "/models"), headers=headers, timeout=60).json()["data"][0]["id"]
+model = requests.get(url.replace("/completions", "/models"), headers=headers, timeout=600).json()["data"][0]["id"]
 
 lm = LocalCompletionsAPI(base_url=url, model=model, tokenizer_backend="huggingface", tokenizer="engine/demo/files", tokenized_requests=True,
                          num_concurrent=1, max_retries=1, batch_size=1, max_length=2048, header=headers)
@@ -27,7 +27,7 @@ for (context, continuation), (total, greedy) in zip(requests_, scores):
     for i, token in enumerate(continuation):
         body = {"model": model, "prompt": context + continuation[:i], "max_tokens": 1, "logprobs": 1, "temperature": 0,
                 "logprob_token_ids": [token], "return_tokens_as_token_ids": True}
-        answer = requests.post(url, json=body, headers=headers, timeout=60).json()["choices"][0]["logprobs"]
+        answer = requests.post(url, json=body, headers=headers, timeout=600).json()["choices"][0]["logprobs"]
         alone += answer["top_logprobs"][0][f"token_id:{token}"]
         is_greedy &= answer["tokens"][0] == f"token_id:{token}"
     check("loglikelihood", abs(total - alone) <= 1e-3 and greedy == is_greedy,
@@ -36,7 +36,7 @@ for (context, continuation), (total, greedy) in zip(requests_, scores):
 remote = RemoteTokenizer(url, auth_token=os.environ["OPENAI_API_KEY"])
 messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Yes or no?"}]
 rendered = remote.apply_chat_template(messages, bos_token=remote.bos_token)
-theirs = requests.post(url.replace("/v1/completions", "/tokenize"), json={"messages": messages}, headers=headers, timeout=60).json()["tokens"]
+theirs = requests.post(url.replace("/v1/completions", "/tokenize"), json={"messages": messages}, headers=headers, timeout=600).json()["tokens"]
 check("remote tokenizer", remote.encode(rendered) == theirs and remote.decode(theirs) == rendered and remote.eos_token_id is not None,
       f"{rendered!r} becomes {remote.encode(rendered)}, the server's prompt is {theirs}")
 report(f"lm-eval {lm_eval.__version__}")

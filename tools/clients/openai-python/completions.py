@@ -8,7 +8,7 @@ import openai
 from checks import check, refused, report
 
 base_url, key = sys.argv[1:3]
-client = openai.OpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=60)
+client = openai.OpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=600)
 model = client.models.list().data[0].id
 
 r = client.completions.create(model=model, prompt="The answer is", max_tokens=1, temperature=0, logprobs=5)
@@ -105,7 +105,7 @@ check("models", client.models.retrieve(model).id == model, None)
 
 
 async def together():
-    async with openai.AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=60) as asked:
+    async with openai.AsyncOpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=600) as asked:
         async def streamed():
             return "".join([c.choices[0].text async for c in await asked.completions.create(model=model, prompt="Once", max_tokens=8, stream=True, temperature=0)])
         return await asyncio.gather(streamed(), asked.chat.completions.create(model=model, messages=messages[:1], max_tokens=2),

@@ -9,7 +9,7 @@ import openai
 from checks import check, refused, report
 
 base_url, key = sys.argv[1:3]
-client = openai.OpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=60)
+client = openai.OpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=600)
 
 
 def f32(numbers):

@@ -9,5 +9,5 @@ stop
 models embedder ranker classifier
 "$python" $here/embeddings.py "$url/v1" "$key"
 stop
-models lm -- --max-num-queued-reqs 8 --drain-grace-period 10s
+models lm -- --max-num-queued-reqs 8 --drain-grace-period 90s --drain-timeout 120s
 "$python" $here/failures.py "$url/v1" "$key" "${servers[-1]}"

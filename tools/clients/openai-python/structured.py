@@ -10,7 +10,7 @@ import pydantic
 from checks import check, refused, report
 
 base_url, key = sys.argv[1:3]
-client = openai.OpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=60)
+client = openai.OpenAI(base_url=base_url, api_key=key, max_retries=0, timeout=600)
 model = client.models.list().data[0].id
 messages = [{"role": "user", "content": "Describe a person."}]
 

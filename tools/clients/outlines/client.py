@@ -19,7 +19,7 @@ import pydantic
 from checks import check, refused, report
 
 base_url, key = sys.argv[1:3]
-connection = dict(base_url=base_url, api_key=key, max_retries=0, timeout=60)
+connection = dict(base_url=base_url, api_key=key, max_retries=0, timeout=600)
 client = openai.OpenAI(**connection)
 
 

@@ -89,7 +89,7 @@ check("all outputs, request id, version", right(got, frames, 2) and got.get_resp
 for coding in ("gzip", "deflate"):
     got = infer([tensor("images", frames)], request_compression_algorithm=coding, response_compression_algorithm=coding)
     check(coding, right(got, frames, 2))
-got = infer([tensor("images", frames)], priority=1, timeout=10_000_000, parameters={"stream": "door"})
+got = infer([tensor("images", frames)], priority=1, timeout=600_000_000, parameters={"stream": "door"})
 check("priority, timeout and a stream", right(got, frames, 2))
 
 pending = [client.async_infer(model, [tensor("images", frames + i)], headers=dict(auth), request_id=str(i)) for i in range(16)]
