@@ -23,6 +23,7 @@ func (h *history) yield(executor PeerID) {
 	h.yielded++
 	h.unload(executor, run)
 	h.drop(executor, run.Pass)
+	delete(h.full, executor) // there is room again
 	h.send(executor, &wire.Done{Pass: run.Pass, Err: engine.Errorf(engine.CodeOverloaded, "another took its room")})
 }
 

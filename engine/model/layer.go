@@ -54,17 +54,18 @@ type tail struct {
 
 func (t *tail) done() bool { return len(t.groups)+len(t.asked) == 0 }
 
-// newTail gathers what is asked, in groups of a chunk's size.
+// newTail gathers what is asked, in groups.
 func (p *Pass) newTail() tail {
+	most := p.m.opts.askedRows(p.lowest)
 	var groups []askedRows
 	var group askedRows
 	for i := range p.items {
 		it := &p.items[i]
 		for at := it.asked; at < it.rows; {
-			n := min(it.rows-at, p.m.opts.ChunkRows-group.count)
+			n := min(it.rows-at, most-group.count)
 			group.add(it, at, n)
 			at += n
-			if group.count == p.m.opts.ChunkRows {
+			if group.count == most {
 				groups, group = append(groups, group), askedRows{}
 			}
 		}

@@ -69,8 +69,8 @@ func (o Options) evenly(rows int) int {
 // MaxItems items, each of which rounds up to a whole block.
 func scratchBlocks(o Options) int { return o.MaxLen/o.BlockTokens + o.MaxItems }
 
-// lowestBlocks are beside those, for a lowest pass that stands still inside a layer. One of a longer prompt takes more,
-// and is dropped where another pass has need of that.
-func lowestBlocks(o Options) int {
-	return min(scratchBlocks(o), engine.LowestRows/o.BlockTokens+o.MaxItems)
+// kvBlocks is scratch memory for a longest pass, and for a lowest one that stands still inside a layer beside another of
+// its length. Where they take more together, the lowest one is dropped.
+func kvBlocks(o Options) int {
+	return max(scratchBlocks(o), 2*min(scratchBlocks(o), engine.LowestRows/o.BlockTokens+o.MaxItems))
 }

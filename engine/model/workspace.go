@@ -15,6 +15,15 @@ const logitRows = 64
 // head for them.
 const lowestLogitRows = 8
 
+// askedRows is how many rows a pass gathers at a time in the last layer. A lowest one keeps them while others compute.
+func (o Options) askedRows(lowest bool) int {
+	const kept = 512
+	if lowest {
+		return min(kept, o.ChunkRows)
+	}
+	return o.ChunkRows
+}
+
 // hostRows is how many rows of logits are normalised at once.
 func hostRows() int { return min(runtime.GOMAXPROCS(0), logitRows) }
 
@@ -43,7 +52,7 @@ func (m *Model) views() workspace {
 		qkv:         mat(o.ChunkRows, s.heads.QKVCols(), act),
 		attn:        mat(o.ChunkRows, s.heads.Q*s.heads.Dim, act),
 		asked:       mat(o.ChunkRows, s.hidden, kernels.F32),
-		askedLowest: mat(o.ChunkRows, s.hidden, kernels.F32),
+		askedLowest: mat(o.askedRows(true), s.hidden, kernels.F32),
 		logits:      mat(min(logitRows, o.ChunkRows), s.columns(), kernels.F32),
 	}
 }
@@ -77,7 +86,7 @@ func (m *Model) workSize() workSize {
 		row:     4 * int64(s.hidden), vocab: s.columns(),
 		regions: [regions]int64{
 			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), askedLowestRegion: matBytes(v.askedLowest), logitsRegion: matBytes(v.logits),
-			kvRegion: int64(scratchBlocks(o)+lowestBlocks(o)) * b.KVBlockBytes(s.heads, o.BlockTokens),
+			kvRegion: int64(kvBlocks(o)) * b.KVBlockBytes(s.heads, o.BlockTokens),
 		},
 	}
 	if size.streams.Host > 0 {

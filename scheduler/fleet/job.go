@@ -97,17 +97,17 @@ func (j *Job) Timing() engine.Timing {
 	return t
 }
 
-// begin marks a job as in a pass, and as started at its first.
+// begin marks a job as in a pass, and as started at the first that ran.
 func (f *Fleet) begin(j *Job) {
 	j.State = InPass
 	if j.Running == 0 {
 		j.StartedAt = f.Now
+		j.Loading = max(0, j.Lane.readyAt-j.Arrival)
 	}
 	if j.Started {
 		return
 	}
 	j.Started = true
-	j.Loading = max(0, j.Lane.readyAt-j.Arrival)
 	f.expiries.forget(j)
 	f.queued(j, -1)
 }
