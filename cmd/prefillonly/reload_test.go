@@ -27,9 +27,9 @@ func (p *program) askModel(model string) (int, string) {
 // until waits until what a condition says is so.
 func (p *program) until(what string, holds func() bool) {
 	p.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			p.Fatalf("not %s after 30 s", what)
+			p.Fatalf("not %s after 2 minutes", what)
 		}
 	}
 }

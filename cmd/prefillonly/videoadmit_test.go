@@ -84,22 +84,20 @@ func TestVideoAdmission(t *testing.T) {
 		t.Skipf("the program ffmpeg makes no clip of 240 frames a second: %v %s", err, text)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "camera"), "run", "--server", p.base, "--stream", "fast", "--source", fast, "--rate", "0")
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	said := &cameraProcess{TB: t}
+	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
 		if t.Failed() {
-			t.Logf("the camera says %s", &said)
+			t.Logf("the camera says %s", said.text())
 		}
 	}()
 	p.untilStream("fast", "says why its camera is refused", func(s streamStatus) bool { return s.State == "waiting" && figures.MatchString(s.Reason) })
+	p.until("said by the camera", func() bool { return figures.MatchString(said.text()) })
 	_ = cmd.Process.Signal(os.Interrupt) // it may have ended by itself
 	_ = cmd.Wait()
-	if !figures.MatchString(said.String()) {
-		t.Errorf("the camera says %s", &said)
-	}
 }
 
 // TestVideoReload: a stream whose model leaves the configuration waits and says so, and goes on when it is there again, as one of a new model does.

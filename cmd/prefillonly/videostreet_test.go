@@ -284,6 +284,13 @@ func (c *cameraProcess) Write(p []byte) (int, error) {
 	return c.says.Write(p)
 }
 
+// text is what it has said.
+func (c *cameraProcess) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.says.String()
+}
+
 // cameraEvent is a line of a camera.
 type cameraEvent struct {
 	Event, Error                              string
