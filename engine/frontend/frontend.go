@@ -39,6 +39,7 @@ type Config struct {
 	AccessLog        bool             // one line a request
 	HTTP             httpserve.Config // bounds on connections and their times
 	DefaultMaxTokens int              // most tokens of a chat answer whose request gives no bound; 0: the context
+	Metrics          bool             // answers tell the times of their requests
 	ToolParser       string           // how calls of tools are found in the words of an answer; empty: tool_choice auto is refused
 	CORS             cors.Config      // pages of other origins that may use the server
 	// Socket is where this frontend tells its metrics to others on the same port, and Siblings the sockets
@@ -96,7 +97,7 @@ func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Fro
 	cfg = cfg.withDefaults()
 	f := &Frontend{
 		cfg: cfg, log: log, pool: pool,
-		completions: completion.New(completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: cfg.ToolParser}, pool),
+		completions: completion.New(completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, Metrics: cfg.Metrics, ToolParser: cfg.ToolParser}, pool),
 		scoring:     scoring.New(pool),
 		decisions:   decision.New(pool),
 		inference:   inference.New(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, pool),

@@ -31,6 +31,7 @@ type Config struct {
 	DrainGrace       time.Duration
 	DefaultMaxTokens int
 	AutoToolChoice   bool
+	RequestMetrics   bool
 	ToolCallParser   string
 
 	MaxLogprobs              int

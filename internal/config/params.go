@@ -152,6 +152,10 @@ var Params = []Param{
 		Help:  "serve chat requests with tools whose tool_choice is auto: calls are found in the answer by --tool-call-parser; without it they get 400, as vLLM has it",
 		field: func(c *Config) any { return &c.AutoToolChoice },
 	}, {
+		Name: "enable-per-request-metrics", Group: GroupHTTP, Roles: Frontend,
+		Help:  "tell the times of a request in its answer, as vLLM has it: metrics beside usage, of completions and chats of one prompt and one choice, and in the last event of streams with include_usage",
+		field: func(c *Config) any { return &c.RequestMetrics },
+	}, {
 		Name: "tool-call-parser", Group: GroupHTTP, Roles: Frontend | Lines, Value: "PARSER",
 		Help:  "how the models write calls, by vLLM's names: hermes (also Qwen's: <tool_call>{...}</tool_call>), llama3_json ({...}; {...}), mistral ([TOOL_CALLS]...)",
 		field: func(c *Config) any { return &c.ToolCallParser },
