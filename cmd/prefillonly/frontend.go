@@ -108,7 +108,7 @@ func frontendConfig(cfg *config.Config, keys *apikey.Ring, tracer *tracing.Trace
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
 		},
-		Socket: socket, Siblings: siblings, DevMode: cfg.DevMode, Video: videoSocket(cfg),
+		Socket: socket, Siblings: siblings, DevMode: cfg.DevMode, Video: videoSocket(cfg), Batches: batchSocket(cfg),
 		CORS: cors.Config{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
 	}
 }

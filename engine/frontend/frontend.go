@@ -47,8 +47,10 @@ type Config struct {
 	Socket   string
 	Siblings []string
 	Tracer   *tracing.Tracer // sends the spans of requests; nil: they have none
-	// Video is the socket of the process that keeps video streams; empty where there is none.
-	Video string
+	// Video is the socket of the process that keeps video streams, and Batches that of files and batches; empty where there
+	// is none.
+	Video   string
+	Batches string
 }
 
 func (c Config) withDefaults() Config {
@@ -81,6 +83,7 @@ type Frontend struct {
 	metrics     *metrics.Metrics
 	server      *httpserve.Server
 	video       http.Handler // nil where there is none
+	batches     http.Handler // likewise
 	prepare     *turns.Turns // of big bodies, from the decoding of their JSON to the tokens
 	buffers     sync.Pool    // *[]byte, for bodies and answers
 	started     time.Time
@@ -113,6 +116,9 @@ func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Fro
 		pool, func() httpserve.Counts { return f.server.Connections() })
 	if cfg.Video != "" {
 		f.video = f.proxyVideo(cfg.Video)
+	}
+	if cfg.Batches != "" {
+		f.batches = f.proxyBatches(cfg.Batches)
 	}
 	f.server = httpserve.New(cfg.HTTP, f.around(f.routes()), log)
 	return f, nil

@@ -69,6 +69,9 @@ type Config struct {
 	TensorAddress  string
 	VideoFiles     string
 	VideoState     string
+	BatchDir       string
+	BatchSpace     Bytes
+	BatchSpaceEach Bytes
 
 	UnauthenticatedTCP bool
 
@@ -106,6 +109,9 @@ func Default() Config {
 		Attention:  "auto",
 		CacheShare: 0.5,
 		BlockSize:  64,
+
+		BatchSpace:     64 << 30,
+		BatchSpaceEach: 16 << 30,
 
 		TensorMemory: 1 << 30,
 		HangTimeout:  30 * time.Second,
