@@ -22,12 +22,14 @@ func (c *Core) noteOpening(m *wire.Hello) {
 	}
 }
 
-// states is what executors have said of themselves: those alive, then those that open.
+// states is what executors have said of themselves, and what they run: those alive, then those that open.
 func (c *Core) states() []wire.ExecutorState {
 	var list []wire.ExecutorState
 	for _, e := range c.fleet.Executors {
 		if e.Peer.State != nil {
-			list = append(list, *e.Peer.State)
+			state := *e.Peer.State
+			state.Device, state.Passes = e.Info.Device, e.States(c.fleet.Now)
+			list = append(list, state)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.opening)) {

@@ -117,6 +117,37 @@ func (b *browser) post(method string, params any) int {
 	return b.number
 }
 
+// giveKeys answers with each of these where the browser asks for a key, until asked is called, which holds it to have asked as often.
+func (b *browser) giveKeys(passwords ...string) (asked func()) {
+	b.Helper()
+	b.on = func(method string, params json.RawMessage) {
+		var paused struct{ RequestID string }
+		if err := json.Unmarshal(params, &paused); err != nil {
+			b.Fatal(err)
+		}
+		switch method {
+		case "Fetch.requestPaused":
+			b.post("Fetch.continueRequest", map[string]any{"requestId": paused.RequestID})
+		case "Fetch.authRequired":
+			if len(passwords) == 0 {
+				b.Fatal("the browser asks for the key once more")
+			}
+			answer := map[string]string{"response": "ProvideCredentials", "username": "any", "password": passwords[0]}
+			b.post("Fetch.continueWithAuth", map[string]any{"requestId": paused.RequestID, "authChallengeResponse": answer})
+			passwords = passwords[1:]
+		}
+	}
+	b.send("Fetch.enable", map[string]any{"handleAuthRequests": true})
+	return func() {
+		b.Helper()
+		if len(passwords) > 0 {
+			b.Errorf("the browser was not asked for the key as often as that: %v are left", passwords)
+		}
+		b.send("Fetch.disable", nil)
+		b.on = nil
+	}
+}
+
 // is says whether an expression is true on the page.
 func (b *browser) is(expression string) bool {
 	b.Helper()
@@ -162,7 +193,7 @@ func (b *browser) until(expression string) {
 	}
 	var page struct{ Result struct{ Value string } }
 	b.into(&page, "Runtime.evaluate", map[string]any{"expression": "document.body.innerText", "returnByValue": true})
-	b.screenshot("../../build/video-page.png")
+	b.screenshot("../../build/page-failed.png")
 	b.Fatalf("not within 40 s: %s\nthe page says:\n%s", expression, page.Result.Value)
 }
 

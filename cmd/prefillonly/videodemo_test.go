@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -111,32 +110,10 @@ func manageStreams(b *browser) {
 	file := eyeFile(b.T, 1)
 	b.Setenv("PREFILLONLY_API_KEY", "sesame")
 	p := serveEyes(b.T, eyeEntry("eye", file))
-	passwords := []string{"guess", "sesame"}
-	b.on = func(method string, params json.RawMessage) {
-		var paused struct{ RequestID string }
-		if err := json.Unmarshal(params, &paused); err != nil {
-			b.Fatal(err)
-		}
-		switch method {
-		case "Fetch.requestPaused":
-			b.post("Fetch.continueRequest", map[string]any{"requestId": paused.RequestID})
-		case "Fetch.authRequired":
-			if len(passwords) == 0 {
-				b.Fatal("the browser asks for the key once more")
-			}
-			answer := map[string]string{"response": "ProvideCredentials", "username": "any", "password": passwords[0]}
-			b.post("Fetch.continueWithAuth", map[string]any{"requestId": paused.RequestID, "authChallengeResponse": answer})
-			passwords = passwords[1:]
-		}
-	}
-	b.send("Fetch.enable", map[string]any{"handleAuthRequests": true})
+	asked := b.giveKeys("guess", "sesame")
 	b.send("Page.navigate", map[string]any{"url": p.base + "/video"})
 	b.until(`document.querySelector("#empty")?.hidden === false && document.querySelector("#adding").open && document.querySelector("#summary").textContent === "0 streams"`)
-	if len(passwords) > 0 {
-		b.Errorf("the browser was not asked for the key after a wrong one: %v are left", passwords)
-	}
-	b.send("Fetch.disable", nil)
-	b.on = nil
+	asked()
 	b.send("Emulation.setDeviceMetricsOverride", map[string]any{"width": 320, "height": 640, "deviceScaleFactor": 2, "mobile": true})
 	b.until(`document.documentElement.scrollWidth <= 320`)
 

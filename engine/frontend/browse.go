@@ -10,18 +10,27 @@ import (
 	"github.com/prefillonly/prefillonly/engine/videopage"
 )
 
-// browsed says that a path is one that the page of video streams asks for. A browser cannot send a bearer's token with pages, pictures
+// browsed says that a path is one that the pages of the server and of video streams ask for. A browser cannot send a bearer's token with pages, pictures
 // and events, so the key may come as the password of HTTP Basic there.
 func browsed(r *http.Request) bool { return browsedPath(r.Method, r.URL.Path) }
 
 func browsedPath(method, path string) bool {
-	return path == "/video" || strings.HasPrefix(path, "/video/") || strings.HasPrefix(path, "/v1/video/") || path == "/v1/models" && method == http.MethodGet
+	switch path {
+	case "/", "/ui", "/video":
+		return true
+	case "/v1/models":
+		return method == http.MethodGet
+	}
+	return tried[path] || strings.HasPrefix(path, "/ui/") || strings.HasPrefix(path, "/video/") || strings.HasPrefix(path, "/v1/video/")
 }
+
+// tried are what the page of the server asks by hand. Who asks them without a key is not asked for a password: most are programs.
+var tried = map[string]bool{"/v1/completions": true, "/v1/score": true, "/v1/embeddings": true}
 
 // challenge says how a key is sent.
 func challenge(h http.Header, r *http.Request) {
 	h.Set("WWW-Authenticate", `Bearer realm="prefillonly"`)
-	if browsed(r) {
+	if browsed(r) && !tried[r.URL.Path] {
 		h.Add("WWW-Authenticate", `Basic realm="prefillonly", charset="UTF-8"`)
 	}
 }
@@ -57,10 +66,13 @@ func (f *Frontend) videoPage(x *exchange, r *http.Request) {
 		f.refuse(x, unknownPath(r.URL.Path))
 		return
 	}
-	h := x.Header()
+	pageHeaders(x.Header())
+	http.ServeFileFS(x, r, videopage.Files, name)
+}
+
+func pageHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache") // another version of the server has other files
-	http.ServeFileFS(x, r, videopage.Files, name)
 }

@@ -176,6 +176,12 @@ func (f *Frontend) serverRoutes(get, post adder) {
 	get("/version", f.version, tell("The server's version", ofAny, answers[map[string]string]()))
 	get("/load", f.serverLoad, tell("How many requests are being served", ofAny, answers[map[string]int]()))
 	get("/openapi.json", f.describeAPI, tell("This document", ofAny, inJSON(openapi.Schema{"type": "object"})))
+	home := tell("The page of the server, by a redirect", ofAny, nil)
+	home.Status = http.StatusFound
+	get("/", f.boardHome, home)
+	get("/ui", f.boardPage, tell("The page of the server", ofAny, text("text/html")))
+	get("/ui/now", f.boardNow, tell("The part of it that changes", ofAny, text("text/html")))
+	get("/ui/{file}", f.boardFile, tell("A file of that page", ofModels, map[string]openapi.Schema{"text/javascript": {"type": "string"}, "text/css": {"type": "string"}}))
 	get("/video", f.videoPage, tell("The page of video streams", ofAny, text("text/html")))
 	get("/video/{file}", f.videoPage, tell("A file of that page", ofModels, map[string]openapi.Schema{"text/javascript": {"type": "string"}, "text/css": {"type": "string"}}))
 }

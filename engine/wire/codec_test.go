@@ -56,7 +56,8 @@ var frame1 = engine.Ref{Name: "images", Type: engine.Uint8, Shape: []int{1, 416,
 
 var state = ExecutorState{
 	Name: "cuda-0", Loaded: 1 << 33, ToLoad: 1 << 37, GPU: "NVIDIA H200", UUID: "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",
-	Readings: []Reading{{"DCGM_FI_DEV_GPU_TEMP", 40}, {"DCGM_FI_DEV_POWER_USAGE", 123.5}},
+	Readings: []Reading{{"DCGM_FI_DEV_GPU_TEMP", 40}, {"DCGM_FI_DEV_POWER_USAGE", 123.5}}, Device: "GPU 0",
+	Passes: []PassState{{Model: "demo", Jobs: 3, Units: 1 << 33, Ran: time.Millisecond}, {Model: "demo", Jobs: 1, Units: 1, Place: PassNested}, {Model: "detector", Jobs: 2, Units: 2, Place: PassLowest}},
 }
 
 // samples has every kind with every field set, and one with none.

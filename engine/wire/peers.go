@@ -213,6 +213,8 @@ type ExecutorState struct {
 	UUID   string
 	// Readings are the GPU's figures under the names that NVIDIA's DCGM exporter gives them.
 	Readings []Reading
+	Device   string      // that it computes on; the scheduler's to say, as Passes are
+	Passes   []PassState // that it has begun, the running one first
 }
 
 // Reading is one figure.
@@ -220,3 +222,24 @@ type Reading struct {
 	Name  string
 	Value float64
 }
+
+// PassState is how a pass is that has begun.
+type PassState struct {
+	Model string
+	Jobs  int
+	Units uint64        // tokens or frames that it computes
+	Ran   time.Duration // so far
+	Place PassPlace
+}
+
+// PassPlace is where a pass is on its executor.
+type PassPlace uint8
+
+// The places of passes.
+const (
+	PassRuns      PassPlace = iota
+	PassNested              // inside the one that runs
+	PassPaused              // by one that is worth more now
+	PassPreparing           // until what it needs is made beside the device
+	PassLowest              // of engine.Lowest: stepped while no other pass is to be
+)

@@ -141,6 +141,16 @@ func (m *ExecutorState) fields(f *fields) {
 	f.string("gpu", &m.GPU)
 	f.string("uuid", &m.UUID)
 	list(f, "readings", &m.Readings)
+	f.string("device", &m.Device)
+	list(f, "passes", &m.Passes)
+}
+
+func (m *PassState) fields(f *fields) {
+	f.string("model", &m.Model)
+	f.count("jobs", &m.Jobs)
+	number(f, "units", &m.Units)
+	f.duration("ran", &m.Ran)
+	upTo(f, "place", &m.Place, PassLowest)
 }
 
 func (m *Reading) fields(f *fields) {

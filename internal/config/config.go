@@ -31,7 +31,6 @@ type Config struct {
 	DrainGrace       time.Duration
 	DefaultMaxTokens int
 	AutoToolChoice   bool
-	RequestMetrics   bool
 	ToolCallParser   string
 
 	MaxLogprobs              int
@@ -69,9 +68,6 @@ type Config struct {
 	TensorAddress  string
 	VideoFiles     string
 	VideoState     string
-	BatchDir       string
-	BatchSpace     Bytes
-	BatchSpaceEach Bytes
 
 	UnauthenticatedTCP bool
 
@@ -109,9 +105,6 @@ func Default() Config {
 		Attention:  "auto",
 		CacheShare: 0.5,
 		BlockSize:  64,
-
-		BatchSpace:     64 << 30,
-		BatchSpaceEach: 16 << 30,
 
 		TensorMemory: 1 << 30,
 		HangTimeout:  30 * time.Second,

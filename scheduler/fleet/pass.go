@@ -41,6 +41,30 @@ func (e *Executor) spent(p *Pass, now time.Duration) float64 {
 	return ran.Seconds()
 }
 
+// States are the passes that have begun, the running one first.
+func (e *Executor) States(now time.Duration) []wire.PassState {
+	var list []wire.PassState
+	for _, p := range e.Passes() {
+		ran := time.Duration(e.spent(p, now) * float64(time.Second))
+		list = append(list, wire.PassState{Model: p.Lane.Info.Name, Jobs: len(p.Items), Units: uint64(p.Work.Units), Ran: max(0, ran), Place: e.place(p)})
+	}
+	return list
+}
+
+func (e *Executor) place(p *Pass) wire.PassPlace {
+	switch {
+	case p == e.Running:
+		return wire.PassRuns
+	case p == e.Nested:
+		return wire.PassNested
+	case slices.Contains(e.Preparing, p): // a lowest one, too
+		return wire.PassPreparing
+	case p.class == lowest:
+		return wire.PassLowest
+	}
+	return wire.PassPaused
+}
+
 // predicted is the seconds that a pass takes in all.
 func (p *Pass) predicted() float64 {
 	if p.whole > 0 {

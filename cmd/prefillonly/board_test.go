@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestServerPage: in a browser that has given the key, the page of the server has its figures without JavaScript, and live with it; requests are tried by
+// keyboard; it fits a narrow screen, and asks no other host. Pictures of it are kept as build/ui.png and build/ui-phone.png.
+func TestServerPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser and a server take 10 s")
+	}
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("the browser chromium is missing; `make test` as root installs it")
+	}
+	p := serve(t, []string{"PREFILLONLY_API_KEY=sesame"}, "--device", "cpu")
+	b := browse(t, chromium, "about:blank")
+	asked := b.giveKeys("guess", "sesame")
+	b.send("Emulation.setScriptExecutionDisabled", map[string]any{"value": true})
+	b.send("Page.navigate", map[string]any{"url": p.base + "/"})
+	b.until(`document.querySelector("#models td")?.textContent.length > 0 && document.querySelector("#try").hidden`)
+	asked()
+	stop := p.keepAsking("sesame")
+	b.until(`parseFloat(document.querySelector("#requests")?.textContent) > 0 && parseFloat(document.querySelector("#p99").textContent) > 0`)
+
+	foreign := ""
+	b.on = func(method string, params json.RawMessage) {
+		var sent struct{ Request struct{ URL string } }
+		if method == "Network.requestWillBeSent" && json.Unmarshal(params, &sent) == nil && !strings.HasPrefix(sent.Request.URL, p.base+"/") && !strings.HasPrefix(sent.Request.URL, "data:") {
+			foreign = sent.Request.URL
+		}
+	}
+	b.send("Network.enable", nil)
+	b.send("Emulation.setScriptExecutionDisabled", map[string]any{"value": false})
+	b.send("Page.navigate", map[string]any{"url": p.base + "/ui"})
+	b.until(`document.querySelector("#try")?.hidden === false && !document.querySelector(".charts").hidden`)
+	b.is(`window.before = document.querySelector("#now").dataset.points`)
+	b.until(`document.querySelector("#now").dataset.points !== window.before && document.querySelector("#chart-requests").getAttribute("aria-label").includes("requests")`)
+
+	b.tabTo("text")
+	b.fill("The capital of France is")
+	b.tabTo("tokens")
+	b.fill("3")
+	b.key("Enter", "\r")
+	b.until(`document.querySelectorAll("#answer tbody tr").length === 3 && document.querySelector("#timing").textContent.includes("ms at the server")`)
+	b.screenshot("../../build/ui.png")
+	b.choose("kind", "e")
+	b.tabTo("Send")
+	b.key("Enter", "\r")
+	b.until(`document.querySelector("#answer tbody td")?.textContent === "256"`)
+	b.choose("kind", "s")
+	b.tabTo("Send")
+	b.key("Enter", "\r")
+	b.until(`!document.querySelector("#refused").hidden && document.querySelector("#refused").textContent.length > 20`) // a language model gives no scores, and says so
+
+	b.send("Emulation.setDeviceMetricsOverride", map[string]any{"width": 320, "height": 640, "deviceScaleFactor": 2, "mobile": true})
+	b.send("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}})
+	b.until(`innerWidth === 320 && document.documentElement.scrollWidth <= 320`)
+	b.screenshot("../../build/ui-phone.png")
+	stop()
+	b.until(`document.querySelector("#trouble").hidden`)
+	if foreign != "" {
+		t.Errorf("the page asks for %s", foreign)
+	}
+}
+
+// choose has the field of a name take the choice that begins with a letter.
+func (b *browser) choose(name, letter string) {
+	b.Helper()
+	b.is(`document.body.focus() || document.activeElement.blur()`)
+	b.tabTo(name)
+	b.key(letter, letter)
+	b.until(fmt.Sprintf(`document.activeElement.value[0] === %q`, letter))
+}
+
+// keepAsking asks for completions, one after the other, until stop is called.
+func (p *program) keepAsking(key string) (stop func()) {
+	var over atomic.Bool
+	ended := make(chan struct{})
+	go func() { // ends with stop
+		defer close(ended)
+		for n := 0; !over.Load(); n++ {
+			r, err := http.NewRequest(http.MethodPost, p.base+"/v1/completions", strings.NewReader(fmt.Sprintf(`{"prompt":"The user %d likes","max_tokens":1}`, n%100)))
+			if err != nil {
+				p.Error(err)
+				return
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer "+key)
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				p.Error(err)
+				return
+			}
+			if text := readAll(p, answer); answer.StatusCode != http.StatusOK {
+				p.Errorf("%d %s", answer.StatusCode, text)
+				return
+			}
+		}
+	}()
+	stop = sync.OnceFunc(func() { over.Store(true); <-ended })
+	p.Cleanup(stop)
+	return stop
+}
