@@ -103,12 +103,12 @@ func frontendConfig(cfg *config.Config, keys *apikey.Ring, tracer *tracing.Trace
 	socket, siblings := metricsSockets(cfg, name)
 	return frontend.Config{
 		Name: name, Keys: keys, Tracer: tracer, Version: version,
-		MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: toolParser(cfg),
+		MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens, Metrics: cfg.RequestMetrics, ToolParser: toolParser(cfg),
 		HTTP: httpserve.Config{
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
 		},
-		Socket: socket, Siblings: siblings, DevMode: cfg.DevMode, Video: videoSocket(cfg),
+		Socket: socket, Siblings: siblings, DevMode: cfg.DevMode, Video: videoSocket(cfg), Batches: batchSocket(cfg),
 		CORS: cors.Config{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
 	}
 }

@@ -44,6 +44,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		newSchedulerCommand(),
 		newExecutorCommand(),
 		newRunBatchCommand(),
+		newBatchesCommand(),
 		newProfileCommand(),
 		bench.New(),
 		newSimulateCommand(),

@@ -115,6 +115,9 @@ func newGroup(cfg *config.Config, socket *os.File, log *zap.Logger) *supervise.G
 	if hasVideo(cfg) {
 		g.Optional = append(g.Optional, videoChild(cfg))
 	}
+	if cfg.BatchDir != "" {
+		g.Optional = append(g.Optional, batchesChild(cfg))
+	}
 	for i := range cfg.Frontends {
 		g.Frontends = append(g.Frontends, frontendChild(cfg, socket, i))
 	}

@@ -141,6 +141,11 @@ func liveConfig(cfg *config.Config) live.Config {
 // serveStreams answers requests on a socket until ctx ends.
 func serveStreams(ctx context.Context, streams *live.Server, socket string) error {
 	defer streams.Close()
+	return serveSocket(ctx, streams.Handler(), socket, streams.Close)
+}
+
+// serveSocket answers requests on a socket until ctx ends; then it calls stopping.
+func serveSocket(ctx context.Context, handler http.Handler, socket string, stopping func()) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a predecessor that was killed
 		return err
 	}
@@ -151,11 +156,11 @@ func serveStreams(ctx context.Context, streams *live.Server, socket string) erro
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := &http.Server{Handler: streams.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
 	var group sync.WaitGroup
 	group.Go(func() { // ends with ctx
 		<-ctx.Done()
-		streams.Close()
+		stopping()
 		_ = server.Close()
 	})
 	err = server.Serve(listener)

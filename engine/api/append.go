@@ -17,7 +17,7 @@ const Floor = -9999.0
 func (c *Completion) AppendJSON(b []byte, spill Spill) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
 	b = c.Choices.append(b, spill, func(b []byte, choice CompletionChoice) []byte { return choice.append(b, spill) })
-	b = c.Usage.Append(b)
+	b = c.Metrics.append(c.Usage.Append(b))
 	return append(b, '}')
 }
 
@@ -25,7 +25,7 @@ func (c *Completion) AppendJSON(b []byte, spill Spill) []byte {
 func (c *Chat) AppendJSON(b []byte, spill Spill) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
 	b = c.Choices.append(b, spill, func(b []byte, choice ChatChoice) []byte { return choice.append(b, spill) })
-	b = c.Usage.Append(b)
+	b = c.Metrics.append(c.Usage.Append(b))
 	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs, spill)
 	b = appendPromptLogprobs(b, c.PromptLogprobs, spill)
 	return append(b, '}')
@@ -273,4 +273,21 @@ func AppendString(b []byte, s string) []byte {
 		start = i
 	}
 	return append(append(b, s[start:]...), '"')
+}
+
+// append appends the times of a request; of nil nothing.
+func (m *Metrics) append(b []byte) []byte {
+	if m == nil {
+		return b
+	}
+	for _, f := range []struct {
+		key   string
+		value float64
+	}{
+		{`,"metrics":{"time_to_first_token_ms":`, m.FirstToken}, {`,"queue_time_ms":`, m.Queue}, {`,"generation_time_ms":`, m.Generation},
+		{`,"mean_itl_ms":`, m.BetweenTokens}, {`,"tokens_per_second":`, m.TokensPerSecond},
+	} {
+		b = strconv.AppendFloat(append(b, f.key...), f.value, 'f', 3, 64)
+	}
+	return append(b, '}')
 }

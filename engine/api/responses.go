@@ -27,6 +27,16 @@ type Completion struct {
 	Model   string                 `json:"model"`
 	Choices List[CompletionChoice] `json:"choices"`
 	Usage   *Usage                 `json:"usage"`
+	Metrics *Metrics               `json:"metrics,omitempty"`
+}
+
+// Metrics are the times of a request, in milliseconds, as vLLM gives them. What needs two tokens, or any, is 0 without them.
+type Metrics struct {
+	FirstToken      float64 `json:"time_to_first_token_ms"`
+	Queue           float64 `json:"queue_time_ms"`
+	Generation      float64 `json:"generation_time_ms"` // from the first token to the last
+	BetweenTokens   float64 `json:"mean_itl_ms"`
+	TokensPerSecond float64 `json:"tokens_per_second"` // from the start of the first pass to the last token
 }
 
 // CompletionChoice is one generated text.
@@ -85,6 +95,7 @@ type Chat struct {
 	Model          string             `json:"model"`
 	Choices        List[ChatChoice]   `json:"choices"`
 	Usage          *Usage             `json:"usage"`
+	Metrics        *Metrics           `json:"metrics,omitempty"`
 	PromptTokenIDs []uint32           `json:"prompt_token_ids,omitempty"`
 	PromptLogprobs List[PromptTokens] `json:"prompt_logprobs"` // absent when empty
 }

@@ -33,6 +33,7 @@ type Ring struct {
 // The zero value is everybody, where all share the cache.
 type Owner struct {
 	domain string
+	holder string // as domain, but never empty where there are keys
 	admin  bool
 }
 
@@ -101,6 +102,7 @@ func parse(entry string) (key string, owner Owner, err error) {
 		}
 		owner.domain = "group " + words[1]
 	}
+	owner.holder = owner.domain
 	return words[0], owner, nil
 }
 
@@ -122,6 +124,26 @@ func (r *Ring) Find(token string) (owner Owner, ok bool) {
 		}
 	}
 	return owner, ok
+}
+
+// ID names the owner among all, also over restarts and while a group's keys change. Neither key nor group can be read from it.
+func (o Owner) ID() string {
+	mac := hmac.New(sha256.New, []byte(o.holder))
+	mac.Write([]byte("prefillonly owner"))
+	return "owner-" + hex.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// Of returns the owner of an ID; ok is false if there is none any more.
+func (r *Ring) Of(id string) (owner Owner, ok bool) {
+	if r.Empty() {
+		return Owner{}, id == Owner{}.ID()
+	}
+	for _, o := range r.owners {
+		if o.ID() == id {
+			return o, true
+		}
+	}
+	return Owner{}, false
 }
 
 // Admin says whether the owner may change what the server serves.

@@ -1,6 +1,8 @@
 package completion
 
 import (
+	"time"
+
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 )
@@ -16,7 +18,7 @@ func (c *Call) Answer() api.Encoder {
 
 func (c *Call) completionAnswer() *api.Completion {
 	answer := c.completion()
-	answer.Usage = c.usage()
+	answer.Usage, answer.Metrics = c.usage(), c.metrics()
 	answer.Choices = api.Made(len(c.choices), func(i int) api.CompletionChoice {
 		if i > 0 && i%c.N == 0 {
 			c.prompts[i/c.N-1].scores = nil // are out
@@ -27,6 +29,25 @@ func (c *Call) completionAnswer() *api.Completion {
 	})
 	return answer
 }
+
+// metrics are the times of a request of one choice, as it alone has a first token; nil where they are not told.
+func (c *Call) metrics() *api.Metrics {
+	if !c.s.cfg.Metrics || len(c.choices) != 1 || c.Record.FirstToken.IsZero() {
+		return nil
+	}
+	r, n := &c.Record, len(c.choices[0].answers)
+	generation := r.LastToken.Sub(r.FirstToken)
+	m := &api.Metrics{FirstToken: milliseconds(r.FirstToken.Sub(c.from.Arrived)), Queue: milliseconds(r.Queued), Generation: milliseconds(generation)}
+	if n > 1 {
+		m.BetweenTokens = milliseconds(generation) / float64(n-1)
+	}
+	if inference := r.Prefilled + generation; inference > 0 {
+		m.TokensPerSecond = float64(n) / inference.Seconds()
+	}
+	return m
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func (c *Call) completion() *api.Completion {
 	return &api.Completion{ID: c.id, Object: "text_completion", Created: c.from.Arrived.Unix(), Model: c.model}
@@ -51,7 +72,7 @@ func (ch *choice) completionPart(i, first int) api.CompletionChoice {
 
 func (c *Call) chatAnswer() *api.Chat {
 	answer := c.chatOf("chat.completion")
-	answer.Usage = c.usage()
+	answer.Usage, answer.Metrics = c.usage(), c.metrics()
 	answer.Choices = api.Made(len(c.choices), func(i int) api.ChatChoice {
 		ch := &c.choices[i]
 		message := ch.message(i)

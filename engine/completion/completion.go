@@ -18,6 +18,8 @@ type Config struct {
 	MaxLogprobs      int // log-probabilities that one request may ask for
 	DefaultMaxTokens int // most tokens of a chat answer whose request gives no bound; 0: the context
 
+	Metrics bool // answers tell the times of their requests
+
 	ToolParser string // the name of package toolcalls' by which calls are found where the model chooses; empty: they are refused
 }
 

@@ -51,7 +51,7 @@ func (c *Call) dropScores(i int) {
 func (c *Call) AppendLast(b []byte, spill api.Spill) []byte {
 	if c.StreamOptions != nil && c.StreamOptions.IncludeUsage {
 		if c.chat {
-			b = c.chatEvent(b, spill, c.usage())
+			b = c.chatEvent(b, spill, c.usage()) // of no choice
 		} else {
 			b = c.completionEvent(b, spill, c.usage())
 		}
@@ -70,11 +70,17 @@ func AppendEvent(b, data []byte) []byte {
 func (c *Call) chatEvent(b []byte, spill api.Spill, usage *api.Usage, choices ...api.ChatChoice) []byte {
 	e := c.chatOf("chat.completion.chunk")
 	e.Usage, e.Choices.Items = usage, choices
+	if len(choices) == 0 {
+		e.Metrics = c.metrics()
+	}
 	return append(e.AppendJSON(append(b, "data: "...), spill), '\n', '\n')
 }
 
 func (c *Call) completionEvent(b []byte, spill api.Spill, usage *api.Usage, choices ...api.CompletionChoice) []byte {
 	e := c.completion()
 	e.Usage, e.Choices.Items = usage, choices
+	if len(choices) == 0 {
+		e.Metrics = c.metrics()
+	}
 	return append(e.AppendJSON(append(b, "data: "...), spill), '\n', '\n')
 }

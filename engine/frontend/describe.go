@@ -32,6 +32,9 @@ func (f *Frontend) document() map[string]any {
 	if f.video != nil {
 		table = append(table, videoRoutes()...)
 	}
+	if f.batches != nil {
+		table = append(table, batchRoutes()...)
+	}
 	for _, r := range table {
 		for _, o := range r.told {
 			o.Method, o.Path = r.method, cmp.Or(o.Path, r.pattern)

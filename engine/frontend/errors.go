@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -127,6 +128,9 @@ func unknownModel(asked string) *refusal {
 
 func unknownPath(path string) *refusal {
 	see := "/v1/models, /v1/completions and /v1/chat/completions"
+	if strings.HasPrefix(path, "/v1/files") || strings.HasPrefix(path, "/v1/batches") {
+		see = "the parameter --batch-dir, with which the server keeps files and batches"
+	}
 	if isV2(path) {
 		see = "/v2/models/MODEL and /v2/models/MODEL/infer"
 	}

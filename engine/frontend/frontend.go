@@ -39,6 +39,7 @@ type Config struct {
 	AccessLog        bool             // one line a request
 	HTTP             httpserve.Config // bounds on connections and their times
 	DefaultMaxTokens int              // most tokens of a chat answer whose request gives no bound; 0: the context
+	Metrics          bool             // answers tell the times of their requests
 	ToolParser       string           // how calls of tools are found in the words of an answer; empty: tool_choice auto is refused
 	CORS             cors.Config      // pages of other origins that may use the server
 	// Socket is where this frontend tells its metrics to others on the same port, and Siblings the sockets
@@ -46,8 +47,10 @@ type Config struct {
 	Socket   string
 	Siblings []string
 	Tracer   *tracing.Tracer // sends the spans of requests; nil: they have none
-	// Video is the socket of the process that keeps video streams; empty where there is none.
-	Video string
+	// Video is the socket of the process that keeps video streams, and Batches that of files and batches; empty where there
+	// is none.
+	Video   string
+	Batches string
 }
 
 func (c Config) withDefaults() Config {
@@ -80,6 +83,7 @@ type Frontend struct {
 	metrics     *metrics.Metrics
 	server      *httpserve.Server
 	video       http.Handler // nil where there is none
+	batches     http.Handler // likewise
 	prepare     *turns.Turns // of big bodies, from the decoding of their JSON to the tokens
 	buffers     sync.Pool    // *[]byte, for bodies and answers
 	started     time.Time
@@ -97,7 +101,7 @@ func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Fro
 	cfg = cfg.withDefaults()
 	f := &Frontend{
 		cfg: cfg, log: log, pool: pool,
-		completions: completion.New(completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: cfg.ToolParser}, pool),
+		completions: completion.New(completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, Metrics: cfg.Metrics, ToolParser: cfg.ToolParser}, pool),
 		scoring:     scoring.New(pool),
 		decisions:   decision.New(pool),
 		inference:   inference.New(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, pool),
@@ -113,6 +117,9 @@ func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Fro
 		pool, func() httpserve.Counts { return f.server.Connections() })
 	if cfg.Video != "" {
 		f.video = f.proxyVideo(cfg.Video)
+	}
+	if cfg.Batches != "" {
+		f.batches = f.proxyBatches(cfg.Batches)
 	}
 	f.server = httpserve.New(cfg.HTTP, f.around(f.routes()), log)
 	return f, nil

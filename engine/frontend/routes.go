@@ -31,6 +31,11 @@ func (f *Frontend) routes() http.Handler {
 	if f.video != nil {
 		router.Handle(videoPaths, f.video)
 	}
+	if f.batches != nil {
+		for _, path := range batchPaths {
+			router.Handle(path, f.batches)
+		}
+	}
 	router.NotFound(handle(func(x *exchange, r *http.Request) { f.refuse(x, unknownPath(r.URL.Path)) }))
 	router.MethodNotAllowed(handle(func(x *exchange, r *http.Request) {
 		var allowed []string

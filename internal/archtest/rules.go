@@ -116,6 +116,7 @@ var arrows = map[string][]string{
 	"engine/apikey":            {},
 	"engine/batch":             {},
 	"engine/batch/runner":      {"engine/batch"},
+	"engine/batch/service":     {"engine/api", "engine/batch", "engine/batch/runner"},
 	"engine/videopage":         {},
 	"engine/board":             {"engine/client", "engine/metrics", "engine/wire"},
 	"engine/client":            {"engine", "engine/wire"},
@@ -281,11 +282,12 @@ var externals = []struct {
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
 	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/model", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
-	{"net/http", []string{"engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics"}, "HTTP stays at the edge, and with what asks it"},
+	{"go.etcd.io/bbolt", []string{"engine/batch/service"}, "one package keeps a store"},
+	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics"}, "HTTP stays at the edge, and with what asks it"},
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/batch", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

@@ -31,6 +31,7 @@ type Config struct {
 	DrainGrace       time.Duration
 	DefaultMaxTokens int
 	AutoToolChoice   bool
+	RequestMetrics   bool
 	ToolCallParser   string
 
 	MaxLogprobs              int
@@ -68,6 +69,9 @@ type Config struct {
 	TensorAddress  string
 	VideoFiles     string
 	VideoState     string
+	BatchDir       string
+	BatchSpace     Bytes
+	BatchSpaceEach Bytes
 
 	UnauthenticatedTCP bool
 
@@ -105,6 +109,9 @@ func Default() Config {
 		Attention:  "auto",
 		CacheShare: 0.5,
 		BlockSize:  64,
+
+		BatchSpace:     64 << 30,
+		BatchSpaceEach: 16 << 30,
 
 		TensorMemory: 1 << 30,
 		HangTimeout:  30 * time.Second,

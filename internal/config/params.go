@@ -18,8 +18,9 @@ const (
 	Supervisor // serve itself; it also has the parameters of the three above
 	Probe      // healthcheck
 	Video
-	Lines // what sends the lines of batch files
-	Serve = Frontend | Scheduler | Executor | Supervisor | Video | Lines
+	Lines   // what sends the lines of batch files
+	Batches // the process of /v1/files and /v1/batches
+	Serve   = Frontend | Scheduler | Executor | Supervisor | Video | Lines | Batches
 )
 
 // Group gathers parameters in the help.
@@ -120,15 +121,15 @@ var Params = []Param{
 		Help:  "frontends that share the port, each a process of its own: one that dies takes its own requests with it, and the others serve on",
 		field: func(c *Config) any { return &c.Frontends },
 	}, {
-		Name: "api-key", Group: GroupHTTP, Roles: Frontend, Secret: true, Value: "KEY,...",
+		Name: "api-key", Group: GroupHTTP, Roles: Frontend | Batches, Secret: true, Value: "KEY,...",
 		Help:  "keys of which requests must carry one (environment and YAML only)",
 		field: func(c *Config) any { return &c.APIKey },
 	}, {
-		Name: "api-key-file", Group: GroupHTTP, Roles: Frontend, Common: true, Value: "FILE",
+		Name: "api-key-file", Group: GroupHTTP, Roles: Frontend | Batches, Common: true, Value: "FILE",
 		Help:  "file with one such key a line; \"KEY GROUP\" puts it in a group of keys that share the prefix cache, and @admin behind it lets it load and unload models",
 		field: func(c *Config) any { return &c.APIKeyFile },
 	}, {
-		Name: "prefix-cache-isolation", Group: GroupHTTP, Roles: Frontend, Value: "BY", Choices: []string{apikey.IsolateKeys, apikey.IsolateNone},
+		Name: "prefix-cache-isolation", Group: GroupHTTP, Roles: Frontend | Batches, Value: "BY", Choices: []string{apikey.IsolateKeys, apikey.IsolateNone},
 		Help:  "key: requests find what those of the same key, or its group, left in the prefix cache, so that nobody learns from cached_tokens or from the time taken what others asked; none: all share it. A request's cache_salt divides it further",
 		field: func(c *Config) any { return &c.CacheIsolation },
 	}, {
@@ -151,6 +152,10 @@ var Params = []Param{
 		Name: "enable-auto-tool-choice", Group: GroupHTTP, Roles: Frontend | Lines,
 		Help:  "serve chat requests with tools whose tool_choice is auto: calls are found in the answer by --tool-call-parser; without it they get 400, as vLLM has it",
 		field: func(c *Config) any { return &c.AutoToolChoice },
+	}, {
+		Name: "enable-per-request-metrics", Group: GroupHTTP, Roles: Frontend,
+		Help:  "tell the times of a request in its answer, as vLLM has it: metrics beside usage, of completions and chats of one prompt and one choice, and in the last event of streams with include_usage",
+		field: func(c *Config) any { return &c.RequestMetrics },
 	}, {
 		Name: "tool-call-parser", Group: GroupHTTP, Roles: Frontend | Lines, Value: "PARSER",
 		Help:  "how the models write calls, by vLLM's names: hermes (also Qwen's: <tool_call>{...}</tool_call>), llama3_json ({...}; {...}), mistral ([TOOL_CALLS]...)",
@@ -325,6 +330,18 @@ var Params = []Param{
 		Name: "video-state", Group: GroupProcesses, Roles: Video, Value: "DIR",
 		Help:  "directory that keeps the declared streams and their last results, so that a server that is started again goes on with them; default: below runtime-dir",
 		field: func(c *Config) any { return &c.VideoState },
+	}, {
+		Name: "batch-dir", Group: GroupProcesses, Roles: Frontend | Batches, Common: true, Value: "DIR",
+		Help:  "private directory where /v1/files and /v1/batches keep files, batches and answers; without it they are not served",
+		field: func(c *Config) any { return &c.BatchDir },
+	}, {
+		Name: "batch-space", Group: GroupProcesses, Roles: Batches, Value: "SIZE",
+		Help:  "bytes that all files and answers in batch-dir may have",
+		field: func(c *Config) any { return &c.BatchSpace },
+	}, {
+		Name: "batch-space-per-key", Group: GroupProcesses, Roles: Batches, Value: "SIZE",
+		Help:  "bytes that the files and answers of one API key, or of one group of keys, may have there",
+		field: func(c *Config) any { return &c.BatchSpaceEach },
 	}, {
 		Name: "hang-timeout", Group: GroupProcesses, Roles: Supervisor | Lines, Value: "TIME",
 		Help:  "how long a process may give no sign of life before it is killed and started again, at least 3s; an executor is given ten times as long while it computes or reads; 0 is for ever",

@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -108,9 +107,7 @@ func encodeAttributes(from []Attribute) []*commonpb.KeyValue {
 func encodeResource(from *resource.Resource) *resourcepb.Resource {
 	var all []Attribute
 	for _, a := range from.Attributes() {
-		all = append(all, Text(string(a.Key), textOf(a.Value)))
+		all = append(all, Text(string(a.Key), a.Value.String()))
 	}
 	return &resourcepb.Resource{Attributes: encodeAttributes(all)}
 }
-
-func textOf(v attribute.Value) string { return v.Emit() }

@@ -1,0 +1,350 @@
+package service
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine/api"
+)
+
+// OwnerHeader names the owner on whose behalf a frontend hands a request on. It begins with a letter and has no slash.
+const OwnerHeader = "X-Prefillonly-Owner"
+
+// refusal is a status with OpenAI's error body.
+type refusal struct {
+	status int
+	body   *api.Error
+}
+
+func (r *refusal) Error() string { return r.body.Message }
+
+func invalid(param, format string, args ...any) error {
+	return &refusal{http.StatusBadRequest, api.Invalid(param, format, args...)}
+}
+
+// Handler serves /v1/files and /v1/batches to frontends.
+func (s *Service) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request, string) error{
+		"POST /v1/files": s.uploadFile, "GET /v1/files": s.listFiles, "GET /v1/files/{id}": s.showFile,
+		"DELETE /v1/files/{id}": s.dropFile, "GET /v1/files/{id}/content": s.content,
+		"POST /v1/batches": s.createBatch, "GET /v1/batches": s.listBatches, "GET /v1/batches/{id}": s.showBatch,
+		"POST /v1/batches/{id}/cancel": s.cancelBatch, "/": unknown,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).EnableFullDuplex() // a refusal may come before the body's end
+			if err := h(w, r, r.Header.Get(OwnerHeader)); err != nil {
+				s.refuse(w, err)
+			}
+		})
+	}
+	return mux
+}
+
+func unknown(_ http.ResponseWriter, r *http.Request, _ string) error {
+	return &refusal{http.StatusNotFound, &api.Error{Type: api.TypeNotFound, Code: "unknown_path", Message: fmt.Sprintf("%.20s %.200s is not served", r.Method, r.URL.Path)}}
+}
+
+func (s *Service) refuse(w http.ResponseWriter, err error) {
+	var known *refusal
+	var full *SpaceError
+	switch {
+	case errors.As(err, &known):
+	case errors.As(err, &full):
+		known = &refusal{http.StatusRequestEntityTooLarge, &api.Error{Type: api.TypeInvalidRequest, Code: "storage_limit_exceeded", Message: full.Error()}}
+	case diskFull(err):
+		known = &refusal{http.StatusServiceUnavailable, &api.Error{Type: api.TypeServer, Code: "disk_full", Message: "the server's disk is full; nothing was kept: try again when there is room"}}
+	default:
+		s.log.Error("a request about files or batches failed", zap.Error(err))
+		known = &refusal{http.StatusInternalServerError, &api.Error{Type: api.TypeServer, Code: "internal_error", Message: err.Error()}}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(known.status)
+	text, _ := json.Marshal(known.body) // strings alone
+	_, _ = w.Write(text)                // a client that has left hears nothing
+}
+
+func answer(w http.ResponseWriter, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // a client that has left hears nothing
+	return nil
+}
+
+// none is the refusal of an id that the owner has nothing under.
+func none(what, id string) error {
+	return &refusal{http.StatusNotFound, &api.Error{Type: api.TypeInvalidRequest, Param: "id", Code: "not_found", Message: fmt.Sprintf("No %s found with id '%.100s'.", what, id)}}
+}
+
+func (s *Service) file(owner, id string) (*fileRecord, error) {
+	var f *fileRecord
+	err := s.store.db.View(func(tx *bolt.Tx) (err error) {
+		f, err = get[fileRecord](tx, fileBucket, owner, id)
+		return err
+	})
+	if errors.Is(err, errNone) || err == nil && f.gone(time.Now()) {
+		return nil, none("file", id)
+	}
+	return f, err
+}
+
+func (s *Service) showFile(w http.ResponseWriter, r *http.Request, owner string) error {
+	f, err := s.file(owner, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return answer(w, f.file)
+}
+
+func (s *Service) dropFile(w http.ResponseWriter, r *http.Request, owner string) error {
+	f, err := s.file(owner, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if err := s.deleteFile(owner, f.ID); errors.Is(err, errNone) {
+		return none("file", f.ID) // deleted meanwhile
+	} else if err != nil {
+		return err
+	}
+	return answer(w, map[string]any{"id": f.ID, "object": "file", "deleted": true})
+}
+
+// content sends a file; nothing waits for who reads it.
+func (s *Service) content(w http.ResponseWriter, r *http.Request, owner string) error {
+	f, err := s.file(owner, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(s.store.path(f.ID))
+	if errors.Is(err, os.ErrNotExist) {
+		return none("file", f.ID) // deleted meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Unix(f.CreatedAt, 0), in)
+	return nil
+}
+
+// list answers with a page of what an owner has.
+func list[T, Shown any](s *Service, w http.ResponseWriter, r *http.Request, owner string, bucket []byte, most, standard int, wanted func(*T) bool, show func(*T) (string, Shown)) error {
+	query := r.URL.Query()
+	limit := standard
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return invalid("limit", "limit is %.50q; it must be from 1 to %d", text, most)
+		}
+		limit = n
+	}
+	order := query.Get("order")
+	if order != "" && order != "asc" && order != "desc" {
+		return invalid("order", "order is %.50q; it must be asc or desc", order)
+	}
+	var items []*T
+	more := false
+	err := s.store.db.View(func(tx *bolt.Tx) (err error) {
+		items, more, err = page(tx, bucket, owner, query.Get("after"), order != "asc", limit, wanted)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Object  string  `json:"object"`
+		Data    []Shown `json:"data"`
+		FirstID *string `json:"first_id"`
+		LastID  *string `json:"last_id"`
+		HasMore bool    `json:"has_more"`
+	}{Object: "list", Data: []Shown{}, HasMore: more}
+	for _, item := range items {
+		id, shown := show(item)
+		if out.FirstID == nil {
+			out.FirstID = &id
+		}
+		out.LastID = &id
+		out.Data = append(out.Data, shown)
+	}
+	return answer(w, out)
+}
+
+func (s *Service) listFiles(w http.ResponseWriter, r *http.Request, owner string) error {
+	now, purpose := time.Now(), r.URL.Query().Get("purpose")
+	return list(s, w, r, owner, fileBucket, 10000, 10000,
+		func(f *fileRecord) bool { return !f.gone(now) && (purpose == "" || purpose == f.Purpose) },
+		func(f *fileRecord) (string, file) { return f.ID, f.file })
+}
+
+func (s *Service) listBatches(w http.ResponseWriter, r *http.Request, owner string) error {
+	return list(s, w, r, owner, batchBucket, 100, 20,
+		func(*batchRecord) bool { return true }, func(b *batchRecord) (string, object) { return b.ID, s.shown(b) })
+}
+
+// shown is a batch as it is now.
+func (s *Service) shown(b *batchRecord) object {
+	s.mu.Lock()
+	a := s.active[b.ID]
+	s.mu.Unlock()
+	if a != nil && !b.ended() {
+		b.Counts = a.now()
+	}
+	return b.object
+}
+
+func (s *Service) showBatch(w http.ResponseWriter, r *http.Request, owner string) error {
+	var b *batchRecord
+	err := s.store.db.View(func(tx *bolt.Tx) (err error) {
+		b, err = get[batchRecord](tx, batchBucket, owner, r.PathValue("id"))
+		return err
+	})
+	if errors.Is(err, errNone) {
+		return none("batch", r.PathValue("id"))
+	}
+	if err != nil {
+		return err
+	}
+	return answer(w, s.shown(b))
+}
+
+// cancelBatch ends a batch that waits at once, and one that runs when its lines under way have ended.
+func (s *Service) cancelBatch(w http.ResponseWriter, r *http.Request, owner string) error {
+	s.mu.Lock()
+	var b *batchRecord
+	id := r.PathValue("id")
+	a := s.active[id]
+	err := s.store.db.Update(func(tx *bolt.Tx) (err error) {
+		if b, err = get[batchRecord](tx, batchBucket, owner, id); err != nil {
+			return err
+		}
+		if b.Status == cancelling {
+			return nil
+		}
+		if b.ended() {
+			return invalid("id", "Cannot cancel a batch with status '%s'.", b.Status)
+		}
+		waits := a == nil && b.Status == validating // no line of it was sent
+		b.set(cancelling, time.Now())
+		if waits {
+			b.set(cancelled, time.Now())
+		}
+		return put(tx, batchBucket, owner, id, b)
+	})
+	if err == nil && a != nil {
+		a.cancel(errCancelled)
+	}
+	s.mu.Unlock()
+	if errors.Is(err, errNone) {
+		return none("batch", id)
+	}
+	if err != nil {
+		return err
+	}
+	return answer(w, s.shown(b))
+}
+
+// maxBatchBody bounds the body that makes a batch.
+const maxBatchBody = 1 << 20
+
+// request makes a batch.
+type request struct {
+	InputFileID      string            `json:"input_file_id"`
+	Endpoint         string            `json:"endpoint"`
+	CompletionWindow string            `json:"completion_window"`
+	Metadata         map[string]string `json:"metadata"`
+	OutputExpires    *struct {
+		Anchor  string `json:"anchor"`
+		Seconds int64  `json:"seconds"`
+	} `json:"output_expires_after"`
+}
+
+// mostWindow bounds a completion window.
+const mostWindow = 30 * 24 * time.Hour
+
+func (s *Service) createBatch(w http.ResponseWriter, r *http.Request, owner string) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBatchBody+1))
+	if err != nil {
+		return cut(err)
+	}
+	if len(body) > maxBatchBody {
+		return invalid("", "the body has more than %d bytes", maxBatchBody)
+	}
+	var in request
+	if wrong := api.Decode(body, &in); wrong != nil {
+		return &refusal{http.StatusBadRequest, wrong}
+	}
+	b, err := s.newBatch(owner, &in)
+	if err != nil {
+		return err
+	}
+	s.begin(owner)
+	return answer(w, s.shown(b))
+}
+
+func (s *Service) newBatch(owner string, in *request) (*batchRecord, error) {
+	if err := s.fit(in); err != nil {
+		return nil, err
+	}
+	window, _ := time.ParseDuration(in.CompletionWindow) // fit
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	b := &batchRecord{Output: newID("file-", now), Refused: newID("file-", now), object: object{
+		ID: newID("batch_", now), Object: "batch", Endpoint: in.Endpoint, InputFileID: in.InputFileID, CompletionWindow: in.CompletionWindow,
+		Status: validating, CreatedAt: now.Unix(), ExpiresAt: now.Add(window).Unix(), Metadata: in.Metadata,
+	}}
+	if in.OutputExpires != nil {
+		b.KeepsFor = in.OutputExpires.Seconds
+	}
+	return b, s.store.db.Update(func(tx *bolt.Tx) error {
+		f, err := get[fileRecord](tx, fileBucket, owner, in.InputFileID)
+		if errors.Is(err, errNone) || err == nil && f.gone(now) {
+			return none("file", in.InputFileID)
+		}
+		if err != nil {
+			return err
+		}
+		if f.Purpose != "batch" {
+			return invalid("input_file_id", "the file has the purpose %s; a batch takes one of the purpose batch", f.Purpose)
+		}
+		return put(tx, batchBucket, owner, b.ID, b)
+	})
+}
+
+// fit is what is wrong with a request for a batch.
+func (s *Service) fit(in *request) error {
+	window, err := time.ParseDuration(in.CompletionWindow)
+	switch {
+	case in.InputFileID == "":
+		return invalid("input_file_id", "input_file_id is missing; upload a file with the purpose batch, and give its id")
+	case !s.cfg.Rules.Serves(in.Endpoint):
+		return invalid("endpoint", "endpoint is %.100q, which is no path that scores, embeds or completes", in.Endpoint)
+	case err != nil || window < time.Second || window > mostWindow:
+		return invalid("completion_window", "completion_window is %.50q; it must be a time such as 24h, from 1s to %v", in.CompletionWindow, mostWindow)
+	case len(in.Metadata) > 16:
+		return invalid("metadata", "metadata has %d keys; the limit is 16", len(in.Metadata))
+	case in.OutputExpires != nil:
+		if err := expiry(in.OutputExpires.Anchor, in.OutputExpires.Seconds); err != nil {
+			return invalid("output_expires_after", "%v", err)
+		}
+	}
+	for key, value := range in.Metadata {
+		if len(key) > 64 || len(value) > 512 {
+			return invalid("metadata", "metadata has a key of %d and a value of %d bytes; the limits are 64 and 512", len(key), len(value))
+		}
+	}
+	return nil
+}

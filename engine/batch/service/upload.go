@@ -1,0 +1,168 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/prefillonly/prefillonly/engine/api"
+)
+
+// upload is a file on its way in.
+type upload struct {
+	s       *Service
+	owner   string
+	id      string
+	path    string
+	name    string
+	purpose string
+	anchor  string
+	seconds string
+	bytes   int64 // counted in space
+	there   bool
+}
+
+// maxField bounds a field of a form that is not the file, in bytes.
+const maxField = 4 << 10
+
+func (s *Service) uploadFile(w http.ResponseWriter, r *http.Request, owner string) error {
+	form, err := r.MultipartReader()
+	if err != nil {
+		return invalid("file", "the body is no form: %v; send multipart/form-data with the fields purpose and file", err)
+	}
+	id := newID("file-", time.Now())
+	u := &upload{s: s, owner: owner, id: id, path: filepath.Join(s.store.uploads(), id)}
+	f, err := u.take(form)
+	if err != nil {
+		s.space.give(owner, u.bytes)
+		_ = os.Remove(u.path) // it may not be there
+		return err
+	}
+	return answer(w, f.file)
+}
+
+// take reads the form and keeps its file.
+func (u *upload) take(form *multipart.Reader) (*fileRecord, error) {
+	for {
+		part, err := form.NextPart()
+		if err == io.EOF {
+			return u.keep()
+		}
+		if err != nil {
+			return nil, cut(err)
+		}
+		if err := u.part(part); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func cut(err error) error {
+	return &refusal{http.StatusBadRequest, &api.Error{Type: api.TypeInvalidRequest, Code: "body_truncated", Message: fmt.Sprintf("the form ended early: %v; nothing of it was kept", err)}}
+}
+
+func (u *upload) part(p *multipart.Part) error {
+	fields := map[string]*string{"purpose": &u.purpose, "expires_after[anchor]": &u.anchor, "expires_after[seconds]": &u.seconds}
+	if p.FormName() == "file" {
+		return u.file(p)
+	}
+	text, err := io.ReadAll(io.LimitReader(p, maxField+1))
+	switch into := fields[p.FormName()]; {
+	case err != nil:
+		return cut(err)
+	case len(text) > maxField:
+		return invalid(p.FormName(), "the field %.100q has more than %d bytes", p.FormName(), maxField)
+	case into != nil:
+		*into = string(text)
+	}
+	return nil
+}
+
+// file takes in the file's bytes.
+func (u *upload) file(p *multipart.Part) error {
+	if u.there {
+		return invalid("file", "the form has two files; send them one by one")
+	}
+	u.there, u.name = true, p.FileName()
+	out, err := os.OpenFile(u.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = u.copy(out, p)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
+
+func (u *upload) copy(out io.Writer, in io.Reader) error {
+	for buffer := make([]byte, 256<<10); ; {
+		n, err := in.Read(buffer)
+		if err := u.s.space.take(u.owner, int64(n)); err != nil {
+			return err
+		}
+		u.bytes += int64(n)
+		if _, err := out.Write(buffer[:n]); err != nil {
+			return err
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return cut(err)
+		}
+	}
+}
+
+// keep makes a file of what was taken in.
+func (u *upload) keep() (*fileRecord, error) {
+	now := time.Now()
+	switch {
+	case !u.there:
+		return nil, invalid("file", "the form has no file")
+	case u.purpose != "batch":
+		return nil, invalid("purpose", "purpose is %.50q; files are kept for batches alone: send batch", u.purpose)
+	}
+	f := &fileRecord{file: file{ID: u.id, Object: "file", Bytes: u.bytes, CreatedAt: now.Unix(), Filename: u.name, Purpose: u.purpose, Status: "processed"}}
+	if u.anchor != "" || u.seconds != "" {
+		seconds, err := strconv.ParseInt(u.seconds, 10, 64)
+		if err != nil || expiry(u.anchor, seconds) != nil {
+			return nil, expiry(u.anchor, max(0, seconds))
+		}
+		at := f.CreatedAt + seconds
+		f.ExpiresAt = &at
+	}
+	if err := os.Rename(u.path, u.s.store.path(u.id)); err != nil {
+		return nil, err
+	}
+	err := u.s.store.db.Update(func(tx *bolt.Tx) error { return put(tx, fileBucket, u.owner, u.id, f) })
+	if err != nil {
+		return nil, errors.Join(err, u.s.store.remove(u.id))
+	}
+	return f, nil
+}
+
+// leastExpiry and mostExpiry are OpenAI's bounds on expires_after, in seconds.
+const leastExpiry, mostExpiry = 3600, 2592000
+
+// expiry is what is wrong with expires_after.
+func expiry(anchor string, seconds int64) error {
+	if anchor != "created_at" || seconds < leastExpiry || seconds > mostExpiry {
+		return invalid("expires_after", "expires_after must have the anchor created_at and seconds from %d to %d", leastExpiry, mostExpiry)
+	}
+	return nil
+}
+
+// diskFull says that an error is that of a full disk.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
