@@ -35,7 +35,7 @@ func newExecutorCommand() *cobra.Command {
 
 func runExecutor(s settings, name string, lines bool, log *zap.Logger) error {
 	cfg := s.Config
-	_, remove, err := modellist.Prepare(cfg)
+	_, remove, err := modellist.Prepare(cfg, downloaded(context.Background(), false, log))
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func runFrontend(s settings, name string, log *zap.Logger) error {
 		return err
 	}
 	defer debugging.Close()
-	_, remove, err := modellist.Prepare(cfg)
+	_, remove, err := modellist.Prepare(cfg, downloaded(ctx, true, log))
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type lines struct {
 
 // serveLines joins the pool for as long as work runs.
 func serveLines(ctx context.Context, cfg *config.Config, name string, log *zap.Logger, work func(context.Context, *lines) error) error {
-	_, remove, err := modellist.Prepare(cfg)
+	_, remove, err := modellist.Prepare(cfg, downloaded(ctx, true, log))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/texts"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 )
 
@@ -19,7 +20,7 @@ func rereadModels(s settings, before *config.Config) (next *config.Config, faile
 	}
 	changed = config.Changed(before, next)
 	next.RuntimeDir, next.Device = s.RuntimeDir, s.Device
-	failed, err = modellist.Resolve(next)
+	failed, err = modellist.Resolve(next, modeldir.Cached)
 	return next, failed, changed, err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -44,7 +45,7 @@ refined while serving.`,
 }
 
 func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log *zap.Logger) error {
-	_, remove, err := modellist.Prepare(cfg)
+	_, remove, err := modellist.Prepare(cfg, downloaded(context.Background(), false, log))
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func superviseBatch(cfg *config.Config, files batchFiles, log *zap.Logger) error
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
-	failed, remove, err := modellist.Prepare(cfg)
+	failed, remove, err := prepare(cfg, log)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -51,7 +53,11 @@ func runServe(s settings, log *zap.Logger) error {
 	defer signal.Stop(signals)
 
 	cfg, given := s.Config, *s.Config
-	failed, remove, err := modellist.Prepare(cfg) // for all processes: a killed one cannot remove its own directory
+	failed, remove, err := prepare(cfg, log)
+	if errors.Is(err, context.Canceled) {
+		log.Info("ended while the models were fetched", zap.Error(err))
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -106,6 +112,14 @@ func runServe(s settings, log *zap.Logger) error {
 	defer close(stop)
 	go hangups(s.reload, signals, stop) // ends with stop
 	return g.Run(signals)
+}
+
+// prepare makes the models ready for all processes: a killed one cannot remove its own directory. A signal ends a
+// download.
+func prepare(cfg *config.Config, log *zap.Logger) (failed []error, remove func(), err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return modellist.Prepare(cfg, downloaded(ctx, false, log))
 }
 
 // newGroup is the processes of a server; socket is where it listens.

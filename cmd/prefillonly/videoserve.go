@@ -67,7 +67,7 @@ func videoChild(cfg *config.Config) *supervise.Child {
 func runVideo(s settings, name string, log *zap.Logger) error {
 	cfg := s.Config
 	ctx := stopSignal(context.Background())
-	_, remove, err := modellist.Prepare(cfg)
+	_, remove, err := modellist.Prepare(cfg, downloaded(ctx, true, log))
 	if err != nil {
 		return err
 	}

@@ -212,8 +212,10 @@ var arrows = map[string][]string{
 	"internal/budget":              {},
 	"internal/contentcoding":       {},
 	"internal/cors":                {},
-	"internal/modeldir":            {"engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model", "engine/weights", "internal/config"},
-	"internal/modellist":           {"engine/host", "engine/images", "engine/wire", "internal/config", "internal/modeldir"},
+	"internal/hub":                 {"internal/regular"},
+	"internal/hub/hubtest":         {},
+	"internal/modeldir":            {"engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model", "engine/weights", "internal/config", "internal/hub"},
+	"internal/modellist":           {"engine/host", "engine/images", "engine/wire", "internal/config", "internal/hub", "internal/modeldir"},
 	"internal/mapped":              {"internal/regular"},
 	"internal/mq":                  {"engine/wire"},
 	"internal/nvml":                {},
@@ -238,7 +240,7 @@ var arrows = map[string][]string{
 		"bench", "bench/cameras", "bench/load", "bench/workload", "engine", "internal/cli", "internal/usage",
 	},
 	"cmd/prefillonly/model": {
-		"engine/dnn", "engine/inspect", "engine/weights/catalog", "internal/cli", "internal/modeldir", "internal/usage",
+		"engine/dnn", "engine/inspect", "engine/weights/catalog", "internal/cli", "internal/hub", "internal/modeldir", "internal/usage",
 	},
 	"cmd/prefillonly/video": {
 		"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/scene/clip", "videoext/shaper", "videoext/vision",
@@ -253,6 +255,7 @@ var arrows = map[string][]string{
 	// the build
 	"tools/casva":      {"videoext/pipeline/casva/learn"},
 	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},
+	"tools/hub":        {"internal/hub/hubtest"},
 	"tools/lidar":      {"videoext/oneadapt", "videoext/pipeline/lidar", "videoext/pipeline/lidar/street"},
 	"tools/scene":      {"videoext", "videoext/scene"},
 	"tools/testreport": {},
@@ -283,11 +286,11 @@ var externals = []struct {
 	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/model", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
 	{"go.etcd.io/bbolt", []string{"engine/batch/service"}, "one package keeps a store"},
-	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics"}, "HTTP stays at the edge, and with what asks it"},
+	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest"}, "HTTP stays at the edge, and with what asks it"},
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

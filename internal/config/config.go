@@ -12,6 +12,7 @@ import (
 // Config is the value of every parameter; the table in params.go says what each means.
 type Config struct {
 	Model           string
+	Revision        string
 	Models          []Model // in place of Model and what is said of it
 	ServedModelName []string
 	MaxModelLen     Length

@@ -22,8 +22,12 @@ type ModelParam struct {
 var ModelParams = []ModelParam{
 	{
 		Name: "path", Value: "DIR|ID|FILE",
-		Help:  "directory of a Hugging Face checkpoint, the name of one in the local Hugging Face cache, or the .onnx file of a network, or a directory with one; must be given",
+		Help:  "directory of a Hugging Face checkpoint, the name of one in the hub (org/name or org/name@revision), which is downloaded at the start unless it is in the local Hugging Face cache, or the .onnx file of a network, or a directory with one; must be given",
 		field: func(m *Model) any { return &m.Path },
+	}, {
+		Name: "revision", Value: "REVISION",
+		Help:  "branch, tag or commit of a model that is given by its name in the hub; default: main",
+		field: func(m *Model) any { return &m.Revision },
 	}, {
 		Name: "name", Value: "NAME",
 		Help:  "name that requests give, or a list of them; default: the directory's or file's own name, or the ID",

@@ -13,6 +13,7 @@ import (
 type Model struct {
 	Names        []string // the first is the executors' name for it; empty: after Path
 	Path         string
+	Revision     string // of a model of the hub; empty: main
 	Task         string
 	Devices      string // as Config.Device has them; empty: all
 	Keep         Keep
@@ -54,7 +55,7 @@ const maxName = 256
 func (c *Config) Serving() []Model {
 	list := slices.Clone(c.Models)
 	if len(list) == 0 {
-		list = []Model{{Names: c.ServedModelName, Path: c.Model, ChatTemplate: c.ChatTemplate, Overrides: c.Overrides, Profile: c.Profile}}
+		list = []Model{{Names: c.ServedModelName, Path: c.Model, Revision: c.Revision, ChatTemplate: c.ChatTemplate, Overrides: c.Overrides, Profile: c.Profile}}
 	}
 	for i := range list {
 		m := &list[i]
@@ -74,7 +75,7 @@ func (c *Config) Serving() []Model {
 
 // SetModels makes list, which Serving has given, the models to serve.
 func (c *Config) SetModels(list []Model) {
-	c.Models, c.Model, c.ServedModelName, c.ChatTemplate, c.Overrides, c.Profile, c.MaxModelLen = list, "", nil, "", Overrides{}, "", 0
+	c.Models, c.Model, c.Revision, c.ServedModelName, c.ChatTemplate, c.Overrides, c.Profile, c.MaxModelLen = list, "", "", nil, "", Overrides{}, "", 0
 }
 
 // HostedOn says that executors on a device (one of Devices) run the model.
@@ -124,7 +125,7 @@ func (l *Loaded) validateModels() error {
 	if len(l.Models) == 0 {
 		return checkNames("served-model-name ("+l.Origin["served-model-name"]+")", l.ServedModelName, map[string]string{})
 	}
-	for _, p := range []string{"model", "served-model-name", "chat-template", "hf-overrides", "profile"} {
+	for _, p := range []string{"model", "revision", "served-model-name", "chat-template", "hf-overrides", "profile"} {
 		if o := l.Origin[p]; show(Find(p).field(&l.Config)) != "" {
 			return fmt.Errorf("%s (%s) is for one model, and models (%s) lists %d: say it there, or leave one of the two out", p, o, l.Origin["models"], len(l.Models))
 		}
@@ -142,7 +143,7 @@ func (l *Loaded) validateModels() error {
 func (l *Loaded) validateModel(i int, taken map[string]string) error {
 	m, where := &l.Models[i], l.ModelOrigin(i)
 	if m.Path == "" {
-		return fmt.Errorf("%s: path is missing: the directory of a checkpoint, or its name in the local Hugging Face cache", where)
+		return fmt.Errorf("%s: path is missing: the directory of a checkpoint, or its name in the Hugging Face hub", where)
 	}
 	if err := checkNames(where, m.Names, taken); err != nil {
 		return err

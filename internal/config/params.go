@@ -84,8 +84,12 @@ const envPrefix = "PREFILLONLY_"
 var Params = []Param{
 	{
 		Name: "model", Group: GroupModel, Roles: Frontend | Executor | Video | Lines, Common: true, Value: "DIR|ID|FILE",
-		Help:  "directory of a Hugging Face checkpoint, the name of one in the local Hugging Face cache, or a network's .onnx file; without it the built-in demo model is served",
+		Help:  "directory of a Hugging Face checkpoint, the name of one in the hub (org/name or org/name@revision), which is downloaded unless it is in the local Hugging Face cache, or a network's .onnx file; without it the built-in demo model is served",
 		field: func(c *Config) any { return &c.Model },
+	}, {
+		Name: "revision", Group: GroupModel, Roles: Frontend | Executor | Video | Lines, Value: "REVISION",
+		Help:  "branch, tag or commit of a model that is given by its name in the hub; default: main",
+		field: func(c *Config) any { return &c.Revision },
 	}, {
 		Name: "models", Group: GroupModel, Roles: Frontend | Executor | Video | Lines, Common: true, Value: "LIST",
 		Help:  "several models in place of one, in the file a list of maps: path, name, keep and others (--help=models)",

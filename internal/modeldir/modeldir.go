@@ -1,13 +1,11 @@
-// Package modeldir finds the files of models: checkpoints and networks that are given, those in the local Hugging Face
-// cache, and the demo model's, which it unpacks.
+// Package modeldir finds the files of models: checkpoints and networks that are given, those of the Hugging Face hub by its
+// local cache, and the demo model's, which it unpacks.
 package modeldir
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/demo"
@@ -17,12 +15,13 @@ import (
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/hub"
 )
 
 // Resolve makes the paths of models those of a directory or of a network's file, and gives those a name that have none,
 // and those a task. A model without a path is the demo model, which is unpacked below scratch. What keeps a model from
 // being served is in failed at its position; err is about scratch.
-func Resolve(list []config.Model, scratch string) (failed []error, err error) {
+func Resolve(list []config.Model, scratch string, fetch Fetch) (failed []error, err error) {
 	failed = make([]error, len(list))
 	for i := range list {
 		m, name := &list[i], demo.Name
@@ -31,12 +30,13 @@ func Resolve(list []config.Model, scratch string) (failed []error, err error) {
 				return failed, err
 			}
 		} else {
-			m.Path, name, failed[i] = Find(m.Path)
+			m.Path, name, failed[i] = Find(m.Path, m.Revision, fetch)
 		}
 		if len(m.Names) == 0 {
 			m.Names = []string{name}
 		}
 		if failed[i] == nil {
+			m.Revision = "" // the path is that of a commit
 			failed[i] = settle(m)
 		}
 	}
@@ -69,19 +69,20 @@ func checkNetwork(file string) error {
 }
 
 // Find returns the directory or the network's file that a user's word for a model means, or the word, and what the
-// model is called.
-func Find(path string) (found, name string, err error) {
+// model is called. A model of the hub is fetched.
+func Find(path, revision string, fetch Fetch) (found, name string, err error) {
 	_, network := dnn.File(path)
 	switch {
+	case !network && !isDir(path) && !isPath(path):
+		return ofHub(path, revision, fetch)
+	case revision != "":
+		return path, filepath.Base(path), fmt.Errorf("model: revision is %q, and %s is no name of the Hugging Face hub, whose models alone have revisions", revision, path)
 	case network:
 		found, err = filepath.Abs(path)
 		return found, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), err
-	case !isDir(path) && isPath(path):
+	case !isDir(path):
 		_, err := os.ReadDir(path)
 		return path, filepath.Base(path), fmt.Errorf("model: want the directory of a checkpoint, or an ONNX file: %w", err)
-	case !isDir(path):
-		found, err := hubSnapshot(path)
-		return found, path, err
 	}
 	found, err = filepath.Abs(path)
 	return found, filepath.Base(found), err
@@ -108,34 +109,9 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// hubID is what a model in the Hugging Face hub can be called.
-var hubID = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[\w.-]+)?$`)
-
 // isPath says that a model's name is meant as a directory: it cannot be one of the hub, or begins with a directory
 // that is there.
 func isPath(name string) bool {
 	first, _, below := strings.Cut(name, "/")
-	return !hubID.MatchString(name) || below && isDir(first)
-}
-
-// hubSnapshot finds the newest snapshot of a model in the local Hugging Face cache. Where there is none, it returns
-// the id.
-func hubSnapshot(id string) (string, error) {
-	home := os.Getenv("HF_HOME")
-	if home == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return id, err
-		}
-		home = filepath.Join(cache, "huggingface")
-	}
-	repo := filepath.Join(home, "hub", "models--"+strings.ReplaceAll(id, "/", "--"))
-	revision, err := os.ReadFile(filepath.Join(repo, "refs", "main"))
-	if errors.Is(err, os.ErrNotExist) {
-		return id, fmt.Errorf("model %q is neither a directory nor in the Hugging Face cache (%s): download it, e.g. with `hf download %s`, or give its directory", id, repo, id)
-	}
-	if err != nil {
-		return id, err
-	}
-	return filepath.Join(repo, "snapshots", strings.TrimSpace(string(revision))), nil
+	return !hub.IsName(name) || below && isDir(first)
 }

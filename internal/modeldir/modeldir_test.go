@@ -28,7 +28,7 @@ func TestResolve(t *testing.T) {
 	t.Chdir(filepath.Dir(dir))
 	base := filepath.Base(dir)
 	list := []config.Model{{}, {Path: base}, {Names: []string{"x", "y"}, Path: "./" + base}, {Path: broken}, {Path: "/no/where"}, {Path: "org/none"}}
-	failed, err := Resolve(list, scratch)
+	failed, err := Resolve(list, scratch, Cached)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,11 +50,12 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-func TestHubSnapshot(t *testing.T) {
+// TestCached: a model of the hub is found in the cache, at the revision that is asked for, and called by its name there.
+func TestCached(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HF_HOME", home)
-	repo := filepath.Join(home, "hub", "models--org--name")
-	for file, text := range map[string]string{"refs/main": "abc\n", "snapshots/abc/config.json": "{}"} {
+	repo, commit := filepath.Join(home, "hub", "models--org--name"), strings.Repeat("a", 40)
+	for file, text := range map[string]string{"refs/main": commit, "refs/v1": commit, "snapshots/" + commit + "/config.json": "{}", "snapshots/" + commit + "/model.safetensors": ""} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(repo, file)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -62,11 +63,23 @@ func TestHubSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if dir, err := hubSnapshot("org/name"); err != nil || dir != filepath.Join(repo, "snapshots", "abc") {
-		t.Errorf("hubSnapshot = %q, %v", dir, err)
-	}
-	if _, err := hubSnapshot("org/other"); err == nil || !strings.Contains(err.Error(), "org/other") {
-		t.Errorf("hubSnapshot of an absent model = %v", err)
+	for _, c := range []struct{ path, revision, want string }{
+		{"org/name", "", ""},
+		{"org/name", "v1", ""},
+		{"org/name@v1", "", ""},
+		{"org/name@" + commit, "", ""},
+		{"org/name@v1", "v2", "give one of the two"},
+		{"org/name@v2", "", "prefillonly model download org/name@v2"},
+		{"org/other", "", "prefillonly model download org/other"},
+		{home, "v1", "no name of the Hugging Face hub"},
+	} {
+		dir, name, err := Find(c.path, c.revision, Cached)
+		if c.want == "" && (err != nil || dir != filepath.Join(repo, "snapshots", commit) || name != "org/name") {
+			t.Errorf("%s, %s: %s, %s, %v", c.path, c.revision, dir, name, err)
+		}
+		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s, %s: %v, want %q", c.path, c.revision, err, c.want)
+		}
 	}
 }
 
@@ -109,7 +122,7 @@ func TestResolveNetworks(t *testing.T) {
 		{"missing.onnx", "", "missing", filepath.Join(dir, "missing.onnx")},
 	} {
 		list := []config.Model{{Path: c.path, Task: c.task}}
-		failed, err := Resolve(list, dir)
+		failed, err := Resolve(list, dir, Cached)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/hub"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
 )
 
@@ -25,11 +26,11 @@ func (e *Error) Unwrap() error { return e.err }
 
 // Prepare makes cfg.RuntimeDir a directory that exists, and resolves the models. remove deletes what was made for this
 // process alone.
-func Prepare(cfg *config.Config) (failed []error, remove func(), err error) {
+func Prepare(cfg *config.Config, fetch modeldir.Fetch) (failed []error, remove func(), err error) {
 	if cfg.RuntimeDir, remove, err = scratch(cfg); err != nil {
 		return nil, nil, err
 	}
-	if failed, err = Resolve(cfg); err != nil {
+	if failed, err = Resolve(cfg, fetch); err != nil {
 		remove()
 		return nil, nil, err
 	}
@@ -49,12 +50,15 @@ func scratch(cfg *config.Config) (dir string, remove func(), err error) {
 
 // Resolve makes cfg.Models all models, with directories and names. What is wrong with one of several is in failed at
 // its position, and no error while another can be served. The demo model is unpacked below cfg.RuntimeDir.
-func Resolve(cfg *config.Config) (failed []error, err error) {
+func Resolve(cfg *config.Config, fetch modeldir.Fetch) (failed []error, err error) {
 	list := cfg.Serving()
-	if failed, err = modeldir.Resolve(list, cfg.RuntimeDir); err != nil {
+	if failed, err = modeldir.Resolve(list, cfg.RuntimeDir, fetch); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(failed, nil) {
+		if hub.IsPassing(failed[0]) {
+			return nil, failed[0]
+		}
 		return nil, &Error{failed[0]}
 	}
 	if err := config.CheckNames(list); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/modeldir"
 )
 
 // prepared is a configuration of these models whose directories are there.
@@ -20,7 +21,7 @@ func prepared(t *testing.T, models ...config.Model) (*config.Config, []error, er
 	t.Helper()
 	cfg := config.Default()
 	cfg.Models, cfg.RuntimeDir = models, t.TempDir()
-	failed, err := Resolve(&cfg)
+	failed, err := Resolve(&cfg, modeldir.Cached)
 	return &cfg, failed, err
 }
 

@@ -127,6 +127,11 @@ func (g *Group) begin() {
 	g.notify(daemon.SdNotifyReady + "\nSTATUS=serving " + g.Name)
 }
 
+// MoreTime tells systemd that the start goes on, and may take so much longer.
+func MoreTime(by time.Duration) {
+	_, _ = daemon.SdNotify(false, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", by.Microseconds())) // who cannot hear it does not wait
+}
+
 func (g *Group) notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		g.Log.Warn("sd_notify", zap.Error(err))

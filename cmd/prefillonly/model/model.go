@@ -1,4 +1,4 @@
-// Package model holds the subcommands of `prefillonly model`: what is in checkpoints and networks.
+// Package model holds the subcommands of `prefillonly model`: what is in checkpoints and networks, and downloads of those.
 package model
 
 import (
@@ -6,14 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/inspect"
@@ -69,7 +65,7 @@ hashed, once for as long as the files stay what they are.`,
 			return err
 		}
 	}
-	return cli.Group(&cobra.Command{Use: "model", Short: "Look into models' files"}, show, diff)
+	return cli.Group(&cobra.Command{Use: "model", Short: "Download models, and look into their files"}, newDownload(), show, diff)
 }
 
 // openCheckpoint reads the headers of a checkpoint by directory or name.
@@ -77,7 +73,7 @@ func openCheckpoint(name string) (*inspect.Checkpoint, error) {
 	if _, network := dnn.File(name); network {
 		return nil, modelError(fmt.Errorf("%s is a network, and only checkpoints are compared", name))
 	}
-	dir, _, err := modeldir.Find(name)
+	dir, _, err := modeldir.Find(name, "", modeldir.Cached)
 	if err != nil {
 		return nil, modelError(err)
 	}
@@ -123,17 +119,10 @@ func diffModels(command *cobra.Command, args []string) (any, func(io.Writer), er
 
 // hashing shows on a terminal how much is read.
 func hashing() func(done, total int64) {
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		return func(int64, int64) {}
+	if bar := cli.Bar("hashing"); bar != nil {
+		return bar
 	}
-	var bar *progressbar.ProgressBar
-	return func(done, total int64) {
-		if bar == nil {
-			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription("hashing"),
-				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
-		}
-		_ = bar.Set64(done)
-	}
+	return func(int64, int64) {}
 }
 
 // stored says how many tensors there are, in how many files, and of which types.

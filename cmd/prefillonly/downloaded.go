@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/internal/cli"
+	"github.com/prefillonly/prefillonly/internal/modeldir"
+	"github.com/prefillonly/prefillonly/internal/supervise"
+)
+
+// downloadingEvery is how often a download is told of without a terminal, and to systemd.
+const downloadingEvery = 5 * time.Second
+
+// downloaded fetches models of the Hugging Face hub until ctx ends, without weights for processes that only read and write
+// text. People see it by a bar on a terminal, or by lines of the log.
+func downloaded(ctx context.Context, texts bool, log *zap.Logger) modeldir.Fetch {
+	return modeldir.Downloaded(ctx, texts, func(model string) func(done, total int64) {
+		bar, told := cli.Bar("downloading "+model), time.Time{}
+		return func(done, total int64) {
+			if bar != nil {
+				bar(done, total)
+			}
+			if now := time.Now(); now.Sub(told) >= downloadingEvery || done == total {
+				told = now
+				supervise.MoreTime(10 * downloadingEvery)
+				if bar == nil {
+					log.Info("downloading", zap.String("model", model), zap.String("here", gigabytes(done)), zap.String("of", gigabytes(total)))
+				}
+			}
+		}
+	})
+}
+
+// gigabytes is an amount as disks count it.
+func gigabytes(n int64) string { return fmt.Sprintf("%.3f GB", float64(n)/1e9) }

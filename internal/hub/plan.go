@@ -1,0 +1,192 @@
+package hub
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// File is one of a repository's files, as the hub lists it.
+type File struct {
+	Path   string
+	Size   int64
+	Digest string // SHA-256 of large files, else git's SHA-1 of a blob; also the blob's name in the cache
+}
+
+// The files that say what the others are.
+const (
+	configFile  = "config.json"
+	singleFile  = "model.safetensors"
+	indexFile   = "model.safetensors.index.json"
+	modulesFile = "modules.json"
+)
+
+// smallFiles are what a model may have beside its weights, in the order in which they appear in a snapshot.
+var smallFiles = []string{
+	"generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+	"vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+	"chat_template.jinja", "chat_template.json", modulesFile, "config_sentence_transformers.json", "sentence_bert_config.json",
+	indexFile, configFile,
+}
+
+// maxSmall bounds the bytes of files that are read to learn what else is needed, and maxFiles how many are fetched.
+const (
+	maxSmall = 64 << 20
+	maxFiles = 10_000
+	maxSize  = 1 << 48 // of one file: the sum of all is no overflow
+)
+
+// listing are the files of a repository at a commit, by their paths.
+type listing map[string]File
+
+// check refuses a repository that is no checkpoint in safetensors.
+func (l listing) check(weights bool) error {
+	if _, ok := l[configFile]; !ok {
+		return errors.New("the repository has no " + configFile + ": it is no checkpoint of a model")
+	}
+	_, single := l[singleFile]
+	_, index := l[indexFile]
+	if single || index || !weights {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		for _, other := range []string{".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"} {
+			if strings.HasSuffix(name, other) {
+				return fmt.Errorf("the repository has no %s, only %.100q, which is not read here: choose a repository with safetensors, or convert it (in transformers, save_pretrained writes them)", singleFile, name)
+			}
+		}
+	}
+	return fmt.Errorf("the repository has neither %s nor %s: choose one with safetensors", singleFile, indexFile)
+}
+
+// first are the small files there are: they say what else is needed.
+func (l listing) first() ([]File, error) {
+	var files []File
+	for _, name := range smallFiles {
+		f, ok := l[name]
+		if !ok || name == indexFile && l.has(singleFile) {
+			continue
+		}
+		if f.Size > maxSmall {
+			return nil, fmt.Errorf("%s has %d bytes, at most %d are read of such a file", name, f.Size, maxSmall)
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+func (l listing) has(name string) bool {
+	_, ok := l[name]
+	return ok
+}
+
+// rest are the files that come after the first ones: those of modules, and the weights. read returns the content of one of the
+// first.
+func (l listing) rest(read func(name string) ([]byte, error), weights bool) (files []File, err error) {
+	modules, err := l.modules(read)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range modules {
+		if f, ok := l[name]; ok {
+			files = append(files, f)
+		}
+	}
+	if !weights {
+		return files, nil
+	}
+	names, err := shards(l.has(singleFile), read)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		f, ok := l[name]
+		if !ok {
+			return nil, fmt.Errorf("%s names %.100q, which the repository lacks", indexFile, name)
+		}
+		files = append(files, f)
+	}
+	if len(files) > maxFiles {
+		return nil, fmt.Errorf("%d files are needed, more than %d: this is not a repository of one model", len(files), maxFiles)
+	}
+	return files, nil
+}
+
+// modules are the names of the modules' files, where the repository has modules.
+func (l listing) modules(read func(string) ([]byte, error)) ([]string, error) {
+	if !l.has(modulesFile) {
+		return nil, nil
+	}
+	text, err := read(modulesFile)
+	if err != nil {
+		return nil, err
+	}
+	return moduleFiles(text)
+}
+
+// moduleFiles are the files that the modules of a sentence-transformers model may have in folders of their own.
+func moduleFiles(modules []byte) (names []string, err error) {
+	var list []struct {
+		Path string `json:"path"`
+	}
+	if err := json.Unmarshal(modules, &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", modulesFile, err)
+	}
+	if len(list) > 100 {
+		return nil, fmt.Errorf("%s lists %d modules, more than 100", modulesFile, len(list))
+	}
+	for _, m := range list {
+		dir := strings.TrimSuffix(m.Path, "/")
+		if dir == "" {
+			continue // the model itself, in the root
+		}
+		if !isLocal(dir) {
+			return nil, fmt.Errorf("%s names the folder %.100q, which is not inside the repository", modulesFile, m.Path)
+		}
+		names = append(names, dir+"/"+configFile, dir+"/"+singleFile)
+	}
+	return names, nil
+}
+
+// shards are the names of the files of weights, by the index unless there is a single one.
+func shards(single bool, read func(string) ([]byte, error)) ([]string, error) {
+	if single {
+		return []string{singleFile}, nil
+	}
+	text, err := read(indexFile)
+	if err != nil {
+		return nil, err
+	}
+	var index struct {
+		WeightMap map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(text, &index); err != nil {
+		return nil, fmt.Errorf("%s: %w", indexFile, err)
+	}
+	if len(index.WeightMap) == 0 {
+		return nil, fmt.Errorf("%s: weight_map is missing or empty", indexFile)
+	}
+	names := slices.Compact(slices.Sorted(maps.Values(index.WeightMap)))
+	for _, name := range names {
+		if !isLocal(name) || strings.Contains(name, "/") || !strings.HasSuffix(name, ".safetensors") {
+			return nil, fmt.Errorf("%s names %.100q, which is no safetensors file of the repository", indexFile, name)
+		}
+	}
+	return names, nil
+}
+
+// valid refuses a file whose place in the cache is not certain. Only files that are needed are held to it.
+func (f File) valid() error {
+	switch {
+	case !isLocal(f.Path):
+		return fmt.Errorf("the hub lists a file %.100q, which is not inside the repository", f.Path)
+	case !isCommit.MatchString(f.Digest) && !isSHA256.MatchString(f.Digest):
+		return fmt.Errorf("the hub tells no checksum of %s (SHA-256 or git's SHA-1): without it nothing is served; ask another HF_ENDPOINT", f.Path)
+	case f.Size < 0 || f.Size > maxSize:
+		return fmt.Errorf("the hub says that %s has %d bytes, which is no size of a file", f.Path, f.Size)
+	}
+	return nil
+}
