@@ -64,11 +64,16 @@ func (f *Frontend) proxyBatches(socket string) http.Handler {
 type patient struct {
 	io.ReadCloser
 	control *http.ResponseController
+	ended   bool // the answer may take as long as it likes
 }
 
 func (p *patient) Read(b []byte) (int, error) {
-	_ = p.control.SetReadDeadline(time.Now().Add(uploadPatience)) // writers of tests cannot
-	return p.ReadCloser.Read(b)
+	if !p.ended {
+		_ = p.control.SetReadDeadline(time.Now().Add(uploadPatience)) // writers of tests cannot
+	}
+	n, err := p.ReadCloser.Read(b)
+	p.ended = err != nil
+	return n, err
 }
 
 // batchRoutes are what is told of these paths.

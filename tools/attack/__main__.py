@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 
+import batches
 import connections
 import crashes
 import encoders
@@ -20,7 +21,7 @@ import models
 import requests
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, files, models, tensors, encoders) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, batches, files, models, tensors, encoders) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"strconv"
 	"time"
 
@@ -41,13 +42,32 @@ func (s *Service) Handler() http.Handler {
 		"POST /v1/batches/{id}/cancel": s.cancelBatch, "/": unknown,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			_ = http.NewResponseController(w).EnableFullDuplex() // a refusal may come before the body's end
+			control := http.NewResponseController(w)
+			_ = control.EnableFullDuplex() // a refusal may come before the body's end
 			if err := h(w, r, r.Header.Get(OwnerHeader)); err != nil {
 				s.refuse(w, err)
+				linger(control, r.Body)
 			}
 		})
 	}
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path.Clean(r.URL.Path) != r.URL.Path { // the mux would send it elsewhere
+			s.refuse(w, unknown(w, r, ""))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// lingerTimeout bounds how long the rest of a body is read that was refused before its end.
+const lingerTimeout = 10 * time.Second
+
+// linger passes over the rest of a body until who sends it has read the refusal and hangs up: a connection closed before is
+// reset, and the refusal lost.
+func linger(control *http.ResponseController, body io.Reader) {
+	_ = control.Flush()
+	_ = control.SetReadDeadline(time.Now().Add(lingerTimeout))
+	_, _ = io.Copy(io.Discard, body) // its error is the end that is waited for
 }
 
 func unknown(_ http.ResponseWriter, r *http.Request, _ string) error {
@@ -320,8 +340,36 @@ func (s *Service) newBatch(owner string, in *request) (*batchRecord, error) {
 		if f.Purpose != "batch" {
 			return invalid("input_file_id", "the file has the purpose %s; a batch takes one of the purpose batch", f.Purpose)
 		}
+		if err := makeRoom(tx, owner, mostBatches); err != nil {
+			return err
+		}
 		return put(tx, batchBucket, owner, b.ID, b)
 	})
+}
+
+// mostBatches bounds the batches of an owner that are kept.
+const mostBatches = 10_000
+
+// makeRoom forgets the oldest batch of an owner that has ended, where there are most; its answers stay.
+func makeRoom(tx *bolt.Tx, owner string, most int) error {
+	if n := number(tx, batchBucket, owner); n < most {
+		return nil
+	}
+	oldest, found := "", errors.New("found")
+	err := each(tx, batchBucket, owner, func(_ string, b *batchRecord) error {
+		if !b.ended() {
+			return nil
+		}
+		oldest = b.ID
+		return found
+	})
+	switch {
+	case err == found:
+		return tx.Bucket(batchBucket).Delete(keyOf(owner, oldest))
+	case err != nil:
+		return err
+	}
+	return &refusal{http.StatusTooManyRequests, &api.Error{Type: api.TypeInvalidRequest, Code: "too_many_batches", Message: fmt.Sprintf("%d batches wait, which is the limit; make another when one has ended", most)}}
 }
 
 // fit is what is wrong with a request for a batch.

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -37,6 +36,20 @@ func (a *active) add(ok bool) {
 		a.counts.Completed++
 	} else {
 		a.counts.Failed++
+	}
+}
+
+// recall counts answers given before.
+func (a *active) recall(done batch.Answered) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.counts.Completed, a.counts.Failed = 0, 0
+	for _, outcome := range done {
+		if outcome.OK {
+			a.counts.Completed++
+		} else {
+			a.counts.Failed++
+		}
 	}
 }
 
@@ -97,6 +110,7 @@ func (s *Service) run(ctx context.Context, b *batchRecord, a *active) {
 	done := batch.Answered{}
 	journals := map[bool]*runner.Journal{}
 	err := s.openJournals(b, done, journals)
+	a.recall(done)
 	if err == nil {
 		err = s.answer(ctx, b, a, done, journals, log)
 	}
@@ -118,10 +132,23 @@ func (s *Service) run(ctx context.Context, b *batchRecord, a *active) {
 	case errors.As(err, &wrong):
 		b.fail(now, wrong...)
 	default:
-		b.fail(now, lineError{Code: "batch_failed", Message: fmt.Sprintf("the batch ended early, with the answers that there are: %v", err)})
+		log.Warn("a batch ends early", zap.Error(err))
+		b.fail(now, lineError{Code: "batch_failed", Message: "the batch ended early, with the answers that there are: " + reason(err)})
 	}
 	b.Counts = a.now()
 	s.finish(b, a.owner, log)
+}
+
+// reason is an error in words for a batch's owner, whom the server's paths do not concern.
+func reason(err error) string {
+	var file *os.PathError
+	switch {
+	case diskFull(err):
+		return "the server's disk is full"
+	case errors.As(err, &file):
+		return file.Err.Error()
+	}
+	return err.Error()
 }
 
 func (s *Service) openJournals(b *batchRecord, done batch.Answered, journals map[bool]*runner.Journal) error {
@@ -278,16 +305,27 @@ func (s *Service) record(b *batchRecord, owner string) error {
 		}
 		return put(tx, batchBucket, owner, b.ID, b)
 	})
-	if err == nil {
-		delete(s.active, b.ID)
+	if err != nil {
+		return err
 	}
-	return err
+	delete(s.active, b.ID)
+	for _, id := range []*string{b.OutputFileID, b.ErrorFileID} {
+		if id != nil {
+			s.count(owner, fileCost)
+		}
+	}
+	return nil
 }
 
 // keepFile makes a file of answers, if there are any.
 func (s *Service) keepFile(tx *bolt.Tx, owner string, b *batchRecord, id, what string) (*string, error) {
 	info, err := os.Stat(s.store.path(id))
-	if err != nil || info.Size() == 0 {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case info.Size() == 0:
 		return nil, s.store.remove(id)
 	}
 	f := fileRecord{file: file{

@@ -80,7 +80,7 @@ func (s *Service) recall() (owners map[string]bool, err error) {
 	err = s.store.db.View(func(tx *bolt.Tx) error {
 		err := each(tx, fileBucket, "", func(owner string, f *fileRecord) error {
 			known[f.ID] = true
-			s.count(owner, f.Bytes)
+			s.count(owner, f.Bytes+fileCost)
 			return nil
 		})
 		return errors.Join(err, each(tx, batchBucket, "", func(owner string, b *batchRecord) error {
@@ -170,7 +170,7 @@ func (s *Service) deleteFile(owner, id string) error {
 			f.Deleted = true
 			return put(tx, fileBucket, owner, id, f)
 		}
-		freed, removed = f.Bytes, true
+		freed, removed = f.Bytes+fileCost, true
 		return tx.Bucket(fileBucket).Delete(keyOf(owner, id))
 	})
 	if err != nil || !removed {

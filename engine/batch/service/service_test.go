@@ -403,11 +403,11 @@ func TestHalfUpload(t *testing.T) {
 		t.Errorf("too large a file: %d %v", status, v)
 	}
 	k.nothingLeft(0)
-	k.fine("o1", strings.Repeat("x", int(k.space)))
+	k.fine("o1", strings.Repeat("x", int(k.space)-fileCost))
 	if status, _ := k.upload("o1", "x", "purpose", "batch"); status != 413 {
 		t.Errorf("one byte too many: %d", status)
 	}
-	k.fine("o2", strings.Repeat("x", int(k.space)))
+	k.fine("o2", strings.Repeat("x", int(k.space)-fileCost))
 	if status, v := k.upload("o3", "x", "purpose", "batch"); status != 413 || !strings.Contains(fmt.Sprint(v), "of all") {
 		t.Errorf("one byte too many of all: %d %v", status, v)
 	}
@@ -417,7 +417,7 @@ func TestHalfUpload(t *testing.T) {
 func TestQuotaOfAnswers(t *testing.T) {
 	k := open(t)
 	close(k.gate)
-	filler := k.fine("o1", strings.Repeat("x", int(k.space)-4<<10-len(lines(100))))
+	filler := k.fine("o1", strings.Repeat("x", int(k.space)-4<<10-2*fileCost-len(lines(100))))
 	input := k.fine("o1", lines(100))
 	b := k.becomes("o1", k.batch("o1", input), "failed")
 	if !strings.Contains(fmt.Sprint(b["errors"]), fmt.Sprint(k.space)) || b["output_file_id"] == nil {

@@ -95,6 +95,16 @@ func each[T any](tx *bolt.Tx, bucket []byte, owner string, visit func(owner stri
 	return nil
 }
 
+// number is how many items a bucket has of an owner.
+func number(tx *bolt.Tx, bucket []byte, owner string) (n int) {
+	prefix := keyOf(owner, "")
+	c := tx.Bucket(bucket).Cursor()
+	for key, _ := c.Seek(prefix); key != nil && bytes.HasPrefix(key, prefix); key, _ = c.Next() {
+		n++
+	}
+	return n
+}
+
 // page are the items of an owner behind after, at most limit of those that are wanted; more says that there are others.
 func page[T any](tx *bolt.Tx, bucket []byte, owner, after string, newest bool, limit int, wanted func(*T) bool) (items []*T, more bool, err error) {
 	c := tx.Bucket(bucket).Cursor()
@@ -142,6 +152,21 @@ func (s *store) remove(id string) error {
 	}
 	return nil
 }
+
+// keep brings an upload's bytes to where files are, also on the disk.
+func (s *store) keep(upload, id string) error {
+	if err := os.Rename(upload, s.path(id)); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Join(s.dir, "files"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// fileCost is counted for a file beside its bytes, so that there are not endlessly many.
+const fileCost = 4 << 10
 
 // space counts the bytes that are stored.
 type space struct {

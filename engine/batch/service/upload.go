@@ -27,12 +27,17 @@ type upload struct {
 	purpose string
 	anchor  string
 	seconds string
-	bytes   int64 // counted in space
+	bytes   int64 // counted in space, beside fileCost
 	there   bool
+	fields  int
 }
 
-// maxField bounds a field of a form that is not the file, in bytes.
-const maxField = 4 << 10
+// maxField bounds a field of a form that is not the file, in bytes, maxFields how many there are, and maxName the file's name.
+const (
+	maxField  = 4 << 10
+	maxFields = 64
+	maxName   = 255
+)
 
 func (s *Service) uploadFile(w http.ResponseWriter, r *http.Request, owner string) error {
 	form, err := r.MultipartReader()
@@ -41,9 +46,12 @@ func (s *Service) uploadFile(w http.ResponseWriter, r *http.Request, owner strin
 	}
 	id := newID("file-", time.Now())
 	u := &upload{s: s, owner: owner, id: id, path: filepath.Join(s.store.uploads(), id)}
+	if err := s.space.take(owner, fileCost); err != nil {
+		return err
+	}
 	f, err := u.take(form)
 	if err != nil {
-		s.space.give(owner, u.bytes)
+		s.space.give(owner, u.bytes+fileCost)
 		_ = os.Remove(u.path) // it may not be there
 		return err
 	}
@@ -75,8 +83,11 @@ func (u *upload) part(p *multipart.Part) error {
 	if p.FormName() == "file" {
 		return u.file(p)
 	}
+	u.fields++
 	text, err := io.ReadAll(io.LimitReader(p, maxField+1))
 	switch into := fields[p.FormName()]; {
+	case u.fields > maxFields:
+		return invalid("", "the form has more than %d fields", maxFields)
 	case err != nil:
 		return cut(err)
 	case len(text) > maxField:
@@ -92,7 +103,9 @@ func (u *upload) file(p *multipart.Part) error {
 	if u.there {
 		return invalid("file", "the form has two files; send them one by one")
 	}
-	u.there, u.name = true, p.FileName()
+	if u.there, u.name = true, p.FileName(); len(u.name) > maxName {
+		return invalid("file", "the file's name has %d bytes; the limit is %d", len(u.name), maxName)
+	}
 	out, err := os.OpenFile(u.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -141,10 +154,11 @@ func (u *upload) keep() (*fileRecord, error) {
 		at := f.CreatedAt + seconds
 		f.ExpiresAt = &at
 	}
-	if err := os.Rename(u.path, u.s.store.path(u.id)); err != nil {
-		return nil, err
+	err := u.s.store.keep(u.path, u.id)
+	if err != nil {
+		return nil, errors.Join(err, u.s.store.remove(u.id))
 	}
-	err := u.s.store.db.Update(func(tx *bolt.Tx) error { return put(tx, fileBucket, u.owner, u.id, f) })
+	err = u.s.store.db.Update(func(tx *bolt.Tx) error { return put(tx, fileBucket, u.owner, u.id, f) })
 	if err != nil {
 		return nil, errors.Join(err, u.s.store.remove(u.id))
 	}
