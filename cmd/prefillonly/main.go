@@ -10,6 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/bench"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/model"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/top"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 )
@@ -53,6 +54,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		newConfigCommand(),
 		newKeygenCommand(),
 		newHealthcheckCommand(),
+		top.New(),
 		newVersionCommand(),
 		newManCommand(),
 	)
