@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/bench"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/collectenv"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/model"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/top"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
@@ -55,6 +56,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		newKeygenCommand(),
 		newHealthcheckCommand(),
 		top.New(),
+		collectenv.New(version, loadConfig),
 		newVersionCommand(),
 		newManCommand(),
 	)

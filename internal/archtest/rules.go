@@ -244,7 +244,8 @@ var arrows = map[string][]string{
 	"cmd/prefillonly/model": {
 		"engine/dnn", "engine/inspect", "engine/weights/catalog", "internal/cli", "internal/hub", "internal/modeldir", "internal/usage",
 	},
-	"cmd/prefillonly/top": {"engine/apikey", "internal/cli", "internal/gauges", "internal/usage"},
+	"cmd/prefillonly/collectenv": {"engine/wire", "internal/config", "internal/nvml", "internal/usage", "kernels/cpu"},
+	"cmd/prefillonly/top":        {"engine/apikey", "internal/cli", "internal/gauges", "internal/usage"},
 	"cmd/prefillonly/video": {
 		"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/scene/clip", "videoext/shaper", "videoext/vision",
 	},
@@ -286,14 +287,14 @@ var externals = []struct {
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
-	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/model", "cmd/prefillonly/top", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
+	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/model", "cmd/prefillonly/collectenv", "cmd/prefillonly/top", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
 	{"go.etcd.io/bbolt", []string{"engine/batch/service"}, "one package keeps a store"},
 	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top"}, "HTTP stays at the edge, and with what asks it"},
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics", "internal/gauges"}, "one package of each process publishes metrics, and one reads them"},
-	{"encoding/json", []string{"engine/api", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin
