@@ -35,7 +35,11 @@ func TestSecretsAreHidden(t *testing.T) {
 		"HF_TOKEN=hf_abc":                                   hidden,
 		"OTEL_EXPORTER_OTLP_HEADERS=authorization=x":        hidden,
 		"HTTPS_PROXY=http://me:pw@proxy:3128/":              "http://***@proxy:3128/",
-		"HTTPS_PROXY=http://me:p/w@proxy":                   "http://me:p/w@proxy", // no URL: a slash ends the host
+		"HTTPS_PROXY=http://me:p/w@proxy":                   "http://***@proxy",
+		"https_proxy=me:p /w'?#@proxy:3128":                 "***@proxy:3128",
+		"NO_PROXY=localhost,.example.org":                   "localhost,.example.org",
+		"PREFILLONLY_MODELS=rtsp://me@corp:p/@w?@cam/1 x":   "rtsp://***@cam/1 x",
+		"HF_ENDPOINT=https://hub/x@v1":                      "https://hub/x@v1",
 		"HF_ENDPOINT=https://hub/x?sig=abc&n=1":             "https://hub/x?sig=***&n=***",
 		"PREFILLONLY_MODELS=rtsp://u:p@cam/1, http://a:b@c": "rtsp://***@cam/1, http://***@c",
 		"NCCL_DEBUG=Bearer abc.def":                         "Bearer ***",

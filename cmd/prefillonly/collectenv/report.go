@@ -97,9 +97,11 @@ var (
 	// secretName is in names of variables whose values are not shown; one that ends in FILE names where a secret is.
 	secretName = regexp.MustCompile(`(?i)KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL|HEADERS|COOKIE`)
 	fileName   = regexp.MustCompile(`(?i)(FILE|DIR|PATH)$`)
-	inURL      = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/\s'"?#]*@`)
-	inQuery    = regexp.MustCompile(`([?&][^=&\s'"#]+=)[^&\s'"#]+`)
-	asHeader   = regexp.MustCompile(`(?i)(bearer\s+|\b(?:sk|hf|ghp)[-_])[A-Za-z0-9._~+/=-]+`)
+	// inURL ends at the last @, as a password may have slashes and more of them; what follows a port is hidden with it.
+	inURL    = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/\s'":]*:[^\s'"]*|[^/\s'"?#]*)@`)
+	scheme   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+	inQuery  = regexp.MustCompile(`([?&][^=&\s'"#]+=)[^&\s'"#]+`)
+	asHeader = regexp.MustCompile(`(?i)(bearer\s+|\b(?:sk|hf|ghp)[-_])[A-Za-z0-9._~+/=-]+`)
 )
 
 const hidden = "***"
@@ -115,6 +117,9 @@ func hide(s string) string {
 func variable(name, value string) string {
 	if secretName.MatchString(name) && !fileName.MatchString(name) && value != "" {
 		return hidden
+	}
+	if at := strings.LastIndex(value, "@"); at >= 0 && strings.HasSuffix(strings.ToLower(name), "_proxy") {
+		return scheme.FindString(value) + hidden + value[at:]
 	}
 	return hide(value)
 }
