@@ -13,8 +13,9 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// TestMetricNames holds the families and labels that routers and dashboards look for.
-func TestMetricNames(t *testing.T) {
+// busyMetrics is the page of a server that has answered and refused requests.
+func busyMetrics(t *testing.T) string {
+	t.Helper()
 	f, _ := newFrontendPool(t, Config{}, client.Config{MaxJobs: 2}, func(s *wire.Submit) []*wire.Result {
 		r := say("Yes", engine.FinishStop)(s)
 		r[len(r)-1].Timing = engine.Timing{Queued: 30 * time.Millisecond, Running: 3 * time.Millisecond}
@@ -29,12 +30,20 @@ func TestMetricNames(t *testing.T) {
 	}}
 	passes := w.Stats[0].PassUnits
 	passes[0], passes[3], passes[len(passes)-1] = 2, 1, 1
+	w.States = []wire.ExecutorState{{Name: "cuda-0", UUID: "GPU-1", GPU: "H200", Readings: []wire.Reading{
+		{Name: "DCGM_FI_DEV_GPU_TEMP", Value: 40}, {Name: "DCGM_FI_DEV_POWER_USAGE", Value: 300}, {Name: "DCGM_FI_DEV_FB_USED", Value: 100}, {Name: "DCGM_FI_DEV_FB_FREE", Value: 200},
+	}}}
 	f.pool.Deliver(w)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":["ab","c"],"max_tokens":16}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab","max_tokens":1}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":"ab","model":"none"}`)
 	do(f, http.MethodPost, "/v1/completions", `{"prompt":["a","b","c"]}`)
-	text := do(f, http.MethodGet, "/metrics", "").Body.String()
+	return do(f, http.MethodGet, "/metrics", "").Body.String()
+}
+
+// TestMetricNames holds the families and labels that routers and dashboards look for.
+func TestMetricNames(t *testing.T) {
+	text := busyMetrics(t)
 	const labels = `engine="0",model_name="demo"`
 	for _, line := range []string{
 		`vllm:num_requests_running{` + labels + `} 2`,
