@@ -2,31 +2,44 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
 
+var picture = flag.Bool("picture", false, "have TestServerPage make docs/ui.png anew, after 90 s of requests, and do no more")
+
+// hostileName is a model's that would be a script on a page that does not escape it.
+const hostileName = `</script><img src=x onerror="window.hostile=1">{{.}}'`
+
 // TestServerPage: in a browser that has given the key, the page of the server has its figures without JavaScript, and live with it; requests are tried by
-// keyboard; it fits a narrow screen, and asks no other host. Pictures of it are kept as build/ui.png and build/ui-phone.png.
+// keyboard; it fits a narrow screen, takes a model's name as nothing but text, and asks no other host. It says so while the scheduler stands still, and
+// goes on by itself, as after kill -9. Pictures of it are kept as build/ui.png and build/ui-phone.png.
 func TestServerPage(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a browser and a server take 10 s")
+		t.Skip("a browser and a server take 20 s")
 	}
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("the browser chromium is missing; `make test` as root installs it")
 	}
-	p := serve(t, []string{"PREFILLONLY_API_KEY=sesame"}, "--device", "cpu")
+	name := hostileName
+	if *picture {
+		name = "prefillonly-demo"
+	}
+	p := serve(t, []string{"PREFILLONLY_API_KEY=sesame"}, "--device", "cpu", "--served-model-name", name, "--hang-timeout", "60s")
 	b := browse(t, chromium, "about:blank")
 	asked := b.giveKeys("guess", "sesame")
 	b.send("Emulation.setScriptExecutionDisabled", map[string]any{"value": true})
 	b.send("Page.navigate", map[string]any{"url": p.base + "/"})
-	b.until(`document.querySelector("#models td")?.textContent.length > 0 && document.querySelector("#try").hidden`)
+	b.until(fmt.Sprintf(`document.querySelector("#models td")?.textContent === %q && document.querySelector("#try").hidden`, name))
 	asked()
 	stop := p.keepAsking("sesame")
 	b.until(`parseFloat(document.querySelector("#requests")?.textContent) > 0 && parseFloat(document.querySelector("#p99").textContent) > 0`)
@@ -51,7 +64,12 @@ func TestServerPage(t *testing.T) {
 	b.fill("3")
 	b.key("Enter", "\r")
 	b.until(`document.querySelectorAll("#answer tbody tr").length === 3 && document.querySelector("#timing").textContent.includes("ms at the server")`)
+	b.is(`document.activeElement.blur() || scrollTo(0, 0)`)
 	b.screenshot("../../build/ui.png")
+	if *picture {
+		b.keepPicture("../../docs/ui.png")
+		return
+	}
 	b.choose("kind", "e")
 	b.tabTo("Send")
 	b.key("Enter", "\r")
@@ -65,11 +83,30 @@ func TestServerPage(t *testing.T) {
 	b.send("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}})
 	b.until(`innerWidth === 320 && document.documentElement.scrollWidth <= 320`)
 	b.screenshot("../../build/ui-phone.png")
+
+	b.until(`document.querySelector("#old").hidden`)
+	halted := p.halt("scheduler")
+	b.until(`!document.querySelector("#old").hidden && document.querySelector("#old").textContent.includes("the scheduler has been silent")`)
+	_ = syscall.Kill(halted, syscall.SIGCONT)
+	b.until(`document.querySelector("#old").hidden`)
+	p.strike("scheduler", syscall.SIGKILL)
+	b.until(`document.querySelector("#old").hidden && document.querySelector("#trouble").hidden && parseFloat(document.querySelector("#requests").textContent) > 0`)
 	stop()
-	b.until(`document.querySelector("#trouble").hidden`)
+	if b.is(`window.hostile === 1 || document.querySelector("img") !== null`) {
+		t.Error("a model's name is taken for HTML")
+	}
 	if foreign != "" {
 		t.Errorf("the page asks for %s", foreign)
 	}
+}
+
+// keepPicture keeps one of the whole page, once its charts are 90 s long.
+func (b *browser) keepPicture(name string) {
+	b.Helper()
+	time.Sleep(90 * time.Second)
+	b.send("Emulation.setDeviceMetricsOverride", map[string]any{"width": 1180, "height": 975, "deviceScaleFactor": 1, "mobile": false})
+	b.until(`innerHeight === 975`)
+	b.screenshot(name)
 }
 
 // choose has the field of a name take the choice that begins with a letter.

@@ -73,8 +73,8 @@ func (r ofInference) fields() []zap.Field {
 	}
 }
 
-// probes are asked many times a minute by whatever watches the server, itself included.
-var probes = map[string]bool{"/health": true, "/ready": true, "/ping": true, "/v2/health/live": true, "/v2/health/ready": true}
+// probes are asked many times a minute by whatever watches the server, itself and open pages included.
+var probes = map[string]bool{"/ui/now": true, "/health": true, "/ready": true, "/ping": true, "/v2/health/live": true, "/v2/health/ready": true}
 
 // logAccess writes the one line of a request; never text of a prompt or an answer.
 func (f *Frontend) logAccess(x *exchange, r *http.Request) {

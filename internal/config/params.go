@@ -186,7 +186,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.DevMode },
 	}, {
 		Name: "access-log", Group: GroupHTTP, Roles: Frontend,
-		Help:  "log one line a request; probes of /health and /ready only at log-level debug",
+		Help:  "log one line a request; probes of /health and /ready, and what an open /ui asks, only at log-level debug",
 		field: func(c *Config) any { return &c.AccessLog },
 	}, {
 		Name: "drain-timeout", Group: GroupHTTP, Roles: Supervisor | Frontend, Common: true, Value: "TIME",
