@@ -11,7 +11,7 @@ GO = $(shell tools/go.sh)
 PURE := ./engine ./engine/api/... ./engine/batch/... ./engine/board ./engine/checkpoint ./engine/scoring ./engine/decision ./engine/pooling ./engine/grammar ./internal/budget ./internal/gauges ./engine/oip ./engine/images ./engine/inference ./engine/wire ./engine/client/... ./engine/frontend ./engine/completion ./engine/detokenize ./engine/metrics ./engine/spans ./internal/opened ./internal/contentcoding ./internal/requestid ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config ./videoext/media ./internal/hub
 SHELLS := ./internal/mq ./internal/tracing/... ./internal/supervise ./engine/tokenizer ./test/pipeline ./cmd/camera ./cmd/prefillonly/top ./videoext/media/... ./videoext/live ./videoext/camera ./videoext/journal ./videoext/metrics ./videoext/shaper
 
-.PHONY: attack help onnx-tests setup native build install run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak soak-video strikes test-clients bench-cpu bench-dnn figures figures-video clean
+.PHONY: attack help onnx-tests setup native build install deb test-deb run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak soak-video strikes test-clients bench-cpu bench-dnn figures figures-video clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,13 +23,27 @@ setup: ## install what is missing (apt packages, the tokenizer library)
 build: setup ## bin/prefillonly, and bin/camera, which encodes video
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/prefillonly ./cmd/camera
 
-install: ## copy bin/prefillonly and bin/camera, the manual page and shell completions below PREFIX (/usr/local)
+install: ## copy bin/prefillonly and bin/camera, manual pages, completions and the systemd unit below PREFIX (/usr/local)
 	@test -x bin/prefillonly || { echo "install: run 'make build' first, as the user who develops" >&2; exit 1; }
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin bin/prefillonly bin/camera
-	bin/prefillonly man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/prefillonly.1
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5
+	bin/prefillonly man --dir $(DESTDIR)$(PREFIX)/share/man/man1
+	mv -f $(DESTDIR)$(PREFIX)/share/man/man1/*.5 $(DESTDIR)$(PREFIX)/share/man/man5/
 	bin/prefillonly completion bash | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/prefillonly
 	bin/prefillonly completion zsh | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_prefillonly
 	bin/prefillonly completion fish | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/prefillonly.fish
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' configs/prefillonly.service | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/prefillonly.service
+	install -D -m 644 configs/prefillonly.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/prefillonly.conf
+	install -D -m 644 configs/prefillonly.yaml $(DESTDIR)$(PREFIX)/share/doc/prefillonly/prefillonly.yaml
+
+deb: setup ## Debian packages of prefillonly and its camera, into build/packages
+	@tools/setup.sh dpkg-dev
+	@rm -rf build/packages
+	tools/deb.sh build/packages
+
+test-deb: deb ## what a newcomer does with the package, in a Debian that systemd boots: install, start, ask, upgrade, remove (as root)
+	@tools/setup.sh debootstrap systemd-container lintian
+	tools/deb_test.sh build/packages
 
 run: build ## serve the bundled demo model on port 8000
 	bin/prefillonly serve

@@ -15,7 +15,7 @@ func newConfigCommand() *cobra.Command {
 	check := &cobra.Command{
 		Use:     "check",
 		Short:   "Check file, environment and flags as serve would read them",
-		Example: "  prefillonly config check --config /etc/prefillonly/config.yaml",
+		Example: "  prefillonly config check --config /etc/prefillonly/prefillonly.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			_, err := checkedConfig(command)

@@ -2,15 +2,18 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/usage"
 )
@@ -77,38 +80,77 @@ func TestVersionForms(t *testing.T) {
 	}
 }
 
-// TestManualPage: commands, parameters and exit codes are all in it, and groff finds no fault.
-func TestManualPage(t *testing.T) {
-	page := output(t, "man")
-	want := []string{".SH NAME", ".SH EXIT STATUS"}
+// TestManual: commands, parameters and exit codes are all in it, man finds the pages by their names, and groff finds no
+// fault.
+func TestManual(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := command(nil, "man", "--dir", dir).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("man --dir: %v\n%s", err, out)
+	}
+	page := func(file string) string {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	want := func(file string, text string) {
+		t.Helper()
+		if !strings.Contains(page(file), text) {
+			t.Errorf("%s lacks %q", file, text)
+		}
+	}
 	for i := range config.Params {
-		want = append(want, ".B "+usage.Roff(config.Params[i].Title())+"\n")
+		p := &config.Params[i]
+		if p.Roles&config.Serve != 0 {
+			want("prefillonly-serve.1", ".B "+usage.Roff(p.Title())+"\n")
+		}
+		want("prefillonly.yaml.5", ".B "+usage.Roff(p.Name+": "))
 	}
 	for i := range config.ModelParams {
 		p := &config.ModelParams[i]
-		want = append(want, ".B "+usage.Roff(p.Name+": "+p.Value)+"\n")
+		want("prefillonly.yaml.5", ".B "+usage.Roff(p.Name+": "+p.Value)+"\n")
 	}
 	for _, path := range paths(newRootCommand()) {
-		if path[0] != "help" {
-			want = append(want, ".B "+usage.Roff("prefillonly "+strings.Join(path, " ")))
-		}
+		want("prefillonly-"+path[0]+".1", ".B "+usage.Roff("prefillonly "+strings.Join(path, " ")))
+		want("prefillonly.1", ".B "+usage.Roff("prefillonly-"+path[0])+"(1)")
 	}
 	for _, e := range exitCodes {
-		want = append(want, fmt.Sprintf(".B %d\n%s\n", e.Code, usage.Roff(e.Means)))
+		want("prefillonly.1", fmt.Sprintf(".B %d\n%s\n", e.Code, usage.Roff(e.Means)))
 	}
-	for _, w := range want {
-		if !strings.Contains(page, w) {
-			t.Errorf("the page lacks %q", w)
+	for word, file := range map[string]string{"prefillonly": "prefillonly.1", "serve": "prefillonly-serve.1", "prefillonly.yaml": "prefillonly.yaml.5"} {
+		if output(t, "man", word) != page(file) {
+			t.Errorf("man %s is not %s", word, file)
 		}
 	}
+	if output(t, "man") != page("prefillonly.1") {
+		t.Error("man alone is not the page of prefillonly")
+	}
+	if err := command(nil, "man", "nothing").Run(); exitStatus(err) != cli.ExitUsage {
+		t.Errorf("man nothing: %v", err)
+	}
+	lintPages(t, dir)
+}
+
+func exitStatus(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+func lintPages(t *testing.T, dir string) {
+	t.Helper()
 	groff, err := exec.LookPath("groff")
 	if err != nil {
-		t.Skip("groff is not installed; the page's form is not checked")
+		t.Skip("groff is not installed; the pages' form is not checked")
 	}
-	lint := exec.Command(groff, "-man", "-ww", "-z", "-Tutf8")
-	lint.Stdin = strings.NewReader(page)
-	if text, err := lint.CombinedOutput(); err != nil || len(text) > 0 {
-		t.Errorf("groff: %v\n%s", err, text)
+	files, _ := filepath.Glob(filepath.Join(dir, "*.[15]"))
+	for _, file := range files {
+		if text, err := exec.Command(groff, "-man", "-ww", "-z", "-Tutf8", file).CombinedOutput(); err != nil || len(text) > 0 {
+			t.Errorf("groff: %v\n%s", err, text)
+		}
 	}
 }
 

@@ -2,22 +2,81 @@ package main
 
 import (
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 // newManCommand makes `prefillonly man`.
 func newManCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "man",
-		Short:   "Print the manual page",
-		Example: "  prefillonly man | man -l -",
-		Args:    cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			_, err := io.WriteString(command.OutOrStdout(), usage.Manual(command.Root(), version, exitCodes))
-			return err
-		},
+	command := &cobra.Command{
+		Use:   "man [PAGE]",
+		Short: "Print a manual page, or write all of them",
+		Long: `Prints the manual page of prefillonly, of a command (serve) or of the configuration's file (prefillonly.yaml);
+with --dir it writes all of them into a directory.`,
+		Example: "  prefillonly man | man -l -\n  prefillonly man serve | man -l -\n  prefillonly man --dir /usr/local/share/man/man1",
+		Args:    cobra.MaximumNArgs(1),
 	}
+	dir := command.Flags().String("dir", "", "write every page into this `DIRECTORY`")
+	usage.CompleteFlag(command, "dir", usage.Directories)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		pages := usage.Manual(command.Root(), version, exitCodes)
+		if *dir != "" && len(args) == 0 {
+			return writePages(*dir, pages)
+		}
+		page, ok := findPage(pages, args)
+		if !ok || *dir != "" {
+			return cli.UsageError("man: want one of %s, or --dir alone", strings.Join(pageNames(pages), ", "))
+		}
+		_, err := io.WriteString(command.OutOrStdout(), page.Text)
+		return err
+	}
+	command.ValidArgsFunction = func(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return pageNames(usage.Manual(command.Root(), version, exitCodes)), cobra.ShellCompDirectiveNoFileComp
+	}
+	return command
+}
+
+// shortName is what a page is called on the command line.
+func shortName(p usage.Page) string {
+	name := strings.TrimSuffix(p.File, filepath.Ext(p.File))
+	return strings.TrimPrefix(name, "prefillonly-")
+}
+
+func pageNames(pages []usage.Page) (names []string) {
+	for _, p := range pages {
+		names = append(names, shortName(p))
+	}
+	return names
+}
+
+// findPage is the page of a name, or the first.
+func findPage(pages []usage.Page, args []string) (usage.Page, bool) {
+	for _, p := range pages {
+		if len(args) == 0 || args[0] == shortName(p) {
+			return p, true
+		}
+	}
+	return usage.Page{}, false
+}
+
+func writePages(dir string, pages []usage.Page) error {
+	for _, p := range pages {
+		write := func(file *os.File) error {
+			_, err := io.WriteString(file, p.Text)
+			return err
+		}
+		if err := cli.WriteFile(filepath.Join(dir, p.File), write); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -16,39 +17,116 @@ type ExitCode struct {
 	Means string
 }
 
-// Manual is the manual page of a program, in roff with the macros of man(7).
-func Manual(root *cobra.Command, version string, codes []ExitCode) string {
-	m := &manual{}
-	m.write(root, version, codes)
-	return m.text.String()
+// Page is a manual page, in roff with the macros of man(7).
+type Page struct {
+	File string // prefillonly-serve.1
+	Text string
 }
 
-// manual is the page in the making.
-type manual struct{ text strings.Builder }
+// Manual is the manual of a program: the page of all, one of each of its commands, and that of the configuration's file.
+func Manual(root *cobra.Command, version string, codes []ExitCode) []Page {
+	pages := []Page{overview(root, version, codes)}
+	for _, c := range listed(root) {
+		pages = append(pages, commandPage(c, version))
+	}
+	return append(pages, filePage(version))
+}
 
-func (m *manual) write(root *cobra.Command, version string, codes []ExitCode) {
-	fmt.Fprintf(&m.text, ".TH PREFILLONLY 1 \"\" \"prefillonly %s\" \"User Commands\"\n", Roff(version))
-	m.section("NAME", "prefillonly - "+root.Short)
+// listed are the commands below c that have something to say.
+func listed(c *cobra.Command) (list []*cobra.Command) {
+	for _, member := range c.Commands() {
+		if !member.Hidden && member.Name() != "help" {
+			list = append(list, member)
+		}
+	}
+	return list
+}
+
+func overview(root *cobra.Command, version string, codes []ExitCode) Page {
+	m := begin("prefillonly", "1", version, root.Short)
 	m.section("SYNOPSIS", "prefillonly COMMAND [ARGUMENTS]")
 	m.section("DESCRIPTION", root.Long)
-	m.section("COMMANDS", "")
-	for _, c := range root.Commands() {
-		m.command(c)
+	m.section("COMMANDS", "Each has a page of its own.")
+	for _, c := range listed(root) {
+		m.item(pageName(c)+"(1)", c.Short)
 	}
-	m.section("PARAMETERS", "Flags of serve, and of the roles that read them. Each is also a variable (PREFILLONLY_MAX_MODEL_LEN) and a key of the --config file (max-model-len), which PREFILLONLY_CONFIG names too. Flags win over variables, these over the file.")
-	for _, g := range config.Groups {
-		m.group(g)
-	}
+	m.section("FILES", "")
+	m.item("/etc/prefillonly/prefillonly.yaml", "parameters of the service, see prefillonly.yaml(5)")
+	m.item("/etc/default/prefillonly", "variables of the service: keys and tokens")
 	m.section("EXIT STATUS", "")
 	for _, e := range codes {
 		m.item(fmt.Sprint(e.Code), e.Means)
 	}
-	m.section("EXAMPLES", "")
-	m.text.WriteString(".nf\n" + Roff(root.Example) + "\n.fi\n")
+	m.examples(root.Example)
+	m.section("SEE ALSO", "prefillonly.yaml(5), prefillonly-serve(1)")
+	return m.page()
 }
 
+// commandPage describes a command and those below it.
+func commandPage(c *cobra.Command, version string) Page {
+	m := begin(pageName(c), "1", version, c.Short)
+	m.section("SYNOPSIS", "")
+	for _, part := range append([]*cobra.Command{c}, listed(c)...) {
+		m.item(synopsis(part), part.Short)
+	}
+	m.section("DESCRIPTION", about(c))
+	if parameters(c) {
+		m.text.WriteString(".PP\n" + Roff("Every parameter is also a variable (PREFILLONLY_MAX_MODEL_LEN) and a key of the file of --config (max-model-len), which PREFILLONLY_CONFIG names too. Flags win over variables, these over the file.") + "\n")
+	}
+	m.flags("OPTIONS", c)
+	for _, member := range listed(c) {
+		m.section(strings.ToUpper(member.Name()), about(member))
+		m.flags("", member)
+		m.literal(member.Example)
+	}
+	m.examples(c.Example)
+	m.section("SEE ALSO", "prefillonly(1), prefillonly.yaml(5)")
+	return m.page()
+}
+
+// filePage describes the keys of the file of --config.
+func filePage(version string) Page {
+	m := begin("prefillonly.yaml", "5", version, "parameters of a server")
+	m.section("DESCRIPTION", "A YAML file of keys and values that --config or PREFILLONLY_CONFIG names. Each key is also a flag of prefillonly-serve(1), and a variable: max-model-len is PREFILLONLY_MAX_MODEL_LEN. Flags win over variables, these over the file, and that over the defaults. An unknown key, or one that is given twice, is an error. `prefillonly config check` reads a file as serve would.")
+	for _, g := range config.Groups {
+		m.group(g, strings.ToUpper(string(g)), func(*config.Param) bool { return true }, func(p *config.Param) string { return p.Name + ": " + cmp.Or(p.Value, "true|false") })
+	}
+	m.examples("  model: /srv/models/Qwen2.5-0.5B-Instruct\n  host: 0.0.0.0\n  api-key-file: /etc/prefillonly/api-keys")
+	m.section("SEE ALSO", "prefillonly-serve(1), prefillonly-config(1)")
+	return m.page()
+}
+
+func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+func synopsis(c *cobra.Command) string { return strings.TrimSuffix(c.UseLine(), " [flags]") }
+func about(c *cobra.Command) string    { return cmp.Or(c.Long, c.Short+".") }
+
+// parameters says whether the command takes any of the table's.
+func parameters(c *cobra.Command) (any bool) {
+	c.Flags().VisitAll(func(f *pflag.Flag) { any = any || config.Find(f.Name) != nil })
+	return any
+}
+
+// manual is a page in the making.
+type manual struct {
+	file string
+	text strings.Builder
+}
+
+func begin(name, section, version, short string) *manual {
+	m := &manual{file: name + "." + section}
+	fmt.Fprintf(&m.text, ".TH %s %s \"\" \"prefillonly %s\"\n", strings.ToUpper(Roff(name)), section, Roff(version))
+	m.section("NAME", "")
+	m.text.WriteString(Roff(name) + " \\- " + Roff(strings.TrimSuffix(short, ".")) + "\n")
+	return m
+}
+
+func (m *manual) page() Page { return Page{m.file, m.text.String()} }
+
 func (m *manual) section(name, text string) {
-	fmt.Fprintf(&m.text, ".SH %s\n%s\n", name, Roff(text))
+	fmt.Fprintf(&m.text, ".SH %s\n", Roff(name))
+	if text != "" {
+		m.text.WriteString(Roff(text) + "\n")
+	}
 }
 
 // item is a term and what it means.
@@ -56,34 +134,53 @@ func (m *manual) item(term, text string) {
 	fmt.Fprintf(&m.text, ".TP\n.B %s\n%s\n", Roff(term), Roff(text))
 }
 
-// command describes a command, the flags it alone has, and the commands below it.
-func (m *manual) command(c *cobra.Command) {
-	if c.Hidden || c.Name() == "help" {
-		return
-	}
-	m.item(strings.TrimSuffix(c.UseLine(), " [flags]"), c.Short)
-	ownFlags(c).VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" {
-			return
-		}
-		value, usage := pflag.UnquoteUsage(f)
-		fmt.Fprintf(&m.text, ".RS\n.TP\n.B %s\n%s\n.RE\n", Roff(strings.TrimSpace("--"+f.Name+" "+value)), Roff(usage))
-	})
-	for _, member := range c.Commands() {
-		m.command(member)
+func (m *manual) examples(text string) {
+	if text != "" {
+		m.section("EXAMPLES", "")
+		m.literal(text)
 	}
 }
 
-func (m *manual) group(g config.Group) {
-	fmt.Fprintf(&m.text, ".SS %s\n", Roff(string(g)))
+func (m *manual) literal(text string) {
+	if text != "" {
+		m.text.WriteString(".PP\n.nf\n" + Roff(text) + "\n.fi\n")
+	}
+}
+
+// flags are those that the command alone has, then its parameters by group.
+func (m *manual) flags(header string, c *cobra.Command) {
+	if header != "" {
+		m.section(header, "")
+	}
+	ownFlags(c).VisitAll(func(f *pflag.Flag) {
+		value, usage := pflag.UnquoteUsage(f)
+		if f.Name == "help" {
+			value = ""
+		}
+		m.item(strings.TrimSpace("--"+f.Name+" "+value), usage)
+	})
+	for _, g := range config.Groups {
+		m.group(g, "", func(p *config.Param) bool { return p.Secret && parameters(c) || c.Flags().Lookup(p.Name) != nil }, (*config.Param).Title)
+	}
+}
+
+// group lists the parameters of a group that some are meant of, under a section's name or else a heading.
+func (m *manual) group(g config.Group, section string, meant func(*config.Param) bool, title func(*config.Param) string) {
+	header := fmt.Sprintf(".SS %s\n", Roff(string(g)))
+	if section != "" {
+		header = fmt.Sprintf(".SH %s\n", Roff(section))
+	}
+	any := false
 	for i := range config.Params {
 		p := &config.Params[i]
-		if p.Group != g {
+		if p.Group != g || !meant(p) {
 			continue
 		}
-		m.item(p.Title(), p.Text())
+		m.text.WriteString(header)
+		m.item(title(p), p.Text())
+		header, any = "", true
 	}
-	if g != config.GroupModel {
+	if g != config.GroupModel || !any {
 		return
 	}
 	m.text.WriteString(".SS Keys of a model in models\n")

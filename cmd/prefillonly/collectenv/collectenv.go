@@ -28,7 +28,7 @@ Values of keys, tokens and passwords are not shown, nor those in addresses. What
 
 With the --config file and the flags of serve it tells the settings as the server would read them.`,
 		Example: `  prefillonly collect-env > env.txt
-  prefillonly collect-env --json --config /etc/prefillonly/config.yaml`,
+  prefillonly collect-env --json --config /etc/prefillonly/prefillonly.yaml`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := command.Flags().Bool("json", false, "as a JSON object")
