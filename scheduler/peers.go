@@ -145,9 +145,9 @@ func (c *Core) remove(p *fleet.Peer) {
 	c.frontends = slices.DeleteFunc(c.frontends, func(f *fleet.Frontend) bool { return f == p.Frontend })
 	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool { return s.from == p.Frontend })
 	jobs := fleet.InOrder(slices.Collect(maps.Values(p.Frontend.Jobs)))
-	for _, waiting := range []bool{true, false} { // those in passes last: a pass that ends starts another
+	for _, all := range []bool{false, true} { // those in passes last: a pass that ends starts another, for which a lowest one is put back
 		for _, j := range jobs {
-			if (j.State != fleet.InPass) == waiting {
+			if p.Frontend.Jobs[j.Submit.ID] == j && (all || j.State != fleet.InPass) {
 				c.withdraw(j)
 			}
 		}
