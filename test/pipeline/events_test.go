@@ -112,7 +112,7 @@ func (f *follower) replay(s *zmq.Socket) {
 // that overflows.
 func TestCacheEvents(t *testing.T) {
 	dir := "ipc://" + t.TempDir()
-	p := &pipeline{t: t, endpoint: dir + "/s"}
+	p := &pipeline{t: t, runner: nullRunner{}, endpoint: dir + "/s"}
 	events, err := mq.NewPublisher(mq.PublisherOptions{
 		Endpoint: dir + "/e", ReplayEndpoint: dir + "/r", Topic: "kv@pod@demo", BufferSteps: 1000, HWM: 1000,
 	})

@@ -66,12 +66,15 @@ func (p *nullPass) Results() []wire.ItemResult {
 // pipeline is a frontend, a scheduler and an executor joined by ZeroMQ in one process.
 type pipeline struct {
 	t                   testing.TB
+	runner              executor.Runner // of executors that are started
 	endpoint, address   string
 	scheduler, executor func() // stop them
 }
 
-func newPipeline(t testing.TB) *pipeline {
-	p := &pipeline{t: t, endpoint: "ipc://" + filepath.Join(t.TempDir(), "s")}
+func newPipeline(t testing.TB) *pipeline { return newPipelineOf(t, nullRunner{}) }
+
+func newPipelineOf(t testing.TB, runner executor.Runner) *pipeline {
+	p := &pipeline{t: t, runner: runner, endpoint: "ipc://" + filepath.Join(t.TempDir(), "s")}
 	p.startScheduler()
 	p.startExecutor()
 	conn, err := mq.Dial(p.endpoint, mq.Options{})
@@ -139,7 +142,7 @@ func (p *pipeline) startExecutor() {
 		p.t.Fatal(err)
 	}
 	stop := background(p.t, func(ctx context.Context) error {
-		return executor.Run(ctx, executor.Config{Name: "null-0", Heartbeat: 50 * time.Millisecond, Log: zap.NewNop()}, conn, func() (executor.Runner, error) { return nullRunner{}, nil })
+		return executor.Run(ctx, executor.Config{Name: "null-0", Heartbeat: 50 * time.Millisecond, Log: zap.NewNop()}, conn, func() (executor.Runner, error) { return p.runner, nil })
 	})
 	p.executor = func() { stop(); conn.Close() }
 }

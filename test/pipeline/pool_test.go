@@ -120,7 +120,7 @@ type pooled struct {
 }
 
 func newPool(t *testing.T, open func() executor.Runner, cfg client.Config) *pooled {
-	p := &pooled{pipeline: &pipeline{t: t, endpoint: "ipc://" + t.TempDir() + "/s"}}
+	p := &pooled{pipeline: &pipeline{t: t, runner: nullRunner{}, endpoint: "ipc://" + t.TempDir() + "/s"}}
 	p.startScheduler()
 	p.start(open())
 	conn, err := mq.Dial(p.endpoint, mq.Options{})
