@@ -83,6 +83,14 @@ func (e *Error) UnmarshalJSON(data []byte) error {
 // send many; a key given twice is refused wherever it is, and a field that is not as its tags say (package fields).
 func Decode(body []byte, into any) *Error {
 	fields.SetDefaults(into)
+	if decodeBulk(body, into) {
+		return checkTags(into)
+	}
+	return decodeWhole(body, into)
+}
+
+// decodeWhole decodes a body by encoding/json alone, and explains what is wrong with it.
+func decodeWhole(body []byte, into any) *Error {
 	err := json.Unmarshal(body, into)
 	if err == nil {
 		if err := checkOnce(body); err != nil {

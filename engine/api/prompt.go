@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -209,35 +210,31 @@ func (s *scanner) text() (string, error) {
 
 // tokens decodes the list of token ids at s.
 func (s *scanner) tokens() ([]uint32, error) {
-	end := bytes.IndexByte(s.raw[s.at:], ']')
-	if end < 0 {
-		return nil, Invalid(s.field, "%s has a list without an end", s.field)
+	ids, n := idList(s.raw[s.at:])
+	if n == 0 {
+		return nil, s.badToken()
 	}
-	ids := make([]uint32, 0, 1+bytes.Count(s.raw[s.at:s.at+end], []byte{','}))
-	err := s.each(func() error {
-		start, value := s.at, uint64(0)
-		for c := s.peek(); c >= '0' && c <= '9' && s.at-start < 11; c = s.peek() {
-			value = value*10 + uint64(c-'0')
-			s.at++
-		}
-		switch s.peek() {
-		case ',', ']', ' ', '\t', '\n', '\r':
-		default:
-			return s.badToken(start, len(ids))
-		}
-		if s.at == start || value > math.MaxUint32 {
-			return s.badToken(start, len(ids))
-		}
-		ids = append(ids, uint32(value))
-		return nil
-	})
-	return ids, err
+	s.at += n
+	return ids, nil
 }
 
-func (s *scanner) badToken(start, index int) *Error {
-	shown := s.raw[start:min(len(s.raw), start+24)]
-	if end := bytes.IndexAny(shown, ",] \t\r\n"); end >= 0 {
-		shown = shown[:end]
+// badToken says which element of the list at s is no token id.
+func (s *scanner) badToken() error {
+	index := 0
+	err := s.each(func() error {
+		shown := s.raw[s.at:]
+		if end := bytes.IndexAny(shown, ",] \t\r\n"); end >= 0 {
+			shown = shown[:end]
+		}
+		if _, err := strconv.ParseUint(string(shown), 10, 32); err != nil {
+			return Invalid(s.field, "%s: element %d is %s; a token id is an integer from 0 to %d", s.field, index, shown[:min(len(shown), 24)], uint32(math.MaxUint32))
+		}
+		s.at += len(shown)
+		index++
+		return nil
+	})
+	if err == nil {
+		err = Invalid(s.field, "%s is not a well formed list", s.field)
 	}
-	return Invalid(s.field, "%s: element %d is %s; a token id is an integer from 0 to %d", s.field, index, shown, uint32(math.MaxUint32))
+	return err
 }

@@ -19,6 +19,8 @@ type CompletionRequest struct {
 	AddSpecialTokens bool   `json:"add_special_tokens" default:"true"`
 }
 
+func (r *CompletionRequest) bulk() (string, *[][]uint32) { return "prompt", &r.Prompt.Tokens }
+
 // completionBody is what a completion request is decoded into.
 type completionBody struct {
 	CompletionRequest
