@@ -41,7 +41,7 @@ func IsName(word string) bool {
 // Parse reads org/name or org/name@revision. A revision that is given beside it must be the same.
 func Parse(word, revision string) (Model, error) {
 	if !IsName(word) {
-		return Model{}, fmt.Errorf("%q is no model's name: want org/name, without -- and ..", word)
+		return Model{}, fmt.Errorf("%q is no model's name: want org/name, with neither -- nor .. in it", word)
 	}
 	id, own, given := strings.Cut(word, "@")
 	switch {

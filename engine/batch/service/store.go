@@ -116,7 +116,7 @@ func page[T any](tx *bolt.Tx, bucket []byte, owner, after string, newest bool, l
 		if after == "" {
 			after = "\xff"
 		}
-		if key, text = c.Seek(keyOf(owner, after)); key == nil {
+		if key, _ = c.Seek(keyOf(owner, after)); key == nil {
 			key, text = c.Last()
 		} else {
 			key, text = c.Prev()
