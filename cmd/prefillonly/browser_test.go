@@ -186,7 +186,7 @@ func (b *browser) fill(text string) {
 // until waits until an expression is true on the page.
 func (b *browser) until(expression string) {
 	b.Helper()
-	for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(150 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(150 * time.Millisecond) {
 		if b.is(expression) {
 			return
 		}
@@ -194,7 +194,7 @@ func (b *browser) until(expression string) {
 	var page struct{ Result struct{ Value string } }
 	b.into(&page, "Runtime.evaluate", map[string]any{"expression": "document.body.innerText", "returnByValue": true})
 	b.screenshot("../../build/page-failed.png")
-	b.Fatalf("not within 40 s: %s\nthe page says:\n%s", expression, page.Result.Value)
+	b.Fatalf("not within 2 minutes: %s\nthe page says:\n%s", expression, page.Result.Value)
 }
 
 func (b *browser) screenshot(name string) {

@@ -66,7 +66,7 @@ func (s *Server) admit(ctx context.Context, spec *Spec, n *jobs.Network, d deman
 // What is looked at before a stream is refused.
 const (
 	greyFrames = 5
-	greyTime   = 2 * time.Second // at most
+	greyTime   = 5 * time.Second // at most
 )
 
 // sample is what the network takes for a grey frame, the median of some; false if it does not look at them in time.

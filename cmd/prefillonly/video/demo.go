@@ -3,6 +3,7 @@ package video
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -105,10 +106,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return ignoreCancelled(ctx, err)
 	}
-	if err := d.declare(ctx, base); err != nil {
+	rate, err := d.declare(ctx, base)
+	if err != nil {
 		return ignoreCancelled(ctx, err)
 	}
-	if err := d.start(program, "run", "--server", base, "--stream", "street", "--source", d.clip, "--loop"); err != nil {
+	if err := d.start(program, "run", "--server", base, "--stream", "street", "--source", d.clip, "--loop", "--rate", strconv.Itoa(rate)); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.out, "The page is at %s/video. Ctrl-C ends the demo.\n", base)
@@ -176,10 +178,26 @@ func (d *demo) serve(ctx context.Context) (base string, err error) {
 	}
 }
 
-// declare adds the camera's stream.
-func (d *demo) declare(ctx context.Context, base string) error {
-	return d.ask(ctx, http.MethodPost, base+"/v1/video/streams", `{"name":"street","model":"detector","source":"camera","score":0.5,"deadline_ms":2000,"method":`+strconv.Quote(d.method)+`}`)
+// declare adds the camera's stream, with as many frames in a second as the server takes from a slow or busy machine.
+func (d *demo) declare(ctx context.Context, base string) (rate int, err error) {
+	for rate = clipRate; ; rate /= 2 {
+		body := fmt.Sprintf(`{"name":"street","model":"detector","source":"camera","score":0.5,"deadline_ms":2000,"method":%q,"rate":%d}`, d.method, rate)
+		err = d.ask(ctx, http.MethodPost, base+"/v1/video/streams", body)
+		var refused *refusal
+		if !errors.As(err, &refused) || refused.status != http.StatusTooManyRequests || rate < 2 {
+			return rate, err
+		}
+		fmt.Fprintf(d.out, "%d frames a second are too many for this machine now\n", rate)
+	}
 }
+
+// refusal is an answer that is none of success.
+type refusal struct {
+	status int
+	said   string
+}
+
+func (r *refusal) Error() string { return r.said }
 
 func (d *demo) ask(ctx context.Context, method, url, body string) error {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
@@ -193,7 +211,7 @@ func (d *demo) ask(ctx context.Context, method, url, body string) error {
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
-		return fmt.Errorf("%s %s: %s: %s", method, url, answer.Status, text)
+		return &refusal{answer.StatusCode, fmt.Sprintf("%s %s: %s: %s", method, url, answer.Status, text)}
 	}
 	return nil
 }
