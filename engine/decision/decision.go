@@ -142,7 +142,7 @@ func (c *Call) job(prompt []engine.TokenID, work *engine.Tokens, limit int) erro
 	}, c.from.Arrived, c.results, len(c.jobs))
 	var length *client.LengthError
 	if errors.As(err, &length) {
-		return api.Invalid("input", "the input and a question have %d tokens together; the model's context holds %d", length.Prompt, limit-length.Generate)
+		return tooLong("the input and a question have %d tokens together; the model's context holds %d; shorten the input or the question", length.Prompt, limit-length.Generate)
 	}
 	if err == nil {
 		c.jobs = append(c.jobs, job)

@@ -209,7 +209,8 @@ func TestTooMuch(t *testing.T) {
 		t.Fatal(refused)
 	}
 	text := &completion.Text{Tokenizer: letters{}, Template: letters{}}
-	_, err := New(nil).Prepare(t.Context(), text, completion.Origin{Model: "other"}, request)
+	pool := client.New(client.Config{}, clienttest.NewScheduler(nil), zap.NewNop())
+	_, err := New(pool).Prepare(t.Context(), text, completion.Origin{Model: "other"}, request)
 	if err == nil || !strings.Contains(err.Error(), "16777216 tokens") {
 		t.Errorf("300 questions about 65,536 tokens: %v, want a refusal with the limit", err)
 	}

@@ -55,9 +55,31 @@ func (c *Call) read(ctx context.Context, text *completion.Text, end string, q *d
 	if err != nil {
 		return out, err
 	}
+	if err := c.checkText(text, prompt); err != nil {
+		return out, err
+	}
 	out.labels = labels
 	out.prompt, err = text.Tokens(ctx, c.from.Salt, "input", prompt, false)
 	return out, err
+}
+
+// checkText refuses a prompt that no tokenization can fit into the context, before time is spent on it.
+func (c *Call) checkText(text *completion.Text, prompt string) error {
+	m := c.s.pool.State().Models[c.from.Model]
+	if m == nil || m.Tokens == nil {
+		return nil
+	}
+	limit, width := m.Tokens.MaxModelLen, text.BytesPerToken()
+	if len(prompt)/width <= limit {
+		return nil
+	}
+	return tooLong("the input and a question have %d bytes together; the model's context holds %d tokens, of at most %d bytes each: no more than %d bytes; shorten the input or the question", len(prompt), limit, width, limit*width)
+}
+
+func tooLong(format string, args ...any) *api.Error {
+	e := api.Invalid("input", format, args...)
+	e.Code = "context_length_exceeded"
+	return e
 }
 
 func questionText(q *decisions.Question, names []string) []string {

@@ -79,9 +79,11 @@ func TestLongTextsAreCutOff(t *testing.T) {
 	for path, body := range map[string]string{
 		"/v1/completions":      `{"prompt":["a","` + long + `"]}`,
 		"/v1/chat/completions": `{"messages":[{"role":"user","content":"` + long[10:] + `"}]}`,
+		"/v1/decisions":        `{"input":"` + long + `","questions":[{"type":"predicate","instructions":"a"}]}`,
+		"/v1/systemone":        `{"state":"` + long + `","questions":{"a":{"type":"noul","instructions":"a"}}}`,
 	} {
 		w := do(f, http.MethodPost, path, body)
-		for _, figure := range []string{"context_length_exceeded", "128 tokens", "at most 4 bytes", "no more than 512 bytes", "bytes; shorten"} {
+		for _, figure := range []string{"context_length_exceeded", "128 tokens", "at most 4 bytes", "no more than 512 bytes", "; shorten"} {
 			if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), figure) {
 				t.Errorf("%s: status %d, %s; want %q", path, w.Code, w.Body, figure)
 			}

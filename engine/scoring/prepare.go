@@ -85,11 +85,10 @@ func (c *Call) apart(ctx context.Context) error {
 			if text, err = c.part(ctx, list.field, text, list.most); err != nil {
 				return err
 			}
-			p, err := c.one(ctx, i, list.prefix, text)
+			p, err := c.one(ctx, list.field, i, list.prefix, text)
 			if err != nil {
 				return err
 			}
-			p.field = list.field
 			c.prompts = append(c.prompts, p)
 		}
 	}
@@ -115,7 +114,7 @@ func (c *Call) labels(ctx context.Context) error {
 			if c.ItemFirst {
 				text = c.Inputs[i].Text + c.Query.Text
 			}
-			p, err := c.one(ctx, i, "", text)
+			p, err := c.one(ctx, c.Field, i, "", text)
 			if err != nil {
 				return err
 			}

@@ -99,20 +99,20 @@ func (c *Call) checkText(field, text string) error {
 		return nil
 	}
 	return &completion.FieldError{Field: field, Err: engine.Errorf(engine.CodeTooLong,
-		"the model takes %d tokens, of at most %d bytes each: no more than %d bytes; a text of %s has %d; shorten it or ask for truncation", limit, width, limit*width, field, len(text))}
+		"the model takes %d tokens, of at most %d bytes each: no more than %d bytes; a text of %s has %d bytes; shorten it or ask for truncation", limit, width, limit*width, field, len(text))}
 }
 
-// one is the prompt of a text behind a prefix.
-func (c *Call) one(ctx context.Context, index int, prefix, text string) (prompt, error) {
-	ids, err := c.tokens(ctx, c.Field, prefix+text)
-	p := prompt{first: ids, field: c.Field, index: index}
+// one is the prompt of a text, which came in field, behind a prefix.
+func (c *Call) one(ctx context.Context, field string, index int, prefix, text string) (prompt, error) {
+	ids, err := c.tokens(ctx, field, prefix+text)
+	p := prompt{first: ids, field: field, index: index}
 	if c.AddSpecial {
 		p.before, p.after = c.subject.Specials.Around()
 	}
 	if err != nil || prefix == "" || !c.subject.Unprompted || c.ask.Pool != c.subject.Pool {
 		return p, err
 	}
-	alone, err := c.tokens(ctx, c.Field, prefix)
+	alone, err := c.tokens(ctx, field, prefix)
 	p.prompted = len(p.before) + len(alone)
 	return p, err
 }
@@ -125,7 +125,7 @@ func (c *Call) input(ctx context.Context, i int, prefix string) (prompt, error) 
 	case in.Pair != nil:
 		return c.pair(ctx, c.Field, c.Field, i, in.Text, *in.Pair)
 	default:
-		return c.one(ctx, i, prefix, in.Text)
+		return c.one(ctx, c.Field, i, prefix, in.Text)
 	}
 }
 
@@ -136,7 +136,7 @@ func (c *Call) inputs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p, err := c.one(ctx, 0, "", text)
+		p, err := c.one(ctx, c.Field, 0, "", text)
 		c.prompts = []prompt{p}
 		return err
 	}
