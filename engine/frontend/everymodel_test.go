@@ -21,6 +21,16 @@ var everyModel = []struct {
 	{"ranker", checkpoint.Model{Kind: checkpoint.Classifier, Pool: engine.PoolFirst, Labels: []string{"fits"}, Activation: checkpoint.Sigmoid}},
 }
 
+// kindOf is the place of a name in everyModel.
+func kindOf(name string) int {
+	for i := range everyModel {
+		if everyModel[i].name == name {
+			return i
+		}
+	}
+	panic(name)
+}
+
 const (
 	contextTokens = 128
 	vectorNumbers = 2
