@@ -233,7 +233,10 @@ func TestFrameNestsIntoPrompt(t *testing.T) {
 		}
 	})
 	frames, late := 0, 0
+	period := time.NewTicker(30 * time.Millisecond) // a stream that sends as fast as it is answered asks for all of the device, and is refused
+	defer period.Stop()
 	p.until("nested", func() bool {
+		<-period.C
 		job := engine.Job{Model: "rows", Stream: "camera", Promised: true, Deadline: 60 * time.Millisecond}
 		out, err := p.infer(job, row(1), false)
 		if frames++; err != nil {
