@@ -13,13 +13,17 @@ const (
 	BF16
 	F16
 	F8E4M3 // weights of linear layers alone, with a scale for each row; see E4M3
+	I8     // weights of linear layers alone, with a scale for each row; see QuantizeI8
 )
 
 // Size is the number of bytes of one element.
-func (t DType) Size() int64 { return [...]int64{4, 2, 2, 1}[t] }
+func (t DType) Size() int64 { return [...]int64{4, 2, 2, 1, 1}[t] }
+
+// Scaled says that elements are codes, each worth so many times its row's scale.
+func (t DType) Scaled() bool { return t == F8E4M3 || t == I8 }
 
 func (t DType) String() string {
-	return [...]string{"float32", "bfloat16", "float16", "float8_e4m3fn"}[t]
+	return [...]string{"float32", "bfloat16", "float16", "float8_e4m3fn", "int8"}[t]
 }
 
 // Buffer is memory of a Backend. It is made by Backend.Alloc and lives until Free.
@@ -55,7 +59,9 @@ type HostTensor struct {
 	Cols int
 	Data []byte
 
-	Scale []float32 // of F8E4M3: element (i, j) is worth Scale[i] times its code; nil for other types
+	Scale []float32 // of F8E4M3 and I8: element (i, j) is worth Scale[i] times its code; nil for other types
+
+	WeightOnly bool // of I8: activations are not quantised
 
 	File File // what Data is a mapping of; nil for other memory
 }
@@ -81,7 +87,7 @@ func (t HostTensor) ReadPart(dst, part []byte) error {
 // differs.
 func (t HostTensor) Check() error {
 	want, scales := int64(t.Rows)*int64(t.Cols)*t.Type.Size(), 0
-	if t.Type == F8E4M3 {
+	if t.Type.Scaled() {
 		scales = t.Rows
 	}
 	switch {
@@ -94,9 +100,9 @@ func (t HostTensor) Check() error {
 }
 
 // CheckUnquantized is Check for tensors that are not weights of linear layers: these may not be
-// F8E4M3.
+// codes.
 func (t HostTensor) CheckUnquantized() error {
-	if t.Type == F8E4M3 {
+	if t.Type.Scaled() {
 		return fmt.Errorf("tensor %q is %s, which only the weights of linear layers may be", t.Name, t.Type)
 	}
 	return t.Check()
@@ -186,6 +192,11 @@ type AttentionSpec struct {
 // Other devices multiply codes and activations in ActType, with the column's scale applied to the weight
 // or to the sum.
 //
+// For weights in I8 each row of activations is quantised too, after it is rounded to ActType, as QuantizeI8
+// does. Products of codes are summed exactly, in int32, and each sum, as float32, is multiplied by its column's
+// scale and then by its row's. Of WeightOnly weights, codes and activations are multiplied in ActType, with
+// the column's scale applied to the weight or to the sum.
+//
 // The bits of a row's result depend on nothing but that row's inputs: not on the number of rows of
 // the call, on the row's place, on the threads, nor on other segments.
 type Backend interface {
@@ -200,7 +211,7 @@ type Backend interface {
 	Read(dst []byte, b Buffer, off int64)
 
 	// NewLinear packs the parts, stacked along their rows, into one matrix; bias parts may be empty. Of
-	// the parts, either all are F8E4M3 or none.
+	// the parts, either all are F8E4M3 or none, and either all are I8 and WeightOnly alike or none.
 	NewLinear(parts []HostTensor, bias []HostTensor) (Linear, error)
 	// NewGatedLinear packs gate and up projections for MLP.
 	NewGatedLinear(gate, up HostTensor) (Linear, error)

@@ -25,6 +25,10 @@ func Expand(dst []float32, t DType, src []byte) {
 		for i := range dst {
 			dst[i] = E4M3(src[i]).Float32()
 		}
+	case I8:
+		for i := range dst {
+			dst[i] = float32(int8(src[i]))
+		}
 	}
 }
 
