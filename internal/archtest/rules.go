@@ -283,7 +283,7 @@ var externals = []struct {
 }{
 	{"C", []string{"kernels/cpu", "kernels/cpu/networks", "kernels/cpu/onednn", "kernels/cpu/raw", "kernels/cuda/cublas", "kernels/cuda/cudnn", "kernels/cuda/driver", "kernels/cuda/nccl", "kernels/cuda/simt", "engine/tokenizer", "videoext/media/ffmpeg", "videoext/media/x264"}, "all else builds with CGO_ENABLED=0"},
 	{"videoext/media/x264", []string{"cmd/camera"}, "libx264 is GPL: what links it is a program of its own"},
-	{"google.golang.org/protobuf", []string{"engine/dnn/onnx", "engine/dnn/onnx/onnxtest", "internal/tracing/tracingtest"}, "protobuf is ONNX's format of files, and OTLP's of spans"},
+	{"google.golang.org/protobuf", []string{"engine/dnn/onnx", "engine/dnn/onnx/onnxtest", "internal/tracing", "internal/tracing/tracingtest"}, "protobuf is ONNX's format of files, and OTLP's of spans"},
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},

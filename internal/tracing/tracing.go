@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/zap"
@@ -51,6 +50,7 @@ type Tracer struct {
 	sent, dropped, failed atomic.Uint64
 
 	// owned by run
+	encoding encoding
 	told     Counts // when it was last logged
 	toldAt   time.Time
 	lastFail string
@@ -199,16 +199,13 @@ func (t *Tracer) export(batch []ended, count int) {
 		t.dropped.Add(uint64(count))
 		return
 	}
-	spans := make([]*tracepb.Span, 0, count)
 	for _, e := range batch {
-		spans = encode(spans, e.request, e.story.Spans())
+		t.encoding.add(e.request, e.story.Spans())
 	}
+	message := t.encoding.message(&tracepb.ResourceSpans{Resource: t.resource})
 	ctx, cancel := context.WithTimeout(t.stopping, t.cfg.timeout)
 	defer cancel()
-	err := t.client.UploadTraces(ctx, []*tracepb.ResourceSpans{{
-		Resource:   t.resource,
-		ScopeSpans: []*tracepb.ScopeSpans{{Scope: &commonpb.InstrumentationScope{Name: scope}, Spans: spans}},
-	}})
+	err := t.client.UploadTraces(ctx, []*tracepb.ResourceSpans{message})
 	if err == nil {
 		t.sent.Add(uint64(count))
 		return

@@ -80,6 +80,25 @@ func TestSends(t *testing.T) {
 	}
 }
 
+// TestTextsOfClients: what a client wrote that is not UTF-8 costs no span.
+func TestTextsOfClients(t *testing.T) {
+	c := tracingtest.Start(t)
+	tracer, _ := start(t, read(t, c.GRPC, nil))
+	strange := oneSpan()
+	strange[0].Name, strange[0].Failed = "GET /\xff", "\xc3"
+	strange[0].Attributes[0] = Text("url.path", "/\xff")
+	tracer.End(tracer.Begin(http.Header{}), strange)
+	tracer.End(tracer.Begin(http.Header{}), oneSpan())
+	tracer.Close(t.Context())
+	all := c.Spans(t, 2)
+	if s := all[0]; s.Name != "GET /\uFFFD" || s.Status.GetMessage() != "\uFFFD" || s.Attributes[0].Value.GetStringValue() != "/\uFFFD" {
+		t.Errorf("%v", s)
+	}
+	if got := tracer.Counts(); got != (Counts{Sent: 2}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func hexOf(id []byte) string {
 	const digits = "0123456789abcdef"
 	var b strings.Builder
