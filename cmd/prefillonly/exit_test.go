@@ -74,3 +74,14 @@ func TestDeviceExits(t *testing.T) {
 		t.Errorf("exit code %d of an error that has one, want %d", got, cli.ExitLost)
 	}
 }
+
+// TestLoopback: which address a probe asks of a server that listens on all.
+func TestLoopback(t *testing.T) {
+	for host, want := range map[string]string{
+		"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "127.0.0.2": "127.0.0.2", "example.org": "example.org",
+	} {
+		if got := loopback(host); got != want {
+			t.Errorf("%q: %q, want %q", host, got, want)
+		}
+	}
+}

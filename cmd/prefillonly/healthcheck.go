@@ -30,12 +30,8 @@ func newHealthcheckCommand() *cobra.Command {
 
 // probe asks the frontend on this host; an answer other than 200 is an error.
 func probe(cfg *config.Config, path string) error {
-	host := cfg.Host
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
 	client := http.Client{Timeout: probeTimeout}
-	response, err := client.Get("http://" + net.JoinHostPort(host, strconv.Itoa(cfg.Port)) + path)
+	response, err := client.Get("http://" + net.JoinHostPort(loopback(cfg.Host), strconv.Itoa(cfg.Port)) + path)
 	if err != nil {
 		return err
 	}
@@ -44,4 +40,16 @@ func probe(cfg *config.Config, path string) error {
 		return fmt.Errorf("%s answers %s", path, response.Status)
 	}
 	return nil
+}
+
+// loopback is the address of this host at which a server on all its addresses answers, others unchanged. It is a number:
+// an image need not know localhost.
+func loopback(host string) string {
+	switch ip := net.ParseIP(host); {
+	case host == "" || ip != nil && ip.IsUnspecified() && ip.To4() != nil:
+		return "127.0.0.1"
+	case ip != nil && ip.IsUnspecified():
+		return "::1"
+	}
+	return host
 }
