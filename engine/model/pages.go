@@ -12,6 +12,7 @@ type pages struct {
 	buf   kernels.Buffer
 	count int
 	bytes int64 // of one layer's part of a page
+	used  int64 // bytes up to the end of the last page that a pass had
 }
 
 // NewPages replaces the model's pages by n empty ones. The prefix cache is the caller's to size, out
@@ -23,14 +24,28 @@ func (m *Model) NewPages(n int) error {
 		return fmt.Errorf("prefix cache of %d blocks of %d bytes: %w", n, int64(m.spec.layers)*m.pages.bytes, err)
 	}
 	m.pages.buf, m.pages.count = buf, n
+	m.populate(nil)
 	return nil
+}
+
+// populate asks for the memory of the pages that passes have had, and of those that come after them: the prefix cache takes free pages
+// in order.
+func (m *Model) populate(blocks []wire.BlockID) {
+	backend, ok := m.backend.(kernels.Populator)
+	if !ok || m.pages.buf == nil {
+		return
+	}
+	for _, b := range blocks {
+		m.pages.used = max(m.pages.used, (int64(b)+1)*m.pageBytes())
+	}
+	backend.Populate(m.pages.buf, m.pages.used)
 }
 
 func (p *pages) free() {
 	if p.buf != nil {
 		p.buf.Free()
 	}
-	p.buf, p.count = nil, 0
+	p.buf, p.count, p.used = nil, 0, 0
 }
 
 func (p *pages) block(id wire.BlockID, layer, layers int) kernels.KVBlock {

@@ -99,6 +99,9 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 		p.Close()
 		return nil, err
 	}
+	for i := range p.items {
+		m.populate(p.items[i].Blocks)
+	}
 	p.tail = p.newTail()
 	p.predict()
 	return p, nil

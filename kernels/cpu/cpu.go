@@ -27,12 +27,17 @@ type Backend struct {
 	isa  C.pf_isa
 	err  error // first since the last Sync
 
+	populator *populator
+
 	products C.pf_isa // of matrix products and of norms, isa or one below it
 
 	segments segmentArena
 }
 
-var _ kernels.Networks = (*Backend)(nil)
+var (
+	_ kernels.Networks  = (*Backend)(nil)
+	_ kernels.Populator = (*Backend)(nil)
+)
 
 // New makes a backend. It fails when the machine lacks AVX2, FMA and F16C, or the instruction set
 // that config asks for.
@@ -71,6 +76,7 @@ func New(config Config) (*Backend, error) {
 		C.pf_pool_free(pool)
 		return nil, fmt.Errorf("kernels/cpu: %w", err)
 	}
+	b.populator = newPopulator()
 	return b, nil
 }
 
@@ -90,6 +96,7 @@ func (b *Backend) Threads() int { return int(C.pf_pool_threads(b.pool)) }
 
 // Close stops the threads. Buffers and matrices of the backend stay valid until freed.
 func (b *Backend) Close() {
+	b.populator.close()
 	C.pf_pool_free(b.pool)
 	b.pool = nil
 	b.segments.free()

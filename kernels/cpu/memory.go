@@ -9,6 +9,8 @@ import "C"
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -28,6 +30,10 @@ const (
 type buffer struct {
 	data    []byte // page-aligned
 	mapping []byte // data with what aligns it to huge pages
+
+	wanted     atomic.Int64 // bytes that are to be backed, from the first on
+	populating sync.Mutex   // guards what follows, and the mapping while it is being backed
+	populated  int64        // bytes that have been asked of the system
 }
 
 func newBuffer(bytes int64) (*buffer, error) {
@@ -57,10 +63,12 @@ func newBuffer(bytes int64) (*buffer, error) {
 func (b *buffer) Bytes() int64 { return int64(len(b.data)) }
 
 func (b *buffer) Free() {
+	b.populating.Lock()
+	defer b.populating.Unlock()
 	if b.mapping != nil {
 		_ = syscall.Munmap(b.mapping)
 	}
-	*b = buffer{}
+	b.data, b.mapping = nil, nil
 }
 
 // At is the address of a byte.
