@@ -2,6 +2,9 @@ package kernels
 
 import "math"
 
+// MaxI8Cols is the most columns of an I8 matrix: as many products of -128 and -128 have a sum in int32.
+const MaxI8Cols = 1<<17 - 1
+
 // QuantizeI8 sets dst to the codes of values over a common scale, which it returns: the largest magnitude is
 // 127.5 scales, rounded to the nearest code from -128 to 127, ties to even. Values of zero have codes of zero.
 // This is dynamic symmetric quantisation per token, as the compressed-tensors format has it (calculate_qparams).

@@ -91,12 +91,32 @@ func (t HostTensor) Check() error {
 		scales = t.Rows
 	}
 	switch {
+	case t.Type == I8 && t.Cols > MaxI8Cols:
+		return fmt.Errorf("tensor %q: %s [%d, %d] is wider than %d, which sums of products may be", t.Name, t.Type, t.Rows, t.Cols, MaxI8Cols)
 	case t.Rows < 1 || t.Cols < 1 || int64(len(t.Data)) != want:
 		return fmt.Errorf("tensor %q: %s [%d, %d] takes %d bytes, has %d", t.Name, t.Type, t.Rows, t.Cols, want, len(t.Data))
 	case len(t.Scale) != scales:
 		return fmt.Errorf("tensor %q: %s [%d, %d] takes %d scales, has %d", t.Name, t.Type, t.Rows, t.Cols, scales, len(t.Scale))
 	}
 	return nil
+}
+
+// CheckBeside is Check for a part of a matrix whose first part is given: the two must have as many columns,
+// and be codes of one kind if either is codes.
+func (t HostTensor) CheckBeside(first HostTensor) error {
+	kind := func(t HostTensor) string {
+		if t.WeightOnly {
+			return t.Type.String() + " for bfloat16 activations"
+		}
+		return t.Type.String()
+	}
+	switch scaled := t.Type.Scaled() || first.Type.Scaled(); {
+	case t.Cols != first.Cols:
+		return fmt.Errorf("tensor %q has %d columns, %q has %d", t.Name, t.Cols, first.Name, first.Cols)
+	case scaled && (t.Type != first.Type || t.WeightOnly != first.WeightOnly):
+		return fmt.Errorf("tensor %q is %s, %q is %s", t.Name, kind(t), first.Name, kind(first))
+	}
+	return t.Check()
 }
 
 // CheckUnquantized is Check for tensors that are not weights of linear layers: these may not be

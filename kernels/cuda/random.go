@@ -50,6 +50,8 @@ func (b *Backend) FillFP8(dst kernels.Buffer, from int64, scales kernels.Buffer,
 func (r Random) check(parts []kernels.HostTensor) (elements int64, err error) {
 	for _, p := range parts {
 		switch {
+		case p.Type == kernels.I8:
+			return 0, fmt.Errorf("%s: %s is %s, which this backend does not multiply", r.Name(), p.Name, p.Type)
 		case p.Data != nil:
 			return 0, fmt.Errorf("%s: %s has data, but is to be made on the device", r.Name(), p.Name)
 		case p.Cols != parts[0].Cols || p.Type != parts[0].Type:

@@ -53,8 +53,8 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 	}
 	l := &linear{in: parts[0].Cols}
 	for _, p := range parts {
-		if p.Cols != l.in {
-			return nil, fmt.Errorf("%s: %s has %d columns, %s has %d", b.Name(), p.Name, p.Cols, parts[0].Name, l.in)
+		if err := b.checkPart(p, parts[0]); err != nil {
+			return nil, err
 		}
 		l.out += p.Rows
 	}
@@ -72,6 +72,17 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 		return nil, err
 	}
 	return l, nil
+}
+
+// checkPart checks one of the parts of a matrix.
+func (b *Backend) checkPart(p, first kernels.HostTensor) error {
+	if p.Type == kernels.I8 {
+		return fmt.Errorf("%s: tensor %q is %s, which this backend does not multiply; those of processors do", b.Name(), p.Name, p.Type)
+	}
+	if err := p.CheckBeside(first); err != nil {
+		return fmt.Errorf("%s: %w", b.Name(), err)
+	}
+	return nil
 }
 
 // stackBias uploads the biases of parts; a bias without data is zero.

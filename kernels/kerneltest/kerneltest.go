@@ -53,12 +53,21 @@ type device struct {
 	kernels.Backend
 	t      testing.TB
 	random *rand.Rand
+
+	weightOnly bool // of weights in int8
 }
 
 func newDevice(t testing.TB, open Open) *device {
 	name := fnv.New64a()
 	name.Write([]byte(t.Name()))
 	return &device{Backend: open(t), t: t, random: rand.New(rand.NewPCG(name.Sum64(), 1))}
+}
+
+// within is d in a part of its test.
+func (d *device) within(t testing.TB) *device {
+	part := *d
+	part.t = t
+	return &part
 }
 
 // normal is n values of a normal distribution.

@@ -19,8 +19,11 @@ type weight struct {
 // weight draws a tensor of the checkpoint type typ.
 func (d *device) weight(name string, typ kernels.DType, rows, cols int, deviation float64) weight {
 	v := d.normal(rows*cols, deviation)
-	if typ == kernels.F8E4M3 {
+	switch typ {
+	case kernels.F8E4M3:
 		return fp8Weight(name, matrix{rows, cols, v})
+	case kernels.I8:
+		return int8Weight(name, matrix{rows, cols, v}, d.weightOnly)
 	}
 	raw := encode(typ, v)
 	return weight{
@@ -64,7 +67,7 @@ func (d *device) packed(pack func(parts, biases []kernels.HostTensor) (kernels.L
 	var parts, biases []kernels.HostTensor
 	var biasValues []float64
 	biasType := typ
-	if typ == kernels.F8E4M3 {
+	if typ.Scaled() {
 		biasType = kernels.BF16
 	}
 	for i, n := range out {

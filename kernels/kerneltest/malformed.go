@@ -21,6 +21,12 @@ func (s suite) testMalformed(t *testing.T) {
 	fp8 := kernels.HostTensor{Name: "FP8", Type: kernels.F8E4M3, Rows: 4, Cols: 4, Data: make([]byte, 16), Scale: make([]float32, 4)}
 	unscaled := fp8
 	unscaled.Scale = nil
+	integers := fp8
+	integers.Name, integers.Type = "int8", kernels.I8
+	alone := integers
+	alone.Name, alone.WeightOnly = "int8 alone", true
+	_, int8Table := d.NewTable(integers)
+	_, int8Vector := d.NewVector(integers)
 	_, fp8Table := d.NewTable(fp8)
 	_, fp8Vector := d.NewVector(fp8)
 	_, truncatedTable := d.NewTable(truncated)
@@ -38,6 +44,11 @@ func (s suite) testMalformed(t *testing.T) {
 		"FP8 beside bfloat16": linear([]kernels.HostTensor{fp8, square}, nil),
 		"FP8 embedding":       fp8Table,
 		"FP8 vector":          fp8Vector,
+		"int8 beside others":  linear([]kernels.HostTensor{square, integers}, nil),
+		"int8 beside FP8":     linear([]kernels.HostTensor{integers, fp8}, nil),
+		"int8 in two ways":    linear([]kernels.HostTensor{alone, integers}, nil),
+		"int8 embedding":      int8Table,
+		"int8 vector":         int8Vector,
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", what)

@@ -15,11 +15,11 @@ func (s suite) testRank(t *testing.T) {
 	}
 	d := newDevice(t, func(testing.TB) kernels.Backend { return rank })
 	for _, typ := range rank.PartialTypes() {
-		t.Run("Product/"+typ.String(), func(t *testing.T) { s.testProduct(&device{d.Backend, t, d.random}, rank, typ) })
-		t.Run("MLPProduct/"+typ.String(), func(t *testing.T) { s.testMLPProduct(&device{d.Backend, t, d.random}, rank, typ) })
-		t.Run("AddSum/"+typ.String(), func(t *testing.T) { s.testAddSum(&device{d.Backend, t, d.random}, rank, typ) })
+		t.Run("Product/"+typ.String(), func(t *testing.T) { s.testProduct(d.within(t), rank, typ) })
+		t.Run("MLPProduct/"+typ.String(), func(t *testing.T) { s.testMLPProduct(d.within(t), rank, typ) })
+		t.Run("AddSum/"+typ.String(), func(t *testing.T) { s.testAddSum(d.within(t), rank, typ) })
 	}
-	t.Run("SubTable", func(t *testing.T) { s.testSubTable(&device{d.Backend, t, d.random}, rank) })
+	t.Run("SubTable", func(t *testing.T) { s.testSubTable(d.within(t), rank) })
 }
 
 func (s suite) testProduct(d *device, rank kernels.Rank, typ kernels.DType) {

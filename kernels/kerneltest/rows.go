@@ -132,7 +132,7 @@ func (s suite) rowsOf(t *testing.T, d *device, n int, ops []rowsOp) {
 	all := d.random.Perm(n)
 	for _, op := range ops {
 		t.Run(op.name, func(t *testing.T) {
-			d := &device{d.Backend, t, d.random}
+			d := d.within(t)
 			want := make([][]byte, n)
 			for i, bits := range op.compute(all) {
 				want[all[i]] = bits

@@ -232,12 +232,15 @@ func (s suite) refuseFilters(d *device) {
 	truncated, none := weight, kernels.HostTensor{}
 	truncated.Data = weight.Data[:100]
 	eight := kernels.HostTensor{Name: "FP8", Type: kernels.F8E4M3, Rows: 8, Cols: 36, Data: make([]byte, 8*36), Scale: make([]float32, 8)}
+	integers := eight
+	integers.Name, integers.Type = "int8", kernels.I8
 	for what, tensors := range map[string][2]kernels.HostTensor{
 		"no weight":           {none, none},
 		"truncated weight":    {truncated, none},
 		"too few weights":     {hostTensor("weight", 8, 35, make([]float64, 8*35)), none},
 		"too few outputs":     {hostTensor("weight", 7, 36, make([]float64, 7*36)), none},
 		"weights in FP8":      {eight, none},
+		"weights in int8":     {integers, none},
 		"bias of other width": {weight, hostTensor("bias", 1, 7, make([]float64, 7))},
 		"truncated bias":      {weight, kernels.HostTensor{Name: "bias", Rows: 1, Cols: 8, Data: make([]byte, 31)}},
 	} {

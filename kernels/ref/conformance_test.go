@@ -33,6 +33,8 @@ func TestFP8(t *testing.T) {
 	})
 }
 
+func TestInt8(t *testing.T) { kerneltest.RunInt8(t, open, tolerance) }
+
 func TestHostMemory(t *testing.T) {
 	kerneltest.RunOffloader(t, func(t testing.TB) kernels.Backend {
 		return &kerneltest.Offloading{Backend: open(t)}

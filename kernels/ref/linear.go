@@ -134,8 +134,12 @@ func quantize(in [][]float32) (codes [][]float32, scales []float32) {
 
 // multiply sets out[i][j] = in[i] . l.weight[j] + l.bias[j], or adds it to what is there.
 func (b *Backend) multiply(out, in [][]float32, l *linear, add bool) {
+	if l.codes != nil {
+		multiplyInt8(out, in, l, add)
+		return
+	}
 	var rowScale []float32
-	if l.scale != nil && b.fp8 && len(in) > 0 {
+	if l.fp8 && b.fp8 && len(in) > 0 {
 		in, rowScale = quantize(in)
 	}
 	parallel((l.out+columnsPerTask-1)/columnsPerTask, func(task int) {
@@ -145,6 +149,11 @@ func (b *Backend) multiply(out, in [][]float32, l *linear, add bool) {
 			if rowScale != nil {
 				for j := range sums {
 					sums[j] = float32(sums[j] * rowScale[i])
+				}
+			}
+			for j := range to - from {
+				if l.scale != nil {
+					sums[j] = float32(sums[j] * l.scale[from+j])
 				}
 			}
 			l.end(out[i][from:to], sums[:], from, add)
@@ -165,13 +174,10 @@ func (l *linear) dots(x []float32, from, to int) (sums [columnsPerTask]float32) 
 	return sums
 }
 
-// end scales the sums of columns from on, adds the bias, and stores them in y or adds them to it.
+// end adds the bias to sums of columns from on, and stores them in y or adds them to it.
 func (l *linear) end(y, sums []float32, from int, add bool) {
 	for j := range y {
 		sum := sums[j]
-		if l.scale != nil {
-			sum = float32(sum * l.scale[from+j])
-		}
 		if l.bias != nil {
 			sum += l.bias[from+j]
 		}

@@ -11,14 +11,18 @@ import (
 type linear struct {
 	in, out int
 	weight  []float32
-	scale   []float32 // of FP8: what each row of weight, which holds the codes' values, is worth; else nil
+	codes   []int8    // of int8 whose activations are quantised, in place of weight; else nil
+	scale   []float32 // of FP8 and int8: what each row of weight, which holds the codes' values, is worth; else nil
+	fp8     bool
 	bias    []float32 // nil, or out long
 }
 
-func (l *linear) In() int      { return l.in }
-func (l *linear) Out() int     { return l.out }
-func (l *linear) Bytes() int64 { return 4 * int64(len(l.weight)+len(l.scale)+len(l.bias)) }
-func (l *linear) Free()        { l.weight, l.scale, l.bias = nil, nil, nil }
+func (l *linear) In() int  { return l.in }
+func (l *linear) Out() int { return l.out }
+func (l *linear) Bytes() int64 {
+	return 4*int64(len(l.weight)+len(l.scale)+len(l.bias)) + int64(len(l.codes))
+}
+func (l *linear) Free() { l.weight, l.codes, l.scale, l.bias = nil, nil, nil, nil }
 
 // table keeps the checkpoint's own mapping and expands rows when they are used.
 type table struct{ t kernels.HostTensor }
@@ -57,30 +61,18 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 	}
 	l := &linear{in: parts[0].Cols}
 	for _, p := range parts {
-		if err := p.Check(); err != nil {
+		if err := p.CheckBeside(parts[0]); err != nil {
 			return nil, fmt.Errorf("ref: %w", err)
-		}
-		if p.Cols != l.in {
-			return nil, fmt.Errorf("ref: tensor %q has %d columns, %q has %d", p.Name, p.Cols, parts[0].Name, l.in)
-		}
-		if (p.Type == kernels.F8E4M3) != (parts[0].Type == kernels.F8E4M3) {
-			return nil, fmt.Errorf("ref: tensor %q is %s, %q is %s", p.Name, p.Type, parts[0].Name, parts[0].Type)
 		}
 		l.out += p.Rows
 		l.scale = append(l.scale, p.Scale...)
 	}
-	l.weight = make([]float32, l.in*l.out)
-	at := 0
-	for _, p := range parts {
-		n := p.Rows * p.Cols
-		kernels.Expand(l.weight[at:at+n], p.Type, p.Data)
-		at += n
-	}
+	l.take(parts)
 	if len(bias) == 0 {
 		return l, nil
 	}
 	l.bias = make([]float32, l.out)
-	at = 0
+	at := 0
 	for i, p := range parts {
 		if v := bias[i]; len(v.Data) != 0 {
 			if err := v.CheckUnquantized(); err != nil {
@@ -94,6 +86,26 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 		at += p.Rows
 	}
 	return l, nil
+}
+
+// take keeps the elements of the parts.
+func (l *linear) take(parts []kernels.HostTensor) {
+	l.fp8 = parts[0].Type == kernels.F8E4M3
+	if parts[0].Type == kernels.I8 && !parts[0].WeightOnly {
+		for _, p := range parts {
+			for _, code := range p.Data {
+				l.codes = append(l.codes, int8(code))
+			}
+		}
+		return
+	}
+	l.weight = make([]float32, l.in*l.out)
+	at := 0
+	for _, p := range parts {
+		n := p.Rows * p.Cols
+		kernels.Expand(l.weight[at:at+n], p.Type, p.Data)
+		at += n
+	}
 }
 
 // NewGatedLinear puts the rows of up below those of gate.
