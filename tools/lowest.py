@@ -1,8 +1,14 @@
-"""Measures what a batch file does to live requests, and what it leaves idle: python3 tools/lowest.py URL RATE SECONDS TURNS COMMAND..., with
-prefillonly run-batch -i FILE -o ANSWERS --scheduler-endpoint ENDPOINT MODEL for COMMAND. Live completions of one token, with prompts of
-WORDS words (a variable of the environment; default 30), come at RATE a second, at random times; in every other turn of SECONDS the command runs beside. Prints the P50 and P99 of the live ones with
-and without it, the ratios, and of the turns with it how much of the time no pass ran (prefillonly:pass_seconds_total, which counts a
-pass when it has ended: turns are to be many passes long)."""
+"""Measures what a batch file does to live requests, and what it leaves idle.
+
+    python3 tools/lowest.py URL RATE SECONDS TURNS COMMAND...
+
+COMMAND is prefillonly run-batch -i FILE -o ANSWERS --scheduler-endpoint ENDPOINT MODEL. Live completions of one token, with
+prompts of WORDS words (a variable of the environment; default 30), come at RATE a second, at random times; in every other
+turn of SECONDS the command runs beside. Prints the P50 and P99 of the live ones with and without it, the ratios, and of the
+turns with it how much of the time no pass ran (prefillonly:pass_seconds_total, which counts a pass when it has ended: turns
+are to be many passes long).
+"""
+
 import http.client
 import json
 import os

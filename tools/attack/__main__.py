@@ -17,11 +17,12 @@ import connections
 import crashes
 import encoders
 import files
+import hub
 import models
 import requests
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, batches, files, models, tensors, encoders) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, batches, files, hub, models, tensors, encoders) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):
