@@ -80,7 +80,8 @@ test: setup ## every test that needs no GPU; says which were not run, and why
 	@tools/browser.sh || test $$? = 69
 	$(GO) vet ./...
 	$(GO) test -json -timeout 20m ./... $(REPORT)
-	$(GO) test -json -timeout 20m -tags amx_emulated ./kernels/cpu $(REPORT)
+	$(GO) test -json -timeout 20m -tags amx_emulated,vnni_emulated ./kernels/cpu $(REPORT)
+	$(GO) test -json -timeout 20m -tags vnni512_emulated -run Int8 ./kernels/cpu $(REPORT)
 	cd test/contract && $(GO) test ./...
 
 test-pure: ## the tests of the packages without cgo

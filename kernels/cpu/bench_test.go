@@ -197,48 +197,65 @@ func BenchmarkLogits(b *testing.B) {
 	}
 }
 
-// BenchmarkFP8 runs MLP at Llama-3.1-8B's shape with weights in FP8 and in bfloat16 by turns; it reports
+// quantised makes a matrix of random codes.
+func quantised(t kernels.DType, weightOnly bool) func(rows, cols int) kernels.HostTensor {
+	return func(rows, cols int) kernels.HostTensor {
+		w := kernels.HostTensor{Name: "weights", Type: t, WeightOnly: weightOnly, Rows: rows, Cols: cols, Data: weights(rows * cols)[:rows*cols]}
+		for range rows {
+			w.Scale = append(w.Scale, 1e-4)
+		}
+		return w
+	}
+}
+
+// BenchmarkQuantised runs MLP at Llama-3.1-8B's shape with quantised weights and in bfloat16 by turns; it reports
 // the rates of both on one core, by its processor time, and their ratio. Matrices are far larger than caches, as those of a whole model.
-func BenchmarkFP8(b *testing.B) {
+func BenchmarkQuantised(b *testing.B) {
 	const hidden, inter = 4096, 14336
 	backend := must[*cpu.Backend](b)(cpu.New(cpu.Config{Threads: 1}))
 	b.Cleanup(backend.Close)
-	fp8 := func(rows, cols int) kernels.HostTensor {
-		t := kernels.HostTensor{Name: "weights", Type: kernels.F8E4M3, Rows: rows, Cols: cols, Data: weights(rows * cols)[:rows*cols], Scale: make([]float32, rows)}
-		for i := range t.Scale {
-			t.Scale[i] = 1e-4
-		}
-		return t
-	}
 	linear := must[kernels.Linear](b)
-	var gated, down [2]kernels.Linear
-	for i, make := range []func(rows, cols int) kernels.HostTensor{fp8, tensor} {
-		gated[i] = linear(backend.NewGatedLinear(make(inter, hidden), make(inter, hidden)))
-		b.Cleanup(gated[i].Free)
-		down[i] = linear(backend.NewLinear([]kernels.HostTensor{make(hidden, inter)}, nil))
-		b.Cleanup(down[i].Free)
+	type mlp struct{ gated, down kernels.Linear }
+	newMLP := func(b *testing.B, make func(rows, cols int) kernels.HostTensor) mlp {
+		m := mlp{linear(backend.NewGatedLinear(make(inter, hidden), make(inter, hidden))), linear(backend.NewLinear([]kernels.HostTensor{make(hidden, inter)}, nil))}
+		b.Cleanup(m.gated.Free)
+		b.Cleanup(m.down.Free)
+		return m
 	}
+	dense := newMLP(b, tensor)
 	norm := must[kernels.Vector](b)(backend.NewVector(tensor(1, hidden)))
-	for _, rows := range benchRows[:5] {
-		b.Run(fmt.Sprint(rows), func(b *testing.B) {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			x := newMat(b, backend, rows, hidden, kernels.F32)
-			shortest := [2]time.Duration{time.Hour, time.Hour}
-			for b.Loop() {
-				for i := range shortest {
-					start := threadTime(b)
-					backend.MLP(x, norm, 1e-6, gated[i], down[i])
-					shortest[i] = min(shortest[i], threadTime(b)-start)
-				}
+	for _, c := range []struct {
+		name string
+		make func(rows, cols int) kernels.HostTensor
+	}{
+		{"fp8", quantised(kernels.F8E4M3, false)},
+		{"w8a16", quantised(kernels.I8, true)},
+		{"w8a8", quantised(kernels.I8, false)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			both := []mlp{newMLP(b, c.make), dense}
+			for _, rows := range []int{1, 8, 16, 64, 150, 512} {
+				b.Run(fmt.Sprint(rows), func(b *testing.B) {
+					runtime.LockOSThread()
+					defer runtime.UnlockOSThread()
+					x := newMat(b, backend, rows, hidden, kernels.F32)
+					shortest := [2]time.Duration{time.Hour, time.Hour}
+					for b.Loop() {
+						for i, m := range both {
+							start := threadTime(b)
+							backend.MLP(x, norm, 1e-6, m.gated, m.down)
+							shortest[i] = min(shortest[i], threadTime(b)-start)
+						}
+					}
+					if err := backend.Sync(); err != nil {
+						b.Fatal(err)
+					}
+					flops := 2 * float64(rows) * 3 * hidden * inter
+					b.ReportMetric(flops/float64(shortest[0].Nanoseconds()), "GFLOP/s")
+					b.ReportMetric(flops/float64(shortest[1].Nanoseconds()), "bf16-GFLOP/s")
+					b.ReportMetric(float64(shortest[1])/float64(shortest[0]), "ratio")
+				})
 			}
-			if err := backend.Sync(); err != nil {
-				b.Fatal(err)
-			}
-			flops := 2 * float64(rows) * 3 * hidden * inter
-			b.ReportMetric(flops/float64(shortest[0].Nanoseconds()), "GFLOP/s")
-			b.ReportMetric(flops/float64(shortest[1].Nanoseconds()), "bf16-GFLOP/s")
-			b.ReportMetric(float64(shortest[1])/float64(shortest[0]), "ratio")
 		})
 	}
 }

@@ -48,6 +48,12 @@ func TestFP8(t *testing.T) {
 	}
 }
 
+func TestInt8(t *testing.T) {
+	for _, isa := range cpu.ISAs {
+		t.Run(isa, func(t *testing.T) { kerneltest.RunInt8(t, open(isa, 2), tolerance) })
+	}
+}
+
 func TestNetworks(t *testing.T) {
 	for _, isa := range []string{"avx2", "avx512"} {
 		t.Run(isa, func(t *testing.T) { networktest.Run(t, open(isa, 3)) })
@@ -67,6 +73,7 @@ func TestThreadsDoNotChangeBits(t *testing.T) {
 		t.Run(isa, func(t *testing.T) {
 			kerneltest.SameBits(t, open(isa, 1), open(isa, 5))
 			kerneltest.SameBitsOfEncoders(t, open(isa, 1), open(isa, 5))
+			kerneltest.SameBitsOfInt8(t, open(isa, 1), open(isa, 5))
 		})
 	}
 }

@@ -5,6 +5,8 @@ package cpu
 /*
 #cgo CFLAGS: -std=gnu11 -O3 -Wall -Wextra
 #cgo amx_emulated CFLAGS: -DPF_AMX_EMULATED
+#cgo vnni_emulated CFLAGS: -DPF_VNNI_EMULATED=8
+#cgo vnni512_emulated CFLAGS: -DPF_VNNI_EMULATED=16 -Wno-psabi
 #cgo LDFLAGS: -lpthread -lm
 #include "prefillonly_kernels.h"
 */

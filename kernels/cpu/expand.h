@@ -1,12 +1,12 @@
-// Expansion of FP8 E4M3 codes to bfloat16, which holds each of their values exactly, compiled once per
+// Expansion of FP8 E4M3 and int8 codes to bfloat16, which holds each of their values exactly, compiled once per
 // instruction set: a source that includes this states PF_LANES and its target first.
 
 #include "vectors.h"
 
 #if PF_LANES == 16
 
-// expand looks each code's magnitude up in 128 values, 64 at a time. n is a multiple of 32.
-static void expand(pf_bf16 *dst, const uint8_t *codes, size_t n)
+// expand_fp8 looks each code's magnitude up in 128 values, 64 at a time. n is a multiple of 32.
+static void expand_fp8(pf_bf16 *dst, const uint8_t *codes, size_t n)
 {
 	_Alignas(64) uint16_t values[128] = {0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60}; // multiples of 2^-9
 	for (int i = 8; i < 127; i++)
@@ -31,8 +31,8 @@ static void expand(pf_bf16 *dst, const uint8_t *codes, size_t n)
 typedef uint8_t vb __attribute__((vector_size(16)));
 typedef uint16_t vw __attribute__((vector_size(32)));
 
-// expand takes 16 codes at a time; n is a multiple of them.
-static void expand(pf_bf16 *dst, const uint8_t *codes, size_t n)
+// expand_fp8 takes 16 codes at a time; n is a multiple of them.
+static void expand_fp8(pf_bf16 *dst, const uint8_t *codes, size_t n)
 {
 	for (size_t i = 0; i < n; i += 16) {
 		vb bytes;
@@ -51,3 +51,27 @@ static void expand(pf_bf16 *dst, const uint8_t *codes, size_t n)
 }
 
 #endif
+
+// expand_int8 converts codes of even and of odd columns by themselves: so nothing crosses lanes. n is a multiple of 32.
+static void expand_int8(pf_bf16 *dst, const uint8_t *codes, size_t n)
+{
+	typedef int8_t vc __attribute__((vector_size(2 * PF_LANES)));
+	typedef int16_t vs __attribute__((vector_size(4 * PF_LANES)));
+	for (size_t i = 0; i < n; i += 2 * PF_LANES) {
+		vc code;
+		memcpy(&code, codes + i, sizeof code);
+		vi pair = (vi)__builtin_convertvector(code, vs);
+		vu even = (vu)__builtin_convertvector(pair << 16 >> 16, vf), odd = (vu)__builtin_convertvector(pair >> 16, vf);
+		vu value = even >> 16 | odd; // a code has 8 bits: the lower halves are zero
+		memcpy(dst + i, &value, sizeof value);
+	}
+}
+
+// expand sets dst to the values of n codes of a matrix of PF_FP8 or PF_INT8_WEIGHTS; n is a multiple of 32.
+static void expand(pf_bf16 *dst, pf_kind kind, const uint8_t *codes, size_t n)
+{
+	if (kind == PF_FP8)
+		expand_fp8(dst, codes, n);
+	else
+		expand_int8(dst, codes, n);
+}

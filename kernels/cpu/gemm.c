@@ -92,7 +92,7 @@ static size_t packed_bytes(const pf_ops *ops, int rows, int pairs)
 
 int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const pf_rows *x, const pf_linear *l)
 {
-	const pf_ops *ops = pf_ops_of(isa);
+	const pf_ops *ops = pf_ops_for(isa, l);
 	void *a = pf_pool_shared(pool, packed_bytes(ops, x->rows, l->pairs));
 	if (!a)
 		return -1;
@@ -107,7 +107,7 @@ int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, c
 
 int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *src, size_t src_stride, const pf_linear *l)
 {
-	const pf_ops *ops = pf_ops_of(isa);
+	const pf_ops *ops = pf_ops_for(isa, l);
 	void *a = pf_pool_shared(pool, packed_bytes(ops, x->rows, l->pairs));
 	if (!a)
 		return -1;
@@ -135,27 +135,57 @@ static pf_end end_of(const pf_linear *up, pf_activation act)
 	return act == PF_SILU ? PF_SWIGLU : PF_GEGLU;
 }
 
-static void mlp_chunk(pf_pool *pool, const pf_ops *ops, float *dst, size_t dst_stride, const pf_rows *x, pf_activation act,
-                      const pf_linear *up, const pf_linear *down, void *memory)
+// mlp is the two products of an MLP, with their instruction sets.
+typedef struct mlp {
+	const pf_ops *up_ops, *down_ops;
+	const pf_linear *up, *down;
+	pf_activation act;
+} mlp;
+
+// inner_packed tells whether what is between the products is packed as it comes out of the first: rows that are to
+// be quantised have to be whole before.
+static int inner_packed(const mlp *m) { return m->up_ops == m->down_ops && !m->down_ops->group; }
+
+static size_t inner_bytes(const mlp *m, int rows)
 {
-	pf_plan plan = pf_plan_rows(ops, x->rows);
-	void *inner = (char *)memory + plan.tiles * pf_tile_bytes(ops, up->pairs);
-	pack(pool, &(packing){.ops = ops, .plan = plan, .dst = memory, .k = x->cols, .x = x});
-	multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = memory, .l = up, .end = end_of(up, act), .dst = inner, .stride = (size_t)down->pairs,
-	                             .gelu = act == PF_GELU_TANH ? &pf_gelu_tanh : &pf_gelu_erf});
-	multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = inner, .l = down, .end = PF_ADD_F32, .dst = dst, .stride = dst_stride});
+	if (inner_packed(m))
+		return packed_bytes(m->down_ops, rows, m->down->pairs);
+	return (size_t)pf_min(rows, CHUNK_ROWS) * m->down->pairs * 2 * sizeof(pf_bf16);
+}
+
+static size_t mlp_bytes(const mlp *m, int rows)
+{
+	size_t up = packed_bytes(m->up_ops, rows, m->up->pairs), down = inner_packed(m) ? 0 : packed_bytes(m->down_ops, rows, m->down->pairs);
+	return inner_bytes(m, rows) + (up > down ? up : down);
+}
+
+static void mlp_chunk(pf_pool *pool, const mlp *m, float *dst, size_t dst_stride, const pf_rows *x, void *memory)
+{
+	const pf_linear *up = m->up, *down = m->down;
+	int packed = inner_packed(m);
+	void *inner = memory, *a = (char *)memory + inner_bytes(m, x->rows);
+	pf_plan plan = pf_plan_rows(m->up_ops, x->rows);
+	size_t stride = (size_t)down->pairs * (packed ? 1 : 2);
+	pack(pool, &(packing){.ops = m->up_ops, .plan = plan, .dst = a, .k = x->cols, .x = x});
+	multiply(pool, &(pf_product){.ops = m->up_ops, .plan = plan, .a = a, .l = up, .end = end_of(up, m->act), .dst = inner, .stride = stride, .as_rows = !packed,
+	                             .gelu = m->act == PF_GELU_TANH ? &pf_gelu_tanh : &pf_gelu_erf});
+	if (!packed) {
+		plan = pf_plan_rows(m->down_ops, x->rows);
+		pack(pool, &(packing){.ops = m->down_ops, .plan = plan, .dst = a, .k = down->in, .src = inner, .stride = stride});
+	}
+	multiply(pool, &(pf_product){.ops = m->down_ops, .plan = plan, .a = packed ? inner : a, .l = down, .end = PF_ADD_F32, .dst = dst, .stride = dst_stride});
 }
 
 int pf_mlp(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, pf_activation act, const pf_linear *up,
            const pf_linear *down)
 {
-	const pf_ops *ops = pf_ops_of(isa);
-	void *memory = pf_pool_shared(pool, packed_bytes(ops, x->rows, up->pairs) + packed_bytes(ops, x->rows, down->pairs));
+	mlp m = {pf_ops_for(isa, up), pf_ops_for(isa, down), up, down, act};
+	void *memory = pf_pool_shared(pool, mlp_bytes(&m, x->rows));
 	if (!memory)
 		return -1;
 	for (int row = 0, rows = chunk_of(x->rows); row < x->rows; row += rows) {
 		pf_rows part = rows_of(x, row, rows);
-		mlp_chunk(pool, ops, dst + row * dst_stride, dst_stride, &part, act, up, down, memory);
+		mlp_chunk(pool, &m, dst + row * dst_stride, dst_stride, &part, memory);
 	}
 	return 0;
 }
@@ -242,8 +272,14 @@ int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf
 
 size_t pf_shared_bytes(pf_isa isa, int rows, int max_in, int max_out)
 {
-	const pf_ops *ops = pf_ops_of(isa);
+	const pf_ops *dense = pf_ops_of(isa), *int8 = pf_ops_int8(isa);
 	int pairs = pf_pairs(pf_max(max_in, max_out));
-	size_t logits = pf_plan_rows(ops, rows).tiles * pf_tile_bytes(ops, pairs), mlp = 2 * packed_bytes(ops, rows, pairs);
-	return logits > mlp ? logits : mlp;
+	size_t most = pf_plan_rows(dense, rows).tiles * pf_tile_bytes(dense, pairs);
+	pf_linear any = {.pairs = pairs};
+	for (int i = 0; i < 4; i++) {
+		mlp m = {i & 1 ? int8 : dense, i & 2 ? int8 : dense, &any, &any, PF_SILU};
+		size_t bytes = mlp_bytes(&m, rows);
+		most = bytes > most ? bytes : most;
+	}
+	return most;
 }

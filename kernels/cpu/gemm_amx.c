@@ -35,7 +35,7 @@ enum {
 	DEEP_TILES = 8,        // of a run where it is walked in chunks
 	DEEP_PANELS = 14,      // that take turns then
 	FEW_TILES = 2,         // of which the sums of one panel fit the first-level cache: panels need not take turns
-	FP8_STEPS = 8,         // of a chunk for few tiles: expanded, it fits the first-level cache
+	CODE_STEPS = 8,        // of a chunk for few tiles: expanded, it fits the first-level cache
 	NEAR_BYTES = 32 << 10, // how far ahead of itself a lone tile fetches weights
 	RUN_BYTES = 1 << 20,   // of a run's tiles, in the second-level cache
 	RUN_TILES = 8,         // that a run has at least, if there are so many: fetching a panel takes about as long
@@ -137,7 +137,7 @@ typedef struct walk {
 	const pf_product *g;
 	pf_part part;
 	int steps, chunk, group; // of the depth, of a piece at most; panels that take turns
-	char *room;              // for two pieces that were FP8
+	char *room;              // for two pieces that were codes
 } walk;
 
 typedef struct piece {
@@ -160,7 +160,7 @@ static int following(const walk *w, piece *p)
 
 static int piece_steps(const walk *w, const piece *p) { return pf_min(w->chunk, w->steps - p->from); }
 
-// stored is where a piece's weights are, bf16 or FP8, and *bytes how many.
+// stored is where a piece's weights are, bf16 or codes, and *bytes how many.
 static const char *stored(const walk *w, const piece *p, size_t *bytes)
 {
 	const pf_linear *l = w->g->l;
@@ -177,7 +177,7 @@ static const char *ready(const walk *w, const piece *p, int turn)
 	if (!w->g->l->codes)
 		return weights;
 	char *to = w->room + (turn & 1) * (WHOLE * B_STEP);
-	expand((pf_bf16 *)to, (const uint8_t *)weights, bytes);
+	expand((pf_bf16 *)to, w->g->l->kind, (const uint8_t *)weights, bytes);
 	return to;
 }
 
@@ -270,7 +270,7 @@ INLINE void multiply_as(const pf_end end, const walk *w, float *sums, float *rin
 // zero_tail clears the upper half of the last step of packed tiles that an odd number of panels fills.
 static void zero_tail(const pf_product *g, pf_part part)
 {
-	if (part.panel1 < g->l->panels || part.panel1 % 2 == 0)
+	if (g->as_rows || part.panel1 < g->l->panels || part.panel1 % 2 == 0)
 		return;
 	for (int t = part.tile0; t < part.tile1; t++) {
 		char *step = (char *)pf_tile_at(g->ops, g->dst, (int)g->stride, t) + (size_t)(part.panel1 / 2) * A_STEP;
@@ -288,7 +288,7 @@ static int most_tiles(const pf_linear *l) { return deep(l) ? DEEP_TILES : RUN_BY
 static int chunk_of(const pf_linear *l, int tiles)
 {
 	int steps = l->pairs / STEP_PAIRS;
-	int most = l->codes && tiles <= FEW_TILES ? FP8_STEPS : deep(l) ? PINNED : WHOLE;
+	int most = l->codes && tiles <= FEW_TILES ? CODE_STEPS : deep(l) ? PINNED : WHOLE;
 	return pf_ceil(steps, pf_ceil(steps, most));
 }
 

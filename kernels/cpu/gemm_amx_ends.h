@@ -82,14 +82,16 @@ static ending ending_of(const pf_product *g, const float *c, int tile, int panel
 	e.bias = l->bias ? l->bias + panel * PF_PANEL : zeros;
 	e.cols = 0xffffffffu >> (PF_PANEL - pf_max(0, pf_panel_cols(l, panel)));
 	e.gelu = g->gelu;
-	if (g->end == PF_SWIGLU || g->end == PF_GEGLU || g->end == PF_GELU) { // a panel is half a step, or one
+	int activation = g->end == PF_SWIGLU || g->end == PF_GEGLU || g->end == PF_GELU;
+	if (activation && !g->as_rows) { // a panel is half a step, or one
 		size_t at = l->gated ? (size_t)(panel / 2) * A_STEP + panel % 2 * (A_ROW / 2) : (size_t)panel * A_STEP;
 		e.stride = A_ROW;
 		e.dst = (char *)pf_tile_at(g->ops, g->dst, (int)g->stride, tile) + at;
 		return e;
 	}
-	size_t size = g->end == PF_STORE_BF16 ? sizeof(pf_bf16) : sizeof(float);
+	size_t size = g->end == PF_STORE_BF16 || activation ? sizeof(pf_bf16) : sizeof(float);
+	int width = activation && l->gated ? PF_PANEL / 2 : PF_PANEL;
 	e.stride = g->stride * size;
-	e.dst = (char *)g->dst + (pf_tile_row(g->plan, tile) * g->stride + (size_t)panel * PF_PANEL) * size;
+	e.dst = (char *)g->dst + (pf_tile_row(g->plan, tile) * g->stride + (size_t)panel * width) * size;
 	return e;
 }

@@ -16,9 +16,9 @@ typedef enum pf_end {
 	PF_STORE_BF16, // bf16 dst [rows][stride] = product + bias
 	PF_STORE_F32,  // float dst [rows][stride] = product
 	PF_ADD_F32,    // float dst [rows][stride] += product + bias
-	PF_SWIGLU,     // packed tiles of `stride` pairs = silu(gate) * up, then zeros
+	PF_SWIGLU,     // packed tiles of `stride` pairs = silu(gate) * up, then zeros; or rows, see as_rows
 	PF_GEGLU,      // the same with gelu
-	PF_GELU,       // packed tiles of `stride` pairs = gelu(product + bias), then zeros
+	PF_GELU,       // the same of gelu(product + bias)
 } pf_end;
 
 // pf_product is packed tiles times a packed matrix.
@@ -30,6 +30,7 @@ typedef struct pf_product {
 	pf_end end;
 	void *dst;
 	size_t stride;
+	int as_rows; // of the last three: they go to bf16 dst [rows][stride], which has room for whole panels
 	const struct pf_gelu *gelu; // of PF_GEGLU and PF_GELU
 	pf_pool *pool;
 
@@ -48,6 +49,8 @@ typedef struct pf_part {
 //   for AVX-512 BF16, the rows' pairs side by side, as [pairs][16 rows] pairs of bf16;
 //   for AVX2 and AVX-512, so too but as floats, [2*pairs][8 or 16 rows];
 //   for AMX, as [pairs/16][32 rows][16 pairs].
+// For int8 they are quantised row by row: codes lie in words of 2 (16 bits each, for AVX2) or 4 (bytes of code + 128,
+// for VNNI), as [words][8 or 16 rows], and after them are the rows' scales.
 //
 // Every element of a product is one chain of sums over rising columns, whatever the number of rows of
 // the tile, and however the columns are divided among passes.
@@ -55,9 +58,11 @@ typedef struct pf_ops {
 	int rows;       // of the tallest tile
 	int whole;      // whether all tiles but the last are of that height, rather than all about as tall
 	int pair_bytes; // of a packed tile, for each pair of columns
+	int more_bytes; // of a packed tile, beside
+	int group;      // columns of an int8 matrix that lie together; 0 of instruction sets for bf16
 
 	// pack writes columns [2*pair, 2*(pair+pairs)) of a packed tile from rows of k elements; beyond k
-	// there are zeros. pair is a multiple of 8.
+	// there are zeros. pair is a multiple of 8. For int8 it has to be all columns.
 	void (*pack)(void *tile, int pair, const pf_bf16 *src, size_t stride, int rows, int k, int pairs);
 
 	// norm sets dst to row x of rows, normalised as they say. room is for a row of floats.
@@ -69,7 +74,7 @@ typedef struct pf_ops {
 	// cut sets the product's tasks, for so many threads.
 	void (*cut)(pf_product *g, int threads);
 
-	// multiply runs a task. scratch is aligned to a page: PF_MULTIPLY_BYTES, or for FP8 all of a thread's.
+	// multiply runs a task. scratch is aligned to a page: PF_MULTIPLY_BYTES, or for codes all of a thread's.
 	void (*multiply)(const pf_product *g, pf_part part, void *scratch);
 } pf_ops;
 
@@ -85,6 +90,7 @@ extern const pf_gelu pf_gelu_erf, pf_gelu_tanh;
 #define PF_MULTIPLY_BYTES ((size_t)3 << 19)
 
 extern const pf_ops pf_ops_avx2, pf_ops_avx512, pf_ops_avx512_bf16, pf_ops_amx;
+extern const pf_ops pf_ops_int8_avx2, pf_ops_int8_avx_vnni, pf_ops_int8_avx512_vnni;
 
 enum { PF_TILE_ROWS = 32 }; // of the tallest tile of any instruction set
 
@@ -102,6 +108,11 @@ static inline const pf_ops *pf_ops_of(pf_isa isa)
 	}
 }
 
+// pf_ops_int8 are those of PF_INT8 for an instruction set, with what more this processor has.
+const pf_ops *pf_ops_int8(pf_isa isa);
+
+static inline const pf_ops *pf_ops_for(pf_isa isa, const pf_linear *l) { return l->kind == PF_INT8 ? pf_ops_int8(isa) : pf_ops_of(isa); }
+
 static inline int pf_min(int a, int b) { return a < b ? a : b; }
 static inline int pf_max(int a, int b) { return a > b ? a : b; }
 static inline int pf_ceil(int a, int b) { return (a + b - 1) / b; }
@@ -109,7 +120,7 @@ static inline int pf_ceil(int a, int b) { return (a + b - 1) / b; }
 // pf_tile_bytes is the size of a packed tile.
 static inline size_t pf_tile_bytes(const pf_ops *ops, int pairs)
 {
-	return (size_t)pairs * ops->pair_bytes;
+	return (size_t)pairs * ops->pair_bytes + (size_t)ops->more_bytes;
 }
 
 static inline const void *pf_tile_at(const pf_ops *ops, const void *tiles, int pairs, int tile)

@@ -2,7 +2,7 @@
 
 // Detection of the machine's instruction set.
 
-#include "prefillonly_kernels.h"
+#include "internal.h"
 
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -47,6 +47,17 @@ static int is_intel(void)
 {
 	unsigned a, b, c, d;
 	return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && c == signature_INTEL_ecx && d == signature_INTEL_edx;
+}
+
+const pf_ops *pf_ops_int8(pf_isa isa)
+{
+#if defined PF_VNNI_EMULATED
+	(void)isa;
+	return PF_VNNI_EMULATED == 16 ? &pf_ops_int8_avx512_vnni : &pf_ops_int8_avx_vnni;
+#endif
+	if (isa >= PF_AVX512 && __builtin_cpu_supports("avx512vnni"))
+		return &pf_ops_int8_avx512_vnni;
+	return __builtin_cpu_supports("avxvnni") ? &pf_ops_int8_avx_vnni : &pf_ops_int8_avx2;
 }
 
 pf_isa pf_isa_products(pf_isa isa)

@@ -57,6 +57,7 @@ void pf_to_bf16(pf_bf16 *dst, const void *src, pf_type type, size_t n)
 
 typedef struct packing {
 	pf_pool *pool;
+	int group; // columns of codes that lie together
 	const pf_linear *l;
 	const pf_source *sources;
 	int count;
@@ -107,7 +108,7 @@ static void pack_panel(void *arg, int panel, int thread)
 	}
 }
 
-// code_row is row n of the stacked FP8 sources, NULL past the last.
+// code_row is row n of the stacked sources of codes, NULL past the last.
 static const uint8_t *code_row(const packing *p, int source, int n)
 {
 	for (; source < p->count; n -= p->sources[source++].rows) {
@@ -119,26 +120,37 @@ static const uint8_t *code_row(const packing *p, int source, int n)
 	return NULL;
 }
 
-// pack_codes packs a panel of codes, a few pairs of all its rows at a time; what is missing stays zero.
+static int32_t sum_of(const int8_t *codes, int n)
+{
+	int32_t sum = 0;
+	for (int i = 0; i < n; i++)
+		sum += codes[i];
+	return sum;
+}
+
+// pack_codes packs a panel of codes, a few groups of all its rows at a time; what is missing stays zero.
 static void pack_codes(void *arg, int panel, int thread)
 {
 	(void)thread;
-	enum { PAIRS = 32, HALF = PF_PANEL / 2 };
+	enum { COLUMNS = 64, HALF = PF_PANEL / 2 };
 	const packing *p = arg;
 	const pf_linear *l = p->l;
+	int n = p->group;
 	uint8_t *dst = l->codes + (size_t)panel * l->pairs * PF_PANEL * 2;
-	for (int pair0 = 0; pair0 < l->pairs; pair0 += PAIRS) {
+	for (int from = 0; from < l->in; from += COLUMNS) {
 		for (int lane = 0; lane < PF_PANEL; lane++) {
 			const uint8_t *row = l->gated ? code_row(p, lane / HALF, panel * HALF + lane % HALF) : code_row(p, 0, panel * PF_PANEL + lane);
-			for (int pair = pair0; row && pair < pf_min(pair0 + PAIRS, pf_ceil(l->in, 2)); pair++)
-				memcpy(dst + ((size_t)pair * PF_PANEL + lane) * 2, row + 2 * pair, (size_t)pf_min(2, l->in - 2 * pair));
+			for (int j = from; row && j < pf_min(from + COLUMNS, l->in); j += n)
+				memcpy(dst + (size_t)j * PF_PANEL + lane * n, row + j, (size_t)pf_min(n, l->in - j));
+			if (row && l->kind == PF_INT8 && n == 4)
+				l->starts[panel * PF_PANEL + lane] -= 128 * sum_of((const int8_t *)row + from, pf_min(COLUMNS, l->in - from));
 		}
 	}
 }
 
-void pf_linear_pack(pf_pool *pool, const pf_linear *l, const pf_source *sources, int count)
+void pf_linear_pack(pf_pool *pool, pf_isa isa, const pf_linear *l, const pf_source *sources, int count)
 {
-	packing p = {pool, l, sources, count};
+	packing p = {pool, l->kind == PF_INT8 ? pf_ops_int8(isa)->group : 2, l, sources, count};
 	pf_parallel(pool, l->codes ? pack_codes : pack_panel, &p, l->panels);
 }
 

@@ -149,23 +149,28 @@ void pf_attention(pf_pool *pool, pf_isa isa, const pf_attention_args *args);
 
 
 // Element types of checkpoints, numbered as kernels.DType is.
-typedef enum pf_type { PF_F32, PF_BF16, PF_F16, PF_F8E4M3 } pf_type;
+typedef enum pf_type { PF_F32, PF_BF16, PF_F16, PF_F8E4M3, PF_I8 } pf_type;
 
 // pf_linear is a matrix W [out][in] (and bias) packed for y = x W^T + bias: panels of PF_PANEL rows
 // of W, each as [pairs][PF_PANEL][2], padded with zeros. A gated matrix has twice out rows: a panel
 // holds 16 rows of the gate, then the same 16 of the up projection.
 //
-// In FP8 a panel holds codes in the same places, a byte each, and scale is what the code of each of its
-// rows is worth. A product expands a panel to bf16 in the thread's scratch, which bounds `in`.
+// Quantised, a panel holds codes in the same places, a byte each, and scale is what the code of each of its
+// rows is worth. A product expands a panel of PF_FP8 or PF_INT8_WEIGHTS to bf16 in the thread's scratch, which
+// bounds `in`. Of PF_INT8, codes are multiplied as they are with activations in int8; they lie in the groups of 2
+// or 4 columns that the instruction set multiplies at once, as [in/group][PF_PANEL][group].
 #define PF_PANEL 32
-#define PF_FP8_MAX_IN ((int)(PF_SCRATCH_BYTES / (PF_PANEL * sizeof(pf_bf16))))
+#define PF_EXPANDED_MAX_IN ((int)(PF_SCRATCH_BYTES / (PF_PANEL * sizeof(pf_bf16))))
+typedef enum pf_kind { PF_DENSE, PF_FP8, PF_INT8_WEIGHTS, PF_INT8 } pf_kind;
 typedef struct pf_linear {
+	pf_kind kind;
 	int in, out, gated;
 	int pairs;  // ceil(in/2), rounded up to a multiple of 16
 	int panels; // of PF_PANEL rows
-	pf_bf16 *weights; // NULL for FP8
-	uint8_t *codes;   // of FP8, else NULL
-	float *scale;     // of FP8: [panels*PF_PANEL], else NULL
+	pf_bf16 *weights; // of PF_DENSE, else NULL
+	uint8_t *codes;   // of all others, else NULL
+	float *scale;     // where there are codes: [panels*PF_PANEL], else NULL
+	int32_t *starts;  // of PF_INT8: [panels*PF_PANEL], what a sum of products of codes begins with
 	float *bias;      // [panels*PF_PANEL], or NULL
 } pf_linear;
 
@@ -178,9 +183,10 @@ typedef struct pf_source {
 	int rows;
 } pf_source;
 
-// pf_linear_pack fills weights or codes (zeroed memory of panels*pairs*PF_PANEL*2 elements) from the
-// stacked sources, or from exactly two of them, gate and up, for a gated matrix. FP8 sources fill codes.
-void pf_linear_pack(pf_pool *pool, const pf_linear *linear, const pf_source *sources, int count);
+// pf_linear_pack fills weights or codes (zeroed memory of panels*pairs*PF_PANEL*2 elements), and starts, from the
+// stacked sources, or from exactly two of them, gate and up, for a gated matrix. The matrix is for operations of
+// this instruction set.
+void pf_linear_pack(pf_pool *pool, pf_isa isa, const pf_linear *linear, const pf_source *sources, int count);
 
 // pf_convert converts n elements to bf16, or to float32.
 void pf_to_bf16(pf_bf16 *dst, const void *src, pf_type type, size_t n);

@@ -21,8 +21,9 @@ import (
 // linear owns the packed matrix that its C struct describes.
 type linear struct {
 	c       C.pf_linear
-	weights *buffer // codes of FP8
-	scale   *buffer // of FP8, else nil
+	weights *buffer // or codes
+	scale   *buffer // of codes, else nil
+	starts  *buffer // of codes that are multiplied as they are, else nil
 	bias    *buffer // nil for none
 }
 
@@ -44,19 +45,29 @@ func (l *linear) Free() {
 }
 
 func (l *linear) buffers() []*buffer {
-	return slices.DeleteFunc([]*buffer{l.weights, l.scale, l.bias}, func(b *buffer) bool { return b == nil })
+	return slices.DeleteFunc([]*buffer{l.weights, l.scale, l.starts, l.bias}, func(b *buffer) bool { return b == nil })
 }
 
-// checkWeights checks one of the parts of a matrix; all are FP8 or none is.
+// kindOf is how a part of a matrix is multiplied.
+func kindOf(t kernels.HostTensor) C.pf_kind {
+	switch {
+	case t.Type == kernels.F8E4M3:
+		return C.PF_FP8
+	case t.Type == kernels.I8 && t.WeightOnly:
+		return C.PF_INT8_WEIGHTS
+	case t.Type == kernels.I8:
+		return C.PF_INT8
+	}
+	return C.PF_DENSE
+}
+
+// checkWeights checks one of the parts of a matrix, which are all quantised alike.
 func checkWeights(t, first kernels.HostTensor) error {
 	if err := t.CheckBeside(first); err != nil {
 		return fmt.Errorf("kernels/cpu: %w", err)
 	}
-	switch {
-	case t.Type == kernels.I8:
-		return fmt.Errorf("kernels/cpu: tensor %q is %s, which this backend does not multiply; the reference does", t.Name, t.Type)
-	case t.Type == kernels.F8E4M3 && t.Cols > C.PF_FP8_MAX_IN:
-		return fmt.Errorf("kernels/cpu: tensor %q has %d columns, in FP8 there may be %d", t.Name, t.Cols, int(C.PF_FP8_MAX_IN))
+	if kind := kindOf(t); (kind == C.PF_FP8 || kind == C.PF_INT8_WEIGHTS) && t.Cols > C.PF_EXPANDED_MAX_IN {
+		return fmt.Errorf("kernels/cpu: tensor %q has %d columns, of weights in %s there may be %d", t.Name, t.Cols, t.Type, int(C.PF_EXPANDED_MAX_IN))
 	}
 	return nil
 }
@@ -105,7 +116,7 @@ func (b *Backend) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, e
 }
 
 func (b *Backend) pack(parts []kernels.HostTensor, out int, gated bool) (*linear, error) {
-	l := &linear{c: C.pf_linear{in: C.int(parts[0].Cols), out: C.int(out)}}
+	l := &linear{c: C.pf_linear{kind: kindOf(parts[0]), in: C.int(parts[0].Cols), out: C.int(out)}}
 	panelRows := C.PF_PANEL
 	if gated {
 		l.c.gated, panelRows = 1, C.PF_PANEL/2
@@ -113,8 +124,8 @@ func (b *Backend) pack(parts []kernels.HostTensor, out int, gated bool) (*linear
 	l.c.pairs = C.pf_pairs(l.c.in)
 	l.c.panels = C.int((out + panelRows - 1) / panelRows)
 	elements := int64(l.c.panels) * int64(l.c.pairs) * C.PF_PANEL * 2
-	if parts[0].Type == kernels.F8E4M3 {
-		if err := l.allocFP8(parts, elements); err != nil {
+	if l.c.kind != C.PF_DENSE {
+		if err := l.allocCodes(parts, elements); err != nil {
 			return nil, err
 		}
 	} else {
@@ -141,21 +152,28 @@ func (b *Backend) fill(l *linear, parts []kernels.HostTensor) {
 		pinner.Pin(data)
 		list[i] = C.pf_source{data: unsafe.Pointer(data), _type: C.pf_type(part.Type), rows: C.int(part.Rows)}
 	}
-	C.pf_linear_pack(b.pool, &l.c, sources, C.int(len(parts)))
+	C.pf_linear_pack(b.pool, b.products, &l.c, sources, C.int(len(parts)))
 }
 
-// allocFP8 makes room for codes and sets the scale of every row of the panels.
-func (l *linear) allocFP8(parts []kernels.HostTensor, elements int64) error {
+// allocCodes makes room for codes and sets the scale of every row of the panels.
+func (l *linear) allocCodes(parts []kernels.HostTensor, elements int64) error {
+	rows := int64(l.c.panels) * C.PF_PANEL
 	var err error
-	if l.weights, err = newBuffer(elements); err != nil {
-		return err
+	if l.weights, err = newBuffer(elements); err == nil {
+		l.scale, err = newBuffer(rows * 4)
 	}
-	if l.scale, err = newBuffer(int64(l.c.panels) * C.PF_PANEL * 4); err != nil {
-		l.weights.Free()
+	if err == nil && l.c.kind == C.PF_INT8 {
+		l.starts, err = newBuffer(rows * 4)
+	}
+	if err != nil {
+		l.Free()
 		return err
 	}
 	l.c.codes = (*C.uint8_t)(l.weights.At(0))
 	l.c.scale = (*C.float)(l.scale.At(0))
+	if l.starts != nil {
+		l.c.starts = (*C.int32_t)(l.starts.At(0))
+	}
 	scale := unsafe.Slice((*float32)(l.scale.At(0)), int(l.c.panels)*C.PF_PANEL)
 	if l.c.gated != 0 {
 		const half = C.PF_PANEL / 2
