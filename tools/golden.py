@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden files of engine/model with transformers, on weights that need no file.
 
-Each directory below engine/model/testdata holds a config.json (golden_fp8.py does those with a
+Each directory below engine/model/testdata holds a config.json (golden_quantized.py does those with a
 quantization_config). Weights and prompt are hashes of a
 seed, a name and an index (engine/weights/random.go makes the same bits). For some lengths of one
 random prompt, golden.json gets the five likeliest next tokens and their logprobs in float32, the

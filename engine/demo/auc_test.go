@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
+	"github.com/prefillonly/prefillonly/engine/weights/quantize"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
@@ -51,12 +53,17 @@ type scorer struct {
 	model     *model.Model
 }
 
-func newScorer(t *testing.T) scorer {
+func extracted(t *testing.T) string {
 	t.Helper()
 	dir, err := Extract(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+func newScorer(t *testing.T, dir string) scorer {
+	t.Helper()
 	tok, err := tokenizer.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +149,36 @@ func TestScoresSeparateHeldOutUsers(t *testing.T) {
 			t.Fatalf("lines %d and %d are not one question with two answers", i+1, i+2)
 		}
 	}
-	s := newScorer(t)
+	for _, a := range areas(t, newScorer(t, extracted(t)), examples) {
+		if a.area < 0.9 {
+			t.Errorf("%s, chat %v: AUC %.3f, below 0.9", a.task, a.chat, a.area)
+		}
+	}
+}
+
+// TestScoresInInt8 demands that the demo model, quantised, separates people as well.
+func TestScoresInInt8(t *testing.T) {
+	examples, dir, int8 := heldOut(t), extracted(t), filepath.Join(t.TempDir(), "int8")
+	if _, err := quantize.Run(t.Context(), dir, int8, quantize.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want := areas(t, newScorer(t, dir), examples)
+	for i, a := range areas(t, newScorer(t, int8), examples) {
+		if math.Abs(a.area-want[i].area) > 0.005 {
+			t.Errorf("%s, chat %v: AUC %.4f, and %.4f as it was", a.task, a.chat, a.area, want[i].area)
+		}
+	}
+}
+
+// area is an area under the ROC curve of a task.
+type area struct {
+	task string
+	chat bool
+	area float64
+}
+
+func areas(t *testing.T, s scorer, examples []example) (list []area) {
+	t.Helper()
 	for _, task := range []string{"post", "credit"} {
 		for _, chat := range []bool{false, true} {
 			var yes, no []float64
@@ -161,13 +197,11 @@ func TestScoresSeparateHeldOutUsers(t *testing.T) {
 					right++
 				}
 			}
-			area := auc(yes, no)
-			t.Logf("%s, chat %v: AUC %.3f, %d of %d right at 0.5", task, chat, area, right, len(yes)+len(no))
-			if area < 0.9 {
-				t.Errorf("%s, chat %v: AUC %.3f, below 0.9", task, chat, area)
-			}
+			list = append(list, area{task, chat, auc(yes, no)})
+			t.Logf("%s, chat %v: AUC %.4f, %d of %d right at 0.5", task, chat, auc(yes, no), right, len(yes)+len(no))
 		}
 	}
+	return list
 }
 
 // question is the line of the prompt that holds the post or the amount.

@@ -16,7 +16,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
-// fp8Models are the directories of testdata that tools/golden_fp8.py makes checkpoints of.
+// fp8Models are the directories of testdata that tools/golden_quantized.py makes checkpoints of.
 var fp8Models = []string{"llama3-fp8", "qwen2-fp8"}
 
 // TestFP8WeightsEqualTransformers: where activations are left alone, FP8 weights are weights.
@@ -160,7 +160,7 @@ func TestFP8Plan(t *testing.T) {
 func TestFP8SpecRefuses(t *testing.T) {
 	for ignore, want := range map[string]string{
 		`[]`: "lm_head is quantised; supported is an LM head that ignore lists",
-		`["lm_head","model.layers.1.self_attn.v_proj"]`: "of model.layers.1.self_attn.q_proj and model.layers.1.self_attn.v_proj one is quantised and one is not",
+		`["lm_head","model.layers.1.self_attn.v_proj"]`: "model.layers.1.self_attn.q_proj and model.layers.1.self_attn.v_proj are quantised differently",
 	} {
 		raw, err := os.ReadFile("testdata/llama3-fp8/config.json")
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // lmHead is the name of the LM head among a checkpoint's linear layers.
@@ -31,23 +32,21 @@ func (s *spec) matrices(i int) []matrix {
 	}
 }
 
-// quantize reads which linear layers are FP8, and refuses what the graph cannot compute so.
+// quantize reads how linear layers are quantised, and refuses what the graph cannot compute so.
 func (s *spec) quantize(q *weights.Quantization) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	if q.Linear(lmHead) && !s.tied && !s.vectorsOnly {
+	if q.Linear(lmHead).Quantized() && !s.tied && !s.vectorsOnly {
 		return fmt.Errorf("quantization_config: %s is quantised; supported is an LM head that ignore lists", lmHead)
 	}
-	s.fp8 = map[string]bool{}
+	s.schemes = map[string]weights.Scheme{}
 	for i := range s.layers {
 		list := s.matrices(i)
 		for at, m := range list {
-			if q.Linear(m.name) {
-				s.fp8[m.name] = true
-			}
-			if first := list[at-m.stackedOn].name; s.fp8[first] != s.fp8[m.name] {
-				return fmt.Errorf("quantization_config: of %s and %s one is quantised and one is not; they are multiplied as one matrix", first, m.name)
+			s.schemes[m.name] = q.Linear(m.name)
+			if first := list[at-m.stackedOn].name; s.schemes[first] != s.schemes[m.name] {
+				return fmt.Errorf("quantization_config: %s and %s are quantised differently, or one of them is not; they are multiplied as one matrix", first, m.name)
 			}
 		}
 	}
@@ -60,7 +59,7 @@ const scaleBytes = 4
 // matrixBytes is what a matrix is expected to take, on each rank where there are several.
 func (m *Model) matrixBytes(x matrix) int64 {
 	elements := int64(x.rows) * int64(x.in)
-	if m.spec.fp8[x.name] {
+	if m.spec.schemes[x.name].Quantized() {
 		return m.ofRank(elements + scaleBytes*int64(x.rows))
 	}
 	return m.ofRank(elements * m.backend.ActType().Size())
@@ -85,7 +84,7 @@ func (s *spec) largestFP8() int64 {
 			if m.stackedOn == 0 {
 				stack = 0
 			}
-			if s.fp8[m.name] {
+			if s.schemes[m.name].Type == kernels.F8E4M3 {
 				stack += int64(m.rows) * int64(m.in)
 			}
 			largest = max(largest, stack)

@@ -114,7 +114,10 @@ func (m *Model) ropePart() store.Part {
 
 // matrix stacks linear layers, and their biases.
 func (m *Model) matrix(kind string, set func(kernels.Held), stack []matrix, biased bool) store.Part {
-	p := store.Part{Kind: kind, Set: set}
+	p, weightOnly := store.Part{Kind: kind, Set: set}, m.spec.schemes[stack[0].name].WeightOnly
+	if weightOnly {
+		p.Kind += " of weights alone"
+	}
 	for _, x := range stack {
 		p.Tensors = append(p.Tensors, tensor(x.name+".weight", x.rows, x.in))
 		p.Bytes += m.matrixBytes(x)
@@ -126,7 +129,11 @@ func (m *Model) matrix(kind string, set func(kernels.Held), stack []matrix, bias
 		}
 	}
 	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
-		switch parts, bias := t[:len(stack)], t[len(stack):]; kind {
+		parts, bias := t[:len(stack)], t[len(stack):]
+		for i := range parts {
+			parts[i].WeightOnly = weightOnly
+		}
+		switch kind {
 		case "output":
 			return kernels.NewOutputLinear(m.backend, parts, bias)
 		case "gated":
@@ -148,7 +155,8 @@ func (m *Model) find(source Source, chunks []store.Chunk) error {
 				if err != nil {
 					return err
 				}
-				if module, _ := strings.CutSuffix(t.Name, ".weight"); m.spec.fp8[module] != (typ == kernels.F8E4M3) {
+				module, _ := strings.CutSuffix(t.Name, ".weight")
+				if scheme := m.spec.schemes[module]; (scheme.Quantized() || typ.Scaled()) && scheme.Type != typ {
 					return fmt.Errorf("tensor %q is %s, which quantization_config of config.json contradicts", t.Name, typ)
 				}
 				t.Bytes = typ.Size()

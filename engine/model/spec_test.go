@@ -41,7 +41,7 @@ func TestSpecRefuses(t *testing.T) {
 		{"llama2", "architectures", `[]`, "want one of Llama"},
 		{"llama2", "hidden_act", `"gelu"`, `hidden_act is "gelu", want silu`},
 		{"llama2", "mlp_bias", `true`, "mlp_bias is true"},
-		{"llama2", "quantization_config", `{"quant_method":"gptq"}`, `quantization_config: quant_method is "gptq"; supported is FP8-dynamic`},
+		{"llama2", "quantization_config", `{"quant_method":"gptq"}`, `quantization_config: quant_method is "gptq"; supported are FP8-dynamic`},
 		{"llama2", "num_key_value_heads", `4`, "6 attention heads cannot share 4 key-value heads"},
 		{"llama2", "head_dim", `15`, "head dimension 15"},
 		{"llama2", "partial_rotary_factor", `0.5`, "partial_rotary_factor is 0.5"},

@@ -24,8 +24,8 @@ var elementBytes = map[string]int64{
 	"U64": 8, "I64": 8, "F64": 8,
 }
 
-// computable maps the types that backends take; F8_E4M3 comes with a tensor of scales.
-var computable = map[string]kernels.DType{"BF16": kernels.BF16, "F16": kernels.F16, "F32": kernels.F32, "F8_E4M3": kernels.F8E4M3}
+// computable maps the types that backends take; F8_E4M3 and I8 come with a tensor of scales.
+var computable = map[string]kernels.DType{"BF16": kernels.BF16, "F16": kernels.F16, "F32": kernels.F32, "F8_E4M3": kernels.F8E4M3, "I8": kernels.I8}
 
 // entry is one tensor of a header. Its data is [begin, end) of the bytes after the header.
 type entry struct {

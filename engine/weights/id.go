@@ -3,17 +3,15 @@ package weights
 import (
 	"crypto/sha256"
 	"fmt"
-
-	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // ID stands for a tensor's type, shape and content: tensors of one ID are equal.
 type ID [sha256.Size]byte
 
-// ID is that of a tensor that there is, with its scales where it is FP8.
+// ID is that of a tensor that there is, with its scales where it is of codes.
 func (c *Checkpoint) ID(name string) ID {
 	id := c.Alone(name)
-	if computable[c.tensors[name].dtype] == kernels.F8E4M3 {
+	if computable[c.tensors[name].dtype].Scaled() {
 		scales := c.Alone(name + scaleSuffix)
 		id = sha256.Sum256(append(id[:], scales[:]...))
 	}

@@ -7,11 +7,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // Quantization is quantization_config of config.json, as far as the compressed-tensors format's
-// FP8-dynamic scheme has it: weights in FP8 E4M3 with a scale for each output channel, or one for the
-// whole matrix, and activations quantised as they come, each token by itself.
+// FP8-dynamic and INT8 schemes have it: weights in FP8 E4M3 or int8 with a scale for each output channel, or
+// one for the whole matrix, and activations quantised as they come, each token by itself, or, with int8
+// weights, left alone.
 type Quantization struct {
 	Method string                       `json:"quant_method"`
 	Format string                       `json:"format"`
@@ -43,20 +46,36 @@ type QuantizationArgs struct {
 	GroupSize *int            `json:"group_size"`
 }
 
+// Scheme is how the weights of a linear layer are stored and multiplied; the zero Scheme is that of weights
+// that are not quantised.
+type Scheme struct {
+	Type       kernels.DType // a type of codes
+	WeightOnly bool          // of I8: activations are not quantised
+}
+
+// Quantized says that the weights are codes.
+func (s Scheme) Quantized() bool { return s.Type.Scaled() }
+
+// types are those of weights that a num_bits of 8 and this type stand for.
+var types = map[string]kernels.DType{"float": kernels.F8E4M3, "int": kernels.I8}
+
+// formats are those in which each type is stored as it is.
+var formats = map[string][]string{
+	"float": {"", "float-quantized", "naive-quantized"},
+	"int":   {"", "int-quantized", "naive-quantized"},
+}
+
 // supportedScheme ends every refusal.
-const supportedScheme = "supported is FP8-dynamic of compressed-tensors: 8-bit float weights of strategy channel or tensor, 8-bit float input_activations, dynamic, of strategy token"
+const supportedScheme = "supported are FP8-dynamic and INT8 of compressed-tensors: 8-bit weights, float or int, symmetric, of strategy channel or tensor, with input_activations of the same type, dynamic, of strategy token; or int weights without input_activations in format naive-quantized"
 
 // Check refuses what would be computed wrongly, and names the key, its value and what is supported.
 func (q *Quantization) Check() error {
 	refuse := func(key string, value any) error {
 		return fmt.Errorf("quantization_config: %s is %v; %s", key, value, supportedScheme)
 	}
-	formats := []string{"", "float-quantized", "naive-quantized"}
 	switch {
 	case q.Method != "compressed-tensors":
 		return refuse("quant_method", fmt.Sprintf("%q", q.Method))
-	case !slices.Contains(formats, q.Format):
-		return refuse("format", fmt.Sprintf("%q", q.Format))
 	case !empty(q.KVCacheScheme):
 		return refuse("kv_cache_scheme", string(q.KVCacheScheme))
 	case !empty(q.TransformConfig):
@@ -68,11 +87,15 @@ func (q *Quantization) Check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
 		g := q.Groups[name]
-		if !slices.Contains(formats, g.Format) {
-			return refuse("config_groups."+name+".format", fmt.Sprintf("%q", g.Format))
-		}
 		if key, value := g.unsupported(); key != "" {
 			return refuse("config_groups."+name+"."+key, value)
+		}
+		stored := formats[g.Weights.Type]
+		if !slices.Contains(stored, g.Format) {
+			return refuse("config_groups."+name+".format", fmt.Sprintf("%q", g.Format))
+		}
+		if g.Format == "" && !slices.Contains(stored, q.Format) {
+			return refuse("format", fmt.Sprintf("%q", q.Format))
 		}
 		if err := checkPatterns(g.Targets); err != nil {
 			return fmt.Errorf("quantization_config: config_groups.%s.targets: %w", name, err)
@@ -84,13 +107,11 @@ func (q *Quantization) Check() error {
 	return nil
 }
 
-// unsupported is the first key whose value is not FP8-dynamic's, or "".
+// unsupported is the first key whose value is not a supported scheme's, or "".
 func (g *QuantizationGroup) unsupported() (key string, value any) {
 	switch {
 	case g.Weights == nil:
 		return "weights", "missing"
-	case g.Activations == nil:
-		return "input_activations", "missing"
 	case g.Outputs != nil:
 		return "output_activations", "there"
 	}
@@ -100,8 +121,17 @@ func (g *QuantizationGroup) unsupported() (key string, value any) {
 	if d := string(g.Weights.Dynamic); d != "" && d != "false" && d != "null" {
 		return "weights.dynamic", d
 	}
+	if g.Activations == nil {
+		if g.Weights.Type != "int" {
+			return "input_activations", "missing"
+		}
+		return "", nil
+	}
 	if key, value := g.Activations.unsupported("token"); key != "" {
 		return "input_activations." + key, value
+	}
+	if g.Activations.Type != g.Weights.Type {
+		return "input_activations.type", fmt.Sprintf("%q beside weights of %q", g.Activations.Type, g.Weights.Type)
 	}
 	if d := string(g.Activations.Dynamic); d != "true" {
 		return "input_activations.dynamic", orAbsent(d)
@@ -113,7 +143,7 @@ func (a *QuantizationArgs) unsupported(strategies ...string) (key string, value 
 	switch {
 	case a.Bits != 8:
 		return "num_bits", a.Bits
-	case a.Type != "float":
+	case !types[a.Type].Scaled():
 		return "type", fmt.Sprintf("%q", a.Type)
 	case !slices.Contains(strategies, a.Strategy):
 		return "strategy", fmt.Sprintf("%q", a.Strategy)
@@ -156,18 +186,18 @@ func checkPatterns(names []string) error {
 	return nil
 }
 
-// Linear says whether the linear layer of this module name (such as "model.layers.0.mlp.up_proj") is
-// quantised. Check must have passed.
-func (q *Quantization) Linear(module string) bool {
+// Linear is the scheme of the linear layer of this module name (such as "model.layers.0.mlp.up_proj"): that
+// of the first group by name that has it as a target. Check must have passed.
+func (q *Quantization) Linear(module string) Scheme {
 	if q == nil || matches(q.Ignore, module) {
-		return false
+		return Scheme{}
 	}
-	for _, g := range q.Groups {
-		if matches(g.Targets, module) {
-			return true
+	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
+		if g := q.Groups[name]; matches(g.Targets, module) {
+			return Scheme{Type: types[g.Weights.Type], WeightOnly: g.Activations == nil}
 		}
 	}
-	return false
+	return Scheme{}
 }
 
 func matches(names []string, module string) bool {

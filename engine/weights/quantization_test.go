@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // fp8Dynamic is a quantization_config as llm-compressor writes it.
@@ -51,7 +53,7 @@ func TestQuantizationRefuses(t *testing.T) {
 		{`"dynamic":true`, `"dynamic":"local"`, `input_activations.dynamic is "local"`},
 		{`"dynamic":false`, `"dynamic":true`, `config_groups.group_0.weights.dynamic is true`},
 		{`"num_bits":8`, `"num_bits":4`, `weights.num_bits is 4`},
-		{`"type":"float"`, `"type":"int"`, `weights.type is "int"`},
+		{`"type":"float"`, `"type":"mx"`, `weights.type is "mx"`},
 		{`"symmetric":true`, `"symmetric":false`, `weights.symmetric is false`},
 		{`"group_size":null`, `"group_size":128`, `weights.group_size is 128`},
 		{`"output_activations":null`, `"output_activations":{}`, `output_activations is there`},
@@ -88,11 +90,62 @@ func TestQuantizationLinear(t *testing.T) {
 		{`["Linear"]`, `["Embedding"]`, false, false, false},
 	} {
 		q := parseQuantization(t, strings.ReplaceAll(fp8Dynamic, c.old, c.new))
-		if got := [3]bool{q.Linear(up), q.Linear(down), q.Linear(head)}; got != [3]bool{c.up, c.down, c.head} {
+		if got := [3]bool{q.Linear(up).Quantized(), q.Linear(down).Quantized(), q.Linear(head).Quantized()}; got != [3]bool{c.up, c.down, c.head} {
 			t.Errorf("%s: %v", c.new, got)
 		}
 	}
-	if (*Quantization)(nil).Linear(up) {
+	if (*Quantization)(nil).Linear(up).Quantized() {
 		t.Error("no quantization_config quantises")
+	}
+}
+
+// int8Dynamic is fp8Dynamic with codes in int8, as llm-compressor's W8A8 is.
+var int8Dynamic = strings.NewReplacer(`"type":"float"`, `"type":"int"`, "float-quantized", "int-quantized").Replace(fp8Dynamic)
+
+// weightsAlone is int8Dynamic without activations, with the codes stored as they are.
+func weightsAlone(t *testing.T) string {
+	t.Helper()
+	var config map[string]any
+	if err := json.Unmarshal([]byte(int8Dynamic), &config); err != nil {
+		t.Fatal(err)
+	}
+	config["format"] = "naive-quantized"
+	config["config_groups"].(map[string]any)["group_0"].(map[string]any)["input_activations"] = nil
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestQuantizationSchemes(t *testing.T) {
+	for text, want := range map[string]Scheme{
+		fp8Dynamic:      {Type: kernels.F8E4M3},
+		int8Dynamic:     {Type: kernels.I8},
+		weightsAlone(t): {Type: kernels.I8, WeightOnly: true},
+	} {
+		q := parseQuantization(t, text)
+		if err := q.Check(); err != nil {
+			t.Errorf("%+v: %v", want, err)
+		} else if got := q.Linear("model.layers.0.mlp.up_proj"); got != want {
+			t.Errorf("scheme %+v, want %+v", got, want)
+		}
+	}
+}
+
+func TestQuantizationRefusesINT8(t *testing.T) {
+	for _, c := range []struct{ text, old, new, want string }{
+		{int8Dynamic, `"int-quantized"`, `"float-quantized"`, `format is "float-quantized"`},
+		{int8Dynamic, `"int-quantized"`, `"pack-quantized"`, `format is "pack-quantized"`},
+		{int8Dynamic, `"targets"`, `"format":"pack-quantized","targets"`, `group_0.format is "pack-quantized"`},
+		{int8Dynamic, `"strategy":"channel"`, `"strategy":"group"`, `weights.strategy is "group"`},
+		{int8Dynamic, `"strategy":"token","symmetric":true,"type":"int"`, `"strategy":"token","symmetric":true,"type":"float"`, `input_activations.type is "float" beside weights of "int"`},
+		{weightsAlone(t), `"symmetric":true`, `"symmetric":false`, `weights.symmetric is false`},
+		{fp8Dynamic, `"float-quantized"`, `"int-quantized"`, `format is "int-quantized"`},
+	} {
+		err := parseQuantization(t, strings.ReplaceAll(c.text, c.old, c.new)).Check()
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), supportedScheme) {
+			t.Errorf("%s: error %v, want it to hold %q", c.new, err, c.want)
+		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 // shape but no training. Element i of a tensor is a hash of (seed, name, i), so tools/golden.py
 // makes the same bits and no weights need be stored. Linear weights have a standard deviation of
 // 1/sqrt(columns), which keeps activations near 1; the head's and the embedding's is three times
-// that, so that logits spread; norms are near 1. Of Type F8E4M3 are the projections' weights, with
-// scales that are bfloat16 numbers; other tensors are bfloat16 then.
+// that, so that logits spread; norms are near 1. Of a Type of codes are the projections' weights,
+// with scales that are bfloat16 numbers; other tensors are bfloat16 then.
 type Random struct {
 	Seed uint64
 	Type kernels.DType
@@ -65,7 +65,7 @@ func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 		return float32(float32(sum)*scale) + offset
 	}
 	r.Type = r.TypeOf(name)
-	if r.Type == kernels.F8E4M3 {
+	if r.Type.Scaled() {
 		return quantized(hostTensor(name, r.Type, shape, make([]byte, count)), element), nil
 	}
 	data := make([]byte, int64(count)*r.Type.Size())
@@ -75,9 +75,9 @@ func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	return hostTensor(name, r.Type, shape, data), nil
 }
 
-// TypeOf is the type of the named tensor: of FP8 checkpoints, only matrices between activations are FP8.
+// TypeOf is the type of the named tensor: of quantised checkpoints, only matrices between activations are of codes.
 func (r Random) TypeOf(name string) kernels.DType {
-	if r.Type == kernels.F8E4M3 && !strings.HasSuffix(name, "_proj.weight") {
+	if r.Type.Scaled() && !strings.HasSuffix(name, "_proj.weight") {
 		return kernels.BF16
 	}
 	return r.Type
@@ -98,19 +98,29 @@ func (r Random) Stream(name string, cols int) (key uint64, scale float32) {
 
 // quantized fills t with codes of the elements, each row over its largest magnitude.
 func quantized(t kernels.HostTensor, element func(i int) float32) kernels.HostTensor {
-	t.Scale = make([]float32, t.Rows)
-	for row := range t.Rows {
-		top := float32(0)
-		for i := row * t.Cols; i < (row+1)*t.Cols; i++ {
-			top = max(top, float32(math.Abs(float64(element(i)))))
+	row := make([]float32, t.Cols)
+	for at := 0; at < len(t.Data); at += t.Cols {
+		for i := range row {
+			row[i] = element(at + i)
 		}
-		scale := math.Float32frombits(uint32(bf16(top/kernels.MaxE4M3)) << 16)
-		for i := row * t.Cols; i < (row+1)*t.Cols; i++ {
-			t.Data[i] = byte(kernels.ToE4M3(element(i) / scale))
+		quantize := quantizeE4M3
+		if t.Type == kernels.I8 {
+			quantize = QuantizeI8
 		}
-		t.Scale[row] = scale
+		scale := quantize(t.Data[at:at+t.Cols], row)
+		t.Scale = append(t.Scale, math.Float32frombits(uint32(scale)<<16))
 	}
 	return t
+}
+
+// quantizeE4M3 is QuantizeI8 for FP8.
+func quantizeE4M3(codes []byte, row []float32) (scale uint16) {
+	scale = bf16(largest(row) / kernels.MaxE4M3)
+	unit := math.Float32frombits(uint32(scale) << 16)
+	for i, v := range row {
+		codes[i] = byte(kernels.ToE4M3(v / unit))
+	}
+	return scale
 }
 
 // sumDeviation is the standard deviation of the sum of four uniform 16-bit numbers, 65536/sqrt(3).

@@ -8,7 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// scaleSuffix follows the name of a weight in FP8 in the name of its scales.
+// scaleSuffix follows the name of a quantised weight in the name of its scales.
 const scaleSuffix = "_scale"
 
 // findScales checks by the header that there are scales of a matrix of so many rows: [rows, 1] or [rows], or
@@ -16,9 +16,9 @@ const scaleSuffix = "_scale"
 func (c *Checkpoint) findScales(name string, rows int) error {
 	t, ok := c.tensors[name]
 	if !ok {
-		return fmt.Errorf("checkpoint %s: tensor %q, the scales of an FP8 weight, is missing", c.dir, name)
+		return fmt.Errorf("checkpoint %s: tensor %q, the scales of a quantised weight, is missing", c.dir, name)
 	}
-	if typ, ok := computable[t.dtype]; !ok || typ == kernels.F8E4M3 {
+	if typ, ok := computable[t.dtype]; !ok || typ.Scaled() {
 		return fmt.Errorf("%s: tensor %q is %s, want BF16, F16 or F32", t.file.Path, name, t.dtype)
 	}
 	vector := len(t.shape) == 1 || len(t.shape) == 2 && t.shape[1] == 1
@@ -60,4 +60,25 @@ func scaleTensor(t kernels.HostTensor) kernels.HostTensor {
 		Random{Type: kernels.F32}.put(data, i, v)
 	}
 	return kernels.HostTensor{Name: t.Name + scaleSuffix, Type: kernels.F32, Rows: len(t.Scale), Cols: 1, Data: data}
+}
+
+// QuantizeI8 sets codes to those of a row over a scale that makes its largest magnitude 127.5, rounded to the bfloat16 that is
+// stored: its upper half is returned. Codes are of that scale.
+func QuantizeI8(codes []byte, row []float32) (scale uint16) {
+	if scale = bf16(largest(row) / 127.5); scale == 0 {
+		scale = bf16(0x1p-23) // of zeros: any will do but zero
+	}
+	unit := math.Float32frombits(uint32(scale) << 16)
+	for i, v := range row {
+		codes[i] = byte(int8(min(127, max(-128, math.RoundToEven(float64(v/unit))))))
+	}
+	return scale
+}
+
+// largest is the largest magnitude.
+func largest(row []float32) (top float32) {
+	for _, v := range row {
+		top = max(top, float32(math.Abs(float64(v))))
+	}
+	return top
 }

@@ -37,7 +37,7 @@ func TestFP8RoundTrip(t *testing.T) {
 	}
 }
 
-// TestRandomFP8 holds the codes to the values they stand for, which tools/golden_fp8.py quantises too.
+// TestRandomFP8 holds the codes to the values they stand for, which tools/golden_quantized.py quantises too.
 func TestRandomFP8(t *testing.T) {
 	got := randomTensor(t, kernels.F8E4M3, projection, 96, 33)
 	want := make([]float32, 96*33)
@@ -97,7 +97,7 @@ func TestScaleMissing(t *testing.T) {
 	header := `{"a":{"dtype":"F8_E4M3","shape":[2,2],"data_offsets":[0,4]}}`
 	text := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	writeText(t, dir, singleFile, string(text)+header+"1234")
-	if _, err := open(t, dir).Tensor("a", 2, 2); err == nil || !strings.Contains(err.Error(), `tensor "a_scale", the scales of an FP8 weight, is missing`) {
+	if _, err := open(t, dir).Tensor("a", 2, 2); err == nil || !strings.Contains(err.Error(), `tensor "a_scale", the scales of a quantised weight, is missing`) {
 		t.Errorf("error %v", err)
 	}
 }

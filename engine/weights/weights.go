@@ -134,7 +134,7 @@ func (c *Checkpoint) checkIndex(weightMap map[string]string) error {
 }
 
 // Find says of which type the named tensor is, by the header alone. It fails when the tensor is absent, has
-// another shape, or a type no backend computes with, or, in FP8, no scales that fit.
+// another shape, or a type no backend computes with, or, of codes, no scales that fit.
 func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
 	t, ok := c.tensors[name]
 	if !ok {
@@ -145,10 +145,10 @@ func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
 	}
 	typ, ok := computable[t.dtype]
 	if !ok {
-		return 0, fmt.Errorf("%s: tensor %q is %s, which no device computes with (supported: BF16, F16, F32, and F8_E4M3 of linear layers)", t.file.Path, name, t.dtype)
+		return 0, fmt.Errorf("%s: tensor %q is %s, which no device computes with (supported: BF16, F16, F32, and F8_E4M3 and I8 of linear layers)", t.file.Path, name, t.dtype)
 	}
 	c.taken[name] = true
-	if typ == kernels.F8E4M3 {
+	if typ.Scaled() {
 		if err := c.findScales(name+scaleSuffix, elements(shape[:len(shape)-1])); err != nil {
 			return 0, err
 		}
@@ -157,7 +157,7 @@ func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
 }
 
 // Tensor returns the named tensor as a view of its mapped file, and asks the system to read it
-// ahead, with its scales (another tensor) where it is FP8. It fails where Find does, and where the file
+// ahead, with its scales (another tensor) where it is of codes. It fails where Find does, and where the file
 // is not the one that Open read.
 func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	typ, err := c.Find(name, shape...)
@@ -172,7 +172,7 @@ func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, erro
 	mapped.AdviseNeeded(data)
 	tensor := hostTensor(name, typ, shape, data)
 	tensor.File = t.file
-	if typ == kernels.F8E4M3 {
+	if typ.Scaled() {
 		tensor.Scale, err = c.scales(name+scaleSuffix, tensor.Rows)
 	}
 	return tensor, err

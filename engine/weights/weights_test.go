@@ -213,7 +213,7 @@ func TestWriteRefuses(t *testing.T) {
 		t.Errorf("twice: error %v", err)
 	}
 	a.Data = a.Data[:7]
-	if err := WriteFile(path, []kernels.HostTensor{a}); err == nil || !strings.Contains(err.Error(), "has 7 bytes, shape [2 2] of bfloat16 needs 8") {
+	if err := WriteFile(path, []kernels.HostTensor{a}); err == nil || !strings.Contains(err.Error(), "has 7 bytes, shape [2 2] of BF16 needs 8") {
 		t.Errorf("short: error %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package model holds the subcommands of `prefillonly model`: what is in checkpoints and networks, and downloads of those.
+// Package model holds the subcommands of `prefillonly model`: what is in checkpoints and networks, downloads of those, and quantised copies.
 package model
 
 import (
@@ -65,7 +65,7 @@ hashed, once for as long as the files stay what they are.`,
 			return err
 		}
 	}
-	return cli.Group(&cobra.Command{Use: "model", Short: "Download models, and look into their files"}, newDownload(), show, diff)
+	return cli.Group(&cobra.Command{Use: "model", Short: "Download and quantize models, and look into their files"}, newDownload(), newQuantize(), show, diff)
 }
 
 // openCheckpoint reads the headers of a checkpoint by directory or name.

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Writes the golden files of engine/model for checkpoints in FP8, with transformers and compressed-tensors.
+"""Writes the golden files of engine/model for checkpoints in FP8 and int8, with transformers and compressed-tensors.
 
 Each directory below engine/model/testdata whose config.json has a quantization_config becomes a whole
-checkpoint: golden.py's weights, those of the projections as FP8 codes with a bfloat16 scale for each
+checkpoint: golden.py's weights, those of the projections as codes with a bfloat16 scale for each
 row. transformers loads it and computes twice: golden.json has activations quantised as they come, as
-devices with FP8 arithmetic do; weights_only.json leaves activations alone, as other devices do. Both
-are in float32, beside how far the same run in bfloat16 is off.
+int8 does, and FP8 on devices with arithmetic for it; weights_only.json leaves activations alone, as FP8 on other
+devices and int8 weights alone do. Both are in float32, beside how far the same run in bfloat16 is off.
 
-    python3 tools/golden_fp8.py            rewrite every file (needs torch, transformers==5.5.4,
+    python3 tools/golden_quantized.py            rewrite every file (needs torch, transformers==5.5.4,
                                            compressed-tensors==0.20.0, safetensors, numpy)
-    python3 tools/golden_fp8.py NAME ...   only these directories
-    python3 tools/golden_fp8.py --checkpoint NAME DIRECTORY   only write the checkpoint
+    python3 tools/golden_quantized.py NAME ...   only these directories
+    python3 tools/golden_quantized.py --checkpoint NAME DIRECTORY   only write the checkpoint
 """
 
 import json
@@ -26,19 +26,22 @@ from transformers import AutoConfig, AutoModelForCausalLM, CompressedTensorsConf
 
 import golden
 
-LARGEST = 448.0  # of FP8 E4M3
+LARGEST = {"float": 448.0, "int": 127.5}  # what a row's largest magnitude is in scales
 
 
-def quantized(values):
+def quantized(values, kind):
     """Codes and a scale for each row."""
-    scale = (values.abs().amax(dim=1, keepdim=True) / LARGEST).to(torch.bfloat16)
-    codes = (values / scale.float()).clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn)
-    return codes, scale
+    scale = (values.abs().amax(dim=1, keepdim=True) / LARGEST[kind]).to(torch.bfloat16)
+    codes = values / scale.float()
+    if kind == "int":
+        return codes.round().clamp(-128, 127).to(torch.int8), scale
+    return codes.clamp(-LARGEST[kind], LARGEST[kind]).to(torch.float8_e4m3fn), scale
 
 
 def checkpoint(name, directory, scale_type):
     """Writes testdata's model as a checkpoint with scales of this type."""
     config = json.loads((golden.ROOT / name / "config.json").read_text())
+    kind = config["quantization_config"]["config_groups"]["group_0"]["weights"]["type"]
     plain = {k: v for k, v in config.items() if k != "quantization_config"}
     with torch.device("meta"):
         skeleton = AutoModelForCausalLM.from_config(AutoConfig.for_model(**plain))
@@ -50,7 +53,7 @@ def checkpoint(name, directory, scale_type):
         values = golden.tensor(key, tuple(parameter.shape), "float32" if projection else "bfloat16")
         values = torch.from_numpy(values.copy())
         if projection:
-            codes, scale = quantized(values)
+            codes, scale = quantized(values, kind)
             tensors[key], tensors[key + "_scale"] = codes, scale.to(scale_type)
         else:
             tensors[key] = values.to(torch.bfloat16)

@@ -1,0 +1,54 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prefillonly/prefillonly/engine/weights/quantize"
+	"github.com/prefillonly/prefillonly/internal/cli"
+	"github.com/prefillonly/prefillonly/internal/modeldir"
+	"github.com/prefillonly/prefillonly/internal/usage"
+)
+
+// newQuantize makes `prefillonly model quantize`.
+func newQuantize() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "quantize MODEL",
+		Short: "Write a checkpoint anew with its projections in int8 (W8A8)",
+		Long: `Writes a copy of a decoder's checkpoint whose projections (q, k, v, o, gate, up, down) are codes of a byte with a
+scale for each row, rounded to nearest: compressed-tensors' W8A8, which serve, vLLM and transformers read. Activations are
+quantised as they come, each token by itself. Embeddings, norms, the LM head and classification heads stay as they are.
+
+The copy appears when all of it is written. What is lost in quality depends on the model: compare before you serve it.`,
+		Example: "  prefillonly model quantize ./Qwen2.5-0.5B --out ./Qwen2.5-0.5B-W8A8\n  prefillonly serve ./Qwen2.5-0.5B-W8A8",
+		Args:    cobra.ExactArgs(1),
+
+		ValidArgsFunction: usage.Directories,
+	}
+	out := command.Flags().String("out", "", "directory of the copy; it must be empty, or not there")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if *out == "" {
+			return cli.UsageError("--out is missing: name the directory of the copy")
+		}
+		from, _, err := modeldir.Find(args[0], "", modeldir.Cached)
+		if err != nil {
+			return modelError(err)
+		}
+		ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		done, err := quantize.Run(ctx, from, *out, quantize.Options{Progress: cli.Bar("quantizing")})
+		if ctx.Err() != nil {
+			return cli.Exit(cli.ExitFailure, errors.New("interrupted; nothing was written"))
+		}
+		if err != nil {
+			return modelError(err)
+		}
+		_, err = fmt.Fprintf(command.OutOrStdout(), "%s: %d matrices in int8, %s of tensors, which were %s\n", *out, done.Matrices, amount(done.After), amount(done.Before))
+		return err
+	}
+	return command
+}

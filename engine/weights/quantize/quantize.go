@@ -1,0 +1,246 @@
+// Package quantize writes a checkpoint of a decoder anew with its projections in int8, as the compressed-tensors format has
+// W8A8: codes with a scale for each row, rounded to nearest, and activations to be quantised as they come, each token by itself.
+package quantize
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/internal/regular"
+)
+
+// Options of Run.
+type Options struct {
+	Progress func(done, total int64) // bytes of tensors read; nil for none
+}
+
+// Result is what Run has done.
+type Result struct {
+	Matrices      int   // that are quantised
+	Before, After int64 // bytes of tensors
+}
+
+const (
+	configFile = "config.json"
+	maxConfig  = 64 << 20
+	indexFile  = "model.safetensors.index.json"
+)
+
+// Run writes the checkpoint of directory from, quantised, to directory to, which must be empty or not there. It is there when
+// all of it is: until then it has another name beside, and what an error leaves is removed.
+func Run(ctx context.Context, from, to string, o Options) (Result, error) {
+	config, err := newConfig(from)
+	if err != nil {
+		return Result{}, err
+	}
+	if list, err := os.ReadDir(to); err == nil && len(list) > 0 {
+		return Result{}, fmt.Errorf("%s is not empty; name a directory that is not there", to)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return Result{}, err
+	}
+	checkpoint, err := weights.Open(from)
+	if err != nil {
+		return Result{}, err
+	}
+	defer checkpoint.Close()
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(to)), 0o755); err != nil {
+		return Result{}, err
+	}
+	room, err := os.MkdirTemp(filepath.Dir(filepath.Clean(to)), "."+filepath.Base(to)+".unfinished-")
+	if err != nil {
+		return Result{}, err
+	}
+	defer os.RemoveAll(room)
+	j := job{ctx: ctx, checkpoint: checkpoint, from: from, room: room, progress: o.Progress}
+	if err := j.run(config); err != nil {
+		return Result{}, err
+	}
+	if err := os.Chmod(room, 0o755); err != nil {
+		return Result{}, err
+	}
+	return j.Result, os.Rename(room, filepath.Clean(to))
+}
+
+// scheme is quantization_config as llm-compressor writes it for W8A8.
+const scheme = `{
+  "quant_method": "compressed-tensors",
+  "format": "int-quantized",
+  "quantization_status": "compressed",
+  "config_groups": {
+    "group_0": {
+      "targets": ["Linear"],
+      "weights": {"num_bits": 8, "type": "int", "symmetric": true, "strategy": "channel", "dynamic": false},
+      "input_activations": {"num_bits": 8, "type": "int", "symmetric": true, "strategy": "token", "dynamic": true}
+    }
+  },
+  "ignore": ["lm_head"]
+}`
+
+// newConfig is config.json with the scheme. A classification head, which is a linear layer too, stays as it is.
+func newConfig(from string) ([]byte, error) {
+	path := filepath.Join(from, configFile)
+	raw, err := regular.ReadFile(path, maxConfig)
+	if err != nil {
+		return nil, err
+	}
+	var config map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &config); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if old, ok := config["quantization_config"]; ok && string(old) != "null" {
+		return nil, fmt.Errorf("%s has a quantization_config: the checkpoint is quantised already; name the one that it was made of", path)
+	}
+	config["quantization_config"] = json.RawMessage(strings.Replace(scheme, `["lm_head"]`, `["lm_head", "score", "classifier"]`, 1))
+	return json.MarshalIndent(config, "", "  ")
+}
+
+// job is a run.
+type job struct {
+	Result
+	ctx        context.Context
+	checkpoint *weights.Checkpoint
+	from, room string
+	progress   func(done, total int64)
+	done       int64
+}
+
+func (j *job) run(config []byte) error {
+	entries := j.checkpoint.Entries()
+	for _, e := range entries {
+		j.Before += e.Bytes
+	}
+	index := map[string]string{}
+	files := j.checkpoint.Files()
+	for i, f := range files {
+		own := slices.DeleteFunc(slices.Clone(entries), func(e weights.Entry) bool { return e.File != i })
+		if err := j.file(filepath.Base(f.Path), own, index); err != nil {
+			return err
+		}
+	}
+	if j.Matrices == 0 {
+		return fmt.Errorf("%s has no projections of a decoder (matrices called ..._proj.weight), which are what is quantised", j.from)
+	}
+	if err := j.copyOthers(); err != nil {
+		return err
+	}
+	if len(files) > 1 {
+		if err := j.writeIndex(index); err != nil {
+			return err
+		}
+	}
+	return j.create(configFile, func(w io.Writer) error { _, err := w.Write(append(config, '\n')); return err })
+}
+
+// file writes one of the checkpoint's files, and enters its tensors into the index.
+func (j *job) file(name string, entries []weights.Entry, index map[string]string) error {
+	var parts []weights.Part
+	for _, e := range entries {
+		if isProjection(e) {
+			parts = append(parts, j.quantised(e)...)
+			j.Matrices++
+		} else {
+			parts = append(parts, weights.Part{Name: e.Name, Type: e.Type, Shape: e.Shape, Data: func(w io.Writer) error { return j.read(w, e) }})
+		}
+	}
+	for i := range parts {
+		index[parts[i].Name] = name
+		j.After += parts[i].Bytes()
+	}
+	return j.create(name, func(w io.Writer) error { return weights.Write(w, parts) })
+}
+
+// isProjection says whether a tensor is a matrix between activations, by the names of all families that are served.
+func isProjection(e weights.Entry) bool {
+	return len(e.Shape) == 2 && strings.HasSuffix(e.Name, "_proj.weight") && slices.Contains([]string{"BF16", "F16", "F32"}, e.Type)
+}
+
+// read writes the bytes of a tensor to w.
+func (j *job) read(w io.Writer, e weights.Entry) error {
+	if err := j.ctx.Err(); err != nil {
+		return err
+	}
+	if err := j.checkpoint.Copy(w, e.Name, e.Bytes); err != nil {
+		return err
+	}
+	if j.done += e.Bytes; j.progress != nil {
+		j.progress(j.done, j.Before)
+	}
+	return nil
+}
+
+// create writes a file of the result, to the disk.
+func (j *job) create(name string, write func(w io.Writer) error) error {
+	f, err := os.OpenFile(filepath.Join(j.room, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (j *job) writeIndex(files map[string]string) error {
+	text, err := json.MarshalIndent(map[string]any{"metadata": map[string]int64{"total_size": j.After}, "weight_map": files}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return j.create(indexFile, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })
+}
+
+// weightsOf are endings of files that hold weights, in this format and others.
+var weightsOf = []string{".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5", ".msgpack", ".ckpt"}
+
+// copyOthers copies what is beside the weights: tokenizer, chat template, modules of sentence-transformers with their own weights.
+func (j *job) copyOthers() error {
+	return j.copyDir(".")
+}
+
+func (j *job) copyDir(dir string) error {
+	list, err := os.ReadDir(filepath.Join(j.from, dir))
+	if err != nil {
+		return err
+	}
+	for _, entry := range list {
+		name := filepath.Join(dir, entry.Name())
+		info, err := os.Stat(filepath.Join(j.from, name)) // of what a link leads to
+		switch {
+		case err != nil:
+			return err
+		case strings.HasPrefix(entry.Name(), "."), dir == "." && (name == configFile || name == indexFile || slices.Contains(weightsOf, filepath.Ext(name))):
+			continue
+		case info.IsDir() && dir == ".":
+			if err = os.Mkdir(filepath.Join(j.room, name), 0o755); err == nil {
+				err = j.copyDir(name)
+			}
+		case info.Mode().IsRegular():
+			err = j.create(name, func(w io.Writer) error { return j.copyFile(w, name) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *job) copyFile(w io.Writer, name string) error {
+	if err := j.ctx.Err(); err != nil {
+		return err
+	}
+	f, err := regular.Open(filepath.Join(j.from, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}
