@@ -1,9 +1,16 @@
 package model
 
 import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
@@ -13,17 +20,21 @@ import (
 // int8Models are the directories of testdata that tools/golden_quantized.py makes checkpoints of.
 var int8Models = []string{"llama3-int8", "qwen2-int8"}
 
-// newWeightOnly is newModel with a configuration that leaves activations alone.
-func newWeightOnly(t testing.TB, name string, b kernels.Backend) *Model {
-	t.Helper()
-	config, source := goldenSource(t, name)
+// weightOnly makes the configuration one that leaves activations alone.
+func weightOnly(config *weights.Config) {
 	q := config.QuantizationConfig
 	q.Format = "naive-quantized"
 	for name, group := range q.Groups {
 		group.Activations = nil
 		q.Groups[name] = group
 	}
-	m, err := New(config, source, b, Options{})
+}
+
+func newWeightOnly(t testing.TB, name string, b kernels.Backend, o Options) *Model {
+	t.Helper()
+	config, source := goldenSource(t, name)
+	weightOnly(&config)
+	m, err := New(config, source, b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +45,7 @@ func newWeightOnly(t testing.TB, name string, b kernels.Backend) *Model {
 func TestInt8WeightsEqualTransformers(t *testing.T) {
 	for _, name := range int8Models {
 		t.Run(name, func(t *testing.T) {
-			d := measure(t, newWeightOnly(t, name, ref.New()), readGoldenFile(t, name, "weights_only.json"))
+			d := measure(t, newWeightOnly(t, name, ref.New(), Options{}), readGoldenFile(t, name, "weights_only.json"))
 			t.Logf("worst %.2g, mean %.2g", d.worst, d.mean())
 			if d.worst > 1e-4 {
 				t.Errorf("logprobs are up to %.2g off, want 1e-4", d.worst)
@@ -69,7 +80,7 @@ func TestInt8CPUAboutTransformers(t *testing.T) {
 				for _, c := range []struct {
 					file string
 					m    *Model
-				}{{"golden.json", newModel(t, name, b, Options{})}, {"weights_only.json", newWeightOnly(t, name, b)}} {
+				}{{"golden.json", newModel(t, name, b, Options{})}, {"weights_only.json", newWeightOnly(t, name, b, Options{})}} {
 					g := readGoldenFile(t, name, c.file)
 					d := measure(t, c.m, g)
 					t.Logf("%s: %s: worst %.4f (transformers %.4f), mean %.4f (%.4f)", name, c.file, d.worst, g.Worst, d.mean(), g.Mean)
@@ -94,6 +105,70 @@ func TestInt8Load(t *testing.T) {
 		defer m.Close()
 		equalAnswers(t, "from disk", answer(t, m, item), answer(t, newModel(t, name, b, bitsOptions), item))
 	})
+}
+
+// TestInt8Packed: codes that are packed are those that are not.
+func TestInt8Packed(t *testing.T) {
+	const name = "qwen2-int8"
+	config, source := goldenSource(t, name)
+	weightOnly(&config)
+	r := &recorder{Random: source}
+	m, err := New(config, r, ref.New(), Options{MaxLen: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Close()
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := weights.Write(f, packedParts(r.tensors)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/" + name + "/config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := regexp.MustCompile(`(?s)"input_activations": \{.*?\},\s*"output`).ReplaceAll(text, []byte(`"input_activations": null, "output`))
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), bytes.ReplaceAll(alone, []byte("int-quantized"), []byte("pack-quantized")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	item := wire.TokenItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
+	eachBackend(t, func(t *testing.T, b kernels.Backend) {
+		m, err := Load(dir, b, bitsOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		equalAnswers(t, "packed", answer(t, m, item), answer(t, newWeightOnly(t, name, b, bitsOptions), item))
+	})
+}
+
+// packedParts are tensors as pack-quantized has them.
+func packedParts(tensors []kernels.HostTensor) (parts []weights.Part) {
+	words := func(v any) func(io.Writer) error {
+		return func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, v) }
+	}
+	for _, t := range tensors {
+		if t.Type != kernels.I8 {
+			shape := []int{t.Rows, t.Cols}
+			if t.Rows == 1 {
+				shape = shape[1:]
+			}
+			parts = append(parts, weights.Part{Name: t.Name, Type: "BF16", Shape: shape, Data: words(t.Data)})
+			continue
+		}
+		offset := make([]byte, len(t.Data))
+		for i, code := range t.Data {
+			offset[i] = byte(int(int8(code)) + 128)
+		}
+		parts = append(parts, weights.Part{Name: t.Name + "_packed", Type: "I32", Shape: []int{t.Rows, t.Cols / 4}, Data: words(offset)},
+			weights.Part{Name: t.Name + "_shape", Type: "I64", Shape: []int{2}, Data: words([]int64{int64(t.Rows), int64(t.Cols)})},
+			weights.Part{Name: t.Name + "_scale", Type: "F32", Shape: []int{t.Rows, 1}, Data: words(t.Scale)})
+	}
+	return parts
 }
 
 func TestInt8SameBits(t *testing.T) {

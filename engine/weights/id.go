@@ -10,8 +10,9 @@ type ID [sha256.Size]byte
 
 // ID is that of a tensor that there is, with its scales where it is of codes.
 func (c *Checkpoint) ID(name string) ID {
-	id := c.Alone(name)
-	if computable[c.tensors[name].dtype].Scaled() {
+	t, packed, _ := c.stored(name)
+	id := c.Alone(t.name)
+	if packed || computable[t.dtype].Scaled() {
 		scales := c.Alone(name + scaleSuffix)
 		id = sha256.Sum256(append(id[:], scales[:]...))
 	}

@@ -59,14 +59,14 @@ func (s Scheme) Quantized() bool { return s.Type.Scaled() }
 // types are those of weights that a num_bits of 8 and this type stand for.
 var types = map[string]kernels.DType{"float": kernels.F8E4M3, "int": kernels.I8}
 
-// formats are those in which each type is stored as it is.
+// formats are those in which each type is stored as it is, or packed in a way that is read.
 var formats = map[string][]string{
 	"float": {"", "float-quantized", "naive-quantized"},
-	"int":   {"", "int-quantized", "naive-quantized"},
+	"int":   {"", "int-quantized", "pack-quantized", "naive-quantized"},
 }
 
 // supportedScheme ends every refusal.
-const supportedScheme = "supported are FP8-dynamic and INT8 of compressed-tensors: 8-bit weights, float or int, symmetric, of strategy channel or tensor, with input_activations of the same type, dynamic, of strategy token; or int weights without input_activations in format naive-quantized"
+const supportedScheme = "supported are FP8-dynamic and INT8 of compressed-tensors: 8-bit weights, float or int, symmetric, of strategy channel or tensor, with input_activations of the same type, dynamic, of strategy token; or int weights without input_activations"
 
 // Check refuses what would be computed wrongly, and names the key, its value and what is supported.
 func (q *Quantization) Check() error {

@@ -102,14 +102,14 @@ func TestQuantizationLinear(t *testing.T) {
 // int8Dynamic is fp8Dynamic with codes in int8, as llm-compressor's W8A8 is.
 var int8Dynamic = strings.NewReplacer(`"type":"float"`, `"type":"int"`, "float-quantized", "int-quantized").Replace(fp8Dynamic)
 
-// weightsAlone is int8Dynamic without activations, with the codes stored as they are.
+// weightsAlone is int8Dynamic without activations, with packed codes, as llm-compressor's W8A16 is.
 func weightsAlone(t *testing.T) string {
 	t.Helper()
 	var config map[string]any
 	if err := json.Unmarshal([]byte(int8Dynamic), &config); err != nil {
 		t.Fatal(err)
 	}
-	config["format"] = "naive-quantized"
+	config["format"] = "pack-quantized"
 	config["config_groups"].(map[string]any)["group_0"].(map[string]any)["input_activations"] = nil
 	text, err := json.Marshal(config)
 	if err != nil {
@@ -136,8 +136,8 @@ func TestQuantizationSchemes(t *testing.T) {
 func TestQuantizationRefusesINT8(t *testing.T) {
 	for _, c := range []struct{ text, old, new, want string }{
 		{int8Dynamic, `"int-quantized"`, `"float-quantized"`, `format is "float-quantized"`},
-		{int8Dynamic, `"int-quantized"`, `"pack-quantized"`, `format is "pack-quantized"`},
-		{int8Dynamic, `"targets"`, `"format":"pack-quantized","targets"`, `group_0.format is "pack-quantized"`},
+		{weightsAlone(t), `"num_bits":8`, `"num_bits":4`, `weights.num_bits is 4`},
+		{weightsAlone(t), `"group_size":null`, `"group_size":128`, `weights.group_size is 128`},
 		{int8Dynamic, `"strategy":"channel"`, `"strategy":"group"`, `weights.strategy is "group"`},
 		{int8Dynamic, `"strategy":"token","symmetric":true,"type":"int"`, `"strategy":"token","symmetric":true,"type":"float"`, `input_activations.type is "float" beside weights of "int"`},
 		{weightsAlone(t), `"symmetric":true`, `"symmetric":false`, `weights.symmetric is false`},

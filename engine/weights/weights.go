@@ -136,18 +136,14 @@ func (c *Checkpoint) checkIndex(weightMap map[string]string) error {
 // Find says of which type the named tensor is, by the header alone. It fails when the tensor is absent, has
 // another shape, or a type no backend computes with, or, of codes, no scales that fit.
 func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
-	t, ok := c.tensors[name]
+	t, packed, ok := c.stored(name)
 	if !ok {
 		return 0, fmt.Errorf("checkpoint %s: tensor %q is missing (%d tensors in %d files)", c.dir, name, len(c.tensors), len(c.files))
 	}
-	if !slices.Equal(t.shape, shape) {
-		return 0, fmt.Errorf("%s: tensor %q has shape %v, config.json asks for %v", t.file.Path, name, t.shape, shape)
+	typ, err := c.find(t, packed, name, shape)
+	if err != nil {
+		return 0, err
 	}
-	typ, ok := computable[t.dtype]
-	if !ok {
-		return 0, fmt.Errorf("%s: tensor %q is %s, which no device computes with (supported: BF16, F16, F32, and F8_E4M3 and I8 of linear layers)", t.file.Path, name, t.dtype)
-	}
-	c.taken[name] = true
 	if typ.Scaled() {
 		if err := c.findScales(name+scaleSuffix, elements(shape[:len(shape)-1])); err != nil {
 			return 0, err
@@ -157,14 +153,14 @@ func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
 }
 
 // Tensor returns the named tensor as a view of its mapped file, and asks the system to read it
-// ahead, with its scales (another tensor) where it is of codes. It fails where Find does, and where the file
-// is not the one that Open read.
+// ahead, with its scales (another tensor) where it is of codes. Of codes that are packed, ReadPart makes what
+// they stand for, and the view does not. It fails where Find does, and where the file is not the one that Open read.
 func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	typ, err := c.Find(name, shape...)
 	if err != nil {
 		return kernels.HostTensor{}, err
 	}
-	t := c.tensors[name]
+	t, packed, _ := c.stored(name)
 	if err := t.file.Use(); err != nil {
 		return kernels.HostTensor{}, err
 	}
@@ -172,6 +168,9 @@ func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, erro
 	mapped.AdviseNeeded(data)
 	tensor := hostTensor(name, typ, shape, data)
 	tensor.File = t.file
+	if packed {
+		tensor.File = packedFile{t.file}
+	}
 	if typ.Scaled() {
 		tensor.Scale, err = c.scales(name+scaleSuffix, tensor.Rows)
 	}
@@ -199,7 +198,7 @@ func (c *Checkpoint) Release(t kernels.HostTensor) { mapped.AdviseDropped(t.Data
 
 // Ahead asks the system to read the named tensor, and does not wait for it.
 func (c *Checkpoint) Ahead(name string) {
-	if t, ok := c.tensors[name]; ok && t.file.Use() == nil {
+	if t, _, ok := c.stored(name); ok && t.file.Use() == nil {
 		mapped.AdviseNeeded(t.file.data(t.entry))
 	}
 }

@@ -1,0 +1,100 @@
+package weights
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Format pack-quantized keeps int8 codes four to an I32 word, each 128 more than it is, which in a little-endian
+// file is the codes' own bytes with the highest bit turned over. Rows are filled up to whole words. The
+// names of the words and of the shape follow that of the weight.
+const (
+	packedSuffix = "_packed"
+	shapeSuffix  = "_shape"
+	perWord      = 4
+	flipped      = 0x80
+)
+
+// packedFile gives the codes of packed tensors as they are read, so that there is no other copy of them.
+type packedFile struct{ *file }
+
+// ReadPart implements kernels.File.
+func (f packedFile) ReadPart(dst, part []byte) error {
+	if err := f.file.ReadPart(dst, part); err != nil {
+		return err
+	}
+	for i := range dst[:len(part)] {
+		dst[i] ^= flipped
+	}
+	return nil
+}
+
+// stored is the tensor in which the named one is, and whether it is packed.
+func (c *Checkpoint) stored(name string) (t located, packed, ok bool) {
+	if t, ok = c.tensors[name]; ok {
+		return t, false, true
+	}
+	t, ok = c.tensors[name+packedSuffix]
+	return t, ok, ok
+}
+
+// findPacked checks the words of a packed matrix, and the shape beside them.
+func (c *Checkpoint) findPacked(name string, shape []int) error {
+	words := c.tensors[name+packedSuffix]
+	if words.dtype != "I32" {
+		return fmt.Errorf("%s: tensor %q is %s, want I32", words.file.Path, name+packedSuffix, words.dtype)
+	}
+	if len(shape) != 2 || shape[1]%perWord != 0 {
+		return fmt.Errorf("%s: tensor %q is of a matrix of shape %v; packed matrices are read where their columns are a multiple of %d: store it as int-quantized or naive-quantized", words.file.Path, name+packedSuffix, shape, perWord)
+	}
+	if want := []int{shape[0], shape[1] / perWord}; !slices.Equal(words.shape, want) {
+		return fmt.Errorf("%s: tensor %q has shape %v, want %v: config.json asks for %v in 8 bits", words.file.Path, name+packedSuffix, words.shape, want, shape)
+	}
+	c.taken[name+packedSuffix] = true
+	return c.findShape(name+shapeSuffix, shape)
+}
+
+// findShape checks that the named tensor says that a packed matrix has this shape.
+func (c *Checkpoint) findShape(name string, shape []int) error {
+	t, ok := c.tensors[name]
+	if !ok {
+		return fmt.Errorf("checkpoint %s: tensor %q, the shape of a packed weight, is missing", c.dir, name)
+	}
+	if t.dtype != "I64" || !slices.Equal(t.shape, []int{2}) {
+		return fmt.Errorf("%s: tensor %q is %s %v, want I64 [2]", t.file.Path, name, t.dtype, t.shape)
+	}
+	opened, err := t.file.OpenAgain()
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	var raw [16]byte
+	if _, err := opened.ReadAt(raw[:], t.file.body+t.begin); err != nil {
+		return fmt.Errorf("%s: tensor %q: %w", t.file.Path, name, err)
+	}
+	got := []int{int(binary.LittleEndian.Uint64(raw[:])), int(binary.LittleEndian.Uint64(raw[8:]))}
+	if !slices.Equal(got, shape) {
+		return fmt.Errorf("%s: tensor %q says %v, config.json asks for %v", t.file.Path, name, got, shape)
+	}
+	c.taken[name] = true
+	return nil
+}
+
+// find is Find for what is stored, packed or as it is.
+func (c *Checkpoint) find(t located, packed bool, name string, shape []int) (kernels.DType, error) {
+	if packed {
+		return kernels.I8, c.findPacked(name, shape)
+	}
+	if !slices.Equal(t.shape, shape) {
+		return 0, fmt.Errorf("%s: tensor %q has shape %v, config.json asks for %v", t.file.Path, name, t.shape, shape)
+	}
+	typ, ok := computable[t.dtype]
+	if !ok {
+		return 0, fmt.Errorf("%s: tensor %q is %s, which no device computes with (supported: BF16, F16, F32, and F8_E4M3 and I8 of linear layers)", t.file.Path, name, t.dtype)
+	}
+	c.taken[name] = true
+	return typ, nil
+}
