@@ -66,6 +66,9 @@ func Run(ctx context.Context, from, to string, o Options) (Result, error) {
 	if err := os.Chmod(room, 0o755); err != nil {
 		return Result{}, err
 	}
+	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) { // an empty directory: os.Rename takes no place of one
+		return Result{}, err
+	}
 	return j.Result, os.Rename(room, filepath.Clean(to))
 }
 

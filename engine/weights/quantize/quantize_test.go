@@ -67,6 +67,9 @@ func checkpoint(t *testing.T) string {
 // was rounded down); all else is as it was.
 func TestRun(t *testing.T) {
 	from, to := checkpoint(t), filepath.Join(t.TempDir(), "new", "w8a8")
+	if err := os.MkdirAll(to, 0o700); err != nil { // empty, as mkdir leaves it
+		t.Fatal(err)
+	}
 	var done, total int64
 	result, err := Run(t.Context(), from, to, Options{Progress: func(d, of int64) { done, total = d, of }})
 	if err != nil {
