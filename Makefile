@@ -82,6 +82,7 @@ test: setup ## every test that needs no GPU; says which were not run, and why
 	$(GO) test -json -timeout 20m ./... $(REPORT)
 	$(GO) test -json -timeout 20m -tags amx_emulated,vnni_emulated ./kernels/cpu $(REPORT)
 	$(GO) test -json -timeout 20m -tags vnni512_emulated -run Int8 ./kernels/cpu $(REPORT)
+	$(GO) test -json -timeout 20m -tags amx_int8_emulated -run 'Int8|Bits' ./kernels/cpu $(REPORT)
 	cd test/contract && $(GO) test ./...
 
 test-pure: ## the tests of the packages without cgo

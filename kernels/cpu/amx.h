@@ -38,6 +38,9 @@ static inline void pf_tiles_end(void) { __asm__ volatile("tilerelease" : : : "me
 // PF_TILE_DP adds to c, floats, the products of a, [16][32] bf16, and b, [16][16] pairs of bf16.
 #define PF_TILE_DP(c, a, b) \
 	__asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : : "memory")
+// PF_TILE_DP_INT8 adds to c, int32, the products of a, [16][64] int8, and b, [16][16] groups of four int8.
+#define PF_TILE_DP_INT8(c, a, b) \
+	__asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : : "memory")
 
 #else
 
@@ -78,10 +81,23 @@ static inline void pf_tile_dp(int c, int a, int b)
 	}
 }
 
+static inline void pf_tile_dp_int8(int c, int a, int b)
+{
+	for (int i = 0; i < 16; i++) {
+		int32_t sum[16];
+		memcpy(sum, pf_tiles[c][i], sizeof sum);
+		for (int k = 0; k < 64; k++)
+			for (int j = 0; j < 16; j++)
+				sum[j] += (int8_t)pf_tiles[a][i][k] * (int8_t)pf_tiles[b][k / 4][4 * j + k % 4];
+		memcpy(pf_tiles[c][i], sum, sizeof sum);
+	}
+}
+
 #define PF_TILE_ZERO(t) memset(pf_tiles[t], 0, sizeof pf_tiles[t])
 #define PF_TILE_LOAD(t, p, stride) pf_tile_move(t, (char *)(p), stride, 0)
 #define PF_TILE_STREAM PF_TILE_LOAD
 #define PF_TILE_STORE(t, p, stride) pf_tile_move(t, (char *)(p), stride, 1)
 #define PF_TILE_DP(c, a, b) pf_tile_dp(c, a, b)
+#define PF_TILE_DP_INT8(c, a, b) pf_tile_dp_int8(c, a, b)
 
 #endif

@@ -5,8 +5,9 @@ package cpu
 /*
 #cgo CFLAGS: -std=gnu11 -O3 -Wall -Wextra
 #cgo amx_emulated CFLAGS: -DPF_AMX_EMULATED
-#cgo vnni_emulated CFLAGS: -DPF_VNNI_EMULATED=8
-#cgo vnni512_emulated CFLAGS: -DPF_VNNI_EMULATED=16 -Wno-psabi
+#cgo vnni_emulated CFLAGS: -DPF_INT8_EMULATED=pf_ops_int8_avx_vnni -Wno-psabi
+#cgo vnni512_emulated CFLAGS: -DPF_INT8_EMULATED=pf_ops_int8_avx512_vnni -Wno-psabi
+#cgo amx_int8_emulated CFLAGS: -DPF_INT8_EMULATED=pf_ops_int8_amx -DPF_AMX_EMULATED -Wno-psabi
 #cgo LDFLAGS: -lpthread -lm
 #include "prefillonly_kernels.h"
 */

@@ -67,7 +67,6 @@ static void pack_task(void *arg, int tile, int thread)
 static void pack(pf_pool *pool, packing *p)
 {
 	p->pool = pool;
-	p->pairs = pf_pairs(p->k);
 	pf_parallel(pool, pack_task, p, p->plan.tiles);
 }
 
@@ -99,7 +98,7 @@ int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, c
 	for (int row = 0, rows = chunk_of(x->rows); row < x->rows; row += rows) {
 		pf_rows part = rows_of(x, row, rows);
 		pf_plan plan = pf_plan_rows(ops, part.rows);
-		pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .k = x->cols, .x = &part});
+		pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .pairs = l->pairs, .k = x->cols, .x = &part});
 		multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = a, .l = l, .end = PF_STORE_BF16, .dst = dst + row * dst_stride, .stride = dst_stride});
 	}
 	return 0;
@@ -114,7 +113,7 @@ int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *sr
 	for (int row = 0, rows = chunk_of(x->rows); row < x->rows; row += rows) {
 		pf_rows part = rows_of(x, row, rows);
 		pf_plan plan = pf_plan_rows(ops, part.rows);
-		pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .k = l->in, .src = src + row * src_stride, .stride = src_stride});
+		pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .pairs = l->pairs, .k = l->in, .src = src + row * src_stride, .stride = src_stride});
 		multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = a, .l = l, .end = PF_ADD_F32, .dst = part.x, .stride = x->stride});
 	}
 	return 0;
@@ -166,12 +165,12 @@ static void mlp_chunk(pf_pool *pool, const mlp *m, float *dst, size_t dst_stride
 	void *inner = memory, *a = (char *)memory + inner_bytes(m, x->rows);
 	pf_plan plan = pf_plan_rows(m->up_ops, x->rows);
 	size_t stride = (size_t)down->pairs * (packed ? 1 : 2);
-	pack(pool, &(packing){.ops = m->up_ops, .plan = plan, .dst = a, .k = x->cols, .x = x});
+	pack(pool, &(packing){.ops = m->up_ops, .plan = plan, .dst = a, .pairs = up->pairs, .k = x->cols, .x = x});
 	multiply(pool, &(pf_product){.ops = m->up_ops, .plan = plan, .a = a, .l = up, .end = end_of(up, m->act), .dst = inner, .stride = stride, .as_rows = !packed,
 	                             .gelu = m->act == PF_GELU_TANH ? &pf_gelu_tanh : &pf_gelu_erf});
 	if (!packed) {
 		plan = pf_plan_rows(m->down_ops, x->rows);
-		pack(pool, &(packing){.ops = m->down_ops, .plan = plan, .dst = a, .k = down->in, .src = inner, .stride = stride});
+		pack(pool, &(packing){.ops = m->down_ops, .plan = plan, .dst = a, .pairs = down->pairs, .k = down->in, .src = inner, .stride = stride});
 	}
 	multiply(pool, &(pf_product){.ops = m->down_ops, .plan = plan, .a = packed ? inner : a, .l = down, .end = PF_ADD_F32, .dst = dst, .stride = dst_stride});
 }
@@ -260,11 +259,11 @@ int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf
 {
 	const pf_ops *ops = pf_ops_of(isa);
 	pf_plan plan = pf_plan_rows(ops, x->rows);
-	int pairs = pf_pairs(x->cols);
+	int pairs = pf_pairs(PF_DENSE, x->cols);
 	void *a = pf_pool_shared(pool, plan.tiles * pf_tile_bytes(ops, pairs));
 	if (!a)
 		return -1;
-	pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .k = x->cols, .x = x});
+	pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .pairs = pairs, .k = x->cols, .x = x});
 	logits g = {ops, pool, plan, a, pairs, x->cols, table, ids, count, dst, dst_stride};
 	pf_parallel(pool, logits_task, &g, pf_ceil(count, PF_PANEL));
 	return 0;
@@ -273,7 +272,7 @@ int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf
 size_t pf_shared_bytes(pf_isa isa, int rows, int max_in, int max_out)
 {
 	const pf_ops *dense = pf_ops_of(isa), *int8 = pf_ops_int8(isa);
-	int pairs = pf_pairs(pf_max(max_in, max_out));
+	int pairs = pf_pairs(PF_INT8, pf_max(max_in, max_out));
 	size_t most = pf_plan_rows(dense, rows).tiles * pf_tile_bytes(dense, pairs);
 	pf_linear any = {.pairs = pairs};
 	for (int i = 0; i < 4; i++) {

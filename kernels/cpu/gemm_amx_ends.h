@@ -1,52 +1,64 @@
 // Ends of products of AMX, a few rows at a time between tile operations. A source that includes this
-// states PF_LANES and its target first.
+// states PF_LANES and its target first, and defines SUMS_OF_CODES: whether sums are integers, to be scaled by row, too.
 
-#include "exp512.h"
 #include "internal.h"
-#include "vectors.h"
+#include "some_lanes.h"
 
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
-// Of one step in a packed tile: 32 rows of 64 bytes; in a panel: 16 pairs of 32 columns.
-enum { STEP_PAIRS = 16, A_ROW = 64, A_STEP = 32 * A_ROW, B_ROW = PF_PANEL * 4, B_STEP = STEP_PAIRS * B_ROW };
+// Of one step in a packed tile: 32 rows of 64 bytes; in a panel: 16 words of 4 bytes of 32 columns.
+enum { A_ROW = 64, A_STEP = 32 * A_ROW, B_ROW = PF_PANEL * 4, B_STEP = 16 * B_ROW };
+
 // ending is a product in memory, of which some rows are ended.
 typedef struct ending {
 	const float *c; // of the next row
 	char *dst;      // of the next row
 	size_t stride;  // bytes
 	const float *scale, *bias; // [PF_PANEL]
+	const float *row_scale;    // of the next row, where sums are of codes
 	const pf_gelu *gelu;
-	__mmask32 cols;
+	uint32_t cols; // a bit for each
 	int rows; // left
 } ending;
+
+// sums are 16 of the next row.
+INLINE vf sums(const ending *e, int from)
+{
+	vf v = vf_load(e->c + from);
+	return SUMS_OF_CODES ? __builtin_convertvector((vi)v, vf) : v;
+}
 
 // end_row ends the next row.
 INLINE void end_row(const pf_end end, ending *e)
 {
-	vf low = vf_load(e->c) * vf_load(e->scale), high = vf_load(e->c + 16) * vf_load(e->scale + 16);
+	vf low = sums(e, 0) * vf_load(e->scale), high = sums(e, 16) * vf_load(e->scale + 16);
+	if (SUMS_OF_CODES) {
+		low *= *e->row_scale;
+		high *= *e->row_scale++;
+	}
 	if (end == PF_STORE_BF16 || end == PF_ADD_F32 || end == PF_GELU) {
 		low += vf_load(e->bias);
 		high += vf_load(e->bias + 16);
 	}
 	if (end == PF_STORE_BF16)
-		_mm512_mask_storeu_epi16(e->dst, e->cols, (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low));
+		narrow_some(e->dst, e->cols, low, high);
 	if (end == PF_STORE_F32 || end == PF_ADD_F32) {
 		float *to = (float *)e->dst;
 		if (end == PF_ADD_F32) {
-			low += (vf)_mm512_maskz_loadu_ps((__mmask16)e->cols, to);
-			high += (vf)_mm512_maskz_loadu_ps((__mmask16)(e->cols >> 16), to + 16);
+			low += load_some(to, e->cols);
+			high += load_some(to + 16, e->cols >> 16);
 		}
-		_mm512_mask_storeu_ps(to, (__mmask16)e->cols, (__m512)low);
-		_mm512_mask_storeu_ps(to + 16, (__mmask16)(e->cols >> 16), (__m512)high);
+		store_some(to, e->cols, low);
+		store_some(to + 16, e->cols >> 16, high);
 	}
 	if (end == PF_SWIGLU)
-		vf_narrow((pf_bf16 *)e->dst, low / (1.0f + exp2_below(low * -1.44269504f)) * high);
+		vf_narrow((pf_bf16 *)e->dst, low / (1.0f + exp_of(-low)) * high);
 	if (end == PF_GEGLU)
 		vf_narrow((pf_bf16 *)e->dst, vf_gelu(low, e->gelu) * high);
 	if (end == PF_GELU)
-		_mm512_storeu_si512(e->dst, (__m512i)_mm512_cvtne2ps_pbh((__m512)vf_gelu(high, e->gelu), (__m512)vf_gelu(low, e->gelu)));
+		narrow_some(e->dst, ~0u, vf_gelu(low, e->gelu), vf_gelu(high, e->gelu));
 	e->c += PF_PANEL;
 	e->dst += e->stride;
 	e->rows--;
@@ -79,6 +91,7 @@ static ending ending_of(const pf_product *g, const float *c, int tile, int panel
 	const pf_linear *l = g->l;
 	ending e = {.c = c, .rows = pf_tile_height(g->plan, tile)};
 	e.scale = l->scale ? l->scale + panel * PF_PANEL : ones;
+	e.row_scale = row_scales(g, tile);
 	e.bias = l->bias ? l->bias + panel * PF_PANEL : zeros;
 	e.cols = 0xffffffffu >> (PF_PANEL - pf_max(0, pf_panel_cols(l, panel)));
 	e.gelu = g->gelu;

@@ -13,6 +13,7 @@
 
 enum { ROWS = 6, SLOTS = 8, WEIGHT_BYTES = 2 * PF_LANES };
 typedef int16_t code;
+enum { CODE_OFFSET = 0 };
 
 static inline vi load_codes(const uint8_t *b) { return (vi)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)b)); }
 

@@ -5,7 +5,7 @@
 
 #include <immintrin.h>
 
-#ifdef PF_VNNI_EMULATED
+#ifdef PF_INT8_EMULATED
 #pragma GCC target("avx2,fma,f16c")
 #else
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,prefer-vector-width=512")
@@ -16,6 +16,7 @@
 
 enum { ROWS = 14, SLOTS = 16, WEIGHT_BYTES = 4 * PF_LANES };
 typedef uint8_t code;
+enum { CODE_OFFSET = 128 };
 
 static inline vi load_codes(const uint8_t *b)
 {
@@ -24,7 +25,7 @@ static inline vi load_codes(const uint8_t *b)
 	return v;
 }
 
-#ifdef PF_VNNI_EMULATED
+#ifdef PF_INT8_EMULATED
 #include "int8_dot.h"
 #else
 static inline vi dot(vi acc, vi x, vi w) { return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)x, (__m512i)w); }

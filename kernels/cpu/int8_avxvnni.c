@@ -5,7 +5,7 @@
 
 #include <immintrin.h>
 
-#ifdef PF_VNNI_EMULATED
+#ifdef PF_INT8_EMULATED
 #pragma GCC target("avx2,fma,f16c")
 #else
 #pragma GCC target("avx2,fma,f16c,avxvnni")
@@ -16,10 +16,11 @@
 
 enum { ROWS = 6, SLOTS = 8, WEIGHT_BYTES = 4 * PF_LANES };
 typedef uint8_t code;
+enum { CODE_OFFSET = 128 };
 
 static inline vi load_codes(const uint8_t *b) { return (vi)_mm256_load_si256((const __m256i *)b); }
 
-#ifdef PF_VNNI_EMULATED
+#ifdef PF_INT8_EMULATED
 #include "int8_dot.h"
 #else
 static inline vi dot(vi acc, vi x, vi w) { return (vi)_mm256_dpbusd_avx_epi32((__m256i)acc, (__m256i)x, (__m256i)w); }

@@ -50,7 +50,7 @@ typedef struct pf_part {
 //   for AVX2 and AVX-512, so too but as floats, [2*pairs][8 or 16 rows];
 //   for AMX, as [pairs/16][32 rows][16 pairs].
 // For int8 they are quantised row by row: codes lie in words of 2 (16 bits each, for AVX2) or 4 (bytes of code + 128,
-// for VNNI), as [words][8 or 16 rows], and after them are the rows' scales.
+// for VNNI), as [words][8 or 16 rows], for AMX as [words/16][32 rows][16 words] of 4 bytes; after them are the rows' scales.
 //
 // Every element of a product is one chain of sums over rising columns, whatever the number of rows of
 // the tile, and however the columns are divided among passes.
@@ -60,6 +60,7 @@ typedef struct pf_ops {
 	int pair_bytes; // of a packed tile, for each pair of columns
 	int more_bytes; // of a packed tile, beside
 	int group;      // columns of an int8 matrix that lie together; 0 of instruction sets for bf16
+	int offset;     // what is added to activations' codes
 
 	// pack writes columns [2*pair, 2*(pair+pairs)) of a packed tile from rows of k elements; beyond k
 	// there are zeros. pair is a multiple of 8. For int8 it has to be all columns.
@@ -90,7 +91,7 @@ extern const pf_gelu pf_gelu_erf, pf_gelu_tanh;
 #define PF_MULTIPLY_BYTES ((size_t)3 << 19)
 
 extern const pf_ops pf_ops_avx2, pf_ops_avx512, pf_ops_avx512_bf16, pf_ops_amx;
-extern const pf_ops pf_ops_int8_avx2, pf_ops_int8_avx_vnni, pf_ops_int8_avx512_vnni;
+extern const pf_ops pf_ops_int8_avx2, pf_ops_int8_avx_vnni, pf_ops_int8_avx512_vnni, pf_ops_int8_amx;
 
 enum { PF_TILE_ROWS = 32 }; // of the tallest tile of any instruction set
 

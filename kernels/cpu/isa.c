@@ -30,6 +30,12 @@ static int has_amx(void)
 	return tile && bf16 && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 
+static int has_amx_int8(void)
+{
+	unsigned a, b, c, d;
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 25 & 1;
+}
+
 pf_isa pf_isa_detect(void)
 {
 	__builtin_cpu_init();
@@ -51,10 +57,12 @@ static int is_intel(void)
 
 const pf_ops *pf_ops_int8(pf_isa isa)
 {
-#if defined PF_VNNI_EMULATED
+#ifdef PF_INT8_EMULATED
 	(void)isa;
-	return PF_VNNI_EMULATED == 16 ? &pf_ops_int8_avx512_vnni : &pf_ops_int8_avx_vnni;
+	return &PF_INT8_EMULATED;
 #endif
+	if (isa == PF_AMX && has_amx_int8())
+		return &pf_ops_int8_amx;
 	if (isa >= PF_AVX512 && __builtin_cpu_supports("avx512vnni"))
 		return &pf_ops_int8_avx512_vnni;
 	return __builtin_cpu_supports("avxvnni") ? &pf_ops_int8_avx_vnni : &pf_ops_int8_avx2;

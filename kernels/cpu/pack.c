@@ -57,7 +57,7 @@ void pf_to_bf16(pf_bf16 *dst, const void *src, pf_type type, size_t n)
 
 typedef struct packing {
 	pf_pool *pool;
-	int group; // columns of codes that lie together
+	int group, offset; // as pf_ops has them
 	const pf_linear *l;
 	const pf_source *sources;
 	int count;
@@ -142,15 +142,20 @@ static void pack_codes(void *arg, int panel, int thread)
 			const uint8_t *row = l->gated ? code_row(p, lane / HALF, panel * HALF + lane % HALF) : code_row(p, 0, panel * PF_PANEL + lane);
 			for (int j = from; row && j < pf_min(from + COLUMNS, l->in); j += n)
 				memcpy(dst + (size_t)j * PF_PANEL + lane * n, row + j, (size_t)pf_min(n, l->in - j));
-			if (row && l->kind == PF_INT8 && n == 4)
-				l->starts[panel * PF_PANEL + lane] -= 128 * sum_of((const int8_t *)row + from, pf_min(COLUMNS, l->in - from));
+			if (row && p->offset)
+				l->starts[panel * PF_PANEL + lane] -= p->offset * sum_of((const int8_t *)row + from, pf_min(COLUMNS, l->in - from));
 		}
 	}
 }
 
 void pf_linear_pack(pf_pool *pool, pf_isa isa, const pf_linear *l, const pf_source *sources, int count)
 {
-	packing p = {pool, l->kind == PF_INT8 ? pf_ops_int8(isa)->group : 2, l, sources, count};
+	const pf_ops *int8 = pf_ops_int8(isa);
+	packing p = {pool, 2, 0, l, sources, count};
+	if (l->kind == PF_INT8) {
+		p.group = int8->group;
+		p.offset = int8->offset;
+	}
 	pf_parallel(pool, l->codes ? pack_codes : pack_panel, &p, l->panels);
 }
 

@@ -165,7 +165,7 @@ typedef enum pf_kind { PF_DENSE, PF_FP8, PF_INT8_WEIGHTS, PF_INT8 } pf_kind;
 typedef struct pf_linear {
 	pf_kind kind;
 	int in, out, gated;
-	int pairs;  // ceil(in/2), rounded up to a multiple of 16
+	int pairs;  // ceil(in/2), rounded up to a multiple of 16, of PF_INT8 of 32
 	int panels; // of PF_PANEL rows
 	pf_bf16 *weights; // of PF_DENSE, else NULL
 	uint8_t *codes;   // of all others, else NULL
@@ -174,7 +174,7 @@ typedef struct pf_linear {
 	float *bias;      // [panels*PF_PANEL], or NULL
 } pf_linear;
 
-static inline int pf_pairs(int in) { return (in + 31) / 32 * 16; }
+static inline int pf_pairs(pf_kind kind, int in) { return kind == PF_INT8 ? (in + 63) / 64 * 32 : (in + 31) / 32 * 16; }
 
 // pf_source is a stack of rows of a checkpoint's matrix.
 typedef struct pf_source {

@@ -121,7 +121,7 @@ func (b *Backend) pack(parts []kernels.HostTensor, out int, gated bool) (*linear
 	if gated {
 		l.c.gated, panelRows = 1, C.PF_PANEL/2
 	}
-	l.c.pairs = C.pf_pairs(l.c.in)
+	l.c.pairs = C.pf_pairs(l.c.kind, l.c.in)
 	l.c.panels = C.int((out + panelRows - 1) / panelRows)
 	elements := int64(l.c.panels) * int64(l.c.pairs) * C.PF_PANEL * 2
 	if l.c.kind != C.PF_DENSE {
