@@ -50,7 +50,7 @@ void pf_transpose(uint32_t *dst, size_t stride, const pf_bf16 *const *rows, int 
 	for (int p = 0; p < pairs; p += 8) {
 		int n = pf_min(8, pairs - p);
 		for (int i = 0; ahead && p % 16 == 0 && i < 8 * groups; i++)
-			__builtin_prefetch(rows[i] + ahead + 2 * p);
+			__builtin_prefetch(rows[i] + ahead + 2 * p, 0, 2);
 		for (int g = 0; g < groups; g++) {
 			__m256i v[8];
 			load8(v, rows + 8 * g, p, k);
