@@ -30,10 +30,15 @@ static int has_amx(void)
 	return tile && bf16 && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 
+// has_amx_int8 asks the processor once: on virtual machines CPUID traps, and every product asks.
 static int has_amx_int8(void)
 {
-	unsigned a, b, c, d;
-	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 25 & 1;
+	static _Atomic int known; // 2 for no
+	if (!known) {
+		unsigned a, b, c, d;
+		known = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 25 & 1 ? 1 : 2;
+	}
+	return known == 1;
 }
 
 pf_isa pf_isa_detect(void)
