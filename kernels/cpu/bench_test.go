@@ -58,13 +58,13 @@ type layer struct {
 	norm                kernels.Vector
 }
 
-func newLayer(b *testing.B, backend *cpu.Backend) *layer {
+func newLayer(b *testing.B, backend *cpu.Backend, make func(rows, cols int) kernels.HostTensor) *layer {
 	linear := must[kernels.Linear](b)
 	l := &layer{
-		qkv:   linear(backend.NewLinear([]kernels.HostTensor{tensor(qkvOut, hidden)}, nil)),
-		o:     linear(backend.NewLinear([]kernels.HostTensor{tensor(hidden, hidden)}, nil)),
-		gated: linear(backend.NewGatedLinear(tensor(inter, hidden), tensor(inter, hidden))),
-		down:  linear(backend.NewLinear([]kernels.HostTensor{tensor(hidden, inter)}, nil)),
+		qkv:   linear(backend.NewLinear([]kernels.HostTensor{make(qkvOut, hidden)}, nil)),
+		o:     linear(backend.NewLinear([]kernels.HostTensor{make(hidden, hidden)}, nil)),
+		gated: linear(backend.NewGatedLinear(make(inter, hidden), make(inter, hidden))),
+		down:  linear(backend.NewLinear([]kernels.HostTensor{make(hidden, inter)}, nil)),
 		norm:  must[kernels.Vector](b)(backend.NewVector(tensor(1, hidden))),
 	}
 	for _, m := range []kernels.Linear{l.qkv, l.o, l.gated, l.down} {
@@ -146,7 +146,7 @@ func BenchmarkLinear(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, rows), func(b *testing.B) {
 				backend := newBackend(b)
-				l, r := newLayer(b, backend), newResiduals(b, backend, rows)
+				l, r := newLayer(b, backend, tensor), newResiduals(b, backend, rows)
 				library := best(yardstick(b, rows, c.shapes))
 				time.Sleep(20 * time.Millisecond) // the library's threads spin for a while
 				shortest := time.Hour

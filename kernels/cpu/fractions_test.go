@@ -16,9 +16,11 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cpu/raw"
 )
 
-// yardsticks are the instructions whose rate bounds the products of each instruction set.
-var yardsticks = map[string]raw.Instruction{
-	"avx2": raw.VFMADD8, "avx512": raw.VFMADD16, "avx512_bf16": raw.VDPBF16PS, "amx": raw.TDPBF16PS,
+// yardsticks are the instructions whose rate bounds the products of each instruction set, with weights in bfloat16 and
+// in int8. AVX2 has none of its own for int8.
+var yardsticks = map[string][2]raw.Instruction{
+	"avx2": {raw.VFMADD8, raw.VFMADD8}, "avx512": {raw.VFMADD16, raw.VPDPBUSD}, "avx512_bf16": {raw.VDPBF16PS, raw.VPDPBUSD},
+	"amx": {raw.TDPBF16PS, raw.TDPBSSD},
 }
 
 // BenchmarkOfRaw reports what fraction of the raw rate of its instruction each operation reaches: the
@@ -34,9 +36,13 @@ func BenchmarkOfRaw(b *testing.B) {
 					b.Skip(err)
 				}
 				b.Cleanup(backend.Close)
-				m := &measurement{Backend: backend, instruction: yardsticks[isa], threads: threads}
-				m.linears(b)
+				of := yardsticks[isa]
+				m := &measurement{Backend: backend, instruction: of[0], threads: threads}
+				m.linears(b, tensor)
 				m.attentions(b)
+				if m.instruction = of[1]; of[1] != of[0] && of[1].Supported() {
+					b.Run("Int8", func(b *testing.B) { m.linears(b, quantised(kernels.I8, false)) })
+				}
 			})
 		}
 	}
@@ -97,10 +103,10 @@ func median(values []float64) float64 {
 }
 
 // linears runs each product of a layer, and all of them, through 24 layers in turn.
-func (m *measurement) linears(b *testing.B) {
+func (m *measurement) linears(b *testing.B, make func(rows, cols int) kernels.HostTensor) {
 	var layers []*layer
 	for range 24 {
-		layers = append(layers, newLayer(b, m.Backend))
+		layers = append(layers, newLayer(b, m.Backend, make))
 	}
 	for _, c := range []struct {
 		name string
@@ -120,7 +126,7 @@ func (m *measurement) linears(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", c.name, rows), func(b *testing.B) {
 				r, next := newResiduals(b, m.Backend, rows), 0
 				products := float64(c.out) * hidden
-				m.run(b, 2*float64(rows)*products, 2*products, func() {
+				m.run(b, 2*float64(rows)*products, products*float64(make(1, 1).Type.Size()), func() {
 					c.run(layers[next%len(layers)], r)
 					next++
 				})

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
-enum { VECTORS = 12 }; // more than latency times units of any processor so far
+// More than latency times units of any processor so far, as many as there are registers for.
+enum { VECTORS = 12, LONG_VECTORS = 24 };
 
 static int has_tiles(int bit)
 {
@@ -30,6 +31,8 @@ int raw_supported(raw_instruction instruction)
 		return __builtin_cpu_supports("avx512f") != 0;
 	case RAW_VDPBF16PS:
 		return __builtin_cpu_supports("avx512bf16") != 0;
+	case RAW_VPDPBUSD:
+		return __builtin_cpu_supports("avx512vnni") != 0;
 	case RAW_TDPBF16PS:
 		return has_tiles(22);
 	default:
@@ -48,45 +51,61 @@ __attribute__((target("avx2,fma"))) static double vfmadd_ymm(int repeats)
 		sum[i] = _mm256_setzero_ps();
 	KEEP(x);
 	for (int r = 0; r < repeats; r++)
-#pragma GCC unroll 12
-		for (int i = 0; i < VECTORS; i++) {
-			sum[i] = _mm256_fmadd_ps(x, x, sum[i]);
-			KEEP(sum[i]);
+#pragma GCC unroll 24
+		for (int i = 0; i < 2 * VECTORS; i++) {
+			sum[i % VECTORS] = _mm256_fmadd_ps(x, x, sum[i % VECTORS]);
+			KEEP(sum[i % VECTORS]);
 		}
-	return 2.0 * 8 * VECTORS * repeats;
+	return 2.0 * 8 * 2 * VECTORS * repeats;
 }
 
 __attribute__((target("avx512f"))) static double vfmadd_zmm(int repeats)
 {
-	__m512 sum[VECTORS], x = _mm512_set1_ps(1e-3f);
-#pragma GCC unroll 12
-	for (int i = 0; i < VECTORS; i++)
+	__m512 sum[LONG_VECTORS], x = _mm512_set1_ps(1e-3f);
+#pragma GCC unroll 24
+	for (int i = 0; i < LONG_VECTORS; i++)
 		sum[i] = _mm512_setzero_ps();
 	KEEP(x);
 	for (int r = 0; r < repeats; r++)
-#pragma GCC unroll 12
-		for (int i = 0; i < VECTORS; i++) {
+#pragma GCC unroll 24
+		for (int i = 0; i < LONG_VECTORS; i++) {
 			sum[i] = _mm512_fmadd_ps(x, x, sum[i]);
 			KEEP(sum[i]);
 		}
-	return 2.0 * 16 * VECTORS * repeats;
+	return 2.0 * 16 * LONG_VECTORS * repeats;
 }
 
 __attribute__((target("avx512f,avx512bf16"))) static double vdpbf16ps(int repeats)
 {
-	__m512 sum[VECTORS];
+	__m512 sum[LONG_VECTORS];
 	__m512i pairs = _mm512_set1_epi32(0x3c003c00);
-#pragma GCC unroll 12
-	for (int i = 0; i < VECTORS; i++)
+#pragma GCC unroll 24
+	for (int i = 0; i < LONG_VECTORS; i++)
 		sum[i] = _mm512_setzero_ps();
 	KEEP(pairs);
 	for (int r = 0; r < repeats; r++)
-#pragma GCC unroll 12
-		for (int i = 0; i < VECTORS; i++) {
+#pragma GCC unroll 24
+		for (int i = 0; i < LONG_VECTORS; i++) {
 			sum[i] = _mm512_dpbf16_ps(sum[i], (__m512bh)pairs, (__m512bh)pairs);
 			KEEP(sum[i]);
 		}
-	return 2.0 * 32 * VECTORS * repeats;
+	return 2.0 * 32 * LONG_VECTORS * repeats;
+}
+
+__attribute__((target("avx512f,avx512vnni"))) static double vpdpbusd(int repeats)
+{
+	__m512i sum[LONG_VECTORS], fours = _mm512_set1_epi32(0x01010101);
+#pragma GCC unroll 24
+	for (int i = 0; i < LONG_VECTORS; i++)
+		sum[i] = _mm512_setzero_si512();
+	KEEP(fours);
+	for (int r = 0; r < repeats; r++)
+#pragma GCC unroll 24
+		for (int i = 0; i < LONG_VECTORS; i++) {
+			sum[i] = _mm512_dpbusd_epi32(sum[i], fours, fours);
+			KEEP(sum[i]);
+		}
+	return 2.0 * 64 * LONG_VECTORS * repeats;
 }
 
 typedef struct tile_shapes {
@@ -131,6 +150,8 @@ double raw_run(raw_instruction instruction, int repeats)
 		return vfmadd_zmm(repeats);
 	case RAW_VDPBF16PS:
 		return vdpbf16ps(repeats);
+	case RAW_VPDPBUSD:
+		return vpdpbusd(repeats);
 	default:
 		return tiles(repeats, instruction == RAW_TDPBSSD);
 	}

@@ -18,12 +18,13 @@ import (
 // Instruction is a multiply-add.
 type Instruction int
 
-// Multiply-adds of floats in vectors of 8 and 16, of pairs of bfloat16 in vectors of 16 and in tiles,
-// and of fours of int8 in tiles.
+// Multiply-adds of floats in vectors of 8 and 16, of pairs of bfloat16 and fours of int8 in vectors of 16,
+// and of both in tiles.
 const (
 	VFMADD8 Instruction = iota
 	VFMADD16
 	VDPBF16PS
+	VPDPBUSD
 	TDPBF16PS
 	TDPBSSD
 )
@@ -32,7 +33,7 @@ const (
 const sample = 400 * time.Microsecond
 
 func (i Instruction) String() string {
-	return [...]string{"vfmadd-ymm", "vfmadd-zmm", "vdpbf16ps", "tdpbf16ps", "tdpbssd"}[i]
+	return [...]string{"vfmadd-ymm", "vfmadd-zmm", "vdpbf16ps", "vpdpbusd", "tdpbf16ps", "tdpbssd"}[i]
 }
 
 // Supported tells whether this process may use the instruction.

@@ -2,7 +2,7 @@
 #define PREFILLONLY_RAW_H
 
 // Instructions, numbered as the Go constants are.
-typedef enum raw_instruction { RAW_VFMADD_YMM, RAW_VFMADD_ZMM, RAW_VDPBF16PS, RAW_TDPBF16PS, RAW_TDPBSSD } raw_instruction;
+typedef enum raw_instruction { RAW_VFMADD_YMM, RAW_VFMADD_ZMM, RAW_VDPBF16PS, RAW_VPDPBUSD, RAW_TDPBF16PS, RAW_TDPBSSD } raw_instruction;
 
 // raw_supported tells whether the processor has the instruction and the kernel permits it.
 int raw_supported(raw_instruction instruction);
