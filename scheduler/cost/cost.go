@@ -123,6 +123,14 @@ func (m *Model) Seconds(w Work) float64 { return m.rates.seconds(w) + m.loading*
 // Upper is a time that some work takes seldom: predicted longer by as much as two standard deviations of the last passes.
 func (m *Model) Upper(w Work) float64 { return m.Seconds(w) * m.errors.upper() }
 
+// Doubt makes Upper come nearer to Seconds, as a pass would that takes what is predicted: for work that is not done since
+// Upper is too long, so that passes tell nothing.
+func (m *Model) Doubt() {
+	if m.Known() {
+		m.errors.add(1)
+	}
+}
+
 // Known says that a profile or a pass has told what work takes.
 func (m *Model) Known() bool { return m.profiled != (rates{}) || m.errors.n > 0 }
 

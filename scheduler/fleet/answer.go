@@ -24,6 +24,7 @@ func (f *Fleet) Ended(p *Pass, took time.Duration, well bool) (ran time.Duration
 	if took > 0 {
 		l.Pool.Stats.PassTime += took
 		l.Cost.Observe(p.Work, took)
+		l.told = f.Now
 	}
 	if p.class == live { // nobody waits for others to end
 		l.longest = max(took.Seconds(), fading*l.longest)

@@ -35,6 +35,7 @@ type Lane struct {
 	blocked [classes]*Job    // wait for pages that other jobs hold; see lease
 	turned  wire.PassID      // the last pass that began with a job that generates
 	longest float64          // seconds that its passes have taken lately at most
+	told    time.Duration    // when a pass last told what they take
 
 	model     residency.Model
 	ready     bool          // all weights are there

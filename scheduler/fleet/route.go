@@ -108,15 +108,32 @@ func (f *Fleet) route(j *Job) (*Lane, *engine.Error) {
 		return nil, cmp.Or(refusal, closed)
 	}
 	if j.isPromised() {
-		return best, f.admit(j, best)
+		err := f.admit(j, best)
+		if err != nil {
+			f.doubt(best)
+		}
+		return best, err
 	}
 	return best, nil
+}
+
+// doubting is what a refusal leaves of the longest pass's length: twenty leave an eighth.
+const doubting = 0.9
+
+// doubt notes that a promise was refused in a lane in which no pass tells any more how long they are. One odd pass, during which
+// the machine stood still, would otherwise have its streams refused for ever.
+func (f *Fleet) doubt(l *Lane) {
+	if f.Now-l.told > time.Second {
+		l.Cost.Doubt()
+		l.longest *= doubting
+	}
 }
 
 // promised scores a lane for a frame that wants a promise: the one that its stream has, else that of the device of
 // which the least is promised. One that would be late already is refused.
 func (f *Fleet) promised(j *Job, l *Lane) (float64, *engine.Error) {
 	if l.Cost.Upper(j.Size(0).Alone()) > j.Submit.Deadline.Seconds() {
+		defer f.doubt(l)
 		return 0, engine.Errorf(engine.CodeDeadline, "a pass takes up to %.3f s, the deadline is %v", l.Cost.Upper(j.Size(0).Alone()), j.Submit.Deadline)
 	}
 	if l.Executor.ledger.Holds(j.stream()) {
