@@ -9,7 +9,8 @@ import (
 // (Version), "k" (Kind), then the message's fields in a fixed order, zero ones left out. Keys that
 // the reader does not know are skipped, so a field can be added without a new Version. A list of
 // tokens, blocks, copies, weights or prompt scores is a frame of its own, raw little-endian words: its key in
-// the header holds its length, and frames follow in the order of their keys.
+// the header holds its length, and frames follow in the order of their keys. Lists of tokens, of blocks and of a
+// vector's numbers are not copied to and from their frames: message and frames have that memory in common.
 
 // maxFrames bounds the frames of one message, and so the items of a pass.
 const maxFrames = 1 << 16
@@ -24,8 +25,8 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("the peer speaks version %d of the prefillonly protocol, this process version %d: run the same release of prefillonly on both sides", e.Got, Version)
 }
 
-// Encode returns the frames of m, which do not share memory with it. Tick and Lost never travel:
-// for them it returns nil.
+// Encode returns the frames of m, which are of no use any more once lists of it have changed. Tick and Lost never
+// travel: for them it returns nil.
 func Encode(m Message) [][]byte { return encode(m, Version) }
 
 // Refuse returns the frames that tell a peer of version v so, in the form of that version. Release is that of
@@ -50,7 +51,7 @@ func encode(m Message, version uint64) [][]byte {
 }
 
 // Decode is the inverse of Encode; empty slices come back as nil. It allocates in proportion to the
-// frames it is given, whatever lengths they claim. The message does not share memory with them.
+// frames it is given, whatever lengths they claim. The frames are the message's from then on.
 func Decode(frames [][]byte) (Message, error) {
 	if len(frames) == 0 {
 		return nil, fmt.Errorf("%w: no header frame", ErrMalformed)

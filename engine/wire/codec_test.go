@@ -295,8 +295,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"kind that never travels", "unknown kind 0", [][]byte{header(t, "v", Version, "k", int(kindLocal))}},
 		{"missing frame", "a frame of 2 elements is missing", submit()},
 		{"frame too many", "1 frames too many", submit(make([]byte, 8), nil)},
-		{"short frame", "a frame of 7 bytes where 2 ids belong", submit(make([]byte, 7))},
-		{"long frame", "a frame of 12 bytes where 2 ids belong", submit(make([]byte, 12))},
+		{"short frame", "a frame of 7 bytes where 2 words belong", submit(make([]byte, 7))},
+		{"long frame", "a frame of 12 bytes where 2 words belong", submit(make([]byte, 12))},
 		{"ragged copies", "a frame of 12 bytes where 2 copies belong", [][]byte{header(t, "v", Version, "k", int(KindRun), "saves", 2), make([]byte, 12)}},
 		{"negative count", "a count of -1", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "tokens", map[string]int{"max": -1})}},
 		{"string where a number belongs", "decoding int64", [][]byte{header(t, "v", Version, "k", int(KindSubmit), "priority", "high")}},
@@ -385,6 +385,13 @@ func FuzzDecode(f *testing.F) {
 		}
 		if a, b := fmt.Sprintf("%+v", Encode(m)), fmt.Sprintf("%+v", Encode(again)); a != b {
 			t.Fatalf("%+v changed to %+v", m, again)
+		}
+		for i, f := range frames { // at another place in memory
+			frames[i] = append(make([]byte, 1, 1+len(f)), f...)[1:]
+		}
+		moved, err := Decode(frames[:max(0, min(n, 3))])
+		if err != nil || fmt.Sprintf("%+v", Encode(moved)) != fmt.Sprintf("%+v", Encode(m)) {
+			t.Fatalf("%+v becomes %+v, %v, where its frames lie elsewhere", m, moved, err)
 		}
 	})
 }

@@ -104,9 +104,6 @@ func (f *fields) logprobs(key string, v *[]engine.TokenLogprob) {
 func (f *fields) promptScores(key string, v *[]engine.PromptScore) {
 	field(f, key, v, (*writer).promptScores, (*reader).promptScores)
 }
-func (f *fields) vector(key string, v *[]float32) {
-	field(f, key, v, (*writer).vector, (*reader).vector)
-}
 
 // signed is a number that may be negative; count is one that may not and fits 31 bits.
 func (f *fields) signed(key string, v *int) { field(f, key, v, writeInt[int], (*reader).int) }
@@ -128,8 +125,8 @@ func upTo[T ~uint8 | ~uint32 | ~uint64](f *fields, key string, v *T, limit T) {
 		func(r *reader) T { return T(r.small(uint64(limit))) })
 }
 
-// frame is a list of ids in a frame of its own.
-func frame[T ~uint32](f *fields, key string, v *[]T) { field(f, key, v, writeFrame[T], readFrame[T]) }
+// frame is a list of words in a frame of its own.
+func frame[T word](f *fields, key string, v *[]T) { field(f, key, v, writeFrame[T], readFrame[T]) }
 
 // object is a part that is always there; it is left out when it writes nothing.
 func (f *fields) object(key string, b body) {

@@ -211,7 +211,7 @@ func (r *reader) counts() []uint64 {
 	return list
 }
 
-func (r *reader) words() []uint32 { return readWords[uint32](r.packed(4)) }
+func (r *reader) words() []uint32 { return wordsOf[uint32](r.packed(4)) }
 
 // tokenSet passes on a set that was read where before none was. An empty one would allow all tokens.
 func (r *reader) tokenSet(before, s engine.TokenSet) engine.TokenSet {
@@ -284,16 +284,16 @@ func (r *reader) nextFrame() (int, []byte) {
 	return n, f
 }
 
-// readFrame takes the next frame as ids.
-func readFrame[T ~uint32](r *reader) []T {
+// readFrame takes the next frame as words, whose memory is the frame's.
+func readFrame[T word](r *reader) []T {
 	n, f := r.nextFrame()
 	if r.err == nil && len(f) != 4*n {
-		r.fail("a frame of %d bytes where %d ids belong", len(f), n)
+		r.fail("a frame of %d bytes where %d words belong", len(f), n)
 	}
 	if r.err != nil {
 		return nil
 	}
-	return readWords[T](f)
+	return wordsOf[T](f)
 }
 
 // copies takes the next frame as pairs of pages.
@@ -330,21 +330,6 @@ func (r *reader) weights() []Weight {
 	return list
 }
 
-func (r *reader) vector() []float32 {
-	n, f := r.nextFrame()
-	if r.err == nil && len(f) != 4*n {
-		r.fail("a frame of %d bytes where %d numbers belong", len(f), n)
-	}
-	if r.err != nil || n == 0 {
-		return nil
-	}
-	v := make([]float32, n)
-	for i := range v {
-		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(f[4*i:]))
-	}
-	return v
-}
-
 func (r *reader) promptScores() []engine.PromptScore {
 	n, f := r.nextFrame()
 	if r.err == nil && n > len(f)/12 {
@@ -374,17 +359,6 @@ func (r *reader) promptScores() []engine.PromptScore {
 		r.fail("%d bytes after the prompt scores", len(f))
 	}
 	return scores
-}
-
-func readWords[T ~uint32](b []byte) []T {
-	if len(b) == 0 {
-		return nil
-	}
-	ids := make([]T, len(b)/4)
-	for i := range ids {
-		ids[i] = T(binary.LittleEndian.Uint32(b[4*i:]))
-	}
-	return ids
 }
 
 func readLogprobs(b []byte) []engine.TokenLogprob {

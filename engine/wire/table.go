@@ -344,7 +344,7 @@ func (m *tokenOutputBody) fields(f *fields) {
 	f.count("index", &m.Index)
 	partOf(f, "answer", &m.Answer, func(a *engine.Answer) body { return (*answerBody)(a) })
 	f.promptScores("prompt", &m.Prompt)
-	f.vector("vector", &m.Vector)
+	frame(f, "vector", &m.Vector)
 	f.count("cached", &m.Cached)
 }
 

@@ -160,7 +160,7 @@ func (w *writer) counts(k string, list []uint64) {
 func (w *writer) words(k string, ids []engine.TokenID) {
 	if len(ids) != 0 {
 		w.key(k)
-		_ = w.enc.EncodeBytes(appendWords(make([]byte, 0, 4*len(ids)), ids))
+		_ = w.enc.EncodeBytes(bytesOf(ids))
 	}
 }
 
@@ -215,26 +215,13 @@ func (w *writer) promptScores(k string, scores []engine.PromptScore) {
 	w.frames = append(w.frames, b)
 }
 
-// vector appends a frame of little-endian numbers.
-func (w *writer) vector(k string, v []float32) {
-	if len(v) == 0 {
+// writeFrame appends a frame of words, which is the list's own memory, and writes their number into the header.
+func writeFrame[T word](w *writer, k string, list []T) {
+	if len(list) == 0 {
 		return
 	}
-	b := make([]byte, 0, 4*len(v))
-	for _, x := range v {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	}
-	w.uint(k, uint64(len(v)))
-	w.frames = append(w.frames, b)
-}
-
-// writeFrame appends a frame of ids and writes their number into the header.
-func writeFrame[T ~uint32](w *writer, k string, ids []T) {
-	if len(ids) == 0 {
-		return
-	}
-	w.uint(k, uint64(len(ids)))
-	w.frames = append(w.frames, appendWords(make([]byte, 0, 4*len(ids)), ids))
+	w.uint(k, uint64(len(list)))
+	w.frames = append(w.frames, bytesOf(list))
 }
 
 // copies appends a frame of pairs of pages and writes their number into the header.
@@ -269,13 +256,6 @@ func (w *writer) weights(k string, list []Weight) {
 	}
 	w.uint(k, uint64(len(list)))
 	w.frames = append(w.frames, b)
-}
-
-func appendWords[T ~uint32](b []byte, ids []T) []byte {
-	for _, id := range ids {
-		b = binary.LittleEndian.AppendUint32(b, uint32(id))
-	}
-	return b
 }
 
 func appendLogprobs(b []byte, l []engine.TokenLogprob) []byte {

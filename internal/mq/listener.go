@@ -140,7 +140,7 @@ func (l *Listener) owner(key string) owner {
 }
 
 // Send sends m to a peer and does not block. ErrNoPeer says that the peer is not connected. It may
-// be called by several goroutines.
+// be called by several goroutines. Once it has returned, m may be changed.
 func (l *Listener) Send(peer string, m wire.Message) error {
 	err := l.sendTo(l.peers.connection(peer), wire.Encode(m))
 	if errors.Is(err, ErrNoPeer) {

@@ -59,7 +59,7 @@ func (n *Memory) Dial(name string) *MemoryPeer {
 // connect says Hello to a new listener, under net.mu.
 func (p *MemoryPeer) connect() {
 	if p.hello != nil {
-		p.net.listener.in.push(envelope{from: p.name, frames: p.hello})
+		p.net.listener.in.push(envelope{from: p.name, frames: copied(p.hello)})
 	}
 }
 
@@ -84,7 +84,7 @@ func (l *MemoryListener) Send(peer string, m wire.Message) error {
 	if p == nil {
 		return fmt.Errorf("send %T to %q: %w", m, peer, ErrNoPeer)
 	}
-	p.in.push(wire.Encode(m))
+	p.in.push(copied(wire.Encode(m)))
 	return nil
 }
 
@@ -116,14 +116,14 @@ func (p *MemoryPeer) Recv(ctx context.Context) (wire.Message, error) {
 
 // Send is the twin of Peer.Send.
 func (p *MemoryPeer) Send(m wire.Message) error {
-	frames := wire.Encode(m)
+	frames := copied(wire.Encode(m))
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
 	if p.net.peers[p.name] != p {
 		return ErrClosed
 	}
 	if _, ok := m.(*wire.Hello); ok {
-		p.hello = frames
+		p.hello = copied(frames)
 	}
 	if p.net.listener == nil {
 		return fmt.Errorf("send %T to the scheduler: %w", m, ErrNoPeer)

@@ -8,6 +8,7 @@ package mq
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -49,4 +50,13 @@ func (o *Options) refused(peer string, err error) {
 
 func (o *Options) refusedBy(peer string, m *wire.Refused) error {
 	return &RefusedError{Peer: peer, Version: m.Version, Release: m.Release, Ours: o.Release}
+}
+
+// copied are frames that have nothing in common with the message that they were made of.
+func copied(frames [][]byte) [][]byte {
+	own := make([][]byte, len(frames))
+	for i, f := range frames {
+		own[i] = slices.Clone(f)
+	}
+	return own
 }

@@ -126,6 +126,7 @@ func TestConformance(t *testing.T) {
 			t.Run("ended context", func(t *testing.T) { testEndedContext(t, make(t)) })
 			t.Run("close", func(t *testing.T) { testClose(t, make(t)) })
 			t.Run("same name again", func(t *testing.T) { testTakeOver(t, make(t)) })
+			t.Run("lists", func(t *testing.T) { testLists(t, make(t)) })
 		})
 	}
 }

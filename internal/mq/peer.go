@@ -161,7 +161,7 @@ func (p *Peer) refuse(other *wire.VersionError) {
 
 // Send sends m to the scheduler and does not block. ErrNoPeer says that it is not connected and m
 // was dropped, unless m is a Hello: the last one is said again on every new connection. It may be
-// called by several goroutines.
+// called by several goroutines. Once it has returned, m may be changed.
 func (p *Peer) Send(m wire.Message) error {
 	unheard, err := p.send(m)
 	if unheard {
@@ -181,7 +181,7 @@ func (p *Peer) send(m wire.Message) (unheard bool, err error) {
 	wasUp := p.connected
 	_, isHello := m.(*wire.Hello)
 	if isHello {
-		p.hello = frames
+		p.hello = copied(frames)
 	}
 	if !wasUp {
 		for p.look() { // on a new connection Hello goes first
