@@ -84,13 +84,22 @@ type Ban struct {
 	Before int       // forbidden only as one of the first Before tokens; 0: always
 }
 
-// Applies reports whether the token after those generated so far would be the one that b forbids here.
-func (b Ban) Applies(generated []TokenID) bool {
-	if b.Before > 0 && len(generated) >= b.Before {
+// Applies reports whether the token after so many generated ones would be the one that b forbids here. Last are those
+// generated last, as many at least as Ask.Recalls says.
+func (b Ban) Applies(generated int, last []TokenID) bool {
+	if b.Before > 0 && generated >= b.Before {
 		return false
 	}
 	before := b.Tokens[:len(b.Tokens)-1]
-	return len(before) <= len(generated) && slices.Equal(before, generated[len(generated)-len(before):])
+	return len(before) <= len(last) && slices.Equal(before, last[len(last)-len(before):])
+}
+
+// Recalls is how many of the tokens generated last decide what is banned.
+func (a *Ask) Recalls() (most int) {
+	for _, b := range a.Bans {
+		most = max(most, len(b.Tokens)-1)
+	}
+	return most
 }
 
 // TokenLogprob is one entry of a distribution.

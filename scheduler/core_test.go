@@ -27,7 +27,7 @@ func TestOneJob(t *testing.T) {
 	w := basic(t, nil)
 	w.now = time.Second
 	run := runs(w.submit("web", &submission{Job: 5, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
-	if it := item(run, 0); it.Cached != 0 || len(it.Blocks) != 2 || len(it.Tokens) != 10 {
+	if it := item(run, 0); it.Cached != 0 || len(it.Blocks) != 2 || it.From != 0 || len(it.Tokens) != 10 {
 		t.Errorf("10 cold tokens run as %+v, want two blocks to fill", it)
 	}
 	w.now = 3 * time.Second
@@ -341,7 +341,7 @@ func TestGeneration(t *testing.T) {
 			break
 		}
 		run = runs(out)[0]
-		if it := item(run, 0); it.Cached != 10+i || len(it.Tokens) != 11+i || it.Draw != i+1 || it.Tokens[10+i] != 7 {
+		if it := item(run, 0); it.Cached != 10+i || it.From != 10+i || len(it.Tokens) != 1 || it.Draw != i+1 || it.Tokens[0] != 7 {
 			t.Fatalf("pass %d is %+v", i+1, it)
 		}
 	}

@@ -44,7 +44,7 @@ func describeMessage(m wire.Message) string {
 				items = append(items, describeWork(it.Job, m.Items[i].Work.(*wire.TensorItem)))
 				continue
 			}
-			item := fmt.Sprintf("job %d, %d of its %d tokens cached, in %s", uint64(it.Job), it.Cached, len(it.Tokens), describeBlocks(it.Blocks))
+			item := fmt.Sprintf("job %d, %d of its %d tokens cached, in %s", uint64(it.Job), it.Cached, it.Len(), describeBlocks(it.Blocks))
 			if it.Draw > 0 {
 				item += fmt.Sprintf(", drawing token %d", it.Draw)
 			}

@@ -37,7 +37,7 @@ func (h *history) filled(executor PeerID, run *wire.Run, d *wire.Done) {
 		for i, b := range item.Blocks {
 			switch {
 			case d.Err == nil && d.Items[k].Err == nil:
-				h.pages[executor][b] = item.Tokens[:min((i+1)*h.info.BlockTokens, len(item.Tokens))]
+				h.pages[executor][b] = h.whole[item.Job][:min((i+1)*h.info.BlockTokens, item.Len())]
 			case (i+1)*h.info.BlockTokens > item.Cached:
 				h.spoil(executor, b, i, item.Cached-item.Part.Tokens)
 			}
@@ -54,19 +54,31 @@ func (h *history) spoil(executor PeerID, b wire.BlockID, i, tokens int) {
 	delete(h.pages[executor], b)
 }
 
+// checkBrought holds that an item brings of its sequence what is computed, what its bans look at, and no more.
+func (h *history) checkBrought(item *part) {
+	whole := h.whole[item.Job]
+	recalled := min(item.Draw, item.Ask.Recalls())
+	if item.Len() != len(whole) || item.From != min(item.Cached, len(whole)-recalled) || !slices.Equal(item.Tokens, whole[item.From:]) {
+		h.t.Fatalf("job %v: of %v, of which %d are cached, it brings those from %d on: %v", item.Job, whole, item.Cached, item.From, item.Tokens)
+	}
+	if !slices.Equal(item.Generated()[len(item.Generated())-recalled:], whole[len(whole)-recalled:]) || item.Draw != h.tokens[item.Job] {
+		h.t.Fatalf("job %v: %v, with %d generated, brings the last %v of these", item.Job, whole, h.tokens[item.Job], item.Generated())
+	}
+}
+
 // checkCached holds that the pages of an item have in them what it is said to have cached.
 func (h *history) checkCached(to PeerID, item *part) {
 	whole := item.Cached - item.Part.Tokens
 	if item.Part.Tokens > 0 {
 		h.parts++
 		has := h.pages[to][item.Part.Block]
-		if len(has) < item.Cached || !slices.Equal(has[:item.Cached], item.Tokens[:item.Cached]) || whole%h.info.BlockTokens != 0 || !h.info.CopiesParts {
+		if len(has) < item.Cached || !slices.Equal(has[:item.Cached], h.whole[item.Job][:item.Cached]) || whole%h.info.BlockTokens != 0 || !h.info.CopiesParts {
 			h.t.Fatalf("job %v on %s: %d tokens are said to be cached, the last %d in block %d, which holds %d tokens of others",
 				item.Job, to, item.Cached, item.Part.Tokens, item.Part.Block, len(has))
 		}
 	}
 	for i, b := range item.Blocks {
-		need := item.Tokens[:min((i+1)*h.info.BlockTokens, whole)]
+		need := h.whole[item.Job][:min((i+1)*h.info.BlockTokens, whole)]
 		if i*h.info.BlockTokens >= whole {
 			return
 		}

@@ -30,7 +30,7 @@ func (h *history) refuse(executor PeerID) {
 
 func newRowsOf(run *wire.Run) (rows int) {
 	for _, item := range parts(run) {
-		rows += len(item.Tokens) - item.Cached
+		rows += item.Len() - item.Cached
 	}
 	return rows
 }

@@ -32,10 +32,11 @@ type history struct {
 	now  time.Duration
 	next engine.JobID
 	// What is known of the peers and jobs:
-	open    map[engine.JobID]PeerID // submitted, not ended
-	tokens  map[engine.JobID]int    // results that came
-	scored  map[engine.JobID]int    // tokens of the prompts whose logprobs are asked for
-	current map[PeerID]*wire.Run    // the pass an executor is in
+	open    map[engine.JobID]PeerID           // submitted, not ended
+	tokens  map[engine.JobID]int              // results that came
+	whole   map[engine.JobID][]engine.TokenID // prompts, and what was generated from them
+	scored  map[engine.JobID]int              // tokens of the prompts whose logprobs are asked for
+	current map[PeerID]*wire.Run              // the pass an executor is in
 	parked  map[PeerID][]*wire.Run
 	lowest  map[PeerID][]*wire.Run                       // of engine.Lowest, beside the current one
 	pages   map[PeerID]map[wire.BlockID][]engine.TokenID // the sequence up to what each page holds
@@ -63,7 +64,7 @@ var (
 
 func newHistory(t testing.TB, pick chooser, cfg Config, twin queue.Policy) *history {
 	h := &history{
-		t: t, pick: pick, open: map[engine.JobID]PeerID{}, tokens: map[engine.JobID]int{}, scored: map[engine.JobID]int{},
+		t: t, pick: pick, open: map[engine.JobID]PeerID{}, tokens: map[engine.JobID]int{}, whole: map[engine.JobID][]engine.TokenID{}, scored: map[engine.JobID]int{},
 		current: map[PeerID]*wire.Run{}, parked: map[PeerID][]*wire.Run{}, lowest: map[PeerID][]*wire.Run{},
 		epochs: map[PeerID]uint64{}, known: map[PeerID]uint64{}, full: map[PeerID]bool{}, info: executorInfo(),
 		pages:   map[PeerID]map[wire.BlockID][]engine.TokenID{},
@@ -161,6 +162,9 @@ func (h *history) submit(from PeerID) {
 	switch h.pick.IntN(8) {
 	case 0, 4:
 		m.MaxTokens = h.pick.IntN(10)
+		for n := range h.pick.IntN(4) {
+			m.Ask.Bans = append(m.Ask.Bans, engine.Ban{Tokens: make([]engine.TokenID, 1+n)})
+		}
 	case 1:
 		m.Ask.PromptLogprobs, m.MaxTokens = true, h.pick.IntN(4)
 	case 2:
@@ -174,7 +178,7 @@ func (h *history) submit(from PeerID) {
 	if m.Ask.PromptLogprobs {
 		h.scored[m.Job] = len(m.Tokens)
 	}
-	h.open[m.Job] = from
+	h.open[m.Job], h.whole[m.Job] = from, slices.Clone(m.Tokens)
 	h.send(from, m.message())
 }
 
@@ -190,7 +194,7 @@ func (h *history) finish(executor PeerID) {
 	}
 	d := &wire.Done{Pass: run.Pass, Took: time.Duration(1+h.pick.IntN(64)) * time.Second / 512}
 	for _, item := range parts(run) {
-		result := answered(item.Job, &engine.Answer{Token: 7})
+		result := answered(item.Job, &engine.Answer{Token: engine.TokenID(7 + h.pick.IntN(3))})
 		if item.Ask.PromptLogprobs {
 			result.Output.(*engine.TokenOutput).Prompt = unknownScores(item.TokenItem)
 		}
@@ -276,9 +280,10 @@ func (h *history) started(to PeerID, run *wire.Run) {
 	h.copy(to, run)
 	rows := newRowsOf(run)
 	for _, item := range parts(run) {
-		if item.Cached >= len(item.Tokens) || item.Cached-item.Part.Tokens > len(item.Blocks)*h.info.BlockTokens {
-			h.t.Fatalf("job %v: %d of %d tokens cached in %d blocks", item.Job, item.Cached, len(item.Tokens), len(item.Blocks))
+		if item.Cached >= item.Len() || item.Cached-item.Part.Tokens > len(item.Blocks)*h.info.BlockTokens {
+			h.t.Fatalf("job %v: %d of %d tokens cached in %d blocks", item.Job, item.Cached, item.Len(), len(item.Blocks))
 		}
+		h.checkBrought(&item)
 		if item.Ask.PromptLogprobs && item.Cached > 0 && item.Cached >= item.Known || !item.Ask.PromptLogprobs && item.Known > 0 {
 			h.t.Fatalf("job %v: prompt logprobs are asked for from token %d on, beside %d cached ones", item.Job, item.Known, item.Cached)
 		}
@@ -344,6 +349,9 @@ func (h *history) result(to PeerID, r *wire.Result) {
 		h.t.Fatalf("job %v: token %d comes with %d prompt scores, of a prompt of %d to be scored", r.Job, out.Index, len(out.Prompt), h.scored[r.Job])
 	}
 	h.tokens[r.Job]++
+	if out.Answer != nil {
+		h.whole[r.Job] = append(h.whole[r.Job], out.Answer.Token)
+	}
 	if r.Err != nil || r.Finish != engine.FinishNone {
 		delete(h.open, r.Job)
 	}

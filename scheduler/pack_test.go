@@ -50,7 +50,7 @@ func TestPacking(t *testing.T) {
 			info.CostBase = time.Duration(tt.base * float64(time.Millisecond))
 			var got []int
 			for _, item := range parts(runs(w.executor("cpu", 1, info))[0]) {
-				got = append(got, len(item.Tokens))
+				got = append(got, item.Len())
 			}
 			if fmt.Sprint(got) != fmt.Sprint(tt.want) {
 				t.Errorf("the pass has prompts of %v tokens, want %v", got, tt.want)

@@ -46,7 +46,7 @@ func shop(t *testing.T, change func(*Config), requests []*request) {
 			case *wire.Run:
 				running, since = m, w.now
 				byPass[m.Pass] = m
-				left[m.Pass] = time.Duration(len(item(m, 0).Tokens)) * perToken
+				left[m.Pass] = time.Duration(item(m, 0).Len()) * perToken
 				by[m.Items[0].Job].started = w.now
 			case *wire.Resume:
 				running, since = byPass[m.Pass], w.now
@@ -65,7 +65,7 @@ func shop(t *testing.T, change func(*Config), requests []*request) {
 		if running != nil && (next == len(requests) || since+left[running.Pass] <= requests[next].at) {
 			w.now = since + left[running.Pass]
 			done := answer(running, left[running.Pass])
-			done.Took = time.Duration(len(item(running, 0).Tokens)) * perToken
+			done.Took = time.Duration(item(running, 0).Len()) * perToken
 			running = nil
 			follow(w.step("cpu", done))
 			continue

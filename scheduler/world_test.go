@@ -101,7 +101,7 @@ func (s *submission) message() *wire.Submit {
 
 // unknownScores are scores of the positions that a pass is asked for.
 func unknownScores(it *wire.TokenItem) []engine.PromptScore {
-	return make([]engine.PromptScore, len(it.Tokens)-min(max(it.Known, 1), len(it.Tokens)))
+	return make([]engine.PromptScore, it.Len()-min(max(it.Known, 1), it.Len()))
 }
 
 // part is one job's part of a pass.

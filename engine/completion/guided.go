@@ -104,7 +104,7 @@ func (g *guided) next() *engine.Tokens {
 	ask.Allowed, ask.Bans = g.open, nil
 	ask.Seed = rand.NewPCG(ask.Seed, uint64(g.generated())).Uint64()
 	for _, b := range g.ask.Bans {
-		if b.Applies(g.ids[g.prompt:]) {
+		if b.Applies(g.generated(), g.ids[g.prompt:]) {
 			ask.Bans = append(ask.Bans, engine.Ban{Tokens: b.Tokens[len(b.Tokens)-1:]})
 		}
 	}

@@ -100,15 +100,15 @@ func (m *Model) tokensOf(work wire.ItemWork) (*wire.TokenItem, *engine.Error) {
 }
 
 func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
-	tokens, ask := len(in.Tokens), &in.Ask
+	tokens, ask := in.Len(), &in.Ask
 	switch {
 	case tokens == 0:
 		return engine.Errorf(engine.CodeBadTokens, "the prompt is empty")
 	case tokens > m.opts.MaxLen:
 		return engine.Errorf(engine.CodeTooLong, "the prompt has %d tokens, the limit is %d", tokens, m.opts.MaxLen)
-	case in.Cached != 0 || len(in.Blocks) > 0 || in.Part != wire.Part{} || in.Draw != 0:
-		return engine.Errorf(engine.CodeInternal, "of %d tokens %d are said to be cached and %d generated, in %d blocks of %d, and an encoder keeps 0 blocks",
-			tokens, in.Cached, in.Draw, len(in.Blocks), blockTokens)
+	case in.From != 0 || in.Cached != 0 || len(in.Blocks) > 0 || in.Part != wire.Part{} || in.Draw != 0:
+		return engine.Errorf(engine.CodeInternal, "of %d tokens %d are said to be cached and %d generated, in %d blocks of %d, and the first %d are left out: an encoder keeps 0 blocks",
+			tokens, in.Cached, in.Draw, len(in.Blocks), blockTokens, in.From)
 	case ask.Pool == engine.PoolNone || ask.Pool > engine.PoolAll || ask.PromptLogprobs:
 		return engine.Errorf(engine.CodeBadTokens, "an encoder gives vectors of a prompt alone, by one of %d ways, and way %d is asked for", engine.PoolAll, ask.Pool)
 	case ask.Head && m.spec.head.labels == 0:

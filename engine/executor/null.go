@@ -13,7 +13,7 @@ import (
 )
 
 // Null is a Runner without models: of each that its info names, every token is equally likely, and a
-// hash of the prompt chooses one. It is for measuring everything but models.
+// hash of the prompt's length and last token chooses one. It is for measuring everything but models.
 type Null struct{ info wire.ExecutorInfo }
 
 // NewNull makes a Null that calls itself info, whose models take tokens. Loading a piece of weights takes
@@ -69,9 +69,13 @@ func checkTokens(run *wire.RunItem, limits *wire.TokenLimits) error {
 	if !ok {
 		return engine.Errorf(engine.CodeInternal, "job %v is %T and no tokens", run.Job, run.Work)
 	}
-	if item.Cached >= len(item.Tokens) || len(item.Tokens) > limits.MaxModelLen {
+	if item.Cached >= item.Len() || item.Len() > limits.MaxModelLen {
 		return engine.Errorf(engine.CodeTooLong, "job %v has %d tokens, %d of them cached; the model takes up to %d and at least one that is not cached",
-			run.Job, len(item.Tokens), item.Cached, limits.MaxModelLen)
+			run.Job, item.Len(), item.Cached, limits.MaxModelLen)
+	}
+	if !item.Brings() {
+		return fmt.Errorf("job %v: of %d tokens, %d of them cached and %d generated, the first %d are left out, and bans look at %d",
+			run.Job, item.Len(), item.Cached, item.Draw, item.From, item.Ask.Recalls())
 	}
 	if limits.VectorsOnly && item.Ask.Pool == engine.PoolNone {
 		return engine.Errorf(engine.CodeBadTokens, "job %v asks for tokens, and the model gives vectors alone", run.Job)
@@ -82,7 +86,7 @@ func checkTokens(run *wire.RunItem, limits *wire.TokenLimits) error {
 	}
 	for i, id := range item.Tokens {
 		if int(id) >= limits.VocabSize {
-			return engine.Errorf(engine.CodeBadTokens, "job %v: token %d at position %d is outside the vocabulary of %d", run.Job, id, i, limits.VocabSize)
+			return engine.Errorf(engine.CodeBadTokens, "job %v: token %d at position %d is outside the vocabulary of %d", run.Job, id, item.From+i, limits.VocabSize)
 		}
 	}
 	for _, b := range item.Blocks {
@@ -132,7 +136,7 @@ func (p *nullPass) support(ask *engine.Ask) (int, func(n int) engine.TokenID) {
 func (p *nullPass) answer(item *wire.TokenItem) *engine.Answer {
 	n, nth := p.support(&item.Ask)
 	logprob := float32(-math.Log(float64(n)))
-	a := &engine.Answer{Token: nth(int(hashOf(item.Tokens) % uint64(n))), Logprob: logprob}
+	a := &engine.Answer{Token: nth(int(hashOf(item) % uint64(n))), Logprob: logprob}
 	for i := range min(item.Ask.Top, n) {
 		a.Top = append(a.Top, engine.TokenLogprob{ID: nth(i), Logprob: logprob})
 	}
@@ -152,22 +156,22 @@ func (p *nullPass) vector(item *wire.TokenItem) []float32 {
 		n = p.limits.Labels
 	}
 	if item.Ask.Pool == engine.PoolAll {
-		n *= len(item.Tokens)
+		n *= item.Len()
 	}
-	v, random := make([]float32, n), rand.New(rand.NewPCG(hashOf(item.Tokens), 0))
+	v, random := make([]float32, n), rand.New(rand.NewPCG(hashOf(item), 0))
 	for i := range v {
 		v[i] = random.Float32() - 0.5
 	}
 	return v
 }
 
-func hashOf(tokens []engine.TokenID) uint64 {
+// hashOf is of what every item brings of its sequence, whatever of it is cached: its length and its last token.
+func hashOf(item *wire.TokenItem) uint64 {
 	h := fnv.New64a()
-	var word [4]byte
-	for _, id := range tokens {
-		binary.LittleEndian.PutUint32(word[:], id)
-		_, _ = h.Write(word[:])
-	}
+	var words [8]byte
+	binary.LittleEndian.PutUint32(words[:], uint32(item.Len()))
+	binary.LittleEndian.PutUint32(words[4:], item.Tokens[len(item.Tokens)-1])
+	_, _ = h.Write(words[:])
 	return h.Sum64()
 }
 
@@ -175,7 +179,7 @@ func (p *nullPass) prompt(item *wire.TokenItem) []engine.PromptScore {
 	if !item.Ask.PromptLogprobs {
 		return nil
 	}
-	scores := make([]engine.PromptScore, len(item.Tokens)-min(max(item.Known, 1), len(item.Tokens)))
+	scores := make([]engine.PromptScore, item.Len()-min(max(item.Known, 1), item.Len()))
 	logprob := float32(-math.Log(float64(p.limits.VocabSize)))
 	for i := range scores {
 		scores[i].Logprob = logprob

@@ -105,10 +105,10 @@ type reply struct {
 
 func (q question) reply(logits []float32) reply {
 	if q.prompt == 0 {
-		answer, err := sampling.Choose(logits, q.ids, &q.it.Ask, q.it.Tokens[len(q.it.Tokens)-q.it.Draw:])
+		answer, err := sampling.Choose(logits, q.ids, &q.it.Ask, q.it.Draw, q.it.Generated())
 		return reply{answer: answer, err: err}
 	}
-	score, err := sampling.Score(logits, q.it.Tokens[q.prompt], q.it.Ask.PromptTop)
+	score, err := sampling.Score(logits, q.it.At(q.prompt, q.prompt+1)[0], q.it.Ask.PromptTop)
 	return reply{score: score, err: err}
 }
 

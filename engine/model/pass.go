@@ -73,7 +73,7 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 			continue
 		}
 		p.results[i].Output = &engine.TokenOutput{}
-		it := item{TokenItem: in, index: i, row: rows, rows: len(in.Tokens) - in.Cached}
+		it := item{TokenItem: in, index: i, row: rows, rows: in.Len() - in.Cached}
 		switch {
 		case in.Ask.PromptLogprobs:
 			it.asked = min(max(in.Known-1, 0)-in.Cached, it.rows-1)
@@ -83,7 +83,7 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 		if in.Ask.Pool != engine.PoolNone {
 			it.pool = pooling.New(in.Ask.Pool, m.spec.hidden)
 		}
-		it.blocks = make([]kernels.KVBlock, m.blocksOf(len(in.Tokens)))
+		it.blocks = make([]kernels.KVBlock, m.blocksOf(in.Len()))
 		for b := len(in.Blocks); b < len(it.blocks); b++ {
 			it.blocks[b] = m.work.scratch.at(scratch, m.pages.bytes, p.lowest)
 			scratch++
@@ -175,7 +175,7 @@ func (m *Model) tokensOf(work wire.ItemWork) (*wire.TokenItem, *engine.Error) {
 }
 
 func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
-	tokens, reach := len(in.Tokens), len(in.Blocks)*m.opts.BlockTokens
+	tokens, reach := in.Len(), len(in.Blocks)*m.opts.BlockTokens
 	switch {
 	case tokens == 0:
 		return engine.Errorf(engine.CodeBadTokens, "the prompt is empty")
@@ -188,6 +188,9 @@ func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 			in.Part.Tokens, in.Part.Block, m.pages.count, in.Cached, m.opts.BlockTokens)
 	case in.Draw < 0 || in.Draw >= tokens:
 		return engine.Errorf(engine.CodeInternal, "%d of %d tokens are said to be generated", in.Draw, tokens)
+	case !in.Brings():
+		return engine.Errorf(engine.CodeInternal, "of %d tokens, %d of them cached and %d generated, the first %d are left out, and bans look at %d",
+			tokens, in.Cached, in.Draw, in.From, in.Ask.Recalls())
 	case in.Known < 0 || in.Known > 0 && !in.Ask.PromptLogprobs:
 		return engine.Errorf(engine.CodeInternal, "the scores of %d tokens are said to be known, with prompt logprobs %t", in.Known, in.Ask.PromptLogprobs)
 	case in.Cached > 0 && (in.Ask.PromptLogprobs && in.Cached >= in.Known || in.Ask.Pool.Whole()):
@@ -195,7 +198,7 @@ func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 	}
 	for i, id := range in.Tokens {
 		if int64(id) >= int64(m.spec.vocab) {
-			return engine.Errorf(engine.CodeBadTokens, "token %d at position %d is outside the vocabulary of %d", id, i, m.spec.vocab)
+			return engine.Errorf(engine.CodeBadTokens, "token %d at position %d is outside the vocabulary of %d", id, in.From+i, m.spec.vocab)
 		}
 	}
 	for _, b := range in.Blocks {

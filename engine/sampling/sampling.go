@@ -21,9 +21,9 @@ func Score(logits []float32, token engine.TokenID, top int) (engine.PromptScore,
 }
 
 // Choose makes an answer out of logits over ids (ascending; the whole vocabulary if nil), which it
-// overwrites. Ids are the tokens that the ask allows, or more of them. Generated are the tokens that the job has got so
-// far. A label that is not allowed has a logprob of minus infinity.
-func Choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated []engine.TokenID) (*engine.Answer, *engine.Error) {
+// overwrites. Ids are the tokens that the ask allows, or more of them. The job has got so many tokens so far, of which
+// last are the last, as many at least as the ask recalls. A label that is not allowed has a logprob of minus infinity.
+func Choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated int, last []engine.TokenID) (*engine.Answer, *engine.Error) {
 	biased := distribution{logits: logits, ids: ids}
 	if ids == nil && !ask.Allowed.Empty() {
 		biased.keep(ask.Allowed)
@@ -38,12 +38,12 @@ func Choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated [
 		return nil, err
 	}
 	answer := &engine.Answer{Top: d.top(ask.Top), Labels: d.labels(ask.Labels)}
-	if err := d.ban(ask.Bans, generated); err != nil {
+	if err := d.ban(ask.Bans, generated, last); err != nil {
 		return nil, err
 	}
 	chosen := d.best(1)[0]
 	if ask.Temperature > 0 {
-		chosen = d.sample(ask, uniform(ask.Seed, len(generated)))
+		chosen = d.sample(ask, uniform(ask.Seed, generated))
 	}
 	answer.Token, answer.Logprob = d.id(chosen), d.logprob(chosen)
 	return answer, nil
@@ -88,14 +88,14 @@ func (d *distribution) labels(ids []engine.TokenID) []engine.TokenLogprob {
 	return list
 }
 
-// ban makes it impossible to choose what bans forbid after the tokens generated so far. Norm stays, so
+// ban makes it impossible to choose what bans forbid after so many generated tokens, which end with last. Norm stays, so
 // the logprobs of the others do.
-func (d *distribution) ban(bans []engine.Ban, generated []engine.TokenID) *engine.Error {
+func (d *distribution) ban(bans []engine.Ban, generated int, last []engine.TokenID) *engine.Error {
 	if len(bans) == 0 {
 		return nil
 	}
 	for _, b := range bans {
-		if !b.Applies(generated) {
+		if !b.Applies(generated, last) {
 			continue
 		}
 		if c, ok := d.column(b.Tokens[len(b.Tokens)-1]); ok {
@@ -104,7 +104,7 @@ func (d *distribution) ban(bans []engine.Ban, generated []engine.TokenID) *engin
 	}
 	d.peak = slices.Max(d.logits)
 	if math.IsInf(float64(d.peak), -1) {
-		return engine.Errorf(engine.CodeBadTokens, "bad_words and min_tokens forbid every token that may be chosen as token %d", len(generated))
+		return engine.Errorf(engine.CodeBadTokens, "bad_words and min_tokens forbid every token that may be chosen as token %d", generated)
 	}
 	return nil
 }

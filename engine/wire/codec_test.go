@@ -113,7 +113,7 @@ var samples = []struct {
 	{"result-tensors", &Result{Job: 7, Output: &engine.TensorOutput{Outputs: []engine.Ref{frame1, {Name: "scores"}}}, Finish: engine.FinishStop}},
 	{"result-error", &Result{Job: 5, Err: &engine.Error{Code: engine.CodeOverloaded, Message: "the queue is full", RetryAfter: time.Second}}},
 	{"run", &Run{Pass: 9, Model: "demo", Saves: []Copy{{Device: 4, Host: 1 << 20}}, Loads: []Copy{{Device: 4, Host: 2}, {Device: 5, Host: 1}}, Items: []RunItem{
-		{5, &TokenItem{Tokens: []engine.TokenID{1, 2, 3}, Cached: 2, Blocks: []BlockID{4, 5}, Part: Part{Block: 9, Tokens: 1}, Known: 3, Draw: 1, Ask: ask}},
+		{5, &TokenItem{From: 7, Tokens: []engine.TokenID{1, 2, 3}, Cached: 9, Blocks: []BlockID{4, 5}, Part: Part{Block: 9, Tokens: 1}, Known: 3, Draw: 1, Ask: ask}},
 		{6, &TokenItem{Tokens: []engine.TokenID{1}}},
 	}}},
 	{"run-tensors", &Run{Pass: 10, Model: "detector", Nested: true, Items: []RunItem{

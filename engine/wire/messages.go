@@ -7,7 +7,7 @@ import (
 )
 
 // Version is the protocol's version. A peer with another version is refused by name and number.
-const Version = 7
+const Version = 8
 
 // Message is one of the structs below, or of peers.go, passes.go and residency.go.
 type Message interface {

@@ -37,14 +37,16 @@ type RunItem struct {
 // ItemWork is what a pass computes for a job: *TokenItem or *TensorItem.
 type ItemWork interface{ item() }
 
-// TokenItem computes the last tokens of a sequence. Blocks name the pages of the sequence from its first token
-// on: the first Cached tokens are in them when the loads are done, but for Part's, which are to be copied there
-// (Cached less Part's is a multiple of the block size, or anything when the job is being continued); later
-// ones are filled by this pass as far as Blocks reach; KV of tokens beyond them is dropped when the layer is
-// done.
+// TokenItem computes the last tokens of a sequence. It brings those, and of the others, for which the pages stand, none
+// but the generated ones that Ask recalls; so nothing of a sequence is kept where it is run. Blocks name the pages of
+// the sequence from its first token on: the first Cached tokens are in them when the loads are done, but for Part's,
+// which are to be copied there (Cached less Part's is a multiple of the block size, or anything when the job is being
+// continued); later ones are filled by this pass as far as Blocks reach; KV of tokens beyond them is dropped when the
+// layer is done.
 type TokenItem struct {
-	Tokens []engine.TokenID // raw frame; the whole sequence, cached part included
-	Cached int              // < len(Tokens)
+	From   int              // leading tokens of the sequence that are not in Tokens; <= Cached
+	Tokens []engine.TokenID // raw frame; the others
+	Cached int              // < Len()
 	Blocks []BlockID        // raw frame
 	Part   Part             // the last of the cached tokens, in a page of another sequence
 	Known  int              // with Ask.PromptLogprobs: leading tokens of which these are not wanted; Cached < Known, if it is not 0
@@ -53,6 +55,20 @@ type TokenItem struct {
 }
 
 func (*TokenItem) item() {}
+
+// Len is the number of tokens of the whole sequence.
+func (t *TokenItem) Len() int { return t.From + len(t.Tokens) }
+
+// At are the tokens of the sequence from one position to before another, which the item brings.
+func (t *TokenItem) At(from, to int) []engine.TokenID { return t.Tokens[from-t.From : to-t.From] }
+
+// Brings reports whether the item brings what it is to: the tokens to be computed, and those that its bans look at.
+func (t *TokenItem) Brings() bool {
+	return t.From >= 0 && t.From <= t.Cached && len(t.Generated()) >= min(t.Draw, t.Ask.Recalls())
+}
+
+// Generated are the last of the generated tokens, as many as the item brings.
+func (t *TokenItem) Generated() []engine.TokenID { return t.Tokens[max(0, len(t.Tokens)-t.Draw):] }
 
 // Part is the leading tokens of a page, fewer than it has room for; Tokens is 0 for none.
 type Part struct {

@@ -227,6 +227,7 @@ func (m *RunItem) fields(f *fields) {
 }
 
 func (m *TokenItem) fields(f *fields) {
+	f.count("from", &m.From)
 	frame(f, "tokens", &m.Tokens)
 	f.count("cached", &m.Cached)
 	frame(f, "blocks", &m.Blocks)

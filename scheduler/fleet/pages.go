@@ -35,9 +35,11 @@ func (j *Job) item() wire.ItemWork {
 	if t, ok := j.Submit.Work.(*engine.Tensors); ok {
 		return &wire.TensorItem{Tensors: *t}
 	}
+	ask, cached := j.asking(), j.CachedTokens()
+	from := min(cached, len(j.Tokens)-min(j.Generated(), ask.Recalls()))
 	return &wire.TokenItem{
-		Tokens: j.Tokens, Cached: j.CachedTokens(), Blocks: toPages(j.Lease.Pages), Part: j.copied(),
-		Known: j.knownTokens(), Draw: j.Generated(), Ask: j.asking(),
+		From: from, Tokens: j.Tokens[from:], Cached: cached, Blocks: toPages(j.Lease.Pages), Part: j.copied(),
+		Known: j.knownTokens(), Draw: j.Generated(), Ask: ask,
 	}
 }
 

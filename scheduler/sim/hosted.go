@@ -76,10 +76,10 @@ func (d *device) sizes(run *wire.Run) (items []Item, frames float64, err error) 
 	for _, part := range run.Items {
 		switch it := part.Work.(type) {
 		case *wire.TokenItem:
-			if it.Cached >= len(it.Tokens) {
+			if it.Cached >= it.Len() {
 				return nil, 0, fmt.Errorf("%s is told to compute no token of job %s", d.Name, part.Job)
 			}
-			items = append(items, Item{Tokens: len(it.Tokens), Cached: it.Cached})
+			items = append(items, Item{Tokens: it.Len(), Cached: it.Cached})
 		case *wire.TensorItem:
 			frames += it.Frames
 		}

@@ -57,7 +57,7 @@ func (p *nullPass) Results() []wire.ItemResult {
 	out := make([]wire.ItemResult, len(p.run.Items))
 	for i, run := range p.run.Items {
 		item := run.Work.(*wire.TokenItem)
-		id := engine.TokenID('a' + (len(item.Tokens)+item.Draw)%26)
+		id := engine.TokenID('a' + (item.Len()+item.Draw)%26)
 		out[i] = wire.ItemResult{Job: run.Job, Output: &engine.TokenOutput{Answer: &engine.Answer{Token: id, Logprob: -0.5}}}
 	}
 	return out

@@ -130,7 +130,7 @@ func measure(r executor.Runner, info *wire.ModelInfo, input, cached int) (took, 
 			return 0, 0, err
 		}
 	}
-	return run(r, info.Name, wire.TokenItem{Tokens: tokens, Cached: cached, Blocks: blocks, Ask: ask})
+	return run(r, info.Name, wire.TokenItem{From: cached, Tokens: tokens[cached:], Cached: cached, Blocks: blocks, Ask: ask})
 }
 
 // run times a pass, and the longest of its steps.

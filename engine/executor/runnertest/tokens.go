@@ -19,6 +19,7 @@ var tokens = kind{
 		{"answers", testAnswers},
 		{"all but one", testAllButOne},
 		{"same bits cached", testCached},
+		{"same bits going on", testGenerated},
 		{"same bits from parts of blocks", testParts},
 		{"same bits loaded", testLoaded},
 		{"no such pages", testNoSuchPages},
@@ -116,6 +117,31 @@ func testCached(s *subject) {
 	s.equal("filling blocks", s.run(of(1, it)), want)
 	it.Cached = 2 * l.BlockTokens
 	s.equal("cached", s.run(of(1, it)), want)
+	it.From, it.Tokens = it.Cached, it.Tokens[it.Cached:]
+	s.equal("cached, which is left out", s.run(of(1, it)), want)
+}
+
+// testGenerated goes on from generated tokens: with all of the sequence, and with what is computed and what bans look
+// at.
+func testGenerated(s *subject) {
+	l := s.model.Tokens
+	if l.NumBlocks < 3 || l.MaxModelLen < 2*l.BlockTokens+10 {
+		return
+	}
+	it := s.tokens(2*l.BlockTokens+7, 1)
+	n := len(it.Tokens)
+	it.Draw, it.Ask.Temperature, it.Ask.Seed = 5, 1, 7
+	chosen := s.answered(it).Answer.Token
+	it.Ask.Bans = []engine.Ban{{Tokens: []engine.TokenID{it.Tokens[n-2], it.Tokens[n-1], chosen}}, {Tokens: []engine.TokenID{(chosen + 1) % engine.TokenID(l.VocabSize)}, Before: 5}}
+	want := s.run(of(1, it))
+	it.Blocks = []wire.BlockID{2, 0, 1}
+	s.equal("filling blocks", s.run(of(1, it)), want)
+	for from := range 3 {
+		last := *it
+		last.From, last.Cached = n-2-from, n-1
+		last.Tokens = it.Tokens[last.From:]
+		s.equal("going on", s.run(of(1, &last)), want)
+	}
 }
 
 // testParts reads the beginning of a block that another prompt has filled and went on in otherwise: into
@@ -138,6 +164,8 @@ func testParts(s *subject) {
 		part := *whole
 		part.Cached, part.Blocks = shared, []wire.BlockID{2, 1}[:1+i%2]
 		part.Part = wire.Part{Block: 0, Tokens: shared - l.BlockTokens}
+		part.From = i * shared / 2 // of nothing to all that is cached
+		part.Tokens = whole.Tokens[part.From:]
 		warm = append(warm, of(i, &part))
 	}
 	want := s.run(cold...)
@@ -237,13 +265,22 @@ func (s *subject) badTokens() map[string]bad {
 		return list
 	}
 	reach := 20 + l.BlockTokens
-	return map[string]bad{
+	list := map[string]bad{
 		"too long":               {change(func(it *wire.TokenItem) { it.Tokens = make([]engine.TokenID, l.MaxModelLen+1) }), figures(l.MaxModelLen+1, l.MaxModelLen)},
 		"no tokens":              {change(func(it *wire.TokenItem) { it.Tokens = nil }), nil},
 		"outside the vocabulary": {change(func(it *wire.TokenItem) { it.Tokens[7] = engine.TokenID(l.VocabSize) }), figures(l.VocabSize, 7)},
 		"all cached":             {change(func(it *wire.TokenItem) { it.Cached = len(it.Tokens) }), figures(20)},
+		"left out":               {change(func(it *wire.TokenItem) { it.From, it.Tokens = 3, it.Tokens[3:] }), figures(20, 3)},
 		"cached beyond blocks":   {change(func(it *wire.TokenItem) { it.Tokens, it.Cached = s.prompt(reach+1, 1), reach }), figures(reach, l.BlockTokens)},
 		"no such block":          {change(func(it *wire.TokenItem) { it.Blocks = []wire.BlockID{wire.BlockID(l.NumBlocks)} }), figures(l.NumBlocks)},
 		"tensors and no tokens":  {&wire.TensorItem{}, []string{"TensorItem"}},
 	}
+	if !l.VectorsOnly {
+		list["banned by what is left out"] = bad{change(func(it *wire.TokenItem) {
+			it.Draw, it.Ask.Bans = 7, []engine.Ban{{Tokens: make([]engine.TokenID, 22)}}
+			it.From, it.Cached, it.Tokens = 14, 14, it.Tokens[14:]
+			it.Blocks = make([]wire.BlockID, (14+l.BlockTokens-1)/l.BlockTokens)
+		}), figures(20, 14, 7, 21)}
+	}
+	return list
 }

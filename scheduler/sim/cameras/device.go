@@ -55,7 +55,7 @@ func (d *device) time(run *wire.Run) time.Duration {
 	for _, item := range run.Items {
 		switch work := item.Work.(type) {
 		case *wire.TokenItem:
-			n := float64(len(work.Tokens))
+			n := float64(work.Len())
 			sum += llmToken*n + llmPair*n*n/2
 		case *wire.TensorItem:
 			sum += (w.Frame - frameBase).Seconds() * work.Frames
