@@ -98,7 +98,7 @@ func (j *Job) Token(found *engine.TokenOutput) (*engine.TokenOutput, engine.Fini
 		return out, engine.FinishLength
 	}
 	out.Index, out.Answer = j.Generated(), found.Answer
-	j.Tokens = append(j.Tokens, found.Answer.Token)
+	j.Added = append(j.Added, found.Answer.Token)
 	switch {
 	case slices.Contains(j.Asks.Stop, found.Answer.Token):
 		return out, engine.FinishStop

@@ -102,7 +102,7 @@ func (j *Job) checkPlaces() error {
 		if len(j.Chain) == 0 || j.ChainOf != l.limits.BlockTokens || j.Continues() || slices.Contains(j.Pool.places.by[j.Chain[0]], l) {
 			continue
 		}
-		if shared := len(j.Tokens) - int(l.expected(j).Units); shared > 0 {
+		if shared := j.Len() - int(l.expected(j).Units); shared > 0 {
 			return fmt.Errorf("job %v shares %d tokens on %s, which is not among the places", j.Submit.ID, shared, l.Executor.Peer.Name.Name)
 		}
 	}

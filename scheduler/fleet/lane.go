@@ -182,7 +182,7 @@ func (f *Fleet) unfit(j *Job, l *Lane) *engine.Error {
 // the device once the jobs there that begin as it does have run.
 func (l *Lane) expected(j *Job) cost.Work {
 	if j.Continues() {
-		return j.Size(len(j.Tokens) - 1).Alone()
+		return j.Size(j.Len() - 1).Alone()
 	}
 	chain := j.Chain[:j.Usable()]
 	q := l.queue(j.class)
@@ -262,10 +262,10 @@ func (j *Job) countHits() {
 	found, loaded := j.Lease.Reused*j.ChainOf+j.Lease.Part.Tokens, len(j.Lease.Loads)*j.ChainOf
 	if !j.AsksWhole() {
 		s := &j.Pool.Stats
-		s.PrefixQueries += uint64(len(j.Tokens))
+		s.PrefixQueries += uint64(j.Len())
 		s.PrefixHits += uint64(found)
 		if j.Lane.limits.HostBlocks > 0 {
-			s.HostQueries += uint64(len(j.Tokens) - found)
+			s.HostQueries += uint64(j.Len() - found)
 			s.HostHits += uint64(loaded)
 		}
 	}

@@ -179,7 +179,7 @@ func (k *packing) note(j *Job) {
 }
 
 // newRows is the number of tokens a job would compute.
-func newRows(j *Job) int { return len(j.Tokens) - j.CachedTokens() }
+func newRows(j *Job) int { return j.Len() - j.CachedTokens() }
 
 // mostRows is the number of tokens that a job may have to compute, once it has its lease: one that needs
 // pages of its own takes the page of a part before the part, and a lowest one may find no page for what is in host

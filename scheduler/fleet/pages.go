@@ -36,9 +36,9 @@ func (j *Job) item() wire.ItemWork {
 		return &wire.TensorItem{Tensors: *t}
 	}
 	ask, cached := j.asking(), j.CachedTokens()
-	from := min(cached, len(j.Tokens)-min(j.Generated(), ask.Recalls()))
+	from := min(cached, j.Len()-min(j.Generated(), ask.Recalls()))
 	return &wire.TokenItem{
-		From: from, Tokens: j.Tokens[from:], Cached: cached, Blocks: toPages(j.Lease.Pages), Part: j.copied(),
+		From: from, Tokens: j.From(from), Cached: cached, Blocks: toPages(j.Lease.Pages), Part: j.copied(),
 		Known: j.knownTokens(), Draw: j.Generated(), Ask: ask,
 	}
 }

@@ -26,7 +26,7 @@ func (f *Fleet) NewJob(m *wire.Submit, from *Frontend) *Job {
 	switch w := m.Work.(type) {
 	case *engine.Tokens:
 		j.Asks = w
-		j.Tokens, j.Prompt, j.Whole = w.IDs[:len(w.IDs):len(w.IDs)], len(w.IDs), w.Ask.PromptLogprobs || w.Ask.Pool.Whole()
+		j.Prompt, j.Whole = w.IDs, w.Ask.PromptLogprobs || w.Ask.Pool.Whole()
 	case *engine.Tensors:
 		j.Frames = max(w.Frames, 0)
 	}

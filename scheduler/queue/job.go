@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"slices"
+
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
@@ -46,8 +48,8 @@ type turn = rotation.Entry[Flow, *Job]
 // Sequence is what only a job of tokens has: what it reads, has generated and finds in the cache. A job of tensors
 // has an empty one.
 type Sequence struct {
-	Tokens  []engine.TokenID // prompt and generated tokens
-	Prompt  int              // leading ones that are the prompt's
+	Prompt  []engine.TokenID // never changed
+	Added   []engine.TokenID // generated tokens
 	Whole   bool             // the pass that answers first computes all of the prompt: each position is asked for
 	Known   int              // with Whole: leading tokens of which it is known what they are asked for
 	Parts   bool             // blocks may be read in part where it waits
@@ -66,7 +68,21 @@ type Sequence struct {
 }
 
 // Generated is the number of tokens generated so far.
-func (s *Sequence) Generated() int { return len(s.Tokens) - s.Prompt }
+func (s *Sequence) Generated() int { return len(s.Added) }
+
+// Len is the number of tokens, generated ones included.
+func (s *Sequence) Len() int { return len(s.Prompt) + len(s.Added) }
+
+// From are the tokens from a position on. The prompt is copied only where generated tokens follow it.
+func (s *Sequence) From(at int) []engine.TokenID {
+	switch n := len(s.Prompt); {
+	case at >= n:
+		return s.Added[at-n:]
+	case len(s.Added) == 0:
+		return s.Prompt[at:]
+	}
+	return slices.Concat(s.Prompt[at:], s.Added)
+}
 
 // Continues says that the sequence has generated a token and holds the pages of all before it. Pages that
 // it got after it had lost those, to a dead executor or a failed pass, are empty.
@@ -79,7 +95,7 @@ func (s *Sequence) AsksWhole() bool { return s.Whole && s.Generated() == 0 }
 // readable is the number of leading tokens that a pass may read from the cache: at least one is always computed, and
 // where each position is asked for, the one before the first that is not known.
 func (s *Sequence) readable() int {
-	n := len(s.Tokens) - 1
+	n := s.Len() - 1
 	if s.AsksWhole() {
 		n = min(n, s.Known-1)
 	}
@@ -98,7 +114,7 @@ func (s *Sequence) Usable() int {
 // found in the cache is there still.
 func (s *Sequence) CachedTokens() int {
 	if s.Continues() {
-		return len(s.Tokens) - 1
+		return s.Len() - 1
 	}
 	return s.Cached*s.ChainOf + s.Part
 }
@@ -109,7 +125,7 @@ func (s *Sequence) Compared() kvcache.Sequence {
 	if s.Root == (kvcache.Hash{}) || !s.Parts {
 		return kvcache.Sequence{}
 	}
-	return kvcache.Sequence{Tokens: s.Tokens[:s.Prompt], Root: s.Root, Most: s.readable()}
+	return kvcache.Sequence{Tokens: s.Prompt, Root: s.Root, Most: s.readable()}
 }
 
 // Found notes what of the prompt is in the cache, in whole blocks.
@@ -117,7 +133,7 @@ func (s *Sequence) Found(cached, loads int) { s.Cached, s.Loads, s.Part = cached
 
 // Size is the work of the job beside the pass that it is in, when so many of its tokens are cached.
 func (j *Job) Size(cached int) cost.Work {
-	w := cost.Of(len(j.Tokens), cached)
+	w := cost.Of(j.Len(), cached)
 	w.Units += j.Frames
 	return w
 }

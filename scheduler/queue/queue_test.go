@@ -70,7 +70,7 @@ func branchingJob(rng *rand.Rand, order int) *Job {
 	}
 	return &Job{
 		Order: uint64(order), Aged: float64(rng.IntN(64)) / 64, Paged: rng.IntN(3) == 0,
-		Sequence: Sequence{Tokens: ids, Prompt: len(ids), Chain: new(kvcache.Hasher).Chain(ids, 2, kvcache.Keys{}), ChainOf: 2},
+		Sequence: Sequence{Prompt: ids, Chain: new(kvcache.Hasher).Chain(ids, 2, kvcache.Keys{}), ChainOf: 2},
 	}
 }
 
@@ -93,7 +93,7 @@ func TestJobsMovedByAPrefix(t *testing.T) {
 				}
 				ids[512], ids[513] = engine.TokenID(own&0xffff), engine.TokenID(own>>16)
 				return &Job{Order: uint64(own), Sequence: Sequence{
-					Tokens: ids, Prompt: len(ids), Chain: hasher.Chain(ids, 64, kvcache.Keys{}), ChainOf: 64,
+					Prompt: ids, Chain: hasher.Chain(ids, 64, kvcache.Keys{}), ChainOf: 64,
 				}}
 			}
 			places := map[*Job]place{}
@@ -155,7 +155,7 @@ func TestFirstJobsOfQueuesAreComparedInSeconds(t *testing.T) {
 				t.Fatal(err)
 			}
 			q := New(p, &m, index, 2)
-			j := &Job{Aged: aged, Priority: priority, Deadline: deadline, Sequence: Sequence{Tokens: make([]engine.TokenID, tokens), Prompt: tokens}}
+			j := &Job{Aged: aged, Priority: priority, Deadline: deadline, Sequence: Sequence{Prompt: make([]engine.TokenID, tokens)}}
 			q.Push(j)
 			return q.Weigh(q.First(now, nil), Scale{Now: now, Rate: m.Rate(), Load: load, Aging: 1})
 		}
