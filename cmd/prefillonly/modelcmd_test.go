@@ -98,15 +98,18 @@ func TestModelDiff(t *testing.T) {
 // TestModelQuantize: a copy in int8 is served as the demo model is.
 func TestModelQuantize(t *testing.T) {
 	dir, to := demoDir(t), filepath.Join(t.TempDir(), "w8a8")
-	if text := output(t, "model", "quantize", dir, "--out", to); !strings.Contains(text, to+": 28 matrices in int8, ") {
-		t.Errorf("it prints %q", text)
-	}
-	if text := output(t, "model", "show", to); !strings.Contains(text, "I8 ") || strings.Contains(text, "cannot be served") {
-		t.Errorf("model show of the copy:\n%s", text)
+	for _, c := range []struct{ to, scheme, stored string }{{to, "W8A8", "I8 "}, {to + "16", "W8A16", "I32 "}} {
+		if text := output(t, "model", "quantize", dir, "--out", c.to, "--scheme", c.scheme); !strings.Contains(text, c.to+": 28 matrices in int8, ") {
+			t.Errorf("it prints %q", text)
+		}
+		if text := output(t, "model", "show", c.to); !strings.Contains(text, c.stored) || strings.Contains(text, "cannot be served") {
+			t.Errorf("model show of the copy:\n%s", text)
+		}
 	}
 	for line, want := range map[string]int{
 		"model quantize " + dir: cli.ExitUsage, "model quantize " + dir + " --out " + to: cli.ExitConfig, "model quantize " + to + " --out " + to + "2": cli.ExitConfig,
 		"model quantize /nowhere --out " + to + "2": cli.ExitConfig, "model quantize " + dir + " --out /proc/w8a8": cli.ExitConfig,
+		"model quantize " + dir + " --scheme w8a8 --out " + to + "2": cli.ExitUsage,
 	} {
 		cmd := command(nil, strings.Fields(line)...)
 		out, err := cmd.CombinedOutput()

@@ -158,14 +158,18 @@ func TestScoresSeparateHeldOutUsers(t *testing.T) {
 
 // TestScoresInInt8 demands that the demo model, quantised, separates people as well.
 func TestScoresInInt8(t *testing.T) {
-	examples, dir, int8 := heldOut(t), extracted(t), filepath.Join(t.TempDir(), "int8")
-	if _, err := quantize.Run(t.Context(), dir, int8, quantize.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	examples, dir := heldOut(t), extracted(t)
 	want := areas(t, newScorer(t, dir), examples)
-	for i, a := range areas(t, newScorer(t, int8), examples) {
-		if math.Abs(a.area-want[i].area) > 0.005 {
-			t.Errorf("%s, chat %v: AUC %.4f, and %.4f as it was", a.task, a.chat, a.area, want[i].area)
+	for _, scheme := range quantize.Schemes {
+		int8 := filepath.Join(t.TempDir(), "int8")
+		if _, err := quantize.Run(t.Context(), dir, int8, quantize.Options{Scheme: scheme}); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s:", scheme)
+		for i, a := range areas(t, newScorer(t, int8), examples) {
+			if math.Abs(a.area-want[i].area) > 0.005 {
+				t.Errorf("%s: %s, chat %v: AUC %.4f, and %.4f as it was", scheme, a.task, a.chat, a.area, want[i].area)
+			}
 		}
 	}
 }

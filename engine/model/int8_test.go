@@ -11,6 +11,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/quantize"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
@@ -169,6 +170,43 @@ func packedParts(tensors []kernels.HostTensor) (parts []weights.Part) {
 			weights.Part{Name: t.Name + "_scale", Type: "F32", Shape: []int{t.Rows, 1}, Data: words(t.Scale)})
 	}
 	return parts
+}
+
+// TestInt8Quantized: what `prefillonly model quantize` writes of float32 weights are the codes that transformers' golden files are of.
+func TestInt8Quantized(t *testing.T) {
+	const name = "llama3-int8"
+	unquantized := writeCheckpoint(t, name, 2, func(tensors []kernels.HostTensor) []kernels.HostTensor {
+		for i, tensor := range tensors {
+			if tensor.Type == kernels.I8 {
+				var err error
+				if tensors[i], err = (weights.Random{Seed: goldenSeed, Type: kernels.F32}).Tensor(tensor.Name, tensor.Rows, tensor.Cols); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return tensors
+	})
+	config := filepath.Join(unquantized, "config.json")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, regexp.MustCompile(`(?s)"quantization_config": .*"golden`).ReplaceAll(text, []byte(`"golden`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	item := wire.TokenItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
+	for scheme, want := range map[quantize.Scheme]*Model{quantize.W8A8: newModel(t, name, ref.New(), bitsOptions), quantize.W8A16: newWeightOnly(t, name, ref.New(), bitsOptions)} {
+		dir := filepath.Join(t.TempDir(), "int8")
+		if _, err := quantize.Run(t.Context(), unquantized, dir, quantize.Options{Scheme: scheme}); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Load(dir, ref.New(), bitsOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equalAnswers(t, string(scheme), answer(t, m, item), answer(t, want, item))
+		m.Close()
+	}
 }
 
 func TestInt8SameBits(t *testing.T) {

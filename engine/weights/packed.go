@@ -9,7 +9,7 @@ import (
 )
 
 // Format pack-quantized keeps int8 codes four to an I32 word, each 128 more than it is, which in a little-endian
-// file is the codes' own bytes with the highest bit turned over. Rows are filled up to whole words. The
+// file is the codes' own bytes with the highest bit turned over. Rows are filled up to whole words with anything. The
 // names of the words and of the shape follow that of the weight.
 const (
 	packedSuffix = "_packed"
@@ -32,6 +32,22 @@ func (f packedFile) ReadPart(dst, part []byte) error {
 	return nil
 }
 
+// wordsOf is how many words a row of so many codes takes.
+func wordsOf(cols int) int { return (cols + perWord - 1) / perWord }
+
+// unfilled is a packed matrix whose rows were filled up: its codes, in memory of their own.
+func (c *Checkpoint) unfilled(t located, rows, cols int) ([]byte, error) {
+	from, padded := packedFile{t.file}, perWord*wordsOf(cols)
+	all := make([]byte, t.end-t.begin)
+	if err := from.ReadPart(all, t.file.data(t.entry)); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		copy(all[i*cols:], all[i*padded:i*padded+cols])
+	}
+	return all[:rows*cols], nil
+}
+
 // stored is the tensor in which the named one is, and whether it is packed.
 func (c *Checkpoint) stored(name string) (t located, packed, ok bool) {
 	if t, ok = c.tensors[name]; ok {
@@ -47,10 +63,10 @@ func (c *Checkpoint) findPacked(name string, shape []int) error {
 	if words.dtype != "I32" {
 		return fmt.Errorf("%s: tensor %q is %s, want I32", words.file.Path, name+packedSuffix, words.dtype)
 	}
-	if len(shape) != 2 || shape[1]%perWord != 0 {
-		return fmt.Errorf("%s: tensor %q is of a matrix of shape %v; packed matrices are read where their columns are a multiple of %d: store it as int-quantized or naive-quantized", words.file.Path, name+packedSuffix, shape, perWord)
+	if len(shape) != 2 {
+		return fmt.Errorf("%s: tensor %q is of a tensor of shape %v, want a matrix", words.file.Path, name+packedSuffix, shape)
 	}
-	if want := []int{shape[0], shape[1] / perWord}; !slices.Equal(words.shape, want) {
+	if want := []int{shape[0], wordsOf(shape[1])}; !slices.Equal(words.shape, want) {
 		return fmt.Errorf("%s: tensor %q has shape %v, want %v: config.json asks for %v in 8 bits", words.file.Path, name+packedSuffix, words.shape, want, shape)
 	}
 	c.taken[name+packedSuffix] = true

@@ -89,7 +89,28 @@ func TestPackedRefuses(t *testing.T) {
 			t.Errorf("error %v, want it to hold %q", err, want)
 		}
 	}
-	if _, err := writeParts(t, packedParts()).Tensor("m.weight", 2, 7); err == nil || !strings.Contains(err.Error(), "where their columns are a multiple of 4") {
-		t.Errorf("rows that are filled up: %v", err)
+	if _, err := writeParts(t, packedParts()).Tensor("m.weight", 16); err == nil || !strings.Contains(err.Error(), "of shape [16], want a matrix") {
+		t.Errorf("a vector: %v", err)
+	}
+}
+
+// TestPackedFilledUp: what fills rows up to whole words is no code.
+func TestPackedFilledUp(t *testing.T) {
+	for cols, want := range map[int][]int8{7: {-128, -1, 0, 127, 5, -77, 64, 1, 2, 3, 4, -5, -6, -7}, 5: {-128, -1, 0, 127, 5, 1, 2, 3, 4, -5}} {
+		parts := packedParts()
+		parts[2].Data = func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, []int64{2, int64(cols)}) }
+		c := writeParts(t, parts)
+		packed, err := c.Tensor("m.weight", 2, cols)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Release(packed) // it is no view that could be dropped
+		var codes []int8
+		for _, b := range packed.Data {
+			codes = append(codes, int8(b))
+		}
+		if err := packed.Check(); err != nil || packed.File != nil || !slices.Equal(codes, want) {
+			t.Errorf("%d columns: %v (%v), want %v", cols, codes, err, want)
+		}
 	}
 }

@@ -154,7 +154,7 @@ func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
 
 // Tensor returns the named tensor as a view of its mapped file, and asks the system to read it
 // ahead, with its scales (another tensor) where it is of codes. Of codes that are packed, ReadPart makes what
-// they stand for, and the view does not. It fails where Find does, and where the file is not the one that Open read.
+// they stand for, and the view does not; those of rows that were filled up are a copy. It fails where Find does, and where the file is not the one that Open read.
 func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	typ, err := c.Find(name, shape...)
 	if err != nil {
@@ -167,8 +167,13 @@ func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, erro
 	data := t.file.data(t.entry)
 	mapped.AdviseNeeded(data)
 	tensor := hostTensor(name, typ, shape, data)
-	tensor.File = t.file
-	if packed {
+	switch tensor.File = t.file; {
+	case packed && tensor.Cols%perWord != 0:
+		tensor.File = nil
+		if tensor.Data, err = c.unfilled(t, tensor.Rows, tensor.Cols); err != nil {
+			return kernels.HostTensor{}, err
+		}
+	case packed:
 		tensor.File = packedFile{t.file}
 	}
 	if typ.Scaled() {
@@ -193,8 +198,12 @@ func hostTensor(name string, typ kernels.DType, shape []int, data []byte) kernel
 
 // Release says that t, a result of Tensor, has been copied by the backend: its pages leave this
 // process, so that weights are never resident twice. They stay in the system's page cache, which
-// is reclaimed at need and makes a restart quick. A later read of t maps them anew.
-func (c *Checkpoint) Release(t kernels.HostTensor) { mapped.AdviseDropped(t.Data) }
+// is reclaimed at need and makes a restart quick. A later read of t maps them anew. What is no view of a file is left alone.
+func (c *Checkpoint) Release(t kernels.HostTensor) {
+	if t.File != nil {
+		mapped.AdviseDropped(t.Data)
+	}
+}
 
 // Ahead asks the system to read the named tensor, and does not wait for it.
 func (c *Checkpoint) Ahead(name string) {

@@ -18,21 +18,29 @@ import (
 func newQuantize() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "quantize MODEL",
-		Short: "Write a checkpoint anew with its projections in int8 (W8A8)",
+		Short: "Write a checkpoint anew with its projections in int8 (W8A8, W8A16)",
 		Long: `Writes a copy of a decoder's checkpoint whose projections (q, k, v, o, gate, up, down) are codes of a byte with a
-scale for each row, rounded to nearest: compressed-tensors' W8A8, which serve, vLLM and transformers read. Activations are
-quantised as they come, each token by itself. Embeddings, norms, the LM head and classification heads stay as they are.
+scale for each row, rounded to nearest, as compressed-tensors has them and serve, vLLM and transformers read them.
+With --scheme W8A8 activations are quantised as they come, each token by itself; with W8A16 they are left alone: that loses
+less, and is no faster than bfloat16. Embeddings, norms, the LM head and classification heads stay as they are.
 
-The copy appears when all of it is written. What is lost in quality depends on the model: compare before you serve it.`,
+The copy appears when all of it is written; until then it is beside, under a name that begins with a dot. What a run
+leaves there that was killed is removed by the next one to the same directory. What is lost in quality depends on the
+model: compare before you serve it.`,
 		Example: "  prefillonly model quantize ./Qwen2.5-0.5B --out ./Qwen2.5-0.5B-W8A8\n  prefillonly serve ./Qwen2.5-0.5B-W8A8",
 		Args:    cobra.ExactArgs(1),
 
 		ValidArgsFunction: usage.Directories,
 	}
 	out := command.Flags().String("out", "", "directory of the copy; it must be empty, or not there")
+	scheme := command.Flags().String("scheme", string(quantize.W8A8), "what becomes int8: weights and activations (W8A8), or weights alone (W8A16)")
+	usage.CompleteFlag(command, "scheme", cobra.FixedCompletions([]string{string(quantize.W8A8), string(quantize.W8A16)}, cobra.ShellCompDirectiveNoFileComp))
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if *out == "" {
 			return cli.UsageError("--out is missing: name the directory of the copy")
+		}
+		if err := quantize.Scheme(*scheme).Check(); err != nil {
+			return cli.UsageError("--%v", err)
 		}
 		from, _, err := modeldir.Find(args[0], "", modeldir.Cached)
 		if err != nil {
@@ -40,7 +48,7 @@ The copy appears when all of it is written. What is lost in quality depends on t
 		}
 		ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGTERM, syscall.SIGINT)
 		defer stop()
-		done, err := quantize.Run(ctx, from, *out, quantize.Options{Progress: cli.Bar("quantizing")})
+		done, err := quantize.Run(ctx, from, *out, quantize.Options{Scheme: quantize.Scheme(*scheme), Progress: cli.Bar("quantizing")})
 		if ctx.Err() != nil {
 			return cli.Exit(cli.ExitFailure, errors.New("interrupted; nothing was written"))
 		}

@@ -12,13 +12,23 @@ import (
 
 var types = map[string]kernels.DType{"BF16": kernels.BF16, "F16": kernels.F16, "F32": kernels.F32}
 
+// perWord is how many codes a word of a packed matrix has.
+const perWord = 4
+
 // quantised are the tensors that a matrix becomes: its codes, and their scales, which the codes leave behind as they are written.
 func (j *job) quantised(e weights.Entry) []weights.Part {
-	q := &rounder{name: e.Name, typ: types[e.Type], cols: e.Shape[1]}
-	return []weights.Part{
-		{Name: e.Name, Type: "I8", Shape: e.Shape, Data: func(w io.Writer) error { q.to = w; return j.read(q, e) }},
-		{Name: e.Name + "_scale", Type: "BF16", Shape: []int{e.Shape[0], 1}, Data: func(w io.Writer) error { _, err := w.Write(q.scales); return err }},
+	rows, cols := e.Shape[0], e.Shape[1]
+	q := &rounder{name: e.Name, typ: types[e.Type], cols: cols, packed: j.Scheme.packed()}
+	codes := weights.Part{Name: e.Name, Type: "I8", Shape: e.Shape, Data: func(w io.Writer) error { q.to = w; return j.read(q, e) }}
+	scales := weights.Part{Name: e.Name + "_scale", Type: "BF16", Shape: []int{rows, 1}, Data: func(w io.Writer) error { _, err := w.Write(q.scales); return err }}
+	if !q.packed {
+		return []weights.Part{codes, scales}
 	}
+	codes.Name, codes.Type, codes.Shape = e.Name+"_packed", "I32", []int{rows, (cols + perWord - 1) / perWord}
+	shape := weights.Part{Name: e.Name + "_shape", Type: "I64", Shape: []int{2}, Data: func(w io.Writer) error {
+		return binary.Write(w, binary.LittleEndian, []int64{int64(rows), int64(cols)})
+	}}
+	return []weights.Part{codes, scales, shape}
 }
 
 // rounder makes codes of the rows that are written to it, in pieces of any length.
@@ -26,6 +36,7 @@ type rounder struct {
 	name   string
 	typ    kernels.DType
 	cols   int
+	packed bool // codes are 128 more than they are, and rows end with whole words
 	to     io.Writer
 	row    []byte // that is not whole
 	values []float32
@@ -52,7 +63,7 @@ func (q *rounder) Write(p []byte) (int, error) {
 // round writes the codes of a row.
 func (q *rounder) round() error {
 	if q.values == nil {
-		q.values, q.codes = make([]float32, q.cols), make([]byte, q.cols)
+		q.values, q.codes = make([]float32, q.cols), make([]byte, q.cols, q.cols+perWord)
 	}
 	kernels.Expand(q.values, q.typ, q.row)
 	for i, v := range q.values {
@@ -61,6 +72,15 @@ func (q *rounder) round() error {
 		}
 	}
 	q.scales = binary.LittleEndian.AppendUint16(q.scales, weights.QuantizeI8(q.codes, q.values))
-	_, err := q.to.Write(q.codes)
+	codes := q.codes
+	if q.packed {
+		for i := range codes {
+			codes[i] ^= 0x80
+		}
+		for len(codes)%perWord != 0 {
+			codes = append(codes, 0)
+		}
+	}
+	_, err := q.to.Write(codes)
 	return err
 }

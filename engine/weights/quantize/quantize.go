@@ -1,5 +1,5 @@
 // Package quantize writes a checkpoint of a decoder anew with its projections in int8, as the compressed-tensors format has
-// W8A8: codes with a scale for each row, rounded to nearest, and activations to be quantised as they come, each token by itself.
+// W8A8 and W8A16: codes with a scale for each row, rounded to nearest.
 package quantize
 
 import (
@@ -19,6 +19,7 @@ import (
 
 // Options of Run.
 type Options struct {
+	Scheme   Scheme
 	Progress func(done, total int64) // bytes of tensors read; nil for none
 }
 
@@ -37,13 +38,11 @@ const (
 // Run writes the checkpoint of directory from, quantised, to directory to, which must be empty or not there. It is there when
 // all of it is: until then it has another name beside, and what an error leaves is removed.
 func Run(ctx context.Context, from, to string, o Options) (Result, error) {
-	config, err := newConfig(from)
-	if err != nil {
+	if err := o.Scheme.Check(); err != nil {
 		return Result{}, err
 	}
-	if list, err := os.ReadDir(to); err == nil && len(list) > 0 {
-		return Result{}, fmt.Errorf("%s is not empty; name a directory that is not there", to)
-	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+	config, err := o.Scheme.newConfig(from)
+	if err != nil {
 		return Result{}, err
 	}
 	checkpoint, err := weights.Open(from)
@@ -51,67 +50,25 @@ func Run(ctx context.Context, from, to string, o Options) (Result, error) {
 		return Result{}, err
 	}
 	defer checkpoint.Close()
-	if err := os.MkdirAll(filepath.Dir(filepath.Clean(to)), 0o755); err != nil {
-		return Result{}, err
-	}
-	room, err := os.MkdirTemp(filepath.Dir(filepath.Clean(to)), "."+filepath.Base(to)+".unfinished-")
+	room, err := newRoom(to)
 	if err != nil {
 		return Result{}, err
 	}
-	defer os.RemoveAll(room)
-	j := job{ctx: ctx, checkpoint: checkpoint, from: from, room: room, progress: o.Progress}
+	defer room.close()
+	j := job{Options: o, ctx: ctx, checkpoint: checkpoint, from: from, room: room.path}
 	if err := j.run(config); err != nil {
 		return Result{}, err
 	}
-	if err := os.Chmod(room, 0o755); err != nil {
-		return Result{}, err
-	}
-	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) { // an empty directory: os.Rename takes no place of one
-		return Result{}, err
-	}
-	return j.Result, os.Rename(room, filepath.Clean(to))
-}
-
-// scheme is quantization_config as llm-compressor writes it for W8A8.
-const scheme = `{
-  "quant_method": "compressed-tensors",
-  "format": "int-quantized",
-  "quantization_status": "compressed",
-  "config_groups": {
-    "group_0": {
-      "targets": ["Linear"],
-      "weights": {"num_bits": 8, "type": "int", "symmetric": true, "strategy": "channel", "dynamic": false},
-      "input_activations": {"num_bits": 8, "type": "int", "symmetric": true, "strategy": "token", "dynamic": true}
-    }
-  },
-  "ignore": ["lm_head"]
-}`
-
-// newConfig is config.json with the scheme. A classification head, which is a linear layer too, stays as it is.
-func newConfig(from string) ([]byte, error) {
-	path := filepath.Join(from, configFile)
-	raw, err := regular.ReadFile(path, maxConfig)
-	if err != nil {
-		return nil, err
-	}
-	var config map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &config); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if old, ok := config["quantization_config"]; ok && string(old) != "null" {
-		return nil, fmt.Errorf("%s has a quantization_config: the checkpoint is quantised already; name the one that it was made of", path)
-	}
-	config["quantization_config"] = json.RawMessage(strings.Replace(scheme, `["lm_head"]`, `["lm_head", "score", "classifier"]`, 1))
-	return json.MarshalIndent(config, "", "  ")
+	return j.Result, room.finish()
 }
 
 // job is a run.
 type job struct {
+	Options
 	Result
 	ctx        context.Context
 	checkpoint *weights.Checkpoint
 	from, room string
-	progress   func(done, total int64)
 	done       int64
 }
 
@@ -173,8 +130,8 @@ func (j *job) read(w io.Writer, e weights.Entry) error {
 	if err := j.checkpoint.Copy(w, e.Name, e.Bytes); err != nil {
 		return err
 	}
-	if j.done += e.Bytes; j.progress != nil {
-		j.progress(j.done, j.Before)
+	if j.done += e.Bytes; j.Progress != nil {
+		j.Progress(j.done, j.Before)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,12 +67,18 @@ func checkpoint(t *testing.T) string {
 // TestRun: codes stand for the values that were there, to their scale (the largest alone are off by more than half of it, where that
 // was rounded down); all else is as it was.
 func TestRun(t *testing.T) {
+	for scheme, want := range map[Scheme]weights.Scheme{W8A8: {Type: kernels.I8}, W8A16: {Type: kernels.I8, WeightOnly: true}} {
+		t.Run(string(scheme), func(t *testing.T) { testRun(t, scheme, want) })
+	}
+}
+
+func testRun(t *testing.T, scheme Scheme, want weights.Scheme) {
 	from, to := checkpoint(t), filepath.Join(t.TempDir(), "new", "w8a8")
 	if err := os.MkdirAll(to, 0o700); err != nil { // empty, as mkdir leaves it
 		t.Fatal(err)
 	}
 	var done, total int64
-	result, err := Run(t.Context(), from, to, Options{Progress: func(d, of int64) { done, total = d, of }})
+	result, err := Run(t.Context(), from, to, Options{Scheme: scheme, Progress: func(d, of int64) { done, total = d, of }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +90,13 @@ func TestRun(t *testing.T) {
 		was, is := tensor(t, before, name, shape), tensor(t, after, name, shape)
 		values := make([]float32, len(is.Data))
 		kernels.Expand(values, was.Type, was.Data)
+		if is.File != nil { // whose view codes that are packed are not
+			data := make([]byte, len(is.Data))
+			if err := is.ReadPart(data, is.Data); err != nil {
+				t.Fatal(err)
+			}
+			is.Data = data
+		}
 		if is.Type != kernels.I8 {
 			t.Errorf("%s is %s", name, is.Type)
 			continue
@@ -109,10 +123,10 @@ func TestRun(t *testing.T) {
 	if err := config.QuantizationConfig.Check(); err != nil {
 		t.Error(err)
 	}
-	if s := config.QuantizationConfig.Linear("model.layers.0.mlp.up_proj"); s != (weights.Scheme{Type: kernels.I8}) {
-		t.Errorf("scheme %+v", s)
+	if s := config.QuantizationConfig.Linear("model.layers.0.mlp.up_proj"); s != want {
+		t.Errorf("scheme %+v, want %+v", s, want)
 	}
-	for _, module := range []string{"lm_head", "score"} {
+	for _, module := range []string{"lm_head", "score", "score.2"} {
 		if config.QuantizationConfig.Linear(module).Quantized() {
 			t.Errorf("%s is said to be quantised", module)
 		}
@@ -160,7 +174,7 @@ func TestRunRefuses(t *testing.T) {
 		if err := spoil(from); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Run(t.Context(), from, filepath.Join(beside, "to"), Options{})
+		_, err := Run(t.Context(), from, filepath.Join(beside, "to"), Options{Scheme: W8A8})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want it to hold %q", err, want)
 		}
@@ -169,17 +183,46 @@ func TestRunRefuses(t *testing.T) {
 		}
 	}
 	from := checkpoint(t)
-	if _, err := Run(t.Context(), from, from, Options{}); err == nil || !strings.Contains(err.Error(), "is not empty") {
+	if _, err := Run(t.Context(), from, from, Options{Scheme: W8A8}); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("onto itself: %v", err)
+	}
+	if _, err := Run(t.Context(), from, filepath.Join(t.TempDir(), "to"), Options{Scheme: "W4A16"}); err == nil || !strings.Contains(err.Error(), `scheme "W4A16" is unknown; want one of [W8A8 W8A16]`) {
+		t.Errorf("another scheme: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	beside := t.TempDir()
-	if _, err := Run(ctx, from, filepath.Join(beside, "to"), Options{}); err == nil {
+	if _, err := Run(ctx, from, filepath.Join(beside, "to"), Options{Scheme: W8A8}); err == nil {
 		t.Error("interrupted, it ends well")
 	}
 	if left, _ := os.ReadDir(beside); len(left) != 0 {
 		t.Errorf("interrupted, it leaves %v", left)
+	}
+}
+
+// TestRunRemovesWhatIsLeft: what a run to the same directory has left that was killed is removed, and nothing else.
+func TestRunRemovesWhatIsLeft(t *testing.T) {
+	from, beside := checkpoint(t), t.TempDir()
+	for _, name := range []string{".to.unfinished-1", ".to.unfinished-2", ".other.unfinished-1"} {
+		if err := os.MkdirAll(filepath.Join(beside, name, "1_Pooling"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lives, err := lock(filepath.Join(beside, ".to.unfinished-2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lives.Close()
+	if _, err := Run(t.Context(), from, filepath.Join(beside, "to"), Options{Scheme: W8A8}); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	list, err := os.ReadDir(beside)
+	for _, entry := range list {
+		left = append(left, entry.Name())
+	}
+	if want := []string{".other.unfinished-1", ".to.unfinished-2", "to"}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("there are %v, want %v (%v)", left, want, err)
 	}
 }
 

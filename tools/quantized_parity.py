@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Loads what `prefillonly model quantize` writes in transformers with compressed-tensors, serves it, and compares log-probabilities.
+
+Usage: quantized_parity.py BINARY [MODEL ...]    needs torch, transformers==5.5.4, compressed-tensors==0.20.0
+
+A MODEL is a directory with weights in bf16; without one it is the demo model. Each becomes W8A8 and W8A16. The scores of every prompt's
+tokens, as the server echoes them, are beside those of transformers in float32, which are beside those of transformers in bfloat16. It fails
+where transformers does not read the scheme out of the checkpoint, or the server is, on average, 1.5 times as far off as transformers' bfloat16.
+"""
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, CompressedTensorsConfig
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROMPTS = 24
+
+
+def ask(port, path, body=None):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body and json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return json.loads(answer.read() or b"null")
+
+
+def served(binary, directory, prompts):
+    """The tokens of each prompt, and the scores of all but its first."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen([binary, "serve", str(directory), "--port", str(port), "--served-model-name", "m"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as server:
+        try:
+            for _ in range(600):
+                try:
+                    ask(port, "/health")
+                    break
+                except OSError:
+                    time.sleep(0.2)
+            result = []
+            for text in prompts:
+                tokens = ask(port, "/tokenize", {"model": "m", "prompt": text})["tokens"]
+                body = {"model": "m", "prompt": tokens, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1}
+                scores = ask(port, "/v1/completions", body)["choices"][0]["logprobs"]["token_logprobs"]
+                result.append((tokens, scores[1:len(tokens)]))
+            return result
+        finally:
+            server.terminate()
+
+
+def loaded(directory, dtype, activations):
+    model = AutoModelForCausalLM.from_pretrained(
+        directory, dtype=dtype, attn_implementation="eager", quantization_config=CompressedTensorsConfig(run_compressed=False)
+    ).eval()
+    scheme = getattr(model.model.layers[0].mlp.up_proj, "quantization_scheme", None)
+    if scheme is None or scheme.weights.num_bits != 8 or (scheme.input_activations is not None) != activations:
+        sys.exit(f"{directory}: transformers has the scheme {scheme}")
+    return model
+
+
+def scores(model, tokens):
+    with torch.no_grad():
+        rows = torch.log_softmax(model(torch.tensor([tokens]), use_cache=False).logits[0].double(), dim=-1)
+    return [rows[i, t].item() for i, t in enumerate(tokens[1:])]
+
+
+def off(a, b):
+    all_off = [abs(x - y) for one, other in zip(a, b) for x, y in zip(one, other, strict=True)]
+    return max(all_off), sum(all_off) / len(all_off)
+
+
+def main():
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    binary, models = sys.argv[1], sys.argv[2:] or [str(ROOT / "engine/demo/files")]
+    prompts = [json.loads(line)["prompt"] for line in (ROOT / "engine/demo/testdata/held_out.jsonl").read_text().splitlines()[:PROMPTS]]
+    wrong = []
+    for model in models:
+        for scheme in ("W8A8", "W8A16"):
+            with tempfile.TemporaryDirectory() as temporary:
+                directory = pathlib.Path(temporary) / scheme
+                subprocess.run([binary, "model", "quantize", model, "--out", str(directory), "--scheme", scheme], check=True)
+                ours = served(binary, directory, prompts)
+                exact, half = (
+                    [scores(m, tokens) for tokens, _ in ours]
+                    for m in (loaded(directory, dtype, scheme == "W8A8") for dtype in (torch.float32, torch.bfloat16))
+                )
+            (worst, mean), (half_worst, half_mean) = off([s for _, s in ours], exact), off(half, exact)
+            print(f"{model} {scheme}: {sum(len(s) for _, s in ours)} scores, worst {worst:.4f}, mean {mean:.4f}; transformers in bfloat16 {half_worst:.4f}, {half_mean:.4f}", flush=True)
+            if mean > 1.5 * half_mean:
+                wrong.append(f"{model} {scheme}")
+    if wrong:
+        sys.exit(f"too far: {wrong}")
+
+
+if __name__ == "__main__":
+    main()
