@@ -66,6 +66,13 @@ type HostTensor struct {
 	File File // what Data is a mapping of; nil for other memory
 }
 
+// LargestCodes are how many elements the largest matrices in codes have, by how they are multiplied; 0: there are none.
+type LargestCodes struct {
+	FP8     int64
+	I8      int64 // whose activations are quantised
+	I8Alone int64 // WeightOnly
+}
+
 // File is a file that HostTensors are mapped from.
 type File interface {
 	// ReadPart copies part of a tensor's Data to dst, which is as long, by reading the file: what a file
@@ -213,9 +220,9 @@ type AttentionSpec struct {
 // or to the sum.
 //
 // For weights in I8 each row of activations is quantised too, after it is rounded to ActType, as QuantizeI8
-// does. Products of codes are summed exactly, in int32, and each sum, as float32, is multiplied by its column's
-// scale and then by its row's. Of WeightOnly weights, codes and activations are multiplied in ActType, with
-// the column's scale applied to the weight or to the sum.
+// does; one of several ranks quantises its part of a row by itself. Products of codes are summed exactly, in int32,
+// and each sum, as float32, is multiplied by its column's scale and then by its row's. Of WeightOnly weights, codes
+// and activations are multiplied in ActType, with the column's scale applied to the weight or to the sum.
 //
 // The bits of a row's result depend on nothing but that row's inputs: not on the number of rows of
 // the call, on the row's place, on the threads, nor on other segments.
@@ -245,9 +252,8 @@ type Backend interface {
 	// KVBlockBytes is the size of a KVBlock of so many tokens; tokens is a multiple of 16.
 	KVBlockBytes(h Heads, tokens int) int64
 	// ScratchBytes is what the backend holds for itself, at the most, while computing chunks of rows
-	// with matrices up to maxIn x maxOut, of which the largest in F8E4M3 has fp8 elements (0: there are
-	// none); used to plan memory.
-	ScratchBytes(rows, maxIn, maxOut int, fp8 int64) int64
+	// with matrices up to maxIn x maxOut, of which the largest in codes are given; used to plan memory.
+	ScratchBytes(rows, maxIn, maxOut int, largest LargestCodes) int64
 
 	// Embed sets x[i] = table[ids[i]].
 	Embed(x Mat, table Table, ids []uint32)

@@ -91,9 +91,11 @@ else
     part 40 "A long pass that makes way" "$built/bench" -part pause
     part 50 "Chunks" "$built/bench" -part chunks
     part 30 "Copies" "$built/bench" -part copies
-    part 50 "Prompts of a 32B model in FP8" "$built/bench" -model 32b -fp8 -part prompts
-    part 50 "Prompts of a 70B model in FP8" "$built/bench" -model 70b -fp8 -part prompts
-    part 30 "Matrix products in FP8" "$built/bench" -model 32b -fp8 -part products
+    part 50 "Prompts of a 32B model in FP8" "$built/bench" -model 32b -weights fp8 -part prompts
+    part 50 "Prompts of a 70B model in FP8" "$built/bench" -model 70b -weights fp8 -part prompts
+    part 30 "Matrix products in FP8" "$built/bench" -model 32b -weights fp8 -part products
+    part 50 "Prompts of Llama-3.1-8B's shape in int8" "$built/bench" -weights int8 -part prompts
+    part 30 "Matrix products in int8" "$built/bench" -weights int8 -part products
     part 90 "Prompts with cuDNN's attention" "$built/bench" -attention cudnn -part prompts
     part 30 "Attention by cuDNN" "$built/bench" -attention cudnn -part attention
     part 30 "Suffixes with cuDNN's attention" "$built/bench" -attention cudnn -part suffixes

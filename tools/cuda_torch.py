@@ -20,7 +20,7 @@ import sys
 import time
 
 EPS, THETA = 1e-5, 500000.0
-SMALL = {"name": "small", "qwen2": False, "fp8": False, "vocab": 97, "hidden": 64, "inter": 96, "layers": 2, "heads": 4, "kv_heads": 2, "dim": 16}
+SMALL = {"name": "small", "qwen2": False, "weights": "bf16", "vocab": 97, "hidden": 64, "inter": 96, "layers": 2, "heads": 4, "kv_heads": 2, "dim": 16}
 
 
 def signed(n):
@@ -213,17 +213,20 @@ def product_seconds(torch, multiply, copies):
     return statistics.median(times)
 
 
-def product_rate(torch, rows, out, inner, fp8):
-    """TFLOP/s of x [rows, inner] W [out, inner]^T into bfloat16, of bfloat16 or of FP8 with a scale for each row of both."""
-    copies = max(1, (256 << 20) // (out * inner * (1 if fp8 else 2)))
+def product_rate(torch, rows, out, inner, weights):
+    """TFLOP/s of x [rows, inner] W [out, inner]^T: of bfloat16 into it, of FP8 with a scale for each row of both, or of int8 into int32."""
+    copies = max(1, (256 << 20) // (out * inner * (2 if weights == "bf16" else 1)))
     x = torch.randn(rows, inner, device="cuda", dtype=torch.bfloat16)
     w = [torch.randn(out, inner, device="cuda", dtype=torch.bfloat16) for _ in range(copies)]
-    if not fp8:
+    if weights == "bf16":
         took = product_seconds(torch, lambda i: torch.nn.functional.linear(x, w[i]), copies)
-        return 2 * rows * out * inner / took / 1e12
-    x, w = x.to(torch.float8_e4m3fn), [m.to(torch.float8_e4m3fn) for m in w]
-    x_scale, w_scale = (torch.rand(shape, device="cuda") for shape in ((rows, 1), (1, out)))
-    took = product_seconds(torch, lambda i: torch._scaled_mm(x, w[i].T, x_scale, w_scale, out_dtype=torch.bfloat16, use_fast_accum=False), copies)
+    elif weights == "int8":
+        x, w = (x * 40).to(torch.int8), [(m * 40).to(torch.int8) for m in w]
+        took = product_seconds(torch, lambda i: torch._int_mm(x, w[i].T), copies)
+    else:
+        x, w = x.to(torch.float8_e4m3fn), [m.to(torch.float8_e4m3fn) for m in w]
+        x_scale, w_scale = (torch.rand(shape, device="cuda") for shape in ((rows, 1), (1, out)))
+        took = product_seconds(torch, lambda i: torch._scaled_mm(x, w[i].T, x_scale, w_scale, out_dtype=torch.bfloat16, use_fast_accum=False), copies)
     return 2 * rows * out * inner / took / 1e12
 
 
@@ -233,14 +236,14 @@ def products(torch, s):
         "Q, K, V": ((s["heads"] + 2 * s["kv_heads"]) * s["dim"], s["hidden"]), "output": (s["hidden"], s["heads"] * s["dim"]),
         "gate, up": (2 * s["inter"], s["hidden"]), "down": (s["hidden"], s["inter"]), "8192 x 8192": (8192, 8192),
     }
-    for fp8 in (False, True):
-        print(f"\ntorch {torch.__version__}, {'FP8, a scale a row' if fp8 else 'bfloat16'}, TFLOP/s, weights from memory:\n")
+    for kind, what in {"bf16": "bfloat16", "fp8": "FP8, a scale a row", "int8": "int8 into int32"}.items():
+        print(f"\ntorch {torch.__version__}, {what}, TFLOP/s, weights from memory:\n")
         print("| rows | " + " | ".join(matrices) + " |\n|---" + "|---" * len(matrices) + "|")
         for rows in (150, 512, 1024, 2048, 4096, 8192):
             cells = []
             for out, inner in matrices.values():
                 try:
-                    cells.append(f"{product_rate(torch, rows, out, inner, fp8):.4g}")
+                    cells.append(f"{product_rate(torch, rows, out, inner, kind):.4g}")
                 except (RuntimeError, ValueError, AttributeError) as error:
                     cells.append(str(error).splitlines()[0][:60])
             print(f"| {rows} | " + " | ".join(cells) + " |", flush=True)
@@ -248,7 +251,7 @@ def products(torch, s):
 
 def measure(torch, golden, results, device):
     s = results["model"]
-    if s["qwen2"] or s["fp8"] or results["seed"] != golden.SEED:
+    if s["qwen2"] or s["weights"] != "bf16" or results["seed"] != golden.SEED:
         sys.exit("cuda_torch.py knows Llama's shapes in bfloat16 and tools/golden.py's seed alone")
     where = torch.cuda.get_device_name() if device == "cuda" else "the CPU"
     print(f"torch {torch.__version__} (cuDNN {torch.backends.cudnn.version()}), SDPA, {s['name']}, bfloat16, on {where}", flush=True)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 // small are sizes that the simulated device runs in a moment. Its figures mean nothing.
 func small(t *testing.T) sizes {
 	return sizes{
-		model:   shape{Name: "small", Vocab: 64, Hidden: 64, Inter: 96, Layers: 2, Heads: 2, KVHeads: 1, Dim: 64},
+		model:   shape{Name: "small", Weights: "bf16", Vocab: 64, Hidden: 64, Inter: 96, Layers: 2, Heads: 2, KVHeads: 1, Dim: 64},
 		results: filepath.Join(t.TempDir(), "results.json"),
 		prompts: []int{20, 90}, compared: 20, chunk: 32, chunkings: []int{16, 32}, chunked: 40,
 		cached: 64, suffix: 5, packed: 4, long: 70, short: 10,
@@ -77,27 +78,35 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestFP8Parts runs the parts that differ in FP8, on devices that scale sums and on those that make
-// weights bfloat16.
-func TestFP8Parts(t *testing.T) {
+// unable is a device that multiplies no int8.
+type unable struct{ *simt.Device }
+
+func (unable) Int8(int, int) error { return errors.New("simt does not multiply int8") }
+
+// TestPartsInCodes runs the parts that differ in FP8 and int8, on devices that multiply codes and on those that do not.
+func TestPartsInCodes(t *testing.T) {
 	for _, c := range []struct {
-		fp8        cuda.FP8
+		weights    string
+		device     device
 		part, want string
 		measure    func(*bench) error
 	}{
-		{cuda.FP8Scaled, "prompts", `in float8_e4m3fn, random values: N TFLOP/s[^|]*(?s:.*)\| 90 \| N .*\|(?s:.*) pf_swiglu_fp8 N %`, (*bench).prompts},
-		{cuda.FP8Scaled, "products", `\| 3 \| N \| N \| N \| N \| N \| N \|`, (*bench).products},
-		{cuda.NoFP8, "prompts", `(?s:.*)\| 90 \| N .*\|(?s:.*) pf_dequantise_fp8 N %`, (*bench).prompts},
-		{cuda.NoFP8, "products", "Not measured: simt does not multiply FP8", (*bench).products},
+		{"fp8", simt.NewFP8(cuda.FP8Scaled), "prompts", `in float8_e4m3fn, random values: N TFLOP/s[^|]*(?s:.*)\| 90 \| N .*\|(?s:.*) pf_swiglu_fp8 N %`, (*bench).prompts},
+		{"fp8", simt.NewFP8(cuda.FP8Scaled), "products", `\| 3 \| N \| N \| N \| N \| N \| N \|`, (*bench).products},
+		{"fp8", simt.New(), "prompts", `(?s:.*)\| 90 \| N .*\|(?s:.*) pf_dequantise_fp8 N %`, (*bench).prompts},
+		{"fp8", simt.New(), "products", "Not measured: simt does not multiply FP8", (*bench).products},
+		{"int8", simt.New(), "prompts", `in int8, random values: N TFLOP/s[^|]*(?s:.*)\| 90 \| N .*\|(?s:.*) pf_scale_sums_i32 N %`, (*bench).prompts},
+		{"int8", simt.New(), "products", `products in int8, (?s:.*)\| 3 \| N \| N \| N \| N \| N \| N \|`, (*bench).products},
+		{"int8", unable{simt.New()}, "products", "Not measured: simt does not multiply int8", (*bench).products},
 	} {
 		s := small(t)
-		s.model.FP8 = true
+		s.model.Weights = c.weights
 		var out strings.Builder
-		b := newBench(&out, simt.NewFP8(c.fp8), s)
+		b := newBench(&out, c.device, s)
 		err := c.measure(b)
 		b.backend.Close()
 		if err != nil || !regexp.MustCompile(strings.ReplaceAll(c.want, "N ", number+" ")).MatchString(out.String()) {
-			t.Errorf("FP8 support %d, %s: %v; the report lacks %s:\n%s", c.fp8, c.part, err, c.want, out.String())
+			t.Errorf("%s, %s: %v; the report lacks %s:\n%s", c.weights, c.part, err, c.want, out.String())
 		}
 	}
 }
@@ -142,6 +151,7 @@ func TestFLOP(t *testing.T) {
 	}
 	for _, name := range []string{"32b", "70b"} {
 		s, ok := onGPU(name)
+		s.model.Weights = "int8"
 		if _, err := s.model.config(1 << 17); !ok || err != nil {
 			t.Errorf("%s: %v %v", name, ok, err)
 		}
@@ -156,14 +166,17 @@ func TestWithoutGPU(t *testing.T) {
 	}
 	for _, p := range parts {
 		var out strings.Builder
-		if err := run(&out, request{part: p.name, model: "8b"}); err != nil || !strings.HasPrefix(out.String(), "Not measured: ") {
+		if err := run(&out, request{part: p.name, model: "8b", weights: "bf16"}); err != nil || !strings.HasPrefix(out.String(), "Not measured: ") {
 			t.Errorf("%s: %v, %q", p.name, err, out.String())
 		}
 	}
-	if err := run(new(strings.Builder), request{part: "nothing", model: "8b"}); err == nil {
+	if err := run(new(strings.Builder), request{part: "nothing", model: "8b", weights: "bf16"}); err == nil {
 		t.Error("an unknown part was measured")
 	}
-	if err := run(new(strings.Builder), request{part: parts[0].name, model: "nothing"}); err == nil {
+	if err := run(new(strings.Builder), request{part: parts[0].name, model: "nothing", weights: "bf16"}); err == nil {
 		t.Error("an unknown model was measured")
+	}
+	if err := run(new(strings.Builder), request{part: parts[0].name, model: "8b", weights: "nothing"}); err == nil {
+		t.Error("weights of an unknown type were measured")
 	}
 }

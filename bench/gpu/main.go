@@ -57,8 +57,7 @@ var parts = []struct {
 
 // request is what to measure.
 type request struct {
-	part, model, attention, results string
-	fp8                             bool
+	part, model, weights, attention, results string
 }
 
 func main() {
@@ -69,7 +68,7 @@ func main() {
 	}
 	flag.StringVar(&r.part, "part", names[0], "what to measure: "+strings.Join(names, ", "))
 	flag.StringVar(&r.model, "model", "8b", "the model's shape: 8b, 32b, 70b")
-	flag.BoolVar(&r.fp8, "fp8", false, "weights and activations in FP8")
+	flag.StringVar(&r.weights, "weights", "bf16", "the type of weights and activations: bf16, fp8, int8")
 	flag.StringVar(&r.attention, "attention", "flashinfer", "what computes attention: flashinfer, cudnn")
 	flag.StringVar(&r.results, "results", "", "file for the figures of prompts, as JSON")
 	flag.Parse()
@@ -96,6 +95,9 @@ func run(out io.Writer, r request) error {
 	if !ok {
 		return fmt.Errorf("no model %q; see -help", r.model)
 	}
+	if _, ok := weightTypes[r.weights]; !ok {
+		return fmt.Errorf("no weights of type %q; see -help", r.weights)
+	}
 	opened, err := driver.Open(0, driver.Options{AttentionBackend: r.attention, Note: func(s string) { fmt.Fprintf(out, "%s\n\n", s) }})
 	if errors.Is(err, driver.ErrNoDevice) || err != nil && r.attention == "cudnn" {
 		fmt.Fprintf(out, "Not measured: %v.\n", err)
@@ -104,7 +106,7 @@ func run(out io.Writer, r request) error {
 	if err != nil {
 		return err
 	}
-	sizes.results, sizes.model.FP8 = r.results, r.fp8
+	sizes.results, sizes.model.Weights = r.results, r.weights
 	b := newBench(out, opened.(device), sizes)
 	defer b.backend.Close()
 	return parts[at].measure(b)

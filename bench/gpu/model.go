@@ -33,10 +33,7 @@ func (b *bench) load(longest, spare, chunk, pages int) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	random := weights.Random{Seed: seed, Type: kernels.BF16}
-	if b.model.FP8 {
-		random.Type = kernels.F8E4M3
-	}
+	random := weights.Random{Seed: seed, Type: b.model.weights()}
 	backend := cuda.Random{Backend: b.backend, Stream: random.Stream}
 	m, err := model.New(config, source{random}, backend, model.Options{
 		MaxLen: longest, ChunkRows: chunk, BlockTokens: block, MaxItems: b.packed, SpareRows: spare,

@@ -33,28 +33,29 @@ type product struct {
 	turn    int
 }
 
-func (b *bench) newProduct(m matrix, rows int, rotate int64, fp8 bool) (*product, error) {
+func (b *bench) newProduct(m matrix, rows int, rotate int64, typ kernels.DType) (*product, error) {
 	p := &product{}
-	g := cuda.Gemm{M: rows, N: m.out, K: m.in, AStride: m.in, DStride: m.out, DType: kernels.BF16, FP8: fp8}
-	if m.adds {
-		g.DType, g.Accumulate = kernels.F32, true
+	g := cuda.Gemm{M: rows, N: m.out, K: m.in, Type: typ, AStride: m.in, DStride: m.out, DType: kernels.BF16}
+	if m.adds || typ == kernels.I8 {
+		g.DType = kernels.F32
+	}
+	g.Accumulate = m.adds
+	if typ == kernels.I8 { // sums alone, of filled up rows
+		g.M, g.Accumulate = (rows+cuda.Int8Rows-1)/cuda.Int8Rows*cuda.Int8Rows, false
 	}
 	var err error
-	if g.A, g.AScale, err = b.operand(p, "input", rows, m.in, fp8); err != nil {
+	if g.A, g.AScale, err = b.operand(p, "input", g.M, m.in, typ); err != nil {
 		return p, err
 	}
-	d, err := b.made("output", rows*m.out*int(g.DType.Size())/2)
+	d, err := b.made("output", g.M*m.out*int(g.DType.Size())/2)
 	if err != nil {
 		return p, err
 	}
 	p.buffers = append(p.buffers, d)
 	g.D = cuda.Address(d)
-	bytes := int64(m.out) * int64(m.in) * 2
-	if fp8 {
-		bytes /= 2
-	}
+	bytes := int64(m.out) * int64(m.in) * typ.Size()
 	for range max(1, rotate/bytes) {
-		if g.W, g.WScale, err = b.operand(p, fmt.Sprint("weights ", len(p.gemms)), m.out, m.in, fp8); err != nil {
+		if g.W, g.WScale, err = b.operand(p, fmt.Sprint("weights ", len(p.gemms)), m.out, m.in, typ); err != nil {
 			return p, err
 		}
 		p.gemms = append(p.gemms, g)
@@ -62,9 +63,9 @@ func (b *bench) newProduct(m matrix, rows int, rotate int64, fp8 bool) (*product
 	return p, nil
 }
 
-// operand makes a matrix of p in bfloat16, or in FP8 with its scales.
-func (b *bench) operand(p *product, name string, rows, cols int, fp8 bool) (at, scalesAt cuda.Ptr, err error) {
-	if !fp8 {
+// operand makes a matrix of p in bfloat16, or in codes; scalesAt is 0 where products do not scale them.
+func (b *bench) operand(p *product, name string, rows, cols int, typ kernels.DType) (at, scalesAt cuda.Ptr, err error) {
+	if !typ.Scaled() {
 		buf, err := b.made(name, rows*cols)
 		if err != nil {
 			return 0, 0, err
@@ -83,8 +84,11 @@ func (b *bench) operand(p *product, name string, rows, cols int, fp8 bool) (at, 
 	}
 	p.buffers = append(p.buffers, scales)
 	key, scale := stream(name)
-	b.backend.FillFP8(codes, 0, scales, 0, rows, cols, key, scale)
-	return cuda.Address(codes), cuda.Address(scales), nil
+	b.backend.FillCodes(cuda.Codes{Type: typ, Codes: codes, Scales: scales, Rows: rows, Cols: cols, Stride: cols}, key, scale)
+	if typ == kernels.F8E4M3 {
+		scalesAt = cuda.Address(scales)
+	}
+	return cuda.Address(codes), scalesAt, nil
 }
 
 func (p *product) free() {
@@ -94,8 +98,8 @@ func (p *product) free() {
 }
 
 // median is the time of one product.
-func (b *bench) medianProduct(m matrix, rows int, rotate int64, fp8 bool) (time.Duration, error) {
-	p, err := b.newProduct(m, rows, rotate, fp8)
+func (b *bench) medianProduct(m matrix, rows int, rotate int64, typ kernels.DType) (time.Duration, error) {
+	p, err := b.newProduct(m, rows, rotate, typ)
 	defer p.free()
 	if err != nil {
 		return 0, err
@@ -120,25 +124,36 @@ func (c ceilings) limit(s shape, n int) float64 {
 }
 
 func (b *bench) measureCeilings() (c ceilings, err error) {
-	if c.attention, err = b.ceilingOf(false); err != nil {
+	if c.attention, err = b.ceilingOf(kernels.BF16); err != nil {
 		return c, err
 	}
 	c.linear = c.attention
-	if b.scaledFP8() {
-		c.linear, err = b.ceilingOf(true)
+	if typ, err := b.productType(); err == nil && typ != kernels.BF16 {
+		c.linear, err = b.ceilingOf(typ)
+		return c, err
 	}
-	return c, err
+	return c, nil
 }
 
-// scaledFP8 says whether the model's products are computed in FP8.
-func (b *bench) scaledFP8() bool { return b.model.FP8 && b.device.FP8() == cuda.FP8Scaled }
-
-func (b *bench) ceilingOf(fp8 bool) (float64, error) {
-	n, typ := b.ceiling, kernels.BF16
-	if fp8 {
-		typ = kernels.F8E4M3
+// productType is what the model's products multiply; an error says why that is not its weights' type.
+func (b *bench) productType() (kernels.DType, error) {
+	typ := b.model.weights()
+	switch {
+	case typ == kernels.F8E4M3 && b.device.FP8() != cuda.FP8Scaled:
+		return kernels.BF16, fmt.Errorf("%s does not multiply FP8 with scales of rows and columns; weights become bfloat16", b.backend.Name())
+	case typ == kernels.I8:
+		for _, m := range b.model.matrices() {
+			if err := b.device.Int8(m.out, m.in); err != nil {
+				return kernels.BF16, err
+			}
+		}
 	}
-	took, err := b.medianProduct(matrix{"ceiling", n, n, false}, n, 0, fp8)
+	return typ, nil
+}
+
+func (b *bench) ceilingOf(typ kernels.DType) (float64, error) {
+	n := b.ceiling
+	took, err := b.medianProduct(matrix{"ceiling", n, n, false}, n, 0, typ)
 	if err != nil {
 		return 0, err
 	}
@@ -152,11 +167,16 @@ func (b *bench) products() error {
 	if _, err := b.measureCeilings(); err != nil {
 		return err
 	}
-	if b.model.FP8 && !b.scaledFP8() {
-		fmt.Fprintf(b.out, "Not measured: %s does not multiply FP8 with scales of rows and columns; weights become bfloat16.\n", b.backend.Name())
+	typ, err := b.productType()
+	if err != nil {
+		fmt.Fprintf(b.out, "Not measured: %v.\n", err)
 		return nil
 	}
-	fmt.Fprintf(b.out, "%s's products, TFLOP/s, weights from memory.\n\n| rows |", b.model.Name)
+	note := ""
+	if typ == kernels.I8 {
+		note = " Sums are int32; another kernel scales them, which is not in these times."
+	}
+	fmt.Fprintf(b.out, "%s's products in %s, TFLOP/s, weights from memory.%s\n\n| rows |", b.model.Name, typ, note)
 	for _, m := range b.model.matrices() {
 		fmt.Fprintf(b.out, " %s [%d, %d] |", m.name, m.out, m.in)
 	}
@@ -166,7 +186,7 @@ func (b *bench) products() error {
 		var layer time.Duration
 		var operations float64
 		for _, m := range b.model.matrices() {
-			took, err := b.medianProduct(m, rows, b.rotate, b.model.FP8)
+			took, err := b.medianProduct(m, rows, b.rotate, typ)
 			if err != nil {
 				return err
 			}

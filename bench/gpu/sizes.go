@@ -62,7 +62,7 @@ func onGPU(model string) (s sizes, ok bool) {
 type shape struct {
 	Name    string `json:"name"`
 	Qwen2   bool   `json:"qwen2"`
-	FP8     bool   `json:"fp8"` // weights of linear layers, and activations as they come
+	Weights string `json:"weights"` // of linear layers: one of weightTypes; of codes, activations are quantised as they come
 	Vocab   int    `json:"vocab"`
 	Hidden  int    `json:"hidden"`
 	Inter   int    `json:"inter"`
@@ -72,6 +72,14 @@ type shape struct {
 	Dim     int    `json:"dim"`
 }
 
+// weightTypes are the types of weights by their names.
+var weightTypes = map[string]kernels.DType{"bf16": kernels.BF16, "fp8": kernels.F8E4M3, "int8": kernels.I8}
+
+func (s shape) weights() kernels.DType { return weightTypes[s.Weights] }
+
+// quantizations are what checkpoints say of weights in codes: format and type.
+var quantizations = map[kernels.DType][2]string{kernels.F8E4M3: {"float-quantized", "float"}, kernels.I8: {"int-quantized", "int"}}
+
 // config is the shape's, for sequences of up to longest tokens.
 func (s shape) config(longest int) (weights.Config, error) {
 	architecture, family := "LlamaForCausalLM", "llama"
@@ -79,10 +87,10 @@ func (s shape) config(longest int) (weights.Config, error) {
 		architecture, family = "Qwen2ForCausalLM", "qwen2"
 	}
 	quantization := ""
-	if s.FP8 {
-		quantization = `,"quantization_config":{"quant_method":"compressed-tensors","format":"float-quantized","ignore":["lm_head"],"config_groups":{"group_0":{
-"targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"channel","symmetric":true,"dynamic":false},
-"input_activations":{"num_bits":8,"type":"float","strategy":"token","symmetric":true,"dynamic":true}}}}`
+	if q, ok := quantizations[s.weights()]; ok {
+		quantization = fmt.Sprintf(`,"quantization_config":{"quant_method":"compressed-tensors","format":%q,"ignore":["lm_head"],"config_groups":{"group_0":{
+"targets":["Linear"],"weights":{"num_bits":8,"type":%q,"strategy":"channel","symmetric":true,"dynamic":false},
+"input_activations":{"num_bits":8,"type":%[2]q,"strategy":"token","symmetric":true,"dynamic":true}}}}`, q[0], q[1])
 	}
 	return weights.ParseConfig(fmt.Appendf(nil, `{"architectures":[%q],"model_type":%q,"vocab_size":%d,"hidden_size":%d,"intermediate_size":%d,
 "num_hidden_layers":%d,"num_attention_heads":%d,"num_key_value_heads":%d,"head_dim":%d,"max_position_embeddings":%d,"hidden_act":"silu",

@@ -74,7 +74,7 @@ func (m *Model) Size() Size {
 	s := &m.spec
 	_, views := m.views(nil, 0)
 	widest := max(2*s.intermediate, s.heads.QKVCols())
-	return Size{2 * views, m.backend.ScratchBytes(m.groupRows(), max(s.hidden, s.intermediate), widest, 0) + 4*rowsOnHost*int64(s.hidden)}
+	return Size{2 * views, m.backend.ScratchBytes(m.groupRows(), max(s.hidden, s.intermediate), widest, kernels.LargestCodes{}) + 4*rowsOnHost*int64(s.hidden)}
 }
 
 // Workspace is the memory that passes compute in. Models of one backend share it, since one pass computes at a time, and

@@ -152,8 +152,8 @@ func TestFP8Plan(t *testing.T) {
 	if got, want := predicted.Weights, 3*(layer+4*rows)+2*2*517*128+vectors+rope; got != want {
 		t.Errorf("weights are %d bytes, want %d", got, want)
 	}
-	if got := m.spec.largestFP8(); got != 2*352*128 {
-		t.Errorf("the largest matrix in FP8 has %d elements, want those of gate and up", got)
+	if got, want := m.spec.largestCodes(), (kernels.LargestCodes{FP8: 2 * 352 * 128}); got != want {
+		t.Errorf("the largest matrices in codes are %+v, want gate and up alone, %+v", got, want)
 	}
 }
 

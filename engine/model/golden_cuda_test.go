@@ -34,15 +34,32 @@ func TestGPUNoWorseThanTransformers(t *testing.T) {
 	for _, name := range append(append(goldenModels, fp8Models...), realShape) {
 		t.Run(name, func(t *testing.T) {
 			device, b := openGPU(t)
-			g := readGolden(t, name)
+			file := "golden.json"
 			if slices.Contains(fp8Models, name) && device.FP8() == cuda.NoFP8 {
-				g = readGoldenFile(t, name, "weights_only.json")
+				file = "weights_only.json"
 			}
-			d := measure(t, newModel(t, name, b, Options{}), g)
-			t.Logf("worst %.4f (transformers in bfloat16 %.4f), mean %.4f (%.4f)", d.worst, g.Worst, d.mean(), g.Mean)
-			if d.worst > g.Worst || d.mean() > g.Mean {
-				t.Error("further off than transformers in bfloat16")
-			}
+			compareOnGPU(t, newModel(t, name, b, Options{}), readGoldenFile(t, name, file), 1)
 		})
+	}
+}
+
+// TestGPUInt8AboutTransformers is TestInt8CPUAboutTransformers on the first GPU.
+func TestGPUInt8AboutTransformers(t *testing.T) {
+	for _, name := range int8Models {
+		t.Run(name, func(t *testing.T) {
+			_, b := openGPU(t)
+			compareOnGPU(t, newModel(t, name, b, Options{}), readGolden(t, name), 1.5)
+			compareOnGPU(t, newWeightOnly(t, name, b, Options{}), readGoldenFile(t, name, "weights_only.json"), 1.5)
+		})
+	}
+}
+
+// compareOnGPU allows m to be so many times as far off as transformers in bfloat16.
+func compareOnGPU(t *testing.T, m *Model, g golden, times float64) {
+	t.Helper()
+	d := measure(t, m, g)
+	t.Logf("worst %.4f (transformers in bfloat16 %.4f), mean %.4f (%.4f)", d.worst, g.Worst, d.mean(), g.Mean)
+	if d.worst > times*g.Worst || d.mean() > times*g.Mean {
+		t.Errorf("further off than %v times transformers in bfloat16", times)
 	}
 }

@@ -94,6 +94,39 @@ func TestInt8CPUAboutTransformers(t *testing.T) {
 	}
 }
 
+// TestInt8Ranks is TestFP8Ranks for int8.
+func TestInt8Ranks(t *testing.T) {
+	const name = "llama3-int8"
+	ranks := ranksOf(t, 2, func() (kernels.Rank, error) { return ref.New().(kernels.Rank), nil })
+	if d := measure(t, newWeightOnly(t, name, ranks, Options{}), readGoldenFile(t, name, "weights_only.json")); d.worst > 1e-4 {
+		t.Errorf("weights: logprobs are up to %.2g off, want 1e-4", d.worst)
+	}
+	g := readGolden(t, name)
+	d := measure(t, newModel(t, name, ranks, Options{}), g)
+	t.Logf("activations too: worst %.2g (bfloat16 %.2g), mean %.2g (%.2g)", d.worst, g.Worst, d.mean(), g.Mean)
+	if d.worst > 1.5*g.Worst || d.mean() > 1.5*g.Mean {
+		t.Errorf("activations too: worst %.2g, mean %.2g", d.worst, d.mean())
+	}
+}
+
+// TestInt8Plan: of matrices in int8 the largest are told by how they are multiplied.
+func TestInt8Plan(t *testing.T) {
+	const gateUp = 2 * 352 * 128
+	for weightsAlone, want := range map[bool]kernels.LargestCodes{false: {I8: gateUp}, true: {I8Alone: gateUp}} {
+		config, _ := goldenSource(t, "llama3-int8")
+		if weightsAlone {
+			weightOnly(&config)
+		}
+		m, err := describe(config, ref.New(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.spec.largestCodes(); got != want {
+			t.Errorf("the largest matrices in codes are %+v, want %+v", got, want)
+		}
+	}
+}
+
 // TestInt8Load: a checkpoint on disk gives the bits of its weights in memory.
 func TestInt8Load(t *testing.T) {
 	const name = "qwen2-int8"

@@ -76,18 +76,23 @@ func (m *Model) ofRank(bytes int64) int64 {
 	return bytes
 }
 
-// largestFP8 is the number of elements of the largest packed matrix in FP8.
-func (s *spec) largestFP8() int64 {
-	var largest, stack int64
+// largestCodes are the numbers of elements of the largest packed matrices in codes.
+func (s *spec) largestCodes() (largest kernels.LargestCodes) {
 	for i := range s.layers {
+		var stack int64
 		for _, m := range s.matrices(i) {
 			if m.stackedOn == 0 {
 				stack = 0
 			}
-			if s.schemes[m.name].Type == kernels.F8E4M3 {
-				stack += int64(m.rows) * int64(m.in)
+			stack += int64(m.rows) * int64(m.in)
+			switch scheme := s.schemes[m.name]; {
+			case scheme.Type == kernels.F8E4M3:
+				largest.FP8 = max(largest.FP8, stack)
+			case scheme.Type == kernels.I8 && scheme.WeightOnly:
+				largest.I8Alone = max(largest.I8Alone, stack)
+			case scheme.Type == kernels.I8:
+				largest.I8 = max(largest.I8, stack)
 			}
-			largest = max(largest, stack)
 		}
 	}
 	return largest

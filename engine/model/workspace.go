@@ -94,8 +94,8 @@ func (m *Model) workSize() workSize {
 	}
 	q := s.heads.Q * s.heads.Dim
 	widest := max(2*s.intermediate, s.heads.QKVCols(), s.hidden)
-	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest, s.largestFP8())
-	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.columns(), 0))
+	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest, s.largestCodes())
+	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.columns(), kernels.LargestCodes{}))
 	return size
 }
 

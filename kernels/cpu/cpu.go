@@ -127,7 +127,7 @@ func (b *Backend) check(op string, code C.int) {
 }
 
 // ScratchBytes bounds the memory for intermediates: packed activations, and each thread's scratch.
-func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, _ int64) int64 {
+func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, _ kernels.LargestCodes) int64 {
 	shared := C.pf_shared_bytes(b.products, C.int(rows), C.int(maxIn), C.int(maxOut))
 	return int64(shared) + int64(b.Threads())*C.PF_SCRATCH_BYTES
 }

@@ -273,7 +273,7 @@ func TestScratchBytesIsTrue(t *testing.T) {
 	if err := b.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	bound := int(b.ScratchBytes(rows, width, wide, 0))
+	bound := int(b.ScratchBytes(rows, width, wide, kernels.LargestCodes{}))
 	if taken := resident(t) - before; taken > bound || taken == 0 {
 		t.Errorf("MLP took %d bytes, ScratchBytes says at most %d", taken, bound)
 	}

@@ -35,6 +35,8 @@ type Device interface {
 	Gemm(g Gemm)
 	// FP8 is what Gemm does with FP8 operands.
 	FP8() FP8
+	// Int8 is nil if Gemm multiplies n rows of k codes in int8, or says why not; n and k are multiples of 16.
+	Int8(n, k int) error
 	// Covers says whether Flash computes attention of these heads, QStride and OStride.
 	Covers(f Flash) bool
 	Flash(f Flash)
@@ -60,22 +62,23 @@ func Alignment(bytes int64) int64 {
 	return alignment
 }
 
-// Gemm describes D = A W^T + bias (+ D): A is [M, K] and W [N, K] bfloat16, sums are float32.
-// Strides are in elements.
+// Gemm describes D = A W^T + bias (+ D): A is [M, K] and W [N, K], of Type, sums are float32. Strides are in
+// elements.
 type Gemm struct {
 	M, N, K    int
+	Type       kernels.DType // BF16, or codes: F8E4M3 or I8
 	A          Ptr
 	AStride    int
 	W          Ptr // dense
 	Bias       Ptr // [N] bfloat16, with a bfloat16 D alone, or 0
 	D          Ptr
 	DStride    int
-	DType      kernels.DType // BF16 or F32
+	DType      kernels.DType // BF16 or F32; D of I8 is int32
 	Accumulate bool          // with F32: D += ...
 
-	// FP8 says that A and W are F8E4M3; addresses and strides in bytes, N and K are multiples of 16
-	// then. Sums are multiplied by float32 AScale[i] and WScale[j], or both are 0.
-	FP8            bool
+	// Of codes, addresses and strides in bytes, N and K are multiples of 16. Sums of F8E4M3 are multiplied by float32
+	// AScale[i] and WScale[j], or both are 0. Of I8, M is a multiple of Int8Rows, and D is the sums, which are exact, and
+	// nothing else.
 	AScale, WScale Ptr
 }
 

@@ -35,6 +35,7 @@ func (r *recorder) Free(Ptr)                             {}
 func (r *recorder) Download([]byte, Ptr)                 {}
 func (r *recorder) Copy(Ptr, Ptr, int64)                 {}
 func (r *recorder) FP8() FP8                             { return NoFP8 }
+func (r *recorder) Int8(int, int) error                  { return nil }
 func (r *recorder) Gemm(Gemm)                            {}
 func (r *recorder) Covers(Flash) bool                    { return r.covers }
 func (r *recorder) Flash(f Flash)                        { r.flashes = append(r.flashes, f) }

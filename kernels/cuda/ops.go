@@ -11,18 +11,21 @@ func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
 	return 2 * 2 * int64(h.KV) * int64(tokens) * int64(h.Dim)
 }
 
-// ScratchBytes is the normalised input, the gated matrix and its product, or logits' ids; with FP8
-// also a matrix as bfloat16, or sums that are to be scaled.
-func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, fp8 int64) int64 {
+// ScratchBytes is the normalised input, the gated matrix and its product, or logits' ids; with codes also a matrix as
+// bfloat16, and sums that are to be scaled.
+func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, largest kernels.LargestCodes) int64 {
+	if largest.I8 > 0 {
+		rows, maxIn, maxOut = multipleOf(rows, Int8Rows), multipleOf(maxIn, codesMultiple), multipleOf(maxOut, codesMultiple)
+	}
 	bytes := 2*int64(rows)*int64(maxIn+maxOut+maxOut/2) + 4*int64(maxOut)
-	switch {
-	case fp8 == 0:
-	case b.device.FP8() == NoFP8:
-		bytes += 2 * fp8
-	case b.device.FP8() == FP8Sums:
+	if largest.I8 > 0 || largest.I8Alone > 0 || largest.FP8 > 0 && b.device.FP8() == FP8Sums {
 		bytes += 4 * int64(rows) * int64(maxOut)
 	}
-	return bytes
+	widened := largest.I8Alone
+	if b.device.FP8() == NoFP8 {
+		widened = max(widened, largest.FP8)
+	}
+	return bytes + 2*widened
 }
 
 // Embed launches one block a row.
@@ -74,10 +77,13 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) { b.multiply(x
 // multiply sets x = src l^T + bias, or adds it.
 func (b *Backend) multiply(x, src kernels.Mat, l kernels.Linear, add bool) {
 	m, d := l.(*linear), result{x, add}
+	var inBytes int64
+	if b.operandType(m).Scaled() {
+		inBytes = b.operandBytes(x.Rows, m)
+	}
 	var room Ptr
-	inBytes := b.operandBytes(x.Rows, m)
-	if b.quantised(m) {
-		if room = b.arena.take(b, inBytes+b.sumsBytes(m, d)); room == 0 {
+	if bytes := inBytes + b.sumsBytes(m, d); bytes > 0 {
+		if room = b.arena.take(b, bytes); room == 0 {
 			return
 		}
 	}
@@ -128,7 +134,7 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 	b.norm(h, x, w, eps)
 	head := t.(*table)
 	if ids == nil {
-		b.device.Gemm(Gemm{M: x.Rows, N: head.rows, K: head.cols, A: h, AStride: head.cols, W: head.at(), D: at(dst), DStride: dst.Stride, DType: kernels.F32})
+		b.device.Gemm(Gemm{M: x.Rows, N: head.rows, K: head.cols, Type: kernels.BF16, A: h, AStride: head.cols, W: head.at(), D: at(dst), DStride: dst.Stride, DType: kernels.F32})
 		return
 	}
 	list := b.uploadIDs(ids)

@@ -35,26 +35,33 @@ func (b *Backend) Fill(dst kernels.Buffer, from, count int64, key uint64, scale 
 	}
 }
 
-// FillFP8 sets a matrix of codes, from byte from of dst on, and the scales of its rows, from row row of
-// scales on, to what Fill would set in bfloat16: the largest number of a row has the largest code.
-func (b *Backend) FillFP8(dst kernels.Buffer, from int64, scales kernels.Buffer, row, rows, cols int, key uint64, scale float32) {
-	m, s := dst.(*buffer), scales.(*buffer)
-	if from < 0 || row < 0 || from+int64(rows)*int64(cols) > m.bytes || 4*int64(row+rows) > s.bytes {
-		b.fail("fill of %d rows of %d codes at %d in a buffer of %d bytes, scales at %d of %d bytes", rows, cols, from, m.bytes, row, s.bytes)
+// Codes is a matrix in device memory: F8E4M3 or I8 in rows Stride bytes apart, from byte From of Codes on, and the scales of the
+// rows from element Row of Scales on.
+type Codes struct {
+	Type               kernels.DType
+	Codes, Scales      kernels.Buffer
+	From               int64
+	Row                int
+	Rows, Cols, Stride int
+}
+
+// FillCodes sets a matrix of codes to what Fill would set in bfloat16: the largest number of a row has the largest code.
+func (b *Backend) FillCodes(c Codes, key uint64, scale float32) {
+	m, s := c.Codes.(*buffer), c.Scales.(*buffer)
+	if c.From < 0 || c.Row < 0 || c.Stride < c.Cols || c.From+int64(c.Rows)*int64(c.Stride) > m.bytes || 4*int64(c.Row+c.Rows) > s.bytes {
+		b.fail("fill of %d rows of %d codes, %d apart, at %d in a buffer of %d bytes, scales at %d of %d bytes", c.Rows, c.Cols, c.Stride, c.From, m.bytes, c.Row, s.bytes)
 		return
 	}
-	b.device.Launch("pf_fill_random_fp8", [2]int{rows, 1}, block, uint64(m.at)+uint64(from), uint64(s.at)+uint64(4*row), uint64(cols), key, word(scale))
+	b.device.Launch("pf_fill_random"+suffix(c.Type), [2]int{c.Rows, 1}, block, uint64(m.at)+uint64(c.From), uint64(c.Stride), uint64(s.at)+uint64(4*c.Row), uint64(c.Cols), key, word(scale))
 }
 
 // check refuses parts with data, and parts that differ in columns or type; it counts the elements.
 func (r Random) check(parts []kernels.HostTensor) (elements int64, err error) {
 	for _, p := range parts {
 		switch {
-		case p.Type == kernels.I8:
-			return 0, fmt.Errorf("%s: %s is %s, which this backend does not multiply", r.Name(), p.Name, p.Type)
 		case p.Data != nil:
 			return 0, fmt.Errorf("%s: %s has data, but is to be made on the device", r.Name(), p.Name)
-		case p.Cols != parts[0].Cols || p.Type != parts[0].Type:
+		case p.Cols != parts[0].Cols || p.Type != parts[0].Type || p.WeightOnly != parts[0].WeightOnly:
 			return 0, fmt.Errorf("%s: %s is %s of %d columns, %s is %s of %d", r.Name(), p.Name, p.Type, p.Cols, parts[0].Name, parts[0].Type, parts[0].Cols)
 		}
 		elements += int64(p.Rows) * int64(p.Cols)
@@ -82,50 +89,34 @@ func (r Random) matrix(parts ...kernels.HostTensor) (kernels.Buffer, error) {
 	return dst, nil
 }
 
-// codes makes the parts as FP8, one below the other, with a scale for each row.
+// codes makes the parts as codes, one below the other, with a scale for each row.
 func (r Random) codes(parts []kernels.HostTensor, l *linear) error {
-	elements, err := r.check(parts)
-	if err != nil {
+	if _, err := r.check(parts); err != nil {
 		return err
 	}
-	if l.weights, err = r.Alloc(elements); err != nil {
+	if err := r.allocCodes(parts[0].Name, l); err != nil {
 		return err
 	}
-	if l.scales, err = r.Alloc(4 * int64(l.out)); err != nil {
-		return err
-	}
-	row := 0
+	c := Codes{Type: l.typ, Codes: l.weights, Scales: l.scales, Cols: l.in, Stride: l.k}
 	for _, p := range parts {
 		key, scale := r.Stream(p.Name, p.Cols)
-		r.FillFP8(l.weights, int64(row)*int64(p.Cols), l.scales, row, p.Rows, p.Cols, key, scale)
-		row += p.Rows
+		c.Rows = p.Rows
+		r.FillCodes(c, key, scale)
+		c.From, c.Row = c.From+int64(p.Rows)*int64(l.k), c.Row+p.Rows
 	}
 	return nil
 }
 
 // NewLinear stacks parts along their rows.
 func (r Random) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
-	if len(parts) == 0 {
-		return nil, fmt.Errorf("%s: a linear layer of no parts", r.Name())
-	}
-	l := &linear{in: parts[0].Cols}
-	for _, p := range parts {
-		l.out += p.Rows
-	}
-	var err error
-	if parts[0].Type == kernels.F8E4M3 {
-		err = r.codes(parts, l)
-	} else {
+	return r.stacked(parts, bias, func(l *linear) error {
+		if l.typ.Scaled() {
+			return r.codes(parts, l)
+		}
+		var err error
 		l.weights, err = r.matrix(parts...)
-	}
-	if err == nil && len(bias) > 0 {
-		l.bias, err = r.stackBias(parts, bias, l.out)
-	}
-	if err != nil {
-		l.Free()
-		return nil, err
-	}
-	return l, nil
+		return err
+	})
 }
 
 // NewGatedLinear stacks gate over up.

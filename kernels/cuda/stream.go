@@ -15,7 +15,7 @@ const (
 
 // heldSize is the number of bytes that an element takes on the device.
 func heldSize(t kernels.DType) int {
-	if t == kernels.F8E4M3 {
+	if t.Scaled() {
 		return 1
 	}
 	return 2
@@ -108,7 +108,7 @@ func (s *stream) upload(dst Ptr, t kernels.HostTensor) error {
 func fill(dst []byte, t kernels.HostTensor, from, to int) error {
 	size := int(t.Type.Size())
 	part := t.Data[from*size : to*size]
-	if t.Type == kernels.BF16 || t.Type == kernels.F8E4M3 {
+	if t.Type == kernels.BF16 || t.Type.Scaled() {
 		return t.ReadPart(dst[:len(part)], part)
 	}
 	raw := make([]byte, len(part))

@@ -14,6 +14,9 @@ import (
 type linear struct {
 	weights, bias, scales kernels.Buffer // the latter two may be nil
 	in, out               int
+	k, n                  int // columns and rows in memory: of int8 whose activations are quantised, filled up with zeros
+	typ                   kernels.DType
+	weightOnly            bool
 }
 
 func (l *linear) In() int  { return l.in }
@@ -46,24 +49,46 @@ func (l *linear) biasPtr() Ptr {
 	return l.bias.(*buffer).at
 }
 
+// newLinear is the shape of stacked parts.
+func newLinear(parts []kernels.HostTensor) *linear {
+	l := &linear{in: parts[0].Cols, typ: kernels.BF16}
+	if parts[0].Type.Scaled() {
+		l.typ, l.weightOnly = parts[0].Type, parts[0].WeightOnly
+	}
+	for _, p := range parts {
+		l.out += p.Rows
+	}
+	l.k, l.n = l.in, l.out
+	if l.typ == kernels.I8 && !l.weightOnly {
+		l.k, l.n = multipleOf(l.in, codesMultiple), multipleOf(l.out, codesMultiple)
+	}
+	return l
+}
+
 // NewLinear stacks parts along their rows.
 func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
+	return b.stacked(parts, bias, func(l *linear) error {
+		for _, p := range parts {
+			if err := p.CheckBeside(parts[0]); err != nil {
+				return fmt.Errorf("%s: %w", b.Name(), err)
+			}
+		}
+		if l.typ.Scaled() {
+			return b.stackCodes(parts, l)
+		}
+		var err error
+		l.weights, err = b.stack(parts, l.out*l.in)
+		return err
+	})
+}
+
+// stacked is a layer of parts whose weights take makes.
+func (b *Backend) stacked(parts, bias []kernels.HostTensor, take func(l *linear) error) (kernels.Linear, error) {
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("%s: a linear layer of no parts", b.Name())
 	}
-	l := &linear{in: parts[0].Cols}
-	for _, p := range parts {
-		if err := b.checkPart(p, parts[0]); err != nil {
-			return nil, err
-		}
-		l.out += p.Rows
-	}
-	var err error
-	if parts[0].Type == kernels.F8E4M3 {
-		err = b.stackFP8(parts, l)
-	} else {
-		l.weights, err = b.stack(parts, l.out*l.in)
-	}
+	l := newLinear(parts)
+	err := take(l)
 	if err == nil && len(bias) > 0 {
 		l.bias, err = b.stackBias(parts, bias, l.out)
 	}
@@ -74,15 +99,57 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 	return l, nil
 }
 
-// checkPart checks one of the parts of a matrix.
-func (b *Backend) checkPart(p, first kernels.HostTensor) error {
-	if p.Type == kernels.I8 {
-		return fmt.Errorf("%s: tensor %q is %s, which this backend does not multiply; those of processors do", b.Name(), p.Name, p.Type)
+// allocCodes is memory for a matrix of codes. Where the device does not multiply it, the error says why, so that no pass finds
+// out.
+func (b *Backend) allocCodes(name string, l *linear) (err error) {
+	if b.operandType(l) == kernels.I8 {
+		if err := b.device.Int8(l.n, l.k); err != nil {
+			return fmt.Errorf("%s: tensor %q is int8 for activations in int8, which are not multiplied here: %w", b.Name(), name, err)
+		}
 	}
-	if err := p.CheckBeside(first); err != nil {
-		return fmt.Errorf("%s: %w", b.Name(), err)
+	if l.scales, err = b.Alloc(4 * int64(l.out)); err != nil {
+		return err
+	}
+	l.weights, err = b.Alloc(int64(l.k) * int64(l.n))
+	return err
+}
+
+// stackCodes uploads the codes and the scales of parts.
+func (b *Backend) stackCodes(parts []kernels.HostTensor, l *linear) error {
+	if err := b.allocCodes(parts[0].Name, l); err != nil {
+		return err
+	}
+	var codes, scales int64
+	for _, p := range parts {
+		raw := rawFloats(p.Scale)
+		b.Write(l.scales, scales, raw)
+		scales += int64(len(raw))
+		filled, err := filledUp(p, l.k)
+		if err != nil {
+			return err
+		}
+		n, err := b.upload(l.weights, codes, filled)
+		if err != nil {
+			return err
+		}
+		codes += n
 	}
 	return nil
+}
+
+// filledUp is codes with rows of so many columns, the last ones zeros.
+func filledUp(t kernels.HostTensor, cols int) (kernels.HostTensor, error) {
+	if t.Cols == cols {
+		return t, nil
+	}
+	data := make([]byte, t.Rows*cols)
+	for i := range t.Rows {
+		if err := t.ReadPart(data[i*cols:i*cols+t.Cols], t.Data[i*t.Cols:(i+1)*t.Cols]); err != nil {
+			return t, err
+		}
+	}
+	t.Cols, t.Data, t.File = cols, data, nil
+	return t, nil
 }
 
 // stackBias uploads the biases of parts; a bias without data is zero.
@@ -90,21 +157,24 @@ func (b *Backend) stackBias(parts, bias []kernels.HostTensor, out int) (kernels.
 	if len(bias) != len(parts) {
 		return nil, fmt.Errorf("%s: %d biases for %d parts of %s", b.Name(), len(bias), len(parts), parts[0].Name)
 	}
+	for i, part := range parts {
+		switch t := bias[i]; {
+		case len(t.Data) == 0:
+		case t.Type.Scaled():
+			return nil, fmt.Errorf("%s: %s is %s, which only the weights of linear layers may be", b.Name(), t.Name, t.Type)
+		case int64(len(t.Data)) != int64(part.Rows)*t.Type.Size():
+			return nil, fmt.Errorf("%s: %s holds %d bytes, %d values of %s need %d", b.Name(), t.Name, len(t.Data), part.Rows, t.Type, int64(part.Rows)*t.Type.Size())
+		}
+	}
 	dst, err := b.Alloc(2 * int64(out))
 	if err != nil {
 		return nil, err
 	}
 	var off int64
 	for i, part := range parts {
-		if len(bias[i].Data) > 0 {
-			if int64(len(bias[i].Data)) != int64(part.Rows)*bias[i].Type.Size() {
-				dst.Free()
-				return nil, fmt.Errorf("%s: %s holds %d bytes, %d values of %s need %d", b.Name(), bias[i].Name, len(bias[i].Data), part.Rows, bias[i].Type, int64(part.Rows)*bias[i].Type.Size())
-			}
-			if _, err := b.upload(dst, off, bias[i]); err != nil {
-				dst.Free()
-				return nil, err
-			}
+		if _, err := b.upload(dst, off, bias[i]); err != nil {
+			dst.Free()
+			return nil, err
 		}
 		off += 2 * int64(part.Rows)
 	}
@@ -147,7 +217,7 @@ func (b *Backend) stack(parts []kernels.HostTensor, elements int) (kernels.Buffe
 	return dst, nil
 }
 
-// upload writes t at off, FP8 as it is and all else as bfloat16, and returns the bytes written.
+// upload writes t at off, codes as they are and all else as bfloat16, and returns the bytes written.
 func (b *Backend) upload(dst kernels.Buffer, off int64, t kernels.HostTensor) (int64, error) {
 	bytes := int64(len(t.Data)) / t.Type.Size() * int64(heldSize(t.Type))
 	s, err := b.streamTo()
@@ -235,11 +305,16 @@ func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 	return &vector{data, n}, nil
 }
 
-func (b *Backend) uploadFloats(values []float32) (kernels.Buffer, error) {
+func rawFloats(values []float32) []byte {
 	raw := make([]byte, 0, 4*len(values))
 	for _, v := range values {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
 	}
+	return raw
+}
+
+func (b *Backend) uploadFloats(values []float32) (kernels.Buffer, error) {
+	raw := rawFloats(values)
 	data, err := b.Alloc(int64(len(raw)))
 	if err != nil {
 		return nil, err

@@ -9,8 +9,12 @@ import (
 )
 
 // RunInt8 tests the operations that multiply weights in int8, with activations quantised and not.
-func RunInt8(t *testing.T, open Open, tol Tolerance) {
-	for _, s := range []int8Suite{{suite{open: open, tol: tol}, false}, {suite{open: open, tol: tol}, true}} {
+func RunInt8(t *testing.T, open Open, tol Tolerance) { RunInt8OfRanks(t, open, tol, 1) }
+
+// RunInt8OfRanks is RunInt8 for a backend of so many ranks, each of which quantises its part of the rows that AddLinear and MLP
+// multiply.
+func RunInt8OfRanks(t *testing.T, open Open, tol Tolerance, ranks int) {
+	for _, s := range []int8Suite{{suite{open: open, tol: tol}, false, ranks}, {suite{open: open, tol: tol}, true, ranks}} {
 		t.Run(map[bool]string{false: "activations too", true: "weights"}[s.weightOnly], func(t *testing.T) {
 			t.Run("Linears", s.testLinears)
 			t.Run("MLP", s.testMLP)
@@ -25,6 +29,7 @@ var int8Ops = opsShape{kernels.I8, 83, 157, []int{96, 17, 16}}
 type int8Suite struct {
 	suite
 	weightOnly bool
+	ranks      int
 }
 
 func (s int8Suite) device(t testing.TB) *device {
@@ -54,13 +59,21 @@ func int8Weight(name string, m matrix, weightOnly bool) weight {
 }
 
 // operand is what a product takes for m: rounded to ActType, and quantised unless the weights alone are.
-func (s int8Suite) operand(d *device, m matrix) matrix {
+func (s int8Suite) operand(d *device, m matrix) matrix { return s.operandInParts(d, m, 1) }
+
+// operandOfRanks is operand where each rank has a part of a row.
+func (s int8Suite) operandOfRanks(d *device, m matrix) matrix { return s.operandInParts(d, m, s.ranks) }
+
+func (s int8Suite) operandInParts(d *device, m matrix, parts int) matrix {
 	out := matrix{m.rows, m.cols, rounded(d.ActType(), m.v)}
 	for i := range out.rows {
-		scale := float32(largest(out.row(i))) / 127.5
-		for j, v := range out.row(i) {
-			if !s.weightOnly && scale > 0 {
-				out.row(i)[j] = int8Code(v, scale) * float64(scale)
+		for p := range parts {
+			part := out.row(i)[m.cols*p/parts : m.cols*(p+1)/parts]
+			scale := float32(largest(part)) / 127.5
+			for j, v := range part {
+				if !s.weightOnly && scale > 0 {
+					part[j] = int8Code(v, scale) * float64(scale)
+				}
 			}
 		}
 	}
@@ -109,7 +122,7 @@ func (s int8Suite) testLinears(t *testing.T) {
 			src := rounded(d.ActType(), d.normal(c.rows*c.in, 1))
 			x = d.mat(kernels.F32, c.rows, l.Out(), make([]float64, c.rows*l.Out()))
 			d.AddLinear(x, d.mat(d.ActType(), c.rows, c.in, src), l)
-			want := s.operand(d, matrix{c.rows, c.in, src}).timesTransposed(w, bias)
+			want := s.operandOfRanks(d, matrix{c.rows, c.in, src}).timesTransposed(w, bias)
 			d.check("AddLinear", s.given(), d.values(x), want.v)
 			d.AddLinear(x, d.mat(d.ActType(), c.rows, c.in, src), l)
 			for i, v := range want.v {
@@ -146,22 +159,20 @@ func (s int8Suite) testMLP(t *testing.T) {
 			before := rounded(kernels.F32, d.normal(c.rows*c.hidden, 2))
 			x := d.mat(kernels.F32, c.rows, c.hidden, before)
 			d.MLP(x, norm, normEps, gated, down)
-			in := s.operandOf(c.up, d, matrix{c.rows, c.hidden, before}.normed(normValues, normEps))
+			in := matrix{c.rows, c.hidden, before}.normed(normValues, normEps)
+			if c.up == kernels.I8 {
+				in = s.operand(d, in)
+			}
 			g, u := in.timesTransposed(gate.matrix, nil), in.timesTransposed(up.matrix, nil)
 			for i := range g.v {
 				g.v[i] = silu(g.v[i]) * u.v[i]
 			}
-			d.check("added", s.computed(), minus(d.values(x), before), s.operandOf(c.down, d, g).timesTransposed(w, nil).v)
+			if c.down == kernels.I8 {
+				g = s.operandOfRanks(d, g)
+			}
+			d.check("added", s.computed(), minus(d.values(x), before), g.timesTransposed(w, nil).v)
 		})
 	}
-}
-
-// operandOf is operand for weights in int8, and m for others.
-func (s int8Suite) operandOf(weights kernels.DType, d *device, m matrix) matrix {
-	if weights != kernels.I8 {
-		return m
-	}
-	return s.operand(d, m)
 }
 
 func (s int8Suite) testRows(t *testing.T) {
@@ -173,7 +184,7 @@ func (s int8Suite) testRows(t *testing.T) {
 // SameBitsOfInt8 tests that two ways to open a backend, such as with more threads, give the same bits.
 func SameBitsOfInt8(t *testing.T, a, b Open) {
 	for _, weightOnly := range []bool{false, true} {
-		s := int8Suite{suite{open: a}, weightOnly}
+		s := int8Suite{suite{open: a}, weightOnly, 1}
 		want := s.bits(t)
 		s.open = b
 		for name, got := range s.bits(t) {
@@ -224,7 +235,7 @@ func (s int8Suite) testExtremes(t *testing.T) {
 			values[4*in+j] *= 0x1p30
 		}
 		values = rounded(d.ActType(), values)
-		want := s.operand(d, matrix{rows, in, values}).timesTransposed(m, nil)
+		want := s.operandOfRanks(d, matrix{rows, in, values}).timesTransposed(m, nil)
 		values[5*in+in/2] = math.NaN()
 		values[7*in+in/2] = math.Inf(-1)
 		x := d.mat(kernels.F32, rows, out, make([]float64, rows*out))

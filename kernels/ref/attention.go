@@ -12,7 +12,7 @@ func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
 }
 
 // ScratchBytes is the normalised input, also quantised, and the widest intermediate result.
-func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, _ int64) int64 {
+func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, _ kernels.LargestCodes) int64 {
 	return 4 * int64(rows) * int64(2*maxIn+2*maxOut+1)
 }
 

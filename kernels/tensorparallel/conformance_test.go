@@ -59,6 +59,18 @@ func TestFP8(t *testing.T) {
 	})
 }
 
+// Weights in int8, too; each rank quantises its part of a row.
+func TestInt8(t *testing.T) {
+	t.Run("reference", func(t *testing.T) { kerneltest.RunInt8OfRanks(t, ranks(3, openRef), float32Tolerance, 3) })
+	t.Run("cpu", func(t *testing.T) {
+		cputest.Need(t, "")
+		kerneltest.RunInt8OfRanks(t, ranks(2, openCPU), bfloat16Tolerance, 2)
+	})
+	t.Run("GPUs", func(t *testing.T) {
+		kerneltest.RunInt8OfRanks(t, simulatedGPUs(t, 2, tensorparallel.Options{}), bfloat16Tolerance, 2)
+	})
+}
+
 // Ranks that compute networks of convolutions do not do so together.
 func TestRanksAreNoNetworks(t *testing.T) {
 	b := ranks(2, openRef)(t)

@@ -20,9 +20,9 @@ func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
 
 // ScratchBytes is one rank's, with the partial sums it holds and those it gathers. That its own
 // matrices are narrower is left out.
-func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, fp8 int64) int64 {
+func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, largest kernels.LargestCodes) int64 {
 	partials := int64(2+len(b.workers)) * b.partials.Size() * int64(rows) * int64(min(maxIn, maxOut))
-	return b.workers[0].ScratchBytes(rows, maxIn, maxOut, fp8) + partials
+	return b.workers[0].ScratchBytes(rows, maxIn, maxOut, largest) + partials
 }
 
 // Embed runs on every rank.

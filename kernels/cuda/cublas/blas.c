@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The part of cuBLASLt's interface (version 12 and 13) that is used here. */
-enum { COMPUTE_32F = 68, TYPE_32F = 0, TYPE_16BF = 14, TYPE_8F_E4M3 = 28, OP_T = 1 };
+enum { COMPUTE_32F = 68, COMPUTE_32I = 72, TYPE_32F = 0, TYPE_8I = 3, TYPE_32I = 10, TYPE_16BF = 14, TYPE_8F_E4M3 = 28, OP_T = 1 };
 enum {
     DESC_TRANSA = 3, DESC_EPILOGUE = 7, DESC_BIAS_POINTER = 8, DESC_A_SCALE_POINTER = 17, DESC_B_SCALE_POINTER = 18,
     DESC_BIAS_TYPE = 26, DESC_A_SCALE_MODE = 31, DESC_B_SCALE_MODE = 32,
@@ -15,7 +15,7 @@ enum {
 enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4, SCALE_OUTER_VECTOR = 3, LAYOUT_COLS = 3 };
 enum { PREFERENCE_MAX_WORKSPACE = 1, PREFERENCE_REDUCTION_SCHEMES = 3, PREFERENCE_ALIGNMENT_B = 6, PREFERENCE_ALIGNMENT_C = 7, PREFERENCE_ALIGNMENT_D = 8 };
 enum { CONFIG_SPLIT_K = 2, CONFIG_REDUCTION_SCHEME = 3 };
-enum { STATUS_ALLOC_FAILED = 3, STATUS_NOT_SUPPORTED = 15 };
+enum { STATUS_ALLOC_FAILED = 3, STATUS_INVALID_VALUE = 7, STATUS_NOT_SUPPORTED = 15 };
 
 /* A row's bits must not depend on the rows beside it. So one algorithm is chosen for all products with
    the same matrix, whatever their number of rows: its tile, stages and order of the sum over k are part
@@ -23,7 +23,7 @@ enum { STATUS_ALLOC_FAILED = 3, STATUS_NOT_SUPPORTED = 15 };
    blocks, and rows that a tile has beyond the last are masked. What would break this is a sum in parts
    that several blocks compute, as split-K and stream-K have: how many parts there are depends on the
    number of rows. Such algorithms say so in their configuration, or need memory for the parts; none
-   gets any. */
+   gets any. Sums of int8 are exact in any order: for them this is not needed, but that there is no memory holds. */
 
 /* Candidates are asked for at these numbers of rows, the first of which is most of the work, ... */
 static const int64_t asked_rows[] = {4096, 512, 64, 1};
@@ -88,7 +88,7 @@ static const struct {
 /* All that a choice depends on. */
 typedef struct {
     int64_t n, k, a_stride, d_stride;
-    int64_t fp8, scaled, is_float, has_bias, accumulate;
+    int64_t operands, scaled, is_float, has_bias, accumulate;
     int64_t a_alignment, d_alignment;
 } shape;
 
@@ -167,15 +167,32 @@ void pf_blas_close(pf_blas *b)
     free(b);
 }
 
+static const struct {
+    int operand, compute, scale;
+    const char *name;
+} kinds[] = {
+    [PF_BFLOAT16] = {TYPE_16BF, COMPUTE_32F, TYPE_32F, "bfloat16"},
+    [PF_FP8] = {TYPE_8F_E4M3, COMPUTE_32F, TYPE_32F, "FP8"},
+    [PF_INT8] = {TYPE_8I, COMPUTE_32I, TYPE_32I, "int8"},
+};
+
+static int result_type(const shape *s)
+{
+    if (s->operands == PF_INT8)
+        return TYPE_32I;
+    return s->is_float ? TYPE_32F : TYPE_16BF;
+}
+
 /* Descriptors for column-major cuBLAS: D^T [n, m] = W [n, k] A^T, that is op(W^T stored k x n) with
-   transposition. So cuBLAS's first operand is W, and its second A. */
+   transposition. So cuBLAS's first operand is W, and its second A. It is the form that its documentation of
+   cublasLtMatmul asks for where operands are FP8 or int8. */
 static int describe(pf_blas *b, choice *c)
 {
     const functions *f = &b->f;
     const shape *s = &c->shape;
     int transpose = OP_T, epilogue = s->has_bias ? EPILOGUE_BIAS : EPILOGUE_DEFAULT, bias_type = TYPE_16BF, scales = SCALE_OUTER_VECTOR;
-    int operand = s->fp8 ? TYPE_8F_E4M3 : TYPE_16BF, result = s->is_float ? TYPE_32F : TYPE_16BF, status;
-    if ((status = f->desc_create(&c->desc, COMPUTE_32F, TYPE_32F)) ||
+    int operand = kinds[s->operands].operand, result = result_type(s), status;
+    if ((status = f->desc_create(&c->desc, kinds[s->operands].compute, kinds[s->operands].scale)) ||
         (status = f->desc_set(c->desc, DESC_TRANSA, &transpose, sizeof transpose)) ||
         (status = f->desc_set(c->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue)) ||
         (s->has_bias && (status = f->desc_set(c->desc, DESC_BIAS_TYPE, &bias_type, sizeof bias_type))) ||
@@ -208,6 +225,9 @@ static int set_rows(pf_blas *b, choice *c, int64_t rows)
     return status ? status : b->f.layout_set(c->d, LAYOUT_COLS, &columns, sizeof columns);
 }
 
+/* Whether products as s are computed with so many rows. */
+static int is_used(const shape *s, int64_t rows) { return s->operands != PF_INT8 || rows % PF_INT8_ROWS == 0; }
+
 /* What became of candidates, for the message when none is left. */
 typedef struct {
     int found, split, refused, status;
@@ -230,6 +250,8 @@ static int passes(pf_blas *b, choice *c, const algorithm *algo, tally *t)
 {
     for (size_t i = 0; i < COUNT(checked_rows); i++) {
         heuristic result = {.state = 0};
+        if (!is_used(&c->shape, checked_rows[i]))
+            continue;
         int status = set_rows(b, c, checked_rows[i]);
         if (!status)
             status = b->f.check(b->handle, c->desc, c->w, c->a, c->d, c->d, algo, &result);
@@ -289,7 +311,7 @@ static int choose(pf_blas *b, choice *c, tally *t)
         !(status = f->preference_set(preference, PREFERENCE_ALIGNMENT_C, &d_alignment, sizeof d_alignment)) &&
         !(status = f->preference_set(preference, PREFERENCE_ALIGNMENT_D, &d_alignment, sizeof d_alignment)))
         for (size_t i = 0; !chosen && i < COUNT(asked_rows); i++)
-            chosen = choose_for(b, c, preference, asked_rows[i], t);
+            chosen = is_used(&c->shape, asked_rows[i]) && choose_for(b, c, preference, asked_rows[i], t);
     if (preference)
         f->preference_destroy(preference);
     if (status)
@@ -308,16 +330,16 @@ static shape shape_of(const pf_gemm *g)
 {
     return (shape){
         .n = g->n, .k = g->k, .a_stride = g->a_stride, .d_stride = g->d_stride,
-        .fp8 = g->fp8 != 0, .scaled = g->a_scale != 0, .is_float = g->is_float != 0, .has_bias = g->bias != 0, .accumulate = g->accumulate != 0,
+        .operands = g->operands, .scaled = g->a_scale != 0, .is_float = g->is_float != 0, .has_bias = g->bias != 0, .accumulate = g->accumulate != 0,
         .a_alignment = alignment(g->a), .d_alignment = alignment(g->d),
     };
 }
 
 static void describe_failure(const pf_gemm *g, const tally *t, int status, char *error, size_t error_size)
 {
+    const char *result = g->operands == PF_INT8 ? "int32" : g->is_float ? "float32" : "bfloat16";
     int used = snprintf(error, error_size, "product [%" PRId64 ",%" PRId64 "]x[%" PRId64 ",%" PRId64 "] of %s%s into %s: status %d of cuBLASLt",
-                        g->m, g->k, g->k, g->n, g->fp8 ? "FP8" : "bfloat16", g->a_scale ? " with scales of rows and columns" : "",
-                        g->is_float ? "float32" : "bfloat16", status);
+                        g->m, g->k, g->k, g->n, kinds[g->operands].name, g->a_scale ? " with scales of rows and columns" : "", result, status);
     if (t && used > 0 && (size_t)used < error_size)
         snprintf(error + used, error_size - (size_t)used, "; of %d algorithms %d sum in parts and %d refuse some number of rows (the last %" PRId64 ", with status %d)",
                  t->found, t->split, t->refused, t->refused_rows, t->status);
@@ -355,17 +377,30 @@ static int find(pf_blas *b, const pf_gemm *g, choice **found, char *error, size_
     return 0;
 }
 
+int pf_blas_choose(pf_blas *b, const pf_gemm *g, char *error, size_t error_size)
+{
+    choice *c = NULL;
+    return find(b, g, &c, error, error_size);
+}
+
 int pf_blas_gemm(pf_blas *b, const pf_gemm *g, char *error, size_t error_size)
 {
+    static const struct {
+        int32_t whole;
+        float real;
+    } zero = {0, 0}, one = {1, 1};
     choice *c = NULL;
     int status = find(b, g, &c, error, error_size);
     if (status)
         return status;
-    float one = 1, beta = g->accumulate ? 1 : 0;
+    int whole = g->operands == PF_INT8; /* alpha and beta are of the scale's type */
+    const void *alpha = whole ? (const void *)&one.whole : &one.real, *beta = whole ? (const void *)&zero.whole : g->accumulate ? &one.real : &zero.real;
     const void *a = (const void *)(uintptr_t)g->a, *w = (const void *)(uintptr_t)g->w;
     void *d = (void *)(uintptr_t)g->d;
-    if (!(status = point(b, c, g)) && !(status = set_rows(b, c, g->m)))
-        status = b->f.matmul(b->handle, c->desc, &one, w, c->w, a, c->a, &beta, d, c->d, d, c->d, &c->algo, NULL, 0, b->stream);
+    if (!is_used(&c->shape, g->m))
+        status = STATUS_INVALID_VALUE;
+    if (!status && !(status = point(b, c, g)) && !(status = set_rows(b, c, g->m)))
+        status = b->f.matmul(b->handle, c->desc, alpha, w, c->w, a, c->a, beta, d, c->d, d, c->d, &c->algo, NULL, 0, b->stream);
     if (status)
         describe_failure(g, NULL, status, error, error_size);
     return status;

@@ -128,7 +128,7 @@ func TestNoAlgorithm(t *testing.T) {
 func TestFP8(t *testing.T) {
 	l := fake(t, []string{good})
 	p := square(3)
-	p.FP8, p.AScale, p.WScale, p.Bias = true, 0x1000, 0x2000, 0x3000
+	p.Operands, p.AScale, p.WScale, p.Bias = FP8, 0x1000, 0x2000, 0x3000
 	if r, want := multiply(t, l, p), (record{0, 3, 1, 0, 28, 14, 0x2000, 0x1000, 0x3000}); r != want {
 		t.Errorf("scaled: %+v, want %+v", r, want)
 	}
@@ -146,11 +146,34 @@ func TestFP8(t *testing.T) {
 	}
 }
 
+// TestInt8: the types of operands, sums and factors; of rows, only numbers that are used are asked for, and others are refused.
+func TestInt8(t *testing.T) {
+	l := fake(t, []string{"{.split = 1, .refused = 128}", "{.split = 1, .refused = 150}"})
+	p := square(64)
+	p.Operands = Int8
+	if err := l.Choose(p); err != nil {
+		t.Fatal(err)
+	}
+	if r, want := multiply(t, l, p), (record{1, 64, 1, 0, 3, 10, 0, 0, 0}); r != want {
+		t.Errorf("%+v, want %+v", r, want)
+	}
+	p.M = 33
+	if err := l.Multiply(p); err == nil || !strings.Contains(err.Error(), "product [33,32]x[32,64] of int8 into int32: status 7") {
+		t.Errorf("33 rows: error %v", err)
+	}
+	p.M, p.K, p.AStride = 64, 34, 36
+	for what, err := range map[string]error{"choosing": l.Choose(p), "multiplying": l.Multiply(p)} {
+		if err == nil || !strings.Contains(err.Error(), "product [64,34]x[34,64] of int8 into int32: status 15") {
+			t.Errorf("%s with a depth of 34: error %v", what, err)
+		}
+	}
+}
+
 // TestOldLibrary: one without vectors of scales still multiplies codes.
 func TestOldLibrary(t *testing.T) {
 	l := fake(t, []string{good}, "-DNO_SCALE_MODES")
 	p := square(3)
-	p.FP8, p.AScale, p.WScale = true, 0x1000, 0x2000
+	p.Operands, p.AScale, p.WScale = FP8, 0x1000, 0x2000
 	if err := l.Multiply(p); err == nil || !strings.Contains(err.Error(), "of FP8 with scales of rows and columns into bfloat16: status 7") {
 		t.Errorf("scaled: error %v", err)
 	}

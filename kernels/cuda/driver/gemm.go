@@ -16,11 +16,17 @@ func (g *gpu) Gemm(p cuda.Gemm) {
 	g.check("cuBLASLt", g.blas.Multiply(productOf(p)))
 }
 
+// operands are cublas's names of types.
+var operands = map[kernels.DType]cublas.Operands{kernels.BF16: cublas.BFloat16, kernels.F8E4M3: cublas.FP8, kernels.I8: cublas.Int8}
+
+// The two packages say the same of int8's rows.
+var _ = [1]struct{}{}[cuda.Int8Rows-cublas.Int8Rows]
+
 func productOf(p cuda.Gemm) cublas.Product {
 	return cublas.Product{
-		M: p.M, N: p.N, K: p.K, A: uint64(p.A), AStride: p.AStride, W: uint64(p.W), Bias: uint64(p.Bias),
+		M: p.M, N: p.N, K: p.K, Operands: operands[p.Type], A: uint64(p.A), AStride: p.AStride, W: uint64(p.W), Bias: uint64(p.Bias),
 		D: uint64(p.D), DStride: p.DStride, Float32: p.DType == kernels.F32, Accumulate: p.Accumulate,
-		FP8: p.FP8, AScale: uint64(p.AScale), WScale: uint64(p.WScale),
+		AScale: uint64(p.AScale), WScale: uint64(p.WScale),
 	}
 }
 
@@ -37,7 +43,7 @@ func (g *gpu) probeFP8() cuda.FP8 {
 	}
 	defer func() { _ = cu.MemFree(memory) }()
 	a := cuda.Ptr(memory)
-	p := cuda.Gemm{M: n, N: n, K: n, A: a, AStride: n, W: a + n*n, D: a + 2*n*n, DStride: n, DType: kernels.BF16, FP8: true, AScale: a + 6*n*n, WScale: a + 6*n*n}
+	p := cuda.Gemm{M: n, N: n, K: n, A: a, AStride: n, W: a + n*n, D: a + 2*n*n, DStride: n, DType: kernels.BF16, Type: kernels.F8E4M3, AScale: a + 6*n*n, WScale: a + 6*n*n}
 	if g.blas.Multiply(productOf(p)) == nil && cu.Synchronize() == nil {
 		return cuda.FP8Scaled
 	}

@@ -20,7 +20,7 @@ import (
 // TestGPUFill: matrices made on the GPU have the host's bits.
 func TestGPUFill(t *testing.T) {
 	const rows, cols = 1031, 257
-	for _, typ := range []kernels.DType{kernels.BF16, kernels.F8E4M3} {
+	for _, typ := range []kernels.DType{kernels.BF16, kernels.F8E4M3, kernels.I8} {
 		t.Run(typ.String(), func(t *testing.T) {
 			b := openGPU(t).(*cuda.Backend)
 			source := weights.Random{Seed: 1, Type: typ}
@@ -42,7 +42,7 @@ func TestGPUFill(t *testing.T) {
 				return raw
 			}
 			key, scale := source.Stream(want.Name, cols)
-			if typ != kernels.F8E4M3 {
+			if !typ.Scaled() {
 				b.Fill(matrix, 0, rows*cols, key, scale)
 				if !bytes.Equal(read(matrix), want.Data) {
 					t.Error("the GPU's matrix is not the host's")
@@ -54,7 +54,7 @@ func TestGPUFill(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer rowScales.Free()
-			b.FillFP8(matrix, 0, rowScales, 0, rows, cols, key, scale)
+			b.FillCodes(cuda.Codes{Type: typ, Codes: matrix, Scales: rowScales, Rows: rows, Cols: cols, Stride: cols}, key, scale)
 			if !bytes.Equal(read(matrix), want.Data) {
 				t.Error("the GPU's matrix is not the host's")
 			}

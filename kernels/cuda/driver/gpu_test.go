@@ -88,6 +88,11 @@ func TestGPUFP8(t *testing.T) {
 	}
 }
 
+// TestGPUInt8 does so with weights in int8, whose sums are exact.
+func TestGPUInt8(t *testing.T) {
+	kerneltest.RunInt8(t, openGPU, kerneltest.Tolerance{Max: 0.03, RMS: 0.006})
+}
+
 // TestGPUHostMemory holds the copy stream to the suite of host memory.
 func TestGPUHostMemory(t *testing.T) { kerneltest.RunOffloader(t, openGPU) }
 

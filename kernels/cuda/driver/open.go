@@ -39,6 +39,7 @@ type gpu struct {
 	module    cu.Module
 	blas      *cublas.Library
 	fp8       cuda.FP8
+	int8      bool // products in int8 were tried, and are right
 	workspace cu.DevicePtr
 	staging   stagingRing
 	laps      laps

@@ -170,7 +170,7 @@ func TestQuantisedNorm(t *testing.T) {
 	x, w := normals(rows*cols), normals(cols)
 	clear(x[cols : 2*cols])
 	codes, scales := b.upload(make([]byte, rows*cols)), b.floats(make([]float32, rows))
-	b.Launch("pf_rms_norm_fp8", [2]int{rows, 1}, threads, codes, scales, b.floats(x), cols, b.floats(w), cols, uint64(math.Float32bits(1e-5)))
+	b.Launch("pf_rms_norm_fp8", [2]int{rows, 1}, threads, codes, cols, scales, b.floats(x), cols, b.floats(w), cols, uint64(math.Float32bits(1e-5)))
 	got, gotScales := b.bytes(codes, rows*cols), b.float32s(scales, rows)
 	for r := range rows {
 		square := 0.0
@@ -199,7 +199,7 @@ func TestQuantisedSwiGLU(t *testing.T) {
 	b := newBench(t)
 	raw, v := bfloat16s(normals(rows * 2 * inter))
 	codes, scales := b.upload(make([]byte, rows*inter)), b.floats(make([]float32, rows))
-	b.Launch("pf_swiglu_fp8", [2]int{rows, 1}, threads, codes, scales, b.upload(raw), inter)
+	b.Launch("pf_swiglu_fp8", [2]int{rows, 1}, threads, codes, inter, scales, b.upload(raw), inter)
 	got, gotScales := b.bytes(codes, rows*inter), b.float32s(scales, rows)
 	for r := range rows {
 		want := make([]float64, inter)

@@ -7,6 +7,7 @@
 #include "../src/logits.cu"
 #include "../src/map.cu"
 #include "../src/pooling.cu"
+#include "../src/quantise.cu"
 #include "../src/random.cu"
 #include "../src/store_kv.cu"
 #include "../src/sums.cu"
@@ -65,19 +66,18 @@ static void reductions(float *out, const float *in)
 
 static const entry entries[] = {
     make("reductions", reductions),
-    make("pf_add_bias", pf_add_bias),             make("pf_add_sum", pf_add_sum),               make("pf_add_sum_bf16", pf_add_sum_bf16),
-    make("pf_attention", pf_attention),           make("pf_dequantise_fp8", pf_dequantise_fp8),
-    make("pf_embed", pf_embed),                   make("pf_gather_kv", pf_gather_kv),           make("pf_label_logits", pf_label_logits),
-    make("pf_fill_random", pf_fill_random),       make("pf_fill_random_fp8", pf_fill_random_fp8),
-         make("pf_rms_norm", pf_rms_norm),
-    make("pf_rms_norm_fp8", pf_rms_norm_fp8),     make("pf_store_kv", pf_store_kv),
-    make("pf_add_scaled_sums", pf_add_scaled_sums), make("pf_quantise_fp8", pf_quantise_fp8), make("pf_scale_sums", pf_scale_sums), make("pf_scale_sums_f32", pf_scale_sums_f32),
-    make_of_words("pf_conv", pf_conv),            make_of_words("pf_conv_backward", pf_conv_backward),
-    make_of_words("pf_interpolate", pf_interpolate), make_of_words("pf_map", pf_map), make_of_words("pf_matmul", pf_matmul),
-    make_of_words("pf_pool_max", pf_pool_max),    make_of_words("pf_pool_mean", pf_pool_mean),
-    make_of_words("pf_pool_largest", pf_pool_largest), make_of_words("pf_pool_backward", pf_pool_backward),
-    make_of_words("pf_reduce_few", pf_reduce_few), make_of_words("pf_reduce_many", pf_reduce_many),
-    make("pf_swiglu", pf_swiglu),                 make("pf_swiglu_fp8", pf_swiglu_fp8),
+#define KERNEL(name) make(#name, name)
+    KERNEL(pf_add_bias), KERNEL(pf_add_sum), KERNEL(pf_add_sum_bf16), KERNEL(pf_attention), KERNEL(pf_dequantise_fp8), KERNEL(pf_embed),
+    KERNEL(pf_fill_random), KERNEL(pf_fill_random_fp8), KERNEL(pf_fill_random_int8), KERNEL(pf_gather_kv), KERNEL(pf_label_logits),
+    KERNEL(pf_quantise_fp8), KERNEL(pf_quantise_int8), KERNEL(pf_rms_norm), KERNEL(pf_rms_norm_fp8), KERNEL(pf_rms_norm_int8),
+    KERNEL(pf_store_kv), KERNEL(pf_swiglu), KERNEL(pf_swiglu_fp8), KERNEL(pf_swiglu_int8), KERNEL(pf_widen_int8),
+#undef KERNEL
+#define KERNEL(name) make_of_words(#name, name)
+    KERNEL(pf_add_scaled_sums), KERNEL(pf_add_scaled_sums_i32), KERNEL(pf_conv), KERNEL(pf_conv_backward), KERNEL(pf_interpolate),
+    KERNEL(pf_map), KERNEL(pf_matmul), KERNEL(pf_pool_backward), KERNEL(pf_pool_largest), KERNEL(pf_pool_max), KERNEL(pf_pool_mean),
+    KERNEL(pf_reduce_few), KERNEL(pf_reduce_many), KERNEL(pf_scale_sums), KERNEL(pf_scale_sums_f32), KERNEL(pf_scale_sums_i32),
+    KERNEL(pf_scale_sums_i32_f32),
+#undef KERNEL
 };
 
 int simt_launch(const char *name, unsigned x, unsigned y, unsigned threads, const uint64_t *words, size_t count)
@@ -101,11 +101,11 @@ static float from_e4m3(uint8_t code)
     return code & 0x80 ? -v : v;
 }
 
-// The sum over k of an element of the product.
+// The sum over k of an element of a product in bfloat16 or FP8.
 static float sum_of(const simt_gemm_args *g, int64_t i, int64_t j)
 {
     float sum = 0;
-    if (!g->fp8) {
+    if (g->type == SIMT_BF16) {
         const bf16 *a = (const bf16 *)g->a + i * g->a_stride, *w = (const bf16 *)g->w + j * g->k;
         for (int64_t k = 0; k < g->k; k++)
             sum += __bfloat162float(a[k]) * __bfloat162float(w[k]);
@@ -121,10 +121,24 @@ static float sum_of(const simt_gemm_args *g, int64_t i, int64_t j)
     return g->a_scale ? sum * ((const float *)g->a_scale)[i] * ((const float *)g->w_scale)[j] : sum;
 }
 
+// The sum over k of an element of a product in int8.
+static int32_t exact_sum_of(const simt_gemm_args *g, int64_t i, int64_t j)
+{
+    const int8_t *a = (const int8_t *)g->a + i * g->a_stride, *w = (const int8_t *)g->w + j * g->k;
+    int32_t sum = 0;
+    for (int64_t k = 0; k < g->k; k++)
+        sum += a[k] * w[k];
+    return sum;
+}
+
 void simt_gemm(const simt_gemm_args *g)
 {
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++) {
+            if (g->type == SIMT_INT8) {
+                ((int32_t *)g->d)[i * g->d_stride + j] = exact_sum_of(g, i, j);
+                continue;
+            }
             float sum = sum_of(g, i, j);
             if (g->bias)
                 sum += __bfloat162float(((const bf16 *)g->bias)[j]);

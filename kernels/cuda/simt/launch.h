@@ -10,12 +10,16 @@ extern "C" {
 /* Returns -1 after a launch, -2 for an unknown kernel, or the number of words the kernel takes. */
 int simt_launch(const char *name, unsigned x, unsigned y, unsigned threads, const uint64_t *words, size_t count);
 
-/* D = A W^T + bias (+ D), of bfloat16 or FP8, the latter scaled where a_scale is given; strides in
+/* What a product multiplies. */
+enum simt_type { SIMT_BF16, SIMT_FP8, SIMT_INT8 };
+
+/* D = A W^T + bias (+ D); FP8 is scaled where a_scale is given, D of int8 is int32 sums and nothing else. Strides in
    elements, pointers as addresses. */
 typedef struct {
     uint64_t a, w, bias, d, a_scale, w_scale;
     int64_t m, n, k, a_stride, d_stride;
-    int fp8, is_float, accumulate;
+    enum simt_type type;
+    int is_float, accumulate;
 } simt_gemm_args;
 
 void simt_gemm(const simt_gemm_args *g);

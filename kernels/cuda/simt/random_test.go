@@ -89,22 +89,29 @@ func TestFillIsRandom(t *testing.T) {
 }
 
 // TestRandomMatrices: layers made on the device compute what the same layers do when uploaded, in
-// bfloat16 and in FP8.
+// bfloat16 and in codes.
 func TestRandomMatrices(t *testing.T) {
-	for _, typ := range []kernels.DType{kernels.BF16, kernels.F8E4M3} {
-		t.Run(typ.String(), func(t *testing.T) {
-			source := weights.Random{Seed: 3, Type: typ}
+	for name, c := range map[string]struct {
+		typ        kernels.DType
+		weightOnly bool
+		in         int
+	}{
+		"bfloat16": {kernels.BF16, false, 64}, "FP8": {kernels.F8E4M3, false, 64},
+		"int8": {kernels.I8, false, 64}, "int8, filled up": {kernels.I8, false, 61}, "int8 alone": {kernels.I8, true, 61},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := weights.Random{Seed: 3, Type: c.typ}
 			b := cuda.Random{Backend: cuda.New(simt.NewFP8(cuda.FP8Scaled)), Stream: source.Stream}
 			t.Cleanup(b.Close)
-			const in = 64
 			var hosts, names []kernels.HostTensor
 			for name, rows := range map[string]int{"layers.0.q_proj.weight": 48, "layers.0.k_proj.weight": 16} {
-				host, err := source.Tensor(name, rows, in)
+				host, err := source.Tensor(name, rows, c.in)
 				if err != nil {
 					t.Fatal(err)
 				}
+				host.WeightOnly = c.weightOnly
 				hosts = append(hosts, host)
-				names = append(names, kernels.HostTensor{Name: name, Type: typ, Rows: rows, Cols: in})
+				names = append(names, kernels.HostTensor{Name: name, Type: c.typ, Rows: rows, Cols: c.in, WeightOnly: c.weightOnly})
 			}
 			uploaded, err := b.Backend.NewLinear(hosts, nil)
 			if err != nil {
@@ -116,7 +123,7 @@ func TestRandomMatrices(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer made.Free()
-			if made.In() != in || made.Out() != 64 || made.Bytes() != uploaded.Bytes() {
+			if made.In() != c.in || made.Out() != 64 || made.Bytes() != uploaded.Bytes() {
 				t.Errorf("a matrix of %d x %d in %d bytes, want %d", made.Out(), made.In(), made.Bytes(), uploaded.Bytes())
 			}
 			if !bytes.Equal(product(t, b, made), product(t, b, uploaded)) {

@@ -130,33 +130,49 @@ func (d *Device) Launch(kernel string, grid [2]int, threads int, args ...uint64)
 // FP8 is what the device was made with.
 func (d *Device) FP8() cuda.FP8 { return d.fp8 }
 
-// checkFP8 reports a product in FP8 that the device, as a GPU of its kind, does not compute.
-func (d *Device) checkFP8(g cuda.Gemm) {
-	size := int(g.DType.Size())
+// Int8 says that any are multiplied.
+func (d *Device) Int8(int, int) error { return nil }
+
+// checkCodes reports a product of codes that the device, as a GPU of its kind, does not compute.
+func (d *Device) checkCodes(g cuda.Gemm) {
+	size, rows := int(g.DType.Size()), 1
+	if g.Type == kernels.I8 {
+		size, rows = 4, cuda.Int8Rows
+	}
 	switch {
-	case d.fp8 == cuda.NoFP8 || g.AScale != 0 && d.fp8 != cuda.FP8Scaled:
-		d.fail("a product in FP8, with scales at %#x, on a device of kind %d", uint64(g.AScale), d.fp8)
+	case g.N%16 != 0 || g.K%16 != 0 || g.AStride%16 != 0 || g.DStride*size%16 != 0 || g.A%16 != 0 || g.W%16 != 0 || g.D%16 != 0 || g.M%rows != 0:
+		d.fail("a product of codes is not aligned: %+v", g)
 	case (g.AScale == 0) != (g.WScale == 0):
 		d.fail("scales at %#x and %#x: both or none", uint64(g.AScale), uint64(g.WScale))
-	case g.N%16 != 0 || g.K%16 != 0 || g.AStride%16 != 0 || g.DStride*size%16 != 0 || g.A%16 != 0 || g.W%16 != 0 || g.D%16 != 0:
-		d.fail("a product in FP8 is not aligned: %+v", g)
+	case g.Type == kernels.I8 && (g.Bias != 0 || g.AScale != 0 || g.Accumulate):
+		d.fail("a product in int8 that does more than sum: %+v", g)
+	case g.Type == kernels.F8E4M3 && (d.fp8 == cuda.NoFP8 || g.AScale != 0 && d.fp8 != cuda.FP8Scaled):
+		d.fail("a product in FP8, with scales at %#x, on a device of kind %d", uint64(g.AScale), d.fp8)
 	}
 }
 
 // Gemm is three loops.
 func (d *Device) Gemm(g cuda.Gemm) {
-	if g.FP8 {
-		d.checkFP8(g)
-	}
-	d.flush()
 	args := C.simt_gemm_args{
 		a: C.uint64_t(g.A), w: C.uint64_t(g.W), bias: C.uint64_t(g.Bias), d: C.uint64_t(g.D),
 		a_scale: C.uint64_t(g.AScale), w_scale: C.uint64_t(g.WScale),
 		m: C.int64_t(g.M), n: C.int64_t(g.N), k: C.int64_t(g.K), a_stride: C.int64_t(g.AStride), d_stride: C.int64_t(g.DStride),
 	}
-	if g.FP8 {
-		args.fp8 = 1
+	switch g.Type {
+	case kernels.BF16:
+		args._type = C.SIMT_BF16
+	case kernels.F8E4M3:
+		args._type = C.SIMT_FP8
+	case kernels.I8:
+		args._type = C.SIMT_INT8
+	default:
+		d.fail("a product of %s", g.Type)
+		return
 	}
+	if g.Type.Scaled() {
+		d.checkCodes(g)
+	}
+	d.flush()
 	if g.DType == kernels.F32 {
 		args.is_float = 1
 	}

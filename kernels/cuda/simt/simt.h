@@ -196,6 +196,10 @@ static inline float __shfl_xor_sync(uint32_t, float v, int mask)
 
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 
+/* Of each step's own rounding: the target of this shim has no instruction that joins them. */
+static inline float __fmul_rn(float a, float b) { return a * b; }
+static inline float __fadd_rn(float a, float b) { return a + b; }
+
 static inline uint32_t __float_as_uint(float f)
 {
     uint32_t u;

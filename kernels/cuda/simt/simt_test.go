@@ -37,6 +37,8 @@ func TestFP8(t *testing.T) {
 	}
 }
 
+func TestInt8(t *testing.T) { kerneltest.RunInt8(t, open(cuda.NoFP8, false), tolerance) }
+
 func TestNetworks(t *testing.T) { networktest.Run(t, open(cuda.NoFP8, false)) }
 
 func FuzzNetworks(f *testing.F) { networktest.Fuzz(f, open(cuda.NoFP8, false)) }

@@ -41,39 +41,23 @@ static __device__ float block_sum(float v)
     return sum;
 }
 
-/* The largest v over the block, in every thread. */
+/* The larger of two, or NaN if either is one; fmaxf would drop it. */
+static __device__ inline float larger(float a, float b) { return b > a || b != b ? b : a; }
+
+/* The largest v over the block, in every thread; NaN if there is one. */
 static __device__ float block_max(float v)
 {
     __shared__ float parts[PF_BLOCK / 32];
     for (int lane = 16; lane > 0; lane >>= 1)
-        v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, lane));
+        v = larger(v, __shfl_xor_sync(0xffffffffu, v, lane));
     if (threadIdx.x % 32 == 0)
         parts[threadIdx.x / 32] = v;
     __syncthreads();
     float top = parts[0];
     for (int i = 1; i < PF_BLOCK / 32; i++)
-        top = fmaxf(top, parts[i]);
+        top = larger(top, parts[i]);
     __syncthreads();
     return top;
-}
-
-/* Binary32 to FP8 E4M3 (finite, no infinities), round to nearest even, saturating at 448; NaN stays
-   NaN (0x7f). In integer arithmetic, so that host and device agree to the bit. */
-static __device__ inline uint8_t to_e4m3(float f)
-{
-    uint32_t u = __float_as_uint(f);
-    uint32_t sign = (u >> 24) & 0x80;
-    u &= 0x7fffffff;
-    if (u > 0x7f800000)
-        return (uint8_t)(sign | 0x7f);
-    if (u >= 0x43e80000) /* 464 rounds to 480, beyond the largest value */
-        return (uint8_t)(sign | 0x7e);
-    if (u < 0x3c800000) { /* below 2^-6: subnormal, units of 2^-9; adding 2^14 rounds to them */
-        float shifted = __uint_as_float(u) + 16384.0f;
-        return (uint8_t)(sign | (__float_as_uint(shifted) & 0xff));
-    }
-    u += 0x7ffff + ((u >> 20) & 1);
-    return (uint8_t)(sign | ((u - (120u << 23)) >> 20));
 }
 
 /* One sequence's part of a launch over entries: entries from first on (up to the next segment's

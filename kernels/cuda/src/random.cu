@@ -1,5 +1,5 @@
 /* Weights that need no upload: the same bits as engine/weights.Random makes on the host. */
-#include "device.h"
+#include "codes.h"
 
 /* The output function of splitmix64 (Steele, Lea, Flood 2014, figure 16). */
 static __device__ inline uint64_t splitmix(uint64_t z)
@@ -26,17 +26,29 @@ PF_KERNEL pf_fill_random(bf16 *dst, int64_t count, uint64_t key, float scale)
         dst[i] = __float2bfloat16(random_value(i, key, scale));
 }
 
-/* A row of numbers in FP8: codes, and the bfloat16 scale that gives the largest of them the largest
-   code. grid: rows; PF_BLOCK threads. */
-PF_KERNEL pf_fill_random_fp8(uint8_t *codes, float *scales, int64_t cols, uint64_t key, float scale)
+/* A row of numbers in codes, and the bfloat16 scale that gives the largest of them the largest code. */
+template <class Format>
+static __device__ void fill_row(void *dst, int64_t stride, float *scales, int64_t cols, uint64_t key, float scale)
 {
     int64_t first = blockIdx.x * cols;
+    typename Format::code *codes = (typename Format::code *)dst + blockIdx.x * stride;
     float top = 0;
     for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK)
         top = fmaxf(top, fabsf(random_value(first + i, key, scale)));
-    float worth = __bfloat162float(__float2bfloat16(block_max(top) / 448.0f));
+    float worth = rounded(Format::scale(block_max(top)));
     for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK)
-        codes[first + i] = to_e4m3(random_value(first + i, key, scale) / worth);
+        codes[i] = Format::of(random_value(first + i, key, scale) / worth);
     if (threadIdx.x == 0)
         scales[blockIdx.x] = worth;
+}
+
+/* Rows of codes, stride apart. grid: rows; PF_BLOCK threads. */
+PF_KERNEL pf_fill_random_fp8(void *dst, int64_t stride, float *scales, int64_t cols, uint64_t key, float scale)
+{
+    fill_row<fp8_format>(dst, stride, scales, cols, key, scale);
+}
+
+PF_KERNEL pf_fill_random_int8(void *dst, int64_t stride, float *scales, int64_t cols, uint64_t key, float scale)
+{
+    fill_row<int8_format>(dst, stride, scales, cols, key, scale);
 }

@@ -15,7 +15,7 @@ static const struct {
 
 enum { COUNT = sizeof algorithms / sizeof *algorithms, NOT_SUPPORTED = 15, INVALID = 7 };
 
-typedef struct { int epilogue; uint64_t bias, a_scale, b_scale; int a_mode, b_mode; } desc;
+typedef struct { int compute, epilogue; uint64_t bias, a_scale, b_scale; int a_mode, b_mode; } desc;
 typedef struct { int type; uint64_t rows, cols; int64_t stride; } layout;
 typedef struct { size_t workspace; uint32_t schemes, alignment_d; } preference;
 typedef struct { uint64_t opaque[8]; } algorithm;
@@ -27,8 +27,10 @@ int cublasLtCreate(void **handle) { *handle = &heuristics; return 0; }
 int cublasLtDestroy(void *handle) { return handle == &heuristics ? 0 : INVALID; }
 int cublasLtMatmulDescCreate(void **d, int compute, int scale)
 {
-    *d = calloc(1, sizeof(desc));
-    return compute == 68 && scale == 0 ? 0 : INVALID;
+    desc *made = calloc(1, sizeof *made);
+    made->compute = compute;
+    *d = made;
+    return (compute == 68 && scale == 0) || (compute == 72 && scale == 10) ? 0 : INVALID;
 }
 int cublasLtMatmulDescDestroy(void *d) { free(d); return 0; }
 int cublasLtMatmulDescSetAttribute(void *d, int attribute, const void *value, size_t size)
@@ -88,9 +90,13 @@ static int type_of(const void *l) { return ((const layout *)l)->type; }
 /* What cuBLASLt demands of the operands. */
 static int operands(const desc *d, const layout *w, const layout *a, const layout *result)
 {
-    int fp8 = w->type == 28;
+    int fp8 = w->type == 28, int8 = w->type == 3;
     if (w->type != a->type || w->rows != a->rows || w->cols != result->rows || a->cols != result->cols || a->cols == 0)
         return INVALID;
+    if (int8 != (result->type == 10) || int8 != (d->compute == 72) || (int8 && (d->epilogue != 1 || d->a_mode)))
+        return INVALID;
+    if (int8 && (w->rows % 4 || w->cols % 4 || a->stride % 4 || result->stride % 4 || a->cols <= 16))
+        return NOT_SUPPORTED;
     if (fp8 && (w->rows % 16 || w->cols % 16 || a->stride % 16))
         return NOT_SUPPORTED;
     if ((d->a_mode || d->b_mode) && !(fp8 && d->a_mode == 3 && d->b_mode == 3 && d->a_scale && d->b_scale))
@@ -140,9 +146,11 @@ int cublasLtMatmul(void *handle, void *d, const void *alpha, const void *wp, voi
     int status = operands(d, w, a, result);
     if (!status && ((layout *)a)->cols == 4999)
         status = 13;
-    if (status || workspace || workspace_bytes || *(const float *)alpha != 1 || cp != dp || c != result)
+    int whole = with->compute == 72;
+    int one = whole ? *(const int32_t *)alpha == 1 : *(const float *)alpha == 1, added = whole ? *(const int32_t *)beta : (int)*(const float *)beta;
+    if (status || workspace || workspace_bytes || !one || cp != dp || c != result)
         return status ? status : INVALID;
-    int64_t record[] = {(int64_t)algo->opaque[0], (int64_t)((layout *)a)->cols, heuristics, (int64_t)*(const float *)beta,
+    int64_t record[] = {(int64_t)algo->opaque[0], (int64_t)((layout *)a)->cols, heuristics, added,
                         type_of(w), type_of(result), (int64_t)with->a_scale, (int64_t)with->b_scale, (int64_t)with->bias};
     memcpy(dp, record, sizeof record);
     (void)handle, (void)wp, (void)ap, (void)stream;

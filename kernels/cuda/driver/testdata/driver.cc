@@ -220,13 +220,18 @@ API cuEventElapsedTime_v2(float *milliseconds, const event *from, const event *t
 API cuEventElapsedTime(float *milliseconds, const event *from, const event *to) { return cuEventElapsedTime_v2(milliseconds, from, to); }
 
 // cuBLASLt: column-major, the first operand transposed.
-struct description { uint64_t bias, a_scale, b_scale; int epilogue, bias_type, modes; };
+struct description { int compute; uint64_t bias, a_scale, b_scale; int epilogue, bias_type, modes; };
 struct matrix { int type; uint64_t rows, cols; int64_t stride; };
 struct answer { uint64_t algorithm[8]; size_t workspace; int state; float waves; int reserved[4]; };
 
 API cublasLtCreate(void **handle) { IN_CONTEXT; return *handle = &context, SUCCESS; }
 API cublasLtDestroy(void *) { return SUCCESS; }
-API cublasLtMatmulDescCreate(description **d, int, int) { return *d = new description{}, SUCCESS; }
+API cublasLtMatmulDescCreate(description **d, int compute, int scale)
+{
+    *d = new description{};
+    (*d)->compute = compute;
+    return (compute == 68 && scale == 0) || (compute == 72 && scale == 10) ? SUCCESS : INVALID_VALUE;
+}
 API cublasLtMatmulDescDestroy(description *d) { return delete d, SUCCESS; }
 API cublasLtMatmulDescSetAttribute(description *d, int attribute, const void *value, size_t bytes)
 {
@@ -242,23 +247,38 @@ API cublasLtMatmulPreferenceCreate(void **p) { return *p = &context, SUCCESS; }
 API cublasLtMatmulPreferenceDestroy(void *) { return SUCCESS; }
 API cublasLtMatmulPreferenceSetAttribute(void *, int, const void *, size_t) { return SUCCESS; }
 API cublasLtMatmulAlgoConfigGetAttribute(const void *, int, void *value, size_t bytes, size_t *written) { return memset(value, 0, bytes), *written = bytes, SUCCESS; }
-API cublasLtMatmulAlgoGetHeuristic(void *, description *d, matrix *, matrix *, matrix *, matrix *result, void *, int, answer *list, int *found)
+// Whether there is an algorithm: for int8 by the documentation of cublasLtMatmul, and of few rows none, as on some GPUs.
+static bool supported(const description *d, const matrix *w, const matrix *a, const matrix *result)
 {
-    bool supported = d->epilogue != 4 || result->type == d->bias_type;
-    *found = supported;
-    return supported ? (list[0] = answer{}, SUCCESS) : 15;
+    if (w->type != 3)
+        return d->compute == 68 && (d->epilogue != 4 || result->type == d->bias_type);
+    return d->compute == 72 && d->epilogue != 4 && result->type == 10 && w->rows % 4 == 0 && w->cols % 4 == 0 && a->stride % 4 == 0 &&
+           result->stride % 4 == 0 && a->cols > 16;
 }
-API cublasLtMatmulAlgoCheck(void *, void *, void *, void *, void *, void *, const void *, answer *out) { return *out = answer{}, SUCCESS; }
-API cublasLtMatmul(void *, description *d, const float *alpha, const void *wp, matrix *w, const void *ap, matrix *a, const float *beta, const void *cp, matrix *,
+
+API cublasLtMatmulAlgoGetHeuristic(void *, description *d, matrix *w, matrix *a, matrix *, matrix *result, void *, int, answer *list, int *found)
+{
+    *found = supported(d, w, a, result);
+    return *found ? (list[0] = answer{}, SUCCESS) : 15;
+}
+API cublasLtMatmulAlgoCheck(void *, description *d, matrix *w, matrix *a, matrix *, matrix *result, const void *, answer *out)
+{
+    *out = answer{};
+    return supported(d, w, a, result) ? SUCCESS : 15;
+}
+API cublasLtMatmul(void *, description *d, const void *alpha, const void *wp, matrix *w, const void *ap, matrix *a, const void *beta, const void *cp, matrix *,
                    void *dp, matrix *result, const void *, void *, size_t, void *stream)
 {
     IN_CONTEXT;
-    if (*alpha != 1 || cp != dp || stream || w->rows != a->rows || w->cols != result->rows || a->cols != result->cols || w->stride != (int64_t)w->rows)
+    bool whole = d->compute == 72;
+    int added = whole ? *(const int32_t *)beta : (int)*(const float *)beta;
+    if ((whole ? (float)*(const int32_t *)alpha : *(const float *)alpha) != 1 || cp != dp || stream || w->rows != a->rows || w->cols != result->rows ||
+        a->cols != result->cols || w->stride != (int64_t)w->rows || !supported(d, w, a, result) || (whole && added))
         return INVALID_VALUE;
     simt_gemm_args g = {};
     g.a = (uint64_t)ap, g.w = (uint64_t)wp, g.d = (uint64_t)dp, g.bias = d->epilogue == 4 ? d->bias : 0;
     g.a_scale = d->b_scale, g.w_scale = d->a_scale;
     g.m = (int64_t)a->cols, g.n = (int64_t)w->cols, g.k = (int64_t)w->rows, g.a_stride = a->stride, g.d_stride = result->stride;
-    g.fp8 = w->type == 28, g.is_float = result->type == 0, g.accumulate = *beta == 1;
+    g.type = whole ? SIMT_INT8 : w->type == 28 ? SIMT_FP8 : SIMT_BF16, g.is_float = result->type == 0, g.accumulate = added == 1;
     return simt_gemm(&g), SUCCESS;
 }
