@@ -105,8 +105,8 @@ test-clients: build ## unmodified clients from PyPI, npm and as Go modules, by g
 attack: build ## attacks on a real server, as a stranger would try them (15 minutes)
 	python3 tools/attack
 
-bench-cpu: build ## this engine beside transformers and OpenVINO on this machine's CPU
-	tools/peers/bench_cpu.sh
+bench-cpu: build ## this engine beside transformers, OpenVINO, llama.cpp and vLLM on this machine's CPU, in bf16 and in int8
+	tools/peers/bench_cpu.sh --products --lean --json bench/results/bench-cpu.json
 
 bench-dnn: setup ## networks beside ONNX Runtime on this machine's CPU
 	tools/peers/bench_dnn.sh

@@ -1,6 +1,6 @@
 //go:build cgo && linux && amd64
 
-// Command cpu is this engine's contestant in tools/peers/bench_cpu.py: it loads a checkpoint and
+// Command cpu is this engine's contestant in tools/peers/cpu: it loads a checkpoint and
 // times one forward pass for each prompt length that it reads.
 //
 // A line `N` runs a pass over N random tokens for the next token's five likeliest, and is answered

@@ -1,7 +1,11 @@
 #!/bin/bash
-# Measure this engine, transformers and OpenVINO side by side; arguments go to bench_cpu.py. The Python
-# packages are installed into build/peers on first use (about 2 GB).
+# Measure this engine beside transformers, OpenVINO, llama.cpp and vLLM, in bf16 and in int8; arguments go to tools/peers/cpu. The
+# Python packages are installed into build/peers (6 GB) and build/peers-vllm (6 GB) on first use, llama.cpp is built, and the
+# model is written in six formats (5 GB): half an hour in all. `make build` makes bin/prefillonly.
+#   tools/peers/bench_cpu.sh --contestants prefillonly,prefillonly-int8,openvino-int8 --lengths 512 --rounds 3
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-$(tools/go.sh) build -o build/bench-cpu ./bench/cpu
-exec python3 tools/peers/bench_cpu.py --engine build/bench-cpu --lean --json bench/results/bench-cpu.json "$@"
+go=$(tools/go.sh)
+$go build -o build/bench-cpu ./bench/cpu
+[ -e build/peers-model/model.safetensors ] || $go run ./tools/checkpoint -out build/peers-model
+exec python3 tools/peers/cpu --engine build/bench-cpu --quantizer bin/prefillonly --model build/peers-model "$@"
