@@ -3,9 +3,9 @@
 // Command cpu is this engine's contestant in tools/peers/cpu: it loads a checkpoint and
 // times one forward pass for each prompt length that it reads.
 //
-// A line `N` runs a pass over N random tokens for the next token's five likeliest, and is answered
-// with the seconds it took; `memory` is answered with the most memory the process has held, in
-// bytes. With -gemm a line N is answered with the FLOP/s of oneDNN's products of one layer on N rows.
+// A line `N` runs a pass over N random tokens for the next token's five likeliest, or with -labels for the
+// probabilities of two labels, and is answered with the seconds it took; `memory` is answered with the most memory the
+// process has held, in bytes. With -gemm a line N is answered with the FLOP/s of oneDNN's products of one layer on N rows.
 package main
 
 import (
@@ -34,12 +34,17 @@ func main() {
 	threads := flag.Int("threads", 0, "threads that compute (0: one a core)")
 	maxLen := flag.Int("max-len", 8192, "longest prompt in tokens")
 	cache := flag.Int64("cache-bytes", 64<<20, "size of the prefix cache")
+	labels := flag.Bool("labels", false, "ask for two labels, which the LM head multiplies alone, in place of the five likeliest tokens")
 	gemm := flag.Bool("gemm", false, "measure oneDNN's products instead")
 	flag.Parse()
 	answer := oneDNN
 	var err error
 	if !*gemm {
-		answer, err = prefill(*dir, *threads, *maxLen, *cache)
+		ask := engine.Ask{Top: 5}
+		if *labels {
+			ask = engine.Ask{Allowed: engine.NewTokenSet(1, 2)}
+		}
+		answer, err = prefill(*dir, *threads, *maxLen, *cache, ask)
 	}
 	if err == nil {
 		err = serve(answer)
@@ -77,7 +82,7 @@ func serve(answer func(tokens int) (float64, error)) error {
 }
 
 // prefill loads the model and returns the function that times a pass.
-func prefill(dir string, threads, maxLen int, cacheBytes int64) (func(int) (float64, error), error) {
+func prefill(dir string, threads, maxLen int, cacheBytes int64, ask engine.Ask) (func(int) (float64, error), error) {
 	runner, err := device.Open(device.Options{
 		Device: "cpu", Ranks: 1, Threads: threads, Models: []host.Model{{Name: dir, Path: dir, Prompts: host.Prompts{MaxLen: maxLen}}}, CacheBytes: cacheBytes, Log: zap.NewNop(),
 	})
@@ -97,7 +102,7 @@ func prefill(dir string, threads, maxLen int, cacheBytes int64) (func(int) (floa
 			ids[i] = rng.Uint32N(uint32(model.Tokens.VocabSize))
 		}
 		start := time.Now()
-		err := pass(runner, dir, &wire.TokenItem{Tokens: ids, Ask: engine.Ask{Top: 5}})
+		err := pass(runner, dir, &wire.TokenItem{Tokens: ids, Ask: ask})
 		return time.Since(start).Seconds(), err
 	}, nil
 }
