@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,6 +117,57 @@ func TestModelQuantize(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != want || err == nil || strings.Contains(string(out), "goroutine") {
 			t.Errorf("%s ends with %d, want %d:\n%s", line, got, want, out)
 		}
+	}
+}
+
+// TestModelQuantizeCalibrates: prompts of each form smooth a copy that is served; a file that has none is refused by name.
+func TestModelQuantizeCalibrates(t *testing.T) {
+	dir, work := demoDir(t), t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(work, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	to := filepath.Join(work, "smoothed")
+	prompts := file("prompts.jsonl", `{"prompt":"User profile: age 31."}
+{"text":"Will the user like it? Answer Yes or No:"}
+{"messages":[{"role":"user","content":"Sailing and Finance"}]}
+{"prompt_token_ids":[5,6,7]}
+`)
+	if text := output(t, "model", "quantize", dir, "--out", to, "--calibration", prompts, "--smoothing-strength", "0.6"); !strings.Contains(text, "; calibrated with 4 prompts, ") {
+		t.Errorf("it prints %q", text)
+	}
+	if text := output(t, "model", "show", to); strings.Contains(text, "cannot be served") {
+		t.Errorf("model show of the copy:\n%s", text)
+	}
+	pipe := filepath.Join(work, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty, broken := file("empty.jsonl", "\n"), file("broken.jsonl", "{\"prompt\":\"a\"}\n{\n")
+	for arguments, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"--calibration " + pipe:                         {cli.ExitConfig, pipe + " is a pipe, not a regular file"},
+		"--calibration " + work:                         {cli.ExitConfig, work + " is a directory, not a regular file"},
+		"--calibration " + empty:                        {cli.ExitConfig, empty + " has no prompts"},
+		"--calibration " + broken:                       {cli.ExitConfig, broken + ", line 2: "},
+		"--calibration " + work + "/nowhere":            {cli.ExitConfig, "nowhere: no such file"},
+		"--smoothing-strength 0.3":                      {cli.ExitUsage, "--smoothing-strength needs --calibration"},
+		"--smoothing-strength 3 --calibration " + empty: {cli.ExitUsage, "smoothing strength is 3, want 0 to 1"},
+		"--scheme W8A16 --calibration " + empty:         {cli.ExitUsage, "which W8A16 leaves alone"},
+	} {
+		cmd := command(nil, strings.Fields("model quantize "+dir+" --out "+to+"2 "+arguments)...)
+		out, err := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != want.code || err == nil || !strings.Contains(string(out), want.text) || strings.Contains(string(out), "goroutine") {
+			t.Errorf("%s ends with %d, want %d and %q:\n%s", arguments, got, want.code, want.text, out)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(work, ".*")); err != nil || len(left) != 0 {
+		t.Errorf("left are %v (%v)", left, err)
 	}
 }
 

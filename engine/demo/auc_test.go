@@ -7,14 +7,12 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
-	"github.com/prefillonly/prefillonly/engine/weights/quantize"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
@@ -69,17 +67,22 @@ func newScorer(t *testing.T, dir string) scorer {
 		t.Fatal(err)
 	}
 	t.Cleanup(tok.Close)
-	var backend kernels.Backend = ref.New()
-	if fast, err := cpu.New(cpu.Config{}); err == nil {
-		backend = fast
-	}
-	t.Cleanup(backend.Close)
-	m, err := model.Load(dir, backend, model.Options{MaxLen: 2048})
+	m, err := model.Load(dir, newBackend(t), model.Options{MaxLen: 2048})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
 	return scorer{tok, m}
+}
+
+func newBackend(t *testing.T) kernels.Backend {
+	t.Helper()
+	var backend kernels.Backend = ref.New()
+	if fast, err := cpu.New(cpu.Config{}); err == nil {
+		backend = fast
+	}
+	t.Cleanup(backend.Close)
+	return backend
 }
 
 func (s scorer) one(t *testing.T, text string) engine.TokenID {
@@ -152,24 +155,6 @@ func TestScoresSeparateHeldOutUsers(t *testing.T) {
 	for _, a := range areas(t, newScorer(t, extracted(t)), examples) {
 		if a.area < 0.9 {
 			t.Errorf("%s, chat %v: AUC %.3f, below 0.9", a.task, a.chat, a.area)
-		}
-	}
-}
-
-// TestScoresInInt8 demands that the demo model, quantised, separates people as well.
-func TestScoresInInt8(t *testing.T) {
-	examples, dir := heldOut(t), extracted(t)
-	want := areas(t, newScorer(t, dir), examples)
-	for _, scheme := range quantize.Schemes {
-		int8 := filepath.Join(t.TempDir(), "int8")
-		if _, err := quantize.Run(t.Context(), dir, int8, quantize.Options{Scheme: scheme}); err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s:", scheme)
-		for i, a := range areas(t, newScorer(t, int8), examples) {
-			if math.Abs(a.area-want[i].area) > 0.005 {
-				t.Errorf("%s: %s, chat %v: AUC %.4f, and %.4f as it was", scheme, a.task, a.chat, a.area, want[i].area)
-			}
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	}
 	data := make([]byte, int64(count)*r.Type.Size())
 	for i := range count {
-		r.put(data, i, element(i))
+		Put(r.Type, data, i, element(i))
 	}
 	return hostTensor(name, r.Type, shape, data), nil
 }
@@ -139,8 +139,9 @@ func spread(name string, cols int) (scale, offset float32) {
 	return float32(deviation / sumDeviation), offset
 }
 
-func (r Random) put(data []byte, i int, v float32) {
-	switch r.Type {
+// Put makes v element i of data, which is of type typ, one without scales, rounded to nearest. Of F16 |v| is below 65504.
+func Put(typ kernels.DType, data []byte, i int, v float32) {
+	switch typ {
 	case kernels.F32:
 		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
 	case kernels.BF16:

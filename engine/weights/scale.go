@@ -57,7 +57,7 @@ func (c *Checkpoint) scales(name string, rows int) ([]float32, error) {
 func scaleTensor(t kernels.HostTensor) kernels.HostTensor {
 	data := make([]byte, 4*len(t.Scale))
 	for i, v := range t.Scale {
-		Random{Type: kernels.F32}.put(data, i, v)
+		Put(kernels.F32, data, i, v)
 	}
 	return kernels.HostTensor{Name: t.Name + scaleSuffix, Type: kernels.F32, Rows: len(t.Scale), Cols: 1, Data: data}
 }

@@ -58,8 +58,8 @@ func TestRandomFP8(t *testing.T) {
 func TestScaleShapes(t *testing.T) {
 	two := func(typ kernels.DType, a, b float32) []byte {
 		raw := make([]byte, 2*typ.Size())
-		Random{Type: typ}.put(raw, 0, a)
-		Random{Type: typ}.put(raw, 1, b)
+		Put(typ, raw, 0, a)
+		Put(typ, raw, 1, b)
 		return raw
 	}
 	for _, c := range []struct {

@@ -84,6 +84,7 @@ var arrows = map[string][]string{
 	"engine/model/streams":       {"kernels"},
 	"engine/pooling":             {"engine", "kernels"},
 	"engine/model":               {"engine", "engine/model/pace", "engine/model/streams", "engine/pooling", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
+	"engine/model/calibrate":     {"engine", "engine/model", "engine/weights", "engine/wire", "kernels"},
 	"engine/encoder":             {"engine", "engine/model/pace", "engine/pooling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},
 	"engine/executor/runnertest": {"engine", "engine/executor", "engine/wire"},
@@ -243,7 +244,8 @@ var arrows = map[string][]string{
 		"bench", "bench/cameras", "bench/load", "bench/workload", "engine", "internal/cli", "internal/usage",
 	},
 	"cmd/prefillonly/model": {
-		"engine/dnn", "engine/inspect", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir", "internal/usage",
+		"engine", "engine/dnn", "engine/inspect", "engine/model/calibrate", "engine/tokenizer", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir",
+		"internal/regular", "internal/usage", "kernels", "kernels/cpu", "kernels/ref",
 	},
 	"cmd/prefillonly/collectenv": {"engine/wire", "internal/config", "internal/nvml", "internal/usage", "kernels/cpu"},
 	"cmd/prefillonly/top":        {"engine/apikey", "internal/cli", "internal/gauges", "internal/usage"},
@@ -295,7 +297,7 @@ var externals = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics", "internal/gauges"}, "one package of each process publishes metrics, and one reads them"},
-	{"encoding/json", []string{"engine/api", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

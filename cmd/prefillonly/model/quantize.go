@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/signal"
@@ -24,10 +25,16 @@ scale for each row, rounded to nearest, as compressed-tensors has them and serve
 With --scheme W8A8 activations are quantised as they come, each token by itself; with W8A16 they are left alone: that loses
 less, and is no faster than bfloat16. Embeddings, norms, the LM head and classification heads stay as they are.
 
+In trained models a few channels of activations are much larger than others, so that one scale fits a token badly.
+With --calibration the model is run, in memory, over the prompts of a file (JSON lines, each with a prompt, text, messages
+or prompt_token_ids; 2,048 tokens of each at the most), and a part of that spread is moved from the norms before q, k, v,
+gate and up into these (SmoothQuant): the result is as before, but for rounding. A few hundred prompts such as the model
+will be asked are enough.
+
 The copy appears when all of it is written; until then it is beside, under a name that begins with a dot. What a run
 leaves there that was killed is removed by the next one to the same directory. What is lost in quality depends on the
 model: compare before you serve it.`,
-		Example: "  prefillonly model quantize ./Qwen2.5-0.5B --out ./Qwen2.5-0.5B-W8A8\n  prefillonly serve ./Qwen2.5-0.5B-W8A8",
+		Example: "  prefillonly model quantize ./Qwen2.5-0.5B --out ./Qwen2.5-0.5B-W8A8\n  prefillonly serve ./Qwen2.5-0.5B-W8A8\n  prefillonly model quantize ./Qwen2.5-0.5B --out ./smoothed --calibration prompts.jsonl",
 		Args:    cobra.ExactArgs(1),
 
 		ValidArgsFunction: usage.Directories,
@@ -35,28 +42,55 @@ model: compare before you serve it.`,
 	out := command.Flags().String("out", "", "directory of the copy; it must be empty, or not there")
 	scheme := command.Flags().String("scheme", string(quantize.W8A8), "what becomes int8: weights and activations (W8A8), or weights alone (W8A16)")
 	usage.CompleteFlag(command, "scheme", cobra.FixedCompletions([]string{string(quantize.W8A8), string(quantize.W8A16)}, cobra.ShellCompDirectiveNoFileComp))
+	calibration := command.Flags().String("calibration", "", "`file` of prompts to smooth activations by: JSON lines with a prompt, text, messages or prompt_token_ids")
+	strength := command.Flags().Float64("smoothing-strength", 0.5, "how much of activations' spread is moved into weights, 0 to 1 (SmoothQuant's alpha)")
+	usage.CompleteFlag(command, "calibration", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if *out == "" {
-			return cli.UsageError("--out is missing: name the directory of the copy")
+		options := quantize.Options{Scheme: quantize.Scheme(*scheme), Progress: cli.Bar("quantizing")}
+		if *calibration != "" {
+			options.Smoothing = &quantize.Smoothing{Strength: *strength}
 		}
-		if err := quantize.Scheme(*scheme).Check(); err != nil {
-			return cli.UsageError("--%v", err)
+		switch err := options.Check(); {
+		case *out == "":
+			return cli.UsageError("--out is missing: name the directory of the copy")
+		case err != nil:
+			return cli.UsageError("%v", err)
+		case *calibration == "" && command.Flags().Changed("smoothing-strength"):
+			return cli.UsageError("--smoothing-strength needs --calibration")
 		}
 		from, _, err := modeldir.Find(args[0], "", modeldir.Cached)
 		if err != nil {
 			return modelError(err)
 		}
-		ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGTERM, syscall.SIGINT)
-		defer stop()
-		done, err := quantize.Run(ctx, from, *out, quantize.Options{Scheme: quantize.Scheme(*scheme), Progress: cli.Bar("quantizing")})
-		if ctx.Err() != nil {
-			return cli.Exit(cli.ExitFailure, errors.New("interrupted; nothing was written"))
-		}
+		return quantizeModel(command, from, *out, *calibration, options)
+	}
+	return command
+}
+
+// quantizeModel writes the copy, and says what it is.
+func quantizeModel(command *cobra.Command, from, to, prompts string, options quantize.Options) error {
+	how := ""
+	if options.Smoothing != nil {
+		c, err := openCalibration(from, prompts)
 		if err != nil {
 			return modelError(err)
 		}
-		_, err = fmt.Fprintf(command.OutOrStdout(), "%s: %d matrices in int8, %s of tensors, which were %s\n", *out, done.Matrices, amount(done.After), amount(done.Before))
-		return err
+		defer c.close()
+		options.Smoothing.Peaks = func(ctx context.Context) (map[string][]float32, error) {
+			peaks, err := c.peaks(ctx)
+			how = "; " + c.String()
+			return peaks, err
+		}
 	}
-	return command
+	ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	done, err := quantize.Run(ctx, from, to, options)
+	if ctx.Err() != nil {
+		return cli.Exit(cli.ExitFailure, errors.New("interrupted; nothing was written"))
+	}
+	if err != nil {
+		return modelError(err)
+	}
+	_, err = fmt.Fprintf(command.OutOrStdout(), "%s: %d matrices in int8, %s of tensors, which were %s%s\n", to, done.Matrices, amount(done.After), amount(done.Before), how)
+	return err
 }

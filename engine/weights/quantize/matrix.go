@@ -17,61 +17,44 @@ const perWord = 4
 
 // quantised are the tensors that a matrix becomes: its codes, and their scales, which the codes leave behind as they are written.
 func (j *job) quantised(e weights.Entry) []weights.Part {
-	rows, cols := e.Shape[0], e.Shape[1]
-	q := &rounder{name: e.Name, typ: types[e.Type], cols: cols, packed: j.Scheme.packed()}
-	codes := weights.Part{Name: e.Name, Type: "I8", Shape: e.Shape, Data: func(w io.Writer) error { q.to = w; return j.read(q, e) }}
-	scales := weights.Part{Name: e.Name + "_scale", Type: "BF16", Shape: []int{rows, 1}, Data: func(w io.Writer) error { _, err := w.Write(q.scales); return err }}
+	count, cols := e.Shape[0], e.Shape[1]
+	q := &rounder{name: e.Name, factors: j.factors[e.Name], packed: j.Scheme.packed(), codes: make([]byte, cols, cols+perWord)}
+	codes := weights.Part{Name: e.Name, Type: "I8", Shape: e.Shape, Data: func(w io.Writer) error {
+		q.to = w
+		return j.read(newRows(types[e.Type], cols, q.round), e)
+	}}
+	scales := weights.Part{Name: e.Name + "_scale", Type: "BF16", Shape: []int{count, 1}, Data: func(w io.Writer) error { _, err := w.Write(q.scales); return err }}
 	if !q.packed {
 		return []weights.Part{codes, scales}
 	}
-	codes.Name, codes.Type, codes.Shape = e.Name+"_packed", "I32", []int{rows, (cols + perWord - 1) / perWord}
+	codes.Name, codes.Type, codes.Shape = e.Name+"_packed", "I32", []int{count, (cols + perWord - 1) / perWord}
 	shape := weights.Part{Name: e.Name + "_shape", Type: "I64", Shape: []int{2}, Data: func(w io.Writer) error {
-		return binary.Write(w, binary.LittleEndian, []int64{int64(rows), int64(cols)})
+		return binary.Write(w, binary.LittleEndian, []int64{int64(count), int64(cols)})
 	}}
 	return []weights.Part{codes, scales, shape}
 }
 
-// rounder makes codes of the rows that are written to it, in pieces of any length.
+// rounder makes codes of rows.
 type rounder struct {
-	name   string
-	typ    kernels.DType
-	cols   int
-	packed bool // codes are 128 more than they are, and rows end with whole words
-	to     io.Writer
-	row    []byte // that is not whole
-	values []float32
-	codes  []byte
-	scales []byte // bfloat16
-}
-
-func (q *rounder) Write(p []byte) (int, error) {
-	n, size := len(p), q.cols*int(q.typ.Size())
-	for len(p) > 0 {
-		take := min(len(p), size-len(q.row))
-		q.row, p = append(q.row, p[:take]...), p[take:]
-		if len(q.row) < size {
-			break
-		}
-		if err := q.round(); err != nil {
-			return 0, err
-		}
-		q.row = q.row[:0]
-	}
-	return n, nil
+	name    string
+	factors []float32 // of columns, which these are multiplied by; nil for none
+	packed  bool      // codes are 128 more than they are, and rows end with whole words
+	to      io.Writer
+	codes   []byte // of a row
+	scales  []byte // bfloat16
 }
 
 // round writes the codes of a row.
-func (q *rounder) round() error {
-	if q.values == nil {
-		q.values, q.codes = make([]float32, q.cols), make([]byte, q.cols, q.cols+perWord)
+func (q *rounder) round(values []float32) error {
+	for i, f := range q.factors {
+		values[i] *= f
 	}
-	kernels.Expand(q.values, q.typ, q.row)
-	for i, v := range q.values {
+	for i, v := range values {
 		if v != v || math.IsInf(float64(v), 0) {
 			return fmt.Errorf("tensor %q: element %d of row %d is %v, which has no code", q.name, i, len(q.scales)/2, v)
 		}
 	}
-	q.scales = binary.LittleEndian.AppendUint16(q.scales, weights.QuantizeI8(q.codes, q.values))
+	q.scales = binary.LittleEndian.AppendUint16(q.scales, weights.QuantizeI8(q.codes, values))
 	codes := q.codes
 	if q.packed {
 		for i := range codes {

@@ -19,13 +19,15 @@ import (
 
 // Options of Run.
 type Options struct {
-	Scheme   Scheme
-	Progress func(done, total int64) // bytes of tensors read; nil for none
+	Scheme    Scheme
+	Smoothing *Smoothing              // nil for none
+	Progress  func(done, total int64) // bytes of tensors read; nil for none
 }
 
 // Result is what Run has done.
 type Result struct {
 	Matrices      int   // that are quantised
+	Smoothed      int   // norms
 	Before, After int64 // bytes of tensors
 }
 
@@ -38,7 +40,7 @@ const (
 // Run writes the checkpoint of directory from, quantised, to directory to, which must be empty or not there. It is there when
 // all of it is: until then it has another name beside, and what an error leaves is removed.
 func Run(ctx context.Context, from, to string, o Options) (Result, error) {
-	if err := o.Scheme.Check(); err != nil {
+	if err := o.Check(); err != nil {
 		return Result{}, err
 	}
 	config, err := o.Scheme.newConfig(from)
@@ -62,6 +64,19 @@ func Run(ctx context.Context, from, to string, o Options) (Result, error) {
 	return j.Result, room.finish()
 }
 
+// Check refuses options that do not go together.
+func (o *Options) Check() error {
+	switch err := o.Scheme.Check(); {
+	case err != nil || o.Smoothing == nil:
+		return err
+	case o.Scheme != W8A8:
+		return fmt.Errorf("smoothing (--calibration) is for activations that are quantised, which %s leaves alone", o.Scheme)
+	case !(o.Smoothing.Strength >= 0 && o.Smoothing.Strength <= 1):
+		return fmt.Errorf("smoothing strength is %g, want 0 to 1", o.Smoothing.Strength)
+	}
+	return nil
+}
+
 // job is a run.
 type job struct {
 	Options
@@ -70,12 +85,24 @@ type job struct {
 	checkpoint *weights.Checkpoint
 	from, room string
 	done       int64
+	total      int64                // bytes that are to be read
+	norms      map[string][]byte    // that are smoothed: what becomes of them
+	factors    map[string][]float32 // of the columns of the matrices behind them
 }
 
 func (j *job) run(config []byte) error {
 	entries := j.checkpoint.Entries()
+	if !slices.ContainsFunc(entries, isProjection) {
+		return fmt.Errorf("%s has no projections of a decoder (matrices called ..._proj.weight), which are what is quantised", j.from)
+	}
 	for _, e := range entries {
 		j.Before += e.Bytes
+	}
+	j.total = j.Before
+	if j.Smoothing != nil {
+		if err := j.smooth(entries); err != nil {
+			return err
+		}
 	}
 	index := map[string]string{}
 	files := j.checkpoint.Files()
@@ -84,9 +111,6 @@ func (j *job) run(config []byte) error {
 		if err := j.file(filepath.Base(f.Path), own, index); err != nil {
 			return err
 		}
-	}
-	if j.Matrices == 0 {
-		return fmt.Errorf("%s has no projections of a decoder (matrices called ..._proj.weight), which are what is quantised", j.from)
 	}
 	if err := j.copyOthers(); err != nil {
 		return err
@@ -107,7 +131,7 @@ func (j *job) file(name string, entries []weights.Entry, index map[string]string
 			parts = append(parts, j.quantised(e)...)
 			j.Matrices++
 		} else {
-			parts = append(parts, weights.Part{Name: e.Name, Type: e.Type, Shape: e.Shape, Data: func(w io.Writer) error { return j.read(w, e) }})
+			parts = append(parts, weights.Part{Name: e.Name, Type: e.Type, Shape: e.Shape, Data: func(w io.Writer) error { return j.keep(w, e) }})
 		}
 	}
 	for i := range parts {
@@ -122,6 +146,17 @@ func isProjection(e weights.Entry) bool {
 	return len(e.Shape) == 2 && strings.HasSuffix(e.Name, "_proj.weight") && slices.Contains([]string{"BF16", "F16", "F32"}, e.Type)
 }
 
+// keep writes a tensor that is not quantised.
+func (j *job) keep(w io.Writer, e weights.Entry) error {
+	if norm, ok := j.norms[e.Name]; ok {
+		if _, err := w.Write(norm); err != nil {
+			return err
+		}
+		w = io.Discard
+	}
+	return j.read(w, e)
+}
+
 // read writes the bytes of a tensor to w.
 func (j *job) read(w io.Writer, e weights.Entry) error {
 	if err := j.ctx.Err(); err != nil {
@@ -131,7 +166,7 @@ func (j *job) read(w io.Writer, e weights.Entry) error {
 		return err
 	}
 	if j.done += e.Bytes; j.Progress != nil {
-		j.Progress(j.done, j.Before)
+		j.Progress(j.done, j.total)
 	}
 	return nil
 }
