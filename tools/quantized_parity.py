@@ -3,9 +3,9 @@
 
 Usage: quantized_parity.py BINARY [MODEL ...]    needs torch, transformers==5.5.4, compressed-tensors==0.20.0
 
-A MODEL is a directory with weights in bf16; without one it is the demo model. Each becomes W8A8 and W8A16. The scores of every prompt's
-tokens, as the server echoes them, are beside those of transformers in float32, which are beside those of transformers in bfloat16. It fails
-where transformers does not read the scheme out of the checkpoint, or the server is, on average, 1.5 times as far off as transformers' bfloat16.
+A MODEL is a directory with weights in bf16; without one it is the demo model. Each becomes W8A8, the same smoothed, and W8A16. The scores of
+every prompt's tokens, as the server echoes them, are beside those of transformers in float32, which are beside those of transformers in
+bfloat16, and beside those of the model that is not quantised, in float32, of which this tells what quantising costs. It fails where transformers does not read the scheme out of the checkpoint, or the server is, on average, 1.5 times as far off as transformers' bfloat16.
 """
 import json
 import pathlib
@@ -21,7 +21,9 @@ import transformers
 from transformers import AutoModelForCausalLM, CompressedTensorsConfig
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+HELD_OUT = ROOT / "engine/demo/testdata/held_out.jsonl"
 PROMPTS = 24
+WAYS = {"W8A8": [], "W8A8, smoothed": ["--calibration", str(HELD_OUT)], "W8A16": ["--scheme", "W8A16"]}
 
 
 def ask(port, path, body=None):
@@ -79,22 +81,25 @@ def main():
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     binary, models = sys.argv[1], sys.argv[2:] or [str(ROOT / "engine/demo/files")]
-    prompts = [json.loads(line)["prompt"] for line in (ROOT / "engine/demo/testdata/held_out.jsonl").read_text().splitlines()[:PROMPTS]]
+    prompts = [json.loads(line)["prompt"] for line in HELD_OUT.read_text().splitlines()[:PROMPTS]]
     wrong = []
     for model in models:
-        for scheme in ("W8A8", "W8A16"):
+        plain = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32, attn_implementation="eager").eval()
+        for way, arguments in WAYS.items():
             with tempfile.TemporaryDirectory() as temporary:
-                directory = pathlib.Path(temporary) / scheme
-                subprocess.run([binary, "model", "quantize", model, "--out", str(directory), "--scheme", scheme], check=True)
+                directory = pathlib.Path(temporary) / "int8"
+                subprocess.run([binary, "model", "quantize", model, "--out", str(directory), *arguments], check=True, stdout=subprocess.DEVNULL)
                 ours = served(binary, directory, prompts)
                 exact, half = (
                     [scores(m, tokens) for tokens, _ in ours]
-                    for m in (loaded(directory, dtype, scheme == "W8A8") for dtype in (torch.float32, torch.bfloat16))
+                    for m in (loaded(directory, dtype, way != "W8A16") for dtype in (torch.float32, torch.bfloat16))
                 )
             (worst, mean), (half_worst, half_mean) = off([s for _, s in ours], exact), off(half, exact)
-            print(f"{model} {scheme}: {sum(len(s) for _, s in ours)} scores, worst {worst:.4f}, mean {mean:.4f}; transformers in bfloat16 {half_worst:.4f}, {half_mean:.4f}", flush=True)
+            cost, cost_mean = off(exact, [scores(plain, tokens) for tokens, _ in ours])
+            print(f"{model} {way}: {sum(len(s) for _, s in ours)} scores, worst {worst:.4f}, mean {mean:.4f}; transformers in bfloat16 {half_worst:.4f}, {half_mean:.4f}; "
+                  f"quantising costs {cost:.4f}, {cost_mean:.4f}", flush=True)
             if mean > 1.5 * half_mean:
-                wrong.append(f"{model} {scheme}")
+                wrong.append(f"{model} {way}")
     if wrong:
         sys.exit(f"too far: {wrong}")
 
