@@ -41,8 +41,8 @@ def openvino(args):
     core = ov.Core()
     model = core.read_model(f"{args.model}/openvino_model.xml")
     keep_last_position(model)
-    # Weights alone in int8 are multiplied in int8 where activations are quantised in groups as they come: those of 896 were
-    # the fastest of 32 (the default), 128, 256, 896 and a whole row.
+    # Weights alone in int8 are multiplied in int8 where activations are quantised in groups as they come: those of 128
+    # to 896 are 1.3 times as fast as those of 32 (the default), and twice as fast as whole rows.
     config = {
         "INFERENCE_PRECISION_HINT": "bf16", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": args.threads,
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": 896,
