@@ -27,6 +27,7 @@ type Sweep struct {
 	Label      string // of the server
 	Workload   string
 	Saturation float64                                        // requests a second; 0: measured first
+	Multiples  []float64                                      // of the saturation, to send at, +Inf for all at once; none: the paper's
 	Requests   func(rate float64) ([]workload.Request, error) // the workload at a rate
 }
 
@@ -50,7 +51,9 @@ func (s Sweep) Run(ctx context.Context, measure Measure, progress io.Writer) ([]
 	if s.Saturation == 0 {
 		rates = append(rates, math.Inf(1))
 	}
-	rates = append(rates, Multiples...)
+	if rates = append(rates, s.Multiples...); len(s.Multiples) == 0 {
+		rates = append(rates, Multiples...)
+	}
 	x := s.Saturation
 	for run, multiple := range rates {
 		rate := multiple * x
@@ -70,7 +73,7 @@ func (s Sweep) Run(ctx context.Context, measure Measure, progress io.Writer) ([]
 		if p.Failed == p.Requests {
 			return points, fmt.Errorf("at %.3g requests/s all %d requests failed: %s", rate, p.Failed, records[0].Err)
 		}
-		if math.IsInf(rate, 1) {
+		if x == 0 { // the first run, with all at once
 			x = p.Throughput
 		}
 		points = append(points, p)

@@ -84,6 +84,15 @@ func TestSweepWithGivenSaturationSkipsItsMeasurement(t *testing.T) {
 	}
 }
 
+func TestSweepTakesTheMultiplesItIsGiven(t *testing.T) {
+	s := sweep()
+	s.Saturation, s.Multiples = 8, []float64{math.Inf(1), 0.5}
+	points, err := s.Run(t.Context(), queue(time.Millisecond), io.Discard)
+	if err != nil || len(points) != 2 || !math.IsInf(points[0].Rate, 1) || points[1].Rate != 4 {
+		t.Fatalf("%+v, %v", points, err)
+	}
+}
+
 func TestSweepStopsWhereAllFails(t *testing.T) {
 	_, err := sweep().Run(t.Context(), func(context.Context, []workload.Request) ([]load.Record, error) {
 		return []load.Record{{Err: "the queue is full"}}, nil

@@ -8,20 +8,23 @@ stop() {
 }
 trap 'stop; rm -rf "$work"' EXIT
 
-# serve PORT MODELS OR FLAGS...: a server that is ready.
-serve() {
-  local port=$1
-  shift
-  "$binary" serve "$@" --port "$port" --no-access-log --log-level warn &
+# launch PORT PATH COMMAND...: a server that answers at the path.
+launch() {
+  local port=$1 path=$2
+  shift 2
+  "$@" &
   servers+=($!)
-  for _ in $(seq 600); do
-    curl -fs "localhost:$port/ready" >/dev/null && return
+  for _ in $(seq 1500); do
+    curl -fs "localhost:$port$path" >/dev/null && return
     kill -0 "${servers[-1]}" 2>/dev/null || break
     sleep 0.2
   done
   echo "the server on port $port does not get ready" >&2
   exit 1
 }
+
+# serve PORT MODELS OR FLAGS...: a server that is ready.
+serve() { launch "$1" /ready "$binary" serve "${@:2}" --port "$1" --no-access-log --log-level warn; }
 
 # serve_models PORT "{a model's entry}"... [-- FLAGS...]: a server of models as a configuration has them.
 serve_models() {

@@ -1,4 +1,4 @@
-// Package workload makes the paper's two workloads at any scale, says when their requests arrive,
+// Package workload makes the paper's two workloads and one of short prompts at any scale, says when their requests arrive,
 // and reads and writes traces of requests. The same seed gives the same bytes.
 package workload
 
@@ -139,14 +139,19 @@ func CreditVerification() Spec {
 	return Spec{Name: "credit-verification", Users: 60, PerUser: 1, Profile: Lengths{Min: 40000, Max: 60000}}
 }
 
+// ShortPrompts are 100 prompts of 150 tokens, the length of a post, that share nothing.
+func ShortPrompts() Spec {
+	return Spec{Name: "short-prompts", Users: 100, PerUser: 1, Profile: Lengths{Min: 150, Max: 150}}
+}
+
 // Named returns the workload of that name.
 func Named(name string) (Spec, error) {
-	for _, s := range []Spec{PostRecommendation(), CreditVerification()} {
+	for _, s := range []Spec{PostRecommendation(), CreditVerification(), ShortPrompts()} {
 		if s.Name == name {
 			return s, nil
 		}
 	}
-	return Spec{}, fmt.Errorf("unknown workload %q: it is neither post-recommendation nor credit-verification", name)
+	return Spec{}, fmt.Errorf("unknown workload %q: it is none of post-recommendation, credit-verification and short-prompts", name)
 }
 
 // Scale multiplies all lengths by tokens and the number of users by users, keeping at least one of

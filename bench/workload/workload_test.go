@@ -22,7 +22,7 @@ func generate(t *testing.T, s Spec, a Arrivals, seed uint64) []Request {
 	return requests
 }
 
-func TestPaperWorkloads(t *testing.T) {
+func TestWorkloads(t *testing.T) {
 	for _, c := range []struct {
 		spec                     Spec
 		requests, users          int
@@ -31,6 +31,7 @@ func TestPaperWorkloads(t *testing.T) {
 	}{
 		{PostRecommendation(), 1000, 20, 11150, 17150, 13000, 15300},
 		{CreditVerification(), 60, 60, 40000, 60000, 47000, 53000},
+		{ShortPrompts(), 100, 100, 150, 150, 150, 150},
 	} {
 		t.Run(c.spec.Name, func(t *testing.T) {
 			requests := generate(t, c.spec, Arrivals{Rate: math.Inf(1)}, 7)

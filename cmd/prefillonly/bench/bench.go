@@ -56,7 +56,7 @@ func (f *benchFlags) register(command *cobra.Command) {
 	flags.IntVar(&f.client.MaxConcurrency, "max-concurrency", 0, "most requests in flight; with all requests due at once, a closed loop (default: no bound)")
 	flags.BoolVar(&f.client.Text, "text", false, "send synthetic prompts as words rather than as token ids")
 	flags.StringVar(&f.vocabulary, "vocabulary", "100:1000", "range of the token ids in synthetic prompts, LOW:HIGH, HIGH not included")
-	flags.StringVar(&f.workload, "workload", "post-recommendation", "post-recommendation, credit-verification, or a trace file")
+	flags.StringVar(&f.workload, "workload", "post-recommendation", "post-recommendation, credit-verification, short-prompts, or a trace file")
 	flags.Float64Var(&f.scale, "scale", 1, "multiply the workload's lengths in tokens")
 	flags.Float64Var(&f.scaleUsers, "scale-users", 1, "multiply the workload's number of users")
 	flags.BoolVar(&f.sessions, "sessions", false, "users arrive as a Poisson process, and each one's requests follow --gap apart (default: every request is an arrival of its own)")
@@ -64,7 +64,7 @@ func (f *benchFlags) register(command *cobra.Command) {
 	flags.IntVar(&f.prompts, "num-prompts", 0, "send only the first requests of the workload (default: all)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of lengths, contents and arrivals")
 	flags.StringVar(&f.csv, "csv", "", "write the measurements to this file")
-	usage.CompleteFlag(command, "workload", cobra.FixedCompletions([]string{workload.PostRecommendation().Name, workload.CreditVerification().Name}, cobra.ShellCompDirectiveDefault))
+	usage.CompleteFlag(command, "workload", cobra.FixedCompletions([]string{workload.PostRecommendation().Name, workload.CreditVerification().Name, workload.ShortPrompts().Name}, cobra.ShellCompDirectiveDefault))
 }
 
 // prepare reads what the flags name and connects to the server.
@@ -167,6 +167,19 @@ func parseRate(text string) (float64, error) {
 	return rate, workload.Arrivals{Rate: rate}.Validate()
 }
 
+// parseMultiples reads numbers between commas, inf among them; an empty text is an empty list.
+func parseMultiples(text string) ([]float64, error) {
+	var list []float64
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
+		m, err := strconv.ParseFloat(part, 64)
+		if err != nil || !(m > 0) {
+			return nil, cli.UsageError("multiple %q of %q is neither a number above 0 nor inf", part, text)
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
 func newBenchServeCommand() *cobra.Command {
 	var f benchFlags
 	var rateText, save string
@@ -216,17 +229,22 @@ func newBenchServeCommand() *cobra.Command {
 func newBenchSweepCommand() *cobra.Command {
 	var f benchFlags
 	var sweep bench.Sweep
+	var multiples string
 	command := &cobra.Command{
 		Use:   "sweep",
 		Short: "Measure saturation x, then latency at x/4, x/2, x, 2x, 3x and 4x requests per second",
 		Long: `Sends the whole workload at once and takes the answered requests per second as the saturation x,
-then replays it at x/4, x/2, x, 2x, 3x and 4x, as the paper does. To compare servers at the same
+then replays it at x/4, x/2, x, 2x, 3x and 4x, as the paper does, or at other multiples of x. To compare servers at the same
 rates, give the x that one of them reached to the others by --saturation.`,
 		Example: `  prefillonly bench sweep --scale 0.05 --label prefillonly --csv sweep.csv
   prefillonly bench sweep --scale 0.05 --label vllm --saturation 11.7 --base-url http://127.0.0.1:9000 --csv vllm.csv
   prefillonly bench plot sweep.csv vllm.csv --out figures`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			var err error
+			if sweep.Multiples, err = parseMultiples(multiples); err != nil {
+				return err
+			}
 			sweep.Requests = f.requests
 			sweep.Workload = f.workload
 			if _, err := f.requests(1); err != nil {
@@ -249,6 +267,7 @@ rates, give the x that one of them reached to the others by --saturation.`,
 	f.register(command)
 	command.Flags().StringVar(&sweep.Label, "label", "prefillonly", "name of the server in the CSV and the figures")
 	command.Flags().Float64Var(&sweep.Saturation, "saturation", 0, "requests per second to take as x (default: measure it)")
+	command.Flags().StringVar(&multiples, "multiples", "", "multiples of x to send at, inf for all at once (default: 0.25,0.5,1,2,3,4)")
 	return command
 }
 
