@@ -193,7 +193,7 @@ func TestCompletion(t *testing.T) {
 		{"serve ", ":16"},
 		{"keygen f", "frontend :4"},
 		{"simulate flo", "flood :4"},
-		{"bench serve --workload p", "post-recommendation credit-verification :0"},
+		{"bench serve --workload p", "post-recommendation credit-verification short-prompts :0"},
 	} {
 		if got := strings.Join(complete(strings.Split(c.words, " ")...), " "); got != c.want {
 			t.Errorf("%q: %q is offered, want %q", c.words, got, c.want)
