@@ -13,7 +13,7 @@ const (
 	BF16
 	F16
 	F8E4M3 // weights of linear layers alone, with a scale for each row; see E4M3
-	I8     // weights of linear layers alone, with a scale for each row; see QuantizeI8
+	I8     // weights of linear layers and LM heads alone, with a scale for each row; see QuantizeI8
 )
 
 // Size is the number of bytes of one element.
@@ -126,7 +126,15 @@ func (t HostTensor) CheckBeside(first HostTensor) error {
 	return t.Check()
 }
 
-// CheckUnquantized is Check for tensors that are not weights of linear layers: these may not be
+// CheckTable is Check for tables, which may be I8 and not F8E4M3.
+func (t HostTensor) CheckTable() error {
+	if t.Type == F8E4M3 {
+		return fmt.Errorf("tensor %q is %s, which only the weights of linear layers may be", t.Name, t.Type)
+	}
+	return t.Check()
+}
+
+// CheckUnquantized is Check for tensors that are neither weights of linear layers nor tables: these may not be
 // codes.
 func (t HostTensor) CheckUnquantized() error {
 	if t.Type.Scaled() {
@@ -148,8 +156,8 @@ type Linear interface {
 	Out() int
 }
 
-// Table is a matrix whose rows are looked up (embedding) or dotted with (LM head). It holds 0 bytes where
-// the checkpoint's own mapping is used.
+// Table is a matrix whose rows are looked up (embedding) or dotted with (LM head, which alone may be I8). It holds 0
+// bytes where the checkpoint's own mapping is used.
 type Table interface {
 	Held
 	Rows() int
@@ -222,7 +230,8 @@ type AttentionSpec struct {
 // For weights in I8 each row of activations is quantised too, after it is rounded to ActType, as QuantizeI8
 // does; one of several ranks quantises its part of a row by itself. Products of codes are summed exactly, in int32,
 // and each sum, as float32, is multiplied by its column's scale and then by its row's. Of WeightOnly weights, codes
-// and activations are multiplied in ActType, with the column's scale applied to the weight or to the sum.
+// and activations are multiplied in ActType, with the column's scale applied to the weight or to the sum. The same holds
+// for an LM head in I8, whose rows are the columns of its products.
 //
 // The bits of a row's result depend on nothing but that row's inputs: not on the number of rows of
 // the call, on the row's place, on the threads, nor on other segments.
@@ -242,7 +251,8 @@ type Backend interface {
 	NewLinear(parts []HostTensor, bias []HostTensor) (Linear, error)
 	// NewGatedLinear packs gate and up projections for MLP.
 	NewGatedLinear(gate, up HostTensor) (Linear, error)
-	// NewTable takes an embedding or LM head. The data must stay mapped while the table lives.
+	// NewTable takes an embedding or LM head; what is I8 is for Logits alone. The data must stay mapped while the table
+	// lives.
 	NewTable(t HostTensor) (Table, error)
 	NewVector(t HostTensor) (Vector, error)
 	// NewRope makes the angles pos*invFreq[i] (product and angle in float32, as transformers does)
@@ -255,7 +265,7 @@ type Backend interface {
 	// with matrices up to maxIn x maxOut, of which the largest in codes are given; used to plan memory.
 	ScratchBytes(rows, maxIn, maxOut int, largest LargestCodes) int64
 
-	// Embed sets x[i] = table[ids[i]].
+	// Embed sets x[i] = table[ids[i]]. Sync returns an error for an id beyond the table, and for a table of I8.
 	Embed(x Mat, table Table, ids []uint32)
 	// NormLinear sets dst = RMSNorm(x; w, eps) l^T + bias, for Q, K and V.
 	NormLinear(dst Mat, x Mat, w Vector, eps float32, l Linear)

@@ -18,6 +18,7 @@ func RunInt8OfRanks(t *testing.T, open Open, tol Tolerance, ranks int) {
 		t.Run(map[bool]string{false: "activations too", true: "weights"}[s.weightOnly], func(t *testing.T) {
 			t.Run("Linears", s.testLinears)
 			t.Run("MLP", s.testMLP)
+			t.Run("Head", s.testHead)
 			t.Run("Rows", s.testRows)
 			t.Run("Extremes", s.testExtremes)
 		})
@@ -175,10 +176,53 @@ func (s int8Suite) testMLP(t *testing.T) {
 	}
 }
 
+// testHead computes logits of all columns and of listed ones.
+func (s int8Suite) testHead(t *testing.T) {
+	for _, c := range []struct{ rows, vocabulary, hidden int }{{1, 531, 72}, {3, 64, 63}, {5, 33, 897}, {40, 531, 72}, {64, 1, 130}} {
+		t.Run(fmt.Sprintf("%dx%dx%d", c.rows, c.vocabulary, c.hidden), func(t *testing.T) {
+			d := s.device(t)
+			w := d.weight("head", kernels.I8, c.vocabulary, c.hidden, 1)
+			table, err := d.NewTable(w.tensor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer table.Free()
+			norm, normValues := d.normWeight(c.hidden)
+			values := rounded(kernels.F32, d.normal(c.rows*c.hidden, 2))
+			x := d.mat(kernels.F32, c.rows, c.hidden, values)
+			all := d.mat(kernels.F32, c.rows, c.vocabulary, nil)
+			d.Logits(all, x, norm, normEps, table, nil)
+			want := s.operand(d, matrix{c.rows, c.hidden, values}.normed(normValues, normEps)).timesTransposed(w.matrix, nil)
+			got := matrix{c.rows, c.vocabulary, d.values(all)}
+			d.check("all", s.computed(), got.v, want.v)
+
+			last := uint32(c.vocabulary - 1)
+			ids := []uint32{last, last / 2, last / 2, 0, last / 3}
+			some := d.mat(kernels.F32, c.rows, len(ids), nil)
+			d.Logits(some, x, norm, normEps, table, ids)
+			d.check("picked", s.listed(), d.values(some), got.columns(ids))
+
+			d.Embed(d.mat(kernels.F32, 1, c.hidden, nil), table, []uint32{0})
+			if d.Sync() == nil {
+				t.Error("an embedding in int8 is looked up without an error")
+			}
+		})
+	}
+}
+
+// listed is how far logits of listed columns may be from those of all: sums of products of codes are exact, others may be
+// taken in another order.
+func (s int8Suite) listed() Tolerance {
+	if s.weightOnly {
+		return s.tol
+	}
+	return Tolerance{}
+}
+
 func (s int8Suite) testRows(t *testing.T) {
 	const n = 600
 	d := s.device(t)
-	s.rowsOf(t, d, n, d.linearOps(int8Ops, n)[:3])
+	s.rowsOf(t, d, n, d.linearOps(int8Ops, n))
 }
 
 // SameBitsOfInt8 tests that two ways to open a backend, such as with more threads, give the same bits.

@@ -25,7 +25,7 @@ func (s suite) testMalformed(t *testing.T) {
 	integers.Name, integers.Type = "int8", kernels.I8
 	alone := integers
 	alone.Name, alone.WeightOnly = "int8 alone", true
-	_, int8Table := d.NewTable(integers)
+	_, unscaledTable := d.NewTable(kernels.HostTensor{Name: "int8", Type: kernels.I8, Rows: 4, Cols: 4, Data: make([]byte, 16)})
 	_, int8Vector := d.NewVector(integers)
 	_, fp8Table := d.NewTable(fp8)
 	_, fp8Vector := d.NewVector(fp8)
@@ -47,7 +47,7 @@ func (s suite) testMalformed(t *testing.T) {
 		"int8 beside others":  linear([]kernels.HostTensor{square, integers}, nil),
 		"int8 beside FP8":     linear([]kernels.HostTensor{integers, fp8}, nil),
 		"int8 in two ways":    linear([]kernels.HostTensor{alone, integers}, nil),
-		"int8 embedding":      int8Table,
+		"int8 head unscaled":  unscaledTable,
 		"int8 vector":         int8Vector,
 	} {
 		if err == nil {

@@ -64,6 +64,17 @@ func rotate(x []float64, freq []float32, scale float64, pos int) []float64 {
 	return out
 }
 
+// columns are the listed ones of every row, row after row.
+func (m matrix) columns(ids []uint32) []float64 {
+	var picked []float64
+	for i := range m.rows {
+		for _, id := range ids {
+			picked = append(picked, m.row(i)[id])
+		}
+	}
+	return picked
+}
+
 // attend is softmax(q k^T scale) v over keys [from, to).
 func attend(q []float64, keys, values [][]float64, from, to int, scale float64) []float64 {
 	scores := make([]float64, to-from)

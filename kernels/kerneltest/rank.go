@@ -19,7 +19,9 @@ func (s suite) testRank(t *testing.T) {
 		t.Run("MLPProduct/"+typ.String(), func(t *testing.T) { s.testMLPProduct(d.within(t), rank, typ) })
 		t.Run("AddSum/"+typ.String(), func(t *testing.T) { s.testAddSum(d.within(t), rank, typ) })
 	}
-	t.Run("SubTable", func(t *testing.T) { s.testSubTable(d.within(t), rank) })
+	for _, typ := range []kernels.DType{kernels.BF16, kernels.I8} {
+		t.Run("SubTable/"+typ.String(), func(t *testing.T) { s.testSubTable(d.within(t), rank, typ) })
+	}
 }
 
 func (s suite) testProduct(d *device, rank kernels.Rank, typ kernels.DType) {
@@ -84,9 +86,9 @@ func (s suite) testAddSum(d *device, rank kernels.Rank, typ kernels.DType) {
 	d.check("c alone", Tolerance{}, d.values(x), want)
 }
 
-func (s suite) testSubTable(d *device, rank kernels.Rank) {
+func (s suite) testSubTable(d *device, rank kernels.Rank, typ kernels.DType) {
 	const rows, vocabulary, hidden, from, to = 3, 200, 64, 40, 137
-	table, err := d.NewTable(d.weight("head", kernels.BF16, vocabulary, hidden, 1).tensor)
+	table, err := d.NewTable(d.weight("head", typ, vocabulary, hidden, 1).tensor)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -77,7 +77,11 @@ func (d *device) linearOps(shape opsShape, n int) []rowsOp {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(gated.Free)
-	table, err := d.NewTable(d.weight("head", kernels.BF16, vocabulary, hidden, 1).tensor)
+	headType := kernels.BF16
+	if shape.typ == kernels.I8 {
+		headType = kernels.I8
+	}
+	table, err := d.NewTable(d.weight("head", headType, vocabulary, hidden, 1).tensor)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -8,22 +8,6 @@ import (
 
 var _ kernels.Encoders = (*Backend)(nil)
 
-// AddEmbed adds table[ids[i]] to x[i].
-func (b *Backend) AddEmbed(x kernels.Mat, t kernels.Table, ids []uint32) {
-	more := newRows(x.Rows, x.Cols)
-	rows := t.(*table)
-	for i, id := range ids {
-		if int(id) >= rows.Rows() {
-			b.fail("token %d is outside the table of %d rows", id, rows.Rows())
-			continue
-		}
-		rows.row(more[i], int(id))
-		for j, v := range row(x, i) {
-			row(x, i)[j] = v + more[i][j]
-		}
-	}
-}
-
 // LayerNorm sets dst to n(x).
 func (b *Backend) LayerNorm(dst, x kernels.Mat, n kernels.Norm) {
 	for i, r := range normalised(x, n) {

@@ -9,18 +9,6 @@ import (
 // columnsPerTask is how many output columns one goroutine computes at a time.
 const columnsPerTask = 32
 
-// Embed sets x[i] = table[ids[i]].
-func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
-	rows := t.(*table)
-	for i, id := range ids {
-		if int(id) >= rows.Rows() {
-			b.fail("token %d is outside the table of %d rows", id, rows.Rows())
-			continue
-		}
-		rows.row(row(x, i), int(id))
-	}
-}
-
 // NormLinear sets dst = RMSNorm(x; w, eps) l^T + bias.
 func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
 	b.multiply(rowsOf(dst), normRows(x, w, eps), l.(*linear), false)
@@ -50,35 +38,6 @@ func (b *Backend) activations(x kernels.Mat, w kernels.Vector, eps float32, gate
 		hidden[i] = g
 	})
 	return hidden
-}
-
-// Logits sets dst[i][j] = RMSNorm(x[i]; w, eps) . table[ids[j]], over the whole table if ids is nil.
-func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {
-	rows := t.(*table)
-	for _, id := range ids {
-		if int(id) >= rows.Rows() {
-			b.fail("token %d is outside the table of %d rows", id, rows.Rows())
-			return
-		}
-	}
-	n := len(ids)
-	if ids == nil {
-		n = rows.Rows()
-	}
-	in, out := normRows(x, w, eps), rowsOf(dst)
-	parallel((n+columnsPerTask-1)/columnsPerTask, func(task int) {
-		weight := make([]float32, rows.Cols())
-		for j := task * columnsPerTask; j < min(n, (task+1)*columnsPerTask); j++ {
-			id := j
-			if ids != nil {
-				id = int(ids[j])
-			}
-			rows.row(weight, id)
-			for i := range in {
-				out[i][j] = dot(in[i], weight)
-			}
-		}
-	})
 }
 
 // newRows makes n rows of the given width.

@@ -32,11 +32,3 @@ func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
 		}
 	})
 }
-
-// SubTable is rows [from, to) of the same mapping.
-func (b *Backend) SubTable(t kernels.Table, from, to int) kernels.Table {
-	part := t.(*table).t
-	width := part.Cols * int(part.Type.Size())
-	part.Rows, part.Data = to-from, part.Data[from*width:to*width]
-	return &table{part}
-}

@@ -24,20 +24,6 @@ func (l *linear) Bytes() int64 {
 }
 func (l *linear) Free() { l.weight, l.codes, l.scale, l.bias = nil, nil, nil, nil }
 
-// table keeps the checkpoint's own mapping and expands rows when they are used.
-type table struct{ t kernels.HostTensor }
-
-func (t *table) Rows() int    { return t.t.Rows }
-func (t *table) Cols() int    { return t.t.Cols }
-func (t *table) Bytes() int64 { return 0 }
-func (t *table) Free()        { t.t.Data = nil }
-
-// row expands row i into dst.
-func (t *table) row(dst []float32, i int) {
-	width := t.t.Cols * int(t.t.Type.Size())
-	kernels.Expand(dst, t.t.Type, t.t.Data[i*width:(i+1)*width])
-}
-
 type vector struct{ weight []float32 }
 
 func (v *vector) Len() int     { return len(v.weight) }
@@ -114,14 +100,6 @@ func (b *Backend) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, e
 		return nil, fmt.Errorf("ref: gate %q has %d rows, up %q has %d", gate.Name, gate.Rows, up.Name, up.Rows)
 	}
 	return b.NewLinear([]kernels.HostTensor{gate, up}, nil)
-}
-
-// NewTable keeps t's data as it is.
-func (b *Backend) NewTable(t kernels.HostTensor) (kernels.Table, error) {
-	if err := t.CheckUnquantized(); err != nil {
-		return nil, fmt.Errorf("ref: %w", err)
-	}
-	return &table{t}, nil
 }
 
 // NewVector expands t to float32.
