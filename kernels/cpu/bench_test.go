@@ -172,29 +172,41 @@ func BenchmarkLinear(b *testing.B) {
 
 // BenchmarkLogits runs the LM head over the whole vocabulary; its floor is reading the table once.
 func BenchmarkLogits(b *testing.B) {
-	const vocabulary = 151936
-	for _, rows := range []int{1, 16, 256} {
-		b.Run(fmt.Sprint(rows), func(b *testing.B) {
-			backend := newBackend(b)
-			x := newMat(b, backend, rows, hidden, kernels.F32)
-			norm := must[kernels.Vector](b)(backend.NewVector(tensor(1, hidden)))
-			table := must[kernels.Table](b)(backend.NewTable(tensor(vocabulary, hidden)))
-			defer table.Free()
-			dst := newMat(b, backend, rows, vocabulary, kernels.F32)
-			shortest := time.Hour
-			for b.Loop() {
-				start := time.Now()
-				backend.Logits(dst, x, norm, 1e-6, table, nil)
-				shortest = min(shortest, time.Since(start))
-			}
-			if err := backend.Sync(); err != nil {
-				b.Fatal(err)
-			}
-			read := 2 * float64(vocabulary) * hidden
-			b.ReportMetric(read/float64(shortest.Nanoseconds()), "GB/s")
-			b.ReportMetric(read*float64(rows)/float64(shortest.Nanoseconds()), "GFLOP/s")
-		})
+	for _, c := range []struct {
+		name    string
+		make    func(rows, cols int) kernels.HostTensor
+		element float64 // bytes
+	}{
+		{"bf16", tensor, 2},
+		{"w8a16", quantised(kernels.I8, true), 1},
+		{"w8a8", quantised(kernels.I8, false), 1},
+	} {
+		for _, rows := range []int{1, 8, 16, 256} {
+			b.Run(fmt.Sprintf("%s/%d", c.name, rows), func(b *testing.B) { benchLogits(b, c.make, c.element, rows) })
+		}
 	}
+}
+
+func benchLogits(b *testing.B, make func(rows, cols int) kernels.HostTensor, element float64, rows int) {
+	const vocabulary = 151936
+	backend := newBackend(b)
+	x := newMat(b, backend, rows, hidden, kernels.F32)
+	norm := must[kernels.Vector](b)(backend.NewVector(tensor(1, hidden)))
+	table := must[kernels.Table](b)(backend.NewTable(make(vocabulary, hidden)))
+	defer table.Free()
+	dst := newMat(b, backend, rows, vocabulary, kernels.F32)
+	shortest := time.Hour
+	for b.Loop() {
+		start := time.Now()
+		backend.Logits(dst, x, norm, 1e-6, table, nil)
+		shortest = min(shortest, time.Since(start))
+	}
+	if err := backend.Sync(); err != nil {
+		b.Fatal(err)
+	}
+	elements, ns := vocabulary*float64(hidden), float64(shortest.Nanoseconds())
+	b.ReportMetric(element*elements/ns, "GB/s")
+	b.ReportMetric(2*elements*float64(rows)/ns, "GFLOP/s")
 }
 
 // quantised makes a matrix of random codes.

@@ -5,6 +5,7 @@ package cpu_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"strconv"
@@ -79,36 +80,75 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// Listed rows of a table give the bits that all rows give, at a vocabulary that fills no panel.
+// Listed rows of a table, and rows of a part of it, give the bits that all rows give, at a vocabulary that fills no panel.
 func TestLogitsOfListedRows(t *testing.T) {
-	const vocabulary, width, rows = 1001, 48, 5
+	const vocabulary, width = 1001, 48
 	b := newBackend(t)
-	table, err := b.NewTable(tensor(vocabulary, width))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Free()
 	norm, err := b.NewVector(tensor(1, width))
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := make([]float32, rows*width)
-	for i := range values {
-		values[i] = float32(i%17) - 8
+	for _, head := range []kernels.HostTensor{tensor(vocabulary, width), quantised(kernels.I8, false)(vocabulary, width), quantised(kernels.I8, true)(vocabulary, width)} {
+		for i := range head.Scale {
+			head.Scale[i] = float32(1 + i%7)
+		}
+		for _, rows := range []int{1, 5, 600} {
+			t.Run(fmt.Sprintf("%s-%t-%d", head.Type, head.WeightOnly, rows), func(t *testing.T) { testListedRows(t, b, head, norm, rows) })
+		}
 	}
-	x := upload(t, b, rows, width, values)
-	all := upload(t, b, rows, vocabulary, make([]float32, rows*vocabulary))
-	b.Logits(all, x, norm, 1e-6, table, nil)
-	ids := []uint32{1000, 0, 999, 31, 32, 33, 31}
-	some := upload(t, b, rows, len(ids), make([]float32, rows*len(ids)))
-	b.Logits(some, x, norm, 1e-6, table, ids)
-	whole, listed := download(t, b, all), download(t, b, some)
-	for i := range rows {
-		for j, id := range ids {
-			if got, want := listed[i*len(ids)+j], whole[i*vocabulary+int(id)]; got != want || got == 0 {
-				t.Errorf("row %d, token %d: %v in a list, %v among all", i, id, got, want)
+}
+
+func testListedRows(t *testing.T, b *cpu.Backend, head kernels.HostTensor, norm kernels.Vector, rows int) {
+	table, err := b.NewTable(head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Free()
+	values := make([]float32, rows*head.Cols)
+	for i := range values {
+		values[i] = float32(i*i%17) - 8
+	}
+	x := upload(t, b, rows, head.Cols, values)
+	logits := func(table kernels.Table, ids []uint32, n int) []float32 {
+		dst := upload(t, b, rows, n, make([]float32, rows*n))
+		b.Logits(dst, x, norm, 1e-6, table, ids)
+		return download(t, b, dst)
+	}
+	all := logits(table, nil, head.Rows)
+	few, most := []uint32{1000, 0, 999, 31, 32, 33, 31}, []uint32{}
+	for id := range head.Rows - 1 {
+		if id%9 != 0 {
+			most = append(most, uint32(id))
+		}
+	}
+	check := func(what string, ids []uint32, got []float32, first int) {
+		for i := range rows {
+			for j, id := range ids {
+				if got, want := got[i*len(ids)+j], all[i*head.Rows+first+int(id)]; got != want {
+					t.Fatalf("%s: row %d, token %d: %v in a list, %v among all", what, i, id, got, want)
+				}
 			}
 		}
+	}
+	for _, ids := range [][]uint32{few, most} {
+		check("listed", ids, logits(table, ids, len(ids)), 0)
+	}
+	for _, from := range []int{0, 32, 45} {
+		part, ids := b.SubTable(table, from, head.Rows-3), []uint32{}
+		for id := range part.Rows() {
+			ids = append(ids, uint32(id))
+		}
+		check("a part", ids, logits(part, nil, len(ids)), from)
+		check("listed of a part", few[1:2], logits(part, few[1:2], 1), from)
+	}
+	zeros := 0
+	for _, v := range all {
+		if v == 0 {
+			zeros++
+		}
+	}
+	if zeros > len(all)/10 {
+		t.Errorf("%d of %d logits are 0", zeros, len(all))
 	}
 }
 

@@ -7,20 +7,9 @@ package cpu
 */
 import "C"
 
-import (
-	"unsafe"
-
-	"github.com/prefillonly/prefillonly/kernels"
-)
+import "github.com/prefillonly/prefillonly/kernels"
 
 var _ kernels.Encoders = (*Backend)(nil)
-
-// AddEmbed looks rows up; an id beyond the table is an error.
-func (b *Backend) AddEmbed(x kernels.Mat, t kernels.Table, ids []uint32) {
-	if rows, ok := b.embedded("AddEmbed", x, t, ids); ok {
-		C.pf_add_embed(b.pool, &rows, t.(*table).bf16(), (*C.uint32_t)(unsafe.SliceData(ids)))
-	}
-}
 
 // normalised describes x and the layer normalisation that the operation begins with.
 func (b *Backend) normalised(op string, x kernels.Mat, n kernels.Norm) (C.pf_rows, bool) {

@@ -89,7 +89,8 @@ static size_t packed_bytes(const pf_ops *ops, int rows, int pairs)
 	return pf_plan_rows(ops, pf_min(rows, CHUNK_ROWS)).tiles * pf_tile_bytes(ops, pairs);
 }
 
-int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const pf_rows *x, const pf_linear *l)
+// normalised_product stores the products of normalised rows: elements of so many bytes.
+static int normalised_product(pf_pool *pool, pf_isa isa, pf_end end, void *dst, size_t size, size_t dst_stride, const pf_rows *x, const pf_linear *l)
 {
 	const pf_ops *ops = pf_ops_for(isa, l);
 	void *a = pf_pool_shared(pool, packed_bytes(ops, x->rows, l->pairs));
@@ -99,9 +100,14 @@ int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, c
 		pf_rows part = rows_of(x, row, rows);
 		pf_plan plan = pf_plan_rows(ops, part.rows);
 		pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .pairs = l->pairs, .k = x->cols, .x = &part});
-		multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = a, .l = l, .end = PF_STORE_BF16, .dst = dst + row * dst_stride, .stride = dst_stride});
+		multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = a, .l = l, .end = end, .dst = (char *)dst + row * dst_stride * size, .stride = dst_stride});
 	}
 	return 0;
+}
+
+int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const pf_rows *x, const pf_linear *l)
+{
+	return normalised_product(pool, isa, PF_STORE_BF16, dst, sizeof *dst, dst_stride, x, l);
 }
 
 int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *src, size_t src_stride, const pf_linear *l)
@@ -267,6 +273,80 @@ int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf
 	logits g = {ops, pool, plan, a, pairs, x->cols, table, ids, count, dst, dst_stride};
 	pf_parallel(pool, logits_task, &g, pf_ceil(count, PF_PANEL));
 	return 0;
+}
+
+// A panel has 32 columns of which a few are listed, but reading these alone would fetch all of its cache lines.
+typedef struct listing {
+	const pf_ops *ops;
+	pf_pool *pool;
+	pf_plan plan;
+	const void *a;
+	const pf_linear *l;
+	int first, count, task_count; // columns of a task
+	const uint32_t *ids;
+	float *dst;
+	size_t stride;
+} listing;
+
+static int listed(const listing *g, int i) { return g->first + (g->ids ? (int)g->ids[i] : i); }
+
+// one_panel is a matrix of panel p of l.
+static pf_linear one_panel(const pf_linear *l, int p)
+{
+	pf_linear one = *l;
+	one.codes += (size_t)p * l->pairs * PF_PANEL * 2;
+	one.scale += p * PF_PANEL;
+	if (one.starts)
+		one.starts += p * PF_PANEL;
+	one.out = pf_panel_cols(l, p);
+	one.panels = 1;
+	return one;
+}
+
+// listed_task computes the panels of its columns whole, one for those that follow one another in it, and picks.
+static void listed_task(void *arg, int task, int thread)
+{
+	const listing *g = arg;
+	char *scratch = pf_pool_scratch(g->pool, thread);
+	float *sums = (float *)(scratch + PF_SCRATCH_BYTES - PF_LISTED_BYTES);
+	int end = pf_min(g->count, (task + 1) * g->task_count);
+	for (int i = task * g->task_count; i < end;) {
+		int panel = listed(g, i) / PF_PANEL;
+		pf_linear one = one_panel(g->l, panel);
+		pf_product product = {.ops = g->ops, .plan = g->plan, .a = g->a, .l = &one, .end = PF_STORE_F32, .dst = sums, .stride = PF_PANEL};
+		g->ops->multiply(&product, (pf_part){0, g->plan.tiles, 0, 1, -1}, scratch);
+		for (; i < end && listed(g, i) / PF_PANEL == panel; i++)
+			for (int row = 0; row < g->plan.rows; row++)
+				g->dst[row * g->stride + i] = sums[row * PF_PANEL + listed(g, i) % PF_PANEL];
+	}
+}
+
+static int listed_logits(pf_pool *pool, pf_isa isa, listing *g, const pf_rows *x)
+{
+	enum { TASKS_PER_THREAD = 12, MOST = 512 };
+	_Static_assert(CHUNK_ROWS * PF_PANEL * sizeof(float) <= PF_LISTED_BYTES, "a chunk's sums fit");
+	g->ops = pf_ops_for(isa, g->l);
+	g->pool = pool;
+	g->a = pf_pool_shared(pool, packed_bytes(g->ops, x->rows, g->l->pairs));
+	if (!g->a)
+		return -1;
+	g->task_count = pf_max(1, pf_min(MOST, g->count / (TASKS_PER_THREAD * pf_pool_threads(pool))));
+	for (int row = 0, rows = chunk_of(x->rows); row < x->rows; row += rows) {
+		pf_rows part = rows_of(x, row, rows);
+		g->plan = pf_plan_rows(g->ops, part.rows);
+		pack(pool, &(packing){.ops = g->ops, .plan = g->plan, .dst = (void *)g->a, .pairs = g->l->pairs, .k = x->cols, .x = &part});
+		pf_parallel(pool, listed_task, g, pf_ceil(g->count, g->task_count));
+		g->dst += rows * g->stride;
+	}
+	return 0;
+}
+
+int pf_coded_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *l, int first,
+                    const uint32_t *ids, int count)
+{
+	if (!ids && first == 0 && count == l->out)
+		return normalised_product(pool, isa, PF_STORE_F32, dst, sizeof *dst, dst_stride, x, l);
+	return listed_logits(pool, isa, &(listing){.l = l, .first = first, .ids = ids, .count = count, .dst = dst, .stride = dst_stride}, x);
 }
 
 size_t pf_shared_bytes(pf_isa isa, int rows, int max_in, int max_out)

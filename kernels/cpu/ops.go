@@ -7,11 +7,7 @@ package cpu
 */
 import "C"
 
-import (
-	"unsafe"
-
-	"github.com/prefillonly/prefillonly/kernels"
-)
+import "github.com/prefillonly/prefillonly/kernels"
 
 // residual describes x and the normalisation that the operation begins with.
 func (b *Backend) residual(op string, x kernels.Mat, w kernels.Vector, eps float32) (C.pf_rows, bool) {
@@ -27,27 +23,6 @@ func (b *Backend) residual(op string, x kernels.Mat, w kernels.Vector, eps float
 		rows.weight = w.(*vector).floats()
 	}
 	return rows, x.Rows > 0
-}
-
-// Embed looks rows up; an id beyond the table is an error.
-func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
-	if rows, ok := b.embedded("Embed", x, t, ids); ok {
-		C.pf_embed(b.pool, &rows, t.(*table).bf16(), (*C.uint32_t)(unsafe.SliceData(ids)))
-	}
-}
-
-// embedded checks the operands of an embedding.
-func (b *Backend) embedded(op string, x kernels.Mat, t kernels.Table, ids []uint32) (C.pf_rows, bool) {
-	for _, id := range ids {
-		if int(id) >= t.Rows() {
-			b.fail("%s: token %d of a vocabulary of %d", op, id, t.Rows())
-			return C.pf_rows{}, false
-		}
-	}
-	if !b.fits(op, "x", x, len(ids), t.Cols(), kernels.F32) {
-		return C.pf_rows{}, false
-	}
-	return b.residual(op, x, nil, 0)
 }
 
 // NormLinear normalises while it packs the rows of x.
@@ -92,26 +67,4 @@ func (b *Backend) inner(op string, x kernels.Mat, up, down kernels.Linear) bool 
 		return false
 	}
 	return true
-}
-
-// Logits packs 32 rows of the table at a time, so that one row of x reads the table once, and many
-// run at the rate of the other products.
-func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {
-	count := t.Rows()
-	if ids != nil {
-		count = len(ids)
-	}
-	for _, id := range ids {
-		if int(id) >= t.Rows() {
-			b.fail("Logits: token %d of a vocabulary of %d", id, t.Rows())
-			return
-		}
-	}
-	if !b.fits("Logits", "dst", dst, x.Rows, count, kernels.F32) || !b.fits("Logits", "x", x, x.Rows, t.Cols(), kernels.F32) {
-		return
-	}
-	if rows, ok := b.residual("Logits", x, w, eps); ok {
-		b.check("Logits", C.pf_logits(b.pool, b.products, float32s(dst), C.size_t(dst.Stride), &rows, t.(*table).bf16(),
-			(*C.uint32_t)(unsafe.SliceData(ids)), C.int(count)))
-	}
 }

@@ -225,6 +225,13 @@ void pf_layer_norm(pf_pool *pool, pf_isa isa, void *dst, pf_type type, size_t ds
 int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_bf16 *table,
               const uint32_t *ids, int count);
 
+// pf_coded_logits is pf_logits of a table of PF_INT8 or PF_INT8_WEIGHTS, whose rows are counted from `first`. It is
+// at most PF_CODED_MAX_COLS wide.
+#define PF_LISTED_BYTES ((size_t)64 << 10)
+#define PF_CODED_MAX_COLS ((int)((PF_SCRATCH_BYTES - PF_LISTED_BYTES) / (PF_PANEL * sizeof(pf_bf16))))
+int pf_coded_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *table, int first,
+                    const uint32_t *ids, int count);
+
 // pf_embed sets row i of x to table row ids[i].
 void pf_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids);
 

@@ -59,9 +59,3 @@ func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
 	}
 	C.pf_add_sum(b.pool, &rows, (**C.float)(unsafe.SliceData(addresses)), unsafe.SliceData(strides), C.int(len(parts)))
 }
-
-// SubTable is rows of the same memory.
-func (b *Backend) SubTable(t kernels.Table, from, to int) kernels.Table {
-	whole := t.(*table)
-	return &table{rows: to - from, cols: whole.cols, data: whole.data[2*from*whole.cols : 2*to*whole.cols]}
-}

@@ -220,51 +220,6 @@ func (l *linear) setBias(parts, bias []kernels.HostTensor) error {
 	return nil
 }
 
-// table is the checkpoint's own mapping, or a bfloat16 copy of it.
-type table struct {
-	rows, cols int
-	data       []byte  // row-major bfloat16
-	copied     *buffer // nil where data is the mapping
-}
-
-func (t *table) Rows() int { return t.rows }
-func (t *table) Cols() int { return t.cols }
-
-func (t *table) Bytes() int64 {
-	if t.copied == nil {
-		return 0
-	}
-	return t.copied.Bytes()
-}
-
-func (t *table) Free() {
-	if t.copied != nil {
-		t.copied.Free()
-	}
-	t.data = nil
-}
-
-func (t *table) bf16() *C.pf_bf16 { return (*C.pf_bf16)(unsafe.Pointer(unsafe.SliceData(t.data))) }
-
-// NewTable uses the tensor's data in place when it is bfloat16.
-func (b *Backend) NewTable(tensor kernels.HostTensor) (kernels.Table, error) {
-	if err := checkUnquantized(tensor); err != nil {
-		return nil, err
-	}
-	t := &table{rows: tensor.Rows, cols: tensor.Cols, data: tensor.Data}
-	if tensor.Type == kernels.BF16 {
-		return t, nil
-	}
-	n := int64(t.rows) * int64(t.cols)
-	copied, err := newBuffer(2 * n)
-	if err != nil {
-		return nil, err
-	}
-	C.pf_to_bf16((*C.pf_bf16)(copied.At(0)), unsafe.Pointer(unsafe.SliceData(tensor.Data)), C.pf_type(tensor.Type), C.size_t(n))
-	t.copied, t.data = copied, copied.data
-	return t, nil
-}
-
 // vector is float32 weights.
 type vector struct {
 	*buffer
