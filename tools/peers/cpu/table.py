@@ -19,7 +19,7 @@ def rows(contestants, lengths, products):
     for r in found:
         rate = r["tokens_per_second"]
         own = ours.get(r["weights"], r)
-        if own is r and r["weights"] == "int8":
+        if own is r and r["weights"] != "bf16":
             own = ours.get("bf16", r)
         if own is not r:
             r["against"] = own["name"]
