@@ -17,35 +17,38 @@ type distribution struct {
 
 // newDistribution normalises logits, summing in a fixed order.
 func newDistribution(logits []float32, ids []engine.TokenID) (distribution, *engine.Error) {
-	d := distribution{logits: logits, ids: ids, peak: float32(math.Inf(-1))}
-	for _, l := range logits {
-		if l > d.peak {
-			d.peak = l
-		}
-	}
-	d.norm = float64(d.peak) + math.Log(d.sum(1)) // NaN if any logit is
+	d := distribution{logits: logits, ids: ids, peak: peakOf(logits)}
+	d.norm = float64(d.peak) + math.Log(d.sum()) // NaN if any logit is
 	if math.IsNaN(d.norm) || math.IsInf(d.norm, 0) {
 		return d, engine.Errorf(engine.CodeInternal, "the model's logits are not finite (the log of their exponentials' sum is %g)", d.norm)
 	}
 	return d, nil
 }
 
-// sum is that of exp((logits-peak)/temperature), at least 1: four sums side by side in float64, so
-// that the additions need not wait for each other.
-func (d *distribution) sum(temperature float32) float64 {
-	var sums [4]float64
-	n := len(d.logits) &^ 3
-	for c := 0; c < n; c += 4 {
-		four := d.logits[c : c+4 : c+4]
-		sums[0] += float64(exp((four[0] - d.peak) / temperature))
-		sums[1] += float64(exp((four[1] - d.peak) / temperature))
-		sums[2] += float64(exp((four[2] - d.peak) / temperature))
-		sums[3] += float64(exp((four[3] - d.peak) / temperature))
+// peakOf is the largest logit, NaN aside.
+func peakOf(logits []float32) float32 {
+	peak := float32(math.Inf(-1))
+	for _, l := range logits {
+		if l > peak {
+			peak = l
+		}
+	}
+	return peak
+}
+
+// sum is that of exp(logits-peak), at least 1: two sums side by side, so that additions need not wait for each other.
+func (d *distribution) sum() float64 {
+	even, odd, peak := 0.0, 0.0, float64(d.peak)
+	n := len(d.logits) &^ 1
+	for c := 0; c < n; c += 2 {
+		two := d.logits[c : c+2 : c+2]
+		even += exp(float64(two[0]) - peak)
+		odd += exp(float64(two[1]) - peak)
 	}
 	for _, l := range d.logits[n:] {
-		sums[0] += float64(exp((l - d.peak) / temperature))
+		even += exp(float64(l) - peak)
 	}
-	return sums[0] + sums[1] + (sums[2] + sums[3])
+	return even + odd
 }
 
 func (d *distribution) logprob(column int) float32 {
@@ -69,6 +72,9 @@ func (d *distribution) column(id engine.TokenID) (int, bool) {
 
 // best are the columns of the n largest logits above minus infinity, largest first, ties by lower id.
 func (d *distribution) best(n int) []int {
+	if n == 0 {
+		return nil
+	}
 	columns := make([]int, 0, n+1)
 	floor := float32(math.Inf(-1)) // what a logit must exceed once there are n
 	for c, l := range d.logits {
@@ -81,7 +87,7 @@ func (d *distribution) best(n int) []int {
 		}
 		columns = slices.Insert(columns, at, c)
 		columns = columns[:min(n, len(columns))]
-		if len(columns) == n && n > 0 {
+		if len(columns) == n {
 			floor = d.logits[columns[n-1]]
 		}
 	}
@@ -92,13 +98,9 @@ func (d *distribution) entry(column int) engine.TokenLogprob {
 	return engine.TokenLogprob{ID: d.id(column), Logprob: d.logprob(column)}
 }
 
-// top reports the n likeliest tokens.
-func (d *distribution) top(n int) []engine.TokenLogprob {
-	if n == 0 {
-		return nil
-	}
+func (d *distribution) entries(columns []int) []engine.TokenLogprob {
 	var list []engine.TokenLogprob
-	for _, c := range d.best(n) {
+	for _, c := range columns {
 		list = append(list, d.entry(c))
 	}
 	return list

@@ -2,31 +2,28 @@ package sampling
 
 import "math"
 
-// Constants of exp. A multiple of ln 2 splits in two, so that its product with a small integer is exact.
 const (
-	negligible = -80        // exp of less is 0 here: a vocabulary of such terms is lost beside a term of 1
-	log2E      = 1.44269504 // 1/ln 2
-	ln2High    = 0.693359375
-	ln2Low     = -2.12194440e-4
-	roundInt   = 3 << 22 // adding it to a float32 of less than 2^22 rounds that to an integer
+	negligible = -80     // exp of less is 0 here: a vocabulary of such terms is lost beside a term of 1
+	steps      = 64      // of a factor of 2
+	toInteger  = 3 << 51 // adding it to a float64 of less than 2^51 leaves the nearest integer in the lower bits
 )
 
-// exp is e^x for x <= 0 within 3e-7 of the value, about three times as fast as math.Exp, and NaN for
-// NaN: reduction to |r| <= ln(2)/2 and Taylor's polynomial (Muller et al., Handbook of
-// Floating-Point Arithmetic, 2018, section 10.2).
-func exp(x float32) float32 {
+// powers are the bits of 2^(i/steps).
+var powers = func() (bits [steps]uint64) {
+	for i := range bits {
+		bits[i] = math.Float64bits(math.Exp2(float64(i) / steps))
+	}
+	return bits
+}()
+
+// exp is e^x for x <= 0 within 3e-8 of the value, about three times as fast as math.Exp, and NaN for NaN: reduction to
+// |r| <= ln(2)/128 with a table, and Taylor's polynomial (Tang, Table-driven implementation of the exponential function, 1989).
+func exp(x float64) float64 {
 	if x < negligible {
 		return 0
 	}
-	shifted := float32(x*log2E) + roundInt
-	n := shifted - roundInt
-	r := x - float32(n*ln2High) - float32(n*ln2Low)
-	p := float32(1.0 / 720)
-	p = float32(p*r) + 1.0/120
-	p = float32(p*r) + 1.0/24
-	p = float32(p*r) + 1.0/6
-	p = float32(p*r) + 0.5
-	p = float32(p*r) + 1
-	p = float32(p*r) + 1
-	return math.Float32frombits(math.Float32bits(p) + math.Float32bits(shifted)<<23)
+	shifted := float64(x*(steps/math.Ln2)) + toInteger
+	r := x - float64((shifted-toInteger)*(math.Ln2/steps))
+	n := math.Float64bits(shifted)
+	return math.Float64frombits(powers[n%steps]+n/steps<<52) * (1 + float64(r*(1+float64(r*0.5))))
 }

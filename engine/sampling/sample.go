@@ -100,5 +100,5 @@ func (d *distribution) total(columns []int, temperature float32) float64 {
 
 // weight is proportional to the column's probability at the temperature.
 func (d *distribution) weight(column int, temperature float32) float64 {
-	return float64(exp((d.logits[column] - d.peak) / temperature))
+	return exp((float64(d.logits[column]) - float64(d.peak)) / float64(temperature))
 }

@@ -17,7 +17,7 @@ func Score(logits []float32, token engine.TokenID, top int) (engine.PromptScore,
 	if err != nil {
 		return engine.PromptScore{}, err
 	}
-	return engine.PromptScore{Logprob: d.logprob(int(token)), Rank: d.rank(int(token)), Top: d.top(top)}, nil
+	return engine.PromptScore{Logprob: d.logprob(int(token)), Rank: d.rank(int(token)), Top: d.entries(d.best(top))}, nil
 }
 
 // Choose makes an answer out of logits over ids (ascending; the whole vocabulary if nil), which it
@@ -37,11 +37,15 @@ func Choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated i
 	if err != nil {
 		return nil, err
 	}
-	answer := &engine.Answer{Top: d.top(ask.Top), Labels: d.labels(ask.Labels)}
-	if err := d.ban(ask.Bans, generated, last); err != nil {
-		return nil, err
+	likeliest := d.best(max(1, ask.Top))
+	answer := &engine.Answer{Top: d.entries(likeliest[:min(ask.Top, len(likeliest))]), Labels: d.labels(ask.Labels)}
+	if len(ask.Bans) > 0 {
+		if err := d.ban(ask.Bans, generated, last); err != nil {
+			return nil, err
+		}
+		likeliest = d.best(1)
 	}
-	chosen := d.best(1)[0]
+	chosen := likeliest[0]
 	if ask.Temperature > 0 {
 		chosen = d.sample(ask, uniform(ask.Seed, generated))
 	}
@@ -91,9 +95,6 @@ func (d *distribution) labels(ids []engine.TokenID) []engine.TokenLogprob {
 // ban makes it impossible to choose what bans forbid after so many generated tokens, which end with last. Norm stays, so
 // the logprobs of the others do.
 func (d *distribution) ban(bans []engine.Ban, generated int, last []engine.TokenID) *engine.Error {
-	if len(bans) == 0 {
-		return nil
-	}
 	for _, b := range bans {
 		if !b.Applies(generated, last) {
 			continue
