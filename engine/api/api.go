@@ -1,5 +1,5 @@
-// Package api is the OpenAI JSON that users speak: the request and response types of the
-// completion, chat, model and token endpoints, with their decoding, validation and encoding.
+// Package api is what the JSON of all endpoints has in common: bodies decoded and checked, errors, prompts and messages,
+// models, and answers encoded in pieces.
 package api
 
 import (
@@ -36,6 +36,16 @@ func (e *Error) Error() string { return e.Message }
 // Invalid makes an Error about the request field param.
 func Invalid(param, format string, args ...any) *Error {
 	return &Error{Type: TypeInvalidRequest, Param: param, Code: "invalid_value", Message: fmt.Sprintf(format, args...)}
+}
+
+// codeUnsupported is of refusals of fields that would change the answer.
+const codeUnsupported = "unsupported_parameter"
+
+// Unsupported is the refusal of a field that would change the answer and is not served.
+func Unsupported(name string) *Error {
+	e := Invalid(name, "%s is not supported by this server; leave it out", name)
+	e.Code = codeUnsupported
+	return e
 }
 
 // errorBody is Error with its JSON names; nil pointers are null.
@@ -103,7 +113,7 @@ func decodeWhole(body []byte, into any) *Error {
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &refused) && refused.Param == tokenListField:
-		return nameList(body, refused)
+		return nameList(body, into, refused)
 	case errors.As(err, &refused):
 		return refused
 	case len(body) == 0:
@@ -118,6 +128,9 @@ func decodeWhole(body []byte, into any) *Error {
 	}
 	return invalidJSON("the request body cannot be decoded: %v", err)
 }
+
+// Neutral reports whether raw is absent, null or, white space aside, one of the lines of literals.
+func Neutral(raw json.RawMessage, literals string) bool { return fields.Neutral(raw, literals) }
 
 func checkTags(decoded any) *Error {
 	wrong := fields.Check(decoded)

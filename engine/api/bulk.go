@@ -9,7 +9,7 @@ import (
 // bulky is a request of which one field may be lists of token ids. They are nearly all of a body that has them, so Decode
 // reads them by itself, once, and leaves the others to encoding/json, which goes over everything several times.
 type bulky interface {
-	bulk() (key string, into *[][]uint32)
+	Bulk() (key string, into *[][]uint32)
 }
 
 // decodeBulk decodes a body whose bulk is lists of token ids, and reports whether it is one, and valid. What it does not
@@ -19,7 +19,7 @@ func decodeBulk(body []byte, into any) bool {
 	if !ok {
 		return false
 	}
-	key, lists := request.bulk()
+	key, lists := request.Bulk()
 	start := findList(body, key)
 	if start < 0 {
 		return false

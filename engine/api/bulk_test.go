@@ -28,6 +28,20 @@ func FuzzIDList(f *testing.F) {
 	})
 }
 
+// longBody is a request whose prompt may be long.
+type longBody struct {
+	Model     string             `json:"model"`
+	Prompt    Prompt             `json:"prompt" required:"true"`
+	N         int                `json:"n" default:"1" min:"1"`
+	MaxTokens *int               `json:"max_tokens" min:"0"`
+	Stop      Strings            `json:"stop" items:"2" each:"4"`
+	StopIDs   TokenList          `json:"stop_token_ids" items:"2"`
+	Bias      map[string]float64 `json:"logit_bias"`
+	User      string             `json:"user" bytes:"256"`
+}
+
+func (b *longBody) Bulk() (string, *[][]uint32) { return "prompt", &b.Prompt.Tokens }
+
 // FuzzBulk: what is read by hand changes nothing of what a body is found to be.
 func FuzzBulk(f *testing.F) {
 	for _, seed := range []string{
@@ -39,7 +53,7 @@ func FuzzBulk(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var got, want completionBody
+		var got, want longBody
 		fields.SetDefaults(&want)
 		refused, wanted := Decode(body, &got), decodeWhole(body, &want)
 		if !reflect.DeepEqual(refused, wanted) {
@@ -58,7 +72,7 @@ func TestBulkIsReadByHand(t *testing.T) {
 		`{"stream_options":{"include_usage":true},"stop":["]","\"}"],"prompt":[[7], [8, 9] ]}`: {{7}, {8, 9}},
 		"{\n  \"prompt\": [\n    1,\n    2\n  ]\n}\n":                                          {{1, 2}},
 	} {
-		var in completionBody
+		var in longBody
 		if !decodeBulk([]byte(body), &in) || !reflect.DeepEqual(in.Prompt.Tokens, want) {
 			t.Errorf("%s: %v", body, in.Prompt.Tokens)
 		}

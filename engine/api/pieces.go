@@ -40,17 +40,20 @@ func (l *List[T]) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &l.Items)
 }
 
-func (l *List[T]) len() int { return max(len(l.Items), l.n) }
+// Len is the number of elements.
+func (l *List[T]) Len() int { return max(len(l.Items), l.n) }
 
-func (l *List[T]) append(b []byte, spill Spill, element func(b []byte, v T) []byte) []byte {
+// Append appends the list, of which element appends one.
+func (l *List[T]) Append(b []byte, spill Spill, element func(b []byte, v T) []byte) []byte {
 	at := l.at
 	if l.Items != nil {
 		at = func(i int) T { return l.Items[i] }
 	}
-	return AppendElements(b, l.len(), spill, func(b []byte, i int) []byte { return element(b, at(i)) })
+	return AppendElements(b, l.Len(), spill, func(b []byte, i int) []byte { return element(b, at(i)) })
 }
 
-func appendList[T any](b []byte, list []T, spill Spill, element func(b []byte, v T) []byte) []byte {
+// AppendList appends a list, of which element appends one.
+func AppendList[T any](b []byte, list []T, spill Spill, element func(b []byte, v T) []byte) []byte {
 	return AppendElements(b, len(list), spill, func(b []byte, i int) []byte { return element(b, list[i]) })
 }
 

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/api/fields"
 )
 
 // Prompt holds the prompts of one request: Texts or Tokens, never both. On the wire it is a
@@ -73,18 +76,18 @@ type TokenList []uint32
 // UnmarshalJSON decodes a list of integers. A null leaves l as it is.
 func (l *TokenList) UnmarshalJSON(raw []byte) error { return l.Read(tokenListField, raw) }
 
-// nameList finds which of the body's token lists cannot be decoded, and returns its error with
-// the name of the field, which an UnmarshalJSON method does not know.
-func nameList(body []byte, unnamed *Error) *Error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
+// nameList finds which of the body's token lists, which are fields of into, cannot be decoded, and returns its error with the name of
+// the field, which an UnmarshalJSON method does not know.
+func nameList(body []byte, into any, unnamed *Error) *Error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(body, &given); err != nil {
 		return unnamed
 	}
-	for _, name := range []string{"stop_token_ids", "allowed_token_ids", "logprob_token_ids", "tokens"} {
+	for _, f := range fields.Of(reflect.TypeOf(into).Elem()) {
 		var list TokenList
 		var refused *Error
-		if raw, ok := fields[name]; ok && errors.As(json.Unmarshal(raw, &list), &refused) {
-			return Invalid(name, "%s%s", name, strings.TrimPrefix(refused.Message, tokenListField))
+		if f.Type == reflect.TypeFor[TokenList]() && errors.As(json.Unmarshal(given[f.Name], &list), &refused) {
+			return Invalid(f.Name, "%s%s", f.Name, strings.TrimPrefix(refused.Message, tokenListField))
 		}
 	}
 	return unnamed

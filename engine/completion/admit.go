@@ -7,6 +7,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -175,7 +176,7 @@ func (c *Call) fit(i, limit int) (maxTokens int, err error) {
 func (c *Call) defaultMaxTokens(limit int) int {
 	switch {
 	case !c.chat:
-		return api.DefaultMaxTokens
+		return completions.DefaultMaxTokens
 	case c.s.cfg.DefaultMaxTokens > 0:
 		return c.s.cfg.DefaultMaxTokens
 	}

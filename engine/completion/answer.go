@@ -5,6 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 )
 
 // Answer is that of a call that is done: once, as it gives memory back on the way.
@@ -16,10 +17,10 @@ func (c *Call) Answer() api.Encoder {
 	return c.completionAnswer()
 }
 
-func (c *Call) completionAnswer() *api.Completion {
+func (c *Call) completionAnswer() *completions.Completion {
 	answer := c.completion()
 	answer.Usage, answer.Metrics = c.usage(), c.metrics()
-	answer.Choices = api.Made(len(c.choices), func(i int) api.CompletionChoice {
+	answer.Choices = api.Made(len(c.choices), func(i int) completions.CompletionChoice {
 		if i > 0 && i%c.N == 0 {
 			c.prompts[i/c.N-1].scores = nil // are out
 		}
@@ -31,13 +32,13 @@ func (c *Call) completionAnswer() *api.Completion {
 }
 
 // metrics are the times of a request of one choice, as it alone has a first token; nil where they are not told.
-func (c *Call) metrics() *api.Metrics {
+func (c *Call) metrics() *completions.Metrics {
 	if !c.s.cfg.Metrics || len(c.choices) != 1 || c.Record.FirstToken.IsZero() {
 		return nil
 	}
 	r, n := &c.Record, len(c.choices[0].answers)
 	generation := r.LastToken.Sub(r.FirstToken)
-	m := &api.Metrics{FirstToken: milliseconds(r.FirstToken.Sub(c.from.Arrived)), Queue: milliseconds(r.Queued), Generation: milliseconds(generation)}
+	m := &completions.Metrics{FirstToken: milliseconds(r.FirstToken.Sub(c.from.Arrived)), Queue: milliseconds(r.Queued), Generation: milliseconds(generation)}
 	if n > 1 {
 		m.BetweenTokens = milliseconds(generation) / float64(n-1)
 	}
@@ -49,14 +50,14 @@ func (c *Call) metrics() *api.Metrics {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func (c *Call) completion() *api.Completion {
-	return &api.Completion{ID: c.id, Object: "text_completion", Created: c.from.Arrived.Unix(), Model: c.model}
+func (c *Call) completion() *completions.Completion {
+	return &completions.Completion{ID: c.id, Object: "text_completion", Created: c.from.Arrived.Unix(), Model: c.model}
 }
 
 // completionPart is what choice i has to say that was not said yet; first counts its tokens that
 // were.
-func (ch *choice) completionPart(i, first int) api.CompletionChoice {
-	out := api.CompletionChoice{Index: i, Logprobs: ch.completionLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
+func (ch *choice) completionPart(i, first int) completions.CompletionChoice {
+	out := completions.CompletionChoice{Index: i, Logprobs: ch.completionLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
 	if ch.c.echo && first == 0 {
 		out.Text = ch.prompt.text
 	}
@@ -70,10 +71,10 @@ func (ch *choice) completionPart(i, first int) api.CompletionChoice {
 	return out
 }
 
-func (c *Call) chatAnswer() *api.Chat {
+func (c *Call) chatAnswer() *completions.Chat {
 	answer := c.chatOf("chat.completion")
 	answer.Usage, answer.Metrics = c.usage(), c.metrics()
-	answer.Choices = api.Made(len(c.choices), func(i int) api.ChatChoice {
+	answer.Choices = api.Made(len(c.choices), func(i int) completions.ChatChoice {
 		ch := &c.choices[i]
 		message := ch.message(i)
 		message.Role = "assistant"
@@ -88,14 +89,14 @@ func (c *Call) chatAnswer() *api.Chat {
 	return answer
 }
 
-func (c *Call) chatOf(object string) *api.Chat {
-	return &api.Chat{ID: c.id, Object: object, Created: c.from.Arrived.Unix(), Model: c.model}
+func (c *Call) chatOf(object string) *completions.Chat {
+	return &completions.Chat{ID: c.id, Object: object, Created: c.from.Arrived.Unix(), Model: c.model}
 }
 
 // chatPart is choice i without its message, which comes before: its calls are known then.
-func (ch *choice) chatPart(i, first int) api.ChatChoice {
-	out := api.ChatChoice{Index: i, Logprobs: ch.chatLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
-	if (ch.c.calls() || ch.calls > 0) && ch.finish == engine.FinishStop.String() && ch.stop == (api.StopReason{}) {
+func (ch *choice) chatPart(i, first int) completions.ChatChoice {
+	out := completions.ChatChoice{Index: i, Logprobs: ch.chatLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
+	if (ch.c.calls() || ch.calls > 0) && ch.finish == engine.FinishStop.String() && ch.stop == (completions.StopReason{}) {
 		out.FinishReason = "tool_calls"
 	}
 	if ch.c.ReturnTokenIDs {
@@ -105,13 +106,13 @@ func (ch *choice) chatPart(i, first int) api.ChatChoice {
 }
 
 // Rendered is an admitted call as jobs would ask it: one for each prompt.
-func (c *Call) Rendered() []api.Rendered {
+func (c *Call) Rendered() []completions.Rendered {
 	c.closeForms() // nothing follows
-	list := make([]api.Rendered, len(c.prompts))
+	list := make([]completions.Rendered, len(c.prompts))
 	for i := range list {
-		list[i] = api.Rendered{
+		list[i] = completions.Rendered{
 			RequestID: c.id, Model: c.model, TokenIDs: c.prompts[i].ids,
-			Sampling: api.RenderedSampling{
+			Sampling: completions.RenderedSampling{
 				N: c.N, MaxTokens: c.prompts[i].maxTokens,
 				Temperature: c.Temperature, TopP: c.TopP, Seed: c.Seed,
 			},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 )
 
 func (c *Call) ask(ctx context.Context) (engine.Ask, error) {
@@ -81,8 +82,8 @@ func (c *Call) badWords(ctx context.Context) ([]engine.Ban, error) {
 		if len(inside) == len(first) && inside[0] != first[0] {
 			bans = append(bans, engine.Ban{Tokens: inside})
 		}
-		if len(bans) > api.MaxBadWords {
-			return nil, api.Invalid("bad_words", "bad_words become more than %d sequences of tokens, which is the limit", api.MaxBadWords)
+		if len(bans) > completions.MaxBadWords {
+			return nil, api.Invalid("bad_words", "bad_words become more than %d sequences of tokens, which is the limit", completions.MaxBadWords)
 		}
 	}
 	return bans, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/grammar"
 )
@@ -21,7 +22,7 @@ type prompt struct {
 
 // Call is one completion or chat request on its way. One goroutine uses it.
 type Call struct {
-	*api.Params
+	*completions.Params
 	Record Record
 
 	s     *Service

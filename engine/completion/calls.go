@@ -7,13 +7,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
+	"github.com/prefillonly/prefillonly/engine/api/forms"
 	"github.com/prefillonly/prefillonly/engine/grammar"
 	"github.com/prefillonly/prefillonly/engine/toolcalls"
 )
 
 // callForm is the form of an answer that calls one of functions: of one its arguments, of several also which.
-func callForm(functions []api.Function) (grammar.Kind, string) {
+func callForm(functions []forms.Function) (grammar.Kind, string) {
 	if len(functions) == 1 {
 		return grammar.JSONSchema, grammar.Schema(functions[0].Parameters, false)
 	}
@@ -25,45 +26,45 @@ func callForm(functions []api.Function) (grammar.Kind, string) {
 }
 
 // calls says whether the answers call a function.
-func (c *Call) calls() bool { return c.Form != nil && c.Form.Kind == api.FormCall }
+func (c *Call) calls() bool { return c.Form != nil && c.Form.Kind == forms.Call }
 
 // message is what the choice has to say that was not said yet.
-func (ch *choice) message(i int) *api.ChatMessage {
+func (ch *choice) message(i int) *completions.ChatMessage {
 	switch {
 	case ch.parser != nil && ch.c.Stream:
 		return ch.heard(i)
 	case ch.parser != nil:
 		return ch.parsed(i)
 	case !ch.c.calls():
-		return &api.ChatMessage{Content: ch.fresh()}
+		return &completions.ChatMessage{Content: ch.fresh()}
 	}
-	m := &api.ChatMessage{Calls: true}
+	m := &completions.ChatMessage{Calls: true}
 	if text, first, known := ch.arguments(); known && (first || text != "") {
-		call := api.ToolCall{Function: api.CalledByName{Arguments: text}}
+		call := completions.ToolCall{Function: completions.CalledByName{Arguments: text}}
 		if first {
 			call.ID, call.Type, call.Function.Name = ch.callID(i, 0), "function", ch.called
 		}
-		m.ToolCalls = []api.ToolCall{call}
+		m.ToolCalls = []completions.ToolCall{call}
 	}
 	return m
 }
 
 // parsed is a whole answer, in whose words calls are looked for.
-func (ch *choice) parsed(i int) *api.ChatMessage {
+func (ch *choice) parsed(i int) *completions.ChatMessage {
 	content, calls := toolcalls.Parse(ch.c.toolParser, ch.fresh())
-	m := &api.ChatMessage{Content: content, Calls: content == "" && len(calls) > 0}
+	m := &completions.ChatMessage{Content: content, Calls: content == "" && len(calls) > 0}
 	for n, call := range calls {
-		m.ToolCalls = append(m.ToolCalls, api.ToolCall{ID: ch.callID(i, n), Type: "function", Function: api.CalledByName(call)})
+		m.ToolCalls = append(m.ToolCalls, completions.ToolCall{ID: ch.callID(i, n), Type: "function", Function: completions.CalledByName(call)})
 	}
 	ch.calls = len(calls)
 	return m
 }
 
 // heard is what is new of an answer in whose words calls are looked for.
-func (ch *choice) heard(i int) *api.ChatMessage {
-	m := &api.ChatMessage{}
+func (ch *choice) heard(i int) *completions.ChatMessage {
+	m := &completions.ChatMessage{}
 	for _, part := range ch.parser.Add(ch.fresh(), ch.done()) {
-		call := api.ToolCall{Index: part.Call, Function: api.CalledByName{Name: part.Name, Arguments: part.Arguments}}
+		call := completions.ToolCall{Index: part.Call, Function: completions.CalledByName{Name: part.Name, Arguments: part.Arguments}}
 		switch n := len(m.ToolCalls); {
 		case part.Name != "":
 			call.ID, call.Type = ch.callID(i, part.Call), "function"

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
-	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/detokenize"
 	"github.com/prefillonly/prefillonly/engine/toolcalls"
 )
@@ -20,7 +20,7 @@ type choice struct {
 	last    time.Time // when the latest of them came
 	cached  int       // of the prompt's tokens
 	finish  string    // "" while it goes on
-	stop    api.StopReason
+	stop    completions.StopReason
 
 	echoed int  // characters of the prompt, if it is echoed with logprobs
 	begun  bool // an event of it is out
@@ -67,7 +67,7 @@ func (ch *choice) accept(out *engine.TokenOutput, finish engine.Finish) {
 		return
 	}
 	if which := ch.text.Cut(ch.c.Stop, old, ch.c.IncludeStop); which != "" {
-		ch.finish, ch.stop = engine.FinishStop.String(), api.StopReason{Text: which}
+		ch.finish, ch.stop = engine.FinishStop.String(), completions.StopReason{Text: which}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/internal/budget"
 )
@@ -61,7 +62,7 @@ func (e *FieldError) Unwrap() error { return e.Err }
 
 // Completion tokenizes the prompts of a completion request. Its errors, as those of Call's methods, are an *api.Error
 // of the request, an *engine.Error, which may be in a *FieldError, and why ctx has ended.
-func (s *Service) Completion(ctx context.Context, text *Text, from Origin, request *api.CompletionRequest) (*Call, error) {
+func (s *Service) Completion(ctx context.Context, text *Text, from Origin, request *completions.CompletionRequest) (*Call, error) {
 	c := s.newCall(text, from, &request.Params, "cmpl-")
 	c.echo = request.Echo
 	c.prompts = make([]prompt, 0, request.Prompt.Len())
@@ -86,7 +87,7 @@ func (s *Service) Completion(ctx context.Context, text *Text, from Origin, reque
 }
 
 // Chat renders the template of a chat request and tokenizes the result.
-func (s *Service) Chat(ctx context.Context, text *Text, from Origin, request *api.ChatRequest) (*Call, error) {
+func (s *Service) Chat(ctx context.Context, text *Text, from Origin, request *completions.ChatRequest) (*Call, error) {
 	c := s.newCall(text, from, &request.Params, "chatcmpl-")
 	c.chat = true
 	if request.AutoTools {
@@ -111,7 +112,7 @@ func (s *Service) Chat(ctx context.Context, text *Text, from Origin, request *ap
 	return c, nil
 }
 
-func (s *Service) newCall(text *Text, from Origin, p *api.Params, prefix string) *Call {
+func (s *Service) newCall(text *Text, from Origin, p *completions.Params, prefix string) *Call {
 	c := &Call{Params: p, s: s, text: text, from: from, id: prefix + from.ID, model: p.Model}
 	if c.model == "" {
 		c.model = from.Model

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -54,7 +55,7 @@ func newService(t *testing.T) (*Service, *client.Client) {
 
 func open(t *testing.T, s *Service, body string) *Call {
 	t.Helper()
-	request, refused := api.DecodeCompletion([]byte(body))
+	request, refused := completions.DecodeCompletion([]byte(body))
 	if refused != nil {
 		t.Fatal(refused)
 	}

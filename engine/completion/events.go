@@ -1,6 +1,9 @@
 package completion
 
-import "github.com/prefillonly/prefillonly/engine/api"
+import (
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
+)
 
 // AppendEvents appends the server-sent events for what choice i has new, as far as it may be said; spill takes what
 // gets long. Several Results that came together make one event.
@@ -19,7 +22,7 @@ func (c *Call) AppendEvents(b []byte, spill api.Spill, i int) []byte {
 	}
 	if c.chat {
 		if !ch.begun {
-			b = c.chatEvent(b, spill, usage, api.ChatChoice{Index: i, Delta: &api.ChatMessage{Role: "assistant", Calls: c.calls()}})
+			b = c.chatEvent(b, spill, usage, completions.ChatChoice{Index: i, Delta: &completions.ChatMessage{Role: "assistant", Calls: c.calls()}})
 		}
 		delta := ch.message(i)
 		part := ch.chatPart(i, first)
@@ -67,7 +70,7 @@ func AppendEvent(b, data []byte) []byte {
 	return append(append(append(b, "data: "...), data...), "\n\n"...)
 }
 
-func (c *Call) chatEvent(b []byte, spill api.Spill, usage *api.Usage, choices ...api.ChatChoice) []byte {
+func (c *Call) chatEvent(b []byte, spill api.Spill, usage *api.Usage, choices ...completions.ChatChoice) []byte {
 	e := c.chatOf("chat.completion.chunk")
 	e.Usage, e.Choices.Items = usage, choices
 	if len(choices) == 0 {
@@ -76,7 +79,7 @@ func (c *Call) chatEvent(b []byte, spill api.Spill, usage *api.Usage, choices ..
 	return append(e.AppendJSON(append(b, "data: "...), spill), '\n', '\n')
 }
 
-func (c *Call) completionEvent(b []byte, spill api.Spill, usage *api.Usage, choices ...api.CompletionChoice) []byte {
+func (c *Call) completionEvent(b []byte, spill api.Spill, usage *api.Usage, choices ...completions.CompletionChoice) []byte {
 	e := c.completion()
 	e.Usage, e.Choices.Items = usage, choices
 	if len(choices) == 0 {

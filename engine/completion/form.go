@@ -8,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/forms"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/grammar"
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -25,7 +26,7 @@ func (c *Call) constraint(ctx context.Context) (grammar.Constraint, error) {
 	if form == nil || c.MaxTokens != nil && *c.MaxTokens == 0 {
 		return nil, nil
 	}
-	if form.Kind == api.FormChoice {
+	if form.Kind == forms.Choice {
 		return c.choicesOf(ctx, form)
 	}
 	if c.text.Grammars == nil {
@@ -33,11 +34,11 @@ func (c *Call) constraint(ctx context.Context) (grammar.Constraint, error) {
 	}
 	kind, text := grammar.Lark, form.Text
 	switch form.Kind {
-	case api.FormJSON:
+	case forms.JSON:
 		kind, text = grammar.JSONSchema, grammar.Schema(text, form.Compact)
-	case api.FormRegex:
+	case forms.Regex:
 		kind, text = grammar.Regex, grammar.WholeRegex(text)
-	case api.FormCall:
+	case forms.Call:
 		kind, text = callForm(form.Functions)
 	}
 	made, err := c.text.Grammar(ctx, kind, text)
@@ -61,7 +62,7 @@ func (c *Call) formError(ctx context.Context, err error) error {
 
 // choicesOf takes each choice in the tokens that the tokenizer gives it, so that choices that begin apart are told apart by
 // one token.
-func (c *Call) choicesOf(ctx context.Context, form *api.Form) (grammar.Constraint, error) {
+func (c *Call) choicesOf(ctx context.Context, form *forms.Form) (grammar.Constraint, error) {
 	all := make([][]engine.TokenID, len(form.Choices))
 	for i, text := range form.Choices {
 		ids, err := c.exactly(ctx, form.Field, text)

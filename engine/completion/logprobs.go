@@ -8,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/detokenize"
 )
 
@@ -24,7 +25,7 @@ func idName(id engine.TokenID) string { return "token_id:" + strconv.FormatUint(
 
 // completionLogprobs lists, when echo is set and first is 0, the prompt's tokens, and then the
 // tokens generated from the first-th on.
-func (ch *choice) completionLogprobs(first int) *api.CompletionLogprobs {
+func (ch *choice) completionLogprobs(first int) *completions.CompletionLogprobs {
 	c := ch.c
 	if !c.WantLogprobs {
 		return nil
@@ -33,9 +34,9 @@ func (ch *choice) completionLogprobs(first int) *api.CompletionLogprobs {
 	if c.echo && first == 0 {
 		size += len(ch.prompt.ids)
 	}
-	l := &api.CompletionLogprobs{
+	l := &completions.CompletionLogprobs{
 		TextOffset: make([]int, 0, size), TokenLogprobs: make([]*float32, 0, size),
-		Tokens: make([]string, 0, size), TopLogprobs: api.Made(size, func(i int) api.TokenDict { return ch.dict(first, i) }),
+		Tokens: make([]string, 0, size), TopLogprobs: api.Made(size, func(i int) completions.TokenDict { return ch.dict(first, i) }),
 	}
 	if c.echo && first == 0 {
 		ch.addPrompt(l)
@@ -53,7 +54,7 @@ func (ch *choice) top(list []engine.TokenLogprob) []engine.TokenLogprob {
 }
 
 // dict is the i-th of the TopLogprobs that completionLogprobs lists.
-func (ch *choice) dict(first, i int) api.TokenDict {
+func (ch *choice) dict(first, i int) completions.TokenDict {
 	if ch.c.echo && first == 0 {
 		if i == 0 || i < len(ch.prompt.ids) && i > len(ch.prompt.scores) {
 			return nil
@@ -68,7 +69,7 @@ func (ch *choice) dict(first, i int) api.TokenDict {
 	return ch.c.dict(engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob}, ch.top(a.Top), a.Labels)
 }
 
-func (ch *choice) addPrompt(l *api.CompletionLogprobs) {
+func (ch *choice) addPrompt(l *completions.CompletionLogprobs) {
 	text := ch.prompt.text
 	at := detokenize.NewPlace(ch.c.text, text)
 	for i, id := range ch.prompt.ids {
@@ -84,7 +85,7 @@ func (ch *choice) addPrompt(l *api.CompletionLogprobs) {
 	ch.echoed = utf8.RuneCountInString(text)
 }
 
-func (ch *choice) add(l *api.CompletionLogprobs, own engine.TokenLogprob, top []engine.TokenLogprob) {
+func (ch *choice) add(l *completions.CompletionLogprobs, own engine.TokenLogprob, top []engine.TokenLogprob) {
 	if at := indexOf(top, own.ID); at >= 0 {
 		own.Logprob = top[at].Logprob // clients tell a greedy token by equality with the greatest
 	}
@@ -94,9 +95,9 @@ func (ch *choice) add(l *api.CompletionLogprobs, own engine.TokenLogprob, top []
 
 // dict makes an object of top, the token itself and labels, each once. Where two tokens have the
 // same text, the later one goes by its id: an object's second equal key would hide the first.
-func (c *Call) dict(own engine.TokenLogprob, top, labels []engine.TokenLogprob) api.TokenDict {
+func (c *Call) dict(own engine.TokenLogprob, top, labels []engine.TokenLogprob) completions.TokenDict {
 	size := len(top) + len(labels) + 1
-	d := make(api.TokenDict, 0, size)
+	d := make(completions.TokenDict, 0, size)
 	listed, named := make(map[engine.TokenID]bool, size), make(map[string]bool, size)
 	put := func(t engine.TokenLogprob) {
 		if listed[t.ID] {
@@ -107,7 +108,7 @@ func (c *Call) dict(own engine.TokenLogprob, top, labels []engine.TokenLogprob) 
 			name = idName(t.ID)
 		}
 		listed[t.ID], named[name] = true, true
-		d = append(d, api.TokenDictEntry{Token: name, Logprob: t.Logprob})
+		d = append(d, completions.TokenDictEntry{Token: name, Logprob: t.Logprob})
 	}
 	for _, t := range top {
 		put(t)
@@ -120,16 +121,16 @@ func (c *Call) dict(own engine.TokenLogprob, top, labels []engine.TokenLogprob) 
 }
 
 // chatLogprobs lists the tokens generated from the first-th on.
-func (ch *choice) chatLogprobs(first int) *api.ChatLogprobs {
+func (ch *choice) chatLogprobs(first int) *completions.ChatLogprobs {
 	c := ch.c
 	if !c.WantLogprobs {
 		return nil
 	}
-	return &api.ChatLogprobs{Content: api.Made(len(ch.answers)-first, func(i int) api.ChatToken {
+	return &completions.ChatLogprobs{Content: api.Made(len(ch.answers)-first, func(i int) completions.ChatToken {
 		a := ch.answers[first+i]
 		top := ch.top(a.Top)
-		token := api.ChatToken{TokenLogprob: c.tokenLogprob(engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob})}
-		token.Top = make([]api.TokenLogprob, 0, len(top)+len(a.Labels))
+		token := completions.ChatToken{TokenLogprob: c.tokenLogprob(engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob})}
+		token.Top = make([]completions.TokenLogprob, 0, len(top)+len(a.Labels))
 		for _, t := range top {
 			token.Top = append(token.Top, c.tokenLogprob(t))
 		}
@@ -142,28 +143,28 @@ func (ch *choice) chatLogprobs(first int) *api.ChatLogprobs {
 	})}
 }
 
-func (c *Call) tokenLogprob(t engine.TokenLogprob) api.TokenLogprob {
+func (c *Call) tokenLogprob(t engine.TokenLogprob) completions.TokenLogprob {
 	raw := c.text.TokenBytes(t.ID)
 	numbers := make([]int, len(raw))
 	for i, b := range raw {
 		numbers[i] = int(b)
 	}
-	return api.TokenLogprob{Token: c.tokenName(t.ID), Logprob: max(t.Logprob, api.Floor), Bytes: numbers}
+	return completions.TokenLogprob{Token: c.tokenName(t.ID), Logprob: max(t.Logprob, api.Floor), Bytes: numbers}
 }
 
 // promptLogprobs is vLLM's report on the prompt: at each position the token itself and the
 // likeliest; the first position has none.
-func (ch *choice) promptLogprobs() api.List[api.PromptTokens] {
+func (ch *choice) promptLogprobs() api.List[completions.PromptTokens] {
 	if ch.c.PromptLogprobs == nil {
-		return api.List[api.PromptTokens]{}
+		return api.List[completions.PromptTokens]{}
 	}
-	return api.Made(len(ch.prompt.scores)+1, func(i int) api.PromptTokens {
+	return api.Made(len(ch.prompt.scores)+1, func(i int) completions.PromptTokens {
 		if i == 0 {
 			return nil
 		}
 		id, score := ch.prompt.ids[i], &ch.prompt.scores[i-1]
 		top := score.Top[:min(*ch.c.PromptLogprobs, len(score.Top))]
-		tokens := make(api.PromptTokens, 0, len(top)+1)
+		tokens := make(completions.PromptTokens, 0, len(top)+1)
 		if indexOf(top, id) < 0 {
 			tokens = append(tokens, ch.c.promptToken(engine.TokenLogprob{ID: id, Logprob: score.Logprob}, int(score.Rank)))
 		}
@@ -174,8 +175,8 @@ func (ch *choice) promptLogprobs() api.List[api.PromptTokens] {
 	})
 }
 
-func (c *Call) promptToken(t engine.TokenLogprob, rank int) api.PromptToken {
-	return api.PromptToken{ID: t.ID, Logprob: t.Logprob, Rank: rank, Decoded: c.tokenName(t.ID)}
+func (c *Call) promptToken(t engine.TokenLogprob, rank int) completions.PromptToken {
+	return completions.PromptToken{ID: t.ID, Logprob: t.Logprob, Rank: rank, Decoded: c.tokenName(t.ID)}
 }
 
 func indexOf(list []engine.TokenLogprob, id engine.TokenID) int {

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/prefillonly/prefillonly/engine"
-	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -56,7 +56,7 @@ func TestPromptsAreScoredOnce(t *testing.T) {
 						Choices []struct {
 							Index    int
 							Text     string
-							Logprobs api.CompletionLogprobs
+							Logprobs completions.CompletionLogprobs
 							Prompt   []json.RawMessage `json:"prompt_logprobs"`
 						}
 					}
@@ -104,7 +104,7 @@ func TestEqualAnswersAreOneJob(t *testing.T) {
 			r := say("abcdef", engine.FinishStop)(s)
 			return r[:min(len(r), 5)]
 		})
-		var answer api.Completion
+		var answer completions.Completion
 		post(t, f, "/v1/completions", c.body, &answer)
 		submits, cancels := s.Seen()
 		if len(submits) != c.jobs || (len(cancels) == len(submits)) != c.stop || openJobs(f) != 0 || len(answer.Choices.Items) != 6 {

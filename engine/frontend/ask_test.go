@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
-	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 )
 
 // spaceTokenizer has one token for a word of one letter and the space before it.
@@ -25,7 +25,7 @@ func (t spaceTokenizer) Encode(ctx context.Context, salt, text string, addSpecia
 func TestNarrowedAsk(t *testing.T) {
 	f, s := newFrontend(t, Config{}, say("Y", engine.FinishLength))
 	read(t, f, spaceTokenizer{})
-	var answer api.Completion
+	var answer completions.Completion
 	post(t, f, "/v1/completions", `{"prompt":"a","max_tokens":9,"top_k":7,"min_p":0.25,"temperature":0.5,"bad_words":["no"," d","d","no"],
 		"min_tokens":3,"stop_token_ids":[5],"ignore_eos":true}`, &answer)
 	submits, _ := s.Seen()
@@ -47,7 +47,7 @@ func TestNarrowedAsk(t *testing.T) {
 // TestEchoAlone holds that a job asks for something even where the client wants its prompt back alone.
 func TestEchoAlone(t *testing.T) {
 	f, s := newFrontend(t, Config{}, say("Y", engine.FinishLength))
-	var answer api.Completion
+	var answer completions.Completion
 	post(t, f, "/v1/completions", `{"prompt":"ab","max_tokens":0,"echo":true}`, &answer)
 	submits, _ := s.Seen()
 	if !tokens(submits[0]).Ask.PromptLogprobs || answer.Choices.Items[0].Text != "ab" || answer.Choices.Items[0].Logprobs != nil {
@@ -85,7 +85,7 @@ func TestDefaultMaxTokens(t *testing.T) {
 		{5, "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}],"min_tokens":9}`, 9},
 		{500, "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}]}`, 128 - len("user: a\nassistant:")},
 		{0, "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}]}`, 128 - len("user: a\nassistant:")},
-		{5, "/v1/completions", `{"prompt":"a"}`, api.DefaultMaxTokens},
+		{5, "/v1/completions", `{"prompt":"a"}`, completions.DefaultMaxTokens},
 		{5, "/v1/completions", `{"prompt":"a","min_tokens":20}`, 20},
 	} {
 		f, s := newFrontend(t, Config{DefaultMaxTokens: c.setting}, say("Y", engine.FinishLength))

@@ -36,7 +36,7 @@ func postedBodies(t testing.TB) []posted {
 	}
 	list = append(list, sampleBodies(t, "testdata/*.json")...)
 	list = append(list, sampleBodies(t, "../api/pooling/testdata/*.json")...)
-	list = append(list, sampleBodies(t, "../api/testdata/*.json")...)
+	list = append(list, sampleBodies(t, "../api/completions/testdata/*.json")...)
 	for _, body := range oddBodies {
 		list = append(list, posted{"/v1/embeddings", "embedder", body})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -143,7 +144,7 @@ func TestStopCancels(t *testing.T) {
 	f, s := newFrontend(t, Config{}, func(s *wire.Submit) []*wire.Result {
 		return say("abcdef", engine.FinishStop)(s)[:5] // and more to come
 	})
-	var answer api.Completion
+	var answer completions.Completion
 	post(t, f, "/v1/completions", `{"prompt":"x","max_tokens":20,"n":2,"stop":["cd"]}`, &answer)
 	submits, cancels := s.Seen()
 	if len(cancels) != 2 || cancels[0] != submits[0].ID || answer.Choices.Items[1].Text != "ab" {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/scoring"
 	"github.com/prefillonly/prefillonly/internal/requestid"
@@ -23,7 +24,7 @@ func (f *Frontend) answerChat(x *exchange, r *http.Request) {
 
 // prepareCompletion decodes a completion request and tokenizes its prompts.
 func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*completion.Call, *refusal) {
-	return prepare(f, x, r, api.DecodeCompletion, func(request *api.CompletionRequest) (*completion.Call, *refusal) {
+	return prepare(f, x, r, completions.DecodeCompletion, func(request *completions.CompletionRequest) (*completion.Call, *refusal) {
 		text, from, refused := f.generator(x, r, &request.Params)
 		if refused != nil {
 			return nil, refused
@@ -35,7 +36,7 @@ func (f *Frontend) prepareCompletion(x *exchange, r *http.Request) (*completion.
 
 // prepareChat decodes a chat request, renders its template and tokenizes the result.
 func (f *Frontend) prepareChat(x *exchange, r *http.Request) (*completion.Call, *refusal) {
-	return prepare(f, x, r, api.DecodeChat, func(request *api.ChatRequest) (*completion.Call, *refusal) {
+	return prepare(f, x, r, completions.DecodeChat, func(request *completions.ChatRequest) (*completion.Call, *refusal) {
 		text, from, refused := f.generator(x, r, &request.Params)
 		if refused != nil {
 			return nil, refused
@@ -56,7 +57,7 @@ func (f *Frontend) orRefused(r *http.Request, err error) *refusal {
 // asker is what a body says of the model that it asks, and of who asks.
 type asker struct{ model, user, salt, requestID string }
 
-func askerOf(p *api.Params) asker { return asker{p.Model, p.User, p.CacheSalt, p.RequestID} }
+func askerOf(p *completions.Params) asker { return asker{p.Model, p.User, p.CacheSalt, p.RequestID} }
 
 // origin finds the model that a request names, and notes what its header says.
 func (f *Frontend) origin(x *exchange, r *http.Request, a asker) (m *Model, text *Text, from completion.Origin, refused *refusal) {
@@ -80,7 +81,7 @@ func (f *Frontend) origin(x *exchange, r *http.Request, a asker) (m *Model, text
 }
 
 // generator is origin for requests that ask for tokens, which not all models give.
-func (f *Frontend) generator(x *exchange, r *http.Request, p *api.Params) (*Text, completion.Origin, *refusal) {
+func (f *Frontend) generator(x *exchange, r *http.Request, p *completions.Params) (*Text, completion.Origin, *refusal) {
 	m, text, from, refused := f.origin(x, r, askerOf(p))
 	if refused != nil {
 		return nil, from, refused
@@ -157,7 +158,7 @@ func (f *Frontend) admitOnly(x *exchange, r *http.Request, c *completion.Call, r
 func user(h http.Header, named string) string {
 	for _, name := range []string{"X-Llm-D-Inference-Fairness-Id", "X-Gateway-Inference-Fairness-Id", "X-User-Id"} {
 		if id := h.Get(name); id != "" {
-			return id[:min(len(id), api.MaxSaltBytes)]
+			return id[:min(len(id), completions.MaxSaltBytes)]
 		}
 	}
 	return named

@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/decisions"
 	"github.com/prefillonly/prefillonly/engine/api/fields"
+	"github.com/prefillonly/prefillonly/engine/api/forms"
 	"github.com/prefillonly/prefillonly/engine/api/openapi"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 )
@@ -21,7 +22,7 @@ func (f *Frontend) describeAPI(x *exchange, _ *http.Request) {
 
 func (f *Frontend) document() map[string]any {
 	shapes := map[string]fields.Schema{"ModelName": f.modelName()}
-	for _, more := range []map[string]fields.Schema{api.Shapes(), pooling.Shapes(), decisions.Shapes()} {
+	for _, more := range []map[string]fields.Schema{api.Shapes(), forms.Shapes(), pooling.Shapes(), decisions.Shapes()} {
 		maps.Copy(shapes, more)
 	}
 	s := openapi.Server{

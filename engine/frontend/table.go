@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/api/decisions"
 	"github.com/prefillonly/prefillonly/engine/api/fields"
 	"github.com/prefillonly/prefillonly/engine/api/openapi"
@@ -101,17 +102,17 @@ func (f *Frontend) table() []route {
 type adder func(path string, h func(*exchange, *http.Request), told ...operation)
 
 func (f *Frontend) completionRoutes(post adder) {
-	post("/v1/completions", f.answerCompletion, tell("Tokens that follow prompts", ofRuns, answers[api.Completion](), api.CompletionBody).streamed("a completion"))
-	post("/v1/completions/render", f.renderCompletions, tell("The tokens of prompts; nothing is run", ofRuns, answers[[]api.Rendered](), api.CompletionBody))
-	post("/v1/chat/completions", f.answerChat, tell("The next message of a conversation", ofRuns, answers[api.Chat](), api.ChatBody).streamed("a chat.completion.chunk"))
-	post("/v1/chat/completions/render", f.renderChat, tell("The tokens of a conversation; nothing is run", ofRuns, answers[api.Rendered](), api.ChatBody))
+	post("/v1/completions", f.answerCompletion, tell("Tokens that follow prompts", ofRuns, answers[completions.Completion](), completions.CompletionBody).streamed("a completion"))
+	post("/v1/completions/render", f.renderCompletions, tell("The tokens of prompts; nothing is run", ofRuns, answers[[]completions.Rendered](), completions.CompletionBody))
+	post("/v1/chat/completions", f.answerChat, tell("The next message of a conversation", ofRuns, answers[completions.Chat](), completions.ChatBody).streamed("a chat.completion.chunk"))
+	post("/v1/chat/completions/render", f.renderChat, tell("The tokens of a conversation; nothing is run", ofRuns, answers[completions.Rendered](), completions.ChatBody))
 	object := inJSON(openapi.Schema{"type": "object"})
 	post("/v1/decisions", f.answerDecision(decisions.Decode), tell("How likely each of a few answers is, of questions about one input", ofRuns, object, decisions.Body))
 	post("/v1/systemone", f.answerDecision(decisions.DecodeSystemOne), tell("The same in System One's form", ofRuns, object, decisions.SystemOneBody))
-	tokenize := tell("The tokens of a text or a conversation, in vLLM's form; of texts in TEI's", ofRuns, inJSON(fields.AnyOf(fields.Answer(reflect.TypeFor[api.Tokenized]()), pooling.TokensAnswer)), api.TokenizeBody, pooling.TextsBody)
+	tokenize := tell("The tokens of a text or a conversation, in vLLM's form; of texts in TEI's", ofRuns, inJSON(fields.AnyOf(fields.Answer(reflect.TypeFor[completions.Tokenized]()), pooling.TokensAnswer)), completions.TokenizeBody, pooling.TextsBody)
 	tokenize.forms = []pooling.Dialect{pooling.OpenAI, pooling.TEI}
 	post("/tokenize", f.tokenize, tokenize)
-	post("/detokenize", f.detokenize, tell("The text of tokens, in vLLM's form", ofRuns, answers[api.Detokenized](), api.DetokenizeBody))
+	post("/detokenize", f.detokenize, tell("The text of tokens, in vLLM's form", ofRuns, answers[completions.Detokenized](), completions.DetokenizeBody))
 	post("/decode", f.decodeIDs, tell("The texts of tokens, in TEI's form", ofRuns, answers[[]string](), pooling.IDsBody))
 }
 

@@ -5,13 +5,14 @@ import (
 	"net/http"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/completion"
 )
 
 // tokenizing is what a body of /tokenize asks: vLLM's, or TEI's.
 type tokenizing struct {
-	prompt *api.TokenizeRequest
+	prompt *completions.TokenizeRequest
 	texts  *pooling.TextsRequest
 }
 
@@ -19,14 +20,14 @@ func (f *Frontend) tokenize(x *exchange, r *http.Request) {
 	decode := func(body []byte) (t *tokenizing, err *api.Error) {
 		t = &tokenizing{}
 		if !pooling.TokenizesTexts(body) {
-			t.prompt, err = api.DecodeTokenize(body)
+			t.prompt, err = completions.DecodeTokenize(body)
 			return t, err
 		}
 		x.errors = pooling.TEI.Error
 		t.texts, err = pooling.DecodeTokenize(body)
 		return t, err
 	}
-	var whole *api.Tokenized
+	var whole *completions.Tokenized
 	tokens, refused := prepare(f, x, r, decode, func(t *tokenizing) (*[][]pooling.Token, *refusal) {
 		if t.texts != nil {
 			return f.textsTokens(r.Context(), x, t.texts)
@@ -45,7 +46,7 @@ func (f *Frontend) tokenize(x *exchange, r *http.Request) {
 	}
 }
 
-func (f *Frontend) tokenized(ctx context.Context, x *exchange, request *api.TokenizeRequest) (*api.Tokenized, *refusal) {
+func (f *Frontend) tokenized(ctx context.Context, x *exchange, request *completions.TokenizeRequest) (*completions.Tokenized, *refusal) {
 	m, text, refused := f.reader(ctx, x, request.Model)
 	if refused != nil {
 		return nil, refused
@@ -67,7 +68,7 @@ func (f *Frontend) tokenized(ctx context.Context, x *exchange, request *api.Toke
 	if err != nil {
 		return nil, refusalOf(ctx, err)
 	}
-	answer := &api.Tokenized{Count: len(ids), Tokens: ids}
+	answer := &completions.Tokenized{Count: len(ids), Tokens: ids}
 	if served := f.pool.State().Models[m.Name]; served != nil && served.Tokens != nil {
 		answer.MaxModelLen = served.Tokens.MaxModelLen
 	}
@@ -98,7 +99,7 @@ func (f *Frontend) tokenizerInfo(x *exchange, r *http.Request) {
 }
 
 func (f *Frontend) detokenize(x *exchange, r *http.Request) {
-	answer, refused := prepare(f, x, r, api.DecodeDetokenize, func(request *api.DetokenizeRequest) (*api.Detokenized, *refusal) {
+	answer, refused := prepare(f, x, r, completions.DecodeDetokenize, func(request *completions.DetokenizeRequest) (*completions.Detokenized, *refusal) {
 		return f.detokenized(r.Context(), x, request)
 	})
 	if refused != nil {
@@ -108,7 +109,7 @@ func (f *Frontend) detokenize(x *exchange, r *http.Request) {
 	f.writeJSON(x, http.StatusOK, answer)
 }
 
-func (f *Frontend) detokenized(ctx context.Context, x *exchange, request *api.DetokenizeRequest) (*api.Detokenized, *refusal) {
+func (f *Frontend) detokenized(ctx context.Context, x *exchange, request *completions.DetokenizeRequest) (*completions.Detokenized, *refusal) {
 	_, tokenizer, refused := f.reader(ctx, x, request.Model)
 	if refused != nil {
 		return nil, refused
@@ -123,5 +124,5 @@ func (f *Frontend) detokenized(ctx context.Context, x *exchange, request *api.De
 	if err != nil {
 		return nil, invalid(completion.Untokenizable("tokens", err))
 	}
-	return &api.Detokenized{Prompt: text}, nil
+	return &completions.Detokenized{Prompt: text}, nil
 }

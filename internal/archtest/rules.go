@@ -99,8 +99,10 @@ var arrows = map[string][]string{
 	},
 
 	// edge
-	"engine/api":               {"engine", "engine/api/fields"},
+	"engine/api":               {"engine/api/fields"},
 	"engine/api/fields":        {},
+	"engine/api/forms":         {"engine/api", "engine/api/fields"},
+	"engine/api/completions":   {"engine/api", "engine/api/fields", "engine/api/forms"},
 	"engine/api/openapi":       {"engine/api/fields"},
 	"engine/api/pooling":       {"engine/api", "engine/api/fields"},
 	"engine/api/decisions":     {"engine/api", "engine/api/fields"},
@@ -124,12 +126,12 @@ var arrows = map[string][]string{
 	"engine/client":            {"engine", "engine/wire"},
 	"engine/client/clienttest": {"engine", "engine/wire"},
 	"engine/detokenize":        {"engine"},
-	"engine/completion":        {"engine", "engine/api", "engine/client", "engine/detokenize", "engine/grammar", "engine/toolcalls", "engine/wire", "internal/budget"},
+	"engine/completion":        {"engine", "engine/api", "engine/api/completions", "engine/api/forms", "engine/client", "engine/detokenize", "engine/grammar", "engine/toolcalls", "engine/wire", "internal/budget"},
 	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/completion", "engine/pooling", "engine/wire", "internal/budget"},
 	"engine/metrics":           {"engine/client", "engine/completion", "engine/inference", "engine/oip", "engine/wire", "internal/httpserve", "internal/tracing"},
 	"engine/spans":             {"engine/client", "engine/completion", "engine/inference", "internal/tracing"},
 	"engine/frontend": {
-		"engine", "engine/api", "engine/api/decisions", "engine/api/fields", "engine/api/openapi", "engine/board", "engine/api/pooling", "engine/apikey", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/images", "engine/inference", "engine/metrics", "engine/oip",
+		"engine", "engine/api", "engine/api/completions", "engine/api/decisions", "engine/api/fields", "engine/api/forms", "engine/api/openapi", "engine/board", "engine/api/pooling", "engine/apikey", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/images", "engine/inference", "engine/metrics", "engine/oip",
 		"engine/scoring", "engine/spans", "engine/videopage", "engine/wire",
 		"internal/contentcoding", "internal/cors", "internal/httpserve", "internal/opened", "internal/requestid", "internal/tracing", "internal/turns",
 	},
@@ -297,7 +299,7 @@ var externals = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics", "internal/gauges"}, "one package of each process publishes metrics, and one reads them"},
-	{"encoding/json", []string{"engine/api", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

@@ -1,30 +1,28 @@
-package api
+package completions
 
 import (
 	"math"
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/prefillonly/prefillonly/engine/api"
 )
 
 // The answers of the serving path are encoded by appending to a caller's buffer, without
 // reflection: a one-token answer is 300 bytes made at several thousand a second, an echo with
 // logprobs many megabytes.
 
-// Floor is the least logprob reported; JSON has no infinity.
-const Floor = -9999.0
-
 // AppendJSON appends c as JSON, in pieces if there is a spill.
-func (c *Completion) AppendJSON(b []byte, spill Spill) []byte {
+func (c *Completion) AppendJSON(b []byte, spill api.Spill) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
-	b = c.Choices.append(b, spill, func(b []byte, choice CompletionChoice) []byte { return choice.append(b, spill) })
+	b = c.Choices.Append(b, spill, func(b []byte, choice CompletionChoice) []byte { return choice.append(b, spill) })
 	b = c.Metrics.append(c.Usage.Append(b))
 	return append(b, '}')
 }
 
 // AppendJSON appends c as JSON, in pieces if there is a spill.
-func (c *Chat) AppendJSON(b []byte, spill Spill) []byte {
+func (c *Chat) AppendJSON(b []byte, spill api.Spill) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
-	b = c.Choices.append(b, spill, func(b []byte, choice ChatChoice) []byte { return choice.append(b, spill) })
+	b = c.Choices.Append(b, spill, func(b []byte, choice ChatChoice) []byte { return choice.append(b, spill) })
 	b = c.Metrics.append(c.Usage.Append(b))
 	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs, spill)
 	b = appendPromptLogprobs(b, c.PromptLogprobs, spill)
@@ -32,28 +30,28 @@ func (c *Chat) AppendJSON(b []byte, spill Spill) []byte {
 }
 
 // AppendJSON appends t as JSON, in pieces if there is a spill.
-func (t *Tokenized) AppendJSON(b []byte, spill Spill) []byte {
+func (t *Tokenized) AppendJSON(b []byte, spill api.Spill) []byte {
 	b = strconv.AppendInt(append(b, `{"count":`...), int64(t.Count), 10)
 	b = strconv.AppendInt(append(b, `,"max_model_len":`...), int64(t.MaxModelLen), 10)
 	b = appendNumbers(append(b, `,"tokens":`...), t.Tokens, spill)
 	b = append(b, `,"token_strs":`...)
-	if t.TokenStrs.len() == 0 {
+	if t.TokenStrs.Len() == 0 {
 		return append(b, "null}"...)
 	}
-	return append(t.TokenStrs.append(b, spill, AppendString), '}')
+	return append(t.TokenStrs.Append(b, spill, api.AppendString), '}')
 }
 
 func appendHead(b []byte, id, object string, created int64, model string) []byte {
-	b = AppendString(append(b, `{"id":`...), id)
-	b = AppendString(append(b, `,"object":`...), object)
+	b = api.AppendString(append(b, `{"id":`...), id)
+	b = api.AppendString(append(b, `,"object":`...), object)
 	b = strconv.AppendInt(append(b, `,"created":`...), created, 10)
-	b = AppendString(append(b, `,"model":`...), model)
+	b = api.AppendString(append(b, `,"model":`...), model)
 	return append(b, `,"choices":`...)
 }
 
-func (c *CompletionChoice) append(b []byte, spill Spill) []byte {
+func (c *CompletionChoice) append(b []byte, spill api.Spill) []byte {
 	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)
-	b = AppendString(append(b, `,"text":`...), c.Text)
+	b = api.AppendString(append(b, `,"text":`...), c.Text)
 	b = c.Logprobs.append(append(b, `,"logprobs":`...), spill)
 	b = appendFinish(b, c.FinishReason, c.StopReason)
 	b = appendIDs(b, `,"token_ids":`, c.TokenIDs, spill)
@@ -62,7 +60,7 @@ func (c *CompletionChoice) append(b []byte, spill Spill) []byte {
 	return append(b, '}')
 }
 
-func (c *ChatChoice) append(b []byte, spill Spill) []byte {
+func (c *ChatChoice) append(b []byte, spill api.Spill) []byte {
 	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)
 	if c.Message != nil {
 		b = c.Message.append(append(b, `,"message":`...), false)
@@ -79,13 +77,13 @@ func (c *ChatChoice) append(b []byte, spill Spill) []byte {
 func (m *ChatMessage) append(b []byte, event bool) []byte {
 	b = append(b, '{')
 	if m.Role != "" {
-		b = AppendString(append(b, `"role":`...), m.Role)
+		b = api.AppendString(append(b, `"role":`...), m.Role)
 		b = append(b, ',')
 	}
 	if m.Calls {
 		b = append(b, `"content":null`...)
 	} else {
-		b = AppendString(append(b, `"content":`...), m.Content)
+		b = api.AppendString(append(b, `"content":`...), m.Content)
 	}
 	for i := range m.ToolCalls {
 		b = append(b, [2]string{`,"tool_calls":[`, `,`}[min(i, 1)]...)
@@ -102,7 +100,7 @@ func appendFinish(b []byte, finish string, stop StopReason) []byte {
 	if finish == "" {
 		b = append(b, "null"...)
 	} else {
-		b = AppendString(b, finish)
+		b = api.AppendString(b, finish)
 	}
 	return stop.append(append(b, `,"stop_reason":`...))
 }
@@ -110,43 +108,28 @@ func appendFinish(b []byte, finish string, stop StopReason) []byte {
 func (r StopReason) append(b []byte) []byte {
 	switch {
 	case r.Text != "":
-		return AppendString(b, r.Text)
+		return api.AppendString(b, r.Text)
 	case r.Token != nil:
 		return strconv.AppendUint(b, uint64(*r.Token), 10)
 	}
 	return append(b, "null"...)
 }
 
-// Append appends u as a further member of an object.
-func (u *Usage) Append(b []byte) []byte {
-	if u == nil {
-		return append(b, `,"usage":null`...)
-	}
-	b = strconv.AppendInt(append(b, `,"usage":{"prompt_tokens":`...), int64(u.PromptTokens), 10)
-	b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(u.TotalTokens), 10)
-	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(u.CompletionTokens), 10)
-	if u.Details != nil {
-		b = strconv.AppendInt(append(b, `,"prompt_tokens_details":{"cached_tokens":`...), int64(u.Details.CachedTokens), 10)
-		b = append(b, '}')
-	}
-	return append(b, '}')
-}
-
-func (l *CompletionLogprobs) append(b []byte, spill Spill) []byte {
+func (l *CompletionLogprobs) append(b []byte, spill api.Spill) []byte {
 	if l == nil {
 		return append(b, "null"...)
 	}
-	b = appendList(append(b, `{"text_offset":`...), l.TextOffset, spill, func(b []byte, v int) []byte {
+	b = api.AppendList(append(b, `{"text_offset":`...), l.TextOffset, spill, func(b []byte, v int) []byte {
 		return strconv.AppendInt(b, int64(v), 10)
 	})
-	b = appendList(append(b, `,"token_logprobs":`...), l.TokenLogprobs, spill, func(b []byte, v *float32) []byte {
+	b = api.AppendList(append(b, `,"token_logprobs":`...), l.TokenLogprobs, spill, func(b []byte, v *float32) []byte {
 		if v == nil {
 			return append(b, "null"...)
 		}
 		return appendLogprob(b, *v)
 	})
-	b = appendList(append(b, `,"tokens":`...), l.Tokens, spill, AppendString)
-	b = l.TopLogprobs.append(append(b, `,"top_logprobs":`...), spill, func(b []byte, d TokenDict) []byte { return d.append(b) })
+	b = api.AppendList(append(b, `,"tokens":`...), l.Tokens, spill, api.AppendString)
+	b = l.TopLogprobs.Append(append(b, `,"top_logprobs":`...), spill, func(b []byte, d TokenDict) []byte { return d.append(b) })
 	return append(b, '}')
 }
 
@@ -159,19 +142,19 @@ func (d TokenDict) append(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(AppendString(b, entry.Token), ':')
+		b = append(api.AppendString(b, entry.Token), ':')
 		b = appendLogprob(b, entry.Logprob)
 	}
 	return append(b, '}')
 }
 
-func (l *ChatLogprobs) append(b []byte, spill Spill) []byte {
+func (l *ChatLogprobs) append(b []byte, spill api.Spill) []byte {
 	if l == nil {
 		return append(b, "null"...)
 	}
-	b = l.Content.append(append(b, `{"content":`...), spill, func(b []byte, t ChatToken) []byte {
+	b = l.Content.Append(append(b, `{"content":`...), spill, func(b []byte, t ChatToken) []byte {
 		b = t.TokenLogprob.appendFields(append(b, '{'))
-		b = appendList(append(b, `,"top_logprobs":`...), t.Top, nil, func(b []byte, t TokenLogprob) []byte {
+		b = api.AppendList(append(b, `,"top_logprobs":`...), t.Top, nil, func(b []byte, t TokenLogprob) []byte {
 			return append(t.appendFields(append(b, '{')), '}')
 		})
 		return append(b, '}')
@@ -180,20 +163,20 @@ func (l *ChatLogprobs) append(b []byte, spill Spill) []byte {
 }
 
 func (t *TokenLogprob) appendFields(b []byte) []byte {
-	b = AppendString(append(b, `"token":`...), t.Token)
+	b = api.AppendString(append(b, `"token":`...), t.Token)
 	b = appendLogprob(append(b, `,"logprob":`...), t.Logprob)
 	b = append(b, `,"bytes":`...)
 	if t.Bytes == nil {
 		return append(b, "null"...)
 	}
-	return appendList(b, t.Bytes, nil, func(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 10) })
+	return api.AppendList(b, t.Bytes, nil, func(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 10) })
 }
 
-func appendPromptLogprobs(b []byte, positions List[PromptTokens], spill Spill) []byte {
-	if positions.len() == 0 {
+func appendPromptLogprobs(b []byte, positions api.List[PromptTokens], spill api.Spill) []byte {
+	if positions.Len() == 0 {
 		return b
 	}
-	return positions.append(append(b, `,"prompt_logprobs":`...), spill, func(b []byte, tokens PromptTokens) []byte {
+	return positions.Append(append(b, `,"prompt_logprobs":`...), spill, func(b []byte, tokens PromptTokens) []byte {
 		if tokens == nil {
 			return append(b, "null"...)
 		}
@@ -205,74 +188,34 @@ func appendPromptLogprobs(b []byte, positions List[PromptTokens], spill Spill) [
 			b = strconv.AppendUint(append(b, '"'), uint64(t.ID), 10)
 			b = appendLogprob(append(b, `":{"logprob":`...), t.Logprob)
 			b = strconv.AppendInt(append(b, `,"rank":`...), int64(t.Rank), 10)
-			b = AppendString(append(b, `,"decoded_token":`...), t.Decoded)
+			b = api.AppendString(append(b, `,"decoded_token":`...), t.Decoded)
 			b = append(b, '}')
 		}
 		return append(b, '}')
 	})
 }
 
-func appendIDs(b []byte, name string, ids []uint32, spill Spill) []byte {
+func appendIDs(b []byte, name string, ids []uint32, spill api.Spill) []byte {
 	if len(ids) == 0 {
 		return b
 	}
 	return appendNumbers(append(b, name...), ids, spill)
 }
 
-func appendNumbers(b []byte, ids []uint32, spill Spill) []byte {
-	return appendList(b, ids, spill, func(b []byte, id uint32) []byte { return strconv.AppendUint(b, uint64(id), 10) })
+func appendNumbers(b []byte, ids []uint32, spill api.Spill) []byte {
+	return api.AppendList(b, ids, spill, func(b []byte, id uint32) []byte { return strconv.AppendUint(b, uint64(id), 10) })
 }
 
 // appendLogprob writes the shortest digits that read back as the same float32, so equal logprobs
 // stay equal for a client that compares them.
 func appendLogprob(b []byte, v float32) []byte {
-	if !(v > Floor) { // NaN and -Inf too
+	if !(v > api.Floor) { // NaN and -Inf too
 		return append(b, "-9999.0"...)
 	}
 	if v > math.MaxFloat32 {
 		v = math.MaxFloat32
 	}
 	return strconv.AppendFloat(b, float64(v), 'g', -1, 32)
-}
-
-const hexDigits = "0123456789abcdef"
-
-// AppendString writes s as a JSON string; what is not UTF-8 in it becomes U+FFFD.
-func AppendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				b = append(append(b, s[start:i]...), "\uFFFD"...)
-				start = i + 1
-			}
-			i += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		b = append(b, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-		i++
-		start = i
-	}
-	return append(append(b, s[start:]...), '"')
 }
 
 // append appends the times of a request; of nil nothing.

@@ -1,10 +1,10 @@
-package api
+package completions
 
 import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/prefillonly/prefillonly/engine/api/fields"
+	"github.com/prefillonly/prefillonly/engine/api"
 )
 
 // unsupported are fields that other servers honour and this one does not. Each would change the
@@ -35,7 +35,7 @@ type chatOnly struct {
 
 // check refuses penalties of a request with parameters p. It lets a value pass where it cannot matter: penalties on generated tokens when only
 // one is generated.
-func (u *unsupported) check(p *Params) *Error {
+func (u *unsupported) check(p *Params) *api.Error {
 	oneToken := p.MaxTokens != nil && *p.MaxTokens <= 1
 	for _, f := range [...]struct {
 		name     string
@@ -47,29 +47,16 @@ func (u *unsupported) check(p *Params) *Error {
 		{"frequency_penalty", u.FrequencyPenalty, 0, oneToken},
 		{"repetition_penalty", u.RepetitionPenalty, 1, false},
 	} {
-		if len(f.raw) == 0 || Neutral(f.raw, "") {
+		if len(f.raw) == 0 || api.Neutral(f.raw, "") {
 			continue
 		}
 		value, err := strconv.ParseFloat(string(f.raw), 64)
 		if err != nil {
-			return Invalid(f.name, "%s must be a number", f.name)
+			return api.Invalid(f.name, "%s must be a number", f.name)
 		}
 		if !f.harmless && value != f.neutral {
-			return Unsupported(f.name)
+			return api.Unsupported(f.name)
 		}
 	}
 	return nil
 }
-
-// codeUnsupported is of refusals of fields that would change the answer.
-const codeUnsupported = "unsupported_parameter"
-
-// Unsupported is the refusal of a field that would change the answer and is not served.
-func Unsupported(name string) *Error {
-	e := Invalid(name, "%s is not supported by this server; leave it out", name)
-	e.Code = codeUnsupported
-	return e
-}
-
-// Neutral reports whether raw is absent, null or, white space aside, one of the lines of literals.
-func Neutral(raw json.RawMessage, literals string) bool { return fields.Neutral(raw, literals) }

@@ -1,4 +1,4 @@
-package api
+package completions
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected part of testdata files")
@@ -20,7 +21,7 @@ type sample struct {
 	Body    json.RawMessage `json:"body,omitempty"`
 	Raw     *string         `json:"raw,omitempty"` // in place of Body, for what is not JSON
 	Decoded any             `json:"decoded,omitempty"`
-	Error   *Error          `json:"error,omitempty"`
+	Error   *api.Error      `json:"error,omitempty"`
 }
 
 func (s *sample) bytes() []byte {
@@ -30,7 +31,7 @@ func (s *sample) bytes() []byte {
 	return s.Body
 }
 
-func decodeKind(kind string, body []byte) (any, *Error) {
+func decodeKind(kind string, body []byte) (any, *api.Error) {
 	switch kind {
 	case "completion":
 		return DecodeCompletion(body)
@@ -41,7 +42,7 @@ func decodeKind(kind string, body []byte) (any, *Error) {
 	case "detokenize":
 		return DecodeDetokenize(body)
 	}
-	return nil, Invalid("kind", "testdata has unknown kind %q", kind)
+	return nil, api.Invalid("kind", "testdata has unknown kind %q", kind)
 }
 
 func TestSamples(t *testing.T) {
@@ -174,64 +175,6 @@ func FuzzDecodeDetokenize(f *testing.F) {
 	})
 }
 
-// FuzzPrompt holds the hand scanner to what encoding/json reads from the same bytes.
-func FuzzPrompt(f *testing.F) {
-	for _, seed := range []string{`"a\u00e9\"b"`, `[1,2, 3 ]`, `[[1],[ ]]`, `["a","b\\"]`, `[4294967296]`, `[1.5]`, `[-1]`, `[1e3]`, `[null]`, `[["a"]]`, `[]`, `[[1],"a"]`, `["a",1]`, `{}`, `null`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		if !json.Valid(raw) || bytes.Contains(raw, []byte("null")) {
-			return
-		}
-		var got Prompt
-		failed := json.Unmarshal(raw, &got) != nil
-		want, ok := slowPrompt(raw)
-		if failed == ok {
-			t.Fatalf("%s: refused is %v, want %v", raw, failed, !ok)
-		}
-		if !failed && !equalJSON(t, got, want) {
-			t.Fatalf("%s: got %+v, want %+v", raw, got, want)
-		}
-	})
-}
-
-func slowPrompt(raw []byte) (Prompt, bool) {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return Prompt{Texts: []string{text}}, true
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
-		return Prompt{}, false
-	}
-	var texts []string
-	if json.Unmarshal(raw, &texts) == nil {
-		return Prompt{Texts: texts}, true
-	}
-	var ids []uint32
-	if json.Unmarshal(raw, &ids) == nil && !bytes.ContainsAny(raw, "-") {
-		return Prompt{Tokens: [][]uint32{ids}}, true
-	}
-	var lists [][]uint32
-	if json.Unmarshal(raw, &lists) == nil && !bytes.ContainsAny(raw, "-") {
-		return Prompt{Tokens: lists}, true
-	}
-	return Prompt{}, false
-}
-
-func equalJSON(t *testing.T, a, b any) bool {
-	t.Helper()
-	left, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	right, err := json.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Equal(left, right)
-}
-
 func FuzzLogitBias(f *testing.F) {
 	for _, seed := range []string{`{"1":2,"0":-100}`, `{"01":1}`, `{"-1":1}`, `{"4294967296":0}`, `{"1":101}`, `{"1":"a"}`, `[]`, `null`} {
 		f.Add([]byte(seed))
@@ -245,23 +188,6 @@ func FuzzLogitBias(f *testing.F) {
 			if b.Bias < -100 || b.Bias > 100 || i > 0 && bias[i-1].ID >= b.ID {
 				t.Fatalf("%s: bias out of range or order: %v", raw, bias)
 			}
-		}
-	})
-}
-
-func FuzzStop(f *testing.F) {
-	for _, seed := range []string{`"a"`, `["a","b"]`, `[1]`, `{}`, `null`, `[]`, `["\ud83d"]`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		var stop Strings
-		if json.Unmarshal(raw, &stop) != nil {
-			return
-		}
-		var one string
-		var many []string
-		if json.Unmarshal(raw, &one) != nil && json.Unmarshal(raw, &many) != nil {
-			t.Fatalf("%s decoded as %q", raw, stop)
 		}
 	})
 }
@@ -281,6 +207,21 @@ func BenchmarkDecodeTokens(b *testing.B) {
 	for b.Loop() {
 		if _, refused := DecodeCompletion(body); refused != nil {
 			b.Fatal(refused)
+		}
+	}
+}
+
+// TestKeysOnce: no endpoint takes a key given twice.
+func TestKeysOnce(t *testing.T) {
+	for _, decode := range []func([]byte) *api.Error{
+		func(b []byte) *api.Error { _, err := DecodeCompletion(b); return err },
+		func(b []byte) *api.Error { _, err := DecodeChat(b); return err },
+		func(b []byte) *api.Error { _, err := DecodeTokenize(b); return err },
+		func(b []byte) *api.Error { _, err := DecodeDetokenize(b); return err },
+	} {
+		body := `{"prompt":"a","messages":null,"tokens":[1],"user":"a","user":"b"}`
+		if err := decode([]byte(strings.Replace(body, `"messages":null`, `"messages":[{"role":"user","content":"a"}]`, 1))); err == nil || err.Param != "user" {
+			t.Error("a key given twice is taken")
 		}
 	}
 }

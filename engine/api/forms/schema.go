@@ -1,9 +1,11 @@
-package api
+package forms
 
 import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/api"
 )
 
 // tight is a JSON schema that allows only what schema does, and less where that says more than its author is likely to mean. An
@@ -77,7 +79,7 @@ func narrowedText(raw json.RawMessage) json.RawMessage {
 	if json.Unmarshal(raw, &pattern) != nil {
 		return raw
 	}
-	return AppendString(nil, narrowed(pattern))
+	return api.AppendString(nil, narrowed(pattern))
 }
 
 // elements are those of a list.
@@ -115,7 +117,7 @@ func object(keys []string, values []json.RawMessage) json.RawMessage {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(AppendString(b, key), ':'), values[i]...)
+		b = append(append(api.AppendString(b, key), ':'), values[i]...)
 	}
 	return append(b, '}')
 }

@@ -1,14 +1,18 @@
-package api
+// Package forms reads what a generated text must be, whichever field of a request says it: a choice, JSON of a schema, a regular
+// expression, a grammar, or the call of a tool.
+package forms
 
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/api"
 )
 
 // Form is what a generated text must be: one of Choices, a call of one of Functions, or what Text says in the language of Kind.
 type Form struct {
 	Field   string // that it came in, for errors
-	Kind    FormKind
+	Kind    Kind
 	Choices []string
 	Text    string
 	Compact bool // of JSON: no spaces between its parts
@@ -16,26 +20,26 @@ type Form struct {
 	Functions []Function // one of which is to be called
 }
 
-// FormKind is the language of a Form.
-type FormKind uint8
+// Kind is the language of a Form.
+type Kind uint8
 
 // The kinds.
 const (
-	FormChoice  FormKind = iota
-	FormJSON             // a JSON schema
-	FormRegex            // of the whole text
-	FormGrammar          // in Lark's syntax
-	FormCall             // of one of Functions
+	Choice  Kind = iota
+	JSON         // a JSON schema
+	Regex        // of the whole text
+	Grammar      // in Lark's syntax
+	Call         // of one of Functions
 )
 
-// MaxFormChoices bounds the choices of a Form.
-const MaxFormChoices = 4096
+// maxChoices bounds the choices of a Form.
+const maxChoices = 4096
 
 // anyObject is the schema of response_format json_object.
 const anyObject = `{"type":"object"}`
 
-// formFields are the fields of a request that say a Form: OpenAI's, vLLM's, and those that vLLM had before.
-type formFields struct {
+// Fields are those of a request that say a Form: OpenAI's, vLLM's, and those that vLLM had before.
+type Fields struct {
 	ResponseFormat    json.RawMessage `json:"response_format" is:"ResponseFormat"`
 	StructuredOutputs json.RawMessage `json:"structured_outputs" is:"StructuredOutputs"`
 	GuidedJSON        json.RawMessage `json:"guided_json" is:"JSONSchema"`
@@ -45,15 +49,15 @@ type formFields struct {
 	GuidedWhitespace  json.RawMessage `json:"guided_whitespace_pattern" only:""`
 }
 
-// form is the one Form that the fields say; nil where they say none.
-func (f *formFields) form(p *Params) (*Form, *Error) {
+// Form is the one that the fields say; nil where they say none.
+func (f *Fields) Form() (*Form, *api.Error) {
 	forms, err := formsOf("", map[string]json.RawMessage{
 		"guided_json": f.GuidedJSON, "guided_regex": f.GuidedRegex, "guided_choice": f.GuidedChoice, "guided_grammar": f.GuidedGrammar,
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, more := range []func() ([]*Form, *Error){f.outputs, f.format} {
+	for _, more := range []func() ([]*Form, *api.Error){f.outputs, f.format} {
 		also, err := more()
 		if err != nil {
 			return nil, err
@@ -64,19 +68,17 @@ func (f *formFields) form(p *Params) (*Form, *Error) {
 	case len(forms) == 0:
 		return nil, nil
 	case len(forms) > 1:
-		return nil, Invalid(forms[1].Field, "%s and %s both say what the answer must be; give one", forms[0].Field, forms[1].Field)
-	case len(p.AllowedTokenIDs) > 0:
-		return nil, Invalid("allowed_token_ids", "allowed_token_ids and %s both say which tokens may come; give one", forms[0].Field)
+		return nil, api.Invalid(forms[1].Field, "%s and %s both say what the answer must be; give one", forms[0].Field, forms[1].Field)
 	}
 	return forms[0], nil
 }
 
 // formsOf reads those of choice, regex, json and grammar that are given, whose fields are called prefix and their name.
-func formsOf(prefix string, given map[string]json.RawMessage) ([]*Form, *Error) {
+func formsOf(prefix string, given map[string]json.RawMessage) ([]*Form, *api.Error) {
 	var forms []*Form
 	for _, name := range []string{"choice", "guided_choice", "json", "guided_json", "regex", "guided_regex", "grammar", "guided_grammar"} {
 		raw := given[name]
-		if len(raw) == 0 || Neutral(raw, "") {
+		if len(raw) == 0 || api.Neutral(raw, "") {
 			continue
 		}
 		form, err := newForm(prefix+name, strings.TrimPrefix(name, "guided_"), raw)
@@ -88,90 +90,90 @@ func formsOf(prefix string, given map[string]json.RawMessage) ([]*Form, *Error) 
 	return forms, nil
 }
 
-func newForm(field, kind string, raw json.RawMessage) (*Form, *Error) {
+func newForm(field, kind string, raw json.RawMessage) (*Form, *api.Error) {
 	f := &Form{Field: field}
 	switch kind {
 	case "choice":
 		return f, f.readChoices(raw)
 	case "json":
-		f.Kind = FormJSON
+		f.Kind = JSON
 		return f, f.readSchema(raw)
 	case "regex":
-		f.Kind = FormRegex
+		f.Kind = Regex
 	case "grammar":
-		f.Kind = FormGrammar
+		f.Kind = Grammar
 	}
 	if json.Unmarshal(raw, &f.Text) != nil || f.Text == "" {
-		return nil, Invalid(field, "%s must be a string that is not empty", field)
+		return nil, api.Invalid(field, "%s must be a string that is not empty", field)
 	}
-	if f.Kind == FormRegex {
+	if f.Kind == Regex {
 		f.Text = narrowed(f.Text)
 	}
 	return f, nil
 }
 
-func (f *Form) readChoices(raw json.RawMessage) *Error {
+func (f *Form) readChoices(raw json.RawMessage) *api.Error {
 	if json.Unmarshal(raw, &f.Choices) != nil {
-		return Invalid(f.Field, "%s must be a list of strings", f.Field)
+		return api.Invalid(f.Field, "%s must be a list of strings", f.Field)
 	}
-	if n := len(f.Choices); n == 0 || n > MaxFormChoices {
-		return Invalid(f.Field, "%s has %d choices; it must have 1 to %d", f.Field, n, MaxFormChoices)
+	if n := len(f.Choices); n == 0 || n > maxChoices {
+		return api.Invalid(f.Field, "%s has %d choices; it must have 1 to %d", f.Field, n, maxChoices)
 	}
 	for i, choice := range f.Choices {
 		if choice == "" {
-			return Invalid(f.Field, "%s: choice %d is empty", f.Field, i)
+			return api.Invalid(f.Field, "%s: choice %d is empty", f.Field, i)
 		}
 	}
 	return nil
 }
 
 // readSchema takes a schema as it is, or as a string of JSON.
-func (f *Form) readSchema(raw json.RawMessage) *Error {
+func (f *Form) readSchema(raw json.RawMessage) *api.Error {
 	f.Text = strings.TrimSpace(string(raw))
 	if strings.HasPrefix(f.Text, `"`) {
 		if json.Unmarshal(raw, &f.Text) != nil || !json.Valid([]byte(f.Text)) {
-			return Invalid(f.Field, "%s is a string that is not the JSON of a schema", f.Field)
+			return api.Invalid(f.Field, "%s is a string that is not the JSON of a schema", f.Field)
 		}
 		f.Text = strings.TrimSpace(f.Text)
 	}
 	if !strings.HasPrefix(f.Text, "{") {
-		return Invalid(f.Field, "%s must be a JSON schema: an object", f.Field)
+		return api.Invalid(f.Field, "%s must be a JSON schema: an object", f.Field)
 	}
 	f.Text = tight(f.Text)
 	return nil
 }
 
 // outputs reads vLLM's structured_outputs.
-func (f *formFields) outputs() ([]*Form, *Error) {
-	if Neutral(f.StructuredOutputs, "") {
+func (f *Fields) outputs() ([]*Form, *api.Error) {
+	if api.Neutral(f.StructuredOutputs, "") {
 		return nil, nil
 	}
 	given := map[string]json.RawMessage{}
 	if json.Unmarshal(f.StructuredOutputs, &given) != nil {
-		return nil, Invalid("structured_outputs", "structured_outputs must be an object with one of choice, json, regex, grammar and json_object")
+		return nil, api.Invalid("structured_outputs", "structured_outputs must be an object with one of choice, json, regex, grammar and json_object")
 	}
 	for _, name := range []string{"structural_tag", "whitespace_pattern", "disable_additional_properties"} {
-		if raw := given[name]; len(raw) > 0 && !Neutral(raw, "false") {
-			return nil, Unsupported("structured_outputs." + name)
+		if raw := given[name]; len(raw) > 0 && !api.Neutral(raw, "false") {
+			return nil, api.Unsupported("structured_outputs." + name)
 		}
 	}
 	forms, err := formsOf("structured_outputs.", given)
 	if err != nil {
 		return nil, err
 	}
-	if !Neutral(given["json_object"], "false") {
-		forms = append(forms, &Form{Field: "structured_outputs.json_object", Kind: FormJSON, Text: anyObject})
+	if !api.Neutral(given["json_object"], "false") {
+		forms = append(forms, &Form{Field: "structured_outputs.json_object", Kind: JSON, Text: anyObject})
 	}
 	if len(forms) == 0 {
-		return nil, Invalid("structured_outputs", "structured_outputs has none of choice, json, regex, grammar and json_object")
+		return nil, api.Invalid("structured_outputs", "structured_outputs has none of choice, json, regex, grammar and json_object")
 	}
-	forms[0].Compact = !Neutral(given["disable_any_whitespace"], "false")
+	forms[0].Compact = !api.Neutral(given["disable_any_whitespace"], "false")
 	return forms, nil
 }
 
 // format reads OpenAI's response_format.
-func (f *formFields) format() ([]*Form, *Error) {
-	if Neutral(f.ResponseFormat, "") {
+func (f *Fields) format() ([]*Form, *api.Error) {
+	if api.Neutral(f.ResponseFormat, "") {
 		return nil, nil
 	}
 	var format struct {
@@ -181,20 +183,20 @@ func (f *formFields) format() ([]*Form, *Error) {
 		} `json:"json_schema"`
 	}
 	if json.Unmarshal(f.ResponseFormat, &format) != nil {
-		return nil, Invalid("response_format", "response_format must be an object with a type of text, json_object or json_schema")
+		return nil, api.Invalid("response_format", "response_format must be an object with a type of text, json_object or json_schema")
 	}
 	switch format.Type {
 	case "text":
 		return nil, nil
 	case "json_object":
-		return []*Form{{Field: "response_format", Kind: FormJSON, Text: anyObject}}, nil
+		return []*Form{{Field: "response_format", Kind: JSON, Text: anyObject}}, nil
 	case "json_schema":
 		if format.JSONSchema == nil {
-			return nil, Invalid("response_format.json_schema", "response_format.json_schema is missing")
+			return nil, api.Invalid("response_format.json_schema", "response_format.json_schema is missing")
 		}
 		const field = "response_format.json_schema.schema"
-		if Neutral(format.JSONSchema.Schema, "") {
-			return nil, Invalid(field, "%s is missing", field)
+		if api.Neutral(format.JSONSchema.Schema, "") {
+			return nil, api.Invalid(field, "%s is missing", field)
 		}
 		form, err := newForm(field, "json", format.JSONSchema.Schema)
 		if err != nil {
@@ -202,5 +204,5 @@ func (f *formFields) format() ([]*Form, *Error) {
 		}
 		return []*Form{form}, nil
 	}
-	return nil, Invalid("response_format.type", "response_format.type is %.40q; it must be text, json_object or json_schema", format.Type)
+	return nil, api.Invalid("response_format.type", "response_format.type is %.40q; it must be text, json_object or json_schema", format.Type)
 }

@@ -1,33 +1,22 @@
-package api
+package completions
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/prefillonly/prefillonly/engine/api"
 )
-
-// Usage counts the tokens of one request.
-type Usage struct {
-	PromptTokens     int                  `json:"prompt_tokens"`
-	TotalTokens      int                  `json:"total_tokens"`
-	CompletionTokens int                  `json:"completion_tokens"`
-	Details          *PromptTokensDetails `json:"prompt_tokens_details,omitempty"`
-}
-
-// PromptTokensDetails says how many prompt tokens were found in the prefix cache.
-type PromptTokensDetails struct {
-	CachedTokens int `json:"cached_tokens"`
-}
 
 // Completion is the answer to a completion request, or one event of its stream.
 type Completion struct {
-	ID      string                 `json:"id"`
-	Object  string                 `json:"object"` // "text_completion"
-	Created int64                  `json:"created"`
-	Model   string                 `json:"model"`
-	Choices List[CompletionChoice] `json:"choices"`
-	Usage   *Usage                 `json:"usage"`
-	Metrics *Metrics               `json:"metrics,omitempty"`
+	ID      string                     `json:"id"`
+	Object  string                     `json:"object"` // "text_completion"
+	Created int64                      `json:"created"`
+	Model   string                     `json:"model"`
+	Choices api.List[CompletionChoice] `json:"choices"`
+	Usage   *api.Usage                 `json:"usage"`
+	Metrics *Metrics                   `json:"metrics,omitempty"`
 }
 
 // Metrics are the times of a request, in milliseconds, as vLLM gives them. What needs two tokens, or any, is 0 without them.
@@ -41,14 +30,14 @@ type Metrics struct {
 
 // CompletionChoice is one generated text.
 type CompletionChoice struct {
-	Index          int                 `json:"index"`
-	Text           string              `json:"text"`
-	Logprobs       *CompletionLogprobs `json:"logprobs"`
-	FinishReason   string              `json:"finish_reason" null:"true"` // "" is null: not finished
-	StopReason     StopReason          `json:"stop_reason"`
-	TokenIDs       []uint32            `json:"token_ids,omitempty"`
-	PromptTokenIDs []uint32            `json:"prompt_token_ids,omitempty"`
-	PromptLogprobs List[PromptTokens]  `json:"prompt_logprobs"` // absent when empty
+	Index          int                    `json:"index"`
+	Text           string                 `json:"text"`
+	Logprobs       *CompletionLogprobs    `json:"logprobs"`
+	FinishReason   string                 `json:"finish_reason" null:"true"` // "" is null: not finished
+	StopReason     StopReason             `json:"stop_reason"`
+	TokenIDs       []uint32               `json:"token_ids,omitempty"`
+	PromptTokenIDs []uint32               `json:"prompt_token_ids,omitempty"`
+	PromptLogprobs api.List[PromptTokens] `json:"prompt_logprobs"` // absent when empty
 }
 
 // StopReason is the stop string or the stop token's id that ended a text; empty is null.
@@ -60,10 +49,10 @@ type StopReason struct {
 // CompletionLogprobs has one entry a token in each list. With echo the first token has no
 // logprob: it and its TopLogprobs are null.
 type CompletionLogprobs struct {
-	TextOffset    []int           `json:"text_offset"` // in characters
-	TokenLogprobs []*float32      `json:"token_logprobs"`
-	Tokens        []string        `json:"tokens"`
-	TopLogprobs   List[TokenDict] `json:"top_logprobs"`
+	TextOffset    []int               `json:"text_offset"` // in characters
+	TokenLogprobs []*float32          `json:"token_logprobs"`
+	Tokens        []string            `json:"tokens"`
+	TopLogprobs   api.List[TokenDict] `json:"top_logprobs"`
 }
 
 // TokenDict is an object from a token's text to its logprob, in the order given; nil is null.
@@ -89,15 +78,15 @@ type PromptToken struct {
 
 // Chat is the answer to a chat request, or one event of its stream.
 type Chat struct {
-	ID             string             `json:"id"`
-	Object         string             `json:"object"` // "chat.completion" or "chat.completion.chunk"
-	Created        int64              `json:"created"`
-	Model          string             `json:"model"`
-	Choices        List[ChatChoice]   `json:"choices"`
-	Usage          *Usage             `json:"usage"`
-	Metrics        *Metrics           `json:"metrics,omitempty"`
-	PromptTokenIDs []uint32           `json:"prompt_token_ids,omitempty"`
-	PromptLogprobs List[PromptTokens] `json:"prompt_logprobs"` // absent when empty
+	ID             string                 `json:"id"`
+	Object         string                 `json:"object"` // "chat.completion" or "chat.completion.chunk"
+	Created        int64                  `json:"created"`
+	Model          string                 `json:"model"`
+	Choices        api.List[ChatChoice]   `json:"choices"`
+	Usage          *api.Usage             `json:"usage"`
+	Metrics        *Metrics               `json:"metrics,omitempty"`
+	PromptTokenIDs []uint32               `json:"prompt_token_ids,omitempty"`
+	PromptLogprobs api.List[PromptTokens] `json:"prompt_logprobs"` // absent when empty
 }
 
 // ChatChoice is one generated message: whole in an answer, a delta in an event.
@@ -122,7 +111,7 @@ type ChatMessage struct {
 
 // ChatLogprobs holds the logprobs of a message's tokens.
 type ChatLogprobs struct {
-	Content List[ChatToken] `json:"content"`
+	Content api.List[ChatToken] `json:"content"`
 }
 
 // ChatToken is one generated token and the likeliest at its place.
@@ -138,51 +127,17 @@ type TokenLogprob struct {
 	Bytes   []int   `json:"bytes"` // of the text; null for a token without any
 }
 
-// Model is one served model.
-type Model struct {
-	ID          string  `json:"id"`
-	Object      string  `json:"object"` // "model"
-	Created     int64   `json:"created"`
-	OwnedBy     string  `json:"owned_by"`
-	Root        string  `json:"root"`
-	Parent      *string `json:"parent"`
-	MaxModelLen int     `json:"max_model_len,omitempty"` // 0: not known yet
-
-	// DefaultMaxTokens bounds a chat answer whose request gives no bound; 0: MaxModelLen does.
-	DefaultMaxTokens int `json:"default_max_tokens,omitempty"`
-
-	// Capabilities are what the model can be asked for; nil: not known.
-	Capabilities []string `json:"capabilities,omitempty"`
-
-	State  string `json:"state"`            // absent: it is loaded when a request needs it; loading, ready, unloading, failed
-	Reason string `json:"reason,omitempty"` // of a failure, the last one where it is not in State
-	Bytes  uint64 `json:"bytes,omitempty"`  // of its weights on one executor
-}
-
-// Models is the answer to GET /v1/models.
-type Models struct {
-	Object string  `json:"object"` // "list"
-	Data   []Model `json:"data"`
-}
-
 // Tokenized is the answer to POST /tokenize.
 type Tokenized struct {
-	Count       int          `json:"count"`
-	MaxModelLen int          `json:"max_model_len"`
-	Tokens      []uint32     `json:"tokens"`
-	TokenStrs   List[string] `json:"token_strs"` // null when empty
+	Count       int              `json:"count"`
+	MaxModelLen int              `json:"max_model_len"`
+	Tokens      []uint32         `json:"tokens"`
+	TokenStrs   api.List[string] `json:"token_strs"` // null when empty
 }
 
 // Detokenized is the answer to POST /detokenize.
 type Detokenized struct {
 	Prompt string `json:"prompt"`
-}
-
-// CacheReset is the answer to POST /reset_prefix_cache. It succeeds if no request held a block.
-type CacheReset struct {
-	Success       bool `json:"success"`
-	DroppedBlocks int  `json:"dropped_blocks"`
-	HeldBlocks    int  `json:"held_blocks"`
 }
 
 // Rendered is a request after templating and tokenization, the answer of the render endpoints.

@@ -1,10 +1,15 @@
-package api
+// Package completions is the JSON of OpenAI's completions and chats, and of the tokens of both: requests, decoded and checked,
+// and answers, encoded by hand.
+package completions
 
 import (
 	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
+
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/api/forms"
 )
 
 // Bounds on what one request may ask, beside those of its fields' tags.
@@ -28,14 +33,14 @@ type Params struct {
 	Seed                   *int64         `json:"seed"`
 	N                      int            `json:"n" default:"1" min:"1" max:"128"`
 	BestOf                 *int           `json:"best_of" about:"As n is, or left out."`
-	Stop                   Strings        `json:"stop" items:"64" each:"1024"`
-	StopTokenIDs           TokenList      `json:"stop_token_ids" items:"4096"`
+	Stop                   api.Strings    `json:"stop" items:"64" each:"1024"`
+	StopTokenIDs           api.TokenList  `json:"stop_token_ids" items:"4096"`
 	IgnoreEOS              bool           `json:"ignore_eos" default:"false"`
 	IncludeStop            bool           `json:"include_stop_str_in_output" default:"false"`
 	SkipSpecialTokens      bool           `json:"skip_special_tokens" default:"true"`
 	LogitBias              LogitBias      `json:"logit_bias" items:"4096"`
-	AllowedTokenIDs        TokenList      `json:"allowed_token_ids" items:"4096"`
-	LogprobTokenIDs        TokenList      `json:"logprob_token_ids" items:"4096"`
+	AllowedTokenIDs        api.TokenList  `json:"allowed_token_ids" items:"4096"`
+	LogprobTokenIDs        api.TokenList  `json:"logprob_token_ids" items:"4096"`
 	PromptLogprobs         *int           `json:"prompt_logprobs" min:"0" max:"20"`
 	ReturnTokensAsTokenIDs bool           `json:"return_tokens_as_token_ids" default:"false"`
 	ReturnTokenIDs         bool           `json:"return_token_ids" default:"false"`
@@ -47,10 +52,10 @@ type Params struct {
 	Priority               int            `json:"priority" default:"0"`
 	TruncatePromptTokens   *int           `json:"truncate_prompt_tokens" min:"-1" except:"0" says:"1 or more, or -1 for the model's limit"`
 
-	AddSpecial   bool  `json:"-"` // the tokenizer's special tokens are put around texts
-	WantLogprobs bool  `json:"-"` // logprobs of generated tokens are reported
-	Top          int   `json:"-"` // how many of the likeliest tokens at each
-	Form         *Form `json:"-"` // of what is generated; nil: any
+	AddSpecial   bool        `json:"-"` // the tokenizer's special tokens are put around texts
+	WantLogprobs bool        `json:"-"` // logprobs of generated tokens are reported
+	Top          int         `json:"-"` // how many of the likeliest tokens at each
+	Form         *forms.Form `json:"-"` // of what is generated; nil: any
 }
 
 // StreamOptions says what a stream carries beside text.
@@ -72,7 +77,7 @@ type LogitBias []TokenBias
 func (l *LogitBias) UnmarshalJSON(raw []byte) error {
 	var entries map[string]float64
 	if err := json.Unmarshal(raw, &entries); err != nil {
-		return Invalid("logit_bias", "logit_bias must be an object from token id to a number")
+		return api.Invalid("logit_bias", "logit_bias must be an object from token id to a number")
 	}
 	if entries == nil {
 		return nil
@@ -81,10 +86,10 @@ func (l *LogitBias) UnmarshalJSON(raw []byte) error {
 	for key, bias := range entries {
 		id, err := strconv.ParseUint(key, 10, 32)
 		if err != nil || strconv.FormatUint(id, 10) != key {
-			return Invalid("logit_bias", "logit_bias: %.24q is not a token id", key)
+			return api.Invalid("logit_bias", "logit_bias: %.24q is not a token id", key)
 		}
 		if bias < -100 || bias > 100 {
-			return Invalid("logit_bias", "logit_bias: %g for token %s is outside -100 to 100", bias, key)
+			return api.Invalid("logit_bias", "logit_bias: %g for token %s is outside -100 to 100", bias, key)
 		}
 		out = append(out, TokenBias{uint32(id), float32(bias)})
 	}
@@ -94,7 +99,7 @@ func (l *LogitBias) UnmarshalJSON(raw []byte) error {
 }
 
 // validate checks p and folds aliases together.
-func (p *Params) validate() *Error {
+func (p *Params) validate() *api.Error {
 	if p.MaxCompletionTokens != nil {
 		p.MaxTokens = p.MaxCompletionTokens
 	}
@@ -105,7 +110,7 @@ func (p *Params) validate() *Error {
 		return err
 	}
 	if p.StreamOptions != nil && !p.Stream {
-		return Invalid("stream_options", "stream_options needs stream to be true")
+		return api.Invalid("stream_options", "stream_options needs stream to be true")
 	}
 	if len(p.LogprobTokenIDs) > 0 {
 		p.WantLogprobs = true
@@ -114,16 +119,26 @@ func (p *Params) validate() *Error {
 }
 
 // checkTogether refuses what no field alone is wrong with.
-func (p *Params) checkTogether() *Error {
+func (p *Params) checkTogether() *api.Error {
 	switch {
 	case p.MaxTokens != nil && p.MinTokens > *p.MaxTokens:
-		return Invalid("min_tokens", "min_tokens is %d; it must be at most max_tokens, which is %d", p.MinTokens, *p.MaxTokens)
+		return api.Invalid("min_tokens", "min_tokens is %d; it must be at most max_tokens, which is %d", p.MinTokens, *p.MaxTokens)
 	case p.BestOf != nil && *p.BestOf != p.N:
-		return Invalid("best_of", "best_of is %d and n is %d; only best_of equal to n is served", *p.BestOf, p.N)
+		return api.Invalid("best_of", "best_of is %d and n is %d; only best_of equal to n is served", *p.BestOf, p.N)
 	case p.Stream && p.PromptLogprobs != nil:
-		return Invalid("prompt_logprobs", "prompt_logprobs are not streamed; set stream to false")
+		return api.Invalid("prompt_logprobs", "prompt_logprobs are not streamed; set stream to false")
 	case p.AllowedTokenIDs != nil && len(p.AllowedTokenIDs) == 0:
-		return Invalid("allowed_token_ids", "allowed_token_ids is empty, so no token could be chosen; leave it out or name some")
+		return api.Invalid("allowed_token_ids", "allowed_token_ids is empty, so no token could be chosen; leave it out or name some")
 	}
 	return nil
+}
+
+// readForm reads what is generated from the fields that say it.
+func (p *Params) readForm(f *forms.Fields) *api.Error {
+	form, err := f.Form()
+	if form != nil && len(p.AllowedTokenIDs) > 0 {
+		return api.Invalid("allowed_token_ids", "allowed_token_ids and %s both say which tokens may come; give one", form.Field)
+	}
+	p.Form = form
+	return err
 }

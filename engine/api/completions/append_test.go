@@ -1,4 +1,4 @@
-package api
+package completions
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/engine/api"
 )
 
 // TestAppendReadsBack holds the hand encoders to encoding/json's reading of them, on random answers.
@@ -42,14 +44,14 @@ func randomText(r *rand.Rand) string {
 	return b.String()
 }
 
-func randomUsage(r *rand.Rand) *Usage {
+func randomUsage(r *rand.Rand) *api.Usage {
 	switch r.IntN(3) {
 	case 0:
 		return nil
 	case 1:
-		return &Usage{PromptTokens: r.IntN(9), TotalTokens: r.IntN(9), CompletionTokens: r.IntN(9)}
+		return &api.Usage{PromptTokens: r.IntN(9), TotalTokens: r.IntN(9), CompletionTokens: r.IntN(9)}
 	}
-	return &Usage{PromptTokens: 5, TotalTokens: 6, CompletionTokens: 1, Details: &PromptTokensDetails{CachedTokens: r.IntN(9)}}
+	return &api.Usage{PromptTokens: 5, TotalTokens: 6, CompletionTokens: 1, Details: &api.PromptTokensDetails{CachedTokens: r.IntN(9)}}
 }
 
 func randomStop(r *rand.Rand) StopReason {
@@ -58,7 +60,7 @@ func randomStop(r *rand.Rand) StopReason {
 }
 
 func randomCompletion(r *rand.Rand) *Completion {
-	c := &Completion{ID: "cmpl-1", Object: "text_completion", Created: r.Int64N(1e9), Model: randomText(r), Choices: List[CompletionChoice]{Items: []CompletionChoice{}}, Usage: randomUsage(r)}
+	c := &Completion{ID: "cmpl-1", Object: "text_completion", Created: r.Int64N(1e9), Model: randomText(r), Choices: api.List[CompletionChoice]{Items: []CompletionChoice{}}, Usage: randomUsage(r)}
 	for i := range r.IntN(3) {
 		choice := CompletionChoice{Index: i, Text: randomText(r), StopReason: randomStop(r)}
 		if r.IntN(2) == 0 {
@@ -67,7 +69,7 @@ func randomCompletion(r *rand.Rand) *Completion {
 			choice.TokenIDs = []uint32{r.Uint32(), 0}
 			choice.Logprobs = &CompletionLogprobs{
 				TextOffset: []int{0, 1}, TokenLogprobs: []*float32{nil, &logprob}, Tokens: []string{randomText(r), "b"},
-				TopLogprobs: List[TokenDict]{Items: []TokenDict{nil, {{randomText(r), logprob}, {"zz", -r.Float32()}}}},
+				TopLogprobs: api.List[TokenDict]{Items: []TokenDict{nil, {{randomText(r), logprob}, {"zz", -r.Float32()}}}},
 			}
 		}
 		c.Choices.Items = append(c.Choices.Items, choice)
@@ -76,7 +78,7 @@ func randomCompletion(r *rand.Rand) *Completion {
 }
 
 func randomChat(r *rand.Rand) *Chat {
-	c := &Chat{ID: "chatcmpl-1", Object: "chat.completion", Model: "m", Choices: List[ChatChoice]{Items: []ChatChoice{}}, Usage: randomUsage(r)}
+	c := &Chat{ID: "chatcmpl-1", Object: "chat.completion", Model: "m", Choices: api.List[ChatChoice]{Items: []ChatChoice{}}, Usage: randomUsage(r)}
 	for i := range r.IntN(3) {
 		choice := ChatChoice{Index: i, StopReason: randomStop(r)}
 		message := &ChatMessage{Role: "assistant", Content: randomText(r)}
@@ -87,7 +89,7 @@ func randomChat(r *rand.Rand) *Chat {
 		}
 		if r.IntN(2) == 0 {
 			token := TokenLogprob{Token: randomText(r), Logprob: -r.Float32(), Bytes: []int{r.IntN(256)}}
-			choice.Logprobs = &ChatLogprobs{Content: List[ChatToken]{Items: []ChatToken{{TokenLogprob: token, Top: []TokenLogprob{token, {Token: "x", Logprob: -3}}}}}}
+			choice.Logprobs = &ChatLogprobs{Content: api.List[ChatToken]{Items: []ChatToken{{TokenLogprob: token, Top: []TokenLogprob{token, {Token: "x", Logprob: -3}}}}}}
 		}
 		c.Choices.Items = append(c.Choices.Items, choice)
 	}
@@ -99,10 +101,10 @@ func randomChat(r *rand.Rand) *Chat {
 func TestPieces(t *testing.T) {
 	const choices, tokens = 5, 20000
 	made := 0
-	answer := &Completion{ID: "cmpl-1", Choices: Made(choices, func(i int) CompletionChoice {
+	answer := &Completion{ID: "cmpl-1", Choices: api.Made(choices, func(i int) CompletionChoice {
 		return CompletionChoice{Index: i, Logprobs: &CompletionLogprobs{
 			TextOffset: make([]int, tokens), TokenLogprobs: make([]*float32, tokens), Tokens: make([]string, tokens),
-			TopLogprobs: Made(tokens, func(j int) TokenDict {
+			TopLogprobs: api.Made(tokens, func(j int) TokenDict {
 				made++
 				return TokenDict{{Token: strings.Repeat("x", j%50), Logprob: -1}}
 			}),
@@ -119,8 +121,8 @@ func TestPieces(t *testing.T) {
 		joined = append(joined, b...)
 		return b[:0], true
 	})
-	if joined = append(joined, rest...); !bytes.Equal(joined, whole) || longest > PieceBytes+1000 {
-		t.Errorf("%d bytes in pieces of up to %d, want %d in pieces of %d", len(joined), longest, len(whole), PieceBytes)
+	if joined = append(joined, rest...); !bytes.Equal(joined, whole) || longest > api.PieceBytes+1000 {
+		t.Errorf("%d bytes in pieces of up to %d, want %d in pieces of %d", len(joined), longest, len(whole), api.PieceBytes)
 	}
 	made = 0
 	answer.AppendJSON(nil, func(b []byte) ([]byte, bool) { return b[:0], false })
@@ -144,51 +146,18 @@ func TestAppendLogprob(t *testing.T) {
 }
 
 func TestAppendPromptLogprobs(t *testing.T) {
-	c := CompletionChoice{PromptLogprobs: List[PromptTokens]{Items: []PromptTokens{nil, {{ID: 7, Logprob: -1.5, Rank: 1, Decoded: "a"}, {ID: 9, Logprob: -2, Rank: 40, Decoded: "\""}}}}}
+	c := CompletionChoice{PromptLogprobs: api.List[PromptTokens]{Items: []PromptTokens{nil, {{ID: 7, Logprob: -1.5, Rank: 1, Decoded: "a"}, {ID: 9, Logprob: -2, Rank: 40, Decoded: "\""}}}}}
 	want := `"prompt_logprobs":[null,{"7":{"logprob":-1.5,"rank":1,"decoded_token":"a"},"9":{"logprob":-2,"rank":40,"decoded_token":"\""}}]`
 	if got := string(c.append(nil, nil)); !strings.Contains(got, want) || !json.Valid([]byte(got)) {
 		t.Errorf("got %s, want %s in it", got, want)
 	}
 }
 
-// FuzzAppendString holds the string encoder to encoding/json's.
-func FuzzAppendString(f *testing.F) {
-	for _, seed := range []string{"", "a\"b\\c", "\x00\x7f\n\t\r", "é日😀", "\xff\xc3", "\xe2\x80", "\u2028"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var want bytes.Buffer
-		encoder := json.NewEncoder(&want)
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(s); err != nil {
-			t.Fatal(err)
-		}
-		var a, b string
-		if err := json.Unmarshal(AppendString(nil, s), &a); err != nil {
-			t.Fatalf("%q: %v", s, err)
-		}
-		if err := json.Unmarshal(want.Bytes(), &b); err != nil || a != b {
-			t.Fatalf("%q reads back as %q, want %q (%v)", s, a, b, err)
-		}
-	})
-}
-
-func TestErrorBody(t *testing.T) {
-	body, err := json.Marshal(&Error{Message: "m", Type: TypeServer})
-	if err != nil || string(body) != `{"error":{"message":"m","type":"server_error","param":null,"code":null}}` {
-		t.Errorf("got %s, %v", body, err)
-	}
-	var back Error
-	if err := json.Unmarshal([]byte(`{}`), &back); err == nil {
-		t.Error("a body without an error object is decoded")
-	}
-}
-
 func BenchmarkAppendCompletion(b *testing.B) {
 	logprob := float32(-0.25)
-	c := Completion{ID: "cmpl-0123456789abcdef", Object: "text_completion", Model: "demo", Usage: &Usage{PromptTokens: 32, TotalTokens: 33, CompletionTokens: 1},
-		Choices: List[CompletionChoice]{Items: []CompletionChoice{{Text: " Yes", FinishReason: "length", Logprobs: &CompletionLogprobs{
-			TextOffset: []int{0}, TokenLogprobs: []*float32{&logprob}, Tokens: []string{" Yes"}, TopLogprobs: List[TokenDict]{Items: []TokenDict{{{" Yes", -0.25}, {" No", -1.5}}}}}}}}}
+	c := Completion{ID: "cmpl-0123456789abcdef", Object: "text_completion", Model: "demo", Usage: &api.Usage{PromptTokens: 32, TotalTokens: 33, CompletionTokens: 1},
+		Choices: api.List[CompletionChoice]{Items: []CompletionChoice{{Text: " Yes", FinishReason: "length", Logprobs: &CompletionLogprobs{
+			TextOffset: []int{0}, TokenLogprobs: []*float32{&logprob}, Tokens: []string{" Yes"}, TopLogprobs: api.List[TokenDict]{Items: []TokenDict{{{" Yes", -0.25}, {" No", -1.5}}}}}}}}}
 	buffer := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
