@@ -5,7 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/device"
-	"github.com/prefillonly/prefillonly/engine/frontend"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/texts"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
@@ -34,14 +34,14 @@ func nameModelGPUs(cfg *config.Config, log *zap.Logger) error {
 }
 
 // served are the models as a frontend serves them.
-func served(cfg *config.Config) (list []frontend.Model) {
+func served(cfg *config.Config) (list []registry.Model) {
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
-		next := frontend.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
+		next := registry.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
 		if m.Task != config.TaskInfer {
 			is, err := checkpoint.Open(m.Path, m.Names[0], overridesOf(m))
 			next.Checkpoint, next.TextKey = is, m.Path+"\x00"+m.ChatTemplate
-			next.Open = func() (*frontend.Text, error) { return openText(m, err) }
+			next.Open = func() (*registry.Text, error) { return openText(m, err) }
 		}
 		list = append(list, next)
 	}
@@ -55,7 +55,7 @@ func overridesOf(m *config.Model) checkpoint.Overrides {
 }
 
 // openText opens what a model's texts are read with, unless its files do not say what it is for.
-func openText(m *config.Model, unknown error) (*frontend.Text, error) {
+func openText(m *config.Model, unknown error) (*registry.Text, error) {
 	if unknown != nil {
 		return nil, unknown
 	}
@@ -63,15 +63,15 @@ func openText(m *config.Model, unknown error) (*frontend.Text, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &frontend.Text{Text: text.Text, Specials: text.Specials, Close: text.Close}, nil
+	return &registry.Text{Text: text.Text, Specials: text.Specials, Close: text.Close}, nil
 }
 
 // openOnly opens the texts of a model that is alone: without them nothing can be served.
-func openOnly(models []frontend.Model) error {
+func openOnly(models []registry.Model) error {
 	if len(models) != 1 || models[0].Open == nil {
 		return nil
 	}
 	text, err := models[0].Open()
-	models[0].Open = func() (*frontend.Text, error) { return text, err }
+	models[0].Open = func() (*registry.Text, error) { return text, err }
 	return err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/openapi"
+	"github.com/prefillonly/prefillonly/engine/frontend/route"
 )
 
 // posted is a body, and the path and the model that it was written for.
@@ -102,11 +103,11 @@ func postPaths(t testing.TB, f *Frontend) (paths []string, forms map[string][]st
 	t.Helper()
 	forms = map[string][]string{}
 	for _, r := range f.table() {
-		if r.method != http.MethodPost {
+		if r.Method != http.MethodPost {
 			continue
 		}
-		for _, told := range r.told {
-			path := strings.ReplaceAll(cmp.Or(told.Path, r.pattern), "{model}", "x")
+		for _, told := range r.Told {
+			path := strings.ReplaceAll(cmp.Or(told.Path, r.Pattern), "{model}", "x")
 			told.Path = path
 			paths, forms[path] = append(paths, path), toldForms(t, &told)
 		}
@@ -115,9 +116,9 @@ func postPaths(t testing.TB, f *Frontend) (paths []string, forms map[string][]st
 	return paths, forms
 }
 
-func toldForms(t testing.TB, o *operation) (forms []string) {
+func toldForms(t testing.TB, o *route.Operation) (forms []string) {
 	t.Helper()
-	for _, say := range o.words() {
+	for _, say := range o.Words() {
 		_, body := say(http.StatusBadRequest, api.Invalid("p", "m"))
 		text, err := json.Marshal(body)
 		form, message := formOf(text)
@@ -191,8 +192,8 @@ func TestBodiesOfOtherPaths(t *testing.T) {
 func harmless(t *testing.T, f *Frontend, path string, forms []string, body string) int {
 	t.Helper()
 	w := do(f, http.MethodPost, path, body)
-	if why := unfit(w, path, forms); why != "" || openJobs(f) != 0 || f.bodyBytes.Load() != 0 {
-		t.Errorf("%s %.300q: %s; %d jobs, %d bytes: status %d, %.300s", path, body, why, openJobs(f), f.bodyBytes.Load(), w.Code, w.Body)
+	if why := unfit(w, path, forms); why != "" || openJobs(f) != 0 || f.shared.Held() != 0 {
+		t.Errorf("%s %.300q: %s; %d jobs, %d bytes: status %d, %.300s", path, body, why, openJobs(f), f.shared.Held(), w.Code, w.Body)
 	}
 	return w.Code
 }
@@ -257,8 +258,8 @@ func TestHostileMembers(t *testing.T) {
 func members(f *Frontend, path string) []string {
 	names := map[string]bool{}
 	for _, r := range f.table() {
-		if r.method == http.MethodPost && r.pattern == path {
-			for _, body := range r.told[0].Bodies {
+		if r.Method == http.MethodPost && r.Pattern == path {
+			for _, body := range r.Told[0].Bodies {
 				for name := range body["properties"].(openapi.Schema) {
 					names[name] = true
 				}

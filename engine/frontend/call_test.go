@@ -100,7 +100,7 @@ func TestClientLeaves(t *testing.T) {
 		f.pool.Deliver(token(submits[1].ID, 0, 'x', engine.FinishLength))
 		synctest.Wait()
 		leave()
-		if w := <-done; w.Code != statusClientClosed || !strings.Contains(w.Body.String(), "client_closed_request") {
+		if w := <-done; w.Code != 499 || !strings.Contains(w.Body.String(), "client_closed_request") {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
 		_, cancels := s.Seen()

@@ -7,6 +7,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -40,13 +41,13 @@ const (
 func newEvery(t testing.TB, which int) (*Frontend, *clienttest.Scheduler) {
 	t.Helper()
 	f, s := newUnwelcomed(t, Config{MaxBody: 1 << 20}, client.Config{}, answerAny)
-	models, heard := []Model(nil), &wire.Welcome{Epoch: 1, Models: 1}
+	models, heard := []registry.Model(nil), &wire.Welcome{Epoch: 1, Models: 1}
 	for i := range everyModel {
 		m := &everyModel[i]
 		if which >= 0 && which != i {
 			continue
 		}
-		models = append(models, Model{Name: m.name, TextKey: m.name, Checkpoint: &m.Model, Open: func() (*Text, error) {
+		models = append(models, registry.Model{Name: m.name, TextKey: m.name, Checkpoint: &m.Model, Open: func() (*registry.Text, error) {
 			text, err := demo(byteTokenizer{}).Open()
 			text.Specials = noSpecials{}
 			return text, err

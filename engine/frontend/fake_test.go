@@ -19,6 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -206,23 +207,23 @@ func newUnwelcomed(t testing.TB, cfg Config, pool client.Config, answer func(*wi
 // newFrontendOn makes one of "demo", which is "alias" too.
 func newFrontendOn(t testing.TB, cfg Config, pool client.Config, conn client.Conn) *Frontend {
 	t.Helper()
-	f, err := New(cfg, []Model{demo(byteTokenizer{})}, client.New(pool, conn, zap.NewNop()), zap.NewNop())
+	f, err := New(cfg, []registry.Model{demo(byteTokenizer{})}, client.New(pool, conn, zap.NewNop()), zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-func demo(tok completion.Tokenizer) Model {
-	return Model{Name: "demo", Names: []string{"alias"}, TextKey: fmt.Sprintf("%T", tok), Open: func() (*Text, error) {
-		return &Text{Text: completion.Text{Tokenizer: tok, Template: lineTemplate{}}}, nil
+func demo(tok completion.Tokenizer) registry.Model {
+	return registry.Model{Name: "demo", Names: []string{"alias"}, TextKey: fmt.Sprintf("%T", tok), Open: func() (*registry.Text, error) {
+		return &registry.Text{Text: completion.Text{Tokenizer: tok, Template: lineTemplate{}}}, nil
 	}}
 }
 
 // read has f read the texts of "demo" with another tokenizer.
 func read(t testing.TB, f *Frontend, tok completion.Tokenizer) {
 	t.Helper()
-	if err := f.SetModels([]Model{demo(tok)}); err != nil {
+	if err := f.SetModels([]registry.Model{demo(tok)}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,25 +6,25 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
-	"github.com/prefillonly/prefillonly/engine/decision"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
+	"github.com/prefillonly/prefillonly/engine/frontend/prompts"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
+	"github.com/prefillonly/prefillonly/engine/frontend/relay"
+	"github.com/prefillonly/prefillonly/engine/frontend/tensors"
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
-	"github.com/prefillonly/prefillonly/engine/scoring"
 	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
-	"github.com/prefillonly/prefillonly/internal/opened"
 	"github.com/prefillonly/prefillonly/internal/tracing"
-	"github.com/prefillonly/prefillonly/internal/turns"
 )
 
 // Config is how the HTTP process is run. The zero value of a size means its default.
@@ -71,59 +71,48 @@ func setDefault[T comparable](v *T, value T) {
 
 // Frontend serves models of a pool over HTTP. Its methods are safe for concurrent use.
 type Frontend struct {
-	// set once
-	cfg         Config
-	log         *zap.Logger
-	pool        *client.Client
-	completions *completion.Service
-	scoring     *scoring.Service
-	decisions   *decision.Service
-	inference   *inference.Service
-	texts       *opened.Cache[string, *Text]
-	metrics     *metrics.Metrics
-	server      *httpserve.Server
-	video       http.Handler // nil where there is none
-	batches     http.Handler // likewise
-	prepare     *turns.Turns // of big bodies, from the decoding of their JSON to the tokens
-	buffers     sync.Pool    // *[]byte, for bodies and answers
-	started     time.Time
-	boardReader boardReader
-
-	models    atomic.Pointer[models]
-	sets      atomic.Int64 // of models so far
-	bodyBytes atomic.Int64 // memory held by big request bodies
-	released  atomic.Int64 // bytes since memory was given back
+	cfg     Config
+	log     *zap.Logger
+	pool    *client.Client
+	models  *registry.Registry
+	metrics *metrics.Metrics
+	shared  *exchange.Shared
+	prompts *prompts.Endpoints
+	tensors *tensors.Endpoints
+	relays  []relay.Relay
+	server  *httpserve.Server
+	started time.Time
 }
 
 // New makes a Frontend of models, of which there is at least one, over a client of their pool. The client must run
 // while it serves. The error names what is wrong with the models.
-func New(cfg Config, served []Model, pool *client.Client, log *zap.Logger) (*Frontend, error) {
+func New(cfg Config, served []registry.Model, pool *client.Client, log *zap.Logger) (*Frontend, error) {
 	cfg = cfg.withDefaults()
-	f := &Frontend{
-		cfg: cfg, log: log, pool: pool,
-		completions: completion.New(completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, Metrics: cfg.Metrics, ToolParser: cfg.ToolParser}, pool),
-		scoring:     scoring.New(pool),
-		decisions:   decision.New(pool),
-		inference:   inference.New(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, pool),
-		texts:       opened.New[string](cfg.MaxTokenizers, (*Text).close),
-		prepare:     turns.New(max(1, runtime.GOMAXPROCS(0)/2), preparePace),
-		started:     time.Now(),
-	}
-	f.buffers.New = func() any { return new([]byte) }
+	f := &Frontend{cfg: cfg, log: log, pool: pool, models: registry.New(cfg.MaxTokenizers, pool, log), started: time.Now()}
 	if err := f.SetModels(served); err != nil {
 		return nil, err
 	}
-	f.metrics = metrics.New(metrics.Config{Name: cfg.Name, Models: f.models.Load().names(), Socket: cfg.Socket, Siblings: cfg.Siblings, Spans: f.spanCounts(), Video: cfg.Video},
+	draining := func() bool { return f.server.Draining() }
+	f.shared = exchange.NewShared(exchange.Config{MaxBody: cfg.MaxBody, BodyTimeout: cfg.HTTP.BodyTimeout, Draining: draining, Log: log})
+	f.metrics = metrics.New(metrics.Config{Name: cfg.Name, Models: f.models.Names(), Socket: cfg.Socket, Siblings: cfg.Siblings, Spans: f.spanCounts(), Video: cfg.Video},
 		pool, func() httpserve.Counts { return f.server.Connections() })
+	texts := completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, Metrics: cfg.Metrics, ToolParser: cfg.ToolParser}
+	f.prompts = prompts.New(texts, cfg.Version, f.models, pool, f.metrics)
+	f.tensors = tensors.New(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, cfg.Version, f, cfg.Keys, f.models, pool, f.metrics)
 	if cfg.Video != "" {
-		f.video = f.proxyVideo(cfg.Video)
+		onDrain := func(end func()) (stop func() bool) { return f.server.OnDrain(end) }
+		f.relays = append(f.relays, relay.Video(cfg.Video, onDrain, log.Named("video")))
 	}
 	if cfg.Batches != "" {
-		f.batches = f.proxyBatches(cfg.Batches)
+		f.relays = append(f.relays, relay.Batches(cfg.Batches, log.Named("batches")))
 	}
 	f.server = httpserve.New(cfg.HTTP, f.around(f.routes()), log)
 	return f, nil
 }
+
+// SetModels puts others in the place of the models that are served. Requests on their way go on with theirs, but
+// those of a model that is served no longer are refused.
+func (f *Frontend) SetModels(served []registry.Model) error { return f.models.Set(served) }
 
 // Handler serves every endpoint.
 func (f *Frontend) Handler() http.Handler { return f.server }
@@ -139,14 +128,19 @@ func (f *Frontend) Serve(ctx context.Context, listener net.Listener) error {
 	defer silence()
 	opening, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
-	group.Go(func() { f.openTexts(opening) }) // ends with opening
+	group.Go(func() { f.models.OpenTexts(opening) }) // ends with opening
 	err = f.server.Serve(ctx, listener)
 	stop()
 	group.Wait()
 	return err
 }
 
-// State is what /health and /ready say.
-func (f *Frontend) State() (healthy, ready bool) {
-	return f.unhealthy() == "", f.readiness().Reason == ""
+// turnAway is the answer to a connection beyond a bound.
+func turnAway(b httpserve.Bound, limit int) (status int, contentType string, body []byte) {
+	r := exchange.WithStatus(http.StatusServiceUnavailable, api.TypeServer, "too_many_connections", "the server has the %d connections open that it allows; come back later", limit)
+	if b == httpserve.BoundAddress {
+		r = exchange.WithStatus(http.StatusTooManyRequests, api.TypeRateLimit, "too_many_connections", "your address has the %d connections open that the server allows one; use fewer, or keep them open for more requests", limit)
+	}
+	body, _ = r.Body.MarshalJSON() // strings alone
+	return r.Status, "application/json", body
 }

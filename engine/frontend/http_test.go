@@ -99,7 +99,7 @@ func TestBadConnections(t *testing.T) {
 			t.Errorf("%s: status %d: %s", c.name, response.StatusCode, body)
 		}
 	}
-	if held := f.bodyBytes.Load(); held != 0 {
+	if held := f.shared.Held(); held != 0 {
 		t.Errorf("%d bytes of bodies are still counted", held)
 	}
 	if err := stop(); err != nil {

@@ -3,18 +3,18 @@ package frontend
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strings"
-
-	"github.com/go-chi/chi/v5"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/engine/frontend/access"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
+	"github.com/prefillonly/prefillonly/engine/frontend/route"
 	"github.com/prefillonly/prefillonly/engine/scoring"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
 // listed is a model as /v1/models tells of it under one of its names.
-func (f *Frontend) listed(m *Model, name string) api.Model {
+func (f *Frontend) listed(m *registry.Model, name string) api.Model {
 	out := api.Model{
 		ID: name, Object: "model", Created: f.started.Unix(), OwnedBy: "prefillonly", Root: m.Name,
 		DefaultMaxTokens: f.cfg.DefaultMaxTokens, State: wire.ModelAbsent.String(),
@@ -31,74 +31,56 @@ func (f *Frontend) listed(m *Model, name string) api.Model {
 			out.MaxModelLen = served.Tokens.MaxModelLen
 		}
 	}
-	if err := f.failure(m); err != nil {
+	if err := f.models.Failure(m); err != nil {
 		out.State, out.Reason = wire.ModelFailed.String(), err.Error()
 	}
 	return out
 }
 
-func (f *Frontend) listModels(x *exchange, _ *http.Request) {
+func (f *Frontend) listModels(x *exchange.Exchange, _ *http.Request) {
 	list := api.Models{Object: "list"}
-	for _, m := range f.models.Load().list {
+	for _, m := range f.models.All() {
 		list.Data = append(list.Data, f.listed(m, m.Name))
-		for _, name := range m.others() {
+		for _, name := range m.Others() {
 			list.Data = append(list.Data, f.listed(m, name))
 		}
 	}
-	f.writeJSON(x, http.StatusOK, list)
+	x.WriteJSON(http.StatusOK, list)
 }
 
-func (f *Frontend) getModel(x *exchange, r *http.Request) {
-	name := rest(r)
-	m := f.models.Load().byName[name]
+func (f *Frontend) getModel(x *exchange.Exchange, r *http.Request) {
+	name := route.Rest(r)
+	m := f.models.Named(name)
 	if m == nil {
-		f.refuse(x, unknownModel(name))
+		x.Refuse(exchange.UnknownModel(name))
 		return
 	}
-	f.writeJSON(x, http.StatusOK, f.listed(m, name))
+	x.WriteJSON(http.StatusOK, f.listed(m, name))
 }
 
 // setModel loads or unloads the model whose name stands before the last part of the path.
-func (f *Frontend) setModel(x *exchange, r *http.Request) {
-	name, action := cutLast(rest(r))
+func (f *Frontend) setModel(x *exchange.Exchange, r *http.Request) {
+	name, action := route.CutLast(route.Rest(r))
 	set := map[string]func(context.Context, string) error{"load": f.pool.Load, "unload": f.pool.Unload}[action]
 	if set == nil {
-		f.refuse(x, unknownPath(r.URL.Path))
+		x.Refuse(exchange.UnknownPath(r.URL.Path))
 		return
 	}
-	if refused := f.authorizeAdmin(x); refused != nil {
-		f.refuse(x, refused)
+	if refused := access.Admin(x.Owner, f.cfg.Keys); refused != nil {
+		x.Refuse(refused)
 		return
 	}
-	m := f.models.Load().byName[name]
+	m := f.models.Named(name)
 	if m == nil {
-		f.refuse(x, unknownModel(name))
+		x.Refuse(exchange.UnknownModel(name))
 		return
 	}
-	x.model = m.Name
+	x.Model = m.Name
 	if err := set(r.Context(), m.Name); err != nil {
-		f.refuse(x, refusalOf(r.Context(), err))
+		x.Refuse(exchange.RefusalOf(r.Context(), err))
 		return
 	}
 	out := f.listed(m, name)
 	out.State = map[string]wire.ModelState{"load": wire.ModelReady, "unload": wire.ModelAbsent}[action].String()
-	f.writeJSON(x, http.StatusOK, out)
-}
-
-// rest is what of the path stands for the star of the route: a name, in which a client may have escaped the slashes.
-func rest(r *http.Request) string {
-	name := chi.URLParam(r, "*")
-	if r.URL.RawPath == "" {
-		return name
-	}
-	if plain, err := url.PathUnescape(name); err == nil {
-		return plain
-	}
-	return name
-}
-
-// cutLast cuts a path before its last slash.
-func cutLast(path string) (before, last string) {
-	i := strings.LastIndexByte(path, '/')
-	return path[:max(i, 0)], path[i+1:]
+	x.WriteJSON(http.StatusOK, out)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -34,15 +35,15 @@ func (t upperTokenizer) Encode(ctx context.Context, salt, text string, _ bool) (
 func (upperTokenizer) VocabSize() int { return 255 }
 
 // textOf opens a tokenizer, and counts that.
-func textOf(tok completion.Tokenizer, opened *int) func() (*Text, error) {
-	return func() (*Text, error) {
+func textOf(tok completion.Tokenizer, opened *int) func() (*registry.Text, error) {
+	return func() (*registry.Text, error) {
 		*opened++
-		return &Text{Text: completion.Text{Tokenizer: tok, Template: lineTemplate{}}}, nil
+		return &registry.Text{Text: completion.Text{Tokenizer: tok, Template: lineTemplate{}}}, nil
 	}
 }
 
 // newPool makes a Frontend of models in a pool that serves the given ones.
-func newPool(t testing.TB, cfg Config, models []Model, served []wire.Served, answer func(*wire.Submit) []*wire.Result) (*Frontend, *clienttest.Scheduler) {
+func newPool(t testing.TB, cfg Config, models []registry.Model, served []wire.Served, answer func(*wire.Submit) []*wire.Result) (*Frontend, *clienttest.Scheduler) {
 	t.Helper()
 	s := clienttest.NewScheduler(answer)
 	f, err := New(cfg, models, client.New(client.Config{}, s, zap.NewNop()), zap.NewNop())
@@ -55,12 +56,12 @@ func newPool(t testing.TB, cfg Config, models []Model, served []wire.Served, ans
 }
 
 // twoModels are "demo", and "org/upper" of another vocabulary, context and text.
-func twoModels() ([]Model, []wire.Served) {
+func twoModels() ([]registry.Model, []wire.Served) {
 	var opened int
 	upper := clienttest.Served("org/upper", 255)
 	upper.Tokens.MaxModelLen = 16
 	upper.Bytes = 1000
-	return []Model{demo(byteTokenizer{}), {Name: "org/upper", Open: textOf(upperTokenizer{}, &opened)}},
+	return []registry.Model{demo(byteTokenizer{}), {Name: "org/upper", Open: textOf(upperTokenizer{}, &opened)}},
 		[]wire.Served{clienttest.Served("demo", byteVocab), upper}
 }
 
@@ -132,7 +133,7 @@ func TestTwoModels(t *testing.T) {
 
 // TestListing holds what /v1/models says of a model in each state.
 func TestListing(t *testing.T) {
-	models := []Model{demo(byteTokenizer{})}
+	models := []registry.Model{demo(byteTokenizer{})}
 	served := []wire.Served{clienttest.Served("demo", byteVocab)}
 	for state := wire.ModelAbsent; state <= wire.ModelFailed; state++ {
 		m := clienttest.Served(state.String(), 9)
@@ -141,9 +142,9 @@ func TestListing(t *testing.T) {
 			m.Reason, m.Tokens = "weights end early", nil
 		}
 		served = append(served, m)
-		models = append(models, Model{Name: m.Name})
+		models = append(models, registry.Model{Name: m.Name})
 	}
-	models = append(models, Model{Name: "unheard of"})
+	models = append(models, registry.Model{Name: "unheard of"})
 	f, _ := newPool(t, Config{}, models, served, nil)
 	var list api.Models
 	decodeBody(t, do(f, http.MethodGet, "/v1/models", "").Body, &list)
@@ -176,9 +177,9 @@ func TestModelsThatCannotServe(t *testing.T) {
 	leaving.State = wire.ModelUnloading
 	wordless := clienttest.Served("wordless", byteVocab)
 	tries := 0
-	models = append(models, Model{Name: "broken", Open: models[1].Open}, Model{Name: "late", Open: models[1].Open}, Model{Name: "leaving", Open: models[1].Open},
-		Model{Name: "wordless", Open: func() (*Text, error) { tries++; return nil, errors.New("tokenizer.json is missing") }},
-		Model{Name: "detector"})
+	models = append(models, registry.Model{Name: "broken", Open: models[1].Open}, registry.Model{Name: "late", Open: models[1].Open}, registry.Model{Name: "leaving", Open: models[1].Open},
+		registry.Model{Name: "wordless", Open: func() (*registry.Text, error) { tries++; return nil, errors.New("tokenizer.json is missing") }},
+		registry.Model{Name: "detector"})
 	served = append(served, failed, late, leaving, wordless, wire.Served{Name: "detector", State: wire.ModelReady, Executors: 1, Tensors: &wire.TensorLimits{}})
 	f, _ := newPool(t, Config{}, models, served, func(s *wire.Submit) []*wire.Result {
 		switch s.Model {
@@ -216,7 +217,7 @@ func TestAbsentModelIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		absent := clienttest.Served("demo", byteVocab)
 		absent.State, absent.Loaded = wire.ModelAbsent, 0
-		f, s := newPool(t, Config{}, []Model{demo(byteTokenizer{})}, []wire.Served{absent}, nil)
+		f, s := newPool(t, Config{}, []registry.Model{demo(byteTokenizer{})}, []wire.Served{absent}, nil)
 		if w := do(f, http.MethodGet, "/ready", ""); w.Code != 200 {
 			t.Errorf("a model that is loaded when it is needed: %d %s", w.Code, w.Body)
 		}
@@ -255,7 +256,7 @@ func TestReadiness(t *testing.T) {
 		{"the kept ones are ready", []wire.Served{with("a", wire.ModelFailed, demand, 1), with("b", wire.ModelReady, always, 1)}, ""},
 		{"a kept one is another frontend's", []wire.Served{with("a", wire.ModelReady, always, 1), with("c", wire.ModelFailed, always, 1)}, ""},
 	} {
-		f, _ := newPool(t, Config{}, []Model{{Name: "a"}, {Name: "b"}}, c.served, nil)
+		f, _ := newPool(t, Config{}, []registry.Model{{Name: "a"}, {Name: "b"}}, c.served, nil)
 		w := do(f, http.MethodGet, "/ready", "")
 		if ready := w.Code == 200; ready != (c.says == "") || !strings.Contains(w.Body.String(), c.says) {
 			t.Errorf("%s: %d %s; want %q", c.name, w.Code, w.Body, c.says)
@@ -269,7 +270,7 @@ func TestReadiness(t *testing.T) {
 			}
 		}
 	}
-	f, _ := newPool(t, Config{}, []Model{{Name: "a"}, {Name: "b", Always: true}}, []wire.Served{with("a", wire.ModelReady, demand, 1)}, nil)
+	f, _ := newPool(t, Config{}, []registry.Model{{Name: "a"}, {Name: "b", Always: true}}, []wire.Served{with("a", wire.ModelReady, demand, 1)}, nil)
 	if w := do(f, http.MethodGet, "/ready", ""); w.Code != 503 || !strings.Contains(w.Body.String(), "no executor serves b yet") {
 		t.Errorf("without a model that it is never to be without: %d %s", w.Code, w.Body)
 	}
@@ -318,36 +319,36 @@ func TestLoadAndUnload(t *testing.T) {
 // what a wrong set is refused for.
 func TestSetModels(t *testing.T) {
 	opened, closed := 0, 0
-	model := func(name, key string) Model {
+	model := func(name, key string) registry.Model {
 		open := textOf(byteTokenizer{}, &opened)
-		return Model{Name: name, TextKey: key, Open: func() (*Text, error) {
+		return registry.Model{Name: name, TextKey: key, Open: func() (*registry.Text, error) {
 			text, err := open()
 			text.Close = func() { closed++ }
 			return text, err
 		}}
 	}
 	served := []wire.Served{clienttest.Served("a", byteVocab), clienttest.Served("b", byteVocab), clienttest.Served("c", byteVocab)}
-	f, _ := newPool(t, Config{MaxTokenizers: 1}, []Model{model("a", "same"), model("b", "same")}, served, say("Y", engine.FinishLength))
+	f, _ := newPool(t, Config{MaxTokenizers: 1}, []registry.Model{model("a", "same"), model("b", "same")}, served, say("Y", engine.FinishLength))
 	status := func(name string) int {
 		return do(f, http.MethodPost, "/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":"a"}`, name)).Code
 	}
 	if status("a") != 200 || status("b") != 200 || status("c") != 404 || opened != 1 {
 		t.Errorf("a is answered %d, b %d, c %d; %d tokenizers were opened", status("a"), status("b"), status("c"), opened)
 	}
-	if err := f.SetModels([]Model{model("b", "same"), model("c", "")}); err != nil {
+	if err := f.SetModels([]registry.Model{model("b", "same"), model("c", "")}); err != nil {
 		t.Fatal(err)
 	}
 	if status("a") != 404 || status("b") != 200 || status("c") != 200 || opened != 2 || closed != 1 {
 		t.Errorf("then a %d, b %d, c %d; %d opened, %d closed", status("a"), status("b"), status("c"), opened, closed)
 	}
-	other := Model{Name: "c", Open: textOf(upperTokenizer{}, &opened)}
-	if err := f.SetModels([]Model{model("b", "same"), other}); err != nil || status("c") != 200 || opened != 3 {
+	other := registry.Model{Name: "c", Open: textOf(upperTokenizer{}, &opened)}
+	if err := f.SetModels([]registry.Model{model("b", "same"), other}); err != nil || status("c") != 200 || opened != 3 {
 		t.Errorf("a model with another tokenizer: %v, %d opened", err, opened)
 	}
 	if w := do(f, http.MethodPost, "/tokenize", `{"model":"c","prompt":"a"}`); !strings.Contains(w.Body.String(), `"tokens":[65]`) {
 		t.Errorf("its old tokenizer reads: %s", w.Body)
 	}
-	for want, models := range map[string][]Model{
+	for want, models := range map[string][]registry.Model{
 		"no model is to be served": nil, "no served model name": {{Name: ""}},
 		"the models a and b are both to be served as x": {{Name: "a", Names: []string{"x"}}, {Name: "b", Names: []string{"x"}}},
 	} {
@@ -360,7 +361,7 @@ func TestSetModels(t *testing.T) {
 // TestModelTakenOut: requests that wait for a model which is served no longer are refused at once, and others go on.
 func TestModelTakenOut(t *testing.T) {
 	served := []wire.Served{clienttest.Served("a", byteVocab), clienttest.Served("b", byteVocab)}
-	models := []Model{{Name: "a", Open: textOf(byteTokenizer{}, new(int))}, {Name: "b", Open: textOf(byteTokenizer{}, new(int))}}
+	models := []registry.Model{{Name: "a", Open: textOf(byteTokenizer{}, new(int))}, {Name: "b", Open: textOf(byteTokenizer{}, new(int))}}
 	answered := make(chan struct{})
 	f, _ := newPool(t, Config{}, models, served, func(m *wire.Submit) []*wire.Result {
 		if m.Model == "a" {
@@ -395,10 +396,10 @@ func TestModelTakenOut(t *testing.T) {
 
 // TestThousandModels holds that many models cost a request nothing, and the lists little.
 func TestThousandModels(t *testing.T) {
-	models, served := []Model{demo(byteTokenizer{})}, []wire.Served{clienttest.Served("demo", byteVocab)}
+	models, served := []registry.Model{demo(byteTokenizer{})}, []wire.Served{clienttest.Served("demo", byteVocab)}
 	for i := range 999 {
 		name := fmt.Sprintf("org/model-%d", i)
-		models, served = append(models, Model{Name: name}), append(served, clienttest.Served(name, 9))
+		models, served = append(models, registry.Model{Name: name}), append(served, clienttest.Served(name, 9))
 		served[i+1].State, served[i+1].Loaded = wire.ModelAbsent, 0
 	}
 	many, _ := newPool(t, Config{}, models, served, say("Y", engine.FinishLength))

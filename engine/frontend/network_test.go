@@ -13,6 +13,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -62,7 +63,7 @@ func newNetwork(t testing.TB, cfg Config) *network {
 	n := &network{blobs: blobs{held: map[string][]byte{}}}
 	n.s = clienttest.NewScheduler(n.answer)
 	pool := client.New(client.Config{Inputs: n, Outputs: n}, n.s, zap.NewNop())
-	f, err := New(cfg, []Model{
+	f, err := New(cfg, []registry.Model{
 		demo(byteTokenizer{}),
 		{Name: "org/eye", Names: []string{"eye"}, Image: images.Options{BGR: true, Letterbox: true, Grey: 114, Mean: []float64{1}, Scale: []float64{2}}},
 		{Name: "open"}, {Name: "wide"}, {Name: "detector", Image: images.Options{BGR: true, Letterbox: true, Grey: 114}}, {Name: "pair"}, {Name: "absent"},

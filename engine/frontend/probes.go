@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine/board"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -25,9 +27,9 @@ type modelProbe struct {
 
 // health says whether the server can still come to answer: its scheduler is heard of. An executor
 // that is being restarted does not make it unhealthy.
-func (f *Frontend) health(x *exchange, _ *http.Request) {
+func (f *Frontend) health(x *exchange.Exchange, _ *http.Request) {
 	p := probe{Reason: f.unhealthy()}
-	for _, m := range f.models.Load().list {
+	for _, m := range f.models.All() {
 		if served := f.pool.State().Models[m.Name]; served != nil {
 			p.Executors = max(p.Executors, served.Executors)
 		}
@@ -36,16 +38,21 @@ func (f *Frontend) health(x *exchange, _ *http.Request) {
 }
 
 // ready says whether new requests should be sent here now.
-func (f *Frontend) ready(x *exchange, _ *http.Request) {
+func (f *Frontend) ready(x *exchange.Exchange, _ *http.Request) {
 	f.writeProbe(x, "ready", "not ready", f.readiness())
 }
 
-func (f *Frontend) writeProbe(x *exchange, good, bad string, p probe) {
+func (f *Frontend) writeProbe(x *exchange.Exchange, good, bad string, p probe) {
 	status := http.StatusOK
 	if p.Status = good; p.Reason != "" {
 		p.Status, status = bad, http.StatusServiceUnavailable
 	}
-	f.writeJSON(x, status, p)
+	x.WriteJSON(status, p)
+}
+
+// State is what /health and /ready say.
+func (f *Frontend) State() (healthy, ready bool) {
+	return f.unhealthy() == "", f.readiness().Reason == ""
 }
 
 // unhealthy is why the server cannot come to answer; empty if it can.
@@ -56,14 +63,14 @@ func (f *Frontend) unhealthy() string { return f.schedulerSilent(f.pool.Config()
 func (f *Frontend) readiness() probe {
 	p, able, state := probe{}, false, f.pool.State()
 	var missing, failed []string
-	for _, m := range f.models.Load().list {
+	for _, m := range f.models.All() {
 		served := state.Models[m.Name]
 		if served == nil {
 			served = &wire.Served{Name: m.Name}
 		}
 		how := modelProbe{ID: m.Name, State: served.State.String(), Reason: served.Reason}
 		ready := served.State == wire.ModelReady
-		if err := f.failure(m); err != nil {
+		if err := f.models.Failure(m); err != nil {
 			ready, how.State, how.Reason = false, wire.ModelFailed.String(), err.Error()
 		}
 		kept := m.Always || served.Keep == wire.KeepAlways
@@ -87,7 +94,7 @@ func (f *Frontend) readiness() probe {
 	case !able && len(failed) > 0:
 		p.Reason = failed[0]
 	case !able:
-		p.Reason = withProgress("no executor serves "+f.models.Load().list[0].Name+" yet", state.Executors)
+		p.Reason = withProgress("no executor serves "+f.models.All()[0].Name+" yet", state.Executors)
 	default:
 		p.Reason = f.schedulerSilent(missedHeartbeats * f.pool.Config().Heartbeat)
 	}
@@ -131,11 +138,21 @@ func (f *Frontend) schedulerSilent(limit time.Duration) string {
 	return ""
 }
 
-func (f *Frontend) version(x *exchange, _ *http.Request) {
-	f.writeJSON(x, http.StatusOK, map[string]string{"version": f.cfg.Version})
+func (f *Frontend) version(x *exchange.Exchange, _ *http.Request) {
+	x.WriteJSON(http.StatusOK, map[string]string{"version": f.cfg.Version})
 }
 
 // serverLoad answers vLLM's /load: the requests being served, this one aside.
-func (f *Frontend) serverLoad(x *exchange, _ *http.Request) {
-	f.writeJSON(x, http.StatusOK, map[string]int{"server_load": f.server.InFlight() - 1})
+func (f *Frontend) serverLoad(x *exchange.Exchange, _ *http.Request) {
+	x.WriteJSON(http.StatusOK, map[string]int{"server_load": f.server.InFlight() - 1})
+}
+
+// boardSilence is for how long the scheduler may say nothing before the page calls its figures old.
+const boardSilence = 3 * time.Second
+
+// reading is what the page of the server shows.
+func (f *Frontend) reading() board.Reading {
+	open, _ := f.pool.Jobs()
+	totals := f.metrics.Totals()
+	return board.Reading{At: time.Since(f.started).Seconds(), Pool: f.pool.State(), Totals: totals, Open: open, Trouble: f.schedulerSilent(boardSilence)}
 }

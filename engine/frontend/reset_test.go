@@ -29,7 +29,7 @@ func TestResetPrefixCache(t *testing.T) {
 	leave()
 	w := httptest.NewRecorder()
 	f.Handler().ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodPost, "/reset_prefix_cache", nil))
-	if w.Code != statusClientClosed {
+	if w.Code != 499 {
 		t.Errorf("a client that left: status %d", w.Code)
 	}
 	s.Fail(errors.New("no connection"))

@@ -11,33 +11,28 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/apikey"
+	"github.com/prefillonly/prefillonly/engine/frontend/access"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 )
 
-// open are the paths that need no API key, as probes do not hold secrets; watched are those that are served
-// while the server drains.
-var (
-	open    = map[string]bool{"/health": true, "/ready": true, "/version": true, "/v2/health/live": true, "/v2/health/ready": true}
-	watched = map[string]bool{
-		"/health": true, "/ping": true, "/ready": true, "/version": true, "/metrics": true, "/load": true, "/v2/health/live": true, "/v2/health/ready": true,
-	}
-)
+// watched are the paths that are served while the server drains.
+var watched = map[string]bool{
+	"/health": true, "/ping": true, "/ready": true, "/version": true, "/metrics": true, "/load": true, "/v2/health/live": true, "/v2/health/ready": true,
+}
 
 func (f *Frontend) routes() http.Handler {
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead) // some probes ask for headers alone
 	for _, r := range f.table() {
-		router.Method(r.method, r.pattern, r.serve)
+		router.Method(r.Method, r.Pattern, r.Serve)
 	}
-	if f.video != nil {
-		router.Handle(videoPaths, f.video)
-	}
-	if f.batches != nil {
-		for _, path := range batchPaths {
-			router.Handle(path, f.batches)
+	for _, relayed := range f.relays {
+		for _, path := range relayed.Paths {
+			router.Handle(path, relayed)
 		}
 	}
-	router.NotFound(handle(func(x *exchange, r *http.Request) { f.refuse(x, unknownPath(r.URL.Path)) }))
-	router.MethodNotAllowed(handle(func(x *exchange, r *http.Request) {
+	router.NotFound(exchange.Handle(func(x *exchange.Exchange, r *http.Request) { x.Refuse(exchange.UnknownPath(r.URL.Path)) }))
+	router.MethodNotAllowed(exchange.Handle(func(x *exchange.Exchange, r *http.Request) {
 		var allowed []string
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			if router.Match(chi.NewRouteContext(), method, r.URL.Path) {
@@ -45,7 +40,7 @@ func (f *Frontend) routes() http.Handler {
 			}
 		}
 		x.Header().Set("Allow", strings.Join(allowed, ", "))
-		f.refuse(x, refuseStatus(http.StatusMethodNotAllowed, api.TypeInvalidRequest, "method_not_allowed", "%.20s %s is not served; use %s", r.Method, r.URL.Path, strings.Join(allowed, " or ")))
+		x.Refuse(exchange.WithStatus(http.StatusMethodNotAllowed, api.TypeInvalidRequest, "method_not_allowed", "%.20s %s is not served; use %s", r.Method, r.URL.Path, strings.Join(allowed, " or ")))
 	}))
 	return router
 }
@@ -53,31 +48,26 @@ func (f *Frontend) routes() http.Handler {
 // around gives every request its id, checks its key, survives its panics and logs it.
 func (f *Frontend) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x, w, r := begin(w, r)
-		w.Header().Set("X-Request-Id", x.id)
+		x, w, r := f.shared.Begin(w, r)
 		defer func() {
 			if cause := recover(); cause != nil {
 				f.survive(x, w, r, cause)
 			}
-			x.end()
+			x.End()
 			f.observe(x)
 			f.logAccess(x, r)
 			f.endTrace(x, r)
-			f.giveBack(x.memory)
 		}()
 		if f.cfg.CORS.Serve(w, r) {
 			return
 		}
-		if refused := f.authorize(x, r); refused != nil {
-			if refused.status == http.StatusUnauthorized {
-				challenge(w.Header(), r)
-			}
-			f.refuse(x, refused)
+		if refused := f.authorize(x, w, r); refused != nil {
+			x.Refuse(refused)
 			return
 		}
 		f.trace(x, r)
 		if f.server.Draining() && !watched[r.URL.Path] {
-			f.refuse(x, draining())
+			x.Refuse(exchange.Draining())
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -86,49 +76,27 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 
 // survive answers for a handler that panicked. If its answer had begun, the connection is cut, so
 // that the client does not take it for whole.
-func (f *Frontend) survive(x *exchange, w http.ResponseWriter, r *http.Request, cause any) {
+func (f *Frontend) survive(x *exchange.Exchange, w http.ResponseWriter, r *http.Request, cause any) {
 	if cause == http.ErrAbortHandler {
 		panic(cause)
 	}
-	f.log.Error("panic in a handler", zap.Any("cause", cause), zap.String("request_id", x.id), zap.String("path", r.URL.Path), zap.ByteString("stack", debug.Stack()))
-	if x.status != 0 {
+	f.log.Error("panic in a handler", zap.Any("cause", cause), zap.String("request_id", x.ID), zap.String("path", r.URL.Path), zap.ByteString("stack", debug.Stack()))
+	if x.Status() != 0 {
 		panic(http.ErrAbortHandler)
 	}
 	x.ResponseWriter = w // middleware is past
-	f.refuse(x, refuseStatus(http.StatusInternalServerError, api.TypeServer, "internal_error", "the request met a defect of the server; its log has the cause under request id %s", x.id))
+	x.Refuse(exchange.WithStatus(http.StatusInternalServerError, api.TypeServer, "internal_error", "the request met a defect of the server; its log has the cause under request id %s", x.ID))
 }
 
 // authorize asks for a key, and notes whose it is. What comes by Ask is its owner's.
-func (f *Frontend) authorize(x *exchange, r *http.Request) *refusal {
+func (f *Frontend) authorize(x *exchange.Exchange, w http.ResponseWriter, r *http.Request) *exchange.Refusal {
 	if owner, inside := r.Context().Value(insider{}).(apikey.Owner); inside {
-		x.owner = owner
+		x.Owner = owner
 		return nil
 	}
-	if f.cfg.Keys.Empty() || open[r.URL.Path] {
-		return nil
+	owner, refused := access.Authorize(w, r, f.cfg.Keys)
+	if refused == nil {
+		x.Owner = owner
 	}
-	token, refused := keyOf(r)
-	switch {
-	case refused != nil:
-		return refused
-	case token == "":
-		return refuseStatus(http.StatusUnauthorized, api.TypeAuthentication, "missing_api_key", "this server asks for an API key; send the header Authorization: Bearer KEY")
-	}
-	owner, ok := f.cfg.Keys.Find(token)
-	if !ok {
-		return refuseStatus(http.StatusUnauthorized, api.TypeAuthentication, "invalid_api_key", "the API key is not one of this server's")
-	}
-	x.owner = owner
-	return nil
-}
-
-// authorizeAdmin asks that the key be an admin's.
-func (f *Frontend) authorizeAdmin(x *exchange) *refusal {
-	switch {
-	case x.owner.Admin():
-		return nil
-	case !f.cfg.Keys.HasAdmin():
-		return refuseStatus(http.StatusForbidden, api.TypePermission, "admin_key_required", "loading and unloading models takes an admin's API key, and this server has none; write @admin behind a key in the file of --api-key-file, start the server again, and send that key")
-	}
-	return refuseStatus(http.StatusForbidden, api.TypePermission, "admin_key_required", "loading and unloading models takes an admin's API key, which this one is not; send a key that has @admin behind it in the server's key file")
+	return refused
 }

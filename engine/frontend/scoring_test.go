@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/scoring"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -27,12 +28,12 @@ func newEmbedder(t *testing.T, m *checkpoint.Model, answer func(*wire.Submit) []
 	served := demo(byteTokenizer{})
 	open := served.Open
 	served.TextKey, served.Checkpoint = "embedder", m
-	served.Open = func() (*Text, error) {
+	served.Open = func() (*registry.Text, error) {
 		text, err := open()
 		text.Specials = noSpecials{}
 		return text, err
 	}
-	if err := f.SetModels([]Model{served}); err != nil {
+	if err := f.SetModels([]registry.Model{served}); err != nil {
 		t.Fatal(err)
 	}
 	w := welcome(1)

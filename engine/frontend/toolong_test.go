@@ -128,8 +128,8 @@ func TestOverlongInputIsOfEveryPath(t *testing.T) {
 		listed[c.path] = true
 	}
 	for _, r := range f.table() {
-		if r.method == http.MethodPost && listed[r.pattern] == (unbounded[r.pattern] != "") {
-			t.Errorf("%s belongs into one of overlongBodies and unbounded", r.pattern)
+		if r.Method == http.MethodPost && listed[r.Pattern] == (unbounded[r.Pattern] != "") {
+			t.Errorf("%s belongs into one of overlongBodies and unbounded", r.Pattern)
 		}
 	}
 }

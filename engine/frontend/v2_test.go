@@ -416,7 +416,7 @@ func FuzzInfer(f *testing.F) {
 		r.Header.Set("Content-Encoding", coding)
 		w := httptest.NewRecorder()
 		n.Handler().ServeHTTP(w, r)
-		if w.Code >= 500 || len(n.held) != 0 || openJobs(n.Frontend) != 0 || n.bodyBytes.Load() != 0 {
+		if w.Code >= 500 || len(n.held) != 0 || openJobs(n.Frontend) != 0 || n.shared.Held() != 0 {
 			t.Fatalf("%d %s; %d blobs, %d jobs", w.Code, w.Body, len(n.held), openJobs(n.Frontend))
 		}
 	})

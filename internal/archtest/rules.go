@@ -131,9 +131,26 @@ var arrows = map[string][]string{
 	"engine/metrics":           {"engine/client", "engine/completion", "engine/inference", "engine/oip", "engine/wire", "internal/httpserve", "internal/tracing"},
 	"engine/spans":             {"engine/client", "engine/completion", "engine/inference", "internal/tracing"},
 	"engine/frontend": {
-		"engine", "engine/api", "engine/api/completions", "engine/api/decisions", "engine/api/fields", "engine/api/forms", "engine/api/openapi", "engine/board", "engine/api/pooling", "engine/apikey", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/images", "engine/inference", "engine/metrics", "engine/oip",
-		"engine/scoring", "engine/spans", "engine/videopage", "engine/wire",
-		"internal/contentcoding", "internal/cors", "internal/httpserve", "internal/opened", "internal/requestid", "internal/tracing", "internal/turns",
+		"engine/api", "engine/api/pooling", "engine/apikey", "engine/board", "engine/client", "engine/completion", "engine/frontend/access", "engine/frontend/exchange", "engine/frontend/pages", "engine/frontend/prompts",
+		"engine/frontend/registry", "engine/frontend/relay", "engine/frontend/route", "engine/frontend/tensors", "engine/inference", "engine/metrics", "engine/scoring", "engine/spans", "engine/wire",
+		"internal/cors", "internal/httpserve", "internal/tracing",
+	},
+	"engine/frontend/access": {"engine/api", "engine/apikey", "engine/frontend/exchange"},
+	"engine/frontend/exchange": {
+		"engine", "engine/api", "engine/api/pooling", "engine/apikey", "engine/client", "engine/completion", "engine/inference", "engine/oip",
+		"internal/contentcoding", "internal/httpserve", "internal/requestid", "internal/tracing", "internal/turns",
+	},
+	"engine/frontend/pages": {"engine/api/openapi", "engine/board", "engine/frontend/exchange", "engine/frontend/route", "engine/videopage"},
+	"engine/frontend/prompts": {
+		"engine", "engine/api", "engine/api/completions", "engine/api/decisions", "engine/api/fields", "engine/api/openapi", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision",
+		"engine/frontend/exchange", "engine/frontend/registry", "engine/frontend/route", "engine/metrics", "engine/scoring",
+	},
+	"engine/frontend/registry": {"engine", "engine/api", "engine/checkpoint", "engine/completion", "engine/frontend/exchange", "engine/images", "engine/scoring", "internal/opened"},
+	"engine/frontend/relay":    {"engine/api/openapi", "engine/frontend/exchange", "engine/frontend/route"},
+	"engine/frontend/route":    {"engine/api", "engine/api/decisions", "engine/api/fields", "engine/api/forms", "engine/api/openapi", "engine/api/pooling", "engine/frontend/access", "engine/frontend/exchange"},
+	"engine/frontend/tensors": {
+		"engine/api", "engine/api/fields", "engine/api/openapi", "engine/apikey", "engine/client", "engine/frontend/access", "engine/frontend/exchange", "engine/frontend/registry", "engine/frontend/route",
+		"engine/inference", "engine/metrics", "engine/oip", "engine/wire",
 	},
 
 	// video
@@ -293,13 +310,13 @@ var externals = []struct {
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
 	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/model", "cmd/prefillonly/collectenv", "cmd/prefillonly/top", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
-	{"github.com/go-chi/chi", []string{"engine/frontend"}, "HTTP is the frontend's"},
+	{"github.com/go-chi/chi", []string{"engine/frontend", "engine/frontend/exchange", "engine/frontend/pages", "engine/frontend/route"}, "HTTP is the frontend's"},
 	{"go.etcd.io/bbolt", []string{"engine/batch/service"}, "one package keeps a store"},
-	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top"}, "HTTP stays at the edge, and with what asks it"},
+	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/frontend/access", "engine/frontend/exchange", "engine/frontend/pages", "engine/frontend/prompts", "engine/frontend/relay", "engine/frontend/route", "engine/frontend/tensors", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top"}, "HTTP stays at the edge, and with what asks it"},
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
-	{"github.com/prometheus", []string{"engine/metrics", "engine/frontend", "videoext/metrics", "internal/gauges"}, "one package of each process publishes metrics, and one reads them"},
-	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics", "internal/gauges"}, "one package of each process publishes metrics, and one reads them"},
+	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend/exchange", "engine/frontend/tensors", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

@@ -22,6 +22,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/frontend"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -110,10 +111,10 @@ func start(t *testing.T) (openai.Client, *scheduler) {
 		t.Fatal(err)
 	}
 	pool := client.New(client.Config{}, s, zap.NewNop())
-	var all []frontend.Model
+	var all []registry.Model
 	for _, name := range models {
-		all = append(all, frontend.Model{Name: name, Open: func() (*frontend.Text, error) {
-			return &frontend.Text{Text: completion.Text{Tokenizer: tokenizer.NewBytes(), Template: chat{}}}, nil
+		all = append(all, registry.Model{Name: name, Open: func() (*registry.Text, error) {
+			return &registry.Text{Text: completion.Text{Tokenizer: tokenizer.NewBytes(), Template: chat{}}}, nil
 		}})
 	}
 	f, err := frontend.New(frontend.Config{Keys: keys}, all, pool, zap.NewNop())

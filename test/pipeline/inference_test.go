@@ -19,13 +19,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/frontend"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/oip"
 )
 
 // serveTensors has an HTTP frontend answer by p's client, and returns the URL of its model.
 func serveTensors(t *testing.T, p *tensors) string {
 	t.Helper()
-	f, err := frontend.New(frontend.Config{Name: "web"}, []frontend.Model{{Name: faces.Name}}, p.client, zap.NewNop())
+	f, err := frontend.New(frontend.Config{Name: "web"}, []registry.Model{{Name: faces.Name}}, p.client, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

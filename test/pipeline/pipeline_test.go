@@ -28,6 +28,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/frontend"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/mq"
@@ -82,9 +83,9 @@ func newPipelineOf(t testing.TB, runner executor.Runner) *pipeline {
 		t.Fatal(err)
 	}
 	pool := client.New(client.Config{Heartbeat: 50 * time.Millisecond}, conn, zap.NewNop())
-	text := frontend.Text{Text: completion.Text{Tokenizer: tokenizer.NewBytes(), Template: chat{}}}
-	demo := frontend.Model{Name: "demo", Open: func() (*frontend.Text, error) { return &text, nil }}
-	f, err := frontend.New(frontend.Config{}, []frontend.Model{demo}, pool, zap.NewNop())
+	text := registry.Text{Text: completion.Text{Tokenizer: tokenizer.NewBytes(), Template: chat{}}}
+	demo := registry.Model{Name: "demo", Open: func() (*registry.Text, error) { return &text, nil }}
+	f, err := frontend.New(frontend.Config{}, []registry.Model{demo}, pool, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,45 +7,55 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
 	"github.com/prefillonly/prefillonly/engine/spans"
 )
 
 // observe counts a finished exchange.
-func (f *Frontend) observe(x *exchange) {
-	if x.status >= 400 {
-		f.metrics.Refused(x.status)
+func (f *Frontend) observe(x *exchange.Exchange) {
+	if x.Status() >= 400 {
+		f.metrics.Refused(x.Status())
 	}
-	if x.call == nil || !x.call.asked() {
+	of := outcomeOf(x)
+	if of == nil {
 		return
 	}
-	requests := f.metrics.Of(x.model)
+	requests := f.metrics.Of(x.Model)
 	switch {
-	case x.status == statusClientClosed || x.refusedWith == "client_closed_request":
+	case x.Aborted():
 		requests.Aborted()
-	case x.refusedWith != "":
-		requests.Failed(x.start)
+	case x.Refused() != "":
+		requests.Failed(x.Start)
 	default:
-		x.call.count(requests, x)
+		of.count(requests, x)
 	}
 }
 
 // outcome is what is known of a request that asks a model.
 type outcome interface {
-	asked() bool                                   // jobs were made of it
-	count(requests *metrics.Requests, x *exchange) // as answered, if it was run
+	count(requests *metrics.Requests, x *exchange.Exchange) // as answered, if it was run
 	fields() []zap.Field
 	tell(*spans.Exchange)
 }
 
+// outcomeOf is that of an exchange; nil if no jobs were made of it.
+func outcomeOf(x *exchange.Exchange) outcome {
+	switch {
+	case x.Completion != nil && x.Completion.Jobs > 0:
+		return ofCompletion{x.Completion}
+	case x.Inference != nil && x.Inference.Frames > 0:
+		return ofInference{x.Inference}
+	}
+	return nil
+}
+
 type ofCompletion struct{ *completion.Record }
 
-func (r ofCompletion) asked() bool { return r.Jobs > 0 }
-
-func (r ofCompletion) count(requests *metrics.Requests, x *exchange) {
+func (r ofCompletion) count(requests *metrics.Requests, x *exchange.Exchange) {
 	if r.Finish != "" { // not rendered, but run
-		requests.Answered(x.start, r.Record, x.traceID())
+		requests.Answered(x.Start, r.Record, x.TraceID())
 	}
 }
 
@@ -58,11 +68,9 @@ func (r ofCompletion) fields() []zap.Field {
 
 type ofInference struct{ *inference.Record }
 
-func (r ofInference) asked() bool { return r.Frames > 0 }
-
-func (r ofInference) count(requests *metrics.Requests, x *exchange) {
+func (r ofInference) count(requests *metrics.Requests, x *exchange.Exchange) {
 	if r.Answered {
-		requests.Inferred(x.start, r.Record, x.traceID())
+		requests.Inferred(x.Start, r.Record, x.TraceID())
 	}
 }
 
@@ -77,7 +85,7 @@ func (r ofInference) fields() []zap.Field {
 var probes = map[string]bool{"/ui/now": true, "/health": true, "/ready": true, "/ping": true, "/v2/health/live": true, "/v2/health/ready": true}
 
 // logAccess writes the one line of a request; never text of a prompt or an answer.
-func (f *Frontend) logAccess(x *exchange, r *http.Request) {
+func (f *Frontend) logAccess(x *exchange.Exchange, r *http.Request) {
 	if !f.cfg.AccessLog {
 		return
 	}
@@ -91,19 +99,19 @@ func (f *Frontend) logAccess(x *exchange, r *http.Request) {
 	}
 	fields := make([]zap.Field, 0, 14)
 	fields = append(fields,
-		zap.String("request_id", x.id), zap.String("method", r.Method), zap.String("path", r.URL.Path),
-		zap.Int("status", x.status), milliseconds("total_ms", time.Since(x.start)))
-	if id := x.traceID(); id != "" {
+		zap.String("request_id", x.ID), zap.String("method", r.Method), zap.String("path", r.URL.Path),
+		zap.Int("status", x.Status()), milliseconds("total_ms", time.Since(x.Start)))
+	if id := x.TraceID(); id != "" {
 		fields = append(fields, zap.String("trace_id", id))
 	}
-	if x.model != "" {
-		fields = append(fields, zap.String("model", x.model))
+	if x.Model != "" {
+		fields = append(fields, zap.String("model", x.Model))
 	}
-	if x.call != nil && x.call.asked() {
-		fields = append(fields, x.call.fields()...)
+	if of := outcomeOf(x); of != nil {
+		fields = append(fields, of.fields()...)
 	}
-	if x.refusedWith != "" {
-		fields = append(fields, zap.String("error", x.refusedWith))
+	if x.Refused() != "" {
+		fields = append(fields, zap.String("error", x.Refused()))
 	}
 	entry.Write(fields...)
 }

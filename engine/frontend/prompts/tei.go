@@ -1,4 +1,4 @@
-package frontend
+package prompts
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/scoring"
 )
 
 // textsTokens are the tokens of texts, as TEI's /tokenize answers them.
-func (f *Frontend) textsTokens(ctx context.Context, x *exchange, request *pooling.TextsRequest) (*[][]pooling.Token, *refusal) {
-	m, text, refused := f.reader(ctx, x, request.Model)
+func (e *Endpoints) textsTokens(ctx context.Context, x *exchange.Exchange, request *pooling.TextsRequest) (*[][]pooling.Token, *exchange.Refusal) {
+	m, text, refused := e.models.Reader(ctx, x, request.Model)
 	if refused != nil {
 		return nil, refused
 	}
@@ -25,14 +26,14 @@ func (f *Frontend) textsTokens(ctx context.Context, x *exchange, request *poolin
 	if m.Checkpoint != nil {
 		var err error
 		if prefix, err = scoring.PromptOf(m.Checkpoint, m.Name, request.Prompt); err != nil {
-			return nil, refusalOf(ctx, err)
+			return nil, exchange.RefusalOf(ctx, err)
 		}
 	}
 	all := make([][]pooling.Token, len(request.Texts))
 	for i, one := range request.Texts {
-		ids, err := text.Tokens(ctx, x.owner.Salt(""), "inputs", prefix+one, false)
+		ids, err := text.Tokens(ctx, x.Owner.Salt(""), "inputs", prefix+one, false)
 		if err != nil {
-			return nil, refusalOf(ctx, err)
+			return nil, exchange.RefusalOf(ctx, err)
 		}
 		var before, after []engine.TokenID
 		if request.AddSpecial {
@@ -50,19 +51,19 @@ func (f *Frontend) textsTokens(ctx context.Context, x *exchange, request *poolin
 }
 
 // decodeIDs answers TEI's /decode: the texts of token ids.
-func (f *Frontend) decodeIDs(x *exchange, r *http.Request) {
-	texts, refused := prepare(f, x, r, pooling.DecodeIDs, func(request *pooling.IDsRequest) (*[]string, *refusal) {
-		return f.decoded(r.Context(), x, request)
+func (e *Endpoints) decodeIDs(x *exchange.Exchange, r *http.Request) {
+	texts, refused := exchange.Prepare(x, r, pooling.DecodeIDs, func(request *pooling.IDsRequest) (*[]string, *exchange.Refusal) {
+		return e.decoded(r.Context(), x, request)
 	})
 	if refused != nil {
-		f.refuse(x, refused)
+		x.Refuse(refused)
 		return
 	}
-	f.writeJSON(x, http.StatusOK, texts)
+	x.WriteJSON(http.StatusOK, texts)
 }
 
-func (f *Frontend) decoded(ctx context.Context, x *exchange, request *pooling.IDsRequest) (*[]string, *refusal) {
-	_, text, refused := f.reader(ctx, x, request.Model)
+func (e *Endpoints) decoded(ctx context.Context, x *exchange.Exchange, request *pooling.IDsRequest) (*[]string, *exchange.Refusal) {
+	_, text, refused := e.models.Reader(ctx, x, request.Model)
 	if refused != nil {
 		return nil, refused
 	}
@@ -70,46 +71,46 @@ func (f *Frontend) decoded(ctx context.Context, x *exchange, request *pooling.ID
 	for i, ids := range request.IDs {
 		for _, id := range ids {
 			if int(id) >= vocab {
-				return nil, invalid(api.Invalid("ids", "ids has token id %d; the vocabulary has %d tokens (0 to %d)", id, vocab, vocab-1))
+				return nil, exchange.Invalid(api.Invalid("ids", "ids has token id %d; the vocabulary has %d tokens (0 to %d)", id, vocab, vocab-1))
 			}
 		}
 		var err error
 		if texts[i], err = text.Decode(ids, request.SkipSpecial); err != nil {
-			return nil, invalid(completion.Untokenizable("ids", err))
+			return nil, exchange.Invalid(completion.Untokenizable("ids", err))
 		}
 	}
 	return &texts, nil
 }
 
 // embedSparse answers TEI's /embed_sparse as TEI does for models without that head, as no other is served.
-func (f *Frontend) embedSparse(x *exchange, r *http.Request) {
-	_, refused := prepare(f, x, r, pooling.DecodeTokenize, func(request *pooling.TextsRequest) (*struct{}, *refusal) {
-		if _, refused := f.model(x, request.Model); refused != nil {
+func (e *Endpoints) embedSparse(x *exchange.Exchange, r *http.Request) {
+	_, refused := exchange.Prepare(x, r, pooling.DecodeTokenize, func(request *pooling.TextsRequest) (*struct{}, *exchange.Refusal) {
+		if _, refused := e.models.Find(x, request.Model); refused != nil {
 			return nil, refused
 		}
-		return nil, refuseStatus(http.StatusInternalServerError, api.TypeServer, "unsupported_task", "Backend error: Model is not an embedding model with SPLADE pooling")
+		return nil, exchange.WithStatus(http.StatusInternalServerError, api.TypeServer, "unsupported_task", "Backend error: Model is not an embedding model with SPLADE pooling")
 	})
-	f.refuse(x, refused)
+	x.Refuse(refused)
 }
 
 // info answers TEI's /info, of the model that the query names.
-func (f *Frontend) info(x *exchange, r *http.Request) {
-	m, refused := f.model(x, r.URL.Query().Get("model"))
+func (e *Endpoints) info(x *exchange.Exchange, r *http.Request) {
+	m, refused := e.models.Find(x, r.URL.Query().Get("model"))
 	if refused != nil {
-		f.refuse(x, refused)
+		x.Refuse(refused)
 		return
 	}
 	if m.Checkpoint == nil {
-		f.refuse(x, invalid(api.Invalid("model", "it is not known what the model `%s` is for; /v1/models tells of it", m.Name)))
+		x.Refuse(exchange.Invalid(api.Invalid("model", "it is not known what the model `%s` is for; /v1/models tells of it", m.Name)))
 		return
 	}
 	length := 0
-	if served := f.pool.State().Models[m.Name]; served != nil && served.Tokens != nil {
+	if served := e.pool.State().Models[m.Name]; served != nil && served.Tokens != nil {
 		length = m.Checkpoint.Longest(served.Tokens.MaxModelLen)
 	}
-	f.writeJSON(x, http.StatusOK, teiInfo{
-		Model: m.Name, DType: "bfloat16", Type: teiType(m.Checkpoint), MaxRequests: f.pool.Config().MaxJobs, MaxInput: length, MaxBatchTokens: length,
-		MaxTexts: pooling.MaxInputs, Workers: runtime.GOMAXPROCS(0), Version: f.cfg.Version,
+	x.WriteJSON(http.StatusOK, teiInfo{
+		Model: m.Name, DType: "bfloat16", Type: teiType(m.Checkpoint), MaxRequests: e.pool.Config().MaxJobs, MaxInput: length, MaxBatchTokens: length,
+		MaxTexts: pooling.MaxInputs, Workers: runtime.GOMAXPROCS(0), Version: e.version,
 	})
 }
 

@@ -1,4 +1,4 @@
-package frontend
+package exchange
 
 import (
 	"context"
@@ -16,37 +16,37 @@ const (
 	preparePace = 500 * time.Nanosecond
 )
 
-// prepare reads and decodes r's body, and goes on with what it says. A big body waits for its turn before it
+// Prepare reads and decodes r's body of JSON, and goes on with what it says. A big body waits for its turn before it
 // is decoded, and keeps the turn until next returns.
-func prepare[Request, Prepared any](f *Frontend, x *exchange, r *http.Request,
-	decode func(body []byte) (*Request, *api.Error), next func(*Request) (*Prepared, *refusal),
-) (*Prepared, *refusal) {
-	b, refused := f.readBody(x, r)
+func Prepare[Request, Prepared any](x *Exchange, r *http.Request,
+	decode func(body []byte) (*Request, *api.Error), next func(*Request) (*Prepared, *Refusal),
+) (*Prepared, *Refusal) {
+	b, refused := x.readJSON(r)
 	if refused != nil {
 		return nil, refused
 	}
-	done, refused := f.turn(r.Context(), b)
+	done, refused := x.shared.turn(r.Context(), b)
 	if refused != nil {
 		return nil, refused
 	}
 	defer done()
-	request, err := decode(b.bytes)
-	f.release(b)
+	request, err := decode(b.Bytes)
+	b.Release()
 	if err != nil {
-		return nil, invalid(err)
+		return nil, Invalid(err)
 	}
 	return next(request)
 }
 
 // turn waits until b may be decoded and tokenized, which for all but a big body is now. The caller calls
 // done after that. A refused body is released.
-func (f *Frontend) turn(ctx context.Context, b *body) (done func(), refused *refusal) {
-	if len(b.bytes) < bigPrompt {
+func (s *Shared) turn(ctx context.Context, b *Body) (done func(), refused *Refusal) {
+	if len(b.Bytes) < bigPrompt {
 		return func() {}, nil
 	}
-	if f.prepare.Take(ctx, len(b.bytes)) != nil {
-		f.release(b)
-		return nil, ended(ctx)
+	if s.prepare.Take(ctx, len(b.Bytes)) != nil {
+		b.Release()
+		return nil, Ended(ctx)
 	}
-	return f.prepare.Give, nil
+	return s.prepare.Give, nil
 }

@@ -1,4 +1,4 @@
-package frontend
+package exchange
 
 import (
 	"encoding/json"
@@ -11,9 +11,9 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 )
 
-// refuse answers with r, unless an answer has begun.
-func (f *Frontend) refuse(x *exchange, r *refusal) {
-	x.refusedWith = r.body.Code
+// Refuse answers with r, unless an answer has begun.
+func (x *Exchange) Refuse(r *Refusal) {
+	x.refused = r.Body.Code
 	if x.status != 0 {
 		return
 	}
@@ -25,24 +25,24 @@ func (f *Frontend) refuse(x *exchange, r *refusal) {
 	if r.noRetry {
 		h.Set("X-Should-Retry", "false")
 	}
-	status, body := x.errors(r.status, r.body)
-	f.writeJSON(x, status, body)
+	status, body := x.Words(r.Status, r.Body)
+	x.WriteJSON(status, body)
 }
 
-// writeJSON answers with value, by reflection; for all but the serving path.
-func (f *Frontend) writeJSON(x *exchange, status int, value any) {
+// WriteJSON answers with value, by reflection; for all but the serving path.
+func (x *Exchange) WriteJSON(status int, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
-		f.log.Error("encoding an answer", zap.String("request_id", x.id), zap.Error(err))
+		x.shared.cfg.Log.Error("encoding an answer", zap.String("request_id", x.ID), zap.Error(err))
 		status, body = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer could not be encoded","type":"server_error","param":null,"code":"internal_error"}}`)
 	}
-	f.writeBody(x, status, body)
+	x.writeBody(status, body)
 }
 
-// writePieces answers with value. A long answer goes out as it is encoded, in chunks without a Content-Length.
-func (f *Frontend) writePieces(x *exchange, value api.Encoder) {
-	buffer := f.buffers.Get().(*[]byte)
-	defer f.buffers.Put(buffer)
+// WritePieces answers with value. A long answer goes out as it is encoded, in chunks without a Content-Length.
+func (x *Exchange) WritePieces(value api.Encoder) {
+	buffer := x.shared.buffers.Get().(*[]byte)
+	defer x.shared.buffers.Put(buffer)
 	var failed error
 	rest := value.AppendJSON((*buffer)[:0], func(piece []byte) (empty []byte, more bool) {
 		x.Header().Set("Content-Type", "application/json")
@@ -55,25 +55,30 @@ func (f *Frontend) writePieces(x *exchange, value api.Encoder) {
 		*buffer = rest
 	}
 	if x.status == 0 {
-		f.writeBody(x, http.StatusOK, rest)
+		x.writeBody(http.StatusOK, rest)
 		return
 	}
 	if failed == nil {
 		_, failed = x.Write(rest)
 	}
 	if failed != nil { // net/http lets nothing out any more, so that the answer does not look whole
-		x.refusedWith = "client_closed_request"
-		f.log.Debug("the client left during its answer", zap.String("request_id", x.id), zap.Error(failed))
+		x.Left(failed)
 	}
 }
 
+// Left notes that the client left during its answer, as a write to it says that failed.
+func (x *Exchange) Left(failed error) {
+	x.refused = codeLeft
+	x.shared.cfg.Log.Debug("the client left during its answer", zap.String("request_id", x.ID), zap.Error(failed))
+}
+
 // writeBody answers with a whole JSON body.
-func (f *Frontend) writeBody(x *exchange, status int, body []byte) {
+func (x *Exchange) writeBody(status int, body []byte) {
 	h := x.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	x.WriteHeader(status)
 	if _, err := x.Write(body); err != nil {
-		f.log.Debug("the client left before its answer", zap.String("request_id", x.id), zap.Error(err))
+		x.shared.cfg.Log.Debug("the client left before its answer", zap.String("request_id", x.ID), zap.Error(err))
 	}
 }

@@ -1,20 +1,21 @@
-package frontend
+package prompts
 
 import (
 	"net/http"
 
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 )
 
 // stream answers with server-sent events: one a token, as they come. The first waits for the first
 // token, so a refusal until then still has its own status.
-func (f *Frontend) stream(x *exchange, r *http.Request, c *completion.Call) *refusal {
+func (e *Endpoints) stream(x *exchange.Exchange, r *http.Request, c *completion.Call) *exchange.Refusal {
 	s := &events{x: x, control: http.NewResponseController(x)}
 	for !c.Done() {
 		fresh, err := c.Next(r.Context())
 		if err != nil {
-			refused := refusalOf(r.Context(), err)
-			if x.status != 0 {
+			refused := exchange.RefusalOf(r.Context(), err)
+			if x.Status() != 0 {
 				s.fail(refused)
 			}
 			return refused
@@ -23,7 +24,7 @@ func (f *Frontend) stream(x *exchange, r *http.Request, c *completion.Call) *ref
 			s.buffer = c.AppendEvents(s.buffer, s.send, i)
 		}
 		if !s.flush() {
-			return ended(r.Context())
+			return exchange.Ended(r.Context())
 		}
 	}
 	s.buffer = c.AppendLast(s.buffer, s.send)
@@ -33,15 +34,15 @@ func (f *Frontend) stream(x *exchange, r *http.Request, c *completion.Call) *ref
 
 // events sends the events of one stream.
 type events struct {
-	x       *exchange
+	x       *exchange.Exchange
 	control *http.ResponseController
 	buffer  []byte
 	failed  bool // the client does not read any more
 }
 
 // fail ends a stream that has begun with an error event, as the status is out already.
-func (s *events) fail(r *refusal) {
-	body, err := r.body.MarshalJSON()
+func (s *events) fail(r *exchange.Refusal) {
+	body, err := r.Body.MarshalJSON()
 	if err != nil {
 		return
 	}
@@ -60,7 +61,7 @@ func (s *events) flush() bool {
 
 // send is the api.Spill of the events.
 func (s *events) send(b []byte) (empty []byte, more bool) {
-	if s.x.status == 0 {
+	if s.x.Status() == 0 {
 		h := s.x.Header()
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")
 		h.Set("Cache-Control", "no-cache")

@@ -1,0 +1,158 @@
+package exchange
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/internal/contentcoding"
+)
+
+// heldBody is the size from which a body counts against the memory all bodies may hold together, and
+// bigBody that from which its buffer is not kept for the next request.
+const (
+	heldBody = 64 << 10
+	bigBody  = 1 << 20
+)
+
+// bodyBudget is how many bodies of the greatest size may be in memory at a time.
+const bodyBudget = 8
+
+// Body is a request's body in a pooled buffer.
+type Body struct {
+	Bytes  []byte
+	shared *Shared
+	buffer *[]byte
+	held   int64 // counted in Shared.bodyBytes
+}
+
+// readJSON reads a JSON body of at most MaxBody bytes. The caller releases it.
+func (x *Exchange) readJSON(r *http.Request) (*Body, *Refusal) {
+	if refused := CheckJSON(r); refused != nil {
+		return nil, refused
+	}
+	return x.read(r, source{Reader: r.Body, length: r.ContentLength})
+}
+
+// ReadCoded reads a body of any type and of at most MaxBody bytes, and undoes its coding. The caller releases it.
+func (x *Exchange) ReadCoded(r *http.Request) (*Body, *Refusal) {
+	from := source{Reader: r.Body, length: r.ContentLength}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		plain := contentcoding.NewReader(coding, r.Body)
+		if plain == nil {
+			return nil, WithStatus(http.StatusUnsupportedMediaType, api.TypeInvalidRequest, "unsupported_content_encoding", "Content-Encoding is %.40q; send %s, or none", coding, contentcoding.Names)
+		}
+		from = source{Reader: plain, length: -1}
+	}
+	return x.read(r, from)
+}
+
+// read reads a body of at most MaxBody bytes. The caller releases it.
+func (x *Exchange) read(r *http.Request, from source) (*Body, *Refusal) {
+	s := x.shared
+	if r.ContentLength > s.cfg.MaxBody {
+		return nil, WithStatus(http.StatusRequestEntityTooLarge, api.TypeInvalidRequest, "body_too_large", "the body has %d bytes; the limit is %d", r.ContentLength, s.cfg.MaxBody)
+	}
+	b := &Body{shared: s, buffer: s.buffers.Get().(*[]byte)}
+	refused := s.fill(b, from)
+	x.Memory += b.held
+	if refused != nil {
+		b.Release()
+		return nil, refused
+	}
+	return b, nil
+}
+
+// source is where a body comes from.
+type source struct {
+	io.Reader
+	length int64 // -1: not known
+}
+
+// CheckJSON refuses a request whose body is not said to be plain JSON.
+func CheckJSON(r *http.Request) *Refusal {
+	if kind := r.Header.Get("Content-Type"); kind != "" {
+		media, _, err := mime.ParseMediaType(kind)
+		if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
+			return WithStatus(http.StatusUnsupportedMediaType, api.TypeInvalidRequest, "unsupported_media_type", "Content-Type is %.80q; send the body as application/json", kind)
+		}
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return WithStatus(http.StatusUnsupportedMediaType, api.TypeInvalidRequest, "unsupported_content_encoding", "Content-Encoding is %.40q; send the body without one", coding)
+	}
+	return nil
+}
+
+// fill reads a body into b, growing by doubling until a quarter of it is there, so that a false Content-Length costs
+// little.
+func (s *Shared) fill(b *Body, from source) *Refusal {
+	buf := (*b.buffer)[:0]
+	if want := min(from.length, heldBody/2) + 1; int64(cap(buf)) < want {
+		buf = make([]byte, 0, want)
+	}
+	for {
+		n, err := from.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if int64(len(buf)) > s.cfg.MaxBody {
+			return WithStatus(http.StatusRequestEntityTooLarge, api.TypeInvalidRequest, "body_too_large", "the body has more than %d bytes, which is the limit", s.cfg.MaxBody)
+		}
+		if err == io.EOF {
+			b.Bytes, *b.buffer = buf, buf
+			return nil
+		}
+		if err != nil {
+			return s.unreadable(err, len(buf), from.length)
+		}
+		if len(buf) < cap(buf) {
+			continue
+		}
+		size := 2*cap(buf) + 512
+		if whole := int(from.length) + 1; size < whole && 4*len(buf) >= whole {
+			size = whole
+		}
+		if size >= heldBody && !s.hold(b, int64(size)) {
+			return Unavailable("the server is reading as many large bodies as its memory allows (%d bytes); come back later", bodyBudget*s.cfg.MaxBody)
+		}
+		buf = append(make([]byte, 0, size), buf...)
+	}
+}
+
+// hold counts size bytes for b, in place of what it held, if the budget allows.
+func (s *Shared) hold(b *Body, size int64) bool {
+	more := size - b.held
+	if s.bodyBytes.Add(more) > bodyBudget*s.cfg.MaxBody {
+		s.bodyBytes.Add(-more)
+		return false
+	}
+	b.held = size
+	return true
+}
+
+func (s *Shared) unreadable(err error, got int, length int64) *Refusal {
+	var network net.Error
+	var coded *contentcoding.Error
+	switch {
+	case errors.As(err, &coded):
+		return WithStatus(http.StatusBadRequest, api.TypeInvalidRequest, "invalid_content_encoding", "the body cannot be decoded: %v", coded)
+	case s.cfg.Draining():
+		return Draining()
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return WithStatus(http.StatusRequestTimeout, api.TypeInvalidRequest, "body_timeout", "the body did not come within %v; %d bytes of it did", s.cfg.BodyTimeout, got)
+	case length >= 0:
+		return WithStatus(http.StatusBadRequest, api.TypeInvalidRequest, "body_truncated", "the body ended after %d of %d bytes", got, length)
+	}
+	return WithStatus(http.StatusBadRequest, api.TypeInvalidRequest, "body_truncated", "the body ended early, after %d bytes", got)
+}
+
+// Release gives b's memory back. Nothing decoded from a body points into it.
+func (b *Body) Release() {
+	b.shared.bodyBytes.Add(-b.held)
+	if cap(*b.buffer) < bigBody {
+		b.shared.buffers.Put(b.buffer)
+	}
+}

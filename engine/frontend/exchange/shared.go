@@ -1,0 +1,58 @@
+package exchange
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/internal/turns"
+)
+
+// Config is what exchanges are told of the server.
+type Config struct {
+	MaxBody     int64         // bytes of a body
+	BodyTimeout time.Duration // in which a body has to come
+	Draining    func() bool   // the server ends
+	Log         *zap.Logger
+}
+
+// Shared is what the exchanges of a server have in common: the memory that their bodies may take, turns to prepare big ones, buffers.
+// Its methods are safe for concurrent use.
+type Shared struct {
+	cfg       Config
+	prepare   *turns.Turns // of big bodies, from the decoding of their JSON to the tokens
+	buffers   sync.Pool    // *[]byte, for bodies and answers
+	bodyBytes atomic.Int64 // memory held by big request bodies
+	released  atomic.Int64 // bytes since memory was given back
+}
+
+// NewShared makes what exchanges share.
+func NewShared(cfg Config) *Shared {
+	s := &Shared{cfg: cfg, prepare: turns.New(max(1, runtime.GOMAXPROCS(0)/2), preparePace)}
+	s.buffers.New = func() any { return new([]byte) }
+	return s
+}
+
+// Held is how many bytes big bodies take.
+func (s *Shared) Held() int64 { return s.bodyBytes.Load() }
+
+// What one request took counts from largeRequest on, and when giveBackAt of that has come together, it is
+// given back to the system: the runtime alone may keep it for minutes.
+const (
+	largeRequest = 8 << 20
+	giveBackAt   = 32 << 20
+)
+
+// giveBack notes that a request ends which took so much memory.
+func (s *Shared) giveBack(bytes int64) {
+	if bytes < largeRequest {
+		return
+	}
+	if released := s.released.Add(bytes); released >= giveBackAt && s.released.CompareAndSwap(released, 0) {
+		go debug.FreeOSMemory() // ends by itself
+	}
+}

@@ -1,0 +1,93 @@
+package relay
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine/api/openapi"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
+	"github.com/prefillonly/prefillonly/engine/frontend/route"
+)
+
+// ownerHeader tells that process on whose behalf a request is made.
+const ownerHeader = "X-Prefillonly-Owner"
+
+// batchTimeout bounds the dialling of that process, and uploadPatience the time between two pieces of an upload.
+const (
+	batchTimeout   = 2 * time.Second
+	uploadPatience = 60 * time.Second
+)
+
+// Batches hands requests to the process that keeps files and batches, at its socket. Uploads may take as long as they like while they
+// go on.
+func Batches(socket string, log *zap.Logger) Relay {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: batchTimeout}).DialContext(ctx, "unix", socket)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", "batches"
+			r.Out.Header.Del("Authorization") // it was looked at here
+			r.Out.Header.Set(ownerHeader, exchange.From(r.In.Context()).Owner.ID())
+		},
+		Transport: &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: -1},
+		ErrorLog:  zap.NewStdLog(log),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			x := exchange.From(r.Context())
+			x.ResponseWriter = w
+			if r.Context().Err() != nil {
+				x.Refuse(exchange.Ended(r.Context()))
+				return
+			}
+			x.Refuse(exchange.Unavailable("the process that keeps files and batches does not answer, and is being started again: %v", err))
+		},
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		_ = control.EnableFullDuplex() // writers of tests cannot
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = &patient{ReadCloser: r.Body, control: control}
+		}
+		proxy.ServeHTTP(w, r)
+	})
+	return Relay{handler, []string{"/v1/files", "/v1/files/*", "/v1/batches", "/v1/batches/*"}, batchRoutes()}
+}
+
+// patient is a body whose every piece has the time that others have as a whole.
+type patient struct {
+	io.ReadCloser
+	control *http.ResponseController
+	ended   bool // the answer may take as long as it likes
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	if !p.ended {
+		_ = p.control.SetReadDeadline(time.Now().Add(uploadPatience)) // writers of tests cannot
+	}
+	n, err := p.ReadCloser.Read(b)
+	p.ended = err != nil
+	return n, err
+}
+
+// batchRoutes are what is told of its paths.
+func batchRoutes() []route.Route {
+	refused := []int{400, 404, 408, 413, 500, 503}
+	form := openapi.Schema{"type": "object", "required": []string{"input_file_id", "endpoint", "completion_window"}}
+	return []route.Route{
+		told(http.MethodPost, route.Tell("Keeps a file, which comes as multipart/form-data", refused, route.Object()).At("/v1/files")),
+		told(http.MethodGet, route.Tell("The files", refused, route.Object()).At("/v1/files").With("after", "limit", "order", "purpose")),
+		told(http.MethodGet, route.Tell("How a file is", refused, route.Object()).At("/v1/files/{file_id}")),
+		told(http.MethodDelete, route.Tell("Deletes a file", refused, route.Object()).At("/v1/files/{file_id}")),
+		told(http.MethodGet, route.Tell("What is in a file", refused, route.Bytes("application/octet-stream")).At("/v1/files/{file_id}/content")),
+		told(http.MethodPost, route.Tell("Makes a batch of a file", refused, route.Object(), form).At("/v1/batches")),
+		told(http.MethodGet, route.Tell("The batches", refused, route.Object()).At("/v1/batches").With("after", "limit")),
+		told(http.MethodGet, route.Tell("How a batch is", refused, route.Object()).At("/v1/batches/{batch_id}")),
+		told(http.MethodPost, route.Tell("Ends a batch", refused, route.Object()).At("/v1/batches/{batch_id}/cancel")),
+	}
+}
