@@ -101,10 +101,10 @@ func New(cfg Config, served []registry.Model, pool *client.Client, log *zap.Logg
 	f.tensors = tensors.New(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, cfg.Version, f, cfg.Keys, f.models, pool, f.metrics)
 	if cfg.Video != "" {
 		onDrain := func(end func()) (stop func() bool) { return f.server.OnDrain(end) }
-		f.relays = append(f.relays, relay.Video(cfg.Video, onDrain, log.Named("video")))
+		f.relays = append(f.relays, relay.Video(cfg.Video, onDrain, log))
 	}
 	if cfg.Batches != "" {
-		f.relays = append(f.relays, relay.Batches(cfg.Batches, log.Named("batches")))
+		f.relays = append(f.relays, relay.Batches(cfg.Batches, log))
 	}
 	f.server = httpserve.New(cfg.HTTP, f.around(f.routes()), log)
 	return f, nil

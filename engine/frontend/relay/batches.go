@@ -1,9 +1,7 @@
 package relay
 
 import (
-	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"time"
@@ -18,35 +16,17 @@ import (
 // ownerHeader tells that process on whose behalf a request is made.
 const ownerHeader = "X-Prefillonly-Owner"
 
-// batchTimeout bounds the dialling of that process, and uploadPatience the time between two pieces of an upload.
-const (
-	batchTimeout   = 2 * time.Second
-	uploadPatience = 60 * time.Second
-)
+// uploadPatience bounds the time between two pieces of an upload.
+const uploadPatience = 60 * time.Second
 
 // Batches hands requests to the process that keeps files and batches, at its socket. Uploads may take as long as they like while they
 // go on.
 func Batches(socket string, log *zap.Logger) Relay {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{Timeout: batchTimeout}).DialContext(ctx, "unix", socket)
-	}
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", "batches"
-			r.Out.Header.Del("Authorization") // it was looked at here
-			r.Out.Header.Set(ownerHeader, exchange.From(r.In.Context()).Owner.ID())
-		},
-		Transport: &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: -1},
-		ErrorLog:  zap.NewStdLog(log),
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			x := exchange.From(r.Context())
-			x.ResponseWriter = w
-			if r.Context().Err() != nil {
-				x.Refuse(exchange.Ended(r.Context()))
-				return
-			}
-			x.Refuse(exchange.Unavailable("the process that keeps files and batches does not answer, and is being started again: %v", err))
-		},
+	proxy := proxyTo("batches", socket, "files and batches", log)
+	rewrite := proxy.Rewrite
+	proxy.Rewrite = func(r *httputil.ProxyRequest) {
+		rewrite(r)
+		r.Out.Header.Set(ownerHeader, exchange.From(r.In.Context()).Owner.ID())
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)

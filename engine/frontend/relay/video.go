@@ -1,11 +1,8 @@
 package relay
 
 import (
-	"context"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httputil"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,45 +10,19 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/api/openapi"
-	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/frontend/route"
 )
 
-// videoTimeout bounds the dialling of the process that keeps video streams.
-const videoTimeout = 2 * time.Second
-
-// Video hands requests to the process that keeps video streams, at its socket, both ways as they come. Each has a connection of its own there, so that
-// one whose camera says more than is taken in holds up no other. No connection is kept for another request; with DisableKeepAlives the other side
-// would hang up with a refusal that it gives before a body's end, and the refusal be lost.
-//
-// Answers without an end have one when onDrain calls what it is given.
+// Video hands requests to the process that keeps video streams, at its socket, both ways as they come. Answers without an end have one
+// when onDrain calls what it is given.
 func Video(socket string, onDrain func(func()) (stop func() bool), log *zap.Logger) Relay {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{Timeout: videoTimeout}).DialContext(ctx, "unix", socket)
-	}
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", "video"
-			r.Out.Header.Del("Authorization") // it was looked at here
-		},
-		Transport:     &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: -1},
-		FlushInterval: -1,
-		ErrorLog:      zap.NewStdLog(log),
-		ModifyResponse: func(r *http.Response) error {
-			if r.ContentLength < 0 {
-				r.Body = untilDrain(r.Body, onDrain)
-			}
-			return nil
-		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			x := exchange.From(r.Context())
-			x.ResponseWriter = w
-			if r.Context().Err() != nil {
-				x.Refuse(exchange.Ended(r.Context()))
-				return
-			}
-			x.Refuse(exchange.Unavailable("the process that keeps video streams does not answer, and is being started again: %v", err))
-		},
+	proxy := proxyTo("video", socket, "video streams", log)
+	proxy.FlushInterval = -1
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if r.ContentLength < 0 {
+			r.Body = untilDrain(r.Body, onDrain)
+		}
+		return nil
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)

@@ -1,0 +1,75 @@
+package relay
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/prefillonly/prefillonly/engine/apikey"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
+)
+
+// ask has a relay answer a request with the key of an owner.
+func ask(relay Relay, path, body string, owner apikey.Owner) *httptest.ResponseRecorder {
+	shared := exchange.NewShared(exchange.Config{MaxBody: 1 << 20, Draining: func() bool { return false }, Log: zap.NewNop()})
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer key")
+	answer := httptest.NewRecorder()
+	x, w, r := shared.Begin(answer, r)
+	defer x.End()
+	x.Owner = owner
+	relay.ServeHTTP(w, r)
+	return answer
+}
+
+func relays(socket string) map[string]Relay {
+	never := func(func()) (stop func() bool) { return func() bool { return true } }
+	return map[string]Relay{"/v1/files": Batches(socket, zap.NewNop()), "/v1/video/streams": Video(socket, never, zap.NewNop())}
+}
+
+// TestRelay holds that a process is told the owner of a request where it keeps what is owners', and no key ever.
+func TestRelay(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Said", r.Header.Get("Authorization")+r.Header.Get(ownerHeader))
+		_, _ = w.Write(append([]byte(r.URL.Path+" "), body...))
+	}))
+	process.Listener = listener
+	process.Start()
+	defer process.Close()
+	keys, err := apikey.NewRing([]string{"key"}, apikey.IsolateKeys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, _ := keys.Find("key")
+	for path, relay := range relays(socket) {
+		said := ""
+		if path == "/v1/files" {
+			said = owner.ID()
+		}
+		if w := ask(relay, path, "body", owner); w.Code != http.StatusOK || w.Body.String() != path+" body" || w.Header().Get("Said") != said {
+			t.Errorf("%s: %d %s, of owner %q, want %q", path, w.Code, w.Body, w.Header().Get("Said"), said)
+		}
+	}
+}
+
+// TestAbsentProcess holds that a request is refused for now while the process is away.
+func TestAbsentProcess(t *testing.T) {
+	for path, relay := range relays(filepath.Join(t.TempDir(), "absent")) {
+		w := ask(relay, path, "", apikey.Owner{})
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "is being started again") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
