@@ -2,8 +2,8 @@
 """Writes the golden files of engine/model for checkpoints in FP8 and int8, with transformers and compressed-tensors.
 
 Each directory below engine/model/testdata whose config.json has a quantization_config becomes a whole
-checkpoint: golden.py's weights, those of the projections as codes with a bfloat16 scale for each
-row. transformers loads it and computes twice: golden.json has activations quantised as they come, as
+checkpoint: golden.py's weights, those of the projections, and of an LM head that is not ignored, as codes with a bfloat16
+scale for each row. transformers loads it and computes twice: golden.json has activations quantised as they come, as
 int8 does, and FP8 on devices with arithmetic for it; weights_only.json leaves activations alone, as FP8 on other
 devices and int8 weights alone do. Both are in float32, beside how far the same run in bfloat16 is off.
 
@@ -41,7 +41,8 @@ def quantized(values, kind):
 def checkpoint(name, directory, scale_type):
     """Writes testdata's model as a checkpoint with scales of this type."""
     config = json.loads((golden.ROOT / name / "config.json").read_text())
-    kind = config["quantization_config"]["config_groups"]["group_0"]["weights"]["type"]
+    quantization = config["quantization_config"]
+    kind = quantization["config_groups"]["group_0"]["weights"]["type"]
     plain = {k: v for k, v in config.items() if k != "quantization_config"}
     with torch.device("meta"):
         skeleton = AutoModelForCausalLM.from_config(AutoConfig.for_model(**plain))
@@ -49,10 +50,10 @@ def checkpoint(name, directory, scale_type):
     for key, parameter in skeleton.state_dict().items():
         if key == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
-        projection = key.endswith("_proj.weight")
-        values = golden.tensor(key, tuple(parameter.shape), "float32" if projection else "bfloat16")
+        coded = key.endswith("_proj.weight") or key == "lm_head.weight" and "lm_head" not in quantization["ignore"]
+        values = golden.tensor(key, tuple(parameter.shape), "float32" if coded else "bfloat16")
         values = torch.from_numpy(values.copy())
-        if projection:
+        if coded:
             codes, scale = quantized(values, kind)
             tensors[key], tensors[key + "_scale"] = codes, scale.to(scale_type)
         else:
@@ -67,9 +68,10 @@ def load(directory, dtype):
     model = AutoModelForCausalLM.from_pretrained(
         directory, dtype=dtype, attn_implementation="eager", quantization_config=CompressedTensorsConfig(run_compressed=False)
     ).eval()
-    layer = model.model.layers[0].mlp.up_proj
-    if layer.weight.dtype != dtype or layer.weight_scale.dtype != dtype or not layer.quantization_scheme.input_activations.dynamic:
-        raise SystemExit(f"as {dtype}, weights are {layer.weight.dtype}, scales {layer.weight_scale.dtype}, of {layer.quantization_scheme}")
+    head = [] if "lm_head" in model.config.quantization_config.quantization_config.ignore else [model.lm_head]
+    for layer in [model.model.layers[0].mlp.up_proj, *head]:
+        if layer.weight.dtype != dtype or layer.weight_scale.dtype != dtype or not layer.quantization_scheme.input_activations.dynamic:
+            raise SystemExit(f"as {dtype}, weights are {layer.weight.dtype}, scales {layer.weight_scale.dtype}, of {layer.quantization_scheme}")
     return model
 
 

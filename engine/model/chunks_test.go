@@ -180,6 +180,7 @@ func TestFineTuneLoadsItsOwn(t *testing.T) {
 		for _, c := range []struct{ name, tensor, kind string }{
 			{"qwen2", "model.layers.1.mlp.down_proj.weight", "output"},
 			{"llama2", "lm_head.weight", "table"},
+			{"llama3-int8-head", "lm_head.weight", "table"},
 			{"qwen2-fp8", "model.layers.0.self_attn.k_proj.weight", "linear"},
 		} {
 			item := wire.TokenItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}

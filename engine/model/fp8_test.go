@@ -159,7 +159,7 @@ func TestFP8Plan(t *testing.T) {
 
 func TestFP8SpecRefuses(t *testing.T) {
 	for ignore, want := range map[string]string{
-		`[]`: "lm_head is quantised; supported is an LM head that ignore lists",
+		`[]`: "quantization_config: lm_head is float8_e4m3fn; supported is an LM head in int8, or one that ignore lists",
 		`["lm_head","model.layers.1.self_attn.v_proj"]`: "model.layers.1.self_attn.q_proj and model.layers.1.self_attn.v_proj are quantised differently",
 	} {
 		raw, err := os.ReadFile("testdata/llama3-fp8/config.json")

@@ -66,7 +66,7 @@ func goldenSource(t testing.TB, name string) (weights.Config, weights.Random) {
 	var stored struct{ DType string }
 	readJSON(t, filepath.Join("testdata", name, "config.json"), &stored)
 	if q := config.QuantizationConfig; q != nil {
-		return config, weights.Random{Seed: goldenSeed, Type: q.Linear("model.layers.0.mlp.up_proj").Type}
+		return config, weights.Random{Seed: goldenSeed, Type: q.Linear("model.layers.0.mlp.up_proj").Type, Head: q.Linear(lmHead).Quantized()}
 	}
 	types := map[string]kernels.DType{"bfloat16": kernels.BF16, "float16": kernels.F16, "float32": kernels.F32}
 	return config, weights.Random{Seed: goldenSeed, Type: types[stored.DType]}

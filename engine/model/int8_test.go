@@ -19,7 +19,7 @@ import (
 )
 
 // int8Models are the directories of testdata that tools/golden_quantized.py makes checkpoints of.
-var int8Models = []string{"llama3-int8", "qwen2-int8"}
+var int8Models = []string{"llama3-int8", "llama3-int8-head", "qwen2-int8", "qwen2-int8-head"}
 
 // weightOnly makes the configuration one that leaves activations alone.
 func weightOnly(config *weights.Config) {
@@ -72,21 +72,23 @@ func TestInt8ActivationsNearTransformers(t *testing.T) {
 	}
 }
 
-// TestInt8CPUAboutTransformers is TestCPUNoWorseThanTransformers for codes, where chance has its part in both runs.
+// TestInt8CPUAboutTransformers is TestCPUNoWorseThanTransformers for codes, where chance has its part in both runs, and more of it in
+// the worst of some sixty figures where activations are codes, too.
 func TestInt8CPUAboutTransformers(t *testing.T) {
 	for _, isa := range cpu.ISAs {
 		t.Run(isa, func(t *testing.T) {
 			b := cpuBackend(t, isa)
 			for _, name := range int8Models {
 				for _, c := range []struct {
-					file string
-					m    *Model
-				}{{"golden.json", newModel(t, name, b, Options{})}, {"weights_only.json", newWeightOnly(t, name, b, Options{})}} {
+					file  string
+					m     *Model
+					worst float64
+				}{{"golden.json", newModel(t, name, b, Options{}), 2}, {"weights_only.json", newWeightOnly(t, name, b, Options{}), 1.5}} {
 					g := readGoldenFile(t, name, c.file)
 					d := measure(t, c.m, g)
 					t.Logf("%s: %s: worst %.4f (transformers %.4f), mean %.4f (%.4f)", name, c.file, d.worst, g.Worst, d.mean(), g.Mean)
-					if d.worst > 1.5*g.Worst || d.mean() > 1.5*g.Mean {
-						t.Errorf("%s: %s: 1.5 times as far off as transformers in bfloat16", name, c.file)
+					if d.worst > c.worst*g.Worst || d.mean() > 1.5*g.Mean {
+						t.Errorf("%s: %s: further off than %g and 1.5 times what transformers is in bfloat16", name, c.file, c.worst)
 					}
 				}
 			}
@@ -96,7 +98,12 @@ func TestInt8CPUAboutTransformers(t *testing.T) {
 
 // TestInt8Ranks is TestFP8Ranks for int8.
 func TestInt8Ranks(t *testing.T) {
-	const name = "llama3-int8"
+	for _, name := range int8Models[:2] {
+		t.Run(name, func(t *testing.T) { int8Ranks(t, name) })
+	}
+}
+
+func int8Ranks(t *testing.T, name string) {
 	ranks := ranksOf(t, 2, func() (kernels.Rank, error) { return ref.New().(kernels.Rank), nil })
 	if d := measure(t, newWeightOnly(t, name, ranks, Options{}), readGoldenFile(t, name, "weights_only.json")); d.worst > 1e-4 {
 		t.Errorf("weights: logprobs are up to %.2g off, want 1e-4", d.worst)
@@ -104,46 +111,57 @@ func TestInt8Ranks(t *testing.T) {
 	g := readGolden(t, name)
 	d := measure(t, newModel(t, name, ranks, Options{}), g)
 	t.Logf("activations too: worst %.2g (bfloat16 %.2g), mean %.2g (%.2g)", d.worst, g.Worst, d.mean(), g.Mean)
-	if d.worst > 1.5*g.Worst || d.mean() > 1.5*g.Mean {
+	if d.worst > 2*g.Worst || d.mean() > 1.5*g.Mean {
 		t.Errorf("activations too: worst %.2g, mean %.2g", d.worst, d.mean())
 	}
 }
 
-// TestInt8Plan: of matrices in int8 the largest are told by how they are multiplied.
+// TestInt8Plan: of matrices in int8 the largest are told by how they are multiplied, and the LM head by itself.
 func TestInt8Plan(t *testing.T) {
-	const gateUp = 2 * 352 * 128
-	for weightsAlone, want := range map[bool]kernels.LargestCodes{false: {I8: gateUp}, true: {I8Alone: gateUp}} {
-		config, _ := goldenSource(t, "llama3-int8")
-		if weightsAlone {
-			weightOnly(&config)
-		}
-		m, err := describe(config, ref.New(), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := m.spec.largestCodes(); got != want {
-			t.Errorf("the largest matrices in codes are %+v, want %+v", got, want)
+	const gateUp, head = 2 * 352 * 128, 517 * 128
+	for weightsAlone, want := range map[bool][2]kernels.LargestCodes{false: {{I8: gateUp}, {I8: head}}, true: {{I8Alone: gateUp}, {I8Alone: head}}} {
+		for _, name := range int8Models[:2] {
+			config, _ := goldenSource(t, name)
+			if weightsAlone {
+				weightOnly(&config)
+			}
+			m, err := describe(config, ref.New(), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := m.spec.largestCodes(); got != want[0] {
+				t.Errorf("%s: the largest matrices in codes are %+v, want %+v", name, got, want[0])
+			}
+			if got := m.spec.headCodes(); (got == want[1]) != (name == "llama3-int8-head") {
+				t.Errorf("%s: the LM head has codes %+v", name, got)
+			}
 		}
 	}
 }
 
 // TestInt8Load: a checkpoint on disk gives the bits of its weights in memory.
 func TestInt8Load(t *testing.T) {
-	const name = "qwen2-int8"
 	item := wire.TokenItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
 	eachBackend(t, func(t *testing.T, b kernels.Backend) {
-		m, err := Load(writeCheckpoint(t, name, 2, nil), b, bitsOptions)
-		if err != nil {
-			t.Fatal(err)
+		for _, name := range int8Models {
+			m, err := Load(writeCheckpoint(t, name, 2, nil), b, bitsOptions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equalAnswers(t, name+" from disk", answer(t, m, item), answer(t, newModel(t, name, b, bitsOptions), item))
+			m.Close()
 		}
-		defer m.Close()
-		equalAnswers(t, "from disk", answer(t, m, item), answer(t, newModel(t, name, b, bitsOptions), item))
 	})
 }
 
 // TestInt8Packed: codes that are packed are those that are not.
 func TestInt8Packed(t *testing.T) {
-	const name = "qwen2-int8"
+	for _, name := range int8Models[2:] {
+		t.Run(name, func(t *testing.T) { int8Packed(t, name) })
+	}
+}
+
+func int8Packed(t *testing.T, name string) {
 	config, source := goldenSource(t, name)
 	weightOnly(&config)
 	r := &recorder{Random: source}
@@ -243,5 +261,7 @@ func TestInt8Quantized(t *testing.T) {
 }
 
 func TestInt8SameBits(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b kernels.Backend) { sameBits(t, "qwen2-int8", b) })
+	for _, name := range int8Models[2:] {
+		t.Run(name, func(t *testing.T) { eachBackend(t, func(t *testing.T, b kernels.Backend) { sameBits(t, name, b) }) })
+	}
 }

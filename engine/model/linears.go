@@ -37,10 +37,10 @@ func (s *spec) quantize(q *weights.Quantization) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	if q.Linear(lmHead).Quantized() && !s.tied && !s.vectorsOnly {
-		return fmt.Errorf("quantization_config: %s is quantised; supported is an LM head that ignore lists", lmHead)
-	}
 	s.schemes = map[string]weights.Scheme{}
+	if err := s.quantizeHead(q); err != nil {
+		return err
+	}
 	for i := range s.layers {
 		list := s.matrices(i)
 		for at, m := range list {
@@ -53,16 +53,30 @@ func (s *spec) quantize(q *weights.Quantization) error {
 	return nil
 }
 
+// quantizeHead reads how the LM head is quantised where it is a matrix of its own: the embedding, where that is the head, has
+// no codes.
+func (s *spec) quantizeHead(q *weights.Quantization) error {
+	scheme := q.Linear(lmHead)
+	switch {
+	case s.tied || s.vectorsOnly || !scheme.Quantized():
+		return nil
+	case scheme.Type != kernels.I8:
+		return fmt.Errorf("quantization_config: %s is %s; supported is an LM head in %s, or one that ignore lists", lmHead, scheme.Type, kernels.I8)
+	}
+	s.schemes[lmHead] = scheme
+	return nil
+}
+
 // scaleBytes is a scale's size in a backend's memory.
 const scaleBytes = 4
 
-// matrixBytes is what a matrix is expected to take, on each rank where there are several.
+// matrixBytes is what a matrix is expected to take.
 func (m *Model) matrixBytes(x matrix) int64 {
 	elements := int64(x.rows) * int64(x.in)
 	if m.spec.schemes[x.name].Quantized() {
-		return m.ofRank(elements + scaleBytes*int64(x.rows))
+		return elements + scaleBytes*int64(x.rows)
 	}
-	return m.ofRank(elements * m.backend.ActType().Size())
+	return elements * m.backend.ActType().Size()
 }
 
 // severalRanks is a backend over several ranks, each of which has its part of every matrix.
@@ -76,7 +90,7 @@ func (m *Model) ofRank(bytes int64) int64 {
 	return bytes
 }
 
-// largestCodes are the numbers of elements of the largest packed matrices in codes.
+// largestCodes are the numbers of elements of the layers' largest packed matrices in codes.
 func (s *spec) largestCodes() (largest kernels.LargestCodes) {
 	for i := range s.layers {
 		var stack int64
@@ -85,15 +99,26 @@ func (s *spec) largestCodes() (largest kernels.LargestCodes) {
 				stack = 0
 			}
 			stack += int64(m.rows) * int64(m.in)
-			switch scheme := s.schemes[m.name]; {
-			case scheme.Type == kernels.F8E4M3:
-				largest.FP8 = max(largest.FP8, stack)
-			case scheme.Type == kernels.I8 && scheme.WeightOnly:
-				largest.I8Alone = max(largest.I8Alone, stack)
-			case scheme.Type == kernels.I8:
-				largest.I8 = max(largest.I8, stack)
-			}
+			counted(&largest, s.schemes[m.name], stack)
 		}
 	}
 	return largest
+}
+
+// headCodes is largestCodes of the LM head.
+func (s *spec) headCodes() (largest kernels.LargestCodes) {
+	counted(&largest, s.schemes[lmHead], int64(s.vocab)*int64(s.hidden))
+	return largest
+}
+
+// counted takes a matrix of so many elements into the largest ones.
+func counted(largest *kernels.LargestCodes, scheme weights.Scheme, elements int64) {
+	switch {
+	case scheme.Type == kernels.F8E4M3:
+		largest.FP8 = max(largest.FP8, elements)
+	case scheme.Type == kernels.I8 && scheme.WeightOnly:
+		largest.I8Alone = max(largest.I8Alone, elements)
+	case scheme.Type == kernels.I8:
+		largest.I8 = max(largest.I8, elements)
+	}
 }

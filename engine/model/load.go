@@ -41,7 +41,7 @@ func (m *Model) weightChunks() []store.Chunk {
 	}
 	last := append(s.headParts(&m.pooled), m.normPart(tensor(s.trunk+"norm.weight", s.hidden)), m.ropePart())
 	if !s.tied && !s.vectorsOnly {
-		last = append(last, m.part("table", set(&m.head), tensor(lmHead+".weight", s.vocab, s.hidden)))
+		last = append(last, m.lmHeadPart())
 	}
 	return append(list, store.Chunk{Name: "head", Parts: last})
 }
@@ -102,6 +102,27 @@ func (m *Model) part(kind string, set func(kernels.Held), t store.Tensor) store.
 	return p
 }
 
+// lmHeadPart is an LM head of its own. What is in codes has a layout of the backend's own.
+func (m *Model) lmHeadPart() store.Part {
+	s := &m.spec
+	p, scheme := m.part("table", set(&m.head), tensor(lmHead+".weight", s.vocab, s.hidden)), s.schemes[lmHead]
+	if !scheme.Quantized() {
+		return p
+	}
+	p.InPlace, p.Bytes = false, m.matrixBytes(matrix{name: lmHead, rows: s.vocab, in: s.hidden})
+	if scheme.WeightOnly {
+		p.Kind += weightsAlone
+	}
+	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
+		t[0].WeightOnly = scheme.WeightOnly
+		return m.backend.NewTable(t[0])
+	}
+	return p
+}
+
+// weightsAlone ends the kinds of parts whose codes are multiplied with activations that have none.
+const weightsAlone = " of weights alone"
+
 func (m *Model) ropePart() store.Part {
 	s, positions := &m.spec, m.opts.MaxLen
 	return store.Part{
@@ -116,11 +137,11 @@ func (m *Model) ropePart() store.Part {
 func (m *Model) matrix(kind string, set func(kernels.Held), stack []matrix, biased bool) store.Part {
 	p, weightOnly := store.Part{Kind: kind, Set: set}, m.spec.schemes[stack[0].name].WeightOnly
 	if weightOnly {
-		p.Kind += " of weights alone"
+		p.Kind += weightsAlone
 	}
 	for _, x := range stack {
 		p.Tensors = append(p.Tensors, tensor(x.name+".weight", x.rows, x.in))
-		p.Bytes += m.matrixBytes(x)
+		p.Bytes += m.ofRank(m.matrixBytes(x))
 	}
 	if biased {
 		for _, x := range stack {

@@ -28,7 +28,7 @@ type spec struct {
 	vectorsOnly bool     // there is no LM head
 	head        []linear // the classification head; nil for none
 
-	schemes map[string]weights.Scheme // of linear layers, by name; nil where none is quantised
+	schemes map[string]weights.Scheme // of linear layers and of an LM head in codes, by name; nil where none is quantised
 }
 
 // families maps the beginnings of names in config.json's architectures to what sets them apart from the common

@@ -128,7 +128,7 @@ func TestOptionsRefuse(t *testing.T) {
 
 // FuzzSpec checks that no configuration makes the graph's own sizes impossible.
 func FuzzSpec(f *testing.F) {
-	for _, name := range append(fp8Models, goldenModels...) {
+	for _, name := range slices.Concat(fp8Models, int8Models, goldenModels) {
 		raw, err := os.ReadFile("testdata/" + name + "/config.json")
 		if err != nil {
 			f.Fatal(err)

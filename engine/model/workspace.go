@@ -95,7 +95,7 @@ func (m *Model) workSize() workSize {
 	q := s.heads.Q * s.heads.Dim
 	widest := max(2*s.intermediate, s.heads.QKVCols(), s.hidden)
 	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest, s.largestCodes())
-	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.columns(), kernels.LargestCodes{}))
+	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.columns(), s.headCodes()))
 	return size
 }
 

@@ -39,5 +39,5 @@ func (c *Checkpoint) Equate(name string, id ID) {
 
 // ID identifies what Tensor makes in a given shape.
 func (r Random) ID(name string) ID {
-	return sha256.Sum256(fmt.Appendf(nil, "random %d %v %q", r.Seed, r.Type, name))
+	return sha256.Sum256(fmt.Appendf(nil, "random %d %v %q", r.Seed, r.TypeOf(name), name))
 }

@@ -14,11 +14,12 @@ import (
 // shape but no training. Element i of a tensor is a hash of (seed, name, i), so tools/golden.py
 // makes the same bits and no weights need be stored. Linear weights have a standard deviation of
 // 1/sqrt(columns), which keeps activations near 1; the head's and the embedding's is three times
-// that, so that logits spread; norms are near 1. Of a Type of codes are the projections' weights,
-// with scales that are bfloat16 numbers; other tensors are bfloat16 then.
+// that, so that logits spread; norms are near 1. Of a Type of codes are the projections' weights, and the LM head's
+// where Head says so, with scales that are bfloat16 numbers; other tensors are bfloat16 then.
 type Random struct {
 	Seed uint64
 	Type kernels.DType
+	Head bool
 }
 
 // splitmixStep is the odd constant by which splitmix64 counts.
@@ -75,9 +76,10 @@ func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	return hostTensor(name, r.Type, shape, data), nil
 }
 
-// TypeOf is the type of the named tensor: of quantised checkpoints, only matrices between activations are of codes.
+// TypeOf is the type of the named tensor: of quantised checkpoints, only matrices between activations are of codes, and with Head the
+// LM head.
 func (r Random) TypeOf(name string) kernels.DType {
-	if r.Type.Scaled() && !strings.HasSuffix(name, "_proj.weight") {
+	if r.Type.Scaled() && !strings.HasSuffix(name, "_proj.weight") && !(r.Head && name == "lm_head.weight") {
 		return kernels.BF16
 	}
 	return r.Type
