@@ -3,7 +3,8 @@
 
 Usage: quantized_parity.py BINARY [MODEL ...]    needs torch, transformers==5.5.4, compressed-tensors==0.20.0
 
-A MODEL is a directory with weights in bf16; without one it is the demo model. Each becomes W8A8, the same smoothed, and W8A16. The scores of
+A MODEL is a directory with weights in bf16; without one it is the demo model. Each becomes W8A8, the same smoothed, and W8A16, and
+W8A8 and W8A16 with the LM head, too. The scores of
 every prompt's tokens, as the server echoes them, are beside those of transformers in float32, which are beside those of transformers in
 bfloat16, and beside those of the model that is not quantised, in float32, of which this tells what quantising costs. It fails where transformers does not read the scheme out of the checkpoint, or the server is, on average, 1.5 times as far off as transformers' bfloat16.
 """
@@ -23,7 +24,8 @@ from transformers import AutoModelForCausalLM, CompressedTensorsConfig
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HELD_OUT = ROOT / "engine/demo/testdata/held_out.jsonl"
 PROMPTS = 24
-WAYS = {"W8A8": [], "W8A8, smoothed": ["--calibration", str(HELD_OUT)], "W8A16": ["--scheme", "W8A16"]}
+WAYS = {"W8A8": [], "W8A8, smoothed": ["--calibration", str(HELD_OUT)], "W8A16": ["--scheme", "W8A16"],
+        "W8A8, head too": ["--lm-head"], "W8A16, head too": ["--scheme", "W8A16", "--lm-head"]}
 
 
 def ask(port, path, body=None):
@@ -56,13 +58,13 @@ def served(binary, directory, prompts):
             server.terminate()
 
 
-def loaded(directory, dtype, activations):
+def loaded(directory, dtype, activations, head):
     model = AutoModelForCausalLM.from_pretrained(
         directory, dtype=dtype, attn_implementation="eager", quantization_config=CompressedTensorsConfig(run_compressed=False)
     ).eval()
-    scheme = getattr(model.model.layers[0].mlp.up_proj, "quantization_scheme", None)
-    if scheme is None or scheme.weights.num_bits != 8 or (scheme.input_activations is not None) != activations:
-        sys.exit(f"{directory}: transformers has the scheme {scheme}")
+    scheme, of_head = (getattr(m, "quantization_scheme", None) for m in (model.model.layers[0].mlp.up_proj, model.lm_head))
+    if scheme is None or scheme.weights.num_bits != 8 or (scheme.input_activations is not None) != activations or of_head != (scheme if head else None):
+        sys.exit(f"{directory}: transformers has the scheme {scheme}, and {of_head} of the LM head")
     return model
 
 
@@ -92,7 +94,7 @@ def main():
                 ours = served(binary, directory, prompts)
                 exact, half = (
                     [scores(m, tokens) for tokens, _ in ours]
-                    for m in (loaded(directory, dtype, way != "W8A16") for dtype in (torch.float32, torch.bfloat16))
+                    for m in (loaded(directory, dtype, "W8A16" not in way, "head" in way) for dtype in (torch.float32, torch.bfloat16))
                 )
             (worst, mean), (half_worst, half_mean) = off([s for _, s in ours], exact), off(half, exact)
             cost, cost_mean = off(exact, [scores(plain, tokens) for tokens, _ in ours])

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,15 +101,20 @@ func announce(t *testing.T, dir, quantization string) {
 	}
 }
 
-// TestServeFP8 serves the demo model in FP8 on the processor: it says nearly what it says in bfloat16.
-func TestServeFP8(t *testing.T) {
-	logprobs := func(args ...string) []float64 {
-		p := serve(t, nil, append([]string{"--device", "cpu"}, args...)...)
-		defer p.wait(30 * time.Second)
-		defer func() { _ = p.cmd.Process.Signal(os.Interrupt) }()
-		var values []float64
-		for _, prompt := range []string{"The user likes", "Would this reader open a post on bicycles?", "a"} {
-			status, text, err := p.complete(&http.Client{Timeout: time.Minute}, prompt, 1)
+// logprobs asks the demo model, or that of the arguments, about a few prompts: with each the first token of the answer, and the same
+// where two tokens alone are allowed.
+func logprobs(t *testing.T, args ...string) (values []float64) {
+	t.Helper()
+	p := serve(t, nil, append([]string{"--device", "cpu"}, args...)...)
+	defer p.wait(30 * time.Second)
+	defer func() { _ = p.cmd.Process.Signal(os.Interrupt) }()
+	client := &http.Client{Timeout: time.Minute}
+	for _, prompt := range []string{"The user likes", "Would this reader open a post on bicycles?", "a"} {
+		for _, more := range []string{"", `,"allowed_token_ids":[300,301]`} {
+			response, err := client.Post(p.base+"/v1/completions", "application/json", strings.NewReader(fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"logprobs":5%s}`, prompt, more)))
+			if err != nil {
+				t.Fatal(err)
+			}
 			var body struct {
 				Choices []struct {
 					Logprobs struct {
@@ -115,27 +122,33 @@ func TestServeFP8(t *testing.T) {
 					}
 				}
 			}
-			if err == nil {
-				err = json.Unmarshal([]byte(text), &body)
-			}
-			if err != nil || status != 200 || len(body.Choices) != 1 || len(body.Choices[0].Logprobs.Values) != 1 {
-				t.Fatalf("%q: %d %s %v", prompt, status, text, err)
+			text := readAll(t, response)
+			err = json.Unmarshal([]byte(text), &body)
+			if err != nil || response.StatusCode != 200 || len(body.Choices) != 1 || len(body.Choices[0].Logprobs.Values) != 1 {
+				t.Fatalf("%q: %d %s %v", prompt, response.StatusCode, text, err)
 			}
 			values = append(values, body.Choices[0].Logprobs.Values[0])
 		}
-		return values
 	}
-	want, got := logprobs(), logprobs("--model", quantisedDemo(t))
-	same := true
+	return values
+}
+
+// about demands log-probabilities that are near those wanted, and not the same.
+func about(t *testing.T, form string, got, want []float64) {
+	t.Helper()
 	for i := range want {
-		same = same && got[i] == want[i]
 		if off := math.Abs(got[i] - want[i]); off > 0.1 {
-			t.Errorf("logprob %d is %.4f in FP8, %.4f in bfloat16", i, got[i], want[i])
+			t.Errorf("logprob %d is %.4f in %s, %.4f in bfloat16", i, got[i], form, want[i])
 		}
 	}
-	if same {
-		t.Error("FP8 weights give the bits of bfloat16: they are not in use")
+	if slices.Equal(got, want) {
+		t.Errorf("%s gives the bits of bfloat16: its weights are not in use", form)
 	}
+}
+
+// TestServeFP8 serves the demo model in FP8 on the processor: it says nearly what it says in bfloat16.
+func TestServeFP8(t *testing.T) {
+	about(t, "FP8", logprobs(t, "--model", quantisedDemo(t)), logprobs(t))
 }
 
 // TestRefusesOtherQuantisation: the message names the key and what is supported.

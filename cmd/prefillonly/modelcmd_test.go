@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,6 +118,40 @@ func TestModelQuantize(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != want || err == nil || strings.Contains(string(out), "goroutine") {
 			t.Errorf("%s ends with %d, want %d:\n%s", line, got, want, out)
 		}
+	}
+}
+
+// TestModelQuantizeLMHead: a copy whose LM head is in int8, too, is served, and differs from one in which that is not.
+func TestModelQuantizeLMHead(t *testing.T) {
+	dir, work := demoDir(t), t.TempDir()
+	want := logprobs(t)
+	for _, scheme := range []string{"W8A8", "W8A16"} {
+		to, without := filepath.Join(work, scheme), filepath.Join(work, scheme+"-without")
+		output(t, "model", "quantize", dir, "--out", without, "--scheme", scheme)
+		if text := output(t, "model", "quantize", dir, "--out", to, "--scheme", scheme, "--lm-head"); !strings.Contains(text, to+": 29 matrices in int8, ") {
+			t.Errorf("it prints %q", text)
+		}
+		if text := output(t, "model", "show", to); !strings.Contains(text, "lm_head.weight") || !strings.Contains(text, "model.embed_tokens.weight") || strings.Contains(text, "cannot be served") {
+			t.Errorf("model show of the copy:\n%s", text)
+		}
+		got := logprobs(t, "--model", to)
+		about(t, scheme+" with its LM head", got, want)
+		if slices.Equal(got, logprobs(t, "--model", without)) {
+			t.Errorf("%s: the LM head in int8 gives the bits of that in bfloat16", scheme)
+		}
+	}
+	config := filepath.Join(dir, "config.json")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, []byte(strings.Replace(string(text), "LlamaForCausalLM", "LlamaModel", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(nil, "model", "quantize", dir, "--out", filepath.Join(work, "embedder"), "--lm-head")
+	out, err := cmd.CombinedOutput()
+	if got := cmd.ProcessState.ExitCode(); got != cli.ExitUsage || err == nil || !strings.Contains(string(out), "--lm-head: "+config+": there is no LM head to quantise: architectures is [LlamaModel]") {
+		t.Errorf("of a model without an LM head it ends with %d:\n%s", got, out)
 	}
 }
 

@@ -17,7 +17,8 @@ func TestScoresInInt8(t *testing.T) {
 	examples, dir := heldOut(t), extracted(t)
 	s := newScorer(t, dir)
 	want := areas(t, s, examples)
-	for name, options := range map[string]quantize.Options{"W8A8": {Scheme: quantize.W8A8}, "W8A16": {Scheme: quantize.W8A16}, "W8A8, smoothed": s.smoothed(t, dir, examples)} {
+	for name, options := range map[string]quantize.Options{"W8A8": {Scheme: quantize.W8A8}, "W8A16": {Scheme: quantize.W8A16}, "W8A8, smoothed": s.smoothed(t, dir, examples),
+		"W8A8, LM head too": {Scheme: quantize.W8A8, LMHead: true}, "W8A16, LM head too": {Scheme: quantize.W8A16, LMHead: true}} {
 		if off := quantisedAreas(t, name, dir, options, examples, want); off > 0.005 {
 			t.Errorf("%s: an AUC is %.4f off", name, off)
 		}

@@ -225,7 +225,12 @@ func packedParts(tensors []kernels.HostTensor) (parts []weights.Part) {
 
 // TestInt8Quantized: what `prefillonly model quantize` writes of float32 weights are the codes that transformers' golden files are of.
 func TestInt8Quantized(t *testing.T) {
-	const name = "llama3-int8"
+	for _, name := range int8Models[:2] {
+		t.Run(name, func(t *testing.T) { int8Quantized(t, name) })
+	}
+}
+
+func int8Quantized(t *testing.T, name string) {
 	unquantized := writeCheckpoint(t, name, 2, func(tensors []kernels.HostTensor) []kernels.HostTensor {
 		for i, tensor := range tensors {
 			if tensor.Type == kernels.I8 {
@@ -248,7 +253,7 @@ func TestInt8Quantized(t *testing.T) {
 	item := wire.TokenItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
 	for scheme, want := range map[quantize.Scheme]*Model{quantize.W8A8: newModel(t, name, ref.New(), bitsOptions), quantize.W8A16: newWeightOnly(t, name, ref.New(), bitsOptions)} {
 		dir := filepath.Join(t.TempDir(), "int8")
-		if _, err := quantize.Run(t.Context(), unquantized, dir, quantize.Options{Scheme: scheme}); err != nil {
+		if _, err := quantize.Run(t.Context(), unquantized, dir, quantize.Options{Scheme: scheme, LMHead: name == "llama3-int8-head"}); err != nil {
 			t.Fatal(err)
 		}
 		m, err := Load(dir, ref.New(), bitsOptions)

@@ -25,6 +25,9 @@ scale for each row, rounded to nearest, as compressed-tensors has them and serve
 With --scheme W8A8 activations are quantised as they come, each token by itself; with W8A16 they are left alone: that loses
 less, and is no faster than bfloat16. Embeddings, norms, the LM head and classification heads stay as they are.
 
+With --lm-head the LM head becomes int8, too: it is a good part of what few tokens read of a small model. Where the embedding is
+the head (tie_word_embeddings), the codes are beside the embedding, which stays, and config.json says so.
+
 In trained models a few channels of activations are much larger than others, so that one scale fits a token badly.
 With --calibration the model is run, in memory, over the prompts of a file (JSON lines, each with a prompt, text, messages
 or prompt_token_ids; 2,048 tokens of each at the most), and a part of that spread is moved from the norms before q, k, v,
@@ -34,7 +37,7 @@ will be asked are enough.
 The copy appears when all of it is written; until then it is beside, under a name that begins with a dot. What a run
 leaves there that was killed is removed by the next one to the same directory. What is lost in quality depends on the
 model: compare before you serve it.`,
-		Example: "  prefillonly model quantize ./Qwen2.5-0.5B --out ./Qwen2.5-0.5B-W8A8\n  prefillonly serve ./Qwen2.5-0.5B-W8A8\n  prefillonly model quantize ./Qwen2.5-0.5B --out ./smoothed --calibration prompts.jsonl",
+		Example: "  prefillonly model quantize ./Qwen2.5-0.5B --out ./Qwen2.5-0.5B-W8A8\n  prefillonly serve ./Qwen2.5-0.5B-W8A8\n  prefillonly model quantize ./Qwen2.5-0.5B --out ./smoothed --calibration prompts.jsonl\n  prefillonly model quantize ./Qwen2.5-0.5B --out ./with-head --lm-head",
 		Args:    cobra.ExactArgs(1),
 
 		ValidArgsFunction: usage.Directories,
@@ -42,11 +45,12 @@ model: compare before you serve it.`,
 	out := command.Flags().String("out", "", "directory of the copy; it must be empty, or not there")
 	scheme := command.Flags().String("scheme", string(quantize.W8A8), "what becomes int8: weights and activations (W8A8), or weights alone (W8A16)")
 	usage.CompleteFlag(command, "scheme", cobra.FixedCompletions([]string{string(quantize.W8A8), string(quantize.W8A16)}, cobra.ShellCompDirectiveNoFileComp))
+	head := command.Flags().Bool("lm-head", false, "quantise the LM head, too")
 	calibration := command.Flags().String("calibration", "", "`file` of prompts to smooth activations by: JSON lines with a prompt, text, messages or prompt_token_ids")
 	strength := command.Flags().Float64("smoothing-strength", 0.5, "how much of activations' spread is moved into weights, 0 to 1 (SmoothQuant's alpha)")
 	usage.CompleteFlag(command, "calibration", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	command.RunE = func(command *cobra.Command, args []string) error {
-		options := quantize.Options{Scheme: quantize.Scheme(*scheme), Progress: cli.Bar("quantizing")}
+		options := quantize.Options{Scheme: quantize.Scheme(*scheme), LMHead: *head, Progress: cli.Bar("quantizing")}
 		if *calibration != "" {
 			options.Smoothing = &quantize.Smoothing{Strength: *strength}
 		}
@@ -87,6 +91,9 @@ func quantizeModel(command *cobra.Command, from, to, prompts string, options qua
 	done, err := quantize.Run(ctx, from, to, options)
 	if ctx.Err() != nil {
 		return cli.Exit(cli.ExitFailure, errors.New("interrupted; nothing was written"))
+	}
+	if errors.Is(err, quantize.ErrNoLMHead) {
+		return cli.UsageError("--lm-head: %v", err)
 	}
 	if err != nil {
 		return modelError(err)

@@ -15,20 +15,21 @@ var types = map[string]kernels.DType{"BF16": kernels.BF16, "F16": kernels.F16, "
 // perWord is how many codes a word of a packed matrix has.
 const perWord = 4
 
-// quantised are the tensors that a matrix becomes: its codes, and their scales, which the codes leave behind as they are written.
-func (j *job) quantised(e weights.Entry) []weights.Part {
+// quantised are the tensors that a matrix becomes, by this name: its codes, and their scales, which the codes leave behind as they
+// are written.
+func (j *job) quantised(e weights.Entry, name string) []weights.Part {
 	count, cols := e.Shape[0], e.Shape[1]
 	q := &rounder{name: e.Name, factors: j.factors[e.Name], packed: j.Scheme.packed(), codes: make([]byte, cols, cols+perWord)}
-	codes := weights.Part{Name: e.Name, Type: "I8", Shape: e.Shape, Data: func(w io.Writer) error {
+	codes := weights.Part{Name: name, Type: "I8", Shape: e.Shape, Data: func(w io.Writer) error {
 		q.to = w
 		return j.read(newRows(types[e.Type], cols, q.round), e)
 	}}
-	scales := weights.Part{Name: e.Name + "_scale", Type: "BF16", Shape: []int{count, 1}, Data: func(w io.Writer) error { _, err := w.Write(q.scales); return err }}
+	scales := weights.Part{Name: name + "_scale", Type: "BF16", Shape: []int{count, 1}, Data: func(w io.Writer) error { _, err := w.Write(q.scales); return err }}
 	if !q.packed {
 		return []weights.Part{codes, scales}
 	}
-	codes.Name, codes.Type, codes.Shape = e.Name+"_packed", "I32", []int{count, (cols + perWord - 1) / perWord}
-	shape := weights.Part{Name: e.Name + "_shape", Type: "I64", Shape: []int{2}, Data: func(w io.Writer) error {
+	codes.Name, codes.Type, codes.Shape = name+"_packed", "I32", []int{count, (cols + perWord - 1) / perWord}
+	shape := weights.Part{Name: name + "_shape", Type: "I64", Shape: []int{2}, Data: func(w io.Writer) error {
 		return binary.Write(w, binary.LittleEndian, []int64{int64(count), int64(cols)})
 	}}
 	return []weights.Part{codes, scales, shape}

@@ -1,5 +1,5 @@
-// Package quantize writes a checkpoint of a decoder anew with its projections in int8, as the compressed-tensors format has
-// W8A8 and W8A16: codes with a scale for each row, rounded to nearest.
+// Package quantize writes a checkpoint of a decoder anew with its projections in int8, and its LM head if asked to, as the
+// compressed-tensors format has W8A8 and W8A16: codes with a scale for each row, rounded to nearest.
 package quantize
 
 import (
@@ -20,6 +20,7 @@ import (
 // Options of Run.
 type Options struct {
 	Scheme    Scheme
+	LMHead    bool                    // is quantised, too
 	Smoothing *Smoothing              // nil for none
 	Progress  func(done, total int64) // bytes of tensors read; nil for none
 }
@@ -43,7 +44,7 @@ func Run(ctx context.Context, from, to string, o Options) (Result, error) {
 	if err := o.Check(); err != nil {
 		return Result{}, err
 	}
-	config, err := o.Scheme.newConfig(from)
+	config, tied, err := o.newConfig(from)
 	if err != nil {
 		return Result{}, err
 	}
@@ -58,7 +59,7 @@ func Run(ctx context.Context, from, to string, o Options) (Result, error) {
 	}
 	defer room.close()
 	j := job{Options: o, ctx: ctx, checkpoint: checkpoint, from: from, room: room.path}
-	if err := j.run(config); err != nil {
+	if err := j.run(config, tied); err != nil {
 		return Result{}, err
 	}
 	return j.Result, room.finish()
@@ -86,11 +87,12 @@ type job struct {
 	from, room string
 	done       int64
 	total      int64                // bytes that are to be read
+	head       string               // the tensor that codes of the LM head are made of; "" for none
 	norms      map[string][]byte    // that are smoothed: what becomes of them
 	factors    map[string][]float32 // of the columns of the matrices behind them
 }
 
-func (j *job) run(config []byte) error {
+func (j *job) run(config []byte, tied bool) error {
 	entries := j.checkpoint.Entries()
 	if !slices.ContainsFunc(entries, isProjection) {
 		return fmt.Errorf("%s has no projections of a decoder (matrices called ..._proj.weight), which are what is quantised", j.from)
@@ -99,6 +101,11 @@ func (j *job) run(config []byte) error {
 		j.Before += e.Bytes
 	}
 	j.total = j.Before
+	if j.LMHead {
+		if err := j.findHead(entries, tied); err != nil {
+			return err
+		}
+	}
 	if j.Smoothing != nil {
 		if err := j.smooth(entries); err != nil {
 			return err
@@ -127,11 +134,13 @@ func (j *job) run(config []byte) error {
 func (j *job) file(name string, entries []weights.Entry, index map[string]string) error {
 	var parts []weights.Part
 	for _, e := range entries {
-		if isProjection(e) {
-			parts = append(parts, j.quantised(e)...)
-			j.Matrices++
-		} else {
+		codes := j.codesOf(e)
+		if codes != e.Name {
 			parts = append(parts, weights.Part{Name: e.Name, Type: e.Type, Shape: e.Shape, Data: func(w io.Writer) error { return j.keep(w, e) }})
+		}
+		if codes != "" {
+			parts = append(parts, j.quantised(e, codes)...)
+			j.Matrices++
 		}
 	}
 	for i := range parts {
@@ -141,9 +150,26 @@ func (j *job) file(name string, entries []weights.Entry, index map[string]string
 	return j.create(name, func(w io.Writer) error { return weights.Write(w, parts) })
 }
 
+// codesOf is the name of the matrix in codes that a tensor becomes, or "". A tensor whose own name is another stays, too.
+func (j *job) codesOf(e weights.Entry) string {
+	switch {
+	case e.Name == j.head:
+		return headWeight
+	case isProjection(e):
+		return e.Name
+	}
+	return ""
+}
+
 // isProjection says whether a tensor is a matrix between activations, by the names of all families that are served.
 func isProjection(e weights.Entry) bool {
-	return len(e.Shape) == 2 && strings.HasSuffix(e.Name, "_proj.weight") && slices.Contains([]string{"BF16", "F16", "F32"}, e.Type)
+	return isMatrix(e) && strings.HasSuffix(e.Name, "_proj.weight")
+}
+
+// isMatrix says whether a tensor is a matrix of numbers.
+func isMatrix(e weights.Entry) bool {
+	_, known := types[e.Type]
+	return known && len(e.Shape) == 2
 }
 
 // keep writes a tensor that is not quantised.

@@ -87,26 +87,7 @@ func testRun(t *testing.T, scheme Scheme, want weights.Scheme) {
 	}
 	before, after := open(t, from), open(t, to)
 	for name, shape := range map[string][]int{up: {33, 24}, "model.layers.0.mlp.gate_proj.weight": {33, 24}, "model.layers.0.mlp.down_proj.weight": {24, 33}, "model.layers.0.self_attn.o_proj.weight": {2, 3}} {
-		was, is := tensor(t, before, name, shape), tensor(t, after, name, shape)
-		values := make([]float32, len(is.Data))
-		kernels.Expand(values, was.Type, was.Data)
-		if is.File != nil { // whose view codes that are packed are not
-			data := make([]byte, len(is.Data))
-			if err := is.ReadPart(data, is.Data); err != nil {
-				t.Fatal(err)
-			}
-			is.Data = data
-		}
-		if is.Type != kernels.I8 {
-			t.Errorf("%s is %s", name, is.Type)
-			continue
-		}
-		for i, v := range values {
-			scale := is.Scale[i/shape[1]]
-			if off := math.Abs(float64(float32(int8(is.Data[i]))*scale - v)); off > float64(scale) {
-				t.Fatalf("%s: element %d is %v, code %d of %v", name, i, v, int8(is.Data[i]), scale)
-			}
-		}
+		checkCodes(t, tensor(t, before, name, shape), tensor(t, after, name, shape))
 	}
 	for name, shape := range map[string][]int{"model.embed_tokens.weight": {40, 24}, "model.norm.weight": {24}, "lm_head.weight": {40, 24}} {
 		if was, is := tensor(t, before, name, shape), tensor(t, after, name, shape); was.Type != is.Type || string(was.Data) != string(is.Data) {
@@ -138,6 +119,26 @@ func testRun(t *testing.T, scheme Scheme, want weights.Scheme) {
 	}
 }
 
+// checkCodes demands of a matrix that its codes stand for the values that were there.
+func checkCodes(t *testing.T, was, is kernels.HostTensor) {
+	t.Helper()
+	values, data := make([]float32, len(is.Data)), make([]byte, len(is.Data))
+	kernels.Expand(values, was.Type, was.Data)
+	if err := is.ReadPart(data, is.Data); err != nil { // a view of codes that are packed has others
+		t.Fatal(err)
+	}
+	if is.Type != kernels.I8 {
+		t.Errorf("%s is %s", is.Name, is.Type)
+		return
+	}
+	for i, v := range values {
+		scale := is.Scale[i/is.Cols]
+		if off := math.Abs(float64(float32(int8(data[i]))*scale - v)); off > float64(scale) {
+			t.Fatalf("%s: element %d is %v, code %d of %v", is.Name, i, v, int8(data[i]), scale)
+		}
+	}
+}
+
 func open(t *testing.T, dir string) *weights.Checkpoint {
 	t.Helper()
 	c, err := weights.Open(dir)
@@ -165,6 +166,7 @@ func TestRunRefuses(t *testing.T) {
 	for want, spoil := range map[string]func(dir string) error{
 		"config.json":                      func(dir string) error { return os.Remove(filepath.Join(dir, configFile)) },
 		"unexpected end of JSON input":     edit(configFile, `{`),
+		"config.json is null":              edit(configFile, `null`),
 		"is quantised already":             edit(configFile, `{"quantization_config":{"quant_method":"gptq"}}`),
 		"has no projections of a decoder":  func(dir string) error { return onlyNorm(dir) },
 		"which has no code":                func(dir string) error { return withNaN(dir) },

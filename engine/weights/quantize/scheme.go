@@ -33,8 +33,8 @@ func (s Scheme) Check() error {
 func (s Scheme) packed() bool { return s == W8A16 }
 
 // quantizationConfig is quantization_config as llm-compressor writes it. Heads, which are linear layers too (of reward models, score.0 and score.2), stay
-// as they are.
-func (s Scheme) quantizationConfig() any {
+// as they are, but for an LM head that is asked for: it is a target by name, since vLLM has no class Linear for it.
+func (o *Options) quantizationConfig() any {
 	type args struct {
 		Bits      int    `json:"num_bits"`
 		Type      string `json:"type"`
@@ -43,36 +43,49 @@ func (s Scheme) quantizationConfig() any {
 		Dynamic   bool   `json:"dynamic"`
 	}
 	format, activations := "int-quantized", &args{8, "int", true, "token", true}
-	if s.packed() {
+	if o.Scheme.packed() {
 		format, activations = "pack-quantized", nil
+	}
+	targets, ignore := []string{"Linear"}, []string{lmHead, "re:score.*", "classifier"}
+	if o.LMHead {
+		targets, ignore = append(targets, lmHead), ignore[1:]
 	}
 	return map[string]any{
 		"quant_method":        "compressed-tensors",
 		"format":              format,
 		"quantization_status": "compressed",
 		"config_groups": map[string]any{"group_0": map[string]any{
-			"targets": []string{"Linear"}, "weights": args{8, "int", true, "channel", false}, "input_activations": activations,
+			"targets": targets, "weights": args{8, "int", true, "channel", false}, "input_activations": activations,
 		}},
-		"ignore": []string{"lm_head", "re:score.*", "classifier"},
+		"ignore": ignore,
 	}
 }
 
-// newConfig is config.json with the scheme.
-func (s Scheme) newConfig(from string) ([]byte, error) {
+// newConfig is config.json with the scheme, and whether the embedding was the LM head before.
+func (o *Options) newConfig(from string) (text []byte, tied bool, err error) {
 	path := filepath.Join(from, configFile)
 	raw, err := regular.ReadFile(path, maxConfig)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var config map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &config); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, false, fmt.Errorf("%s: %w", path, err)
+	}
+	if config == nil {
+		return nil, false, fmt.Errorf("%s is null, want an object", path)
 	}
 	if old, ok := config["quantization_config"]; ok && string(old) != "null" {
-		return nil, fmt.Errorf("%s has a quantization_config: the checkpoint is quantised already; name the one that it was made of", path)
+		return nil, false, fmt.Errorf("%s has a quantization_config: the checkpoint is quantised already; name the one that it was made of", path)
 	}
-	if config["quantization_config"], err = json.Marshal(s.quantizationConfig()); err != nil {
-		return nil, err
+	if o.LMHead {
+		if tied, err = ownHead(config); err != nil {
+			return nil, false, fmt.Errorf("%s: %w", path, err)
+		}
 	}
-	return json.MarshalIndent(config, "", "  ")
+	if config["quantization_config"], err = json.Marshal(o.quantizationConfig()); err != nil {
+		return nil, false, err
+	}
+	text, err = json.MarshalIndent(config, "", "  ")
+	return text, tied, err
 }

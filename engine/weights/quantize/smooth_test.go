@@ -177,21 +177,28 @@ func TestSmoothingCorrects(t *testing.T) {
 		dir := outlying(t, typ)
 		want := scores(t, dir)
 		lost := map[string]float64{}
-		for name, smoothing := range map[string]*Smoothing{"rounded": nil, "smoothed": {peaks(dir), 0.5}} {
+		for name, o := range map[string]Options{"rounded": {}, "smoothed": {Smoothing: &Smoothing{peaks(dir), 0.5}}, "smoothed, LM head too": {LMHead: true, Smoothing: &Smoothing{peaks(dir), 0.5}}} {
 			to, last, total := filepath.Join(t.TempDir(), "int8"), int64(0), int64(0)
-			result, err := Run(t.Context(), dir, to, Options{Scheme: W8A8, Smoothing: smoothing, Progress: func(d, of int64) { last, total = d, of }})
+			o.Scheme, o.Progress = W8A8, func(d, of int64) { last, total = d, of }
+			result, err := Run(t.Context(), dir, to, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (result.Smoothed == 2*layers) != (smoothing != nil) || result.Matrices != 7*layers || last != total {
+			matrices := 7 * layers
+			if o.LMHead {
+				matrices++
+			}
+			if (result.Smoothed == 2*layers) != (o.Smoothing != nil) || result.Matrices != matrices || last != total {
 				t.Errorf("%s: %+v, progress of %d in %d", name, result, last, total)
 			}
 			mean, worst := apart(scores(t, to), want)
 			t.Logf("%s, %s: off by %.4f on average, %.4f at worst", typ, name, mean, worst)
 			lost[name] = mean
 		}
-		if lost["smoothed"] > lost["rounded"]/3 {
-			t.Errorf("%s: smoothed it is %.4f off, rounded alone %.4f", typ, lost["smoothed"], lost["rounded"])
+		for _, name := range []string{"smoothed", "smoothed, LM head too"} {
+			if lost[name] > lost["rounded"]/3 {
+				t.Errorf("%s: %s it is %.4f off, rounded alone %.4f", typ, name, lost[name], lost["rounded"])
+			}
 		}
 	}
 }
