@@ -76,10 +76,14 @@ func (b *Backend) scalesLater(l *linear, d result) bool {
 	return b.operandType(l) == kernels.F8E4M3 && (b.device.FP8() == FP8Sums || !aligned)
 }
 
-// sumsBytes is the room for sums that are to be scaled.
+// sumsCols is how many columns of a product with codes have their sums in memory at a time, and their int8 weights as bfloat16:
+// all of a layer's in most models, and some of an LM head's, which are the vocabulary. It is a multiple of codesMultiple.
+const sumsCols = 32768
+
+// sumsBytes is the room for sums that are to be scaled, of the widest piece.
 func (b *Backend) sumsBytes(l *linear, d result) int64 {
 	if b.scalesLater(l, d) {
-		return roundUp(4 * int64(rowsOf(d.Rows, b.operandType(l))) * int64(l.n))
+		return roundUp(4 * int64(rowsOf(d.Rows, b.operandType(l))) * int64(l.pieces[0].n))
 	}
 	return 0
 }
@@ -144,17 +148,18 @@ func (b *Backend) swiglu(both kernels.Mat, down *linear, room Ptr) operand {
 
 // product enqueues d = a l^T + bias, or d += ...; sums is room for sumsBytes.
 func (b *Backend) product(a operand, l *linear, d result, sums Ptr) {
+	if b.scalesLater(l, d) {
+		for _, piece := range l.pieces {
+			b.scaledProduct(a, piece, d, sums)
+			d.Off += int64(piece.out) * d.Type.Size()
+		}
+		return
+	}
 	g := Gemm{
-		M: d.Rows, N: l.out, K: l.in, Type: a.typ, A: a.at, AStride: a.stride, W: l.weights.(*buffer).at,
+		M: d.Rows, N: l.out, K: l.in, Type: a.typ, A: a.at, AStride: a.stride, W: b.factor(l, a.typ),
 		D: at(d.Mat), DStride: d.Stride, DType: d.Type, Accumulate: d.add,
 	}
-	if l.typ.Scaled() && !a.typ.Scaled() {
-		if g.W = b.widened.of(b, l); g.W == 0 {
-			return
-		}
-	}
-	if b.scalesLater(l, d) {
-		b.scaleSums(g, a.scales, l, sums)
+	if g.W == 0 {
 		return
 	}
 	if a.typ.Scaled() {
@@ -169,23 +174,35 @@ func (b *Backend) product(a operand, l *linear, d result, sums Ptr) {
 	}
 }
 
-// scaleSums enqueues g in two steps: sums of products, and their scales; those of rows are 0 for none.
-func (b *Backend) scaleSums(g Gemm, rowScales Ptr, l *linear, sums Ptr) {
+// scaledProduct is product in two steps: sums of products, and their scales, into the first columns of d.
+func (b *Backend) scaledProduct(a operand, l *linear, d result, sums Ptr) {
+	w := b.factor(l, a.typ)
+	if w == 0 {
+		return
+	}
 	b.device.Gemm(Gemm{
-		M: rowsOf(g.M, g.Type), N: l.n, K: l.k, Type: g.Type, A: g.A, AStride: g.AStride, W: g.W, D: sums, DStride: l.n, DType: kernels.F32,
+		M: rowsOf(d.Rows, a.typ), N: l.n, K: l.k, Type: a.typ, A: a.at, AStride: a.stride, W: w, D: sums, DStride: l.n, DType: kernels.F32,
 	})
 	kernel := "pf_scale_sums"
-	if g.Accumulate {
+	if d.add {
 		kernel = "pf_add_scaled_sums"
 	}
-	if g.Type == kernels.I8 {
+	if a.typ == kernels.I8 {
 		kernel += "_i32"
 	}
-	if g.DType == kernels.F32 && !g.Accumulate {
+	if d.Type == kernels.F32 && !d.add {
 		kernel += "_f32"
 	}
-	b.device.Launch(kernel, [2]int{g.M, max(1, g.N/8/block)}, block,
-		uint64(g.D), uint64(g.DStride), uint64(sums), uint64(l.n), uint64(rowScales), uint64(l.scalesPtr()), uint64(l.biasPtr()), uint64(g.N))
+	b.device.Launch(kernel, [2]int{d.Rows, max(1, l.out/8/block)}, block,
+		uint64(at(d.Mat)), uint64(d.Stride), uint64(sums), uint64(l.n), uint64(a.scales), uint64(l.scalesPtr()), uint64(l.biasPtr()), uint64(l.out))
+}
+
+// factor is the address of l's weights to be multiplied with operands of a type, or 0 after a failure that it reports.
+func (b *Backend) factor(l *linear, typ kernels.DType) Ptr {
+	if l.typ.Scaled() && !typ.Scaled() {
+		return b.widened.of(b, l)
+	}
+	return l.at()
 }
 
 // widened is the last matrix that was made bfloat16: in a pass of one chunk each matrix is used once.
@@ -206,7 +223,7 @@ func (w *widened) of(b *Backend, l *linear) Ptr {
 		return 0
 	}
 	w.held = l
-	codes := uint64(l.weights.(*buffer).at)
+	codes := uint64(l.at())
 	if l.typ == kernels.I8 {
 		b.device.Launch("pf_widen_int8", [2]int{min(fillBlocks, 1+elements/8/block), 1}, block, uint64(at), codes, uint64(elements))
 		return at

@@ -3,4 +3,4 @@ package cuda
 import "github.com/prefillonly/prefillonly/kernels"
 
 // TableBuffer is where a table's rows lie.
-func TableBuffer(t kernels.Table) kernels.Buffer { return t.(*table).Buffer }
+func TableBuffer(t kernels.Table) kernels.Buffer { return t.(table).weights }

@@ -12,16 +12,16 @@ func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
 }
 
 // ScratchBytes is the normalised input, the gated matrix and its product, or logits' ids; with codes also a matrix as
-// bfloat16, and sums that are to be scaled.
+// bfloat16, and sums that are to be scaled, but of no more than sumsCols columns.
 func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, largest kernels.LargestCodes) int64 {
 	if largest.I8 > 0 {
 		rows, maxIn, maxOut = multipleOf(rows, Int8Rows), multipleOf(maxIn, codesMultiple), multipleOf(maxOut, codesMultiple)
 	}
 	bytes := 2*int64(rows)*int64(maxIn+maxOut+maxOut/2) + 4*int64(maxOut)
 	if largest.I8 > 0 || largest.I8Alone > 0 || largest.FP8 > 0 && b.device.FP8() == FP8Sums {
-		bytes += 4 * int64(rows) * int64(maxOut)
+		bytes += 4 * int64(rows) * int64(min(maxOut, sumsCols))
 	}
-	widened := largest.I8Alone
+	widened := min(largest.I8Alone, int64(sumsCols)*int64(maxIn))
 	if b.device.FP8() == NoFP8 {
 		widened = max(widened, largest.FP8)
 	}
@@ -30,29 +30,35 @@ func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, largest kernels.LargestC
 
 // Embed launches one block a row.
 func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
-	for _, id := range ids {
-		if int(id) >= t.Rows() {
-			b.fail("token %d is outside the table of %d rows", id, t.Rows())
-			return
-		}
+	rows := t.(table)
+	if rows.typ.Scaled() {
+		b.fail("a table of %s is an LM head, which nothing is looked up in", rows.typ)
+		return
 	}
-	list := b.uploadIDs(ids)
-	b.device.Launch("pf_embed", [2]int{len(ids), 1}, block, uint64(at(x)), uint64(x.Stride), uint64(t.(*table).at()), uint64(list), uint64(t.Cols()))
+	if list, ok := b.rowsIn(rows, ids); ok {
+		b.device.Launch("pf_embed", [2]int{len(ids), 1}, block, uint64(at(x)), uint64(x.Stride), uint64(rows.at()), uint64(list), uint64(rows.in))
+	}
 }
 
-func (t *table) at() Ptr  { return t.Buffer.(*buffer).at }
 func (v *vector) at() Ptr { return v.Buffer.(*buffer).at }
 
-func (b *Backend) uploadIDs(ids []uint32) Ptr {
+// rowsIn uploads the numbers of rows of t; it is not ok after a failure that it reports.
+func (b *Backend) rowsIn(t table, ids []uint32) (list Ptr, ok bool) {
+	for _, id := range ids {
+		if int(id) >= t.out {
+			b.fail("token %d is outside the table of %d rows", id, t.out)
+			return 0, false
+		}
+	}
 	raw := make([]byte, 0, 4*len(ids))
 	for _, id := range ids {
 		raw = binary.LittleEndian.AppendUint32(raw, id)
 	}
-	list := b.tables.take(b, int64(len(raw)))
-	if list != 0 {
-		b.device.Upload(list, raw)
+	if list = b.tables.take(b, int64(len(raw))); list == 0 {
+		return 0, false
 	}
-	return list
+	b.device.Upload(list, raw)
+	return list, true
 }
 
 // norm enqueues dst = RMSNorm(x) into dense rows.
@@ -121,23 +127,28 @@ func (b *Backend) mlp(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, 
 
 // Logits multiplies by the whole table, or takes the dot products with the listed rows.
 func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {
-	for _, id := range ids {
-		if int(id) >= t.Rows() {
-			b.fail("token %d is outside the table of %d rows", id, t.Rows())
-			return
+	head := t.(table)
+	if ids == nil {
+		b.NormLinear(dst, x, w, eps, head.linear)
+		return
+	}
+	room := b.arena.take(b, b.operandBytes(x.Rows, head.linear))
+	if room == 0 {
+		return
+	}
+	list, ok := b.rowsIn(head, ids)
+	if !ok {
+		return
+	}
+	h := b.normed(x, w, eps, head.linear, room)
+	kernel, scales := "pf_label_logits", Ptr(0)
+	if head.typ.Scaled() {
+		kernel, scales = "pf_label_logits_int8", head.scalesPtr()
+		if head.weightOnly {
+			kernel = "pf_label_logits_int8_alone"
 		}
 	}
-	h := b.arena.take(b, 2*int64(x.Rows)*int64(x.Cols))
-	if h == 0 {
-		return
-	}
-	b.norm(h, x, w, eps)
-	head := t.(*table)
-	if ids == nil {
-		b.device.Gemm(Gemm{M: x.Rows, N: head.rows, K: head.cols, Type: kernels.BF16, A: h, AStride: head.cols, W: head.at(), D: at(dst), DStride: dst.Stride, DType: kernels.F32})
-		return
-	}
-	list := b.uploadIDs(ids)
 	labels := (len(ids) + block/32 - 1) / (block / 32)
-	b.device.Launch("pf_label_logits", [2]int{labels, x.Rows}, block, uint64(at(dst)), uint64(dst.Stride), uint64(h), uint64(head.at()), uint64(list), uint64(len(ids)), uint64(head.cols))
+	b.device.Launch(kernel, [2]int{labels, x.Rows}, block, uint64(at(dst)), uint64(dst.Stride), uint64(h.at), uint64(h.scales),
+		uint64(head.at()), uint64(scales), uint64(list), uint64(len(ids)), uint64(head.k))
 }

@@ -89,12 +89,21 @@ func (r Random) matrix(parts ...kernels.HostTensor) (kernels.Buffer, error) {
 	return dst, nil
 }
 
+// weights makes the parts in the form that l has them.
+func (r Random) weights(parts []kernels.HostTensor, l *linear) (err error) {
+	if l.typ.Scaled() {
+		return r.codes(parts, l)
+	}
+	l.weights, err = r.matrix(parts...)
+	return err
+}
+
 // codes makes the parts as codes, one below the other, with a scale for each row.
 func (r Random) codes(parts []kernels.HostTensor, l *linear) error {
 	if _, err := r.check(parts); err != nil {
 		return err
 	}
-	if err := r.allocCodes(parts[0].Name, l); err != nil {
+	if err := r.allocCodes(l); err != nil {
 		return err
 	}
 	c := Codes{Type: l.typ, Codes: l.weights, Scales: l.scales, Cols: l.in, Stride: l.k}
@@ -109,14 +118,7 @@ func (r Random) codes(parts []kernels.HostTensor, l *linear) error {
 
 // NewLinear stacks parts along their rows.
 func (r Random) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
-	return r.stacked(parts, bias, func(l *linear) error {
-		if l.typ.Scaled() {
-			return r.codes(parts, l)
-		}
-		var err error
-		l.weights, err = r.matrix(parts...)
-		return err
-	})
+	return r.layer(parts, bias, r.weights)
 }
 
 // NewGatedLinear stacks gate over up.
@@ -125,13 +127,7 @@ func (r Random) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, err
 }
 
 // NewTable makes an embedding or LM head.
-func (r Random) NewTable(t kernels.HostTensor) (kernels.Table, error) {
-	data, err := r.matrix(t)
-	if err != nil {
-		return nil, err
-	}
-	return &table{data, t.Rows, t.Cols}, nil
-}
+func (r Random) NewTable(t kernels.HostTensor) (kernels.Table, error) { return r.tableOf(t, r.weights) }
 
 // Address is where a buffer of a Backend begins in device memory, for those who call its Device.
 func Address(buf kernels.Buffer) Ptr { return buf.(*buffer).at }

@@ -43,10 +43,11 @@ func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
 		uint64(at(x)), uint64(x.Stride), uint64(list), uint64(len(parts)), uint64(parts[0].Stride), uint64(x.Cols))
 }
 
-// SubTable is an address within t's memory.
+// SubTable is addresses within t's memory.
 func (b *Backend) SubTable(t kernels.Table, from, to int) kernels.Table {
-	whole := t.(*table)
-	memory := whole.Buffer.(*buffer)
-	width := 2 * int64(whole.cols)
-	return &table{&buffer{memory.device, memory.at + Ptr(int64(from)*width), int64(to-from) * width}, to - from, whole.cols}
+	part := t.(table).part(from, to)
+	if err := b.multiplied(part); err != nil {
+		b.fail("rows %d to %d of an LM head in int8 are not multiplied here: %w", from, to, err)
+	}
+	return table{part}
 }

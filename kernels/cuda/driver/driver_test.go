@@ -54,7 +54,7 @@ func TestDriver(t *testing.T) {
 		return string(out)
 	}
 	// What is left of the suite says more of kernels than of calls, and simt runs it.
-	for _, pattern := range []string{"^TestGPU$/^(Buffer|Embed|NormLinear|AddLinear|MLP|Logits|Attention)$", "^TestGPU(Fill|Staging|HostMemory)$", "^TestGPUInt8$/^activations_too$/^(Linears|Extremes)$", "^TestGPUInt8$/^weights$/^MLP$",
+	for _, pattern := range []string{"^TestGPU$/^(Buffer|Embed|NormLinear|AddLinear|MLP|Logits|Attention)$", "^TestGPU(Fill|Staging|HostMemory)$", "^TestGPUInt8$/^activations_too$/^(Linears|Head|Extremes)$", "^TestGPUInt8$/^weights$/^(MLP|Head)$",
 		"^TestGPUNetworks$/^(Filter|ConvBackward|Programs|MatMul|Reduce|Malformed|Free)$", "^TestGPUConvolutions$/^(Filter|ConvBackward|Malformed|Free)$"} {
 		if out := run(pattern); strings.Contains(out, "SKIP") || !strings.Contains(out, "--- PASS: TestGPU") {
 			t.Errorf("%s did not run on the driver:\n%s", pattern, out)

@@ -69,6 +69,7 @@ static const entry entries[] = {
 #define KERNEL(name) make(#name, name)
     KERNEL(pf_add_bias), KERNEL(pf_add_sum), KERNEL(pf_add_sum_bf16), KERNEL(pf_attention), KERNEL(pf_dequantise_fp8), KERNEL(pf_embed),
     KERNEL(pf_fill_random), KERNEL(pf_fill_random_fp8), KERNEL(pf_fill_random_int8), KERNEL(pf_gather_kv), KERNEL(pf_label_logits),
+    KERNEL(pf_label_logits_int8), KERNEL(pf_label_logits_int8_alone),
     KERNEL(pf_quantise_fp8), KERNEL(pf_quantise_int8), KERNEL(pf_rms_norm), KERNEL(pf_rms_norm_fp8), KERNEL(pf_rms_norm_int8),
     KERNEL(pf_store_kv), KERNEL(pf_swiglu), KERNEL(pf_swiglu_fp8), KERNEL(pf_swiglu_int8), KERNEL(pf_widen_int8),
 #undef KERNEL

@@ -183,15 +183,25 @@ static inline void launch(unsigned x, unsigned y, unsigned threads, std::functio
 static inline void __syncthreads() { simt::give_way(true); }
 
 /* The value of v in the lane that differs by mask. */
-static inline float __shfl_xor_sync(uint32_t, float v, int mask)
+template <class T>
+static inline T __shfl_xor_sync(uint32_t, T v, int mask)
 {
+    static_assert(sizeof v == 4, "one word");
     unsigned me = simt::current;
     uint32_t *offered = simt::exchanged[simt::parity[me]++ & 1];
     memcpy(&offered[me], &v, 4);
     simt::give_way(false);
-    float other;
+    T other;
     memcpy(&other, &offered[(me & ~31u) | ((me ^ (unsigned)mask) & 31u)], 4);
     return other;
+}
+
+/* sum and the products of four int8 in a word each. */
+static inline int __dp4a(int a, int b, int sum)
+{
+    for (int i = 0; i < 32; i += 8)
+        sum += (int8_t)(a >> i) * (int8_t)(b >> i);
+    return sum;
 }
 
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }

@@ -134,14 +134,14 @@ PF_KERNEL pf_dequantise_fp8(bf16 *dst, const uint8_t *codes, const float *scales
     }
 }
 
-/* dst = int8 codes as bfloat16, which is exact: weights of one layer whose activations are not quantised. Both begin at
-   multiples of 16 bytes. grid: any. */
+/* dst = int8 codes as bfloat16, which is exact: weights of one layer whose activations are not quantised. dst begins at a
+   multiple of 16 bytes; codes do, but for views of a table of odd width. grid: any. */
 PF_KERNEL pf_widen_int8(bf16 *dst, const int8_t *codes, int64_t count)
 {
     struct alignas(8) int8x8 {
         int8_t v[8];
     };
-    int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step = (int64_t)gridDim.x * blockDim.x, whole = count / 8;
+    int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step = (int64_t)gridDim.x * blockDim.x, whole = (uintptr_t)codes % 8 ? 0 : count / 8;
     for (int64_t i = first; i < whole; i += step) {
         int8x8 c = ((const int8x8 *)codes)[i];
         bf16x8 r;
