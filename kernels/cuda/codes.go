@@ -181,7 +181,8 @@ func (b *Backend) scaledProduct(a operand, l *linear, d result, sums Ptr) {
 		return
 	}
 	b.device.Gemm(Gemm{
-		M: rowsOf(d.Rows, a.typ), N: l.n, K: l.k, Type: a.typ, A: a.at, AStride: a.stride, W: w, D: sums, DStride: l.n, DType: kernels.F32,
+		M: rowsOf(d.Rows, a.typ), N: l.n, K: l.k, Type: a.typ, A: a.at, AStride: a.stride, W: w - Ptr(l.before*l.k),
+		D: sums, DStride: l.n, DType: kernels.F32,
 	})
 	kernel := "pf_scale_sums"
 	if d.add {
@@ -194,7 +195,7 @@ func (b *Backend) scaledProduct(a operand, l *linear, d result, sums Ptr) {
 		kernel += "_f32"
 	}
 	b.device.Launch(kernel, [2]int{d.Rows, max(1, l.out/8/block)}, block,
-		uint64(at(d.Mat)), uint64(d.Stride), uint64(sums), uint64(l.n), uint64(a.scales), uint64(l.scalesPtr()), uint64(l.biasPtr()), uint64(l.out))
+		uint64(at(d.Mat)), uint64(d.Stride), uint64(sums)+uint64(4*l.before), uint64(l.n), uint64(a.scales), uint64(l.scalesPtr()), uint64(l.biasPtr()), uint64(l.out))
 }
 
 // factor is the address of l's weights to be multiplied with operands of a type, or 0 after a failure that it reports.

@@ -77,8 +77,8 @@ type Gemm struct {
 	Accumulate bool          // with F32: D += ...
 
 	// Of codes, addresses and strides in bytes, N and K are multiples of 16. Sums of F8E4M3 are multiplied by float32
-	// AScale[i] and WScale[j], or both are 0. Of I8, M is a multiple of Int8Rows, and D is the sums, which are exact, and
-	// nothing else.
+	// AScale[i] and WScale[j], or both are 0. Of I8, M is a multiple of Int8Rows and W of 256, and D is the sums, which are
+	// exact, and nothing else.
 	AScale, WScale Ptr
 }
 

@@ -14,6 +14,7 @@ type linear struct {
 	in, out               int
 	k, n                  int // columns and rows of a product: of int8 whose activations are quantised, filled up
 	rows                  int // in memory; a table's are more than n
+	before                int // rows of a product that precede those of a view, so that it begins at a multiple
 	typ                   kernels.DType
 	weightOnly            bool
 	pieces                []*linear // of codes: l in parts whose sums are in memory one at a time
@@ -60,21 +61,21 @@ func newLinear(parts []kernels.HostTensor) *linear {
 	for _, p := range parts {
 		l.out += p.Rows
 	}
-	l.k, l.n = l.multiple(l.in), l.multiple(l.out)
+	l.k, l.n = multipleOf(l.in, l.multiple()), multipleOf(l.out, l.multiple())
 	l.rows = l.n
 	return l
 }
 
-// multiple is n columns or rows, filled up.
-func (l *linear) multiple(n int) int {
+// multiple is what columns and rows of a product are filled up to.
+func (l *linear) multiple() int {
 	if l.typ == kernels.I8 && !l.weightOnly {
-		return multipleOf(n, codesMultiple)
+		return codesMultiple
 	}
-	return n
+	return 1
 }
 
-// part is the view of rows [from, to), which ends with l and is not freed. For products it is filled up with the rows that
-// follow.
+// part is the view of rows [from, to), which ends with l and is not freed. For products it is filled up with the rows around
+// it.
 func (l *linear) part(from, to int) *linear {
 	view := func(m kernels.Buffer, size int) kernels.Buffer {
 		if m == nil {
@@ -85,7 +86,9 @@ func (l *linear) part(from, to int) *linear {
 	}
 	p := *l
 	p.weights, p.scales, p.bias = view(l.weights, l.k*heldSize(l.typ)), view(l.scales, 4), view(l.bias, 2)
-	p.out, p.n, p.rows = to-from, l.multiple(to-from), to-from
+	p.out, p.rows = to-from, to-from
+	p.before = (l.before + from) % l.multiple()
+	p.n = multipleOf(p.before+p.out, l.multiple())
 	p.pieces = p.cut()
 	return &p
 }

@@ -12,14 +12,14 @@ func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
 }
 
 // ScratchBytes is the normalised input, the gated matrix and its product, or logits' ids; with codes also a matrix as
-// bfloat16, and sums that are to be scaled, but of no more than sumsCols columns.
+// bfloat16, and sums that are to be scaled, but of hardly more than sumsCols columns.
 func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, largest kernels.LargestCodes) int64 {
 	if largest.I8 > 0 {
 		rows, maxIn, maxOut = multipleOf(rows, Int8Rows), multipleOf(maxIn, codesMultiple), multipleOf(maxOut, codesMultiple)
 	}
 	bytes := 2*int64(rows)*int64(maxIn+maxOut+maxOut/2) + 4*int64(maxOut)
 	if largest.I8 > 0 || largest.I8Alone > 0 || largest.FP8 > 0 && b.device.FP8() == FP8Sums {
-		bytes += 4 * int64(rows) * int64(min(maxOut, sumsCols))
+		bytes += 4 * int64(rows) * int64(min(maxOut, sumsCols+codesMultiple))
 	}
 	widened := min(largest.I8Alone, int64(sumsCols)*int64(maxIn))
 	if b.device.FP8() == NoFP8 {

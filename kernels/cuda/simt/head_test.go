@@ -232,7 +232,7 @@ func TestInt8HeadRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer head.Free()
-	b.SubTable(head, 10, 50)
+	b.SubTable(head, 16, 64)
 	if err := b.Sync(); !errors.Is(err, errNone) {
 		t.Errorf("of a view: error %v", err)
 	}

@@ -144,6 +144,8 @@ func (d *Device) checkCodes(g cuda.Gemm) {
 		d.fail("a product of codes is not aligned: %+v", g)
 	case (g.AScale == 0) != (g.WScale == 0):
 		d.fail("scales at %#x and %#x: both or none", uint64(g.AScale), uint64(g.WScale))
+	case g.Type == kernels.I8 && g.W%256 != 0:
+		d.fail("weights in int8 at %#x, which is no multiple of 256", uint64(g.W))
 	case g.Type == kernels.I8 && (g.Bias != 0 || g.AScale != 0 || g.Accumulate):
 		d.fail("a product in int8 that does more than sum: %+v", g)
 	case g.Type == kernels.F8E4M3 && (d.fp8 == cuda.NoFP8 || g.AScale != 0 && d.fp8 != cuda.FP8Scaled):
