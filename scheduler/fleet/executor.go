@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/promise"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 	"github.com/prefillonly/prefillonly/scheduler/residency"
+	"github.com/prefillonly/prefillonly/scheduler/supply"
 )
 
 // PeerName is what stays of a peer over its restarts.
@@ -44,8 +45,8 @@ type Frontend struct {
 
 // Executor is a peer that runs passes, with what is known of it.
 type Executor struct {
-	Peer      *Peer
-	Info      wire.ExecutorInfo
+	Peer *Peer
+	*supply.Device
 	Lanes     []*Lane // in the order of Info.Models
 	Running   *Pass   // nil while idle
 	Nested    *Pass   // in the running one
@@ -62,7 +63,6 @@ type Executor struct {
 	feeds    int     // frames that wait and are promised nothing
 	promised []*Job  // frames that wait and are promised their deadlines, the earliest first
 	ledger   promise.Ledger
-	weights
 }
 
 // lane is the lane of a model; nil if the executor has none.
@@ -153,7 +153,7 @@ func (f *Fleet) waits(l *Lane, c class, jobs int) {
 			e.low.busy = append(e.low.busy, l)
 		} else if n == 0 {
 			e.low.busy = slices.DeleteFunc(e.low.busy, func(o *Lane) bool { return o == l })
-			l.idleSince = f.Now
+			l.Idle(f.Now)
 		}
 		return
 	}
@@ -165,7 +165,7 @@ func (f *Fleet) waits(l *Lane, c class, jobs int) {
 		e.busy = append(e.busy, l)
 	case l.waiting == 0:
 		e.busy = slices.Delete(e.busy, slices.Index(e.busy, l), slices.Index(e.busy, l)+1)
-		l.idleSince = f.Now
+		l.Idle(f.Now)
 	}
 	switch {
 	case waited == 0:

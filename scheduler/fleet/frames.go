@@ -126,14 +126,14 @@ func (f *Fleet) Older(j *Job) *Job {
 func (f *Fleet) admit(j *Job, l *Lane) *engine.Error {
 	seconds, deadline := l.Cost.Upper(j.Size(0).Alone()), j.Submit.Deadline.Seconds()
 	r := l.Executor.ledger.Admit(f.Seconds(), j.stream(), promise.Frame{Model: l.Info.Name, Cost: seconds, Deadline: deadline, Priority: max(j.Priority, 0)}, l.Executor.block(l))
-	switch others := l.Executor.loading != nil && l.Executor.loadFor != l; {
+	switch others := l.Executor.Device.Loading() && !l.Comes(); {
 	case r != nil:
 		f.Stats.RefusedUtilisation++
 		return comeBack(time.Second, "%v", r)
-	case !l.ready && (others || !l.Cost.Known()):
-		return comeBack(duration(l.loading()), "model %q is not there yet, and how long that will take is not known", l.Info.Name)
-	case l.loading()+seconds > deadline:
-		return comeBack(duration(l.loading()), "model %q is not there yet: it takes %.1f s to load", l.Info.Name, l.loading())
+	case !l.Ready() && (others || !l.Cost.Known()):
+		return comeBack(duration(l.Missing()), "model %q is not there yet, and how long that will take is not known", l.Info.Name)
+	case l.Missing()+seconds > deadline:
+		return comeBack(duration(l.Missing()), "model %q is not there yet: it takes %.1f s to load", l.Info.Name, l.Missing())
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (l *Lane) nests() bool { return l.Executor.Info.Nests && l.Info.Tensors != 
 // due is the promised frames that run next, the earliest deadline and what shares a pass with it; nil if none
 // whose model is on the device waits.
 func (f *Fleet) due(e *Executor) []*Job {
-	i := slices.IndexFunc(e.promised, func(j *Job) bool { return j.Lane.ready })
+	i := slices.IndexFunc(e.promised, func(j *Job) bool { return j.Lane.Ready() })
 	if i < 0 {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (e *Executor) latest() time.Duration {
 	at := time.Duration(math.MaxInt64)
 	sum := e.Running.Lane.Info.Step
 	for _, j := range e.promised {
-		if l := j.Lane; l.ready {
+		if l := j.Lane; l.Ready() {
 			sum += duration(l.Cost.Upper(j.Left()))
 			at = min(at, j.deadline-sum)
 		}

@@ -61,8 +61,6 @@ func (f *Fleet) checkLane(l *Lane) error {
 		return fmt.Errorf("%d jobs wait, it is taken to be busy: %v", l.waiting, l.waiting == 0)
 	case !slices.IsSortedFunc(l.frames.jobs, byDeadline):
 		return fmt.Errorf("its frames are in disorder")
-	case !l.failure.always && l.ready != l.Executor.memory.Ready(l.model):
-		return fmt.Errorf("it is taken to be loaded: %v", l.ready)
 	}
 	for c := range classes {
 		if err := l.queue(c).CheckIntegrity(f.Seconds()); err != nil {
@@ -73,27 +71,19 @@ func (f *Fleet) checkLane(l *Lane) error {
 }
 
 func (f *Fleet) checkExecutor(e *Executor) error {
-	most := uint64(0)
-	for _, p := range e.Passes() {
-		most = max(most, p.Lane.Info.Work)
-	}
-	isReady := func(l *Lane) bool { return l.ready }
+	isReady := func(l *Lane) bool { return l.Ready() }
 	ready := slices.ContainsFunc(e.busy, isReady)
 	switch {
-	case most != e.area:
-		return fmt.Errorf("passes work in %d bytes, counted %d", most, e.area)
-	case e.memory.Free() < 0:
-		return fmt.Errorf("%d bytes more are used than there are", -e.memory.Free())
 	case e.Nested != nil && e.Running == nil:
 		return fmt.Errorf("pass %d is nested in none", e.Nested.ID)
-	case e.Running == nil && len(e.Parked) > 0 && e.loading == nil:
+	case e.Running == nil && len(e.Parked) > 0 && !e.Device.Loading():
 		return fmt.Errorf("it is idle while %d passes are paused", len(e.Parked))
 	case len(e.Lowest)+len(e.Preparing) == 0 && e.Running == nil && slices.ContainsFunc(e.low.busy, isReady) && f.leaves(e) && e.Info.Memory == 0:
 		return fmt.Errorf("it is idle while lowest jobs wait for models that are there")
-	case e.Running == nil && ready && e.loading == nil && e.Info.Memory == 0: // else there may be no room for it
+	case e.Running == nil && ready && !e.Device.Loading() && e.Info.Memory == 0: // else there may be no room for it
 		return fmt.Errorf("it is idle while jobs wait for models that are there")
 	}
-	return nil
+	return e.Device.CheckIntegrity(e.work())
 }
 
 // checkPlaces holds that all lanes are among the places of a job's prefix in which it may share that.

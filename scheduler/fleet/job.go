@@ -102,7 +102,7 @@ func (f *Fleet) begin(j *Job) {
 	j.State = InPass
 	if j.Running == 0 {
 		j.StartedAt = f.Now
-		j.Loading = max(0, j.Lane.readyAt-j.Arrival)
+		j.Loading = max(0, j.Lane.ReadyAt()-j.Arrival)
 	}
 	if j.Started {
 		return

@@ -12,12 +12,13 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/events"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 	"github.com/prefillonly/prefillonly/scheduler/residency"
+	"github.com/prefillonly/prefillonly/scheduler/supply"
 )
 
 // Lane is a model on an executor, with the jobs that wait for it there.
 type Lane struct {
+	supply.Model
 	Executor *Executor
-	Info     wire.ModelInfo
 	Pool     *Pool
 	Cost     cost.Model
 	Index    *kvcache.Index // without pages where the model has no prefix cache
@@ -37,16 +38,8 @@ type Lane struct {
 	longest float64          // seconds that its passes have taken lately at most
 	told    time.Duration    // when a pass last told what they take
 
-	model     residency.Model
-	ready     bool          // all weights are there
-	readyAt   time.Duration // when they last came; 0: they were there from the first
-	keep      wire.Keep
-	unloading bool // takes no new job, and is dropped when it has none
-	failure   failure
-	arrivals  residency.Arrivals
-	idleSince time.Duration
-	used      time.Duration // when a job but a lowest one came last; 0: none has
-	stuck     time.Duration // since when it has had no room beside promises; 0: it has
+	arrivals residency.Arrivals
+	used     time.Duration // when a job but a lowest one came last; 0: none has
 }
 
 // preemptMargin is by how many tokens a job must be shorter than what remains of a pass, so that a
@@ -55,28 +48,28 @@ const preemptMargin = 128
 
 // newLane makes the lane of a model, and says why it cannot be run if that is so.
 func (f *Fleet) newLane(e *Executor, info wire.ModelInfo) *Lane {
-	l := &Lane{Executor: e, Info: info, keep: info.Keep, most: f.MaxPassItems, idleSince: f.Now}
-	l.failure.reason = info.Reason
-	l.failure.always = info.Reason != ""
+	p := f.Pool(info.Name)
+	l := &Lane{Model: e.Device.NewModel(info, &p.Stats, f.Now), Executor: e, Pool: p, most: f.MaxPassItems}
+	l.Of = l
 	switch {
-	case l.failure.always:
+	case l.Useless():
 	case math.IsNaN(info.Cost.Pair) || math.IsInf(info.Cost.Pair, 0):
-		l.useless("%v seconds a pair are no cost", info.Cost.Pair)
+		l.Condemn("%v seconds a pair are no cost", info.Cost.Pair)
 	case info.Tokens != nil:
 		l.limits = *info.Tokens
 		l.most, l.margin = min(l.most, l.limits.MaxPassRows), preemptMargin
 		if l.limits.VocabSize < 1 || l.limits.MaxModelLen < 1 {
-			l.useless("a vocabulary of %d and a length of %d make no sense", l.limits.VocabSize, l.limits.MaxModelLen)
+			l.Condemn("a vocabulary of %d and a length of %d make no sense", l.limits.VocabSize, l.limits.MaxModelLen)
 		}
 	case info.Tensors != nil:
 		l.limits = wire.TokenLimits{BlockTokens: 1, MaxPassRows: math.MaxInt}
 		l.most, l.margin = min(l.most, info.Tensors.MaxPassItems), 1
 	default:
-		l.useless("it takes neither tokens nor tensors")
+		l.Condemn("it takes neither tokens nor tensors")
 	}
 	l.Cost = cost.New(info.Cost)
 	if err := l.open(f); err != nil {
-		l.useless("%v", err)
+		l.Condemn("%v", err)
 		l.limits = wire.TokenLimits{BlockTokens: 1}
 		_ = l.open(f)
 	}
@@ -85,7 +78,7 @@ func (f *Fleet) newLane(e *Executor, info wire.ModelInfo) *Lane {
 
 // open makes the lane's index and queue.
 func (l *Lane) open(f *Fleet) (err error) {
-	if l.limits.BlockTokens == 0 && l.failure.always {
+	if l.limits.BlockTokens == 0 && l.Useless() {
 		l.limits.BlockTokens = 1
 	}
 	l.Index, err = kvcache.New(kvcache.Config{

@@ -76,10 +76,10 @@ func (f *Fleet) BeginLowest(e *Executor) {
 // models is to be loaded, and no pass that it has is the last one that some of its jobs may be in.
 func (f *Fleet) leaves(e *Executor) bool {
 	return !e.Full && !e.noRoom && len(e.Parked) == 0 && !slices.ContainsFunc(e.busy, absent) &&
-		!slices.ContainsFunc(e.keepers, absent) && len(e.awaited(f.Seconds())) == 0
+		!e.keeps() && len(e.awaited(f.Seconds())) == 0
 }
 
-func absent(l *Lane) bool { return !l.ready }
+func absent(l *Lane) bool { return !l.Ready() }
 
 // courtesy is how long a model is left where it is for jobs that may come after the last one, before it makes room for
 // lowest jobs of another model: the longer of this and so many times what it takes to load it.
@@ -91,9 +91,9 @@ const (
 // asksLowest is asks when none but lowest jobs wait for what is not there. What others have used lately stays.
 func (f *Fleet) asksLowest(e *Executor) (lanes []residency.Lane) {
 	for _, l := range e.Lanes {
-		kept := l.ready && len(l.Info.Weights) > 0 && (l.waiting > 0 || l.inUse(f.Now)) || e.ledger.Needs(f.Seconds(), l.Info.Name)
+		kept := l.Ready() && len(l.Info.Weights) > 0 && (l.waiting > 0 || l.inUse(f.Now)) || e.ledger.Needs(f.Seconds(), l.Info.Name)
 		if kept || l.Lowest.Len() > 0 {
-			lanes = append(lanes, residency.Lane{Model: l.model, Kept: kept, Work: askedLowest{f, l}})
+			lanes = append(lanes, residency.Lane{Model: l.Number(), Kept: kept, Work: askedLowest{f, l}})
 		}
 	}
 	return lanes
@@ -101,7 +101,7 @@ func (f *Fleet) asksLowest(e *Executor) (lanes []residency.Lane) {
 
 // inUse says that jobs but the lowest have come lately.
 func (l *Lane) inUse(now time.Duration) bool {
-	load := duration(float64(l.bytes()) / l.Executor.rate())
+	load := duration(l.Whole())
 	return l.used > 0 && now-l.used < max(courtesy, courtesyLoads*load)
 }
 

@@ -141,7 +141,7 @@ func (k *packing) face() {
 		return
 	}
 	for _, l := range busy {
-		if j := k.fleet.head(l, k.pass.class, 0); j != nil && l != k.lane && l.ready {
+		if j := k.fleet.head(l, k.pass.class, 0); j != nil && l != k.lane && l.Ready() {
 			q := l.queue(k.pass.class)
 			k.others = append(k.others, rival{q.Weigh(&j.Job, e.scale(l, k.pass.class, k.fleet.Seconds(), 0)), q.Len()})
 		}

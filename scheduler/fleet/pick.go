@@ -17,7 +17,7 @@ func (f *Fleet) Begin(e *Executor) {
 		f.resume(e, f.parkedBefore(e, nil))
 		return
 	}
-	if f.start(e, f.due(e), false) || e.loading != nil && !e.Info.Aside {
+	if f.start(e, f.due(e), false) || e.Device.Loading() && !e.Info.Aside {
 		return // a load takes the device's own time
 	}
 	if j := f.turn(e, live); j != nil && e.passedOver && f.beginWith(j) {
@@ -40,7 +40,7 @@ func (f *Fleet) turn(e *Executor, c class) *Job {
 	}
 	var best *Lane
 	for _, l := range line.busy {
-		if l.ready && l.queue(c).Generating() > 0 && (best == nil || l.turned < best.turned) {
+		if l.Ready() && l.queue(c).Generating() > 0 && (best == nil || l.turned < best.turned) {
 			best = l
 		}
 	}
@@ -87,7 +87,7 @@ const (
 func (f *Fleet) best(e *Executor, c class, tried map[*Lane]int) (best *Lane, isFrame bool) {
 	least, request, busy := math.Inf(1), (*Job)(nil), e.lineOf(c).busy
 	for _, l := range busy {
-		if !l.ready || tried[l] == notNow {
+		if !l.Ready() || tried[l] == notNow {
 			continue
 		}
 		j := f.head(l, c, tried[l])
@@ -110,7 +110,7 @@ func (f *Fleet) best(e *Executor, c class, tried map[*Lane]int) (best *Lane, isF
 		limit = f.urgency(best, request)
 	}
 	for _, l := range busy {
-		if !l.ready || tried[l] == notNow {
+		if !l.Ready() || tried[l] == notNow {
 			continue
 		}
 		if w, ok := l.frameWork(f.Now); ok && w.Key(0, 0) < limit {

@@ -46,7 +46,7 @@ func (f *Fleet) Sorted() []*Pool {
 func (p *Pool) elect() {
 	p.serving = p.serving[:0]
 	for _, l := range p.Lanes {
-		if l.failure.always {
+		if l.Useless() {
 			continue
 		}
 		if len(p.serving) == 0 || l.Info.Fingerprint == p.serving[0].Info.Fingerprint {
@@ -58,14 +58,14 @@ func (p *Pool) elect() {
 // open lists the lanes that take jobs now, or says why there are none.
 func (f *Fleet) open(p *Pool) (lanes []*Lane, refusal *engine.Error) {
 	for _, l := range p.serving {
-		if err := l.closed(f.Now); err != nil {
+		if err := l.Closed(f.Now); err != nil {
 			refusal = cmp.Or(refusal, err)
 			continue
 		}
 		lanes = append(lanes, l)
 	}
 	if len(p.serving) == 0 {
-		refusal = p.Lanes[0].unusable()
+		refusal = p.Lanes[0].Unusable()
 	}
 	return lanes, refusal
 }
@@ -115,8 +115,8 @@ func (p *Pool) Served(now time.Duration) wire.Served {
 	}
 	first := lanes[0]
 	s := wire.Served{
-		Name: p.Model, State: wire.ModelFailed, Executors: len(p.serving), Keep: first.keep,
-		Bytes: first.bytes(), Step: first.Info.Step, Cost: first.Info.Cost, Tensors: first.Info.Tensors,
+		Name: p.Model, State: wire.ModelFailed, Executors: len(p.serving), Keep: first.Keeping(),
+		Bytes: first.Bytes(), Step: first.Info.Step, Cost: first.Info.Cost, Tensors: first.Info.Tensors,
 	}
 	if now, known := first.Cost.Now(); known {
 		s.Cost = now
@@ -126,14 +126,14 @@ func (p *Pool) Served(now time.Duration) wire.Served {
 		s.Tokens = limitsOf(lanes)
 	}
 	for _, l := range lanes {
-		state := l.state(now)
+		state := l.State(now)
 		if better(state, s.State) {
 			s.State = state
 		}
-		if l.ready {
+		if l.Ready() {
 			s.Loaded++
 		}
-		s.Reason = cmp.Or(s.Reason, l.failure.reason)
+		s.Reason = cmp.Or(s.Reason, l.Reason())
 	}
 	return s
 }

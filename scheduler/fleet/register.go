@@ -6,13 +6,12 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
-	"github.com/prefillonly/prefillonly/scheduler/residency"
+	"github.com/prefillonly/prefillonly/scheduler/supply"
 )
 
 // Add registers an executor by what it says of itself.
 func (f *Fleet) Add(p *Peer, info *wire.ExecutorInfo) *Executor {
-	e := &Executor{Peer: p, salt: hashName(p.Name.Name)}
-	e.memory = residency.New(0, !info.Aside)
+	e := &Executor{Peer: p, Device: supply.New(p.Name.Name, info.Aside), salt: hashName(p.Name.Name)}
 	p.Executor = e
 	f.Executors = append(f.Executors, e)
 	f.Tell(e, info)
@@ -22,17 +21,14 @@ func (f *Fleet) Add(p *Peer, info *wire.ExecutorInfo) *Executor {
 // Tell takes in what an executor says of itself. It returns the jobs of models that are gone, or are others now, for
 // which places are to be found; their passes are aborted.
 func (f *Fleet) Tell(e *Executor, info *wire.ExecutorInfo) (displaced []*Job) {
-	known := e.Info.Weights
-	e.Info = *info
-	e.resize(known)
-	e.users = append(e.users, make([][]*Lane, max(len(info.Weights)-len(e.users), 0))...)
+	known := e.Device.Tell(info)
 	old := e.Lanes
 	e.Lanes = nil
-	var gone []*Lane
+	var gone []*supply.Model
 	for _, l := range old {
 		if i := slices.IndexFunc(info.Models, func(m wire.ModelInfo) bool { return m.Name == l.Info.Name && l.is(&m) }); i < 0 {
 			displaced = append(displaced, f.removeLane(l)...)
-			gone = append(gone, l)
+			gone = append(gone, &l.Model)
 		}
 	}
 	for _, m := range info.Models {
@@ -46,39 +42,13 @@ func (f *Fleet) Tell(e *Executor, info *wire.ExecutorInfo) (displaced []*Job) {
 			f.addLane(e, m)
 		}
 	}
-	for _, l := range gone { // what they share with new ones stays
-		for _, c := range e.memory.Remove(l.model) {
-			e.stray = append(e.stray, uint32(c))
-		}
-	}
-	for i := len(known); i < len(info.Weights); i++ {
-		if info.Weights[i].Resident && !e.memory.Loaded(residency.Chunk(i)) {
-			e.stray = append(e.stray, uint32(i))
-		}
-	}
+	e.Device.Found(known, gone)
 	for _, l := range e.Lanes {
-		if !l.failure.always {
-			l.settle()
-		}
+		l.Settle()
 	}
 	e.setAging(f.Fairness)
 	f.Models++
 	return displaced
-}
-
-// resize tells the memory how much room there is, and how large pieces are, where that is not as it was.
-func (e *Executor) resize(known []wire.Weight) {
-	capacity := int64(unbounded)
-	if e.Info.Memory > 0 {
-		capacity = int64(min(e.Info.Memory, unbounded))
-	}
-	e.memory.SetCapacity(capacity)
-	e.memory.SetRate(e.rate())
-	for i, w := range known {
-		if i < len(e.Info.Weights) && e.Info.Weights[i].Bytes != w.Bytes {
-			e.memory.Resize(residency.Chunk(i), int64(min(e.Info.Weights[i].Bytes, unbounded)))
-		}
-	}
 }
 
 // is says whether a lane is that of a model as it is told now: the same jobs are done with the same pages.
@@ -105,8 +75,7 @@ func uncounted(t *wire.TensorLimits) *wire.TensorLimits {
 func (f *Fleet) addLane(e *Executor, m wire.ModelInfo) {
 	l := f.newLane(e, m)
 	e.Lanes = append(e.Lanes, l)
-	l.Pool = f.Pool(m.Name)
-	f.furnish(l)
+	e.Device.Add(&l.Model)
 	l.Pool.Known = true
 	l.Pool.Lanes = append(l.Pool.Lanes, l)
 	l.Pool.elect()
@@ -125,9 +94,9 @@ func (f *Fleet) renew(l *Lane, m wire.ModelInfo) (displaced []*Job) {
 	old := l.Info
 	l.Info = m
 	if !slices.Equal(old.Weights, m.Weights) || old.Work != m.Work {
-		f.refurnish(l)
+		l.Executor.Device.Renew(&l.Model, l.passes())
 	}
-	if l.failure.always && l.waiting+l.Lowest.Len() > 0 {
+	if l.Useless() && l.waiting+l.Lowest.Len() > 0 {
 		l.Pool.elect()
 		return f.Empty(l)
 	}
@@ -146,6 +115,16 @@ func (f *Fleet) renew(l *Lane, m wire.ModelInfo) (displaced []*Job) {
 	return nil
 }
 
+// passes is how many passes the lane has.
+func (l *Lane) passes() (n int) {
+	for _, p := range l.Executor.Passes() {
+		if p.Lane == l {
+			n++
+		}
+	}
+	return n
+}
+
 // removeLane removes a lane from its executor and its pool, aborts its passes and returns its jobs. Its weights stay.
 func (f *Fleet) removeLane(l *Lane) []*Job {
 	e := l.Executor
@@ -156,15 +135,7 @@ func (f *Fleet) removeLane(l *Lane) []*Job {
 		}
 	}
 	f.forgetLane(l)
-	isIt := func(o *Lane) bool { return o == l }
-	if e.loadFor == l {
-		e.loadFor = nil
-	}
-	e.loaded, e.keepers = slices.DeleteFunc(e.loaded, isIt), slices.DeleteFunc(e.keepers, isIt)
-	for i := range e.users {
-		e.users[i] = slices.DeleteFunc(e.users[i], isIt)
-	}
-	_ = e.memory.SetKeep(l.model, false)
+	e.Device.Remove(&l.Model)
 	return jobs
 }
 

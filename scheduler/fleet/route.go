@@ -139,9 +139,8 @@ func (f *Fleet) promised(j *Job, l *Lane) (float64, *engine.Error) {
 	if l.Executor.ledger.Holds(j.stream()) {
 		return -1, nil
 	}
-	if need, fits := f.beside(l); !fits {
-		return 0, comeBack(time.Second, "model %q and others with promised deadlines would take %s, %s has %s",
-			l.Info.Name, size(int64(need)), l.Executor.Peer.Name.Name, size(int64(l.Executor.Info.Memory)))
+	if err := l.Crowded(f.promises(l.Executor)); err != nil {
+		return 0, comeBack(time.Second, "%v", err)
 	}
 	return l.Executor.ledger.Use(f.Seconds()), nil
 }
@@ -149,7 +148,7 @@ func (f *Fleet) promised(j *Job, l *Lane) (float64, *engine.Error) {
 // finish predicts the seconds until a job would be done in a lane, its own work weighed by
 // locality where that counts. Beyond the limit it need not be exact.
 func (f *Fleet) finish(j *Job, l *Lane, limit float64) float64 {
-	seconds := l.Executor.load(f.Now, j.class) + l.loading()
+	seconds := l.Executor.load(f.Now, j.class) + l.Missing()
 	if f.Routing == RoutePrefix && seconds < limit {
 		f.mark(j, l)
 		todo := j.Size(0).Alone()
@@ -274,7 +273,7 @@ func (f *Fleet) Steal(e *Executor) {
 		}
 		for _, p := range pools {
 			i := slices.IndexFunc(p.serving, func(l *Lane) bool { return l.Executor == e })
-			if i >= 0 && p.serving[i].closed(f.Now) == nil && f.stealFor(p.serving[i], c) {
+			if i >= 0 && p.serving[i].Closed(f.Now) == nil && f.stealFor(p.serving[i], c) {
 				return
 			}
 		}
@@ -300,7 +299,7 @@ func (f *Fleet) stealFor(l *Lane, c class) bool {
 		q = q.Older() // its pages are there
 	}
 	j := of(q)
-	if j == nil || f.unfit(j, l) != nil || l.loading()+l.Cost.Seconds(j.Size(0).Alone()) >= most {
+	if j == nil || f.unfit(j, l) != nil || l.Missing()+l.Cost.Seconds(j.Size(0).Alone()) >= most {
 		return false
 	}
 	f.take(j)
@@ -376,7 +375,7 @@ func (f *Fleet) PredictedWait(model string) time.Duration {
 	}
 	least := math.Inf(1)
 	for _, l := range p.serving {
-		least = min(least, l.Executor.load(f.Now, live)+l.loading())
+		least = min(least, l.Executor.load(f.Now, live)+l.Missing())
 	}
 	return duration(least)
 }

@@ -16,19 +16,13 @@ func (f *Fleet) Set(model string, unload bool) *engine.Error {
 		return engine.Errorf(engine.CodeUnavailable, "no executor has model %q", model)
 	}
 	if len(p.serving) == 0 {
-		return p.Lanes[0].unusable()
-	}
-	keep := wire.KeepAlways
-	if unload {
-		keep = wire.KeepOnDemand
+		return p.Lanes[0].Unusable()
 	}
 	f.Models++
 	for _, l := range p.serving {
-		if err := l.Keep(keep); err != nil {
+		if err := l.Model.Set(unload); err != nil {
 			return engine.Errorf(engine.CodeUnavailable, "model %q cannot be kept on %s: %v", model, l.Executor.Peer.Name.Name, err)
 		}
-		l.unloading = unload
-		l.failure.until = 0
 		if unload { // streams that were promised their deadlines would have it loaded again
 			l.Executor.ledger.Forget(model)
 		}
@@ -43,13 +37,14 @@ func (f *Fleet) IsSet(model string, unload bool) (done bool, err *engine.Error) 
 		return true, engine.Errorf(engine.CodeUnavailable, "no executor has model %q any more", model)
 	}
 	for _, l := range p.serving {
-		switch {
-		case unload && !l.idle():
+		if unload && !l.idle() {
 			return false, nil
-		case !unload && f.Now < l.failure.until:
-			return true, l.unusable()
-		case !unload && !l.ready:
-			return false, nil
+		}
+		if unload {
+			continue
+		}
+		if loaded, err := l.IsLoaded(f.Now); !loaded {
+			return err != nil, err
 		}
 	}
 	return true, nil
@@ -57,7 +52,7 @@ func (f *Fleet) IsSet(model string, unload bool) (done bool, err *engine.Error) 
 
 // idle says that nothing is to be done in a lane, nor on the way to it.
 func (l *Lane) idle() bool {
-	if l.waiting+l.Lowest.Len() > 0 || l.Executor.loadFor == l {
+	if l.waiting+l.Lowest.Len() > 0 || l.Comes() {
 		return false
 	}
 	for _, p := range l.Executor.Passes() {
@@ -73,7 +68,7 @@ func (f *Fleet) Reopen(model string) {
 	f.Models++
 	if p := f.Pools[model]; p != nil {
 		for _, l := range p.Lanes {
-			l.unloading = false
+			l.Reopen()
 		}
 	}
 }
@@ -123,7 +118,7 @@ func (f *Fleet) Counters() wire.Stats {
 	for _, e := range f.Executors {
 		if len(e.Info.Weights) > 0 {
 			s.WeightBytes += e.Info.Memory
-			s.WeightUsed += uint64(e.memory.Used()) - e.area
+			s.WeightUsed += e.Device.Used()
 		}
 	}
 	return s

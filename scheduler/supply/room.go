@@ -1,0 +1,86 @@
+package supply
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/scheduler/residency"
+)
+
+// Begin makes room for a pass of a model, given what is asked of others, and holds its weights until End. It says what
+// is to be dropped before, and whether there is such room. Unused says that the pass does not count as a use of the
+// model.
+func (d *Device) Begin(m *Model, unused bool, asked func() []residency.Lane) (drop []uint32, ok bool) {
+	area := max(m.Info.Work, d.area) - d.area
+	var lanes []residency.Lane
+	if d.memory.Free() < int64(area) {
+		lanes = asked()
+	}
+	begin := d.memory.Begin
+	if unused {
+		begin = d.memory.BeginUnused
+	}
+	evict, ok := begin(m.number, int64(area), lanes)
+	if !ok {
+		return nil, false
+	}
+	d.area += area
+	return d.dropped(evict), true
+}
+
+// End gives back what Begin took. The passes that are left work in so many bytes at most.
+func (d *Device) End(m *Model, work uint64) {
+	d.memory.End(m.number, int64(d.area-work))
+	d.area = work
+}
+
+// beside says what the weights and work areas of a model, of those to be kept and of those with promised deadlines take
+// together, and whether there is so much.
+func (m *Model) beside(promised func(model string) bool) (need uint64, fits bool) {
+	d := m.device
+	counted := make(map[uint32]bool, len(m.Info.Weights))
+	work := uint64(0)
+	for _, o := range d.models {
+		if o != m && !o.Kept() && !promised(o.Info.Name) || o.failure.always {
+			continue
+		}
+		work = max(work, o.Info.Work)
+		for _, w := range o.Info.Weights {
+			if !counted[w] {
+				counted[w] = true
+				need += d.Info.Weights[w].Bytes
+			}
+		}
+	}
+	need += work
+	return need, d.Info.Memory == 0 || need <= d.Info.Memory
+}
+
+// Crowded says why a model finds no room beside those to be kept and those with promised deadlines; nil if it does.
+func (m *Model) Crowded(promised func(model string) bool) error {
+	need, fits := m.beside(promised)
+	if fits {
+		return nil
+	}
+	return fmt.Errorf("model %q and others with promised deadlines would take %s, %s has %s",
+		m.Info.Name, size(int64(need)), m.device.Name, size(int64(m.device.Info.Memory)))
+}
+
+// Stuck notes since when a model for which jobs may wait has no room beside those with promised deadlines, and says why
+// after some time.
+func (m *Model) Stuck(now time.Duration, waits bool, promised func(model string) bool, after time.Duration) *engine.Error {
+	need, fits := m.beside(promised)
+	if fits || !waits {
+		m.stuck = 0
+		return nil
+	}
+	if m.stuck == 0 {
+		m.stuck = max(now, 1)
+	}
+	if now-m.stuck < after {
+		return nil
+	}
+	return engine.Errorf(engine.CodeUnavailable, "model %q and those with promised deadlines need %s, %s has %s: it has had no room for %v",
+		m.Info.Name, size(int64(need)), m.device.Name, size(int64(m.device.Info.Memory)), now-m.stuck)
+}
