@@ -178,7 +178,7 @@ func (c *Core) reset(from PeerID, serial uint64) {
 	done := &wire.ResetDone{Serial: serial}
 	for _, e := range c.fleet.Executors {
 		for _, l := range e.Lanes {
-			dropped, held := c.fleet.Clear(l)
+			dropped, held := l.Cache.Clear()
 			done.Dropped += dropped
 			done.Held += held
 		}

@@ -309,8 +309,8 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("cancel of the running job sent %+v, want an abort and the run of job 3", out)
 	}
 	w.step("cpu", answer(runs(out)[0], time.Second))
-	if l := w.core.fleet.Executors[0].Lanes[0]; len(w.core.jobs) != 0 || l.Queue.Len() != 0 || l.Index.Used() != 10 {
-		t.Errorf("%d jobs, %d queued, %d pages used after all", len(w.core.jobs), l.Queue.Len(), l.Index.Used())
+	if l := w.core.fleet.Executors[0].Lanes[0]; len(w.core.jobs) != 0 || l.Queue.Len() != 0 || l.Cache.Index.Used() != 10 {
+		t.Errorf("%d jobs, %d queued, %d pages used after all", len(w.core.jobs), l.Queue.Len(), l.Cache.Index.Used())
 	}
 }
 
@@ -345,7 +345,7 @@ func TestGeneration(t *testing.T) {
 			t.Fatalf("pass %d is %+v", i+1, it)
 		}
 	}
-	if n := w.core.fleet.Executors[0].Lanes[0].Index.Used(); n != 2 {
+	if n := w.core.fleet.Executors[0].Lanes[0].Cache.Index.Used(); n != 2 {
 		t.Errorf("%d pages are used after the job, want the prompt's two full blocks", n)
 	}
 	run = runs(w.submit("web", &submission{Job: 2, Tokens: tokens(1, 10), MaxTokens: 9, StopTokens: []engine.TokenID{7}}))[0]

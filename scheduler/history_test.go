@@ -405,7 +405,7 @@ func (r rescan) Class(j *queue.Job, _ *cost.Model) int {
 func (r rescan) Score(class int, _, now float64) float64 {
 	j := r.jobs[class]
 	model, age := &j.Lane.Cost, r.lambda*(now-j.Aged)
-	device, all := j.Lane.Index.Reach(j.Chain[:j.Usable()])
+	device, all := j.Lane.Cache.Index.Reach(j.Chain[:j.Usable()])
 	computing := model.Units(j.Size(device * j.ChainOf))
 	loading := model.Units(j.Size(all*j.ChainOf)) + model.Load*float64(all-device)
 	return min(computing, loading) - age

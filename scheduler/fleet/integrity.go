@@ -67,7 +67,7 @@ func (f *Fleet) checkLane(l *Lane) error {
 			return err
 		}
 	}
-	return l.Index.CheckIntegrity(leases)
+	return l.Cache.Index.CheckIntegrity(leases)
 }
 
 func (f *Fleet) checkExecutor(e *Executor) error {

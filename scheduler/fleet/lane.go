@@ -7,9 +7,8 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
-	"github.com/prefillonly/prefillonly/scheduler/events"
+	"github.com/prefillonly/prefillonly/scheduler/pages"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 	"github.com/prefillonly/prefillonly/scheduler/residency"
 	"github.com/prefillonly/prefillonly/scheduler/supply"
@@ -21,10 +20,9 @@ type Lane struct {
 	Executor *Executor
 	Pool     *Pool
 	Cost     cost.Model
-	Index    *kvcache.Index // without pages where the model has no prefix cache
-	Queue    *queue.Queue   // of requests but the lowest
-	Lowest   *queue.Queue   // of requests of engine.Lowest
-	Cache    events.Cache   // Index, as events name it
+	Cache    *pages.Cache
+	Queue    *queue.Queue // of requests but the lowest
+	Lowest   *queue.Queue // of requests of engine.Lowest
 
 	limits  wire.TokenLimits // of a model of tensors none but those that it makes no use of
 	most    int              // jobs in a pass
@@ -32,7 +30,6 @@ type Lane struct {
 	frames  frames           // of streams, that are promised nothing
 	waiting int              // jobs but the lowest, frames with and without a promise included
 	marked  uint64           // by the last job of which a prefix may be here; see Fleet.mark
-	saves   []wire.Copy      // that go with the next pass
 	blocked [classes]*Job    // wait for pages that other jobs hold; see lease
 	turned  wire.PassID      // the last pass that began with a job that generates
 	longest float64          // seconds that its passes have taken lately at most
@@ -76,26 +73,23 @@ func (f *Fleet) newLane(e *Executor, info wire.ModelInfo) *Lane {
 	return l
 }
 
-// open makes the lane's index and queue.
+// open makes the lane's cache and queues.
 func (l *Lane) open(f *Fleet) (err error) {
 	if l.limits.BlockTokens == 0 && l.Useless() {
 		l.limits.BlockTokens = 1
 	}
-	l.Index, err = kvcache.New(kvcache.Config{
-		BlockTokens: l.limits.BlockTokens, NumBlocks: l.limits.NumBlocks, HostBlocks: l.limits.HostBlocks, Eviction: f.Eviction,
-	})
-	if err != nil {
+	if l.Cache, err = pages.New(l.Info.Name, l.limits, f.Eviction, &f.Events, &l.Pool.Stats); err != nil {
 		return err
 	}
-	l.Cache = events.Cache{Model: l.Info.Name, BlockTokens: l.limits.BlockTokens}
 	l.newQueues(f.Policy)
 	return nil
 }
 
 // newQueues has requests wait in new queues.
 func (l *Lane) newQueues(p queue.Policy) {
-	l.Queue = queue.New(p, &l.Cost, l.Index, l.limits.BlockTokens)
-	l.Lowest = queue.New(p, &l.Cost, l.Index, l.limits.BlockTokens)
+	l.Queue = queue.New(p, &l.Cost, l.Cache.Index, l.limits.BlockTokens)
+	l.Lowest = queue.New(p, &l.Cost, l.Cache.Index, l.limits.BlockTokens)
+	l.Cache.Follow(l.Queue, l.Lowest)
 }
 
 // push puts a job among those that wait in its lane, and take takes one out.
@@ -205,66 +199,30 @@ func (f *Fleet) lease(j *Job) bool {
 		return true
 	}
 	l := j.Lane
-	lease, moves := f.acquire(j)
-	for lease == nil && j.class == live && f.spare(l) {
-		lease, moves = f.acquire(j)
+	found, ok := f.acquire(j)
+	for !ok && j.class == live && f.spare(l) {
+		found, ok = f.acquire(j)
 	}
-	if lease == nil {
+	if !ok {
 		l.blocked[j.class], j.blocked = j, true
 		return false
 	}
 	if j.blocked {
 		l.blocked[j.class], j.blocked = nil, false
 	}
-	l.Pool.Stats.Evictions += uint64(len(moves.Evicted))
-	l.evicted(moves.Evicted, moves.Lost)
-	l.saves = appendSaves(l.saves, moves.Saves)
-	f.Events.Moved(l.Cache, &moves)
-	j.Lease, j.Filled = lease, false
-	j.Cached, j.Loads, j.Part = lease.Cached(), len(lease.Loads), lease.Part.Tokens
-	j.countHits()
+	if j.Generated() == 0 {
+		j.Hits = found
+	}
 	return true
 }
 
-// acquire asks the lane's index for a job's pages. A lowest job leaves those to others who wait for some.
-func (f *Fleet) acquire(j *Job) (*kvcache.Lease, kvcache.Moves) {
-	l, q := j.Lane, j.Lane.queue(j.class)
-	r := kvcache.Request{
-		Chain: j.Chain, Reuse: j.Usable(), Load: j.Loads > 0, Fill: len(j.Chain), Pages: j.pages(f.FullKV, l.limits.BlockTokens),
-		Shared: q.Shared(j.Chain, j.Cached),
-		Wanted: q.Wanted, Sequence: j.Compared(),
+// acquire asks the lane's cache for a job's pages. A lowest job leaves those to others who wait for some.
+func (f *Fleet) acquire(j *Job) (found int, ok bool) {
+	l, own := j.Lane, j.pages(f.FullKV, j.Lane.limits.BlockTokens)
+	if j.class == lowest && own > 0 && l.blocked[live] != nil {
+		return 0, false
 	}
-	if j.class == lowest {
-		if r.Lowest = true; r.Pages > 0 && l.blocked[live] != nil {
-			return nil, kvcache.Moves{}
-		}
-		r.Wanted = func(h kvcache.Hash) bool { return l.Queue.Wanted(h) || l.Lowest.Wanted(h) }
-	}
-	return l.Index.Acquire(r)
-}
-
-// evicted has the lane's queues follow blocks that left the device.
-func (l *Lane) evicted(hashes, lost []kvcache.Hash) {
-	for c := range classes {
-		l.queue(c).Evicted(hashes, lost)
-	}
-}
-
-// countHits counts what a job's lease has found in the cache.
-func (j *Job) countHits() {
-	found, loaded := j.Lease.Reused*j.ChainOf+j.Lease.Part.Tokens, len(j.Lease.Loads)*j.ChainOf
-	if !j.AsksWhole() {
-		s := &j.Pool.Stats
-		s.PrefixQueries += uint64(j.Len())
-		s.PrefixHits += uint64(found)
-		if j.Lane.limits.HostBlocks > 0 {
-			s.HostQueries += uint64(j.Len() - found)
-			s.HostHits += uint64(loaded)
-		}
-	}
-	if j.Generated() == 0 {
-		j.Hits = found + loaded
-	}
+	return l.Cache.Lease(&j.Job, own, j.class == lowest, l.queue(j.class))
 }
 
 // weights names the model and its weights.
@@ -278,27 +236,11 @@ func (f *Fleet) KeepScores(j *Job, found engine.Output) {
 }
 
 // Commit makes the blocks that a job's pass has filled matchable.
-func (f *Fleet) Commit(j *Job) {
-	stored := j.Lane.Index.Commit(j.Lease)
-	for c := range classes {
-		j.Lane.queue(c).Stored(stored.Hashes)
-	}
-	f.Events.Stored(j.Lane.Cache, j.Asks.IDs, j.Submit.Salt, stored)
-}
+func (f *Fleet) Commit(j *Job) { j.Lane.Cache.Commit(&j.Job, j.Submit.Salt) }
 
 // Release gives a job's pages back.
 func (j *Job) Release() {
-	if j.Lease != nil {
-		j.Lane.Index.Release(j.Lease)
-		j.Lease = nil
+	if j.Lane != nil {
+		j.Lane.Cache.Release(&j.Job)
 	}
-}
-
-// Clear drops what the lane's cache holds, but for what jobs hold of it.
-func (f *Fleet) Clear(l *Lane) (dropped, held int) {
-	cleared := l.Index.Clear()
-	l.evicted(cleared.Device, cleared.Lost)
-	f.Events.Emptied(l.Cache, cleared.Host, cleared.Device)
-	l.Pool.Stats.Evictions += uint64(len(cleared.Device))
-	return len(cleared.Device) + len(cleared.Host), cleared.Held
 }

@@ -59,7 +59,7 @@ func (k *packing) addByPolicy(rows int) {
 		if j == nil || j.Deaths > 0 || k.rows+mostRows(j) > rows || j.class == live && k.fleet.parkedBefore(k.lane.Executor, j) >= 0 {
 			return
 		}
-		if j.Loads > 0 && k.lane.Index.Available() < j.Cached {
+		if j.Loads > 0 && k.lane.Cache.Index.Available() < j.Cached {
 			return // there may be no room for what it is to load, and it would compute that
 		}
 		// A prefix that this pass is about to fill, or load, is cheaper to read from the next one.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
+	"github.com/prefillonly/prefillonly/scheduler/pages"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
 
@@ -202,15 +203,14 @@ func (f *Fleet) run(e *Executor, p *Pass, nested bool) {
 	p.ID = wire.PassID(f.passes)
 	p.Started = f.Now
 	l := p.Lane
-	run := &wire.Run{Pass: p.ID, Model: l.Info.Name, Nested: nested, Lowest: p.class == lowest, Saves: l.saves, Items: make([]wire.RunItem, len(p.Items))}
-	l.saves = nil
+	run := &wire.Run{Pass: p.ID, Model: l.Info.Name, Nested: nested, Lowest: p.class == lowest, Saves: l.Cache.Saves(), Items: make([]wire.RunItem, len(p.Items))}
 	p.Work = cost.Work{Passes: 1}
 	generates := p.Items[0].Continues()
 	for i, j := range p.Items {
 		w := j.Size(j.CachedTokens())
 		if !j.Continues() {
 			w.Loads = float64(len(j.Lease.Loads))
-			run.Loads = appendLoads(run.Loads, j.Lease.Loads)
+			run.Loads = pages.AppendLoads(run.Loads, &j.Job)
 		}
 		p.Work.Add(w)
 		run.Items[i] = wire.RunItem{Job: j.Submit.ID, Work: j.item()}

@@ -53,7 +53,7 @@ func (p *places) sweep(gone *Lane) {
 
 // begun says whether a prompt that begins with a block is waiting here, running or in the cache.
 func (l *Lane) begun(h kvcache.Hash) bool {
-	if _, cached := l.Index.Reach([]kvcache.Hash{h}); cached > 0 || l.Queue.Begins(h) || l.Lowest.Begins(h) {
+	if _, cached := l.Cache.Index.Reach([]kvcache.Hash{h}); cached > 0 || l.Queue.Begins(h) || l.Lowest.Begins(h) {
 		return true
 	}
 	for _, p := range l.Executor.Passes() {

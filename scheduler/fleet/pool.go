@@ -98,8 +98,8 @@ func (p *Pool) Gauges() wire.ModelStats {
 				s.Running += len(ps.Items)
 			}
 		}
-		used += l.Index.Used()
-		blocks += l.Index.Blocks()
+		used += l.Cache.Index.Used()
+		blocks += l.Cache.Index.Blocks()
 	}
 	if blocks > 0 {
 		s.CacheUsed = float64(used) / float64(blocks)

@@ -80,8 +80,8 @@ func (f *Fleet) addLane(e *Executor, m wire.ModelInfo) {
 	l.Pool.Lanes = append(l.Pool.Lanes, l)
 	l.Pool.elect()
 	if l.Info.Tokens != nil {
-		l.Cache.Rank = f.freeRank(l)
-		f.Events.Cleared(l.Cache)
+		l.Cache.Name.Rank = f.freeRank(l)
+		f.Events.Cleared(l.Cache.Name)
 	}
 }
 
@@ -146,7 +146,7 @@ func (f *Fleet) forgetLane(l *Lane) {
 	p.places.sweep(l)
 	p.elect()
 	if l.Info.Tokens != nil {
-		f.Events.Cleared(l.Cache)
+		f.Events.Cleared(l.Cache.Name)
 	}
 }
 
@@ -167,7 +167,7 @@ func (f *Fleet) freeRank(of *Lane) int {
 	for _, e := range f.Executors {
 		for _, l := range e.Lanes {
 			if l != of && l.Info.Tokens != nil {
-				taken[l.Cache.Rank] = true
+				taken[l.Cache.Name.Rank] = true
 			}
 		}
 	}

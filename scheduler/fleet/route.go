@@ -9,7 +9,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
 
@@ -195,19 +194,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// hash computes a job's block chain for a lane's block size.
+// hash computes a job's block chain for a lane's block size, and finds what is known of it.
 func (f *Fleet) hash(j *Job, l *Lane) {
-	j.Parts = l.limits.CopiesParts
-	if j.ChainOf == l.limits.BlockTokens {
-		return
-	}
-	j.ChainOf = l.limits.BlockTokens
-	j.Chain, j.Root = nil, kvcache.Hash{}
-	if f.PrefixCaching && l.limits.NumBlocks > 0 {
-		keys := kvcache.Keys{Salt: j.Submit.Salt}
-		j.Chain, j.Root = f.hasher.Chain(j.Asks.IDs, j.ChainOf, keys), f.hasher.Root(keys)
-	}
-	if j.Asks.Ask.PromptLogprobs {
+	anew := l.Cache.Chain(&f.hasher, &j.Job, j.Submit.Salt, f.PrefixCaching)
+	if anew && j.Asks.Ask.PromptLogprobs {
 		j.known = f.Scores.Known(l.weights(), j.Chain, j.Asks.Ask.PromptTop)
 		j.Known = len(j.known) * j.ChainOf
 	}
