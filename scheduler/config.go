@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 	"github.com/prefillonly/prefillonly/scheduler/fleet"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
@@ -95,14 +96,14 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// options are what of a valid Config is the fleet's.
-func (c Config) options() (fleet.Options, error) {
+// options are what of a valid Config executors go by.
+func (c Config) options() (dispatch.Options, error) {
 	if err := c.Validate(); err != nil {
-		return fleet.Options{}, err
+		return dispatch.Options{}, err
 	}
 	p, err := queue.NewPolicy(c.Policy, c.Fairness)
-	return fleet.Options{
-		Policy: p, Fairness: c.Fairness, UserFairness: c.UserFairness, Routing: c.Routing, PrefixCaching: c.PrefixCaching,
+	return dispatch.Options{
+		Policy: p, Fairness: c.Fairness, UserFairness: c.UserFairness, PrefixCaching: c.PrefixCaching,
 		FullKV: c.FullKV, Eviction: c.Eviction, MaxPassItems: c.MaxPassItems, MaxPaused: c.MaxPaused,
 	}, err
 }

@@ -14,15 +14,16 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 	"github.com/prefillonly/prefillonly/scheduler/events"
 	"github.com/prefillonly/prefillonly/scheduler/fleet"
 )
 
 // PeerID is the address of a peer on the scheduler's connection.
-type PeerID = fleet.PeerID
+type PeerID = dispatch.PeerID
 
 // Envelope is a message on its way out.
-type Envelope = fleet.Envelope
+type Envelope = dispatch.Envelope
 
 // Core is the scheduler without goroutine, clock and socket. It is not safe for concurrent use.
 type Core struct {
@@ -30,12 +31,12 @@ type Core struct {
 	epoch     uint64
 	fleet     *fleet.Fleet
 	ticked    time.Duration // when the last Tick came
-	peers     map[PeerID]*fleet.Peer
-	named     map[fleet.PeerName]*fleet.Peer
+	peers     map[PeerID]*peer
+	named     map[peerName]*peer
 	opening   map[string]opening // by name
 	losses    uint64             // times that a peer was lost
-	frontends []*fleet.Frontend  // in the order of registration
-	jobs      map[engine.JobID]*fleet.Job
+	frontends []*peer            // in the order of registration
+	jobs      map[engine.JobID]*dispatch.Job
 	settings  []setting // of models, that are not answered yet
 }
 
@@ -46,9 +47,9 @@ func NewCore(cfg Config, epoch uint64) (*Core, error) {
 		return nil, err
 	}
 	return &Core{
-		cfg: cfg, epoch: epoch, fleet: fleet.New(options, epoch),
-		peers: map[PeerID]*fleet.Peer{}, named: map[fleet.PeerName]*fleet.Peer{}, opening: map[string]opening{},
-		jobs: map[engine.JobID]*fleet.Job{},
+		cfg: cfg, epoch: epoch, fleet: fleet.New(options, cfg.Routing, epoch),
+		peers: map[PeerID]*peer{}, named: map[peerName]*peer{}, opening: map[string]opening{},
+		jobs: map[engine.JobID]*dispatch.Job{},
 	}, nil
 }
 
@@ -62,7 +63,7 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 	f.Now = max(f.Now, now)
 	f.Out, f.Events.Events = f.Out[:0], f.Events.Events[:0]
 	if p := c.peers[from]; p != nil {
-		p.Heard = f.Now
+		p.heard = f.Now
 	}
 	switch m := msg.(type) {
 	case *wire.Hello:
@@ -113,9 +114,9 @@ func (c *Core) tick() {
 	c.ticked = f.Now
 	for _, p := range c.peersInOrder() {
 		if asleep {
-			p.Heard = f.Now
+			p.heard = f.Now
 		}
-		if f.Now-p.Heard >= c.cfg.PeerTimeout {
+		if f.Now-p.heard >= c.cfg.PeerTimeout {
 			c.lost(p)
 		}
 	}
@@ -124,7 +125,7 @@ func (c *Core) tick() {
 	}
 	f.Trim()
 	for _, e := range f.Executors {
-		f.Tend(e)
+		e.Tend()
 		c.giveUp(e)
 		c.dispatch(e)
 	}
@@ -134,7 +135,7 @@ func (c *Core) tick() {
 // expire drops the jobs whose time has passed before they were started.
 func (c *Core) expire() {
 	for j := c.fleet.Expired(); j != nil; j = c.fleet.Expired() {
-		c.fail(j, c.fleet.TooLate(j))
+		c.fail(j, c.tooLate(j))
 	}
 }
 
@@ -148,10 +149,10 @@ func (c *Core) expireOrphans(p *fleet.Pool) {
 }
 
 // giveUp answers the jobs of models for which an executor has had no room for too long.
-func (c *Core) giveUp(e *fleet.Executor) {
+func (c *Core) giveUp(e *dispatch.Executor) {
 	for _, l := range slices.Clone(e.Busy()) {
-		if err := c.fleet.Stuck(l, c.cfg.UnavailableAfter); err != nil {
-			for _, j := range c.fleet.Empty(l) {
+		if err := l.Stuck(c.cfg.UnavailableAfter); err != nil {
+			for _, j := range fleet.Empty(l) {
 				c.fail(j, err)
 			}
 		}
@@ -159,20 +160,20 @@ func (c *Core) giveUp(e *fleet.Executor) {
 }
 
 // executorAt is the executor with an address; nil if there is none.
-func (c *Core) executorAt(id PeerID) *fleet.Executor {
+func (c *Core) executorAt(id PeerID) *dispatch.Executor {
 	if p := c.peers[id]; p != nil {
-		return p.Executor
+		return p.executor
 	}
 	return nil
 }
 
-func (c *Core) peersInOrder() []*fleet.Peer {
-	return slices.SortedFunc(maps.Values(c.peers), func(a, b *fleet.Peer) int { return cmp.Compare(a.ID, b.ID) })
+func (c *Core) peersInOrder() []*peer {
+	return slices.SortedFunc(maps.Values(c.peers), func(a, b *peer) int { return cmp.Compare(a.id, b.id) })
 }
 
 // reset empties the prefix caches of all that no job holds, for a frontend.
 func (c *Core) reset(from PeerID, serial uint64) {
-	if p := c.peers[from]; p == nil || p.Frontend == nil {
+	if p := c.peers[from]; p == nil || p.frontend == nil {
 		return
 	}
 	done := &wire.ResetDone{Serial: serial}

@@ -14,7 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
-	"github.com/prefillonly/prefillonly/scheduler/fleet"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
 
@@ -392,13 +392,13 @@ func (h *history) check() {
 // cache as it is. Each job is in a class of its own, so that the queue asks for the score of each.
 type rescan struct {
 	lambda float64
-	jobs   map[int]*fleet.Job
+	jobs   map[int]*dispatch.Job
 }
 
 func (r rescan) Key(*queue.Job, *cost.Model) float64 { return 0 }
 
 func (r rescan) Class(j *queue.Job, _ *cost.Model) int {
-	r.jobs[int(j.Order)] = j.Of.(*fleet.Job)
+	r.jobs[int(j.Order)] = j.Of.(*dispatch.Job)
 	return int(j.Order)
 }
 
@@ -427,7 +427,7 @@ func TestChoicesEqualFullRescan(t *testing.T) {
 		cfg.Fairness = 512
 		cfg.Routing = []string{RoutePrefix, RouteUser, RouteLoad}[rng.IntN(3)]
 		cfg.MaxPassItems = 1 + rng.IntN(4)
-		h := newHistory(t, rng, cfg, rescan{cfg.Fairness, map[int]*fleet.Job{}})
+		h := newHistory(t, rng, cfg, rescan{cfg.Fairness, map[int]*dispatch.Job{}})
 		if rng.IntN(2) == 0 {
 			h.info.CostToken, h.info.CostPair = time.Second, 1.0/1024 // floats add their multiples exactly
 		}

@@ -5,23 +5,24 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 	"github.com/prefillonly/prefillonly/scheduler/fleet"
 )
 
 // setting is a SetModel that is not answered yet.
 type setting struct {
-	from *fleet.Frontend
+	from *peer
 	wire.SetModel
 }
 
 // loaded takes the answer to a Load. Jobs of a model that could not be loaded go elsewhere, or are answered why.
-func (c *Core) loaded(e *fleet.Executor, m *wire.Loaded) {
+func (c *Core) loaded(e *dispatch.Executor, m *wire.Loaded) {
 	if e == nil {
 		return
 	}
-	if failed := c.fleet.Loaded(e, m); failed != nil {
+	if failed := e.Loaded(m); failed != nil {
 		c.modelsChanged()
-		c.placeAll(c.fleet.Empty(failed))
+		c.placeAll(fleet.Empty(failed))
 	}
 	c.settle()
 	c.dispatch(e)
@@ -30,7 +31,7 @@ func (c *Core) loaded(e *fleet.Executor, m *wire.Loaded) {
 // setModel loads or unloads a model at a user's wish, on all executors that have it.
 func (c *Core) setModel(from PeerID, m *wire.SetModel) {
 	p := c.peers[from]
-	if p == nil || p.Frontend == nil {
+	if p == nil || p.frontend == nil {
 		return
 	}
 	if err := c.fleet.Set(m.Model, m.Unload); err != nil {
@@ -41,13 +42,13 @@ func (c *Core) setModel(from PeerID, m *wire.SetModel) {
 	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool {
 		stale := s.Model == m.Model && s.Unload != m.Unload
 		if stale {
-			c.fleet.Send(s.from.Peer.ID, &wire.ModelSet{Serial: s.Serial, Err: engine.Errorf(engine.CodeCancelled, "model %q was asked for otherwise meanwhile", m.Model)})
+			c.fleet.Send(s.from.id, &wire.ModelSet{Serial: s.Serial, Err: engine.Errorf(engine.CodeCancelled, "model %q was asked for otherwise meanwhile", m.Model)})
 		}
 		return stale
 	})
-	c.settings = append(c.settings, setting{p.Frontend, *m})
+	c.settings = append(c.settings, setting{p, *m})
 	for _, e := range c.fleet.Executors {
-		c.fleet.Tend(e)
+		e.Tend()
 		c.dispatch(e)
 	}
 	c.settle()
@@ -62,7 +63,7 @@ func (c *Core) settle() {
 	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool {
 		done, err := c.fleet.IsSet(s.Model, s.Unload)
 		if done {
-			c.fleet.Send(s.from.Peer.ID, &wire.ModelSet{Serial: s.Serial, Err: err})
+			c.fleet.Send(s.from.id, &wire.ModelSet{Serial: s.Serial, Err: err})
 			if s.Unload {
 				unloaded = append(unloaded, s.Model)
 			}
@@ -75,15 +76,15 @@ func (c *Core) settle() {
 }
 
 // welcome answers a Hello. What there is to know of others is for frontends.
-func (c *Core) welcome(p *fleet.Peer) {
-	w := &wire.Welcome{Epoch: p.Welcomed}
-	if f := p.Frontend; f != nil {
+func (c *Core) welcome(p *peer) {
+	w := &wire.Welcome{Epoch: p.welcomed}
+	if p.frontend != nil {
 		if c.fleet.Drifted() {
 			c.fleet.Models++
 		}
 		w.Models, w.Pool, w.States = c.fleet.Models, c.fleet.Counters(), c.states()
-		if f.Knows != w.Models {
-			f.Knows = w.Models
+		if p.knows != w.Models {
+			p.knows = w.Models
 			w.Served = c.served()
 		}
 		for _, pool := range c.fleet.Sorted() {
@@ -92,14 +93,14 @@ func (c *Core) welcome(p *fleet.Peer) {
 			}
 		}
 	}
-	c.fleet.Send(p.ID, w)
+	c.fleet.Send(p.id, w)
 }
 
 // modelsChanged tells the frontends at once which models there are.
 func (c *Core) modelsChanged() {
 	c.fleet.Models++
-	for _, f := range c.frontends {
-		c.welcome(f.Peer)
+	for _, p := range c.frontends {
+		c.welcome(p)
 	}
 }
 

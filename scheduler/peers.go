@@ -3,30 +3,55 @@ package scheduler
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/fleet"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 )
+
+// peerName is what stays of a peer over its restarts.
+type peerName struct {
+	role wire.Role
+	name string
+}
+
+// peer is a registered frontend or executor.
+type peer struct {
+	id       PeerID
+	name     peerName
+	epoch    uint64 // its own
+	welcomed uint64 // the scheduler's, as its Welcomes tell: higher than that of any peer lost before
+	heard    time.Duration
+	hellos   int
+	frontend *dispatch.Frontend // one of the two is set
+	executor *dispatch.Executor
+	knows    uint64              // the Fleet.Models that a frontend was told last
+	state    *wire.ExecutorState // what an executor last said of itself; may be nil
+}
+
+// settled says that a peer has answered a Welcome. An executor runs nothing before; until then the
+// Hello we know it by may even be an old one of a process that is dead.
+func (p *peer) settled() bool { return p.hellos > 1 }
 
 // hello registers a peer or renews its registration, and answers Welcome.
 func (c *Core) hello(from PeerID, m *wire.Hello) {
-	name := fleet.PeerName{Role: m.Role, Name: m.Name}
+	name := peerName{m.Role, m.Name}
 	p := c.peers[from]
-	if m.Role == wire.RoleExecutor && m.Executor == nil && (p == nil || p.Name != name || p.Epoch != m.Epoch) {
+	if m.Role == wire.RoleExecutor && m.Executor == nil && (p == nil || p.name != name || p.epoch != m.Epoch) {
 		// One that has nothing to tell yet, or takes us for a scheduler before this one.
 		c.noteOpening(m)
 		c.fleet.Send(from, &wire.Welcome{Epoch: c.epoch + c.losses})
 		return
 	}
-	if p != nil && p.Name != name {
+	if p != nil && p.name != name {
 		c.lost(p)
 		p = nil
 	}
 	if p == nil {
 		p = c.readdress(from, name, m.Epoch)
 	}
-	if p != nil && p.Epoch != m.Epoch {
+	if p != nil && p.epoch != m.Epoch {
 		c.restarted(p)
 		p = nil
 	}
@@ -35,72 +60,77 @@ func (c *Core) hello(from PeerID, m *wire.Hello) {
 			return
 		}
 	}
-	p.Hellos++
-	p.Heard, p.State = c.fleet.Now, m.State
-	if p.Frontend != nil {
-		p.Frontend.Knows = m.Models
+	p.hellos++
+	p.heard, p.state, p.knows = c.fleet.Now, m.State, m.Models
+	if p.executor != nil {
+		p.executor.Settled = p.settled()
 	}
 	c.welcome(p)
-	if p.Executor != nil {
+	if p.executor != nil {
 		c.heard(p, m.Executor)
 	}
 }
 
 // heard takes in what an executor's Hello says of its models.
-func (c *Core) heard(p *fleet.Peer, info *wire.ExecutorInfo) {
-	e := p.Executor
+func (c *Core) heard(p *peer, info *wire.ExecutorInfo) {
+	e := p.executor
 	switch {
-	case p.Hellos == 1:
+	case p.hellos == 1:
 		c.modelsChanged()
 		c.adopt(e)
 	case info != nil && e.Differs(info):
 		displaced := c.fleet.Tell(e, info)
 		c.modelsChanged()
-		c.placeAll(fleet.InOrder(displaced))
+		c.placeAll(dispatch.InOrder(displaced))
 		c.adopt(e)
-	case p.Hellos == 2:
+	case p.hellos == 2:
 		c.dispatch(e) // weights are loaded from now on
 	}
 }
 
 // readdress finds a peer that comes back under another address: with the same epoch it is the same
 // process, with another one its predecessor is dead.
-func (c *Core) readdress(from PeerID, name fleet.PeerName, epoch uint64) *fleet.Peer {
+func (c *Core) readdress(from PeerID, name peerName, epoch uint64) *peer {
 	p := c.named[name]
 	if p == nil {
 		return nil
 	}
-	if p.Epoch != epoch {
+	if p.epoch != epoch {
 		c.lost(p)
 		return nil
 	}
-	delete(c.peers, p.ID)
-	p.ID = from
+	delete(c.peers, p.id)
 	c.peers[from] = p
+	p.id = from
+	if p.frontend != nil {
+		p.frontend.ID = from
+	} else {
+		p.executor.ID = from
+	}
 	return p
 }
 
 // restarted removes a peer whose Hello has a new epoch. An executor that changes its epoch at its
 // second Hello has answered our Welcome, as it must when it knew another scheduler before: what we
 // sent it behind that Welcome is still to come there.
-func (c *Core) restarted(p *fleet.Peer) {
-	if p.Executor != nil && !p.Settled() {
-		for _, ps := range p.Executor.Passes() {
-			c.fleet.Send(p.ID, &wire.Abort{Pass: ps.ID})
+func (c *Core) restarted(p *peer) {
+	if p.executor != nil && !p.settled() {
+		for _, ps := range p.executor.Passes() {
+			c.fleet.Send(p.id, &wire.Abort{Pass: ps.ID})
 		}
 	}
 	c.remove(p)
 }
 
 // register adds a peer; nil if its Hello makes no sense.
-func (c *Core) register(from PeerID, name fleet.PeerName, m *wire.Hello) *fleet.Peer {
-	p := &fleet.Peer{ID: from, Name: name, Epoch: m.Epoch, Welcomed: c.epoch + c.losses}
+func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
+	p := &peer{id: from, name: name, epoch: m.Epoch, welcomed: c.epoch + c.losses}
 	switch m.Role {
 	case wire.RoleFrontend:
-		p.Frontend = &fleet.Frontend{Peer: p, Jobs: map[engine.JobID]*fleet.Job{}}
-		c.frontends = append(c.frontends, p.Frontend)
+		p.frontend = &dispatch.Frontend{ID: from, Name: m.Name, Jobs: map[engine.JobID]*dispatch.Job{}}
+		c.frontends = append(c.frontends, p)
 	case wire.RoleExecutor:
-		c.fleet.Add(p, m.Executor)
+		p.executor = c.fleet.Add(from, m.Name, m.Executor)
 		delete(c.opening, m.Name)
 	default:
 		return nil
@@ -112,13 +142,8 @@ func (c *Core) register(from PeerID, name fleet.PeerName, m *wire.Hello) *fleet.
 
 // adopt gives an executor the orphans of its models and, when users have homes, the waiting jobs
 // whose home it is.
-func (c *Core) adopt(e *fleet.Executor) {
-	var jobs []*fleet.Job
-	for _, l := range e.Lanes {
-		jobs = append(jobs, l.Pool.Orphans...)
-		l.Pool.Orphans = nil
-	}
-	c.placeAll(fleet.InOrder(jobs))
+func (c *Core) adopt(e *dispatch.Executor) {
+	c.placeAll(c.fleet.Adopt(e))
 	for _, l := range e.Lanes {
 		c.placeAll(c.fleet.Homecoming(l))
 	}
@@ -127,7 +152,7 @@ func (c *Core) adopt(e *fleet.Executor) {
 
 // lost removes a peer that is gone without a word. Should it still be there, the Welcome to its
 // next Hello has a new epoch, so that it knows that its state here is gone.
-func (c *Core) lost(p *fleet.Peer) {
+func (c *Core) lost(p *peer) {
 	if p == nil {
 		return
 	}
@@ -135,19 +160,19 @@ func (c *Core) lost(p *fleet.Peer) {
 	c.remove(p)
 }
 
-func (c *Core) remove(p *fleet.Peer) {
-	delete(c.peers, p.ID)
-	delete(c.named, p.Name)
-	if p.Executor != nil {
+func (c *Core) remove(p *peer) {
+	delete(c.peers, p.id)
+	delete(c.named, p.name)
+	if p.executor != nil {
 		c.removeExecutor(p)
 		return
 	}
-	c.frontends = slices.DeleteFunc(c.frontends, func(f *fleet.Frontend) bool { return f == p.Frontend })
-	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool { return s.from == p.Frontend })
-	jobs := fleet.InOrder(slices.Collect(maps.Values(p.Frontend.Jobs)))
+	c.frontends = slices.DeleteFunc(c.frontends, func(f *peer) bool { return f == p })
+	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool { return s.from == p })
+	jobs := dispatch.InOrder(slices.Collect(maps.Values(p.frontend.Jobs)))
 	for _, all := range []bool{false, true} { // those in passes last: a pass that ends starts another, for which a lowest one is put back
 		for _, j := range jobs {
-			if p.Frontend.Jobs[j.Submit.ID] == j && (all || j.State != fleet.InPass) {
+			if p.frontend.Jobs[j.Submit.ID] == j && (all || j.State != dispatch.InPass) {
 				c.withdraw(j)
 			}
 		}
@@ -156,16 +181,16 @@ func (c *Core) remove(p *fleet.Peer) {
 
 // removeExecutor removes an executor and finds other places for its jobs. Those in passes that run or
 // prepare may have killed it.
-func (c *Core) removeExecutor(p *fleet.Peer) {
-	e, f := p.Executor, c.fleet
-	if p.Settled() {
+func (c *Core) removeExecutor(p *peer) {
+	e, f := p.executor, c.fleet
+	if p.settled() {
 		f.Stats.ExecutorLost++
 	}
 	for _, ps := range e.Suspects() {
 		for _, j := range ps.Items {
 			// What has killed one process may have killed the next before that was heard of again.
-			if !j.Cancelled && (p.Settled() || j.Deaths > 0 && j.DiedIn != p.Epoch) {
-				j.Deaths, j.DiedIn = j.Deaths+1, p.Epoch
+			if !j.Cancelled && (p.settled() || j.Deaths > 0 && j.DiedIn != p.epoch) {
+				j.Deaths, j.DiedIn = j.Deaths+1, p.epoch
 				f.Stats.Retries++
 			}
 		}
@@ -178,13 +203,13 @@ func (c *Core) removeExecutor(p *fleet.Peer) {
 			f.Forget(j)
 		case j.Deaths >= maxDeaths:
 			c.fail(j, engine.Errorf(engine.CodeExecutorLost,
-				"%d executors died while they ran this request, the last one is %s; it is not run again", j.Deaths, p.Name.Name))
+				"%d executors died while they ran this request, the last one is %s; it is not run again", j.Deaths, p.name.name))
 		default:
 			continue
 		}
 		jobs[i] = nil
 	}
-	c.placeAll(slices.DeleteFunc(jobs, func(j *fleet.Job) bool { return j == nil }))
+	c.placeAll(slices.DeleteFunc(jobs, func(j *dispatch.Job) bool { return j == nil }))
 	c.settle()
 }
 

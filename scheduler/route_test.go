@@ -8,7 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/fleet"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 )
 
 // cluster is a world of executors gpu-0, gpu-1, ... of known speed.
@@ -29,7 +29,7 @@ func cluster(t *testing.T, n int, routing string) *world {
 func (w *world) where(m *submission) string {
 	m.MaxTokens = max(m.MaxTokens, 1)
 	w.submit("web", m)
-	return w.core.jobs[m.Job].Lane.Executor.Peer.Name.Name
+	return w.core.jobs[m.Job].Lane.Executor.Name
 }
 
 // finishAll answers the passes that run, until none does.
@@ -43,7 +43,7 @@ func (w *world) finishAll() {
 				for _, j := range p.Items {
 					d.Items = append(d.Items, answered(j.Submit.ID, &engine.Answer{}))
 				}
-				w.step(e.Peer.ID, d)
+				w.step(e.ID, d)
 			}
 		}
 	}
@@ -109,8 +109,8 @@ func TestRouteByUser(t *testing.T) {
 	info := executorInfo()
 	w.executor("gpu-2", 9, info)
 	for _, j := range w.core.jobs {
-		if home := before[j.Submit.User]; j.State == fleet.Waiting && home == "gpu-2" && j.Lane.Executor.Peer.Name.Name != home {
-			t.Errorf("job %v of %s waits on %s, its home %s is back", j.Submit.ID, j.Submit.User, j.Lane.Executor.Peer.Name.Name, home)
+		if home := before[j.Submit.User]; j.State == dispatch.Waiting && home == "gpu-2" && j.Lane.Executor.Name != home {
+			t.Errorf("job %v of %s waits on %s, its home %s is back", j.Submit.ID, j.Submit.User, j.Lane.Executor.Name, home)
 		}
 	}
 	for user, name := range homes(300) {

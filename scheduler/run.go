@@ -5,36 +5,36 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/fleet"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 )
 
 // dispatch gives an executor the weights that it is to load, and if it is idle its next pass. A running pass makes
 // way for frames that would be late, or for what the policy puts before it.
-func (c *Core) dispatch(e *fleet.Executor) {
+func (c *Core) dispatch(e *dispatch.Executor) {
 	f := c.fleet
 	c.expire()
-	f.Supply(e)
+	e.Supply()
 	if e.Running != nil {
-		switch frames, nested := f.Urgent(e); {
+		switch frames, nested := e.Urgent(); {
 		case nested:
-			f.Nest(e, frames)
+			e.Nest(frames)
 		case frames != nil:
-			f.Pause(e)
+			e.Pause()
 		default:
-			f.Preempt(e)
+			e.Preempt()
 		}
 	} else {
 		if e.Idle() {
 			f.Steal(e)
-			f.Supply(e)
+			e.Supply()
 		}
-		f.Begin(e)
+		e.Begin()
 	}
-	f.BeginLowest(e)
+	e.BeginLowest()
 }
 
 // done takes the answer to a running pass.
-func (c *Core) done(e *fleet.Executor, m *wire.Done) {
+func (c *Core) done(e *dispatch.Executor, m *wire.Done) {
 	if e == nil {
 		return
 	}
@@ -44,22 +44,21 @@ func (c *Core) done(e *fleet.Executor, m *wire.Done) {
 	}
 	f := c.fleet
 	nested := p == e.Nested
-	f.End(e, p)
+	e.End(p)
 	if m.Err != nil && m.Err.Code == engine.CodeOverloaded && (p.IsLowest() || !nested && len(e.Parked) > 0) {
-		f.Refused(e, p)
+		e.Refused(p)
 		c.dispatch(e)
 		return
 	}
-	fault := p.Fault(m)
-	ran := f.Ended(p, m.Took, fault == nil)
+	fault := passFault(p, m)
+	ran := p.Ended(m.Took, fault == nil)
 	faults := make([]*engine.Error, len(p.Items))
 	for i, j := range p.Items {
 		if faults[i] = fault; fault == nil {
-			faults[i] = j.Fault(&m.Items[i])
+			faults[i] = jobFault(j, &m.Items[i])
 		}
 		if faults[i] == nil { // else there is no telling what is in its pages
-			f.Commit(j)
-			f.KeepScores(j, m.Items[i].Output)
+			j.Keep(m.Items[i].Output)
 		}
 	}
 	for i, j := range p.Items {
@@ -80,7 +79,7 @@ func (c *Core) done(e *fleet.Executor, m *wire.Done) {
 		}
 	}
 	if len(c.settings) > 0 {
-		f.Tend(e)
+		e.Tend()
 		c.settle()
 	}
 	c.dispatch(e)
@@ -88,7 +87,7 @@ func (c *Core) done(e *fleet.Executor, m *wire.Done) {
 
 // paused parks a pass that stands still. One that prepares does so beside the device; when it comes back its jobs go to
 // their lane, where they are run in their turn.
-func (c *Core) paused(e *fleet.Executor, m *wire.Paused) {
+func (c *Core) paused(e *dispatch.Executor, m *wire.Paused) {
 	if e == nil {
 		return
 	}
@@ -100,13 +99,12 @@ func (c *Core) paused(e *fleet.Executor, m *wire.Paused) {
 		if m.Prepares {
 			return
 		}
-		f.Send(e.Peer.ID, &wire.Abort{Pass: p.ID})
-		f.End(e, p)
-		f.PutBack(p)
+		e.Abort(p)
+		p.PutBack()
 	case m.Prepares:
-		e.Prepare(f.Now, p)
+		e.Prepare(p)
 	case p == e.Running && p.Pausing():
-		e.Paused(f.Now, m.Share)
+		e.Paused(m.Share)
 		f.Stats.Preemptions++
 	default:
 		return
@@ -115,15 +113,15 @@ func (c *Core) paused(e *fleet.Executor, m *wire.Paused) {
 }
 
 // answer sends what a pass has found for a job, and puts it back in its lane if it generates more.
-func (c *Core) answer(j *fleet.Job, found engine.Output) {
+func (c *Core) answer(j *dispatch.Job, found engine.Output) {
 	j.Deaths = 0
 	r := &wire.Result{Job: j.Submit.ID, Output: found, Finish: engine.FinishLength, Timing: j.Timing()}
 	if out, ok := found.(*engine.TokenOutput); ok {
 		r.Output, r.Finish = j.Token(out)
 	}
-	c.fleet.Send(j.Frontend.Peer.ID, r)
+	c.fleet.Send(j.Frontend.ID, r)
 	if r.Finish != engine.FinishNone {
-		c.fleet.Served(j, !j.Late(c.fleet.Now))
+		j.Served(!j.Late(c.fleet.Now))
 		c.forget(j)
 		return
 	}
@@ -132,14 +130,14 @@ func (c *Core) answer(j *fleet.Job, found engine.Output) {
 }
 
 // fail answers a job with an error and forgets it.
-func (c *Core) fail(j *fleet.Job, err *engine.Error) {
-	c.fleet.Send(j.Frontend.Peer.ID, &wire.Result{Job: j.Submit.ID, Err: err, Timing: j.Timing()})
-	c.fleet.Served(j, false)
+func (c *Core) fail(j *dispatch.Job, err *engine.Error) {
+	c.fleet.Send(j.Frontend.ID, &wire.Result{Job: j.Submit.ID, Err: err, Timing: j.Timing()})
+	j.Served(false)
 	c.forget(j)
 }
 
 // forget drops a job from wherever it is, a pass excepted: its caller ends its part in that.
-func (c *Core) forget(j *fleet.Job) {
+func (c *Core) forget(j *dispatch.Job) {
 	c.fleet.Forget(j)
 	delete(c.jobs, j.Submit.ID)
 	delete(j.Frontend.Jobs, j.Submit.ID)
@@ -147,15 +145,15 @@ func (c *Core) forget(j *fleet.Job) {
 
 // cancelFrom withdraws a job at the wish of the frontend that submitted it.
 func (c *Core) cancelFrom(from PeerID, id engine.JobID) {
-	if j := c.jobs[id]; j != nil && j.Frontend.Peer.ID == from {
+	if j := c.jobs[id]; j != nil && j.Frontend.ID == from {
 		c.withdraw(j)
 	}
 }
 
 // withdraw drops a job that nobody waits for any more. In a pass whose other jobs go on it stays
 // until that ends.
-func (c *Core) withdraw(j *fleet.Job) {
-	if j.State != fleet.InPass {
+func (c *Core) withdraw(j *dispatch.Job) {
+	if j.State != dispatch.InPass {
 		c.forget(j)
 		return
 	}
@@ -164,18 +162,16 @@ func (c *Core) withdraw(j *fleet.Job) {
 	delete(j.Frontend.Jobs, j.Submit.ID)
 	e := j.Lane.Executor
 	for _, p := range e.Passes() {
-		if slices.Contains(p.Items, j) && !slices.ContainsFunc(p.Items, func(o *fleet.Job) bool { return !o.Cancelled }) {
+		if slices.Contains(p.Items, j) && !slices.ContainsFunc(p.Items, func(o *dispatch.Job) bool { return !o.Cancelled }) {
 			c.abort(e, p)
 			return
 		}
 	}
 }
 
-// abort drops a pass whose jobs are all withdrawn. The executor handles the Abort before any later
-// Run, so the pages can be given away at once.
-func (c *Core) abort(e *fleet.Executor, p *fleet.Pass) {
-	c.fleet.Send(e.Peer.ID, &wire.Abort{Pass: p.ID})
-	c.fleet.End(e, p)
+// abort drops a pass whose jobs are all withdrawn.
+func (c *Core) abort(e *dispatch.Executor, p *dispatch.Pass) {
+	e.Abort(p)
 	for _, j := range p.Items {
 		c.fleet.Forget(j)
 	}

@@ -26,9 +26,9 @@ func (c *Core) noteOpening(m *wire.Hello) {
 func (c *Core) states() []wire.ExecutorState {
 	var list []wire.ExecutorState
 	for _, e := range c.fleet.Executors {
-		if e.Peer.State != nil {
-			state := *e.Peer.State
-			state.Device, state.Passes = e.Info.Device, e.States(c.fleet.Now)
+		if told := c.peers[e.ID].state; told != nil {
+			state := *told
+			state.Device, state.Passes = e.Info.Device, e.States()
 			list = append(list, state)
 		}
 	}

@@ -6,21 +6,21 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/fleet"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 )
 
 // submit takes a job in, or refuses it with a Result. A job that is known already is not taken
 // twice.
 func (c *Core) submit(from PeerID, m *wire.Submit) {
 	p := c.peers[from]
-	if p == nil || p.Frontend == nil {
+	if p == nil || p.frontend == nil {
 		// A frontend that has not said Hello to this scheduler: the Welcome makes it.
 		c.fleet.Send(from, &wire.Welcome{Epoch: c.epoch})
 		return
 	}
 	if other := c.jobs[m.ID]; other != nil {
-		if other.Frontend != p.Frontend {
-			c.refuse(from, m.ID, engine.Errorf(engine.CodeInternal, "job %v belongs to frontend %q", m.ID, other.Frontend.Peer.Name.Name))
+		if other.Frontend != p.frontend {
+			c.refuse(from, m.ID, engine.Errorf(engine.CodeInternal, "job %v belongs to frontend %q", m.ID, other.Frontend.Name))
 		}
 		return
 	}
@@ -32,9 +32,9 @@ func (c *Core) submit(from PeerID, m *wire.Submit) {
 		c.refuse(from, m.ID, err)
 		return
 	}
-	j := c.fleet.NewJob(m, p.Frontend)
+	j := c.fleet.NewJob(m, p.frontend)
 	c.jobs[m.ID] = j
-	p.Frontend.Jobs[m.ID] = j
+	p.frontend.Jobs[m.ID] = j
 	if l := c.place(j); l != nil {
 		c.dispatch(l.Executor)
 	}
@@ -130,14 +130,14 @@ func (c *Core) admit(m *wire.Submit) *engine.Error {
 
 // place finds a lane for a job and returns it, for the caller to dispatch its executor; nil if there is none now, or
 // the job is refused. Of promised frames only a stream's newest waits.
-func (c *Core) place(j *fleet.Job) *fleet.Lane {
+func (c *Core) place(j *dispatch.Job) *dispatch.Lane {
 	l, err := c.fleet.Place(j)
 	if err != nil {
 		c.fail(j, err)
 		return l
 	}
 	if older := c.fleet.Older(j); older != nil {
-		older.Pool.Stats.Superseded++
+		older.Lane.Group.Stats.Superseded++
 		c.fail(older, engine.Errorf(engine.CodeDeadline, "superseded: a newer frame of stream %q has come", j.Submit.Stream))
 	}
 	return l
@@ -145,9 +145,9 @@ func (c *Core) place(j *fleet.Job) *fleet.Lane {
 
 // placeAll places jobs, and dispatches their executors when all are in their lanes, so that the
 // policy chooses among all of them.
-func (c *Core) placeAll(jobs []*fleet.Job) {
-	var busy []*fleet.Executor
-	seen := map[*fleet.Executor]bool{}
+func (c *Core) placeAll(jobs []*dispatch.Job) {
+	var busy []*dispatch.Executor
+	seen := map[*dispatch.Executor]bool{}
 	for _, j := range jobs {
 		if l := c.place(j); l != nil && !seen[l.Executor] {
 			seen[l.Executor] = true

@@ -12,9 +12,10 @@ var arrows = map[string][]string{
 
 	// pure
 	"kvcache":               {"engine"},
-	"scheduler":             {"engine", "engine/wire", "kvcache", "scheduler/events", "scheduler/fleet", "scheduler/queue"},
+	"scheduler":             {"engine", "engine/wire", "kvcache", "scheduler/dispatch", "scheduler/events", "scheduler/fleet", "scheduler/queue"},
 	"scheduler/events":      {"engine", "kvcache"},
-	"scheduler/fleet":       {"engine", "engine/wire", "kvcache", "scheduler/cost", "scheduler/events", "scheduler/pages", "scheduler/promise", "scheduler/queue", "scheduler/residency", "scheduler/scores", "scheduler/supply"},
+	"scheduler/fleet":       {"engine", "engine/wire", "kvcache", "scheduler/dispatch", "scheduler/promise", "scheduler/supply"},
+	"scheduler/dispatch":    {"engine", "engine/wire", "kvcache", "scheduler/cost", "scheduler/events", "scheduler/pages", "scheduler/promise", "scheduler/queue", "scheduler/residency", "scheduler/scores", "scheduler/supply"},
 	"scheduler/pages":       {"engine/wire", "kvcache", "scheduler/events", "scheduler/queue"},
 	"scheduler/promise":     {},
 	"scheduler/supply":      {"engine", "engine/wire", "scheduler/residency"},
@@ -333,6 +334,7 @@ var pure = map[string][]string{
 	"kvcache":                        {},
 	"scheduler":                      {"server.go"},
 	"scheduler/cost":                 {},
+	"scheduler/dispatch":             {},
 	"scheduler/events":               {},
 	"scheduler/fleet":                {"engine", "engine/wire", "kvcache", "scheduler/cost", "scheduler/events", "scheduler/pages", "scheduler/promise", "scheduler/queue", "scheduler/residency", "scheduler/scores", "scheduler/supply"},
 	"scheduler/pages":                {},

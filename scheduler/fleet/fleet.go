@@ -1,25 +1,15 @@
-// Package fleet is what the scheduler knows of executors: their models and weights, the jobs that wait there, the
-// passes that run, and which of all that comes next on each. A lane is a model on an executor.
+// Package fleet is the executors that there are and the models that they serve together: it registers what executors tell of
+// themselves, and finds the one to which a job goes.
 package fleet
 
 import (
+	"slices"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/kvcache"
-	"github.com/prefillonly/prefillonly/scheduler/events"
-	"github.com/prefillonly/prefillonly/scheduler/queue"
-	"github.com/prefillonly/prefillonly/scheduler/scores"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 )
-
-// PeerID is the address of a peer on the scheduler's connection.
-type PeerID string
-
-// Envelope is a message on its way out.
-type Envelope struct {
-	To  PeerID
-	Msg wire.Message
-}
 
 // The routings: how a job finds its executor among those that serve its model.
 const (
@@ -28,70 +18,99 @@ const (
 	RouteLoad   = "load"   // least predicted work
 )
 
-// Options are a Fleet's; scheduler.Config says what they mean.
-type Options struct {
-	Policy        queue.Policy
-	Fairness      float64 // tokens of work that a second of waiting outweighs
-	UserFairness  bool
-	Routing       string
-	PrefixCaching bool
-	FullKV        bool
-	Eviction      kvcache.Eviction
-	MaxPassItems  int
-	MaxPaused     int
-}
-
-// Fleet is all executors, the models that they serve, and the jobs that wait for them. It is not safe for concurrent
+// Fleet is all executors, the models that they serve, and the jobs for which none is there. It is not safe for concurrent
 // use.
 type Fleet struct {
-	Options
-	Now       time.Duration // of the step
-	Out       []Envelope    // what is to be sent, in order
-	Events    events.Log    // of the prefix caches
-	Executors []*Executor   // in the order of registration
+	*dispatch.Shared
+	Executors []*dispatch.Executor // in the order of registration
 	Pools     map[string]*Pool
-	Stats     wire.Stats
-	Models    uint64 // changes when what is told of models does; see wire.Welcome
-
-	Scores        *scores.Cache // of prompts
-	hasher        kvcache.Hasher
-	waitingJobs   [classes]Queued
-	lowestWaiting int      // in lanes
-	orders        uint64   // jobs so far
-	passes        uint64   // passes so far
-	expiries      expiries // of jobs not started
-	users         users
-	marks         uint64  // times that lanes were marked; see mark
-	markedFor     *Job    // for which they are marked now
-	waiting       []*Pool // that have jobs in lanes
+	routing   string
 }
-
-// Queued is jobs that have not been started, and the tokens of their prompts.
-type Queued struct{ Jobs, Tokens int }
-
-// scoreBytes is how much memory the log-probabilities of prompts' positions take at most: about 600,000 positions with
-// five of the likeliest tokens each.
-const scoreBytes = 64 << 20
 
 // New makes a Fleet without executors. What it tells of models is numbered from a number on.
-func New(o Options, models uint64) *Fleet {
-	return &Fleet{Options: o, Pools: map[string]*Pool{}, Models: models, users: newUsers(), Scores: scores.New(scoreBytes)}
+func New(o dispatch.Options, routing string, models uint64) *Fleet {
+	return &Fleet{Shared: dispatch.NewShared(o, models), Pools: map[string]*Pool{}, routing: routing}
 }
 
-// Send sends a message.
-func (f *Fleet) Send(to PeerID, m wire.Message) {
-	f.Out = append(f.Out, Envelope{To: to, Msg: m})
+// NewJob makes the job of a Submit that has waited so long already.
+func (f *Fleet) NewJob(m *wire.Submit, from *dispatch.Frontend) *dispatch.Job {
+	f.pool(m.Model).Asked = true
+	return f.Shared.NewJob(m, from)
 }
 
-// Seconds is the time of the step, in the unit of queue.Job.Aged.
-func (f *Fleet) Seconds() float64 { return f.Now.Seconds() }
+// Place finds a lane for a job that has none and puts it there, or among the orphans of its model, or says why no lane
+// takes it. It returns the lane, or one whose model is to be loaded for the frames after this one; nil if there is none.
+func (f *Fleet) Place(j *dispatch.Job) (*dispatch.Lane, *engine.Error) {
+	p := f.pool(j.Submit.Model)
+	if len(p.Lanes) == 0 && !j.IsPromised() {
+		j.State, j.Orphaned = dispatch.Orphan, f.Now
+		p.Orphans = append(p.Orphans, j)
+		return nil, nil
+	}
+	l, err := f.route(p, j)
+	if err != nil {
+		return l, err
+	}
+	f.Enqueue(j, l)
+	return l, nil
+}
 
-// Executor is the executor with an address; nil if there is none.
-func (f *Fleet) Executor(id PeerID) *Executor {
+// Enqueue puts a job in a lane.
+func (f *Fleet) Enqueue(j *dispatch.Job, l *dispatch.Lane) {
+	l.Enqueue(j)
+	f.poolOf(l).places.add(j, l)
+}
+
+// Forget drops a job from wherever it is, a pass excepted: its caller ends its part in that.
+func (f *Fleet) Forget(j *dispatch.Job) {
+	if j.Lane == nil {
+		p := f.pool(j.Submit.Model)
+		p.Orphans = slices.DeleteFunc(p.Orphans, func(o *dispatch.Job) bool { return o == j })
+	}
+	f.Drop(j)
+}
+
+// Wake is when something is to be done next that no message asks for: a job expires, or a frame is to interrupt the
+// running pass. It is false if nothing is.
+func (f *Fleet) Wake() (at time.Duration, ok bool) {
+	at, ok = f.Expires()
 	for _, e := range f.Executors {
-		if e.Peer.ID == id {
-			return e
+		if latest, some := e.Interrupts(); some && (!ok || latest < at) {
+			at, ok = latest, true
 		}
 	}
-	return nil
+	return at, ok
+}
+
+// Urged lists the executors on which frames wait that are promised their deadlines.
+func (f *Fleet) Urged() (list []*dispatch.Executor) {
+	for _, e := range f.Executors {
+		if len(e.Promised()) > 0 {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// Trim forgets what is not needed any more.
+func (f *Fleet) Trim() {
+	for name, p := range f.Pools {
+		p.places.trim()
+		if !p.Known && len(p.Orphans) == 0 {
+			delete(f.Pools, name)
+		}
+	}
+	f.Shared.Trim()
+}
+
+// Counters are the counters and gauges of the fleet as a whole.
+func (f *Fleet) Counters() wire.Stats {
+	s := f.Stats
+	for _, e := range f.Executors {
+		if len(e.Info.Weights) > 0 {
+			s.WeightBytes += e.Info.Memory
+			s.WeightUsed += e.Device.Used()
+		}
+	}
+	return s
 }

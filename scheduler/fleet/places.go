@@ -4,26 +4,32 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 )
 
 // places remembers in which lanes of a pool prompts that begin with a block are waiting, running
 // or in the cache, so that routing need not ask all of them. It lists every such lane, and for a
 // while ones where that is over.
 type places struct {
-	by      map[kvcache.Hash][]*Lane
+	by      map[kvcache.Hash][]*dispatch.Lane
 	entries int
 	kept    int // entries that the last sweep left
+}
+
+// of lists the lanes with which a job may share a prefix, if they have blocks of its chain's size.
+func (p *places) of(j *dispatch.Job) []*dispatch.Lane {
+	if len(j.Chain) == 0 {
+		return nil
+	}
+	return p.by[j.Chain[0]]
 }
 
 // sweepAbove is how many entries are not worth a sweep.
 const sweepAbove = 4096
 
-// add notes that a job waits in a lane or is in a pass of it.
-func (p *places) add(j *Job, l *Lane) {
-	if len(j.Chain) == 0 {
-		return
-	}
-	if list := p.by[j.Chain[0]]; !slices.Contains(list, l) {
+// add notes that a job is in a lane.
+func (p *places) add(j *dispatch.Job, l *dispatch.Lane) {
+	if list := p.of(j); len(j.Chain) > 0 && !slices.Contains(list, l) {
 		p.by[j.Chain[0]] = append(list, l)
 		p.entries++
 	}
@@ -37,10 +43,20 @@ func (p *places) trim() {
 }
 
 // sweep drops the entries that are stale, and those of a lane that is gone.
-func (p *places) sweep(gone *Lane) {
+func (p *places) sweep(gone *dispatch.Lane) {
 	p.entries = 0
+	begun := map[*dispatch.Lane]map[kvcache.Hash]bool{}
 	for h, list := range p.by {
-		list = slices.DeleteFunc(list, func(l *Lane) bool { return l == gone || !l.begun(h) })
+		list = slices.DeleteFunc(list, func(l *dispatch.Lane) bool {
+			if l == gone {
+				return true
+			}
+			if begun[l] == nil {
+				begun[l] = firsts(l)
+			}
+			_, cached := l.Cache.Index.Reach([]kvcache.Hash{h})
+			return cached == 0 && !begun[l][h]
+		})
 		if len(list) == 0 {
 			delete(p.by, h)
 			continue
@@ -51,17 +67,17 @@ func (p *places) sweep(gone *Lane) {
 	p.kept = p.entries
 }
 
-// begun says whether a prompt that begins with a block is waiting here, running or in the cache.
-func (l *Lane) begun(h kvcache.Hash) bool {
-	if _, cached := l.Cache.Index.Reach([]kvcache.Hash{h}); cached > 0 || l.Queue.Begins(h) || l.Lowest.Begins(h) {
-		return true
+// firsts are the blocks with which the prompts of a lane's jobs begin, in passes or not.
+func firsts(l *dispatch.Lane) map[kvcache.Hash]bool {
+	begun := map[kvcache.Hash]bool{}
+	jobs := l.Jobs()
+	for _, p := range l.Passes() {
+		jobs = append(jobs, p.Items...)
 	}
-	for _, p := range l.Executor.Passes() {
-		for _, j := range p.Items {
-			if p.Lane == l && len(j.Chain) > 0 && j.Chain[0] == h {
-				return true
-			}
+	for _, j := range jobs {
+		if len(j.Chain) > 0 {
+			begun[j.Chain[0]] = true
 		}
 	}
-	return false
+	return begun
 }

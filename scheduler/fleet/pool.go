@@ -9,29 +9,26 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
-	"github.com/prefillonly/prefillonly/scheduler/cost"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 )
 
 // Pool is the lanes of one model, and the jobs for which there is none.
 type Pool struct {
-	Model   string
-	Known   bool            // an executor has had it
-	Asked   bool            // it has had a job
-	Lanes   []*Lane         // in the order of registration
-	Orphans []*Job          // in the order of submission
-	Stats   wire.ModelStats // but for the gauges
+	dispatch.Group
+	Known   bool             // an executor has had it
+	Lanes   []*dispatch.Lane // in the order of registration
+	Orphans []*dispatch.Job  // in the order of submission
 
-	serving []*Lane // those that can be run and whose checkpoint is the first one's: others would answer differently
-	waiting int     // jobs in lanes
+	serving []*dispatch.Lane // those that can be run and whose checkpoint is the first one's: others would answer differently
 	places  places
 	told    time.Duration // of a unit, in Served
 }
 
-// Pool is that of a model, made if there was none.
-func (f *Fleet) Pool(model string) *Pool {
+// pool is that of a model, made if there was none.
+func (f *Fleet) pool(model string) *Pool {
 	p := f.Pools[model]
 	if p == nil {
-		p = &Pool{Model: model, Stats: wire.ModelStats{Model: model}, places: places{by: map[kvcache.Hash][]*Lane{}}}
+		p = &Pool{Group: dispatch.NewGroup(model), places: places{by: map[kvcache.Hash][]*dispatch.Lane{}}}
 		f.Pools[model] = p
 	}
 	return p
@@ -56,7 +53,7 @@ func (p *Pool) elect() {
 }
 
 // open lists the lanes that take jobs now, or says why there are none.
-func (f *Fleet) open(p *Pool) (lanes []*Lane, refusal *engine.Error) {
+func (f *Fleet) open(p *Pool) (lanes []*dispatch.Lane, refusal *engine.Error) {
 	for _, l := range p.serving {
 		if err := l.Closed(f.Now); err != nil {
 			refusal = cmp.Or(refusal, err)
@@ -70,29 +67,17 @@ func (f *Fleet) open(p *Pool) (lanes []*Lane, refusal *engine.Error) {
 	return lanes, refusal
 }
 
-// Trim forgets what is not needed any more.
-func (f *Fleet) Trim() {
-	for name, p := range f.Pools {
-		p.places.trim()
-		if !p.Known && len(p.Orphans) == 0 {
-			delete(f.Pools, name)
-		}
-	}
-	f.users.prune(f.Seconds())
-}
-
 // Gauges are the pool's counters, and its gauges as they are.
 func (p *Pool) Gauges() wire.ModelStats {
 	s := p.Stats
 	s.PassUnits = slices.Clone(s.PassUnits)
-	s.Waiting = p.waiting + len(p.Orphans)
+	s.Waiting = p.Group.Waiting + len(p.Orphans)
 	used, blocks := 0, 0
 	for _, l := range p.Lanes {
 		s.Lowest += l.Lowest.Len()
-		for _, ps := range l.Executor.Passes() {
+		for _, ps := range l.Passes() {
 			switch {
-			case ps.Lane != l:
-			case ps.class == lowest:
+			case ps.IsLowest():
 				s.Lowest += len(ps.Items)
 			default:
 				s.Running += len(ps.Items)
@@ -167,23 +152,13 @@ func better(a, b wire.ModelState) bool {
 }
 
 // limitsOf are the limits of lanes of one model together.
-func limitsOf(lanes []*Lane) *wire.TokenLimits {
+func limitsOf(lanes []*dispatch.Lane) *wire.TokenLimits {
 	limits := *lanes[0].Info.Tokens
 	for _, l := range lanes[1:] {
-		limits.MaxModelLen = max(limits.MaxModelLen, l.limits.MaxModelLen)
-		limits.MaxPassRows = max(limits.MaxPassRows, l.limits.MaxPassRows)
-		limits.NumBlocks += l.limits.NumBlocks
-		limits.HostBlocks += l.limits.HostBlocks
+		limits.MaxModelLen = max(limits.MaxModelLen, l.Limits.MaxModelLen)
+		limits.MaxPassRows = max(limits.MaxPassRows, l.Limits.MaxPassRows)
+		limits.NumBlocks += l.Limits.NumBlocks
+		limits.HostBlocks += l.Limits.HostBlocks
 	}
 	return &limits
-}
-
-// InOrder sorts jobs by order of submission.
-func InOrder(jobs []*Job) []*Job {
-	return slices.SortedFunc(slices.Values(jobs), func(a, b *Job) int { return cmp.Compare(a.Order, b.Order) })
-}
-
-// typical is the work of a pass of the model as they were so far.
-func (p *Pool) typical() cost.Work {
-	return cost.Work{Passes: 1, Units: float64(p.Stats.ComputedUnits) / float64(max(p.Stats.Passes, 1))}
 }

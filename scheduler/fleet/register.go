@@ -5,14 +5,13 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/cost"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 	"github.com/prefillonly/prefillonly/scheduler/supply"
 )
 
-// Add registers an executor by what it says of itself.
-func (f *Fleet) Add(p *Peer, info *wire.ExecutorInfo) *Executor {
-	e := &Executor{Peer: p, Device: supply.New(p.Name.Name, info.Aside), salt: hashName(p.Name.Name)}
-	p.Executor = e
+// Add registers an executor by its address, its name and what it says of itself.
+func (f *Fleet) Add(id dispatch.PeerID, name string, info *wire.ExecutorInfo) *dispatch.Executor {
+	e := f.NewExecutor(id, name, info.Aside)
 	f.Executors = append(f.Executors, e)
 	f.Tell(e, info)
 	return e
@@ -20,21 +19,21 @@ func (f *Fleet) Add(p *Peer, info *wire.ExecutorInfo) *Executor {
 
 // Tell takes in what an executor says of itself. It returns the jobs of models that are gone, or are others now, for
 // which places are to be found; their passes are aborted.
-func (f *Fleet) Tell(e *Executor, info *wire.ExecutorInfo) (displaced []*Job) {
+func (f *Fleet) Tell(e *dispatch.Executor, info *wire.ExecutorInfo) (displaced []*dispatch.Job) {
 	known := e.Device.Tell(info)
 	old := e.Lanes
 	e.Lanes = nil
 	var gone []*supply.Model
 	for _, l := range old {
-		if i := slices.IndexFunc(info.Models, func(m wire.ModelInfo) bool { return m.Name == l.Info.Name && l.is(&m) }); i < 0 {
+		if i := slices.IndexFunc(info.Models, func(m wire.ModelInfo) bool { return is(l, &m) }); i < 0 {
 			displaced = append(displaced, f.removeLane(l)...)
 			gone = append(gone, &l.Model)
 		}
 	}
 	for _, m := range info.Models {
-		i := slices.IndexFunc(old, func(l *Lane) bool { return l.Info.Name == m.Name && l.is(&m) })
+		i := slices.IndexFunc(old, func(l *dispatch.Lane) bool { return is(l, &m) })
 		switch {
-		case e.lane(m.Name) != nil: // named twice
+		case e.Lane(m.Name) != nil: // named twice
 		case i >= 0:
 			e.Lanes = append(e.Lanes, old[i])
 			displaced = append(displaced, f.renew(old[i], m)...)
@@ -46,14 +45,14 @@ func (f *Fleet) Tell(e *Executor, info *wire.ExecutorInfo) (displaced []*Job) {
 	for _, l := range e.Lanes {
 		l.Settle()
 	}
-	e.setAging(f.Fairness)
+	e.SetAging()
 	f.Models++
 	return displaced
 }
 
 // is says whether a lane is that of a model as it is told now: the same jobs are done with the same pages.
-func (l *Lane) is(m *wire.ModelInfo) bool {
-	return l.Info.Fingerprint == m.Fingerprint && l.Info.Reason == m.Reason &&
+func is(l *dispatch.Lane, m *wire.ModelInfo) bool {
+	return l.Info.Name == m.Name && l.Info.Fingerprint == m.Fingerprint && l.Info.Reason == m.Reason &&
 		reflect.DeepEqual(l.Info.Tokens, m.Tokens) && reflect.DeepEqual(uncounted(l.Info.Tensors), uncounted(m.Tensors))
 }
 
@@ -72,77 +71,74 @@ func uncounted(t *wire.TensorLimits) *wire.TensorLimits {
 	return &same
 }
 
-func (f *Fleet) addLane(e *Executor, m wire.ModelInfo) {
-	l := f.newLane(e, m)
-	e.Lanes = append(e.Lanes, l)
-	e.Device.Add(&l.Model)
-	l.Pool.Known = true
-	l.Pool.Lanes = append(l.Pool.Lanes, l)
-	l.Pool.elect()
+func (f *Fleet) addLane(e *dispatch.Executor, m wire.ModelInfo) {
+	p := f.pool(m.Name)
+	l := e.AddLane(m, &p.Group)
+	p.Known = true
+	p.Lanes = append(p.Lanes, l)
+	p.elect()
 	if l.Info.Tokens != nil {
 		l.Cache.Name.Rank = f.freeRank(l)
 		f.Events.Cleared(l.Cache.Name)
 	}
 }
 
-// renew takes in what is told anew of a model: its weights, what it costs, how it is to be kept. It returns the jobs of
-// one that fits no more.
-func (f *Fleet) renew(l *Lane, m wire.ModelInfo) (displaced []*Job) {
-	if l.Info.Keep != m.Keep && l.Keep(m.Keep) != nil {
-		m.Keep = l.Info.Keep
-	}
-	old := l.Info
-	l.Info = m
-	if !slices.Equal(old.Weights, m.Weights) || old.Work != m.Work {
-		l.Executor.Device.Renew(&l.Model, l.passes())
-	}
-	if l.Useless() && l.waiting+l.Lowest.Len() > 0 {
-		l.Pool.elect()
-		return f.Empty(l)
-	}
-	if old.Cost == m.Cost {
+// renew takes in what is told anew of a model. It returns the jobs of one that can be run no more.
+func (f *Fleet) renew(l *dispatch.Lane, m wire.ModelInfo) []*dispatch.Job {
+	l.Renew(m)
+	if !l.Useless() || !l.Waits() {
 		return nil
 	}
-	jobs := InOrder(l.jobs())
-	for _, j := range jobs {
-		f.take(j)
-	}
-	l.Cost = cost.New(m.Cost)
-	l.newQueues(f.Policy)
-	for _, j := range jobs {
-		f.Enqueue(j, l)
-	}
-	return nil
+	f.poolOf(l).elect()
+	return Empty(l)
 }
 
-// passes is how many passes the lane has.
-func (l *Lane) passes() (n int) {
-	for _, p := range l.Executor.Passes() {
-		if p.Lane == l {
-			n++
-		}
+// Empty takes the jobs that wait in a lane out of it, in the order of submission.
+func Empty(l *dispatch.Lane) []*dispatch.Job {
+	jobs := dispatch.InOrder(l.Jobs())
+	for _, j := range jobs {
+		l.Take(j)
+		j.Release()
+		j.Lane = nil
+		j.Found(0, 0)
 	}
-	return n
-}
-
-// removeLane removes a lane from its executor and its pool, aborts its passes and returns its jobs. Its weights stay.
-func (f *Fleet) removeLane(l *Lane) []*Job {
-	e := l.Executor
-	jobs := f.displace(l)
-	for _, p := range slices.Clone(e.Passes()) {
-		if p.Lane == l {
-			f.abort(e, p)
-		}
-	}
-	f.forgetLane(l)
-	e.Device.Remove(&l.Model)
 	return jobs
 }
 
+// displace takes the jobs of a lane that is gone out of it, those that wait and those in its passes.
+func displace(l *dispatch.Lane) []*dispatch.Job {
+	jobs := l.Jobs()
+	for _, j := range jobs {
+		l.Take(j)
+	}
+	for _, p := range l.Passes() {
+		jobs = append(jobs, p.Items...)
+	}
+	for _, j := range jobs {
+		j.Lease, j.Lane = nil, nil
+		j.Found(0, 0)
+	}
+	return jobs
+}
+
+// removeLane removes a lane from its executor and its pool, aborts its passes and returns its jobs. Its weights stay.
+func (f *Fleet) removeLane(l *dispatch.Lane) []*dispatch.Job {
+	jobs := displace(l)
+	for _, p := range l.Passes() {
+		l.Executor.Abort(p)
+	}
+	f.forgetLane(l)
+	l.Executor.Device.Remove(&l.Model)
+	return jobs
+}
+
+// poolOf is the pool of a lane.
+func (f *Fleet) poolOf(l *dispatch.Lane) *Pool { return f.Pools[l.Info.Name] }
+
 // forgetLane takes a lane out of its pool.
-func (f *Fleet) forgetLane(l *Lane) {
-	p := l.Pool
-	p.Lanes = slices.DeleteFunc(p.Lanes, func(o *Lane) bool { return o == l })
+func (f *Fleet) forgetLane(l *dispatch.Lane) {
+	p := f.poolOf(l)
+	p.Lanes = slices.DeleteFunc(p.Lanes, func(o *dispatch.Lane) bool { return o == l })
 	p.places.sweep(l)
 	p.elect()
 	if l.Info.Tokens != nil {
@@ -151,18 +147,28 @@ func (f *Fleet) forgetLane(l *Lane) {
 }
 
 // Remove removes an executor that is gone, and returns the jobs that it had, in the order of submission.
-func (f *Fleet) Remove(e *Executor) (jobs []*Job) {
-	f.Executors = slices.DeleteFunc(f.Executors, func(o *Executor) bool { return o == e })
+func (f *Fleet) Remove(e *dispatch.Executor) (jobs []*dispatch.Job) {
+	f.Executors = slices.DeleteFunc(f.Executors, func(o *dispatch.Executor) bool { return o == e })
 	for _, l := range e.Lanes {
-		jobs = append(jobs, f.displace(l)...)
+		jobs = append(jobs, displace(l)...)
 		f.forgetLane(l)
 	}
 	f.Models++
-	return InOrder(jobs)
+	return dispatch.InOrder(jobs)
+}
+
+// Adopt takes the orphans of an executor's models, in the order of submission.
+func (f *Fleet) Adopt(e *dispatch.Executor) (jobs []*dispatch.Job) {
+	for _, l := range e.Lanes {
+		p := f.poolOf(l)
+		jobs = append(jobs, p.Orphans...)
+		p.Orphans = nil
+	}
+	return dispatch.InOrder(jobs)
 }
 
 // freeRank is the smallest number that no other cache has.
-func (f *Fleet) freeRank(of *Lane) int {
+func (f *Fleet) freeRank(of *dispatch.Lane) int {
 	taken := map[int]bool{}
 	for _, e := range f.Executors {
 		for _, l := range e.Lanes {

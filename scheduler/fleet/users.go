@@ -1,42 +1,45 @@
 package fleet
 
 import (
-	"maps"
-
-	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/queue"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 )
 
-// users paces the jobs of each user for fairness among users: under every policy that heeds
-// arrival, a job ages as if it had come no sooner than the user's job before it could have been
-// done, were the executor the user's alone. One who sends a thousand jobs at once so stands behind
-// another's single job with all but the few that the executor would have reached by then (start-time
-// fair queueing, Goyal, Vin and Chen, 1996, with real time as the virtual time).
-type users struct {
-	next map[string]float64 // when the user's next job may begin to age, seconds
-}
+// home weighs an executor for a user (rendezvous hashing): the one with the most weight is the
+// user's. When it dies its users alone move, and they come back when it does.
+func home(user uint64, e *dispatch.Executor) float64 { return float64(mix(user ^ hashName(e.Name))) }
 
-func newUsers() users { return users{next: map[string]float64{}} }
-
-// pace returns from when a job of so many predicted seconds ages.
-func (u *users) pace(user string, arrival, seconds float64) float64 {
-	if user == "" {
-		return arrival
+func hashName(name string) uint64 {
+	h := uint64(14695981039346656037) // FNV-1a
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * 1099511628211
 	}
-	from := max(arrival, u.next[user])
-	u.next[user] = from + seconds
-	return from
+	return mix(h)
 }
 
-// flowOf is the flow in which a job takes its turns to generate.
-func (f *Fleet) flowOf(m *wire.Submit) queue.Flow {
-	if f.UserFairness && m.User != "" {
-		return queue.Flow{User: m.User}
+// mix spreads the entropy of x over all bits (the finaliser of SplitMix64, Steele et al., 2014):
+// FNV's high bits hardly depend on the last bytes.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Homecoming lists the jobs that wait elsewhere, not started, and whose user's home is the lane's executor, and takes
+// them out of their lanes.
+func (f *Fleet) Homecoming(l *dispatch.Lane) (moving []*dispatch.Job) {
+	for _, other := range f.poolOf(l).serving {
+		if other == l || f.routing != RouteUser {
+			continue
+		}
+		for _, j := range other.Jobs() {
+			if user := hashName(j.Submit.User); !j.IsFrame() && j.Lease == nil && j.Submit.User != "" && home(user, l.Executor) > home(user, other.Executor) {
+				moving = append(moving, j)
+			}
+		}
 	}
-	return queue.Flow{Job: m.ID}
-}
-
-// prune forgets users whose next job is not held back any more.
-func (u *users) prune(now float64) {
-	maps.DeleteFunc(u.next, func(_ string, next float64) bool { return next <= now })
+	moving = dispatch.InOrder(moving)
+	for _, j := range moving {
+		j.Lane.Take(j)
+	}
+	return moving
 }

@@ -218,8 +218,8 @@ func without(list []*Model, m *Model) []*Model {
 	return slices.DeleteFunc(list, func(o *Model) bool { return o == m })
 }
 
-// Idle notes that no job waits for the model any more.
-func (m *Model) Idle(now time.Duration) { m.idleSince = now }
+// IdleFrom notes that no job waits for the model any more.
+func (m *Model) IdleFrom(now time.Duration) { m.idleSince = now }
 
 // Tend says which pieces are to be dropped of a model for which no job waits, as it has been idle for as long as it is
 // kept, or is to be unloaded. One that is to be kept and has failed is tried again.

@@ -1,6 +1,9 @@
-package fleet
+package dispatch
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -25,10 +28,9 @@ type Job struct {
 	Submit   *wire.Submit
 	Asks     *engine.Tokens // what Submit asks of a prompt; of tensors nothing
 	Frontend *Frontend
-	Pool     *Pool
 	Lane     *Lane // whose it is; nil for an orphan
 	State    State
-	class    class
+	Class    Class
 	Arrival  time.Duration // with the wait before a restart of the scheduler taken off
 
 	Started   bool          // its first pass has begun
@@ -49,6 +51,65 @@ type Job struct {
 	known    []*scores.Block
 }
 
+// Frontend is a peer that submits jobs.
+type Frontend struct {
+	ID   PeerID
+	Name string
+	Jobs map[engine.JobID]*Job // that it has submitted and that have not ended
+}
+
+// Class is of jobs: those of engine.Lowest wait in queues of their own, of which nothing is seen where others are
+// placed, ordered, admitted or predicted.
+type Class int
+
+// The classes.
+const (
+	Live Class = iota
+	Lowest
+	Classes
+)
+
+// ClassOf is the class of jobs that are of engine.Lowest, or not.
+func ClassOf(isLowest bool) Class {
+	if isLowest {
+		return Lowest
+	}
+	return Live
+}
+
+// NewJob makes the job of a Submit that has waited so long already.
+func (s *Shared) NewJob(m *wire.Submit, from *Frontend) *Job {
+	arrival := s.Now - max(m.Waited, 0)
+	j := &Job{Submit: m, Asks: new(engine.Tokens), Frontend: from, Class: ClassOf(m.IsLowest()), Arrival: arrival, expiry: -1}
+	j.Job = queue.Job{Of: j, Order: s.orders, Aged: arrival.Seconds(), Priority: m.Priority, Deadline: math.Inf(1), Flow: s.flowOf(m)}
+	switch w := m.Work.(type) {
+	case *engine.Tokens:
+		j.Asks = w
+		j.Prompt, j.Whole = w.IDs, w.Ask.PromptLogprobs || w.Ask.Pool.Whole()
+	case *engine.Tensors:
+		j.Frames = max(w.Frames, 0)
+	}
+	expires := time.Duration(0)
+	if m.Deadline > 0 {
+		expires = max(arrival+m.Deadline, 1)
+		j.Deadline = expires.Seconds()
+	}
+	if j.IsFrame() {
+		j.deadline = expires
+	}
+	s.orders++
+	s.add(j, expires)
+	return j
+}
+
+// flowOf is the flow in which a job takes its turns to generate.
+func (s *Shared) flowOf(m *wire.Submit) queue.Flow {
+	if s.UserFairness && m.User != "" {
+		return queue.Flow{User: m.User}
+	}
+	return queue.Flow{Job: m.ID}
+}
+
 // of is whose place in a queue this is; nil of none.
 func of(q *queue.Job) *Job {
 	if q == nil {
@@ -57,11 +118,11 @@ func of(q *queue.Job) *Job {
 	return q.Of.(*Job)
 }
 
-// isFrame says that the job is of no use after its deadline, even if it has been started.
-func (j *Job) isFrame() bool { return j.Submit.IsFrame() }
+// IsFrame says that the job is of no use after its deadline, even if it has been started.
+func (j *Job) IsFrame() bool { return j.Submit.IsFrame() }
 
-// isPromised says that the job's deadline is promised.
-func (j *Job) isPromised() bool { return j.Submit.Promised && j.isFrame() }
+// IsPromised says that the job's deadline is promised.
+func (j *Job) IsPromised() bool { return j.Submit.Promised && j.IsFrame() }
 
 // Late says that a frame's deadline has passed.
 func (j *Job) Late(now time.Duration) bool { return j.deadline > 0 && now > j.deadline }
@@ -75,16 +136,6 @@ func (j *Job) asking() engine.Ask {
 	return ask
 }
 
-// pages is how many pages the job must hold while it runs; 0 if it needs none of its own.
-func (j *Job) pages(fullKV bool, blockTokens int) int {
-	if j.Asks.Max <= 1 && !fullKV {
-		return 0
-	}
-	// The last token generated is never fed back.
-	n := len(j.Asks.IDs) + max(j.Asks.Max, 1) - 1
-	return (n + blockTokens - 1) / blockTokens
-}
-
 // Timing is where the job's time went.
 func (j *Job) Timing() engine.Timing {
 	if !j.Started {
@@ -92,22 +143,36 @@ func (j *Job) Timing() engine.Timing {
 	}
 	t := engine.Timing{Queued: j.StartedAt - j.Arrival, Loading: j.Loading, Running: j.Running}
 	if j.Lane != nil {
-		t.Executor = j.Lane.Executor.Peer.Name.Name
+		t.Executor = j.Lane.Executor.Name
 	}
 	return t
 }
 
 // begin marks a job as in a pass, and as started at the first that ran.
-func (f *Fleet) begin(j *Job) {
+func (s *Shared) begin(j *Job) {
 	j.State = InPass
 	if j.Running == 0 {
-		j.StartedAt = f.Now
+		j.StartedAt = s.Now
 		j.Loading = max(0, j.Lane.ReadyAt()-j.Arrival)
 	}
-	if j.Started {
-		return
+	if !j.Started {
+		j.Started = true
+		s.remove(j)
 	}
-	j.Started = true
-	f.expiries.forget(j)
-	f.queued(j, -1)
+}
+
+// Drop drops a job from wherever it is, a pass excepted: its caller ends its part in that.
+func (s *Shared) Drop(j *Job) {
+	if !j.Started {
+		s.remove(j)
+	}
+	if j.Lane != nil && j.State == Waiting {
+		j.Lane.Take(j)
+	}
+	j.Release()
+}
+
+// InOrder sorts jobs by order of submission.
+func InOrder(jobs []*Job) []*Job {
+	return slices.SortedFunc(slices.Values(jobs), func(a, b *Job) int { return cmp.Compare(a.Order, b.Order) })
 }

@@ -1,4 +1,4 @@
-package fleet
+package dispatch
 
 import (
 	"math"
@@ -9,24 +9,24 @@ import (
 
 // asks lists what is asked of the models on an executor: those for which jobs wait, those that are there and expect
 // some, and those that are to be kept and are not there.
-func (f *Fleet) asks(e *Executor) (lanes []residency.Lane) {
-	now := f.Seconds()
-	if len(e.busy) == 0 && len(e.low.busy) > 0 && len(e.awaited(now)) == 0 && !e.keeps() {
-		return f.asksLowest(e)
+func (e *Executor) asks() (lanes []residency.Lane) {
+	now := e.shared.Seconds()
+	if len(e.lines[Live].busy) == 0 && len(e.lines[Lowest].busy) > 0 && len(e.awaited(now)) == 0 && !e.keeps() {
+		return e.asksLowest()
 	}
 	mixed := e.feeds > 0
-	seconds := mixed || queue.InSeconds(f.Policy)
-	for _, l := range e.busy {
-		lanes = append(lanes, residency.Lane{Model: l.Number(), Work: asked{f, l, mixed}, Kept: e.ledger.Needs(now, l.Info.Name)})
+	seconds := mixed || queue.InSeconds(e.shared.Policy)
+	for _, l := range e.lines[Live].busy {
+		lanes = append(lanes, residency.Lane{Model: l.Number(), Work: asked{l, mixed}, Kept: e.needs(l.Info.Name)})
 	}
 	for _, m := range e.Device.Loaded() {
 		l := laneOf(m)
 		switch {
 		case l.waiting > 0:
-		case e.ledger.Needs(now, l.Info.Name):
+		case e.needs(l.Info.Name):
 			lanes = append(lanes, residency.Lane{Model: l.Number(), Kept: true})
 		case seconds: // else what was used longest ago goes first
-			service := l.Cost.Seconds(l.Pool.typical())
+			service := l.Cost.Seconds(l.Group.typical())
 			lanes = append(lanes, residency.Lane{Model: l.Number(), Idle: true, Work: residency.Requests{Service: service, Next: l.arrivals.Next(now)}})
 		}
 	}
@@ -45,8 +45,8 @@ func (f *Fleet) asks(e *Executor) (lanes []residency.Lane) {
 
 // awaited lists the lanes that streams with promised deadlines need and that are not there.
 func (e *Executor) awaited(now float64) (lanes []*Lane) {
-	for _, name := range e.ledger.Models(now) {
-		if l := e.lane(name); l != nil && !l.Ready() && !l.Useless() {
+	for _, name := range e.Ledger.Models(now) {
+		if l := e.Lane(name); l != nil && !l.Ready() && !l.Useless() {
 			lanes = append(lanes, l)
 		}
 	}
@@ -55,22 +55,21 @@ func (e *Executor) awaited(now float64) (lanes []*Lane) {
 
 // asked is what is asked of a lane in which jobs wait.
 type asked struct {
-	fleet *Fleet
 	lane  *Lane
 	mixed bool // frames wait beside requests: all are compared in seconds, whatever the policy
 }
 
 // Key implements residency.Work.
 func (a asked) Key(load, back float64) float64 {
-	l, now := a.lane, a.fleet.Seconds()
+	l := a.lane
 	key := math.Inf(1)
-	s := l.Executor.scale(l, live, now, load+back)
-	j, turn := a.fleet.head(l, live, 0), of(l.Queue.Turn())
+	s := l.Executor.scale(l, Live, load+back)
+	j, turn := l.head(Live, 0), of(l.Queue.Turn())
 	switch {
 	case a.mixed:
 		for _, j := range []*Job{j, turn} {
 			if j != nil {
-				key = min(key, a.fleet.urgency(l, j)+s.Load)
+				key = min(key, l.urgency(j)+s.Load)
 			}
 		}
 	case j != nil:
@@ -79,7 +78,7 @@ func (a asked) Key(load, back float64) float64 {
 	if turn != nil && !a.mixed {
 		key = min(key, l.Queue.WeighTurn(s))
 	}
-	if w, ok := l.frameWork(a.fleet.Now); ok {
+	if w, ok := l.frameWork(); ok {
 		key = min(key, w.Key(load, back))
 	}
 	return key

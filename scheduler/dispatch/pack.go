@@ -1,4 +1,4 @@
-package fleet
+package dispatch
 
 import (
 	"github.com/prefillonly/prefillonly/engine"
@@ -17,7 +17,6 @@ import (
 // Only the very next job of each kind is ever considered, so nobody in its lane is overtaken because of
 // packing. Jobs of other lanes that would go before it are: they are delayed like those in the pass.
 type packing struct {
-	fleet   *Fleet
 	lane    *Lane
 	queue   *queue.Queue // of the lane, for the pass's class
 	pass    *Pass
@@ -35,9 +34,9 @@ type rival struct {
 }
 
 // fill packs the requests that come next in its lane into a pass that has its first. Its own kind goes before the other.
-func (f *Fleet) fill(p *Pass) {
+func (p *Pass) fill() {
 	first := p.Items[0]
-	k := packing{fleet: f, lane: p.Lane, queue: p.Lane.queue(p.class), pass: p, limit: p.Lane.most, missing: map[kvcache.Hash]bool{}}
+	k := packing{lane: p.Lane, queue: p.Lane.QueueOf(p.class), pass: p, limit: p.Lane.most, missing: map[kvcache.Hash]bool{}}
 	if first.Deaths > 0 || k.limit < 2 {
 		return // one that may have killed an executor runs alone
 	}
@@ -55,8 +54,8 @@ func (f *Fleet) fill(p *Pass) {
 // addByPolicy packs jobs that are to be computed, up to so many rows in all.
 func (k *packing) addByPolicy(rows int) {
 	for len(k.pass.Items) < k.limit {
-		j := k.fleet.unblocked(k.lane, k.pass.class)
-		if j == nil || j.Deaths > 0 || k.rows+mostRows(j) > rows || j.class == live && k.fleet.parkedBefore(k.lane.Executor, j) >= 0 {
+		j := k.lane.unblocked(k.pass.class)
+		if j == nil || j.Deaths > 0 || k.rows+mostRows(j) > rows || j.Class == Live && k.lane.Executor.parkedBefore(j) >= 0 {
 			return
 		}
 		if j.Loads > 0 && k.lane.Cache.Index.Available() < j.Cached {
@@ -66,9 +65,9 @@ func (k *packing) addByPolicy(rows int) {
 		if h, ok := nextMissing(j); !k.pays(j) || ok && k.missing[h] {
 			return
 		}
-		k.fleet.take(j)
-		if !k.fleet.lease(j) {
-			k.fleet.push(j)
+		k.lane.Take(j)
+		if !k.lane.lease(j) {
+			k.lane.push(j)
 			return
 		}
 		k.add(j)
@@ -84,10 +83,10 @@ func (k *packing) rideAlong() {
 
 // mostRows is how many rows a pass may have.
 func (k *packing) mostRows() int {
-	if k.pass.class == lowest {
-		return min(engine.LowestRows, k.lane.limits.MaxPassRows)
+	if k.pass.class == Lowest {
+		return min(engine.LowestRows, k.lane.Limits.MaxPassRows)
 	}
-	return k.lane.limits.MaxPassRows
+	return k.lane.Limits.MaxPassRows
 }
 
 // addGenerating packs jobs that go on from a token, in turn.
@@ -97,7 +96,7 @@ func (k *packing) addGenerating() {
 		if j == nil || !k.pays(j) {
 			return
 		}
-		k.fleet.take(j)
+		k.lane.Take(j)
 		k.add(j)
 	}
 }
@@ -106,7 +105,7 @@ func (k *packing) addGenerating() {
 // they would stand still with it.
 func (k *packing) mixedRows() int {
 	most := k.mostRows()
-	if _, pauses := k.fleet.Policy.(queue.Preemptive); pauses && k.lane.Executor.Info.CanPause {
+	if _, pauses := k.lane.shared.Policy.(queue.Preemptive); pauses && k.lane.Executor.Info.CanPause {
 		return min(preemptMargin, most)
 	}
 	return most
@@ -136,14 +135,14 @@ func (k *packing) siblings(j *Job) (n int) {
 // face lists the lanes with which jobs are to be compared.
 func (k *packing) face() {
 	e := k.lane.Executor
-	busy := e.lineOf(k.pass.class).busy
+	busy := e.lines[k.pass.class].busy
 	if len(busy) < 2 {
 		return
 	}
 	for _, l := range busy {
-		if j := k.fleet.head(l, k.pass.class, 0); j != nil && l != k.lane && l.Ready() {
-			q := l.queue(k.pass.class)
-			k.others = append(k.others, rival{q.Weigh(&j.Job, e.scale(l, k.pass.class, k.fleet.Seconds(), 0)), q.Len()})
+		if j := l.head(k.pass.class, 0); j != nil && l != k.lane && l.Ready() {
+			q := l.QueueOf(k.pass.class)
+			k.others = append(k.others, rival{q.Weigh(&j.Job, e.scale(l, k.pass.class, 0)), q.Len()})
 		}
 	}
 }
@@ -153,7 +152,7 @@ func (k *packing) overtaken(j *Job) (n int) {
 	if len(k.others) == 0 || j.Continues() {
 		return 0
 	}
-	weight := k.queue.Weigh(&j.Job, k.lane.Executor.scale(k.lane, k.pass.class, k.fleet.Seconds(), 0))
+	weight := k.queue.Weigh(&j.Job, k.lane.Executor.scale(k.lane, k.pass.class, 0))
 	for _, o := range k.others {
 		if o.weight < weight {
 			n += o.waiting
@@ -189,7 +188,7 @@ func mostRows(j *Job) int {
 	if j.Paged {
 		rows += j.Part
 	}
-	if j.class == lowest {
+	if j.Class == Lowest {
 		rows += j.Loads * j.ChainOf
 	}
 	return rows

@@ -1,4 +1,4 @@
-package fleet
+package dispatch
 
 import (
 	"math"
@@ -14,7 +14,7 @@ type Pass struct {
 	ID       wire.PassID
 	Lane     *Lane
 	Items    []*Job
-	class    class
+	class    Class
 	Work     cost.Work     // of the whole pass
 	Ran      time.Duration // before it last started
 	Started  time.Duration // when it last started
@@ -26,26 +26,26 @@ type Pass struct {
 
 // newPass makes a pass that begins with a job.
 func newPass(first *Job) *Pass {
-	return &Pass{Lane: first.Lane, Items: []*Job{first}, class: first.class}
+	return &Pass{Lane: first.Lane, Items: []*Job{first}, class: first.Class}
 }
 
 // spent is how long a pass has run so far, in seconds.
-func (e *Executor) spent(p *Pass, now time.Duration) float64 {
+func (e *Executor) spent(p *Pass) float64 {
 	ran := p.Ran
 	switch {
 	case p == e.Running && e.Nested != nil:
 		ran += e.Nested.Started - p.Started
-	case p == e.Running || p == e.Nested || p.class == lowest:
-		ran += now - p.Started
+	case p == e.Running || p == e.Nested || p.class == Lowest:
+		ran += e.shared.Now - p.Started
 	}
 	return ran.Seconds()
 }
 
 // States are the passes that have begun, the running one first.
-func (e *Executor) States(now time.Duration) []wire.PassState {
+func (e *Executor) States() []wire.PassState {
 	var list []wire.PassState
 	for _, p := range e.Passes() {
-		ran := time.Duration(e.spent(p, now) * float64(time.Second))
+		ran := time.Duration(e.spent(p) * float64(time.Second))
 		list = append(list, wire.PassState{Model: p.Lane.Info.Name, Jobs: len(p.Items), Units: uint64(p.Work.Units), Ran: max(0, ran), Place: e.place(p)})
 	}
 	return list
@@ -59,7 +59,7 @@ func (e *Executor) place(p *Pass) wire.PassPlace {
 		return wire.PassNested
 	case slices.Contains(e.Preparing, p): // a lowest one, too
 		return wire.PassPreparing
-	case p.class == lowest:
+	case p.class == Lowest:
 		return wire.PassLowest
 	}
 	return wire.PassPaused
@@ -77,13 +77,13 @@ func (p *Pass) predicted() float64 {
 // prediction is taken to need as long again as it has overrun: of that the prediction has shown that it
 // knows nothing, and where all lengths are as likely by order of magnitude (a Pareto law of index 1),
 // half of all end sooner.
-func (e *Executor) left(p *Pass, now time.Duration) float64 {
-	return math.Abs(p.predicted() - e.spent(p, now))
+func (e *Executor) left(p *Pass) float64 {
+	return math.Abs(p.predicted() - e.spent(p))
 }
 
 // Paused notes that the running pass stands still, with such a share of it done; 0 if that is not told.
-func (e *Executor) Paused(now time.Duration, share float64) {
-	p := e.Running
+func (e *Executor) Paused(share float64) {
+	p, now := e.Running, e.shared.Now
 	p.Ran += now - p.Started
 	if share > 0 {
 		p.whole = p.Ran.Seconds() / share
@@ -97,29 +97,29 @@ func (e *Executor) Paused(now time.Duration, share float64) {
 func (p *Pass) Pausing() bool { return p.pausing }
 
 // Prepare notes that the executor has found that a running or nested pass cannot begin yet: it is free for others.
-func (e *Executor) Prepare(now time.Duration, p *Pass) {
-	e.leave(now, p)
+func (e *Executor) Prepare(p *Pass) {
+	e.leave(p)
 	p.pausing = false
 	e.Preparing = append(e.Preparing, p)
 }
 
 // End takes a running, nested, paused or preparing pass off the executor and gives back what it held of memory. A pass
 // that was nested in it, and has come too late for that, is the running one.
-func (f *Fleet) End(e *Executor, p *Pass) {
-	e.leave(f.Now, p)
+func (e *Executor) End(p *Pass) {
+	e.leave(p)
 	e.Full, e.noRoom = false, false
 	e.endArea(p.Lane)
 }
 
 // leave takes a pass from where it is.
-func (e *Executor) leave(now time.Duration, p *Pass) {
+func (e *Executor) leave(p *Pass) {
 	switch p {
 	case e.Running:
 		e.Running, e.Nested = e.Nested, nil
 	case e.Nested:
 		e.Nested = nil
 		if outer := e.Running; outer != nil {
-			took := now - p.Started
+			took := e.shared.Now - p.Started
 			outer.Started += took
 			outer.held += took
 		}
@@ -146,15 +146,18 @@ func (e *Executor) Passes() []*Pass {
 }
 
 // under lists the passes that run for jobs of a class.
-func (e *Executor) under(c class) []*Pass {
+func (e *Executor) under(c Class) []*Pass {
 	switch {
-	case c == lowest:
+	case c == Lowest:
 		return e.Lowest
 	case e.Running != nil:
 		return []*Pass{e.Running}
 	}
 	return nil
 }
+
+// Runs says that a pass runs for jobs of a class.
+func (e *Executor) Runs(c Class) bool { return len(e.under(c)) > 0 }
 
 // Suspects lists the passes that may have killed the executor: those that ran or prepared. Lowest ones stand still while
 // there are others.
@@ -171,21 +174,35 @@ func (e *Executor) Suspects() []*Pass {
 	return list
 }
 
-// abort has an executor drop a pass. It handles the Abort before any later Run, so that the pages can be given away at
+// Abort has an executor drop a pass. It handles the Abort before any later Run, so that the pages can be given away at
 // once.
-func (f *Fleet) abort(e *Executor, p *Pass) {
-	f.Send(e.Peer.ID, &wire.Abort{Pass: p.ID})
-	f.End(e, p)
+func (e *Executor) Abort(p *Pass) {
+	e.shared.Send(e.ID, &wire.Abort{Pass: p.ID})
+	e.End(p)
 }
 
-// count counts a pass that has ended.
-func (p *Pass) count() {
-	s := &p.Lane.Pool.Stats
-	if s.PassUnits == nil {
-		s.PassUnits = make([]uint64, len(wire.PassUnitBounds)+1)
+// PutBack returns the jobs of a pass that is not on its executor any more to their lane. Jobs that generate keep their
+// pages, in which is what they have computed.
+func (p *Pass) PutBack() {
+	for _, j := range p.Items {
+		if j.Cancelled {
+			p.Lane.shared.Drop(j)
+			continue
+		}
+		if !j.Continues() {
+			j.Release()
+		}
+		p.Lane.Enqueue(j)
 	}
-	at, _ := slices.BinarySearch(wire.PassUnitBounds[:], p.Work.Units)
-	s.PassUnits[at]++
-	s.Passes++
-	s.ComputedUnits += uint64(p.Work.Units)
+}
+
+// Refused says that a pass found no room beside others, and puts its jobs back. Until a pass has ended, and left its
+// room, none of its class begins there.
+func (e *Executor) Refused(p *Pass) {
+	if p.class == Lowest {
+		e.noRoom = true
+	} else {
+		e.Full = true
+	}
+	p.PutBack()
 }

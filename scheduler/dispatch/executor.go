@@ -1,11 +1,9 @@
-package fleet
+package dispatch
 
 import (
 	"reflect"
 	"slices"
-	"time"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/scheduler/promise"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
@@ -13,40 +11,11 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/supply"
 )
 
-// PeerName is what stays of a peer over its restarts.
-type PeerName struct {
-	Role wire.Role
-	Name string
-}
-
-// Peer is a registered frontend or executor.
-type Peer struct {
-	ID       PeerID
-	Name     PeerName
-	Epoch    uint64 // its own
-	Welcomed uint64 // the scheduler's, as its Welcomes tell: higher than that of any peer lost before
-	Heard    time.Duration
-	Hellos   int
-	Frontend *Frontend // one of the two is set
-	Executor *Executor
-	State    *wire.ExecutorState // what an executor last said of itself; may be nil
-}
-
-// Settled says that a peer has answered a Welcome. An executor runs nothing before; until then the
-// Hello we know it by may even be an old one of a process that is dead.
-func (p *Peer) Settled() bool { return p.Hellos > 1 }
-
-// Frontend is a peer that submits jobs.
-type Frontend struct {
-	Peer  *Peer
-	Jobs  map[engine.JobID]*Job
-	Knows uint64 // the Fleet.Models that it was told last
-}
-
-// Executor is a peer that runs passes, with what is known of it.
+// Executor is a peer that runs passes, with what is known of it. Its Name and Info are its Device's.
 type Executor struct {
-	Peer *Peer
 	*supply.Device
+	ID        PeerID
+	Settled   bool    // it has answered a Welcome; before it loads nothing
 	Lanes     []*Lane // in the order of Info.Models
 	Running   *Pass   // nil while idle
 	Nested    *Pass   // in the running one
@@ -54,19 +23,34 @@ type Executor struct {
 	Preparing []*Pass // that could not begin, until what they need is made beside the device
 	Lowest    []*Pass // of engine.Lowest, in the order in which they are run
 	Full      bool    // a pass did not fit beside the paused ones, and none has ended since; see PutBack
+	Ledger    promise.Ledger
 
-	line             // of all but the lowest jobs
-	low      line    // of these
+	shared   *Shared
+	lines    [Classes]line
 	noRoom   bool    // a lowest pass was dropped for want of room, and no pass has ended since
-	salt     uint64  // of its name, for rendezvous hashing
 	aging    float64 // seconds of work that a second of waiting outweighs
 	feeds    int     // frames that wait and are promised nothing
 	promised []*Job  // frames that wait and are promised their deadlines, the earliest first
-	ledger   promise.Ledger
 }
 
-// lane is the lane of a model; nil if the executor has none.
-func (e *Executor) lane(model string) *Lane {
+// line is the jobs of a class that wait for an executor.
+type line struct {
+	busy  []*Lane // those in which they wait
+	turns int     // of them, to generate
+
+	// passedOver says that the pass started last began with a job of the policy's choice and left some that
+	// generate behind: the next one begins with those. So where both kinds wait, of two passes that start one
+	// after the other at least one begins with the policy's choice, and at least one has a job that generates.
+	passedOver bool
+}
+
+// NewExecutor makes an executor without lanes.
+func (s *Shared) NewExecutor(id PeerID, name string, aside bool) *Executor {
+	return &Executor{Device: supply.New(name, aside), ID: id, shared: s}
+}
+
+// Lane is the lane of a model; nil if the executor has none.
+func (e *Executor) Lane(model string) *Lane {
 	i := slices.IndexFunc(e.Lanes, func(l *Lane) bool { return l.Info.Name == model })
 	if i < 0 {
 		return nil
@@ -74,15 +58,15 @@ func (e *Executor) lane(model string) *Lane {
 	return e.Lanes[i]
 }
 
-// load predicts the seconds of work that an executor has to do before a job of a class that comes now.
-func (e *Executor) load(now time.Duration, c class) float64 {
+// Load predicts the seconds of work that an executor has to do before a job of a class that comes now.
+func (e *Executor) Load(c Class) float64 {
 	sum := 0.0
-	for _, l := range e.low.busy {
-		if c == lowest {
+	for _, l := range e.lines[Lowest].busy {
+		if c == Lowest {
 			sum += l.Cost.Seconds(l.Lowest.Predicted)
 		}
 	}
-	for _, l := range e.busy {
+	for _, l := range e.lines[Live].busy {
 		sum += l.Cost.Seconds(l.Queue.Predicted) + l.frames.seconds(l)
 	}
 	for _, j := range e.promised {
@@ -90,7 +74,7 @@ func (e *Executor) load(now time.Duration, c class) float64 {
 	}
 	for _, p := range e.Passes() {
 		if p.class <= c {
-			sum += e.left(p, now)
+			sum += e.left(p)
 		}
 	}
 	return sum
@@ -98,8 +82,8 @@ func (e *Executor) load(now time.Duration, c class) float64 {
 
 // Busy lists the lanes in which jobs wait.
 func (e *Executor) Busy() []*Lane {
-	list := slices.Clone(e.busy)
-	for _, l := range e.low.busy {
+	list := slices.Clone(e.lines[Live].busy)
+	for _, l := range e.lines[Lowest].busy {
 		if !slices.Contains(list, l) {
 			list = append(list, l)
 		}
@@ -108,7 +92,10 @@ func (e *Executor) Busy() []*Lane {
 }
 
 // Idle says that nothing waits for the executor, nor stands still there, but for lowest jobs.
-func (e *Executor) Idle() bool { return len(e.busy) == 0 && len(e.Parked) == 0 }
+func (e *Executor) Idle() bool { return len(e.lines[Live].busy) == 0 && len(e.Parked) == 0 }
+
+// HasLowest says that lowest jobs wait for the executor, or are in passes there.
+func (e *Executor) HasLowest() bool { return len(e.lines[Lowest].busy)+len(e.Lowest) > 0 }
 
 // Differs says whether what an executor tells of itself is news. Which weights are there is known.
 func (e *Executor) Differs(info *wire.ExecutorInfo) bool {
@@ -120,17 +107,18 @@ func (e *Executor) Differs(info *wire.ExecutorInfo) bool {
 
 // scale is by what jobs of a lane are compared with those of others, when so many seconds are left to load it that
 // each of them pays its part of.
-func (e *Executor) scale(l *Lane, c class, now, load float64) queue.Scale {
+func (e *Executor) scale(l *Lane, c Class, load float64) queue.Scale {
 	waiting := l.waiting
-	if c == lowest {
+	if c == Lowest {
 		waiting = l.Lowest.Len()
 	}
-	return queue.Scale{Now: now, Rate: l.Cost.Rate(), Load: load / float64(max(waiting, 1)), Aging: e.aging}
+	return queue.Scale{Now: e.shared.Seconds(), Rate: l.Cost.Rate(), Load: load / float64(max(waiting, 1)), Aging: e.aging}
 }
 
-// setAging finds how jobs of different lanes age: for all alike, or one lane that is overloaded would starve the
+// SetAging finds how jobs of different lanes age: for all alike, or one lane that is overloaded would starve the
 // others. Of the lanes' own rates it is the greatest, but no more than is good for an order that loads models.
-func (e *Executor) setAging(fairness float64) {
+func (e *Executor) SetAging() {
+	fairness := e.shared.Fairness
 	e.aging = 0
 	for _, l := range e.Lanes {
 		if l.Info.Tokens != nil {
@@ -145,32 +133,32 @@ func (e *Executor) setAging(fairness float64) {
 }
 
 // waits notes that so many jobs more, or less, of a class wait in a lane.
-func (f *Fleet) waits(l *Lane, c class, jobs int) {
-	e, p := l.Executor, l.Pool
-	if c == lowest {
-		f.lowestWaiting += jobs
+func (l *Lane) waits(c Class, jobs int) {
+	s, g, line := l.shared, l.Group, &l.Executor.lines[c]
+	if c == Lowest {
+		s.LowestWaiting += jobs
 		if n := l.Lowest.Len(); jobs > 0 && n == jobs {
-			e.low.busy = append(e.low.busy, l)
+			line.busy = append(line.busy, l)
 		} else if n == 0 {
-			e.low.busy = slices.DeleteFunc(e.low.busy, func(o *Lane) bool { return o == l })
-			l.Idle(f.Now)
+			line.busy = slices.DeleteFunc(line.busy, func(o *Lane) bool { return o == l })
+			l.IdleFrom(s.Now)
 		}
 		return
 	}
-	before, waited := l.waiting, p.waiting
+	before, waited := l.waiting, g.Waiting
 	l.waiting += jobs
-	p.waiting += jobs
+	g.Waiting += jobs
 	switch {
 	case before == 0:
-		e.busy = append(e.busy, l)
+		line.busy = append(line.busy, l)
 	case l.waiting == 0:
-		e.busy = slices.Delete(e.busy, slices.Index(e.busy, l), slices.Index(e.busy, l)+1)
-		l.Idle(f.Now)
+		line.busy = slices.Delete(line.busy, slices.Index(line.busy, l), slices.Index(line.busy, l)+1)
+		l.IdleFrom(s.Now)
 	}
 	switch {
 	case waited == 0:
-		f.waiting = append(f.waiting, p)
-	case p.waiting == 0:
-		f.waiting = slices.DeleteFunc(f.waiting, func(q *Pool) bool { return q == p })
+		s.Waiting = append(s.Waiting, g)
+	case g.Waiting == 0:
+		s.Waiting = slices.DeleteFunc(s.Waiting, func(o *Group) bool { return o == g })
 	}
 }

@@ -1,72 +1,28 @@
-package fleet
+package dispatch
 
 import (
 	"math"
 	"slices"
 	"time"
 
-	"github.com/prefillonly/prefillonly/scheduler/queue"
 	"github.com/prefillonly/prefillonly/scheduler/residency"
 )
-
-// class is of jobs: those of engine.Lowest wait in queues of their own, of which nothing is seen where others are
-// placed, ordered, admitted or predicted.
-type class int
-
-const (
-	live class = iota
-	lowest
-	classes
-)
-
-func classOf(isLowest bool) class {
-	if isLowest {
-		return lowest
-	}
-	return live
-}
-
-// line is the jobs of a class that wait for an executor.
-type line struct {
-	busy  []*Lane // those in which they wait
-	turns int     // of them, to generate
-
-	// passedOver says that the pass started last began with a job of the policy's choice and left some that
-	// generate behind: the next one begins with those. So where both kinds wait, of two passes that start one
-	// after the other at least one begins with the policy's choice, and at least one has a job that generates.
-	passedOver bool
-}
-
-func (e *Executor) lineOf(c class) *line {
-	if c == lowest {
-		return &e.low
-	}
-	return &e.line
-}
-
-// queue is where jobs of a class wait.
-func (l *Lane) queue(c class) *queue.Queue {
-	if c == lowest {
-		return l.Lowest
-	}
-	return l.Queue
-}
 
 // lowestAhead is how many passes of lowest jobs an executor has, so that it need not wait for the next one.
 const lowestAhead = 2
 
 // BeginLowest gives an executor passes of lowest jobs, beside whatever runs there: it steps them when it has no other
 // to step. None is begun while others wait for room.
-func (f *Fleet) BeginLowest(e *Executor) {
-	for len(e.Lowest) < lowestAhead && len(e.low.busy) > 0 && f.leaves(e) {
-		j := f.turn(e, lowest)
-		if j != nil && e.low.passedOver && f.beginWith(j) {
+func (e *Executor) BeginLowest() {
+	for len(e.Lowest) < lowestAhead && len(e.lines[Lowest].busy) > 0 && e.leaves() {
+		j := e.turn(Lowest)
+		if j != nil && e.lines[Lowest].passedOver && e.beginWith(j) {
 			continue
 		}
-		if f.choose(e, lowest) {
+		if e.choose(Lowest) {
 			continue
 		}
-		if j = f.turn(e, lowest); j == nil || !f.beginWith(j) {
+		if j = e.turn(Lowest); j == nil || !e.beginWith(j) {
 			return
 		}
 	}
@@ -74,9 +30,9 @@ func (f *Fleet) BeginLowest(e *Executor) {
 
 // leaves says that other jobs leave an executor to lowest ones: none of its passes is in want of room, none of their
 // models is to be loaded, and no pass that it has is the last one that some of its jobs may be in.
-func (f *Fleet) leaves(e *Executor) bool {
-	return !e.Full && !e.noRoom && len(e.Parked) == 0 && !slices.ContainsFunc(e.busy, absent) &&
-		!e.keeps() && len(e.awaited(f.Seconds())) == 0
+func (e *Executor) leaves() bool {
+	return !e.Full && !e.noRoom && len(e.Parked) == 0 && !slices.ContainsFunc(e.lines[Live].busy, absent) &&
+		!e.keeps() && len(e.awaited(e.shared.Seconds())) == 0
 }
 
 func absent(l *Lane) bool { return !l.Ready() }
@@ -89,11 +45,11 @@ const (
 )
 
 // asksLowest is asks when none but lowest jobs wait for what is not there. What others have used lately stays.
-func (f *Fleet) asksLowest(e *Executor) (lanes []residency.Lane) {
+func (e *Executor) asksLowest() (lanes []residency.Lane) {
 	for _, l := range e.Lanes {
-		kept := l.Ready() && len(l.Info.Weights) > 0 && (l.waiting > 0 || l.inUse(f.Now)) || e.ledger.Needs(f.Seconds(), l.Info.Name)
+		kept := l.Ready() && len(l.Info.Weights) > 0 && (l.waiting > 0 || l.inUse(e.shared.Now)) || e.needs(l.Info.Name)
 		if kept || l.Lowest.Len() > 0 {
-			lanes = append(lanes, residency.Lane{Model: l.Number(), Kept: kept, Work: askedLowest{f, l}})
+			lanes = append(lanes, residency.Lane{Model: l.Number(), Kept: kept, Work: askedLowest{l}})
 		}
 	}
 	return lanes
@@ -107,15 +63,14 @@ func (l *Lane) inUse(now time.Duration) bool {
 
 // askedLowest is what lowest jobs ask of a lane.
 type askedLowest struct {
-	fleet *Fleet
-	lane  *Lane
+	lane *Lane
 }
 
 // Key implements residency.Work.
 func (a askedLowest) Key(load, back float64) float64 {
 	l, q, key := a.lane, a.lane.Lowest, math.MaxFloat64
-	s := l.Executor.scale(l, lowest, a.fleet.Seconds(), load+back)
-	if j := a.fleet.head(l, lowest, 0); j != nil {
+	s := l.Executor.scale(l, Lowest, load+back)
+	if j := l.head(Lowest, 0); j != nil {
 		key = q.Weigh(&j.Job, s)
 	}
 	if q.Generating() > 0 {
@@ -125,13 +80,13 @@ func (a askedLowest) Key(load, back float64) float64 {
 }
 
 // yield drops the passes of lowest jobs that an executor has, so that others find room; it says whether there were any.
-func (f *Fleet) yield(e *Executor, which func(*Pass) bool) bool {
+func (e *Executor) yield(which func(*Pass) bool) bool {
 	some := false
 	for _, p := range slices.Clone(e.Lowest) {
 		if which(p) {
 			some = true
-			f.abort(e, p)
-			f.PutBack(p)
+			e.Abort(p)
+			p.PutBack()
 		}
 	}
 	return some
@@ -141,17 +96,17 @@ func all(*Pass) bool { return true }
 
 // spare gives a lane pages that lowest jobs hold while they wait to generate, or in passes; it says whether there were
 // any. What they had computed is computed again.
-func (f *Fleet) spare(l *Lane) bool {
+func (l *Lane) spare() bool {
 	for q := range l.Lowest.All() {
 		if j := of(q); j.Lease != nil {
-			f.take(j)
+			l.Take(j)
 			j.Release()
-			f.push(j)
+			l.push(j)
 			return true
 		}
 	}
-	return f.yield(l.Executor, func(p *Pass) bool { return p.Lane == l })
+	return l.Executor.yield(func(p *Pass) bool { return p.Lane == l })
 }
 
 // IsLowest says that the pass is of lowest jobs.
-func (p *Pass) IsLowest() bool { return p.class == lowest }
+func (p *Pass) IsLowest() bool { return p.class == Lowest }

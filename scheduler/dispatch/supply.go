@@ -1,4 +1,4 @@
-package fleet
+package dispatch
 
 import (
 	"slices"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/residency"
 	"github.com/prefillonly/prefillonly/scheduler/supply"
 )
 
@@ -15,48 +14,48 @@ func laneOf(m *supply.Model) *Lane { return m.Of.(*Lane) }
 
 // Supply tells an executor which weights to drop and to load next, if its channel is free: before it picks its next
 // pass.
-func (f *Fleet) Supply(e *Executor) {
-	if !e.Peer.Settled() {
+func (e *Executor) Supply() {
+	if !e.Settled {
 		return
 	}
-	f.drop(e, e.Device.Strays())
+	e.drop(e.Device.Strays())
 	// Loads that take the device's own time have their turn when a pass has ended.
 	busy := !e.Info.Aside && (e.Running != nil || len(e.Parked) > 0)
-	if e.Device.Loading() || busy || !e.wants(f.Seconds()) {
+	if e.Device.Loading() || busy || !e.wants(e.shared.Seconds()) {
 		return
 	}
-	wanting := slices.ContainsFunc(e.busy, absent)
-	if wanting && slices.ContainsFunc(e.busy, func(l *Lane) bool { return l.Lacks() }) { // then what lowest passes hold goes first
-		f.yield(e, all)
+	wanting := slices.ContainsFunc(e.lines[Live].busy, absent)
+	if wanting && slices.ContainsFunc(e.lines[Live].busy, func(l *Lane) bool { return l.Lacks() }) { // then what lowest passes hold goes first
+		e.yield(all)
 	}
-	if !f.load(e) && wanting && f.yield(e, all) {
-		f.load(e)
+	if !e.load() && wanting && e.yield(all) {
+		e.load()
 	}
 }
 
 // load tells an executor which weights to drop and to load next; it says whether there are some to load.
-func (f *Fleet) load(e *Executor) bool {
-	drop, load := e.Device.Next(func() []residency.Lane { return f.asks(e) })
-	f.drop(e, drop)
+func (e *Executor) load() bool {
+	drop, load := e.Device.Next(e.asks)
+	e.drop(drop)
 	if load == nil {
 		return false
 	}
-	f.Models++
-	f.Send(e.Peer.ID, load)
+	e.shared.Models++
+	e.shared.Send(e.ID, load)
 	return true
 }
 
 // drop tells an executor which weights to drop.
-func (f *Fleet) drop(e *Executor, pieces []uint32) {
+func (e *Executor) drop(pieces []uint32) {
 	if len(pieces) > 0 {
-		f.Models++
-		f.Send(e.Peer.ID, &wire.Drop{Weights: pieces})
+		e.shared.Models++
+		e.shared.Send(e.ID, &wire.Drop{Weights: pieces})
 	}
 }
 
 // wants says whether anything is to be loaded.
 func (e *Executor) wants(now float64) bool {
-	return slices.ContainsFunc(slices.Concat(e.busy, e.low.busy), absent) || e.keeps() || len(e.awaited(now)) > 0
+	return slices.ContainsFunc(slices.Concat(e.lines[Live].busy, e.lines[Lowest].busy), absent) || e.keeps() || len(e.awaited(now)) > 0
 }
 
 // keeps says that a model that is to be kept is not there.
@@ -65,10 +64,10 @@ func (e *Executor) keeps() bool {
 }
 
 // Loaded takes the answer to a Load. It returns the lane whose model could not be loaded, if that is so.
-func (f *Fleet) Loaded(e *Executor, m *wire.Loaded) (failed *Lane) {
-	model, news := e.Device.Answer(f.Now, m)
+func (e *Executor) Loaded(m *wire.Loaded) (failed *Lane) {
+	model, news := e.Device.Answer(e.shared.Now, m)
 	if news {
-		f.Models++
+		e.shared.Models++
 	}
 	if model == nil {
 		return nil
@@ -78,17 +77,17 @@ func (f *Fleet) Loaded(e *Executor, m *wire.Loaded) (failed *Lane) {
 
 // beginArea makes room for a pass of a lane, and holds its weights until endArea; it says whether that could be.
 // Passes of lowest jobs make way for others.
-func (f *Fleet) beginArea(l *Lane, c class) bool {
+func (l *Lane) beginArea(c Class) bool {
 	e := l.Executor
-	asks := f.asks
-	if c == lowest {
-		asks = f.asksLowest
+	asks := e.asks
+	if c == Lowest {
+		asks = e.asksLowest
 	}
-	drop, ok := e.Device.Begin(&l.Model, c == lowest, func() []residency.Lane { return asks(e) })
-	if !ok && c == live && f.yield(e, all) {
-		return f.beginArea(l, c)
+	drop, ok := e.Device.Begin(&l.Model, c == Lowest, asks)
+	if !ok && c == Live && e.yield(all) {
+		return l.beginArea(c)
 	}
-	f.drop(e, drop)
+	e.drop(drop)
 	return ok
 }
 
@@ -105,20 +104,21 @@ func (e *Executor) work() (most uint64) {
 
 // Tend drops the weights of models that have been idle for as long as they are kept, or are to be unloaded, and tries
 // again those to be kept that have failed.
-func (f *Fleet) Tend(e *Executor) {
+func (e *Executor) Tend() {
 	e.noRoom = false
 	for _, l := range e.Lanes {
-		f.drop(e, l.Tend(f.Now, l.waiting+l.Lowest.Len() > 0))
+		e.drop(l.Tend(e.shared.Now, l.Waits()))
 	}
 }
 
-// promises says, of a model, whether a stream with promised deadlines needs it.
-func (f *Fleet) promises(e *Executor) func(model string) bool {
-	return func(model string) bool { return e.ledger.Needs(f.Seconds(), model) }
-}
+// needs says whether a stream with promised deadlines needs a model.
+func (e *Executor) needs(model string) bool { return e.Ledger.Needs(e.shared.Seconds(), model) }
+
+// Crowded says why the lane finds no room beside models with promised deadlines; nil if it does.
+func (l *Lane) Crowded() error { return l.Model.Crowded(l.Executor.needs) }
 
 // Stuck says why the jobs of a lane have had no room beside models with promised deadlines for so long; nil if they
 // have.
-func (f *Fleet) Stuck(l *Lane, after time.Duration) *engine.Error {
-	return l.Model.Stuck(f.Now, l.waiting+l.Lowest.Len() > 0, f.promises(l.Executor), after)
+func (l *Lane) Stuck(after time.Duration) *engine.Error {
+	return l.Model.Stuck(l.shared.Now, l.Waits(), l.Executor.needs, after)
 }

@@ -1,0 +1,68 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+)
+
+// passFault is what is wrong with the answer to a pass as a whole; nil if nothing is.
+func passFault(p *dispatch.Pass, m *wire.Done) *engine.Error {
+	if m.Err != nil {
+		return m.Err
+	}
+	if slices.EqualFunc(p.Items, m.Items, func(j *dispatch.Job, item wire.ItemResult) bool { return j.Submit.ID == item.Job }) {
+		return nil
+	}
+	return engine.Errorf(engine.CodeInternal, "executor %s answered pass %d for other jobs than it was given", p.Lane.Executor.Name, p.ID)
+}
+
+// jobFault is what is wrong with the answer to one job; nil if nothing is.
+func jobFault(j *dispatch.Job, item *wire.ItemResult) *engine.Error {
+	executor := j.Lane.Executor.Name
+	out, tokens := item.Output.(*engine.TokenOutput)
+	_, tensors := item.Output.(*engine.TensorOutput)
+	_, prompt := j.Submit.Work.(*engine.Tokens)
+	switch {
+	case item.Err != nil:
+		return item.Err
+	case prompt && !tokens, !prompt && !tensors:
+		return engine.Errorf(engine.CodeInternal, "executor %s answered %T with %T", executor, j.Submit.Work, item.Output)
+	case j.Asks.Max > 0 && out.Answer == nil:
+		return engine.Errorf(engine.CodeInternal, "executor %s gave no answer", executor)
+	case j.Asks.Ask.Pool != engine.PoolNone:
+		return vectorFault(j, out)
+	case j.Asks.Ask.PromptLogprobs && j.Generated() == 0 && len(out.Prompt) != len(j.Asks.IDs)-min(max(j.Known, 1), len(j.Asks.IDs)):
+		return engine.Errorf(engine.CodeInternal, "executor %s gave logprobs of %d positions of a prompt of %d tokens", executor, len(out.Prompt), len(j.Asks.IDs))
+	}
+	return nil
+}
+
+// vectorFault is what is wrong with the vector of a prompt; nil if nothing is.
+func vectorFault(j *dispatch.Job, out *engine.TokenOutput) *engine.Error {
+	limits, rows := j.Lane.Limits, 1
+	if j.Asks.Ask.Pool == engine.PoolAll {
+		rows = len(j.Asks.IDs)
+	}
+	want := rows * limits.Hidden
+	if j.Asks.Ask.Head {
+		want = rows * limits.Labels
+	}
+	if len(out.Vector) != want {
+		return engine.Errorf(engine.CodeInternal, "executor %s gave %d numbers where %d belong", j.Lane.Executor.Name, len(out.Vector), want)
+	}
+	return nil
+}
+
+// tooLate is why a job that has expired is dropped.
+func (c *Core) tooLate(j *dispatch.Job) *engine.Error {
+	waited := (c.fleet.Now - j.Arrival).Seconds()
+	if !j.IsFrame() || j.Lane == nil {
+		return engine.Errorf(engine.CodeDeadline, "the deadline of %v passed after %.3f s in the queue", j.Submit.Deadline, waited)
+	}
+	j.Lane.Group.Stats.Late++
+	return engine.Errorf(engine.CodeDeadline, "after %.3f s in the queue the deadline of %v cannot be met: a pass takes %.3f s",
+		waited, j.Submit.Deadline, j.Lane.Cost.Seconds(j.Left()))
+}

@@ -1,0 +1,92 @@
+// Package dispatch decides what an executor does next: which of the jobs that wait there share its next pass, which of its
+// passes make way for others, and which weights are called for. A lane is a model on an executor, with those jobs.
+package dispatch
+
+import (
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
+	"github.com/prefillonly/prefillonly/scheduler/events"
+	"github.com/prefillonly/prefillonly/scheduler/queue"
+	"github.com/prefillonly/prefillonly/scheduler/scores"
+)
+
+// PeerID is the address of a peer on the scheduler's connection.
+type PeerID string
+
+// Envelope is a message on its way out.
+type Envelope struct {
+	To  PeerID
+	Msg wire.Message
+}
+
+// Options are what can be set; scheduler.Config says what they mean.
+type Options struct {
+	Policy        queue.Policy
+	Fairness      float64 // tokens of work that a second of waiting outweighs
+	UserFairness  bool
+	PrefixCaching bool
+	FullKV        bool
+	Eviction      kvcache.Eviction
+	MaxPassItems  int
+	MaxPaused     int
+}
+
+// Shared is what all executors have in common.
+type Shared struct {
+	Options
+	Unstarted
+	Now           time.Duration // of the step
+	Out           []Envelope    // what is to be sent, in order
+	Events        events.Log    // of the prefix caches
+	Scores        *scores.Cache // of prompts
+	Stats         wire.Stats
+	Models        uint64   // changes when what is told of models does; see wire.Welcome
+	Waiting       []*Group // that have jobs in lanes
+	LowestWaiting int      // jobs in lanes
+
+	hasher kvcache.Hasher
+	users  queue.Users
+	orders uint64 // jobs so far
+	passes uint64 // passes so far
+}
+
+// scoreBytes is how much memory the log-probabilities of prompts' positions take at most: about 600,000 positions with
+// five of the likeliest tokens each.
+const scoreBytes = 64 << 20
+
+// NewShared makes what executors are to have in common. What is told of models is numbered from a number on.
+func NewShared(o Options, models uint64) *Shared {
+	return &Shared{Options: o, Models: models, users: queue.NewUsers(), Scores: scores.New(scoreBytes)}
+}
+
+// Send sends a message.
+func (s *Shared) Send(to PeerID, m wire.Message) {
+	s.Out = append(s.Out, Envelope{To: to, Msg: m})
+}
+
+// Seconds is the time of the step, in the unit of queue.Job.Aged.
+func (s *Shared) Seconds() float64 { return s.Now.Seconds() }
+
+// Trim forgets what is not needed any more.
+func (s *Shared) Trim() { s.users.Prune(s.Seconds()) }
+
+// Group is what the lanes of one model have in common.
+type Group struct {
+	Model   string
+	Asked   bool            // it has had a job
+	Waiting int             // jobs in lanes, but the lowest
+	Stats   wire.ModelStats // but for the gauges
+}
+
+// NewGroup makes the group of a model that has no lane yet.
+func NewGroup(model string) Group {
+	return Group{Model: model, Stats: wire.ModelStats{Model: model}}
+}
+
+// typical is the work of a pass of the model as they were so far.
+func (g *Group) typical() cost.Work {
+	return cost.Work{Passes: 1, Units: float64(g.Stats.ComputedUnits) / float64(max(g.Stats.Passes, 1))}
+}

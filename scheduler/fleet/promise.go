@@ -1,0 +1,66 @@
+package fleet
+
+import (
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+	"github.com/prefillonly/prefillonly/scheduler/promise"
+)
+
+// promised scores a lane for a frame that wants a promise: the one that its stream has, else that of the device of
+// which the least is promised. One that would be late already is refused.
+func (f *Fleet) promised(j *dispatch.Job, l *dispatch.Lane) (float64, *engine.Error) {
+	if l.Cost.Upper(j.Size(0).Alone()) > j.Submit.Deadline.Seconds() {
+		defer l.Doubt()
+		return 0, engine.Errorf(engine.CodeDeadline, "a pass takes up to %.3f s, the deadline is %v", l.Cost.Upper(j.Size(0).Alone()), j.Submit.Deadline)
+	}
+	if l.Executor.Ledger.Holds(streamOf(j)) {
+		return -1, nil
+	}
+	if err := l.Crowded(); err != nil {
+		return 0, comeBack(time.Second, "%v", err)
+	}
+	return l.Executor.Ledger.Use(f.Seconds()), nil
+}
+
+// admit asks a lane's executor to promise a frame its deadline, and says why it does not. If the model is not there it is
+// loaded for the frames to come.
+func (f *Fleet) admit(j *dispatch.Job, l *dispatch.Lane) *engine.Error {
+	seconds, deadline := l.Cost.Upper(j.Size(0).Alone()), j.Submit.Deadline.Seconds()
+	r := l.Executor.Ledger.Admit(f.Seconds(), streamOf(j), promise.Frame{Model: l.Info.Name, Cost: seconds, Deadline: deadline, Priority: max(j.Priority, 0)}, l.Executor.Block(l))
+	switch others := l.Executor.Device.Loading() && !l.Comes(); {
+	case r != nil:
+		f.Stats.RefusedUtilisation++
+		return comeBack(time.Second, "%v", r)
+	case !l.Ready() && (others || !l.Cost.Known()):
+		return comeBack(duration(l.Missing()), "model %q is not there yet, and how long that will take is not known", l.Info.Name)
+	case l.Missing()+seconds > deadline:
+		return comeBack(duration(l.Missing()), "model %q is not there yet: it takes %.1f s to load", l.Info.Name, l.Missing())
+	}
+	return nil
+}
+
+// comeBack is a refusal for now.
+func comeBack(after time.Duration, format string, args ...any) *engine.Error {
+	err := engine.Errorf(engine.CodeOverloaded, format, args...)
+	err.RetryAfter = min(max(after, time.Second), time.Minute)
+	return err
+}
+
+// streamOf names the stream of a frame: those of different frontends are different.
+func streamOf(j *dispatch.Job) string { return j.Frontend.Name + "/" + j.Submit.Stream }
+
+// Older is the frame of the same stream that waits; nil if there is none.
+func (f *Fleet) Older(j *dispatch.Job) *dispatch.Job {
+	for _, e := range f.Executors {
+		for _, other := range e.Promised() {
+			if other.Frontend == j.Frontend && other.Submit.Stream == j.Submit.Stream && other != j {
+				return other
+			}
+		}
+	}
+	return nil
+}
+
+func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
