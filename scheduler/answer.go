@@ -6,6 +6,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+	"github.com/prefillonly/prefillonly/scheduler/scores"
 )
 
 // passFault is what is wrong with the answer to a pass as a whole; nil if nothing is.
@@ -54,6 +55,26 @@ func vectorFault(j *dispatch.Job, out *engine.TokenOutput) *engine.Error {
 		return engine.Errorf(engine.CodeInternal, "executor %s gave %d numbers where %d belong", j.Lane.Executor.Name, len(out.Vector), want)
 	}
 	return nil
+}
+
+// token takes what a pass has found for a job of tokens, and returns what its client is told.
+func token(j *dispatch.Job, found *engine.TokenOutput) (*engine.TokenOutput, engine.Finish) {
+	out := &engine.TokenOutput{Cached: j.Hits}
+	if j.Generated() == 0 {
+		out.Prompt, out.Vector = scores.Join(j.Scores, j.Asks.Ask.PromptTop, found.Prompt), found.Vector
+	}
+	if j.Asks.Max == 0 {
+		return out, engine.FinishLength
+	}
+	out.Index, out.Answer = j.Generated(), found.Answer
+	j.Added = append(j.Added, found.Answer.Token)
+	switch {
+	case slices.Contains(j.Asks.Stop, found.Answer.Token):
+		return out, engine.FinishStop
+	case j.Generated() >= j.Asks.Max:
+		return out, engine.FinishLength
+	}
+	return out, engine.FinishNone
 }
 
 // tooLate is why a job that has expired is dropped.

@@ -151,7 +151,7 @@ func (c *Core) expireOrphans(p *fleet.Pool) {
 // giveUp answers the jobs of models for which an executor has had no room for too long.
 func (c *Core) giveUp(e *dispatch.Executor) {
 	for _, l := range slices.Clone(e.Busy()) {
-		if err := l.Stuck(c.cfg.UnavailableAfter); err != nil {
+		if err := l.Stuck(c.fleet.Now, l.Waits(), c.cfg.UnavailableAfter); err != nil {
 			for _, j := range fleet.Empty(l) {
 				c.fail(j, err)
 			}

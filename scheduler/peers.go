@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -78,7 +79,7 @@ func (c *Core) heard(p *peer, info *wire.ExecutorInfo) {
 	case p.hellos == 1:
 		c.modelsChanged()
 		c.adopt(e)
-	case info != nil && e.Differs(info):
+	case info != nil && differs(e, info):
 		displaced := c.fleet.Tell(e, info)
 		c.modelsChanged()
 		c.placeAll(dispatch.InOrder(displaced))
@@ -86,6 +87,14 @@ func (c *Core) heard(p *peer, info *wire.ExecutorInfo) {
 	case p.hellos == 2:
 		c.dispatch(e) // weights are loaded from now on
 	}
+}
+
+// differs says whether what an executor tells of itself is news. Which weights are there is known.
+func differs(e *dispatch.Executor, info *wire.ExecutorInfo) bool {
+	a, b := e.Info, *info
+	a.Weights, b.Weights = nil, nil
+	same := func(v, w wire.Weight) bool { return v.Bytes == w.Bytes }
+	return !reflect.DeepEqual(a, b) || !slices.EqualFunc(e.Info.Weights, info.Weights, same)
 }
 
 // readdress finds a peer that comes back under another address: with the same epoch it is the same
@@ -186,7 +195,7 @@ func (c *Core) removeExecutor(p *peer) {
 	if p.settled() {
 		f.Stats.ExecutorLost++
 	}
-	for _, ps := range e.Suspects() {
+	for _, ps := range suspects(e) {
 		for _, j := range ps.Items {
 			// What has killed one process may have killed the next before that was heard of again.
 			if !j.Cancelled && (p.settled() || j.Deaths > 0 && j.DiedIn != p.epoch) {
@@ -211,6 +220,21 @@ func (c *Core) removeExecutor(p *peer) {
 	}
 	c.placeAll(slices.DeleteFunc(jobs, func(j *dispatch.Job) bool { return j == nil }))
 	c.settle()
+}
+
+// suspects lists the passes that may have killed an executor: those that ran or prepared. Lowest ones stand still while
+// there are others.
+func suspects(e *dispatch.Executor) []*dispatch.Pass {
+	list := slices.Clone(e.Preparing)
+	for _, p := range []*dispatch.Pass{e.Running, e.Nested} {
+		if p != nil {
+			list = append(list, p)
+		}
+	}
+	if e.Running == nil && len(e.Lowest) > 0 {
+		list = append(list, e.Lowest[0])
+	}
+	return list
 }
 
 // maxDeaths is how many executors in a row may die running a job before it is given up.

@@ -115,9 +115,9 @@ func (c *Core) paused(e *dispatch.Executor, m *wire.Paused) {
 // answer sends what a pass has found for a job, and puts it back in its lane if it generates more.
 func (c *Core) answer(j *dispatch.Job, found engine.Output) {
 	j.Deaths = 0
-	r := &wire.Result{Job: j.Submit.ID, Output: found, Finish: engine.FinishLength, Timing: j.Timing()}
+	r := &wire.Result{Job: j.Submit.ID, Output: found, Finish: engine.FinishLength, Timing: timing(j)}
 	if out, ok := found.(*engine.TokenOutput); ok {
-		r.Output, r.Finish = j.Token(out)
+		r.Output, r.Finish = token(j, out)
 	}
 	c.fleet.Send(j.Frontend.ID, r)
 	if r.Finish != engine.FinishNone {
@@ -129,9 +129,21 @@ func (c *Core) answer(j *dispatch.Job, found engine.Output) {
 	c.fleet.Enqueue(j, j.Lane)
 }
 
+// timing is where a job's time went.
+func timing(j *dispatch.Job) engine.Timing {
+	if !j.Started {
+		return engine.Timing{}
+	}
+	t := engine.Timing{Queued: j.StartedAt - j.Arrival, Loading: j.Loading, Running: j.Running}
+	if j.Lane != nil {
+		t.Executor = j.Lane.Executor.Name
+	}
+	return t
+}
+
 // fail answers a job with an error and forgets it.
 func (c *Core) fail(j *dispatch.Job, err *engine.Error) {
-	c.fleet.Send(j.Frontend.ID, &wire.Result{Job: j.Submit.ID, Err: err, Timing: j.Timing()})
+	c.fleet.Send(j.Frontend.ID, &wire.Result{Job: j.Submit.ID, Err: err, Timing: timing(j)})
 	j.Served(false)
 	c.forget(j)
 }

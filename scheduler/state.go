@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 )
 
 // opening is an executor that has yet to say what it can run.
@@ -28,7 +29,7 @@ func (c *Core) states() []wire.ExecutorState {
 	for _, e := range c.fleet.Executors {
 		if told := c.peers[e.ID].state; told != nil {
 			state := *told
-			state.Device, state.Passes = e.Info.Device, e.States()
+			state.Device, state.Passes = e.Info.Device, passStates(e)
 			list = append(list, state)
 		}
 	}
@@ -40,4 +41,28 @@ func (c *Core) states() []wire.ExecutorState {
 		}
 	}
 	return list
+}
+
+// passStates are the passes that an executor has begun, the running one first.
+func passStates(e *dispatch.Executor) []wire.PassState {
+	var list []wire.PassState
+	for _, p := range e.Passes() {
+		ran := time.Duration(e.Spent(p) * float64(time.Second))
+		list = append(list, wire.PassState{Model: p.Lane.Info.Name, Jobs: len(p.Items), Units: uint64(p.Work.Units), Ran: max(0, ran), Place: placeOf(e, p)})
+	}
+	return list
+}
+
+func placeOf(e *dispatch.Executor, p *dispatch.Pass) wire.PassPlace {
+	switch {
+	case p == e.Running:
+		return wire.PassRuns
+	case p == e.Nested:
+		return wire.PassNested
+	case slices.Contains(e.Preparing, p): // a lowest one, too
+		return wire.PassPreparing
+	case p.IsLowest():
+		return wire.PassLowest
+	}
+	return wire.PassPaused
 }

@@ -17,17 +17,17 @@ func (e *Executor) asks() (lanes []residency.Lane) {
 	mixed := e.feeds > 0
 	seconds := mixed || queue.InSeconds(e.shared.Policy)
 	for _, l := range e.lines[Live].busy {
-		lanes = append(lanes, residency.Lane{Model: l.Number(), Work: asked{l, mixed}, Kept: e.needs(l.Info.Name)})
+		lanes = append(lanes, residency.Lane{Model: l.Number(), Work: asked{l, mixed}, Kept: l.Promised(e.shared.Now)})
 	}
 	for _, m := range e.Device.Loaded() {
 		l := laneOf(m)
 		switch {
 		case l.waiting > 0:
-		case e.needs(l.Info.Name):
+		case l.Promised(e.shared.Now):
 			lanes = append(lanes, residency.Lane{Model: l.Number(), Kept: true})
 		case seconds: // else what was used longest ago goes first
 			service := l.Cost.Seconds(l.Group.typical())
-			lanes = append(lanes, residency.Lane{Model: l.Number(), Idle: true, Work: residency.Requests{Service: service, Next: l.arrivals.Next(now)}})
+			lanes = append(lanes, residency.Lane{Model: l.Number(), Idle: true, Work: residency.Requests{Service: service, Next: l.NextJob(e.shared.Now)}})
 		}
 	}
 	for _, m := range e.Device.Keepers() {
@@ -78,7 +78,7 @@ func (a asked) Key(load, back float64) float64 {
 	if turn != nil && !a.mixed {
 		key = min(key, l.Queue.WeighTurn(s))
 	}
-	if w, ok := l.frameWork(); ok {
+	if w, ok := l.frames.Work(l.shared.Now); ok {
 		key = min(key, w.Key(load, back))
 	}
 	return key

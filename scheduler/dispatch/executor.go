@@ -1,11 +1,8 @@
 package dispatch
 
 import (
-	"reflect"
 	"slices"
 
-	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/promise"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 	"github.com/prefillonly/prefillonly/scheduler/residency"
 	"github.com/prefillonly/prefillonly/scheduler/supply"
@@ -15,6 +12,7 @@ import (
 type Executor struct {
 	*supply.Device
 	ID        PeerID
+	Salt      uint64  // of its Name, by which users are spread over executors
 	Settled   bool    // it has answered a Welcome; before it loads nothing
 	Lanes     []*Lane // in the order of Info.Models
 	Running   *Pass   // nil while idle
@@ -22,15 +20,14 @@ type Executor struct {
 	Parked    []*Pass // paused, oldest first
 	Preparing []*Pass // that could not begin, until what they need is made beside the device
 	Lowest    []*Pass // of engine.Lowest, in the order in which they are run
-	Full      bool    // a pass did not fit beside the paused ones, and none has ended since; see PutBack
-	Ledger    promise.Ledger
+	Full      bool    // a pass did not fit beside the paused ones, and none has ended since; see Refused
 
 	shared   *Shared
 	lines    [Classes]line
-	noRoom   bool    // a lowest pass was dropped for want of room, and no pass has ended since
-	aging    float64 // seconds of work that a second of waiting outweighs
-	feeds    int     // frames that wait and are promised nothing
-	promised []*Job  // frames that wait and are promised their deadlines, the earliest first
+	noRoom   bool         // a lowest pass was dropped for want of room, and no pass has ended since
+	aging    float64      // seconds of work that a second of waiting outweighs
+	feeds    int          // frames that wait and are promised nothing
+	promised []*queue.Job // frames that wait and are promised their deadlines, the earliest first
 }
 
 // line is the jobs of a class that wait for an executor.
@@ -67,10 +64,10 @@ func (e *Executor) Load(c Class) float64 {
 		}
 	}
 	for _, l := range e.lines[Live].busy {
-		sum += l.Cost.Seconds(l.Queue.Predicted) + l.frames.seconds(l)
+		sum += l.Cost.Seconds(l.Queue.Predicted) + l.frames.Seconds()
 	}
 	for _, j := range e.promised {
-		sum += j.Lane.Cost.Seconds(j.Left())
+		sum += of(j).Lane.Cost.Seconds(j.Left())
 	}
 	for _, p := range e.Passes() {
 		if p.class <= c {
@@ -96,14 +93,6 @@ func (e *Executor) Idle() bool { return len(e.lines[Live].busy) == 0 && len(e.Pa
 
 // HasLowest says that lowest jobs wait for the executor, or are in passes there.
 func (e *Executor) HasLowest() bool { return len(e.lines[Lowest].busy)+len(e.Lowest) > 0 }
-
-// Differs says whether what an executor tells of itself is news. Which weights are there is known.
-func (e *Executor) Differs(info *wire.ExecutorInfo) bool {
-	a, b := e.Info, *info
-	a.Weights, b.Weights = nil, nil
-	same := func(v, w wire.Weight) bool { return v.Bytes == w.Bytes }
-	return !reflect.DeepEqual(a, b) || !slices.EqualFunc(e.Info.Weights, info.Weights, same)
-}
 
 // scale is by what jobs of a lane are compared with those of others, when so many seconds are left to load it that
 // each of them pays its part of.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/frames"
 )
 
 // CheckIntegrity holds the executor to its invariants, and returns the first that it finds broken.
@@ -53,7 +54,7 @@ func (l *Lane) checkIntegrity() error {
 		return fmt.Errorf("%d lowest jobs wait, it is taken to be busy: %v", l.Lowest.Len(), l.Lowest.Len() == 0)
 	case slices.Contains(lines[Live].busy, l) != (l.waiting > 0):
 		return fmt.Errorf("%d jobs wait, it is taken to be busy: %v", l.waiting, l.waiting == 0)
-	case !slices.IsSortedFunc(l.frames.jobs, byDeadline):
+	case !frames.InOrder(l.frames.All()):
 		return fmt.Errorf("its frames are in disorder")
 	}
 	for c := range Classes {

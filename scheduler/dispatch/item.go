@@ -1,12 +1,9 @@
 package dispatch
 
 import (
-	"slices"
-
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/scheduler/pages"
-	"github.com/prefillonly/prefillonly/scheduler/scores"
 )
 
 // item is a job's part of a pass.
@@ -28,24 +25,4 @@ func (j *Job) knownTokens() int {
 		return 0
 	}
 	return j.Known
-}
-
-// Token takes what a pass has found for a job of tokens, and returns what its client is told.
-func (j *Job) Token(found *engine.TokenOutput) (*engine.TokenOutput, engine.Finish) {
-	out := &engine.TokenOutput{Cached: j.Hits}
-	if j.Generated() == 0 {
-		out.Prompt, out.Vector = scores.Join(j.known, j.Asks.Ask.PromptTop, found.Prompt), found.Vector
-	}
-	if j.Asks.Max == 0 {
-		return out, engine.FinishLength
-	}
-	out.Index, out.Answer = j.Generated(), found.Answer
-	j.Added = append(j.Added, found.Answer.Token)
-	switch {
-	case slices.Contains(j.Asks.Stop, found.Answer.Token):
-		return out, engine.FinishStop
-	case j.Generated() >= j.Asks.Max:
-		return out, engine.FinishLength
-	}
-	return out, engine.FinishNone
 }

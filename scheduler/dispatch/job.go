@@ -2,12 +2,12 @@ package dispatch
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/expiry"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 	"github.com/prefillonly/prefillonly/scheduler/scores"
 )
@@ -33,22 +33,20 @@ type Job struct {
 	Class    Class
 	Arrival  time.Duration // with the wait before a restart of the scheduler taken off
 
-	Started   bool          // its first pass has begun
-	StartedAt time.Duration // when; of the next pass if an executor died in that one or had no room
-	Loading   time.Duration // from its arrival until the weights for its first pass were there
-	Running   time.Duration // inside passes
-	Deaths    int           // executors that died running it, since a pass of it last went well
-	DiedIn    uint64        // the epoch of the last one
-	Orphaned  time.Duration // when its model had no executor last
-	Cancelled bool          // in a pass whose other items go on
-	Hits      int           // prompt tokens read from the cache by the pass that answered first
+	Started   bool            // its first pass has begun
+	StartedAt time.Duration   // when; of the next pass if an executor died in that one or had no room
+	Loading   time.Duration   // from its arrival until the weights for its first pass were there
+	Running   time.Duration   // inside passes
+	Deaths    int             // executors that died running it, since a pass of it last went well
+	DiedIn    uint64          // the epoch of the last one
+	Orphaned  time.Duration   // when its model had no executor last
+	Cancelled bool            // in a pass whose other items go on
+	Scores    []*scores.Block // of its leading blocks, as they are known
+	Hits      int             // prompt tokens read from the cache by the pass that answered first
 
-	expires  time.Duration // when it is dropped unless it is started; 0: never
-	expiry   int           // position among the Fleet's expiries; -1 when not there
-	paced    bool          // Aged is settled
-	blocked  bool          // waits for pages that other jobs hold
-	deadline time.Duration // of a frame: when it is late
-	known    []*scores.Block
+	expiry  expiry.Entry // while it is not started
+	paced   bool         // Aged is settled
+	blocked bool         // waits for pages that other jobs hold
 }
 
 // Frontend is a peer that submits jobs.
@@ -80,8 +78,8 @@ func ClassOf(isLowest bool) Class {
 // NewJob makes the job of a Submit that has waited so long already.
 func (s *Shared) NewJob(m *wire.Submit, from *Frontend) *Job {
 	arrival := s.Now - max(m.Waited, 0)
-	j := &Job{Submit: m, Asks: new(engine.Tokens), Frontend: from, Class: ClassOf(m.IsLowest()), Arrival: arrival, expiry: -1}
-	j.Job = queue.Job{Of: j, Order: s.orders, Aged: arrival.Seconds(), Priority: m.Priority, Deadline: math.Inf(1), Flow: s.flowOf(m)}
+	j := &Job{Submit: m, Asks: new(engine.Tokens), Frontend: from, Class: ClassOf(m.IsLowest()), Arrival: arrival}
+	j.Job = queue.Job{Of: j, Order: s.orders, Aged: arrival.Seconds(), Priority: m.Priority, Flow: s.flowOf(m)}
 	switch w := m.Work.(type) {
 	case *engine.Tokens:
 		j.Asks = w
@@ -89,16 +87,12 @@ func (s *Shared) NewJob(m *wire.Submit, from *Frontend) *Job {
 	case *engine.Tensors:
 		j.Frames = max(w.Frames, 0)
 	}
-	expires := time.Duration(0)
+	j.expiry = expiry.Entry{Of: j, Order: j.Order}
 	if m.Deadline > 0 {
-		expires = max(arrival+m.Deadline, 1)
-		j.Deadline = expires.Seconds()
-	}
-	if j.IsFrame() {
-		j.deadline = expires
+		j.Deadline = max(arrival+m.Deadline, 1)
 	}
 	s.orders++
-	s.add(j, expires)
+	s.add(j)
 	return j
 }
 
@@ -125,7 +119,7 @@ func (j *Job) IsFrame() bool { return j.Submit.IsFrame() }
 func (j *Job) IsPromised() bool { return j.Submit.Promised && j.IsFrame() }
 
 // Late says that a frame's deadline has passed.
-func (j *Job) Late(now time.Duration) bool { return j.deadline > 0 && now > j.deadline }
+func (j *Job) Late(now time.Duration) bool { return j.IsFrame() && now > j.Deadline }
 
 // asking is what the job's next pass is asked.
 func (j *Job) asking() engine.Ask {
@@ -134,18 +128,6 @@ func (j *Job) asking() engine.Ask {
 		ask.PromptLogprobs, ask.PromptTop = false, 0
 	}
 	return ask
-}
-
-// Timing is where the job's time went.
-func (j *Job) Timing() engine.Timing {
-	if !j.Started {
-		return engine.Timing{}
-	}
-	t := engine.Timing{Queued: j.StartedAt - j.Arrival, Loading: j.Loading, Running: j.Running}
-	if j.Lane != nil {
-		t.Executor = j.Lane.Executor.Name
-	}
-	return t
 }
 
 // begin marks a job as in a pass, and as started at the first that ran.

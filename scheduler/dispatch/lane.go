@@ -2,40 +2,38 @@ package dispatch
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
+	"github.com/prefillonly/prefillonly/scheduler/frames"
 	"github.com/prefillonly/prefillonly/scheduler/pages"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
-	"github.com/prefillonly/prefillonly/scheduler/residency"
 	"github.com/prefillonly/prefillonly/scheduler/supply"
 )
 
 // Lane is a model on an executor, with the jobs that wait for it there.
 type Lane struct {
+	// What is looked at of each lane to find the next pass stands first: there may be thousands.
+	Queue   *queue.Queue // of requests but the lowest
+	Lowest  *queue.Queue // of requests of engine.Lowest
+	shared  *Shared
+	waiting int           // jobs but the lowest, frames with and without a promise included
+	blocked [Classes]*Job // wait for pages that other jobs hold; see lease
 	supply.Model
+
 	Executor *Executor
 	Group    *Group
 	Cost     cost.Model
 	Cache    *pages.Cache
-	Queue    *queue.Queue     // of requests but the lowest
-	Lowest   *queue.Queue     // of requests of engine.Lowest
 	Limits   wire.TokenLimits // of a model of tensors none but those that it makes no use of
 
-	shared  *Shared
 	most    int           // jobs in a pass
 	margin  float64       // units by which a job must be shorter than what remains of a pass that makes way for it
-	frames  frames        // of streams, that are promised nothing
-	waiting int           // jobs but the lowest, frames with and without a promise included
-	blocked [Classes]*Job // wait for pages that other jobs hold; see lease
+	frames  frames.Queue  // of streams, that are promised nothing
 	turned  wire.PassID   // the last pass that began with a job that generates
 	longest float64       // seconds that its passes have taken lately at most
 	told    time.Duration // when a pass last told what they take
-
-	arrivals residency.Arrivals
-	used     time.Duration // when a job but a lowest one came last; 0: none has
 }
 
 // preemptMargin is by how many tokens a job must be shorter than what remains of a pass, so that a
@@ -64,6 +62,7 @@ func (e *Executor) newLane(info wire.ModelInfo, g *Group) *Lane {
 		l.Condemn("it takes neither tokens nor tensors")
 	}
 	l.Cost = cost.New(info.Cost)
+	l.frames = frames.New(&l.Cost, l.most)
 	if err := l.open(); err != nil {
 		l.Condemn("%v", err)
 		l.Limits = wire.TokenLimits{BlockTokens: 1}
@@ -113,11 +112,10 @@ func (l *Lane) Enqueue(j *Job) {
 		cached, _ := l.Queue.Useful(l.Queue.Reach(&j.Job))
 		j.CachedAtArrival = cached * j.ChainOf
 		if j.Class == Live {
-			l.arrivals.Add(s.Seconds())
-			l.used = max(s.Now, 1)
+			l.Came(s.Now)
 		}
 		if j.IsFrame() {
-			s.expire(j, j.latest())
+			s.expire(j, l.frames.Latest(&j.Job))
 		}
 	}
 	l.push(j)
@@ -127,8 +125,8 @@ func (l *Lane) Enqueue(j *Job) {
 func (l *Lane) Chain(j *Job) {
 	anew := l.Cache.Chain(&l.shared.hasher, &j.Job, j.Submit.Salt, l.shared.PrefixCaching)
 	if anew && j.Asks.Ask.PromptLogprobs {
-		j.known = l.shared.Scores.Known(l.weights(), j.Chain, j.Asks.Ask.PromptTop)
-		j.Known = len(j.known) * j.ChainOf
+		j.Scores = l.shared.Scores.Known(l.weights(), j.Chain, j.Asks.Ask.PromptTop)
+		j.Known = len(j.Scores) * j.ChainOf
 	}
 }
 
@@ -137,9 +135,9 @@ func (l *Lane) push(j *Job) {
 	e := l.Executor
 	switch {
 	case j.IsPromised():
-		e.promise(j)
+		e.promised = frames.Insert(e.promised, &j.Job)
 	case j.IsFrame():
-		l.frames.add(j, l.shared.Seconds())
+		l.frames.Push(&j.Job, l.shared.Now)
 		e.feeds++
 	default:
 		q, line := l.QueueOf(j.Class), &e.lines[j.Class]
@@ -153,12 +151,11 @@ func (l *Lane) push(j *Job) {
 // Take takes a job out of those that wait in the lane.
 func (l *Lane) Take(j *Job) {
 	e := l.Executor
-	isIt := func(other *Job) bool { return other == j }
 	switch {
 	case j.IsPromised():
-		e.promised = slices.DeleteFunc(e.promised, isIt)
+		e.promised = frames.Remove(e.promised, &j.Job)
 	case j.IsFrame():
-		l.frames.jobs = slices.DeleteFunc(l.frames.jobs, isIt)
+		l.frames.Remove(&j.Job)
 		e.feeds--
 	default:
 		q, line := l.QueueOf(j.Class), &e.lines[j.Class]
@@ -179,9 +176,11 @@ func (l *Lane) Jobs() (list []*Job) {
 			list = append(list, of(q))
 		}
 	}
-	list = append(list, l.frames.jobs...)
-	for _, j := range l.Executor.promised {
-		if j.Lane == l {
+	for _, q := range l.frames.All() {
+		list = append(list, of(q))
+	}
+	for _, q := range l.Executor.promised {
+		if j := of(q); j.Lane == l {
 			list = append(list, j)
 		}
 	}

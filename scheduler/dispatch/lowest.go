@@ -3,7 +3,6 @@ package dispatch
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/prefillonly/prefillonly/scheduler/residency"
 )
@@ -37,28 +36,15 @@ func (e *Executor) leaves() bool {
 
 func absent(l *Lane) bool { return !l.Ready() }
 
-// courtesy is how long a model is left where it is for jobs that may come after the last one, before it makes room for
-// lowest jobs of another model: the longer of this and so many times what it takes to load it.
-const (
-	courtesy      = time.Minute
-	courtesyLoads = 20
-)
-
 // asksLowest is asks when none but lowest jobs wait for what is not there. What others have used lately stays.
 func (e *Executor) asksLowest() (lanes []residency.Lane) {
 	for _, l := range e.Lanes {
-		kept := l.Ready() && len(l.Info.Weights) > 0 && (l.waiting > 0 || l.inUse(e.shared.Now)) || e.needs(l.Info.Name)
+		kept := l.Ready() && len(l.Info.Weights) > 0 && (l.waiting > 0 || l.InUse(e.shared.Now)) || l.Promised(e.shared.Now)
 		if kept || l.Lowest.Len() > 0 {
 			lanes = append(lanes, residency.Lane{Model: l.Number(), Kept: kept, Work: askedLowest{l}})
 		}
 	}
 	return lanes
-}
-
-// inUse says that jobs but the lowest have come lately.
-func (l *Lane) inUse(now time.Duration) bool {
-	load := duration(l.Whole())
-	return l.used > 0 && now-l.used < max(courtesy, courtesyLoads*load)
 }
 
 // askedLowest is what lowest jobs ask of a lane.

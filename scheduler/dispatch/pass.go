@@ -29,8 +29,8 @@ func newPass(first *Job) *Pass {
 	return &Pass{Lane: first.Lane, Items: []*Job{first}, class: first.Class}
 }
 
-// spent is how long a pass has run so far, in seconds.
-func (e *Executor) spent(p *Pass) float64 {
+// Spent is how long a pass has run so far, in seconds.
+func (e *Executor) Spent(p *Pass) float64 {
 	ran := p.Ran
 	switch {
 	case p == e.Running && e.Nested != nil:
@@ -39,30 +39,6 @@ func (e *Executor) spent(p *Pass) float64 {
 		ran += e.shared.Now - p.Started
 	}
 	return ran.Seconds()
-}
-
-// States are the passes that have begun, the running one first.
-func (e *Executor) States() []wire.PassState {
-	var list []wire.PassState
-	for _, p := range e.Passes() {
-		ran := time.Duration(e.spent(p) * float64(time.Second))
-		list = append(list, wire.PassState{Model: p.Lane.Info.Name, Jobs: len(p.Items), Units: uint64(p.Work.Units), Ran: max(0, ran), Place: e.place(p)})
-	}
-	return list
-}
-
-func (e *Executor) place(p *Pass) wire.PassPlace {
-	switch {
-	case p == e.Running:
-		return wire.PassRuns
-	case p == e.Nested:
-		return wire.PassNested
-	case slices.Contains(e.Preparing, p): // a lowest one, too
-		return wire.PassPreparing
-	case p.class == Lowest:
-		return wire.PassLowest
-	}
-	return wire.PassPaused
 }
 
 // predicted is the seconds that a pass takes in all.
@@ -78,7 +54,7 @@ func (p *Pass) predicted() float64 {
 // knows nothing, and where all lengths are as likely by order of magnitude (a Pareto law of index 1),
 // half of all end sooner.
 func (e *Executor) left(p *Pass) float64 {
-	return math.Abs(p.predicted() - e.spent(p))
+	return math.Abs(p.predicted() - e.Spent(p))
 }
 
 // Paused notes that the running pass stands still, with such a share of it done; 0 if that is not told.
@@ -158,21 +134,6 @@ func (e *Executor) under(c Class) []*Pass {
 
 // Runs says that a pass runs for jobs of a class.
 func (e *Executor) Runs(c Class) bool { return len(e.under(c)) > 0 }
-
-// Suspects lists the passes that may have killed the executor: those that ran or prepared. Lowest ones stand still while
-// there are others.
-func (e *Executor) Suspects() []*Pass {
-	list := slices.Clone(e.Preparing)
-	for _, p := range []*Pass{e.Running, e.Nested} {
-		if p != nil {
-			list = append(list, p)
-		}
-	}
-	if e.Running == nil && len(e.Lowest) > 0 {
-		list = append(list, e.Lowest[0])
-	}
-	return list
-}
 
 // Abort has an executor drop a pass. It handles the Abort before any later Run, so that the pages can be given away at
 // once.

@@ -61,7 +61,7 @@ func (e *Executor) choose(c Class) bool {
 			return c == Live && e.resume(e.parkedBefore(nil))
 		}
 		if isFrame {
-			if e.start(l.batch(l.frames.jobs), false) {
+			if e.start(l.frames.Next(e.shared.Now), false) {
 				return true
 			}
 			tried[l] = notNow
@@ -114,7 +114,7 @@ func (e *Executor) best(c Class, tried map[*Lane]int) (best *Lane, isFrame bool)
 		if !l.Ready() || tried[l] == notNow {
 			continue
 		}
-		if w, ok := l.frameWork(); ok && w.Key(0, 0) < limit {
+		if w, ok := l.frames.Work(e.shared.Now); ok && w.Key(0, 0) < limit {
 			best, isFrame, limit = l, true, w.Key(0, 0)
 		}
 	}
@@ -176,12 +176,14 @@ func (e *Executor) beginWith(j *Job) bool {
 }
 
 // start begins a pass of waiting frames.
-func (e *Executor) start(frames []*Job, nested bool) bool {
-	if len(frames) == 0 || !frames[0].Lane.beginArea(Live) {
+func (e *Executor) start(frames []*queue.Job, nested bool) bool {
+	if len(frames) == 0 || !of(frames[0]).Lane.beginArea(Live) {
 		return false
 	}
-	p := newPass(frames[0])
-	p.Items = slices.Clone(frames)
+	p := newPass(of(frames[0]))
+	for _, q := range frames[1:] {
+		p.Items = append(p.Items, of(q))
+	}
 	for _, j := range p.Items {
 		p.Lane.Take(j)
 		p.Lane.lease(j)
@@ -191,7 +193,7 @@ func (e *Executor) start(frames []*Job, nested bool) bool {
 }
 
 // Nest begins a pass of frames inside the running one.
-func (e *Executor) Nest(frames []*Job) {
+func (e *Executor) Nest(frames []*queue.Job) {
 	if e.start(frames, true) {
 		e.shared.Stats.Nested++
 	}
@@ -284,7 +286,7 @@ func (p *Pass) isOvertaken(j *Job) bool {
 		held += e.shared.Now - p.parkedAt
 	}
 	left := e.left(p)
-	whole := e.spent(p) + left
+	whole := e.Spent(p) + left
 	margin := p.Lane.Cost.Seconds(cost.Work{Units: p.Lane.margin})
 	needs := j.Lane.Cost.Seconds(j.Left()) + margin
 	if j.Lane == p.Lane {

@@ -4,18 +4,29 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
 
-// latest is when a frame must start to be in time.
-func (j *Job) latest() time.Duration {
-	return j.deadline - duration(j.Lane.Cost.Seconds(j.Left()))
+// HasPromised says that frames wait that are promised their deadlines.
+func (e *Executor) HasPromised() bool { return len(e.promised) > 0 }
+
+// Older is the frame of a promised one's stream that waits beside it; nil if there is none.
+func (e *Executor) Older(j *Job) *Job {
+	for _, q := range e.promised {
+		if other := of(q); other.Frontend == j.Frontend && other.Submit.Stream == j.Submit.Stream && other != j {
+			return other
+		}
+	}
+	return nil
 }
 
-// promise puts a frame among those that are promised their deadlines.
-func (e *Executor) promise(j *Job) { e.promised = insert(e.promised, j) }
-
-// Promised lists the frames that wait and are promised their deadlines, the earliest first.
-func (e *Executor) Promised() []*Job { return e.promised }
+// Served notes what became of a frame that is promised nothing: that it was answered in time, or not.
+func (j *Job) Served(inTime bool) {
+	if j.Lane != nil && j.IsFrame() && !j.IsPromised() {
+		j.Lane.frames.Count(j.Lane.shared.Now, inTime)
+	}
+}
 
 // Block is the longest time in seconds for which a frame of a lane may have to wait for a step of other work.
 func (e *Executor) Block(of *Lane) float64 {
@@ -41,31 +52,31 @@ func (l *Lane) nests() bool { return l.Executor.Info.Nests && l.Info.Tensors != 
 
 // due is the promised frames that run next, the earliest deadline and what shares a pass with it; nil if none
 // whose model is on the device waits.
-func (e *Executor) due() []*Job {
-	i := slices.IndexFunc(e.promised, func(j *Job) bool { return j.Lane.Ready() })
+func (e *Executor) due() []*queue.Job {
+	i := slices.IndexFunc(e.promised, func(q *queue.Job) bool { return of(q).Lane.Ready() })
 	if i < 0 {
 		return nil
 	}
-	l := e.promised[i].Lane
-	var same []*Job
+	l := of(e.promised[i]).Lane
+	var same []*queue.Job
 	for _, j := range e.promised[i:] {
-		if j.Lane == l && j.Priority == e.promised[i].Priority { // what was admitted beside others' promises was so by its own length
+		if of(j).Lane == l && j.Priority == e.promised[i].Priority { // what was admitted beside others' promises was so by its own length
 			same = append(same, j)
 		}
 	}
-	return l.batch(same)
+	return l.frames.Batch(same, e.shared.Now)
 }
 
 // Urgent is promised frames that are to interrupt the running pass; nil if there are none. Nested says that they can run
 // inside it: they do so at once, as that costs the pass no more than if they came after it. Others have the pass paused,
 // which costs memory, when they would be late if they waited for its end.
-func (e *Executor) Urgent() (frames []*Job, nested bool) {
+func (e *Executor) Urgent() (frames []*queue.Job, nested bool) {
 	p := e.Running
 	if p == nil || e.Nested != nil || len(e.promised) == 0 || p.Items[0].IsPromised() {
 		return nil, false
 	}
 	frames = e.due()
-	if frames == nil || frames[0].Lane.nests() {
+	if frames == nil || of(frames[0]).Lane.nests() {
 		return frames, frames != nil
 	}
 	if latest := e.latest(); e.shared.Now < latest && e.shared.Now+duration(e.left(p)) <= latest {
@@ -89,10 +100,12 @@ func (e *Executor) latest() time.Duration {
 	at := time.Duration(math.MaxInt64)
 	sum := e.Running.Lane.Info.Step
 	for _, j := range e.promised {
-		if l := j.Lane; l.Ready() {
-			sum += duration(l.Cost.Upper(j.Left()))
-			at = min(at, j.deadline-sum)
+		if l := of(j).Lane; l.Ready() {
+			sum += l.frames.Upper(j)
+			at = min(at, j.Deadline-sum)
 		}
 	}
 	return at
 }
+
+func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

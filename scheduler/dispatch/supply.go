@@ -2,9 +2,7 @@ package dispatch
 
 import (
 	"slices"
-	"time"
 
-	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/scheduler/supply"
 )
@@ -109,16 +107,4 @@ func (e *Executor) Tend() {
 	for _, l := range e.Lanes {
 		e.drop(l.Tend(e.shared.Now, l.Waits()))
 	}
-}
-
-// needs says whether a stream with promised deadlines needs a model.
-func (e *Executor) needs(model string) bool { return e.Ledger.Needs(e.shared.Seconds(), model) }
-
-// Crowded says why the lane finds no room beside models with promised deadlines; nil if it does.
-func (l *Lane) Crowded() error { return l.Model.Crowded(l.Executor.needs) }
-
-// Stuck says why the jobs of a lane have had no room beside models with promised deadlines for so long; nil if they
-// have.
-func (l *Lane) Stuck(after time.Duration) *engine.Error {
-	return l.Model.Stuck(l.shared.Now, l.Waits(), l.Executor.needs, after)
 }

@@ -85,7 +85,7 @@ func (f *Fleet) Wake() (at time.Duration, ok bool) {
 // Urged lists the executors on which frames wait that are promised their deadlines.
 func (f *Fleet) Urged() (list []*dispatch.Executor) {
 	for _, e := range f.Executors {
-		if len(e.Promised()) > 0 {
+		if e.HasPromised() {
 			list = append(list, e)
 		}
 	}

@@ -48,14 +48,10 @@ func (p *places) sweep(gone *dispatch.Lane) {
 	begun := map[*dispatch.Lane]map[kvcache.Hash]bool{}
 	for h, list := range p.by {
 		list = slices.DeleteFunc(list, func(l *dispatch.Lane) bool {
-			if l == gone {
-				return true
-			}
-			if begun[l] == nil {
+			if l != gone && begun[l] == nil {
 				begun[l] = firsts(l)
 			}
-			_, cached := l.Cache.Index.Reach([]kvcache.Hash{h})
-			return cached == 0 && !begun[l][h]
+			return l == gone || !begun[l][h] && !cached(l, h)
 		})
 		if len(list) == 0 {
 			delete(p.by, h)
@@ -67,17 +63,23 @@ func (p *places) sweep(gone *dispatch.Lane) {
 	p.kept = p.entries
 }
 
-// firsts are the blocks with which the prompts of a lane's jobs begin, in passes or not.
+// cached says whether a block that begins a prompt is in a lane's cache.
+func cached(l *dispatch.Lane, h kvcache.Hash) bool {
+	_, reach := l.Cache.Index.Reach([]kvcache.Hash{h})
+	return reach > 0
+}
+
+// firsts are the blocks with which the prompts of a lane's jobs begin, those that wait and those in passes.
 func firsts(l *dispatch.Lane) map[kvcache.Hash]bool {
-	begun := map[kvcache.Hash]bool{}
+	first := map[kvcache.Hash]bool{}
 	jobs := l.Jobs()
 	for _, p := range l.Passes() {
 		jobs = append(jobs, p.Items...)
 	}
 	for _, j := range jobs {
 		if len(j.Chain) > 0 {
-			begun[j.Chain[0]] = true
+			first[j.Chain[0]] = true
 		}
 	}
-	return begun
+	return first
 }

@@ -18,7 +18,7 @@ func (f *Fleet) promised(j *dispatch.Job, l *dispatch.Lane) (float64, *engine.Er
 	if l.Executor.Ledger.Holds(streamOf(j)) {
 		return -1, nil
 	}
-	if err := l.Crowded(); err != nil {
+	if err := l.Crowded(f.Now); err != nil {
 		return 0, comeBack(time.Second, "%v", err)
 	}
 	return l.Executor.Ledger.Use(f.Seconds()), nil
@@ -54,10 +54,8 @@ func streamOf(j *dispatch.Job) string { return j.Frontend.Name + "/" + j.Submit.
 // Older is the frame of the same stream that waits; nil if there is none.
 func (f *Fleet) Older(j *dispatch.Job) *dispatch.Job {
 	for _, e := range f.Executors {
-		for _, other := range e.Promised() {
-			if other.Frontend == j.Frontend && other.Submit.Stream == j.Submit.Stream && other != j {
-				return other
-			}
+		if older := e.Older(j); older != nil {
+			return older
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 // Add registers an executor by its address, its name and what it says of itself.
 func (f *Fleet) Add(id dispatch.PeerID, name string, info *wire.ExecutorInfo) *dispatch.Executor {
 	e := f.NewExecutor(id, name, info.Aside)
+	e.Salt = hashName(name)
 	f.Executors = append(f.Executors, e)
 	f.Tell(e, info)
 	return e

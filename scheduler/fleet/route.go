@@ -97,16 +97,32 @@ func (f *Fleet) finish(n *near, l *dispatch.Lane, limit float64) float64 {
 type near struct {
 	job    *dispatch.Job
 	places *places
-	lanes  []*dispatch.Lane
 	of     int // tokens of a block; 0: not found yet
+	lanes  []*dispatch.Lane
+	many   map[*dispatch.Lane]bool // the same, if they are too many to be searched
 }
+
+// fewLanes is how many lanes are searched sooner than a map.
+const fewLanes = 16
 
 // has says whether a lane is one of them.
 func (n *near) has(l *dispatch.Lane) bool {
 	if l.Chain(n.job); n.of != n.job.ChainOf {
-		n.lanes, n.of = n.places.of(n.job), n.job.ChainOf
+		n.find()
 	}
-	return slices.Contains(n.lanes, l)
+	return n.many[l] || n.many == nil && slices.Contains(n.lanes, l)
+}
+
+// find finds them for the block size with which the job's chain was made last.
+func (n *near) find() {
+	n.lanes, n.of, n.many = n.places.of(n.job), n.job.ChainOf, nil
+	if len(n.lanes) <= fewLanes {
+		return
+	}
+	n.many = make(map[*dispatch.Lane]bool, len(n.lanes))
+	for _, l := range n.lanes {
+		n.many[l] = true
+	}
 }
 
 // PredictedWait is the shortest predicted time until an executor of a model has done all that

@@ -1,13 +1,12 @@
 package fleet
 
-import (
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
-)
+import "github.com/prefillonly/prefillonly/scheduler/dispatch"
 
 // home weighs an executor for a user (rendezvous hashing): the one with the most weight is the
 // user's. When it dies its users alone move, and they come back when it does.
-func home(user uint64, e *dispatch.Executor) float64 { return float64(mix(user ^ hashName(e.Name))) }
+func home(user uint64, e *dispatch.Executor) float64 { return float64(mix(user ^ e.Salt)) }
 
+// hashName spreads names, of users and executors, over all numbers.
 func hashName(name string) uint64 {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(name) {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"slices"
+	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/kvcache"
@@ -11,15 +12,15 @@ import (
 
 // Job is what of a job decides when it runs. A Queue changes only what it finds of the cache.
 type Job struct {
-	Of        any       // whose place in the queue this is
-	Order     uint64    // of submission; breaks ties
-	Aged      float64   // from when it ages, in seconds
-	Priority  int       // lower first, under the priority policy
-	Deadline  float64   // in seconds; +Inf: none
-	Flow      Flow      // in which it takes its turn to generate
-	Frames    float64   // units of work beside those of its sequence
-	Paged     bool      // it needs pages of its own
-	Predicted cost.Work // what it counts for in Queue.Predicted
+	Of        any           // whose place in the queue this is
+	Order     uint64        // of submission; breaks ties
+	Aged      float64       // from when it ages, in seconds
+	Priority  int           // lower first, under the priority policy
+	Deadline  time.Duration // 0: none
+	Flow      Flow          // in which it takes its turn to generate
+	Frames    float64       // units of work beside those of its sequence
+	Paged     bool          // it needs pages of its own
+	Predicted cost.Work     // what it counts for in Queue.Predicted
 	Sequence
 	place
 }

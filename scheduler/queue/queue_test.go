@@ -2,7 +2,6 @@ package queue
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -148,7 +147,7 @@ func TestFirstJobsOfQueuesAreComparedInSeconds(t *testing.T) {
 		{"deadline", []string{"slow", "slow"}, 0},
 	} {
 		p := named(t, tt.policy)
-		weigh := func(now, rate, aged float64, tokens, priority int, deadline, load float64) float64 {
+		weigh := func(now, rate, aged float64, tokens, priority int, deadline time.Duration, load float64) float64 {
 			m := cost.New(wire.Cost{Unit: time.Duration(rate * 1e9)})
 			index, err := kvcache.New(kvcache.Config{BlockTokens: 2})
 			if err != nil {
@@ -160,8 +159,8 @@ func TestFirstJobsOfQueuesAreComparedInSeconds(t *testing.T) {
 			return q.Weigh(q.First(now, nil), Scale{Now: now, Rate: m.Rate(), Load: load, Aging: 1})
 		}
 		for i, now := range []float64{10, 1000} {
-			fast := weigh(now, 1e-4, 0, 10_000, 2, math.Inf(1), tt.load)
-			slow := weigh(now, 0.1, 8, 100, 1, 20, 0)
+			fast := weigh(now, 1e-4, 0, 10_000, 2, 0, tt.load)
+			slow := weigh(now, 0.1, 8, 100, 1, 20*time.Second, 0)
 			if got := map[bool]string{true: "fast", false: "slow"}[fast < slow]; got != tt.first[i] {
 				t.Errorf("%s, %v s to load, at %v s: %s is first (%v, %v), want %s", tt.policy, tt.load, now, got, fast, slow, tt.first[i])
 			}

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/promise"
 	"github.com/prefillonly/prefillonly/scheduler/residency"
 )
 
@@ -22,6 +23,8 @@ const (
 type Device struct {
 	Name string            // of the executor
 	Info wire.ExecutorInfo // what it told last
+	// Ledger is of the streams with promised deadlines: what they need is there before all others.
+	Ledger promise.Ledger
 
 	memory  *residency.Memory
 	models  []*Model

@@ -12,17 +12,20 @@ import (
 
 // Model is the weights of a model on an executor.
 type Model struct {
+	ready bool // all weights are there
+
 	Of   any            // whose weights these are
 	Info wire.ModelInfo // what the executor told last
 
 	device    *Device
 	stats     *wire.ModelStats // of the model on all executors
 	number    residency.Model
-	ready     bool          // all weights are there
 	readyAt   time.Duration // when they last came; 0: they were there from the first
 	keep      wire.Keep
 	unloading bool // takes no new job, and is dropped when it has none
 	failure   failure
+	arrivals  residency.Arrivals // of jobs but the lowest
+	used      time.Duration      // when such a job came last; 0: none has
 	idleSince time.Duration
 	stuck     time.Duration // since when it has had no room beside promises; 0: it has
 }
@@ -115,9 +118,6 @@ func (m *Model) Bytes() (sum uint64) {
 	}
 	return sum
 }
-
-// Whole is the seconds that it takes to load all weights.
-func (m *Model) Whole() float64 { return float64(m.Bytes()) / m.device.rate() }
 
 // Missing is the seconds until the model could run, for what is missing of its weights and what of others' is on its
 // way.
@@ -216,6 +216,33 @@ func (m *Model) Settle() {
 // without takes a model out of a list.
 func without(list []*Model, m *Model) []*Model {
 	return slices.DeleteFunc(list, func(o *Model) bool { return o == m })
+}
+
+// Promised says that a stream with promised deadlines needs the model.
+func (m *Model) Promised(now time.Duration) bool {
+	return m.device.Ledger.Needs(now.Seconds(), m.Info.Name)
+}
+
+// Came notes that a job, but no lowest one, has come for the model.
+func (m *Model) Came(now time.Duration) {
+	m.arrivals.Add(now.Seconds())
+	m.used = max(now, 1)
+}
+
+// NextJob is in how many seconds the next such job is expected.
+func (m *Model) NextJob(now time.Duration) float64 { return m.arrivals.Next(now.Seconds()) }
+
+// courtesy is how long a model is left where it is for jobs that may come after the last one, before it makes room for
+// lowest jobs of another model: the longer of this and so many times what it takes to load it.
+const (
+	courtesy      = time.Minute
+	courtesyLoads = 20
+)
+
+// InUse says that jobs but the lowest have come lately.
+func (m *Model) InUse(now time.Duration) bool {
+	load := time.Duration(float64(m.Bytes()) / m.device.rate() * float64(time.Second))
+	return m.used > 0 && now-m.used < max(courtesy, courtesyLoads*load)
 }
 
 // IdleFrom notes that no job waits for the model any more.

@@ -37,12 +37,12 @@ func (d *Device) End(m *Model, work uint64) {
 
 // beside says what the weights and work areas of a model, of those to be kept and of those with promised deadlines take
 // together, and whether there is so much.
-func (m *Model) beside(promised func(model string) bool) (need uint64, fits bool) {
+func (m *Model) beside(now time.Duration) (need uint64, fits bool) {
 	d := m.device
 	counted := make(map[uint32]bool, len(m.Info.Weights))
 	work := uint64(0)
 	for _, o := range d.models {
-		if o != m && !o.Kept() && !promised(o.Info.Name) || o.failure.always {
+		if o != m && !o.Kept() && !o.Promised(now) || o.failure.always {
 			continue
 		}
 		work = max(work, o.Info.Work)
@@ -58,8 +58,8 @@ func (m *Model) beside(promised func(model string) bool) (need uint64, fits bool
 }
 
 // Crowded says why a model finds no room beside those to be kept and those with promised deadlines; nil if it does.
-func (m *Model) Crowded(promised func(model string) bool) error {
-	need, fits := m.beside(promised)
+func (m *Model) Crowded(now time.Duration) error {
+	need, fits := m.beside(now)
 	if fits {
 		return nil
 	}
@@ -69,8 +69,8 @@ func (m *Model) Crowded(promised func(model string) bool) error {
 
 // Stuck notes since when a model for which jobs may wait has no room beside those with promised deadlines, and says why
 // after some time.
-func (m *Model) Stuck(now time.Duration, waits bool, promised func(model string) bool, after time.Duration) *engine.Error {
-	need, fits := m.beside(promised)
+func (m *Model) Stuck(now time.Duration, waits bool, after time.Duration) *engine.Error {
+	need, fits := m.beside(now)
 	if fits || !waits {
 		m.stuck = 0
 		return nil

@@ -1,0 +1,70 @@
+package packing
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/kvcache"
+	"github.com/prefillonly/prefillonly/scheduler/cost"
+	"github.com/prefillonly/prefillonly/scheduler/queue"
+)
+
+func item(tokens int, request engine.JobID) Item {
+	return Item{Job: &queue.Job{Sequence: queue.Sequence{Prompt: make([]engine.TokenID, tokens)}}, Request: request}
+}
+
+// TestPays: an empty pass costs as much as 10 tokens.
+func TestPays(t *testing.T) {
+	m := cost.New(wire.Cost{Base: time.Second, Unit: 100 * time.Millisecond})
+	for _, tt := range []struct {
+		name    string
+		items   []Item
+		rival   float64 // weight of another lane's next job, before which 5 wait; 0: none
+		job     Item
+		waiting int
+		pays    bool
+	}{
+		{"a short job", []Item{item(50, 0)}, 0, item(9, 0), 1, true},
+		{"a long one", []Item{item(50, 0)}, 0, item(11, 0), 1, false},
+		{"a long one before others", []Item{item(50, 0)}, 0, item(11, 0), 2, true},
+		{"one that delays two", []Item{item(50, 0), item(1, 0)}, 0, item(9, 0), 1, false},
+		{"of the request of both", []Item{item(50, 7), item(1, 7)}, 0, item(9, 7), 1, true},
+		{"the same, longer than a base cost", []Item{item(50, 7), item(1, 7)}, 0, item(11, 7), 1, false},
+		{"beside one that comes back", []Item{{Job: item(50, 0).Job, Again: true}}, 0, item(11, 0), 1, true},
+		{"before another lane's", []Item{item(50, 0)}, 2, item(9, 0), 1, true},
+		{"after another lane's", []Item{item(50, 0)}, 0.5, item(9, 0), 1, false},
+	} {
+		p := New(&m)
+		for _, i := range tt.items {
+			p.Add(i)
+		}
+		if tt.rival > 0 {
+			p.Face(tt.rival, 5)
+		}
+		if got := p.Pays(tt.job, tt.waiting, 1); got != tt.pays {
+			t.Errorf("%s: it pays: %t, want %t", tt.name, got, tt.pays)
+		}
+	}
+}
+
+// TestFills: two jobs whose prompts begin with the same block that is not on the device.
+func TestFills(t *testing.T) {
+	m := cost.New(wire.Cost{})
+	job := func(first byte) Item {
+		i := item(6, 0)
+		i.Chain, i.ChainOf = []kvcache.Hash{{first}}, 4
+		return i
+	}
+	p := New(&m)
+	p.Add(job(1))
+	if !p.Fills(job(1).Job) || p.Fills(job(2).Job) {
+		t.Errorf("the pass fills the block of the same prompt: %t, of another: %t", p.Fills(job(1).Job), p.Fills(job(2).Job))
+	}
+	cached := job(1)
+	cached.Cached = 1
+	if p.Fills(cached.Job) || p.Rows != 6 {
+		t.Errorf("what is cached is filled: %t; the pass has %d rows, want 6", p.Fills(cached.Job), p.Rows)
+	}
+}
