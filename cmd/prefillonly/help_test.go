@@ -15,6 +15,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/config/models"
 	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
@@ -107,8 +108,8 @@ func TestManual(t *testing.T) {
 		}
 		want("prefillonly.yaml.5", ".B "+usage.Roff(p.Name+": "))
 	}
-	for i := range config.ModelParams {
-		p := &config.ModelParams[i]
+	for i := range models.Params {
+		p := &models.Params[i]
 		want("prefillonly.yaml.5", ".B "+usage.Roff(p.Name+": "+p.Value)+"\n")
 	}
 	for _, path := range paths(newRootCommand()) {

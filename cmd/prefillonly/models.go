@@ -8,6 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/texts"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/config/models"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 )
@@ -37,8 +38,8 @@ func nameModelGPUs(cfg *config.Config, log *zap.Logger) error {
 func served(cfg *config.Config) (list []registry.Model) {
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
-		next := registry.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
-		if m.Task != config.TaskInfer {
+		next := registry.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == models.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
+		if m.Task != models.TaskInfer {
 			is, err := checkpoint.Open(m.Path, m.Names[0], overridesOf(m))
 			next.Checkpoint, next.TextKey = is, m.Path+"\x00"+m.ChatTemplate
 			next.Open = func() (*registry.Text, error) { return openText(m, err) }
@@ -49,13 +50,13 @@ func served(cfg *config.Config) (list []registry.Model) {
 }
 
 // overridesOf are the keys that a model's config.json lacks.
-func overridesOf(m *config.Model) checkpoint.Overrides {
+func overridesOf(m *models.Model) checkpoint.Overrides {
 	o := &m.Overrides
 	return checkpoint.Overrides{AnswerTokens: o.ClassifierFromToken, Method: o.Method, Qwen3Reranker: o.Original}
 }
 
 // openText opens what a model's texts are read with, unless its files do not say what it is for.
-func openText(m *config.Model, unknown error) (*registry.Text, error) {
+func openText(m *models.Model, unknown error) (*registry.Text, error) {
 	if unknown != nil {
 		return nil, unknown
 	}

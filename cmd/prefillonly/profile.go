@@ -15,6 +15,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/config/models"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/osthread"
 	"github.com/prefillonly/prefillonly/internal/vitals"
@@ -58,7 +59,7 @@ func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log 
 	}
 	path := cfg.Models[0].Profile
 	cfg.Models[0].Profile = "" // what is measured must not be read first
-	if cfg.Models[0].Task == config.TaskInfer {
+	if cfg.Models[0].Task == models.TaskInfer {
 		return profileNetwork(out, cfg, path, log)
 	}
 	r, err := openRunner(cfg, nil, vitals.New("profile", false, log), log)

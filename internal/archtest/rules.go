@@ -234,15 +234,17 @@ var arrows = map[string][]string{
 
 	// plumbing
 	"internal/archtest":            {},
-	"internal/config":              {"engine/apikey", "engine/toolcalls", "internal/regular", "scheduler"},
+	"internal/config":              {"engine/apikey", "engine/toolcalls", "internal/config/models", "internal/config/value", "internal/regular", "scheduler"},
+	"internal/config/models":       {"internal/config/value"},
+	"internal/config/value":        {},
 	"internal/httpserve":           {},
 	"internal/budget":              {},
 	"internal/contentcoding":       {},
 	"internal/cors":                {},
 	"internal/hub":                 {"internal/regular"},
 	"internal/hub/hubtest":         {},
-	"internal/modeldir":            {"engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model", "engine/weights", "internal/config", "internal/hub"},
-	"internal/modellist":           {"engine/host", "engine/images", "engine/wire", "internal/config", "internal/hub", "internal/modeldir"},
+	"internal/modeldir":            {"engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model", "engine/weights", "internal/config/models", "internal/hub"},
+	"internal/modellist":           {"engine/host", "engine/images", "engine/wire", "internal/config", "internal/config/models", "internal/hub", "internal/modeldir"},
 	"internal/mapped":              {"internal/regular"},
 	"internal/mq":                  {"engine/wire"},
 	"internal/nvml":                {},
@@ -258,7 +260,7 @@ var arrows = map[string][]string{
 	"internal/tracing":             {},
 	"internal/tracing/tracingtest": {},
 	"internal/turns":               {},
-	"internal/usage":               {"internal/config"},
+	"internal/usage":               {"internal/config", "internal/config/models"},
 	"internal/cli":                 {"internal/config"},
 	"internal/vitals":              {"engine/wire", "internal/nvml"},
 
@@ -275,7 +277,7 @@ var arrows = map[string][]string{
 	"cmd/prefillonly/collectenv": {"engine/wire", "internal/config", "internal/nvml", "internal/usage", "kernels/cpu"},
 	"cmd/prefillonly/top":        {"engine/apikey", "internal/cli", "internal/gauges", "internal/usage"},
 	"cmd/prefillonly/video": {
-		"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/scene/clip", "videoext/shaper", "videoext/vision",
+		"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/config/models", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/scene/clip", "videoext/shaper", "videoext/vision",
 	},
 
 	// the camera's program

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
+	"github.com/prefillonly/prefillonly/internal/config/models"
+	"github.com/prefillonly/prefillonly/internal/config/value"
 	"github.com/prefillonly/prefillonly/scheduler"
 )
 
@@ -13,11 +15,11 @@ import (
 type Config struct {
 	Model           string
 	Revision        string
-	Models          []Model // in place of Model and what is said of it
+	Models          []models.Model // in place of Model and what is said of it
 	ServedModelName []string
-	MaxModelLen     Length
+	MaxModelLen     value.Length
 	ChatTemplate    string
-	Overrides       Overrides
+	Overrides       models.Overrides
 
 	Host             string
 	Port             int
@@ -25,7 +27,7 @@ type Config struct {
 	APIKey           []string
 	APIKeyFile       string
 	CacheIsolation   string
-	MaxBody          Bytes
+	MaxBody          value.Bytes
 	MaxOpenJobs      int
 	AccessLog        bool
 	DrainTimeout     time.Duration
@@ -51,10 +53,10 @@ type Config struct {
 	Device       string
 	Ranks        int
 	Threads      int
-	Memory       Bytes
+	Memory       value.Bytes
 	GPUMemory    float64
 	Attention    string
-	CacheBytes   Bytes
+	CacheBytes   value.Bytes
 	CacheShare   float64
 	Offloading   float64 // GiB
 	BlockSize    int
@@ -66,13 +68,13 @@ type Config struct {
 	HangTimeout    time.Duration
 	CurveKeyFile   string
 	CurvePeersFile string
-	TensorMemory   Bytes
+	TensorMemory   value.Bytes
 	TensorAddress  string
 	VideoFiles     string
 	VideoState     string
 	BatchDir       string
-	BatchSpace     Bytes
-	BatchSpaceEach Bytes
+	BatchSpace     value.Bytes
+	BatchSpaceEach value.Bytes
 
 	UnauthenticatedTCP bool
 

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/prefillonly/prefillonly/internal/config/value"
 )
 
 // load reads a file's text, an environment and arguments as serve does.
@@ -243,25 +244,6 @@ func TestEnvironRoundTrip(t *testing.T) {
 	}
 }
 
-var rewrite = flag.Bool("rewrite", false, "rewrite configs/parameters.md")
-
-// TestDocument: the document in configs is the table.
-func TestDocument(t *testing.T) {
-	const file = "../../configs/parameters.md"
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(Markdown()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(text) != Markdown() {
-		t.Errorf("%s is not what the table says: run this test with -rewrite", file)
-	}
-}
-
 // TestTable: each row is complete, and its default survives show and set.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
@@ -272,59 +254,16 @@ func TestTable(t *testing.T) {
 		}
 		seen[p.Name] = true
 		c, standard := Config{}, Default()
-		text := show(p.field(&standard))
-		if err := set(p.field(&c), text); err != nil {
+		text := value.Show(p.field(&standard))
+		if err := value.Set(p.field(&c), text); err != nil {
 			t.Errorf("%s: default %q: %v", p.Name, text, err)
 		}
-		if got := show(p.field(&c)); got != text {
+		if got := value.Show(p.field(&c)); got != text {
 			t.Errorf("%s: default %q reads back as %q", p.Name, text, got)
 		}
 		_, isBool := p.field(&c).(*bool)
 		if isBool != (p.Value == "") {
 			t.Errorf("%s: a switch and only a switch has no value", p.Name)
-		}
-	}
-}
-
-func TestHelp(t *testing.T) {
-	all := Help(Serve, "all")
-	for i := range Params {
-		p := &Params[i]
-		name := "--" + p.Name
-		if p.Secret {
-			name = p.Env()
-		}
-		if !strings.Contains(all, name) && !strings.Contains(all, "--[no-]"+p.Name) {
-			t.Errorf("--help=all lacks %s", p.Name)
-		}
-	}
-	for line := range strings.Lines(all) {
-		if len(line) > helpWidth+1 {
-			t.Errorf("a line of %d bytes: %s", len(line), line)
-		}
-	}
-	if common := Help(Serve, "true"); len(common) >= len(all) || !strings.Contains(common, "--port") || strings.Contains(common, "--eviction") {
-		t.Error("plain --help is not a part of all")
-	}
-	if cache := Help(Serve, "cache"); !strings.Contains(cache, "--kv-cache-memory-bytes") || strings.Contains(cache, "--port") {
-		t.Errorf("--help=cache shows\n%s", cache)
-	}
-}
-
-func TestSizes(t *testing.T) {
-	for text, want := range map[string]Bytes{"0": 0, "4GiB": 4 << 30, "4GB": 4 << 30, "4g": 4 << 30, "1.5 MiB": 3 << 19, "64K": 64 << 10, "2TiB": 2 << 40, "123": 123} {
-		if got, err := parseBytes(text); err != nil || got != want {
-			t.Errorf("parseBytes(%q) = %d, %v, want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "B", "-1", "1QiB", "NaN", "1e30", "inf"} {
-		if got, err := parseBytes(text); err == nil {
-			t.Errorf("parseBytes(%q) = %d, want an error", text, got)
-		}
-	}
-	for text, want := range map[string]Length{"32768": 32768, "32K": 32768, "25.6k": 25600, "1M": 1 << 20, "1m": 1e6} {
-		if got, err := parseLength(text); err != nil || got != want {
-			t.Errorf("parseLength(%q) = %d, %v, want %d", text, got, err, want)
 		}
 	}
 }
@@ -338,38 +277,27 @@ func TestKVEvents(t *testing.T) {
 			Enabled: true, Endpoint: "tcp://*:1", ReplayEndpoint: "tcp://*:2", Topic: `kv@"p"@m`, BufferSteps: 3, HWM: 4,
 		},
 	} {
-		got, err := parseKVEvents(text)
-		if err != nil || got != want {
+		var got, again KVEvents
+		if err := got.Set(text); err != nil || got != want {
 			t.Errorf("%s is read as %+v, %v, want %+v", text, got, err, want)
 		}
-		if again, err := parseKVEvents(got.String()); err != nil || again != want {
+		if err := again.Set(got.String()); err != nil || again != want {
 			t.Errorf("%s is shown as %s, which is read as %+v, %v", text, got, again, err)
 		}
 	}
 }
 
-func TestNearest(t *testing.T) {
-	for word, want := range map[string]string{"prot": "port", "max-lenght": "max-length", "hots": "host"} {
-		if got := nearest(word, []string{"port", "host", "max-length", "model"}); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
-		}
-	}
-	if d := distance("kitten", "sitting"); d != 3 {
-		t.Errorf("distance(kitten, sitting) = %d, want 3", d)
-	}
-}
-
-// FuzzKVEvents: no text makes parseKVEvents panic, and what it reads it shows so that it is read again.
+// FuzzKVEvents: no text makes Set panic, and what it reads it shows so that it is read again.
 func FuzzKVEvents(f *testing.F) {
 	for _, seed := range []string{" ", "---", "{}", "null", `{"enable_kv_cache_events":true,"hwm":[1]}`, "a: b: c", "- 1", `{"endpoint":{}}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		k, err := parseKVEvents(text)
-		if err != nil {
+		var k, again KVEvents
+		if k.Set(text) != nil {
 			return
 		}
-		if again, err := parseKVEvents(k.String()); err != nil || again != k {
+		if err := again.Set(k.String()); err != nil || again != k {
 			t.Errorf("%q is shown as %s, which is read as %+v, %v", text, k, again, err)
 		}
 	})

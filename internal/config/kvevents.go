@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/prefillonly/prefillonly/internal/config/value"
 )
 
 // KVEvents says whether and where the changes of the prefix caches are published. The zero value is
@@ -46,71 +48,72 @@ type kvEventsKey struct {
 	field any
 }
 
-// parseKVEvents reads a JSON object, which is YAML as well.
-func parseKVEvents(text string) (KVEvents, error) {
+// Set reads a JSON object, which is YAML as well.
+func (k *KVEvents) Set(text string) error {
+	*k = KVEvents{}
 	if text == "" {
-		return KVEvents{}, nil
+		return nil
 	}
-	tree, err := parse([]byte(text))
+	tree, err := value.ParseYAML([]byte(text))
 	if err != nil || len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
-		return KVEvents{}, fmt.Errorf(`%q is no JSON object such as {"enable_kv_cache_events":true}`, text)
+		return fmt.Errorf(`%q is no JSON object such as {"enable_kv_cache_events":true}`, text)
 	}
-	pairs, err := mapping(tree.Docs[0].Body)
+	pairs, err := value.Mapping(tree.Docs[0].Body)
 	if err != nil {
-		return KVEvents{}, fmt.Errorf(`%q is no JSON object such as {"enable_kv_cache_events":true}`, text)
+		return fmt.Errorf(`%q is no JSON object such as {"enable_kv_cache_events":true}`, text)
 	}
-	k := defaultKVEvents()
-	keys := k.keys()
+	given := defaultKVEvents()
+	keys := given.keys()
 	for _, pair := range pairs {
 		name := pair.Key.GetToken().Value
-		value, err := scalar(pair.Value)
+		text, err := value.Scalar(pair.Value)
 		if err != nil {
-			return KVEvents{}, fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := setKVEvents(keys, name, value); err != nil {
-			return KVEvents{}, err
+		if err := setKVEvents(keys, name, text); err != nil {
+			return err
 		}
 	}
-	if !k.Enabled {
-		return KVEvents{}, nil
+	if given.Enabled {
+		*k = given
 	}
-	return k, nil
+	return nil
 }
 
 // setKVEvents sets one key, and checks it.
-func setKVEvents(keys []kvEventsKey, name, value string) error {
+func setKVEvents(keys []kvEventsKey, name, text string) error {
 	var known []string
 	for _, key := range keys {
 		known = append(known, key.name)
 		if key.name != name {
 			continue
 		}
-		if err := set(key.field, value); err != nil {
+		if err := value.Set(key.field, text); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		switch n, isInt := key.field.(*int); {
 		case isInt && *n < 1:
 			return fmt.Errorf("%s is %d, want at least 1", name, *n)
-		case name == "publisher" && value != "zmq":
-			return fmt.Errorf("%s is %q, want zmq; to publish nothing leave enable_kv_cache_events out", name, value)
+		case name == "publisher" && text != "zmq":
+			return fmt.Errorf("%s is %q, want zmq; to publish nothing leave enable_kv_cache_events out", name, text)
 		}
 		return nil
 	}
 	return fmt.Errorf("unknown key %q, want one of %s", name, strings.Join(known, ", "))
 }
 
-// String is the inverse of parseKVEvents.
+// String is the inverse of Set.
 func (k KVEvents) String() string {
 	if !k.Enabled {
 		return ""
 	}
 	text := ""
 	for _, key := range k.keys() {
-		value := show(key.field)
+		shown := value.Show(key.field)
 		if _, isText := key.field.(*string); isText {
-			value = strconv.Quote(value)
+			shown = strconv.Quote(shown)
 		}
-		text += fmt.Sprintf(",%q:%s", key.name, value)
+		text += fmt.Sprintf(",%q:%s", key.name, shown)
 	}
 	return "{" + text[1:] + "}"
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/pflag"
 
+	"github.com/prefillonly/prefillonly/internal/config/models"
+	"github.com/prefillonly/prefillonly/internal/config/value"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
@@ -53,7 +55,7 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (*Loaded, error) 
 }
 
 func (l *Loaded) set(p *Param, text, origin string) error {
-	if err := set(p.field(&l.Config), text); err != nil {
+	if err := value.Set(p.field(&l.Config), text); err != nil {
 		return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
 	}
 	if p.Name == "models" {
@@ -65,18 +67,18 @@ func (l *Loaded) set(p *Param, text, origin string) error {
 
 // setNode is set for a value of the file.
 func (l *Loaded) setNode(p *Param, n ast.Node, origin string) (err error) {
-	if models, ok := p.field(&l.Config).(*[]Model); ok && n.Type() == ast.SequenceType {
-		if *models, l.modelLines, err = decodeModels(n); err != nil {
+	if list, ok := p.field(&l.Config).(*models.List); ok && n.Type() == ast.SequenceType {
+		if *list, l.modelLines, err = models.Decode(n); err != nil {
 			return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
 		}
 		l.Origin[p.Name] = origin
 		return nil
 	}
-	value, err := scalar(n)
+	text, err := value.Scalar(n)
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
 	}
-	return l.set(p, value, origin)
+	return l.set(p, text, origin)
 }
 
 // ModelOrigin says where the i-th of Models was given.
@@ -93,12 +95,12 @@ func (l *Loaded) loadFile(file string) error {
 	if err != nil {
 		return err
 	}
-	tree, err := parse(text)
+	tree, err := value.ParseYAML(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for _, doc := range tree.Docs {
-		pairs, err := mapping(doc.Body)
+		pairs, err := value.Mapping(doc.Body)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -107,7 +109,7 @@ func (l *Loaded) loadFile(file string) error {
 			key := strings.ReplaceAll(pair.Key.GetToken().Value, "_", "-")
 			p := Find(key)
 			if p == nil {
-				return fmt.Errorf("%s: unknown key %q; the nearest is %q", origin, key, nearest(key, names()))
+				return fmt.Errorf("%s: unknown key %q; the nearest is %q", origin, key, value.Nearest(key, names()))
 			}
 			if strings.HasPrefix(l.Origin[p.Name], file+":") {
 				return fmt.Errorf("%s: %s was set before, at %s", origin, key, l.Origin[p.Name])
@@ -122,7 +124,7 @@ func (l *Loaded) loadFile(file string) error {
 
 func (l *Loaded) loadEnv(environ []string) error {
 	for _, pair := range environ {
-		name, value, _ := strings.Cut(pair, "=")
+		name, text, _ := strings.Cut(pair, "=")
 		if !strings.HasPrefix(name, envPrefix) || name == ConfigEnv || name == testDataEnv || strings.HasPrefix(name, ChildEnvPrefix) {
 			continue
 		}
@@ -132,9 +134,9 @@ func (l *Loaded) loadEnv(environ []string) error {
 			for i := range Params {
 				all = append(all, Params[i].Env())
 			}
-			return fmt.Errorf("unknown variable %s; the nearest is %s", name, nearest(name, all))
+			return fmt.Errorf("unknown variable %s; the nearest is %s", name, value.Nearest(name, all))
 		}
-		if err := l.set(&Params[i], value, "$"+name); err != nil {
+		if err := l.set(&Params[i], text, "$"+name); err != nil {
 			return err
 		}
 	}
@@ -153,7 +155,7 @@ func (c *Config) Environ(r Role) []string {
 		if p.Roles&r == 0 {
 			continue
 		}
-		if text := show(p.field(c)); text != show(p.field(&standard)) {
+		if text := value.Show(p.field(c)); text != value.Show(p.field(&standard)) {
 			env = append(env, p.Env()+"="+text)
 		}
 	}
@@ -164,7 +166,7 @@ func (c *Config) Environ(r Role) []string {
 func Changed(before, after *Config) (names []string) {
 	for i := range Params {
 		p := &Params[i]
-		if p.Group != GroupModel && show(p.field(before)) != show(p.field(after)) {
+		if p.Group != GroupModel && value.Show(p.field(before)) != value.Show(p.field(after)) {
 			names = append(names, p.Name)
 		}
 	}

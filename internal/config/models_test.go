@@ -2,13 +2,14 @@ package config
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prefillonly/prefillonly/internal/config/models"
 )
 
 func TestModelsOfAFile(t *testing.T) {
@@ -34,14 +35,14 @@ models:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Model{
-		{Path: "./A", Keep: Keep{When: KeepOnDemand}, MaxModelLen: 4096},
+	want := []models.Model{
+		{Path: "./A", Keep: models.Keep{When: models.KeepOnDemand}, MaxModelLen: 4096},
 		{
-			Names: []string{"b", "bee"}, Path: "org/B", Task: TaskGenerate, Devices: "cpu", Keep: Keep{KeepIdle, 5 * time.Minute}, CacheShare: 0.25,
+			Names: []string{"b", "bee"}, Path: "org/B", Task: models.TaskGenerate, Devices: "cpu", Keep: models.Keep{When: models.KeepIdle, Idle: 5 * time.Minute}, CacheShare: 0.25,
 			MaxModelLen: 8192, ChatTemplate: template,
-			Overrides: Overrides{Architectures: []string{"Qwen3ForSequenceClassification"}, ClassifierFromToken: []string{"no", "yes"}, Original: true},
+			Overrides: models.Overrides{Architectures: []string{"Qwen3ForSequenceClassification"}, ClassifierFromToken: []string{"no", "yes"}, Original: true},
 		},
-		{Path: "C", Keep: Keep{When: KeepAlways}, MaxModelLen: 4096},
+		{Path: "C", Keep: models.Keep{When: models.KeepAlways}, MaxModelLen: 4096},
 	}
 	if got := l.Serving(); !reflect.DeepEqual(got, want) {
 		t.Errorf("serving\n%+v\nwant\n%+v", got, want)
@@ -60,12 +61,12 @@ models:
 func TestOneModel(t *testing.T) {
 	l, err := load(t, "", nil, "--model", "./A", "--served-model-name", "a,b", "--max-model-len", "2K",
 		"--hf-overrides", `{"classifier_from_token":["0","1"],"method":"from_2_way_softmax"}`)
-	want := []Model{{Names: []string{"a", "b"}, Path: "./A", Keep: Keep{When: KeepAlways}, MaxModelLen: 2048, Overrides: Overrides{ClassifierFromToken: []string{"0", "1"}, Method: "from_2_way_softmax"}}}
+	want := []models.Model{{Names: []string{"a", "b"}, Path: "./A", Keep: models.Keep{When: models.KeepAlways}, MaxModelLen: 2048, Overrides: models.Overrides{ClassifierFromToken: []string{"0", "1"}, Method: "from_2_way_softmax"}}}
 	if err != nil || !reflect.DeepEqual(l.Serving(), want) {
 		t.Errorf("%v, serving %+v, want %+v", err, l, want)
 	}
 	l, err = load(t, "models: [{path: ./A}]", nil)
-	if err != nil || l.Serving()[0].Keep.When != KeepAlways {
+	if err != nil || l.Serving()[0].Keep.When != models.KeepAlways {
 		t.Errorf("%v: a list of one is kept %+v", err, l.Serving())
 	}
 }
@@ -108,7 +109,7 @@ func TestArguments(t *testing.T) {
 
 // TestModelErrorsTeach: each names the file and the line, or the argument, and the field.
 func TestModelErrorsTeach(t *testing.T) {
-	long := strings.Repeat("x", maxName+1)
+	long := strings.Repeat("x", 257)
 	for text, want := range map[string][]string{
 		"models:\n- path: ./A\n- nam: b\n":                                        {"c.yaml:1", "model 2", "line 3", `"nam"`, `"name"`},
 		"models:\n- path: ./A\n  path: ./B\n":                                     {"c.yaml", "path"},
@@ -164,10 +165,6 @@ func TestModelErrorsTeach(t *testing.T) {
 	if _, err := load(t, "", nil, "--models", `[{"path":"A"},{"name":"x"}]`); err == nil || !strings.Contains(err.Error(), "models[1] (--models): path is missing") {
 		t.Errorf("a flag without a path: %v", err)
 	}
-	if err := CheckNames([]Model{{Names: []string{"m"}, Path: "/a/m"}, {Names: []string{"m"}, Path: "/b/m"}}); err == nil ||
-		!strings.Contains(err.Error(), `model 2 (/b/m): the name "m" is that of model 1 (/a/m)`) || !strings.Contains(err.Error(), "NAME=PATH") {
-		t.Errorf("two directories of one name: %v", err)
-	}
 }
 
 func TestHostedOn(t *testing.T) {
@@ -190,115 +187,34 @@ func TestHostedOn(t *testing.T) {
 		{"cuda:0", "cpu", 1, false},
 	} {
 		cfg := Config{Ranks: c.ranks}
-		if got := cfg.HostedOn(&Model{Devices: c.devices}, c.device); got != c.hosted {
+		if got := cfg.HostedOn(&models.Model{Devices: c.devices}, c.device); got != c.hosted {
 			t.Errorf("devices %q on %q with %d ranks: %v", c.devices, c.device, c.ranks, got)
 		}
 	}
 }
 
-// someModels draws a list with every kind of value.
-func someModels(rng *rand.Rand) []Model {
-	texts := []string{"a", "org/b", "it's: a #model", "\"q\"", "x,y", "ü ☃", "5", "null", "~", "- a", "{}", `back\slash`, "line\nbreak\ttab\x07"}
-	text := func() string { return texts[rng.IntN(len(texts))] }
-	var list []Model
-	for i := range rng.IntN(5) {
-		m := Model{Path: text()}
-		for j := range rng.IntN(3) {
-			m.Names = append(m.Names, fmt.Sprint(text(), i, j))
-		}
-		if rng.IntN(2) == 0 {
-			m.Task, m.Devices, m.ChatTemplate, m.Profile = TaskGenerate, "cuda:0,1", text(), text()
-		}
-		m.Keep = []Keep{{}, {When: KeepAlways}, {When: KeepOnDemand}, {KeepIdle, time.Duration(rng.Int64N(1e12))}}[rng.IntN(4)]
-		m.CacheShare, m.MaxModelLen = float64(rng.IntN(3))/3, Length(rng.IntN(2)*rng.IntN(1<<20))
-		if rng.IntN(2) == 0 {
-			m.Image = Image{Mean: []float64{rng.Float64(), 1, -2.5}, Order: "BGR", Size: []int{416, 1 + rng.IntN(1000)}, Letterbox: []int{rng.IntN(256)}}
-		}
-		if rng.IntN(2) == 0 {
-			m.Overrides = Overrides{ClassifierFromToken: []string{text(), "1"}, Method: text(), Original: rng.IntN(2) == 0}
-			m.Image.Scale, m.Image.Layout, m.Decoder, m.WorkMemory = []float64{255}, "NHWC", text(), Bytes(1+rng.IntN(1<<30))
-		}
-		list = append(list, m)
-	}
-	return list
-}
-
-// TestModelsRoundTrip: a list reads back as it was, from one line and from a file.
-func TestModelsRoundTrip(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 500 {
-		list := someModels(rng)
-		got, _, err := parseModels(showModels(list))
-		if err != nil || !reflect.DeepEqual(got, list) {
-			t.Fatalf("%s is read as %+v, %v, want %+v", showModels(list), got, err, list)
-		}
-		file := filepath.Join(t.TempDir(), "m.yaml")
-		if err := os.WriteFile(file, []byte(ModelsYAML(list)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		l, err := Load(file, nil, nil)
-		if err != nil || !reflect.DeepEqual(l.Models, list) {
-			t.Fatalf("%s is read as %+v, %v", ModelsYAML(list), l, err)
-		}
-	}
-}
-
-// TestManyModels: a thousand are read in a moment.
+// TestManyModels: a thousand are read in a moment, as they were written; so are none.
 func TestManyModels(t *testing.T) {
-	var list []Model
-	for i := range 1000 {
-		list = append(list, Model{Names: []string{fmt.Sprint("m", i)}, Path: fmt.Sprint("/models/", i)})
-	}
-	start := time.Now()
-	l, err := load(t, ModelsYAML(list), nil)
-	if err != nil || len(l.Models) != 1000 {
-		t.Fatal(err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("1,000 models are read in %v", took)
+	for _, n := range []int{0, 1000} {
+		var list []models.Model
+		for i := range n {
+			list = append(list, models.Model{Names: []string{fmt.Sprint("m", i)}, Path: fmt.Sprint("/models/", i)})
+		}
+		start := time.Now()
+		l, err := load(t, models.YAML(list), nil)
+		if err != nil || !reflect.DeepEqual(l.Models, list) {
+			t.Fatalf("%v: not the %d models that were written", err, n)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%d models are read in %v", n, took)
+		}
 	}
 }
 
 func TestChanged(t *testing.T) {
 	before, after := Default(), Default()
-	after.Port, after.Scheduler.Fairness, after.MaxModelLen, after.Models = 9, 1, 7, []Model{{Path: "A"}}
+	after.Port, after.Scheduler.Fairness, after.MaxModelLen, after.Models = 9, 1, 7, []models.Model{{Path: "A"}}
 	if got := Changed(&before, &after); !reflect.DeepEqual(got, []string{"port", "fairness"}) {
 		t.Errorf("changed are %q", got)
-	}
-}
-
-// FuzzModels: no text makes parseModels panic, and what it reads it shows so that it is read again.
-func FuzzModels(f *testing.F) {
-	for _, seed := range []string{
-		" ", "---", "[]", "[{}]", `[{"path":"./A"},{"name":["a","b"],"path":"B","keep":{"idle":"5m"}}]`, "- path: a\n- path: |\n    b\n", "- - path",
-		`[{"path":"\x00\u2028"}]`, "- {path: a, cache-share: .inf}", "- path: ~\n", "- ? path\n  : a", "[{keep: always, max-model-len: 1.5k}]", "--- []\n--- []",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		list, lines, err := parseModels(text)
-		if err != nil {
-			return
-		}
-		if len(lines) != len(list) {
-			t.Errorf("%q: %d lines of %d models", text, len(lines), len(list))
-		}
-		again, _, err := parseModels(showModels(list))
-		if err != nil || fmt.Sprintf("%+v", again) != fmt.Sprintf("%+v", list) {
-			t.Errorf("%q is shown as %s, which is read as %+v, %v, want %+v", text, showModels(list), again, err, list)
-		}
-	})
-}
-
-// TestParseImage: what String writes is read again, and mistakes are named.
-func TestParseImage(t *testing.T) {
-	want := Image{Mean: []float64{1, 2.5, 3}, Scale: []float64{58}, Order: "BGR", Size: []int{416, 640}, Letterbox: []int{114}}
-	if got, err := ParseImage(want.String()); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%s is read as %+v, %v", want.String(), got, err)
-	}
-	for text, want := range map[string]string{"{mean: x}": "not a number", "{scale: 0}": "scale is 0", "[1]": "want a map", "{": "", "{menu: 1}": `"mean"`} {
-		if _, err := ParseImage(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", text, err, want)
-		}
 	}
 }

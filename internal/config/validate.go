@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/toolcalls"
+	"github.com/prefillonly/prefillonly/internal/config/value"
 	"github.com/prefillonly/prefillonly/scheduler"
 )
 
@@ -18,7 +19,7 @@ import (
 // is out of range and what it may be.
 func (l *Loaded) Validate() error {
 	for i := range Params {
-		if p := &Params[i]; p.Choices != nil && !slices.Contains(p.Choices, show(p.field(&l.Config))) {
+		if p := &Params[i]; p.Choices != nil && !slices.Contains(p.Choices, value.Show(p.field(&l.Config))) {
 			return l.outOfRange(p, strings.Join(p.Choices[:len(p.Choices)-1], ", ")+" or "+p.Choices[len(p.Choices)-1])
 		}
 	}
@@ -87,13 +88,13 @@ func (l *Loaded) namedByFlag(err error) error {
 }
 
 func (l *Loaded) outOfRange(p *Param, want string) error {
-	return fmt.Errorf("%s is %q (%s), want %s", p.Name, show(p.field(&l.Config)), l.Origin[p.Name], want)
+	return fmt.Errorf("%s is %q (%s), want %s", p.Name, value.Show(p.field(&l.Config)), l.Origin[p.Name], want)
 }
 
 func (l *Loaded) validateFiles() error {
 	for _, name := range []string{"chat-template", "api-key-file", "curve-key-file", "curve-peers-file"} {
 		p := Find(name)
-		if err := exists(show(p.field(&l.Config))); err != nil {
+		if err := exists(value.Show(p.field(&l.Config))); err != nil {
 			return fmt.Errorf("%s (%s): %w", name, l.Origin[name], err)
 		}
 	}

@@ -37,7 +37,7 @@ func AddHelp(command *cobra.Command, roles config.Role) {
 		}
 		b.WriteString(about + "\n\nUsage:\n  " + command.UseLine() + "\n\nExamples:\n" + command.Example + "\n\n")
 		b.WriteString("Flags:\n" + ownFlags(command).FlagUsages() + "\n")
-		b.WriteString(config.Help(roles, topic.topic))
+		b.WriteString(parametersHelp(roles, topic.topic))
 		if topic.topic == "true" {
 			b.WriteString("Every parameter can also be a variable (PREFILLONLY_MAX_MODEL_LEN) or a key of the --config file\n" +
 				"(max-model-len); flags win over variables, and these over the file. --help=all lists the rest.\n")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/config/models"
 )
 
 // ExitCode is a code that the program ends with.
@@ -177,15 +178,15 @@ func (m *manual) group(g config.Group, section string, meant func(*config.Param)
 			continue
 		}
 		m.text.WriteString(header)
-		m.item(title(p), p.Text())
+		m.item(title(p), meaning(p))
 		header, any = "", true
 	}
 	if g != config.GroupModel || !any {
 		return
 	}
 	m.text.WriteString(".SS Keys of a model in models\n")
-	for i := range config.ModelParams {
-		p := &config.ModelParams[i]
+	for i := range models.Params {
+		p := &models.Params[i]
 		m.item(p.Name+": "+p.Value, p.Help)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/internal/cli"
-	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/config/models"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/detect"
@@ -115,7 +115,7 @@ func (e *evaluation) open(file, decoder, image string, clip *emulate.Clip) (*eva
 		return nil, cli.UsageError("%w", err)
 	}
 	if image != "" {
-		entry, err := config.ParseImage(image)
+		entry, err := models.ParseImage(image)
 		if err != nil {
 			return nil, cli.UsageError("--image: %w", err)
 		}

@@ -1,7 +1,7 @@
-package config
+package value
 
-// nearest returns the candidate with the least edit distance to word.
-func nearest(word string, candidates []string) string {
+// Nearest returns the candidate with the least edit distance to word.
+func Nearest(word string, candidates []string) string {
 	best, least := "", 1<<30
 	for _, c := range candidates {
 		if d := distance(word, c); d < least {

@@ -1,4 +1,4 @@
-package config
+package value
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ const maxNesting = 64
 
 var errNesting = errors.New("lists or maps are nested too deeply")
 
-// parse reads YAML, of which JSON is a part. Nothing in it is expanded, so that aliases multiply nothing.
-func parse(text []byte) (*ast.File, error) {
+// ParseYAML reads YAML, of which JSON is a part. Nothing in it is expanded, so that aliases multiply nothing.
+func ParseYAML(text []byte) (*ast.File, error) {
 	tokens := lexer.Tokenize(string(text))
 	depth, line, run := 0, 0, 0
 	for _, t := range tokens {
@@ -39,8 +39,8 @@ func parse(text []byte) (*ast.File, error) {
 	return parser.Parse(tokens, 0)
 }
 
-// mapping returns the pairs of a map, which the parser gives in two forms.
-func mapping(n ast.Node) ([]*ast.MappingValueNode, error) {
+// Mapping returns the pairs of a map, which the parser gives in two forms.
+func Mapping(n ast.Node) ([]*ast.MappingValueNode, error) {
 	switch n := n.(type) {
 	case nil:
 		return nil, nil
@@ -54,8 +54,8 @@ func mapping(n ast.Node) ([]*ast.MappingValueNode, error) {
 	return nil, fmt.Errorf("line %d: want a map of parameters", n.GetToken().Position.Line)
 }
 
-// scalar returns a value as a user would give it to a flag; a list joins with commas.
-func scalar(n ast.Node) (string, error) {
+// Scalar returns a value as a user would give it to a flag; a list joins with commas.
+func Scalar(n ast.Node) (string, error) {
 	switch n := n.(type) {
 	case *ast.NullNode:
 		return "", nil
@@ -64,7 +64,7 @@ func scalar(n ast.Node) (string, error) {
 	case *ast.SequenceNode:
 		var items []string
 		for _, v := range n.Values {
-			item, err := scalar(v)
+			item, err := Scalar(v)
 			if err != nil {
 				return "", err
 			}

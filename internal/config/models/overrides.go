@@ -1,4 +1,4 @@
-package config
+package models
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/prefillonly/prefillonly/internal/config/value"
 )
 
 // Overrides are keys that a checkpoint's config.json lacks, as vLLM's --hf-overrides has them: those that make a ranker of a
@@ -58,25 +60,26 @@ func (o *Overrides) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// parseOverrides reads a map of YAML, of which JSON is a part.
-func parseOverrides(text string) (o Overrides, err error) {
+// Set reads a map of YAML, of which JSON is a part, as String writes it.
+func (o *Overrides) Set(text string) error {
+	*o = Overrides{}
 	if strings.TrimSpace(text) == "" {
-		return o, nil
+		return nil
 	}
-	tree, err := parse([]byte(text))
+	tree, err := value.ParseYAML([]byte(text))
 	if err != nil {
-		return o, err
+		return err
 	}
 	if len(tree.Docs) != 1 {
-		return o, errNoOverrides
+		return errNoOverrides
 	}
-	return o, decodeOverrides(&o, tree.Docs[0].Body)
+	return decodeOverrides(o, tree.Docs[0].Body)
 }
 
 var errNoOverrides = fmt.Errorf(`want a map such as {"classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": true}`)
 
 func decodeOverrides(o *Overrides, n ast.Node) error {
-	pairs, err := mapping(n)
+	pairs, err := value.Mapping(n)
 	if err != nil {
 		return errNoOverrides
 	}

@@ -1,4 +1,4 @@
-package config
+package models
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/prefillonly/prefillonly/internal/config/value"
 )
 
 // Image says how pictures become the input of a network: resized to Size, their channels in Order, each value v of a
@@ -36,7 +38,7 @@ func (i *Image) String() string {
 	var parts []string
 	for _, k := range imageKeys {
 		field := k.field(i)
-		text := show(field)
+		text := value.Show(field)
 		if text == "" {
 			continue
 		}
@@ -53,7 +55,7 @@ func (i *Image) String() string {
 
 // ParseImage reads a map of YAML on one line, as String writes it.
 func ParseImage(text string) (i Image, err error) {
-	tree, err := parse([]byte(text))
+	tree, err := value.ParseYAML([]byte(text))
 	if err != nil {
 		return i, err
 	}
@@ -67,7 +69,7 @@ func ParseImage(text string) (i Image, err error) {
 }
 
 func decodeImage(i *Image, n ast.Node) error {
-	pairs, err := mapping(n)
+	pairs, err := value.Mapping(n)
 	if err != nil {
 		return fmt.Errorf("want a map such as {mean: [123.7, 116.3, 103.5], scale: [58.4], order: RGB}")
 	}
@@ -80,11 +82,11 @@ func decodeImage(i *Image, n ast.Node) error {
 		key := pair.Key.GetToken().Value
 		at := slices.Index(names, key)
 		if at < 0 {
-			return fmt.Errorf("unknown key %q; the nearest is %q", key, nearest(key, names))
+			return fmt.Errorf("unknown key %q; the nearest is %q", key, value.Nearest(key, names))
 		}
-		text, err := scalar(pair.Value)
+		text, err := value.Scalar(pair.Value)
 		if err == nil {
-			err = set(imageKeys[at].field(i), text)
+			err = value.Set(imageKeys[at].field(i), text)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)

@@ -1,4 +1,6 @@
-package config
+// Package value reads what users write: values of parameters as text and in YAML, and the known word nearest to an
+// unknown one; and it shows values as they are written.
+package value
 
 import (
 	"fmt"
@@ -61,8 +63,14 @@ func parseLength(text string) (Length, error) {
 	return Length(v * factor), nil
 }
 
-// set parses text into what field points to.
-func set(field any, text string) (err error) {
+// Own is a value of a type that reads and shows itself.
+type Own interface {
+	Set(text string) error
+	String() string
+}
+
+// Set parses text into what field points to.
+func Set(field any, text string) (err error) {
 	switch p := field.(type) {
 	case *string:
 		*p = text
@@ -86,16 +94,10 @@ func set(field any, text string) (err error) {
 		*p, err = parseBytes(text)
 	case *Length:
 		*p, err = parseLength(text)
-	case *KVEvents:
-		*p, err = parseKVEvents(text)
-	case *Overrides:
-		*p, err = parseOverrides(text)
-	case *[]Model:
-		*p, _, err = parseModels(text)
 	case *[]float64:
-		*p, err = parseList(text, func(item string) (v float64, err error) { err = set(&v, item); return v, err })
+		*p, err = parseList(text, func(item string) (v float64, err error) { err = Set(&v, item); return v, err })
 	case *[]int:
-		*p, err = parseList(text, func(item string) (v int, err error) { err = set(&v, item); return v, err })
+		*p, err = parseList(text, func(item string) (v int, err error) { err = Set(&v, item); return v, err })
 	case *[]string:
 		*p = nil
 		for item := range strings.SplitSeq(text, ",") {
@@ -103,6 +105,8 @@ func set(field any, text string) (err error) {
 				*p = append(*p, item)
 			}
 		}
+	case Own:
+		err = p.Set(text)
 	default:
 		err = fmt.Errorf("a field of type %T", field)
 	}
@@ -125,13 +129,13 @@ func parseList[T any](text string, parse func(string) (T, error)) (list []T, err
 func showList[T any](list []T) string {
 	var items []string
 	for i := range list {
-		items = append(items, show(&list[i]))
+		items = append(items, Show(&list[i]))
 	}
 	return strings.Join(items, ",")
 }
 
-// show is the inverse of set.
-func show(field any) string {
+// Show is the inverse of Set.
+func Show(field any) string {
 	switch p := field.(type) {
 	case *string:
 		return *p
@@ -141,26 +145,16 @@ func show(field any) string {
 		return strconv.Itoa(*p)
 	case *float64:
 		return strconv.FormatFloat(*p, 'g', -1, 64)
-	case *time.Duration:
-		return p.String()
-	case *Bytes:
-		return p.String()
 	case *Length:
 		return strconv.Itoa(int(*p))
-	case *KVEvents:
-		return p.String()
-	case *[]Model:
-		return showModels(*p)
 	case *[]float64:
 		return showList(*p)
 	case *[]int:
 		return showList(*p)
-	case *Image:
-		return p.String()
-	case *Overrides:
-		return p.String()
 	case *[]string:
 		return strings.Join(*p, ",")
+	case fmt.Stringer:
+		return p.String()
 	}
 	return ""
 }
