@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // slice is the part [from, to) of a view along a dimension.
@@ -32,7 +33,7 @@ func moved(origin []int, dim, by int) []int {
 }
 
 // large are convolutions of which a backend may cut the work otherwise than of small ones.
-var large = []conv{
+var large = []oracle.Conv{
 	square(2, 52, 12, 16, 1, 3, 1),
 	square(2, 52, 64, 64, 1, 1, 1),
 	square(2, 52, 16, 16, 16, 3, 2),
@@ -44,7 +45,7 @@ var large = []conv{
 
 // testApart computes images one by one, and rows, columns and planes apart: always the same bits.
 func (s suite) testApart(t *testing.T) {
-	for name, apart := range map[string]func(d *device, c conv){"Conv": convApart, "ConvBackward": convBackwardApart} {
+	for name, apart := range map[string]func(d *device, c oracle.Conv){"Conv": convApart, "ConvBackward": convBackwardApart} {
 		t.Run(name, func(t *testing.T) {
 			s.eachConv(t, 60, apart)
 			for _, c := range large {
@@ -56,17 +57,17 @@ func (s suite) testApart(t *testing.T) {
 	t.Run("Sums", s.testSumsApart)
 }
 
-func convApart(d *device, c conv) {
+func convApart(d *device, c oracle.Conv) {
 	f, _, _ := d.filter(c)
-	src, other := d.image(d.normal(c.inputShape()...)), d.image(d.normal(c.outputShape()...))
+	src, other := d.image(d.normal(c.InputShape()...)), d.image(d.normal(c.OutputShape()...))
 	p := one(d, programs["SiLU and residual add"], programs["residual add"])
-	whole := d.imageResult(c.outputShape()...)
-	d.Conv(whole, src, f, c.origin, p, other)
+	whole := d.imageResult(c.OutputShape()...)
+	d.Conv(whole, src, f, c.Origin, p, other)
 	want := d.bits(whole)
 	for dim := range len(whole.Shape) - 1 {
-		dst := d.imageResult(c.outputShape()...)
+		dst := d.imageResult(c.OutputShape()...)
 		d.cuts(dst.Shape[dim], func(from, to int) {
-			in, origin := src, c.origin
+			in, origin := src, c.Origin
 			if dim == 0 {
 				in = slice(src, 0, from, to)
 			} else {
@@ -78,32 +79,32 @@ func convApart(d *device, c conv) {
 	}
 }
 
-func convBackwardApart(d *device, c conv) {
+func convBackwardApart(d *device, c oracle.Conv) {
 	f, _, _ := d.filter(c)
-	src, whole := d.image(d.normal(c.outputShape()...)), d.imageResult(c.inputShape()...)
-	d.ConvBackward(whole, src, f, c.origin)
+	src, whole := d.image(d.normal(c.OutputShape()...)), d.imageResult(c.InputShape()...)
+	d.ConvBackward(whole, src, f, c.Origin)
 	want := d.bits(whole)
 	for dim := range len(whole.Shape) - 1 {
-		dst := d.imageResult(c.inputShape()...)
+		dst := d.imageResult(c.InputShape()...)
 		d.cuts(dst.Shape[dim], func(from, to int) {
 			if dim == 0 {
-				d.ConvBackward(slice(dst, 0, from, to), slice(src, 0, from, to), f, c.origin)
+				d.ConvBackward(slice(dst, 0, from, to), slice(src, 0, from, to), f, c.Origin)
 			} else {
-				d.ConvBackward(slice(dst, dim, from, to), src, f, moved(c.origin, dim-1, -from))
+				d.ConvBackward(slice(dst, dim, from, to), src, f, moved(c.Origin, dim-1, -from))
 			}
 		})
 		d.sameBits("gradient", d.bits(dst), want)
 	}
 }
 
-func poolApart(d *device, p pool) {
-	src, whole := d.image(d.normal(p.inputShape()...)), d.imageResult(p.outputShape()...)
-	d.Pool(whole, src, p.PoolSpec, p.origin)
+func poolApart(d *device, p oracle.Pool) {
+	src, whole := d.image(d.normal(p.InputShape()...)), d.imageResult(p.OutputShape()...)
+	d.Pool(whole, src, p.PoolSpec, p.Origin)
 	want := d.bits(whole)
 	for dim := range len(whole.Shape) {
-		dst := d.imageResult(p.outputShape()...)
+		dst := d.imageResult(p.OutputShape()...)
 		d.cuts(dst.Shape[dim], func(from, to int) {
-			in, origin := src, p.origin
+			in, origin := src, p.Origin
 			if dim == 0 || dim == len(whole.Shape)-1 {
 				in = slice(src, dim, from, to)
 			} else {
@@ -113,13 +114,13 @@ func poolApart(d *device, p pool) {
 		})
 		d.sameBits("pool", d.bits(dst), want)
 	}
-	grad, back := d.image(d.normal(p.outputShape()...)), d.imageResult(p.inputShape()...)
-	d.PoolBackward(back, grad, src, p.PoolSpec, p.origin)
+	grad, back := d.image(d.normal(p.OutputShape()...)), d.imageResult(p.InputShape()...)
+	d.PoolBackward(back, grad, src, p.PoolSpec, p.Origin)
 	want = d.bits(back)
 	for _, dim := range []int{0, len(back.Shape) - 1} {
-		dst := d.imageResult(p.inputShape()...)
+		dst := d.imageResult(p.InputShape()...)
 		d.cuts(dst.Shape[dim], func(from, to int) {
-			d.PoolBackward(slice(dst, dim, from, to), slice(grad, dim, from, to), slice(src, dim, from, to), p.PoolSpec, p.origin)
+			d.PoolBackward(slice(dst, dim, from, to), slice(grad, dim, from, to), slice(src, dim, from, to), p.PoolSpec, p.Origin)
 		})
 		d.sameBits("gradient", d.bits(dst), want)
 	}
@@ -177,18 +178,18 @@ func SameBits(t *testing.T, a, b Open) {
 		}
 		for _, c := range cases {
 			f, _, _ := d.filter(c)
-			dst, back := d.imageResult(c.outputShape()...), d.imageResult(c.inputShape()...)
-			d.Conv(dst, d.image(d.normal(c.inputShape()...)), f, c.origin, silu)
+			dst, back := d.imageResult(c.OutputShape()...), d.imageResult(c.InputShape()...)
+			d.Conv(dst, d.image(d.normal(c.InputShape()...)), f, c.Origin, silu)
 			keep(dst)
-			d.ConvBackward(back, dst, f, c.origin)
+			d.ConvBackward(back, dst, f, c.Origin)
 			keep(back)
 		}
 		for _, p := range pools() {
-			dst, back := d.imageResult(p.outputShape()...), d.imageResult(p.inputShape()...)
-			src := d.image(d.normal(p.inputShape()...))
-			d.Pool(dst, src, p.PoolSpec, p.origin)
+			dst, back := d.imageResult(p.OutputShape()...), d.imageResult(p.InputShape()...)
+			src := d.image(d.normal(p.InputShape()...))
+			d.Pool(dst, src, p.PoolSpec, p.Origin)
 			keep(dst)
-			d.PoolBackward(back, dst, src, p.PoolSpec, p.origin)
+			d.PoolBackward(back, dst, src, p.PoolSpec, p.Origin)
 			keep(back)
 		}
 		x := d.image(d.normal(2, 40, 40, 33))

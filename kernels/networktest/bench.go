@@ -7,11 +7,12 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
+	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // yolox are convolutions of YOLOX-nano (Ge et al., 2021) for a picture of 416 x 416, and 5 x 5 ones of
 // PicoDet (Yu et al., 2021), with how they follow one another: the stem, a stage's and the heads'.
-var yolox = []conv{
+var yolox = []oracle.Conv{
 	square(1, 208, 12, 16, 1, 3, 1),
 	square(1, 208, 16, 16, 16, 3, 2),
 	square(1, 104, 16, 32, 1, 1, 1),
@@ -33,14 +34,14 @@ var yolox = []conv{
 // fastest run and as a part of the backend's rate in a product of two matrices, and what moves memory in GB/s.
 func Bench(b *testing.B, open Open) {
 	for _, c := range yolox {
-		name := fmt.Sprintf("%dx%d-%d-to-%d-groups%d-%dx%d-by%d", c.input[0], c.input[1], c.In, c.Out, c.Groups, c.Kernel[0], c.Kernel[1], c.Strides[0])
+		name := fmt.Sprintf("%dx%d-%d-to-%d-groups%d-%dx%d-by%d", c.Input[0], c.Input[1], c.In, c.Out, c.Groups, c.Kernel[0], c.Kernel[1], c.Strides[0])
 		b.Run("Conv/"+name, func(b *testing.B) { benchConv(b, open, c, nil) })
 		b.Run("ConvSiLU/"+name, func(b *testing.B) { benchConv(b, open, c, silu) })
 		b.Run("ConvBackward/"+name, func(b *testing.B) { benchConvBackward(b, open, c) })
 	}
 	for _, kind := range []string{"max", "mean"} {
-		for _, p := range []pool{squarePool(kind, 13, 128, 5, 1, 2, 1), squarePool(kind, 13, 128, 13, 1, 6, 1), squarePool(kind, 112, 64, 3, 2, 1, 1)} {
-			p.n = 1
+		for _, p := range []oracle.Pool{squarePool(kind, 13, 128, 5, 1, 2, 1), squarePool(kind, 13, 128, 13, 1, 6, 1), squarePool(kind, 112, 64, 3, 2, 1, 1)} {
+			p.N = 1
 			b.Run("Pool/"+p.String(), func(b *testing.B) { benchPool(b, open, p) })
 		}
 	}
@@ -73,10 +74,10 @@ func Bench(b *testing.B, open Open) {
 		b.Run(m.name, func(b *testing.B) {
 			d := newDevice(b, open)
 			src := d.put(d.view(m.shape, dense(m.shape)), d.normal(m.shape...))
-			dst := d.view([]int{2 * product(m.shape)}, []int{1})
+			dst := d.view([]int{2 * oracle.Product(m.shape)}, []int{1})
 			dst.Shape, dst.Stride = m.shape, dense(m.shape)
 			best := kerneltest.Shortest(b, b.Loop, d, func() { m.run(d, dst, src) })
-			b.ReportMetric(4*float64(product(m.shape))/float64(best.Nanoseconds()), "GB/s-read")
+			b.ReportMetric(4*float64(oracle.Product(m.shape))/float64(best.Nanoseconds()), "GB/s-read")
 		})
 	}
 }
@@ -97,34 +98,34 @@ func (d *device) dense(shape []int) kernels.Tensor {
 	return d.put(d.view(shape, dense(shape)), d.normal(shape...))
 }
 
-func benchConv(b *testing.B, open Open, c conv, then *kernels.Program) {
+func benchConv(b *testing.B, open Open, c oracle.Conv, then *kernels.Program) {
 	d := newDevice(b, open)
 	f, _, _ := d.filter(c)
-	src, dst := d.dense(c.inputShape()), d.dense(c.outputShape())
-	d.reportConv(b, c, func() { d.Conv(dst, src, f, c.origin, then) })
+	src, dst := d.dense(c.InputShape()), d.dense(c.OutputShape())
+	d.reportConv(b, c, func() { d.Conv(dst, src, f, c.Origin, then) })
 }
 
-func benchConvBackward(b *testing.B, open Open, c conv) {
+func benchConvBackward(b *testing.B, open Open, c oracle.Conv) {
 	d := newDevice(b, open)
 	f, _, _ := d.filter(c)
-	src, dst := d.dense(c.outputShape()), d.dense(c.inputShape())
-	d.reportConv(b, c, func() { d.ConvBackward(dst, src, f, c.origin) })
+	src, dst := d.dense(c.OutputShape()), d.dense(c.InputShape())
+	d.reportConv(b, c, func() { d.ConvBackward(dst, src, f, c.Origin) })
 }
 
 // reportConv measures run beside a product of two matrices of 512 x 512.
-func (d *device) reportConv(b *testing.B, c conv, run func()) {
+func (d *device) reportConv(b *testing.B, c oracle.Conv, run func()) {
 	const n = 512
 	x, y := d.dense([]int{n, n}), d.dense([]int{n, n})
 	matmul := kerneltest.Shortest(b, kerneltest.For(50*time.Millisecond), d, func() { d.MatMul(y, x, x) })
 	best := kerneltest.Shortest(b, b.Loop, d, run)
-	rate := kerneltest.Gigaflops(2*float64(c.Taps())*float64(product(c.outputShape())), best)
+	rate := kerneltest.Gigaflops(2*float64(c.Taps())*float64(oracle.Product(c.OutputShape())), best)
 	b.ReportMetric(rate, "GFLOP/s")
 	b.ReportMetric(rate/kerneltest.Gigaflops(2*n*n*n, matmul), "of-matmul")
 }
 
-func benchPool(b *testing.B, open Open, p pool) {
+func benchPool(b *testing.B, open Open, p oracle.Pool) {
 	d := newDevice(b, open)
-	src, dst := d.dense(p.inputShape()), d.dense(p.outputShape())
-	best := kerneltest.Shortest(b, b.Loop, d, func() { d.Pool(dst, src, p.PoolSpec, p.origin) })
-	b.ReportMetric(4*float64(product(p.inputShape()))/float64(best.Nanoseconds()), "GB/s-read")
+	src, dst := d.dense(p.InputShape()), d.dense(p.OutputShape())
+	best := kerneltest.Shortest(b, b.Loop, d, func() { d.Pool(dst, src, p.PoolSpec, p.Origin) })
+	b.ReportMetric(4*float64(oracle.Product(p.InputShape()))/float64(best.Nanoseconds()), "GB/s-read")
 }

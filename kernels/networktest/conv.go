@@ -7,36 +7,20 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
-// conv is a convolution with the sizes of its input and output.
-type conv struct {
-	kernels.ConvSpec
-	n           int
-	input, size []int // spatial
-	origin      []int
-	bias        bool
-}
-
-func (c conv) String() string {
-	return fmt.Sprintf("%dx%v-%d-to-%v-%d-groups%d-kernel%v-strides%v-dilations%v-origin%v-bias=%t",
-		c.n, c.input, c.In, c.size, c.Out, c.Groups, c.Kernel, c.Strides, c.Dilations, c.origin, c.bias)
-}
-
-func (c conv) inputShape() []int  { return append(append([]int{c.n}, c.input...), c.In) }
-func (c conv) outputShape() []int { return append(append([]int{c.n}, c.size...), c.Out) }
-
 // square is a convolution of two dimensions with padding that keeps the size, but for strides.
-func square(n, size, in, out, groups, kernel, stride int) conv {
+func square(n, size, in, out, groups, kernel, stride int) oracle.Conv {
 	outputs := (size + stride - 1) / stride
-	return conv{
+	return oracle.Conv{
 		ConvSpec: kernels.ConvSpec{In: in, Out: out, Groups: groups, Kernel: []int{kernel, kernel}, Strides: []int{stride, stride}, Dilations: []int{1, 1}},
-		n:        n, input: []int{size, size}, size: []int{outputs, outputs}, origin: []int{-(kernel / 2), -(kernel / 2)}, bias: true,
+		N:        n, Input: []int{size, size}, Size: []int{outputs, outputs}, Origin: []int{-(kernel / 2), -(kernel / 2)}, Bias: true,
 	}
 }
 
 // convs are shapes as networks have them.
-var convs = []conv{
+var convs = []oracle.Conv{
 	square(1, 7, 3, 16, 1, 3, 2),
 	square(2, 13, 16, 16, 16, 3, 1),
 	square(1, 9, 24, 24, 24, 5, 1),
@@ -57,9 +41,9 @@ var convs = []conv{
 const maxProducts = 200_000
 
 // randomConv draws one, of which no figure need go with another.
-func (d *device) randomConv() conv {
+func (d *device) randomConv() oracle.Conv {
 	for {
-		c := conv{n: one(d, 1, 1, 2, 3), bias: d.upTo(1) == 0}
+		c := oracle.Conv{N: one(d, 1, 1, 2, 3), Bias: d.upTo(1) == 0}
 		c.In, c.Out = one(d, 1, 3, 8, 16, 17, 64), one(d, 1, 3, 8, 16, 17, 64)
 		switch c.Groups = 1; d.upTo(2) {
 		case 1: // depthwise
@@ -73,11 +57,11 @@ func (d *device) randomConv() conv {
 			c.Kernel = append(c.Kernel, one(d, 1, 2, 3, 3, 5))
 			c.Strides = append(c.Strides, one(d, 1, 1, 2, 3))
 			c.Dilations = append(c.Dilations, one(d, 1, 1, 1, 2, 3))
-			c.input = append(c.input, one(d, 1, 2, 5, 8, 13))
-			c.size = append(c.size, one(d, 1, 3, 6, 7, 17))
-			c.origin = append(c.origin, d.upTo(7)-5)
+			c.Input = append(c.Input, one(d, 1, 2, 5, 8, 13))
+			c.Size = append(c.Size, one(d, 1, 3, 6, 7, 17))
+			c.Origin = append(c.Origin, d.upTo(7)-5)
 		}
-		if float64(c.Taps())*float64(product(c.outputShape())) < maxProducts {
+		if float64(c.Taps())*float64(oracle.Product(c.OutputShape())) < maxProducts {
 			return c
 		}
 	}
@@ -93,66 +77,20 @@ func hostTensor(name string, rows, cols int, v []float64) kernels.HostTensor {
 }
 
 // filter draws weights [Out, In/Groups, kernel...] and a bias.
-func (d *device) filter(c conv) (f kernels.Filter, weight, bias array) {
+func (d *device) filter(c oracle.Conv) (f kernels.Filter, weight, bias oracle.Array) {
 	d.t.Helper()
-	weight, bias = d.normal(append([]int{c.Out, c.In / c.Groups}, c.Kernel...)...), newArray(c.Out)
+	weight, bias = d.normal(append([]int{c.Out, c.In / c.Groups}, c.Kernel...)...), oracle.NewArray(c.Out)
 	var added kernels.HostTensor
-	if c.bias {
+	if c.Bias {
 		bias = d.normal(c.Out)
-		added = hostTensor("bias", 1, c.Out, bias.v)
+		added = hostTensor("bias", 1, c.Out, bias.V)
 	}
-	f, err := d.NewFilter(c.ConvSpec, hostTensor("weight", c.Out, c.Taps(), weight.v), added)
+	f, err := d.NewFilter(c.ConvSpec, hostTensor("weight", c.Out, c.Taps(), weight.V), added)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(f.Free)
 	return f, weight, bias
-}
-
-// products calls do with every product of the convolution, as places of its output, input and weight.
-func (c conv) products(do func(output, input, weight []int)) {
-	spatial := len(c.Kernel)
-	in, out := c.In/c.Groups, c.Out/c.Groups
-	input, weight := make([]int, spatial+2), make([]int, spatial+2)
-	places(c.outputShape(), func(output []int) {
-		weight[0] = output[spatial+1]
-		input[0] = output[0]
-		places(append([]int{in}, c.Kernel...), func(tap []int) {
-			copy(weight[1:], tap)
-			input[spatial+1] = weight[0]/out*in + tap[0]
-			for i := range spatial {
-				input[i+1] = output[i+1]*c.Strides[i] + c.origin[i] + tap[i+1]*c.Dilations[i]
-			}
-			do(output, input, weight)
-		})
-	})
-}
-
-// expected is the oracle's convolution.
-func (c conv) expected(x, weight, bias array) []sum {
-	out := newArray(c.outputShape()...)
-	sums := make([]sum, len(out.v))
-	for i := range sums {
-		sums[i].add(bias.v[i%c.Out])
-	}
-	c.products(func(output, input, w []int) {
-		if x.has(input) {
-			sums[out.index(output)].add(x.at(input) * weight.at(w))
-		}
-	})
-	return sums
-}
-
-// expectedBackward is the oracle's gradient of the input.
-func (c conv) expectedBackward(grad, weight array) []sum {
-	in := newArray(c.inputShape()...)
-	sums := make([]sum, len(in.v))
-	c.products(func(output, input, w []int) {
-		if in.has(input) {
-			sums[in.index(input)].add(grad.at(output) * weight.at(w))
-		}
-	})
-	return sums
 }
 
 func (s suite) testFilter(t *testing.T) {
@@ -179,20 +117,20 @@ func (s suite) testFilter(t *testing.T) {
 		for _, v := range values {
 			w.Data = binary.LittleEndian.AppendUint16(w.Data, code(v))
 		}
-		c := conv{ConvSpec: kernels.ConvSpec{In: 1, Out: 4, Groups: 1, Kernel: []int{1}, Strides: []int{1}, Dilations: []int{1}}}
+		c := oracle.Conv{ConvSpec: kernels.ConvSpec{In: 1, Out: 4, Groups: 1, Kernel: []int{1}, Strides: []int{1}, Dilations: []int{1}}}
 		f, err := d.NewFilter(c.ConvSpec, w, w)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Free()
 		dst := d.imageResult(1, 1, 4)
-		d.Conv(dst, d.image(array{[]int{1, 1, 1}, []float64{3}}), f, []int{0}, nil)
+		d.Conv(dst, d.image(oracle.Array{Shape: []int{1, 1, 1}, V: []float64{3}}), f, []int{0}, nil)
 		d.checkEqual(typ.String(), d.got(typ.String(), dst), []float64{2, -8, 12, 1})
 	}
 }
 
 // eachConv runs a test for shapes of networks and for random ones.
-func (s suite) eachConv(t *testing.T, random int, test func(d *device, c conv)) {
+func (s suite) eachConv(t *testing.T, random int, test func(d *device, c oracle.Conv)) {
 	for _, c := range convs {
 		t.Run(c.String(), func(t *testing.T) { test(newDevice(t, s.open), c) })
 	}
@@ -204,42 +142,42 @@ func (s suite) eachConv(t *testing.T, random int, test func(d *device, c conv)) 
 }
 
 func (s suite) testConv(t *testing.T) {
-	s.eachConv(t, 150, func(d *device, c conv) { d.compareConv(c) })
+	s.eachConv(t, 150, func(d *device, c oracle.Conv) { d.compareConv(c) })
 	t.Run("NaN", func(t *testing.T) { s.testConvNaN(t) })
 }
 
-func (d *device) compareConv(c conv) {
+func (d *device) compareConv(c oracle.Conv) {
 	d.t.Helper()
 	f, weight, bias := d.filter(c)
-	x := d.normal(c.inputShape()...)
-	dst := d.imageResult(c.outputShape()...)
-	d.Conv(dst, d.image(x), f, c.origin, nil)
-	d.checkSums("convolution", d.got("convolution", dst), c.expected(x, weight, bias))
+	x := d.normal(c.InputShape()...)
+	dst := d.imageResult(c.OutputShape()...)
+	d.Conv(dst, d.image(x), f, c.Origin, nil)
+	d.checkSums("convolution", d.got("convolution", dst), c.Forward(x, weight, bias))
 }
 
 // testConvNaN has numbers that are none in the input: they are seen where they are taps, and nowhere else.
 func (s suite) testConvNaN(t *testing.T) {
-	for _, c := range []conv{square(1, 9, 8, 8, 8, 3, 1), square(1, 9, 16, 16, 1, 3, 1), square(1, 9, 16, 16, 1, 1, 1), square(1, 9, 3, 16, 1, 5, 2)} {
+	for _, c := range []oracle.Conv{square(1, 9, 8, 8, 8, 3, 1), square(1, 9, 16, 16, 1, 3, 1), square(1, 9, 16, 16, 1, 1, 1), square(1, 9, 3, 16, 1, 5, 2)} {
 		d := newDevice(t, s.open)
 		f, weight, bias := d.filter(c)
-		x := d.normal(c.inputShape()...)
-		x.v[d.upTo(len(x.v)-1)] = math.NaN()
-		x.v[d.upTo(len(x.v)-1)] = math.Inf(1)
-		dst := d.imageResult(c.outputShape()...)
-		d.Conv(dst, d.image(x), f, c.origin, nil)
-		d.checkSums("convolution", d.got("convolution", dst), c.expected(x, weight, bias))
+		x := d.normal(c.InputShape()...)
+		x.V[d.upTo(len(x.V)-1)] = math.NaN()
+		x.V[d.upTo(len(x.V)-1)] = math.Inf(1)
+		dst := d.imageResult(c.OutputShape()...)
+		d.Conv(dst, d.image(x), f, c.Origin, nil)
+		d.checkSums("convolution", d.got("convolution", dst), c.Forward(x, weight, bias))
 	}
 }
 
 func (s suite) testConvBackward(t *testing.T) {
-	s.eachConv(t, 150, func(d *device, c conv) { d.compareConvBackward(c) })
+	s.eachConv(t, 150, func(d *device, c oracle.Conv) { d.compareConvBackward(c) })
 }
 
-func (d *device) compareConvBackward(c conv) {
+func (d *device) compareConvBackward(c oracle.Conv) {
 	d.t.Helper()
 	f, weight, _ := d.filter(c)
-	grad := d.normal(c.outputShape()...)
-	dst := d.imageResult(c.inputShape()...)
-	d.ConvBackward(dst, d.image(grad), f, c.origin)
-	d.checkSums("gradient", d.got("gradient", dst), c.expectedBackward(grad, weight))
+	grad := d.normal(c.OutputShape()...)
+	dst := d.imageResult(c.InputShape()...)
+	d.ConvBackward(dst, d.image(grad), f, c.Origin)
+	d.checkSums("gradient", d.got("gradient", dst), c.Backward(grad, weight))
 }

@@ -19,7 +19,7 @@ func (s suite) testFree(t *testing.T) {
 	var first int64
 	x, y := make([]kernels.Tensor, len(convs)), make([]kernels.Tensor, len(convs))
 	for i, c := range convs {
-		x[i], y[i] = d.view(c.inputShape(), dense(c.inputShape())), d.view(c.outputShape(), dense(c.outputShape()))
+		x[i], y[i] = d.view(c.InputShape(), dense(c.InputShape())), d.view(c.OutputShape(), dense(c.OutputShape()))
 	}
 	for round := range 4 {
 		for i, c := range convs {
@@ -30,8 +30,8 @@ func (s suite) testFree(t *testing.T) {
 			if f.Bytes() <= 0 {
 				t.Errorf("a filter of %v holds %d bytes", c, f.Bytes())
 			}
-			d.Conv(y[i], x[i], f, c.origin, silu)
-			d.ConvBackward(x[i], y[i], f, c.origin)
+			d.Conv(y[i], x[i], f, c.Origin, silu)
+			d.ConvBackward(x[i], y[i], f, c.Origin)
 			d.sync()
 			f.Free()
 		}

@@ -3,6 +3,8 @@ package networktest
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // Fuzz computes each operation on random operands of random shapes, and compares with the oracle.
@@ -14,7 +16,7 @@ func Fuzz(f *testing.F, open Open) {
 		d := newDevice(t, open)
 		d.random = rand.New(rand.NewPCG(seed, 2))
 		shape := d.randomShape(1, 6, 0, 1, 2, 3, 5, 8, 17)
-		for product(shape) > 20_000 {
+		for oracle.Product(shape) > 20_000 {
 			shape = shape[1:]
 		}
 		switch operation % 8 {
@@ -24,10 +26,10 @@ func Fuzz(f *testing.F, open Open) {
 			d.compareConvBackward(d.randomConv())
 		case 2:
 			p := d.randomPool()
-			d.comparePool(p, d.normal(p.inputShape()...))
+			d.comparePool(p, d.normal(p.InputShape()...))
 		case 3:
 			p := d.randomPool()
-			d.comparePoolBackward(p, d.normal(p.inputShape()...))
+			d.comparePoolBackward(p, d.normal(p.InputShape()...))
 		case 4:
 			d.compareInterpolate(shape, d.upTo(len(shape)-1), d.upTo(20))
 		case 5:

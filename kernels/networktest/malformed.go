@@ -7,26 +7,27 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // testEmpty computes nothing, and out of nothing.
 func (s suite) testEmpty(t *testing.T) {
 	d := newDevice(t, s.open)
-	for _, change := range []func(c *conv){
-		func(c *conv) { c.n = 0 },
-		func(c *conv) { c.size = []int{0, 3} },
-		func(c *conv) { c.size = []int{3, 0} },
-		func(c *conv) { c.input = []int{0, 5} },
-		func(c *conv) { c.input = []int{5, 0} },
-		func(c *conv) { c.origin = []int{1000, -1000} },
+	for _, change := range []func(c *oracle.Conv){
+		func(c *oracle.Conv) { c.N = 0 },
+		func(c *oracle.Conv) { c.Size = []int{0, 3} },
+		func(c *oracle.Conv) { c.Size = []int{3, 0} },
+		func(c *oracle.Conv) { c.Input = []int{0, 5} },
+		func(c *oracle.Conv) { c.Input = []int{5, 0} },
+		func(c *oracle.Conv) { c.Origin = []int{1000, -1000} },
 	} {
 		c := square(2, 5, 8, 16, 1, 3, 1)
 		change(&c)
 		d.compareConv(c)
 		d.compareConvBackward(c)
-		for _, p := range []pool{squarePool("max", 5, 8, 3, 1, 1, 1), squarePool("mean", 5, 8, 3, 1, 1, 1), squarePool("counted", 5, 8, 3, 1, 1, 1)} {
-			p.n, p.input, p.size, p.origin = c.n, c.input, c.size, c.origin
-			x := d.normal(p.inputShape()...)
+		for _, p := range []oracle.Pool{squarePool("max", 5, 8, 3, 1, 1, 1), squarePool("mean", 5, 8, 3, 1, 1, 1), squarePool("counted", 5, 8, 3, 1, 1, 1)} {
+			p.N, p.Input, p.Size, p.Origin = c.N, c.Input, c.Size, c.Origin
+			x := d.normal(p.InputShape()...)
 			d.comparePool(p, x)
 			d.comparePoolBackward(p, x)
 		}
@@ -94,7 +95,7 @@ func (s suite) testMalformed(t *testing.T) {
 		}
 		d.gaps(what, y)
 	}
-	o, spec := c.origin, squarePool("max", 6, 8, 3, 1, 1, 1).PoolSpec
+	o, spec := c.Origin, squarePool("max", 6, 8, 3, 1, 1, 1).PoolSpec
 	one := kernels.Taps{Start: []int32{0, 1, 2, 3, 4, 5, 6}, Index: []int32{0, 0, 0, 0, 0, 0}, Weight: make([]float32, 6)}
 	add := code(2, kernels.Instruction{Op: kernels.Add, A: 0, B: 1})
 	for _, side := range []string{"result", "operand"} {

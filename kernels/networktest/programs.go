@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // code is a program whose instructions are given one after another.
@@ -41,35 +42,12 @@ var programs = map[string]*kernels.Program{
 	"constant":                   code(1, kernels.Instruction{Op: kernels.Constant, X: 3}),
 }
 
-// evaluate is a program's result; known is false where it may have either of two zeros.
-func evaluate(p *kernels.Program, operands []float32) (result float32, known bool) {
-	r, known := append([]float32(nil), operands...), true
-	for _, in := range p.Code {
-		args := [3]float32{}
-		for i, from := range []int{in.A, in.B, in.C}[:in.Op.Args()] {
-			args[i] = r[from]
-		}
-		a, b := args[0], args[1]
-		if (in.Op == kernels.Min || in.Op == kernels.Max) && a == b && math.Signbit(float64(a)) != math.Signbit(float64(b)) {
-			known = false
-		}
-		x := in.X
-		if f, ok := exact[in.Op]; ok {
-			x = f(a, b, args[2])
-		} else if f, ok := functions[in.Op]; ok {
-			x = float32(f.f(float64(a), float64(b)))
-		}
-		r = append(r, x)
-	}
-	return r[len(r)-1], known
-}
-
 // randomProgram draws exact instructions that read any registers, so that every bit of the result is known.
 func (d *device) randomProgram(operands, length int) *kernels.Program {
 	p := &kernels.Program{Operands: operands}
 	for i := range length {
 		in := kernels.Instruction{Op: kernels.ElementOp(d.upTo(int(kernels.Round)))}
-		for in.Op != kernels.Constant && exact[in.Op] == nil || in.Op != kernels.Constant && operands+i == 0 {
+		for in.Op != kernels.Constant && !oracle.Exact(in.Op) || in.Op != kernels.Constant && operands+i == 0 {
 			in.Op = kernels.ElementOp(d.upTo(int(kernels.Round)))
 		}
 		in.X = float32(d.random.NormFloat64())
@@ -93,12 +71,12 @@ func (s suite) testPrograms(t *testing.T) {
 func (d *device) compareProgram(p *kernels.Program, shape []int) {
 	d.t.Helper()
 	var in []kernels.Tensor
-	var values []array
+	var values []oracle.Array
 	for range p.Operands {
 		x := d.normal(shape...)
 		if d.upTo(3) == 0 {
-			for i := range x.v {
-				x.v[i] = float64(one(d, specials...))
+			for i := range x.V {
+				x.V[i] = float64(one(d, specials...))
 			}
 		}
 		t, x := d.operand(x)
@@ -106,12 +84,12 @@ func (d *device) compareProgram(p *kernels.Program, shape []int) {
 	}
 	dst := d.result(shape...)
 	d.Map(dst, p, in...)
-	for i, got := range d.got("program", dst).v {
+	for i, got := range d.got("program", dst).V {
 		operands := make([]float32, len(values))
 		for j, x := range values {
-			operands[j] = float32(x.v[i])
+			operands[j] = float32(x.V[i])
 		}
-		if want, known := evaluate(p, operands); known && float32(got) != want && (got == got || want == want) {
+		if want, known := oracle.Evaluate(p, operands); known && float32(got) != want && (got == got || want == want) {
 			d.t.Fatalf("element %d of %v is %v, want %v, by the program %+v of %v", i, shape, got, want, *p, operands)
 		}
 	}
@@ -149,9 +127,9 @@ func (d *device) compareCopy(shape, to, from []int) {
 	d.t.Helper()
 	dst, x := d.view(shape, to), d.normal(shape...)
 	d.Map(dst, &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Copy}}}, d.put(d.view(shape, from), x))
-	for i, got := range d.got("copy", dst).v {
-		if got != x.v[i] {
-			d.t.Fatalf("element %d of %v with strides %v from %v is %v, want %v", i, shape, to, from, got, x.v[i])
+	for i, got := range d.got("copy", dst).V {
+		if got != x.V[i] {
+			d.t.Fatalf("element %d of %v with strides %v from %v is %v, want %v", i, shape, to, from, got, x.V[i])
 		}
 	}
 }
@@ -182,9 +160,9 @@ func (d *device) compareImport(to kernels.Importer, shape []int) {
 	src.Buf = nil
 	to.Import(dst, src, data)
 	clear(data)
-	for i, got := range d.got("import", dst).v {
-		if got != x.v[i] {
-			d.t.Fatalf("element %d of %v is %v, want %v", i, shape, got, x.v[i])
+	for i, got := range d.got("import", dst).V {
+		if got != x.V[i] {
+			d.t.Fatalf("element %d of %v is %v, want %v", i, shape, got, x.V[i])
 		}
 	}
 }
@@ -193,7 +171,7 @@ func (d *device) compareMap(p *kernels.Program, shape []int, inPlace bool) {
 	d.t.Helper()
 	dst := d.result(shape...)
 	var in []kernels.Tensor
-	var values []array
+	var values []oracle.Array
 	for i := range p.Operands {
 		t, x := kernels.Tensor{}, d.normal(shape...)
 		if inPlace && i == p.Operands-1 {
@@ -208,17 +186,17 @@ func (d *device) compareMap(p *kernels.Program, shape []int, inPlace bool) {
 }
 
 // checkProgram compares a result with a program's that makes its operands not much larger.
-func (d *device) checkProgram(p *kernels.Program, got array, operands []array) {
+func (d *device) checkProgram(p *kernels.Program, got oracle.Array, operands []oracle.Array) {
 	d.t.Helper()
-	for i, g := range got.v {
+	for i, g := range got.V {
 		size, args := 1e-30, make([]float32, len(operands))
 		for j, x := range operands {
-			args[j] = float32(x.v[i])
-			size = max(size, math.Abs(x.v[i]))
+			args[j] = float32(x.V[i])
+			size = max(size, math.Abs(x.V[i]))
 		}
-		want, _ := evaluate(p, args)
+		want, _ := oracle.Evaluate(p, args)
 		if off := math.Abs(g - float64(want)); !(off <= 1e-5*max(size, math.Abs(float64(want)))) {
-			d.t.Fatalf("element %d of %v is %v, want %v of %v", i, got.shape, g, want, args)
+			d.t.Fatalf("element %d of %v is %v, want %v of %v", i, got.Shape, g, want, args)
 		}
 	}
 }
@@ -227,34 +205,34 @@ func (d *device) checkProgram(p *kernels.Program, got array, operands []array) {
 func (s suite) testConvThen(t *testing.T) {
 	for name, p := range programs {
 		t.Run(name, func(t *testing.T) {
-			s.eachConv(t, 10, func(d *device, c conv) { d.compareConvThen(c, p) })
+			s.eachConv(t, 10, func(d *device, c oracle.Conv) { d.compareConvThen(c, p) })
 		})
 	}
 }
 
-func (d *device) compareConvThen(c conv, p *kernels.Program) {
+func (d *device) compareConvThen(c oracle.Conv, p *kernels.Program) {
 	d.t.Helper()
 	f, _, _ := d.filter(c)
-	src := d.image(d.normal(c.inputShape()...))
-	sums := d.imageResult(c.outputShape()...)
-	d.Conv(sums, src, f, c.origin, nil)
-	values := []array{d.got("convolution", sums)}
+	src := d.image(d.normal(c.InputShape()...))
+	sums := d.imageResult(c.OutputShape()...)
+	d.Conv(sums, src, f, c.Origin, nil)
+	values := []oracle.Array{d.got("convolution", sums)}
 	var in []kernels.Tensor
 	for i := 1; i < p.Operands; i++ {
-		t, x := d.operand(d.normal(c.outputShape()...))
+		t, x := d.operand(d.normal(c.OutputShape()...))
 		if d.upTo(1) == 0 { // as activations are
 			t = d.image(x)
 		}
 		in, values = append(in, t), append(values, x)
 	}
-	dst := d.imageResult(c.outputShape()...)
-	d.Conv(dst, src, f, c.origin, p, in...)
+	dst := d.imageResult(c.OutputShape()...)
+	d.Conv(dst, src, f, c.Origin, p, in...)
 	d.checkProgram(p, d.got("convolution and program", dst), values)
 	d.compareConvAlso(c, f, src, p, in, values)
 }
 
 // compareConvAlso compares up to three registers that are results, too; one may be more than once.
-func (d *device) compareConvAlso(c conv, f kernels.Filter, src kernels.Tensor, p *kernels.Program, in []kernels.Tensor, values []array) {
+func (d *device) compareConvAlso(c oracle.Conv, f kernels.Filter, src kernels.Tensor, p *kernels.Program, in []kernels.Tensor, values []oracle.Array) {
 	d.t.Helper()
 	more := *p
 	also := []kernels.Tensor{}
@@ -264,14 +242,14 @@ func (d *device) compareConvAlso(c conv, f kernels.Filter, src kernels.Tensor, p
 			register = max(0, p.Operands+len(p.Code)-2)
 		}
 		more.Also = append(more.Also, register)
-		t := d.imageResult(c.outputShape()...)
+		t := d.imageResult(c.OutputShape()...)
 		if d.upTo(1) == 0 {
-			t = d.result(c.outputShape()...)
+			t = d.result(c.OutputShape()...)
 		}
 		also = append(also, t)
 	}
-	dst := d.imageResult(c.outputShape()...)
-	d.Conv(dst, src, f, c.origin, &more, append(slices.Clone(in), also...)...)
+	dst := d.imageResult(c.OutputShape()...)
+	d.Conv(dst, src, f, c.Origin, &more, append(slices.Clone(in), also...)...)
 	d.checkProgram(p, d.got("convolution and program of several results", dst), values)
 	for i, r := range more.Also {
 		until := &kernels.Program{Operands: p.Operands, Code: slices.Clone(p.Code[:max(0, r-p.Operands+1)])}

@@ -2,9 +2,11 @@ package networktest
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // randomShape draws dimensions.
@@ -46,20 +48,11 @@ func (d *device) compareInterpolate(shape []int, dim, size int) {
 	d.t.Helper()
 	src, x := d.operand(d.normal(shape...))
 	taps := d.taps(size, shape[dim])
-	out := append([]int(nil), shape...)
+	out := slices.Clone(shape)
 	out[dim] = size
-	var want []sum
-	places(out, func(at []int) {
-		from, s := append([]int(nil), at...), sum{}
-		for j := taps.Start[at[dim]]; j < taps.Start[at[dim]+1]; j++ {
-			from[dim] = int(taps.Index[j])
-			s.add(x.at(from) * float64(taps.Weight[j]))
-		}
-		want = append(want, s)
-	})
 	dst := d.result(out...)
 	d.Interpolate(dst, src, dim, taps)
-	d.checkSums("interpolation", d.got("interpolation", dst), want)
+	d.checkSums("interpolation", d.got("interpolation", dst), oracle.Interpolate(x, dim, taps))
 }
 
 func (s suite) testMatMul(t *testing.T) {
@@ -76,17 +69,9 @@ func (d *device) compareMatMul(lead []int, m, n, k int) {
 	shape := func(last ...int) []int { return append(append([]int(nil), lead...), last...) }
 	a, left := d.operand(d.normal(shape(m, k)...))
 	b, right := d.operand(d.normal(shape(k, n)...))
-	var want []sum
-	places(shape(m, n), func(at []int) {
-		s, batch := sum{}, at[:len(lead)]
-		for i := range k {
-			s.add(left.at(append(append([]int(nil), batch...), at[len(lead)], i)) * right.at(append(append([]int(nil), batch...), i, at[len(lead)+1])))
-		}
-		want = append(want, s)
-	})
 	dst := d.result(shape(m, n)...)
 	d.MatMul(dst, a, b)
-	d.checkSums("product", d.got("product", dst), want)
+	d.checkSums("product", d.got("product", dst), oracle.MatMul(left, right))
 }
 
 var reductions = map[kernels.Reduction]string{kernels.Sum: "Sum", kernels.Largest: "Largest", kernels.Smallest: "Smallest", kernels.Product: "Product"}
@@ -98,7 +83,7 @@ func (s suite) testReduce(t *testing.T) {
 			for range 40 {
 				shape := d.randomShape(1, 5, 1, 2, 3, 5, 17)
 				for set := range 1 << len(shape) { // of dimensions
-					if product(shape) < 3000 || d.upTo(5) == 0 {
+					if oracle.Product(shape) < 3000 || d.upTo(5) == 0 {
 						d.compareReduce(how, shape, set, d.nearOne(shape...))
 					}
 				}
@@ -112,60 +97,33 @@ func (s suite) testReduce(t *testing.T) {
 			for range 20 { // what is no number
 				x := d.normal(4, 30)
 				for range 10 {
-					x.v[d.upTo(len(x.v)-1)] = one(d, math.NaN(), math.Inf(1), math.Inf(-1), 0)
+					x.V[d.upTo(len(x.V)-1)] = one(d, math.NaN(), math.Inf(1), math.Inf(-1), 0)
 				}
-				d.compareReduce(how, x.shape, 2, x)
+				d.compareReduce(how, x.Shape, 2, x)
 			}
 		})
 	}
 }
 
 // nearOne draws an array whose product is neither very large nor very small.
-func (d *device) nearOne(shape ...int) array {
+func (d *device) nearOne(shape ...int) oracle.Array {
 	x := d.normal(shape...)
-	for i := range x.v {
-		x.v[i] = float64(float32(1 + x.v[i]/math.Sqrt(float64(len(x.v)))))
+	for i := range x.V {
+		x.V[i] = float64(float32(1 + x.V[i]/math.Sqrt(float64(len(x.V)))))
 	}
 	return x
 }
 
-func (d *device) compareReduce(how kernels.Reduction, shape []int, set int, x array) {
+func (d *device) compareReduce(how kernels.Reduction, shape []int, set int, x oracle.Array) {
 	d.t.Helper()
 	src, x := d.operand(x)
-	out := append([]int(nil), shape...)
+	out := slices.Clone(shape)
 	for i := range out {
 		if set>>i&1 != 0 {
 			out[i] = 1
 		}
 	}
-	sums := make([]sum, product(out))
-	for i := range sums {
-		sums[i].value = map[kernels.Reduction]float64{kernels.Product: 1, kernels.Largest: math.Inf(-1), kernels.Smallest: math.Inf(1)}[how]
-	}
-	places(shape, func(at []int) {
-		to := append([]int(nil), at...)
-		for i := range to {
-			to[i] = min(to[i], out[i]-1)
-		}
-		s, v := &sums[array{shape: out}.index(to)], x.at(at)
-		switch how {
-		case kernels.Sum:
-			s.add(v)
-		case kernels.Product:
-			s.value *= v
-			s.terms++
-		case kernels.Largest:
-			s.value = max(s.value, v)
-		case kernels.Smallest:
-			s.value = min(s.value, v)
-		}
-	})
-	if how == kernels.Product { // errors add up, not at random where factors repeat
-		for i := range sums {
-			sums[i].size = math.Abs(sums[i].value) * math.Sqrt(float64(sums[i].terms))
-		}
-	}
 	dst := d.result(out...)
 	d.Reduce(dst, src, how)
-	d.checkSums("reduction", d.got("reduction", dst), sums)
+	d.checkSums("reduction", d.got("reduction", dst), oracle.Reduce(x, how, out))
 }

@@ -6,63 +6,14 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
-// array is a dense tensor of the oracle, row-major.
-type array struct {
-	shape []int
-	v     []float64
-}
-
-func product(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}
-
-func newArray(shape ...int) array { return array{shape, make([]float64, product(shape))} }
-
-// places calls do with every place in a shape, row-major. The place is valid until do returns.
-func places(shape []int, do func(at []int)) {
-	at := make([]int, len(shape))
-	for range product(shape) {
-		do(at)
-		for d := len(shape) - 1; d >= 0; d-- {
-			if at[d]++; at[d] < shape[d] {
-				break
-			}
-			at[d] = 0
-		}
-	}
-}
-
-func (a array) index(at []int) int {
-	i := 0
-	for d, n := range a.shape {
-		i = i*n + at[d]
-	}
-	return i
-}
-
-func (a array) at(at []int) float64 { return a.v[a.index(at)] }
-
-// has says whether a place is inside.
-func (a array) has(at []int) bool {
-	for d, n := range a.shape {
-		if at[d] < 0 || at[d] >= n {
-			return false
-		}
-	}
-	return true
-}
-
 // normal draws an array of float32 numbers.
-func (d *device) normal(shape ...int) array {
-	a := newArray(shape...)
-	for i := range a.v {
-		a.v[i] = float64(float32(d.random.NormFloat64()))
+func (d *device) normal(shape ...int) oracle.Array {
+	a := oracle.NewArray(shape...)
+	for i := range a.V {
+		a.V[i] = float64(float32(d.random.NormFloat64()))
 	}
 	return a
 }
@@ -139,13 +90,13 @@ func offset(t kernels.Tensor, at []int) int64 {
 }
 
 // put writes the elements of a view; where elements repeat, the last one stays.
-func (d *device) put(t kernels.Tensor, a array) kernels.Tensor {
+func (d *device) put(t kernels.Tensor, a oracle.Array) kernels.Tensor {
 	raw := make([]byte, t.Buf.Bytes())
 	d.sync()
 	d.Read(raw, t.Buf, 0)
 	i := 0
-	places(t.Shape, func(at []int) {
-		binary.LittleEndian.PutUint32(raw[offset(t, at):], math.Float32bits(float32(a.v[i])))
+	oracle.Places(t.Shape, func(at []int) {
+		binary.LittleEndian.PutUint32(raw[offset(t, at):], math.Float32bits(float32(a.V[i])))
 		i++
 	})
 	d.Write(t.Buf, 0, raw)
@@ -153,8 +104,8 @@ func (d *device) put(t kernels.Tensor, a array) kernels.Tensor {
 }
 
 // image uploads [N, spatial..., C].
-func (d *device) image(a array) kernels.Tensor {
-	return d.put(d.view(a.shape, d.imageStrides(a.shape)), a)
+func (d *device) image(a oracle.Array) kernels.Tensor {
+	return d.put(d.view(a.Shape, d.imageStrides(a.Shape)), a)
 }
 
 // imageResult is where an operation writes an image.
@@ -164,8 +115,8 @@ func (d *device) imageResult(shape ...int) kernels.Tensor {
 
 // operand uploads an array with any strides, and returns what the view then holds: not all of it, where
 // elements repeat.
-func (d *device) operand(a array) (kernels.Tensor, array) {
-	t := d.put(d.view(a.shape, d.anyStrides(a.shape, true)), a)
+func (d *device) operand(a oracle.Array) (kernels.Tensor, oracle.Array) {
+	t := d.put(d.view(a.Shape, d.anyStrides(a.Shape, true)), a)
 	return t, d.get(t)
 }
 
@@ -181,21 +132,21 @@ func (d *device) bits(t kernels.Tensor) []uint32 {
 	raw := make([]byte, t.Buf.Bytes())
 	d.Read(raw, t.Buf, 0)
 	out := make([]uint32, 0, t.Elements())
-	places(t.Shape, func(at []int) { out = append(out, binary.LittleEndian.Uint32(raw[offset(t, at):])) })
+	oracle.Places(t.Shape, func(at []int) { out = append(out, binary.LittleEndian.Uint32(raw[offset(t, at):])) })
 	return out
 }
 
-func (d *device) get(t kernels.Tensor) array {
+func (d *device) get(t kernels.Tensor) oracle.Array {
 	d.t.Helper()
-	a := array{shape: t.Shape}
+	a := oracle.Array{Shape: t.Shape}
 	for _, b := range d.bits(t) {
-		a.v = append(a.v, float64(math.Float32frombits(b)))
+		a.V = append(a.V, float64(math.Float32frombits(b)))
 	}
 	return a
 }
 
 // got is the elements of a result, all of which must have been written, and nothing beside them.
-func (d *device) got(what string, t kernels.Tensor) array {
+func (d *device) got(what string, t kernels.Tensor) oracle.Array {
 	d.t.Helper()
 	for i, b := range d.bits(t) {
 		if b == untouched {
@@ -212,7 +163,7 @@ func (d *device) gaps(what string, t kernels.Tensor) {
 	raw := make([]byte, t.Buf.Bytes())
 	d.Read(raw, t.Buf, 0)
 	element := make([]bool, len(raw)/4)
-	places(t.Shape, func(at []int) { element[offset(t, at)/4] = true })
+	oracle.Places(t.Shape, func(at []int) { element[offset(t, at)/4] = true })
 	for i := range element {
 		if b := binary.LittleEndian.Uint32(raw[4*i:]); !element[i] && b != untouched {
 			d.t.Fatalf("%s: place %d of the buffer, which is no element of %v by %v from %d on, was overwritten with %v",
