@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PREFIX ?= /usr/local
-LDFLAGS := -X main.version=$(VERSION)
+LDFLAGS := -X github.com/prefillonly/prefillonly/internal/version.Release=$(VERSION)
 # go-nvml's bindings name functions that NVIDIA deprecates.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 GO = $(shell tools/go.sh)

@@ -20,7 +20,7 @@ fi
 version=${DEB_VERSION:-$version}
 
 rm -rf $work/tree && mkdir -p $work/bin $work/tree "$out"
-$go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$version" -o $work/bin/ ./cmd/prefillonly ./cmd/camera
+$go build -trimpath -buildvcs=false -ldflags "-s -w -X github.com/prefillonly/prefillonly/internal/version.Release=$version" -o $work/bin/ ./cmd/prefillonly ./cmd/camera
 
 # depends PROGRAM: the packages of the libraries that it links, with their least versions.
 depends() {

@@ -7,18 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/prefillonly/prefillonly/internal/version"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
 )
-
-// version is set by the linker.
-var version = "unknown"
 
 // The exit codes are those of sysexits.h, as prefillonly has them.
 const (
@@ -100,12 +97,12 @@ func newVersionCommand() *cobra.Command {
 			if err := ffmpeg.Available(); err != nil {
 				reads = "it cannot read video: " + err.Error()
 			}
-			_, err := fmt.Fprintf(command.OutOrStdout(), `camera %s (%s, %s/%s)
+			_, err := fmt.Fprintf(command.OutOrStdout(), `%s
 linked with %s; %s
 The source of camera is under the Apache License 2.0. libx264 is under the GNU General Public License, version 2 or
 later, and so this program as a whole may be passed on under that licence, version 3 or later, with which the Apache
 License agrees.
-`, version, runtime.Version(), runtime.GOOS, runtime.GOARCH, x264.Library(), reads)
+`, version.Line("camera"), x264.Library(), reads)
 			return err
 		},
 	}

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/settings"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 // newConfigCommand makes `prefillonly config`.
@@ -36,15 +36,13 @@ func newConfigCommand() *cobra.Command {
 		},
 	}
 	for _, c := range []*cobra.Command{check, show} {
-		config.Flags(c.Flags(), config.Serve)
-		usage.AddHelp(c, config.Serve)
-		usage.AddCompletion(c)
+		settings.AddTo(c, config.Serve)
 	}
 	return cli.Group(&cobra.Command{Use: "config", Short: "Check or show a configuration"}, check, show)
 }
 
 func checkedConfig(command *cobra.Command) (*config.Loaded, error) {
-	cfg, err := loadConfig(command, nil)
+	cfg, err := settings.Load(command, nil)
 	if err != nil {
 		return nil, cli.ConfigError(err)
 	}

@@ -6,8 +6,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/prefillonly/prefillonly/internal/cli"
 )
 
 // fatal are the signals of a crash: memory faults, an abort in a library, and Go's own way to end with
@@ -47,19 +45,4 @@ func TestPanickingExecutor(t *testing.T) {
 		t.Errorf("the request that panics got %d %s, want 500", response.StatusCode, text)
 	}
 	p.answers("after two panics")
-}
-
-// TestFinalCodes: no code after which a process is not started again is one that a runtime or a shell
-// gives of its own.
-func TestFinalCodes(t *testing.T) {
-	const goRuntime, rustRuntime, signals = 2, 101, 128
-	for code := range 256 {
-		final := permanent(code, true) || permanent(code, false)
-		if final && (code <= goRuntime || code == rustRuntime || code >= signals) {
-			t.Errorf("exit code %d is final, and may come from a runtime", code)
-		}
-		if meant := code == cli.ExitUsage || code == cli.ExitConfig; meant && !permanent(code, false) {
-			t.Errorf("exit code %d, which a process gives on purpose, is not final", code)
-		}
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/nvml/nvmltest"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
@@ -117,8 +118,8 @@ func injectGPUs() {
 	if dir == "" {
 		return
 	}
-	gpuAccess.BusIDs = func() ([]string, error) { return []string{"00000000:3B:00.0", "00000000:3C:00.0"}, nil }
-	gpuAccess.Open = func(index int, _ driver.Options) (cuda.Device, error) {
+	device.CUDA.BusIDs = func() ([]string, error) { return []string{"00000000:3B:00.0", "00000000:3C:00.0"}, nil }
+	device.CUDA.Open = func(index int, _ driver.Options) (cuda.Device, error) {
 		return &faulty{Device: simt.New(), index: index, dir: dir, thread: syscall.Gettid()}, nil
 	}
 }

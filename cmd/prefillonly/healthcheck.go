@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/settings"
 	"github.com/prefillonly/prefillonly/internal/config"
 )
 
@@ -18,7 +19,7 @@ const probeTimeout = 5 * time.Second
 
 // newHealthcheckCommand makes `prefillonly healthcheck`, for images without curl.
 func newHealthcheckCommand() *cobra.Command {
-	return configured(&cobra.Command{
+	return settings.Configured(&cobra.Command{
 		Use:     "healthcheck",
 		Short:   "Ask a running server whether it is healthy; exit 0 if so",
 		Example: "  prefillonly healthcheck --port 8000",

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/mq"
@@ -101,7 +102,7 @@ func TestFrontendsKeyRunsNothing(t *testing.T) {
 	for _, hello := range []wire.Hello{
 		{Role: wire.RoleExecutor, Name: "null-7", Epoch: 1},
 		{Role: wire.RoleExecutor, Name: "null-8", Epoch: 1},
-		{Role: wire.RoleFrontend, Name: defaultName("frontend"), Epoch: 1},
+		{Role: wire.RoleFrontend, Name: roles.DefaultName("frontend"), Epoch: 1},
 	} {
 		hello.Executor = &wire.ExecutorInfo{Device: "null", Models: []wire.ModelInfo{{
 			Name: "prefillonly-demo", Fingerprint: "null", Tokens: &wire.TokenLimits{VocabSize: 4096, MaxModelLen: 4096, BlockTokens: 64, NumBlocks: 64, MaxPassRows: 4096},

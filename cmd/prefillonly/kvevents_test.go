@@ -9,10 +9,6 @@ import (
 	"time"
 
 	zmq "github.com/pebbe/zmq4"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
-	"github.com/prefillonly/prefillonly/internal/config"
 )
 
 // TestKVEventsAreServed asks a server for all it has published after one prompt.
@@ -55,25 +51,5 @@ func TestKVEventsAreServed(t *testing.T) {
 	cleared, stored := bytes.Index(published, []byte("AllBlocksCleared")), bytes.Index(published, []byte("BlockStored"))
 	if cleared < 0 || stored < cleared {
 		t.Errorf("published %q, want a clear start and then a prompt's blocks", published)
-	}
-}
-
-// TestKVEventsStayOnThisMachine: by default; what is wider is asked for and warned about.
-func TestKVEventsStayOnThisMachine(t *testing.T) {
-	if o := publisherOptions(&config.KVEvents{Enabled: true}); !o.Listen || o.Endpoint != "tcp://127.0.0.1:5557" {
-		t.Errorf("by default events are published on %+v", o)
-	}
-	for endpoint, warned := range map[string]bool{
-		fmt.Sprintf("tcp://*:%d", freePort(t)): true, "ipc://" + t.TempDir() + "/e": false, fmt.Sprintf("tcp://127.0.0.1:%d", freePort(t)): false,
-	} {
-		core, logs := observer.New(zap.WarnLevel)
-		p, err := publisher(&config.KVEvents{Enabled: true, Endpoint: endpoint, BufferSteps: 1, HWM: 1}, zap.New(core))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Close()
-		if got := logs.Len() == 1 && logs.All()[0].ContextMap()["endpoint"] == endpoint; got != warned || !warned && logs.Len() > 0 {
-			t.Errorf("%s: warned %v, want %v: %v", endpoint, got, warned, logs.All())
-		}
 	}
 }

@@ -1,5 +1,5 @@
 // Command prefillonly serves models for work that is one forward pass: scoring, choosing, ranking,
-// classifying. Each role of a server is in a file of its name, the other subcommands in packages beside.
+// classifying. What serve starts is in the package roles, larger subcommands are in packages of their names.
 package main
 
 import (
@@ -11,13 +11,17 @@ import (
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/bench"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/collectenv"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/model"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/profile"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/runbatch"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/top"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
 	"github.com/prefillonly/prefillonly/internal/supervise"
+	"github.com/prefillonly/prefillonly/internal/version"
 )
 
-// version is set by the linker.
-var version = "unknown"
+// openRunner opens the devices of executors.
+var openRunner = roles.OpenRunner
 
 func main() {
 	supervise.Watch()
@@ -36,30 +40,30 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		Example: `  prefillonly serve                          the built-in demo model on port 8000
   prefillonly serve --model ./Qwen2.5-0.5B   a Hugging Face checkpoint
   prefillonly serve --help=all               every parameter`,
-		Version:       version,
+		Version:       version.Release,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.AddCommand(
 		newServeCommand(),
-		newFrontendCommand(),
-		newSchedulerCommand(),
-		newExecutorCommand(),
-		newRunBatchCommand(),
-		newBatchesCommand(),
-		newProfileCommand(),
+		roles.NewFrontend(),
+		roles.NewScheduler(),
+		roles.NewExecutor(openRunner),
+		runbatch.New(),
+		roles.NewBatches(),
+		profile.New(openRunner),
 		bench.New(),
-		newSimulateCommand(),
+		bench.NewSimulate(),
 		model.New(),
-		video.New(newVideoServeCommand()),
+		video.New(roles.NewVideo()),
 		newConfigCommand(),
 		newKeygenCommand(),
 		newHealthcheckCommand(),
 		top.New(),
-		collectenv.New(version, loadConfig),
+		collectenv.New(),
 		newVersionCommand(),
 		newManCommand(),
 	)
-	root.SetVersionTemplate(versionLine() + "\n")
+	root.SetVersionTemplate(version.Line("prefillonly") + "\n")
 	return root
 }

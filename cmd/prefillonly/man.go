@@ -10,6 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/usage"
+	"github.com/prefillonly/prefillonly/internal/version"
 )
 
 // newManCommand makes `prefillonly man`.
@@ -25,7 +26,7 @@ with --dir it writes all of them into a directory.`,
 	dir := command.Flags().String("dir", "", "write every page into this `DIRECTORY`")
 	usage.CompleteFlag(command, "dir", usage.Directories)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		pages := usage.Manual(command.Root(), version, exitCodes)
+		pages := usage.Manual(command.Root(), version.Release, exitCodes)
 		if *dir != "" && len(args) == 0 {
 			return writePages(*dir, pages)
 		}
@@ -40,7 +41,7 @@ with --dir it writes all of them into a directory.`,
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return pageNames(usage.Manual(command.Root(), version, exitCodes)), cobra.ShellCompDirectiveNoFileComp
+		return pageNames(usage.Manual(command.Root(), version.Release, exitCodes)), cobra.ShellCompDirectiveNoFileComp
 	}
 	return command
 }

@@ -19,11 +19,12 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
-	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
+	"github.com/prefillonly/prefillonly/internal/mq"
 )
 
 // columns is how many numbers the rows of the tests' network have.
@@ -68,12 +69,11 @@ func join(t *testing.T, p *program, endpoint string) pooled {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Endpoint = endpoint
-	cfg.UnauthenticatedTCP = true
-	peer, err := dial(&cfg, wire.RoleFrontend, zap.NewNop())
+	peer, err := mq.Dial(endpoint, mq.Options{Unauthenticated: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tensors := newBlobs(&cfg, 0)
+	tensors := roles.NewBlobs(&cfg, 0)
 	c := client.New(client.Config{Name: "test", Heartbeat: 50 * time.Millisecond, Inputs: tensors, Outputs: tensors}, peer, zap.NewNop())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -6,16 +6,18 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/settings"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 )
 
 // reloadServer reads the configuration anew for serve, and tells its children of the models. It returns whether they
 // are to read them: a mistake leaves all as it is. Given is the configuration as it was read at the start.
-func reloadServer(s settings, given *config.Config, log *zap.Logger) bool {
-	next, failed, changed, err := rereadModels(s, given)
+func reloadServer(s settings.Settings, given *config.Config, log *zap.Logger) bool {
+	next, failed, changed, err := s.Reread(given)
 	if err == nil {
-		err = nameModelGPUs(next, log)
+		err = roles.NameModelGPUs(next, log)
 	}
 	if err == nil {
 		err = modellist.CheckHosted(next)

@@ -17,6 +17,9 @@ import (
 	"github.com/prefillonly/prefillonly/internal/procfs"
 )
 
+// partial is what the name of an answer file ends with until it is whole.
+const partial = ".partial"
+
 // writeBatch writes a file of n completions.
 func writeBatch(t *testing.T, n int) string {
 	t.Helper()

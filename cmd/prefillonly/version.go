@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"github.com/prefillonly/prefillonly/internal/version"
 )
 
 // newVersionCommand makes `prefillonly version`.
@@ -15,14 +17,10 @@ func newVersionCommand() *cobra.Command {
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		out := command.OutOrStdout()
 		if *asJSON {
-			return json.NewEncoder(out).Encode(map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
+			return json.NewEncoder(out).Encode(map[string]string{"version": version.Release, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
 		}
-		_, err := fmt.Fprintln(out, versionLine())
+		_, err := fmt.Fprintln(out, version.Line("prefillonly"))
 		return err
 	}
 	return command
-}
-
-func versionLine() string {
-	return fmt.Sprintf("prefillonly %s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -263,6 +263,7 @@ var arrows = map[string][]string{
 	"internal/turns":               {},
 	"internal/usage":               {"internal/config", "internal/config/models"},
 	"internal/cli":                 {"internal/config"},
+	"internal/version":             {},
 	"internal/vitals":              {"engine/wire", "internal/nvml"},
 
 	"internal/gauges": {},
@@ -275,15 +276,27 @@ var arrows = map[string][]string{
 		"engine", "engine/dnn", "engine/inspect", "engine/model/calibrate", "engine/tokenizer", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir",
 		"internal/regular", "internal/usage", "kernels", "kernels/cpu", "kernels/ref",
 	},
-	"cmd/prefillonly/collectenv": {"engine/wire", "internal/config", "internal/nvml", "internal/usage", "kernels/cpu"},
-	"cmd/prefillonly/top":        {"engine/apikey", "internal/cli", "internal/gauges", "internal/usage"},
+	"cmd/prefillonly/collectenv": {"cmd/prefillonly/settings", "engine/wire", "internal/config", "internal/nvml", "internal/version", "kernels/cpu"},
+	"cmd/prefillonly/profile": {
+		"cmd/prefillonly/roles", "cmd/prefillonly/settings", "engine/device", "engine/executor", "engine/executor/profile", "engine/wire", "internal/cli", "internal/config", "internal/config/models", "internal/modellist", "internal/osthread", "internal/vitals",
+	},
+	"cmd/prefillonly/roles": {
+		"cmd/prefillonly/settings", "engine/apikey", "engine/batch", "engine/batch/runner", "engine/batch/service", "engine/blob", "engine/checkpoint", "engine/client", "engine/device", "engine/dnn", "engine/executor", "engine/frontend", "engine/frontend/registry", "engine/texts", "engine/wire",
+		"internal/cli", "internal/config", "internal/config/models", "internal/cors", "internal/httpserve", "internal/modeldir", "internal/modellist", "internal/mq", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "internal/vitals",
+		"scheduler", "videoext/detect", "videoext/jobs", "videoext/live",
+	},
+	"cmd/prefillonly/runbatch": {
+		"cmd/prefillonly/roles", "cmd/prefillonly/settings", "engine/apikey", "engine/batch", "engine/batch/runner", "internal/cli", "internal/config", "internal/modellist", "internal/regular", "internal/supervise",
+	},
+	"cmd/prefillonly/settings": {"internal/cli", "internal/config", "internal/modeldir", "internal/modellist", "internal/telemetry", "internal/usage"},
+	"cmd/prefillonly/top":      {"engine/apikey", "internal/cli", "internal/gauges", "internal/usage"},
 	"cmd/prefillonly/video": {
 		"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/config/models", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/scene/clip", "videoext/shaper", "videoext/vision",
 	},
 
 	// the camera's program
 	"cmd/camera": {
-		"kernels/cpu", "videoext", "videoext/camera", "videoext/detect", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264", "videoext/shaper",
+		"internal/version", "kernels/cpu", "videoext", "videoext/camera", "videoext/detect", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264", "videoext/shaper",
 		"videoext/vision",
 	},
 
@@ -318,10 +331,10 @@ var externals = []struct {
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer"}, "one package knows the Rust library"},
-	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/model", "cmd/prefillonly/collectenv", "cmd/prefillonly/top", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
+	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/collectenv", "cmd/prefillonly/model", "cmd/prefillonly/profile", "cmd/prefillonly/roles", "cmd/prefillonly/runbatch", "cmd/prefillonly/settings", "cmd/prefillonly/top", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend", "engine/frontend/exchange", "engine/frontend/pages", "engine/frontend/route"}, "HTTP is the frontend's"},
 	{"go.etcd.io/bbolt", []string{"engine/batch/service"}, "one package keeps a store"},
-	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/frontend/access", "engine/frontend/exchange", "engine/frontend/pages", "engine/frontend/prompts", "engine/frontend/relay", "engine/frontend/route", "engine/frontend/tensors", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top"}, "HTTP stays at the edge, and with what asks it"},
+	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/frontend/access", "engine/frontend/exchange", "engine/frontend/pages", "engine/frontend/prompts", "engine/frontend/relay", "engine/frontend/route", "engine/frontend/tensors", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/roles", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top"}, "HTTP stays at the edge, and with what asks it"},
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics", "internal/gauges"}, "one package of each process publishes metrics, and one reads them"},

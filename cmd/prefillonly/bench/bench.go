@@ -1,4 +1,5 @@
-// Package bench holds the subcommands of `prefillonly bench`: load on a server, and charts of it.
+// Package bench holds the subcommands over the package of its name: `bench`, load on a server and charts of it, and
+// `simulate`, the paper's experiments.
 package bench
 
 import (

@@ -13,13 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/settings"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/usage"
+	"github.com/prefillonly/prefillonly/internal/version"
 )
 
-// New makes the command of a program of that version. Load reads its configuration.
-func New(version string, load func(*cobra.Command, []string) (*config.Loaded, error)) *cobra.Command {
+// New makes `prefillonly collect-env`.
+func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "collect-env",
 		Short: "Print what a report of a fault should tell: versions, machine, limits, settings, without secrets",
@@ -32,11 +33,9 @@ With the --config file and the flags of serve it tells the settings as the serve
 		Args: cobra.NoArgs,
 	}
 	asJSON := command.Flags().Bool("json", false, "as a JSON object")
-	config.Flags(command.Flags(), config.Serve)
-	usage.AddHelp(command, config.Serve)
-	usage.AddCompletion(command)
+	settings.AddTo(command, config.Serve)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		sections := collect(probes(version, func() (*config.Loaded, error) { return load(command, args) }), probeLimit)
+		sections := collect(probes(func() (*config.Loaded, error) { return settings.Load(command, args) }), probeLimit)
 		out := command.OutOrStdout()
 		if *asJSON {
 			encoder := json.NewEncoder(out)
@@ -50,17 +49,17 @@ With the --config file and the flags of serve it tells the settings as the serve
 }
 
 // probes are all of them, in the order of the report.
-func probes(version string, load func() (*config.Loaded, error)) []probe {
+func probes(load func() (*config.Loaded, error)) []probe {
 	m := machine{"/"}
 	return []probe{
-		{"Program", func(f *found) { program(f, version) }},
+		{"Program", program},
 		{"System", m.system},
 		{"Processor", m.processor},
 		{"Memory", m.memory},
 		{"Limits", m.limits},
 		{"GPUs", gpus},
 		{"Libraries on this machine", m.libraries},
-		{"Settings that are not defaults", func(f *found) { settings(f, load) }},
+		{"Settings that are not defaults", func(f *found) { given(f, load) }},
 		{"Environment", func(f *found) { environment(f, os.Environ()) }},
 	}
 }
@@ -68,8 +67,8 @@ func probes(version string, load func() (*config.Loaded, error)) []probe {
 // modules of others that matter to a report.
 var modules = []string{"github.com/daulet/tokenizers", "github.com/pebbe/zmq4", "github.com/NVIDIA/go-nvml"}
 
-func program(f *found, version string) {
-	f.add("prefillonly", version, nil)
+func program(f *found) {
+	f.add("prefillonly", version.Release, nil)
 	f.add("protocol", fmt.Sprintf("version %d between processes", wire.Version), nil)
 	f.add("Go", runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH, nil)
 	path, err := os.Executable()
@@ -100,8 +99,8 @@ func linked(maps string) (files []string) {
 	return files
 }
 
-// settings tells the parameters that somebody has set, and where. Secrets have no values here.
-func settings(f *found, load func() (*config.Loaded, error)) {
+// given tells the parameters that somebody has set, and where. Secrets have no values here.
+func given(f *found, load func() (*config.Loaded, error)) {
 	l, err := load()
 	if err != nil {
 		f.add("configuration", "", err)

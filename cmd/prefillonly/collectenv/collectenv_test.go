@@ -63,11 +63,11 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &found{}
-	settings(f, func() (*config.Loaded, error) { return l, nil })
+	given(f, func() (*config.Loaded, error) { return l, nil })
 	if got := f.items[0].Value; !strings.Contains(got, "port: 8123") || !strings.Contains(got, "not shown") || strings.Contains(got, "secret") || strings.Contains(got, "host") {
 		t.Errorf("%s", got)
 	}
-	settings(f, func() (*config.Loaded, error) { return nil, errors.New("config.yaml:3: unknown key") })
+	given(f, func() (*config.Loaded, error) { return nil, errors.New("config.yaml:3: unknown key") })
 	if f.items[1].Error == "" {
 		t.Error("a mistake in the settings is not told")
 	}

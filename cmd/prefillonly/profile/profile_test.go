@@ -1,10 +1,11 @@
-package main
+package profile
 
 import (
 	"testing"
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
 	"github.com/prefillonly/prefillonly/engine/executor/profile"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
@@ -17,7 +18,7 @@ func TestDefaultProfile(t *testing.T) {
 	t.Setenv("CACHE_DIRECTORY", dir)
 	cfg := config.Default()
 	path, err := defaultProfile("cpu", model)
-	if o := deviceOptions(&cfg, zap.NewNop()); err != nil || o.CacheDir != dir || path != profile.Path(dir, "cpu", model) {
+	if o := roles.DeviceOptions(&cfg, zap.NewNop()); err != nil || o.CacheDir != dir || path != profile.Path(dir, "cpu", model) {
 		t.Errorf("stored in %s (%v), looked for below %s", path, err, o.CacheDir)
 	}
 }

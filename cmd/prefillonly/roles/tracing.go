@@ -1,4 +1,4 @@
-package main
+package roles
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/tracing"
+	"github.com/prefillonly/prefillonly/internal/version"
 )
 
 // flushTimeout bounds how long a frontend that has drained still sends spans.
@@ -17,7 +18,7 @@ const flushTimeout = 2 * time.Second
 
 // traceSettings say how a frontend of this name traces requests; nil if it does not.
 func traceSettings(cfg *config.Config, name string) (*tracing.Settings, error) {
-	s, err := tracing.Read(cfg.OTLPTraces, os.Getenv, tracing.Process{Service: "prefillonly", Version: version, Instance: name})
+	s, err := tracing.Read(cfg.OTLPTraces, os.Getenv, tracing.Process{Service: "prefillonly", Version: version.Release, Instance: name})
 	if err != nil {
 		return nil, cli.Exit(cli.ExitConfig, err)
 	}

@@ -1,4 +1,4 @@
-package main
+package roles
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/settings"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/mq"
@@ -17,9 +18,9 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler"
 )
 
-// newSchedulerCommand makes `prefillonly scheduler`.
-func newSchedulerCommand() *cobra.Command {
-	return configured(&cobra.Command{
+// NewScheduler makes `prefillonly scheduler`.
+func NewScheduler() *cobra.Command {
+	return settings.Configured(&cobra.Command{
 		Use:     "scheduler",
 		Short:   "Run the scheduler alone",
 		Example: "  prefillonly scheduler --scheduler-endpoint tcp://0.0.0.0:7000 --curve-key-file s.key --curve-peers-file peers.pub",

@@ -1,38 +1,13 @@
-package main
+package roles
 
 import (
-	"go.uber.org/zap"
-
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
-	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/texts"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/config/models"
-	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 )
-
-// rereadModels reads the configuration anew, and resolves the models for a process that goes on where it is. Changed
-// are the other parameters that are not what they were in before.
-func rereadModels(s settings, before *config.Config) (next *config.Config, failed []error, changed []string, err error) {
-	if next, err = s.reread(); err != nil {
-		return nil, nil, nil, err
-	}
-	changed = config.Changed(before, next)
-	next.RuntimeDir, next.Device = s.RuntimeDir, s.Device
-	failed, err = modellist.Resolve(next, modeldir.Cached)
-	return next, failed, changed, err
-}
-
-// nameModelGPUs replaces the GPUs of the models' devices by their UUIDs.
-func nameModelGPUs(cfg *config.Config, log *zap.Logger) error {
-	return modellist.NameGPUs(cfg, func(devices string) (string, error) {
-		own := *cfg
-		own.Device = devices
-		return device.NameGPUs(deviceOptions(&own, log), true)
-	})
-}
 
 // served are the models as a frontend serves them.
 func served(cfg *config.Config) (list []registry.Model) {

@@ -1,19 +1,36 @@
-package main
+package roles
 
 import (
 	"context"
 	"fmt"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/internal/cli"
+	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
+	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 )
 
 // downloadingEvery is how often a download is told of without a terminal, and to systemd.
 const downloadingEvery = 5 * time.Second
+
+// Prepare makes the models ready for this process, as modellist.Prepare does, and downloads those of the hub that are not here.
+func Prepare(ctx context.Context, cfg *config.Config, texts bool, log *zap.Logger) (failed []error, remove func(), err error) {
+	return modellist.Prepare(cfg, downloaded(ctx, texts, log))
+}
+
+// PrepareAll makes the models ready for all processes of a server: a killed one cannot remove its own directory. A signal
+// ends a download.
+func PrepareAll(cfg *config.Config, log *zap.Logger) (failed []error, remove func(), err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return Prepare(ctx, cfg, false, log)
+}
 
 // downloaded fetches models of the Hugging Face hub until ctx ends, without weights for processes that only read and write
 // text. People see it by a bar on a terminal, or by lines of the log.

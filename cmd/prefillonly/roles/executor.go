@@ -1,4 +1,4 @@
-package main
+package roles
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/settings"
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -19,28 +20,28 @@ import (
 	"github.com/prefillonly/prefillonly/internal/vitals"
 )
 
-// newExecutorCommand makes `prefillonly executor`.
-func newExecutorCommand() *cobra.Command {
+// NewExecutor makes `prefillonly executor`, whose device open opens.
+func NewExecutor(open Opener) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "executor [MODEL...]",
 		Short:   "Run a device's executor alone",
 		Example: "  prefillonly executor --name cpu-1 --scheduler-endpoint tcp://10.0.0.1:7000 --curve-key-file e.key --curve-peers-file s.pub --model ./Qwen2.5-0.5B",
 	}
-	name := command.Flags().String("name", defaultName("executor"), "name among the executors of one scheduler, stable over restarts")
+	name := command.Flags().String("name", DefaultName("executor"), "name among the executors of one scheduler, stable over restarts")
 	lines := command.Flags().Bool("loading-lines", false, "tell of loading by lines of the log on a terminal too, for several executors on one")
-	return reconfigured(command, config.Executor, func(s settings, log *zap.Logger) error {
-		return runExecutor(s, *name, *lines, log)
+	return settings.Reconfigured(command, config.Executor, func(s settings.Settings, log *zap.Logger) error {
+		return runExecutor(s, open, *name, *lines, log)
 	})
 }
 
-func runExecutor(s settings, name string, lines bool, log *zap.Logger) error {
+func runExecutor(s settings.Settings, openRunner Opener, name string, lines bool, log *zap.Logger) error {
 	cfg := s.Config
-	_, remove, err := modellist.Prepare(cfg, downloaded(context.Background(), false, log))
+	_, remove, err := Prepare(context.Background(), cfg, false, log)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	if err := nameGPUs(cfg, false, log); err != nil {
+	if err := NameGPUs(cfg, false, log); err != nil {
 		return err
 	}
 	peer, err := dial(cfg, wire.RoleExecutor, log)
@@ -56,9 +57,9 @@ func runExecutor(s settings, name string, lines bool, log *zap.Logger) error {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
 	v := vitals.New(name, lines, log)
-	library, gpus := device.OwnGPUs(deviceOptions(cfg, log))
+	library, gpus := device.OwnGPUs(DeviceOptions(cfg, log))
 	watched := v.Watch(ctx, library, gpus, stop, dieWithGPU)
-	tensors := newBlobs(cfg, outputsFor)
+	tensors := NewBlobs(cfg, outputsFor)
 	defer tensors.Close()
 	opened := make(chan device.Runner, 1)
 	open := func() (executor.Runner, error) {
@@ -84,7 +85,7 @@ func runExecutor(s settings, name string, lines bool, log *zap.Logger) error {
 }
 
 // followModels sets the models anew at each SIGHUP, from when the runner is open until ctx ends.
-func followModels(ctx context.Context, s settings, opened <-chan device.Runner, changes chan<- func() error, log *zap.Logger) {
+func followModels(ctx context.Context, s settings.Settings, opened <-chan device.Runner, changes chan<- func() error, log *zap.Logger) {
 	var runner device.Runner
 	select {
 	case runner = <-opened:
@@ -93,7 +94,7 @@ func followModels(ctx context.Context, s settings, opened <-chan device.Runner, 
 	}
 	for {
 		select {
-		case <-s.reload:
+		case <-s.Reload:
 			changeModels(ctx, s, runner, changes, log)
 		case <-ctx.Done():
 			return
@@ -103,10 +104,10 @@ func followModels(ctx context.Context, s settings, opened <-chan device.Runner, 
 
 // changeModels reads the configuration anew and has the executor's loop set its models; a mistake leaves all as it
 // is.
-func changeModels(ctx context.Context, s settings, runner device.Runner, changes chan<- func() error, log *zap.Logger) {
-	next, _, _, err := rereadModels(s, s.Config)
+func changeModels(ctx context.Context, s settings.Settings, runner device.Runner, changes chan<- func() error, log *zap.Logger) {
+	next, _, _, err := s.Reread(s.Config)
 	if err == nil {
-		err = nameModelGPUs(next, log)
+		err = NameModelGPUs(next, log)
 	}
 	if err != nil {
 		log.Error("the models are left as they are", zap.Error(err))

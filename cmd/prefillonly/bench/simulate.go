@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/prefillonly/prefillonly/internal/cli"
 )
 
-// newSimulateCommand makes `prefillonly simulate`.
-func newSimulateCommand() *cobra.Command {
+// NewSimulate makes `prefillonly simulate`.
+func NewSimulate() *cobra.Command {
 	x := bench.Experiments{}
 	var tableFile string
 	names, about := bench.ExperimentNames()

@@ -1,4 +1,4 @@
-package main
+package roles
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ import (
 // outputsFor is how long an executor keeps outputs that nobody fetches: those of frontends that have died.
 const outputsFor = time.Minute
 
-// newBlobs is how a process passes tensors: beside the scheduler's socket where all processes are on this host, over
+// NewBlobs is how a process passes tensors: beside the scheduler's socket where all processes are on this host, over
 // TLS where they need not be. What it keeps is dropped after hold at the latest, if that is not 0.
-func newBlobs(cfg *config.Config, hold time.Duration) *blob.Endpoint {
+func NewBlobs(cfg *config.Config, hold time.Duration) *blob.Endpoint {
 	dir := ""
 	if path, ok := strings.CutPrefix(cfg.Endpoint, "ipc://"); ok {
 		dir = filepath.Dir(path)

@@ -1,4 +1,5 @@
-package main
+// Package profile is the subcommand that measures what passes cost.
+package profile
 
 import (
 	"context"
@@ -9,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/settings"
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/executor/profile"
@@ -21,8 +24,8 @@ import (
 	"github.com/prefillonly/prefillonly/internal/vitals"
 )
 
-// newProfileCommand makes `prefillonly profile`.
-func newProfileCommand() *cobra.Command {
+// New makes `prefillonly profile`, whose device open opens.
+func New(open roles.Opener) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "profile [MODEL]",
 		Short: "Measure what passes cost, for the scheduler to predict by",
@@ -40,13 +43,13 @@ refined while serving.`,
 	command.Flags().IntVar(&options.MaxTokens, "max-tokens", 8192, "longest prompt to measure")
 	command.Flags().IntVar(&options.Step, "step", 0, "distance of prompt lengths; 0 doubles from 64 on")
 	command.Flags().IntVar(&options.Repeat, "repeat", 3, "runs of each point, of which the median counts")
-	return configured(command, config.Executor, func(cfg *config.Config, log *zap.Logger) error {
-		return osthread.Do(func() error { return runProfile(command.OutOrStdout(), cfg, options, log) })
+	return settings.Configured(command, config.Executor, func(cfg *config.Config, log *zap.Logger) error {
+		return osthread.Do(func() error { return runProfile(open, command.OutOrStdout(), cfg, options, log) })
 	})
 }
 
-func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log *zap.Logger) error {
-	_, remove, err := modellist.Prepare(cfg, downloaded(context.Background(), false, log))
+func runProfile(open roles.Opener, out io.Writer, cfg *config.Config, options profile.Options, log *zap.Logger) error {
+	_, remove, err := roles.Prepare(context.Background(), cfg, false, log)
 	if err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log 
 	if len(cfg.Models) > 1 {
 		return cli.Exit(cli.ExitConfig, fmt.Errorf("%d models are given, want the one to measure", len(cfg.Models)))
 	}
-	if err := nameGPUs(cfg, false, log); err != nil {
+	if err := roles.NameGPUs(cfg, false, log); err != nil {
 		return err
 	}
 	path := cfg.Models[0].Profile
@@ -62,7 +65,7 @@ func runProfile(out io.Writer, cfg *config.Config, options profile.Options, log 
 	if cfg.Models[0].Task == models.TaskInfer {
 		return profileNetwork(out, cfg, path, log)
 	}
-	r, err := openRunner(cfg, nil, vitals.New("profile", false, log), log)
+	r, err := open(cfg, nil, vitals.New("profile", false, log), log)
 	if err != nil {
 		return err
 	}
@@ -104,9 +107,9 @@ func profileNetwork(out io.Writer, cfg *config.Config, path string, log *zap.Log
 		return err
 	}
 	defer os.RemoveAll(dir)
-	tensors := newBlobs(cfg, 0)
+	tensors := roles.NewBlobs(cfg, 0)
 	defer tensors.Close()
-	o := deviceOptions(cfg, log)
+	o := roles.DeviceOptions(cfg, log)
 	o.CacheDir, o.Blobs, o.Models = dir, tensors, modellist.Hosted(cfg)
 	r, err := device.Open(o)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package roles
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ func TestBlobs(t *testing.T) {
 	} {
 		cfg := config.Default()
 		cfg.Endpoint, cfg.TensorAddress = endpoint, address
-		a, b := newBlobs(&cfg, 0), newBlobs(&cfg, outputsFor)
+		a, b := NewBlobs(&cfg, 0), NewBlobs(&cfg, outputsFor)
 		for _, way := range [][2]*blob.Endpoint{{a, b}, {b, a}} {
 			name, err := way[0].Put([]byte("abc"))
 			got := make([]byte, 3)

@@ -1,4 +1,4 @@
-package main
+package roles
 
 import (
 	"context"
@@ -14,18 +14,18 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/settings"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
-	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/live"
 )
 
-// newVideoServeCommand makes `prefillonly video serve`.
-func newVideoServeCommand() *cobra.Command {
+// NewVideo makes `prefillonly video serve`.
+func NewVideo() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve [MODEL...]",
 		Short: "Keep video streams, for a frontend",
@@ -33,8 +33,8 @@ func newVideoServeCommand() *cobra.Command {
 It is a process of its own, since video comes from strangers and its decoders are large; ` + "`prefillonly serve`" + ` starts it when a
 model has a decoder. It listens on a socket in --runtime-dir, which frontends with the same directory hand requests to.`,
 	}
-	name := command.Flags().String("name", defaultName("video"), "name among the peers of one scheduler, stable over restarts")
-	return reconfigured(command, config.Video, func(s settings, log *zap.Logger) error { return runVideo(s, *name, log) })
+	name := command.Flags().String("name", DefaultName("video"), "name among the peers of one scheduler, stable over restarts")
+	return settings.Reconfigured(command, config.Video, func(s settings.Settings, log *zap.Logger) error { return runVideo(s, *name, log) })
 }
 
 // hasVideo says that streams of video may be kept: a model says what its outputs mean.
@@ -57,17 +57,10 @@ func videoSocket(cfg *config.Config) string {
 
 func videoPath(cfg *config.Config) string { return filepath.Join(cfg.RuntimeDir, "video.sock") }
 
-// videoChild is that process. However often it crashes, it does not end the server.
-func videoChild(cfg *config.Config) *supervise.Child {
-	return &supervise.Child{
-		Name: "video", Args: []string{"video", "serve", "--name", "video"}, Env: childEnv(cfg, config.Video), Grace: grace,
-	}
-}
-
-func runVideo(s settings, name string, log *zap.Logger) error {
+func runVideo(s settings.Settings, name string, log *zap.Logger) error {
 	cfg := s.Config
 	ctx := stopSignal(context.Background())
-	_, remove, err := modellist.Prepare(cfg, downloaded(ctx, true, log))
+	_, remove, err := Prepare(ctx, cfg, true, log)
 	if err != nil {
 		return err
 	}
@@ -80,7 +73,7 @@ func runVideo(s settings, name string, log *zap.Logger) error {
 		return err
 	}
 	defer peer.Close()
-	tensors := newBlobs(cfg, 0)
+	tensors := NewBlobs(cfg, 0)
 	defer tensors.Close()
 	pool := client.New(client.Config{Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: sayAlive, Inputs: tensors, Outputs: tensors}, peer, log)
 	return pool.Serve(ctx, func(ctx context.Context) error {
@@ -97,7 +90,7 @@ func runVideo(s settings, name string, log *zap.Logger) error {
 		group.Go(func() { // ends with ctx
 			for {
 				select {
-				case <-s.reload:
+				case <-s.Reload:
 					resetStreams(s, streams, log)
 				case <-ctx.Done():
 					return
@@ -109,8 +102,8 @@ func runVideo(s settings, name string, log *zap.Logger) error {
 }
 
 // resetStreams reads the configuration anew, and has streams look by its models; a mistake leaves all as it is.
-func resetStreams(s settings, streams *live.Server, log *zap.Logger) {
-	next, _, _, err := rereadModels(s, s.Config)
+func resetStreams(s settings.Settings, streams *live.Server, log *zap.Logger) {
+	next, _, _, err := s.Reread(s.Config)
 	if err != nil {
 		log.Error("the models of video streams are left as they are", zap.Error(err))
 		return

@@ -1,4 +1,5 @@
-package main
+// Package runbatch is the subcommand that answers the requests of a file.
+package runbatch
 
 import (
 	"context"
@@ -20,6 +21,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/term"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/settings"
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/batch"
 	"github.com/prefillonly/prefillonly/engine/batch/runner"
@@ -36,8 +39,8 @@ const partial = ".partial"
 // batchFiles are the files of a run.
 type batchFiles struct{ input, output string }
 
-// newRunBatchCommand makes `prefillonly run-batch`.
-func newRunBatchCommand() *cobra.Command {
+// New makes `prefillonly run-batch`.
+func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "run-batch -i FILE -o FILE [MODEL...]",
 		Short: "Answer the requests of a file",
@@ -52,7 +55,7 @@ running server answer; the lines have the lowest priority there.`,
 	var files batchFiles
 	command.Flags().StringVarP(&files.input, "input-file", "i", "", "`FILE` of requests, one a line")
 	command.Flags().StringVarP(&files.output, "output-file", "o", "", "`FILE` of answers, which is made")
-	return reconfigured(command, config.Scheduler|config.Executor|config.Lines, func(s settings, log *zap.Logger) error {
+	return settings.Reconfigured(command, config.Scheduler|config.Executor|config.Lines, func(s settings.Settings, log *zap.Logger) error {
 		signal.Reset(syscall.SIGHUP)
 		if err := files.check(); err != nil {
 			return err
@@ -85,13 +88,13 @@ func superviseBatch(cfg *config.Config, files batchFiles, log *zap.Logger) error
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
-	failed, remove, err := prepare(cfg, log)
+	failed, remove, err := roles.PrepareAll(cfg, log)
 	if err != nil {
 		return err
 	}
 	defer remove()
 	modellist.Report(cfg, failed, log)
-	if err := nameGPUs(cfg, true, log); err != nil {
+	if err := roles.NameGPUs(cfg, true, log); err != nil {
 		return err
 	}
 	if err := modellist.CheckHosted(cfg); err != nil {
@@ -102,13 +105,9 @@ func superviseBatch(cfg *config.Config, files batchFiles, log *zap.Logger) error
 	}
 	cfg.Endpoint = "ipc://" + filepath.Join(cfg.RuntimeDir, "scheduler.sock")
 	cfg.Frontends = 0
-	g := newGroup(cfg, nil, log)
+	g := roles.Group(cfg, nil, log)
 	g.Name, g.Optional = modellist.Names(cfg), nil
-	worker := &supervise.Child{
-		Name: "run-batch", Args: []string{"run-batch", "-i", files.input, "-o", files.output}, Env: childEnv(cfg, config.Lines), Grace: grace,
-		Log: log, Silence: cfg.HangTimeout, Slow: slow,
-		Permanent: func(code int, first bool) bool { return code == 0 || permanent(code, first) },
-	}
+	worker := roles.LinesChild(cfg, "run-batch", []string{"-i", files.input, "-o", files.output}, log)
 	g.Frontends = []*supervise.Child{worker}
 	err = g.Run(signals)
 	var child *supervise.ExitError
@@ -120,8 +119,7 @@ func superviseBatch(cfg *config.Config, files batchFiles, log *zap.Logger) error
 
 // answerFile answers the file's lines.
 func answerFile(cfg *config.Config, files batchFiles, log *zap.Logger) error {
-	ctx := stopSignal(context.Background())
-	return serveLines(ctx, cfg, defaultName("run-batch"), log, func(ctx context.Context, l *lines) error {
+	return roles.ServeLines(cfg, roles.DefaultName("run-batch"), log, func(ctx context.Context, l *roles.Lines) error {
 		if err := files.answer(ctx, l, log); err != nil {
 			return cli.Exit(cli.ExitConfig, err)
 		}
@@ -130,7 +128,7 @@ func answerFile(cfg *config.Config, files batchFiles, log *zap.Logger) error {
 }
 
 // answer keeps answers in the partial file, which becomes the output file when it is whole.
-func (b batchFiles) answer(ctx context.Context, l *lines, log *zap.Logger) error {
+func (b batchFiles) answer(ctx context.Context, l *roles.Lines, log *zap.Logger) error {
 	input, err := regular.Open(b.input)
 	if err != nil {
 		return err
@@ -148,8 +146,8 @@ func (b batchFiles) answer(ctx context.Context, l *lines, log *zap.Logger) error
 	return os.Rename(b.output+partial, b.output)
 }
 
-func (b batchFiles) run(ctx context.Context, l *lines, input *os.File, journal *runner.Journal, done batch.Answered, log *zap.Logger) error {
-	totals, wrong, err := batch.Check(input, l.rules, math.MaxInt, done)
+func (b batchFiles) run(ctx context.Context, l *roles.Lines, input *os.File, journal *runner.Journal, done batch.Answered, log *zap.Logger) error {
+	totals, wrong, err := batch.Check(input, l.Rules, math.MaxInt, done)
 	if err != nil {
 		return fmt.Errorf("%s and %s do not belong together: %w; move the second away to begin anew", b.input, b.output+partial, err)
 	}
@@ -162,7 +160,7 @@ func (b batchFiles) run(ctx context.Context, l *lines, input *os.File, journal *
 	p := newProgress(totals, log)
 	defer p.stop()
 	run := &runner.Run{
-		Input: input, Rules: l.rules, Done: done, Room: runner.NewRoom(linesUnderWay), Ask: l.ask(apikey.Owner{}), Waits: p.waits,
+		Input: input, Rules: l.Rules, Done: done, Room: l.Room, Ask: l.Ask(apikey.Owner{}), Waits: p.waits,
 		Keep: func(_ *batch.Line, answer []byte, ok bool) error {
 			if err := journal.Append(answer); err != nil {
 				return err

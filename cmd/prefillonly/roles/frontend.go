@@ -1,4 +1,4 @@
-package main
+package roles
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/settings"
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/frontend"
@@ -22,36 +23,26 @@ import (
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
-	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 	"github.com/prefillonly/prefillonly/internal/tracing"
+	"github.com/prefillonly/prefillonly/internal/version"
 )
 
-// What the supervisor hands down to a frontend: the descriptor of the listening socket, and how many
-// frontends share it.
-const (
-	listenerEnv  = config.ChildEnvPrefix + "LISTENER"
-	frontendsEnv = config.ChildEnvPrefix + "FRONTENDS"
-)
-
-// frontendName is the name of the i-th frontend that the supervisor starts.
-func frontendName(i int) string { return "frontend-" + strconv.Itoa(i) }
-
-// newFrontendCommand makes `prefillonly frontend`.
-func newFrontendCommand() *cobra.Command {
+// NewFrontend makes `prefillonly frontend`.
+func NewFrontend() *cobra.Command {
 	command := &cobra.Command{
 		Use:     "frontend [MODEL...]",
 		Short:   "Run an HTTP frontend alone",
 		Example: "  prefillonly frontend --name web-1 --scheduler-endpoint tcp://10.0.0.1:7000 --curve-key-file f.key --curve-peers-file s.pub --model ./Qwen2.5-0.5B",
 	}
-	name := command.Flags().String("name", defaultName("frontend"), "name among the peers of one scheduler, stable over restarts")
-	return reconfigured(command, config.Frontend, func(s settings, log *zap.Logger) error {
+	name := command.Flags().String("name", DefaultName("frontend"), "name among the peers of one scheduler, stable over restarts")
+	return settings.Reconfigured(command, config.Frontend, func(s settings.Settings, log *zap.Logger) error {
 		return runFrontend(s, *name, log)
 	})
 }
 
-func runFrontend(s settings, name string, log *zap.Logger) error {
+func runFrontend(s settings.Settings, name string, log *zap.Logger) error {
 	cfg := s.Config
 	ctx, stop := context.WithCancel(stopSignal(context.Background()))
 	defer stop()
@@ -60,7 +51,7 @@ func runFrontend(s settings, name string, log *zap.Logger) error {
 		return err
 	}
 	defer debugging.Close()
-	_, remove, err := modellist.Prepare(cfg, downloaded(ctx, true, log))
+	_, remove, err := Prepare(ctx, cfg, true, log)
 	if err != nil {
 		return err
 	}
@@ -87,7 +78,7 @@ func runFrontend(s settings, name string, log *zap.Logger) error {
 		return err
 	}
 	defer endTracing()
-	tensors := newBlobs(cfg, 0)
+	tensors := NewBlobs(cfg, 0)
 	defer tensors.Close()
 	var f *frontend.Frontend
 	pool := client.New(client.Config{
@@ -102,7 +93,7 @@ func runFrontend(s settings, name string, log *zap.Logger) error {
 func frontendConfig(cfg *config.Config, keys *apikey.Ring, tracer *tracing.Tracer, name string) frontend.Config {
 	socket, siblings := metricsSockets(cfg, name)
 	return frontend.Config{
-		Name: name, Keys: keys, Tracer: tracer, Version: version,
+		Name: name, Keys: keys, Tracer: tracer, Version: version.Release,
 		MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, AccessLog: cfg.AccessLog, DefaultMaxTokens: cfg.DefaultMaxTokens, Metrics: cfg.RequestMetrics, ToolParser: toolParser(cfg),
 		HTTP: httpserve.Config{
 			MaxConnections: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerAddress,
@@ -123,7 +114,7 @@ func toolParser(cfg *config.Config) string {
 
 // serveFrontend answers requests until ctx ends, and sets the models anew on SIGHUP. It drains, and returns an error,
 // when the connection to the scheduler breaks for good.
-func serveFrontend(ctx context.Context, s settings, f *frontend.Frontend, pool *client.Client, listener net.Listener, log *zap.Logger) error {
+func serveFrontend(ctx context.Context, s settings.Settings, f *frontend.Frontend, pool *client.Client, listener net.Listener, log *zap.Logger) error {
 	following, unfollow := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -135,7 +126,7 @@ func serveFrontend(ctx context.Context, s settings, f *frontend.Frontend, pool *
 	group.Go(func() { // ends with ctx
 		for {
 			select {
-			case <-s.reload:
+			case <-s.Reload:
 				resetModels(s, f, log)
 			case <-ctx.Done():
 				return
@@ -153,8 +144,8 @@ func serveFrontend(ctx context.Context, s settings, f *frontend.Frontend, pool *
 }
 
 // resetModels reads the configuration anew and serves its models; a mistake leaves all as it is.
-func resetModels(s settings, f *frontend.Frontend, log *zap.Logger) {
-	next, _, _, err := rereadModels(s, s.Config)
+func resetModels(s settings.Settings, f *frontend.Frontend, log *zap.Logger) {
+	next, _, _, err := s.Reread(s.Config)
 	if err == nil {
 		err = f.SetModels(served(next))
 	}
@@ -196,6 +187,15 @@ func openListener(cfg *config.Config) (net.Listener, error) {
 		return net.FileListener(file)
 	}
 	return net.Listen("tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)))
+}
+
+// CheckFrontend finds before it is started what a frontend would refuse.
+func CheckFrontend(cfg *config.Config) error {
+	if _, err := apiKeys(cfg); err != nil {
+		return cli.Exit(cli.ExitConfig, err)
+	}
+	_, err := traceSettings(cfg, "")
+	return err
 }
 
 // apiKeys joins the keys of the environment, the YAML file and --api-key-file.

@@ -1,4 +1,4 @@
-package main
+package roles
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/modellist"
+	"github.com/prefillonly/prefillonly/internal/version"
 )
 
 // linesUnderWay is how many short lines of batch files are in the pool at a time: enough for several devices, and few
@@ -23,15 +23,17 @@ const linesUnderWay = 256
 // lineOverhead is what a line may have beyond its body, in bytes.
 const lineOverhead = 16 << 10
 
-// lines answers lines of batch files: a frontend without a port, whose jobs are of the lowest urgency.
-type lines struct {
+// Lines answers lines of batch files: a frontend without a port, whose jobs are of the lowest urgency.
+type Lines struct {
+	Rules    batch.Rules
+	Room     *runner.Room // of the lines that are under way
 	frontend *frontend.Frontend
-	rules    batch.Rules
 }
 
-// serveLines joins the pool for as long as work runs.
-func serveLines(ctx context.Context, cfg *config.Config, name string, log *zap.Logger, work func(context.Context, *lines) error) error {
-	_, remove, err := modellist.Prepare(cfg, downloaded(ctx, true, log))
+// ServeLines joins the pool for as long as work runs, which SIGTERM and SIGINT end.
+func ServeLines(cfg *config.Config, name string, log *zap.Logger, work func(context.Context, *Lines) error) error {
+	ctx := stopSignal(context.Background())
+	_, remove, err := Prepare(ctx, cfg, true, log)
 	if err != nil {
 		return err
 	}
@@ -45,23 +47,23 @@ func serveLines(ctx context.Context, cfg *config.Config, name string, log *zap.L
 		return err
 	}
 	defer peer.Close()
-	tensors := newBlobs(cfg, 0)
+	tensors := NewBlobs(cfg, 0)
 	defer tensors.Close()
 	pool := client.New(client.Config{
 		Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: sayAlive, Lowest: true, Inputs: tensors, Outputs: tensors,
 	}, peer, log)
 	f, err := frontend.New(frontend.Config{
-		Name: name, Version: version, MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: toolParser(cfg),
+		Name: name, Version: version.Release, MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: toolParser(cfg),
 	}, models, pool, log)
 	if err != nil {
 		return cli.Exit(cli.ExitConfig, err)
 	}
-	l := &lines{f, batch.Rules{MaxLine: int(cfg.MaxBody) + lineOverhead, Serves: frontend.Askable}}
+	l := &Lines{batch.Rules{MaxLine: int(cfg.MaxBody) + lineOverhead, Serves: frontend.Askable}, runner.NewRoom(linesUnderWay), f}
 	return pool.Serve(ctx, func(ctx context.Context) error { return work(ctx, l) })
 }
 
-// ask sends lines on an owner's behalf.
-func (l *lines) ask(owner apikey.Owner) runner.Ask {
+// Ask sends lines on an owner's behalf.
+func (l *Lines) Ask(owner apikey.Owner) runner.Ask {
 	return func(ctx context.Context, line *batch.Line) (*batch.Reply, error) {
 		a, err := l.frontend.Ask(ctx, owner, line.URL, line.Body)
 		if err != nil {
