@@ -19,7 +19,8 @@ import (
 // downloadingEvery is how often a download is told of without a terminal, and to systemd.
 const downloadingEvery = 5 * time.Second
 
-// Prepare makes the models ready for this process, as modellist.Prepare does, and downloads those of the hub that are not here.
+// Prepare makes the models ready for this process, as modellist.Prepare does, and downloads those of the hub that are not
+// here, without their weights if the process only reads and writes texts.
 func Prepare(ctx context.Context, cfg *config.Config, texts bool, log *zap.Logger) (failed []error, remove func(), err error) {
 	return modellist.Prepare(cfg, downloaded(ctx, texts, log))
 }
