@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,25 +33,37 @@ func (a arrivals) Begin(run *wire.Run) (executor.Pass, error) {
 
 // BenchmarkPath is one request of so many token ids at a time, none of them seen before: from its first byte to the
 // beginning of its pass (to-executor-us), and to the whole answer (answer-us). With more tokens to generate it is
-// what each of these takes.
+// what each of these takes, where the answer may be anything and where it must have a form that leaves each token open.
 func BenchmarkPath(b *testing.B) {
 	a := arrivals{begun: make(chan time.Time, 1024)}
 	c := newPipelineOf(b, a).dial()
 	defer c.conn.Close()
 	requests := 0
-	for _, tokens := range []int{1, 65} {
+	for _, answer := range []struct {
+		name, form string
+		tokens     int
+	}{{"tokens=1", "", 1}, {"tokens=65", "", 65}, {"form=65", openChoices(65), 65}} {
 		for _, ids := range []int{32, 2_000, 32_000} {
-			b.Run(fmt.Sprintf("ids=%d/tokens=%d", ids, tokens), func(b *testing.B) { c.measure(b, a, ids, tokens, &requests) })
+			b.Run(fmt.Sprintf("ids=%d/%s", ids, answer.name), func(b *testing.B) { c.measure(b, a, ids, answer.tokens, answer.form, &requests) })
 		}
 	}
 }
 
-func (c *caller) measure(b *testing.B, a arrivals, ids, tokens int, requests *int) {
+// openChoices is the form of answers of so many letters at most, each of which may be the last one.
+func openChoices(tokens int) string {
+	choices := []string{strings.Repeat("x", tokens)}
+	for i := range tokens {
+		choices = append(choices, strings.Repeat("x", i)+"y")
+	}
+	return fmt.Sprintf(`,"structured_outputs":{"choice":["%s"]}`, strings.Join(choices, `","`))
+}
+
+func (c *caller) measure(b *testing.B, a arrivals, ids, tokens int, form string, requests *int) {
 	var arrived, answered, each []time.Duration
 	var room []byte
 	for b.Loop() {
 		*requests++
-		room = pathBody(room, ids, tokens, *requests)
+		room = pathBody(room, ids, tokens, form, *requests)
 		body := string(room)
 		start := time.Now()
 		if status, text, err := c.do(body); status != 200 || err != nil {
@@ -80,11 +93,11 @@ func (c *caller) measure(b *testing.B, a arrivals, ids, tokens int, requests *in
 
 // pathBody writes a request of token ids as clients write them, of five or six digits; at counts the requests, so that
 // no two begin alike.
-func pathBody(room []byte, ids, tokens, at int) []byte {
+func pathBody(room []byte, ids, tokens int, form string, at int) []byte {
 	body := append(room[:0], `{"model":"demo","prompt":[`...)
 	for i := range ids {
 		body = strconv.AppendInt(body, int64(10_000+(i*7919+at*104_729)%141_000), 10)
 		body = append(body, ',')
 	}
-	return fmt.Appendf(body[:len(body)-1], `],"max_tokens":%d,"temperature":0}`, tokens)
+	return fmt.Appendf(body[:len(body)-1], `],"max_tokens":%d,"temperature":0%s}`, tokens, form)
 }
