@@ -4,10 +4,12 @@ import "slices"
 
 // Tokens is a prompt, and what is asked of it.
 type Tokens struct {
-	IDs  []TokenID // the prompt
-	Max  int       // tokens to generate; 0 asks for prompt logprobs or a vector alone
-	Stop []TokenID // generation ends on these
-	Ask  Ask
+	IDs       []TokenID // the prompt
+	Generated int       // the last of IDs, which were generated before: draws and Bans go on from them
+	Max       int       // tokens to generate; 0 asks for prompt logprobs or a vector alone
+	Open      bool      // the answer goes on behind Max tokens, if none of them ends it, when the client says how
+	Stop      []TokenID // generation ends on these
+	Ask       Ask
 }
 
 // Units is the length of the prompt.
@@ -17,7 +19,7 @@ func (*Tokens) work() {}
 
 // TokenOutput is one generated token, or the prompt's scores or vector alone where none is generated.
 type TokenOutput struct {
-	Index  int           // of the token, from 0
+	Index  int           // of the token among all that were generated, from 0
 	Answer *Answer       // nil where none is generated
 	Prompt []PromptScore // with the first token: one for each prompt position from 1
 	Vector []float32     // as Ask.Pool says; of PoolAll one vector after the other
@@ -41,7 +43,7 @@ type Ask struct {
 	MinP           float32     // least probability of a token that may be drawn, as a share of the likeliest one's; 0..1
 	TopK           int         // how many of the likeliest tokens, and those as likely as the last, may be drawn; 0: all
 	TopP           float32     // nucleus in (0,1]; 0 means 1
-	Seed           uint64      // seeds the draw; the n-th token of a job draws from (Seed, n)
+	Seed           uint64      // seeds the draw; the n-th token generated draws from (Seed, n)
 	PromptLogprobs bool        // also report each prompt position's own token (echo)
 	PromptTop      int         // with PromptLogprobs: how many of the likeliest to report at each position
 	Pool           Pool        // asks for a vector of the prompt in place of tokens and logprobs

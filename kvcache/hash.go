@@ -40,11 +40,17 @@ func (h *Hasher) Chain(tokens []engine.TokenID, blockTokens int, keys Keys) []Ha
 	if blockTokens <= 0 || len(tokens) < blockTokens {
 		return nil
 	}
-	chain := make([]Hash, len(tokens)/blockTokens)
-	parent := RootHash
-	for i := range chain {
-		parent = h.block(parent, tokens[i*blockTokens:(i+1)*blockTokens], extraKeys(keys, i))
-		chain[i] = parent
+	return h.Extend(make([]Hash, 0, len(tokens)/blockTokens), tokens, blockTokens, keys)
+}
+
+// Extend appends to the chain of leading tokens the hashes of the full blocks that follow them.
+func (h *Hasher) Extend(chain []Hash, tokens []engine.TokenID, blockTokens int, keys Keys) []Hash {
+	for i := len(chain); i < len(tokens)/blockTokens; i++ {
+		parent := RootHash
+		if i > 0 {
+			parent = chain[i-1]
+		}
+		chain = append(chain, h.block(parent, tokens[i*blockTokens:(i+1)*blockTokens], extraKeys(keys, i)))
 	}
 	return chain
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +40,10 @@ func TestChainIsVLLMs(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			chain := new(Hasher).Chain(tokens, 4, tt.keys)
+			longer := new(Hasher).Extend(chain[:1:1], tokens, 4, tt.keys)
+			if !slices.Equal(longer, chain) {
+				t.Errorf("the chain of 4 tokens is extended to %v, that of all is %v", longer, chain)
+			}
 			if len(chain) != 3 {
 				t.Fatalf("13 tokens in blocks of 4 have %d hashes, want 3", len(chain))
 			}

@@ -66,16 +66,19 @@ func token(j *dispatch.Job, found *engine.TokenOutput) (*engine.TokenOutput, eng
 	if j.Asks.Max == 0 {
 		return out, engine.FinishLength
 	}
-	out.Index, out.Answer = j.Generated(), found.Answer
+	out.Index, out.Answer = j.Answers(), found.Answer
 	j.Added = append(j.Added, found.Answer.Token)
 	switch {
 	case slices.Contains(j.Asks.Stop, found.Answer.Token):
 		return out, engine.FinishStop
-	case j.Generated() >= j.Asks.Max:
+	case complete(j) && !j.Asks.Open:
 		return out, engine.FinishLength
 	}
 	return out, engine.FinishNone
 }
+
+// complete says that the job has all tokens that it was to generate.
+func complete(j *dispatch.Job) bool { return j.Generated() >= j.Asks.Max }
 
 // tooLate is why a job that has expired is dropped.
 func (c *Core) tooLate(j *dispatch.Job) *engine.Error {

@@ -70,6 +70,8 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 		c.hello(from, m)
 	case *wire.Submit:
 		c.submit(from, m)
+	case *wire.Next:
+		c.next(from, m)
 	case *wire.Cancel:
 		c.cancelFrom(from, m.Job)
 	case *wire.Reset:

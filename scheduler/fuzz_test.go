@@ -76,7 +76,7 @@ func FuzzHostileMessages(f *testing.F) {
 
 func hostile(c *choices) wire.Message {
 	pass := wire.PassID(c.IntN(6))
-	switch c.IntN(9) {
+	switch c.IntN(10) {
 	case 0, 1:
 		return hostileHello(c)
 	case 2, 3:
@@ -98,6 +98,8 @@ func hostile(c *choices) wire.Message {
 		return d
 	case 7:
 		return &wire.Paused{Pass: pass, Share: float64(c.IntN(256)-3) / 200}
+	case 8:
+		return &wire.Next{Job: engine.JobID(c.IntN(6)), Generated: c.IntN(8) - 1, Tokens: tokens(c.IntN(2), c.IntN(5)), Open: c.IntN(2) == 0}
 	}
 	return []wire.Message{&wire.Tick{}, &wire.Lost{}, &wire.Run{}, &wire.Welcome{}, nil}[c.IntN(5)]
 }
@@ -123,7 +125,7 @@ func hostileHello(c *choices) wire.Message {
 func hostileSubmit(c *choices) wire.Message {
 	m := &submission{
 		Job: engine.JobID(c.IntN(6)), Model: []string{"m", "n", ""}[c.IntN(3)], Tokens: tokens(c.IntN(2), c.IntN(30)),
-		MaxTokens: c.IntN(6) - 1, Priority: c.IntN(256) - 128, Request: engine.JobID(c.IntN(3)),
+		MaxTokens: c.IntN(6) - 1, Open: c.IntN(2) == 0, Generated: c.IntN(4) - 1, Priority: c.IntN(256) - 128, Request: engine.JobID(c.IntN(3)),
 		Deadline: time.Duration(c.IntN(4)-1) * time.Second, Waited: time.Duration(c.IntN(4)-1) * time.Second,
 	}
 	for i := range m.Tokens {

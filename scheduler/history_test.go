@@ -32,29 +32,32 @@ type history struct {
 	now  time.Duration
 	next engine.JobID
 	// What is known of the peers and jobs:
-	open    map[engine.JobID]PeerID           // submitted, not ended
-	tokens  map[engine.JobID]int              // results that came
-	whole   map[engine.JobID][]engine.TokenID // prompts, and what was generated from them
-	scored  map[engine.JobID]int              // tokens of the prompts whose logprobs are asked for
-	current map[PeerID]*wire.Run              // the pass an executor is in
-	parked  map[PeerID][]*wire.Run
-	lowest  map[PeerID][]*wire.Run                       // of engine.Lowest, beside the current one
-	pages   map[PeerID]map[wire.BlockID][]engine.TokenID // the sequence up to what each page holds
-	memory  map[PeerID]map[wire.BlockID][]engine.TokenID // likewise, of host memory
-	epochs  map[PeerID]uint64                            // the executors' own
-	known   map[PeerID]uint64                            // the scheduler's, as they know it
-	full    map[PeerID]bool                              // executors that refused a pass, and ended none since
-	info    llm
-	passed  map[PeerID]passedOver
-	longest int                // tokens of a prompt
-	room    int                // rows that an executor has for its passes together, paused ones included; 0: enough
-	idle    int                // passes of lowest jobs that ended
-	yielded int                // such passes that gave up their room
-	refused int                // passes for which there was no room
-	loads   int                // blocks loaded from host memory
-	parts   int                // items that copied part of a block
-	deep    bool               // check all invariants after each step
-	follow  func(wire.Message) // sees each message when the Core has taken it; may be nil
+	open        map[engine.JobID]PeerID           // submitted, not ended
+	tokens      map[engine.JobID]int              // results that came
+	whole       map[engine.JobID][]engine.TokenID // prompts, and what was generated from them
+	scored      map[engine.JobID]int              // tokens of the prompts whose logprobs are asked for
+	current     map[PeerID]*wire.Run              // the pass an executor is in
+	parked      map[PeerID][]*wire.Run
+	lowest      map[PeerID][]*wire.Run                       // of engine.Lowest, beside the current one
+	pages       map[PeerID]map[wire.BlockID][]engine.TokenID // the sequence up to what each page holds
+	memory      map[PeerID]map[wire.BlockID][]engine.TokenID // likewise, of host memory
+	epochs      map[PeerID]uint64                            // the executors' own
+	known       map[PeerID]uint64                            // the scheduler's, as they know it
+	full        map[PeerID]bool                              // executors that refused a pass, and ended none since
+	opened      map[engine.JobID]*openJob                    // all that were submitted
+	info        llm
+	passed      map[PeerID]passedOver
+	longest     int                // tokens of a prompt
+	room        int                // rows that an executor has for its passes together, paused ones included; 0: enough
+	idle        int                // passes of lowest jobs that ended
+	yielded     int                // such passes that gave up their room
+	refused     int                // passes for which there was no room
+	loads       int                // blocks loaded from host memory
+	parts       int                // items that copied part of a block
+	onward      int                // times that an open job went on
+	deep        bool               // check all invariants after each step
+	resubmitted int                // open jobs submitted again
+	follow      func(wire.Message) // sees each message when the Core has taken it; may be nil
 }
 
 var (
@@ -67,6 +70,7 @@ func newHistory(t testing.TB, pick chooser, cfg Config, twin queue.Policy) *hist
 		t: t, pick: pick, open: map[engine.JobID]PeerID{}, tokens: map[engine.JobID]int{}, whole: map[engine.JobID][]engine.TokenID{}, scored: map[engine.JobID]int{},
 		current: map[PeerID]*wire.Run{}, parked: map[PeerID][]*wire.Run{}, lowest: map[PeerID][]*wire.Run{},
 		epochs: map[PeerID]uint64{}, known: map[PeerID]uint64{}, full: map[PeerID]bool{}, info: executorInfo(),
+		opened:  map[engine.JobID]*openJob{},
 		pages:   map[PeerID]map[wire.BlockID][]engine.TokenID{},
 		memory:  map[PeerID]map[wire.BlockID][]engine.TokenID{},
 		passed:  map[PeerID]passedOver{},
@@ -96,6 +100,9 @@ func (h *history) move() {
 	h.now += time.Duration(h.pick.IntN(64)) * time.Second / 512
 	executor := testExecutors[h.pick.IntN(len(testExecutors))]
 	frontend := testFrontends[h.pick.IntN(len(testFrontends))]
+	if h.pick.IntN(4) == 0 {
+		h.goOn()
+	}
 	switch op := h.pick.IntN(32); {
 	case op < 12:
 		h.submit(frontend)
@@ -171,6 +178,8 @@ func (h *history) submit(from PeerID) {
 		m.Deadline = time.Duration(h.pick.IntN(2000)) * time.Second / 512
 	case 3:
 		m.Salt = "salt"
+	case 5:
+		h.submitOpen(m)
 	}
 	if h.pick.IntN(4) == 0 {
 		m.Priority = engine.Lowest
@@ -284,6 +293,7 @@ func (h *history) started(to PeerID, run *wire.Run) {
 			h.t.Fatalf("job %v: %d of %d tokens cached in %d blocks", item.Job, item.Cached, item.Len(), len(item.Blocks))
 		}
 		h.checkBrought(&item)
+		h.checkAllowed(&item)
 		if item.Ask.PromptLogprobs && item.Cached > 0 && item.Cached >= item.Known || !item.Ask.PromptLogprobs && item.Known > 0 {
 			h.t.Fatalf("job %v: prompt logprobs are asked for from token %d on, beside %d cached ones", item.Job, item.Known, item.Cached)
 		}
@@ -355,6 +365,7 @@ func (h *history) result(to PeerID, r *wire.Result) {
 	if r.Err != nil || r.Finish != engine.FinishNone {
 		delete(h.open, r.Job)
 	}
+	h.answered(r)
 }
 
 // drain keeps the executors alive and answering until every job has its answer.
@@ -370,6 +381,9 @@ func (h *history) drain() {
 		for _, e := range testExecutors {
 			h.hello(e)
 			h.finish(e)
+		}
+		for _, id := range h.heldJobs() {
+			h.say(id, h.opened[id], false)
 		}
 		h.send("", &wire.Tick{})
 	}

@@ -78,6 +78,9 @@ func (c *Core) done(e *dispatch.Executor, m *wire.Done) {
 			c.answer(j, m.Items[i].Output)
 		}
 	}
+	for _, j := range p.Items {
+		c.goOn(j)
+	}
 	if len(c.settings) > 0 {
 		e.Tend()
 		c.settle()
@@ -112,7 +115,7 @@ func (c *Core) paused(e *dispatch.Executor, m *wire.Paused) {
 	c.dispatch(e)
 }
 
-// answer sends what a pass has found for a job, and puts it back in its lane if it generates more.
+// answer sends what a pass has found for a job, and puts it back in its lane if it generates more, or keeps it if it may.
 func (c *Core) answer(j *dispatch.Job, found engine.Output) {
 	j.Deaths = 0
 	r := &wire.Result{Job: j.Submit.ID, Output: found, Finish: engine.FinishLength, Timing: timing(j)}
@@ -123,6 +126,10 @@ func (c *Core) answer(j *dispatch.Job, found engine.Output) {
 	if r.Finish != engine.FinishNone {
 		j.Served(!j.Late(c.fleet.Now))
 		c.forget(j)
+		return
+	}
+	if complete(j) {
+		j.Hold()
 		return
 	}
 	j.Filled = true

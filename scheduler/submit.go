@@ -9,8 +9,8 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 )
 
-// submit takes a job in, or refuses it with a Result. A job that is known already is not taken
-// twice.
+// submit takes a job in, or refuses it with a Result. A job that is known already is not taken twice, unless it is held:
+// then a message was lost that its client or this scheduler waits for, and it goes on from what the client has.
 func (c *Core) submit(from PeerID, m *wire.Submit) {
 	p := c.peers[from]
 	if p == nil || p.frontend == nil {
@@ -21,8 +21,12 @@ func (c *Core) submit(from PeerID, m *wire.Submit) {
 	if other := c.jobs[m.ID]; other != nil {
 		if other.Frontend != p.frontend {
 			c.refuse(from, m.ID, engine.Errorf(engine.CodeInternal, "job %v belongs to frontend %q", m.ID, other.Frontend.Name))
+			return
 		}
-		return
+		if other.State != dispatch.Held {
+			return
+		}
+		c.forget(other)
 	}
 	err := check(m)
 	if err == nil {
@@ -66,6 +70,8 @@ func checkPrompt(t *engine.Tokens) *engine.Error {
 	switch {
 	case len(t.IDs) == 0:
 		return engine.Errorf(engine.CodeBadTokens, "the prompt has no tokens")
+	case t.Generated < 0 || t.Generated >= len(t.IDs):
+		return engine.Errorf(engine.CodeBadTokens, "%d of %d tokens are said to be generated: no prompt is left", t.Generated, len(t.IDs))
 	case t.Max < 0:
 		return engine.Errorf(engine.CodeBadTokens, "max_tokens is %d, want 0 or more", t.Max)
 	case a.Pool > engine.PoolAll, a.Head && a.Pool == engine.PoolNone:

@@ -105,7 +105,8 @@ func (s *script) tell(words []string) string {
 //
 //	set policy=P fairness=N routing=R pack=N paused=N eviction=E maxjobs=N fullkv   (before all others)
 //	hello web | hello cpu executor epoch=N block=N blocks=N host=N rows=N limit=N token=D load=D layers=N
-//	submit web A tokens=N stem=N max=N user=U priority=N deadline=D stop=ID salt=S waited=D logprobs lowest
+//	submit web A tokens=N stem=N max=N user=U priority=N deadline=D stop=ID salt=S waited=D logprobs lowest open generated=N
+//	next web A generated=N tokens=N last   (of an open job: so many tokens are generated, the last of them not by a pass)
 //	cancel web A
 //	done cpu [token=ID] [fails] [full] [took=D]   (of the pass nested in another, if there is one)
 //	done cpu lowest ...   (of the first pass of lowest jobs)
@@ -133,6 +134,9 @@ func (s *script) command(words []string) (PeerID, wire.Message) {
 		return peer, s.hello(peer, o)
 	case "submit":
 		return peer, s.submit(words[2], o)
+	case "next":
+		_, last := o["last"]
+		return peer, &wire.Next{Job: s.names[words[2]], Generated: o.num("generated", 1), Tokens: tokens(99, o.num("tokens", 0)), Open: !last}
 	case "cancel":
 		return peer, &wire.Cancel{Job: s.names[words[2]]}
 	case "paused":
@@ -201,6 +205,8 @@ func (s *script) submit(name string, o opts) wire.Message {
 		m.StopTokens = []engine.TokenID{engine.TokenID(stop)}
 	}
 	_, m.Ask.PromptLogprobs = o["logprobs"]
+	_, m.Open = o["open"]
+	m.Generated = o.num("generated", 0)
 	full := m.message()
 	if t := s.tensors(id, o); t != nil {
 		full.Work = t.Work

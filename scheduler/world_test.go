@@ -85,7 +85,9 @@ type submission struct {
 	Job                engine.JobID
 	Model, User, Salt  string
 	Tokens, StopTokens []engine.TokenID
+	Generated          int
 	MaxTokens          int
+	Open               bool
 	Ask                engine.Ask
 	Request            engine.JobID
 	Priority           int
@@ -95,7 +97,7 @@ type submission struct {
 func (s *submission) message() *wire.Submit {
 	return &wire.Submit{Job: engine.Job{
 		ID: s.Job, Model: s.Model, User: s.User, Salt: s.Salt, Request: s.Request, Priority: s.Priority, Deadline: s.Deadline, Waited: s.Waited,
-		Work: &engine.Tokens{IDs: s.Tokens, Max: s.MaxTokens, Stop: s.StopTokens, Ask: s.Ask},
+		Work: &engine.Tokens{IDs: s.Tokens, Generated: s.Generated, Max: s.MaxTokens, Open: s.Open, Stop: s.StopTokens, Ask: s.Ask},
 	}}
 }
 

@@ -243,40 +243,6 @@ func TestJobLimit(t *testing.T) {
 	}
 }
 
-// TestFollow holds that a job goes on from one that has ended whatever else is open, without its deadline, and can be
-// cancelled.
-func TestFollow(t *testing.T) {
-	c, s := welcomed(nil)
-	results := NewResults()
-	first := asking('a')
-	first.Deadline = time.Second
-	one, refusal := c.NewJob(first, time.Now(), results, 3)
-	if refusal != nil {
-		t.Fatal(refusal)
-	}
-	if err := c.Submit([]*Job{one}); err != nil {
-		t.Fatal(err)
-	}
-	submits, _ := s.Seen()
-	c.Deliver(clienttest.Token(submits[0].ID, 0, 'b', engine.FinishLength))
-	submit(t, c, 'x', 'y') // as many as may be open
-	next := c.Follow(one, asking('b').Work.(*engine.Tokens))
-	submits, _ = s.Seen()
-	last := submits[len(submits)-1]
-	if open, refused := c.Jobs(); open != 3 || refused != 0 || last.Deadline != 0 || last.Work.(*engine.Tokens).IDs[0] != 'b' || last.ID == submits[0].ID {
-		t.Errorf("%d open, %d refused, submitted %+v", open, refused, last)
-	}
-	c.Deliver(clienttest.Token(last.ID, 0, 'c', engine.FinishNone))
-	got, err := results.Next(t.Context(), nil)
-	if err != nil || len(got) != 2 || got[1].Index != 3 || got[1].Result.Job != last.ID {
-		t.Errorf("results %+v, %v", got, err)
-	}
-	c.Cancel(next)
-	if open, _ := c.Jobs(); open != 2 {
-		t.Errorf("%d open", open)
-	}
-}
-
 // TestNext holds that a reader waits for Results, takes all that have come, and ends with its context.
 func TestNext(t *testing.T) {
 	c, s := welcomed(nil)

@@ -13,8 +13,10 @@ import (
 
 // Job is one job of the pool, to be run once.
 type Job struct {
+	// set once, but for the Work and the Deadline of an open job, which are guarded by Client.mu while it is in the pool
+	submit wire.Submit // under its first id
+
 	// set once
-	submit  wire.Submit // under its first id
 	arrived time.Time
 	results *Results
 	index   int      // among the jobs of results
@@ -43,7 +45,11 @@ func (c *Client) newJob(job engine.Job, arrived time.Time, results *Results, ind
 	if c.cfg.Lowest {
 		job.Priority = engine.Lowest
 	}
-	return &Job{submit: wire.Submit{Job: job}, arrived: arrived, results: results, index: index}
+	j := &Job{submit: wire.Submit{Job: job}, arrived: arrived, results: results, index: index}
+	if work, ok := job.Work.(*engine.Tokens); ok {
+		j.next = work.Generated
+	}
+	return j
 }
 
 // Like makes a job with other work after one whose work was found fit, as this must be.
@@ -60,18 +66,23 @@ func Together(jobs []*Job) {
 	}
 }
 
-// Follow runs a job that goes on from j, which has ended, in its place: of the same owner, who does not wait for room
-// once more, and after the first token, which j's Deadline was for.
-func (c *Client) Follow(j *Job, work *engine.Tokens) *Job {
-	next := c.Like(j, work, j.index)
-	next.submit.Deadline = 0
+// Next has an open job go on, whose last Result has come: with work whose IDs are those before, the token that was answered,
+// and what is to follow that. Of work's Ask only Allowed may be another; neither it nor its lists are changed any more.
+// The scheduler is sent what is new. The Deadline was for the first token.
+func (c *Client) Next(j *Job, work *engine.Tokens) {
 	c.mu.Lock()
-	connected := c.begin(next)
+	if c.open[j.id] != j {
+		c.mu.Unlock()
+		return
+	}
+	has := len(j.submit.Work.(*engine.Tokens).IDs) + 1
+	j.submit.Work, j.submit.Deadline, j.next = work, 0, work.Generated
+	msg := &wire.Next{Job: j.id, Generated: work.Generated, Tokens: work.IDs[has:], Allowed: work.Ask.Allowed, Open: work.Open}
+	connected := c.connected
 	c.mu.Unlock()
 	if connected {
-		c.send(next, &next.submit)
+		c.send(j, msg)
 	}
-	return next
 }
 
 func (c *Client) newID() engine.JobID {
@@ -139,13 +150,14 @@ func (c *Client) end(j *Job) {
 	c.letGo(j)
 }
 
-// send sends a job; if that fails, the job waits for the next Welcome.
-func (c *Client) send(j *Job, msg *wire.Submit) {
+// send sends a job, or what is new of it; if that fails, the job waits for the next Welcome.
+func (c *Client) send(j *Job, msg wire.Message) {
 	if err := c.conn.Send(msg); err != nil {
 		c.mu.Lock()
 		j.sent = false
+		id := j.id
 		c.mu.Unlock()
-		c.log.Warn("a job waits for the scheduler", zap.Stringer("job", msg.ID), zap.Error(err))
+		c.log.Warn("a job waits for the scheduler", zap.Stringer("job", id), zap.Error(err))
 	}
 }
 
@@ -175,16 +187,19 @@ func (c *Client) Abandon(model string, why *engine.Error) {
 		}
 	}
 	slices.SortFunc(ended, func(a, b *Job) int { return cmp.Compare(a.id, b.id) })
-	for _, j := range ended {
+	deliveries := make([]Delivery, len(ended))
+	for i, j := range ended {
 		c.end(j)
+		deliveries[i] = j.delivery(&wire.Result{Job: j.id, Err: why}, nil)
 	}
 	c.mu.Unlock()
-	for _, j := range ended {
+	for i, j := range ended {
 		c.withdraw(j.id)
-		j.results.put(j.delivery(&wire.Result{Job: j.id, Err: why}, nil))
+		j.results.put(deliveries[i])
 	}
 }
 
+// delivery is what a job's owner gets. The caller holds mu of the job's client, unless the job is of tensors.
 func (j *Job) delivery(r *wire.Result, outputs [][]byte) Delivery {
 	return Delivery{Index: j.index, Result: r, Units: j.submit.Work.Units(), Submitted: j.begun, Outputs: outputs, At: time.Now()}
 }
@@ -234,8 +249,9 @@ func (c *Client) result(r *wire.Result) {
 	if final {
 		c.end(j)
 	}
+	d := j.delivery(r, nil)
 	c.mu.Unlock()
-	j.results.put(j.delivery(r, nil))
+	j.results.put(d)
 }
 
 // indexOf is the place of a Result among its job's; of one without a place of its own it is due.

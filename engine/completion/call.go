@@ -136,7 +136,7 @@ func (c *Call) Next(ctx context.Context) ([]int, error) {
 				return nil, err
 			}
 		}
-		c.follow(d)
+		c.follow(d.Index)
 	}
 	return c.fresh, nil
 }

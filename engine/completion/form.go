@@ -136,13 +136,15 @@ func (c *Call) known(d client.Delivery) ([]*wire.Result, error) {
 	return c.guided[d.Index].take(d.Result)
 }
 
-// follow asks for the token after those of d, whose Result is the last that is known, unless they end the answer.
-func (c *Call) follow(d client.Delivery) {
-	if c.guided == nil || d.Result.Finish != engine.FinishNone || c.choices[d.Index*c.N/c.perPrompt].done() {
-		return
+// follow has the job of an answer in a form go on to the next token, unless those that are known end the answer.
+func (c *Call) follow(job int) {
+	switch {
+	case c.guided == nil:
+	case c.choices[job*c.N/c.perPrompt].done():
+		c.s.pool.Cancel(c.jobs[job])
+	default:
+		c.s.pool.Next(c.jobs[job], c.guided[job].next())
 	}
-	c.Record.Jobs++
-	c.jobs[d.Index] = c.s.pool.Follow(c.jobs[d.Index], c.guided[d.Index].next())
 }
 
 // closeForms frees the constraints of the call, which ends.

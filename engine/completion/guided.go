@@ -3,7 +3,6 @@ package completion
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -11,8 +10,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// guided is an answer that must have a form, on its way. Each token that the form leaves open is a job of its own, whose
-// prompt is all that came before: of that, the pool's cache keeps the blocks.
+// guided is an answer that must have a form, on its way. Its job is open: it generates a token that the form leaves open,
+// and is told what follows that and what the next one may be.
 type guided struct {
 	form   grammar.Constraint
 	ask    engine.Ask       // of an answer that may be anything
@@ -97,22 +96,15 @@ func (g *guided) find() error {
 	return nil
 }
 
-// next is the work that asks for the next token. What bans tokens, and what draws go on from, depends on those that were
-// generated, which are a part of its prompt.
+// next is the work of the job that generates the next token, as whoever knows nothing of it has to be told.
 func (g *guided) next() *engine.Tokens {
 	ask := g.ask
-	ask.Allowed, ask.Bans = g.open, nil
-	ask.Seed = rand.NewPCG(ask.Seed, uint64(g.generated())).Uint64()
-	for _, b := range g.ask.Bans {
-		if b.Applies(g.generated(), g.ids[g.prompt:]) {
-			ask.Bans = append(ask.Bans, engine.Ban{Tokens: b.Tokens[len(b.Tokens)-1:]})
-		}
-	}
-	g.ask.PromptLogprobs, g.ask.PromptTop = false, 0 // the first job brings them
-	return &engine.Tokens{IDs: slices.Clip(g.ids), Max: 1, Stop: g.stop, Ask: ask}
+	ask.Allowed = g.open
+	g.ask.PromptLogprobs, g.ask.PromptTop = false, 0 // the first token brings them
+	return &engine.Tokens{IDs: slices.Clip(g.ids), Generated: g.generated(), Max: 1, Open: !g.final, Stop: g.stop, Ask: ask}
 }
 
-// take makes of a job's Result those of all tokens that are known with it. Another job is to follow unless the last of them
+// take makes of the job's Result those of all tokens that are known with it. Another is to follow unless the last of them
 // ends the answer.
 func (g *guided) take(r *wire.Result) ([]*wire.Result, error) {
 	answer := r.Output.(*engine.TokenOutput).Answer

@@ -103,6 +103,7 @@ var made = [kinds]func() Message{
 	KindDrop:      func() Message { return new(Drop) },
 	KindLoaded:    func() Message { return new(Loaded) },
 	KindRefused:   func() Message { return new(Refused) },
+	KindNext:      func() Message { return new(Next) },
 }
 
 // newMessage returns an empty message of kind k, or nil when no such message travels.

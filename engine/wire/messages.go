@@ -7,7 +7,7 @@ import (
 )
 
 // Version is the protocol's version. A peer with another version is refused by name and number.
-const Version = 8
+const Version = 9
 
 // Message is one of the structs below, or of peers.go, passes.go and residency.go.
 type Message interface {
@@ -18,6 +18,16 @@ type Message interface {
 // Submit brings a job. The frontend holds it until the final Result, and submits it again when
 // the scheduler changes its Epoch.
 type Submit struct{ engine.Job }
+
+// Next has an Open job go on, to generate one token more. It brings what is new: the tokens between the last one of the
+// job's Results and the one that is asked for. Where the scheduler has lost the job, a Submit of the whole takes its place.
+type Next struct {
+	Job       engine.JobID
+	Generated int              // tokens up to the one that is asked for, Tokens included
+	Tokens    []engine.TokenID // raw frame
+	Allowed   engine.TokenSet  // of the token that is asked for
+	Open      bool             // as engine.Tokens.Open
+}
 
 // Cancel withdraws a job; no Result follows.
 type Cancel struct{ Job engine.JobID }
@@ -93,6 +103,7 @@ const (
 	KindDrop
 	KindLoaded
 	KindRefused
+	KindNext
 	kinds
 )
 
@@ -121,3 +132,4 @@ func (*Load) kind() Kind      { return KindLoad }
 func (*Drop) kind() Kind      { return KindDrop }
 func (*Loaded) kind() Kind    { return KindLoaded }
 func (*Refused) kind() Kind   { return KindRefused }
+func (*Next) kind() Kind      { return KindNext }

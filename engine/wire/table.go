@@ -173,6 +173,14 @@ func (m *Submit) fields(f *fields) {
 	f.duration("waited", &m.Waited)
 }
 
+func (m *Next) fields(f *fields) {
+	number(f, "job", &m.Job)
+	f.count("generated", &m.Generated)
+	frame(f, "tokens", &m.Tokens)
+	f.tokenSet("allowed", "allowed_bits", &m.Allowed)
+	f.bool("open", &m.Open)
+}
+
 func (m *Cancel) fields(f *fields) { number(f, "job", &m.Job) }
 
 func (m *Result) fields(f *fields) {
@@ -291,7 +299,9 @@ type (
 
 func (m *tokensBody) fields(f *fields) {
 	frame(f, "ids", &m.IDs)
+	f.count("generated", &m.Generated)
 	f.count("max", &m.Max)
+	f.bool("open", &m.Open)
 	f.words("stop", &m.Stop)
 	f.object("ask", (*askBody)(&m.Ask))
 }

@@ -12,10 +12,10 @@ func (j *Job) item() wire.ItemWork {
 		return &wire.TensorItem{Tensors: *t}
 	}
 	ask, cached := j.asking(), j.CachedTokens()
-	from := min(cached, j.Len()-min(j.Generated(), ask.Recalls()))
+	from := min(cached, j.Len()-min(j.Answers(), ask.Recalls()))
 	return &wire.TokenItem{
 		From: from, Tokens: j.From(from), Cached: cached, Blocks: pages.Of(&j.Job), Part: pages.PartOf(&j.Job),
-		Known: j.knownTokens(), Draw: j.Generated(), Ask: ask,
+		Known: j.knownTokens(), Draw: j.Answers(), Ask: ask,
 	}
 }
 

@@ -20,6 +20,7 @@ const (
 	Orphan  State = iota // no executor serves its model now
 	Waiting              // in its lane
 	InPass               // in a running, nested or paused pass
+	Held                 // answered, and open: until its client says how it goes on
 )
 
 // Job is one Submit on its way.
@@ -30,6 +31,7 @@ type Job struct {
 	Frontend *Frontend
 	Lane     *Lane // whose it is; nil for an orphan
 	State    State
+	Next     *wire.Next // how an open job goes on, once it is held; nil: not told
 	Class    Class
 	Arrival  time.Duration // with the wait before a restart of the scheduler taken off
 
@@ -128,6 +130,22 @@ func (j *Job) asking() engine.Ask {
 		ask.PromptLogprobs, ask.PromptTop = false, 0
 	}
 	return ask
+}
+
+// Answers is how many tokens of the answer there are, those included that the job came with.
+func (j *Job) Answers() int { return j.Asks.Generated + j.Generated() }
+
+// Hold keeps an open job that has been answered until its client says how it goes on: in no lane and without pages, which
+// the cache keeps as long as it has room. It depends on no executor, and takes nothing from others however long that lasts.
+func (j *Job) Hold() {
+	j.Release()
+	j.Lane, j.State = nil, Held
+}
+
+// Renew gives a held job the place of one that has come now.
+func (s *Shared) Renew(j *Job) {
+	j.Order, j.Aged, j.paced = s.orders, s.Seconds(), false
+	s.orders++
 }
 
 // begin marks a job as in a pass, and as started at the first that ran.

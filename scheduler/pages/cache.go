@@ -36,16 +36,20 @@ func New(model string, limits wire.TokenLimits, eviction kvcache.Eviction, log *
 // Follow has queues hear of what comes and goes, instead of those before.
 func (c *Cache) Follow(queues ...*queue.Queue) { c.queues = queues }
 
-// Chain computes a job's block chain for the cache's block size; it says whether it was made with another one before.
+// Chain computes a job's block chain for the cache's block size, or of the one that it has what is missing; it says whether
+// it was made with another size before.
 func (c *Cache) Chain(h *kvcache.Hasher, j *queue.Job, salt string, caching bool) (anew bool) {
 	j.Parts = c.limits.CopiesParts
+	keys := kvcache.Keys{Salt: salt}
 	if j.ChainOf == c.limits.BlockTokens {
+		if j.Root != (kvcache.Hash{}) {
+			j.Chain = h.Extend(j.Chain, j.Prompt, j.ChainOf, keys)
+		}
 		return false
 	}
 	j.ChainOf = c.limits.BlockTokens
 	j.Chain, j.Root = nil, kvcache.Hash{}
 	if caching && c.limits.NumBlocks > 0 {
-		keys := kvcache.Keys{Salt: salt}
 		j.Chain, j.Root = h.Chain(j.Prompt, j.ChainOf, keys), h.Root(keys)
 	}
 	return true

@@ -24,6 +24,7 @@ type Scheduler struct {
 	mu      sync.Mutex
 	submits []*wire.Submit
 	cancels []engine.JobID
+	nexts   []*wire.Next
 	hellos  []*wire.Hello
 	fail    error // of Send
 }
@@ -84,6 +85,8 @@ func (s *Scheduler) note(msg wire.Message) error {
 		s.submits = append(s.submits, m)
 	case *wire.Cancel:
 		s.cancels = append(s.cancels, m.Job)
+	case *wire.Next:
+		s.nexts = append(s.nexts, m)
 	case *wire.Hello:
 		s.hellos = append(s.hellos, m)
 	}
@@ -115,6 +118,13 @@ func (s *Scheduler) Seen() (submits []*wire.Submit, cancels []engine.JobID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.submits), slices.Clone(s.cancels)
+}
+
+// Nexts are what was said so far of how jobs go on.
+func (s *Scheduler) Nexts() []*wire.Next {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.nexts)
 }
 
 // Hellos are the greetings so far.
