@@ -44,10 +44,9 @@ const (
 	spareChances = 16
 )
 
-// admit chooses the segment of a new block. A child is never protected above its parent: it would
+// admit chooses the segment of a new block, and is told what is remembered of it. A child is never protected above its parent: it would
 // outlive it in the order of recency.
-func (x *Index) admit(h Hash, parent Page) segment {
-	g, seen := x.ghosts.seen(h)
+func (x *Index) admit(g ghost, seen bool, parent Page) segment {
 	if x.cfg.Eviction == EvictLRU || !seen {
 		return probation
 	}
@@ -132,7 +131,16 @@ type taker struct {
 	index   *Index
 	request *Request
 	moves   Moves
+	most    int // pages that it may have to take
 	chances int
+}
+
+// done is what has been changed. Without host memory what is evicted is lost.
+func (t *taker) done() Moves {
+	if t.index.host == nil {
+		t.moves.Lost = t.moves.Evicted
+	}
+	return t.moves
 }
 
 // try takes a page for block i of the chain, if room and policy allow.
@@ -222,7 +230,7 @@ func (t *taker) fromSegment(s segment, spare bool) (Page, bool) {
 			p = x.touch(p, before)
 			continue
 		}
-		x.evict(p, &t.moves)
+		x.evict(p, &t.moves, t.most)
 		return p, true
 	}
 	return none, false

@@ -8,7 +8,7 @@ import "encoding/binary"
 type ghosts struct {
 	ring []ghost
 	next int
-	at   map[uint64]int // position in ring
+	at   table // positions in ring
 }
 
 type ghost struct {
@@ -18,7 +18,7 @@ type ghost struct {
 }
 
 func newGhosts(n int) ghosts {
-	return ghosts{ring: make([]ghost, n), at: make(map[uint64]int)}
+	return ghosts{ring: make([]ghost, n), at: newTable(n)}
 }
 
 func ghostKey(h Hash) uint64 { return binary.LittleEndian.Uint64(h[:8]) | 1 }
@@ -29,24 +29,42 @@ func (g *ghosts) add(h Hash, used uint64, reused bool) {
 		return
 	}
 	k := ghostKey(h)
-	if old := g.ring[g.next].key; old != 0 && g.at[old] == g.next {
-		delete(g.at, old)
+	if old := g.ring[g.next].key; old != 0 {
+		if at, i := g.find(old); at == uint32(g.next) {
+			g.at.remove(i)
+		}
+	}
+	if at, i := g.find(k); at != nowhere {
+		g.at.slots[i].at = uint32(g.next) + 1
+	} else {
+		g.at.put(g.at.hash(k), g.next)
 	}
 	g.ring[g.next] = ghost{k, used, reused}
-	g.at[k] = g.next
-	g.next = (g.next + 1) % len(g.ring)
+	if g.next++; g.next == len(g.ring) {
+		g.next = 0
+	}
+}
+
+// find is where a key stands in the ring, and which slot says so; nowhere if it does not.
+func (g *ghosts) find(key uint64) (at uint32, slot int) {
+	hash := g.at.hash(key)
+	for at, slot = g.at.next(hash, g.at.home(hash)); at != nowhere && g.ring[at].key != key; {
+		at, slot = g.at.next(hash, slot+1)
+	}
+	return at, slot
 }
 
 // seen returns what is remembered of a hash, if it is.
 func (g *ghosts) seen(h Hash) (ghost, bool) {
-	i, ok := g.at[ghostKey(h)]
-	if !ok {
+	at, _ := g.find(ghostKey(h))
+	if at == nowhere {
 		return ghost{}, false
 	}
-	return g.ring[i], true
+	return g.ring[at], true
 }
 
 // age is how many blocks were evicted or discarded since a hash that is remembered.
 func (g *ghosts) age(h Hash) int {
-	return (g.next - g.at[ghostKey(h)] + len(g.ring)) % len(g.ring)
+	at, _ := g.find(ghostKey(h))
+	return (g.next - int(at) + len(g.ring)) % len(g.ring)
 }

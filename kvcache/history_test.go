@@ -234,11 +234,11 @@ func (h *history) check() {
 	if err := h.x.CheckIntegrity(h.open); err != nil {
 		h.t.Fatal(err)
 	}
-	if len(h.resident) != len(h.x.byHash) {
-		h.t.Fatalf("%d blocks resident, the oracle has %d", len(h.x.byHash), len(h.resident))
+	if len(h.resident) != h.x.byHash.count {
+		h.t.Fatalf("%d blocks resident, the oracle has %d", h.x.byHash.count, len(h.resident))
 	}
-	if h.x.host != nil && len(h.kept) != len(h.x.host.byHash) {
-		h.t.Fatalf("%d blocks in host memory, the oracle has %d", len(h.x.host.byHash), len(h.kept))
+	if h.x.host != nil && len(h.kept) != h.x.host.byHash.count {
+		h.t.Fatalf("%d blocks in host memory, the oracle has %d", h.x.host.byHash.count, len(h.kept))
 	}
 }
 

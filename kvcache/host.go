@@ -22,7 +22,7 @@ type Save struct {
 type Moves struct {
 	Evicted []Hash // from the device, leaves first
 	Saves   []Save // of those that host memory did not hold yet
-	Lost    []Hash // now in neither tier, in the order in which they went
+	Lost    []Hash // now in neither tier, in the order in which they went; without host memory the list of Evicted
 }
 
 // host is the second tier: pages of host memory with blocks that the device had to evict. It keeps
@@ -31,7 +31,7 @@ type Moves struct {
 type host struct {
 	pages  []hostPage
 	free   []Page
-	byHash map[Hash]Page
+	byHash table
 	above  map[Hash]int32 // pages whose parent is on the device alone, by that parent
 	leaves []Page         // heap by hostPage.used: no page's parent, and not pinned
 }
@@ -48,7 +48,7 @@ type hostPage struct {
 const notLeaf = -1
 
 func newHost(n int) *host {
-	t := &host{pages: make([]hostPage, n), free: make([]Page, n), byHash: make(map[Hash]Page), above: make(map[Hash]int32)}
+	t := &host{pages: make([]hostPage, n), free: make([]Page, n), byHash: newTable(n), above: make(map[Hash]int32)}
 	for i := range t.free {
 		t.free[i] = Page(n - 1 - i)
 	}
@@ -62,8 +62,28 @@ func (t *host) match(chain []Hash) int {
 }
 
 func (t *host) holds(h Hash) bool {
-	_, ok := t.byHash[h]
-	return ok
+	return t.find(&h) != none
+}
+
+// find is the page of a block; none if it is not here.
+func (t *host) find(h *Hash) Page {
+	hash := t.byHash.of(h)
+	for at, i := t.byHash.next(hash, t.byHash.home(hash)); at != nowhere; at, i = t.byHash.next(hash, i+1) {
+		if t.pages[at].hash == *h {
+			return Page(at)
+		}
+	}
+	return none
+}
+
+// forget takes a page out of byHash.
+func (t *host) forget(p Page) {
+	hash := t.byHash.of(&t.pages[p].hash)
+	at, i := t.byHash.next(hash, t.byHash.home(hash))
+	for at != uint32(p) {
+		at, i = t.byHash.next(hash, i+1)
+	}
+	t.byHash.remove(i)
 }
 
 // save finds a page for a block that the device evicts, at the expense of the oldest leaf if there is
@@ -79,8 +99,8 @@ func (t *host) save(h, parent Hash, used uint64) (p Page, replaced Hash, ok bool
 	t.free = t.free[:len(t.free)-1]
 	t.pages[p] = hostPage{hash: h, parent: parent, used: used, children: t.above[h], leaf: notLeaf}
 	delete(t.above, h)
-	t.byHash[h] = p
-	if up, ok := t.byHash[parent]; ok {
+	t.byHash.put(t.byHash.of(&h), int(p))
+	if up := t.find(&parent); up != none {
 		t.pages[up].children++
 		t.settle(up)
 	} else if parent != RootHash {
@@ -94,8 +114,8 @@ func (t *host) save(h, parent Hash, used uint64) (p Page, replaced Hash, ok bool
 func (t *host) drop(p Page) Hash {
 	pg := &t.pages[p]
 	heap.Remove((*leafHeap)(t), pg.leaf)
-	delete(t.byHash, pg.hash)
-	if up, ok := t.byHash[pg.parent]; ok {
+	t.forget(p)
+	if up := t.find(&pg.parent); up != none {
 		parent := &t.pages[up]
 		parent.children--
 		parent.used = max(parent.used, pg.used)
@@ -163,14 +183,14 @@ func (h *leafHeap) Pop() any {
 // check returns the first broken invariant; pins are those that the open leases hold.
 func (t *host) check(pins []int32, onDevice func(Hash) bool) error {
 	children, above := map[Hash]int32{}, map[Hash]int32{}
-	for h, p := range t.byHash {
-		if t.pages[p].hash != h {
-			return fmt.Errorf("host page %d holds %v and is found by %v", p, t.pages[p].hash, h)
+	held := t.held()
+	for _, p := range held {
+		if found := t.find(&t.pages[p].hash); found != p {
+			return fmt.Errorf("host page %d holds %v, which is found at page %d", p, t.pages[p].hash, found)
 		}
 		parent := t.pages[p].parent
-		_, here := t.byHash[parent]
 		switch {
-		case here:
+		case t.holds(parent):
 			children[parent]++
 		case parent == RootHash:
 		case onDevice(parent):
@@ -185,19 +205,29 @@ func (t *host) check(pins []int32, onDevice func(Hash) bool) error {
 		}
 	}
 	leaves := 0
-	for h, p := range t.byHash {
+	for _, p := range held {
 		pg := &t.pages[p]
 		leaf := pg.children == 0 && pg.pins == 0
 		if leaf {
 			leaves++
 		}
-		if pg.children != children[h] || pg.pins != pins[p] || leaf != (pg.leaf != notLeaf) {
-			return fmt.Errorf("host page %d counts %d children, %d pins, leaf %d; there are %d and %d", p, pg.children, pg.pins, pg.leaf, children[h], pins[p])
+		if pg.children != children[pg.hash] || pg.pins != pins[p] || leaf != (pg.leaf != notLeaf) {
+			return fmt.Errorf("host page %d counts %d children, %d pins, leaf %d; there are %d and %d", p, pg.children, pg.pins, pg.leaf, children[pg.hash], pins[p])
 		}
 	}
-	if len(above) != len(t.above) || leaves != len(t.leaves) || len(t.byHash)+len(t.free) != len(t.pages) {
+	if len(above) != len(t.above) || leaves != len(t.leaves) || len(held)+len(t.free) != len(t.pages) {
 		return fmt.Errorf("host memory: %d parents on the device, counted %d; %d leaves, listed %d; %d blocks and %d free pages of %d",
-			len(above), len(t.above), leaves, len(t.leaves), len(t.byHash), len(t.free), len(t.pages))
+			len(above), len(t.above), leaves, len(t.leaves), len(held), len(t.free), len(t.pages))
 	}
 	return nil
+}
+
+// held lists the pages in which there is a block.
+func (t *host) held() (pages []Page) {
+	for _, s := range t.byHash.slots {
+		if s.at != 0 {
+			pages = append(pages, Page(s.at-1))
+		}
+	}
+	return pages
 }

@@ -66,7 +66,7 @@ type page struct {
 	partial    bool    // a resident page that holds part of a block: found by its family alone
 
 	before Hash             // of a page of a family: what comes before its tokens
-	tokens []engine.TokenID // that a page of a family holds
+	tokens []engine.TokenID // that a page of a family holds; of another none, in memory for the next
 }
 
 // Index is the prefix index of one executor. It is not safe for concurrent use.
@@ -74,8 +74,9 @@ type Index struct {
 	cfg       Config
 	pages     []page
 	free      []Page // stack; its top is used next
-	byHash    map[Hash]Page
+	byHash    table  // resident pages that hold whole blocks
 	families  families
+	room      []Page // see leading
 	segments  segments
 	ghosts    ghosts
 	host      *host  // nil without a second tier
@@ -108,8 +109,8 @@ func (x *Index) Reset() {
 	for i := range x.free {
 		x.free[i] = Page(n - 1 - i)
 	}
-	x.byHash = make(map[Hash]Page)
-	x.families, x.partial = families{}, 0
+	x.byHash = newTable(n)
+	x.families, x.partial = newFamilies(n), 0
 	x.segments = newSegments()
 	x.ghosts = newGhosts(ghostsPerBlock * n)
 	x.unpinned = 0
@@ -138,9 +139,27 @@ func (x *Index) Reach(chain []Hash) (resident, all int) {
 	return resident, all
 }
 
-func (x *Index) resident(h Hash) bool {
-	_, ok := x.byHash[h]
-	return ok
+func (x *Index) resident(h Hash) bool { return x.find(&h) != none }
+
+// find is the page of a resident block; none if it is not there.
+func (x *Index) find(h *Hash) Page {
+	hash := x.byHash.of(h)
+	for at, i := x.byHash.next(hash, x.byHash.home(hash)); at != nowhere; at, i = x.byHash.next(hash, i+1) {
+		if x.pages[at].hash == *h {
+			return Page(at)
+		}
+	}
+	return none
+}
+
+// forget takes a page out of byHash.
+func (x *Index) forget(p Page) {
+	hash := x.byHash.of(&x.pages[p].hash)
+	at, i := x.byHash.next(hash, x.byHash.home(hash))
+	for at != uint32(p) {
+		at, i = x.byHash.next(hash, i+1)
+	}
+	x.byHash.remove(i)
 }
 
 // Blocks is the number of pages.
@@ -165,30 +184,35 @@ type Stored struct {
 // insert makes a private page of a lease resident, pinned once, and found by its hash.
 func (x *Index) insert(p Page, h Hash, parent Page, by *Lease) {
 	s := lowest
+	g, seen := x.ghosts.seen(h)
 	if !by.lowest {
-		s = x.admit(h, parent)
+		s = x.admit(g, seen, parent)
 	}
 	x.occupy(p, parent, s)
-	g, _ := x.ghosts.seen(h)
 	x.pages[p].hash, x.pages[p].reused = h, g.reused
-	x.byHash[h] = p
+	x.byHash.put(x.byHash.of(&h), int(p))
 }
 
 // occupy makes a private page resident, pinned once.
 func (x *Index) occupy(p, parent Page, s segment) {
-	x.pages[p] = page{parent: parent, next: none, prev: none, state: pageResident, segment: s, pins: 1}
+	x.pages[p] = page{parent: parent, next: none, prev: none, state: pageResident, segment: s, pins: 1, tokens: x.pages[p].tokens[:0]}
 	if parent != none {
 		x.pages[parent].children++
 	}
 	x.segments.count[s]++
 }
 
-// evict removes an unpinned leaf, gives it its place in host memory and leaves its page private.
-func (x *Index) evict(p Page, m *Moves) {
+// evict removes an unpinned leaf, one of so many at most, gives it its place in host memory and leaves its page private.
+func (x *Index) evict(p Page, m *Moves, most int) {
 	h, parent, whole := x.remove(p)
 	if whole {
+		if m.Evicted == nil {
+			m.Evicted = make([]Hash, 0, most)
+		}
 		m.Evicted = append(m.Evicted, h)
-		x.save(p, parent, m)
+		if x.host != nil {
+			x.save(p, parent, m)
+		}
 	}
 }
 
@@ -211,21 +235,17 @@ func (x *Index) remove(p Page) (h, parent Hash, whole bool) {
 		x.partial--
 		return Hash{}, parent, false
 	}
-	delete(x.byHash, pg.hash)
+	x.forget(p)
 	if pg.segment != lowest {
 		x.ghosts.add(pg.hash, pg.used, pg.reused)
 	}
 	return pg.hash, parent, true
 }
 
-// save gives an evicted block its place in host memory, if there is one.
+// save gives an evicted block its place in host memory.
 func (x *Index) save(p Page, parent Hash, m *Moves) {
 	pg := &x.pages[p]
-	if x.host == nil {
-		m.Lost = append(m.Lost, pg.hash)
-		return
-	}
-	if copied, ok := x.host.byHash[pg.hash]; ok {
+	if copied := x.host.find(&pg.hash); copied != none {
 		x.host.touch(copied, pg.used)
 		return
 	}

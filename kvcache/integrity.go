@@ -56,8 +56,8 @@ func (x *Index) CheckIntegrity(open []*Lease) error {
 			return fmt.Errorf("page %d counts %d children, has %d", i, x.pages[i].children, children[i])
 		}
 	}
-	if resident != len(x.byHash)+x.partial || unpinned != x.unpinned {
-		return fmt.Errorf("%d resident pages for %d hashes and %d partial blocks; %d unpinned, counted %d", resident, len(x.byHash), x.partial, unpinned, x.unpinned)
+	if resident != x.byHash.count+x.partial || unpinned != x.unpinned {
+		return fmt.Errorf("%d resident pages for %d hashes and %d partial blocks; %d unpinned, counted %d", resident, x.byHash.count, x.partial, unpinned, x.unpinned)
 	}
 	if err := x.checkFamilies(); err != nil {
 		return err
@@ -81,8 +81,8 @@ func (x *Index) checkPage(p Page, pins int32, owners int, position int) error {
 			return fmt.Errorf("page %d is not resident but has %d pins, list position %d", p, pins, position)
 		}
 		return nil
-	case !pg.partial && x.byHash[pg.hash] != p:
-		return fmt.Errorf("page %d holds %v, which is found at page %d", p, pg.hash, x.byHash[pg.hash])
+	case !pg.partial && x.find(&pg.hash) != p:
+		return fmt.Errorf("page %d holds %v, which is found at page %d", p, pg.hash, x.find(&pg.hash))
 	case pg.pins != pins:
 		return fmt.Errorf("page %d counts %d pins, leases hold %d", p, pg.pins, pins)
 	case (pg.pins == 0) != (position != 0):
@@ -138,8 +138,11 @@ func (x *Index) checkLists() ([]int, error) {
 
 // checkFamilies holds families to the pages that say they belong to them, in order and without twins.
 func (x *Index) checkFamilies() error {
-	members := 0
-	for before, family := range x.families {
+	members := x.families.singles.count
+	for before, family := range x.families.others {
+		if only, _ := x.single(&before); only != none || len(family) < 2 {
+			return fmt.Errorf("the family of %v has %d pages, and beside them page %d alone", before, len(family), only)
+		}
 		for i, p := range family {
 			pg := &x.pages[p]
 			if pg.state != pageResident || pg.before != before || i > 0 && slices.Compare(x.pages[family[i-1]].tokens, pg.tokens) >= 0 {
@@ -149,8 +152,13 @@ func (x *Index) checkFamilies() error {
 		members += len(family)
 	}
 	for i := range x.pages {
-		if x.pages[i].tokens != nil {
-			members--
+		pg := &x.pages[i]
+		if len(pg.tokens) == 0 {
+			continue
+		}
+		members--
+		if only, _ := x.single(&pg.before); pg.state != pageResident || only != Page(i) && !slices.Contains(x.families.others[pg.before], Page(i)) {
+			return fmt.Errorf("page %d of %d tokens is not in the family of %v", i, len(pg.tokens), pg.before)
 		}
 	}
 	if members != 0 {

@@ -1,5 +1,7 @@
 package kvcache
 
+import "slices"
+
 // Request says what one sequence needs of the cache.
 type Request struct {
 	Chain    []Hash   // the sequence's full blocks
@@ -45,19 +47,19 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 	}
 	resident := x.Match(r.Chain)
 	reused := min(resident, r.Reuse)
-	if r.Pages > 0 && r.Pages-reused > x.Available()-x.countUnpinned(r.Chain[:reused]) {
+	have := x.leading(r.Chain[:reused])
+	if r.Pages > 0 && r.Pages-reused > x.Available()-x.countUnpinned(have) {
 		return nil, Moves{}
 	}
 	l := &Lease{Reused: reused, fill: reused, chain: r.Chain, sequence: r.Sequence, lowest: r.Lowest, epoch: x.epoch}
-	for _, h := range r.Chain[:reused] {
-		p := x.byHash[h]
+	l.Pages = append(make([]Page, 0, max(len(r.Chain)+1, r.Pages)), have...)
+	for _, p := range have {
 		x.pin(p)
 		x.promote(p, l)
-		l.Pages = append(l.Pages, p)
-		l.pinned = append(l.pinned, p)
 	}
+	l.pinned = append(make([]Page, 0, len(r.Chain)+1), have...)
 	x.pinPart(l, &r)
-	take := taker{index: x, request: &r}
+	take := taker{index: x, request: &r, most: cap(l.Pages) - reused}
 	if reused == resident {
 		x.load(l, &take)
 		if len(l.Loads) > 0 {
@@ -73,13 +75,13 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 		}
 		l.fill = max(l.fill, min(r.Fill, len(r.Chain), r.Pages))
 		l.partial = l.fill == len(r.Chain) && r.Pages > len(r.Chain) && x.tail(l) != nil
-		return l, take.moves
+		return l, take.done()
 	}
 	// A block that is resident but may not be reused would be filled beside itself: pointless.
 	if reused == resident {
 		x.fill(l, &take)
 	}
-	return l, take.moves
+	return l, take.done()
 }
 
 // load takes pages for the blocks that follow the lease's and are in host memory. It does so whatever
@@ -96,7 +98,7 @@ func (x *Index) load(l *Lease, take *taker) {
 	chain := r.Chain[l.fill:max(until, l.fill)]
 	chain = chain[:x.host.match(chain)]
 	for _, h := range chain { // before room is made, at the expense of others
-		p := x.host.byHash[h]
+		p := x.host.find(&h)
 		x.host.pin(p)
 		l.hosts = append(l.hosts, p)
 	}
@@ -147,9 +149,24 @@ func (x *Index) fill(l *Lease, take *taker) {
 	}
 }
 
-func (x *Index) countUnpinned(chain []Hash) (n int) {
-	for _, h := range chain {
-		if x.pages[x.byHash[h]].pins == 0 {
+// leading is the pages of a chain whose blocks are all resident, found from the last one upwards; the list is good until the
+// next call.
+func (x *Index) leading(chain []Hash) []Page {
+	x.room = slices.Grow(x.room[:0], len(chain))[:len(chain)]
+	if len(chain) == 0 {
+		return nil
+	}
+	p := x.find(&chain[len(chain)-1])
+	for i := len(chain) - 1; i >= 0; i-- {
+		x.room[i] = p
+		p = x.pages[p].parent
+	}
+	return x.room
+}
+
+func (x *Index) countUnpinned(pages []Page) (n int) {
+	for _, p := range pages {
+		if x.pages[p].pins == 0 {
 			n++
 		}
 	}
@@ -170,8 +187,8 @@ func (x *Index) Commit(l *Lease) Stored {
 	}
 	i := l.Reused
 	for ; i < l.fill; i++ {
-		twin, ok := x.byHash[l.chain[i]]
-		if !ok {
+		twin := x.find(&l.chain[i])
+		if twin == none {
 			break
 		}
 		x.pin(twin)

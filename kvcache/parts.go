@@ -37,8 +37,29 @@ func (s *Sequence) block(i, blockTokens int) []engine.TokenID {
 
 // families holds the resident pages that follow one block, by what comes before them, and in the order
 // of their tokens: then the page that shares most with a sequence is a neighbour of where that would
-// stand.
-type families map[Hash][]Page
+// stand. Most have one member, and are found like blocks.
+type families struct {
+	singles table           // the members of families of one
+	others  map[Hash][]Page // of two or more
+}
+
+func newFamilies(pages int) families {
+	return families{singles: newTable(pages), others: map[Hash][]Page{}}
+}
+
+// single is the member of a family of one, and the slot that says so; none if there is no such family.
+func (x *Index) single(before *Hash) (p Page, slot int) {
+	t := &x.families.singles
+	hash := t.of(before)
+	at, slot := t.next(hash, t.home(hash))
+	for at != nowhere && x.pages[at].before != *before {
+		at, slot = t.next(hash, slot+1)
+	}
+	if at == nowhere {
+		return none, slot
+	}
+	return Page(at), slot
+}
 
 // place is where a page with these tokens stands, or would stand, in a family.
 func (x *Index) place(family []Page, tokens []engine.TokenID) int {
@@ -49,30 +70,48 @@ func (x *Index) place(family []Page, tokens []engine.TokenID) int {
 
 // join makes a resident page one of its family, with a copy of its tokens.
 func (x *Index) join(p Page, before Hash, tokens []engine.TokenID) {
-	pg, family := &x.pages[p], x.families[before]
-	pg.before, pg.tokens = before, slices.Clone(tokens)
-	x.families[before] = slices.Insert(family, x.place(family, tokens), p)
+	pg, f := &x.pages[p], &x.families
+	pg.before, pg.tokens = before, append(pg.tokens[:0], tokens...)
+	family, many := f.others[before]
+	if !many {
+		only, slot := x.single(&before)
+		if only == none {
+			f.singles.put(f.singles.of(&before), int(p))
+			return
+		}
+		f.singles.remove(slot)
+		family = []Page{only}
+	}
+	f.others[before] = slices.Insert(family, x.place(family, tokens), p)
 }
 
 // leave undoes join.
 func (x *Index) leave(p Page) {
-	pg := &x.pages[p]
-	if pg.tokens == nil {
+	pg, f := &x.pages[p], &x.families
+	if len(pg.tokens) == 0 {
 		return
 	}
-	family := x.families[pg.before]
-	at := x.place(family, pg.tokens)
-	if family = slices.Delete(family, at, at+1); len(family) == 0 {
-		delete(x.families, pg.before)
+	if only, slot := x.single(&pg.before); only != none {
+		f.singles.remove(slot)
 	} else {
-		x.families[pg.before] = family
+		family := f.others[pg.before]
+		at := x.place(family, pg.tokens)
+		if family = slices.Delete(family, at, at+1); len(family) > 1 {
+			f.others[pg.before] = family
+		} else {
+			delete(f.others, pg.before)
+			f.singles.put(f.singles.of(&pg.before), int(family[0]))
+		}
 	}
-	pg.before, pg.tokens = Hash{}, nil
+	pg.before, pg.tokens = Hash{}, pg.tokens[:0]
 }
 
 // nearest finds the page that shares most leading tokens with these.
 func (x *Index) nearest(before Hash, tokens []engine.TokenID) (best Part) {
-	family := x.families[before]
+	family := x.families.others[before]
+	if only, _ := x.single(&before); only != none {
+		family = []Page{only}
+	}
 	at := x.place(family, tokens)
 	for _, p := range family[max(at-1, 0):min(at+1, len(family))] {
 		if n := commonTokens(x.pages[p].tokens, tokens); n > best.Tokens {
