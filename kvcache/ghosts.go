@@ -8,8 +8,12 @@ import "encoding/binary"
 type ghosts struct {
 	ring []ghost
 	next int
-	at   table // positions in ring
+	at   table   // positions in ring
+	late []ghost // to be remembered before anybody asks
 }
+
+// mostLate bounds the hashes that are yet to be remembered.
+const mostLate = 4096
 
 type ghost struct {
 	key    uint64 // 0: an empty place
@@ -23,23 +27,38 @@ func newGhosts(n int) ghosts {
 
 func ghostKey(h Hash) uint64 { return binary.LittleEndian.Uint64(h[:8]) | 1 }
 
-// add remembers a hash as the newest.
+// add remembers a hash as the newest. It takes effect when somebody asks next: for what is evicted for a prompt that is
+// after its pass has begun.
 func (g *ghosts) add(h Hash, used uint64, reused bool) {
 	if len(g.ring) == 0 {
 		return
 	}
-	k := ghostKey(h)
+	if len(g.late) == mostLate {
+		g.catchUp()
+	}
+	g.late = append(g.late, ghost{ghostKey(h), used, reused})
+}
+
+// catchUp remembers what was added since the last question.
+func (g *ghosts) catchUp() {
+	for _, one := range g.late {
+		g.remember(one)
+	}
+	g.late = g.late[:0]
+}
+
+func (g *ghosts) remember(one ghost) {
 	if old := g.ring[g.next].key; old != 0 {
 		if at, i := g.find(old); at == uint32(g.next) {
 			g.at.remove(i)
 		}
 	}
-	if at, i := g.find(k); at != nowhere {
+	if at, i := g.find(one.key); at != nowhere {
 		g.at.slots[i].at = uint32(g.next) + 1
 	} else {
-		g.at.put(g.at.hash(k), g.next)
+		g.at.put(g.at.hash(one.key), g.next)
 	}
-	g.ring[g.next] = ghost{k, used, reused}
+	g.ring[g.next] = one
 	if g.next++; g.next == len(g.ring) {
 		g.next = 0
 	}
@@ -56,6 +75,7 @@ func (g *ghosts) find(key uint64) (at uint32, slot int) {
 
 // seen returns what is remembered of a hash, if it is.
 func (g *ghosts) seen(h Hash) (ghost, bool) {
+	g.catchUp()
 	at, _ := g.find(ghostKey(h))
 	if at == nowhere {
 		return ghost{}, false
@@ -65,6 +85,7 @@ func (g *ghosts) seen(h Hash) (ghost, bool) {
 
 // age is how many blocks were evicted or discarded since a hash that is remembered.
 func (g *ghosts) age(h Hash) int {
+	g.catchUp()
 	at, _ := g.find(ghostKey(h))
 	return (g.next - int(at) + len(g.ring)) % len(g.ring)
 }
