@@ -67,7 +67,11 @@ func TestOpenJobIsSubmittedWhole(t *testing.T) {
 		lose func(c *Client, s *clienttest.Scheduler, goOn func())
 	}{
 		{"scheduler", func(c *Client, _ *clienttest.Scheduler, goOn func()) { goOn(); c.Deliver(welcome(2)) }},
-		{"connection", func(c *Client, _ *clienttest.Scheduler, goOn func()) { c.Deliver(&wire.Lost{}); goOn(); c.Deliver(welcome(1)) }},
+		{"connection", func(c *Client, _ *clienttest.Scheduler, goOn func()) {
+			c.Deliver(&wire.Lost{})
+			goOn()
+			c.Deliver(welcome(1))
+		}},
 		{"message", func(c *Client, s *clienttest.Scheduler, goOn func()) {
 			s.Fail(errors.New("the queue is full"))
 			goOn()
