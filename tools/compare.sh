@@ -13,7 +13,10 @@
 # first round alone. About 25 minutes on two quiet cores.
 #
 # vllm: vLLM's CPU build (tools/peers/vllm.sh), on random weights of Qwen2.5-0.5B's shape: a model so large that passes and not
-# HTTP take the time.
+# HTTP take the time. Each request is an arrival of its own, and rates are parts of what vLLM answers with all due at once, X if
+# that is known; LENGTH=0.5 makes prompts and caches half as long, so that a rate takes half the time.
+#
+# RATES=0.5,0.8,inf are the rates, in parts of x or inf for all at once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/serve.bash
@@ -22,6 +25,7 @@ port=8123
 rounds=${ROUNDS:-3}
 set=${1:-orders}
 cases=${*:2}
+length=${LENGTH:-1}
 
 # ours PORT CACHE TOKENS FLAGS... and vllm: a server of the model with a prefix cache of so many MiB, which are so many tokens.
 ours() { serve "$1" "${model[@]}" --kv-cache-memory-bytes "$2MiB" "${@:4}"; }
@@ -40,8 +44,9 @@ baseline="--scheduling-policy fcfs --full-kv --eviction lru"
 case $set in
 orders)
   model=()
-  kib=2        # of KV a token
-  multiples="" # the paper's
+  kib=2               # of KV a token
+  multiples=${RATES-} # the paper's
+  x_of=0
   engines=( # label|server|flags
     "prefillonly|ours|"
     "prefillonly, one at a time|ours|--max-pass-items 1"
@@ -59,7 +64,8 @@ vllm)
   vllm_python=$(tools/peers/vllm.sh)
   kib=12
   out+=/vllm
-  multiples=inf,0.25,0.5
+  multiples=${RATES-inf,0.5,0.8,0.95}
+  x_of=1
   engines=(
     "prefillonly|ours|"
     "vLLM|vllm|--block-size 32 --max-num-batched-tokens 4096"
@@ -73,9 +79,12 @@ esac
 
 mkdir -p "$out"
 
-# saturation CACHE FLAGS...: what the first engine answers a second with all requests due at once.
+# saturation CACHE FLAGS...: what an engine answers a second with all requests due at once.
 saturation() {
-  "$(cut -d'|' -f2 <<<"${engines[0]}")" "$port" "$1" $(($1 * 1024 / kib))
+  local server flags
+  IFS='|' read -r _ server flags <<<"${engines[x_of]}"
+  # shellcheck disable=SC2086 # flags are split on purpose
+  "$server" "$port" "$1" $(($1 * 1024 / kib)) $flags
   for r in 1 2 3; do
     "$binary" bench serve --base-url "http://127.0.0.1:$port" --seed $((1000 + r)) "${@:2}"
   done | awk '/^request throughput/ { print $3 }' | sort -g | sed -n 2p
@@ -87,7 +96,7 @@ sweep() {
   local name=$1 cache=$2 x engine round label server flags
   shift 2
   [[ -z $cases || " $cases " == *" $name "* ]] || return 0
-  saturation "$cache" "$@" >"$work/x"
+  if [ -n "${X-}" ]; then echo "$X"; else saturation "$cache" "$@"; fi >"$work/x"
   read -r x <"$work/x"
   echo "$name: x is $x requests/s" >&2
   for round in $(seq "$rounds"); do
@@ -111,10 +120,13 @@ orders) # 4,096 tokens of about 12,600, and 8,192
   sweep credit-verification 16 --workload credit-verification --scale 0.1 --scale-users 0.7 --sessions
   ;;
 vllm)
-  posts=(--workload post-recommendation --scale 0.15 --scale-users 0.3 --sessions)
-  sweep post-recommendation-whole 240 "${posts[@]}" --num-prompts 150 # 20,480 tokens
-  sweep post-recommendation-third 48 "${posts[@]}" --num-prompts 36 # 4,096
-  sweep credit-verification 96 --workload credit-verification --scale 0.065 --scale-users 0.12 --sessions
-  sweep short-prompts 96 --workload short-prompts --num-prompts 60
+  # scaled SCALE and mib MIB: of prompts and of a cache, at this length.
+  scaled() { awk -v a="$1" -v b="$length" 'BEGIN { print a * b }'; }
+  mib() { scaled "$1" | cut -d. -f1; }
+  posts=(--workload post-recommendation --scale "$(scaled 0.15)" --scale-users 0.3)
+  sweep post-recommendation-whole "$(mib 240)" "${posts[@]}" --num-prompts 150 # 20,480 tokens
+  sweep post-recommendation-third "$(mib 48)" "${posts[@]}" --num-prompts 36   # 4,096
+  sweep credit-verification 96 --workload credit-verification --scale "$(scaled 0.065)" --scale-users 0.4
+  sweep short-prompts 96 --workload short-prompts --scale-users 2
   ;;
 esac
