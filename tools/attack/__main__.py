@@ -17,12 +17,14 @@ import connections
 import crashes
 import encoders
 import files
+import generation
 import hub
 import models
+import quantized
 import requests
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, batches, files, hub, models, tensors, encoders) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, batches, files, hub, models, tensors, encoders, generation, quantized) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):

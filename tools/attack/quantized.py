@@ -1,0 +1,278 @@
+"""Attacks on int8 checkpoints: files that lie, and models of several types on one device whose processes are struck."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+from encoders import open_jobs, refused, told, words
+from files import DEMO
+from models import listed
+from server import ROLES, Server, message
+
+WRITTEN = {}  # the directories of the demo model in int8, by scheme, each made once
+ROOM = tempfile.TemporaryDirectory(prefix="attack-int8-")
+
+
+def written(binary, scheme):
+    """The demo model as `model quantize` writes it."""
+    if scheme not in WRITTEN:
+        to = os.path.join(ROOM.name, scheme)
+        subprocess.run([binary, "model", "quantize", str(DEMO), "--out", to, "--scheme", scheme], check=True, capture_output=True)
+        for f in DEMO.iterdir():
+            if not os.path.exists(os.path.join(to, f.name)):
+                shutil.copy(f, to)
+        WRITTEN[scheme] = to
+    return WRITTEN[scheme]
+
+
+def of(binary, scheme):
+    """What refused makes checkpoints with: a copy in which files have other contents."""
+    weights = max(pathlib.Path(written(binary, scheme)).glob("*.safetensors"), key=os.path.getsize).name
+
+    @contextlib.contextmanager
+    def made(config=None, tensors=None, whole=None):
+        with tempfile.TemporaryDirectory(prefix="attack-") as directory:
+            shutil.copytree(written(binary, scheme), directory, dirs_exist_ok=True)
+            path = pathlib.Path(directory, weights)
+            if config:
+                file = pathlib.Path(directory, "config.json")
+                content = json.loads(file.read_text())
+                config(content["quantization_config"])
+                file.write_text(json.dumps(content))
+            if tensors:
+                header, body = opened(path.read_bytes())
+                parts = {n: {**h, "data": body[slice(*h["data_offsets"])]} for n, h in header.items() if n != "__metadata__"}
+                tensors(parts)
+                path.write_bytes(closed(parts))
+            if whole:
+                path.write_bytes(whole(path.read_bytes()))
+            yield directory
+
+    return made
+
+
+def opened(content):
+    start = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:start]), content[start:]
+
+
+def closed(parts):
+    header, body = {}, b""
+    for name, p in parts.items():
+        header[name] = {"dtype": p["dtype"], "shape": p["shape"], "data_offsets": [len(body), len(body) + len(p["data"])]}
+        body += p["data"]
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + body
+
+
+NAME = "model.layers.1.mlp.down_proj.weight"  # a matrix of rows that are half as many as its columns
+SCALES = NAME + "_scale"
+BF16 = {"nan": b"\xc0\x7f", "inf": b"\x80\x7f", "-inf": b"\x80\xff", "largest": b"\x7f\x7f"}
+
+
+def change(name, **fields):
+    """A function that gives a tensor other fields; a callable is given what was there."""
+
+    def changed(parts):
+        parts[name].update({k: v(parts[name][k]) if callable(v) else v for k, v in fields.items()})
+
+    return changed
+
+
+def first(value):
+    return lambda data: value + data[len(value) :]
+
+
+def group(key, value):
+    """A function that sets a key of the first group, a.b within a."""
+
+    def changed(config):
+        inner = next(iter(config["config_groups"].values()))
+        *path, last = key.split(".")
+        for p in path:
+            inner = inner[p]
+        inner[last] = value
+
+    return changed
+
+
+def wrong_scales(missing):
+    """What may be wrong with the scales of both schemes, and what the error has to name."""
+    return {
+        "no scales": ({"tensors": lambda p: p.pop(SCALES)}, missing),
+        "a scale too few": ({"tensors": change(SCALES, data=lambda d: d[:-2], shape=lambda s: [s[0] - 1, 1])}, missing),
+        "scales in a row": ({"tensors": change(SCALES, shape=lambda s: s[::-1])}, missing),
+        "no scale at all": ({"tensors": change(SCALES, data=b"", shape=[0, 1])}, missing),
+        "scales as bytes": ({"tensors": change(SCALES, dtype="I8", data=lambda d: d[::2])}, missing),
+        "scales as integers": ({"tensors": change(SCALES, dtype="I16")}, missing),
+        "scales shorter than said": ({"tensors": change(SCALES, data=lambda d: d[:-2])}, missing),
+        "scales of a matrix that is not quantised": ({"tensors": lambda p: p.update({"model.norm.weight_scale": p[SCALES]})}, "model.norm.weight_scale"),
+    }
+
+
+def wrong_config(scheme):
+    """What may be wrong with quantization_config."""
+    settings = {"weights.num_bits": (4, 0, -8, 10**9, "8"), "weights.type": ("uint", "float", 8, None), "weights.strategy": ("group", "block", ""),
+                "weights.symmetric": (False, "yes"), "weights.group_size": (128, "x"), "weights.dynamic": (True,), "targets": (7, ["re:("], ["re:" + "(" * 10_000]),
+                "format": ("marlin-24", 7, ["int-quantized"]), "output_activations": ({"num_bits": 8},)}
+    if scheme == "W8A8":
+        settings |= {"input_activations.dynamic": (False, "local"), "input_activations.num_bits": (4,), "input_activations.type": ("float",), "input_activations.strategy": ("tensor",)}
+    cases = {f"{k} {str(v)[:20]}": ({"config": group(k, v)}, "quantization_config|config.json") for k, values in settings.items() for v in values}
+    cases["no groups"] = ({"config": lambda c: c.update(config_groups={})}, "config_groups")
+    cases["another method"] = ({"config": lambda c: c.update(quant_method="gptq")}, "quant_method")
+    cases["all is ignored"] = ({"config": lambda c: c.update(ignore=["re:.*"])}, "quantization_config")
+    cases["a KV cache scheme"] = ({"config": lambda c: c.update(kv_cache_scheme={"num_bits": 8})}, "kv_cache_scheme")
+    return cases
+
+
+def lying_int8(binary):
+    """The demo model as `model quantize` writes it, W8A8: scales that are missing, too few or of another type, codes of another type or shape, a file cut short, and a quantization_config that lies. Wanted: an error that names the tensor, the file or the key, within 20 s and 1 GiB"""
+    cases = {
+        **wrong_scales("down_proj.weight_scale|safetensors"), **wrong_config("W8A8"),
+        "codes as U8": ({"tensors": change(NAME, dtype="U8")}, "down_proj.weight"),
+        "codes as F8": ({"tensors": change(NAME, dtype="F8_E4M3")}, "down_proj.weight"),
+        "codes as BF16": ({"tensors": change(NAME, dtype="BF16", data=lambda d: d + d)}, "down_proj.weight"),
+        "codes turned": ({"tensors": change(NAME, shape=lambda s: s[::-1])}, "down_proj.weight"),
+        "no codes": ({"tensors": lambda p: p.pop(NAME)}, "down_proj.weight"),
+        "cut in the codes": ({"whole": lambda b: b[: len(b) // 2]}, "safetensors"),
+        "a byte short": ({"whole": lambda b: b[:-1]}, "safetensors"),
+        "embeddings as codes": ({"tensors": change("model.embed_tokens.weight", dtype="I8", data=lambda d: d[::2])}, "embed_tokens"),
+    }
+    return refused(binary, of(binary, "W8A8"), cases, [])
+
+
+def lying_packed(binary):
+    """The same, W8A16 and packed: besides, words of another type, number or shape, and shapes that are missing, negative, huge or of another type. Wanted: the same"""
+
+    def says(*numbers, kind="q", dtype="I64"):
+        return change(NAME + "_shape", data=struct.pack(f"<{len(numbers)}{kind}", *numbers), shape=[len(numbers)], dtype=dtype)
+
+    cases = {
+        **wrong_scales("down_proj.weight_scale|safetensors"), **wrong_config("W8A16"),
+        **{f"a shape of {n}": ({"tensors": says(*n)}, "down_proj.weight_shape") for n in ((512, 256), (0, 0), (-256, -512), (256, 511), (256, 1 << 62), (256,), (256, 512, 1), ())},
+        "a shape of I32": ({"tensors": says(256, 512, kind="i", dtype="I32")}, "down_proj.weight_shape"),
+        "a shape of floats": ({"tensors": says(256.0, 512.0, kind="d", dtype="F64")}, "down_proj.weight_shape"),
+        "no shape": ({"tensors": lambda p: p.pop(NAME + "_shape")}, "down_proj.weight_shape"),
+        "no words": ({"tensors": lambda p: p.pop(NAME + "_packed")}, "down_proj.weight"),
+        "words of I64": ({"tensors": change(NAME + "_packed", dtype="I64", shape=lambda s: [s[0], s[1] // 2])}, "down_proj.weight_packed"),
+        "words of F32": ({"tensors": change(NAME + "_packed", dtype="F32")}, "down_proj.weight_packed"),
+        "words turned": ({"tensors": change(NAME + "_packed", shape=lambda s: s[::-1])}, "down_proj.weight_packed"),
+        "a row of words less": ({"tensors": change(NAME + "_packed", shape=lambda s: [s[0] - 1, s[1]], data=lambda d: d[:-512])}, "down_proj.weight_packed"),
+        "cut in the words": ({"whole": lambda b: b[: len(b) // 2]}, "safetensors"),
+        "codes beside words": ({"tensors": lambda p: p.update({NAME: {"dtype": "I8", "shape": [256, 512], "data": bytes(256 * 512)}})}, "down_proj.weight"),
+    }
+    return refused(binary, of(binary, "W8A16"), cases, [])
+
+
+@contextlib.contextmanager
+def beside(binary, bad):
+    """A server of the demo model and of a bad one, good and bad, once the good one is served."""
+    with listed("models:\n" + "".join(f"- {{name: {n}, path: {p}, keep: always}}\n" for n, p in (("good", DEMO), ("bad", bad)))) as path, Server(binary, "--config", str(path)) as server:
+        server.wait_ready(2)  # it never is with some
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                if server.complete("a", model="good")[0] == 200:
+                    break
+            time.sleep(0.2)
+        yield server
+
+
+def wrong_numbers(binary):
+    """Scales that are NaN or infinite, which are seen as weights are loaded, W8A8 and W8A16, in a model beside a sound one. Wanted: /ready and each request to it name the tensor and the number, the sound one is served, no process ends"""
+    fell, tried = [], 0
+    for scheme in ("W8A8", "W8A16"):
+        for number, said in (("nan", "is NaN"), ("inf", "is +Inf"), ("-inf", "is -Inf")):
+            with of(binary, scheme)(tensors=change(SCALES, data=first(BF16[number]))) as bad, beside(binary, bad) as server:
+                tried += 1
+                before = {r: server.children(r) for r in ROLES}
+                found = [server.complete("a b c", model=m) for m in ("bad", "good", "bad")]
+                ready = server.request("GET", "/ready")
+                texts = [ready[1].decode(), message(found[0][1]), message(found[2][1])]
+                named = all("down_proj.weight_scale" in t and said in t for t in texts)
+                if [s for s, _ in found] != [503, 200, 503] or not named or before != {r: server.children(r) for r in ROLES}:
+                    fell.append(f"{scheme} {number}: {[s for s, _ in found]}, /ready {ready[0]} {texts}")
+    return not fell, "; ".join(fell) or f"{tried} named, the other model served"
+
+
+def huge_scales(binary):
+    """Scales that are the largest bfloat16, so that what is computed is not finite, in a model beside a sound one. Wanted: the error of a request to it says so; the sound one is served, no process ends"""
+    with of(binary, "W8A8")(tensors=change(SCALES, data=lambda d: BF16["largest"] * (len(d) // 2))) as bad:
+        with beside(binary, bad) as server:
+            before = {r: server.children(r) for r in ROLES}
+            found = []
+            for fields in ({}, {"logprobs": 5}, {"echo": True, "logprobs": 1}, {"max_tokens": 20, "temperature": 1}, {"guided_regex": "(yes|no)"}):
+                status, body = server.complete("a b c", model="bad", **fields)
+                found.append((status, "finite" in json.dumps(body) or "NaN" in json.dumps(body)))
+                if server.complete("a b c", model="good")[0] != 200:
+                    return False, f"the sound model is refused after {found}"
+            same = before == {r: server.children(r) for r in before}
+            return same and all(s >= 400 and said for s, said in found), f"{found}; the same processes: {same}"
+
+
+WORK = {
+    "a token": {"prompt": words(1, 300), "max_tokens": 1, "temperature": 0, "logprobs": 5},
+    "tokens": {"prompt": words(2, 60), "max_tokens": 40, "temperature": 0.8, "seed": 5, "ignore_eos": True, "logprobs": 2},
+    "echo": {"prompt": words(3, 500), "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 3},
+}
+
+
+def strike_int8(binary):
+    """The demo model in bf16, W8A8 and W8A16 on one device, loaded in turn; SIGKILL, SEGV, ABRT, QUIT to the executor and the scheduler while 12 clients ask all three. Wanted: each answer equals the one before to the last digit, none is refused, and the three differ"""
+    paths = {"bf16": DEMO, "w8a8": written(binary, "W8A8"), "w8a16": written(binary, "W8A16")}
+    text = "models:\n" + "".join(f"- {{name: {n}, path: {p}, keep: on-demand}}\n" for n, p in paths.items())
+    with listed(text) as path, Server(binary, "--config", str(path)) as server:
+        if not server.wait_ready(60):
+            return False, "the server did not start"
+
+        def ask(model, name):
+            return server.request("POST", "/v1/completions", {"model": model, **WORK[name]}, 120)
+
+        asked = [(m, n) for m in paths for n in WORK]
+        right = {a: told(ask(*a)[1]) for a in asked}
+        apart = len({right[m, "a token"].replace(m.encode(), b"") for m in paths})
+        going, answered, wrong = True, [0] * 12, []
+
+        def run(number):
+            turn = number
+            while going:
+                a = asked[turn % len(asked)]
+                turn += 1
+                try:
+                    status, raw = ask(*a)
+                except OSError as error:
+                    status, raw = 0, str(error).encode()
+                if status == 200 and told(raw) == right[a]:
+                    answered[number] += 1
+                else:
+                    wrong.append(f"{a}: {status} {raw[:160]!r}")
+
+        threads = [threading.Thread(target=run, args=(n,)) for n in range(12)]
+        for t in threads:
+            t.start()
+        ready = True
+        for role in ("executor", "scheduler"):
+            for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGQUIT):
+                before, end = list(answered), time.monotonic() + 45
+                while any(now < then + 2 for now, then in zip(answered, before)) and time.monotonic() < end:
+                    time.sleep(0.05)
+                os.kill(server.children(role)[0], number)
+                ready = ready and server.wait_ready(45)
+        time.sleep(2)
+        going = False
+        for t in threads:
+            t.join(130)
+        jobs = open_jobs(server)
+        held = ready and not wrong and apart == 3 and min(answered) > 0 and jobs == 0
+        return held, f"{sum(answered)} answers to the last digit, {len(wrong)} not {wrong[:1]}; {apart} of 3 models differ; {jobs:.0f} jobs left"
+
+
+ATTACKS = [lying_int8, lying_packed, wrong_numbers, huge_scales, strike_int8]
