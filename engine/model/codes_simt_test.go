@@ -61,11 +61,10 @@ func TestFP8GPUKernels(t *testing.T) {
 	}
 }
 
-// TestInt8GPUKernels does so for int8, of weights alone too. GPUs take no LM head in codes.
+// TestInt8GPUKernels does so for int8, of weights alone too.
 func TestInt8GPUKernels(t *testing.T) {
-	models := []string{"llama3-int8", "qwen2-int8"}
-	t.Run("activations too", func(t *testing.T) { codesOnGPU(t, cuda.NoFP8, models, false, "golden.json") })
-	t.Run("weights", func(t *testing.T) { codesOnGPU(t, cuda.NoFP8, models, true, "weights_only.json") })
+	t.Run("activations too", func(t *testing.T) { codesOnGPU(t, cuda.NoFP8, int8Models, false, "golden.json") })
+	t.Run("weights", func(t *testing.T) { codesOnGPU(t, cuda.NoFP8, int8Models, true, "weights_only.json") })
 }
 
 // TestInt8GPUSameBits: on a simulated GPU, too, the bits of an answer depend on its prompt alone.
