@@ -2,7 +2,6 @@ package kvcache
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -82,7 +81,7 @@ func BenchmarkLongPrompt(b *testing.B) {
 				s.report(b)
 			}
 			if used := x.Used(); used < x.Blocks()-blockTokens {
-				b.Error(fmt.Sprintf("%d of %d pages are used", used, x.Blocks()))
+				b.Errorf("%d of %d pages are used", used, x.Blocks())
 			}
 		})
 	}
