@@ -78,12 +78,7 @@ func (t *host) find(h *Hash) Page {
 
 // forget takes a page out of byHash.
 func (t *host) forget(p Page) {
-	hash := t.byHash.of(&t.pages[p].hash)
-	at, i := t.byHash.next(hash, t.byHash.home(hash))
-	for at != uint32(p) {
-		at, i = t.byHash.next(hash, i+1)
-	}
-	t.byHash.remove(i)
+	t.byHash.drop(t.byHash.of(&t.pages[p].hash), uint32(p))
 }
 
 // save finds a page for a block that the device evicts, at the expense of the oldest leaf if there is

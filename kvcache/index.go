@@ -154,12 +154,7 @@ func (x *Index) find(h *Hash) Page {
 
 // forget takes a page out of byHash.
 func (x *Index) forget(p Page) {
-	hash := x.byHash.of(&x.pages[p].hash)
-	at, i := x.byHash.next(hash, x.byHash.home(hash))
-	for at != uint32(p) {
-		at, i = x.byHash.next(hash, i+1)
-	}
-	x.byHash.remove(i)
+	x.byHash.drop(x.byHash.of(&x.pages[p].hash), uint32(p))
 }
 
 // Blocks is the number of pages.

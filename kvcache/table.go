@@ -62,6 +62,15 @@ func (t *table) put(hash uint32, at int) {
 	t.count++
 }
 
+// drop takes out the thing of this hash whose place it is, which is there.
+func (t *table) drop(hash uint32, place uint32) {
+	at, i := t.next(hash, t.home(hash))
+	for at != place {
+		at, i = t.next(hash, i+1)
+	}
+	t.remove(i)
+}
+
 // remove empties a slot, and moves those up that were put behind it for want of it.
 func (t *table) remove(i int) {
 	last := len(t.slots) - 1

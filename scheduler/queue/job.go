@@ -49,7 +49,7 @@ type turn = rotation.Entry[Flow, *Job]
 // Sequence is what only a job of tokens has: what it reads, has generated and finds in the cache. A job of tensors
 // has an empty one.
 type Sequence struct {
-	Prompt  []engine.TokenID // never changed
+	Prompt  []engine.TokenID // never written to; an open job goes on with a longer one
 	Added   []engine.TokenID // generated tokens
 	Whole   bool             // the pass that answers first computes all of the prompt: each position is asked for
 	Known   int              // with Whole: leading tokens of which it is known what they are asked for
