@@ -36,6 +36,25 @@ func TestEvictionAdapts(t *testing.T) {
 	}
 }
 
+// TestUsersWithFewRequests lets users be replaced again and again after four requests each, more than there is
+// room for: a new user's profile must have the room of those who are gone from its first request on, as under LRU.
+func TestUsersWithFewRequests(t *testing.T) {
+	const users, perUser = 6, 4
+	for _, blocks := range []int{108, 165, 220} {
+		rates := map[Eviction]float64{}
+		for _, e := range []Eviction{EvictReuse, EvictLRU} {
+			rng := rand.New(rand.NewPCG(1, 1))
+			rates[e] = hitRate(newIndex(t, blocks, e), 100*users*perUser, 0, func(i int) uint16 {
+				return uint16(i/(users*perUser)*users + rng.IntN(users))
+			})
+		}
+		t.Logf("hit rate with %d blocks: reuse %.1f %%, lru %.1f %%", blocks, rates[EvictReuse], rates[EvictLRU])
+		if rates[EvictReuse] < rates[EvictLRU]-0.5 {
+			t.Errorf("hit rate with %d blocks %.1f %%, LRU %.1f %%", blocks, rates[EvictReuse], rates[EvictLRU])
+		}
+	}
+}
+
 // TestCyclesLargerThanTheCache has users in turn, more than there is room for: LRU drops each just
 // before its turn, and keeps none.
 func TestCyclesLargerThanTheCache(t *testing.T) {

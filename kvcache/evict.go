@@ -12,7 +12,9 @@ const (
 	// used longer ago than itself (as LIRS compares recencies, Jiang and Zhang, SIGMETRICS 2002), so
 	// prefixes that come in turn, more than there is room for, do not flush each other. How many pages
 	// may be protected follows from which blocks come again after they were turned away or evicted (as in
-	// ARC, Megiddo and Modha, FAST 2003): none at first, nor where new users replace those who are gone.
+	// ARC, Megiddo and Modha, FAST 2003): none at first, nor where new users replace those who are gone. While
+	// most blocks that were new have come again, as those of users do, and not those of a flood, what is new
+	// takes the place of whatever was last used longest ago.
 	//
 	// Under both policies blocks that lowest sequences alone have stored or read go first and are not kept in host
 	// memory. Such a sequence takes the place of those, then of blocks on probation, and of protected ones only for
@@ -39,6 +41,8 @@ const (
 	towardsProtected = 4
 	// ghostsPerBlock is how many evicted blocks are remembered for each page.
 	ghostsPerBlock = 4
+	// strangersPerBlock is how many new blocks are counted for each page before those of long ago weigh less.
+	strangersPerBlock = 8
 	// spareChances bounds how many wanted blocks one Acquire moves to the front in its search for
 	// an unwanted one.
 	spareChances = 16
@@ -78,7 +82,9 @@ func (x *Index) adapt(missing []Hash) {
 	}
 	n := x.cfg.NumBlocks
 	for _, h := range missing {
-		switch g, seen := x.ghosts.seen(h); {
+		g, seen := x.ghosts.seen(h)
+		x.strangers.came(seen, g.reused, n)
+		switch {
 		case !seen, g.reused && x.ghosts.age(h) > n: // gone for long, as users between two sessions are
 		case g.reused:
 			x.newcomers -= towardsProtected
@@ -92,6 +98,27 @@ func (x *Index) adapt(missing []Hash) {
 	x.shrinkProtected()
 }
 
+// strangers counts blocks that no sequence was known to have come with, and those of them that came a second time. The
+// counts are halved now and then, so that they are of the new blocks of the last few turns of the cache.
+type strangers struct{ first, second int }
+
+// came counts a block in a cache of so many pages: whether it has come before, and more than once.
+func (s *strangers) came(before, often bool, pages int) {
+	switch {
+	case !before:
+		s.first++
+	case !often:
+		s.second++
+	}
+	if s.first > strangersPerBlock*pages {
+		s.first /= 2
+		s.second /= 2
+	}
+}
+
+// comeAgain says whether most of them come again.
+func (s *strangers) comeAgain() bool { return 2*s.second > s.first }
+
 // promote protects a pinned page that a second sequence reads; under EvictLRU it makes it like all others. What a lowest
 // sequence reads stays what it is.
 func (x *Index) promote(p Page, by *Lease) {
@@ -99,10 +126,12 @@ func (x *Index) promote(p Page, by *Lease) {
 		return
 	}
 	pg, to := &x.pages[p], protected
-	pg.reused = true
 	if x.cfg.Eviction == EvictLRU {
 		to = probation
+	} else {
+		x.strangers.came(true, pg.reused, x.cfg.NumBlocks)
 	}
+	pg.reused = true
 	if pg.segment < to {
 		x.segments.count[pg.segment]--
 		pg.segment = to
@@ -146,6 +175,11 @@ func (t *taker) done() Moves {
 // try takes a page for block i of the chain, if room and policy allow.
 func (t *taker) try(i int) (Page, bool) {
 	x := t.index
+	if t.outdated(i) {
+		if p, ok := t.fromSegment(protected, true); ok {
+			return p, ok
+		}
+	}
 	if p, ok := t.newcomer(); ok || x.cfg.Eviction == EvictLRU || t.request.Lowest {
 		return p, ok
 	}
@@ -156,6 +190,20 @@ func (t *taker) try(i int) (Page, bool) {
 		return p, ok
 	}
 	return t.any() // wanted against wanted: the one that comes first has just been chosen
+}
+
+// outdated says whether block i is new, such blocks come again, and the oldest protected block was last used
+// longer ago than the oldest on probation.
+func (t *taker) outdated(i int) bool {
+	x := t.index
+	if len(x.free) > 0 || !x.strangers.comeAgain() || t.request.Lowest || x.segments.tail[lowest] != none {
+		return false
+	}
+	if _, seen := x.ghosts.seen(t.request.Chain[i]); seen {
+		return false
+	}
+	p := x.segments.tail[probation]
+	return p == none || x.outdates(x.pages[p].used)
 }
 
 // newcomer takes a page that is free, of lowest sequences or on probation.

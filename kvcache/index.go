@@ -62,7 +62,7 @@ type page struct {
 	pins       int32  // leases that hold this resident page
 	state      pageState
 	segment    segment // of a resident page
-	reused     bool    // a second sequence has read it, here or before it was evicted
+	reused     bool    // a second sequence has come with it, here or before it was evicted
 	partial    bool    // a resident page that holds part of a block: found by its family alone
 
 	before Hash             // of a page of a family: what comes before its tokens
@@ -79,6 +79,7 @@ type Index struct {
 	room      []Page // see leading
 	segments  segments
 	ghosts    ghosts
+	strangers strangers
 	host      *host  // nil without a second tier
 	clock     uint64 // counts the blocks that were asked for
 	unpinned  int    // resident pages that no lease holds
@@ -113,6 +114,7 @@ func (x *Index) Reset() {
 	x.families, x.partial = newFamilies(n), 0
 	x.segments = newSegments()
 	x.ghosts = newGhosts(ghostsPerBlock * n)
+	x.strangers = strangers{}
 	x.unpinned = 0
 	if x.cfg.HostBlocks > 0 {
 		x.host = newHost(x.cfg.HostBlocks)
@@ -184,7 +186,7 @@ func (x *Index) insert(p Page, h Hash, parent Page, by *Lease) {
 		s = x.admit(g, seen, parent)
 	}
 	x.occupy(p, parent, s)
-	x.pages[p].hash, x.pages[p].reused = h, g.reused
+	x.pages[p].hash, x.pages[p].reused = h, seen
 	x.byHash.put(x.byHash.of(&h), int(p))
 }
 

@@ -138,8 +138,8 @@ func (x *Index) fill(l *Lease, take *taker) {
 		l.fill++
 	}
 	for i := want - 1; i >= l.fill && !l.lowest; i-- {
-		g, _ := x.ghosts.seen(l.chain[i])
-		x.ghosts.add(l.chain[i], x.clock, g.reused)
+		_, seen := x.ghosts.seen(l.chain[i])
+		x.ghosts.add(l.chain[i], x.clock, seen)
 	}
 	if l.fill == len(l.chain) && x.tail(l) != nil {
 		if p, ok := take.newcomer(); ok {
