@@ -17,35 +17,39 @@ from files import DEMO
 from models import listed
 from server import ROLES, Server, message
 
-WRITTEN = {}  # the directories of the demo model in int8, by scheme, each made once
+WRITTEN = {}  # the directories of the demo model in int8, by the flags of `model quantize`, each made once
 ROOM = tempfile.TemporaryDirectory(prefix="attack-int8-")
 
 
-def written(binary, scheme):
+def written(binary, scheme, *flags):
     """The demo model as `model quantize` writes it."""
-    if scheme not in WRITTEN:
-        to = os.path.join(ROOM.name, scheme)
-        subprocess.run([binary, "model", "quantize", str(DEMO), "--out", to, "--scheme", scheme], check=True, capture_output=True)
+    made = (scheme, *flags)
+    if made not in WRITTEN:
+        to = os.path.join(ROOM.name, "".join(made))
+        subprocess.run([binary, "model", "quantize", str(DEMO), "--out", to, "--scheme", *made], check=True, capture_output=True)
         for f in DEMO.iterdir():
             if not os.path.exists(os.path.join(to, f.name)):
                 shutil.copy(f, to)
-        WRITTEN[scheme] = to
-    return WRITTEN[scheme]
+        WRITTEN[made] = to
+    return WRITTEN[made]
 
 
-def of(binary, scheme):
+def of(binary, *flags):
     """What refused makes checkpoints with: a copy in which files have other contents."""
-    weights = max(pathlib.Path(written(binary, scheme)).glob("*.safetensors"), key=os.path.getsize).name
+    weights = max(pathlib.Path(written(binary, *flags)).glob("*.safetensors"), key=os.path.getsize).name
 
     @contextlib.contextmanager
-    def made(config=None, tensors=None, whole=None):
+    def made(config=None, tensors=None, whole=None, tied=None):
         with tempfile.TemporaryDirectory(prefix="attack-") as directory:
-            shutil.copytree(written(binary, scheme), directory, dirs_exist_ok=True)
+            shutil.copytree(written(binary, *flags), directory, dirs_exist_ok=True)
             path = pathlib.Path(directory, weights)
-            if config:
+            if config or tied is not None:
                 file = pathlib.Path(directory, "config.json")
                 content = json.loads(file.read_text())
-                config(content["quantization_config"])
+                if config:
+                    config(content["quantization_config"])
+                if tied is not None:
+                    content["tie_word_embeddings"] = tied
                 file.write_text(json.dumps(content))
             if tensors:
                 header, body = opened(path.read_bytes())
@@ -173,6 +177,31 @@ def lying_packed(binary):
     return refused(binary, of(binary, "W8A16"), cases, [])
 
 
+def lying_head(binary):
+    """The same with the LM head in int8, W8A8: its scales or codes missing, too few or of another type, a head that is tied, ignored, or of two groups. Wanted: the same"""
+    head, scales = "lm_head.weight", "lm_head.weight_scale"
+
+    def two_groups(config):
+        floats = {"num_bits": 8, "type": "float", "symmetric": True}
+        config["config_groups"]["group_0"]["targets"] = ["Linear"]
+        config["config_groups"]["group_1"] = {"targets": ["lm_head"], "weights": {**floats, "strategy": "channel", "dynamic": False}, "input_activations": {**floats, "strategy": "token", "dynamic": True}}
+
+    cases = {
+        "no scales": ({"tensors": lambda p: p.pop(scales)}, scales),
+        "no head": ({"tensors": lambda p: (p.pop(head), p.pop(scales))}, head),
+        "a scale too few": ({"tensors": change(scales, data=lambda d: d[:-2], shape=lambda s: [s[0] - 1, 1])}, scales),
+        "scales as integers": ({"tensors": change(scales, dtype="I16")}, scales),
+        "codes as F8": ({"tensors": change(head, dtype="F8_E4M3")}, head),
+        "codes as BF16": ({"tensors": change(head, dtype="BF16", data=lambda d: d + d)}, head),
+        "a row of codes less": ({"tensors": lambda p: change(head, data=lambda d: d[: -p[head]["shape"][1]], shape=lambda s: [s[0] - 1, s[1]])(p)}, head),
+        "codes turned": ({"tensors": change(head, shape=lambda s: s[::-1])}, head),
+        "tied to embeddings": ({"tied": True}, "lm_head|tie_word_embeddings"),
+        "ignored, and in codes": ({"config": lambda c: c["ignore"].append("lm_head")}, "lm_head"),
+        "of a group of floats": ({"config": two_groups}, "quantization_config|lm_head"),
+    }
+    return refused(binary, of(binary, "W8A8", "--lm-head"), cases, [])
+
+
 @contextlib.contextmanager
 def beside(binary, bad):
     """A server of the demo model and of a bad one, good and bad, once the good one is served."""
@@ -187,19 +216,19 @@ def beside(binary, bad):
 
 
 def wrong_numbers(binary):
-    """Scales that are NaN or infinite, which are seen as weights are loaded, W8A8 and W8A16, in a model beside a sound one. Wanted: /ready and each request to it name the tensor and the number, the sound one is served, no process ends"""
+    """Scales that are NaN or infinite, which are seen as weights are loaded, W8A8, with the LM head and without, and W8A16, in a model beside a sound one. Wanted: /ready and each request to it name the tensor and the number, the sound one is served, no process ends"""
     fell, tried = [], 0
-    for scheme in ("W8A8", "W8A16"):
+    for flags, scales in ((("W8A8",), SCALES), (("W8A8", "--lm-head"), "lm_head.weight_scale"), (("W8A16",), SCALES)):
         for number, said in (("nan", "is NaN"), ("inf", "is +Inf"), ("-inf", "is -Inf")):
-            with of(binary, scheme)(tensors=change(SCALES, data=first(BF16[number]))) as bad, beside(binary, bad) as server:
+            with of(binary, *flags)(tensors=change(scales, data=first(BF16[number]))) as bad, beside(binary, bad) as server:
                 tried += 1
                 before = {r: server.children(r) for r in ROLES}
                 found = [server.complete("a b c", model=m) for m in ("bad", "good", "bad")]
                 ready = server.request("GET", "/ready")
                 texts = [ready[1].decode(), message(found[0][1]), message(found[2][1])]
-                named = all("down_proj.weight_scale" in t and said in t for t in texts)
+                named = all(scales in t and said in t for t in texts)
                 if [s for s, _ in found] != [503, 200, 503] or not named or before != {r: server.children(r) for r in ROLES}:
-                    fell.append(f"{scheme} {number}: {[s for s, _ in found]}, /ready {ready[0]} {texts}")
+                    fell.append(f"{' '.join(flags)} {number}: {[s for s, _ in found]}, /ready {ready[0]} {texts}")
     return not fell, "; ".join(fell) or f"{tried} named, the other model served"
 
 
@@ -275,4 +304,4 @@ def strike_int8(binary):
         return held, f"{sum(answered)} answers to the last digit, {len(wrong)} not {wrong[:1]}; {apart} of 3 models differ; {jobs:.0f} jobs left"
 
 
-ATTACKS = [lying_int8, lying_packed, wrong_numbers, huge_scales, strike_int8]
+ATTACKS = [lying_int8, lying_packed, lying_head, wrong_numbers, huge_scales, strike_int8]
