@@ -65,16 +65,7 @@ func runBatches(s settings.Settings, name string, log *zap.Logger) error {
 		defer group.Wait()
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
-		group.Go(func() { // ends with ctx
-			for {
-				select {
-				case <-s.Reload:
-					resetModels(s, l.frontend, log)
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
+		group.Go(func() { s.OnReload(ctx, func() { resetModels(s, l.frontend, log) }) }) // ends with ctx
 		return errors.Join(serveSocket(ctx, kept.Handler(), batchSocket(cfg), func() {}), kept.Close())
 	})
 }

@@ -92,14 +92,7 @@ func followModels(ctx context.Context, s settings.Settings, opened <-chan device
 	case <-ctx.Done():
 		return
 	}
-	for {
-		select {
-		case <-s.Reload:
-			changeModels(ctx, s, runner, changes, log)
-		case <-ctx.Done():
-			return
-		}
-	}
+	s.OnReload(ctx, func() { changeModels(ctx, s, runner, changes, log) })
 }
 
 // changeModels reads the configuration anew and has the executor's loop set its models; a mistake leaves all as it

@@ -123,16 +123,7 @@ func serveFrontend(ctx context.Context, s settings.Settings, f *frontend.Fronten
 		unfollow(pool.Run(following))
 		stop()
 	})
-	group.Go(func() { // ends with ctx
-		for {
-			select {
-			case <-s.Reload:
-				resetModels(s, f, log)
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	group.Go(func() { s.OnReload(ctx, func() { resetModels(s, f, log) }) }) // ends with ctx
 	err := f.Serve(ctx, listener)
 	stop()
 	unfollow(nil)

@@ -87,16 +87,7 @@ func runVideo(s settings.Settings, name string, log *zap.Logger) error {
 		defer group.Wait()
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
-		group.Go(func() { // ends with ctx
-			for {
-				select {
-				case <-s.Reload:
-					resetStreams(s, streams, log)
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
+		group.Go(func() { s.OnReload(ctx, func() { resetStreams(s, streams, log) }) }) // ends with ctx
 		return serveStreams(ctx, streams, videoPath(cfg))
 	})
 }

@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"syscall"
@@ -23,6 +24,18 @@ type Settings struct {
 	*config.Config
 	Reload <-chan os.Signal               // tells when they are to be read anew
 	reread func() (*config.Config, error) // reads and checks all sources anew
+}
+
+// OnReload calls reload each time that the settings are to be read anew, until ctx ends.
+func (s Settings) OnReload(ctx context.Context, reload func()) {
+	for {
+		select {
+		case <-s.Reload:
+			reload()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // AddTo gives a command the flags, the help and the completion of the parameters of roles.
