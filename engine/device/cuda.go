@@ -12,6 +12,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/collective"
 	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
 	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
 )
@@ -64,7 +65,7 @@ func openGPUs(gpus []int, open func(n int) (cuda.Device, error), nccl string) (k
 		}
 	}
 	join := func([]kernels.Rank) (tensorparallel.Collective, error) {
-		return cuda.NewCollective(devices, gpus, nccl)
+		return collective.Join(devices, gpus, nccl)
 	}
 	b, err := openRanks(opens, join, kernels.BF16)
 	if err != nil {

@@ -39,7 +39,8 @@ var arrows = map[string][]string{
 	"kernels/cpu/networks":         {"kernels"},
 	"kernels/cpu/onednn":           {},
 	"kernels/cpu/raw":              {},
-	"kernels/cuda":                 {"kernels", "kernels/cuda/convolutions", "kernels/cuda/nccl", "kernels/cuda/networks"},
+	"kernels/cuda":                 {"kernels", "kernels/cuda/convolutions", "kernels/cuda/networks"},
+	"kernels/cuda/collective":      {"kernels", "kernels/cuda", "kernels/cuda/nccl"},
 	"kernels/cuda/convolutions":    {"kernels/cuda/cudnn"},
 	"kernels/cuda/cublas":          {},
 	"kernels/cuda/cudnn":           {},
@@ -102,7 +103,7 @@ var arrows = map[string][]string{
 	"engine/inspect": {"engine/encoder", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/ops", "engine/dnn/specialize", "internal/mapped", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
 	"engine/device": {
 		"engine/dnn", "engine/executor", "engine/host", "engine/model", "engine/weights", "engine/wire", "internal/nvml",
-		"kernels", "kernels/cpu", "kernels/cuda", "kernels/cuda/driver", "kernels/tensorparallel",
+		"kernels", "kernels/cpu", "kernels/cuda", "kernels/cuda/collective", "kernels/cuda/driver", "kernels/tensorparallel",
 	},
 
 	// edge

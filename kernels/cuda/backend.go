@@ -132,8 +132,11 @@ func (b *Backend) CopyKV(dst, src kernels.KVBlock, bytes int64) {
 	b.device.Copy(to.at+Ptr(dst.Off), from.at+Ptr(src.Off), bytes)
 }
 
+// Address is where a buffer of a Backend begins in device memory, for what works on it beside the Backend.
+func Address(buf kernels.Buffer) Ptr { return buf.(*buffer).at }
+
 // at is the address of a matrix's first element.
-func at(m kernels.Mat) Ptr { return m.Buf.(*buffer).at + Ptr(m.Off) }
+func at(m kernels.Mat) Ptr { return Address(m.Buf) + Ptr(m.Off) }
 
 // scratch is device memory that grows to the largest use and is handed out anew by each operation.
 type scratch struct {

@@ -128,6 +128,3 @@ func (r Random) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, err
 
 // NewTable makes an embedding or LM head.
 func (r Random) NewTable(t kernels.HostTensor) (kernels.Table, error) { return r.tableOf(t, r.weights) }
-
-// Address is where a buffer of a Backend begins in device memory, for those who call its Device.
-func Address(buf kernels.Buffer) Ptr { return buf.(*buffer).at }

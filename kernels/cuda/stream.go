@@ -116,7 +116,9 @@ func fill(dst []byte, t kernels.HostTensor, from, to int) error {
 		return err
 	}
 	for i := range to - from {
-		binary.LittleEndian.PutUint16(dst[2*i:], roundBF16(hostFloat(t.Type, raw[i*size:])))
+		var value [1]float32
+		kernels.Expand(value[:], t.Type, raw[i*size:])
+		binary.LittleEndian.PutUint16(dst[2*i:], roundBF16(value[0]))
 	}
 	return nil
 }

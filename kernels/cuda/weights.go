@@ -27,31 +27,6 @@ func roundBF16(f float32) uint16 {
 	return uint16((u + 0x7fff + u>>16&1) >> 16)
 }
 
-// hostFloat reads one value of a checkpoint.
-func hostFloat(t kernels.DType, data []byte) float32 {
-	switch t {
-	case kernels.F32:
-		return math.Float32frombits(binary.LittleEndian.Uint32(data))
-	case kernels.BF16:
-		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(data)) << 16)
-	default:
-		return fromHalf(binary.LittleEndian.Uint16(data))
-	}
-}
-
-// fromHalf converts IEEE binary16.
-func fromHalf(h uint16) float32 {
-	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10&0x1f), uint32(h&0x3ff)
-	switch exponent {
-	case 0: // zero and subnormals: fraction * 2^-24
-		f := float32(fraction) / (1 << 24)
-		return math.Float32frombits(math.Float32bits(f) | sign)
-	case 0x1f:
-		return math.Float32frombits(sign | 0x7f800000 | fraction<<13)
-	}
-	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
-}
-
 // table is a matrix that logits are products with: of bfloat16, or of int8.
 type table struct{ *linear }
 

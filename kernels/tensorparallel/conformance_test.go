@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/kernels/cpu/cputest"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
+	"github.com/prefillonly/prefillonly/kernels/cuda/collective"
 	"github.com/prefillonly/prefillonly/kernels/cuda/nccl/nccltest"
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
@@ -97,7 +98,7 @@ func simulatedGPUs(t *testing.T, n int, o tensorparallel.Options) kerneltest.Ope
 			}
 		}
 		b, err := tensorparallel.New(all, func([]kernels.Rank) (tensorparallel.Collective, error) {
-			return cuda.NewCollective(devices, numbers, library)
+			return collective.Join(devices, numbers, library)
 		}, o)
 		if err != nil {
 			t.Fatal(err)
