@@ -5,28 +5,30 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ir"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	k "github.com/prefillonly/prefillonly/kernels"
 )
 
 // emitter writes an element-wise node, given the registers of its inputs, of which one that is not given is -1.
-type emitter func(c *code, n *graph.Node, in []int) int
+type emitter func(c *program.Builder, n *graph.Node, in []int) int
 
 // elementLowerings are those of nodes that compute each element by itself.
-func elementLowerings() map[string]func(t *translator, n *graph.Node) *Value {
-	table := map[string]func(t *translator, n *graph.Node) *Value{
-		"Identity":           func(t *translator, n *graph.Node) *Value { return t.value(n.In[0]) },
+func elementLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value {
+	table := map[string]func(t *translator, n *graph.Node) *ir.Value{
+		"Identity":           func(t *translator, n *graph.Node) *ir.Value { return t.value(n.In[0]) },
 		"Dropout":            dropout,
 		"Cast":               cast,
 		"CastLike":           cast,
 		"BatchNormalization": batchNormalization,
 	}
 	for op, emit := range emitters {
-		table[op] = func(t *translator, n *graph.Node) *Value {
-			in := make([]*Value, len(n.In))
+		table[op] = func(t *translator, n *graph.Node) *ir.Value {
+			in := make([]*ir.Value, len(n.In))
 			for i, v := range n.In {
 				in[i] = t.value(v)
 			}
-			return t.element(n.Out[0].Shape, in, func(c *code, in []int) int { return emit(c, n, in) })
+			return t.element(n.Out[0].Shape, in, func(c *program.Builder, in []int) int { return emit(c, n, in) })
 		}
 	}
 	return table
@@ -35,76 +37,78 @@ func elementLowerings() map[string]func(t *translator, n *graph.Node) *Value {
 var emitters = map[string]emitter{
 	"Add": two(k.Add), "Sub": two(k.Sub), "Mul": two(k.Mul), "Div": two(k.Div), "Pow": two(k.Pow),
 	"Equal": two(k.Equal), "Less": two(k.Less), "LessOrEqual": two(k.LessEqual),
-	"Greater":        func(c *code, n *graph.Node, in []int) int { return c.op(k.Less, in[1], in[0]) },
-	"GreaterOrEqual": func(c *code, n *graph.Node, in []int) int { return c.op(k.LessEqual, in[1], in[0]) },
+	"Greater":        func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Less, in[1], in[0]) },
+	"GreaterOrEqual": func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.LessEqual, in[1], in[0]) },
 	"And":            two(k.Mul), "Or": two(k.Max),
-	"Xor": func(c *code, n *graph.Node, in []int) int { return c.op(k.Abs, c.op(k.Sub, in[0], in[1])) },
-	"Not": func(c *code, n *graph.Node, in []int) int { return c.op(k.Equal, in[0], c.constant(0)) },
+	"Xor": func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Abs, c.Op(k.Sub, in[0], in[1])) },
+	"Not": func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Equal, in[0], c.Constant(0)) },
 	"Neg": one(k.Neg), "Abs": one(k.Abs), "Sqrt": one(k.Sqrt), "Exp": one(k.Exp), "Log": one(k.Log), "Sin": one(k.Sin),
 	"Cos": one(k.Cos), "Tanh": one(k.Tanh), "Sigmoid": one(k.Sigmoid), "Erf": one(k.Erf), "Floor": one(k.Floor),
 	"Ceil": one(k.Ceil), "Round": one(k.Round),
-	"Tan":        func(c *code, n *graph.Node, in []int) int { return c.op(k.Div, c.op(k.Sin, in[0]), c.op(k.Cos, in[0])) },
-	"Reciprocal": func(c *code, n *graph.Node, in []int) int { return c.op(k.Div, c.constant(1), in[0]) },
-	"Where":      func(c *code, n *graph.Node, in []int) int { return c.op(k.Select, in...) },
+	"Tan": func(c *program.Builder, n *graph.Node, in []int) int {
+		return c.Op(k.Div, c.Op(k.Sin, in[0]), c.Op(k.Cos, in[0]))
+	},
+	"Reciprocal": func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Div, c.Constant(1), in[0]) },
+	"Where":      func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Select, in...) },
 	"Min":        many(k.Min), "Max": many(k.Max), "Sum": many(k.Add),
-	"Mean": func(c *code, n *graph.Node, in []int) int {
-		return c.op(k.Div, many(k.Add)(c, n, in), c.constant(float64(len(in))))
+	"Mean": func(c *program.Builder, n *graph.Node, in []int) int {
+		return c.Op(k.Div, many(k.Add)(c, n, in), c.Constant(float64(len(in))))
 	},
-	"IsNaN": func(c *code, n *graph.Node, in []int) int {
-		return c.op(k.Equal, c.op(k.Equal, in[0], in[0]), c.constant(0))
+	"IsNaN": func(c *program.Builder, n *graph.Node, in []int) int {
+		return c.Op(k.Equal, c.Op(k.Equal, in[0], in[0]), c.Constant(0))
 	},
-	"Sign": func(c *code, n *graph.Node, in []int) int {
-		zero := c.constant(0)
-		return c.op(k.Sub, c.op(k.Less, zero, in[0]), c.op(k.Less, in[0], zero))
+	"Sign": func(c *program.Builder, n *graph.Node, in []int) int {
+		zero := c.Constant(0)
+		return c.Op(k.Sub, c.Op(k.Less, zero, in[0]), c.Op(k.Less, in[0], zero))
 	},
-	"Clip": func(c *code, n *graph.Node, in []int) int {
+	"Clip": func(c *program.Builder, n *graph.Node, in []int) int {
 		x := in[0]
 		if len(in) > 1 && in[1] >= 0 {
-			x = c.op(k.Max, x, in[1])
+			x = c.Op(k.Max, x, in[1])
 		}
 		if len(in) > 2 && in[2] >= 0 {
-			x = c.op(k.Min, x, in[2])
+			x = c.Op(k.Min, x, in[2])
 		}
 		return x
 	},
-	"Relu":      func(c *code, n *graph.Node, in []int) int { return c.op(k.Max, in[0], c.constant(0)) },
+	"Relu":      func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Max, in[0], c.Constant(0)) },
 	"LeakyRelu": leakyRelu,
-	"PRelu": func(c *code, n *graph.Node, in []int) int {
-		return c.op(k.Select, c.op(k.Less, in[0], c.constant(0)), c.op(k.Mul, in[0], in[1]), in[0])
+	"PRelu": func(c *program.Builder, n *graph.Node, in []int) int {
+		return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(0)), c.Op(k.Mul, in[0], in[1]), in[0])
 	},
-	"Elu": func(c *code, n *graph.Node, in []int) int {
-		return c.op(k.Select, c.op(k.Less, in[0], c.constant(0)), c.exponential(in[0], attr(n, "alpha", 1)), in[0])
+	"Elu": func(c *program.Builder, n *graph.Node, in []int) int {
+		return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(0)), exponential(c, in[0], attr(n, "alpha", 1)), in[0])
 	},
-	"Selu": func(c *code, n *graph.Node, in []int) int {
-		low := c.exponential(in[0], attr(n, "alpha", 1.67326319217681884765625))
-		x := c.op(k.Select, c.op(k.Less, c.constant(0), in[0]), in[0], low)
-		return c.op(k.Mul, x, c.constant(attr(n, "gamma", 1.05070102214813232421875)))
+	"Selu": func(c *program.Builder, n *graph.Node, in []int) int {
+		low := exponential(c, in[0], attr(n, "alpha", 1.67326319217681884765625))
+		x := c.Op(k.Select, c.Op(k.Less, c.Constant(0), in[0]), in[0], low)
+		return c.Op(k.Mul, x, c.Constant(attr(n, "gamma", 1.05070102214813232421875)))
 	},
-	"Celu": func(c *code, n *graph.Node, in []int) int {
-		alpha, zero := attr(n, "alpha", 1), c.constant(0)
-		low := c.exponential(c.op(k.Div, in[0], c.constant(alpha)), alpha)
-		return c.op(k.Add, c.op(k.Max, in[0], zero), c.op(k.Min, low, zero))
+	"Celu": func(c *program.Builder, n *graph.Node, in []int) int {
+		alpha, zero := attr(n, "alpha", 1), c.Constant(0)
+		low := exponential(c, c.Op(k.Div, in[0], c.Constant(alpha)), alpha)
+		return c.Op(k.Add, c.Op(k.Max, in[0], zero), c.Op(k.Min, low, zero))
 	},
-	"HardSigmoid": func(c *code, n *graph.Node, in []int) int {
-		return c.hardSigmoid(in[0], attr(n, "alpha", 0.2), attr(n, "beta", 0.5))
+	"HardSigmoid": func(c *program.Builder, n *graph.Node, in []int) int {
+		return hardSigmoid(c, in[0], attr(n, "alpha", 0.2), attr(n, "beta", 0.5))
 	},
-	"HardSwish": func(c *code, n *graph.Node, in []int) int {
-		return c.op(k.Mul, in[0], c.hardSigmoid(in[0], 1.0/6, 0.5))
+	"HardSwish": func(c *program.Builder, n *graph.Node, in []int) int {
+		return c.Op(k.Mul, in[0], hardSigmoid(c, in[0], 1.0/6, 0.5))
 	},
-	"Softplus": func(c *code, n *graph.Node, in []int) int { return c.softplus(in[0]) },
-	"Softsign": func(c *code, n *graph.Node, in []int) int {
-		return c.op(k.Div, in[0], c.op(k.Add, c.constant(1), c.op(k.Abs, in[0])))
+	"Softplus": func(c *program.Builder, n *graph.Node, in []int) int { return softplus(c, in[0]) },
+	"Softsign": func(c *program.Builder, n *graph.Node, in []int) int {
+		return c.Op(k.Div, in[0], c.Op(k.Add, c.Constant(1), c.Op(k.Abs, in[0])))
 	},
-	"Mish": func(c *code, n *graph.Node, in []int) int {
-		return c.op(k.Mul, in[0], c.op(k.Tanh, c.softplus(in[0])))
+	"Mish": func(c *program.Builder, n *graph.Node, in []int) int {
+		return c.Op(k.Mul, in[0], c.Op(k.Tanh, softplus(c, in[0])))
 	},
-	"ThresholdedRelu": func(c *code, n *graph.Node, in []int) int {
-		return c.op(k.Select, c.op(k.Less, c.constant(attr(n, "alpha", 1)), in[0]), in[0], c.constant(0))
+	"ThresholdedRelu": func(c *program.Builder, n *graph.Node, in []int) int {
+		return c.Op(k.Select, c.Op(k.Less, c.Constant(attr(n, "alpha", 1)), in[0]), in[0], c.Constant(0))
 	},
-	"Shrink": func(c *code, n *graph.Node, in []int) int {
-		bias, edge := c.constant(attr(n, "bias", 0)), attr(n, "lambd", 0.5)
-		high := c.op(k.Select, c.op(k.Less, c.constant(edge), in[0]), c.op(k.Sub, in[0], bias), c.constant(0))
-		return c.op(k.Select, c.op(k.Less, in[0], c.constant(-edge)), c.op(k.Add, in[0], bias), high)
+	"Shrink": func(c *program.Builder, n *graph.Node, in []int) int {
+		bias, edge := c.Constant(attr(n, "bias", 0)), attr(n, "lambd", 0.5)
+		high := c.Op(k.Select, c.Op(k.Less, c.Constant(edge), in[0]), c.Op(k.Sub, in[0], bias), c.Constant(0))
+		return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(-edge)), c.Op(k.Add, in[0], bias), high)
 	},
 	"Gelu": gelu,
 }
@@ -112,65 +116,65 @@ var emitters = map[string]emitter{
 func attr(n *graph.Node, name string, fallback float64) float64 { return graph.Attr(n, name, fallback) }
 
 func one(o k.ElementOp) emitter {
-	return func(c *code, n *graph.Node, in []int) int { return c.op(o, in[0]) }
+	return func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(o, in[0]) }
 }
 
 func two(o k.ElementOp) emitter {
-	return func(c *code, n *graph.Node, in []int) int { return c.op(o, in[0], in[1]) }
+	return func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(o, in[0], in[1]) }
 }
 
 // many applies an operation from left to right.
 func many(o k.ElementOp) emitter {
-	return func(c *code, n *graph.Node, in []int) int {
+	return func(c *program.Builder, n *graph.Node, in []int) int {
 		x := in[0]
 		for _, y := range in[1:] {
-			x = c.op(o, x, y)
+			x = c.Op(o, x, y)
 		}
 		return x
 	}
 }
 
-func leakyRelu(c *code, n *graph.Node, in []int) int {
+func leakyRelu(c *program.Builder, n *graph.Node, in []int) int {
 	alpha := attr(n, "alpha", 0.01)
-	low := c.op(k.Mul, in[0], c.constant(alpha))
+	low := c.Op(k.Mul, in[0], c.Constant(alpha))
 	if alpha >= 0 && alpha <= 1 {
-		return c.op(k.Max, in[0], low)
+		return c.Op(k.Max, in[0], low)
 	}
-	return c.op(k.Select, c.op(k.Less, in[0], c.constant(0)), low, in[0])
+	return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(0)), low, in[0])
 }
 
 // exponential is alpha * (exp(x) - 1).
-func (c *code) exponential(x int, alpha float64) int {
-	return c.op(k.Mul, c.op(k.Sub, c.op(k.Exp, x), c.constant(1)), c.constant(alpha))
+func exponential(c *program.Builder, x int, alpha float64) int {
+	return c.Op(k.Mul, c.Op(k.Sub, c.Op(k.Exp, x), c.Constant(1)), c.Constant(alpha))
 }
 
-func (c *code) hardSigmoid(x int, alpha, beta float64) int {
-	x = c.op(k.Add, c.op(k.Mul, x, c.constant(alpha)), c.constant(beta))
-	return c.op(k.Max, c.op(k.Min, x, c.constant(1)), c.constant(0))
+func hardSigmoid(c *program.Builder, x int, alpha, beta float64) int {
+	x = c.Op(k.Add, c.Op(k.Mul, x, c.Constant(alpha)), c.Constant(beta))
+	return c.Op(k.Max, c.Op(k.Min, x, c.Constant(1)), c.Constant(0))
 }
 
 // softplus is log(1 + exp(x)), by the smaller exponential.
-func (c *code) softplus(x int) int {
-	small := c.op(k.Exp, c.op(k.Neg, c.op(k.Abs, x)))
-	return c.op(k.Add, c.op(k.Max, x, c.constant(0)), c.op(k.Log, c.op(k.Add, small, c.constant(1))))
+func softplus(c *program.Builder, x int) int {
+	small := c.Op(k.Exp, c.Op(k.Neg, c.Op(k.Abs, x)))
+	return c.Op(k.Add, c.Op(k.Max, x, c.Constant(0)), c.Op(k.Log, c.Op(k.Add, small, c.Constant(1))))
 }
 
-func gelu(c *code, n *graph.Node, in []int) int {
+func gelu(c *program.Builder, n *graph.Node, in []int) int {
 	x := in[0]
 	var inner int
 	if graph.Attr(n, "approximate", "none") == "tanh" {
-		cube := c.op(k.Mul, c.op(k.Mul, x, x), x)
-		inner = c.op(k.Add, x, c.op(k.Mul, cube, c.constant(0.044715)))
-		inner = c.op(k.Tanh, c.op(k.Mul, inner, c.constant(math.Sqrt(2/math.Pi))))
+		cube := c.Op(k.Mul, c.Op(k.Mul, x, x), x)
+		inner = c.Op(k.Add, x, c.Op(k.Mul, cube, c.Constant(0.044715)))
+		inner = c.Op(k.Tanh, c.Op(k.Mul, inner, c.Constant(math.Sqrt(2/math.Pi))))
 	} else {
-		inner = c.op(k.Erf, c.op(k.Mul, x, c.constant(math.Sqrt2/2)))
+		inner = c.Op(k.Erf, c.Op(k.Mul, x, c.Constant(math.Sqrt2/2)))
 	}
-	half := c.op(k.Mul, x, c.constant(0.5))
-	return c.op(k.Mul, half, c.op(k.Add, inner, c.constant(1)))
+	half := c.Op(k.Mul, x, c.Constant(0.5))
+	return c.Op(k.Mul, half, c.Op(k.Add, inner, c.Constant(1)))
 }
 
 // dropout is the identity, but where it trains.
-func dropout(t *translator, n *graph.Node) *Value {
+func dropout(t *translator, n *graph.Node) *ir.Value {
 	if v := n.Input(2); v != nil && (v.Const == nil || v.Const.Ints()[0] != 0) {
 		return nil
 	}
@@ -178,7 +182,7 @@ func dropout(t *translator, n *graph.Node) *Value {
 }
 
 // cast is between types that are float32 on the device.
-func cast(t *translator, n *graph.Node) *Value {
+func cast(t *translator, n *graph.Node) *ir.Value {
 	v := t.value(n.In[0])
 	if v.Const != nil {
 		return nil
@@ -186,14 +190,14 @@ func cast(t *translator, n *graph.Node) *Value {
 	if v.Type == engine.Bool || n.Out[0].Type != engine.Bool {
 		return v
 	}
-	return t.element(v.Shape, []*Value{v}, func(c *code, in []int) int {
-		zero := c.constant(0)
-		return c.op(k.Equal, c.op(k.Equal, in[0], zero), zero)
+	return t.element(v.Shape, []*ir.Value{v}, func(c *program.Builder, in []int) int {
+		zero := c.Constant(0)
+		return c.Op(k.Equal, c.Op(k.Equal, in[0], zero), zero)
 	})
 }
 
 // batchNormalization is a product and a sum with constants of each channel.
-func batchNormalization(t *translator, n *graph.Node) *Value {
+func batchNormalization(t *translator, n *graph.Node) *ir.Value {
 	x := t.value(n.In[0])
 	if len(n.In) < 5 || len(x.Shape) < 2 || attrInt(n, "training_mode", 0) != 0 {
 		return nil
@@ -214,12 +218,12 @@ func batchNormalization(t *translator, n *graph.Node) *Value {
 }
 
 // affine is x times scale plus shift of its channel.
-func (t *translator) affine(x *Value, scale, shift []float64) *Value {
+func (t *translator) affine(x *ir.Value, scale, shift []float64) *ir.Value {
 	channels := onesBut(len(x.Shape), 1, len(scale))
-	in := []*Value{x, t.constant("scale", channels, scale)}
-	x = t.element(x.Shape, in, func(c *code, in []int) int { return c.op(k.Mul, in[0], in[1]) })
-	in = []*Value{x, t.constant("shift", channels, shift)}
-	return t.element(x.Shape, in, func(c *code, in []int) int { return c.op(k.Add, in[0], in[1]) })
+	in := []*ir.Value{x, t.constant("scale", channels, scale)}
+	x = t.element(x.Shape, in, func(c *program.Builder, in []int) int { return c.Op(k.Mul, in[0], in[1]) })
+	in = []*ir.Value{x, t.constant("shift", channels, shift)}
+	return t.element(x.Shape, in, func(c *program.Builder, in []int) int { return c.Op(k.Add, in[0], in[1]) })
 }
 
 // onesBut is a shape of so many dimensions, which are 1 but for one.

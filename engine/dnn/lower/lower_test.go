@@ -6,6 +6,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ir"
 	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops"
 )
@@ -79,7 +80,7 @@ func TestFused(t *testing.T) {
 			if i > 0 {
 				got += " "
 			}
-			got += fmt.Sprintf("%T", op.Kind)[len("*lower."):]
+			got += fmt.Sprintf("%T", op.Kind)[len("*ir."):]
 			if len(op.Out) > 1 {
 				got += fmt.Sprintf("(%d)", len(op.Out))
 			}
@@ -88,7 +89,7 @@ func TestFused(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 		for _, op := range lower.Graph(g, false).Ops {
-			if _, ok := op.Kind.(*lower.Host); !ok {
+			if _, ok := op.Kind.(*ir.Host); !ok {
 				t.Errorf("%s: %T without networks", name, op.Kind)
 			}
 		}

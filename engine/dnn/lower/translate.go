@@ -1,3 +1,5 @@
+// Package lower turns a specialised graph into operations of a device, fused, and leaves what they cannot express as nodes for
+// the host.
 package lower
 
 import (
@@ -5,12 +7,15 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ir"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower/fuse"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // Graph lowers a graph. Without networks, every node is the host's.
-func Graph(g *graph.Graph, networks bool) *Net {
-	t := &translator{net: &Net{}, values: map[*graph.Value]*Value{}}
+func Graph(g *graph.Graph, networks bool) *ir.Net {
+	t := &translator{net: &ir.Net{}, values: map[*graph.Value]*ir.Value{}}
 	for _, v := range g.Inputs {
 		t.net.Inputs = append(t.net.Inputs, t.value(v))
 	}
@@ -31,26 +36,25 @@ func Graph(g *graph.Graph, networks bool) *Net {
 		out.Kept = true
 		t.net.Outputs = append(t.net.Outputs, out)
 	}
-	t.net.relink()
-	t.net.foldAffine()
-	t.net.fuse()
-	t.net.place(networks)
+	t.net.Relink()
+	fuse.Net(t.net)
+	place(t.net, networks)
 	return t.net
 }
 
 // lowerings make of a node the values of its outputs, or nothing where the host has to compute it. Inputs that
 // are not constant are on the device, as are the outputs.
-var lowerings map[string]func(t *translator, n *graph.Node) []*Value
+var lowerings map[string]func(t *translator, n *graph.Node) []*ir.Value
 
 func init() {
-	lowerings = map[string]func(t *translator, n *graph.Node) []*Value{}
-	for _, table := range []map[string]func(t *translator, n *graph.Node) *Value{
+	lowerings = map[string]func(t *translator, n *graph.Node) []*ir.Value{}
+	for _, table := range []map[string]func(t *translator, n *graph.Node) *ir.Value{
 		elementLowerings(), shapeLowerings(), windowLowerings(), reduceLowerings(), matrixLowerings(), resampleLowerings(),
 	} {
 		for op, lowering := range table {
-			lowerings[op] = func(t *translator, n *graph.Node) []*Value {
+			lowerings[op] = func(t *translator, n *graph.Node) []*ir.Value {
 				if v := lowering(t, n); v != nil {
-					return []*Value{v}
+					return []*ir.Value{v}
 				}
 				return nil
 			}
@@ -60,18 +64,18 @@ func init() {
 }
 
 type translator struct {
-	net    *Net
-	values map[*graph.Value]*Value
+	net    *ir.Net
+	values map[*graph.Value]*ir.Value
 	node   *graph.Node // whose operations are added
 }
 
 // value is what a value of the graph has become.
-func (t *translator) value(v *graph.Value) *Value {
+func (t *translator) value(v *graph.Value) *ir.Value {
 	if v == nil {
 		return nil
 	}
 	if t.values[v] == nil {
-		t.values[v] = &Value{Name: v.Name, Type: v.Type, Shape: v.Shape, Const: v.Const}
+		t.values[v] = &ir.Value{Name: v.Name, Type: v.Type, Shape: v.Shape, Const: v.Const}
 	}
 	return t.values[v]
 }
@@ -96,8 +100,16 @@ func fits(v *graph.Value) bool {
 	return onDevice(v) && len(v.Shape) <= kernels.MaxDims && graph.Elements(v.Shape) > 0
 }
 
+// onDevice says whether a value of a graph can be one of the device's.
+func onDevice(v *graph.Value) bool { return deviceType(v.Type) && v.Known() }
+
+// deviceType are the types whose elements are float32 on the device.
+func deviceType(t engine.DType) bool {
+	return t == engine.FP32 || t == engine.FP16 || t == engine.BF16 || t == engine.Bool
+}
+
 // agree says whether values have the shapes of a node's outputs. Else the host is to say what is wrong with the node.
-func agree(n *graph.Node, out []*Value) bool {
+func agree(n *graph.Node, out []*ir.Value) bool {
 	for i, v := range out {
 		if g := n.Out[i]; g != nil && !slices.Equal(v.Shape, g.Shape) {
 			return false
@@ -107,14 +119,14 @@ func agree(n *graph.Node, out []*Value) bool {
 }
 
 // bind makes values those of a node's outputs.
-func (t *translator) bind(n *graph.Node, out []*Value) {
+func (t *translator) bind(n *graph.Node, out []*ir.Value) {
 	for i, v := range out {
 		if n.Out[i] == nil {
 			continue
 		}
 		g := n.Out[i]
 		if v.From == nil || v.Type != g.Type { // another value's
-			v = t.add(&Reshape{}, g.Type, g.Shape, v)
+			v = t.add(&ir.Reshape{}, g.Type, g.Shape, v)
 		}
 		t.values[g] = v
 	}
@@ -122,7 +134,7 @@ func (t *translator) bind(n *graph.Node, out []*Value) {
 
 // host leaves a node to the host.
 func (t *translator) host(n *graph.Node) {
-	op := &Op{Kind: &Host{n}, Nodes: []*graph.Node{n}}
+	op := &ir.Op{Kind: &ir.Host{Node: n}, Nodes: []*graph.Node{n}}
 	reads := n.In
 	if len(n.Subgraphs()) > 0 { // which read values of this graph
 		reads = n.Reads()
@@ -141,10 +153,10 @@ func (t *translator) host(n *graph.Node) {
 }
 
 // add adds an operation of one output.
-func (t *translator) add(kind any, typ engine.DType, shape []int, in ...*Value) *Value {
-	op := &Op{Kind: kind, In: in, Nodes: []*graph.Node{t.node}}
-	v := &Value{Name: t.name(), Type: typ, Shape: slices.Clone(shape), From: op}
-	op.Out = []*Value{v}
+func (t *translator) add(kind any, typ engine.DType, shape []int, in ...*ir.Value) *ir.Value {
+	op := &ir.Op{Kind: kind, In: in, Nodes: []*graph.Node{t.node}}
+	v := &ir.Value{Name: t.name(), Type: typ, Shape: slices.Clone(shape), From: op}
+	op.Out = []*ir.Value{v}
 	t.net.Ops = append(t.net.Ops, op)
 	return v
 }
@@ -160,16 +172,16 @@ func (t *translator) name() string {
 }
 
 // constant is a new constant, which is named after the node.
-func (t *translator) constant(what string, shape []int, elements []float64) *Value {
+func (t *translator) constant(what string, shape []int, elements []float64) *ir.Value {
 	tensor := graph.FromFloats(engine.FP32, shape, elements)
-	return &Value{Name: t.name() + " " + what, Type: engine.FP32, Shape: shape, Const: tensor}
+	return &ir.Value{Name: t.name() + " " + what, Type: engine.FP32, Shape: shape, Const: tensor}
 }
 
 // element applies a program that write writes, given the registers of its operands; constants of one element
 // become part of it.
-func (t *translator) element(shape []int, in []*Value, write func(c *code, in []int) int) *Value {
-	c, registers := &code{}, make([]int, len(in))
-	var operands []*Value
+func (t *translator) element(shape []int, in []*ir.Value, write func(c *program.Builder, in []int) int) *ir.Value {
+	registers := make([]int, len(in))
+	var operands []*ir.Value
 	for i, v := range in {
 		registers[i] = -1
 		if v != nil && !single(v) {
@@ -181,18 +193,18 @@ func (t *translator) element(shape []int, in []*Value, write func(c *code, in []
 			registers[i] = at
 		}
 	}
-	c.Operands = len(operands)
+	c := program.New(len(operands))
 	for i, v := range in {
 		if v != nil && single(v) {
-			registers[i] = c.constant(v.Const.Floats()[0])
+			registers[i] = c.Constant(v.Const.Floats()[0])
 		}
 	}
-	p := c.finish(write(c, registers))
-	return t.add(&Element{p}, t.node.Out[0].Type, shape, operands...)
+	p := c.Finish(write(c, registers))
+	return t.add(&ir.Element{Program: p}, t.node.Out[0].Type, shape, operands...)
 }
 
 // single says whether v is a constant of one element.
-func single(v *Value) bool { return v.Const != nil && v.elements() == 1 }
+func single(v *ir.Value) bool { return v.Const != nil && graph.Elements(v.Shape) == 1 }
 
 // ints are the elements of a constant input; ok is false if it is not given, or not constant.
 func ints(n *graph.Node, i int) (list []int, ok bool) {
@@ -219,18 +231,18 @@ func attrInt(n *graph.Node, name string, fallback int) int {
 }
 
 // reshape is v in another shape of as many elements.
-func (t *translator) reshape(v *Value, shape ...int) *Value {
+func (t *translator) reshape(v *ir.Value, shape ...int) *ir.Value {
 	switch {
 	case slices.Equal(v.Shape, shape):
 		return v
 	case v.Const != nil:
-		return &Value{Name: v.Name, Type: v.Type, Shape: shape, Const: v.Const.Reshaped(shape...)}
+		return &ir.Value{Name: v.Name, Type: v.Type, Shape: shape, Const: v.Const.Reshaped(shape...)}
 	}
-	return t.add(&Reshape{}, v.Type, shape, v)
+	return t.add(&ir.Reshape{}, v.Type, shape, v)
 }
 
 // transpose makes dimension order[i] of v dimension i.
-func (t *translator) transpose(v *Value, order ...int) *Value {
+func (t *translator) transpose(v *ir.Value, order ...int) *ir.Value {
 	shape, same := make([]int, len(order)), true
 	for i, d := range order {
 		shape[i], same = v.Shape[d], same && i == d
@@ -238,13 +250,35 @@ func (t *translator) transpose(v *Value, order ...int) *Value {
 	if same {
 		return v
 	}
-	return t.add(&Transpose{order}, v.Type, shape, v)
+	return t.add(&ir.Transpose{Order: order}, v.Type, shape, v)
 }
 
 // expand broadcasts v.
-func (t *translator) expand(v *Value, shape ...int) *Value {
+func (t *translator) expand(v *ir.Value, shape ...int) *ir.Value {
 	if slices.Equal(v.Shape, shape) {
 		return v
 	}
-	return t.add(&Expand{}, v.Type, shape, v)
+	return t.add(&ir.Expand{}, v.Type, shape, v)
+}
+
+// place says which values are in host memory: those that a device cannot have, and those that only the host makes
+// and reads.
+func place(n *ir.Net, networks bool) {
+	values := slices.Clone(n.Inputs)
+	for _, op := range n.Ops {
+		values = append(values, op.Out...)
+	}
+	for _, v := range values {
+		if v == nil {
+			continue
+		}
+		made := v.From == nil || onHost(v.From)
+		users := !slices.ContainsFunc(v.Users, func(u *ir.Op) bool { return !onHost(u) })
+		v.Host = !networks || made && users
+	}
+}
+
+func onHost(o *ir.Op) bool {
+	_, ok := o.Kind.(*ir.Host)
+	return ok
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ir"
 	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 )
 
@@ -31,11 +32,11 @@ type Plan struct {
 	Inputs, Outputs []*graph.Value // of the graph
 
 	options         Options
-	net             *lower.Net
+	net             *ir.Net
 	inputs, outputs []view    // of the net; at nil: on the host, or constant
 	imports         [][]*call // of each input, the calls that lay it out, where no others read it
 	steps           [][]*call
-	drops           map[*call][]*lower.Value // tensors on the host that are not needed after a call
+	drops           map[*call][]*ir.Value // tensors on the host that are not needed after a call
 }
 
 // Build plans a graph: specialised, so that shapes that can be known are.
@@ -91,7 +92,7 @@ func (p *Plan) divide(calls []*call) {
 
 // drop notes after which call each tensor on the host is not needed any more.
 func (p *Plan) drop(calls []*call) {
-	last := map[*lower.Value]*call{}
+	last := map[*ir.Value]*call{}
 	for _, c := range calls {
 		if h, ok := c.kind.(*hosted); ok {
 			for _, v := range append(h.op.In, h.op.Out...) {
@@ -101,7 +102,7 @@ func (p *Plan) drop(calls []*call) {
 			}
 		}
 	}
-	p.drops = map[*call][]*lower.Value{}
+	p.drops = map[*call][]*ir.Value{}
 	for v, c := range last {
 		p.drops[c] = append(p.drops[c], v)
 	}
@@ -110,7 +111,7 @@ func (p *Plan) drop(calls []*call) {
 // HostNodes are those that the host computes.
 func (p *Plan) HostNodes() (nodes []*graph.Node) {
 	for _, op := range p.net.Ops {
-		if host, ok := op.Kind.(*lower.Host); ok {
+		if host, ok := op.Kind.(*ir.Host); ok {
 			nodes = append(nodes, host.Node)
 		}
 	}

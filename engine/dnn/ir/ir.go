@@ -1,6 +1,6 @@
-// Package lower turns a specialised graph into the few operations that kernels.Networks computes, fused where that
-// saves memory traffic, and leaves what they cannot express as nodes for the host.
-package lower
+// Package ir is the intermediate representation of networks: a graph in the few operations that kernels.Networks computes, with
+// those that it does not left to the host.
+package ir
 
 import (
 	"fmt"
@@ -119,17 +119,6 @@ type Filter struct {
 	Scale, Shift []float64
 }
 
-// onDevice says whether a value of a graph can be one of the device's.
-func onDevice(v *graph.Value) bool { return deviceType(v.Type) && v.Known() }
-
-// deviceType are the types whose elements are float32 on the device.
-func deviceType(t engine.DType) bool {
-	return t == engine.FP32 || t == engine.FP16 || t == engine.BF16 || t == engine.Bool
-}
-
-// elements is the number of elements of a value of known shape.
-func (v *Value) elements() int { return graph.Elements(v.Shape) }
-
 // Check says whether each operation reads inputs, constants and what operations before it make.
 func (n *Net) Check() error {
 	made := map[*Value]bool{}
@@ -154,16 +143,8 @@ func (n *Net) Check() error {
 	return nil
 }
 
-// soleUser is the one operation that reads v, or nil.
-func (v *Value) soleUser() *Op {
-	if v.Kept || len(v.Users) != 1 {
-		return nil
-	}
-	return v.Users[0]
-}
-
-// relink sets who uses what, and drops operations that nobody needs.
-func (n *Net) relink() {
+// Relink sets who uses what, and drops operations that nobody needs.
+func (n *Net) Relink() {
 	needed := map[*Value]bool{}
 	for _, v := range n.Outputs {
 		needed[v] = true

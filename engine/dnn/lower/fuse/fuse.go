@@ -1,8 +1,12 @@
-package lower
+// Package fuse makes operations of a network one where that saves memory traffic: element-wise ones with each other and with
+// the convolutions before them.
+package fuse
 
 import (
 	"slices"
 
+	"github.com/prefillonly/prefillonly/engine/dnn/ir"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -12,24 +16,30 @@ const (
 	maxCode     = 64
 )
 
+// Net fuses the operations of n, who uses what in it being known.
+func Net(n *ir.Net) {
+	foldAffine(n)
+	fuseElements(n)
+}
+
 // foldAffine makes products and sums with a constant of each channel part of the convolution before them.
-func (n *Net) foldAffine() {
+func foldAffine(n *ir.Net) {
 	for _, op := range n.Ops {
-		conv, ok := op.Kind.(*Conv)
+		conv, ok := op.Kind.(*ir.Conv)
 		for ok {
-			ok = n.foldInto(op, conv)
+			ok = foldInto(op, conv)
 		}
 	}
-	n.relink()
+	n.Relink()
 }
 
 // foldInto folds what follows into conv, if it can be.
-func (n *Net) foldInto(op *Op, conv *Conv) bool {
-	next := op.Out[0].soleUser()
+func foldInto(op *ir.Op, conv *ir.Conv) bool {
+	next := soleUser(op.Out[0])
 	if next == nil || !slices.Equal(next.Out[0].Shape, op.Out[0].Shape) {
 		return false
 	}
-	e, ok := next.Kind.(*Element)
+	e, ok := next.Kind.(*ir.Element)
 	if !ok {
 		return false
 	}
@@ -45,6 +55,14 @@ func (n *Net) foldInto(op *Op, conv *Conv) bool {
 	op.Out[0].From = op
 	next.In, next.Out = nil, nil
 	return true
+}
+
+// soleUser is the one operation that reads v, or nil.
+func soleUser(v *ir.Value) *ir.Op {
+	if v.Kept || len(v.Users) != 1 {
+		return nil
+	}
+	return v.Users[0]
 }
 
 // compose is scale * (s * x + t) + shift for each channel.
@@ -67,7 +85,7 @@ func compose(s, t, scale, shift []float64, channels int) (a, b []float64) {
 }
 
 // affineOf says whether a program is one product or sum of x and numbers for each channel, and of all channels.
-func affineOf(p *kernels.Program, in []*Value, x *Value, channel int) (scale, shift []float64, ok bool) {
+func affineOf(p *kernels.Program, in []*ir.Value, x *ir.Value, channel int) (scale, shift []float64, ok bool) {
 	last := p.Code[len(p.Code)-1]
 	for _, i := range p.Code[:len(p.Code)-1] {
 		if i.Op != kernels.Constant {
@@ -118,7 +136,7 @@ func each(list []float64, f func(float64) float64) []float64 {
 }
 
 // perChannel is the elements of a constant that differ along one dimension of shape at the most.
-func perChannel(v *Value, shape []int, channel int) ([]float64, bool) {
+func perChannel(v *ir.Value, shape []int, channel int) ([]float64, bool) {
 	if v.Const == nil {
 		return nil, false
 	}
@@ -131,34 +149,34 @@ func perChannel(v *Value, shape []int, channel int) ([]float64, bool) {
 	return v.Const.Floats(), true
 }
 
-// fuse makes chains and trees of element-wise operations one, and puts them after convolutions.
-func (n *Net) fuse() {
+// fuseElements makes chains and trees of element-wise operations one, and puts them after convolutions.
+func fuseElements(n *ir.Net) {
 	for _, op := range slices.Backward(n.Ops) {
-		if e, ok := op.Kind.(*Element); ok {
-			n.fuseInto(op, e)
+		if e, ok := op.Kind.(*ir.Element); ok {
+			fuseInto(op, e)
 		}
 	}
-	n.relink()
-	n.slopes()
+	n.Relink()
+	slopes(n)
 	for i, op := range n.Ops {
-		if e, ok := op.Kind.(*Element); ok {
-			n.absorb(i, op, e)
+		if e, ok := op.Kind.(*ir.Element); ok {
+			absorb(n, i, op, e)
 		}
 	}
-	n.relink()
+	n.Relink()
 }
 
 // fuseInto makes an element-wise operation part of the only one that reads it; or of all that do, if they read what
 // it reads anyway: to compute an element again takes less than to keep it, as for the backward pass.
-func (n *Net) fuseInto(op *Op, e *Element) {
+func fuseInto(op *ir.Op, e *ir.Element) {
 	v := op.Out[0]
 	if v.Kept || len(v.Users) == 0 {
 		return
 	}
-	fused := make([]*Element, len(v.Users))
-	reads := make([][]*Value, len(v.Users))
+	fused := make([]*ir.Element, len(v.Users))
+	reads := make([][]*ir.Value, len(v.Users))
 	for i, user := range v.Users {
-		outer, ok := user.Kind.(*Element)
+		outer, ok := user.Kind.(*ir.Element)
 		if !ok || !slices.Equal(user.Out[0].Shape, v.Shape) || len(v.Users) > 1 && !includes(user.In, op.In) {
 			return
 		}
@@ -166,13 +184,13 @@ func (n *Net) fuseInto(op *Op, e *Element) {
 		if p.Operands > maxOperands || len(p.Code) > maxCode {
 			return
 		}
-		fused[i], reads[i] = &Element{p}, in
+		fused[i], reads[i] = &ir.Element{Program: p}, in
 	}
 	for i, user := range v.Users {
 		user.Kind, user.In, user.Nodes = fused[i], reads[i], append(slices.Clone(op.Nodes), user.Nodes...)
 	}
 	for _, x := range op.In {
-		x.Users = slices.DeleteFunc(x.Users, func(u *Op) bool { return u == op })
+		x.Users = slices.DeleteFunc(x.Users, func(u *ir.Op) bool { return u == op })
 		for _, user := range v.Users {
 			if !slices.Contains(x.Users, user) {
 				x.Users = append(x.Users, user)
@@ -182,32 +200,66 @@ func (n *Net) fuseInto(op *Op, e *Element) {
 	v.Users, op.In, op.Out = nil, nil, nil
 }
 
+// inlined is outer with operand at computed by inner: its operands are those of outer but that one, and of inner,
+// each value once.
+func inlined(outer *kernels.Program, outerIn []*ir.Value, at *ir.Value, inner *kernels.Program, innerIn []*ir.Value) (*kernels.Program, []*ir.Value) {
+	var in []*ir.Value
+	place := func(v *ir.Value) int {
+		if i := slices.Index(in, v); i >= 0 {
+			return i
+		}
+		in = append(in, v)
+		return len(in) - 1
+	}
+	for _, v := range outerIn {
+		if v != at {
+			place(v)
+		}
+	}
+	for _, v := range innerIn {
+		place(v)
+	}
+	c := program.New(len(in))
+	result := last(c.Splice(inner, func(i int) int { return place(innerIn[i]) }))
+	return c.Finish(last(c.Splice(outer, func(i int) int {
+		if outerIn[i] == at {
+			return result
+		}
+		return place(outerIn[i])
+	}))), in
+}
+
 // includes says whether all of some values are among others.
-func includes(others, some []*Value) bool {
-	return !slices.ContainsFunc(some, func(v *Value) bool { return !slices.Contains(others, v) })
+func includes(others, some []*ir.Value) bool {
+	return !slices.ContainsFunc(some, func(v *ir.Value) bool { return !slices.Contains(others, v) })
 }
 
 // absorb makes an element-wise operation what is done after a convolution that nothing else reads: the last such one.
-func (n *Net) absorb(at int, op *Op, e *Element) {
+func absorb(n *ir.Net, at int, op *ir.Op, e *ir.Element) {
 	for _, before := range slices.Backward(n.Ops[:at]) {
-		conv, ok := before.Kind.(*Conv)
+		conv, ok := before.Kind.(*ir.Conv)
 		if !ok || conv.Then != nil || len(before.Out) == 0 {
 			continue
 		}
 		v := before.Out[0]
 		operand := slices.Index(op.In, v)
-		if operand < 0 || v.soleUser() != op || !slices.Equal(v.Shape, op.Out[0].Shape) {
+		if operand < 0 || soleUser(v) != op || !slices.Equal(v.Shape, op.Out[0].Shape) {
 			continue
 		}
-		order := append([]int{operand}, slices.DeleteFunc(through(0, len(op.In)), func(i int) bool { return i == operand })...)
-		c := &code{kernels.Program{Operands: len(op.In)}}
+		order := []int{operand}
+		for i := range op.In {
+			if i != operand {
+				order = append(order, i)
+			}
+		}
+		c := program.New(len(op.In))
 		then := *conv
-		registers := c.splice(e.Program, func(i int) int { return slices.Index(order, i) })
-		then.Then = c.finish(last(registers))
+		registers := c.Splice(e.Program, func(i int) int { return slices.Index(order, i) })
+		then.Then = c.Finish(last(registers))
 		for _, r := range e.Program.Also {
 			then.Then.Also = append(then.Then.Also, registers[r])
 		}
-		in := []*Value{before.In[0]}
+		in := []*ir.Value{before.In[0]}
 		for _, i := range order[1:] {
 			in = append(in, op.In[i])
 		}
@@ -215,26 +267,4 @@ func (n *Net) absorb(at int, op *Op, e *Element) {
 		before.Out, before.In = nil, nil
 		return
 	}
-}
-
-// place says which values are in host memory: those that a device cannot have, and those that only the host makes
-// and reads.
-func (n *Net) place(networks bool) {
-	values := slices.Clone(n.Inputs)
-	for _, op := range n.Ops {
-		values = append(values, op.Out...)
-	}
-	for _, v := range values {
-		if v == nil {
-			continue
-		}
-		made := v.From == nil || v.From.onHost()
-		users := !slices.ContainsFunc(v.Users, func(u *Op) bool { return !u.onHost() })
-		v.Host = !networks || made && users
-	}
-}
-
-func (o *Op) onHost() bool {
-	_, ok := o.Kind.(*Host)
-	return ok
 }
