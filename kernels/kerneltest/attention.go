@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // attentionCase is a shape of attention and the sequences of one call.
@@ -48,33 +50,39 @@ type sequence struct {
 
 // attentionRun holds what the calls for one case share.
 type attentionRun struct {
-	*device
-	c            attentionCase
-	spec         kernels.RopeSpec
-	freq         []float32
-	scale        float64 // of the rotation
-	qNorm, kNorm []float64
-	bothWays     kernels.Encoders // nil: attention is causal
+	*fixture.Device
+	c        attentionCase
+	spec     kernels.RopeSpec
+	oracle   oracle.Attention
+	bothWays kernels.Encoders // nil: attention is causal
 }
 
-func newAttentionRun(d *device, c attentionCase) *attentionRun {
-	r := &attentionRun{device: d, c: c, scale: 1.25}
-	for i := range c.heads.Dim / 2 {
-		r.freq = append(r.freq, float32(1/(1+3*float64(i))))
+func newAttentionRun(d *fixture.Device, c attentionCase) *attentionRun {
+	r := &attentionRun{Device: d, c: c, spec: kernels.RopeSpec{Heads: c.heads, Eps: normEps}}
+	r.oracle = oracle.Attention{Heads: c.heads, Type: d.ActType(), Eps: normEps, Scale: float64(r.attention().Scale), Window: c.window}
+	freq := make([]float32, c.heads.Dim/2)
+	for i := range freq {
+		freq[i] = float32(1 / (1 + 3*float64(i)))
 	}
-	rope, err := d.NewRope(r.freq, float32(r.scale), 2048)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if rope.MaxPositions() < 2048 {
-		d.t.Fatalf("MaxPositions() = %d, want 2048", rope.MaxPositions())
-	}
-	r.spec = kernels.RopeSpec{Heads: c.heads, Rope: rope, Eps: normEps}
+	r.rotate(freq, 1.25)
 	if c.norm {
-		r.spec.QNorm, r.qNorm = d.normWeight(c.heads.Dim)
-		r.spec.KNorm, r.kNorm = d.normWeight(c.heads.Dim)
+		r.spec.QNorm, r.oracle.QNorm = d.NormWeight(c.heads.Dim)
+		r.spec.KNorm, r.oracle.KNorm = d.NormWeight(c.heads.Dim)
 	}
 	return r
+}
+
+// rotate sets the rotation.
+func (r *attentionRun) rotate(freq []float32, scale float32) {
+	const positions = 2048
+	rope, err := r.NewRope(freq, scale, positions)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	if rope.MaxPositions() < positions {
+		r.T.Fatalf("MaxPositions() = %d, want %d", rope.MaxPositions(), positions)
+	}
+	r.spec.Rope, r.oracle.Freq, r.oracle.RopeScale = rope, freq, float64(scale)
 }
 
 // sequence draws tokens and gives them blocks in random order in memory full of NaN.
@@ -82,10 +90,10 @@ func (r *attentionRun) sequence(tokens int) *sequence {
 	h := r.c.heads
 	s := &sequence{tokens: tokens}
 	for range tokens {
-		s.qkv = append(s.qkv, r.normal((h.Q+h.KV)*h.Dim, r.c.deviation)...)
-		s.qkv = append(s.qkv, r.normal(h.KV*h.Dim, 1)...)
+		s.qkv = append(s.qkv, r.Normal((h.Q+h.KV)*h.Dim, r.c.deviation)...)
+		s.qkv = append(s.qkv, r.Normal(h.KV*h.Dim, 1)...)
 	}
-	s.qkv = rounded(r.ActType(), s.qkv)
+	s.qkv = oracle.Rounded(r.ActType(), s.qkv)
 	s.blocks = r.blocks((tokens + r.c.blockTokens - 1) / r.c.blockTokens)
 	return s
 }
@@ -93,14 +101,14 @@ func (r *attentionRun) sequence(tokens int) *sequence {
 // blocks makes n blocks, scattered and full of NaN (all bits set), as blocks taken over from others may be.
 func (r *attentionRun) blocks(n int) []kernels.KVBlock {
 	size := r.KVBlockBytes(r.c.heads, r.c.blockTokens)
-	buf := r.alloc(size * int64(n+1))
+	buf := r.MustAlloc(size * int64(n+1))
 	garbage := make([]byte, size*int64(n+1))
 	for i := range garbage {
 		garbage[i] = 0xff
 	}
 	r.Write(buf, 0, garbage)
 	blocks := make([]kernels.KVBlock, n)
-	for i, place := range r.random.Perm(n) {
+	for i, place := range r.Random.Perm(n) {
 		blocks[i] = kernels.KVBlock{Buf: buf, Off: size * int64(place+1)}
 	}
 	return blocks
@@ -123,17 +131,17 @@ func (r *attentionRun) call(attend bool, parts ...part) (qkv, dst kernels.Mat) {
 		segs = append(segs, kernels.Segment{Row: rows, Rows: p.to - p.from, Pos: p.from, Blocks: p.blocks, Len: p.tokens})
 		rows += p.to - p.from
 	}
-	qkv = r.mat(r.ActType(), rows, h.QKVCols(), values)
+	qkv = r.Mat(r.ActType(), rows, h.QKVCols(), values)
 	r.StoreKV(qkv, r.spec, r.c.blockTokens, segs)
 	if attend {
-		dst = r.mat(r.ActType(), rows, h.Q*h.Dim, nil)
+		dst = r.Mat(r.ActType(), rows, h.Q*h.Dim, nil)
 		if r.bothWays != nil {
 			r.bothWays.AttentionBothWays(dst, qkv, r.attention(), r.c.blockTokens, segs)
 		} else {
 			r.Attention(dst, qkv, r.attention(), r.c.blockTokens, segs)
 		}
 	}
-	r.sync()
+	r.MustSync()
 	return qkv, dst
 }
 
@@ -141,61 +149,9 @@ func (r *attentionRun) attention() kernels.AttentionSpec {
 	return kernels.AttentionSpec{Heads: r.c.heads, Scale: 0.11, Window: r.c.window}
 }
 
-// head is one head of a token after normalisation and rotation; place counts queries, keys, values.
-func (r *attentionRun) head(s *sequence, pos, place int) []float64 {
-	h := r.c.heads
-	at := pos*h.QKVCols() + place*h.Dim
-	v := s.qkv[at : at+h.Dim]
-	norm := r.qNorm
-	switch {
-	case place >= h.Q+h.KV:
-		return v
-	case place >= h.Q:
-		norm = r.kNorm
-	}
-	if norm != nil {
-		v = rmsNorm(v, norm, normEps)
-	}
-	if r.spec.Rope != nil {
-		v = rotate(v, r.freq, r.scale, pos)
-	}
-	return rounded(r.ActType(), v)
-}
-
 // expected is what the oracle says of the part's queries after StoreKV and of its attention.
 func (r *attentionRun) expected(p part) (queries, out []float64) {
-	h := r.c.heads
-	group := h.Q / h.KV
-	out = make([]float64, (p.to-p.from)*h.Q*h.Dim)
-	queries = make([]float64, len(out))
-	for kv := range h.KV {
-		keys, values := make([][]float64, p.tokens), make([][]float64, p.tokens)
-		for pos := range p.tokens {
-			keys[pos], values[pos] = r.head(p.sequence, pos, h.Q+kv), r.head(p.sequence, pos, h.Q+h.KV+kv)
-		}
-		for pos := p.from; pos < p.to; pos++ {
-			first, end := r.sees(p.sequence, pos)
-			for head := kv * group; head < (kv+1)*group; head++ {
-				at := ((pos-p.from)*h.Q + head) * h.Dim
-				q := r.head(p.sequence, pos, head)
-				copy(queries[at:], q)
-				copy(out[at:], attend(q, keys, values, first, end, float64(r.attention().Scale)))
-			}
-		}
-	}
-	return queries, out
-}
-
-// sees is the positions [first, end) that the query at pos sees.
-func (r *attentionRun) sees(s *sequence, pos int) (first, end int) {
-	end = pos + 1
-	if r.bothWays != nil {
-		end = s.tokens
-	}
-	if w := r.c.window; w > 0 {
-		first, end = max(0, pos-w+1), min(end, pos+w)
-	}
-	return first, end
+	return r.oracle.Of(p.qkv, p.from, p.to)
 }
 
 // queriesOf picks the queries out of rows of queries, keys and values.
@@ -210,7 +166,7 @@ func (r *attentionRun) queriesOf(qkv []float64) []float64 {
 
 func (s suite) testAttention(t *testing.T) {
 	for _, c := range attentionCases {
-		t.Run(c.String(), func(t *testing.T) { s.compareAttention(newDevice(t, s.open), c) })
+		t.Run(c.String(), func(t *testing.T) { s.compareAttention(newAttentionRun(fixture.New(t, s.open(t)), c)) })
 	}
 }
 
@@ -219,7 +175,7 @@ func (s suite) testAttention(t *testing.T) {
 func (s suite) testCopiedBlocks(t *testing.T) {
 	for _, c := range attentionCases {
 		t.Run(c.String(), func(t *testing.T) {
-			r := newAttentionRun(newDevice(t, s.open), c)
+			r := newAttentionRun(fixture.New(t, s.open(t)), c)
 			shared := c.blockTokens + c.blockTokens/2 + 1
 			first, own, over := r.sequence(2*c.blockTokens), r.sequence(shared+7), (*sequence)(nil)
 			copy(own.qkv, first.qkv[:shared*c.heads.QKVCols()])
@@ -231,27 +187,32 @@ func (s suite) testCopiedBlocks(t *testing.T) {
 			}
 			_, want := r.call(true, part{own, shared, own.tokens})
 			_, got := r.call(true, part{over, shared, over.tokens})
-			r.check("attention over copied blocks", Tolerance{}, r.values(got), r.values(want))
+			check(r.T, "attention over copied blocks", Tolerance{}, r.Values(got), r.Values(want))
 		})
 	}
 }
 
-// compareAttention stores what the case says is cached, computes the rest in one call, and compares.
-func (s suite) compareAttention(d *device, c attentionCase) {
-	r := newAttentionRun(d, c)
+// compareAttention stores what the case says is cached, or all where rows see what follows them, computes the rest in one call, and
+// compares.
+func (s suite) compareAttention(r *attentionRun) {
 	var parts []part
 	var queries, want []float64
-	for _, seg := range c.segs {
-		seq := r.sequence(seg.cached + seg.rows)
-		if seg.cached > 0 {
-			r.call(false, part{seq, 0, seg.cached})
+	for _, seg := range r.c.segs {
+		tokens, stored := seg.cached+seg.rows, seg.cached
+		if r.bothWays != nil {
+			tokens += 3
+			stored = tokens
 		}
-		p := part{seq, seg.cached, seq.tokens}
+		seq := r.sequence(tokens)
+		if stored > 0 {
+			r.call(false, part{seq, 0, stored})
+		}
+		p := part{seq, seg.cached, seg.cached + seg.rows}
 		parts = append(parts, p)
 		q, out := r.expected(p)
 		queries, want = append(queries, q...), append(want, out...)
 	}
 	qkv, dst := r.call(true, parts...)
-	r.check("queries", s.tol, r.queriesOf(r.values(qkv)), queries)
-	r.check("attention", s.tol, r.values(dst), want)
+	check(r.T, "queries", s.tol, r.queriesOf(r.Values(qkv)), queries)
+	check(r.T, "attention", s.tol, r.Values(dst), want)
 }

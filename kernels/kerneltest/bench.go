@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // Bench measures the operations that have no library to compare with, at the shapes of Qwen2.5-0.5B
@@ -72,20 +74,20 @@ func For(long time.Duration) (more func() bool) {
 func Gigaflops(flops float64, t time.Duration) float64 { return flops / float64(t.Nanoseconds()) }
 
 // matmulRate is the rate of a plain product, measured for a fifth of a second.
-func (d *device) matmulRate() float64 {
+func matmulRate(d *fixture.Device) float64 {
 	const rows, in, out = 512, 896, 4864
-	l, _, _ := d.outputLinear(kernels.BF16, in, false, out)
-	src, x := d.mat(d.ActType(), rows, in, d.normal(rows*in, 1)), d.mat(kernels.F32, rows, out, make([]float64, rows*out))
-	best := Shortest(d.t, For(200*time.Millisecond), d, func() { d.AddLinear(x, src, l) })
+	l, _, _ := d.OutputLinear(kernels.BF16, in, false, out)
+	src, x := d.Mat(d.ActType(), rows, in, d.Normal(rows*in, 1)), d.Mat(kernels.F32, rows, out, make([]float64, rows*out))
+	best := Shortest(d.T, For(200*time.Millisecond), d, func() { d.AddLinear(x, src, l) })
 	return Gigaflops(2*rows*in*out, best)
 }
 
 // filledBlocks are blocks with room for so many tokens, full of small numbers.
-func (d *device) filledBlocks(h kernels.Heads, blockTokens, tokens int) []kernels.KVBlock {
+func filledBlocks(d *fixture.Device, h kernels.Heads, blockTokens, tokens int) []kernels.KVBlock {
 	bytes := d.KVBlockBytes(h, blockTokens)
-	content := encode(d.ActType(), d.normal(int(bytes/d.ActType().Size()), 1))
+	content := oracle.Encode(d.ActType(), d.Normal(int(bytes/d.ActType().Size()), 1))
 	blocks := make([]kernels.KVBlock, (tokens+blockTokens-1)/blockTokens)
-	buf := d.alloc(bytes * int64(len(blocks)))
+	buf := d.MustAlloc(bytes * int64(len(blocks)))
 	for i := range blocks {
 		blocks[i] = kernels.KVBlock{Buf: buf, Off: bytes * int64(i)}
 		d.Write(buf, blocks[i].Off, content)
@@ -97,19 +99,19 @@ func (d *device) filledBlocks(h kernels.Heads, blockTokens, tokens int) []kernel
 // in which their rows begin.
 func benchAttention(b *testing.B, open Open, h kernels.Heads, prompts, rows, keys int) {
 	const blockTokens = 64
-	d := newDevice(b, open)
-	qkv := d.mat(d.ActType(), prompts*rows, h.QKVCols(), d.normal(prompts*rows*h.QKVCols(), 1))
-	dst := d.mat(d.ActType(), prompts*rows, h.Q*h.Dim, nil)
+	d := fixture.New(b, open(b))
+	qkv := d.Mat(d.ActType(), prompts*rows, h.QKVCols(), d.Normal(prompts*rows*h.QKVCols(), 1))
+	dst := d.Mat(d.ActType(), prompts*rows, h.Q*h.Dim, nil)
 	shared := (keys - rows) / blockTokens * blockTokens
 	own := (keys - shared + blockTokens - 1) / blockTokens
-	blocks := d.filledBlocks(h, blockTokens, shared+prompts*own*blockTokens)
+	blocks := filledBlocks(d, h, blockTokens, shared+prompts*own*blockTokens)
 	var segs []kernels.Segment
 	for i := range prompts {
 		list := append(blocks[:shared/blockTokens:shared/blockTokens], blocks[shared/blockTokens+i*own:][:own]...)
 		segs = append(segs, kernels.Segment{Row: i * rows, Rows: rows, Pos: keys - rows, Blocks: list})
 	}
 	spec := kernels.AttentionSpec{Heads: h, Scale: 0.1}
-	matmul := d.matmulRate()
+	matmul := matmulRate(d)
 	best := Shortest(b, b.Loop, d, func() { d.Attention(dst, qkv, spec, blockTokens, segs) })
 	seen := float64(prompts) * (float64(rows)*float64(keys-rows) + float64(rows)*float64(rows+1)/2)
 	rate := Gigaflops(4*float64(h.Q*h.Dim)*seen, best)
@@ -122,23 +124,19 @@ func benchAttention(b *testing.B, open Open, h kernels.Heads, prompts, rows, key
 
 func benchStoreKV(b *testing.B, open Open, h kernels.Heads) {
 	const rows, blockTokens = 512, 64
-	r := newAttentionRun(newDevice(b, open), attentionCase{heads: h, blockTokens: blockTokens})
-	qkv := r.mat(r.ActType(), rows, h.QKVCols(), r.normal(rows*h.QKVCols(), 1))
-	segs := []kernels.Segment{{Rows: rows, Blocks: r.filledBlocks(h, blockTokens, rows)}}
+	r := newAttentionRun(fixture.New(b, open(b)), attentionCase{heads: h, blockTokens: blockTokens})
+	qkv := r.Mat(r.ActType(), rows, h.QKVCols(), r.Normal(rows*h.QKVCols(), 1))
+	segs := []kernels.Segment{{Rows: rows, Blocks: filledBlocks(r.Device, h, blockTokens, rows)}}
 	best := Shortest(b, b.Loop, r, func() { r.StoreKV(qkv, r.spec, blockTokens, segs) })
 	b.ReportMetric(float64(best.Nanoseconds())/rows, "ns/token")
 }
 
 func benchLogits(b *testing.B, open Open) {
 	const vocabulary, hidden = 32000, 896
-	d := newDevice(b, open)
-	table, err := d.NewTable(d.weight("head", kernels.BF16, vocabulary, hidden, 1).tensor)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(table.Free)
-	norm, _ := d.normWeight(hidden)
-	x, dst := d.mat(kernels.F32, 1, hidden, d.normal(hidden, 1)), d.mat(kernels.F32, 1, vocabulary, nil)
+	d := fixture.New(b, open(b))
+	table, _ := d.Table(kernels.BF16, vocabulary, hidden)
+	norm, _ := d.NormWeight(hidden)
+	x, dst := d.Mat(kernels.F32, 1, hidden, d.Normal(hidden, 1)), d.Mat(kernels.F32, 1, vocabulary, nil)
 	best := Shortest(b, b.Loop, d, func() { d.Logits(dst, x, norm, normEps, table, nil) })
 	b.ReportMetric(vocabulary*hidden*2/float64(best.Nanoseconds()), "GB/s")
 }

@@ -2,10 +2,11 @@ package kerneltest
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // RunEncoders tests every operation that kernels.Encoders adds, of the backend that open returns.
@@ -22,11 +23,11 @@ func RunEncoders(t *testing.T, open Open, tol Tolerance) {
 }
 
 // encoders is the backend, which must be one.
-func (d *device) encoders() kernels.Encoders {
-	d.t.Helper()
+func encoders(d *fixture.Device) kernels.Encoders {
+	d.T.Helper()
 	e, err := kernels.EncodersOf(d.Backend)
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	return e
 }
@@ -37,59 +38,32 @@ type layerNorm struct {
 	weight, bias []float64
 }
 
-func (d *device) layerNorm(n int, norm, bias bool) layerNorm {
+func newLayerNorm(d *fixture.Device, n int, norm, bias bool) layerNorm {
 	l := layerNorm{Norm: kernels.Norm{Eps: normEps}}
 	if norm {
-		l.Weight, l.weight = d.normWeight(n)
+		l.Weight, l.weight = d.NormWeight(n)
 	}
 	if norm && bias {
-		l.Bias, l.bias = d.normWeight(n)
+		l.Bias, l.bias = d.NormWeight(n)
 	}
 	return l
 }
 
-func (l *layerNorm) of(m matrix) matrix {
-	if l.weight == nil {
-		return m
-	}
-	out := matrix{m.rows, m.cols, make([]float64, 0, len(m.v))}
-	for i := range m.rows {
-		mean, variance := 0.0, 0.0
-		for _, v := range m.row(i) {
-			mean += v / float64(m.cols)
-		}
-		for _, v := range m.row(i) {
-			variance += (v - mean) * (v - mean) / float64(m.cols)
-		}
-		for j, v := range m.row(i) {
-			y := (v - mean) / math.Sqrt(variance+normEps) * l.weight[j]
-			if l.bias != nil {
-				y += l.bias[j]
-			}
-			out.v = append(out.v, y)
-		}
-	}
-	return out
-}
+func (l *layerNorm) of(m oracle.Matrix) oracle.Matrix { return m.LayerNorm(l.weight, l.bias, normEps) }
 
 func (s suite) testAddEmbed(t *testing.T) {
 	for _, cols := range []int{5, 51, 128} {
-		d := newDevice(t, s.open)
-		w := d.weight("embedding", kernels.F32, 37, cols, 1)
-		table, err := d.NewTable(w.tensor)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer table.Free()
+		d := fixture.New(t, s.open(t))
+		table, w := d.Table(kernels.F32, 37, cols)
 		ids := []uint32{36, 0, 5, 5, 17}
-		before := rounded(kernels.F32, d.normal(len(ids)*cols, 1))
-		x := d.mat(kernels.F32, len(ids), cols, before)
-		d.encoders().AddEmbed(x, table, ids)
+		before := oracle.Rounded(kernels.F32, d.Normal(len(ids)*cols, 1))
+		x := d.Mat(kernels.F32, len(ids), cols, before)
+		encoders(d).AddEmbed(x, table, ids)
 		var want []float64
 		for _, id := range ids {
-			want = append(want, w.row(int(id))...)
+			want = append(want, w.Row(int(id))...)
 		}
-		d.check("added", Tolerance{Max: max(s.tol.Max, 1e-6), RMS: max(s.tol.RMS, 1e-6)}, minus(d.values(x), before), want)
+		check(d.T, "added", Tolerance{Max: max(s.tol.Max, 1e-6), RMS: max(s.tol.RMS, 1e-6)}, minus(d.Values(x), before), want)
 	}
 }
 
@@ -104,23 +78,23 @@ func (s suite) testLayerNorm(t *testing.T) {
 	for _, shape := range [][2]int{{1, 3}, {5, 77}, {33, 130}, {70, 768}} {
 		rows, cols := shape[0], shape[1]
 		eachNorm(t, fmt.Sprintf("%dx%d", rows, cols), func(t *testing.T, norm, bias bool) {
-			d := newDevice(t, s.open)
-			n := d.layerNorm(cols, norm, bias)
-			values := rounded(kernels.F32, d.normal(rows*cols, 3))
+			d := fixture.New(t, s.open(t))
+			n := newLayerNorm(d, cols, norm, bias)
+			values := oracle.Rounded(kernels.F32, d.Normal(rows*cols, 3))
 			for i := range values {
 				values[i] += 5
 			}
-			values = rounded(kernels.F32, values)
-			want := n.of(matrix{rows, cols, values}).v
-			x := d.mat(kernels.F32, rows, cols, values)
-			wide, narrow := d.mat(kernels.F32, rows, cols, nil), d.mat(d.ActType(), rows, cols, nil)
-			d.encoders().LayerNorm(wide, x, n.Norm)
-			d.encoders().LayerNorm(narrow, x, n.Norm)
-			d.check("dst", Tolerance{Max: 1e-5, RMS: 1e-6}, d.values(wide), want)
-			d.check("dst as activations", s.tol, d.values(narrow), want)
-			d.check("x after", Tolerance{}, d.values(x), values)
-			d.encoders().LayerNorm(x, x, n.Norm)
-			d.sameBits("in place", d.rowBits(x), d.rowBits(wide))
+			values = oracle.Rounded(kernels.F32, values)
+			want := n.of(oracle.NewMatrix(rows, cols, values)).V
+			x := d.Mat(kernels.F32, rows, cols, values)
+			wide, narrow := d.Mat(kernels.F32, rows, cols, nil), d.Mat(d.ActType(), rows, cols, nil)
+			encoders(d).LayerNorm(wide, x, n.Norm)
+			encoders(d).LayerNorm(narrow, x, n.Norm)
+			check(d.T, "dst", Tolerance{Max: 1e-5, RMS: 1e-6}, d.Values(wide), want)
+			check(d.T, "dst as activations", s.tol, d.Values(narrow), want)
+			check(d.T, "x after", Tolerance{}, d.Values(x), values)
+			encoders(d).LayerNorm(x, x, n.Norm)
+			checkBits(d.T, "in place", d.RowBits(x), d.RowBits(wide))
 		})
 	}
 }
@@ -128,56 +102,44 @@ func (s suite) testLayerNorm(t *testing.T) {
 func (s suite) testLayerNormLinear(t *testing.T) {
 	for _, c := range linearCases {
 		eachNorm(t, c.String(), func(t *testing.T, norm, bias bool) {
-			d := newDevice(t, s.open)
-			l, w, b := d.linear(c.typ, c.in, c.bias, c.out...)
-			n := d.layerNorm(c.in, norm, bias)
-			values := rounded(kernels.F32, d.normal(c.rows*c.in, 3))
-			x := d.mat(kernels.F32, c.rows, c.in, values)
-			dst := d.mat(d.ActType(), c.rows, w.rows, nil)
-			d.encoders().LayerNormLinear(dst, x, n.Norm, l)
-			d.check("dst", s.tol, d.values(dst), n.of(matrix{c.rows, c.in, values}).timesTransposed(w, b).v)
-			d.check("x after", Tolerance{}, d.values(x), values)
+			d := fixture.New(t, s.open(t))
+			l, w, b := d.Linear(c.typ, c.in, c.bias, c.out...)
+			n := newLayerNorm(d, c.in, norm, bias)
+			values := oracle.Rounded(kernels.F32, d.Normal(c.rows*c.in, 3))
+			x := d.Mat(kernels.F32, c.rows, c.in, values)
+			dst := d.Mat(d.ActType(), c.rows, w.Rows, nil)
+			encoders(d).LayerNormLinear(dst, x, n.Norm, l)
+			check(d.T, "dst", s.tol, d.Values(dst), n.of(oracle.NewMatrix(c.rows, c.in, values)).TimesTransposed(w, b).V)
+			check(d.T, "x after", Tolerance{}, d.Values(x), values)
 		})
 	}
-}
-
-func geluOf(x float64, act kernels.Activation) float64 {
-	if act == kernels.GELUTanh {
-		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
-	}
-	return x / 2 * (1 + math.Erf(x/math.Sqrt2))
 }
 
 // encoderMLP is an MLP's matrices, and what it adds to x.
 type encoderMLP struct {
 	up, down kernels.Linear
-	added    func(in matrix) []float64
+	added    func(in oracle.Matrix) []float64
 }
 
-func (d *device) encoderMLP(gated bool, act kernels.Activation, typ kernels.DType, hidden, inter int) encoderMLP {
-	down, w, b := d.outputLinear(typ, inter, true, hidden)
+func newEncoderMLP(d *fixture.Device, gated bool, act kernels.Activation, typ kernels.DType, hidden, inter int) encoderMLP {
+	down, w, b := d.OutputLinear(typ, inter, true, hidden)
 	if !gated {
-		up, u, bias := d.linear(typ, hidden, true, inter)
-		return encoderMLP{up, down, func(in matrix) []float64 {
-			h := in.timesTransposed(u, bias)
-			for i := range h.v {
-				h.v[i] = geluOf(h.v[i], act)
+		up, u, bias := d.Linear(typ, hidden, true, inter)
+		return encoderMLP{up, down, func(in oracle.Matrix) []float64 {
+			h := in.TimesTransposed(u, bias)
+			for i := range h.V {
+				h.V[i] = oracle.GELU(h.V[i], act)
 			}
-			return h.timesTransposed(w, b).v
+			return h.TimesTransposed(w, b).V
 		}}
 	}
-	gate, other := d.weight("gate", typ, inter, hidden, 0.2), d.weight("up", typ, inter, hidden, 0.2)
-	up, err := d.NewGatedLinear(gate.tensor, other.tensor)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(up.Free)
-	return encoderMLP{up, down, func(in matrix) []float64 {
-		g, u := in.timesTransposed(gate.matrix, nil), in.timesTransposed(other.matrix, nil)
-		for i := range g.v {
-			g.v[i] = geluOf(g.v[i], act) * u.v[i]
+	up, gate, other := d.GatedLinear(typ, inter, hidden, 0.2)
+	return encoderMLP{up, down, func(in oracle.Matrix) []float64 {
+		g, u := in.TimesTransposed(gate, nil), in.TimesTransposed(other, nil)
+		for i := range g.V {
+			g.V[i] = oracle.GELU(g.V[i], act) * u.V[i]
 		}
-		return g.timesTransposed(w, b).v
+		return g.TimesTransposed(w, b).V
 	}}
 }
 
@@ -188,24 +150,29 @@ func (s suite) testLayerNormMLP(t *testing.T) {
 		for act := range kernels.GELUTanh + 1 {
 			for _, gated := range []bool{false, true} {
 				eachNorm(t, fmt.Sprintf("%dx%dx%d-%s-%v-gated=%t", c.rows, c.hidden, c.inter, c.typ, act, gated), func(t *testing.T, norm, bias bool) {
-					d := newDevice(t, s.open)
-					m, n := d.encoderMLP(gated, act, c.typ, c.hidden, c.inter), d.layerNorm(c.hidden, norm, bias)
-					before := rounded(kernels.F32, d.normal(c.rows*c.hidden, 2))
-					x := d.mat(kernels.F32, c.rows, c.hidden, before)
-					d.encoders().LayerNormMLP(x, n.Norm, act, m.up, m.down)
-					d.check("added", s.tol, minus(d.values(x), before), m.added(n.of(matrix{c.rows, c.hidden, before})))
+					d := fixture.New(t, s.open(t))
+					m, n := newEncoderMLP(d, gated, act, c.typ, c.hidden, c.inter), newLayerNorm(d, c.hidden, norm, bias)
+					before := oracle.Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
+					x := d.Mat(kernels.F32, c.rows, c.hidden, before)
+					encoders(d).LayerNormMLP(x, n.Norm, act, m.up, m.down)
+					check(d.T, "added", s.tol, minus(d.Values(x), before), m.added(n.of(oracle.NewMatrix(c.rows, c.hidden, before))))
 				})
 			}
 		}
 	}
 }
 
+// lookBothWays makes attention that of encoders.
+func (r *attentionRun) lookBothWays() {
+	r.bothWays, r.oracle.BothWays = encoders(r.Device), true
+}
+
 // newBothWays is a run of attention that looks both ways, rotated or not.
 func newBothWays(t *testing.T, open Open, c attentionCase, rotated bool) *attentionRun {
-	r := newAttentionRun(newDevice(t, open), c)
-	r.bothWays = r.encoders()
+	r := newAttentionRun(fixture.New(t, open(t)), c)
+	r.lookBothWays()
 	if !rotated {
-		r.spec.Rope = nil
+		r.spec.Rope, r.oracle.Freq = nil, nil
 	}
 	return r
 }
@@ -214,20 +181,7 @@ func (s suite) testAttentionBothWays(t *testing.T) {
 	for _, c := range attentionCases {
 		for _, rotated := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%v-rotated=%t", c, rotated), func(t *testing.T) {
-				r := newBothWays(t, s.open, c, rotated)
-				var parts []part
-				var queries, want []float64
-				for _, seg := range c.segs {
-					seq := r.sequence(seg.cached + seg.rows + 3)
-					r.call(false, part{seq, 0, seq.tokens})
-					p := part{seq, seg.cached, seg.cached + seg.rows}
-					parts = append(parts, p)
-					q, out := r.expected(p)
-					queries, want = append(queries, q...), append(want, out...)
-				}
-				qkv, dst := r.call(true, parts...)
-				r.check("queries", s.tol, r.queriesOf(r.values(qkv)), queries)
-				r.check("attention", s.tol, r.values(dst), want)
+				s.compareAttention(newBothWays(t, s.open, c, rotated))
 			})
 		}
 	}
@@ -241,48 +195,48 @@ func (s suite) testRowsOfAttentionBothWays(t *testing.T) {
 			seq := r.sequence(c.segs[0].rows)
 			r.call(false, part{seq, 0, seq.tokens})
 			_, dst := r.call(true, part{seq, 0, seq.tokens})
-			want := r.rowBits(dst)
+			want := r.RowBits(dst)
 			for _, size := range chunkings {
 				var got [][]byte
 				for from := 0; from < seq.tokens; from += size {
 					_, dst := r.call(true, part{seq, from, min(seq.tokens, from+size)})
-					got = append(got, r.rowBits(dst)...)
+					got = append(got, r.RowBits(dst)...)
 				}
-				r.sameBits(fmt.Sprintf("chunks of %d rows", size), got, want)
+				checkBits(r.T, fmt.Sprintf("chunks of %d rows", size), got, want)
 			}
 			again, before, after := &sequence{seq.qkv, seq.tokens, r.blocks(len(seq.blocks))}, r.sequence(37), r.sequence(5)
 			_, dst = r.call(true, part{before, 0, 37}, part{again, 0, seq.tokens}, part{after, 0, 5})
-			r.sameBits("beside others", r.rowBits(dst)[37:37+seq.tokens], want)
+			checkBits(r.T, "beside others", r.RowBits(dst)[37:37+seq.tokens], want)
 		})
 	}
 }
 
 // encoderOps are the operations whose rows do not see one another, on fixed random inputs of n rows.
-func (d *device) encoderOps(n int) []rowsOp {
+func encoderOps(d *fixture.Device, n int) []rowsOp {
 	const hidden, inter = 80, 150
-	e := d.encoders()
-	l, _, _ := d.linear(kernels.BF16, hidden, true, 96, 17)
-	plain, gated := d.encoderMLP(false, kernels.GELU, kernels.BF16, hidden, inter), d.encoderMLP(true, kernels.GELU, kernels.BF16, hidden, inter)
-	norm := d.layerNorm(hidden, true, true).Norm
-	xs := matrix{n, hidden, d.normal(n*hidden, 2)}
-	x := func(rows []int) kernels.Mat { return d.mat(kernels.F32, len(rows), hidden, xs.pick(rows)) }
+	e := encoders(d)
+	l, _, _ := d.Linear(kernels.BF16, hidden, true, 96, 17)
+	plain, gated := newEncoderMLP(d, false, kernels.GELU, kernels.BF16, hidden, inter), newEncoderMLP(d, true, kernels.GELU, kernels.BF16, hidden, inter)
+	norm := newLayerNorm(d, hidden, true, true).Norm
+	xs := oracle.NewMatrix(n, hidden, d.Normal(n*hidden, 2))
+	x := func(rows []int) kernels.Mat { return d.Mat(kernels.F32, len(rows), hidden, xs.Pick(rows)) }
 	mlp := func(m encoderMLP) func(rows []int) [][]byte {
 		return func(rows []int) [][]byte {
 			x := x(rows)
 			e.LayerNormMLP(x, norm, kernels.GELU, m.up, m.down)
-			return d.rowBits(x)
+			return d.RowBits(x)
 		}
 	}
 	return []rowsOp{
 		{"LayerNorm", func(rows []int) [][]byte {
 			x := x(rows)
 			e.LayerNorm(x, x, norm)
-			return d.rowBits(x)
+			return d.RowBits(x)
 		}},
 		{"LayerNormLinear", func(rows []int) [][]byte {
-			dst := d.mat(d.ActType(), len(rows), l.Out(), nil)
+			dst := d.Mat(d.ActType(), len(rows), l.Out(), nil)
 			e.LayerNormLinear(dst, x(rows), norm, l)
-			return d.rowBits(dst)
+			return d.RowBits(dst)
 		}},
 		{"LayerNormMLP", mlp(plain)},
 		{"LayerNormMLP, gated", mlp(gated)},
@@ -290,28 +244,24 @@ func (d *device) encoderOps(n int) []rowsOp {
 }
 
 func (s suite) testRowsOfEncoders(t *testing.T) {
-	d := newDevice(t, s.open)
-	s.rowsOf(t, d, 600, d.encoderOps(600))
+	d := fixture.New(t, s.open(t))
+	s.rowsOf(t, d, 600, encoderOps(d, 600))
 }
 
 // testMalformedEncoders: operands that do not fit are an error of Sync.
 func (s suite) testMalformedEncoders(t *testing.T) {
-	d := newDevice(t, s.open)
-	e := d.encoders()
-	table, err := d.NewTable(d.weight("embedding", kernels.F32, 3, 8, 1).tensor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer table.Free()
-	e.AddEmbed(d.mat(kernels.F32, 1, 8, nil), table, []uint32{3})
+	d := fixture.New(t, s.open(t))
+	e := encoders(d)
+	table, _ := d.Table(kernels.F32, 3, 8)
+	e.AddEmbed(d.Mat(kernels.F32, 1, 8, nil), table, []uint32{3})
 	if d.Sync() == nil {
 		t.Error("a token outside the table: no error")
 	}
 	heads := kernels.Heads{Q: 1, KV: 1, Dim: 16}
 	r := newBothWays(t, s.open, attentionCase{heads, 16, 0, false, 1, nil}, true)
 	seq := r.sequence(16)
-	qkv := r.mat(r.ActType(), 16, heads.QKVCols(), seq.qkv)
-	r.bothWays.AttentionBothWays(r.mat(r.ActType(), 16, 16, nil), qkv, r.attention(), 16, []kernels.Segment{{Rows: 16, Blocks: seq.blocks, Len: 17}})
+	qkv := r.Mat(r.ActType(), 16, heads.QKVCols(), seq.qkv)
+	r.bothWays.AttentionBothWays(r.Mat(r.ActType(), 16, 16, nil), qkv, r.attention(), 16, []kernels.Segment{{Rows: 16, Blocks: seq.blocks, Len: 17}})
 	if r.Sync() == nil {
 		t.Error("a sequence longer than its blocks: no error")
 	}
@@ -320,25 +270,16 @@ func (s suite) testMalformedEncoders(t *testing.T) {
 // SameBitsOfEncoders is SameBits for what kernels.Encoders adds.
 func SameBitsOfEncoders(t *testing.T, a, b Open) {
 	const n = 150
-	rows := make([]int, n)
-	for i := range rows {
-		rows[i] = i
-	}
-	compute := func(open Open) map[string][][]byte {
-		d := newDevice(t, open)
+	sameBits(t, a, b, func(d *fixture.Device) map[string][][]byte {
 		bits := map[string][][]byte{}
-		for _, op := range d.encoderOps(n) {
-			bits[op.name] = op.compute(rows)
+		for _, op := range encoderOps(d, n) {
+			bits[op.name] = op.compute(through(n))
 		}
 		r := newAttentionRun(d, rowCases[0])
-		r.bothWays = d.encoders()
+		r.lookBothWays()
 		seq, beside := r.sequence(n), r.sequence(40)
 		_, dst := r.call(true, part{seq, 0, n}, part{beside, 0, 40})
-		bits["AttentionBothWays"] = r.rowBits(dst)
+		bits["AttentionBothWays"] = r.RowBits(dst)
 		return bits
-	}
-	want, got := compute(a), compute(b)
-	for name := range want {
-		(&device{t: t}).sameBits(name, got[name], want[name])
-	}
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // testAttentionExtremes covers scores that single out one key, all-equal scores and scores of zero.
@@ -13,27 +15,20 @@ func (s suite) testAttentionExtremes(t *testing.T) {
 	c := attentionCase{heads, 16, 0, false, 1, []span{{0, 70}}}
 	fill := func(name string, change func(q, k []float64)) {
 		t.Run(name, func(t *testing.T) {
-			r := newAttentionRun(newDevice(t, s.open), c)
-			for i := range r.freq {
-				r.freq[i] = 0 // no rotation, so that equal stays equal
-			}
-			var err error
-			if r.spec.Rope, err = r.NewRope(r.freq, 1, 128); err != nil {
-				t.Fatal(err)
-			}
-			r.scale = 1
+			r := newAttentionRun(fixture.New(t, s.open(t)), c)
+			r.rotate(make([]float32, heads.Dim/2), 1) // by nothing, so that equal stays equal
 			seq := r.sequence(70)
 			for pos := range seq.tokens {
 				row := seq.qkv[pos*heads.QKVCols():]
 				change(row[:heads.Q*heads.Dim], row[heads.Q*heads.Dim:(heads.Q+heads.KV)*heads.Dim])
 			}
-			seq.qkv = rounded(r.ActType(), seq.qkv)
+			seq.qkv = oracle.Rounded(r.ActType(), seq.qkv)
 			p := part{seq, 0, seq.tokens}
 			_, want := r.expected(p)
 			_, dst := r.call(true, p)
 			// A float32 sum of size 10^4 is off by 10^-3, and so is then each probability.
 			tol := Tolerance{Max: s.tol.Max + 2e-3, RMS: s.tol.RMS + 1e-4}
-			r.check("attention", tol, r.values(dst), want)
+			check(r.T, "attention", tol, r.Values(dst), want)
 		})
 	}
 	scale := func(factor float64) func(v []float64) {
@@ -60,33 +55,33 @@ func (s suite) testAttentionExtremes(t *testing.T) {
 
 // testNormExtremes covers rows of zeros, of tiny values, where eps decides, and of large ones.
 func (s suite) testNormExtremes(t *testing.T) {
-	d := newDevice(t, s.open)
+	d := fixture.New(t, s.open(t))
 	const in, out = 64, 48
-	l, w, bias := d.linear(kernels.BF16, in, true, out)
-	norm, normValues := d.normWeight(in)
+	l, w, bias := d.Linear(kernels.BF16, in, true, out)
+	norm, normValues := d.NormWeight(in)
 	for _, factor := range []float64{0, 1e-20, 1e-3, 1e4, 1e12} {
-		values := d.normal(3*in, factor)
+		values := d.Normal(3*in, factor)
 		for i := in; i < 2*in; i++ {
 			values[i] = 0 // a row of zeros between others
 		}
-		values = rounded(kernels.F32, values)
-		x, dst := d.mat(kernels.F32, 3, in, values), d.mat(d.ActType(), 3, out, nil)
+		values = oracle.Rounded(kernels.F32, values)
+		x, dst := d.Mat(kernels.F32, 3, in, values), d.Mat(d.ActType(), 3, out, nil)
 		d.NormLinear(dst, x, norm, normEps, l)
-		want := matrix{3, in, values}.normed(normValues, normEps).timesTransposed(w, bias)
-		d.check("norm", s.tol, d.values(dst), want.v)
+		want := oracle.NewMatrix(3, in, values).RMSNorm(normValues, normEps).TimesTransposed(w, bias)
+		check(d.T, "norm", s.tol, d.Values(dst), want.V)
 	}
 
 	// Gates far out on both sides must give neither NaN nor infinity.
-	gate, up := d.weight("gate", kernels.F32, 32, in, 100), d.weight("up", kernels.F32, 32, in, 1)
-	gated, err := d.NewGatedLinear(gate.tensor, up.tensor)
+	gate, up := d.Weight("gate", kernels.F32, 32, in, 100), d.Weight("up", kernels.F32, 32, in, 1)
+	gated, err := d.NewGatedLinear(gate.Tensor, up.Tensor)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer gated.Free()
-	down, _, _ := d.outputLinear(kernels.F32, 32, false, in)
-	x := d.mat(kernels.F32, 4, in, d.normal(4*in, 1))
+	down, _, _ := d.OutputLinear(kernels.F32, 32, false, in)
+	x := d.Mat(kernels.F32, 4, in, d.Normal(4*in, 1))
 	d.MLP(x, norm, normEps, gated, down)
-	for i, v := range d.values(x) {
+	for i, v := range d.Values(x) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			t.Fatalf("element %d of MLP with large gates is %v", i, v)
 		}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // memory is a backend that can say what its device has left.
@@ -14,10 +16,10 @@ type memory interface {
 // testFree makes everything that a backend holds, several times over, and frees it: the device has then what
 // it had after the first time, when a driver may have taken memory for good.
 func (s suite) testFree(t *testing.T) {
-	d := newDevice(t, s.open)
+	d := fixture.New(t, s.open(t))
 	var first int64
 	for round := range 4 {
-		held := d.oneOfEach()
+		held := oneOfEach(d)
 		for kind, h := range held {
 			if h.Bytes() <= 0 && kind != "table" {
 				t.Errorf("a %s holds %d bytes", kind, h.Bytes())
@@ -26,7 +28,7 @@ func (s suite) testFree(t *testing.T) {
 		for _, h := range held {
 			h.Free()
 		}
-		d.sync()
+		d.MustSync()
 		m, ok := d.Backend.(memory)
 		if !ok {
 			continue
@@ -45,24 +47,24 @@ func (s suite) testFree(t *testing.T) {
 }
 
 // oneOfEach is one of everything that the backend can hold for a model, by its kind.
-func (d *device) oneOfEach() map[string]kernels.Held {
-	d.t.Helper()
-	matrix := []kernels.HostTensor{d.weight("matrix", kernels.BF16, 64, 96, 1).tensor}
-	codes := []kernels.HostTensor{d.weight("codes", kernels.F8E4M3, 64, 96, 1).tensor}
-	bias := []kernels.HostTensor{{Name: "bias", Type: kernels.BF16, Rows: 1, Cols: 64, Data: encode(kernels.BF16, d.normal(64, 1))}}
+func oneOfEach(d *fixture.Device) map[string]kernels.Held {
+	d.T.Helper()
+	matrix := []kernels.HostTensor{d.Weight("matrix", kernels.BF16, 64, 96, 1).Tensor}
+	codes := []kernels.HostTensor{d.Weight("codes", kernels.F8E4M3, 64, 96, 1).Tensor}
+	bias := []kernels.HostTensor{{Name: "bias", Type: kernels.BF16, Rows: 1, Cols: 64, Data: oracle.Encode(kernels.BF16, d.Normal(64, 1))}}
 	held := map[string]kernels.Held{}
 	for kind, hold := range map[string]func() (kernels.Held, error){
 		"linear":        func() (kernels.Held, error) { return d.NewLinear(matrix, bias) },
 		"output linear": func() (kernels.Held, error) { return kernels.NewOutputLinear(d.Backend, matrix, nil) },
 		"FP8 linear":    func() (kernels.Held, error) { return d.NewLinear(codes, nil) },
 		"gated linear":  func() (kernels.Held, error) { return d.NewGatedLinear(matrix[0], matrix[0]) },
-		"table":         func() (kernels.Held, error) { return d.NewTable(d.weight("table", kernels.F32, 64, 96, 1).tensor) },
+		"table":         func() (kernels.Held, error) { return d.NewTable(d.Weight("table", kernels.F32, 64, 96, 1).Tensor) },
 		"vector":        func() (kernels.Held, error) { return d.NewVector(bias[0]) },
 		"rope":          func() (kernels.Held, error) { return d.NewRope([]float32{1, 0.5, 0.25}, 1, 100) },
 	} {
 		var err error
 		if held[kind], err = hold(); err != nil {
-			d.t.Fatalf("%s: %v", kind, err)
+			d.T.Fatalf("%s: %v", kind, err)
 		}
 	}
 	return held

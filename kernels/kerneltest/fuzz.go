@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
 )
 
 // pick is an element of choices for every n.
@@ -31,9 +32,9 @@ func FuzzAttention(f *testing.F, open Open, tol Tolerance) {
 			c.segs = append(c.segs, span{0, int(other % 40)})
 		}
 		s := suite{open: open, tol: tol}
-		d := newDevice(t, s.open)
-		d.random = rand.New(rand.NewPCG(seed, 2))
-		s.compareAttention(d, c)
+		d := fixture.New(t, s.open(t))
+		d.Random = rand.New(rand.NewPCG(seed, 2))
+		s.compareAttention(newAttentionRun(d, c))
 	})
 }
 
@@ -51,8 +52,8 @@ func FuzzLinear(f *testing.F, open Open, tol Tolerance) {
 			typ:  pick([]kernels.DType{kernels.BF16, kernels.F16, kernels.F32, kernels.F8E4M3}, typ),
 		}
 		s := suite{open: open, tol: tol}
-		d := newDevice(t, s.open)
-		d.random = rand.New(rand.NewPCG(seed, 3))
+		d := fixture.New(t, s.open(t))
+		d.Random = rand.New(rand.NewPCG(seed, 3))
 		s.compareNormLinear(d, c)
 		s.compareAddLinear(d, c)
 	})

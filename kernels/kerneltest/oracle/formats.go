@@ -1,4 +1,4 @@
-package kerneltest
+package oracle
 
 import (
 	"encoding/binary"
@@ -7,11 +7,11 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// rounded returns v rounded to typ, to nearest even.
-func rounded(typ kernels.DType, v []float64) []float64 { return decode(typ, encode(typ, v)) }
+// Rounded returns v rounded to typ, to nearest even.
+func Rounded(typ kernels.DType, v []float64) []float64 { return Decode(typ, Encode(typ, v)) }
 
-// encode rounds to typ, little-endian; F8E4M3 has scales, so it is not one of them.
-func encode(typ kernels.DType, v []float64) []byte {
+// Encode rounds to typ, little-endian; F8E4M3 has scales, so it is not one of them.
+func Encode(typ kernels.DType, v []float64) []byte {
 	out := make([]byte, 0, len(v)*int(typ.Size()))
 	for _, x := range v {
 		switch typ {
@@ -26,7 +26,8 @@ func encode(typ kernels.DType, v []float64) []byte {
 	return out
 }
 
-func decode(typ kernels.DType, raw []byte) []float64 {
+// Decode reads what Encode writes.
+func Decode(typ kernels.DType, raw []byte) []float64 {
 	out := make([]float64, len(raw)/int(typ.Size()))
 	for i := range out {
 		switch typ {
