@@ -259,3 +259,41 @@ func TestFileSize(t *testing.T) {
 		}
 	})
 }
+
+// TestPackageSize: a package can be read at one go.
+func TestPackageSize(t *testing.T) {
+	cgo := map[string]bool{}
+	for _, s := range sources(t) {
+		if !s.isTest() && slices.Contains(s.imports(), "C") {
+			cgo[s.pkg] = true
+		}
+	}
+	lines := map[string]int{}
+	tree(t, func(p string) {
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkg, kind := path.Dir(filepath.ToSlash(rel)), filepath.Ext(p)
+		counted := kind == ".go" || !cgo[pkg] && slices.Contains([]string{".c", ".h", ".cu", ".cuh", ".cpp"}, kind)
+		if counted && !strings.HasSuffix(p, "_test.go") {
+			lines[pkg] += strings.Count(read(t, p), "\n")
+		}
+	})
+	for pkg, n := range lines {
+		allowed, large := largePackages[pkg]
+		switch {
+		case !large && n > maxPackageLines:
+			t.Errorf("package %s has %d lines, at most %d are allowed: divide it by what its parts are for", pkg, n, maxPackageLines)
+		case large && n > allowed:
+			t.Errorf("package %s has %d lines, and may not grow beyond the %d of largePackages", pkg, n, allowed)
+		case large && n <= maxPackageLines:
+			t.Errorf("package %s has %d lines now: take it out of largePackages", pkg, n)
+		}
+	}
+	for pkg := range largePackages {
+		if lines[pkg] == 0 {
+			t.Errorf("package %s of largePackages is not there", pkg)
+		}
+	}
+}
