@@ -57,8 +57,8 @@ static inline int key_end(const pf_attention_args *a, const pf_segment *s, int p
 	return a->window > 0 ? pf_min(s->len, pos + a->window) : s->len;
 }
 
-// block_of is block i of a task's rows in the thread's scratch.
-static pf_attention_rows block_of(const attention *at, int thread, int i, int rows)
+// set_block sets block i of a task's rows in the thread's scratch; what they see is not set.
+static void set_block(const attention *at, int thread, int i, int rows, pf_attention_rows *r)
 {
 	size_t most = (size_t)at->ops->blocks * at->ops->block;
 	float *scores = pf_pool_scratch(at->pool, thread);
@@ -67,17 +67,15 @@ static pf_attention_rows block_of(const attention *at, int thread, int i, int ro
 	float *top = total + most * PF_MAX_LANES;
 	char *queries = (char *)(top + most);
 	size_t row = (size_t)i * at->ops->block;
-	return (pf_attention_rows){
-		.count = pf_min(at->ops->block, rows - (int)row),
-		.padded = at->padded,
-		.scale = at->args->scale * 1.44269504088896341f,
-		.queries = queries + row * at->padded * at->ops->operand,
-		.scores = scores,
-		.top = top + row,
-		.total = total + row * PF_MAX_LANES,
-		.out = out + row * at->padded,
-		.copy = queries + most * at->padded * at->ops->operand,
-	};
+	r->count = pf_min(at->ops->block, rows - (int)row);
+	r->padded = at->padded;
+	r->scale = at->args->scale * 1.44269504088896341f;
+	r->queries = queries + row * at->padded * at->ops->operand;
+	r->scores = scores;
+	r->top = top + row;
+	r->total = total + row * PF_MAX_LANES;
+	r->out = out + row * at->padded;
+	r->copy = queries + most * at->padded * at->ops->operand;
 }
 
 // find_keys points at the groups of the tile that begins at position start, up to end.
@@ -147,7 +145,8 @@ static void run_task(void *arg, int index, int thread)
 	int rows = pf_min(at->rows, s->rows * at->group - t->row), block = at->ops->block, tile = at->ops->keys;
 	int blocks = pf_ceil(rows, block);
 	for (int i = 0; i < blocks; i++) {
-		pf_attention_rows r = block_of(at, thread, i, rows);
+		pf_attention_rows r;
+		set_block(at, thread, i, rows, &r);
 		load_rows(at, s, t, t->row + i * block, &r);
 	}
 	int end = key_end(at->args, s, s->pos + (t->row + rows - 1) / at->group);
@@ -157,7 +156,8 @@ static void run_task(void *arg, int index, int thread)
 		pf_attention_keys k;
 		find_keys(at, s, t->head, start, pf_min(end, start + tile), &k);
 		for (int i = 0; i < blocks; i++) {
-			pf_attention_rows r = block_of(at, thread, i, rows);
+			pf_attention_rows r;
+		set_block(at, thread, i, rows, &r);
 			if (see_keys(at, s, t->row + i * block, start, &r, &k))
 				at->ops->attend(&r, &k);
 		}
@@ -165,7 +165,8 @@ static void run_task(void *arg, int index, int thread)
 	if (at->ops->end)
 		at->ops->end();
 	for (int i = 0; i < blocks; i++) {
-		pf_attention_rows r = block_of(at, thread, i, rows);
+		pf_attention_rows r;
+		set_block(at, thread, i, rows, &r);
 		store_rows(at, s, t, t->row + i * block, &r);
 	}
 }
