@@ -157,7 +157,7 @@ static void run_task(void *arg, int index, int thread)
 		find_keys(at, s, t->head, start, pf_min(end, start + tile), &k);
 		for (int i = 0; i < blocks; i++) {
 			pf_attention_rows r;
-		set_block(at, thread, i, rows, &r);
+			set_block(at, thread, i, rows, &r);
 			if (see_keys(at, s, t->row + i * block, start, &r, &k))
 				at->ops->attend(&r, &k);
 		}

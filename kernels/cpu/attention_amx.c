@@ -2,11 +2,12 @@
 
 // Attention with AMX, transposed: scores are keys times queries, [keys][32 queries], and sums values
 // times probabilities, [dimension][32 queries], with keys and values as first operands. So a vector is one
-// key, or one dimension, of 16 queries: maxima, sums and masks are per lane, and nothing is reduced.
+// key, or one dimension, of 16 queries: sums and masks are per lane, and nothing is reduced.
 //
 // A tile of 64 keys leaves scores, probabilities and sums of a block in the first-level cache, and is
 // soon enough through the softmax for the tile unit not to fall asleep; keys and values are streamed.
-// Sums are relative to a lane's top score, which follows the largest one only when that has risen far.
+// Sums are relative to a lane's top, its largest score when it was last looked for: that is in the lane's first tile,
+// and where a tile's probabilities get too large.
 
 #include <immintrin.h>
 
@@ -29,30 +30,34 @@ enum {
 	TILE = 16 * 32,              // elements of an operand
 };
 
-// How far a score may rise above the top, as a power of two: probabilities are then at most 2^8.
-static const float SLACK = 8;
+// How much the probabilities of a tile may be in all.
+static const float MOST = 0x1p16f;
 
-// power_of_two is 2^x to 1.1e-4, less than bf16 tells apart; far below 0 it is 0, and 2^0 is 1.
-static inline vf power_of_two(vf x)
+// Scaled tops from here on are off by 1 and more, as powers of two, when they are rounded.
+static const float FAR = 0x1p24f;
+
+// power_of_two is 2^x to 1.1e-4, less than bf16 tells apart, and `more` at the last power of two below it; far below
+// 0 it is 0, and 2^0 is 1.
+static inline vf power_of_two(vf x, float more)
 {
 	vf f = (vf)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 	vf p = vf_set(0.0790200f);
 	p = p * f + 0.2241300f;
 	p = p * f + 0.6968500f;
-	p = p * f + 1.0f;
+	p = p * f + (1.0f + more);
 	return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
 }
 
 static inline vf larger(vf a, vf b) { return (vf)_mm512_max_ps((__m512)a, (__m512)b); }
 
-// pairs_of is the bf16 of both side by side, rounded to nearest; neither is negative. NaN may get lost: the sum
-// of the probabilities keeps it.
+// HALF of the last place of bf16 turns truncation into rounding to nearest.
+#define HALF 0x1p-8f
+
+// pairs_of is the bf16 of both side by side, truncated.
 static inline __m512i pairs_of(vf low, vf high)
 {
-	const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32((int)0xffff0000);
-	__m512i a = _mm512_srli_epi32(_mm512_add_epi32((__m512i)low, half), 16);
-	__m512i b = _mm512_add_epi32((__m512i)high, half);
-	return _mm512_ternarylogic_epi32(a, b, upper, 0xf8); // a | (b & upper)
+	const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
+	return _mm512_ternarylogic_epi32(_mm512_srli_epi32((__m512i)low, 16), (__m512i)high, upper, 0xf8); // low | (high & upper)
 }
 
 // load lays queries out as second operands, [2][padded/2][16 queries][2].
@@ -67,63 +72,49 @@ static void load(const pf_attention_rows *r, const pf_bf16 *const *queries, int 
 	}
 }
 
-// SCORE sums the products of a group of keys in two accumulators; then stores those of the group before,
-// which are complete by now. BEFORE is empty for the first group.
-#define SCORE(sum, sum2, key, BEFORE) \
+// score sets the scores of a tile's steps, 32 keys at a time. They are stored two products after they are complete, while
+// those of the next keys are summed.
+INLINE void score(const int tall, const int padded, const int steps, const pf_bf16 *q, const pf_bf16 *const *keys, float *scores)
+{
+	const pf_bf16 *q2 = q + 16 * padded;
+#define STORE_SCORES(t, t2, group) \
 	do { \
-		PF_TILE_ZERO(sum); \
-		PF_TILE_ZERO(sum2); \
-		PRAGMA_UNROLL for (int d = 0; d < padded / 32; d++) { \
-			PF_TILE_STREAM(4, (key) + d * TILE, 64); \
-			PF_TILE_LOAD(5, q + d * TILE, 64); \
-			PF_TILE_DP(sum, 4, 5); \
-			if (tall) { \
-				PF_TILE_LOAD(6, q2 + d * TILE, 64); \
-				PF_TILE_DP(sum2, 4, 6); \
-			} \
-			if (d == 0) { \
-				BEFORE; \
-			} \
-		} \
-	} while (0)
-#define PRAGMA_UNROLL _Pragma("GCC unroll 4")
-#define STORE_SCORES(sum, sum2, group) \
-	do { \
-		PF_TILE_STORE(sum, scores + (group) * 16 * ROWS, ROW); \
+		PF_TILE_STORE(t, scores + (group) * 16 * ROWS, ROW); \
 		if (tall) \
-			PF_TILE_STORE(sum2, scores + (group) * 16 * ROWS + 16, ROW); \
+			PF_TILE_STORE(t2, scores + (group) * 16 * ROWS + 16, ROW); \
 	} while (0)
-
-// larger_of_group moves the lanes' largest scores up to those of a group.
-INLINE void larger_of_group(const int tall, const float *scores, vf *now)
-{
 #pragma GCC unroll 2
-	for (int i = 0; i < 1 + tall; i++) {
-		vf a = now[i], b = a;
-#pragma GCC unroll 8
-		for (int j = 0; j < PF_KV_GROUP; j += 2) {
-			a = larger(a, vf_load(scores + j * ROWS + 16 * i));
-			b = larger(b, vf_load(scores + (j + 1) * ROWS + 16 * i));
+	for (int s = 0; s < steps; s++) {
+		const pf_bf16 *a = keys[2 * s], *b = keys[2 * s + 1];
+#pragma GCC unroll 4
+		for (int d = 0; d < padded / 32; d++) {
+			PF_TILE_STREAM(4, a + d * TILE, 64);
+			PF_TILE_STREAM(5, b + d * TILE, 64);
+			PF_TILE_LOAD(6, q + d * TILE, 64);
+			if (tall)
+				PF_TILE_LOAD(7, q2 + d * TILE, 64);
+			if (d == 0) {
+				if (s > 0)
+					STORE_SCORES(0, 1, 2 * s - 2);
+				PF_TILE_ZERO(0);
+				PF_TILE_ZERO(1);
+			}
+			PF_TILE_DP(0, 4, 6);
+			if (tall)
+				PF_TILE_DP(1, 4, 7);
+			if (d == 0) {
+				if (s > 0)
+					STORE_SCORES(2, 3, 2 * s - 1);
+				PF_TILE_ZERO(2);
+				PF_TILE_ZERO(3);
+			}
+			PF_TILE_DP(2, 5, 6);
+			if (tall)
+				PF_TILE_DP(3, 5, 7);
 		}
-		now[i] = larger(a, b);
 	}
-}
-
-// score sets the scores of a tile's steps, and moves the lanes' largest up to them unless some are to be hidden.
-INLINE void score(const int tall, const int padded, const int steps, const pf_attention_rows *r, const pf_bf16 *const *keys, float *scores, vf *now)
-{
-	const pf_bf16 *q = r->queries, *q2 = q + 16 * padded;
-	SCORE(0, 1, keys[0], );
-	SCORE(2, 3, keys[1], STORE_SCORES(0, 1, 0));
-	if (steps > 1) {
-		SCORE(0, 1, keys[2], STORE_SCORES(2, 3, 1));
-		SCORE(2, 3, keys[3], STORE_SCORES(0, 1, 2));
-		if (!r->masked)
-			larger_of_group(tall, scores, now);
-	}
+	STORE_SCORES(0, 1, 2 * steps - 2);
 	STORE_SCORES(2, 3, 2 * steps - 1);
-	for (int g = steps > 1; !r->masked && g < 2 * steps; g++)
-		larger_of_group(tall, scores + g * PF_KV_GROUP * ROWS, now);
 }
 
 // hide replaces the scores of a step that its lanes may not see.
@@ -140,92 +131,184 @@ static void hide(const pf_attention_rows *r, int step, float *scores)
 	}
 }
 
-// rescale moves the lanes' top up to `now` where that is far above it, and sums with it.
-static void rescale(const pf_attention_rows *r, int lane, vf now)
+// A top_of is what the scores of 16 lanes are relative to, also scaled, and which of the lanes are far.
+typedef struct top_of {
+	vf top, scaled;
+	__mmask16 far;
+} top_of;
+
+INLINE top_of load_top(const pf_attention_rows *r, int lane)
 {
-	vf top = vf_load(r->top + lane), rise = (now - top) * r->scale;
-	__mmask16 far = _mm512_cmp_ps_mask((__m512)rise, _mm512_set1_ps(SLACK), _CMP_GT_OQ);
-	if (!far)
+	vf top = vf_load(r->top + lane), scaled = top * r->scale;
+	return (top_of){top, scaled, _mm512_cmp_ps_mask(_mm512_abs_ps((__m512)scaled), _mm512_set1_ps(FAR), _CMP_GE_OQ)};
+}
+
+// relative is how far scores are above the top, scaled. What rounding did to the scaled top is common to a lane's scores, and so of
+// no account, unless the lane is far; far tells whether some may be.
+INLINE vf relative(const int far, vf score, vf scale, const top_of *t)
+{
+	__m512 x = _mm512_fmsub_ps((__m512)score, (__m512)scale, (__m512)t->scaled);
+	return (vf)(far ? _mm512_mask_mov_ps(x, t->far, (__m512)((score - t->top) * scale)) : x);
+}
+
+// raise_top moves the top of some lanes up to their largest score of a tile's keys, and what they have summed with it.
+static __attribute__((noinline)) void raise_top(const pf_attention_rows *r, int lane, __mmask16 some, int keys, int have_sums)
+{
+	if (!some)
 		return;
-	vf factor = (vf)_mm512_mask_mov_ps(_mm512_set1_ps(1), far, (__m512)power_of_two(-rise));
-	_mm512_mask_storeu_ps(r->top + lane, far, (__m512)now);
+	top_of before = load_top(r, lane);
+	vf largest = before.top, largest2 = largest, scale = vf_set(r->scale);
+	for (int j = 0; j < keys; j += 2) {
+		largest = larger(largest, vf_load(r->scores + j * ROWS + lane));
+		largest2 = larger(largest2, vf_load(r->scores + (j + 1) * ROWS + lane));
+	}
+	largest = larger(largest, largest2);
+	_mm512_mask_storeu_ps(r->top + lane, some, (__m512)largest);
+	if (!have_sums)
+		return;
+	top_of now = load_top(r, lane);
+	vf fall = relative(1, largest, scale, &now) - relative(1, largest, scale, &before);
+	vf factor = (vf)_mm512_mask_mov_ps(_mm512_set1_ps(1), some, (__m512)power_of_two(fall, 0));
 	vf_store(r->total + lane, vf_load(r->total + lane) * factor);
 	for (int d = 0; d < r->padded; d++)
 		vf_store(r->out + d * ROWS + lane, vf_load(r->out + d * ROWS + lane) * factor);
 }
 
-// probabilities sets those of a step, as second operands [2][16 pairs of keys][16 queries][2], and adds them to
-// each lane's total.
-INLINE void probabilities(const int tall, vf scale, const vf *top, const float *scores, pf_bf16 *p, vf *total)
+// pair sets the probabilities of two keys, and adds what they are rounded to to a sum.
+INLINE __m512 pair(const int far, const float *scores, vf scale, const top_of *top, pf_bf16 *p, __m512 sum)
 {
-	vf top0 = top[0], top1 = top[1], total0 = total[0], total1 = total[1];
-#pragma GCC unroll 4
-	for (int j = 0; j < STEP; j += 2, scores += 2 * ROWS, p += 32) {
-		vf a = power_of_two((vf_load(scores) - top0) * scale), b = power_of_two((vf_load(scores + ROWS) - top0) * scale);
-		total0 += a + b;
-		_mm512_store_si512(p, pairs_of(a, b));
-		if (!tall)
-			continue;
-		a = power_of_two((vf_load(scores + 16) - top1) * scale);
-		b = power_of_two((vf_load(scores + ROWS + 16) - top1) * scale);
-		total1 += a + b;
-		_mm512_store_si512(p + TILE, pairs_of(a, b));
-	}
-	total[0] = total0;
-	total[1] = total1;
+	vf a = power_of_two(relative(far, vf_load(scores), scale, top), HALF);
+	vf b = power_of_two(relative(far, vf_load(scores + ROWS), scale, top), HALF);
+	__m512i both = pairs_of(a, b);
+	_mm512_store_si512(p, both);
+	return _mm512_dpbf16_ps(sum, (__m512bh)both, (__m512bh)_mm512_set1_epi32(0x3f803f80)); // times one
 }
 
-// sum_values adds the products of the steps' values to the sums: 32 of the dimension at a time, the second half
-// of which is stored, and loaded, while the first half of the next is multiplied.
+// probabilities sets those of a tile, as second operands [steps][2][16 pairs of keys][16 queries][2], and each lane's sum of them.
+INLINE void probabilities(const int tall, const int far, int steps, vf scale, const top_of *tops, const float *scores, pf_bf16 *p, __m512 *sums)
+{
+	top_of top = tops[0], top2 = tops[1];
+	__m512 sum = {}, sum2 = {};
+	for (int s = 0; s < steps; s++, p += TILE)
+#pragma GCC unroll 4
+		for (int j = 0; j < STEP; j += 2, scores += 2 * ROWS, p += 32) {
+			sum = pair(far, scores, scale, &top, p, sum);
+			if (tall)
+				sum2 = pair(far, scores + 16, scale, &top2, p + TILE, sum2);
+		}
+	sums[0] = sum;
+	sums[1] = sum2;
+}
+
+static __attribute__((noinline)) void far_probabilities(int steps, vf scale, const top_of *tops, const float *scores, pf_bf16 *p, __m512 *sums)
+{
+	probabilities(1, 1, steps, scale, tops, scores, p, sums);
+}
+
+// first_tops gives lanes that had no score before this tile a top.
+static __attribute__((noinline)) void first_tops(int tall, const pf_attention_rows *r, int keys)
+{
+	for (int lane = 0; lane < 16 * (1 + tall); lane += 16)
+		raise_top(r, lane, _mm512_cmp_ps_mask(_mm512_loadu_ps(r->top + lane), _mm512_set1_ps(PF_LOWEST_TOP), _CMP_EQ_OQ), keys, 0);
+}
+
+// softmax turns a tile's scores into probabilities, and adds them to the lanes' totals. Whether a lane's top moves depends on
+// its own scores alone.
+static __attribute__((noinline)) void softmax(int tall, int steps, const pf_attention_rows *r, pf_bf16 *p)
+{
+	vf scale = vf_set(r->scale);
+	__m512 sums[2];
+	for (int tries = 0;; tries++) {
+		top_of tops[2] = {load_top(r, 0), load_top(r, 16)};
+		int far = tops[0].far || (tall && tops[1].far);
+		if (far && tries == 0) { // so are lanes that have no top yet
+			first_tops(tall, r, steps * STEP);
+			continue;
+		}
+		if (far)
+			far_probabilities(steps, scale, tops, r->scores, p, sums);
+		else if (tall)
+			probabilities(1, 0, steps, scale, tops, r->scores, p, sums);
+		else
+			probabilities(0, 0, steps, scale, tops, r->scores, p, sums);
+		__mmask16 some = _mm512_cmp_ps_mask(sums[0], _mm512_set1_ps(MOST), _CMP_GT_OQ);
+		__mmask16 some2 = tall ? _mm512_cmp_ps_mask(sums[1], _mm512_set1_ps(MOST), _CMP_GT_OQ) : 0;
+		if (!(some | some2))
+			break;
+		raise_top(r, 0, some, steps * STEP, 1);
+		raise_top(r, 16, some2, steps * STEP, 1);
+	}
+	vf_store(r->total, vf_load(r->total) + (vf)sums[0]);
+	if (tall)
+		vf_store(r->total + 16, vf_load(r->total + 16) + (vf)sums[1]);
+}
+
+// SUM adds the products of the steps' values to the sums of 16 of the dimension, from d on, in tiles x and y. Those of the 16
+// before, in y and z, are stored when they have been complete for two products.
+#define SUM(x, y, z) \
+	do { \
+		PF_TILE_STREAM(3, values[0] + d * 32, 64); \
+		PF_TILE_LOAD(x, out + d * ROWS, ROW); \
+		PF_TILE_DP(x, 3, 4); \
+		if (d > 0) \
+			PF_TILE_STORE(y, out + (d - 16) * ROWS, ROW); \
+		if (tall) { \
+			PF_TILE_LOAD(y, out + d * ROWS + 16, ROW); \
+			PF_TILE_DP(y, 3, 5); \
+			if (d > 0) \
+				PF_TILE_STORE(z, out + (d - 16) * ROWS + 16, ROW); \
+		} \
+		if (steps > 1) { \
+			PF_TILE_STREAM(3, values[1] + d * 32, 64); \
+			PF_TILE_DP(x, 3, 6); \
+			if (tall) \
+				PF_TILE_DP(y, 3, 7); \
+		} \
+		d += 16; \
+	} while (0)
+#define END(x, y) \
+	do { \
+		PF_TILE_STORE(x, out + (d - 16) * ROWS, ROW); \
+		if (tall) \
+			PF_TILE_STORE(y, out + (d - 16) * ROWS + 16, ROW); \
+	} while (0)
+
+// sum_values adds the products of the steps' values to the sums. The probabilities stay in tiles meanwhile.
 INLINE void sum_values(const int tall, const int padded, const int steps, const pf_bf16 *const *values, const pf_bf16 *p, float *out)
 {
-	PF_TILE_LOAD(0, out, ROW);
+	PF_TILE_LOAD(4, p, 64);
 	if (tall)
-		PF_TILE_LOAD(1, out + 16, ROW);
-	PF_TILE_LOAD(2, out + 16 * ROWS, ROW);
-	if (tall)
-		PF_TILE_LOAD(3, out + 16 * ROWS + 16, ROW);
-#pragma GCC unroll 4
-	for (int d = 0; d < padded; d += 32, out += 32 * ROWS) {
-#pragma GCC unroll 2
-		for (int s = 0; s < steps; s++) {
-			PF_TILE_STREAM(4, values[s] + d * 32, 64);
-			PF_TILE_STREAM(5, values[s] + d * 32 + TILE, 64);
-			PF_TILE_LOAD(6, p + s * 2 * TILE, 64);
-			PF_TILE_DP(0, 4, 6);
-			if (tall) {
-				PF_TILE_LOAD(7, p + s * 2 * TILE + TILE, 64);
-				PF_TILE_DP(1, 4, 7);
-			}
-			if (s == 0 && d > 0) {
-				PF_TILE_STORE(2, out - 16 * ROWS, ROW);
-				if (tall)
-					PF_TILE_STORE(3, out - 16 * ROWS + 16, ROW);
-				PF_TILE_LOAD(2, out + 16 * ROWS, ROW);
-				if (tall)
-					PF_TILE_LOAD(3, out + 16 * ROWS + 16, ROW);
-			}
-			PF_TILE_DP(2, 5, 6);
-			if (tall)
-				PF_TILE_DP(3, 5, 7);
-		}
-		PF_TILE_STORE(0, out, ROW);
+		PF_TILE_LOAD(5, p + TILE, 64);
+	if (steps > 1) {
+		PF_TILE_LOAD(6, p + 2 * TILE, 64);
 		if (tall)
-			PF_TILE_STORE(1, out + 16, ROW);
-		if (d + 32 < padded) {
-			PF_TILE_LOAD(0, out + 32 * ROWS, ROW);
-			if (tall)
-				PF_TILE_LOAD(1, out + 32 * ROWS + 16, ROW);
+			PF_TILE_LOAD(7, p + 3 * TILE, 64);
+	}
+	for (int d = 0;;) {
+		SUM(0, 1, 2);
+		SUM(2, 0, 1);
+		if (d == padded) {
+			END(2, 0);
+			break;
+		}
+		SUM(1, 2, 0);
+		SUM(0, 1, 2);
+		if (d == padded) {
+			END(0, 1);
+			break;
+		}
+		SUM(2, 0, 1);
+		SUM(1, 2, 0);
+		if (d == padded) {
+			END(1, 2);
+			break;
 		}
 	}
-	PF_TILE_STORE(2, out - 16 * ROWS, ROW);
-	if (tall)
-		PF_TILE_STORE(3, out - 16 * ROWS + 16, ROW);
 }
 
 // values_of is a step's values, where they lie or, if some are not looked at or they lie apart, copied
 // with zeros for those that are not.
-static const pf_bf16 *values_of(const pf_attention_keys *k, int step, int padded, pf_bf16 *copy)
+static __attribute__((noinline)) const pf_bf16 *values_of(const pf_attention_keys *k, int step, int padded, pf_bf16 *copy)
 {
 	int g = 2 * step, low = pf_max(0, k->low - step * STEP), end = pf_min(STEP, k->end - step * STEP);
 	if (low == 0 && end == STEP && k->value_stride[g] == STEP && k->values[g + 1] == k->values[g] + PF_KV_GROUP)
@@ -242,47 +325,43 @@ static const pf_bf16 *values_of(const pf_attention_keys *k, int step, int padded
 	return copy;
 }
 
-INLINE void attend_as(const int tall, const int padded, const int steps, const pf_attention_rows *r, const pf_attention_keys *k)
+// attend_as adds the steps of a tile, the first being number `from` among those of all keys.
+INLINE void attend_as(const int tall, const int padded, const int steps, const pf_attention_rows *r, const pf_attention_keys *k, int from)
 {
-	int from = k->low / STEP, groups = pf_ceil(k->end, PF_KV_GROUP);
-	float *scores = r->scores;
-	pf_bf16 *p = (pf_bf16 *)(scores + KEYS * ROWS), *copy = r->copy;
-	const pf_bf16 *keys[2 * STEPS], *values[STEPS];
-	for (int g = 0; g < 2 * steps; g++) // in place of a group that is not looked at, one that is
-		keys[g] = k->keys[pf_max(k->group, pf_min(2 * from + g, groups - 1))];
+	int group = 2 * from, end = pf_ceil(k->end, PF_KV_GROUP);
+	pf_bf16 *p = (pf_bf16 *)(r->scores + KEYS * ROWS), *copy = r->copy;
+	const pf_bf16 *const *keys = k->keys + group, *some[2 * STEPS], *values[STEPS];
+	if (group < k->group || end < group + 2 * steps) {
+		for (int g = 0; g < 2 * steps; g++) // in place of a group that is not looked at, one that is
+			some[g] = k->keys[pf_max(k->group, pf_min(group + g, end - 1))];
+		keys = some;
+	}
 	for (int s = 0; s < steps; s++, copy += STEP * padded)
 		values[s] = values_of(k, from + s, padded, copy);
-	vf now[2] = {vf_load(r->top), vf_load(r->top + 16)};
-	score(tall, padded, steps, r, keys, scores, now);
-	for (int s = 0; r->masked && s < steps; s++) {
-		hide(r, from + s, scores + s * STEP * ROWS);
-		larger_of_group(tall, scores + s * STEP * ROWS, now);
-		larger_of_group(tall, scores + (s * STEP + PF_KV_GROUP) * ROWS, now);
-	}
-	rescale(r, 0, now[0]);
-	if (tall)
-		rescale(r, 16, now[1]);
-	vf scale = vf_set(r->scale), top[2] = {vf_load(r->top), vf_load(r->top + 16)};
-	vf total[2] = {vf_load(r->total), vf_load(r->total + 16)};
-	for (int s = 0; s < steps; s++)
-		probabilities(tall, scale, top, scores + s * STEP * ROWS, p + s * 2 * TILE, total);
-	vf_store(r->total, total[0]);
-	vf_store(r->total + 16, total[1]);
+	score(tall, padded, steps, r->queries, keys, r->scores);
+	if (r->masked && (r->first[ROWS - 1] > from * STEP || r->last[0] < (from + steps) * STEP))
+		for (int s = 0; s < steps; s++)
+			hide(r, from + s, r->scores + s * STEP * ROWS);
+	softmax(tall, steps, r, p);
 	sum_values(tall, padded, steps, values, p, r->out);
 }
 
 // attend is compiled for whole tiles with the usual widths of heads.
 static void attend(const pf_attention_rows *r, const pf_attention_keys *k)
 {
-	int steps = pf_ceil(k->end, STEP) - k->low / STEP;
-	if (r->count <= 16)
-		attend_as(0, r->padded, steps, r, k);
-	else if (r->padded == 64 && steps == STEPS)
-		attend_as(1, 64, STEPS, r, k);
-	else if (r->padded == 128 && steps == STEPS)
-		attend_as(1, 128, STEPS, r, k);
-	else
-		attend_as(1, r->padded, steps, r, k);
+	int end = pf_ceil(k->end, STEP);
+	for (int from = k->low / STEP; from < end;) {
+		int steps = pf_min(end, (from / STEPS + 1) * STEPS) - from;
+		if (r->count <= 16)
+			attend_as(0, r->padded, steps, r, k, from);
+		else if (r->padded == 64 && steps == STEPS)
+			attend_as(1, 64, STEPS, r, k, from);
+		else if (r->padded == 128 && steps == STEPS)
+			attend_as(1, 128, STEPS, r, k, from);
+		else
+			attend_as(1, r->padded, steps, r, k, from);
+		from += steps;
+	}
 }
 
 // transpose16 turns 16 vectors of 16 into columns.
@@ -329,4 +408,4 @@ static void finish(pf_bf16 *const *dst, const pf_attention_rows *r, int dim)
 	}
 }
 
-const pf_attention_ops pf_attention_amx = {sizeof(pf_bf16), KEYS, STEP, ROWS, 6, pf_tiles_begin, pf_tiles_end, load, attend, finish};
+const pf_attention_ops pf_attention_amx = {sizeof(pf_bf16), PF_KEY_TILE, STEP, ROWS, 12, pf_tiles_begin, pf_tiles_end, load, attend, finish};
