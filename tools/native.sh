@@ -9,7 +9,7 @@ crate=engine/tokenizer/native
 module=github.com/daulet/tokenizers
 library=$crate/lib/libtokenizers.a
 # The stamp is a header that the Go package includes, so that go build links a new library anew.
-stamp=engine/tokenizer/native_inputs.h
+stamp=$crate/native_inputs.h
 
 version=$(sed -n "s|^.*$module \(v[0-9.]*\).*|\1|p" go.mod)
 inputs=$({ echo "$version"; cat tools/native.sh $crate/Cargo.toml $crate/Cargo.lock; for f in $crate/src/*.rs; do

@@ -35,7 +35,7 @@ func NewBytes() *Tokenizer {
 	return t
 }
 
-func (bytesModel) encode(text string, addSpecial bool, _ *atomic.Int32) ([]engine.TokenID, error) {
+func (bytesModel) Encode(text string, addSpecial bool, _ *atomic.Int32) ([]engine.TokenID, error) {
 	var ids []engine.TokenID
 	if addSpecial {
 		ids = append(ids, bytesBOS)
@@ -46,7 +46,7 @@ func (bytesModel) encode(text string, addSpecial bool, _ *atomic.Int32) ([]engin
 	return ids, nil
 }
 
-func (bytesModel) decode(ids []engine.TokenID, skipSpecial bool) (string, error) {
+func (bytesModel) Decode(ids []engine.TokenID, skipSpecial bool) (string, error) {
 	var text []byte
 	for _, id := range ids {
 		switch {
@@ -61,4 +61,4 @@ func (bytesModel) decode(ids []engine.TokenID, skipSpecial bool) (string, error)
 	return lossy(text), nil
 }
 
-func (bytesModel) close() {}
+func (bytesModel) Close() {}

@@ -6,11 +6,17 @@ import (
 	"fmt"
 	"regexp"
 	"sync"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
 )
 
 // templateFuel bounds the instructions of one rendering, about a second of work; a message costs
 // some hundred.
 const templateFuel = 5_000_000
+
+// templateTime is what a template may take with messages of no length; the tests lower it.
+var templateTime = 5 * time.Second
 
 // ChatOptions is what a rendering depends on beside the messages.
 type ChatOptions struct {
@@ -34,7 +40,7 @@ type chat struct {
 }
 
 type compiledTemplate struct {
-	*template
+	*native.Template
 	flatten bool
 	title   string // what errors call it
 }
@@ -156,7 +162,7 @@ func compile(source, title string) (*compiledTemplate, error) {
 	if len(source) > MaxTemplate {
 		return nil, fmt.Errorf("%s: it has %d bytes; the limit is %d", title, len(source), MaxTemplate)
 	}
-	t, err := compileTemplate(source)
+	t, err := native.CompileTemplate(source, templateFuel, templateTime)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", title, err)
 	}
@@ -164,7 +170,7 @@ func compile(source, title string) (*compiledTemplate, error) {
 }
 
 func (c *compiledTemplate) renderChat(context []byte) (string, error) {
-	text, err := c.render(context, c.flatten)
+	text, err := c.Render(context, c.flatten)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", c.title, err)
 	}

@@ -5,20 +5,21 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/grammar"
+	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
 )
 
 // constraint is a text that is held to a form.
 type constraint struct {
 	all   *forms
 	of    *form
-	state *nativeForm // nil when it is closed
+	state *native.Form // nil when it is closed
 }
 
 // hold makes a text in the state from, of a form that its caller has taken for it.
-func (all *forms) hold(of *form, from *nativeForm) (grammar.Constraint, error) {
+func (all *forms) hold(of *form, from *native.Form) (grammar.Constraint, error) {
 	c := &constraint{all: all, of: of}
 	err := all.step(of, func() (err error) {
-		c.state, err = from.clone()
+		c.state, err = from.Clone()
 		return err
 	})
 	if err != nil {
@@ -34,7 +35,7 @@ func (c *constraint) Close() {
 		return
 	}
 	c.of.stepping.Lock()
-	c.state.close()
+	c.state.Close()
 	c.of.stepping.Unlock()
 	c.state = nil
 	runtime.SetFinalizer(c, nil)
@@ -44,7 +45,7 @@ func (c *constraint) Close() {
 // Advance implements grammar.Constraint.
 func (c *constraint) Advance(ids ...engine.TokenID) (forced []engine.TokenID, done bool, err error) {
 	err = c.all.step(c.of, func() (err error) {
-		forced, done, err = c.state.advance(ids)
+		forced, done, err = c.state.Advance(ids)
 		return err
 	})
 	return forced, done, err
@@ -53,7 +54,7 @@ func (c *constraint) Advance(ids ...engine.TokenID) (forced []engine.TokenID, do
 // Allowed implements grammar.Constraint.
 func (c *constraint) Allowed() (set engine.TokenSet, end bool, err error) {
 	err = c.all.step(c.of, func() (err error) {
-		set, end, err = c.state.allowed()
+		set, end, err = c.state.Allowed()
 		return err
 	})
 	return set, end, err

@@ -152,7 +152,7 @@ func TestChunksEqualWhole(t *testing.T) {
 				if tok.chunks.splitter.cut(text) < len(text) {
 					cuts++
 				}
-				whole, err := tok.model.encode(text, true, nil)
+				whole, err := tok.model.Encode(text, true, nil)
 				if err != nil || !slices.Equal(mustEncode(t, tok, text, true), whole) {
 					t.Fatalf("with special tokens: not the ids of the whole text (%v)", err)
 				}

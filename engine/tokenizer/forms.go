@@ -12,6 +12,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/grammar"
+	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
 	"github.com/prefillonly/prefillonly/internal/turns"
 )
 
@@ -22,6 +23,9 @@ const FormsMemory = 512 << 20
 const (
 	maxForms = 1024             // kept, those that could not be compiled among them
 	maxLine  = 10 * time.Second // that a form waits for others to be compiled
+
+	quickTime = 20 * time.Millisecond // what a form takes that is compiled at once, before those that take longer
+	slowTime  = 5 * time.Second       // what a form may take
 )
 
 // compiledForms are those of all tokenizers of the process, as the library's memory is one.
@@ -41,7 +45,7 @@ type forms struct {
 }
 
 type formKey struct {
-	of   *nativeGrammars
+	of   *native.Grammars
 	kind grammar.Kind
 	text [sha256.Size]byte
 }
@@ -54,8 +58,8 @@ type form struct {
 	cancelled atomic.Int32  // other than 0 when nobody waits for it any more
 	ready     chan struct{}
 
-	made *nativeForm // set before ready is closed; nil if there is err
-	err  error       // the same
+	made *native.Form // set before ready is closed; nil if there is err
+	err  error        // the same
 
 	stepping sync.Mutex    // texts of one form share one lexer, and so take turns
 	last     time.Duration // of their last step; guarded by stepping
@@ -63,7 +67,7 @@ type form struct {
 
 func newForms(limit int) *forms {
 	n := runtime.GOMAXPROCS(0)
-	limitForms(limit)
+	native.LimitForms(limit)
 	return &forms{
 		limit: limit, quick: turns.New(n, 10*time.Microsecond), slow: turns.New(max(1, n/2), 0), steps: turns.New(n, time.Microsecond),
 		byKey: map[formKey]*form{}, recent: list.New(),
@@ -71,7 +75,7 @@ func newForms(limit int) *forms {
 }
 
 // open makes a Constraint of a form.
-func (all *forms) open(ctx context.Context, of *nativeGrammars, kind grammar.Kind, text string) (grammar.Constraint, error) {
+func (all *forms) open(ctx context.Context, of *native.Grammars, kind grammar.Kind, text string) (grammar.Constraint, error) {
 	f := all.take(formKey{of, kind, sha256.Sum256([]byte(text))}, text)
 	select {
 	case <-f.ready:
@@ -134,7 +138,7 @@ func (all *forms) leave(f *form) {
 }
 
 // forget drops the forms of a tokenizer, which nobody uses.
-func (all *forms) forget(of *nativeGrammars) {
+func (all *forms) forget(of *native.Grammars) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for key, f := range all.byKey {
@@ -159,14 +163,14 @@ func (all *forms) drop(f *form) {
 // free frees what was compiled.
 func (f *form) free() {
 	if f.made != nil {
-		f.made.close()
+		f.made.Close()
 		f.made = nil
 	}
 }
 
 // trim drops forms that nobody uses, the least recently used first, until all hold no more than most. The caller holds mu.
 func (all *forms) trim(most int) {
-	for e := all.recent.Back(); e != nil && (formsHeld() > most || all.recent.Len() > maxForms); {
+	for e := all.recent.Back(); e != nil && (native.FormsHeld() > most || all.recent.Len() > maxForms); {
 		f, before := e.Value.(*form), e.Prev()
 		if f.users == 0 {
 			all.drop(f)
@@ -189,34 +193,31 @@ func (all *forms) compile(f *form, text string) {
 	all.trim(all.limit / 2)
 }
 
-func (all *forms) build(f *form, text string) (*nativeForm, error) {
+func (all *forms) build(f *form, text string) (*native.Form, error) {
 	ctx, stop := context.WithTimeoutCause(context.Background(), maxLine, engine.Errorf(engine.CodeOverloaded,
 		"other forms of answers are being compiled, which take long; this one has waited for %v; come back later", maxLine))
 	defer stop()
-	bound := grammarBudget(len(text))
-	quick := bound
-	quick.time = quickTime
-	made, err := all.within(ctx, all.quick, f, text, quick)
-	if err == nil || err.Error() != quick.late() {
+	made, err := all.within(ctx, all.quick, f, text, quickTime)
+	if !native.IsLate(err, quickTime) {
 		return made, err
 	}
-	return all.within(ctx, all.slow, f, text, bound)
+	return all.within(ctx, all.slow, f, text, slowTime)
 }
 
 // within compiles when there is a turn; where the memory of all forms is used up, once more without those that nobody uses.
-func (all *forms) within(ctx context.Context, line *turns.Turns, f *form, text string, b budget) (*nativeForm, error) {
+func (all *forms) within(ctx context.Context, line *turns.Turns, f *form, text string, most time.Duration) (*native.Form, error) {
 	if line.Take(ctx, len(text)) != nil {
 		return nil, context.Cause(ctx)
 	}
 	defer line.Give()
-	made, err := f.key.of.compile(f.key.kind, text, b, &f.cancelled)
-	if !isFull(err) {
+	made, err := f.key.of.Compile(f.key.kind, text, most, &f.cancelled)
+	if !native.IsFull(err) {
 		return made, err
 	}
 	all.mu.Lock()
 	all.trim(0)
 	all.mu.Unlock()
-	made, err = f.key.of.compile(f.key.kind, text, b, &f.cancelled)
+	made, err = f.key.of.Compile(f.key.kind, text, most, &f.cancelled)
 	return made, all.explain(err)
 }
 
@@ -240,10 +241,10 @@ func (all *forms) step(f *form, run func() error) error {
 // explain makes an Error of what is no fault of a form.
 func (all *forms) explain(err error) error {
 	switch {
-	case isFull(err):
+	case native.IsFull(err):
 		return engine.Errorf(engine.CodeOverloaded, "the forms of open requests hold %d MiB of the %d MiB that all may; come back later, or ask for a simpler form",
-			formsHeld()>>20, all.limit>>20)
-	case isBroken(err):
+			native.FormsHeld()>>20, all.limit>>20)
+	case native.IsBroken(err):
 		return engine.Errorf(engine.CodeOverloaded, "another answer of the same form took too much; ask again")
 	}
 	return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/grammar"
+	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
 )
 
 // formsOf makes forms of limit bytes in the place of the process's, for one test.
@@ -28,7 +29,7 @@ func formsOf(t *testing.T, limit int) *forms {
 	compiledForms = newForms(limit)
 	t.Cleanup(func() {
 		compiledForms = before
-		limitForms(before.limit)
+		native.LimitForms(before.limit)
 	})
 	return compiledForms
 }
@@ -93,7 +94,7 @@ func TestManyHostileForms(t *testing.T) {
 		c.Close()
 	}
 	all := formsOf(t, limit)
-	held, before := formsHeld(), residentBytes(t)
+	held, before := native.FormsHeld(), residentBytes(t)
 	if held > 1<<20 {
 		t.Fatalf("%d bytes are held before", held)
 	}
@@ -121,7 +122,7 @@ func TestManyHostileForms(t *testing.T) {
 			default:
 				refused.Add(1)
 			}
-			most.Store(max(most.Load(), int64(formsHeld())))
+			most.Store(max(most.Load(), int64(native.FormsHeld())))
 			rss.Store(max(rss.Load(), int64(residentBytes(t)-before)))
 		})
 	}
@@ -160,7 +161,7 @@ func TestManyHostileForms(t *testing.T) {
 	all.trim(0)
 	kept := all.recent.Len()
 	all.mu.Unlock()
-	if left := formsHeld(); left > 64<<10 {
+	if left := native.FormsHeld(); left > 64<<10 {
 		t.Errorf("%d bytes are held by %d forms when all is over", left, kept)
 	}
 }
@@ -219,7 +220,7 @@ func TestFormsGiveBack(t *testing.T) {
 		all.mu.Lock()
 		all.trim(-1)
 		all.mu.Unlock()
-		return formsHeld()
+		return native.FormsHeld()
 	}
 	first := round()
 	if again := round(); again > first+1024 {
@@ -237,7 +238,7 @@ func TestFullForms(t *testing.T) {
 	if !errors.As(err, &busy) || busy.Code != engine.CodeOverloaded || !strings.Contains(busy.Message, "of the 1 MiB that all may") {
 		t.Errorf("a form without room: %v", err)
 	}
-	limitForms(64 << 20)
+	native.LimitForms(64 << 20)
 	c, err := tok.Grammar(t.Context(), grammar.JSONSchema, big)
 	if err != nil {
 		t.Fatalf("with room, later: %v", err)

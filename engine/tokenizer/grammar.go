@@ -2,19 +2,21 @@ package tokenizer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/grammar"
+	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
 )
 
 // grammars is what the constraints of a tokenizer share, made at the first one.
 type grammars struct {
 	once   sync.Once
-	shared *nativeGrammars // set once
-	err    error           // set once
+	shared *native.Grammars // set once
+	err    error            // set once
 }
 
 // MaxGrammar is the most bytes of a schema, a regular expression or a grammar.
@@ -27,18 +29,26 @@ func (t *Tokenizer) Grammar(ctx context.Context, kind grammar.Kind, text string)
 	if len(text) > MaxGrammar {
 		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(text), MaxGrammar)
 	}
-	t.grammars.once.Do(func() { t.grammars.shared, t.grammars.err = openGrammars(t.model, t.spellings()) })
+	t.grammars.once.Do(func() { t.grammars.shared, t.grammars.err = t.openGrammars() })
 	if t.grammars.err != nil {
 		return nil, t.grammars.err
 	}
 	return compiledForms.open(ctx, t.grammars.shared, kind, text)
 }
 
+func (t *Tokenizer) openGrammars() (*native.Grammars, error) {
+	m, ok := t.model.(*native.Tokenizer)
+	if !ok {
+		return nil, errors.New("this tokenizer has no grammars")
+	}
+	return m.Grammars(t.spellings())
+}
+
 // closeGrammars frees what the constraints have shared.
 func (t *Tokenizer) closeGrammars() {
 	if t.grammars.shared != nil {
 		compiledForms.forget(t.grammars.shared)
-		t.grammars.shared.close()
+		t.grammars.shared.Close()
 	}
 }
 

@@ -292,7 +292,7 @@ func FuzzOpenModel(f *testing.F) {
 		if err != nil {
 			return
 		}
-		defer m.close()
+		defer m.Close()
 		tok, err := newTokenizer(m, parts, &files{})
 		if err != nil {
 			return

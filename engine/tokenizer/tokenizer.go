@@ -1,13 +1,14 @@
 // Package tokenizer turns text into token ids and back, and chat messages into prompts, exactly as
 // transformers does with the same checkpoint.
 //
-// Both are done by a static library of Rust crates (native/): tokenizers through
+// Both are done by a static library of Rust crates, in package native: tokenizers through
 // github.com/daulet/tokenizers, and minijinja for chat templates. Without cgo Open refuses, and
 // only the byte-level tokenizer of NewBytes works.
 package tokenizer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,15 +17,16 @@ import (
 	"sync/atomic"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
 // model is what encodes and decodes: the native library, or bytes.
 type model interface {
-	// encode fails when *cancelled becomes other than 0; it may be nil.
-	encode(text string, addSpecial bool, cancelled *atomic.Int32) ([]engine.TokenID, error)
-	decode(ids []engine.TokenID, skipSpecial bool) (string, error)
-	close()
+	// Encode fails when *cancelled becomes other than 0; it may be nil.
+	Encode(text string, addSpecial bool, cancelled *atomic.Int32) ([]engine.TokenID, error)
+	Decode(ids []engine.TokenID, skipSpecial bool) (string, error)
+	Close()
 }
 
 // Tokenizer is the tokenizer of one checkpoint. All methods but Close are safe for concurrent use.
@@ -71,11 +73,25 @@ func Open(dir string) (*Tokenizer, error) {
 	}
 	t, err := newTokenizer(m, parts, files)
 	if err != nil {
-		m.close()
+		m.Close()
 		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
 	}
 	t.readPair(text)
 	return t, nil
+}
+
+// openModel makes a tokenizer of the library from the text of a tokenizer.json.
+func openModel(text []byte) (model, *parts, error) {
+	m, description, err := native.Open(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &parts{}
+	if err := json.Unmarshal(description, p); err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	return m, p, nil
 }
 
 func newTokenizer(m model, parts *parts, files *files) (*Tokenizer, error) {
@@ -106,11 +122,11 @@ func newTokenizer(m model, parts *parts, files *files) (*Tokenizer, error) {
 // findSurroundings learns which special tokens the tokenizer puts around a text.
 func (t *Tokenizer) findSurroundings() error {
 	const probe = "probe \x00\x7f\u00e9\u4e2d\U0001F980\uFFFF"
-	bare, err := t.model.encode(probe, false, nil)
+	bare, err := t.model.Encode(probe, false, nil)
 	if err != nil {
 		return fmt.Errorf("cannot encode arbitrary text: %w", err)
 	}
-	full, err := t.model.encode(probe, true, nil)
+	full, err := t.model.Encode(probe, true, nil)
 	if err != nil {
 		return fmt.Errorf("cannot encode arbitrary text: %w", err)
 	}
@@ -126,7 +142,7 @@ func (t *Tokenizer) findSurroundings() error {
 // Close frees the native library's memory. No other call may be running or follow.
 func (t *Tokenizer) Close() {
 	t.closeGrammars()
-	t.model.close()
+	t.model.Close()
 }
 
 // Encode returns the ids of text; with addSpecial the tokenizer's own special tokens around it
@@ -189,14 +205,14 @@ func (e encoding) bare(text string) ([]engine.TokenID, error) {
 	if e.cancelled != nil && e.cancelled.Load() != 0 {
 		return nil, context.Canceled
 	}
-	return e.t.model.encode(text, false, e.cancelled)
+	return e.t.model.Encode(text, false, e.cancelled)
 }
 
 // Decode returns the text of ids, leaving special tokens out if skipSpecial. Bytes that are not
 // UTF-8 become U+FFFD; ids outside the vocabulary become nothing. It fails when the checkpoint's
 // decoder does.
 func (t *Tokenizer) Decode(ids []engine.TokenID, skipSpecial bool) (string, error) {
-	text, err := t.model.decode(ids, skipSpecial)
+	text, err := t.model.Decode(ids, skipSpecial)
 	if err != nil {
 		return "", fmt.Errorf("tokenizer: %w", err)
 	}
