@@ -10,6 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/methods"
+	"github.com/prefillonly/prefillonly/videoext/source"
 )
 
 // Spec declares a stream.
@@ -32,8 +33,7 @@ const camera = "camera"
 const (
 	defaultMethod = "dds"
 	adaptMethod   = "oneadapt:preset=repo,share=0.1" // what Adapt stands for
-	maxRate       = 240.0
-	maxDeadline   = 60_000.0 // ms
+	maxDeadline   = 60_000.0                         // ms
 	maxClasses    = 1000
 )
 
@@ -55,8 +55,8 @@ func (s *Spec) check() error {
 		return wrong("name", "name is %.80q; 1 to 64 letters, digits, dots, dashes and underscores are right, of which the first is a letter or digit", s.Name)
 	case s.Source == "":
 		return wrong("source", "source is missing: a file, an rtsp:// URL, or camera")
-	case !(s.Rate >= 0 && s.Rate <= maxRate):
-		return wrong("rate", "rate is %v frames a second; 0 to %v are right", s.Rate, maxRate)
+	case !(s.Rate >= 0 && s.Rate <= source.MaxRate):
+		return wrong("rate", "rate is %v frames a second; 0 to %v are right", s.Rate, source.MaxRate)
 	case !(s.Deadline >= 0 && s.Deadline <= maxDeadline):
 		return wrong("deadline_ms", "deadline_ms is %v; 0 to %v are right", s.Deadline, maxDeadline)
 	case !(s.Score >= 0 && s.Score <= 1):

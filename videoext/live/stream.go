@@ -333,6 +333,12 @@ func (s *stream) deliver(ctx context.Context, results []streams.Result) {
 	}
 }
 
+// Delays before results are written down again.
+const (
+	firstDelay = 500 * time.Millisecond
+	maxDelay   = 30 * time.Second
+)
+
 // keep writes results down, before anyone is given them. While it cannot be done the stream stands still; false says that it is over meanwhile, and
 // goes on before them when it is taken up.
 func (s *stream) keep(ctx context.Context, lines [][]byte) bool {
