@@ -8,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/model/architecture"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -135,7 +136,7 @@ func tightestOf(devices []*cuda.Backend, o Options) (tightest gpuMemory, err err
 // so many bytes over all layers: nothing where attention reads them in place, which is asked of a model
 // on one GPU.
 func gatherBytes(checkpoint weights.Config, devices []*cuda.Backend, limits *wire.TokenLimits, block int64) (int64, error) {
-	kinds, err := model.Attentions(checkpoint)
+	kinds, err := architecture.Attentions(checkpoint)
 	if err != nil {
 		return 0, err
 	}

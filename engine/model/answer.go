@@ -63,11 +63,11 @@ func (p *Pass) ask(x kernels.Mat, all []question) error {
 // time as there are processors to normalise them.
 func (p *Pass) head(x kernels.Mat, all []question) error {
 	m, ids := p.m, all[0].ids
-	out := columns(m.work.logits.Slice(0, len(all)), 0, m.spec.vocab)
+	out := columns(m.work.logits.Slice(0, len(all)), 0, m.spec.Vocab)
 	if ids != nil {
 		out.Cols = len(ids)
 	}
-	m.backend.Logits(out, x, m.norm, m.spec.eps, m.head, ids)
+	m.backend.Logits(out, x, m.norm, m.spec.Eps, m.head, ids)
 	if err := m.backend.Sync(); err != nil {
 		return err
 	}

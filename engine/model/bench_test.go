@@ -66,7 +66,7 @@ func BenchmarkPrefill(b *testing.B) {
 			b.ReportMetric(float64(tokens*b.N)/b.Elapsed().Seconds(), "tokens/s")
 		})
 	}
-	prompt := goldenPrompt(8192, m.spec.vocab)
+	prompt := goldenPrompt(8192, m.spec.Vocab)
 	for _, n := range []int{150, 512, 2048, 8192} {
 		measure(fmt.Sprintf("tokens=%d", n), wire.TokenItem{Tokens: prompt[:n], Ask: scoring})
 	}
@@ -93,7 +93,7 @@ func BenchmarkQuestions(b *testing.B) {
 	if err := m.NewPages(text / m.opts.BlockTokens); err != nil {
 		b.Fatal(err)
 	}
-	pages, prompt := blockRange(0, text/m.opts.BlockTokens), goldenPrompt(8192, m.spec.vocab)
+	pages, prompt := blockRange(0, text/m.opts.BlockTokens), goldenPrompt(8192, m.spec.Vocab)
 	question := func(i int) []engine.TokenID {
 		return append(prompt[:text:text], prompt[text+each*i:text+each*(i+1)]...)
 	}
@@ -120,7 +120,7 @@ func BenchmarkMemory(b *testing.B) {
 		b.Fatal(err)
 	}
 	resetPeak(b)
-	item := wire.TokenItem{Tokens: goldenPrompt(32768, m.spec.vocab), Blocks: blockRange(0, m.pages.count), Ask: scoring}
+	item := wire.TokenItem{Tokens: goldenPrompt(32768, m.spec.Vocab), Blocks: blockRange(0, m.pages.count), Ask: scoring}
 	for b.Loop() {
 		answer(b, m, item)
 	}

@@ -46,7 +46,7 @@ func sameBits(t *testing.T, name string, b kernels.Backend) {
 	if err := m.NewPages(48); err != nil {
 		t.Fatal(err)
 	}
-	tokens := goldenPrompt(200, m.spec.vocab)
+	tokens := goldenPrompt(200, m.spec.Vocab)
 	ask := engine.Ask{Top: 20, Labels: []engine.TokenID{3, 1}}
 	want := answer(t, m, wire.TokenItem{Tokens: tokens, Ask: ask})
 
@@ -70,7 +70,7 @@ func sameBits(t *testing.T, name string, b kernels.Backend) {
 	equalAnswers(t, "continued a token at a time", answer(t, m, wire.TokenItem{Tokens: tokens, Cached: 199, Blocks: blockRange(20, 13), Ask: ask}), want)
 
 	packed := run(t, m,
-		wire.TokenItem{Tokens: goldenPrompt(37, m.spec.vocab)[4:], Ask: engine.Ask{Allowed: engine.NewTokenSet(9, 2)}},
+		wire.TokenItem{Tokens: goldenPrompt(37, m.spec.Vocab)[4:], Ask: engine.Ask{Allowed: engine.NewTokenSet(9, 2)}},
 		wire.TokenItem{Tokens: tokens, Ask: ask},
 		wire.TokenItem{Tokens: tokens, Cached: 192, Blocks: blockRange(5, 12), Ask: ask},
 		wire.TokenItem{Tokens: tokens[:61], Blocks: blockRange(40, 2), Ask: engine.Ask{PromptLogprobs: true}},
@@ -87,7 +87,7 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 		if err := m.NewPages(24); err != nil {
 			t.Fatal(err)
 		}
-		vocab := m.spec.vocab
+		vocab := m.spec.Vocab
 		ask := engine.Ask{Top: 5}
 		items := []wire.TokenItem{
 			{Tokens: goldenPrompt(300, vocab), Ask: ask},
@@ -147,7 +147,7 @@ func TestRandomPassesKeepTheirBits(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask := engine.Ask{Top: 4, Labels: []engine.TokenID{0}}
-		prompt := func(stream, n int) []engine.TokenID { return goldenPrompt(300, m.spec.vocab)[stream*7:][:n] }
+		prompt := func(stream, n int) []engine.TokenID { return goldenPrompt(300, m.spec.Vocab)[stream*7:][:n] }
 		cold := map[[2]int]*engine.Answer{}
 		filled := make([]int, streams) // blocks
 		random := rand.New(rand.NewPCG(7, 8))
@@ -189,7 +189,7 @@ func TestThreadsKeepTheBits(t *testing.T) {
 	var answers []*engine.Answer
 	for _, threads := range []int{1, 2, 3} {
 		m := newModel(t, "llama3", cpuThreads(t, "", threads), bitsOptions)
-		answers = append(answers, answer(t, m, wire.TokenItem{Tokens: goldenPrompt(300, m.spec.vocab), Ask: engine.Ask{Top: 20}}))
+		answers = append(answers, answer(t, m, wire.TokenItem{Tokens: goldenPrompt(300, m.spec.Vocab), Ask: engine.Ask{Top: 20}}))
 	}
 	equalAnswers(t, "two threads", answers[1], answers[0])
 	equalAnswers(t, "three threads", answers[2], answers[0])
@@ -202,7 +202,7 @@ func TestKnownScores(t *testing.T) {
 		if err := m.NewPages(48); err != nil {
 			t.Fatal(err)
 		}
-		tokens, ask := goldenPrompt(200, m.spec.vocab), engine.Ask{Top: 2, PromptLogprobs: true, PromptTop: 3}
+		tokens, ask := goldenPrompt(200, m.spec.Vocab), engine.Ask{Top: 2, PromptLogprobs: true, PromptTop: 3}
 		want := run(t, m, wire.TokenItem{Tokens: tokens, Blocks: blockRange(5, 12), Ask: ask})[0]
 		for _, c := range []struct{ known, cached int }{{64, 0}, {64, 48}, {192, 176}, {16, 0}, {199, 192}, {200, 192}} {
 			item := wire.TokenItem{Tokens: tokens, Known: c.known, Cached: c.cached, Blocks: blockRange(5, 12), Ask: ask}

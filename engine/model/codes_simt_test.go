@@ -32,7 +32,7 @@ func codesOnGPU(t *testing.T, fp8 cuda.FP8, names []string, weightsAlone bool, f
 			if p.Length > 100 {
 				continue // the simulated device is slow
 			}
-			got := answer(t, m, wire.TokenItem{Tokens: goldenPrompt(p.Length, m.spec.vocab), Ask: engine.Ask{Labels: p.IDs}})
+			got := answer(t, m, wire.TokenItem{Tokens: goldenPrompt(p.Length, m.spec.Vocab), Ask: engine.Ask{Labels: p.IDs}})
 			for j, l := range got.Labels {
 				d.add(l.Logprob, p.Logprobs[j])
 			}
@@ -72,7 +72,7 @@ func TestInt8GPUSameBits(t *testing.T) {
 	b := cuda.New(simt.New())
 	t.Cleanup(b.Close)
 	m := newModel(t, "qwen2-int8", b, bitsOptions)
-	item := wire.TokenItem{Tokens: goldenPrompt(70, m.spec.vocab), Ask: engine.Ask{Top: 20}}
+	item := wire.TokenItem{Tokens: goldenPrompt(70, m.spec.Vocab), Ask: engine.Ask{Top: 20}}
 	want := answer(t, m, item)
 	for _, rows := range []int{1, 17, 512} {
 		opts := bitsOptions

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/model/architecture"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -66,7 +67,7 @@ func goldenSource(t testing.TB, name string) (weights.Config, weights.Random) {
 	var stored struct{ DType string }
 	readJSON(t, filepath.Join("testdata", name, "config.json"), &stored)
 	if q := config.QuantizationConfig; q != nil {
-		return config, weights.Random{Seed: goldenSeed, Type: q.Linear("model.layers.0.mlp.up_proj").Type, Head: q.Linear(lmHead).Quantized()}
+		return config, weights.Random{Seed: goldenSeed, Type: q.Linear("model.layers.0.mlp.up_proj").Type, Head: q.Linear(architecture.LMHead).Quantized()}
 	}
 	types := map[string]kernels.DType{"bfloat16": kernels.BF16, "float16": kernels.F16, "float32": kernels.F32}
 	return config, weights.Random{Seed: goldenSeed, Type: types[stored.DType]}
@@ -185,7 +186,7 @@ func (d *distance) mean() float64 { return d.sum / d.count }
 func measure(t *testing.T, m *Model, g golden) distance {
 	t.Helper()
 	var d distance
-	longest := goldenPrompt(g.Positions[len(g.Positions)-1].Length, m.spec.vocab)
+	longest := goldenPrompt(g.Positions[len(g.Positions)-1].Length, m.spec.Vocab)
 	for i, p := range g.Positions {
 		if p.Length > 1000 && i < len(g.Positions)-1 {
 			continue // the longest covers them
@@ -212,7 +213,7 @@ func TestReferenceEqualsTransformers(t *testing.T) {
 				t.Errorf("logprobs are up to %.2g off, want 1e-4", d.worst)
 			}
 
-			tokens := goldenPrompt(len(g.Prompt)+1, m.spec.vocab)
+			tokens := goldenPrompt(len(g.Prompt)+1, m.spec.Vocab)
 			res := run(t, m, wire.TokenItem{Tokens: tokens, Ask: engine.Ask{Top: 5, PromptLogprobs: true, PromptTop: 5}})[0]
 			for i, want := range g.Prompt {
 				if off := math.Abs(float64(res.Prompt[i].Logprob) - want); !(off < 1e-4) {

@@ -38,7 +38,7 @@ func (m *Model) NewHostPages(n int) error {
 }
 
 // pageBytes is the size of a page over all layers.
-func (m *Model) pageBytes() int64 { return int64(m.spec.layers) * m.pages.bytes }
+func (m *Model) pageBytes() int64 { return int64(m.spec.Layers) * m.pages.bytes }
 
 // freeHost waits for the copies that may be on their way.
 func (m *Model) freeHost() {
@@ -59,7 +59,7 @@ func (m *Model) measureLoad() error {
 	}
 	for range 2 {
 		start := time.Now()
-		m.host.offloader.Await(m.loadPages(copies)[m.spec.layers-1])
+		m.host.offloader.Await(m.loadPages(copies)[m.spec.Layers-1])
 		if err := m.backend.Sync(); err != nil {
 			return fmt.Errorf("loading from host memory: %w", err)
 		}
@@ -83,7 +83,7 @@ func (m *Model) Save(copies []wire.Copy) error {
 // loadPages enqueues the loads, layer by layer, and returns the marks of the layers: the copies of one
 // go on while those before it are computed.
 func (m *Model) loadPages(copies []wire.Copy) []uint64 {
-	marks, together := make([]uint64, m.spec.layers), runs(copies)
+	marks, together := make([]uint64, m.spec.Layers), runs(copies)
 	for layer := range marks {
 		for _, r := range together {
 			m.host.offloader.Load(m.copyOf(r, int64(layer)*m.pages.bytes, m.pages.bytes))

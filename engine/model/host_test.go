@@ -80,7 +80,7 @@ func TestLoadedPagesKeepTheirBits(t *testing.T) { eachOffloader(t, loadedPages) 
 
 func loadedPages(t *testing.T, b kernels.Backend) {
 	m := newTiered(t, b, 24, 20)
-	tokens, other := goldenPrompt(200, m.spec.vocab), goldenPrompt(300, m.spec.vocab)[90:]
+	tokens, other := goldenPrompt(200, m.spec.Vocab), goldenPrompt(300, m.spec.Vocab)[90:]
 	ask := engine.Ask{Top: 20, Labels: []engine.TokenID{3, 1}}
 	want := answer(t, m, wire.TokenItem{Tokens: tokens, Ask: ask})
 	wantOther := answer(t, m, wire.TokenItem{Tokens: other, Ask: ask})
@@ -100,7 +100,7 @@ func TestDroppedLoadsSpoilNothing(t *testing.T) { eachOffloader(t, droppedLoads)
 
 func droppedLoads(t *testing.T, b kernels.Backend) {
 	m := newTiered(t, b, 24, 12)
-	tokens, other := goldenPrompt(200, m.spec.vocab), goldenPrompt(300, m.spec.vocab)[90:]
+	tokens, other := goldenPrompt(200, m.spec.Vocab), goldenPrompt(300, m.spec.Vocab)[90:]
 	ask := engine.Ask{Top: 20}
 	wantOther := answer(t, m, wire.TokenItem{Tokens: other, Ask: ask})
 	pass(t, m, nil, nil, wire.TokenItem{Tokens: tokens, Blocks: blockRange(0, 12)})
@@ -136,7 +136,7 @@ func indexAndPages(t *testing.T, b kernels.Backend) {
 	loaded := 0
 	for round := range 60 {
 		stream, n := random.IntN(streams), 1+random.IntN(110)
-		tokens := goldenPrompt(300, m.spec.vocab)[stream*7:][:n]
+		tokens := goldenPrompt(300, m.spec.Vocab)[stream*7:][:n]
 		if cold[[2]int{stream, n}] == nil {
 			cold[[2]int{stream, n}] = answer(t, m, wire.TokenItem{Tokens: tokens, Ask: ask})
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/model/architecture"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/ref"
@@ -57,9 +58,9 @@ func TestInt8HeadMemory(t *testing.T) {
 
 // TestInt8HeadTied: an embedding that is the head is no matrix in codes, whatever is ignored.
 func TestInt8HeadTied(t *testing.T) {
-	config := editedConfig(t, "qwen2-int8-head", map[string]string{"tie_word_embeddings": "true"})
+	config, source := goldenSource(t, "qwen2-int8-head")
+	config.TieWordEmbeddings = true
 	item := wire.TokenItem{Tokens: goldenPrompt(50, 250), Ask: engine.Ask{Top: 20}}
-	_, source := goldenSource(t, "qwen2-int8-head")
 	m, err := New(config, source, ref.New(), bitsOptions)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestInt8HeadLoadRefuses(t *testing.T) {
 	const name = "qwen2-int8-head"
 	bf16 := func(ts []kernels.HostTensor) []kernels.HostTensor {
 		for i, tensor := range ts {
-			if tensor.Name == lmHead+".weight" {
+			if tensor.Name == architecture.LMHead+".weight" {
 				ts[i] = kernels.HostTensor{Name: tensor.Name, Type: kernels.BF16, Rows: tensor.Rows, Cols: tensor.Cols, Data: make([]byte, 2*len(tensor.Data))}
 			}
 		}

@@ -129,10 +129,10 @@ func TestInt8Plan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := m.spec.largestCodes(); got != want[0] {
+			if got := m.spec.LargestCodes(); got != want[0] {
 				t.Errorf("%s: the largest matrices in codes are %+v, want %+v", name, got, want[0])
 			}
-			if got := m.spec.headCodes(); (got == want[1]) != (name == "llama3-int8-head") {
+			if got := m.spec.HeadCodes(); (got == want[1]) != (name == "llama3-int8-head") {
 				t.Errorf("%s: the LM head has codes %+v", name, got)
 			}
 		}

@@ -1,21 +1,9 @@
 package model
 
-import (
-	"math"
-
-	"github.com/prefillonly/prefillonly/kernels"
-)
+import "github.com/prefillonly/prefillonly/kernels"
 
 func (m *Model) ropeSpec(l *layer, heads kernels.Heads) kernels.RopeSpec {
-	return kernels.RopeSpec{Heads: heads, Rope: m.rope, QNorm: l.qNorm, KNorm: l.kNorm, Eps: m.spec.eps}
-}
-
-func (s *spec) attention(window int) kernels.AttentionSpec {
-	return kernels.AttentionSpec{
-		Heads:  s.heads,
-		Scale:  float32(1 / math.Sqrt(float64(s.heads.Dim))),
-		Window: window,
-	}
+	return kernels.RopeSpec{Heads: heads, Rope: m.rope, QNorm: l.qNorm, KNorm: l.kNorm, Eps: m.spec.Eps}
 }
 
 // columns is the view of a matrix's columns [from, from+n).
@@ -27,20 +15,20 @@ func columns(mat kernels.Mat, from, n int) kernels.Mat {
 
 // compute takes a chunk through a layer. A chunk's queries need the keys of no later chunk, so this is exact.
 func (p *Pass) compute(c *chunk, l *layer, window int) {
-	m, b, eps, x := p.m, p.m.backend, p.m.spec.eps, c.x
+	m, b, eps, x := p.m, p.m.backend, p.m.spec.Eps, c.x
 	qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
 	b.NormLinear(qkv, x, l.attnNorm, eps, l.qkv)
-	b.StoreKV(qkv, m.ropeSpec(l, m.spec.heads), m.opts.BlockTokens, c.segs)
-	b.Attention(attn, qkv, m.spec.attention(window), m.opts.BlockTokens, c.segs)
+	b.StoreKV(qkv, m.ropeSpec(l, m.spec.Heads), m.opts.BlockTokens, c.segs)
+	b.Attention(attn, qkv, m.spec.Attention(window), m.opts.BlockTokens, c.segs)
 	b.AddLinear(x, attn, l.out)
 	b.MLP(x, l.mlpNorm, eps, l.gated, l.down)
 }
 
 // store computes the last layer's keys and values of a chunk.
 func (p *Pass) store(c *chunk, l *lastLayer) {
-	m, h := p.m, p.m.spec.heads
+	m, h := p.m, p.m.spec.Heads
 	kv := columns(m.work.qkv.Slice(0, c.x.Rows), 0, 2*h.KV*h.Dim)
-	m.backend.NormLinear(kv, c.x, l.attnNorm, m.spec.eps, l.kv)
+	m.backend.NormLinear(kv, c.x, l.attnNorm, m.spec.Eps, l.kv)
 	m.backend.StoreKV(kv, m.ropeSpec(&l.layer, kernels.Heads{KV: h.KV, Dim: h.Dim}), m.opts.BlockTokens, c.segs)
 }
 
@@ -82,18 +70,18 @@ func (p *Pass) answer(l *lastLayer, window int) error {
 	t := &p.tail
 	if len(t.asked) == 0 {
 		g := &t.groups[0]
-		t.x, t.asked, t.groups = p.rest(l, window, g), g.questions(p.m.spec.vocab), t.groups[1:]
-		p.progress.done += p.m.spec.restFLOPs(g.segs)
+		t.x, t.asked, t.groups = p.rest(l, window, g), g.questions(p.m.spec.Vocab), t.groups[1:]
+		p.progress.done += p.m.spec.RestFLOPs(g.segs)
 	}
 	n, most := 1, min(len(t.asked), logitRows)
 	if p.lowest {
-		most = p.m.pace.AtLeast(lowestLogitRows, most, p.m.spec.headFLOPs(t.asked[:most]), p.limit())
+		most = p.m.pace.AtLeast(lowestLogitRows, most, p.headFLOPs(t.asked[:most]), p.limit())
 	}
 	for n < most && t.asked[0].like(t.asked[n]) {
 		n++
 	}
 	err := p.ask(t.x.Slice(0, n), t.asked[:n])
-	p.progress.done += p.m.spec.headFLOPs(t.asked[:n])
+	p.progress.done += p.headFLOPs(t.asked[:n])
 	t.x, t.asked = t.x.Slice(n, t.x.Rows), t.asked[n:]
 	return err
 }
@@ -119,13 +107,13 @@ func (g *askedRows) add(it *item, at, n int) {
 
 // rest takes gathered rows through the rest of the last layer.
 func (p *Pass) rest(l *lastLayer, window int, g *askedRows) kernels.Mat {
-	m, b, eps, h := p.m, p.m.backend, p.m.spec.eps, p.m.spec.heads
+	m, b, eps, h := p.m, p.m.backend, p.m.spec.Eps, p.m.spec.Heads
 	x := p.gather(g)
 	qkv, attn := m.work.qkv.Slice(0, g.count), m.work.attn.Slice(0, g.count)
 	q := columns(qkv, 0, h.Q*h.Dim)
 	b.NormLinear(q, x, l.attnNorm, eps, l.q)
 	b.StoreKV(q, m.ropeSpec(&l.layer, kernels.Heads{Q: h.Q, Dim: h.Dim}), m.opts.BlockTokens, g.segs)
-	b.Attention(attn, qkv, m.spec.attention(window), m.opts.BlockTokens, g.segs)
+	b.Attention(attn, qkv, m.spec.Attention(window), m.opts.BlockTokens, g.segs)
 	b.AddLinear(x, attn, l.out)
 	b.MLP(x, l.mlpNorm, eps, l.gated, l.down)
 	return x

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/prefillonly/prefillonly/engine/model/architecture"
 	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -24,52 +25,49 @@ type lastLayer struct {
 	q, kv kernels.Linear
 }
 
-// layerName is what the names of a layer's tensors begin with.
-func (s *spec) layerName(i int) string { return fmt.Sprintf("%slayers.%d.", s.trunk, i) }
-
 // weightChunks lists what the model is made of: the embedding, its layers, and what comes after them. Loaded
 // parts become fields of the model.
 func (m *Model) weightChunks() []store.Chunk {
 	s := &m.spec
-	table := m.part("table", set(&m.table), tensor(s.embedding(), s.vocab, s.hidden))
-	if s.tied && !s.vectorsOnly {
+	table := m.part("table", set(&m.table), tensor(s.Embedding(), s.Vocab, s.Hidden))
+	if s.Tied && !s.VectorsOnly {
 		table.Set = both(set(&m.table), set(&m.head))
 	}
 	list := []store.Chunk{{Name: "embedding", Parts: []store.Part{table}}}
-	for i := range s.layers {
+	for i := range s.Layers {
 		list = append(list, store.Chunk{Name: fmt.Sprintf("layer %d", i), Parts: m.layerParts(i)})
 	}
-	last := append(s.headParts(&m.pooled), m.normPart(tensor(s.trunk+"norm.weight", s.hidden)), m.ropePart())
-	if !s.tied && !s.vectorsOnly {
+	last := append(m.headParts(), m.normPart(tensor(s.Norm(), s.Hidden)), m.ropePart())
+	if !s.Tied && !s.VectorsOnly {
 		last = append(last, m.lmHeadPart())
 	}
 	return append(list, store.Chunk{Name: "head", Parts: last})
 }
 
 func (m *Model) layerParts(i int) []store.Part {
-	s, name, last := &m.spec, m.spec.layerName(i), i == m.spec.layers-1
-	x := s.matrices(i)
+	s, name, last := &m.spec, m.spec.LayerName(i), i == m.spec.Layers-1
+	x := s.Matrices(i)
 	qkv, out, gateUp, down := x[:3], x[3:4], x[4:6], x[6:]
 	l := &m.last.layer
 	if !last {
 		l = &m.layers[i]
 	}
 	parts := []store.Part{
-		m.part("vector", set(&l.attnNorm), tensor(name+"input_layernorm.weight", s.hidden)),
-		m.matrix("output", set(&l.out), out, s.outBias),
-		m.part("vector", set(&l.mlpNorm), tensor(name+"post_attention_layernorm.weight", s.hidden)),
+		m.part("vector", set(&l.attnNorm), tensor(name+"input_layernorm.weight", s.Hidden)),
+		m.matrix("output", set(&l.out), out, s.OutBias),
+		m.part("vector", set(&l.mlpNorm), tensor(name+"post_attention_layernorm.weight", s.Hidden)),
 		m.matrix("gated", set(&l.gated), gateUp, false),
 		m.matrix("output", set(&l.down), down, false),
 	}
-	if s.qkNorm {
+	if s.QKNorm {
 		parts = append(parts,
-			m.part("vector", set(&l.qNorm), tensor(name+"self_attn.q_norm.weight", s.heads.Dim)),
-			m.part("vector", set(&l.kNorm), tensor(name+"self_attn.k_norm.weight", s.heads.Dim)))
+			m.part("vector", set(&l.qNorm), tensor(name+"self_attn.q_norm.weight", s.Heads.Dim)),
+			m.part("vector", set(&l.kNorm), tensor(name+"self_attn.k_norm.weight", s.Heads.Dim)))
 	}
 	if !last {
-		return append(parts, m.matrix("linear", set(&l.qkv), qkv, s.qkvBias))
+		return append(parts, m.matrix("linear", set(&l.qkv), qkv, s.QKVBias))
 	}
-	return append(parts, m.matrix("linear", set(&m.last.q), qkv[:1], s.qkvBias), m.matrix("linear", set(&m.last.kv), qkv[1:], s.qkvBias))
+	return append(parts, m.matrix("linear", set(&m.last.q), qkv[:1], s.QKVBias), m.matrix("linear", set(&m.last.kv), qkv[1:], s.QKVBias))
 }
 
 // set puts what a part has become into a field, or nothing.
@@ -102,14 +100,37 @@ func (m *Model) part(kind string, set func(kernels.Held), t store.Tensor) store.
 	return p
 }
 
+// scaleBytes is a scale's size in a backend's memory.
+const scaleBytes = 4
+
+// matrixBytes is what a matrix is expected to take.
+func (m *Model) matrixBytes(x architecture.Matrix) int64 {
+	elements := int64(x.Rows) * int64(x.In)
+	if m.spec.Scheme(x.Name).Quantized() {
+		return elements + scaleBytes*int64(x.Rows)
+	}
+	return elements * m.backend.ActType().Size()
+}
+
+// severalRanks is a backend over several ranks, each of which has its part of every matrix.
+type severalRanks interface{ Ranks() int }
+
+// ofRank is a rank's share of a matrix's bytes.
+func (m *Model) ofRank(bytes int64) int64 {
+	if r, ok := m.backend.(severalRanks); ok {
+		return bytes / int64(r.Ranks())
+	}
+	return bytes
+}
+
 // lmHeadPart is an LM head of its own. What is in codes has a layout of the backend's own.
 func (m *Model) lmHeadPart() store.Part {
 	s := &m.spec
-	p, scheme := m.part("table", set(&m.head), tensor(lmHead+".weight", s.vocab, s.hidden)), s.schemes[lmHead]
+	p, scheme := m.part("table", set(&m.head), tensor(architecture.LMHead+".weight", s.Vocab, s.Hidden)), s.Scheme(architecture.LMHead)
 	if !scheme.Quantized() {
 		return p
 	}
-	p.InPlace, p.Bytes = false, m.matrixBytes(matrix{name: lmHead, rows: s.vocab, in: s.hidden})
+	p.InPlace, p.Bytes = false, m.matrixBytes(architecture.Matrix{Name: architecture.LMHead, Rows: s.Vocab, In: s.Hidden})
 	if scheme.WeightOnly {
 		p.Kind += weightsAlone
 	}
@@ -126,27 +147,27 @@ const weightsAlone = " of weights alone"
 func (m *Model) ropePart() store.Part {
 	s, positions := &m.spec, m.opts.MaxLen
 	return store.Part{
-		Kind:  fmt.Sprintf("rope %d %v", positions, s.invFreq),
-		Bytes: 4 * int64(s.heads.Dim) * int64(positions), // a cosine and a sine for half of the dimension
-		Make:  func([]kernels.HostTensor) (kernels.Held, error) { return m.backend.NewRope(s.invFreq, 1, positions) },
+		Kind:  fmt.Sprintf("rope %d %v", positions, s.InvFreq),
+		Bytes: 4 * int64(s.Heads.Dim) * int64(positions), // a cosine and a sine for half of the dimension
+		Make:  func([]kernels.HostTensor) (kernels.Held, error) { return m.backend.NewRope(s.InvFreq, 1, positions) },
 		Set:   set(&m.rope),
 	}
 }
 
 // matrix stacks linear layers, and their biases.
-func (m *Model) matrix(kind string, set func(kernels.Held), stack []matrix, biased bool) store.Part {
-	p, weightOnly := store.Part{Kind: kind, Set: set}, m.spec.schemes[stack[0].name].WeightOnly
+func (m *Model) matrix(kind string, set func(kernels.Held), stack []architecture.Matrix, biased bool) store.Part {
+	p, weightOnly := store.Part{Kind: kind, Set: set}, m.spec.Scheme(stack[0].Name).WeightOnly
 	if weightOnly {
 		p.Kind += weightsAlone
 	}
 	for _, x := range stack {
-		p.Tensors = append(p.Tensors, tensor(x.name+".weight", x.rows, x.in))
+		p.Tensors = append(p.Tensors, tensor(x.Name+".weight", x.Rows, x.In))
 		p.Bytes += m.ofRank(m.matrixBytes(x))
 	}
 	if biased {
 		for _, x := range stack {
-			p.Tensors = append(p.Tensors, tensor(x.name+".bias", x.rows))
-			p.Bytes += m.ofRank(m.backend.ActType().Size() * int64(x.rows))
+			p.Tensors = append(p.Tensors, tensor(x.Name+".bias", x.Rows))
+			p.Bytes += m.ofRank(m.backend.ActType().Size() * int64(x.Rows))
 		}
 	}
 	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
@@ -177,7 +198,7 @@ func (m *Model) find(source Source, chunks []store.Chunk) error {
 					return err
 				}
 				module, _ := strings.CutSuffix(t.Name, ".weight")
-				if scheme := m.spec.schemes[module]; (scheme.Quantized() || typ.Scaled()) && scheme.Type != typ {
+				if scheme := m.spec.Scheme(module); (scheme.Quantized() || typ.Scaled()) && scheme.Type != typ {
 					return fmt.Errorf("tensor %q is %s, which quantization_config of config.json contradicts", t.Name, typ)
 				}
 				t.Bytes = typ.Size()
@@ -194,7 +215,7 @@ func (m *Model) find(source Source, chunks []store.Chunk) error {
 // biases, adapters or scales that its config.json does not announce.
 func (m *Model) checkUntaken(source Source) error {
 	for _, name := range source.Untaken() {
-		known := strings.HasSuffix(name, "rotary_emb.inv_freq") || (m.spec.tied || m.spec.vectorsOnly) && name == lmHead+".weight"
+		known := strings.HasSuffix(name, "rotary_emb.inv_freq") || (m.spec.Tied || m.spec.VectorsOnly) && name == architecture.LMHead+".weight"
 		if !known {
 			return fmt.Errorf("the checkpoint's tensor %q has no place in the model that config.json describes", name)
 		}

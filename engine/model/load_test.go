@@ -189,3 +189,17 @@ func TestLoadOfAFileCutShort(t *testing.T) {
 		}
 	})
 }
+
+func TestOptionsRefuse(t *testing.T) {
+	config, source := goldenSource(t, "llama2")
+	for want, opts := range map[string]Options{
+		"maximum length 1025 is outside 1..1024": {MaxLen: 1025},
+		"maximum length -1 is outside":           {MaxLen: -1},
+		"block size 24 is not":                   {BlockTokens: 24},
+		"none may be negative":                   {ChunkRows: -1},
+	} {
+		if _, err := New(config, source, ref.New(), opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, want it to hold %q", opts, err, want)
+		}
+	}
+}

@@ -18,9 +18,9 @@ func lowestRun(items ...wire.TokenItem) *wire.Run {
 // asks about, longest passes of others change no bit of it, nor it of them.
 func TestLowestPassStandsStillInsideLayers(t *testing.T) {
 	m := newModel(t, "qwen2", ref.New(), Options{MaxLen: 64, BlockTokens: 16, MaxItems: 4, SpareRows: 64, ChunkRows: 16})
-	tokens := goldenPrompt(64, m.spec.vocab)
+	tokens := goldenPrompt(64, m.spec.Vocab)
 	low := wire.TokenItem{Tokens: tokens, Ask: engine.Ask{Top: 3, PromptLogprobs: true}}
-	live := wire.TokenItem{Tokens: goldenPrompt(64, m.spec.vocab)[:63], Ask: engine.Ask{Top: 3}}
+	live := wire.TokenItem{Tokens: goldenPrompt(64, m.spec.Vocab)[:63], Ask: engine.Ask{Top: 3}}
 	wantLow, wantLive := run(t, m, low)[0], answer(t, m, live)
 	p, err := m.Begin(lowestRun(low))
 	if err != nil {
@@ -50,7 +50,7 @@ func TestLowestPassStandsStillInsideLayers(t *testing.T) {
 			t.Errorf("score %d is %v, want %v", i, s.Logprob, wantLow.Prompt[i].Logprob)
 		}
 	}
-	if inside < 2*m.spec.layers {
+	if inside < 2*m.spec.Layers {
 		t.Errorf("it stood still inside layers %d times", inside)
 	}
 }
@@ -87,7 +87,7 @@ func TestLowestPassesShareScratchMemory(t *testing.T) {
 	s.give(90, true)
 
 	m := newModel(t, "qwen2", ref.New(), Options{MaxLen: 64, BlockTokens: 16, MaxItems: 4, SpareRows: 64, ChunkRows: 16})
-	item := wire.TokenItem{Tokens: goldenPrompt(16, m.spec.vocab), Ask: engine.Ask{Top: 1}}
+	item := wire.TokenItem{Tokens: goldenPrompt(16, m.spec.Vocab), Ask: engine.Ask{Top: 1}}
 	for _, bad := range []wire.TokenItem{{}, item} { // one of which all items are refused gives its place back, too
 		p, err := m.Begin(lowestRun(bad))
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prefillonly/prefillonly/engine/model/architecture"
 	"github.com/prefillonly/prefillonly/engine/model/pace"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/weights/store"
@@ -39,20 +40,20 @@ type Options struct {
 	Progress func(done, total int64) // called after each matrix with the bytes of tensors; may be nil
 }
 
-func (o Options) withDefaults(s *spec) (Options, error) {
+func (o Options) withDefaults(s *architecture.Spec) (Options, error) {
 	def := func(field *int, value int) {
 		if *field == 0 {
 			*field = value
 		}
 	}
-	def(&o.MaxLen, s.maxLen)
+	def(&o.MaxLen, s.MaxLen)
 	def(&o.ChunkRows, 512)
 	def(&o.BlockTokens, 64)
 	def(&o.MaxItems, 64)
 	def(&o.SpareRows, o.MaxLen)
 	switch {
-	case o.MaxLen < 0 || o.MaxLen > s.maxLen:
-		return o, fmt.Errorf("maximum length %d is outside 1..%d, the model's max_position_embeddings", o.MaxLen, s.maxLen)
+	case o.MaxLen < 0 || o.MaxLen > s.MaxLen:
+		return o, fmt.Errorf("maximum length %d is outside 1..%d, the model's max_position_embeddings", o.MaxLen, s.MaxLen)
 	case o.BlockTokens < 0 || o.BlockTokens%16 != 0:
 		return o, fmt.Errorf("block size %d is not a positive multiple of 16 tokens", o.BlockTokens)
 	case o.ChunkRows < 0 || o.MaxItems < 0 || o.SpareRows < 0 || o.ResidentRows < 0:
@@ -64,7 +65,7 @@ func (o Options) withDefaults(s *spec) (Options, error) {
 // Model is a model of which all, some or none of the weights are on a device. One goroutine uses it at a
 // time, that of the store.
 type Model struct {
-	spec    spec
+	spec    architecture.Spec
 	opts    Options
 	backend kernels.Backend
 	print   string // fingerprint
@@ -136,7 +137,7 @@ func Open(config weights.Config, source Source, st *store.Store, opts Options) (
 	if err != nil {
 		return nil, errors.Join(err, source.Close())
 	}
-	m.print = print + "-" + m.spec.digest()
+	m.print = print + "-" + m.spec.Digest()
 	m.weights = st.Weights(source, chunks)
 	m.weights.Progress = opts.Progress
 	return m, source.Close()
@@ -144,7 +145,7 @@ func Open(config weights.Config, source Source, st *store.Store, opts Options) (
 
 // describe is a model of which the configuration alone is known.
 func describe(config weights.Config, b kernels.Backend, opts Options) (*Model, error) {
-	s, err := newSpec(&config)
+	s, err := architecture.New(&config)
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +154,8 @@ func describe(config weights.Config, b kernels.Backend, opts Options) (*Model, e
 	}
 	return &Model{
 		spec: s, opts: opts, backend: b,
-		layers: make([]layer, s.layers-1),
-		pages:  pages{bytes: b.KVBlockBytes(s.heads, opts.BlockTokens)},
+		layers: make([]layer, s.Layers-1),
+		pages:  pages{bytes: b.KVBlockBytes(s.Heads, opts.BlockTokens)},
 	}, nil
 }
 
@@ -190,16 +191,16 @@ func (m *Model) Info() wire.ModelInfo {
 		Fingerprint: m.print,
 		Cost:        wire.Cost{Load: m.host.load},
 		Tokens: &wire.TokenLimits{
-			VocabSize:   m.spec.vocab,
+			VocabSize:   m.spec.Vocab,
 			MaxModelLen: m.opts.MaxLen,
 			BlockTokens: m.opts.BlockTokens,
 			NumBlocks:   m.pages.count,
 			HostBlocks:  m.host.count,
 			MaxPassRows: m.opts.MaxLen,
 			CopiesParts: true,
-			Hidden:      m.spec.hidden,
-			Labels:      m.spec.labels(),
-			VectorsOnly: m.spec.vectorsOnly,
+			Hidden:      m.spec.Hidden,
+			Labels:      m.spec.Labels(),
+			VectorsOnly: m.spec.VectorsOnly,
 		},
 	}
 }

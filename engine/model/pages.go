@@ -19,9 +19,9 @@ type pages struct {
 // of what Plan leaves free.
 func (m *Model) NewPages(n int) error {
 	m.pages.free()
-	buf, err := m.backend.Alloc(int64(n) * int64(m.spec.layers) * m.pages.bytes)
+	buf, err := m.backend.Alloc(int64(n) * int64(m.spec.Layers) * m.pages.bytes)
 	if err != nil {
-		return fmt.Errorf("prefix cache of %d blocks of %d bytes: %w", n, int64(m.spec.layers)*m.pages.bytes, err)
+		return fmt.Errorf("prefix cache of %d blocks of %d bytes: %w", n, int64(m.spec.Layers)*m.pages.bytes, err)
 	}
 	m.pages.buf, m.pages.count = buf, n
 	m.populate(nil)

@@ -81,7 +81,7 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 			it.asked = it.rows - 1
 		}
 		if in.Ask.Pool != engine.PoolNone {
-			it.pool = pooling.New(in.Ask.Pool, m.spec.hidden)
+			it.pool = pooling.New(in.Ask.Pool, m.spec.Hidden)
 		}
 		it.blocks = make([]kernels.KVBlock, m.blocksOf(in.Len()))
 		for b := len(in.Blocks); b < len(it.blocks); b++ {
@@ -197,8 +197,8 @@ func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 		return engine.Errorf(engine.CodeInternal, "prompt logprobs need the whole prompt computed, and so does a vector of it, but %d tokens are said to be cached", in.Cached)
 	}
 	for i, id := range in.Tokens {
-		if int64(id) >= int64(m.spec.vocab) {
-			return engine.Errorf(engine.CodeBadTokens, "token %d at position %d is outside the vocabulary of %d", id, in.From+i, m.spec.vocab)
+		if int64(id) >= int64(m.spec.Vocab) {
+			return engine.Errorf(engine.CodeBadTokens, "token %d at position %d is outside the vocabulary of %d", id, in.From+i, m.spec.Vocab)
 		}
 	}
 	for _, b := range in.Blocks {
@@ -206,10 +206,10 @@ func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 			return engine.Errorf(engine.CodeInternal, "block %d is outside the cache of %d", b, m.pages.count)
 		}
 	}
-	if err := m.spec.checkPool(&in.Ask); err != nil {
+	if err := m.checkPool(&in.Ask); err != nil {
 		return err
 	}
-	return sampling.Check(&in.Ask, m.spec.vocab)
+	return sampling.Check(&in.Ask, m.spec.Vocab)
 }
 
 // checkPart says whether an item's part begins one of its blocks and is in a page that there is.

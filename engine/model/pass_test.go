@@ -18,7 +18,7 @@ func TestBadItemsAreRefusedAlone(t *testing.T) {
 	if err := m.NewPages(4); err != nil {
 		t.Fatal(err)
 	}
-	tokens := goldenPrompt(100, m.spec.vocab)
+	tokens := goldenPrompt(100, m.spec.Vocab)
 	good := wire.TokenItem{Tokens: tokens, Ask: engine.Ask{Top: 3}}
 	want := answer(t, m, good)
 	cases := []struct {
@@ -138,7 +138,7 @@ func TestInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := m.Info()
-	want := wire.ModelInfo{Fingerprint: got.Fingerprint, Tokens: &wire.TokenLimits{VocabSize: 517, MaxModelLen: 300, BlockTokens: 32, NumBlocks: 7, MaxPassRows: 300, CopiesParts: true, Hidden: m.spec.hidden}}
+	want := wire.ModelInfo{Fingerprint: got.Fingerprint, Tokens: &wire.TokenLimits{VocabSize: 517, MaxModelLen: 300, BlockTokens: 32, NumBlocks: 7, MaxPassRows: 300, CopiesParts: true, Hidden: m.spec.Hidden}}
 	if !reflect.DeepEqual(got, want) || got.Fingerprint == "" {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -161,7 +161,7 @@ func TestStepsAreChunks(t *testing.T) {
 	const chunks = 4
 	steps := 0
 	for done := false; !done; {
-		if boundary := steps%chunks == 0; steps < chunks*m.spec.layers && p.Boundary() != boundary {
+		if boundary := steps%chunks == 0; steps < chunks*m.spec.Layers && p.Boundary() != boundary {
 			t.Errorf("after %d steps of %d chunks to a layer the pass is at a boundary: %v", steps, chunks, p.Boundary())
 		}
 		if done, err = p.Step(); err != nil {
@@ -169,7 +169,7 @@ func TestStepsAreChunks(t *testing.T) {
 		}
 		steps++
 	}
-	if want := chunks*m.spec.layers + chunks - 1; steps != want {
+	if want := chunks*m.spec.Layers + chunks - 1; steps != want {
 		t.Errorf("%d steps, want %d of chunks and answers, the first of which come with the last chunk", steps, want)
 	}
 }

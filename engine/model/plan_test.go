@@ -2,10 +2,14 @@ package model
 
 import (
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/model/architecture"
+	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/ref"
@@ -36,7 +40,7 @@ func TestPlanIsWhatIsAllocated(t *testing.T) {
 	}
 	defer m.Close()
 	plan := m.Plan()
-	unbuffered := m.workSize().scratch + 4*int64(hostRows())*int64(m.spec.vocab)
+	unbuffered := m.workSize().scratch + 4*int64(hostRows())*int64(m.spec.Vocab)
 	if got := plan.Work - unbuffered; c.live != got {
 		t.Errorf("%d bytes are allocated, the plan says %d", c.live, got)
 	}
@@ -47,7 +51,7 @@ func TestPlanIsWhatIsAllocated(t *testing.T) {
 		t.Errorf("%d bytes are allocated with 40 pages, the plan says %d", got, want)
 	}
 	before := c.live
-	answer(t, m, wire.TokenItem{Tokens: goldenPrompt(1000, m.spec.vocab), Blocks: blockRange(0, 20), Ask: engine.Ask{PromptLogprobs: true}})
+	answer(t, m, wire.TokenItem{Tokens: goldenPrompt(1000, m.spec.Vocab), Blocks: blockRange(0, 20), Ask: engine.Ask{PromptLogprobs: true}})
 	if c.live != before {
 		t.Errorf("a pass allocated %d bytes", c.live-before)
 	}
@@ -97,4 +101,29 @@ func TestChunksAreEven(t *testing.T) {
 	if got := (Options{ChunkRows: 512}).evenly(520); got != 288 {
 		t.Errorf("520 rows go in chunks of %d, want 288", got)
 	}
+}
+
+// FuzzSpec checks that no configuration makes the graph's own sizes impossible.
+func FuzzSpec(f *testing.F) {
+	for _, name := range slices.Concat(fp8Models, int8Models, goldenModels) {
+		raw, err := os.ReadFile("testdata/" + name + "/config.json")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		config, err := weights.ParseConfig(raw)
+		if err != nil {
+			return
+		}
+		if s, err := architecture.New(&config); err == nil {
+			if s.Heads.QKVCols() <= 0 || len(s.Windows) != s.Layers || len(s.InvFreq) != s.Heads.Dim/2 {
+				t.Fatalf("accepted %+v", s)
+			}
+			if plan, err := Predict(config, ref.New(), Options{MaxLen: 1}); err != nil || plan.Weights <= 0 {
+				t.Fatalf("%+v: %+v, %v", s, plan, err)
+			}
+		}
+	})
 }

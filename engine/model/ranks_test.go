@@ -171,7 +171,7 @@ func BenchmarkRanks(b *testing.B) {
 	}
 	for _, n := range []int{150, 512, 2048} {
 		b.Run(fmt.Sprintf("tokens=%d", n), func(b *testing.B) {
-			item := wire.TokenItem{Tokens: goldenPrompt(n, models[0].spec.vocab), Ask: scoring}
+			item := wire.TokenItem{Tokens: goldenPrompt(n, models[0].spec.Vocab), Ask: scoring}
 			took := make([][]time.Duration, len(models))
 			for b.Loop() {
 				for i, m := range models {

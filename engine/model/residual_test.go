@@ -19,7 +19,7 @@ func TestResidualsInHostMemoryKeepTheBits(t *testing.T) { eachOffloader(t, resid
 
 func residualsInHostMemory(t *testing.T, b kernels.Backend) {
 	all := newModel(t, "qwen2-window", b, bitsOptions)
-	vocab := all.spec.vocab
+	vocab := all.spec.Vocab
 	ask := engine.Ask{Top: 5}
 	runs := [][]wire.TokenItem{
 		{wire.TokenItem{Tokens: goldenPrompt(300, vocab), Ask: ask}},

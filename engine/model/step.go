@@ -16,7 +16,7 @@ func (p *Pass) Step() (done bool, err error) {
 		return true, nil
 	}
 	start, before := time.Now(), p.progress.done
-	layer, last := p.layer, p.m.spec.layers-1
+	layer, last := p.layer, p.m.spec.Layers-1
 	if p.between() {
 		p.enter()
 	}
@@ -24,7 +24,7 @@ func (p *Pass) Step() (done bool, err error) {
 		p.computeNext()
 	}
 	if p.layer == last && p.chunk == len(p.chunks) {
-		err = p.answer(&p.m.last, p.m.spec.windows[last])
+		err = p.answer(&p.m.last, p.m.spec.Windows[last])
 	}
 	if err == nil {
 		err = p.m.backend.Sync()
@@ -40,7 +40,7 @@ func (p *Pass) Step() (done bool, err error) {
 }
 
 // done says that there is nothing left to compute.
-func (p *Pass) done() bool { return len(p.items) == 0 || p.layer == p.m.spec.layers }
+func (p *Pass) done() bool { return len(p.items) == 0 || p.layer == p.m.spec.Layers }
 
 // Boundary says that others may go on before the pass does: between two layers, or anywhere if it is a lowest one that is
 // on the device.
@@ -69,22 +69,22 @@ func (p *Pass) enter() {
 // computeNext computes the next rows of the layer.
 func (p *Pass) computeNext() {
 	m, s := p.m, &p.m.spec
-	last, whole := p.layer == s.layers-1, &p.chunks[p.chunk]
+	last, whole := p.layer == s.Layers-1, &p.chunks[p.chunk]
 	if p.row == 0 {
 		p.bring(p.chunk)
 	}
 	first, left := p.chunk*p.per+p.row, whole.x.Slice(p.row, whole.x.Rows)
 	c := p.part(left, whole.slot, first)
-	if n := m.pace.Rows(left.Rows, s.partFLOPs(&c, p.layer), p.limit()); n < left.Rows {
+	if n := m.pace.Rows(left.Rows, p.partFLOPs(&c, p.layer), p.limit()); n < left.Rows {
 		c = p.part(left.Slice(0, n), whole.slot, first)
 	}
 	p.embed(&c)
 	if last {
 		p.store(&c, &m.last)
 	} else {
-		p.compute(&c, &m.layers[p.layer], s.windows[p.layer])
+		p.compute(&c, &m.layers[p.layer], s.Windows[p.layer])
 	}
-	p.progress.done += s.partFLOPs(&c, p.layer)
+	p.progress.done += p.partFLOPs(&c, p.layer)
 	if p.row += c.x.Rows; p.row == whole.x.Rows {
 		p.keep(whole, !last)
 		p.chunk, p.row = p.chunk+1, 0
@@ -107,7 +107,7 @@ func (p *Pass) copyParts() {
 	for i := range p.items {
 		it := &p.items[i]
 		if it.Part.Tokens > 0 {
-			from := p.m.pages.block(it.Part.Block, p.layer, p.m.spec.layers)
+			from := p.m.pages.block(it.Part.Block, p.layer, p.m.spec.Layers)
 			p.m.backend.CopyKV(it.blocks[it.Cached/p.m.opts.BlockTokens], from, p.m.pages.bytes)
 		}
 	}
@@ -118,7 +118,7 @@ func (p *Pass) address() {
 	for i := range p.items {
 		it := &p.items[i]
 		for b := range min(len(it.Blocks), len(it.blocks)) {
-			it.blocks[b] = p.m.pages.block(it.Blocks[b], p.layer, p.m.spec.layers)
+			it.blocks[b] = p.m.pages.block(it.Blocks[b], p.layer, p.m.spec.Layers)
 		}
 	}
 }

@@ -33,8 +33,7 @@ type goldenVectors struct {
 func classifierOf(t testing.TB, name string, labels int, b kernels.Backend) *Model {
 	t.Helper()
 	config, source := goldenSource(t, name)
-	_, purpose := purposeOf(config.Architectures[0])
-	config.Architectures = []string{strings.TrimSuffix(config.Architectures[0], purpose) + "ForSequenceClassification"}
+	config.Architectures = []string{strings.TrimSuffix(config.Architectures[0], "ForCausalLM") + "ForSequenceClassification"}
 	config.NumLabels = &labels
 	m, err := New(config, source, b, Options{MaxLen: 1024, ChunkRows: 256})
 	if err != nil {
@@ -70,7 +69,7 @@ func TestVectorsEqualTransformers(t *testing.T) {
 					angle, logit = 1e-6, 1e-3
 				}
 				for _, c := range g.Cases {
-					tokens := goldenPrompt(c.Length, m.spec.vocab)
+					tokens := goldenPrompt(c.Length, m.spec.Vocab)
 					for mode, want := range c.Vectors {
 						got := run(t, m, vectorItem(tokens, goldenPools[mode], false))[0]
 						if got.Err != nil || len(got.Vector) != len(want) {
@@ -105,7 +104,7 @@ func TestVectorsAnyWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(m.Close)
-		tokens := goldenPrompt(300, m.spec.vocab)
+		tokens := goldenPrompt(300, m.spec.Vocab)
 		kinds := []engine.Pool{engine.PoolMean, engine.PoolLast, engine.PoolAll, engine.PoolMax}
 		items := []wire.TokenItem{{Tokens: tokens[7:40], Ask: engine.Ask{Top: 1}}}
 		for i, kind := range kinds {
@@ -118,7 +117,7 @@ func TestVectorsAnyWay(t *testing.T) {
 				t.Errorf("pooling %d is not the same beside others: %v", kinds[i], alone.Err)
 			}
 		}
-		if n := m.spec.hidden * 200; len(together[3].Vector) != n {
+		if n := m.spec.Hidden * 200; len(together[3].Vector) != n {
 			t.Errorf("all vectors of 200 tokens are %d numbers, want %d", len(together[3].Vector), n)
 		}
 		first := vectorItem(tokens[:64], engine.PoolLast, false)
@@ -135,7 +134,7 @@ func TestVectorsAnyWay(t *testing.T) {
 // TestVectorsOnly: models without an LM head take no memory for one, refuse tokens, and tell what they give.
 func TestVectorsOnly(t *testing.T) {
 	m := classifierOf(t, "qwen3", 5, ref.New())
-	if info := m.Info().Tokens; !info.VectorsOnly || info.Labels != 5 || info.Hidden != m.spec.hidden {
+	if info := m.Info().Tokens; !info.VectorsOnly || info.Labels != 5 || info.Hidden != m.spec.Hidden {
 		t.Errorf("the classifier says %+v", *info)
 	}
 	config, _ := goldenSource(t, "qwen3")
@@ -143,7 +142,7 @@ func TestVectorsOnly(t *testing.T) {
 	if err != nil || m.Plan().Work >= whole.Work {
 		t.Errorf("%d bytes of working memory without logits, %d with: %v", m.Plan().Work, whole.Work, err)
 	}
-	tokens := goldenPrompt(10, m.spec.vocab)
+	tokens := goldenPrompt(10, m.spec.Vocab)
 	for _, c := range []struct {
 		ask  engine.Ask
 		want string
@@ -170,7 +169,7 @@ func TestReward(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
-	tokens := goldenPrompt(20, m.spec.vocab)
+	tokens := goldenPrompt(20, m.spec.Vocab)
 	got := run(t, m, vectorItem(tokens, engine.PoolLast, false), vectorItem(tokens, engine.PoolLast, true))
 	numbers := func(name string, shape ...int) []float32 {
 		tensor, err := source.Tensor(name, shape...)
@@ -181,7 +180,7 @@ func TestReward(t *testing.T) {
 		kernels.Expand(v, tensor.Type, tensor.Data)
 		return v
 	}
-	n := m.spec.hidden
+	n := m.spec.Hidden
 	w0, b0 := numbers("score.0.weight", n, n), numbers("score.0.bias", n)
 	w2, b2 := numbers("score.2.weight", 1, n), numbers("score.2.bias", 1)
 	want := float64(b2[0])
@@ -197,23 +196,11 @@ func TestReward(t *testing.T) {
 	}
 }
 
-// TestPurposes: names of architectures are taken apart, and those that nobody has are refused.
-func TestPurposes(t *testing.T) {
-	for name, want := range map[string][2]string{
-		"Qwen3ForCausalLM": {"Qwen3", "ForCausalLM"}, "LlamaModel": {"Llama", "Model"}, "Qwen2ForRewardModel": {"Qwen2", "ForRewardModel"},
-		"Qwen3ForRewardModel": {}, "ForCausalLM": {}, "GPT2Model": {}, "Llama": {},
-	} {
-		if family, purpose := purposeOf(name); family != want[0] || purpose != want[1] {
-			t.Errorf("%s is %q for %q, want %q", name, family, purpose, want)
-		}
-	}
-}
-
 // bare is a source whose tensors have names without the usual prefix.
 type bare struct{ weights.Random }
 
 func (b bare) Find(name string, shape ...int) (kernels.DType, error) {
-	if strings.HasPrefix(name, usualTrunk) {
+	if strings.HasPrefix(name, "model.") {
 		return 0, fmt.Errorf("the checkpoint has no tensor %q", name)
 	}
 	return b.Random.Find(name, shape...)
@@ -229,7 +216,7 @@ func TestBareNames(t *testing.T) {
 			t.Errorf("%s: %v", architecture, err)
 			continue
 		}
-		if got := run(t, m, vectorItem(goldenPrompt(9, m.spec.vocab), engine.PoolMean, false))[0]; got.Err != nil || len(got.Vector) != m.spec.hidden {
+		if got := run(t, m, vectorItem(goldenPrompt(9, m.spec.Vocab), engine.PoolMean, false))[0]; got.Err != nil || len(got.Vector) != m.spec.Hidden {
 			t.Errorf("%s: %+v", architecture, got)
 		}
 		m.Close()

@@ -48,12 +48,12 @@ func (m *Model) views() workspace {
 		return kernels.Mat{Rows: rows, Cols: cols, Stride: cols, Type: typ}
 	}
 	return workspace{
-		residual:    streams.Slots{Slot: mat(o.ChunkRows, s.hidden, kernels.F32)},
-		qkv:         mat(o.ChunkRows, s.heads.QKVCols(), act),
-		attn:        mat(o.ChunkRows, s.heads.Q*s.heads.Dim, act),
-		asked:       mat(o.ChunkRows, s.hidden, kernels.F32),
-		askedLowest: mat(o.askedRows(true), s.hidden, kernels.F32),
-		logits:      mat(min(logitRows, o.ChunkRows), s.columns(), kernels.F32),
+		residual:    streams.Slots{Slot: mat(o.ChunkRows, s.Hidden, kernels.F32)},
+		qkv:         mat(o.ChunkRows, s.Heads.QKVCols(), act),
+		attn:        mat(o.ChunkRows, s.Heads.Q*s.Heads.Dim, act),
+		asked:       mat(o.ChunkRows, s.Hidden, kernels.F32),
+		askedLowest: mat(o.askedRows(true), s.Hidden, kernels.F32),
+		logits:      mat(min(logitRows, o.ChunkRows), s.Columns(), kernels.F32),
 	}
 }
 
@@ -83,19 +83,19 @@ func (m *Model) workSize() workSize {
 	slots, resident, slot := residualSlots(o), residentSlots(o), matBytes(v.residual.Slot)
 	size := workSize{
 		streams: streams.Size{Resident: int64(resident) * slot, Host: int64(slots-resident) * slot},
-		row:     4 * int64(s.hidden), vocab: s.columns(),
+		row:     4 * int64(s.Hidden), vocab: s.Columns(),
 		regions: [regions]int64{
 			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), askedLowestRegion: matBytes(v.askedLowest), logitsRegion: matBytes(v.logits),
-			kvRegion: int64(kvBlocks(o)) * b.KVBlockBytes(s.heads, o.BlockTokens),
+			kvRegion: int64(kvBlocks(o)) * b.KVBlockBytes(s.Heads, o.BlockTokens),
 		},
 	}
 	if size.streams.Host > 0 {
 		size.streams.Staged = slot
 	}
-	q := s.heads.Q * s.heads.Dim
-	widest := max(2*s.intermediate, s.heads.QKVCols(), s.hidden)
-	chunk := b.ScratchBytes(o.ChunkRows, max(s.hidden, q, s.intermediate), widest, s.largestCodes())
-	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.hidden, s.columns(), s.headCodes()))
+	q := s.Heads.Q * s.Heads.Dim
+	widest := max(2*s.Intermediate, s.Heads.QKVCols(), s.Hidden)
+	chunk := b.ScratchBytes(o.ChunkRows, max(s.Hidden, q, s.Intermediate), widest, s.LargestCodes())
+	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.Hidden, s.Columns(), s.HeadCodes()))
 	return size
 }
 
@@ -187,7 +187,7 @@ func (m *Model) Use(w *Workspace) error {
 		at.Buf = w.buffers[i]
 	}
 	v.scratch = &w.scratch
-	v.rowOnHost = w.rowOnHost[:4*m.spec.hidden]
+	v.rowOnHost = w.rowOnHost[:4*m.spec.Hidden]
 	v.rowsOnHost = w.rowsOnHost
 	m.work = v
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
 	"github.com/prefillonly/prefillonly/engine/encoder"
-	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/model/architecture"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/internal/config/models"
 	"github.com/prefillonly/prefillonly/internal/hub"
@@ -94,7 +94,7 @@ func check(dir string) error {
 	if err != nil {
 		return fmt.Errorf("model: %w", err)
 	}
-	check := model.CheckConfig
+	check := architecture.CheckConfig
 	if encoder.Is(c) {
 		check = encoder.CheckConfig
 	}

@@ -1,6 +1,7 @@
-package model
+package architecture
 
 import (
+	"math"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
@@ -10,15 +11,24 @@ import (
 // Attentions are the kinds of attention that a model's layers have, each once. Queries lie in rows of
 // QKVCols, outputs in rows of Q*Dim.
 func Attentions(config weights.Config) ([]kernels.AttentionSpec, error) {
-	s, err := newSpec(&config)
+	s, err := New(&config)
 	if err != nil {
 		return nil, err
 	}
 	var kinds []kernels.AttentionSpec
-	for _, window := range s.windows {
-		if kind := s.attention(window); !slices.Contains(kinds, kind) {
+	for _, window := range s.Windows {
+		if kind := s.Attention(window); !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)
 		}
 	}
 	return kinds, nil
+}
+
+// Attention is that of a layer with such a window.
+func (s *Spec) Attention(window int) kernels.AttentionSpec {
+	return kernels.AttentionSpec{
+		Heads:  s.Heads,
+		Scale:  float32(1 / math.Sqrt(float64(s.Heads.Dim))),
+		Window: window,
+	}
 }

@@ -1,22 +1,28 @@
-package model
+package architecture
 
 import (
 	"encoding/json"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
-	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
 // editedConfig is testdata's configuration with some keys set to other JSON values, or removed ("").
 func editedConfig(t *testing.T, name string, edits map[string]string) weights.Config {
 	t.Helper()
+	raw, err := os.ReadFile("../testdata/" + name + "/config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
 	keys := map[string]json.RawMessage{}
-	readJSON(t, "testdata/"+name+"/config.json", &keys)
+	if err := json.Unmarshal(raw, &keys); err != nil {
+		t.Fatal(err)
+	}
 	for k, v := range edits {
 		if v == "" {
 			delete(keys, k)
@@ -24,8 +30,7 @@ func editedConfig(t *testing.T, name string, edits map[string]string) weights.Co
 			keys[k] = json.RawMessage(v)
 		}
 	}
-	raw, err := json.Marshal(keys)
-	if err != nil {
+	if raw, err = json.Marshal(keys); err != nil {
 		t.Fatal(err)
 	}
 	c, err := weights.ParseConfig(raw)
@@ -55,7 +60,7 @@ func TestSpecRefuses(t *testing.T) {
 		{"qwen3", "layer_types", `["full_attention","full_attention","linear_attention"]`, `layer_types[2] is "linear_attention"`},
 	} {
 		config := editedConfig(t, c.name, map[string]string{c.key: c.value})
-		if _, err := newSpec(&config); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := New(&config); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s with %s %s: error %v, want it to hold %q", c.name, c.key, c.value, err, c.want)
 		}
 	}
@@ -77,9 +82,9 @@ func TestSpecWindows(t *testing.T) {
 		{"llama2", map[string]string{"sliding_window": "16", "use_sliding_window": "true"}, []int{0, 0, 0}},
 	} {
 		config := editedConfig(t, c.name, c.edits)
-		s, err := newSpec(&config)
-		if err != nil || !slices.Equal(s.windows, c.want) {
-			t.Errorf("%s with %v: windows %v (%v), want %v", c.name, c.edits, s.windows, err, c.want)
+		s, err := New(&config)
+		if err != nil || !slices.Equal(s.Windows, c.want) {
+			t.Errorf("%s with %v: windows %v (%v), want %v", c.name, c.edits, s.Windows, err, c.want)
 		}
 	}
 }
@@ -87,12 +92,12 @@ func TestSpecWindows(t *testing.T) {
 // TestSpecDefaults checks what absent keys mean to transformers.
 func TestSpecDefaults(t *testing.T) {
 	config := editedConfig(t, "qwen3", map[string]string{"head_dim": "", "rms_norm_eps": "", "num_key_value_heads": "", "rope_theta": ""})
-	s, err := newSpec(&config)
+	s, err := New(&config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.heads.Dim != 128 || s.heads.KV != 5 || s.eps != 1e-6 || s.invFreq[1] != 1/float32(math.Pow(10000, 1.0/64)) {
-		t.Errorf("heads %+v, eps %g, second frequency %g", s.heads, s.eps, s.invFreq[1])
+	if s.Heads.Dim != 128 || s.Heads.KV != 5 || s.Eps != 1e-6 || s.InvFreq[1] != 1/float32(math.Pow(10000, 1.0/64)) {
+		t.Errorf("heads %+v, eps %g, second frequency %g", s.Heads, s.Eps, s.InvFreq[1])
 	}
 }
 
@@ -101,52 +106,45 @@ func TestSpecDefaults(t *testing.T) {
 func TestLlama3Frequencies(t *testing.T) {
 	config := editedConfig(t, "llama3", map[string]string{"head_dim": "128",
 		"rope_scaling": `{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192}`})
-	s, err := newSpec(&config)
+	s, err := New(&config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range map[int]float32{0: 1, 1: 0.814617217, 20: 0.0165604409, 28: 0.00321144611, 30: 0.00137189368, 32: 0.000524846022, 34: 0.000178507791, 36: 7.78465546e-05, 50: 4.41153452e-06, 63: 3.06892588e-07} {
-		if off := math.Abs(float64(s.invFreq[i]/want - 1)); off > 2e-7 {
-			t.Errorf("frequency %d is %g, want %g", i, s.invFreq[i], want)
+		if off := math.Abs(float64(s.InvFreq[i]/want - 1)); off > 2e-7 {
+			t.Errorf("frequency %d is %g, want %g", i, s.InvFreq[i], want)
 		}
 	}
 }
 
-func TestOptionsRefuse(t *testing.T) {
-	config, source := goldenSource(t, "llama2")
-	for want, opts := range map[string]Options{
-		"maximum length 1025 is outside 1..1024": {MaxLen: 1025},
-		"maximum length -1 is outside":           {MaxLen: -1},
-		"block size 24 is not":                   {BlockTokens: 24},
-		"none may be negative":                   {ChunkRows: -1},
+func TestFP8SpecRefuses(t *testing.T) {
+	for ignore, want := range map[string]string{
+		`[]`: "quantization_config: lm_head is float8_e4m3fn; supported is an LM head in int8, or one that ignore lists",
+		`["lm_head","model.layers.1.self_attn.v_proj"]`: "model.layers.1.self_attn.q_proj and model.layers.1.self_attn.v_proj are quantised differently",
 	} {
-		if _, err := New(config, source, ref.New(), opts); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: error %v, want it to hold %q", opts, err, want)
+		raw, err := os.ReadFile("../testdata/llama3-fp8/config.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := regexp.MustCompile(`"ignore": \[[^]]*\]`).ReplaceAllLiteral(raw, []byte(`"ignore": `+ignore))
+		config, err := weights.ParseConfig(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(&config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want it to hold %q", ignore, err, want)
 		}
 	}
 }
 
-// FuzzSpec checks that no configuration makes the graph's own sizes impossible.
-func FuzzSpec(f *testing.F) {
-	for _, name := range slices.Concat(fp8Models, int8Models, goldenModels) {
-		raw, err := os.ReadFile("testdata/" + name + "/config.json")
-		if err != nil {
-			f.Fatal(err)
+// TestPurposes: names of architectures are taken apart, and those that nobody has are refused.
+func TestPurposes(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"Qwen3ForCausalLM": {"Qwen3", "ForCausalLM"}, "LlamaModel": {"Llama", "Model"}, "Qwen2ForRewardModel": {"Qwen2", "ForRewardModel"},
+		"Qwen3ForRewardModel": {}, "ForCausalLM": {}, "GPT2Model": {}, "Llama": {},
+	} {
+		if family, purpose := purposeOf(name); family != want[0] || purpose != want[1] {
+			t.Errorf("%s is %q for %q, want %q", name, family, purpose, want)
 		}
-		f.Add(raw)
 	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		config, err := weights.ParseConfig(raw)
-		if err != nil {
-			return
-		}
-		if s, err := newSpec(&config); err == nil {
-			if s.heads.QKVCols() <= 0 || len(s.windows) != s.layers || len(s.invFreq) != s.heads.Dim/2 {
-				t.Fatalf("accepted %+v", s)
-			}
-			if plan, err := Predict(config, ref.New(), Options{MaxLen: 1}); err != nil || plan.Weights <= 0 {
-				t.Fatalf("%+v: %+v, %v", s, plan, err)
-			}
-		}
-	})
 }

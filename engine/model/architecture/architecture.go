@@ -1,4 +1,6 @@
-package model
+// Package architecture reads what config.json says of a model of the Llama, Mistral and Qwen families: the sizes and kinds of its layers, how
+// its tensors are named and quantised, what it ends with, and how much arithmetic its layers take.
+package architecture
 
 import (
 	"crypto/sha256"
@@ -10,30 +12,30 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// spec is all that the graph knows of an architecture.
-type spec struct {
-	layers, hidden, intermediate, vocab int
+// Spec is all that the graph knows of an architecture.
+type Spec struct {
+	Layers, Hidden, Intermediate, Vocab int
 
-	heads   kernels.Heads
-	windows []int // of each layer: as kernels.AttentionSpec.Window
-	qkvBias bool
-	outBias bool // bias of the attention's output projection
-	qkNorm  bool // per-head norm of queries and keys
-	invFreq []float32
-	eps     float32
-	tied    bool // the embedding is the LM head
-	maxLen  int  // max_position_embeddings
+	Heads   kernels.Heads
+	Windows []int // of each layer: as kernels.AttentionSpec.Window
+	QKVBias bool
+	OutBias bool // bias of the attention's output projection
+	QKNorm  bool // per-head norm of queries and keys
+	InvFreq []float32
+	Eps     float32
+	Tied    bool // the embedding is the LM head
+	MaxLen  int  // max_position_embeddings
 
-	trunk       string   // what names of tensors begin with, but for heads
-	vectorsOnly bool     // there is no LM head
-	head        []linear // the classification head; nil for none
+	trunk       string      // what names of tensors begin with, but for heads
+	VectorsOnly bool        // there is no LM head
+	Head        []HeadLayer // the classification head; nil for none
 
 	schemes map[string]weights.Scheme // of linear layers and of an LM head in codes, by name; nil where none is quantised
 }
 
 // families maps the beginnings of names in config.json's architectures to what sets them apart from the common
 // part, each in a file of its own.
-var families = map[string]func(*weights.Config, *spec) error{
+var families = map[string]func(*weights.Config, *Spec) error{
 	"Llama":   llama,
 	"Mistral": mistral,
 	"Qwen2":   qwen2,
@@ -52,23 +54,27 @@ func supported() string {
 
 // CheckConfig says whether this engine can run the model that a configuration describes, or what stands against it.
 func CheckConfig(c weights.Config) error {
-	_, err := newSpec(&c)
+	_, err := New(&c)
 	return err
 }
 
-// newSpec reads a configuration, and refuses what the graph would compute wrongly.
-func newSpec(c *weights.Config) (spec, error) { return specIn(c, usualTrunk) }
+// New reads a configuration, and refuses what the graph would compute wrongly.
+func New(c *weights.Config) (Spec, error) { return specIn(c, usualTrunk) }
 
-// specIn is newSpec of a checkpoint whose tensors have names that begin so.
-func specIn(c *weights.Config, trunk string) (spec, error) {
+// Bare is New of a checkpoint whose tensors have names without what they usually begin with: those that were saved without their head,
+// as those of many embedding models were, whatever their architecture is called.
+func Bare(c *weights.Config) (Spec, error) { return specIn(c, "") }
+
+// specIn is New of a checkpoint whose tensors have names that begin so.
+func specIn(c *weights.Config, trunk string) (Spec, error) {
 	var family, purpose string
 	if len(c.Architectures) == 1 {
 		family, purpose = purposeOf(c.Architectures[0])
 	}
 	if family == "" {
-		return spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, supported())
+		return Spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, supported())
 	}
-	var s spec
+	var s Spec
 	err := c.CheckSizes()
 	if err == nil {
 		s, err = commonSpec(c)
@@ -87,34 +93,34 @@ func specIn(c *weights.Config, trunk string) (spec, error) {
 		err = s.quantize(c.QuantizationConfig)
 	}
 	if err == nil {
-		s.invFreq, err = ropeFrequencies(c, s.heads.Dim)
+		s.InvFreq, err = ropeFrequencies(c, s.Heads.Dim)
 	}
 	if err != nil {
-		return spec{}, fmt.Errorf("config.json (%s): %w", c.Architectures[0], err)
+		return Spec{}, fmt.Errorf("config.json (%s): %w", c.Architectures[0], err)
 	}
 	return s, nil
 }
 
-func commonSpec(c *weights.Config) (spec, error) {
-	s := spec{
-		layers:       c.NumHiddenLayers,
-		hidden:       c.HiddenSize,
-		intermediate: c.IntermediateSize,
-		vocab:        c.VocabSize,
-		heads:        kernels.Heads{Q: c.NumAttentionHeads, KV: c.NumAttentionHeads, Dim: c.HiddenSize / c.NumAttentionHeads},
-		windows:      make([]int, c.NumHiddenLayers),
-		eps:          1e-6,
-		tied:         c.TieWordEmbeddings,
-		maxLen:       c.MaxPositionEmbeddings,
+func commonSpec(c *weights.Config) (Spec, error) {
+	s := Spec{
+		Layers:       c.NumHiddenLayers,
+		Hidden:       c.HiddenSize,
+		Intermediate: c.IntermediateSize,
+		Vocab:        c.VocabSize,
+		Heads:        kernels.Heads{Q: c.NumAttentionHeads, KV: c.NumAttentionHeads, Dim: c.HiddenSize / c.NumAttentionHeads},
+		Windows:      make([]int, c.NumHiddenLayers),
+		Eps:          1e-6,
+		Tied:         c.TieWordEmbeddings,
+		MaxLen:       c.MaxPositionEmbeddings,
 	}
 	if c.NumKeyValueHeads != nil {
-		s.heads.KV = *c.NumKeyValueHeads
+		s.Heads.KV = *c.NumKeyValueHeads
 	}
 	if c.HeadDim != nil {
-		s.heads.Dim = *c.HeadDim
+		s.Heads.Dim = *c.HeadDim
 	}
 	if c.RMSNormEps != nil {
-		s.eps = float32(*c.RMSNormEps)
+		s.Eps = float32(*c.RMSNormEps)
 	}
 	switch {
 	case c.HiddenAct != "" && c.HiddenAct != "silu" && c.HiddenAct != "swish":
@@ -125,17 +131,17 @@ func commonSpec(c *weights.Config) (spec, error) {
 	return s, nil
 }
 
-func (s *spec) check() error {
-	h := s.heads
+func (s *Spec) check() error {
+	h := s.Heads
 	switch {
 	case h.Q%h.KV != 0:
 		return fmt.Errorf("%d attention heads cannot share %d key-value heads evenly", h.Q, h.KV)
-	case !(s.eps >= 0 && s.eps < 1):
-		return fmt.Errorf("rms_norm_eps is %g, want a number from 0 to less than 1", s.eps)
+	case !(s.Eps >= 0 && s.Eps < 1):
+		return fmt.Errorf("rms_norm_eps is %g, want a number from 0 to less than 1", s.Eps)
 	case h.Dim <= 0 || h.Dim%2 != 0:
 		return fmt.Errorf("head dimension %d is not a positive even number", h.Dim)
 	}
-	for _, w := range s.windows {
+	for _, w := range s.Windows {
 		if w < 0 {
 			return fmt.Errorf("sliding_window is %d, want a positive number or null", w)
 		}
@@ -143,17 +149,17 @@ func (s *spec) check() error {
 	return nil
 }
 
-// digest identifies the configuration beside the weights' own fingerprint.
-func (s *spec) digest() string {
+// Digest identifies the configuration beside the weights' own fingerprint.
+func (s *Spec) Digest() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%v", *s))
 	return fmt.Sprintf("%x", sum[:8])
 }
 
 // layeredWindows gives the sliding window to the layers that layer_types names or, in its absence,
 // to those from max_window_layers on, as Qwen2's and Qwen3's configurations do.
-func layeredWindows(c *weights.Config, s *spec) error {
-	if c.LayerTypes != nil && len(c.LayerTypes) != s.layers {
-		return fmt.Errorf("layer_types has %d entries for %d layers", len(c.LayerTypes), s.layers)
+func layeredWindows(c *weights.Config, s *Spec) error {
+	if c.LayerTypes != nil && len(c.LayerTypes) != s.Layers {
+		return fmt.Errorf("layer_types has %d entries for %d layers", len(c.LayerTypes), s.Layers)
 	}
 	window := 0
 	if c.UseSlidingWindow {
@@ -163,7 +169,7 @@ func layeredWindows(c *weights.Config, s *spec) error {
 	if c.MaxWindowLayers != nil {
 		from = *c.MaxWindowLayers
 	}
-	for i := range s.windows {
+	for i := range s.Windows {
 		sliding := c.LayerTypes == nil && i >= from
 		if c.LayerTypes != nil {
 			switch c.LayerTypes[i] {
@@ -175,7 +181,7 @@ func layeredWindows(c *weights.Config, s *spec) error {
 			}
 		}
 		if sliding {
-			s.windows[i] = window
+			s.Windows[i] = window
 		}
 	}
 	return nil
