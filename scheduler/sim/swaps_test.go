@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -67,7 +68,8 @@ func threeModels(t *testing.T, policy string, busy float64) (o swapped) {
 
 // TestThreeModelsInMemoryForTwo compares the order with that of arrival, in which the model used longest ago makes room.
 func TestThreeModelsInMemoryForTwo(t *testing.T) {
-	for busy, fewer := range map[float64]float64{0.3: 1.2, 0.5: 1.4, 0.7: 2} {
+	for _, c := range []struct{ busy, fewer float64 }{{0.3, 1.2}, {0.5, 1.4}, {0.7, 2}} {
+		busy, fewer := c.busy, c.fewer
 		ours, theirs := threeModels(t, "srjf-calibrated", busy), threeModels(t, "fcfs", busy)
 		p99 := func(l []time.Duration) time.Duration { return l[len(l)*99/100] }
 		t.Logf("busy %.1f: %d loads, mean %v, P99 %v, longest %v; in the order of arrival %d loads, or fewer where others run meanwhile: %d, mean %v, P99 %v",
@@ -77,6 +79,16 @@ func TestThreeModelsInMemoryForTwo(t *testing.T) {
 		}
 		if longest := ours.waits[len(ours.waits)-1]; longest > 30*time.Second {
 			t.Errorf("busy %.1f: a request waits for %v", busy, longest)
+		}
+	}
+}
+
+// TestSwapsRepeat: which models are loaded and dropped follows from the requests alone, however maps and tables are laid out.
+func TestSwapsRepeat(t *testing.T) {
+	first := threeModels(t, "srjf-calibrated", 0.7)
+	for range 5 {
+		if again := threeModels(t, "srjf-calibrated", 0.7); !reflect.DeepEqual(again, first) {
+			t.Fatalf("the same requests take %d loads and a mean of %v, and once more %d and %v", first.loads, first.mean, again.loads, again.mean)
 		}
 	}
 }
