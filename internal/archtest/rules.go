@@ -410,8 +410,5 @@ const maxLines = 500
 // package's directory only.
 const maxPackageLines = 2000
 
-// largePackages are above that, and may not grow.
-var largePackages = map[string]int{}
-
 // generated are source files that the build makes and git ignores.
 var generated = []string{"engine/tokenizer/native/src/daulet.rs"}
