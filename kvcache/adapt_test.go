@@ -55,6 +55,32 @@ func TestUsersWithFewRequests(t *testing.T) {
 	}
 }
 
+// TestUsersAmongSessions has users who stay, beside long prompts that come twice and, or not, others that come once: those who
+// stay must keep what LRU leaves them, and in the flood more.
+func TestUsersAmongSessions(t *testing.T) {
+	for _, flood := range []bool{false, true} {
+		rates := map[Eviction]float64{}
+		for _, e := range []Eviction{EvictReuse, EvictLRU} {
+			x, rng := newIndex(t, 1000, e), rand.New(rand.NewPCG(1, 1))
+			rates[e] = hitRate(x, 2000, 200, func(i int) uint16 {
+				if session := uint16(i / 24); i%24 == 0 {
+					for range 2 {
+						pass(x, testChain(append([]uint16{1000 + session}, run(98, 300)...)...))
+					}
+					if flood {
+						pass(x, testChain(append([]uint16{2000 + session}, run(99, 234)...)...))
+					}
+				}
+				return uint16(rng.IntN(12))
+			})
+		}
+		t.Logf("hit rate of users who stay, flood %t: reuse %.1f %%, lru %.1f %%", flood, rates[EvictReuse], rates[EvictLRU])
+		if least := rates[EvictLRU] - 0.5; rates[EvictReuse] < least || flood && rates[EvictReuse] < rates[EvictLRU]+10 {
+			t.Errorf("hit rate of users who stay, flood %t: %.1f %%, LRU %.1f %%", flood, rates[EvictReuse], rates[EvictLRU])
+		}
+	}
+}
+
 // TestCyclesLargerThanTheCache has users in turn, more than there is room for: LRU drops each just
 // before its turn, and keeps none.
 func TestCyclesLargerThanTheCache(t *testing.T) {

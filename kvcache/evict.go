@@ -12,9 +12,8 @@ const (
 	// used longer ago than itself (as LIRS compares recencies, Jiang and Zhang, SIGMETRICS 2002), so
 	// prefixes that come in turn, more than there is room for, do not flush each other. How many pages
 	// may be protected follows from which blocks come again after they were turned away or evicted (as in
-	// ARC, Megiddo and Modha, FAST 2003): none at first, nor where new users replace those who are gone. While
-	// most blocks that were new have come again, as those of users do, and not those of a flood, what is new
-	// takes the place of whatever was last used longest ago.
+	// ARC, Megiddo and Modha, FAST 2003): none at first, nor where new users replace those who are gone. What is
+	// new gives them room while two thirds of what was new before have come again, as what users bring does and a flood does not.
 	//
 	// Under both policies blocks that lowest sequences alone have stored or read go first and are not kept in host
 	// memory. Such a sequence takes the place of those, then of blocks on probation, and of protected ones only for
@@ -39,6 +38,9 @@ const (
 	// towardsProtected is how many pages the miss of a block in use gives to the protected: a flood is
 	// to be answered in a few steps.
 	towardsProtected = 4
+	// towardsNewcomers is how many pages a new block gives to newcomers while such blocks come again: a user's first
+	// request is to have made room for the profile of the next.
+	towardsNewcomers = 2
 	// ghostsPerBlock is how many evicted blocks are remembered for each page.
 	ghostsPerBlock = 4
 	// strangersPerBlock is how many new blocks are counted for each page before those of long ago weigh less.
@@ -74,8 +76,8 @@ func (x *Index) protectedLimit() int { return x.cfg.NumBlocks - x.newcomers }
 
 // adapt moves the border between the segments by the blocks that a sequence comes with and misses.
 // Recency is enough for those that came once and would still be there under LRU, and more room for
-// newcomers would have kept them; it is not for those that were read again and had to go, nor for those
-// that come back too late for LRU.
+// newcomers would have kept them, and for new ones while such blocks come again; it is not for those that were
+// read again and had to go, nor for those that come back too late for LRU.
 func (x *Index) adapt(missing []Hash) {
 	if x.cfg.Eviction == EvictLRU {
 		return
@@ -85,6 +87,8 @@ func (x *Index) adapt(missing []Hash) {
 		g, seen := x.ghosts.seen(h)
 		x.strangers.came(seen, g.reused, n)
 		switch {
+		case !seen && x.strangers.comeAgain():
+			x.newcomers += towardsNewcomers
 		case !seen, g.reused && x.ghosts.age(h) > n: // gone for long, as users between two sessions are
 		case g.reused:
 			x.newcomers -= towardsProtected
@@ -116,8 +120,9 @@ func (s *strangers) came(before, often bool, pages int) {
 	}
 }
 
-// comeAgain says whether most of them come again.
-func (s *strangers) comeAgain() bool { return 2*s.second > s.first }
+// comeAgain says whether two thirds of them come again: where floods take more than the last third, users who are new
+// are not worth their room.
+func (s *strangers) comeAgain() bool { return 3*s.second > 2*s.first }
 
 // promote protects a pinned page that a second sequence reads; under EvictLRU it makes it like all others. What a lowest
 // sequence reads stays what it is.
@@ -175,11 +180,6 @@ func (t *taker) done() Moves {
 // try takes a page for block i of the chain, if room and policy allow.
 func (t *taker) try(i int) (Page, bool) {
 	x := t.index
-	if t.outdated(i) {
-		if p, ok := t.fromSegment(protected, true); ok {
-			return p, ok
-		}
-	}
 	if p, ok := t.newcomer(); ok || x.cfg.Eviction == EvictLRU || t.request.Lowest {
 		return p, ok
 	}
@@ -190,20 +190,6 @@ func (t *taker) try(i int) (Page, bool) {
 		return p, ok
 	}
 	return t.any() // wanted against wanted: the one that comes first has just been chosen
-}
-
-// outdated says whether block i is new, such blocks come again, and the oldest protected block was last used
-// longer ago than the oldest on probation.
-func (t *taker) outdated(i int) bool {
-	x := t.index
-	if len(x.free) > 0 || !x.strangers.comeAgain() || t.request.Lowest || x.segments.tail[lowest] != none {
-		return false
-	}
-	if _, seen := x.ghosts.seen(t.request.Chain[i]); seen {
-		return false
-	}
-	p := x.segments.tail[probation]
-	return p == none || x.outdates(x.pages[p].used)
 }
 
 // newcomer takes a page that is free, of lowest sequences or on probation.
