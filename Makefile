@@ -8,8 +8,8 @@ LDFLAGS := -X github.com/prefillonly/prefillonly/internal/version.Release=$(VERS
 # go-nvml's bindings name functions that NVIDIA deprecates.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 GO = $(shell tools/go.sh)
-PURE := ./engine ./engine/api/... ./engine/batch/... ./engine/board ./engine/checkpoint ./engine/scoring ./engine/decision ./engine/pooling ./engine/grammar ./internal/budget ./internal/gauges ./engine/oip ./engine/images ./engine/inference ./engine/wire ./engine/client/... ./engine/frontend/... ./engine/completion ./engine/detokenize ./engine/metrics ./engine/spans ./internal/opened ./internal/contentcoding ./internal/requestid ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config/... ./videoext/media ./internal/hub
-SHELLS := ./internal/mq ./internal/tracing/... ./internal/supervise ./engine/tokenizer ./test/pipeline ./cmd/camera ./cmd/prefillonly/top ./videoext/media/... ./videoext/live ./videoext/camera ./videoext/journal ./videoext/metrics ./videoext/shaper
+PURE := ./engine ./engine/api/... ./engine/batch/... ./engine/board ./engine/checkpoint ./engine/scoring ./engine/decision ./engine/pooling ./engine/grammar ./internal/budget ./internal/gauges ./engine/oip ./engine/images ./engine/inference ./engine/wire ./engine/client/... ./engine/frontend/... ./engine/completion ./engine/detokenize ./engine/metrics ./engine/model/architecture ./engine/spans ./internal/opened ./internal/contentcoding ./internal/requestid ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config/... ./videoext/media ./internal/hub
+SHELLS := ./internal/mq ./internal/tracing/... ./internal/supervise ./engine/tokenizer ./test/pipeline ./cmd/camera ./cmd/prefillonly/top ./videoext/media/... ./videoext/live ./videoext/source ./videoext/camera ./videoext/journal ./videoext/metrics ./videoext/shaper
 
 .PHONY: attack help onnx-tests setup native build install deb test-deb run cuda cuda-kernels build/cuda-test test-cuda bench-cuda check-cudnn test test-pure race lint soak soak-video strikes test-clients bench-cpu bench-dnn figures figures-video clean
 

@@ -359,6 +359,7 @@ var pure = map[string][]string{
 	"engine/oip":                     {},
 	"engine/board":                   {},
 	"engine/images":                  {},
+	"engine/model/architecture":      {},
 	"kvcache":                        {},
 	"scheduler":                      {"server.go"},
 	"scheduler/cost":                 {},
