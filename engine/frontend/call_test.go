@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -53,6 +54,26 @@ func TestFirstExecutorIsAwaited(t *testing.T) {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
 	})
+}
+
+// TestReadyAwaitsVideoAndBatches holds that /ready covers the processes beside the frontend that it hands requests to.
+func TestReadyAwaitsVideoAndBatches(t *testing.T) {
+	dir := t.TempDir()
+	cfg := Config{Video: filepath.Join(dir, "video"), Batches: filepath.Join(dir, "batches")}
+	f, _ := newFrontend(t, cfg, nil)
+	for _, step := range []struct{ lacking, comes string }{{"video streams is starting", cfg.Video}, {"files and batches is starting", cfg.Batches}} {
+		if w := do(f, http.MethodGet, "/ready", ""); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), step.lacking) {
+			t.Errorf("ready before %s is there: %d %s", step.comes, w.Code, w.Body)
+		}
+		listener, err := net.Listen("unix", step.comes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+	}
+	if w := do(f, http.MethodGet, "/ready", ""); w.Code != http.StatusOK {
+		t.Errorf("ready with all processes: %d %s", w.Code, w.Body)
+	}
 }
 
 func TestSilentScheduler(t *testing.T) {

@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -59,7 +60,8 @@ func (f *Frontend) State() (healthy, ready bool) {
 func (f *Frontend) unhealthy() string { return f.schedulerSilent(f.pool.Config().AwayTimeout) }
 
 // readiness says how each model is, with a Reason if new requests should not be sent here: every model that is kept
-// has to be ready, and one at least able to serve. One that has failed does not hold the others up.
+// has to be ready, and one at least able to serve. One that has failed does not hold the others up. The processes that keep streams and
+// batches have to have been there.
 func (f *Frontend) readiness() probe {
 	p, able, state := probe{}, false, f.pool.State()
 	var missing, failed []string
@@ -96,9 +98,19 @@ func (f *Frontend) readiness() probe {
 	case !able:
 		p.Reason = withProgress("no executor serves "+f.models.All()[0].Name+" yet", state.Executors)
 	default:
-		p.Reason = f.schedulerSilent(missedHeartbeats * f.pool.Config().Heartbeat)
+		p.Reason = cmp.Or(f.schedulerSilent(missedHeartbeats*f.pool.Config().Heartbeat), f.processesStarting())
 	}
 	return p
+}
+
+// processesStarting says which process beside this one has never listened; empty if all have.
+func (f *Frontend) processesStarting() string {
+	for _, r := range f.relays {
+		if reason := r.Starting(); reason != "" {
+			return reason
+		}
+	}
+	return ""
 }
 
 // lacks says why a model that is kept is not ready.

@@ -168,33 +168,56 @@ func (d *demo) serve(ctx context.Context) (base string, err error) {
 		if err := d.ask(ctx, http.MethodGet, base+"/ready", ""); err == nil {
 			return base, nil
 		}
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case err := <-d.ended:
-			return "", fmt.Errorf("the server has ended: %w", err)
-		case <-time.After(100 * time.Millisecond):
+		if err := d.wait(ctx, 100*time.Millisecond); err != nil {
+			return "", err
 		}
 	}
 }
 
-// declare adds the camera's stream, with as many frames in a second as the server takes from a slow or busy machine.
+// declare adds the camera's stream, with as many frames in a second as the server takes from a slow or busy machine. A 503 is asked
+// again when its Retry-After has passed: the server's processes come one by one.
 func (d *demo) declare(ctx context.Context, base string) (rate int, err error) {
-	for rate = clipRate; ; rate /= 2 {
+	giveUp := time.Now().Add(startPatience)
+	for rate = clipRate; ; {
 		body := fmt.Sprintf(`{"name":"street","model":"detector","source":"camera","score":0.5,"deadline_ms":2000,"method":%q,"rate":%d}`, d.method, rate)
 		err = d.ask(ctx, http.MethodPost, base+"/v1/video/streams", body)
 		var refused *refusal
-		if !errors.As(err, &refused) || refused.status != http.StatusTooManyRequests || rate < 2 {
+		switch {
+		case !errors.As(err, &refused):
+			return rate, err
+		case refused.status == http.StatusTooManyRequests && rate >= 2:
+			fmt.Fprintf(d.out, "%d frames a second are too many for this machine now\n", rate)
+			rate /= 2
+		case refused.retryAfter > 0 && time.Now().Add(refused.retryAfter).Before(giveUp):
+			if err := d.wait(ctx, refused.retryAfter); err != nil {
+				return 0, err
+			}
+		default:
 			return rate, err
 		}
-		fmt.Fprintf(d.out, "%d frames a second are too many for this machine now\n", rate)
+	}
+}
+
+// startPatience bounds the wait for a server that answers, and says 503.
+const startPatience = time.Minute
+
+// wait waits for a while, unless ctx or the server ends.
+func (d *demo) wait(ctx context.Context, while time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-d.ended:
+		return fmt.Errorf("the server has ended: %w", err)
+	case <-time.After(while):
+		return nil
 	}
 }
 
 // refusal is an answer that is none of success.
 type refusal struct {
-	status int
-	said   string
+	status     int
+	retryAfter time.Duration // 0: another try is not asked for
+	said       string
 }
 
 func (r *refusal) Error() string { return r.said }
@@ -211,7 +234,11 @@ func (d *demo) ask(ctx context.Context, method, url, body string) error {
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
-		return &refusal{answer.StatusCode, fmt.Sprintf("%s %s: %s: %s", method, url, answer.Status, text)}
+		r := &refusal{status: answer.StatusCode, said: fmt.Sprintf("%s %s: %s: %s", method, url, answer.Status, text)}
+		if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && r.status == http.StatusServiceUnavailable {
+			r.retryAfter = time.Duration(seconds) * time.Second
+		}
+		return r
 	}
 	return nil
 }

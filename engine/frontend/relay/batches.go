@@ -22,7 +22,8 @@ const uploadPatience = 60 * time.Second
 // Batches hands requests to the process that keeps files and batches, at its socket. Uploads may take as long as they like while they
 // go on.
 func Batches(socket string, log *zap.Logger) Relay {
-	proxy := proxyTo("batches", socket, "files and batches", log)
+	batches := &process{name: "batches", socket: socket, keeps: "files and batches"}
+	proxy := batches.proxy(log)
 	rewrite := proxy.Rewrite
 	proxy.Rewrite = func(r *httputil.ProxyRequest) {
 		rewrite(r)
@@ -36,7 +37,7 @@ func Batches(socket string, log *zap.Logger) Relay {
 		}
 		proxy.ServeHTTP(w, r)
 	})
-	return Relay{handler, []string{"/v1/files", "/v1/files/*", "/v1/batches", "/v1/batches/*"}, batchRoutes()}
+	return Relay{handler, []string{"/v1/files", "/v1/files/*", "/v1/batches", "/v1/batches/*"}, batchRoutes(), batches}
 }
 
 // patient is a body whose every piece has the time that others have as a whole.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,6 +20,35 @@ type Relay struct {
 	http.Handler
 	Paths []string      // the router's patterns
 	Told  []route.Route // what is told of them
+
+	process *process
+}
+
+// process is one beside the frontend.
+type process struct {
+	name, socket string
+	keeps        string // what it keeps, in words for errors
+	listened     atomic.Bool
+}
+
+// Starting says what the server cannot do yet: the process has not listened at its socket since the Relay was made. It is empty from
+// then on: a process that is started again makes its own paths wait, not the whole server.
+func (r Relay) Starting() string {
+	p := r.process
+	if p.listened.Load() {
+		return ""
+	}
+	c, err := p.dial(context.Background())
+	if err != nil {
+		return "the process that keeps " + p.keeps + " is starting"
+	}
+	_ = c.Close() // nothing was said
+	p.listened.Store(true)
+	return ""
+}
+
+func (p *process) dial(ctx context.Context) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", p.socket)
 }
 
 // told is a route that the Relay's handler serves.
@@ -29,20 +59,18 @@ func told(method string, o route.Operation) route.Route {
 // dialTimeout bounds the dialling of a process.
 const dialTimeout = 2 * time.Second
 
-// proxyTo hands requests to the process of a name at a socket, which keeps what keeps says. Each has a connection of its own there, so
-// that one whose client says more than is taken in holds up no other. No connection is kept for another request; with DisableKeepAlives
-// the other side would hang up with a refusal that it gives before a body's end, and the refusal be lost.
-func proxyTo(name, socket, keeps string, log *zap.Logger) *httputil.ReverseProxy {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", socket)
-	}
+// proxy hands requests to the process. Each has a connection of its own there, so that one whose client says more than is taken in holds
+// up no other. No connection is kept for another request; with DisableKeepAlives the other side would hang up with a refusal that it gives
+// before a body's end, and the refusal be lost.
+func (p *process) proxy(log *zap.Logger) *httputil.ReverseProxy {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) }
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", name
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", p.name
 			r.Out.Header.Del("Authorization") // it was looked at here
 		},
 		Transport: &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: -1},
-		ErrorLog:  zap.NewStdLog(log.Named(name)),
+		ErrorLog:  zap.NewStdLog(log.Named(p.name)),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			x := exchange.From(r.Context())
 			x.ResponseWriter = w
@@ -50,7 +78,7 @@ func proxyTo(name, socket, keeps string, log *zap.Logger) *httputil.ReverseProxy
 				x.Refuse(exchange.Ended(r.Context()))
 				return
 			}
-			x.Refuse(exchange.Unavailable("the process that keeps %s does not answer, and is being started again: %v", keeps, err))
+			x.Refuse(exchange.Unavailable("the process that keeps %s does not answer, and is being started again: %v", p.keeps, err))
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -70,6 +71,41 @@ func TestAbsentProcess(t *testing.T) {
 		w := ask(relay, path, "", apikey.Owner{})
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "is being started again") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// TestStartingUntilListened holds that a process is starting until it has listened once, and not again when it is away later.
+func TestStartingUntilListened(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false) // as of a process that was killed
+	stale.Close()
+	before := relays(socket)
+	for path, relay := range before {
+		if reason := relay.Starting(); !strings.Contains(reason, "is starting") {
+			t.Errorf("%s: %q with nobody at the socket", path, reason)
+		}
+	}
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, relay := range before {
+		if reason := relay.Starting(); reason != "" {
+			t.Errorf("%s: %q of a process that listens", path, reason)
+		}
+	}
+	listener.Close()
+	for path, relay := range before {
+		if reason := relay.Starting(); reason != "" {
+			t.Errorf("%s: %q of a process that has listened", path, reason)
 		}
 	}
 }

@@ -16,7 +16,8 @@ import (
 // Video hands requests to the process that keeps video streams, at its socket, both ways as they come. Answers without an end have one
 // when onDrain calls what it is given.
 func Video(socket string, onDrain func(func()) (stop func() bool), log *zap.Logger) Relay {
-	proxy := proxyTo("video", socket, "video streams", log)
+	video := &process{name: "video", socket: socket, keeps: "video streams"}
+	proxy := video.proxy(log)
 	proxy.FlushInterval = -1
 	proxy.ModifyResponse = func(r *http.Response) error {
 		if r.ContentLength < 0 {
@@ -32,7 +33,7 @@ func Video(socket string, onDrain func(func()) (stop func() bool), log *zap.Logg
 		}
 		proxy.ServeHTTP(w, r)
 	})
-	return Relay{handler, []string{"/v1/video/*"}, videoRoutes()}
+	return Relay{handler, []string{"/v1/video/*"}, videoRoutes(), video}
 }
 
 // videoRoutes are what is told of its paths.
