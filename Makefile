@@ -73,17 +73,17 @@ test-cuda: build/cuda-test ## kernels and models on this machine's GPU, against 
 bench-cuda: build/cuda-test ## Llama-3.1-8B's shape on this machine's GPU, beside PyTorch
 	tools/cuda_report.sh speed
 
-# The status is that of testreport, which knows of every failure.
-REPORT = | $(GO) run ./tools/testreport
-test: setup ## every test that needs no GPU; says which were not run, and why
+# Each part of make test runs whatever became of those before it.
+TESTS = '$(GO) vet ./...' \
+	'$(GO) test -json -timeout 20m ./...' \
+	'$(GO) test -json -timeout 20m -tags amx_emulated,vnni_emulated ./kernels/cpu' \
+	'$(GO) test -json -timeout 20m -tags vnni512_emulated -run Int8 ./kernels/cpu' \
+	'$(GO) test -json -timeout 20m -tags amx_int8_emulated -run "Int8|Bits" ./kernels/cpu' \
+	'cd test/contract && $(GO) test -json ./...'
+test: setup ## every test that needs no GPU; says which were not run, and why, and all that failed
 	@tools/onnx_node_tests.sh || test $$? = 69
 	@tools/browser.sh || test $$? = 69
-	$(GO) vet ./...
-	$(GO) test -json -timeout 20m ./... $(REPORT)
-	$(GO) test -json -timeout 20m -tags amx_emulated,vnni_emulated ./kernels/cpu $(REPORT)
-	$(GO) test -json -timeout 20m -tags vnni512_emulated -run Int8 ./kernels/cpu $(REPORT)
-	$(GO) test -json -timeout 20m -tags amx_int8_emulated -run 'Int8|Bits' ./kernels/cpu $(REPORT)
-	cd test/contract && $(GO) test ./...
+	$(GO) run ./tools/testreport $(TESTS)
 
 test-pure: ## the tests of the packages without cgo
 	CGO_ENABLED=0 $(GO) test $(PURE)

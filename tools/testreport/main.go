@@ -1,65 +1,108 @@
-// Command testreport reads what `go test -json` says on stdin, prints what go test prints, and at its end which
-// tests were not run and why. It exits with 1 if a test failed.
+// Command testreport runs commands one after the other, whatever becomes of each, prints what `go test -json` says in them as go test
+// prints it, and ends with one list of the tests that were not run, with the reasons, and one of what failed. It exits with 1 if
+// anything did.
+//
+//	testreport 'go vet ./...' 'go test -json ./...'
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 )
 
 // event is a line of go test -json; see `go doc test2json`.
 type event struct {
-	Action, Package, Test, Output, FailedBuild string
+	Action, Package, ImportPath, Test, Output string
 }
 
 func main() {
-	failed, err := report(os.Stdin, os.Stdout)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "testreport:", err)
+	r := report{out: os.Stdout}
+	for _, command := range os.Args[1:] {
+		fmt.Println(command)
+		r.run(command)
 	}
-	if failed || err != nil {
+	if !r.finish() {
 		os.Exit(1)
 	}
 }
 
-// report copies what matters of events to out, and says whether anything failed.
-func report(in io.Reader, out io.Writer) (failed bool, err error) {
+// report is what came of commands so far.
+type report struct {
+	out             io.Writer
+	skipped, failed []string
+}
+
+// run runs a command of the shell and reads its events.
+func (r *report) run(command string) {
+	c := exec.Command("sh", "-c", command)
+	c.Stderr = r.out
+	events, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	before := len(r.failed)
+	if err == nil {
+		err = errors.Join(r.read(events), c.Wait())
+	}
+	if err != nil && len(r.failed) == before { // no test failed, and no package
+		r.failed = append(r.failed, fmt.Sprintf("%s: %v", command, err))
+	}
+}
+
+// read copies what matters of events to the report's output, and keeps what was skipped and what failed.
+func (r *report) read(events io.Reader) error {
 	type test struct{ pkg, name string }
-	said := map[test][]string{}
-	var skipped []string
-	lines := bufio.NewScanner(in)
+	said, failing := map[test][]string{}, map[string]bool{} // packages with a test that failed
+	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			fmt.Fprintln(out, lines.Text()) // of the go command itself
+			fmt.Fprintln(r.out, lines.Text()) // of the go command itself, or of another
 			continue
 		}
 		t := test{e.Package, e.Test}
 		switch {
 		case e.Action == "build-output", e.Action == "output" && e.Test == "" && e.Output != "PASS\n":
-			fmt.Fprint(out, e.Output)
+			fmt.Fprint(r.out, e.Output)
 		case e.Action == "output" && !strings.HasPrefix(e.Output, "=== "):
 			said[t] = append(said[t], e.Output)
-		case e.Action == "fail" || e.Action == "build-fail":
-			failed = true
-			fmt.Fprint(out, strings.Join(said[t], ""))
+		case e.Action == "build-fail":
+			r.failed = append(r.failed, e.ImportPath+": it does not build")
+			failing[strings.Fields(e.ImportPath)[0]] = true
+		case e.Action == "fail":
+			fmt.Fprint(r.out, strings.Join(said[t], ""))
 			delete(said, t)
+			if e.Test != "" || !failing[e.Package] {
+				r.failed = append(r.failed, strings.TrimSpace(e.Package+" "+e.Test))
+			}
+			failing[e.Package] = true
 		case e.Action == "skip" && e.Test != "":
-			skipped = append(skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(said[t])))
+			r.skipped = append(r.skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(said[t])))
 			delete(said, t)
 		case e.Action == "pass":
 			delete(said, t)
 		}
 	}
-	if len(skipped) > 0 {
-		fmt.Fprintf(out, "\nNot run here, %d:\n  %s\n", len(skipped), strings.Join(skipped, "\n  "))
+	_, _ = io.Copy(io.Discard, events) // behind a line that is too long, so that the command can end
+	return lines.Err()
+}
+
+// finish prints the lists, and says whether nothing failed.
+func (r *report) finish() bool {
+	if len(r.skipped) > 0 {
+		fmt.Fprintf(r.out, "\nNot run here, %d:\n  %s\n", len(r.skipped), strings.Join(r.skipped, "\n  "))
 	}
-	return failed, lines.Err()
+	if len(r.failed) > 0 {
+		fmt.Fprintf(r.out, "\nFailed, %d:\n  %s\n", len(r.failed), strings.Join(r.failed, "\n  "))
+	}
+	return len(r.failed) == 0
 }
 
 // reason is what a test said before it was skipped, in one line.

@@ -2,8 +2,8 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,6 +16,7 @@ func TestReport(t *testing.T) {
 		"good/a_test.go":  "package a\nimport \"testing\"\nfunc TestPasses(t *testing.T) { t.Log(\"chatter\") }\nfunc TestSkips(t *testing.T) { t.Skip(\"there is no moon\") }\n",
 		"bad/a_test.go":   "package a\nimport \"testing\"\nfunc TestFails(t *testing.T) { t.Error(\"one is not two\") }\n",
 		"worse/a_test.go": "package a\nfunc f() { return 1 }\n",
+		"dead/a_test.go":  "package a\nimport (\"os\"; \"testing\")\nfunc TestMain(m *testing.M) { os.Exit(3) }\n",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -25,27 +26,35 @@ func TestReport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run := func(packages ...string) (string, bool) {
-		cmd := exec.Command("go", append([]string{"test", "-json"}, packages...)...)
-		cmd.Dir = dir
-		events, _ := cmd.Output() // it fails where a test does
+	t.Chdir(dir)
+	run := func(commands ...string) (text string, failed []string) {
 		var out strings.Builder
-		failed, err := report(strings.NewReader(string(events)), &out)
-		if err != nil {
-			t.Fatal(err)
+		r := report{out: &out}
+		for _, c := range commands {
+			r.run(c)
 		}
-		return out.String(), failed
+		if r.finish() != (len(r.failed) == 0) {
+			t.Errorf("%q: finish does not say whether anything failed", commands)
+		}
+		return out.String(), r.failed
 	}
-	text, failed := run("./good", "./bad", "./worse")
-	for _, want := range []string{"ok  \tm/good", "one is not two", "FAIL\tm/bad", "too many return values", "Not run here, 1:\n  m/good TestSkips: a_test.go:4: there is no moon\n"} {
+	text, failed := run("exit 3", "go test -json ./good ./bad ./worse", "echo a part behind those that failed", "go test -json ./dead ./good")
+	for _, want := range []string{
+		"ok  \tm/good", "one is not two", "FAIL\tm/bad", "too many return values", "a part behind those that failed",
+		"Not run here, 2:\n  m/good TestSkips: a_test.go:4: there is no moon\n", "Failed, 4:\n  exit 3: exit status 3\n",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)
 		}
 	}
-	if strings.Contains(text, "chatter") || !failed {
-		t.Errorf("failed %v, in\n%s", failed, text)
+	slices.Sort(failed)
+	if want := []string{"exit 3: exit status 3", "m/bad TestFails", "m/dead", "m/worse [m/worse.test]: it does not build"}; !slices.Equal(failed, want) {
+		t.Errorf("failed %q, want %q", failed, want)
 	}
-	if text, failed := run("./good"); failed || strings.Contains(text, "PASS") {
+	if strings.Contains(text, "chatter") {
+		t.Errorf("tests that passed speak in\n%s", text)
+	}
+	if text, failed := run("go test -json ./good"); len(failed) > 0 || strings.Contains(text, "PASS") {
 		t.Errorf("a good package: failed %v, in\n%s", failed, text)
 	}
 }
