@@ -1,0 +1,93 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// figures are what documents say of limits that are constants of the code. The pattern has the figure as its group, in units.
+var figures = []struct {
+	document, pattern string
+	constant          string // package directory and name
+	unit              int64
+}{
+	{"README.md", `up to ([\d,]+) questions over one input`, "engine/api/decisions.MaxQuestions", 1},
+	{"docs/http.md", `of up to ([\d,]+) questions about one input`, "engine/api/decisions.MaxQuestions", 1},
+	{"docs/http.md", `A request has at most ([\d,]+) inputs`, "engine/api/pooling.MaxInputs", 1},
+	{"docs/http.md", `inputs and its answer ([\d,]+) numbers`, "engine/scoring.maxNumbers", 1},
+	{"docs/http.md", `A form has at most ([\d,]+) KiB`, "engine/tokenizer.MaxGrammar", 1 << 10},
+	{"docs/http.md", `A request has at most ([\d,]+) tools`, "engine/api/forms.maxTools", 1},
+	{"docs/http.md", `As JSON at most ([\d,]+) MiB of tensors`, "engine/oip.maxJSON", 1 << 20},
+	{"docs/http.md", `picture has at most ([\d,]+) pixels`, "engine/images.MaxPixels", 1},
+	{"docs/http.md", `A batch has at most ([\d,]+) lines`, "cmd/prefillonly/roles.maxBatchLines", 1},
+	{"docs/video.md", `at most ([\d,]+) pixels wide`, "videoext/live.maxShown", 1},
+	{"docs/quickstart.md", `up to ([\d,]+) bytes; any text`, "engine/api/completions.MaxSaltBytes", 1},
+}
+
+// TestFiguresOfDocuments: a limit that a document states is the code's.
+func TestFiguresOfDocuments(t *testing.T) {
+	constants := integerConstants(t)
+	for _, f := range figures {
+		m := regexp.MustCompile(strings.ReplaceAll(f.pattern, " ", `\s+`)).FindStringSubmatch(read(t, root+"/"+f.document))
+		if m == nil {
+			t.Errorf("%s does not say %q", f.document, f.pattern)
+			continue
+		}
+		said, err := strconv.ParseInt(strings.ReplaceAll(m[1], ",", ""), 10, 64)
+		if err != nil {
+			t.Errorf("%s: %v", f.document, err)
+		}
+		if is, there := constants[f.constant]; !there || said*f.unit != is {
+			t.Errorf("%s says %q; %s is %d (there: %v)", f.document, m[0], f.constant, is, there)
+		}
+	}
+}
+
+// integerConstants are the values of the packages' constants that are written with numbers alone.
+func integerConstants(t *testing.T) map[string]int64 {
+	values := map[string]int64{}
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
+				for _, spec := range g.Specs {
+					addConstants(values, s.pkg, spec.(*ast.ValueSpec))
+				}
+			}
+		}
+	}
+	return values
+}
+
+func addConstants(values map[string]int64, pkg string, spec *ast.ValueSpec) {
+	for i, value := range spec.Values {
+		v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, types.ExprString(value))
+		if err != nil || v.Value == nil {
+			continue // it has a name or a call in it
+		}
+		if n, exact := constant.Int64Val(constant.ToInt(v.Value)); exact {
+			values[pkg+"."+spec.Names[i].Name] = n
+		}
+	}
+}
+
+// TestMinutesOfAttacks: the three places that say how long make attack takes agree.
+func TestMinutesOfAttacks(t *testing.T) {
+	said := map[string][]string{}
+	for _, file := range []string{"Makefile", "docs/attacks.md", "tools/attack/__main__.py"} {
+		m := regexp.MustCompile(`(?i)attack(?s:.{1,300}?)\b(\d+)\s+minutes`).FindStringSubmatch(read(t, root+"/"+file))
+		if m == nil {
+			t.Errorf("%s does not say how many minutes the attacks take", file)
+			continue
+		}
+		said[m[1]] = append(said[m[1]], file)
+	}
+	if len(said) != 1 {
+		t.Errorf("minutes of all attacks: %v, want one figure", said)
+	}
+}
