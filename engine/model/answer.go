@@ -14,25 +14,28 @@ import (
 // question is what is wanted of one asked row.
 type question struct {
 	it     *item
+	row    int              // counted through the pass's chunks
 	prompt int              // the prompt position that the row predicts, or 0 for the answer
 	ids    []engine.TokenID // columns of the logits, sorted; nil for the whole vocabulary
 }
 
-// questions lists those of gathered rows, in order.
-func (g *askedRows) questions(vocab int) []question {
-	all := make([]question, 0, g.count)
-	for _, r := range g.runs {
-		allowed := columnsOf(r.it.Ask.Allowed, vocab)
-		for at := r.at; at < r.at+r.n; at++ {
-			if at == r.it.rows-1 {
-				all = append(all, question{it: r.it, ids: allowed})
-			} else {
-				all = append(all, question{it: r.it, prompt: r.it.Cached + at + 1})
-			}
+// questions lists those of an item, in the order of their rows.
+func (it *item) questions(vocab int) []question {
+	all := make([]question, 0, it.rows-it.asked)
+	for at := it.asked; at < it.rows; at++ {
+		q := question{it: it, row: it.row + at}
+		if at == it.rows-1 {
+			q.ids = columnsOf(it.Ask.Allowed, vocab)
+		} else {
+			q.prompt = it.Cached + at + 1
 		}
+		all = append(all, q)
 	}
 	return all
 }
+
+// follows says that the question's row comes behind the other's in the same item.
+func (q question) follows(other question) bool { return q.it == other.it && q.row == other.row+1 }
 
 // gathered is the share of a vocabulary, in percent, up to which the LM head computes the allowed tokens alone. Beyond it
 // little is saved, and rows of any asks go through the whole head together.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
@@ -99,8 +100,9 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 		for _, it := range items {
 			want = append(want, run(t, m, it)...)
 		}
-		random := rand.New(rand.NewPCG(1, 2))
+		random, paused := rand.New(rand.NewPCG(1, 2)), 0 // before a step of the LM head
 		for round := range 10 {
+			m.pace.Took(1, time.Second) // steps are the least
 			open := map[int]*Pass{}
 			for i, it := range items {
 				p, err := m.Begin(&wire.Run{Items: itemsOf(it)})
@@ -117,6 +119,9 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 					continue
 				}
 				done := toBoundary(t, p)
+				if p.asks() {
+					paused++
+				}
 				if done && !reflect.DeepEqual(resultsOf(p)[0], want[i]) {
 					t.Errorf("round %d item %d: other bits than alone", round, i)
 				}
@@ -133,6 +138,9 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 			if free, all := m.work.residual.Left(), residualSlots(m.opts); free != all {
 				t.Fatalf("%d of %d slots of the residual stream are free after all passes closed", free, all)
 			}
+		}
+		if paused < 10 {
+			t.Errorf("passes stood still %d times before a step of the LM head, want 10 at least", paused)
 		}
 	})
 }

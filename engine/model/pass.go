@@ -8,7 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// Pass is one Run in progress. Between two layers its whole state is its residual stream, so any number of
+// Pass is one Run in progress. Between two layers, and behind the last one, its whole state is its residual stream, so any number of
 // passes may stand still there while others go on; inside a layer the keys and values that are dropped with
 // it, and whatever else the workspace holds, are the pass's. A lowest pass, of which there is one, has a part of the
 // workspace to itself, and may stand still inside a layer too.
@@ -23,10 +23,10 @@ type Pass struct {
 	per     int               // rows of each chunk but the last
 	loaded  []uint64          // marks of each layer's part of the pages loaded from host memory; nil for none
 
-	layer    int  // layers completed
-	chunk    int  // chunks of the next one that are completed
-	row      int  // rows of the next one of these that are
-	tail     tail // of the last layer
+	layer    int // layers completed
+	chunk    int // chunks of the next one that are completed
+	row      int // rows of the next one of these that are
+	tail     tail
 	progress progress
 }
 

@@ -147,8 +147,8 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestStepsAreChunks: a pass takes a step for every chunk of every layer, so that none is longer than a chunk
-// takes, and is at a boundary where a layer ends.
+// TestStepsAreChunks: a pass takes a step for every chunk of every layer, one for the rest of the last layer at so many rows, and one for
+// their logits, so that none is longer than a chunk takes. It is at a boundary where a layer ends, and from then on between any two steps.
 func TestStepsAreChunks(t *testing.T) {
 	opts := bitsOptions
 	opts.ChunkRows = 16
@@ -159,9 +159,9 @@ func TestStepsAreChunks(t *testing.T) {
 	}
 	defer p.Close()
 	const chunks = 4
-	steps := 0
+	layers, steps := chunks*m.spec.Layers+chunks-1, 0 // the first rest comes with the last chunk
 	for done := false; !done; {
-		if boundary := steps%chunks == 0; steps < chunks*m.spec.Layers && p.Boundary() != boundary {
+		if boundary := steps%chunks == 0 && steps < chunks*m.spec.Layers || steps >= layers; p.Boundary() != boundary {
 			t.Errorf("after %d steps of %d chunks to a layer the pass is at a boundary: %v", steps, chunks, p.Boundary())
 		}
 		if done, err = p.Step(); err != nil {
@@ -169,7 +169,7 @@ func TestStepsAreChunks(t *testing.T) {
 		}
 		steps++
 	}
-	if want := chunks*m.spec.Layers + chunks - 1; steps != want {
-		t.Errorf("%d steps, want %d of chunks and answers, the first of which come with the last chunk", steps, want)
+	if want := layers + chunks; steps != want {
+		t.Errorf("%d steps, want %d of chunks, the rest of the last layer, and logits", steps, want)
 	}
 }

@@ -23,10 +23,7 @@ func (p *Pass) predict() {
 		p.progress.whole += layers[window]
 	}
 	p.progress.whole += p.eachChunk(func(c *chunk) float64 { return p.partFLOPs(c, last) })
-	for i := range p.tail.groups {
-		g := &p.tail.groups[i]
-		p.progress.whole += s.RestFLOPs(g.segs) + p.headFLOPs(g.questions(s.Vocab))
-	}
+	p.progress.whole += s.RestFLOPs(segmentsOf(p.tail.asked)) + p.headFLOPs(p.tail.asked)
 }
 
 func (p *Pass) eachChunk(flops func(c *chunk) float64) (sum float64) {

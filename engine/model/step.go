@@ -8,23 +8,17 @@ import (
 )
 
 // Step computes rows of a chunk in a layer, as many as are expected to take pace.Step: in the first layer after their
-// embedding, in the last one their keys and values alone. When that has all of these, a step computes the answers to
-// so many rows as go through the LM head at a time. Step says whether the pass is done; after an error it can only
-// be closed.
+// embedding, in the last one their keys and values alone. When that has all of these, a step takes rows asked about through the rest of
+// it, and when all have been, so many rows through the LM head. Step says whether the pass is done; after an error it can only be closed.
 func (p *Pass) Step() (done bool, err error) {
 	if p.done() {
 		return true, nil
 	}
-	start, before := time.Now(), p.progress.done
-	layer, last := p.layer, p.m.spec.Layers-1
-	if p.between() {
-		p.enter()
-	}
-	if p.chunk < len(p.chunks) {
-		p.computeNext()
-	}
-	if p.layer == last && p.chunk == len(p.chunks) {
-		err = p.answer(&p.m.last, p.m.spec.Windows[last])
+	start, before, layer := time.Now(), p.progress.done, p.layer
+	if p.asks() {
+		err = p.answerNext()
+	} else {
+		err = p.stepLayer()
 	}
 	if err == nil {
 		err = p.m.backend.Sync()
@@ -33,20 +27,35 @@ func (p *Pass) Step() (done bool, err error) {
 		return false, fmt.Errorf("layer %d: %w", layer, err)
 	}
 	p.m.pace.Took(p.progress.done-before, time.Since(start))
-	if p.chunk == len(p.chunks) && (layer < last || p.tail.done()) {
-		p.layer, p.chunk = layer+1, 0
-	}
 	return p.done(), nil
 }
 
-// done says that there is nothing left to compute.
-func (p *Pass) done() bool { return len(p.items) == 0 || p.layer == p.m.spec.Layers }
+// stepLayer takes the next step of a layer, and leaves the layer with its last one.
+func (p *Pass) stepLayer() (err error) {
+	last := p.m.spec.Layers - 1
+	if p.between() {
+		p.enter()
+	}
+	if p.chunk < len(p.chunks) {
+		p.computeNext()
+	}
+	if p.layer == last && p.chunk == len(p.chunks) {
+		err = p.computeRest()
+	}
+	if p.chunk == len(p.chunks) && (p.layer < last || p.tail.through == len(p.tail.asked)) {
+		p.layer, p.chunk = p.layer+1, 0
+	}
+	return err
+}
 
-// Boundary says that others may go on before the pass does: between two layers, or anywhere if it is a lowest one that is
-// on the device.
+// done says that there is nothing left to compute.
+func (p *Pass) done() bool { return len(p.items) == 0 || p.layer == p.m.spec.Layers && !p.asks() }
+
+// Boundary says that others may go on before the pass does: between two layers or two steps of the LM head, or anywhere if it is a lowest
+// one that is on the device.
 func (p *Pass) Boundary() bool { return p.between() || p.lowest && !p.spills }
 
-// between says that the pass is between two layers.
+// between says that the pass is between two layers, or behind the last one: its residual stream is its whole state.
 func (p *Pass) between() bool { return p.chunk == 0 && p.row == 0 }
 
 // limit is how long a step is to take, about.

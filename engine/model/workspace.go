@@ -8,20 +8,16 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// logitRows is how many rows go through the LM head at a time.
+// logitRows is how many rows go through the LM head in a step at most.
 const logitRows = 64
 
-// lowestLogitRows is as many as a lowest pass takes through it at the least, however long that is: it reads all of the
-// head for them.
-const lowestLogitRows = 8
-
-// askedRows is how many rows a pass gathers at a time in the last layer. A lowest one keeps them while others compute.
-func (o Options) askedRows(lowest bool) int {
-	const kept = 512
+// leastLogitRows is how many rows go through the LM head in a step at the least, however long that is: it reads all of the head for them.
+// Fewer than 16 cost more each.
+func leastLogitRows(lowest bool) int {
 	if lowest {
-		return min(kept, o.ChunkRows)
+		return 8
 	}
-	return o.ChunkRows
+	return 16
 }
 
 // hostRows is how many rows of logits are normalised at once.
@@ -29,13 +25,12 @@ func hostRows() int { return min(runtime.GOMAXPROCS(0), logitRows) }
 
 // workspace is a model's view of the memory that passes compute in.
 type workspace struct {
-	residual    streams.Slots // lent to passes
-	scratch     *scratch      // KV of the layer being computed, where no page is given; nil: there is no memory
-	qkv         kernels.Mat   // a chunk's queries, keys and values
-	attn        kernels.Mat   // a chunk's attention
-	asked       kernels.Mat   // a chunk's asked rows of the residual stream in the last layer
-	askedLowest kernels.Mat   // likewise, of a lowest pass
-	logits      kernels.Mat   // float32
+	residual streams.Slots // lent to passes
+	scratch  *scratch      // KV of the layer being computed, where no page is given; nil: there is no memory
+	qkv      kernels.Mat   // a chunk's queries, keys and values
+	attn     kernels.Mat   // a chunk's attention
+	asked    kernels.Mat   // rows of the residual stream that are asked about, side by side
+	logits   kernels.Mat   // float32
 
 	rowOnHost  []byte      // of the residual stream
 	rowsOnHost [][]float32 // of logits, one for each processor
@@ -48,12 +43,11 @@ func (m *Model) views() workspace {
 		return kernels.Mat{Rows: rows, Cols: cols, Stride: cols, Type: typ}
 	}
 	return workspace{
-		residual:    streams.Slots{Slot: mat(o.ChunkRows, s.Hidden, kernels.F32)},
-		qkv:         mat(o.ChunkRows, s.Heads.QKVCols(), act),
-		attn:        mat(o.ChunkRows, s.Heads.Q*s.Heads.Dim, act),
-		asked:       mat(o.ChunkRows, s.Hidden, kernels.F32),
-		askedLowest: mat(o.askedRows(true), s.Hidden, kernels.F32),
-		logits:      mat(min(logitRows, o.ChunkRows), s.Columns(), kernels.F32),
+		residual: streams.Slots{Slot: mat(o.ChunkRows, s.Hidden, kernels.F32)},
+		qkv:      mat(o.ChunkRows, s.Heads.QKVCols(), act),
+		attn:     mat(o.ChunkRows, s.Heads.Q*s.Heads.Dim, act),
+		asked:    mat(o.ChunkRows, s.Hidden, kernels.F32),
+		logits:   mat(min(logitRows, o.ChunkRows), s.Columns(), kernels.F32),
 	}
 }
 
@@ -63,7 +57,6 @@ const (
 	qkvRegion
 	attnRegion
 	askedRegion
-	askedLowestRegion
 	logitsRegion
 	kvRegion
 	regions
@@ -85,7 +78,7 @@ func (m *Model) workSize() workSize {
 		streams: streams.Size{Resident: int64(resident) * slot, Host: int64(slots-resident) * slot},
 		row:     4 * int64(s.Hidden), vocab: s.Columns(),
 		regions: [regions]int64{
-			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), askedLowestRegion: matBytes(v.askedLowest), logitsRegion: matBytes(v.logits),
+			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), logitsRegion: matBytes(v.logits),
 			kvRegion: int64(kvBlocks(o)) * b.KVBlockBytes(s.Heads, o.BlockTokens),
 		},
 	}
@@ -183,7 +176,7 @@ func (m *Model) Use(w *Workspace) error {
 	}
 	v := m.views()
 	v.residual.Memory = &w.streams
-	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, askedRegion: &v.asked, askedLowestRegion: &v.askedLowest, logitsRegion: &v.logits} {
+	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, askedRegion: &v.asked, logitsRegion: &v.logits} {
 		at.Buf = w.buffers[i]
 	}
 	v.scratch = &w.scratch

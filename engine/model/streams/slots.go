@@ -70,7 +70,13 @@ func (s *Slots) Save(slot int64, stage int, from kernels.Mat) {
 	s.saved[stage] = s.offloader.Mark()
 }
 
-// Await has the device wait for a load.
+// SaveRows begins to copy rows to a spilled slot; the mark is for Await.
+func (s *Slots) SaveRows(slot int64, row int, from kernels.Mat) (mark uint64) {
+	s.offloader.Save(s.copyOf(slot, row, from))
+	return s.offloader.Mark()
+}
+
+// Await has the device wait for copies.
 func (s *Slots) Await(mark uint64) { s.offloader.Await(mark) }
 
 // AwaitSaved has the device wait until what was at a stage is saved.
