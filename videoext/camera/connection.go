@@ -32,7 +32,9 @@ const DialTimeout = 10 * time.Second
 const (
 	pingAfter   = 10 * time.Second // nothing has come
 	pingTimeout = 10 * time.Second
-	maxRefusal  = 4 << 10 // of an answer that is no session
+
+	maxRefusal     = 4 << 10         // of an answer that is no session
+	refusalTimeout = 3 * time.Second // to hear it
 )
 
 // check says what is wrong with the address, without connecting.
@@ -72,7 +74,8 @@ func (s *Server) Connect(ctx context.Context, body io.ReadCloser) (Connection, e
 	c.Reader = bufio.NewReaderSize(answer.Body, 64<<10)
 	if answer.StatusCode != http.StatusOK {
 		defer c.Close()
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal)) // what came of it is what there is to show
+		defer time.AfterFunc(refusalTimeout, func() { _ = answer.Body.Close() }).Stop() // it ends the reading
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))                  // what came of it is what there is to show
 		return nil, &StatusError{answer.StatusCode, strings.TrimSpace(string(text))}
 	}
 	return c, nil

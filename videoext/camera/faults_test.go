@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -116,5 +118,24 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("the key is in %v", err)
 			}
 		})
+	}
+}
+
+// TestRefusalWithoutEnd: a refusal that never ends is told all the same, with what came of it.
+func TestRefusalWithoutEnd(t *testing.T) {
+	protocols := &http.Protocols{}
+	protocols.SetUnencryptedHTTP2(true)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "there is no such stream") // the camera may be gone
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	server.Config.Protocols = protocols
+	server.Start()
+	defer server.Close()
+	_, err := Run(t.Context(), config(&Server{URL: server.URL, Stream: "nosuch"}))
+	if err == nil || !strings.Contains(err.Error(), "404 Not Found: there is no such stream") {
+		t.Errorf("the camera ends with %v", err)
 	}
 }

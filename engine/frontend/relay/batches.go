@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"io"
 	"net/http"
 	"net/http/httputil"
 	"time"
@@ -30,30 +29,9 @@ func Batches(socket string, log *zap.Logger) Relay {
 		r.Out.Header.Set(ownerHeader, exchange.From(r.In.Context()).Owner.ID())
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		control := http.NewResponseController(w)
-		_ = control.EnableFullDuplex() // writers of tests cannot
-		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = &patient{ReadCloser: r.Body, control: control}
-		}
-		proxy.ServeHTTP(w, r)
+		serve(proxy, w, r, uploadPatience)
 	})
 	return Relay{handler, []string{"/v1/files", "/v1/files/*", "/v1/batches", "/v1/batches/*"}, batchRoutes(), batches}
-}
-
-// patient is a body whose every piece has the time that others have as a whole.
-type patient struct {
-	io.ReadCloser
-	control *http.ResponseController
-	ended   bool // the answer may take as long as it likes
-}
-
-func (p *patient) Read(b []byte) (int, error) {
-	if !p.ended {
-		_ = p.control.SetReadDeadline(time.Now().Add(uploadPatience)) // writers of tests cannot
-	}
-	n, err := p.ReadCloser.Read(b)
-	p.ended = err != nil
-	return n, err
 }
 
 // batchRoutes are what is told of its paths.

@@ -3,9 +3,12 @@ package relay
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,4 +84,65 @@ func (p *process) proxy(log *zap.Logger) *httputil.ReverseProxy {
 			x.Refuse(exchange.Unavailable("the process that keeps %s does not answer, and is being started again: %v", p.keeps, err))
 		},
 	}
+}
+
+// serve hands a request on, both ways at once. Each piece of its body may take patience, or with 0 what the server leaves it. Once the answer
+// has ended nobody reads the body any more: the proxy goes on after that, and HTTP/2's body wakes only one of two readers when it ends.
+func serve(proxy http.Handler, w http.ResponseWriter, r *http.Request, patience time.Duration) {
+	control := http.NewResponseController(w)
+	_ = control.EnableFullDuplex() // writers of tests cannot
+	if r.Body != nil && r.Body != http.NoBody {
+		b := &body{ReadCloser: r.Body, control: control, patience: patience}
+		defer b.end()
+		r.Body = b
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// body is a request's.
+type body struct {
+	io.ReadCloser
+	control  *http.ResponseController
+	patience time.Duration
+
+	reading sync.Mutex // held while it is read
+	mu      sync.Mutex
+	whole   bool // guarded by mu; it was read to its end or an error, and the answer may take as long as it likes
+	over    bool // guarded by mu; nothing more of it is wanted
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if !b.begin() {
+		return 0, errAnswered
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.whole = b.whole || err != nil
+	return n, err
+}
+
+var errAnswered = errors.New("the request was answered before its end")
+
+// begin says whether the body is still wanted, and gives its next piece its time.
+func (b *body) begin() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.patience > 0 && !b.whole && !b.over {
+		_ = b.control.SetReadDeadline(time.Now().Add(b.patience)) // writers of tests cannot
+	}
+	return !b.over
+}
+
+// end returns when no read is under way, and none will be.
+func (b *body) end() {
+	b.mu.Lock()
+	if b.over = true; !b.whole {
+		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // writers of tests cannot, and have their bodies at once
+	}
+	b.mu.Unlock()
+	b.reading.Lock()
+	defer b.reading.Unlock()
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -9,11 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
+	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
 // ask has a relay answer a request with the key of an owner.
@@ -108,4 +111,70 @@ func TestStartingUntilListened(t *testing.T) {
 			t.Errorf("%s: %q of a process that has listened", path, reason)
 		}
 	}
+}
+
+// TestAnswerBeforeBodysEnd holds that an answer ends although its request's body has not, and nothing more comes of that: by HTTP/1 and HTTP/2.
+func TestAnswerBeforeBodysEnd(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		http.Error(w, "there is no such stream", http.StatusNotFound)
+	}))
+	process.Listener = listener
+	process.Start()
+	defer process.Close()
+	for path, relay := range relays(socket) {
+		base := serveRelay(t, relay)
+		for _, second := range []bool{false, true} {
+			protocols := &http.Protocols{}
+			protocols.SetHTTP1(!second)
+			protocols.SetUnencryptedHTTP2(second)
+			transport := &http.Transport{Protocols: protocols}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			body, says := io.Pipe()
+			go func() { _, _ = says.Write([]byte("hello")) }() // ended by the Close of body
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path+"/nosuch/camera", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := transport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusNotFound || string(text) != "there is no such stream\n" {
+				t.Errorf("%s, HTTP/2 %t: %d %q, %v", path, second, answer.StatusCode, text, err)
+			}
+			cancel()
+			_, _ = answer.Body.Close(), body.Close()
+			transport.CloseIdleConnections()
+		}
+	}
+}
+
+// serveRelay has a frontend's server answer by a relay until the test ends, and returns its address.
+func serveRelay(t *testing.T, relay Relay) string {
+	shared := exchange.NewShared(exchange.Config{MaxBody: 1 << 20, Draining: func() bool { return false }, Log: zap.NewNop()})
+	server := httpserve.New(httpserve.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x, w, r := shared.Begin(w, r)
+		defer x.End()
+		relay.ServeHTTP(w, r)
+	}), zap.NewNop())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- server.Serve(ctx, listener) }() // ended below
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + listener.Addr().String()
 }

@@ -26,12 +26,10 @@ func Video(socket string, onDrain func(func()) (stop func() bool), log *zap.Logg
 		return nil
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		control := http.NewResponseController(w)
-		_ = control.EnableFullDuplex() // writers of tests cannot
 		if strings.HasSuffix(r.URL.Path, "/camera") {
-			_ = control.SetReadDeadline(time.Time{}) // a camera's session has no end; who hosts it ends one that says nothing
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a camera's session has no end; who hosts it ends one that says nothing
 		}
-		proxy.ServeHTTP(w, r)
+		serve(proxy, w, r, 0)
 	})
 	return Relay{handler, []string{"/v1/video/*"}, videoRoutes(), video}
 }
