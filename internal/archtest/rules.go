@@ -170,7 +170,8 @@ var arrows = map[string][]string{
 
 	// video
 	"videoext/media":                {},
-	"videoext/media/ffmpeg":         {"internal/regular", "videoext/media"},
+	"videoext/media/rtsp":           {"internal/reach"},
+	"videoext/media/ffmpeg":         {"internal/reach", "internal/regular", "videoext/media", "videoext/media/rtsp"},
 	"videoext/media/x264":           {"videoext/media"},
 	"videoext/media/pipe":           {"videoext/media", "videoext/media/ffmpeg"},
 	"videoext":                      {"videoext/media"},
@@ -263,6 +264,7 @@ var arrows = map[string][]string{
 	"internal/osthread":            {},
 	"internal/procfs":              {},
 	"internal/transcripttest":      {},
+	"internal/reach":               {},
 	"internal/regular":             {},
 	"internal/requestid":           {},
 	"internal/supervise":           {"internal/osthread"},

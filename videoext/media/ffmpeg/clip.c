@@ -2,6 +2,7 @@
 
 #include "clip.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,6 +21,7 @@ struct pf_clip {
     int64_t bytes; /* of packets that were read */
     int ended;
     atomic_int stop;
+    char redirected[1200];
 };
 
 static const AVRational nanoseconds = {1, 1000000000};
@@ -27,7 +29,7 @@ static const AVRational nanoseconds = {1, 1000000000};
 /* What files may be, and what is in them: no playlists, which name other files and hosts. */
 static const char formats[] = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ivf,h264,hevc,rtsp";
 static const char codecs[] = "h264,hevc,mpeg4,mpeg2video,mpeg1video,mjpeg,vp8,vp9,libdav1d,av1";
-static const char protocols[] = "rtsp,rtsps,rtp,tcp,udp,tls,crypto";
+static const char protocols[] = "tcp,tls";
 
 static int64_t now(void)
 {
@@ -39,6 +41,9 @@ static int64_t now(void)
 static int interrupted(void *clip)
 {
     pf_clip *c = clip;
+    /* libavformat asks here first when the one connection to a camera is under way: it opens no other, where redirections lead. */
+    if (c->format && c->format->protocol_whitelist)
+        strcpy(c->format->protocol_whitelist, "-");
     return atomic_load(&c->stop) || (c->deadline && now() > c->deadline);
 }
 
@@ -52,6 +57,9 @@ static int failed(pf_clip *c, int code)
 {
     if (interrupted(c)) /* whatever the libraries made of that */
         code = atomic_load(&c->stop) ? AVERROR_EXIT : AVERROR(ETIMEDOUT);
+    snprintf(c->redirected, sizeof c->redirected, "%s", pf_library_redirected());
+    if (c->timeout) /* a camera's: what the libraries say has its address in it, and what some other host answers */
+        pf_library_forget();
     pf_library_explain(code, c->decoder.error);
     return code;
 }
@@ -247,6 +255,8 @@ int64_t pf_clip_damaged(const pf_clip *c) { return c->decoder.damaged; }
 int64_t pf_clip_bytes(const pf_clip *c) { return c->bytes; }
 
 const char *pf_clip_error(const pf_clip *c) { return c->decoder.error; }
+
+const char *pf_clip_redirected(const pf_clip *c) { return c->redirected; }
 
 void pf_clip_close(pf_clip *c)
 {

@@ -13,22 +13,23 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/url"
+	"net/netip"
 	"os"
 	"runtime"
-	"strings"
 	"time"
 	"unsafe"
 
+	"github.com/prefillonly/prefillonly/internal/reach"
 	"github.com/prefillonly/prefillonly/internal/regular"
 	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 )
 
 // Clip is an open source of frames. It is for one goroutine at a time.
 type Clip struct {
 	c       *C.pf_clip
 	file    *os.File // nil: a camera
-	name    string   // for errors: without a password
+	name    string   // for errors: without secrets
 	info    Info
 	sampler sampler
 	index   int           // of the frame that is decoded next
@@ -47,33 +48,83 @@ func Open(ctx context.Context, name string, o Options) (*Clip, error) {
 	if o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0) {
 		return nil, fmt.Errorf("a rate of %v frames in a second is none", o.Rate)
 	}
-	camera := strings.Contains(name, "://")
-	if camera {
-		u, err := url.Parse(name)
-		if err != nil || u.Scheme != "rtsp" && u.Scheme != "rtsps" || u.Host == "" {
-			return nil, errors.New("a source of video is a file or an rtsp:// or rtsps:// URL with a host; this URL is none")
-		}
-		c.name = u.Redacted()
-	} else {
-		var err error
-		if c.file, err = regular.Open(name); err != nil {
+	if rtsp.IsURL(name) {
+		if err := c.openCamera(ctx, name, o); err != nil {
 			return nil, err
 		}
+		return c, nil
 	}
-	if c.c = C.pf_clip_new(); c.c == nil {
-		return nil, errors.Join(errors.New("no memory"), c.closeFile())
-	}
-	if err := c.start(ctx, camera, name, o); err != nil {
-		c.Close()
+	var err error
+	if c.file, err = regular.Open(name); err != nil {
 		return nil, err
+	}
+	if err := c.start(ctx, "", o); err != nil {
+		return nil, errors.Join(err, c.closeFile())
 	}
 	return c, nil
 }
 
-func (c *Clip) start(ctx context.Context, camera bool, name string, o Options) error {
+// Bounds on what opening a camera connects to.
+const (
+	maxRedirects = 3
+	maxAddresses = 4 // of a host
+)
+
+// openCamera opens a camera, where it redirects to.
+func (c *Clip) openCamera(ctx context.Context, name string, o Options) error {
+	to, err := rtsp.Parse(name)
+	if err != nil {
+		return fmt.Errorf("the camera's address: %w", err)
+	}
+	if o.Resolve == nil {
+		o.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return new(reach.Policy).Resolve(ctx, host, true)
+		}
+	}
+	for range 1 + maxRedirects {
+		c.name = to.String()
+		next, err := c.openAt(ctx, to, o)
+		if next == nil {
+			return err
+		}
+		to = next
+	}
+	return fmt.Errorf("%s: it redirects more than %d times", c.name, maxRedirects)
+}
+
+// openAt opens a camera at the first of its host's addresses that answers, or returns where that redirects to.
+func (c *Clip) openAt(ctx context.Context, to *rtsp.Address, o Options) (next *rtsp.Address, err error) {
+	addresses, err := o.Resolve(ctx, to.Host)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	for _, at := range addresses[:min(len(addresses), maxAddresses)] {
+		if err = c.start(ctx, to.At(at), o); err == nil || ctx.Err() != nil {
+			return nil, err
+		}
+		if redirected := new(redirection); errors.As(err, &redirected) {
+			if next, err = to.Redirected(redirected.to, at); err != nil {
+				err = fmt.Errorf("%s: %w", c.name, err)
+			}
+			return next, err
+		}
+	}
+	return nil, err
+}
+
+// redirection is why a camera was not opened.
+type redirection struct{ to string }
+
+func (r *redirection) Error() string { return "it redirects" }
+
+// start opens the file, or the camera of a URL.
+func (c *Clip) start(ctx context.Context, camera string, o Options) error {
+	if c.c = C.pf_clip_new(); c.c == nil {
+		return errors.New("no memory")
+	}
 	fd, address, timeout := C.int(-1), (*C.char)(nil), time.Duration(0)
-	if camera {
-		address, timeout = C.CString(name), o.Timeout
+	if camera != "" {
+		address, timeout = C.CString(camera), o.Timeout
 		defer C.free(unsafe.Pointer(address))
 		if timeout <= 0 {
 			timeout = DefaultTimeout
@@ -86,6 +137,10 @@ func (c *Clip) start(ctx context.Context, camera bool, name string, o Options) e
 		return C.pf_clip_open(c.c, fd, address, C.int64_t(timeout), C.int(max(o.Threads, 1)), media.MaxPixels, &info)
 	})
 	if result < 0 {
+		defer c.free()
+		if to := C.GoString(C.pf_clip_redirected(c.c)); to != "" && ctx.Err() == nil {
+			return &redirection{to}
+		}
 		return c.failure(ctx, "cannot be opened as video")
 	}
 	c.info = Info{Width: int(info.width), Height: int(info.height), Duration: time.Duration(info.duration), Codec: C.GoString(info.codec)}
@@ -210,11 +265,15 @@ func (c *Clip) Bytes() int { return int(C.pf_clip_bytes(c.c)) }
 
 // Close frees the source.
 func (c *Clip) Close() error {
+	c.free()
+	return c.closeFile()
+}
+
+func (c *Clip) free() {
 	if c.c != nil {
 		C.pf_clip_close(c.c)
 		c.c = nil
 	}
-	return c.closeFile()
 }
 
 func (c *Clip) closeFile() error {

@@ -45,6 +45,10 @@ int64_t pf_clip_damaged(const pf_clip *c);
 int64_t pf_clip_bytes(const pf_clip *c);
 
 const char *pf_clip_error(const pf_clip *c);
+
+/* Where a camera that could not be opened redirects to, which is not followed; empty: nowhere. */
+const char *pf_clip_redirected(const pf_clip *c);
+
 void pf_clip_close(pf_clip *c);
 
 #endif

@@ -8,9 +8,14 @@
 //
 // Files come from strangers: formats are those that hold video, none that name other files or hosts; frames have at most
 // media.MaxPixels, an allocation of the libraries at most 256 MiB. Decoding is by one thread if not told otherwise.
+//
+// A camera is opened by one connection to an address that was looked up here, and asked for by that. Redirections are followed here, three
+// at most and to the same host alone.
 package ffmpeg
 
 import (
+	"context"
+	"net/netip"
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext/media"
@@ -21,6 +26,9 @@ type Options struct {
 	Rate    float64       // frames in a second at most: between samples, frames are left out; 0: all
 	Threads int           // to decode with; 0: 1
 	Timeout time.Duration // for each step of a camera, by which it must have answered; 0: DefaultTimeout
+
+	// Resolve returns the addresses that a camera's host may be connected to, in the order in which they are tried; nil: all that it has.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // DefaultTimeout is how long a camera may take for a step.

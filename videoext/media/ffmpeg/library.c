@@ -32,10 +32,28 @@ static const struct {
 /* The most that one allocation of the libraries may have: files say how large things are. */
 static const size_t max_alloc = 256 << 20;
 
-static _Thread_local char logged[256];
+static _Thread_local char logged[256], redirected[1200];
+
+/* What libavformat says before it follows a redirection: where that leads is told nowhere else. */
+static const char redirecting[] = "Redirecting to ";
+
+static void keep_redirection(const char *format, va_list args)
+{
+    char text[sizeof redirected + 64];
+    vsnprintf(text, sizeof text, format, args);
+    const char *to = strstr(text, redirecting);
+    if (!to)
+        return;
+    to += sizeof redirecting - 1;
+    snprintf(redirected, sizeof redirected, "%.*s", (int)strcspn(to, "\r\n"), to);
+}
 
 static void keep_message(void *context, int level, const char *format, va_list args)
 {
+    if (strstr(format, redirecting)) {
+        keep_redirection(format, args);
+        return;
+    }
     int prefix = 0;
     if (level > AV_LOG_ERROR || av.av_log_format_line2(context, level, format, args, logged, sizeof logged, &prefix) < 0)
         return;
@@ -43,7 +61,9 @@ static void keep_message(void *context, int level, const char *format, va_list a
         logged[n - 1] = 0;
 }
 
-void pf_library_forget(void) { logged[0] = 0; }
+void pf_library_forget(void) { logged[0] = redirected[0] = 0; }
+
+const char *pf_library_redirected(void) { return redirected; }
 
 int pf_library_complained(void) { return logged[0] != 0; }
 

@@ -40,6 +40,9 @@ void pf_library_forget(void);
 /* Tells whether the libraries logged an error on this thread since then. */
 int pf_library_complained(void);
 
+/* Returns where a camera redirected this thread to since then; empty: nowhere. */
+const char *pf_library_redirected(void);
+
 /* Writes what a code means, and what the libraries logged last on this thread. */
 void pf_library_explain(int code, char error[PF_ERROR_SIZE]);
 

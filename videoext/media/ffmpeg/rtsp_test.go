@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -82,5 +83,92 @@ func TestCameraIsCancelled(t *testing.T) {
 	}
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second {
 		t.Errorf("a frame, after %v: %v", time.Since(began), err)
+	}
+}
+
+// TestRedirections: a camera is followed to the same host alone, and not for ever; nothing else is connected to.
+func TestRedirections(t *testing.T) {
+	units := rtsptest.Drawn()
+	end := &rtsptest.Camera{Units: units}
+	address := strings.TrimPrefix(end.Start(t), "rtsp://user:secret@")
+	other := &rtsptest.Camera{Units: units}
+	elsewhere := strings.Replace(strings.TrimPrefix(other.Start(t), "rtsp://user:secret@"), "127.0.0.1", "localhost", 1)
+	for name, c := range map[string]struct {
+		sends, want string
+		connections int
+	}{
+		"to the same host":  {"rtsp://" + address, "", 1},
+		"in a loop":         {"rtsp://%s/stream", "redirects more than 3 times", 4},
+		"to another host":   {"rtsp://" + elsewhere, "redirects to another host", 1},
+		"to another scheme": {"http://" + address, "redirects to what is no address", 1},
+		"to a host to ask":  {"rtsp://secret.invalid/stream", "redirects to another host", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			camera := &rtsptest.Camera{Units: units, Sends: c.sends}
+			clip, err := Open(t.Context(), camera.Start(t), Options{})
+			if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "stream")) {
+				t.Errorf("opening: %v, want %q", err, c.want)
+			}
+			if err == nil {
+				defer clip.Close()
+			}
+			if n := camera.Connected(); n != c.connections {
+				t.Errorf("%d connections, want %d", n, c.connections)
+			}
+		})
+	}
+	if end.Connected() != 1 || other.Connected() != 0 {
+		t.Errorf("%d connections to where one sends, and %d to another host", end.Connected(), other.Connected())
+	}
+}
+
+// TestResolve: a camera is opened at the addresses that are given, in turn, and its name is not looked up again.
+func TestResolve(t *testing.T) {
+	camera := &rtsptest.Camera{Units: rtsptest.Drawn()}
+	address := strings.Replace(camera.Start(t), "127.0.0.1", "camera.invalid", 1)
+	resolve := func(_ context.Context, host string) ([]netip.Addr, error) {
+		if host != "camera.invalid" {
+			t.Errorf("%s is looked up", host)
+		}
+		return []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("127.0.0.1")}, nil
+	}
+	clip, err := Open(t.Context(), address, Options{Resolve: resolve})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clip.Close()
+	if _, err := clip.Next(t.Context()); err != nil {
+		t.Error(err)
+	}
+	refused := errors.New("not there")
+	if _, err := Open(t.Context(), address, Options{Resolve: func(context.Context, string) ([]netip.Addr, error) { return nil, refused }}); !errors.Is(err, refused) || camera.Connected() != 1 {
+		t.Errorf("%v, and %d connections", err, camera.Connected())
+	}
+}
+
+// TestErrorsHaveNoSecrets: what cannot be opened is named by its host; what the host says is not told.
+func TestErrorsHaveNoSecrets(t *testing.T) {
+	speaks, err := net.Listen("tcp", "127.0.0.1:0") // another protocol
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer speaks.Close()
+	go func() { // ends with the listener
+		for {
+			c, err := speaks.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("RTSP/1.0 500 SECRETANSWER\r\nCSeq: 1\r\n\r\n")) // the client may be gone
+			_ = c.Close()
+		}
+	}()
+	place := speaks.Addr().String()
+	for _, address := range []string{"rtsp://admin:SECRET@" + place + "/SECRET?token=SECRET", "rtsp://127.0.0.1:1/SECRET", "rtsp://u:SECRET@unknown.invalid/", "rtsp://a:b@SECRET#x@127.0.0.1/", "rtsp://SECRET:SECRET"} {
+		_, err := Open(t.Context(), address, Options{})
+		if err == nil || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%s: %v", address, err)
+		}
+		t.Log(err)
 	}
 }

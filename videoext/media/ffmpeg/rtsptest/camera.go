@@ -12,6 +12,7 @@ import (
 	"net/textproto"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,9 +29,11 @@ type Camera struct {
 	Pace   time.Duration // from one to the next
 	HangUp bool          // after the last one
 	Loop   bool          // the first follows the last one
+	Sends  string        // clients to this URL, in which %s is its own address; empty: nowhere
 
-	address string
-	group   sync.WaitGroup
+	address   string
+	connected atomic.Int64
+	group     sync.WaitGroup
 
 	mu          sync.Mutex
 	listener    net.Listener      // guarded by mu; nil: it is away
@@ -46,6 +49,9 @@ func (c *Camera) Start(t testing.TB) (url string) {
 	t.Cleanup(c.Away)
 	return "rtsp://user:secret@" + c.address + "/stream"
 }
+
+// Connected is how many connections there were.
+func (c *Camera) Connected() int { return int(c.connected.Load()) }
 
 // Away ends all connections and takes no others, until Back.
 func (c *Camera) Away() {
@@ -77,6 +83,7 @@ func (c *Camera) Back(t testing.TB) {
 			if err != nil {
 				return
 			}
+			c.connected.Add(1)
 			if c.keep(connection) {
 				c.group.Go(func() { // ended by Away
 					_ = c.serve(connection) // the client may leave at any time
@@ -117,7 +124,7 @@ func (c *Camera) serve(connection net.Conn) error {
 			return err
 		}
 		method, _, _ := strings.Cut(request, " ")
-		more, body := "", ""
+		status, more, body := "200 OK", "", ""
 		switch method {
 		case "DESCRIBE":
 			body = c.description()
@@ -127,7 +134,11 @@ func (c *Camera) serve(connection net.Conn) error {
 		case "OPTIONS":
 			more = "Public: DESCRIBE, SETUP, PLAY\r\n"
 		}
-		if _, err := fmt.Fprintf(connection, "RTSP/1.0 200 OK\r\nCSeq: %s\r\nSession: 1\r\n%sContent-Length: %d\r\n\r\n%s", header.Get("CSeq"), more, len(body), body); err != nil {
+		if method == "DESCRIBE" && c.Sends != "" {
+			status, body = "302 Found", ""
+			more = "Location: " + strings.Replace(c.Sends, "%s", connection.LocalAddr().String(), 1) + "\r\n"
+		}
+		if _, err := fmt.Fprintf(connection, "RTSP/1.0 %s\r\nCSeq: %s\r\nSession: 1\r\n%sContent-Length: %d\r\n\r\n%s", status, header.Get("CSeq"), more, len(body), body); err != nil {
 			return err
 		}
 		if method == "PLAY" {
