@@ -221,7 +221,7 @@ var arrows = map[string][]string{
 	},
 	"videoext/source": {"internal/osthread", "videoext/media", "videoext/media/ffmpeg"},
 	"videoext/live": {
-		"engine", "engine/api", "engine/images", "videoext", "videoext/course", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods",
+		"engine", "engine/api", "engine/images", "internal/reach", "videoext", "videoext/course", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods",
 		"videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision",
 	},
 
@@ -245,7 +245,7 @@ var arrows = map[string][]string{
 
 	// plumbing
 	"internal/archtest":            {},
-	"internal/config":              {"engine/apikey", "engine/toolcalls", "internal/config/models", "internal/config/value", "internal/regular", "scheduler"},
+	"internal/config":              {"engine/apikey", "engine/toolcalls", "internal/config/models", "internal/config/value", "internal/reach", "internal/regular", "scheduler"},
 	"internal/config/models":       {"internal/config/value"},
 	"internal/config/value":        {},
 	"internal/httpserve":           {},
@@ -293,7 +293,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/prefillonly/roles": {
 		"cmd/prefillonly/settings", "engine/apikey", "engine/batch", "engine/batch/runner", "engine/batch/service", "engine/blob", "engine/checkpoint", "engine/client", "engine/device", "engine/dnn", "engine/executor", "engine/frontend", "engine/frontend/registry", "engine/texts", "engine/wire",
-		"internal/cli", "internal/config", "internal/config/models", "internal/cors", "internal/httpserve", "internal/modeldir", "internal/modellist", "internal/mq", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "internal/vitals",
+		"internal/cli", "internal/config", "internal/config/models", "internal/cors", "internal/httpserve", "internal/modeldir", "internal/modellist", "internal/mq", "internal/reach", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "internal/vitals",
 		"scheduler", "videoext/detect", "videoext/jobs", "videoext/live",
 	},
 	"cmd/prefillonly/runbatch": {

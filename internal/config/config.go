@@ -71,6 +71,7 @@ type Config struct {
 	TensorMemory   value.Bytes
 	TensorAddress  string
 	VideoFiles     string
+	VideoSources   []string
 	VideoState     string
 	BatchDir       string
 	BatchSpace     value.Bytes

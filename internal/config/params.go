@@ -333,6 +333,10 @@ var Params = []Param{
 		Help:  "directory of the files that streams of /v1/video/streams may play; without it they play none",
 		field: func(c *Config) any { return &c.VideoFiles },
 	}, {
+		Name: "video-sources", Group: GroupProcesses, Roles: Video, Value: "LIST",
+		Help:  "hosts, addresses and networks, separated by commas, at which cameras of /v1/video/streams may be, such as 10.1.0.0/16,door.example; default: everywhere; addresses of the link (169.254.0.0/16, fe80::/10), of multicast and of clouds' metadata only for streams that an admin's key declares, or if their own network is listed",
+		field: func(c *Config) any { return &c.VideoSources },
+	}, {
 		Name: "video-state", Group: GroupProcesses, Roles: Video, Value: "DIR",
 		Help:  "directory that keeps the declared streams and their last results, so that a server that is started again goes on with them; default: below runtime-dir",
 		field: func(c *Config) any { return &c.VideoState },

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/toolcalls"
 	"github.com/prefillonly/prefillonly/internal/config/value"
+	"github.com/prefillonly/prefillonly/internal/reach"
 	"github.com/prefillonly/prefillonly/scheduler"
 )
 
@@ -40,6 +41,7 @@ func (l *Loaded) Validate() error {
 		{"max-connections-per-address", l.MaxConnectionsPerAddress > 0, "at least 1"},
 		{"allowed-origins", !slices.ContainsFunc(l.AllowedOrigins, notOrigin), "* or origins such as https://app.example.com or http://localhost:3000, separated by commas"},
 		{"allow-credentials", !l.AllowCredentials || !slices.Contains(l.AllowedOrigins, "*"), "false unless allowed-origins lists the origins, as browsers want"},
+		{"video-sources", areSources(l.VideoSources), "names of hosts, addresses and networks such as 10.1.0.0/16, separated by commas"},
 		{"default-max-tokens", l.DefaultMaxTokens >= 0, "0 or more"},
 		{"tool-call-parser", l.ToolCallParser == "" || slices.Contains(toolcalls.Names(), l.ToolCallParser), strings.Join(toolcalls.Names(), ", ")},
 		{"tool-call-parser", l.ToolCallParser != "" || !l.AutoToolChoice, "given with enable-auto-tool-choice: " + strings.Join(toolcalls.Names(), ", ")},
@@ -113,6 +115,12 @@ func exists(file string) error {
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
+}
+
+// areSources says that these are what reach.New takes.
+func areSources(list []string) bool {
+	_, err := reach.New(list)
+	return err == nil
 }
 
 // notOrigin says that no browser sends this as an Origin.

@@ -116,7 +116,7 @@ func (s *Server) admitFound(ctx context.Context, st *stream, d demand) error {
 		if was == d {
 			return nil
 		}
-		return writeDeclared(st.dir, declared{st.spec, &d})
+		return writeDeclared(st.dir, declared{st.spec, st.by, &d})
 	})
 }
 
@@ -148,6 +148,7 @@ func (s *stream) load() float64 {
 // declared is a stream as it is kept.
 type declared struct {
 	Spec
+	owner
 	Demand *demand `json:"demand,omitempty"`
 }
 

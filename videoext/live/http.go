@@ -15,6 +15,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/course"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 )
@@ -43,18 +44,18 @@ func (s *Server) Handler() http.Handler {
 		}
 	}
 	handle("POST "+Prefix+"streams", s.post)
-	handle("GET "+Prefix+"streams", func(w http.ResponseWriter, _ *http.Request) error {
+	handle("GET "+Prefix+"streams", func(w http.ResponseWriter, r *http.Request) error {
 		list := struct {
 			Object string   `json:"object"`
 			Data   []status `json:"data"`
 		}{"list", []status{}}
 		for _, st := range s.all() {
-			list.Data = append(list.Data, st.status())
+			list.Data = append(list.Data, st.statusFor(ownerOf(r)))
 		}
 		return answer(w, http.StatusOK, list)
 	})
-	handle("GET "+Prefix+"streams/{name}", of(func(st *stream, w http.ResponseWriter, _ *http.Request) error {
-		return answer(w, http.StatusOK, st.status())
+	handle("GET "+Prefix+"streams/{name}", of(func(st *stream, w http.ResponseWriter, r *http.Request) error {
+		return answer(w, http.StatusOK, st.statusFor(ownerOf(r)))
 	}))
 	handle("DELETE "+Prefix+"streams/{name}", func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.remove(r.PathValue("name")); err != nil {
@@ -134,7 +135,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
 		}
 		return wrong("", "the body is no declaration of a stream: %v", err)
 	}
-	if err := s.add(r.Context(), spec); err != nil {
+	if err := s.add(r.Context(), spec, ownerOf(r)); err != nil {
 		return err
 	}
 	st, err := s.find(spec.Name)
@@ -147,7 +148,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
 // hostCamera hosts a camera's session.
 func hostCamera(st *stream, w http.ResponseWriter, r *http.Request) error {
 	if st.spec.Source != camera {
-		return wrong("name", "the source of stream %s is %.200q, not a camera", st.spec.Name, st.spec.shown())
+		return wrong("name", "the source of stream %s is none that a camera's program sends; declare it with the source camera", st.spec.Name)
 	}
 	st.serve(w, r)
 	return nil
@@ -319,7 +320,7 @@ func (s *stream) status() status {
 	if g := f.Gradients; g.Asked > 0 {
 		out.Gradients = &gradients{g.Asked, g.Late, g.Failed, g.Feedback, g.Computing.Seconds()}
 	}
-	out.Source = s.spec.shown()
+	out.Source = rtsp.Show(s.spec.Source)
 	out.Load = s.load()
 	s.mu.Lock()
 	defer s.mu.Unlock()

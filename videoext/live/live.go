@@ -18,6 +18,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/internal/reach"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
@@ -34,9 +35,10 @@ type Model struct {
 
 // Config is how streams are kept.
 type Config struct {
-	Models []Model
-	Files  string // directory of the files that streams may be of; empty: none
-	State  string // directory that streams and their last results are kept in
+	Models  []Model
+	Sources reach.Policy // where cameras may be
+	Files   string       // directory of the files that streams may be of; empty: none
+	State   string       // directory that streams and their last results are kept in
 }
 
 // maxStreams is how many streams there may be.
@@ -94,7 +96,7 @@ func (s *Server) takeUp(name string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.start(d.Spec, *d.Demand)
+	return s.start(d.Spec, d.owner, *d.Demand)
 }
 
 // Close ends all streams, to be taken up again.
@@ -146,8 +148,11 @@ func (s *Server) SetModels(models []Model) {
 }
 
 // add declares a stream, and begins it.
-func (s *Server) add(ctx context.Context, spec Spec) error {
+func (s *Server) add(ctx context.Context, spec Spec, by owner) error {
 	if err := spec.check(); err != nil {
+		return err
+	}
+	if err := s.permit(&spec, by); err != nil {
 		return err
 	}
 	n, err := s.network(&spec)
@@ -185,10 +190,10 @@ func (s *Server) add(ctx context.Context, spec Spec) error {
 			err = os.MkdirAll(dir, 0o700)
 		}
 		if err == nil {
-			err = writeDeclared(dir, declared{spec, &will})
+			err = writeDeclared(dir, declared{spec, by, &will})
 		}
 		if err == nil {
-			err = s.start(spec, will)
+			err = s.start(spec, by, will)
 		}
 		if err != nil {
 			_ = os.RemoveAll(dir) // what is half there is not to be taken up
@@ -215,7 +220,7 @@ func (s *Server) probe(ctx context.Context, spec *Spec) (demand, error) {
 }
 
 // start begins a stream. The caller holds mu.
-func (s *Server) start(spec Spec, will demand) error {
+func (s *Server) start(spec Spec, by owner, will demand) error {
 	dir := filepath.Join(s.cfg.State, spec.Name)
 	kept, from, err := journal.Open(dir)
 	if err != nil {
@@ -223,10 +228,11 @@ func (s *Server) start(spec Spec, will demand) error {
 	}
 	ctx, stop := context.WithCancelCause(s.ctx)
 	st := &stream{
-		spec: spec, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: kept, from: from,
+		spec: spec, by: by, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: kept, from: from,
 		inbox: make(chan incoming), gone: make(chan *cameraSession), looked: make(chan sight), sloped: make(chan streams.Sloped), changed: make(chan struct{}, 1),
 		stop: stop, stopped: make(chan struct{}), state: stateWaiting, demand: will,
 	}
+	st.resolve = s.resolve(by)
 	st.admit = func(ctx context.Context, d demand) error { return s.admitFound(ctx, st, d) }
 	st.setNetwork(s.network(&spec))
 	s.streams[spec.Name] = st

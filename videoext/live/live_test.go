@@ -27,6 +27,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/reach"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
@@ -154,10 +155,12 @@ func (e *eye) gradient(s *wire.Submit, value float32) []*wire.Result {
 // host is a Server over HTTP, which can be followed by another one.
 type host struct {
 	*testing.T
-	eye    *eye
-	maker  *jobs.Maker
-	state  string
-	models []Model
+	eye     *eye
+	maker   *jobs.Maker
+	state   string
+	models  []Model
+	sources reach.Policy
+	logged  *zap.Logger // nil: the test's
 	*Server
 	web *httptest.Server
 }
@@ -182,7 +185,11 @@ func hostIn(t *testing.T, e *eye, state string) *host {
 func (h *host) begin() {
 	h.Helper()
 	var err error
-	if h.Server, err = New(Config{Models: h.models, Files: clips, State: h.state}, h.maker, zaptest.NewLogger(h.T, zaptest.Level(zap.WarnLevel))); err != nil {
+	log := h.logged
+	if log == nil {
+		log = zaptest.NewLogger(h.T, zaptest.Level(zap.WarnLevel))
+	}
+	if h.Server, err = New(Config{Models: h.models, Files: clips, State: h.state, Sources: h.sources}, h.maker, log); err != nil {
 		h.Fatal(err)
 	}
 	h.web = httptest.NewServer(h.Handler())

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/source"
@@ -16,7 +17,7 @@ import (
 
 // read brings the frames of a source that the server reads itself, until ctx ends or the source does.
 func (s *stream) read(ctx context.Context, address string) {
-	from := source.Source{Address: address, Name: s.spec.shown(), Rate: s.spec.Rate, After: s.from.Time} // frames up to there have their results
+	from := source.Source{Address: address, Name: rtsp.Show(s.spec.Source), Resolve: s.resolve, Rate: s.spec.Rate, After: s.from.Time} // frames up to there have their results
 	if s.spec.remote() {
 		from.Follow(ctx, sourced{s})
 		return

@@ -2,12 +2,11 @@ package live
 
 import (
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
+	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/source"
@@ -78,9 +77,8 @@ func (s *Spec) check() error {
 		s.Classes = nil
 	}
 	if s.remote() {
-		u, err := url.Parse(s.Source)
-		if err != nil || u.Scheme != "rtsp" && u.Scheme != "rtsps" || u.Host == "" {
-			return wrong("source", "source is a URL, and none of rtsp:// or rtsps:// with a host")
+		if _, err := rtsp.Parse(s.Source); err != nil {
+			return wrong("source", "source is a URL: %v", err)
 		}
 	}
 	if s.Adapt != "" {
@@ -97,18 +95,10 @@ func (s *Spec) check() error {
 	return nil
 }
 
-func (s *Spec) remote() bool { return strings.Contains(s.Source, "://") }
+func (s *Spec) remote() bool { return rtsp.IsURL(s.Source) }
 
 func (s *Spec) deadline() time.Duration {
 	return time.Duration(s.Deadline * float64(time.Millisecond))
-}
-
-// shown is the source without a password.
-func (s *Spec) shown() string {
-	if u, err := url.Parse(s.Source); s.remote() && err == nil {
-		return u.Redacted()
-	}
-	return s.Source
 }
 
 func (s *Spec) method() (method.Method, error) { return methods.New(s.Method, methods.Learned{}) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +35,9 @@ const (
 // stream is one that was declared. Its fields without a word are set once.
 type stream struct {
 	spec    Spec
+	by      owner
 	dir     string
+	resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	admit   func(ctx context.Context, d demand) error // says what the stream brings; an error refuses it
 	maker   *jobs.Maker
 	log     *zap.Logger

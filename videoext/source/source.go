@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/prefillonly/prefillonly/internal/osthread"
@@ -14,10 +15,11 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 )
 
-// Delays before a camera is opened again.
+// Delays before a camera is opened again: each twice the one before, and the first one again behind a camera that played for so long.
 const (
 	firstDelay = 500 * time.Millisecond
 	maxDelay   = 30 * time.Second
+	healthy    = 10 * time.Second
 )
 
 // maxLag is how far a file's frames may be behind the clock before their time is counted anew.
@@ -28,10 +30,11 @@ const MaxRate = 240.0
 
 // Source is what is read.
 type Source struct {
-	Address string        // path of a file, or URL of a camera
-	Name    string        // what errors call it
-	Rate    float64       // frames a second at most; 0: as many as there are
-	After   time.Duration // of a frame that was brought before; negative: there was none
+	Address string                                                       // path of a file, or URL of a camera
+	Name    string                                                       // what errors call it
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error) // of ffmpeg.Options, for a camera
+	Rate    float64                                                      // frames a second at most; 0: as many as there are
+	After   time.Duration                                                // of a frame that was brought before; negative: there was none
 }
 
 // Stream is what frames are brought to.
@@ -100,11 +103,11 @@ func (s *Source) Follow(ctx context.Context, to Stream) {
 	clock := &continued{last: s.After, at: time.Now()}
 	for delay := firstDelay; ; delay = min(2*delay, maxDelay) {
 		clock.opened = true
-		read, err := s.followOnce(ctx, clock, to)
+		played, err := s.followOnce(ctx, clock, to)
 		if ctx.Err() != nil {
 			return
 		}
-		if read {
+		if played >= healthy {
 			delay = firstDelay
 		}
 		to.Waiting(err, delay)
@@ -116,11 +119,11 @@ func (s *Source) Follow(ctx context.Context, to Stream) {
 	}
 }
 
-// followOnce reads until the camera stops; read says that it was admitted.
-func (s *Source) followOnce(ctx context.Context, clock *continued, to Stream) (read bool, err error) {
-	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate})
+// followOnce reads until the camera stops, and says for how long it played after it was admitted.
+func (s *Source) followOnce(ctx context.Context, clock *continued, to Stream) (played time.Duration, err error) {
+	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Resolve: s.Resolve})
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	defer clip.Close()
 	next := counted(clip, to)
@@ -130,16 +133,17 @@ func (s *Source) followOnce(ctx context.Context, clock *continued, to Stream) (r
 		err = to.Admit(ctx, rate, info.Width, info.Height)
 	}
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	to.Running()
+	begun := time.Now()
 	for {
 		for _, frame := range frames {
 			to.Frame(ctx, frame, clock.time(frame.Time, time.Now()))
 		}
 		frame, err := next(ctx)
 		if err != nil {
-			return true, err
+			return time.Since(begun), err
 		}
 		frames = append(frames[:0], frame)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
+	"github.com/prefillonly/prefillonly/internal/reach"
 	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/live"
@@ -79,7 +80,12 @@ func runVideo(s settings.Settings, name string, log *zap.Logger) error {
 	return pool.Serve(ctx, func(ctx context.Context) error {
 		maker := jobs.New(pool)
 		defer maker.Close()
-		streams, err := live.New(liveConfig(cfg), maker, log)
+		kept := liveConfig(cfg)
+		var err error
+		if kept.Sources, err = reach.New(cfg.VideoSources); err != nil {
+			return err
+		}
+		streams, err := live.New(kept, maker, log)
 		if err != nil {
 			return err
 		}

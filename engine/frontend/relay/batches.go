@@ -2,18 +2,13 @@ package relay
 
 import (
 	"net/http"
-	"net/http/httputil"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/api/openapi"
-	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/frontend/route"
 )
-
-// ownerHeader tells that process on whose behalf a request is made.
-const ownerHeader = "X-Prefillonly-Owner"
 
 // uploadPatience bounds the time between two pieces of an upload.
 const uploadPatience = 60 * time.Second
@@ -23,11 +18,6 @@ const uploadPatience = 60 * time.Second
 func Batches(socket string, log *zap.Logger) Relay {
 	batches := &process{name: "batches", socket: socket, keeps: "files and batches"}
 	proxy := batches.proxy(log)
-	rewrite := proxy.Rewrite
-	proxy.Rewrite = func(r *httputil.ProxyRequest) {
-		rewrite(r)
-		r.Out.Header.Set(ownerHeader, exchange.From(r.In.Context()).Owner.ID())
-	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serve(proxy, w, r, uploadPatience)
 	})

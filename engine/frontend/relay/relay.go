@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,12 @@ func told(method string, o route.Operation) route.Route {
 	return route.Route{Method: method, Told: []route.Operation{o}}
 }
 
+// Headers that tell a process on whose behalf a request is made, and whether that is an admin. Whatever a client says there is written over.
+const (
+	ownerHeader = "X-Prefillonly-Owner"
+	adminHeader = "X-Prefillonly-Admin"
+)
+
 // dialTimeout bounds the dialling of a process.
 const dialTimeout = 2 * time.Second
 
@@ -71,6 +78,9 @@ func (p *process) proxy(log *zap.Logger) *httputil.ReverseProxy {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", p.name
 			r.Out.Header.Del("Authorization") // it was looked at here
+			owner := exchange.From(r.In.Context()).Owner
+			r.Out.Header.Set(ownerHeader, owner.ID())
+			r.Out.Header.Set(adminHeader, strconv.FormatBool(owner.Admin()))
 		},
 		Transport: &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: -1},
 		ErrorLog:  zap.NewStdLog(log.Named(p.name)),

@@ -24,6 +24,8 @@ func ask(relay Relay, path, body string, owner apikey.Owner) *httptest.ResponseR
 	shared := exchange.NewShared(exchange.Config{MaxBody: 1 << 20, Draining: func() bool { return false }, Log: zap.NewNop()})
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer key")
+	r.Header.Set(ownerHeader, "another")
+	r.Header.Set(adminHeader, "true")
 	answer := httptest.NewRecorder()
 	x, w, r := shared.Begin(answer, r)
 	defer x.End()
@@ -37,7 +39,7 @@ func relays(socket string) map[string]Relay {
 	return map[string]Relay{"/v1/files": Batches(socket, zap.NewNop()), "/v1/video/streams": Video(socket, never, zap.NewNop())}
 }
 
-// TestRelay holds that a process is told the owner of a request where it keeps what is owners', and no key ever.
+// TestRelay holds that a process is told the owner of a request, and whether that is an admin, whatever the client says; and no key ever.
 func TestRelay(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", socket)
@@ -46,24 +48,22 @@ func TestRelay(t *testing.T) {
 	}
 	process := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		w.Header().Set("Said", r.Header.Get("Authorization")+r.Header.Get(ownerHeader))
+		w.Header().Set("Said", r.Header.Get("Authorization")+r.Header.Get(ownerHeader)+" "+r.Header.Get(adminHeader))
 		_, _ = w.Write(append([]byte(r.URL.Path+" "), body...))
 	}))
 	process.Listener = listener
 	process.Start()
 	defer process.Close()
-	keys, err := apikey.NewRing([]string{"key"}, apikey.IsolateKeys)
+	keys, err := apikey.NewRing([]string{"key", "chief @admin"}, apikey.IsolateKeys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner, _ := keys.Find("key")
 	for path, relay := range relays(socket) {
-		said := ""
-		if path == "/v1/files" {
-			said = owner.ID()
-		}
-		if w := ask(relay, path, "body", owner); w.Code != http.StatusOK || w.Body.String() != path+" body" || w.Header().Get("Said") != said {
-			t.Errorf("%s: %d %s, of owner %q, want %q", path, w.Code, w.Body, w.Header().Get("Said"), said)
+		for key, admin := range map[string]string{"key": " false", "chief": " true"} {
+			owner, _ := keys.Find(key)
+			if w := ask(relay, path, "body", owner); w.Code != http.StatusOK || w.Body.String() != path+" body" || w.Header().Get("Said") != owner.ID()+admin {
+				t.Errorf("%s: %d %s, of owner %q, want %q", path, w.Code, w.Body, w.Header().Get("Said"), owner.ID()+admin)
+			}
 		}
 	}
 }
