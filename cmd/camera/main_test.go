@@ -283,6 +283,10 @@ func run(t *testing.T, input string, args ...string) (string, int) {
 }
 
 func TestCommandLine(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "source")
+	if err := os.WriteFile(source, []byte("rtsp://user:secret@127.0.0.1:1/secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args, input, want string
 		code              int
@@ -295,10 +299,12 @@ func TestCommandLine(t *testing.T) {
 		{"encode --threads 0", "", "--threads 0 is not", exitUsage},
 		{"decode", "", "camera --help", exitUsage},
 		{"run --server http://localhost:1 --stream a --source " + clip + " --bandwidth fast", "", `--bandwidth: link "fast": "fast" is neither a rate`, exitUsage},
+		{"run --server http://localhost:1 --stream a --source @" + source, "", "rtsp://127.0.0.1:1/#", exitFailure},
+		{"run --server http://localhost:1 --stream a --source @" + clip + ".missing", "", "--source: open", exitFailure},
 		{"run --server http://localhost:1 --stream a --source " + clip + " --rtt -1s", "", "--rtt -1s is not 0 to 1m", exitUsage},
 	} {
 		out, code := run(t, c.input, strings.Fields(c.args)...)
-		if !strings.Contains(out, c.want) || code != c.code {
+		if !strings.Contains(out, c.want) || code != c.code || strings.Contains(out, "secret") {
 			t.Errorf("camera %s: exit code %d, %s", c.args, code, out)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
 	"github.com/prefillonly/prefillonly/videoext/shaper"
 	"github.com/prefillonly/prefillonly/videoext/vision"
@@ -38,7 +39,7 @@ type runFlags struct {
 func newRunCommand() *cobra.Command {
 	f := runFlags{paced: true, rate: 10, preset: "superfast", threads: 1, decoder: "fastestdet", memory: camera.DefaultMemory >> 20}
 	command := &cobra.Command{
-		Use:   "run --server URL --stream NAME --source FILE|rtsp://...",
+		Use:   "run --server URL --stream NAME --source FILE|rtsp://...|@FILE",
 		Short: "Stream a file or a camera to a server",
 		Long: `Streams video to a server, in the way that the server's stream is set to: it cuts frames into segments, encodes what the
 method asks for, and sends it over one connection of HTTP/2. It needs no settings of the method's own.
@@ -48,7 +49,8 @@ segment that the server wants: what has no results yet and is still in memory is
 until none has come for two minutes. On SIGINT or SIGTERM it sends what it has taken, waits for the results, at most 15 seconds, and ends; a second
 signal ends it at once.
 
-The API key of the server is read from --api-key-file, or from PREFILLONLY_API_KEY.
+The API key of the server is read from --api-key-file, or from PREFILLONLY_API_KEY. Other users of the machine see a command line:
+--source @FILE takes an rtsp:// URL with a password from the first line of a file. Messages show its host and port alone.
 
 On a terminal, each segment is told of in a line; with --json, each event is a line of JSON on standard output. At the end it says where
 the processor's time went.
@@ -66,7 +68,7 @@ With --bandwidth and --rtt the connection is as slow as such a link, both ways, 
 	flags := command.Flags()
 	flags.StringVar(&f.server, "server", "", "the server's address, such as http://localhost:8000")
 	flags.StringVar(&f.stream, "stream", "", "the stream's name there")
-	flags.StringVar(&f.source, "source", "", "a file of video, or rtsp://...")
+	flags.StringVar(&f.source, "source", "", "a file of video, rtsp://..., or @ and a file whose first line is that")
 	flags.StringVar(&f.name, "name", "", "of this camera, in the server's log (default the host's)")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "file whose first line is the API key")
 	flags.Float64Var(&f.rate, "rate", f.rate, "frames in a second that are taken, at most; 0: all")
@@ -110,6 +112,11 @@ func streamSource(ctx context.Context, f *runFlags) error {
 	key, err := readKey(f.keyFile)
 	if err != nil {
 		return err
+	}
+	if file, ok := strings.CutPrefix(f.source, "@"); ok {
+		if f.source, err = firstLine(file); err != nil {
+			return fmt.Errorf("--source: %w", err)
+		}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -177,7 +184,7 @@ func (f *runFlags) config(ctx context.Context, server *camera.Server) (*camera.C
 		Name: cmp.Or(f.name, host), Peer: server, Width: info.Width, Height: info.Height,
 		Footage: camera.Footage{
 			Open: func(ctx context.Context) (camera.Source, error) { return open(ctx) },
-			Rate: rate, Live: strings.Contains(f.source, "://"), Loop: f.loop, Paced: f.paced,
+			Rate: rate, Live: rtsp.IsURL(f.source), Loop: f.loop, Paced: f.paced,
 		},
 		Encoder: x264.Encoder{Threads: f.threads}, Preset: f.preset, Memory: f.memory << 20,
 	}, nil
@@ -220,15 +227,26 @@ func readKey(file string) (string, error) {
 		key, _, _ := strings.Cut(os.Getenv("PREFILLONLY_API_KEY"), ",")
 		return key, nil
 	}
+	line, err := firstLine(file)
+	key, _, _ := strings.Cut(line, " ")
+	return key, err
+}
+
+// firstLine is that of a file, without spaces around it; it is not empty.
+func firstLine(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
-	if lines.Scan(); strings.TrimSpace(lines.Text()) == "" {
-		return "", fmt.Errorf("%s: its first line has no API key", file)
+	lines.Scan()
+	line := strings.TrimSpace(lines.Text())
+	if err := lines.Err(); err != nil {
+		return "", err
 	}
-	key, _, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
-	return key, lines.Err()
+	if line == "" {
+		return "", fmt.Errorf("%s: its first line is empty", file)
+	}
+	return line, nil
 }

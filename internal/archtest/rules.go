@@ -302,12 +302,12 @@ var arrows = map[string][]string{
 	"cmd/prefillonly/settings": {"internal/cli", "internal/config", "internal/modeldir", "internal/modellist", "internal/telemetry", "internal/usage"},
 	"cmd/prefillonly/top":      {"engine/apikey", "internal/cli", "internal/gauges", "internal/usage"},
 	"cmd/prefillonly/video": {
-		"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/config/models", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/scene/clip", "videoext/shaper", "videoext/vision",
+		"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/config/models", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/scene/clip", "videoext/shaper", "videoext/vision",
 	},
 
 	// the camera's program
 	"cmd/camera": {
-		"internal/version", "kernels/cpu", "videoext", "videoext/camera", "videoext/detect", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264", "videoext/shaper",
+		"internal/version", "kernels/cpu", "videoext", "videoext/camera", "videoext/detect", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/media/x264", "videoext/shaper",
 		"videoext/vision",
 	},
 

@@ -22,9 +22,10 @@ import hub
 import models
 import quantized
 import requests
+import sources
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, batches, files, hub, models, tensors, encoders, generation, quantized) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, batches, files, hub, models, tensors, encoders, generation, quantized, sources) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):

@@ -22,6 +22,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/emulate"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/vision"
@@ -64,6 +65,9 @@ func (c *evalCodec) Scale(f *media.Frame, width, height int) (*media.Frame, erro
 
 // readClip reads frames into memory, which is bounded by maxClip.
 func (f *evalFlags) readClip(ctx context.Context, name string) (*emulate.Clip, error) {
+	if rtsp.IsURL(name) {
+		return nil, errors.New("a clip is a file, and this is a URL")
+	}
 	source, err := ffmpeg.Open(ctx, name, ffmpeg.Options{Rate: f.rate})
 	if err != nil {
 		return nil, err
