@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/videoext/camera"
 	"github.com/prefillonly/prefillonly/videoext/detect"
@@ -109,7 +109,7 @@ func streamSource(ctx context.Context, f *runFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	key, err := readKey(f.keyFile)
+	key, err := apikey.Sent(f.keyFile, os.Getenv("PREFILLONLY_API_KEY"))
 	if err != nil {
 		return err
 	}
@@ -220,18 +220,6 @@ func (f *runFlags) openDetector(width, height int) (*detector, error) {
 	}
 	return d, nil
 }
-
-// readKey reads the API key, of which there may be none.
-func readKey(file string) (string, error) {
-	if file == "" {
-		key, _, _ := strings.Cut(os.Getenv("PREFILLONLY_API_KEY"), ",")
-		return key, nil
-	}
-	line, err := firstLine(file)
-	key, _, _ := strings.Cut(line, " ")
-	return key, err
-}
-
 // firstLine is that of a file, without spaces around it; it is not empty.
 func firstLine(file string) (string, error) {
 	f, err := os.Open(file)

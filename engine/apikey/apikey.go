@@ -9,9 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 )
 
 // The ways to share the prefix cache.
@@ -37,25 +35,23 @@ type Owner struct {
 	admin  bool
 }
 
-// AdminMark is the word of an entry that makes its key an admin's.
-const AdminMark = "@admin"
-
-// NewRing makes a Ring of entries of the form "KEY" or "KEY GROUP", either with AdminMark as its last word. Isolation
-// is one of the constants. It does nothing while all keys are of one group, or there is but one.
-func NewRing(entries []string, isolation string) (*Ring, error) {
+// NewRing makes a Ring of entries and of a file's lines; without either it is empty. Isolation is one of the constants. It does
+// nothing while all keys are of one group, or there is but one.
+func NewRing(entries []string, file, isolation string) (*Ring, error) {
+	keys, err := read(entries, file)
+	if err != nil {
+		return nil, err
+	}
 	r := &Ring{}
 	domains := map[string]bool{}
 	owners := map[string]Owner{}
-	for i, entry := range entries {
-		key, owner, err := parse(entry)
-		if err != nil {
-			return nil, fmt.Errorf("API key %d %w", i+1, err)
+	for _, k := range keys {
+		owner := k.owner()
+		if other, twice := owners[k.token]; twice && other != owner {
+			return nil, fmt.Errorf("%s: the key is listed before with another group or mark; a key is of one group", k.place)
 		}
-		if other, twice := owners[key]; twice && other != owner {
-			return nil, fmt.Errorf("API key %d is listed before with another group or mark; a key is of one group", i+1)
-		}
-		owners[key], domains[owner.domain] = owner, true
-		r.keys = append(r.keys, sha256.Sum256([]byte(key)))
+		owners[k.token], domains[owner.domain] = owner, true
+		r.keys = append(r.keys, sha256.Sum256([]byte(k.token)))
 		r.owners = append(r.owners, owner)
 	}
 	if isolation != IsolateKeys && isolation != IsolateNone {
@@ -67,43 +63,6 @@ func NewRing(entries []string, isolation string) (*Ring, error) {
 		}
 	}
 	return r, nil
-}
-
-// ReadFile returns the entries of a file that has one a line, and at least one.
-func ReadFile(path string) (entries []string, err error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if strings.TrimSpace(line) != "" {
-			entries = append(entries, line)
-		}
-	}
-	if len(entries) == 0 {
-		return nil, fmt.Errorf("%s holds no key", path)
-	}
-	return entries, nil
-}
-
-// parse reads an entry; its errors say what the entry has.
-func parse(entry string) (key string, owner Owner, err error) {
-	words := strings.Fields(entry)
-	if n := len(words); n > 1 && words[n-1] == AdminMark {
-		owner.admin, words = true, words[:n-1]
-	}
-	if len(words) < 1 || len(words) > 2 {
-		return "", owner, fmt.Errorf("has %d words; an entry is KEY, or KEY GROUP for keys that share the prefix cache, and %s behind it for one that may load and unload models", len(words), AdminMark)
-	}
-	owner.domain = "key " + words[0]
-	if len(words) == 2 {
-		if strings.HasPrefix(words[1], "@") {
-			return "", owner, fmt.Errorf("has the mark %s; the only mark is %s", words[1], AdminMark)
-		}
-		owner.domain = "group " + words[1]
-	}
-	owner.holder = owner.domain
-	return words[0], owner, nil
 }
 
 // Empty says that no key is asked for.

@@ -271,7 +271,7 @@ func TestKeys(t *testing.T) {
 
 func ring(t *testing.T, entries ...string) *apikey.Ring {
 	t.Helper()
-	keys, err := apikey.NewRing(entries, apikey.IsolateKeys)
+	keys, err := apikey.NewRing(entries, "", apikey.IsolateKeys)
 	if err != nil {
 		t.Fatal(err)
 	}

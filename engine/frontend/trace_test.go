@@ -144,7 +144,7 @@ func TestTraceOfMany(t *testing.T) {
 
 // TestUntraced: what has no spans is a request whose caller wants none, one without a key, and a probe.
 func TestUntraced(t *testing.T) {
-	keys, err := apikey.NewRing([]string{"k"}, apikey.IsolateNone)
+	keys, err := apikey.NewRing([]string{"k"}, "", apikey.IsolateNone)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -334,7 +334,7 @@ func TestV2Metadata(t *testing.T) {
 }
 
 func TestRepository(t *testing.T) {
-	keys, err := apikey.NewRing([]string{"user", "root @admin"}, apikey.IsolateKeys)
+	keys, err := apikey.NewRing([]string{"user", "root @admin"}, "", apikey.IsolateKeys)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -307,7 +307,7 @@ var arrows = map[string][]string{
 
 	// the camera's program
 	"cmd/camera": {
-		"internal/version", "kernels/cpu", "videoext", "videoext/camera", "videoext/detect", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/media/x264", "videoext/shaper",
+		"engine/apikey", "internal/version", "kernels/cpu", "videoext", "videoext/camera", "videoext/detect", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/media/x264", "videoext/shaper",
 		"videoext/vision",
 	},
 

@@ -102,6 +102,8 @@ func TestErrorsTeach(t *testing.T) {
 		{args: []string{"--access-log=maybe"}, want: []string{"maybe", "true nor false"}},
 		{environ: []string{"PREFILLONLY_MAX_BODY=1"}, want: []string{"PREFILLONLY_MAX_BODY", "PREFILLONLY_MAX_BODY_SIZE"}},
 		{environ: []string{"PREFILLONLY_PORT="}, want: []string{"$PREFILLONLY_PORT"}},
+		{environ: []string{"PREFILLONLY_API_KEY="}, want: []string{"api-key ($PREFILLONLY_API_KEY)", "no key"}},
+		{environ: []string{"PREFILLONLY_API_KEY= , "}, want: []string{"api-key ($PREFILLONLY_API_KEY)", "no key"}},
 		{yaml: "api-key-file: /nowhere/keys\n", want: []string{"/nowhere/keys", "c.yaml:1"}},
 	} {
 		_, err := load(t, c.yaml, c.environ, c.args...)

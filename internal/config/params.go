@@ -132,7 +132,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.APIKey },
 	}, {
 		Name: "api-key-file", Group: GroupHTTP, Roles: Frontend | Batches, Common: true, Value: "FILE",
-		Help:  "file with one such key a line; \"KEY GROUP\" puts it in a group of keys that share the prefix cache, and @admin behind it lets it load and unload models",
+		Help:  "file with one such key a line; \"KEY GROUP\" puts it in a group of keys that share the prefix cache, and @admin behind it lets it load and unload models; # begins a comment",
 		field: func(c *Config) any { return &c.APIKeyFile },
 	}, {
 		Name: "prefix-cache-isolation", Group: GroupHTTP, Roles: Frontend | Batches, Value: "BY", Choices: []string{apikey.IsolateKeys, apikey.IsolateNone},

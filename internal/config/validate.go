@@ -94,6 +94,9 @@ func (l *Loaded) outOfRange(p *Param, want string) error {
 }
 
 func (l *Loaded) validateFiles() error {
+	if origin := l.Origin["api-key"]; origin != "default" && len(l.APIKey) == 0 {
+		return fmt.Errorf("api-key (%s): it has no key; leave it out to serve without keys", origin)
+	}
 	for _, name := range []string{"chat-template", "api-key-file", "curve-key-file", "curve-peers-file"} {
 		p := Find(name)
 		if err := exists(value.Show(p.field(&l.Config))); err != nil {

@@ -106,7 +106,7 @@ func (chat) TokenizerInfo() map[string]json.RawMessage { return nil }
 func start(t *testing.T) (openai.Client, *scheduler) {
 	t.Helper()
 	s := &scheduler{inbox: make(chan wire.Message, 1000)}
-	keys, err := apikey.NewRing([]string{"key"}, apikey.IsolateKeys)
+	keys, err := apikey.NewRing([]string{"key"}, "", apikey.IsolateKeys)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -191,13 +190,5 @@ func CheckFrontend(cfg *config.Config) error {
 
 // apiKeys joins the keys of the environment, the YAML file and --api-key-file.
 func apiKeys(cfg *config.Config) (*apikey.Ring, error) {
-	entries := cfg.APIKey
-	if cfg.APIKeyFile != "" {
-		more, err := apikey.ReadFile(cfg.APIKeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("api-key-file: %w", err)
-		}
-		entries = slices.Concat(entries, more)
-	}
-	return apikey.NewRing(entries, cfg.CacheIsolation)
+	return apikey.NewRing(cfg.APIKey, cfg.APIKeyFile, cfg.CacheIsolation)
 }

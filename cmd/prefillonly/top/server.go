@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/internal/gauges"
 )
 
@@ -96,23 +95,4 @@ func (s *server) explain(err error) error {
 		return fmt.Errorf("%s has not answered for %v: see whether its host is overloaded, or the address another's", s.base, answerTimeout)
 	}
 	return fmt.Errorf("%s cannot be asked: %w", s.base, err)
-}
-
-// readKey is the first key of a file in the form of --api-key-file of serve, or of PREFILLONLY_API_KEY.
-func readKey(file string) (string, error) {
-	entries := strings.Split(os.Getenv("PREFILLONLY_API_KEY"), ",")
-	if file != "" {
-		var err error
-		if entries, err = apikey.ReadFile(file); err != nil {
-			return "", fmt.Errorf("--api-key-file: %w", err)
-		}
-	}
-	words := strings.Fields(entries[0])
-	if len(words) == 0 {
-		return "", nil
-	}
-	if strings.ContainsFunc(words[0], func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", errors.New("the API key has characters that an HTTP header cannot; it must be printable ASCII")
-	}
-	return words[0], nil
 }

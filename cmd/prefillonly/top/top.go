@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/gauges"
 	"github.com/prefillonly/prefillonly/internal/usage"
@@ -73,7 +74,7 @@ func (o *options) run(ctx context.Context, out io.Writer, address string) error 
 	case o.interval < 100*time.Millisecond || o.interval > time.Hour:
 		return cli.UsageError("--interval %v is not 100ms to 1h", o.interval)
 	}
-	key, err := readKey(o.keyFile)
+	key, err := apikey.Sent(o.keyFile, os.Getenv("PREFILLONLY_API_KEY"))
 	if err != nil {
 		return cli.Exit(cli.ExitConfig, err)
 	}

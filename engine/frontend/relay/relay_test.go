@@ -54,7 +54,7 @@ func TestRelay(t *testing.T) {
 	process.Listener = listener
 	process.Start()
 	defer process.Close()
-	keys, err := apikey.NewRing([]string{"key", "chief @admin"}, apikey.IsolateKeys)
+	keys, err := apikey.NewRing([]string{"key", "chief @admin"}, "", apikey.IsolateKeys)
 	if err != nil {
 		t.Fatal(err)
 	}
