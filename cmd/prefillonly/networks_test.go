@@ -114,7 +114,7 @@ func (p pooled) infer(job engine.Job, frame []byte, gradient bool) ([][]byte, er
 	if err != nil {
 		return nil, err
 	}
-	if err := p.client.Submit([]*client.Job{j}); err != nil {
+	if err := p.client.Submit("", []*client.Job{j}); err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 60*time.Second)

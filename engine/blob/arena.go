@@ -26,6 +26,7 @@ type slot struct {
 	bytes  int    // header and room
 	memory []byte // of as many bytes, mapped
 	header header
+	holder string    // of its blob
 	since  time.Time // it is held, or kept
 	pins   int       // goroutines that send it to readers
 }

@@ -134,11 +134,27 @@ func TestAgainstMap(t *testing.T) {
 func TestFull(t *testing.T) {
 	s := newStore(t, Config{Limit: 100_000, Dir: t.TempDir()})
 	put(t, s, make([]byte, 50_000))
-	for _, n := range []int{60_000, 200_000} {
-		_, err := s.Put(make([]byte, n))
-		if want := fmt.Sprintf("blob: put %d bytes: no room for a blob: 53248 bytes are held, and the limit is 100000", n); err == nil || err.Error() != want {
+	for _, c := range []struct {
+		holder string
+		n      int
+		want   string
+	}{
+		{"", 60_000, "your requests hold 53248 of the 100000 that they may beside 0 of others, and 61440 more are asked for"},
+		{"", 200_000, "212992 are asked for, and one key may have 100000"},
+		{"a", 36_000, "your requests hold 0 of the 35064 that they may beside 53248 of others, and 36864 more are asked for"},
+	} {
+		_, err := s.PutFor(c.holder, make([]byte, c.n))
+		if want := fmt.Sprintf("blob: put %d bytes: no room for a blob: %s", c.n, c.want); !errors.Is(err, ErrFull) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+	name, err := s.PutFor("a", make([]byte, 30_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Release(name)
+	if held := s.shares.Held(); held != 53248 {
+		t.Errorf("%d bytes are counted after a release", held)
 	}
 }
 

@@ -25,12 +25,15 @@ func NewEndpoint(dir string, config func() (Config, error)) *Endpoint {
 }
 
 // Put is Store.Put. An error in opening the store is returned each time.
-func (e *Endpoint) Put(data []byte) (string, error) {
+func (e *Endpoint) Put(data []byte) (string, error) { return e.PutFor("", data) }
+
+// PutFor is Store.PutFor, with Put's errors.
+func (e *Endpoint) PutFor(holder string, data []byte) (string, error) {
 	s, err := e.open()
 	if err != nil {
 		return "", err
 	}
-	return s.Put(data)
+	return s.PutFor(holder, data)
 }
 
 func (e *Endpoint) open() (*Store, error) {

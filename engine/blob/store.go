@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/prefillonly/prefillonly/internal/budget"
 )
 
 // keepFor is how long memory that no blob needs is kept for the next.
@@ -35,6 +37,7 @@ type Store struct {
 	server *server
 
 	mu     sync.Mutex
+	shares *budget.Budget  // of Config.Limit, in bytes of slots that blobs are in
 	arena  *arena          // guarded by mu
 	held   map[int64]*slot // guarded by mu; by offset
 	timer  *time.Timer     // guarded by mu; set while something is to be dropped later
@@ -44,7 +47,7 @@ type Store struct {
 
 // NewStore opens a Store. The caller closes it.
 func NewStore(cfg Config) (*Store, error) {
-	s := &Store{cfg: cfg, held: map[int64]*slot{}}
+	s := &Store{cfg: cfg, held: map[int64]*slot{}, shares: budget.New(cfg.Limit)}
 	var err error
 	if s.arena, err = newArena(cfg.Limit); err != nil {
 		return nil, fmt.Errorf("blob: %w", err)
@@ -63,8 +66,11 @@ func NewStore(cfg Config) (*Store, error) {
 
 // Put keeps a copy of data and returns its name. Its errors are ErrFull, with the figures, net.ErrClosed after
 // Close, and that the machine has no memory.
-func (s *Store) Put(data []byte) (string, error) {
-	to, err := s.take(len(data))
+func (s *Store) Put(data []byte) (string, error) { return s.PutFor("", data) }
+
+// PutFor is Put of the share of a holder; an ErrFull is a *budget.Full, too.
+func (s *Store) PutFor(holder string, data []byte) (string, error) {
+	to, err := s.take(holder, len(data))
 	if err != nil {
 		return "", fmt.Errorf("blob: put %d bytes: %w", len(data), err)
 	}
@@ -78,17 +84,24 @@ func (s *Store) Put(data []byte) (string, error) {
 }
 
 // take gives out a slot for n bytes, to copy to.
-func (s *Store) take(n int) (*slot, error) {
+func (s *Store) take(holder string, n int) (*slot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, net.ErrClosed
 	}
-	to, err := s.arena.take(n)
-	if err == nil {
-		s.puts.Add(1)
+	bytes := int64(slotBytes(n))
+	if full := s.shares.Hold(holder, bytes); full != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFull, full)
 	}
-	return to, err
+	to, err := s.arena.take(n)
+	if err != nil {
+		s.shares.Release(holder, bytes)
+		return nil, err
+	}
+	to.holder = holder
+	s.puts.Add(1)
+	return to, nil
 }
 
 // hold lets a blob be found.
@@ -128,6 +141,7 @@ func (s *Store) find(offset int64, id secret) *slot {
 // drop releases a held slot, under mu.
 func (s *Store) drop(h *slot, now time.Time) {
 	delete(s.held, h.offset)
+	s.shares.Release(h.holder, int64(h.bytes))
 	h.mark(header{})
 	s.reuse(h, now)
 }

@@ -165,7 +165,7 @@ func TestTensorJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Submit([]*Job{j}); err != nil {
+	if err := c.Submit("", []*Job{j}); err != nil {
 		t.Fatal(err)
 	}
 	if n := c.JobsOf("detector"); n != 1 || c.JobsOf("demo") != 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/budget"
 )
 
 // Conn is the connection to the scheduler. Send does not wait for the scheduler; an error says that
@@ -27,7 +28,7 @@ type Conn interface {
 // Config is how a Client is run. The zero value of a field means its default.
 type Config struct {
 	Name        string        // of this process to the scheduler, kept over restarts; default "client"
-	MaxJobs     int           // open jobs; what would pass it is refused with engine.CodeOverloaded; default 65536
+	MaxJobs     int           // open jobs; what would pass a holder's share is refused with engine.CodeOverloaded; default 65536
 	Heartbeat   time.Duration // between two Hellos to the scheduler; default 1 s
 	AwayTimeout time.Duration // how long the scheduler may be silent, or a model's first executor on its way; default 60 s
 	Pulse       func()        // called at each heartbeat while neither the connection nor the jobs are held for ever; may be nil
@@ -62,8 +63,9 @@ type Client struct {
 	cfg    Config
 	conn   Conn
 	log    *zap.Logger
-	epoch  uint64 // of this client
-	prefix uint64 // of job ids
+	jobs   *budget.Budget // of Config.MaxJobs
+	epoch  uint64         // of this client
+	prefix uint64         // of job ids
 
 	count    atomic.Uint64 // job ids drawn
 	state    atomic.Pointer[State]
@@ -77,15 +79,16 @@ type Client struct {
 	openOf    map[string]int // jobs by model
 	scheduler uint64         // Epoch of the last one heard of
 	connected bool           // it has been heard of since the connection last broke
-	refused   uint64         // jobs that would have passed MaxJobs
+	refused   uint64         // jobs that would have passed their holder's share of MaxJobs
 }
 
 // New makes a Client on a connection to the scheduler. Run has to run for it to hear the scheduler.
 func New(cfg Config, conn Conn, log *zap.Logger) *Client {
 	var seed [16]byte
 	rand.Read(seed[:])
+	cfg = cfg.withDefaults()
 	c := &Client{
-		cfg: cfg.withDefaults(), conn: conn, log: log,
+		cfg: cfg, conn: conn, log: log, jobs: budget.New(int64(cfg.MaxJobs)),
 		epoch:  binary.LittleEndian.Uint64(seed[8:]),
 		prefix: binary.LittleEndian.Uint64(seed[:]) << 40,
 		open:   map[engine.JobID]*Job{}, openOf: map[string]int{},

@@ -64,7 +64,7 @@ func submit(t *testing.T, c *Client, prompts ...engine.TokenID) ([]*Job, *Result
 		}
 		jobs = append(jobs, j)
 	}
-	if err := c.Submit(jobs); err != nil {
+	if err := c.Submit("", jobs); err != nil {
 		t.Fatal(err)
 	}
 	return jobs, results
@@ -231,8 +231,8 @@ func TestJobLimit(t *testing.T) {
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	err := c.Submit([]*Job{one, c.Like(one, asking('c').Work.(*engine.Tokens), 1)})
-	if err == nil || err.Code != engine.CodeOverloaded || !strings.Contains(err.Message, "1 jobs are open and 2 more would pass the limit of 2") {
+	err := c.Submit("", []*Job{one, c.Like(one, asking('c').Work.(*engine.Tokens), 1)})
+	if err == nil || err.Code != engine.CodeOverloaded || !strings.Contains(err.Message, "jobs are open: your requests hold 1 of the 2 that they may beside 0 of others, and 2 more are asked for") {
 		t.Errorf("refused with %v", err)
 	}
 	if open, refused := c.Jobs(); open != 1 || refused != 2 {

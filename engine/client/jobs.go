@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/budget"
 )
 
 // Job is one job of the pool, to be run once.
@@ -20,6 +22,7 @@ type Job struct {
 	arrived time.Time
 	results *Results
 	index   int      // among the jobs of results
+	holder  string   // whose share of Config.MaxJobs it takes; set in Submit, before it is open
 	tensors *tensors // nil of one that brings none
 
 	// guarded by Client.mu
@@ -89,7 +92,7 @@ func (c *Client) newID() engine.JobID {
 	return engine.JobID(c.prefix | c.count.Add(1)&(1<<40-1))
 }
 
-// Jobs are how many jobs are open now, and how many were refused since they would have passed MaxJobs.
+// Jobs are how many jobs are open now, and how many were refused since their holder would have passed its share of MaxJobs.
 func (c *Client) Jobs() (open int, refused uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,18 +106,22 @@ func (c *Client) JobsOf(model string) int {
 	return c.openOf[model]
 }
 
-// Submit opens jobs and sends them in their order. Without a scheduler they wait for one. It opens all of
-// them or, with an error of engine.CodeOverloaded, none.
-func (c *Client) Submit(jobs []*Job) *engine.Error {
-	if err := c.keep(jobs); err != nil {
+// Submit opens jobs, of the share of a holder, and sends them in their order. Without a scheduler they wait for one. It opens all of
+// them or, with an error of engine.CodeOverloaded, none; what no holder may ever have is engine.CodeBadTokens.
+func (c *Client) Submit(holder string, jobs []*Job) *engine.Error {
+	if full := c.jobs.Hold(holder, int64(len(jobs))); full != nil {
+		c.mu.Lock()
+		c.refused += uint64(len(jobs))
+		c.mu.Unlock()
+		return noRoom("jobs are open", full)
+	}
+	if err := c.keep(holder, jobs); err != nil {
+		c.jobs.Release(holder, int64(len(jobs)))
 		return err
 	}
 	c.mu.Lock()
-	if open := len(c.open); open+len(jobs) > c.cfg.MaxJobs {
-		c.refused += uint64(len(jobs))
-		c.mu.Unlock()
-		c.letGo(jobs...)
-		return engine.Errorf(engine.CodeOverloaded, "%d jobs are open and %d more would pass the limit of %d; come back later", open, len(jobs), c.cfg.MaxJobs)
+	for _, j := range jobs {
+		j.holder = holder
 	}
 	connected := c.begin(jobs...)
 	c.mu.Unlock()
@@ -147,7 +154,16 @@ func (c *Client) end(j *Job) {
 	if c.openOf[j.submit.Model]--; c.openOf[j.submit.Model] == 0 {
 		delete(c.openOf, j.submit.Model)
 	}
+	c.jobs.Release(j.holder, 1)
 	c.letGo(j)
+}
+
+// noRoom refuses what there is no room for now, or what a holder may never have.
+func noRoom(what string, err error) *engine.Error {
+	if full := (*budget.Full)(nil); errors.As(err, &full) && full.Never {
+		return engine.Errorf(engine.CodeBadTokens, "%s: %v; send less at a time", what, err)
+	}
+	return engine.Errorf(engine.CodeOverloaded, "%s: %v; come back later", what, err)
 }
 
 // send sends a job, or what is new of it; if that fails, the job waits for the next Welcome.

@@ -25,7 +25,7 @@ func openJob(t *testing.T) (c *Client, s *clienttest.Scheduler, j *Job, results 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Submit([]*Job{j}); err != nil {
+	if err := c.Submit("", []*Job{j}); err != nil {
 		t.Fatal(err)
 	}
 	submits, _ := s.Seen()

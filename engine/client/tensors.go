@@ -13,7 +13,7 @@ import (
 // Inputs keeps the bytes of tensors where executors find them, until they are released. Its methods are safe for
 // concurrent use.
 type Inputs interface {
-	Put(data []byte) (blob string, err error) // a copy; an error says why there is no room
+	PutFor(holder string, data []byte) (blob string, err error) // a copy, of the share of a holder; an error says why there is no room
 	Release(blob string)
 }
 
@@ -85,17 +85,17 @@ func checkBytes(refs []*engine.Ref, data [][]byte) error {
 	return nil
 }
 
-// keep puts the tensors of jobs where executors find them: of all jobs or, with an error, of none.
-func (c *Client) keep(jobs []*Job) *engine.Error {
+// keep puts the tensors of a holder's jobs where executors find them: of all jobs or, with an error, of none.
+func (c *Client) keep(holder string, jobs []*Job) *engine.Error {
 	for _, j := range jobs {
 		if j.tensors == nil {
 			continue
 		}
 		for i, data := range j.tensors.data {
-			blob, err := c.cfg.Inputs.Put(data)
+			blob, err := c.cfg.Inputs.PutFor(holder, data)
 			if err != nil {
 				c.letGo(jobs...)
-				return engine.Errorf(engine.CodeOverloaded, "%s of job %v cannot be kept for an executor: %v; come back later", j.tensors.refs[i].Name, j.submit.ID, err)
+				return noRoom(fmt.Sprintf("%s of job %v cannot be kept for an executor", j.tensors.refs[i].Name, j.submit.ID), err)
 			}
 			j.tensors.refs[i].Blob = blob
 			j.tensors.blobs = append(j.tensors.blobs, blob)

@@ -111,7 +111,7 @@ func TestTensors(t *testing.T) {
 			d.lose = losses
 			data := []byte{1, 2, 3}
 			j, results := doubling(t, c, data)
-			if err := c.Submit([]*Job{j}); err != nil {
+			if err := c.Submit("", []*Job{j}); err != nil {
 				t.Fatal(err)
 			}
 			clear(data)
@@ -149,7 +149,7 @@ func TestTensorsAgain(t *testing.T) {
 	c, s, d := tensorPool(t, 1<<20)
 	s.Answer = nil
 	j, results := doubling(t, c, []byte{7})
-	if err := c.Submit([]*Job{j}); err != nil {
+	if err := c.Submit("", []*Job{j}); err != nil {
 		t.Fatal(err)
 	}
 	first, _ := s.Seen()
@@ -172,17 +172,17 @@ func TestTensorsRefused(t *testing.T) {
 	s.Answer = nil
 	small, _ := doubling(t, c, make([]byte, 100))
 	large, _ := doubling(t, c, make([]byte, 9000))
-	err := c.Submit([]*Job{small, large})
-	if err == nil || err.Code != engine.CodeOverloaded || !strings.Contains(err.Message, "put 9000 bytes") || !strings.Contains(err.Message, "the limit is 10240") {
+	err := c.Submit("", []*Job{small, large})
+	if err == nil || err.Code != engine.CodeBadTokens || !strings.Contains(err.Message, "put 9000 bytes") || !strings.Contains(err.Message, "one key may have 10240") {
 		t.Errorf("refused with %v", err)
 	}
 	one, _ := doubling(t, c, make([]byte, 100))
 	two, _ := doubling(t, c, make([]byte, 100))
-	if err := c.Submit([]*Job{one, two}); err != nil {
+	if err := c.Submit("", []*Job{one, two}); err != nil {
 		t.Fatalf("after a refusal that kept nothing: %v", err)
 	}
 	three, _ := doubling(t, c, make([]byte, 100))
-	if err := c.Submit([]*Job{three}); err == nil || err.Code != engine.CodeOverloaded {
+	if err := c.Submit("", []*Job{three}); err == nil || err.Code != engine.CodeOverloaded {
 		t.Errorf("a job too many is refused with %v", err)
 	}
 	submits, _ := s.Seen()
@@ -214,7 +214,7 @@ func TestFalseOutputs(t *testing.T) {
 		c, _, d := tensorPool(t, 1<<20)
 		d.shape = func(int) int { return n }
 		j, results := doubling(t, c, []byte{1, 2, 3})
-		if err := c.Submit([]*Job{j}); err != nil {
+		if err := c.Submit("", []*Job{j}); err != nil {
 			t.Fatal(err)
 		}
 		var failed *engine.Error

@@ -38,11 +38,12 @@ func (c *Call) checkLogprobs(ask *engine.Ask) error {
 // budgetRequests is how many requests of the greatest size may hold their log-probabilities at a time.
 const budgetRequests = 4
 
-// hold counts n log-probabilities that are to come, if there is room for them.
-func (s *Service) hold(n int64) error {
-	if others, ok := s.logprobs.Hold(n); !ok {
-		return engine.Errorf(engine.CodeOverloaded, "open requests hold %d log-probabilities of the %d that the server has memory for, and this one asks for %d; come back later", others, s.logprobs.Limit(), n)
+// hold counts n more log-probabilities of the call, if there is room for them.
+func (c *Call) hold(n int64) error {
+	if full := c.s.logprobs.Hold(c.from.Holder, n); full != nil {
+		return engine.Errorf(engine.CodeOverloaded, "the server has no memory for the log-probabilities: %v; come back later", full)
 	}
+	c.held += n
 	return nil
 }
 

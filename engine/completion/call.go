@@ -83,12 +83,11 @@ func (r *Record) Note(d client.Delivery, first bool) {
 
 // Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
 func (c *Call) Submit() error {
-	if err := c.s.hold(c.asked.ofPrompts()); err != nil {
+	if err := c.hold(c.asked.ofPrompts()); err != nil {
 		c.closeForms()
 		return err
 	}
-	c.held = c.asked.ofPrompts()
-	if err := c.s.pool.Submit(c.jobs); err != nil {
+	if err := c.s.pool.Submit(c.from.Holder, c.jobs); err != nil {
 		c.closeForms()
 		c.release()
 		return err
@@ -107,7 +106,7 @@ func (c *Call) Close() {
 }
 
 func (c *Call) release() {
-	c.s.logprobs.Release(c.held)
+	c.s.logprobs.Release(c.from.Holder, c.held)
 	c.Record.Memory += c.held * logprobBytes
 	c.held = 0
 }
@@ -150,7 +149,7 @@ func (c *Call) acceptAll(d client.Delivery) error {
 		}
 	}
 	if answer := d.Result.Output.(*engine.TokenOutput).Answer; answer != nil {
-		c.held += c.s.logprobs.Add(len(answer.Top) + len(answer.Labels))
+		return c.hold(int64(len(answer.Top) + len(answer.Labels)))
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ type Origin struct {
 	Arrived  time.Time
 	Model    string // the pool's name of the model that the body names
 	User     string // key of fairness and routing
+	Holder   string // whose share of what requests may hold it takes; empty: the server's
 	Salt     string // of the prefix cache
 	Deadline time.Duration
 	Between  func(time.Duration) // hears the times between two tokens of a choice

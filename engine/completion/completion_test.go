@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 		{`{"prompt":"x","max_tokens":200}`, "prompt", "holds 128 tokens; prompt 0 has 1 and 200 more", engine.CodeTooLong},
 		{`{"prompt":"x","prompt_logprobs":5,"max_tokens":128,"logprobs":1}`, "prompt", "holds 128 tokens", engine.CodeTooLong},
 		{`{"prompt":"x","max_tokens":51,"logprobs":1}`, "logprobs", "one request may ask for 100", 0},
-		{`{"prompt":["a","b","c","d","e"],"max_tokens":1}`, "", "limit of 4", engine.CodeOverloaded},
+		{`{"prompt":["a","b","c","d","e"],"max_tokens":1}`, "", "may have 4", engine.CodeBadTokens},
 	} {
 		call := open(t, s, c.body)
 		err := call.Admit(t.Context())
@@ -129,7 +129,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %v of %q that says %q", c.body, err, c.code, c.field, c.says)
 		}
 	}
-	if held, _ := s.logprobs.Hold(0); held != 0 {
+	if held := s.logprobs.Held(); held != 0 {
 		t.Errorf("%d log-probabilities are still counted", held)
 	}
 }

@@ -154,7 +154,7 @@ func (c *Call) job(prompt []engine.TokenID, work *engine.Tokens, limit int) erro
 // Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
 func (c *Call) Submit() error {
 	client.Together(c.jobs)
-	if err := c.s.pool.Submit(c.jobs); err != nil {
+	if err := c.s.pool.Submit(c.from.Holder, c.jobs); err != nil {
 		return err
 	}
 	return nil

@@ -210,7 +210,7 @@ func TestEngineErrors(t *testing.T) {
 func TestJobLimit(t *testing.T) {
 	f, _ := newFrontendPool(t, Config{}, client.Config{MaxJobs: 2}, nil)
 	w := do(f, http.MethodPost, "/v1/completions", `{"prompt":["a","b","c"]}`)
-	if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "limit of 2") {
+	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "3 are asked for, and one key may have 2") {
 		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 }

@@ -47,14 +47,14 @@ func TestLogprobsBound(t *testing.T) {
 func TestLogprobsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s := newFrontend(t, Config{MaxLogprobs: 10}, nil)
-		const budgetRequests = 4 // of the greatest size may be open
+		const alone = 3 // of the greatest size may one address have open, of the four that all may
 		const body = `{"prompt":"abcd","prompt_logprobs":1,"max_tokens":0}`
-		for range budgetRequests {
+		for range alone {
 			start(f, newPost(body))
 		}
 		synctest.Wait()
 		w := do(f, http.MethodPost, "/v1/completions", body)
-		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "hold 40 log-probabilities") {
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "your requests hold 30 of the 30 that they may") {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
 		submits, _ := s.Seen()
@@ -63,7 +63,7 @@ func TestLogprobsHeld(t *testing.T) {
 		}
 		synctest.Wait()
 		s.Answer = func(j *wire.Submit) []*wire.Result { return replies(j, nil) }
-		for range 3 * budgetRequests { // none is counted for longer
+		for range 3 * alone { // none is counted for longer
 			if w := do(f, http.MethodPost, "/v1/completions", body); w.Code != http.StatusOK {
 				t.Errorf("when they are answered: %d %s", w.Code, w.Body)
 			}

@@ -39,7 +39,7 @@ type Call struct {
 	results   *client.Results
 	gradients int   // among the job's outputs
 	open      bool  // the job is
-	held      int64 // counted in Service.held
+	held      int64 // counted in Service.memory
 }
 
 // Record is what the log and the metrics say of a Call.
@@ -230,8 +230,8 @@ func elements(refs []engine.Ref) (n float64) {
 
 // Submit gives the job to the pool; the body is the caller's again. The caller calls Close in the end.
 func (c *Call) Submit() error {
-	err := c.s.pool.Submit([]*client.Job{c.job})
-	c.giveBack()
+	err := c.s.pool.Submit(c.from.Holder, []*client.Job{c.job})
+	c.giveBack(c.held)
 	if err != nil {
 		return err
 	}
@@ -239,18 +239,12 @@ func (c *Call) Submit() error {
 	return nil
 }
 
-// giveBack says that the inputs are needed no more.
-func (c *Call) giveBack() {
-	c.s.held.Add(-c.held)
-	c.held = 0
-}
-
 // Close withdraws what is not done.
 func (c *Call) Close() {
 	if c.open {
 		c.s.pool.Cancel(c.job)
 	}
-	c.giveBack()
+	c.giveBack(c.held)
 	c.cancel()
 }
 

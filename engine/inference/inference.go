@@ -6,13 +6,13 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/oip"
+	"github.com/prefillonly/prefillonly/internal/budget"
 	"github.com/prefillonly/prefillonly/internal/turns"
 )
 
@@ -29,7 +29,7 @@ type Service struct {
 	pool  *client.Client
 	turns *turns.Turns // of what takes long before a job is made; sizes are nanoseconds
 
-	held atomic.Int64 // bytes of Config.Memory in use
+	memory *budget.Budget // Config.Memory
 }
 
 // New makes a Service.
@@ -40,7 +40,7 @@ func New(cfg Config, pool *client.Client) *Service {
 	if cfg.Memory == 0 {
 		cfg.Memory = 8 * int64(cfg.MaxInputs)
 	}
-	return &Service{cfg: cfg, pool: pool, turns: turns.New(max(1, runtime.GOMAXPROCS(0)-1), time.Nanosecond)}
+	return &Service{cfg: cfg, pool: pool, turns: turns.New(max(1, runtime.GOMAXPROCS(0)-1), time.Nanosecond), memory: budget.New(cfg.Memory)}
 }
 
 // Origin is what is known of a request beside its body.
@@ -49,6 +49,7 @@ type Origin struct {
 	Model    string // the pool's name of the model
 	Name     string // the one by which the request asks for it
 	User     string // key of fairness and routing
+	Holder   string // whose share of what requests may hold it takes; empty: the server's
 	Deadline time.Duration
 	Salt     func(stream string) string // keeps the streams of strangers apart
 	Image    images.Options             // of the model's pictures
@@ -82,13 +83,22 @@ func (s *Service) turn(ctx context.Context, takes time.Duration, do func() error
 	return do()
 }
 
-// hold counts memory; the caller gives it back.
-func (s *Service) hold(bytes int64) (giveBack func(), err error) {
-	if held := s.held.Add(bytes); held > s.cfg.Memory {
-		s.held.Add(-bytes)
-		return nil, engine.Errorf(engine.CodeOverloaded, "making the inputs takes %d bytes, and %d of the %d that the server has for it are in use; come back later", bytes, held-bytes, s.cfg.Memory)
+// hold counts memory of the call.
+func (c *Call) hold(bytes int64) error {
+	switch full := c.s.memory.Hold(c.from.Holder, bytes); {
+	case full != nil && full.Never:
+		return wrong("making the inputs takes too many bytes of memory: %v; send less at a time", full)
+	case full != nil:
+		return engine.Errorf(engine.CodeOverloaded, "making the inputs takes bytes of memory: %v; come back later", full)
 	}
-	return func() { s.held.Add(-bytes) }, nil
+	c.held += bytes
+	return nil
+}
+
+// giveBack counts memory of the call no more.
+func (c *Call) giveBack(bytes int64) {
+	c.s.memory.Release(c.from.Holder, bytes)
+	c.held -= bytes
 }
 
 // New makes a Call of a body: header bytes of JSON and the binary data behind it, as oip.Decode takes them; with a

@@ -24,7 +24,7 @@ import (
 // kept are blobs that nobody reads.
 type kept struct{}
 
-func (kept) Put([]byte) (string, error) { return "b", nil }
+func (kept) PutFor(string, []byte) (string, error) { return "b", nil }
 func (kept) Release(string)             {}
 
 // eye is a pool whose model takes pictures of 30 x 40, and does not answer.
@@ -80,7 +80,7 @@ func TestMemory(t *testing.T) {
 			t.Errorf("a broken picture: %v", err)
 		}
 	}
-	if held := s.held.Load(); held != 0 {
+	if held := s.memory.Held(); held != 0 {
 		t.Errorf("%d bytes are held", held)
 	}
 	s, _ = eye(t, Config{MaxInputs: input})

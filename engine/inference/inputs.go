@@ -167,18 +167,14 @@ func (c *Call) made(p *pictures, left int) ([]byte, error) {
 	}
 	var out []byte
 	err := c.s.turn(c.ctx, time.Duration(p.pixels)*pixelPace, func() error {
-		giveBack, err := c.s.hold(int64(size) + p.memory)
-		if err != nil {
+		if err := c.hold(int64(size) + p.memory); err != nil {
 			return err
 		}
+		defer c.giveBack(p.memory) // what is made stays until the job has it
 		c.spent(int64(size) + p.memory)
-		if out, err = p.write(c.ended); err != nil {
-			giveBack()
-			return err
-		}
-		c.s.held.Add(-p.memory)
-		c.held += int64(size) // until the job has it
-		return nil
+		var err error
+		out, err = p.write(c.ended)
+		return err
 	})
 	return out, err
 }

@@ -135,13 +135,12 @@ func (c *Call) misfit(p *prompt, err error) error {
 
 // Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
 func (c *Call) Submit() error {
-	others, ok := c.s.numbers.Hold(c.numbers)
-	if !ok {
-		return engine.Errorf(engine.CodeOverloaded, "open requests hold %d numbers of vectors of the %d that the server has memory for, and this one asks for %d; come back later", others, c.s.numbers.Limit(), c.numbers)
+	if full := c.s.numbers.Hold(c.from.Holder, c.numbers); full != nil {
+		return engine.Errorf(engine.CodeOverloaded, "the server has no memory for the vectors' numbers: %v; come back later", full)
 	}
 	c.held = c.numbers
 	client.Together(c.jobs)
-	if err := c.s.pool.Submit(c.jobs); err != nil {
+	if err := c.s.pool.Submit(c.from.Holder, c.jobs); err != nil {
 		c.release()
 		return err
 	}
@@ -157,7 +156,7 @@ func (c *Call) Close() {
 }
 
 func (c *Call) release() {
-	c.s.numbers.Release(c.held)
+	c.s.numbers.Release(c.from.Holder, c.held)
 	c.Record.Memory += c.held * numberBytes
 	c.held = 0
 }

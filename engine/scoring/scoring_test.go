@@ -180,7 +180,7 @@ func (w *world) check(path, body, want string, prompts ...string) {
 	if all := w.prompts(); len(prompts) > 0 && !slices.Equal(all[max(0, len(all)-len(prompts)):], prompts) {
 		w.t.Errorf("%s %s\nprompts %q\nwant    %q", path, body, all, prompts)
 	}
-	if held, _ := w.numbers.Hold(0); held != 0 {
+	if held := w.numbers.Held(); held != 0 {
 		w.t.Errorf("%d numbers are still counted", held)
 	}
 }
@@ -332,7 +332,7 @@ func TestCancel(t *testing.T) {
 	if _, cancels := w.scheduler.Seen(); len(cancels) != 2 || cancels[0] != submits[0].ID || cancels[1] != submits[2].ID {
 		t.Errorf("cancelled %v of %v", cancels, submits)
 	}
-	if held, _ := w.numbers.Hold(0); held != 0 {
+	if held := w.numbers.Held(); held != 0 {
 		t.Errorf("%d numbers are still counted", held)
 	}
 }

@@ -170,7 +170,7 @@ func (p *pooled) ask(job engine.Job, data ...[]byte) (client.Delivery, error) {
 	if err != nil {
 		return client.Delivery{}, err
 	}
-	if err := p.pool.Submit([]*client.Job{j}); err != nil {
+	if err := p.pool.Submit("", []*client.Job{j}); err != nil {
 		return client.Delivery{}, err
 	}
 	for {

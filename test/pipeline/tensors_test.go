@@ -172,7 +172,7 @@ func (p *tensors) ask(ctx context.Context, seed uint64) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.client.Submit([]*pool.Job{j}); err != nil {
+	if err := p.client.Submit("", []*pool.Job{j}); err != nil {
 		return nil, err
 	}
 	got, err := results.Next(ctx, nil)

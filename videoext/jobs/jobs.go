@@ -147,7 +147,7 @@ func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Loo
 	for i, f := range frames {
 		j, shape, err := m.job(ctx, n, f, l, i, len(frames), results, &spent)
 		if err == nil {
-			if failed := m.pool.Submit([]*client.Job{j}); failed != nil {
+			if failed := m.pool.Submit("", []*client.Job{j}); failed != nil {
 				err = failed
 			}
 		}

@@ -87,7 +87,7 @@ func (m *Maker) outputs(ctx context.Context, n *Network, work *engine.Tensors, d
 	if err != nil {
 		return nil, err
 	}
-	if failed := m.pool.Submit([]*client.Job{j}); failed != nil {
+	if failed := m.pool.Submit("", []*client.Job{j}); failed != nil {
 		return nil, failed
 	}
 	taken, err := results.Next(ctx, nil)

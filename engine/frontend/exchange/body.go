@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/internal/contentcoding"
 )
@@ -23,12 +25,21 @@ const (
 // bodyBudget is how many bodies of the greatest size may be in memory at a time.
 const bodyBudget = 8
 
+// A large body brings bodyStep bytes in each stallTimeout: one of which no more comes gives its memory back.
+const (
+	bodyStep     = 16 << 10
+	stallTimeout = 5 * time.Second
+)
+
 // Body is a request's body in a pooled buffer.
 type Body struct {
 	Bytes  []byte
 	shared *Shared
 	buffer *[]byte
-	held   int64 // counted in Shared.bodyBytes
+	holder string // whose share it takes
+	held   int64  // counted in Shared.bodies
+	next   int    // bytes that have to be there by due, if that is set
+	due    time.Time
 }
 
 // readJSON reads a JSON body of at most MaxBody bytes. The caller releases it.
@@ -58,8 +69,8 @@ func (x *Exchange) read(r *http.Request, from source) (*Body, *Refusal) {
 	if r.ContentLength > s.cfg.MaxBody {
 		return nil, WithStatus(http.StatusRequestEntityTooLarge, api.TypeInvalidRequest, "body_too_large", "the body has %d bytes; the limit is %d", r.ContentLength, s.cfg.MaxBody)
 	}
-	b := &Body{shared: s, buffer: s.buffers.Get().(*[]byte)}
-	refused := s.fill(b, from)
+	b := &Body{shared: s, buffer: s.buffers.Get().(*[]byte), holder: x.Holder()}
+	refused := x.fill(b, from)
 	x.Memory += b.held
 	if refused != nil {
 		b.Release()
@@ -90,12 +101,18 @@ func CheckJSON(r *http.Request) *Refusal {
 
 // fill reads a body into b, growing by doubling until a quarter of it is there, so that a false Content-Length costs
 // little.
-func (s *Shared) fill(b *Body, from source) *Refusal {
-	buf := (*b.buffer)[:0]
+func (x *Exchange) fill(b *Body, from source) *Refusal {
+	s, buf := x.shared, (*b.buffer)[:0]
+	if cap(buf) >= heldBody && b.hold(int64(cap(buf))) != nil {
+		buf = nil
+	}
 	if want := min(from.length, heldBody/2) + 1; int64(cap(buf)) < want {
 		buf = make([]byte, 0, want)
 	}
 	for {
+		if len(buf) >= max(b.next, heldBody/2) {
+			x.expectMore(b, len(buf))
+		}
 		n, err := from.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if int64(len(buf)) > s.cfg.MaxBody {
@@ -106,7 +123,7 @@ func (s *Shared) fill(b *Body, from source) *Refusal {
 			return nil
 		}
 		if err != nil {
-			return s.unreadable(err, len(buf), from.length)
+			return s.unreadable(err, b, len(buf), from.length)
 		}
 		if len(buf) < cap(buf) {
 			continue
@@ -115,25 +132,35 @@ func (s *Shared) fill(b *Body, from source) *Refusal {
 		if whole := int(from.length) + 1; size < whole && 4*len(buf) >= whole {
 			size = whole
 		}
-		if size >= heldBody && !s.hold(b, int64(size)) {
-			return Unavailable("the server is reading as many large bodies as its memory allows (%d bytes); come back later", bodyBudget*s.cfg.MaxBody)
+		if size >= heldBody {
+			if refused := b.hold(int64(size)); refused != nil {
+				return refused
+			}
 		}
 		buf = append(make([]byte, 0, size), buf...)
 	}
 }
 
-// hold counts size bytes for b, in place of what it held, if the budget allows.
-func (s *Shared) hold(b *Body, size int64) bool {
-	more := size - b.held
-	if s.bodyBytes.Add(more) > bodyBudget*s.cfg.MaxBody {
-		s.bodyBytes.Add(-more)
-		return false
+// expectMore sets when the next step of a body, of which so much is there, is due; the whole is due at BodyTimeout.
+func (x *Exchange) expectMore(b *Body, there int) {
+	b.next, b.due = there+bodyStep, time.Now().Add(stallTimeout)
+	deadline := b.due
+	if whole := x.Start.Add(x.shared.cfg.BodyTimeout); whole.Before(b.due) {
+		b.due, deadline = time.Time{}, whole
 	}
-	b.held = size
-	return true
+	_ = http.NewResponseController(x.ResponseWriter).SetReadDeadline(deadline) // writers of tests have none
 }
 
-func (s *Shared) unreadable(err error, got int, length int64) *Refusal {
+// hold counts size bytes for b, in place of what it held, if the budget allows.
+func (b *Body) hold(size int64) *Refusal {
+	if full := b.shared.bodies.Hold(b.holder, size-b.held); full != nil {
+		return refuse(engine.CodeOverloaded, "the server has no memory for the large body, in bytes: %v; come back later", full)
+	}
+	b.held = size
+	return nil
+}
+
+func (s *Shared) unreadable(err error, b *Body, got int, length int64) *Refusal {
 	var network net.Error
 	var coded *contentcoding.Error
 	switch {
@@ -141,9 +168,13 @@ func (s *Shared) unreadable(err error, got int, length int64) *Refusal {
 		return WithStatus(http.StatusBadRequest, api.TypeInvalidRequest, "invalid_content_encoding", "the body cannot be decoded: %v", coded)
 	case s.cfg.Draining():
 		return Draining()
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
+	case !errors.Is(err, os.ErrDeadlineExceeded) && !(errors.As(err, &network) && network.Timeout()):
+	case !b.due.IsZero() && !time.Now().Before(b.due):
+		return WithStatus(http.StatusRequestTimeout, api.TypeInvalidRequest, "body_timeout", "the body stopped after %d bytes: a large one has to bring %d bytes in %v", got, bodyStep, stallTimeout)
+	default:
 		return WithStatus(http.StatusRequestTimeout, api.TypeInvalidRequest, "body_timeout", "the body did not come within %v; %d bytes of it did", s.cfg.BodyTimeout, got)
-	case length >= 0:
+	}
+	if length >= 0 {
 		return WithStatus(http.StatusBadRequest, api.TypeInvalidRequest, "body_truncated", "the body ended after %d of %d bytes", got, length)
 	}
 	return WithStatus(http.StatusBadRequest, api.TypeInvalidRequest, "body_truncated", "the body ended early, after %d bytes", got)
@@ -151,7 +182,7 @@ func (s *Shared) unreadable(err error, got int, length int64) *Refusal {
 
 // Release gives b's memory back. Nothing decoded from a body points into it.
 func (b *Body) Release() {
-	b.shared.bodyBytes.Add(-b.held)
+	b.shared.bodies.Release(b.holder, b.held)
 	if cap(*b.buffer) < bigBody {
 		b.shared.buffers.Put(b.buffer)
 	}

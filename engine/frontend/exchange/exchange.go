@@ -5,6 +5,7 @@ package exchange
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -33,7 +34,8 @@ type Exchange struct {
 	Inference           *inference.Record  // of one that asks a network; may be nil
 
 	shared   *Shared
-	status   int // 0 until the header is written
+	from     string // the client's address, as one holder
+	status   int    // 0 until the header is written
 	refused  string
 	release  func() // may be nil
 	recorder recorder
@@ -50,7 +52,7 @@ type exchangeKey struct{}
 
 // Begin makes the exchange of a request, and the writer and the request for what comes next.
 func (s *Shared) Begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter, *http.Request) {
-	x := &Exchange{ID: requestid.Of(r.Header.Get("X-Request-Id")), Start: time.Now(), Words: WordsOf(r.URL.Path), shared: s}
+	x := &Exchange{ID: requestid.Of(r.Header.Get("X-Request-Id")), Start: time.Now(), Words: WordsOf(r.URL.Path), shared: s, from: addressOf(r.RemoteAddr)}
 	x.recorder = recorder{ResponseWriter: w, x: x}
 	x.ResponseWriter = &x.recorder
 	w.Header().Set("X-Request-Id", x.ID)
@@ -82,6 +84,29 @@ func (x *Exchange) End() {
 
 // Hold has release called when the exchange ends.
 func (x *Exchange) Hold(release func()) { x.release = release }
+
+// Holder is whose share the exchange takes of what all requests may hold: that of its key, or of its group; where no key is asked for,
+// that of the client's address. It is empty for the server's own requests then.
+func (x *Exchange) Holder() string {
+	if x.Owner == (apikey.Owner{}) {
+		return x.from
+	}
+	return x.Owner.ID()
+}
+
+// addressOf is what counts as one client: an IPv4 address, or the IPv6 network that one customer has.
+func addressOf(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return ""
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	network, _ := ip.Prefix(64) // of an address of 128 bits
+	return network.String()
+}
 
 // Rename takes the id that a body has, unless a header of r had one.
 func (x *Exchange) Rename(r *http.Request, id string) {

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/internal/budget"
 	"github.com/prefillonly/prefillonly/internal/turns"
 )
 
@@ -23,22 +24,22 @@ type Config struct {
 // Shared is what the exchanges of a server have in common: the memory that their bodies may take, turns to prepare big ones, buffers.
 // Its methods are safe for concurrent use.
 type Shared struct {
-	cfg       Config
-	prepare   *turns.Turns // of big bodies, from the decoding of their JSON to the tokens
-	buffers   sync.Pool    // *[]byte, for bodies and answers
-	bodyBytes atomic.Int64 // memory held by big request bodies
-	released  atomic.Int64 // bytes since memory was given back
+	cfg      Config
+	prepare  *turns.Turns   // of big bodies, from the decoding of their JSON to the tokens
+	buffers  sync.Pool      // *[]byte, for bodies and answers
+	bodies   *budget.Budget // of memory of big request bodies
+	released atomic.Int64   // bytes since memory was given back
 }
 
 // NewShared makes what exchanges share.
 func NewShared(cfg Config) *Shared {
-	s := &Shared{cfg: cfg, prepare: turns.New(max(1, runtime.GOMAXPROCS(0)/2), preparePace)}
+	s := &Shared{cfg: cfg, prepare: turns.New(max(1, runtime.GOMAXPROCS(0)/2), preparePace), bodies: budget.New(bodyBudget * cfg.MaxBody)}
 	s.buffers.New = func() any { return new([]byte) }
 	return s
 }
 
 // Held is how many bytes big bodies take.
-func (s *Shared) Held() int64 { return s.bodyBytes.Load() }
+func (s *Shared) Held() int64 { return s.bodies.Held() }
 
 // What one request took counts from largeRequest on, and when giveBackAt of that has come together, it is
 // given back to the system: the runtime alone may keep it for minutes.
