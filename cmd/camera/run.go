@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -220,6 +221,7 @@ func (f *runFlags) openDetector(width, height int) (*detector, error) {
 	}
 	return d, nil
 }
+
 // firstLine is that of a file, without spaces around it; it is not empty.
 func firstLine(file string) (string, error) {
 	f, err := os.Open(file)

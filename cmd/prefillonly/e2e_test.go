@@ -87,8 +87,7 @@ func (p *program) within(what string, said <-chan struct{}) {
 // start starts `prefillonly serve` on a free port and waits until the port is known.
 func start(t testing.TB, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{TB: t, done: make(chan struct{}), starting: make(chan struct{}), ready: make(chan struct{}), cmd: command(env, append([]string{"serve", "--port", "0", "--log-format", "json", "--access-log=false", "--kv-cache-memory-bytes", "16MiB"}, args...)...)}
-	p.cmd.Env = append(p.cmd.Env, "TMPDIR="+t.TempDir()) // a killed server leaves its runtime directory
+	p := &program{TB: t, done: make(chan struct{}), starting: make(chan struct{}), ready: make(chan struct{}), cmd: command(append([]string{"TMPDIR=" + t.TempDir()}, env...), append([]string{"serve", "--port", "0", "--log-format", "json", "--access-log=false", "--kv-cache-memory-bytes", "16MiB"}, args...)...)} // a killed server leaves its runtime directory
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

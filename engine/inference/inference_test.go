@@ -25,7 +25,7 @@ import (
 type kept struct{}
 
 func (kept) PutFor(string, []byte) (string, error) { return "b", nil }
-func (kept) Release(string)             {}
+func (kept) Release(string)                        {}
 
 // eye is a pool whose model takes pictures of 30 x 40, and does not answer.
 func eye(t *testing.T, cfg Config) (*Service, *clienttest.Scheduler) {

@@ -250,12 +250,13 @@ var arrows = map[string][]string{
 	"internal/config/value":        {},
 	"internal/httpserve":           {},
 	"internal/budget":              {},
+	"internal/dirlock":             {},
 	"internal/contentcoding":       {},
 	"internal/cors":                {},
 	"internal/hub":                 {"internal/regular"},
 	"internal/hub/hubtest":         {},
 	"internal/modeldir":            {"engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model/architecture", "engine/weights", "internal/config/models", "internal/hub"},
-	"internal/modellist":           {"engine/host", "engine/images", "engine/wire", "internal/config", "internal/config/models", "internal/hub", "internal/modeldir"},
+	"internal/modellist":           {"engine/host", "engine/images", "engine/wire", "internal/config", "internal/config/models", "internal/dirlock", "internal/hub", "internal/modeldir"},
 	"internal/mapped":              {"internal/regular"},
 	"internal/mq":                  {"engine/wire"},
 	"internal/nvml":                {},
@@ -289,11 +290,11 @@ var arrows = map[string][]string{
 	},
 	"cmd/prefillonly/collectenv": {"cmd/prefillonly/settings", "engine/wire", "internal/config", "internal/nvml", "internal/version", "kernels/cpu"},
 	"cmd/prefillonly/profile": {
-		"cmd/prefillonly/roles", "cmd/prefillonly/settings", "engine/device", "engine/executor", "engine/executor/profile", "engine/wire", "internal/cli", "internal/config", "internal/config/models", "internal/modellist", "internal/osthread", "internal/vitals",
+		"cmd/prefillonly/roles", "cmd/prefillonly/settings", "engine/device", "engine/executor", "engine/executor/profile", "engine/wire", "internal/cli", "internal/config", "internal/config/models", "internal/dirlock", "internal/modellist", "internal/osthread", "internal/vitals",
 	},
 	"cmd/prefillonly/roles": {
 		"cmd/prefillonly/settings", "engine/apikey", "engine/batch", "engine/batch/runner", "engine/batch/service", "engine/blob", "engine/checkpoint", "engine/client", "engine/device", "engine/dnn", "engine/executor", "engine/frontend", "engine/frontend/registry", "engine/texts", "engine/wire",
-		"internal/cli", "internal/config", "internal/config/models", "internal/cors", "internal/httpserve", "internal/modeldir", "internal/modellist", "internal/mq", "internal/reach", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "internal/vitals",
+		"internal/cli", "internal/config", "internal/config/models", "internal/cors", "internal/dirlock", "internal/httpserve", "internal/modeldir", "internal/modellist", "internal/mq", "internal/reach", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "internal/vitals",
 		"scheduler", "videoext/detect", "videoext/jobs", "videoext/live",
 	},
 	"cmd/prefillonly/runbatch": {
@@ -302,7 +303,7 @@ var arrows = map[string][]string{
 	"cmd/prefillonly/settings": {"internal/cli", "internal/config", "internal/modeldir", "internal/modellist", "internal/telemetry", "internal/usage"},
 	"cmd/prefillonly/top":      {"engine/apikey", "internal/cli", "internal/gauges", "internal/usage"},
 	"cmd/prefillonly/video": {
-		"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/config/models", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/scene/clip", "videoext/shaper", "videoext/vision",
+		"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/config/models", "internal/dirlock", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/scene/clip", "videoext/shaper", "videoext/vision",
 	},
 
 	// the camera's program

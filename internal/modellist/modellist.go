@@ -15,6 +15,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/config/models"
+	"github.com/prefillonly/prefillonly/internal/dirlock"
 	"github.com/prefillonly/prefillonly/internal/hub"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
 )
@@ -43,10 +44,14 @@ func scratch(cfg *config.Config) (dir string, remove func(), err error) {
 	if cfg.RuntimeDir != "" {
 		return cfg.RuntimeDir, func() {}, os.MkdirAll(cfg.RuntimeDir, 0o700)
 	}
-	if dir, err = os.MkdirTemp("", "prefillonly-"); err != nil {
+	dir, lock, err := dirlock.Temp(os.TempDir(), "prefillonly-run-")
+	if err != nil {
 		return "", nil, fmt.Errorf("%w; give a --runtime-dir that can be written", err)
 	}
-	return dir, func() { _ = os.RemoveAll(dir) }, nil
+	return dir, func() {
+		_ = os.RemoveAll(dir)
+		lock.Close()
+	}, nil
 }
 
 // Resolve makes cfg.Models all models, with directories and names. What is wrong with one of several is in failed at

@@ -19,6 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/config/models"
+	"github.com/prefillonly/prefillonly/internal/dirlock"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/osthread"
 	"github.com/prefillonly/prefillonly/internal/vitals"
@@ -102,10 +103,11 @@ stored in %s
 
 // profileNetwork stores what an executor measures that loads a network and finds no profile.
 func profileNetwork(out io.Writer, cfg *config.Config, path string, log *zap.Logger) error {
-	dir, err := os.MkdirTemp("", "prefillonly-")
+	dir, lock, err := dirlock.Temp(os.TempDir(), "prefillonly-run-")
 	if err != nil {
 		return err
 	}
+	defer lock.Close()
 	defer os.RemoveAll(dir)
 	tensors := roles.NewBlobs(cfg, 0)
 	defer tensors.Close()

@@ -45,6 +45,11 @@ func runBatches(s settings.Settings, name string, log *zap.Logger) error {
 	if cfg.BatchDir == "" {
 		return cli.UsageError("give --batch-dir DIR, where files and batches are kept")
 	}
+	claimed, err := claim(placesOfBatches(cfg))
+	if err != nil {
+		return err
+	}
+	defer claimed.Close()
 	keys, err := apiKeys(cfg)
 	if err != nil {
 		return cli.Exit(cli.ExitConfig, err)

@@ -123,6 +123,7 @@ func childEnv(cfg *config.Config, role config.Role) []string {
 			env = append(env, pair)
 		}
 	}
+	env = append(env, claimedEnv+"=1")
 	own := *cfg
 	if role != config.Scheduler {
 		own.SetModels(nil)

@@ -25,12 +25,24 @@ func Prepare(ctx context.Context, cfg *config.Config, texts bool, log *zap.Logge
 	return modellist.Prepare(cfg, downloaded(ctx, texts, log))
 }
 
-// PrepareAll makes the models ready for all processes of a server: a killed one cannot remove its own directory. A signal
-// ends a download.
+// PrepareAll makes the models ready for all processes of a server: a killed one cannot remove its own directory. It refuses directories
+// that another server has. A signal ends a download.
 func PrepareAll(cfg *config.Config, log *zap.Logger) (failed []error, remove func(), err error) {
+	claimed, err := claim(placesOfServer(cfg))
+	if err != nil {
+		return nil, nil, err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return Prepare(ctx, cfg, false, log)
+	failed, removeOwn, err := Prepare(ctx, cfg, false, log)
+	if err != nil {
+		claimed.Close()
+		return nil, nil, err
+	}
+	return failed, func() {
+		removeOwn()
+		claimed.Close()
+	}, nil
 }
 
 // downloaded fetches models of the Hugging Face hub until ctx ends, without weights for processes that only read and write

@@ -42,6 +42,11 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 	if cfg.CurveKeyFile == "" && strings.HasPrefix(cfg.Endpoint, "tcp://") {
 		log.Warn("every user of this machine who reaches the endpoint can read the prompts and forge answers", zap.String("endpoint", cfg.Endpoint))
 	}
+	claimed, err := claim(placesOfScheduler(cfg))
+	if err != nil {
+		return err
+	}
+	defer claimed.Close()
 	listener, err := mq.Listen(cfg.Endpoint, options)
 	if err != nil {
 		return cli.Exit(cli.ExitConfig, err)

@@ -60,6 +60,11 @@ func videoPath(cfg *config.Config) string { return filepath.Join(cfg.RuntimeDir,
 
 func runVideo(s settings.Settings, name string, log *zap.Logger) error {
 	cfg := s.Config
+	claimed, err := claim(placesOfVideo(cfg))
+	if err != nil {
+		return err
+	}
+	defer claimed.Close()
 	ctx := stopSignal(context.Background())
 	_, remove, err := Prepare(ctx, cfg, true, log)
 	if err != nil {

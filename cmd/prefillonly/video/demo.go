@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prefillonly/prefillonly/internal/cli"
+	"github.com/prefillonly/prefillonly/internal/dirlock"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
 	"github.com/prefillonly/prefillonly/videoext/scene"
 	"github.com/prefillonly/prefillonly/videoext/scene/clip"
@@ -84,7 +85,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.dir, d.lock, err = claimDemoDir(os.TempDir()); err != nil {
+	if d.dir, d.lock, err = dirlock.Temp(os.TempDir(), "prefillonly-demo-"); err != nil {
 		return err
 	}
 	defer d.lock.Close()

@@ -1,4 +1,4 @@
-package video
+package dirlock
 
 import (
 	"os"
@@ -7,18 +7,22 @@ import (
 	"testing"
 )
 
-// TestClaimDemoDir: a run removes the directories of those that were killed, and no others.
-func TestClaimDemoDir(t *testing.T) {
+// TestTempSweeps: a process removes the directories of those that were killed, and no others.
+func TestTempSweeps(t *testing.T) {
+	const prefix = "prefillonly-run-"
 	parent := t.TempDir()
-	if err := os.WriteFile(filepath.Join(parent, demoPrefix+"file"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(parent, prefix+"1"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	elsewhere := t.TempDir()
-	if err := os.Symlink(elsewhere, filepath.Join(parent, demoPrefix+"link")); err != nil {
+	if err := os.Symlink(elsewhere, filepath.Join(parent, prefix+"2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(parent, prefix+"mine"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	claimed := func() (string, *os.File) {
-		dir, lock, err := claimDemoDir(parent)
+		dir, lock, err := Temp(parent, prefix)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +46,7 @@ func TestClaimDemoDir(t *testing.T) {
 		names = append(names, filepath.Join(parent, entry.Name()))
 	}
 	text := strings.Join(names, " ")
-	if err != nil || len(left) != 4 || !strings.Contains(text, alive) || !strings.Contains(text, own) || strings.Contains(text, killed) {
-		t.Errorf("there are %v, %v; want %s, %s, a file and a link", names, err, alive, own)
+	if err != nil || len(left) != 5 || !strings.Contains(text, alive) || !strings.Contains(text, own) || strings.Contains(text, killed) {
+		t.Errorf("there are %v, %v; want %s, %s, a file, a link and a directory of another name", names, err, alive, own)
 	}
 }
