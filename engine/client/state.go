@@ -153,6 +153,7 @@ func merge(known map[string]*wire.Served, said []wire.Served) map[string]*wire.S
 	}
 	for i := range said {
 		m := said[i]
+		m.Reason = engine.HidePaths(m.Reason) // clients are told it
 		if old := known[m.Name]; old != nil && m.Executors == 0 && m.Tokens == nil && m.Tensors == nil {
 			m.Tokens, m.Tensors = old.Tokens, old.Tensors
 		}

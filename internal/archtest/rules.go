@@ -135,7 +135,7 @@ var arrows = map[string][]string{
 	"engine/apikey":            {},
 	"engine/batch":             {},
 	"engine/batch/runner":      {"engine/batch"},
-	"engine/batch/service":     {"engine/api", "engine/batch", "engine/batch/runner"},
+	"engine/batch/service":     {"engine", "engine/api", "engine/batch", "engine/batch/runner"},
 	"engine/videopage":         {},
 	"engine/board":             {"engine/client", "engine/metrics", "engine/wire"},
 	"engine/client":            {"engine", "engine/wire", "internal/budget"},

@@ -48,5 +48,5 @@ func NewLogger(level, format, process string) (*zap.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log-format is %q, want auto, console, json or journal", format)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), at)).Named(process), nil
+	return zap.New(zapcore.NewCore(encoder, escaped{zapcore.Lock(os.Stderr)}, at)).Named(process), nil
 }

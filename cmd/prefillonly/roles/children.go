@@ -113,13 +113,19 @@ func slow(code int) bool {
 	return code == cli.ExitLost || code == cli.ExitDevice || code == cli.ExitMemory
 }
 
+// isHubSecret says that a variable may hold a token of the Hugging Face hub, which the supervisor alone needs: it downloads for all.
+func isHubSecret(pair string) bool {
+	name, value, _ := strings.Cut(pair, "=")
+	return name == "HF_TOKEN" || name == "HUGGING_FACE_HUB_TOKEN" || name == "HF_TOKEN_PATH" || name == "HF_ENDPOINT" && strings.Contains(value, "@")
+}
+
 // childEnv is this environment with the parameters of one role in place of all of them; those of models are in
 // modellist.File, which may change. Whatever is secret goes to its role alone.
 func childEnv(cfg *config.Config, role config.Role) []string {
 	var env []string
 	for _, pair := range os.Environ() {
 		tracing := strings.HasPrefix(pair, "OTEL_") && role != config.Frontend // may hold the collector's key
-		if !tracing && !strings.HasPrefix(pair, "PREFILLONLY_") && !strings.HasPrefix(pair, "NOTIFY_SOCKET=") {
+		if !tracing && !isHubSecret(pair) && !strings.HasPrefix(pair, "PREFILLONLY_") && !strings.HasPrefix(pair, "NOTIFY_SOCKET=") {
 			env = append(env, pair)
 		}
 	}

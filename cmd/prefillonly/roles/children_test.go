@@ -2,6 +2,7 @@ package roles
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"go.uber.org/zap"
@@ -52,6 +53,23 @@ func TestFinalCodes(t *testing.T) {
 		}
 		if meant := code == cli.ExitUsage || code == cli.ExitConfig; meant && !permanent(code, false) {
 			t.Errorf("exit code %d, which a process gives on purpose, is not final", code)
+		}
+	}
+}
+
+// TestHubSecretsStay: no process of a server but the one that downloads is given a token of the hub.
+func TestHubSecretsStay(t *testing.T) {
+	for name, value := range map[string]string{
+		"HF_TOKEN": "hf_secret", "HUGGING_FACE_HUB_TOKEN": "hf_secret", "HF_TOKEN_PATH": "/hf_secret", "HF_ENDPOINT": "https://me:hf_secret@hub", "HF_HOME": "/home",
+	} {
+		t.Setenv(name, value)
+	}
+	cfg := config.Default()
+	cfg.BatchDir = t.TempDir()
+	g := Group(&cfg, nil, zap.NewNop())
+	for _, c := range slices.Concat(g.Others, g.Optional, g.Frontends, g.Executors) {
+		if env := strings.Join(c.Env, "\n"); strings.Contains(env, "hf_secret") || !strings.Contains(env, "HF_HOME=/home") {
+			t.Errorf("%s is given %s", c.Name, env)
 		}
 	}
 }

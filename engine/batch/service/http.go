@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 )
 
@@ -85,7 +86,7 @@ func (s *Service) refuse(w http.ResponseWriter, err error) {
 		known = &refusal{http.StatusServiceUnavailable, &api.Error{Type: api.TypeServer, Code: "disk_full", Message: "the server's disk is full; nothing was kept: try again when there is room"}}
 	default:
 		s.log.Error("a request about files or batches failed", zap.Error(err))
-		known = &refusal{http.StatusInternalServerError, &api.Error{Type: api.TypeServer, Code: "internal_error", Message: err.Error()}}
+		known = &refusal{http.StatusInternalServerError, &api.Error{Type: api.TypeServer, Code: "internal_error", Message: engine.HidePaths(reason(err))}}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(known.status)

@@ -54,6 +54,9 @@ func fromEngine(e *engine.Error) *Refusal {
 	}
 	r := &Refusal{Status: row.status, retryAfter: e.RetryAfter, noRetry: row.noRetry}
 	r.Body = &api.Error{Message: e.Message, Type: row.kind, Code: row.code}
+	if row.status >= http.StatusInternalServerError { // it may be of a file or a socket of the server
+		r.Body.Message = engine.HidePaths(e.Message)
+	}
 	again := row.status == http.StatusTooManyRequests || row.status == http.StatusServiceUnavailable
 	if again && r.retryAfter <= 0 {
 		r.retryAfter = time.Second

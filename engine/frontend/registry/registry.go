@@ -189,7 +189,12 @@ func (g *Registry) Reader(ctx context.Context, x *exchange.Exchange, name string
 }
 
 // Failure is why a model cannot read texts; nil if it can, or that is not known yet.
-func (g *Registry) Failure(m *Model) error { return g.texts.Failure(m.TextKey) }
+func (g *Registry) Failure(m *Model) error {
+	if err := g.texts.Failure(m.TextKey); err != nil {
+		return errors.New(engine.HidePaths(err.Error())) // clients are told it
+	}
+	return nil
+}
 
 // Others are the names beside its own that a model is served under, each once.
 func (m *Model) Others() []string {

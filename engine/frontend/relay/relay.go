@@ -91,7 +91,8 @@ func (p *process) proxy(log *zap.Logger) *httputil.ReverseProxy {
 				x.Refuse(exchange.Ended(r.Context()))
 				return
 			}
-			x.Refuse(exchange.Unavailable("the process that keeps %s does not answer, and is being started again: %v", p.keeps, err))
+			log.Warn("a process does not answer", zap.String("keeps", p.keeps), zap.String("request_id", x.ID), zap.Error(err))
+			x.Refuse(exchange.Unavailable("the process that keeps %s does not answer, and is being started again; come back later", p.keeps))
 		},
 	}
 }

@@ -72,7 +72,7 @@ func TestRelay(t *testing.T) {
 func TestAbsentProcess(t *testing.T) {
 	for path, relay := range relays(filepath.Join(t.TempDir(), "absent")) {
 		w := ask(relay, path, "", apikey.Owner{})
-		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "is being started again") {
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "is being started again") || strings.Contains(w.Body.String(), "absent") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
