@@ -46,12 +46,19 @@ type ahead struct {
 // maxPassItems is how many jobs a pass may hold. They run one after another, so that more gain nothing.
 const maxPassItems = 8
 
+// maxTensors is how many inputs a network may have, and how many outputs: each is told to the scheduler and held to
+// what jobs bring.
+const maxTensors = 1024
+
 // sides are the sizes of free dimensions that are tried.
 var sides = []int{256, 224, 128, 64, 32, 16, 8, 4, 2, 1}
 
 // New checks a network whose content has this fingerprint. It may be called by any goroutine.
 func New(g *graph.Graph, print string, o Options) (*Network, error) {
 	n := &Network{graph: g, print: print, options: o}
+	if max(len(g.Inputs), len(g.Outputs)) > maxTensors {
+		return nil, fmt.Errorf("has %d inputs and %d outputs; at most %d of each are served", len(g.Inputs), len(g.Outputs), maxTensors)
+	}
 	for _, v := range g.Inputs {
 		if v.Rank < 0 || v.Type == 0 {
 			return nil, fmt.Errorf("input %q has no type, or no number of dimensions", v.Name)
@@ -230,13 +237,21 @@ func (n *Network) enough(own int64) int64 {
 	return own
 }
 
+// maxTried bounds the nodes that are gone through in search of an output that has a gradient.
+const maxTried = 1 << 20
+
 // differentiable says that some output has a gradient to some input, and notes which.
 func (n *Network) differentiable(special *graph.Graph) bool {
+	tried := 0
 	for _, out := range special.Outputs {
 		for _, in := range special.Inputs {
+			if tried > maxTried {
+				return false
+			}
 			if !graph.Floating(out.Type) || !graph.Floating(in.Type) {
 				continue
 			}
+			tried += 1 + len(special.Nodes)
 			request := gradient.Request{Seeded: []string{out.Name}, Wanted: []string{in.Name}}
 			if _, err := gradient.Of(special, request); err == nil {
 				n.whole = gradientOf{request}

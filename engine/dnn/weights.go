@@ -12,8 +12,11 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// chunkBytes is how much is loaded at a time, about: what takes more is loaded alone.
-const chunkBytes = 1 << 20
+// At most so many bytes and weights are loaded at a time, about: what takes more is loaded alone.
+const (
+	chunkBytes   = 1 << 20
+	chunkWeights = 256
+)
 
 // chunks are the weights of a plan for the store, where networks find what they have in common by its content.
 // Weights do not depend on the shapes that a plan is for, but for those of constants that do: plans for other shapes
@@ -23,7 +26,7 @@ func (m *Model) chunks(c *compiled) []store.Chunk {
 	var bytes int64
 	for i := range c.Weights {
 		w := &c.Weights[i]
-		if list == nil || bytes+w.Bytes > chunkBytes {
+		if list == nil || bytes+w.Bytes > chunkBytes || len(list[len(list)-1].Parts) == chunkWeights {
 			list, bytes = append(list, store.Chunk{Name: fmt.Sprintf("part %d", len(list))}), 0
 		}
 		bytes += w.Bytes

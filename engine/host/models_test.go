@@ -230,3 +230,21 @@ func TestDeviceLost(t *testing.T) {
 		t.Errorf("%v is a want of memory", err)
 	}
 }
+
+// TestUnreadAhead: why a model's files could not be read ahead is told by SetModels, which does not read them again.
+func TestUnreadAhead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "n.onnx")
+	if err := os.WriteFile(path, []byte("no network"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := open(t, testOptions(), nil)
+	models := []Model{{Name: "broken", Path: path}}
+	h.Ahead(t.Context(), models)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	h.SetModels(models)
+	if reason := h.Info().Models[0].Reason; !strings.Contains(reason, "not an ONNX file") {
+		t.Errorf("the reason is %q", reason)
+	}
+}

@@ -55,9 +55,17 @@ func (s *sources) clear() {
 	s.ahead = nil
 }
 
+// unread is what was found ahead of a model whose files cannot be read: the reason, so that the device does not wait for
+// it to be found again.
+type unread struct{ err error }
+
+func (u unread) open(*Host, Model) (tenant, error) { return nil, u.err }
+func (unread) unchanged(string) bool               { return true }
+func (unread) forget()                             {}
+
 // Ahead reads what models are, and plans networks, so that SetModels, which the device waits for, need not: it may take as long as
 // reading those whose weights are much alike. It may be called by any goroutine, and ends with ctx; an error is
-// for SetModels to find.
+// for SetModels to tell.
 func (h *Host) Ahead(ctx context.Context, models []Model) {
 	h.sources.clear()
 	read := map[Model]source{}
@@ -69,6 +77,7 @@ func (h *Host) Ahead(ctx context.Context, models []Model) {
 			read[m] = found
 		} else {
 			h.o.Log.Warn("model not read", zap.String("model", m.Name), zap.Error(err))
+			read[m] = unread{err}
 		}
 	}
 	h.sources.mu.Lock()

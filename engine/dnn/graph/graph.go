@@ -2,7 +2,11 @@
 // which each comes after those it reads.
 package graph
 
-import "github.com/prefillonly/prefillonly/engine"
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine"
+)
 
 // Graph computes Outputs from Inputs. An output may also be an input or a constant.
 type Graph struct {
@@ -91,11 +95,16 @@ func (n *Node) Output(i int) *Value {
 
 // Subgraphs are the graphs among the attributes, in the order of the attributes' names.
 func (n *Node) Subgraphs() []*Graph {
-	var out []*Graph
-	for _, name := range sortedKeys(n.Attrs) {
-		if g, ok := n.Attrs[name].(*Graph); ok {
-			out = append(out, g)
+	var names []string
+	for name, a := range n.Attrs {
+		if _, ok := a.(*Graph); ok {
+			names = append(names, name)
 		}
+	}
+	slices.Sort(names)
+	var out []*Graph
+	for _, name := range names {
+		out = append(out, n.Attrs[name].(*Graph))
 	}
 	return out
 }

@@ -64,7 +64,7 @@ func (g *Graph) dependencies() (waits []int, users [][]int) {
 // onCycle is a node of a cycle, given for each node how many values it waits for in vain.
 func (g *Graph) onCycle(waits []int) *Node {
 	from := map[*Value]*Node{}
-	stuck := map[*Node]bool{}
+	stuck := map[*Node]bool{} // and not gone back from
 	var at *Node
 	for i, n := range g.Nodes {
 		if waits[i] > 0 {
@@ -74,10 +74,11 @@ func (g *Graph) onCycle(waits []int) *Node {
 			from[v] = n
 		}
 	}
-	// Every stuck node reads a stuck one: going back from it long enough ends in a cycle.
-	for range stuck {
+	// Every stuck node waits for a stuck one: going back from it ends where it has been, on a cycle.
+	for stuck[at] {
+		stuck[at] = false
 		for _, v := range at.Reads() {
-			if stuck[from[v]] {
+			if _, waits := stuck[from[v]]; waits {
 				at = from[v]
 				break
 			}

@@ -23,10 +23,10 @@ type Value struct {
 	Type  engine.DType
 	Shape []int // of values on the host, -1 where it is known only when they are
 	Const *graph.Tensor
-	Host  bool // it is in host memory, in its own type
-	From  *Op  // nil: an input or a constant
-	Users []*Op
-	Kept  bool // it is an output of the net
+	Host  bool  // it is in host memory, in its own type
+	From  *Op   // nil: an input or a constant
+	Users []*Op // in their order, each once; while operations are made one, those that do not read it any more too
+	Kept  bool  // it is an output of the net
 }
 
 // Op computes Out from In.
@@ -168,7 +168,7 @@ func (n *Net) Relink() {
 	}
 	for _, op := range n.Ops {
 		for _, v := range op.In {
-			if v != nil && !slices.Contains(v.Users, op) {
+			if v != nil && (len(v.Users) == 0 || v.Users[len(v.Users)-1] != op) {
 				v.Users = append(v.Users, op)
 			}
 		}

@@ -2,10 +2,12 @@ package lower
 
 import (
 	"math"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/ir"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower/fuse"
 	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	k "github.com/prefillonly/prefillonly/kernels"
 )
@@ -21,6 +23,10 @@ func elementLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value 
 		"Cast":               cast,
 		"CastLike":           cast,
 		"BatchNormalization": batchNormalization,
+		"Min":                many(k.Min),
+		"Max":                many(k.Max),
+		"Sum":                many(k.Add),
+		"Mean":               mean,
 	}
 	for op, emit := range emitters {
 		table[op] = func(t *translator, n *graph.Node) *ir.Value {
@@ -50,10 +56,6 @@ var emitters = map[string]emitter{
 	},
 	"Reciprocal": func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Div, c.Constant(1), in[0]) },
 	"Where":      func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Select, in...) },
-	"Min":        many(k.Min), "Max": many(k.Max), "Sum": many(k.Add),
-	"Mean": func(c *program.Builder, n *graph.Node, in []int) int {
-		return c.Op(k.Div, many(k.Add)(c, n, in), c.Constant(float64(len(in))))
-	},
 	"IsNaN": func(c *program.Builder, n *graph.Node, in []int) int {
 		return c.Op(k.Equal, c.Op(k.Equal, in[0], in[0]), c.Constant(0))
 	},
@@ -123,15 +125,35 @@ func two(o k.ElementOp) emitter {
 	return func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(o, in[0], in[1]) }
 }
 
-// many applies an operation from left to right.
-func many(o k.ElementOp) emitter {
-	return func(c *program.Builder, n *graph.Node, in []int) int {
-		x := in[0]
-		for _, y := range in[1:] {
-			x = c.Op(o, x, y)
+// many applies an operation from left to right, to as many operands at a time as one program takes.
+func many(o k.ElementOp) func(t *translator, n *graph.Node) *ir.Value {
+	return func(t *translator, n *graph.Node) *ir.Value {
+		in := make([]*ir.Value, len(n.In))
+		for i, v := range n.In {
+			in[i] = t.value(v)
+		}
+		x, rest := in[0], in[1:]
+		for first := true; first || len(rest) > 0; first = false {
+			count := min(fuse.MaxOperands-1, len(rest))
+			x = t.element(n.Out[0].Shape, slices.Concat([]*ir.Value{x}, rest[:count]), func(c *program.Builder, in []int) int {
+				x := in[0]
+				for _, y := range in[1:] {
+					x = c.Op(o, x, y)
+				}
+				return x
+			})
+			rest = rest[count:]
 		}
 		return x
 	}
+}
+
+// mean is the sum by the number of operands.
+func mean(t *translator, n *graph.Node) *ir.Value {
+	sum := many(k.Add)(t, n)
+	return t.element(sum.Shape, []*ir.Value{sum}, func(c *program.Builder, in []int) int {
+		return c.Op(k.Div, in[0], c.Constant(float64(len(n.In))))
+	})
 }
 
 func leakyRelu(c *program.Builder, n *graph.Node, in []int) int {

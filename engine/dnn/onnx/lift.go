@@ -136,7 +136,10 @@ func (l *lifter) typeOf(v *graph.Value) engine.DType {
 	for v != nil && t == 0 {
 		passed = append(passed, v)
 		if t = v.Type; t == 0 {
-			t = l.hints[v.Name]
+			var asked bool
+			if t, asked = l.hints[v.Name]; asked && t == 0 {
+				break
+			}
 		}
 		switch n := v.From; {
 		case n == nil:

@@ -123,6 +123,9 @@ func (d *decoder) graph(b []byte, g *graphProto, depth int) error {
 	return fields(b, func(f field) error {
 		switch f.number {
 		case 1:
+			if d.nodes++; d.nodes > maxNodes {
+				return nil // it is counted, and the model refused
+			}
 			return add(d, f, &g.nodes, func(b []byte, n *nodeProto) error { return d.node(b, n, depth) })
 		case 2:
 			return f.text(&g.name)

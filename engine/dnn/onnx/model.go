@@ -62,8 +62,12 @@ func Parse(data []byte) (*Model, error) {
 
 func (m *Model) parse(data []byte) error {
 	var p modelProto
-	if err := (&decoder{}).model(data, &p); err != nil {
+	var d decoder
+	if err := d.model(data, &p); err != nil {
 		return err
+	}
+	if d.nodes > maxNodes {
+		return fmt.Errorf("has at least %d nodes; at most %d are read", d.nodes, maxNodes)
 	}
 	if p.graph == nil {
 		return errors.New("has no graph: not an ONNX file, or cut short")

@@ -11,11 +11,14 @@ import (
 // small file cannot fill the memory with them.
 const maxItems = 1 << 20
 
+// maxNodes bounds the nodes of a model, those of graphs within its nodes included: what is made of each takes its time.
+const maxNodes = 1 << 16
+
 // maxDepth is how deep graphs may be nested in attributes of graphs.
 const maxDepth = 32
 
 // decoder counts what it has decoded of a model.
-type decoder struct{ items int }
+type decoder struct{ items, nodes int }
 
 func (d *decoder) count(n int) error {
 	if d.items += n; d.items > maxItems {

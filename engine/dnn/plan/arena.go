@@ -1,6 +1,10 @@
 package plan
 
-import "slices"
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+)
 
 // alignment is that of tensors in the arena, in bytes.
 const alignment = 64
@@ -55,9 +59,19 @@ func storages(calls []*call, inputs, outputs []view) (list []*storage) {
 	return list
 }
 
-// pack gives storages their places in the arena, and returns its size: the largest come first, each into the
-// smallest gap that it fits in among those that are needed when it is.
+// maxFitted is how many storages are each held against all others, which takes the square of their number.
+const maxFitted = 4096
+
+// pack gives storages their places in the arena, and returns its size.
 func pack(list []*storage) (bytes int64) {
+	if len(list) > maxFitted {
+		return sweep(list)
+	}
+	return fit(list)
+}
+
+// fit takes the largest storages first, each into the smallest gap that it fits in among those that are needed when it is.
+func fit(list []*storage) (bytes int64) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *storage) int { return b.elements - a.elements })
 	var placed []*storage // by their places
@@ -89,4 +103,78 @@ func gap(placed []*storage, s *storage) int64 {
 		return end
 	}
 	return best
+}
+
+// sweep takes storages as they are needed, each into the smallest gap that there is then.
+func sweep(list []*storage) (bytes int64) {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b *storage) int { return a.first - b.first })
+	var used ending
+	var free gaps
+	for _, s := range list {
+		for len(used) > 0 && used[0].last < s.first {
+			free.give(heap.Pop(&used).(*storage))
+		}
+		s.off = free.take(s.bytes(), bytes)
+		bytes = max(bytes, s.off+s.bytes())
+		heap.Push(&used, s)
+	}
+	return bytes
+}
+
+// gaps are parts of an arena that are free, by their places; none adjoins another one.
+type gaps []span
+
+type span struct{ off, end int64 }
+
+// take is the place of so many bytes, in an arena of all bytes: in the smallest gap that has them, or at the end.
+func (g *gaps) take(bytes, all int64) int64 {
+	best := -1
+	for i, f := range *g {
+		if f.end-f.off >= bytes && (best < 0 || f.end-f.off < (*g)[best].end-(*g)[best].off) {
+			best = i
+		}
+	}
+	last := len(*g) - 1
+	switch {
+	case best >= 0:
+		off := (*g)[best].off
+		if (*g)[best].off += bytes; (*g)[best].off == (*g)[best].end {
+			*g = slices.Delete(*g, best, best+1)
+		}
+		return off
+	case last >= 0 && (*g)[last].end == all:
+		off := (*g)[last].off
+		*g = (*g)[:last]
+		return off
+	}
+	return all
+}
+
+// give frees what a storage has.
+func (g *gaps) give(s *storage) {
+	free := span{s.off, s.off + s.bytes()}
+	i, _ := slices.BinarySearchFunc(*g, free.off, func(f span, off int64) int { return cmp.Compare(f.off, off) })
+	from, to := i, i
+	if i > 0 && (*g)[i-1].end == free.off {
+		from, free.off = i-1, (*g)[i-1].off
+	}
+	if i < len(*g) && (*g)[i].off == free.end {
+		to, free.end = i+1, (*g)[i].end
+	}
+	*g = slices.Replace(*g, from, to, free)
+}
+
+// ending is a heap of storages, the one that is needed the shortest first.
+type ending []*storage
+
+func (e ending) Len() int           { return len(e) }
+func (e ending) Less(i, j int) bool { return e[i].last < e[j].last }
+func (e ending) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *ending) Push(x any)        { *e = append(*e, x.(*storage)) }
+func (e *ending) Pop() any {
+	last := len(*e) - 1
+	s := (*e)[last]
+	*e = (*e)[:last]
+	return s
 }

@@ -7,6 +7,12 @@ import (
 
 // TestPack: storages that are needed at a time share no bytes, and the arena ends where the last one does.
 func TestPack(t *testing.T) {
+	for name, pack := range map[string]func([]*storage) int64{"fit": fit, "sweep": sweep} {
+		t.Run(name, func(t *testing.T) { testPack(t, pack) })
+	}
+}
+
+func testPack(t *testing.T, pack func([]*storage) int64) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
 		var list []*storage

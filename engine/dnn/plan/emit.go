@@ -149,10 +149,14 @@ func (e *emitter) assembled(op *ir.Op, kind *ir.Assemble) {
 // move is a copy that is to be made.
 type move struct{ dst, src view }
 
-// joined is moves and one more, put together with one of them where both operands lie beside those of that one, and
+// maxJoined is how many moves, the last ones, one more may be put together with.
+const maxJoined = 32
+
+// joined is moves and one more, put together with one of the last where both operands lie beside those of that one, and
 // a Map of the two needs no dimension more than one of them does.
 func joined(moves []move, m move) []move {
-	for i, other := range moves {
+	for i := max(0, len(moves)-maxJoined); i < len(moves); i++ {
+		other := moves[i]
 		dst, ok := beside(other.dst, m.dst)
 		src, also := beside(other.src, m.src)
 		if ok && also && len(folded([]view{dst, src})[0].shape) <= len(folded([]view{m.dst, m.src})[0].shape) {

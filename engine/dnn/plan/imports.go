@@ -6,44 +6,62 @@ import "slices"
 // and returns both: of each input the calls that read it, or none where others read it too.
 func imports(calls []*call, inputs, outputs []view) (ordered []*call, of [][]*call) {
 	of = make([][]*call, len(inputs))
+	readers := layouts(calls, inputs, outputs)
 	var first []*call
 	for i, v := range inputs {
-		if !slices.ContainsFunc(outputs, func(o view) bool { return o.at == v.at }) {
-			of[i] = layouts(calls, v)
-		}
+		of[i] = readers[v.at]
 		for _, c := range of[i] {
 			c.kind.(*mapped).input = true
 		}
 		first = append(first, of[i]...)
 	}
-	rest := slices.DeleteFunc(calls, func(c *call) bool { return slices.Contains(first, c) })
+	rest := slices.DeleteFunc(calls, func(c *call) bool {
+		m, ok := c.kind.(*mapped)
+		return ok && m.input
+	})
 	return append(first, rest...), of
 }
 
-// layouts are the calls that read an input, if all do nothing but copy it to where nothing was written before.
-func layouts(calls []*call, input view) (list []*call) {
-	if input.at == nil || input.elements() != input.at.elements {
-		return nil
+// layouts are the calls that read an input, by its storage, if all do nothing but copy it to where no call that does not
+// read it has written before. Inputs that are outputs too have none.
+func layouts(calls []*call, inputs, outputs []view) map[*storage][]*call {
+	readers := map[*storage][]*call{}
+	for _, v := range inputs {
+		if v.at != nil && v.elements() == v.at.elements {
+			readers[v.at] = nil
+		}
 	}
-	written := map[*storage]bool{} // by other calls
+	for _, v := range outputs {
+		delete(readers, v.at)
+	}
+	written := map[*storage]*storage{} // by copies of this input alone; nil: by other calls
 	for _, c := range calls {
 		writes, reads := c.touches()
-		on := func(v view) bool { return v.at == input.at }
-		if slices.ContainsFunc(writes, on) {
-			return nil
+		for _, v := range writes {
+			delete(readers, v.at)
 		}
-		if !slices.ContainsFunc(reads, on) {
-			for _, v := range writes {
-				written[v.at] = true
+		var of *storage
+		if m, ok := c.kind.(*mapped); ok && m.program == copies {
+			of = reads[0].at
+			if by, known := written[c.dst.at]; known && by != of {
+				delete(readers, of)
 			}
-			continue
+			if list, ok := readers[of]; ok {
+				readers[of] = append(list, c)
+			}
+		} else {
+			for _, v := range reads {
+				delete(readers, v.at)
+			}
 		}
-		if m, ok := c.kind.(*mapped); !ok || m.program != copies || written[c.dst.at] {
-			return nil
+		for _, v := range writes {
+			if by, known := written[v.at]; known && by != of {
+				of = nil
+			}
+			written[v.at] = of
 		}
-		list = append(list, c)
 	}
-	return list
+	return readers
 }
 
 // together has what inputs are and become in its place from the first of these calls to the last one.

@@ -10,9 +10,9 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// Limits of what is fused into one program.
+// MaxOperands is how many operands a program has at the most, and maxCode how many instructions one that was fused.
 const (
-	maxOperands = 8
+	MaxOperands = 8
 	maxCode     = 64
 )
 
@@ -158,9 +158,10 @@ func fuseElements(n *ir.Net) {
 	}
 	n.Relink()
 	slopes(n)
-	for i, op := range n.Ops {
+	at := places(n)
+	for _, op := range n.Ops {
 		if e, ok := op.Kind.(*ir.Element); ok {
-			absorb(n, i, op, e)
+			absorb(at, op, e)
 		}
 	}
 	n.Relink()
@@ -170,6 +171,7 @@ func fuseElements(n *ir.Net) {
 // it reads anyway: to compute an element again takes less than to keep it, as for the backward pass.
 func fuseInto(op *ir.Op, e *ir.Element) {
 	v := op.Out[0]
+	v.Users = slices.DeleteFunc(v.Users, func(u *ir.Op) bool { return len(u.Out) == 0 })
 	if v.Kept || len(v.Users) == 0 {
 		return
 	}
@@ -181,21 +183,18 @@ func fuseInto(op *ir.Op, e *ir.Element) {
 			return
 		}
 		p, in := inlined(outer.Program, user.In, v, e.Program, op.In)
-		if p.Operands > maxOperands || len(p.Code) > maxCode {
+		if p.Operands > MaxOperands || len(p.Code) > maxCode {
 			return
 		}
 		fused[i], reads[i] = &ir.Element{Program: p}, in
 	}
 	for i, user := range v.Users {
-		user.Kind, user.In, user.Nodes = fused[i], reads[i], append(slices.Clone(op.Nodes), user.Nodes...)
-	}
-	for _, x := range op.In {
-		x.Users = slices.DeleteFunc(x.Users, func(u *ir.Op) bool { return u == op })
-		for _, user := range v.Users {
-			if !slices.Contains(x.Users, user) {
+		for _, x := range op.In {
+			if !slices.Contains(user.In, x) {
 				x.Users = append(x.Users, user)
 			}
 		}
+		user.Kind, user.In, user.Nodes = fused[i], reads[i], append(slices.Clone(op.Nodes), user.Nodes...)
 	}
 	v.Users, op.In, op.Out = nil, nil, nil
 }
@@ -234,37 +233,53 @@ func includes(others, some []*ir.Value) bool {
 	return !slices.ContainsFunc(some, func(v *ir.Value) bool { return !slices.Contains(others, v) })
 }
 
+// places is where each operation is among those of n.
+func places(n *ir.Net) map[*ir.Op]int {
+	at := make(map[*ir.Op]int, len(n.Ops))
+	for i, op := range n.Ops {
+		at[op] = i
+	}
+	return at
+}
+
 // absorb makes an element-wise operation what is done after a convolution that nothing else reads: the last such one.
-func absorb(n *ir.Net, at int, op *ir.Op, e *ir.Element) {
-	for _, before := range slices.Backward(n.Ops[:at]) {
-		conv, ok := before.Kind.(*ir.Conv)
-		if !ok || conv.Then != nil || len(before.Out) == 0 {
-			continue
+func absorb(at map[*ir.Op]int, op *ir.Op, e *ir.Element) {
+	operand := -1
+	for i, v := range op.In {
+		if plain(v, op) && (operand < 0 || at[v.From] > at[op.In[operand].From]) {
+			operand = i
 		}
-		v := before.Out[0]
-		operand := slices.Index(op.In, v)
-		if operand < 0 || soleUser(v) != op || !slices.Equal(v.Shape, op.Out[0].Shape) {
-			continue
-		}
-		order := []int{operand}
-		for i := range op.In {
-			if i != operand {
-				order = append(order, i)
-			}
-		}
-		c := program.New(len(op.In))
-		then := *conv
-		registers := c.Splice(e.Program, func(i int) int { return slices.Index(order, i) })
-		then.Then = c.Finish(last(registers))
-		for _, r := range e.Program.Also {
-			then.Then.Also = append(then.Then.Also, registers[r])
-		}
-		in := []*ir.Value{before.In[0]}
-		for _, i := range order[1:] {
-			in = append(in, op.In[i])
-		}
-		op.Kind, op.In, op.Nodes = &then, in, append(slices.Clone(before.Nodes), op.Nodes...)
-		before.Out, before.In = nil, nil
+	}
+	if operand < 0 {
 		return
 	}
+	before := op.In[operand].From
+	order := []int{operand}
+	for i := range op.In {
+		if i != operand {
+			order = append(order, i)
+		}
+	}
+	c := program.New(len(op.In))
+	then := *before.Kind.(*ir.Conv)
+	registers := c.Splice(e.Program, func(i int) int { return slices.Index(order, i) })
+	then.Then = c.Finish(last(registers))
+	for _, r := range e.Program.Also {
+		then.Then.Also = append(then.Then.Also, registers[r])
+	}
+	in := []*ir.Value{before.In[0]}
+	for _, i := range order[1:] {
+		in = append(in, op.In[i])
+	}
+	op.Kind, op.In, op.Nodes = &then, in, append(slices.Clone(before.Nodes), op.Nodes...)
+	before.Out, before.In = nil, nil
+}
+
+// plain says that v is the result of a convolution without a program, which op alone reads, in its own shape.
+func plain(v *ir.Value, op *ir.Op) bool {
+	if v.From == nil {
+		return false
+	}
+	conv, ok := v.From.Kind.(*ir.Conv)
+	return ok && conv.Then == nil && soleUser(v) == op && slices.Equal(v.Shape, op.Out[0].Shape)
 }

@@ -12,16 +12,17 @@ import (
 // slopes lets convolutions that an activation and its gradient read compute the activation and its slope: the sum
 // itself is not kept then, and the gradient is a product.
 func slopes(n *ir.Net) {
-	for _, op := range slices.Clone(n.Ops) {
+	at := places(n)
+	for _, op := range n.Ops {
 		if conv, ok := op.Kind.(*ir.Conv); ok && conv.Then == nil && len(op.Out) > 0 {
-			slopeOf(n, op.Out[0])
+			slopeOf(at, op.Out[0])
 		}
 	}
 	n.Relink()
 }
 
 // slopeOf is that of the two operations that read a convolution's sum, if they are an activation and its gradient.
-func slopeOf(n *ir.Net, sum *ir.Value) {
+func slopeOf(at map[*ir.Op]int, sum *ir.Value) {
 	if sum.Kept || len(sum.Users) != 2 {
 		return
 	}
@@ -42,14 +43,14 @@ func slopeOf(n *ir.Net, sum *ir.Value) {
 		return
 	}
 	both, in := together(activation.Program, first.In, factor, second.In, given)
-	if both.Operands > maxOperands || len(both.Code) > maxCode {
+	if both.Operands > MaxOperands || len(both.Code) > maxCode {
 		return
 	}
 	by := &ir.Value{Name: sum.Name + " slope", Type: sum.Type, Shape: sum.Shape, From: first}
 	first.Kind, first.In, first.Out = &ir.Element{Program: both}, in, append(first.Out, by)
 	sum.Users = []*ir.Op{first}
 	second.Kind, second.In = product(second.In, given, by)
-	absorb(n, slices.Index(n.Ops, first), first, first.Kind.(*ir.Element))
+	absorb(at, first, first.Kind.(*ir.Element))
 }
 
 // together is a program with another one, of which it reads the given operands, as a further result.
