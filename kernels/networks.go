@@ -160,7 +160,8 @@ type Instruction struct {
 type ElementOp uint8
 
 // The operations. Comparisons with NaN are false; Min and Max with NaN are NaN, and of zeros they are either;
-// Round is to even; Pow is that of C.
+// Round is to even; Pow is that of C. Half and Brain round to the nearest number that FP16 or BF16 has, of two to the even
+// one: beyond the greatest it is infinity.
 const (
 	Constant ElementOp = iota
 	Copy
@@ -188,6 +189,8 @@ const (
 	Floor
 	Ceil
 	Round
+	Half
+	Brain
 	lastElementOp
 )
 
@@ -199,7 +202,11 @@ var elementOps = [lastElementOp]struct {
 	{"constant", 0}, {"copy", 1}, {"add", 2}, {"sub", 2}, {"mul", 2}, {"div", 2}, {"min", 2}, {"max", 2}, {"pow", 2},
 	{"less", 2}, {"less_equal", 2}, {"equal", 2}, {"select", 3}, {"neg", 1}, {"abs", 1}, {"sqrt", 1}, {"exp", 1},
 	{"log", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"sigmoid", 1}, {"erf", 1}, {"floor", 1}, {"ceil", 1}, {"round", 1},
+	{"half", 1}, {"brain", 1},
 }
+
+// ElementOps are how many operations there are.
+const ElementOps = int(lastElementOp)
 
 // Args is the number of registers that the operation reads.
 func (o ElementOp) Args() int { return elementOps[o].args }

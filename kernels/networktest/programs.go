@@ -46,9 +46,9 @@ var programs = map[string]*kernels.Program{
 func (d *device) randomProgram(operands, length int) *kernels.Program {
 	p := &kernels.Program{Operands: operands}
 	for i := range length {
-		in := kernels.Instruction{Op: kernels.ElementOp(d.upTo(int(kernels.Round)))}
+		in := kernels.Instruction{Op: kernels.ElementOp(d.upTo(kernels.ElementOps - 1))}
 		for in.Op != kernels.Constant && !oracle.Exact(in.Op) || in.Op != kernels.Constant && operands+i == 0 {
-			in.Op = kernels.ElementOp(d.upTo(int(kernels.Round)))
+			in.Op = kernels.ElementOp(d.upTo(kernels.ElementOps - 1))
 		}
 		in.X = float32(d.random.NormFloat64())
 		if n := operands + i; n > 0 {

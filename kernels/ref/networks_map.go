@@ -142,6 +142,21 @@ var unaries = map[kernels.ElementOp]func(float64) float64{
 	kernels.Sin: math.Sin, kernels.Cos: math.Cos, kernels.Tanh: math.Tanh, kernels.Erf: math.Erf,
 	kernels.Sigmoid: func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
 	kernels.Floor:   math.Floor, kernels.Ceil: math.Ceil, kernels.Round: math.RoundToEven,
+	kernels.Half:  func(x float64) float64 { return nearest(x, 10, -14, 15) },
+	kernels.Brain: func(x float64) float64 { return nearest(x, 7, -126, 127) },
+}
+
+// nearest rounds x to so many bits behind the first, of numbers from 2^least to below 2^(most+1).
+func nearest(x float64, bits, least, most int) float64 {
+	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
+		return x
+	}
+	step := math.Ldexp(1, max(math.Ilogb(x), least)-bits)
+	x = math.Copysign(math.RoundToEven(x/step)*step, x)
+	if math.Abs(x) >= math.Ldexp(1, most+1) {
+		return math.Inf(int(math.Copysign(1, x)))
+	}
+	return x
 }
 
 func mapOne(dst, a []float32, op kernels.ElementOp) {

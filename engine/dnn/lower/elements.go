@@ -61,7 +61,8 @@ var emitters = map[string]emitter{
 	},
 	"Sign": func(c *program.Builder, n *graph.Node, in []int) int {
 		zero := c.Constant(0)
-		return c.Op(k.Sub, c.Op(k.Less, zero, in[0]), c.Op(k.Less, in[0], zero))
+		sign := c.Op(k.Sub, c.Op(k.Less, zero, in[0]), c.Op(k.Less, in[0], zero))
+		return c.Op(k.Select, c.Op(k.Equal, in[0], in[0]), sign, in[0])
 	},
 	"Clip": func(c *program.Builder, n *graph.Node, in []int) int {
 		x := in[0]
@@ -203,7 +204,7 @@ func dropout(t *translator, n *graph.Node) *ir.Value {
 	return t.value(n.In[0])
 }
 
-// cast is between types that are float32 on the device.
+// cast is between types that are float32 on the device; to one of fewer bits, it is rounded as all that is made of that type.
 func cast(t *translator, n *graph.Node) *ir.Value {
 	v := t.value(n.In[0])
 	if v.Const != nil {

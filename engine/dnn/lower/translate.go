@@ -125,11 +125,47 @@ func (t *translator) bind(n *graph.Node, out []*ir.Value) {
 			continue
 		}
 		g := n.Out[i]
+		v = t.rounded(v, g)
 		if v.From == nil || v.Type != g.Type { // another value's
 			v = t.add(&ir.Reshape{}, g.Type, g.Shape, v)
 		}
 		t.values[g] = v
 	}
+}
+
+// narrowing are the instructions that round to a type of 16 bits.
+var narrowing = map[engine.DType]kernels.ElementOp{engine.FP16: kernels.Half, engine.BF16: kernels.Brain}
+
+// rounded is v, which the node has made or passes on, with numbers of the type that its output g has.
+func (t *translator) rounded(v *ir.Value, g *graph.Value) *ir.Value {
+	round, narrow := narrowing[g.Type]
+	made := v.From != nil && v.From.Nodes[0] == t.node && !exact(v.From)
+	if !narrow || !made && (v.Type == g.Type || v.Type == engine.Bool) {
+		return v
+	}
+	c := program.New(1)
+	return t.add(&ir.Element{Program: c.Finish(c.Op(round, 0))}, g.Type, g.Shape, v)
+}
+
+// exact says of an operation that it makes no number that it was not given, but whole ones.
+func exact(op *ir.Op) bool {
+	switch kind := op.Kind.(type) {
+	case *ir.Reshape, *ir.Transpose, *ir.Slice, *ir.Expand, *ir.Assemble:
+		return true
+	case *ir.Pool:
+		return kind.Spec.Max
+	case *ir.Reduce:
+		return kind.How == kernels.Largest || kind.How == kernels.Smallest
+	case *ir.Element:
+		return !slices.ContainsFunc(kind.Program.Code, func(in kernels.Instruction) bool { return !exactly[in.Op] })
+	}
+	return false
+}
+
+// exactly are the instructions that make no number that they were not given, but whole ones.
+var exactly = map[kernels.ElementOp]bool{
+	kernels.Constant: true, kernels.Copy: true, kernels.Min: true, kernels.Max: true, kernels.Less: true, kernels.LessEqual: true,
+	kernels.Equal: true, kernels.Select: true, kernels.Neg: true, kernels.Abs: true, kernels.Floor: true, kernels.Ceil: true, kernels.Round: true,
 }
 
 // host leaves a node to the host.

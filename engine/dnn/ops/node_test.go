@@ -232,7 +232,8 @@ func (d *table) refuse(t *testing.T, r refusal) {
 const head = `# ONNX operations
 
 Networks are read in opsets 7 to 25. Whatever the opset, operations mean what they do in opset 21, with types and
-attributes that later ones add where this table has no word against them.
+attributes that later ones add where this table has no word against them. A model has at most 65536 nodes, those of graphs
+within its nodes included, 1024 inputs and 1024 outputs.
 
 Written by a test, out of the table of operations and ONNX's own tests (its Python package's, fetched by
 tools/onnx_node_tests.sh): the column *tests* counts those that have the operation and pass, within ONNX's own bounds of
@@ -240,7 +241,9 @@ error. Whatever is refused is an error that names node and reason, never a wrong
 operation that do not pass, and some refusals that ONNX has no test of. What comes of whole networks that Python packages
 carry is in [onnx_packages.md](onnx_packages.md).
 
-- floats: FP16, BF16, FP32, FP64. Computed in float64 on the host and rounded when stored; in float32 by a device.
+- floats: FP16, BF16, FP32, FP64. Computed in float64 on the host and rounded when stored; in float32 by a device, which
+  rounds what an operation makes of FP16 or BF16, and what is cast to them, to the type. NaN, infinities, overflow
+  and the limits of integers are held to what ONNX Runtime computes (TestEdges, which lists what differs and why).
 - integers: INT8 to INT64 and UINT8 to UINT64. They wrap around; a division by 0 is 0.
 - *gradient*: a gradient goes back through it. Where there is no word, none has to: the result is constant almost
   everywhere, or it has no floating-point numbers. Of others the gradient is an error, and nothing else is.

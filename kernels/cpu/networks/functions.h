@@ -7,6 +7,7 @@
 #include "tile.h"
 
 #include <math.h>
+#include <string.h>
 
 #define EACH_VECTOR(n, WHOLE, PART) \
 	do { \
@@ -112,6 +113,48 @@ static void op_cos(float *d, const float *a, const float *b, const float *c, siz
 	(void)b, (void)c;
 	for (size_t i = 0; i < n; i++)
 		d[i] = cosf(a[i]);
+}
+
+// half_of and brain_of are the nearest numbers of FP16 and BF16. They have no branches, so that the compiler makes vectors of
+// the loops.
+INLINE float half_of(float x)
+{
+	uint32_t b, small, large;
+	float sum = fabsf(x) + 0.5f; // of which the last bit is that of the numbers below the normal ones
+	float rest = sum - 0.5f;
+	memcpy(&b, &x, sizeof b);
+	memcpy(&small, &rest, sizeof small);
+	uint32_t m = b & 0x7fffffff;
+	large = (m + 0xfff + (m >> 13 & 1)) & ~(uint32_t)0x1fff;
+	large = large >= 0x47800000 ? 0x7f800000 : large;
+	large = m > 0x7f800000 ? m : large;
+	b = (b & 0x80000000) | (m < 0x38800000 ? small : large);
+	memcpy(&x, &b, sizeof x);
+	return x;
+}
+
+INLINE float brain_of(float x)
+{
+	uint32_t b;
+	memcpy(&b, &x, sizeof b);
+	uint32_t m = b & 0x7fffffff;
+	b = m > 0x7f800000 ? b : (b + 0x7fff + (b >> 16 & 1)) & 0xffff0000;
+	memcpy(&x, &b, sizeof x);
+	return x;
+}
+
+static void op_half(float *d, const float *a, const float *b, const float *c, size_t n)
+{
+	(void)b, (void)c;
+	for (size_t i = 0; i < n; i++)
+		d[i] = half_of(a[i]);
+}
+
+static void op_brain(float *d, const float *a, const float *b, const float *c, size_t n)
+{
+	(void)b, (void)c;
+	for (size_t i = 0; i < n; i++)
+		d[i] = brain_of(a[i]);
 }
 
 static void fill(float *d, float x, size_t n) { EACH_VECTOR(n, store(d + i, set(x));, store_first(d + i, set(x), m);); }
@@ -297,7 +340,8 @@ REDUCE(smallest, any_smaller(x, y), __builtin_inff())
 		            [PN_LESS_EQUAL] = op_less_equal, [PN_EQUAL] = op_equal, [PN_SELECT] = op_select, [PN_NEG] = op_neg, \
 		            [PN_ABS] = op_abs, [PN_SQRT] = op_sqrt, [PN_EXP] = op_exp, [PN_LOG] = op_log, [PN_SIN] = op_sin, \
 		            [PN_COS] = op_cos, [PN_TANH] = op_tanh, [PN_SIGMOID] = op_sigmoid, [PN_ERF] = op_erf, \
-		            [PN_FLOOR] = op_floor, [PN_CEIL] = op_ceil, [PN_ROUND] = op_round, [PN_SILU] = op_silu, \
+		            [PN_FLOOR] = op_floor, [PN_CEIL] = op_ceil, [PN_ROUND] = op_round, [PN_HALF] = op_half, \
+		            [PN_BRAIN] = op_brain, [PN_SILU] = op_silu, \
 		            [PN_SILU_SLOPE] = op_silu_slope}, \
 		.fill = fill, .copy = copy, .silu = silu, .silu_both = silu_both, .tile = tile, .gather = gather, .interleave = interleave, .every_second = every_second, .depthwise = depthwise, .maxima = maxima, .means = means, \
 		.route = route, .weigh = weigh, \

@@ -8,7 +8,7 @@
 typedef enum pn_op {
 	PN_CONSTANT, PN_COPY, PN_ADD, PN_SUB, PN_MUL, PN_DIV, PN_MIN, PN_MAX, PN_POW, PN_LESS, PN_LESS_EQUAL, PN_EQUAL,
 	PN_SELECT, PN_NEG, PN_ABS, PN_SQRT, PN_EXP, PN_LOG, PN_SIN, PN_COS, PN_TANH, PN_SIGMOID, PN_ERF, PN_FLOOR,
-	PN_CEIL, PN_ROUND,
+	PN_CEIL, PN_ROUND, PN_HALF, PN_BRAIN,
 	PN_SILU,       // a * sigmoid(a)
 	PN_SILU_SLOPE, // of which the derivative is (1 + a * (1 - sigmoid(a))) * sigmoid(a)
 	PN_OPS,

@@ -34,7 +34,7 @@ static const int arguments[PN_OPS] = {
 	[PN_COPY] = 1, [PN_ADD] = 2, [PN_SUB] = 2, [PN_MUL] = 2, [PN_DIV] = 2, [PN_MIN] = 2, [PN_MAX] = 2, [PN_POW] = 2,
 	[PN_LESS] = 2, [PN_LESS_EQUAL] = 2, [PN_EQUAL] = 2, [PN_SELECT] = 3, [PN_NEG] = 1, [PN_ABS] = 1, [PN_SQRT] = 1,
 	[PN_EXP] = 1, [PN_LOG] = 1, [PN_SIN] = 1, [PN_COS] = 1, [PN_TANH] = 1, [PN_SIGMOID] = 1, [PN_ERF] = 1,
-	[PN_FLOOR] = 1, [PN_CEIL] = 1, [PN_ROUND] = 1, [PN_SILU] = 1,
+	[PN_FLOOR] = 1, [PN_CEIL] = 1, [PN_ROUND] = 1, [PN_HALF] = 1, [PN_BRAIN] = 1, [PN_SILU] = 1,
 	[PN_SILU_SLOPE] = 1,
 };
 

@@ -6,6 +6,7 @@
 enum {
     OP_CONSTANT, OP_COPY, OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MIN, OP_MAX, OP_POW, OP_LESS, OP_LESS_EQUAL, OP_EQUAL, OP_SELECT,
     OP_NEG, OP_ABS, OP_SQRT, OP_EXP, OP_LOG, OP_SIN, OP_COS, OP_TANH, OP_SIGMOID, OP_ERF, OP_FLOOR, OP_CEIL, OP_ROUND,
+    OP_HALF, OP_BRAIN,
     OP_GIVEN = 254, OP_LOAD = 255
 };
 
@@ -89,6 +90,25 @@ static __device__ inline float two(int op, float a, float b)
     }
 }
 
+/* The nearest numbers of FP16 and BF16; of two the even one. */
+static __device__ inline float half_of(float x)
+{
+    uint32_t sign = __float_as_uint(x) & 0x80000000, m = __float_as_uint(x) & 0x7fffffff;
+    if (m > 0x7f800000)
+        return x;
+    if (m < 0x38800000) /* below the normal range: the last bit of this sum is the format's last */
+        m = __float_as_uint((fabsf(x) + 0.5f) - 0.5f);
+    else
+        m = (m + 0xfff + (m >> 13 & 1)) & ~0x1fffu;
+    return __uint_as_float(sign | (m >= 0x47800000 ? 0x7f800000 : m));
+}
+
+static __device__ inline float brain_of(float x)
+{
+    uint32_t bits = __float_as_uint(x);
+    return x != x ? x : __uint_as_float((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+}
+
 static __device__ inline float one(int op, float a)
 {
     switch (op) {
@@ -105,6 +125,8 @@ static __device__ inline float one(int op, float a)
     case OP_ERF: return erff(a);
     case OP_FLOOR: return floorf(a);
     case OP_CEIL: return ceilf(a);
+    case OP_HALF: return half_of(a);
+    case OP_BRAIN: return brain_of(a);
     default: return rintf(a);
     }
 }

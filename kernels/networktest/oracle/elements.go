@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math"
+	"sort"
 
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -30,6 +31,37 @@ var exact = map[kernels.ElementOp]func(a, b, c float32) float32{
 	kernels.Floor: func(a, _, _ float32) float32 { return float32(math.Floor(float64(a))) },
 	kernels.Ceil:  func(a, _, _ float32) float32 { return float32(math.Ceil(float64(a))) },
 	kernels.Round: func(a, _, _ float32) float32 { return float32(math.RoundToEven(float64(a))) },
+	kernels.Half:  func(a, _, _ float32) float32 { return closest(a, 15, 10) },
+	kernels.Brain: func(a, _, _ float32) float32 { return closest(a, 127, 7) },
+}
+
+// closest is the closest number to a that has a sign, an exponent of a bias and so many bits of a mantissa, found among all of
+// them; of two it is that whose last bit is 0.
+func closest(a float32, bias, mantissa int) float32 {
+	if a != a {
+		return a
+	}
+	number := func(bits int) float64 {
+		exponent, fraction := bits>>mantissa, float64(bits&(1<<mantissa-1))
+		if exponent == 0 {
+			return math.Ldexp(fraction, 1-bias-mantissa)
+		}
+		return math.Ldexp(fraction+float64(int(1)<<mantissa), exponent-bias-mantissa)
+	}
+	x, infinity := math.Abs(float64(a)), (2*bias+1)<<mantissa
+	above := sort.Search(infinity, func(bits int) bool { return number(bits) >= x })
+	if above > 0 {
+		low, high := x-number(above-1), number(above)-x
+		if low < high || low == high && above%2 == 1 || math.IsInf(x, 1) && above < infinity {
+			above--
+		}
+	}
+	if above >= infinity {
+		x = math.Inf(1)
+	} else {
+		x = number(above)
+	}
+	return float32(math.Copysign(x, float64(a)))
 }
 
 // Exact says that every bit of an operation's result is known.

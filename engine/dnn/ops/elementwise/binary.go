@@ -119,8 +119,8 @@ func mean(c *op.Call) {
 	n := float64(len(c.In))
 	fold(sum[float64], nil, nil)(c)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
-		total := op.Zipped(c.Out[0].Shape, in, (*graph.Tensor).Floats, sum[float64])
-		return op.One(c.Floats(0, op.Mapped(func(x float64) float64 { return x / n }, total)))
+		total := c.Floats(0, op.Zipped(c.Out[0].Shape, in, (*graph.Tensor).Floats, sum[float64])) // which may overflow
+		return op.One(c.Floats(0, op.Mapped(func(x float64) float64 { return x / n }, total.Floats())))
 	}
 }
 
