@@ -37,13 +37,13 @@ ELEMENTS = 3 * 64 * 64
 def write(path, depth=1):
     """Writes a network that doubles pictures of SHAPE, by additions of itself, each halved again but the first."""
     half = field(1, 1) + field(2, 1) + field(8, "half") + field(9, struct.pack("<f", 0.5))
-    nodes, last = node("Add", ["image", "image"], "d0"), "d0"
+    nodes, last = [node("Add", ["image", "image"], "d0")], "d0"
     for i in range(1, depth):
-        nodes += node("Add", [last, last], f"s{i}") + node("Mul", [f"s{i}", "half"], f"d{i}")
+        nodes += node("Add", [last, last], f"s{i}"), node("Mul", [f"s{i}", "half"], f"d{i}")
         last = f"d{i}"
-    nodes += node("Identity", [last], "double")
+    nodes.append(node("Identity", [last], "double"))
     dims = ["n", *SHAPE]
-    graph = nodes + field(2, "g") + field(5, half) + field(11, value_info("image", dims)) + field(12, value_info("double", dims))
+    graph = b"".join(nodes) + field(2, "g") + field(5, half) + field(11, value_info("image", dims)) + field(12, value_info("double", dims))
     pathlib.Path(path).write_bytes(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
     return path
 
