@@ -9,6 +9,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg/rtsptest"
 )
 
 // seen is a Stream that notes what it is brought, and ends by itself after so many frames.
@@ -102,5 +103,33 @@ func TestContinued(t *testing.T) {
 	}
 	if fresh := (&continued{last: -1, at: now, opened: true}); fresh.time(time.Second, now) != time.Second {
 		t.Error("a camera without a past has its times changed")
+	}
+}
+
+// brief is a Stream of a camera that notes the delays before it is opened again, and ends with the third.
+type brief struct {
+	seen
+	delays []time.Duration
+}
+
+func (b *brief) Admit(context.Context, float64, int, int) error { return nil }
+func (b *brief) Waiting(_ error, delay time.Duration) {
+	if b.delays = append(b.delays, delay); len(b.delays) == 3 {
+		b.end()
+	}
+}
+
+// TestFollowBacksOff: a camera that hangs up soon each time is opened again less and less often, although it was admitted.
+func TestFollowBacksOff(t *testing.T) {
+	if err := ffmpeg.Available(); err != nil {
+		t.Skip(err)
+	}
+	camera := &rtsptest.Camera{Units: rtsptest.Drawn(), HangUp: true}
+	ctx, end := context.WithCancel(t.Context())
+	b := &brief{seen: seen{end: end}}
+	from := Source{Address: camera.Start(t), After: -1}
+	from.Follow(ctx, b)
+	if want := []time.Duration{firstDelay, 2 * firstDelay, 4 * firstDelay}; !slices.Equal(b.delays, want) || b.running != 3 {
+		t.Errorf("it is opened again after %v, want %v, and was running %d times", b.delays, want, b.running)
 	}
 }
