@@ -64,6 +64,7 @@ func runServe(s settings.Settings, log *zap.Logger) error {
 	if err := roles.CheckFrontend(cfg); err != nil {
 		return err
 	}
+	roles.WarnOfFiles(cfg, log)
 	if err := roles.NameGPUs(cfg, true, log); err != nil {
 		return err
 	}

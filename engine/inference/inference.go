@@ -19,8 +19,11 @@ import (
 // Config is how requests are answered. The zero value of a size means its default.
 type Config struct {
 	MaxInputs int   // bytes of a request's tensors; default 64 MiB
-	Memory    int64 // bytes that the making of inputs may take at a time, of all requests; default 8 times MaxInputs
+	Memory    int64 // bytes that the making of inputs may take at a time, of all requests; default inputsBudget times MaxInputs
 }
+
+// inputsBudget is how many requests of the greatest size may have their inputs made at a time.
+const inputsBudget = 8
 
 // Service answers requests by jobs of a pool. Its methods are safe for concurrent use.
 type Service struct {
@@ -38,7 +41,7 @@ func New(cfg Config, pool *client.Client) *Service {
 		cfg.MaxInputs = 64 << 20
 	}
 	if cfg.Memory == 0 {
-		cfg.Memory = 8 * int64(cfg.MaxInputs)
+		cfg.Memory = inputsBudget * int64(cfg.MaxInputs)
 	}
 	return &Service{cfg: cfg, pool: pool, turns: turns.New(max(1, runtime.GOMAXPROCS(0)-1), time.Nanosecond), memory: budget.New(cfg.Memory)}
 }

@@ -26,6 +26,17 @@ var figures = []struct {
 	{"docs/http.md", `As JSON at most ([\d,]+) MiB of tensors`, "engine/oip.maxJSON", 1 << 20},
 	{"docs/http.md", `picture has at most ([\d,]+) pixels`, "engine/images.MaxPixels", 1},
 	{"docs/http.md", `A batch has at most ([\d,]+) lines`, "cmd/prefillonly/roles.maxBatchLines", 1},
+	{"docs/http.md", `bodies of ([\d,]+) KiB and more`, "engine/frontend/exchange.heldBody", 1 << 10},
+	{"docs/http.md", `\| ([\d,]+) of the largest`, "engine/frontend/exchange.bodyBudget", 1},
+	{"docs/http.md", `is there, ([\d,]+) KiB have to come`, "engine/frontend/exchange.bodyStep", 1 << 10},
+	{"docs/http.md", `\| ([\d,]+) times the tensors`, "engine/inference.inputsBudget", 1},
+	{"docs/http.md", `those of ([\d,]+) requests of .--max-logprobs`, "engine/completion.budgetRequests", 1},
+	{"docs/http.md", `those of ([\d,]+) requests of 67`, "engine/scoring.budgetRequests", 1},
+	{"docs/http.md", `requests of ([\d,]+), in each frontend`, "engine/scoring.maxNumbers", 1},
+	{"docs/http.md", `forms of answers \| ([\d,]+) MiB`, "engine/tokenizer.FormsMemory", 1 << 20},
+	{"docs/http.md", `([\d,]+) that are kept, of which one runs`, "engine/batch/service.mostBatches", 1},
+	{"docs/http.md", `lines of batches under way \| ([\d,]+),`, "cmd/prefillonly/roles.linesUnderWay", 1},
+	{"docs/http.md", `video streams \| ([\d,]+) `, "videoext/live.maxStreams", 1},
 	{"docs/video.md", `at most ([\d,]+) pixels wide`, "videoext/live.maxShown", 1},
 	{"docs/quickstart.md", `up to ([\d,]+) bytes; any text`, "engine/api/completions.MaxSaltBytes", 1},
 }
@@ -46,6 +57,45 @@ func TestFiguresOfDocuments(t *testing.T) {
 		if is, there := constants[f.constant]; !there || said*f.unit != is {
 			t.Errorf("%s says %q; %s is %d (there: %v)", f.document, m[0], f.constant, is, there)
 		}
+	}
+}
+
+// budgets are the rows of the table of who may take how much that are counted by key, by the package that counts them.
+var budgets = map[string]string{
+	"engine/frontend/exchange": "bodies of 64 KiB and more", "engine/inference": "inputs that are made of pictures", "engine/blob": "tensors of open requests",
+	"engine/completion": "log-probabilities of open requests", "engine/scoring": "numbers of vectors of open requests", "engine/client": "open jobs",
+}
+
+// TestTableOfShares: every budget that is shared out has its row in the table of docs/http.md, and no other has one; the share is the code's.
+func TestTableOfShares(t *testing.T) {
+	document := read(t, root+"/docs/http.md")
+	for pkg, row := range budgets {
+		if !regexp.MustCompile(`\| ` + row + `[^|]*\|[^|]*\| its share \|`).MatchString(document) {
+			t.Errorf("docs/http.md has no row %q, of %s", row, pkg)
+		}
+	}
+	if n := strings.Count(document, "| its share |"); n != len(budgets) {
+		t.Errorf("docs/http.md has %d rows of shares, want %d", n, len(budgets))
+	}
+	if !strings.Contains(document, "three quarters of what the others leave") || integerConstants(t)["internal/budget.spare"] != 4 {
+		t.Error("docs/http.md does not say the share that internal/budget gives")
+	}
+	counted := map[string]bool{}
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && types.ExprString(call.Fun) == "budget.New" {
+				counted[s.pkg] = true
+			}
+			return true
+		})
+	}
+	for pkg := range counted {
+		if budgets[pkg] == "" {
+			t.Errorf("%s has a budget that the table does not tell", pkg)
+		}
+	}
+	if len(counted) != len(budgets) {
+		t.Errorf("budgets of %v, want %d", counted, len(budgets))
 	}
 }
 

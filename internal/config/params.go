@@ -144,7 +144,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.MaxBody },
 	}, {
 		Name: "max-open-jobs", Group: GroupHTTP, Roles: Frontend | Lines, Value: "N",
-		Help:  "prompts being served at a time; beyond it requests get 429",
+		Help:  "prompts being served at a time, of which one key may have three quarters; beyond it requests get 429",
 		field: func(c *Config) any { return &c.MaxOpenJobs },
 	}, {
 		Name: "max-logprobs-per-request", Group: GroupHTTP, Roles: Frontend | Lines, Value: "N",
@@ -326,7 +326,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.Endpoint },
 	}, {
 		Name: "runtime-dir", Group: GroupProcesses, Roles: Supervisor | Frontend | Executor | Video | Lines, Value: "DIR",
-		Help:  "directory for sockets and the unpacked demo model; default: a new private one",
+		Help:  "directory for sockets and the unpacked demo model, which one server has at a time; default: a new private one",
 		field: func(c *Config) any { return &c.RuntimeDir },
 	}, {
 		Name: "video-files", Group: GroupProcesses, Roles: Video, Common: true, Value: "DIR",

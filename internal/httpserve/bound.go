@@ -23,8 +23,8 @@ const (
 	BoundAddress Bound = "address"
 )
 
-// spareFiles is how many descriptors are left to everything but connections.
-const spareFiles = 64
+// SpareFiles is how many descriptors are left to everything but connections.
+const SpareFiles = 64
 
 // maxFarewells bounds the connections beyond a bound that are being told so; more are closed without a word.
 const maxFarewells = 64
@@ -55,7 +55,7 @@ func newConnections(cfg Config) *connections {
 	}
 	var files syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil && files.Cur < 1<<30 {
-		c.limit = max(1, min(c.limit, int(files.Cur)-spareFiles))
+		c.limit = max(1, min(c.limit, int(files.Cur)-SpareFiles))
 	}
 	for b, limit := range map[Bound]int{BoundAll: c.limit, BoundAddress: c.perAddress} {
 		status, contentType, body := cfg.TurnAway(b, limit)

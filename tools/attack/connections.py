@@ -149,4 +149,32 @@ def many_threads(binary):
         return left <= 2 and good == len(beside), f"{good} of {len(beside)} answered, {left} connections left"
 
 
-ATTACKS = [half_bodies, half_bodies_without_key, half_headers, half_bodies_elsewhere, slow_bytes, never_read, half_sent_at_sigterm, half_closed, many_threads]
+def large_half_bodies(binary):
+    """One key sends 16 bodies of 64 MiB, the half of each and no more, while another sends one of 160 kB. Wanted: the other's is read at
+    once, and the halves are refused or give their memory back within 15 s"""
+    with Server(binary, env={"PREFILLONLY_API_KEY": "one,two"}) as server:
+        server.wait_ready()
+        size = 64 << 20
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer one\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % size
+        sockets = opened(server, head, 16)
+        for s in sockets:
+            s.settimeout(2)
+            try:
+                for _ in range(size >> 21):
+                    s.sendall(b" " * (1 << 20))
+            except OSError:
+                pass  # refused
+        body = {"prompt": "a" * 160_000, "max_tokens": 1}
+        start = time.monotonic()
+        status, text = server.request("POST", "/v1/completions", body, headers={"Authorization": "Bearer two"})
+        took = time.monotonic() - start
+        read = status == 400 and b"context" in (text if isinstance(text, bytes) else str(text).encode())
+        while server.established() > 2 and time.monotonic() < start + 30:
+            time.sleep(0.5)
+        closed = time.monotonic() - start
+        for s in sockets:
+            s.close()
+        return read and closed < 15, f"the other's body: {status} after {took:.1f} s, the halves closed after {closed:.1f} s"
+
+
+ATTACKS = [large_half_bodies, half_bodies, half_bodies_without_key, half_headers, half_bodies_elsewhere, slow_bytes, never_read, half_sent_at_sigterm, half_closed, many_threads]

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -186,6 +187,18 @@ func CheckFrontend(cfg *config.Config) error {
 	}
 	_, err := traceSettings(cfg, "")
 	return err
+}
+
+// WarnOfFiles says that the system lets a frontend open fewer files than its connections may be.
+func WarnOfFiles(cfg *config.Config, log *zap.Logger) {
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
+		return
+	}
+	if needed := uint64(cfg.MaxConnections) + httpserve.SpareFiles; files.Cur < needed {
+		log.Warn("a process may open too few files (ulimit -n): fewer connections than --max-connections are kept; raise the limit, or lower that",
+			zap.Uint64("files", files.Cur), zap.Uint64("needed", needed), zap.Int("connections", max(1, int(files.Cur)-httpserve.SpareFiles)))
+	}
 }
 
 // apiKeys joins the keys of the environment, the YAML file and --api-key-file.
