@@ -150,20 +150,18 @@ def many_threads(binary):
 
 
 def large_half_bodies(binary):
-    """One key sends 16 bodies of 64 MiB, the half of each and no more, while another sends one of 160 kB. Wanted: the other's is read at
+    """One key sends bodies of 64 MiB and less, the half of each and no more, until all are refused, while another sends one of 160 kB. Wanted: the other's is read at
     once, and the halves are refused or give their memory back within 15 s"""
     with Server(binary, env={"PREFILLONLY_API_KEY": "one,two"}) as server:
         server.wait_ready()
-        size = 64 << 20
-        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer one\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % size
-        sockets = opened(server, head, 16)
-        for s in sockets:
-            s.settimeout(2)
-            try:
-                for _ in range(size >> 21):
-                    s.sendall(b" " * (1 << 20))
-            except OSError:
-                pass  # refused
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer one\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        sockets = []
+        for size in [64 << 20] * 8 + [1 << bits for bits in range(25, 15, -1) for _ in range(2)]:
+            for s in opened(server, head % size, 1):
+                s.settimeout(2)
+                sockets.append(s)
+                with contextlib.suppress(OSError):  # refused
+                    s.sendall(b" " * (size // 2))
         body = {"prompt": "a" * 160_000, "max_tokens": 1}
         start = time.monotonic()
         status, text = server.request("POST", "/v1/completions", body, headers={"Authorization": "Bearer two"})
