@@ -130,6 +130,8 @@ func registerConnections(registry prometheus.Registerer, labels prometheus.Label
 		{"http_connections_refused_total", "Connections turned away, by the bound that they were beyond.", string(httpserve.BoundAll), func(c httpserve.Counts) uint64 { return c.RefusedAll }},
 		{"http_connections_refused_total", "Connections turned away, by the bound that they were beyond.", string(httpserve.BoundAddress), func(c httpserve.Counts) uint64 { return c.RefusedAddress }},
 		{"http_connections_closed_idle_total", "Idle connections closed to make room for new ones.", "", func(c httpserve.Counts) uint64 { return c.ClosedIdle }},
+		{"http2_connections_cut_total", "Connections of HTTP/2 cut off for frames that ask for nothing.", "", func(c httpserve.Counts) uint64 { return c.CutFrames }},
+		{"http_answers_cut_total", "Answers cut off since nobody took them in while too many bytes waited.", "", func(c httpserve.Counts) uint64 { return c.CutStill }},
 	} {
 		own := labels
 		if c.bound != "" {

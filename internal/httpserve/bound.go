@@ -3,9 +3,11 @@ package httpserve
 import (
 	"container/list"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -33,25 +35,37 @@ const maxFarewells = 64
 type connections struct {
 	// set once
 	limit, perAddress int
-	turnAway          map[Bound][]byte // whole answers
-	farewells         chan struct{}    // a slot for each connection that is told why it is closed
+	turnAway          map[Bound]farewell
+	farewells         chan struct{} // a slot for each connection that is told why it is closed
 	telling           sync.WaitGroup
 
 	readLimit, writeLimit atomic.Int64 // of a drain, as durations; 0 without one
 	refused, refusedHere  atomic.Uint64
 	reused                atomic.Uint64
+	cutFrames, cutStill   atomic.Uint64
 
-	mu    sync.Mutex
-	open  map[*conn]struct{}   // guarded by mu
-	from  map[netip.Prefix]int // guarded by mu: open ones by address
-	idles *list.List           // guarded by mu: *conn between two requests, the longest idle first
+	mu      sync.Mutex
+	open    map[*conn]struct{}   // guarded by mu
+	counted int                  // guarded by mu: open ones, and streams that count as such
+	from    map[netip.Prefix]int // guarded by mu: of these by address
+	idles   *list.List           // guarded by mu: *conn between two requests, the longest idle first
+	waiting waiting              // guarded by mu
+}
+
+// farewell is what is said beyond a bound.
+type farewell struct {
+	status      int
+	contentType string
+	body        []byte
+	whole       []byte // by HTTP/1
 }
 
 func newConnections(cfg Config) *connections {
 	c := &connections{
-		limit: cfg.MaxConnections, perAddress: cfg.MaxPerAddress, turnAway: map[Bound][]byte{},
+		limit: cfg.MaxConnections, perAddress: cfg.MaxPerAddress, turnAway: map[Bound]farewell{},
 		farewells: make(chan struct{}, maxFarewells),
 		open:      map[*conn]struct{}{}, from: map[netip.Prefix]int{}, idles: list.New(),
+		waiting: waiting{from: map[netip.Prefix]int{}, answers: list.New()},
 	}
 	var files syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil && files.Cur < 1<<30 {
@@ -59,8 +73,8 @@ func newConnections(cfg Config) *connections {
 	}
 	for b, limit := range map[Bound]int{BoundAll: c.limit, BoundAddress: c.perAddress} {
 		status, contentType, body := cfg.TurnAway(b, limit)
-		c.turnAway[b] = fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
-			status, http.StatusText(status), contentType, len(body), body)
+		c.turnAway[b] = farewell{status, contentType, body, fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
+			status, http.StatusText(status), contentType, len(body), body)}
 	}
 	return c
 }
@@ -70,6 +84,8 @@ type Counts struct {
 	Open                       int
 	RefusedAll, RefusedAddress uint64 // beyond a bound
 	ClosedIdle                 uint64 // idle ones that made room for new ones
+	CutFrames                  uint64 // of HTTP/2, whose frames asked for nothing
+	CutStill                   uint64 // answers that stood still while too many bytes waited
 }
 
 // Connections returns the figures now.
@@ -78,7 +94,8 @@ func (s *Server) Connections() Counts {
 	c.mu.Lock()
 	open := len(c.open)
 	c.mu.Unlock()
-	return Counts{Open: open, RefusedAll: c.refused.Load(), RefusedAddress: c.refusedHere.Load(), ClosedIdle: c.reused.Load()}
+	return Counts{Open: open, RefusedAll: c.refused.Load(), RefusedAddress: c.refusedHere.Load(), ClosedIdle: c.reused.Load(),
+		CutFrames: c.cutFrames.Load(), CutStill: c.cutStill.Load()}
 }
 
 // bound is listener with the bounds applied.
@@ -117,18 +134,36 @@ func (c *connections) admit(raw net.Conn) (*conn, Bound) {
 	from := sourceOf(raw.RemoteAddr())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if from.IsValid() && c.from[from] >= c.perAddress && !c.closeIdle(from) {
-		return nil, BoundAddress
-	}
-	if len(c.open) >= c.limit && !c.closeIdle(netip.Prefix{}) {
-		return nil, BoundAll
+	if beyond := c.room(from); beyond != "" {
+		return nil, beyond
 	}
 	admitted := &conn{Conn: raw, owner: c, from: from}
 	c.open[admitted] = struct{}{}
-	if from.IsValid() {
-		c.from[from]++
-	}
+	c.count(from, 1)
 	return admitted, ""
+}
+
+// room makes room for one more from an address, if need be in place of an idle connection. If that is of no use it returns the
+// bound. The caller holds mu.
+func (c *connections) room(from netip.Prefix) Bound {
+	if from.IsValid() && c.from[from] >= c.perAddress && !c.closeIdle(from) {
+		return BoundAddress
+	}
+	if c.counted >= c.limit && !c.closeIdle(netip.Prefix{}) {
+		return BoundAll
+	}
+	return ""
+}
+
+// count adds to what counts as connections. The caller holds mu.
+func (c *connections) count(from netip.Prefix, more int) {
+	c.counted += more
+	if !from.IsValid() {
+		return
+	}
+	if c.from[from] += more; c.from[from] == 0 {
+		delete(c.from, from)
+	}
 }
 
 // sourceOf is what counts as one address: an IPv4 address, or the IPv6 network that one customer has.
@@ -162,6 +197,14 @@ func (c *connections) closeIdle(from netip.Prefix) bool {
 	return false
 }
 
+// closeIdles closes every idle connection.
+func (c *connections) closeIdles() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.closeIdle(netip.Prefix{}) {
+	}
+}
+
 // forget counts c no more.
 func (c *connections) forget(gone *conn) {
 	c.mu.Lock()
@@ -177,12 +220,7 @@ func (c *connections) drop(gone *conn) {
 	gone.closed = true
 	delete(c.open, gone)
 	c.unlist(gone)
-	if !gone.from.IsValid() {
-		return
-	}
-	if c.from[gone.from]--; c.from[gone.from] == 0 {
-		delete(c.from, gone.from)
-	}
+	c.count(gone.from, -1)
 }
 
 func (c *connections) unlist(busy *conn) {
@@ -208,11 +246,7 @@ func (c *connections) follow(raw net.Conn, state http.ConnState) {
 
 // refuse tells a connection why it is closed, if few others are being told.
 func (c *connections) refuse(raw net.Conn, beyond Bound) {
-	if beyond == BoundAll {
-		c.refused.Add(1)
-	} else {
-		c.refusedHere.Add(1)
-	}
+	c.noteRefused(beyond)
 	select {
 	case c.farewells <- struct{}{}:
 	default:
@@ -224,7 +258,7 @@ func (c *connections) refuse(raw net.Conn, beyond Bound) {
 		said := &conn{Conn: raw, owner: c, closed: true}
 		defer raw.Close()
 		_ = raw.SetDeadline(time.Now().Add(lingerTimeout))
-		if _, err := raw.Write(c.turnAway[beyond]); err != nil || said.CloseWrite() != nil {
+		if _, err := raw.Write(c.turnAway[beyond].whole); err != nil || said.CloseWrite() != nil {
 			return
 		}
 		for scrap := make([]byte, 4096); ; { // a connection closed on unread data is reset
@@ -235,6 +269,14 @@ func (c *connections) refuse(raw net.Conn, beyond Bound) {
 	})
 }
 
+func (c *connections) noteRefused(beyond Bound) {
+	if beyond == BoundAll {
+		c.refused.Add(1)
+	} else {
+		c.refusedHere.Add(1)
+	}
+}
+
 // wait returns when nobody is being turned away any more.
 func (c *connections) wait() { c.telling.Wait() }
 
@@ -243,9 +285,17 @@ func (c *connections) hurry(read, write time.Duration) {
 	c.readLimit.Store(int64(read))
 	c.writeLimit.Store(int64(write))
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for busy := range c.open {
+	open := slices.Collect(maps.Keys(c.open))
+	var streams []*answer
+	for _, busy := range open {
+		streams = slices.AppendSeq(streams, maps.Keys(busy.streams))
+	}
+	c.mu.Unlock()
+	for _, busy := range open {
 		busy.hurry()
+	}
+	for _, a := range streams { // without mu, which net/http waits for
+		a.hurry()
 	}
 }
 

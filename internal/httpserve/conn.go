@@ -18,15 +18,18 @@ type conn struct {
 	owner *connections
 	from  netip.Prefix
 
-	sentAll atomic.Bool // the client closed its sending side
+	sentAll atomic.Bool            // the client closed its sending side
+	greeted int                    // bytes of HTTP/2's preface that came; -1 if something else did; owned by Read
+	frames  atomic.Pointer[frames] // nil: not of HTTP/2
 
 	mu      sync.Mutex
 	readBy  time.Time // guarded by mu: the deadline set last, zero for none
 	writeBy time.Time // guarded by mu: likewise
 	silent  bool      // guarded by mu: a request waits for the first byte of its answer
 
-	idle   *list.Element // guarded by owner.mu: among the idle ones
-	closed bool          // guarded by owner.mu
+	idle    *list.Element        // guarded by owner.mu: among the idle ones
+	closed  bool                 // guarded by owner.mu
+	streams map[*answer]struct{} // guarded by owner.mu: open ones of HTTP/2
 }
 
 type connKey struct{}
@@ -35,11 +38,42 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// Read notes the end of what the client sends.
+// Read notes the end of what the client sends, and ends a connection of HTTP/2 whose frames ask for too little.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err == io.EOF {
 		c.sentAll.Store(true)
+	}
+	if framed := c.framed(b[:n]); len(framed) > 0 && !c.frames.Load().receive(framed, time.Now()) {
+		c.owner.cutFrames.Add(1)
+		return 0, errFrames
+	}
+	return n, err
+}
+
+// framed is what of b are frames of HTTP/2.
+func (c *conn) framed(b []byte) []byte {
+	for c.greeted >= 0 && c.greeted < len(preface) && len(b) > 0 {
+		if b[0] != preface[c.greeted] {
+			c.greeted = -1
+			break
+		}
+		b = b[1:]
+		if c.greeted++; c.greeted == len(preface) {
+			c.frames.Store(&frames{})
+		}
+	}
+	if c.greeted < len(preface) {
+		return nil
+	}
+	return b
+}
+
+// Write notes the frames of answers.
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if f := c.frames.Load(); f != nil {
+		f.send(b[:n], time.Now())
 	}
 	return n, err
 }

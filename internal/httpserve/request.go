@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"sync"
 	"time"
 )
 
@@ -17,6 +19,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	conn, _ := r.Context().Value(connKey{}).(*conn) // nil in tests without a connection
 	a := &answer{ResponseWriter: w, s: s, conn: conn, control: http.NewResponseController(w)}
 	if conn != nil {
+		defer a.end()
+		if a.stream = r.ProtoMajor == 2; a.stream {
+			if beyond := s.conns.openStream(a); beyond != "" {
+				s.conns.refuseStream(a, beyond)
+				return
+			}
+			defer s.conns.closeStream(a)
+		}
 		conn.expectAnswer()
 	}
 	ctx, end := s.watch(r, conn)
@@ -24,7 +34,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody {
 		a.requestIsWhole()
 	} else {
-		a.setReadDeadline(time.Now().Add(s.cfg.BodyTimeout))
+		_ = a.SetReadDeadline(time.Now().Add(s.cfg.BodyTimeout))
 		a.body = &body{ReadCloser: r.Body, whole: a.requestIsWhole}
 		r.Body = a.body
 	}
@@ -35,6 +45,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.linger(r.Header.Get("Expect") != "")
 	}()
 	s.handler.ServeHTTP(a, r)
+	if a.stream && a.written > 0 {
+		_ = a.control.Flush() // while it has a deadline that a drain can bring forward
+	}
 }
 
 // watch returns a context of r that ends when its client is gone, which the end of the client's sending side
@@ -46,7 +59,7 @@ func (s *Server) watch(r *http.Request, c *conn) (ctx context.Context, end func(
 		switch {
 		case errors.Is(context.Cause(ended), ErrDraining):
 			cancel(ErrDraining)
-		case c == nil || !c.halfClosed():
+		case c == nil || r.ProtoMajor == 2 || !c.halfClosed(): // HTTP/2 needs both sides
 			cancel(ErrClientGone)
 		default:
 			if cause := s.waitHalfClosed(c, r.ProtoAtLeast(1, 1), ctx.Done()); cause != nil {
@@ -110,11 +123,18 @@ type answer struct {
 	http.ResponseWriter
 	s       *Server
 	conn    *conn // may be nil
+	stream  bool  // of HTTP/2, with deadlines of its own
 	control *http.ResponseController
 	body    *body // nil: the request has none
 	begun   bool  // the header is written
 	written int64
 	blocked time.Duration // time spent in writing
+	waits   wait          // guarded by the mu of the connections
+
+	mu      sync.Mutex
+	ended   bool      // guarded by mu: the handler has returned
+	readBy  time.Time // guarded by mu: a stream's deadline set last, zero for none
+	writeBy time.Time // guarded by mu: likewise
 }
 
 // pieceBytes is how much is written under one deadline, and leastRate how many bytes a second a client
@@ -129,7 +149,7 @@ const (
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusOK && !a.begun {
 		a.begun = true
-		if a.unread() {
+		if a.unread() && !a.stream {
 			a.Header().Set("Connection", "close")
 		}
 		if a.conn != nil {
@@ -144,17 +164,24 @@ func (a *answer) Write(b []byte) (int, error) {
 	if !a.begun {
 		a.WriteHeader(http.StatusOK)
 	}
+	if a.conn != nil && len(b) >= leastWaiting {
+		a.s.conns.beginWait(a, len(b), time.Now())
+		defer a.s.conns.endWait(a)
+	}
 	total := 0
 	for {
 		piece := b[:min(len(b), pieceBytes)]
 		start := time.Now()
-		a.setWriteDeadline(start.Add(a.patience()))
+		_ = a.SetWriteDeadline(start.Add(a.patience()))
 		n, err := a.ResponseWriter.Write(piece)
 		a.blocked += time.Since(start)
 		a.written += int64(n)
 		total += n
 		if b = b[n:]; err != nil || len(b) == 0 {
 			return total, err
+		}
+		if a.conn != nil && !a.s.conns.advanceWait(a, time.Now()) {
+			return total, os.ErrDeadlineExceeded
 		}
 	}
 }
@@ -169,13 +196,62 @@ func (a *answer) patience() time.Duration {
 // Unwrap lets http.ResponseController reach the connection.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// Writers of tests have no deadlines.
-func (a *answer) setReadDeadline(t time.Time)  { _ = a.control.SetReadDeadline(t) }
-func (a *answer) setWriteDeadline(t time.Time) { _ = a.control.SetWriteDeadline(t) }
+// SetReadDeadline is for http.ResponseController. Writers of tests have no deadlines; a connection's are hurried there.
+func (a *answer) SetReadDeadline(t time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.readBy = t
+	if a.stream {
+		t = a.conn.owner.hurried(t, &a.conn.owner.readLimit)
+	}
+	return a.control.SetReadDeadline(t)
+}
+
+// SetWriteDeadline likewise.
+func (a *answer) SetWriteDeadline(t time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writeBy = t
+	if a.stream {
+		t = a.conn.owner.hurried(t, &a.conn.owner.writeLimit)
+	}
+	return a.control.SetWriteDeadline(t)
+}
+
+// hurry applies the limits of a drain to a stream's deadlines that were set before it.
+func (a *answer) hurry() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return
+	}
+	if !a.readBy.IsZero() {
+		_ = a.control.SetReadDeadline(a.conn.owner.hurried(a.readBy, &a.conn.owner.readLimit))
+	}
+	if !a.writeBy.IsZero() {
+		_ = a.control.SetWriteDeadline(a.conn.owner.hurried(a.writeBy, &a.conn.owner.writeLimit))
+	}
+}
+
+// cutOff ends the writing that is under way.
+func (a *answer) cutOff() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.ended {
+		_ = a.control.SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+// end says that net/http's writer is not to be used any more.
+func (a *answer) end() {
+	a.mu.Lock()
+	a.ended = true
+	a.mu.Unlock()
+}
 
 // requestIsWhole takes the deadline from what is read next, which is the sign that the client left or its
 // next request.
-func (a *answer) requestIsWhole() { a.setReadDeadline(time.Time{}) }
+func (a *answer) requestIsWhole() { _ = a.SetReadDeadline(time.Time{}) }
 
 func (a *answer) unread() bool { return a.body != nil && !a.body.atEnd }
 
@@ -185,7 +261,7 @@ func (a *answer) linger(asked bool) {
 	if !a.unread() {
 		return
 	}
-	a.setReadDeadline(time.Now().Add(lingerTimeout))
+	_ = a.SetReadDeadline(time.Now().Add(lingerTimeout))
 	if asked && !a.body.read {
 		return
 	}
@@ -193,6 +269,6 @@ func (a *answer) linger(asked bool) {
 		_, _ = io.Copy(io.Discard, a.body)
 	}
 	if a.unread() {
-		a.setReadDeadline(time.Unix(1, 0)) // net/http is not to read more of it
+		_ = a.SetReadDeadline(time.Unix(1, 0)) // net/http is not to read more of it
 	}
 }

@@ -1,4 +1,4 @@
-// Package httpserve is the shell of an HTTP/1 process: it bounds connections and every time that a client
+// Package httpserve is the shell of an HTTP process: it bounds connections, streams of HTTP/2 and every time that a client
 // may keep one busy, tells clients that left from those that only closed their sending side, and drains.
 package httpserve
 
@@ -117,6 +117,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	protocols.SetUnencryptedHTTP2(true) // of cameras, which need both directions at once, through proxies too
 	server := &http.Server{
 		Protocols:         protocols,
+		HTTP2:             s.http2Config(),
 		Handler:           s,
 		ReadHeaderTimeout: s.cfg.HeaderTimeout,
 		WriteTimeout:      s.cfg.WriteTimeout,
@@ -145,6 +146,7 @@ func (s *Server) drain(server *http.Server) error {
 	s.conns.hurry(hurriedRead, hurriedWrite)
 	server.SetKeepAlivesEnabled(false)
 	time.Sleep(min(s.cfg.DrainGrace, s.cfg.DrainTimeout))
+	defer time.AfterFunc(hurriedRead, s.conns.closeIdles).Stop() // of HTTP/2, those that began when Shutdown told the others
 	err := shutdown(server, time.Until(begun.Add(s.cfg.DrainTimeout)))
 	if err == nil {
 		return nil
