@@ -94,9 +94,10 @@ const (
 	CodeCancelled                    // the client left
 	CodeExecutorLost                 // the job's executors died, as often as a job may be run
 	CodeUnavailable                  // no executor serves the model now
+	CodeConflict                     // another request has asked for the opposite meanwhile
 )
 
-var codeNames = [...]string{"", "internal", "too_long", "bad_tokens", "overloaded", "deadline", "cancelled", "executor_lost", "unavailable"}
+var codeNames = [...]string{"", "internal", "too_long", "bad_tokens", "overloaded", "deadline", "cancelled", "executor_lost", "unavailable", "conflict"}
 
 func (c Code) String() string {
 	if int(c) < len(codeNames) {

@@ -38,11 +38,12 @@ func (c *Core) setModel(from PeerID, m *wire.SetModel) {
 		c.fleet.Send(from, &wire.ModelSet{Serial: m.Serial, Err: err})
 		return
 	}
+	word := map[bool]string{true: "unload", false: "load"}[m.Unload]
 	// The last wish counts; those before it have been heard.
 	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool {
 		stale := s.Model == m.Model && s.Unload != m.Unload
 		if stale {
-			c.fleet.Send(s.from.id, &wire.ModelSet{Serial: s.Serial, Err: engine.Errorf(engine.CodeCancelled, "model %q was asked for otherwise meanwhile", m.Model)})
+			c.fleet.Send(s.from.id, &wire.ModelSet{Serial: s.Serial, Err: engine.Errorf(engine.CodeConflict, "model %q was told to %s meanwhile; the last word counts", m.Model, word)})
 		}
 		return stale
 	})

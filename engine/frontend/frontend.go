@@ -82,6 +82,8 @@ type Frontend struct {
 	relays  []relay.Relay
 	server  *httpserve.Server
 	started time.Time
+
+	described described
 }
 
 // New makes a Frontend of models, of which there is at least one, over a client of their pool. The client must run

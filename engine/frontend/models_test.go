@@ -286,6 +286,9 @@ func TestLoadAndUnload(t *testing.T) {
 		if m.Model == "demo" && !m.Unload {
 			return engine.Errorf(engine.CodeUnavailable, "demo needs 9 bytes of the 8 that there are")
 		}
+		if m.Model == "demo" {
+			return engine.Errorf(engine.CodeConflict, "demo was told to load meanwhile")
+		}
 		return nil
 	}
 	for _, c := range []struct {
@@ -295,7 +298,7 @@ func TestLoadAndUnload(t *testing.T) {
 	}{
 		{"/v1/models/org/upper/load", "root", 200, `"id":"org/upper","object":"model"`}, {"/v1/models/org%2Fupper/unload", "root", 200, `"state":"absent"`},
 		{"/v1/models/alias/load", "root", 503, "demo needs 9 bytes"}, {"/v1/models/demo/unload", "user", 403, "which this one is not"},
-		{"/v1/models/demo/unload", "", 401, "missing_api_key"}, {"/v1/models/upper/unload", "root", 404, "The model `upper` does not exist."},
+		{"/v1/models/demo/unload", "root", 409, "told to load meanwhile"}, {"/v1/models/demo/unload", "", 401, "missing_api_key"}, {"/v1/models/upper/unload", "root", 404, "The model `upper` does not exist."},
 		{"/v1/models/demo/delete", "root", 404, "unknown_path"}, {"/v1/models/load", "root", 404, "The model `` does not exist."},
 	} {
 		w := do(f, http.MethodPost, c.path, "", "Authorization", "Bearer "+c.key)
@@ -303,7 +306,7 @@ func TestLoadAndUnload(t *testing.T) {
 			t.Errorf("%s by %q: %d %s", c.path, c.key, w.Code, w.Body)
 		}
 	}
-	if len(asked) != 3 || asked[0].Model != "org/upper" || asked[0].Unload || !asked[1].Unload || asked[2].Model != "demo" {
+	if len(asked) != 4 || asked[0].Model != "org/upper" || asked[0].Unload || !asked[1].Unload || asked[2].Model != "demo" {
 		t.Errorf("asked %+v", asked)
 	}
 	for _, keys := range [][]string{nil, {"user"}} {

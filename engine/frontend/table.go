@@ -1,8 +1,12 @@
 package frontend
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
@@ -47,18 +51,50 @@ func (f *Frontend) serverRoutes() []route.Route {
 	return routes
 }
 
-// describeAPI answers /openapi.json.
-func (f *Frontend) describeAPI(x *exchange.Exchange, _ *http.Request) {
-	x.WriteJSON(http.StatusOK, f.document())
+// described is /openapi.json of the models that are served, encoded once for all who ask.
+type described struct {
+	mu    sync.Mutex
+	names []string // guarded by mu
+	body  []byte   // guarded by mu
 }
 
-func (f *Frontend) document() map[string]any {
-	routes, names := f.table(), f.models.Aliases()
-	for _, relayed := range f.relays {
-		routes = append(routes, relayed.Told...)
+// describeAPI answers /openapi.json.
+func (f *Frontend) describeAPI(x *exchange.Exchange, _ *http.Request) {
+	body, err := f.description()
+	if err != nil {
+		x.Refuse(exchange.RefusalOf(context.Background(), err))
+		return
 	}
+	x.WriteBody(http.StatusOK, body)
+}
+
+func (f *Frontend) description() ([]byte, error) {
+	d, names := &f.described, f.documented()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.body == nil || !slices.Equal(d.names, names) {
+		body, err := json.Marshal(f.document(names))
+		if err != nil {
+			return nil, fmt.Errorf("encode /openapi.json: %w", err)
+		}
+		d.names, d.body = names, body
+	}
+	return d.body, nil
+}
+
+// documented are the names of models that requests may give.
+func (f *Frontend) documented() []string {
+	names := f.models.Aliases()
 	if len(f.models.All()) == 1 {
 		names = append(names, "") // a request need not name the only one
+	}
+	return names
+}
+
+func (f *Frontend) document(names []string) map[string]any {
+	routes := f.table()
+	for _, relayed := range f.relays {
+		routes = append(routes, relayed.Told...)
 	}
 	return route.Document(routes, names, f.cfg.Version, !f.cfg.Keys.Empty())
 }

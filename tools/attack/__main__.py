@@ -18,6 +18,7 @@ import crashes
 import encoders
 import files
 import generation
+import http2
 import hub
 import models
 import quantized
@@ -25,7 +26,7 @@ import requests
 import sources
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, batches, files, hub, models, tensors, encoders, generation, quantized, sources) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, generation, quantized, sources) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):

@@ -44,6 +44,7 @@ var httpOf = map[engine.Code]struct {
 	engine.CodeCancelled:    {statusClientClosed, api.TypeInvalidRequest, codeLeft, true},
 	engine.CodeExecutorLost: {http.StatusInternalServerError, api.TypeServer, "executor_lost", true},
 	engine.CodeUnavailable:  {http.StatusServiceUnavailable, api.TypeServer, "unavailable", false},
+	engine.CodeConflict:     {http.StatusConflict, api.TypeInvalidRequest, "conflict", true},
 }
 
 // fromEngine maps a failure of the engine. Codes of a newer scheduler are internal errors.

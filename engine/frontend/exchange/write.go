@@ -36,7 +36,7 @@ func (x *Exchange) WriteJSON(status int, value any) {
 		x.shared.cfg.Log.Error("encoding an answer", zap.String("request_id", x.ID), zap.Error(err))
 		status, body = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer could not be encoded","type":"server_error","param":null,"code":"internal_error"}}`)
 	}
-	x.writeBody(status, body)
+	x.WriteBody(status, body)
 }
 
 // WritePieces answers with value. A long answer goes out as it is encoded, in chunks without a Content-Length.
@@ -55,7 +55,7 @@ func (x *Exchange) WritePieces(value api.Encoder) {
 		*buffer = rest
 	}
 	if x.status == 0 {
-		x.writeBody(http.StatusOK, rest)
+		x.WriteBody(http.StatusOK, rest)
 		return
 	}
 	if failed == nil {
@@ -72,8 +72,8 @@ func (x *Exchange) Left(failed error) {
 	x.shared.cfg.Log.Debug("the client left during its answer", zap.String("request_id", x.ID), zap.Error(failed))
 }
 
-// writeBody answers with a whole JSON body.
-func (x *Exchange) writeBody(status int, body []byte) {
+// WriteBody answers with a whole JSON body.
+func (x *Exchange) WriteBody(status int, body []byte) {
 	h := x.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

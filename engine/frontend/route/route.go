@@ -45,7 +45,7 @@ var (
 	OfModels = []int{404, 500, 503}
 	OfBodies = []int{400, 404, 408, 413, 415, 429, 500, 503}
 	OfRuns   = []int{400, 404, 408, 413, 415, 429, 500, 503, 504}
-	OfAdmins = []int{400, 403, 404, 408, 413, 415, 429, 500, 503}
+	OfAdmins = []int{400, 403, 404, 408, 409, 413, 415, 429, 500, 503}
 )
 
 // Answers is what of Go is encoded to JSON.
