@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/prefillonly/prefillonly/engine/frontend/access"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 )
 
 // TestDocumentHasEveryRoute: what the router serves is told of, and nothing else.
@@ -76,5 +77,28 @@ func TestDocumentIsBehindTheKey(t *testing.T) {
 				t.Errorf("%s %s: security %v, and it is open: %v", method, path, o.Security, access.Open(path))
 			}
 		}
+	}
+}
+
+// TestDocumentIsEncodedOnce: all who ask get the same bytes, until the models change.
+func TestDocumentIsEncodedOnce(t *testing.T) {
+	f, _ := newFrontend(t, Config{}, nil)
+	first, err := f.description()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := f.description(); err != nil || &again[0] != &first[0] {
+		t.Errorf("it was encoded again, %v", err)
+	}
+	if w := do(f, http.MethodGet, "/openapi.json", ""); w.Body.String() != string(first) || w.Code != http.StatusOK {
+		t.Errorf("/openapi.json: %d, %d bytes of %d", w.Code, w.Body.Len(), len(first))
+	}
+	other := demo(byteTokenizer{})
+	other.Names = []string{"another"}
+	if err := f.SetModels([]registry.Model{other}); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := f.description(); err != nil || !strings.Contains(string(now), `"another"`) {
+		t.Errorf("after the models changed it says %.200s, %v", now, err)
 	}
 }

@@ -83,7 +83,7 @@ type Frontend struct {
 	server  *httpserve.Server
 	started time.Time
 
-	described described
+	described exchange.Encoded // /openapi.json
 }
 
 // New makes a Frontend of models, of which there is at least one, over a client of their pool. The client must run

@@ -2,11 +2,8 @@ package frontend
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
@@ -51,13 +48,6 @@ func (f *Frontend) serverRoutes() []route.Route {
 	return routes
 }
 
-// described is /openapi.json of the models that are served, encoded once for all who ask.
-type described struct {
-	mu    sync.Mutex
-	names []string // guarded by mu
-	body  []byte   // guarded by mu
-}
-
 // describeAPI answers /openapi.json.
 func (f *Frontend) describeAPI(x *exchange.Exchange, _ *http.Request) {
 	body, err := f.description()
@@ -69,17 +59,8 @@ func (f *Frontend) describeAPI(x *exchange.Exchange, _ *http.Request) {
 }
 
 func (f *Frontend) description() ([]byte, error) {
-	d, names := &f.described, f.documented()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.body == nil || !slices.Equal(d.names, names) {
-		body, err := json.Marshal(f.document(names))
-		if err != nil {
-			return nil, fmt.Errorf("encode /openapi.json: %w", err)
-		}
-		d.names, d.body = names, body
-	}
-	return d.body, nil
+	names := f.documented()
+	return f.described.Body(names, func() any { return f.document(names) })
 }
 
 // documented are the names of models that requests may give.

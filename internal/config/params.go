@@ -200,7 +200,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.DrainGrace },
 	}, {
 		Name: "max-connections", Group: GroupHTTP, Roles: Frontend, Value: "N",
-		Help:  "open connections, of which idle ones make room for new ones; beyond it new ones get 503",
+		Help:  "open connections, of which idle ones make room for new ones, each stream of HTTP/2 beyond its connection's first counting as one; beyond it new ones get 503",
 		field: func(c *Config) any { return &c.MaxConnections },
 	}, {
 		Name: "max-connections-per-address", Group: GroupHTTP, Roles: Frontend, Value: "N",

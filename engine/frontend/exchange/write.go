@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -37,6 +39,27 @@ func (x *Exchange) WriteJSON(status int, value any) {
 		status, body = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer could not be encoded","type":"server_error","param":null,"code":"internal_error"}}`)
 	}
 	x.WriteBody(status, body)
+}
+
+// Encoded is a JSON document that is encoded once for all who ask, as long as its key stays. It is safe for concurrent use.
+type Encoded struct {
+	mu   sync.Mutex
+	key  []string // guarded by mu
+	body []byte   // guarded by mu
+}
+
+// Body is the document of a key, which value makes if there is another one or none. It is not to be changed.
+func (e *Encoded) Body(key []string, value func() any) ([]byte, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.body == nil || !slices.Equal(e.key, key) {
+		body, err := json.Marshal(value())
+		if err != nil {
+			return nil, err
+		}
+		e.key, e.body = key, body
+	}
+	return e.body, nil
 }
 
 // WritePieces answers with value. A long answer goes out as it is encoded, in chunks without a Content-Length.
