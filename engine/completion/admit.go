@@ -160,6 +160,9 @@ func (c *Call) fit(i, limit int) (maxTokens int, err error) {
 		if most < 0 {
 			most = max(1, limit-asked)
 		}
+		if len(p.ids) > most && most <= p.behind {
+			return 0, api.Invalid("truncate_prompt_tokens", "the messages have %d tokens, of which %d are left, and the chat template's last %d leave no room for text; truncate to %d or more", len(p.ids), most, p.behind, p.behind+1)
+		}
 		p.ids = p.ids[max(0, len(p.ids)-most):]
 	}
 	room := limit - len(p.ids)

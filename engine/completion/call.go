@@ -15,6 +15,7 @@ import (
 type prompt struct {
 	text      string
 	ids       []engine.TokenID
+	behind    int                  // of ids, what the chat template writes behind the last message; known where ids may be truncated
 	maxTokens int                  // to be generated from it; set when the call is admitted
 	scores    []engine.PromptScore // when they have come and until they are out
 	scored    bool                 // they have, if they are asked for

@@ -109,8 +109,12 @@ func (s *Service) Chat(ctx context.Context, text *Text, from Origin, request *co
 	if err != nil {
 		return nil, err
 	}
-	c.prompts = []prompt{{ids: ids}}
-	return c, nil
+	p := prompt{ids: ids}
+	if c.TruncatePromptTokens != nil {
+		_, p.behind, err = text.Frame(ctx, from.Salt, request.Messages, &request.Templating, rendered)
+	}
+	c.prompts = []prompt{p}
+	return c, err
 }
 
 func (s *Service) newCall(text *Text, from Origin, p *completions.Params, prefix string) *Call {

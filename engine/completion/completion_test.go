@@ -133,3 +133,29 @@ func TestErrors(t *testing.T) {
 		t.Errorf("%d log-probabilities are still counted", held)
 	}
 }
+
+// ended is a template that writes what follows the last message.
+type ended struct{ Template }
+
+func (ended) RenderChat(messages []byte, _ ChatOptions) (string, error) {
+	return strings.TrimSuffix(strings.TrimPrefix(string(messages), `[{"role":"user","content":"`), `"}]`) + "<answer>", nil
+}
+
+// TestTruncatedChat: a chat is cut at its beginning, but not down to what the template writes behind its last message.
+func TestTruncatedChat(t *testing.T) {
+	s, _ := newService(t)
+	text := &Text{Tokenizer: bytesTokenizer{}, Template: ended{}}
+	for keep, want := range map[string]string{"1": "last 8 leave no room for text", "8": "truncate to 9 or more", "9": "", "99": "", "-1": ""} {
+		request, refused := completions.DecodeChat([]byte(`{"messages":[{"role":"user","content":"hello"}],"max_tokens":1,"truncate_prompt_tokens":` + keep + `}`))
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		c, err := s.Chat(t.Context(), text, Origin{ID: "7", Model: "demo"}, request)
+		if err == nil {
+			err = c.Admit(t.Context())
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("truncated to %s: %v, want %q", keep, err, want)
+		}
+	}
+}

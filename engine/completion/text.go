@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"unicode/utf8"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
@@ -65,6 +66,61 @@ func (t *Text) Messages(messages []byte, o *api.Templating) (string, error) {
 		return "", api.Invalid("messages", "the chat template cannot render messages: %v", err)
 	}
 	return text, nil
+}
+
+// Frame is how many tokens of text, which the template made of messages, are the template's before the first message's words, and
+// behind the last one's; none where it makes nothing of the messages that are put in their place to see that.
+func (t *Text) Frame(ctx context.Context, salt string, messages []byte, o *api.Templating, text string) (before, behind int, err error) {
+	rendered, err := t.Messages(reworded(messages, `"0"`), o)
+	again, failed := t.Messages(reworded(messages, `"1 2 3 4"`), o)
+	if err != nil || failed != nil {
+		return 0, 0, nil
+	}
+	one, other, whole := []byte(rendered), []byte(again), []byte(text)
+	head, tail := min(Alike(one, other, false), Alike(one, whole, false)), min(Alike(one, other, true), Alike(one, whole, true))
+	for head < len(text) && head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	end := max(head, len(text)-tail)
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end++
+	}
+	first, err := t.Tokens(ctx, salt, "messages", text[:head], false)
+	if err != nil {
+		return 0, 0, err
+	}
+	last, err := t.Tokens(ctx, salt, "messages", text[end:], false)
+	return len(first), len(last), err
+}
+
+// reworded are messages that all have the same content.
+func reworded(messages []byte, content string) []byte {
+	var list []map[string]json.RawMessage
+	if json.Unmarshal(messages, &list) != nil {
+		return messages
+	}
+	for _, m := range list {
+		m["content"] = json.RawMessage(content)
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return messages
+	}
+	return raw
+}
+
+// Alike is how many elements a and b begin with, or end with, alike.
+func Alike[E comparable](a, b []E, ends bool) (n int) {
+	for ; n < min(len(a), len(b)); n++ {
+		i, j := n, n
+		if ends {
+			i, j = len(a)-1-n, len(b)-1-n
+		}
+		if a[i] != b[j] {
+			break
+		}
+	}
+	return n
 }
 
 // RenderPair renders a query and a document as messages of these roles, for templates of rerankers. An instruction is a variable

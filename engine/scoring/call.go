@@ -72,7 +72,12 @@ func (c *Call) admit(i, limit int, limits *wire.TokenLimits) error {
 		if most < 0 {
 			most = limit
 		}
-		p.cut(most, c.Fit.Left)
+		if p.len() > most {
+			if around, texts := p.kept(c.Fit.Left); around+texts > most {
+				return c.tooLong(p, limit)
+			}
+			p.cut(most, c.Fit.Left)
+		}
 	}
 	if p.len() > limit {
 		return c.tooLong(p, limit)

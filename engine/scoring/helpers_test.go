@@ -52,3 +52,12 @@ func (template) RenderChat(messages []byte, o completion.ChatOptions) (string, e
 	variables, err := json.Marshal(o.Variables)
 	return fmt.Sprintf("%s%v%s", text, o.AddGenerationPrompt, variables), err
 }
+
+// framed writes a message's content between two words.
+type framed struct{ completion.Template }
+
+func (framed) RenderChat(messages []byte, _ completion.ChatOptions) (string, error) {
+	var list []struct{ Content string }
+	err := json.Unmarshal(messages, &list)
+	return "head:" + list[0].Content + ":tail", err
+}

@@ -150,12 +150,20 @@ func (c *Call) labelPart(ctx context.Context, field string, in *pooling.Input) (
 	return c.tokens(ctx, field, in.Text)
 }
 
-// tooLong refuses prompt p, which has n tokens where limit are taken.
+// tooLong refuses prompt p, which has more tokens than the limit that the model takes.
 func (c *Call) tooLong(p *prompt, limit int) *api.Error {
-	e := api.Invalid(p.field, "%s[%d] has %d tokens, special tokens included; the model `%s` takes %d; shorten it, or ask for it to be truncated", p.field, p.index, p.len(), c.model, limit)
-	if around := p.around(); around > limit {
-		e = api.Invalid(p.field, "%s[%d] is read with %d tokens around it, which are never truncated; the model `%s` takes %d; shorten the query or the instruction", p.field, p.index, around, c.model, limit)
+	around, texts := p.kept(c.Fit.Left)
+	if around+texts > limit {
+		return exceeds(p, "%s[%d] is read with %d tokens around it, which are never truncated; the model `%s` takes %d; shorten the query or the instruction", p.field, p.index, around, c.model, limit)
 	}
+	if most := c.Fit.Most; most > 0 && around+texts > most {
+		return exceeds(p, "%s[%d] is to be truncated to %d tokens, which leaves no room for its text: %d are around that, which are never truncated; ask for %d or more", p.field, p.index, most, around, around+texts)
+	}
+	return exceeds(p, "%s[%d] has %d tokens, special tokens included; the model `%s` takes %d; shorten it, or ask for it to be truncated", p.field, p.index, p.len(), c.model, limit)
+}
+
+func exceeds(p *prompt, format string, args ...any) *api.Error {
+	e := api.Invalid(p.field, format, args...)
 	e.Code = "context_length_exceeded"
 	return e
 }

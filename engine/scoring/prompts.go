@@ -17,6 +17,7 @@ type prompt struct {
 	before, first, between, second, after []engine.TokenID
 	typed                                 bool // the model is told where second begins
 	prompted                              int  // how many of its first tokens are a prompt's that is not pooled
+	led, trailed                          int  // tokens that first begins and ends with and that are not of the client's text
 	field                                 string
 	index                                 int // in field
 }
@@ -25,9 +26,23 @@ func (p *prompt) around() int { return len(p.before) + len(p.between) + len(p.af
 
 func (p *prompt) len() int { return p.around() + len(p.first) + len(p.second) }
 
-// cut shortens the texts of p so that p has at most n tokens, the longer text first, as tokenizers do.
+// kept is what stays of p however short it is cut at that side: tokens that are not of its texts, and of each text one.
+func (p *prompt) kept(left bool) (around, texts int) {
+	around = p.around()
+	if len(p.first) > p.led+p.trailed {
+		texts++
+		if left {
+			around += p.trailed
+		} else {
+			around += p.led
+		}
+	}
+	return around, texts + min(1, len(p.second))
+}
+
+// cut shortens the texts of p so that p has at most n tokens, which are no fewer than it keeps, the longer text first, as tokenizers do.
 func (p *prompt) cut(n int, left bool) {
-	room := max(0, n-p.around())
+	room := n - p.around()
 	a, b := longestFirst(len(p.first), len(p.second), room)
 	if left {
 		p.prompted = min(p.prompted, max(len(p.before), p.prompted-len(p.first)+a))
@@ -109,11 +124,14 @@ func (c *Call) one(ctx context.Context, field string, index int, prefix, text st
 	if c.AddSpecial {
 		p.before, p.after = c.subject.Specials.Around()
 	}
-	if err != nil || prefix == "" || !c.subject.Unprompted || c.ask.Pool != c.subject.Pool {
+	unprompted := c.subject.Unprompted && c.ask.Pool == c.subject.Pool
+	if err != nil || prefix == "" || !unprompted && c.Fit.Most == 0 {
 		return p, err
 	}
 	alone, err := c.tokens(ctx, field, prefix)
-	p.prompted = len(p.before) + len(alone)
+	if p.led = len(alone); unprompted {
+		p.prompted = len(p.before) + len(alone)
+	}
 	return p, err
 }
 
@@ -132,13 +150,7 @@ func (c *Call) input(ctx context.Context, i int, prefix string) (prompt, error) 
 // inputs makes a prompt of each input, with the checkpoint's prompt in front of texts.
 func (c *Call) inputs(ctx context.Context) error {
 	if c.Messages != nil {
-		text, err := c.subject.Text.Messages(c.Messages, &c.Templating)
-		if err != nil {
-			return err
-		}
-		p, err := c.one(ctx, c.Field, 0, "", text)
-		c.prompts = []prompt{p}
-		return err
+		return c.conversation(ctx)
 	}
 	prefix, err := c.prefix(c.Prompt)
 	if err != nil {
@@ -153,6 +165,20 @@ func (c *Call) inputs(ctx context.Context) error {
 		c.prompts = append(c.prompts, p)
 	}
 	return nil
+}
+
+// conversation makes the prompt of messages.
+func (c *Call) conversation(ctx context.Context) error {
+	text, err := c.subject.Text.Messages(c.Messages, &c.Templating)
+	if err != nil {
+		return err
+	}
+	p, err := c.one(ctx, c.Field, 0, "", text)
+	if err == nil && c.Fit.Most != 0 {
+		p.led, p.trailed, err = c.subject.Text.Frame(ctx, c.from.Salt, c.Messages, &c.Templating, text)
+	}
+	c.prompts = []prompt{p}
+	return err
 }
 
 // plain are the inputs that are one text.

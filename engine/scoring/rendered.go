@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/completion"
 )
 
 // rendered is the prompt of a pair that render writes as one text. Of it, the document alone may be cut.
@@ -31,24 +32,10 @@ func (c *Call) rendered(ctx context.Context, p prompt, render func(query, docume
 	if err != nil {
 		return p, err
 	}
-	before := min(common(one, other, false), common(one, ids, false))
-	after := min(common(one, other, true), common(one, ids, true), len(ids)-before)
+	before := min(completion.Alike(one, other, false), completion.Alike(one, ids, false))
+	after := min(completion.Alike(one, other, true), completion.Alike(one, ids, true), len(ids)-before)
 	p.before, p.first, p.after = ids[:before], ids[before:len(ids)-after], ids[len(ids)-after:]
 	return p, nil
-}
-
-// common is how many tokens a and b begin with, or end with, alike.
-func common(a, b []engine.TokenID, ends bool) (n int) {
-	for ; n < min(len(a), len(b)); n++ {
-		i, j := n, n
-		if ends {
-			i, j = len(a)-1-n, len(b)-1-n
-		}
-		if a[i] != b[j] {
-			break
-		}
-	}
-	return n
 }
 
 // The text around a pair, and the instruction where none is given, on which Qwen3-Reranker was trained: those of its model card

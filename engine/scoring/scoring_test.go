@@ -300,6 +300,37 @@ func TestTruncation(t *testing.T) {
 	w.check("/v1/embeddings", `{"input":"aaaaaaaaaa"}`, "input[0] has 11 tokens")
 }
 
+// TestTruncationLeavesText: a limit below what is around a text, and a token of it, is refused with both figures, whatever is around it.
+func TestTruncationLeavesText(t *testing.T) {
+	embedder := checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolMean, Prompts: map[string]string{"q": "que:"}}
+	ranker := checkpoint.Model{Kind: checkpoint.Reranker, Labels: []string{"yes"}, Pairs: checkpoint.ByQwen3, Yes: checkpoint.Token{ID: 'Y'}, No: checkpoint.Token{ID: 'N'}}
+	around := len(qwen3Before + "<Instruct>: I\n<Query>: q\n" + qwen3Document + qwen3After)
+	for _, c := range []struct {
+		model      checkpoint.Model
+		path, body string // without its last member
+		around     int
+		texts      int
+	}{
+		{embedder, "/v1/embeddings", `{"input":"aab"`, 1, 1},
+		{embedder, "/v1/embeddings", `{"input":"aab","truncation_side":"left"`, 1, 1},
+		{embedder, "/v1/embeddings", `{"input":["aab"],"prompt_name":"q"`, 5, 1},
+		{embedder, "/v1/embeddings", `{"input":["aab"],"prompt_name":"q","truncation_side":"left"`, 1, 1},
+		{embedder, "/v1/embeddings", `{"messages":[{"role":"user","content":"aab"}]`, len("head:"), 1},
+		{embedder, "/v1/embeddings", `{"messages":[{"role":"user","content":"aab"}],"truncation_side":"left"`, len(":tail"), 1},
+		{crossEncoder, "/score", `{"text_1":"aaa","text_2":"aaaa"`, 1, 2},
+		{ranker, "/rerank", `{"query":"q","documents":["dd"],"instruction":"I"`, around, 1},
+	} {
+		w := newWorld(t, c.model)
+		w.widen(2000)
+		w.subject.Text.Template = framed{}
+		for _, n := range []int{1, c.around, c.around + c.texts - 1} {
+			w.check(c.path, fmt.Sprintf(`%s,"truncate_prompt_tokens":%d}`, c.body, n),
+				fmt.Sprintf("is to be truncated to %d tokens, which leaves no room for its text: %d are around that, which are never truncated; ask for %d or more", n, c.around, c.around+c.texts))
+		}
+		w.check(c.path, fmt.Sprintf(`%s,"truncate_prompt_tokens":%d}`, c.body, c.around+c.texts), fmt.Sprintf(`"prompt_tokens":%d`, c.around+c.texts))
+	}
+}
+
 // TestLongestFirst is held to the library's own results.
 func TestLongestFirst(t *testing.T) {
 	for _, c := range [][5]int{{3, 4, 10, 3, 4}, {3, 4, 7, 3, 4}, {3, 9, 8, 3, 5}, {9, 3, 8, 5, 3}, {9, 9, 8, 4, 4}, {9, 9, 7, 3, 4}, {10, 9, 7, 4, 3}, {5, 5, 1, 0, 1}, {5, 5, 0, 0, 0}, {0, 9, 4, 0, 4}} {
