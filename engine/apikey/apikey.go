@@ -76,9 +76,9 @@ func (r *Ring) HasAdmin() bool {
 // Find returns the owner of a token; ok is false if that is none of the keys. Digests are compared with those
 // of all keys, in constant time.
 func (r *Ring) Find(token string) (owner Owner, ok bool) {
-	digest := sha256.Sum256([]byte(token))
+	sum := sha256.Sum256([]byte(token))
 	for i := range r.keys {
-		if subtle.ConstantTimeCompare(digest[:], r.keys[i][:]) == 1 {
+		if subtle.ConstantTimeCompare(sum[:], r.keys[i][:]) == 1 {
 			owner, ok = r.owners[i], true
 		}
 	}
@@ -108,14 +108,25 @@ func (r *Ring) Of(id string) (owner Owner, ok bool) {
 // Admin says whether the owner may change what the server serves.
 func (o Owner) Admin() bool { return o.admin }
 
+// User is the name under which a user whom the owner names is known among all owners' users; empty where it is.
+func (o Owner) User(named string) string {
+	if named == "" {
+		return ""
+	}
+	return digest(o.holder, "user "+named, named)
+}
+
 // Salt is that of the cache for a request of the owner's which names this one; either may be empty. Owners have
 // no salt in common, whatever they name. It is a digest, from which neither key nor group can be read: events of
 // the cache publish it.
-func (o Owner) Salt(named string) string {
-	if o.domain == "" {
-		return named
+func (o Owner) Salt(named string) string { return digest(o.domain, named, named) }
+
+// digest is what of makes of text; nothing makes otherwise of it.
+func digest(of, text, otherwise string) string {
+	if of == "" {
+		return otherwise
 	}
-	mac := hmac.New(sha256.New, []byte(o.domain))
-	mac.Write([]byte(named))
+	mac := hmac.New(sha256.New, []byte(of))
+	mac.Write([]byte(text))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }

@@ -64,6 +64,27 @@ func TestSharedCache(t *testing.T) {
 	}
 }
 
+// TestUsersOfOwnersAreApart: a user whom an owner names is none of another owner's, isolated cache or not, nor a salt.
+func TestUsersOfOwnersAreApart(t *testing.T) {
+	for _, isolation := range []string{IsolateKeys, IsolateNone} {
+		r := ring(t, isolation, "a", "b", "c team", "d team")
+		user := map[string]string{}
+		for _, key := range []string{"a", "b", "c", "d"} {
+			owner, _ := r.Find(key)
+			user[key] = owner.User("ann")
+			if owner.User("") != "" || user[key] == "ann" || user[key] == owner.Salt("ann") {
+				t.Errorf("%s has the users %q and %q", key, owner.User(""), user[key])
+			}
+		}
+		if user["a"] == user["b"] || user["a"] == user["c"] || user["c"] != user["d"] {
+			t.Errorf("users of owners: %v", user)
+		}
+	}
+	if (Owner{}).User("ann") != "ann" {
+		t.Error("without keys a user has another name")
+	}
+}
+
 // TestAdmins: the mark makes an admin of a key, with a group or without, isolated or not, and a key of no other.
 func TestAdmins(t *testing.T) {
 	for _, isolation := range []string{IsolateKeys, IsolateNone} {

@@ -280,14 +280,15 @@ func ring(t *testing.T, entries ...string) *apikey.Ring {
 
 // TestKeysDivideTheCache: what goes to the scheduler is salted by key, within which cache_salt counts.
 func TestKeysDivideTheCache(t *testing.T) {
-	salts := map[string]string{}
+	salts, asked := map[string]string{}, ""
 	f, _ := newFrontend(t, Config{Keys: ring(t, "one", "two", "three team", "four team")}, func(m *wire.Submit) []*wire.Result {
-		salts[m.User] = m.Salt
+		salts[asked] = m.Salt
 		return say("Y", engine.FinishLength)(m)
 	})
 	for _, key := range []string{"one", "two", "three", "four"} {
 		for _, salt := range []string{"", "x"} {
-			body := fmt.Sprintf(`{"prompt":"Hello","max_tokens":1,"cache_salt":%q,"user":%q}`, salt, key+salt)
+			asked = key + salt
+			body := fmt.Sprintf(`{"prompt":"Hello","max_tokens":1,"cache_salt":%q}`, salt)
 			if w := do(f, http.MethodPost, "/v1/completions", body, "Authorization", "Bearer "+key); w.Code != 200 {
 				t.Fatalf("%s: %d %s", key, w.Code, w.Body)
 			}

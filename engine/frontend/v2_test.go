@@ -129,7 +129,7 @@ func TestInferJSON(t *testing.T) {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
 	job, work := n.work()
-	if job.User != "me" || job.Stream != "open/door" || !job.Promised || job.Priority != -99 || job.Deadline > 2*time.Second || job.Deadline < time.Second || work.Frames != 2 {
+	if job.User != "me" || job.Stream != `"open"/door` || !job.Promised || job.Priority != -99 || job.Deadline > 2*time.Second || job.Deadline < time.Second || work.Frames != 2 {
 		t.Errorf("%+v, %+v", job.Job, work)
 	}
 	w = do(n.Frontend, http.MethodPost, "/v2/models/pair/infer", `{"inputs":[{"name":"a","datatype":"INT64","shape":[2],"data":[-1,9007199254740993]},

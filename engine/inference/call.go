@@ -3,6 +3,7 @@ package inference
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -185,7 +186,7 @@ func (c *Call) newJob(work *engine.Tensors) (engine.Job, error) {
 		return job, wrong("stream has %d bytes, the limit is %d", len(r.Stream), maxStream)
 	}
 	if r.Stream != "" {
-		job.Stream = c.from.Model + "/" + c.from.Salt(r.Stream) // the frames of a camera that two models see are two streams
+		job.Stream = strconv.Quote(c.from.Model) + "/" + c.from.Salt(r.Stream) // the frames of a camera that two models see are two streams
 	}
 	job.Promised = job.Stream != "" && job.Deadline > 0
 	if r.Promised != nil {

@@ -119,11 +119,11 @@ func TestJobs(t *testing.T) {
 		`"priority":1`:                     {Priority: -99},
 		`"priority":100`:                   {},
 		`"priority":18446744073709551615`:  {Priority: 1<<31 - 100},
-		`"stream":"a"`:                     {Stream: "eye/mine/a"},
+		`"stream":"a"`:                     {Stream: `"eye"/mine/a`},
 		`"timeout":60000000`:               {Deadline: time.Minute},
-		`"stream":"a","timeout":60000000`:  {Stream: "eye/mine/a", Deadline: time.Minute, Promised: true},
-		`"stream":"a","timeout":120000000`: {Stream: "eye/mine/a", Deadline: 90 * time.Second, Promised: true},
-		`"stream":"a","timeout":60000000,"promised":false`: {Stream: "eye/mine/a", Deadline: time.Minute},
+		`"stream":"a","timeout":60000000`:  {Stream: `"eye"/mine/a`, Deadline: time.Minute, Promised: true},
+		`"stream":"a","timeout":120000000`: {Stream: `"eye"/mine/a`, Deadline: 90 * time.Second, Promised: true},
+		`"stream":"a","timeout":60000000,"promised":false`: {Stream: `"eye"/mine/a`, Deadline: time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, scheduler := eye(t, Config{})

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -49,7 +50,7 @@ func comeBack(after time.Duration, format string, args ...any) *engine.Error {
 }
 
 // streamOf names the stream of a frame: those of different frontends are different.
-func streamOf(j *dispatch.Job) string { return j.Frontend.Name + "/" + j.Submit.Stream }
+func streamOf(j *dispatch.Job) string { return strconv.Quote(j.Frontend.Name) + "/" + j.Submit.Stream }
 
 // Older is the frame of the same stream that waits; nil if there is none.
 func (f *Fleet) Older(j *dispatch.Job) *dispatch.Job {

@@ -46,6 +46,25 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestSaltsOfPairs: no other pair of prompt_cache_key and cache_salt, and no cache_salt alone, has the salt of a pair.
+func TestSaltsOfPairs(t *testing.T) {
+	seen := map[string]string{}
+	parts := []string{``, `a`, `b`, `ab`, `1:a`, `1:ab`, `\u0000`, `a\u0000`, `\u0000b`, `a\u0000b`, `1:a\u0000b`}
+	for _, key := range parts {
+		for _, salt := range parts {
+			body := `{"input":"x","questions":[{"type":"predicate","instructions":"x"}],"prompt_cache_key":"` + key + `","cache_salt":"` + salt + `"}`
+			r, err := Decode([]byte(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, ok := seen[r.Salt]; ok {
+				t.Errorf("the salt of %s is that of %s", body, other)
+			}
+			seen[r.Salt] = body
+		}
+	}
+}
+
 // FuzzDecode: no body crashes, and what is taken can be answered with JSON.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"model": "m", "input": [{"role": "user", "content": "x"}, {"type": "function_call_output", "output": "y"}], "questions": [

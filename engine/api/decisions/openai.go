@@ -2,6 +2,7 @@ package decisions
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -38,7 +39,7 @@ func Decode(body []byte) (*Request, *api.Error) {
 		Salt: in.CacheSalt, Priority: in.Priority, RequestID: in.RequestID, answer: (*Request).decision,
 	}
 	if in.PromptCacheKey != "" {
-		r.Salt = in.PromptCacheKey + "\x00" + r.Salt
+		r.Salt = joinedSalt(in.PromptCacheKey, r.Salt)
 	}
 	for i := range in.Questions {
 		q, err := in.Questions[i].read(fmt.Sprintf("questions[%d]", i))
@@ -48,6 +49,11 @@ func Decode(body []byte) (*Request, *api.Error) {
 		r.Questions = append(r.Questions, q)
 	}
 	return r, r.validate()
+}
+
+// joinedSalt is one salt of two: another one for each pair, and none that who does not know both can give as cache_salt.
+func joinedSalt(key, salt string) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(key), key, salt)))
 }
 
 // validate holds what both APIs have in common.
@@ -121,12 +127,13 @@ func checkOptions(options []Option, field string, most int) *api.Error {
 	if len(options) < 2 || len(options) > most {
 		return api.Invalid(field, "%s has %d entries, want 2 to %d", field, len(options), most)
 	}
-	seen := map[string]bool{}
+	type option struct {
+		text    string
+		boolean bool
+	}
+	seen := map[option]bool{}
 	for i, o := range options {
-		key := o.Text
-		if len(o.Value) > 0 && o.Value[0] != '"' {
-			key = "\x00" + key
-		}
+		key := option{o.Text, len(o.Value) > 0 && o.Value[0] != '"'}
 		switch {
 		case strings.TrimSpace(o.Text) == "":
 			return api.Invalid(field, "%s[%d] is empty", field, i)

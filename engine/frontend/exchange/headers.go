@@ -11,14 +11,16 @@ import (
 // maxUser bounds the bytes of what a router calls a user.
 const maxUser = 256
 
-// User is the key of fairness and routing: a router's header goes before the body's field.
-func User(h http.Header, named string) string {
+// User is the key of fairness and routing: a router's header goes before the body's field. Owners of keys have no user in common,
+// whatever they name.
+func (x *Exchange) User(h http.Header, named string) string {
 	for _, name := range []string{"X-Llm-D-Inference-Fairness-Id", "X-Gateway-Inference-Fairness-Id", "X-User-Id"} {
 		if id := h.Get(name); id != "" {
-			return id[:min(len(id), maxUser)]
+			named = id[:min(len(id), maxUser)]
+			break
 		}
 	}
-	return named
+	return x.Owner.User(named)
 }
 
 // Deadline is the time to first token that a router promised; 0 if it did not.

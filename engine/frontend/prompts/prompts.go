@@ -84,7 +84,7 @@ func (e *Endpoints) origin(x *exchange.Exchange, r *http.Request, a asker) (m *r
 	}
 	text, refused = e.models.Text(r.Context(), x, m)
 	return m, text, completion.Origin{
-		ID: x.ID, Arrived: x.Start, Model: m.Name, User: exchange.User(r.Header, a.user), Holder: x.Holder(), Salt: x.Owner.Salt(a.salt), Deadline: deadline,
+		ID: x.ID, Arrived: x.Start, Model: m.Name, User: x.User(r.Header, a.user), Holder: x.Holder(), Salt: x.Owner.Salt(a.salt), Deadline: deadline,
 		Between: e.metrics.Of(m.Name).Between,
 	}, refused
 }

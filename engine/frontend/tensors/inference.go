@@ -61,7 +61,7 @@ func (e *Endpoints) prepareInference(x *exchange.Exchange, r *http.Request, m *r
 	}
 	defer b.Release()
 	c, err := e.inference.New(r.Context(), inference.Origin{
-		Arrived: x.Start, Model: m.Name, Name: name, User: exchange.User(r.Header, ""), Holder: x.Holder(), Deadline: deadline, Salt: x.Owner.Salt, Image: m.Image, Memory: &x.Memory,
+		Arrived: x.Start, Model: m.Name, Name: name, User: x.User(r.Header, ""), Holder: x.Holder(), Deadline: deadline, Salt: x.Owner.Salt, Image: m.Image, Memory: &x.Memory,
 	}, b.Bytes, header)
 	if err != nil {
 		return nil, exchange.RefusalOf(r.Context(), err)
