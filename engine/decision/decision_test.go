@@ -237,3 +237,30 @@ func TestSystemOne(t *testing.T) {
 		t.Errorf("the model is asked %s, want %s...", prompts[0], want)
 	}
 }
+
+// TestSystemOneContent: what is a text may be an object or a list, which the model reads as JSON; one option is certain.
+func TestSystemOneContent(t *testing.T) {
+	request, refused := decisions.DecodeSystemOne([]byte(`{"state": ["a", 1], "instructions": ["Be strict"], "questions": {
+		"is": {"type": "noul", "instructions": {"rules": ["r"]}, "criteria": {"true": {"if": "so"}}},
+		"which": {"type": "choice", "instructions": "Which?", "criteria": {"billing": ["refunds"]}},
+		"much": {"type": "score", "instructions": "How much?", "criteria": [{"label": "low"}, "high"]}}}`))
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	reply, prompts := decide(t, request)
+	for i, want := range []string{
+		"<system>[\"Be strict\"]</><user>[\"a\", 1]\n\nAnswer with the letter of one option only.\nQuestion: {\"rules\": [\"r\"]}\nA: false\nB: true - {\"if\": \"so\"}</>",
+		"Question: Which?\nA: billing - [\"refunds\"]</>",
+		"Question: How much?\nA: {\"label\": \"low\"}\nB: high</>",
+	} {
+		if !strings.Contains(prompts[i], want) {
+			t.Errorf("the model is asked\n%s, want\n%s", prompts[i], want)
+		}
+	}
+	answers := reply["answers"].(map[string]any)
+	which := answers["which"].(map[string]any)
+	near(t, "the only option", which["probabilities"].(map[string]any)["billing"], 1)
+	if legend := fmt.Sprint(answers["much"].(map[string]any)["legend"]); which["choice"] != "billing" || legend != "map[0:map[label:low] 1:high]" {
+		t.Errorf("answers %v", answers)
+	}
+}

@@ -31,7 +31,7 @@ type Question struct {
 	Kind         Kind
 	Name         *string // nil: it has none
 	Instructions string
-	Options      []Option // at least two
+	Options      []Option // at least one
 }
 
 // Option is one possible answer. Of a predicate the first one is false and the second one true.

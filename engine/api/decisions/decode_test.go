@@ -36,8 +36,15 @@ func TestRefusals(t *testing.T) {
 		{`{"state": "x", "questions": {}}`, "questions"},
 		{`{"state": "x", "images": ["u"], "questions": {"a": {"type": "noul", "instructions": "x"}}}`, "images"},
 		{`{"state": "x", "questions": {"a": {"type": "noul"}}}`, "questions.a.instructions"},
-		{`{"state": "x", "questions": {"a": {"type": "choice", "instructions": "x", "criteria": {"one": 1, "two": null}}}}`, "questions.a.criteria"},
+		{`{"state": "x", "questions": {"a": {"type": "choice", "instructions": "x", "criteria": {"one": 1, "two": null}}}}`, "questions.a.criteria.one"},
 		{`{"state": "x", "questions": {"a": {"type": "score", "instructions": "x", "criteria": {"one": null}}}}`, "questions.a.criteria"},
+		{`{"state": "x", "questions": {"a": {"type": "choice", "instructions": "x", "criteria": {}}}}`, "questions.a.criteria"},
+		{`{"state": "x", "questions": {"a": {"type": "noul", "instructions": "x", "criteria": {"true": "t", "yes": "y"}}}}`, "questions.a.criteria"},
+		{`{"state": "x", "questions": {"a": {"type": "noul", "instructions": "x", "criteria": {"True": "t"}}}}`, "questions.a.criteria"},
+		{`{"state": "x", "questions": {"a": {"type": "noul", "instructions": 3}}}`, "questions.a.instructions"},
+		{`{"state": "x", "questions": {"a": {"type": "noul", "instructions": "x", "choices": ["y"]}}}`, "questions.a"},
+		{`{"state": "x", "questions": {"a": {"type": "score", "instructions": "x", "criteria": ["a", 3]}}}`, "questions.a.criteria[1]"},
+		{`{"state": "x", "instructions": true, "questions": {"a": {"type": "noul", "instructions": "x"}}}`, "instructions"},
 		{`{"state": "x", "questions": {"a": 3}}`, "questions.a"},
 	} {
 		if _, err := DecodeSystemOne([]byte(c.body)); err == nil || err.Param != c.param {

@@ -98,7 +98,7 @@ func (q *question) read(field string) (Question, *api.Error) {
 		for _, l := range q.Levels {
 			out.Options = append(out.Options, Option{Text: l.Label, Description: l.Description})
 		}
-		return out, checkOptions(out.Options, field+".levels", MaxLevels)
+		return out, checkOptions(out.Options, field+".levels", 2, MaxLevels)
 	}
 	return out, api.Invalid(field+".type", "%s.type is %.40q; it must be predicate, choice or score", field, q.Type)
 }
@@ -118,14 +118,14 @@ func (q *question) choices(field string) ([]Option, *api.Error) {
 		}
 		options = append(options, o)
 	}
-	return options, checkOptions(options, field, MaxOptions)
+	return options, checkOptions(options, field, 2, MaxOptions)
 }
 
 // checkOptions refuses too few or too many options, empty ones and some that are alike. A string is another value than a
 // boolean of the same text.
-func checkOptions(options []Option, field string, most int) *api.Error {
-	if len(options) < 2 || len(options) > most {
-		return api.Invalid(field, "%s has %d entries, want 2 to %d", field, len(options), most)
+func checkOptions(options []Option, field string, least, most int) *api.Error {
+	if len(options) < least || len(options) > most {
+		return api.Invalid(field, "%s has %d entries, want %d to %d", field, len(options), least, most)
 	}
 	type option struct {
 		text    string

@@ -17,13 +17,15 @@ func Shapes() map[string]fields.Schema {
 	text, null := fields.Schema{"type": "string"}, fields.Schema{"type": "null"}
 	part := fields.Schema{"type": "object", "description": "Text, a refusal or JSON.", "properties": fields.Schema{"type": text}}
 	content := fields.AnyOf(text, fields.Schema{"type": "array", "items": part})
+	json := fields.AnyOf(text, fields.Schema{"type": "object"}, fields.Schema{"type": "array"})
 	item := fields.Body(reflect.TypeFor[item]())
 	return map[string]fields.Schema{
 		"DecisionText":  content,
+		"Content":       fields.AnyOf(json, null),
 		"DecisionInput": fields.AnyOf(text, fields.Schema{"type": "array", "minItems": 1, "items": item}),
 		"OptionValue":   fields.AnyOf(text, fields.Schema{"type": "boolean"}),
 		"Criteria": fields.AnyOf(null,
-			fields.Schema{"type": "object", "description": "Of a choice: options, with what they mean or null. Of noul: true and false.", "additionalProperties": fields.AnyOf(text, null)},
-			fields.Schema{"type": "array", "description": "Of a score: its levels.", "items": text, "minItems": 2, "maxItems": MaxLevels}),
+			fields.Schema{"type": "object", "description": "Of a choice: options, with what they mean or null. Of noul: true and false.", "additionalProperties": fields.AnyOf(json, null)},
+			fields.Schema{"type": "array", "description": "Of a score: its levels.", "items": json, "minItems": 2, "maxItems": MaxLevels}),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/api"
@@ -15,7 +16,7 @@ import (
 type systemOneBody struct {
 	Model              string                     `json:"model" is:"ModelName"`
 	State              json.RawMessage            `json:"state" is:"Any"`
-	Instructions       string                     `json:"instructions"`
+	Instructions       json.RawMessage            `json:"instructions" is:"Content"`
 	Questions          named                      `json:"questions" items:"400" required:"true"`
 	ChatTemplateKwargs map[string]json.RawMessage `json:"chat_template_kwargs"`
 	CacheSalt          string                     `json:"cache_salt" bytes:"256"`
@@ -38,8 +39,12 @@ func DecodeSystemOne(body []byte) (*Request, *api.Error) {
 		Model: in.Model, ChatTemplateKwargs: in.ChatTemplateKwargs, Salt: in.CacheSalt, User: in.User, Priority: in.Priority,
 		RequestID: in.RequestID, answer: (*Request).systemOne,
 	}
-	if in.Instructions != "" {
-		r.Messages = append(r.Messages, Message{"system", in.Instructions})
+	instructions, err := content(in.Instructions, "instructions")
+	if err != nil {
+		return nil, err
+	}
+	if instructions != "" {
+		r.Messages = append(r.Messages, Message{"system", instructions})
 	}
 	r.Messages = append(r.Messages, Message{"user", stateText(in.State)})
 	for _, e := range in.Questions {
@@ -61,9 +66,18 @@ func stateText(raw json.RawMessage) string {
 	return string(bytes.TrimSpace(raw))
 }
 
+// content is what a model reads of a text, an object or a list; nothing of null.
+func content(raw json.RawMessage, field string) (string, *api.Error) {
+	text := stateText(raw)
+	if first := bytes.TrimSpace(raw); len(first) > 0 && !bytes.ContainsAny(first[:1], `"{[n`) {
+		return "", api.Invalid(field, "%s must be a text, an object or a list, not %.40s", field, first)
+	}
+	return text, nil
+}
+
 type systemOneQuestion struct {
 	Type         Kind            `json:"type" enum:"choice,noul,score" required:"true"`
-	Instructions string          `json:"instructions" required:"true"`
+	Instructions json.RawMessage `json:"instructions" is:"Content" required:"true"`
 	Criteria     json.RawMessage `json:"criteria" is:"Criteria"`
 }
 
@@ -71,56 +85,101 @@ func readSystemOne(name string, raw json.RawMessage) (Question, *api.Error) {
 	field := "questions." + name
 	var in systemOneQuestion
 	if err := json.Unmarshal(raw, &in); err != nil {
-		return Question{}, api.Invalid(field, "%s must be an object with type, instructions and criteria", field)
+		return Question{}, api.Invalid(field, "%s must be an object with type, a text, instructions and criteria", field)
 	}
-	q := Question{Kind: in.Type, Name: &name, Instructions: in.Instructions}
-	if strings.TrimSpace(in.Instructions) == "" {
+	q := Question{Kind: in.Type, Name: &name}
+	err := known(raw, field, "type", "instructions", "criteria")
+	if err == nil {
+		q.Instructions, err = content(in.Instructions, field+".instructions")
+	}
+	if err != nil {
+		return q, err
+	}
+	if strings.TrimSpace(q.Instructions) == "" {
 		return q, api.Invalid(field+".instructions", "%s.instructions is missing; say what is asked", field)
 	}
-	var err *api.Error
-	switch in.Type {
+	switch field += ".criteria"; in.Type {
 	case Choice:
-		q.Options, err = criteria(in.Criteria, field+".criteria")
+		q.Options, err = criteria(in.Criteria, field, "an object from options to what they mean, or null")
+		if err == nil {
+			err = checkOptions(q.Options, field, 1, MaxOptions)
+		}
 	case Noul:
-		var when struct{ True, False string }
-		if len(in.Criteria) > 0 && json.Unmarshal(in.Criteria, &when) != nil {
-			return q, api.Invalid(field+".criteria", "%s.criteria must be an object of true and false", field)
-		}
-		q.Options = binary(when.False, when.True)
+		q.Options, err = truths(in.Criteria, field)
 	case Score:
-		var levels []string
-		if json.Unmarshal(in.Criteria, &levels) != nil {
-			return q, api.Invalid(field+".criteria", "%s.criteria must be a list of levels", field)
-		}
-		for _, l := range levels {
-			q.Options = append(q.Options, Option{Text: l})
-		}
-		err = checkOptions(q.Options, field+".criteria", MaxLevels)
+		q.Options, err = levels(in.Criteria, field)
 	default:
-		err = api.Invalid(field+".type", "%s.type is %.40q; it must be choice, noul or score", field, in.Type)
+		err = api.Invalid("questions."+name+".type", "questions.%s.type is %.40q; it must be choice, noul or score", name, in.Type)
 	}
 	return q, err
 }
 
-// criteria are a choice's options, in the order in which they are written.
-func criteria(raw json.RawMessage, field string) ([]Option, *api.Error) {
+// known refuses an object with other members than these, whose names are told apart by case.
+func known(raw json.RawMessage, field string, names ...string) *api.Error {
+	var members ordered
+	if json.Unmarshal(raw, &members) != nil {
+		return nil // null: it has none
+	}
+	for _, m := range members {
+		if !slices.Contains(names, m.name) {
+			return api.Invalid(field, "%s has %.60q; it may have %s", field, m.name, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// criteria are options with what they mean, in the order in which they are written.
+func criteria(raw json.RawMessage, field, want string) ([]Option, *api.Error) {
 	var list ordered
 	if json.Unmarshal(raw, &list) != nil {
-		return nil, api.Invalid(field, "%s must be an object from options to what they mean, or null", field)
+		return nil, api.Invalid(field, "%s must be %s", field, want)
 	}
 	var options []Option
 	for _, e := range list {
-		var description *string
-		if json.Unmarshal(e.value, &description) != nil {
-			return nil, api.Invalid(field, "%s.%s must be a text or null", field, e.name)
+		description, err := content(e.value, field+"."+e.name)
+		if err != nil {
+			return nil, err
 		}
-		o := Option{Text: e.name}
-		if description != nil {
-			o.Description = *description
-		}
-		options = append(options, o)
+		options = append(options, Option{Text: e.name, Description: description})
 	}
-	return options, checkOptions(options, field, MaxOptions)
+	return options, nil
+}
+
+// truths are the options of a noul.
+func truths(raw json.RawMessage, field string) ([]Option, *api.Error) {
+	options := binary("", "")
+	if api.Neutral(raw, "") {
+		return options, nil
+	}
+	given, err := criteria(raw, field, "an object of true and false")
+	if err == nil {
+		err = known(raw, field, "true", "false")
+	}
+	for _, o := range given {
+		if o.Text == "true" {
+			options[1].Description = o.Description
+		} else {
+			options[0].Description = o.Description
+		}
+	}
+	return options, err
+}
+
+// levels are those of a score: texts, objects or lists, which its legend repeats as they came.
+func levels(raw json.RawMessage, field string) ([]Option, *api.Error) {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil, api.Invalid(field, "%s must be a list of levels", field)
+	}
+	var options []Option
+	for i, l := range list {
+		text, err := content(l, fmt.Sprintf("%s[%d]", field, i))
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, Option{Text: text, Value: l})
+	}
+	return options, checkOptions(options, field, 2, MaxLevels)
 }
 
 // named are the questions of a systemOneBody, by name.
@@ -198,7 +257,7 @@ func (q *Question) systemOne(f *Found) map[string]any {
 		name := o.Text
 		if q.Kind == Score {
 			name = fmt.Sprint(i)
-			legend = append(legend, member{name, encoded(o.Text)})
+			legend = append(legend, member{name, o.Value})
 		}
 		probabilities = append(probabilities, member{name, encoded(f.Probabilities[i])})
 	}
