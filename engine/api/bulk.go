@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"math"
 )
 
@@ -40,26 +41,49 @@ func decodeBulk(body []byte, into any) bool {
 // findList is where the list begins that an object has under a key; -1 where there is none. In what is no valid JSON it may
 // be anywhere, but where a value would stand if the bytes before it are the beginning of an object.
 func findList(body []byte, key string) int {
-	at := afterSpace(body, 0)
-	if !has(body, at, '{') {
-		return -1
-	}
-	for {
-		name := afterSpace(body, at+1)
-		end := endOfValue(body, name)
-		colon := afterSpace(body, end)
-		if !has(body, name, '"') || !has(body, colon, ':') {
-			return -1
-		}
-		value := afterSpace(body, colon+1)
-		if string(body[name+1:end-1]) == key {
+	for name, value := range members(body) {
+		if string(name[1:len(name)-1]) == key {
 			if has(body, value, '[') {
 				return value
 			}
 			return -1
 		}
-		if at = afterSpace(body, endOfValue(body, value)); !has(body, at, ',') {
-			return -1
+	}
+	return -1
+}
+
+// members are the keys of the object that body begins with, as they are written, and where their values begin.
+func members(body []byte) iter.Seq2[[]byte, int] {
+	return func(yield func(quoted []byte, value int) bool) {
+		at := afterSpace(body, 0)
+		if !has(body, at, '{') {
+			return
+		}
+		for {
+			name := afterSpace(body, at+1)
+			end := endOfValue(body, name)
+			colon := afterSpace(body, end)
+			if !has(body, name, '"') || !has(body, colon, ':') {
+				return
+			}
+			value := afterSpace(body, colon+1)
+			if !yield(body[name:end], value) {
+				return
+			}
+			if at = afterSpace(body, endOfValue(body, value)); !has(body, at, ',') {
+				return
+			}
+		}
+	}
+}
+
+// Keys are those of the object that a body is.
+func Keys(body []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for quoted := range members(body) {
+			if !yield(string(unescaped(quoted))) {
+				return
+			}
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/prompts"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/frontend/relay"
+	"github.com/prefillonly/prefillonly/engine/frontend/route"
 	"github.com/prefillonly/prefillonly/engine/frontend/tensors"
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
@@ -108,6 +109,7 @@ func New(cfg Config, served []registry.Model, pool *client.Client, log *zap.Logg
 	if cfg.Batches != "" {
 		f.relays = append(f.relays, relay.Batches(cfg.Batches, log))
 	}
+	f.shared.Reads(route.Fields(f.table()))
 	f.server = httpserve.New(cfg.HTTP, f.around(f.routes()), log)
 	return f, nil
 }

@@ -9,8 +9,9 @@ import (
 
 // unsupported are fields that other servers honour and this one does not. Each would change the
 // answer, so a value that is not its neutral one is refused by name; any other unknown field is
-// ignored.
+// passed over.
 type unsupported struct {
+	api.Adapters
 	Suffix            json.RawMessage `json:"suffix" only:"\"\""`
 	Functions         json.RawMessage `json:"functions" only:"[]"`
 	FunctionCall      json.RawMessage `json:"function_call" only:"\"none\"|\"auto\""`
@@ -22,6 +23,28 @@ type unsupported struct {
 	UseBeamSearch     json.RawMessage `json:"use_beam_search" only:"false"`
 	ChatTemplate      json.RawMessage `json:"chat_template" only:""`
 	TruncationSide    json.RawMessage `json:"truncation_side" only:"\"left\""`
+	InputIDs          json.RawMessage `json:"input_ids" only:"" refused:"is not read by this server; give token ids as prompt"`
+	InputEmbeds       json.RawMessage `json:"input_embeds" only:""`
+	MaxNewTokens      json.RawMessage `json:"max_new_tokens" only:"" refused:"is not read by this server; give it as max_tokens"`
+	Predict           json.RawMessage `json:"n_predict" only:"-1" refused:"is not read by this server; give it as max_tokens"`
+	Regex             json.RawMessage `json:"regex" only:"\"\"" refused:"is not read by this server; give it as structured_outputs.regex"`
+	EBNF              json.RawMessage `json:"ebnf" only:"\"\"" refused:"is not read by this server; give a grammar as structured_outputs.grammar"`
+	Grammar           json.RawMessage `json:"grammar" only:"\"\"" refused:"is not read by this server; give it as structured_outputs.grammar"`
+	JSONSchema        json.RawMessage `json:"json_schema" only:"" refused:"is not read by this server; give it as structured_outputs.json"`
+	StructuralTag     json.RawMessage `json:"structural_tag" only:"\"\""`
+	TypicalP          json.RawMessage `json:"typical_p" only:"1|1.0"`
+	TopNSigma         json.RawMessage `json:"top_n_sigma" only:"-1|-1.0|0|0.0"`
+	TopA              json.RawMessage `json:"top_a" only:"0|0.0"`
+	XTC               json.RawMessage `json:"xtc_probability" only:"0|0.0"`
+	DRY               json.RawMessage `json:"dry_multiplier" only:"0|0.0"`
+	Mirostat          json.RawMessage `json:"mirostat" only:"0"`
+	DynamicRange      json.RawMessage `json:"dynatemp_range" only:"0|0.0"`
+	NoRepeat          json.RawMessage `json:"no_repeat_ngram_size" only:"0"`
+	StopRegex         json.RawMessage `json:"stop_regex" only:"[]|\"\""`
+	LogitProcessor    json.RawMessage `json:"custom_logit_processor" only:"\"\""`
+	NegativePrompt    json.RawMessage `json:"negative_prompt" only:"\"\""`
+	Watermark         json.RawMessage `json:"watermark" only:"false"`
+	WebSearch         json.RawMessage `json:"web_search_options" only:""`
 	PresencePenalty   json.RawMessage `json:"presence_penalty" is:"Number" default:"0" about:"Another value is taken where one token at most is generated."`
 	FrequencyPenalty  json.RawMessage `json:"frequency_penalty" is:"Number" default:"0" about:"Another value is taken where one token at most is generated."`
 	RepetitionPenalty json.RawMessage `json:"repetition_penalty" is:"Number" default:"1" about:"Another value is refused."`

@@ -12,6 +12,7 @@ import (
 
 // decisionBody is the body of POST /v1/decisions.
 type decisionBody struct {
+	api.Adapters
 	Model              string                     `json:"model" is:"ModelName"`
 	Input              json.RawMessage            `json:"input" is:"DecisionInput" required:"true"`
 	Questions          []question                 `json:"questions" items:"400" required:"true"`

@@ -14,6 +14,7 @@ import (
 
 // systemOneBody is the body of POST /v1/systemone.
 type systemOneBody struct {
+	api.Adapters
 	Model              string                     `json:"model" is:"ModelName"`
 	State              json.RawMessage            `json:"state" is:"Any"`
 	Instructions       json.RawMessage            `json:"instructions" is:"Content"`

@@ -8,6 +8,7 @@ import (
 
 // common is what bodies of OpenAI's and vLLM's kind have in common.
 type common struct {
+	api.Adapters
 	Model          string `json:"model" is:"ModelName"`
 	User           string `json:"user" bytes:"256"`
 	CacheSalt      string `json:"cache_salt" bytes:"256"`

@@ -11,6 +11,7 @@ import (
 
 // teiCommon is what TEI's bodies have in common, and the model, which TEI has no field for, as it serves one.
 type teiCommon struct {
+	api.Adapters
 	Model      string  `json:"model" is:"ModelName"`
 	Truncate   *bool   `json:"truncate" default:"false"`
 	Direction  string  `json:"truncation_direction" enum:"Left,Right,left,right"`
@@ -154,6 +155,7 @@ func (a *Answer) predicted(b []byte, i int) []byte {
 }
 
 type similarityBody struct {
+	api.Adapters
 	Model  string `json:"model" is:"ModelName"`
 	Inputs struct {
 		Source    *string         `json:"source_sentence" required:"true"`

@@ -31,6 +31,9 @@ func Prepare[Request, Prepared any](x *Exchange, r *http.Request,
 	}
 	defer done()
 	request, err := decode(b.Bytes)
+	if err == nil {
+		x.shared.unknown.look(r.URL.Path, b.Bytes, x.shared.cfg.Log)
+	}
 	b.Release()
 	if err != nil {
 		return nil, Invalid(err)

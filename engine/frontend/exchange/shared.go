@@ -29,6 +29,7 @@ type Shared struct {
 	buffers  sync.Pool      // *[]byte, for bodies and answers
 	bodies   *budget.Budget // of memory of big request bodies
 	released atomic.Int64   // bytes since memory was given back
+	unknown  unknown
 }
 
 // NewShared makes what exchanges share.

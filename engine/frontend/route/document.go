@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/decisions"
@@ -36,6 +37,26 @@ func Document(routes []Route, models []string, version string, keyed bool) map[s
 		}
 	}
 	return openapi.Document(s)
+}
+
+// Fields are those that bodies of each path may have, in lower case.
+func Fields(routes []Route) map[string]map[string]bool {
+	all := map[string]map[string]bool{}
+	for _, r := range routes {
+		for _, o := range r.Told {
+			path := cmp.Or(o.Path, r.Pattern)
+			for _, body := range o.Bodies {
+				properties, _ := body["properties"].(fields.Schema)
+				if all[path] == nil {
+					all[path] = map[string]bool{}
+				}
+				for name := range properties {
+					all[path][strings.ToLower(name)] = true
+				}
+			}
+		}
+	}
+	return all
 }
 
 // refusals are what the operation's statuses are in the words of its API.
