@@ -129,7 +129,7 @@ func TestRerankers(t *testing.T) {
 // TestPoolings: each way that sentence-transformers writes.
 func TestPoolings(t *testing.T) {
 	for i, mode := range modes {
-		for _, text := range []string{fmt.Sprintf(`{%q:true}`, mode.key), fmt.Sprintf(`{"pooling_mode":%q}`, mode.name)} {
+		for _, text := range []string{fmt.Sprintf(`{%q:true}`, mode.key), fmt.Sprintf(`{"pooling_mode":%q}`, mode.name), fmt.Sprintf(`{"pooling_mode":[%q],%q:true}`, mode.name, mode.key)} {
 			m, err := Open(files(t, "m", map[string]string{"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": text}), "m", Overrides{})
 			if err != nil || m.Pool != mode.pool {
 				t.Errorf("%d %s: %+v, %v", i, text, m, err)
@@ -141,24 +141,28 @@ func TestPoolings(t *testing.T) {
 // TestMistakes: what cannot be served is named.
 func TestMistakes(t *testing.T) {
 	for want, contents := range map[string]map[string]string{
-		"has no config.json":               {},
-		"config.json: unexpected end":      {"config.json": `{`},
-		`a module of the type "LSTM"`:      {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.LSTM","path":"2_LSTM"}]`},
-		"a Dense before the Pooling":       {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.Dense","path":"2_Dense"}]`},
-		"1_Pooling/config.json is missing": {"config.json": `{}`, "modules.json": modules},
-		"chooses 0 ways":                   {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{}`},
-		"chooses 2 ways":                   {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":true,"pooling_mode_max_tokens":true}`},
-		"include_prompt":                   {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"weightedmean","include_prompt":false}`},
-		"not inside the checkpoint":        {"config.json": `{}`, "modules.json": strings.ReplaceAll(modules, "1_Pooling", "../../etc")},
-		`default_prompt_name is "q"`:       {"config.json": `{}`, "config_sentence_transformers.json": `{"default_prompt_name":"q"}`},
-		`similarity_fn_name is "hamming"`:  {"config.json": `{}`, "config_sentence_transformers.json": `{"similarity_fn_name":"hamming"}`},
+		"has no config.json":                                              {},
+		"config.json: unexpected end":                                     {"config.json": `{`},
+		`a module of the type "LSTM"`:                                     {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.LSTM","path":"2_LSTM"}]`},
+		"a Dense before the Pooling":                                      {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.Dense","path":"2_Dense"}]`},
+		"1_Pooling/config.json is missing":                                {"config.json": `{}`, "modules.json": modules},
+		"no way of pooling":                                               {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{}`},
+		"2 ways of pooling are chosen (cls, max)":                         {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":true,"pooling_mode_max_tokens":true}`},
+		"2 ways of pooling are chosen (cls, mean)":                        {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":["mean","cls"]}`},
+		"no way of pooling is chosen; want pooling_mode":                  {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":false}`},
+		`pooling_mode is "nonsense"; cls, mean, max`:                      {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"nonsense"}`},
+		"pooling_mode is 3; want a name or a list":                        {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":3}`},
+		"include_prompt":                                                  {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"weightedmean","include_prompt":false}`},
+		"not inside the checkpoint":                                       {"config.json": `{}`, "modules.json": strings.ReplaceAll(modules, "1_Pooling", "../../etc")},
+		`default_prompt_name is "q"`:                                      {"config.json": `{}`, "config_sentence_transformers.json": `{"default_prompt_name":"q"}`},
+		`similarity_fn_name is "hamming"`:                                 {"config.json": `{}`, "config_sentence_transformers.json": `{"similarity_fn_name":"hamming"}`},
 		"word_embedding_dimension is 9, and hidden_size of config.json 8": {"config.json": `{"hidden_size":8}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":true,"word_embedding_dimension":9}`},
 		"more than one module of the type \"Normalize\"":                  {"config.json": `{}`, "modules.json": `[{"type":"a.Normalize"},{"type":"b.Normalize"}]`},
-		"tokenizer.json":                        {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`},
-		"tokenizer.json: invalid":               {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`, "tokenizer.json": `{x`},
-		"id2label has 1 entries and none for 0": {"config.json": `{"architectures":["BertForSequenceClassification"],"id2label":{"4":"x"}}`},
-		`classifier_pooling is "max"`:           {"config.json": `{"architectures":["ModernBertForSequenceClassification"],"classifier_pooling":"max"}`},
-		"num_labels is -1":                      {"config.json": `{"architectures":["BertForSequenceClassification"],"num_labels":-1}`},
+		"tokenizer.json":                                                  {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`},
+		"tokenizer.json: invalid":                                         {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`, "tokenizer.json": `{x`},
+		"id2label has 1 entries and none for 0":                           {"config.json": `{"architectures":["BertForSequenceClassification"],"id2label":{"4":"x"}}`},
+		`classifier_pooling is "max"`:                                     {"config.json": `{"architectures":["ModernBertForSequenceClassification"],"classifier_pooling":"max"}`},
+		"num_labels is -1":                                                {"config.json": `{"architectures":["BertForSequenceClassification"],"num_labels":-1}`},
 	} {
 		if m, err := Open(files(t, "m", contents), "m", Overrides{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %+v, %v; want %q", contents, m, err, want)

@@ -150,16 +150,8 @@ func (m *Model) pooling(dir, path string) error {
 	if !found {
 		return fmt.Errorf("%s is missing, which modules.json asks for", name)
 	}
-	newer := strings.Trim(string(keys["pooling_mode"]), `"`)
-	chosen := 0
-	for _, mode := range modes {
-		if string(keys[mode.key]) == "true" || newer == mode.name {
-			m.Pool = mode.pool
-			chosen++
-		}
-	}
-	if chosen != 1 {
-		return fmt.Errorf("%s chooses %d ways of pooling; only one is supported at a time", name, chosen)
+	if m.Pool, err = poolOfKeys(keys); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	for _, key := range []string{"word_embedding_dimension", "embedding_dimension"} {
 		if width := string(keys[key]); width != "" && m.Width > 0 && width != strconv.Itoa(m.Width) {
@@ -171,6 +163,41 @@ func (m *Model) pooling(dir, path string) error {
 		return fmt.Errorf("%s has include_prompt false with weightedmean tokens, which is not supported", name)
 	}
 	return nil
+}
+
+// poolOfKeys is the one way of pooling that a module's file chooses: by pooling_mode, a name or a list of names, or by a key of its own.
+func poolOfKeys(keys map[string]json.RawMessage) (engine.Pool, error) {
+	var known, chosen []string
+	for _, mode := range modes {
+		known = append(known, mode.name)
+		if string(keys[mode.key]) == "true" {
+			chosen = append(chosen, mode.name)
+		}
+	}
+	if raw := keys["pooling_mode"]; len(raw) > 0 && string(raw) != "null" {
+		var names []string
+		if json.Unmarshal(raw, &names) != nil {
+			names = make([]string, 1)
+			if json.Unmarshal(raw, &names[0]) != nil {
+				return 0, fmt.Errorf("pooling_mode is %.60s; want a name or a list of names", raw)
+			}
+		}
+		chosen = append(chosen, names...)
+	}
+	slices.Sort(chosen)
+	chosen = slices.Compact(chosen)
+	for _, name := range chosen {
+		if !slices.Contains(known, name) {
+			return 0, fmt.Errorf("pooling_mode is %.60q; %s are supported", name, strings.Join(known, ", "))
+		}
+	}
+	if len(chosen) == 0 {
+		return 0, fmt.Errorf("no way of pooling is chosen; want pooling_mode, one of %s", strings.Join(known, ", "))
+	}
+	if len(chosen) > 1 {
+		return 0, fmt.Errorf("%d ways of pooling are chosen (%s), whose vectors would be joined; one of %s is supported", len(chosen), strings.Join(chosen, ", "), strings.Join(known, ", "))
+	}
+	return modes[slices.Index(known, chosen[0])].pool, nil
 }
 
 // prompts reads what texts get in front, how vectors are compared, and what makes scores of logits.

@@ -4,6 +4,7 @@ package inspect
 import (
 	"path/filepath"
 
+	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
@@ -52,17 +53,17 @@ func OpenCheckpoint(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	checkpoint, err := weights.Open(dir)
+	opened, err := weights.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	m := &Checkpoint{Path: dir, Types: map[string]int64{}, config: config, checkpoint: checkpoint}
+	m := &Checkpoint{Path: dir, Types: map[string]int64{}, config: config, checkpoint: opened}
 	if len(config.Architectures) > 0 {
 		m.Architecture = config.Architectures[0]
 	}
-	files := checkpoint.Files()
+	files := opened.Files()
 	m.Files = len(files)
-	for _, e := range checkpoint.Entries() {
+	for _, e := range opened.Entries() {
 		m.Tensors = append(m.Tensors, Tensor{e.Name, e.Type, e.Shape, e.Bytes, filepath.Base(files[e.File].Path)})
 		m.Bytes += e.Bytes
 		m.Types[e.Type] += e.Bytes
@@ -92,6 +93,9 @@ func (m *Checkpoint) open() (interface{ Chunks() []store.Info }, error) {
 // describe lists the chunks, by what is known now of the tensors' content.
 func (m *Checkpoint) describe() {
 	opened, err := m.open()
+	if err == nil {
+		_, err = checkpoint.Open(m.Path, filepath.Base(m.Path), checkpoint.Overrides{})
+	}
 	if err != nil {
 		m.Refused = err.Error()
 		return

@@ -90,8 +90,11 @@ func (o *OptionalInt) UnmarshalJSON(raw []byte) error {
 const maxConfig = 16 << 20
 
 // ReadConfig reads config.json of a checkpoint's directory. It checks no value: which keys there must be
-// depends on the architecture.
+// depends on the architecture. A directory that holds an adapter, or nothing to read here, is refused as that.
 func ReadConfig(dir string) (Config, error) {
+	if err := checkFiles(dir); err != nil {
+		return Config{}, err
+	}
 	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"), maxConfig)
 	if err != nil {
 		return Config{}, err

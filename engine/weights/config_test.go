@@ -22,7 +22,7 @@ func TestReadConfig(t *testing.T) {
 
 func TestReadConfigRefuses(t *testing.T) {
 	for want, text := range map[string]string{
-		"no such file":                  "",
+		"no config.json":                "",
 		"vocab_size is 0 or missing":    `{}`,
 		"head_dim is 5000 or missing":   goodConfig + `,"head_dim":5000}`,
 		"num_key_value_heads is 0":      goodConfig + `,"num_key_value_heads":0}`,

@@ -77,11 +77,16 @@ func (c *Checkpoint) open() error {
 
 // explainMissing tells a directory that is not there from one in another format.
 func (c *Checkpoint) explainMissing() error {
-	if _, err := os.Stat(c.dir); err != nil {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
 		return err
 	}
-	if old, _ := filepath.Glob(filepath.Join(c.dir, "*.bin")); len(old) > 0 {
-		return fmt.Errorf("holds %s but no %s; convert it to safetensors first", filepath.Base(old[0]), singleFile)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if what, how := Foreign(names); what != "" {
+		return fmt.Errorf("holds %s: %s", what, how)
 	}
 	return fmt.Errorf("holds neither %s nor %s", singleFile, indexFile)
 }

@@ -173,7 +173,7 @@ func TestOpenRefuses(t *testing.T) {
 		"end beyond the file's 31 data bytes": {singleFile, string(raw[:len(raw)-1])},
 		"truncated?":                          {singleFile, string(raw[:20])},
 		"file has 0 bytes":                    {singleFile, ""},
-		"convert it to safetensors":           {"pytorch_model.bin", "x"},
+		"convert them":                        {"pytorch_model.bin", "x"},
 		"holds neither":                       {"config.json", "{}"},
 	} {
 		dir := t.TempDir()

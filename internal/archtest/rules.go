@@ -106,7 +106,7 @@ var arrows = map[string][]string{
 	"engine/host": {
 		"engine", "engine/dnn", "engine/encoder", "engine/executor", "engine/executor/profile", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "engine/wire", "kernels",
 	},
-	"engine/inspect": {"engine/encoder", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/ops", "engine/dnn/specialize", "internal/mapped", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
+	"engine/inspect": {"engine/checkpoint", "engine/encoder", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/ops", "engine/dnn/specialize", "internal/mapped", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
 	"engine/device": {
 		"engine/dnn", "engine/executor", "engine/host", "engine/model", "engine/model/architecture", "engine/weights", "engine/wire", "internal/nvml",
 		"kernels", "kernels/cpu", "kernels/cuda", "kernels/cuda/collective", "kernels/cuda/driver", "kernels/tensorparallel",
@@ -253,9 +253,9 @@ var arrows = map[string][]string{
 	"internal/dirlock":             {},
 	"internal/contentcoding":       {},
 	"internal/cors":                {},
-	"internal/hub":                 {"internal/regular"},
+	"internal/hub":                 {"engine/weights", "internal/regular"},
 	"internal/hub/hubtest":         {},
-	"internal/modeldir":            {"engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model/architecture", "engine/weights", "internal/config/models", "internal/hub"},
+	"internal/modeldir":            {"engine/checkpoint", "engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model/architecture", "engine/weights", "internal/config/models", "internal/hub"},
 	"internal/modellist":           {"engine/host", "engine/images", "engine/wire", "internal/config", "internal/config/models", "internal/dirlock", "internal/hub", "internal/modeldir"},
 	"internal/mapped":              {"internal/regular"},
 	"internal/mq":                  {"engine/wire"},

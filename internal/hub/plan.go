@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/weights"
 )
 
 // File is one of a repository's files, as the hub lists it.
@@ -43,21 +45,16 @@ const (
 type listing map[string]File
 
 // check refuses a repository that is no checkpoint in safetensors.
-func (l listing) check(weights bool) error {
-	if _, ok := l[configFile]; !ok {
+func (l listing) check(withWeights bool) error {
+	what, how := weights.Foreign(slices.Collect(maps.Keys(l)))
+	if what != "" && (withWeights || !l.has(configFile)) {
+		return fmt.Errorf("the repository holds %s: %s", what, how)
+	}
+	if !l.has(configFile) {
 		return errors.New("the repository has no " + configFile + ": it is no checkpoint of a model")
 	}
-	_, single := l[singleFile]
-	_, index := l[indexFile]
-	if single || index || !weights {
+	if l.has(singleFile) || l.has(indexFile) || !withWeights {
 		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(l)) {
-		for _, other := range []string{".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"} {
-			if strings.HasSuffix(name, other) {
-				return fmt.Errorf("the repository has no %s, only %.100q, which is not read here: choose a repository with safetensors, or convert it (in transformers, save_pretrained writes them)", singleFile, name)
-			}
-		}
 	}
 	return fmt.Errorf("the repository has neither %s nor %s: choose one with safetensors", singleFile, indexFile)
 }

@@ -38,7 +38,7 @@ func TestRefusals(t *testing.T) {
 		{"org/gated", "hf_wrong", "ask at " + server.Hub.URL + "/org/gated"},
 		{"org/gated", "hf_right", ""},
 		{"org/m@v9", "", `has no revision "v9" of it: see ` + server.Hub.URL + "/org/m/refs"},
-		{"org/pickles", "", `the repository has no model.safetensors, only "pytorch_model.bin"`},
+		{"org/pickles", "", `holds weights in another format ("pytorch_model.bin") and no model.safetensors`},
 		{"org/data", "", "the repository has no config.json"},
 		{"org/neither", "", "neither model.safetensors nor model.safetensors.index.json"},
 		{"org/out", "", `"../../evil.safetensors", which is no safetensors file of the repository`},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/demo"
 	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
@@ -56,7 +57,19 @@ func settle(m *models.Model) error {
 	if network {
 		return checkNetwork(file)
 	}
-	return check(m.Path)
+	if err := check(m.Path); err != nil {
+		return err
+	}
+	if _, err := Purpose(m); err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	return nil
+}
+
+// Purpose is what the checkpoint of m is for.
+func Purpose(m *models.Model) (*checkpoint.Model, error) {
+	o := &m.Overrides
+	return checkpoint.Open(m.Path, m.Names[0], checkpoint.Overrides{AnswerTokens: o.ClassifierFromToken, Method: o.Method, Qwen3Reranker: o.Original})
 }
 
 // checkNetwork reads a network's file.
@@ -73,13 +86,15 @@ func checkNetwork(file string) error {
 func Find(path, revision string, fetch Fetch) (found, name string, err error) {
 	_, network := dnn.File(path)
 	switch {
-	case !network && !isDir(path) && !isPath(path):
+	case !network && !isDir(path) && !isPath(path) && !isFile(path):
 		return ofHub(path, revision, fetch)
 	case revision != "":
 		return path, filepath.Base(path), fmt.Errorf("model: revision is %q, and %s is no name of the Hugging Face hub, whose models alone have revisions", revision, path)
 	case network:
 		found, err = filepath.Abs(path)
 		return found, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), err
+	case isFile(path):
+		return path, filepath.Base(path), fmt.Errorf("model: %s is a file, want the directory of a checkpoint in safetensors, or an ONNX file", path)
 	case !isDir(path):
 		_, err := os.ReadDir(path)
 		return path, filepath.Base(path), fmt.Errorf("model: want the directory of a checkpoint, or an ONNX file: %w", err)
@@ -107,6 +122,11 @@ func check(dir string) error {
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir()
 }
 
 // isPath says that a model's name is meant as a directory: it cannot be one of the hub, or begins with a directory

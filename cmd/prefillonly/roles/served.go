@@ -1,11 +1,11 @@
 package roles
 
 import (
-	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/texts"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/config/models"
+	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 )
 
@@ -15,19 +15,13 @@ func served(cfg *config.Config) (list []registry.Model) {
 		m := &cfg.Models[i]
 		next := registry.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == models.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
 		if m.Task != models.TaskInfer {
-			is, err := checkpoint.Open(m.Path, m.Names[0], overridesOf(m))
+			is, err := modeldir.Purpose(m)
 			next.Checkpoint, next.TextKey = is, m.Path+"\x00"+m.ChatTemplate
 			next.Open = func() (*registry.Text, error) { return openText(m, err) }
 		}
 		list = append(list, next)
 	}
 	return list
-}
-
-// overridesOf are the keys that a model's config.json lacks.
-func overridesOf(m *models.Model) checkpoint.Overrides {
-	o := &m.Overrides
-	return checkpoint.Overrides{AnswerTokens: o.ClassifierFromToken, Method: o.Method, Qwen3Reranker: o.Original}
 }
 
 // openText opens what a model's texts are read with, unless its files do not say what it is for.
