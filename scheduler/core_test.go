@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,6 +192,15 @@ func TestAdmissionBounds(t *testing.T) {
 				t.Errorf("counted %+v, want %+v", got, tt.stats)
 			}
 		})
+	}
+}
+
+// TestPromptsThatNeverFitTheQueue: one that is longer than all that may wait together is too long, now and later.
+func TestPromptsThatNeverFitTheQueue(t *testing.T) {
+	w := basic(t, func(c *Config) { c.MaxQueuedTokens = 45 })
+	err := results(w.submit("web", &submission{Job: 1, Tokens: tokens(1, 46), MaxTokens: 1}))[0].Err
+	if err == nil || err.Code != engine.CodeTooLong || !strings.Contains(err.Message, "46 tokens, and all prompts that wait may have 45") {
+		t.Errorf("refused with %+v", err)
 	}
 }
 

@@ -108,6 +108,10 @@ func (c *Core) admit(m *wire.Submit) *engine.Error {
 	}
 	f, n := c.fleet, promptTokens(m)
 	queued := f.QueueOf(m)
+	if n > c.cfg.MaxQueuedTokens {
+		f.Stats.RefusedTokens++
+		return engine.Errorf(engine.CodeTooLong, "the prompt has %d tokens, and all prompts that wait may have %d together; shorten it", n, c.cfg.MaxQueuedTokens)
+	}
 	jobs, tokens := queued.Jobs >= c.cfg.MaxQueuedJobs, queued.Tokens+n > c.cfg.MaxQueuedTokens
 	var wait time.Duration
 	if c.cfg.MaxQueueTime > 0 || jobs || tokens {
