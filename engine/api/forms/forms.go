@@ -139,8 +139,9 @@ func (f *Form) readSchema(raw json.RawMessage) *api.Error {
 	if !strings.HasPrefix(f.Text, "{") {
 		return api.Invalid(f.Field, "%s must be a JSON schema: an object", f.Field)
 	}
-	f.Text = tight(f.Text)
-	return nil
+	var err *api.Error
+	f.Text, err = tight(f.Field, f.Text)
+	return err
 }
 
 // outputs reads vLLM's structured_outputs.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestNarrowed(t *testing.T) {
@@ -52,13 +53,28 @@ var flat = strings.NewReplacer(`[[0-9].]`, `[0-9.]`, `[^[^0-9]]`, `[0-9]`)
 func TestSchemaPatterns(t *testing.T) {
 	schema := `{"allOf":[{"properties":{"pattern":{"type":"string","pattern":"^\\d$"}}},{"patternProperties":{"^\\w$":{"items":{"pattern":"\\s"}}}}],"const":{"pattern":"\\d"},
 		"items":{"enum":["\\d"],"pattern":"a"}}`
-	want := `{"allOf":[{"properties":{"pattern":{"type":"string","pattern":"^[0-9]$"}}},{"patternProperties":{"^[0-9A-Za-z_]$":{"items":{"pattern":"[\\t\\n\\x0B\\f\\r ]"}}}}],"const":{"pattern":"\\d"},"items":{"enum":["\\d"],"pattern":"a"}}`
-	if got := tight(schema); got != want {
-		t.Errorf("%s\nwant %s", got, want)
+	const all = `[\\x{0}-\\x{10FFFF}]*`
+	want := `{"allOf":[{"properties":{"pattern":{"type":"string","pattern":"^[0-9]$"}}},{"patternProperties":{"^[0-9A-Za-z_]$":{"items":{"pattern":"^` + all + `[\\t\\n\\x0B\\f\\r ]` + all + `$"}}}}],"const":{"pattern":"\\d"},"items":{"enum":["\\d"],"pattern":"^` + all + `a` + all + `$"}}`
+	if got, err := tight("f", schema); got != want || err != nil {
+		t.Errorf("%s, %v\nwant %s", got, err, want)
 	}
 	plain := `{"type":"object","properties":{"a":{"type":"string","pattern":"\\d"}}}`
+	closed, _ := tight("f", plain)
 	var got map[string]any
-	if err := json.Unmarshal([]byte(tight(plain)), &got); err != nil || got["additionalProperties"] != false {
+	if err := json.Unmarshal([]byte(closed), &got); err != nil || got["additionalProperties"] != false {
 		t.Errorf("%v: %v", err, got)
 	}
+}
+
+// FuzzTranslated: no pattern makes the translation fail, and what it gives is a text of about its length.
+func FuzzTranslated(f *testing.F) {
+	for _, seed := range []string{`^(a|[^\d-\]]{2,3}?)$`, `\u{1F600}\ud83d\ude00\cI\x41`, `[\w-.]`, `(?<n>a`, `{}{`, `\p{sc=Greek}`, `\`, `[a-`, `(?`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, pattern string) {
+		regex, err := translated(pattern)
+		if err == nil && (!utf8.ValidString(regex) || len(regex) > 200+100*len(pattern)) {
+			t.Errorf("%q is translated to %d bytes: %.200q", pattern, len(regex), regex)
+		}
+	})
 }

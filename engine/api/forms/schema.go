@@ -3,6 +3,7 @@ package forms
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/api"
@@ -11,9 +12,16 @@ import (
 // tight is a JSON schema that allows only what schema does, and less where that says more than its author is likely to mean. An
 // object that lists properties, and does not say whether it may have others, has none: a model could go on with others for ever.
 // Where schemas are joined (allOf, or properties beside anyOf and the like) one of them may name what another one does not, so
-// there it is as it was. Patterns are narrowed.
-func tight(schema string) string {
-	return string(tightAt(json.RawMessage(schema), !strings.Contains(schema, `"allOf"`), 0))
+// there it is as it was. Patterns are translated; an error names the one that cannot be, by its place behind the field of the schema.
+func tight(field, schema string) (string, *api.Error) {
+	t := tightening{field: field}
+	return string(t.at(json.RawMessage(schema), field, !strings.Contains(schema, `"allOf"`), 0)), t.err
+}
+
+// tightening is a schema on its way through tight.
+type tightening struct {
+	field string
+	err   *api.Error // of the first pattern that has no translation
 }
 
 // maxSchemaDepth is where tight stops; no schema of that depth is taken.
@@ -26,11 +34,11 @@ var (
 	schemaJoins = map[string]bool{"anyOf": true, "oneOf": true, "if": true, "$ref": true, "dependentSchemas": true, "unevaluatedProperties": true, "additionalProperties": true}
 )
 
-// tightAt closes objects if closing says so.
-func tightAt(raw json.RawMessage, closing bool, depth int) json.RawMessage {
+// at tightens the schema, or the list of schemas, at a path. It closes objects if closing says so.
+func (t *tightening) at(raw json.RawMessage, path string, closing bool, depth int) json.RawMessage {
 	if list, ok := elements(raw); ok && depth < maxSchemaDepth {
 		for i := range list {
-			list[i] = tightAt(list[i], closing, depth+1)
+			list[i] = t.at(list[i], below(path, fmt.Sprintf("[%d]", i)), closing, depth+1)
 		}
 		return append(append(json.RawMessage("["), bytes.Join(list, []byte(","))...), ']')
 	}
@@ -45,11 +53,11 @@ func tightAt(raw json.RawMessage, closing bool, depth int) json.RawMessage {
 	for i, key := range keys {
 		switch {
 		case schemaMaps[key]:
-			values[i] = tightAll(values[i], key == "patternProperties", closing, depth+1)
+			values[i] = t.all(values[i], below(path, "."+key), key == "patternProperties", closing, depth+1)
 		case schemaParts[key]:
-			values[i] = tightAt(values[i], closing && !(lists && (key == "anyOf" || key == "oneOf")), depth+1)
+			values[i] = t.at(values[i], below(path, "."+key), closing && !(lists && (key == "anyOf" || key == "oneOf")), depth+1)
 		case key == "pattern":
-			values[i] = narrowedText(values[i])
+			values[i] = t.patternText(values[i], below(path, "."+key))
 		}
 	}
 	if lists && !joined && closing {
@@ -58,28 +66,49 @@ func tightAt(raw json.RawMessage, closing bool, depth int) json.RawMessage {
 	return object(keys, values)
 }
 
-// tightAll is tightAt of the schemas of a map, whose keys are patterns if it says so.
-func tightAll(raw json.RawMessage, patterns, closing bool, depth int) json.RawMessage {
+// all tightens the schemas of a map, whose keys are patterns if it says so.
+func (t *tightening) all(raw json.RawMessage, path string, patterns, closing bool, depth int) json.RawMessage {
 	keys, values, ok := members(raw)
 	if !ok {
 		return raw
 	}
 	for i := range values {
-		values[i] = tightAt(values[i], closing, depth+1)
+		at := below(path, "."+keys[i])
+		values[i] = t.at(values[i], at, closing, depth+1)
 		if patterns {
-			keys[i] = narrowed(keys[i])
+			keys[i] = t.pattern(keys[i], at)
 		}
 	}
 	return object(keys, values)
 }
 
-// narrowedText is the JSON of a pattern, narrowed; what is no text is as it was.
-func narrowedText(raw json.RawMessage) json.RawMessage {
+// patternText is the JSON of a pattern, translated; what is no text is as it was.
+func (t *tightening) patternText(raw json.RawMessage, path string) json.RawMessage {
 	var pattern string
 	if json.Unmarshal(raw, &pattern) != nil {
 		return raw
 	}
-	return api.AppendString(nil, narrowed(pattern))
+	return api.AppendString(nil, t.pattern(pattern, path))
+}
+
+// maxPath is from how many bytes on a pattern's place is told no closer.
+const maxPath = 200
+
+// below is the place of a part of what is at a path.
+func below(path, part string) string {
+	if len(path) >= maxPath {
+		return path
+	}
+	return path + part[:min(len(part), maxPath)]
+}
+
+// pattern is one at a path, translated.
+func (t *tightening) pattern(pattern, path string) string {
+	regex, err := translated(pattern)
+	if err != nil && t.err == nil {
+		t.err = api.Invalid(t.field, "%s cannot be used: its pattern %.100q: %v", strings.ToValidUTF8(path, ""), pattern, err)
+	}
+	return regex
 }
 
 // elements are those of a list.

@@ -19,12 +19,27 @@ func TestTight(t *testing.T) {
 		{`{"const":{"properties":{"a":{}}},"enum":[{"properties":1}]}`, `{"const":{"properties":{"a":{}}},"enum":[{"properties":1}]}`},
 		{`{"properties":3}`, `{"properties":3` + closing + `}`},
 	} {
-		if got := tight(c.schema); got != c.want {
-			t.Errorf("%s\ngot  %s\nwant %s", c.schema, got, c.want)
+		if got, err := tight("f", c.schema); got != c.want || err != nil {
+			t.Errorf("%s\ngot  %s, %v\nwant %s", c.schema, got, err, c.want)
 		}
 	}
 	deep := strings.Repeat(`{"items":`, 5000) + `{}` + strings.Repeat("}", 5000)
-	if got := tight(deep); got != deep {
+	if got, err := tight("f", deep); got != deep || err != nil {
 		t.Error("a deep schema is changed")
+	}
+}
+
+// TestPatternsAreRefusedByTheirPlace: a pattern that has no translation is named by where it stands.
+func TestPatternsAreRefusedByTheirPlace(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"properties":{"a":{"items":{"pattern":"\\Qa\\E"}}}}`:                      `f.properties.a.items.pattern cannot be used: its pattern "\\Qa\\E": \Q is no escape of ECMA-262, at byte 2 of the pattern`,
+		`{"anyOf":[{},{"pattern":"^(?i:a)$"}]}`:                                     `f.anyOf[1].pattern cannot be used: its pattern "^(?i:a)$": (?i: is no group of ECMA-262; flags are not supported`,
+		`{"patternProperties":{"a++":{}}}`:                                          `f.patternProperties.a++ cannot be used`,
+		`{"$defs":{"` + strings.Repeat("k", 1000) + `":{"pattern":"(?=a)"}}}`:       "look-around is not supported",
+		`{"pattern":"` + strings.Repeat("(", 200) + strings.Repeat(")", 200) + `"}`: "more than 128 groups",
+	} {
+		if _, err := tight("f", schema); err == nil || !strings.Contains(err.Message, want) || err.Param != "f" || len(err.Message) > 1000 {
+			t.Errorf("%.100s: %v, want %s", schema, err, want)
+		}
 	}
 }
