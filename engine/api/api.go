@@ -126,7 +126,19 @@ func decodeWhole(body []byte, into any) *Error {
 		field := fieldName(into, mismatch.Field)
 		return Invalid(field, "%s must be %s, not %s", field, typeName(mismatch), mismatch.Value)
 	}
-	return invalidJSON("the request body cannot be decoded: %v", err)
+	return invalidJSON("the request body cannot be decoded: %s", Explain(err))
+}
+
+// Explain says in words of JSON what is wrong with what encoding/json has refused.
+func Explain(err error) string {
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mismatch) && mismatch.Field == "":
+		return fmt.Sprintf("it is a JSON %s; it must be %s", mismatch.Value, typeName(mismatch))
+	case errors.As(err, &mismatch):
+		return fmt.Sprintf("%s must be %s, not %s", mismatch.Field, typeName(mismatch), mismatch.Value)
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // Neutral reports whether raw is absent, null or, white space aside, one of the lines of literals.

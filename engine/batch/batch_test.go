@@ -25,6 +25,10 @@ func TestLines(t *testing.T) {
 	for _, c := range []struct{ line, code, param string }{
 		{`{"custom_id":`, "invalid_json_line", ""},
 		{`[1]`, "invalid_json_line", ""},
+		{`{"custom_id":7,"method":"POST","url":"/v1/completions","body":{"prompt":"a"}}`, "invalid_custom_id", "custom_id"},
+		{`{"custom_id":{},"method":"POST","url":"/v1/completions","body":{"prompt":"a"}}`, "invalid_custom_id", "custom_id"},
+		{`{"custom_id":"x","method":1,"url":"/v1/completions","body":{}}`, "invalid_method", "method"},
+		{`{"custom_id":"x","method":"POST","url":[],"body":{}}`, "invalid_url", "url"},
 		{request("a") + request("b"), "invalid_json_line", ""},
 		{"{\"custom_id\":\"\xff\"}", "invalid_json_line", ""},
 		{`{"method":"POST","url":"/v1/completions","body":{}}`, "missing_required_parameter", "custom_id"},
@@ -47,6 +51,11 @@ func TestLines(t *testing.T) {
 		totals, wrong, err := Check(strings.NewReader(file), of, 10, nil)
 		if err != nil || len(wrong) != 1 || wrong[0].Code != c.code || wrong[0].Param != c.param || wrong[0].Line != 3 || totals.Lines != 2 {
 			t.Errorf("%.60s: %+v %+v %v, want %s of %q in line 3 among 2 lines", c.line, totals, wrong, err, c.code, c.param)
+		}
+		for _, e := range wrong {
+			if strings.Contains(e.Message, "json:") || strings.Contains(e.Message, "Go ") || strings.Contains(e.Message, "unmarshal") {
+				t.Errorf("%.60s: %s", c.line, e.Message)
+			}
 		}
 	}
 }

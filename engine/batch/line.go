@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
@@ -67,36 +68,53 @@ type Rules struct {
 	Serves   func(path string) bool // whether requests to a path may be in a batch
 }
 
+// textOf is a string of JSON, or empty where there is none; false of what is another value.
+func textOf(raw json.RawMessage) (text string, ok bool) {
+	ok = len(raw) == 0 || json.Unmarshal(raw, &text) == nil // null is none
+	return text, ok
+}
+
 // parse reads the text of a line.
 func (r *Rules) parse(number int, text []byte) (*Line, *LineError) {
 	wrong := func(code, param, format string, args ...any) (*Line, *LineError) {
 		return nil, &LineError{number, code, param, fmt.Sprintf(format, args...)}
 	}
 	var in struct {
-		CustomID *string         `json:"custom_id"`
-		Method   *string         `json:"method"`
-		URL      *string         `json:"url"`
+		CustomID json.RawMessage `json:"custom_id"`
+		Method   json.RawMessage `json:"method"`
+		URL      json.RawMessage `json:"url"`
 		Body     json.RawMessage `json:"body"`
 	}
 	if !utf8.Valid(text) {
 		return wrong("invalid_json_line", "", "the line is not UTF-8; write the file anew as UTF-8")
 	}
 	if err := json.Unmarshal(text, &in); err != nil {
-		return wrong("invalid_json_line", "", "the line is not a JSON object with custom_id, method, url and body: %v", err)
+		where := ""
+		if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
+			where = fmt.Sprintf("; it is no JSON from byte %d of %d on", syntax.Offset, len(text))
+		}
+		return wrong("invalid_json_line", "", "the line is not a JSON object with custom_id, method, url and body%s", where)
 	}
+	customID, isText := textOf(in.CustomID)
+	method, _ := textOf(in.Method)
+	url, isPath := textOf(in.URL)
 	switch {
-	case in.CustomID == nil || *in.CustomID == "":
+	case !isText:
+		return wrong("invalid_custom_id", "custom_id", "custom_id is %.40s; it must be a string, such as %.40q", in.CustomID, string(in.CustomID))
+	case customID == "":
 		return wrong("missing_required_parameter", "custom_id", "custom_id is missing; give each line one of its own")
-	case len(*in.CustomID) > maxCustomID:
-		return wrong("invalid_custom_id", "custom_id", "custom_id has %d bytes; the limit is %d", len(*in.CustomID), maxCustomID)
-	case in.Method == nil || *in.Method != "POST":
-		return wrong("invalid_method", "method", "method must be POST")
-	case in.URL == nil:
+	case len(customID) > maxCustomID:
+		return wrong("invalid_custom_id", "custom_id", "custom_id has %d bytes; the limit is %d", len(customID), maxCustomID)
+	case method != "POST":
+		return wrong("invalid_method", "method", `method must be "POST"`)
+	case !isPath:
+		return wrong("invalid_url", "url", "url is %.40s; it must be a string, such as \"/v1/chat/completions\"", in.URL)
+	case url == "":
 		return wrong("missing_required_parameter", "url", "url is missing; give a path such as /v1/chat/completions")
-	case !r.Serves(*in.URL):
-		return wrong("invalid_url", "url", "url %.100q is no path that scores, embeds or completes; use one such as /v1/chat/completions or /v1/embeddings", *in.URL)
-	case r.Endpoint != "" && *in.URL != r.Endpoint:
-		return wrong("mismatched_url", "url", "url is %.100q, and the batch is of %s; a batch has one endpoint", *in.URL, r.Endpoint)
+	case !r.Serves(url):
+		return wrong("invalid_url", "url", "url %.100q is no path that scores, embeds or completes; use one such as /v1/chat/completions or /v1/embeddings", url)
+	case r.Endpoint != "" && url != r.Endpoint:
+		return wrong("mismatched_url", "url", "url is %.100q, and the batch is of %s; a batch has one endpoint", url, r.Endpoint)
 	}
 	if body := bytes.TrimSpace(in.Body); len(body) == 0 || body[0] != '{' {
 		return wrong("missing_required_parameter", "body", "body must be a JSON object: the request's")
@@ -107,5 +125,5 @@ func (r *Rules) parse(number int, text []byte) (*Line, *LineError) {
 	if json.Unmarshal(in.Body, &flags) == nil && flags.Stream == true {
 		return wrong("invalid_request", "body.stream", "stream is true; answers in a batch come as a whole, so leave it out")
 	}
-	return &Line{Number: number, ID: idOf(text), CustomID: *in.CustomID, URL: *in.URL, Body: in.Body, Size: len(text)}, nil
+	return &Line{Number: number, ID: idOf(text), CustomID: customID, URL: url, Body: in.Body, Size: len(text)}, nil
 }

@@ -131,9 +131,9 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
 	if err := d.Decode(&spec); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return wrong(kind.Field, "%s is to be a %v, not a %s", kind.Field, kind.Type, kind.Value)
+			return wrong(kind.Field, "%s", api.Explain(err))
 		}
-		return wrong("", "the body is no declaration of a stream: %v", err)
+		return wrong("", "the body is no declaration of a stream: %s", api.Explain(err))
 	}
 	if err := s.add(r.Context(), spec, ownerOf(r)); err != nil {
 		return err

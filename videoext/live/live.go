@@ -136,6 +136,9 @@ func (s *Server) network(spec *Spec) (*jobs.Network, error) {
 		}
 		return n, nil
 	}
+	if spec.Model == "" && len(there) > 1 {
+		return nil, wrong("model", "model is missing, and %d models look at pictures; say which: %s", len(there), strings.Join(there, ", "))
+	}
 	return nil, fmt.Errorf("%w: %.200q; those with a decoder are %s", errModel, spec.Model, strings.Join(there, ", "))
 }
 

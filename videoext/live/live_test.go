@@ -388,6 +388,12 @@ func TestModelsComeAndGo(t *testing.T) {
 		t.Errorf("it goes on without its model: %+v, then %+v", s, now)
 	}
 	h.SetModels(append(other, eyes...))
+	if code, text := h.declare(`{"name":"either","source":"camera"}`); code != http.StatusBadRequest || !strings.Contains(text, "2 models look at pictures; say which: other, eye") {
+		t.Errorf("a stream that names neither of two models: %d %s", code, text)
+	}
+	if code, text := h.declare(`{"name":"x","source":"camera","score":"high"}`); code != http.StatusBadRequest || !strings.Contains(text, "score must be a number, not string") {
+		t.Errorf("a score that is a text: %d %s", code, text)
+	}
 	all := h.results("clip", 24)
 	h.inOrder(all)
 	for _, r := range all {

@@ -156,7 +156,7 @@ func readOptional(x *exchange.Exchange, r *http.Request, into any) *exchange.Ref
 	}
 	defer b.Release()
 	if err := json.NewDecoder(strings.NewReader(string(b.Bytes))).Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		return exchange.Invalid(api.Invalid("", "the body is not the JSON of this request: %v", err))
+		return exchange.Invalid(api.Invalid("", "the body is not the JSON of this request: %s", api.Explain(err)))
 	}
 	return nil
 }
