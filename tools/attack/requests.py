@@ -5,7 +5,7 @@ import statistics
 import threading
 import time
 
-from server import Server, message
+from server import Server, decode, message
 
 
 def echo_and_more(binary):
@@ -140,6 +140,24 @@ def two_keys(binary):
         return cached[1] > 0 and cached[2] == 0, f"cached tokens: first key {cached[0]}, again {cached[1]}, second key {cached[2]}"
 
 
+def joined_salts(binary):
+    """A decision under the pair of prompt_cache_key a and cache_salt b, and the same input under 63 others that join alike: with the parts moved, NULs, lengths in front, and as cache_salt alone. Wanted: no other one finds cached tokens"""
+    with Server(binary) as server:
+        server.wait_ready()
+
+        def cached(key, salt):
+            body = {"input": "the cat sat on the mat . " * 100, "questions": [{"type": "predicate", "instructions": "Is it?"}], "prompt_cache_key": key, "cache_salt": salt}
+            status, raw = server.request("POST", "/v1/decisions", body)
+            return decode(raw)["usage"]["input_tokens_details"]["cached_tokens"] if status == 200 else message(decode(raw))
+
+        cached("a", "b")
+        parts = ["", "a", "b", "ab", "a\0b", "\0b", "a\0", "1:ab"]
+        found = {(key, salt): cached(key, salt) for key in parts for salt in parts if (key, salt) != ("a", "b")}
+        met = {pair: n for pair, n in found.items() if n != 0}
+        again = cached("a", "b")
+        return not met and again > 0, f"{len(met)} of {len(found)} pairs find cached tokens {dict(list(met.items())[:3])}; the pair itself {again}"
+
+
 def duplicate_keys(binary):
     """A body with `prompt` twice. Wanted: one of them or 400, not both"""
     with Server(binary) as server:
@@ -162,4 +180,4 @@ def odd_values(binary):
         return alive and all(400 <= f < 500 for f in found), f"{found}"
 
 
-ATTACKS = [echo_and_more, generation_starves, all_memory, spaces, long_texts, two_keys, duplicate_keys, odd_values]
+ATTACKS = [echo_and_more, generation_starves, all_memory, spaces, long_texts, two_keys, joined_salts, duplicate_keys, odd_values]
