@@ -35,7 +35,7 @@ func jobFault(j *dispatch.Job, item *wire.ItemResult) *engine.Error {
 		return engine.Errorf(engine.CodeInternal, "executor %s gave no answer", executor)
 	case j.Asks.Ask.Pool != engine.PoolNone:
 		return vectorFault(j, out)
-	case j.Asks.Ask.PromptLogprobs && j.Generated() == 0 && len(out.Prompt) != len(j.Asks.IDs)-min(max(j.Known, 1), len(j.Asks.IDs)):
+	case j.AsksScores() && len(out.Prompt) != len(j.Asks.IDs)-min(max(j.Known, 1), len(j.Asks.IDs)):
 		return engine.Errorf(engine.CodeInternal, "executor %s gave logprobs of %d positions of a prompt of %d tokens", executor, len(out.Prompt), len(j.Asks.IDs))
 	}
 	return nil
@@ -61,7 +61,7 @@ func vectorFault(j *dispatch.Job, out *engine.TokenOutput) *engine.Error {
 func token(j *dispatch.Job, found *engine.TokenOutput) (*engine.TokenOutput, engine.Finish) {
 	out := &engine.TokenOutput{Cached: j.Hits}
 	if j.Generated() == 0 {
-		out.Prompt, out.Vector = scores.Join(j.Scores, j.Asks.Ask.PromptTop, found.Prompt), found.Vector
+		out.Prompt, out.Vector = scores.Join(j.Scores.Known, j.Asks.Ask.PromptTop, found.Prompt), found.Vector
 	}
 	if j.Asks.Max == 0 {
 		return out, engine.FinishLength

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -79,21 +80,14 @@ func TestKnownScores(t *testing.T) {
 	scored := func(job engine.JobID, prompt []engine.TokenID, top int) (cached, known int) {
 		t.Helper()
 		run := runs(w.submit("web", &submission{Job: job, Tokens: prompt, Ask: engine.Ask{PromptLogprobs: true, PromptTop: top}}))[0]
-		it, sum, out := item(run, 0), float32(0), &engine.TokenOutput{}
-		for i, id := range prompt {
-			if sum = sum*3 + float32(id); i >= max(it.Known, 1) {
-				out.Prompt = append(out.Prompt, engine.PromptScore{Logprob: -sum, Top: make([]engine.TokenLogprob, it.Ask.PromptTop)})
-			}
-		}
+		it := item(run, 0)
+		out := &engine.TokenOutput{Prompt: scoresOf(prompt, it.Ask.PromptTop)[max(it.Known, 1)-1:]}
 		r := results(w.step("cpu", &wire.Done{Pass: run.Pass, Items: []wire.ItemResult{{Job: job, Output: out}}}))[0]
 		if r.Err != nil || len(output(r).Prompt) != len(prompt)-1 || output(r).Answer != nil || r.Finish != engine.FinishLength {
 			t.Fatalf("answered with %+v", r)
 		}
-		sum = float32(prompt[0])
-		for i, s := range output(r).Prompt {
-			if sum = sum*3 + float32(prompt[i+1]); s.Logprob != -sum || len(s.Top) != top {
-				t.Errorf("position %d has the score %v with %d others, want %v with %d", i+1, s.Logprob, len(s.Top), -sum, top)
-			}
+		if want := scoresOf(prompt, top); !reflect.DeepEqual(output(r).Prompt, want) {
+			t.Errorf("the scores are %v, want %v", output(r).Prompt, want)
 		}
 		return it.Cached, it.Known
 	}
@@ -127,6 +121,66 @@ func TestKnownScores(t *testing.T) {
 	if r.Err == nil || r.Err.Code != engine.CodeInternal {
 		t.Errorf("scores of all positions answer a pass that was asked for two: %+v", r)
 	}
+}
+
+// TestScoresTogether: of prompts that begin alike, come together and ask for their positions' scores, what they share is computed
+// and scored once, and all of them get the scores of all their positions.
+func TestScoresTogether(t *testing.T) {
+	const prompts, shared, own = 16, 41, 7
+	for _, tt := range []struct {
+		name   string
+		tops   int // how many different numbers of the likeliest are asked for
+		passes int
+	}{
+		{"of one kind", 1, 2},
+		{"with more and fewer of the likeliest", 3, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := basic(t, nil)
+			info := executorInfo()
+			info.CopiesParts, info.CostBase, info.CostToken = true, time.Second, time.Millisecond
+			w.executor("cpu", 2, info)
+			whole := map[engine.JobID][]engine.TokenID{}
+			var out []Envelope
+			for i := range prompts {
+				prompt := append(tokens(1, shared), tokens(20+i, own)...)
+				whole[engine.JobID(i+1)] = prompt
+				out = append(out, w.submit("web", &submission{
+					Job: engine.JobID(i + 1), Tokens: prompt, Request: 1, Ask: engine.Ask{PromptLogprobs: true, PromptTop: (prompts - i) % tt.tops},
+				})...)
+			}
+			passes, rows, scored, answered := 0, 0, 0, 0
+			for ; len(runs(out)) > 0; passes++ {
+				run := runs(out)[0]
+				done := &wire.Done{Pass: run.Pass}
+				for _, it := range parts(run) {
+					found := scoresOf(whole[it.Job], it.Ask.PromptTop)[max(it.Known, 1)-1:]
+					rows, scored = rows+it.Len()-it.Cached, scored+len(found)
+					done.Items = append(done.Items, wire.ItemResult{Job: it.Job, Output: &engine.TokenOutput{Prompt: found}})
+				}
+				out = w.step("cpu", done)
+				for _, r := range results(out) {
+					answered++
+					if got := output(r).Prompt; !reflect.DeepEqual(logprobs(got), logprobs(scoresOf(whole[r.Job], 0))) {
+						t.Errorf("job %v has the scores %v", r.Job, got)
+					}
+				}
+			}
+			// Beyond its own tokens, a prompt computes what is shared beyond the last whole block, and the token before that.
+			most := tt.tops*shared + prompts*(own+shared%4+1)
+			if answered != prompts || passes > tt.passes || rows > most || scored > most {
+				t.Errorf("%d of %d prompts were answered, in %d passes that computed %d tokens and scored %d; want %d passes and at most %d tokens",
+					answered, prompts, passes, rows, scored, tt.passes, most)
+			}
+		})
+	}
+}
+
+func logprobs(scores []engine.PromptScore) (list []float32) {
+	for _, s := range scores {
+		list = append(list, s.Logprob)
+	}
+	return list
 }
 
 func TestRefusals(t *testing.T) {

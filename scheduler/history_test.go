@@ -173,7 +173,7 @@ func (h *history) submit(from PeerID) {
 			m.Ask.Bans = append(m.Ask.Bans, engine.Ban{Tokens: make([]engine.TokenID, 1+n)})
 		}
 	case 1:
-		m.Ask.PromptLogprobs, m.MaxTokens = true, h.pick.IntN(4)
+		m.Ask.PromptLogprobs, m.Ask.PromptTop, m.MaxTokens = true, h.pick.IntN(3), h.pick.IntN(4)
 	case 2:
 		m.Deadline = time.Duration(h.pick.IntN(2000)) * time.Second / 512
 	case 3:
@@ -205,7 +205,7 @@ func (h *history) finish(executor PeerID) {
 	for _, item := range parts(run) {
 		result := answered(item.Job, &engine.Answer{Token: engine.TokenID(7 + h.pick.IntN(3))})
 		if item.Ask.PromptLogprobs {
-			result.Output.(*engine.TokenOutput).Prompt = unknownScores(item.TokenItem)
+			result.Output.(*engine.TokenOutput).Prompt = scoresOf(h.whole[item.Job], item.Ask.PromptTop)[min(max(item.Known, 1), item.Len())-1:]
 		}
 		d.Items = append(d.Items, result)
 	}
@@ -357,6 +357,13 @@ func (h *history) result(to PeerID, r *wire.Result) {
 	}
 	if r.Err == nil && (len(out.Prompt) > 0) != (h.scored[r.Job] > 1 && out.Index == 0) {
 		h.t.Fatalf("job %v: token %d comes with %d prompt scores, of a prompt of %d to be scored", r.Job, out.Index, len(out.Prompt), h.scored[r.Job])
+	}
+	if len(out.Prompt) > 0 {
+		for i, s := range scoresOf(h.whole[r.Job], 0) {
+			if len(out.Prompt) != h.scored[r.Job]-1 || i < len(out.Prompt) && out.Prompt[i].Logprob != s.Logprob {
+				h.t.Fatalf("job %v: the score of position %d is not that of its tokens", r.Job, i+1)
+			}
+		}
 	}
 	h.tokens[r.Job]++
 	if out.Answer != nil {

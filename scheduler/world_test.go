@@ -106,6 +106,17 @@ func unknownScores(it *wire.TokenItem) []engine.PromptScore {
 	return make([]engine.PromptScore, it.Len()-min(max(it.Known, 1), it.Len()))
 }
 
+// scoresOf are the scores of all positions of a prompt but the first, each a number of the tokens up to there, with so many
+// of the likeliest.
+func scoresOf(prompt []engine.TokenID, top int) (list []engine.PromptScore) {
+	sum := float32(prompt[0])
+	for _, id := range prompt[1:] {
+		sum = sum*3 + float32(id)
+		list = append(list, engine.PromptScore{Logprob: -sum, Top: make([]engine.TokenLogprob, top)})
+	}
+	return list
+}
+
 // part is one job's part of a pass.
 type part struct {
 	Job engine.JobID

@@ -58,6 +58,11 @@ func (l *Lane) checkIntegrity() error {
 		return fmt.Errorf("its frames are in disorder")
 	}
 	for c := range Classes {
+		for q := range l.QueueOf(c).All() {
+			if j := of(q); j.AsksScores() && !l.shared.Scores.Awaits(&j.Scores) {
+				return fmt.Errorf("job %v does not await scores beyond the first %d tokens, or there are some", j.Submit.ID, j.Known)
+			}
+		}
 		if err := l.QueueOf(c).CheckIntegrity(l.shared.Seconds()); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func (j *Job) item() wire.ItemWork {
 
 // knownTokens are the leading ones whose scores the next pass is not asked for.
 func (j *Job) knownTokens() int {
-	if !j.Asks.Ask.PromptLogprobs || j.Generated() > 0 {
+	if !j.AsksScores() {
 		return 0
 	}
 	return j.Known

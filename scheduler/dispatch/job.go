@@ -35,16 +35,16 @@ type Job struct {
 	Class    Class
 	Arrival  time.Duration // with the wait before a restart of the scheduler taken off
 
-	Started   bool            // its first pass has begun
-	StartedAt time.Duration   // when; of the next pass if an executor died in that one or had no room
-	Loading   time.Duration   // from its arrival until the weights for its first pass were there
-	Running   time.Duration   // inside passes
-	Deaths    int             // executors that died running it, since a pass of it last went well
-	DiedIn    uint64          // the epoch of the last one
-	Orphaned  time.Duration   // when its model had no executor last
-	Cancelled bool            // in a pass whose other items go on
-	Scores    []*scores.Block // of its leading blocks, as they are known
-	Hits      int             // prompt tokens read from the cache by the pass that answered first
+	Started   bool          // its first pass has begun
+	StartedAt time.Duration // when; of the next pass if an executor died in that one or had no room
+	Loading   time.Duration // from its arrival until the weights for its first pass were there
+	Running   time.Duration // inside passes
+	Deaths    int           // executors that died running it, since a pass of it last went well
+	DiedIn    uint64        // the epoch of the last one
+	Orphaned  time.Duration // when its model had no executor last
+	Cancelled bool          // in a pass whose other items go on
+	Scores    scores.Reader // of what is known of its prompt's positions
+	Hits      int           // prompt tokens read from the cache by the pass that answered first
 
 	expiry  expiry.Entry // while it is not started
 	paced   bool         // Aged is settled
@@ -89,6 +89,7 @@ func (s *Shared) NewJob(m *wire.Submit, from *Frontend) *Job {
 	case *engine.Tensors:
 		j.Frames = max(w.Frames, 0)
 	}
+	j.Scores.Of = j
 	j.expiry = expiry.Entry{Of: j, Order: j.Order}
 	if m.Deadline > 0 {
 		j.Deadline = max(arrival+m.Deadline, 1)
@@ -131,6 +132,9 @@ func (j *Job) asking() engine.Ask {
 	}
 	return ask
 }
+
+// AsksScores says that the next pass is asked for the scores of the prompt's positions.
+func (j *Job) AsksScores() bool { return j.Asks.Ask.PromptLogprobs && j.Generated() == 0 }
 
 // Answers is how many tokens of the answer there are, those included that the job came with.
 func (j *Job) Answers() int { return j.Asks.Generated + j.Generated() }

@@ -124,9 +124,8 @@ func (l *Lane) Enqueue(j *Job) {
 // Chain computes a job's block chain for the lane's block size, and finds what is known of it.
 func (l *Lane) Chain(j *Job) {
 	anew := l.Cache.Chain(&l.shared.hasher, &j.Job, j.Submit.Salt, l.shared.PrefixCaching)
-	if anew && j.Asks.Ask.PromptLogprobs {
-		j.Scores = l.shared.Scores.Known(l.weights(), j.Chain, j.Asks.Ask.PromptTop)
-		j.Known = len(j.Scores) * j.ChainOf
+	if j.AsksScores() {
+		l.findScores(j, anew)
 	}
 }
 
@@ -144,6 +143,9 @@ func (l *Lane) push(j *Job) {
 		line.turns -= q.Generating()
 		q.Push(&j.Job)
 		line.turns += q.Generating()
+		if j.AsksScores() {
+			l.shared.Scores.Await(&j.Scores)
+		}
 	}
 	l.waits(j.Class, 1)
 }
@@ -162,6 +164,7 @@ func (l *Lane) Take(j *Job) {
 		line.turns -= q.Generating()
 		q.Remove(&j.Job)
 		line.turns += q.Generating()
+		l.shared.Scores.Leave(&j.Scores)
 	}
 	l.waits(j.Class, -1)
 	if l.blocked[j.Class] == j {
@@ -232,7 +235,7 @@ func (l *Lane) Expected(j *Job) cost.Work {
 	q := l.QueueOf(j.Class)
 	found := q.Reach(&j.Job)
 	cached, loads := q.Useful(found)
-	n := q.Shared(chain, found.Device)
+	n := max(q.Shared(chain, found.Device), l.companions(j))
 	for _, p := range l.Executor.under(j.Class) {
 		for _, other := range p.Items {
 			if p.Lane == l && other.ChainOf == j.ChainOf {

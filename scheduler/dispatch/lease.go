@@ -1,7 +1,5 @@
 package dispatch
 
-import "github.com/prefillonly/prefillonly/engine"
-
 // lease gets a job its pages. The first job that finds too few is the lane's blocked one: until
 // it has them, no other job gets pages for more than one pass, so those held run out and it does
 // not starve.
@@ -32,24 +30,14 @@ func (l *Lane) acquire(j *Job) (found int, ok bool) {
 	if j.Class == Lowest && own > 0 && l.blocked[Live] != nil {
 		return 0, false
 	}
-	return l.Cache.Lease(&j.Job, own, j.Class == Lowest, l.QueueOf(j.Class))
+	q := l.QueueOf(j.Class)
+	shared := max(q.Shared(j.Chain, j.Cached), l.awaited(j))
+	return l.Cache.Lease(&j.Job, own, shared, j.Class == Lowest, q)
 }
 
 // Release gives a job's pages back.
 func (j *Job) Release() {
 	if j.Lane != nil {
 		j.Lane.Cache.Release(&j.Job)
-	}
-}
-
-// weights names the model and its weights.
-func (l *Lane) weights() string { return l.Info.Name + "\x00" + l.Info.Fingerprint }
-
-// Keep makes the blocks that a job's pass has filled matchable, and keeps what it has found of a prompt's positions.
-func (j *Job) Keep(found engine.Output) {
-	l := j.Lane
-	l.Cache.Commit(&j.Job, j.Submit.Salt)
-	if out, ok := found.(*engine.TokenOutput); ok && j.Asks.Ask.PromptLogprobs && j.Generated() == 0 {
-		l.shared.Scores.Add(l.weights(), j.Chain, j.ChainOf, max(j.Known, 1), j.Asks.Ask.PromptTop, out.Prompt)
 	}
 }

@@ -20,7 +20,7 @@ type filling struct {
 
 // packed is a job as packing sees it.
 func (j *Job) packed() packing.Item {
-	return packing.Item{Job: &j.Job, Request: j.Submit.Request, Again: j.Generated()+1 < j.Asks.Max}
+	return packing.Item{Job: &j.Job, Request: j.Submit.Request, Again: j.Generated()+1 < j.Asks.Max, Scored: j.AsksScores(), Top: j.Asks.Ask.PromptTop}
 }
 
 // fill packs the requests that come next in its lane into a pass that has its first. Its own kind goes before the other.
@@ -51,7 +51,7 @@ func (k *filling) addByPolicy(rows int) {
 		if j.Loads > 0 && k.lane.Cache.Index.Available() < j.Cached {
 			return // there may be no room for what it is to load, and it would compute that
 		}
-		if !k.pays(j) || k.Fills(&j.Job) {
+		if !k.pays(j) || k.Fills(j.packed()) {
 			return
 		}
 		k.lane.Take(j)

@@ -21,6 +21,8 @@ type Item struct {
 	*queue.Job
 	Request engine.JobID // that it is a part of; 0: of none
 	Again   bool         // it will be back for another token
+	Scored  bool         // the scores of its prompt's positions are asked for
+	Top     int          // with so many of the likeliest at each
 }
 
 // Pass is what is known of a pass while it is filled.
@@ -32,6 +34,7 @@ type Pass struct {
 	requests []engine.JobID        // of the items that are part of one
 	again    int                   // items that will be back
 	missing  map[kvcache.Hash]bool // the first blocks that items fill or load
+	unknown  map[kvcache.Hash]int  // the first blocks that items score, with one more than the likeliest that are told
 	rivals   []rival
 }
 
@@ -42,7 +45,9 @@ type rival struct {
 }
 
 // New makes a pass without items, of a model of such costs.
-func New(m *cost.Model) Pass { return Pass{cost: m, missing: map[kvcache.Hash]bool{}} }
+func New(m *cost.Model) Pass {
+	return Pass{cost: m, missing: map[kvcache.Hash]bool{}, unknown: map[kvcache.Hash]int{}}
+}
 
 // Face adds a lane with which jobs are to be compared: the weight of its next job, and how many wait there.
 func (p *Pass) Face(weight float64, waiting int) {
@@ -62,16 +67,23 @@ func (p *Pass) Add(i Item) {
 	if i.Again {
 		p.again++
 	}
-	if h, ok := nextMissing(i.Job); ok {
+	if h, ok := missing(i.Job, len(i.Chain)); ok {
 		p.missing[h] = true
+	}
+	if h, ok := i.unknown(); ok {
+		p.unknown[h] = max(p.unknown[h], i.Top+1)
 	}
 }
 
-// Fills says that the pass is about to fill, or load, the block that a job would read next: it is cheaper to read from the
-// next pass.
-func (p *Pass) Fills(j *queue.Job) bool {
-	h, ok := nextMissing(j)
-	return ok && p.missing[h]
+// Fills says that the pass is about to fill, load or score the block that a job would read next: it is cheaper to read from
+// the next pass.
+func (p *Pass) Fills(i Item) bool {
+	h, ok := missing(i.Job, i.Usable())
+	if ok && p.missing[h] {
+		return true
+	}
+	h, ok = i.unknown()
+	return ok && p.unknown[h] > i.Top
 }
 
 // Pays says whether a waiting job's company is worth it, where so many wait in its lane. Its weight counts where there are
@@ -125,10 +137,18 @@ func MostRows(j *queue.Job, lowest bool) int {
 	return rows
 }
 
-// nextMissing is the first full block of a job's prompt that is not on the device.
-func nextMissing(j *queue.Job) (kvcache.Hash, bool) {
-	if device := j.Cached - j.Loads; !j.Continues() && device < j.Usable() {
+// missing is the first of so many leading blocks of a job's prompt that is not on the device.
+func missing(j *queue.Job, blocks int) (kvcache.Hash, bool) {
+	if device := j.Cached - j.Loads; !j.Continues() && device < blocks {
 		return j.Chain[device], true
 	}
 	return kvcache.Hash{}, false
+}
+
+// unknown is the first full block of a prompt whose scores are asked for and not known.
+func (i *Item) unknown() (kvcache.Hash, bool) {
+	if !i.Scored || len(i.Chain) == 0 || i.Known/i.ChainOf >= len(i.Chain) {
+		return kvcache.Hash{}, false
+	}
+	return i.Chain[i.Known/i.ChainOf], true
 }

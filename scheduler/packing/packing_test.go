@@ -59,12 +59,43 @@ func TestFills(t *testing.T) {
 	}
 	p := New(&m)
 	p.Add(job(1))
-	if !p.Fills(job(1).Job) || p.Fills(job(2).Job) {
-		t.Errorf("the pass fills the block of the same prompt: %t, of another: %t", p.Fills(job(1).Job), p.Fills(job(2).Job))
+	if !p.Fills(job(1)) || p.Fills(job(2)) {
+		t.Errorf("the pass fills the block of the same prompt: %t, of another: %t", p.Fills(job(1)), p.Fills(job(2)))
 	}
 	cached := job(1)
 	cached.Cached = 1
-	if p.Fills(cached.Job) || p.Rows != 6 {
-		t.Errorf("what is cached is filled: %t; the pass has %d rows, want 6", p.Fills(cached.Job), p.Rows)
+	if p.Fills(cached) || p.Rows != 6 {
+		t.Errorf("what is cached is filled: %t; the pass has %d rows, want 6", p.Fills(cached), p.Rows)
+	}
+}
+
+// TestScores: a job that asks for the scores of a block which the pass scores too finds them in the next one.
+func TestScores(t *testing.T) {
+	m := cost.New(wire.Cost{})
+	job := func(first byte, known, top int) Item {
+		i := item(9, 0)
+		i.Chain, i.ChainOf, i.Whole, i.Known, i.Scored, i.Top = []kvcache.Hash{{first}, {first, 1}}, 4, true, known, true, top
+		return i
+	}
+	plain := item(9, 0)
+	plain.Chain, plain.ChainOf = job(1, 0, 0).Chain, 4
+	p := New(&m)
+	p.Add(job(1, 0, 2))
+	for _, tt := range []struct {
+		name  string
+		job   Item
+		fills bool
+	}{
+		{"the same", job(1, 0, 2), true},
+		{"with fewer others", job(1, 0, 0), true},
+		{"with more others", job(1, 0, 3), false},
+		{"of another block", job(2, 0, 2), false},
+		{"of which the block is known", job(1, 4, 2), false},
+		{"of which all is known", job(3, 8, 2), false},
+		{"that is asked for its answer alone", plain, true},
+	} {
+		if got := p.Fills(tt.job); got != tt.fills {
+			t.Errorf("a prompt %s: it is worth waiting: %t, want %t", tt.name, got, tt.fills)
+		}
 	}
 }

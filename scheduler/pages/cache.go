@@ -55,12 +55,12 @@ func (c *Cache) Chain(h *kvcache.Hasher, j *queue.Job, salt string, caching bool
 	return true
 }
 
-// Lease gets a job so many pages of its own, and those that it reads and fills for others; those waiting may say which
-// blocks they want. It returns how many tokens the job finds; ok is false if there are too few pages.
-func (c *Cache) Lease(j *queue.Job, own int, lowest bool, q *queue.Queue) (found int, ok bool) {
+// Lease gets a job so many pages of its own, and those that it reads and fills for others, who are known to want so many
+// of its leading blocks; those waiting may say which blocks they want. It returns how many tokens the job finds; ok is false if there are too few pages.
+func (c *Cache) Lease(j *queue.Job, own, shared int, lowest bool, q *queue.Queue) (found int, ok bool) {
 	r := kvcache.Request{
 		Chain: j.Chain, Reuse: j.Usable(), Load: j.Loads > 0, Fill: len(j.Chain), Pages: own,
-		Shared: q.Shared(j.Chain, j.Cached), Wanted: q.Wanted, Sequence: j.Compared(), Lowest: lowest,
+		Shared: shared, Wanted: q.Wanted, Sequence: j.Compared(), Lowest: lowest,
 	}
 	if lowest {
 		r.Wanted = c.wanted

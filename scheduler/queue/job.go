@@ -93,22 +93,25 @@ func (s *Sequence) Continues() bool { return s.Lease != nil && s.Filled }
 // answers first.
 func (s *Sequence) AsksWhole() bool { return s.Whole && s.Generated() == 0 }
 
-// readable is the number of leading tokens that a pass may read from the cache: at least one is always computed, and
-// where each position is asked for, the one before the first that is not known.
-func (s *Sequence) readable() int {
+// readable is the number of leading tokens that a pass may read from the cache, where so many are known: at least one is
+// always computed, and where each position is asked for, the one before the first that is not known.
+func (s *Sequence) readable(known int) int {
 	n := s.Len() - 1
 	if s.AsksWhole() {
-		n = min(n, s.Known-1)
+		n = min(n, known-1)
 	}
 	return max(n, 0)
 }
 
 // Usable is the number of leading blocks a pass may read from the cache.
-func (s *Sequence) Usable() int {
+func (s *Sequence) Usable() int { return s.UsableOf(s.Known) }
+
+// UsableOf is Usable where so many leading tokens are known.
+func (s *Sequence) UsableOf(known int) int {
 	if s.ChainOf == 0 {
 		return 0
 	}
-	return min(len(s.Chain), s.readable()/s.ChainOf)
+	return min(len(s.Chain), s.readable(known)/s.ChainOf)
 }
 
 // CachedTokens is the number of tokens a pass starting now would not compute, given that what was
@@ -126,7 +129,7 @@ func (s *Sequence) Compared() kvcache.Sequence {
 	if s.Root == (kvcache.Hash{}) || !s.Parts {
 		return kvcache.Sequence{}
 	}
-	return kvcache.Sequence{Tokens: s.Prompt, Root: s.Root, Most: s.readable()}
+	return kvcache.Sequence{Tokens: s.Prompt, Root: s.Root, Most: s.readable(s.Known)}
 }
 
 // Found notes what of the prompt is in the cache, in whole blocks.

@@ -75,7 +75,7 @@ func (q *Queue) Reach(j *Job) (r Reach) {
 	return r
 }
 
-// Push adds a job. What decides its order, with Predicted, does not change until it is taken out.
+// Push adds a job. What decides its order, with Predicted, does not change until it is taken out, but by Change.
 func (q *Queue) Push(j *Job) {
 	if j.Continues() {
 		j.Loads = 0
@@ -121,6 +121,15 @@ func (q *Queue) Remove(j *Job) {
 	if q.size == 0 {
 		q.Predicted = cost.Work{} // sheds what rounding has left
 	}
+}
+
+// Change changes what decides the order of a job that waits to be computed, or its Predicted.
+func (q *Queue) Change(j *Job, change func()) {
+	q.orderOf(j).remove(j)
+	q.Predicted.Subtract(j.Predicted)
+	change()
+	q.orderOf(j).push(j)
+	q.Predicted.Add(j.Predicted)
 }
 
 // Find sets what a pass starting now would have from the cache, of a job that waits to be computed.

@@ -15,6 +15,7 @@ type Cache struct {
 	limit, bytes int64
 	blocks       map[key]*list.Element // of *entry
 	recent       *list.List            // used last first
+	awaited      map[key][]*Reader     // by the first block that is not known to them
 }
 
 // key is a block of a model: the hash stands for all tokens up to the block's last one.
@@ -45,7 +46,7 @@ func (b *Block) bytes() int64 {
 
 // New makes a Cache of so many bytes.
 func New(limit int64) *Cache {
-	c := &Cache{limit: limit}
+	c := &Cache{limit: limit, awaited: map[key][]*Reader{}}
 	c.Clear()
 	return c
 }
@@ -55,29 +56,24 @@ func (c *Cache) Clear() {
 	c.bytes, c.blocks, c.recent = 0, map[key]*list.Element{}, list.New()
 }
 
-// Known returns the leading blocks of a chain whose positions have so many of the likeliest tokens, or more.
-func (c *Cache) Known(model string, chain []kvcache.Hash, top int) (known []*Block) {
-	for _, hash := range chain {
-		found := c.blocks[key{model, hash}]
-		if found == nil || found.Value.(*entry).top < top {
-			break
-		}
-		c.recent.MoveToFront(found)
-		known = append(known, found.Value.(*entry).Block)
-	}
-	return known
-}
-
 // Add keeps scores of a chain's blocks of so many tokens: those of the prompt's positions from one on, which is 1 or a
-// block's first. Blocks that are known with as many of the likeliest stay.
-func (c *Cache) Add(model string, chain []kvcache.Hash, blockTokens, from, top int, scores []engine.PromptScore) {
+// block's first. Blocks that are known with as many of the likeliest stay. It returns the readers that await one of the
+// blocks, and awaited it with no more of the likeliest, in no order that matters; they go on awaiting it.
+func (c *Cache) Add(model string, chain []kvcache.Hash, blockTokens, from, top int, scores []engine.PromptScore) (served []*Reader) {
 	for i := from / blockTokens; i < len(chain); i++ {
 		first, end := max(i*blockTokens, 1)-from, (i+1)*blockTokens-from
 		if end > len(scores) {
-			return
+			break
 		}
-		c.add(key{model, chain[i]}, &Block{top, slices.Clone(scores[first:end])})
+		k := key{model, chain[i]}
+		c.add(k, &Block{top, slices.Clone(scores[first:end])})
+		for _, r := range c.awaited[k] {
+			if r.top <= top {
+				served = append(served, r)
+			}
+		}
 	}
+	return served
 }
 
 func (c *Cache) add(k key, b *Block) {

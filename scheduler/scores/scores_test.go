@@ -38,7 +38,9 @@ func TestJoined(t *testing.T) {
 			}
 			model, top := []string{"a", "b"}[random.IntN(2)], random.IntN(4)
 			chain := hasher.Chain(tokens, block, kvcache.Keys{Salt: string(rune('0' + block))})
-			known := c.Known(model, chain, top)
+			var r Reader
+			c.Find(&r, model, chain, top, true)
+			known := r.Known
 			want := scored(tokens, top)
 			from := max(1, len(known)*block)
 			rest := want[min(from-1, len(want)):]
@@ -66,4 +68,56 @@ func clean(list []engine.PromptScore) []engine.PromptScore {
 		}
 	}
 	return list
+}
+
+// TestTold: whoever waits for a block's scores is told of them once they are there with as many of the likeliest, and has then
+// what one has who comes anew.
+func TestTold(t *testing.T) {
+	random, told := rand.New(rand.NewPCG(3, 4)), 0
+	for _, limit := range []int64{0, 2000, 1 << 30} {
+		c := New(limit)
+		var hasher kvcache.Hasher
+		waiting := map[*Reader]bool{}
+		for range 2000 {
+			tokens := make([]engine.TokenID, 1+random.IntN(40))
+			for i := range tokens {
+				tokens[i] = uint32(random.IntN(2))
+			}
+			chain, top := hasher.Chain(tokens, 4, kvcache.Keys{}), random.IntN(3)
+			r := &Reader{}
+			c.Find(r, "m", chain, top, true)
+			if random.IntN(2) == 0 {
+				c.Await(r)
+				waiting[r] = true
+				continue
+			}
+			if companion := c.Companion(r, func(any) bool { return true }); companion != nil && companion[len(r.Known)] != chain[len(r.Known)] {
+				t.Fatal("a companion's first block that is not known is another one")
+			}
+			from := max(1, len(r.Known)*4)
+			for _, w := range c.Add("m", chain, 4, from, top, scored(tokens, top)[min(from, len(tokens))-1:]) {
+				before := len(w.Known)
+				c.Find(w, "m", w.chain, w.top, false)
+				told += len(w.Known) - before
+				c.Await(w)
+			}
+			for w := range waiting {
+				if random.IntN(20) == 0 {
+					c.Leave(w)
+					delete(waiting, w)
+				} else if !c.Awaits(w) {
+					t.Fatalf("with a limit of %d, one who knows %d blocks of %d with %d of the likeliest is not told of the next, which is there", limit, len(w.Known), len(w.chain), w.top)
+				}
+			}
+		}
+		for w := range waiting {
+			c.Leave(w)
+		}
+		if len(c.awaited) != 0 {
+			t.Errorf("%d blocks are awaited by none", len(c.awaited))
+		}
+	}
+	if told < 100 {
+		t.Errorf("only %d blocks were ever told", told)
+	}
 }
