@@ -46,6 +46,7 @@ type Ask struct {
 	Seed           uint64      // seeds the draw; the n-th token generated draws from (Seed, n)
 	PromptLogprobs bool        // also report each prompt position's own token (echo)
 	PromptTop      int         // with PromptLogprobs: how many of the likeliest to report at each position
+	PromptFrom     int         // with PromptLogprobs: the first position to report; 0: all
 	Pool           Pool        // asks for a vector of the prompt in place of tokens and logprobs
 	Head           bool        // with Pool: through the model's classification head, whose logits take the vector's place; encoders pool for it as it was trained, whatever Pool is
 	Second         int         // with Pool: where the second text of a pair begins, for models that tell the two apart; 0: one text

@@ -176,6 +176,49 @@ func TestScoresTogether(t *testing.T) {
 	}
 }
 
+// TestScoresOfEnds: prompts that are scored from a position on read what comes before it from the cache, and share its keys and
+// values as prompts do that are asked for their answers.
+func TestScoresOfEnds(t *testing.T) {
+	const prompts, shared, own = 16, 41, 3
+	w := basic(t, nil)
+	info := executorInfo()
+	info.CopiesParts, info.CostBase, info.CostToken = true, time.Second, time.Millisecond
+	w.executor("cpu", 2, info)
+	var out []Envelope
+	whole := map[engine.JobID][]engine.TokenID{}
+	for i := range prompts {
+		id := engine.JobID(i + 1)
+		whole[id] = append(tokens(1, shared), tokens(20+i, own)...)
+		out = append(out, w.submit("web", &submission{Job: id, Tokens: whole[id], Request: 1, Ask: engine.Ask{PromptLogprobs: true, PromptFrom: shared}})...)
+	}
+	passes, rows := 0, 0
+	for ; len(runs(out)) > 0; passes++ {
+		run := runs(out)[0]
+		done := &wire.Done{Pass: run.Pass}
+		for _, it := range parts(run) {
+			if it.Known != shared {
+				t.Errorf("job %v is scored from position %d on, want %d", it.Job, it.Known, shared)
+			}
+			rows += it.Len() - it.Cached
+			done.Items = append(done.Items, wire.ItemResult{Job: it.Job, Output: &engine.TokenOutput{Prompt: scoresOf(whole[it.Job], 0)[it.Known-1:]}})
+		}
+		out = w.step("cpu", done)
+		for _, r := range results(out) {
+			if got, want := output(r).Prompt, scoresOf(whole[r.Job], 0)[shared-1:]; !reflect.DeepEqual(got, want) {
+				t.Errorf("job %v has the scores %v, want %v", r.Job, got, want)
+			}
+		}
+	}
+	if most := shared + own + (prompts-1)*(own+1+shared%4); passes != 2 || rows > most {
+		t.Errorf("%d passes computed %d tokens, want 2 and at most %d", passes, rows, most)
+	}
+	whole[99] = tokens(1, shared)
+	run := runs(w.submit("web", &submission{Job: 99, Tokens: whole[99], Ask: engine.Ask{PromptLogprobs: true}}))[0]
+	if it := item(run, 0); it.Known != 0 || it.Cached != 0 {
+		t.Errorf("scores of ends alone are taken for those of %d positions", it.Known)
+	}
+}
+
 func logprobs(scores []engine.PromptScore) (list []float32) {
 	for _, s := range scores {
 		list = append(list, s.Logprob)
@@ -196,6 +239,8 @@ func TestRefusals(t *testing.T) {
 		{"tokens and a vector", submission{Tokens: tokens(1, 1), MaxTokens: 1, Ask: engine.Ask{Pool: engine.PoolLast}}, engine.CodeBadTokens,
 			"a vector is asked for, and tokens or prompt logprobs too: these are two jobs"},
 		{"no pooling", submission{Tokens: tokens(1, 1), Ask: engine.Ask{Head: true}}, engine.CodeBadTokens, "pooling 0 with head true is unknown"},
+		{"scores of no position", submission{Tokens: tokens(1, 4), Ask: engine.Ask{PromptLogprobs: true, PromptFrom: 4}}, engine.CodeBadTokens,
+			"prompt logprobs from position 4 on are asked for, of 4 tokens, with prompt logprobs true"},
 		{"too long", submission{Tokens: tokens(1, 1<<20), MaxTokens: 1}, engine.CodeTooLong,
 			"the prompt has 1048576 tokens and max_tokens is 1, 1048577 together; the limit is 1048576"},
 		{"too much to keep", submission{Tokens: tokens(1, 300), MaxTokens: 102}, engine.CodeTooLong,

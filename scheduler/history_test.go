@@ -174,6 +174,7 @@ func (h *history) submit(from PeerID) {
 		}
 	case 1:
 		m.Ask.PromptLogprobs, m.Ask.PromptTop, m.MaxTokens = true, h.pick.IntN(3), h.pick.IntN(4)
+		m.Ask.PromptFrom = h.pick.IntN(2) * h.pick.IntN(len(m.Tokens))
 	case 2:
 		m.Deadline = time.Duration(h.pick.IntN(2000)) * time.Second / 512
 	case 3:
@@ -185,7 +186,7 @@ func (h *history) submit(from PeerID) {
 		m.Priority = engine.Lowest
 	}
 	if m.Ask.PromptLogprobs {
-		h.scored[m.Job] = len(m.Tokens)
+		h.scored[m.Job] = len(m.Tokens) - max(m.Ask.PromptFrom, 1)
 	}
 	h.open[m.Job], h.whole[m.Job] = from, slices.Clone(m.Tokens)
 	h.send(from, m.message())
@@ -355,14 +356,13 @@ func (h *history) result(to PeerID, r *wire.Result) {
 	if out.Answer != nil && out.Index != h.tokens[r.Job] {
 		h.t.Fatalf("job %v: token %d comes after %d tokens", r.Job, out.Index, h.tokens[r.Job])
 	}
-	if r.Err == nil && (len(out.Prompt) > 0) != (h.scored[r.Job] > 1 && out.Index == 0) {
-		h.t.Fatalf("job %v: token %d comes with %d prompt scores, of a prompt of %d to be scored", r.Job, out.Index, len(out.Prompt), h.scored[r.Job])
+	if r.Err == nil && (len(out.Prompt) > 0) != (h.scored[r.Job] > 0 && out.Index == 0) {
+		h.t.Fatalf("job %v: token %d comes with %d prompt scores of %d", r.Job, out.Index, len(out.Prompt), h.scored[r.Job])
 	}
 	if len(out.Prompt) > 0 {
-		for i, s := range scoresOf(h.whole[r.Job], 0) {
-			if len(out.Prompt) != h.scored[r.Job]-1 || i < len(out.Prompt) && out.Prompt[i].Logprob != s.Logprob {
-				h.t.Fatalf("job %v: the score of position %d is not that of its tokens", r.Job, i+1)
-			}
+		whole := h.whole[r.Job]
+		if want := logprobs(scoresOf(whole, 0))[len(whole)-h.scored[r.Job]-1:]; !slices.Equal(logprobs(out.Prompt), want) {
+			h.t.Fatalf("job %v has the scores %v, want %v", r.Job, logprobs(out.Prompt), want)
 		}
 	}
 	h.tokens[r.Job]++

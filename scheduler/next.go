@@ -37,7 +37,7 @@ func extend(j *dispatch.Job, m *wire.Next) {
 	}
 	asks.IDs = append(append(ids, j.Added...), m.Tokens...)
 	asks.Generated, asks.Max, asks.Open = m.Generated, 1, m.Open
-	asks.Ask.Allowed, asks.Ask.PromptLogprobs, asks.Ask.PromptTop = m.Allowed, false, 0
+	asks.Ask.Allowed, asks.Ask.PromptLogprobs, asks.Ask.PromptTop, asks.Ask.PromptFrom = m.Allowed, false, 0, 0
 	j.Asks, j.Prompt, j.Added, j.Next = &asks, asks.IDs, nil, nil
 	j.Whole, j.Known, j.Scores.Known = false, 0, nil
 }

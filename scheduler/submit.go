@@ -84,6 +84,8 @@ func checkPrompt(t *engine.Tokens) *engine.Error {
 		return engine.Errorf(engine.CodeBadTokens, "%d top logprobs are asked for, at most %d are given", a.Top, engine.MaxTop)
 	case a.PromptTop < 0 || a.PromptTop > engine.MaxTop:
 		return engine.Errorf(engine.CodeBadTokens, "%d top prompt logprobs are asked for, at most %d are given", a.PromptTop, engine.MaxTop)
+	case a.PromptFrom < 0 || a.PromptFrom > 0 && (!a.PromptLogprobs || a.PromptFrom >= len(t.IDs)):
+		return engine.Errorf(engine.CodeBadTokens, "prompt logprobs from position %d on are asked for, of %d tokens, with prompt logprobs %t", a.PromptFrom, len(t.IDs), a.PromptLogprobs)
 	case !(a.Temperature >= 0) || math.IsInf(float64(a.Temperature), 1):
 		return engine.Errorf(engine.CodeBadTokens, "temperature is %v, want 0 or more", a.Temperature)
 	case !(a.TopP >= 0 && a.TopP <= 1):

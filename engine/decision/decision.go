@@ -128,7 +128,7 @@ func (c *Call) admit(q *question, limit int) error {
 	}
 	for _, l := range q.labels {
 		prompt := append(append([]engine.TokenID(nil), q.prompt...), l...)
-		if err := c.job(prompt, &engine.Tokens{Ask: engine.Ask{PromptLogprobs: true, PromptTop: 1}}, limit); err != nil {
+		if err := c.job(prompt, &engine.Tokens{Ask: engine.Ask{PromptLogprobs: true, PromptTop: 1, PromptFrom: len(q.prompt)}}, limit); err != nil {
 			return err
 		}
 	}

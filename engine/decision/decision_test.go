@@ -122,6 +122,9 @@ func decide(t *testing.T, request *decisions.Request) (reply map[string]any, pro
 		for _, id := range m.Work.(*engine.Tokens).IDs {
 			b.WriteByte(byte(id))
 		}
+		if ask := m.Work.(*engine.Tokens).Ask; ask.PromptLogprobs && b.String()[ask.PromptFrom-1] != '>' {
+			t.Errorf("of %q the positions from %d on are scored, want the label's alone", b.String(), ask.PromptFrom)
+		}
 		prompts = append(prompts, b.String())
 	}
 	return reply, prompts

@@ -23,7 +23,7 @@ var ask = engine.Ask{
 	Top: 5, Labels: []engine.TokenID{9642, 2822}, Allowed: engine.NewTokenSet(9642, 2822, 1<<17),
 	Bias: []engine.TokenBias{{ID: 7, Bias: -100}}, Temperature: 0.5, TopP: 0.9, TopK: 40, MinP: 0.05,
 	Bans: []engine.Ban{{Tokens: []engine.TokenID{2}, Before: 3}, {Tokens: []engine.TokenID{5, 1 << 17}}},
-	Seed: 42, PromptLogprobs: true, PromptTop: 2,
+	Seed: 42, PromptLogprobs: true, PromptTop: 2, PromptFrom: 3,
 }
 
 var answer = engine.Answer{

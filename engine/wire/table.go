@@ -372,6 +372,7 @@ func (m *askBody) fields(f *fields) {
 	number(f, "seed", &m.Seed)
 	f.bool("prompt", &m.PromptLogprobs)
 	f.count("prompt_top", &m.PromptTop)
+	f.count("prompt_from", &m.PromptFrom)
 	upTo(f, "pool", &m.Pool, engine.PoolAll)
 	f.bool("head", &m.Head)
 	f.count("second", &m.Second)

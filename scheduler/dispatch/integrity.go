@@ -59,7 +59,7 @@ func (l *Lane) checkIntegrity() error {
 	}
 	for c := range Classes {
 		for q := range l.QueueOf(c).All() {
-			if j := of(q); j.AsksScores() && !l.shared.Scores.Awaits(&j.Scores) {
+			if j := of(q); j.sharesScores() && !l.shared.Scores.Awaits(&j.Scores) {
 				return fmt.Errorf("job %v does not await scores beyond the first %d tokens, or there are some", j.Submit.ID, j.Known)
 			}
 		}

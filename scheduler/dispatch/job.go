@@ -86,6 +86,7 @@ func (s *Shared) NewJob(m *wire.Submit, from *Frontend) *Job {
 	case *engine.Tokens:
 		j.Asks = w
 		j.Prompt, j.Whole = w.IDs, w.Ask.PromptLogprobs || w.Ask.Pool.Whole()
+		j.Known = w.Ask.PromptFrom
 	case *engine.Tensors:
 		j.Frames = max(w.Frames, 0)
 	}
@@ -128,7 +129,7 @@ func (j *Job) Late(now time.Duration) bool { return j.IsFrame() && now > j.Deadl
 func (j *Job) asking() engine.Ask {
 	ask := j.Asks.Ask
 	if j.Generated() > 0 {
-		ask.PromptLogprobs, ask.PromptTop = false, 0
+		ask.PromptLogprobs, ask.PromptTop, ask.PromptFrom = false, 0, 0
 	}
 	return ask
 }

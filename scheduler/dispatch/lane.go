@@ -124,7 +124,7 @@ func (l *Lane) Enqueue(j *Job) {
 // Chain computes a job's block chain for the lane's block size, and finds what is known of it.
 func (l *Lane) Chain(j *Job) {
 	anew := l.Cache.Chain(&l.shared.hasher, &j.Job, j.Submit.Salt, l.shared.PrefixCaching)
-	if j.AsksScores() {
+	if j.sharesScores() {
 		l.findScores(j, anew)
 	}
 }
@@ -143,7 +143,7 @@ func (l *Lane) push(j *Job) {
 		line.turns -= q.Generating()
 		q.Push(&j.Job)
 		line.turns += q.Generating()
-		if j.AsksScores() {
+		if j.sharesScores() {
 			l.shared.Scores.Await(&j.Scores)
 		}
 	}

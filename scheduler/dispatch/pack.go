@@ -20,7 +20,7 @@ type filling struct {
 
 // packed is a job as packing sees it.
 func (j *Job) packed() packing.Item {
-	return packing.Item{Job: &j.Job, Request: j.Submit.Request, Again: j.Generated()+1 < j.Asks.Max, Scored: j.AsksScores(), Top: j.Asks.Ask.PromptTop}
+	return packing.Item{Job: &j.Job, Request: j.Submit.Request, Again: j.Generated()+1 < j.Asks.Max, Scored: j.sharesScores(), Top: j.Asks.Ask.PromptTop}
 }
 
 // fill packs the requests that come next in its lane into a pass that has its first. Its own kind goes before the other.

@@ -8,6 +8,9 @@ import (
 // weights names the model and its weights.
 func (l *Lane) weights() string { return l.Info.Name + "\x00" + l.Info.Fingerprint }
 
+// sharesScores says that the next pass is asked for the scores of all positions, which others may ask for too.
+func (j *Job) sharesScores() bool { return j.AsksScores() && j.Asks.Ask.PromptFrom == 0 }
+
 // findScores finds what is known of the positions of a job's prompt.
 func (l *Lane) findScores(j *Job, anew bool) {
 	l.shared.Scores.Find(&j.Scores, l.weights(), j.Chain, j.Asks.Ask.PromptTop, anew)
@@ -18,7 +21,7 @@ func (l *Lane) findScores(j *Job, anew bool) {
 func (j *Job) Keep(found engine.Output) {
 	l := j.Lane
 	l.Cache.Commit(&j.Job, j.Submit.Salt)
-	if out, ok := found.(*engine.TokenOutput); ok && j.AsksScores() {
+	if out, ok := found.(*engine.TokenOutput); ok && j.sharesScores() {
 		l.keepScores(j, out.Prompt)
 	}
 }
@@ -42,7 +45,7 @@ func (l *Lane) keepScores(j *Job, found []engine.PromptScore) {
 
 // awaited is how many leading blocks of a job others of its class wait there to have scored, as its pass will.
 func (l *Lane) awaited(j *Job) int {
-	if !j.AsksScores() {
+	if !j.sharesScores() {
 		return 0
 	}
 	return queue.CommonBlocks(j.Chain, l.shared.Scores.Companion(&j.Scores, func(of any) bool {
@@ -54,7 +57,7 @@ func (l *Lane) awaited(j *Job) int {
 // companions is how many leading blocks of a job's prompt it will read once those there that ask for scores, too, and begin as it
 // does have run.
 func (l *Lane) companions(j *Job) int {
-	if !j.AsksScores() {
+	if !j.sharesScores() {
 		return 0
 	}
 	n := l.awaited(j)
@@ -70,5 +73,5 @@ func (l *Lane) companions(j *Job) int {
 
 // scores says that the job's pass finds all that another asks of the positions of their common part.
 func (j *Job) scores(other *Job) bool {
-	return j.AsksScores() && j.ChainOf == other.ChainOf && j.Asks.Ask.PromptTop >= other.Asks.Ask.PromptTop
+	return j.sharesScores() && j.ChainOf == other.ChainOf && j.Asks.Ask.PromptTop >= other.Asks.Ask.PromptTop
 }

@@ -21,7 +21,7 @@ type Item struct {
 	*queue.Job
 	Request engine.JobID // that it is a part of; 0: of none
 	Again   bool         // it will be back for another token
-	Scored  bool         // the scores of its prompt's positions are asked for
+	Scored  bool         // the scores of all its prompt's positions are asked for
 	Top     int          // with so many of the likeliest at each
 }
 

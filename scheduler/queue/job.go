@@ -51,8 +51,8 @@ type turn = rotation.Entry[Flow, *Job]
 type Sequence struct {
 	Prompt  []engine.TokenID // never written to; an open job goes on with a longer one
 	Added   []engine.TokenID // generated tokens
-	Whole   bool             // the pass that answers first computes all of the prompt: each position is asked for
-	Known   int              // with Whole: leading tokens of which it is known what they are asked for
+	Whole   bool             // the pass that answers first computes all of the prompt from Known on: each position is asked for
+	Known   int              // with Whole: leading tokens of which it is known what they are asked for, or that are not asked for
 	Parts   bool             // blocks may be read in part where it waits
 	Chain   []kvcache.Hash   // of the prompt's full blocks
 	ChainOf int              // block size that Chain was made with; 0: it was not
