@@ -2,13 +2,14 @@
 
 // Attention: cuts the work into tasks of some rows of one KV head, orders them longest
 // first so that the threads end together, and walks each task through the tiles of keys that its rows
-// see.
+// see. Segments of few rows that begin in the same blocks are a family, whose rows share tasks: they walk through the
+// tiles that all of them see together, and then through those of each.
 
 #include "attention.h"
 
 #include <string.h>
 
-// A task is some rows from `row` on of one KV head of one segment.
+// A task is some rows from `row` on of one KV head of a family, of which segment is the first.
 typedef struct task {
 	int segment, head, row;
 } task;
@@ -17,7 +18,14 @@ enum {
 	TASKS = 1 << 16, // in one run of the pool
 	TASKS_PER_THREAD = 4,
 	COST_CLASSES = 256,
+	MOST_ROWS = 12 * PF_ROW_BLOCK, // of a task
 };
+
+// A run is rows [first, first+count) of a task, which are those of a segment from `row` on.
+typedef struct run {
+	const pf_segment *segment;
+	int first, count, row;
+} run;
 
 typedef struct attention {
 	const pf_attention_args *args;
@@ -57,8 +65,8 @@ static inline int key_end(const pf_attention_args *a, const pf_segment *s, int p
 	return a->window > 0 ? pf_min(s->len, pos + a->window) : s->len;
 }
 
-// set_block sets block i of a task's rows in the thread's scratch; what they see is not set.
-static void set_block(const attention *at, int thread, int i, int rows, pf_attention_rows *r)
+// set_block sets a task's rows [row, end), or the first of them, in the thread's scratch; what they see is not set.
+static void set_block(const attention *at, int thread, int row, int end, pf_attention_rows *r)
 {
 	size_t most = (size_t)at->ops->blocks * at->ops->block;
 	float *scores = pf_pool_scratch(at->pool, thread);
@@ -66,15 +74,14 @@ static void set_block(const attention *at, int thread, int i, int rows, pf_atten
 	float *total = out + most * at->padded;
 	float *top = total + most * PF_MAX_LANES;
 	char *queries = (char *)(top + most);
-	size_t row = (size_t)i * at->ops->block;
-	r->count = pf_min(at->ops->block, rows - (int)row);
+	r->count = pf_min(at->ops->block, end - row);
 	r->padded = at->padded;
 	r->scale = at->args->scale * 1.44269504088896341f;
-	r->queries = queries + row * at->padded * at->ops->operand;
+	r->queries = queries + (size_t)row * at->padded * at->ops->operand;
 	r->scores = scores;
 	r->top = top + row;
-	r->total = total + row * PF_MAX_LANES;
-	r->out = out + row * at->padded;
+	r->total = total + (size_t)row * PF_MAX_LANES;
+	r->out = out + (size_t)row * at->padded;
 	r->copy = queries + most * at->padded * at->ops->operand;
 }
 
@@ -113,28 +120,88 @@ static int see_keys(const attention *at, const pf_segment *s, int row, int start
 	return 1;
 }
 
-static void load_rows(const attention *at, const pf_segment *s, const task *t, int row, const pf_attention_rows *r)
+// find_runs lists the runs of a task's rows, and returns how many there are.
+static int find_runs(const attention *at, const task *t, int rows, run *runs)
 {
-	const pf_attention_args *a = at->args;
+	const pf_segment *s = &at->args->segments[t->segment];
+	int count = 0, row = t->row;
+	for (int first = 0; first < rows; s++) {
+		int left = s->rows * at->group - row;
+		if (left > 0) {
+			runs[count] = (run){s, first, pf_min(left, rows - first), row};
+			first += runs[count++].count;
+		}
+		row = pf_max(0, -left);
+	}
+	return count;
+}
+
+// place is where a row of a run has its query, counted from a head's first, and its result.
+static inline size_t place(const attention *at, const task *t, const run *of, int row, size_t stride)
+{
+	int query = of->row + row - of->first;
+	return (size_t)(of->segment->row + query / at->group) * stride + (size_t)(t->head * at->group + query % at->group) * at->args->dim;
+}
+
+static void load_rows(const attention *at, const task *t, const run *of, int row, const pf_attention_rows *r)
+{
 	const pf_bf16 *queries[PF_ROW_BLOCK];
-	for (int i = 0; i < r->count; i++, row++)
-		queries[i] = a->qkv + (size_t)(s->row + row / at->group) * a->qkv_stride +
-		             (size_t)(t->head * at->group + row % at->group) * a->dim;
-	at->ops->load(r, queries, a->dim);
+	for (int i = 0; i < r->count; i++, row++) {
+		for (; row >= of->first + of->count; of++)
+			;
+		queries[i] = at->args->qkv + place(at, t, of, row, at->args->qkv_stride);
+	}
+	at->ops->load(r, queries, at->args->dim);
 	for (int i = 0; i < at->ops->block; i++)
 		r->top[i] = PF_LOWEST_TOP;
 	memset(r->out, 0, (size_t)at->ops->block * at->padded * sizeof *r->out);
 	memset(r->total, 0, (size_t)at->ops->block * PF_MAX_LANES * sizeof *r->total);
 }
 
-static void store_rows(const attention *at, const pf_segment *s, const task *t, int row, const pf_attention_rows *r)
+static void store_rows(const attention *at, const task *t, const run *of, int row, const pf_attention_rows *r)
 {
-	const pf_attention_args *a = at->args;
 	pf_bf16 *dst[PF_ROW_BLOCK];
-	for (int i = 0; i < r->count; i++, row++)
-		dst[i] = a->dst + (size_t)(s->row + row / at->group) * a->dst_stride +
-		         (size_t)(t->head * at->group + row % at->group) * a->dim;
-	at->ops->finish(dst, r, a->dim);
+	for (int i = 0; i < r->count; i++, row++) {
+		for (; row >= of->first + of->count; of++)
+			;
+		dst[i] = at->args->dst + place(at, t, of, row, at->args->dst_stride);
+	}
+	at->ops->finish(dst, r, at->args->dim);
+}
+
+// walk_shared takes a task's rows through the tiles of keys that all of its family see.
+static void walk_shared(const attention *at, const task *t, int rows, int thread)
+{
+	const pf_segment *s = &at->args->segments[t->segment];
+	int tile = at->ops->keys;
+	for (int start = 0; start < s->shared; start += tile) {
+		pf_attention_keys k = {.end = tile};
+		find_keys(at, s, t->head, start, start + tile, &k);
+		for (int row = 0; row < rows; row += at->ops->block) {
+			pf_attention_rows r = {.masked = 0};
+			set_block(at, thread, row, rows, &r);
+			at->ops->attend(&r, &k);
+		}
+	}
+}
+
+// walk takes a run of a task's rows through the tiles that they see from position `from` on.
+static void walk(const attention *at, const task *t, const run *of, int from, int thread)
+{
+	const pf_segment *s = of->segment;
+	int tile = at->ops->keys, last = of->row + of->count - 1;
+	int end = key_end(at->args, s, s->pos + last / at->group);
+	int begin = pf_max(from, first_key(at->args, s->pos + of->row / at->group) / tile * tile);
+	for (int start = begin; start < end; start += tile) {
+		pf_attention_keys k;
+		find_keys(at, s, t->head, start, pf_min(end, start + tile), &k);
+		for (int row = 0; row < of->count; row += at->ops->block) {
+			pf_attention_rows r;
+			set_block(at, thread, of->first + row, of->first + of->count, &r);
+			if (see_keys(at, s, of->row + row, start, &r, &k))
+				at->ops->attend(&r, &k);
+		}
+	}
 }
 
 static void run_task(void *arg, int index, int thread)
@@ -142,32 +209,25 @@ static void run_task(void *arg, int index, int thread)
 	const attention *at = arg;
 	const task *t = &at->tasks[index];
 	const pf_segment *s = &at->args->segments[t->segment];
-	int rows = pf_min(at->rows, s->rows * at->group - t->row), block = at->ops->block, tile = at->ops->keys;
-	int blocks = pf_ceil(rows, block);
-	for (int i = 0; i < blocks; i++) {
+	int rows = pf_min(at->rows, s->family_rows * at->group - t->row);
+	run runs[MOST_ROWS];
+	int count = find_runs(at, t, rows, runs);
+	for (int row = 0; row < rows; row += at->ops->block) {
 		pf_attention_rows r;
-		set_block(at, thread, i, rows, &r);
-		load_rows(at, s, t, t->row + i * block, &r);
+		set_block(at, thread, row, rows, &r);
+		load_rows(at, t, runs, row, &r);
 	}
-	int end = key_end(at->args, s, s->pos + (t->row + rows - 1) / at->group);
 	if (at->ops->begin)
 		at->ops->begin();
-	for (int start = first_key(at->args, s->pos + t->row / at->group) / tile * tile; start < end; start += tile) {
-		pf_attention_keys k;
-		find_keys(at, s, t->head, start, pf_min(end, start + tile), &k);
-		for (int i = 0; i < blocks; i++) {
-			pf_attention_rows r;
-			set_block(at, thread, i, rows, &r);
-			if (see_keys(at, s, t->row + i * block, start, &r, &k))
-				at->ops->attend(&r, &k);
-		}
-	}
+	walk_shared(at, t, rows, thread);
+	for (int i = 0; i < count; i++)
+		walk(at, t, &runs[i], s->shared, thread);
 	if (at->ops->end)
 		at->ops->end();
-	for (int i = 0; i < blocks; i++) {
+	for (int row = 0; row < rows; row += at->ops->block) {
 		pf_attention_rows r;
-		set_block(at, thread, i, rows, &r);
-		store_rows(at, s, t, t->row + i * block, &r);
+		set_block(at, thread, row, rows, &r);
+		store_rows(at, t, runs, row, &r);
 	}
 }
 
@@ -175,8 +235,8 @@ static void run_task(void *arg, int index, int thread)
 static int64_t keys_of(const attention *at, const task *t)
 {
 	const pf_segment *s = &at->args->segments[t->segment];
-	int rows = pf_min(at->rows, s->rows * at->group - t->row);
-	int pos = s->pos + (t->row + rows - 1) / at->group;
+	int rows = pf_min(at->rows, s->family_rows * at->group - t->row);
+	int pos = s->pos + pf_min(s->rows - 1, (t->row + rows - 1) / at->group);
 	return (int64_t)rows * (key_end(at->args, s, pos) - first_key(at->args, pos));
 }
 
@@ -185,11 +245,11 @@ static int next(const attention *at, task *t)
 {
 	const pf_attention_args *a = at->args;
 	t->row += at->rows;
-	while (t->segment < a->segment_count && t->row >= a->segments[t->segment].rows * at->group) {
+	while (t->segment < a->segment_count && t->row >= a->segments[t->segment].family_rows * at->group) {
 		t->row = 0;
 		if (++t->head == a->kv_heads) {
 			t->head = 0;
-			t->segment++;
+			t->segment += a->segments[t->segment].family;
 		}
 	}
 	return t->segment < a->segment_count;
@@ -221,12 +281,41 @@ static int rows_of_task(const attention *at)
 	int rows = at->ops->blocks * at->ops->block, wanted = pf_pool_threads(at->pool) * TASKS_PER_THREAD;
 	for (; rows > at->ops->block; rows -= at->ops->block) {
 		int64_t tasks = 0;
-		for (int i = 0; i < at->args->segment_count && tasks < wanted; i++)
-			tasks += (int64_t)at->args->kv_heads * pf_ceil(at->args->segments[i].rows * at->group, rows);
+		const pf_segment *s = at->args->segments;
+		for (int i = 0; i < at->args->segment_count && tasks < wanted; i += s[i].family)
+			tasks += (int64_t)at->args->kv_heads * pf_ceil(s[i].family_rows * at->group, rows);
 		if (tasks >= wanted)
 			break;
 	}
 	return rows;
+}
+
+// shared is how many leading positions, in whole tiles, all rows of both segments see in the same blocks.
+static int shared(const attention *at, const pf_segment *s, const pf_segment *o)
+{
+	int tokens = at->args->block_tokens, most = pf_min(s->pos, o->pos), same = 0;
+	while (same < most && s->blocks[same / tokens] == o->blocks[same / tokens])
+		same += tokens;
+	return pf_min(same, most) / at->ops->keys * at->ops->keys;
+}
+
+// find_families joins segments that do not fill a task and share no less than those before them do.
+static void find_families(const attention *at)
+{
+	const pf_attention_args *a = at->args;
+	int joins = at->ops->apart && !a->window && !a->both_ways, most = at->ops->blocks * at->ops->block / at->group;
+	pf_segment *first = a->segments;
+	for (pf_segment *s = a->segments; s < a->segments + a->segment_count; s++) {
+		int same = joins && s > first && first->rows < most && s->rows < most ? shared(at, first, s) : 0;
+		if (same == 0 || (first->family > 1 && same < first->shared)) {
+			first = s;
+			first->family = first->family_rows = first->shared = 0;
+		} else if (first->family == 1) {
+			first->shared = same;
+		}
+		first->family++;
+		first->family_rows += s->rows;
+	}
 }
 
 void pf_attention(pf_pool *pool, pf_isa isa, const pf_attention_args *args)
@@ -239,6 +328,7 @@ void pf_attention(pf_pool *pool, pf_isa isa, const pf_attention_args *args)
 		.padded = pf_kv_padded(args->dim),
 		.group = args->q_heads / args->kv_heads,
 	};
+	find_families(&at);
 	at.rows = rows_of_task(&at);
 	// The list lies in the second half of the caller's scratch; a task's workspace is in the first.
 	task *list = (task *)((char *)pf_pool_scratch(pool, 0) + PF_SCRATCH_BYTES / 2), *sorted = list + TASKS;

@@ -50,6 +50,7 @@ typedef struct pf_attention_ops {
 	int step;       // keys that are looked at together, a multiple of PF_KV_GROUP
 	int block;      // rows that attend takes at once
 	int blocks;     // of a task, at most
+	int apart;      // rows of a block lie one after the other, so that attend may take any run of a task's rows
 	// A thread calls begin before its first and end after its last attend of a task; NULL where an
 	// instruction set has no state to set up.
 	void (*begin)(void);

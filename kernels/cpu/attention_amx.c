@@ -408,4 +408,4 @@ static void finish(pf_bf16 *const *dst, const pf_attention_rows *r, int dim)
 	}
 }
 
-const pf_attention_ops pf_attention_amx = {sizeof(pf_bf16), PF_KEY_TILE, STEP, ROWS, 12, pf_tiles_begin, pf_tiles_end, load, attend, finish};
+const pf_attention_ops pf_attention_amx = {sizeof(pf_bf16), PF_KEY_TILE, STEP, ROWS, 12, 0, pf_tiles_begin, pf_tiles_end, load, attend, finish};

@@ -107,10 +107,12 @@ static inline size_t pf_v_index(pf_kv_layout layout, int t, int padded)
 
 // pf_segment is one sequence's part of a chunk: rows [row, row+rows) are its positions
 // [pos, pos+rows); blocks[i] holds positions [i*block_tokens, (i+1)*block_tokens).
-// Attention that looks both ways sees positions up to len.
+// Attention that looks both ways sees positions up to len. pf_attention sets what stands behind blocks.
 typedef struct pf_segment {
 	int row, rows, pos, len;
 	void **blocks;
+	int family, family_rows; // of the first of a family: its segments, side by side, and their rows
+	int shared;              // the leading positions whose keys all of these see, in the same blocks
 } pf_segment;
 
 typedef struct pf_store_kv_args {
@@ -136,7 +138,7 @@ typedef struct pf_attention_args {
 	int window;    // 0 = all positions up to the row's own
 	int both_ways; // else those behind it, too; a window reaches to both sides
 	int block_tokens;
-	const pf_segment *segments;
+	pf_segment *segments;
 	int segment_count;
 } pf_attention_args;
 

@@ -216,3 +216,37 @@ func (s suite) compareAttention(r *attentionRun) {
 	check(r.T, "queries", s.tol, r.queriesOf(r.Values(qkv)), queries)
 	check(r.T, "attention", s.tol, r.Values(dst), want)
 }
+
+// testSharedPrefix computes short ends of sequences that begin in the same blocks side by side: the same bits as of each alone.
+func (s suite) testSharedPrefix(t *testing.T) {
+	for _, c := range []attentionCase{
+		{kernels.Heads{Q: 2, KV: 2, Dim: 64}, 16, 0, false, 1, nil},
+		{kernels.Heads{Q: 14, KV: 2, Dim: 64}, 64, 0, false, 2, nil},
+		{kernels.Heads{Q: 8, KV: 1, Dim: 128}, 32, 0, true, 1, nil},
+		{kernels.Heads{Q: 4, KV: 4, Dim: 80}, 32, 300, false, 1, nil},
+	} {
+		t.Run(c.String(), func(t *testing.T) {
+			r := newAttentionRun(fixture.New(t, s.open(t)), c)
+			whole := r.sequence(1100)
+			r.call(false, part{whole, 0, whole.tokens})
+			var parts []part
+			var want []float64
+			for i, shared := range []int{1024, 1024, 1056, 1024, 1024, 512, 512, 64, 1024, 1024, 1024} {
+				rows := []int{1, 3, 30, 7, 2, 60, 1}[i%7]
+				seq := r.sequence(shared + rows)
+				copy(seq.qkv, whole.qkv[:shared*c.heads.QKVCols()])
+				copy(seq.blocks, whole.blocks[:shared/c.blockTokens])
+				if i%4 == 3 { // the block before the last shared one is its own
+					at := shared/c.blockTokens - 1
+					seq.blocks[at] = r.blocks(1)[0]
+					r.CopyKV(seq.blocks[at], whole.blocks[at], r.KVBlockBytes(c.heads, c.blockTokens))
+				}
+				p := part{seq, shared, seq.tokens}
+				_, alone := r.call(true, p)
+				parts, want = append(parts, p), append(want, r.Values(alone)...)
+			}
+			_, together := r.call(true, parts...)
+			check(r.T, "attention of ends that share a prefix", Tolerance{}, r.Values(together), want)
+		})
+	}
+}

@@ -37,6 +37,7 @@ func Bench(b *testing.B, open Open) {
 	for _, heads := range []kernels.Heads{small, large, lone} {
 		name := fmt.Sprintf("Attention/%d-%dx%d/", heads.Q, heads.KV, heads.Dim)
 		b.Run(name+"20-prompts-of-20-rows-share-4096-keys", func(b *testing.B) { benchAttention(b, open, heads, 20, 20, 4116) })
+		b.Run(name+"64-prompts-of-3-rows-share-4096-keys", func(b *testing.B) { benchAttention(b, open, heads, 64, 3, 4116) })
 		b.Run(name+"400-rows-4496-keys", func(b *testing.B) { benchAttention(b, open, heads, 1, 400, 4496) })
 	}
 	for _, heads := range []kernels.Heads{small, large} {

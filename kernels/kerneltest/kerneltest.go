@@ -33,6 +33,7 @@ func Run(t *testing.T, open Open, tol Tolerance) {
 	t.Run("Logits", s.testLogits)
 	t.Run("Attention", s.testAttention)
 	t.Run("CopiedBlocks", s.testCopiedBlocks)
+	t.Run("SharedPrefix", s.testSharedPrefix)
 	t.Run("AttentionExtremes", s.testAttentionExtremes)
 	t.Run("NormExtremes", s.testNormExtremes)
 	t.Run("RowsOfLinears", s.testRowsOfLinears)
