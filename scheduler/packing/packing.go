@@ -6,6 +6,8 @@
 // as well. Those of the job's own request are not delayed, since their answer waits for it, too; but a job of more than
 // a base cost counts as if they were, so that passes stay short for those who come meanwhile.
 //
+// A job that would read from the next pass what this one computes, a block or the scores of one, is left to that.
+//
 // Jobs of other lanes that would go before a job are delayed like those in the pass.
 package packing
 
