@@ -77,8 +77,8 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 		l.partial = l.fill == len(r.Chain) && r.Pages > len(r.Chain) && x.tail(l) != nil
 		return l, take.done()
 	}
-	// A block that is resident but may not be reused would be filled beside itself: pointless.
-	if reused == resident {
+	// A block that is resident but may not be reused is filled beside itself: that is worth it for those that follow alone.
+	if again, anew := resident-reused, min(r.Fill, len(r.Chain))-resident; again == 0 || anew > 0 && (anew >= again || r.Shared > resident) {
 		x.fill(l, &take)
 	}
 	return l, take.done()

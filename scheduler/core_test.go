@@ -130,10 +130,12 @@ func TestScoresTogether(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		tops   int // how many different numbers of the likeliest are asked for
+		cached int // tokens of which a prompt that asks for no scores has left the keys and values
 		passes int
 	}{
-		{"of one kind", 1, 2},
-		{"with more and fewer of the likeliest", 3, 4},
+		{"of one kind", 1, 0, 2},
+		{"with more and fewer of the likeliest", 3, 0, 4},
+		{"of which the cache has a part", 1, 15, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := basic(t, nil)
@@ -142,6 +144,9 @@ func TestScoresTogether(t *testing.T) {
 			w.executor("cpu", 2, info)
 			whole := map[engine.JobID][]engine.TokenID{}
 			var out []Envelope
+			if tt.cached > 0 {
+				w.step("cpu", answer(runs(w.submit("web", &submission{Job: 99, Tokens: tokens(1, tt.cached), MaxTokens: 1}))[0], time.Second))
+			}
 			for i := range prompts {
 				prompt := append(tokens(1, shared), tokens(20+i, own)...)
 				whole[engine.JobID(i+1)] = prompt
