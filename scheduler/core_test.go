@@ -261,7 +261,7 @@ func TestRefusals(t *testing.T) {
 			if err := results(out)[0].Err; err == nil || err.Code != tt.code || err.Message != tt.text {
 				t.Errorf("refused with %v, want %v: %s", err, tt.code, tt.text)
 			}
-			if len(w.core.jobs) != 0 || w.core.fleet.QueueOf(tt.submit.message()).Jobs != 0 {
+			if len(w.core.jobs) != 0 || w.core.fleet.Queued(false).Jobs != 0 {
 				t.Error("the refused job is still known")
 			}
 		})

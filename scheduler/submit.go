@@ -109,7 +109,7 @@ func (c *Core) admit(m *wire.Submit) *engine.Error {
 		return nil
 	}
 	f, n := c.fleet, promptTokens(m)
-	queued := f.QueueOf(m)
+	queued := f.Queued(m.IsLowest())
 	if n > c.cfg.MaxQueuedTokens {
 		f.Stats.RefusedTokens++
 		return engine.Errorf(engine.CodeTooLong, "the prompt has %d tokens, and all prompts that wait may have %d together; shorten it", n, c.cfg.MaxQueuedTokens)

@@ -37,6 +37,9 @@ func (l *Lane) checkIntegrity() error {
 		if j.Lane != l || j.State != Waiting {
 			return fmt.Errorf("job %v waits, and is %+v", j.Submit.ID, j)
 		}
+		if j.sharesScores() && !j.IsFrame() && !l.shared.Scores.Awaits(&j.Scores) {
+			return fmt.Errorf("job %v does not await scores beyond the first %d tokens, or there are some", j.Submit.ID, j.Known)
+		}
 		if j.Lease != nil {
 			leases = append(leases, j.Lease)
 		}
@@ -58,11 +61,6 @@ func (l *Lane) checkIntegrity() error {
 		return fmt.Errorf("its frames are in disorder")
 	}
 	for c := range Classes {
-		for q := range l.QueueOf(c).All() {
-			if j := of(q); j.sharesScores() && !l.shared.Scores.Awaits(&j.Scores) {
-				return fmt.Errorf("job %v does not await scores beyond the first %d tokens, or there are some", j.Submit.ID, j.Known)
-			}
-		}
 		if err := l.QueueOf(c).CheckIntegrity(l.shared.Seconds()); err != nil {
 			return err
 		}

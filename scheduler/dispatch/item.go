@@ -15,14 +15,6 @@ func (j *Job) item() wire.ItemWork {
 	from := min(cached, j.Len()-min(j.Answers(), ask.Recalls()))
 	return &wire.TokenItem{
 		From: from, Tokens: j.From(from), Cached: cached, Blocks: pages.Of(&j.Job), Part: pages.PartOf(&j.Job),
-		Known: j.knownTokens(), Draw: j.Answers(), Ask: ask,
+		Known: j.Unasked(), Draw: j.Answers(), Ask: ask,
 	}
-}
-
-// knownTokens are the leading ones whose scores the next pass is not asked for.
-func (j *Job) knownTokens() int {
-	if !j.AsksScores() {
-		return 0
-	}
-	return j.Known
 }

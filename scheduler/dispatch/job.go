@@ -91,12 +91,12 @@ func (s *Shared) NewJob(m *wire.Submit, from *Frontend) *Job {
 		j.Frames = max(w.Frames, 0)
 	}
 	j.Scores.Of = j
-	j.expiry = expiry.Entry{Of: j, Order: j.Order}
+	j.expiry = expiry.Entry{Of: j, Order: j.Order, Lowest: m.IsLowest(), Tokens: len(j.Asks.IDs)}
 	if m.Deadline > 0 {
 		j.Deadline = max(arrival+m.Deadline, 1)
 	}
 	s.orders++
-	s.add(j)
+	s.Add(&j.expiry, j.Deadline)
 	return j
 }
 
@@ -162,14 +162,14 @@ func (s *Shared) begin(j *Job) {
 	}
 	if !j.Started {
 		j.Started = true
-		s.remove(j)
+		s.Remove(&j.expiry)
 	}
 }
 
 // Drop drops a job from wherever it is, a pass excepted: its caller ends its part in that.
 func (s *Shared) Drop(j *Job) {
 	if !j.Started {
-		s.remove(j)
+		s.Remove(&j.expiry)
 	}
 	if j.Lane != nil && j.State == Waiting {
 		j.Lane.Take(j)

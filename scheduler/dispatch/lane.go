@@ -115,7 +115,7 @@ func (l *Lane) Enqueue(j *Job) {
 			l.Came(s.Now)
 		}
 		if j.IsFrame() {
-			s.expire(j, l.frames.Latest(&j.Job))
+			s.Expire(&j.expiry, l.frames.Latest(&j.Job))
 		}
 	}
 	l.push(j)
@@ -231,15 +231,17 @@ func (l *Lane) Expected(j *Job) cost.Work {
 	if j.Continues() {
 		return j.Size(j.Len() - 1).Alone()
 	}
-	chain := j.Chain[:j.Usable()]
-	q := l.QueueOf(j.Class)
+	chain, q := j.Chain[:j.Usable()], l.QueueOf(j.Class)
 	found := q.Reach(&j.Job)
 	cached, loads := q.Useful(found)
-	n := max(q.Shared(chain, found.Device), l.companions(j))
+	n := q.Shared(chain, found.Device)
+	if j.sharesScores() {
+		n = max(n, j.UsableOf(l.awaited(j)*j.ChainOf))
+	}
 	for _, p := range l.Executor.under(j.Class) {
 		for _, other := range p.Items {
 			if p.Lane == l && other.ChainOf == j.ChainOf {
-				n = max(n, queue.CommonBlocks(other.Chain, chain))
+				n = max(n, queue.CommonBlocks(other.Chain, chain), j.scoredBy(other))
 			}
 		}
 	}

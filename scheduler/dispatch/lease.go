@@ -31,8 +31,7 @@ func (l *Lane) acquire(j *Job) (found int, ok bool) {
 		return 0, false
 	}
 	q := l.QueueOf(j.Class)
-	shared := max(q.Shared(j.Chain, j.Cached), l.awaited(j))
-	return l.Cache.Lease(&j.Job, own, shared, j.Class == Lowest, q)
+	return l.Cache.Lease(&j.Job, own, max(q.Shared(j.Chain, j.Cached), l.awaited(j)), j.Class == Lowest, q)
 }
 
 // Release gives a job's pages back.

@@ -48,30 +48,13 @@ func (l *Lane) awaited(j *Job) int {
 	if !j.sharesScores() {
 		return 0
 	}
-	return queue.CommonBlocks(j.Chain, l.shared.Scores.Companion(&j.Scores, func(of any) bool {
-		other := of.(*Job)
-		return other.Lane == l && other.Class == j.Class
-	}))
+	return queue.CommonBlocks(j.Chain, l.shared.Scores.Companion(&j.Scores, func(of any) bool { return of.(*Job).Lane == l && of.(*Job).Class == j.Class }))
 }
 
-// companions is how many leading blocks of a job's prompt it will read once those there that ask for scores, too, and begin as it
-// does have run.
-func (l *Lane) companions(j *Job) int {
-	if !j.sharesScores() {
+// scoredBy is how many leading blocks a job will read when another's pass has scored what they have in common.
+func (j *Job) scoredBy(other *Job) int {
+	if !j.sharesScores() || !other.sharesScores() || other.Asks.Ask.PromptTop < j.Asks.Ask.PromptTop {
 		return 0
 	}
-	n := l.awaited(j)
-	for _, p := range l.Executor.under(j.Class) {
-		for _, other := range p.Items {
-			if p.Lane == l && other.scores(j) {
-				n = max(n, queue.CommonBlocks(other.Chain, j.Chain))
-			}
-		}
-	}
-	return j.UsableOf(n * j.ChainOf)
-}
-
-// scores says that the job's pass finds all that another asks of the positions of their common part.
-func (j *Job) scores(other *Job) bool {
-	return j.sharesScores() && j.ChainOf == other.ChainOf && j.Asks.Ask.PromptTop >= other.Asks.Ask.PromptTop
+	return j.UsableOf(queue.CommonBlocks(other.Chain, j.Chain) * j.ChainOf)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
 	"github.com/prefillonly/prefillonly/scheduler/events"
+	"github.com/prefillonly/prefillonly/scheduler/expiry"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 	"github.com/prefillonly/prefillonly/scheduler/scores"
 )
@@ -37,7 +38,7 @@ type Options struct {
 // Shared is what all executors have in common.
 type Shared struct {
 	Options
-	Unstarted
+	expiry.Unstarted
 	Now           time.Duration // of the step
 	Out           []Envelope    // what is to be sent, in order
 	Events        events.Log    // of the prefix caches
@@ -69,6 +70,14 @@ func (s *Shared) Send(to PeerID, m wire.Message) {
 
 // Seconds is the time of the step, in the unit of queue.Job.Aged.
 func (s *Shared) Seconds() float64 { return s.Now.Seconds() }
+
+// Expired returns a job that is to be dropped by now; nil if there is none.
+func (s *Shared) Expired() *Job {
+	if of, at, ok := s.Expires(); ok && at <= s.Now {
+		return of.(*Job)
+	}
+	return nil
+}
 
 // Trim forgets what is not needed any more.
 func (s *Shared) Trim() { s.users.Prune(s.Seconds()) }

@@ -9,8 +9,10 @@ import (
 
 // Entry is something's place in a Queue; it has one place at most.
 type Entry struct {
-	Of    any    // what is dropped
-	Order uint64 // breaks ties
+	Of     any    // what is dropped
+	Order  uint64 // breaks ties
+	Lowest bool   // what Unstarted counts it for
+	Tokens int    // likewise
 
 	at    time.Duration
 	place int // position in the heap, from 1 on; 0: not there

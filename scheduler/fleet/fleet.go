@@ -73,7 +73,7 @@ func (f *Fleet) Forget(j *dispatch.Job) {
 // Wake is when something is to be done next that no message asks for: a job expires, or a frame is to interrupt the
 // running pass. It is false if nothing is.
 func (f *Fleet) Wake() (at time.Duration, ok bool) {
-	at, ok = f.Expires()
+	_, at, ok = f.Expires()
 	for _, e := range f.Executors {
 		if latest, some := e.Interrupts(); some && (!ok || latest < at) {
 			at, ok = latest, true

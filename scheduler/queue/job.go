@@ -93,6 +93,14 @@ func (s *Sequence) Continues() bool { return s.Lease != nil && s.Filled }
 // answers first.
 func (s *Sequence) AsksWhole() bool { return s.Whole && s.Generated() == 0 }
 
+// Unasked is the number of leading tokens of which the next pass is not asked for what it is of the others.
+func (s *Sequence) Unasked() int {
+	if !s.AsksWhole() {
+		return 0
+	}
+	return s.Known
+}
+
 // readable is the number of leading tokens that a pass may read from the cache, where so many are known: at least one is
 // always computed, and where each position is asked for, the one before the first that is not known.
 func (s *Sequence) readable(known int) int {
