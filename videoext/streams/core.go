@@ -31,7 +31,7 @@ const (
 // LeftOut is why the network does not see what the camera does not send.
 const LeftOut = "the camera left it out"
 
-// maxGap is how many segments may be missing in a row.
+// maxGap is how many frames may be missing in a row, as the segment behind them counts those of each: as many as have their results kept.
 const maxGap = 1 << 12
 
 // Counts are of frames with final results.
@@ -162,8 +162,8 @@ func (c *Core) find(n method.Segment) *segment {
 
 // open takes in the next segment, and those before it that did not come.
 func (c *Core) open(now time.Duration, n method.Segment, of int) error {
-	if n > c.told+maxGap {
-		return fmt.Errorf("segment %d comes after %d, which is %d too far", n, c.told, n-c.told-maxGap)
+	if frames := int64(n-c.told) * int64(of); frames > maxGap {
+		return fmt.Errorf("segment %d of %d frames comes where %d is next, which is too far: %d frames would be missing, want at most %d", n, of, c.told, frames, maxGap)
 	}
 	for c.told < n {
 		s := c.push(now, of, nil, nil)
