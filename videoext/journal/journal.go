@@ -17,8 +17,11 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
-// Kept is how many results of a stream are kept for those who were away.
-const Kept = 4096
+// Kept is how many results of a stream are kept for those who were away, and KeptBytes in how many bytes: fewer are kept of large ones.
+const (
+	Kept      = 4096
+	KeptBytes = 8 << 20
+)
 
 const (
 	newerFile = "results.jsonl"
@@ -35,6 +38,7 @@ type Journal struct {
 	torn    bool          // guarded by mu; there may be more behind them
 	inFile  int           // guarded by mu; lines
 	lines   [][]byte      // guarded by mu; the last ones, whose numbers are consecutive
+	bytes   int           // guarded by mu; of lines
 	last    uint64        // guarded by mu; number of the last one
 	changed chan struct{} // guarded by mu; closed when there are more, or it is closed
 	closed  bool          // guarded by mu
@@ -67,7 +71,7 @@ func Open(dir string) (*Journal, Place, error) {
 		j.lines = append(j.lines, lines...)
 		j.whole, j.inFile, j.torn = int64(whole), len(lines), whole < len(text)
 	}
-	j.lines = j.lines[max(0, len(j.lines)-Kept):]
+	j.lines, j.bytes = newest(j.lines)
 	j.last = at.Number
 	var err error
 	if j.file, err = os.OpenFile(filepath.Join(dir, newerFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
@@ -108,6 +112,16 @@ func (at *Place) replay(text []byte) (whole int, lines [][]byte) {
 	return whole, lines
 }
 
+// newest are the last lines that are kept, and their bytes: of the bytes, one line at least.
+func newest(lines [][]byte) (kept [][]byte, size int) {
+	from := len(lines)
+	for from > max(0, len(lines)-Kept) && (size == 0 || size+len(lines[from-1]) <= KeptBytes) {
+		from--
+		size += len(lines[from])
+	}
+	return append([][]byte(nil), lines[from:]...), size
+}
+
 // Add writes the results of a segment, whose numbers follow those before. With an error nothing was added, and it may be tried again.
 func (j *Journal) Add(lines [][]byte) error {
 	j.mu.Lock()
@@ -121,8 +135,11 @@ func (j *Journal) Add(lines [][]byte) error {
 	j.inFile += len(lines)
 	j.last += uint64(len(lines))
 	j.lines = append(j.lines, lines...)
-	if len(j.lines) > 2*Kept {
-		j.lines = append([][]byte(nil), j.lines[len(j.lines)-Kept:]...)
+	for _, line := range lines {
+		j.bytes += len(line)
+	}
+	if len(j.lines) > 2*Kept || j.bytes > KeptBytes*5/4 {
+		j.lines, j.bytes = newest(j.lines)
 	}
 	close(j.changed)
 	j.changed = make(chan struct{})
@@ -137,7 +154,7 @@ func (j *Journal) write(text []byte) error {
 		}
 		j.torn = false
 	}
-	if j.inFile >= Kept {
+	if j.inFile >= Kept || j.whole >= KeptBytes {
 		if err := j.turn(); err != nil {
 			return err
 		}

@@ -109,6 +109,35 @@ func TestJournalTurns(t *testing.T) {
 	}
 }
 
+// TestLargeResultsAreKeptInFewer: what is kept has a bound in bytes too, in memory and in files, over restarts.
+func TestLargeResultsAreKeptInFewer(t *testing.T) {
+	b := open(t, t.TempDir())
+	large := bytes.Repeat([]byte("x"), 1<<20)
+	for range 100 {
+		b.at.Number++
+		line := fmt.Appendf(nil, `{"number":%d,"segment":%d,"of":1,"final":true,"time":%v,"dropped":"%s"}`, b.at.Number, b.at.Next, timeOf(b.at.Next).Seconds(), large)
+		if err := b.Add([][]byte{line}); err != nil {
+			t.Fatal(err)
+		}
+		b.at.Next++
+	}
+	b = b.check()
+	if lines, _, _, _ := b.After(0); len(lines) < KeptBytes>>20-1 || len(lines) > 2*KeptBytes>>20 {
+		t.Errorf("%d results of a mebibyte are kept", len(lines))
+	}
+	files := int64(0)
+	for _, name := range []string{newerFile, olderFile} {
+		info, err := os.Stat(filepath.Join(b.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files += info.Size()
+	}
+	if files > 2*(KeptBytes+2<<20) {
+		t.Errorf("the files have %d bytes", files)
+	}
+}
+
 // TestHarm: whatever a file suffers, what is kept has consecutive numbers, the stream goes on behind what was given of the part that is whole, and
 // results that come then are there for the next process.
 func TestHarm(t *testing.T) {

@@ -90,14 +90,19 @@ func (r *reader) fail(err error) {
 	}
 }
 
-// list reads how many things follow, each of at least so many bytes, so that what is claimed costs no more memory than what came.
-func (r *reader) list(each int) int {
+// list reads how many things follow: at most so many, each of at least so many bytes, so that what is claimed costs no more memory than what came.
+func (r *reader) list(most, each int) int {
 	n := r.number()
-	if r.err == nil && n > len(r.data)/each {
+	switch {
+	case r.err != nil:
+	case n > len(r.data)/each:
 		r.fail(fmt.Errorf("it says that %d things follow, in %d bytes", n, len(r.data)))
-		return 0
+	case n > most:
+		r.fail(fmt.Errorf("it has a list of %d things; %d are the most", n, most))
+	default:
+		return n
 	}
-	return n
+	return 0
 }
 
 func writeList[T any](w *writer, all []T, one func(*writer, T)) {
@@ -107,8 +112,8 @@ func writeList[T any](w *writer, all []T, one func(*writer, T)) {
 	}
 }
 
-func readList[T any](r *reader, each int, one func(*reader) T) []T {
-	n := r.list(each)
+func readList[T any](r *reader, most, each int, one func(*reader) T) []T {
+	n := r.list(most, each)
 	if n == 0 {
 		return nil
 	}
@@ -123,7 +128,7 @@ func writeNumber(w *writer, v int) { w.number(v) }
 
 // frames reads numbers of frames of a segment, which increase.
 func (r *reader) frames(of int) []int {
-	frames := readList(r, 1, (*reader).number)
+	frames := readList(r, of, 1, (*reader).number)
 	for i, f := range frames {
 		if f >= of || i > 0 && f <= frames[i-1] {
 			r.fail(fmt.Errorf("its frames %v are not some of %d, in order", frames, of))
@@ -150,7 +155,7 @@ func readRegion(r *reader) videoext.Region {
 }
 
 func writeRegions(w *writer, v []videoext.Region) { writeList(w, v, writeRegion) }
-func readRegions(r *reader) []videoext.Region     { return readList(r, regionBytes, readRegion) }
+func readRegions(r *reader) []videoext.Region     { return readList(r, maxBoxes, regionBytes, readRegion) }
 
 func writeDetection(w *writer, d videoext.Detection) {
 	writeRegion(w, d.Region)
@@ -163,4 +168,6 @@ func readDetection(r *reader) videoext.Detection {
 }
 
 func writeDetections(w *writer, d []videoext.Detection) { writeList(w, d, writeDetection) }
-func readDetections(r *reader) []videoext.Detection     { return readList(r, regionBytes+5, readDetection) }
+func readDetections(r *reader) []videoext.Detection {
+	return readList(r, maxBoxes, regionBytes+5, readDetection)
+}

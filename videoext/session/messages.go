@@ -13,6 +13,9 @@ import (
 // maxFrames is how many frames a segment may have.
 const maxFrames = media.MaxFrames
 
+// maxBoxes is how many detections or regions a frame may have, and the results of a segment in all: a result is kept for each frame, with its own.
+const maxBoxes = 1 << 16
+
 const (
 	contentWanted byte = iota
 	contentSeen
@@ -184,9 +187,9 @@ func readContent(r *reader) method.Content {
 	case kind == nil:
 		return nil
 	case kind[0] == contentWanted:
-		return method.Wanted{Regions: readList(r, 1, readRegions)}
+		return method.Wanted{Regions: readList(r, maxFrames, 1, readRegions)}
 	case kind[0] == contentSeen:
-		s := method.Seen{Frames: r.frames(maxFrames), Detections: readList(r, 1, readDetections)}
+		s := method.Seen{Frames: r.frames(maxFrames), Detections: readList(r, maxFrames, 1, readDetections)}
 		if r.err == nil && len(s.Frames) != len(s.Detections) {
 			r.fail(fmt.Errorf("it has what was seen in %d frames, of %d", len(s.Detections), len(s.Frames)))
 		}
@@ -226,7 +229,14 @@ func writeResults(w *writer, m *Resulted) error {
 
 func readResults(r *reader) *Resulted {
 	m := &Resulted{method.Results{Segment: segment(r), Final: r.number() == 1}}
-	m.Frames = readList(r, 1, func(r *reader) videoext.Findings { return videoext.Findings{Detections: readDetections(r)} })
+	boxes := 0
+	m.Frames = readList(r, maxFrames, 1, func(r *reader) videoext.Findings {
+		f := videoext.Findings{Detections: readDetections(r)}
+		if boxes += len(f.Detections); boxes > maxBoxes {
+			r.fail(fmt.Errorf("results with more than %d detections in a segment", maxBoxes))
+		}
+		return f
+	})
 	if r.err == nil && (len(m.Frames) < 1 || len(m.Frames) > maxFrames) {
 		r.fail(fmt.Errorf("results of %d frames; 1 to %d are right", len(m.Frames), maxFrames))
 	}

@@ -19,8 +19,11 @@ import (
 // Version is that of the messages. Both sides must have the same.
 const Version = 3
 
-// MaxBytes is how long one message may be.
-const MaxBytes = 64 << 20
+// How long one message may be, and Hello, before a server knows who speaks.
+const (
+	MaxBytes      = 64 << 20
+	MaxHelloBytes = 4 << 10
+)
 
 // Message is one of the types below.
 type Message interface{ kind() byte }
@@ -194,15 +197,26 @@ func NewReader(from interface {
 
 // Next waits for the next message. It returns io.EOF at an end between two messages. After a SpoiltError there is a next one.
 func (r *Reader) Next() (Message, error) {
-	n, err := binary.ReadUvarint(r.from)
+	n, err := r.Length(MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	if n > MaxBytes {
-		return nil, fmt.Errorf("a message says that it has %d bytes; %d are the most", n, MaxBytes)
+	return r.Body(n)
+}
+
+// Length waits for the next message, and says how many bytes it has, at most so many; Body then reads it.
+func (r *Reader) Length(most int) (int, error) {
+	n, err := binary.ReadUvarint(r.from)
+	if err == nil && n > uint64(most) {
+		err = fmt.Errorf("a message says that it has %d bytes; %d are the most", n, most)
 	}
+	return int(n), err
+}
+
+// Body reads the message whose Length was asked for.
+func (r *Reader) Body(n int) (Message, error) {
 	data, err := io.ReadAll(io.LimitReader(r.from, int64(n)))
-	if err == nil && uint64(len(data)) < n {
+	if err == nil && len(data) < n {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,28 @@ func TestMessagesSurviveTheWire(t *testing.T) {
 	}
 }
 
+// TestListsTakeNoMoreMemoryThanTheyMay: of a message as long as one may be, whose things are of a byte each, no list is made.
+func TestListsTakeNoMoreMemoryThanTheyMay(t *testing.T) {
+	long := make([]byte, MaxBytes/8)
+	for name, fields := range map[string][]byte{
+		"results": {0, 1}, "regions": {0, contentWanted}, "frames seen": {0, contentSeen}, "detections": {0, contentSeen, 0}, "frames sent": {0, 0, 1},
+	} {
+		kind := map[bool]byte{true: kindAnswered, false: kindResulted}[name != "results"]
+		if name == "frames sent" {
+			kind = kindSent
+		}
+		fields = append(binary.AppendUvarint(fields, uint64(len(long))), long...)
+		message := append(binary.BigEndian.AppendUint32([]byte{kind}, sum(kind, fields)), fields...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Parse(message)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), "are the most") || after.TotalAlloc-before.TotalAlloc > 1<<20 {
+			t.Errorf("%s: %v, after %d bytes", name, err, after.TotalAlloc-before.TotalAlloc)
+		}
+	}
+}
+
 func TestWrongMessages(t *testing.T) {
 	one := func(m Message) []byte {
 		data, err := Append(nil, m)
@@ -96,6 +119,7 @@ func TestWrongMessages(t *testing.T) {
 		"not in the frame":   &Answered{method.Answer{Content: method.Wanted{Regions: [][]videoext.Region{{outside}}}}},
 		"frames in a second": &Hello{Width: 320, Height: 240},
 		"results of 0":       &Resulted{},
+		"than 65536 det":     &Resulted{method.Results{Frames: []videoext.Findings{{Detections: make([]videoext.Detection, maxBoxes)}, {Detections: make([]videoext.Detection, 1)}}}},
 	} {
 		if _, err := Parse(one(m)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: %v, not %q", m, err, want)
