@@ -12,8 +12,11 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// maxJobs bounds prompts times n of one request.
-const maxJobs = 4096
+// Bounds on one request: prompts times n, and these times the numbers of the lists that each job brings, such as logit_bias.
+const (
+	maxJobs   = 4096
+	maxListed = 1 << 23
+)
 
 // Admit waits until the model's limits are known, fits the prompts into them, and makes a job for each choice. Where
 // all choices of a prompt are the same, one job stands for them.
@@ -46,6 +49,9 @@ func (c *Call) admit(ctx context.Context) error {
 	if ask.Temperature == 0 || c.MaxTokens != nil && *c.MaxTokens == 0 {
 		c.perPrompt = 1
 	}
+	if err := c.checkLists(&ask, len(c.prompts)*c.perPrompt); err != nil {
+		return err
+	}
 	c.results = client.NewResults()
 	c.choices = make([]choice, 0, count)
 	c.jobs = make([]*client.Job, 0, len(c.prompts)*c.perPrompt)
@@ -61,6 +67,19 @@ func (c *Call) admit(ctx context.Context) error {
 	r := &c.Record
 	r.Jobs, r.N, r.MaxTokens = len(c.jobs), c.N, c.prompts[0].maxTokens
 	return c.checkLogprobs(&ask)
+}
+
+// checkLists refuses lists that are short by themselves, and long for so many jobs.
+func (c *Call) checkLists(ask *engine.Ask, jobs int) error {
+	listed := len(ask.Labels) + len(c.AllowedTokenIDs) + 2*len(ask.Bias) + len(c.stopTokens())
+	for _, b := range ask.Bans {
+		listed += len(b.Tokens)
+	}
+	if jobs*listed <= maxListed {
+		return nil
+	}
+	return api.Invalid("prompt", "%d prompts with n = %d have %d numbers of logprob_token_ids, allowed_token_ids, logit_bias, stop_token_ids and bad_words each, %d in all; "+
+		"one request may have %d; ask in several requests", len(c.prompts), c.N, listed, jobs*listed, maxListed)
 }
 
 // admitPrompt makes the jobs and choices of prompt i.

@@ -3,6 +3,7 @@ package completion
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,34 @@ func TestCall(t *testing.T) {
 	}
 	if n, _ := pool.Jobs(); n != 0 {
 		t.Errorf("%d jobs are open", n)
+	}
+}
+
+// TestListsTimesJobsAreBounded: lists that each is as long as it may be are refused where as many jobs as there may be bring them.
+func TestListsTimesJobsAreBounded(t *testing.T) {
+	s, _ := newService(t)
+	prompts := strings.Repeat(`"x",`, maxJobs-1) + `"x"`
+	for listed, refused := range map[int]bool{2000: false, 2049: true} {
+		ids := strings.Repeat("7,", listed-1) + "7"
+		for field, value := range map[string]string{"stop_token_ids": "[" + ids + "]", "logprob_token_ids": "[" + ids + "]", "allowed_token_ids": "[" + ids + "]"} {
+			err := open(t, s, fmt.Sprintf(`{"prompt":[%s],%q:%s,"max_tokens":1}`, prompts, field, value)).Admit(t.Context())
+			var wrong *api.Error
+			if got := errors.As(err, &wrong) && strings.Contains(wrong.Message, "one request may have 8388608"); got != refused {
+				t.Errorf("%d of %s: %v", listed, field, err)
+			}
+		}
+	}
+}
+
+// TestPromptsTimesNAreBounded: as many prompts and choices as there may be of each are refused together.
+func TestPromptsTimesNAreBounded(t *testing.T) {
+	s, _ := newService(t)
+	for prompts, refused := range map[int]bool{32: false, 33: true} {
+		err := open(t, s, fmt.Sprintf(`{"prompt":[%s"x"],"n":128,"max_tokens":1}`, strings.Repeat(`"x",`, prompts-1))).Admit(t.Context())
+		var wrong *api.Error
+		if got := errors.As(err, &wrong) && strings.Contains(wrong.Message, "one request may have 4096 answers"); got != refused {
+			t.Errorf("%d prompts: %v", prompts, err)
+		}
 	}
 }
 

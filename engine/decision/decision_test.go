@@ -219,6 +219,35 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
+// TestOptionsTimesQuestionsAreBounded: options whose labels have several tokens are a prompt each, of which one request has not endlessly many.
+func TestOptionsTimesQuestionsAreBounded(t *testing.T) {
+	var choices []string
+	for i := range decisions.MaxOptions {
+		choices = append(choices, fmt.Sprintf(`{"value":"%d"}`, i))
+	}
+	question := `{"type":"choice","instructions":"Which?","choices":[` + strings.Join(choices, ",") + `]}`
+	s := clienttest.NewScheduler(nil)
+	pool := client.New(client.Config{}, s, zap.NewNop())
+	served := clienttest.Welcome(1, 256)
+	for i := range served.Served {
+		served.Served[i].Tokens.MaxModelLen = 1 << 20
+	}
+	pool.Deliver(served)
+	for questions, wants := range map[int]string{16: "", 17: "more than 4096 options"} {
+		request, refused := decisions.Decode([]byte(`{"model":"m","input":"x","questions":[` + strings.Repeat(question+",", questions-1) + question + `]}`))
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		c, err := New(pool).Prepare(t.Context(), &completion.Text{Tokenizer: letters{}, Template: letters{}}, completion.Origin{Model: "other"}, request)
+		if err == nil {
+			err = c.Admit(t.Context())
+		}
+		if got := fmt.Sprint(err); (err == nil) != (wants == "") || !strings.Contains(got, wants) {
+			t.Errorf("%d questions: %v, want %q", questions, err, wants)
+		}
+	}
+}
+
 // TestSystemOne: questions and criteria keep their order, and the reply is keyed by theirs.
 func TestSystemOne(t *testing.T) {
 	request, refused := decisions.DecodeSystemOne([]byte(`{"model": "m", "state": {"n": 1}, "instructions": "Be fair.", "questions": {

@@ -22,6 +22,7 @@ type Call struct {
 	from    completion.Origin
 	model   string                      // as the client named it
 	known   map[string][]engine.TokenID // texts that were tokenized
+	read    int                         // tokens of known
 
 	ask     engine.Ask
 	max     int // tokens to be generated
@@ -94,9 +95,16 @@ func (c *Call) admit(i, limit int, limits *wire.TokenLimits) error {
 		return c.misfit(p, err)
 	}
 	c.jobs = append(c.jobs, job)
-	c.Record.PromptTokens += p.len()
+	if c.Record.PromptTokens += p.len(); c.Record.PromptTokens > c.s.most {
+		return c.tooMany(p.field)
+	}
 	c.numbers += numbersOf(&ask, p.len(), limits)
 	return nil
+}
+
+// tooMany refuses a request whose prompts have too many tokens together, as those of a long query have that each document is read with.
+func (c *Call) tooMany(field string) *api.Error {
+	return api.Invalid(field, "the texts of %s, each with what is read beside it, have more than %d tokens in all; ask in several requests", field, c.s.most)
 }
 
 // asks is what is asked of a prompt: of one whose first tokens are not pooled, the vectors of all.

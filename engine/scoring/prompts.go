@@ -89,10 +89,14 @@ func (c *Call) tokens(ctx context.Context, field, text string) ([]engine.TokenID
 		return nil, err
 	}
 	ids, err := c.encode(ctx, field, text)
-	if err == nil {
-		c.known[text] = ids
+	if err != nil {
+		return nil, err
 	}
-	return ids, err
+	if c.read += len(ids); c.read > c.s.most {
+		return nil, c.tooMany(field)
+	}
+	c.known[text] = ids
+	return ids, nil
 }
 
 // encode tokenizes a text without special tokens, in lower case where the checkpoint says so.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
+	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 )
 
 func scoresOf(prefix string, tokens, cached int, scores ...string) string {
@@ -15,6 +16,30 @@ func scoresOf(prefix string, tokens, cached int, scores ...string) string {
 		list[i] = `{"index":` + string(rune('0'+i)) + `,"object":"score","score":` + s + `}`
 	}
 	return head(prefix) + strings.Join(list, ",") + `]` + usage(tokens, cached)
+}
+
+// TestQueryTimesDocumentsIsBounded: a query that each document is read with counts as often, where it is read as it is and in a template.
+func TestQueryTimesDocumentsIsBounded(t *testing.T) {
+	for name, m := range map[string]checkpoint.Model{"pairs": crossEncoder, "template": {Kind: checkpoint.Classifier, Pool: engine.PoolFirst, Labels: []string{"LABEL_0"}}} {
+		w := newWorld(t, m)
+		if name == "template" {
+			w.subject.Text.Template, w.subject.Specials = template{}, specials{templated: true}
+		}
+		w.most = 150
+		query := strings.Repeat("q", 20)
+		w.check("/v1/score", `{"text_1":"`+query+`","text_2":["a","b","c"]}`, `"index":2`)
+		w.check("/v1/score", `{"text_1":"`+query+`","text_2":["a","b","c","d","e","f","g","h"]}`, "each with what is read beside it, have more than 150 tokens in all")
+	}
+}
+
+// TestInputsTimesNumbersAreBounded: an answer of more numbers than one may have is refused before anything is computed.
+func TestInputsTimesNumbersAreBounded(t *testing.T) {
+	w := newWorld(t, checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolMean})
+	wide := clienttest.Welcome(2, 300)
+	limits := wide.Served[1].Tokens
+	limits.Hidden, limits.MaxModelLen = 1<<24, longest
+	w.pool.Deliver(wide)
+	w.check("/v1/embeddings", `{"input":["a","b","c","d","e"]}`, "would have 83886080 numbers; one request may ask for 67108864")
 }
 
 var crossEncoder = checkpoint.Model{Kind: checkpoint.Classifier, Pool: engine.PoolFirst, Labels: []string{"LABEL_0"}, Activation: checkpoint.Sigmoid}

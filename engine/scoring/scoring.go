@@ -21,6 +21,7 @@ const (
 	maxNumbers     = 1 << 26
 	budgetRequests = 4
 	numberBytes    = 4
+	maxTokens      = 1 << 25 // of all prompts of a request: of a ranking each has the query
 )
 
 // Service answers requests by jobs of a pool. Its methods are safe for concurrent use.
@@ -28,11 +29,12 @@ type Service struct {
 	pool    *client.Client // set once
 	numbers *budget.Budget
 	helpers helpers
+	most    int // tokens of a request's prompts; set once
 }
 
 // New makes a Service.
 func New(pool *client.Client) *Service {
-	return &Service{pool: pool, numbers: budget.New(budgetRequests * maxNumbers), helpers: newHelpers()}
+	return &Service{pool: pool, numbers: budget.New(budgetRequests * maxNumbers), helpers: newHelpers(), most: maxTokens}
 }
 
 // Pair is what a tokenizer puts around and between two texts that are one input.

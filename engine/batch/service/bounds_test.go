@@ -41,6 +41,16 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestLongWindow: a window is no place to keep a mebibyte in each of the batches that are kept.
+func TestLongWindow(t *testing.T) {
+	k := open(t)
+	input := k.fine("o1", lines(1))
+	body := fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/completions","completion_window":"%s24h"}`, input, strings.Repeat("0h", 1000))
+	if status, v := k.call("o1", "POST", "/v1/batches", "application/json", strings.NewReader(body)); status != 400 || !strings.Contains(fmt.Sprint(v), "completion_window") {
+		t.Errorf("%d %v", status, v)
+	}
+}
+
 // TestForgotten: beyond the most batches the oldest that has ended is forgotten, and where none has there is no room.
 func TestForgotten(t *testing.T) {
 	k := open(t)
