@@ -38,6 +38,20 @@ var figures = []struct {
 	{"docs/http.md", `lines of batches under way \| ([\d,]+),`, "cmd/prefillonly/roles.linesUnderWay", 1},
 	{"docs/http.md", `video streams \| ([\d,]+) `, "videoext/live.maxStreams", 1},
 	{"docs/video.md", `at most ([\d,]+) pixels wide`, "videoext/live.maxShown", 1},
+	{"docs/video.md", `the last ([\d,]+) results are kept`, "videoext/journal.Kept", 1},
+	{"docs/video.md", `results are kept, of at most ([\d,]+) MiB`, "videoext/journal.KeptBytes", 1 << 20},
+	{"docs/video.md", `there are ([\d,]+) streams at most`, "videoext/live.maxStreams", 1},
+	{"docs/attacks.md", `frames of each \| ([\d,]+) frames, as many as have results`, "videoext/streams.maxGap", 1},
+	{"docs/attacks.md", `detections of each \| ([\d,]+) detections`, "videoext/session.maxBoxes", 1},
+	{"docs/attacks.md", `the first message \| ([\d,]+) KiB`, "videoext/session.MaxHelloBytes", 1 << 10},
+	{"docs/attacks.md", `encoded and decoded .* ([\d,]+) MiB of a segment's frames`, "videoext/live.maxDecoded", 1 << 20},
+	{"docs/attacks.md", `that wait x bytes of each \| ([\d,]+) MiB`, "videoext/memory.mostWaiting", 1 << 20},
+	{"docs/attacks.md", `prompts x \x60n\x60 \| ([\d,]+) answers`, "engine/completion.maxJobs", 1},
+	{"docs/attacks.md", `lists of tokens \| ([\d,]+) numbers`, "engine/completion.maxListed", 1},
+	{"docs/attacks.md", `several tokens \| ([\d,]+) prompts`, "engine/decision.maxJobs", 1},
+	{"docs/attacks.md", `tokens of the input \| ([\d,]+) tokens`, "engine/decision.maxTokens", 1},
+	{"docs/attacks.md", `tokens of the query \| ([\d,]+) tokens`, "engine/scoring.maxTokens", 1},
+	{"docs/attacks.md", `items x labels \| ([\d,]+) numbers`, "engine/scoring.maxNumbers", 1},
 	{"docs/quickstart.md", `up to ([\d,]+) bytes; any text`, "engine/api/completions.MaxSaltBytes", 1},
 }
 
@@ -122,6 +136,25 @@ func addConstants(values map[string]int64, pkg string, spec *ast.ValueSpec) {
 		}
 		if n, exact := constant.Int64Val(constant.ToInt(v.Value)); exact {
 			values[pkg+"."+spec.Names[i].Name] = n
+		}
+	}
+}
+
+// TestTestsOfDocuments: a test that a document names is there.
+func TestTestsOfDocuments(t *testing.T) {
+	tests := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.isTest() {
+				tests[f.Name.Name] = true
+			}
+		}
+	}
+	for path, text := range documents(t) {
+		for _, m := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`").FindAllStringSubmatch(text, -1) {
+			if !tests[m[1]] {
+				t.Errorf("%s names %s, which is no test", path, m[1])
+			}
 		}
 	}
 }

@@ -69,6 +69,7 @@ type Config struct {
 	CurveKeyFile   string
 	CurvePeersFile string
 	TensorMemory   value.Bytes
+	VideoMemory    value.Bytes
 	TensorAddress  string
 	VideoFiles     string
 	VideoSources   []string
@@ -118,6 +119,7 @@ func Default() Config {
 		BatchSpaceEach: 16 << 30,
 
 		TensorMemory: 1 << 30,
+		VideoMemory:  4 << 30,
 		HangTimeout:  30 * time.Second,
 		LogLevel:     "info",
 		LogFormat:    "auto",

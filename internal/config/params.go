@@ -341,6 +341,10 @@ var Params = []Param{
 		Help:  "directory that keeps the declared streams and their last results, so that a server that is started again goes on with them; default: below runtime-dir",
 		field: func(c *Config) any { return &c.VideoState },
 	}, {
+		Name: "video-memory", Group: GroupProcesses, Roles: Video, Value: "SIZE",
+		Help:  "memory that video streams may take: decoders by the size, references and tracks of their sources, and what cameras send as it comes; a key may have three quarters of what the others leave, and beyond it streams are refused with both figures",
+		field: func(c *Config) any { return &c.VideoMemory },
+	}, {
 		Name: "batch-dir", Group: GroupProcesses, Roles: Frontend | Batches, Common: true, Value: "DIR",
 		Help:  "private directory where /v1/files and /v1/batches keep files, batches and answers; without it they are not served",
 		field: func(c *Config) any { return &c.BatchDir },

@@ -58,6 +58,7 @@ func (l *Loaded) Validate() error {
 		{"prefill-chunk", l.PrefillChunk >= 0 && l.PrefillChunk <= 1<<16, "0 to 65536"},
 		{"hang-timeout", l.HangTimeout == 0 || l.HangTimeout >= 3*time.Second, "0, or at least 3s: a process gives a sign of life each second"},
 		{"tensor-memory", l.TensorMemory >= 1<<20, "at least 1MiB"},
+		{"video-memory", l.VideoMemory >= 1<<20, "at least 1MiB"},
 		{"curve-peers-file", (l.CurveKeyFile == "") == (l.CurvePeersFile == ""), "to be given together with curve-key-file"},
 	} {
 		if !check.ok {

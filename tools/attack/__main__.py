@@ -13,6 +13,7 @@ import time
 import traceback
 
 import batches
+import cameras
 import connections
 import crashes
 import encoders
@@ -26,7 +27,7 @@ import requests
 import sources
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, generation, quantized, sources) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, generation, quantized, sources, cameras) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):

@@ -23,6 +23,7 @@ type demand struct {
 	Rate   float64 `json:"rate"`             // frames a second; 0: not known
 	Width  int     `json:"width,omitempty"`  // 0: not known
 	Height int     `json:"height,omitempty"` // 0: not known
+	Memory int64   `json:"memory,omitempty"` // bytes that a source takes which the server reads; 0: not known
 }
 
 // atMost is a demand of which frames are left out above a rate; 0: none are.

@@ -13,6 +13,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/videoext/course"
+	"github.com/prefillonly/prefillonly/videoext/hosting"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
@@ -184,7 +185,7 @@ func results(st *stream, w http.ResponseWriter, r *http.Request) error {
 	for {
 		lines, first, changed, over := st.journal.After(at)
 		for i, line := range lines {
-			_ = control.SetWriteDeadline(time.Now().Add(takeTimeout)) // writers of tests have none
+			_ = control.SetWriteDeadline(time.Now().Add(hosting.TakeTimeout)) // writers of tests have none
 			var err error
 			if events {
 				_, err = fmt.Fprintf(w, "id: %d\ndata: %s\n\n", first+uint64(i), line)
@@ -196,7 +197,7 @@ func results(st *stream, w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 		at = first + uint64(len(lines)) - 1
-		_ = control.SetWriteDeadline(time.Now().Add(takeTimeout + quiet)) // also of what is said when it is quiet
+		_ = control.SetWriteDeadline(time.Now().Add(hosting.TakeTimeout + quiet)) // also of what is said when it is quiet
 		if control.Flush() != nil {
 			return nil
 		}

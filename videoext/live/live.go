@@ -18,10 +18,13 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/internal/budget"
 	"github.com/prefillonly/prefillonly/internal/reach"
+	"github.com/prefillonly/prefillonly/videoext/hosting"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
@@ -38,8 +41,12 @@ type Config struct {
 	Models  []Model
 	Sources reach.Policy // where cameras may be
 	Files   string       // directory of the files that streams may be of; empty: none
+	Memory  int64        // bytes that all streams may take; 0: DefaultMemory
 	State   string       // directory that streams and their last results are kept in
 }
+
+// DefaultMemory is what a Config leaves out.
+const DefaultMemory = 4 << 30
 
 // maxStreams is how many streams there may be.
 const maxStreams = 256
@@ -49,11 +56,12 @@ const leastObjectness = 0.05
 
 // Server keeps streams. Its methods are safe for concurrent use.
 type Server struct {
-	cfg   Config
-	maker *jobs.Maker
-	log   *zap.Logger
-	ctx   context.Context // of all streams
-	stop  context.CancelCauseFunc
+	cfg    Config
+	maker  *jobs.Maker
+	log    *zap.Logger
+	ctx    context.Context // of all streams
+	stop   context.CancelCauseFunc
+	memory *memory.Memory
 
 	models atomic.Pointer[[]Model]
 
@@ -64,7 +72,10 @@ type Server struct {
 
 // New makes a Server, and takes up the streams that an earlier one has kept. The caller closes it.
 func New(cfg Config, maker *jobs.Maker, log *zap.Logger) (*Server, error) {
-	s := &Server{cfg: cfg, maker: maker, log: log, streams: map[string]*stream{}}
+	if cfg.Memory == 0 {
+		cfg.Memory = DefaultMemory
+	}
+	s := &Server{cfg: cfg, maker: maker, log: log, memory: memory.New(cfg.Memory), streams: map[string]*stream{}}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.models.Store(&cfg.Models)
 	if err := os.MkdirAll(cfg.State, 0o700); err != nil {
@@ -96,7 +107,13 @@ func (s *Server) takeUp(name string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.start(d.Spec, d.owner, *d.Demand)
+	held := s.memory.Hold(d.Owner)
+	held.Keep(d.Demand.Memory)
+	if err := s.start(d.Spec, d.owner, held, *d.Demand); err != nil {
+		held.End()
+		return err
+	}
+	return nil
 }
 
 // Close ends all streams, to be taken up again.
@@ -181,29 +198,55 @@ func (s *Server) add(ctx context.Context, spec Spec, by owner) error {
 		}
 	}
 	return s.admit(ctx, &spec, n, will, func() error {
-		switch {
-		case s.streams[spec.Name] != nil:
+		if s.streams[spec.Name] != nil {
 			return fmt.Errorf("%w: %s", errExists, spec.Name)
-		case len(s.streams) >= maxStreams:
-			return engine.Errorf(engine.CodeOverloaded, "there are %d streams, the limit is %d", len(s.streams), maxStreams)
 		}
-		dir := filepath.Join(s.cfg.State, spec.Name)
-		err := os.RemoveAll(dir)
-		if err == nil {
-			err = os.MkdirAll(dir, 0o700)
+		if err := s.room(by.Owner); err != nil {
+			return err
 		}
-		if err == nil {
-			err = writeDeclared(dir, declared{spec, by, &will})
+		held := s.memory.Hold(by.Owner)
+		if err := held.Grow(will.Memory, fmt.Sprintf("video of %d x %d pixels", will.Width, will.Height)); err != nil {
+			return err
 		}
-		if err == nil {
-			err = s.start(spec, by, will)
-		}
-		if err != nil {
-			_ = os.RemoveAll(dir) // what is half there is not to be taken up
+		if err := s.keep(spec, by, held, will); err != nil {
+			held.End()
 			return fmt.Errorf("the stream cannot be kept in the directory of --video-state: %w", err)
 		}
 		return nil
 	})
+}
+
+// room says whether a key may declare one more. The caller holds mu.
+func (s *Server) room(key string) error {
+	mine := 0
+	for _, st := range s.streams {
+		if st.by.Owner == key {
+			mine++
+		}
+	}
+	if most := int(budget.Share(key, int64(maxStreams-len(s.streams)+mine))); mine >= most {
+		return engine.Errorf(engine.CodeOverloaded, "there are %d streams, %d of them this key's; of the %d that there may be it may have %d now", len(s.streams), mine, maxStreams, most)
+	}
+	return nil
+}
+
+// keep writes a stream down, and begins it. The caller holds mu.
+func (s *Server) keep(spec Spec, by owner, held *memory.Hold, will demand) error {
+	dir := filepath.Join(s.cfg.State, spec.Name)
+	err := os.RemoveAll(dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err == nil {
+		err = writeDeclared(dir, declared{spec, by, &will})
+	}
+	if err == nil {
+		err = s.start(spec, by, held, will)
+	}
+	if err != nil {
+		_ = os.RemoveAll(dir) // what is half there is not to be taken up
+	}
+	return err
 }
 
 // probe looks at a file.
@@ -218,12 +261,13 @@ func (s *Server) probe(ctx context.Context, spec *Spec) (demand, error) {
 	}
 	defer clip.Close()
 	info := clip.Info()
-	will := demand{info.Rate, info.Width, info.Height}
+	takes, _ := memory.OfSource(&info)
+	will := demand{info.Rate, info.Width, info.Height, takes}
 	return will.atMost(spec.Rate), nil
 }
 
-// start begins a stream. The caller holds mu.
-func (s *Server) start(spec Spec, by owner, will demand) error {
+// start begins a stream, and lets what is held go at its end. The caller holds mu.
+func (s *Server) start(spec Spec, by owner, held *memory.Hold, will demand) error {
 	dir := filepath.Join(s.cfg.State, spec.Name)
 	kept, from, err := journal.Open(dir)
 	if err != nil {
@@ -231,8 +275,8 @@ func (s *Server) start(spec Spec, by owner, will demand) error {
 	}
 	ctx, stop := context.WithCancelCause(s.ctx)
 	st := &stream{
-		spec: spec, by: by, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: kept, from: from,
-		inbox: make(chan incoming), gone: make(chan *cameraSession), looked: make(chan sight), sloped: make(chan streams.Sloped), changed: make(chan struct{}, 1),
+		spec: spec, by: by, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: kept, from: from, memory: s.memory, held: held,
+		inbox: make(chan incoming), gone: make(chan *hosting.Connection), looked: make(chan sight), sloped: make(chan streams.Sloped), changed: make(chan struct{}, 1),
 		stop: stop, stopped: make(chan struct{}), state: stateWaiting, demand: will,
 	}
 	st.resolve = s.resolve(by)
@@ -241,6 +285,7 @@ func (s *Server) start(spec Spec, by owner, will demand) error {
 	s.streams[spec.Name] = st
 	if _, err := os.Stat(filepath.Join(dir, endedFile)); err == nil {
 		st.state = stateEnded
+		held.End()
 		kept.Close()
 		close(st.stopped)
 		return nil

@@ -161,6 +161,7 @@ type host struct {
 	maker   *jobs.Maker
 	state   string
 	models  []Model
+	memory  int64 // of Config
 	sources reach.Policy
 	logged  *zap.Logger // nil: the test's
 	*Server
@@ -191,7 +192,7 @@ func (h *host) begin() {
 	if log == nil {
 		log = zaptest.NewLogger(h.T, zaptest.Level(zap.WarnLevel))
 	}
-	if h.Server, err = New(Config{Models: h.models, Files: clips, State: h.state, Sources: h.sources}, h.maker, log); err != nil {
+	if h.Server, err = New(Config{Models: h.models, Files: clips, State: h.state, Memory: h.memory, Sources: h.sources}, h.maker, log); err != nil {
 		h.Fatal(err)
 	}
 	h.web = httptest.NewServer(h.Handler())

@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/streams"
@@ -85,10 +86,20 @@ func (s *stream) paste(ctx context.Context, low, high *media.Frame, regions []vi
 const maxDecoded = 256 << 20
 
 // decode makes frames of what a camera sent.
-func (s *stream) decode(ctx context.Context, data *media.Segment) (frames []*media.Frame, err error) {
+func (s *stream) decode(ctx context.Context, data *media.Segment, held *memory.Hold) (frames []*media.Frame, err error) {
+	what := fmt.Sprintf("decoding %d frames of %d x %d", len(data.Units), data.Width, data.Height)
 	pixels := data.Width * data.Height * len(data.Units)
-	if bytes := pixels / 2 * 3; bytes > maxDecoded {
+	bytes := pixels / 2 * 3
+	if bytes > maxDecoded {
 		return nil, fmt.Errorf("%d frames of %d x %d are %d bytes, the limit is %d", len(data.Units), data.Width, data.Height, bytes, maxDecoded)
+	}
+	if err := held.Grow(int64(bytes), what); err != nil {
+		return nil, err
+	}
+	decoder := s.memory.Hold(s.by.Owner)
+	defer decoder.End()
+	if err := decoder.Grow(ffmpeg.DecodeMemory(data), what); err != nil {
+		return nil, err
 	}
 	took, err := s.maker.Turn(ctx, decodePace*time.Duration(pixels), func(*ffmpeg.Scaler) error {
 		frames, err = ffmpeg.Decode(ctx, data)

@@ -8,7 +8,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
+	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/source"
@@ -25,6 +27,7 @@ func (s *stream) read(ctx context.Context, address string) {
 	switch err := from.Play(ctx, s.spec.Loop, sourced{s}); {
 	case ctx.Err() != nil:
 	case err != nil:
+		s.held.End()
 		s.log.Error("the source cannot be read", zap.Error(err))
 		s.set(stateFailed, err.Error())
 	default:
@@ -35,8 +38,13 @@ func (s *stream) read(ctx context.Context, address string) {
 // sourced is a stream as its source sees it.
 type sourced struct{ *stream }
 
+// Opened takes the memory that the source says it takes, and keeps it while the source is away.
+func (s sourced) Opened(info ffmpeg.Info) error {
+	return s.held.Set(memory.OfSource(&info))
+}
+
 func (s sourced) Admit(ctx context.Context, rate float64, width, height int) error {
-	return s.admit(ctx, demand{rate, width, height}.atMost(s.spec.Rate))
+	return s.admit(ctx, demand{rate, width, height, s.held.Size()}.atMost(s.spec.Rate))
 }
 
 func (s sourced) Running() { s.set(stateRunning, "") }
@@ -55,7 +63,7 @@ func (s sourced) Read(bytes int, decoding time.Duration) {
 func (s sourced) Frame(ctx context.Context, frame *media.Frame, at time.Duration) {
 	s.bring(ctx, incoming{
 		event:   streams.Came{Frames: []int{0}, Times: []time.Duration{at}, Of: 1},
-		footage: &footage{numbers: []int{0}, load: func(context.Context) ([]*media.Frame, error) { return []*media.Frame{frame}, nil }},
+		footage: &footage{numbers: []int{0}, bytes: int64(len(frame.Y) + len(frame.Cb) + len(frame.Cr)), load: func(context.Context) ([]*media.Frame, error) { return []*media.Frame{frame}, nil }},
 	})
 }
 

@@ -16,9 +16,11 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/course"
+	"github.com/prefillonly/prefillonly/videoext/hosting"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/streams"
@@ -44,10 +46,12 @@ type stream struct {
 	journal *journal.Journal
 	from    journal.Place
 	begun   time.Time
+	memory  *memory.Memory // of all streams
+	held    *memory.Hold   // of it by the source that the server reads
 
 	inbox   chan incoming
-	gone    chan *cameraSession // those that are over
-	changed chan struct{}       // gets a token when the network is another one
+	gone    chan *hosting.Connection // those that are over
+	changed chan struct{}            // gets a token when the network is another one
 	looked  chan sight
 	sloped  chan streams.Sloped
 	stop    context.CancelCauseFunc
@@ -71,7 +75,8 @@ type stream struct {
 	// owned by run
 	core    *streams.Core
 	footage map[track]*footage
-	session *cameraSession
+	frame   int64 // bytes of the last frame of a source
+	session *hosting.Connection
 	sight   sight // that the core is told of
 	timer   *time.Timer
 	group   sync.WaitGroup // of looks
@@ -80,8 +85,8 @@ type stream struct {
 // incoming is what comes from a source or a camera.
 type incoming struct {
 	event   streams.Event
-	footage *footage       // of a streams.Came
-	session *cameraSession // nil: of a source
+	footage *footage            // of a streams.Came
+	session *hosting.Connection // nil: of a source
 }
 
 type track struct {
@@ -93,6 +98,8 @@ type track struct {
 type footage struct {
 	numbers  []int
 	load     func(ctx context.Context) ([]*media.Frame, error)
+	held     *memory.Hold // nil: they are a source's, whose memory is its own
+	bytes    int64        // of a source's frame
 	once     sync.Once
 	pictures []*media.Frame
 	err      error
@@ -105,6 +112,13 @@ func (f *footage) frames(ctx context.Context) ([]*media.Frame, error) {
 		}
 	})
 	return f.pictures, f.err
+}
+
+// end says that the frames are needed no more.
+func (f *footage) end() {
+	if f != nil && f.held != nil {
+		f.held.End()
+	}
 }
 
 // shot is a frame that was seen.
@@ -120,6 +134,11 @@ func (s *stream) plain() bool { return s.spec.Source != camera }
 
 // hurried says that frames are dropped when too many wait, and not waited for.
 func (s *stream) hurried() bool { return s.plain() && (s.spec.remote() || s.spec.Deadline > 0) }
+
+// full says that no more frames should come now. Large ones of a source may not all wait that may wait of small ones.
+func (s *stream) full() bool {
+	return s.core.Full() || s.plain() && !memory.MayWait(s.core.Under()+1, s.frame)
+}
 
 // run keeps the stream until ctx ends.
 func (s *stream) run(ctx context.Context) {
@@ -137,7 +156,7 @@ func (s *stream) run(ctx context.Context) {
 	s.log.Info("stream begins", zap.Int("segment", int(s.from.Next)), zap.Uint64("number", s.from.Number))
 	for {
 		inbox := s.inbox
-		if !s.hurried() && (s.core.Full() || s.plain() && s.blind()) {
+		if !s.hurried() && (s.full() || s.plain() && s.blind()) {
 			inbox = nil
 		}
 		select {
@@ -160,6 +179,10 @@ func (s *stream) run(ctx context.Context) {
 		case <-ctx.Done():
 			s.drop(context.Cause(ctx).Error())
 			s.group.Wait()
+			for at := range s.footage {
+				s.forget(at)
+			}
+			s.held.End()
 			s.tell("stream ends")
 			return
 		}
@@ -183,14 +206,11 @@ func (s *stream) take(ctx context.Context, m incoming) {
 		s.set(stateRunning, "")
 	case streams.Came:
 		if s.plain() {
-			e.Segment = s.core.Told()
-			if s.core.Full() {
+			e.Segment, s.frame = s.core.Told(), m.footage.bytes
+			if s.full() {
 				s.step(ctx, streams.Missed{Segment: e.Segment, Of: 1, Time: e.Times[0], Why: fmt.Sprintf("%d frames wait for the network", s.core.Under())}, nil)
 				return
 			}
-		}
-		if at := (track{e.Segment, e.Stream}); s.footage[at] == nil {
-			s.footage[at] = m.footage
 		}
 		m.event = e
 	case streams.Missed:
@@ -200,40 +220,63 @@ func (s *stream) take(ctx context.Context, m incoming) {
 		}
 	}
 	if m.session != s.session {
-		return // it is over
+		m.footage.end() // the session is over
+		return
+	}
+	if e, ok := m.event.(streams.Came); ok {
+		s.came(ctx, e, &m)
+		return
 	}
 	s.step(ctx, m.event, m.session)
+}
+
+// came takes in frames, and keeps them while the core may ask for them: not of what came again, or makes no sense.
+func (s *stream) came(ctx context.Context, e streams.Came, m *incoming) {
+	at := track{e.Segment, e.Stream}
+	fresh := s.footage[at] == nil
+	if fresh {
+		s.footage[at] = m.footage
+	} else {
+		m.footage.end()
+	}
+	sense := s.step(ctx, e, m.session)
+	if first := s.core.Told() - method.Segment(s.core.Under()); fresh && !sense || e.Segment < first {
+		s.forget(at)
+	}
+}
+
+// forget lets go of frames.
+func (s *stream) forget(at track) {
+	s.footage[at].end()
+	delete(s.footage, at)
 }
 
 // drop ends the camera's session.
 func (s *stream) drop(why string) {
 	if s.session != nil {
-		s.session.end(why)
+		s.session.End(why)
 		s.lose()
 	}
 }
 
 // lose is without a session from now on, which is over.
 func (s *stream) lose() {
-	<-s.session.over
+	<-s.session.Over()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == stateRunning {
-		s.state, s.reason = stateWaiting, s.session.why
+		s.state, s.reason = stateWaiting, s.session.Why()
 	}
 	s.session = nil
 }
 
-// step asks the core, and does what it says.
-func (s *stream) step(ctx context.Context, event streams.Event, from *cameraSession) {
+// step asks the core, and does what it says. False says that what came made no sense.
+func (s *stream) step(ctx context.Context, event streams.Event, from *hosting.Connection) bool {
 	actions, err := s.core.Step(time.Since(s.begun), event)
 	if err != nil {
 		s.log.Warn("a camera's message makes no sense", zap.Error(err))
 		s.drop(err.Error())
-		return
-	}
-	if came, ok := event.(streams.Came); ok && came.Segment < s.core.Told()-method.Segment(s.core.Under()) {
-		delete(s.footage, track{came.Segment, came.Stream}) // it came again
+		return false
 	}
 	for _, action := range actions {
 		switch a := action.(type) {
@@ -244,8 +287,8 @@ func (s *stream) step(ctx context.Context, event streams.Event, from *cameraSess
 		case streams.Deliver:
 			s.deliver(ctx, a.Results)
 		case streams.Free:
-			delete(s.footage, track{a.Segment, method.A})
-			delete(s.footage, track{a.Segment, method.B})
+			s.forget(track{a.Segment, method.A})
+			s.forget(track{a.Segment, method.B})
 		case streams.Wake:
 			s.timer.Reset(a.At - time.Since(s.begun))
 		case streams.Finished:
@@ -254,11 +297,12 @@ func (s *stream) step(ctx context.Context, event streams.Event, from *cameraSess
 			s.send(a)
 		}
 	}
+	return true
 }
 
 // send tells the camera, if there is one.
 func (s *stream) send(action streams.Action) {
-	if s.session != nil && !s.session.send(s.message(action)) {
+	if s.session != nil && !s.session.Send(s.message(action)) {
 		s.drop("the camera does not take in what it is told")
 	}
 }
@@ -367,6 +411,7 @@ func (s *stream) keep(ctx context.Context, lines [][]byte) bool {
 func (s *stream) finished() {
 	s.set(stateEnded, "")
 	if s.plain() {
+		s.held.End()
 		s.journal.Close()
 		if err := os.WriteFile(filepath.Join(s.dir, endedFile), nil, 0o600); err != nil {
 			s.log.Error("a stream would begin again", zap.Error(err))

@@ -39,6 +39,8 @@ type Source struct {
 
 // Stream is what frames are brought to.
 type Stream interface {
+	// Opened is asked when a source is opened, as ffmpeg's Options have it. An error leaves it.
+	Opened(info ffmpeg.Info) error
 	// Admit is asked when a camera has been opened, and shows how many frames a second of which size it brings. An error leaves it.
 	Admit(ctx context.Context, rate float64, width, height int) error
 	// Running says that frames will come.
@@ -65,7 +67,7 @@ func (s *Source) Play(ctx context.Context, loop bool, to Stream) error {
 
 // playOnce brings the frames behind a time.
 func (s *Source) playOnce(ctx context.Context, loop bool, after time.Duration, to Stream) error {
-	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate})
+	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Admit: to.Opened})
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func (s *Source) Follow(ctx context.Context, to Stream) {
 
 // followOnce reads until the camera stops, and says for how long it played after it was admitted.
 func (s *Source) followOnce(ctx context.Context, clock *continued, to Stream) (played time.Duration, err error) {
-	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Resolve: s.Resolve})
+	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Resolve: s.Resolve, Admit: to.Opened})
 	if err != nil {
 		return 0, err
 	}
@@ -141,6 +143,7 @@ func (s *Source) followOnce(ctx context.Context, clock *continued, to Stream) (p
 		for _, frame := range frames {
 			to.Frame(ctx, frame, clock.time(frame.Time, time.Now()))
 		}
+		clear(frames) // they are the stream's
 		frame, err := next(ctx)
 		if err != nil {
 			return time.Since(begun), err
@@ -149,8 +152,11 @@ func (s *Source) followOnce(ctx context.Context, clock *continued, to Stream) (p
 	}
 }
 
-// measuredFrames is how many frames tell a camera's rate, which it may not say or may not hold.
-const measuredFrames = 9
+// measuredFrames is how many frames tell a camera's rate, which it may not say or may not hold; of large ones, as many as measuredBytes has, or 3.
+const (
+	measuredFrames = 9
+	measuredBytes  = 64 << 20
+)
 
 // measure reads the first frames of a camera, and says how many come in a second.
 func measure(ctx context.Context, next func(context.Context) (*media.Frame, error)) (frames []*media.Frame, rate float64, err error) {
@@ -159,7 +165,8 @@ func measure(ctx context.Context, next func(context.Context) (*media.Frame, erro
 		if err != nil {
 			return nil, 0, err
 		}
-		if frames = append(frames, frame); frame.Time-frames[0].Time >= time.Second {
+		frames = append(frames, frame)
+		if large := len(frames) >= 3 && (len(frames)+1)*len(frame.Y)*3/2 > measuredBytes; large || frame.Time-frames[0].Time >= time.Second {
 			break
 		}
 	}

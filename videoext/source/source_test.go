@@ -22,6 +22,7 @@ type seen struct {
 	end     context.CancelFunc
 }
 
+func (s *seen) Opened(ffmpeg.Info) error        { return nil }
 func (s *seen) Running()                        { s.running++ }
 func (s *seen) Read(bytes int, _ time.Duration) { s.bytes += bytes }
 func (s *seen) Frame(_ context.Context, _ *media.Frame, at time.Duration) {

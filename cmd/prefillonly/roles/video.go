@@ -115,7 +115,7 @@ func resetStreams(s settings.Settings, streams *live.Server, log *zap.Logger) {
 }
 
 func liveConfig(cfg *config.Config) live.Config {
-	c := live.Config{Files: cfg.VideoFiles, State: cfg.VideoState}
+	c := live.Config{Files: cfg.VideoFiles, State: cfg.VideoState, Memory: int64(cfg.VideoMemory)}
 	if c.State == "" {
 		c.State = filepath.Join(cfg.RuntimeDir, "video")
 	}

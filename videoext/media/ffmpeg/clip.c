@@ -26,6 +26,9 @@ struct pf_clip {
 
 static const AVRational nanoseconds = {1, 1000000000};
 
+/* How many tracks a camera and a file may have. libavformat opens a decoder for each, of about a mebibyte. */
+enum { CAMERA_TRACKS = 16, FILE_TRACKS = 64 };
+
 /* What files may be, and what is in them: no playlists, which name other files and hosts. */
 static const char formats[] = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ivf,h264,hevc,rtsp";
 static const char codecs[] = "h264,hevc,mpeg4,mpeg2video,mpeg1video,mjpeg,vp8,vp9,libdav1d,av1";
@@ -113,12 +116,15 @@ pf_clip *pf_clip_new(void)
 
 void pf_clip_interrupt(pf_clip *c, int yes) { atomic_store(&c->stop, yes); }
 
+static int most_tracks(const char *url) { return url ? CAMERA_TRACKS : FILE_TRACKS; }
+
 static int open_input(pf_clip *c, int fd, const char *url)
 {
     c->format = av.avformat_alloc_context();
     if (!c->format)
         return AVERROR(ENOMEM);
     c->format->interrupt_callback = (AVIOInterruptCB){interrupted, c};
+    c->format->max_streams = most_tracks(url) + 1;
     int rc = url ? 0 : open_file(c, fd);
     if (rc < 0)
         return rc;
@@ -162,13 +168,43 @@ static int codec_is_known(const AVCodecParameters *p)
     return at && (at == codecs || at[-1] == ',') && (at[n] == ',' || at[n] == 0);
 }
 
-int pf_clip_open(pf_clip *c, int fd, const char *url, int64_t timeout, int threads, int64_t max_pixels, pf_clip_info *info)
+/* bits_of is how many bits a pixel has in memory; of a format that is not known, those of the largest. */
+static int bits_of(int format)
+{
+    const AVPixFmtDescriptor *d = av.av_pix_fmt_desc_get(format);
+    return d ? av.av_get_padded_bits_per_pixel(d) : 64;
+}
+
+void pf_clip_bound(pf_clip *c, int64_t pixels, int frames) { pf_decoder_bound(&c->decoder, pixels, frames); }
+
+int pf_clip_connect(pf_clip *c, int fd, const char *url, int64_t timeout, pf_clip_info *info)
 {
     c->timeout = timeout;
     begin(c);
     int rc = open_input(c, fd, url);
-    if (rc == 0)
-        rc = choose_stream(c);
+    if (rc < 0)
+        return failed(c, rc);
+    if (c->format->nb_streams > (unsigned)most_tracks(url)) {
+        snprintf(c->decoder.error, sizeof c->decoder.error, "it has more than %d tracks", most_tracks(url));
+        return AVERROR(EINVAL);
+    }
+    info->tracks = c->format->nb_streams;
+    for (unsigned i = 0; i < c->format->nb_streams && !info->headers; i++) {
+        const AVCodecParameters *p = c->format->streams[i]->codecpar;
+        const AVCodec *codec = p->codec_type == AVMEDIA_TYPE_VIDEO && p->extradata ? av.avcodec_find_decoder(p->codec_id) : NULL;
+        if (codec) {
+            info->codec = codec->name;
+            info->headers = p->extradata;
+            info->headers_size = p->extradata_size;
+        }
+    }
+    return 0;
+}
+
+int pf_clip_open(pf_clip *c, int threads, int64_t max_pixels, pf_clip_info *info)
+{
+    begin(c);
+    int rc = choose_stream(c);
     if (rc == 0 && !codec_is_known(c->stream->codecpar))
         rc = AVERROR_DECODER_NOT_FOUND;
     if (rc < 0)
@@ -178,6 +214,11 @@ int pf_clip_open(pf_clip *c, int fd, const char *url, int64_t timeout, int threa
         return rc;
     info->width = c->stream->codecpar->width;
     info->height = c->stream->codecpar->height;
+    info->tracks = c->format->nb_streams;
+    info->bits = bits_of(c->stream->codecpar->format);
+    info->delay = c->stream->codecpar->video_delay;
+    info->headers = c->stream->codecpar->extradata;
+    info->headers_size = c->stream->codecpar->extradata_size;
     info->rate = av.av_guess_frame_rate(c->format, c->stream, NULL);
     info->codec = c->decoder.codec->codec->name;
     info->duration = c->format->duration == AV_NOPTS_VALUE ? -1 : av.av_rescale_q(c->format->duration, (AVRational){1, AV_TIME_BASE}, nanoseconds);
@@ -203,7 +244,7 @@ static int feed(pf_clip *c)
             c->decoder.damaged++;
     }
     av.av_packet_unref(p);
-    return 0;
+    return c->decoder.greedy ? AVERROR(ENOMEM) : 0;
 }
 
 int pf_clip_next(pf_clip *c, pf_frame *frame)
@@ -213,6 +254,8 @@ int pf_clip_next(pf_clip *c, pf_frame *frame)
         int rc = pf_decoder_receive(&c->decoder);
         if (rc > 0)
             break;
+        if (c->decoder.greedy)
+            return AVERROR(ENOMEM);
         if (rc < 0)
             c->decoder.damaged++;
         else if (c->ended)

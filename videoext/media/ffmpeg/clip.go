@@ -133,9 +133,17 @@ func (c *Clip) start(ctx context.Context, camera string, o Options) error {
 		fd = C.int(c.file.Fd())
 	}
 	var info C.pf_clip_info
-	result := c.do(ctx, func() C.int {
-		return C.pf_clip_open(c.c, fd, address, C.int64_t(timeout), C.int(max(o.Threads, 1)), media.MaxPixels, &info)
-	})
+	result := c.do(ctx, func() C.int { return C.pf_clip_connect(c.c, fd, address, C.int64_t(timeout), &info) })
+	if result >= 0 && info.headers != nil { // as cameras say in their descriptions
+		if early := described(C.GoString(info.codec), headersOf(&info), int(info.tracks)); early.Memory > 0 {
+			if err := o.admit(early); err != nil {
+				return err
+			}
+		}
+	}
+	if result >= 0 {
+		result = c.do(ctx, func() C.int { return C.pf_clip_open(c.c, C.int(max(o.Threads, 1)), media.MaxPixels, &info) })
+	}
 	if result < 0 {
 		defer c.free()
 		if to := C.GoString(C.pf_clip_redirected(c.c)); to != "" && ctx.Err() == nil {
@@ -147,7 +155,14 @@ func (c *Clip) start(ctx context.Context, camera string, o Options) error {
 	if info.rate.num > 0 && info.rate.den > 0 {
 		c.info.Rate = float64(info.rate.num) / float64(info.rate.den)
 	}
-	return nil
+	pixels, frames := c.info.bounds(codingOf(c.info.Codec, headersOf(&info)).references + int(info.delay))
+	c.info.Memory = need(pixels, frames, int(info.bits), int(info.tracks))
+	C.pf_clip_bound(c.c, C.int64_t(pixels), C.int(frames))
+	return o.admit(c.info)
+}
+
+func headersOf(info *C.pf_clip_info) []byte {
+	return unsafe.Slice((*byte)(info.headers), int(info.headers_size))
 }
 
 // do calls into C so that it returns soon when ctx ends.

@@ -7,7 +7,8 @@
 // not there, every call fails and says so.
 //
 // Files come from strangers: formats are those that hold video, none that name other files or hosts; frames have at most
-// media.MaxPixels, an allocation of the libraries at most 256 MiB. Decoding is by one thread if not told otherwise.
+// media.MaxPixels, an allocation of the libraries at most 256 MiB, a camera 16 tracks and a file 64; decoding holds no more than was said when the
+// source was opened (Info.Memory). Decoding is by one thread if not told otherwise.
 //
 // A camera is opened by one connection to an address that was looked up here, and asked for by that. Redirections are followed here, three
 // at most and to the same host alone.
@@ -29,6 +30,17 @@ type Options struct {
 
 	// Resolve returns the addresses that a camera's host may be connected to, in the order in which they are tried; nil: all that it has.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+
+	// Admit is asked as soon as it is known what decoding takes, and again when more is known: before anything of a camera is decoded whose description
+	// has its parameter sets. An error leaves the source. nil: all are admitted.
+	Admit func(Info) error
+}
+
+func (o *Options) admit(info Info) error {
+	if o.Admit == nil {
+		return nil
+	}
+	return o.Admit(info)
 }
 
 // DefaultTimeout is how long a camera may take for a step.
@@ -40,6 +52,7 @@ type Info struct {
 	Rate          float64       // frames in a second, on average; 0: unknown
 	Duration      time.Duration // negative: unknown, as a camera's
 	Codec         string        // as FFmpeg names its decoder
+	Memory        int64         // bytes that decoding may take, by the size, the references and the tracks; a source that asks for more ends in an error
 }
 
 // sampler chooses frames so that there are at most so many in a second.

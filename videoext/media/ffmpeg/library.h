@@ -5,14 +5,15 @@
 
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
+#include <libavutil/pixdesc.h>
 #include <libswscale/swscale.h>
 
 #define PF_AVUTIL(F) \
-    F(av_dict_free) F(av_dict_set) F(av_dict_set_int) F(av_frame_alloc) F(av_frame_free) F(av_frame_unref) F(av_free) F(av_freep) \
-    F(av_log_format_line2) F(av_log_set_callback) F(av_malloc) F(av_mallocz) F(av_max_alloc) F(av_rescale_q) F(av_strerror)
+    F(av_buffer_create) F(av_dict_free) F(av_dict_set) F(av_dict_set_int) F(av_frame_alloc) F(av_frame_free) F(av_frame_unref) F(av_free) F(av_freep) \
+    F(av_get_padded_bits_per_pixel) F(av_log_format_line2) F(av_log_set_callback) F(av_malloc) F(av_mallocz) F(av_max_alloc) F(av_pix_fmt_desc_get) F(av_rescale_q) F(av_strerror)
 #define PF_AVCODEC(F) \
     F(av_new_packet) F(av_packet_alloc) F(av_packet_free) F(av_packet_rescale_ts) F(av_packet_unref) F(avcodec_alloc_context3) \
-    F(avcodec_find_decoder) F(avcodec_flush_buffers) F(avcodec_free_context) F(avcodec_open2) F(avcodec_parameters_to_context) \
+    F(avcodec_default_get_buffer2) F(avcodec_find_decoder) F(avcodec_flush_buffers) F(avcodec_free_context) F(avcodec_open2) F(avcodec_parameters_to_context) \
     F(avcodec_receive_frame) F(avcodec_send_packet)
 #define PF_AVFORMAT(F) \
     F(av_find_best_stream) F(av_guess_frame_rate) F(av_read_frame) F(av_seek_frame) F(av_write_frame) F(av_write_trailer) \

@@ -2,12 +2,43 @@
 
 #include "picture.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static int failed(pf_decoder *d, int code)
 {
+    if (d->greedy) /* whatever the codec made of that */
+        return AVERROR(ENOMEM);
     pf_library_explain(code, d->error);
     return code;
+}
+
+static void let_go(void *held, uint8_t *unused)
+{
+    (void)unused;
+    atomic_fetch_sub((atomic_int *)held, 1);
+}
+
+/* Gives the codec memory for a frame, within its bound. It keeps the frame as long as the frame's opaque_ref. */
+static int lend(AVCodecContext *c, AVFrame *f, int flags)
+{
+    pf_decoder *d = c->opaque;
+    if (d->most && ((int64_t)f->width * f->height > d->pixels || atomic_load(&d->held) >= d->most)) {
+        snprintf(d->error, sizeof d->error, "it asks for frame %d of %d x %d pixels, and said at its beginning that %d of %lld pixels are enough",
+                 atomic_load(&d->held) + 1, f->width, f->height, d->most, (long long)d->pixels);
+        d->greedy = 1;
+        return AVERROR(ENOMEM);
+    }
+    int rc = av.avcodec_default_get_buffer2(c, f, flags);
+    if (rc == 0 && (f->opaque_ref = av.av_buffer_create(NULL, 0, let_go, &d->held, 0)))
+        atomic_fetch_add(&d->held, 1);
+    return rc;
+}
+
+void pf_decoder_bound(pf_decoder *d, int64_t pixels, int frames)
+{
+    d->pixels = pixels;
+    d->most = frames;
 }
 
 int pf_decoder_open(pf_decoder *d, const pf_decoder_options *o)
@@ -25,6 +56,8 @@ int pf_decoder_open(pf_decoder *d, const pf_decoder_options *o)
         return failed(d, rc);
     d->codec->thread_count = o->threads;
     d->codec->max_pixels = o->max_pixels;
+    d->codec->opaque = d;
+    d->codec->get_buffer2 = lend;
     if (o->strict)
         d->codec->err_recognition = AV_EF_EXPLODE | AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER;
     rc = av.avcodec_open2(d->codec, codec, NULL);

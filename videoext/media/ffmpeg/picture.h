@@ -2,6 +2,8 @@
 #ifndef PF_FFMPEG_PICTURE_H
 #define PF_FFMPEG_PICTURE_H
 
+#include <stdatomic.h>
+
 #include "library.h"
 
 /* A picture of YUV 4:2:0, or of BGR in plane 0. */
@@ -17,6 +19,10 @@ typedef struct {
     AVFrame *frame;
     struct SwsContext *convert;
     int64_t damaged; /* packets and frames that were not decoded, or not well */
+    int64_t pixels;  /* of a frame, and frames that the codec may hold at a time; 0: not bounded here */
+    int most;
+    atomic_int held; /* frames that it holds */
+    int greedy;      /* it asked for more: nothing comes of it any longer */
     char error[PF_ERROR_SIZE];
 } pf_decoder;
 
@@ -28,6 +34,9 @@ typedef struct {
 
 int pf_decoder_open(pf_decoder *d, const pf_decoder_options *o);
 void pf_decoder_close(pf_decoder *d);
+
+/* Bounds what the codec may hold from now on. */
+void pf_decoder_bound(pf_decoder *d, int64_t pixels, int frames);
 
 /* Sends the packet, or with NULL the end. */
 int pf_decoder_send(pf_decoder *d, const AVPacket *packet);

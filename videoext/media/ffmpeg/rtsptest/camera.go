@@ -29,6 +29,7 @@ type Camera struct {
 	Pace   time.Duration // from one to the next
 	HangUp bool          // after the last one
 	Loop   bool          // the first follows the last one
+	Tracks int           // that it says it has, all of them alike; 0: 1
 	Sends  string        // clients to this URL, in which %s is its own address; empty: nowhere
 
 	address   string
@@ -154,7 +155,8 @@ func (c *Camera) description() string {
 			sets = append(sets, base64.StdEncoding.EncodeToString(payload(n)))
 		}
 	}
-	return "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=test\r\nt=0 0\r\nm=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1;sprop-parameter-sets=" + strings.Join(sets, ",") + "\r\na=control:track\r\n"
+	track := "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1;sprop-parameter-sets=" + strings.Join(sets, ",") + "\r\na=control:track\r\n"
+	return "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=test\r\nt=0 0\r\n" + strings.Repeat(track, max(c.Tracks, 1))
 }
 
 // payload is a NAL unit without its start code.
