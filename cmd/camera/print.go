@@ -113,6 +113,7 @@ func (p *printer) totals(t *camera.Totals) {
 		}
 		_ = p.json.Encode(map[string]any{ // nobody may read
 			"event": "end", "frames": t.Frames, "dropped": t.Dropped, "segments": t.Segments, "done": t.Done, "sessions": t.Sessions, "bytes_a": t.Bytes[0], "bytes_b": t.Bytes[1],
+			"left_out_a": t.LeftOut[0], "left_out_b": t.LeftOut[1],
 			"delay_s": t.Delay.Seconds() / max(float64(t.Done), 1), "elapsed_s": t.Elapsed.Seconds(), "processor": processor,
 		})
 		return
@@ -122,6 +123,9 @@ func (p *printer) totals(t *camera.Totals) {
 	}
 	fmt.Fprintf(p.news, "%d frames in %v, %d dropped; %d of %d segments have results, %.2f s after them; %d sessions\n", t.Frames,
 		t.Elapsed.Round(100*time.Millisecond), t.Dropped, t.Done, t.Segments, t.Delay.Seconds()/max(float64(t.Done), 1), t.Sessions)
+	if t.LeftOut != [2]int{} {
+		fmt.Fprintf(p.news, "left out: stream A of %d segments, stream B of %d\n", t.LeftOut[0], t.LeftOut[1])
+	}
 	fmt.Fprint(p.news, "processor, of each frame:")
 	for _, s := range shares {
 		if s.time > 0 {

@@ -74,7 +74,7 @@ With --bandwidth and --rtt the connection is as slow as such a link, both ways, 
 	flags.StringVar(&f.keyFile, "api-key-file", "", "file whose first line is the API key")
 	flags.Float64Var(&f.rate, "rate", f.rate, "frames in a second that are taken, at most; 0: all")
 	flags.BoolVar(&f.loop, "loop", f.loop, "begin a file anew at its end")
-	flags.BoolVar(&f.paced, "realtime", f.paced, "take a file's frames when they are due; false: as fast as there are results")
+	flags.BoolVar(&f.paced, "realtime", f.paced, "take a file's frames when they are due; false: those of a segment when the one before has its results, and nothing is left out")
 	flags.StringVar(&f.detector, "detector", "", "a small network, in ONNX's format, for methods that find things on the camera")
 	flags.StringVar(&f.decoder, "decoder", f.decoder, "what its outputs mean: "+strings.Join(vision.Names(), ", "))
 	flags.StringVar(&f.preset, "preset", f.preset, "x264's, by the time it takes: ultrafast, superfast, veryfast, faster, fast, medium, ...")

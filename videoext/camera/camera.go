@@ -46,10 +46,6 @@ type Config struct {
 // DefaultMemory is room for ten segments of 15 frames in 1080p.
 const DefaultMemory = 512 << 20
 
-// leastSegments is how many segments are on their way at one time when frames come as fast as they are taken: as many as methods wait for
-// answers of, and more that are taken and encoded.
-const leastSegments = 4
-
 // Event is one of the types below.
 type Event interface{ event() }
 
@@ -88,8 +84,9 @@ func (NotDone) event()      {}
 
 // Totals are what a camera did.
 type Totals struct {
-	Frames, Dropped int // taken; and those for which there was no room
-	Segments, Done  int // and those that got their results
+	Frames, Dropped int    // taken; and those for which there was no room
+	Segments, Done  int    // and those that got their results
+	LeftOut         [2]int // segments of which the camera left out a stream, of what was not sent in time or could not be encoded
 	Sessions        int
 	Bytes           [2]int        // that were encoded of each stream
 	Delay           time.Duration // of all that are done

@@ -4,11 +4,14 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
+	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/session"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,6 +48,31 @@ func TestMethods(t *testing.T) {
 			}
 			if all := slices.Concat(p.indices[0], p.indices[1], p.indices[2], p.indices[3], p.indices[4]); spec[:4] == "mpeg" && !slices.IsSorted(all) || p.frames[4] != 4 {
 				t.Errorf("the frames are %v, and %d in the last segment", all, p.frames[4])
+			}
+		})
+	}
+}
+
+// TestOfflineRunWaits: a run that nothing sets the pace of leaves nothing out, however long the server takes.
+func TestOfflineRunWaits(t *testing.T) {
+	if err := ffmpeg.Available(); err != nil {
+		t.Skip(err)
+	}
+	for _, spec := range []string{"dds:frames=2", "mpeg:frames=2,backlog=20ms", "glimpse:frames=2", "eaar:frames=2,backlog=20ms", "oneadapt:preset=repo,frames=2"} {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t, spec)
+			p.each = func(_ int, m session.Message) error {
+				time.Sleep(40 * time.Millisecond) // segments are encoded in less
+				return nil
+			}
+			totals, err := Run(t.Context(), config(&Server{URL: p.serve(t).URL, Stream: "door", Key: "secret"}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.check(12)
+			if totals.Done != 12 || totals.Dropped != 0 || totals.LeftOut != [2]int{} || spec[:3] == "dds" && totals.Bytes[method.B] == 0 {
+				t.Errorf("the camera did %+v", totals)
 			}
 		})
 	}

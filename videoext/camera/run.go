@@ -115,9 +115,10 @@ func (r *runner) loop(ctx, inner context.Context, all *sync.WaitGroup, outcomes 
 	}
 }
 
-// wanted is where frames come from; nil while none are to be taken.
+// wanted is where frames come from; nil while none are to be taken. Where nothing sets the pace a segment waits until the one before has its results: methods
+// leave out what comes too late, and so nothing does.
 func (r *runner) wanted() <-chan shot {
-	if r.ending.begun || !r.Paced && !r.Live && (!r.room() || len(r.ledger.entries) >= leastSegments) {
+	if r.ending.begun || !r.Paced && !r.Live && (!r.room() || len(r.ledger.entries) > 0) {
 		return nil
 	}
 	return r.shots

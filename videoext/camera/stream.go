@@ -172,7 +172,7 @@ func (s *stream) do(now time.Duration, action method.CameraAction) {
 			s.todo = append(s.todo, &encodeTask{Encode: a, frames: frames, of: len(s.held[a.Segment]), rate: s.rate})
 		}
 	case method.Skip:
-		s.ledger.add(a.Segment, of(a.Stream), encoded(&session.Skipped{Skip: a}), false)
+		s.skip(a)
 	case method.Measure:
 		s.measure(a)
 	case method.Track:
@@ -268,9 +268,14 @@ func (s *stream) worked(now time.Duration, out outcome) error {
 // missed skips what could not be encoded.
 func (s *stream) missed(out outcome) {
 	if e := s.ledger.find(out.segment); e != nil {
-		skip := session.Skipped{Skip: method.Skip{Segment: out.segment, Stream: out.stream, Of: e.frames}}
-		s.ledger.add(out.segment, of(out.stream), encoded(&skip), false)
+		s.skip(method.Skip{Segment: out.segment, Stream: out.stream, Of: e.frames})
 	}
+}
+
+// skip leaves a stream of a segment out.
+func (s *stream) skip(k method.Skip) {
+	s.totals.LeftOut[k.Stream]++
+	s.ledger.add(k.Segment, of(k.Stream), encoded(&session.Skipped{Skip: k}), false)
 }
 
 // hear takes in what the server says after its Welcome. An error is about the server.
