@@ -16,7 +16,8 @@ type Result struct {
 	Segment int          `json:"segment"`
 	Frame   int          `json:"frame"`
 	Of      int          `json:"of"`
-	Time    float64      `json:"time"` // seconds in the source
+	Time    float64      `json:"time"` // seconds in the source, which only go on
+	Broken  bool         `json:"discontinuity,omitempty"`
 	Final   bool         `json:"final"`
 	Boxes   []box        `json:"boxes"`
 	Mask    []share      `json:"mask,omitempty"`
@@ -45,7 +46,7 @@ func corners(r videoext.Region) [4]float32 { return [4]float32{r.X0, r.Y0, r.X1,
 // Line is a result as a line of JSON; of a mask, it has these classes alone, or all if there are none. Label names a class; empty: it has no name.
 func Line(stream string, classes []int, r *streams.Result, label func(class int) string) ([]byte, error) {
 	out := Result{
-		Stream: stream, Number: r.Number, Segment: int(r.Segment), Frame: r.Frame, Of: r.Of, Time: r.Time.Seconds(), Final: r.Final, Boxes: []box{},
+		Stream: stream, Number: r.Number, Segment: int(r.Segment), Frame: r.Frame, Of: r.Of, Time: r.Time.Seconds(), Broken: r.Discontinuity, Final: r.Final, Boxes: []box{},
 		Latency: float64(r.Latency.Round(10*time.Microsecond)) / float64(time.Millisecond), Late: r.Late, Dropped: r.Why,
 	}
 	for _, d := range r.Findings.Detections {

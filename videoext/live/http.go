@@ -279,6 +279,9 @@ type status struct {
 	Late    uint64  `json:"late"`    // of them, after the deadline
 	Dropped uint64  `json:"dropped"` // of them, that the network did not see
 	Latency float64 `json:"latency_ms"`
+	// Discontinuities are where what the source says of time does not follow what it said before.
+	Discontinuities uint64 `json:"discontinuities"`
+
 	BytesA  uint64  `json:"bytes_a"`
 	BytesB  uint64  `json:"bytes_b"`
 	Regions uint64  `json:"regions"`
@@ -315,7 +318,7 @@ func secondsOf(s metrics.Spent) spent {
 func (s *stream) status() status {
 	f := s.figure.Now()
 	out := status{
-		Object: "video.stream", Spec: s.spec, Number: s.journal.Newest(), Frames: f.Frames, Late: f.Late, Dropped: f.Dropped, Latency: f.MeanLatency(),
+		Object: "video.stream", Spec: s.spec, Number: s.journal.Newest(), Frames: f.Frames, Late: f.Late, Dropped: f.Dropped, Latency: f.MeanLatency(), Discontinuities: f.Discontinuities,
 		BytesA: f.Bytes[method.A], BytesB: f.Bytes[method.B], Regions: f.Regions, Boxes: f.BoxesPerFrame(), Score: f.MeanScore(), Spent: secondsOf(f.Spent),
 	}
 	if g := f.Gradients; g.Asked > 0 {

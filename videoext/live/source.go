@@ -9,7 +9,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
-	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
@@ -19,7 +18,7 @@ import (
 
 // read brings the frames of a source that the server reads itself, until ctx ends or the source does.
 func (s *stream) read(ctx context.Context, address string) {
-	from := source.Source{Address: address, Name: rtsp.Show(s.spec.Source), Resolve: s.resolve, Rate: s.spec.Rate, After: s.from.Time} // frames up to there have their results
+	from := source.Source{Address: address, Resolve: s.resolve, Rate: s.spec.Rate, After: s.from.Time} // frames up to there have their results
 	if s.spec.remote() {
 		from.Follow(ctx, sourced{s})
 		return
@@ -54,15 +53,21 @@ func (s sourced) Waiting(why error, delay time.Duration) {
 	s.log.Warn("the source is opened again", zap.Error(why), zap.Duration("delay", delay))
 }
 
+func (s sourced) Keyless() { s.set(stateWaiting, "waiting for a key frame") }
+
 func (s sourced) Read(bytes int, decoding time.Duration) {
 	s.figure.Spend(metrics.Spent{Decode: decoding})
 	s.figure.Sent(method.A, bytes)
 }
 
 // Frame brings a segment of one frame.
-func (s sourced) Frame(ctx context.Context, frame *media.Frame, at time.Duration) {
+func (s sourced) Frame(ctx context.Context, frame *media.Frame) {
+	if frame.Broken && time.Since(s.broke) > time.Minute {
+		s.broke = time.Now()
+		s.log.Warn("the source's own time does not follow what it said before: the stream's goes on", zap.Duration("time", frame.Time))
+	}
 	s.bring(ctx, incoming{
-		event:   streams.Came{Frames: []int{0}, Times: []time.Duration{at}, Of: 1},
+		event:   streams.Came{Frames: []int{0}, Times: []time.Duration{frame.Time}, Of: 1, Broken: frame.Broken},
 		footage: &footage{numbers: []int{0}, bytes: int64(len(frame.Y) + len(frame.Cb) + len(frame.Cr)), load: func(context.Context) ([]*media.Frame, error) { return []*media.Frame{frame}, nil }},
 	})
 }

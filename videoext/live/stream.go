@@ -72,6 +72,8 @@ type stream struct {
 	demand  demand        // guarded by mu
 	takes   float64       // guarded by mu; devices, when that was last known
 
+	broke time.Time // when a discontinuity was logged; owned by read
+
 	// owned by run
 	core    *streams.Core
 	footage map[track]*footage
@@ -144,7 +146,7 @@ func (s *stream) full() bool {
 func (s *stream) run(ctx context.Context) {
 	defer close(s.stopped)
 	s.begun = time.Now()
-	c := streams.Config{New: s.spec.newServer, Rate: s.rate(), Deadline: s.spec.deadline(), Next: s.from.Next, Number: s.from.Number}
+	c := streams.Config{New: s.spec.newServer, Rate: s.rate(), Deadline: s.spec.deadline(), Next: s.from.Next, Number: s.from.Number, Time: s.from.Time}
 	if s.plain() {
 		c.New = s.spec.newPlain
 	}
@@ -192,7 +194,7 @@ func (s *stream) run(ctx context.Context) {
 // tell writes the line of a stream to the log.
 func (s *stream) tell(what string) {
 	f := s.figure.Now()
-	s.log.Info(what, zap.String("state", s.status().State), zap.Uint64("frames", f.Frames), zap.Uint64("late", f.Late), zap.Uint64("dropped", f.Dropped),
+	s.log.Info(what, zap.String("state", s.status().State), zap.Uint64("frames", f.Frames), zap.Uint64("late", f.Late), zap.Uint64("dropped", f.Dropped), zap.Uint64("discontinuities", f.Discontinuities),
 		zap.Float64("latency_ms", f.MeanLatency()), zap.Uint64("bytes_a", f.Bytes[method.A]), zap.Uint64("bytes_b", f.Bytes[method.B]), zap.Uint64("regions", f.Regions),
 		zap.Float64("boxes_a_frame", f.BoxesPerFrame()), zap.Float64("score", f.MeanScore()))
 }
@@ -208,7 +210,7 @@ func (s *stream) take(ctx context.Context, m incoming) {
 		if s.plain() {
 			e.Segment, s.frame = s.core.Told(), m.footage.bytes
 			if s.full() {
-				s.step(ctx, streams.Missed{Segment: e.Segment, Of: 1, Time: e.Times[0], Why: fmt.Sprintf("%d frames wait for the network", s.core.Under())}, nil)
+				s.step(ctx, streams.Missed{Segment: e.Segment, Of: 1, Time: e.Times[0], Broken: e.Broken, Why: fmt.Sprintf("%d frames wait for the network", s.core.Under())}, nil)
 				return
 			}
 		}

@@ -21,7 +21,8 @@ type Frame struct {
 	YStride, CStride int // bytes from a row to the next
 	Matrix           Matrix
 	Index            int           // in the source, from 0
-	Time             time.Duration // since the source began
+	Time             time.Duration // since the source began; it grows from frame to frame
+	Broken           bool          // what the source says of time does not follow what it said before; Time goes on
 }
 
 // NewFrame makes a frame of zeros, a green one, whose rows are without gaps.
@@ -67,7 +68,7 @@ func (f *Frame) Check() error {
 // Clone copies the frame, into rows without gaps.
 func (f *Frame) Clone() *Frame {
 	c := NewFrame(f.Width, f.Height)
-	c.Matrix, c.Index, c.Time = f.Matrix, f.Index, f.Time
+	c.Matrix, c.Index, c.Time, c.Broken = f.Matrix, f.Index, f.Time, f.Broken
 	copyPlane(c.Y, c.YStride, f.Y, f.YStride, f.Width, f.Height)
 	copyPlane(c.Cb, c.CStride, f.Cb, f.CStride, c.CStride, (f.Height+1)/2)
 	copyPlane(c.Cr, c.CStride, f.Cr, f.CStride, c.CStride, (f.Height+1)/2)

@@ -54,6 +54,7 @@ func newCollector(streams func() []Stream) *collector {
 	counter("frames_total", "Frames with final results.", func(s *Stream) float64 { return float64(s.Frames) })
 	counter("late_frames_total", "Frames whose final results came after the deadline.", func(s *Stream) float64 { return float64(s.Late) })
 	counter("dropped_frames_total", "Frames that the network did not see, but for those that a camera left out.", func(s *Stream) float64 { return float64(s.Dropped) })
+	counter("discontinuities_total", "Frames whose time, as the source says it, does not follow that of the frame before.", func(s *Stream) float64 { return float64(s.Discontinuities) })
 	counter("boxes_total", "Boxes in final results.", func(s *Stream) float64 { return float64(s.Things) })
 	counter("box_scores_total", "Sum of the scores of boxes in final results.", func(s *Stream) float64 { return s.Score })
 	counter("regions_total", "Regions that a camera was asked for.", func(s *Stream) float64 { return float64(s.Regions) })

@@ -5,7 +5,6 @@ package source
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/netip"
 	"time"
@@ -31,10 +30,9 @@ const MaxRate = 240.0
 // Source is what is read.
 type Source struct {
 	Address string                                                       // path of a file, or URL of a camera
-	Name    string                                                       // what errors call it
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error) // of ffmpeg.Options, for a camera
 	Rate    float64                                                      // frames a second at most; 0: as many as there are
-	After   time.Duration                                                // of a frame that was brought before; negative: there was none
+	After   time.Duration                                                // the time of a frame that was brought before; negative: there was none
 }
 
 // Stream is what frames are brought to.
@@ -47,64 +45,95 @@ type Stream interface {
 	Running()
 	// Waiting says that no more come before a camera is opened again, after a delay, and why.
 	Waiting(why error, delay time.Duration)
+	// Keyless says that a camera sends packets, of which none was of a key frame yet.
+	Keyless()
 	// Read says that a frame took so many bytes, and so much of a processor's time.
 	Read(bytes int, decoding time.Duration)
-	// Frame brings a frame, and returns when it is taken or ctx has ended. The times of a stream's frames grow, but where a file begins again.
-	Frame(ctx context.Context, frame *media.Frame, at time.Duration)
+	// Frame brings a frame, and returns when it is taken or ctx has ended. The times of a stream's frames grow.
+	Frame(ctx context.Context, frame *media.Frame)
 }
 
-// Play brings the frames of a file, each when its own time has come, until the file ends; in a loop that is when ctx ends.
+// Play brings the frames of a file, each when its own time has come, until the file ends; in a loop that is when ctx ends, and times go on where the
+// file begins again.
 func (s *Source) Play(ctx context.Context, loop bool, to Stream) error {
-	for after := s.After; ; after = -1 {
-		if err := s.playOnce(ctx, loop, after, to); !errors.Is(err, io.EOF) {
+	p := &player{Source: s, to: to, last: s.After}
+	for {
+		if err := p.once(ctx); !errors.Is(err, io.EOF) {
 			return err
 		}
 		if !loop {
 			return nil
 		}
+		p.from = p.last + p.step
 	}
 }
 
-// playOnce brings the frames behind a time.
-func (s *Source) playOnce(ctx context.Context, loop bool, after time.Duration, to Stream) error {
-	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Admit: to.Opened})
+// player plays a file.
+type player struct {
+	*Source
+	to    Stream
+	from  time.Duration // of the file's time 0
+	last  time.Duration // of the frame before; negative: there was none
+	step  time.Duration // to the next
+	begun time.Time     // of time 0
+}
+
+// once brings the frames of the file behind the last one.
+func (p *player) once(ctx context.Context) error {
+	clip, err := ffmpeg.Open(ctx, p.Address, ffmpeg.Options{Rate: p.Rate, Admit: p.to.Opened})
 	if err != nil {
 		return err
 	}
 	defer clip.Close()
-	next := counted(clip, to)
-	var begun time.Time // of the file's time 0
+	p.step = stepOf(clip)
+	next := counted(clip, p.to)
 	for read := 0; ; read++ {
 		frame, err := next(ctx)
 		if err != nil {
-			if errors.Is(err, io.EOF) && loop && read == 0 && after < 0 {
-				return fmt.Errorf("%s has no frames", s.Name)
-			}
 			return err
 		}
 		if read == 0 {
-			to.Running()
+			p.to.Running()
 		}
-		if frame.Time <= after {
+		if frame.Time += p.from; frame.Time <= p.last {
 			continue
 		}
-		if begun.IsZero() || time.Since(begun)-frame.Time > maxLag {
-			begun = time.Now().Add(-frame.Time)
+		if err := p.wait(ctx, frame.Time); err != nil {
+			return err
 		}
-		select {
-		case <-time.After(time.Until(begun.Add(frame.Time))):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		to.Frame(ctx, frame, frame.Time)
+		p.last = frame.Time
+		p.to.Frame(ctx, frame)
 	}
 }
 
-// Follow brings the frames of a camera, and opens it again whenever it stops, until ctx ends.
+// stepOf is from a frame of a clip to the next.
+func stepOf(clip *ffmpeg.Clip) time.Duration {
+	if rate := clip.Info().Rate; rate > 0 {
+		return time.Duration(float64(time.Second) / rate)
+	}
+	return time.Millisecond
+}
+
+// wait waits until the time of a frame has come.
+func (p *player) wait(ctx context.Context, at time.Duration) error {
+	if p.begun.IsZero() || time.Since(p.begun)-at > maxLag {
+		p.begun = time.Now().Add(-at)
+	}
+	select {
+	case <-time.After(time.Until(p.begun.Add(at))):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Follow brings the frames of a camera, and opens it again whenever it stops, until ctx ends. Their times go on meanwhile.
 func (s *Source) Follow(ctx context.Context, to Stream) {
-	clock := &continued{last: s.After, at: time.Now()}
+	clock := new(media.Clock)
+	if s.After >= 0 {
+		clock.Resume(s.After, time.Now())
+	}
 	for delay := firstDelay; ; delay = min(2*delay, maxDelay) {
-		clock.opened = true
 		played, err := s.followOnce(ctx, clock, to)
 		if ctx.Err() != nil {
 			return
@@ -122,8 +151,8 @@ func (s *Source) Follow(ctx context.Context, to Stream) {
 }
 
 // followOnce reads until the camera stops, and says for how long it played after it was admitted.
-func (s *Source) followOnce(ctx context.Context, clock *continued, to Stream) (played time.Duration, err error) {
-	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Resolve: s.Resolve, Admit: to.Opened})
+func (s *Source) followOnce(ctx context.Context, clock *media.Clock, to Stream) (played time.Duration, err error) {
+	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Resolve: s.Resolve, Clock: clock, Keyless: to.Keyless, Admit: to.Opened})
 	if err != nil {
 		return 0, err
 	}
@@ -131,8 +160,7 @@ func (s *Source) followOnce(ctx context.Context, clock *continued, to Stream) (p
 	next := counted(clip, to)
 	frames, rate, err := measure(ctx, next)
 	if err == nil {
-		info := clip.Info()
-		err = to.Admit(ctx, rate, info.Width, info.Height)
+		err = to.Admit(ctx, rate, frames[0].Width, frames[0].Height)
 	}
 	if err != nil {
 		return 0, err
@@ -141,7 +169,7 @@ func (s *Source) followOnce(ctx context.Context, clock *continued, to Stream) (p
 	begun := time.Now()
 	for {
 		for _, frame := range frames {
-			to.Frame(ctx, frame, clock.time(frame.Time, time.Now()))
+			to.Frame(ctx, frame)
 		}
 		clear(frames) // they are the stream's
 		frame, err := next(ctx)
@@ -190,20 +218,4 @@ func counted(clip *ffmpeg.Clip, to Stream) func(context.Context) (*media.Frame, 
 		bytes = clip.Bytes()
 		return frame, err
 	}
-}
-
-// continued makes the times of a camera that is opened again and again those of one that went on meanwhile: they always grow.
-type continued struct {
-	last   time.Duration // of the frame before; negative: there was none
-	at     time.Time     // when that came, or this process began
-	shift  time.Duration
-	opened bool // anew, since then
-}
-
-func (c *continued) time(t time.Duration, now time.Time) time.Duration {
-	if c.last >= 0 && (c.opened || t+c.shift <= c.last) {
-		c.shift = c.last + max(now.Sub(c.at), time.Millisecond) - t
-	}
-	c.opened, c.last, c.at = false, t+c.shift, now
-	return c.last
 }

@@ -17,6 +17,7 @@ type seen struct {
 	Stream
 	times   []time.Duration
 	running int
+	broken  int // discontinuities
 	bytes   int
 	most    int
 	end     context.CancelFunc
@@ -25,19 +26,22 @@ type seen struct {
 func (s *seen) Opened(ffmpeg.Info) error        { return nil }
 func (s *seen) Running()                        { s.running++ }
 func (s *seen) Read(bytes int, _ time.Duration) { s.bytes += bytes }
-func (s *seen) Frame(_ context.Context, _ *media.Frame, at time.Duration) {
-	if s.times = append(s.times, at); len(s.times) == s.most {
+func (s *seen) Frame(_ context.Context, frame *media.Frame) {
+	if frame.Broken {
+		s.broken++
+	}
+	if s.times = append(s.times, frame.Time); len(s.times) == s.most {
 		s.end()
 	}
 }
 
-// TestPlay brings the frames of a file that come behind a time, from there on at the clip's own pace, and in a loop all of them again.
+// TestPlay brings the frames of a file that come behind a time, from there on at the clip's own pace, and in a loop all of them again, whose times go on.
 func TestPlay(t *testing.T) {
 	if err := ffmpeg.Available(); err != nil {
 		t.Skip(err)
 	}
 	const rate, all, left = 12, 24, 6
-	from := Source{Address: "../media/ffmpeg/testdata/drawn.mp4", Name: "drawn", After: time.Second*(all-left)/rate - time.Millisecond}
+	from := Source{Address: "../media/ffmpeg/testdata/drawn.mp4", After: time.Second*(all-left)/rate - time.Millisecond}
 	for _, loop := range []bool{false, true} {
 		ctx, end := context.WithCancel(t.Context())
 		s, began := &seen{most: left + 3, end: end}, time.Now()
@@ -49,14 +53,14 @@ func TestPlay(t *testing.T) {
 		if loop {
 			want, files = s.most, 2
 		}
-		if len(s.times) != want || s.running != files || s.bytes == 0 || !slices.IsSorted(s.times[:left]) || s.times[0] <= from.After {
+		if len(s.times) != want || s.running != files || s.bytes == 0 || !slices.IsSorted(s.times) || s.times[0] <= from.After {
 			t.Errorf("loop %t: %d bytes of %d files, frames at %v", loop, s.bytes, s.running, s.times)
 		}
 		if took, least := time.Since(began), (s.times[left-1] - s.times[0]); took < least {
 			t.Errorf("loop %t: %v of video came in %v", loop, least, took)
 		}
-		if loop && s.times[left] != 0 {
-			t.Errorf("the file begins again at %v", s.times[left])
+		if loop && (s.times[left] != s.times[left-1]+time.Second/rate || s.broken != 0) {
+			t.Errorf("the file begins again at %v behind %v, %d discontinuities", s.times[left], s.times[left-1], s.broken)
 		}
 	}
 	if err := (&Source{Address: "missing.mp4"}).Play(t.Context(), true, &seen{}); err == nil {
@@ -85,25 +89,17 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestContinued holds that times grow over a camera's restarts, by as much as the camera was away, and keep their distances within.
-func TestContinued(t *testing.T) {
-	now := time.Unix(100, 0)
-	c := &continued{last: 10 * time.Second, at: now}
-	for i, step := range []struct{ wait, given, want time.Duration }{
-		{3 * time.Second, 0, 13 * time.Second}, // opened 3 s after the process began
-		{time.Second, time.Second, 14 * time.Second},
-		{0, time.Second, 14*time.Second + time.Millisecond},     // the camera's clock stands still
-		{5 * time.Second, 0, 19*time.Second + time.Millisecond}, // opened anew
-		{0, time.Second, 20*time.Second + time.Millisecond},
-	} {
-		now = now.Add(step.wait)
-		c.opened = i == 0 || i == 3
-		if got := c.time(step.given, now); got != step.want {
-			t.Errorf("step %d: %v, want %v", i, got, step.want)
-		}
+// TestPlayResumesALoop goes on behind a time that lies in a later round, with the file's first frame.
+func TestPlayResumesALoop(t *testing.T) {
+	if err := ffmpeg.Available(); err != nil {
+		t.Skip(err)
 	}
-	if fresh := (&continued{last: -1, at: now, opened: true}); fresh.time(time.Second, now) != time.Second {
-		t.Error("a camera without a past has its times changed")
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	s := &seen{most: 2, end: end}
+	from := Source{Address: "../media/ffmpeg/testdata/drawn.mp4", After: time.Minute}
+	if err := from.Play(ctx, true, s); err == nil || s.times[0] <= from.After || s.times[0] > from.After+time.Second/4 {
+		t.Errorf("%v, frames at %v", err, s.times)
 	}
 }
 

@@ -5,9 +5,11 @@ package streams
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
@@ -20,6 +22,7 @@ type Config struct {
 	Most     int            // segments under way beyond which it is Full; 0: DefaultMost
 	Next     method.Segment // the first that has no final results
 	Number   uint64         // of the last result
+	Time     time.Duration  // of its frame; negative: there was none
 }
 
 // What a Config leaves out.
@@ -41,6 +44,8 @@ type Counts struct {
 	Things       uint64  // detections in them
 	Score        float64 // sum of these
 	Regions      uint64
+	// Discontinuities are where the times that a source says do not follow those before.
+	Discontinuities uint64
 }
 
 // Core is one stream. One goroutine uses it.
@@ -51,8 +56,7 @@ type Core struct {
 	told   method.Segment
 	looks  map[int]method.Infer
 	lastID int
-	time   time.Duration // of the last frame, in its source
-	known  time.Duration // the last one that was no guess
+	clock  media.Clock   // of frames
 	wake   time.Duration // that the method asked for; math.MaxInt64: none
 	asked  time.Duration // by the last Wake
 	ended  bool
@@ -66,7 +70,8 @@ type segment struct {
 	number  method.Segment
 	came    time.Duration
 	times   []time.Duration
-	high    bool // stream B has come, or will not
+	breaks  []int // frames before which there is a discontinuity
+	high    bool  // stream B has come, or will not
 	regions [][]videoext.Region
 	answer  *method.Answer
 	why     []string // of each frame
@@ -84,8 +89,16 @@ func New(c Config) *Core {
 	if !(c.Rate > 0) {
 		c.Rate = 25
 	}
-	return &Core{c: c, server: c.New(), told: c.Next, looks: map[int]method.Infer{}, wake: math.MaxInt64, asked: math.MaxInt64}
+	core := &Core{c: c, server: c.New(), told: c.Next, looks: map[int]method.Infer{}, wake: math.MaxInt64, asked: math.MaxInt64}
+	core.clock.Step = time.Duration(float64(time.Second) / c.Rate)
+	if c.Next > 0 && c.Time >= 0 {
+		core.clock.Resume(c.Time, moment(0))
+	}
+	return core
 }
+
+// moment is a time of Step as a Clock wants it.
+func moment(now time.Duration) time.Time { return time.Time{}.Add(now) }
 
 // Full says that so many segments are under way that no more should come now.
 func (c *Core) Full() bool { return len(c.under) >= c.c.Most }
@@ -166,26 +179,28 @@ func (c *Core) open(now time.Duration, n method.Segment, of int) error {
 		return fmt.Errorf("segment %d of %d frames comes where %d is next, which is too far: %d frames would be missing, want at most %d", n, of, c.told, frames, maxGap)
 	}
 	for c.told < n {
-		s := c.push(now, of, nil, nil)
+		s := c.push(now, of, Came{})
 		s.reason("it did not come")
 		c.step(now, method.Failed{Segment: s.number, Stream: method.A, Of: of})
 	}
 	return nil
 }
 
-// push makes a segment the last one under way. Times of frames that are not known are guessed.
-func (c *Core) push(now time.Duration, of int, frames []int, times []time.Duration) *segment {
+// push makes a segment the last one under way. Times of frames that did not come are guessed.
+func (c *Core) push(now time.Duration, of int, e Came) *segment {
 	s := &segment{number: c.told, came: now, times: make([]time.Duration, of), why: make([]string, of)}
 	for i := range s.times {
-		at := c.time + time.Duration(float64(time.Second)/c.c.Rate)
-		if len(frames) > 0 && frames[0] == i {
-			if at = times[0]; at > c.known && at <= c.time { // the source did not go back: guesses ran ahead
-				at = c.time + time.Millisecond
-			}
-			c.known, frames, times = times[0], frames[1:], times[1:]
+		if len(e.Frames) == 0 || e.Frames[0] != i {
+			s.times[i] = c.clock.Untimed(moment(now))
+			continue
 		}
-		c.time, s.times[i] = at, at
+		at, broken := c.clock.Time(e.Times[0], moment(now))
+		if broken || e.Broken {
+			s.breaks, e.Broken = append(s.breaks, i), false
+		}
+		s.times[i], e.Frames, e.Times = at, e.Frames[1:], e.Times[1:]
 	}
+	c.counts.Discontinuities += uint64(len(s.breaks))
 	c.under, c.told = append(c.under, s), c.told+1
 	return s
 }
@@ -211,7 +226,7 @@ func (c *Core) came(now time.Duration, e Came) error {
 	if err := c.open(now, e.Segment, e.Of); err != nil {
 		return err
 	}
-	s := c.push(now, e.Of, e.Frames, e.Times)
+	s := c.push(now, e.Of, e)
 	sent := map[int]bool{}
 	for _, frame := range e.Frames {
 		sent[frame] = true
@@ -271,11 +286,11 @@ func (c *Core) missed(now time.Duration, e Missed) error {
 	if err := c.open(now, e.Segment, e.Of); err != nil {
 		return err
 	}
+	known := Came{Broken: e.Broken}
 	if e.Time > 0 {
-		s = c.push(now, e.Of, []int{0}, []time.Duration{e.Time})
-	} else {
-		s = c.push(now, e.Of, nil, nil)
+		known.Frames, known.Times = []int{0}, []time.Duration{e.Time}
 	}
+	s = c.push(now, e.Of, known)
 	if s.reason(e.Why); e.Why == "" {
 		s.reason(LeftOut)
 	}
@@ -397,7 +412,7 @@ func (c *Core) deliver(now time.Duration, s *segment, frames []videoext.Findings
 		c.c.Number++
 		d.Results[i] = Result{
 			Number: c.c.Number, Segment: s.number, Frame: i, Of: len(frames), Final: final, Time: s.times[i], Findings: f,
-			Latency: now - s.came, Late: c.c.Deadline > 0 && now-s.came > c.c.Deadline, Why: s.why[i],
+			Discontinuity: slices.Contains(s.breaks, i), Latency: now - s.came, Late: c.c.Deadline > 0 && now-s.came > c.c.Deadline, Why: s.why[i],
 		}
 		if s.regions != nil {
 			d.Results[i].Regions = s.regions[i]

@@ -20,6 +20,7 @@ type Came struct {
 	Frames  []int           // increasing, at least one
 	Times   []time.Duration // of Frames, in their source
 	Of      int             // frames of the segment
+	Broken  bool            // there is a discontinuity of the source before them, which Times do not show
 }
 
 // Missed says that a segment, or a stream of it, does not come or cannot be used.
@@ -29,6 +30,7 @@ type Missed struct {
 	Of      int
 	Why     string        // empty: the camera has left it out
 	Time    time.Duration // of its first frame; 0: not known
+	Broken  bool          // as Came's
 }
 
 // Given are results that the camera has itself.
@@ -104,16 +106,18 @@ func (Finished) action() {}
 
 // Result is what was found in one frame. Each frame has one that is final.
 type Result struct {
-	Number   uint64 // of the stream's results, from 1
-	Segment  method.Segment
-	Frame    int // of the segment
-	Of       int // frames of the segment
-	Final    bool
-	Time     time.Duration // in the source
-	Findings videoext.Findings
-	Regions  []videoext.Region // that the camera was asked for
-	Latency  time.Duration     // since the segment came
-	Late     bool              // it is more than the deadline
+	Number  uint64 // of the stream's results, from 1
+	Segment method.Segment
+	Frame   int // of the segment
+	Of      int // frames of the segment
+	Final   bool
+	Time    time.Duration // in the source, by a clock that only goes on
+	// Discontinuity says that what the source says of time does not follow the frame before.
+	Discontinuity bool
+	Findings      videoext.Findings
+	Regions       []videoext.Region // that the camera was asked for
+	Latency       time.Duration     // since the segment came
+	Late          bool              // it is more than the deadline
 	// Why the network did not see the frame; its findings are then those of another one, or none. Empty: it did.
 	Why string
 }

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -30,6 +31,12 @@ type world struct {
 	number   uint64
 	last     time.Duration // of a frame
 	finished bool
+
+	skews  bool          // the camera's clock is set now and then
+	skew   time.Duration // of it
+	said   time.Duration // by the camera, of the last frame that came first; unsaid: of none
+	breaks uint64        // where what it said went back, stood still or leapt
+	told   uint64        // of them, in final results
 }
 
 // book is what a segment is known to be.
@@ -48,7 +55,7 @@ func (w *world) fail(format string, args ...any) {
 }
 
 func newWorld(t *testing.T, seed uint64, way string) *world {
-	w := &world{T: t, Rand: rand.New(rand.NewPCG(seed, 7)), patience: 20 * time.Second, deadline: 2 * time.Second}
+	w := &world{T: t, Rand: rand.New(rand.NewPCG(seed, 7)), patience: 20 * time.Second, deadline: 2 * time.Second, said: unsaid}
 	c := Config{New: func() method.Server { return &method.OneStream{How: method.Plain{}, Blank: true} }, Rate: 10, Deadline: w.deadline, Patience: w.patience}
 	if way != "" {
 		m, err := methods.New(way, methods.Learned{})
@@ -93,6 +100,10 @@ func (w *world) note(e Event) {
 			b := w.begin(int(e.Segment), e.Of)
 			for i, frame := range e.Frames {
 				b.sent[frame] = e.Times[i]
+				if grown := e.Times[i] - w.said; w.said != unsaid && (grown <= 0 || grown > leaps/2) {
+					w.breaks++
+				}
+				w.said = e.Times[i]
 			}
 		} else if e.Stream == method.B {
 			w.came[e.Segment].high = true
@@ -185,10 +196,12 @@ func (w *world) frame(b *book, r *Result) {
 		w.fail("the latency of %+v; its segment came at %v", r, b.at)
 	}
 	if r.Final {
-		if r.Time <= w.last && w.last > 0 || came && r.Time-at > time.Minute {
+		if r.Time <= w.last && w.last > 0 || came && !w.skews && r.Time-at > time.Minute || w.last > 0 && r.Time-w.last > time.Hour {
 			w.fail("frame %d of segment %d is at %v behind %v, it said %v", r.Frame, r.Segment, r.Time, w.last, at)
 		}
-		w.last = r.Time
+		if w.last = r.Time; r.Discontinuity {
+			w.told++
+		}
 	}
 	switch {
 	case r.Why == "" && (!came || len(r.Findings.Detections) != 1 || r.Findings.Detections[0].Class != own):
@@ -206,8 +219,13 @@ func (w *world) frame(b *book, r *Result) {
 // segment is what a camera has of a segment: how many frames, and the time of the first.
 func (w *world) segment(n int) (of int, first time.Duration) {
 	of = 1 + (n*7+n/3)%4
-	return of, time.Duration(n)*500*time.Millisecond + time.Millisecond
+	return of, time.Duration(n)*500*time.Millisecond + time.Millisecond + w.skew
 }
+
+// leaps is by how much a camera's clock leaps: more than a Core believes.
+const leaps = 100 * time.Hour
+
+const unsaid = time.Duration(math.MinInt64)
 
 // send has the camera send some of the frames of a segment, of another number of frames if it lies.
 func (w *world) send(n int, stream method.Stream, lies bool) {
@@ -295,6 +313,7 @@ func TestOracle(t *testing.T) {
 	for _, way := range []string{"", "dds:preset=paper,frames=4", "dds:preset=tuned,frames=4", "mpeg", "eaar"} {
 		for seed := range uint64(100) {
 			w := newWorld(t, seed, way)
+			w.skews = seed%2 == 1
 			w.step(Begun{})
 			for range 150 {
 				w.act()
@@ -306,6 +325,9 @@ func TestOracle(t *testing.T) {
 			for i := 0; (!w.finished || len(w.open) > 0) && i < 100; i++ {
 				w.answerOne()
 				w.pass(time.Minute)
+			}
+			if n := w.core.Counts().Discontinuities; n != w.breaks || w.told != w.breaks {
+				w.fail("%q, seed %d: %d discontinuities are counted and %d told of, there were %d", way, seed, n, w.told, w.breaks)
 			}
 			frames := uint64(0)
 			for _, b := range w.came {
@@ -354,6 +376,8 @@ func (w *world) act() {
 		w.pass(time.Duration(w.IntN(30)) * time.Second)
 	case n < 28:
 		w.pass(time.Duration(w.IntN(500)) * time.Millisecond)
+	case n == 28 && w.skews:
+		w.skew = []time.Duration{0, leaps, -time.Duration(next) * 500 * time.Millisecond, w.skew - time.Second, w.skew + 100*time.Millisecond}[w.IntN(5)]
 	default:
 		w.answerOne()
 	}

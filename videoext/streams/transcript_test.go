@@ -76,9 +76,9 @@ func (s *script) tell(words []string) (string, error) {
 	return out.String(), nil
 }
 
-// begin makes the Core: method=dds:frames=2 deadline=1s patience=5s most=2 next=7 number=30 rate=10.
+// begin makes the Core: method=dds:frames=2 deadline=1s patience=5s most=2 next=7 number=30 time=3s rate=10.
 func (s *script) begin(words []string) error {
-	c := Config{New: func() method.Server { return &method.OneStream{How: method.Plain{}, Blank: true} }}
+	c := Config{New: func() method.Server { return &method.OneStream{How: method.Plain{}, Blank: true} }, Time: -1}
 	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
 		d, _ := time.ParseDuration(value)
@@ -100,6 +100,8 @@ func (s *script) begin(words []string) error {
 			c.Next = method.Segment(n)
 		case "number":
 			c.Number = uint64(n)
+		case "time":
+			c.Time = d
 		case "rate":
 			c.Rate = float64(n)
 		default:
@@ -227,6 +229,9 @@ func describe(a Action) string {
 			text := fmt.Sprintf("%d: %d/%d of %d at %v", r.Number, r.Segment, r.Frame, r.Of, r.Time)
 			for _, d := range r.Findings.Detections {
 				text += fmt.Sprintf(" has %d", d.Class)
+			}
+			if r.Discontinuity {
+				text += ", behind a discontinuity"
 			}
 			if len(r.Regions) > 0 {
 				text += fmt.Sprintf(", %d regions", len(r.Regions))

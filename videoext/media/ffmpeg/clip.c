@@ -17,9 +17,10 @@ struct pf_clip {
     int fd;
     int64_t position, size; /* in the file */
     int64_t start;          /* the first frame's time stamp */
+    int64_t stamp, elapsed; /* the last frame's, and since the first one, in the stream's units */
     int64_t timeout, deadline;
     int64_t bytes; /* of packets that were read */
-    int ended;
+    int ended, keyed; /* keyed: a key frame has come, or it is a file */
     atomic_int stop;
     char redirected[1200];
 };
@@ -50,10 +51,13 @@ static int interrupted(void *clip)
     return atomic_load(&c->stop) || (c->deadline && now() > c->deadline);
 }
 
+/* The camera has its time anew, for so many packets. */
+static void wait_for(pf_clip *c, int packets) { c->deadline = c->timeout ? now() + packets * c->timeout : 0; }
+
 static void begin(pf_clip *c)
 {
     pf_library_forget();
-    c->deadline = c->timeout ? now() + c->timeout : 0;
+    wait_for(c, 1);
 }
 
 static int failed(pf_clip *c, int code)
@@ -110,13 +114,18 @@ pf_clip *pf_clip_new(void)
 {
     pf_clip *c = calloc(1, sizeof *c);
     if (c)
-        c->start = AV_NOPTS_VALUE;
+        c->start = c->stamp = AV_NOPTS_VALUE;
     return c;
 }
 
 void pf_clip_interrupt(pf_clip *c, int yes) { atomic_store(&c->stop, yes); }
 
 static int most_tracks(const char *url) { return url ? CAMERA_TRACKS : FILE_TRACKS; }
+
+enum {
+    PROBED = 3,     /* packets of a camera that tell its rate */
+    LOOKED_AT = 12, /* that an opening has its time for: it ends with fewer where a key frame is among them; silence ends it by the option timeout */
+};
 
 static int open_input(pf_clip *c, int fd, const char *url)
 {
@@ -136,9 +145,11 @@ static int open_input(pf_clip *c, int fd, const char *url)
         av.av_dict_set(&options, "rtsp_transport", "tcp", 0);
         av.av_dict_set(&options, "allowed_media_types", "video", 0);
         av.av_dict_set_int(&options, "timeout", c->timeout / 1000, 0);
-        /* A camera's frames come in their time: three tell its rate. */
-        av.av_dict_set_int(&options, "fpsprobesize", 3, 0);
+        /* A camera's frames come in their time: few tell its rate. */
+        av.av_dict_set_int(&options, "fpsprobesize", PROBED, 0);
     }
+    /* Stamps that begin anew are told from those that go back, see elapsed_at. */
+    av.av_dict_set_int(&options, "correct_ts_overflow", 0, 0);
     rc = av.avformat_open_input(&c->format, url, NULL, &options); /* frees c->format when it fails */
     av.av_dict_free(&options);
     return rc;
@@ -147,7 +158,10 @@ static int open_input(pf_clip *c, int fd, const char *url)
 /* Chooses the stream and leaves the others out. */
 static int choose_stream(pf_clip *c)
 {
+    wait_for(c, LOOKED_AT);
     int rc = av.avformat_find_stream_info(c->format, NULL);
+    if (rc >= 0 && interrupted(c)) /* then it is content with less, and nothing more can be read */
+        rc = AVERROR_EXIT;
     if (rc < 0)
         return rc;
     if ((rc = av.av_find_best_stream(c->format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0)) < 0)
@@ -180,6 +194,7 @@ void pf_clip_bound(pf_clip *c, int64_t pixels, int frames) { pf_decoder_bound(&c
 int pf_clip_connect(pf_clip *c, int fd, const char *url, int64_t timeout, pf_clip_info *info)
 {
     c->timeout = timeout;
+    c->keyed = !url;
     begin(c);
     int rc = open_input(c, fd, url);
     if (rc < 0)
@@ -220,6 +235,7 @@ int pf_clip_open(pf_clip *c, int threads, int64_t max_pixels, pf_clip_info *info
     info->headers = c->stream->codecpar->extradata;
     info->headers_size = c->stream->codecpar->extradata_size;
     info->rate = av.av_guess_frame_rate(c->format, c->stream, NULL);
+    info->joined = c->io && c->format->iformat->flags & AVFMT_TS_DISCONT;
     info->codec = c->decoder.codec->codec->name;
     info->duration = c->format->duration == AV_NOPTS_VALUE ? -1 : av.av_rescale_q(c->format->duration, (AVRational){1, AV_TIME_BASE}, nanoseconds);
     return 0;
@@ -239,12 +255,29 @@ static int feed(pf_clip *c)
     if (rc < 0)
         return failed(c, rc);
     if (p->stream_index == c->stream->index) {
+        if (!c->keyed) /* key frames may be far apart */
+            wait_for(c, 1);
         c->bytes += p->size;
+        c->keyed |= p->flags & AV_PKT_FLAG_KEY;
         if (pf_decoder_send(&c->decoder, p) < 0)
             c->decoder.damaged++;
     }
     av.av_packet_unref(p);
     return c->decoder.greedy ? AVERROR(ENOMEM) : 0;
+}
+
+/* The time of a stamp since the first one, in the stream's units. Stamps have so many bits, and begin anew behind the greatest: what is nearer that way
+   has gone on. In a hostile file sums may wrap. */
+static int64_t elapsed_at(pf_clip *c, int64_t stamp)
+{
+    int64_t before = c->stamp == AV_NOPTS_VALUE ? c->start : c->stamp;
+    uint64_t grown = (uint64_t)stamp - (uint64_t)before;
+    int rest = 64 - c->stream->pts_wrap_bits;
+    if (rest > 0 && rest < 64)
+        grown = (int64_t)(grown << rest) >> rest;
+    c->elapsed = (c->stamp == AV_NOPTS_VALUE ? 0 : (uint64_t)c->elapsed) + grown;
+    c->stamp = stamp;
+    return c->elapsed;
 }
 
 int pf_clip_next(pf_clip *c, pf_frame *frame)
@@ -264,13 +297,16 @@ int pf_clip_next(pf_clip *c, pf_frame *frame)
             return rc;
         if (interrupted(c))
             return failed(c, AVERROR_EXIT);
+        if (!c->keyed && c->bytes > 0)
+            return PF_CLIP_KEYLESS;
     }
+    c->keyed = 1;
     const AVFrame *f = c->decoder.frame;
     if (c->start == AV_NOPTS_VALUE)
         c->start = f->best_effort_timestamp;
     *frame = (pf_frame){.width = f->width, .height = f->height, .bt709 = pf_is_bt709(f), .time = INT64_MIN};
-    if (f->best_effort_timestamp != AV_NOPTS_VALUE) /* in a hostile file the difference may wrap */
-        frame->time = av.av_rescale_q((uint64_t)f->best_effort_timestamp - (uint64_t)c->start, c->stream->time_base, nanoseconds);
+    if (f->best_effort_timestamp != AV_NOPTS_VALUE)
+        frame->time = av.av_rescale_q(elapsed_at(c, f->best_effort_timestamp), c->stream->time_base, nanoseconds);
     return 1;
 }
 
@@ -290,6 +326,7 @@ int pf_clip_seek(pf_clip *c, int64_t time)
         return failed(c, rc);
     av.avcodec_flush_buffers(c->decoder.codec);
     c->ended = 0;
+    c->stamp = AV_NOPTS_VALUE;
     return 0;
 }
 

@@ -32,10 +32,11 @@ type Clip struct {
 	name    string   // for errors: without secrets
 	info    Info
 	sampler sampler
+	clock   *media.Clock
+	broken  bool          // there was a discontinuity since the last frame that was given
 	index   int           // of the frame that is decoded next
 	skip    time.Duration // frames before it are left out, after a seek
-	timed   bool          // a frame's time was known
-	offset  time.Duration // to times that are known, of the frames before whose time was not
+	keyless func()
 }
 
 // Open opens a file of video, or the camera of an rtsp:// or rtsps:// URL. Errors name it. A context that ends ends the
@@ -44,7 +45,7 @@ func Open(ctx context.Context, name string, o Options) (*Clip, error) {
 	if err := cmp.Or(open(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	c := &Clip{name: name, sampler: sampler{rate: o.Rate}}
+	c := &Clip{name: name, sampler: sampler{rate: o.Rate}, clock: cmp.Or(o.Clock, new(media.Clock)), keyless: o.Keyless}
 	if o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0) {
 		return nil, fmt.Errorf("a rate of %v frames in a second is none", o.Rate)
 	}
@@ -154,7 +155,12 @@ func (c *Clip) start(ctx context.Context, camera string, o Options) error {
 	c.info = Info{Width: int(info.width), Height: int(info.height), Duration: time.Duration(info.duration), Codec: C.GoString(info.codec)}
 	if info.rate.num > 0 && info.rate.den > 0 {
 		c.info.Rate = float64(info.rate.num) / float64(info.rate.den)
+		c.clock.Step = time.Duration(min(1/c.info.Rate, 3600) * float64(time.Second))
 	}
+	if camera != "" || info.joined != 0 {
+		c.clock.Leap = maxLeap + 10*c.clock.Step
+	}
+	c.clock.Reopen()
 	pixels, frames := c.info.bounds(codingOf(c.info.Codec, headersOf(&info)).references + int(info.delay))
 	c.info.Memory = need(pixels, frames, int(info.bits), int(info.tracks))
 	C.pf_clip_bound(c.c, C.int64_t(pixels), C.int(frames))
@@ -191,7 +197,7 @@ func (c *Clip) failure(ctx context.Context, what string) error {
 // Info describes the source.
 func (c *Clip) Info() Info { return c.info }
 
-// Next returns the next frame, in the order of time; io.EOF at the end, which is also where a camera hangs up. What cannot be decoded is left out and counted
+// Next returns the next frame, in the order of time, which goes on where the source's own does not (see media.Clock); io.EOF at the end, which is also where a camera hangs up. What cannot be decoded is left out and counted
 // in Damaged. After a context that ended, or an error of a camera, a camera must be opened anew.
 func (c *Clip) Next(ctx context.Context) (*media.Frame, error) {
 	for {
@@ -204,8 +210,15 @@ func (c *Clip) Next(ctx context.Context) (*media.Frame, error) {
 			return nil, fmt.Errorf("%s: it ends before its first frame: %w", c.name, io.ErrUnexpectedEOF)
 		case result == 0:
 			return nil, io.EOF
+		case result < 0 && c.index == 0:
+			return nil, c.failure(ctx, "cannot be read to its first frame")
 		case result < 0:
 			return nil, c.failure(ctx, fmt.Sprintf("cannot be read behind frame %d", c.index-1))
+		case result == C.PF_CLIP_KEYLESS:
+			if c.keyless != nil {
+				c.keyless()
+			}
+			continue
 		}
 		index, at := c.place(&frame)
 		c.index = index + 1
@@ -217,21 +230,18 @@ func (c *Clip) Next(ctx context.Context) (*media.Frame, error) {
 	}
 }
 
-// place is which frame of the source this is, and when. The first frames of a camera may come without a time.
-func (c *Clip) place(frame *C.pf_frame) (int, time.Duration) {
-	at, known := time.Duration(frame.time)+c.offset, frame.time != math.MinInt64
-	var counted time.Duration
-	if c.info.Rate > 0 {
-		counted = time.Duration(float64(max(c.index, 0)) / c.info.Rate * float64(time.Second))
+// place is which frame of the source this is, and when.
+func (c *Clip) place(frame *C.pf_frame) (index int, at time.Duration) {
+	var now time.Time // files are read at any pace
+	if c.file == nil {
+		now = time.Now()
 	}
-	switch {
-	case !known:
-		at = counted
-	case !c.timed:
-		if c.timed = true; c.index > 0 {
-			c.offset = counted - at
-			at = counted
-		}
+	if frame.time == math.MinInt64 { // the first ones of a camera may come without a time
+		at = c.clock.Untimed(now)
+	} else {
+		var broken bool
+		at, broken = c.clock.Time(time.Duration(frame.time), now)
+		c.broken = c.broken || broken
 	}
 	if c.index < 0 { // after a seek
 		return int(math.Round(at.Seconds() * c.info.Rate)), at
@@ -245,7 +255,8 @@ func (c *Clip) copy(frame *C.pf_frame, index int, at time.Duration) (*media.Fram
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
 	f := media.NewFrame(width, height)
-	f.Index, f.Time, f.Matrix = index, at, matrix(frame.bt709)
+	f.Index, f.Time, f.Broken, f.Matrix = index, at, c.broken, matrix(frame.bt709)
+	c.broken = false
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	to := picture(f, &pin)
@@ -264,6 +275,7 @@ func (c *Clip) Seek(ctx context.Context, to time.Duration) error {
 	if c.do(ctx, func() C.int { return C.pf_clip_seek(c.c, C.int64_t(to)) }) < 0 {
 		return c.failure(ctx, fmt.Sprintf("cannot go to %v", to))
 	}
+	*c.clock = media.Clock{Step: c.clock.Step, Leap: c.clock.Leap}
 	c.sampler.seek(to)
 	c.skip, c.index = to-sampleSlack, -1
 	if to <= 0 {

@@ -12,6 +12,7 @@ typedef struct {
     int width, height;
     AVRational rate; /* frames in a second on average; 0/1: unknown */
     int64_t duration; /* in nanoseconds; negative: unknown */
+    int joined; /* a file of a format whose files are joined by appending one to the other */
     const char *codec;
     int tracks, bits;       /* bits: of a pixel in the codec's memory */
     int delay;              /* frames that are decoded before one that is shown before them */
@@ -30,7 +31,7 @@ pf_clip *pf_clip_new(void);
 void pf_clip_interrupt(pf_clip *c, int yes);
 
 /* The errors are negative; pf_clip_error tells them. fd is a regular file's, or -1 with a URL; timeout, in nanoseconds,
-   is for each call on a URL. Nothing is decoded yet: info has the tracks and, if they are known, the codec and the headers. */
+   is for each call on a URL, and for each packet until there is a key frame. Nothing is decoded yet: info has the tracks and, if they are known, the codec and the headers. */
 int pf_clip_connect(pf_clip *c, int fd, const char *url, int64_t timeout, pf_clip_info *info);
 
 /* Finds out all of info, for which some frames are decoded. */
@@ -39,7 +40,8 @@ int pf_clip_open(pf_clip *c, int threads, int64_t max_pixels, pf_clip_info *info
 /* Bounds what decoding may hold: a frame's pixels, and frames. Beyond it pf_clip_next fails. */
 void pf_clip_bound(pf_clip *c, int64_t pixels, int frames);
 
-/* The result is 1 with a frame, or 0 at the end. */
+/* The result is 1 with a frame, 0 at the end, or PF_CLIP_KEYLESS when packets of a camera come, and none of them is a key frame yet: the next call goes on. */
+enum { PF_CLIP_KEYLESS = 2 };
 int pf_clip_next(pf_clip *c, pf_frame *frame);
 
 /* Writes the frame's pixels. */

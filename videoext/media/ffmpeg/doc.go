@@ -26,7 +26,9 @@ import (
 type Options struct {
 	Rate    float64       // frames in a second at most: between samples, frames are left out; 0: all
 	Threads int           // to decode with; 0: 1
-	Timeout time.Duration // for each step of a camera, by which it must have answered; 0: DefaultTimeout
+	Timeout time.Duration // for each step of a camera, and each packet before its first key frame, by which it must have come; 0: DefaultTimeout
+	Clock   *media.Clock  // of the frames, which goes on from a Clip to the next; nil: one that begins with the source
+	Keyless func()        // is called whenever a packet of a camera has come, and none of them was of a key frame yet; may be nil
 
 	// Resolve returns the addresses that a camera's host may be connected to, in the order in which they are tried; nil: all that it has.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -45,6 +47,10 @@ func (o *Options) admit(info Info) error {
 
 // DefaultTimeout is how long a camera may take for a step.
 const DefaultTimeout = 10 * time.Second
+
+// maxLeap is how much more a camera's times, or those of joined files, may grow from a frame to the next than time has passed: by as much FFmpeg
+// takes times of MPEG-TS for broken.
+const maxLeap = 10 * time.Second
 
 // Info describes a source as far as it says it.
 type Info struct {

@@ -3,6 +3,7 @@
 package ffmpeg
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5"
 	"debug/elf"
@@ -147,5 +148,34 @@ func TestDamaged(t *testing.T) {
 	}
 	if c.Damaged() == 0 || frames < 12 {
 		t.Errorf("%d frames, %d damaged", frames, c.Damaged())
+	}
+}
+
+// TestJoinedFilesGoOn: all frames of files that are joined come, at any rate, by a clock that goes on, which tells of the place where they are joined.
+func TestJoinedFilesGoOn(t *testing.T) {
+	data, err := os.ReadFile("testdata/drawn.ts") // 24 frames of 12 in a second
+	if err != nil {
+		t.Fatal(err)
+	}
+	const files = 3
+	name := filepath.Join(t.TempDir(), "joined.ts")
+	if err := os.WriteFile(name, bytes.Repeat(data, files), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, rate := range []float64{0, 12, 4} {
+		clip := mustOpen(t, name, Options{Rate: rate})
+		frames, broken, last := 0, 0, time.Duration(-1)
+		for f := next(t, clip); f != nil; f = next(t, clip) {
+			if frames++; f.Broken {
+				broken++
+			}
+			if f.Time <= last || last >= 0 && f.Time-last > time.Second {
+				t.Errorf("rate %v: frame %d at %v behind %v", rate, f.Index, f.Time, last)
+			}
+			last = f.Time
+		}
+		if want := map[float64]int{0: 24, 12: 24, 4: 8}[rate] * files; frames != want || broken != files-1 {
+			t.Errorf("rate %v: %d frames and %d discontinuities, want %d and %d", rate, frames, broken, want, files-1)
+		}
 	}
 }

@@ -172,3 +172,78 @@ func TestErrorsHaveNoSecrets(t *testing.T) {
 		t.Log(err)
 	}
 }
+
+// TestCameraTimeGoesOn: times of a camera's frames grow by about as much as passes, whatever it says, and where that does not follow is told; a stamp of
+// 32 bits that begins anew does follow.
+func TestCameraTimeGoesOn(t *testing.T) {
+	const pace, start, frames = 50 * time.Millisecond, 90000 * 1000, 20
+	const step, leap = uint32(90000 * pace / time.Second), 90000 * 300
+	jumping := func(at, by int) func(i int) uint32 {
+		return func(i int) uint32 {
+			stamp := start + uint32(i)*step
+			if i >= at {
+				stamp += uint32(by)
+			}
+			return stamp
+		}
+	}
+	for name, c := range map[string]struct {
+		stamp       func(i int) uint32
+		least, most int // discontinuities
+	}{
+		"goes on":             {jumping(0, 0), 0, 0},
+		"begins anew":         {func(i int) uint32 { return uint32(i)*step - 5*step }, 0, 0},
+		"back by 300 s":       {jumping(10, -leap), 1, 1},
+		"ahead by 300 s":      {jumping(10, leap), 1, 1},
+		"stands still":        {func(int) uint32 { return start }, frames / 2, frames},
+		"back by 300 s twice": {func(i int) uint32 { return start + uint32(i)*step - uint32(i/8)*leap }, 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			camera := &rtsptest.Camera{Units: rtsptest.Drawn(), Pace: pace, Loop: true, Stamp: c.stamp}
+			clip := mustOpen(t, camera.Start(t), Options{})
+			broken, first, last := 0, time.Duration(0), time.Duration(-1)
+			began := time.Now()
+			for i := range frames {
+				f, err := clip.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.Time <= last {
+					t.Errorf("frame %d at %v behind %v", i, f.Time, last)
+				}
+				if i == 0 {
+					first, began = f.Time, time.Now()
+				}
+				if last = f.Time; f.Broken {
+					broken++
+				}
+			}
+			if took := time.Since(began) + frames*pace; last-first > took || broken < c.least || broken > c.most {
+				t.Errorf("%d frames lie in %v, and took less than %v; %d discontinuities, want %d to %d", frames, last-first, took, broken, c.least, c.most)
+			}
+		})
+	}
+}
+
+// TestCameraWaitsForAKeyFrame: as long as packets come, a camera whose next key frame is further away than the time limit is read, and that it is
+// waited for is told.
+func TestCameraWaitsForAKeyFrame(t *testing.T) {
+	t.Parallel()
+	const limit, pace, apart = time.Second, time.Second / rtsptest.Rate, 90 // 7.5 s: the opening looks at 5 s
+	drawn := rtsptest.Drawn()
+	units := drawn[:1:1]
+	for len(units) < apart {
+		units = append(units, drawn[1+len(units)%11]) // there is no key frame among them
+	}
+	camera := &rtsptest.Camera{Units: units, Pace: pace, Loop: true, First: 1}
+	keyless := 0
+	clip := mustOpen(t, camera.Start(t), Options{Timeout: limit, Keyless: func() { keyless++ }})
+	if f, err := clip.Next(t.Context()); err != nil || f.Index != 0 || keyless < apart/4 {
+		t.Fatalf("%+v, %v; %d times no key frame was told of", f, err, keyless)
+	}
+	said := keyless
+	if _, err := clip.Next(t.Context()); err != nil || keyless != said {
+		t.Errorf("behind the key frame: %v, told of %d times more", err, keyless-said)
+	}
+}

@@ -25,12 +25,14 @@ const Rate = 12
 // Camera is an RTSP server (RFC 2326), which plays units in turn to each client over the connection itself (RFC 6184 in interleaved frames),
 // frame by frame, and then is silent. Its fields are set before Start.
 type Camera struct {
-	Units  []media.Unit  // in the order of time
-	Pace   time.Duration // from one to the next
-	HangUp bool          // after the last one
-	Loop   bool          // the first follows the last one
-	Tracks int           // that it says it has, all of them alike; 0: 1
-	Sends  string        // clients to this URL, in which %s is its own address; empty: nowhere
+	Units  []media.Unit       // in the order of time
+	Pace   time.Duration      // from one to the next
+	HangUp bool               // after the last one
+	Loop   bool               // the first follows the last one
+	First  int                // unit that is played first
+	Stamp  func(i int) uint32 // the time of the i-th unit that is played, in 90,000ths of a second; nil: by Rate
+	Tracks int                // that it says it has, all of them alike; 0: 1
+	Sends  string             // clients to this URL, in which %s is its own address; empty: nowhere
 
 	address   string
 	connected atomic.Int64
@@ -162,9 +164,16 @@ func (c *Camera) description() string {
 // payload is a NAL unit without its start code.
 func payload(n media.NAL) []byte { return n.Data[bytes.IndexByte(n.Data, 1)+1:] }
 
+func (c *Camera) stamp(i int) uint32 {
+	if c.Stamp != nil {
+		return c.Stamp(i)
+	}
+	return uint32(i) * 90000 / Rate
+}
+
 func (c *Camera) play(connection net.Conn, in *textproto.Reader) error {
 	sequence := uint16(0)
-	for i := 0; c.Loop || i < len(c.Units); i++ {
+	for i := c.First; c.Loop || i < len(c.Units); i++ {
 		units := media.NALUnits(c.Units[i%len(c.Units)].Data)
 		for j, n := range units {
 			packet := []byte{0x80, 96, 0, 0}
@@ -172,7 +181,7 @@ func (c *Camera) play(connection net.Conn, in *textproto.Reader) error {
 				packet[1] |= 0x80 // the frame's end
 			}
 			binary.BigEndian.PutUint16(packet[2:], sequence)
-			packet = binary.BigEndian.AppendUint32(packet, uint32(i)*90000/Rate)
+			packet = binary.BigEndian.AppendUint32(packet, c.stamp(i-c.First))
 			packet = binary.BigEndian.AppendUint32(packet, 1)
 			packet = append(packet, payload(n)...)
 			sequence++
