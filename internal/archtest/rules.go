@@ -209,7 +209,7 @@ var arrows = map[string][]string{
 	"videoext/scene/clip":            {"videoext/media", "videoext/media/pipe", "videoext/scene"},
 	"videoext/detect":                {"engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext", "videoext/media", "videoext/oneadapt", "videoext/vision"},
 	"videoext/resolve":               {"engine", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext/media"},
-	"videoext/streams":               {"videoext", "videoext/method"},
+	"videoext/streams":               {"videoext", "videoext/media", "videoext/method"},
 	"videoext/metrics":               {"videoext/method", "videoext/streams"},
 	"videoext/jobs": {
 		"engine", "engine/client", "engine/images", "engine/wire", "internal/osthread", "internal/turns", "kernels", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/metrics",
@@ -288,7 +288,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/prefillonly/model": {
 		"engine", "engine/dnn", "engine/inspect", "engine/model/calibrate", "engine/tokenizer", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir",
-		"internal/regular", "internal/usage", "kernels", "kernels/cpu", "kernels/ref",
+		"internal/regular", "internal/usage", "kernels", "kernels/cpu", "kernels/ref", "videoext/vision",
 	},
 	"cmd/prefillonly/collectenv": {"cmd/prefillonly/settings", "engine/wire", "internal/config", "internal/nvml", "internal/version", "kernels/cpu"},
 	"cmd/prefillonly/profile": {

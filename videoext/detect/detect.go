@@ -54,7 +54,21 @@ func Open(file string, backend kernels.Backend, o Options) (*Detector, error) {
 		network.Close()
 		return nil, fmt.Errorf("%s: input %s: %w", file, in.Name, err)
 	}
-	return &Detector{o: o, network: network, input: input}, nil
+	d := &Detector{o: o, network: network, input: input}
+	if err := d.check(); err != nil {
+		network.Close()
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return d, nil
+}
+
+// check says why the decoder does not read what the network computes.
+func (d *Detector) check() error {
+	var outputs []vision.Output
+	for _, o := range d.network.Outputs() {
+		outputs = append(outputs, vision.Output(o))
+	}
+	return d.o.Decoder.Check(outputs, vision.Size{Height: d.input.Height, Width: d.input.Width})
 }
 
 // Close frees the network's memory and its file.

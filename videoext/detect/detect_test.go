@@ -141,12 +141,20 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", c.model, err, c.want)
 		}
 	}
-	d, err := open(t, "yolox_nano_416.onnx", "segmentation", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Detect(images.FromImage(painted(64, 64))); err == nil || !strings.Contains(err.Error(), "segmentation") || !strings.Contains(err.Error(), "[1 3549 85]") {
-		t.Errorf("outputs of another kind: %v", err)
+}
+
+// TestWrongDecoderIsRefused when the network is opened, with the one that reads it.
+func TestWrongDecoderIsRefused(t *testing.T) {
+	for name, right := range map[string]string{"yolox_nano_416.onnx": "yolox", "fastestdet_352.onnx": "fastestdet", "face_rfb_320.onnx": "ssd", "yunet_n_640.onnx": "yunet", "deeplab_v3_mnv2_257.onnx": "segmentation"} {
+		for _, decoder := range vision.Names() {
+			if right == "fastestdet" && decoder == "segmentation" {
+				continue // its map could be one of classes
+			}
+			_, err := open(t, name, decoder, nil)
+			if (err == nil) != (decoder == right) || err != nil && !strings.Contains(err.Error(), "outputs like these are read by "+right) {
+				t.Errorf("%s, decoder %s: %v", name, decoder, err)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -86,8 +87,21 @@ func (m *Maker) Label(model string, number int) string {
 	return text
 }
 
-// Cost is what a device takes for a frame of a size, as far as the pool has told; the error is that of a model that does not look at pictures, or
-// an *engine.Error.
+// UnfitError says why a model does not look at frames as it is declared.
+type UnfitError struct{ error }
+
+// Check says what the pool knows to be wrong with a network: an *UnfitError. It waits for nothing.
+func (m *Maker) Check(n *Network) error {
+	ended, stop := context.WithCancel(context.Background())
+	stop()
+	var unfit *UnfitError
+	if _, _, err := m.input(ended, n); errors.As(err, &unfit) {
+		return err
+	}
+	return nil
+}
+
+// Cost is what a device takes for a frame of a size, as far as the pool has told; the error is an *UnfitError or an *engine.Error.
 func (m *Maker) Cost(ctx context.Context, n *Network, width, height int) (cost time.Duration, executors int, err error) {
 	served, in, err := m.input(ctx, n)
 	if err != nil {
@@ -103,14 +117,27 @@ func (m *Maker) input(ctx context.Context, n *Network) (*wire.Served, *images.Ta
 		return nil, nil, err
 	}
 	if served.Tensors == nil || len(served.Tensors.Inputs) != 1 {
-		return nil, nil, fmt.Errorf("the model %s does not take pictures alone", n.Model)
+		return nil, nil, &UnfitError{fmt.Errorf("the model %s does not take pictures alone", n.Model)}
 	}
 	spec := &served.Tensors.Inputs[0]
 	to, err := images.NewTarget(spec.Type, spec.Shape, n.Image)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the model %s, input %s: %w", n.Model, spec.Name, err)
+		return nil, nil, &UnfitError{fmt.Errorf("the model %s, input %s: %w", n.Model, spec.Name, err)}
+	}
+	if err := n.Decoder.Check(shapesOf(served.Tensors.Outputs), vision.Size{Height: to.Height, Width: to.Width}); err != nil {
+		return nil, nil, &UnfitError{fmt.Errorf("the model %s: %w", n.Model, err)}
 	}
 	return served, to, nil
+}
+
+// shapesOf are outputs of floating-point numbers without values.
+func shapesOf(specs []wire.TensorSpec) (outputs []vision.Output) {
+	for _, s := range specs {
+		if _, ok := floats[s.Type]; ok {
+			outputs = append(outputs, vision.Output{Name: s.Name, Shape: s.Shape})
+		}
+	}
+	return outputs
 }
 
 // Look is what frames are looked at for.

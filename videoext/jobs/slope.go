@@ -100,6 +100,9 @@ func (m *Maker) outputs(ctx context.Context, n *Network, work *engine.Tensors, d
 	return readOutputs(d.Result, d.Outputs)
 }
 
+// floats are the types of floating-point numbers: the others say such as how many there are.
+var floats = map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP16: kernels.F16, engine.BF16: kernels.BF16}
+
 // readOutputs are a result's tensors of floating-point numbers.
 func readOutputs(r *wire.Result, data [][]byte) ([]vision.Output, error) {
 	if r.Err != nil {
@@ -111,9 +114,9 @@ func readOutputs(r *wire.Result, data [][]byte) ([]vision.Output, error) {
 	}
 	outputs := make([]vision.Output, 0, len(data))
 	for i, ref := range out.Outputs {
-		typ, ok := map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP16: kernels.F16, engine.BF16: kernels.BF16}[ref.Type]
+		typ, ok := floats[ref.Type]
 		if !ok {
-			continue // such as how many there are
+			continue
 		}
 		values := make([]float32, int64(len(data[i]))/typ.Size())
 		kernels.Expand(values, typ, data[i])

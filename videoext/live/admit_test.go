@@ -87,7 +87,7 @@ func TestAdapt(t *testing.T) {
 
 // TestAdaptNeedsGradients: a network whose outputs have none is refused for a method that asks for them, and which would have them is told.
 func TestAdaptNeedsGradients(t *testing.T) {
-	h := newHost(t, newEye(t).up())
+	h := newHost(t, newEye(t)) // what the model computes is not known yet
 	h.SetModels([]Model{{Names: []string{"eye"}, Decoder: "gfl"}})
 	for _, how := range []string{`"adapt":"oneadapt"`, `"method":"oneadapt:knobs=codec"`} {
 		code, text := h.declare(`{"name":"a","source":"camera",` + how + `}`)
@@ -95,7 +95,23 @@ func TestAdaptNeedsGradients(t *testing.T) {
 			t.Errorf("%s: %d %s", how, code, text)
 		}
 	}
-	h.mustDeclare(`{"name":"a","source":"camera","method":"mpeg"}`)
+}
+
+// TestWrongDecoderIsRefused: a decoder that cannot read what the model computes is refused when a stream is declared, whatever its source, with the decoder
+// that can.
+func TestWrongDecoderIsRefused(t *testing.T) {
+	h := newHost(t, newEye(t).up())
+	h.SetModels([]Model{{Names: []string{"eye"}, Decoder: "yolox"}})
+	for _, source := range []string{"camera", "drawn.mp4", "rtsp://127.0.0.1:1/x"} {
+		code, text := h.declare(fmt.Sprintf(`{"name":"a","source":%q}`, source))
+		if code != http.StatusBadRequest || !strings.Contains(text, `"param":"model"`) || !strings.Contains(text, "the model eye: decoder yolox: it reads one output of 3 dimensions") ||
+			!strings.Contains(text, "outputs like these are read by ssd") {
+			t.Errorf("%s: %d %s", source, code, text)
+		}
+	}
+	h.SetModels(eyes)
+	h.mustDeclare(`{"name":"a","source":"drawn.mp4"}`)
+	h.results("a", 1)
 }
 
 // TestAdmissionMeasures: before a stream is refused for what the pool has told, frames are looked at; one that takes less than was told is admitted.

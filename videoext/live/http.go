@@ -14,6 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/videoext/course"
 	"github.com/prefillonly/prefillonly/videoext/hosting"
+	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
@@ -89,7 +90,10 @@ func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	var field *fieldError
 	var failed *engine.Error
+	var unfit *jobs.UnfitError
 	switch {
+	case errors.As(err, &unfit):
+		status, e.Type, e.Code, e.Param = http.StatusBadRequest, api.TypeInvalidRequest, "invalid_value", "model"
 	case errors.As(err, &field):
 		status, e.Type, e.Code, e.Param = http.StatusBadRequest, api.TypeInvalidRequest, "invalid_value", field.field
 	case errors.Is(err, errNoFrame):

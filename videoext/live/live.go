@@ -179,6 +179,9 @@ func (s *Server) add(ctx context.Context, spec Spec, by owner) error {
 	if err != nil {
 		return err
 	}
+	if err := s.maker.Check(n); err != nil {
+		return err
+	}
 	if spec.Source == camera {
 		m, err := spec.method()
 		if err == nil && m.Slopes {

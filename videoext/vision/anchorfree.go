@@ -26,33 +26,29 @@ func cells(in Size, strides ...int) (all []cell) {
 	return all
 }
 
-// cellsOf is cells of the strides that give so many.
+// Strides of maps: of YOLOX, of NanoDet-Plus' one output, and of pairs of outputs, each of all or of one of them.
+var (
+	yoloxStrides   = []int{8, 16, 32}
+	nanoDetStrides = []int{8, 16, 32, 64}
+	gflStrides     = [][]int{yoloxStrides, nanoDetStrides, {8, 16, 32, 64, 128}, {8}, {16}, {32}, {64}, {128}}
+)
+
+// cellsOf is cells of those strides that give so many.
 func cellsOf(n int, in Size) ([]cell, error) {
-	for _, strides := range [][]int{{8, 16, 32}, {8, 16, 32, 64}, {16}, {8, 16, 32, 64, 128}} {
-		if places := cells(in, strides...); len(places) == n {
-			return places, nil
+	for _, strides := range gflStrides {
+		if in.maps(strides...) == n {
+			return cells(in, strides...), nil
 		}
 	}
-	return nil, fmt.Errorf("%d boxes are not those of an input of %d x %d (height x width)", n, in.Height, in.Width)
+	return nil, checkRows(n, in, gflStrides...)
 }
 
 // yolox reads x, y, log w, log h, the score that there is a thing, and those of its classes (Ge and others, "YOLOX:
 // Exceeding YOLO Series in 2021", arXiv 2107.08430): scores are probabilities, boxes in units of the stride.
 func yolox(outputs []Output, o Options) (Result, error) {
-	out, err := single(outputs, 3)
-	if err != nil {
-		return Result{}, err
-	}
-	n, row := out.Shape[1], out.Shape[2]
-	if row < 6 {
-		return Result{}, fmt.Errorf("%d values a box are not 5 and the scores of classes", row)
-	}
-	places, err := cellsOf(n, o.Input)
-	if err != nil {
-		return Result{}, err
-	}
-	c := collect{o: o}
-	for i, at := range places {
+	out := &outputs[0]
+	c, row := collect{o: o}, out.Shape[2]
+	for i, at := range cells(o.Input, yoloxStrides...) {
 		v := out.Data[i*row : (i+1)*row]
 		c.row = i
 		class, score := best(v[5:])
@@ -61,20 +57,14 @@ func yolox(outputs []Output, o Options) (Result, error) {
 			c.add(centred((v[0]+at.x)*at.stride, (v[1]+at.y)*at.stride, exp(v[2])*at.stride, exp(v[3])*at.stride), class, score, objectness)
 		}
 	}
-	return c.result(), nil
+	return c.result()
 }
 
 // fastestDet reads, for each place of one map, the score that there is a thing, where its middle is, how large it is, and
 // the scores of its classes (github.com/dog-qiuqiu/FastestDet): score^0.6 * class^0.4.
 func fastestDet(outputs []Output, o Options) (Result, error) {
-	out, err := single(outputs, 4)
-	if err != nil {
-		return Result{}, err
-	}
+	out := &outputs[0]
 	channels, h, w := out.Shape[1], out.Shape[2], out.Shape[3]
-	if channels < 6 || h < 1 || w < 1 {
-		return Result{}, fmt.Errorf("a map of %v is not 5 values and the scores of classes", out.Shape)
-	}
 	c, scores, v := collect{o: o}, make([]float32, channels-5), [5]float32{}
 	for at := range h * w {
 		c.row = at
@@ -94,7 +84,7 @@ func fastestDet(outputs []Output, o Options) (Result, error) {
 		x, y := (float32(at%w)+tanh(v[1]))/float32(w)*inW, (float32(at/w)+tanh(v[2]))/float32(h)*inH
 		c.add(centred(x, y, sigmoid(v[3])*inW, sigmoid(v[4])*inH), class, score, objectness)
 	}
-	return c.result(), nil
+	return c.result()
 }
 
 // gfl reads scores of classes and, for each side of a box, a distribution of its distance from the middle of its place (Li
@@ -110,13 +100,7 @@ func gfl(outputs []Output, o Options) (Result, error) {
 		return Result{}, err
 	}
 	for i := range scores {
-		n := scores[i].Shape[1]
-		places, err := cellsOf(n, o.Input)
-		for s := 8; err != nil && s <= 128; s *= 2 {
-			if places = cells(o.Input, s); len(places) == n {
-				err = nil
-			}
-		}
+		places, err := cellsOf(scores[i].Shape[1], o.Input)
 		if err != nil {
 			return Result{}, err
 		}
@@ -125,26 +109,20 @@ func gfl(outputs []Output, o Options) (Result, error) {
 			c.sides(at, 0.5, scores[i].Data[k*classes:(k+1)*classes], sides[i].Data[k*row:(k+1)*row])
 		}
 	}
-	return c.result(), nil
+	return c.result()
 }
 
-// gflOfOne reads rows of scores and, behind them, distributions of 8 values, as NanoDet-Plus has them.
+// gflSides is how many values of distances a row has that has scores, too: four distributions of 8.
+const gflSides = 4 * 8
+
+// gflOfOne reads rows of scores and, behind them, distributions, as NanoDet-Plus has them.
 func gflOfOne(out *Output, o Options) (Result, error) {
-	const sides = 4 * 8
-	row := out.Shape[2]
-	if row <= sides {
-		return Result{}, fmt.Errorf("%d values a box are not scores and %d of distances", row, sides)
-	}
-	places, err := cellsOf(out.Shape[1], o.Input)
-	if err != nil {
-		return Result{}, err
-	}
-	c := collect{o: o}
-	for i, at := range places {
+	c, row := collect{o: o}, out.Shape[2]
+	for i, at := range cells(o.Input, nanoDetStrides...) {
 		v := out.Data[i*row : (i+1)*row]
-		c.sides(at, 0, v[:row-sides], v[row-sides:])
+		c.sides(at, 0, v[:row-gflSides], v[row-gflSides:])
 	}
-	return c.result(), nil
+	return c.result()
 }
 
 // pair finds, for each output of scores, the one of as many rows that has four distributions a row.

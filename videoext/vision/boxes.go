@@ -2,6 +2,7 @@ package vision
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -42,6 +43,7 @@ type collect struct {
 	all       []Detection
 	proposals []Detection // their scores are how likely there is a thing
 	row       int         // of the candidate
+	worst     float32     // score that is no probability; 0: all are
 }
 
 // wants says whether a candidate is good enough; NaN is not.
@@ -49,8 +51,14 @@ func (c *collect) wants(score, objectness float32) bool {
 	return score >= c.o.Score || c.o.Proposals > 0 && objectness >= c.o.Proposals
 }
 
+// mostScore is more than rounding makes of a probability.
+const mostScore = 1.01
+
 // add takes a candidate that is good enough.
 func (c *collect) add(box Box, class int, score, objectness float32) {
+	if score > mostScore {
+		c.worst = max(c.worst, score)
+	}
 	if score >= c.o.Score && (c.o.Wanted == nil || slices.Contains(c.o.Wanted, class)) {
 		c.all = append(c.all, Detection{Box: box, Class: class, Score: min(score, 1), row: c.row})
 	}
@@ -88,12 +96,15 @@ func (c *collect) objectness(itself float32, scores []float32) (sum float32) {
 const unsaid = -1
 
 // result suppresses, and cuts boxes to the picture. Those beyond it, and those of no numbers, go.
-func (c *collect) result() Result {
+func (c *collect) result() (Result, error) {
+	if c.worst > 0 {
+		return Result{}, fmt.Errorf("a score is %.3g, and scores are to be probabilities: the outputs are those of another kind of network, or lack its last sigmoid", c.worst)
+	}
 	r := Result{Detections: Suppress(cut(c.all, c.o.Input), c.o.IoU, c.o.Most)}
 	for _, d := range Suppress(cut(c.proposals, c.o.Input), proposalIoU, c.o.Most) {
 		r.Proposals = append(r.Proposals, Proposal{Box: d.Box, Objectness: d.Score})
 	}
-	return r
+	return r, nil
 }
 
 // proposalIoU is the overlap above which the worse of two proposals goes: that of region proposal networks (Ren and others, "Faster R-CNN",

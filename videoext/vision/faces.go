@@ -9,9 +9,6 @@ import (
 // ssd reads scores, of which the first is that there is nothing, and the corners of boxes as parts of the picture.
 func ssd(outputs []Output, o Options) (Result, error) {
 	scores, boxes := ssdOutputs(outputs)
-	if len(outputs) != 2 || scores == nil || boxes == nil || scores.Shape[1] != boxes.Shape[1] || scores.Shape[2] < 2 {
-		return Result{}, fmt.Errorf("it reads scores [1, N, classes] and boxes [1, N, 4]; there are %s", shapes(outputs))
-	}
 	c, classes := collect{o: o}, scores.Shape[2]
 	w, h := float32(o.Input.Width), float32(o.Input.Height)
 	for i := range scores.Shape[1] {
@@ -23,7 +20,7 @@ func ssd(outputs []Output, o Options) (Result, error) {
 			c.add(Box{b[0] * w, b[1] * h, b[2] * w, b[3] * h}, class, score, objectness)
 		}
 	}
-	return c.result(), nil
+	return c.result()
 }
 
 // ssdOutputs tells scores from boxes.
@@ -40,39 +37,44 @@ func ssdOutputs(outputs []Output) (scores, boxes *Output) {
 	return scores, boxes
 }
 
-// yunet reads faces in either of the forms in which YuNet comes (Wu and others, "YuNet: A Tiny Millisecond-level
-// Face Detector", 2023; before that by priors, as libfacedetection).
-func yunet(outputs []Output, o Options) (Result, error) {
+func byName(outputs []Output) map[string]*Output {
 	named := map[string]*Output{}
 	for i := range outputs {
 		named[outputs[i].Name] = &outputs[i]
 	}
+	return named
+}
+
+// What YuNet has of each stride, and how many values a row.
+var (
+	yuNetStrides = []int{8, 16, 32}
+	yuNetParts   = []struct {
+		name string
+		row  int
+	}{{"cls", 1}, {"obj", 1}, {"bbox", 4}}
+)
+
+// yunet reads faces in either of the forms in which YuNet comes (Wu and others, "YuNet: A Tiny Millisecond-level
+// Face Detector", 2023; before that by priors, as libfacedetection).
+func yunet(outputs []Output, o Options) (Result, error) {
+	named := byName(outputs)
 	if named["loc"] != nil && named["conf"] != nil && named["iou"] != nil {
 		return yunetOfPriors(named["loc"], named["conf"], named["iou"], o)
 	}
 	c := collect{o: o}
-	for _, stride := range []int{8, 16, 32} {
-		places := cells(o.Input, stride)
+	for _, stride := range yuNetStrides {
 		var maps [3][]float32
-		for i, part := range []struct {
-			name string
-			row  int
-		}{{"cls", 1}, {"obj", 1}, {"bbox", 4}} {
-			name := fmt.Sprintf("%s_%d", part.name, stride)
-			out := named[name]
-			if out == nil || len(out.Data) != part.row*len(places) {
-				return Result{}, fmt.Errorf("output %s is to have %d rows of %d values; there are %s", name, len(places), part.row, shapes(outputs))
-			}
-			maps[i] = out.Data
+		for i, part := range yuNetParts {
+			maps[i] = named[fmt.Sprintf("%s_%d", part.name, stride)].Data
 		}
-		for i, at := range places {
+		for i, at := range cells(o.Input, stride) {
 			score := root(maps[0][i], maps[1][i])
 			if v := maps[2][4*i : 4*i+4]; c.wants(score, score) {
 				c.add(centred((at.x+v[0])*at.stride, (at.y+v[1])*at.stride, exp(v[2])*at.stride, exp(v[3])*at.stride), 0, score, score)
 			}
 		}
 	}
-	return c.result(), nil
+	return c.result()
 }
 
 // root is the geometric mean of two scores.
@@ -83,32 +85,40 @@ func root(a, b float32) float32 {
 // priorSizes are the sides in pixels of the priors of the strides 8, 16, 32 and 64.
 var priorSizes = [...][]float32{{10, 16, 24}, {32, 48}, {64, 96}, {128, 192, 256}}
 
+// levels are the height and width in priors of each stride.
+func levels(in Size) (all [len(priorSizes)]Size) {
+	h, w := (in.Height+1)/4, (in.Width+1)/4
+	for i := range all {
+		h, w = h/2, w/2
+		all[i] = Size{h, w}
+	}
+	return all
+}
+
+// priors is how many there are.
+func priors(in Size) (n int) {
+	for i, l := range levels(in) {
+		n += l.Height * l.Width * len(priorSizes[i])
+	}
+	return n
+}
+
 // yunetOfPriors reads boxes by their differences to priors, in units of 0.1 and 0.2 of these.
 func yunetOfPriors(loc, conf, iou *Output, o Options) (Result, error) {
 	c, i := collect{o: o}, 0
-	h, w := (o.Input.Height+1)/2, (o.Input.Width+1)/2
-	h, w = h/2, w/2
-	n := len(iou.Data)
-	for level, sizes := range priorSizes {
-		h, w = h/2, w/2
+	for level, l := range levels(o.Input) {
 		stride := float32(int(8) << level)
-		for at := range h * w {
-			for _, size := range sizes {
-				if i++; i > n || 14*i > len(loc.Data) || 2*i > len(conf.Data) {
-					return Result{}, fmt.Errorf("there are more priors of an input of %d x %d than the %d rows of iou", o.Input.Height, o.Input.Width, n)
-				}
-				score := root(conf.Data[2*i-1], iou.Data[i-1])
-				if !c.wants(score, score) {
+		for at := range l.Height * l.Width {
+			for _, size := range priorSizes[level] {
+				v := loc.Data[14*i:]
+				score := root(conf.Data[2*i+1], iou.Data[i])
+				if i++; !c.wants(score, score) {
 					continue
 				}
-				v := loc.Data[14*(i-1):]
-				x, y := (float32(at%w)+0.5)*stride, (float32(at/w)+0.5)*stride
+				x, y := (float32(at%l.Width)+0.5)*stride, (float32(at/l.Width)+0.5)*stride
 				c.add(centred(x+v[0]*0.1*size, y+v[1]*0.1*size, size*exp(v[2]*0.2), size*exp(v[3]*0.2)), 0, score, score)
 			}
 		}
 	}
-	if i != n {
-		return Result{}, fmt.Errorf("there are %d priors of an input of %d x %d, and %d rows of iou", i, o.Input.Height, o.Input.Width, n)
-	}
-	return c.result(), nil
+	return c.result()
 }

@@ -5,10 +5,9 @@ import (
 	"math"
 )
 
-// segmentation takes the class of the greatest score for each pixel. The smaller one of the second and the last
-// dimension is that of the classes.
+// segmentation takes the class of the greatest score for each pixel.
 func segmentation(outputs []Output, o Options) (Result, error) {
-	p, err := pixelsIn(outputs)
+	p, err := pixelsIn(outputs, o.Input)
 	if err != nil {
 		return Result{}, err
 	}
@@ -35,20 +34,37 @@ type pixels struct {
 	data         []float32
 }
 
-// pixelsIn reads the only output.
-func pixelsIn(outputs []Output) (*pixels, error) {
+// pixelsIn reads the only output. Its classes are the second or the last dimension: where the others are of the input's form, and of both the smaller one.
+func pixelsIn(outputs []Output, in Size) (*pixels, error) {
 	out, err := single(outputs, 4)
 	if err != nil {
 		return nil, err
 	}
-	p := &pixels{Size{out.Shape[2], out.Shape[3]}, out.Shape[1], 1, out.Shape[2] * out.Shape[3], out.Data}
-	if out.Shape[3] < out.Shape[1] {
-		p = &pixels{Size{out.Shape[1], out.Shape[2]}, out.Shape[3], out.Shape[3], 1, out.Data}
+	first := &pixels{Size{out.Shape[2], out.Shape[3]}, out.Shape[1], 1, out.Shape[2] * out.Shape[3], out.Data}
+	last := &pixels{Size{out.Shape[1], out.Shape[2]}, out.Shape[3], out.Shape[3], 1, out.Data}
+	p, other := first, last
+	if last.classes < first.classes {
+		p, other = last, first
 	}
-	if p.classes < 2 || p.classes > 256 || p.Height < 1 || p.Width < 1 {
+	if !p.like(in) && other.like(in) {
+		p = other
+	}
+	switch {
+	case p.classes < 2 || p.classes > 256 || p.Height < 1 || p.Width < 1:
 		return nil, fmt.Errorf("%v has %d classes; there are to be 2 to 256", out.Shape, p.classes)
+	case !p.like(in):
+		return nil, fmt.Errorf("%v is no map of an input of %d x %d (height x width)", out.Shape, in.Height, in.Width)
 	}
 	return p, nil
+}
+
+// like says that a map is of the form of an input, up to rounding.
+func (s Size) like(in Size) bool {
+	if !in.known() {
+		return true
+	}
+	off := s.Height*in.Width - s.Width*in.Height
+	return max(off, -off) <= 2*max(in.Height, in.Width)
 }
 
 // of reads the values of a pixel into values, and returns them.

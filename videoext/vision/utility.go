@@ -17,6 +17,7 @@ type partial struct {
 // derivatives as it has values. Candidates that are suppressed do not count. Of pixels it is the sum of value over those that are wanted and their probabilities, for
 // each pixel of the mask; the first class is the background where none are named. Value gives what a score is worth, and its slope.
 func (d *Decoder) Utility(outputs []Output, o Options, value func(score float64) (worth, slope float64)) (sum float64, seeds [][]float32, err error) {
+	outputs = batched(outputs)
 	if d.Name == "segmentation" {
 		return pixelUtility(outputs, o, value)
 	}
@@ -78,7 +79,7 @@ func ssdSlopes(outputs []Output, d *Detection) []partial {
 
 // pixelUtility is Utility of a mask.
 func pixelUtility(outputs []Output, o Options, value func(score float64) (worth, slope float64)) (sum float64, seeds [][]float32, err error) {
-	p, err := pixelsIn(outputs)
+	p, err := pixelsIn(outputs, o.Input)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Output is a network's output for one picture: dense, row-major, with a first dimension of 1.
+// Output is a network's output for one picture: dense, row-major, with or without a first dimension of 1. Without Data it is a shape alone.
 type Output struct {
 	Name  string
 	Shape []int
@@ -115,6 +115,8 @@ type Decoder struct {
 	Helps string // what it reads
 	// labels of the classes, by their number; nil: they have numbers alone
 	labels func(classes int) []string
+	// fits says what is wrong with the outputs' shapes, of which dimensions may be negative: not known
+	fits   func(outputs []Output, in Size) error
 	decode func(outputs []Output, o Options) (Result, error)
 	// slopes are how a detection's score changes with the outputs; nil: it has no gradient, or one of pixels
 	slopes func(outputs []Output, d *Detection) []partial
@@ -122,12 +124,12 @@ type Decoder struct {
 
 // decoders are all, in the order in which they are listed.
 var decoders = []Decoder{
-	{"yolox", "YOLOX: one output [1, N, 5 + classes] of raw boxes over strides 8, 16 and 32", cocoOf, yolox, yoloxSlopes},
-	{"fastestdet", "FastestDet: one output [1, 5 + classes, H, W]", cocoOf, fastestDet, fastestDetSlopes},
-	{"gfl", "NanoDet and PicoDet (generalised focal loss): scores and distances, one output of both or two a stride", cocoOf, gfl, nil},
-	{"ssd", "outputs of scores [1, N, classes with the background] and of boxes [1, N, 4] from 0 to 1, as of RFB faces", faceOf, ssd, ssdSlopes},
-	{"yunet", "YuNet faces: cls, obj and bbox for each stride, or loc, conf and iou over priors", faceOf, yunet, nil},
-	{"segmentation", "one output of class scores for each pixel, [1, classes, H, W] or [1, H, W, classes]", pixelsOf, segmentation, nil},
+	{"yolox", "YOLOX: one output [1, N, 5 + classes] of raw boxes over strides 8, 16 and 32", cocoOf, fitsYOLOX, yolox, yoloxSlopes},
+	{"fastestdet", "FastestDet: one output [1, 5 + classes, H, W]", cocoOf, fitsFastestDet, fastestDet, fastestDetSlopes},
+	{"gfl", "NanoDet and PicoDet (generalised focal loss): scores and distances, one output of both over strides 8 to 64 (NanoDet-Plus) or two a stride", cocoOf, fitsGFL, gfl, nil},
+	{"ssd", "outputs of scores [1, N, classes with the background] and of boxes [1, N, 4] from 0 to 1, as of RFB faces", faceOf, fitsSSD, ssd, ssdSlopes},
+	{"yunet", "YuNet faces: cls, obj and bbox for each stride, or loc, conf and iou over priors", faceOf, fitsYuNet, yunet, nil},
+	{"segmentation", "one output of class scores for each pixel, [1, classes, H, W] or [1, H, W, classes]", pixelsOf, fitsSegmentation, segmentation, nil},
 }
 
 // Names lists the decoders.
@@ -177,7 +179,12 @@ func (d *Decoder) Decode(outputs []Output, o Options) (Result, error) {
 	if o.Input.Height < 1 || o.Input.Width < 1 {
 		return Result{}, fmt.Errorf("decoder %s: an input of %d x %d pixels", d.Name, o.Input.Height, o.Input.Width)
 	}
-	r, err := d.decode(outputs, o.withDefaults(nil))
+	outputs = batched(outputs)
+	err := d.fits(outputs, o.Input)
+	var r Result
+	if err == nil {
+		r, err = d.decode(outputs, o.withDefaults(nil))
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("decoder %s: %w", d.Name, err)
 	}
@@ -210,8 +217,8 @@ func (out *Output) check() error {
 		}
 		n *= d
 	}
-	if n != len(out.Data) || len(out.Shape) < 2 || out.Shape[0] != 1 {
-		return fmt.Errorf("output %s has the shape %v and %d values; it is to be of one picture", out.Name, out.Shape, len(out.Data))
+	if n != len(out.Data) || len(out.Shape) < 2 {
+		return fmt.Errorf("output %s has the shape %v and %d values", out.Name, out.Shape, len(out.Data))
 	}
 	return nil
 }

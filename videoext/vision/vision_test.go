@@ -75,9 +75,9 @@ func distances(to []float32, d float32) {
 // encodeGFL writes two outputs a stride, or one of all with distributions of 8 values.
 func encodeGFL(one bool) encoder {
 	return func(in Size, things []thing) []Output {
-		strides, middle := []int{8, 16, 32}, float32(0.5)
+		strides, middle := yoloxStrides, float32(0.5)
 		if one {
-			middle = 0
+			strides, middle = nanoDetStrides, 0
 		}
 		var outputs []Output
 		var all []float32
@@ -302,6 +302,13 @@ func TestErrors(t *testing.T) {
 		}
 		return Output{"o", shape, make([]float32, n)}
 	}
+	ones := func(a, b, c int, value float32) Output {
+		out := zeros(a, b, c)
+		for i := range out.Data {
+			out.Data[i] = value
+		}
+		return out
+	}
 	for _, c := range []struct {
 		decoder, want string
 		outputs       []Output
@@ -309,11 +316,13 @@ func TestErrors(t *testing.T) {
 		{"yolox", "there are 0", nil},
 		{"yolox", "5 values a box", []Output{zeros(1, 3549, 5)}},
 		{"yolox", "3548 boxes are not those of an input of 416 x 416", []Output{zeros(1, 3548, 85)}},
-		{"yolox", "of one picture", []Output{zeros(2, 3549, 85)}},
+		{"yolox", "[1 2 3549 85]", []Output{zeros(2, 3549, 85)}},
 		{"yolox", "[1 -1 85]", []Output{{"o", []int{1, -1, 85}, nil}}},
 		{"fastestdet", "[1 5 22 22]", []Output{zeros(1, 5, 22, 22)}},
 		{"gfl", "not pairs", []Output{zeros(1, 10, 80), zeros(1, 20, 32)}},
 		{"gfl", "not scores and 32 of distances", []Output{zeros(1, 10, 32)}},
+		{"gfl", "3549 boxes are not those of an input of 416 x 416 (height x width): 3598 at strides [8 16 32 64] are", []Output{zeros(1, 3549, 85)}},
+		{"yolox", "a score is 4, and scores are to be probabilities", []Output{ones(1, 3549, 85, 2)}},
 		{"ssd", "scores [1, N, classes] and boxes", []Output{zeros(1, 10, 4)}},
 		{"yunet", "output cls_8 is to have 2704 rows", []Output{zeros(1, 10, 4)}},
 		{"segmentation", "1 classes", []Output{zeros(1, 1, 5, 5)}},

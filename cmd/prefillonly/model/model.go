@@ -29,7 +29,8 @@ one line, and the chunks that are loaded and dropped together, with what they ar
 device that computes in bfloat16; the head counts the rotary angles of the longest sequence, too.
 
 Of a network, which is an ONNX file, it lists inputs, outputs and operations, says which of these are not known
-here, and counts the bytes of tensors and the floating-point operations of a frame.`,
+here, counts the bytes of tensors and the floating-point operations of a frame, and names the decoders that its
+outputs suit, if it takes pictures.`,
 		Example: "  prefillonly model show ./Qwen2.5-0.5B\n  prefillonly model show Qwen/Qwen2.5-0.5B --json\n  prefillonly model show yolox_nano.onnx",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -91,7 +92,7 @@ func modelError(err error) error {
 
 func showModel(_ *cobra.Command, args []string) (any, func(io.Writer), error) {
 	if file, network := dnn.File(args[0]); network {
-		n, err := inspect.OpenNetwork(file)
+		n, err := openNetwork(file)
 		return n, func(w io.Writer) { writeNetwork(w, n) }, modelError(err)
 	}
 	c, err := openCheckpoint(args[0])

@@ -3,13 +3,59 @@ package model
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/internal/cli"
+	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
-func writeNetwork(w io.Writer, n *inspect.Network) {
+// network is an ONNX file, and the decoders that suit it.
+type network struct {
+	*inspect.Network
+	Decoders []string `json:"decoders,omitempty"` // of videoext/vision
+}
+
+func openNetwork(file string) (*network, error) {
+	n, err := inspect.OpenNetwork(file)
+	if err != nil {
+		return nil, err
+	}
+	return &network{n, decoders(n)}, nil
+}
+
+// decoders are those that read the outputs of a network that takes pictures.
+func decoders(n *inspect.Network) []string {
+	if n.Refused != "" || len(n.Inputs) != 1 || len(n.Inputs[0].Shape) != 4 {
+		return nil
+	}
+	var in vision.Size
+	switch s := n.Inputs[0].Shape; {
+	case s[1] == channels:
+		in = vision.Size{Height: max(s[2], 0), Width: max(s[3], 0)}
+	case s[3] == channels:
+		in = vision.Size{Height: max(s[1], 0), Width: max(s[2], 0)}
+	default:
+		return nil
+	}
+	var outputs []vision.Output
+	for _, o := range n.Outputs {
+		if !slices.Contains([]string{"FP32", "FP16", "BF16"}, o.Type) {
+			continue
+		}
+		if o.Shape == nil {
+			return nil // it could be any
+		}
+		outputs = append(outputs, vision.Output{Name: o.Name, Shape: o.Shape})
+	}
+	return vision.Suggest(outputs, in)
+}
+
+// channels are those of a picture.
+const channels = 3
+
+func writeNetwork(w io.Writer, n *network) {
 	by := ""
 	if n.Producer != "" {
 		by = " by " + n.Producer
@@ -44,6 +90,9 @@ func writeNetwork(w io.Writer, n *inspect.Network) {
 	}
 	if n.OneFrame != "" {
 		fmt.Fprintf(w, "It takes one frame at a time: %s\n", n.OneFrame)
+	}
+	if len(n.Decoders) > 0 {
+		fmt.Fprintf(w, "Its outputs suit the decoder %s.\n", strings.Join(n.Decoders, " or "))
 	}
 }
 

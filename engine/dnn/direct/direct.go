@@ -95,6 +95,19 @@ func (n *Network) Close() {
 // Input is what the network takes.
 func (n *Network) Input() wire.TensorSpec { return n.input }
 
+// Outputs are the names and shapes of the outputs of floating-point numbers, of which -1 may be any.
+func (n *Network) Outputs() (outputs []Output) {
+	for _, out := range n.model.Info().Tensors.Outputs {
+		if _, ok := floats[out.Type]; ok {
+			outputs = append(outputs, Output{Name: out.Name, Shape: out.Shape})
+		}
+	}
+	return outputs
+}
+
+// floats are the types of floating-point numbers: the others say such as how many there are.
+var floats = map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP16: kernels.F16, engine.BF16: kernels.BF16}
+
 // Run computes all outputs of floating-point numbers for an input of a shape, whose elements are little-endian. An error of
 // engine.CodeTooLong says that they take too much memory.
 func (n *Network) Run(shape []int, data []byte) ([]Output, error) { return n.run(shape, data, nil) }
@@ -141,9 +154,9 @@ func (n *Network) run(shape []int, data []byte, grad *engine.Grad) ([]Output, er
 // outputs are those of floating-point numbers.
 func (n *Network) outputs(result *engine.TensorOutput) (outputs []Output) {
 	for _, ref := range result.Outputs {
-		typ, ok := map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP16: kernels.F16, engine.BF16: kernels.BF16}[ref.Type]
+		typ, ok := floats[ref.Type]
 		if !ok {
-			continue // such as how many there are
+			continue
 		}
 		data := n.blobs[ref.Blob]
 		values := make([]float32, int64(len(data))/typ.Size())
