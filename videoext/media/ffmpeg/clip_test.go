@@ -21,15 +21,30 @@ import (
 // clips are those of the shared data.
 func clips(t testing.TB) []string {
 	t.Helper()
-	dir := os.Getenv("PREFILLONLY_DATA")
-	if dir == "" {
-		dir = "../../../../shared/data"
-	}
-	list, err := filepath.Glob(filepath.Join(dir, "video", "*.mp4"))
+	list, err := filepath.Glob(filepath.Join(sharedVideo(), "*.mp4"))
 	if err != nil || len(list) == 0 {
 		t.Skip("the clips of the shared data are not here (PREFILLONLY_DATA)")
 	}
 	return list
+}
+
+// dashcam is a clip of 960x540 at 25 frames in a second.
+func dashcam(t testing.TB) string {
+	t.Helper()
+	name := filepath.Join(sharedVideo(), "dashcam_highway_960x540.mp4")
+	if _, err := os.Stat(name); err != nil {
+		t.Skip("a clip of the shared data is not here (PREFILLONLY_DATA)")
+	}
+	return name
+}
+
+// sharedVideo is the directory of the clips that are not in the repository.
+func sharedVideo() string {
+	dir := os.Getenv("PREFILLONLY_DATA")
+	if dir == "" {
+		dir = "../../../../shared/data"
+	}
+	return filepath.Join(dir, "video")
 }
 
 // judge runs the ffmpeg program.
@@ -116,7 +131,7 @@ func TestDecodeAsFFmpeg(t *testing.T) {
 
 // TestScaleAsFFmpeg: bicubic scaling, and conversion to BGR, as ffmpeg's own filter does both.
 func TestScaleAsFFmpeg(t *testing.T) {
-	name := clips(t)[0]
+	name := dashcam(t)
 	c := mustOpen(t, name, Options{})
 	f := next(t, c)
 	var s Scaler
@@ -142,7 +157,7 @@ func TestScaleAsFFmpeg(t *testing.T) {
 
 // TestOwnColours: the conversion in Go and that of the library agree, but for rounding.
 func TestOwnColours(t *testing.T) {
-	f := next(t, mustOpen(t, clips(t)[0], Options{}))
+	f := next(t, mustOpen(t, dashcam(t), Options{}))
 	var s Scaler
 	defer s.Close()
 	for _, m := range []media.Matrix{media.BT601, media.BT709} {
@@ -162,7 +177,7 @@ func TestOwnColours(t *testing.T) {
 }
 
 func TestSample(t *testing.T) {
-	name := clips(t)[1] // 25 frames in a second
+	name := dashcam(t)
 	all := mustOpen(t, name, Options{})
 	var times []time.Duration
 	for f := next(t, all); f != nil && len(times) < 100; f = next(t, all) {
@@ -179,7 +194,7 @@ func TestSample(t *testing.T) {
 }
 
 func TestSeek(t *testing.T) {
-	name := clips(t)[1]
+	name := dashcam(t)
 	c := mustOpen(t, name, Options{})
 	var frames []*media.Frame
 	for range 120 {
