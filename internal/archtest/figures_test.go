@@ -36,7 +36,7 @@ var figures = []struct {
 	{"docs/http.md", `forms of answers \| ([\d,]+) MiB`, "engine/tokenizer.FormsMemory", 1 << 20},
 	{"docs/http.md", `([\d,]+) that are kept, of which one runs`, "engine/batch/service.mostBatches", 1},
 	{"docs/http.md", `lines of batches under way \| ([\d,]+),`, "cmd/prefillonly/roles.linesUnderWay", 1},
-	{"docs/http.md", `video streams \| ([\d,]+) `, "videoext/live.maxStreams", 1},
+	{"docs/http.md", `video streams, and the memory that they take \| ([\d,]+) `, "videoext/live.maxStreams", 1},
 	{"docs/video.md", `at most ([\d,]+) pixels wide`, "videoext/live.maxShown", 1},
 	{"docs/video.md", `the last ([\d,]+) results are kept`, "videoext/journal.Kept", 1},
 	{"docs/video.md", `results are kept, of at most ([\d,]+) MiB`, "videoext/journal.KeptBytes", 1 << 20},
@@ -78,6 +78,7 @@ func TestFiguresOfDocuments(t *testing.T) {
 var budgets = map[string]string{
 	"engine/frontend/exchange": "bodies of 64 KiB and more", "engine/inference": "inputs that are made of pictures", "engine/blob": "tensors of open requests",
 	"engine/completion": "log-probabilities of open requests", "engine/scoring": "numbers of vectors of open requests", "engine/client": "open jobs",
+	"videoext/memory": "video streams",
 }
 
 // TestTableOfShares: every budget that is shared out has its row in the table of docs/http.md, and no other has one; the share is the code's.
