@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/prefillonly/prefillonly/engine/api/fields"
 )
@@ -92,11 +93,29 @@ func (e *Error) UnmarshalJSON(data []byte) error {
 // Decode fills into from body. Unknown fields are ignored, as OpenAI's clients and load generators
 // send many; a key given twice is refused wherever it is, and a field that is not as its tags say (package fields).
 func Decode(body []byte, into any) *Error {
+	if err := checkUTF8(body); err != nil {
+		return err
+	}
 	fields.SetDefaults(into)
 	if decodeBulk(body, into) {
 		return checkTags(into)
 	}
 	return decodeWhole(body, into)
+}
+
+// checkUTF8 refuses a body that is not UTF-8: encoding/json puts U+FFFD for what is not, and the prompt would be another.
+func checkUTF8(body []byte) *Error {
+	if utf8.Valid(body) {
+		return nil
+	}
+	at := 0
+	for {
+		r, size := utf8.DecodeRune(body[at:])
+		if r == utf8.RuneError && size == 1 {
+			return invalidJSON("the request body is not UTF-8 at byte %d of %d; send it as UTF-8", at+1, len(body))
+		}
+		at += size
+	}
 }
 
 // decodeWhole decodes a body by encoding/json alone, and explains what is wrong with it.
