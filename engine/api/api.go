@@ -197,8 +197,14 @@ func fieldName(into any, path string) string {
 func typeName(mismatch *json.UnmarshalTypeError) string {
 	switch kind := mismatch.Type.Kind().String(); {
 	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+		if strings.Trim(mismatch.Value, "number -0123456789") == "" && strings.ContainsAny(mismatch.Value, "0123456789") {
+			return "an integer that " + kind + " holds"
+		}
 		return "an integer"
 	case strings.HasPrefix(kind, "float"):
+		if strings.HasPrefix(mismatch.Value, "number ") {
+			return "a number that " + kind + " holds"
+		}
 		return "a number"
 	case kind == "bool":
 		return "true or false"
