@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -15,87 +13,12 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/encoder"
+	"github.com/prefillonly/prefillonly/engine/encoder/encodertest"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
-
-const (
-	encoderWords = 50 // of its vocabulary, w0 to w49, behind five others
-	encoderWidth = 64
-)
-
-// encoderDir writes a random BERT with a head of one label, whose tokens are words.
-func encoderDir(t *testing.T) string {
-	t.Helper()
-	const h, inter = encoderWidth, 96
-	dir := filepath.Join(t.TempDir(), "reranker")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	type shaped struct {
-		name  string
-		shape []int
-	}
-	linear := func(name string, rows, cols int) []shaped {
-		return []shaped{{name + ".weight", []int{rows, cols}}, {name + ".bias", []int{rows}}}
-	}
-	norm := func(name string) []shaped { return []shaped{{name + ".weight", []int{h}}, {name + ".bias", []int{h}}} }
-	list := []shaped{
-		{"bert.embeddings.word_embeddings.weight", []int{5 + encoderWords, h}},
-		{"bert.embeddings.position_embeddings.weight", []int{64, h}},
-		{"bert.embeddings.token_type_embeddings.weight", []int{2, h}},
-	}
-	list = append(list, norm("bert.embeddings.LayerNorm")...)
-	for i := range 2 {
-		layer := fmt.Sprintf("bert.encoder.layer.%d.", i)
-		for _, name := range []string{"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"} {
-			list = append(list, linear(layer+name, h, h)...)
-		}
-		list = append(list, linear(layer+"intermediate.dense", inter, h)...)
-		list = append(list, linear(layer+"output.dense", h, inter)...)
-		list = append(append(list, norm(layer+"attention.output.LayerNorm")...), norm(layer+"output.LayerNorm")...)
-	}
-	list = append(append(list, linear("bert.pooler.dense", h, h)...), linear("classifier", 1, h)...)
-	header, data := map[string]any{}, []byte{}
-	for _, s := range list {
-		tensor, err := weights.Random{Seed: 3, Type: kernels.BF16}.Tensor(s.name, s.shape...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		header[s.name] = map[string]any{"dtype": "BF16", "shape": s.shape, "data_offsets": []int{len(data), len(data) + len(tensor.Data)}}
-		data = append(data, tensor.Data...)
-	}
-	raw, err := json.Marshal(header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw = append(binary.LittleEndian.AppendUint64(nil, uint64(len(raw))), raw...)
-	vocab := map[string]int{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
-	for i := range encoderWords {
-		vocab[fmt.Sprintf("w%d", i)] = 5 + i
-	}
-	words, err := json.Marshal(vocab)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{
-		"model.safetensors": string(raw) + string(data),
-		"config.json": fmt.Sprintf(`{"architectures":["BertForSequenceClassification"],"vocab_size":%d,"hidden_size":%d,"intermediate_size":%d,
-			"num_hidden_layers":2,"num_attention_heads":2,"max_position_embeddings":64,"type_vocab_size":2,"id2label":{"0":"LABEL_0"}}`, 5+encoderWords, h, inter),
-		"tokenizer.json": fmt.Sprintf(`{"version":"1.0","added_tokens":[{"id":3,"content":"[SEP]","special":true,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false}],
-			"normalizer":null,"pre_tokenizer":{"type":"WhitespaceSplit"},"decoder":null,
-			"post_processor":{"type":"BertProcessing","sep":["[SEP]",3],"cls":["[CLS]",2]},"model":{"type":"WordLevel","vocab":%s,"unk_token":"[UNK]"}}`, words),
-		"tokenizer_config.json": `{"tokenizer_class":"BertTokenizer"}`,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
 
 // relevance is what the reference backend says of pairs of words, the second of which begins behind the first separator.
 func relevance(t *testing.T, dir string, pairs [][2][]int) []float64 {
@@ -166,7 +89,10 @@ func spelled(words []int) string {
 // TestServeEncoder serves a cross-encoder: documents are ranked as the reference backend ranks them, to the same bits each
 // time, and many short ones run in a few passes.
 func TestServeEncoder(t *testing.T) {
-	dir := encoderDir(t)
+	dir := filepath.Join(t.TempDir(), "reranker")
+	if err := encodertest.Reranker(dir); err != nil {
+		t.Fatal(err)
+	}
 	p := serve(t, nil, "--model", dir)
 	query := []int{7, 1, 30}
 	var pairs [][2][]int
@@ -174,7 +100,7 @@ func TestServeEncoder(t *testing.T) {
 	for i := range 500 {
 		var words []int
 		for j := range 1 + i%9 {
-			words = append(words, (i*13+j*7)%encoderWords)
+			words = append(words, (i*13+j*7)%encodertest.Words)
 		}
 		pairs, documents = append(pairs, [2][]int{query, words}), append(documents, spelled(words))
 	}

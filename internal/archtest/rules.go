@@ -100,6 +100,7 @@ var arrows = map[string][]string{
 	"engine/model":               {"engine", "engine/model/architecture", "engine/model/pace", "engine/model/streams", "engine/pooling", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/model/calibrate":     {"engine", "engine/model", "engine/weights", "engine/wire", "kernels"},
 	"engine/encoder":             {"engine", "engine/model/pace", "engine/pooling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
+	"engine/encoder/encodertest": {"engine/weights", "kernels"},
 	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},
 	"engine/executor/runnertest": {"engine", "engine/executor", "engine/wire"},
 	"engine/executor/profile":    {"engine", "engine/executor", "engine/wire", "internal/regular"},
@@ -323,6 +324,7 @@ var arrows = map[string][]string{
 	"tools/testreport": {},
 
 	// tests of several packages together
+	"test/field":    {},
 	"test/pipeline": {},
 	"test/soak":     {"engine/demo/demotest", "engine/dnn/onnx/onnxtest", "internal/procfs"},
 	"test/videosoak": {
@@ -352,7 +354,7 @@ var externals = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics", "internal/gauges"}, "one package of each process publishes metrics, and one reads them"},
-	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend/exchange", "engine/frontend/tensors", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend/exchange", "engine/frontend/tensors", "engine/texts", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin
