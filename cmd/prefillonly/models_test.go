@@ -179,7 +179,7 @@ func TestRereadModels(t *testing.T) {
 	c.reread(list("a="+a, "none=/no/where"), told)
 	c.until("none is refused with a reason", func() bool {
 		status, answer := c.askModel("none")
-		return status == 503 && strings.Contains(answer, "/no/where")
+		return status == 503 && strings.Contains(answer, "where: no such file") && !strings.Contains(answer, "/no/where")
 	})
 	ask.stop()
 	if n := strings.Count(c.logged(), "started again"); n != 0 {

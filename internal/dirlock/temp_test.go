@@ -9,7 +9,7 @@ import (
 
 // TestTempSweeps: a process removes the directories of those that were killed, and no others.
 func TestTempSweeps(t *testing.T) {
-	const prefix = "prefillonly-run-"
+	const prefix = "prefillonly_"
 	parent := t.TempDir()
 	if err := os.WriteFile(filepath.Join(parent, prefix+"1"), nil, 0o600); err != nil {
 		t.Fatal(err)

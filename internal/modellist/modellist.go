@@ -44,7 +44,7 @@ func scratch(cfg *config.Config) (dir string, remove func(), err error) {
 	if cfg.RuntimeDir != "" {
 		return cfg.RuntimeDir, func() {}, os.MkdirAll(cfg.RuntimeDir, 0o700)
 	}
-	dir, lock, err := dirlock.Temp(os.TempDir(), "prefillonly-run-")
+	dir, lock, err := dirlock.Temp(os.TempDir(), "prefillonly_")
 	if err != nil {
 		return "", nil, fmt.Errorf("%w; give a --runtime-dir that can be written", err)
 	}

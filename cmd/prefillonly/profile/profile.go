@@ -103,7 +103,7 @@ stored in %s
 
 // profileNetwork stores what an executor measures that loads a network and finds no profile.
 func profileNetwork(out io.Writer, cfg *config.Config, path string, log *zap.Logger) error {
-	dir, lock, err := dirlock.Temp(os.TempDir(), "prefillonly-run-")
+	dir, lock, err := dirlock.Temp(os.TempDir(), "prefillonly_")
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 const maxItems = 1 << 20
 
 // maxNodes bounds the nodes of a model, those of graphs within its nodes included: what is made of each takes its time.
-const maxNodes = 1 << 16
+const maxNodes = 1 << 18
 
 // maxDepth is how deep graphs may be nested in attributes of graphs.
 const maxDepth = 32

@@ -232,7 +232,7 @@ func (d *table) refuse(t *testing.T, r refusal) {
 const head = `# ONNX operations
 
 Networks are read in opsets 7 to 25. Whatever the opset, operations mean what they do in opset 21, with types and
-attributes that later ones add where this table has no word against them. A model has at most 65536 nodes, those of graphs
+attributes that later ones add where this table has no word against them. A model has at most 262144 nodes, those of graphs
 within its nodes included, 1024 inputs and 1024 outputs.
 
 Written by a test, out of the table of operations and ONNX's own tests (its Python package's, fetched by
