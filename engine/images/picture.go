@@ -19,6 +19,10 @@ type Picture struct {
 // MaxPixels is how many pixels a picture may have: those of 8K video.
 const MaxPixels = 7680 * 4320
 
+// maxScanned is how many pixels all scans of a JPEG may pass over: an encoder writes about ten scans, and one of sixty bytes
+// takes the time of all the pixels.
+const maxScanned = 16 * 7680 * 4320
+
 // ErrFormat says that bytes are no picture of a known kind.
 var ErrFormat = errors.New("it is neither JPEG nor PNG")
 
@@ -28,7 +32,7 @@ var (
 )
 
 // Size reads the size of a JPEG or PNG without decoding it. Its errors are ErrFormat, and what is wrong with the
-// picture, of more than MaxPixels too.
+// picture, of more than MaxPixels or too many scans too.
 func Size(data []byte) (height, width int, err error) {
 	var c image.Config
 	switch {
@@ -47,7 +51,36 @@ func Size(data []byte) (height, width int, err error) {
 	case c.Width > MaxPixels/c.Height:
 		return 0, 0, fmt.Errorf("the picture has %d x %d pixels, which is more than %d", c.Width, c.Height, MaxPixels)
 	}
+	if n := scans(data); n > 1 && n > maxScanned/(c.Height*c.Width) {
+		return 0, 0, fmt.Errorf("the picture has %d scans of %d x %d pixels, want at most %d of that size", n, c.Width, c.Height, maxScanned/(c.Height*c.Width))
+	}
 	return c.Height, c.Width, nil
+}
+
+// scans counts the scans of a JPEG as a decoder meets them: a marker in a segment is none. A PNG has none.
+func scans(data []byte) (n int) {
+	if !bytes.HasPrefix(data, magicJPEG) {
+		return 0
+	}
+	for at := len(magicJPEG) - 1; ; {
+		next := bytes.IndexByte(data[at:], 0xff)
+		if next < 0 || at+next+4 > len(data) {
+			return n
+		}
+		switch marker := data[at+next+1]; {
+		case marker == 0xff: // padding
+			at += next + 1
+		case marker == 0x00, 0xd0 <= marker && marker <= 0xd8: // of no length
+			at += next + 2
+		case marker == 0xd9: // the end of the picture
+			return n
+		default:
+			if marker == 0xda {
+				n++
+			}
+			at = min(len(data), at+next+2+max(2, int(data[at+next+2])<<8|int(data[at+next+3])))
+		}
+	}
 }
 
 // Memory is about how many bytes decoding takes for a picture of a size, at the most: a progressive JPEG's coefficients
