@@ -1,11 +1,14 @@
 """Attacks on what clients can learn of one another by caches: salts and keys on every path, times, and caches filled on purpose."""
 
+import concurrent.futures
 import contextlib
 import json
 import pathlib
+import statistics
+import time
 
 from files import DEMO, checkpoint
-from server import Server, decode, message
+from server import ROLES, Server, decode, memory, message
 
 TEXT = "the cat sat on the mat . " * 60
 
@@ -23,6 +26,15 @@ def classifier():
     with checkpoint(config__json=json.dumps(config)) as directory:
         pathlib.Path(directory, "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + body + head)
         yield directory
+
+
+@contextlib.contextmanager
+def two_keys(binary, *args):
+    """A server, and the headers of two keys of it."""
+    with Server(binary, *args, env={"PREFILLONLY_API_KEY": "first-key,second-key"}) as server:
+        if not server.wait_ready():
+            raise RuntimeError("the server did not start")
+        yield server, {"Authorization": "Bearer first-key"}, {"Authorization": "Bearer second-key"}
 
 
 def generator_paths(text):
@@ -56,10 +68,7 @@ def salts_everywhere(binary):
     wrong, tried = [], 0
     with classifier() as directory:
         for paths, models in ((generator_paths, ()), (classifier_paths, (directory,))):
-            with Server(binary, *models, env={"PREFILLONLY_API_KEY": "first-key,second-key"}) as server:
-                if not server.wait_ready():
-                    return False, "the server did not start"
-                first, second = ({"Authorization": f"Bearer {key}-key"} for key in ("first", "second"))
+            with two_keys(binary, *models) as (server, first, second):
                 for path, body in paths(TEXT).items():
                     tried += 1
                     nobody = cached(server, path, body, first, cache_salt=f"nobody {path}")
@@ -77,4 +86,104 @@ def salts_everywhere(binary):
     return not wrong, f"{tried} paths, each by another salt and another key as if nobody had asked" if not wrong else f"{len(wrong)} of {tried}: {wrong[:3]}"
 
 
-ATTACKS = [salts_everywhere]
+def largest(server):
+    """What the largest process of the server holds now, in MiB."""
+    return max(memory(p) for role in ROLES for p in server.children(role)) >> 20
+
+
+def first_tokens(binary):
+    """15 prompts of 2,000 tokens that the first key has just sent, each sent by the second key, and then again, beside 15 that nobody sent, in turn.
+    Wanted: cached_tokens 0, and a time to the first token that tells nothing: it differs from that of a prompt nobody sent by less than a quarter of what a hit saves"""
+    with two_keys(binary) as (server, first, second):
+        times, found = {"sent by another": [], "sent by nobody": [], "sent by oneself": []}, []
+
+        def ask(what, prompt, headers):
+            start = time.monotonic()
+            status, body = server.complete(prompt, headers=headers)
+            if what:
+                times[what].append(time.monotonic() - start)
+                found.append((what, body["usage"]["prompt_tokens_details"]["cached_tokens"] if status == 200 else message(body)))
+
+        for n in range(15):  # no two begin with the same token
+            prompt, other = ([97 + 20 * n + (i * (n + step) + i // 7) % 800 for i in range(step, 2000)] for step in (1, 11))
+            ask(None, prompt, first)
+            for what, tokens in ((("sent by another", prompt), ("sent by nobody", other)), (("sent by nobody", other), ("sent by another", prompt)))[n % 2]:
+                ask(what, tokens, second)
+            ask("sent by oneself", prompt, second)
+        another, nobody, oneself = (statistics.median(times[what]) * 1e3 for what in times)
+        told = [f for f in found if (f[1] == 0) != (f[0] != "sent by oneself")]
+        held = not told and abs(another - nobody) < (nobody - oneself) / 4
+        return held, f"median of a prompt sent by another key {another:.0f} ms, by nobody {nobody:.0f} ms, by oneself {oneself:.0f} ms; cached tokens as wanted but for {told[:2] or 'none'}"
+
+
+def schema(n):
+    """One of many schemas of 30 properties each."""
+    kinds = ({"type": "string", "maxLength": 3 + n % 7}, {"type": "integer", "minimum": n}, {"enum": [f"v{n}", f"w{n}", "x"]}, {"type": "array", "items": {"type": "boolean"}, "maxItems": 1 + n % 5})
+    names = [f"p{n}_{i}" for i in range(30)]
+    return {"type": "object", "properties": {name: kinds[(n + i) % 4] for i, name in enumerate(names)}, "required": names}
+
+
+def distinct_schemas(binary):
+    """4,000 distinct schemas of 30 properties by 16 clients of one key, as many as go in 25 s, beside one small schema of another key, again and again.
+    Wanted: the other's is answered within 5 s each time, no process over 1 GiB, and in the second half none grows by 128 MiB"""
+    with two_keys(binary) as (server, first, second):
+        end, sizes, statuses, small = time.monotonic() + 25, [], {}, {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+
+        def ask(n):
+            if time.monotonic() < end:
+                status, _ = server.complete(f"form {n}", headers=first, max_tokens=4, guided_json=schema(n))
+                statuses[status] = statuses.get(status, 0) + 1
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            running, beside, wrong = [pool.submit(ask, n) for n in range(4000)], [], []
+            while not all(r.done() for r in running):
+                start = time.monotonic()
+                status, body = server.complete("beside", headers=second, max_tokens=20, guided_json=small)
+                beside.append(time.monotonic() - start)
+                if status != 200 or not body["choices"][0]["text"].lstrip().startswith("{"):
+                    wrong.append(f"{status} {message(body)[:100]}")
+                sizes.append(largest(server))
+                time.sleep(0.1)
+            for r in running:
+                r.result()
+        half, last = max(sizes[: len(sizes) // 2]), max(sizes[len(sizes) // 2 :])
+        held = not wrong and max(beside) < 5 and last < 1 << 10 and last - half < 128 and set(statuses) <= {200, 429}
+        return held, f"{statuses} of distinct schemas; {len(beside)} of the other key, the longest {max(beside):.1f} s {wrong[:2] or ''}; {half} MiB after a half, {last} MiB at the end"
+
+
+def full_scores(binary):
+    """prompt_logprobs=20 of distinct prompts of 1,000 tokens by 6 clients of one key for 20 s, beside one prompt of another key with prompt_logprobs, echo and logprobs, again and again, and the same prompt by the first key.
+    Wanted: the other's figures are the same to the last digit each time, for the first key too, no process over 1 GiB, and in the second half none grows by 128 MiB"""
+    with two_keys(binary) as (server, first, second):
+        mine = {"prompt": [97 + i * i % 800 for i in range(1500)], "prompt_logprobs": 5, "echo": True, "logprobs": 5, "max_tokens": 2}
+
+        def figures(headers):
+            status, body = server.complete(headers=headers, **mine)
+            return status, body["choices"] if status == 200 else message(body)
+
+        end, sizes, wrong, right, filled = time.monotonic() + 20, [], [], figures(second), []
+
+        def fill(client):
+            n = 0
+            while time.monotonic() < end:
+                n += 1
+                prompt = [97 + (i * (6 * n + client + 3) + i // 11) % 800 for i in range(1000)]
+                filled.append(server.request("POST", "/v1/completions", {"prompt": prompt, "max_tokens": 1, "prompt_logprobs": 20}, headers=first)[0])
+
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            running, same = [pool.submit(fill, c) for c in range(6)], 0
+            while time.monotonic() < end:
+                for headers in (second, first):
+                    now = figures(headers)
+                    same += now == right
+                    if now != right and now[0] != 429:
+                        wrong.append(f"{now[0]} {str(now[1])[:100]}")
+                sizes.append(largest(server))
+            for r in running:
+                r.result()
+        half, last = max(sizes[: len(sizes) // 2 + 1]), max(sizes[len(sizes) // 2 :])
+        held = right[0] == 200 and not wrong and same > 4 and last < 1 << 10 and last - half < 128 and set(filled) <= {200, 429}
+        return held, f"{len(filled)} prompts of {sorted(set(filled))}; {same} times the same figures, {len(wrong)} others {wrong[:2] or ''}; {half} MiB after a half, {last} MiB at the end"
+
+
+ATTACKS = [salts_everywhere, first_tokens, distinct_schemas, full_scores]
