@@ -1,7 +1,9 @@
 package dirlock
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,12 +20,15 @@ func Temp(parent, prefix string) (dir string, lock *os.File, err error) {
 		if dir, err = os.MkdirTemp(parent, prefix); err != nil {
 			return "", nil, err
 		}
-		if lock = claim(dir); lock != nil {
+		if lock, err = claim(dir); err != nil {
+			return "", nil, errors.Join(err, os.RemoveAll(dir))
+		}
+		if lock != nil {
 			sweep(parent, prefix)
 			return dir, lock, nil
 		} // another process took it for one of a process that was killed, and removes it
 	}
-	return "", nil, fmt.Errorf("%s cannot be locked; set TMPDIR to a directory on a file system with locks", dir)
+	return "", nil, fmt.Errorf("%s is taken by other processes each time; set TMPDIR to another directory", dir)
 }
 
 // sweep removes the directories that no process holds; what it misses the next one may remove.
@@ -33,7 +38,7 @@ func sweep(parent, prefix string) {
 		if strings.Trim(strings.TrimPrefix(filepath.Base(dir), prefix), "0123456789") != "" {
 			continue
 		}
-		if held := claim(dir); held != nil {
+		if held, _ := claim(dir); held != nil {
 			_ = os.RemoveAll(dir)
 			held.Close()
 		}
@@ -41,23 +46,29 @@ func sweep(parent, prefix string) {
 }
 
 // claim locks a directory by a file in it; nil if it is another process's, or no directory of ours. Links are not followed.
-func claim(dir string) *os.File {
+func claim(dir string) (*os.File, error) {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
-		return nil
+		return nil, nil
 	}
 	path := filepath.Join(dir, "temporary.lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-		opened, err := f.Stat()
-		named, gone := os.Lstat(path)
-		if err == nil && gone == nil && os.SameFile(opened, named) {
-			return f
-		}
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, f.Close()
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("%s cannot be locked: %w; set TMPDIR to a directory on a file system with locks", dir, err), f.Close())
 	}
-	f.Close()
-	return nil
+	opened, err := f.Stat()
+	named, gone := os.Lstat(path)
+	if err == nil && gone == nil && os.SameFile(opened, named) {
+		return f, nil
+	}
+	return nil, f.Close()
 }

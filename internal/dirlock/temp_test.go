@@ -1,9 +1,11 @@
 package dirlock
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -48,5 +50,27 @@ func TestTempSweeps(t *testing.T) {
 	text := strings.Join(names, " ")
 	if err != nil || len(left) != 5 || !strings.Contains(text, alive) || !strings.Contains(text, own) || strings.Contains(text, killed) {
 		t.Errorf("there are %v, %v; want %s, %s, a file, a link and a directory of another name", names, err, alive, own)
+	}
+}
+
+// TestTempSaysWhyAndLeavesNothing: with no file to open the error is not one of locks, and no directory stays.
+func TestTempSaysWhyAndLeavesNothing(t *testing.T) {
+	parent := t.TempDir()
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	dir, _, err := Temp(parent, "prefillonly-run-")
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EMFILE) || dir != "" {
+		t.Errorf("%q, %v; want that too many files are open", dir, err)
+	}
+	if left, err := os.ReadDir(parent); err != nil || len(left) > 1 {
+		t.Errorf("%d directories are left, %v", len(left), err)
 	}
 }
