@@ -22,6 +22,7 @@ import generation
 import http2
 import hub
 import isolation
+import limits
 import models
 import pictures
 import quantized
@@ -29,7 +30,7 @@ import requests
 import sources
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, generation, quantized, sources, cameras, isolation, pictures) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, generation, quantized, sources, cameras, isolation, pictures, limits) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):
