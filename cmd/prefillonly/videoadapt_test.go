@@ -245,9 +245,10 @@ func (a *adapting) between(from, end int) (bytes int, f1 float64, segments []cou
 		}
 	}
 	var truth, found []videoext.Findings
-	for _, r := range a.final(a.name, a.follow(a.name, finals(len(a.truth)))) {
-		if r.Segment >= from && r.Segment < end {
-			truth, found = append(truth, a.truth[a.number(r)]), append(found, r.findings())
+	final := a.final(a.name, a.follow(a.name, finals(len(a.truth))))
+	for i, n := range a.numbers(final) {
+		if r := final[i]; r.Segment >= from && r.Segment < end {
+			truth, found = append(truth, a.truth[n]), append(found, r.findings())
 		}
 	}
 	return bytes, streetRule.F1(truth, found), segments

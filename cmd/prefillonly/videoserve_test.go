@@ -72,6 +72,7 @@ type frameResult struct {
 	Of              int
 	Time            float64
 	Final           bool
+	Discontinuity   bool
 	Boxes           []struct {
 		Box   [4]float32
 		Class int

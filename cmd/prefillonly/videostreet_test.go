@@ -182,9 +182,20 @@ func (s *streetServer) final(name string, all []frameResult) (final []*frameResu
 	return final
 }
 
-// number is which frame of the clip a result is of.
-func (d *drawn) number(r *frameResult) int {
-	return int(math.Round(r.Time*float64(d.rate))) % len(d.truth)
+// numbers are which frames of the clip results are of, by their times. Behind a discontinuity these go on from another frame: the first one
+// there that was seen tells from which.
+func (d *drawn) numbers(results []*frameResult) []int {
+	numbers, shift, known, n := make([]int, len(results)), 0, true, len(d.truth)
+	for i, r := range results {
+		at := int(math.Round(r.Time * float64(d.rate)))
+		known = known && !r.Discontinuity
+		if !known && r.Dropped == "" {
+			likest, _ := d.likest(r)
+			shift, known = likest-at, true
+		}
+		numbers[i] = ((at+shift)%n + n) % n
+	}
+	return numbers
 }
 
 // check holds that each frame has one final result, and that the network saw that very frame or it says why not. It returns how many were
@@ -192,14 +203,16 @@ func (d *drawn) number(r *frameResult) int {
 func (s *streetServer) check(name string, all []frameResult) (seen int, dropped map[string]int) {
 	s.Helper()
 	dropped = map[string]int{}
-	for _, r := range s.final(name, all) {
+	final := s.final(name, all)
+	numbers := s.numbers(final)
+	for i, r := range final {
 		if r.Dropped != "" {
 			dropped[r.Dropped]++
 			continue
 		}
 		seen++
-		if likest, f1 := s.likest(r); likest != s.number(r) {
-			s.Errorf("%s: segment %d frame %d is frame %d of the clip, and what was found is that of frame %d (F1 %.2f): %+v", name, r.Segment, r.Frame, s.number(r), likest, f1, r.Boxes)
+		if likest, f1 := s.likest(r); likest != numbers[i] {
+			s.Errorf("%s: segment %d frame %d is frame %d of the clip, and what was found is that of frame %d (F1 %.2f): %+v", name, r.Segment, r.Frame, numbers[i], likest, f1, r.Boxes)
 		}
 	}
 	return seen, dropped
@@ -210,13 +223,14 @@ func (s *streetServer) score(name string, all []frameResult) (seen int, f1 float
 	s.Helper()
 	dropped = map[string]int{}
 	truth, results := make([]videoext.Findings, len(s.truth)), make([]videoext.Findings, len(s.truth))
-	for _, r := range s.final(name, all) {
-		if r.Dropped != "" {
-			dropped[r.Dropped]++
+	final := s.final(name, all)
+	for i, n := range s.numbers(final) {
+		if final[i].Dropped != "" {
+			dropped[final[i].Dropped]++
 		} else {
 			seen++
 		}
-		truth[s.number(r)], results[s.number(r)] = s.truth[s.number(r)], r.findings()
+		truth[n], results[n] = s.truth[n], final[i].findings()
 	}
 	return seen, streetRule.F1(truth, results), dropped
 }

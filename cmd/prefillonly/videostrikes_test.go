@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -89,7 +90,8 @@ func TestVideoStrikes(t *testing.T) {
 	}
 	for i, r := range p.watch("file", int(last["file"])) {
 		own := calm[i%frames]
-		if r.Segment != i || !r.Final || r.Dropped != "" || r.Time != own.Time || len(r.Boxes) != 1 || r.Boxes[0] != own.Boxes[0] {
+		due := calm[1].Time * float64(i) // times go on where the file begins again
+		if r.Segment != i || !r.Final || r.Dropped != "" || math.Abs(r.Time-due) > 1e-3 || len(r.Boxes) != 1 || r.Boxes[0] != own.Boxes[0] {
 			t.Errorf("result %d of the file is %+v; in peace %+v", i, r, own)
 		}
 	}

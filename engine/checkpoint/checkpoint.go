@@ -152,6 +152,9 @@ func missing(found bool, dir string) error {
 	if found {
 		return nil
 	}
+	if _, err := os.Stat(dir); err != nil {
+		return err
+	}
 	return fmt.Errorf("%s has no config.json", dir)
 }
 

@@ -233,6 +233,7 @@ func (s suite) testSharedPrefix(t *testing.T) {
 			var want []float64
 			for i, shared := range []int{1024, 1024, 1056, 1024, 1024, 512, 512, 64, 1024, 1024, 1024} {
 				rows := []int{1, 3, 30, 7, 2, 60, 1}[i%7]
+				shared -= shared % c.blockTokens // whole blocks
 				seq := r.sequence(shared + rows)
 				copy(seq.qkv, whole.qkv[:shared*c.heads.QKVCols()])
 				copy(seq.blocks, whole.blocks[:shared/c.blockTokens])

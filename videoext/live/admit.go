@@ -103,22 +103,45 @@ func (s *Server) fit(spec *Spec, d demand, cost time.Duration, devices int, then
 	return then()
 }
 
-// admitFound admits what a stream was found to bring, and keeps it for the next process.
+// admitFound admits what a stream was found to bring, and keeps it for the next process. What takes no more of the devices than has been
+// admitted of the stream keeps that part, whatever frames take by now: a camera that comes back is not refused since devices are busy.
 func (s *Server) admitFound(ctx context.Context, st *stream, d demand) error {
 	n, err := st.sees()
 	if err != nil {
 		return err
 	}
-	return s.admit(ctx, &st.spec, n, d, func() error {
+	st.mu.Lock()
+	was := st.demand
+	st.mu.Unlock()
+	keep := func() error {
 		st.mu.Lock()
-		was := st.demand
 		st.demand = d
 		st.mu.Unlock()
 		if was == d {
 			return nil
 		}
 		return writeDeclared(st.dir, declared{st.spec, st.by, &d})
-	})
+	}
+	if s.covers(ctx, n, was, d) {
+		return keep()
+	}
+	return s.admit(ctx, &st.spec, n, d, keep)
+}
+
+// covers says that a stream which brings d takes no more of the devices than by an admitted demand.
+func (s *Server) covers(ctx context.Context, n *jobs.Network, admitted, d demand) bool {
+	if d.Rate <= 0 || d.Rate > admitted.Rate {
+		return false
+	}
+	if d.Width == admitted.Width && d.Height == admitted.Height {
+		return true
+	}
+	before, _, err := s.maker.Cost(ctx, n, max(admitted.Width, 1), max(admitted.Height, 1))
+	if err != nil {
+		return false
+	}
+	now, _, err := s.maker.Cost(ctx, n, max(d.Width, 1), max(d.Height, 1))
+	return err == nil && now <= before
 }
 
 // ended does not wait.

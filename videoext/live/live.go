@@ -86,6 +86,9 @@ func New(cfg Config, maker *jobs.Maker, log *zap.Logger) (*Server, error) {
 		return nil, err
 	}
 	for _, entry := range kept {
+		if !entry.IsDir() { // such as the lock of the directory
+			continue
+		}
 		if err := s.takeUp(entry.Name()); err != nil {
 			log.Error("a stream is not taken up", zap.String("stream", entry.Name()), zap.Error(err))
 		}
