@@ -64,7 +64,7 @@ func (s *Source) Play(ctx context.Context, loop bool, to Stream) error {
 		if !loop {
 			return nil
 		}
-		p.from = p.last + p.step
+		p.from = p.next()
 	}
 }
 
@@ -74,8 +74,17 @@ type player struct {
 	to    Stream
 	from  time.Duration // of the file's time 0
 	last  time.Duration // of the frame before; negative: there was none
-	step  time.Duration // to the next
+	long  time.Duration // the file, with the step behind its last frame
 	begun time.Time     // of time 0
+}
+
+// next is where the file begins again: behind its end, and where it begins behind frames of an earlier process, in the loop that these ended in.
+func (p *player) next() time.Duration {
+	next := p.from + p.long
+	if p.long > 0 {
+		next = max(next, p.last/p.long*p.long)
+	}
+	return next
 }
 
 // once brings the frames of the file behind the last one.
@@ -85,7 +94,7 @@ func (p *player) once(ctx context.Context) error {
 		return err
 	}
 	defer clip.Close()
-	p.step = stepOf(clip)
+	step := stepOf(clip)
 	next := counted(clip, p.to)
 	for read := 0; ; read++ {
 		frame, err := next(ctx)
@@ -95,6 +104,7 @@ func (p *player) once(ctx context.Context) error {
 		if read == 0 {
 			p.to.Running()
 		}
+		p.long = frame.Time + step
 		if frame.Time += p.from; frame.Time <= p.last {
 			continue
 		}
