@@ -141,7 +141,8 @@ func TestPoolings(t *testing.T) {
 // TestMistakes: what cannot be served is named.
 func TestMistakes(t *testing.T) {
 	for want, contents := range map[string]map[string]string{
-		"has no config.json":                                              {},
+		"has no config.json":                                              {"README.md": ""},
+		"no such file or directory":                                       {},
 		"config.json: unexpected end":                                     {"config.json": `{`},
 		`a module of the type "LSTM"`:                                     {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.LSTM","path":"2_LSTM"}]`},
 		"a Dense before the Pooling":                                      {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.Dense","path":"2_Dense"}]`},

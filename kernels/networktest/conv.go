@@ -137,7 +137,7 @@ func (s suite) eachConv(t *testing.T, random int, test func(d *device, c oracle.
 	d := newDevice(t, s.open)
 	for range random {
 		c := d.randomConv()
-		t.Run(c.String(), func(t *testing.T) { test(&device{d.Networks, t, d.random}, c) })
+		t.Run(c.String(), func(t *testing.T) { test(d.within(t), c) })
 	}
 }
 

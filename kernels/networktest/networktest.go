@@ -6,6 +6,7 @@ package networktest
 import (
 	"hash/fnv"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
@@ -56,6 +57,13 @@ func newDevice(t testing.TB, open Open) *device {
 	name := fnv.New64a()
 	name.Write([]byte(t.Name()))
 	return &device{b, t, rand.New(rand.NewPCG(name.Sum64(), 1))}
+}
+
+// within is the device in a subtest, which stays on its thread: a GPU's context is current on one.
+func (d *device) within(t *testing.T) *device {
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	return &device{d.Networks, t, d.random}
 }
 
 // sync fails the test if an operation has failed.

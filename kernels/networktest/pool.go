@@ -53,7 +53,7 @@ func (s suite) eachPool(t *testing.T, test func(d *device, p oracle.Pool)) {
 	d := newDevice(t, s.open)
 	for range 150 {
 		p := d.randomPool()
-		t.Run(p.String(), func(t *testing.T) { test(&device{d.Networks, t, d.random}, p) })
+		t.Run(p.String(), func(t *testing.T) { test(d.within(t), p) })
 	}
 }
 
