@@ -38,8 +38,7 @@ type embeddingsBody struct {
 	encoding
 	embedding
 	Input        json.RawMessage `json:"input" is:"Inputs" about:"Or messages in place of it."`
-	LateChunking json.RawMessage `json:"late_chunking" only:"false"` // Jina's, as the next
-	Task         json.RawMessage `json:"task" only:"\"embed\"" refused:"is not read by this server; prompt_name chooses among the model's prompts"`
+	LateChunking json.RawMessage `json:"late_chunking" only:"false"` // Jina's, whose task is passed over: its clients send one always
 }
 
 // decodeEmbeddings decodes the body of POST /v1/embeddings.
