@@ -58,16 +58,15 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 		x.promote(p, l)
 	}
 	l.pinned = append(make([]Page, 0, len(r.Chain)+1), have...)
-	x.pinPart(l, &r)
 	take := taker{index: x, request: &r, most: cap(l.Pages) - reused}
 	if reused == resident {
 		x.load(l, &take)
-		if len(l.Loads) > 0 {
-			x.dropPart(l)
-		}
-		if !r.Lowest {
-			x.adapt(r.Chain[l.fill:max(l.fill, min(r.Fill, len(r.Chain)))])
-		}
+	}
+	if len(l.Loads) == 0 { // a part pinned before the loads could hold the last page that they need
+		x.pinPart(l, &r)
+	}
+	if reused == resident && !r.Lowest {
+		x.adapt(r.Chain[l.fill:max(l.fill, min(r.Fill, len(r.Chain)))])
 	}
 	if r.Pages > 0 {
 		for len(l.Pages) < r.Pages {

@@ -157,15 +157,6 @@ func (x *Index) pinPart(l *Lease, r *Request) {
 	}
 }
 
-// dropPart gives a lease's part up, which must have been pinned last.
-func (x *Index) dropPart(l *Lease) {
-	if l.Part.Tokens > 0 {
-		l.pinned = l.pinned[:len(l.pinned)-1]
-		x.unpin(l.Part.Page)
-		l.Part = Part{}
-	}
-}
-
 // worthKeeping is how many tokens more than what is there already a partial block must hold to be worth
 // a page.
 func (x *Index) worthKeeping() int { return max(x.cfg.BlockTokens/8, 1) }

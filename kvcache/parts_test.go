@@ -183,3 +183,23 @@ func TestPartialBlock(t *testing.T) {
 		}
 	}
 }
+
+// A lease's part must not hold the page that a load needs: the sequence would compute a whole block for a few tokens.
+func TestLoadsGoBeforeAPart(t *testing.T) {
+	x := newTiers(t, 3, 8)
+	var hasher Hasher
+	tokens := []engine.TokenID{1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}
+	other := append(slices.Clone(tokens[:8]), 3, 3, 3, 4)
+	run := func(tokens []engine.TokenID, reuse int) *Lease {
+		chain := hasher.Chain(tokens, 4, Keys{})
+		l, _ := x.Acquire(Request{Chain: chain, Reuse: reuse, Fill: len(chain), Load: true, Sequence: Sequence{Tokens: tokens, Root: hasher.Root(Keys{}), Most: 4 * reuse}})
+		x.Commit(l)
+		x.Release(l)
+		return l
+	}
+	run(tokens, 0)
+	run(other, 2) // the third block of tokens goes to host memory
+	if l := run(tokens, 3); len(l.Loads) != 1 || l.Part.Tokens != 0 {
+		t.Errorf("%d loads and a part of %d tokens, want 1 and none", len(l.Loads), l.Part.Tokens)
+	}
+}
