@@ -5,24 +5,23 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
-	"github.com/prefillonly/prefillonly/scheduler/scores"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
 // passFault is what is wrong with the answer to a pass as a whole; nil if nothing is.
-func passFault(p *dispatch.Pass, m *wire.Done) *engine.Error {
+func passFault(p *executors.Pass, m *wire.Done) *engine.Error {
 	if m.Err != nil {
 		return m.Err
 	}
-	if slices.EqualFunc(p.Items, m.Items, func(j *dispatch.Job, item wire.ItemResult) bool { return j.Submit.ID == item.Job }) {
+	if slices.EqualFunc(p.Items, m.Items, func(j *executors.Job, item wire.ItemResult) bool { return j.Submit.ID == item.Job }) {
 		return nil
 	}
-	return engine.Errorf(engine.CodeInternal, "executor %s answered pass %d for other jobs than it was given", p.Lane.Executor.Name, p.ID)
+	return engine.Errorf(engine.CodeInternal, "executor %s answered pass %d for other jobs than it was given", p.Instance.Executor.Name, p.ID)
 }
 
 // jobFault is what is wrong with the answer to one job; nil if nothing is.
-func jobFault(j *dispatch.Job, item *wire.ItemResult) *engine.Error {
-	executor := j.Lane.Executor.Name
+func jobFault(j *executors.Job, item *wire.ItemResult) *engine.Error {
+	executor := j.Instance.Executor.Name
 	out, tokens := item.Output.(*engine.TokenOutput)
 	_, tensors := item.Output.(*engine.TensorOutput)
 	_, prompt := j.Submit.Work.(*engine.Tokens)
@@ -42,8 +41,8 @@ func jobFault(j *dispatch.Job, item *wire.ItemResult) *engine.Error {
 }
 
 // vectorFault is what is wrong with the vector of a prompt; nil if nothing is.
-func vectorFault(j *dispatch.Job, out *engine.TokenOutput) *engine.Error {
-	limits, rows := j.Lane.Limits, 1
+func vectorFault(j *executors.Job, out *engine.TokenOutput) *engine.Error {
+	limits, rows := j.Instance.Limits, 1
 	if j.Asks.Ask.Pool == engine.PoolAll {
 		rows = len(j.Asks.IDs)
 	}
@@ -52,16 +51,16 @@ func vectorFault(j *dispatch.Job, out *engine.TokenOutput) *engine.Error {
 		want = rows * limits.Labels
 	}
 	if len(out.Vector) != want {
-		return engine.Errorf(engine.CodeInternal, "executor %s gave %d numbers where %d belong", j.Lane.Executor.Name, len(out.Vector), want)
+		return engine.Errorf(engine.CodeInternal, "executor %s gave %d numbers where %d belong", j.Instance.Executor.Name, len(out.Vector), want)
 	}
 	return nil
 }
 
 // token takes what a pass has found for a job of tokens, and returns what its client is told.
-func token(j *dispatch.Job, found *engine.TokenOutput) (*engine.TokenOutput, engine.Finish) {
+func token(j *executors.Job, found *engine.TokenOutput) (*engine.TokenOutput, engine.Finish) {
 	out := &engine.TokenOutput{Cached: j.Hits}
 	if j.Generated() == 0 {
-		out.Prompt, out.Vector = scores.Join(j.Scores.Known, j.Asks.Ask.PromptTop, found.Prompt), found.Vector
+		out.Prompt, out.Vector = executors.JoinScores(j.Scores.Known, j.Asks.Ask.PromptTop, found.Prompt), found.Vector
 	}
 	if j.Asks.Max == 0 {
 		return out, engine.FinishLength
@@ -78,15 +77,15 @@ func token(j *dispatch.Job, found *engine.TokenOutput) (*engine.TokenOutput, eng
 }
 
 // complete says that the job has all tokens that it was to generate.
-func complete(j *dispatch.Job) bool { return j.Generated() >= j.Asks.Max }
+func complete(j *executors.Job) bool { return j.Generated() >= j.Asks.Max }
 
 // tooLate is why a job that has expired is dropped.
-func (c *Core) tooLate(j *dispatch.Job) *engine.Error {
+func (c *Core) tooLate(j *executors.Job) *engine.Error {
 	waited := (c.fleet.Now - j.Arrival).Seconds()
-	if !j.IsFrame() || j.Lane == nil {
+	if !j.IsFrame() || j.Instance == nil {
 		return engine.Errorf(engine.CodeDeadline, "the deadline of %v passed after %.3f s in the queue", j.Submit.Deadline, waited)
 	}
-	j.Lane.Group.Stats.Late++
+	j.Instance.Group.Stats.Late++
 	return engine.Errorf(engine.CodeDeadline, "after %.3f s in the queue the deadline of %v cannot be met: a pass takes %.3f s",
-		waited, j.Submit.Deadline, j.Lane.Cost.Seconds(j.Left()))
+		waited, j.Submit.Deadline, j.Instance.Cost.Seconds(j.Left()))
 }

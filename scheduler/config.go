@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/kvcache"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
-	"github.com/prefillonly/prefillonly/scheduler/fleet"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
 
 // The routings: how a job finds its executor among those that serve its model.
 const (
-	RoutePrefix = fleet.RoutePrefix
-	RouteUser   = fleet.RouteUser
-	RouteLoad   = fleet.RouteLoad
+	RoutePrefix = executors.RoutePrefix
+	RouteUser   = executors.RouteUser
+	RouteLoad   = executors.RouteLoad
 )
 
 // Policies lists the names that Config.Policy may have.
@@ -97,12 +96,12 @@ func (c Config) Validate() error {
 }
 
 // options are what of a valid Config executors go by.
-func (c Config) options() (dispatch.Options, error) {
+func (c Config) options() (executors.Options, error) {
 	if err := c.Validate(); err != nil {
-		return dispatch.Options{}, err
+		return executors.Options{}, err
 	}
 	p, err := queue.NewPolicy(c.Policy, c.Fairness)
-	return dispatch.Options{
+	return executors.Options{
 		Policy: p, Fairness: c.Fairness, UserFairness: c.UserFairness, PrefixCaching: c.PrefixCaching,
 		FullKV: c.FullKV, Eviction: c.Eviction, MaxPassItems: c.MaxPassItems, MaxPaused: c.MaxPaused,
 	}, err

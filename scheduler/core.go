@@ -14,29 +14,28 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
 	"github.com/prefillonly/prefillonly/scheduler/events"
-	"github.com/prefillonly/prefillonly/scheduler/fleet"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
 // PeerID is the address of a peer on the scheduler's connection.
-type PeerID = dispatch.PeerID
+type PeerID = executors.PeerID
 
 // Envelope is a message on its way out.
-type Envelope = dispatch.Envelope
+type Envelope = executors.Envelope
 
 // Core is the scheduler without goroutine, clock and socket. It is not safe for concurrent use.
 type Core struct {
 	cfg       Config
 	epoch     uint64
-	fleet     *fleet.Fleet
+	fleet     *executors.Fleet
 	ticked    time.Duration // when the last Tick came
 	peers     map[PeerID]*peer
 	named     map[peerName]*peer
 	opening   map[string]opening // by name
 	losses    uint64             // times that a peer was lost
 	frontends []*peer            // in the order of registration
-	jobs      map[engine.JobID]*dispatch.Job
+	jobs      map[engine.JobID]*executors.Job
 	settings  []setting // of models, that are not answered yet
 }
 
@@ -47,9 +46,9 @@ func NewCore(cfg Config, epoch uint64) (*Core, error) {
 		return nil, err
 	}
 	return &Core{
-		cfg: cfg, epoch: epoch, fleet: fleet.New(options, cfg.Routing, epoch),
+		cfg: cfg, epoch: epoch, fleet: executors.NewFleet(options, cfg.Routing, epoch),
 		peers: map[PeerID]*peer{}, named: map[peerName]*peer{}, opening: map[string]opening{},
-		jobs: map[engine.JobID]*dispatch.Job{},
+		jobs: map[engine.JobID]*executors.Job{},
 	}, nil
 }
 
@@ -89,7 +88,7 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 	case *wire.Tick:
 		c.tick()
 	case nil:
-		for _, e := range f.Urged() {
+		for _, e := range f.ExecutorsWithPromised() {
 			c.dispatch(e)
 		}
 	}
@@ -98,7 +97,7 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 }
 
 // Wake is when the next Step should come at the latest for what is to be done at a time; ok is false if nothing is.
-func (c *Core) Wake() (at time.Duration, ok bool) { return c.fleet.Wake() }
+func (c *Core) Wake() (at time.Duration, ok bool) { return c.fleet.WakeAt() }
 
 // RecordCacheEvents makes the Core keep the changes of prefix caches from now on.
 func (c *Core) RecordCacheEvents() { c.fleet.Events.On = true }
@@ -127,7 +126,7 @@ func (c *Core) tick() {
 	}
 	f.Trim()
 	for _, e := range f.Executors {
-		e.Tend()
+		e.TendModels()
 		c.giveUp(e)
 		c.dispatch(e)
 	}
@@ -136,13 +135,13 @@ func (c *Core) tick() {
 
 // expire drops the jobs whose time has passed before they were started.
 func (c *Core) expire() {
-	for j := c.fleet.Expired(); j != nil; j = c.fleet.Expired() {
+	for j := c.fleet.ExpiredJob(); j != nil; j = c.fleet.ExpiredJob() {
 		c.fail(j, c.tooLate(j))
 	}
 }
 
 // expireOrphans fails the jobs of a model that no executor has served for too long.
-func (c *Core) expireOrphans(p *fleet.Pool) {
+func (c *Core) expireOrphans(p *executors.Pool) {
 	for _, j := range slices.Clone(p.Orphans) {
 		if waited := c.fleet.Now - j.Orphaned; waited >= c.cfg.UnavailableAfter {
 			c.fail(j, engine.Errorf(engine.CodeUnavailable, "no executor has served model %q for %v", p.Model, waited))
@@ -151,10 +150,10 @@ func (c *Core) expireOrphans(p *fleet.Pool) {
 }
 
 // giveUp answers the jobs of models for which an executor has had no room for too long.
-func (c *Core) giveUp(e *dispatch.Executor) {
+func (c *Core) giveUp(e *executors.Executor) {
 	for _, l := range slices.Clone(e.Busy()) {
 		if err := l.Stuck(c.fleet.Now, l.Waits(), c.cfg.UnavailableAfter); err != nil {
-			for _, j := range fleet.Empty(l) {
+			for _, j := range executors.EmptyInstance(l) {
 				c.fail(j, err)
 			}
 		}
@@ -162,7 +161,7 @@ func (c *Core) giveUp(e *dispatch.Executor) {
 }
 
 // executorAt is the executor with an address; nil if there is none.
-func (c *Core) executorAt(id PeerID) *dispatch.Executor {
+func (c *Core) executorAt(id PeerID) *executors.Executor {
 	if p := c.peers[id]; p != nil {
 		return p.executor
 	}
@@ -180,12 +179,12 @@ func (c *Core) reset(from PeerID, serial uint64) {
 	}
 	done := &wire.ResetDone{Serial: serial}
 	for _, e := range c.fleet.Executors {
-		for _, l := range e.Lanes {
-			dropped, held := l.Cache.Clear()
+		for _, l := range e.Instances {
+			dropped, held := l.Cache.ClearPages()
 			done.Dropped += dropped
 			done.Held += held
 		}
 	}
-	c.fleet.Scores.Clear()
+	c.fleet.Scores.ClearScores()
 	c.fleet.Send(from, done)
 }

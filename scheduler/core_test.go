@@ -121,7 +121,7 @@ func TestAdmissionBounds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := basic(t, tt.change)
-			w.core.fleet.Executors[0].Lanes[0].Cost = cost.New(wire.Cost{Base: 1280 * time.Millisecond, Unit: 10 * time.Millisecond})
+			w.core.fleet.Executors[0].Instances[0].Cost = cost.New(wire.Cost{Base: 1280 * time.Millisecond, Unit: 10 * time.Millisecond})
 			var out []Envelope
 			for i := range 4 {
 				if out = w.submit("web", &submission{Job: engine.JobID(i + 1), Tokens: tokens(i, 20), MaxTokens: 1}); len(results(out)) > 0 {
@@ -263,7 +263,7 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("cancel of the running job sent %+v, want an abort and the run of job 3", out)
 	}
 	w.step("cpu", answer(runs(out)[0], time.Second))
-	if l := w.core.fleet.Executors[0].Lanes[0]; len(w.core.jobs) != 0 || l.Queue.Len() != 0 || l.Cache.Index.Used() != 10 {
+	if l := w.core.fleet.Executors[0].Instances[0]; len(w.core.jobs) != 0 || l.Queue.Len() != 0 || l.Cache.Index.Used() != 10 {
 		t.Errorf("%d jobs, %d queued, %d pages used after all", len(w.core.jobs), l.Queue.Len(), l.Cache.Index.Used())
 	}
 }
@@ -299,7 +299,7 @@ func TestGeneration(t *testing.T) {
 			t.Fatalf("pass %d is %+v", i+1, it)
 		}
 	}
-	if n := w.core.fleet.Executors[0].Lanes[0].Cache.Index.Used(); n != 2 {
+	if n := w.core.fleet.Executors[0].Instances[0].Cache.Index.Used(); n != 2 {
 		t.Errorf("%d pages are used after the job, want the prompt's two full blocks", n)
 	}
 	run = runs(w.submit("web", &submission{Job: 2, Tokens: tokens(1, 10), MaxTokens: 9, StopTokens: []engine.TokenID{7}}))[0]

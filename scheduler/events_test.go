@@ -183,21 +183,21 @@ func TestEventsRebuildTheIndexes(t *testing.T) {
 func (r *router) compare(c *Core, prompts [][]kvcache.Hash) {
 	living := map[int]bool{}
 	for _, e := range c.fleet.Executors {
-		if living[e.Lanes[0].Cache.Name.Rank] {
-			r.t.Fatalf("two executors have rank %d", e.Lanes[0].Cache.Name.Rank)
+		if living[e.Instances[0].Cache.Name.Rank] {
+			r.t.Fatalf("two executors have rank %d", e.Instances[0].Cache.Name.Rank)
 		}
-		living[e.Lanes[0].Cache.Name.Rank] = true
+		living[e.Instances[0].Cache.Name.Rank] = true
 		for _, chain := range prompts {
 			known := 0
-			for known < len(chain) && r.blocks[e.Lanes[0].Cache.Name.Rank][shortHash(&chain[known])].tokens != nil {
+			for known < len(chain) && r.blocks[e.Instances[0].Cache.Name.Rank][shortHash(&chain[known])].tokens != nil {
 				known++
 			}
 			all := known
-			for all < len(chain) && r.memory[e.Lanes[0].Cache.Name.Rank][shortHash(&chain[all])] {
+			for all < len(chain) && r.memory[e.Instances[0].Cache.Name.Rank][shortHash(&chain[all])] {
 				all++
 			}
-			if resident, reach := e.Lanes[0].Cache.Index.Reach(chain); resident != known || reach != all {
-				r.t.Fatalf("%d blocks of a prompt are resident at rank %d, with host memory %d; the router knows %d and %d", resident, e.Lanes[0].Cache.Name.Rank, reach, known, all)
+			if resident, reach := e.Instances[0].Cache.Index.Reach(chain); resident != known || reach != all {
+				r.t.Fatalf("%d blocks of a prompt are resident at rank %d, with host memory %d; the router knows %d and %d", resident, e.Instances[0].Cache.Name.Rank, reach, known, all)
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func TestNoEventsUnlessAskedFor(t *testing.T) {
 	w := basic(t, nil)
 	run := runs(w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
 	w.step("cpu", answer(run, 1))
-	if events := w.core.CacheEvents(); len(events) != 0 || w.core.fleet.Executors[0].Lanes[0].Cache.Index.Match(new(kvcache.Hasher).Chain(tokens(1, 8), 4, kvcache.Keys{})) != 2 {
+	if events := w.core.CacheEvents(); len(events) != 0 || w.core.fleet.Executors[0].Instances[0].Cache.Index.Match(new(kvcache.Hasher).Chain(tokens(1, 8), 4, kvcache.Keys{})) != 2 {
 		t.Errorf("events %+v without a listener, want none for two blocks stored", events)
 	}
 }

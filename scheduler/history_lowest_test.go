@@ -30,7 +30,7 @@ func (h *history) yield(executor PeerID) {
 // checkRoom holds that lowest jobs begin only where no other job waits for weights.
 func (h *poolHistory) checkRoom(d *hostOfMany, run *wire.Run) {
 	e := h.core.executorAt(d.name)
-	for _, l := range e.Lanes {
+	for _, l := range e.Instances {
 		m := d.model(l.Info.Name)
 		for j := range l.Queue.All() {
 			for _, w := range m.Weights {

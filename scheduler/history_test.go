@@ -14,7 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
 
@@ -413,20 +413,20 @@ func (h *history) check() {
 // cache as it is. Each job is in a class of its own, so that the queue asks for the score of each.
 type rescan struct {
 	lambda float64
-	jobs   map[int]*dispatch.Job
+	jobs   map[int]*executors.Job
 }
 
 func (r rescan) Key(*queue.Job, *cost.Model) float64 { return 0 }
 
 func (r rescan) Class(j *queue.Job, _ *cost.Model) int {
-	r.jobs[int(j.Order)] = j.Of.(*dispatch.Job)
+	r.jobs[int(j.Order)] = j.Of.(*executors.Job)
 	return int(j.Order)
 }
 
 func (r rescan) Score(class int, _, now float64) float64 {
 	j := r.jobs[class]
-	model, age := &j.Lane.Cost, r.lambda*(now-j.Aged)
-	device, all := j.Lane.Cache.Index.Reach(j.Chain[:j.Usable()])
+	model, age := &j.Instance.Cost, r.lambda*(now-j.Aged)
+	device, all := j.Instance.Cache.Index.Reach(j.Chain[:j.Usable()])
 	computing := model.Units(j.Size(device * j.ChainOf))
 	loading := model.Units(j.Size(all*j.ChainOf)) + model.Load*float64(all-device)
 	return min(computing, loading) - age
@@ -448,7 +448,7 @@ func TestChoicesEqualFullRescan(t *testing.T) {
 		cfg.Fairness = 512
 		cfg.Routing = []string{RoutePrefix, RouteUser, RouteLoad}[rng.IntN(3)]
 		cfg.MaxPassItems = 1 + rng.IntN(4)
-		h := newHistory(t, rng, cfg, rescan{cfg.Fairness, map[int]*dispatch.Job{}})
+		h := newHistory(t, rng, cfg, rescan{cfg.Fairness, map[int]*executors.Job{}})
 		if rng.IntN(2) == 0 {
 			h.info.CostToken, h.info.CostPair = time.Second, 1.0/1024 // floats add their multiples exactly
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
 // passedOver is which jobs waited when an executor's last pass began, and of which kind that one was not.
@@ -19,12 +19,12 @@ func (h *history) checkTurns(to PeerID, run *wire.Run) {
 	now := passedOver{map[engine.JobID]bool{}, map[engine.JobID]bool{}}
 	e := h.core.executorAt(to)
 	items := e.Running.Items
-	for j := range e.Lanes[0].Queue.All() {
+	for j := range e.Instances[0].Queue.All() {
 		switch {
-		case j.Continues() && !slices.ContainsFunc(items, func(j *dispatch.Job) bool { return j.Continues() }):
-			now.generating[j.Of.(*dispatch.Job).Submit.ID] = true
+		case j.Continues() && !slices.ContainsFunc(items, func(j *executors.Job) bool { return j.Continues() }):
+			now.generating[j.Of.(*executors.Job).Submit.ID] = true
 		case !j.Continues() && !j.Paged && items[0].Continues():
-			now.byPolicy[j.Of.(*dispatch.Job).Submit.ID] = true
+			now.byPolicy[j.Of.(*executors.Job).Submit.ID] = true
 		}
 	}
 	before := h.passed[to]

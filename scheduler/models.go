@@ -5,8 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
-	"github.com/prefillonly/prefillonly/scheduler/fleet"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
 // setting is a SetModel that is not answered yet.
@@ -16,13 +15,13 @@ type setting struct {
 }
 
 // loaded takes the answer to a Load. Jobs of a model that could not be loaded go elsewhere, or are answered why.
-func (c *Core) loaded(e *dispatch.Executor, m *wire.Loaded) {
+func (c *Core) loaded(e *executors.Executor, m *wire.Loaded) {
 	if e == nil {
 		return
 	}
-	if failed := e.Loaded(m); failed != nil {
+	if failed := e.LoadAnswered(m); failed != nil {
 		c.modelsChanged()
-		c.placeAll(fleet.Empty(failed))
+		c.placeAll(executors.EmptyInstance(failed))
 	}
 	c.settle()
 	c.dispatch(e)
@@ -34,7 +33,7 @@ func (c *Core) setModel(from PeerID, m *wire.SetModel) {
 	if p == nil || p.frontend == nil {
 		return
 	}
-	if err := c.fleet.Set(m.Model, m.Unload); err != nil {
+	if err := c.fleet.SetLoaded(m.Model, m.Unload); err != nil {
 		c.fleet.Send(from, &wire.ModelSet{Serial: m.Serial, Err: err})
 		return
 	}
@@ -49,7 +48,7 @@ func (c *Core) setModel(from PeerID, m *wire.SetModel) {
 	})
 	c.settings = append(c.settings, setting{p, *m})
 	for _, e := range c.fleet.Executors {
-		e.Tend()
+		e.TendModels()
 		c.dispatch(e)
 	}
 	c.settle()
@@ -62,7 +61,7 @@ func (c *Core) settle() {
 	}
 	var unloaded []string
 	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool {
-		done, err := c.fleet.IsSet(s.Model, s.Unload)
+		done, err := c.fleet.IsSetLoaded(s.Model, s.Unload)
 		if done {
 			c.fleet.Send(s.from.id, &wire.ModelSet{Serial: s.Serial, Err: err})
 			if s.Unload {
@@ -72,7 +71,7 @@ func (c *Core) settle() {
 		return done
 	})
 	for _, model := range unloaded {
-		c.fleet.Reopen(model)
+		c.fleet.ReopenModel(model)
 	}
 }
 
@@ -108,7 +107,7 @@ func (c *Core) modelsChanged() {
 // served is what frontends are told of the models.
 func (c *Core) served() (list []wire.Served) {
 	for _, p := range c.fleet.Sorted() {
-		if len(p.Lanes) > 0 {
+		if len(p.Instances) > 0 {
 			list = append(list, p.Served(c.fleet.Now))
 		}
 	}

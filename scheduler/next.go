@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
 // next takes how an open job goes on. One that is being run again, since its client or this scheduler missed a message,
@@ -17,20 +17,20 @@ func (c *Core) next(from PeerID, m *wire.Next) {
 }
 
 // goOn makes of a held job the one that its client has asked for, if it has, and places it.
-func (c *Core) goOn(j *dispatch.Job) {
+func (c *Core) goOn(j *executors.Job) {
 	m := j.Next
-	if j.State != dispatch.Held || m == nil || m.Generated != j.Answers()+len(m.Tokens) {
+	if j.State != executors.Held || m == nil || m.Generated != j.Answers()+len(m.Tokens) {
 		return
 	}
 	extend(j, m)
-	c.fleet.Renew(j)
+	c.fleet.RenewOrder(j)
 	if l := c.place(j); l != nil {
 		c.dispatch(l.Executor)
 	}
 }
 
 // extend appends what is new to the job's sequence. Lists that others hold are not written to: they end before that.
-func extend(j *dispatch.Job, m *wire.Next) {
+func extend(j *executors.Job, m *wire.Next) {
 	asks, ids := *j.Asks, j.Prompt
 	if j.Asks == j.Submit.Work {
 		ids = slices.Clip(ids) // the message's

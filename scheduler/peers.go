@@ -8,7 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
 // peerName is what stays of a peer over its restarts.
@@ -25,8 +25,8 @@ type peer struct {
 	welcomed uint64 // the scheduler's, as its Welcomes tell: higher than that of any peer lost before
 	heard    time.Duration
 	hellos   int
-	frontend *dispatch.Frontend // one of the two is set
-	executor *dispatch.Executor
+	frontend *executors.Frontend // one of the two is set
+	executor *executors.Executor
 	knows    uint64              // the Fleet.Models that a frontend was told last
 	state    *wire.ExecutorState // what an executor last said of itself; may be nil
 }
@@ -80,9 +80,9 @@ func (c *Core) heard(p *peer, info *wire.ExecutorInfo) {
 		c.modelsChanged()
 		c.adopt(e)
 	case info != nil && differs(e, info):
-		displaced := c.fleet.Tell(e, info)
+		displaced := c.fleet.UpdateExecutor(e, info)
 		c.modelsChanged()
-		c.placeAll(dispatch.InOrder(displaced))
+		c.placeAll(executors.SortBySubmission(displaced))
 		c.adopt(e)
 	case p.hellos == 2:
 		c.dispatch(e) // weights are loaded from now on
@@ -90,7 +90,7 @@ func (c *Core) heard(p *peer, info *wire.ExecutorInfo) {
 }
 
 // differs says whether what an executor tells of itself is news. Which weights are there is known.
-func differs(e *dispatch.Executor, info *wire.ExecutorInfo) bool {
+func differs(e *executors.Executor, info *wire.ExecutorInfo) bool {
 	a, b := e.Info, *info
 	a.Weights, b.Weights = nil, nil
 	same := func(v, w wire.Weight) bool { return v.Bytes == w.Bytes }
@@ -136,10 +136,10 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 	p := &peer{id: from, name: name, epoch: m.Epoch, welcomed: c.epoch + c.losses}
 	switch m.Role {
 	case wire.RoleFrontend:
-		p.frontend = &dispatch.Frontend{ID: from, Name: m.Name, Jobs: map[engine.JobID]*dispatch.Job{}}
+		p.frontend = &executors.Frontend{ID: from, Name: m.Name, Jobs: map[engine.JobID]*executors.Job{}}
 		c.frontends = append(c.frontends, p)
 	case wire.RoleExecutor:
-		p.executor = c.fleet.Add(from, m.Name, m.Executor)
+		p.executor = c.fleet.AddExecutor(from, m.Name, m.Executor)
 		delete(c.opening, m.Name)
 	default:
 		return nil
@@ -151,9 +151,9 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 
 // adopt gives an executor the orphans of its models and, when users have homes, the waiting jobs
 // whose home it is.
-func (c *Core) adopt(e *dispatch.Executor) {
-	c.placeAll(c.fleet.Adopt(e))
-	for _, l := range e.Lanes {
+func (c *Core) adopt(e *executors.Executor) {
+	c.placeAll(c.fleet.AdoptOrphans(e))
+	for _, l := range e.Instances {
 		c.placeAll(c.fleet.Homecoming(l))
 	}
 	c.dispatch(e)
@@ -178,10 +178,10 @@ func (c *Core) remove(p *peer) {
 	}
 	c.frontends = slices.DeleteFunc(c.frontends, func(f *peer) bool { return f == p })
 	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool { return s.from == p })
-	jobs := dispatch.InOrder(slices.Collect(maps.Values(p.frontend.Jobs)))
+	jobs := executors.SortBySubmission(slices.Collect(maps.Values(p.frontend.Jobs)))
 	for _, all := range []bool{false, true} { // those in passes last: a pass that ends starts another, for which a lowest one is put back
 		for _, j := range jobs {
-			if p.frontend.Jobs[j.Submit.ID] == j && (all || j.State != dispatch.InPass) {
+			if p.frontend.Jobs[j.Submit.ID] == j && (all || j.State != executors.InPass) {
 				c.withdraw(j)
 			}
 		}
@@ -204,12 +204,12 @@ func (c *Core) removeExecutor(p *peer) {
 			}
 		}
 	}
-	jobs := f.Remove(e)
+	jobs := f.RemoveExecutor(e)
 	c.modelsChanged()
 	for i, j := range jobs {
 		switch {
 		case j.Cancelled:
-			f.Forget(j)
+			f.ForgetJob(j)
 		case j.Deaths >= maxDeaths:
 			c.fail(j, engine.Errorf(engine.CodeExecutorLost,
 				"%d executors died while they ran this request, the last one is %s; it is not run again", j.Deaths, p.name.name))
@@ -218,15 +218,15 @@ func (c *Core) removeExecutor(p *peer) {
 		}
 		jobs[i] = nil
 	}
-	c.placeAll(slices.DeleteFunc(jobs, func(j *dispatch.Job) bool { return j == nil }))
+	c.placeAll(slices.DeleteFunc(jobs, func(j *executors.Job) bool { return j == nil }))
 	c.settle()
 }
 
 // suspects lists the passes that may have killed an executor: those that ran or prepared. Lowest ones stand still while
 // there are others.
-func suspects(e *dispatch.Executor) []*dispatch.Pass {
+func suspects(e *executors.Executor) []*executors.Pass {
 	list := slices.Clone(e.Preparing)
-	for _, p := range []*dispatch.Pass{e.Running, e.Nested} {
+	for _, p := range []*executors.Pass{e.Running, e.Nested} {
 		if p != nil {
 			list = append(list, p)
 		}

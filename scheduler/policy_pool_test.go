@@ -72,8 +72,8 @@ func mall(t *testing.T, policy string, perToken []time.Duration, seed uint64) []
 
 // TestBoundAcrossModels holds srjf-calibrated to its bound between the models of one executor that is given twice
 // what it can do: a job of another model goes before one only if it comes less than C/aging after it, where C is what
-// that one or one before it in its own lane takes. The models' own lambda would age the
-// slowest by 0.75: residency.Aging bounds that. In its own lane nobody is overtaken who would not be if the lane were alone.
+// that one or one before it in its own instance takes. The models' own lambda would age the
+// slowest by 0.75: residency.Aging bounds that. In its own instance nobody is overtaken who would not be if the instance were alone.
 func TestBoundAcrossModels(t *testing.T) {
 	perToken := []time.Duration{20 * time.Microsecond, 300 * time.Microsecond, 1500 * time.Microsecond}
 	const lambda, aging = 500, residency.Aging

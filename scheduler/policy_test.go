@@ -32,7 +32,7 @@ func shop(t *testing.T, change func(*Config), requests []*request) {
 		c.MaxPassItems, c.PeerTimeout, c.PrefixCaching = 1, 1<<60, false
 		change(c)
 	})
-	w.core.fleet.Executors[0].Lanes[0].Cost = cost.New(wire.Cost{Unit: perToken})
+	w.core.fleet.Executors[0].Instances[0].Cost = cost.New(wire.Cost{Unit: perToken})
 	by := map[engine.JobID]*request{}
 	left := map[wire.PassID]time.Duration{}
 	byPass := map[wire.PassID]*wire.Run{}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
 // cluster is a world of executors gpu-0, gpu-1, ... of known speed.
@@ -29,7 +29,7 @@ func cluster(t *testing.T, n int, routing string) *world {
 func (w *world) where(m *submission) string {
 	m.MaxTokens = max(m.MaxTokens, 1)
 	w.submit("web", m)
-	return w.core.jobs[m.Job].Lane.Executor.Name
+	return w.core.jobs[m.Job].Instance.Executor.Name
 }
 
 // finishAll answers the passes that run, until none does.
@@ -109,8 +109,8 @@ func TestRouteByUser(t *testing.T) {
 	info := executorInfo()
 	w.executor("gpu-2", 9, info)
 	for _, j := range w.core.jobs {
-		if home := before[j.Submit.User]; j.State == dispatch.Waiting && home == "gpu-2" && j.Lane.Executor.Name != home {
-			t.Errorf("job %v of %s waits on %s, its home %s is back", j.Submit.ID, j.Submit.User, j.Lane.Executor.Name, home)
+		if home := before[j.Submit.User]; j.State == executors.Waiting && home == "gpu-2" && j.Instance.Executor.Name != home {
+			t.Errorf("job %v of %s waits on %s, its home %s is back", j.Submit.ID, j.Submit.User, j.Instance.Executor.Name, home)
 		}
 	}
 	for user, name := range homes(300) {

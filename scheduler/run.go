@@ -5,73 +5,73 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
 // dispatch gives an executor the weights that it is to load, and if it is idle its next pass. A running pass makes
 // way for frames that would be late, or for what the policy puts before it.
-func (c *Core) dispatch(e *dispatch.Executor) {
+func (c *Core) dispatch(e *executors.Executor) {
 	f := c.fleet
 	c.expire()
-	e.Supply()
+	e.LoadWeights()
 	if e.Running != nil {
-		switch frames, nested := e.Urgent(); {
+		switch frames, nested := e.UrgentFrames(); {
 		case nested:
-			e.Nest(frames)
+			e.NestFrames(frames)
 		case frames != nil:
-			e.Pause()
+			e.PausePass()
 		default:
 			e.Preempt()
 		}
 	} else {
 		if e.Idle() {
-			f.Steal(e)
-			e.Supply()
+			f.StealJobs(e)
+			e.LoadWeights()
 		}
-		e.Begin()
+		e.BeginPass()
 	}
 	e.BeginLowest()
 }
 
 // done takes the answer to a running pass.
-func (c *Core) done(e *dispatch.Executor, m *wire.Done) {
+func (c *Core) done(e *executors.Executor, m *wire.Done) {
 	if e == nil {
 		return
 	}
-	p := e.Find(m.Pass)
+	p := e.FindPass(m.Pass)
 	if p == nil {
 		return
 	}
 	f := c.fleet
 	nested := p == e.Nested
-	e.End(p)
+	e.EndPass(p)
 	if m.Err != nil && m.Err.Code == engine.CodeOverloaded && (p.IsLowest() || !nested && len(e.Parked) > 0) {
-		e.Refused(p)
+		e.PassRefused(p)
 		c.dispatch(e)
 		return
 	}
 	fault := passFault(p, m)
-	ran := p.Ended(m.Took, fault == nil)
+	ran := p.EndedAfter(m.Took, fault == nil)
 	faults := make([]*engine.Error, len(p.Items))
 	for i, j := range p.Items {
 		if faults[i] = fault; fault == nil {
 			faults[i] = jobFault(j, &m.Items[i])
 		}
 		if faults[i] == nil { // else there is no telling what is in its pages
-			j.Keep(m.Items[i].Output)
+			j.KeepOutput(m.Items[i].Output)
 		}
 	}
 	for i, j := range p.Items {
 		j.Running += ran
 		switch {
 		case j.Cancelled:
-			f.Forget(j)
+			f.ForgetJob(j)
 		case m.Err != nil && len(p.Items) > 1:
 			// One item may have spoilt the pass for all: each runs again, alone.
 			f.Stats.Retries++
 			j.Deaths = max(j.Deaths, 1)
-			j.Release()
-			f.Enqueue(j, j.Lane)
+			j.ReleasePages()
+			f.Enqueue(j, j.Instance)
 		case faults[i] != nil:
 			c.fail(j, faults[i])
 		default:
@@ -82,19 +82,19 @@ func (c *Core) done(e *dispatch.Executor, m *wire.Done) {
 		c.goOn(j)
 	}
 	if len(c.settings) > 0 {
-		e.Tend()
+		e.TendModels()
 		c.settle()
 	}
 	c.dispatch(e)
 }
 
 // paused parks a pass that stands still. One that prepares does so beside the device; when it comes back its jobs go to
-// their lane, where they are run in their turn.
-func (c *Core) paused(e *dispatch.Executor, m *wire.Paused) {
+// their instance, where they are run in their turn.
+func (c *Core) paused(e *executors.Executor, m *wire.Paused) {
 	if e == nil {
 		return
 	}
-	f, p := c.fleet, e.Find(m.Pass)
+	f, p := c.fleet, e.FindPass(m.Pass)
 	switch {
 	case p == nil:
 		return
@@ -102,12 +102,12 @@ func (c *Core) paused(e *dispatch.Executor, m *wire.Paused) {
 		if m.Prepares {
 			return
 		}
-		e.Abort(p)
-		p.PutBack()
+		e.AbortPass(p)
+		p.RequeueItems()
 	case m.Prepares:
-		e.Prepare(p)
+		e.PreparePass(p)
 	case p == e.Running && p.Pausing():
-		e.Paused(m.Share)
+		e.PassPaused(m.Share)
 		f.Stats.Preemptions++
 	default:
 		return
@@ -115,8 +115,8 @@ func (c *Core) paused(e *dispatch.Executor, m *wire.Paused) {
 	c.dispatch(e)
 }
 
-// answer sends what a pass has found for a job, and puts it back in its lane if it generates more, or keeps it if it may.
-func (c *Core) answer(j *dispatch.Job, found engine.Output) {
+// answer sends what a pass has found for a job, and puts it back in its instance if it generates more, or keeps it if it may.
+func (c *Core) answer(j *executors.Job, found engine.Output) {
 	j.Deaths = 0
 	r := &wire.Result{Job: j.Submit.ID, Output: found, Finish: engine.FinishLength, Timing: timing(j)}
 	if out, ok := found.(*engine.TokenOutput); ok {
@@ -124,40 +124,40 @@ func (c *Core) answer(j *dispatch.Job, found engine.Output) {
 	}
 	c.fleet.Send(j.Frontend.ID, r)
 	if r.Finish != engine.FinishNone {
-		j.Served(!j.Late(c.fleet.Now))
+		j.CountServed(!j.Late(c.fleet.Now))
 		c.forget(j)
 		return
 	}
 	if complete(j) {
-		j.Hold()
+		j.HoldOpen()
 		return
 	}
 	j.Filled = true
-	c.fleet.Enqueue(j, j.Lane)
+	c.fleet.Enqueue(j, j.Instance)
 }
 
 // timing is where a job's time went.
-func timing(j *dispatch.Job) engine.Timing {
+func timing(j *executors.Job) engine.Timing {
 	if !j.Started {
 		return engine.Timing{}
 	}
 	t := engine.Timing{Queued: j.StartedAt - j.Arrival, Loading: j.Loading, Running: j.Running}
-	if j.Lane != nil {
-		t.Executor = j.Lane.Executor.Name
+	if j.Instance != nil {
+		t.Executor = j.Instance.Executor.Name
 	}
 	return t
 }
 
 // fail answers a job with an error and forgets it.
-func (c *Core) fail(j *dispatch.Job, err *engine.Error) {
+func (c *Core) fail(j *executors.Job, err *engine.Error) {
 	c.fleet.Send(j.Frontend.ID, &wire.Result{Job: j.Submit.ID, Err: err, Timing: timing(j)})
-	j.Served(false)
+	j.CountServed(false)
 	c.forget(j)
 }
 
 // forget drops a job from wherever it is, a pass excepted: its caller ends its part in that.
-func (c *Core) forget(j *dispatch.Job) {
-	c.fleet.Forget(j)
+func (c *Core) forget(j *executors.Job) {
+	c.fleet.ForgetJob(j)
 	delete(c.jobs, j.Submit.ID)
 	delete(j.Frontend.Jobs, j.Submit.ID)
 }
@@ -171,17 +171,17 @@ func (c *Core) cancelFrom(from PeerID, id engine.JobID) {
 
 // withdraw drops a job that nobody waits for any more. In a pass whose other jobs go on it stays
 // until that ends.
-func (c *Core) withdraw(j *dispatch.Job) {
-	if j.State != dispatch.InPass {
+func (c *Core) withdraw(j *executors.Job) {
+	if j.State != executors.InPass {
 		c.forget(j)
 		return
 	}
 	j.Cancelled = true
 	delete(c.jobs, j.Submit.ID)
 	delete(j.Frontend.Jobs, j.Submit.ID)
-	e := j.Lane.Executor
+	e := j.Instance.Executor
 	for _, p := range e.Passes() {
-		if slices.Contains(p.Items, j) && !slices.ContainsFunc(p.Items, func(o *dispatch.Job) bool { return !o.Cancelled }) {
+		if slices.Contains(p.Items, j) && !slices.ContainsFunc(p.Items, func(o *executors.Job) bool { return !o.Cancelled }) {
 			c.abort(e, p)
 			return
 		}
@@ -189,10 +189,10 @@ func (c *Core) withdraw(j *dispatch.Job) {
 }
 
 // abort drops a pass whose jobs are all withdrawn.
-func (c *Core) abort(e *dispatch.Executor, p *dispatch.Pass) {
-	e.Abort(p)
+func (c *Core) abort(e *executors.Executor, p *executors.Pass) {
+	e.AbortPass(p)
 	for _, j := range p.Items {
-		c.fleet.Forget(j)
+		c.fleet.ForgetJob(j)
 	}
 	c.dispatch(e)
 }

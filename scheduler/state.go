@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
 // opening is an executor that has yet to say what it can run.
@@ -44,16 +44,16 @@ func (c *Core) states() []wire.ExecutorState {
 }
 
 // passStates are the passes that an executor has begun, the running one first.
-func passStates(e *dispatch.Executor) []wire.PassState {
+func passStates(e *executors.Executor) []wire.PassState {
 	var list []wire.PassState
 	for _, p := range e.Passes() {
-		ran := time.Duration(e.Spent(p) * float64(time.Second))
-		list = append(list, wire.PassState{Model: p.Lane.Info.Name, Jobs: len(p.Items), Units: uint64(p.Work.Units), Ran: max(0, ran), Place: placeOf(e, p)})
+		ran := time.Duration(e.SecondsSpent(p) * float64(time.Second))
+		list = append(list, wire.PassState{Model: p.Instance.Info.Name, Jobs: len(p.Items), Units: uint64(p.Work.Units), Ran: max(0, ran), Place: placeOf(e, p)})
 	}
 	return list
 }
 
-func placeOf(e *dispatch.Executor, p *dispatch.Pass) wire.PassPlace {
+func placeOf(e *executors.Executor, p *executors.Pass) wire.PassPlace {
 	switch {
 	case p == e.Running:
 		return wire.PassRuns

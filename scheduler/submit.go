@@ -6,7 +6,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/scheduler/dispatch"
+	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
 // submit takes a job in, or refuses it with a Result. A job that is known already is not taken twice, unless it is held:
@@ -23,7 +23,7 @@ func (c *Core) submit(from PeerID, m *wire.Submit) {
 			c.refuse(from, m.ID, engine.Errorf(engine.CodeInternal, "job %v belongs to frontend %q", m.ID, other.Frontend.Name))
 			return
 		}
-		if other.State != dispatch.Held {
+		if other.State != executors.Held {
 			return
 		}
 		c.forget(other)
@@ -140,26 +140,26 @@ func (c *Core) admit(m *wire.Submit) *engine.Error {
 	return nil
 }
 
-// place finds a lane for a job and returns it, for the caller to dispatch its executor; nil if there is none now, or
+// place finds an instance for a job and returns it, for the caller to dispatch its executor; nil if there is none now, or
 // the job is refused. Of promised frames only a stream's newest waits.
-func (c *Core) place(j *dispatch.Job) *dispatch.Lane {
-	l, err := c.fleet.Place(j)
+func (c *Core) place(j *executors.Job) *executors.Instance {
+	l, err := c.fleet.PlaceJob(j)
 	if err != nil {
 		c.fail(j, err)
 		return l
 	}
-	if older := c.fleet.Older(j); older != nil {
-		older.Lane.Group.Stats.Superseded++
+	if older := c.fleet.OlderFrame(j); older != nil {
+		older.Instance.Group.Stats.Superseded++
 		c.fail(older, engine.Errorf(engine.CodeDeadline, "superseded: a newer frame of stream %q has come", j.Submit.Stream))
 	}
 	return l
 }
 
-// placeAll places jobs, and dispatches their executors when all are in their lanes, so that the
+// placeAll places jobs, and dispatches their executors when all are in their instances, so that the
 // policy chooses among all of them.
-func (c *Core) placeAll(jobs []*dispatch.Job) {
-	var busy []*dispatch.Executor
-	seen := map[*dispatch.Executor]bool{}
+func (c *Core) placeAll(jobs []*executors.Job) {
+	var busy []*executors.Executor
+	seen := map[*executors.Executor]bool{}
 	for _, j := range jobs {
 		if l := c.place(j); l != nil && !seen[l.Executor] {
 			seen[l.Executor] = true

@@ -7,7 +7,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
-	"github.com/prefillonly/prefillonly/scheduler/rotation"
 )
 
 // Job is what of a job decides when it runs. A Queue changes only what it finds of the cache.
@@ -44,7 +43,7 @@ type Flow struct {
 }
 
 // turn is a job's place among those that generate.
-type turn = rotation.Entry[Flow, *Job]
+type turn = Turn[Flow, *Job]
 
 // Sequence is what only a job of tokens has: what it reads, has generated and finds in the cache. A job of tensors
 // has an empty one.

@@ -1,5 +1,6 @@
 // Package queue orders the jobs that wait for one model on one executor: those that are to be computed by a
-// policy, which may heed what the cache holds of their prompts, and those that generate in turns.
+// policy, which may heed what the cache holds of their prompts, and those that generate in turns. A Rotation gives flows their
+// turns; a DeadlineHeap says which job expires next.
 package queue
 
 import (
@@ -7,7 +8,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/cost"
-	"github.com/prefillonly/prefillonly/scheduler/rotation"
 )
 
 // Queue holds jobs that wait, and follows the index in which their prefixes are cached: those of which a
@@ -23,7 +23,7 @@ type Queue struct {
 	blockTokens int
 	plain       *order // of the jobs that can run whatever others hold
 	paged       *order // of those that need pages of their own
-	generating  rotation.Queue[Flow, *Job]
+	generating  Rotation[Flow, *Job]
 	newest      *Job // the last one pushed; older ones are linked from it
 	size        int
 }

@@ -3,14 +3,14 @@ package residency
 import "testing"
 
 // thousand is a device with 1,000 registered models of 26 chunks, of which 8 fit; so many have work.
-func thousand(busy int) (*Memory, []Lane) {
+func thousand(busy int) (*Memory, []Demand) {
 	const chunks = 26
-	m := New(8*chunks, false)
-	var lanes []Lane
-	for id := range Model(1000) {
+	m := NewMemory(8*chunks, false)
+	var demands []Demand
+	for id := range ModelID(1000) {
 		s := Spec{Rate: 1}
 		for c := range chunks {
-			s.Chunks = append(s.Chunks, Piece{Chunk(int(id)*chunks + c), 1})
+			s.Chunks = append(s.Chunks, SizedChunk{Chunk(int(id)*chunks + c), 1})
 		}
 		if err := m.Register(id, s); err != nil {
 			panic(err)
@@ -21,17 +21,17 @@ func thousand(busy int) (*Memory, []Lane) {
 			}
 		}
 		if int(id) < busy {
-			lanes = append(lanes, Lane{Model: id, Work: Requests{Service: 1, Jobs: 1 + int(id)%7}})
+			demands = append(demands, Demand{Model: id, Work: Requests{Service: 1, Jobs: 1 + int(id)%7}})
 		}
 	}
-	return m, lanes
+	return m, demands
 }
 
-func benchmarkNext(b *testing.B, busy int, change func(m *Memory, lanes []Lane)) {
-	m, lanes := thousand(busy)
+func benchmarkNext(b *testing.B, busy int, change func(m *Memory, demands []Demand)) {
+	m, demands := thousand(busy)
 	b.ReportAllocs()
 	for b.Loop() {
-		change(m, lanes)
+		change(m, demands)
 	}
 }
 
@@ -40,10 +40,10 @@ func BenchmarkNext(b *testing.B) {
 	for _, n := range []struct {
 		name string
 		busy int
-	}{{"9 lanes", 9}, {"100 lanes", 100}, {"1000 lanes", 1000}} {
+	}{{"9 demands", 9}, {"100 demands", 100}, {"1000 demands", 1000}} {
 		b.Run(n.name, func(b *testing.B) {
-			benchmarkNext(b, n.busy, func(m *Memory, lanes []Lane) {
-				if _, ok := m.Next(lanes); ok {
+			benchmarkNext(b, n.busy, func(m *Memory, demands []Demand) {
+				if _, ok := m.Next(demands); ok {
 					b.Fatal("something is loaded")
 				}
 			})
@@ -53,11 +53,11 @@ func BenchmarkNext(b *testing.B) {
 
 // BenchmarkLoad loads and evicts a chunk in each round.
 func BenchmarkLoad(b *testing.B) {
-	benchmarkNext(b, 1000, func(m *Memory, lanes []Lane) {
-		w := lanes[999].Work.(Requests)
+	benchmarkNext(b, 1000, func(m *Memory, demands []Demand) {
+		w := demands[999].Work.(Requests)
 		w.Waited = 1e6
-		lanes[999].Work = w
-		if a, ok := m.Next(lanes); ok {
+		demands[999].Work = w
+		if a, ok := m.Next(demands); ok {
 			m.Loaded(a.Load)
 		} else {
 			m.Unload(999)
@@ -67,8 +67,8 @@ func BenchmarkLoad(b *testing.B) {
 
 // BenchmarkPass begins and ends a pass.
 func BenchmarkPass(b *testing.B) {
-	benchmarkNext(b, 1000, func(m *Memory, lanes []Lane) {
-		if _, ok := m.Begin(3, 0, lanes); !ok {
+	benchmarkNext(b, 1000, func(m *Memory, demands []Demand) {
+		if _, ok := m.Begin(3, 0, demands); !ok {
 			b.Fatal("no room")
 		}
 		m.End(3, 0)

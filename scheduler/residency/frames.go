@@ -20,7 +20,7 @@ const (
 )
 
 // freshness is the seconds of a frame's cost that a second without one is worth. Without it gaps grow to seconds; with
-// ten times as much lanes take turns.
+// ten times as much demands take turns.
 const freshness = 0.03
 
 // Key implements Work. What others lose is in their shares before long, and does not count.

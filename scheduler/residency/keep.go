@@ -4,7 +4,7 @@ import "slices"
 
 // SetKeep changes whether a model is always kept. It returns *TooLarge, and changes nothing, for one to keep beside
 // which some other could no longer be run.
-func (m *Memory) SetKeep(id Model, keep bool) error {
+func (m *Memory) SetKeep(id ModelID, keep bool) error {
 	x := m.model(id)
 	if x == nil || x.keep == keep {
 		return nil

@@ -4,22 +4,22 @@ import "slices"
 
 // Model and Chunk are handles that the caller chooses. They index slices, so they are small.
 type (
-	Model int
-	Chunk int
+	ModelID int
+	Chunk   int
 )
 
-// Piece is a chunk and its size.
-type Piece struct {
+// SizedChunk is a chunk and its size.
+type SizedChunk struct {
 	Chunk Chunk
 	Bytes int64
 }
 
 // Spec is what is known of a model.
 type Spec struct {
-	Chunks []Piece // in the order in which they are loaded; a chunk counts once
-	Area   int64   // bytes beside the weights that its smallest pass works in
-	Rate   float64 // bytes/s at which it is loaded
-	Keep   bool    // it is loaded when there is room, and never evicted
+	Chunks []SizedChunk // in the order in which they are loaded; a chunk counts once
+	Area   int64        // bytes beside the weights that its smallest pass works in
+	Rate   float64      // bytes/s at which it is loaded
+	Keep   bool         // it is loaded when there is room, and never evicted
 }
 
 // state is where a chunk is.
@@ -45,14 +45,14 @@ type chunk struct {
 
 	// Set anew for each decision, where round is Memory.round.
 	round uint64
-	key   float64 // of the best lane that uses it; see Memory.weigh
-	fixed bool    // a lane that uses it stays
+	key   float64 // of the best demand that uses it; see Memory.weigh
+	fixed bool    // a demand that uses it stays
 	own   uint64  // Memory.round of the last decision for a model that uses it
 }
 
 // model is what Memory knows of one.
 type model struct {
-	id      Model
+	id      ModelID
 	chunks  []*chunk
 	area    int64
 	rate    float64
@@ -66,8 +66,8 @@ type model struct {
 
 	// Set anew for each decision, where round is Memory.round.
 	round uint64
-	key   float64 // of its lane, with what it lacks still to load
-	kept  bool    // its lane stays
+	key   float64 // of its demand, with what it lacks still to load
+	kept  bool    // its demand stays
 }
 
 func (m *model) ready() bool { return m.lacks == 0 }
@@ -100,8 +100,8 @@ type Memory struct {
 	clock    uint64 // counts passes, for what was used last
 	round    uint64 // counts decisions
 	victims  []victim
-	unused   int64    // bytes of victims that no lane uses
-	waiting  []*model // whole, with lanes
+	unused   int64    // bytes of victims that no demand uses
+	waiting  []*model // whole, with demands
 }
 
 // flight is a chunk on its way.
@@ -110,13 +110,15 @@ type flight struct {
 	model *model // for which it is loaded
 }
 
-// New makes the memory of a device with room for so many bytes of weights and work areas. If loads take the device's own
+// NewMemory makes the memory of a device with room for so many bytes of weights and work areas. If loads take the device's own
 // time, as on a CPU, they have their turn in the same order as passes.
-func New(capacity int64, ownTime bool) *Memory { return &Memory{capacity: capacity, ownTime: ownTime} }
+func NewMemory(capacity int64, ownTime bool) *Memory {
+	return &Memory{capacity: capacity, ownTime: ownTime}
+}
 
 // Unload evicts what of a model no other whole one uses, if it has no pass and is not kept, and returns
 // what is to be dropped.
-func (m *Memory) Unload(id Model) (drop []Chunk) {
+func (m *Memory) Unload(id ModelID) (drop []Chunk) {
 	x := m.model(id)
 	if x == nil || x.passes > 0 || x.keep {
 		return nil
@@ -176,7 +178,7 @@ func (m *Memory) Loaded(id Chunk) (wanted bool) {
 	return true
 }
 
-// Failed says that a chunk could not be loaded. Its model is tried again as long as its lane has work.
+// Failed says that a chunk could not be loaded. Its model is tried again as long as its demand has work.
 func (m *Memory) Failed(id Chunk) {
 	c := m.chunk(id)
 	if c == nil || c.state != loading {
@@ -198,19 +200,19 @@ func (m *Memory) land(c *chunk) {
 }
 
 // Missing is the bytes of a model that are not resident.
-func (m *Memory) Missing(id Model) int64 { return m.models[id].missing }
+func (m *Memory) Missing(id ModelID) int64 { return m.models[id].missing }
 
 // Load is the seconds that it takes to load what of a model is not resident.
-func (m *Memory) Load(id Model) float64 {
+func (m *Memory) Load(id ModelID) float64 {
 	x := m.models[id]
 	return x.seconds(x.missing)
 }
 
 // Ready says whether a model is wholly resident.
-func (m *Memory) Ready(id Model) bool { return m.models[id].ready() }
+func (m *Memory) Ready(id ModelID) bool { return m.models[id].ready() }
 
 // Target is the model that is being loaded.
-func (m *Memory) Target() (id Model, ok bool) {
+func (m *Memory) Target() (id ModelID, ok bool) {
 	if m.target == nil {
 		return 0, false
 	}
@@ -222,7 +224,7 @@ func (m *Memory) Used() int64 { return m.weights + m.areas }
 
 func (m *Memory) free() int64 { return m.capacity - m.Used() }
 
-func (m *Memory) model(id Model) *model {
+func (m *Memory) model(id ModelID) *model {
 	if id < 0 || int(id) >= len(m.models) {
 		return nil
 	}

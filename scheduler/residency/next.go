@@ -6,66 +6,66 @@ import (
 	"slices"
 )
 
-// Lane is what is asked of one model on the device, as it is now. A model without one has nothing waiting.
-type Lane struct {
-	Model Model
+// Demand is what is asked of one model on the device, as it is now. A model without one has nothing waiting.
+type Demand struct {
+	Model ModelID
 	Work  Work
 	Idle  bool // nothing waits: it stands for what is expected
-	// Kept is that deadlines are promised: the lane stays where it is, and if it is absent it is loaded before all
+	// Kept is that deadlines are promised: the demand stays where it is, and if it is absent it is loaded before all
 	// others and displaces any that is not kept. What is kept at one time must fit at one time.
 	Kept bool
 }
 
 // Action is what a device is told: to drop some chunks, and then to load one.
 type Action struct {
-	Model Model // for which it is loaded
+	Model ModelID // for which it is loaded
 	Evict []Chunk
 	Load  Chunk
 }
 
-// Next decides what the channel does next, given the lanes that have work; ok is false for nothing. What it says is
+// Next decides what the channel does next, given the demands that have work; ok is false for nothing. What it says is
 // taken as done: the chunks to evict are gone, and the one to load is on its way until Loaded or Failed is told. Any
 // number may be on their way at once; the device gets its commands in this order.
 //
 // It is to be asked when the channel is free and something has changed, before the device picks its next pass. If loads
 // take the device's own time it is asked when the device is free, and the device waits for the load.
-func (m *Memory) Next(lanes []Lane) (a Action, ok bool) {
-	if !m.wanting(lanes) {
+func (m *Memory) Next(demands []Demand) (a Action, ok bool) {
+	if !m.wanting(demands) {
 		m.target = nil
 		return Action{}, false
 	}
-	m.weigh(lanes)
+	m.weigh(demands)
 	if t := m.target; t != nil && (t.gone == 0 || t.round != m.round && !t.keep) {
 		m.target = nil
 	}
-	if m.target == nil || !m.feasible(m.target) || !m.target.kept && m.promised(lanes) {
-		m.target = m.choose(lanes)
+	if m.target == nil || !m.feasible(m.target) || !m.target.kept && m.promised(demands) {
+		m.target = m.choose(demands)
 	}
-	if m.target == nil || m.ownTime && m.outrun(lanes, m.target.bar()) {
+	if m.target == nil || m.ownTime && m.outrun(demands, m.target.bar()) {
 		return Action{}, false
 	}
 	return m.proceed(m.target)
 }
 
-// promised says whether anything of a kept lane's model is absent.
-func (m *Memory) promised(lanes []Lane) bool {
-	return slices.ContainsFunc(lanes, func(l Lane) bool {
+// promised says whether anything of a kept demand's model is absent.
+func (m *Memory) promised(demands []Demand) bool {
+	return slices.ContainsFunc(demands, func(l Demand) bool {
 		x := m.model(l.Model)
 		return l.Kept && x != nil && x.gone > 0
 	})
 }
 
-// outrun says whether a lane that could run has a smaller key.
-func (m *Memory) outrun(lanes []Lane, bar float64) bool {
-	return slices.ContainsFunc(lanes, func(l Lane) bool {
+// outrun says whether a demand that could run has a smaller key.
+func (m *Memory) outrun(demands []Demand, bar float64) bool {
+	return slices.ContainsFunc(demands, func(l Demand) bool {
 		x := m.model(l.Model)
 		return !l.Idle && x != nil && x.ready() && x.key < bar
 	})
 }
 
-// wanting says whether anything of a lane's model, or of one to keep, is absent.
-func (m *Memory) wanting(lanes []Lane) bool {
-	for _, l := range lanes {
+// wanting says whether anything of a demand's model, or of one to keep, is absent.
+func (m *Memory) wanting(demands []Demand) bool {
+	for _, l := range demands {
 		if x := m.model(l.Model); x != nil && x.gone > 0 {
 			return true
 		}
@@ -75,13 +75,13 @@ func (m *Memory) wanting(lanes []Lane) bool {
 
 // weigh sets the keys of models and chunks for a decision, those of what is whole first: only these have a say in
 // what becomes of chunks.
-func (m *Memory) weigh(lanes []Lane) {
+func (m *Memory) weigh(demands []Demand) {
 	m.round++
 	m.waiting = m.waiting[:0]
 	for _, x := range m.keepers {
 		x.round, x.key, x.kept = m.round, math.MaxFloat64, false
 	}
-	for _, l := range lanes {
+	for _, l := range demands {
 		x := m.model(l.Model)
 		if x == nil {
 			continue
@@ -94,22 +94,22 @@ func (m *Memory) weigh(lanes []Lane) {
 		}
 	}
 	m.gather()
-	for _, l := range lanes {
+	for _, l := range demands {
 		if x := m.model(l.Model); x != nil && !x.whole() {
 			x.key = l.key(x.seconds(x.missing), x.seconds(m.loss(x)))
 		}
 	}
 }
 
-// key is that of its work; of a kept lane without any it is greater than all others.
-func (l Lane) key(load, back float64) float64 {
+// key is that of its work; of a kept demand without any it is greater than all others.
+func (l Demand) key(load, back float64) float64 {
 	if l.Work == nil {
 		return math.MaxFloat64
 	}
 	return l.Work.Key(load, back)
 }
 
-// loss is the bytes that lanes would lose for a model to be loaded.
+// loss is the bytes that demands would lose for a model to be loaded.
 func (m *Memory) loss(x *model) int64 {
 	return min(x.absent, max(0, x.absent+x.area-(m.capacity-m.weights)-m.unused))
 }
@@ -136,7 +136,7 @@ func (m *Memory) hold(x *model) {
 // victim is a resident chunk that may make room.
 type victim struct {
 	chunk *chunk
-	key   float64 // of its best whole user; +Inf if none has a lane
+	key   float64 // of its best whole user; +Inf if none has a demand
 	sum   int64   // of its bytes and of those before it
 }
 
@@ -164,7 +164,7 @@ func (m *Memory) gather() {
 	}
 }
 
-// compare orders victims: first what belongs to no whole model, then what the worst lanes use, then what was used
+// compare orders victims: first what belongs to no whole model, then what the worst demands use, then what was used
 // longest ago, and of one model its last chunks.
 func (v victim) compare(w victim) int {
 	if n := cmp.Compare(min(v.chunk.whole, 1), min(w.chunk.whole, 1)); n != 0 {
@@ -201,7 +201,7 @@ func (m *Memory) below(bar float64) int {
 }
 
 // feasible says whether a model can be loaded and run once the passes of now have ended, if only what has greater
-// keys makes room, and the pass of any better lane that is there has room too.
+// keys makes room, and the pass of any better demand that is there has room too.
 func (m *Memory) feasible(x *model) bool {
 	room := m.capacity - m.weights
 	if n := m.below(x.bar()); n > 0 {
@@ -218,7 +218,7 @@ func (m *Memory) feasible(x *model) bool {
 	return x.absent+max(x.area, m.better(x.bar())) <= room
 }
 
-// better is the largest work area of the lanes that are ready and have a smaller key.
+// better is the largest work area of the demands that are ready and have a smaller key.
 func (m *Memory) better(bar float64) (area int64) {
 	for _, x := range m.waiting {
 		if x.key < bar {
@@ -236,10 +236,10 @@ func (m *Memory) mayGo(c *chunk, bar float64) bool {
 	return c.round != m.round || !c.fixed && c.key > bar
 }
 
-// choose returns the model to load: of the lanes that can be, the kept ones first, then the least key; nil for none.
-func (m *Memory) choose(lanes []Lane) *model {
+// choose returns the model to load: of the demands that can be, the kept ones first, then the least key; nil for none.
+func (m *Memory) choose(demands []Demand) *model {
 	var best *model
-	for _, l := range lanes {
+	for _, l := range demands {
 		if x := m.model(l.Model); x != nil && x.gone > 0 && x.sooner(best) && m.feasible(x) {
 			best = x
 		}
@@ -319,9 +319,9 @@ func (m *Memory) room(bytes int64, by *model, bar float64) (out []*chunk, ok boo
 }
 
 // Begin reserves the work area of a pass of a model that is ready, and holds its chunks until End. It returns what is to
-// be dropped before; ok is false if other passes, kept lanes and the model that is being loaded leave no such room now.
-func (m *Memory) Begin(id Model, area int64, lanes []Lane) (evict []Chunk, ok bool) {
-	evict, ok = m.BeginUnused(id, area, lanes)
+// be dropped before; ok is false if other passes, kept demands and the model that is being loaded leave no such room now.
+func (m *Memory) Begin(id ModelID, area int64, demands []Demand) (evict []Chunk, ok bool) {
+	evict, ok = m.BeginUnused(id, area, demands)
 	if ok {
 		m.clock++
 		for _, c := range m.models[id].chunks {
@@ -332,10 +332,10 @@ func (m *Memory) Begin(id Model, area int64, lanes []Lane) (evict []Chunk, ok bo
 }
 
 // BeginUnused is Begin of a pass that does not count as a use: what was used longest ago goes first.
-func (m *Memory) BeginUnused(id Model, area int64, lanes []Lane) (evict []Chunk, ok bool) {
+func (m *Memory) BeginUnused(id ModelID, area int64, demands []Demand) (evict []Chunk, ok bool) {
 	x := m.models[id]
 	if m.free() < area {
-		m.survey(lanes)
+		m.survey(demands)
 		if evict, ok = m.makeRoom(area, x, math.Inf(-1)); !ok {
 			return nil, false
 		}
@@ -349,11 +349,11 @@ func (m *Memory) BeginUnused(id Model, area int64, lanes []Lane) (evict []Chunk,
 }
 
 // Displaces says how many seconds it takes to load again what Begin would evict; ok is false where it would find no room.
-func (m *Memory) Displaces(id Model, area int64, lanes []Lane) (seconds float64, ok bool) {
+func (m *Memory) Displaces(id ModelID, area int64, demands []Demand) (seconds float64, ok bool) {
 	if m.free() >= area {
 		return 0, true
 	}
-	m.survey(lanes)
+	m.survey(demands)
 	out, ok := m.room(area, m.models[id], math.Inf(-1))
 	for _, c := range out {
 		seconds += c.users[0].seconds(c.bytes)
@@ -362,8 +362,8 @@ func (m *Memory) Displaces(id Model, area int64, lanes []Lane) (seconds float64,
 }
 
 // survey lists the victims of a work area: all but those of models that are being loaded.
-func (m *Memory) survey(lanes []Lane) {
-	m.weigh(lanes)
+func (m *Memory) survey(demands []Demand) {
+	m.weigh(demands)
 	if m.target != nil {
 		m.hold(m.target)
 	}
@@ -374,7 +374,7 @@ func (m *Memory) survey(lanes []Lane) {
 }
 
 // End gives back what Begin has reserved.
-func (m *Memory) End(id Model, area int64) {
+func (m *Memory) End(id ModelID, area int64) {
 	x := m.models[id]
 	m.areas -= area
 	x.passes--

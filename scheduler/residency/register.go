@@ -7,7 +7,7 @@ import (
 
 // TooLarge says that a model can never be on the device, whatever makes room for it.
 type TooLarge struct {
-	Model    Model
+	Model    ModelID
 	Needs    int64 // bytes: its weights and its work area
 	Kept     int64 // bytes of weights that it does not share and that are always kept
 	Capacity int64 // bytes
@@ -21,7 +21,7 @@ func (e *TooLarge) Error() string {
 // Register adds a model, with nothing of it loaded but the chunks that others have brought. It returns *TooLarge for
 // one that cannot be run even alone beside those that are always kept, and for one to keep beside which some other
 // could no longer be run.
-func (m *Memory) Register(id Model, s Spec) error {
+func (m *Memory) Register(id ModelID, s Spec) error {
 	if id < 0 || m.model(id) != nil {
 		return fmt.Errorf("residency: model %d is negative or registered already", id)
 	}
@@ -53,7 +53,7 @@ func (m *Memory) Register(id Model, s Spec) error {
 }
 
 // join makes a chunk one of a model's.
-func (m *Memory) join(x *model, p Piece) {
+func (m *Memory) join(x *model, p SizedChunk) {
 	m.chunks = grown(m.chunks, int(p.Chunk))
 	c := m.chunks[p.Chunk]
 	if c == nil {
@@ -102,7 +102,7 @@ func (m *Memory) fits(x *model) error {
 }
 
 // Remove forgets a model that has no pass, and returns the chunks that are to be dropped, as no other has them.
-func (m *Memory) Remove(id Model) (drop []Chunk) {
+func (m *Memory) Remove(id ModelID) (drop []Chunk) {
 	x := m.model(id)
 	if x == nil {
 		return nil

@@ -2,16 +2,16 @@ package residency
 
 import "math"
 
-// Requests is the work of a lane whose jobs wait until they are served. A load is the setup time of the family of jobs
+// Requests is the work of a demand whose jobs wait until they are served. A load is the setup time of the family of jobs
 // that wait for it: each pays its part of it, and of what it takes to load again what others lose.
 //
-// The key is that of the job that runs next, in the order of the lane's own policy: its seconds and its part of the
-// loads, less what waiting is worth to it. A lane that is there and empty stands for the job that it expects.
+// The key is that of the job that runs next, in the order of the demand's own policy: its seconds and its part of the
+// loads, less what waiting is worth to it. A demand that is there and empty stands for the job that it expects.
 //
-// No job starves. Let c be its own seconds, those of its lane's whole load and of as much again for others. Its key is at most
+// No job starves. Let c be its own seconds, those of its demand's whole load and of as much again for others. Its key is at most
 // c - aging*waited, and that of any job that comes later than c/aging after it is greater, whatever it needs. So
 // it is overtaken by jobs that come within c/aging alone: it waits for those and for what was there when it came, each
-// with a load, and for one pass and one load that have begun. That is if its lane's policy does not overtake it for
+// with a load, and for one pass and one load that have begun. That is if its demand's policy does not overtake it for
 // longer itself.
 type Requests struct {
 	Service float64 // seconds of the job that runs next; of a usual one, if none waits
@@ -20,7 +20,7 @@ type Requests struct {
 	Next    float64 // seconds until a job is expected, if none waits; see Arrivals
 }
 
-// Aging is the seconds of work that a second of waiting is worth. It is the same for all lanes, or jobs of a lane that ages
+// Aging is the seconds of work that a second of waiting is worth. It is the same for all demands, or jobs of a demand that ages
 // slowly could starve behind another's. With more of it the order is nearer to that of arrival, which loads more.
 const Aging = 0.05
 
@@ -32,7 +32,7 @@ func (r Requests) Key(load, back float64) float64 {
 	return r.Service + (load+back)/float64(r.Jobs) - Aging*r.Waited
 }
 
-// Arrivals expects when the next job of a lane comes. The zero value expects none.
+// Arrivals expects when the next job of a demand comes. The zero value expects none.
 type Arrivals struct {
 	jobs int
 	gap  float64 // mean seconds between jobs

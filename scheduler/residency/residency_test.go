@@ -11,20 +11,20 @@ import (
 
 // device plays what Memory decides, and knows what is there by itself.
 type device struct {
-	t      *testing.T
-	rng    *rand.Rand
-	m      *Memory
-	cap    int64
-	bytes  map[Chunk]int64
-	specs  map[Model]Spec
-	lanes  []Lane
-	there  map[Chunk]bool // resident or on its way
-	flying []Chunk        // on their way
-	passes []pass
+	t       *testing.T
+	rng     *rand.Rand
+	m       *Memory
+	cap     int64
+	bytes   map[Chunk]int64
+	specs   map[ModelID]Spec
+	demands []Demand
+	there   map[Chunk]bool // resident or on its way
+	flying  []Chunk        // on their way
+	passes  []pass
 }
 
 type pass struct {
-	model Model
+	model ModelID
 	area  int64
 }
 
@@ -33,16 +33,16 @@ const models = 7
 
 // newDevice makes a device and models at random, of chunks that they share.
 func newDevice(t *testing.T, rng *rand.Rand) *device {
-	d := &device{t: t, rng: rng, cap: 50 + rng.Int64N(50), bytes: map[Chunk]int64{}, specs: map[Model]Spec{}, there: map[Chunk]bool{}}
-	d.m = New(d.cap, rng.IntN(2) == 0)
-	for id := range Model(2 + rng.IntN(models-1)) {
+	d := &device{t: t, rng: rng, cap: 50 + rng.Int64N(50), bytes: map[Chunk]int64{}, specs: map[ModelID]Spec{}, there: map[Chunk]bool{}}
+	d.m = NewMemory(d.cap, rng.IntN(2) == 0)
+	for id := range ModelID(2 + rng.IntN(models-1)) {
 		s := Spec{Rate: 1 + rng.Float64(), Area: rng.Int64N(10), Keep: rng.IntN(6) == 0}
 		for range 1 + rng.IntN(6) {
 			c := Chunk(rng.IntN(20))
 			if d.bytes[c] == 0 {
 				d.bytes[c] = 1 + rng.Int64N(15)
 			}
-			s.Chunks = append(s.Chunks, Piece{c, d.bytes[c]})
+			s.Chunks = append(s.Chunks, SizedChunk{c, d.bytes[c]})
 		}
 		var large *TooLarge
 		switch err := d.m.Register(id, s); {
@@ -56,19 +56,19 @@ func newDevice(t *testing.T, rng *rand.Rand) *device {
 }
 
 // whole says whether all of a model is there, on its way or not.
-func (d *device) whole(id Model) bool {
-	return !slices.ContainsFunc(d.specs[id].Chunks, func(p Piece) bool { return !d.there[p.Chunk] })
+func (d *device) whole(id ModelID) bool {
+	return !slices.ContainsFunc(d.specs[id].Chunks, func(p SizedChunk) bool { return !d.there[p.Chunk] })
 }
 
 // ready says whether nothing of it is on its way.
-func (d *device) ready(id Model) bool {
-	return d.whole(id) && !slices.ContainsFunc(d.specs[id].Chunks, func(p Piece) bool { return slices.Contains(d.flying, p.Chunk) })
+func (d *device) ready(id ModelID) bool {
+	return d.whole(id) && !slices.ContainsFunc(d.specs[id].Chunks, func(p SizedChunk) bool { return slices.Contains(d.flying, p.Chunk) })
 }
 
-// held are the chunks that are not to go, by passes and models that are kept, and by lanes that are.
-func (d *device) held(lanes bool) map[Chunk]bool {
+// held are the chunks that are not to go, by passes and models that are kept, and by demands that are.
+func (d *device) held(demands bool) map[Chunk]bool {
 	held := map[Chunk]bool{}
-	hold := func(id Model) {
+	hold := func(id ModelID) {
 		for _, p := range d.specs[id].Chunks {
 			held[p.Chunk] = true
 		}
@@ -81,8 +81,8 @@ func (d *device) held(lanes bool) map[Chunk]bool {
 			hold(id)
 		}
 	}
-	for _, l := range d.lanes {
-		if lanes && l.Kept && d.whole(l.Model) {
+	for _, l := range d.demands {
+		if demands && l.Kept && d.whole(l.Model) {
 			hold(l.Model)
 		}
 	}
@@ -103,15 +103,15 @@ func (d *device) drop(evict []Chunk, held map[Chunk]bool) {
 // worse checks that what is evicted is used by no whole model with a key as small as that of the one that is loaded.
 func (d *device) worse(a Action) {
 	bar := math.MaxFloat64
-	for _, l := range d.lanes {
+	for _, l := range d.demands {
 		if l.Model == a.Model {
 			if bar = l.Work.Key(0, 0); l.Kept {
 				return
 			}
 		}
 	}
-	for _, l := range d.lanes {
-		uses := slices.ContainsFunc(d.specs[l.Model].Chunks, func(p Piece) bool { return slices.Contains(a.Evict, p.Chunk) })
+	for _, l := range d.demands {
+		uses := slices.ContainsFunc(d.specs[l.Model].Chunks, func(p SizedChunk) bool { return slices.Contains(a.Evict, p.Chunk) })
 		if uses && d.whole(l.Model) && l.Work.Key(0, 0) <= bar {
 			d.t.Fatalf("%v displaces model %d, whose key %v is not greater than %v", a, l.Model, l.Work.Key(0, 0), bar)
 		}
@@ -139,7 +139,7 @@ func (d *device) check() {
 }
 
 func (d *device) next() {
-	a, ok := d.m.Next(d.lanes)
+	a, ok := d.m.Next(d.demands)
 	if !ok {
 		return
 	}
@@ -166,7 +166,7 @@ func (d *device) land() {
 	}
 }
 
-func (d *device) begin(id Model) {
+func (d *device) begin(id ModelID) {
 	if !d.ready(id) {
 		return
 	}
@@ -175,7 +175,7 @@ func (d *device) begin(id Model) {
 		held[p.Chunk] = true
 	}
 	area := d.specs[id].Area + d.rng.Int64N(5)
-	if evict, ok := d.m.Begin(id, area, d.lanes); ok {
+	if evict, ok := d.m.Begin(id, area, d.demands); ok {
 		d.drop(evict, held)
 		d.passes = append(d.passes, pass{id, area})
 	}
@@ -190,7 +190,7 @@ func (d *device) end() {
 }
 
 // again removes a model that has no pass, and registers it anew.
-func (d *device) again(id Model) {
+func (d *device) again(id ModelID) {
 	if slices.ContainsFunc(d.passes, func(p pass) bool { return p.model == id }) {
 		return
 	}
@@ -210,12 +210,12 @@ type key float64
 
 func (k key) Key(float64, float64) float64 { return float64(k) }
 
-// change gives lanes other keys.
+// change gives demands other keys.
 func (d *device) change() {
-	d.lanes = d.lanes[:0]
+	d.demands = d.demands[:0]
 	for _, id := range slices.Sorted(maps.Keys(d.specs)) {
 		if d.rng.IntN(3) > 0 {
-			d.lanes = append(d.lanes, Lane{Model: id, Work: key(d.rng.Float64()), Kept: d.rng.IntN(10) == 0})
+			d.demands = append(d.demands, Demand{Model: id, Work: key(d.rng.Float64()), Kept: d.rng.IntN(10) == 0})
 		}
 	}
 }
@@ -223,7 +223,7 @@ func (d *device) change() {
 // step does something at random.
 func (d *device) step() {
 	d.change()
-	id := Model(d.rng.IntN(models))
+	id := ModelID(d.rng.IntN(models))
 	_, known := d.specs[id]
 	switch n := d.rng.IntN(100); {
 	case n < 25:
@@ -244,7 +244,7 @@ func (d *device) step() {
 	d.check()
 }
 
-// TestRandom plays random models, lanes and passes on a device, and holds what is decided to what a dumb one knows: never more
+// TestRandom plays random models, demands and passes on a device, and holds what is decided to what a dumb one knows: never more
 // than there is, never what a pass uses or is kept, never what is better; and a model is ready when all its chunks are there.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(300) {

@@ -9,16 +9,16 @@ import (
 type shop struct {
 	m       *Memory
 	ownTime bool
-	lanes   []*shopLane
+	demands []*shopDemand
 	now     float64
 	left    int // that wait
 	flying  []Chunk
-	running *shopLane
+	running *shopDemand
 	ends    float64
 }
 
-type shopLane struct {
-	model  Model
+type shopDemand struct {
+	model  ModelID
 	area   int64
 	stream bool
 	jobs   int     // that wait
@@ -27,28 +27,28 @@ type shopLane struct {
 
 func newShop(rng *rand.Rand) *shop {
 	s := &shop{ownTime: rng.IntN(2) == 0}
-	s.m = New(20+rng.Int64N(40), s.ownTime)
+	s.m = NewMemory(20+rng.Int64N(40), s.ownTime)
 	bytes := map[Chunk]int64{}
-	for id := range Model(1 + rng.IntN(6)) {
+	for id := range ModelID(1 + rng.IntN(6)) {
 		spec := Spec{Rate: 5, Area: rng.Int64N(10)}
 		for range 1 + rng.IntN(5) {
 			c := Chunk(rng.IntN(25))
 			if bytes[c] == 0 {
 				bytes[c] = 1 + rng.Int64N(12)
 			}
-			spec.Chunks = append(spec.Chunks, Piece{c, bytes[c]})
+			spec.Chunks = append(spec.Chunks, SizedChunk{c, bytes[c]})
 		}
 		if s.m.Register(id, spec) != nil {
 			continue // too large
 		}
-		l := &shopLane{model: id, area: spec.Area, stream: rng.IntN(3) == 0, jobs: 1 + rng.IntN(8)}
-		s.lanes = append(s.lanes, l)
+		l := &shopDemand{model: id, area: spec.Area, stream: rng.IntN(3) == 0, jobs: 1 + rng.IntN(8)}
+		s.demands = append(s.demands, l)
 		s.left += l.jobs
 	}
 	return s
 }
 
-func (s *shop) work(l *shopLane) Work {
+func (s *shop) work(l *shopDemand) Work {
 	waited := s.now - l.since
 	if l.stream {
 		return Frames{Run: 1, Frames: 3, Share: 1 / (1 + waited), Idle: waited}
@@ -56,10 +56,10 @@ func (s *shop) work(l *shopLane) Work {
 	return Requests{Service: 1, Waited: waited, Jobs: l.jobs}
 }
 
-func (s *shop) waiting() (list []Lane) {
-	for _, l := range s.lanes {
+func (s *shop) waiting() (list []Demand) {
+	for _, l := range s.demands {
 		if l.jobs > 0 {
-			list = append(list, Lane{Model: l.model, Work: s.work(l)})
+			list = append(list, Demand{Model: l.model, Work: s.work(l)})
 		}
 	}
 	return list
@@ -75,23 +75,23 @@ func (s *shop) step(rng *rand.Rand) bool {
 		s.m.End(s.running.model, s.running.area)
 		s.running = nil
 	}
-	lanes := s.waiting()
+	demands := s.waiting()
 	if len(s.flying) == 0 && !(s.ownTime && s.running != nil) {
-		if a, ok := s.m.Next(lanes); ok {
+		if a, ok := s.m.Next(demands); ok {
 			s.flying = append(s.flying, a.Load)
 		}
 	}
 	if s.running == nil && !(s.ownTime && len(s.flying) > 0) {
-		s.run(lanes)
+		s.run(demands)
 	}
 	s.now += 0.3
 	return s.running != nil || len(s.flying) > 0
 }
 
 // run begins the pass of least key.
-func (s *shop) run(lanes []Lane) {
-	var best *shopLane
-	for _, l := range s.lanes {
+func (s *shop) run(demands []Demand) {
+	var best *shopDemand
+	for _, l := range s.demands {
 		if l.jobs > 0 && s.m.Ready(l.model) && (best == nil || s.work(l).Key(0, 0) < s.work(best).Key(0, 0)) {
 			best = l
 		}
@@ -99,7 +99,7 @@ func (s *shop) run(lanes []Lane) {
 	if best == nil {
 		return
 	}
-	if _, ok := s.m.Begin(best.model, best.area, lanes); ok {
+	if _, ok := s.m.Begin(best.model, best.area, demands); ok {
 		s.running, s.ends = best, s.now+0.5
 		best.jobs--
 		best.since = s.now

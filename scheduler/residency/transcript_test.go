@@ -39,22 +39,22 @@ func play(t *testing.T, file, text string) string {
 
 // script is the state of a transcript.
 type script struct {
-	t      *testing.T
-	where  string
-	m      *Memory
-	models map[string]Model
-	chunks map[string]Chunk
-	names  []string // of chunks
-	order  []string // of lanes
-	lanes  map[string]Lane
+	t       *testing.T
+	where   string
+	m       *Memory
+	models  map[string]ModelID
+	chunks  map[string]Chunk
+	names   []string // of chunks
+	order   []string // of demands
+	demands map[string]Demand
 }
 
 // tell gives Memory what a command says, and returns the answer. It reads one of
 //
 //	memory N [cpu]                                     (before all others, and anew; bytes)
 //	model NAME CHUNK=N... [area=N] [keep]              (at a byte a second)
-//	frames NAME run=S n=N share=F idle=S [kept]        (the lane of a stream)
-//	requests NAME service=S jobs=N waited=S next=S [kept] (the lane of requests)
+//	frames NAME run=S n=N share=F idle=S [kept]        (the demand of a stream)
+//	requests NAME service=S jobs=N waited=S next=S [kept] (the demand of requests)
 //	idle NAME                                          (nothing waits any more)
 //	next | loaded CHUNK | failed CHUNK                 (the channel)
 //	begin NAME [area=N] | end NAME [area=N]            (passes)
@@ -72,15 +72,15 @@ func (s *script) tell(words []string) string {
 	switch words[0] {
 	case "memory":
 		n, _ := strconv.ParseInt(name, 10, 64)
-		*s = script{t: s.t, where: s.where, m: New(n, o.has("cpu")), models: map[string]Model{}, chunks: map[string]Chunk{}, lanes: map[string]Lane{}}
+		*s = script{t: s.t, where: s.where, m: NewMemory(n, o.has("cpu")), models: map[string]ModelID{}, chunks: map[string]Chunk{}, demands: map[string]Demand{}}
 	case "model":
 		return s.register(words[1:], o)
 	case "frames":
-		s.lane(name, Frames{Run: o.num("run"), Frames: int(o.num("n")), Share: o.num("share"), Idle: o.num("idle")}, o)
+		s.demand(name, Frames{Run: o.num("run"), Frames: int(o.num("n")), Share: o.num("share"), Idle: o.num("idle")}, o)
 	case "requests":
-		s.lane(name, Requests{Service: o.num("service"), Jobs: int(o.num("jobs")), Waited: o.num("waited"), Next: o.num("next")}, o)
+		s.demand(name, Requests{Service: o.num("service"), Jobs: int(o.num("jobs")), Waited: o.num("waited"), Next: o.num("next")}, o)
 	case "idle":
-		delete(s.lanes, name)
+		delete(s.demands, name)
 	case "next":
 		return s.next()
 	case "loaded":
@@ -120,9 +120,9 @@ func (s *script) register(words []string, o options) string {
 			s.names = append(s.names, name)
 		}
 		n, _ := strconv.ParseInt(value, 10, 64)
-		spec.Chunks = append(spec.Chunks, Piece{s.chunks[name], n})
+		spec.Chunks = append(spec.Chunks, SizedChunk{s.chunks[name], n})
 	}
-	id := Model(len(s.models))
+	id := ModelID(len(s.models))
 	s.models[words[0]] = id
 	var large *TooLarge
 	switch err := s.m.Register(id, spec); {
@@ -134,17 +134,17 @@ func (s *script) register(words []string, o options) string {
 	return ""
 }
 
-func (s *script) lane(name string, w Work, o options) {
-	if _, known := s.lanes[name]; !known {
+func (s *script) demand(name string, w Work, o options) {
+	if _, known := s.demands[name]; !known {
 		s.order = append(s.order, name)
 	}
-	s.lanes[name] = Lane{Model: s.models[name], Work: w, Kept: o.has("kept"), Idle: o.has("idle")}
+	s.demands[name] = Demand{Model: s.models[name], Work: w, Kept: o.has("kept"), Idle: o.has("idle")}
 }
 
-func (s *script) all() []Lane {
-	var list []Lane
+func (s *script) all() []Demand {
+	var list []Demand
 	for _, name := range s.order {
-		if l, ok := s.lanes[name]; ok {
+		if l, ok := s.demands[name]; ok {
 			list = append(list, l)
 		}
 	}
@@ -168,7 +168,7 @@ func (s *script) waits() string {
 	return ""
 }
 
-func (s *script) model(id Model) string {
+func (s *script) model(id ModelID) string {
 	for name, other := range s.models {
 		if other == id {
 			return name
@@ -193,7 +193,7 @@ func (s *script) evict(said string, evict []Chunk) string {
 // ready lists the models that are wholly resident.
 func (s *script) ready() string {
 	names := make([]string, 0, len(s.models))
-	for id := range Model(len(s.models)) {
+	for id := range ModelID(len(s.models)) {
 		if s.m.model(id) != nil && s.m.Ready(id) {
 			names = append(names, s.model(id))
 		}

@@ -6,7 +6,7 @@ import (
 
 // Rule simulates a workload in the order of scheduler/residency.
 func Rule(w Workload, memory Memory, merged bool, seed uint64) (*Outcome, error) {
-	r := &rule{capacity: w.capacity(memory), memory: residency.New(w.capacity(memory), false), streams: make([]residency.Stream, len(w.models))}
+	r := &rule{capacity: w.capacity(memory), memory: residency.NewMemory(w.capacity(memory), false), streams: make([]residency.Stream, len(w.models))}
 	specs := make([]residency.Spec, len(w.models))
 	for i := range r.streams {
 		r.streams[i] = residency.NewStream(0)
@@ -15,13 +15,13 @@ func Rule(w Workload, memory Memory, merged bool, seed uint64) (*Outcome, error)
 	for c, p := range w.chunks(merged) {
 		r.bytes = append(r.bytes, p.bytes)
 		for _, i := range p.models {
-			specs[i].Chunks = append(specs[i].Chunks, residency.Piece{Chunk: residency.Chunk(c), Bytes: p.bytes})
+			specs[i].Chunks = append(specs[i].Chunks, residency.SizedChunk{Chunk: residency.Chunk(c), Bytes: p.bytes})
 		}
 	}
 	for i, s := range specs {
 		a := archs[w.models[i].arch]
 		s.Area, s.Rate = a.area[0], float64(a.weights)/a.load
-		if err := r.memory.Register(residency.Model(i), s); err != nil {
+		if err := r.memory.Register(residency.ModelID(i), s); err != nil {
 			return nil, err
 		}
 	}
@@ -36,17 +36,17 @@ type rule struct {
 	bytes    []int64 // of chunks
 	loads    residency.Chunk
 	area     int64 // of the pass that runs
-	lanes    []residency.Lane
+	demands  []residency.Demand
 }
 
-// now returns the lanes: every model has frames, now or soon, so each stands for a full window of them.
-func (r *rule) now(x *world) []residency.Lane {
-	r.lanes = r.lanes[:0]
+// now returns the demands: every model has frames, now or soon, so each stands for a full window of them.
+func (r *rule) now(x *world) []residency.Demand {
+	r.demands = r.demands[:0]
 	for i, m := range x.models {
 		n := m.full(1 << 60)
-		r.lanes = append(r.lanes, residency.Lane{Model: residency.Model(i), Work: r.streams[i].Work(x.now, m.run[n-1], n)})
+		r.demands = append(r.demands, residency.Demand{Model: residency.ModelID(i), Work: r.streams[i].Work(x.now, m.run[n-1], n)})
 	}
-	return r.lanes
+	return r.demands
 }
 
 func (r *rule) load(x *world) {
@@ -66,12 +66,12 @@ func (r *rule) run(x *world) {
 	var best *feed
 	var pass residency.Pass
 	for i, m := range x.models {
-		if !r.memory.Ready(residency.Model(i)) {
+		if !r.memory.Ready(residency.ModelID(i)) {
 			continue
 		}
 		full := m.full(r.capacity)
 		for b := 1; b <= full && m.inTime(x.now, b) >= b; b++ {
-			reload, ok := r.memory.Displaces(residency.Model(i), m.area[b-1], r.lanes)
+			reload, ok := r.memory.Displaces(residency.ModelID(i), m.area[b-1], r.demands)
 			if !ok {
 				break
 			}
@@ -85,7 +85,7 @@ func (r *rule) run(x *world) {
 		return
 	}
 	n := pass.Frames.Frames
-	if _, ok := r.memory.Begin(residency.Model(best.id), best.area[n-1], r.lanes); ok {
+	if _, ok := r.memory.Begin(residency.ModelID(best.id), best.area[n-1], r.demands); ok {
 		r.area = best.area[n-1]
 		x.startRun(best, n)
 	}
@@ -103,7 +103,7 @@ func (r *rule) waits(x *world, m *feed, p residency.Pass) bool {
 
 func (r *rule) count(x *world, m *feed, served, died int) {
 	if served > 0 {
-		r.memory.End(residency.Model(m.id), r.area)
+		r.memory.End(residency.ModelID(m.id), r.area)
 	}
 	r.streams[m.id].Count(x.now, served, died)
 }

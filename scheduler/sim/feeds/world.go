@@ -91,7 +91,7 @@ func simulate(w Workload, seed uint64, o order) *Outcome {
 	return x.outcome()
 }
 
-// act asks the order, the channel first: else a lane that always has frames is never displaced.
+// act asks the order, the channel first: else a demand that always has frames is never displaced.
 func (x *world) act() {
 	x.expire()
 	if !x.loading {

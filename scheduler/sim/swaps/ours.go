@@ -10,13 +10,13 @@ const aging = 0.05
 
 // Residency simulates a setting in the order of scheduler/residency.
 func Residency(s Setting) (*Outcome, error) {
-	o := &ours{memory: residency.New(int64(s.Room)*parts, s.OwnTime), jobs: make([][]*job, len(s.Shares)), arrivals: make([]residency.Arrivals, len(s.Shares))}
+	o := &ours{memory: residency.NewMemory(int64(s.Room)*parts, s.OwnTime), jobs: make([][]*job, len(s.Shares)), arrivals: make([]residency.Arrivals, len(s.Shares))}
 	for m := range s.Shares {
 		spec := residency.Spec{Rate: parts / s.Load}
 		for p := range parts {
-			spec.Chunks = append(spec.Chunks, residency.Piece{Chunk: residency.Chunk(m*parts + p), Bytes: 1})
+			spec.Chunks = append(spec.Chunks, residency.SizedChunk{Chunk: residency.Chunk(m*parts + p), Bytes: 1})
 		}
-		if err := o.memory.Register(residency.Model(m), spec); err != nil {
+		if err := o.memory.Register(residency.ModelID(m), spec); err != nil {
 			return nil, err
 		}
 	}
@@ -28,10 +28,10 @@ type ours struct {
 	jobs     [][]*job // that wait, by model
 	arrivals []residency.Arrivals
 	loads    residency.Chunk
-	lanes    []residency.Lane
+	demands  []residency.Demand
 }
 
-// head is the job of a model that runs next, and its lane's work.
+// head is the job of a model that runs next, and its demand's work.
 func (o *ours) head(w *world, model int) (*job, residency.Requests) {
 	var best *job
 	for _, j := range o.jobs[model] {
@@ -45,15 +45,15 @@ func (o *ours) head(w *world, model int) (*job, residency.Requests) {
 	return best, residency.Requests{Service: best.service, Waited: w.now - best.at, Jobs: len(o.jobs[model])}
 }
 
-func (o *ours) now(w *world) []residency.Lane {
-	o.lanes = o.lanes[:0]
+func (o *ours) now(w *world) []residency.Demand {
+	o.demands = o.demands[:0]
 	for m := range o.jobs {
 		j, work := o.head(w, m)
-		if j != nil || o.memory.Ready(residency.Model(m)) {
-			o.lanes = append(o.lanes, residency.Lane{Model: residency.Model(m), Work: work, Idle: j == nil})
+		if j != nil || o.memory.Ready(residency.ModelID(m)) {
+			o.demands = append(o.demands, residency.Demand{Model: residency.ModelID(m), Work: work, Idle: j == nil})
 		}
 	}
-	return o.lanes
+	return o.demands
 }
 
 func (o *ours) arrived(w *world, j *job) {
@@ -81,14 +81,14 @@ func (o *ours) run(w *world) {
 	var least float64
 	for m := range o.jobs {
 		j, work := o.head(w, m)
-		if j != nil && o.memory.Ready(residency.Model(m)) && (best == nil || work.Key(0, 0) < least) {
+		if j != nil && o.memory.Ready(residency.ModelID(m)) && (best == nil || work.Key(0, 0) < least) {
 			best, least = j, work.Key(0, 0)
 		}
 	}
 	if best == nil {
 		return
 	}
-	if _, ok := o.memory.Begin(residency.Model(best.model), 0, o.lanes); !ok {
+	if _, ok := o.memory.Begin(residency.ModelID(best.model), 0, o.demands); !ok {
 		return
 	}
 	for i, j := range o.jobs[best.model] {
@@ -100,4 +100,4 @@ func (o *ours) run(w *world) {
 	w.startRun(best)
 }
 
-func (o *ours) ended(_ *world, j *job) { o.memory.End(residency.Model(j.model), 0) }
+func (o *ours) ended(_ *world, j *job) { o.memory.End(residency.ModelID(j.model), 0) }

@@ -1,0 +1,185 @@
+package executors
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/scheduler/residency"
+)
+
+// AddExecutor registers an executor by its address, its name and what it says of itself.
+func (f *Fleet) AddExecutor(id PeerID, name string, info *wire.ExecutorInfo) *Executor {
+	e := f.NewExecutor(id, name, info.Aside)
+	e.Salt = hashName(name)
+	f.Executors = append(f.Executors, e)
+	f.UpdateExecutor(e, info)
+	return e
+}
+
+// UpdateExecutor takes in what an executor says of itself. It returns the jobs of models that are gone, or are others now, for
+// which places are to be found; their passes are aborted.
+func (f *Fleet) UpdateExecutor(e *Executor, info *wire.ExecutorInfo) (displaced []*Job) {
+	known := e.Loader.Tell(info)
+	old := e.Instances
+	e.Instances, e.byName = nil, map[string]*Instance{}
+	var gone []*residency.Model
+	for _, l := range old {
+		if i := slices.IndexFunc(info.Models, func(m wire.ModelInfo) bool { return isSameModel(l, &m) }); i < 0 {
+			displaced = append(displaced, f.removeInstance(l)...)
+			gone = append(gone, &l.Model)
+		}
+	}
+	for _, m := range info.Models {
+		i := slices.IndexFunc(old, func(l *Instance) bool { return isSameModel(l, &m) })
+		switch {
+		case e.Instance(m.Name) != nil: // named twice
+		case i >= 0:
+			e.listInstance(old[i])
+			displaced = append(displaced, f.renewInstance(old[i], m)...)
+		default:
+			f.addInstance(e, m)
+		}
+	}
+	e.Loader.Found(known, gone)
+	for _, l := range e.Instances {
+		l.Settle()
+	}
+	e.SetAging()
+	f.Models++
+	return displaced
+}
+
+// isSameModel says whether an instance is that of a model as it is told now: the same jobs are done with the same pages.
+func isSameModel(l *Instance, m *wire.ModelInfo) bool {
+	return l.Info.Name == m.Name && l.Info.Fingerprint == m.Fingerprint && l.Info.Reason == m.Reason &&
+		reflect.DeepEqual(l.Info.Tokens, m.Tokens) && reflect.DeepEqual(uncounted(l.Info.Tensors), uncounted(m.Tensors))
+}
+
+// uncounted is limits but for what gradients and larger frames cost, which is measured when there is an instance already.
+func uncounted(t *wire.TensorLimits) *wire.TensorLimits {
+	if t == nil {
+		return nil
+	}
+	same := *t
+	if same.Backward > 0 {
+		same.Backward = 1
+	}
+	if same.Growth > 0 {
+		same.Growth = 1
+	}
+	return &same
+}
+
+func (f *Fleet) addInstance(e *Executor, m wire.ModelInfo) {
+	p := f.pool(m.Name)
+	l := e.AddInstance(m, &p.Group)
+	p.Known = true
+	p.Instances = append(p.Instances, l)
+	p.electInfo()
+	if l.Info.Tokens != nil {
+		l.Cache.Name.Rank = f.freeRank(l)
+		f.Events.Cleared(l.Cache.Name)
+	}
+}
+
+// renewInstance takes in what is told anew of a model. It returns the jobs of one that can be run no more.
+func (f *Fleet) renewInstance(l *Instance, m wire.ModelInfo) []*Job {
+	l.Renew(m)
+	if !l.Useless() || !l.Waits() {
+		return nil
+	}
+	f.poolOf(l).electInfo()
+	return EmptyInstance(l)
+}
+
+// EmptyInstance takes the jobs that wait in an instance out of it, in the order of submission.
+func EmptyInstance(l *Instance) []*Job {
+	jobs := SortBySubmission(l.Jobs())
+	for _, j := range jobs {
+		l.TakeJob(j)
+		j.ReleasePages()
+		j.Instance = nil
+		j.Found(0, 0)
+	}
+	return jobs
+}
+
+// displaceJobs takes the jobs of an instance that is gone out of it, those that wait and those in its passes.
+func displaceJobs(l *Instance) []*Job {
+	jobs := l.Jobs()
+	for _, j := range jobs {
+		l.TakeJob(j)
+	}
+	for _, p := range l.Passes() {
+		jobs = append(jobs, p.Items...)
+	}
+	for _, j := range jobs {
+		j.Lease, j.Instance = nil, nil
+		j.Found(0, 0)
+	}
+	return jobs
+}
+
+// removeInstance removes an instance from its executor and its pool, aborts its passes and returns its jobs. Its weights stay.
+func (f *Fleet) removeInstance(l *Instance) []*Job {
+	jobs := displaceJobs(l)
+	for _, p := range l.Passes() {
+		l.Executor.AbortPass(p)
+	}
+	f.forgetInstance(l)
+	l.Executor.Loader.Remove(&l.Model)
+	return jobs
+}
+
+// poolOf is the pool of an instance.
+func (f *Fleet) poolOf(l *Instance) *Pool { return f.Pools[l.Info.Name] }
+
+// forgetInstance takes an instance out of its pool.
+func (f *Fleet) forgetInstance(l *Instance) {
+	p := f.poolOf(l)
+	p.Instances = slices.DeleteFunc(p.Instances, func(o *Instance) bool { return o == l })
+	p.places.forgetInstance(l)
+	p.electInfo()
+	if l.Info.Tokens != nil {
+		f.Events.Cleared(l.Cache.Name)
+	}
+}
+
+// RemoveExecutor removes an executor that is gone, and returns the jobs that it had, in the order of submission.
+func (f *Fleet) RemoveExecutor(e *Executor) (jobs []*Job) {
+	f.Executors = slices.DeleteFunc(f.Executors, func(o *Executor) bool { return o == e })
+	for _, l := range e.Instances {
+		jobs = append(jobs, displaceJobs(l)...)
+		f.forgetInstance(l)
+	}
+	f.Models++
+	return SortBySubmission(jobs)
+}
+
+// AdoptOrphans takes the orphans of an executor's models, in the order of submission.
+func (f *Fleet) AdoptOrphans(e *Executor) (jobs []*Job) {
+	for _, l := range e.Instances {
+		p := f.poolOf(l)
+		jobs = append(jobs, p.Orphans...)
+		p.Orphans = nil
+	}
+	return SortBySubmission(jobs)
+}
+
+// freeRank is the smallest number that no other cache has.
+func (f *Fleet) freeRank(of *Instance) int {
+	taken := map[int]bool{}
+	for _, e := range f.Executors {
+		for _, l := range e.Instances {
+			if l != of && l.Info.Tokens != nil {
+				taken[l.Cache.Name.Rank] = true
+			}
+		}
+	}
+	rank := 0
+	for taken[rank] {
+		rank++
+	}
+	return rank
+}
