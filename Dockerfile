@@ -21,7 +21,7 @@ FROM base AS build-cpu
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache --mount=type=cache,target=/root/.cargo/registry \
     make build VERSION="$VERSION"
 
-# tools/cuda.sh fetches the CUDA compiler itself, so the base is the same as for CPUs.
+# tools/build/cuda.sh fetches the CUDA compiler itself, so the base is the same as for CPUs.
 FROM base AS build-cuda
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache --mount=type=cache,target=/root/.cargo/registry \
     make cuda VERSION="$VERSION"

@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 LDFLAGS := -X github.com/prefillonly/prefillonly/internal/version.Release=$(VERSION)
 # go-nvml's bindings name functions that NVIDIA deprecates.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
-GO = $(shell tools/go.sh)
+GO = $(shell tools/build/go.sh)
 PURE := ./engine ./engine/api/... ./engine/batch/... ./engine/board ./engine/checkpoint ./engine/scoring ./engine/decision ./engine/pooling ./engine/grammar ./internal/budget ./internal/gauges ./engine/oip ./engine/images ./engine/inference ./engine/wire ./engine/client/... ./engine/frontend/... ./engine/completion ./engine/detokenize ./engine/metrics ./engine/model/architecture ./engine/spans ./internal/opened ./internal/contentcoding ./internal/requestid ./engine/executor/... ./kvcache ./scheduler/... ./bench/workload ./bench/load ./internal/config/... ./videoext/media ./internal/hub
 SHELLS := ./internal/mq ./internal/tracing/... ./internal/supervise ./engine/tokenizer ./test/pipeline ./cmd/camera ./cmd/prefillonly/top ./videoext/media/... ./videoext/live ./videoext/source ./videoext/camera ./videoext/journal ./videoext/metrics ./videoext/shaper
 
@@ -17,8 +17,8 @@ help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: ## install what is missing (apt packages, the tokenizer library)
-	@tools/setup.sh
-	@tools/native.sh
+	@tools/build/setup.sh
+	@tools/build/native.sh
 
 build: setup ## bin/prefillonly, and bin/camera, which encodes video
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/prefillonly ./cmd/camera
@@ -37,41 +37,41 @@ install: ## copy bin/prefillonly and bin/camera, manual pages, completions and t
 	install -D -m 644 configs/prefillonly.yaml $(DESTDIR)$(PREFIX)/share/doc/prefillonly/prefillonly.yaml
 
 deb: setup ## Debian packages of prefillonly and its camera, into build/packages
-	@tools/setup.sh dpkg-dev
+	@tools/build/setup.sh dpkg-dev
 	@rm -rf build/packages
-	tools/deb.sh build/packages
+	tools/build/deb.sh build/packages
 
 test-deb: deb ## what a newcomer does with the package, in a Debian that systemd boots: install, start, ask, upgrade, remove (as root)
-	@tools/setup.sh debootstrap systemd-container lintian
-	tools/deb_test.sh build/packages
+	@tools/build/setup.sh debootstrap systemd-container lintian
+	tools/build/deb_test.sh build/packages
 
 run: build ## serve the bundled demo model on port 8000
 	bin/prefillonly serve
 
 cuda-kernels: ## the GPU kernels, for sm_80, sm_89 and sm_90a (needs no GPU, fetches the compiler)
-	@tools/cuda.sh >/dev/null
+	@tools/build/cuda.sh >/dev/null
 
 onnx-tests: ## ONNX's own tests of operations, for make test (fetches 18 MB, once)
-	@tools/onnx_node_tests.sh
+	@tools/golden/onnx_node_tests.sh
 
 cuda: setup cuda-kernels ## bin/prefillonly-cuda, which also serves on NVIDIA GPUs
-	eval "$$(tools/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; \
+	eval "$$(tools/build/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; \
 	$(GO) build -tags cuda -ldflags '$(LDFLAGS)' -o bin/prefillonly-cuda ./cmd/prefillonly
 
-# build/cuda-test beside the checkout is all that a GPU machine needs; tools/cuda_report.sh says what else.
+# build/cuda-test beside the checkout is all that a GPU machine needs; tools/measure/cuda_report.sh says what else.
 build/cuda-test: setup cuda-kernels
 	@rm -rf $@ && mkdir -p $@
-	eval "$$(tools/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; set -e; \
+	eval "$$(tools/build/cuda.sh)"; export CGO_CFLAGS CGO_LDFLAGS; set -e; \
 	$(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $@/kernels.test ./kernels/cuda/driver; \
 	$(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o $@/model.test ./engine/model; \
 	$(GO) build -tags cuda -trimpath -ldflags '-s -w' -o $@/bench ./bench/gpu
 	@echo "to carry: $$(du -sm $@ | cut -f1) MB in $@, $$(git ls-files -z | du -cm --files0-from=- | tail -n 1 | cut -f1) MB in the checkout"
 
 test-cuda: build/cuda-test ## kernels and models on this machine's GPU, against the oracle and transformers
-	tools/cuda_report.sh conformance
+	tools/measure/cuda_report.sh conformance
 
 bench-cuda: build/cuda-test ## Llama-3.1-8B's shape on this machine's GPU, beside PyTorch
-	tools/cuda_report.sh speed
+	tools/measure/cuda_report.sh speed
 
 # Each part of make test runs whatever became of those before it.
 TESTS = '$(GO) vet ./...' \
@@ -81,8 +81,8 @@ TESTS = '$(GO) vet ./...' \
 	'$(GO) test -json -timeout 20m -tags amx_int8_emulated -run "Int8|Bits" ./kernels/cpu' \
 	'cd test/contract && $(GO) test -json ./...'
 test: setup ## every test that needs no GPU; says which were not run, and why, and all that failed
-	@tools/onnx_node_tests.sh || test $$? = 69
-	@tools/browser.sh || test $$? = 69
+	@tools/golden/onnx_node_tests.sh || test $$? = 69
+	@tools/build/browser.sh || test $$? = 69
 	$(GO) run ./tools/testreport $(TESTS)
 
 test-pure: ## the tests of the packages without cgo
@@ -97,7 +97,7 @@ lint: setup ## gofmt, vet, staticcheck
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 
 check-cudnn: ## every plan of attention by cuDNN for three GPUs, and some of convolutions, without a GPU (fetches cuDNN, 1.4 GB)
-	tools/cudnn_check.sh
+	tools/build/cudnn_check.sh
 
 test-clients: build ## unmodified clients from PyPI, npm and as Go modules, by groups; GROUPS="openai-python cohere" runs these alone
 	tools/clients/run.sh $(GROUPS) || test $$? = 69
@@ -123,10 +123,10 @@ strikes: build ## 50 kill -9 and 50 SIGSEGV or SIGSTOP under 16 clients
 	$(GO) run ./test/soak -duration 0 -every 0 -faults 100 -signals KILL,SEGV,KILL,STOP
 
 figures: build ## the paper's tables and figures from the simulator, into bench/results
-	tools/figures.sh
+	tools/measure/figures.sh
 
 figures-video: build ## the comparison of ways to stream video, into bench/results/video
-	tools/figures_video.sh
+	tools/measure/figures_video.sh
 
 clean: ## remove what was built
 	rm -rf bin build engine/tokenizer/native/lib engine/tokenizer/native/target

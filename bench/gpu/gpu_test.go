@@ -111,7 +111,7 @@ func TestPartsInCodes(t *testing.T) {
 	}
 }
 
-// TestResults: the file for tools/cuda_torch.py has each prompt's time, and the likeliest tokens of those that
+// TestResults: the file for tools/peers/cuda_torch.py has each prompt's time, and the likeliest tokens of those that
 // are compared.
 func TestResults(t *testing.T) {
 	s := small(t)

@@ -1,7 +1,7 @@
 // Command gpu measures the first GPU and this engine on it: one part a call, so that a part that
-// fails or runs out of time costs no other. tools/cuda_report.sh calls it for each part.
+// fails or runs out of time costs no other. tools/measure/cuda_report.sh calls it for each part.
 //
-// Weights are random and made on the device; tools/cuda_torch.py makes the same ones, and
+// Weights are random and made on the device; tools/peers/cuda_torch.py makes the same ones, and
 // reads what the part prompts wrote with -results.
 package main
 

@@ -12,7 +12,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
-// seed is tools/golden.py's.
+// seed is tools/golden/golden.py's.
 const seed = 1
 
 // source is weights.Random with matrices by name alone, for cuda.Random to make on the device.
@@ -52,7 +52,7 @@ func (b *bench) load(longest, spare, chunk, pages int) (*model.Model, error) {
 // labels asks for the probabilities of two tokens, as the paper's requests do.
 var labels = engine.Ask{Allowed: engine.NewTokenSet(1, 2)}
 
-// prompt is n tokens; tools/cuda_torch.py makes the same.
+// prompt is n tokens; tools/peers/cuda_torch.py makes the same.
 func (b *bench) prompt(seed, n int, ask engine.Ask) wire.TokenItem {
 	item := wire.TokenItem{Ask: ask}
 	for i := range n {

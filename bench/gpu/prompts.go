@@ -11,7 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/model"
 )
 
-// results is what tools/cuda_torch.py reads.
+// results is what tools/peers/cuda_torch.py reads.
 type results struct {
 	Model   shape           `json:"model"`
 	Seed    uint64          `json:"seed"`

@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// report runs tools/cuda_report.sh in a tree of its own, in which programs stand for what would be
+// report runs tools/measure/cuda_report.sh in a tree of its own, in which programs stand for what would be
 // built, and returns its report.
 func report(t *testing.T, which string, programs map[string]string) (text string, failed bool) {
 	t.Helper()
 	tree := t.TempDir()
-	script, err := os.ReadFile("../../tools/cuda_report.sh")
+	script, err := os.ReadFile("../../tools/measure/cuda_report.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]string{"tools/cuda_report.sh": string(script), "tools/cuda_torch.py": "print('torch was here')\n", "engine/model/golden.json": ""}
+	files := map[string]string{"tools/measure/cuda_report.sh": string(script), "tools/peers/cuda_torch.py": "print('torch was here')\n", "engine/model/golden.json": ""}
 	for name, body := range programs {
 		files["build/cuda-test/"+name] = "#!/bin/sh\n" + body
 	}
@@ -30,7 +30,7 @@ func report(t *testing.T, which string, programs map[string]string) (text string
 			t.Fatal(err)
 		}
 	}
-	command := exec.Command(filepath.Join(tree, "tools/cuda_report.sh"), which)
+	command := exec.Command(filepath.Join(tree, "tools/measure/cuda_report.sh"), which)
 	command.Env = append(os.Environ(), "CUDA_REPORT_SECONDS=3")
 	printed, err := command.CombinedOutput()
 	if err != nil && command.ProcessState.ExitCode() != 1 {

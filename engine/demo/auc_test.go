@@ -19,7 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
-// example is a line of testdata/held_out.jsonl, drawn by tools/demo/train.py apart from what the
+// example is a line of testdata/held_out.jsonl, drawn by tools/train/demo/train.py apart from what the
 // model was trained on.
 type example struct {
 	Task   string

@@ -1,5 +1,5 @@
 // Package demo holds the demo model: a Llama of three million parameters, trained by
-// tools/demo/train.py on made-up users and made-up credit requests, that answers Yes or No.
+// tools/train/demo/train.py on made-up users and made-up credit requests, that answers Yes or No.
 package demo
 
 import (

@@ -30,7 +30,7 @@ func TestModelsEqualONNXRuntime(t *testing.T) {
 	}
 	large := golden.Architectures(t)
 	if len(large) == 0 {
-		t.Log("without classifiers of random weights: tools/onnx_golden.py --architectures makes them")
+		t.Log("without classifiers of random weights: tools/golden/onnx_golden.py --architectures makes them")
 	}
 	for name, b := range backends {
 		t.Run(name, func(t *testing.T) {

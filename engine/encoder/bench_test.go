@@ -14,7 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cpu/cputest"
 )
 
-// shapes are those of usual checkpoints; tools/encoders_torch.py has the same.
+// shapes are those of usual checkpoints; tools/peers/encoders_torch.py has the same.
 var shapes = map[string]string{
 	"minilm-l6":  `{"architectures":["BertModel"],"vocab_size":30522,"hidden_size":384,"intermediate_size":1536,"num_hidden_layers":6,"num_attention_heads":12,"max_position_embeddings":512}`,
 	"bert-base":  `{"architectures":["BertModel"],"vocab_size":30522,"hidden_size":768,"intermediate_size":3072,"num_hidden_layers":12,"num_attention_heads":12,"max_position_embeddings":512}`,
@@ -52,7 +52,7 @@ func shaped(b *testing.B, shape string) *Model {
 	return m
 }
 
-// texts are n prompts of 8 to 48 tokens; tools/encoders_torch.py has as many of each length.
+// texts are n prompts of 8 to 48 tokens; tools/peers/encoders_torch.py has as many of each length.
 func (m *Model) texts(n int) (items []*wire.TokenItem) {
 	for i := range n {
 		items = append(items, &wire.TokenItem{Tokens: m.goldenPrompt(8 + i*17%41), Ask: engine.Ask{Pool: engine.PoolMean}})

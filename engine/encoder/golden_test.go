@@ -19,7 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
-// goldenSeed and reserved are tools/golden_encoders.py's.
+// goldenSeed and reserved are tools/golden/golden_encoders.py's.
 const (
 	goldenSeed = 1
 	reserved   = 5
@@ -96,7 +96,7 @@ func openModel(t testing.TB, name string, b kernels.Backend, opts Options) *Mode
 	return m
 }
 
-// goldenPrompt is tools/golden_encoders.py's prompt of n tokens, as one text.
+// goldenPrompt is tools/golden/golden_encoders.py's prompt of n tokens, as one text.
 func (m *Model) goldenPrompt(n int) []engine.TokenID {
 	hash := fnv.New64a()
 	hash.Write([]byte("prompt"))

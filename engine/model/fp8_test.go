@@ -14,7 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
-// fp8Models are the directories of testdata that tools/golden_quantized.py makes checkpoints of.
+// fp8Models are the directories of testdata that tools/golden/golden_quantized.py makes checkpoints of.
 var fp8Models = []string{"llama3-fp8", "qwen2-fp8"}
 
 // TestFP8WeightsEqualTransformers: where activations are left alone, FP8 weights are weights.

@@ -16,7 +16,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
-// goldenSeed is tools/golden.py's.
+// goldenSeed is tools/golden/golden.py's.
 const goldenSeed = 1
 
 // goldenModels are the directories of testdata that the reference backend is fast enough for.
@@ -84,7 +84,7 @@ func newModel(t testing.TB, name string, b kernels.Backend, opts Options) *Model
 	return m
 }
 
-// goldenPrompt is the first n tokens of tools/golden.py's prompt.
+// goldenPrompt is the first n tokens of tools/golden/golden.py's prompt.
 func goldenPrompt(n, vocab int) []engine.TokenID {
 	hash := fnv.New64a()
 	hash.Write([]byte("prompt"))

@@ -18,7 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
-// int8Models are the directories of testdata that tools/golden_quantized.py makes checkpoints of.
+// int8Models are the directories of testdata that tools/golden/golden_quantized.py makes checkpoints of.
 var int8Models = []string{"llama3-int8", "llama3-int8-head", "qwen2-int8", "qwen2-int8-head"}
 
 // weightOnly makes the configuration one that leaves activations alone.

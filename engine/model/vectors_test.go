@@ -14,7 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
-// goldenPools are the names of poolings in tools/golden_vectors.py.
+// goldenPools are the names of poolings in tools/golden/golden_vectors.py.
 var goldenPools = map[string]engine.Pool{
 	"lasttoken": engine.PoolLast, "cls": engine.PoolFirst, "mean": engine.PoolMean, "max": engine.PoolMax,
 	"mean_sqrt_len_tokens": engine.PoolRoot, "weightedmean": engine.PoolWeighted,

@@ -10,7 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 )
 
-// warped is one case of tools/golden_sampling.py.
+// warped is one case of tools/golden/golden_sampling.py.
 type warped struct {
 	Logits        []float32
 	Generated     []engine.TokenID

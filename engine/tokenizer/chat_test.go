@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// golden is one rendering by transformers (tools/golden_tokenizer.py).
+// golden is one rendering by transformers (tools/golden/golden_tokenizer.py).
 type golden struct {
 	Template, Case string
 	Variables      map[string]json.RawMessage

@@ -18,7 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 )
 
-// shapes are the small tokenizers of tools/golden_tokenizer.py, one of each kind that the
+// shapes are the small tokenizers of tools/golden/golden_tokenizer.py, one of each kind that the
 // supported models have.
 var shapes = []string{"gpt2", "qwen2", "llama3", "tekken", "llama2", "mistral"}
 

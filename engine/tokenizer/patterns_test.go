@@ -17,7 +17,7 @@ import (
 )
 
 // TestPatternsAreECMAs: of each pattern, texts that a schema with it lets through are those that match it by an engine of ECMA-262, which
-// tools/patterns.mjs has asked; none that does not. What that engine takes for no pattern is refused, and what is listed here. What it
+// tools/golden/patterns.mjs has asked; none that does not. What that engine takes for no pattern is refused, and what is listed here. What it
 // takes without the flag u alone may be refused, where an escape or a group is another one with it.
 func TestPatternsAreECMAs(t *testing.T) {
 	unsupported := []string{"(^a)", "(a$)", "a^b", "a$b", "^^a", "a$$", "(?=a)a", "(?!a)b", "(?<=a)b", "(?<!a)b", `(a)\1`, `(?<n>a)\k<n>`, `\bcat\b`, `\Bcat`, `\ud83d`, "^a{}$", "^a{,5}$", "^x{,5}$"}

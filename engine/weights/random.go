@@ -11,7 +11,7 @@ import (
 )
 
 // Random makes tensors out of a seed and their names, for tests and benchmarks that need a model's
-// shape but no training. Element i of a tensor is a hash of (seed, name, i), so tools/golden.py
+// shape but no training. Element i of a tensor is a hash of (seed, name, i), so tools/golden/golden.py
 // makes the same bits and no weights need be stored. Linear weights have a standard deviation of
 // 1/sqrt(columns), which keeps activations near 1; the head's and the embedding's is three times
 // that, so that logits spread; norms are near 1. Of a Type of codes are the projections' weights, and the LM head's

@@ -37,7 +37,7 @@ func TestFP8RoundTrip(t *testing.T) {
 	}
 }
 
-// TestRandomFP8 holds the codes to the values they stand for, which tools/golden_quantized.py quantises too.
+// TestRandomFP8 holds the codes to the values they stand for, which tools/golden/golden_quantized.py quantises too.
 func TestRandomFP8(t *testing.T) {
 	got := randomTensor(t, kernels.F8E4M3, projection, 96, 33)
 	want := make([]float32, 96*33)

@@ -218,7 +218,7 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// TestRandomBits pins elements that tools/golden.py makes too (python3 tools/golden.py --bits).
+// TestRandomBits pins elements that tools/golden/golden.py makes too (python3 tools/golden/golden.py --bits).
 func TestRandomBits(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -307,11 +307,11 @@ var arrows = map[string][]string{
 	},
 
 	// the build
-	"tools/casva":      {"videoext/pipeline/casva/learn"},
+	"tools/train/casva":      {"videoext/pipeline/casva/learn"},
 	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},
 	"tools/hub":        {"internal/hub/hubtest"},
-	"tools/lidar":      {"videoext/oneadapt", "videoext/pipeline/lidar", "videoext/pipeline/lidar/street"},
-	"tools/scene":      {"videoext", "videoext/scene"},
+	"tools/train/lidar":      {"videoext/oneadapt", "videoext/pipeline/lidar", "videoext/pipeline/lidar/street"},
+	"tools/train/scene":      {"videoext", "videoext/scene"},
 	"tools/testreport": {},
 
 	// tests of several packages together

@@ -5,7 +5,7 @@
 #   venv             makes $python and $pip, with what requirements.txt of the group pins; overrides.txt says what is left out of it
 #   unreached WHAT   ends the group with 69, which says that it was not run, for a package index cannot be reached
 #   models NAME... [-- FLAG...]  serves some of the small models: lm (the demo model), embedder, ranker, classifier
-#   serve, stop      any other server (tools/serve.bash); "${keys[@]}" are the flags for the two keys
+#   serve, stop      any other server (tools/measure/serve.bash); "${keys[@]}" are the flags for the two keys
 #   go_tests DIR     runs the Go tests of that module
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -13,8 +13,8 @@ group=$(basename "$(dirname "$0")")
 here=tools/clients/$group
 build=build/clients/$group
 mkdir -p "$build"
-command -v curl >/dev/null || tools/setup.sh curl
-. tools/serve.bash
+command -v curl >/dev/null || tools/build/setup.sh curl
+. tools/measure/serve.bash
 
 port=${PORT:-$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')}
 url=http://127.0.0.1:$port
@@ -75,7 +75,7 @@ models() {
 # go_tests DIRECTORY: runs the tests of a module of its own; each is a check.
 go_tests() {
     local go
-    go=$(tools/go.sh)
+    go=$(tools/build/go.sh)
     (cd "$1" && "$go" mod download) || {
         (cd "$1" && GOFLAGS=-mod=mod "$go" list -m golang.org/x/mod@latest) || unreached "the module proxy"
         return 1

@@ -5,7 +5,7 @@
 #   tools/peers/bench_cpu.sh --contestants prefillonly,prefillonly-int8-head,openvino-int8 --lengths 512 --rounds 3
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-go=$(tools/go.sh)
+go=$(tools/build/go.sh)
 $go build -o build/bench-cpu ./bench/cpu
 [ -e build/peers-model/model.safetensors ] || $go run ./tools/checkpoint -out build/peers-model
 exec python3 tools/peers/cpu --engine build/bench-cpu --quantizer bin/prefillonly --model build/peers-model "$@"

@@ -20,7 +20,6 @@ import onnx
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import dnn_gradient_torch as network
 
 

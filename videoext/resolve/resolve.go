@@ -1,4 +1,4 @@
-// Package resolve enlarges frames by a network of super-resolution, such as CARN-M, which tools/carn_onnx.py makes. Large frames are enlarged in
+// Package resolve enlarges frames by a network of super-resolution, such as CARN-M, which tools/train/carn_onnx.py makes. Large frames are enlarged in
 // tiles, so that memory is bounded.
 package resolve
 

@@ -168,7 +168,7 @@ func TestBetterThanBicubic(t *testing.T) {
 		network = "../../build/models/carn_m_x2.onnx"
 	}
 	if _, err := os.Stat(network); err != nil {
-		t.Skipf("no network to enlarge with (tools/carn_onnx.py makes one): %v", err)
+		t.Skipf("no network to enlarge with (tools/train/carn_onnx.py makes one): %v", err)
 	}
 	r := open(t, network)
 	var scaler ffmpeg.Scaler

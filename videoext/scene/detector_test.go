@@ -49,7 +49,7 @@ func TestDetector(t *testing.T) {
 	}
 	rule := accuracy.Rule{Found: 0.5, IoU: 0.5}
 	if f1 := rule.F1(truth, found); f1 < 0.8 {
-		t.Errorf("F1 is %.3f; it is 0.87 on the streets of tools/scene/train.py", f1)
+		t.Errorf("F1 is %.3f; it is 0.87 on the streets of tools/train/scene/train.py", f1)
 	} else {
 		t.Logf("F1 %.3f", f1)
 	}

@@ -1,5 +1,5 @@
 // Package scene draws a street with cars, bicycles and persons, frame by frame with the true boxes, and holds the small network that was
-// trained on such streets (tools/scene/train.py): video and a detector that are clear of licences, and whose truth is known.
+// trained on such streets (tools/train/scene/train.py): video and a detector that are clear of licences, and whose truth is known.
 package scene
 
 import (

@@ -62,7 +62,7 @@ A method that is named alone is run with several settings; or say which, as dds:
 	flags.StringVar(&f.image, "image", "", "how frames become its input, as `image` of a model's entry (default: as the decoder's networks are published)")
 	flags.StringVar(&f.cameraDetector, "camera-detector", "", "a small network on the camera, for methods that have one")
 	flags.StringVar(&f.cameraDecoder, "camera-decoder", "fastestdet", "what its outputs mean")
-	flags.StringVar(&f.resolver, "resolver", "", "a network that enlarges frames, for cloudseg; tools/carn_onnx.py makes one")
+	flags.StringVar(&f.resolver, "resolver", "", "a network that enlarges frames, for cloudseg; tools/train/carn_onnx.py makes one")
 	flags.StringVar(&f.methods, "methods", "mpeg,dds", "methods, with commas between them")
 	flags.StringVar(&f.classes, "classes", "", "classes that are looked for, taken as one, such as car,bus,truck (default: all, each by itself)")
 	flags.StringArrayVar(&f.links, "link", nil, `rate of the link: as 2Mbit; in steps, as 0s:2Mbit,10s:500kbit; changing each second, as 2Mbit~0.3, by a deviation of
@@ -143,7 +143,7 @@ func (f *evalFlags) check() error {
 		case (name == "vigil" || name == "accmpeg") && f.cameraDetector == "":
 			return cli.UsageError("%s finds things on the camera: name a small network with --camera-detector", name)
 		case name == "cloudseg" && f.resolver == "":
-			return cli.UsageError("cloudseg enlarges frames: name a network for that with --resolver (tools/carn_onnx.py makes one)")
+			return cli.UsageError("cloudseg enlarges frames: name a network for that with --resolver (tools/train/carn_onnx.py makes one)")
 		}
 	}
 	return nil

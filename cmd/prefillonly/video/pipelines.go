@@ -47,7 +47,7 @@ taken for true. Time is virtual, networks and data are real.`,
 	flags.StringSliceVar(&f.pipelines, "pipelines", nil, "pipelines, with commas between them: "+strings.Join(pipelines.Names(), ", ")+" (default: all)")
 	flags.StringVar(&f.data, "data", os.Getenv("PREFILLONLY_DATA"), "directory with recordings and networks (default: $PREFILLONLY_DATA)")
 	flags.StringVar(&f.out, "out", "", "directory to write to")
-	flags.StringVar(&f.table, "record", "", "file in --out to write what each configuration of each interval takes and gives to, in place of all else: what CASVA's policy is trained on (tools/casva)")
+	flags.StringVar(&f.table, "record", "", "file in --out to write what each configuration of each interval takes and gives to, in place of all else: what CASVA's policy is trained on (tools/train/casva)")
 	flags.Uint64Var(&f.seed, "seed", 1, "of what is drawn; 1 is not what constants were chosen on")
 	flags.IntVar(&f.threads, "threads", 1, "threads to compute with")
 	if err := command.MarkFlagRequired("out"); err != nil {

@@ -25,7 +25,7 @@ type Case struct {
 // Set is inputs of a model, in the order of its graph, and its outputs.
 type Set struct{ In, Out []*graph.Tensor }
 
-// Cases are all tests in the directory below the repository's root that tools/onnx_node_tests.sh fills. The test is
+// Cases are all tests in the directory below the repository's root that tools/golden/onnx_node_tests.sh fills. The test is
 // skipped where it is not there.
 func Cases(t testing.TB, root string) []Case {
 	t.Helper()
@@ -35,7 +35,7 @@ func Cases(t testing.TB, root string) []Case {
 		t.Fatal(err)
 	}
 	if len(paths) == 0 {
-		t.Skipf("ONNX's tests are not in %s: run tools/onnx_node_tests.sh", dir)
+		t.Skipf("ONNX's tests are not in %s: run tools/golden/onnx_node_tests.sh", dir)
 	}
 	cases := make([]Case, len(paths))
 	for i, p := range paths {

@@ -1,4 +1,4 @@
-// Package golden has what ONNX Runtime computes of networks, for tests of whole ones. tools/onnx_golden.py wrote it.
+// Package golden has what ONNX Runtime computes of networks, for tests of whole ones. tools/golden/onnx_golden.py wrote it.
 package golden
 
 import (
@@ -67,7 +67,7 @@ type Old struct {
 // Cases are those of real models.
 func Cases(t testing.TB) []Case { return read[Case](t, "models.json") }
 
-// Architectures are the cases that tools/onnx_golden.py --architectures made in build/onnx_networks; none if it did not.
+// Architectures are the cases that tools/golden/onnx_golden.py --architectures made in build/onnx_networks; none if it did not.
 func Architectures(t testing.TB) (list []Case) {
 	t.Helper()
 	dir := filepath.Join(root(), "build", "onnx_networks")

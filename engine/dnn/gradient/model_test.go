@@ -16,8 +16,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/specialize"
 )
 
-// judged is the gradient of a network as JAX or PyTorch computes it: see tools/dnn_gradient_golden.py and
-// tools/dnn_gradient_torch.py.
+// judged is the gradient of a network as JAX or PyTorch computes it: see tools/golden/dnn_gradient_golden.py and
+// tools/peers/dnn_gradient_torch.py.
 type judged struct {
 	Model     string
 	Shape     []int

@@ -236,7 +236,7 @@ attributes that later ones add where this table has no word against them. A mode
 within its nodes included, 1024 inputs and 1024 outputs.
 
 Written by a test, out of the table of operations and ONNX's own tests (its Python package's, fetched by
-tools/onnx_node_tests.sh): the column *tests* counts those that have the operation and pass, within ONNX's own bounds of
+tools/golden/onnx_node_tests.sh): the column *tests* counts those that have the operation and pass, within ONNX's own bounds of
 error. Whatever is refused is an error that names node and reason, never a wrong answer. *Refused* are all tests of the
 operation that do not pass, and some refusals that ONNX has no test of. What comes of whole networks that Python packages
 carry is in [onnx_packages.md](onnx_packages.md).

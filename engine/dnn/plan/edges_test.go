@@ -21,7 +21,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 )
 
-// edge is a case of tools/onnx_edges.py.
+// edge is a case of tools/golden/onnx_edges.py.
 type edge struct {
 	Name    string
 	Model   []byte

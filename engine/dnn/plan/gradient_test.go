@@ -66,7 +66,7 @@ func TestGradientsOfModels(t *testing.T) {
 }
 
 // TestGradientsByPyTorch compares gradients that the processor's kernels compute with PyTorch's in float64: see
-// tools/dnn_gradient_torch.py.
+// tools/peers/dnn_gradient_torch.py.
 func TestGradientsByPyTorch(t *testing.T) {
 	backend, err := cpu.New(cpu.Config{Threads: 2})
 	if err != nil {

@@ -1,4 +1,4 @@
-// The C interface of the static library built from this directory by tools/native.sh.
+// The C interface of the static library built from this directory by tools/build/native.sh.
 // Texts are UTF-8 with lengths. A call that fails returns null or 1 and fills *error with a text.
 #ifndef PREFILLONLY_NATIVE_H
 #define PREFILLONLY_NATIVE_H

@@ -7,7 +7,7 @@ package native
 #cgo LDFLAGS: -L${SRCDIR}/lib -ltokenizers -ldl -lm -lpthread
 #include "prefillonly_native.h"
 #if __has_include("native_inputs.h")
-#include "native_inputs.h"  // written by tools/native.sh: a new library is a new package to go build
+#include "native_inputs.h"  // written by tools/build/native.sh: a new library is a new package to go build
 #endif
 */
 import "C"

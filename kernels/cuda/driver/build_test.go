@@ -67,19 +67,19 @@ func readResources(t *testing.T, file string) []resources {
 	return list
 }
 
-// noWheels is the exit code of tools/cuda.sh when the Python package index has not given what it needs.
+// noWheels is the exit code of tools/build/cuda.sh when the Python package index has not given what it needs.
 const noWheels = 69
 
 // TestWithoutPackageIndex: in a tree without a compiler, with a pip that comes halfway, the script says by its exit
 // code that there is none to be had, and leaves nothing that a later call would take for one.
 func TestWithoutPackageIndex(t *testing.T) {
-	text, err := os.ReadFile("../../../tools/cuda.sh")
+	text, err := os.ReadFile("../../../tools/build/cuda.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
 	tree := t.TempDir()
 	const pip = "#!/bin/sh\nfor last; do :; done; mkdir -p .cuda/cu13.part && echo \"no $last\" >&2; exit 1\n"
-	for file, text := range map[string]string{"tools/cuda.sh": string(text), ".cuda/venv/bin/pip": pip} {
+	for file, text := range map[string]string{"tools/build/cuda.sh": string(text), ".cuda/venv/bin/pip": pip} {
 		if err := os.MkdirAll(path.Dir(path.Join(tree, file)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -100,13 +100,13 @@ func TestWithoutPackageIndex(t *testing.T) {
 // TestKernelsBuild compiles the kernels and the attention templates, if they are not up to date, and
 // holds each to what lets an SM run its blocks side by side.
 func TestKernelsBuild(t *testing.T) {
-	script := exec.Command("../../../tools/cuda.sh")
+	script := exec.Command("../../../tools/build/cuda.sh")
 	out, err := script.CombinedOutput()
 	switch {
 	case err != nil && script.ProcessState.ExitCode() == noWheels:
 		t.Skip("the GPU kernels were not compiled: their compiler is fetched from the Python package index, which is out of reach; `make cuda-kernels` tries again")
 	case err != nil:
-		t.Fatalf("tools/cuda.sh: %v (it needs python3 with venv, and gcc)\n%s", err, out)
+		t.Fatalf("tools/build/cuda.sh: %v (it needs python3 with venv, and gcc)\n%s", err, out)
 	}
 	want := 0
 	err = fs.WalkDir(src.Files, ".", func(file string, _ fs.DirEntry, err error) error {

@@ -14,9 +14,9 @@ import (
 // tagged builds this package's tests with the tag cuda.
 func tagged(t *testing.T) string {
 	t.Helper()
-	script, err := exec.Command("../../../tools/cuda.sh").Output()
+	script, err := exec.Command("../../../tools/build/cuda.sh").Output()
 	if err != nil {
-		t.Fatalf("tools/cuda.sh: %v", err)
+		t.Fatalf("tools/build/cuda.sh: %v", err)
 	}
 	binary := filepath.Join(t.TempDir(), "kernels.test")
 	build := exec.Command("go", "test", "-c", "-tags", "cuda", "-o", binary, ".")

@@ -2,7 +2,7 @@
 
 /* gorgonia.org/cu ends the process when cuInit fails, as it does where the driver is older than its
    library or shows no GPU. Here cuInit succeeds, and the count of devices is its error, so that the
-   binary can say so, or serve on the CPU. The pointers are those that the libcuda.a of tools/cuda.sh
+   binary can say so, or serve on the CPU. The pointers are those that the libcuda.a of tools/build/cuda.sh
    calls through, and its constructor, of priority 101, has set. */
 extern void *pf_cuInit, *pf_cuDeviceGetCount;
 

@@ -9,7 +9,7 @@ for model in embedder classifier; do
     stop
 done
 
-"$(tools/go.sh)" build -o "$build/hub" ./tools/hub
+"$(tools/build/go.sh)" build -o "$build/hub" ./tools/hub
 "$build/hub" org/demo=engine/demo/files >"$work/hub" &
 servers+=($!)
 until [ -s "$work/hub" ]; do

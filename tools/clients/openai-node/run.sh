@@ -1,7 +1,7 @@
 #!/bin/bash
 # openai (Node): completions, chats parsed by zod, streams, decisions, embeddings, errors, retries.
 . "$(dirname "$0")/../group.bash"
-command -v node >/dev/null && command -v npm >/dev/null || tools/setup.sh nodejs npm
+command -v node >/dev/null && command -v npm >/dev/null || tools/build/setup.sh nodejs npm
 cp "$here"/package*.json "$here/client.mjs" "$build"
 if ! cmp -s "$here/package-lock.json" "$build/installed"; then
     fetch() { (cd "$build" && npm ci --silent --no-audit --no-fund); }

@@ -16,7 +16,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
 )
 
-// network is a recogniser of English digits that were spoken by six people: 77,000 weights, made by tools/audio/train.py of the Free Spoken Digit Dataset.
+// network is a recogniser of English digits that were spoken by six people: 77,000 weights, made by tools/train/audio/train.py of the Free Spoken Digit Dataset.
 //
 //go:embed digits.onnx
 var network []byte

@@ -2,7 +2,7 @@ package audio
 
 import "math"
 
-// Of the network's input, as tools/audio/train.py has it.
+// Of the network's input, as tools/train/audio/train.py has it.
 const (
 	rate   = 8000 // Hz
 	hop    = 80

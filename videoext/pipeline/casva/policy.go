@@ -13,12 +13,12 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
-// streets is what tools/casva has trained on drawn streets, for the knobs of an encoder.
+// streets is what tools/train/casva has trained on drawn streets, for the knobs of an encoder.
 //
 //go:embed streets.policy
 var streets []byte
 
-// Streets is the policy for the knobs of an encoder that was trained on drawn streets (tools/casva).
+// Streets is the policy for the knobs of an encoder that was trained on drawn streets (tools/train/casva).
 func Streets() (*Policy, error) { return Read(streets) }
 
 // Policy says of a state how likely each setting of each knob is to be right.
@@ -112,7 +112,7 @@ func (p *Policy) AppendBinary(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-var errShort = errors.New("a policy's file has ended early; train it again by tools/casva")
+var errShort = errors.New("a policy's file has ended early; train it again by tools/train/casva")
 
 // Read reads what AppendBinary wrote.
 func Read(data []byte) (*Policy, error) {
@@ -136,7 +136,7 @@ func Read(data []byte) (*Policy, error) {
 	}
 	p.Network = &Network{In: stateSize(knobs), Hidden: units, Out: outputs(p.Ladders)}
 	if knobs == 0 || units == 0 || len(data) != 4*p.size() {
-		return nil, fmt.Errorf("a policy of %d knobs and %d hidden units has %d bytes of weights, want %d; train it again by tools/casva", knobs, units, len(data), 4*p.size())
+		return nil, fmt.Errorf("a policy of %d knobs and %d hidden units has %d bytes of weights, want %d; train it again by tools/train/casva", knobs, units, len(data), 4*p.size())
 	}
 	for ; len(data) > 0; data = data[4:] {
 		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(data)))

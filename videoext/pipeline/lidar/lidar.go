@@ -1,5 +1,5 @@
 // Package lidar is the streaming pipeline of a LiDAR whose points are thinned block by block (OneAdapt, 4.2.1, pipeline d), on simulated sweeps: space around the sensor is cut
-// into blocks, each of which has a knob that says what part of its points is sent, and a small network (tools/lidar/train.py) finds the cars.
+// into blocks, each of which has a knob that says what part of its points is sent, and a small network (tools/train/lidar/train.py) finds the cars.
 package lidar
 
 import (

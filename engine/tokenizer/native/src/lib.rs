@@ -1,9 +1,9 @@
 //! Tokenizers, chat templates and grammars as one static library with a C interface; `prefillonly_native.h`
 //! is its header. One library, since two of Rust's would define the same symbols twice.
 
-#![feature(alloc_error_hook)] // see budget.rs; tools/native.sh permits it to this crate
+#![feature(alloc_error_hook)] // see budget.rs; tools/build/native.sh permits it to this crate
 
-// The source of github.com/daulet/tokenizers, copied from the Go module by tools/native.sh.
+// The source of github.com/daulet/tokenizers, copied from the Go module by tools/build/native.sh.
 #[allow(warnings)]
 mod daulet;
 mod budget;

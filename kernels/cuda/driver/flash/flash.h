@@ -1,5 +1,5 @@
 /* Causal attention on tensor cores: FlashInfer's templates behind one C function for each family of
-   GPUs. Compiled by tools/cuda.sh into a static library. */
+   GPUs. Compiled by tools/build/cuda.sh into a static library. */
 #pragma once
 #include <stdint.h>
 

@@ -7,7 +7,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/pipeline/casva"
 )
 
-// Options are how a policy is trained. Usual are those of tools/casva.
+// Options are how a policy is trained. Usual are those of tools/train/casva.
 type Options struct {
 	Seed     uint64
 	Updates  int // of the policy
