@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // under nohup the servers would inherit that it is ignored
 	os.Exit(runTests(m))
 }
 
@@ -92,8 +94,8 @@ func (p *program) within(what string, said <-chan struct{}) {
 	case <-said:
 	case <-p.done:
 		p.Fatalf("serve ended: %v", p.cmd.ProcessState)
-	case <-time.After(30 * time.Second):
-		p.Fatalf("serve is not %s after 30 s", what)
+	case <-time.After(2 * time.Minute):
+		p.Fatalf("serve is not %s after 2 minutes", what)
 	}
 }
 
