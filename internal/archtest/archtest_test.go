@@ -260,29 +260,85 @@ func TestFileSize(t *testing.T) {
 	})
 }
 
-// TestPackageSize: a package can be read at one go.
+// TestPackageSize: a package that is large, or small with one importer, says why in its comment.
 func TestPackageSize(t *testing.T) {
-	cgo := map[string]bool{}
+	lines, comments, importers := map[string]int{}, map[string]string{}, map[string]map[string]bool{}
 	for _, s := range sources(t) {
-		if !s.isTest() && slices.Contains(s.imports(), "C") {
-			cgo[s.pkg] = true
+		if s.isTest() {
+			continue
+		}
+		lines[s.pkg] += strings.Count(read(t, s.path), "\n")
+		comments[s.pkg] += s.file.Doc.Text()
+		for _, i := range s.imports() {
+			if importers[i] == nil {
+				importers[i] = map[string]bool{}
+			}
+			importers[i][s.pkg] = true
 		}
 	}
-	lines := map[string]int{}
-	tree(t, func(p string) {
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pkg, kind := path.Dir(filepath.ToSlash(rel)), filepath.Ext(p)
-		counted := kind == ".go" || !cgo[pkg] && slices.Contains([]string{".c", ".h", ".cu", ".cuh", ".cpp"}, kind)
-		if counted && !strings.HasSuffix(p, "_test.go") {
-			lines[pkg] += strings.Count(read(t, p), "\n")
-		}
-	})
 	for pkg, n := range lines {
-		if n > maxPackageLines {
-			t.Errorf("package %s has %d lines, at most %d are allowed: divide it by what its parts are for", pkg, n, maxPackageLines)
+		if want := owed(n, len(importers[pkg])); want != "" && !strings.HasSuffix(pkg, "test") && !strings.Contains("\n"+comments[pkg], "\n"+want) {
+			t.Errorf("package %s has %d lines and %d importers: fold or divide it, or begin a line of its comment with %q", pkg, n, len(importers[pkg]), want)
+		}
+	}
+}
+
+// owed begins the sentence that a package of so many lines and importers has in its comment, "" for none.
+func owed(lines, importers int) string {
+	switch {
+	case lines > largePackage:
+		return "It is one package because "
+	case lines < smallPackage && importers == 1:
+		return "It is apart because "
+	}
+	return ""
+}
+
+func TestOwedSentences(t *testing.T) {
+	for _, c := range []struct {
+		lines, importers int
+		want             string
+	}{
+		{smallPackage - 1, 1, "It is apart because "}, {smallPackage, 1, ""}, {smallPackage - 1, 2, ""}, {smallPackage - 1, 0, ""},
+		{largePackage, 1, ""}, {largePackage + 1, 1, "It is one package because "}, {largePackage + 1, 9, "It is one package because "},
+	} {
+		if got := owed(c.lines, c.importers); got != c.want {
+			t.Errorf("%d lines and %d importers owe %q, want %q", c.lines, c.importers, got, c.want)
+		}
+	}
+}
+
+// TestRulesNameWhatExists: packages and files that the rules name are there.
+func TestRulesNameWhatExists(t *testing.T) {
+	packages := map[string]bool{}
+	for _, s := range sources(t) {
+		packages[s.pkg] = true
+	}
+	known := func(rule string, names ...string) {
+		for _, name := range names {
+			if !packages[name] {
+				t.Errorf("%s names the package %s, which does not exist", rule, name)
+			}
+		}
+	}
+	known("roots", roots...)
+	for pkg, imports := range arrows {
+		known("arrows", append(imports, pkg)...)
+	}
+	for _, rule := range externals {
+		known("the rule of "+rule.path, rule.allowed...)
+	}
+	for pkg, shell := range pure {
+		known("pure", pkg)
+		for _, file := range shell {
+			if !isFile(filepath.Join(root, pkg), file) || filepath.Ext(file) != ".go" {
+				t.Errorf("pure names the file %s of %s, which does not exist", file, pkg)
+			}
+		}
+	}
+	for _, file := range generated { // the file itself may not be made yet
+		if !isFile(root, filepath.Dir(file)) {
+			t.Errorf("generated names %s, whose directory does not exist", file)
 		}
 	}
 }

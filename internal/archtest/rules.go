@@ -396,9 +396,14 @@ var (
 // maxLines bounds every source file.
 const maxLines = 500
 
-// maxPackageLines bounds a package: its Go, C and CUDA that is no test. Of one with cgo, the Go alone: cgo compiles the C of its
-// package's directory only.
-const maxPackageLines = 2000
+// A package is one idea that its name says. One of more lines of Go than largePackage, or of fewer than smallPackage with exactly
+// one importer, has a line in its comment that gives the reason, and begins "It is one package because" or "It is apart because".
+// Tests count neither as lines nor as importers; files of every build tag do. A program has no importer, and a package whose name ends
+// in "test" serves tests: neither is too small.
+const (
+	largePackage = 3500
+	smallPackage = 200
+)
 
 // generated are source files that the build makes and git ignores.
 var generated = []string{"engine/tokenizer/native/src/daulet.rs"}
