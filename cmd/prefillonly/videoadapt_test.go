@@ -16,18 +16,18 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/course"
+	"github.com/prefillonly/prefillonly/videoext/live"
 	"github.com/prefillonly/prefillonly/videoext/scene/clip"
 )
 
 // segments are those that are kept of a stream.
-func (p *program) segments(name string) []course.Segment {
+func (p *program) segments(name string) []live.Segment {
 	p.Helper()
 	response, err := http.Get(p.base + "/v1/video/streams/" + name + "/segments")
 	if err != nil {
 		p.Fatal(err)
 	}
-	var list struct{ Data []course.Segment }
+	var list struct{ Data []live.Segment }
 	if text := readAll(p, response); json.Unmarshal([]byte(text), &list) != nil || response.StatusCode != http.StatusOK {
 		p.Fatalf("%d %s", response.StatusCode, text)
 	}
@@ -106,7 +106,7 @@ func TestVideoBlankGradients(t *testing.T) {
 }
 
 // quantisers are the means of segments.
-func quantisers(segments []course.Segment) (all []float64) {
+func quantisers(segments []live.Segment) (all []float64) {
 	for _, s := range segments {
 		all = append(all, s.Quantisers.Mean)
 	}
@@ -114,7 +114,7 @@ func quantisers(segments []course.Segment) (all []float64) {
 }
 
 // turns is how often quantisers go up or down by much from one segment to the next.
-func turns(segments []course.Segment) (n int) {
+func turns(segments []live.Segment) (n int) {
 	all := quantisers(segments)
 	for i := range len(all) - 1 {
 		if math.Abs(all[i+1]-all[i]) > 2 {
@@ -236,7 +236,7 @@ func (a *adapting) good(than *adapting, most float64, from, end int) {
 }
 
 // between is what segments from one to before another took, and how good what was found in them is.
-func (a *adapting) between(from, end int) (bytes int, f1 float64, segments []course.Segment) {
+func (a *adapting) between(from, end int) (bytes int, f1 float64, segments []live.Segment) {
 	a.t.Helper()
 	for _, s := range a.segments(a.name) {
 		if n := int(s.Number); n >= from && n < end {
@@ -255,7 +255,7 @@ func (a *adapting) between(from, end int) (bytes int, f1 float64, segments []cou
 }
 
 // swing is by how much quantisers go up or down from one segment to the next, in the mean over cells of the frame that are not the coarsest in both.
-func swing(segments []course.Segment) float64 {
+func swing(segments []live.Segment) float64 {
 	sum, n := 0.0, 0
 	for i := range len(segments) - 1 {
 		a, b := segments[i].Quantisers.Values, segments[i+1].Quantisers.Values

@@ -12,9 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/prefillonly/prefillonly/videoext/hosting"
 	"github.com/prefillonly/prefillonly/videoext/media"
-	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/session"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
@@ -38,9 +36,9 @@ func (s *stream) serve(w http.ResponseWriter, r *http.Request) {
 	_ = control.EnableFullDuplex() // HTTP/2 is so anyway
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(http.StatusOK)
-	c := hosting.New()
+	c := newConnection()
 	var group sync.WaitGroup
-	from := hosting.NewPatient(r.Body, control)
+	from := newPatientReader(r.Body, control)
 	group.Go(func() { c.End(s.listen(r.Context(), c, from)) }) // ended below
 	_ = control.Flush()
 	err := c.Write(w, control)
@@ -57,9 +55,9 @@ func (s *stream) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // listen takes in what the camera says, and returns why it does no more.
-func (s *stream) listen(ctx context.Context, c *hosting.Connection, body *hosting.Patient) string {
+func (s *stream) listen(ctx context.Context, c *connection, body *patientReader) string {
 	from := session.NewReader(bufio.NewReaderSize(body, 64<<10))
-	hello, err := hosting.Greeting(from)
+	hello, err := readGreeting(from)
 	if err != nil {
 		return err.Error()
 	}
@@ -74,7 +72,7 @@ func (s *stream) listen(ctx context.Context, c *hosting.Connection, body *hostin
 			f.end()
 			return "the session was ended"
 		}
-		m, held, err := hosting.Hear(from, s.memory, s.by.Owner, c.Over())
+		m, held, err := readMessage(from, s.memory, s.by.Owner, c.Over())
 		var spoilt *session.SpoiltError
 		switch {
 		case errors.Is(err, io.EOF):
@@ -103,7 +101,7 @@ func (s *stream) refuse(why error) {
 }
 
 // offer waits until a message is taken, or the session is over.
-func (s *stream) offer(ctx context.Context, c *hosting.Connection, m incoming) bool {
+func (s *stream) offer(ctx context.Context, c *connection, m incoming) bool {
 	select {
 	case s.inbox <- m:
 		return true
@@ -115,7 +113,7 @@ func (s *stream) offer(ctx context.Context, c *hosting.Connection, m incoming) b
 }
 
 // eventOf is what a camera's message means.
-func (s *stream) eventOf(m session.Message, held *memory.Hold) (streams.Event, *footage, error) {
+func (s *stream) eventOf(m session.Message, held *memoryHold) (streams.Event, *footage, error) {
 	switch m := m.(type) {
 	case *session.Sent:
 		times := make([]time.Duration, len(m.Frames))

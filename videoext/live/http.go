@@ -12,8 +12,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
-	"github.com/prefillonly/prefillonly/videoext/course"
-	"github.com/prefillonly/prefillonly/videoext/hosting"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
@@ -189,7 +187,7 @@ func results(st *stream, w http.ResponseWriter, r *http.Request) error {
 	for {
 		lines, first, changed, over := st.journal.After(at)
 		for i, line := range lines {
-			_ = control.SetWriteDeadline(time.Now().Add(hosting.TakeTimeout)) // writers of tests have none
+			_ = control.SetWriteDeadline(time.Now().Add(takeTimeout)) // writers of tests have none
 			var err error
 			if events {
 				_, err = fmt.Fprintf(w, "id: %d\ndata: %s\n\n", first+uint64(i), line)
@@ -201,7 +199,7 @@ func results(st *stream, w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 		at = first + uint64(len(lines)) - 1
-		_ = control.SetWriteDeadline(time.Now().Add(hosting.TakeTimeout + quiet)) // also of what is said when it is quiet
+		_ = control.SetWriteDeadline(time.Now().Add(takeTimeout + quiet)) // also of what is said when it is quiet
 		if control.Flush() != nil {
 			return nil
 		}
@@ -234,9 +232,9 @@ func segments(st *stream, w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return answer(w, http.StatusOK, struct {
-		Object string           `json:"object"`
-		Data   []course.Segment `json:"data"`
-	}{"list", append([]course.Segment{}, st.course.After(method.Segment(after))...)})
+		Object string    `json:"object"`
+		Data   []Segment `json:"data"`
+	}{"list", append([]Segment{}, st.segments.after(method.Segment(after))...)})
 }
 
 // maxShown is the width in pixels of a frame that is shown.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prefillonly/prefillonly/videoext/hosting"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/session"
 )
@@ -110,7 +109,7 @@ func TestHostileSessions(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
 			why, _ := h.session(stream, c.data).refused()
-			if took := time.Since(began); !strings.Contains(why, c.want) || took > hosting.HelloTimeout+20*time.Second {
+			if took := time.Since(began); !strings.Contains(why, c.want) || took > helloTimeout+20*time.Second {
 				t.Errorf("after %v: %s, want %q", took, why, c.want)
 			}
 			good := h.session(stream, append(hello[:len(hello):len(hello)], said(t, skipped(0), &session.Ended{})...))

@@ -20,11 +20,9 @@ import (
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/internal/budget"
 	"github.com/prefillonly/prefillonly/internal/reach"
-	"github.com/prefillonly/prefillonly/videoext/hosting"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
-	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
@@ -61,7 +59,7 @@ type Server struct {
 	log    *zap.Logger
 	ctx    context.Context // of all streams
 	stop   context.CancelCauseFunc
-	memory *memory.Memory
+	memory *memoryBudget
 
 	models atomic.Pointer[[]Model]
 
@@ -75,7 +73,7 @@ func New(cfg Config, maker *jobs.Maker, log *zap.Logger) (*Server, error) {
 	if cfg.Memory == 0 {
 		cfg.Memory = DefaultMemory
 	}
-	s := &Server{cfg: cfg, maker: maker, log: log, memory: memory.New(cfg.Memory), streams: map[string]*stream{}}
+	s := &Server{cfg: cfg, maker: maker, log: log, memory: newMemoryBudget(cfg.Memory), streams: map[string]*stream{}}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.models.Store(&cfg.Models)
 	if err := os.MkdirAll(cfg.State, 0o700); err != nil {
@@ -237,7 +235,7 @@ func (s *Server) room(key string) error {
 }
 
 // keep writes a stream down, and begins it. The caller holds mu.
-func (s *Server) keep(spec Spec, by owner, held *memory.Hold, will demand) error {
+func (s *Server) keep(spec Spec, by owner, held *memoryHold, will demand) error {
 	dir := filepath.Join(s.cfg.State, spec.Name)
 	err := os.RemoveAll(dir)
 	if err == nil {
@@ -267,13 +265,13 @@ func (s *Server) probe(ctx context.Context, spec *Spec) (demand, error) {
 	}
 	defer clip.Close()
 	info := clip.Info()
-	takes, _ := memory.OfSource(&info)
+	takes, _ := sourceMemory(&info)
 	will := demand{info.Rate, info.Width, info.Height, takes}
 	return will.atMost(spec.Rate), nil
 }
 
 // start begins a stream, and lets what is held go at its end. The caller holds mu.
-func (s *Server) start(spec Spec, by owner, held *memory.Hold, will demand) error {
+func (s *Server) start(spec Spec, by owner, held *memoryHold, will demand) error {
 	dir := filepath.Join(s.cfg.State, spec.Name)
 	kept, from, err := journal.Open(dir)
 	if err != nil {
@@ -282,7 +280,7 @@ func (s *Server) start(spec Spec, by owner, held *memory.Hold, will demand) erro
 	ctx, stop := context.WithCancelCause(s.ctx)
 	st := &stream{
 		spec: spec, by: by, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: kept, from: from, memory: s.memory, held: held,
-		inbox: make(chan incoming), gone: make(chan *hosting.Connection), looked: make(chan sight), sloped: make(chan streams.Sloped), changed: make(chan struct{}, 1),
+		inbox: make(chan incoming), gone: make(chan *connection), looked: make(chan sight), sloped: make(chan streams.Sloped), changed: make(chan struct{}, 1),
 		stop: stop, stopped: make(chan struct{}), state: stateWaiting, demand: will,
 	}
 	st.resolve = s.resolve(by)

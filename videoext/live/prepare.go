@@ -10,7 +10,6 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
-	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/streams"
@@ -86,7 +85,7 @@ func (s *stream) paste(ctx context.Context, low, high *media.Frame, regions []vi
 const maxDecoded = 256 << 20
 
 // decode makes frames of what a camera sent.
-func (s *stream) decode(ctx context.Context, data *media.Segment, held *memory.Hold) (frames []*media.Frame, err error) {
+func (s *stream) decode(ctx context.Context, data *media.Segment, held *memoryHold) (frames []*media.Frame, err error) {
 	what := fmt.Sprintf("decoding %d frames of %d x %d", len(data.Units), data.Width, data.Height)
 	pixels := data.Width * data.Height * len(data.Units)
 	bytes := pixels / 2 * 3

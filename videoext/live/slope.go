@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
-	"github.com/prefillonly/prefillonly/videoext/course"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
@@ -50,7 +49,7 @@ func (s *stream) slope(ctx context.Context, a streams.Slope) {
 		}
 		s.figure.Differentiated(count)
 		if err == nil {
-			s.course.Differentiated(a.Segment, answer.Gradient)
+			s.segments.addGradient(a.Segment, answer.Gradient)
 		}
 		if err != nil {
 			answer.Gradient = nil
@@ -82,9 +81,9 @@ func (s *stream) note(m *session.Sent) {
 	if m.Stream != method.A {
 		return
 	}
-	s.course.Came(course.Segment{
+	s.segments.add(Segment{
 		Number: m.Segment, Of: m.Of, Frames: len(m.Frames), Bytes: m.Container, Seconds: float64(m.Of) / m.Data.Rate, Width: m.Data.Width, Height: m.Data.Height,
-		Quantisers: course.Quantisers(m.Knobs.Quantisers), BBias: m.Knobs.BBias,
+		Quantisers: quantiserGrid(m.Knobs.Quantisers), BBias: m.Knobs.BBias,
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/videoext/course"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg/rtsptest"
 	"github.com/prefillonly/prefillonly/videoext/method"
@@ -67,7 +66,7 @@ func TestGradients(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var list struct{ Data []course.Segment }
+			var list struct{ Data []Segment }
 			err = json.NewDecoder(response.Body).Decode(&list)
 			response.Body.Close()
 			if err != nil || len(list.Data) != segments-1 {

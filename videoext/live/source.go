@@ -9,7 +9,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
-	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/source"
@@ -39,7 +38,7 @@ type sourced struct{ *stream }
 
 // Opened takes the memory that the source says it takes, and keeps it while the source is away.
 func (s sourced) Opened(info ffmpeg.Info) error {
-	return s.held.Set(memory.OfSource(&info))
+	return s.held.Set(sourceMemory(&info))
 }
 
 func (s sourced) Admit(ctx context.Context, rate float64, width, height int) error {

@@ -15,12 +15,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/course"
-	"github.com/prefillonly/prefillonly/videoext/hosting"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media"
-	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 	"github.com/prefillonly/prefillonly/videoext/streams"
@@ -46,22 +43,22 @@ type stream struct {
 	journal *journal.Journal
 	from    journal.Place
 	begun   time.Time
-	memory  *memory.Memory // of all streams
-	held    *memory.Hold   // of it by the source that the server reads
+	memory  *memoryBudget // of all streams
+	held    *memoryHold   // of it by the source that the server reads
 
 	inbox   chan incoming
-	gone    chan *hosting.Connection // those that are over
-	changed chan struct{}            // gets a token when the network is another one
+	gone    chan *connection // those that are over
+	changed chan struct{}    // gets a token when the network is another one
 	looked  chan sight
 	sloped  chan streams.Sloped
 	stop    context.CancelCauseFunc
 	stopped chan struct{} // closed when nothing of it runs any more
 
-	last    atomic.Pointer[shot]
-	refused atomic.Bool  // the network saw nothing of the last look
-	tried   atomic.Int64 // when a frame was looked at that may be late, since begun
-	figure  metrics.Figures
-	course  course.Course // of a camera
+	last     atomic.Pointer[shot]
+	refused  atomic.Bool  // the network saw nothing of the last look
+	tried    atomic.Int64 // when a frame was looked at that may be late, since begun
+	figure   metrics.Figures
+	segments segmentHistory // of a camera
 
 	mu      sync.Mutex
 	state   string        // guarded by mu
@@ -78,7 +75,7 @@ type stream struct {
 	core    *streams.Core
 	footage map[track]*footage
 	frame   int64 // bytes of the last frame of a source
-	session *hosting.Connection
+	session *connection
 	sight   sight // that the core is told of
 	timer   *time.Timer
 	group   sync.WaitGroup // of looks
@@ -87,8 +84,8 @@ type stream struct {
 // incoming is what comes from a source or a camera.
 type incoming struct {
 	event   streams.Event
-	footage *footage            // of a streams.Came
-	session *hosting.Connection // nil: of a source
+	footage *footage    // of a streams.Came
+	session *connection // nil: of a source
 }
 
 type track struct {
@@ -100,8 +97,8 @@ type track struct {
 type footage struct {
 	numbers  []int
 	load     func(ctx context.Context) ([]*media.Frame, error)
-	held     *memory.Hold // nil: they are a source's, whose memory is its own
-	bytes    int64        // of a source's frame
+	held     *memoryHold // nil: they are a source's, whose memory is its own
+	bytes    int64       // of a source's frame
 	once     sync.Once
 	pictures []*media.Frame
 	err      error
@@ -139,7 +136,7 @@ func (s *stream) hurried() bool { return s.plain() && (s.spec.remote() || s.spec
 
 // full says that no more frames should come now. Large ones of a source may not all wait that may wait of small ones.
 func (s *stream) full() bool {
-	return s.core.Full() || s.plain() && !memory.MayWait(s.core.Under()+1, s.frame)
+	return s.core.Full() || s.plain() && !mayWait(s.core.Under()+1, s.frame)
 }
 
 // run keeps the stream until ctx ends.
@@ -273,7 +270,7 @@ func (s *stream) lose() {
 }
 
 // step asks the core, and does what it says. False says that what came made no sense.
-func (s *stream) step(ctx context.Context, event streams.Event, from *hosting.Connection) bool {
+func (s *stream) step(ctx context.Context, event streams.Event, from *connection) bool {
 	actions, err := s.core.Step(time.Since(s.begun), event)
 	if err != nil {
 		s.log.Warn("a camera's message makes no sense", zap.Error(err))

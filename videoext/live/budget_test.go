@@ -1,10 +1,10 @@
-package memory
+package live
 
 import "testing"
 
 // TestHoldIsGivenBackOnce: a hold takes what it is set to, within the share of its owner, and gives it back once.
 func TestHoldIsGivenBackOnce(t *testing.T) {
-	m := New(64 << 20)
+	m := newMemoryBudget(64 << 20)
 	a, b := m.Hold("a"), m.Hold("b")
 	if err := a.Set(49<<20, "it"); err == nil || err.Error() != "it takes 49 MiB of memory, and 48 are left of the 48 MiB that --video-memory has for the streams of a key now" {
 		t.Error(err)
@@ -31,7 +31,7 @@ func TestHoldIsGivenBackOnce(t *testing.T) {
 func TestLargeFramesDoNotWait(t *testing.T) {
 	for bytes, want := range map[int64]int{9 << 10: 1 << 10, 3 << 20: 21, 50 << 20: 2, 1 << 40: 2} {
 		n := 0
-		for n < 1<<10 && MayWait(n+1, bytes) {
+		for n < 1<<10 && mayWait(n+1, bytes) {
 			n++
 		}
 		if n != want {

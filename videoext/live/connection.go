@@ -1,5 +1,4 @@
-// Package hosting is the server's end of a camera's connection: what is read and written over it, within time and memory.
-package hosting
+package live
 
 import (
 	"errors"
@@ -10,12 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prefillonly/prefillonly/videoext/memory"
 	"github.com/prefillonly/prefillonly/videoext/session"
 )
 
-// Connection is what is said to a camera over one connection.
-type Connection struct {
+// connection is what is said to a camera over one connection.
+type connection struct {
 	out  chan session.Message
 	over chan struct{} // closed when it is to end
 	once sync.Once
@@ -25,13 +23,13 @@ type Connection struct {
 // maxUntold is how many messages may wait for a camera.
 const maxUntold = 256
 
-// New makes one.
-func New() *Connection {
-	return &Connection{out: make(chan session.Message, maxUntold), over: make(chan struct{})}
+// newConnection makes one.
+func newConnection() *connection {
+	return &connection{out: make(chan session.Message, maxUntold), over: make(chan struct{})}
 }
 
 // Send gives the camera a message; false says that too many wait.
-func (c *Connection) Send(m session.Message) bool {
+func (c *connection) Send(m session.Message) bool {
 	select {
 	case c.out <- m:
 		return true
@@ -41,22 +39,22 @@ func (c *Connection) Send(m session.Message) bool {
 }
 
 // End ends it; the camera is told why.
-func (c *Connection) End(why string) {
+func (c *connection) End(why string) {
 	c.once.Do(func() { c.why = why; close(c.over) })
 }
 
 // Over is closed when it is to end.
-func (c *Connection) Over() <-chan struct{} { return c.over }
+func (c *connection) Over() <-chan struct{} { return c.over }
 
 // Why says why it has ended, once Over is closed.
-func (c *Connection) Why() string { return c.why }
+func (c *connection) Why() string { return c.why }
 
 // Write sends what is to be sent until the session is over, and then why.
-func (c *Connection) Write(w io.Writer, control *http.ResponseController) error {
+func (c *connection) Write(w io.Writer, control *http.ResponseController) error {
 	put := func(m session.Message) error {
 		data, err := session.Append(nil, m)
 		if err == nil {
-			_ = control.SetWriteDeadline(time.Now().Add(TakeTimeout)) // writers of tests have none
+			_ = control.SetWriteDeadline(time.Now().Add(takeTimeout)) // writers of tests have none
 			_, err = w.Write(data)
 		}
 		if err == nil {
@@ -84,15 +82,15 @@ func (c *Connection) Write(w io.Writer, control *http.ResponseController) error 
 
 // What a camera may take its time for.
 const (
-	HelloTimeout = 10 * time.Second // for its first message
+	helloTimeout = 10 * time.Second // for its first message
 	quietTimeout = 2 * time.Minute  // for the next bytes
 )
 
-// TakeTimeout is how long a client may take to take in a piece of what it is told.
-const TakeTimeout = 30 * time.Second
+// takeTimeout is how long a client may take to take in a piece of what it is told.
+const takeTimeout = 30 * time.Second
 
-// Patient reads what a camera sends, and not for ever.
-type Patient struct {
+// patientReader reads what a camera sends, and not for ever.
+type patientReader struct {
 	from    io.Reader
 	control *http.ResponseController
 
@@ -101,13 +99,13 @@ type Patient struct {
 	over  bool      // guarded by mu; nothing more is read
 }
 
-// NewPatient reads from a request's body. The first message has HelloTimeout.
-func NewPatient(from io.Reader, control *http.ResponseController) *Patient {
-	return &Patient{from: from, control: control, until: time.Now().Add(HelloTimeout)}
+// newPatientReader reads from a request's body. The first message has HelloTimeout.
+func newPatientReader(from io.Reader, control *http.ResponseController) *patientReader {
+	return &patientReader{from: from, control: control, until: time.Now().Add(helloTimeout)}
 }
 
 // Read implements io.Reader.
-func (p *Patient) Read(b []byte) (int, error) {
+func (p *patientReader) Read(b []byte) (int, error) {
 	if !p.extend() {
 		return 0, errOver
 	}
@@ -121,7 +119,7 @@ func (p *Patient) Read(b []byte) (int, error) {
 var errOver = errors.New("the session is over")
 
 // extend sets the deadline of the next read.
-func (p *Patient) extend() bool {
+func (p *patientReader) extend() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	until := p.until
@@ -135,22 +133,22 @@ func (p *Patient) extend() bool {
 }
 
 // Greeted says that the first message has come.
-func (p *Patient) Greeted() {
+func (p *patientReader) Greeted() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.until = time.Time{}
 }
 
 // End ends the read that waits, and those to come.
-func (p *Patient) End() {
+func (p *patientReader) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over = true
 	_ = p.control.SetReadDeadline(time.Unix(1, 0)) // writers of tests have none
 }
 
-// Greeting is the message that begins a session.
-func Greeting(from *session.Reader) (*session.Hello, error) {
+// readGreeting is the message that begins a session.
+func readGreeting(from *session.Reader) (*session.Hello, error) {
 	n, err := from.Length(session.MaxHelloBytes)
 	if err != nil {
 		return nil, err
@@ -166,8 +164,8 @@ func Greeting(from *session.Reader) (*session.Hello, error) {
 	return hello, nil
 }
 
-// Hear waits for the camera's next message, and takes an owner's memory for it before it is read: that of frames is held until they are needed no more.
-func Hear(from *session.Reader, m *memory.Memory, owner string, over <-chan struct{}) (session.Message, *memory.Hold, error) {
+// readMessage waits for the camera's next message, and takes an owner's memory for it before it is read: that of frames is held until they are needed no more.
+func readMessage(from *session.Reader, m *memoryBudget, owner string, over <-chan struct{}) (session.Message, *memoryHold, error) {
 	n, err := from.Length(session.MaxBytes)
 	if err != nil {
 		return nil, nil, err

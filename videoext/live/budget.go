@@ -1,16 +1,18 @@
-// Package memory says what memory video takes before it takes it, and counts it against what all streams may have, of which each key has a share.
-package memory
+package live
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/internal/budget"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
-// Memory is what all streams may take: decoders by what they say before they begin, and what cameras send as it comes.
-type Memory struct {
+// memoryBudget is what all streams may take: decoders by what they say before they begin, and what cameras send as it comes.
+type memoryBudget struct {
 	limit  int64          // set once
 	budget *budget.Budget // of limit, by the keys that declared streams
 
@@ -18,13 +20,13 @@ type Memory struct {
 	freed chan struct{} // guarded by mu; closed when there is more
 }
 
-// New makes a Memory of so many bytes.
-func New(limit int64) *Memory {
-	return &Memory{limit: limit, budget: budget.New(limit), freed: make(chan struct{})}
+// newMemoryBudget makes one of so many bytes.
+func newMemoryBudget(limit int64) *memoryBudget {
+	return &memoryBudget{limit: limit, budget: budget.New(limit), freed: make(chan struct{})}
 }
 
 // take counts n bytes of an owner's; an error says that there are not so many left, and what would take them.
-func (m *Memory) take(owner string, n int64, what string) error {
+func (m *memoryBudget) take(owner string, n int64, what string) error {
 	if full := m.budget.Hold(owner, n); full != nil {
 		return engine.Errorf(engine.CodeOverloaded, "%s takes %d MiB of memory, and %d are left of the %d MiB that --video-memory has for the streams of a key now",
 			what, mebibytes(n), max(full.Most-full.Own, 0)>>20, full.Most>>20)
@@ -33,7 +35,7 @@ func (m *Memory) take(owner string, n int64, what string) error {
 }
 
 // give counts what was taken no more.
-func (m *Memory) give(owner string, n int64) {
+func (m *memoryBudget) give(owner string, n int64) {
 	m.budget.Release(owner, n)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -42,23 +44,23 @@ func (m *Memory) give(owner string, n int64) {
 }
 
 // more is closed when there is more than now.
-func (m *Memory) more() <-chan struct{} {
+func (m *memoryBudget) more() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.freed
 }
 
 // Held is what all have.
-func (m *Memory) Held() int64 { return m.budget.Held() }
+func (m *memoryBudget) Held() int64 { return m.budget.Held() }
 
 // mebibytes are at least so many bytes.
 func mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
 
-// Hold is what one thing takes, as it grows, until it is let go.
-type Hold struct {
+// memoryHold is what one thing takes, as it grows, until it is let go.
+type memoryHold struct {
 	Owner string // set once
 
-	from *Memory // set once
+	from *memoryBudget // set once
 
 	mu    sync.Mutex
 	bytes int64 // guarded by mu
@@ -66,10 +68,10 @@ type Hold struct {
 }
 
 // Hold begins one of an owner's, of nothing yet.
-func (m *Memory) Hold(owner string) *Hold { return &Hold{Owner: owner, from: m} }
+func (m *memoryBudget) Hold(owner string) *memoryHold { return &memoryHold{Owner: owner, from: m} }
 
 // Grow takes more; after the end it takes nothing, as whoever asks is about to be told.
-func (h *Hold) Grow(n int64, what string) error {
+func (h *memoryHold) Grow(n int64, what string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.gone {
@@ -86,7 +88,7 @@ func (h *Hold) Grow(n int64, what string) error {
 const patience = 10 * time.Second
 
 // Await grows as soon as there is room, unless there can be none or over is closed before.
-func (h *Hold) Await(n int64, what string, over <-chan struct{}) error {
+func (h *memoryHold) Await(n int64, what string, over <-chan struct{}) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
@@ -106,7 +108,7 @@ func (h *Hold) Await(n int64, what string, over <-chan struct{}) error {
 }
 
 // Set takes as much as is needed in all, or gives back what is not.
-func (h *Hold) Set(n int64, what string) error {
+func (h *memoryHold) Set(n int64, what string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.gone {
@@ -124,7 +126,7 @@ func (h *Hold) Set(n int64, what string) error {
 }
 
 // Keep takes n bytes that were taken before, by an earlier process.
-func (h *Hold) Keep(n int64) {
+func (h *memoryHold) Keep(n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.from.budget.Release(h.Owner, -n) // whatever the others have
@@ -132,18 +134,38 @@ func (h *Hold) Keep(n int64) {
 }
 
 // Size is what it takes.
-func (h *Hold) Size() int64 {
+func (h *memoryHold) Size() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.bytes
 }
 
 // End gives all of it back, once.
-func (h *Hold) End() {
+func (h *memoryHold) End() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.gone {
 		h.gone = true
 		h.from.give(h.Owner, h.bytes)
 	}
+}
+
+// mostWaiting is how many bytes the frames of a source may have that wait for the network, if there are more than leastWaiting.
+const (
+	mostWaiting  = 64 << 20
+	leastWaiting = 2
+)
+
+// mayWait says that so many frames of a size may wait.
+func mayWait(frames int, bytes int64) bool {
+	return frames <= leastWaiting || int64(frames)*bytes <= mostWaiting
+}
+
+// sourceMemory is what reading a source takes, its decoder and the frames that wait, are looked at and are shown; and what that is, in words.
+func sourceMemory(info *ffmpeg.Info) (n int64, what string) {
+	frame, waiting := int64(info.Width)*int64(info.Height)*3/2, leastWaiting
+	for waiting < streams.DefaultMost && mayWait(waiting+1, frame) {
+		waiting++
+	}
+	return info.Memory + int64(waiting+3)*frame, fmt.Sprintf("video of %d x %d pixels, with what its decoder (%s) keeps and frames that wait,", info.Width, info.Height, info.Codec)
 }

@@ -1,5 +1,4 @@
-// Package course keeps what became of the last segments of a stream: how the camera encoded each, what came of it, and the gradient that the network had for it.
-package course
+package live
 
 import (
 	"slices"
@@ -10,8 +9,8 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
-// Most is how many segments are kept.
-const Most = 60
+// mostSegments is how many segments are kept.
+const mostSegments = 60
 
 // Segment is one of a stream, as far as it is known.
 type Segment struct {
@@ -36,8 +35,8 @@ type Grid struct {
 	Values  []byte  `json:"values"` // quantisers, or levels of a gradient as the camera is told them: each is half of what the one two above it is, and 0 is none
 }
 
-// Quantisers are a map's.
-func Quantisers(m *media.QPMap) *Grid {
+// quantiserGrid are a map's.
+func quantiserGrid(m *media.QPMap) *Grid {
 	if m == nil {
 		return nil
 	}
@@ -52,27 +51,28 @@ func newGrid(columns, rows int, values []byte) *Grid {
 	return &Grid{columns, rows, float64(sum) / float64(len(values)), values}
 }
 
-// Course is that of a stream. Its methods are safe for concurrent use; the zero value is that of a stream without segments.
-type Course struct {
+// segmentHistory is what became of the last segments of a stream: how the camera encoded each, what came of it, and the gradient that the
+// network had for it. Its methods are safe for concurrent use; the zero value is that of a stream without segments.
+type segmentHistory struct {
 	mu  sync.Mutex
 	all []Segment // guarded by mu; by number
 }
 
-// Came notes a segment.
-func (c *Course) Came(s Segment) {
+// add notes a segment.
+func (c *segmentHistory) add(s Segment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i, known := c.find(s.Number)
 	if known {
 		return // it came again
 	}
-	if c.all = slices.Insert(c.all, i, s); len(c.all) > Most {
-		c.all = slices.Delete(c.all, 0, len(c.all)-Most)
+	if c.all = slices.Insert(c.all, i, s); len(c.all) > mostSegments {
+		c.all = slices.Delete(c.all, 0, len(c.all)-mostSegments)
 	}
 }
 
-// Differentiated notes the gradient of a segment.
-func (c *Course) Differentiated(n method.Segment, m *oneadapt.Map) {
+// addGradient notes the gradient of a segment.
+func (c *segmentHistory) addGradient(n method.Segment, m *oneadapt.Map) {
 	g := newGrid(m.Width, m.Height, m.Levels())
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,14 +82,14 @@ func (c *Course) Differentiated(n method.Segment, m *oneadapt.Map) {
 	}
 }
 
-// After is what is kept behind a segment.
-func (c *Course) After(n method.Segment) []Segment {
+// after is what is kept behind a segment.
+func (c *segmentHistory) after(n method.Segment) []Segment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i, _ := c.find(n + 1)
 	return slices.Clone(c.all[i:])
 }
 
-func (c *Course) find(n method.Segment) (at int, known bool) {
+func (c *segmentHistory) find(n method.Segment) (at int, known bool) {
 	return slices.BinarySearchFunc(c.all, n, func(s Segment, n method.Segment) int { return int(s.Number) - int(n) })
 }
