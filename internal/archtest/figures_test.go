@@ -47,7 +47,7 @@ var figures = []struct {
 	{"docs/attacks.md", `the first message \| ([\d,]+) KiB`, "videoext/session.MaxHelloBytes", 1 << 10},
 	{"docs/attacks.md", `encoded and decoded .* ([\d,]+) MiB of a segment's frames`, "videoext/live.maxDecoded", 1 << 20},
 	{"docs/attacks.md", `x its scans \| ([\d,]+) pixels`, "engine/images.maxScanned", 1},
-	{"docs/attacks.md", `that wait x bytes of each \| ([\d,]+) MiB`, "videoext/memory.mostWaiting", 1 << 20},
+	{"docs/attacks.md", `that wait x bytes of each \| ([\d,]+) MiB`, "videoext/live.mostWaiting", 1 << 20},
 	{"docs/attacks.md", `prompts x \x60n\x60 \| ([\d,]+) answers`, "engine/completion.maxJobs", 1},
 	{"docs/attacks.md", `lists of tokens \| ([\d,]+) numbers`, "engine/completion.maxListed", 1},
 	{"docs/attacks.md", `several tokens \| ([\d,]+) prompts`, "engine/decision.maxJobs", 1},
@@ -80,7 +80,7 @@ func TestFiguresOfDocuments(t *testing.T) {
 var budgets = map[string]string{
 	"engine/frontend/exchange": "bodies of 64 KiB and more", "engine/inference": "inputs that are made of pictures", "engine/blob": "tensors of open requests",
 	"engine/completion": "log-probabilities of open requests", "engine/scoring": "numbers of vectors of open requests", "engine/client": "open jobs",
-	"videoext/memory": "video streams",
+	"videoext/live": "video streams",
 }
 
 // TestTableOfShares: every budget that is shared out has its row in the table of docs/http.md, and no other has one; the share is the code's.

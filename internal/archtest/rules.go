@@ -73,12 +73,8 @@ var arrows = map[string][]string{
 	"engine/dnn/ops/combine":     {"engine", "engine/dnn/graph", "engine/dnn/ops/elementwise", "engine/dnn/ops/op"},
 	"engine/dnn/ops/backward":    {"engine/dnn/graph", "engine/dnn/ops/move", "engine/dnn/ops/op", "engine/dnn/ops/spatial", "engine/dnn/vjp"},
 	"engine/dnn/gradient":        {"engine/dnn/graph", "engine/dnn/ops", "engine/dnn/vjp"},
-	"engine/dnn/ir":              {"engine", "engine/dnn/graph", "kernels"},
-	"engine/dnn/lower":           {"engine", "engine/dnn/graph", "engine/dnn/ir", "engine/dnn/lower/fuse", "engine/dnn/lower/program", "engine/dnn/ops/spatial", "kernels"},
-	"engine/dnn/lower/fuse":      {"engine/dnn/ir", "engine/dnn/lower/program", "engine/dnn/lower/slope", "kernels"},
-	"engine/dnn/lower/program":   {"kernels"},
-	"engine/dnn/lower/slope":     {"kernels"},
-	"engine/dnn/plan":            {"engine", "engine/dnn/graph", "engine/dnn/ir", "engine/dnn/lower", "engine/dnn/ops", "kernels"},
+	"engine/dnn/lower":           {"engine", "engine/dnn/graph", "engine/dnn/ops/spatial", "kernels"},
+	"engine/dnn/plan":            {"engine", "engine/dnn/graph", "engine/dnn/lower", "engine/dnn/ops", "kernels"},
 	"engine/dnn": {
 		"engine", "engine/dnn/gradient", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/plan", "engine/dnn/specialize",
 		"engine/weights", "engine/weights/store", "engine/wire", "internal/mapped", "kernels",
@@ -191,7 +187,6 @@ var arrows = map[string][]string{
 	"videoext/dds":                   {"videoext", "videoext/media", "videoext/method"},
 	"videoext/link":                  {},
 	"videoext/shaper":                {"videoext/link"},
-	"videoext/course":                {"videoext/media", "videoext/method", "videoext/oneadapt"},
 	"videoext/session":               {"videoext", "videoext/media", "videoext/method", "videoext/oneadapt"},
 	"videoext/motion":                {"videoext", "videoext/media", "videoext/method"},
 	"videoext/methods":               {"videoext", "videoext/adapt", "videoext/baselines", "videoext/dds", "videoext/media", "videoext/method"},
@@ -211,13 +206,8 @@ var arrows = map[string][]string{
 	"videoext/media/ffmpeg/rtsptest": {
 		"videoext/media",
 	},
-	"videoext/source":  {"internal/osthread", "videoext/media", "videoext/media/ffmpeg"},
-	"videoext/memory":  {"engine", "internal/budget", "videoext/media/ffmpeg", "videoext/streams"},
-	"videoext/hosting": {"videoext/memory", "videoext/session"},
-	"videoext/live": {
-		"engine", "engine/api", "engine/images", "internal/budget", "internal/reach", "videoext", "videoext/course", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods",
-		"videoext/hosting", "videoext/memory", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision",
-	},
+	"videoext/source": {"internal/osthread", "videoext/media", "videoext/media/ffmpeg"},
+	"videoext/live":   {"engine", "engine/api", "engine/images", "internal/budget", "internal/reach", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision"},
 
 	// measuring
 	"bench/workload": {"engine"},
@@ -341,7 +331,7 @@ var externals = []struct {
 	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/collectenv", "cmd/prefillonly/model", "cmd/prefillonly/profile", "cmd/prefillonly/roles", "cmd/prefillonly/runbatch", "cmd/prefillonly/settings", "cmd/prefillonly/top", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend", "engine/frontend/exchange", "engine/frontend/pages", "engine/frontend/route"}, "HTTP is the frontend's"},
 	{"go.etcd.io/bbolt", []string{"engine/batch/service"}, "one package keeps a store"},
-	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/frontend/access", "engine/frontend/exchange", "engine/frontend/pages", "engine/frontend/prompts", "engine/frontend/relay", "engine/frontend/route", "engine/frontend/tensors", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/roles", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/hosting", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top"}, "HTTP stays at the edge, and with what asks it"},
+	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/frontend/access", "engine/frontend/exchange", "engine/frontend/pages", "engine/frontend/prompts", "engine/frontend/relay", "engine/frontend/route", "engine/frontend/tensors", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/roles", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top"}, "HTTP stays at the edge, and with what asks it"},
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics", "internal/gauges"}, "one package of each process publishes metrics, and one reads them"},

@@ -6,19 +6,16 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/fuse"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	k "github.com/prefillonly/prefillonly/kernels"
 )
 
 // emitter writes an element-wise node, given the registers of its inputs, of which one that is not given is -1.
-type emitter func(c *program.Builder, n *graph.Node, in []int) int
+type emitter func(c *programBuilder, n *graph.Node, in []int) int
 
 // elementLowerings are those of nodes that compute each element by itself.
-func elementLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value {
-	table := map[string]func(t *translator, n *graph.Node) *ir.Value{
-		"Identity":           func(t *translator, n *graph.Node) *ir.Value { return t.value(n.In[0]) },
+func elementLowerings() map[string]func(t *translator, n *graph.Node) *Value {
+	table := map[string]func(t *translator, n *graph.Node) *Value{
+		"Identity":           func(t *translator, n *graph.Node) *Value { return t.value(n.In[0]) },
 		"Dropout":            dropout,
 		"Cast":               cast,
 		"CastLike":           cast,
@@ -29,12 +26,12 @@ func elementLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value 
 		"Mean":               mean,
 	}
 	for op, emit := range emitters {
-		table[op] = func(t *translator, n *graph.Node) *ir.Value {
-			in := make([]*ir.Value, len(n.In))
+		table[op] = func(t *translator, n *graph.Node) *Value {
+			in := make([]*Value, len(n.In))
 			for i, v := range n.In {
 				in[i] = t.value(v)
 			}
-			return t.element(n.Out[0].Shape, in, func(c *program.Builder, in []int) int { return emit(c, n, in) })
+			return t.element(n.Out[0].Shape, in, func(c *programBuilder, in []int) int { return emit(c, n, in) })
 		}
 	}
 	return table
@@ -43,28 +40,28 @@ func elementLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value 
 var emitters = map[string]emitter{
 	"Add": two(k.Add), "Sub": two(k.Sub), "Mul": two(k.Mul), "Div": two(k.Div), "Pow": two(k.Pow),
 	"Equal": two(k.Equal), "Less": two(k.Less), "LessOrEqual": two(k.LessEqual),
-	"Greater":        func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Less, in[1], in[0]) },
-	"GreaterOrEqual": func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.LessEqual, in[1], in[0]) },
+	"Greater":        func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.Less, in[1], in[0]) },
+	"GreaterOrEqual": func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.LessEqual, in[1], in[0]) },
 	"And":            two(k.Mul), "Or": two(k.Max),
-	"Xor": func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Abs, c.Op(k.Sub, in[0], in[1])) },
-	"Not": func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Equal, in[0], c.Constant(0)) },
+	"Xor": func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.Abs, c.Op(k.Sub, in[0], in[1])) },
+	"Not": func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.Equal, in[0], c.Constant(0)) },
 	"Neg": one(k.Neg), "Abs": one(k.Abs), "Sqrt": one(k.Sqrt), "Exp": one(k.Exp), "Log": one(k.Log), "Sin": one(k.Sin),
 	"Cos": one(k.Cos), "Tanh": one(k.Tanh), "Sigmoid": one(k.Sigmoid), "Erf": one(k.Erf), "Floor": one(k.Floor),
 	"Ceil": one(k.Ceil), "Round": one(k.Round),
-	"Tan": func(c *program.Builder, n *graph.Node, in []int) int {
+	"Tan": func(c *programBuilder, n *graph.Node, in []int) int {
 		return c.Op(k.Div, c.Op(k.Sin, in[0]), c.Op(k.Cos, in[0]))
 	},
-	"Reciprocal": func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Div, c.Constant(1), in[0]) },
-	"Where":      func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Select, in...) },
-	"IsNaN": func(c *program.Builder, n *graph.Node, in []int) int {
+	"Reciprocal": func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.Div, c.Constant(1), in[0]) },
+	"Where":      func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.Select, in...) },
+	"IsNaN": func(c *programBuilder, n *graph.Node, in []int) int {
 		return c.Op(k.Equal, c.Op(k.Equal, in[0], in[0]), c.Constant(0))
 	},
-	"Sign": func(c *program.Builder, n *graph.Node, in []int) int {
+	"Sign": func(c *programBuilder, n *graph.Node, in []int) int {
 		zero := c.Constant(0)
 		sign := c.Op(k.Sub, c.Op(k.Less, zero, in[0]), c.Op(k.Less, in[0], zero))
 		return c.Op(k.Select, c.Op(k.Equal, in[0], in[0]), sign, in[0])
 	},
-	"Clip": func(c *program.Builder, n *graph.Node, in []int) int {
+	"Clip": func(c *programBuilder, n *graph.Node, in []int) int {
 		x := in[0]
 		if len(in) > 1 && in[1] >= 0 {
 			x = c.Op(k.Max, x, in[1])
@@ -74,41 +71,41 @@ var emitters = map[string]emitter{
 		}
 		return x
 	},
-	"Relu":      func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(k.Max, in[0], c.Constant(0)) },
+	"Relu":      func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.Max, in[0], c.Constant(0)) },
 	"LeakyRelu": leakyRelu,
-	"PRelu": func(c *program.Builder, n *graph.Node, in []int) int {
+	"PRelu": func(c *programBuilder, n *graph.Node, in []int) int {
 		return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(0)), c.Op(k.Mul, in[0], in[1]), in[0])
 	},
-	"Elu": func(c *program.Builder, n *graph.Node, in []int) int {
+	"Elu": func(c *programBuilder, n *graph.Node, in []int) int {
 		return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(0)), exponential(c, in[0], attr(n, "alpha", 1)), in[0])
 	},
-	"Selu": func(c *program.Builder, n *graph.Node, in []int) int {
+	"Selu": func(c *programBuilder, n *graph.Node, in []int) int {
 		low := exponential(c, in[0], attr(n, "alpha", 1.67326319217681884765625))
 		x := c.Op(k.Select, c.Op(k.Less, c.Constant(0), in[0]), in[0], low)
 		return c.Op(k.Mul, x, c.Constant(attr(n, "gamma", 1.05070102214813232421875)))
 	},
-	"Celu": func(c *program.Builder, n *graph.Node, in []int) int {
+	"Celu": func(c *programBuilder, n *graph.Node, in []int) int {
 		alpha, zero := attr(n, "alpha", 1), c.Constant(0)
 		low := exponential(c, c.Op(k.Div, in[0], c.Constant(alpha)), alpha)
 		return c.Op(k.Add, c.Op(k.Max, in[0], zero), c.Op(k.Min, low, zero))
 	},
-	"HardSigmoid": func(c *program.Builder, n *graph.Node, in []int) int {
+	"HardSigmoid": func(c *programBuilder, n *graph.Node, in []int) int {
 		return hardSigmoid(c, in[0], attr(n, "alpha", 0.2), attr(n, "beta", 0.5))
 	},
-	"HardSwish": func(c *program.Builder, n *graph.Node, in []int) int {
+	"HardSwish": func(c *programBuilder, n *graph.Node, in []int) int {
 		return c.Op(k.Mul, in[0], hardSigmoid(c, in[0], 1.0/6, 0.5))
 	},
-	"Softplus": func(c *program.Builder, n *graph.Node, in []int) int { return softplus(c, in[0]) },
-	"Softsign": func(c *program.Builder, n *graph.Node, in []int) int {
+	"Softplus": func(c *programBuilder, n *graph.Node, in []int) int { return softplus(c, in[0]) },
+	"Softsign": func(c *programBuilder, n *graph.Node, in []int) int {
 		return c.Op(k.Div, in[0], c.Op(k.Add, c.Constant(1), c.Op(k.Abs, in[0])))
 	},
-	"Mish": func(c *program.Builder, n *graph.Node, in []int) int {
+	"Mish": func(c *programBuilder, n *graph.Node, in []int) int {
 		return c.Op(k.Mul, in[0], c.Op(k.Tanh, softplus(c, in[0])))
 	},
-	"ThresholdedRelu": func(c *program.Builder, n *graph.Node, in []int) int {
+	"ThresholdedRelu": func(c *programBuilder, n *graph.Node, in []int) int {
 		return c.Op(k.Select, c.Op(k.Less, c.Constant(attr(n, "alpha", 1)), in[0]), in[0], c.Constant(0))
 	},
-	"Shrink": func(c *program.Builder, n *graph.Node, in []int) int {
+	"Shrink": func(c *programBuilder, n *graph.Node, in []int) int {
 		bias, edge := c.Constant(attr(n, "bias", 0)), attr(n, "lambd", 0.5)
 		high := c.Op(k.Select, c.Op(k.Less, c.Constant(edge), in[0]), c.Op(k.Sub, in[0], bias), c.Constant(0))
 		return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(-edge)), c.Op(k.Add, in[0], bias), high)
@@ -119,24 +116,24 @@ var emitters = map[string]emitter{
 func attr(n *graph.Node, name string, fallback float64) float64 { return graph.Attr(n, name, fallback) }
 
 func one(o k.ElementOp) emitter {
-	return func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(o, in[0]) }
+	return func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(o, in[0]) }
 }
 
 func two(o k.ElementOp) emitter {
-	return func(c *program.Builder, n *graph.Node, in []int) int { return c.Op(o, in[0], in[1]) }
+	return func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(o, in[0], in[1]) }
 }
 
 // many applies an operation from left to right, to as many operands at a time as one program takes.
-func many(o k.ElementOp) func(t *translator, n *graph.Node) *ir.Value {
-	return func(t *translator, n *graph.Node) *ir.Value {
-		in := make([]*ir.Value, len(n.In))
+func many(o k.ElementOp) func(t *translator, n *graph.Node) *Value {
+	return func(t *translator, n *graph.Node) *Value {
+		in := make([]*Value, len(n.In))
 		for i, v := range n.In {
 			in[i] = t.value(v)
 		}
 		x, rest := in[0], in[1:]
 		for first := true; first || len(rest) > 0; first = false {
-			count := min(fuse.MaxOperands-1, len(rest))
-			x = t.element(n.Out[0].Shape, slices.Concat([]*ir.Value{x}, rest[:count]), func(c *program.Builder, in []int) int {
+			count := min(maxOperands-1, len(rest))
+			x = t.element(n.Out[0].Shape, slices.Concat([]*Value{x}, rest[:count]), func(c *programBuilder, in []int) int {
 				x := in[0]
 				for _, y := range in[1:] {
 					x = c.Op(o, x, y)
@@ -150,14 +147,14 @@ func many(o k.ElementOp) func(t *translator, n *graph.Node) *ir.Value {
 }
 
 // mean is the sum by the number of operands.
-func mean(t *translator, n *graph.Node) *ir.Value {
+func mean(t *translator, n *graph.Node) *Value {
 	sum := many(k.Add)(t, n)
-	return t.element(sum.Shape, []*ir.Value{sum}, func(c *program.Builder, in []int) int {
+	return t.element(sum.Shape, []*Value{sum}, func(c *programBuilder, in []int) int {
 		return c.Op(k.Div, in[0], c.Constant(float64(len(n.In))))
 	})
 }
 
-func leakyRelu(c *program.Builder, n *graph.Node, in []int) int {
+func leakyRelu(c *programBuilder, n *graph.Node, in []int) int {
 	alpha := attr(n, "alpha", 0.01)
 	low := c.Op(k.Mul, in[0], c.Constant(alpha))
 	if alpha >= 0 && alpha <= 1 {
@@ -167,22 +164,22 @@ func leakyRelu(c *program.Builder, n *graph.Node, in []int) int {
 }
 
 // exponential is alpha * (exp(x) - 1).
-func exponential(c *program.Builder, x int, alpha float64) int {
+func exponential(c *programBuilder, x int, alpha float64) int {
 	return c.Op(k.Mul, c.Op(k.Sub, c.Op(k.Exp, x), c.Constant(1)), c.Constant(alpha))
 }
 
-func hardSigmoid(c *program.Builder, x int, alpha, beta float64) int {
+func hardSigmoid(c *programBuilder, x int, alpha, beta float64) int {
 	x = c.Op(k.Add, c.Op(k.Mul, x, c.Constant(alpha)), c.Constant(beta))
 	return c.Op(k.Max, c.Op(k.Min, x, c.Constant(1)), c.Constant(0))
 }
 
 // softplus is log(1 + exp(x)), by the smaller exponential.
-func softplus(c *program.Builder, x int) int {
+func softplus(c *programBuilder, x int) int {
 	small := c.Op(k.Exp, c.Op(k.Neg, c.Op(k.Abs, x)))
 	return c.Op(k.Add, c.Op(k.Max, x, c.Constant(0)), c.Op(k.Log, c.Op(k.Add, small, c.Constant(1))))
 }
 
-func gelu(c *program.Builder, n *graph.Node, in []int) int {
+func gelu(c *programBuilder, n *graph.Node, in []int) int {
 	x := in[0]
 	var inner int
 	if graph.Attr(n, "approximate", "none") == "tanh" {
@@ -197,7 +194,7 @@ func gelu(c *program.Builder, n *graph.Node, in []int) int {
 }
 
 // dropout is the identity, but where it trains.
-func dropout(t *translator, n *graph.Node) *ir.Value {
+func dropout(t *translator, n *graph.Node) *Value {
 	if v := n.Input(2); v != nil && (v.Const == nil || v.Const.Ints()[0] != 0) {
 		return nil
 	}
@@ -205,7 +202,7 @@ func dropout(t *translator, n *graph.Node) *ir.Value {
 }
 
 // cast is between types that are float32 on the device; to one of fewer bits, it is rounded as all that is made of that type.
-func cast(t *translator, n *graph.Node) *ir.Value {
+func cast(t *translator, n *graph.Node) *Value {
 	v := t.value(n.In[0])
 	if v.Const != nil {
 		return nil
@@ -213,14 +210,14 @@ func cast(t *translator, n *graph.Node) *ir.Value {
 	if v.Type == engine.Bool || n.Out[0].Type != engine.Bool {
 		return v
 	}
-	return t.element(v.Shape, []*ir.Value{v}, func(c *program.Builder, in []int) int {
+	return t.element(v.Shape, []*Value{v}, func(c *programBuilder, in []int) int {
 		zero := c.Constant(0)
 		return c.Op(k.Equal, c.Op(k.Equal, in[0], zero), zero)
 	})
 }
 
 // batchNormalization is a product and a sum with constants of each channel.
-func batchNormalization(t *translator, n *graph.Node) *ir.Value {
+func batchNormalization(t *translator, n *graph.Node) *Value {
 	x := t.value(n.In[0])
 	if len(n.In) < 5 || len(x.Shape) < 2 || attrInt(n, "training_mode", 0) != 0 {
 		return nil
@@ -241,12 +238,12 @@ func batchNormalization(t *translator, n *graph.Node) *ir.Value {
 }
 
 // affine is x times scale plus shift of its channel.
-func (t *translator) affine(x *ir.Value, scale, shift []float64) *ir.Value {
+func (t *translator) affine(x *Value, scale, shift []float64) *Value {
 	channels := onesBut(len(x.Shape), 1, len(scale))
-	in := []*ir.Value{x, t.constant("scale", channels, scale)}
-	x = t.element(x.Shape, in, func(c *program.Builder, in []int) int { return c.Op(k.Mul, in[0], in[1]) })
-	in = []*ir.Value{x, t.constant("shift", channels, shift)}
-	return t.element(x.Shape, in, func(c *program.Builder, in []int) int { return c.Op(k.Add, in[0], in[1]) })
+	in := []*Value{x, t.constant("scale", channels, scale)}
+	x = t.element(x.Shape, in, func(c *programBuilder, in []int) int { return c.Op(k.Mul, in[0], in[1]) })
+	in = []*Value{x, t.constant("shift", channels, shift)}
+	return t.element(x.Shape, in, func(c *programBuilder, in []int) int { return c.Op(k.Add, in[0], in[1]) })
 }
 
 // onesBut is a shape of so many dimensions, which are 1 but for one.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
 	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops"
 )
@@ -80,7 +79,7 @@ func TestFused(t *testing.T) {
 			if i > 0 {
 				got += " "
 			}
-			got += fmt.Sprintf("%T", op.Kind)[len("*ir."):]
+			got += fmt.Sprintf("%T", op.Kind)[len("*lower."):]
 			if len(op.Out) > 1 {
 				got += fmt.Sprintf("(%d)", len(op.Out))
 			}
@@ -89,7 +88,7 @@ func TestFused(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 		for _, op := range lower.Graph(g, false).Ops {
-			if _, ok := op.Kind.(*ir.Host); !ok {
+			if _, ok := op.Kind.(*lower.Host); !ok {
 				t.Errorf("%s: %T without networks", name, op.Kind)
 			}
 		}

@@ -4,18 +4,16 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // matrixLowerings are those of products of matrices: with a constant one, they are convolutions of one tap.
-func matrixLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value {
-	return map[string]func(t *translator, n *graph.Node) *ir.Value{"MatMul": matMul, "Gemm": gemm}
+func matrixLowerings() map[string]func(t *translator, n *graph.Node) *Value {
+	return map[string]func(t *translator, n *graph.Node) *Value{"MatMul": matMul, "Gemm": gemm}
 }
 
 // linear is x [..., in] times a constant matrix [in, out], or [out, in] with rows.
-func (t *translator) linear(x *ir.Value, matrix *graph.Value, rows bool, bias *graph.Value) *ir.Value {
+func (t *translator) linear(x *Value, matrix *graph.Value, rows bool, bias *graph.Value) *Value {
 	shape := slices.Clone(x.Shape)
 	last := len(shape) - 1
 	in, out := matrix.Shape[0], matrix.Shape[1]
@@ -27,19 +25,19 @@ func (t *translator) linear(x *ir.Value, matrix *graph.Value, rows bool, bias *g
 		x = t.reshape(x, x.Shape[0], graph.Elements(x.Shape[1:last]), x.Shape[last])
 		return t.reshape(t.linear(x, matrix, rows, bias), shape...)
 	}
-	o := ir.Window{Order: through(0, len(shape))}
+	o := Window{Order: through(0, len(shape))}
 	if len(shape) == 2 {
 		o.Order = []int{0, -1, 1}
 	}
 	o.Origin = make([]int, len(o.Order)-2)
 	ones := slices.Repeat([]int{1}, len(o.Origin))
-	f := &ir.Filter{Weight: matrix, Transposed: !rows, Bias: bias, Spec: kernels.ConvSpec{
+	f := &Filter{Weight: matrix, Transposed: !rows, Bias: bias, Spec: kernels.ConvSpec{
 		In: in, Out: out, Groups: 1, Kernel: ones, Strides: ones, Dilations: ones,
 	}}
-	return t.add(&ir.Conv{Window: o, Filter: f}, x.Type, shape, x)
+	return t.add(&Conv{Window: o, Filter: f}, x.Type, shape, x)
 }
 
-func matMul(t *translator, n *graph.Node) *ir.Value {
+func matMul(t *translator, n *graph.Node) *Value {
 	a, b, out := t.value(n.In[0]), t.value(n.In[1]), n.Out[0].Shape
 	if a.Const != nil && b.Const != nil {
 		return nil
@@ -57,30 +55,30 @@ func matMul(t *translator, n *graph.Node) *ir.Value {
 }
 
 // product multiplies matrices, the last two dimensions; others are broadcast.
-func (t *translator) product(a, b *ir.Value) *ir.Value {
+func (t *translator) product(a, b *Value) *Value {
 	rank := max(len(a.Shape), len(b.Shape))
 	batch := make([]int, rank-2)
 	for i := range batch {
 		batch[i] = 1
-		for _, v := range []*ir.Value{a, b} {
+		for _, v := range []*Value{a, b} {
 			if d := len(v.Shape) - rank + i; d >= 0 && v.Shape[d] != 1 {
 				batch[i] = v.Shape[d]
 			}
 		}
 	}
 	rows, inner, columns := a.Shape[len(a.Shape)-2], b.Shape[len(b.Shape)-2], b.Shape[len(b.Shape)-1]
-	wide := func(v *ir.Value, matrix ...int) *ir.Value {
+	wide := func(v *Value, matrix ...int) *Value {
 		return t.expand(v, append(slices.Clone(batch), matrix...)...)
 	}
-	return t.add(&ir.MatMul{}, t.node.Out[0].Type, append(slices.Clone(batch), rows, columns), wide(a, rows, inner), wide(b, inner, columns))
+	return t.add(&MatMul{}, t.node.Out[0].Type, append(slices.Clone(batch), rows, columns), wide(a, rows, inner), wide(b, inner, columns))
 }
 
-func gemm(t *translator, n *graph.Node) *ir.Value {
+func gemm(t *translator, n *graph.Node) *Value {
 	a, b := t.value(n.In[0]), t.value(n.In[1])
 	if a.Const != nil && b.Const != nil {
 		return nil
 	}
-	flip := func(v *ir.Value, attr string) *ir.Value {
+	flip := func(v *Value, attr string) *Value {
 		if attrInt(n, attr, 0) != 0 {
 			return t.transpose(v, 1, 0)
 		}
@@ -88,19 +86,19 @@ func gemm(t *translator, n *graph.Node) *ir.Value {
 	}
 	a = flip(a, "transA")
 	alpha, beta, c := attr(n, "alpha", 1), attr(n, "beta", 1), n.Input(2)
-	var y *ir.Value
+	var y *Value
 	if b.Const != nil {
 		y = t.linear(a, n.In[1], attrInt(n, "transB", 0) != 0, nil)
 	} else {
 		y = t.product(a, flip(b, "transB"))
 	}
 	if alpha != 1 {
-		y = t.element(y.Shape, []*ir.Value{y}, func(c *program.Builder, in []int) int { return c.Op(kernels.Mul, in[0], c.Constant(alpha)) })
+		y = t.element(y.Shape, []*Value{y}, func(c *programBuilder, in []int) int { return c.Op(kernels.Mul, in[0], c.Constant(alpha)) })
 	}
 	if c == nil || beta == 0 {
 		return y
 	}
-	return t.element(y.Shape, []*ir.Value{y, t.value(c)}, func(c *program.Builder, in []int) int {
+	return t.element(y.Shape, []*Value{y, t.value(c)}, func(c *programBuilder, in []int) int {
 		more := in[1]
 		if beta != 1 {
 			more = c.Op(kernels.Mul, more, c.Constant(beta))

@@ -4,16 +4,14 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	k "github.com/prefillonly/prefillonly/kernels"
 )
 
 // reduceLowerings are those of nodes that sum, and of normalisations.
-func reduceLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value {
-	table := map[string]func(t *translator, n *graph.Node) *ir.Value{
-		"GlobalAveragePool":     func(t *translator, n *graph.Node) *ir.Value { return globalPool(t, n, k.Sum) },
-		"GlobalMaxPool":         func(t *translator, n *graph.Node) *ir.Value { return globalPool(t, n, k.Largest) },
+func reduceLowerings() map[string]func(t *translator, n *graph.Node) *Value {
+	table := map[string]func(t *translator, n *graph.Node) *Value{
+		"GlobalAveragePool":     func(t *translator, n *graph.Node) *Value { return globalPool(t, n, k.Sum) },
+		"GlobalMaxPool":         func(t *translator, n *graph.Node) *Value { return globalPool(t, n, k.Largest) },
 		"Softmax":               softmax,
 		"LogSoftmax":            softmax,
 		"LayerNormalization":    layerNormalization,
@@ -23,16 +21,16 @@ func reduceLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value {
 		"LRN":                   lrn,
 	}
 	for op, r := range reductions {
-		table[op] = func(t *translator, n *graph.Node) *ir.Value { return reduce(t, n, r) }
+		table[op] = func(t *translator, n *graph.Node) *Value { return reduce(t, n, r) }
 	}
 	return table
 }
 
 // reduction is what is done before and after elements become one; nil: nothing.
 type reduction struct {
-	before func(c *program.Builder, x int) int
+	before func(c *programBuilder, x int) int
 	how    k.Reduction
-	after  func(c *program.Builder, x, count int) int
+	after  func(c *programBuilder, x, count int) int
 }
 
 var reductions = map[string]reduction{
@@ -40,16 +38,16 @@ var reductions = map[string]reduction{
 	"ReduceMax":       {how: k.Largest},
 	"ReduceMin":       {how: k.Smallest},
 	"ReduceProd":      {how: k.Product},
-	"ReduceMean":      {how: k.Sum, after: func(c *program.Builder, x, count int) int { return c.Op(k.Div, x, c.Constant(float64(count))) }},
-	"ReduceL1":        {before: func(c *program.Builder, x int) int { return c.Op(k.Abs, x) }, how: k.Sum},
+	"ReduceMean":      {how: k.Sum, after: func(c *programBuilder, x, count int) int { return c.Op(k.Div, x, c.Constant(float64(count))) }},
+	"ReduceL1":        {before: func(c *programBuilder, x int) int { return c.Op(k.Abs, x) }, how: k.Sum},
 	"ReduceSumSquare": {before: square, how: k.Sum},
-	"ReduceL2":        {before: square, how: k.Sum, after: func(c *program.Builder, x, _ int) int { return c.Op(k.Sqrt, x) }},
-	"ReduceLogSum":    {how: k.Sum, after: func(c *program.Builder, x, _ int) int { return c.Op(k.Log, x) }},
+	"ReduceL2":        {before: square, how: k.Sum, after: func(c *programBuilder, x, _ int) int { return c.Op(k.Sqrt, x) }},
+	"ReduceLogSum":    {how: k.Sum, after: func(c *programBuilder, x, _ int) int { return c.Op(k.Log, x) }},
 }
 
-func square(c *program.Builder, x int) int { return c.Op(k.Mul, x, x) }
+func square(c *programBuilder, x int) int { return c.Op(k.Mul, x, x) }
 
-func reduce(t *translator, n *graph.Node, r reduction) *ir.Value {
+func reduce(t *translator, n *graph.Node, r reduction) *Value {
 	x := t.value(n.In[0])
 	axes, known := ints(n, 1)
 	if n.Input(1) != nil && !known || x.Const != nil {
@@ -73,25 +71,25 @@ func through(from, to int) (list []int) {
 }
 
 // reduced has 1 in place of the axes.
-func (t *translator) reduced(x *ir.Value, r reduction, axes []int) *ir.Value {
+func (t *translator) reduced(x *Value, r reduction, axes []int) *Value {
 	shape, count := slices.Clone(x.Shape), 1
 	for _, a := range axes {
 		shape[axis(a, len(shape))] = 1
 	}
 	count = graph.Elements(x.Shape) / graph.Elements(shape)
 	if r.before != nil {
-		x = t.element(x.Shape, []*ir.Value{x}, func(c *program.Builder, in []int) int { return r.before(c, in[0]) })
+		x = t.element(x.Shape, []*Value{x}, func(c *programBuilder, in []int) int { return r.before(c, in[0]) })
 	}
 	if count > 1 {
-		x = t.add(&ir.Reduce{How: r.how}, x.Type, shape, x)
+		x = t.add(&Reduce{How: r.how}, x.Type, shape, x)
 	}
 	if r.after != nil {
-		x = t.element(shape, []*ir.Value{x}, func(c *program.Builder, in []int) int { return r.after(c, in[0], count) })
+		x = t.element(shape, []*Value{x}, func(c *programBuilder, in []int) int { return r.after(c, in[0], count) })
 	}
 	return x
 }
 
-func globalPool(t *translator, n *graph.Node, how k.Reduction) *ir.Value {
+func globalPool(t *translator, n *graph.Node, how k.Reduction) *Value {
 	x := t.value(n.In[0])
 	r := reduction{how: how}
 	if how == k.Sum {
@@ -100,33 +98,33 @@ func globalPool(t *translator, n *graph.Node, how k.Reduction) *ir.Value {
 	return t.reduced(x, r, through(2, len(x.Shape)))
 }
 
-func softmax(t *translator, n *graph.Node) *ir.Value {
+func softmax(t *translator, n *graph.Node) *Value {
 	x := t.value(n.In[0])
 	along := []int{attrInt(n, "axis", -1)}
 	most := t.reduced(x, reduction{how: k.Largest}, along)
-	powers := t.element(x.Shape, []*ir.Value{x, most}, func(c *program.Builder, in []int) int {
+	powers := t.element(x.Shape, []*Value{x, most}, func(c *programBuilder, in []int) int {
 		return c.Op(k.Exp, c.Op(k.Sub, in[0], in[1]))
 	})
 	sum := t.reduced(powers, reduction{how: k.Sum}, along)
 	if n.Op == "Softmax" {
-		return t.element(x.Shape, []*ir.Value{powers, sum}, func(c *program.Builder, in []int) int { return c.Op(k.Div, in[0], in[1]) })
+		return t.element(x.Shape, []*Value{powers, sum}, func(c *programBuilder, in []int) int { return c.Op(k.Div, in[0], in[1]) })
 	}
-	return t.element(x.Shape, []*ir.Value{x, most, sum}, func(c *program.Builder, in []int) int {
+	return t.element(x.Shape, []*Value{x, most, sum}, func(c *programBuilder, in []int) int {
 		return c.Op(k.Sub, c.Op(k.Sub, in[0], in[1]), c.Op(k.Log, in[2]))
 	})
 }
 
 // normalized is x less its mean over axes, in units of its deviation, times scale plus shift, which may be nil.
-func (t *translator) normalized(x *ir.Value, axes []int, epsilon float64, scale, shift *ir.Value) *ir.Value {
+func (t *translator) normalized(x *Value, axes []int, epsilon float64, scale, shift *Value) *Value {
 	mean := t.reduced(x, reductions["ReduceMean"], axes)
-	squares := t.element(x.Shape, []*ir.Value{x, mean}, func(c *program.Builder, in []int) int { return square(c, c.Op(k.Sub, in[0], in[1])) })
+	squares := t.element(x.Shape, []*Value{x, mean}, func(c *programBuilder, in []int) int { return square(c, c.Op(k.Sub, in[0], in[1])) })
 	variance := t.reduced(squares, reduction{how: k.Sum}, axes)
 	count := float64(graph.Elements(x.Shape) / graph.Elements(variance.Shape))
-	factor := t.element(variance.Shape, []*ir.Value{variance}, func(c *program.Builder, in []int) int {
+	factor := t.element(variance.Shape, []*Value{variance}, func(c *programBuilder, in []int) int {
 		spread := c.Op(k.Sqrt, c.Op(k.Add, c.Op(k.Div, in[0], c.Constant(count)), c.Constant(epsilon)))
 		return c.Op(k.Div, c.Constant(1), spread)
 	})
-	return t.element(x.Shape, []*ir.Value{x, mean, factor, scale, shift}, func(c *program.Builder, in []int) int {
+	return t.element(x.Shape, []*Value{x, mean, factor, scale, shift}, func(c *programBuilder, in []int) int {
 		y := c.Op(k.Mul, c.Op(k.Sub, in[0], in[1]), in[2])
 		if in[3] >= 0 {
 			y = c.Op(k.Mul, y, in[3])
@@ -138,13 +136,13 @@ func (t *translator) normalized(x *ir.Value, axes []int, epsilon float64, scale,
 	})
 }
 
-func layerNormalization(t *translator, n *graph.Node) *ir.Value {
+func layerNormalization(t *translator, n *graph.Node) *Value {
 	x := t.value(n.In[0])
 	from := axis(attrInt(n, "axis", -1), len(x.Shape))
 	return t.normalized(x, through(from, len(x.Shape)), attr(n, "epsilon", 1e-5), t.value(n.Input(1)), t.value(n.Input(2)))
 }
 
-func instanceNormalization(t *translator, n *graph.Node) *ir.Value {
+func instanceNormalization(t *translator, n *graph.Node) *Value {
 	x := t.value(n.In[0])
 	channels := onesBut(len(x.Shape), 1, x.Shape[1])
 	scale, shift := t.reshape(t.value(n.In[1]), channels...), t.reshape(t.value(n.In[2]), channels...)
@@ -152,7 +150,7 @@ func instanceNormalization(t *translator, n *graph.Node) *ir.Value {
 }
 
 // groupNormalization divides the channels into groups by a dimension more.
-func groupNormalization(t *translator, n *graph.Node) *ir.Value {
+func groupNormalization(t *translator, n *graph.Node) *Value {
 	x, groups := t.value(n.In[0]), attrInt(n, "num_groups", 1)
 	apart := append([]int{x.Shape[0], groups, x.Shape[1] / groups}, x.Shape[2:]...)
 	if len(apart) > k.MaxDims {
@@ -165,19 +163,19 @@ func groupNormalization(t *translator, n *graph.Node) *ir.Value {
 	return t.reshape(y, x.Shape...)
 }
 
-func lpNormalization(t *translator, n *graph.Node) *ir.Value {
+func lpNormalization(t *translator, n *graph.Node) *Value {
 	x, r := t.value(n.In[0]), reductions["ReduceL2"]
 	if attrInt(n, "p", 2) == 1 {
 		r = reductions["ReduceL1"]
 	}
 	norm := t.reduced(x, r, []int{attrInt(n, "axis", -1)})
-	return t.element(x.Shape, []*ir.Value{x, norm}, func(c *program.Builder, in []int) int { return c.Op(k.Div, in[0], in[1]) })
+	return t.element(x.Shape, []*Value{x, norm}, func(c *programBuilder, in []int) int { return c.Op(k.Div, in[0], in[1]) })
 }
 
 // lrn sums squares of neighbouring channels by taps.
-func lrn(t *translator, n *graph.Node) *ir.Value {
+func lrn(t *translator, n *graph.Node) *Value {
 	x, size := t.value(n.In[0]), attrInt(n, "size", 1)
-	squares := t.element(x.Shape, []*ir.Value{x}, func(c *program.Builder, in []int) int { return square(c, in[0]) })
+	squares := t.element(x.Shape, []*Value{x}, func(c *programBuilder, in []int) int { return square(c, in[0]) })
 	channels := x.Shape[1]
 	sums := t.interpolate(squares, 1, tapsOf(channels, func(i int) (at []int, weights []float64) {
 		for j := max(0, i-(size-1)/2); j < min(channels, i+size/2+1); j++ {
@@ -185,7 +183,7 @@ func lrn(t *translator, n *graph.Node) *ir.Value {
 		}
 		return at, weights
 	}))
-	return t.element(x.Shape, []*ir.Value{x, sums}, func(c *program.Builder, in []int) int {
+	return t.element(x.Shape, []*Value{x, sums}, func(c *programBuilder, in []int) int {
 		part := c.Op(k.Mul, in[1], c.Constant(attr(n, "alpha", 1e-4)/float64(size)))
 		base := c.Op(k.Add, part, c.Constant(attr(n, "bias", 1)))
 		return c.Op(k.Div, in[0], c.Op(k.Pow, base, c.Constant(attr(n, "beta", 0.75))))

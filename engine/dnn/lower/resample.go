@@ -4,14 +4,13 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops/spatial"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // resampleLowerings are those of nodes that make elements of others along a dimension, and of what undoes them.
-func resampleLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value {
-	return map[string]func(t *translator, n *graph.Node) *ir.Value{
+func resampleLowerings() map[string]func(t *translator, n *graph.Node) *Value {
+	return map[string]func(t *translator, n *graph.Node) *Value{
 		"Resize": resize, ".ResizeGrad": resizeGrad,
 		"Gather": gather, ".GatherGrad": gatherGrad,
 		".PadGrad": padGrad,
@@ -50,10 +49,10 @@ func transposed(t kernels.Taps, size int) kernels.Taps {
 }
 
 // interpolate applies taps along dimension d of x.
-func (t *translator) interpolate(x *ir.Value, d int, taps kernels.Taps) *ir.Value {
+func (t *translator) interpolate(x *Value, d int, taps kernels.Taps) *Value {
 	shape := slices.Clone(x.Shape)
 	shape[d] = len(taps.Start) - 1
-	return t.add(&ir.Interpolate{Dim: d, Taps: taps}, x.Type, shape, x)
+	return t.add(&Interpolate{Dim: d, Taps: taps}, x.Type, shape, x)
 }
 
 // resizeTaps are those of a Resize's dimensions, or nil if they are not all.
@@ -73,7 +72,7 @@ func resizeTaps(n *graph.Node) (dims []int, taps []kernels.Taps) {
 }
 
 // resize interpolates along each dimension, but where all of them are repeated whole.
-func resize(t *translator, n *graph.Node) *ir.Value {
+func resize(t *translator, n *graph.Node) *Value {
 	x := t.value(n.In[0])
 	dims, taps := resizeTaps(n)
 	if x.Const != nil || dims == nil {
@@ -89,7 +88,7 @@ func resize(t *translator, n *graph.Node) *ir.Value {
 }
 
 // repeat is x with each element repeated along dimensions, as one copy, if that is all that taps do.
-func (t *translator) repeat(x *ir.Value, dims []int, taps []kernels.Taps) *ir.Value {
+func (t *translator) repeat(x *Value, dims []int, taps []kernels.Taps) *Value {
 	times := slices.Repeat([]int{1}, len(x.Shape))
 	for i, d := range dims {
 		if times[d] = repeats(taps[i], x.Shape[d]); times[d] == 0 {
@@ -124,7 +123,7 @@ func repeats(t kernels.Taps, size int) int {
 }
 
 // resizeGrad applies the taps of what it undoes, transposed and in the other order.
-func resizeGrad(t *translator, n *graph.Node) *ir.Value {
+func resizeGrad(t *translator, n *graph.Node) *Value {
 	x := t.value(n.In[0])
 	dims, taps := resizeTaps(undone(n, "Resize"))
 	if x.Const != nil || dims == nil {
@@ -153,7 +152,7 @@ func indices(n *graph.Node, size int) []int {
 }
 
 // gather takes constant indices: one by a slice, more by taps.
-func gather(t *translator, n *graph.Node) *ir.Value {
+func gather(t *translator, n *graph.Node) *Value {
 	x := t.value(n.In[0])
 	d := axis(attrInt(n, "axis", 0), len(x.Shape))
 	list := indices(n, x.Shape[d])
@@ -170,7 +169,7 @@ func gather(t *translator, n *graph.Node) *ir.Value {
 	return t.reshape(x, n.Out[0].Shape...)
 }
 
-func gatherGrad(t *translator, n *graph.Node) *ir.Value {
+func gatherGrad(t *translator, n *graph.Node) *Value {
 	x, shape := t.value(n.In[0]), n.Out[0].Shape
 	d := axis(attrInt(n, "axis", 0), len(shape))
 	list := indices(n, shape[d])
@@ -182,7 +181,7 @@ func gatherGrad(t *translator, n *graph.Node) *ir.Value {
 	return t.interpolate(t.reshape(x, flat...), d, transposed(picked(list), shape[d]))
 }
 
-func padGrad(t *translator, n *graph.Node) *ir.Value {
+func padGrad(t *translator, n *graph.Node) *Value {
 	x := t.value(n.In[0])
 	forward := undone(n, "Pad")
 	before, _, ok := pads(forward)

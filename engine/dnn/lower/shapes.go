@@ -4,17 +4,15 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // shapeLowerings are those of nodes that move elements.
-func shapeLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value {
-	reshape := func(t *translator, n *graph.Node) *ir.Value { return t.reshape(t.value(n.In[0]), n.Out[0].Shape...) }
-	return map[string]func(t *translator, n *graph.Node) *ir.Value{
+func shapeLowerings() map[string]func(t *translator, n *graph.Node) *Value {
+	reshape := func(t *translator, n *graph.Node) *Value { return t.reshape(t.value(n.In[0]), n.Out[0].Shape...) }
+	return map[string]func(t *translator, n *graph.Node) *Value{
 		"Reshape": reshape, "Flatten": reshape, "Squeeze": reshape, "Unsqueeze": reshape,
-		"Expand":       func(t *translator, n *graph.Node) *ir.Value { return t.expand(t.value(n.In[0]), n.Out[0].Shape...) },
+		"Expand":       func(t *translator, n *graph.Node) *Value { return t.expand(t.value(n.In[0]), n.Out[0].Shape...) },
 		"Transpose":    transpose,
 		"Slice":        slice,
 		".SliceGrad":   sliceGrad,
@@ -26,7 +24,7 @@ func shapeLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value {
 	}
 }
 
-func transpose(t *translator, n *graph.Node) *ir.Value {
+func transpose(t *translator, n *graph.Node) *Value {
 	order := attrInts(n, "perm")
 	if order == nil {
 		for i := range n.In[0].Shape {
@@ -45,7 +43,7 @@ func axis(a, rank int) int {
 }
 
 // slice reads starts, axes and steps; where it ends, the shape says.
-func slice(t *translator, n *graph.Node) *ir.Value {
+func slice(t *translator, n *graph.Node) *Value {
 	x := t.value(n.In[0])
 	rank := len(x.Shape)
 	starts, known := ints(n, 1)
@@ -63,7 +61,7 @@ func slice(t *translator, n *graph.Node) *ir.Value {
 			}
 		}
 	}
-	kind := &ir.Slice{Start: make([]int, rank), Step: slices.Repeat([]int{1}, rank)}
+	kind := &Slice{Start: make([]int, rank), Step: slices.Repeat([]int{1}, rank)}
 	for i, a := range axes {
 		d := axis(a, rank)
 		kind.Start[d], kind.Step[d] = clampStart(starts[i], x.Shape[d], steps[i]), steps[i]
@@ -83,11 +81,11 @@ func clampStart(start, n, step int) int {
 }
 
 // from is the part of v of this shape that begins at start.
-func (t *translator) from(v *ir.Value, start, shape []int) *ir.Value {
-	return t.add(&ir.Slice{Start: start, Step: slices.Repeat([]int{1}, len(shape))}, v.Type, shape, v)
+func (t *translator) from(v *Value, start, shape []int) *Value {
+	return t.add(&Slice{Start: start, Step: slices.Repeat([]int{1}, len(shape))}, v.Type, shape, v)
 }
 
-func (t *translator) split(n *graph.Node) (parts []*ir.Value) {
+func (t *translator) split(n *graph.Node) (parts []*Value) {
 	x := t.value(n.In[0])
 	d, at := axis(attrInt(n, "axis", 0), len(x.Shape)), 0
 	sizes, known := ints(n, 1)
@@ -115,11 +113,11 @@ func (t *translator) split(n *graph.Node) (parts []*ir.Value) {
 	return parts
 }
 
-func concat(t *translator, n *graph.Node) *ir.Value {
+func concat(t *translator, n *graph.Node) *Value {
 	rank := len(n.Out[0].Shape)
 	d, at := axis(attrInt(n, "axis", 0), rank), 0
-	kind := &ir.Assemble{}
-	var in []*ir.Value
+	kind := &Assemble{}
+	var in []*Value
 	for _, v := range n.In {
 		place := make([]int, rank)
 		place[d] = at
@@ -155,7 +153,7 @@ func pads(n *graph.Node) (before, after []int, ok bool) {
 }
 
 // pad assembles, or takes elements by taps where those that are added are not constant.
-func pad(t *translator, n *graph.Node) *ir.Value {
+func pad(t *translator, n *graph.Node) *Value {
 	x, shape := t.value(n.In[0]), n.Out[0].Shape
 	before, after, ok := pads(n)
 	if !ok || x.Const != nil {
@@ -165,7 +163,7 @@ func pad(t *translator, n *graph.Node) *ir.Value {
 	if mode != "constant" {
 		return t.padded(x, mode, before, shape)
 	}
-	kind := &ir.Assemble{At: [][]int{make([]int, len(shape))}, Gaps: true}
+	kind := &Assemble{At: [][]int{make([]int, len(shape))}, Gaps: true}
 	if v := n.Input(2); v != nil {
 		if v.Const == nil {
 			return nil
@@ -187,7 +185,7 @@ func pad(t *translator, n *graph.Node) *ir.Value {
 }
 
 // padded repeats elements of x around it.
-func (t *translator) padded(x *ir.Value, mode string, before, shape []int) *ir.Value {
+func (t *translator) padded(x *Value, mode string, before, shape []int) *Value {
 	for d, size := range x.Shape {
 		if before[d] == 0 && shape[d] == size {
 			continue
@@ -202,16 +200,16 @@ func (t *translator) padded(x *ir.Value, mode string, before, shape []int) *ir.V
 }
 
 // sliceGrad puts tensors to their places, those that overlap into tensors that are added.
-func sliceGrad(t *translator, n *graph.Node) *ir.Value {
+func sliceGrad(t *translator, n *graph.Node) *Value {
 	shape := n.Out[0].Shape
 	rank, starts, steps := len(shape), attrInts(n, "starts"), attrInts(n, "steps")
 	if len(starts) != rank*len(n.In) || len(steps) != len(starts) {
 		return nil
 	}
-	var sum *ir.Value
+	var sum *Value
 	for from := 0; from < len(n.In); {
-		kind, taken := &ir.Assemble{}, make([]bool, graph.Elements(shape))
-		var in []*ir.Value
+		kind, taken := &Assemble{}, make([]bool, graph.Elements(shape))
+		var in []*Value
 		for ; from < len(n.In); from++ {
 			v := t.value(n.In[from])
 			at, by := starts[from*rank:(from+1)*rank], steps[from*rank:(from+1)*rank]
@@ -228,7 +226,7 @@ func sliceGrad(t *translator, n *graph.Node) *ir.Value {
 		if sum == nil {
 			sum = part
 		} else {
-			sum = t.element(shape, []*ir.Value{sum, part}, func(c *program.Builder, in []int) int { return c.Op(kernels.Add, in[0], in[1]) })
+			sum = t.element(shape, []*Value{sum, part}, func(c *programBuilder, in []int) int { return c.Op(kernels.Add, in[0], in[1]) })
 		}
 	}
 	return sum
@@ -262,7 +260,7 @@ func take(taken []bool, shape, part, start, step []int) bool {
 }
 
 // tile repeats by broadcasting along dimensions that are put before those of x.
-func tile(t *translator, n *graph.Node) *ir.Value {
+func tile(t *translator, n *graph.Node) *Value {
 	x, out := t.value(n.In[0]), n.Out[0].Shape
 	var apart, wide []int
 	for d, size := range x.Shape {
@@ -277,7 +275,7 @@ func tile(t *translator, n *graph.Node) *ir.Value {
 	return t.reshape(t.expand(t.reshape(x, apart...), wide...), out...)
 }
 
-func depthToSpace(t *translator, n *graph.Node) *ir.Value {
+func depthToSpace(t *translator, n *graph.Node) *Value {
 	x, b := t.value(n.In[0]), attrInt(n, "blocksize", 1)
 	s := x.Shape
 	if graph.Attr(n, "mode", "DCR") == "CRD" {
@@ -290,7 +288,7 @@ func depthToSpace(t *translator, n *graph.Node) *ir.Value {
 	return t.reshape(x, n.Out[0].Shape...)
 }
 
-func spaceToDepth(t *translator, n *graph.Node) *ir.Value {
+func spaceToDepth(t *translator, n *graph.Node) *Value {
 	x, b := t.value(n.In[0]), attrInt(n, "blocksize", 1)
 	s := x.Shape
 	x = t.reshape(x, s[0], s[1], s[2]/b, b, s[3]/b, b)

@@ -1,5 +1,6 @@
-// Package lower turns a specialised graph into operations of a device, fused, and leaves what they cannot express as nodes for
-// the host.
+// Package lower turns a specialised graph into a Net, which is a graph in the few operations that kernels.Networks computes, and leaves
+// what they cannot express as nodes for the host. Operations are fused where that saves memory traffic: element-wise ones with each
+// other and with the convolutions before them.
 package lower
 
 import (
@@ -7,15 +8,12 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/fuse"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // Graph lowers a graph. Without networks, every node is the host's.
-func Graph(g *graph.Graph, networks bool) *ir.Net {
-	t := &translator{net: &ir.Net{}, values: map[*graph.Value]*ir.Value{}}
+func Graph(g *graph.Graph, networks bool) *Net {
+	t := &translator{net: &Net{}, values: map[*graph.Value]*Value{}}
 	for _, v := range g.Inputs {
 		t.net.Inputs = append(t.net.Inputs, t.value(v))
 	}
@@ -37,24 +35,24 @@ func Graph(g *graph.Graph, networks bool) *ir.Net {
 		t.net.Outputs = append(t.net.Outputs, out)
 	}
 	t.net.Relink()
-	fuse.Net(t.net)
+	fuse(t.net)
 	place(t.net, networks)
 	return t.net
 }
 
 // lowerings make of a node the values of its outputs, or nothing where the host has to compute it. Inputs that
 // are not constant are on the device, as are the outputs.
-var lowerings map[string]func(t *translator, n *graph.Node) []*ir.Value
+var lowerings map[string]func(t *translator, n *graph.Node) []*Value
 
 func init() {
-	lowerings = map[string]func(t *translator, n *graph.Node) []*ir.Value{}
-	for _, table := range []map[string]func(t *translator, n *graph.Node) *ir.Value{
+	lowerings = map[string]func(t *translator, n *graph.Node) []*Value{}
+	for _, table := range []map[string]func(t *translator, n *graph.Node) *Value{
 		elementLowerings(), shapeLowerings(), windowLowerings(), reduceLowerings(), matrixLowerings(), resampleLowerings(),
 	} {
 		for op, lowering := range table {
-			lowerings[op] = func(t *translator, n *graph.Node) []*ir.Value {
+			lowerings[op] = func(t *translator, n *graph.Node) []*Value {
 				if v := lowering(t, n); v != nil {
-					return []*ir.Value{v}
+					return []*Value{v}
 				}
 				return nil
 			}
@@ -64,18 +62,18 @@ func init() {
 }
 
 type translator struct {
-	net    *ir.Net
-	values map[*graph.Value]*ir.Value
+	net    *Net
+	values map[*graph.Value]*Value
 	node   *graph.Node // whose operations are added
 }
 
 // value is what a value of the graph has become.
-func (t *translator) value(v *graph.Value) *ir.Value {
+func (t *translator) value(v *graph.Value) *Value {
 	if v == nil {
 		return nil
 	}
 	if t.values[v] == nil {
-		t.values[v] = &ir.Value{Name: v.Name, Type: v.Type, Shape: v.Shape, Const: v.Const}
+		t.values[v] = &Value{Name: v.Name, Type: v.Type, Shape: v.Shape, Const: v.Const}
 	}
 	return t.values[v]
 }
@@ -109,7 +107,7 @@ func deviceType(t engine.DType) bool {
 }
 
 // agree says whether values have the shapes of a node's outputs. Else the host is to say what is wrong with the node.
-func agree(n *graph.Node, out []*ir.Value) bool {
+func agree(n *graph.Node, out []*Value) bool {
 	for i, v := range out {
 		if g := n.Out[i]; g != nil && !slices.Equal(v.Shape, g.Shape) {
 			return false
@@ -119,7 +117,7 @@ func agree(n *graph.Node, out []*ir.Value) bool {
 }
 
 // bind makes values those of a node's outputs.
-func (t *translator) bind(n *graph.Node, out []*ir.Value) {
+func (t *translator) bind(n *graph.Node, out []*Value) {
 	for i, v := range out {
 		if n.Out[i] == nil {
 			continue
@@ -127,7 +125,7 @@ func (t *translator) bind(n *graph.Node, out []*ir.Value) {
 		g := n.Out[i]
 		v = t.rounded(v, g)
 		if v.From == nil || v.Type != g.Type { // another value's
-			v = t.add(&ir.Reshape{}, g.Type, g.Shape, v)
+			v = t.add(&Reshape{}, g.Type, g.Shape, v)
 		}
 		t.values[g] = v
 	}
@@ -137,26 +135,26 @@ func (t *translator) bind(n *graph.Node, out []*ir.Value) {
 var narrowing = map[engine.DType]kernels.ElementOp{engine.FP16: kernels.Half, engine.BF16: kernels.Brain}
 
 // rounded is v, which the node has made or passes on, with numbers of the type that its output g has.
-func (t *translator) rounded(v *ir.Value, g *graph.Value) *ir.Value {
+func (t *translator) rounded(v *Value, g *graph.Value) *Value {
 	round, narrow := narrowing[g.Type]
 	made := v.From != nil && v.From.Nodes[0] == t.node && !exact(v.From)
 	if !narrow || !made && (v.Type == g.Type || v.Type == engine.Bool) {
 		return v
 	}
-	c := program.New(1)
-	return t.add(&ir.Element{Program: c.Finish(c.Op(round, 0))}, g.Type, g.Shape, v)
+	c := newProgram(1)
+	return t.add(&Element{Program: c.Finish(c.Op(round, 0))}, g.Type, g.Shape, v)
 }
 
 // exact says of an operation that it makes no number that it was not given, but whole ones.
-func exact(op *ir.Op) bool {
+func exact(op *Op) bool {
 	switch kind := op.Kind.(type) {
-	case *ir.Reshape, *ir.Transpose, *ir.Slice, *ir.Expand, *ir.Assemble:
+	case *Reshape, *Transpose, *Slice, *Expand, *Assemble:
 		return true
-	case *ir.Pool:
+	case *Pool:
 		return kind.Spec.Max
-	case *ir.Reduce:
+	case *Reduce:
 		return kind.How == kernels.Largest || kind.How == kernels.Smallest
-	case *ir.Element:
+	case *Element:
 		return !slices.ContainsFunc(kind.Program.Code, func(in kernels.Instruction) bool { return !exactly[in.Op] })
 	}
 	return false
@@ -170,7 +168,7 @@ var exactly = map[kernels.ElementOp]bool{
 
 // host leaves a node to the host.
 func (t *translator) host(n *graph.Node) {
-	op := &ir.Op{Kind: &ir.Host{Node: n}, Nodes: []*graph.Node{n}}
+	op := &Op{Kind: &Host{Node: n}, Nodes: []*graph.Node{n}}
 	reads := n.In
 	if len(n.Subgraphs()) > 0 { // which read values of this graph
 		reads = n.Reads()
@@ -189,10 +187,10 @@ func (t *translator) host(n *graph.Node) {
 }
 
 // add adds an operation of one output.
-func (t *translator) add(kind any, typ engine.DType, shape []int, in ...*ir.Value) *ir.Value {
-	op := &ir.Op{Kind: kind, In: in, Nodes: []*graph.Node{t.node}}
-	v := &ir.Value{Name: t.name(), Type: typ, Shape: slices.Clone(shape), From: op}
-	op.Out = []*ir.Value{v}
+func (t *translator) add(kind any, typ engine.DType, shape []int, in ...*Value) *Value {
+	op := &Op{Kind: kind, In: in, Nodes: []*graph.Node{t.node}}
+	v := &Value{Name: t.name(), Type: typ, Shape: slices.Clone(shape), From: op}
+	op.Out = []*Value{v}
 	t.net.Ops = append(t.net.Ops, op)
 	return v
 }
@@ -208,16 +206,16 @@ func (t *translator) name() string {
 }
 
 // constant is a new constant, which is named after the node.
-func (t *translator) constant(what string, shape []int, elements []float64) *ir.Value {
+func (t *translator) constant(what string, shape []int, elements []float64) *Value {
 	tensor := graph.FromFloats(engine.FP32, shape, elements)
-	return &ir.Value{Name: t.name() + " " + what, Type: engine.FP32, Shape: shape, Const: tensor}
+	return &Value{Name: t.name() + " " + what, Type: engine.FP32, Shape: shape, Const: tensor}
 }
 
 // element applies a program that write writes, given the registers of its operands; constants of one element
 // become part of it.
-func (t *translator) element(shape []int, in []*ir.Value, write func(c *program.Builder, in []int) int) *ir.Value {
+func (t *translator) element(shape []int, in []*Value, write func(c *programBuilder, in []int) int) *Value {
 	registers := make([]int, len(in))
-	var operands []*ir.Value
+	var operands []*Value
 	for i, v := range in {
 		registers[i] = -1
 		if v != nil && !single(v) {
@@ -229,18 +227,18 @@ func (t *translator) element(shape []int, in []*ir.Value, write func(c *program.
 			registers[i] = at
 		}
 	}
-	c := program.New(len(operands))
+	c := newProgram(len(operands))
 	for i, v := range in {
 		if v != nil && single(v) {
 			registers[i] = c.Constant(v.Const.Floats()[0])
 		}
 	}
 	p := c.Finish(write(c, registers))
-	return t.add(&ir.Element{Program: p}, t.node.Out[0].Type, shape, operands...)
+	return t.add(&Element{Program: p}, t.node.Out[0].Type, shape, operands...)
 }
 
 // single says whether v is a constant of one element.
-func single(v *ir.Value) bool { return v.Const != nil && graph.Elements(v.Shape) == 1 }
+func single(v *Value) bool { return v.Const != nil && graph.Elements(v.Shape) == 1 }
 
 // ints are the elements of a constant input; ok is false if it is not given, or not constant.
 func ints(n *graph.Node, i int) (list []int, ok bool) {
@@ -267,18 +265,18 @@ func attrInt(n *graph.Node, name string, fallback int) int {
 }
 
 // reshape is v in another shape of as many elements.
-func (t *translator) reshape(v *ir.Value, shape ...int) *ir.Value {
+func (t *translator) reshape(v *Value, shape ...int) *Value {
 	switch {
 	case slices.Equal(v.Shape, shape):
 		return v
 	case v.Const != nil:
-		return &ir.Value{Name: v.Name, Type: v.Type, Shape: shape, Const: v.Const.Reshaped(shape...)}
+		return &Value{Name: v.Name, Type: v.Type, Shape: shape, Const: v.Const.Reshaped(shape...)}
 	}
-	return t.add(&ir.Reshape{}, v.Type, shape, v)
+	return t.add(&Reshape{}, v.Type, shape, v)
 }
 
 // transpose makes dimension order[i] of v dimension i.
-func (t *translator) transpose(v *ir.Value, order ...int) *ir.Value {
+func (t *translator) transpose(v *Value, order ...int) *Value {
 	shape, same := make([]int, len(order)), true
 	for i, d := range order {
 		shape[i], same = v.Shape[d], same && i == d
@@ -286,20 +284,20 @@ func (t *translator) transpose(v *ir.Value, order ...int) *ir.Value {
 	if same {
 		return v
 	}
-	return t.add(&ir.Transpose{Order: order}, v.Type, shape, v)
+	return t.add(&Transpose{Order: order}, v.Type, shape, v)
 }
 
 // expand broadcasts v.
-func (t *translator) expand(v *ir.Value, shape ...int) *ir.Value {
+func (t *translator) expand(v *Value, shape ...int) *Value {
 	if slices.Equal(v.Shape, shape) {
 		return v
 	}
-	return t.add(&ir.Expand{}, v.Type, shape, v)
+	return t.add(&Expand{}, v.Type, shape, v)
 }
 
 // place says which values are in host memory: those that a device cannot have, and those that only the host makes
 // and reads.
-func place(n *ir.Net, networks bool) {
+func place(n *Net, networks bool) {
 	values := slices.Clone(n.Inputs)
 	for _, op := range n.Ops {
 		values = append(values, op.Out...)
@@ -309,12 +307,12 @@ func place(n *ir.Net, networks bool) {
 			continue
 		}
 		made := v.From == nil || onHost(v.From)
-		users := !slices.ContainsFunc(v.Users, func(u *ir.Op) bool { return !onHost(u) })
+		users := !slices.ContainsFunc(v.Users, func(u *Op) bool { return !onHost(u) })
 		v.Host = !networks || made && users
 	}
 }
 
-func onHost(o *ir.Op) bool {
-	_, ok := o.Kind.(*ir.Host)
+func onHost(o *Op) bool {
+	_, ok := o.Kind.(*Host)
 	return ok
 }

@@ -4,21 +4,19 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops/spatial"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // windowLowerings are those of convolutions and pools.
-func windowLowerings() map[string]func(t *translator, n *graph.Node) *ir.Value {
-	return map[string]func(t *translator, n *graph.Node) *ir.Value{
+func windowLowerings() map[string]func(t *translator, n *graph.Node) *Value {
+	return map[string]func(t *translator, n *graph.Node) *Value{
 		"Conv":             conv,
 		"ConvTranspose":    convTranspose,
-		"MaxPool":          func(t *translator, n *graph.Node) *ir.Value { return pool(t, n, true) },
-		"AveragePool":      func(t *translator, n *graph.Node) *ir.Value { return pool(t, n, false) },
-		".MaxPoolGrad":     func(t *translator, n *graph.Node) *ir.Value { return poolGrad(t, n, "MaxPool") },
-		".AveragePoolGrad": func(t *translator, n *graph.Node) *ir.Value { return poolGrad(t, n, "AveragePool") },
+		"MaxPool":          func(t *translator, n *graph.Node) *Value { return pool(t, n, true) },
+		"AveragePool":      func(t *translator, n *graph.Node) *Value { return pool(t, n, false) },
+		".MaxPoolGrad":     func(t *translator, n *graph.Node) *Value { return poolGrad(t, n, "MaxPool") },
+		".AveragePoolGrad": func(t *translator, n *graph.Node) *Value { return poolGrad(t, n, "AveragePool") },
 	}
 }
 
@@ -29,9 +27,9 @@ func windowOf(n *graph.Node) (w spatial.Window, ok bool) {
 }
 
 // overImages is a window that moves over a value [N, C, spatial...].
-func overImages(w spatial.Window) ir.Window {
+func overImages(w spatial.Window) Window {
 	dims := len(w.Kernel)
-	o := ir.Window{Order: []int{0}, Origin: make([]int, dims)}
+	o := Window{Order: []int{0}, Origin: make([]int, dims)}
 	for i := range dims {
 		o.Order = append(o.Order, i+2)
 		o.Origin[i] = -w.Before[i]
@@ -40,7 +38,7 @@ func overImages(w spatial.Window) ir.Window {
 	return o
 }
 
-func conv(t *translator, n *graph.Node) *ir.Value {
+func conv(t *translator, n *graph.Node) *Value {
 	x, weight := t.value(n.In[0]), n.In[1]
 	out := n.Out[0].Shape
 	if x.Const != nil || weight.Const == nil || len(out) < 3 {
@@ -50,7 +48,7 @@ func conv(t *translator, n *graph.Node) *ir.Value {
 	if !ok {
 		return nil
 	}
-	kind := &ir.Conv{Window: overImages(w), Filter: &ir.Filter{Weight: weight, Spec: kernels.ConvSpec{
+	kind := &Conv{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: kernels.ConvSpec{
 		In: x.Shape[1], Out: out[1], Groups: attrInt(n, "group", 1), Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations,
 	}}}
 	x = unpad(&kind.Window, x)
@@ -58,11 +56,11 @@ func conv(t *translator, n *graph.Node) *ir.Value {
 }
 
 // unpad is what x was before zeros were put around it; the window moves instead.
-func unpad(w *ir.Window, x *ir.Value) *ir.Value {
+func unpad(w *Window, x *Value) *Value {
 	if x.From == nil {
 		return x
 	}
-	padding, ok := x.From.Kind.(*ir.Assemble)
+	padding, ok := x.From.Kind.(*Assemble)
 	if !ok || !padding.Gaps || padding.Fill != 0 || len(padding.At) != 1 || padding.Step != nil {
 		return x
 	}
@@ -81,9 +79,9 @@ func unpad(w *ir.Window, x *ir.Value) *ir.Value {
 
 // biased adds a convolution and its bias, which is the filter's or, where it is not constant or kind takes none, added
 // afterwards.
-func (t *translator) biased(kind any, f *ir.Filter, n *graph.Node, x *ir.Value) *ir.Value {
+func (t *translator) biased(kind any, f *Filter, n *graph.Node, x *Value) *Value {
 	bias, shape := n.Input(2), n.Out[0].Shape
-	_, forward := kind.(*ir.Conv)
+	_, forward := kind.(*Conv)
 	if bias != nil && bias.Const != nil && forward {
 		f.Bias, bias = bias, nil
 	}
@@ -92,10 +90,10 @@ func (t *translator) biased(kind any, f *ir.Filter, n *graph.Node, x *ir.Value) 
 		return x
 	}
 	b := t.reshape(t.value(bias), onesBut(len(shape), 1, shape[1])...)
-	return t.element(shape, []*ir.Value{x, b}, func(c *program.Builder, in []int) int { return c.Op(kernels.Add, in[0], in[1]) })
+	return t.element(shape, []*Value{x, b}, func(c *programBuilder, in []int) int { return c.Op(kernels.Add, in[0], in[1]) })
 }
 
-func convTranspose(t *translator, n *graph.Node) *ir.Value {
+func convTranspose(t *translator, n *graph.Node) *Value {
 	x, weight := t.value(n.In[0]), n.In[1]
 	out := n.Out[0].Shape
 	if x.Const != nil || weight.Const == nil || len(out) < 3 {
@@ -112,24 +110,24 @@ func convTranspose(t *translator, n *graph.Node) *ir.Value {
 		kind := asForward(spec, overImages(w), weight)
 		return t.biased(kind, kind.Filter, n, x)
 	}
-	kind := &ir.ConvBackward{Window: overImages(w), Filter: &ir.Filter{Weight: weight, Spec: spec}}
+	kind := &ConvBackward{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: spec}}
 	return t.biased(kind, kind.Filter, n, x)
 }
 
 // asForward is the gradient of a convolution without strides as another convolution, after which a program can run.
-func asForward(spec kernels.ConvSpec, w ir.Window, weight *graph.Value) *ir.Conv {
+func asForward(spec kernels.ConvSpec, w Window, weight *graph.Value) *Conv {
 	spec.In, spec.Out = spec.Out, spec.In
 	for i, k := range spec.Kernel {
 		w.Origin[i] = -w.Origin[i] - (k-1)*spec.Dilations[i]
 	}
-	return &ir.Conv{Window: w, Filter: &ir.Filter{Weight: weight, Transposed: true, Spec: spec}}
+	return &Conv{Window: w, Filter: &Filter{Weight: weight, Transposed: true, Spec: spec}}
 }
 
 // poolOf is a pool's window.
-func poolOf(n *graph.Node, max bool) (ir.Window, kernels.PoolSpec, bool) {
+func poolOf(n *graph.Node, max bool) (Window, kernels.PoolSpec, bool) {
 	w, ok := windowOf(n)
 	if !ok {
-		return ir.Window{}, kernels.PoolSpec{}, false
+		return Window{}, kernels.PoolSpec{}, false
 	}
 	spec := kernels.PoolSpec{Max: max, Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations}
 	if !max && attrInt(n, "count_include_pad", 0) != 0 {
@@ -141,7 +139,7 @@ func poolOf(n *graph.Node, max bool) (ir.Window, kernels.PoolSpec, bool) {
 	return overImages(w), spec, true
 }
 
-func pool(t *translator, n *graph.Node, max bool) *ir.Value {
+func pool(t *translator, n *graph.Node, max bool) *Value {
 	x, out := t.value(n.In[0]), n.Out[0].Shape
 	o, spec, ok := poolOf(n, max)
 	if !ok || x.Const != nil {
@@ -150,13 +148,13 @@ func pool(t *translator, n *graph.Node, max bool) *ir.Value {
 	if max {
 		return t.maxPool(x, o, spec, out)
 	}
-	return t.add(&ir.Pool{Window: o, Spec: spec}, n.Out[0].Type, out, x)
+	return t.add(&Pool{Window: o, Spec: spec}, n.Out[0].Type, out, x)
 }
 
 // maxPool takes maxima of large windows along one dimension after the other: of k x k elements, it compares 2 k.
-func (t *translator) maxPool(x *ir.Value, o ir.Window, spec kernels.PoolSpec, out []int) *ir.Value {
+func (t *translator) maxPool(x *Value, o Window, spec kernels.PoolSpec, out []int) *Value {
 	if !separable(spec) {
-		return t.add(&ir.Pool{Window: o, Spec: spec}, t.node.Out[0].Type, out, x)
+		return t.add(&Pool{Window: o, Spec: spec}, t.node.Out[0].Type, out, x)
 	}
 	for d := range spec.Kernel {
 		x = t.maxAlong(d, x, o, spec, out[d+2])
@@ -174,30 +172,30 @@ func separable(spec kernels.PoolSpec) bool {
 }
 
 // along is the part of a pool over one dimension of space.
-func along(d int, o ir.Window, spec kernels.PoolSpec) (ir.Window, kernels.PoolSpec) {
+func along(d int, o Window, spec kernels.PoolSpec) (Window, kernels.PoolSpec) {
 	ones := slices.Repeat([]int{1}, len(spec.Kernel))
-	w, s := ir.Window{Order: o.Order, Origin: make([]int, len(ones))}, kernels.PoolSpec{Max: true}
+	w, s := Window{Order: o.Order, Origin: make([]int, len(ones))}, kernels.PoolSpec{Max: true}
 	s.Kernel, s.Strides, s.Dilations = slices.Clone(ones), slices.Clone(ones), slices.Clone(ones)
 	w.Origin[d], s.Kernel[d], s.Strides[d], s.Dilations[d] = o.Origin[d], spec.Kernel[d], spec.Strides[d], spec.Dilations[d]
 	return w, s
 }
 
 // maxAlong takes maxima along one dimension of space, which becomes size.
-func (t *translator) maxAlong(d int, x *ir.Value, o ir.Window, spec kernels.PoolSpec, size int) *ir.Value {
+func (t *translator) maxAlong(d int, x *Value, o Window, spec kernels.PoolSpec, size int) *Value {
 	w, s := along(d, o, spec)
 	shape := slices.Clone(x.Shape)
 	shape[d+2] = size
-	return t.add(&ir.Pool{Window: w, Spec: s}, x.Type, shape, x)
+	return t.add(&Pool{Window: w, Spec: s}, x.Type, shape, x)
 }
 
 // maxPoolGrad goes back along one dimension after the other where the pool was taken so, last dimension first: the
 // first of equal maxima of the last dimension's maxima, and then of the elements, is the first one row-major.
-func (t *translator) maxPoolGrad(g, x *ir.Value, o ir.Window, spec kernels.PoolSpec) *ir.Value {
+func (t *translator) maxPoolGrad(g, x *Value, o Window, spec kernels.PoolSpec) *Value {
 	if !separable(spec) {
-		return t.add(&ir.PoolBackward{Window: o, Spec: spec}, x.Type, x.Shape, g, x)
+		return t.add(&PoolBackward{Window: o, Spec: spec}, x.Type, x.Shape, g, x)
 	}
 	dims := len(spec.Kernel)
-	stages := make([]*ir.Value, dims) // stage d has the maxima of the dimensions after d
+	stages := make([]*Value, dims) // stage d has the maxima of the dimensions after d
 	for d := dims - 1; d >= 0; d-- {
 		stages[d] = x
 		if d > 0 {
@@ -206,25 +204,25 @@ func (t *translator) maxPoolGrad(g, x *ir.Value, o ir.Window, spec kernels.PoolS
 	}
 	for d, stage := range stages {
 		w, s := along(d, o, spec)
-		g = t.add(&ir.PoolBackward{Window: w, Spec: s}, g.Type, stage.Shape, g, stage)
+		g = t.add(&PoolBackward{Window: w, Spec: s}, g.Type, stage.Shape, g, stage)
 	}
 	return g
 }
 
 // poolGrad reads the gradient and, of a maximum, the pool's input.
-func poolGrad(t *translator, n *graph.Node, op string) *ir.Value {
+func poolGrad(t *translator, n *graph.Node, op string) *Value {
 	forward, max := undone(n, op), op == "MaxPool"
 	forward.In = forward.In[:1]
 	o, spec, ok := poolOf(forward, max)
-	in := []*ir.Value{t.value(n.In[0])}
+	in := []*Value{t.value(n.In[0])}
 	if max {
 		in = append(in, t.value(n.In[1]))
 	}
-	if !ok || slices.ContainsFunc(in, func(v *ir.Value) bool { return v.Const != nil }) {
+	if !ok || slices.ContainsFunc(in, func(v *Value) bool { return v.Const != nil }) {
 		return nil
 	}
 	if max {
 		return t.maxPoolGrad(in[0], in[1], o, spec)
 	}
-	return t.add(&ir.PoolBackward{Window: o, Spec: spec}, n.Out[0].Type, n.Out[0].Shape, in...)
+	return t.add(&PoolBackward{Window: o, Spec: spec}, n.Out[0].Type, n.Out[0].Shape, in...)
 }

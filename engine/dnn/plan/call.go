@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -28,7 +28,7 @@ type mapped struct {
 
 // hosted is a node for the host, whose values on the device are in these views, dense and row-major.
 type hosted struct {
-	op      *ir.Op
+	op      *lower.Op
 	in, out []view // at nil: the value is on the host, or constant
 }
 
@@ -70,24 +70,24 @@ func (v view) footprint() int {
 func (c *call) flops() float64 {
 	n := float64(c.dst.elements())
 	switch kind := c.kind.(type) {
-	case *ir.Conv:
+	case *lower.Conv:
 		then := 0
 		if kind.Then != nil {
 			then = len(kind.Then.Code)
 		}
 		return n * float64(2*kind.Filter.Spec.Taps()+8*then)
-	case *ir.ConvBackward:
+	case *lower.ConvBackward:
 		return float64(c.operands[0].elements()) * 2 * float64(kind.Filter.Spec.Taps())
-	case *ir.Pool:
+	case *lower.Pool:
 		return n * float64(4*product(kind.Spec.Kernel))
-	case *ir.PoolBackward:
+	case *lower.PoolBackward:
 		return n * float64(4*product(kind.Spec.Kernel))
-	case *ir.Interpolate:
+	case *lower.Interpolate:
 		return n * 8 * float64(1+len(kind.Taps.Index)/max(1, len(kind.Taps.Start)-1))
-	case *ir.MatMul:
+	case *lower.MatMul:
 		a := c.operands[0].shape
 		return n * 2 * float64(a[len(a)-1])
-	case *ir.Reduce:
+	case *lower.Reduce:
 		return 4 * float64(c.operands[0].elements())
 	case *mapped:
 		return n * 8 * float64(len(kind.program.Code))
@@ -100,7 +100,7 @@ const hostSeconds = 50e-9
 
 func (h *hosted) estimate() float64 {
 	elements := 0
-	for _, list := range [][]*ir.Value{h.op.In, h.op.Out} {
+	for _, list := range [][]*lower.Value{h.op.In, h.op.Out} {
 		for _, v := range list {
 			if v != nil && !slices.Contains(v.Shape, -1) {
 				elements += product(v.Shape)
@@ -145,15 +145,15 @@ func (c *call) splittable() int {
 func (c *call) divides(d int) bool {
 	last := len(c.dst.shape) - 1
 	switch c.kind.(type) {
-	case *ir.Conv, *ir.ConvBackward, *ir.Pool:
+	case *lower.Conv, *lower.ConvBackward, *lower.Pool:
 		return d <= 1 && d < last // images and rows
-	case *ir.PoolBackward:
+	case *lower.PoolBackward:
 		return d == 0 || d == last
-	case *ir.MatMul:
+	case *lower.MatMul:
 		return d < last
-	case *mapped, *ir.Interpolate:
+	case *mapped, *lower.Interpolate:
 		return true
-	case *ir.Reduce:
+	case *lower.Reduce:
 		return c.dst.shape[d] == c.operands[0].shape[d]
 	}
 	return false
@@ -173,7 +173,7 @@ func (c *call) part(d, from, to int) *call {
 		}
 	}
 	switch kind := c.kind.(type) {
-	case *ir.Conv, *ir.Pool:
+	case *lower.Conv, *lower.Pool:
 		both(p.also)
 		if d == 0 {
 			both(p.operands)
@@ -181,25 +181,25 @@ func (c *call) part(d, from, to int) *call {
 		}
 		both(p.operands[1:])
 		p.origin[d-1] += from * strideOf(kind, d-1)
-	case *ir.ConvBackward:
+	case *lower.ConvBackward:
 		if d == 0 {
 			both(p.operands)
 			break
 		}
 		p.origin[d-1] -= from
-	case *ir.MatMul:
+	case *lower.MatMul:
 		p.operands[0] = p.operands[0].part(d, from, to)
 		if d < len(c.dst.shape)-2 {
 			p.operands[1] = p.operands[1].part(d, from, to)
 		}
-	case *ir.Interpolate:
+	case *lower.Interpolate:
 		if d != kind.Dim {
 			both(p.operands)
 			break
 		}
 		taps := kind.Taps
 		taps.Start = taps.Start[from : to+1]
-		p.kind = &ir.Interpolate{Dim: d, Taps: taps}
+		p.kind = &lower.Interpolate{Dim: d, Taps: taps}
 	default:
 		both(p.operands)
 	}
@@ -208,8 +208,8 @@ func (c *call) part(d, from, to int) *call {
 
 // strideOf is how far a window moves for the next output.
 func strideOf(kind any, dim int) int {
-	if conv, ok := kind.(*ir.Conv); ok {
+	if conv, ok := kind.(*lower.Conv); ok {
 		return conv.Filter.Spec.Strides[dim]
 	}
-	return kind.(*ir.Pool).Spec.Strides[dim]
+	return kind.(*lower.Pool).Spec.Strides[dim]
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -18,7 +18,7 @@ type emitter struct {
 }
 
 // operand is where a value is; a constant becomes a weight.
-func (e *emitter) operand(v *ir.Value) view {
+func (e *emitter) operand(v *lower.Value) view {
 	if at, ok := e.views[v]; ok {
 		return at
 	}
@@ -55,37 +55,37 @@ func (e *emitter) densely(v view, stride []int) view {
 }
 
 // emit adds the calls of an operation.
-func (e *emitter) emit(op *ir.Op) {
+func (e *emitter) emit(op *lower.Op) {
 	e.nodes = op.Nodes
-	if _, ok := op.Kind.(*ir.Host); ok {
+	if _, ok := op.Kind.(*lower.Host); ok {
 		e.host(op)
 		return
 	}
 	out := op.Out[0]
 	switch kind := op.Kind.(type) {
-	case *ir.Reshape:
+	case *lower.Reshape:
 		e.reshape(op)
-	case *ir.Transpose:
+	case *lower.Transpose:
 		e.alias(out, e.operand(op.In[0]).permute(kind.Order))
-	case *ir.Slice:
+	case *lower.Slice:
 		e.alias(out, e.operand(op.In[0]).slice(kind.Start, kind.Step, out.Shape))
-	case *ir.Expand:
+	case *lower.Expand:
 		e.alias(out, e.operand(op.In[0]).expand(out.Shape))
-	case *ir.Assemble:
+	case *lower.Assemble:
 		e.assembled(op, kind)
-	case *ir.Element:
+	case *lower.Element:
 		operands := make([]view, len(op.In))
 		for i, v := range op.In {
 			operands[i] = e.operand(v).expand(out.Shape)
 		}
 		e.run(kind.Program, e.result(out), operands...)
-	case *ir.Conv:
+	case *lower.Conv:
 		e.window(op, &kind.Window, kind, e.filter(kind.Filter))
-	case *ir.ConvBackward:
+	case *lower.ConvBackward:
 		e.window(op, &kind.Window, kind, e.filter(kind.Filter))
-	case *ir.Pool:
+	case *lower.Pool:
 		e.window(op, &kind.Window, kind, 0)
-	case *ir.PoolBackward:
+	case *lower.PoolBackward:
 		e.window(op, &kind.Window, kind, 0)
 	default: // whose operands may lie in any way
 		c := &call{kind: kind, dst: e.result(out)}
@@ -97,7 +97,7 @@ func (e *emitter) emit(op *ir.Op) {
 }
 
 // alias makes v a view, or a copy of one where v has a place of its own.
-func (e *emitter) alias(v *ir.Value, at view) {
+func (e *emitter) alias(v *lower.Value, at view) {
 	place, ok := e.views[v]
 	if !ok {
 		e.views[v] = at
@@ -107,7 +107,7 @@ func (e *emitter) alias(v *ir.Value, at view) {
 }
 
 // reshape is a view where strides can tell it, else a copy.
-func (e *emitter) reshape(op *ir.Op) {
+func (e *emitter) reshape(op *lower.Op) {
 	in, out := e.operand(op.In[0]), op.Out[0]
 	if r, ok := in.reshape(out.Shape); ok {
 		e.alias(out, r)
@@ -125,7 +125,7 @@ func (e *emitter) reshape(op *ir.Op) {
 }
 
 // assembled copies the parts that are not there already, and fills gaps.
-func (e *emitter) assembled(op *ir.Op, kind *ir.Assemble) {
+func (e *emitter) assembled(op *lower.Op, kind *lower.Assemble) {
 	out := e.result(op.Out[0])
 	switch {
 	case kind.Gaps && framed(kind):
@@ -175,7 +175,7 @@ func beside(a, b view) (view, bool) {
 }
 
 // fill writes around the one part of an Assemble with gaps, of this shape.
-func (e *emitter) fill(out view, kind *ir.Assemble, part []int) {
+func (e *emitter) fill(out view, kind *lower.Assemble, part []int) {
 	p := filling(kind)
 	for d, n := range part {
 		before := kind.At[0][d]
@@ -189,14 +189,14 @@ func (e *emitter) fill(out view, kind *ir.Assemble, part []int) {
 	}
 }
 
-func filling(kind *ir.Assemble) *kernels.Program {
+func filling(kind *lower.Assemble) *kernels.Program {
 	return &kernels.Program{Code: []kernels.Instruction{{Op: kernels.Constant, X: kind.Fill}}}
 }
 
 // window adds an operation on images. What it reads is copied where it does not lie as it has to.
-func (e *emitter) window(op *ir.Op, w *ir.Window, kind any, weight int) {
+func (e *emitter) window(op *lower.Op, w *lower.Window, kind any, weight int) {
 	c := &call{kind: kind, weight: weight, origin: w.Origin, dst: e.result(op.Out[0]).permute(w.Order)}
-	_, conv := kind.(*ir.Conv)
+	_, conv := kind.(*lower.Conv)
 	for i, v := range op.In {
 		at := e.operand(v)
 		if conv && i > 0 {
@@ -213,7 +213,7 @@ func (e *emitter) window(op *ir.Op, w *ir.Window, kind any, weight int) {
 }
 
 // host adds a node for the host.
-func (e *emitter) host(op *ir.Op) {
+func (e *emitter) host(op *lower.Op) {
 	h := &hosted{op: op, in: make([]view, len(op.In)), out: make([]view, len(op.Out))}
 	for i, v := range op.In {
 		if v != nil && v.Const == nil && !v.Host {

@@ -3,16 +3,16 @@ package plan
 import (
 	"slices"
 
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 )
 
 // layout decides in which order the dimensions of values lie in memory, and which are written straight into the
 // place that they have in another one.
 type layout struct {
-	net     *ir.Net
-	wants   map[*ir.Value]want
-	strides map[*ir.Value][]int // as values lie if nothing is placed into another one
-	views   map[*ir.Value]view
+	net     *lower.Net
+	wants   map[*lower.Value]want
+	strides map[*lower.Value][]int // as values lie if nothing is placed into another one
+	views   map[*lower.Value]view
 }
 
 // want is how the operations that read a value would have it.
@@ -21,8 +21,8 @@ type want struct {
 	strong bool // they cannot take another one
 }
 
-func newLayout(net *ir.Net) *layout {
-	l := &layout{net: net, wants: map[*ir.Value]want{}, strides: map[*ir.Value][]int{}, views: map[*ir.Value]view{}}
+func newLayout(net *lower.Net) *layout {
+	l := &layout{net: net, wants: map[*lower.Value]want{}, strides: map[*lower.Value][]int{}, views: map[*lower.Value]view{}}
 	for _, op := range slices.Backward(net.Ops) {
 		l.wish(op)
 	}
@@ -34,7 +34,7 @@ func newLayout(net *ir.Net) *layout {
 		}
 	}
 	for _, op := range slices.Backward(net.Ops) {
-		if kind, ok := op.Kind.(*ir.Assemble); ok {
+		if kind, ok := op.Kind.(*lower.Assemble); ok {
 			l.assemble(op, kind)
 		}
 	}
@@ -42,13 +42,13 @@ func newLayout(net *ir.Net) *layout {
 }
 
 // wish notes how the operands of an operation should lie, which may follow from how its result should.
-func (l *layout) wish(op *ir.Op) {
-	if _, host := op.Kind.(*ir.Host); host {
+func (l *layout) wish(op *lower.Op) {
+	if _, host := op.Kind.(*lower.Host); host {
 		return
 	}
 	if window := windowOf(op); window != nil {
 		l.prefer(op.In[0], want{dense(op.In[0].Shape, memoryOrder(window.Order)), true})
-		if _, pool := op.Kind.(*ir.PoolBackward); pool && len(op.In) > 1 {
+		if _, pool := op.Kind.(*lower.PoolBackward); pool && len(op.In) > 1 {
 			l.prefer(op.In[1], want{dense(op.In[1].Shape, memoryOrder(window.Order)), true})
 		}
 		return
@@ -64,17 +64,17 @@ func (l *layout) wish(op *ir.Op) {
 	}
 	for _, v := range op.In {
 		switch kind := op.Kind.(type) {
-		case *ir.Transpose:
+		case *lower.Transpose:
 			stride := make([]int, len(v.Shape))
 			for i, d := range kind.Order {
 				stride[d] = w.stride[i]
 			}
 			l.prefer(v, want{stride, w.strong})
-		case *ir.Reshape:
+		case *lower.Reshape:
 			if stride, ok := restrided(out.Shape, w.stride, v.Shape); ok {
 				l.prefer(v, want{stride, w.strong})
 			}
-		case *ir.MatMul:
+		case *lower.MatMul:
 		default: // of the same dimensions
 			if len(v.Shape) == len(out.Shape) {
 				l.prefer(v, want{dense(v.Shape, orderOf(w.stride)), w.strong})
@@ -83,22 +83,22 @@ func (l *layout) wish(op *ir.Op) {
 	}
 }
 
-func (l *layout) prefer(v *ir.Value, w want) {
+func (l *layout) prefer(v *lower.Value, w want) {
 	if had, ok := l.wants[v]; !ok || w.strong && !had.strong {
 		l.wants[v] = w
 	}
 }
 
 // windowOf is that of an operation on images, or nil.
-func windowOf(op *ir.Op) *ir.Window {
+func windowOf(op *lower.Op) *lower.Window {
 	switch kind := op.Kind.(type) {
-	case *ir.Conv:
+	case *lower.Conv:
 		return &kind.Window
-	case *ir.ConvBackward:
+	case *lower.ConvBackward:
 		return &kind.Window
-	case *ir.Pool:
+	case *lower.Pool:
 		return &kind.Window
-	case *ir.PoolBackward:
+	case *lower.PoolBackward:
 		return &kind.Window
 	}
 	return nil
@@ -110,24 +110,24 @@ func memoryOrder(order []int) []int {
 }
 
 // natural are the strides of v, that op makes.
-func (l *layout) natural(op *ir.Op, v *ir.Value) []int {
+func (l *layout) natural(op *lower.Op, v *lower.Value) []int {
 	if window := windowOf(op); window != nil {
 		return dense(v.Shape, memoryOrder(window.Order))
 	}
-	if _, host := op.Kind.(*ir.Host); host {
+	if _, host := op.Kind.(*lower.Host); host {
 		return rowMajor(v.Shape)
 	}
 	if len(op.In) > 0 {
 		in := op.In[0]
 		from := view{shape: in.Shape, stride: l.strideOf(in)}
 		switch kind := op.Kind.(type) {
-		case *ir.Transpose:
+		case *lower.Transpose:
 			return from.permute(kind.Order).stride
-		case *ir.Slice:
+		case *lower.Slice:
 			return from.slice(kind.Start, kind.Step, v.Shape).stride
-		case *ir.Expand:
+		case *lower.Expand:
 			return from.expand(v.Shape).stride
-		case *ir.Reshape:
+		case *lower.Reshape:
 			if r, ok := from.reshape(v.Shape); ok {
 				return r.stride
 			}
@@ -137,8 +137,8 @@ func (l *layout) natural(op *ir.Op, v *ir.Value) []int {
 		return dense(v.Shape, orderOf(w.stride))
 	}
 	switch op.Kind.(type) {
-	case *ir.Element, *ir.Assemble, *ir.Interpolate, *ir.Reduce: // as the largest operand
-		var like *ir.Value
+	case *lower.Element, *lower.Assemble, *lower.Interpolate, *lower.Reduce: // as the largest operand
+		var like *lower.Value
 		for _, in := range op.In {
 			if in.Const == nil && len(in.Shape) == len(v.Shape) && (like == nil || product(in.Shape) > product(like.Shape)) {
 				like = in
@@ -160,7 +160,7 @@ func product(shape []int) int {
 }
 
 // strideOf are the strides of a value, row-major where it is an input or constant.
-func (l *layout) strideOf(v *ir.Value) []int {
+func (l *layout) strideOf(v *lower.Value) []int {
 	if s, ok := l.strides[v]; ok {
 		return s
 	}
@@ -168,7 +168,7 @@ func (l *layout) strideOf(v *ir.Value) []int {
 }
 
 // assemble lets the operations before an Assemble write into its result where they can.
-func (l *layout) assemble(op *ir.Op, kind *ir.Assemble) {
+func (l *layout) assemble(op *lower.Op, kind *lower.Assemble) {
 	out := l.result(op.Out[0])
 	if kind.Gaps && !framed(kind) {
 		return // all of it is filled first
@@ -179,10 +179,10 @@ func (l *layout) assemble(op *ir.Op, kind *ir.Assemble) {
 }
 
 // framed says whether an Assemble is one dense part and what is around it.
-func framed(kind *ir.Assemble) bool { return len(kind.At) == 1 && kind.Step == nil }
+func framed(kind *lower.Assemble) bool { return len(kind.At) == 1 && kind.Step == nil }
 
 // partOf is where input i, v, goes.
-func partOf(out view, kind *ir.Assemble, i int, v *ir.Value) view {
+func partOf(out view, kind *lower.Assemble, i int, v *lower.Value) view {
 	if kind.Step == nil {
 		return out.slice(kind.At[i], nil, v.Shape)
 	}
@@ -190,7 +190,7 @@ func partOf(out view, kind *ir.Assemble, i int, v *ir.Value) view {
 }
 
 // result is the view that an operation's result is written to.
-func (l *layout) result(v *ir.Value) view {
+func (l *layout) result(v *lower.Value) view {
 	if _, ok := l.views[v]; !ok {
 		l.views[v] = fresh(v.Shape, dense(v.Shape, orderOf(l.strideOf(v))))
 	}
@@ -202,16 +202,16 @@ func fresh(shape, stride []int) view {
 }
 
 // place makes v lie at a place in another tensor, if what makes it can write there and it has no place yet.
-func (l *layout) place(v *ir.Value, at view) bool {
+func (l *layout) place(v *lower.Value, at view) bool {
 	if _, placed := l.views[v]; placed || v.Host || v.Const != nil || v.From == nil {
 		return false
 	}
 	switch kind := v.From.Kind.(type) {
-	case *ir.Host, *ir.Slice, *ir.Expand:
+	case *lower.Host, *lower.Slice, *lower.Expand:
 		return false
-	case *ir.Transpose:
+	case *lower.Transpose:
 		return l.place(v.From.In[0], at.permute(inverse(kind.Order)))
-	case *ir.Reshape:
+	case *lower.Reshape:
 		in := v.From.In[0]
 		if r, ok := at.reshape(in.Shape); ok && l.place(in, r) {
 			return true

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
 	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 )
 
@@ -32,11 +31,11 @@ type Plan struct {
 	Inputs, Outputs []*graph.Value // of the graph
 
 	options         Options
-	net             *ir.Net
+	net             *lower.Net
 	inputs, outputs []view    // of the net; at nil: on the host, or constant
 	imports         [][]*call // of each input, the calls that lay it out, where no others read it
 	steps           [][]*call
-	drops           map[*call][]*ir.Value // tensors on the host that are not needed after a call
+	drops           map[*call][]*lower.Value // tensors on the host that are not needed after a call
 }
 
 // Build plans a graph: specialised, so that shapes that can be known are.
@@ -92,7 +91,7 @@ func (p *Plan) divide(calls []*call) {
 
 // drop notes after which call each tensor on the host is not needed any more.
 func (p *Plan) drop(calls []*call) {
-	last := map[*ir.Value]*call{}
+	last := map[*lower.Value]*call{}
 	for _, c := range calls {
 		if h, ok := c.kind.(*hosted); ok {
 			for _, v := range append(h.op.In, h.op.Out...) {
@@ -102,7 +101,7 @@ func (p *Plan) drop(calls []*call) {
 			}
 		}
 	}
-	p.drops = map[*call][]*ir.Value{}
+	p.drops = map[*call][]*lower.Value{}
 	for v, c := range last {
 		p.drops[c] = append(p.drops[c], v)
 	}
@@ -111,7 +110,7 @@ func (p *Plan) drop(calls []*call) {
 // HostNodes are those that the host computes.
 func (p *Plan) HostNodes() (nodes []*graph.Node) {
 	for _, op := range p.net.Ops {
-		if host, ok := op.Kind.(*ir.Host); ok {
+		if host, ok := op.Kind.(*lower.Host); ok {
 			nodes = append(nodes, host.Node)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 )
 
 // Call is a call of the device, or a node of the host's, in words, with the time that it took.
@@ -76,27 +76,27 @@ func (c *call) String() string {
 func (c *call) name() string {
 	switch kind := c.kind.(type) {
 	case *hosted:
-		return "host " + kind.op.Kind.(*ir.Host).Node.Op
+		return "host " + kind.op.Kind.(*lower.Host).Node.Op
 	case *mapped:
 		return fmt.Sprintf("map (%d)", len(kind.program.Code))
-	case *ir.Conv:
+	case *lower.Conv:
 		f, then := kind.Filter.Spec, ""
 		if kind.Then != nil {
 			then = fmt.Sprintf(" then map (%d)", len(kind.Then.Code))
 		}
 		return fmt.Sprintf("convolution%s %d>%d/%d %v strides %v", then, f.In, f.Out, f.Groups, f.Kernel, f.Strides)
-	case *ir.ConvBackward:
+	case *lower.ConvBackward:
 		f := kind.Filter.Spec
 		return fmt.Sprintf("convolution backward %d<%d/%d %v strides %v", f.In, f.Out, f.Groups, f.Kernel, f.Strides)
-	case *ir.Pool:
+	case *lower.Pool:
 		return fmt.Sprintf("pool %v strides %v", kind.Spec.Kernel, kind.Spec.Strides)
-	case *ir.PoolBackward:
+	case *lower.PoolBackward:
 		return fmt.Sprintf("pool backward %v strides %v", kind.Spec.Kernel, kind.Spec.Strides)
-	case *ir.Interpolate:
+	case *lower.Interpolate:
 		return fmt.Sprintf("interpolation along %d", kind.Dim)
-	case *ir.MatMul:
+	case *lower.MatMul:
 		return "matrix product"
-	case *ir.Reduce:
+	case *lower.Reduce:
 		return "reduction"
 	}
 	return ""

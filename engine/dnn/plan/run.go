@@ -6,7 +6,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -23,7 +23,7 @@ type Run struct {
 	weights []kernels.Held
 	tensors map[*call][]kernels.Tensor // the result, the operands and further results
 
-	host map[*ir.Value]*graph.Tensor
+	host map[*lower.Value]*graph.Tensor
 	next int
 	done float64 // seconds, as estimated
 }
@@ -69,9 +69,9 @@ func (r *Run) prepare() {
 		for _, c := range step {
 			t := r.tensors[c]
 			switch kind := c.kind.(type) {
-			case *ir.Conv:
+			case *lower.Conv:
 				device.PrepareConv(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin, kind.Then)
-			case *ir.ConvBackward:
+			case *lower.ConvBackward:
 				device.PrepareConvBackward(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin)
 			}
 		}
@@ -90,7 +90,7 @@ func (r *Run) tensor(v view) kernels.Tensor {
 
 // Start begins a pass: inputs are to be set before its first step.
 func (r *Run) Start() {
-	r.next, r.done, r.host = 0, 0, map[*ir.Value]*graph.Tensor{}
+	r.next, r.done, r.host = 0, 0, map[*lower.Value]*graph.Tensor{}
 }
 
 // SetInput gives the input of a name its elements, in its type, dense and row-major; data is no mapped file, and may be
@@ -171,23 +171,23 @@ func (r *Run) call(c *call) error {
 		if !kind.input || r.imports == nil {
 			r.nets.Map(t[0], kind.program, t[1:]...)
 		}
-	case *ir.Conv:
+	case *lower.Conv:
 		r.nets.Conv(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin, kind.Then, t[2:]...)
-	case *ir.ConvBackward:
+	case *lower.ConvBackward:
 		r.nets.ConvBackward(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin)
-	case *ir.Pool:
+	case *lower.Pool:
 		r.nets.Pool(t[0], t[1], kind.Spec, c.origin)
-	case *ir.PoolBackward:
+	case *lower.PoolBackward:
 		var src kernels.Tensor
 		if len(t) > 2 {
 			src = t[2]
 		}
 		r.nets.PoolBackward(t[0], t[1], src, kind.Spec, c.origin)
-	case *ir.Interpolate:
+	case *lower.Interpolate:
 		r.nets.Interpolate(t[0], t[1], kind.Dim, kind.Taps)
-	case *ir.MatMul:
+	case *lower.MatMul:
 		r.nets.MatMul(t[0], t[1], t[2])
-	case *ir.Reduce:
+	case *lower.Reduce:
 		r.nets.Reduce(t[0], t[1], kind.How)
 	}
 	return nil
@@ -195,7 +195,7 @@ func (r *Run) call(c *call) error {
 
 // eval computes a node on the host.
 func (r *Run) eval(c *call, h *hosted) error {
-	node := h.op.Kind.(*ir.Host).Node
+	node := h.op.Kind.(*lower.Host).Node
 	if err := r.backend.Sync(); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (r *Run) eval(c *call, h *hosted) error {
 }
 
 // onHost is a value in host memory.
-func (r *Run) onHost(v *ir.Value) *graph.Tensor {
+func (r *Run) onHost(v *lower.Value) *graph.Tensor {
 	if v.Const != nil {
 		return v.Const
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
+	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -56,7 +56,7 @@ func (ws *weights) weight(w Weight) int {
 }
 
 // raw is a constant as it is, in float32.
-func (ws *weights) raw(v *ir.Value) int {
+func (ws *weights) raw(v *lower.Value) int {
 	return ws.weight(Weight{
 		Kind: "float32", Constants: []*graph.Value{graph.NewConst(v.Name, v.Const)}, Bytes: 4 * int64(v.Const.Len()), make: makeRaw,
 	})
@@ -90,7 +90,7 @@ func fromDevice(t engine.DType, shape []int, data []byte) *graph.Tensor {
 }
 
 // filter is a convolution's weights, its scale and shift folded into them.
-func (ws *weights) filter(f *ir.Filter) int {
+func (ws *weights) filter(f *lower.Filter) int {
 	p := packing{spec: f.Spec, transposed: f.Transposed}
 	constants, bias := []*graph.Value{f.Weight}, f.Bias
 	if slices.ContainsFunc(f.Scale, func(x float64) bool { return x != 1 }) {
@@ -109,7 +109,7 @@ func (ws *weights) filter(f *ir.Filter) int {
 }
 
 // shifted is the bias with scale and shift.
-func shifted(f *ir.Filter) *graph.Value {
+func shifted(f *lower.Filter) *graph.Value {
 	bias := slices.Clone(f.Shift)
 	if f.Bias != nil {
 		for i, b := range f.Bias.Const.Floats() {

@@ -1,6 +1,4 @@
-// Package ir is the intermediate representation of networks: a graph in the few operations that kernels.Networks computes, with
-// those that it does not left to the host.
-package ir
+package lower
 
 import (
 	"fmt"

@@ -1,6 +1,4 @@
-// Package slope tells programs that multiply sums of operands by what does not depend on them, as gradients of
-// element-wise operations do: that factor can be computed when the other operands are, which is earlier.
-package slope
+package lower
 
 import (
 	"math"
@@ -9,17 +7,19 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// Of is the factor by which p multiplies the sum of all its operands but those given, as a program of p's operands that
-// reads the given ones only. ok is false where p does anything else with them, or has none.
-func Of(p *kernels.Program, given ...int) (factor *kernels.Program, ok bool) {
-	if !linear(p, given) {
+// factorOf tells programs that multiply sums of operands by what does not depend on them, as gradients of element-wise operations do:
+// that factor can be computed when the other operands are, which is earlier. It is the factor by which p multiplies the sum of all its
+// operands but those given, as a program of p's operands that reads the given ones only. ok is false where p does anything else with
+// them, or has none.
+func factorOf(p *kernels.Program, given ...int) (factor *kernels.Program, ok bool) {
+	if !isLinear(p, given) {
 		return nil, false
 	}
 	for i := range p.Operands {
 		if slices.Contains(given, i) {
 			continue
 		}
-		by := with(p, given, i)
+		by := withOne(p, given, i)
 		if factor != nil && !slices.Equal(factor.Code, by.Code) {
 			return nil, false
 		}
@@ -28,8 +28,8 @@ func Of(p *kernels.Program, given ...int) (factor *kernels.Program, ok bool) {
 	return factor, factor != nil
 }
 
-// linear says whether p is a sum of products with one of the operands that are not given, and of nothing else.
-func linear(p *kernels.Program, given []int) bool {
+// isLinear says whether p is a sum of products with one of the operands that are not given, and of nothing else.
+func isLinear(p *kernels.Program, given []int) bool {
 	depends := make([]bool, p.Operands, p.Operands+len(p.Code))
 	for i := range depends {
 		depends[i] = !slices.Contains(given, i)
@@ -74,15 +74,15 @@ func linear(p *kernels.Program, given []int) bool {
 	return depends[len(depends)-1]
 }
 
-// writer writes a program without what is plain from its constants.
-type writer struct {
+// programWriter writes a program without what is plain from its constants.
+type programWriter struct {
 	kernels.Program
 	value []float32 // of registers that are constant, else NaN
 }
 
-// with is p where one operand is 1 and the others that are not given are 0.
-func with(p *kernels.Program, given []int, one int) *kernels.Program {
-	w := &writer{Program: kernels.Program{Operands: p.Operands}}
+// withOne is p where one operand is 1 and the others that are not given are 0.
+func withOne(p *kernels.Program, given []int, one int) *kernels.Program {
+	w := &programWriter{Program: kernels.Program{Operands: p.Operands}}
 	for range p.Operands {
 		w.value = append(w.value, float32(math.NaN()))
 	}
@@ -107,12 +107,12 @@ func with(p *kernels.Program, given []int, one int) *kernels.Program {
 	return needed(&w.Program, registers[len(registers)-1])
 }
 
-func (w *writer) constant(x float32) int {
+func (w *programWriter) constant(x float32) int {
 	return w.add(kernels.Instruction{Op: kernels.Constant, X: x})
 }
 
 // add returns the register of an instruction's result, which may be there already.
-func (w *writer) add(in kernels.Instruction) int {
+func (w *programWriter) add(in kernels.Instruction) int {
 	if r, ok := w.plain(in); ok {
 		return r
 	}
@@ -128,7 +128,7 @@ func (w *writer) add(in kernels.Instruction) int {
 }
 
 // plain is the register that an instruction only copies, or a constant.
-func (w *writer) plain(in kernels.Instruction) (int, bool) {
+func (w *programWriter) plain(in kernels.Instruction) (int, bool) {
 	is := func(r int, x float32) bool { return w.value[r] == x }
 	switch in.Op {
 	case kernels.Copy:

@@ -1,5 +1,4 @@
-// Package program writes programs of element-wise operations, an instruction after the other, and puts programs into others.
-package program
+package lower
 
 import (
 	"slices"
@@ -7,14 +6,16 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// Builder writes a program. Its registers are those of the operands, and then one of each instruction.
-type Builder struct{ program kernels.Program }
+// programBuilder writes a program. Its registers are those of the operands, and then one of each instruction.
+type programBuilder struct{ program kernels.Program }
 
-// New returns a builder of a program with so many operands.
-func New(operands int) *Builder { return &Builder{kernels.Program{Operands: operands}} }
+// newProgram returns a builder of a program with so many operands.
+func newProgram(operands int) *programBuilder {
+	return &programBuilder{kernels.Program{Operands: operands}}
+}
 
 // Op adds an instruction and returns its register.
-func (b *Builder) Op(o kernels.ElementOp, registers ...int) int {
+func (b *programBuilder) Op(o kernels.ElementOp, registers ...int) int {
 	in := kernels.Instruction{Op: o}
 	for i, at := range []*int{&in.A, &in.B, &in.C}[:len(registers)] {
 		*at = registers[i]
@@ -24,7 +25,7 @@ func (b *Builder) Op(o kernels.ElementOp, registers ...int) int {
 }
 
 // Constant returns the register of a number.
-func (b *Builder) Constant(x float64) int {
+func (b *programBuilder) Constant(x float64) int {
 	f := float32(x)
 	for i, in := range b.program.Code {
 		if in.Op == kernels.Constant && in.X == f && f != 0 { // which of the zeros is not told apart by ==
@@ -36,7 +37,7 @@ func (b *Builder) Constant(x float64) int {
 }
 
 // Finish makes register r the program's result.
-func (b *Builder) Finish(r int) *kernels.Program {
+func (b *programBuilder) Finish(r int) *kernels.Program {
 	if len(b.program.Code) == 0 || r != b.program.Operands+len(b.program.Code)-1 {
 		b.Op(kernels.Copy, r)
 	}
@@ -45,7 +46,7 @@ func (b *Builder) Finish(r int) *kernels.Program {
 
 // Splice adds a program whose operand i is in register operand(i), and returns where its registers are now, that of its
 // result last. A copy is the register that it copies.
-func (b *Builder) Splice(p *kernels.Program, operand func(int) int) []int {
+func (b *programBuilder) Splice(p *kernels.Program, operand func(int) int) []int {
 	registers := make([]int, 0, p.Operands+len(p.Code))
 	for i := range p.Operands {
 		registers = append(registers, operand(i))
@@ -68,7 +69,7 @@ func (b *Builder) Splice(p *kernels.Program, operand func(int) int) []int {
 }
 
 // same is the register of an instruction, which may be there already.
-func (b *Builder) same(o kernels.ElementOp, args []int) int {
+func (b *programBuilder) same(o kernels.ElementOp, args []int) int {
 	for i, in := range b.program.Code {
 		if in.Op == o && slices.Equal([]int{in.A, in.B, in.C}[:o.Args()], args) {
 			return b.program.Operands + i

@@ -1,4 +1,4 @@
-package slope_test
+package lower
 
 import (
 	"math"
@@ -6,14 +6,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/slope"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
 type instruction = kernels.Instruction
 
-// TestOf: operand 0 is given, the others are gradients.
-func TestOf(t *testing.T) {
+// TestFactorIsOfGivenOperandsAlone: operand 0 is given, the others are gradients.
+func TestFactorIsOfGivenOperandsAlone(t *testing.T) {
 	one, zero := instruction{Op: kernels.Constant, X: 1}, instruction{Op: kernels.Constant}
 	for name, c := range map[string]struct {
 		operands int
@@ -37,7 +36,7 @@ func TestOf(t *testing.T) {
 		"what is given alone":      {2, []instruction{{Op: kernels.Exp}}, nil},
 	} {
 		p := &kernels.Program{Operands: c.operands, Code: c.code}
-		factor, ok := slope.Of(p, 0)
+		factor, ok := factorOf(p, 0)
 		if ok != (c.factor != nil) {
 			t.Errorf("%s: %v, %t", name, factor, ok)
 			continue

@@ -1,31 +1,27 @@
-// Package fuse makes operations of a network one where that saves memory traffic: element-wise ones with each other and with
-// the convolutions before them.
-package fuse
+package lower
 
 import (
 	"slices"
 
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// MaxOperands is how many operands a program has at the most, and maxCode how many instructions one that was fused.
+// maxOperands is how many operands a program has at the most, and maxCode how many instructions one that was fused.
 const (
-	MaxOperands = 8
+	maxOperands = 8
 	maxCode     = 64
 )
 
-// Net fuses the operations of n, who uses what in it being known.
-func Net(n *ir.Net) {
+// fuse fuses the operations of n, who uses what in it being known.
+func fuse(n *Net) {
 	foldAffine(n)
 	fuseElements(n)
 }
 
 // foldAffine makes products and sums with a constant of each channel part of the convolution before them.
-func foldAffine(n *ir.Net) {
+func foldAffine(n *Net) {
 	for _, op := range n.Ops {
-		conv, ok := op.Kind.(*ir.Conv)
+		conv, ok := op.Kind.(*Conv)
 		for ok {
 			ok = foldInto(op, conv)
 		}
@@ -34,12 +30,12 @@ func foldAffine(n *ir.Net) {
 }
 
 // foldInto folds what follows into conv, if it can be.
-func foldInto(op *ir.Op, conv *ir.Conv) bool {
+func foldInto(op *Op, conv *Conv) bool {
 	next := soleUser(op.Out[0])
 	if next == nil || !slices.Equal(next.Out[0].Shape, op.Out[0].Shape) {
 		return false
 	}
-	e, ok := next.Kind.(*ir.Element)
+	e, ok := next.Kind.(*Element)
 	if !ok {
 		return false
 	}
@@ -58,7 +54,7 @@ func foldInto(op *ir.Op, conv *ir.Conv) bool {
 }
 
 // soleUser is the one operation that reads v, or nil.
-func soleUser(v *ir.Value) *ir.Op {
+func soleUser(v *Value) *Op {
 	if v.Kept || len(v.Users) != 1 {
 		return nil
 	}
@@ -85,7 +81,7 @@ func compose(s, t, scale, shift []float64, channels int) (a, b []float64) {
 }
 
 // affineOf says whether a program is one product or sum of x and numbers for each channel, and of all channels.
-func affineOf(p *kernels.Program, in []*ir.Value, x *ir.Value, channel int) (scale, shift []float64, ok bool) {
+func affineOf(p *kernels.Program, in []*Value, x *Value, channel int) (scale, shift []float64, ok bool) {
 	last := p.Code[len(p.Code)-1]
 	for _, i := range p.Code[:len(p.Code)-1] {
 		if i.Op != kernels.Constant {
@@ -136,7 +132,7 @@ func each(list []float64, f func(float64) float64) []float64 {
 }
 
 // perChannel is the elements of a constant that differ along one dimension of shape at the most.
-func perChannel(v *ir.Value, shape []int, channel int) ([]float64, bool) {
+func perChannel(v *Value, shape []int, channel int) ([]float64, bool) {
 	if v.Const == nil {
 		return nil, false
 	}
@@ -150,17 +146,17 @@ func perChannel(v *ir.Value, shape []int, channel int) ([]float64, bool) {
 }
 
 // fuseElements makes chains and trees of element-wise operations one, and puts them after convolutions.
-func fuseElements(n *ir.Net) {
+func fuseElements(n *Net) {
 	for _, op := range slices.Backward(n.Ops) {
-		if e, ok := op.Kind.(*ir.Element); ok {
+		if e, ok := op.Kind.(*Element); ok {
 			fuseInto(op, e)
 		}
 	}
 	n.Relink()
-	slopes(n)
+	fuseSlopes(n)
 	at := places(n)
 	for _, op := range n.Ops {
-		if e, ok := op.Kind.(*ir.Element); ok {
+		if e, ok := op.Kind.(*Element); ok {
 			absorb(at, op, e)
 		}
 	}
@@ -169,24 +165,24 @@ func fuseElements(n *ir.Net) {
 
 // fuseInto makes an element-wise operation part of the only one that reads it; or of all that do, if they read what
 // it reads anyway: to compute an element again takes less than to keep it, as for the backward pass.
-func fuseInto(op *ir.Op, e *ir.Element) {
+func fuseInto(op *Op, e *Element) {
 	v := op.Out[0]
-	v.Users = slices.DeleteFunc(v.Users, func(u *ir.Op) bool { return len(u.Out) == 0 })
+	v.Users = slices.DeleteFunc(v.Users, func(u *Op) bool { return len(u.Out) == 0 })
 	if v.Kept || len(v.Users) == 0 {
 		return
 	}
-	fused := make([]*ir.Element, len(v.Users))
-	reads := make([][]*ir.Value, len(v.Users))
+	fused := make([]*Element, len(v.Users))
+	reads := make([][]*Value, len(v.Users))
 	for i, user := range v.Users {
-		outer, ok := user.Kind.(*ir.Element)
+		outer, ok := user.Kind.(*Element)
 		if !ok || !slices.Equal(user.Out[0].Shape, v.Shape) || len(v.Users) > 1 && !includes(user.In, op.In) {
 			return
 		}
 		p, in := inlined(outer.Program, user.In, v, e.Program, op.In)
-		if p.Operands > MaxOperands || len(p.Code) > maxCode {
+		if p.Operands > maxOperands || len(p.Code) > maxCode {
 			return
 		}
-		fused[i], reads[i] = &ir.Element{Program: p}, in
+		fused[i], reads[i] = &Element{Program: p}, in
 	}
 	for i, user := range v.Users {
 		for _, x := range op.In {
@@ -201,9 +197,9 @@ func fuseInto(op *ir.Op, e *ir.Element) {
 
 // inlined is outer with operand at computed by inner: its operands are those of outer but that one, and of inner,
 // each value once.
-func inlined(outer *kernels.Program, outerIn []*ir.Value, at *ir.Value, inner *kernels.Program, innerIn []*ir.Value) (*kernels.Program, []*ir.Value) {
-	var in []*ir.Value
-	place := func(v *ir.Value) int {
+func inlined(outer *kernels.Program, outerIn []*Value, at *Value, inner *kernels.Program, innerIn []*Value) (*kernels.Program, []*Value) {
+	var in []*Value
+	place := func(v *Value) int {
 		if i := slices.Index(in, v); i >= 0 {
 			return i
 		}
@@ -218,7 +214,7 @@ func inlined(outer *kernels.Program, outerIn []*ir.Value, at *ir.Value, inner *k
 	for _, v := range innerIn {
 		place(v)
 	}
-	c := program.New(len(in))
+	c := newProgram(len(in))
 	result := last(c.Splice(inner, func(i int) int { return place(innerIn[i]) }))
 	return c.Finish(last(c.Splice(outer, func(i int) int {
 		if outerIn[i] == at {
@@ -229,13 +225,13 @@ func inlined(outer *kernels.Program, outerIn []*ir.Value, at *ir.Value, inner *k
 }
 
 // includes says whether all of some values are among others.
-func includes(others, some []*ir.Value) bool {
-	return !slices.ContainsFunc(some, func(v *ir.Value) bool { return !slices.Contains(others, v) })
+func includes(others, some []*Value) bool {
+	return !slices.ContainsFunc(some, func(v *Value) bool { return !slices.Contains(others, v) })
 }
 
 // places is where each operation is among those of n.
-func places(n *ir.Net) map[*ir.Op]int {
-	at := make(map[*ir.Op]int, len(n.Ops))
+func places(n *Net) map[*Op]int {
+	at := make(map[*Op]int, len(n.Ops))
 	for i, op := range n.Ops {
 		at[op] = i
 	}
@@ -243,10 +239,10 @@ func places(n *ir.Net) map[*ir.Op]int {
 }
 
 // absorb makes an element-wise operation what is done after a convolution that nothing else reads: the last such one.
-func absorb(at map[*ir.Op]int, op *ir.Op, e *ir.Element) {
+func absorb(at map[*Op]int, op *Op, e *Element) {
 	operand := -1
 	for i, v := range op.In {
-		if plain(v, op) && (operand < 0 || at[v.From] > at[op.In[operand].From]) {
+		if isPlainConvolution(v, op) && (operand < 0 || at[v.From] > at[op.In[operand].From]) {
 			operand = i
 		}
 	}
@@ -260,14 +256,14 @@ func absorb(at map[*ir.Op]int, op *ir.Op, e *ir.Element) {
 			order = append(order, i)
 		}
 	}
-	c := program.New(len(op.In))
-	then := *before.Kind.(*ir.Conv)
+	c := newProgram(len(op.In))
+	then := *before.Kind.(*Conv)
 	registers := c.Splice(e.Program, func(i int) int { return slices.Index(order, i) })
 	then.Then = c.Finish(last(registers))
 	for _, r := range e.Program.Also {
 		then.Then.Also = append(then.Then.Also, registers[r])
 	}
-	in := []*ir.Value{before.In[0]}
+	in := []*Value{before.In[0]}
 	for _, i := range order[1:] {
 		in = append(in, op.In[i])
 	}
@@ -275,11 +271,11 @@ func absorb(at map[*ir.Op]int, op *ir.Op, e *ir.Element) {
 	before.Out, before.In = nil, nil
 }
 
-// plain says that v is the result of a convolution without a program, which op alone reads, in its own shape.
-func plain(v *ir.Value, op *ir.Op) bool {
+// isPlainConvolution says that v is the result of a convolution without a program, which op alone reads, in its own shape.
+func isPlainConvolution(v *Value, op *Op) bool {
 	if v.From == nil {
 		return false
 	}
-	conv, ok := v.From.Kind.(*ir.Conv)
+	conv, ok := v.From.Kind.(*Conv)
 	return ok && conv.Then == nil && soleUser(v) == op && slices.Equal(v.Shape, op.Out[0].Shape)
 }

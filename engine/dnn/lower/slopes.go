@@ -1,20 +1,17 @@
-package fuse
+package lower
 
 import (
 	"slices"
 
-	"github.com/prefillonly/prefillonly/engine/dnn/ir"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/program"
-	"github.com/prefillonly/prefillonly/engine/dnn/lower/slope"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// slopes lets convolutions that an activation and its gradient read compute the activation and its slope: the sum
+// fuseSlopes lets convolutions that an activation and its gradient read compute the activation and its slope: the sum
 // itself is not kept then, and the gradient is a product.
-func slopes(n *ir.Net) {
+func fuseSlopes(n *Net) {
 	at := places(n)
 	for _, op := range n.Ops {
-		if conv, ok := op.Kind.(*ir.Conv); ok && conv.Then == nil && len(op.Out) > 0 {
+		if conv, ok := op.Kind.(*Conv); ok && conv.Then == nil && len(op.Out) > 0 {
 			slopeOf(at, op.Out[0])
 		}
 	}
@@ -22,13 +19,13 @@ func slopes(n *ir.Net) {
 }
 
 // slopeOf is that of the two operations that read a convolution's sum, if they are an activation and its gradient.
-func slopeOf(at map[*ir.Op]int, sum *ir.Value) {
+func slopeOf(at map[*Op]int, sum *Value) {
 	if sum.Kept || len(sum.Users) != 2 {
 		return
 	}
 	first, second := sum.Users[0], sum.Users[1]
-	activation, ok := first.Kind.(*ir.Element)
-	gradient, also := second.Kind.(*ir.Element)
+	activation, ok := first.Kind.(*Element)
+	gradient, also := second.Kind.(*Element)
 	if !ok || !also || !slices.Equal(first.Out[0].Shape, sum.Shape) || !slices.Equal(second.Out[0].Shape, sum.Shape) {
 		return
 	}
@@ -38,30 +35,30 @@ func slopeOf(at map[*ir.Op]int, sum *ir.Value) {
 			given = append(given, i)
 		}
 	}
-	factor, ok := slope.Of(gradient.Program, given...)
+	factor, ok := factorOf(gradient.Program, given...)
 	if !ok {
 		return
 	}
 	both, in := together(activation.Program, first.In, factor, second.In, given)
-	if both.Operands > MaxOperands || len(both.Code) > maxCode {
+	if both.Operands > maxOperands || len(both.Code) > maxCode {
 		return
 	}
-	by := &ir.Value{Name: sum.Name + " slope", Type: sum.Type, Shape: sum.Shape, From: first}
-	first.Kind, first.In, first.Out = &ir.Element{Program: both}, in, append(first.Out, by)
-	sum.Users = []*ir.Op{first}
+	by := &Value{Name: sum.Name + " slope", Type: sum.Type, Shape: sum.Shape, From: first}
+	first.Kind, first.In, first.Out = &Element{Program: both}, in, append(first.Out, by)
+	sum.Users = []*Op{first}
 	second.Kind, second.In = product(second.In, given, by)
-	absorb(at, first, first.Kind.(*ir.Element))
+	absorb(at, first, first.Kind.(*Element))
 }
 
 // together is a program with another one, of which it reads the given operands, as a further result.
-func together(p *kernels.Program, in []*ir.Value, more *kernels.Program, moreIn []*ir.Value, given []int) (*kernels.Program, []*ir.Value) {
+func together(p *kernels.Program, in []*Value, more *kernels.Program, moreIn []*Value, given []int) (*kernels.Program, []*Value) {
 	all := slices.Clone(in)
 	for _, i := range given {
 		if !slices.Contains(all, moreIn[i]) {
 			all = append(all, moreIn[i])
 		}
 	}
-	c := program.New(len(all))
+	c := newProgram(len(all))
 	also := last(c.Splice(more, func(i int) int { return max(0, slices.Index(all, moreIn[i])) }))
 	both := c.Finish(last(c.Splice(p, func(i int) int { return slices.Index(all, in[i]) })))
 	both.Also = []int{also}
@@ -69,19 +66,19 @@ func together(p *kernels.Program, in []*ir.Value, more *kernels.Program, moreIn 
 }
 
 // product is the sum of operands but those given times a value.
-func product(in []*ir.Value, given []int, by *ir.Value) (*ir.Element, []*ir.Value) {
-	var terms []*ir.Value
+func product(in []*Value, given []int, by *Value) (*Element, []*Value) {
+	var terms []*Value
 	for i, v := range in {
 		if !slices.Contains(given, i) {
 			terms = append(terms, v)
 		}
 	}
-	c := program.New(len(terms) + 1)
+	c := newProgram(len(terms) + 1)
 	sum := 0
 	for i := range terms[1:] {
 		sum = c.Op(kernels.Add, sum, i+1)
 	}
-	return &ir.Element{Program: c.Finish(c.Op(kernels.Mul, sum, len(terms)))}, append(terms, by)
+	return &Element{Program: c.Finish(c.Op(kernels.Mul, sum, len(terms)))}, append(terms, by)
 }
 
 func last(registers []int) int { return registers[len(registers)-1] }
