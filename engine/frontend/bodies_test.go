@@ -16,7 +16,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/openapi"
-	"github.com/prefillonly/prefillonly/engine/frontend/route"
 )
 
 // posted is a body, and the path and the model that it was written for.
@@ -116,7 +115,7 @@ func postPaths(t testing.TB, f *Frontend) (paths []string, forms map[string][]st
 	return paths, forms
 }
 
-func toldForms(t testing.TB, o *route.Operation) (forms []string) {
+func toldForms(t testing.TB, o *operation) (forms []string) {
 	t.Helper()
 	for _, say := range o.Words() {
 		_, body := say(http.StatusBadRequest, api.Invalid("p", "m"))

@@ -5,8 +5,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/prefillonly/prefillonly/engine/frontend/access"
 )
 
 // TestVideoPage: each file that the page names is there, with its type, and nothing else.
@@ -21,7 +19,7 @@ func TestVideoPage(t *testing.T) {
 			t.Errorf("%s: %d, %s", name, w.Code, w.Header().Get("Content-Type"))
 		}
 	}
-	for _, path := range []string{"/video/absent.js", "/video/videopage.go", "/video/index.html", "/video/..%2fpage.js", "/video/"} {
+	for _, path := range []string{"/video/absent.js", "/video/pages.go", "/video/index.html", "/video/..%2fpage.js", "/video/"} {
 		if w := do(f, http.MethodGet, path, ""); w.Code != 404 {
 			t.Errorf("%s: %d", path, w.Code)
 		}
@@ -53,7 +51,7 @@ func TestKeysOfBrowsers(t *testing.T) {
 			t.Errorf("%+v: %d %.300s", c, w.Code, w.Body)
 		}
 		asks := strings.Contains(strings.Join(w.Header().Values("Www-Authenticate"), " "), "Basic")
-		if want := c.status == 401 && access.Browsed(c.method, c.path) && c.path != "/v1/completions"; asks != want { // programs ask that
+		if want := c.status == 401 && isBrowsed(c.method, c.path) && c.path != "/v1/completions"; asks != want { // programs ask that
 			t.Errorf("%+v: a browser is asked for a password: %v", c, asks)
 		}
 	}

@@ -16,11 +16,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
-	"github.com/prefillonly/prefillonly/engine/frontend/prompts"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
-	"github.com/prefillonly/prefillonly/engine/frontend/relay"
-	"github.com/prefillonly/prefillonly/engine/frontend/route"
-	"github.com/prefillonly/prefillonly/engine/frontend/tensors"
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
 	"github.com/prefillonly/prefillonly/internal/cors"
@@ -78,9 +74,9 @@ type Frontend struct {
 	models  *registry.Registry
 	metrics *metrics.Metrics
 	shared  *exchange.Shared
-	prompts *prompts.Endpoints
-	tensors *tensors.Endpoints
-	relays  []relay.Relay
+	prompts *promptEndpoints
+	tensors *tensorEndpoints
+	relays  []relay
 	server  *httpserve.Server
 	started time.Time
 
@@ -100,16 +96,16 @@ func New(cfg Config, served []registry.Model, pool *client.Client, log *zap.Logg
 	f.metrics = metrics.New(metrics.Config{Name: cfg.Name, Models: f.models.Names(), Socket: cfg.Socket, Siblings: cfg.Siblings, Spans: f.spanCounts(), Video: cfg.Video},
 		pool, func() httpserve.Counts { return f.server.Connections() })
 	texts := completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, Metrics: cfg.Metrics, ToolParser: cfg.ToolParser}
-	f.prompts = prompts.New(texts, cfg.Version, f.models, pool, f.metrics)
-	f.tensors = tensors.New(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, cfg.Version, f, cfg.Keys, f.models, pool, f.metrics)
+	f.prompts = newPromptEndpoints(texts, cfg.Version, f.models, pool, f.metrics)
+	f.tensors = newTensorEndpoints(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, cfg.Version, f, cfg.Keys, f.models, pool, f.metrics)
 	if cfg.Video != "" {
 		onDrain := func(end func()) (stop func() bool) { return f.server.OnDrain(end) }
-		f.relays = append(f.relays, relay.Video(cfg.Video, onDrain, log))
+		f.relays = append(f.relays, newVideoRelay(cfg.Video, onDrain, log))
 	}
 	if cfg.Batches != "" {
-		f.relays = append(f.relays, relay.Batches(cfg.Batches, log))
+		f.relays = append(f.relays, newBatchRelay(cfg.Batches, log))
 	}
-	f.shared.Reads(route.Fields(f.table()))
+	f.shared.Reads(fieldsOf(f.table()))
 	f.server = httpserve.New(cfg.HTTP, f.around(f.routes()), log)
 	return f, nil
 }

@@ -5,10 +5,8 @@ import (
 	"net/http"
 
 	"github.com/prefillonly/prefillonly/engine/api"
-	"github.com/prefillonly/prefillonly/engine/frontend/access"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
-	"github.com/prefillonly/prefillonly/engine/frontend/route"
 	"github.com/prefillonly/prefillonly/engine/scoring"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -49,7 +47,7 @@ func (f *Frontend) listModels(x *exchange.Exchange, _ *http.Request) {
 }
 
 func (f *Frontend) getModel(x *exchange.Exchange, r *http.Request) {
-	name := route.Rest(r)
+	name := restOfPath(r)
 	m := f.models.Named(name)
 	if m == nil {
 		x.Refuse(exchange.UnknownModel(name))
@@ -60,13 +58,13 @@ func (f *Frontend) getModel(x *exchange.Exchange, r *http.Request) {
 
 // setModel loads or unloads the model whose name stands before the last part of the path.
 func (f *Frontend) setModel(x *exchange.Exchange, r *http.Request) {
-	name, action := route.CutLast(route.Rest(r))
+	name, action := cutLast(restOfPath(r))
 	set := map[string]func(context.Context, string) error{"load": f.pool.Load, "unload": f.pool.Unload}[action]
 	if set == nil {
 		x.Refuse(exchange.UnknownPath(r.URL.Path))
 		return
 	}
-	if refused := access.Admin(x.Owner, f.cfg.Keys); refused != nil {
+	if refused := refuseUnlessAdmin(x.Owner, f.cfg.Keys); refused != nil {
 		x.Refuse(refused)
 		return
 	}

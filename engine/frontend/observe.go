@@ -10,7 +10,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
-	"github.com/prefillonly/prefillonly/engine/spans"
 )
 
 // observe counts a finished exchange.
@@ -37,7 +36,7 @@ func (f *Frontend) observe(x *exchange.Exchange) {
 type outcome interface {
 	count(requests *metrics.Requests, x *exchange.Exchange) // as answered, if it was run
 	fields() []zap.Field
-	tell(*spans.Exchange)
+	tell(*spanSource)
 }
 
 // outcomeOf is that of an exchange; nil if no jobs were made of it.

@@ -7,43 +7,41 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
-	"github.com/prefillonly/prefillonly/engine/frontend/pages"
-	"github.com/prefillonly/prefillonly/engine/frontend/route"
 )
 
 // table is every route but those of relays.
-func (f *Frontend) table() []route.Route {
-	metrics := route.Route{
+func (f *Frontend) table() []route {
+	metrics := route{
 		Method: http.MethodGet, Pattern: "/metrics", Serve: f.metrics.Handler(),
-		Told: []route.Operation{route.Tell("The figures of the server, for Prometheus", route.OfAny, route.Texts("text/plain"))},
+		Told: []operation{tell("The figures of the server, for Prometheus", ofAny, textsOf("text/plain"))},
 	}
-	pages := pages.Routes(f.reading, f.cfg.Version)
-	return slices.Concat(f.prompts.Routes(), f.tensors.Routes(), f.modelRoutes(), f.serverRoutes(), pages, []route.Route{metrics})
+	pages := pageRoutes(f.reading, f.cfg.Version)
+	return slices.Concat(f.prompts.routes(), f.tensors.routes(), f.modelRoutes(), f.serverRoutes(), pages, []route{metrics})
 }
 
-func (f *Frontend) modelRoutes() []route.Route {
-	return []route.Route{
-		route.Get("/v1/models", f.listModels, route.Tell("The models, and how each is", route.OfAny, route.Answers[api.Models]())),
-		route.Get("/v1/models/*", f.getModel, route.Tell("A model", route.OfModels, route.Answers[api.Model]()).At("/v1/models/{model}")),
-		route.Post("/v1/models/*", f.setModel,
-			route.Tell("Loads a model's weights; for an admin's key", route.OfAdmins, route.Answers[api.Model]()).At("/v1/models/{model}/load"),
-			route.Tell("Unloads a model's weights; for an admin's key", route.OfAdmins, route.Answers[api.Model]()).At("/v1/models/{model}/unload")),
+func (f *Frontend) modelRoutes() []route {
+	return []route{
+		getRoute("/v1/models", f.listModels, tell("The models, and how each is", ofAny, answerOf[api.Models]())),
+		getRoute("/v1/models/*", f.getModel, tell("A model", ofModels, answerOf[api.Model]()).At("/v1/models/{model}")),
+		postRoute("/v1/models/*", f.setModel,
+			tell("Loads a model's weights; for an admin's key", ofAdmins, answerOf[api.Model]()).At("/v1/models/{model}/load"),
+			tell("Unloads a model's weights; for an admin's key", ofAdmins, answerOf[api.Model]()).At("/v1/models/{model}/unload")),
 	}
 }
 
-func (f *Frontend) serverRoutes() []route.Route {
-	health := route.Tell("Whether the scheduler is heard of", nil, route.Answers[probe]()).Probing()
-	routes := []route.Route{
-		route.Get("/ping", f.health, health),
-		route.Post("/ping", f.health, health),
-		route.Get("/health", f.health, health),
-		route.Get("/ready", f.ready, route.Tell("Whether new requests should come here", nil, route.Answers[probe]()).Probing()),
-		route.Get("/version", f.version, route.Tell("The server's version", route.OfAny, route.Answers[map[string]string]())),
-		route.Get("/load", f.serverLoad, route.Tell("How many requests are being served", route.OfAny, route.Answers[map[string]int]())),
-		route.Get("/openapi.json", f.describeAPI, route.Tell("This document", route.OfAny, route.Object())),
+func (f *Frontend) serverRoutes() []route {
+	health := tell("Whether the scheduler is heard of", nil, answerOf[probe]()).Probing()
+	routes := []route{
+		getRoute("/ping", f.health, health),
+		postRoute("/ping", f.health, health),
+		getRoute("/health", f.health, health),
+		getRoute("/ready", f.ready, tell("Whether new requests should come here", nil, answerOf[probe]()).Probing()),
+		getRoute("/version", f.version, tell("The server's version", ofAny, answerOf[map[string]string]())),
+		getRoute("/load", f.serverLoad, tell("How many requests are being served", ofAny, answerOf[map[string]int]())),
+		getRoute("/openapi.json", f.describeAPI, tell("This document", ofAny, jsonObject())),
 	}
 	if f.cfg.DevMode {
-		routes = append(routes, route.Post("/reset_prefix_cache", f.resetPrefixCache, route.Tell("Empties the prefix cache", route.OfAny, route.Answers[api.CacheReset]())))
+		routes = append(routes, postRoute("/reset_prefix_cache", f.resetPrefixCache, tell("Empties the prefix cache", ofAny, answerOf[api.CacheReset]())))
 	}
 	return routes
 }
@@ -77,5 +75,5 @@ func (f *Frontend) document(names []string) map[string]any {
 	for _, relayed := range f.relays {
 		routes = append(routes, relayed.Told...)
 	}
-	return route.Document(routes, names, f.cfg.Version, !f.cfg.Keys.Empty())
+	return documentOf(routes, names, f.cfg.Version, !f.cfg.Keys.Empty())
 }

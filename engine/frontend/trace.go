@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
-	"github.com/prefillonly/prefillonly/engine/spans"
 	"github.com/prefillonly/prefillonly/internal/tracing"
 )
 
@@ -24,7 +23,7 @@ func (f *Frontend) endTrace(x *exchange.Exchange, r *http.Request) {
 	if x.Trace == nil {
 		return
 	}
-	e := &spans.Exchange{
+	e := &spanSource{
 		Method: r.Method, Route: x.Trace.Route, Path: r.URL.Path[:min(len(r.URL.Path), maxPath)], ID: x.ID, Status: x.Status(), Failed: x.Refused(),
 		Begun: x.Start, Ended: time.Now(), Model: x.Model, Jobs: x.Trace.Jobs, Device: f.deviceOf,
 	}
@@ -45,12 +44,12 @@ func (f *Frontend) spanCounts() func() tracing.Counts {
 // maxPath bounds the bytes of a path in a span.
 const maxPath = 256
 
-func (r ofCompletion) tell(e *spans.Exchange) {
+func (r ofCompletion) tell(e *spanSource) {
 	record := *r.Record
 	e.Completion = &record
 }
 
-func (r ofInference) tell(e *spans.Exchange) {
+func (r ofInference) tell(e *spanSource) {
 	record := *r.Record
 	e.Inference = &record
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
-	"github.com/prefillonly/prefillonly/internal/contentcoding"
 )
 
 // heldBody is the size from which a body counts against the memory all bodies may hold together, and
@@ -54,9 +53,9 @@ func (x *Exchange) readJSON(r *http.Request) (*Body, *Refusal) {
 func (x *Exchange) ReadCoded(r *http.Request) (*Body, *Refusal) {
 	from := source{Reader: r.Body, length: r.ContentLength}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		plain := contentcoding.NewReader(coding, r.Body)
+		plain := newDecoder(coding, r.Body)
 		if plain == nil {
-			return nil, WithStatus(http.StatusUnsupportedMediaType, api.TypeInvalidRequest, "unsupported_content_encoding", "Content-Encoding is %.40q; send %s, or none", coding, contentcoding.Names)
+			return nil, WithStatus(http.StatusUnsupportedMediaType, api.TypeInvalidRequest, "unsupported_content_encoding", "Content-Encoding is %.40q; send %s, or none", coding, codingNames)
 		}
 		from = source{Reader: plain, length: -1}
 	}
@@ -162,7 +161,7 @@ func (b *Body) hold(size int64) *Refusal {
 
 func (s *Shared) unreadable(err error, b *Body, got int, length int64) *Refusal {
 	var network net.Error
-	var coded *contentcoding.Error
+	var coded *codingError
 	switch {
 	case errors.As(err, &coded):
 		return WithStatus(http.StatusBadRequest, api.TypeInvalidRequest, "invalid_content_encoding", "the body cannot be decoded: %v", coded)

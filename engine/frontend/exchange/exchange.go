@@ -15,7 +15,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/inference"
-	"github.com/prefillonly/prefillonly/internal/requestid"
 	"github.com/prefillonly/prefillonly/internal/tracing"
 )
 
@@ -52,7 +51,7 @@ type exchangeKey struct{}
 
 // Begin makes the exchange of a request, and the writer and the request for what comes next.
 func (s *Shared) Begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter, *http.Request) {
-	x := &Exchange{ID: requestid.Of(r.Header.Get("X-Request-Id")), Start: time.Now(), Words: WordsOf(r.URL.Path), shared: s, from: addressOf(r.RemoteAddr)}
+	x := &Exchange{ID: requestID(r.Header.Get("X-Request-Id")), Start: time.Now(), Words: WordsOf(r.URL.Path), shared: s, from: addressOf(r.RemoteAddr)}
 	x.recorder = recorder{ResponseWriter: w, x: x}
 	x.ResponseWriter = &x.recorder
 	w.Header().Set("X-Request-Id", x.ID)
@@ -111,7 +110,7 @@ func addressOf(remote string) string {
 // Rename takes the id that a body has, unless a header of r had one.
 func (x *Exchange) Rename(r *http.Request, id string) {
 	if id != "" && r.Header.Get("X-Request-Id") == "" {
-		x.ID = requestid.Of(id)
+		x.ID = requestID(id)
 		x.Header().Set("X-Request-Id", x.ID)
 	}
 }

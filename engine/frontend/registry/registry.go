@@ -18,7 +18,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/scoring"
-	"github.com/prefillonly/prefillonly/internal/opened"
 )
 
 // Model is a model of the pool that requests may name.
@@ -59,14 +58,14 @@ type pool interface {
 type Registry struct {
 	pool  pool
 	log   *zap.Logger
-	texts *opened.Cache[string, *Text]
+	texts *cache[string, *Text]
 	now   atomic.Pointer[models]
 	sets  atomic.Int64 // of models so far
 }
 
 // New makes a Registry without models. So many tokenizers stay open while nobody uses them.
 func New(tokenizers int, pool pool, log *zap.Logger) *Registry {
-	return &Registry{pool: pool, log: log, texts: opened.New[string](tokenizers, (*Text).close)}
+	return &Registry{pool: pool, log: log, texts: newCache[string](tokenizers, (*Text).close)}
 }
 
 // models are those that are served at a time.

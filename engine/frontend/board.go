@@ -1,0 +1,72 @@
+package frontend
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/board"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
+)
+
+// boardPace is how often the figures of the page are read, however many look at it.
+const boardPace = time.Second
+
+// boardReader keeps the page as it was read last, for all who look.
+type boardReader struct {
+	read    func() board.Reading
+	version string
+
+	mu    sync.Mutex
+	board board.Board
+	last  atomic.Pointer[boardViews]
+}
+
+// boardViews are the whole page and the part of it that changes, of a time.
+type boardViews struct {
+	page, now []byte
+	read      time.Time
+}
+
+// views are at most boardPace old; older while they are being read anew.
+func (b *boardReader) views() *boardViews {
+	if last := b.last.Load(); last != nil {
+		if time.Since(last.read) < boardPace || !b.mu.TryLock() {
+			return last
+		}
+	} else {
+		b.mu.Lock()
+	}
+	defer b.mu.Unlock()
+	if last := b.last.Load(); last != nil && time.Since(last.read) < boardPace {
+		return last
+	}
+	b.last.Store(b.readAnew())
+	return b.last.Load()
+}
+
+func (b *boardReader) readAnew() *boardViews {
+	views := &boardViews{read: time.Now()}
+	figures := b.board.Step(b.read())
+	figures.Version = b.version
+	var page, now bytes.Buffer
+	if err := errors.Join(figures.Page(&page), figures.Now(&now)); err != nil {
+		panic(err) // templates of this program with figures of their types
+	}
+	views.page, views.now = page.Bytes(), now.Bytes()
+	return views
+}
+
+// answerPage answers with the page of the server, answerNow with the part of it that changes.
+func (b *boardReader) answerPage(x *exchange.Exchange, _ *http.Request) { writePage(x, b.views().page) }
+func (b *boardReader) answerNow(x *exchange.Exchange, _ *http.Request)  { writePage(x, b.views().now) }
+
+func writePage(x *exchange.Exchange, page []byte) {
+	setPageHeaders(x.Header())
+	x.Header().Set("Cache-Control", "no-store")
+	x.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = x.Write(page)
+}

@@ -1,0 +1,87 @@
+package frontend
+
+import (
+	"net/http"
+	"reflect"
+
+	"github.com/prefillonly/prefillonly/engine/api/completions"
+	"github.com/prefillonly/prefillonly/engine/api/decisions"
+	"github.com/prefillonly/prefillonly/engine/api/fields"
+	"github.com/prefillonly/prefillonly/engine/api/openapi"
+	"github.com/prefillonly/prefillonly/engine/api/pooling"
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/decision"
+	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
+	"github.com/prefillonly/prefillonly/engine/frontend/registry"
+	"github.com/prefillonly/prefillonly/engine/metrics"
+	"github.com/prefillonly/prefillonly/engine/scoring"
+)
+
+// promptEndpoints take text or tokens: completions and chats, decisions, embeddings and scores, and what the tokens of a text are. Their methods are safe for concurrent use.
+type promptEndpoints struct {
+	version     string
+	models      *registry.Registry
+	pool        *client.Client
+	metrics     *metrics.Metrics
+	completions *completion.Service
+	scoring     *scoring.Service
+	decisions   *decision.Service
+}
+
+// newPromptEndpoints makes the endpoints of a server of some version.
+func newPromptEndpoints(cfg completion.Config, version string, models *registry.Registry, pool *client.Client, counted *metrics.Metrics) *promptEndpoints {
+	return &promptEndpoints{
+		version: version, models: models, pool: pool, metrics: counted,
+		completions: completion.New(cfg, pool), scoring: scoring.New(pool), decisions: decision.New(pool),
+	}
+}
+
+// routes are the paths of the endpoints.
+func (e *promptEndpoints) routes() []route {
+	tokenize := tell("The tokens of a text or a conversation, in vLLM's form; of texts in TEI's", ofRuns,
+		inJSON(fields.AnyOf(fields.Answer(reflect.TypeFor[completions.Tokenized]()), pooling.TokensAnswer)), completions.TokenizeBody, pooling.TextsBody)
+	tokenize.Forms = []pooling.Dialect{pooling.OpenAI, pooling.TEI}
+	info := []int{400, 404, 500, 503}
+	routes := []route{
+		postRoute("/v1/completions", e.answerCompletion, tell("Tokens that follow prompts", ofRuns, answerOf[completions.Completion](), completions.CompletionBody).Streamed("a completion")),
+		postRoute("/v1/completions/render", e.renderCompletions, tell("The tokens of prompts; nothing is run", ofRuns, answerOf[[]completions.Rendered](), completions.CompletionBody)),
+		postRoute("/v1/chat/completions", e.answerChat, tell("The next message of a conversation", ofRuns, answerOf[completions.Chat](), completions.ChatBody).Streamed("a chat.completion.chunk")),
+		postRoute("/v1/chat/completions/render", e.renderChat, tell("The tokens of a conversation; nothing is run", ofRuns, answerOf[completions.Rendered](), completions.ChatBody)),
+		postRoute("/v1/decisions", e.answerDecision(decisions.Decode), tell("How likely each of a few answers is, of questions about one input", ofRuns, jsonObject(), decisions.Body)),
+		postRoute("/v1/systemone", e.answerDecision(decisions.DecodeSystemOne), tell("The same in System One's form", ofRuns, jsonObject(), decisions.SystemOneBody)),
+		postRoute("/tokenize", e.tokenize, tokenize),
+		postRoute("/detokenize", e.detokenize, tell("The text of tokens, in vLLM's form", ofRuns, answerOf[completions.Detokenized](), completions.DetokenizeBody)),
+		postRoute("/decode", e.decodeIDs, tell("The texts of tokens, in TEI's form", ofRuns, answerOf[[]string](), pooling.IDsBody)),
+		postRoute("/embed_sparse", e.embedSparse, tell("TEI's error of a model without sparse vectors, as none is served that has them", ofRuns, inJSON(openapi.Schema{}), pooling.TextsBody)),
+		getRoute("/info", e.info, tell("What a model is for, in TEI's form", info, answerOf[teiInfo]()).With("model")),
+		getRoute("/tokenizer_info", e.tokenizerInfo, tell("The configuration of a model's tokenizer, in vLLM's form", info, jsonObject()).With("model")),
+	}
+	for _, scored := range pooling.Endpoints() {
+		told := tell(scored.About, ofRuns, inJSON(scored.Answer), scored.Bodies...)
+		told.Forms = scored.Forms
+		routes = append(routes, postRoute(scored.Path, e.answerScoring(scored), told))
+	}
+	return routes
+}
+
+// asker is what a body says of the model that it asks, and of who asks.
+type asker struct{ model, user, salt, requestID string }
+
+// origin finds the model that a request names, and notes what its header says.
+func (e *promptEndpoints) origin(x *exchange.Exchange, r *http.Request, a asker) (m *registry.Model, text *registry.Text, from completion.Origin, refused *exchange.Refusal) {
+	m, refused = e.models.Find(x, a.model)
+	if refused != nil {
+		return nil, nil, from, refused
+	}
+	x.Rename(r, a.requestID)
+	deadline, refused := exchange.Deadline(r.Header)
+	if refused != nil {
+		return nil, nil, from, refused
+	}
+	text, refused = e.models.Text(r.Context(), x, m)
+	return m, text, completion.Origin{
+		ID: x.ID, Arrived: x.Start, Model: m.Name, User: x.User(r.Header, a.user), Holder: x.Holder(), Salt: x.Owner.Salt(a.salt), Deadline: deadline,
+		Between: e.metrics.Of(m.Name).Between,
+	}, refused
+}

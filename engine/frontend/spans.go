@@ -1,0 +1,154 @@
+package frontend
+
+import (
+	"time"
+
+	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/inference"
+	"github.com/prefillonly/prefillonly/internal/tracing"
+)
+
+// maxChildren bounds the spans of a request's jobs.
+const maxChildren = 64
+
+// spanSource is a request that has ended, as the spans of its trace tell it: the HTTP exchange, the question to a model, and each of its
+// jobs in the queue and in passes.
+type spanSource struct {
+	Method, Route, Path string
+	ID                  string
+	Status              int
+	Failed              string // the code of its error; empty: it was answered
+	Begun, Ended        time.Time
+
+	Model      string             // the pool's name; with one of the two below
+	Completion *completion.Record // of a request of texts
+	Inference  *inference.Record  // of a request of tensors
+	Jobs       client.Trace
+	Device     func(executor string) string // what GPU an executor has; empty where it has none
+}
+
+// Count implements tracing.Story.
+func (e *spanSource) Count() int {
+	if e.Completion == nil && e.Inference == nil {
+		return 1
+	}
+	_, children := e.jobs()
+	return 2 + children
+}
+
+// jobs are those that have spans of their own, and how many spans they have.
+func (e *spanSource) jobs() (jobs []client.Times, spans int) {
+	for i := range e.Jobs.Jobs {
+		n := spansOf(&e.Jobs.Jobs[i])
+		if spans+n > maxChildren {
+			return e.Jobs.Jobs[:i], spans
+		}
+		spans += n
+	}
+	return e.Jobs.Jobs, spans
+}
+
+// spansOf is how many spans a job has: none as long as it has no Result, else one in the queue and one in passes, and one more where
+// it waited for weights.
+func spansOf(j *client.Times) int {
+	switch {
+	case j.Submitted.IsZero():
+		return 0
+	case j.Loading > 0:
+		return 3
+	}
+	return 2
+}
+
+// Spans implements tracing.Story.
+func (e *spanSource) Spans() []tracing.Span {
+	all := append(make([]tracing.Span, 0, e.Count()), e.exchange())
+	switch {
+	case e.Completion != nil:
+		all = append(all, e.completion(e.Completion))
+	case e.Inference != nil:
+		all = append(all, e.inference(e.Inference))
+	default:
+		return all
+	}
+	jobs, _ := e.jobs()
+	for i := range jobs {
+		if spansOf(&jobs[i]) > 0 {
+			all = e.job(all, i, &jobs[i])
+		}
+	}
+	return all
+}
+
+// exchange is the span of the HTTP request, by OpenTelemetry's conventions for HTTP servers.
+func (e *spanSource) exchange() tracing.Span {
+	s := tracing.Span{Name: e.Method + " " + e.Route, Server: true, Begin: e.Begun, End: e.Ended, Attributes: []tracing.Attribute{
+		tracing.Text("http.request.method", e.Method), tracing.Text("http.route", e.Route), tracing.Text("url.path", e.Path), tracing.Text("url.scheme", "http"),
+		tracing.Int("http.response.status_code", e.Status), tracing.Text("http.request.header.x-request-id", e.ID),
+	}}
+	if e.Failed != "" {
+		s.Attributes = append(s.Attributes, tracing.Text("error.type", e.Failed))
+	}
+	if e.Status >= 500 { // what the client did wrong is no error of the server's
+		s.Failed = e.Failed
+	}
+	return s
+}
+
+// request is the span that vLLM has of a request, which both kinds have in common.
+func (e *spanSource) request(jobs int, queued time.Duration) tracing.Span {
+	s := tracing.Span{Name: "llm_request", Begin: e.Begun, End: e.Ended, Failed: e.Failed, Attributes: make([]tracing.Attribute, 0, 18)}
+	s.Attributes = append(s.Attributes,
+		tracing.Text("gen_ai.request.id", e.ID), tracing.Text("gen_ai.response.model", e.Model), tracing.Int("gen_ai.usage.num_sequences", jobs),
+		tracing.Seconds("gen_ai.latency.e2e", e.Ended.Sub(e.Begun)), tracing.Seconds("gen_ai.latency.time_in_queue", queued))
+	shown, _ := e.jobs()
+	if jobs > len(shown) {
+		s.Attributes = append(s.Attributes, tracing.Int("prefillonly.jobs_without_spans", jobs-len(shown)))
+	}
+	return s
+}
+
+func (e *spanSource) completion(r *completion.Record) tracing.Span {
+	s := e.request(r.Jobs, r.Queued)
+	s.Attributes = append(s.Attributes,
+		tracing.Int("gen_ai.request.n", r.N), tracing.Int("gen_ai.request.max_tokens", r.MaxTokens),
+		tracing.Int("gen_ai.usage.prompt_tokens", r.PromptTokens), tracing.Int("gen_ai.usage.completion_tokens", r.CompletionTokens),
+		tracing.Int("gen_ai.usage.cache_read.input_tokens", r.CachedTokens))
+	if !r.FirstToken.IsZero() {
+		decode := r.LastToken.Sub(r.FirstToken)
+		s.Attributes = append(s.Attributes,
+			tracing.Seconds("gen_ai.latency.time_to_first_token", r.FirstToken.Sub(e.Begun)), tracing.Seconds("gen_ai.latency.time_in_model_prefill", r.Prefilled),
+			tracing.Seconds("gen_ai.latency.time_in_model_decode", decode), tracing.Seconds("gen_ai.latency.time_in_model_inference", r.Prefilled+decode))
+	}
+	if r.Finish != "" {
+		s.Attributes = append(s.Attributes, tracing.Text("gen_ai.response.finish_reason", r.Finish))
+	}
+	return s
+}
+
+func (e *spanSource) inference(r *inference.Record) tracing.Span {
+	s := e.request(1, r.Queued)
+	s.Attributes = append(s.Attributes,
+		tracing.Float("prefillonly.frames", r.Frames), tracing.Seconds("prefillonly.time_in_prepare", r.Prepared), tracing.Seconds("gen_ai.latency.time_in_model_inference", r.Running))
+	return s
+}
+
+// job appends the spans of the i-th job: in the queue, there waiting for the weights of its model, and in passes.
+func (e *spanSource) job(to []tracing.Span, i int, j *client.Times) []tracing.Span {
+	started := j.Submitted.Add(j.Queued)
+	index := tracing.Int("prefillonly.job", i)
+	queue := len(to)
+	to = append(to, tracing.Span{Name: "queue", Parent: 1, Begin: j.Submitted, End: started, Attributes: []tracing.Attribute{index}})
+	if j.Loading > 0 {
+		to = append(to, tracing.Span{Name: "load", Parent: queue, Begin: j.Submitted, End: j.Submitted.Add(j.Loading), Attributes: []tracing.Attribute{index}})
+	}
+	pass := tracing.Span{Name: "pass", Parent: 1, Begin: started, End: j.Last, Attributes: []tracing.Attribute{
+		index, tracing.Text("prefillonly.executor", j.Executor), tracing.Float("prefillonly.rows", j.Units-float64(j.Cached)),
+		tracing.Int("prefillonly.cached_tokens", j.Cached), tracing.Seconds("prefillonly.time_in_passes", j.Running),
+	}}
+	if device := e.Device(j.Executor); device != "" {
+		pass.Attributes = append(pass.Attributes, tracing.Text("prefillonly.device", device))
+	}
+	return append(to, pass)
+}
