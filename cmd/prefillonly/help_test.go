@@ -15,7 +15,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/config/models"
 	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
@@ -108,8 +107,8 @@ func TestManual(t *testing.T) {
 		}
 		want("prefillonly.yaml.5", ".B "+usage.Roff(p.Name+": "))
 	}
-	for i := range models.Params {
-		p := &models.Params[i]
+	for i := range config.ModelParams {
+		p := &config.ModelParams[i]
 		want("prefillonly.yaml.5", ".B "+usage.Roff(p.Name+": "+p.Value)+"\n")
 	}
 	for _, path := range paths(newRootCommand()) {

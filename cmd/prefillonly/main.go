@@ -11,9 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/bench"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/collectenv"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/model"
-	"github.com/prefillonly/prefillonly/cmd/prefillonly/profile"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
-	"github.com/prefillonly/prefillonly/cmd/prefillonly/runbatch"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/top"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
 	"github.com/prefillonly/prefillonly/internal/supervise"
@@ -49,9 +47,9 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		roles.NewFrontend(),
 		roles.NewScheduler(),
 		roles.NewExecutor(openRunner),
-		runbatch.New(),
+		newRunBatchCommand(),
 		roles.NewBatches(),
-		profile.New(openRunner),
+		newProfileCommand(openRunner),
 		bench.New(),
 		bench.NewSimulate(),
 		model.New(),

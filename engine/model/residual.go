@@ -1,7 +1,5 @@
 package model
 
-import "github.com/prefillonly/prefillonly/engine/model/streams"
-
 // GPURows is what Options.ResidentRows is for GPUs. Most prompts stay on the device whole. In longer ones
 // a chunk's layer is to take longer than its copies: by arithmetic, 4,096 rows of 4,096 floats go there
 // and back in 2.7 ms at the 50 GB/s of PCIe 5, and a layer of Llama-3.1-8B at 16,384 tokens takes an H200 3.4 ms.
@@ -13,7 +11,7 @@ func residualSlots(o Options) int { return o.chunks(o.MaxLen) + o.chunks(o.Spare
 // residentSlots is how many of these the device keeps.
 func residentSlots(o Options) int {
 	all := residualSlots(o)
-	if n := o.chunks(o.ResidentRows); o.ResidentRows > 0 && n+streams.Stages < all {
+	if n := o.chunks(o.ResidentRows); o.ResidentRows > 0 && n+streamStages < all {
 		return n
 	}
 	return all

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/prefillonly/prefillonly/engine/model/streams"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
@@ -25,12 +24,12 @@ func hostRows() int { return min(runtime.GOMAXPROCS(0), logitRows) }
 
 // workspace is a model's view of the memory that passes compute in.
 type workspace struct {
-	residual streams.Slots // lent to passes
-	scratch  *scratch      // KV of the layer being computed, where no page is given; nil: there is no memory
-	qkv      kernels.Mat   // a chunk's queries, keys and values
-	attn     kernels.Mat   // a chunk's attention
-	asked    kernels.Mat   // rows of the residual stream that are asked about, side by side
-	logits   kernels.Mat   // float32
+	residual streamSlots // lent to passes
+	scratch  *scratch    // KV of the layer being computed, where no page is given; nil: there is no memory
+	qkv      kernels.Mat // a chunk's queries, keys and values
+	attn     kernels.Mat // a chunk's attention
+	asked    kernels.Mat // rows of the residual stream that are asked about, side by side
+	logits   kernels.Mat // float32
 
 	rowOnHost  []byte      // of the residual stream
 	rowsOnHost [][]float32 // of logits, one for each processor
@@ -43,7 +42,7 @@ func (m *Model) views() workspace {
 		return kernels.Mat{Rows: rows, Cols: cols, Stride: cols, Type: typ}
 	}
 	return workspace{
-		residual: streams.Slots{Slot: mat(o.ChunkRows, s.Hidden, kernels.F32)},
+		residual: streamSlots{Slot: mat(o.ChunkRows, s.Hidden, kernels.F32)},
 		qkv:      mat(o.ChunkRows, s.Heads.QKVCols(), act),
 		attn:     mat(o.ChunkRows, s.Heads.Q*s.Heads.Dim, act),
 		asked:    mat(o.ChunkRows, s.Hidden, kernels.F32),
@@ -65,7 +64,7 @@ const (
 // workSize is how much memory a model's passes compute in, in bytes but for vocab.
 type workSize struct {
 	regions [regions]int64 // but for the residual streams
-	streams streams.Size
+	streams streamSize
 	row     int64 // of the residual stream
 	vocab   int   // columns of logits
 	scratch int64 // the backend's own
@@ -75,7 +74,7 @@ func (m *Model) workSize() workSize {
 	s, o, b, v := &m.spec, m.opts, m.backend, m.views()
 	slots, resident, slot := residualSlots(o), residentSlots(o), matBytes(v.residual.Slot)
 	size := workSize{
-		streams: streams.Size{Resident: int64(resident) * slot, Host: int64(slots-resident) * slot},
+		streams: streamSize{Resident: int64(resident) * slot, Host: int64(slots-resident) * slot},
 		row:     4 * int64(s.Hidden), vocab: s.Columns(),
 		regions: [regions]int64{
 			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), logitsRegion: matBytes(v.logits),
@@ -106,7 +105,7 @@ func largest(plans []Plan) workSize {
 		a.Resident, a.Staged, a.Host = max(a.Resident, b.Resident), max(a.Staged, b.Staged), max(a.Host, b.Host)
 		most.row, most.vocab, most.scratch = max(most.row, z.row), max(most.vocab, z.vocab), max(most.scratch, z.scratch)
 	}
-	most.regions[residualRegion] = most.streams.Resident + streams.Stages*most.streams.Staged
+	most.regions[residualRegion] = most.streams.Resident + streamStages*most.streams.Staged
 	return most
 }
 
@@ -126,7 +125,7 @@ type Workspace struct {
 	size       workSize
 	backend    kernels.Backend
 	buffers    [regions]kernels.Buffer
-	streams    streams.Memory
+	streams    streamMemory
 	rowOnHost  []byte
 	rowsOnHost [][]float32
 	scratch    scratch
@@ -175,7 +174,7 @@ func (m *Model) Use(w *Workspace) error {
 		return fmt.Errorf("working memory of %d bytes is not enough for a model that takes %d", w.size.onDevice(), m.Plan().Work)
 	}
 	v := m.views()
-	v.residual.Memory = &w.streams
+	v.residual.streamMemory = &w.streams
 	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, askedRegion: &v.asked, logitsRegion: &v.logits} {
 		at.Buf = w.buffers[i]
 	}

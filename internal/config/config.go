@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
-	"github.com/prefillonly/prefillonly/internal/config/models"
-	"github.com/prefillonly/prefillonly/internal/config/value"
 	"github.com/prefillonly/prefillonly/scheduler"
 )
 
@@ -15,11 +13,11 @@ import (
 type Config struct {
 	Model           string
 	Revision        string
-	Models          []models.Model // in place of Model and what is said of it
+	Models          []Model // in place of Model and what is said of it
 	ServedModelName []string
-	MaxModelLen     value.Length
+	MaxModelLen     Length
 	ChatTemplate    string
-	Overrides       models.Overrides
+	Overrides       Overrides
 
 	Host             string
 	Port             int
@@ -27,7 +25,7 @@ type Config struct {
 	APIKey           []string
 	APIKeyFile       string
 	CacheIsolation   string
-	MaxBody          value.Bytes
+	MaxBody          Bytes
 	MaxOpenJobs      int
 	AccessLog        bool
 	DrainTimeout     time.Duration
@@ -53,10 +51,10 @@ type Config struct {
 	Device       string
 	Ranks        int
 	Threads      int
-	Memory       value.Bytes
+	Memory       Bytes
 	GPUMemory    float64
 	Attention    string
-	CacheBytes   value.Bytes
+	CacheBytes   Bytes
 	CacheShare   float64
 	Offloading   float64 // GiB
 	BlockSize    int
@@ -68,15 +66,15 @@ type Config struct {
 	HangTimeout    time.Duration
 	CurveKeyFile   string
 	CurvePeersFile string
-	TensorMemory   value.Bytes
-	VideoMemory    value.Bytes
+	TensorMemory   Bytes
+	VideoMemory    Bytes
 	TensorAddress  string
 	VideoFiles     string
 	VideoSources   []string
 	VideoState     string
 	BatchDir       string
-	BatchSpace     value.Bytes
-	BatchSpaceEach value.Bytes
+	BatchSpace     Bytes
+	BatchSpaceEach Bytes
 
 	UnauthenticatedTCP bool
 

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-
-	"github.com/prefillonly/prefillonly/internal/config/value"
 )
 
 // load reads a file's text, an environment and arguments as serve does.
@@ -256,11 +254,11 @@ func TestTable(t *testing.T) {
 		}
 		seen[p.Name] = true
 		c, standard := Config{}, Default()
-		text := value.Show(p.field(&standard))
-		if err := value.Set(p.field(&c), text); err != nil {
+		text := showValue(p.field(&standard))
+		if err := setValue(p.field(&c), text); err != nil {
 			t.Errorf("%s: default %q: %v", p.Name, text, err)
 		}
-		if got := value.Show(p.field(&c)); got != text {
+		if got := showValue(p.field(&c)); got != text {
 			t.Errorf("%s: default %q reads back as %q", p.Name, text, got)
 		}
 		_, isBool := p.field(&c).(*bool)

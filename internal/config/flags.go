@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/prefillonly/prefillonly/internal/config/value"
 )
 
 // ignored are vLLM flags that mean nothing here; they are accepted with a warning.
@@ -121,5 +119,5 @@ func UnknownFlag(err error, flags *pflag.FlagSet) error {
 			all = append(all, f.Name)
 		}
 	})
-	return fmt.Errorf("unknown flag --%s; the nearest is --%s", missing.GetSpecifiedName(), value.Nearest(missing.GetSpecifiedName(), all))
+	return fmt.Errorf("unknown flag --%s; the nearest is --%s", missing.GetSpecifiedName(), nearestWord(missing.GetSpecifiedName(), all))
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/prefillonly/prefillonly/internal/config/value"
 )
 
 // KVEvents says whether and where the changes of the prefix caches are published. The zero value is
@@ -54,11 +52,11 @@ func (k *KVEvents) Set(text string) error {
 	if text == "" {
 		return nil
 	}
-	tree, err := value.ParseYAML([]byte(text))
+	tree, err := parseYAML([]byte(text))
 	if err != nil || len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
 		return fmt.Errorf(`%q is no JSON object such as {"enable_kv_cache_events":true}`, text)
 	}
-	pairs, err := value.Mapping(tree.Docs[0].Body)
+	pairs, err := mappingOf(tree.Docs[0].Body)
 	if err != nil {
 		return fmt.Errorf(`%q is no JSON object such as {"enable_kv_cache_events":true}`, text)
 	}
@@ -66,7 +64,7 @@ func (k *KVEvents) Set(text string) error {
 	keys := given.keys()
 	for _, pair := range pairs {
 		name := pair.Key.GetToken().Value
-		text, err := value.Scalar(pair.Value)
+		text, err := scalarOf(pair.Value)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -88,7 +86,7 @@ func setKVEvents(keys []kvEventsKey, name, text string) error {
 		if key.name != name {
 			continue
 		}
-		if err := value.Set(key.field, text); err != nil {
+		if err := setValue(key.field, text); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		switch n, isInt := key.field.(*int); {
@@ -109,7 +107,7 @@ func (k KVEvents) String() string {
 	}
 	text := ""
 	for _, key := range k.keys() {
-		shown := value.Show(key.field)
+		shown := showValue(key.field)
 		if _, isText := key.field.(*string); isText {
 			shown = strconv.Quote(shown)
 		}

@@ -8,8 +8,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/pflag"
 
-	"github.com/prefillonly/prefillonly/internal/config/models"
-	"github.com/prefillonly/prefillonly/internal/config/value"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
@@ -55,7 +53,7 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (*Loaded, error) 
 }
 
 func (l *Loaded) set(p *Param, text, origin string) error {
-	if err := value.Set(p.field(&l.Config), text); err != nil {
+	if err := setValue(p.field(&l.Config), text); err != nil {
 		return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
 	}
 	if p.Name == "models" {
@@ -67,14 +65,14 @@ func (l *Loaded) set(p *Param, text, origin string) error {
 
 // setNode is set for a value of the file.
 func (l *Loaded) setNode(p *Param, n ast.Node, origin string) (err error) {
-	if list, ok := p.field(&l.Config).(*models.List); ok && n.Type() == ast.SequenceType {
-		if *list, l.modelLines, err = models.Decode(n); err != nil {
+	if list, ok := p.field(&l.Config).(*modelList); ok && n.Type() == ast.SequenceType {
+		if *list, l.modelLines, err = decodeModels(n); err != nil {
 			return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
 		}
 		l.Origin[p.Name] = origin
 		return nil
 	}
-	text, err := value.Scalar(n)
+	text, err := scalarOf(n)
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
 	}
@@ -95,12 +93,12 @@ func (l *Loaded) loadFile(file string) error {
 	if err != nil {
 		return err
 	}
-	tree, err := value.ParseYAML(text)
+	tree, err := parseYAML(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for _, doc := range tree.Docs {
-		pairs, err := value.Mapping(doc.Body)
+		pairs, err := mappingOf(doc.Body)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -109,7 +107,7 @@ func (l *Loaded) loadFile(file string) error {
 			key := strings.ReplaceAll(pair.Key.GetToken().Value, "_", "-")
 			p := Find(key)
 			if p == nil {
-				return fmt.Errorf("%s: unknown key %q; the nearest is %q", origin, key, value.Nearest(key, names()))
+				return fmt.Errorf("%s: unknown key %q; the nearest is %q", origin, key, nearestWord(key, names()))
 			}
 			if strings.HasPrefix(l.Origin[p.Name], file+":") {
 				return fmt.Errorf("%s: %s was set before, at %s", origin, key, l.Origin[p.Name])
@@ -134,7 +132,7 @@ func (l *Loaded) loadEnv(environ []string) error {
 			for i := range Params {
 				all = append(all, Params[i].Env())
 			}
-			return fmt.Errorf("unknown variable %s; the nearest is %s", name, value.Nearest(name, all))
+			return fmt.Errorf("unknown variable %s; the nearest is %s", name, nearestWord(name, all))
 		}
 		if err := l.set(&Params[i], text, "$"+name); err != nil {
 			return err
@@ -155,7 +153,7 @@ func (c *Config) Environ(r Role) []string {
 		if p.Roles&r == 0 {
 			continue
 		}
-		if text := value.Show(p.field(c)); text != value.Show(p.field(&standard)) {
+		if text := showValue(p.field(c)); text != showValue(p.field(&standard)) {
 			env = append(env, p.Env()+"="+text)
 		}
 	}
@@ -166,7 +164,7 @@ func (c *Config) Environ(r Role) []string {
 func Changed(before, after *Config) (names []string) {
 	for i := range Params {
 		p := &Params[i]
-		if p.Group != GroupModel && value.Show(p.field(before)) != value.Show(p.field(after)) {
+		if p.Group != GroupModel && showValue(p.field(before)) != showValue(p.field(after)) {
 			names = append(names, p.Name)
 		}
 	}

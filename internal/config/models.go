@@ -4,17 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/prefillonly/prefillonly/internal/config/models"
-	"github.com/prefillonly/prefillonly/internal/config/value"
 )
 
 // Serving lists the models to serve, complete with what was left to the defaults: those of models, or the one of
 // model. Only names, paths and tasks may still be empty.
-func (c *Config) Serving() []models.Model {
+func (c *Config) Serving() []Model {
 	list := slices.Clone(c.Models)
 	if len(list) == 0 {
-		list = []models.Model{{Names: c.ServedModelName, Path: c.Model, Revision: c.Revision, ChatTemplate: c.ChatTemplate, Overrides: c.Overrides, Profile: c.Profile}}
+		list = []Model{{Names: c.ServedModelName, Path: c.Model, Revision: c.Revision, ChatTemplate: c.ChatTemplate, Overrides: c.Overrides, Profile: c.Profile}}
 	}
 	for i := range list {
 		m := &list[i]
@@ -24,21 +21,21 @@ func (c *Config) Serving() []models.Model {
 		switch {
 		case m.Keep.When != "":
 		case len(list) == 1:
-			m.Keep.When = models.KeepAlways
+			m.Keep.When = KeepAlways
 		default:
-			m.Keep.When = models.KeepOnDemand
+			m.Keep.When = KeepOnDemand
 		}
 	}
 	return list
 }
 
 // SetModels makes list, which Serving has given, the models to serve.
-func (c *Config) SetModels(list []models.Model) {
-	c.Models, c.Model, c.Revision, c.ServedModelName, c.ChatTemplate, c.Overrides, c.Profile, c.MaxModelLen = list, "", "", nil, "", models.Overrides{}, "", 0
+func (c *Config) SetModels(list []Model) {
+	c.Models, c.Model, c.Revision, c.ServedModelName, c.ChatTemplate, c.Overrides, c.Profile, c.MaxModelLen = list, "", "", nil, "", Overrides{}, "", 0
 }
 
 // HostedOn says that executors on a device (one of Devices) run the model.
-func (c *Config) HostedOn(m *models.Model, device string) bool {
+func (c *Config) HostedOn(m *Model, device string) bool {
 	kind, _, _ := strings.Cut(device, ":")
 	if m.Devices == "" || m.Devices == kind {
 		return true
@@ -66,7 +63,7 @@ func (l *Loaded) Arguments(args []string) {
 	l.Models, l.modelLines, l.Origin["models"] = nil, nil, "the arguments"
 	for _, arg := range args {
 		names, path := splitArgument(arg)
-		l.Models = append(l.Models, models.Model{Names: names, Path: path})
+		l.Models = append(l.Models, Model{Names: names, Path: path})
 	}
 }
 
@@ -82,14 +79,14 @@ func splitArgument(arg string) (names []string, path string) {
 // validateModels checks the models of a list, and that model and models are not both given.
 func (l *Loaded) validateModels() error {
 	if len(l.Models) == 0 {
-		return models.Names{}.Take("served-model-name ("+l.Origin["served-model-name"]+")", l.ServedModelName)
+		return ModelNames{}.Take("served-model-name ("+l.Origin["served-model-name"]+")", l.ServedModelName)
 	}
 	for _, p := range []string{"model", "revision", "served-model-name", "chat-template", "hf-overrides", "profile"} {
-		if o := l.Origin[p]; value.Show(Find(p).field(&l.Config)) != "" {
+		if o := l.Origin[p]; showValue(Find(p).field(&l.Config)) != "" {
 			return fmt.Errorf("%s (%s) is for one model, and models (%s) lists %d: say it there, or leave one of the two out", p, o, l.Origin["models"], len(l.Models))
 		}
 	}
-	taken := models.Names{}
+	taken := ModelNames{}
 	for i := range l.Models {
 		if err := l.validateModel(i, taken); err != nil {
 			return err
@@ -99,7 +96,7 @@ func (l *Loaded) validateModels() error {
 }
 
 // validateModel checks the i-th model; taken has the names of those before it, and who has them.
-func (l *Loaded) validateModel(i int, taken models.Names) error {
+func (l *Loaded) validateModel(i int, taken ModelNames) error {
 	m, where := &l.Models[i], l.ModelOrigin(i)
 	if m.Path == "" {
 		return fmt.Errorf("%s: path is missing: the directory of a checkpoint, or its name in the Hugging Face hub", where)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/prefillonly/prefillonly/internal/config/models"
 )
 
 func TestModelsOfAFile(t *testing.T) {
@@ -35,14 +33,14 @@ models:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []models.Model{
-		{Path: "./A", Keep: models.Keep{When: models.KeepOnDemand}, MaxModelLen: 4096},
+	want := []Model{
+		{Path: "./A", Keep: Keep{When: KeepOnDemand}, MaxModelLen: 4096},
 		{
-			Names: []string{"b", "bee"}, Path: "org/B", Task: models.TaskGenerate, Devices: "cpu", Keep: models.Keep{When: models.KeepIdle, Idle: 5 * time.Minute}, CacheShare: 0.25,
+			Names: []string{"b", "bee"}, Path: "org/B", Task: TaskGenerate, Devices: "cpu", Keep: Keep{When: KeepIdle, Idle: 5 * time.Minute}, CacheShare: 0.25,
 			MaxModelLen: 8192, ChatTemplate: template,
-			Overrides: models.Overrides{Architectures: []string{"Qwen3ForSequenceClassification"}, ClassifierFromToken: []string{"no", "yes"}, Original: true},
+			Overrides: Overrides{Architectures: []string{"Qwen3ForSequenceClassification"}, ClassifierFromToken: []string{"no", "yes"}, Original: true},
 		},
-		{Path: "C", Keep: models.Keep{When: models.KeepAlways}, MaxModelLen: 4096},
+		{Path: "C", Keep: Keep{When: KeepAlways}, MaxModelLen: 4096},
 	}
 	if got := l.Serving(); !reflect.DeepEqual(got, want) {
 		t.Errorf("serving\n%+v\nwant\n%+v", got, want)
@@ -61,12 +59,12 @@ models:
 func TestOneModel(t *testing.T) {
 	l, err := load(t, "", nil, "--model", "./A", "--served-model-name", "a,b", "--max-model-len", "2K",
 		"--hf-overrides", `{"classifier_from_token":["0","1"],"method":"from_2_way_softmax"}`)
-	want := []models.Model{{Names: []string{"a", "b"}, Path: "./A", Keep: models.Keep{When: models.KeepAlways}, MaxModelLen: 2048, Overrides: models.Overrides{ClassifierFromToken: []string{"0", "1"}, Method: "from_2_way_softmax"}}}
+	want := []Model{{Names: []string{"a", "b"}, Path: "./A", Keep: Keep{When: KeepAlways}, MaxModelLen: 2048, Overrides: Overrides{ClassifierFromToken: []string{"0", "1"}, Method: "from_2_way_softmax"}}}
 	if err != nil || !reflect.DeepEqual(l.Serving(), want) {
 		t.Errorf("%v, serving %+v, want %+v", err, l, want)
 	}
 	l, err = load(t, "models: [{path: ./A}]", nil)
-	if err != nil || l.Serving()[0].Keep.When != models.KeepAlways {
+	if err != nil || l.Serving()[0].Keep.When != KeepAlways {
 		t.Errorf("%v: a list of one is kept %+v", err, l.Serving())
 	}
 }
@@ -187,7 +185,7 @@ func TestHostedOn(t *testing.T) {
 		{"cuda:0", "cpu", 1, false},
 	} {
 		cfg := Config{Ranks: c.ranks}
-		if got := cfg.HostedOn(&models.Model{Devices: c.devices}, c.device); got != c.hosted {
+		if got := cfg.HostedOn(&Model{Devices: c.devices}, c.device); got != c.hosted {
 			t.Errorf("devices %q on %q with %d ranks: %v", c.devices, c.device, c.ranks, got)
 		}
 	}
@@ -196,12 +194,12 @@ func TestHostedOn(t *testing.T) {
 // TestManyModels: a thousand are read in a moment, as they were written; so are none.
 func TestManyModels(t *testing.T) {
 	for _, n := range []int{0, 1000} {
-		var list []models.Model
+		var list []Model
 		for i := range n {
-			list = append(list, models.Model{Names: []string{fmt.Sprint("m", i)}, Path: fmt.Sprint("/models/", i)})
+			list = append(list, Model{Names: []string{fmt.Sprint("m", i)}, Path: fmt.Sprint("/models/", i)})
 		}
 		start := time.Now()
-		l, err := load(t, models.YAML(list), nil)
+		l, err := load(t, ModelsYAML(list), nil)
 		if err != nil || !reflect.DeepEqual(l.Models, list) {
 			t.Fatalf("%v: not the %d models that were written", err, n)
 		}
@@ -213,7 +211,7 @@ func TestManyModels(t *testing.T) {
 
 func TestChanged(t *testing.T) {
 	before, after := Default(), Default()
-	after.Port, after.Scheduler.Fairness, after.MaxModelLen, after.Models = 9, 1, 7, []models.Model{{Path: "A"}}
+	after.Port, after.Scheduler.Fairness, after.MaxModelLen, after.Models = 9, 1, 7, []Model{{Path: "A"}}
 	if got := Changed(&before, &after); !reflect.DeepEqual(got, []string{"port", "fairness"}) {
 		t.Errorf("changed are %q", got)
 	}

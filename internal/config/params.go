@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
-	"github.com/prefillonly/prefillonly/internal/config/models"
-	"github.com/prefillonly/prefillonly/internal/config/value"
 	"github.com/prefillonly/prefillonly/scheduler"
 )
 
@@ -63,7 +61,7 @@ func (p *Param) Env() string {
 // Default is the value of a user who says nothing, as a flag takes it.
 func (p *Param) Default() string {
 	standard := Default()
-	return value.Show(p.field(&standard))
+	return showValue(p.field(&standard))
 }
 
 // Title is the parameter as it is given: its flag and what the value is called, or its variable where it has no
@@ -95,7 +93,7 @@ var Params = []Param{
 	}, {
 		Name: "models", Group: GroupModel, Roles: Frontend | Executor | Video | Lines, Common: true, Value: "LIST",
 		Help:  "several models in place of one, in the file a list of maps: path, name, keep and others (--help=models)",
-		field: func(c *Config) any { return (*models.List)(&c.Models) },
+		field: func(c *Config) any { return (*modelList)(&c.Models) },
 	}, {
 		Name: "served-model-name", Group: GroupModel, Roles: Frontend | Executor | Video | Lines, Common: true, Value: "NAME,...",
 		Help:  "names that requests may give; default: the model as given",

@@ -3,9 +3,6 @@ package config
 import (
 	"fmt"
 	"strings"
-
-	"github.com/prefillonly/prefillonly/internal/config/models"
-	"github.com/prefillonly/prefillonly/internal/config/value"
 )
 
 // YAML shows every parameter with its origin, as a file that Load reads. Secrets are left out.
@@ -25,10 +22,10 @@ func (l *Loaded) YAML() string {
 				continue
 			}
 			if p.Name == "models" && len(l.Models) > 0 {
-				b.WriteString(models.YAML(l.Models))
+				b.WriteString(ModelsYAML(l.Models))
 				continue
 			}
-			fmt.Fprintf(&b, "%-45s # %s\n", p.Name+": "+quote(value.Show(p.field(&l.Config))), l.Origin[p.Name])
+			fmt.Fprintf(&b, "%-45s # %s\n", p.Name+": "+quote(showValue(p.field(&l.Config))), l.Origin[p.Name])
 		}
 	}
 	return b.String()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/toolcalls"
-	"github.com/prefillonly/prefillonly/internal/config/value"
 	"github.com/prefillonly/prefillonly/internal/reach"
 	"github.com/prefillonly/prefillonly/scheduler"
 )
@@ -20,7 +19,7 @@ import (
 // is out of range and what it may be.
 func (l *Loaded) Validate() error {
 	for i := range Params {
-		if p := &Params[i]; p.Choices != nil && !slices.Contains(p.Choices, value.Show(p.field(&l.Config))) {
+		if p := &Params[i]; p.Choices != nil && !slices.Contains(p.Choices, showValue(p.field(&l.Config))) {
 			return l.outOfRange(p, strings.Join(p.Choices[:len(p.Choices)-1], ", ")+" or "+p.Choices[len(p.Choices)-1])
 		}
 	}
@@ -91,7 +90,7 @@ func (l *Loaded) namedByFlag(err error) error {
 }
 
 func (l *Loaded) outOfRange(p *Param, want string) error {
-	return fmt.Errorf("%s is %q (%s), want %s", p.Name, value.Show(p.field(&l.Config)), l.Origin[p.Name], want)
+	return fmt.Errorf("%s is %q (%s), want %s", p.Name, showValue(p.field(&l.Config)), l.Origin[p.Name], want)
 }
 
 func (l *Loaded) validateFiles() error {
@@ -100,7 +99,7 @@ func (l *Loaded) validateFiles() error {
 	}
 	for _, name := range []string{"chat-template", "api-key-file", "curve-key-file", "curve-peers-file"} {
 		p := Find(name)
-		if err := exists(value.Show(p.field(&l.Config))); err != nil {
+		if err := exists(showValue(p.field(&l.Config))); err != nil {
 			return fmt.Errorf("%s (%s): %w", name, l.Origin[name], err)
 		}
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/model/architecture"
 	"github.com/prefillonly/prefillonly/engine/weights"
-	"github.com/prefillonly/prefillonly/internal/config/models"
+	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/hub"
 )
 
 // Resolve makes the paths of models those of a directory or of a network's file, and gives those a name that have none,
 // and those a task. A model without a path is the demo model, which is unpacked below scratch. What keeps a model from
 // being served is in failed at its position; err is about scratch.
-func Resolve(list []models.Model, scratch string, fetch Fetch) (failed []error, err error) {
+func Resolve(list []config.Model, scratch string, fetch Fetch) (failed []error, err error) {
 	failed = make([]error, len(list))
 	for i := range list {
 		m, name := &list[i], demo.Name
@@ -45,11 +45,11 @@ func Resolve(list []models.Model, scratch string, fetch Fetch) (failed []error, 
 }
 
 // settle checks a model's files, and sets its task.
-func settle(m *models.Model) error {
-	task, want := m.Task, models.TaskGenerate
+func settle(m *config.Model) error {
+	task, want := m.Task, config.TaskGenerate
 	file, network := dnn.File(m.Path)
 	if network {
-		want = models.TaskInfer
+		want = config.TaskInfer
 	}
 	if m.Task = want; task != "" && task != want {
 		return fmt.Errorf("model: %s: task is %s, but of these files it is %s", m.Path, task, want)
@@ -67,7 +67,7 @@ func settle(m *models.Model) error {
 }
 
 // Purpose is what the checkpoint of m is for.
-func Purpose(m *models.Model) (*checkpoint.Model, error) {
+func Purpose(m *config.Model) (*checkpoint.Model, error) {
 	o := &m.Overrides
 	return checkpoint.Open(m.Path, m.Names[0], checkpoint.Overrides{AnswerTokens: o.ClassifierFromToken, Method: o.Method, Qwen3Reranker: o.Original})
 }

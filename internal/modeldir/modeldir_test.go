@@ -10,7 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/demo"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
-	"github.com/prefillonly/prefillonly/internal/config/models"
+	"github.com/prefillonly/prefillonly/internal/config"
 )
 
 // TestResolve: names and directories of all kinds; what is wrong with one leaves the others as they are.
@@ -27,7 +27,7 @@ func TestResolve(t *testing.T) {
 	}
 	t.Chdir(filepath.Dir(dir))
 	base := filepath.Base(dir)
-	list := []models.Model{{}, {Path: base}, {Names: []string{"x", "y"}, Path: "./" + base}, {Path: broken}, {Path: "/no/where"}, {Path: "org/none"}}
+	list := []config.Model{{}, {Path: base}, {Names: []string{"x", "y"}, Path: "./" + base}, {Path: broken}, {Path: "/no/where"}, {Path: "org/none"}}
 	failed, err := Resolve(list, scratch, Cached)
 	if err != nil {
 		t.Fatal(err)
@@ -115,19 +115,19 @@ func TestResolveNetworks(t *testing.T) {
 	t.Chdir(dir)
 	for _, c := range []struct{ path, task, name, failed string }{
 		{"net.onnx", "", "net", ""},
-		{"nets", models.TaskInfer, "nets", ""},
+		{"nets", config.TaskInfer, "nets", ""},
 		{filepath.Join(dir, "nets", "one.onnx"), "", "one", ""},
-		{"net.onnx", models.TaskGenerate, "net", "task is generate, but of these files it is infer"},
+		{"net.onnx", config.TaskGenerate, "net", "task is generate, but of these files it is infer"},
 		{"broken.onnx", "", "broken", filepath.Join(dir, "broken.onnx")},
 		{"missing.onnx", "", "missing", filepath.Join(dir, "missing.onnx")},
 	} {
-		list := []models.Model{{Path: c.path, Task: c.task}}
+		list := []config.Model{{Path: c.path, Task: c.task}}
 		failed, err := Resolve(list, dir, Cached)
 		if err != nil {
 			t.Fatal(err)
 		}
 		m := list[0]
-		if m.Names[0] != c.name || m.Task != models.TaskInfer || !filepath.IsAbs(m.Path) {
+		if m.Names[0] != c.name || m.Task != config.TaskInfer || !filepath.IsAbs(m.Path) {
 			t.Errorf("%s: %+v", c.path, m)
 		}
 		if failed[0] == nil != (c.failed == "") || c.failed != "" && !strings.Contains(failed[0].Error(), c.failed) {

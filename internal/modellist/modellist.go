@@ -14,7 +14,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/config/models"
 	"github.com/prefillonly/prefillonly/internal/dirlock"
 	"github.com/prefillonly/prefillonly/internal/hub"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
@@ -67,7 +66,7 @@ func Resolve(cfg *config.Config, fetch modeldir.Fetch) (failed []error, err erro
 		}
 		return nil, &Error{failed[0]}
 	}
-	if err := models.CheckNames(list); err != nil {
+	if err := config.CheckModelNames(list); err != nil {
 		return nil, &Error{err}
 	}
 	cfg.SetModels(list)
@@ -110,7 +109,7 @@ func CheckHosted(cfg *config.Config) error {
 }
 
 // keeps are the words of the configuration for when weights may be dropped.
-var keeps = map[string]wire.Keep{models.KeepAlways: wire.KeepAlways, models.KeepOnDemand: wire.KeepOnDemand, models.KeepIdle: wire.KeepIdle}
+var keeps = map[string]wire.Keep{config.KeepAlways: wire.KeepAlways, config.KeepOnDemand: wire.KeepOnDemand, config.KeepIdle: wire.KeepIdle}
 
 // Hosted are the models that an executor on cfg.Device runs.
 func Hosted(cfg *config.Config) (list []host.Model) {
@@ -129,7 +128,7 @@ func Hosted(cfg *config.Config) (list []host.Model) {
 }
 
 // frames say how a network is hosted.
-func frames(m *models.Model) host.Frames {
+func frames(m *config.Model) host.Frames {
 	f := host.Frames{WorkBytes: int64(m.WorkMemory)}
 	if len(m.Image.Size) == 2 {
 		f.Height, f.Width = m.Image.Size[0], m.Image.Size[1]
@@ -157,7 +156,7 @@ func File(cfg *config.Config) string { return filepath.Join(cfg.RuntimeDir, "mod
 // Write tells the processes of a server its models. One that reads meanwhile finds the old or the new list.
 func Write(cfg *config.Config) error {
 	file := File(cfg)
-	if err := os.WriteFile(file+".new", []byte(models.YAML(cfg.Models)), 0o600); err != nil {
+	if err := os.WriteFile(file+".new", []byte(config.ModelsYAML(cfg.Models)), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(file+".new", file)

@@ -13,12 +13,11 @@ import (
 	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/config/models"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
 )
 
 // prepared is a configuration of these models whose directories are there.
-func prepared(t *testing.T, list ...models.Model) (*config.Config, []error, error) {
+func prepared(t *testing.T, list ...config.Model) (*config.Config, []error, error) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Models, cfg.RuntimeDir = list, t.TempDir()
@@ -38,19 +37,19 @@ func demoDir(t *testing.T) string {
 // TestResolve: one broken model of two is told of, all are an error, and so are equal names.
 func TestResolve(t *testing.T) {
 	dir := demoDir(t)
-	cfg, failed, err := prepared(t, models.Model{Path: "/no/a"}, models.Model{Path: dir})
+	cfg, failed, err := prepared(t, config.Model{Path: "/no/a"}, config.Model{Path: dir})
 	if err != nil || failed[0] == nil || failed[1] != nil || cfg.Models[0].Names[0] != "a" || cfg.Models[1].Names[0] != filepath.Base(dir) {
 		t.Errorf("%v, %q, %+v", err, failed, cfg.Models)
 	}
 	var mistake *Error
-	if _, _, err := prepared(t, models.Model{Path: "/no/a"}, models.Model{Path: "/no/b"}); !errors.As(err, &mistake) || !strings.Contains(err.Error(), "/no/a") {
+	if _, _, err := prepared(t, config.Model{Path: "/no/a"}, config.Model{Path: "/no/b"}); !errors.As(err, &mistake) || !strings.Contains(err.Error(), "/no/a") {
 		t.Errorf("two broken models: %v", err)
 	}
-	if _, _, err := prepared(t, models.Model{Path: dir}, models.Model{Path: dir}); !errors.As(err, &mistake) || !strings.Contains(err.Error(), "NAME=PATH") {
+	if _, _, err := prepared(t, config.Model{Path: dir}, config.Model{Path: dir}); !errors.As(err, &mistake) || !strings.Contains(err.Error(), "NAME=PATH") {
 		t.Errorf("one directory twice: %v", err)
 	}
 	cfg, _, err = prepared(t)
-	if err != nil || len(cfg.Models) != 1 || cfg.Models[0].Names[0] != demo.Name || cfg.Models[0].Keep.When != models.KeepAlways {
+	if err != nil || len(cfg.Models) != 1 || cfg.Models[0].Names[0] != demo.Name || cfg.Models[0].Keep.When != config.KeepAlways {
 		t.Errorf("without a model: %v, %+v", err, cfg.Models)
 	}
 }
@@ -58,8 +57,8 @@ func TestResolve(t *testing.T) {
 // TestHosted: each executor has its models, with what the configuration says of them.
 func TestHosted(t *testing.T) {
 	dir := demoDir(t)
-	cfg, _, err := prepared(t, models.Model{Names: []string{"a", "x"}, Path: dir, Devices: "cuda:0", Keep: models.Keep{When: models.KeepIdle, Idle: time.Minute}, MaxModelLen: 99, CacheShare: 0.5},
-		models.Model{Names: []string{"b"}, Path: dir, Keep: models.Keep{When: models.KeepAlways}, WorkMemory: 1 << 20, Image: models.Image{Size: []int{416, 640}}})
+	cfg, _, err := prepared(t, config.Model{Names: []string{"a", "x"}, Path: dir, Devices: "cuda:0", Keep: config.Keep{When: config.KeepIdle, Idle: time.Minute}, MaxModelLen: 99, CacheShare: 0.5},
+		config.Model{Names: []string{"b"}, Path: dir, Keep: config.Keep{When: config.KeepAlways}, WorkMemory: 1 << 20, Image: config.Image{Size: []int{416, 640}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +89,7 @@ func TestHosted(t *testing.T) {
 
 // TestWrite: what is written is read as it was, and completely whenever it is read.
 func TestWrite(t *testing.T) {
-	cfg, _, err := prepared(t, models.Model{Names: []string{"a"}, Path: demoDir(t)})
+	cfg, _, err := prepared(t, config.Model{Names: []string{"a"}, Path: demoDir(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +128,7 @@ func TestWrite(t *testing.T) {
 func TestNames(t *testing.T) {
 	cfg := config.Default()
 	for i := range 10 {
-		cfg.Models = append(cfg.Models, models.Model{Names: []string{fmt.Sprint("m", i), "x"}})
+		cfg.Models = append(cfg.Models, config.Model{Names: []string{fmt.Sprint("m", i), "x"}})
 	}
 	if got := Names(&cfg); got != "m0, m1, m2, m3, m4, m5, m6, m7, and 2 more" {
 		t.Error(got)

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/config/models"
 )
 
 // ExitCode is a code that the program ends with.
@@ -185,8 +184,8 @@ func (m *manual) group(g config.Group, section string, meant func(*config.Param)
 		return
 	}
 	m.text.WriteString(".SS Keys of a model in models\n")
-	for i := range models.Params {
-		p := &models.Params[i]
+	for i := range config.ModelParams {
+		p := &config.ModelParams[i]
 		m.item(p.Name+": "+p.Value, p.Help)
 	}
 }

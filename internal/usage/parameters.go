@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/config/models"
 )
 
 // helpWidth is where the help breaks its lines.
@@ -41,8 +40,8 @@ func writeModelKeys(b *strings.Builder, topic string) {
 		return
 	}
 	b.WriteString("Keys of a model in models:\n")
-	for i := range models.Params {
-		p := &models.Params[i]
+	for i := range config.ModelParams {
+		p := &config.ModelParams[i]
 		b.WriteString(helpItem(p.Name+": "+p.Value, p.Help))
 	}
 	b.WriteString("\n")

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/config/models"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite configs/parameters.md")
@@ -55,8 +54,8 @@ func markdown() string {
 		}
 		if g == config.GroupModel {
 			b.WriteString("\n### Keys of a model in `models`\n\n| key | meaning |\n|---|---|\n")
-			for i := range models.Params {
-				p := &models.Params[i]
+			for i := range config.ModelParams {
+				p := &config.ModelParams[i]
 				fmt.Fprintf(&b, "| `%s: %s` | %s |\n", p.Name, strings.ReplaceAll(p.Value, "|", "\\|"), p.Help)
 			}
 		}

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // attentionCase is a shape of attention and the sequences of one call.
@@ -50,16 +48,16 @@ type sequence struct {
 
 // attentionRun holds what the calls for one case share.
 type attentionRun struct {
-	*fixture.Device
+	*fixture
 	c        attentionCase
 	spec     kernels.RopeSpec
-	oracle   oracle.Attention
+	oracle   Attention
 	bothWays kernels.Encoders // nil: attention is causal
 }
 
-func newAttentionRun(d *fixture.Device, c attentionCase) *attentionRun {
-	r := &attentionRun{Device: d, c: c, spec: kernels.RopeSpec{Heads: c.heads, Eps: normEps}}
-	r.oracle = oracle.Attention{Heads: c.heads, Type: d.ActType(), Eps: normEps, Scale: float64(r.attention().Scale), Window: c.window}
+func newAttentionRun(d *fixture, c attentionCase) *attentionRun {
+	r := &attentionRun{fixture: d, c: c, spec: kernels.RopeSpec{Heads: c.heads, Eps: normEps}}
+	r.oracle = Attention{Heads: c.heads, Type: d.ActType(), Eps: normEps, Scale: float64(r.attention().Scale), Window: c.window}
 	freq := make([]float32, c.heads.Dim/2)
 	for i := range freq {
 		freq[i] = float32(1 / (1 + 3*float64(i)))
@@ -93,7 +91,7 @@ func (r *attentionRun) sequence(tokens int) *sequence {
 		s.qkv = append(s.qkv, r.Normal((h.Q+h.KV)*h.Dim, r.c.deviation)...)
 		s.qkv = append(s.qkv, r.Normal(h.KV*h.Dim, 1)...)
 	}
-	s.qkv = oracle.Rounded(r.ActType(), s.qkv)
+	s.qkv = Rounded(r.ActType(), s.qkv)
 	s.blocks = r.blocks((tokens + r.c.blockTokens - 1) / r.c.blockTokens)
 	return s
 }
@@ -166,7 +164,7 @@ func (r *attentionRun) queriesOf(qkv []float64) []float64 {
 
 func (s suite) testAttention(t *testing.T) {
 	for _, c := range attentionCases {
-		t.Run(c.String(), func(t *testing.T) { s.compareAttention(newAttentionRun(fixture.New(t, s.open(t)), c)) })
+		t.Run(c.String(), func(t *testing.T) { s.compareAttention(newAttentionRun(newFixture(t, s.open(t)), c)) })
 	}
 }
 
@@ -175,7 +173,7 @@ func (s suite) testAttention(t *testing.T) {
 func (s suite) testCopiedBlocks(t *testing.T) {
 	for _, c := range attentionCases {
 		t.Run(c.String(), func(t *testing.T) {
-			r := newAttentionRun(fixture.New(t, s.open(t)), c)
+			r := newAttentionRun(newFixture(t, s.open(t)), c)
 			shared := c.blockTokens + c.blockTokens/2 + 1
 			first, own, over := r.sequence(2*c.blockTokens), r.sequence(shared+7), (*sequence)(nil)
 			copy(own.qkv, first.qkv[:shared*c.heads.QKVCols()])
@@ -226,7 +224,7 @@ func (s suite) testSharedPrefix(t *testing.T) {
 		{kernels.Heads{Q: 4, KV: 4, Dim: 80}, 32, 300, false, 1, nil},
 	} {
 		t.Run(c.String(), func(t *testing.T) {
-			r := newAttentionRun(fixture.New(t, s.open(t)), c)
+			r := newAttentionRun(newFixture(t, s.open(t)), c)
 			whole := r.sequence(1100)
 			r.call(false, part{whole, 0, whole.tokens})
 			var parts []part

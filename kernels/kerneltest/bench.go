@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // Bench measures the operations that have no library to compare with, at the shapes of Qwen2.5-0.5B
@@ -75,7 +73,7 @@ func For(long time.Duration) (more func() bool) {
 func Gigaflops(flops float64, t time.Duration) float64 { return flops / float64(t.Nanoseconds()) }
 
 // matmulRate is the rate of a plain product, measured for a fifth of a second.
-func matmulRate(d *fixture.Device) float64 {
+func matmulRate(d *fixture) float64 {
 	const rows, in, out = 512, 896, 4864
 	l, _, _ := d.OutputLinear(kernels.BF16, in, false, out)
 	src, x := d.Mat(d.ActType(), rows, in, d.Normal(rows*in, 1)), d.Mat(kernels.F32, rows, out, make([]float64, rows*out))
@@ -84,9 +82,9 @@ func matmulRate(d *fixture.Device) float64 {
 }
 
 // filledBlocks are blocks with room for so many tokens, full of small numbers.
-func filledBlocks(d *fixture.Device, h kernels.Heads, blockTokens, tokens int) []kernels.KVBlock {
+func filledBlocks(d *fixture, h kernels.Heads, blockTokens, tokens int) []kernels.KVBlock {
 	bytes := d.KVBlockBytes(h, blockTokens)
-	content := oracle.Encode(d.ActType(), d.Normal(int(bytes/d.ActType().Size()), 1))
+	content := Encode(d.ActType(), d.Normal(int(bytes/d.ActType().Size()), 1))
 	blocks := make([]kernels.KVBlock, (tokens+blockTokens-1)/blockTokens)
 	buf := d.MustAlloc(bytes * int64(len(blocks)))
 	for i := range blocks {
@@ -100,7 +98,7 @@ func filledBlocks(d *fixture.Device, h kernels.Heads, blockTokens, tokens int) [
 // in which their rows begin.
 func benchAttention(b *testing.B, open Open, h kernels.Heads, prompts, rows, keys int) {
 	const blockTokens = 64
-	d := fixture.New(b, open(b))
+	d := newFixture(b, open(b))
 	qkv := d.Mat(d.ActType(), prompts*rows, h.QKVCols(), d.Normal(prompts*rows*h.QKVCols(), 1))
 	dst := d.Mat(d.ActType(), prompts*rows, h.Q*h.Dim, nil)
 	shared := (keys - rows) / blockTokens * blockTokens
@@ -125,16 +123,16 @@ func benchAttention(b *testing.B, open Open, h kernels.Heads, prompts, rows, key
 
 func benchStoreKV(b *testing.B, open Open, h kernels.Heads) {
 	const rows, blockTokens = 512, 64
-	r := newAttentionRun(fixture.New(b, open(b)), attentionCase{heads: h, blockTokens: blockTokens})
+	r := newAttentionRun(newFixture(b, open(b)), attentionCase{heads: h, blockTokens: blockTokens})
 	qkv := r.Mat(r.ActType(), rows, h.QKVCols(), r.Normal(rows*h.QKVCols(), 1))
-	segs := []kernels.Segment{{Rows: rows, Blocks: filledBlocks(r.Device, h, blockTokens, rows)}}
+	segs := []kernels.Segment{{Rows: rows, Blocks: filledBlocks(r.fixture, h, blockTokens, rows)}}
 	best := Shortest(b, b.Loop, r, func() { r.StoreKV(qkv, r.spec, blockTokens, segs) })
 	b.ReportMetric(float64(best.Nanoseconds())/rows, "ns/token")
 }
 
 func benchLogits(b *testing.B, open Open) {
 	const vocabulary, hidden = 32000, 896
-	d := fixture.New(b, open(b))
+	d := newFixture(b, open(b))
 	table, _ := d.Table(kernels.BF16, vocabulary, hidden)
 	norm, _ := d.NormWeight(hidden)
 	x, dst := d.Mat(kernels.F32, 1, hidden, d.Normal(hidden, 1)), d.Mat(kernels.F32, 1, vocabulary, nil)

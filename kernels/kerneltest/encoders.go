@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // RunEncoders tests every operation that kernels.Encoders adds, of the backend that open returns.
@@ -23,7 +21,7 @@ func RunEncoders(t *testing.T, open Open, tol Tolerance) {
 }
 
 // encoders is the backend, which must be one.
-func encoders(d *fixture.Device) kernels.Encoders {
+func encoders(d *fixture) kernels.Encoders {
 	d.T.Helper()
 	e, err := kernels.EncodersOf(d.Backend)
 	if err != nil {
@@ -38,7 +36,7 @@ type layerNorm struct {
 	weight, bias []float64
 }
 
-func newLayerNorm(d *fixture.Device, n int, norm, bias bool) layerNorm {
+func newLayerNorm(d *fixture, n int, norm, bias bool) layerNorm {
 	l := layerNorm{Norm: kernels.Norm{Eps: normEps}}
 	if norm {
 		l.Weight, l.weight = d.NormWeight(n)
@@ -49,14 +47,14 @@ func newLayerNorm(d *fixture.Device, n int, norm, bias bool) layerNorm {
 	return l
 }
 
-func (l *layerNorm) of(m oracle.Matrix) oracle.Matrix { return m.LayerNorm(l.weight, l.bias, normEps) }
+func (l *layerNorm) of(m Matrix) Matrix { return m.LayerNorm(l.weight, l.bias, normEps) }
 
 func (s suite) testAddEmbed(t *testing.T) {
 	for _, cols := range []int{5, 51, 128} {
-		d := fixture.New(t, s.open(t))
+		d := newFixture(t, s.open(t))
 		table, w := d.Table(kernels.F32, 37, cols)
 		ids := []uint32{36, 0, 5, 5, 17}
-		before := oracle.Rounded(kernels.F32, d.Normal(len(ids)*cols, 1))
+		before := Rounded(kernels.F32, d.Normal(len(ids)*cols, 1))
 		x := d.Mat(kernels.F32, len(ids), cols, before)
 		encoders(d).AddEmbed(x, table, ids)
 		var want []float64
@@ -78,14 +76,14 @@ func (s suite) testLayerNorm(t *testing.T) {
 	for _, shape := range [][2]int{{1, 3}, {5, 77}, {33, 130}, {70, 768}} {
 		rows, cols := shape[0], shape[1]
 		eachNorm(t, fmt.Sprintf("%dx%d", rows, cols), func(t *testing.T, norm, bias bool) {
-			d := fixture.New(t, s.open(t))
+			d := newFixture(t, s.open(t))
 			n := newLayerNorm(d, cols, norm, bias)
-			values := oracle.Rounded(kernels.F32, d.Normal(rows*cols, 3))
+			values := Rounded(kernels.F32, d.Normal(rows*cols, 3))
 			for i := range values {
 				values[i] += 5
 			}
-			values = oracle.Rounded(kernels.F32, values)
-			want := n.of(oracle.NewMatrix(rows, cols, values)).V
+			values = Rounded(kernels.F32, values)
+			want := n.of(NewMatrix(rows, cols, values)).V
 			x := d.Mat(kernels.F32, rows, cols, values)
 			wide, narrow := d.Mat(kernels.F32, rows, cols, nil), d.Mat(d.ActType(), rows, cols, nil)
 			encoders(d).LayerNorm(wide, x, n.Norm)
@@ -102,14 +100,14 @@ func (s suite) testLayerNorm(t *testing.T) {
 func (s suite) testLayerNormLinear(t *testing.T) {
 	for _, c := range linearCases {
 		eachNorm(t, c.String(), func(t *testing.T, norm, bias bool) {
-			d := fixture.New(t, s.open(t))
+			d := newFixture(t, s.open(t))
 			l, w, b := d.Linear(c.typ, c.in, c.bias, c.out...)
 			n := newLayerNorm(d, c.in, norm, bias)
-			values := oracle.Rounded(kernels.F32, d.Normal(c.rows*c.in, 3))
+			values := Rounded(kernels.F32, d.Normal(c.rows*c.in, 3))
 			x := d.Mat(kernels.F32, c.rows, c.in, values)
 			dst := d.Mat(d.ActType(), c.rows, w.Rows, nil)
 			encoders(d).LayerNormLinear(dst, x, n.Norm, l)
-			check(d.T, "dst", s.tol, d.Values(dst), n.of(oracle.NewMatrix(c.rows, c.in, values)).TimesTransposed(w, b).V)
+			check(d.T, "dst", s.tol, d.Values(dst), n.of(NewMatrix(c.rows, c.in, values)).TimesTransposed(w, b).V)
 			check(d.T, "x after", Tolerance{}, d.Values(x), values)
 		})
 	}
@@ -118,26 +116,26 @@ func (s suite) testLayerNormLinear(t *testing.T) {
 // encoderMLP is an MLP's matrices, and what it adds to x.
 type encoderMLP struct {
 	up, down kernels.Linear
-	added    func(in oracle.Matrix) []float64
+	added    func(in Matrix) []float64
 }
 
-func newEncoderMLP(d *fixture.Device, gated bool, act kernels.Activation, typ kernels.DType, hidden, inter int) encoderMLP {
+func newEncoderMLP(d *fixture, gated bool, act kernels.Activation, typ kernels.DType, hidden, inter int) encoderMLP {
 	down, w, b := d.OutputLinear(typ, inter, true, hidden)
 	if !gated {
 		up, u, bias := d.Linear(typ, hidden, true, inter)
-		return encoderMLP{up, down, func(in oracle.Matrix) []float64 {
+		return encoderMLP{up, down, func(in Matrix) []float64 {
 			h := in.TimesTransposed(u, bias)
 			for i := range h.V {
-				h.V[i] = oracle.GELU(h.V[i], act)
+				h.V[i] = GELU(h.V[i], act)
 			}
 			return h.TimesTransposed(w, b).V
 		}}
 	}
 	up, gate, other := d.GatedLinear(typ, inter, hidden, 0.2)
-	return encoderMLP{up, down, func(in oracle.Matrix) []float64 {
+	return encoderMLP{up, down, func(in Matrix) []float64 {
 		g, u := in.TimesTransposed(gate, nil), in.TimesTransposed(other, nil)
 		for i := range g.V {
-			g.V[i] = oracle.GELU(g.V[i], act) * u.V[i]
+			g.V[i] = GELU(g.V[i], act) * u.V[i]
 		}
 		return g.TimesTransposed(w, b).V
 	}}
@@ -150,12 +148,12 @@ func (s suite) testLayerNormMLP(t *testing.T) {
 		for act := range kernels.GELUTanh + 1 {
 			for _, gated := range []bool{false, true} {
 				eachNorm(t, fmt.Sprintf("%dx%dx%d-%s-%v-gated=%t", c.rows, c.hidden, c.inter, c.typ, act, gated), func(t *testing.T, norm, bias bool) {
-					d := fixture.New(t, s.open(t))
+					d := newFixture(t, s.open(t))
 					m, n := newEncoderMLP(d, gated, act, c.typ, c.hidden, c.inter), newLayerNorm(d, c.hidden, norm, bias)
-					before := oracle.Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
+					before := Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
 					x := d.Mat(kernels.F32, c.rows, c.hidden, before)
 					encoders(d).LayerNormMLP(x, n.Norm, act, m.up, m.down)
-					check(d.T, "added", s.tol, minus(d.Values(x), before), m.added(n.of(oracle.NewMatrix(c.rows, c.hidden, before))))
+					check(d.T, "added", s.tol, minus(d.Values(x), before), m.added(n.of(NewMatrix(c.rows, c.hidden, before))))
 				})
 			}
 		}
@@ -164,12 +162,12 @@ func (s suite) testLayerNormMLP(t *testing.T) {
 
 // lookBothWays makes attention that of encoders.
 func (r *attentionRun) lookBothWays() {
-	r.bothWays, r.oracle.BothWays = encoders(r.Device), true
+	r.bothWays, r.oracle.BothWays = encoders(r.fixture), true
 }
 
 // newBothWays is a run of attention that looks both ways, rotated or not.
 func newBothWays(t *testing.T, open Open, c attentionCase, rotated bool) *attentionRun {
-	r := newAttentionRun(fixture.New(t, open(t)), c)
+	r := newAttentionRun(newFixture(t, open(t)), c)
 	r.lookBothWays()
 	if !rotated {
 		r.spec.Rope, r.oracle.Freq = nil, nil
@@ -212,13 +210,13 @@ func (s suite) testRowsOfAttentionBothWays(t *testing.T) {
 }
 
 // encoderOps are the operations whose rows do not see one another, on fixed random inputs of n rows.
-func encoderOps(d *fixture.Device, n int) []rowsOp {
+func encoderOps(d *fixture, n int) []rowsOp {
 	const hidden, inter = 80, 150
 	e := encoders(d)
 	l, _, _ := d.Linear(kernels.BF16, hidden, true, 96, 17)
 	plain, gated := newEncoderMLP(d, false, kernels.GELU, kernels.BF16, hidden, inter), newEncoderMLP(d, true, kernels.GELU, kernels.BF16, hidden, inter)
 	norm := newLayerNorm(d, hidden, true, true).Norm
-	xs := oracle.NewMatrix(n, hidden, d.Normal(n*hidden, 2))
+	xs := NewMatrix(n, hidden, d.Normal(n*hidden, 2))
 	x := func(rows []int) kernels.Mat { return d.Mat(kernels.F32, len(rows), hidden, xs.Pick(rows)) }
 	mlp := func(m encoderMLP) func(rows []int) [][]byte {
 		return func(rows []int) [][]byte {
@@ -244,13 +242,13 @@ func encoderOps(d *fixture.Device, n int) []rowsOp {
 }
 
 func (s suite) testRowsOfEncoders(t *testing.T) {
-	d := fixture.New(t, s.open(t))
+	d := newFixture(t, s.open(t))
 	s.rowsOf(t, d, 600, encoderOps(d, 600))
 }
 
 // testMalformedEncoders: operands that do not fit are an error of Sync.
 func (s suite) testMalformedEncoders(t *testing.T) {
-	d := fixture.New(t, s.open(t))
+	d := newFixture(t, s.open(t))
 	e := encoders(d)
 	table, _ := d.Table(kernels.F32, 3, 8)
 	e.AddEmbed(d.Mat(kernels.F32, 1, 8, nil), table, []uint32{3})
@@ -270,7 +268,7 @@ func (s suite) testMalformedEncoders(t *testing.T) {
 // SameBitsOfEncoders is SameBits for what kernels.Encoders adds.
 func SameBitsOfEncoders(t *testing.T, a, b Open) {
 	const n = 150
-	sameBits(t, a, b, func(d *fixture.Device) map[string][][]byte {
+	sameBits(t, a, b, func(d *fixture) map[string][][]byte {
 		bits := map[string][][]byte{}
 		for _, op := range encoderOps(d, n) {
 			bits[op.name] = op.compute(through(n))

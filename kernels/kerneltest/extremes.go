@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // testAttentionExtremes covers scores that single out one key, all-equal scores and scores of zero.
@@ -15,14 +13,14 @@ func (s suite) testAttentionExtremes(t *testing.T) {
 	c := attentionCase{heads, 16, 0, false, 1, []span{{0, 70}}}
 	fill := func(name string, change func(q, k []float64)) {
 		t.Run(name, func(t *testing.T) {
-			r := newAttentionRun(fixture.New(t, s.open(t)), c)
+			r := newAttentionRun(newFixture(t, s.open(t)), c)
 			r.rotate(make([]float32, heads.Dim/2), 1) // by nothing, so that equal stays equal
 			seq := r.sequence(70)
 			for pos := range seq.tokens {
 				row := seq.qkv[pos*heads.QKVCols():]
 				change(row[:heads.Q*heads.Dim], row[heads.Q*heads.Dim:(heads.Q+heads.KV)*heads.Dim])
 			}
-			seq.qkv = oracle.Rounded(r.ActType(), seq.qkv)
+			seq.qkv = Rounded(r.ActType(), seq.qkv)
 			p := part{seq, 0, seq.tokens}
 			_, want := r.expected(p)
 			_, dst := r.call(true, p)
@@ -55,7 +53,7 @@ func (s suite) testAttentionExtremes(t *testing.T) {
 
 // testNormExtremes covers rows of zeros, of tiny values, where eps decides, and of large ones.
 func (s suite) testNormExtremes(t *testing.T) {
-	d := fixture.New(t, s.open(t))
+	d := newFixture(t, s.open(t))
 	const in, out = 64, 48
 	l, w, bias := d.Linear(kernels.BF16, in, true, out)
 	norm, normValues := d.NormWeight(in)
@@ -64,10 +62,10 @@ func (s suite) testNormExtremes(t *testing.T) {
 		for i := in; i < 2*in; i++ {
 			values[i] = 0 // a row of zeros between others
 		}
-		values = oracle.Rounded(kernels.F32, values)
+		values = Rounded(kernels.F32, values)
 		x, dst := d.Mat(kernels.F32, 3, in, values), d.Mat(d.ActType(), 3, out, nil)
 		d.NormLinear(dst, x, norm, normEps, l)
-		want := oracle.NewMatrix(3, in, values).RMSNorm(normValues, normEps).TimesTransposed(w, bias)
+		want := NewMatrix(3, in, values).RMSNorm(normValues, normEps).TimesTransposed(w, bias)
 		check(d.T, "norm", s.tol, d.Values(dst), want.V)
 	}
 

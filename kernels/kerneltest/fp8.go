@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // RunFP8 tests the operations that multiply weights in FP8. quantised says that the backend quantises
@@ -36,7 +34,7 @@ func (s fp8Suite) testLinears(t *testing.T) {
 		{300, 1104, []int{480}, true, kernels.F8E4M3},
 	} {
 		t.Run(c.String(), func(t *testing.T) {
-			d := fixture.New(t, s.open(t))
+			d := newFixture(t, s.open(t))
 			s.compareNormLinear(d, c)
 			s.compareAddLinear(d, c)
 		})
@@ -48,17 +46,17 @@ func (s fp8Suite) testMLP(t *testing.T) {
 		{1, 48, 80, kernels.F8E4M3}, {17, 96, 304, kernels.F8E4M3}, {300, 128, 256, kernels.F8E4M3},
 	} {
 		t.Run(fmt.Sprintf("%dx%dx%d", c.rows, c.hidden, c.inter), func(t *testing.T) {
-			s.compareMLP(fixture.New(t, s.open(t)), c, c.typ)
+			s.compareMLP(newFixture(t, s.open(t)), c, c.typ)
 		})
 	}
 }
 
 // testExtremes covers every code, scales far apart, and rows of zeros, tiny and large values.
 func (s fp8Suite) testExtremes(t *testing.T) {
-	d := fixture.New(t, s.open(t))
+	d := newFixture(t, s.open(t))
 	const in, out = 256, 32
 	w := kernels.HostTensor{Name: "all codes", Type: kernels.F8E4M3, Rows: out, Cols: in}
-	m := oracle.NewMatrix(out, in, nil)
+	m := NewMatrix(out, in, nil)
 	for i := range out {
 		w.Scale = append(w.Scale, float32(math.Ldexp(1, i-24)))
 		for code := range in {
@@ -66,7 +64,7 @@ func (s fp8Suite) testExtremes(t *testing.T) {
 				code-- // NaN
 			}
 			w.Data = append(w.Data, byte(code))
-			m.V = append(m.V, oracle.FromE4M3(byte(code))*float64(w.Scale[i]))
+			m.V = append(m.V, FromE4M3(byte(code))*float64(w.Scale[i]))
 		}
 	}
 	l, err := kernels.NewOutputLinear(d.Backend, []kernels.HostTensor{w}, nil)
@@ -77,16 +75,16 @@ func (s fp8Suite) testExtremes(t *testing.T) {
 	for _, factor := range []float64{0, 1e-9, 1, 1e4} {
 		values := d.Normal(2*in, factor)
 		clear(values[in:])
-		values = oracle.Rounded(d.ActType(), values)
+		values = Rounded(d.ActType(), values)
 		x := d.Mat(kernels.F32, 2, out, make([]float64, 2*out))
 		d.AddLinear(x, d.Mat(d.ActType(), 2, in, values), l)
-		want := s.operand(d, kernels.F8E4M3, oracle.NewMatrix(2, in, values), 1).TimesTransposed(m, nil)
+		want := s.operand(d, kernels.F8E4M3, NewMatrix(2, in, values), 1).TimesTransposed(m, nil)
 		got := d.Values(x)
 		for j := range out { // which the same codes make alike but for the scales
 			got[j], want.V[j] = got[j]/float64(w.Scale[j]), want.V[j]/float64(w.Scale[j])
 		}
 		check(d.T, fmt.Sprintf("factor %g", factor), Tolerance{Max: s.tol.Max, RMS: s.tol.Max}, got[:out], want.V[:out])
-		if top := oracle.Largest(got[out:]); top != 0 {
+		if top := Largest(got[out:]); top != 0 {
 			t.Errorf("factor %g: a row of zeros has %v", factor, top)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // memory is a backend that can say what its device has left.
@@ -16,7 +14,7 @@ type memory interface {
 // testFree makes everything that a backend holds, several times over, and frees it: the device has then what
 // it had after the first time, when a driver may have taken memory for good.
 func (s suite) testFree(t *testing.T) {
-	d := fixture.New(t, s.open(t))
+	d := newFixture(t, s.open(t))
 	var first int64
 	for round := range 4 {
 		held := oneOfEach(d)
@@ -47,11 +45,11 @@ func (s suite) testFree(t *testing.T) {
 }
 
 // oneOfEach is one of everything that the backend can hold for a model, by its kind.
-func oneOfEach(d *fixture.Device) map[string]kernels.Held {
+func oneOfEach(d *fixture) map[string]kernels.Held {
 	d.T.Helper()
 	matrix := []kernels.HostTensor{d.Weight("matrix", kernels.BF16, 64, 96, 1).Tensor}
 	codes := []kernels.HostTensor{d.Weight("codes", kernels.F8E4M3, 64, 96, 1).Tensor}
-	bias := []kernels.HostTensor{{Name: "bias", Type: kernels.BF16, Rows: 1, Cols: 64, Data: oracle.Encode(kernels.BF16, d.Normal(64, 1))}}
+	bias := []kernels.HostTensor{{Name: "bias", Type: kernels.BF16, Rows: 1, Cols: 64, Data: Encode(kernels.BF16, d.Normal(64, 1))}}
 	held := map[string]kernels.Held{}
 	for kind, hold := range map[string]func() (kernels.Held, error){
 		"linear":        func() (kernels.Held, error) { return d.NewLinear(matrix, bias) },

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
 )
 
 // pick is an element of choices for every n.
@@ -32,7 +31,7 @@ func FuzzAttention(f *testing.F, open Open, tol Tolerance) {
 			c.segs = append(c.segs, span{0, int(other % 40)})
 		}
 		s := suite{open: open, tol: tol}
-		d := fixture.New(t, s.open(t))
+		d := newFixture(t, s.open(t))
 		d.Random = rand.New(rand.NewPCG(seed, 2))
 		s.compareAttention(newAttentionRun(d, c))
 	})
@@ -52,7 +51,7 @@ func FuzzLinear(f *testing.F, open Open, tol Tolerance) {
 			typ:  pick([]kernels.DType{kernels.BF16, kernels.F16, kernels.F32, kernels.F8E4M3}, typ),
 		}
 		s := suite{open: open, tol: tol}
-		d := fixture.New(t, s.open(t))
+		d := newFixture(t, s.open(t))
 		d.Random = rand.New(rand.NewPCG(seed, 3))
 		s.compareNormLinear(d, c)
 		s.compareAddLinear(d, c)

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // RunInt8 tests the operations that multiply weights in int8, with activations quantised and not.
@@ -48,8 +46,8 @@ func newInt8Suite(open Open, tol Tolerance, weightOnly bool, ranks int) int8Suit
 	return s
 }
 
-func (s int8Suite) device(t testing.TB) *fixture.Device {
-	d := fixture.New(t, s.open(t))
+func (s int8Suite) device(t testing.TB) *fixture {
+	d := newFixture(t, s.open(t))
 	d.WeightOnly = !s.quantised
 	return d
 }
@@ -73,10 +71,10 @@ func (s int8Suite) testLinears(t *testing.T) {
 			s.compareNormLinear(d, c)
 
 			l, w, bias := d.OutputLinear(c.typ, c.in, c.bias, c.out...)
-			src := oracle.Rounded(d.ActType(), d.Normal(c.rows*c.in, 1))
+			src := Rounded(d.ActType(), d.Normal(c.rows*c.in, 1))
 			x := d.Mat(kernels.F32, c.rows, l.Out(), make([]float64, c.rows*l.Out()))
 			d.AddLinear(x, d.Mat(d.ActType(), c.rows, c.in, src), l)
-			want := s.operand(d, c.typ, oracle.NewMatrix(c.rows, c.in, src), s.ranks).TimesTransposed(w, bias)
+			want := s.operand(d, c.typ, NewMatrix(c.rows, c.in, src), s.ranks).TimesTransposed(w, bias)
 			check(d.T, "AddLinear", s.given, d.Values(x), want.V)
 			d.AddLinear(x, d.Mat(d.ActType(), c.rows, c.in, src), l)
 			for i, v := range want.V {
@@ -113,12 +111,12 @@ func (s int8Suite) testHead(t *testing.T) {
 			d := s.device(t)
 			table, w := d.Table(kernels.I8, c.vocabulary, c.hidden)
 			norm, normValues := d.NormWeight(c.hidden)
-			values := oracle.Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
+			values := Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
 			x := d.Mat(kernels.F32, c.rows, c.hidden, values)
 			all := d.Mat(kernels.F32, c.rows, c.vocabulary, nil)
 			d.Logits(all, x, norm, normEps, table, nil)
-			want := s.operand(d, kernels.I8, oracle.NewMatrix(c.rows, c.hidden, values).RMSNorm(normValues, normEps), 1).TimesTransposed(w, nil)
-			got := oracle.NewMatrix(c.rows, c.vocabulary, d.Values(all))
+			want := s.operand(d, kernels.I8, NewMatrix(c.rows, c.hidden, values).RMSNorm(normValues, normEps), 1).TimesTransposed(w, nil)
+			got := NewMatrix(c.rows, c.vocabulary, d.Values(all))
 			check(d.T, "all", s.tol, got.V, want.V)
 
 			last := uint32(c.vocabulary - 1)
@@ -145,7 +143,7 @@ func (s int8Suite) testRows(t *testing.T) {
 func SameBitsOfInt8(t *testing.T, a, b Open) {
 	const n = 150
 	for _, weightOnly := range []bool{false, true} {
-		sameBits(t, a, b, func(d *fixture.Device) map[string][][]byte {
+		sameBits(t, a, b, func(d *fixture) map[string][][]byte {
 			d.WeightOnly = weightOnly
 			bits := map[string][][]byte{}
 			for _, op := range linearOps(d, int8Ops, n)[:3] {
@@ -163,7 +161,7 @@ func (s int8Suite) testExtremes(t *testing.T) {
 	for _, in := range []int{1, 255, 4097} {
 		d := s.device(t)
 		w := kernels.HostTensor{Name: "extremes", Type: kernels.I8, Rows: out, Cols: in, WeightOnly: !s.quantised}
-		m := oracle.NewMatrix(out, in, nil)
+		m := NewMatrix(out, in, nil)
 		for i := range out {
 			w.Scale = append(w.Scale, float32(math.Ldexp(1, i-24)))
 			for j := range in {
@@ -184,8 +182,8 @@ func (s int8Suite) testExtremes(t *testing.T) {
 			values[3*in+j] *= 0x1p-30
 			values[4*in+j] *= 0x1p30
 		}
-		values = oracle.Rounded(d.ActType(), values)
-		want := s.operand(d, kernels.I8, oracle.NewMatrix(rows, in, values), s.ranks).TimesTransposed(m, nil)
+		values = Rounded(d.ActType(), values)
+		want := s.operand(d, kernels.I8, NewMatrix(rows, in, values), s.ranks).TimesTransposed(m, nil)
 		values[5*in+in/2] = math.NaN()
 		values[7*in+in/2] = math.Inf(-1)
 		x := d.Mat(kernels.F32, rows, out, make([]float64, rows*out))
@@ -198,7 +196,7 @@ func (s int8Suite) testExtremes(t *testing.T) {
 			}
 			switch i {
 			case 2:
-				if top := oracle.Largest(row); top != 0 {
+				if top := Largest(row); top != 0 {
 					t.Errorf("depth %d: a row of zeros has %v", in, top)
 				}
 			case 5, 7:

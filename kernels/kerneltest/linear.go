@@ -6,15 +6,13 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 const normEps = 1e-5
 
 // testBuffer checks that memory is zeroed and that Write and Read reach any byte.
 func (s suite) testBuffer(t *testing.T) {
-	d := fixture.New(t, s.open(t))
+	d := newFixture(t, s.open(t))
 	b := d.MustAlloc(1000)
 	if b.Bytes() < 1000 {
 		t.Errorf("Bytes() = %d of an allocation of 1000", b.Bytes())
@@ -36,7 +34,7 @@ func (s suite) testBuffer(t *testing.T) {
 func (s suite) testEmbed(t *testing.T) {
 	for _, typ := range []kernels.DType{kernels.BF16, kernels.F16, kernels.F32} {
 		t.Run(typ.String(), func(t *testing.T) {
-			d := fixture.New(t, s.open(t))
+			d := newFixture(t, s.open(t))
 			table, w := d.Table(typ, 37, 51)
 			ids := []uint32{36, 0, 5, 5, 17}
 			x := d.Mat(kernels.F32, len(ids), 51, nil)
@@ -79,11 +77,11 @@ var linearCases = []linearCase{
 }
 
 // operand is what a product with weights of a type takes for m, of which so many ranks have a part of each row.
-func (s suite) operand(d *fixture.Device, typ kernels.DType, m oracle.Matrix, ranks int) oracle.Matrix {
+func (s suite) operand(d *fixture, typ kernels.DType, m Matrix, ranks int) Matrix {
 	if !typ.Scaled() {
 		return m
 	}
-	m.V = oracle.Rounded(d.ActType(), m.V)
+	m.V = Rounded(d.ActType(), m.V)
 	switch {
 	case !s.quantised:
 		return m
@@ -95,18 +93,18 @@ func (s suite) operand(d *fixture.Device, typ kernels.DType, m oracle.Matrix, ra
 
 func (s suite) testNormLinear(t *testing.T) {
 	for _, c := range linearCases {
-		t.Run(c.String(), func(t *testing.T) { s.compareNormLinear(fixture.New(t, s.open(t)), c) })
+		t.Run(c.String(), func(t *testing.T) { s.compareNormLinear(newFixture(t, s.open(t)), c) })
 	}
 }
 
-func (s suite) compareNormLinear(d *fixture.Device, c linearCase) {
+func (s suite) compareNormLinear(d *fixture, c linearCase) {
 	l, w, bias := d.Linear(c.typ, c.in, c.bias, c.out...)
 	norm, normValues := d.NormWeight(c.in)
-	values := oracle.Rounded(kernels.F32, d.Normal(c.rows*c.in, 3))
+	values := Rounded(kernels.F32, d.Normal(c.rows*c.in, 3))
 	x := d.Mat(kernels.F32, c.rows, c.in, values)
 	dst := d.Mat(d.ActType(), c.rows, w.Rows, nil)
 	d.NormLinear(dst, x, norm, normEps, l)
-	in := s.operand(d, c.typ, oracle.NewMatrix(c.rows, c.in, values).RMSNorm(normValues, normEps), 1)
+	in := s.operand(d, c.typ, NewMatrix(c.rows, c.in, values).RMSNorm(normValues, normEps), 1)
 	want := in.TimesTransposed(w, bias)
 	check(d.T, "dst", s.tol, d.Values(dst), want.V)
 	check(d.T, "x after", Tolerance{}, d.Values(x), values)
@@ -114,18 +112,18 @@ func (s suite) compareNormLinear(d *fixture.Device, c linearCase) {
 
 func (s suite) testAddLinear(t *testing.T) {
 	for _, c := range linearCases {
-		t.Run(c.String(), func(t *testing.T) { s.compareAddLinear(fixture.New(t, s.open(t)), c) })
+		t.Run(c.String(), func(t *testing.T) { s.compareAddLinear(newFixture(t, s.open(t)), c) })
 	}
 }
 
-func (s suite) compareAddLinear(d *fixture.Device, c linearCase) {
+func (s suite) compareAddLinear(d *fixture, c linearCase) {
 	l, w, bias := d.OutputLinear(c.typ, c.in, c.bias, c.out...)
-	values := oracle.Rounded(d.ActType(), d.Normal(c.rows*c.in, 1))
+	values := Rounded(d.ActType(), d.Normal(c.rows*c.in, 1))
 	src := d.Mat(d.ActType(), c.rows, c.in, values)
-	before := oracle.Rounded(kernels.F32, d.Normal(c.rows*w.Rows, 2))
+	before := Rounded(kernels.F32, d.Normal(c.rows*w.Rows, 2))
 	x := d.Mat(kernels.F32, c.rows, w.Rows, before)
 	d.AddLinear(x, src, l)
-	want := s.operand(d, c.typ, oracle.NewMatrix(c.rows, c.in, values), s.ranks).TimesTransposed(w, bias)
+	want := s.operand(d, c.typ, NewMatrix(c.rows, c.in, values), s.ranks).TimesTransposed(w, bias)
 	check(d.T, "added", s.tol, minus(d.Values(x), before), want.V)
 }
 
@@ -141,25 +139,25 @@ func (s suite) testMLP(t *testing.T) {
 		{65, 96, 33, kernels.BF16}, {300, 130, 250, kernels.BF16},
 	} {
 		t.Run(fmt.Sprintf("%dx%dx%d-%s", c.rows, c.hidden, c.inter, c.typ), func(t *testing.T) {
-			s.compareMLP(fixture.New(t, s.open(t)), c, c.typ)
+			s.compareMLP(newFixture(t, s.open(t)), c, c.typ)
 		})
 	}
 }
 
 // compareMLP has a last matrix of another type than the first ones, where last says so.
-func (s suite) compareMLP(d *fixture.Device, c mlpCase, last kernels.DType) {
+func (s suite) compareMLP(d *fixture, c mlpCase, last kernels.DType) {
 	gated, gate, up := d.GatedLinear(c.typ, c.inter, c.hidden, 0.1)
 	down, w, _ := d.OutputLinear(last, c.inter, false, c.hidden)
 	norm, normValues := d.NormWeight(c.hidden)
-	before := oracle.Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
+	before := Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
 	x := d.Mat(kernels.F32, c.rows, c.hidden, before)
 	d.MLP(x, norm, normEps, gated, down)
-	in := s.operand(d, c.typ, oracle.NewMatrix(c.rows, c.hidden, before).RMSNorm(normValues, normEps), 1)
+	in := s.operand(d, c.typ, NewMatrix(c.rows, c.hidden, before).RMSNorm(normValues, normEps), 1)
 	g, u := in.TimesTransposed(gate, nil), in.TimesTransposed(up, nil)
 	if s.quantised && last == kernels.F8E4M3 { // the product then begins from what memory holds of it
-		g.V, u.V = oracle.Rounded(d.ActType(), g.V), oracle.Rounded(d.ActType(), u.V)
+		g.V, u.V = Rounded(d.ActType(), g.V), Rounded(d.ActType(), u.V)
 	}
-	want := s.operand(d, last, oracle.SwiGLU(g, u), s.ranks).TimesTransposed(w, nil)
+	want := s.operand(d, last, SwiGLU(g, u), s.ranks).TimesTransposed(w, nil)
 	check(d.T, "added", s.tol, minus(d.Values(x), before), want.V)
 }
 
@@ -167,15 +165,15 @@ func (s suite) testLogits(t *testing.T) {
 	for _, typ := range []kernels.DType{kernels.BF16, kernels.F16, kernels.F32} {
 		for _, rows := range []int{1, 3, 40} {
 			t.Run(fmt.Sprintf("%s-%d", typ, rows), func(t *testing.T) {
-				d := fixture.New(t, s.open(t))
+				d := newFixture(t, s.open(t))
 				const vocabulary, hidden = 531, 72
 				table, w := d.Table(typ, vocabulary, hidden)
 				norm, normValues := d.NormWeight(hidden)
-				values := oracle.Rounded(kernels.F32, d.Normal(rows*hidden, 2))
+				values := Rounded(kernels.F32, d.Normal(rows*hidden, 2))
 				x := d.Mat(kernels.F32, rows, hidden, values)
 				all := d.Mat(kernels.F32, rows, vocabulary, nil)
 				d.Logits(all, x, norm, normEps, table, nil)
-				want := oracle.NewMatrix(rows, hidden, values).RMSNorm(normValues, normEps).TimesTransposed(w, nil)
+				want := NewMatrix(rows, hidden, values).RMSNorm(normValues, normEps).TimesTransposed(w, nil)
 				check(d.T, "all", s.tol, d.Values(all), want.V)
 
 				ids := []uint32{530, 2, 2, 0, 77, 300, 301}

@@ -4,12 +4,11 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
 )
 
 // testMalformed checks that tensors which do not fit are refused with an error.
 func (s suite) testMalformed(t *testing.T) {
-	d := fixture.New(t, s.open(t))
+	d := newFixture(t, s.open(t))
 	tensor := func(name string, rows, cols, bytes int) kernels.HostTensor {
 		return kernels.HostTensor{Name: name, Type: kernels.BF16, Rows: rows, Cols: cols, Data: make([]byte, bytes)}
 	}

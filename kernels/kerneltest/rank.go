@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // testRank checks what a backend adds as one of several ranks, if it can be one: partials come out
@@ -15,7 +13,7 @@ func (s suite) testRank(t *testing.T) {
 	if !ok {
 		return // a backend that is not a Rank has no more to show
 	}
-	d := fixture.New(t, rank)
+	d := newFixture(t, rank)
 	for _, typ := range rank.PartialTypes() {
 		t.Run("Product/"+typ.String(), func(t *testing.T) { s.testProduct(d.Within(t), rank, typ) })
 		t.Run("MLPProduct/"+typ.String(), func(t *testing.T) { s.testMLPProduct(d.Within(t), rank, typ) })
@@ -26,22 +24,22 @@ func (s suite) testRank(t *testing.T) {
 	}
 }
 
-func (s suite) testProduct(d *fixture.Device, rank kernels.Rank, typ kernels.DType) {
+func (s suite) testProduct(d *fixture, rank kernels.Rank, typ kernels.DType) {
 	const rows, in = 37, 70
 	l, w, bias := d.OutputLinear(kernels.BF16, in, true, 53)
-	values := oracle.Rounded(d.ActType(), d.Normal(rows*in, 1))
+	values := Rounded(d.ActType(), d.Normal(rows*in, 1))
 	dst := d.Mat(typ, rows, w.Rows, nil)
 	rank.Product(dst, d.Mat(d.ActType(), rows, in, values), l)
-	check(d.T, "product", s.tol, d.Values(dst), oracle.NewMatrix(rows, in, values).TimesTransposed(w, bias).V)
+	check(d.T, "product", s.tol, d.Values(dst), NewMatrix(rows, in, values).TimesTransposed(w, bias).V)
 }
 
 // testMLPProduct compares with MLP, which has its own test.
-func (s suite) testMLPProduct(d *fixture.Device, rank kernels.Rank, typ kernels.DType) {
+func (s suite) testMLPProduct(d *fixture, rank kernels.Rank, typ kernels.DType) {
 	const rows, hidden, inter = 530, 72, 96
 	gated, _, _ := d.GatedLinear(kernels.BF16, inter, hidden, 0.2)
 	down, _, _ := d.OutputLinear(kernels.BF16, inter, false, hidden)
 	norm, _ := d.NormWeight(hidden)
-	before := oracle.Rounded(kernels.F32, d.Normal(rows*hidden, 2))
+	before := Rounded(kernels.F32, d.Normal(rows*hidden, 2))
 	x, dst := d.Mat(kernels.F32, rows, hidden, before), d.Mat(typ, rows, hidden, nil)
 	rank.MLPProduct(dst, x, norm, normEps, gated, down)
 	check(d.T, "x after", Tolerance{}, d.Values(x), before)
@@ -56,13 +54,13 @@ func (s suite) testMLPProduct(d *fixture.Device, rank kernels.Rank, typ kernels.
 
 // testAddSum has parts that cancel, so that the order of the sum shows: in float32 it must be
 // x + ((a + b) + c), to the bit.
-func (s suite) testAddSum(d *fixture.Device, rank kernels.Rank, typ kernels.DType) {
+func (s suite) testAddSum(d *fixture, rank kernels.Rank, typ kernels.DType) {
 	const rows, cols = 21, 1030
 	draw := func(deviation float64) ([]float64, kernels.Mat) {
-		v := oracle.Rounded(typ, d.Normal(rows*cols, deviation))
+		v := Rounded(typ, d.Normal(rows*cols, deviation))
 		return v, d.Mat(typ, rows, cols, v)
 	}
-	before := oracle.Rounded(kernels.F32, d.Normal(rows*cols, 1))
+	before := Rounded(kernels.F32, d.Normal(rows*cols, 1))
 	x := d.Mat(kernels.F32, rows, cols, before)
 	a, first := draw(1e4)
 	negated := make([]float64, len(a))
@@ -84,7 +82,7 @@ func (s suite) testAddSum(d *fixture.Device, rank kernels.Rank, typ kernels.DTyp
 	check(d.T, "c alone", Tolerance{}, d.Values(x), want)
 }
 
-func (s suite) testSubTable(d *fixture.Device, rank kernels.Rank, typ kernels.DType) {
+func (s suite) testSubTable(d *fixture, rank kernels.Rank, typ kernels.DType) {
 	const rows, vocabulary, hidden, from, to = 3, 200, 64, 40, 137
 	table, _ := d.Table(typ, vocabulary, hidden)
 	part := rank.SubTable(table, from, to)

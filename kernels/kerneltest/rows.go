@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/fixture"
-	"github.com/prefillonly/prefillonly/kernels/kerneltest/oracle"
 )
 
 // chunkings are the numbers of rows that a computation is cut into.
@@ -47,7 +45,7 @@ var (
 )
 
 // linearOps are the operations whose rows do not see one another, on fixed random inputs of n rows.
-func linearOps(d *fixture.Device, shape opsShape, n int) []rowsOp {
+func linearOps(d *fixture, shape opsShape, n int) []rowsOp {
 	const vocabulary = 203
 	hidden, inter := shape.hidden, shape.inter
 	l, _, _ := d.Linear(shape.typ, hidden, true, shape.parts...)
@@ -60,8 +58,8 @@ func linearOps(d *fixture.Device, shape opsShape, n int) []rowsOp {
 	}
 	table, _ := d.Table(headType, vocabulary, hidden)
 	norm, _ := d.NormWeight(hidden)
-	xs := oracle.NewMatrix(n, hidden, d.Normal(n*hidden, 2))
-	srcs := oracle.NewMatrix(n, hidden, d.Normal(n*hidden, 1))
+	xs := NewMatrix(n, hidden, d.Normal(n*hidden, 2))
+	srcs := NewMatrix(n, hidden, d.Normal(n*hidden, 1))
 	x := func(rows []int) kernels.Mat { return d.Mat(kernels.F32, len(rows), hidden, xs.Pick(rows)) }
 	return []rowsOp{
 		{"NormLinear", func(rows []int) [][]byte {
@@ -100,12 +98,12 @@ func (s suite) testRowsOfLinears(t *testing.T) {
 }
 
 func (s suite) rowsOfLinears(t *testing.T, shape opsShape) {
-	d := fixture.New(t, s.open(t))
+	d := newFixture(t, s.open(t))
 	const n = 600
 	s.rowsOf(t, d, n, linearOps(d, shape, n))
 }
 
-func (s suite) rowsOf(t *testing.T, d *fixture.Device, n int, ops []rowsOp) {
+func (s suite) rowsOf(t *testing.T, d *fixture, n int, ops []rowsOp) {
 	all := d.Random.Perm(n)
 	for _, op := range ops {
 		t.Run(op.name, func(t *testing.T) {
@@ -139,7 +137,7 @@ var rowCases = []attentionCase{
 func (s suite) testRowsOfAttention(t *testing.T) {
 	for _, c := range rowCases {
 		t.Run(c.String(), func(t *testing.T) {
-			r := newAttentionRun(fixture.New(t, s.open(t)), c)
+			r := newAttentionRun(newFixture(t, s.open(t)), c)
 			seq := r.sequence(c.segs[0].rows)
 			_, dst := r.call(true, part{seq, 0, seq.tokens})
 			want := r.RowBits(dst)
@@ -178,8 +176,8 @@ func through(n int) []int {
 }
 
 // sameBits checks that two ways to open a backend compute the same bits.
-func sameBits(t *testing.T, a, b Open, compute func(d *fixture.Device) map[string][][]byte) {
-	want, got := compute(fixture.New(t, a(t))), compute(fixture.New(t, b(t)))
+func sameBits(t *testing.T, a, b Open, compute func(d *fixture) map[string][][]byte) {
+	want, got := compute(newFixture(t, a(t))), compute(newFixture(t, b(t)))
 	for name := range want {
 		checkBits(t, name, got[name], want[name])
 	}
@@ -189,7 +187,7 @@ func sameBits(t *testing.T, a, b Open, compute func(d *fixture.Device) map[strin
 // same bits.
 func SameBits(t *testing.T, a, b Open) {
 	const n = 150
-	sameBits(t, a, b, func(d *fixture.Device) map[string][][]byte {
+	sameBits(t, a, b, func(d *fixture) map[string][][]byte {
 		bits := map[string][][]byte{}
 		for _, shape := range []opsShape{halfOps, deepOps, fp8Ops} {
 			for _, op := range linearOps(d, shape, n) {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // slice is the part [from, to) of a view along a dimension.
@@ -33,7 +32,7 @@ func moved(origin []int, dim, by int) []int {
 }
 
 // large are convolutions of which a backend may cut the work otherwise than of small ones.
-var large = []oracle.Conv{
+var large = []Conv{
 	square(2, 52, 12, 16, 1, 3, 1),
 	square(2, 52, 64, 64, 1, 1, 1),
 	square(2, 52, 16, 16, 16, 3, 2),
@@ -45,7 +44,7 @@ var large = []oracle.Conv{
 
 // testApart computes images one by one, and rows, columns and planes apart: always the same bits.
 func (s suite) testApart(t *testing.T) {
-	for name, apart := range map[string]func(d *device, c oracle.Conv){"Conv": convApart, "ConvBackward": convBackwardApart} {
+	for name, apart := range map[string]func(d *device, c Conv){"Conv": convApart, "ConvBackward": convBackwardApart} {
 		t.Run(name, func(t *testing.T) {
 			s.eachConv(t, 60, apart)
 			for _, c := range large {
@@ -57,7 +56,7 @@ func (s suite) testApart(t *testing.T) {
 	t.Run("Sums", s.testSumsApart)
 }
 
-func convApart(d *device, c oracle.Conv) {
+func convApart(d *device, c Conv) {
 	f, _, _ := d.filter(c)
 	src, other := d.image(d.normal(c.InputShape()...)), d.image(d.normal(c.OutputShape()...))
 	p := one(d, programs["SiLU and residual add"], programs["residual add"])
@@ -79,7 +78,7 @@ func convApart(d *device, c oracle.Conv) {
 	}
 }
 
-func convBackwardApart(d *device, c oracle.Conv) {
+func convBackwardApart(d *device, c Conv) {
 	f, _, _ := d.filter(c)
 	src, whole := d.image(d.normal(c.OutputShape()...)), d.imageResult(c.InputShape()...)
 	d.ConvBackward(whole, src, f, c.Origin)
@@ -97,7 +96,7 @@ func convBackwardApart(d *device, c oracle.Conv) {
 	}
 }
 
-func poolApart(d *device, p oracle.Pool) {
+func poolApart(d *device, p Pool) {
 	src, whole := d.image(d.normal(p.InputShape()...)), d.imageResult(p.OutputShape()...)
 	d.Pool(whole, src, p.PoolSpec, p.Origin)
 	want := d.bits(whole)

@@ -7,12 +7,11 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // yolox are convolutions of YOLOX-nano (Ge et al., 2021) for a picture of 416 x 416, and 5 x 5 ones of
 // PicoDet (Yu et al., 2021), with how they follow one another: the stem, a stage's and the heads'.
-var yolox = []oracle.Conv{
+var yolox = []Conv{
 	square(1, 208, 12, 16, 1, 3, 1),
 	square(1, 208, 16, 16, 16, 3, 2),
 	square(1, 104, 16, 32, 1, 1, 1),
@@ -40,7 +39,7 @@ func Bench(b *testing.B, open Open) {
 		b.Run("ConvBackward/"+name, func(b *testing.B) { benchConvBackward(b, open, c) })
 	}
 	for _, kind := range []string{"max", "mean"} {
-		for _, p := range []oracle.Pool{squarePool(kind, 13, 128, 5, 1, 2, 1), squarePool(kind, 13, 128, 13, 1, 6, 1), squarePool(kind, 112, 64, 3, 2, 1, 1)} {
+		for _, p := range []Pool{squarePool(kind, 13, 128, 5, 1, 2, 1), squarePool(kind, 13, 128, 13, 1, 6, 1), squarePool(kind, 112, 64, 3, 2, 1, 1)} {
 			p.N = 1
 			b.Run("Pool/"+p.String(), func(b *testing.B) { benchPool(b, open, p) })
 		}
@@ -74,10 +73,10 @@ func Bench(b *testing.B, open Open) {
 		b.Run(m.name, func(b *testing.B) {
 			d := newDevice(b, open)
 			src := d.put(d.view(m.shape, dense(m.shape)), d.normal(m.shape...))
-			dst := d.view([]int{2 * oracle.Product(m.shape)}, []int{1})
+			dst := d.view([]int{2 * Product(m.shape)}, []int{1})
 			dst.Shape, dst.Stride = m.shape, dense(m.shape)
 			best := kerneltest.Shortest(b, b.Loop, d, func() { m.run(d, dst, src) })
-			b.ReportMetric(4*float64(oracle.Product(m.shape))/float64(best.Nanoseconds()), "GB/s-read")
+			b.ReportMetric(4*float64(Product(m.shape))/float64(best.Nanoseconds()), "GB/s-read")
 		})
 	}
 }
@@ -98,14 +97,14 @@ func (d *device) dense(shape []int) kernels.Tensor {
 	return d.put(d.view(shape, dense(shape)), d.normal(shape...))
 }
 
-func benchConv(b *testing.B, open Open, c oracle.Conv, then *kernels.Program) {
+func benchConv(b *testing.B, open Open, c Conv, then *kernels.Program) {
 	d := newDevice(b, open)
 	f, _, _ := d.filter(c)
 	src, dst := d.dense(c.InputShape()), d.dense(c.OutputShape())
 	d.reportConv(b, c, func() { d.Conv(dst, src, f, c.Origin, then) })
 }
 
-func benchConvBackward(b *testing.B, open Open, c oracle.Conv) {
+func benchConvBackward(b *testing.B, open Open, c Conv) {
 	d := newDevice(b, open)
 	f, _, _ := d.filter(c)
 	src, dst := d.dense(c.OutputShape()), d.dense(c.InputShape())
@@ -113,19 +112,19 @@ func benchConvBackward(b *testing.B, open Open, c oracle.Conv) {
 }
 
 // reportConv measures run beside a product of two matrices of 512 x 512.
-func (d *device) reportConv(b *testing.B, c oracle.Conv, run func()) {
+func (d *device) reportConv(b *testing.B, c Conv, run func()) {
 	const n = 512
 	x, y := d.dense([]int{n, n}), d.dense([]int{n, n})
 	matmul := kerneltest.Shortest(b, kerneltest.For(50*time.Millisecond), d, func() { d.MatMul(y, x, x) })
 	best := kerneltest.Shortest(b, b.Loop, d, run)
-	rate := kerneltest.Gigaflops(2*float64(c.Taps())*float64(oracle.Product(c.OutputShape())), best)
+	rate := kerneltest.Gigaflops(2*float64(c.Taps())*float64(Product(c.OutputShape())), best)
 	b.ReportMetric(rate, "GFLOP/s")
 	b.ReportMetric(rate/kerneltest.Gigaflops(2*n*n*n, matmul), "of-matmul")
 }
 
-func benchPool(b *testing.B, open Open, p oracle.Pool) {
+func benchPool(b *testing.B, open Open, p Pool) {
 	d := newDevice(b, open)
 	src, dst := d.dense(p.InputShape()), d.dense(p.OutputShape())
 	best := kerneltest.Shortest(b, b.Loop, d, func() { d.Pool(dst, src, p.PoolSpec, p.Origin) })
-	b.ReportMetric(4*float64(oracle.Product(p.InputShape()))/float64(best.Nanoseconds()), "GB/s-read")
+	b.ReportMetric(4*float64(Product(p.InputShape()))/float64(best.Nanoseconds()), "GB/s-read")
 }

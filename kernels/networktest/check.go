@@ -2,12 +2,10 @@ package networktest
 
 import (
 	"math"
-
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // checkSums compares a result with what the oracle says.
-func (d *device) checkSums(what string, got oracle.Array, want []oracle.Sum) {
+func (d *device) checkSums(what string, got Array, want []Sum) {
 	d.t.Helper()
 	if len(got.V) != len(want) {
 		d.t.Fatalf("%s: %d values, want %d", what, len(got.V), len(want))
@@ -22,7 +20,7 @@ func (d *device) checkSums(what string, got oracle.Array, want []oracle.Sum) {
 }
 
 // checkEqual compares a result that is exact.
-func (d *device) checkEqual(what string, got oracle.Array, want []float64) {
+func (d *device) checkEqual(what string, got Array, want []float64) {
 	d.t.Helper()
 	if len(got.V) != len(want) {
 		d.t.Fatalf("%s: %d values, want %d", what, len(got.V), len(want))

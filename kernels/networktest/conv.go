@@ -7,20 +7,19 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // square is a convolution of two dimensions with padding that keeps the size, but for strides.
-func square(n, size, in, out, groups, kernel, stride int) oracle.Conv {
+func square(n, size, in, out, groups, kernel, stride int) Conv {
 	outputs := (size + stride - 1) / stride
-	return oracle.Conv{
+	return Conv{
 		ConvSpec: kernels.ConvSpec{In: in, Out: out, Groups: groups, Kernel: []int{kernel, kernel}, Strides: []int{stride, stride}, Dilations: []int{1, 1}},
 		N:        n, Input: []int{size, size}, Size: []int{outputs, outputs}, Origin: []int{-(kernel / 2), -(kernel / 2)}, Bias: true,
 	}
 }
 
 // convs are shapes as networks have them.
-var convs = []oracle.Conv{
+var convs = []Conv{
 	square(1, 7, 3, 16, 1, 3, 2),
 	square(2, 13, 16, 16, 16, 3, 1),
 	square(1, 9, 24, 24, 24, 5, 1),
@@ -41,9 +40,9 @@ var convs = []oracle.Conv{
 const maxProducts = 200_000
 
 // randomConv draws one, of which no figure need go with another.
-func (d *device) randomConv() oracle.Conv {
+func (d *device) randomConv() Conv {
 	for {
-		c := oracle.Conv{N: one(d, 1, 1, 2, 3), Bias: d.upTo(1) == 0}
+		c := Conv{N: one(d, 1, 1, 2, 3), Bias: d.upTo(1) == 0}
 		c.In, c.Out = one(d, 1, 3, 8, 16, 17, 64), one(d, 1, 3, 8, 16, 17, 64)
 		switch c.Groups = 1; d.upTo(2) {
 		case 1: // depthwise
@@ -61,7 +60,7 @@ func (d *device) randomConv() oracle.Conv {
 			c.Size = append(c.Size, one(d, 1, 3, 6, 7, 17))
 			c.Origin = append(c.Origin, d.upTo(7)-5)
 		}
-		if float64(c.Taps())*float64(oracle.Product(c.OutputShape())) < maxProducts {
+		if float64(c.Taps())*float64(Product(c.OutputShape())) < maxProducts {
 			return c
 		}
 	}
@@ -77,9 +76,9 @@ func hostTensor(name string, rows, cols int, v []float64) kernels.HostTensor {
 }
 
 // filter draws weights [Out, In/Groups, kernel...] and a bias.
-func (d *device) filter(c oracle.Conv) (f kernels.Filter, weight, bias oracle.Array) {
+func (d *device) filter(c Conv) (f kernels.Filter, weight, bias Array) {
 	d.t.Helper()
-	weight, bias = d.normal(append([]int{c.Out, c.In / c.Groups}, c.Kernel...)...), oracle.NewArray(c.Out)
+	weight, bias = d.normal(append([]int{c.Out, c.In / c.Groups}, c.Kernel...)...), NewArray(c.Out)
 	var added kernels.HostTensor
 	if c.Bias {
 		bias = d.normal(c.Out)
@@ -117,20 +116,20 @@ func (s suite) testFilter(t *testing.T) {
 		for _, v := range values {
 			w.Data = binary.LittleEndian.AppendUint16(w.Data, code(v))
 		}
-		c := oracle.Conv{ConvSpec: kernels.ConvSpec{In: 1, Out: 4, Groups: 1, Kernel: []int{1}, Strides: []int{1}, Dilations: []int{1}}}
+		c := Conv{ConvSpec: kernels.ConvSpec{In: 1, Out: 4, Groups: 1, Kernel: []int{1}, Strides: []int{1}, Dilations: []int{1}}}
 		f, err := d.NewFilter(c.ConvSpec, w, w)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Free()
 		dst := d.imageResult(1, 1, 4)
-		d.Conv(dst, d.image(oracle.Array{Shape: []int{1, 1, 1}, V: []float64{3}}), f, []int{0}, nil)
+		d.Conv(dst, d.image(Array{Shape: []int{1, 1, 1}, V: []float64{3}}), f, []int{0}, nil)
 		d.checkEqual(typ.String(), d.got(typ.String(), dst), []float64{2, -8, 12, 1})
 	}
 }
 
 // eachConv runs a test for shapes of networks and for random ones.
-func (s suite) eachConv(t *testing.T, random int, test func(d *device, c oracle.Conv)) {
+func (s suite) eachConv(t *testing.T, random int, test func(d *device, c Conv)) {
 	for _, c := range convs {
 		t.Run(c.String(), func(t *testing.T) { test(newDevice(t, s.open), c) })
 	}
@@ -142,11 +141,11 @@ func (s suite) eachConv(t *testing.T, random int, test func(d *device, c oracle.
 }
 
 func (s suite) testConv(t *testing.T) {
-	s.eachConv(t, 150, func(d *device, c oracle.Conv) { d.compareConv(c) })
+	s.eachConv(t, 150, func(d *device, c Conv) { d.compareConv(c) })
 	t.Run("NaN", func(t *testing.T) { s.testConvNaN(t) })
 }
 
-func (d *device) compareConv(c oracle.Conv) {
+func (d *device) compareConv(c Conv) {
 	d.t.Helper()
 	f, weight, bias := d.filter(c)
 	x := d.normal(c.InputShape()...)
@@ -157,7 +156,7 @@ func (d *device) compareConv(c oracle.Conv) {
 
 // testConvNaN has numbers that are none in the input: they are seen where they are taps, and nowhere else.
 func (s suite) testConvNaN(t *testing.T) {
-	for _, c := range []oracle.Conv{square(1, 9, 8, 8, 8, 3, 1), square(1, 9, 16, 16, 1, 3, 1), square(1, 9, 16, 16, 1, 1, 1), square(1, 9, 3, 16, 1, 5, 2)} {
+	for _, c := range []Conv{square(1, 9, 8, 8, 8, 3, 1), square(1, 9, 16, 16, 1, 3, 1), square(1, 9, 16, 16, 1, 1, 1), square(1, 9, 3, 16, 1, 5, 2)} {
 		d := newDevice(t, s.open)
 		f, weight, bias := d.filter(c)
 		x := d.normal(c.InputShape()...)
@@ -170,10 +169,10 @@ func (s suite) testConvNaN(t *testing.T) {
 }
 
 func (s suite) testConvBackward(t *testing.T) {
-	s.eachConv(t, 150, func(d *device, c oracle.Conv) { d.compareConvBackward(c) })
+	s.eachConv(t, 150, func(d *device, c Conv) { d.compareConvBackward(c) })
 }
 
-func (d *device) compareConvBackward(c oracle.Conv) {
+func (d *device) compareConvBackward(c Conv) {
 	d.t.Helper()
 	f, weight, _ := d.filter(c)
 	grad := d.normal(c.OutputShape()...)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // specials are numbers at the edges of float32 and of functions.
@@ -76,7 +75,7 @@ func (d *device) compareElements(op kernels.ElementOp, operands [][]float32) {
 	p := &kernels.Program{Operands: len(operands), Code: []kernels.Instruction{{Op: op, A: 0, B: min(1, len(operands)-1), C: len(operands) - 1}}}
 	var in []kernels.Tensor
 	for _, v := range operands {
-		a := oracle.NewArray(n)
+		a := NewArray(n)
 		for i, x := range v {
 			a.V[i] = float64(x)
 		}
@@ -91,7 +90,7 @@ func (d *device) compareElements(op kernels.ElementOp, operands [][]float32) {
 		for j := range operands {
 			args[j] = operands[j][i]
 		}
-		if ok, want := oracle.Near(op, float32(got.V[i]), args[0], args[1], args[2]); !ok {
+		if ok, want := Near(op, float32(got.V[i]), args[0], args[1], args[2]); !ok {
 			d.t.Errorf("%v of %v is %v, want %v", op, args[:len(operands)], float32(got.V[i]), want)
 			if failures++; failures > 9 {
 				return

@@ -3,8 +3,6 @@ package networktest
 import (
 	"math/rand/v2"
 	"testing"
-
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // Fuzz computes each operation on random operands of random shapes, and compares with the oracle.
@@ -16,7 +14,7 @@ func Fuzz(f *testing.F, open Open) {
 		d := newDevice(t, open)
 		d.random = rand.New(rand.NewPCG(seed, 2))
 		shape := d.randomShape(1, 6, 0, 1, 2, 3, 5, 8, 17)
-		for oracle.Product(shape) > 20_000 {
+		for Product(shape) > 20_000 {
 			shape = shape[1:]
 		}
 		switch operation % 8 {

@@ -7,25 +7,24 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // testEmpty computes nothing, and out of nothing.
 func (s suite) testEmpty(t *testing.T) {
 	d := newDevice(t, s.open)
-	for _, change := range []func(c *oracle.Conv){
-		func(c *oracle.Conv) { c.N = 0 },
-		func(c *oracle.Conv) { c.Size = []int{0, 3} },
-		func(c *oracle.Conv) { c.Size = []int{3, 0} },
-		func(c *oracle.Conv) { c.Input = []int{0, 5} },
-		func(c *oracle.Conv) { c.Input = []int{5, 0} },
-		func(c *oracle.Conv) { c.Origin = []int{1000, -1000} },
+	for _, change := range []func(c *Conv){
+		func(c *Conv) { c.N = 0 },
+		func(c *Conv) { c.Size = []int{0, 3} },
+		func(c *Conv) { c.Size = []int{3, 0} },
+		func(c *Conv) { c.Input = []int{0, 5} },
+		func(c *Conv) { c.Input = []int{5, 0} },
+		func(c *Conv) { c.Origin = []int{1000, -1000} },
 	} {
 		c := square(2, 5, 8, 16, 1, 3, 1)
 		change(&c)
 		d.compareConv(c)
 		d.compareConvBackward(c)
-		for _, p := range []oracle.Pool{squarePool("max", 5, 8, 3, 1, 1, 1), squarePool("mean", 5, 8, 3, 1, 1, 1), squarePool("counted", 5, 8, 3, 1, 1, 1)} {
+		for _, p := range []Pool{squarePool("max", 5, 8, 3, 1, 1, 1), squarePool("mean", 5, 8, 3, 1, 1, 1), squarePool("counted", 5, 8, 3, 1, 1, 1)} {
 			p.N, p.Input, p.Size, p.Origin = c.N, c.Input, c.Size, c.Origin
 			x := d.normal(p.InputShape()...)
 			d.comparePool(p, x)

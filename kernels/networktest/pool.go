@@ -5,12 +5,11 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
-func squarePool(kind string, size, channels, kernel, stride, pad, dilation int) oracle.Pool {
+func squarePool(kind string, size, channels, kernel, stride, pad, dilation int) Pool {
 	outputs := (size+2*pad-dilation*(kernel-1)-1)/stride + 1
-	return oracle.Pool{
+	return Pool{
 		PoolSpec: kernels.PoolSpec{
 			Max: kind == "max", Counted: kind == "counted", CountedEnd: []int{size + pad, size + pad},
 			Kernel: []int{kernel, kernel}, Strides: []int{stride, stride}, Dilations: []int{dilation, dilation},
@@ -20,8 +19,8 @@ func squarePool(kind string, size, channels, kernel, stride, pad, dilation int) 
 }
 
 // pools are shapes as networks have them.
-func pools() []oracle.Pool {
-	var all []oracle.Pool
+func pools() []Pool {
+	var all []Pool
 	for _, kind := range []string{"max", "mean", "counted"} {
 		all = append(all, squarePool(kind, 13, 64, 5, 1, 2, 1), squarePool(kind, 13, 17, 3, 2, 1, 1), squarePool(kind, 13, 3, 2, 2, 0, 1),
 			squarePool(kind, 13, 16, 13, 1, 6, 1), squarePool(kind, 12, 8, 3, 1, 2, 2), squarePool(kind, 7, 40, 7, 7, 0, 1))
@@ -29,8 +28,8 @@ func pools() []oracle.Pool {
 	return all
 }
 
-func (d *device) randomPool() oracle.Pool {
-	p := oracle.Pool{N: one(d, 1, 1, 2, 3), Channels: one(d, 1, 3, 8, 17, 64)}
+func (d *device) randomPool() Pool {
+	p := Pool{N: one(d, 1, 1, 2, 3), Channels: one(d, 1, 3, 8, 17, 64)}
 	p.Max, p.Counted = d.upTo(1) == 0, d.upTo(1) == 0
 	for range one(d, 1, 2, 2, 3) {
 		p.Kernel = append(p.Kernel, one(d, 1, 2, 3, 4))
@@ -46,7 +45,7 @@ func (d *device) randomPool() oracle.Pool {
 }
 
 // eachPool runs a test for shapes of networks and for random ones.
-func (s suite) eachPool(t *testing.T, test func(d *device, p oracle.Pool)) {
+func (s suite) eachPool(t *testing.T, test func(d *device, p Pool)) {
 	for _, p := range pools() {
 		t.Run(p.String(), func(t *testing.T) { test(newDevice(t, s.open), p) })
 	}
@@ -58,7 +57,7 @@ func (s suite) eachPool(t *testing.T, test func(d *device, p oracle.Pool)) {
 }
 
 func (s suite) testPool(t *testing.T) {
-	s.eachPool(t, func(d *device, p oracle.Pool) { d.comparePool(p, d.normal(p.InputShape()...)) })
+	s.eachPool(t, func(d *device, p Pool) { d.comparePool(p, d.normal(p.InputShape()...)) })
 	t.Run("NaN", func(t *testing.T) {
 		d := newDevice(t, s.open)
 		for _, p := range pools() {
@@ -71,7 +70,7 @@ func (s suite) testPool(t *testing.T) {
 	})
 }
 
-func (d *device) comparePool(p oracle.Pool, x oracle.Array) {
+func (d *device) comparePool(p Pool, x Array) {
 	d.t.Helper()
 	dst := d.imageResult(p.OutputShape()...)
 	d.Pool(dst, d.image(x), p.PoolSpec, p.Origin)
@@ -79,10 +78,10 @@ func (d *device) comparePool(p oracle.Pool, x oracle.Array) {
 }
 
 func (s suite) testPoolBackward(t *testing.T) {
-	s.eachPool(t, func(d *device, p oracle.Pool) { d.comparePoolBackward(p, d.normal(p.InputShape()...)) })
+	s.eachPool(t, func(d *device, p Pool) { d.comparePoolBackward(p, d.normal(p.InputShape()...)) })
 }
 
-func (d *device) comparePoolBackward(p oracle.Pool, x oracle.Array) {
+func (d *device) comparePoolBackward(p Pool, x Array) {
 	d.t.Helper()
 	grad := d.normal(p.OutputShape()...)
 	dst, src := d.imageResult(p.InputShape()...), kernels.Tensor{}
@@ -102,7 +101,7 @@ func (s suite) testPoolTies(t *testing.T) {
 			p = d.randomPool()
 			p.Max = true
 		}
-		x := oracle.NewArray(p.InputShape()...)
+		x := NewArray(p.InputShape()...)
 		for j := range x.V {
 			x.V[j] = one(d, -1, 0, 1, math.Copysign(0, -1))
 			if i%5 == 0 && d.upTo(3) == 0 {

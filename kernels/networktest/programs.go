@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // code is a program whose instructions are given one after another.
@@ -47,7 +46,7 @@ func (d *device) randomProgram(operands, length int) *kernels.Program {
 	p := &kernels.Program{Operands: operands}
 	for i := range length {
 		in := kernels.Instruction{Op: kernels.ElementOp(d.upTo(kernels.ElementOps - 1))}
-		for in.Op != kernels.Constant && !oracle.Exact(in.Op) || in.Op != kernels.Constant && operands+i == 0 {
+		for in.Op != kernels.Constant && !Exact(in.Op) || in.Op != kernels.Constant && operands+i == 0 {
 			in.Op = kernels.ElementOp(d.upTo(kernels.ElementOps - 1))
 		}
 		in.X = float32(d.random.NormFloat64())
@@ -71,7 +70,7 @@ func (s suite) testPrograms(t *testing.T) {
 func (d *device) compareProgram(p *kernels.Program, shape []int) {
 	d.t.Helper()
 	var in []kernels.Tensor
-	var values []oracle.Array
+	var values []Array
 	for range p.Operands {
 		x := d.normal(shape...)
 		if d.upTo(3) == 0 {
@@ -89,7 +88,7 @@ func (d *device) compareProgram(p *kernels.Program, shape []int) {
 		for j, x := range values {
 			operands[j] = float32(x.V[i])
 		}
-		if want, known := oracle.Evaluate(p, operands); known && float32(got) != want && (got == got || want == want) {
+		if want, known := Evaluate(p, operands); known && float32(got) != want && (got == got || want == want) {
 			d.t.Fatalf("element %d of %v is %v, want %v, by the program %+v of %v", i, shape, got, want, *p, operands)
 		}
 	}
@@ -171,7 +170,7 @@ func (d *device) compareMap(p *kernels.Program, shape []int, inPlace bool) {
 	d.t.Helper()
 	dst := d.result(shape...)
 	var in []kernels.Tensor
-	var values []oracle.Array
+	var values []Array
 	for i := range p.Operands {
 		t, x := kernels.Tensor{}, d.normal(shape...)
 		if inPlace && i == p.Operands-1 {
@@ -186,7 +185,7 @@ func (d *device) compareMap(p *kernels.Program, shape []int, inPlace bool) {
 }
 
 // checkProgram compares a result with a program's that makes its operands not much larger.
-func (d *device) checkProgram(p *kernels.Program, got oracle.Array, operands []oracle.Array) {
+func (d *device) checkProgram(p *kernels.Program, got Array, operands []Array) {
 	d.t.Helper()
 	for i, g := range got.V {
 		size, args := 1e-30, make([]float32, len(operands))
@@ -194,7 +193,7 @@ func (d *device) checkProgram(p *kernels.Program, got oracle.Array, operands []o
 			args[j] = float32(x.V[i])
 			size = max(size, math.Abs(x.V[i]))
 		}
-		want, _ := oracle.Evaluate(p, args)
+		want, _ := Evaluate(p, args)
 		if off := math.Abs(g - float64(want)); !(off <= 1e-5*max(size, math.Abs(float64(want)))) {
 			d.t.Fatalf("element %d of %v is %v, want %v of %v", i, got.Shape, g, want, args)
 		}
@@ -205,18 +204,18 @@ func (d *device) checkProgram(p *kernels.Program, got oracle.Array, operands []o
 func (s suite) testConvThen(t *testing.T) {
 	for name, p := range programs {
 		t.Run(name, func(t *testing.T) {
-			s.eachConv(t, 10, func(d *device, c oracle.Conv) { d.compareConvThen(c, p) })
+			s.eachConv(t, 10, func(d *device, c Conv) { d.compareConvThen(c, p) })
 		})
 	}
 }
 
-func (d *device) compareConvThen(c oracle.Conv, p *kernels.Program) {
+func (d *device) compareConvThen(c Conv, p *kernels.Program) {
 	d.t.Helper()
 	f, _, _ := d.filter(c)
 	src := d.image(d.normal(c.InputShape()...))
 	sums := d.imageResult(c.OutputShape()...)
 	d.Conv(sums, src, f, c.Origin, nil)
-	values := []oracle.Array{d.got("convolution", sums)}
+	values := []Array{d.got("convolution", sums)}
 	var in []kernels.Tensor
 	for i := 1; i < p.Operands; i++ {
 		t, x := d.operand(d.normal(c.OutputShape()...))
@@ -232,7 +231,7 @@ func (d *device) compareConvThen(c oracle.Conv, p *kernels.Program) {
 }
 
 // compareConvAlso compares up to three registers that are results, too; one may be more than once.
-func (d *device) compareConvAlso(c oracle.Conv, f kernels.Filter, src kernels.Tensor, p *kernels.Program, in []kernels.Tensor, values []oracle.Array) {
+func (d *device) compareConvAlso(c Conv, f kernels.Filter, src kernels.Tensor, p *kernels.Program, in []kernels.Tensor, values []Array) {
 	d.t.Helper()
 	more := *p
 	also := []kernels.Tensor{}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // randomShape draws dimensions.
@@ -52,7 +51,7 @@ func (d *device) compareInterpolate(shape []int, dim, size int) {
 	out[dim] = size
 	dst := d.result(out...)
 	d.Interpolate(dst, src, dim, taps)
-	d.checkSums("interpolation", d.got("interpolation", dst), oracle.Interpolate(x, dim, taps))
+	d.checkSums("interpolation", d.got("interpolation", dst), Interpolate(x, dim, taps))
 }
 
 func (s suite) testMatMul(t *testing.T) {
@@ -71,7 +70,7 @@ func (d *device) compareMatMul(lead []int, m, n, k int) {
 	b, right := d.operand(d.normal(shape(k, n)...))
 	dst := d.result(shape(m, n)...)
 	d.MatMul(dst, a, b)
-	d.checkSums("product", d.got("product", dst), oracle.MatMul(left, right))
+	d.checkSums("product", d.got("product", dst), MatMul(left, right))
 }
 
 var reductions = map[kernels.Reduction]string{kernels.Sum: "Sum", kernels.Largest: "Largest", kernels.Smallest: "Smallest", kernels.Product: "Product"}
@@ -83,7 +82,7 @@ func (s suite) testReduce(t *testing.T) {
 			for range 40 {
 				shape := d.randomShape(1, 5, 1, 2, 3, 5, 17)
 				for set := range 1 << len(shape) { // of dimensions
-					if oracle.Product(shape) < 3000 || d.upTo(5) == 0 {
+					if Product(shape) < 3000 || d.upTo(5) == 0 {
 						d.compareReduce(how, shape, set, d.nearOne(shape...))
 					}
 				}
@@ -106,7 +105,7 @@ func (s suite) testReduce(t *testing.T) {
 }
 
 // nearOne draws an array whose product is neither very large nor very small.
-func (d *device) nearOne(shape ...int) oracle.Array {
+func (d *device) nearOne(shape ...int) Array {
 	x := d.normal(shape...)
 	for i := range x.V {
 		x.V[i] = float64(float32(1 + x.V[i]/math.Sqrt(float64(len(x.V)))))
@@ -114,7 +113,7 @@ func (d *device) nearOne(shape ...int) oracle.Array {
 	return x
 }
 
-func (d *device) compareReduce(how kernels.Reduction, shape []int, set int, x oracle.Array) {
+func (d *device) compareReduce(how kernels.Reduction, shape []int, set int, x Array) {
 	d.t.Helper()
 	src, x := d.operand(x)
 	out := slices.Clone(shape)
@@ -125,5 +124,5 @@ func (d *device) compareReduce(how kernels.Reduction, shape []int, set int, x or
 	}
 	dst := d.result(out...)
 	d.Reduce(dst, src, how)
-	d.checkSums("reduction", d.got("reduction", dst), oracle.Reduce(x, how, out))
+	d.checkSums("reduction", d.got("reduction", dst), Reduce(x, how, out))
 }

@@ -6,12 +6,11 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/networktest/oracle"
 )
 
 // normal draws an array of float32 numbers.
-func (d *device) normal(shape ...int) oracle.Array {
-	a := oracle.NewArray(shape...)
+func (d *device) normal(shape ...int) Array {
+	a := NewArray(shape...)
 	for i := range a.V {
 		a.V[i] = float64(float32(d.random.NormFloat64()))
 	}
@@ -90,12 +89,12 @@ func offset(t kernels.Tensor, at []int) int64 {
 }
 
 // put writes the elements of a view; where elements repeat, the last one stays.
-func (d *device) put(t kernels.Tensor, a oracle.Array) kernels.Tensor {
+func (d *device) put(t kernels.Tensor, a Array) kernels.Tensor {
 	raw := make([]byte, t.Buf.Bytes())
 	d.sync()
 	d.Read(raw, t.Buf, 0)
 	i := 0
-	oracle.Places(t.Shape, func(at []int) {
+	Places(t.Shape, func(at []int) {
 		binary.LittleEndian.PutUint32(raw[offset(t, at):], math.Float32bits(float32(a.V[i])))
 		i++
 	})
@@ -104,7 +103,7 @@ func (d *device) put(t kernels.Tensor, a oracle.Array) kernels.Tensor {
 }
 
 // image uploads [N, spatial..., C].
-func (d *device) image(a oracle.Array) kernels.Tensor {
+func (d *device) image(a Array) kernels.Tensor {
 	return d.put(d.view(a.Shape, d.imageStrides(a.Shape)), a)
 }
 
@@ -115,7 +114,7 @@ func (d *device) imageResult(shape ...int) kernels.Tensor {
 
 // operand uploads an array with any strides, and returns what the view then holds: not all of it, where
 // elements repeat.
-func (d *device) operand(a oracle.Array) (kernels.Tensor, oracle.Array) {
+func (d *device) operand(a Array) (kernels.Tensor, Array) {
 	t := d.put(d.view(a.Shape, d.anyStrides(a.Shape, true)), a)
 	return t, d.get(t)
 }
@@ -132,13 +131,13 @@ func (d *device) bits(t kernels.Tensor) []uint32 {
 	raw := make([]byte, t.Buf.Bytes())
 	d.Read(raw, t.Buf, 0)
 	out := make([]uint32, 0, t.Elements())
-	oracle.Places(t.Shape, func(at []int) { out = append(out, binary.LittleEndian.Uint32(raw[offset(t, at):])) })
+	Places(t.Shape, func(at []int) { out = append(out, binary.LittleEndian.Uint32(raw[offset(t, at):])) })
 	return out
 }
 
-func (d *device) get(t kernels.Tensor) oracle.Array {
+func (d *device) get(t kernels.Tensor) Array {
 	d.t.Helper()
-	a := oracle.Array{Shape: t.Shape}
+	a := Array{Shape: t.Shape}
 	for _, b := range d.bits(t) {
 		a.V = append(a.V, float64(math.Float32frombits(b)))
 	}
@@ -146,7 +145,7 @@ func (d *device) get(t kernels.Tensor) oracle.Array {
 }
 
 // got is the elements of a result, all of which must have been written, and nothing beside them.
-func (d *device) got(what string, t kernels.Tensor) oracle.Array {
+func (d *device) got(what string, t kernels.Tensor) Array {
 	d.t.Helper()
 	for i, b := range d.bits(t) {
 		if b == untouched {
@@ -163,7 +162,7 @@ func (d *device) gaps(what string, t kernels.Tensor) {
 	raw := make([]byte, t.Buf.Bytes())
 	d.Read(raw, t.Buf, 0)
 	element := make([]bool, len(raw)/4)
-	oracle.Places(t.Shape, func(at []int) { element[offset(t, at)/4] = true })
+	Places(t.Shape, func(at []int) { element[offset(t, at)/4] = true })
 	for i := range element {
 		if b := binary.LittleEndian.Uint32(raw[4*i:]); !element[i] && b != untouched {
 			d.t.Fatalf("%s: place %d of the buffer, which is no element of %v by %v from %d on, was overwritten with %v",

@@ -4,7 +4,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/texts"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/config/models"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 )
@@ -13,8 +12,8 @@ import (
 func served(cfg *config.Config) (list []registry.Model) {
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
-		next := registry.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == models.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
-		if m.Task != models.TaskInfer {
+		next := registry.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
+		if m.Task != config.TaskInfer {
 			is, err := modeldir.Purpose(m)
 			next.Checkpoint, next.TextKey = is, m.Path+"\x00"+m.ChatTemplate
 			next.Open = func() (*registry.Text, error) { return openText(m, err) }
@@ -25,7 +24,7 @@ func served(cfg *config.Config) (list []registry.Model) {
 }
 
 // openText opens what a model's texts are read with, unless its files do not say what it is for.
-func openText(m *models.Model, unknown error) (*registry.Text, error) {
+func openText(m *config.Model, unknown error) (*registry.Text, error) {
 	if unknown != nil {
 		return nil, unknown
 	}

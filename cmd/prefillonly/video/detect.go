@@ -19,7 +19,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/config/models"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/videoext/detect"
@@ -109,7 +108,7 @@ func (f *detectFlags) run(command *cobra.Command, model string, pictures []strin
 // options are those of a file, or of a model's entry.
 func (f *detectFlags) options(model string) (file string, o detect.Options, err error) {
 	file = model
-	entry := models.Model{}
+	entry := config.Model{}
 	if f.config != "" {
 		if entry, err = modelEntry(f.config, model); err != nil {
 			return "", o, err
@@ -126,7 +125,7 @@ func (f *detectFlags) options(model string) (file string, o detect.Options, err 
 		return "", o, cli.UsageError("%w", err)
 	}
 	if f.image != "" {
-		if entry.Image, err = models.ParseImage(f.image); err != nil {
+		if entry.Image, err = config.ParseImage(f.image); err != nil {
 			return "", o, cli.UsageError("--image: %w", err)
 		}
 	}
@@ -146,20 +145,20 @@ func (f *detectFlags) options(model string) (file string, o detect.Options, err 
 }
 
 // modelEntry is a model's entry in a file.
-func modelEntry(file, name string) (models.Model, error) {
+func modelEntry(file, name string) (config.Model, error) {
 	loaded, err := config.Load(file, nil, nil)
 	if err == nil {
 		err = loaded.Validate()
 	}
 	if err != nil {
-		return models.Model{}, cli.ConfigError(err)
+		return config.Model{}, cli.ConfigError(err)
 	}
 	for _, m := range loaded.Serving() {
 		if slices.Contains(m.Names, name) || m.Path == name {
 			return m, nil
 		}
 	}
-	return models.Model{}, cli.UsageError("%s has no model %q", file, name)
+	return config.Model{}, cli.UsageError("%s has no model %q", file, name)
 }
 
 // found is the JSON of a picture.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/internal/cli"
-	"github.com/prefillonly/prefillonly/internal/config/models"
+	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/detect"
@@ -119,7 +119,7 @@ func (e *evaluation) open(file, decoder, image string, clip *emulate.Clip) (*eva
 		return nil, cli.UsageError("%w", err)
 	}
 	if image != "" {
-		entry, err := models.ParseImage(image)
+		entry, err := config.ParseImage(image)
 		if err != nil {
 			return nil, cli.UsageError("--image: %w", err)
 		}

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Model is one of the models to serve. The table in modelparams.go says what each field means.
+type Model struct {
+	Names        []string // the first is the executors' name for it; empty: after Path
+	Path         string
+	Revision     string // of a model of the hub; empty: main
+	Task         string
+	Devices      string // as --device has them; empty: all
+	Keep         Keep
+	CacheShare   float64 // 0: an equal part of what the others leave
+	MaxModelLen  Length
+	ChatTemplate string
+	Overrides    Overrides
+	Profile      string
+	Image        Image  // of a network that takes pictures
+	Decoder      string // of a network's outputs
+	WorkMemory   Bytes  // of a network; 0: as it needs
+}
+
+// The tasks of models, which their files decide.
+const (
+	TaskGenerate = "generate" // of an LLM that is asked for its next tokens
+	TaskInfer    = "infer"    // of a network that is asked for tensors
+)
+
+// Keep says when a model's weights may leave a device. The zero value is KeepAlways for one model, and
+// KeepOnDemand for several.
+type Keep struct {
+	When string        // one of the constants below
+	Idle time.Duration // with KeepIdle
+}
+
+// When a model's weights may leave a device.
+const (
+	KeepAlways   = "always"    // never
+	KeepOnDemand = "on-demand" // when others need the room
+	KeepIdle     = "idle"      // also after some time without a request
+)
+
+// Check says which value is out of range, of those that nothing else decides.
+func (m *Model) Check() error {
+	for i := range ModelParams {
+		p := &ModelParams[i]
+		if text := p.text(m); p.Choices != nil && text != "" && !slices.Contains(p.Choices, text) {
+			return fmt.Errorf("%s is %q, want %s", p.Name, text, strings.Join(p.Choices, " or "))
+		}
+	}
+	switch {
+	case !(m.CacheShare >= 0 && m.CacheShare <= 1):
+		return fmt.Errorf("cache-share is %v, want 0 to 1", m.CacheShare)
+	case m.Keep.When == KeepIdle && m.Keep.Idle <= 0:
+		return fmt.Errorf("keep is idle for %v, want more than 0", m.Keep.Idle)
+	}
+	if err := m.Image.check(); err != nil {
+		return fmt.Errorf("image: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package kerneltest
+
+import (
+	"math"
+
+	"github.com/prefillonly/prefillonly/kernels"
+)
+
+// Attention is attention over rows of queries, keys and values, which are normalised and rotated before it.
+type Attention struct {
+	Heads        kernels.Heads
+	Type         kernels.DType // to which queries and keys are rounded
+	QNorm, KNorm []float64     // weights of each head; nil: they are not normalised
+	Eps          float64
+	Freq         []float32 // of the rotation; nil: there is none
+	RopeScale    float64
+	Scale        float64
+	Window       int
+	BothWays     bool // a row sees those after it, too
+}
+
+// Of is rows [from, to) of a sequence: their queries, and what comes of attention.
+func (a *Attention) Of(qkv []float64, from, to int) (queries, out []float64) {
+	h := a.Heads
+	tokens, group := len(qkv)/h.QKVCols(), h.Q/h.KV
+	out = make([]float64, (to-from)*h.Q*h.Dim)
+	queries = make([]float64, len(out))
+	for kv := range h.KV {
+		keys, values := make([][]float64, tokens), make([][]float64, tokens)
+		for pos := range tokens {
+			keys[pos], values[pos] = a.head(qkv, pos, h.Q+kv), a.head(qkv, pos, h.Q+h.KV+kv)
+		}
+		for pos := from; pos < to; pos++ {
+			first, end := a.sees(pos, tokens)
+			for head := kv * group; head < (kv+1)*group; head++ {
+				at := ((pos-from)*h.Q + head) * h.Dim
+				q := a.head(qkv, pos, head)
+				copy(queries[at:], q)
+				copy(out[at:], attend(q, keys[first:end], values[first:end], a.Scale))
+			}
+		}
+	}
+	return queries, out
+}
+
+// head is one head of a token after normalisation and rotation; place counts queries, keys, values.
+func (a *Attention) head(qkv []float64, pos, place int) []float64 {
+	h := a.Heads
+	at := pos*h.QKVCols() + place*h.Dim
+	v := qkv[at : at+h.Dim]
+	norm := a.QNorm
+	switch {
+	case place >= h.Q+h.KV:
+		return v
+	case place >= h.Q:
+		norm = a.KNorm
+	}
+	if norm != nil {
+		v = rmsNorm(v, norm, a.Eps)
+	}
+	if a.Freq != nil {
+		v = rotate(v, a.Freq, a.RopeScale, pos)
+	}
+	return Rounded(a.Type, v)
+}
+
+// sees is the positions [first, end) that the query at pos sees.
+func (a *Attention) sees(pos, tokens int) (first, end int) {
+	end = pos + 1
+	if a.BothWays {
+		end = tokens
+	}
+	if w := a.Window; w > 0 {
+		first, end = max(0, pos-w+1), min(end, pos+w)
+	}
+	return first, end
+}
+
+// rotate turns the pairs (i, i+half) of x by pos*freq[i].
+func rotate(x []float64, freq []float32, scale float64, pos int) []float64 {
+	out := make([]float64, len(x))
+	half := len(freq)
+	for i, f := range freq {
+		sin, cos := math.Sincos(float64(float32(pos) * f))
+		out[i] = (x[i]*cos - x[i+half]*sin) * scale
+		out[i+half] = (x[i+half]*cos + x[i]*sin) * scale
+	}
+	return out
+}
+
+// attend is softmax(q k^T scale) v.
+func attend(q []float64, keys, values [][]float64, scale float64) []float64 {
+	scores := make([]float64, len(keys))
+	top := math.Inf(-1)
+	for i := range scores {
+		for d, x := range q {
+			scores[i] += x * keys[i][d]
+		}
+		scores[i] *= scale
+		top = math.Max(top, scores[i])
+	}
+	out := make([]float64, len(q))
+	total := 0.0
+	for i, s := range scores {
+		p := math.Exp(s - top)
+		total += p
+		for d, v := range values[i] {
+			out[d] += p * v
+		}
+	}
+	for d := range out {
+		out[d] /= total
+	}
+	return out
+}
