@@ -19,6 +19,13 @@ func (t *Tensors) Units() float64 { return t.Frames }
 
 func (*Tensors) work() {}
 
+// Names that ask for gradients: an input "seed:OUTPUT" and an output "gradient:INPUT" stand for d(sum of seed x
+// output)/d(input), summed over all seeds. A model's own names go before them.
+const (
+	SeedPrefix     = "seed:"
+	GradientPrefix = "gradient:"
+)
+
 // Grad asks for d(sum over Seeds of seed x output)/d(input) for each of Inputs.
 type Grad struct {
 	Seeds  []Ref    // named after outputs and of their shapes

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/live"
-	"github.com/prefillonly/prefillonly/videoext/scene/clip"
 )
 
 // segments are those that are kept of a stream.
@@ -139,8 +139,8 @@ const (
 // camera's settings for 5 s at most: from then on they are about as good as those of a stream that all was well with, and do not swing.
 func TestVideoAdapts(t *testing.T) {
 	const step = time.Second / adaptRate
-	changes := drawStreet(t, adaptRate, clip.Drawing{Seed: 1, Frames: halfStreet * adaptRate, Step: step}, clip.Drawing{Seed: 2, Frames: (allStreet - halfStreet) * adaptRate, Step: step})
-	same := drawStreet(t, adaptRate, clip.Drawing{Seed: 2, Frames: allStreet * adaptRate, Step: step})
+	changes := drawStreet(t, adaptRate, video.Drawing{Seed: 1, Frames: halfStreet * adaptRate, Step: step}, video.Drawing{Seed: 2, Frames: (allStreet - halfStreet) * adaptRate, Step: step})
+	same := drawStreet(t, adaptRate, video.Drawing{Seed: 2, Frames: allStreet * adaptRate, Step: step})
 	for preset, most := range map[string]float64{"tuned": 1.8, "repo,share=0.1": 9} {
 		t.Run(preset, func(t *testing.T) {
 			s := same.serve(t)

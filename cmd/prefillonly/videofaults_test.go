@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
 	"github.com/prefillonly/prefillonly/videoext/method"
-	"github.com/prefillonly/prefillonly/videoext/scene/clip"
 )
 
 // twoStreams is DDS with settings that have a drawn street looked at twice.
@@ -21,7 +21,7 @@ const twoStreams = "dds:low=38,high=24,frames=5,objectness=0.1,sure=0.8,patience
 // TestVideoFaults: whatever fails between a camera and its server, each frame has one final result, of that very frame, and the stream goes on.
 // The frames of the clip have little in common, so that a result of another frame is seen.
 func TestVideoFaults(t *testing.T) {
-	clip := drawStreet(t, clipRate, clip.Drawing{Seed: 1, Frames: 60, Step: 1700 * time.Millisecond})
+	clip := drawStreet(t, clipRate, video.Drawing{Seed: 1, Frames: 60, Step: 1700 * time.Millisecond})
 	for name, f := range map[string]struct {
 		method string
 		run    func(s *streetServer)

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prefillonly/prefillonly/videoext/scene/clip"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
 )
 
 // TestCameraMethods streams a drawn street by each method that cameras have, and holds that each frame has its final result, that as many
 // frames were looked at as the method sends, and that what is found is what the detector finds in the clip.
 func TestCameraMethods(t *testing.T) {
-	clip := drawStreet(t, clipRate, clip.Drawing{Seed: 1, Frames: 30, Step: time.Second / clipRate})
+	clip := drawStreet(t, clipRate, video.Drawing{Seed: 1, Frames: 30, Step: time.Second / clipRate})
 	s := clip.serve(t)
 	for name, c := range map[string]struct {
 		method string
@@ -46,7 +46,7 @@ func TestCameraMethods(t *testing.T) {
 
 // TestCameraAdapts: gradients of the pool's network come to the camera, and its segments take fewer bytes by them; every frame has its result all the same.
 func TestCameraAdapts(t *testing.T) {
-	clip := drawStreet(t, clipRate, clip.Drawing{Seed: 1, Frames: 30, Step: time.Second / clipRate})
+	clip := drawStreet(t, clipRate, video.Drawing{Seed: 1, Frames: 30, Step: time.Second / clipRate})
 	s := clip.serve(t)
 	for name, method := range map[string]string{
 		"blocks": "oneadapt:frames=5,preset=repo,share=0.1",

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
@@ -25,7 +26,6 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/scene"
-	"github.com/prefillonly/prefillonly/videoext/scene/clip"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -42,7 +42,7 @@ type drawn struct {
 const clipRate = 10
 
 // drawStreet draws a clip of so many frames a second.
-func drawStreet(t *testing.T, rate int, drawings ...clip.Drawing) *drawn {
+func drawStreet(t *testing.T, rate int, drawings ...video.Drawing) *drawn {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a server and cameras take some seconds")
@@ -55,7 +55,7 @@ func drawStreet(t *testing.T, rate int, drawings ...clip.Drawing) *drawn {
 	if err := os.WriteFile(d.detector, scene.Detector, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := cli.WriteFile(d.clip, func(f *os.File) error { return clip.Write(t.Context(), d.camera, f, rate, drawings...) })
+	err := cli.WriteFile(d.clip, func(f *os.File) error { return video.WriteClip(t.Context(), d.camera, f, rate, drawings...) })
 	if err != nil {
 		t.Fatal(err)
 	}

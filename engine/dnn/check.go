@@ -74,7 +74,7 @@ func (m *Model) takeGradient(t *wire.TensorItem, w work, shapes map[string][]int
 	w.inputs, w.seeds = slices.Clone(w.inputs), t.Grad.Seeds
 	for _, r := range t.Grad.Seeds {
 		request.Seeded = append(request.Seeded, r.Name)
-		r.Name = gradient.SeedPrefix + r.Name
+		r.Name = engine.SeedPrefix + r.Name
 		w.inputs = append(w.inputs, r)
 	}
 	outputs, _, err := wanted(t.Outputs, limits.Outputs)
@@ -117,7 +117,7 @@ func (m *Model) planned(w *work) (*compiled, *engine.Error) {
 func seedsFit(seeds []engine.Ref, c *compiled) *engine.Error {
 	for _, in := range c.Inputs {
 		for _, r := range seeds {
-			if gradient.SeedPrefix+r.Name == in.Name && !slices.Equal(r.Shape, in.Shape) {
+			if engine.SeedPrefix+r.Name == in.Name && !slices.Equal(r.Shape, in.Shape) {
 				return engine.Errorf(engine.CodeBadTokens, "seed %s has the shape %v; that output has %v for these inputs", r.Name, r.Shape, in.Shape)
 			}
 		}

@@ -13,13 +13,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// Names that ask for gradients: an input "seed:OUTPUT" and an output "gradient:INPUT" stand for d(sum of seed x
-// output)/d(input), summed over all seeds. A model's own names go before them.
-const (
-	SeedPrefix     = "seed:"
-	GradientPrefix = "gradient:"
-)
-
 // Version is the only one that models have.
 const Version = "1"
 
@@ -82,7 +75,7 @@ func (c *Call) makeJob(limits *wire.TensorLimits) error {
 			return wrong("input %.100q is given twice", t.Name)
 		}
 		spec := specOf(limits.Inputs, t.Name)
-		if output, isSeed := strings.CutPrefix(t.Name, SeedPrefix); isSeed && spec == nil {
+		if output, isSeed := strings.CutPrefix(t.Name, engine.SeedPrefix); isSeed && spec == nil {
 			seeds = append(seeds, engine.Ref{Name: output, Type: t.Type, Shape: t.Shape})
 			seedData = append(seedData, t.Data)
 			continue
@@ -136,7 +129,7 @@ func (c *Call) outputs(work *engine.Tensors, limits *wire.TensorLimits) error {
 		}
 		spec, list := specOf(limits.Outputs, w.Name), &work.Outputs
 		name := w.Name
-		if input, isGradient := strings.CutPrefix(w.Name, GradientPrefix); isGradient && spec == nil {
+		if input, isGradient := strings.CutPrefix(w.Name, engine.GradientPrefix); isGradient && spec == nil {
 			if work.Grad == nil {
 				work.Grad = &engine.Grad{}
 			}
@@ -164,9 +157,9 @@ func (c *Call) outputs(work *engine.Tensors, limits *wire.TensorLimits) error {
 func (c *Call) gradient(work *engine.Tensors, seeds []engine.Ref) error {
 	switch {
 	case work.Grad != nil && len(seeds) == 0:
-		return wrong("output %s%.100s asks for a gradient, which needs an input %sOUTPUT beside it", GradientPrefix, work.Grad.Inputs[0], SeedPrefix)
+		return wrong("output %s%.100s asks for a gradient, which needs an input %sOUTPUT beside it", engine.GradientPrefix, work.Grad.Inputs[0], engine.SeedPrefix)
 	case work.Grad == nil && len(seeds) > 0:
-		return wrong("input %s%.100s is the seed of a gradient, and no output %sINPUT is asked for", SeedPrefix, seeds[0].Name, GradientPrefix)
+		return wrong("input %s%.100s is the seed of a gradient, and no output %sINPUT is asked for", engine.SeedPrefix, seeds[0].Name, engine.GradientPrefix)
 	case work.Grad != nil:
 		work.Grad.Seeds = seeds
 	}
@@ -270,7 +263,7 @@ func (c *Call) Wait() (*oip.Response, error) {
 	for i, ref := range out.Outputs {
 		name := ref.Name
 		if i >= len(out.Outputs)-c.gradients {
-			name = GradientPrefix + name
+			name = engine.GradientPrefix + name
 		}
 		answer.Outputs = append(answer.Outputs, oip.Output{Name: name, Type: ref.Type, Shape: ref.Shape, Data: d.Outputs[i], Binary: c.request.IsBinary(name)})
 	}

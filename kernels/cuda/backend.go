@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/cuda/networks"
 )
 
 // block is PF_BLOCK of src/device.h.
@@ -14,7 +13,7 @@ const block = 256
 
 // Backend implements kernels.Backend over a Device.
 type Backend struct {
-	*networks.Operations
+	*networkOperations
 
 	device   Device
 	err      error   // first failure since the last Sync
@@ -34,7 +33,7 @@ func New(device Device) *Backend {
 		device: device, arena: scratch{device: device}, tables: scratch{device: device}, gathered: scratch{device: device},
 		widened: widened{scratch: scratch{device: device}},
 	}
-	b.Operations = networks.New(ofNetworks{b})
+	b.networkOperations = newNetworkOperations(ofNetworks{b})
 	return b
 }
 
@@ -52,7 +51,7 @@ func (b *Backend) Close() {
 
 func (b *Backend) release() {
 	b.endStream()
-	b.Operations.Close()
+	b.networkOperations.Close()
 	b.arena.free()
 	b.tables.free()
 	b.gathered.free()

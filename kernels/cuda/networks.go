@@ -2,50 +2,187 @@ package cuda
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 )
 
-var (
-	_ kernels.Networks = (*Backend)(nil)
-	_ kernels.Preparer = (*Backend)(nil)
-)
-
-// ofNetworks is what the operations of networks need of the backend.
-type ofNetworks struct{ b *Backend }
-
-func (n ofNetworks) Alloc(bytes int64) (kernels.Buffer, error) { return n.b.Alloc(bytes) }
-
-func (n ofNetworks) Write(b kernels.Buffer, off int64, src []byte) { n.b.Write(b, off, src) }
-
-func (n ofNetworks) Address(b kernels.Buffer) (at uint64, ok bool) {
-	m, ok := b.(*buffer)
-	if !ok || m.at == 0 || m.device != n.b.device {
-		return 0, false
-	}
-	return uint64(m.at), true
+// networkDevice is what the operations need of a GPU. Calls are enqueued in order.
+type networkDevice interface {
+	Alloc(bytes int64) (kernels.Buffer, error)
+	Write(b kernels.Buffer, off int64, src []byte)
+	// Address is where a buffer lies; ok is false of one that is not the device's or was freed.
+	Address(b kernels.Buffer) (at uint64, ok bool)
+	// Scratch is memory until the next call of it, 0 after a failure.
+	Scratch(bytes int64) uint64
+	// Launch runs a kernel over so many blocks of threads, with one structure of words.
+	Launch(kernel string, blocks, threads int, words []uint64)
+	Read(dst []byte, b kernels.Buffer, off int64)
+	// Fail is the next Sync's error, unless there is one already.
+	Fail(err error)
+	Sync() error
+	// Convolutions is a library for those that it covers, or nil.
+	Convolutions() *convolutions.Library
 }
 
-func (n ofNetworks) Scratch(bytes int64) uint64 { return uint64(n.b.arena.take(n.b, bytes)) }
-
-func (n ofNetworks) Launch(kernel string, blocks, threads int, words []uint64) {
-	n.b.device.Launch(kernel, [2]int{blocks, 1}, threads, words...)
+// networkOperations are those of kernels.Networks: host logic over launches of the kernels of src, and of convolutions of the kinds
+// that a library covers. All results are float32 sums; those of our kernels one thread for each element.
+type networkOperations struct {
+	device networkDevice
+	tables tables
 }
 
-func (n ofNetworks) Read(dst []byte, b kernels.Buffer, off int64) { n.b.Read(dst, b, off) }
+// newNetworkOperations returns the operations of a device.
+func newNetworkOperations(device networkDevice) *networkOperations {
+	return &networkOperations{device, tables{device: device}}
+}
 
-func (n ofNetworks) Sync() error { return n.b.Sync() }
+// Close frees what the operations keep on the device.
+func (o *networkOperations) Close() { o.tables.free() }
 
-func (n ofNetworks) Convolutions() *convolutions.Library { return n.b.device.Convolutions() }
-
-func (n ofNetworks) Fail(err error) { n.b.fail("%w", err) }
-
-// NewFilter packs weights for both directions.
-func (b *Backend) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor) (kernels.Filter, error) {
-	f, err := b.Operations.NewFilter(s, weight, bias)
+// refused keeps the error of a call that does not fit.
+func (o *networkOperations) refused(err error) bool {
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", b.Name(), err)
+		o.device.Fail(err)
 	}
-	return f, nil
+	return err != nil
+}
+
+// blockThreads of a block; PF_BLOCK of src/device.h.
+const blockThreads = 256
+
+// mostElements elements that a kernel numbers.
+const mostElements = math.MaxInt32
+
+// launch runs a kernel with a thread for each element.
+func (o *networkOperations) launch(kernel string, elements int, w words) {
+	o.launchBlocks(kernel, elements, (min(elements, mostElements)+blockThreads-1)/blockThreads, w)
+}
+
+// launchBlocks runs a kernel over elements with so many blocks.
+func (o *networkOperations) launchBlocks(kernel string, elements, blocks int, w words) {
+	switch {
+	case w.err != nil:
+		o.device.Fail(fmt.Errorf("%s: %w", kernel, w.err))
+	case elements > mostElements:
+		o.device.Fail(fmt.Errorf("%s: %d elements, at the most %d", kernel, elements, mostElements))
+	case elements > 0:
+		o.device.Launch(kernel, blocks, blockThreads, w.list)
+	}
+}
+
+// words are a kernel's structure.
+type words struct {
+	device networkDevice
+	list   []uint64
+	err    error // the first tensor that is not on the device
+}
+
+func (o *networkOperations) words() words { return words{device: o.device} }
+
+func (w *words) add(numbers ...int) {
+	for _, n := range numbers {
+		w.list = append(w.list, uint64(n))
+	}
+}
+
+// address adds where a tensor's first element lies.
+func (w *words) address(t kernels.Tensor) {
+	at, ok := addressOf(w.device, t)
+	if !ok && w.err == nil {
+		w.err = fmt.Errorf("a tensor %v is not in this device's memory, or was freed", t.Shape)
+	}
+	w.list = append(w.list, at)
+}
+
+// addressOf is where a tensor's first element lies, in memory of the device or lent by it.
+func addressOf(device networkDevice, t kernels.Tensor) (uint64, bool) {
+	if b, ok := t.Buf.(lent); ok {
+		return b.at + uint64(t.Off), true
+	}
+	at, ok := device.Address(t.Buf)
+	return at + uint64(t.Off), ok
+}
+
+// held adds where a buffer of this package lies; nil is 0.
+func (w *words) held(b kernels.Buffer) {
+	at := uint64(0)
+	if b != nil {
+		at, _ = w.device.Address(b)
+	}
+	w.list = append(w.list, at)
+}
+
+// three adds a figure of each of three dimensions, of which the first ones may lack and are missing then.
+func (w *words) three(figures []int, missing int) {
+	for range 3 - len(figures) {
+		w.add(missing)
+	}
+	w.add(figures...)
+}
+
+// image adds pf_image.
+func (w *words) image(t kernels.Tensor) {
+	spatial := len(t.Shape) - 2
+	w.address(t)
+	w.add(t.Shape[0])
+	w.three(t.Shape[1:spatial+1], 1)
+	w.add(t.Shape[spatial+1], t.Stride[0])
+	w.three(t.Stride[1:spatial+1], 0)
+}
+
+// window adds pf_window.
+func (w *words) window(kernel, strides, dilations, origin []int) {
+	w.three(kernel, 1)
+	w.three(strides, 1)
+	w.three(dilations, 1)
+	w.three(origin, 0)
+}
+
+// places adds a shape, with dimensions of 1 before it.
+func (w *words) places(shape []int) {
+	for range kernels.MaxDims - len(shape) {
+		w.add(1)
+	}
+	w.add(shape...)
+}
+
+// view adds pf_view.
+func (w *words) view(t kernels.Tensor) {
+	w.address(t)
+	w.strides(t.Stride)
+}
+
+func (w *words) strides(stride []int) {
+	for range kernels.MaxDims - len(stride) {
+		w.add(0)
+	}
+	w.add(stride...)
+}
+
+// merged makes dimensions one that follow on one another in all tensors, which have one shape.
+func merged(tensors ...kernels.Tensor) []kernels.Tensor {
+	out := make([]kernels.Tensor, len(tensors))
+	for i, t := range tensors {
+		out[i] = kernels.Tensor{Buf: t.Buf, Off: t.Off}
+	}
+	for d, n := range tensors[0].Shape {
+		if n == 1 {
+			continue
+		}
+		last := len(out[0].Shape) - 1
+		follows := last >= 0
+		for i, t := range tensors {
+			follows = follows && out[i].Stride[last] == n*t.Stride[d]
+		}
+		for i, t := range tensors {
+			if follows {
+				out[i].Shape[last], out[i].Stride[last] = out[i].Shape[last]*n, t.Stride[d]
+			} else {
+				out[i].Shape, out[i].Stride = append(out[i].Shape, n), append(out[i].Stride, t.Stride[d])
+			}
+		}
+	}
+	return out
 }

@@ -1,5 +1,6 @@
 // Package resolve enlarges frames by a network of super-resolution, such as CARN-M, which tools/train/carn_onnx.py makes. Large frames are enlarged in
 // tiles, so that memory is bounded.
+// It is apart because ways to stream are pure and are given it as a function: whoever runs networks stands beside them.
 package resolve
 
 import (

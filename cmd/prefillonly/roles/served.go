@@ -2,7 +2,6 @@ package roles
 
 import (
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
-	"github.com/prefillonly/prefillonly/engine/texts"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
@@ -28,7 +27,7 @@ func openText(m *config.Model, unknown error) (*registry.Text, error) {
 	if unknown != nil {
 		return nil, unknown
 	}
-	text, err := texts.Open(m.Path, m.ChatTemplate)
+	text, err := openTexts(m.Path, m.ChatTemplate)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/prefillonly/prefillonly/internal/dirlock"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
 	"github.com/prefillonly/prefillonly/videoext/scene"
-	"github.com/prefillonly/prefillonly/videoext/scene/clip"
 )
 
 // process is a process of the demo.
@@ -96,7 +95,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		fmt.Fprintln(d.out, "drawing a street ...")
 		d.clip = filepath.Join(d.dir, "street.ivf")
 		err := cli.WriteFile(d.clip, func(f *os.File) error {
-			return clip.Write(ctx, program, f, clipRate, clip.Drawing{Seed: 1, Frames: clipSeconds * clipRate, Step: time.Second / clipRate})
+			return WriteClip(ctx, program, f, clipRate, Drawing{Seed: 1, Frames: clipSeconds * clipRate, Step: time.Second / clipRate})
 		})
 		if err != nil {
 			return ignoreCancelled(ctx, err)

@@ -1,4 +1,5 @@
 // Package openapi makes an OpenAPI 3.1 document of what a server's routes say of themselves.
+// It is apart because it knows the format and no route: whatever serves paths can tell of them by it.
 package openapi
 
 import (

@@ -5,21 +5,16 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops"
 	"github.com/prefillonly/prefillonly/engine/dnn/vjp"
 )
 
-// What the names of the new graph's further inputs and outputs begin with.
-const (
-	SeedPrefix     = "seed:"
-	GradientPrefix = "grad:"
-)
-
 // Request says what is to be computed.
 type Request struct {
-	Seeded  []string // outputs y whose gradients d are given, each as an input SeedPrefix + y of y's type and shape
-	Wanted  []string // inputs x whose gradients, of x's type and shape, are outputs GradientPrefix + x
+	Seeded  []string // outputs y whose gradients d are given, each as an input engine.SeedPrefix + y of y's type and shape
+	Wanted  []string // inputs x whose gradients, of x's type and shape, are outputs engine.GradientPrefix + x
 	Outputs []string // outputs of the network itself that are asked for beside
 }
 
@@ -132,9 +127,9 @@ func (p *product) seed(y *graph.Value) error {
 		return fmt.Errorf("output %q, %v%s, cannot be seeded: it has to be of floating-point numbers and of a known shape",
 			y.Name, y.Type, graph.ShapeString(y.Shape, y.Rank))
 	}
-	seed := p.b.Input(SeedPrefix+y.Name, y.Type, y.Shape...)
-	if seed.Name != SeedPrefix+y.Name {
-		return fmt.Errorf("the network has a value %q itself", SeedPrefix+y.Name)
+	seed := p.b.Input(engine.SeedPrefix+y.Name, y.Type, y.Shape...)
+	if seed.Name != engine.SeedPrefix+y.Name {
+		return fmt.Errorf("the network has a value %q itself", engine.SeedPrefix+y.Name)
 	}
 	p.gradients[y] = append(p.gradients[y], seed)
 	return nil
@@ -202,7 +197,7 @@ func (p *product) output(x *graph.Value) error {
 	if len(p.gradients[x]) == 0 {
 		return fmt.Errorf("no seeded output depends on input %q differentiably", x.Name)
 	}
-	name := GradientPrefix + x.Name
+	name := engine.GradientPrefix + x.Name
 	if p.b.Fresh(name) != name {
 		return fmt.Errorf("the network has a value %q itself", name)
 	}

@@ -146,7 +146,7 @@ func TestOnlyWhatIsNeeded(t *testing.T) {
 			var want []string
 			want = append(want, c.request.Outputs...)
 			for _, x := range c.request.Wanted {
-				want = append(want, gradient.GradientPrefix+x)
+				want = append(want, engine.GradientPrefix+x)
 			}
 			if strings.Join(names, " ") != strings.Join(want, " ") {
 				t.Errorf("the outputs are %v, not %v", names, want)
@@ -168,7 +168,7 @@ func TestRefusals(t *testing.T) {
 		unknown.Set(engine.FP32, []int{-1, 3})
 		b.Graph.Inputs = append(b.Graph.Inputs, unknown)
 		b.Input("n", engine.Int64, 2)
-		b.Input("grad:x", engine.FP32)
+		b.Input("gradient:x", engine.FP32)
 		y := b.Op("Mul", nil, x, fp32(b, "y", 2, 3))
 		rounded := b.Op("Round", nil, x)
 		chosen := b.Op("OneHot", nil, b.Const("i", graph.Vector(1)), b.Const("d", graph.Vector(2)), b.Op("ReduceSum", attrs{"keepdims": int64(0)}, x, b.Const("a", graph.Vector(1))))
@@ -186,7 +186,7 @@ func TestRefusals(t *testing.T) {
 		{gradient.Request{Seeded: []string{"Mul_out"}, Wanted: []string{"y", "y"}}, `"y" is named twice`},
 		{gradient.Request{Wanted: []string{"y"}}, `no output is seeded`},
 		{gradient.Request{Seeded: []string{"Mul_out"}}, `no gradient is wanted`},
-		{gradient.Request{Seeded: []string{"Mul_out"}, Wanted: []string{"x"}}, `has a value "grad:x" itself`},
+		{gradient.Request{Seeded: []string{"Mul_out"}, Wanted: []string{"x"}}, `has a value "gradient:x" itself`},
 		{gradient.Request{Seeded: []string{"Round_out"}, Wanted: []string{"x"}}, `no seeded output depends on input "x"`},
 		{gradient.Request{Seeded: []string{"Mul_out"}, Wanted: []string{"n"}}, `no seeded output depends on input "n"`},
 		{gradient.Request{Seeded: []string{"OneHot_out"}, Wanted: []string{"x"}}, `OneHot node "OneHot"`},

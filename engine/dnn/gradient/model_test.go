@@ -125,7 +125,7 @@ func (want judged) check(t *testing.T, g *graph.Graph) {
 		r.Seeded, r.Outputs = append(r.Seeded, y.Name), append(r.Outputs, y.Name)
 		seed := sequence(y.Shape, -1, 1, first)
 		first += seed.Len()
-		seeds[gradient.SeedPrefix+y.Name], given[gradient.SeedPrefix+y.Name] = seed, seed
+		seeds[engine.SeedPrefix+y.Name], given[engine.SeedPrefix+y.Name] = seed, seed
 	}
 	back, err := gradient.Of(g, r)
 	if err != nil {
@@ -135,7 +135,7 @@ func (want judged) check(t *testing.T, g *graph.Graph) {
 	if z := weighted(got, seeds); math.Abs(z-want.Z) > 1e-8*math.Abs(want.Z) {
 		t.Errorf("z is %v, not %v", z, want.Z)
 	}
-	d := got[gradient.GradientPrefix+input].Floats()
+	d := got[engine.GradientPrefix+input].Floats()
 	norm := 0.0
 	for _, v := range d {
 		norm += v * v

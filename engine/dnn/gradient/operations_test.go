@@ -109,7 +109,7 @@ func evaluate(t testing.TB, g *graph.Graph, given map[string]*graph.Tensor) map[
 func weighted(out, seeds map[string]*graph.Tensor) float64 {
 	total := 0.0
 	for name, seed := range seeds {
-		y := out[name[len(gradient.SeedPrefix):]].Floats()
+		y := out[name[len(engine.SeedPrefix):]].Floats()
 		for i, s := range seed.Floats() {
 			total += s * y[i]
 		}
@@ -125,7 +125,7 @@ func (s sampled) check(t *testing.T, rng *rand.Rand) {
 	for _, y := range g.Outputs {
 		if graph.Floating(y.Type) {
 			r.Seeded = append(r.Seeded, y.Name)
-			seeds[gradient.SeedPrefix+y.Name] = random(y.Shape...).elements(rng)
+			seeds[engine.SeedPrefix+y.Name] = random(y.Shape...).elements(rng)
 		}
 	}
 	for _, x := range g.Inputs {
@@ -144,7 +144,7 @@ func (s sampled) check(t *testing.T, rng *rand.Rand) {
 	got := evaluate(t, back, all)
 	for name, x := range given {
 		want := differences(t, g, given, seeds, name)
-		have := got[gradient.GradientPrefix+name]
+		have := got[engine.GradientPrefix+name]
 		if !slices.Equal(have.Shape, x.Shape) {
 			t.Fatalf("the gradient of %s, %v, is %v", name, x, have)
 		}

@@ -5,7 +5,6 @@ package ops
 import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ops/backward"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops/combine"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops/elementwise"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops/move"
@@ -56,7 +55,7 @@ func init() {
 		move.Moves, move.Scatters, move.Shapes,
 		spatial.Convolutions, spatial.Pools, spatial.Samplings, spatial.Columns,
 		combine.Linears, combine.Normalisations, combine.Reductions, combine.Searches, combine.Recurrences,
-		quantisations, controls, backward.Backwards,
+		quantisations, controls, backwards,
 	} {
 		for name, d := range family {
 			table[name] = &Op{Infer: d.Infer, Eval: d.Eval, Types: d.Types.List()}

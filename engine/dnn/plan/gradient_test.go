@@ -102,7 +102,7 @@ func TestGradientsByPyTorch(t *testing.T) {
 			inputs := map[string]*graph.Tensor{g.Inputs[0].Name: uniform(want.Shape, want.Low, want.High, 0)}
 			first := 1_000_000
 			for _, y := range g.Outputs {
-				inputs[gradient.SeedPrefix+y.Name] = uniform(y.Shape, -1, 1, first)
+				inputs[engine.SeedPrefix+y.Name] = uniform(y.Shape, -1, 1, first)
 				first += graph.Elements(y.Shape)
 			}
 			p, err := bind(backend, back, plan.Options{})

@@ -1,4 +1,5 @@
 // Package collective joins the GPUs that share a model: it gathers their partial sums through NCCL.
+// It is apart because the backend in kernels/cuda builds without cgo, and nccl knows no backend.
 package collective
 
 import (

@@ -1,5 +1,6 @@
 // Package cublas multiplies matrices on the current CUDA context by cuBLASLt, opened at run time, such
 // that the bits of a row do not depend on how many rows there are.
+// It is apart because it is cgo that a test runs without a GPU, with a library of the same interface.
 package cublas
 
 // #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra

@@ -1,5 +1,6 @@
 // Package nccl gathers data of several GPUs through NVIDIA's library for it, which is opened at run
 // time: binaries run without it, and without a GPU.
+// It is apart because it is cgo: what joins GPUs by it is Go alone.
 package nccl
 
 // #cgo LDFLAGS: -ldl

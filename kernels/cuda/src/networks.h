@@ -1,5 +1,5 @@
 /* What the kernels of networks take, as words: each takes one of these structures, which host code writes word by
-   word (kernels/cuda/networks), and computes one element a thread, so that an element's bits depend on nothing
+   word (kernels/cuda/networks.go), and computes one element a thread, so that an element's bits depend on nothing
    beside it. Sums are float32, by fmaf where they are of products, in one order. */
 #pragma once
 #include "device.h"

@@ -1,4 +1,5 @@
 // Package src holds the sources of the GPU kernels, for the compiler of CUDA and for simt.
+// It is apart because the compiler of CUDA and simt both read the files, and Go embeds what lies below a package's directory alone.
 package src
 
 import "embed"

@@ -1,6 +1,4 @@
-// Package texts opens what a checkpoint's texts are read and written with: its tokenizer, and its chat template or
-// another one.
-package texts
+package roles
 
 import (
 	"encoding/json"
@@ -13,16 +11,16 @@ import (
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
-// Texts are what a checkpoint's texts are read and written with. The owner calls Close when nobody uses them any more.
-type Texts struct {
+// modelTexts are what a checkpoint's texts are read and written with. The owner calls Close when nobody uses them any more.
+type modelTexts struct {
 	completion.Text
 	Specials scoring.Specials
 	Close    func()
 }
 
-// Open opens the texts of the checkpoint in dir. A file of a template is used in place of the checkpoint's own one; it
+// openTexts opens the texts of the checkpoint in dir. A file of a template is used in place of the checkpoint's own one; it
 // may be empty.
-func Open(dir, template string) (*Texts, error) {
+func openTexts(dir, template string) (*modelTexts, error) {
 	t := chatTemplate{}
 	if template != "" {
 		content, err := regular.ReadFile(template, tokenizer.MaxTemplate)
@@ -35,7 +33,7 @@ func Open(dir, template string) (*Texts, error) {
 	if t.Tokenizer, err = tokenizer.Open(dir); err != nil {
 		return nil, err
 	}
-	return &Texts{completion.Text{Tokenizer: t.Tokenizer, Template: t, Grammars: t.Tokenizer}, specials{t.Tokenizer, ranks(t.TokenizerInfo())}, t.Close}, nil
+	return &modelTexts{completion.Text{Tokenizer: t.Tokenizer, Template: t, Grammars: t.Tokenizer}, specials{t.Tokenizer, ranks(t.TokenizerInfo())}, t.Close}, nil
 }
 
 // specials adapts the tokenizer's special tokens to scoring.

@@ -1,9 +1,9 @@
-package networks
+package cuda
 
 import "github.com/prefillonly/prefillonly/kernels"
 
 // pooling are pf_pooling's words; source is that of a maximum's gradient, whose largest taps lie at largest.
-func (o *Operations) pooling(output, input kernels.Tensor, s kernels.PoolSpec, origin []int, source *kernels.Tensor, largest uint64) words {
+func (o *networkOperations) pooling(output, input kernels.Tensor, s kernels.PoolSpec, origin []int, source *kernels.Tensor, largest uint64) words {
 	w := o.words()
 	w.image(output)
 	w.image(input)
@@ -28,7 +28,7 @@ func (o *Operations) pooling(output, input kernels.Tensor, s kernels.PoolSpec, o
 }
 
 // Pool launches a thread for each element of the output.
-func (o *Operations) Pool(dst, src kernels.Tensor, s kernels.PoolSpec, origin []int) {
+func (o *networkOperations) Pool(dst, src kernels.Tensor, s kernels.PoolSpec, origin []int) {
 	if o.refused(kernels.CheckPool(dst, src, s, origin)) {
 		return
 	}
@@ -40,7 +40,7 @@ func (o *Operations) Pool(dst, src kernels.Tensor, s kernels.PoolSpec, origin []
 }
 
 // PoolBackward gathers, for each element of the input, from the outputs; of maxima their taps are found first.
-func (o *Operations) PoolBackward(dst, grad, src kernels.Tensor, s kernels.PoolSpec, origin []int) {
+func (o *networkOperations) PoolBackward(dst, grad, src kernels.Tensor, s kernels.PoolSpec, origin []int) {
 	if o.refused(kernels.CheckPoolBackward(dst, grad, src, s, origin)) || dst.Elements() == 0 {
 		return
 	}

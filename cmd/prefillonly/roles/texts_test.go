@@ -1,4 +1,4 @@
-package texts
+package roles
 
 import (
 	"os"
@@ -21,7 +21,7 @@ func TestTemplate(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err := Open(dir, file)
+	text, err := openTexts(dir, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestRankingTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for template, want := range map[string]bool{file: true, "": false} {
-		text, err := Open(dir, template)
+		text, err := openTexts(dir, template)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestRankingTemplate(t *testing.T) {
 // TestMistakes: what cannot be opened is named.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ dir, template, want string }{{t.TempDir(), "", "tokenizer.json"}, {t.TempDir(), "/no/template", "chat-template: "}} {
-		if _, err := Open(c.dir, c.template); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := openTexts(c.dir, c.template); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

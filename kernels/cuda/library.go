@@ -1,4 +1,4 @@
-package networks
+package cuda
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func (d dimension) whole(of [2]int, size int) bool { return of[0] == 0 && of[1] 
 
 // plan is the task of a call, if the library computes it: for the kind with what may be fused, or else for the
 // convolution alone.
-func (o *Operations) plan(f *filter, input, output kernels.Tensor, origin []int, backward bool, then *kernels.Program) (*task, bool) {
+func (o *networkOperations) plan(f *filter, input, output kernels.Tensor, origin []int, backward bool, then *kernels.Program) (*task, bool) {
 	l := o.device.Convolutions()
 	if l == nil || f.rows == nil {
 		return nil, false
@@ -91,7 +91,7 @@ func candidates(k convolutions.Kind, bias bool, then *kernels.Program) []convolu
 }
 
 // run enqueues the library's part of a task.
-func (o *Operations) run(f *filter, t *task) bool {
+func (o *networkOperations) run(f *filter, t *task) bool {
 	input, ok := addressOf(o.device, t.input)
 	output, there := addressOf(o.device, t.output)
 	if !ok || !there {
@@ -129,7 +129,7 @@ func (o *Operations) run(f *filter, t *task) bool {
 var same = &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Copy}}}
 
 // convByLibrary is Conv by the library, if it computes that.
-func (o *Operations) convByLibrary(f *filter, dst, src kernels.Tensor, origin []int, then *kernels.Program, operands []kernels.Tensor) bool {
+func (o *networkOperations) convByLibrary(f *filter, dst, src kernels.Tensor, origin []int, then *kernels.Program, operands []kernels.Tensor) bool {
 	t, ok := o.plan(f, src, dst, origin, false, then)
 	if !ok {
 		return false
@@ -152,7 +152,7 @@ func (o *Operations) convByLibrary(f *filter, dst, src kernels.Tensor, origin []
 }
 
 // finish adds the bias, if there is one, and runs the program in place.
-func (o *Operations) finish(dst kernels.Tensor, bias kernels.Buffer, then *kernels.Program, operands []kernels.Tensor) {
+func (o *networkOperations) finish(dst kernels.Tensor, bias kernels.Buffer, then *kernels.Program, operands []kernels.Tensor) {
 	given, p, also := []kernels.Tensor{dst}, then, []int(nil)
 	if then != nil {
 		also = then.Also
@@ -202,7 +202,7 @@ func biased(then *kernels.Program) *kernels.Program {
 var zeros = &kernels.Program{Code: []kernels.Instruction{{Op: kernels.Constant}}}
 
 // backwardByLibrary is ConvBackward by the library, if it computes that.
-func (o *Operations) backwardByLibrary(f *filter, dst, src kernels.Tensor, origin []int) bool {
+func (o *networkOperations) backwardByLibrary(f *filter, dst, src kernels.Tensor, origin []int) bool {
 	t, ok := o.plan(f, dst, src, origin, true, nil)
 	if !ok {
 		return false
@@ -218,14 +218,14 @@ func (o *Operations) backwardByLibrary(f *filter, dst, src kernels.Tensor, origi
 }
 
 // PrepareConv makes ready what Conv needs for these operands.
-func (o *Operations) PrepareConv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program) {
+func (o *networkOperations) PrepareConv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program) {
 	if own, ok := o.own(f); ok && dst.Elements() > 0 && !o.refused(kernels.CheckConv(dst, src, own.spec, origin, nil, nil)) {
 		o.plan(own, src, dst, origin, false, then)
 	}
 }
 
 // PrepareConvBackward makes ready what ConvBackward needs.
-func (o *Operations) PrepareConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
+func (o *networkOperations) PrepareConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
 	if own, ok := o.own(f); ok && dst.Elements() > 0 && src.Elements() > 0 && !o.refused(kernels.CheckConvBackward(dst, src, own.spec, origin)) {
 		o.plan(own, dst, src, origin, true, nil)
 	}

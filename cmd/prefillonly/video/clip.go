@@ -1,5 +1,4 @@
-// Package clip makes files of video of drawn streets.
-package clip
+package video
 
 import (
 	"context"
@@ -11,10 +10,10 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/scene"
 )
 
-// Width and Height are those of the frames, in pixels.
-const Width, Height = 640, 360
+// clipWidth and Height are those of the frames, in pixels.
+const clipWidth, clipHeight = 640, 360
 
-const group = 10 // frames of a segment
+const clipGroup = 10 // frames of a segment
 
 // Drawing is a street as a clip shows it.
 type Drawing struct {
@@ -23,9 +22,9 @@ type Drawing struct {
 	Step   time.Duration // of the street, from each frame to the next
 }
 
-// Write draws streets, one after the other, and has the camera's program encode them, well, as a clip of so many frames a second. Time
+// WriteClip draws streets, one after the other, and has the camera's program encode them, well, as a clip of so many frames a second. Time
 // goes on over all of them: a street begins as late as the one before it ends.
-func Write(ctx context.Context, program string, w io.Writer, rate int, drawings ...Drawing) error {
+func WriteClip(ctx context.Context, program string, w io.Writer, rate int, drawings ...Drawing) error {
 	encoder, err := pipe.Start(ctx, program)
 	if err != nil {
 		return err
@@ -35,9 +34,9 @@ func Write(ctx context.Context, program string, w io.Writer, rate int, drawings 
 	var segments []*media.Segment
 	drawn := 0
 	for _, d := range drawings {
-		street := scene.New(Width, Height, d.Seed)
+		street := scene.New(clipWidth, clipHeight, d.Seed)
 		for end := drawn + d.Frames; drawn < end; {
-			frames := make([]*media.Frame, min(group, end-drawn))
+			frames := make([]*media.Frame, min(clipGroup, end-drawn))
 			for i := range frames {
 				frames[i], _ = street.Frame(time.Duration(drawn) * d.Step)
 				drawn++
@@ -49,5 +48,5 @@ func Write(ctx context.Context, program string, w io.Writer, rate int, drawings 
 			segments = append(segments, segment)
 		}
 	}
-	return media.WriteIVF(w, Width, Height, rate, segments)
+	return media.WriteIVF(w, clipWidth, clipHeight, rate, segments)
 }

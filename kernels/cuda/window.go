@@ -1,4 +1,4 @@
-package networks
+package cuda
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package networks
+package cuda
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// strip is PF_STRIP of ../src/convolution.cu.
+// strip is PF_STRIP of src/convolution.cu.
 const strip = 4
 
 // filter is a convolution's weights on the device, twice: threads side by side, which compute channels side by
@@ -42,7 +42,7 @@ func (f *filter) Free() {
 }
 
 // NewFilter uploads both orders, and a third one for a library that may compute it.
-func (o *Operations) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor) (kernels.Filter, error) {
+func (o *networkOperations) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor) (kernels.Filter, error) {
 	if err := kernels.CheckFilter(s, weight, bias); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func expand(t kernels.HostTensor) ([]float32, error) {
 	return values, nil
 }
 
-func (o *Operations) upload(values []float32) (kernels.Buffer, error) {
+func (o *networkOperations) upload(values []float32) (kernels.Buffer, error) {
 	b, err := o.device.Alloc(4 * int64(len(values)))
 	if err == nil {
 		o.device.Write(b, 0, floats(values))
@@ -123,7 +123,7 @@ func floats(values []float32) []byte {
 }
 
 // own is the filter if it is one of this package that was not freed.
-func (o *Operations) own(f kernels.Filter) (*filter, bool) {
+func (o *networkOperations) own(f kernels.Filter) (*filter, bool) {
 	own, ok := f.(*filter)
 	if ok {
 		_, ok = o.device.Address(own.forward)
@@ -146,7 +146,7 @@ func (f *filter) words(w words, output, input kernels.Tensor, origin []int, weig
 }
 
 // Conv is the library's where it covers it, or our own.
-func (o *Operations) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
+func (o *networkOperations) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
 	own, ok := o.own(f)
 	if !ok || o.refused(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) || dst.Elements() == 0 {
 		return
@@ -157,10 +157,10 @@ func (o *Operations) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []in
 }
 
 // conv launches one kernel; of a program with many values at a time, a Map in place after it.
-func (o *Operations) conv(own *filter, dst, src kernels.Tensor, origin []int, then *kernels.Program, operands []kernels.Tensor) {
+func (o *networkOperations) conv(own *filter, dst, src kernels.Tensor, origin []int, then *kernels.Program, operands []kernels.Tensor) {
 	width, row := dst.Shape[len(dst.Shape)-2], src.Shape[len(src.Shape)-2]*src.Stride[len(src.Stride)-2]
-	if row > most || dst.Elements() > most {
-		o.device.Fail(fmt.Errorf("convolution: a row of %d elements into %d, at the most %d", row, dst.Elements(), most))
+	if row > mostElements || dst.Elements() > mostElements {
+		o.device.Fail(fmt.Errorf("convolution: a row of %d elements into %d, at the most %d", row, dst.Elements(), mostElements))
 		return
 	}
 	w := own.words(o.words(), dst, src, origin, own.forward)
@@ -180,7 +180,7 @@ func upTo(p *kernels.Program, register int) *kernels.Program {
 }
 
 // then adds the program, or says that it is to be run after the convolution.
-func (o *Operations) then(w *words, dst kernels.Tensor, then *kernels.Program, operands []kernels.Tensor) (after bool) {
+func (o *networkOperations) then(w *words, dst kernels.Tensor, then *kernels.Program, operands []kernels.Tensor) (after bool) {
 	if then == nil {
 		w.noProgram()
 		return false
@@ -196,7 +196,7 @@ func (o *Operations) then(w *words, dst kernels.Tensor, then *kernels.Program, o
 }
 
 // ConvBackward is the library's where it covers it, or our own.
-func (o *Operations) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
+func (o *networkOperations) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
 	own, ok := o.own(f)
 	if !ok || o.refused(kernels.CheckConvBackward(dst, src, own.spec, origin)) {
 		return
@@ -207,7 +207,7 @@ func (o *Operations) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, ori
 }
 
 // backward launches a thread for each element of the input.
-func (o *Operations) backward(own *filter, dst, src kernels.Tensor, origin []int) {
+func (o *networkOperations) backward(own *filter, dst, src kernels.Tensor, origin []int) {
 	w := own.words(o.words(), src, dst, origin, own.backward)
 	w.noProgram()
 	o.launch("pf_conv_backward", dst.Elements(), w)

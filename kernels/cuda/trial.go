@@ -1,4 +1,4 @@
-package networks
+package cuda
 
 import (
 	"encoding/binary"
@@ -24,7 +24,7 @@ const (
 
 // try computes a little of a kind by the library and by our own kernels, whole and in parts. The error says how the
 // results differ: a library's kernel that is wrong here, or whose bits depend on what is beside, must not be used.
-func (o *Operations) try(l *convolutions.Library, k convolutions.Kind) error {
+func (o *networkOperations) try(l *convolutions.Library, k convolutions.Kind) error {
 	before := o.device.Sync() // what failed before is not the trial's
 	t := &trial{o: o, l: l, kind: k, random: rand.New(rand.NewPCG(uint64(k.In), uint64(k.Out)))}
 	t.make()
@@ -52,7 +52,7 @@ func (o *Operations) try(l *convolutions.Library, k convolutions.Kind) error {
 
 // trial is a convolution of random numbers. After the first failure nothing is computed.
 type trial struct {
-	o       *Operations
+	o       *networkOperations
 	l       *convolutions.Library
 	kind    convolutions.Kind
 	random  *rand.Rand

@@ -1,4 +1,4 @@
-package networks
+package cuda
 
 import "github.com/prefillonly/prefillonly/kernels"
 
@@ -8,7 +8,7 @@ const tablesBytes = 64 << 20
 
 // tables are programs and taps on the device, by their bytes.
 type tables struct {
-	device Device
+	device networkDevice
 	kept   map[string]kernels.Buffer
 	bytes  int64
 }

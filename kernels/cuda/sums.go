@@ -1,4 +1,4 @@
-package networks
+package cuda
 
 import (
 	"encoding/binary"
@@ -18,7 +18,7 @@ func tapsBytes(t kernels.Taps) []byte {
 }
 
 // Interpolate launches a thread for each element of dst.
-func (o *Operations) Interpolate(dst, src kernels.Tensor, dim int, t kernels.Taps) {
+func (o *networkOperations) Interpolate(dst, src kernels.Tensor, dim int, t kernels.Taps) {
 	if o.refused(kernels.CheckInterpolate(dst, src, dim, t)) || dst.Elements() == 0 {
 		return
 	}
@@ -44,11 +44,11 @@ func (o *Operations) Interpolate(dst, src kernels.Tensor, dim int, t kernels.Tap
 	o.launch("pf_interpolate", dst.Elements(), w)
 }
 
-// tile is PF_TILE of ../src/sums.cu.
+// tile is PF_TILE of src/sums.cu.
 const tile = 16
 
 // MatMul launches a block for each tile of each product.
-func (o *Operations) MatMul(dst, a, b kernels.Tensor) {
+func (o *networkOperations) MatMul(dst, a, b kernels.Tensor) {
 	if o.refused(kernels.CheckMatMul(dst, a, b)) || dst.Elements() == 0 {
 		return
 	}
@@ -65,14 +65,14 @@ func (o *Operations) MatMul(dst, a, b kernels.Tensor) {
 		w.add(t.Stride[lead:]...)
 	}
 	products := dst.Elements() / m / n
-	o.launch("pf_matmul", products*((m+tile-1)/tile)*((n+tile-1)/tile)*threads, w)
+	o.launch("pf_matmul", products*((m+tile-1)/tile)*((n+tile-1)/tile)*blockThreads, w)
 }
 
 // manyTerms is from how many elements on a block makes a result of them, and not a thread.
 const manyTerms = 128
 
 // Reduce chooses by the number of elements that become one, so that an image's bits depend on nothing else.
-func (o *Operations) Reduce(dst, src kernels.Tensor, how kernels.Reduction) {
+func (o *networkOperations) Reduce(dst, src kernels.Tensor, how kernels.Reduction) {
 	if o.refused(kernels.CheckReduce(dst, src, how)) {
 		return
 	}
@@ -99,6 +99,6 @@ func (o *Operations) Reduce(dst, src kernels.Tensor, how kernels.Reduction) {
 	if terms < manyTerms {
 		o.launch("pf_reduce_few", dst.Elements(), w)
 	} else {
-		o.launch("pf_reduce_many", dst.Elements()*threads, w)
+		o.launch("pf_reduce_many", dst.Elements()*blockThreads, w)
 	}
 }

@@ -1,5 +1,4 @@
-// Package backward has the operations that gradients need and ONNX lacks.
-package backward
+package ops
 
 import (
 	"math"
@@ -12,8 +11,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/vjp"
 )
 
-// Backwards are operations of ours that gradients need and ONNX lacks.
-var Backwards = map[string]op.Definition{
+// backwards are operations of ours that gradients need and ONNX lacks.
+var backwards = map[string]op.Definition{
 	vjp.SliceGrad:       op.Define(sliceGrad, op.Floats, 1, op.Many, 1),
 	vjp.GatherGrad:      op.Define(gatherGrad, op.Floats, 2, 2, 1),
 	vjp.PadGrad:         op.Define(padGrad, op.Floats, 2, 4, 1),

@@ -1,4 +1,4 @@
-package networks
+package cuda
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// What ../src/program.h has room for: slots in a block's shared memory, and views beside its other words.
+// What src/program.h has room for: slots in a block's shared memory, and views beside its other words.
 const (
 	sharedSlots = 8
 	ownViews    = 8
@@ -17,7 +17,7 @@ const (
 // Blocks of a map whose slots lie in memory: enough to fill a GPU, so that the slots are few.
 const slotBlocks = 512
 
-// OP_GIVEN and OP_LOAD of ../src/program.h.
+// OP_GIVEN and OP_LOAD of src/program.h.
 const given, load = 254, 255
 
 // instruction is pf_instruction.
@@ -56,7 +56,7 @@ func assemble(p *kernels.Program, atHand int) (assembly, error) {
 		var from [3]uint16
 		for j, r := range reads {
 			if _, in := a.slot[r]; !in {
-				a.code = append(a.code, operand(r, atHand, a.take(r)))
+				a.code = append(a.code, elementOperand(r, atHand, a.take(r)))
 			}
 			from[j] = a.slot[r]
 		}
@@ -74,8 +74,8 @@ func assemble(p *kernels.Program, atHand int) (assembly, error) {
 	return a, nil
 }
 
-// operand is the instruction that puts an operand into a slot.
-func operand(register, atHand int, slot uint16) instruction {
+// elementOperand is the instruction that puts an operand into a slot.
+func elementOperand(register, atHand int, slot uint16) instruction {
 	if register < atHand {
 		return instruction{op: given, slot: slot}
 	}
@@ -107,23 +107,23 @@ func (a *assembly) bytes() []byte {
 }
 
 // Map interprets the program.
-func (o *Operations) Map(dst kernels.Tensor, p *kernels.Program, operands ...kernels.Tensor) {
+func (o *networkOperations) Map(dst kernels.Tensor, p *kernels.Program, operands ...kernels.Tensor) {
 	if !o.refused(kernels.CheckMap(dst, p, operands)) {
 		o.mapTo(dst, p, operands)
 	}
 }
 
 // mapTo is Map of operands that fit.
-func (o *Operations) mapTo(dst kernels.Tensor, p *kernels.Program, operands []kernels.Tensor) {
+func (o *networkOperations) mapTo(dst kernels.Tensor, p *kernels.Program, operands []kernels.Tensor) {
 	elements := dst.Elements()
 	a, err := assemble(p, 0)
 	if o.refused(err) || elements == 0 {
 		return
 	}
-	blocks, slots := (min(elements, most)+threads-1)/threads, uint64(0)
+	blocks, slots := (min(elements, mostElements)+blockThreads-1)/blockThreads, uint64(0)
 	if a.slots > sharedSlots {
 		blocks = min(blocks, slotBlocks)
-		if slots = o.device.Scratch(4 * int64(a.slots) * int64(blocks) * threads); slots == 0 {
+		if slots = o.device.Scratch(4 * int64(a.slots) * int64(blocks) * blockThreads); slots == 0 {
 			return
 		}
 	}
@@ -137,7 +137,7 @@ func (o *Operations) mapTo(dst kernels.Tensor, p *kernels.Program, operands []ke
 }
 
 // program adds pf_program, of operands that are not at hand.
-func (o *Operations) program(w *words, a assembly, shape []int, operands []kernels.Tensor) {
+func (o *networkOperations) program(w *words, a assembly, shape []int, operands []kernels.Tensor) {
 	o.tables.trim()
 	w.list = append(w.list, o.tables.place(a.bytes()), uint64(len(a.code)))
 	w.places(shape)
