@@ -64,8 +64,14 @@ func tree(t *testing.T, visit func(path string)) {
 	}
 }
 
+// parsed are the files that sources has read, for tests that come after; tests of this package do not run in parallel.
+var parsed []*source
+
 func sources(t *testing.T) []*source {
 	t.Helper()
+	if parsed != nil {
+		return parsed
+	}
 	var list []*source
 	tree(t, func(p string) {
 		if !strings.HasSuffix(p, ".go") {
@@ -85,6 +91,7 @@ func sources(t *testing.T) []*source {
 	if len(list) < 50 {
 		t.Fatalf("only %d Go files below %s", len(list), root)
 	}
+	parsed = list
 	return list
 }
 

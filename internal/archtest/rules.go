@@ -248,12 +248,12 @@ var arrows = map[string][]string{
 	},
 
 	// the build
-	"tools/train/casva":      {"videoext/pipeline/casva/learn"},
-	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},
-	"tools/hub":        {"internal/hub/hubtest"},
-	"tools/train/lidar":      {"videoext/oneadapt", "videoext/pipeline/lidar", "videoext/pipeline/lidar/street"},
-	"tools/train/scene":      {"videoext", "videoext/scene"},
-	"tools/testreport": {},
+	"tools/train/casva": {"videoext/pipeline/casva/learn"},
+	"tools/checkpoint":  {"engine/demo", "engine/weights", "kernels"},
+	"tools/hub":         {"internal/hub/hubtest"},
+	"tools/train/lidar": {"videoext/oneadapt", "videoext/pipeline/lidar", "videoext/pipeline/lidar/street"},
+	"tools/train/scene": {"videoext", "videoext/scene"},
+	"tools/testreport":  {},
 
 	// tests of several packages together
 	"test/field":    {},

@@ -1,4 +1,5 @@
 // Package x264 encodes segments of video as H.264 by libx264, with a quantiser for every macroblock if need be.
+// It is apart because it is cgo, and links libx264.
 //
 // libx264 is licensed under the GPL, version 2 or later, and so is every program that links it: only cmd/camera may
 // import this package, a program of its own that the server talks to.
