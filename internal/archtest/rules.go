@@ -208,6 +208,7 @@ var arrows = map[string][]string{
 	"internal/modellist":           {"engine/host", "engine/images", "engine/wire", "internal/config", "internal/dirlock", "internal/hub", "internal/modeldir"},
 	"internal/mapped":              {"internal/regular"},
 	"internal/mq":                  {"engine/wire"},
+	"internal/mutate":              {},
 	"internal/nvml":                {},
 	"internal/nvml/nvmltest":       {},
 	"internal/osthread":            {},
