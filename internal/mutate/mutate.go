@@ -11,7 +11,7 @@ type Mutator struct {
 	*rand.Rand
 	Seeds  []string // that pieces are taken from
 	Values []string // that are put in the place of others
-	Marks  string   // what stands between values; empty: a value is a few bytes anywhere
+	Marks  string   // what stands between values, the second one between repeated ones; empty: a value is a few bytes anywhere
 }
 
 // JSON are values that a member of an object should not have, or only seldom.

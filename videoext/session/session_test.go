@@ -5,13 +5,17 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"flag"
+	"hash/crc32"
 	"io"
+	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/internal/mutate"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
@@ -193,33 +197,74 @@ var encodedDone = func() []byte {
 	return data
 }()
 
-// FuzzParse sets the checksum of what it is given, which is else hardly ever right.
+// FuzzParse sets the checksums of what it is given, which are else hardly ever right.
 func FuzzParse(f *testing.F) {
+	for _, text := range bodies(f) {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { survives(t, data) })
+}
+
+var mutatedMessages = flag.Int("messages", 100_000, "messages that TestMutatedMessages reads")
+
+// TestMutatedMessages reads what comes of messages by numbers at the ends of their ranges, swaps, cuts and flipped bits. With -messages 10000000 it
+// takes a minute or so.
+func TestMutatedMessages(t *testing.T) {
+	pick, seeds := rand.New(rand.NewPCG(1, uint64(*mutatedMessages))), bodies(t)
+	m, read := mutate.OfBinary(pick, seeds), 0
+	for range *mutatedMessages {
+		if survives(t, []byte(m.Mutate(seeds[pick.IntN(len(seeds))]))) {
+			read++
+		}
+	}
+	t.Logf("%d of %d messages were read", read, *mutatedMessages)
+	if read < *mutatedMessages/50 {
+		t.Errorf("%d messages were read", read)
+	}
+}
+
+// bodies are messages without their lengths.
+func bodies(t testing.TB) (list []string) {
+	t.Helper()
 	for _, m := range messages() {
 		data, err := Append(nil, m)
 		if err != nil {
-			f.Fatal(err)
+			t.Fatal(err)
 		}
 		_, n := binary.Uvarint(data)
-		f.Add(data[n:])
+		list = append(list, string(data[n:]))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) >= sumBytes {
-			r := reader{data: data[sumBytes:]}
-			read(&r, data[0])
-			binary.BigEndian.PutUint32(data[1:], sum(data[0], data[sumBytes:len(data)-len(r.data)]))
-		}
-		m, err := Parse(data)
-		if err != nil {
-			return
-		}
-		again, err := Append(nil, m)
-		if err != nil {
-			t.Fatalf("%#v was read, and cannot be written: %v", m, err)
-		}
-		_, n := binary.Uvarint(again)
-		if back, err := Parse(again[n:]); err != nil || !reflect.DeepEqual(back, m) {
-			t.Fatalf("%#v became %#v, %v", m, back, err)
-		}
-	})
+	return list
+}
+
+// survives sets the checksums of a message, and holds that it is refused or the same once it was written and read again.
+func survives(t *testing.T, data []byte) (read bool) {
+	setSums(data)
+	m, err := Parse(data)
+	if err != nil {
+		return false
+	}
+	again, err := Append(nil, m)
+	if err != nil {
+		t.Fatalf("%x: %#v was read, and cannot be written: %v", data, m, err)
+	}
+	_, n := binary.Uvarint(again)
+	if back, err := Parse(again[n:]); err != nil || !reflect.DeepEqual(back, m) {
+		t.Fatalf("%x: %#v became %#v, %v", data, m, back, err)
+	}
+	return true
+}
+
+// setSums sets the checksum of a message's fields, and that of a segment behind them.
+func setSums(data []byte) {
+	if len(data) < sumBytes {
+		return
+	}
+	r := reader{data: data[sumBytes:]}
+	read(&r, data[0])
+	fields := data[sumBytes : len(data)-len(r.data)]
+	binary.BigEndian.PutUint32(data[1:], sum(data[0], fields))
+	if end := len(r.data) - crc32.Size; data[0] == kindSent && end > 0 {
+		binary.BigEndian.PutUint32(r.data[end:], crc32.Checksum(r.data[:end], castagnoli))
+	}
 }

@@ -33,6 +33,7 @@ type Camera struct {
 	Stamp  func(i int) uint32 // the time of the i-th unit that is played, in 90,000ths of a second; nil: by Rate
 	Tracks int                // that it says it has, all of them alike; 0: 1
 	Sends  string             // clients to this URL, in which %s is its own address; empty: nowhere
+	Says   func() string      // its description; nil: Description
 
 	address   string
 	connected atomic.Int64
@@ -130,7 +131,10 @@ func (c *Camera) serve(connection net.Conn) error {
 		status, more, body := "200 OK", "", ""
 		switch method {
 		case "DESCRIBE":
-			body = c.description()
+			body = c.Description()
+			if c.Says != nil {
+				body = c.Says()
+			}
 			more = "Content-Type: application/sdp\r\n"
 		case "SETUP":
 			more = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n"
@@ -150,7 +154,8 @@ func (c *Camera) serve(connection net.Conn) error {
 	}
 }
 
-func (c *Camera) description() string {
+// Description is what its units and tracks are, in SDP (RFC 8866).
+func (c *Camera) Description() string {
 	var sets []string
 	for _, n := range media.NALUnits(c.Units[0].Data) {
 		if n.Type == media.NALSequence || n.Type == media.NALPicture {
