@@ -154,13 +154,26 @@ func (k *kept) batch(owner, input string) string {
 // becomes waits until a batch has a status.
 func (k *kept) becomes(owner, id, status string) map[string]any {
 	k.Helper()
+	return k.until(owner, id, status, func(now any) bool { return now == status })
+}
+
+// ended waits until a batch has ended.
+func (k *kept) ended(owner, id string) {
+	k.Helper()
+	k.until(owner, id, "ended", func(now any) bool {
+		return now == completed || now == failed || now == expired || now == cancelled
+	})
+}
+
+func (k *kept) until(owner, id, what string, holds func(status any) bool) map[string]any {
+	k.Helper()
 	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(time.Millisecond) {
 		b := k.get(owner, "/v1/batches/"+id)
-		if b["status"] == status {
+		if holds(b["status"]) {
 			return b
 		}
 		if time.Now().After(deadline) {
-			k.Fatalf("the batch is %v, and not %s", b, status)
+			k.Fatalf("the batch is %v, and not %s", b, what)
 		}
 	}
 }
