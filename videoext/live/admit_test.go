@@ -58,7 +58,7 @@ func TestAdmission(t *testing.T) {
 	}
 	code, text = h.declare(`{"name":"d","source":"drawn.mp4"}`)
 	want(code, text, "12 frames a second at 2ms each take 0.024 of a device, and 0.02 are left")
-	if err := h.remove("b"); err != nil {
+	if err := h.drop("b"); err != nil {
 		t.Fatal(err)
 	}
 	h.until("c", "admitted", func(s status) bool { return s.Number > 0 })

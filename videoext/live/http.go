@@ -36,7 +36,7 @@ func (s *Server) Handler() http.Handler {
 	}
 	of := func(h func(st *stream, w http.ResponseWriter, r *http.Request) error) func(w http.ResponseWriter, r *http.Request) error {
 		return func(w http.ResponseWriter, r *http.Request) error {
-			st, err := s.find(r.PathValue("name"))
+			st, err := s.find(r.PathValue("name"), ownerOf(r))
 			if err != nil {
 				return err
 			}
@@ -50,19 +50,21 @@ func (s *Server) Handler() http.Handler {
 			Data   []status `json:"data"`
 		}{"list", []status{}}
 		for _, st := range s.all() {
-			list.Data = append(list.Data, st.statusFor(ownerOf(r)))
+			if ownerOf(r).of(st) {
+				list.Data = append(list.Data, st.statusFor(ownerOf(r)))
+			}
 		}
 		return answer(w, http.StatusOK, list)
 	})
 	handle("GET "+Prefix+"streams/{name}", of(func(st *stream, w http.ResponseWriter, r *http.Request) error {
 		return answer(w, http.StatusOK, st.statusFor(ownerOf(r)))
 	}))
-	handle("DELETE "+Prefix+"streams/{name}", func(w http.ResponseWriter, r *http.Request) error {
-		if err := s.remove(r.PathValue("name")); err != nil {
+	handle("DELETE "+Prefix+"streams/{name}", of(func(st *stream, w http.ResponseWriter, _ *http.Request) error {
+		if err := s.remove(st); err != nil {
 			return err
 		}
-		return answer(w, http.StatusOK, map[string]any{"name": r.PathValue("name"), "deleted": true})
-	})
+		return answer(w, http.StatusOK, map[string]any{"name": st.spec.Name, "deleted": true})
+	}))
 	handle("GET "+Prefix+"streams/{name}/results", of(results))
 	handle("GET "+Prefix+"streams/{name}/frame.jpg", of(picture))
 	handle("GET "+Prefix+"streams/{name}/segments", of(segments))
@@ -141,7 +143,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
 	if err := s.add(r.Context(), spec, ownerOf(r)); err != nil {
 		return err
 	}
-	st, err := s.find(spec.Name)
+	st, err := s.find(spec.Name, ownerOf(r))
 	if err != nil {
 		return err
 	}

@@ -171,7 +171,7 @@ func TestDeafListeners(t *testing.T) {
 		}
 	}
 	h.inOrder(h.results("clip", 24))
-	if err := h.remove("clip"); err != nil {
+	if err := h.drop("clip"); err != nil {
 		t.Error(err)
 	}
 }

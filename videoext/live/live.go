@@ -130,7 +130,7 @@ func (s *Server) Close() {
 
 var (
 	errUnknown = errors.New("there is no such stream")
-	errExists  = errors.New("there is such a stream already")
+	errExists  = errors.New("the name is taken")
 	errModel   = errors.New("there is no such model that looks at pictures")
 	errNoFrame = errors.New("there is no frame")
 )
@@ -309,11 +309,11 @@ func (s *Server) start(spec Spec, by owner, held *memoryHold, will demand) error
 	return nil
 }
 
-// find is a stream by its name.
-func (s *Server) find(name string) (*stream, error) {
+// find is a stream by its name. Of another's an owner hears what it hears of one that is not there.
+func (s *Server) find(name string, by owner) (*stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if st := s.streams[name]; st != nil {
+	if st := s.streams[name]; st != nil && by.of(st) {
 		return st, nil
 	}
 	return nil, fmt.Errorf("%w: %.80q", errUnknown, name)
@@ -331,11 +331,8 @@ func (s *Server) all() []*stream {
 }
 
 // remove ends a stream, and forgets it.
-func (s *Server) remove(name string) error {
-	st, err := s.find(name)
-	if err != nil {
-		return err
-	}
+func (s *Server) remove(st *stream) error {
+	name := st.spec.Name
 	st.stop(errRemoved)
 	<-st.stopped
 	s.mu.Lock()

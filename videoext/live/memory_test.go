@@ -66,7 +66,7 @@ func TestLargeCamerasAreRefusedBeforeTheyAreDecoded(t *testing.T) {
 
 // size is what the source of a stream holds.
 func (h *host) size(name string) int64 {
-	st, err := h.find(name)
+	st, err := h.find(name, owner{Admin: true})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestFilesAreAdmittedByMemory(t *testing.T) {
 	if code, text = h.declare(`{"name":"b","source":"drawn.mp4"}`); code != http.StatusTooManyRequests {
 		t.Errorf("after a restart: %d %s", code, text)
 	}
-	if err := h.remove("a"); err != nil {
+	if err := h.drop("a"); err != nil {
 		t.Fatal(err)
 	}
 	h.mustDeclare(`{"name":"b","source":"drawn.mp4"}`)

@@ -46,7 +46,10 @@ func (s *Server) resolve(by owner) func(ctx context.Context, host string) ([]net
 	}
 }
 
-// untold is the reason of a stream for those who did not declare it.
+// of says that a stream is the owner's to see, watch and remove: its own, and for an admin each.
+func (o owner) of(st *stream) bool { return o.Admin || st.by.Owner == o.Owner }
+
+// untold is the reason of a stream for an admin who did not declare it.
 const untold = "who declared the stream is told why"
 
 // statusFor is the status as an owner is told of it. Only who declared a stream learns what it reads, and why that cannot be read: the one

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,7 +22,9 @@ import (
 // as asks on behalf of an owner, and returns the status and the text of the answer.
 func (h *host) as(by owner, method, path, body string) (int, string) {
 	h.Helper()
-	r, err := http.NewRequestWithContext(h.Context(), method, h.web.URL+Prefix+path, strings.NewReader(body))
+	ctx, stop := context.WithTimeout(h.Context(), time.Minute) // results have no end
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, method, h.web.URL+Prefix+path, strings.NewReader(body))
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -95,7 +98,54 @@ func TestSourceSecrets(t *testing.T) {
 	h.begin()
 }
 
-// TestSourcesOfOthers: only who declared a stream is told its source, and why that cannot be read, over restarts too. Others are told the same of a port
+// TestStreamsOfOthers: a stream is seen, watched and removed by who declared it and by admins, over restarts too. To others it is not there, but for its
+// name, which is taken.
+func TestStreamsOfOthers(t *testing.T) {
+	h := newHost(t, newEye(t).up())
+	one, two, admin := owner{Owner: "one"}, owner{Owner: "two"}, owner{Owner: "three", Admin: true}
+	for _, spec := range []string{`{"name":"door","source":"camera"}`, `{"name":"clip","source":"drawn.mp4","loop":true}`} {
+		if code, text := h.as(one, http.MethodPost, "streams", spec); code != http.StatusCreated {
+			t.Fatal(code, text)
+		}
+	}
+	h.until("clip", "seen", func(s status) bool { return s.Frames > 0 })
+	for range 2 {
+		_, missing := h.as(two, http.MethodGet, "streams/none", "")
+		for _, c := range []struct{ method, path string }{
+			{"GET", ""}, {"GET", "/frame.jpg"}, {"GET", "/segments"}, {"POST", "/camera"}, {"DELETE", ""}, {"GET", "/results?after=0"},
+		} {
+			for _, name := range []string{"door", "clip"} {
+				code, text := h.as(two, c.method, "streams/"+name+c.path, "")
+				if want := strings.Replace(missing, "none", name, 1); code != http.StatusNotFound || text != want {
+					t.Errorf("%s of %s%s by another: %d %s, want %s", c.method, name, c.path, code, text, want)
+				}
+			}
+		}
+		if code, text := h.as(two, http.MethodGet, "streams", ""); code != http.StatusOK || !strings.Contains(text, `"data":[]`) {
+			t.Errorf("another's list: %d %s", code, text)
+		}
+		if code, text := h.as(two, http.MethodPost, "streams", `{"name":"door","source":"camera"}`); code != http.StatusConflict || !strings.Contains(text, "the name is taken") {
+			t.Errorf("another declares it: %d %s", code, text)
+		}
+		for _, by := range []owner{one, admin} {
+			if code, text := h.as(by, http.MethodGet, "streams", ""); code != http.StatusOK || !strings.Contains(text, `"door"`) || !strings.Contains(text, `"clip"`) {
+				t.Errorf("the list of %v: %d %s", by, code, text)
+			}
+			if code, text := h.as(by, http.MethodGet, "streams/clip", ""); code != http.StatusOK {
+				t.Errorf("%v: %d %s", by, code, text)
+			}
+		}
+		h.end()
+		h.begin()
+	}
+	for name, by := range map[string]owner{"door": one, "clip": admin} {
+		if code, text := h.as(by, http.MethodDelete, "streams/"+name, ""); code != http.StatusOK {
+			t.Errorf("%v removes %s: %d %s", by, name, code, text)
+		}
+	}
+}
+
+// TestSourcesOfOthers: only who declared a stream is told its source, and why that cannot be read, over restarts too. Admins are told the same of a port
 // that nobody has and of one that does not answer.
 func TestSourcesOfOthers(t *testing.T) {
 	h := newHost(t, newEye(t).up())

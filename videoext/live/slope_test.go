@@ -77,7 +77,7 @@ func TestGradients(t *testing.T) {
 					t.Errorf("segment %d is %+v", i+1, s)
 				}
 			}
-			if err := h.remove("door"); err != nil {
+			if err := h.drop("door"); err != nil {
 				t.Error(err)
 			}
 			_, before := talk.refused()
