@@ -205,7 +205,7 @@ var arrows = map[string][]string{
 	"internal/hub":                 {"engine/weights", "internal/regular"},
 	"internal/hub/hubtest":         {},
 	"internal/modeldir":            {"engine/checkpoint", "engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model/architecture", "engine/weights", "internal/config", "internal/hub"},
-	"internal/modellist":           {"engine/host", "engine/images", "engine/wire", "internal/config", "internal/dirlock", "internal/hub", "internal/modeldir"},
+	"internal/modellist":           {"engine", "engine/dnn", "engine/host", "engine/images", "engine/inspect", "engine/wire", "internal/config", "internal/dirlock", "internal/hub", "internal/modeldir", "videoext/vision"},
 	"internal/mapped":              {"internal/regular"},
 	"internal/mq":                  {"engine/wire"},
 	"internal/mutate":              {},
@@ -233,7 +233,7 @@ var arrows = map[string][]string{
 		"bench", "bench/cameras", "bench/load", "bench/workload", "engine", "internal/cli", "internal/usage",
 	},
 	"cmd/prefillonly/model": {
-		"engine", "engine/dnn", "engine/inspect", "engine/model/calibrate", "engine/tokenizer", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir",
+		"engine", "engine/dnn", "engine/inspect", "engine/model/calibrate", "engine/tokenizer", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir", "internal/modellist",
 		"internal/regular", "internal/usage", "kernels", "kernels/cpu", "kernels/ref", "videoext/vision",
 	},
 	"cmd/prefillonly/collectenv": {"cmd/prefillonly/settings", "engine/wire", "internal/config", "internal/nvml", "internal/version", "kernels/cpu"},

@@ -60,6 +60,11 @@ func Resolve(cfg *config.Config, fetch modeldir.Fetch) (failed []error, err erro
 	if failed, err = modeldir.Resolve(list, cfg.RuntimeDir, fetch); err != nil {
 		return nil, err
 	}
+	for i := range list {
+		if failed[i] == nil {
+			failed[i] = checkDecoder(&list[i])
+		}
+	}
 	if !slices.Contains(failed, nil) {
 		if hub.IsPassing(failed[0]) {
 			return nil, failed[0]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/internal/cli"
+	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -39,15 +40,9 @@ func decoders(n *inspect.Network) []string {
 	default:
 		return nil
 	}
-	var outputs []vision.Output
-	for _, o := range n.Outputs {
-		if !slices.Contains([]string{"FP32", "FP16", "BF16"}, o.Type) {
-			continue
-		}
-		if o.Shape == nil {
-			return nil // it could be any
-		}
-		outputs = append(outputs, vision.Output{Name: o.Name, Shape: o.Shape})
+	outputs := modellist.Outputs(n)
+	if slices.ContainsFunc(outputs, func(o vision.Output) bool { return o.Shape == nil }) {
+		return nil // it could be any
 	}
 	return vision.Suggest(outputs, in)
 }
