@@ -1,5 +1,5 @@
 // Command testreport runs commands one after the other, whatever becomes of each, prints what `go test -json` says in them as go test
-// prints it, and ends with one list of the tests that were not run, with the reasons, and one of what failed. It exits with 1 if
+// prints it, and ends with one list of why tests were not run, with how many and where, and one of what failed. It exits with 1 if
 // anything did.
 //
 //	testreport 'go vet ./...' 'go test -json ./...'
@@ -7,12 +7,16 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -34,9 +38,13 @@ func main() {
 
 // report is what came of commands so far.
 type report struct {
-	out             io.Writer
-	skipped, failed []string
+	out     io.Writer
+	skipped []skip
+	failed  []string
 }
+
+// skip is a test that was not run.
+type skip struct{ pkg, test, why string }
 
 // run runs a command of the shell and reads its events.
 func (r *report) run(command string) {
@@ -84,7 +92,7 @@ func (r *report) read(events io.Reader) error {
 			}
 			failing[e.Package] = true
 		case e.Action == "skip" && e.Test != "":
-			r.skipped = append(r.skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(said[t])))
+			r.skipped = append(r.skipped, skip{e.Package, e.Test, reason(said[t])})
 			delete(said, t)
 		case e.Action == "pass":
 			delete(said, t)
@@ -97,7 +105,7 @@ func (r *report) read(events io.Reader) error {
 // finish prints the lists, and says whether nothing failed.
 func (r *report) finish() bool {
 	if len(r.skipped) > 0 {
-		fmt.Fprintf(r.out, "\nNot run here, %d:\n  %s\n", len(r.skipped), strings.Join(r.skipped, "\n  "))
+		fmt.Fprintf(r.out, "\nNot run here, %d:\n  %s\n", len(r.skipped), strings.Join(condense(r.skipped), "\n  "))
 	}
 	if len(r.failed) > 0 {
 		fmt.Fprintf(r.out, "\nFailed, %d:\n  %s\n", len(r.failed), strings.Join(r.failed, "\n  "))
@@ -105,12 +113,48 @@ func (r *report) finish() bool {
 	return len(r.failed) == 0
 }
 
+// Bounds on the list of what was not run.
+const (
+	mostReasons = 40
+	mostPlaces  = 3 // of a reason
+)
+
+// condense makes a line of each reason: how many tests it kept from being run, and where; those of most tests come first.
+func condense(skipped []skip) (lines []string) {
+	count, places := map[string]int{}, map[string][]string{}
+	for _, s := range skipped {
+		test, _, _ := strings.Cut(s.test, "/") // parts of a test are counted with it
+		count[s.why]++
+		if place := s.pkg + " " + test; !slices.Contains(places[s.why], place) {
+			places[s.why] = append(places[s.why], place)
+		}
+	}
+	reasons := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], strings.Compare(a, b)) })
+	left := len(skipped)
+	for _, why := range reasons[:min(len(reasons), mostReasons)] {
+		at := places[why]
+		more := ""
+		if n := len(at) - mostPlaces; n > 0 {
+			at, more = at[:mostPlaces], fmt.Sprintf(" and %d more", n)
+		}
+		lines = append(lines, fmt.Sprintf("%d, %s (%s%s)", count[why], why, strings.Join(at, ", "), more))
+		left -= count[why]
+	}
+	if left > 0 {
+		lines = append(lines, fmt.Sprintf("%d, for %d other reasons; go test -v PACKAGE shows them", left, len(reasons)-mostReasons))
+	}
+	return lines
+}
+
+// position is where in a file a test said something.
+var position = regexp.MustCompile(`^\S+\.go:[0-9]+: `)
+
 // reason is what a test said before it was skipped, in one line.
 func reason(said []string) string {
 	var words []string
 	for _, line := range said {
 		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "--- ") {
-			words = append(words, line)
+			words = append(words, position.ReplaceAllString(line, ""))
 		}
 	}
 	return strings.Join(words, " ")

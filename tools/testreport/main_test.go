@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,7 @@ func TestReport(t *testing.T) {
 	text, failed := run("exit 3", "go test -json ./good ./bad ./worse", "echo a part behind those that failed", "go test -json ./dead ./good")
 	for _, want := range []string{
 		"ok  \tm/good", "one is not two", "FAIL\tm/bad", "too many return values", "a part behind those that failed",
-		"Not run here, 2:\n  m/good TestSkips: a_test.go:4: there is no moon\n", "Failed, 4:\n  exit 3: exit status 3\n",
+		"Not run here, 2:\n  2, there is no moon (m/good TestSkips)\n", "Failed, 4:\n  exit 3: exit status 3\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)
@@ -56,5 +57,21 @@ func TestReport(t *testing.T) {
 	}
 	if text, failed := run("go test -json ./good"); len(failed) > 0 || strings.Contains(text, "PASS") {
 		t.Errorf("a good package: failed %v, in\n%s", failed, text)
+	}
+}
+
+// TestListOfSkipsIsShort: thousands of parts of tests that were not run are a line a reason, of bounded length and number.
+func TestListOfSkipsIsShort(t *testing.T) {
+	var skipped []skip
+	for i := range 2000 {
+		skipped = append(skipped, skip{"m/a", fmt.Sprintf("TestOperations/%d/x", i), "no such device"}, skip{"m/b", fmt.Sprint("Test", i), "no such processor"})
+	}
+	for i := range 100 {
+		skipped = append(skipped, skip{"m/c", "TestFiles", fmt.Sprintf("file %02d is not there", i)})
+	}
+	lines := condense(skipped)
+	if len(lines) != mostReasons+1 || lines[0] != "2000, no such device (m/a TestOperations)" || lines[1] != "2000, no such processor (m/b Test0, m/b Test1, m/b Test2 and 1997 more)" ||
+		lines[2] != "1, file 00 is not there (m/c TestFiles)" || lines[mostReasons] != "62, for 62 other reasons; go test -v PACKAGE shows them" {
+		t.Errorf("%d lines: %s", len(lines), strings.Join(lines, "\n"))
 	}
 }
