@@ -55,7 +55,7 @@ func newStreams(c config, url string) *streams {
 // start declares the streams and follows them until ctx ends; then they are removed, and the result closed.
 func (v *streams) start(ctx context.Context) (<-chan struct{}, error) {
 	for _, s := range v.all {
-		response, err := http.Post(v.url, "application/json", strings.NewReader(s.spec))
+		response, err := client.Post(v.url, "application/json", strings.NewReader(s.spec))
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func (s *stream) follow(ctx context.Context, url string) {
 		return
 	}
 	request.Header.Set("Accept", "application/x-ndjson")
-	response, err := http.DefaultClient.Do(request)
+	response, err := listener.Do(request)
 	if err != nil {
 		return // a process was struck
 	}
@@ -186,7 +186,7 @@ func (s *stream) remove(url string) {
 	if err != nil {
 		return
 	}
-	if response, err := http.DefaultClient.Do(request); err == nil {
+	if response, err := client.Do(request); err == nil {
 		_ = response.Body.Close() // nothing left tells whether it was done
 	}
 }

@@ -15,6 +15,15 @@ import (
 	"time"
 )
 
+// answersWithin bounds an answer, and of one without an end its beginning.
+const answersWithin = 5 * time.Minute
+
+// client asks what is answered once, and listener what is answered as it comes until a context ends.
+var (
+	client   = &http.Client{Timeout: answersWithin}
+	listener = &http.Client{Transport: &http.Transport{ResponseHeaderTimeout: answersWithin}}
+)
+
 // A request that has no answer after hungAfter is hung, and jobs that are open idleWithin after the last one
 // are left behind.
 const (
@@ -48,7 +57,7 @@ func newTraffic(c config, url string, r *report) (*traffic, error) {
 			if _, known := t.want[body]; known || !k.same {
 				continue
 			}
-			status, answer, err := t.post(context.Background(), http.DefaultClient, k, body)
+			status, answer, err := t.post(context.Background(), client, k, body)
 			if err != nil || status != http.StatusOK || !k.whole(answer) {
 				return nil, fmt.Errorf("in peace %s got %d %.200s %v", k.name, status, answer, err)
 			}
@@ -174,7 +183,7 @@ func ended(err error) bool {
 func (t *traffic) nothingLeft() error {
 	var left string
 	for deadline := time.Now().Add(idleWithin); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		response, err := http.Get(t.url + "/metrics")
+		response, err := client.Get(t.url + "/metrics")
 		if err != nil {
 			return err
 		}
