@@ -166,22 +166,24 @@ func (c *connections) count(from netip.Prefix, more int) {
 	}
 }
 
-// sourceOf is what counts as one address: an IPv4 address, or the IPv6 network that one customer has.
+// Source is what counts as one client: an IPv4 address, or the IPv6 network that one customer has.
+func Source(ip netip.Addr) netip.Prefix {
+	ip = ip.Unmap().WithZone("")
+	bits := 32
+	if ip.Is6() {
+		bits = 64
+	}
+	prefix, _ := ip.Prefix(bits) // an error is that there is no address
+	return prefix
+}
+
+// sourceOf is the Source of a connection's other side.
 func sourceOf(address net.Addr) netip.Prefix {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}
 	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	bits := 32
-	if ip.Is6() {
-		bits = 64
-	}
-	prefix, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return prefix
+	return Source(tcp.AddrPort().Addr())
 }
 
 // closeIdle closes the connection of an address, or of any, that was idle longest. The caller holds mu.

@@ -15,6 +15,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/inference"
+	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/tracing"
 )
 
@@ -93,18 +94,13 @@ func (x *Exchange) Holder() string {
 	return x.Owner.ID()
 }
 
-// addressOf is what counts as one client: an IPv4 address, or the IPv6 network that one customer has.
+// addressOf is the client that a connection's remote address is counted with; empty if it has none.
 func addressOf(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return ""
 	}
-	ip := at.Addr().Unmap().WithZone("")
-	if ip.Is4() {
-		return ip.String()
-	}
-	network, _ := ip.Prefix(64) // of an address of 128 bits
-	return network.String()
+	return httpserve.Source(at.Addr()).String()
 }
 
 // Rename takes the id that a body has, unless a header of r had one.
