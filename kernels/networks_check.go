@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -318,8 +319,11 @@ func CheckMap(dst Tensor, p *Program, operands []Tensor) error {
 	if err := checkResult(dst); err != nil {
 		return fmt.Errorf("map: %w", err)
 	}
-	if p == nil || p.Operands != len(operands) {
-		return fmt.Errorf("map: a program gets %d operands, not as many as it has", len(operands))
+	if p == nil {
+		return errors.New("map: there is no program")
+	}
+	if p.Operands != len(operands) {
+		return fmt.Errorf("map: got %d operands, want %d", len(operands), p.Operands)
 	}
 	if len(p.Also) != 0 {
 		return fmt.Errorf("map: a program of %d results, of which only a convolution writes more than one", 1+len(p.Also))

@@ -113,7 +113,7 @@ func TestRefusals(t *testing.T) {
 		{"a team|b|a", IsolateKeys, "API key 3: the key is listed before"},
 		{"a|a @admin", IsolateKeys, "API key 2: the key is listed before"},
 		{"a team others @admin", IsolateKeys, "3 words"},
-		{"a @root", IsolateKeys, "API key 1 has a mark that is none"},
+		{"a @root", IsolateKeys, "API key 1 has an unknown mark"},
 	} {
 		if _, err := NewRing(strings.Split(c.entries, "|"), "", c.isolation); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.entries, err, c.want)

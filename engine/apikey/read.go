@@ -91,10 +91,10 @@ func (k *key) parse(words []string) error {
 	case strings.HasPrefix(words[0], "@"):
 		return fmt.Errorf("begins with a mark; want a key before it, as in KEY %s", AdminMark)
 	case len(words) == 2 && strings.HasPrefix(words[1], "@"):
-		return fmt.Errorf("has a mark that is none; the only mark is %s", AdminMark)
+		return fmt.Errorf("has an unknown mark: the only one is %s", AdminMark)
 	}
 	if at := strings.IndexFunc(words[0], func(r rune) bool { return r <= ' ' || r >= 0x7f }); at >= 0 {
-		return fmt.Errorf("cannot be a key: its byte %d is no printable ASCII, which an HTTP header takes", at+1)
+		return fmt.Errorf("is not a valid key: byte %d is not printable ASCII, which HTTP headers need", at+1)
 	}
 	if k.token = words[0]; len(words) == 2 {
 		k.group = words[1]

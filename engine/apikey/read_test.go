@@ -48,10 +48,10 @@ func TestFileRefusals(t *testing.T) {
 		{"# sk-hidden\n", "holds no key"},
 		{"sk-1\n@admin\n", "line 2 begins with a mark"},
 		{"@hidden\n", "line 1 begins with a mark"},
-		{"\nsk-hidden @hidden\n", "line 2 has a mark that is none"},
+		{"\nsk-hidden @hidden\n", "line 2 has an unknown mark"},
 		{"a\nb\nhidden hidden hidden\n", "line 3 has 3 words"},
-		{"hidd\u00e9n\n", "line 1 cannot be a key: its byte 5"},
-		{"hid\x00den\n", "line 1 cannot be a key: its byte 4"},
+		{"hidd\u00e9n\n", "line 1 is not a valid key: byte 5"},
+		{"hid\x00den\n", "line 1 is not a valid key: byte 4"},
 		{"hidden a\n#\nhidden b\n", "line 3: the key is listed before"},
 	} {
 		file := keyFile(t, c.text)

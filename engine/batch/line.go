@@ -91,7 +91,7 @@ func (r *Rules) parse(number int, text []byte) (*Line, *LineError) {
 	if err := json.Unmarshal(text, &in); err != nil {
 		where := ""
 		if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
-			where = fmt.Sprintf("; it is no JSON from byte %d of %d on", syntax.Offset, len(text))
+			where = fmt.Sprintf("; it is not JSON from byte %d of %d on", syntax.Offset, len(text))
 		}
 		return wrong("invalid_json_line", "", "the line is not a JSON object with custom_id, method, url and body%s", where)
 	}
@@ -112,7 +112,7 @@ func (r *Rules) parse(number int, text []byte) (*Line, *LineError) {
 	case url == "":
 		return wrong("missing_required_parameter", "url", "url is missing; give a path such as /v1/chat/completions")
 	case !r.Serves(url):
-		return wrong("invalid_url", "url", "url %.100q is no path that scores, embeds or completes; use one such as /v1/chat/completions or /v1/embeddings", url)
+		return wrong("invalid_url", "url", "invalid url %.100q: want a path that scores, embeds or completes, such as /v1/chat/completions or /v1/embeddings", url)
 	case r.Endpoint != "" && url != r.Endpoint:
 		return wrong("mismatched_url", "url", "url is %.100q, and the batch is of %s; a batch has one endpoint", url, r.Endpoint)
 	}

@@ -100,7 +100,7 @@ func checkTokens(t *engine.Tokens, limits *wire.TokenLimits) error {
 			return &TokenError{PartBias, b.ID, vocab}
 		}
 		if math.IsNaN(float64(b.Bias)) {
-			return engine.Errorf(engine.CodeBadTokens, "the bias of token %d is no number", b.ID)
+			return engine.Errorf(engine.CodeBadTokens, "the bias of token %d is not a number", b.ID)
 		}
 	}
 	for _, ban := range t.Ask.Bans {

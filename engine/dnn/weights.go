@@ -128,7 +128,7 @@ func (m *Model) hold(c *compiled) error {
 type source struct{ *Network }
 
 func (source) Tensor(name string, _ ...int) (kernels.HostTensor, error) {
-	return kernels.HostTensor{}, fmt.Errorf("tensor %q is none of a network", name)
+	return kernels.HostTensor{}, fmt.Errorf("the network has no tensor %q", name)
 }
 func (source) Release(kernels.HostTensor) {}
 func (source) Ahead(string)               {}

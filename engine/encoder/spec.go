@@ -124,7 +124,7 @@ func commonSpec(c *weights.Config) (spec, error) {
 	}
 	switch {
 	case c.HiddenSize%c.NumAttentionHeads != 0:
-		return s, fmt.Errorf("hidden_size %d is no multiple of %d attention heads", c.HiddenSize, c.NumAttentionHeads)
+		return s, fmt.Errorf("hidden_size is %d, want a multiple of the %d attention heads", c.HiddenSize, c.NumAttentionHeads)
 	case s.hidden > most || s.intermediate > most:
 		return s, fmt.Errorf("hidden_size %d or intermediate_size %d is beyond %d", s.hidden, s.intermediate, most)
 	case s.heads.Dim%2 != 0 || s.heads.Dim > 512:

@@ -89,7 +89,7 @@ func picturesOf(t *oip.Tensor, spec *wire.TensorSpec, o images.Options) (*pictur
 	if frames {
 		p.n, p.height, p.width = t.Shape[0], t.Shape[1], t.Shape[2]
 		if len(t.Data) == 0 {
-			return nil, wrong("input %s has the shape %v, which is no picture", t.Name, t.Shape)
+			return nil, wrong("input %s has the shape %v, want that of a picture", t.Name, t.Shape)
 		}
 		p.pixels = p.n * p.height * p.width
 	} else if err := p.measure(t.Shape); err != nil {

@@ -60,7 +60,7 @@ func checkFiles(dir string) error {
 	case what == "" && slices.Contains(names, "config.json"), strings.HasPrefix(what, "weights") && slices.Contains(names, "config.json"):
 		return nil // the texts are there; the weights may be elsewhere
 	case what == "":
-		return fmt.Errorf("%s has no config.json: it is no checkpoint of a model", dir)
+		return fmt.Errorf("%s has no config.json: want the directory of a checkpoint", dir)
 	}
 	return fmt.Errorf("%s holds %s%s: %s", dir, what, adapterBase(dir), how)
 }

@@ -58,7 +58,7 @@ func ParseImage(text string) (i Image, err error) {
 		return i, err
 	}
 	if len(tree.Docs) != 1 {
-		return i, fmt.Errorf("%q is no map of an image's keys", text)
+		return i, fmt.Errorf("invalid image %q: want a map of its keys", text)
 	}
 	if err := decodeImage(&i, tree.Docs[0].Body); err != nil {
 		return i, err

@@ -54,11 +54,11 @@ func (k *KVEvents) Set(text string) error {
 	}
 	tree, err := parseYAML([]byte(text))
 	if err != nil || len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
-		return fmt.Errorf(`%q is no JSON object such as {"enable_kv_cache_events":true}`, text)
+		return fmt.Errorf(`invalid value %q: want a JSON object such as {"enable_kv_cache_events":true}`, text)
 	}
 	pairs, err := mappingOf(tree.Docs[0].Body)
 	if err != nil {
-		return fmt.Errorf(`%q is no JSON object such as {"enable_kv_cache_events":true}`, text)
+		return fmt.Errorf(`invalid value %q: want a JSON object such as {"enable_kv_cache_events":true}`, text)
 	}
 	given := defaultKVEvents()
 	keys := given.keys()

@@ -35,7 +35,7 @@ func Read(text io.Reader, at time.Time) (*Sample, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(text)
 	if err != nil {
-		return nil, fmt.Errorf("these are no metrics of Prometheus' text format: %w", err)
+		return nil, fmt.Errorf("these are not metrics in Prometheus' text format: %w", err)
 	}
 	s := &Sample{At: at, series: map[string][]series{}}
 	for name, family := range families {

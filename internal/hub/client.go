@@ -43,7 +43,7 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 func proxy(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if err != nil {
-		return nil, errors.New("HTTPS_PROXY or HTTP_PROXY is no address")
+		return nil, errors.New("invalid HTTPS_PROXY or HTTP_PROXY: want an address")
 	}
 	return u, nil
 }
@@ -85,7 +85,7 @@ func (e *transportError) Unwrap() error { return e.err }
 
 var (
 	errStalled  = errors.New("it sends nothing any more")
-	errRedirect = errors.New("it redirects to what is no address")
+	errRedirect = errors.New("it redirects to an invalid address")
 )
 
 // get asks for an address, from a byte on. The body ends with an error when nothing comes for too long.
@@ -232,7 +232,7 @@ func (c *client) list(ctx context.Context, revision string) (commit string, l li
 		return "", nil, &listingError{err}
 	}
 	if !isCommit.MatchString(info.SHA) || isCommit.MatchString(revision) && info.SHA != revision {
-		return "", nil, &listingError{fmt.Errorf("%s tells no commit of revision %q: it is no hub; see HF_ENDPOINT", c.base, revision)}
+		return "", nil, &listingError{fmt.Errorf("%s tells no commit of revision %q: want a hub; see HF_ENDPOINT", c.base, revision)}
 	}
 	l = listing{}
 	for _, f := range info.Siblings {
@@ -283,7 +283,7 @@ func (c *client) ask(ctx context.Context, address string, left *int64, into any)
 		if text, next, err = c.read(ctx, address, *left); err == nil {
 			*left -= int64(len(text))
 			if err := json.Unmarshal(text, into); err != nil {
-				return "", fmt.Errorf("%s answers what is no listing of a hub (%w): see HF_ENDPOINT", c.base, err)
+				return "", fmt.Errorf("%s does not answer as a hub does (%w): see HF_ENDPOINT", c.base, err)
 			}
 			return next, nil
 		}

@@ -230,7 +230,7 @@ func TestFaults(t *testing.T) {
 		"fewer bytes promised":   {other("10", []byte("0123456789")), "sends 10 bytes, and of these the hub lists 500000"},
 		"more bytes than listed": {other("", bytes.Repeat([]byte("x"), 500001)), "sends more than the 500000 bytes"},
 		"no listing":             {status("/api/", 500), "status 500"},
-		"a page of another kind": {func(w http.ResponseWriter, _ *http.Request) bool { _, _ = w.Write([]byte("<html>log in")); return true }, "no listing of a hub"},
+		"a page of another kind": {func(w http.ResponseWriter, _ *http.Request) bool { _, _ = w.Write([]byte("<html>log in")); return true }, "does not answer as a hub does"},
 		"a stalling server": {func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasPrefix(r.URL.Path, "/blobs/") {
 				return false

@@ -47,9 +47,9 @@ func (r *refusal) explain(m Model, hub string, file string, token bool) error {
 	case r.status == http.StatusUnauthorized && token && r.code != "RepoNotFound":
 		return fmt.Errorf("%s does not take the token: set HF_TOKEN to one that is valid, or log in anew with `hf auth login` (%w)", hub, r)
 	case (r.code == "RepoNotFound" || r.status == http.StatusUnauthorized || r.status == http.StatusNotFound) && token:
-		return fmt.Errorf("it is no directory here, and %s has no such repository that the token may read: check the name", hub)
+		return fmt.Errorf("there is no such directory here, and %s has no such repository that the token may read: check the name", hub)
 	case r.code == "RepoNotFound", r.status == http.StatusUnauthorized, r.status == http.StatusNotFound:
-		return fmt.Errorf("it is no directory here, and %s has no such repository that all may read: check the name; for a private one set HF_TOKEN, or log in with `hf auth login`", hub)
+		return fmt.Errorf("there is no such directory here, and %s has no such repository that all may read: check the name; for a private one set HF_TOKEN, or log in with `hf auth login`", hub)
 	case r.status == http.StatusForbidden:
 		return fmt.Errorf("%s refuses it (%w): see that the token may read it", hub, r)
 	case r.status == http.StatusTooManyRequests:

@@ -41,7 +41,7 @@ func IsName(word string) bool {
 // Parse reads org/name or org/name@revision. A revision that is given beside it must be the same.
 func Parse(word, revision string) (Model, error) {
 	if !IsName(word) {
-		return Model{}, fmt.Errorf("%q is no model's name: want org/name, with neither -- nor .. in it", word)
+		return Model{}, fmt.Errorf("invalid model name %q: want org/name, with neither -- nor .. in it", word)
 	}
 	id, own, given := strings.Cut(word, "@")
 	switch {
@@ -54,7 +54,7 @@ func Parse(word, revision string) (Model, error) {
 		own = mainRevision
 	}
 	if !validRevision(own) {
-		return Model{}, fmt.Errorf("model %q: %.100q is no revision: want a branch, a tag or a commit", id, own)
+		return Model{}, fmt.Errorf("model %q: invalid revision %.100q: want a branch, a tag or a commit", id, own)
 	}
 	return Model{id, own}, nil
 }

@@ -51,7 +51,7 @@ func (l listing) check(withWeights bool) error {
 		return fmt.Errorf("the repository holds %s: %s", what, how)
 	}
 	if !l.has(configFile) {
-		return errors.New("the repository has no " + configFile + ": it is no checkpoint of a model")
+		return errors.New("the repository has no " + configFile + ": want the directory of a checkpoint")
 	}
 	if l.has(singleFile) || l.has(indexFile) || !withWeights {
 		return nil
@@ -169,7 +169,7 @@ func shards(single bool, read func(string) ([]byte, error)) ([]string, error) {
 	names := slices.Compact(slices.Sorted(maps.Values(index.WeightMap)))
 	for _, name := range names {
 		if !isLocal(name) || strings.Contains(name, "/") || !strings.HasSuffix(name, ".safetensors") {
-			return nil, fmt.Errorf("%s names %.100q, which is no safetensors file of the repository", indexFile, name)
+			return nil, fmt.Errorf("%s names %.100q, want a safetensors file of the repository", indexFile, name)
 		}
 	}
 	return names, nil
@@ -183,7 +183,7 @@ func (f File) valid() error {
 	case !isCommit.MatchString(f.Digest) && !isSHA256.MatchString(f.Digest):
 		return fmt.Errorf("the hub tells no checksum of %s (SHA-256 or git's SHA-1): without it nothing is served; ask another HF_ENDPOINT", f.Path)
 	case f.Size < 0 || f.Size > maxSize:
-		return fmt.Errorf("the hub says that %s has %d bytes, which is no size of a file", f.Path, f.Size)
+		return fmt.Errorf("the hub says that %s has %d bytes, which is not the size of a file", f.Path, f.Size)
 	}
 	return nil
 }

@@ -41,8 +41,8 @@ func TestRefusals(t *testing.T) {
 		{"org/pickles", "", `holds weights in another format ("pytorch_model.bin") and no model.safetensors`},
 		{"org/data", "", "the repository has no config.json"},
 		{"org/neither", "", "neither model.safetensors nor model.safetensors.index.json"},
-		{"org/out", "", `"../../evil.safetensors", which is no safetensors file of the repository`},
-		{"org/abs", "", `"/etc/passwd", which is no safetensors file of the repository`},
+		{"org/out", "", `"../../evil.safetensors", want a safetensors file of the repository`},
+		{"org/abs", "", `"/etc/passwd", want a safetensors file of the repository`},
 		{"org/lacks", "", `names "model-9.safetensors", which the repository lacks`},
 		{"org/noindex", "", "model.safetensors.index.json: invalid"},
 		{"org/module", "", `"../../../x", which is not inside the repository`},
@@ -217,7 +217,7 @@ func TestCaches(t *testing.T) {
 // TestRoom: sizes that no disk has are refused before anything is fetched.
 func TestRoom(t *testing.T) {
 	server, o := hubOf(t, map[string]*hubtest.Repo{"org/m": checkpoint()})
-	for size, want := range map[string]string{"200000000000000": "make room there, or set HF_HOME", "900000000000000000": "no size of a file", "-5": "no size of a file"} {
+	for size, want := range map[string]string{"200000000000000": "make room there, or set HF_HOME", "900000000000000000": "not the size of a file", "-5": "not the size of a file"} {
 		server.Fault(func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasPrefix(r.URL.Path, "/api/") {
 				return false

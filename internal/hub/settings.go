@@ -108,7 +108,7 @@ func seconds(getenv func(string) string, name string) (time.Duration, error) {
 }
 
 // errEndpoint shows nothing of the variable: a password may be anywhere in it.
-var errEndpoint = errors.New("HF_ENDPOINT is no address such as https://huggingface.co or https://user:password@host:8443/path; of a user and password with characters such as / ? # these are written as %2F %3F %23")
+var errEndpoint = errors.New("invalid HF_ENDPOINT: want an address such as https://huggingface.co or https://user:password@host:8443/path; of a user and password with characters such as / ? # these are written as %2F %3F %23")
 
 // parseEndpoint takes the user and password, which may have any characters but those that end them, out of an address.
 func parseEndpoint(text string) (*url.URL, *url.Userinfo, error) {

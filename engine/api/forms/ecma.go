@@ -122,7 +122,7 @@ func (e *ecma) term() error {
 		return fmt.Errorf("there is nothing that %c could repeat", c)
 	case '{':
 		if body, _, found := upTo(e.rest, '}'); found && strings.Trim(body, "0123456789,") == "" {
-			return fmt.Errorf("{%s} is no quantifier; write {n}, {n,} or {n,m} behind what is repeated", body)
+			return fmt.Errorf("{%s} is not a quantifier: want {n}, {n,} or {n,m} behind what is repeated", body)
 		}
 		e.out.WriteString(literal(c))
 	default:
@@ -143,7 +143,7 @@ func (e *ecma) group() error {
 		}
 		e.rest = rest
 	default:
-		return fmt.Errorf("(%.3s is no group of ECMA-262; flags are not supported", e.rest)
+		return fmt.Errorf("(%.3s is not a group of ECMA-262: flags are not supported", e.rest)
 	}
 	if e.groups++; e.groups > maxGroups {
 		return fmt.Errorf("more than %d groups lie in each other", maxGroups)
@@ -323,7 +323,7 @@ func (e *ecma) escape(inClass bool) (atom, error) {
 	case c == 'p' || c == 'P':
 		return e.property(c)
 	case c < utf8.RuneSelf && isName(string(c)) && c != '$' && c != '_':
-		return atom{}, fmt.Errorf(`\%c is no escape of ECMA-262`, c)
+		return atom{}, fmt.Errorf(`\%c is not an escape of ECMA-262`, c)
 	}
 	return atom{char: c}, nil
 }
@@ -358,7 +358,7 @@ func (e *ecma) unicode() (a atom, err error) {
 		digits, rest, found := upTo(e.rest, '}')
 		n, err := strconv.ParseUint(digits, 16, 32)
 		if a.char = rune(n); !found || err != nil || n > utf8.MaxRune {
-			return a, fmt.Errorf(`\u{%.10s is no character`, e.rest)
+			return a, fmt.Errorf(`\u{%.10s is not a character`, e.rest)
 		}
 		e.rest = rest
 	} else if a, err = e.hex(4); err == nil && utf16.IsSurrogate(a.char) && e.take(`\u`) {
@@ -396,7 +396,7 @@ func (e *ecma) property(c rune) (atom, error) {
 	case pair && (key == "gc" || key == "General_Category") && slices.Contains(categories, value):
 	case pair && slices.Contains([]string{"sc", "Script", "scx", "Script_Extensions"}, key) && isName(value):
 	default:
-		return atom{}, fmt.Errorf(`\%c{%.40s} is no property of ECMA-262 that is known here`, c, name)
+		return atom{}, fmt.Errorf(`\%c{%.40s} is not a known property of ECMA-262`, c, name)
 	}
 	e.rest = rest
 	class := fmt.Sprintf(`\%c{%s}`, c, name)

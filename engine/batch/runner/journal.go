@@ -29,7 +29,7 @@ func OpenJournal(path string, done batch.Answered) (*Journal, error) {
 	}
 	j := &Journal{file: file}
 	if info, err := file.Stat(); err == nil && !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s is no regular file", path), file.Close())
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", path), file.Close())
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s is being written by another process: %w", path, err), file.Close())

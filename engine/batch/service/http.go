@@ -380,7 +380,7 @@ func (s *Service) fit(in *request) error {
 	case in.InputFileID == "":
 		return invalid("input_file_id", "input_file_id is missing; upload a file with the purpose batch, and give its id")
 	case !s.cfg.Rules.Serves(in.Endpoint):
-		return invalid("endpoint", "endpoint is %.100q, which is no path that scores, embeds or completes", in.Endpoint)
+		return invalid("endpoint", "endpoint is %.100q, want a path that scores, embeds or completes", in.Endpoint)
 	case err != nil || window < time.Second || window > mostWindow || len(in.CompletionWindow) > 50:
 		return invalid("completion_window", "completion_window is %.50q; it must be a time such as 24h, from 1s to %v", in.CompletionWindow, mostWindow)
 	case len(in.Metadata) > 16:

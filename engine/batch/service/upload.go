@@ -42,7 +42,7 @@ const (
 func (s *Service) uploadFile(w http.ResponseWriter, r *http.Request, owner string) error {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return invalid("file", "the body is no form: %v; send multipart/form-data with the fields purpose and file", err)
+		return invalid("file", "the body is not a form: %v; send multipart/form-data with the fields purpose and file", err)
 	}
 	id := newID("file-", time.Now())
 	u := &upload{s: s, owner: owner, id: id, path: filepath.Join(s.store.uploads(), id)}

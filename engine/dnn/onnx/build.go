@@ -177,7 +177,7 @@ func (b *builder) complete(n *graph.Node, p *nodeProto, s *scope) error {
 	for _, name := range p.in {
 		v := s.find(name)
 		if v == nil && name != "" {
-			return fmt.Errorf("%v reads %q, which is no input, no constant, and computed by no node", n, name)
+			return fmt.Errorf("%v reads %q, which is neither an input nor a constant, and no node computes it", n, name)
 		}
 		n.In = append(n.In, v)
 	}

@@ -152,7 +152,7 @@ func number(where map[string]string, key string, fallback int64) (int64, error) 
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("external data has %s %q, which is no number of bytes", key, text)
+		return 0, fmt.Errorf("external data has %s %q, want a number of bytes", key, text)
 	}
 	return n, nil
 }

@@ -95,7 +95,7 @@ func (m *Model) tensor(p *tensorProto) (*graph.Tensor, error) {
 	}
 	want, ok := (&engine.Ref{Type: typ, Shape: t.Shape}).Bytes()
 	if !ok {
-		return nil, fmt.Errorf("shape %v is none of a tensor", p.dims)
+		return nil, fmt.Errorf("invalid shape %v of a tensor", p.dims)
 	}
 	switch {
 	case p.external != nil:

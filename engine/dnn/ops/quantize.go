@@ -120,7 +120,7 @@ func quantizeLinear(c *op.Call) {
 	}
 	c.Typed(0, to)
 	if to != 0 && !quanta.Have(to) {
-		c.Fail("to %v, which is none of %v", to, quanta)
+		c.Fail("invalid type %v: want one of %v", to, quanta)
 	}
 	c.Elements(1, op.Floats)
 	d, axis, block := blocks(c)

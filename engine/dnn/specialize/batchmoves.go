@@ -41,7 +41,7 @@ func expanded(b *batcher, n *graph.Node) ([]int, error) {
 	}
 	shape, ok := integers(n, 1)
 	if !ok {
-		return nil, errors.New("its shape is no constant")
+		return nil, errors.New("its shape is not a constant")
 	}
 	size := int64(b.one[n.In[0]][axis])
 	axis += len(b.one[n.Out[0]]) - len(b.one[n.In[0]])

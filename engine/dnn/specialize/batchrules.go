@@ -129,7 +129,7 @@ func alongInput(b *batcher, n *graph.Node) ([]int, error) {
 	}
 	along, ok := integers(n, 1)
 	if !ok || len(along) != 1 {
-		return nil, errors.New("its axis is no constant")
+		return nil, errors.New("its axis is not a constant")
 	}
 	return []int{axis}, apart(axis, place(along[0], len(b.one[n.In[0]])))
 }

@@ -89,7 +89,7 @@ func GatherND(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, indices := writer{b, n}, n.In[1]
 	if batch := int(graph.Attr(n, "batch_dims", int64(0))); batch > 0 {
 		if indices.Const == nil {
-			return nil, fmt.Errorf("there is no gradient of it with batch_dims and indices that are no constant")
+			return nil, fmt.Errorf("there is no gradient of it with batch_dims and indices that are not constant")
 		}
 		indices = w.withBatch(indices.Const, batch)
 	}

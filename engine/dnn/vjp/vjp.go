@@ -60,7 +60,7 @@ func (w writer) integers(i int, fallback ...int64) ([]int64, error) {
 	case v == nil:
 		return fallback, nil
 	case v.Const == nil:
-		return nil, fmt.Errorf("input %d (%q) is no constant", i, v.Name)
+		return nil, fmt.Errorf("input %d (%q) is not a constant", i, v.Name)
 	}
 	return v.Const.Ints(), nil
 }

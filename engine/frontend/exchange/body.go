@@ -24,7 +24,7 @@ const (
 // bodyBudget is how many bodies of the greatest size may be in memory at a time.
 const bodyBudget = 8
 
-// A large body brings bodyStep bytes in each stallTimeout: one of which no more comes gives its memory back.
+// A large body brings bodyStep bytes in each stallTimeout: one that stops coming gives its memory back.
 const (
 	bodyStep     = 16 << 10
 	stallTimeout = 5 * time.Second

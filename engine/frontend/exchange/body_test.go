@@ -115,7 +115,7 @@ func TestHalfSentBodiesLeaveRoom(t *testing.T) {
 				time.Sleep(stallTimeout)
 				synctest.Wait()
 				if held := s.Held(); held != 0 {
-					t.Errorf("bodies of which no more comes hold %d bytes", held)
+					t.Errorf("bodies that have stopped coming hold %d bytes", held)
 				}
 			})
 		})

@@ -66,7 +66,7 @@ func parse(text []byte) (Line, error) {
 		Tokens   []engine.TokenID `json:"prompt_token_ids"`
 	}
 	if err := json.Unmarshal(text, &object); err != nil {
-		return Line{}, fmt.Errorf("it is no JSON object with a prompt: %w", err)
+		return Line{}, fmt.Errorf("it is not a JSON object with a prompt: %w", err)
 	}
 	if string(object.Messages) == "null" {
 		object.Messages = nil

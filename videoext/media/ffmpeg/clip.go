@@ -47,7 +47,7 @@ func Open(ctx context.Context, name string, o Options) (*Clip, error) {
 	}
 	c := &Clip{name: name, sampler: sampler{rate: o.Rate}, clock: cmp.Or(o.Clock, new(media.Clock)), keyless: o.Keyless}
 	if o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0) {
-		return nil, fmt.Errorf("a rate of %v frames in a second is none", o.Rate)
+		return nil, fmt.Errorf("a rate of %v frames in a second is not valid", o.Rate)
 	}
 	if rtsp.IsURL(name) {
 		if err := c.openCamera(ctx, name, o); err != nil {

@@ -99,7 +99,7 @@ func (a *Address) setHost(authority string) error {
 	if port != "" {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return errors.New("its port is none of 1 to 65535; a : or @ of a user or password is to be percent-encoded, as %3A and %40")
+			return errors.New("its port is not 1 to 65535; a : or @ of a user or password is to be percent-encoded, as %3A and %40")
 		}
 		a.port = uint16(n)
 	}
@@ -107,13 +107,13 @@ func (a *Address) setHost(authority string) error {
 		inner, ok = strings.CutSuffix(inner, "]")
 		address, err := netip.ParseAddr(strings.Replace(inner, "%25", "%", 1))
 		if !ok || err != nil || address.Is4() {
-			return errors.New("its host in brackets is no IPv6 address")
+			return errors.New("its host in brackets is not an IPv6 address")
 		}
 		a.Host = address.String()
 		return nil
 	}
 	if address, err := netip.ParseAddr(host); (err != nil || !address.Is4()) && !reach.IsName(host) {
-		return errors.New("its host is no name and no address: names have letters, digits, dots and dashes, IPv4 addresses four decimal numbers, and IPv6 addresses brackets")
+		return errors.New("its host is neither a name nor an address: names have letters, digits, dots and dashes, IPv4 addresses four decimal numbers, and IPv6 addresses brackets")
 	}
 	a.Host = host
 	return nil
@@ -140,7 +140,7 @@ func Show(source string) string {
 	}
 	a, err := Parse(source)
 	if err != nil {
-		return "a URL that is none of RTSP"
+		return "a URL that is not of RTSP"
 	}
 	return a.String()
 }
@@ -159,7 +159,7 @@ func (a *Address) Redirected(location string, at netip.Addr) (*Address, error) {
 	to, err := Parse(location)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("it redirects to what is no address: %w", err)
+		return nil, fmt.Errorf("it redirects to an invalid address: %w", err)
 	case !strings.EqualFold(to.Host, a.Host) && to.Host != at.String():
 		return nil, errors.New("it redirects to another host; name that in the source if it is the camera")
 	case a.scheme == "rtsps" && to.scheme != a.scheme:

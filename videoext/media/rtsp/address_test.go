@@ -37,7 +37,7 @@ func TestShown(t *testing.T) {
 		}
 	}
 	if Show("clips/street.mp4") != "clips/street.mp4" || strings.Contains(Show("http://u:"+secret+"@h/"), secret) || strings.Contains(Show("rtsp:"+secret), secret) {
-		t.Error("a file is not shown as it is, or a URL that is none of RTSP shows a secret")
+		t.Error("a file is not shown as it is, or a URL that is not of RTSP shows a secret")
 	}
 }
 
@@ -55,13 +55,13 @@ func TestRefused(t *testing.T) {
 		"rtsp://a:p%" + secret + "@h/":                    "%25",
 		"rtsp://admin:" + secret:                          "%3A",
 		"rtsp://" + secret + "\r\nX: 1/":                  "percent-encode",
-		"rtsp://2852039166/" + secret:                     "no name and no address",
-		"rtsp://0xa9fea9fe/" + secret:                     "no name and no address",
-		"rtsp://169.254.43518/" + secret:                  "no name and no address",
-		"rtsp://0251.0376.0251.0376/" + secret:            "no name and no address",
-		"rtsp:///" + secret:                               "no name and no address",
-		"rtsp://[127.0.0.1]/" + secret:                    "no IPv6",
-		"rtsp://::1/" + secret:                            "no name and no address",
+		"rtsp://2852039166/" + secret:                     "neither a name nor an address",
+		"rtsp://0xa9fea9fe/" + secret:                     "neither a name nor an address",
+		"rtsp://169.254.43518/" + secret:                  "neither a name nor an address",
+		"rtsp://0251.0376.0251.0376/" + secret:            "neither a name nor an address",
+		"rtsp:///" + secret:                               "neither a name nor an address",
+		"rtsp://[127.0.0.1]/" + secret:                    "not an IPv6",
+		"rtsp://::1/" + secret:                            "neither a name nor an address",
 		"http://user:" + secret + "@h/x":                  "no rtsp://",
 		"rtsp:/" + secret:                                 "no rtsp://",
 		"rtsp://h:0/" + secret:                            "port",

@@ -35,7 +35,7 @@ func ResizeTaps(n *graph.Node) (taps []Taps, ok bool, err error) {
 	c := &op.Call{Node: n, In: n.In, Limit: op.MaxElements}
 	err = c.Attempt(func() {
 		if n.Op != "Resize" {
-			c.Fail("it is no Resize")
+			c.Fail("want a Resize")
 		}
 		Samplings[n.Op].Check(c, len(n.Out))
 		r, known := Resizing(c)
