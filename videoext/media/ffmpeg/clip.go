@@ -138,6 +138,7 @@ func (c *Clip) start(ctx context.Context, camera string, o Options) error {
 	if result >= 0 && info.headers != nil { // as cameras say in their descriptions
 		if early := described(C.GoString(info.codec), headersOf(&info), int(info.tracks)); early.Memory > 0 {
 			if err := o.admit(early); err != nil {
+				c.free()
 				return err
 			}
 		}
@@ -164,7 +165,11 @@ func (c *Clip) start(ctx context.Context, camera string, o Options) error {
 	pixels, frames := c.info.bounds(codingOf(c.info.Codec, headersOf(&info)).references + int(info.delay))
 	c.info.Memory = need(pixels, frames, int(info.bits), int(info.tracks))
 	C.pf_clip_bound(c.c, C.int64_t(pixels), C.int(frames))
-	return o.admit(c.info)
+	if err := o.admit(c.info); err != nil {
+		c.free()
+		return err
+	}
+	return nil
 }
 
 func headersOf(info *C.pf_clip_info) []byte {

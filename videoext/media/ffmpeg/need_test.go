@@ -105,6 +105,27 @@ func TestCamerasAreAdmittedByTheirDescription(t *testing.T) {
 	}
 }
 
+// TestRefusedCamerasAreLetGo: nothing is left of a camera that is not admitted, by its description or by its first frames, and its connection is closed.
+func TestRefusedCamerasAreLetGo(t *testing.T) {
+	for name, refused := range map[string]int{"by its description": 1, "by its frames": 2} {
+		camera, no, asked := &rtsptest.Camera{Units: rtsptest.Drawn()}, errors.New("no"), 0
+		_, err := Open(t.Context(), camera.Start(t), Options{Admit: func(Info) error {
+			if asked++; asked == refused {
+				return no
+			}
+			return nil
+		}})
+		if !errors.Is(err, no) || asked != refused {
+			t.Errorf("%s: %v, asked %d times", name, err, asked)
+		}
+		for end := time.Now().Add(10 * time.Second); camera.Open() != 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: the connection stays open", name)
+			}
+		}
+	}
+}
+
 // FuzzReferences: whatever a source says, there are 0 to 16 references.
 func FuzzReferences(f *testing.F) {
 	f.Add(rtsptest.Grey(320, 192, 3, 1)[0].Data)

@@ -100,7 +100,7 @@ func TestRedirections(t *testing.T) {
 		"to the same host":  {"rtsp://" + address, "", 1},
 		"in a loop":         {"rtsp://%s/stream", "redirects more than 3 times", 4},
 		"to another host":   {"rtsp://" + elsewhere, "redirects to another host", 1},
-		"to another scheme": {"http://" + address, "redirects to what is no address", 1},
+		"to another scheme": {"http://" + address, "redirects to an invalid address", 1},
 		"to a host to ask":  {"rtsp://secret.invalid/stream", "redirects to another host", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,6 +57,13 @@ func (c *Camera) Start(t testing.TB) (url string) {
 // Connected is how many connections there were.
 func (c *Camera) Connected() int { return int(c.connected.Load()) }
 
+// Open is how many connections there are.
+func (c *Camera) Open() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.connections)
+}
+
 // Away ends all connections and takes no others, until Back.
 func (c *Camera) Away() {
 	c.mu.Lock()
