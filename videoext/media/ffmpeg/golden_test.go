@@ -100,7 +100,7 @@ func TestBadSources(t *testing.T) {
 		{write("list.txt", "ffconcat version 1.0\nfile '"+target+"'\n"), "it cannot be opened as video"},
 		{"concat:" + target, "no such file"},
 		{"https://user:secret@example.org/x.mp4", "rtsp://"},
-		{"rtsp://", "its host is no name and no address"},
+		{"rtsp://", "its host is neither a name nor an address"},
 		{"rtsp://user:secret@127.0.0.1:1/x", ": it cannot be opened as video: Connection refused"},
 	} {
 		clip, err := Open(t.Context(), c.source, Options{})
