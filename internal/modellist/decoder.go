@@ -8,12 +8,12 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/inspect"
-	"github.com/prefillonly/prefillonly/internal/config/models"
+	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
 // checkDecoder refuses a decoder that does not read what a model computes, as far as its file tells.
-func checkDecoder(m *models.Model) error {
+func checkDecoder(m *config.Model) error {
 	if m.Decoder == "" {
 		return nil
 	}
@@ -21,7 +21,7 @@ func checkDecoder(m *models.Model) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("model %s: decoder: %w", m.Names[0], err)
-	case m.Task != models.TaskInfer:
+	case m.Task != config.TaskInfer:
 		return fmt.Errorf("model %s: decoder is %s, which reads the outputs of a network (ONNX); the model is a checkpoint of text", m.Names[0], m.Decoder)
 	}
 	file, _ := dnn.File(m.Path)

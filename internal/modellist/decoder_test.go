@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prefillonly/prefillonly/internal/config/models"
+	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/videoext/scene"
 )
 
@@ -21,24 +21,24 @@ func TestWrongDecodersAreRefused(t *testing.T) {
 	text := demoDir(t)
 	for decoder, c := range map[string]struct {
 		path  string
-		image models.Image
+		image config.Image
 		want  string
 	}{
-		"fastestdet": {file, models.Image{}, ""},
-		"":           {text, models.Image{}, ""},
-		"gfl":        {file, models.Image{}, "model m: decoder gfl: "},
-		"yolox":      {file, models.Image{}, "outputs like these are read by fastestdet"},
-		"nosuch":     {file, models.Image{}, `model m: decoder: there is no decoder "nosuch"; there are `},
-		"ssd":        {text, models.Image{}, "model m: decoder is ssd, which reads the outputs of a network (ONNX); the model is a checkpoint of text"},
-		"yunet":      {file, models.Image{Size: []int{10, 20}}, "model m: decoder is yunet, and input "},
+		"fastestdet": {file, config.Image{}, ""},
+		"":           {text, config.Image{}, ""},
+		"gfl":        {file, config.Image{}, "model m: decoder gfl: "},
+		"yolox":      {file, config.Image{}, "outputs like these are read by fastestdet"},
+		"nosuch":     {file, config.Image{}, `model m: decoder: there is no decoder "nosuch"; there are `},
+		"ssd":        {text, config.Image{}, "model m: decoder is ssd, which reads the outputs of a network (ONNX); the model is a checkpoint of text"},
+		"yunet":      {file, config.Image{Size: []int{10, 20}}, "model m: decoder is yunet, and input "},
 	} {
-		m := models.Model{Names: []string{"m"}, Path: c.path, Decoder: decoder, Image: c.image}
+		m := config.Model{Names: []string{"m"}, Path: c.path, Decoder: decoder, Image: c.image}
 		_, _, err := prepared(t, m)
 		var mistake *Error
 		if (err == nil) != (c.want == "") || err != nil && (!errors.As(err, &mistake) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%q: %v, want %q", decoder, err, c.want)
 		}
-		if _, failed, err := prepared(t, m, models.Model{Names: []string{"other"}, Path: text}); err != nil || (failed[0] == nil) != (c.want == "") || failed[1] != nil {
+		if _, failed, err := prepared(t, m, config.Model{Names: []string{"other"}, Path: text}); err != nil || (failed[0] == nil) != (c.want == "") || failed[1] != nil {
 			t.Errorf("%q beside another: %v, %v", decoder, failed, err)
 		}
 	}
