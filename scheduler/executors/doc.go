@@ -8,5 +8,8 @@
 // residency's order. Instance is a model on an executor, with the jobs that wait there: its queues, the frames of streams
 // (FrameQueue) and its PrefixCache. ScoreCache, shared by all, keeps the log-probabilities of prompts' positions.
 //
+// It is one package because a job, the instance where it waits, the pass that it shares and the executor that runs it decide
+// together: divided, they pass the same values round in circles.
+//
 // The package is pure: it knows no clock, and what it sends is left in Shared.Out.
 package executors
