@@ -63,19 +63,19 @@ type dimension struct {
 
 // add decodes a message into a new element of a list.
 func add[T any](d *decoder, f field, list *[]*T, read func([]byte, *T) error) error {
-	if err := d.count(1); err != nil {
+	element := new(T)
+	if err := take(d, *element); err != nil {
 		return err
 	}
-	element := new(T)
 	*list = append(*list, element)
 	return f.message(func(b []byte) error { return read(b, element) })
 }
 
 func (d *decoder) addText(f field, list *[]string) error {
-	if err := d.count(1); err != nil {
+	var s string
+	if err := take(d, s); err != nil {
 		return err
 	}
-	var s string
 	err := f.text(&s)
 	*list = append(*list, s)
 	return err
@@ -92,7 +92,7 @@ func (d *decoder) model(b []byte, m *modelProto) error {
 			m.graph = &graphProto{}
 			return f.message(func(b []byte) error { return d.graph(b, m.graph, 0) })
 		case 8:
-			if err := d.count(1); err != nil {
+			if err := take(d, opsetID{}); err != nil {
 				return err
 			}
 			return f.message(func(b []byte) error { return m.opset(b) })
@@ -185,7 +185,7 @@ func (d *decoder) attribute(b []byte, a *attributeProto, depth int) error {
 		case 7:
 			return f.scalars(protowire.Fixed32Type, func(v uint64) error {
 				a.floats = append(a.floats, float64(math.Float32frombits(uint32(v))))
-				return d.count(1)
+				return take(d, v)
 			})
 		case 8:
 			return d.ints(f, &a.ints)
@@ -203,7 +203,7 @@ func (d *decoder) attribute(b []byte, a *attributeProto, depth int) error {
 func (d *decoder) ints(f field, list *[]int64) error {
 	return f.scalars(protowire.VarintType, func(v uint64) error {
 		*list = append(*list, int64(v))
-		return d.count(1)
+		return take(d, v)
 	})
 }
 
@@ -250,10 +250,10 @@ func (d *decoder) shape(b []byte, v *valueInfo) error {
 		if f.number != 1 {
 			return nil
 		}
-		if err := d.count(1); err != nil {
+		dim := dimension{value: -1}
+		if err := take(d, dim); err != nil {
 			return err
 		}
-		dim := dimension{value: -1}
 		err := f.message(func(b []byte) error {
 			return fields(b, func(f field) error {
 				switch f.number {

@@ -1,11 +1,14 @@
 package onnx
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
 
 	. "github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
 )
@@ -168,12 +171,41 @@ func TestMemoryOfManySmallNodes(t *testing.T) {
 	}
 	m := append([]byte{0x3a, 0x80, 0x80, 0x80, 0x20}, g...)
 	var err error
-	bytes := allocated(func() { _, err = Parse(m) })
+	all := allocated(func() { _, err = Parse(m) })
 	if err == nil || !strings.Contains(err.Error(), "has at least 33554432 nodes; at most 262144 are read") {
 		t.Errorf("got %v", err)
 	}
-	if bytes > 512<<20 {
-		t.Errorf("%d MiB allocated for 64 MiB", bytes>>20)
+	if all > 512<<20 {
+		t.Errorf("%d MiB allocated for 64 MiB", all>>20)
+	}
+}
+
+// As many nodes as are read may have the attributes that nodes have, and a description of what each computes.
+func TestAsManyConvolutionsAsNodesAreDecoded(t *testing.T) {
+	one := withNodes(Node{Name: "/layer/Conv", Op: "Conv", In: []string{"x", "w", "b"}, Out: []string{"y"}, Attrs: map[string]any{
+		"dilations": []int{1, 1}, "group": 1, "kernel_shape": []int{3, 3}, "pads": []int{1, 1, 1, 1}, "strides": []int{1, 1}}})
+	one.Inputs, one.Outputs = nil, []Value{{Name: "y", Type: Float32, Dims: []any{1, 32, 64, 64}}}
+	var d decoder
+	var m modelProto
+	if err := d.model(File(13, one), &m); err != nil || len(m.graph.nodes) != 1 {
+		t.Fatalf("%d nodes: %v", len(m.graph.nodes), err)
+	}
+	if all := d.bytes * maxNodes; all > maxDecoded {
+		t.Errorf("%d convolutions take %d MiB, and %d are read", maxNodes, all>>20, maxDecoded>>20)
+	}
+}
+
+// A file of nothing but empty attributes stops at the bound of memory.
+func TestMemoryOfManySmallAttributes(t *testing.T) {
+	node := bytes.Repeat([]byte{0x2a, 0}, 8<<20)
+	g := append(protowire.AppendVarint([]byte{0x0a}, uint64(len(node))), node...)
+	m := append(protowire.AppendVarint([]byte{0x3a}, uint64(len(g))), g...)
+	var err error
+	if all := allocated(func() { _, err = Parse(m) }); all > 1<<30 {
+		t.Errorf("%d MiB allocated for 16 MiB", all>>20)
+	}
+	if err == nil || !strings.Contains(err.Error(), "that take more than 512 MiB") {
+		t.Errorf("got %v", err)
 	}
 }
 

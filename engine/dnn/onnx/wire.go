@@ -3,13 +3,14 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// maxItems bounds how many nodes, attributes, names, dimensions and the like a model may have together, so that a
-// small file cannot fill the memory with them.
-const maxItems = 1 << 20
+// maxDecoded bounds the bytes that the nodes, attributes, names, dimensions and the like of a model take together, so
+// that a small file cannot fill the memory with them. maxNodes convolutions with all their attributes take two thirds.
+const maxDecoded = 512 << 20
 
 // maxNodes bounds the nodes of a model, those of graphs within its nodes included: what is made of each takes its time.
 const maxNodes = 1 << 18
@@ -18,11 +19,15 @@ const maxNodes = 1 << 18
 const maxDepth = 32
 
 // decoder counts what it has decoded of a model.
-type decoder struct{ items, nodes int }
+type decoder struct {
+	bytes uintptr
+	nodes int
+}
 
-func (d *decoder) count(n int) error {
-	if d.items += n; d.items > maxItems {
-		return fmt.Errorf("has more than %d nodes, attributes, names and dimensions", maxItems)
+// take counts an element of a list.
+func take[T any](d *decoder, element T) error {
+	if d.bytes += unsafe.Sizeof(element); d.bytes > maxDecoded {
+		return fmt.Errorf("has nodes, attributes, names and dimensions that take more than %d MiB", maxDecoded>>20)
 	}
 	return nil
 }
