@@ -14,6 +14,7 @@ import traceback
 
 import batches
 import cameras
+import clocks
 import connections
 import crashes
 import encoders
@@ -30,7 +31,7 @@ import requests
 import sources
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, generation, quantized, sources, cameras, isolation, pictures, limits) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, generation, quantized, sources, cameras, isolation, pictures, limits, clocks) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):

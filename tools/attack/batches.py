@@ -20,8 +20,8 @@ def headers(key, **more):
     return {"Authorization": f"Bearer {key}", **more}
 
 
-def line(i, prompt="The user likes", **more):
-    return json.dumps({"custom_id": str(i), "method": "POST", "url": "/v1/completions", "body": {"prompt": f"{i} {prompt}", "max_tokens": 1}, **more}) + "\n"
+def line(i, prompt="The user likes", model=None, **more):
+    return json.dumps({"custom_id": str(i), "method": "POST", "url": "/v1/completions", "body": {"prompt": f"{i} {prompt}", "max_tokens": 1, **({"model": model} if model else {})}, **more}) + "\n"
 
 
 class Batches(Server):

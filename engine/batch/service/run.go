@@ -56,6 +56,9 @@ func (a *active) recall(done batch.Answered) {
 // errCancelled ends a batch on its owner's behalf.
 var errCancelled = errors.New("cancelled")
 
+// errExpired is of a batch whose window is over.
+var errExpired = errors.New("expired")
+
 // begin has an owner's batches run, unless they are. The worker ends when none is left, or with the service.
 func (s *Service) begin(owner string) {
 	s.mu.Lock()
@@ -123,10 +126,10 @@ func (s *Service) run(ctx context.Context, b *batchRecord, a *active) {
 	now := time.Now()
 	var wrong wrongFile
 	switch {
-	case err == nil && b.ExpiresAt <= now.Unix():
-		b.set(expired, now)
 	case err == nil:
 		b.set(completed, now)
+	case errors.Is(err, errExpired):
+		b.set(expired, now)
 	case errors.Is(err, errCancelled):
 		b.set(cancelled, now)
 	case errors.As(err, &wrong):
@@ -236,7 +239,13 @@ func (s *Service) answer(ctx context.Context, b *batchRecord, a *active, done ba
 			return nil
 		},
 	}
-	return run.Do(ctx)
+	if err := run.Do(ctx); err != nil {
+		return err
+	}
+	if window.Err() != nil { // by the time that passed: a wall clock that is set ends no batch that runs
+		return errExpired
+	}
+	return nil
 }
 
 // ended is a file that cannot be read any more when ctx has ended.
