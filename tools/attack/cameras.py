@@ -3,13 +3,19 @@
 import base64
 import contextlib
 import json
+import os
+import pathlib
 import socket
 import struct
+import subprocess
 import threading
 import time
 
+import http2
 from server import memory, peak
-from sources import ask, declare, until, watching
+from sources import DETECTOR, ask, declare, until, watching
+
+CLIP = DETECTOR.parents[1] / "media/ffmpeg/testdata/drawn.mp4"
 
 
 def crc32c(data):
@@ -42,9 +48,14 @@ def skipped(segment, frames):
     return said(6, varint(segment) + varint(0) + varint(frames))
 
 
+def begun(server, name, data):
+    """A socket on which a camera's session has begun."""
+    return server.raw(b"POST /v1/video/streams/%s/camera HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer one\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (name.encode(), len(data), data), 60)
+
+
 def session(server, name, data):
     """What the server says in a camera's session, until it ends it."""
-    with server.raw(b"POST /v1/video/streams/%s/camera HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer one\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (name.encode(), len(data), data), 60) as s:
+    with begun(server, name, data) as s:
         heard = b""
         while b"\r\n0\r\n\r\n" not in heard:
             piece = s.recv(1 << 16)
@@ -76,6 +87,58 @@ def camera_gap(binary):
         took = time.monotonic() - start
         held = refused == 8 and large and frames == 2 and status == 200 and took < 5 and grown <= 128
         return held, f"{refused} of 8 refused by their figures, the long message {'refused' if large else 'read'}; deleted in {took:.1f} s, grown by {grown} MiB"
+
+
+def opened(number, name):
+    """A camera's session as a stream of HTTP/2."""
+    path, key = b"/v1/video/streams/%s/camera" % name.encode(), b"Bearer one"
+    block = b"\x83\x86\x04" + bytes([len(path)]) + path + b"\x01\x01x\x0f\x08" + bytes([len(key)]) + key
+    return http2.frame(http2.HEADERS, 4, number, block)
+
+
+def camera_http2(binary):
+    """Beside a camera's program that streams by HTTP/2, 40 connections of HTTP/2 open 50 sessions each of another stream, of which the first message, or a segment, comes by half, and then RST_STREAM; 40 more keep their half sessions open, and go.
+    Wanted: the program's frames go on and none is dropped, the other stream takes a session afterwards and is deleted within 5 s, the video process grows by no more than 128 MiB"""
+    with watching(binary) as server:
+        for name in ("door", "gate"):
+            ask(server, "POST", "streams", {"name": name, "source": "camera", "method": "mpeg"})
+        camera = subprocess.Popen([pathlib.Path(binary).parent / "camera", "run", "--server", f"http://127.0.0.1:{server.port}", "--stream", "gate", "--source", CLIP, "--loop"],
+                                  env={**os.environ, "PREFILLONLY_API_KEY": "one"}, stdout=server.log, stderr=server.log)
+        try:
+            until(server, "gate", lambda s: s["frames"] > 24)
+            before, seen = held_by(server), json.loads(ask(server, "GET", "streams/gate")[1])["frames"]
+            whole, large = hello(), varint(1 << 20) + bytes([2]) + bytes(1 << 13)
+            parts = (whole[:5], whole[:-1], whole + large[:1], whole + large, whole + skipped(0, 2)[:-3])
+            resets, answers, most, kept = 0, 0, 0, []
+            for n in range(80):
+                with contextlib.suppress(OSError):
+                    s = http2.connect(server)
+                    kept.append(s)
+                    for i in range(50):
+                        s.sendall(opened(2 * i + 1, "door") + http2.frame(http2.DATA, 0, 2 * i + 1, parts[(n + i) % len(parts)]))
+                        if n < 40:
+                            s.sendall(http2.frame(http2.RST, 0, 2 * i + 1, struct.pack(">I", 8)))
+                            resets += 1
+                    s.settimeout(0.05)
+                    with contextlib.suppress(TimeoutError):
+                        answers += len(s.recv(1 << 16)) > 0
+                    if n < 40:
+                        s.close()
+                most = max(most, held_by(server, peak))
+            time.sleep(3)
+            for s in kept:
+                s.close()
+            with begun(server, "door", hello() + skipped(0, 2)):
+                frames = json.loads(until(server, "door", lambda s: s["frames"] == 2))["frames"]
+            gate = json.loads(until(server, "gate", lambda s: s["frames"] > seen + 60))
+            start = time.monotonic()
+            status = ask(server, "DELETE", "streams/door")[0]
+            took, grown = time.monotonic() - start, max(most, held_by(server, peak)) - before
+        finally:
+            camera.terminate()
+            camera.wait(20)
+        held = resets == 2000 and frames == 2 and gate["frames"] > seen + 60 and not gate.get("dropped") and status == 200 and took < 5 and grown <= 128
+        return held, f"{resets} sessions reset by half, 2,000 kept open; the other stream has {frames} frames, the program's went from {seen} to {gate['frames']}, {gate.get('dropped', 0)} dropped; deleted in {took:.1f} s, grown by {grown} MiB"
 
 
 class Bits:
@@ -188,4 +251,4 @@ def camera_memory(binary):
         return held, f"{refused} of 6 refused by memory, 20,000 tracks {'refused' if 'tracks' in why else 'read'}; the video process had {most} MiB at most"
 
 
-ATTACKS = (camera_gap, camera_memory)
+ATTACKS = (camera_gap, camera_http2, camera_memory)

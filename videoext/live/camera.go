@@ -56,7 +56,7 @@ func (s *stream) serve(w http.ResponseWriter, r *http.Request) {
 
 // listen takes in what the camera says, and returns why it does no more.
 func (s *stream) listen(ctx context.Context, c *connection, body *patientReader) string {
-	from := session.NewReader(bufio.NewReaderSize(body, 64<<10))
+	from := session.NewReader(bufio.NewReader(body)) // what is large passes it by
 	hello, err := readGreeting(from)
 	if err != nil {
 		return err.Error()
