@@ -183,13 +183,15 @@ def strike(binary, role):
         if any(b'"error"' in r for r in mixed.right.values()):
             mixed.close()
             return False, "; ".join(f"{n}: {r[:150]!r}" for n, r in mixed.right.items() if b'"error"' in r)
-        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGSTOP):
+        slowest = 0.0
+        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGSTOP):
             time.sleep(4)
-            pids = server.children(role)
+            pids, struck = server.children(role), time.monotonic()
             if pids:
                 os.kill(pids[0], number)
             time.sleep(1)
-            if not server.wait_ready(60):
+            ready, slowest = server.wait_ready(60), max(slowest, time.monotonic() - struck)
+            if not ready:
                 mixed.close()
                 return False, f"after {number.name} the server is not ready; wrong {mixed.wrong[:2]}"
         time.sleep(4)
@@ -200,7 +202,7 @@ def strike(binary, role):
         mixed.close()
         stuck = [n for n in WORK if mixed.answered[n] == before[n]]
         jobs = open_jobs(server)
-        outcome = f"{sum(mixed.answered.values())} answers to the last digit ({', '.join(f'{n} {c}' for n, c in mixed.answered.items())}), refused or closed {mixed.failed}, {len(mixed.wrong)} wrong, {jobs:.0f} jobs left"
+        outcome = f"{sum(mixed.answered.values())} answers to the last digit ({', '.join(f'{n} {c}' for n, c in mixed.answered.items())}), refused or closed {mixed.failed}, {len(mixed.wrong)} wrong, ready after {slowest:.1f} s at most, {jobs:.0f} jobs left"
         return not mixed.wrong and not stuck and jobs == 0, outcome + (f" {mixed.wrong[0]}" if mixed.wrong else "") + (f"; never again {stuck}" if stuck else "")
 
 
@@ -219,7 +221,7 @@ def open_jobs(server, seconds=20):
 
 
 def strike_executor(binary):
-    """SIGKILL, SEGV, STOP to the executor under 16 clients: vectors, classes, rankings of 1,000 documents, decisions of 64 questions, streams of a form, echo with logprobs. Wanted: each answer equals the one before to the last digit, or is refused with a reason; all kinds are served again, no job is left"""
+    """SIGKILL, SEGV, ABRT, STOP to the executor under 16 clients: vectors, classes, rankings of 1,000 documents, decisions of 64 questions, streams of a form, echo with logprobs. Wanted: each answer equals the one before to the last digit, or is refused with a reason; all kinds are served again, no job is left"""
     return strike(binary, "executor")
 
 

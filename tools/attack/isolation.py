@@ -152,29 +152,32 @@ def distinct_schemas(binary):
 
 
 def full_scores(binary):
-    """prompt_logprobs=20 of distinct prompts of 1,000 tokens by 6 clients of one key for 20 s, beside one prompt of another key with prompt_logprobs, echo and logprobs, again and again, and the same prompt by the first key.
+    """prompt_logprobs=20 of distinct prompts of 500 tokens by 6 clients of one key, until they are a tenth more than the 64 MiB that are kept, with a prefix cache of 64 MiB, beside one prompt of another key with prompt_logprobs, echo and logprobs, again and again, and the same prompt by the first key.
     Wanted: the other's figures are the same to the last digit each time, for the first key too, no process over 1 GiB, and in the second half none grows by 128 MiB"""
-    with two_keys(binary) as (server, first, second):
+    with two_keys(binary, "--kv-cache-memory-bytes", "64MiB") as (server, first, second):
         mine = {"prompt": [97 + i * i % 800 for i in range(1500)], "prompt_logprobs": 5, "echo": True, "logprobs": 5, "max_tokens": 2}
 
         def figures(headers):
             status, body = server.complete(headers=headers, **mine)
             return status, body["choices"] if status == 200 else message(body)
 
-        end, sizes, wrong, right, filled = time.monotonic() + 20, [], [], figures(second), []
+        enough, end = 11 * (64 << 20) // 10 // (40 + 8 * 20), time.monotonic() + 240
+        sizes, wrong, right, filled = [], [], figures(second), []
 
         def fill(client):
             n = 0
-            while time.monotonic() < end:
+            while 500 * len(filled) < enough and time.monotonic() < end:
                 n += 1
-                prompt = [97 + (i * (6 * n + client + 3) + i // 11) % 800 for i in range(1000)]
+                prompt = [97 + (i * (6 * n + client + 3) + i // 11) % 800 for i in range(500)]
                 filled.append(server.request("POST", "/v1/completions", {"prompt": prompt, "max_tokens": 1, "prompt_logprobs": 20}, headers=first)[0])
 
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            running, same = [pool.submit(fill, c) for c in range(6)], 0
-            while time.monotonic() < end:
+            running, same, took = [pool.submit(fill, c) for c in range(6)], 0, []
+            while not all(r.done() for r in running):
                 for headers in (second, first):
+                    began = time.monotonic()
                     now = figures(headers)
+                    took.append(time.monotonic() - began)
                     same += now == right
                     if now != right and now[0] != 429:
                         wrong.append(f"{now[0]} {str(now[1])[:100]}")
@@ -182,8 +185,8 @@ def full_scores(binary):
             for r in running:
                 r.result()
         half, last = max(sizes[: len(sizes) // 2 + 1]), max(sizes[len(sizes) // 2 :])
-        held = right[0] == 200 and not wrong and same > 4 and last < 1 << 10 and last - half < 128 and set(filled) <= {200, 429}
-        return held, f"{len(filled)} prompts of {sorted(set(filled))}; {same} times the same figures, {len(wrong)} others {wrong[:2] or ''}; {half} MiB after a half, {last} MiB at the end"
+        held = right[0] == 200 and not wrong and same > 4 and last < 1 << 10 and last - half < 128 and set(filled) <= {200, 429} and 500 * len(filled) >= enough
+        return held, f"{len(filled)} prompts of {sorted(set(filled))}, {500 * len(filled):,} positions of {enough:,} wanted; {same} times the same figures, {len(wrong)} others {wrong[:2] or ''}, within {statistics.median(took):.1f} s, {max(took):.1f} s at most; {half} MiB after a half, {last} MiB at the end"
 
 
 ATTACKS = [salts_everywhere, first_tokens, distinct_schemas, full_scores]
