@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -308,6 +309,34 @@ func TestClosed(t *testing.T) {
 			t.Errorf("left behind: %v", left)
 		}
 	})
+}
+
+// TestStrangersKeepNoReaderOut: as many connections as there may be that say nothing, and more of them, leave a place for a
+// reader, which then stays.
+func TestStrangersKeepNoReaderOut(t *testing.T) {
+	s, r, data := newStore(t, Config{Limit: 1 << 20, Listen: "127.0.0.1:0"}), newReader(t, ""), []byte("a tensor")
+	flood := func() {
+		for range maxConns + 10 {
+			conn, err := net.Dial("tcp", s.place.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+		}
+		if !waitFor(10*time.Second, func() bool { return s.server.connections() >= maxConns-1 }) {
+			t.Fatalf("%d connections", s.server.connections())
+		}
+	}
+	read := func() {
+		got := make([]byte, len(data))
+		if err := r.Read(put(t, s, data), got); err != nil || string(got) != string(data) {
+			t.Errorf("%q: %v", got, err)
+		}
+	}
+	flood()
+	read()
+	flood()
+	read()
 }
 
 func FuzzName(f *testing.F) {

@@ -177,8 +177,8 @@ func TestReaderKilled(t *testing.T) {
 				}
 				_ = cmd.Wait()
 			}
-			if !waitFor(2*time.Second, func() bool { return s.server.conns.Load() == 0 }) {
-				t.Errorf("%d connections of dead readers", s.server.conns.Load())
+			if !waitFor(2*time.Second, func() bool { return s.server.connections() == 0 }) {
+				t.Errorf("%d connections of dead readers", s.server.connections())
 			}
 			s.Release(name)
 			s.mu.Lock()

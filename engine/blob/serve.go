@@ -2,10 +2,11 @@ package blob
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"net"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -41,12 +42,16 @@ type server struct {
 
 	ctx    context.Context // ends the connections
 	cancel context.CancelFunc
-	conns  atomic.Int32
 	group  sync.WaitGroup
+
+	mu        sync.Mutex
+	strangers []net.Conn            // guarded by mu; those that have not named a blob, the oldest first
+	known     map[net.Conn]struct{} // guarded by mu; the others
 }
 
 // start serves until close.
 func (v *server) start() *server {
+	v.known = map[net.Conn]struct{}{}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
 	v.group.Go(v.accept) // ends with the listener, which close closes
 	return v
@@ -60,18 +65,62 @@ func (v *server) accept() {
 			return
 		case err != nil:
 			time.Sleep(10 * time.Millisecond) // out of descriptors
-		case v.conns.Load() == maxConns:
+		case !v.admit(conn):
 			conn.Close()
 		default:
-			v.conns.Add(1)
 			v.group.Go(func() { v.serve(conn) }) // ends with ctx
 		}
 	}
 }
 
+// admit takes in a connection. Where there are as many as may be, the oldest stranger goes for it: whoever reaches the
+// port can fill it, and a reader asks as soon as it is connected.
+func (v *server) admit(conn net.Conn) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.known) == maxConns {
+		return false
+	}
+	if len(v.known)+len(v.strangers) == maxConns {
+		oldest := v.strangers[0]
+		if secure, ok := oldest.(*tls.Conn); ok {
+			oldest = secure.NetConn() // the last words of TLS may wait for the peer
+		}
+		oldest.Close()
+		v.strangers = v.strangers[1:]
+	}
+	v.strangers = append(v.strangers, conn)
+	return true
+}
+
+// know takes a connection that has named a blob from the strangers.
+func (v *server) know(conn net.Conn) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if i := slices.Index(v.strangers, conn); i >= 0 {
+		v.strangers = slices.Delete(v.strangers, i, i+1)
+		v.known[conn] = struct{}{}
+	}
+}
+
+// leave forgets a connection.
+func (v *server) leave(conn net.Conn) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.strangers = slices.DeleteFunc(v.strangers, func(c net.Conn) bool { return c == conn })
+	delete(v.known, conn)
+}
+
+// connections is how many there are.
+func (v *server) connections() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.known) + len(v.strangers)
+}
+
 // serve answers one reader until it leaves.
 func (v *server) serve(conn net.Conn) {
-	defer v.conns.Add(-1)
+	defer v.leave(conn)
 	defer conn.Close()
 	defer context.AfterFunc(v.ctx, func() { conn.Close() })()
 	_ = conn.SetDeadline(time.Now().Add(dialTimeout))
@@ -95,6 +144,7 @@ func (v *server) answer(conn net.Conn, r *request) error {
 			return binary.Write(conn, binary.LittleEndian, gone)
 		}
 		defer done()
+		v.know(conn)
 		err := binary.Write(conn, binary.LittleEndian, uint64(len(data)))
 		if err == nil {
 			_, err = conn.Write(data)

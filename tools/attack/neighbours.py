@@ -1,21 +1,23 @@
 """Attacks from beside the server: other users of its machine, and strangers at the endpoint that joins its processes."""
 
 import contextlib
-import glob
 import json
 import os
 import pathlib
+import resource
 import socket
+import ssl
 import stat
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 
 from files import DEMO
-from server import ROLES, Server, command_line, descendants, free_port, memory
+from network import infer, write
+from server import Server, descendants, free_port, memory
 from tensors import serving
-from network import infer
 
 NOBODY = 65534
 
@@ -148,8 +150,8 @@ STRANGERS = {
 
 
 @contextlib.contextmanager
-def hosts(binary):
-    """The roles as processes of their own, joined by tcp with keys; the server is the frontend."""
+def hosts(binary, model, *more):
+    """The roles as processes of their own, joined by tcp with keys, for a model, the frontend with more arguments; the server is the frontend."""
     with tempfile.TemporaryDirectory(prefix="attack-") as d, contextlib.ExitStack() as leave:
         for name, role in (("main", "scheduler"), ("web", "frontend"), ("gpu", "executor"), ("stranger", "executor")):
             subprocess.run([os.path.abspath(binary), "keygen", role, name], cwd=d, check=True, stdout=subprocess.DEVNULL)
@@ -166,15 +168,16 @@ def hosts(binary):
         server = Server.__new__(Server)
         server.port, server.log = http, log
         scheduler = start("scheduler", "main", "peers.pub")
-        start("executor", "gpu", "main.pub", "--name", "gpu-1", str(DEMO))
-        server.process = start("frontend", "web", "main.pub", "--name", "web-1", "--port", str(http), str(DEMO))
+        executor = ["executor", "gpu", "main.pub", "--name", "gpu-1", model]
+        server.executor, server.another = start(*executor), lambda: start(*executor)
+        server.process = start("frontend", "web", "main.pub", "--name", "web-1", "--port", str(http), model, *more)
         yield server, scheduler, port, start
 
 
 def curve_strangers(binary):
     """The roles are joined by tcp with CURVE keys. Strangers come to the scheduler 30 times each by 21 greetings: NULL, PLAIN, GSSAPI, CURVE with a handshake that is cut, wrong, too long or of another version, older ZMTP, HTTP, noise, silence; 500 half handshakes stay open; an executor comes with a key that is not listed, and a frontend with an executor's key.
     Wanted: no stranger hears more than the handshake, prompts beside are answered within 5 s, neither process ends nor grows by 128 MiB"""
-    with hosts(binary) as (server, scheduler, port, start):
+    with hosts(binary, str(DEMO)) as (server, scheduler, port, start):
         if not server.wait_ready(60):
             server.log.seek(0)
             return False, "the hosts did not start: " + server.log.read()[-400:]
@@ -216,4 +219,85 @@ def curve_strangers(binary):
         return held, f"{30 * len(STRANGERS)} strangers, who heard {most} bytes at most; {statuses} prompts beside, the longest {slowest:.1f} s; grown by {grown} MiB; joined {joined}; others' keys ended with {[p.poll() for p in refused]}"
 
 
-ATTACKS = [other_users, curve_strangers]
+def slow_tls(binary):
+    """The roles are joined by tcp, a network's executor fetches frames from its frontend over TLS. Strangers keep 1,400 connections there, each opened again when it is closed, for 30 s: a twelfth each of silence, of a ClientHello a byte a second, of secrets that are guessed, and the others of a whole handshake and silence. When they are there the executor is killed, and another one begins a second later.
+    Wanted: each frame is answered rightly within 15 s, the frontend grows by no more than 128 MiB"""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
+    with tempfile.TemporaryDirectory(prefix="attack-") as directory:
+        port = free_port()
+        with hosts(binary, f"quick={write(directory + '/quick.onnx')}", "--tensor-address", f"127.0.0.1:{port}") as (server, _, _, _):
+            if not server.wait_ready(60):
+                server.log.seek(0)
+                return False, "the hosts did not start: " + server.log.read()[-400:]
+            first = infer(server, "quick")  # whose coming opens the port
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            before, going, opened, whole, ready = memory(server.process.pid), True, 0, 0, threading.Semaphore(0)
+
+            def come(kind):
+                nonlocal opened, whole
+                s = socket.create_connection(("127.0.0.1", port), timeout=5)
+                opened += 1
+                if kind > 1:
+                    s = context.wrap_socket(s)
+                    whole += 1
+                if kind == 2:
+                    s.sendall(b"\1" + bytes(8) + os.urandom(16) * 2)
+                s.setblocking(False)
+                return s
+
+            def strangers(first):
+                held, hello = {}, context.wrap_bio(ssl.MemoryBIO(), out := ssl.MemoryBIO())
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    hello.do_handshake()
+                greeting, turn = out.read(), 0
+                while going:
+                    for n in range(first, first + 100):
+                        try:
+                            if n not in held:
+                                held[n] = come(n % 12)
+                            elif n % 12 == 1:
+                                held[n].send(greeting[turn % len(greeting) :][:1])
+                            elif not held[n].recv(100):
+                                held.pop(n).close()
+                        except (BlockingIOError, ssl.SSLWantReadError):
+                            pass
+                        except OSError:
+                            if n in held:
+                                held.pop(n).close()
+                        if not going:
+                            break
+                    turn += 1
+                    ready.release()
+                    time.sleep(0.5)
+                for s in held.values():
+                    s.close()
+
+            threads = [threading.Thread(target=strangers, args=(n,)) for n in range(0, 1400, 100)]
+            for t in threads:
+                t.start()
+            try:
+                for _ in threads:
+                    ready.acquire(timeout=30)
+                server.executor.kill()
+                server.executor.wait()
+                time.sleep(1)  # in which a stranger takes its place
+                server.another()
+                end, took, wrong = time.monotonic() + 30, [], [] if first == (200, True) else [f"the first: {first}"]
+                while time.monotonic() < end:
+                    start = time.monotonic()
+                    answer = infer(server, "quick", len(took))
+                    took.append(time.monotonic() - start)
+                    if answer != (200, True):
+                        wrong.append(f"{answer[0]} {str(answer[1])[:100]}")
+                    time.sleep(0.3)
+                grown = (memory(server.process.pid) - before) >> 20
+            finally:
+                going = False
+                for t in threads:
+                    t.join()
+            held = not wrong and max(took) < 15 and grown <= 128
+            return held, f"{opened} connections of strangers, {whole} with a whole handshake; {len(took)} frames beside, the longest {max(took):.1f} s, {len(wrong)} not right {wrong[:2]}; the frontend grew by {grown} MiB"
+
+
+ATTACKS = [other_users, curve_strangers, slow_tls]
