@@ -54,6 +54,9 @@ var figures = []struct {
 	{"docs/attacks.md", `tokens of the input \| ([\d,]+) tokens`, "engine/decision.maxTokens", 1},
 	{"docs/attacks.md", `tokens of the query \| ([\d,]+) tokens`, "engine/scoring.maxTokens", 1},
 	{"docs/attacks.md", `items x labels \| ([\d,]+) numbers`, "engine/scoring.maxNumbers", 1},
+	{"docs/attacks.md", `dimensions of each \| ([\d,]+) nodes`, "engine/dnn/onnx.maxNodes", 1},
+	{"docs/attacks.md", `nodes, and ([\d,]+) MiB of all`, "engine/dnn/onnx.maxDecoded", 1 << 20},
+	{"docs/onnx.md", `at most ([\d,]+) nodes`, "engine/dnn/onnx.maxNodes", 1},
 	{"docs/quickstart.md", `up to ([\d,]+) bytes; any text`, "engine/api/completions.MaxSaltBytes", 1},
 }
 
