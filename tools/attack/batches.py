@@ -105,8 +105,8 @@ class Batches(Server):
         return found
 
     def stored(self):
-        """The names below its directory, but the store's."""
-        return sorted(str(f.relative_to(self.directory)) for f in self.directory.rglob("*") if f.is_file() and f.name != "batch.db")
+        """The names below its directory, but the store's and its lock's."""
+        return sorted(str(f.relative_to(self.directory)) for f in self.directory.rglob("*") if f.is_file() and f.name not in ("batch.db", "files.lock"))
 
     def live(self):
         return self.complete(headers=headers("one"))[0] == 200
