@@ -109,7 +109,7 @@ check-cudnn: ## every plan of attention by cuDNN for three GPUs, and some of con
 test-clients: build ## unmodified clients from PyPI, npm and as Go modules, by groups; GROUPS="openai-python cohere" runs these alone
 	tools/clients/run.sh $(GROUPS) || test $$? = 69
 
-attack: build ## attacks on a real server, as a stranger would try them (25 minutes)
+attack: build ## attacks on a real server, as a stranger would try them (30 minutes)
 	python3 tools/attack
 
 bench-cpu: build ## this engine beside transformers, OpenVINO, llama.cpp and vLLM on this machine's CPU, in bf16 and in int8

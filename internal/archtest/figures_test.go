@@ -43,6 +43,7 @@ var figures = []struct {
 	{"docs/video.md", `results are kept, of at most ([\d,]+) MiB`, "videoext/journal.KeptBytes", 1 << 20},
 	{"docs/video.md", `there are ([\d,]+) streams at most`, "videoext/live.maxStreams", 1},
 	{"docs/attacks.md", `frames of each \| ([\d,]+) frames, as many as have results`, "videoext/streams.maxGap", 1},
+	{"docs/attacks.md", `not begun x what each takes \| ([\d,]+) of a stream`, "videoext/live.maxBeginning", 1},
 	{"docs/attacks.md", `detections of each \| ([\d,]+) detections`, "videoext/session.maxBoxes", 1},
 	{"docs/attacks.md", `the first message \| ([\d,]+) KiB`, "videoext/session.MaxHelloBytes", 1 << 10},
 	{"docs/attacks.md", `encoded and decoded .* ([\d,]+) MiB of a segment's frames`, "videoext/live.maxDecoded", 1 << 20},

@@ -4,7 +4,7 @@
     python3 tools/attack [--binary bin/prefillonly] [--list] [NAME...]
 
 Prints a Markdown table of what was done, what is wanted, and what came out; exits with 1 if an attack
-succeeded. Everything stays on this machine's loopback addresses. About 25 minutes for all of them.
+succeeded. Everything stays on this machine's loopback addresses. About 30 minutes for all of them.
 """
 
 import argparse

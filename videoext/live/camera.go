@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,8 @@ func (s *stream) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(http.StatusOK)
 	c := newConnection()
+	s.begin(c)
+	defer s.settle(c)
 	var group sync.WaitGroup
 	from := newPatientReader(r.Body, control)
 	group.Go(func() { c.End(s.listen(r.Context(), c, from)) }) // ended below
@@ -52,6 +55,26 @@ func (s *stream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	from.End()
 	group.Wait()
+}
+
+// maxBeginning is how many sessions of a camera may begin at a time. One takes as long as its first message.
+const maxBeginning = 16
+
+// begin counts a session that begins. Where there are too many the oldest is ended: a camera says at once who it is.
+func (s *stream) begin(c *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.beginning = append(s.beginning, c); len(s.beginning) > maxBeginning {
+		s.beginning[0].End(fmt.Sprintf("%d other sessions of this camera have come meanwhile", maxBeginning))
+		s.beginning = slices.Delete(s.beginning, 0, 1)
+	}
+}
+
+// settle is of a session that has begun, or ended.
+func (s *stream) settle(c *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beginning = slices.DeleteFunc(s.beginning, func(other *connection) bool { return other == c })
 }
 
 // listen takes in what the camera says, and returns why it does no more.
@@ -72,6 +95,7 @@ func (s *stream) listen(ctx context.Context, c *connection, body *patientReader)
 			f.end()
 			return "the session was ended"
 		}
+		s.settle(c)
 		m, held, err := readMessage(from, s.memory, s.by.Owner, c.Over())
 		var spoilt *session.SpoiltError
 		switch {

@@ -156,6 +156,23 @@ func TestSessionsTakeTurns(t *testing.T) {
 	h.until("door", "without a camera", func(s status) bool { return s.State == stateWaiting && s.Reason != "" })
 }
 
+// TestSessionsThatSayNothingMakeRoom: of sessions that do not begin, those that came first are ended when others come, and keep no camera out.
+func TestSessionsThatSayNothingMakeRoom(t *testing.T) {
+	h := newHost(t, newEye(t).up())
+	h.mustDeclare(`{"name":"door","source":"camera","method":"mpeg"}`)
+	hello := said(t, &session.Hello{Width: 96, Height: 64, Rate: 12, Camera: "c"})
+	first := h.session("door", hello[:3])
+	for range 2 * maxBeginning {
+		h.session("door", hello[:3])
+	}
+	if why, _ := first.refused(); !strings.Contains(why, "16 other sessions of this camera have come meanwhile") {
+		t.Error(why)
+	}
+	good := h.session("door", append(hello, said(t, &session.Skipped{Skip: method.Skip{Of: 2}}, &session.Ended{})...))
+	defer good.Close()
+	h.results("door", 2)
+}
+
 // TestDeafListeners: those who ask for results and do not read them hold up nothing.
 func TestDeafListeners(t *testing.T) {
 	h := newHost(t, newEye(t).up())

@@ -69,6 +69,8 @@ type stream struct {
 	demand  demand        // guarded by mu
 	takes   float64       // guarded by mu; devices, when that was last known
 
+	beginning []*connection // guarded by mu; sessions of the camera that have not begun, the oldest first
+
 	broke time.Time // when a discontinuity was logged; owned by read
 
 	// owned by run
