@@ -54,7 +54,7 @@ class Work:
             except OSError as error:
                 wrong = f"{type(error).__name__} {error}"
             took = time.monotonic() - start
-            if wrong or took > 15:
+            if wrong or took > 60:
                 self.wrong.append(f"{one.__name__} after {took:.0f} s: {wrong}")
             self.done[one.__name__] = self.done.get(one.__name__, 0) + 1
             time.sleep(0.02)
